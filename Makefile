@@ -1,0 +1,87 @@
+# Aliquot: one rate limit held over many regions. `make help` lists the targets.
+
+GO        ?= go
+# Tests share two cores with the daemons they start.
+TESTFLAGS ?= -race -count=1 -timeout 14m -p 2 -parallel 4
+FUZZTIME  ?= 30s
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: need-go
+need-go:
+	@command -v $(GO) >/dev/null 2>&1 || { echo "Go is needed (1.26 or newer): https://go.dev/dl/, then put its bin directory on PATH" >&2; exit 1; }
+
+.PHONY: build
+build: need-go ## bin/coordinator, bin/regional, bin/aliquot
+	$(GO) build -o bin/ ./cmd/...
+
+.PHONY: run
+run: build ## 3 coordinators and 3 regions in one process, nothing else needed
+	@exec bin/aliquot dev
+
+.PHONY: up
+up: build ## the same as six processes with three Redis servers
+	@deploy/local/up.sh
+
+.PHONY: down
+down: ## stop what `make up` started and wipe its data
+	@deploy/local/down.sh
+
+.PHONY: test
+test: need-go ## every test, with the race detector
+	@deploy/local/install.sh redis-server cc
+	$(GO) test $(TESTFLAGS) ./...
+
+.PHONY: check
+check: generated fmt vet lint arch test ## what a change must pass
+
+.PHONY: fmt
+fmt: need-go
+	@unformatted=$$(gofmt -l $$(find . -name '*.go' -not -path './.*')); \
+	test -z "$$unformatted" || { echo "not formatted (run gofmt -w): $$unformatted" >&2; exit 1; }
+
+.PHONY: vet
+vet: need-go ## go vet
+	$(GO) vet ./...
+
+.PHONY: lint
+lint: need-go ## staticcheck, pinned in tools/go.mod
+	$(GO) build -C tools -o ../bin/tools/ honnef.co/go/tools/cmd/staticcheck
+	bin/tools/staticcheck ./...
+
+.PHONY: arch
+arch: need-go ## who may import whom
+	$(GO) test -count=1 .
+
+.PHONY: generate
+generate: need-go ## regenerate the code beside the .proto files
+	@deploy/local/install.sh protoc
+	proto/gen.sh
+
+.PHONY: generated
+generated: need-go
+	@deploy/local/install.sh protoc
+	@before=$$(find proto -name '*.go' | sort | xargs cat | cksum); proto/gen.sh; \
+	after=$$(find proto -name '*.go' | sort | xargs cat | cksum); \
+	test "$$before" = "$$after" || { echo "the generated code was out of date; it was regenerated, commit it" >&2; exit 1; }
+
+.PHONY: fuzz
+fuzz: need-go ## every fuzzer for FUZZTIME (30s)
+	@set -e; grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do \
+	  for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$dir"/*_test.go); do \
+	    echo "$$dir $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$dir"; \
+	  done; done
+
+.PHONY: bench
+bench: need-go ## Go benchmarks
+	@deploy/local/install.sh redis-server
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: acceptance
+acceptance: build ## every promise at full length on real processes, as a table (about 12 minutes)
+	@deploy/local/install.sh redis-server
+	$(GO) run ./e2e/acceptance

@@ -1,0 +1,270 @@
+// Package aliquot_test holds the rules of the house: who may import whom, what a
+// pure package may not touch, and how tests may wait.
+package aliquot_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// row says what a package of this module may import. aliquot lists packages of the
+// module (a trailing /... covers a tree), outside lists modules, by prefix; the
+// standard library is allowed unless banned names it.
+type row struct {
+	aliquot []string
+	outside []string
+	banned  []string // of the standard library, for the pure packages
+}
+
+// pure packages compute values from values: no clock, no chance, no I/O.
+var pure = []string{"math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "net", "net/http", "log", "log/slog", "context", "syscall"}
+
+// anyModule lets a package use whatever go.mod requires.
+var anyModule = []string{""}
+
+// houses is the whole table: a package without a row fails the test, so that every
+// new folder has its place thought about.
+var houses = map[string]row{
+	"budget": {banned: pure},
+	"limit":  {banned: pure},
+	"rules":  {aliquot: []string{"limit"}, outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
+	"lua":    {aliquot: []string{"limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
+	// A real redis-server for tests.
+	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
+	"sim":           {aliquot: []string{"budget", "limit"}},
+
+	"rpc":    {aliquot: []string{"proto/..."}, outside: anyModule},
+	"config": {aliquot: []string{"proto/..."}, outside: anyModule},
+
+	"regional/store": {aliquot: []string{"lua", "limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
+	"regional":       {aliquot: []string{"regional/...", "lua", "limit", "budget", "rules", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
+	"cluster":        {aliquot: []string{"budget", "rules", "limit", "proto/raftlog/..."}, outside: anyModule},
+	"coordinator":    {aliquot: []string{"cluster", "budget", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
+
+	"bench": {aliquot: []string{"rpc", "proto/aliquot/..."}, outside: anyModule},
+	"dev":   {aliquot: []string{"coordinator", "regional", "rpc", "config"}, outside: anyModule},
+	"cli":   {aliquot: []string{"bench", "dev", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
+
+	"cmd/coordinator": {aliquot: []string{"coordinator", "config"}, outside: anyModule},
+	"cmd/regional":    {aliquot: []string{"regional", "config"}, outside: anyModule},
+	"cmd/aliquot":     {aliquot: []string{"cli"}, outside: anyModule},
+
+	"e2e":            {aliquot: []string{"bench", "rpc", "proto/aliquot/..."}, outside: anyModule},
+	"e2e/acceptance": {aliquot: []string{"e2e"}},
+
+	"proto/aliquot/v1":                  {outside: anyModule},
+	"proto/aliquot/v1/aliquotv1connect": {aliquot: []string{"proto/aliquot/v1"}, outside: anyModule},
+	"proto/raftlog/v1":                  {outside: anyModule},
+}
+
+// never holds even for tests: the two daemons know each other by RPC alone.
+var never = map[string][]string{
+	"regional":       {"cluster", "coordinator"},
+	"regional/store": {"cluster", "coordinator"},
+	"coordinator":    {"regional", "regional/store"},
+	"cluster":        {"coordinator", "regional", "proto/aliquot/v1"},
+}
+
+// goPackage is what `go list -json` says about a package.
+type goPackage struct {
+	ImportPath, Dir                    string
+	Standard                           bool
+	Imports, TestImports, XTestImports []string
+	GoFiles                            []string
+}
+
+func list(t *testing.T, args ...string) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-e", "-json=ImportPath,Dir,Standard,Imports,TestImports,XTestImports,GoFiles"}, args...)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.Bytes())
+	}
+	var all []goPackage
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+func covered(name string, patterns []string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		tree, isTree := strings.CutSuffix(p, "/...")
+		return name == p || isTree && strings.HasPrefix(name, tree+"/")
+	})
+}
+
+func TestWhoMayImportWhom(t *testing.T) {
+	standard := map[string]bool{}
+	for _, p := range list(t, "-deps", "./...") {
+		standard[p.ImportPath] = p.Standard
+	}
+	for _, p := range list(t, "./...") {
+		name, inside := strings.CutPrefix(p.ImportPath, "aliquot/")
+		if !inside || len(p.GoFiles) == 0 {
+			continue
+		}
+		house, known := houses[name]
+		if !known {
+			t.Errorf("package %s has no row in arch_test.go; add one that says what it may import", name)
+			continue
+		}
+		for _, i := range p.Imports {
+			if !allowed(house, i, standard[i]) {
+				t.Errorf("%s must not import %s", name, i)
+			}
+		}
+		for _, i := range slices.Concat(p.TestImports, p.XTestImports) {
+			if local, ok := strings.CutPrefix(i, "aliquot/"); ok && slices.Contains(never[name], local) {
+				t.Errorf("%s must not import %s, not even in a test", name, i)
+			}
+		}
+	}
+}
+
+func allowed(house row, imported string, standard bool) bool {
+	if local, ok := strings.CutPrefix(imported, "aliquot/"); ok {
+		return covered(local, house.aliquot)
+	}
+	if standard || imported == "C" || imported == "unsafe" {
+		return !slices.Contains(house.banned, imported)
+	}
+	return slices.ContainsFunc(house.outside, func(m string) bool {
+		return m == "" || imported == m || strings.HasPrefix(imported, m+"/")
+	})
+}
+
+// TestPureToTheBottom looks at everything the core depends on, not only at what it
+// imports itself.
+func TestPureToTheBottom(t *testing.T) {
+	for _, p := range list(t, "-deps", "./budget", "./limit") {
+		if !p.Standard && p.ImportPath != "aliquot/budget" && p.ImportPath != "aliquot/limit" {
+			t.Errorf("budget and limit depend on %s; they use the standard library alone", p.ImportPath)
+		}
+	}
+}
+
+// sources calls visit for every Go file of the module that people wrote.
+func sources(t *testing.T, visit func(path string, text []byte, file *ast.File, set *token.FileSet)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "testdata" || d.Name() == "tools") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(path) != ".go" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, text, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		if !ast.IsGenerated(file) {
+			visit(path, text, file, set)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// calls visits every pkg.Name that a file mentions.
+func calls(file *ast.File, visit func(at token.Pos, name string)) {
+	ast.Inspect(file, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok {
+			if x, ok := s.X.(*ast.Ident); ok {
+				visit(s.Pos(), x.Name+"."+s.Sel.Name)
+			}
+		}
+		return true
+	})
+}
+
+func TestThePureHaveNoClock(t *testing.T) {
+	clock := []string{"time.Now", "time.Since", "time.Until", "time.Sleep", "time.After", "time.AfterFunc", "time.Tick", "time.NewTimer", "time.NewTicker"}
+	sources(t, func(path string, _ []byte, file *ast.File, set *token.FileSet) {
+		folder := filepath.ToSlash(filepath.Dir(path))
+		if strings.HasSuffix(path, "_test.go") || len(houses[folder].banned) == 0 {
+			return
+		}
+		calls(file, func(at token.Pos, name string) {
+			if slices.Contains(clock, name) {
+				t.Errorf("%s: %s in a pure package; take the time as an argument", set.Position(at), name)
+			}
+		})
+	})
+}
+
+func TestTestsNeitherSleepNorSkip(t *testing.T) {
+	banned := []string{"time.Sleep", "t.Skip", "t.Skipf", "t.SkipNow", "b.Skip", "b.Skipf", "b.SkipNow", "f.Skip", "f.Skipf", "f.SkipNow"}
+	sources(t, func(path string, _ []byte, file *ast.File, set *token.FileSet) {
+		if !strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(filepath.ToSlash(path), "e2e/") {
+			return
+		}
+		calls(file, func(at token.Pos, name string) {
+			if slices.Contains(banned, name) {
+				t.Errorf("%s: %s; wait for a condition with a deadline, and install what is missing", set.Position(at), name)
+			}
+		})
+	})
+}
+
+func TestNothingIsLeftForLater(t *testing.T) {
+	marks := []string{"TO" + "DO", "FIX" + "ME", "XX" + "X"}
+	sources(t, func(path string, text []byte, file *ast.File, set *token.FileSet) {
+		for _, m := range marks {
+			if i := bytes.Index(text, []byte(m)); i >= 0 {
+				t.Errorf("%s:%d: %s", path, bytes.Count(text[:i], []byte("\n"))+1, m)
+			}
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
+				t.Errorf("%s: func init; wire it in Run", set.Position(f.Pos()))
+			}
+		}
+	})
+}
+
+func TestMainsAreShort(t *testing.T) {
+	const most = 200
+	mains, err := filepath.Glob("cmd/*/main.go")
+	if err != nil || len(mains) == 0 {
+		t.Fatalf("cmd/*/main.go: %v, %v", mains, err)
+	}
+	for _, path := range mains {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(text, []byte("\n")); n > most {
+			t.Errorf("%s has %d lines; at most %d: flags, logger, signals, Run", path, n, most)
+		}
+	}
+}

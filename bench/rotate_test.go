@@ -1,0 +1,255 @@
+package bench
+
+import (
+	"context"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// bucket is an exact token bucket for each api_key, served as a region's daemon
+// would: shared by all regions it is an ideal global limiter, one in each region
+// it is a limiter that lets rotation multiply.
+type bucket struct {
+	limit Limit
+	mu    sync.Mutex
+	state map[string]*level
+	asked map[string]int
+}
+
+type level struct {
+	tokens float64
+	at     time.Time
+}
+
+func newBucket(l Limit) *bucket {
+	return &bucket{limit: l, state: map[string]*level{}, asked: map[string]int{}}
+}
+
+func (b *bucket) Check(_ context.Context, r *aliquotv1.CheckRequest) (*aliquotv1.CheckResponse, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key, now := r.Attributes["api_key"], time.Now()
+	s, ok := b.state[key]
+	if !ok {
+		s = &level{tokens: b.limit.Capacity, at: now}
+		b.state[key] = s
+	}
+	s.tokens = min(b.limit.Capacity, s.tokens+b.limit.Refill*now.Sub(s.at).Seconds())
+	s.at = now
+	b.asked[key]++
+	allowed := s.tokens >= 1
+	if allowed {
+		s.tokens--
+	}
+	return &aliquotv1.CheckResponse{Allowed: allowed, RuleId: "r", Mode: "store", Limit: int64(b.limit.Capacity)}, nil
+}
+
+func (b *bucket) CheckBatch(ctx context.Context, r *aliquotv1.CheckBatchRequest) (*aliquotv1.CheckBatchResponse, error) {
+	out := &aliquotv1.CheckBatchResponse{}
+	for _, one := range r.Requests {
+		answer, _ := b.Check(ctx, one)
+		out.Results = append(out.Results, &aliquotv1.CheckBatchResult{Response: answer})
+	}
+	return out, nil
+}
+
+// budgets serves GetBudget alone.
+type budgets struct {
+	aliquotv1connect.UnimplementedBudgetServiceHandler
+	limit Limit
+}
+
+func (b budgets) GetBudget(context.Context, *aliquotv1.GetBudgetRequest) (*aliquotv1.GetBudgetResponse, error) {
+	return &aliquotv1.GetBudgetResponse{Budget: &aliquotv1.Budget{Limit: &aliquotv1.Limit{
+		Capacity: int64(b.limit.Capacity), RefillRate: b.limit.Refill}}}, nil
+}
+
+// limiter is a bucket as grpc-go wants it.
+type limiter struct {
+	aliquotv1.UnimplementedLimiterServiceServer
+	b *bucket
+}
+
+func (l limiter) Check(ctx context.Context, r *aliquotv1.CheckRequest) (*aliquotv1.CheckResponse, error) {
+	return l.b.Check(ctx, r)
+}
+
+func (l limiter) CheckBatch(ctx context.Context, r *aliquotv1.CheckBatchRequest) (*aliquotv1.CheckBatchResponse, error) {
+	return l.b.CheckBatch(ctx, r)
+}
+
+func serve(t *testing.T, b *bucket) string {
+	mux := http.NewServeMux()
+	mux.Handle(aliquotv1connect.NewLimiterServiceHandler(b))
+	mux.Handle(aliquotv1connect.NewBudgetServiceHandler(budgets{limit: b.limit}))
+	s := httptest.NewServer(mux)
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+func short(limit Limit, regions ...string) Config {
+	c := DefaultConfig()
+	c.Regions, c.Duration, c.Limit, c.Bucket = regions, 1500*time.Millisecond, limit, 100*time.Millisecond
+	return c
+}
+
+func mustRotate(t *testing.T, c Config) *Report {
+	t.Helper()
+	r, err := Rotate(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestAnIdealGlobalLimiterHasGainAndUtilisationOne(t *testing.T) {
+	limit := Limit{Capacity: 30, Refill: 100}
+	one := serve(t, newBucket(limit))
+	c := short(Limit{}, one, one, one)
+	c.Coordinator = one
+	r := mustRotate(t, c)
+	if r.Limit != limit {
+		t.Errorf("the limit asked for is %+v", r.Limit)
+	}
+	if r.Exceeded() || r.Utilisation.Min < .95 || r.Steady.Min < .95 {
+		t.Errorf("gain %v, worst %+v, utilisation %+v, steady %+v", r.Gain, r.Worst, r.Utilisation, r.Steady)
+	}
+	if r.Failed != 0 || r.Offered != r.Admitted+r.Denied || r.Modes["store"] != r.Offered {
+		t.Errorf("failed %d, offered %d, admitted %d, denied %d, modes %v", r.Failed, r.Offered, r.Admitted, r.Denied, r.Modes)
+	}
+	var series int64
+	for _, b := range r.Series {
+		series += b.Admitted
+	}
+	if series != r.Admitted || len(r.Series) < 10 {
+		t.Errorf("the series of %d buckets adds up to %d of %d", len(r.Series), series, r.Admitted)
+	}
+}
+
+func TestALimiterPerRegionIsCaught(t *testing.T) {
+	limit := Limit{Capacity: 30, Refill: 10}
+	r := mustRotate(t, short(limit, serve(t, newBucket(limit)), serve(t, newBucket(limit)), serve(t, newBucket(limit))))
+	if !r.Exceeded() || r.Gain < 2.5 || r.Worst.Gain < r.Gain {
+		t.Errorf("gain %v, worst %+v", r.Gain, r.Worst)
+	}
+}
+
+func TestManyPacedClientsInBatches(t *testing.T) {
+	limit := Limit{Capacity: 2, Refill: 5}
+	b := newBucket(limit)
+	one := serve(t, b)
+	c := short(limit, one, one)
+	c.Clients, c.Batch, c.Rate = 500, 50, 10
+	r := mustRotate(t, c)
+	if len(b.asked) != 500 || r.Failed > 0 {
+		t.Fatalf("%d clients were seen, %d failed", len(b.asked), r.Failed)
+	}
+	if perClient := float64(r.Offered) / 500; perClient < 8 || perClient > 17 {
+		t.Errorf("%.1f requests a client in 1.5 s at 10/s", perClient)
+	}
+	if r.Exceeded() || r.Utilisation.Min < .7 {
+		t.Errorf("gain %v, worst %+v, utilisation %+v", r.Gain, r.Worst, r.Utilisation)
+	}
+}
+
+func TestPatterns(t *testing.T) {
+	limit := Limit{Capacity: 1e6, Refill: 1}
+	for _, c := range []struct {
+		pattern Pattern
+		batch   int
+		used    int // regions that got anything
+	}{{RoundRobin, 1, 3}, {RoundRobin, 7, 3}, {Random, 1, 3}, {Stay, 1, 1}, {Stay, 7, 1}, {Dwell, 1, 2}} {
+		t.Run(string(c.pattern), func(t *testing.T) {
+			config := short(limit, serve(t, newBucket(limit)), serve(t, newBucket(limit)), serve(t, newBucket(limit)))
+			config.Pattern, config.Dwell, config.Batch, config.Rate = c.pattern, 200*time.Millisecond, c.batch, 100
+			config.Duration = 350 * time.Millisecond
+			r, used := mustRotate(t, config), 0
+			for _, region := range r.Regions {
+				if region.Offered > 0 {
+					used++
+				}
+			}
+			if used != c.used {
+				t.Errorf("%d regions were used, want %d: %+v", used, c.used, r.Regions)
+			}
+		})
+	}
+}
+
+func TestGRPC(t *testing.T) {
+	limit := Limit{Capacity: 30, Refill: 100}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := grpc.NewServer()
+	aliquotv1.RegisterLimiterServiceServer(s, limiter{b: newBucket(limit)})
+	go s.Serve(l)
+	defer s.Stop()
+	c := short(limit, l.Addr().String())
+	c.Protocol, c.Batch = GRPC, 3
+	if r := mustRotate(t, c); r.Failed > 0 || r.Exceeded() || r.Utilisation.Min < .9 {
+		t.Errorf("failed %v, gain %v, utilisation %+v", r.Errors, r.Gain, r.Utilisation)
+	}
+}
+
+func TestARegionThatIsDownIsCountedByKind(t *testing.T) {
+	limit := Limit{Capacity: 30, Refill: 100}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	for _, p := range []Protocol{Connect, GRPC} {
+		c := short(limit, l.Addr().String())
+		c.Duration, c.Protocol = 100*time.Millisecond, p
+		r := mustRotate(t, c)
+		if r.Failed == 0 || r.Offered != 0 || r.Regions[0].Failed != r.Failed {
+			t.Errorf("%s: %+v", p, r)
+		}
+		if p == Connect && r.Errors["connection refused"] != r.Failed {
+			t.Errorf("kinds %v", r.Errors)
+		}
+		if math.IsNaN(r.Gain) || r.Gain != 0 {
+			t.Errorf("gain %v", r.Gain)
+		}
+	}
+}
+
+func TestValidateNamesTheFlag(t *testing.T) {
+	for flag, spoil := range map[string]func(*Config){
+		"--regions":  func(c *Config) { c.Regions = nil },
+		"--clients":  func(c *Config) { c.Clients = 0 },
+		"--duration": func(c *Config) { c.Duration = -1 },
+		"--rate":     func(c *Config) { c.Rate = -1 },
+		"--pattern":  func(c *Config) { c.Pattern = "zigzag" },
+		"--dwell":    func(c *Config) { c.Pattern, c.Dwell = Dwell, 0 },
+		"--protocol": func(c *Config) { c.Protocol = "smtp" },
+		"--batch":    func(c *Config) { c.Batch = 1001 },
+		"--workers":  func(c *Config) { c.Workers = -1 },
+		"--bucket":   func(c *Config) { c.Bucket = 1 },
+		"--timeout":  func(c *Config) { c.Timeout = 0 },
+		"--capacity": func(c *Config) { c.Coordinator = "" },
+		"--attr":     func(c *Config) { c.Clients, c.Attributes = 2, map[string]string{"api_key": "k"} },
+	} {
+		c := DefaultConfig()
+		spoil(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,74 @@
+package budget
+
+import "time"
+
+// Pace of the protocol. Each is a compromise between traffic and reaction time;
+// none of them matters for safety.
+const (
+	// minReportGap keeps a region from reporting more often than the leader ticks.
+	minReportGap = 20 * time.Millisecond
+	// reportKeyEvery spaces the reports of one busy key.
+	reportKeyEvery = 100 * time.Millisecond
+	// answerHold is how long the leader keeps a report open for something to say.
+	answerHold = 100 * time.Millisecond
+	// renewEvery spaces lease renewals: ten chances in a lease of ten seconds.
+	renewEvery = time.Second
+	// candidateIdle forgets a cold key that asked to become hot and went quiet.
+	candidateIdle = 2 * time.Second
+	// repeatCandidate spaces the requests for one key to become hot.
+	repeatCandidate = 500 * time.Millisecond
+	// busyAfter is three reports of a second: the silence after which another
+	// daemon may take a region over.
+	busyAfter = 3 * time.Second
+	// sweepEvery spaces the search for keys that can cool down.
+	sweepEvery = time.Second
+	// minCoolAfter keeps a key hot through a short pause.
+	minCoolAfter = 10 * time.Second
+)
+
+// Limits on everything that grows with the number of clients.
+const (
+	// MaxHotKeys caps the hot table; a key refused here stays at its floors.
+	MaxHotKeys = 200_000
+	// maxCandidates caps the cold keys a region asks about.
+	maxCandidates = 50_000
+	// maxReportKeys and maxActions bound one message to about a megabyte.
+	maxReportKeys = 8192
+	maxActions    = 8192
+	// maxPlanKeys bounds one log entry to about 256 KiB with ten regions.
+	maxPlanKeys = 2048
+)
+
+// lengthen is d as the slowest clock within rho could measure it: d(1+rho).
+func (c *Config) lengthen(d time.Duration) time.Duration {
+	return d + time.Duration((int64(d)/1_000_000+1)*int64(c.RhoPPM))
+}
+
+// leaseAtLeader is T(1+rho): a lease that began before some instant of the
+// leader's clock is over this long after it.
+func (c *Config) leaseAtLeader() time.Duration { return c.lengthen(c.Lease) }
+
+// floorAfter is 2T(1+rho)^3, how long a region that heard nothing waits before it
+// takes its floor back. Worked number: T = 10 s and rho = 2 % give 21.22 s. The
+// leader counts a lender as live for T(1+rho) after the sending of a directive it
+// acknowledged, and leases renewed in that time end within another T(1+rho); the
+// third factor covers the lender's own clock.
+func (c *Config) floorAfter() time.Duration {
+	return c.lengthen(c.lengthen(c.lengthen(2 * c.Lease)))
+}
+
+// ConnectedFloor is what a region keeps of a key while it is connected and has
+// lent the rest: 2 %/N of the rate, and of the burst at least one whole request.
+// A limit whose floor is less than one request is lent whole: a fraction of a
+// request is of no use to anyone.
+func ConnectedFloor(floor Share, regions int, capacity int64) Share {
+	if capacity <= 0 || Scale(capacity, floor.Burst) < microToken {
+		return Share{}
+	}
+	k := int32(Unit / 50 / regions)
+	request := int32((Unit*microToken + capacity - 1) / capacity)
+	return Share{Rate: k, Burst: max(k, request)}.Min(floor)
+}
+
+// microToken is one whole token in micro-tokens.
+const microToken = 1_000_000

@@ -1,0 +1,397 @@
+package budget
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Leader is the leader's side of the protocol for one epoch: it folds reports into
+// demand, plans shares, commits liabilities before what they allow is sent and
+// after what they no longer cover is acknowledged, and renews leases only while
+// everything it has sent is consistent. It is a deterministic machine: the same
+// calls give the same effects. It is not safe for concurrent use, and is thrown
+// away with its epoch: everything outside the ledger is soft.
+type Leader struct {
+	cfg     Config
+	ledger  *Ledger
+	epoch   uint64
+	counter uint64 // of generations
+	session uint64 // last one given out
+	start   Instant
+
+	regions []leaderRegion
+	keys    map[KeyID]*leaderKey
+	dirty   []KeyID
+	// creates are cold keys that some region asked to become hot, creating the set
+	// of them and of those whose creation is being committed.
+	creates  []KeyReport
+	creating map[KeyID]bool
+	// over counts the keys whose sent shares and reserved floors sum above the
+	// limit: while there is one, nobody's lease is renewed.
+	over int
+
+	committing *commit
+	began      Instant // of the latest leadership proof that succeeded
+	verifying  bool
+	verifyFrom Instant
+	nextSweep  Instant
+	stats      LeaderStats
+}
+
+// leaderRegion is what the leader knows of a region's daemon.
+type leaderRegion struct {
+	open        bool
+	session     uint64
+	incarnation uint64
+	seq         uint64 // of the last report and of the directive that answers it
+	sentAt      Instant
+	ackedSentAt Instant // when the latest acknowledged directive was sent
+	acked       bool
+	live        bool
+	leaseEnd    Instant // upper bound of any lease the region could hold; 0: none
+	lastReport  Instant
+	rules       uint64
+	renewedAt   Instant // by this leader, in this session; 0: not yet
+
+	waiting   bool // a report awaits its answer
+	waitSince Instant
+	tSend     Instant
+	hello     *Hello // awaits the commit of its store epoch
+	outbox    []KeyID
+	cold      []Action // for keys the ledger does not have
+}
+
+// leaderKey is one hot key.
+type leaderKey struct {
+	limit   KeyLimit
+	pool    int64 // released tokens that nobody holds
+	regions []keyRegion
+	dirty   bool
+	over    bool
+	cooling cooling
+	used    Instant // when an admission was last learned of
+	credit  int64   // how much may move without a rejection, in units of the limit
+	moved   Instant
+}
+
+// cooling is how far a key is on its way back to cold.
+type cooling uint8
+
+const (
+	hotKeyState cooling = iota
+	toFloors            // every share goes back to the floor
+	goingCold           // all are there; every region is told
+	leaving             // all have acknowledged; the removal is being committed
+)
+
+// keyRegion is one region's share of one key.
+type keyRegion struct {
+	sent    Share // the share last sent, A in the protocol
+	gen     Gen
+	acked   bool // the exact (gen, sent) was reported
+	pending bool // next goes out with the next directive
+	next    Share
+	grant   int64 // comes with next
+	granted int64 // cumulative over the session
+	cold    bool  // acknowledged the return to cold
+
+	released int64
+	tokens   int64
+	demand   demand
+}
+
+// commit is the plan on its way through the log.
+type commit struct {
+	plan    Plan
+	began   Instant
+	grows   []growth
+	creates []KeyReport
+}
+
+// growth is a share to be sent once its liability is committed.
+type growth struct {
+	key    KeyID
+	region int
+	share  Share
+	// grant are the released tokens that come with it.
+	grant int64
+}
+
+// Errors with which the leader refuses a message; each ends the session.
+var (
+	ErrRegionBusy    = errors.New("budget: another daemon of this region is reporting")
+	ErrSessionClosed = errors.New("budget: this session is not open")
+	ErrSuperseded    = errors.New("budget: superseded by a later message of this region")
+	ErrMalformed     = errors.New("budget: malformed message")
+)
+
+// NewLeader starts an epoch that has just been minted in ledger, which must be a
+// copy of its own. Every region counts as silent, and as holding a lease that an
+// earlier leader may have renewed up to now.
+func NewLeader(ledger *Ledger, now Instant) *Leader {
+	l := &Leader{
+		cfg: ledger.Config, ledger: ledger, epoch: ledger.Epoch, start: now,
+		regions:  make([]leaderRegion, len(ledger.Config.Regions)),
+		keys:     make(map[KeyID]*leaderKey, ledger.Len()),
+		creating: map[KeyID]bool{},
+	}
+	for i := range l.regions {
+		l.regions[i].leaseEnd = now.Add(l.cfg.leaseAtLeader())
+	}
+	for _, k := range ledger.Keys() {
+		key := l.newKey(ledger.Shares(k), now)
+		l.keys[k] = key
+		l.weigh(key, ledger.Shares(k))
+		l.touch(k, key)
+	}
+	return l
+}
+
+func (l *Leader) newKey(shares []Share, now Instant) *leaderKey {
+	key := &leaderKey{regions: make([]keyRegion, len(l.regions)), used: now, moved: now}
+	for i := range key.regions {
+		key.regions[i].sent = shares[i]
+	}
+	return key
+}
+
+// LeaderEvent is something that happened to the leader; see Leader.Step.
+type LeaderEvent interface{ leaderEvent() }
+
+// HelloReceived is a region's Hello. It gets exactly one Welcome or Refuse.
+type HelloReceived struct{ Hello Hello }
+
+// ReportReceived is a region's Report. It gets exactly one Answer or Refuse.
+type ReportReceived struct{ Report Report }
+
+// Committed tells that the Commit in flight was applied. (One that failed, or
+// whose outcome is unknown, ends the leader.)
+type Committed struct{}
+
+// Verified tells that the Verify in flight proved the leadership. (One that failed
+// ends the leader.)
+type Verified struct{}
+
+// RulesChanged tells which rule numbers there still are.
+type RulesChanged struct{ Kept func(rule uint32) bool }
+
+// Tick lets time pass and plans; every 20 ms or so.
+type Tick struct{}
+
+func (HelloReceived) leaderEvent()  {}
+func (ReportReceived) leaderEvent() {}
+func (Committed) leaderEvent()      {}
+func (Verified) leaderEvent()       {}
+func (RulesChanged) leaderEvent()   {}
+func (Tick) leaderEvent()           {}
+
+// LeaderEffect is something the shell is to do; see Leader.Step.
+type LeaderEffect interface{ leaderEffect() }
+
+// Commit replicates a plan; answered by Committed. At most one is in flight.
+type Commit struct{ Plan Plan }
+
+// Verify proves that this is still the leader; answered by Verified.
+type Verify struct{}
+
+// Welcome answers a Hello.
+type Welcome struct{ OK HelloOK }
+
+// Answer answers the region's latest Report.
+type Answer struct{ Directive Directive }
+
+// Refuse answers a Hello (Nonce is not zero) or a Report (Nonce is zero).
+type Refuse struct {
+	Region int
+	Nonce  uint64
+	Seq    uint64
+	Err    error
+}
+
+func (Commit) leaderEffect()  {}
+func (Verify) leaderEffect()  {}
+func (Welcome) leaderEffect() {}
+func (Answer) leaderEffect()  {}
+func (Refuse) leaderEffect()  {}
+
+// Step takes one event at one instant and returns what is to be done about it, in
+// order.
+func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
+	out := l.passTime(now)
+	switch e := ev.(type) {
+	case HelloReceived:
+		out = append(out, l.hello(e.Hello, now)...)
+	case ReportReceived:
+		out = append(out, l.report(e.Report, now)...)
+	case Committed:
+		out = append(out, l.committed(now)...)
+	case Verified:
+		l.verifying = false
+		l.began = max(l.began, l.verifyFrom)
+	case RulesChanged:
+		l.dropRules(e.Kept)
+	case Tick:
+		out = append(out, l.plan(now)...)
+	default:
+		panic(fmt.Sprintf("budget: unknown leader event %T", ev))
+	}
+	return append(out, l.answers(now)...)
+}
+
+// passTime notices who has fallen silent and whose lease has ended.
+func (l *Leader) passTime(now Instant) []LeaderEffect {
+	var out []LeaderEffect
+	for i := range l.regions {
+		r := &l.regions[i]
+		live := r.open && r.acked && now < r.ackedSentAt.Add(l.cfg.leaseAtLeader())
+		if live != r.live {
+			r.live = live
+			l.liveChanged(i)
+		}
+		if r.leaseEnd != 0 && now >= r.leaseEnd {
+			r.leaseEnd = 0
+			out = append(out, l.closeSession(i, ErrSessionClosed)...)
+			l.leaseOver(i)
+		}
+	}
+	return out
+}
+
+// liveChanged weighs every key anew: what counts as reserved has changed.
+func (l *Leader) liveChanged(i int) {
+	for k, key := range l.keys {
+		l.weigh(key, l.ledger.Shares(k))
+		if !l.regions[i].live {
+			key.stayHot()
+		}
+	}
+	l.touchAll()
+}
+
+// stayHot ends a return to cold, unless it is being committed already. A region
+// that has been told asks again; see Leader.reheat.
+func (key *leaderKey) stayHot() {
+	if key.cooling != leaving {
+		key.cooling = hotKeyState
+	}
+}
+
+// leaseOver lowers what was last sent to the floor: the region enforces no more.
+func (l *Leader) leaseOver(i int) {
+	floor := l.cfg.Regions[i].Floor
+	for k, key := range l.keys {
+		key.regions[i].sent = key.regions[i].sent.Min(floor)
+		l.weigh(key, l.ledger.Shares(k))
+	}
+	l.touchAll()
+}
+
+// touch marks a key for the next plan.
+func (l *Leader) touch(k KeyID, key *leaderKey) {
+	if !key.dirty {
+		key.dirty = true
+		l.dirty = append(l.dirty, k)
+	}
+}
+
+func (l *Leader) touchAll() {
+	l.dirty = l.dirty[:0]
+	for k, key := range l.keys {
+		key.dirty = true
+		l.dirty = append(l.dirty, k)
+	}
+	slices.SortFunc(l.dirty, KeyID.Compare)
+}
+
+// weigh keeps count of the keys whose sent shares could sum above the limit:
+// E in the protocol, with a silent region reserved at least its floor.
+func (l *Leader) weigh(key *leaderKey, liability []Share) {
+	var rate, burst int64
+	for i := range key.regions {
+		e := l.reserved(i, key, liability[i])
+		rate += int64(e.Rate)
+		burst += int64(e.Burst)
+	}
+	over := rate > Unit || burst > Unit
+	if over != key.over {
+		key.over = over
+		if over {
+			l.over++
+		} else {
+			l.over--
+		}
+	}
+}
+
+func (l *Leader) reserved(i int, key *leaderKey, liability Share) Share {
+	floor := l.cfg.Regions[i].Floor
+	e := key.regions[i].sent.Max(liability.Min(floor))
+	if !l.regions[i].live {
+		e = e.Max(floor)
+	}
+	return e
+}
+
+func (l *Leader) nextGen() Gen {
+	l.counter++
+	return Gen{Epoch: l.epoch, Counter: l.counter}
+}
+
+func (l *Leader) dropRules(kept func(uint32) bool) {
+	for _, k := range l.ledger.Keys() {
+		if kept(k.Rule) {
+			continue
+		}
+		if l.keys[k].over {
+			l.over--
+		}
+		delete(l.keys, k)
+		l.ledger.set(Entry{Key: k})
+		for i := range l.regions {
+			if l.regions[i].open {
+				l.sendCold(i, k)
+			}
+		}
+	}
+	l.creates = slices.DeleteFunc(l.creates, func(r KeyReport) bool { return !kept(r.Key.Rule) })
+}
+
+// sendCold tells a region that a key the ledger does not have is cold.
+func (l *Leader) sendCold(i int, k KeyID) {
+	r := &l.regions[i]
+	r.cold = append(r.cold, Action{Key: k, Gen: l.nextGen(), Share: l.cfg.Regions[i].Floor, Cold: true})
+}
+
+// graceOver reports whether leases may be renewed: a new leader waits until every
+// region has acknowledged, at most half a lease, so that nobody's share dips.
+func (l *Leader) graceOver(now Instant) bool {
+	if now.Sub(l.start) >= l.cfg.Lease/2 {
+		return true
+	}
+	return !slices.ContainsFunc(l.regions, func(r leaderRegion) bool { return !r.live })
+}
+
+// LeaderStats counts since the epoch began.
+type LeaderStats struct {
+	Plans        uint64
+	ShareChanges uint64
+	Created      uint64
+	Cooled       uint64
+	Renewals     uint64
+}
+
+// Stats returns the counters and the number of hot keys.
+func (l *Leader) Stats() (stats LeaderStats, hotKeys int) { return l.stats, len(l.keys) }
+
+// Epoch is the leader's epoch.
+func (l *Leader) Epoch() uint64 { return l.epoch }
+
+// ReleaseAll lets every report that is being held be answered at the next Step:
+// there is news for all of them outside the machine (new rules).
+func (l *Leader) ReleaseAll(now Instant) []LeaderEffect {
+	for i := range l.regions {
+		l.regions[i].waitSince = min(l.regions[i].waitSince, now.Add(-answerHold))
+	}
+	return l.answers(now)
+}

@@ -1,0 +1,74 @@
+package budget
+
+import "slices"
+
+// answers releases the reports for which there is something to say, or that were
+// held for long enough.
+func (l *Leader) answers(now Instant) []LeaderEffect {
+	var out []LeaderEffect
+	for i := range l.regions {
+		r := &l.regions[i]
+		if !r.waiting {
+			continue
+		}
+		expired := now.Sub(r.waitSince) >= answerHold
+		renew := l.renewalDue(r, now) && l.mayRenew(now)
+		proved := l.began >= r.waitSince
+		if renew && !proved && !l.verifying {
+			l.verifying, l.verifyFrom = true, now
+			out = append(out, Verify{})
+		}
+		news := len(r.outbox) > 0 || len(r.cold) > 0
+		if renew && !proved && !expired {
+			continue // shares wait for the proof too, else a busy region starves of leases
+		}
+		if news || renew || expired {
+			out = append(out, Answer{l.directive(i, renew && proved, now)})
+		}
+	}
+	return out
+}
+
+func (l *Leader) renewalDue(r *leaderRegion, now Instant) bool {
+	return r.live && (r.renewedAt == 0 || now.Sub(r.renewedAt) >= renewEvery)
+}
+
+// mayRenew: everything sent so far is consistent with everything reserved.
+func (l *Leader) mayRenew(now Instant) bool { return l.over == 0 && l.graceOver(now) }
+
+// directive answers a region's report: the shares that are due, and, if they leave
+// everything consistent, the renewal of its lease.
+func (l *Leader) directive(i int, renew bool, now Instant) Directive {
+	r := &l.regions[i]
+	d := Directive{Region: i, Epoch: l.epoch, Session: r.session, Seq: r.seq, TSend: r.tSend}
+	d.Actions, r.cold = r.cold, nil
+	n := min(len(r.outbox), maxActions)
+	for _, k := range r.outbox[:n] {
+		if key := l.keys[k]; key != nil && key.regions[i].pending {
+			d.Actions = append(d.Actions, l.send(i, k, key))
+		}
+	}
+	r.outbox = slices.Clone(r.outbox[n:])
+	r.waiting, r.sentAt = false, now
+	if renew && l.mayRenew(now) {
+		d.Renew = true
+		r.renewedAt = now
+		r.leaseEnd = now.Add(l.cfg.leaseAtLeader())
+		l.stats.Renewals++
+	}
+	return d
+}
+
+// send turns a pending share into an action.
+func (l *Leader) send(i int, k KeyID, key *leaderKey) Action {
+	kr := &key.regions[i]
+	kr.pending, kr.acked, kr.cold = false, false, false
+	kr.sent, kr.gen = kr.next, l.nextGen()
+	kr.granted += kr.grant
+	kr.grant = 0
+	l.weigh(key, l.ledger.Shares(k))
+	return Action{
+		Key: k, Gen: kr.gen, Share: kr.sent, Granted: kr.granted, Limit: key.limit,
+		Cold: key.cooling == goingCold,
+	}
+}

@@ -1,0 +1,75 @@
+package budget
+
+import (
+	"slices"
+	"time"
+)
+
+// sweep starts the cooling of keys that nobody has used for a while, once a second.
+func (l *Leader) sweep(now Instant) {
+	if now < l.nextSweep {
+		return
+	}
+	l.nextSweep = now.Add(sweepEvery)
+	for i := range l.regions {
+		if !l.regions[i].live {
+			return // only all regions together can return to cold
+		}
+	}
+	var unused []KeyID
+	for k, key := range l.keys {
+		if key.cooling == hotKeyState && now.Sub(key.used) >= l.coolAfter(key.limit) {
+			unused = append(unused, k)
+		}
+	}
+	slices.SortFunc(unused, KeyID.Compare)
+	for _, k := range unused {
+		l.keys[k].cooling = toFloors
+		l.touch(k, l.keys[k])
+	}
+}
+
+// coolAfter is how long a key is unused before it cools down: until every bucket
+// is full again, so that nothing is lost by it, within reason.
+func (l *Leader) coolAfter(limit KeyLimit) time.Duration {
+	const longest = 10 * time.Minute
+	if limit.Rate <= 0 {
+		return longest
+	}
+	full := time.Duration(min(limit.Capacity/limit.Rate+1, int64(longest/time.Second))) * time.Second
+	return max(minCoolAfter, l.cfg.lengthen(full))
+}
+
+// finishCooling takes a key that is going cold one step further: once every share
+// is the floor, acknowledged, each region is told; once all have acknowledged
+// that, the entry goes. It reports whether the key needs no other planning.
+func (l *Leader) finishCooling(c *commit, k KeyID, key *leaderKey, lowered []Share) bool {
+	if key.cooling == toFloors && l.allAtFloor(key, lowered) {
+		key.cooling = goingCold
+		for i := range key.regions {
+			key.regions[i].cold = false
+			l.queueAction(i, k, key, l.cfg.Regions[i].Floor)
+		}
+	}
+	if key.cooling != goingCold {
+		return key.cooling == leaving
+	}
+	for i := range key.regions {
+		if !key.regions[i].cold {
+			return true
+		}
+	}
+	key.cooling = leaving
+	c.plan.Changes = append(c.plan.Changes, Entry{Key: k})
+	return true
+}
+
+func (l *Leader) allAtFloor(key *leaderKey, lowered []Share) bool {
+	for i := range key.regions {
+		kr, floor := &key.regions[i], l.cfg.Regions[i].Floor
+		if !l.regions[i].live || !kr.acked || kr.pending || kr.sent != floor || lowered[i] != floor {
+			return false
+		}
+	}
+	return true
+}

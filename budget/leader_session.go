@@ -1,0 +1,213 @@
+package budget
+
+import "fmt"
+
+// hello opens a session, once the region's first store contents are on record.
+func (l *Leader) hello(h Hello, now Instant) []LeaderEffect {
+	if h.Region < 0 || h.Region >= len(l.regions) || h.Nonce == 0 {
+		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: fmt.Errorf("%w: region or nonce", ErrMalformed)}}
+	}
+	r := &l.regions[h.Region]
+	if r.open && r.incarnation != h.Incarnation && now.Sub(r.lastReport) < busyAfter {
+		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: ErrRegionBusy}}
+	}
+	out := l.closeSession(h.Region, ErrSuperseded)
+	cfg := &l.ledger.Config.Regions[h.Region]
+	if cfg.DeclaredAtBootstrap && cfg.InitialRedisEpoch == "" && h.RedisEpoch != "" {
+		r.hello = &h
+		return out
+	}
+	return append(out, l.welcome(h, now))
+}
+
+// closeSession ends a region's session, answering whatever waits in it.
+func (l *Leader) closeSession(i int, why error) []LeaderEffect {
+	r := &l.regions[i]
+	var out []LeaderEffect
+	if r.waiting {
+		out = append(out, Refuse{Region: i, Seq: r.seq, Err: why})
+	}
+	if r.hello != nil {
+		out = append(out, Refuse{Region: i, Nonce: r.hello.Nonce, Err: why})
+	}
+	for _, k := range r.outbox {
+		if key := l.keys[k]; key != nil {
+			key.regions[i].pending = false
+			l.touch(k, key)
+		}
+	}
+	r.open, r.waiting, r.hello, r.outbox, r.cold, r.acked = false, false, nil, nil, nil, false
+	if r.live {
+		r.live = false
+		l.liveChanged(i)
+	}
+	return out
+}
+
+// welcome opens the session and says what differs from what the region holds.
+func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
+	r := &l.regions[h.Region]
+	l.session++
+	r.open, r.session, r.incarnation = true, l.session, h.Incarnation
+	r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt = 0, now, now, h.RulesVersion, 0
+	ok := HelloOK{Region: h.Region, Epoch: l.epoch, Session: r.session, Nonce: h.Nonce}
+	held := make(map[KeyID]Held, len(h.Held))
+	for _, x := range h.Held {
+		held[x.Key] = x
+		if l.keys[x.Key] == nil {
+			ok.Actions = append(ok.Actions, Action{
+				Key: x.Key, Gen: l.nextGen(), Share: l.cfg.Regions[h.Region].Floor, Cold: true,
+			})
+		}
+	}
+	for _, k := range l.ledger.Keys() {
+		has, holds := held[k]
+		if act, differs := l.settle(h.Region, k, has, holds, now); differs {
+			ok.Actions = append(ok.Actions, act)
+		}
+	}
+	ok.Watermark = Gen{Epoch: l.epoch, Counter: l.counter}
+	return Welcome{OK: ok}
+}
+
+// settle fixes what a region that says Hello is to hold of one key: no more than
+// its liability, than was last sent, and than it says it holds.
+func (l *Leader) settle(i int, k KeyID, has Held, holds bool, now Instant) (Action, bool) {
+	key, liability := l.keys[k], l.ledger.Shares(k)
+	kr := &key.regions[i]
+	a := kr.sent.Min(liability[i])
+	if holds {
+		a = a.Min(has.Share)
+	}
+	*kr = keyRegion{sent: a, tokens: kr.tokens, demand: demand{since: now}}
+	key.stayHot()
+	l.weigh(key, liability)
+	l.touch(k, key)
+	if holds && has.Share == a && a == liability[i] {
+		kr.gen = has.Gen
+		return Action{}, false
+	}
+	kr.gen = l.nextGen()
+	return Action{Key: k, Gen: kr.gen, Share: a, Limit: key.limit}, true
+}
+
+// report folds one report in. It waits for its answer until there is something to
+// say.
+func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
+	if rep.Region < 0 || rep.Region >= len(l.regions) {
+		return []LeaderEffect{Refuse{Region: rep.Region, Seq: rep.Seq, Err: ErrMalformed}}
+	}
+	r := &l.regions[rep.Region]
+	if !r.open || rep.Epoch != l.epoch || rep.Session != r.session {
+		return []LeaderEffect{Refuse{Region: rep.Region, Seq: rep.Seq, Err: ErrSessionClosed}}
+	}
+	if rep.Seq <= r.seq {
+		return []LeaderEffect{Refuse{Region: rep.Region, Seq: rep.Seq, Err: ErrSuperseded}} // a duplicate
+	}
+	if r.waiting || rep.Seq != r.seq+1 || rep.Ack != r.seq {
+		out := l.closeSession(rep.Region, ErrSessionClosed)
+		return append(out, Refuse{Region: rep.Region, Seq: rep.Seq, Err: ErrSessionClosed})
+	}
+	if err := l.checkReport(rep); err != nil {
+		out := l.closeSession(rep.Region, ErrSessionClosed)
+		return append(out, Refuse{Region: rep.Region, Seq: rep.Seq, Err: err})
+	}
+	previous := r.lastReport
+	r.seq, r.lastReport, r.rules = rep.Seq, now, rep.RulesVersion
+	r.ackedSentAt, r.acked = r.sentAt, true
+	r.waiting, r.waitSince, r.tSend = true, now, rep.TSend
+	for _, kr := range rep.Keys {
+		l.foldKey(rep.Region, kr, previous, now)
+	}
+	return l.passTime(now) // it may be live now
+}
+
+// checkReport refuses what no correct region sends, before anything is folded in.
+func (l *Leader) checkReport(rep Report) error {
+	if len(rep.Keys) > maxReportKeys {
+		return fmt.Errorf("%w: %d keys in one report, at most %d", ErrMalformed, len(rep.Keys), maxReportKeys)
+	}
+	for _, kr := range rep.Keys {
+		if kr.Admitted < 0 || kr.Offered < kr.Admitted || kr.Released < 0 || kr.Tokens < 0 ||
+			kr.Limit.Capacity < 0 || kr.Limit.Rate < 0 || kr.Limit.RateFrac < 0 {
+			return fmt.Errorf("%w: negative or inconsistent usage", ErrMalformed)
+		}
+		key := l.keys[kr.Key]
+		if key == nil || kr.Gen == (Gen{}) || kr.Cold {
+			continue
+		}
+		d := &key.regions[rep.Region].demand
+		if kr.Admitted < d.admitted || kr.Offered < d.offered || kr.Released < key.regions[rep.Region].released {
+			return fmt.Errorf("%w: a cumulative counter went backwards", ErrMalformed)
+		}
+	}
+	return nil
+}
+
+func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
+	key := l.keys[rep.Key]
+	switch {
+	case rep.Cold:
+		l.foldCold(i, key, rep)
+		return
+	case key == nil:
+		if rep.Gen == (Gen{}) {
+			l.wantHot(rep)
+		} else {
+			l.sendCold(i, rep.Key) // it holds a key that has cooled down
+		}
+		return
+	case rep.Gen == (Gen{}):
+		l.reheat(rep.Key, key)
+		return
+	}
+	kr := &key.regions[i]
+	if rep.Limit.Capacity > 0 {
+		key.limit = rep.Limit
+	}
+	if rep.Offered > kr.demand.offered {
+		key.used = now
+		if key.cooling == toFloors {
+			key.cooling = hotKeyState
+		}
+	}
+	key.pool += rep.Released - kr.released
+	kr.released, kr.tokens = rep.Released, rep.Tokens
+	kr.demand.fold(rep, key.limit, previous, now)
+	if rep.Gen == kr.gen && rep.Share == kr.sent {
+		kr.acked = true
+	}
+	l.touch(rep.Key, key)
+}
+
+// foldCold takes the acknowledgement of a return to cold.
+func (l *Leader) foldCold(i int, key *leaderKey, rep KeyReport) {
+	if key != nil && rep.Gen == key.regions[i].gen {
+		key.regions[i].cold = true
+		l.touch(rep.Key, key)
+	}
+}
+
+// reheat: a region for which the key is cold again asks for it. Everyone who was
+// told "cold" is told the share, with a generation of its own.
+func (l *Leader) reheat(k KeyID, key *leaderKey) {
+	if key.cooling == leaving {
+		return // it asks again once the key is gone
+	}
+	key.cooling = hotKeyState
+	for j := range key.regions {
+		if kr := &key.regions[j]; kr.cold && !kr.pending {
+			l.queueAction(j, k, key, kr.sent)
+		}
+	}
+}
+
+func (l *Leader) wantHot(rep KeyReport) {
+	if len(l.keys)+len(l.creates) >= MaxHotKeys {
+		return
+	}
+	if !l.creating[rep.Key] {
+		l.creating[rep.Key] = true
+		l.creates = append(l.creates, rep)
+	}
+}

@@ -1,0 +1,61 @@
+package budget
+
+import "time"
+
+// RegionStatus is what the leader knows of a region.
+type RegionStatus struct {
+	Live           bool
+	LeaseRemaining time.Duration
+	RulesVersion   uint64
+	Incarnation    uint64
+	LastReport     Instant // 0: none in this epoch
+}
+
+// Region describes region i at now.
+func (l *Leader) Region(i int, now Instant) RegionStatus {
+	r := &l.regions[i]
+	s := RegionStatus{Live: r.live, RulesVersion: r.rules, Incarnation: r.incarnation, LastReport: r.lastReport}
+	if r.renewedAt != 0 && r.leaseEnd > now {
+		s.LeaseRemaining = r.leaseEnd.Sub(now)
+	}
+	return s
+}
+
+// KeyStatus is what the leader knows of a hot key beyond the ledger.
+type KeyStatus struct {
+	Limit      KeyLimit
+	PoolTokens int64
+	Regions    []KeyRegionStatus
+}
+
+// KeyRegionStatus is one region's part in it; amounts are micro-tokens, counted
+// since the region's session began.
+type KeyRegionStatus struct {
+	Sent     Share
+	Gen      Gen
+	Acked    bool
+	Tokens   int64
+	Admitted int64
+	Offered  int64
+	// Lent: holds less than its floor. Silent: not heard of for a lease.
+	Lent   bool
+	Silent bool
+}
+
+// Key describes a hot key; false if k is cold.
+func (l *Leader) Key(k KeyID) (KeyStatus, bool) {
+	key := l.keys[k]
+	if key == nil {
+		return KeyStatus{}, false
+	}
+	s := KeyStatus{Limit: key.limit, PoolTokens: key.pool, Regions: make([]KeyRegionStatus, len(key.regions))}
+	for i, kr := range key.regions {
+		s.Regions[i] = KeyRegionStatus{
+			Sent: kr.sent, Gen: kr.gen, Acked: kr.acked, Tokens: kr.tokens,
+			Admitted: kr.demand.admitted, Offered: kr.demand.offered,
+			Lent:   kr.sent.Rate < l.cfg.Regions[i].Floor.Rate,
+			Silent: !l.regions[i].live,
+		}
+	}
+	return s, true
+}

@@ -1,0 +1,202 @@
+package budget
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Config is the static part of the protocol, the same for everyone.
+type Config struct {
+	// Lease is T: how long a region may spend its share on one renewal.
+	Lease time.Duration
+	// RhoPPM bounds the ratio of any two clocks' rates, minus 1, in millionths.
+	RhoPPM int32
+	// Regions in the order of their indexes. Floors sum to Unit in each part.
+	Regions []RegionConfig
+}
+
+// RegionConfig is one declared region.
+type RegionConfig struct {
+	Name string
+	// Floor is what the region enforces of any limit when it is cut off.
+	Floor Share
+	// InitialRedisEpoch is the store contents that started full; empty until
+	// the region's first Hello.
+	InitialRedisEpoch string
+	// DeclaredAtBootstrap: only such a region's first store starts full.
+	DeclaredAtBootstrap bool
+}
+
+// NewConfig declares regions at equal floors with the given lease and rho.
+func NewConfig(names []string, lease time.Duration, rhoPPM int32) Config {
+	floors := Split(make([]int64, len(names)))
+	c := Config{Lease: lease, RhoPPM: rhoPPM}
+	for i, name := range names {
+		c.Regions = append(c.Regions, RegionConfig{
+			Name:                name,
+			Floor:               Share{Rate: floors[i], Burst: floors[i]},
+			DeclaredAtBootstrap: true,
+		})
+	}
+	return c
+}
+
+// Index is the region's index, or -1.
+func (c *Config) Index(name string) int {
+	return slices.IndexFunc(c.Regions, func(r RegionConfig) bool { return r.Name == name })
+}
+
+// Entry is one hot key: for each region, by index, the liability, an upper bound
+// of what the region could be enforcing while its session lives.
+type Entry struct {
+	Key    KeyID
+	Shares []Share
+}
+
+// Plan is one tick's changes: absolute values, changed keys only.
+type Plan struct {
+	// Epoch of the leader that planned it; a plan of an older one is refused.
+	Epoch   uint64
+	Changes []Entry // nil Shares removes the entry
+	// InitialRedisEpochs, by region index.
+	InitialRedisEpochs []InitialRedisEpoch
+}
+
+// InitialRedisEpoch records which store contents of a region started full.
+type InitialRedisEpoch struct {
+	Region     int
+	RedisEpoch string
+}
+
+// Ledger is the replicated state of the protocol: what the log's commands built.
+// It is not safe for concurrent use. The zero value has no regions and no keys.
+type Ledger struct {
+	// Config is set once, at bootstrap.
+	Config Config
+	// Epoch of the latest leader that took charge; 0 before the first.
+	Epoch   uint64
+	entries map[KeyID][]Share
+}
+
+// Errors of Ledger.Apply. A stale plan is the ordinary end of an old leader; an
+// overcommitted one is a bug in whoever planned it.
+var (
+	ErrStalePlan     = errors.New("budget: plan of an older epoch")
+	ErrOvercommitted = errors.New("budget: plan would let shares sum above the limit")
+	ErrBadPlan       = errors.New("budget: malformed plan")
+)
+
+// MintEpoch starts the term of a new leader and returns its epoch.
+func (l *Ledger) MintEpoch() uint64 {
+	l.Epoch++
+	return l.Epoch
+}
+
+// Apply checks a plan whole, invariant I1 included, and only then stores it.
+func (l *Ledger) Apply(p Plan) error {
+	if p.Epoch != l.Epoch {
+		return fmt.Errorf("%w: %d, in force is %d", ErrStalePlan, p.Epoch, l.Epoch)
+	}
+	for _, e := range p.Changes {
+		if err := l.check(e); err != nil {
+			return err
+		}
+	}
+	for _, r := range p.InitialRedisEpochs {
+		if r.Region < 0 || r.Region >= len(l.Config.Regions) {
+			return fmt.Errorf("%w: region index %d", ErrBadPlan, r.Region)
+		}
+	}
+	for _, e := range p.Changes {
+		l.set(e)
+	}
+	for _, r := range p.InitialRedisEpochs {
+		if l.Config.Regions[r.Region].InitialRedisEpoch == "" {
+			l.Config.Regions[r.Region].InitialRedisEpoch = r.RedisEpoch
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) check(e Entry) error {
+	if e.Shares == nil {
+		return nil
+	}
+	if len(e.Shares) != len(l.Config.Regions) {
+		return fmt.Errorf("%w: %d shares for %d regions", ErrBadPlan, len(e.Shares), len(l.Config.Regions))
+	}
+	var rate, burst int64
+	for _, s := range e.Shares {
+		if s.Rate < 0 || s.Burst < 0 {
+			return fmt.Errorf("%w: negative share", ErrBadPlan)
+		}
+		rate += int64(s.Rate)
+		burst += int64(s.Burst)
+	}
+	if rate > Unit || burst > Unit {
+		return fmt.Errorf("%w: rate %d, burst %d of %d", ErrOvercommitted, rate, burst, Unit)
+	}
+	return nil
+}
+
+func (l *Ledger) set(e Entry) {
+	if e.Shares == nil {
+		delete(l.entries, e.Key)
+		return
+	}
+	if l.entries == nil {
+		l.entries = map[KeyID][]Share{}
+	}
+	l.entries[e.Key] = slices.Clone(e.Shares)
+}
+
+// Restore puts an entry back while a snapshot is read, checking I1.
+func (l *Ledger) Restore(e Entry) error {
+	if err := l.check(e); err != nil {
+		return err
+	}
+	l.set(e)
+	return nil
+}
+
+// Shares are the liabilities of a hot key by region index, not to be modified;
+// nil for a cold one.
+func (l *Ledger) Shares(k KeyID) []Share { return l.entries[k] }
+
+// Len is the number of hot keys.
+func (l *Ledger) Len() int { return len(l.entries) }
+
+// Keys are all hot keys in order.
+func (l *Ledger) Keys() []KeyID {
+	keys := make([]KeyID, 0, len(l.entries))
+	for k := range l.entries {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, KeyID.Compare)
+	return keys
+}
+
+// DropRules removes every entry whose rule number is not kept, and returns how
+// many went: the keys of a deleted rule end with it.
+func (l *Ledger) DropRules(kept func(rule uint32) bool) int {
+	n := 0
+	for k := range l.entries {
+		if !kept(k.Rule) {
+			delete(l.entries, k)
+			n++
+		}
+	}
+	return n
+}
+
+// Clone is a deep copy, for snapshots and model checking.
+func (l *Ledger) Clone() *Ledger {
+	c := &Ledger{Config: l.Config, Epoch: l.Epoch, entries: make(map[KeyID][]Share, len(l.entries))}
+	c.Config.Regions = slices.Clone(l.Config.Regions)
+	for k, s := range l.entries {
+		c.entries[k] = slices.Clone(s)
+	}
+	return c
+}

@@ -1,0 +1,231 @@
+package budget
+
+import (
+	"testing"
+	"time"
+)
+
+func started(t *testing.T, n int) *world {
+	w := newWorld(t, n)
+	w.elect()
+	w.runUntil("every region holds a lease", 2*time.Second, w.allLive)
+	for i, r := range w.ledger.Config.Regions {
+		w.bank[i] = Scale(w.limit.Capacity, r.Floor.Burst) // nobody has spent anything yet
+	}
+	return w
+}
+
+func TestLoneBusyRegionGetsAllButWhatOthersKeep(t *testing.T) {
+	w := started(t, 3)
+	w.load[0] = 10 // 500/s offered at a limit of 100/s
+	w.runUntil("a holds 98.6 % of the rate", 3*time.Second, func() bool { return w.rate(0) >= 986 })
+	if w.rate(1) != 6 || w.rate(2) != 6 {
+		t.Errorf("idle regions keep %d and %d per mille, want their connected floor of 6", w.rate(1), w.rate(2))
+	}
+}
+
+func TestEvenLoadKeepsTheFloors(t *testing.T) {
+	w := started(t, 3)
+	w.load = []int64{10, 10, 10}
+	w.run(5 * time.Second)
+	for i := range w.regions {
+		if w.rate(i) < 333 || w.rate(i) > 334 {
+			t.Errorf("region %d has %d per mille of a limit that all three use up", i, w.rate(i))
+		}
+	}
+}
+
+func TestSharesFollowTheDemand(t *testing.T) {
+	w := started(t, 3)
+	w.load[0] = 10
+	w.runUntil("a has the rate", 3*time.Second, func() bool { return w.rate(0) >= 980 })
+	w.load = []int64{0, 10, 0}
+	w.runUntil("b has the rate", 2*time.Second, func() bool { return w.rate(1) >= 950 })
+	w.load = []int64{10, 10, 0}
+	w.runUntil("a and b have half each", 2*time.Second, func() bool { return w.rate(0) >= 480 && w.rate(1) >= 480 })
+}
+
+func TestNobodyIsStarvedByAFlood(t *testing.T) {
+	w := started(t, 3)
+	w.load = []int64{1000, 0, 0} // 50,000/s
+	w.run(3 * time.Second)
+	w.load[1] = 1 // 50/s of a limit of 100/s
+	w.runUntil("b has what it asks for", 2*time.Second, func() bool { return w.rate(1) >= 480 })
+}
+
+func TestUnusedKeyBecomesColdAgain(t *testing.T) {
+	w := started(t, 3)
+	w.load[0] = 10
+	w.runUntil("the key is hot", 2*time.Second, func() bool { return w.ledger.Len() == 1 })
+	w.run(2 * time.Second)
+	w.load[0] = 0
+	w.runUntil("the key is cold", 30*time.Second, func() bool { return w.ledger.Len() == 0 })
+	for i, r := range w.regions {
+		if right := r.Right(w.key, w.limit.Capacity, w.now); right.Hot {
+			t.Errorf("region %d still holds a share of it: %+v", i, right)
+		}
+	}
+	w.load[1] = 10
+	w.runUntil("it is hot again, and b has the rate", 4*time.Second, func() bool { return w.rate(1) >= 980 })
+}
+
+func TestCutOffRegionReturnsToItsFloorOnlyAfterEveryoneMadeRoom(t *testing.T) {
+	w := started(t, 3)
+	w.load[0] = 10
+	w.runUntil("a has the rate", 3*time.Second, func() bool { return w.rate(0) >= 980 })
+	w.cut[1] = true
+	w.runUntil("b's lease has ended", 11*time.Second, func() bool { return w.regions[1].Phase(w.now) == Limbo })
+	if w.rate(1) != 6 {
+		t.Errorf("a lender in limbo enforces %d per mille, want what it kept", w.rate(1))
+	}
+	w.runUntil("a has made room", 2*time.Second, func() bool { return w.rate(0) <= 1000-333-6 })
+	if w.regions[1].Phase(w.now) == CutOff {
+		t.Fatal("b took its floor back before a had made room")
+	}
+	w.runUntil("b is back at its floor", 12*time.Second, func() bool { return w.rate(1) == 333 })
+	if w.rate(0) < 640 {
+		t.Errorf("a is left with %d per mille, want 1 - the floor of b - what c keeps", w.rate(0))
+	}
+	w.cut[1] = false
+	w.runUntil("b is live and a has the rate again", 5*time.Second, func() bool {
+		return w.regions[1].Phase(w.now) == Live && w.rate(0) >= 980
+	})
+}
+
+func TestRegionsServeTheirFloorsWithoutCoordinators(t *testing.T) {
+	w := started(t, 3)
+	w.load[0] = 10
+	w.runUntil("a has the rate", 3*time.Second, func() bool { return w.rate(0) >= 980 })
+	w.fall()
+	w.run(9 * time.Second)
+	if w.rate(0) < 980 {
+		t.Errorf("a lost its share while its lease held: %d", w.rate(0))
+	}
+	w.run(15 * time.Second)
+	for i := range w.regions {
+		if w.rate(i) != 333 {
+			t.Errorf("region %d enforces %d per mille, want its floor", i, w.rate(i))
+		}
+	}
+	w.elect()
+	w.runUntil("everything is as before", 25*time.Second, func() bool { return w.allLive() && w.rate(0) >= 980 })
+}
+
+func TestLeaderChangeKeepsTheBudgets(t *testing.T) {
+	w := started(t, 3)
+	w.load[0] = 10
+	w.runUntil("a has the rate", 3*time.Second, func() bool { return w.rate(0) >= 980 })
+	before := w.ledger.Shares(w.key)[0]
+	w.fall()
+	w.run(3 * time.Second)
+	w.elect()
+	for range 600 {
+		w.run(tick)
+		if w.rate(0) < 980 {
+			t.Fatalf("a's share dipped to %d per mille", w.rate(0))
+		}
+	}
+	if after := w.ledger.Shares(w.key)[0]; after.Rate < before.Rate {
+		t.Errorf("a's liability went from %v to %v", before, after)
+	}
+}
+
+func TestNewLeaderRenewsNobodyBeforeAllHaveAcknowledged(t *testing.T) {
+	w := started(t, 3)
+	w.load[0] = 10
+	w.runUntil("a has the rate", 3*time.Second, func() bool { return w.rate(0) >= 980 })
+	w.cut[2] = true
+	w.renewed = make([]int, 3)
+	w.elect()
+	w.run(4900 * time.Millisecond)
+	if w.renewed[0] != 0 || w.renewed[1] != 0 {
+		t.Errorf("leases were renewed during the grace: %v", w.renewed)
+	}
+	w.runUntil("a is renewed with room for c's floor", 3*time.Second, func() bool { return w.renewed[0] > 0 })
+	if w.rate(0) > 1000-333-6 {
+		t.Errorf("a was renewed at %d per mille while c's floor is reserved", w.rate(0))
+	}
+}
+
+func TestSecondDaemonWaitsForTheFirstToFallSilent(t *testing.T) {
+	w := started(t, 3)
+	again := NewRegion(1, w.ledger.Config, 99, w.now)
+	again.Step(StoreEpoch{"epoch-b"}, w.now)
+	hello := again.Step(RegionTick{}, w.now)[0].(SendHello).Hello
+	out := w.leader.Step(HelloReceived{hello}, w.now)
+	if r, ok := out[len(out)-1].(Refuse); !ok || r.Err != ErrRegionBusy {
+		t.Fatalf("a second daemon of a live region got %#v", out)
+	}
+	w.cut[1] = true
+	w.run(busyAfter + time.Second)
+	hello.Nonce++
+	out = w.leader.Step(HelloReceived{hello}, w.now)
+	if _, ok := out[len(out)-1].(Welcome); !ok {
+		t.Fatalf("it was not welcome after three silent reports: %#v", out)
+	}
+}
+
+func TestReportsOutOfOrderCloseTheSession(t *testing.T) {
+	w := started(t, 2)
+	r := &w.leader.regions[0]
+	rep := Report{Region: 0, Epoch: w.leader.epoch, Session: r.session, Seq: r.seq + 5, Ack: r.seq + 4}
+	out := w.leader.Step(ReportReceived{rep}, w.now)
+	refused := out[len(out)-1].(Refuse)
+	if refused.Err != ErrSessionClosed || w.leader.regions[0].open {
+		t.Errorf("a gap was not refused: %#v", out)
+	}
+}
+
+func TestMalformedReportsAreRefusedWhole(t *testing.T) {
+	for name, kr := range map[string]KeyReport{
+		"negative admitted":          {Key: KeyID{Rule: 1}, Admitted: -1},
+		"more admitted than offered": {Key: KeyID{Rule: 1}, Admitted: 2, Offered: 1},
+		"negative tokens":            {Key: KeyID{Rule: 1}, Tokens: -5},
+		"negative limit":             {Key: KeyID{Rule: 1}, Limit: KeyLimit{Rate: -1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := started(t, 2)
+			r := &w.leader.regions[0]
+			if r.waiting {
+				w.lead(w.leader.ReleaseAll(w.now))
+			}
+			l := w.leader
+			rep := Report{Region: 0, Epoch: l.epoch, Session: l.regions[0].session, Seq: l.regions[0].seq + 1, Ack: l.regions[0].seq, Keys: []KeyReport{{Key: KeyID{Rule: 7}}, kr}}
+			l.regions[0].waiting = false
+			out := l.Step(ReportReceived{rep}, w.now)
+			if _, ok := out[len(out)-1].(Refuse); !ok {
+				t.Fatalf("accepted: %#v", out)
+			}
+			if len(l.creates) != 0 {
+				t.Error("part of a refused report was folded in")
+			}
+		})
+	}
+}
+
+func TestDroppedRuleLeavesNoKeys(t *testing.T) {
+	w := started(t, 3)
+	w.load[0] = 10
+	w.runUntil("the key is hot", 2*time.Second, func() bool { return w.ledger.Len() == 1 })
+	w.load[0] = 0
+	w.ledger.DropRules(func(uint32) bool { return false })
+	w.lead(w.leader.Step(RulesChanged{Kept: func(uint32) bool { return false }}, w.now))
+	w.run(time.Second)
+	for i, r := range w.regions {
+		if r.Info(w.now).HotKeys != 0 {
+			t.Errorf("region %d still holds a key of the dropped rule", i)
+		}
+	}
+}
+
+func TestReleasedTokensReachTheRegionThatGrows(t *testing.T) {
+	w := started(t, 3)
+	w.load[0] = 10
+	w.runUntil("a has the rate", 800*time.Millisecond, func() bool { return w.rate(0) >= 980 })
+	if w.released < 190*microToken {
+		t.Fatalf("the lenders gave up %d tokens, want nearly all of 200", w.released/microToken)
+	}
+	if lost := w.released - w.granted; lost > microToken {
+		t.Errorf("%d of %d released tokens did not reach the busy region", lost/microToken, w.released/microToken)
+	}
+}

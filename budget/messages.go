@@ -1,0 +1,102 @@
+package budget
+
+import "time"
+
+// Instant is a reading of one machine's boot clock (a clock that runs while the
+// machine sleeps, CLOCK_BOOTTIME), in nanoseconds. Instants of two machines are
+// never compared.
+type Instant int64
+
+// Add is the instant d later.
+func (t Instant) Add(d time.Duration) Instant { return t + Instant(d) }
+
+// Sub is the time from u to t.
+func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
+
+// Hello opens a session. A Hello says what a region holds; it acknowledges nothing.
+type Hello struct {
+	Region       int
+	Incarnation  uint64
+	RedisEpoch   string
+	Nonce        uint64
+	RulesVersion uint64
+	Held         []Held
+}
+
+// Held is a share a region says it holds.
+type Held struct {
+	Key   KeyID
+	Gen   Gen
+	Share Share
+}
+
+// HelloOK is directive 0 of a new session: a share for every hot key that differs
+// from what the region said it holds, and "cold" for every key that is not hot.
+type HelloOK struct {
+	Region  int
+	Epoch   uint64
+	Session uint64
+	Nonce   uint64
+	// Watermark is the latest generation given to anyone when the session opened:
+	// with the actions applied, the region knows everything up to it.
+	Watermark Gen
+	Actions   []Action
+}
+
+// Report carries a region's usage up. Counters are cumulative over the session.
+type Report struct {
+	Region       int
+	Epoch        uint64
+	Session      uint64
+	Seq          uint64
+	TSend        Instant // the region's clock, opaque to the leader
+	Ack          uint64  // the latest directive whose actions are all applied
+	RulesVersion uint64
+	Keys         []KeyReport
+}
+
+// KeyReport is a region's usage of one key. A zero Gen asks for the key to become
+// hot. Amounts are micro-tokens.
+type KeyReport struct {
+	Key       KeyID
+	Gen       Gen
+	Share     Share
+	Admitted  int64
+	Offered   int64
+	Released  int64
+	Tokens    int64
+	Limit     KeyLimit
+	Rejecting bool
+	Cold      bool // acknowledges an Action with Cold
+}
+
+// KeyLimit is the limit of a key as its region reads it, for the leader's
+// arithmetic: micro-tokens, and micro-tokens a second.
+type KeyLimit struct {
+	Capacity int64
+	Rate     int64
+	RateFrac int64 // millionths of a micro-token a second
+}
+
+// Directive answers a Report.
+type Directive struct {
+	Region  int
+	Epoch   uint64
+	Session uint64
+	Seq     uint64
+	TSend   Instant // echoed from the Report it answers
+	Renew   bool
+	Actions []Action
+}
+
+// Action sets a region's share of one key.
+type Action struct {
+	Key     KeyID
+	Gen     Gen
+	Share   Share
+	Granted int64 // micro-tokens, cumulative over the session
+	Cold    bool  // the key returns to cold; Share is the floor
+	// Limit is the key's limit as other regions reported it, for a region that
+	// has not used the key; zero if the leader does not know it.
+	Limit KeyLimit
+}

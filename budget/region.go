@@ -1,0 +1,316 @@
+package budget
+
+import "time"
+
+// Phase says what backs a region's right to spend.
+type Phase uint8
+
+// The phases; the zero value is the most cautious one.
+const (
+	// Limbo: the lease has ended (or none was had yet): the smaller of share
+	// and floor.
+	Limbo Phase = iota
+	// Live: the lease holds: the share.
+	Live
+	// CutOff: nothing was heard for so long that everyone has made room: the
+	// floor.
+	CutOff
+)
+
+// String is the phase's name.
+func (p Phase) String() string {
+	switch p {
+	case Live:
+		return "live"
+	case CutOff:
+		return "floor"
+	default:
+		return "limbo"
+	}
+}
+
+// Right is what a region may spend of one key at one instant.
+type Right struct {
+	// Hot tells whether the key has a share of its own; if not, Gen and Share are
+	// zero and Floor applies.
+	Hot   bool
+	Gen   Gen
+	Share Share
+	// Floor is what a cold key may use.
+	Floor Share
+	Phase Phase
+	// Since is when the present phase began, for Live after a lapse and for
+	// CutOff; 0 if there was no break that matters.
+	Since Instant
+	// Until is when the lease ends (Live only).
+	Until Instant
+	// Watermark is the highest generation applied for any key: a record of a
+	// later one is newer than this Right.
+	Watermark Gen
+}
+
+// Effective is the share the right amounts to.
+func (r Right) Effective() Share {
+	if !r.Hot || r.Phase == CutOff {
+		return r.Floor
+	}
+	if r.Phase == Limbo {
+		return r.Share.Min(r.Floor)
+	}
+	return r.Share
+}
+
+// Region is a region's side of the protocol: which shares it holds, under which
+// lease, and what it tells the leader. It is a deterministic machine: the same
+// calls give the same effects. It is not safe for concurrent use.
+type Region struct {
+	self        int
+	cfg         Config
+	incarnation uint64
+
+	storeEpoch   string
+	initialEpoch string
+	// blind: this incarnation has not been told yet which keys are hot.
+	blind bool
+
+	leaseEnd      Instant // 0: no lease, or it has been noticed to have ended
+	liveSince     Instant
+	lastDirective Instant
+
+	highestEpoch uint64
+	session      session
+	helloNonce   uint64
+	helloFails   int
+	nextHello    Instant
+	inFlight     call
+	applying     *applying
+
+	hot        map[KeyID]*hotKey
+	candidates map[KeyID]*candidate
+	watermark  Gen
+	// reportable holds the hot keys with something to report, in the order in
+	// which they got it.
+	reportable []KeyID
+	urgent     bool
+	// coldAcks are the keys that went back to cold since the last report.
+	coldAcks []Action
+}
+
+// session is one ordered stream of reports and directives.
+type session struct {
+	open     bool
+	epoch    uint64
+	id       uint64
+	seq      uint64 // of the last report sent
+	ack      uint64 // of the last directive applied whole
+	tSend    Instant
+	lastSent Instant
+}
+
+// call is the RPC in flight: at most one.
+type call uint8
+
+const (
+	noCall call = iota
+	helloCall
+	reportCall
+)
+
+// applying is a directive whose shares the store is applying.
+type applying struct {
+	hello   bool
+	epoch   uint64
+	session uint64
+	seq     uint64
+	renew   bool
+	tSend   Instant
+	left    map[KeyID]Action
+	// watermark comes with a HelloOK.
+	watermark Gen
+}
+
+type hotKey struct {
+	gen        Gen
+	share      Share
+	limit      KeyLimit
+	admitted   int64
+	offered    int64
+	released   int64
+	granted    int64
+	tokens     int64
+	rejecting  bool
+	queued     bool // in reportable
+	mustAck    bool
+	lastReport Instant
+}
+
+type candidate struct {
+	limit      KeyLimit
+	admitted   int64
+	offered    int64
+	tokens     int64
+	rejecting  bool
+	lastUsed   Instant
+	lastReport Instant
+}
+
+// NewRegion is a daemon that has just started, whatever it did before: it holds
+// no lease, and counts as having heard a directive just now. cfg may be the zero
+// value until the first Hello is answered; nothing can be spent before.
+func NewRegion(self int, cfg Config, incarnation uint64, now Instant) *Region {
+	return &Region{
+		self: self, cfg: cfg, incarnation: incarnation,
+		blind: true, lastDirective: now,
+		hot: map[KeyID]*hotKey{}, candidates: map[KeyID]*candidate{},
+	}
+}
+
+// SetConfig gives the region what a state file remembers: the configuration, the
+// initial store epoch, and the highest leader's epoch it had a session in. Not for
+// use once a session is open.
+func (r *Region) SetConfig(self int, cfg Config, initialRedisEpoch string, epoch uint64) {
+	r.self, r.cfg, r.initialEpoch, r.highestEpoch = self, cfg, initialRedisEpoch, epoch
+}
+
+// Config is the configuration in force; no regions before the first is known.
+func (r *Region) Config() Config { return r.cfg }
+
+// Phase is the phase at now.
+func (r *Region) Phase(now Instant) Phase {
+	switch {
+	case r.leaseEnd != 0 && now < r.leaseEnd:
+		return Live
+	case now < r.floorAt():
+		return Limbo
+	default:
+		return CutOff
+	}
+}
+
+func (r *Region) floorAt() Instant { return r.lastDirective.Add(r.cfg.floorAfter()) }
+
+// StoreStartedFull reports whether an absent cold bucket is a full one: only in
+// the first store contents of a region declared at the bootstrap.
+func (r *Region) StoreStartedFull() bool {
+	return r.storeEpoch != "" && r.storeEpoch == r.initialEpoch
+}
+
+// Right is what the region may spend of k, whose global capacity is given in
+// micro-tokens. Without a configuration it is nothing.
+func (r *Region) Right(k KeyID, capacity int64, now Instant) Right {
+	if len(r.cfg.Regions) == 0 {
+		return Right{}
+	}
+	right := Right{Floor: r.cfg.Regions[r.self].Floor, Phase: r.Phase(now), Watermark: r.watermark}
+	switch right.Phase {
+	case Live:
+		right.Since, right.Until = r.liveSince, r.leaseEnd
+	case CutOff:
+		right.Since = r.floorAt()
+		if r.blind {
+			// Whatever share of that epoch a record remembers, everyone has made
+			// room for the floor since.
+			right.Watermark = Gen{Epoch: r.highestEpoch, Counter: 1<<counterBits - 1}
+		}
+	case Limbo:
+		if r.blind && !r.StoreStartedFull() {
+			// An absent record may be that of a key that was lent, lost with the
+			// old store contents while nobody here remembers it.
+			right.Floor = ConnectedFloor(right.Floor, len(r.cfg.Regions), capacity)
+		}
+	}
+	if h := r.hot[k]; h != nil {
+		right.Hot, right.Gen, right.Share = true, h.gen, h.share
+	}
+	return right
+}
+
+// Usage is one decision as the region's store made it.
+type Usage struct {
+	Limit    KeyLimit
+	Cost     int64 // micro-tokens
+	Admitted bool
+	// Tokens are what the bucket held afterwards, FloorCap what it holds at most
+	// while cold; micro-tokens.
+	Tokens   int64
+	FloorCap int64
+}
+
+// Observe counts one decision and reports whether the reporter should be woken:
+// a key has begun to run short.
+func (r *Region) Observe(k KeyID, u Usage, now Instant) (wake bool) {
+	if h := r.hot[k]; h != nil {
+		return r.observeHot(k, h, u)
+	}
+	return r.observeCold(k, u, now)
+}
+
+func (r *Region) observeHot(k KeyID, h *hotKey, u Usage) bool {
+	h.limit = u.Limit
+	h.tokens = u.Tokens
+	h.offered += u.Cost
+	onset := false
+	if u.Admitted {
+		h.admitted += u.Cost
+	} else {
+		onset = !h.rejecting
+		h.rejecting = true
+	}
+	r.queue(k, h)
+	r.urgent = r.urgent || onset
+	return onset
+}
+
+// observeCold turns a cold key into a candidate once half of its bucket is gone:
+// early, to hide the round trips until the leader has made it hot.
+func (r *Region) observeCold(k KeyID, u Usage, now Instant) bool {
+	c := r.candidates[k]
+	if c == nil {
+		if u.Admitted && u.Tokens*2 >= u.FloorCap || len(r.candidates) >= maxCandidates {
+			return false
+		}
+		c = &candidate{}
+		r.candidates[k] = c
+		r.urgent = true
+	}
+	c.limit, c.tokens, c.lastUsed = u.Limit, u.Tokens, now
+	c.offered += u.Cost
+	onset := false
+	if u.Admitted {
+		c.admitted += u.Cost
+	} else {
+		onset = !c.rejecting
+		c.rejecting = true
+	}
+	return onset || r.urgent
+}
+
+func (r *Region) queue(k KeyID, h *hotKey) {
+	if !h.queued {
+		h.queued = true
+		r.reportable = append(r.reportable, k)
+	}
+}
+
+// RegionInfo is a region's state, to be shown.
+type RegionInfo struct {
+	Phase          Phase
+	LeaseRemaining time.Duration
+	SessionOpen    bool
+	Epoch          uint64
+	HotKeys        int
+	Candidates     int
+	StoreEpoch     string
+}
+
+// Info describes the region at now.
+func (r *Region) Info(now Instant) RegionInfo {
+	info := RegionInfo{
+		Phase: r.Phase(now), SessionOpen: r.session.open, Epoch: r.highestEpoch,
+		HotKeys: len(r.hot), Candidates: len(r.candidates), StoreEpoch: r.storeEpoch,
+	}
+	if info.Phase == Live {
+		info.LeaseRemaining = r.leaseEnd.Sub(now)
+	}
+	return info
+}

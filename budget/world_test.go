@@ -1,0 +1,200 @@
+package budget
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// world couples one leader with its regions without a network: messages arrive at
+// once, commits and proofs succeed unless told otherwise, and the store does what
+// it is told. Time passes in ticks of 20 ms.
+type world struct {
+	t       *testing.T
+	now     Instant
+	ledger  *Ledger
+	leader  *Leader // nil: no coordinator is there
+	regions []*Region
+	cut     []bool // region cannot reach the leader
+	// offered per tick and region of the one key under test, whole requests; a
+	// region admits what its share of the rate allows.
+	key     KeyID
+	limit   KeyLimit
+	load    []int64
+	bank    []int64 // micro-tokens, a crude bucket
+	renewed []int
+	sums    []Share // every ledger state seen
+	// what lenders gave up and growing regions got, micro-tokens
+	released, granted int64
+}
+
+const tick = 20 * time.Millisecond
+
+func newWorld(t *testing.T, n int) *world {
+	names := []string{"a", "b", "c", "d", "e"}[:n]
+	w := &world{
+		t: t, now: Instant(time.Hour), key: KeyID{Rule: 1},
+		limit:  KeyLimit{Capacity: 300 * microToken, Rate: 100 * microToken},
+		ledger: &Ledger{Config: NewConfig(names, 10*time.Second, 20_000)},
+		cut:    make([]bool, n), load: make([]int64, n), bank: make([]int64, n), renewed: make([]int, n),
+	}
+	for i := range names {
+		r := NewRegion(i, w.ledger.Config, uint64(i+1), w.now)
+		r.Step(StoreEpoch{"epoch-" + names[i]}, w.now)
+		w.regions = append(w.regions, r)
+		w.bank[i] = Scale(w.limit.Capacity, w.ledger.Config.Regions[i].Floor.Burst)
+	}
+	return w
+}
+
+// fall takes the leader away; calls in flight fail.
+func (w *world) fall() {
+	w.leader = nil
+	for _, r := range w.regions {
+		if r.inFlight != noCall {
+			r.Step(CallFailed{}, w.now)
+		}
+	}
+}
+
+func (w *world) elect() {
+	w.fall()
+	w.ledger.MintEpoch()
+	w.leader = NewLeader(w.ledger.Clone(), w.now)
+}
+
+// run lets d pass.
+func (w *world) run(d time.Duration) {
+	for end := w.now.Add(d); w.now < end; w.now = w.now.Add(tick) {
+		w.spend()
+		if w.leader != nil {
+			w.lead(w.leader.Step(Tick{}, w.now))
+		}
+		for i, r := range w.regions {
+			w.act(i, r.Step(RegionTick{}, w.now))
+		}
+	}
+}
+
+func (w *world) runUntil(what string, within time.Duration, ok func() bool) {
+	w.t.Helper()
+	for end := w.now.Add(within); !ok(); {
+		if w.now >= end {
+			w.t.Fatalf("%s: not within %v", what, within)
+		}
+		w.run(tick)
+	}
+}
+
+func (w *world) spend() {
+	for i, r := range w.regions {
+		right := r.Right(w.key, w.limit.Capacity, w.now)
+		s := right.Effective()
+		w.bank[i] = min(w.bank[i]+Scale(w.limit.Rate, s.Rate)/50, Scale(w.limit.Capacity, s.Burst))
+		for range w.load[i] {
+			u := Usage{Limit: w.limit, Cost: microToken, FloorCap: Scale(w.limit.Capacity, right.Floor.Burst)}
+			if w.bank[i] >= microToken {
+				w.bank[i] -= microToken
+				u.Admitted = true
+			}
+			u.Tokens = w.bank[i]
+			r.Observe(w.key, u, w.now)
+		}
+	}
+}
+
+func (w *world) act(i int, effects []RegionEffect) {
+	for _, e := range effects {
+		r := w.regions[i]
+		switch e := e.(type) {
+		case SendHello:
+			if w.leader == nil || w.cut[i] {
+				w.act(i, r.Step(CallFailed{}, w.now))
+				continue
+			}
+			w.lead(w.leader.Step(HelloReceived{e.Hello}, w.now))
+		case SendReport:
+			if w.leader == nil || w.cut[i] {
+				w.act(i, r.Step(CallFailed{}, w.now))
+				continue
+			}
+			w.lead(w.leader.Step(ReportReceived{e.Report}, w.now))
+		case ApplyShares:
+			var done SharesApplied
+			for _, c := range e.Changes {
+				done.Results = append(done.Results, w.store(i, c))
+			}
+			w.act(i, r.Step(done, w.now))
+		}
+	}
+}
+
+// store applies a share as a store does: a shrink releases its part of the tokens.
+func (w *world) store(i int, c ShareChange) ShareResult {
+	old, share := c.Before.Effective(), c.Share
+	keep := w.bank[i]
+	if share.Burst < old.Burst {
+		keep = mulDiv(keep, int64(share.Burst), int64(old.Burst))
+	}
+	res := ShareResult{Key: c.Key, Released: w.bank[i] - keep}
+	w.bank[i] = min(keep+c.Grant, Scale(w.limit.Capacity, share.Burst))
+	w.released += res.Released
+	w.granted += c.Grant
+	res.Tokens = w.bank[i]
+	return res
+}
+
+func (w *world) lead(effects []LeaderEffect) {
+	for _, e := range effects {
+		switch e := e.(type) {
+		case Commit:
+			if err := w.ledger.Apply(e.Plan); err != nil {
+				w.t.Fatalf("commit: %v", err)
+			}
+			w.checkLedger()
+			w.lead(w.leader.Step(Committed{}, w.now))
+		case Verify:
+			w.lead(w.leader.Step(Verified{}, w.now))
+		case Welcome:
+			cfg := w.ledger.Config
+			w.act(e.OK.Region, w.regions[e.OK.Region].Step(HelloAnswered{
+				OK: e.OK, Config: cfg, InitialRedisEpoch: cfg.Regions[e.OK.Region].InitialRedisEpoch,
+			}, w.now))
+		case Answer:
+			i := e.Directive.Region
+			if e.Directive.Renew {
+				w.renewed[i]++
+			}
+			if w.cut[i] {
+				w.act(i, w.regions[i].Step(CallFailed{}, w.now))
+				continue
+			}
+			w.act(i, w.regions[i].Step(DirectiveReceived{e.Directive}, w.now))
+		case Refuse:
+			w.act(e.Region, w.regions[e.Region].Step(CallFailed{}, w.now))
+		}
+	}
+}
+
+func (w *world) checkLedger() {
+	for _, k := range w.ledger.Keys() {
+		var sum Share
+		for _, s := range w.ledger.Shares(k) {
+			sum = sum.Add(s)
+		}
+		if !sum.Within(Share{Unit, Unit}) {
+			w.t.Fatalf("shares sum to %v", sum)
+		}
+		w.sums = append(w.sums, sum)
+	}
+}
+
+func (w *world) allLive() bool {
+	return !slices.ContainsFunc(w.regions, func(r *Region) bool { return r.Phase(w.now) != Live })
+}
+
+// rate is region i's effective part of the rate, in per mille.
+func (w *world) rate(i int) int64 {
+	s := w.regions[i].Right(w.key, w.limit.Capacity, w.now).Effective()
+	return int64(s.Rate) * 1000 / Unit
+}

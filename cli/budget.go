@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// pageSize is what one ListBudgets call asks for.
+const pageSize = 1000
+
+func newBudget(g *globals) *cobra.Command {
+	cmd := &cobra.Command{Use: "budget", Short: "See how limits are split over the regions"}
+	cmd.AddCommand(newBudgetGet(g), newBudgetList(g), newBudgetWatch(g))
+	return cmd
+}
+
+func newBudgetGet(g *globals) *cobra.Command {
+	var namespace string
+	cmd := &cobra.Command{
+		Use:     "get RULE KEY=VALUE...",
+		Short:   "One client's budget under one rule",
+		Example: "  aliquot budget get per-key api_key=sk_1",
+		Args:    cobra.MinimumNArgs(1),
+	}
+	cmd.Flags().StringVar(&namespace, "namespace", "", `tenant (default "default")`)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		key, err := attributes(args[1:])
+		if err != nil {
+			return err
+		}
+		ctx, cancel := g.call(cmd)
+		defer cancel()
+		answer, err := g.budgets().GetBudget(ctx, &aliquotv1.GetBudgetRequest{RuleId: args[0], Key: key, Namespace: namespace})
+		if err != nil {
+			return g.explain(err, aCoordinator, g.coordinator())
+		}
+		return g.print(answer, func(w io.Writer) { printBudget(w, answer.Budget) })
+	}
+	return cmd
+}
+
+func newBudgetList(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list [RULE]",
+		Short: "The budgets of all hot keys",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := g.listBudgets(cmd.Context(), &aliquotv1.ListBudgetsRequest{RuleId: first(args), PageSize: pageSize})
+			if err != nil {
+				return g.explain(err, aCoordinator, g.coordinator())
+			}
+			return g.print(&aliquotv1.ListBudgetsResponse{Budgets: all}, func(w io.Writer) { printBudgets(w, all) })
+		},
+	}
+}
+
+// listBudgets follows the pages to the end.
+func (g *globals) listBudgets(ctx context.Context, r *aliquotv1.ListBudgetsRequest) ([]*aliquotv1.Budget, error) {
+	var all []*aliquotv1.Budget
+	client := g.budgets()
+	for {
+		page, cancel := context.WithTimeout(ctx, g.timeout)
+		answer, err := client.ListBudgets(page, r)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, answer.Budgets...)
+		if answer.NextPageToken == "" {
+			return all, nil
+		}
+		r.PageToken = answer.NextPageToken
+	}
+}
+
+func newBudgetWatch(g *globals) *cobra.Command {
+	var namespace string
+	cmd := &cobra.Command{
+		Use:     "watch [RULE [KEY=VALUE...]]",
+		Short:   "Budgets as they change: of all hot keys, of a rule, or of one client",
+		Example: "  aliquot budget watch per-key api_key=sk_1",
+		Args:    cobra.ArbitraryArgs,
+	}
+	cmd.Flags().StringVar(&namespace, "namespace", "", `tenant (default "default")`)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		r := &aliquotv1.WatchBudgetsRequest{RuleId: first(args), Namespace: namespace}
+		if len(args) > 1 {
+			key, err := attributes(args[1:])
+			if err != nil {
+				return err
+			}
+			r.Key = key
+		}
+		err := g.watch(cmd.Context(), r)
+		if cmd.Context().Err() != nil { // stopped by its user
+			return nil
+		}
+		return g.explain(err, aCoordinator, g.coordinator())
+	}
+	return cmd
+}
+
+func (g *globals) watch(ctx context.Context, r *aliquotv1.WatchBudgetsRequest) error {
+	stream, err := g.budgets().WatchBudgets(ctx, r)
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for stream.Receive() {
+		m := stream.Msg()
+		if err := g.print(m, func(w io.Writer) {
+			for _, b := range m.Budgets {
+				printBudget(w, b)
+				fmt.Fprintln(w)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	if err := stream.Err(); err != nil {
+		return err
+	}
+	return errors.New("the coordinator ended the stream; run the command again")
+}
+
+func printBudget(w io.Writer, b *aliquotv1.Budget) {
+	l := b.GetLimit()
+	state := "cold: every region has its floor"
+	if b.GetHot() {
+		state = "hot"
+	}
+	fmt.Fprintf(w, "rule %s  key %s  limit %d burst, %s/s  %s\npool %s  worst-case excess %s  index %d\n",
+		b.GetRuleId(), orDash(b.GetKeyHash()), l.GetCapacity(), number(l.GetRefillRate()), state,
+		percent(b.GetPoolShare()), number(b.GetWorstCaseExcess()), b.GetAppliedIndex())
+	rows := [][]string{{"REGION", "STATE", "SHARE", "BURST SHARE", "RATE/S", "BURST", "TOKENS", "ADMITTED", "OFFERED", "GENERATION", "LEASE"}}
+	for _, r := range b.GetRegions() {
+		rows = append(rows, []string{r.Region, r.State, percent(r.Share), percent(r.BurstShare), number(r.Rate), number(r.Burst),
+			number(r.Tokens), strconv.FormatInt(r.Admitted, 10), strconv.FormatInt(r.Offered, 10), orDash(r.Generation), duration(r.LeaseRemaining)})
+	}
+	columns(w, rows)
+}
+
+func printBudgets(w io.Writer, all []*aliquotv1.Budget) {
+	if len(all) == 0 {
+		fmt.Fprintln(w, "no key is hot: every region enforces its floor of every limit")
+		return
+	}
+	rows := [][]string{{"RULE", "KEY", "BURST", "RATE/S", "POOL", "SHARES"}}
+	for _, b := range all {
+		shares := ""
+		for i, r := range b.Regions {
+			if i > 0 {
+				shares += "  "
+			}
+			shares += r.Region + " " + percent(r.Share)
+		}
+		rows = append(rows, []string{b.RuleId, b.KeyHash, strconv.FormatInt(b.GetLimit().GetCapacity(), 10),
+			number(b.GetLimit().GetRefillRate()), percent(b.PoolShare), shares})
+	}
+	columns(w, rows)
+}
+
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}

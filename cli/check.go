@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+func newCheck(g *globals) *cobra.Command {
+	var (
+		cost      int64
+		namespace string
+	)
+	cmd := &cobra.Command{
+		Use:     "check KEY=VALUE...",
+		Short:   "Ask a region whether a request may pass; it is counted",
+		Long:    "Ask a region whether a request with these attributes may pass. The request is counted.\nExits with 3 when it is denied.",
+		Example: "  aliquot check api_key=sk_1\n  aliquot check api_key=sk_1 endpoint=/v1/orders method=POST --cost 5",
+		Args:    cobra.MinimumNArgs(1),
+	}
+	cmd.Flags().Int64Var(&cost, "cost", 1, "how much the request consumes")
+	cmd.Flags().StringVar(&namespace, "namespace", "", `tenant (default "default")`)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		attrs, err := attributes(args)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := g.call(cmd)
+		defer cancel()
+		answer, err := g.limiter().Check(ctx, &aliquotv1.CheckRequest{Attributes: attrs, Cost: &cost, Namespace: namespace})
+		if err != nil {
+			return g.explain(err, aRegion, g.region())
+		}
+		if err := g.print(answer, func(w io.Writer) { printCheck(w, answer) }); err != nil {
+			return err
+		}
+		if !answer.Allowed {
+			return errDenied
+		}
+		return nil
+	}
+	return cmd
+}
+
+func printCheck(w io.Writer, a *aliquotv1.CheckResponse) {
+	fmt.Fprintf(w, "%s (%s)\n", verdict(a.Allowed), a.Mode)
+	if a.Reason != "" {
+		fmt.Fprintln(w, a.Reason)
+	}
+	if len(a.Limits) == 0 {
+		return
+	}
+	rows := [][]string{{"RULE", "VERDICT", "LIMIT", "REMAINING", "RESET AFTER", "RETRY AFTER"}}
+	for _, l := range a.Limits {
+		retry := duration(l.RetryAfter)
+		if l.Never {
+			retry = "never"
+		}
+		rows = append(rows, []string{l.RuleId, verdict(l.Allowed), strconv.FormatInt(l.Limit, 10),
+			strconv.FormatInt(l.Remaining, 10), duration(l.ResetAfter), retry})
+	}
+	columns(w, rows)
+}
+
+func verdict(allowed bool) string {
+	if allowed {
+		return "allowed"
+	}
+	return "denied"
+}

@@ -1,0 +1,310 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// buffer is a bytes.Buffer that a command under way can be watched through.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// result is how a command ended.
+type result struct {
+	code     int
+	out, err string
+}
+
+func command(t *testing.T, stdin string, args ...string) result {
+	t.Helper()
+	var out, err buffer
+	code := Run(t.Context(), args, Streams{In: strings.NewReader(stdin), Out: &out, Err: &err})
+	return result{code: code, out: out.String(), err: err.String()}
+}
+
+func (r result) want(t *testing.T, code int, parts ...string) {
+	t.Helper()
+	if r.code != code {
+		t.Errorf("exit %d, want %d\n%s%s", r.code, code, r.out, r.err)
+	}
+	for _, part := range parts {
+		if !strings.Contains(r.out+r.err, part) {
+			t.Errorf("%q is not in the output:\n%s%s", part, r.out, r.err)
+		}
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no such command":     {[]string{"chek"}, "chek"},
+		"no such subcommand":  {[]string{"budget", "gte"}, "get, list, watch"},
+		"missing subcommand":  {[]string{"rules"}, "apply, show, validate"},
+		"unknown flag":        {[]string{"check", "--prise"}, "--prise"},
+		"missing argument":    {[]string{"check"}, "check KEY=VALUE"},
+		"not an attribute":    {[]string{"check", "api_key"}, "key=value"},
+		"attribute twice":     {[]string{"check", "a=1", "a=2"}, `"a" is given twice`},
+		"unknown output":      {[]string{"check", "a=1", "-o", "xml"}, "table, json or yaml"},
+		"timeout":             {[]string{"check", "a=1", "--timeout", "0s"}, "--timeout"},
+		"even coordinators":   {[]string{"dev", "--coordinators", "2"}, "--coordinators 2"},
+		"log level":           {[]string{"dev", "--log-level", "loud"}, "--log-level"},
+		"half a limit":        {[]string{"bench", "rotate", "--capacity", "3"}, "--refill"},
+		"bench clients":       {[]string{"bench", "rotate", "--clients", "0"}, "--clients"},
+		"one key for clients": {[]string{"bench", "rotate", "--clients", "2", "--attr", "api_key=k"}, "{client}"},
+	} {
+		t.Run(name, func(t *testing.T) { command(t, "", c.args...).want(t, exitUsage, c.says, "--help") })
+	}
+}
+
+func TestHelpAndVersionSucceed(t *testing.T) {
+	command(t, "", "--help").want(t, exitOK, "budget", "3 denied")
+	command(t, "", "--version").want(t, exitOK, "aliquot ")
+	command(t, "", "dev", "--help").want(t, exitOK, "--rtt", "7500+10i")
+}
+
+// unused is an address that nothing listens on.
+func unused(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
+	nobody := unused(t)
+	for _, args := range [][]string{
+		{"check", "a=1"}, {"budget", "get", "r"}, {"budget", "list"}, {"budget", "watch"},
+		{"rules", "show"}, {"cluster", "status"},
+	} {
+		command(t, "", append(args, "--addr", nobody)...).want(t, exitError, nobody, "connection refused", "aliquot dev", "--addr")
+	}
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	command(t, "", "cluster", "status", "--addr", silent.Addr().String(), "--timeout", "50ms").want(t, exitError, "no answer within 50ms")
+	command(t, "", "bench", "rotate", "--regions", nobody).want(t, exitError, nobody, "is the region running?")
+	command(t, "", "rules", "validate", filepath.Join(t.TempDir(), "none.yaml")).want(t, exitError, "none.yaml")
+}
+
+const someRules = `rules:
+  - id: per-key
+    params: {capacity: 300, refill_rate: 100}
+`
+
+func TestRulesValidate(t *testing.T) {
+	command(t, someRules, "rules", "validate", "-").want(t, exitOK, "1 rules, valid")
+	command(t, someRules, "rules", "validate", "-", "-o", "json").want(t, exitOK, `"valid":true`)
+	command(t, strings.Replace(someRules, "capacity", "capcity", 1), "rules", "validate", "-").want(t, exitError, "<stdin>:3:", "capcity")
+}
+
+// running is an `aliquot dev` in this process.
+type running struct {
+	offset   int
+	out, err buffer
+	stop     context.CancelFunc
+	done     chan int
+}
+
+func (r *running) at(port int) string {
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port+r.offset))
+}
+
+// startDev runs `aliquot dev` on ports that are free and waits for "ready".
+func startDev(t *testing.T, args ...string) *running {
+	t.Helper()
+	for range 5 {
+		ctx, stop := context.WithCancel(context.Background())
+		r := &running{offset: 1000 + rand.IntN(30_000), stop: stop, done: make(chan int, 1)}
+		args := append([]string{"dev", "--port-offset", strconv.Itoa(r.offset)}, args...)
+		go func() { r.done <- Run(ctx, args, Streams{Out: &r.out, Err: &r.err}) }()
+		if r.await(t) {
+			t.Cleanup(stop)
+			return r
+		}
+		stop()
+	}
+	t.Fatal("no free ports were found")
+	return nil
+}
+
+// await reports whether it got ready; false means that a port was in use.
+func (r *running) await(t *testing.T) bool {
+	t.Helper()
+	deadline := time.After(60 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if strings.HasSuffix(r.out.String(), "\nready\n") {
+				return true
+			}
+		case code := <-r.done:
+			if strings.Contains(r.err.String(), "--port-offset") {
+				return false
+			}
+			t.Fatalf("dev ended with %d: %s", code, r.err.String())
+		case <-deadline:
+			t.Fatalf("dev did not get ready:\n%s%s", r.out.String(), r.err.String())
+		}
+	}
+}
+
+// TestAgainstARealCluster runs every command against the real daemons.
+func TestAgainstARealCluster(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	r := startDev(t, "--rtt", "4ms")
+	coordinator, region := r.at(7410), r.at(7500)
+
+	t.Run("dev prints every address, an example and ready once", func(t *testing.T) {
+		out := r.out.String()
+		for _, port := range []int{7400, 7401, 7402, 7403, 7420, 7423, 7500, 7501, 7503, 7520, 7523} {
+			if !strings.Contains(out, r.at(port)) {
+				t.Errorf("%s is missing in\n%s", r.at(port), out)
+			}
+		}
+		if !strings.Contains(out, "curl -s http://"+region+"/aliquot.v1.LimiterService/Check") || strings.Count(out, "ready\n") != 1 {
+			t.Errorf("output:\n%s", out)
+		}
+	})
+	t.Run("a second one names the port", func(t *testing.T) {
+		command(t, "", "dev", "--port-offset", strconv.Itoa(r.offset)).want(t, exitError,
+			"port "+strconv.Itoa(7400+r.offset)+" is in use", "--port-offset")
+	})
+	t.Run("check", func(t *testing.T) {
+		command(t, "", "check", "api_key=k", "--addr", region).want(t, exitOK, "allowed (store)", "per-key")
+		command(t, "", "check", "api_key=k", "--cost", "301", "--addr", region).want(t, exitDenied, "denied", "never")
+		command(t, "", "check", "api_key=sk_revoked_1", "--addr", region).want(t, exitDenied, "block_list")
+		command(t, "", "check", "api_key=k", "--cost", "0", "--addr", region).want(t, exitError, "invalid_argument", region)
+		command(t, "", "check", "api_key=k", "--addr", coordinator).want(t, exitError, "a regional daemon?")
+	})
+	t.Run("check prints zero values in JSON", func(t *testing.T) {
+		got := command(t, "", "check", "api_key=k", "--cost", "301", "--addr", region, "-o", "json")
+		var answer map[string]any
+		if err := json.Unmarshal([]byte(got.out), &answer); err != nil || answer["allowed"] != false || answer["never"] != true {
+			t.Errorf("%v: %s", err, got.out)
+		}
+		command(t, "", "check", "api_key=k", "--cost", "301", "--addr", region, "-o", "yaml").want(t, exitDenied, "allowed: false")
+	})
+	t.Run("cluster status", func(t *testing.T) {
+		command(t, "", "cluster", "status", "--addr", coordinator).want(t, exitOK, "c1", "c2", "c3", "us-east", "live")
+	})
+	t.Run("bench rotate", func(t *testing.T) {
+		regions := strings.Join([]string{region, r.at(7510), r.at(7520)}, ",")
+		command(t, "", "bench", "rotate", "--duration", "1500ms", "--regions", regions, "--addr", coordinator, "--attr", "api_key=bench").
+			want(t, exitOK, "C = 300", "r = 100/s", "gain", "worst interval", "utilisation")
+		got := command(t, "", "bench", "rotate", "--duration", "100ms", "--regions", regions, "--capacity", "1e6", "--refill", "1", "--json")
+		var report map[string]any
+		if err := json.Unmarshal([]byte(got.out), &report); err != nil || got.code != exitOK || report["failed"] != 0. {
+			t.Errorf("%d, %v: %s%s", got.code, err, got.out, got.err)
+		}
+	})
+	t.Run("bench rotate that exceeds its bound exits with 3", func(t *testing.T) {
+		command(t, "", "bench", "rotate", "--duration", "100ms", "--regions", region, "--capacity", "1", "--refill", "1").
+			want(t, exitDenied, "EXCEEDED")
+	})
+	t.Run("budget", func(t *testing.T) {
+		command(t, "", "budget", "get", "per-key", "api_key=cold", "--addr", coordinator).want(t, exitOK, "cold", "33.3%", "ap-south")
+		command(t, "", "budget", "get", "nope", "api_key=k", "--addr", coordinator).want(t, exitError, "not_found")
+		command(t, "", "budget", "get", "per-key", "api_key=bench", "--addr", coordinator, "-o", "json").want(t, exitOK, `"poolShare":`)
+		command(t, "", "budget", "list", "--addr", coordinator).want(t, exitOK, "per-key")
+	})
+	t.Run("budget watch", func(t *testing.T) { watchABudget(t, coordinator) })
+	t.Run("rules", func(t *testing.T) { changeRules(t, coordinator, region) })
+	t.Run("dev ends cleanly and leaves nothing", func(t *testing.T) {
+		r.stop()
+		select {
+		case code := <-r.done:
+			if code != exitOK {
+				t.Errorf("exit %d: %s", code, r.err.String())
+			}
+		case <-time.After(5 * time.Second):
+			t.Error("not ended after 5 s")
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "aliquot-dev-*")); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+}
+
+// watchABudget stops a watch once it has shown something.
+func watchABudget(t *testing.T, coordinator string) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var out, errs buffer
+	done := make(chan int, 1)
+	go func() {
+		done <- Run(ctx, []string{"budget", "watch", "per-key", "api_key=cold", "--addr", coordinator}, Streams{Out: &out, Err: &errs})
+	}()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !strings.Contains(out.String(), "ap-south") && ctx.Err() == nil {
+		<-tick.C
+	}
+	cancel()
+	if code := <-done; code != exitOK || !strings.Contains(out.String(), "eu-west") {
+		t.Errorf("exit %d\n%s%s", code, out.String(), errs.String())
+	}
+}
+
+func changeRules(t *testing.T, coordinator, region string) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	shown := command(t, "", "rules", "show", "--addr", coordinator)
+	shown.want(t, exitOK, "version 1", "per-key")
+	if err := os.WriteFile(file, []byte(strings.Replace(shown.out, "capacity: 300", "capacity: 500", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command(t, "", "rules", "apply", file, "--expected-version", "7", "--addr", coordinator).want(t, exitError, "nothing changed")
+	command(t, "rules: 5", "rules", "apply", "-", "--addr", coordinator).want(t, exitError, "nothing changed", "<stdin>:1:")
+	command(t, "", "rules", "apply", file, "--expected-version", "1", "--author", "me", "--addr", coordinator).want(t, exitOK, "version 2 is in force")
+	// The coordinator asked may follow the one that decided, by a moment.
+	await(t, "version 2 by me", func() string {
+		shown := command(t, "", "rules", "show", "--addr", coordinator)
+		return shown.out + shown.err
+	})
+	await(t, "500", func() string { return command(t, "", "check", "api_key=other", "--addr", region).out })
+}
+
+// await repeats a command until its output has the part.
+func await(t *testing.T, part string, output func() string) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	for out := output(); !strings.Contains(out, part); out = output() {
+		select {
+		case <-deadline:
+			t.Fatalf("%q did not come:\n%s", part, out)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/raft"
+)
+
+// bootPlan is what a node without a Raft configuration should do, given what it sees.
+type bootPlan struct {
+	// join: somebody is part of a cluster, so this node must never begin another.
+	join bool
+	// complete: exactly the expected nodes are there.
+	complete bool
+	// view is a digest of them, to be gossiped; empty while not complete.
+	view string
+	// bootstrap: all of them see the same, and it falls to this node to begin.
+	bootstrap bool
+	servers   []raft.Server
+	// problem is what stands in the way and will not pass by itself.
+	problem string
+}
+
+// planBoot decides about the first bootstrap. Two clusters would begin if two nodes
+// each found enough others and the two sets differed. So a node begins only if the
+// number is exactly the expected one, every node of the set says that it sees that
+// very set, and its own id is the smallest.
+func planBoot(self meta, others []peer) bootPlan {
+	var p bootPlan
+	set := []meta{self}
+	for _, o := range others {
+		if o.Bootstrapped || o.Cluster != "" {
+			p.join = true // a dead one counts too: its cluster may only be out of sight
+		}
+		if o.Alive && o.Expect > 0 {
+			set = append(set, o.meta)
+		}
+	}
+	if p.join || self.Expect == 0 {
+		return p
+	}
+	if p.problem = setProblem(self, set); p.problem != "" || len(set) < self.Expect {
+		return p
+	}
+	slices.SortFunc(set, func(a, b meta) int { return strings.Compare(a.NodeID, b.NodeID) })
+	p.complete = true
+	for _, m := range set {
+		p.servers = append(p.servers, raft.Server{Suffrage: raft.Voter, ID: m.serverID(), Address: raft.ServerAddress(m.Raft)})
+	}
+	p.view = digest(p.servers)
+	p.bootstrap = set[0].NodeID == self.NodeID
+	for _, m := range set {
+		if m.serverID() != self.serverID() && m.View != p.view {
+			p.bootstrap = false
+		}
+	}
+	return p
+}
+
+// setProblem names what no patience will cure.
+func setProblem(self meta, set []meta) string {
+	ids, addresses := map[string]bool{}, map[string]bool{}
+	for _, m := range set {
+		switch {
+		case m.Expect != self.Expect:
+			return fmt.Sprintf("node %s says --bootstrap-expect %d, this one %d: start all with the same", m.NodeID, m.Expect, self.Expect)
+		case ids[m.NodeID]:
+			return fmt.Sprintf("two nodes say --node-id %s: give each its own", m.NodeID)
+		case addresses[m.Raft]:
+			return fmt.Sprintf("two nodes advertise the raft address %s: give each its own --advertise or --raft-listen", m.Raft)
+		}
+		ids[m.NodeID], addresses[m.Raft] = true, true
+	}
+	if len(set) > self.Expect {
+		return fmt.Sprintf("%d nodes are here, but --bootstrap-expect is %d: start only that many, the others can join later", len(set), self.Expect)
+	}
+	return ""
+}
+
+func digest(servers []raft.Server) string {
+	h := fnv.New64a()
+	for _, s := range servers {
+		// Writing to a hash cannot fail.
+		_, _ = fmt.Fprintf(h, "%s@%s\n", s.ID, s.Address)
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
+}

@@ -1,0 +1,199 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"aliquot/rules"
+)
+
+const (
+	// maxVoters bounds the cluster: more than nine voters only make commits slower.
+	maxVoters = 9
+	// minLease keeps renewals, one a second, well inside a lease's length even in tests.
+	minLease = 100 * time.Millisecond
+	// maxLease bounds how long a cut-off region's share can stay away from the others.
+	maxLease = 10 * time.Minute
+	// maxRhoPPM: a clock that is off by a fifth is broken, not drifting.
+	maxRhoPPM = 200_000
+	// maxRaftMultiplier is Consul's: ten-second elections suit no network we know.
+	maxRaftMultiplier = 10
+	// maxLabelBytes keeps the label's share of a gossip packet small.
+	maxLabelBytes = 64
+)
+
+// JoinFunc asks the coordinator at rpcAddress, or the leader it forwards to, to
+// make the given server a member. It returns nil once that is done.
+type JoinFunc func(ctx context.Context, rpcAddress, nodeID, instanceID, raftAddress string) error
+
+// Config says who a node is, where it listens, whom it looks for, and what a
+// cluster that does not exist yet starts with. Regions, RulesYAML, Lease and RhoPPM
+// matter at a cluster's first boot only; state on disk wins over every flag.
+type Config struct {
+	// NodeID names the node for life, 1 to 64 of A-Z a-z 0-9 . _ -
+	NodeID string
+	// DataDir is created if missing and belongs to this node alone.
+	DataDir string
+	// RaftListen and GossipListen are host:port; port 0 picks one.
+	RaftListen   string
+	GossipListen string
+	// AdvertiseHost is what others reach this node by; default: the listen host.
+	AdvertiseHost string
+	// RPCAddress is the host:port advertised for RPC; may be empty.
+	RPCAddress string
+	// Join are the gossip addresses, host:port, to look for others at; it may
+	// include this node's own.
+	Join []string
+	// BootstrapExpect is how many nodes bootstrap a new cluster together; 0: join only.
+	BootstrapExpect int
+	// Label keeps this cluster's gossip apart from others'.
+	Label string
+	// GossipKeyFile holds an AES key of 16, 24 or 32 bytes, raw or in base64. Empty:
+	// no encryption, which is allowed on loopback only unless Insecure.
+	GossipKeyFile string
+	// GossipCIDRs are the networks that members may gossip from; none: any.
+	GossipCIDRs []string
+	// Regions are the regions to declare, at equal floors.
+	Regions []string
+	// RulesYAML is the text of the first rules, RulesFile its name in error messages.
+	RulesYAML string
+	RulesFile string
+	// Lease is T of the budget protocol, RhoPPM its clock-rate bound in millionths.
+	Lease  time.Duration
+	RhoPPM int32
+	// RaftMultiplier stretches all of Raft's timeouts, 1 to 10.
+	RaftMultiplier int
+	// Insecure allows listening beyond loopback without encryption.
+	Insecure bool
+	// JoinFunc is how a node that is not a member asks to become one. Without it the
+	// node can only bootstrap.
+	JoinFunc JoinFunc
+	// Logger is required. Registerer may be nil: no metrics.
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// DefaultConfig has every default of the coordinator's flags; NodeID, DataDir and
+// Logger are still to be set.
+func DefaultConfig() Config {
+	return Config{
+		RaftListen:      "127.0.0.1:7401",
+		GossipListen:    "127.0.0.1:7402",
+		BootstrapExpect: 3,
+		Label:           "aliquot",
+		RulesFile:       "rules.yaml",
+		Lease:           10 * time.Second,
+		RhoPPM:          20_000,
+		RaftMultiplier:  1,
+	}
+}
+
+var nodeIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// Validate reports everything that is wrong with c and can be known without
+// touching disk or network. First rules that do not parse are among it.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !nodeIDPattern.MatchString(c.NodeID) {
+		bad("--node-id %q: use 1 to 64 of the characters A-Z a-z 0-9 . _ -", c.NodeID)
+	}
+	if c.DataDir == "" {
+		bad("--data-dir is empty: name a directory that belongs to this node alone")
+	}
+	if c.Logger == nil {
+		bad("cluster: Config.Logger is nil")
+	}
+	if c.BootstrapExpect < 0 || c.BootstrapExpect > maxVoters {
+		bad("--bootstrap-expect %d: use 1 to %d, or 0 to join only", c.BootstrapExpect, maxVoters)
+	}
+	if c.Label == "" || len(c.Label) > maxLabelBytes {
+		bad("the gossip label %q must have 1 to %d bytes", c.Label, maxLabelBytes)
+	}
+	if c.RaftMultiplier < 1 || c.RaftMultiplier > maxRaftMultiplier {
+		bad("the raft multiplier %d must be between 1 and %d", c.RaftMultiplier, maxRaftMultiplier)
+	}
+	if c.Lease < minLease || c.Lease > maxLease {
+		bad("the lease %s must be between %s and %s", c.Lease, minLease, maxLease)
+	}
+	if c.RhoPPM < 0 || c.RhoPPM > maxRhoPPM {
+		bad("rho of %d ppm must be between 0 and %d", c.RhoPPM, maxRhoPPM)
+	}
+	if err := checkRegionNames(c.Regions); err != nil {
+		bad("--regions: %w", err)
+	}
+	errs = append(errs, c.validateAddresses()...)
+	if c.RulesYAML != "" {
+		if _, _, err := rules.Parse(c.RulesFile, []byte(c.RulesYAML)); err != nil {
+			bad("--rules: %w", err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) validateAddresses() (errs []error) {
+	for _, listen := range []struct {
+		flag, address string
+		encrypted     bool
+	}{
+		{"--raft-listen", c.RaftListen, false},
+		{"--gossip-listen", c.GossipListen, c.GossipKeyFile != ""},
+	} {
+		host, err := splitListen(listen.address)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s %q: %w", listen.flag, listen.address, err))
+		case unspecified(host) && c.AdvertiseHost == "":
+			errs = append(errs, fmt.Errorf("%s %q names no address that others could reach: set --advertise", listen.flag, listen.address))
+		case !loopback(host) && !listen.encrypted && !c.Insecure:
+			errs = append(errs, fmt.Errorf("%s %q is reachable from other machines without encryption: listen on loopback, encrypt, or say --insecure", listen.flag, listen.address))
+		}
+	}
+	for _, address := range c.Join {
+		if _, port, err := net.SplitHostPort(address); err != nil || !validPort(port, 1) {
+			errs = append(errs, fmt.Errorf("--join %q: give host:port of another node's --gossip-listen", address))
+		}
+	}
+	return errs
+}
+
+// splitListen is the host of a listen address whose port is a number.
+func splitListen(address string) (host string, err error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return "", fmt.Errorf("give host:port (%w)", err)
+	}
+	if !validPort(port, 0) {
+		return "", fmt.Errorf("port %q must be a number up to 65535", port)
+	}
+	return host, nil
+}
+
+func validPort(port string, least int) bool {
+	n, err := strconv.Atoi(port)
+	return err == nil && n >= least && n <= 65535
+}
+
+func unspecified(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "" || err == nil && ip.IsUnspecified()
+}
+
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// electionTimeout is the unit of every patience in this package.
+func (c Config) electionTimeout() time.Duration {
+	return time.Duration(c.RaftMultiplier) * time.Second
+}

@@ -1,0 +1,56 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrNotLeader says that only the leader can do what was asked. Both fields are
+// hints and may be empty: there may be no leader, or gossip may not know it yet.
+// It is returned by value; test for it with errors.As.
+type ErrNotLeader struct {
+	// LeaderID is the leader's node id.
+	LeaderID string
+	// RPCAddress is where the leader serves RPC, host:port.
+	RPCAddress string
+}
+
+// Error implements error.
+func (e ErrNotLeader) Error() string {
+	if e.LeaderID == "" {
+		return "cluster: this node is not the leader, and no leader is known; try again after the election"
+	}
+	return fmt.Sprintf("cluster: this node is not the leader; ask %s at %q", e.LeaderID, e.RPCAddress)
+}
+
+// ErrVersionConflict refuses a compare-and-set of the rules: another version is in
+// force than the one the writer had seen. It is returned by value.
+type ErrVersionConflict struct {
+	Expected uint64
+	InForce  uint64
+}
+
+// Error implements error.
+func (e ErrVersionConflict) Error() string {
+	return fmt.Sprintf("cluster: rules version %d was expected, but %d is in force; read the rules again and reapply the change", e.Expected, e.InForce)
+}
+
+var (
+	// ErrUnknownOutcome says that a command may or may not have been applied, now or
+	// later: leadership went away, or the wait ended, between its start and its commit.
+	ErrUnknownOutcome = errors.New("cluster: the command may or may not have been applied")
+	// ErrShutdown is returned by every operation on a node that was shut down.
+	ErrShutdown = errors.New("cluster: the node is shut down")
+	// ErrRemoved ends a node that the cluster's members voted out.
+	ErrRemoved = errors.New("cluster: this node was removed from the cluster; to join again, start it with an empty data directory")
+	// ErrTooLarge refuses a command above MaxCommandBytes before it reaches the log.
+	ErrTooLarge = errors.New("cluster: command too large")
+	// ErrNodeAlive refuses a join under the id of a node that is alive elsewhere.
+	ErrNodeAlive = errors.New("cluster: a live node already uses this node id")
+	// ErrInvalidArgument refuses a malformed request.
+	ErrInvalidArgument = errors.New("cluster: invalid argument")
+	// ErrBadSnapshot refuses a snapshot that is truncated, altered or of an unknown format.
+	ErrBadSnapshot = errors.New("cluster: snapshot refused")
+	// ErrLeaderStuck ends a leader that can no longer commit.
+	ErrLeaderStuck = errors.New("cluster: this leader could not commit anything for three election timeouts")
+)

@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// gossipLog turns memberlist's log lines, "[WARN] memberlist: text from=address",
+// into slog records. Whatever is a warning or worse is said once a minute for each
+// kind and host: a stranger that knocks every second must not fill the log.
+type gossipLog struct {
+	log   *slog.Logger
+	quiet *quiet
+}
+
+var (
+	gossipLine = regexp.MustCompile(`^(?:\[([A-Z]+)\] )?(?:memberlist: )?(.*)$`)
+	gossipFrom = regexp.MustCompile(`from=(\S+)`)
+	anyNumber  = regexp.MustCompile(`[0-9]+`)
+)
+
+// Write implements io.Writer for one line.
+func (w *gossipLog) Write(p []byte) (int, error) {
+	m := gossipLine.FindStringSubmatch(strings.TrimSpace(string(p)))
+	if m == nil {
+		return len(p), nil
+	}
+	level, text := gossipLevel(m[1]), m[2]
+	from := ""
+	if f := gossipFrom.FindStringSubmatch(text); f != nil {
+		from = f[1]
+	}
+	if level >= slog.LevelWarn && !w.warn(&text, &level, from) {
+		level = slog.LevelDebug
+	}
+	if from != "" {
+		w.log.Log(context.Background(), level, text, "from", from)
+	} else {
+		w.log.Log(context.Background(), level, text)
+	}
+	return len(p), nil
+}
+
+// warn words a refusal in our own terms and reports whether it is news.
+func (w *gossipLog) warn(text *string, level *slog.Level, from string) bool {
+	host, _, err := net.SplitHostPort(from)
+	if err != nil {
+		host = from
+	}
+	key := anyNumber.ReplaceAllString(*text, "#")
+	if explained, kind := explainRefusal(*text); kind != "" {
+		*text, *level, key = explained, slog.LevelWarn, kind
+	}
+	return w.quiet.allow("gossip "+key+" "+host, time.Now())
+}
+
+// explainRefusal recognises the ways in which memberlist refuses a stranger; kind
+// is empty for any other line.
+func explainRefusal(text string) (explained, kind string) {
+	lower := strings.ToLower(text)
+	switch {
+	case strings.Contains(lower, "unacceptable label"):
+		return "gossip refused: the caller uses another cluster label (" + text + ")", "label"
+	case strings.Contains(lower, "decrypt"), strings.Contains(lower, "not encrypted"),
+		strings.Contains(lower, "encryption is configured"), strings.Contains(lower, "encryption is not configured"):
+		return "gossip refused: the caller uses another gossip key, or none (" + text + ")", "key"
+	case strings.Contains(lower, errOtherCluster.Error()):
+		return "gossip refused: " + text, "cluster"
+	}
+	return "", ""
+}
+
+func gossipLevel(name string) slog.Level {
+	switch name {
+	case "DEBUG":
+		return slog.LevelDebug
+	case "INFO":
+		return slog.LevelInfo
+	default:
+		return slog.LevelWarn // memberlist's errors are a peer's or the network's, not ours
+	}
+}

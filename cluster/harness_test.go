@@ -1,0 +1,219 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"aliquot/budget"
+)
+
+const testRules = `rules:
+  - id: r1
+    match: {api_key_pattern: "*"}
+    params: {capacity: 100, refill_rate: 10}
+`
+
+const twoRules = testRules + `  - id: r2
+    match: {api_key_pattern: "*"}
+    params: {capacity: 50, refill_rate: 5}
+`
+
+// lab holds the nodes of one test and stands in for the RPC between them.
+type lab struct {
+	t     *testing.T
+	mu    sync.Mutex
+	nodes map[string]*Node // by RPC address
+	dirs  map[string]string
+}
+
+func newLab(t *testing.T) *lab {
+	l := &lab{t: t, nodes: map[string]*Node{}, dirs: map[string]string{}}
+	t.Cleanup(func() {
+		for _, n := range l.all() {
+			if err := n.Shutdown(); err != nil {
+				t.Errorf("shutdown: %v", err)
+			}
+		}
+	})
+	return l
+}
+
+func (l *lab) all() []*Node {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []*Node
+	for _, n := range l.nodes {
+		out = append(out, n)
+	}
+	return out
+}
+
+// config is a node's, with ports of its own.
+func (l *lab) config(id string) Config {
+	l.t.Helper()
+	c := DefaultConfig()
+	c.NodeID = id
+	if l.dirs[id] == "" {
+		l.dirs[id] = l.t.TempDir()
+	}
+	c.DataDir = l.dirs[id]
+	c.RaftListen, c.GossipListen = "127.0.0.1:0", "127.0.0.1:0"
+	c.RPCAddress = "rpc-" + id
+	c.BootstrapExpect = 1
+	c.Regions = []string{"us", "eu", "ap"}
+	c.RulesYAML = testRules
+	c.JoinFunc = l.join
+	c.Logger = testLogger()
+	return c
+}
+
+func testLogger() *slog.Logger {
+	level := slog.LevelError + 4
+	if os.Getenv("ALIQUOT_TEST_LOG") != "" {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+}
+
+// join does what the coordinators' RPC does: serve on the leader, forward elsewhere.
+func (l *lab) join(ctx context.Context, rpc, nodeID, instance, raftAddr string) error {
+	for range 3 {
+		l.mu.Lock()
+		n := l.nodes[rpc]
+		l.mu.Unlock()
+		if n == nil {
+			return fmt.Errorf("nobody at %q", rpc)
+		}
+		err := n.Join(ctx, nodeID, instance, raftAddr)
+		var not ErrNotLeader
+		if !errors.As(err, &not) || not.RPCAddress == "" {
+			return err
+		}
+		rpc = not.RPCAddress
+	}
+	return errors.New("too many hops")
+}
+
+func (l *lab) start(c Config) *Node {
+	l.t.Helper()
+	n, err := Start(l.t.Context(), c)
+	if err != nil {
+		l.t.Fatalf("start %s: %v", c.NodeID, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.nodes[c.RPCAddress] = n
+	return n
+}
+
+// stop shuts a node down and returns a configuration that starts it again in the
+// same place.
+func (l *lab) stop(n *Node) Config {
+	l.t.Helper()
+	c := n.cfg
+	c.Logger = testLogger()
+	c.RaftListen, c.GossipListen = n.RaftAddress(), n.GossipAddress()
+	l.mu.Lock()
+	delete(l.nodes, c.RPCAddress)
+	l.mu.Unlock()
+	if err := n.Shutdown(); err != nil {
+		l.t.Fatalf("shutdown %s: %v", c.NodeID, err)
+	}
+	return c
+}
+
+// three starts a cluster of three that bootstraps together.
+func (l *lab) three() []*Node {
+	l.t.Helper()
+	var nodes []*Node
+	var seeds []string
+	for _, id := range []string{"c1", "c2", "c3"} {
+		c := l.config(id)
+		c.BootstrapExpect = 3
+		c.Join = seeds
+		if id == "c1" {
+			c.Join = []string{"127.0.0.1:1"} // nobody: the first must wait for the others
+		}
+		n := l.start(c)
+		seeds = append(seeds, n.GossipAddress())
+		nodes = append(nodes, n)
+	}
+	for _, n := range nodes {
+		n.cfg.Join = seeds // for restarts
+	}
+	return nodes
+}
+
+// leader waits until one of the nodes leads with its identity established.
+func (l *lab) leader(nodes ...*Node) *Node {
+	l.t.Helper()
+	var leader *Node
+	eventually(l.t, "a leader", 15*time.Second, func() bool {
+		for _, n := range nodes {
+			if n.raft.State() == raft.Leader && clusterOf(n) != "" {
+				leader = n
+				return true
+			}
+		}
+		return false
+	})
+	return leader
+}
+
+func clusterOf(n *Node) (id string) {
+	n.View(func(s *State) { id = s.ClusterID })
+	return id
+}
+
+func rulesVersion(n *Node) (v uint64) {
+	n.View(func(s *State) { v = s.Rules.Version })
+	return v
+}
+
+func hotKeys(n *Node) (k int) {
+	n.View(func(s *State) { k = s.Ledger.Len() })
+	return k
+}
+
+func follower(leader *Node, nodes []*Node) *Node {
+	for _, n := range nodes {
+		if n != leader {
+			return n
+		}
+	}
+	return nil
+}
+
+// eventually polls cond until it holds or the time is up.
+func eventually(t *testing.T, what string, patience time.Duration, cond func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited %s in vain for %s", patience, what)
+		}
+	}
+}
+
+// key is a hot key of rule r1.
+func key(i int) budget.KeyID {
+	return budget.KeyID{Rule: firstRuleNumber, Hash: [16]byte{byte(i >> 8), byte(i)}}
+}
+
+// third is an even plan for one key over three regions.
+func third(i int) budget.Entry {
+	s := budget.Share{Rate: budget.Unit / 4, Burst: budget.Unit / 4}
+	return budget.Entry{Key: key(i), Shares: []budget.Share{s, s, s}}
+}

@@ -1,0 +1,175 @@
+package cluster
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	identityFile   = "node.json"
+	lockFile       = "lock"
+	identityFormat = 1
+	// instanceBytes: eight hex characters tell the few instances of one node id apart.
+	instanceBytes = 4
+	// maxIdentityBytes bounds what is read of node.json; a real one has some 200.
+	maxIdentityBytes = 4096
+)
+
+// identity is what a data directory knows about its owner. The instance id is
+// minted when the directory is first used: a node that lost its disk comes back as
+// another Raft server, and can neither vote twice nor pass for its predecessor.
+type identity struct {
+	Format     int    `json:"format"`
+	NodeID     string `json:"node_id"`
+	InstanceID string `json:"instance_id"`
+	// ClusterID is what the node is part of, empty until it knows.
+	ClusterID string `json:"cluster_id,omitempty"`
+	// Member is set once the node was a voter: from then on it never asks to join.
+	Member bool `json:"member,omitempty"`
+}
+
+func (id identity) serverID() raft.ServerID { return serverID(id.NodeID, id.InstanceID) }
+
+func serverID(nodeID, instanceID string) raft.ServerID {
+	return raft.ServerID(nodeID + "/" + instanceID)
+}
+
+// splitServerID takes a server id apart; instance is empty if it has none.
+func splitServerID(id raft.ServerID) (nodeID, instanceID string) {
+	nodeID, instanceID, _ = strings.Cut(string(id), "/")
+	return nodeID, instanceID
+}
+
+// dataDir is an open, locked data directory.
+type dataDir struct {
+	path string
+	lock *os.File
+	id   identity
+}
+
+// openDataDir makes the directory if need be, takes it for this process, and reads
+// or mints its identity.
+func openDataDir(path, nodeID string) (*dataDir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("--data-dir %s: %w", path, err)
+	}
+	lock, err := lockDir(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &dataDir{path: path, lock: lock}
+	if err := d.loadIdentity(nodeID); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+// lockDir holds an advisory lock that ends with the process, however it ends.
+func lockDir(path string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(path, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("--data-dir %s: %w", path, err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(
+			fmt.Errorf("--data-dir %s is in use by another process (%w): stop that one, or give this node a directory of its own", path, err),
+			f.Close())
+	}
+	return f, nil
+}
+
+func (d *dataDir) loadIdentity(nodeID string) error {
+	file := filepath.Join(d.path, identityFile)
+	data, err := readBounded(file, maxIdentityBytes)
+	if errors.Is(err, os.ErrNotExist) {
+		return d.mintIdentity(nodeID)
+	}
+	if err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	if err := json.Unmarshal(data, &d.id); err != nil {
+		return fmt.Errorf("%s is damaged (%w): restore it from a backup, or start with an empty --data-dir and let the node join again", file, err)
+	}
+	if d.id.Format != identityFormat {
+		return fmt.Errorf("%s has format %d, this version reads %d: upgrade this node", file, d.id.Format, identityFormat)
+	}
+	if d.id.NodeID != nodeID {
+		return fmt.Errorf("--data-dir %s belongs to node %q, but --node-id is %q: correct one of them, or use an empty directory", d.path, d.id.NodeID, nodeID)
+	}
+	return nil
+}
+
+func (d *dataDir) mintIdentity(nodeID string) error {
+	b := make([]byte, instanceBytes)
+	if _, err := rand.Read(b); err != nil {
+		return fmt.Errorf("cluster: mint an instance id: %w", err)
+	}
+	return d.store(identity{Format: identityFormat, NodeID: nodeID, InstanceID: hex.EncodeToString(b)})
+}
+
+// store replaces the identity file whole and durably.
+func (d *dataDir) store(id identity) error {
+	data, err := json.MarshalIndent(id, "", "  ")
+	if err != nil {
+		return fmt.Errorf("cluster: encode %s: %w", identityFile, err)
+	}
+	if err := writeDurably(filepath.Join(d.path, identityFile), append(data, '\n')); err != nil {
+		return fmt.Errorf("--data-dir: %w", err)
+	}
+	d.id = id
+	return nil
+}
+
+// sub makes and names a directory inside.
+func (d *dataDir) sub(name string) (string, error) {
+	path := filepath.Join(d.path, name)
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return "", fmt.Errorf("--data-dir: %w", err)
+	}
+	return path, nil
+}
+
+func (d *dataDir) close() error { return d.lock.Close() }
+
+// writeDurably leaves either the old file or the new one, whatever happens: write
+// beside, sync, rename, sync the directory.
+func writeDurably(path string, data []byte) error {
+	tmp := path + ".tmp"
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// readBounded reads a file of at most limit bytes.
+func readBounded(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%s has %d bytes, at most %d are expected", path, info.Size(), limit)
+	}
+	return os.ReadFile(path)
+}

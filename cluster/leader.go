@@ -1,0 +1,207 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"aliquot/budget"
+	raftlogv1 "aliquot/proto/raftlog/v1"
+)
+
+// stuckTicks is how many election timeouts a leader may go without committing.
+const stuckTicks = 3
+
+// clusterIDBytes: sixteen hex characters never meet by chance.
+const clusterIDBytes = 8
+
+// LeaderCh delivers changes of leadership; there is one reader. It holds only the
+// latest value, so true may follow true: leadership was lost and regained in
+// between, and whatever was established must be established anew. true comes after
+// the state machine caught up and the cluster has its identity.
+func (n *Node) LeaderCh() <-chan bool { return n.leaderCh }
+
+// watchLeadership drains raft's channel and runs lead for each term of leadership,
+// one at a time.
+func (n *Node) watchLeadership(notify <-chan bool) {
+	stop := func() {}
+	for {
+		select {
+		case <-n.ctx.Done():
+			stop()
+			return
+		case leads := <-notify:
+			stop()
+			stop = func() {}
+			if leads {
+				stop = n.startLeading()
+			} else {
+				n.publish(false)
+			}
+		}
+	}
+}
+
+// startLeading runs lead until the returned function was called.
+func (n *Node) startLeading() (stop func()) {
+	ctx, cancel := context.WithCancel(n.ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.lead(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// publish replaces what the reader of LeaderCh has not taken yet. One goroutine at
+// a time calls it.
+func (n *Node) publish(leads bool) {
+	select {
+	case <-n.leaderCh:
+	default:
+	}
+	n.leaderCh <- leads
+}
+
+// lead establishes one term of leadership, then watches over it.
+func (n *Node) lead(ctx context.Context) {
+	for {
+		err := n.withPatience(ctx, n.establish)
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil || n.raft.State() != raft.Leader {
+			return
+		}
+		if errors.Is(err, ErrLeaderStuck) || errors.Is(err, ErrInvalidArgument) {
+			n.fail(err)
+			return
+		}
+		n.log.Warn("could not take charge as leader; trying again", "error", err)
+	}
+	n.publish(true)
+	n.watchCommits(ctx)
+}
+
+// establish catches up with all that earlier leaders committed, and gives a cluster
+// that has none its identity.
+func (n *Node) establish(ctx context.Context) error {
+	if err := n.Barrier(ctx); err != nil {
+		return err
+	}
+	empty := false
+	n.View(func(s *State) { empty = s.ClusterID == "" })
+	if !empty {
+		return nil
+	}
+	cmd, err := n.bootstrapCommand()
+	if err != nil {
+		return err
+	}
+	if _, err := n.Propose(ctx, cmd); err != nil {
+		return fmt.Errorf("bootstrap the cluster: %w", err)
+	}
+	n.log.Info("a new cluster was bootstrapped", "regions", n.cfg.Regions)
+	return nil
+}
+
+func (n *Node) bootstrapCommand() (*raftlogv1.Command, error) {
+	random := make([]byte, clusterIDBytes+secretBytes)
+	if _, err := rand.Read(random); err != nil {
+		return nil, fmt.Errorf("cluster: mint the cluster's secret: %w", err)
+	}
+	config := budget.NewConfig(n.cfg.Regions, n.cfg.Lease, n.cfg.RhoPPM)
+	return &raftlogv1.Command{Kind: &raftlogv1.Command_Bootstrap{Bootstrap: &raftlogv1.Bootstrap{
+		ClusterId:   hex.EncodeToString(random[:clusterIDBytes]),
+		HashSecret:  random[clusterIDBytes:],
+		LeaseMicros: config.Lease.Microseconds(),
+		RhoPpm:      config.RhoPPM,
+		Regions:     encodeRegions(config.Regions),
+		RulesYaml:   n.cfg.RulesYAML,
+		Author:      "bootstrap by " + n.cfg.NodeID,
+		UnixMs:      time.Now().UnixMilli(),
+	}}}, nil
+}
+
+// watchCommits ends a leader that leads nothing. hashicorp/raft issue 696: after a
+// failed leadership transfer a leader may refuse every command for ever (so nothing
+// here transfers leadership), and a disk that hangs or is full does the same
+// (issue 503). As long as others' commands commit, it proposes nothing itself.
+func (n *Node) watchCommits(ctx context.Context) {
+	tick := time.NewTicker(n.cfg.electionTimeout())
+	defer tick.Stop()
+	seen, idle := n.commits.Load(), 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if now := n.commits.Load(); now != seen {
+			seen, idle = now, 0
+			continue
+		}
+		if idle++; idle < stuckTicks {
+			continue
+		}
+		if err := n.withPatience(ctx, n.proposeNoop); errors.Is(err, ErrLeaderStuck) && n.raft.State() == raft.Leader {
+			n.fail(err)
+			return
+		}
+		seen, idle = n.commits.Load(), 0
+	}
+}
+
+func (n *Node) proposeNoop(ctx context.Context) error {
+	_, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_Noop{Noop: &raftlogv1.Noop{}}})
+	return err
+}
+
+// withPatience gives work three election timeouts, then ErrLeaderStuck. They are
+// counted in ticks, not read off the clock: a process that was stopped for a minute
+// gets one late tick, not a verdict. An error that will not pass by itself, such as
+// a transfer of leadership that never ends, is tried again until then.
+func (n *Node) withPatience(ctx context.Context, work func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tick := time.NewTicker(n.cfg.electionTimeout())
+	defer tick.Stop()
+	done := make(chan error, 1)
+	run := func() { done <- work(ctx) }
+	go run()
+	var last error
+	for ticks := 0; ; {
+		select {
+		case err := <-done:
+			if err == nil || n.raft.State() != raft.Leader || errors.Is(err, ErrInvalidArgument) {
+				return err
+			}
+			last = err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			if ticks++; ticks > stuckTicks {
+				return fmt.Errorf("%w (%w)", ErrLeaderStuck, errOr(last, errors.New("no answer")))
+			}
+			if last != nil {
+				last = nil
+				go run()
+			}
+		}
+	}
+}
+
+func errOr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}

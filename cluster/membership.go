@@ -1,0 +1,247 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// settlingEvery is how often a node that is no member yet looks around; gossip
+	// wakes it earlier.
+	settlingEvery = 200 * time.Millisecond
+	// settledEvery is the same for a member, which only keeps its gossip up to date.
+	settledEvery = time.Second
+	// duplicatePatience is how long another live node of the same id is taken for this
+	// node's own predecessor, not yet missed by failure detection.
+	duplicatePatience = 10 * time.Second
+	// joinTimeout bounds one attempt to join: the leader waits for this node to catch up.
+	joinTimeout = catchUpTimeout + 10*time.Second
+	// joinBackoff to joinBackoffMax pace the attempts.
+	joinBackoff    = 250 * time.Millisecond
+	joinBackoffMax = 5 * time.Second
+)
+
+// membership is the state of the loop that makes a node a member.
+type membership struct {
+	*Node
+	duplicateSince time.Time
+	view           string
+	attempts       int
+	nextAttempt    time.Time
+	joinDone       chan error // nil when no attempt is under way
+}
+
+// keepMembership looks around until this node is a voter at its own address, and
+// keeps what it gossips up to date for ever.
+func (n *Node) keepMembership() {
+	m := &membership{Node: n}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-n.ctx.Done():
+			return
+		case <-timer.C:
+		case <-n.gossip.peers.kick:
+		case err := <-m.joinDone:
+			m.joined(err)
+		}
+		settled := m.step(time.Now())
+		n.gossip.announce(n.ownMeta(m.view))
+		if settled {
+			timer.Reset(settledEvery)
+		} else {
+			timer.Reset(settlingEvery)
+		}
+	}
+}
+
+// ownMeta is what this node says of itself.
+func (n *Node) ownMeta(view string) meta {
+	m := meta{
+		Role: roleCoordinator, NodeID: n.cfg.NodeID, InstanceID: n.instance,
+		Raft: n.raftAddr, RPC: n.cfg.RPCAddress, Expect: n.cfg.BootstrapExpect, View: view,
+		Leader: n.raft.State() == raft.Leader, Cluster: n.clusterID(),
+	}
+	m.Bootstrapped = len(n.configuration().Servers) > 0 || n.dir.id.Member
+	return m
+}
+
+// clusterID is what the state says, or what the data directory remembers before
+// the log is replayed.
+func (n *Node) clusterID() string {
+	id := ""
+	n.View(func(s *State) { id = s.ClusterID })
+	if id == "" {
+		return n.dir.id.ClusterID
+	}
+	return id
+}
+
+func (n *Node) configuration() raft.Configuration {
+	return n.raft.GetConfiguration().Configuration()
+}
+
+// step does what is due now and reports whether this node is a settled member.
+func (m *membership) step(now time.Time) (settled bool) {
+	m.remember()
+	config := m.configuration()
+	self, listed := find(config, m.serverID)
+	switch {
+	case m.raft.State() == raft.Shutdown, m.dir.id.Member && !listed && len(config.Servers) > 0:
+		m.fail(ErrRemoved)
+		return true
+	case listed && self.Suffrage == raft.Voter && string(self.Address) == m.raftAddr:
+		m.view = ""
+		return true
+	case m.duplicated(now):
+		return false
+	}
+	p := planBoot(m.ownMeta(""), m.gossip.peers.others(m.serverID))
+	m.view = p.view
+	if p.problem != "" && m.quiet.allow("boot "+p.problem, now) {
+		m.log.Warn("not bootstrapping", "problem", p.problem)
+	}
+	switch {
+	case listed, p.join:
+		m.tryJoin(now)
+	case len(m.cfg.Regions) == 0:
+		m.view = "" // never ready: it could become the first leader and has nothing to declare
+		m.waitForRegions(p, now)
+	case p.bootstrap:
+		m.bootstrap(p.servers)
+	}
+	return false
+}
+
+// remember keeps in the data directory what must be known before the log is.
+func (m *membership) remember() {
+	id := m.dir.id
+	cluster := m.clusterID()
+	if id.ClusterID != "" && cluster != id.ClusterID {
+		m.fail(fmt.Errorf("cluster: --data-dir belongs to cluster %s, but its log is of cluster %s: restore the whole directory from one backup", id.ClusterID, cluster))
+		return
+	}
+	self, listed := find(m.configuration(), m.serverID)
+	id.ClusterID, id.Member = cluster, id.Member || listed && self.Suffrage == raft.Voter
+	if id == m.dir.id {
+		return
+	}
+	if err := m.dir.store(id); err != nil && m.quiet.allow("identity", time.Now()) {
+		m.log.Error("cannot write the node's identity", "error", err)
+	}
+}
+
+// duplicated reports that another live node has this node's id; when that lasts,
+// this one, which is not a member yet, gives way.
+func (m *membership) duplicated(now time.Time) bool {
+	for _, p := range m.gossip.peers.others(m.serverID) {
+		if !p.Alive || p.NodeID != m.cfg.NodeID || p.Raft == m.raftAddr {
+			continue
+		}
+		if m.duplicateSince.IsZero() {
+			m.duplicateSince = now
+			m.log.Warn("another live node has the same --node-id", "raft", p.Raft, "gossip", p.Gossip, "instance", p.InstanceID)
+		}
+		if now.Sub(m.duplicateSince) > duplicatePatience && !m.dir.id.Member {
+			m.fail(fmt.Errorf("%w: %q runs at %s (instance %s, this one is %s): give each node an id of its own", ErrNodeAlive, p.NodeID, p.Raft, p.InstanceID, m.instance))
+		}
+		return true
+	}
+	m.duplicateSince = time.Time{}
+	return false
+}
+
+// waitForRegions ends a node that would bootstrap if only it knew the regions.
+func (m *membership) waitForRegions(p bootPlan, now time.Time) {
+	if p.complete {
+		m.fail(fmt.Errorf("--regions is empty and there is no cluster to join: a new cluster must declare its regions"))
+	} else if m.quiet.allow("regions", now) {
+		m.log.Info("waiting for a cluster to join; without --regions this node cannot begin one")
+	}
+}
+
+// bootstrap makes this node the first voter, together with all it sees. The others
+// hear of it from Raft itself.
+func (m *membership) bootstrap(servers []raft.Server) {
+	err := m.raft.BootstrapCluster(raft.Configuration{Servers: servers}).Error()
+	if err != nil {
+		m.log.Info("not bootstrapped here; waiting to hear from whoever did", "error", err)
+		return
+	}
+	m.log.Info("bootstrapped raft", "voters", len(servers))
+}
+
+// tryJoin asks the leader, in the background, to make this node a member.
+func (m *membership) tryJoin(now time.Time) {
+	if m.joinDone != nil || now.Before(m.nextAttempt) {
+		return
+	}
+	ask := m.joinVia()
+	if ask == nil {
+		if m.quiet.allow("join", now) {
+			m.log.Info("waiting for a member of the cluster to join through")
+		}
+		return
+	}
+	done := make(chan error, 1)
+	m.joinDone = done
+	m.loops.Go(func() {
+		ctx, cancel := context.WithTimeout(m.ctx, joinTimeout)
+		defer cancel()
+		done <- ask(ctx)
+	})
+}
+
+// joinVia is the way to ask: this node itself if it leads (its address changed),
+// else the leader by gossip, else any member in turn, which forwards. nil: none.
+func (m *membership) joinVia() func(context.Context) error {
+	if m.raft.State() == raft.Leader {
+		return func(ctx context.Context) error {
+			return m.Join(ctx, m.cfg.NodeID, m.instance, m.raftAddr)
+		}
+	}
+	var leader, members []string
+	for _, p := range m.gossip.peers.others(m.serverID) {
+		if !p.Alive || !p.Bootstrapped || p.RPC == "" {
+			continue
+		}
+		members = append(members, p.RPC)
+		if p.Leader {
+			leader = append(leader, p.RPC)
+		}
+	}
+	if len(leader) > 0 {
+		members = leader
+	}
+	if len(members) == 0 || m.cfg.JoinFunc == nil {
+		return nil
+	}
+	address := members[m.attempts%len(members)]
+	return func(ctx context.Context) error {
+		return m.cfg.JoinFunc(ctx, address, m.cfg.NodeID, m.instance, m.raftAddr)
+	}
+}
+
+// joined takes note of an attempt's end; success shows in the configuration.
+func (m *membership) joined(err error) {
+	m.joinDone = nil
+	wait := min(joinBackoff<<min(m.attempts, 8), joinBackoffMax)
+	m.attempts++
+	m.nextAttempt = time.Now().Add(wait)
+	if err != nil && m.quiet.allow("join failed", time.Now()) {
+		m.log.Warn("could not join the cluster; trying again", "error", err)
+	}
+}
+
+func find(c raft.Configuration, id raft.ServerID) (raft.Server, bool) {
+	for _, s := range c.Servers {
+		if s.ID == id {
+			return s, true
+		}
+	}
+	return raft.Server{}, false
+}

@@ -1,0 +1,260 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/metadb"
+)
+
+const (
+	// trailingLogs and snapshotThreshold keep a restart and a catch-up short: entries
+	// are batches, and the libraries' defaults of ten thousand would be gigabytes.
+	trailingLogs      = 256
+	snapshotThreshold = 256
+	snapshotInterval  = 30 * time.Second
+	snapshotsRetained = 2
+	maxAppendEntries  = 64
+	// walSegmentBytes holds three of the largest entries; old segments go whole.
+	walSegmentBytes = 16 << 20
+)
+
+// hashicorp/raft issue 697: installing a snapshot over a divergent entry at its own
+// index livelocks, unless the log store is monotonic: then the old log goes whole.
+var _ raft.MonotonicLogStore = (*wal.WAL)(nil)
+
+// Node is one member of the replicated cluster, or one on its way to be. All
+// methods are safe for concurrent use.
+type Node struct {
+	cfg    Config
+	log    *slog.Logger
+	dir    *dataDir // after Start its identity belongs to keepMembership alone
+	fsm    *fsm
+	raft   *raft.Raft
+	store  *wal.WAL
+	meta   *metadb.BoltMetaDB
+	trans  *transport
+	gossip *gossip
+
+	raftAddr  string
+	instance  string
+	serverID  raft.ServerID
+	leaderCh  chan bool
+	joining   chan struct{} // one slot: one change of members at a time
+	commits   atomic.Uint64 // commands and barriers this node saw committed as leader
+	metrics   *metrics
+	quiet     *quiet
+	failed    chan error
+	failOnce  sync.Once
+	ctx       context.Context // ends at Shutdown
+	cancel    context.CancelFunc
+	loops     sync.WaitGroup
+	shutdown  sync.Once
+	shutError error
+}
+
+// Start brings a node up and returns at once; becoming a member goes on in the
+// background. An error says which flag or file is at fault, and leaves nothing
+// running. ctx ends only the start, not the node; that is Shutdown's.
+func Start(ctx context.Context, c Config) (*Node, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	n := &Node{
+		cfg: c, log: c.Logger.With("node", c.NodeID), fsm: newFSM(), quiet: newQuiet(),
+		leaderCh: make(chan bool, 1), joining: make(chan struct{}, 1), failed: make(chan error, 1),
+	}
+	n.cfg.Logger = n.log
+	// The node outlives the call that starts it.
+	n.ctx, n.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := n.start(); err != nil {
+		return nil, errors.Join(err, n.Shutdown())
+	}
+	return n, nil
+}
+
+// start wires the parts in order of dependency.
+func (n *Node) start() (err error) {
+	if n.dir, err = openDataDir(n.cfg.DataDir, n.cfg.NodeID); err != nil {
+		return err
+	}
+	n.instance, n.serverID = n.dir.id.InstanceID, n.dir.id.serverID()
+	snapshots, fresh, err := n.openStores()
+	if err != nil {
+		return err
+	}
+	if err := n.checkFirstBoot(fresh); err != nil {
+		return err
+	}
+	if err := n.listenRaft(); err != nil {
+		return err
+	}
+	notify := make(chan bool, 1)
+	n.metrics = newMetrics(n.cfg.Registerer)
+	metered := meteredSnapshots{snapshots, n.metrics}
+	if n.raft, err = raft.NewRaft(n.raftConfig(notify), n.fsm, n.store, n.store, metered, n.trans); err != nil {
+		return fmt.Errorf("cluster: start raft: %w", err)
+	}
+	if n.gossip, err = startGossip(n.cfg, n.ownMeta(""), n.quiet); err != nil {
+		return err
+	}
+	if err := n.metrics.register(n); err != nil {
+		return err
+	}
+	n.loops.Go(func() { n.watchLeadership(notify) })
+	n.loops.Go(func() { n.gossip.rejoin(n.ctx, n.cfg.Join) })
+	n.loops.Go(n.keepMembership)
+	n.log.Info("coordinator node started", "server", string(n.serverID), "raft", n.raftAddr, "gossip", n.gossip.address())
+	return nil
+}
+
+// openStores opens the log and the snapshots; fresh means that neither holds anything.
+func (n *Node) openStores() (snapshots *raft.FileSnapshotStore, fresh bool, err error) {
+	path, err := n.dir.sub("wal")
+	if err != nil {
+		return nil, false, err
+	}
+	// raft-wal 0.4.0 closes its segments but not its meta database, whose file lock
+	// would then outlive the node. So it gets one that this node closes itself.
+	n.meta = &metadb.BoltMetaDB{}
+	n.store, err = wal.Open(path, wal.WithMetaStore(n.meta), wal.WithSegmentSize(walSegmentBytes), wal.WithLogger(newHclog(n.log, "raft-wal")))
+	if err != nil {
+		return nil, false, fmt.Errorf("--data-dir: open the log in %s: %w", path, err)
+	}
+	snapshots, err = raft.NewFileSnapshotStoreWithLogger(n.dir.path, snapshotsRetained, newHclog(n.log, "raft-snapshot"))
+	if err != nil {
+		return nil, false, fmt.Errorf("--data-dir: open the snapshots: %w", err)
+	}
+	existing, err := raft.HasExistingState(n.store, n.store, snapshots)
+	if err != nil {
+		return nil, false, fmt.Errorf("--data-dir: %w", err)
+	}
+	return snapshots, !existing, nil
+}
+
+// checkFirstBoot refuses a node that could only wait for ever.
+func (n *Node) checkFirstBoot(fresh bool) error {
+	if !fresh {
+		if len(n.cfg.Regions) > 0 || n.cfg.RulesYAML != "" {
+			n.log.Info("--regions and --rules matter at a cluster's first boot only; the state on disk is in force")
+		}
+		return nil
+	}
+	switch {
+	case len(n.cfg.Join) > 0:
+		return nil
+	case n.cfg.BootstrapExpect == 0:
+		return errors.New("--bootstrap-expect 0 and no --join: a node without state must know whom to join or how many to bootstrap with")
+	case len(n.cfg.Regions) == 0:
+		return errors.New("--regions is empty: a new cluster must declare the regions that share its limits")
+	}
+	return nil
+}
+
+func (n *Node) listenRaft() error {
+	listener, err := net.Listen("tcp", n.cfg.RaftListen)
+	if err != nil {
+		return fmt.Errorf("--raft-listen %s: %w: choose a free address", n.cfg.RaftListen, err)
+	}
+	n.raftAddr = listener.Addr().String()
+	if n.cfg.AdvertiseHost != "" {
+		_, port, err := net.SplitHostPort(n.raftAddr)
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		n.raftAddr = net.JoinHostPort(n.cfg.AdvertiseHost, port)
+	}
+	layer := newStreamLayer(listener, n.serverID, n.raftAddr, n.log.With("component", "raft-net"), n.quiet)
+	n.trans = newTransport(layer, n.log)
+	return nil
+}
+
+func (n *Node) raftConfig(notify chan<- bool) *raft.Config {
+	unit := n.cfg.electionTimeout()
+	rc := raft.DefaultConfig()
+	rc.LocalID = n.serverID
+	rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = unit, unit, unit/2
+	rc.TrailingLogs, rc.SnapshotThreshold, rc.SnapshotInterval = trailingLogs, snapshotThreshold, snapshotInterval
+	rc.MaxAppendEntries = maxAppendEntries
+	rc.ShutdownOnRemove = true
+	rc.NoLegacyTelemetry = true
+	rc.NotifyCh = notify // drained by watchLeadership: raft blocks on it
+	rc.Logger = newHclog(n.log, "raft")
+	return rc
+}
+
+// Shutdown ends the node: it leaves gossip, stops Raft, closes the log and frees
+// the data directory. Leadership is not handed over (hashicorp/raft issue 696); the
+// others elect a leader within some election timeouts. It may be called again.
+func (n *Node) Shutdown() error {
+	n.shutdown.Do(func() { n.shutError = n.stop() })
+	return n.shutError
+}
+
+func (n *Node) stop() error {
+	n.cancel()
+	n.loops.Wait()
+	var errs []error
+	n.metrics.unregister()
+	if n.raft != nil {
+		errs = append(errs, n.raft.Shutdown().Error())
+	}
+	if n.trans != nil {
+		errs = append(errs, n.trans.Close()) // again when raft has closed it: harmless
+	}
+	if n.gossip != nil {
+		errs = append(errs, n.gossip.stop())
+	}
+	if n.store != nil {
+		errs = append(errs, n.store.Close())
+	}
+	if n.meta != nil {
+		errs = append(errs, n.meta.Close())
+	}
+	if n.dir != nil {
+		errs = append(errs, n.dir.close())
+	}
+	return errors.Join(errs...)
+}
+
+// View runs read with the replicated state of this node, locked for reading. read
+// must be quick, change nothing and keep no reference into the state.
+func (n *Node) View(read func(*State)) { n.fsm.view(read) }
+
+// Changed returns a channel that closes at the next change of the state. Take it
+// before reading, so that no change falls in between.
+func (n *Node) Changed() <-chan struct{} { return n.fsm.next() }
+
+// Failed delivers, once, why this node can no longer serve its purpose: the process
+// should then exit with that error.
+func (n *Node) Failed() <-chan error { return n.failed }
+
+func (n *Node) fail(err error) {
+	n.failOnce.Do(func() {
+		n.log.Error("this node cannot go on", "error", err)
+		n.failed <- err
+	})
+}
+
+// NodeID is the configured id, InstanceID the one minted in the data directory.
+func (n *Node) NodeID() string { return n.cfg.NodeID }
+
+// InstanceID tells apart the successive data directories of one node id.
+func (n *Node) InstanceID() string { return n.instance }
+
+// RaftAddress is where other members reach this node's Raft, host:port.
+func (n *Node) RaftAddress() string { return n.raftAddr }
+
+// GossipAddress is where others reach this node's gossip, ip:port.
+func (n *Node) GossipAddress() string { return n.gossip.address() }

@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"aliquot/budget"
+	raftlogv1 "aliquot/proto/raftlog/v1"
+)
+
+const (
+	// enqueueTimeout bounds the wait for raft's main goroutine to take a command.
+	enqueueTimeout = 5 * time.Second
+	// planEntryBytes bounds one entry of a plan: heartbeats share the main goroutine
+	// with appends, so no entry should take long to send and to sync.
+	planEntryBytes = 256 << 10
+)
+
+// Propose commits a command and returns what the state machine answered; an answer
+// that is an error is returned as the error, and then nothing changed. Only the
+// leader can: ErrNotLeader elsewhere. ErrUnknownOutcome says that the command may
+// still come into force.
+func (n *Node) Propose(ctx context.Context, cmd *raftlogv1.Command) (any, error) {
+	data, err := encodeCommand(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if n.raft.State() != raft.Leader {
+		return nil, n.notLeader()
+	}
+	start := time.Now()
+	future, err := wait(ctx, n, func() raft.ApplyFuture { return n.raft.Apply(data, enqueueTimeout) })
+	if err != nil {
+		return nil, n.explain(err)
+	}
+	n.commits.Add(1)
+	n.metrics.observeApply(time.Since(start))
+	answer := future.Response()
+	if err, refused := answer.(error); refused {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// wait runs ask, which may block, and waits for the future it returns, for ctx, or
+// for the node's end. A future may never be answered once raft shut down.
+func wait[F raft.Future](ctx context.Context, n *Node, ask func() F) (F, error) {
+	type outcome struct {
+		future F
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		future := ask()
+		done <- outcome{future, future.Error()}
+	}()
+	var none F
+	select {
+	case o := <-done:
+		return o.future, o.err
+	case <-ctx.Done():
+		return none, ctx.Err()
+	case <-n.ctx.Done():
+		return none, ErrShutdown
+	}
+}
+
+// explain translates raft's errors. Whatever ended the wait after the command was
+// handed over leaves its outcome open.
+func (n *Node) explain(err error) error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader):
+		return n.notLeader()
+	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrEnqueueTimeout),
+		errors.Is(err, raft.ErrAbortedByRestore), errors.Is(err, raft.ErrRaftShutdown), errors.Is(err, ErrShutdown),
+		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+	}
+	return fmt.Errorf("cluster: raft: %w", err)
+}
+
+func (n *Node) notLeader() error {
+	id, address := n.Leader()
+	return ErrNotLeader{LeaderID: id, RPCAddress: address}
+}
+
+// ApplyRules replaces the rules if expected, when given, is the version in force,
+// and returns the new version. Rules that do not parse are a *rules.Error,
+// another version in force is an ErrVersionConflict.
+func (n *Node) ApplyRules(ctx context.Context, yaml, fileName string, expected *uint64, author string) (version uint64, err error) {
+	apply := &raftlogv1.ApplyRules{Yaml: yaml, FileName: fileName, Author: author, UnixMs: time.Now().UnixMilli()}
+	if expected != nil {
+		apply.HasExpected, apply.ExpectedVersion = true, *expected
+	}
+	answer, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_ApplyRules{ApplyRules: apply}})
+	if err != nil {
+		return 0, err
+	}
+	return answer.(uint64), nil
+}
+
+// MintEpoch starts this leader's term over the budgets and returns its epoch.
+func (n *Node) MintEpoch(ctx context.Context) (uint64, error) {
+	mint := &raftlogv1.MintEpoch{NodeId: n.cfg.NodeID, UnixMs: time.Now().UnixMilli()}
+	answer, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_MintEpoch{MintEpoch: mint}})
+	if err != nil {
+		return 0, err
+	}
+	return answer.(uint64), nil
+}
+
+// CommitPlan commits one tick's changes. A plan above 256 KiB goes as several
+// entries: each key stands for itself, so any prefix of a plan is as legal as the
+// whole. After an error some of it may be in force; the ledger says what is.
+func (n *Node) CommitPlan(ctx context.Context, plan budget.Plan) error {
+	for _, part := range splitPlan(plan) {
+		kind := &raftlogv1.Command_CommitPlan{CommitPlan: encodePlan(part)}
+		if _, err := n.Propose(ctx, &raftlogv1.Command{Kind: kind}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// splitPlan cuts a plan by a generous estimate of its encoded size.
+func splitPlan(plan budget.Plan) []budget.Plan {
+	const (
+		perKey   = 32 // rule, hash and tags
+		perShare = 14 // two varints and their tags
+	)
+	var parts []budget.Plan
+	part := budget.Plan{Epoch: plan.Epoch, InitialRedisEpochs: plan.InitialRedisEpochs}
+	size := 0
+	for _, e := range plan.Changes {
+		cost := perKey + perShare*len(e.Shares)
+		if size+cost > planEntryBytes && len(part.Changes) > 0 {
+			parts = append(parts, part)
+			part, size = budget.Plan{Epoch: plan.Epoch}, 0
+		}
+		part.Changes = append(part.Changes, e)
+		size += cost
+	}
+	return append(parts, part)
+}
+
+// VerifyLeader returns nil if a majority agrees, after this call began, that this
+// node leads. Any error means it must not act as leader.
+func (n *Node) VerifyLeader(ctx context.Context) error {
+	if _, err := wait(ctx, n, n.raft.VerifyLeader); err != nil {
+		return n.explain(err)
+	}
+	return nil
+}
+
+// Barrier returns once this node, as leader, has applied everything committed
+// before the call.
+func (n *Node) Barrier(ctx context.Context) error {
+	if n.raft.State() != raft.Leader {
+		return n.notLeader()
+	}
+	if _, err := wait(ctx, n, func() raft.Future { return n.raft.Barrier(enqueueTimeout) }); err != nil {
+		return n.explain(err)
+	}
+	n.commits.Add(1)
+	return nil
+}

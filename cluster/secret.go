@@ -1,0 +1,48 @@
+package cluster
+
+import "log/slog"
+
+// secretBytes is the length of the key-hash secret: as long as the hash's output.
+const secretBytes = 32
+
+const redacted = "[redacted]"
+
+// Secret is the key of the keyed hash that hides client identities. It shows
+// itself as "[redacted]" in logs, in every fmt verb and in JSON; Bytes is the only
+// way to its value. The zero value means "not minted yet". Compare with ==.
+type Secret struct {
+	b   [secretBytes]byte
+	set bool
+}
+
+// newSecret copies b; false when it has another length than a secret's.
+func newSecret(b []byte) (Secret, bool) {
+	if len(b) != secretBytes {
+		return Secret{}, false
+	}
+	return Secret{b: [secretBytes]byte(b), set: true}, true
+}
+
+// Bytes is a copy of the secret's value, nil if there is none yet.
+func (s Secret) Bytes() []byte {
+	if !s.set {
+		return nil
+	}
+	b := s.b
+	return b[:]
+}
+
+// IsZero reports whether there is no secret yet.
+func (s Secret) IsZero() bool { return !s.set }
+
+// String implements fmt.Stringer.
+func (Secret) String() string { return redacted }
+
+// GoString implements fmt.GoStringer.
+func (Secret) GoString() string { return redacted }
+
+// LogValue implements slog.LogValuer.
+func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// MarshalText implements encoding.TextMarshaler, and so covers JSON.
+func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }

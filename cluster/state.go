@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"time"
+
+	"aliquot/budget"
+	raftlogv1 "aliquot/proto/raftlog/v1"
+	"aliquot/rules"
+)
+
+// MaxRegions bounds the declared regions: every hot key costs one share for each,
+// and a floor must stay worth having.
+const MaxRegions = 64
+
+// firstRuleNumber leaves 0 free to mean "no rule".
+const firstRuleNumber = 1
+
+// State is everything that is replicated. A reader gets it inside Node.View and
+// must neither change it nor keep anything of it that is not a copy; Rules.Set and
+// strings are immutable and may be kept. The zero value is an empty cluster.
+type State struct {
+	// ClusterID is minted at bootstrap; empty before.
+	ClusterID string
+	// HashSecret is minted at bootstrap and never logged.
+	HashSecret Secret
+	// Ledger holds the declared regions and the liabilities of hot keys.
+	Ledger budget.Ledger
+	// ConfigVersion counts changes of the regions, T, rho and floors; 1 at bootstrap.
+	ConfigVersion uint64
+	// Rules are the rules in force.
+	Rules RuleBook
+}
+
+// RuleBook is one version of the rules. Version 0 means that none came yet, and
+// Set is nil then.
+type RuleBook struct {
+	Version uint64
+	YAML    string
+	Author  string
+	// UnixMS is the proposing leader's time, for display.
+	UnixMS int64
+	Set    *rules.Set
+	// Numbers names each rule id's number; a number is never used twice.
+	Numbers    map[string]uint32
+	NextNumber uint32
+}
+
+// apply is one step of the replicated state machine: the same state and command
+// give the same state and answer on every node, now and on replay. The answer goes
+// to whoever proposed; an error means that nothing changed.
+func (s *State) apply(cmd *raftlogv1.Command) (answer any, changed bool) {
+	var err error
+	switch kind := cmd.GetKind().(type) {
+	case *raftlogv1.Command_Bootstrap:
+		changed, err = s.bootstrap(kind.Bootstrap)
+	case *raftlogv1.Command_ApplyRules:
+		answer, err = s.applyRules(kind.ApplyRules)
+		changed = err == nil
+	case *raftlogv1.Command_MintEpoch:
+		answer, changed = s.Ledger.MintEpoch(), true
+	case *raftlogv1.Command_CommitPlan:
+		err = s.commitPlan(kind.CommitPlan)
+		changed = err == nil
+	case *raftlogv1.Command_Noop:
+	default:
+		panic(fmt.Sprintf("cluster: command %T passed the decoder but has no meaning here", kind))
+	}
+	if err != nil {
+		return err, false
+	}
+	return answer, changed
+}
+
+// bootstrap gives an empty cluster its identity. A second one is the ordinary
+// outcome of two leaders in a row that both found it empty, and changes nothing.
+func (s *State) bootstrap(b *raftlogv1.Bootstrap) (changed bool, err error) {
+	if s.ClusterID != "" {
+		return false, nil
+	}
+	secret, ok := newSecret(b.GetHashSecret())
+	if !ok || b.GetClusterId() == "" {
+		return false, fmt.Errorf("%w: bootstrap without a cluster id or a %d-byte secret", ErrInvalidArgument, secretBytes)
+	}
+	config := budget.Config{
+		Lease:   time.Duration(b.GetLeaseMicros()) * time.Microsecond,
+		RhoPPM:  b.GetRhoPpm(),
+		Regions: decodeRegions(b.GetRegions()),
+	}
+	if err := checkConfig(config); err != nil {
+		return false, err
+	}
+	book := RuleBook{NextNumber: firstRuleNumber}
+	if b.GetRulesYaml() != "" {
+		book, err = book.next("rules.yaml", b.GetRulesYaml(), b.GetAuthor(), b.GetUnixMs())
+		if err != nil {
+			return false, err
+		}
+	}
+	*s = State{ClusterID: b.GetClusterId(), HashSecret: secret, ConfigVersion: 1, Rules: book}
+	s.Ledger.Config = config
+	return true, nil
+}
+
+func (s *State) applyRules(a *raftlogv1.ApplyRules) (version uint64, err error) {
+	if s.ClusterID == "" {
+		return 0, fmt.Errorf("%w: rules before the bootstrap", ErrInvalidArgument)
+	}
+	if a.GetHasExpected() && a.GetExpectedVersion() != s.Rules.Version {
+		return 0, ErrVersionConflict{Expected: a.GetExpectedVersion(), InForce: s.Rules.Version}
+	}
+	book, err := s.Rules.next(a.GetFileName(), a.GetYaml(), a.GetAuthor(), a.GetUnixMs())
+	if err != nil {
+		return 0, err
+	}
+	s.Rules = book
+	kept := map[uint32]bool{}
+	for _, number := range book.Numbers {
+		kept[number] = true
+	}
+	s.Ledger.DropRules(func(rule uint32) bool { return kept[rule] })
+	return book.Version, nil
+}
+
+// next is the book after the given file, or the file's problems.
+func (b RuleBook) next(file, yaml, author string, unixMS int64) (RuleBook, error) {
+	set, _, err := rules.Parse(file, []byte(yaml))
+	if err != nil {
+		return RuleBook{}, err
+	}
+	numbers, nextNumber := rules.Assign(b.Numbers, b.Set, b.NextNumber, set)
+	return RuleBook{
+		Version: b.Version + 1, YAML: yaml, Author: author, UnixMS: unixMS,
+		Set: set, Numbers: numbers, NextNumber: nextNumber,
+	}, nil
+}
+
+func (s *State) commitPlan(c *raftlogv1.CommitPlan) error {
+	plan, err := decodePlan(c)
+	if err != nil {
+		return err
+	}
+	return s.Ledger.Apply(plan)
+}
+
+// clone is a deep copy of all that a later command can change.
+func (s *State) clone() *State {
+	c := *s
+	c.Ledger = *s.Ledger.Clone()
+	c.Rules.Numbers = maps.Clone(s.Rules.Numbers)
+	return &c
+}
+
+var regionName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
+
+// checkRegionNames refuses names that could not be a metric label or a host part.
+func checkRegionNames(names []string) error {
+	if len(names) > MaxRegions {
+		return fmt.Errorf("%w: %d regions, at most %d", ErrInvalidArgument, len(names), MaxRegions)
+	}
+	seen := map[string]bool{}
+	for _, name := range names {
+		if !regionName.MatchString(name) {
+			return fmt.Errorf("%w: region name %q: use 1 to 63 lower-case letters, digits, '.', '_' and '-', beginning and ending with a letter or digit", ErrInvalidArgument, name)
+		}
+		if seen[name] {
+			return fmt.Errorf("%w: region %q is declared twice", ErrInvalidArgument, name)
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+// checkConfig is the second guard of what Validate checked on the way in: floors
+// that do not sum to the whole would break the promise for every key.
+func checkConfig(c budget.Config) error {
+	if len(c.Regions) == 0 || c.Lease <= 0 || c.RhoPPM < 0 {
+		return fmt.Errorf("%w: bootstrap needs a region, a lease above 0 and a rho of at least 0", ErrInvalidArgument)
+	}
+	var rate, burst int64
+	names := make([]string, len(c.Regions))
+	for i, r := range c.Regions {
+		if r.Floor.Rate < 0 || r.Floor.Burst < 0 {
+			return fmt.Errorf("%w: region %q has a negative floor", ErrInvalidArgument, r.Name)
+		}
+		rate, burst, names[i] = rate+int64(r.Floor.Rate), burst+int64(r.Floor.Burst), r.Name
+	}
+	if rate != budget.Unit || burst != budget.Unit {
+		return fmt.Errorf("%w: floors sum to %d and %d of %d", ErrInvalidArgument, rate, burst, budget.Unit)
+	}
+	return checkRegionNames(names)
+}

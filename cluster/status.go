@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Status is one node's picture of the cluster, for people.
+type Status struct {
+	NodeID     string
+	InstanceID string
+	// State is leader, follower, candidate, starting or shutdown.
+	State        string
+	Term         uint64
+	AppliedIndex uint64
+	CommitIndex  uint64
+	// LeaderID is a node id, empty while there is no leader; LeaderAddress is where
+	// it serves RPC, as far as gossip knows.
+	LeaderID      string
+	LeaderAddress string
+	ClusterID     string
+	// LastContact is how long ago a follower heard from its leader; 0 on the leader,
+	// -1 if never.
+	LastContact time.Duration
+	// Members are the servers of the Raft configuration, in its order.
+	Members []Member
+}
+
+// Member is one server of the Raft configuration with what gossip says of it.
+type Member struct {
+	NodeID      string
+	InstanceID  string
+	RaftAddress string
+	// RPCAddress is empty when gossip does not know.
+	RPCAddress string
+	// Suffrage is voter or nonvoter.
+	Suffrage string
+	Leader   bool
+	// Gossip is alive, failed or unknown.
+	Gossip string
+}
+
+// Leader names the current leader as this node knows it, and where it serves RPC.
+// Both are hints; empty if unknown.
+func (n *Node) Leader() (nodeID, rpcAddress string) {
+	_, id := n.raft.LeaderWithID()
+	if id == "" {
+		return "", ""
+	}
+	nodeID, _ = splitServerID(id)
+	return nodeID, n.rpcAddress(id)
+}
+
+func (n *Node) rpcAddress(id raft.ServerID) string {
+	if id == n.serverID {
+		return n.cfg.RPCAddress
+	}
+	p, _ := n.gossip.peers.get(id)
+	return p.RPC
+}
+
+// Status reads no disk and asks nobody.
+func (n *Node) Status() Status {
+	s := Status{
+		NodeID: n.cfg.NodeID, InstanceID: n.instance, State: n.state(),
+		Term: n.raft.CurrentTerm(), AppliedIndex: n.raft.AppliedIndex(), CommitIndex: n.raft.CommitIndex(),
+		LastContact: n.lastContact(),
+	}
+	n.View(func(state *State) { s.ClusterID = state.ClusterID })
+	s.LeaderID, s.LeaderAddress = n.Leader()
+	_, leader := n.raft.LeaderWithID()
+	for _, server := range n.configuration().Servers {
+		node, instance := splitServerID(server.ID)
+		s.Members = append(s.Members, Member{
+			NodeID: node, InstanceID: instance, RaftAddress: string(server.Address), RPCAddress: n.rpcAddress(server.ID),
+			Suffrage: strings.ToLower(server.Suffrage.String()), Leader: server.ID == leader, Gossip: n.liveness(server.ID),
+		})
+	}
+	return s
+}
+
+// state is starting until the node has a Raft configuration.
+func (n *Node) state() string {
+	if len(n.configuration().Servers) == 0 {
+		return "starting"
+	}
+	return strings.ToLower(n.raft.State().String())
+}
+
+func (n *Node) lastContact() time.Duration {
+	if n.raft.State() == raft.Leader {
+		return 0
+	}
+	last := n.raft.LastContact()
+	if last.IsZero() {
+		return -1
+	}
+	return time.Since(last)
+}
+
+func (n *Node) liveness(id raft.ServerID) string {
+	if id == n.serverID {
+		return "alive"
+	}
+	p, known := n.gossip.peers.get(id)
+	switch {
+	case !known:
+		return "unknown"
+	case p.Alive:
+		return "alive"
+	default:
+		return "failed"
+	}
+}

@@ -1,0 +1,186 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// greetingMagic opens every Raft connection; then one length byte and the id of
+	// the server that the caller means to reach.
+	greetingMagic = "AQR1"
+	// greetingTimeout ends a connection that says nothing.
+	greetingTimeout = 5 * time.Second
+	// maxRaftConns bounds accepted connections: each peer holds a handful.
+	maxRaftConns = 128
+	// maxServerID is a node id of 64, a slash, and 8.
+	maxServerID = 64 + 1 + 2*instanceBytes
+)
+
+// streamLayer carries Raft over a listener and a dialer, which TLS can wrap. Raft's
+// own messages do not say which server they are meant for, only the address. A node
+// that lost its disk and came back at the same address would therefore receive, and
+// acknowledge, what its predecessor was sent, and could vote a second time in a
+// term. So each connection begins by naming the server it wants, and any other
+// server hangs up.
+type streamLayer struct {
+	net.Listener
+	self      raft.ServerID
+	advertise net.Addr
+	log       *slog.Logger
+	quiet     *quiet
+
+	mu     sync.Mutex
+	conns  map[net.Conn]struct{}
+	closed bool
+}
+
+var _ raft.StreamLayer = (*streamLayer)(nil)
+
+// advertised is an address that is not resolved here: others may see it differently.
+type advertised string
+
+func (advertised) Network() string  { return "tcp" }
+func (a advertised) String() string { return string(a) }
+
+func newStreamLayer(l net.Listener, self raft.ServerID, advertise string, log *slog.Logger, q *quiet) *streamLayer {
+	return &streamLayer{Listener: l, self: self, advertise: advertised(advertise), log: log, quiet: q, conns: map[net.Conn]struct{}{}}
+}
+
+// Addr implements net.Listener with the address that others know.
+func (s *streamLayer) Addr() net.Addr { return s.advertise }
+
+// target packs a server and its address into what raft hands back to Dial.
+func target(id raft.ServerID, address raft.ServerAddress) raft.ServerAddress {
+	return raft.ServerAddress(id) + "@" + address
+}
+
+// Dial implements raft.StreamLayer for an address made by target.
+func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	id, host, ok := strings.Cut(string(address), "@")
+	if !ok || len(id) > maxServerID {
+		return nil, fmt.Errorf("cluster: %q is no raft target", address)
+	}
+	conn, err := net.DialTimeout("tcp", host, timeout)
+	if err != nil {
+		return nil, err
+	}
+	greeting := append([]byte(greetingMagic), byte(len(id)))
+	if err := conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	if _, err := conn.Write(append(greeting, id...)); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, conn.SetWriteDeadline(time.Time{})
+}
+
+// Accept implements net.Listener. The greeting is read by the connection's own
+// goroutine, with the first read, so that a silent caller holds up nobody.
+func (s *streamLayer) Accept() (net.Conn, error) {
+	for {
+		conn, err := s.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if g := s.track(conn); g != nil {
+			return g, nil
+		}
+		s.warn(conn, "raft connection refused: too many are open", nil)
+		if err := conn.Close(); err != nil {
+			s.log.Debug("close a refused raft connection", "error", err)
+		}
+	}
+}
+
+func (s *streamLayer) track(conn net.Conn) *greetedConn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.conns) >= maxRaftConns {
+		return nil
+	}
+	s.conns[conn] = struct{}{}
+	return &greetedConn{Conn: conn, layer: s}
+}
+
+func (s *streamLayer) forget(conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, conn)
+}
+
+// Close implements net.Listener and hangs up on everyone: raft's transport leaves
+// accepted connections open.
+func (s *streamLayer) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	err := s.Listener.Close()
+	for conn := range s.conns {
+		err = errors.Join(err, conn.Close())
+		delete(s.conns, conn)
+	}
+	return err
+}
+
+func (s *streamLayer) warn(conn net.Conn, msg string, err error) {
+	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+	if s.quiet.allow(msg+host, time.Now()) {
+		s.log.Warn(msg, "from", conn.RemoteAddr().String(), "error", err)
+	}
+}
+
+// greetedConn checks the greeting before its first byte is believed.
+type greetedConn struct {
+	net.Conn
+	layer *streamLayer
+	once  sync.Once
+	err   error
+}
+
+func (c *greetedConn) Read(p []byte) (int, error) {
+	c.once.Do(func() {
+		if c.err = c.greet(); c.err != nil {
+			c.layer.warn(c.Conn, "raft connection refused", c.err)
+			c.err = io.EOF // said once above; raft's transport logs all but EOF each time
+		}
+	})
+	if c.err != nil {
+		return 0, c.err
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *greetedConn) Close() error {
+	c.layer.forget(c.Conn)
+	return c.Conn.Close()
+}
+
+func (c *greetedConn) greet() error {
+	if err := c.SetReadDeadline(time.Now().Add(greetingTimeout)); err != nil {
+		return err
+	}
+	head := make([]byte, len(greetingMagic)+1)
+	if _, err := io.ReadFull(c.Conn, head); err != nil {
+		return fmt.Errorf("no greeting: %w", err)
+	}
+	if string(head[:len(greetingMagic)]) != greetingMagic {
+		return errors.New("the caller does not speak this protocol")
+	}
+	id := make([]byte, head[len(greetingMagic)])
+	if _, err := io.ReadFull(c.Conn, id); err != nil {
+		return fmt.Errorf("greeting cut short: %w", err)
+	}
+	if raft.ServerID(id) != c.layer.self {
+		return fmt.Errorf("it is meant for server %q, this is %q: the address was taken over from a node that is gone", id, c.layer.self)
+	}
+	return c.SetReadDeadline(time.Time{})
+}

@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// raftPool is how many idle connections to each peer are kept: one replicates,
+	// one beats, one is spare.
+	raftPool = 3
+	// raftIOTimeout ends an exchange with a peer that hangs; InstallSnapshot gets as
+	// many times this as it has 256 KiB.
+	raftIOTimeout = 5 * time.Second
+)
+
+// transport is raft's network transport with three differences: the heartbeat fast
+// path is off, each connection names its target server, and the last log index that
+// each peer acknowledged is remembered, which raft itself does not tell.
+type transport struct {
+	*raft.NetworkTransport
+	mu      sync.Mutex
+	lastLog map[raft.ServerID]uint64
+}
+
+var (
+	_ raft.Transport   = (*transport)(nil)
+	_ raft.WithPreVote = (*transport)(nil)
+	_ raft.WithClose   = (*transport)(nil)
+)
+
+func newTransport(layer raft.StreamLayer, log *slog.Logger) *transport {
+	return &transport{
+		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+			Stream: layer, MaxPool: raftPool, Timeout: raftIOTimeout, Logger: newHclog(log, "raft-net"),
+		}),
+		lastLog: map[raft.ServerID]uint64{},
+	}
+}
+
+// SetHeartbeatHandler does nothing, so heartbeats queue to raft's main goroutine
+// like every other message. hashicorp/raft issue 695: the fast path runs
+// appendEntries on the transport's goroutine and may raise the term while the main
+// goroutine is appending entries as leader, which then carry a term it does not
+// lead. The price is that a heartbeat waits for a disk write; HeartbeatTimeout is
+// far above one.
+func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
+
+// AppendEntries implements raft.Transport.
+func (t *transport) AppendEntries(id raft.ServerID, address raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	err := t.NetworkTransport.AppendEntries(id, target(id, address), req, resp)
+	if err == nil {
+		t.note(id, resp.LastLog)
+	}
+	return err
+}
+
+// AppendEntriesPipeline implements raft.Transport. Replies on a pipeline are not
+// noted: heartbeats go through AppendEntries and say the same soon after.
+func (t *transport) AppendEntriesPipeline(id raft.ServerID, address raft.ServerAddress) (raft.AppendPipeline, error) {
+	return t.NetworkTransport.AppendEntriesPipeline(id, target(id, address))
+}
+
+// RequestVote implements raft.Transport.
+func (t *transport) RequestVote(id raft.ServerID, address raft.ServerAddress, req *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	return t.NetworkTransport.RequestVote(id, target(id, address), req, resp)
+}
+
+// RequestPreVote implements raft.WithPreVote.
+func (t *transport) RequestPreVote(id raft.ServerID, address raft.ServerAddress, req *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	return t.NetworkTransport.RequestPreVote(id, target(id, address), req, resp)
+}
+
+// InstallSnapshot implements raft.Transport.
+func (t *transport) InstallSnapshot(id raft.ServerID, address raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	return t.NetworkTransport.InstallSnapshot(id, target(id, address), req, resp, data)
+}
+
+// TimeoutNow implements raft.Transport. Nothing here transfers leadership
+// (hashicorp/raft issue 696), so nothing should ever send it.
+func (t *transport) TimeoutNow(id raft.ServerID, address raft.ServerAddress, req *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+	return t.NetworkTransport.TimeoutNow(id, target(id, address), req, resp)
+}
+
+func (t *transport) note(id raft.ServerID, lastLog uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lastLog[id] = lastLog
+}
+
+// progress is the last log index a peer said it has; 0 when it never answered. It
+// means something only about servers that joined with an empty log.
+func (t *transport) progress(id raft.ServerID) uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lastLog[id]
+}
+
+// forgetProgress drops what is known of a server, before it is added or after it
+// is removed.
+func (t *transport) forgetProgress(id raft.ServerID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.lastLog, id)
+}

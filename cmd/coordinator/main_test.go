@@ -1,0 +1,43 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestCommandLine(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(bad, []byte("node-id: c1\nlissten: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		args    []string
+		environ []string
+		code    int
+		want    string
+	}{
+		{"help", []string{"--help"}, nil, exitOK, "--bootstrap-expect"},
+		{"version", []string{"--version"}, nil, exitOK, "aliquot coordinator"},
+		{"unknown flag", []string{"--nope"}, nil, exitUsage, "unknown flag: --nope"},
+		{"argument", []string{"start"}, nil, exitUsage, `unexpected argument "start"`},
+		{"no node id", []string{"--data-dir=x"}, nil, exitUsage, "--node-id"},
+		{"log level", []string{"--log-level=loud"}, nil, exitUsage, "--log-level"},
+		{"config file", []string{"--config", bad}, nil, exitUsage, `bad.yaml:2:1: unknown field "lissten"; did you mean "listen"?`},
+		{"config file by environment", nil, []string{"ALIQUOT_CONFIG=" + bad}, exitUsage, "bad.yaml:2:1"},
+		{"environment", nil, []string{"ALIQUOT_RAFT_MULTIPLIER=x"}, exitUsage, "ALIQUOT_RAFT_MULTIPLIER"},
+		{"open to the world", []string{"--node-id=c1", "--data-dir=x", "--listen=0.0.0.0:7400"}, nil, exitUsage, "--insecure"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var stdout, stderr strings.Builder
+			if code := run(c.args, c.environ, &stdout, &stderr); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			if all := stdout.String() + stderr.String(); !strings.Contains(all, c.want) {
+				t.Errorf("printed %q\nwant %q in it", all, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,127 @@
+// Command regional is the regional daemon: it answers rate limit checks from its
+// own region, inside the budgets that the coordinators move.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/pflag"
+
+	"aliquot/config"
+	"aliquot/regional"
+)
+
+const usage = `regional answers rate limit checks from its own region.
+
+Usage: regional --region NAME --coordinators HOST:PORT,... [flags]
+
+Every flag can also be set by the environment (--state-file by ALIQUOT_STATE_FILE)
+and in the YAML file of --config; flags win over the environment, the environment
+over the file.
+
+`
+
+// exit codes
+const (
+	exitError = 1
+	exitUsage = 2
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
+
+// settings are the flags that are not the daemon's own configuration.
+type settings struct {
+	help, version       bool
+	join                []string
+	logLevel, logFormat string
+}
+
+func run(args, environ []string, stdout, stderr io.Writer) int {
+	c := regional.DefaultConfig()
+	c.Version = config.Version()
+	var s settings
+	fs := flags(&c, &s)
+	err := fs.Parse(args)
+	switch {
+	case errors.Is(err, pflag.ErrHelp), err == nil && s.help:
+		fmt.Fprint(stdout, usage, fs.FlagUsages())
+		return 0
+	case err == nil && s.version:
+		fmt.Fprintln(stdout, "regional", c.Version)
+		return 0
+	case err == nil && fs.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	if err == nil {
+		err = config.Load(fs, config.File(fs, environ), environ)
+	}
+	if err == nil {
+		c.Coordinators = append(c.Coordinators, s.join...)
+		c.Logger, err = config.NewLogger(stderr, s.logLevel, s.logFormat)
+	}
+	if err == nil {
+		err = c.Validate()
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "%v\nregional --help lists the flags\n", err)
+		return exitUsage
+	}
+	if err := serve(c); err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitError
+	}
+	return 0
+}
+
+// flags binds the command line to the configuration; the defaults are c's.
+func flags(c *regional.Config, s *settings) *pflag.FlagSet {
+	fs := pflag.NewFlagSet("regional", pflag.ContinueOnError)
+	fs.SortFlags = false
+	fs.Usage = func() {} // run prints it
+	fs.StringVar(&c.Region, "region", "", "name of this region, as declared at the coordinators (required)")
+	fs.StringSliceVar(&c.Coordinators, "coordinators", nil, "RPC addresses of coordinators, host:port,...; any of them will do")
+	fs.StringSliceVar(&s.join, "join", nil, "more RPC addresses of coordinators; the same as --coordinators in this version")
+	fs.StringVar(&c.Redis, "redis", c.Redis, "the region's store: memory, redis://HOST:PORT or rediss://HOST:PORT")
+	fs.StringVar(&c.StateFile, "state-file", "", "file that keeps rules and configuration, so that a restart needs no coordinator")
+	fs.StringVar(&c.Listen, "listen", c.Listen, "address for Connect RPC and JSON over HTTP")
+	fs.StringVar(&c.GRPCListen, "grpc-listen", c.GRPCListen, "address for gRPC")
+	fs.StringVar(&c.OpsListen, "ops-listen", c.OpsListen, "address for /metrics, /healthz and /readyz")
+	fs.String("gossip-listen", "127.0.0.1:7502", "reserved for gossip; not opened in this version")
+	fs.String("cluster-label", "", "reserved for gossip; not used in this version")
+	fs.StringVar(&c.Advertise, "advertise", "", "host under which others reach this daemon (default: that of --listen)")
+	fs.BoolVar(&c.Insecure, "insecure", false, "permit listeners that other machines can reach without TLS")
+	fs.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
+	fs.StringVar(&s.logFormat, "log-format", "text", "text or json")
+	fs.String("config", "", "YAML file with these settings")
+	fs.BoolVarP(&s.help, "help", "h", false, "print this help")
+	fs.BoolVar(&s.version, "version", false, "print the version")
+	return fs
+}
+
+// serve runs the daemon until SIGTERM or SIGINT; a second one ends it at once.
+// SIGHUP has nothing to reload yet and must not kill.
+func serve(c regional.Config) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	defer signal.Stop(hangup)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hangup:
+				c.Logger.Info("SIGHUP: nothing to reload in this version; rules come from the coordinators")
+			}
+		}
+	}()
+	return regional.Run(ctx, c)
+}

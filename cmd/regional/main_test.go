@@ -1,0 +1,124 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestWordsBeforeServing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "regional.yaml")
+	if err := os.WriteFile(file, []byte("region: us\nlissten: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		args    []string
+		environ []string
+		code    int
+		want    string
+	}{
+		{"help", []string{"--help"}, nil, 0, "--state-file"},
+		{"version", []string{"--version"}, nil, 0, "regional "},
+		{"nothing", nil, nil, exitUsage, "--region"},
+		{"unknown flag", []string{"--nonsense"}, nil, exitUsage, "nonsense"},
+		{"argument", []string{"us"}, nil, exitUsage, `"us"`},
+		{"config field", []string{"--config", file}, nil, exitUsage, file + ":2:1"},
+		{"environment", nil, []string{"ALIQUOT_REGION=../x"}, exitUsage, `"../x"`},
+		{"log level", []string{"--log-level", "loud"}, nil, exitUsage, "loud"},
+		{"redis", []string{"--region", "us", "--join", "h:1", "--redis", "redis+cluster://h"}, nil, exitUsage, "not available yet"},
+		{"open listener", []string{"--region", "us", "--join", "h:1", "--listen", ":7500"}, nil, exitUsage, "--insecure"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			if code := run(c.args, c.environ, &out, &out); code != c.code || !strings.Contains(out.String(), c.want) {
+				t.Errorf("exit %d: %s", code, out.String())
+			}
+		})
+	}
+}
+
+// TestSignals runs the program: SIGHUP leaves it alone, SIGTERM ends it in order.
+func TestSignals(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "regional")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ops := l.Addr().String()
+	l.Close()
+	cmd := exec.Command(program, "--region", "us", "--coordinators", "127.0.0.1:1",
+		"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--ops-listen", ops)
+	var log lockedBuffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	healthy := func() bool {
+		resp, err := http.Get(fmt.Sprintf("http://%s/healthz", ops))
+		if err != nil {
+			return false
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	}
+	eventually(t, healthy)
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return strings.Contains(log.String(), "SIGHUP") })
+	if !healthy() {
+		t.Error("SIGHUP was not survived")
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after SIGTERM: %v\n%s", err, log.String())
+	}
+}
+
+// lockedBuffer is read while the program writes.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func eventually(t *testing.T, done func() bool) {
+	t.Helper()
+	deadline := time.After(10 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("not within 10 s")
+		}
+	}
+}

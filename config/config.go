@@ -1,0 +1,128 @@
+// Package config fills a daemon's flags from three places: a YAML file, below the
+// environment, below the command line. The flags are the only list of settings:
+// their names, types and defaults serve all three.
+package config
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// EnvPrefix begins the name of every environment variable that sets a flag:
+// ALIQUOT_NODE_ID sets --node-id.
+const EnvPrefix = "ALIQUOT_"
+
+// notSettings are flags that ask the program to do something else; a file cannot
+// contain them.
+var notSettings = []string{"config", "help", "version"}
+
+// File is the configuration file to read: the value of the flag "config", or of
+// ALIQUOT_CONFIG if the flag was not given. Empty: none.
+func File(fs *pflag.FlagSet, environ []string) string {
+	if f := fs.Lookup("config"); f != nil && f.Changed {
+		return f.Value.String()
+	}
+	value, _ := lookupEnv(environ, "config")
+	return value
+}
+
+// Load sets every flag that the (already parsed) command line did not set: from
+// the environment (as of os.Environ), else from the YAML file, whose keys are the
+// flags' names with '-' or '_'. file may be empty. An unknown or wrong field is
+// an error with file:line:column, even if another source overrides it, and so is
+// a wrong value in the environment. Unknown variables are not: orchestrators set
+// some of their own for a service that happens to be called aliquot. After an
+// error the flags are in an undefined state.
+func Load(fs *pflag.FlagSet, file string, environ []string) error {
+	given := commandLine(fs)
+	if file != "" {
+		if err := loadFile(fs, file); err != nil {
+			return err
+		}
+	}
+	if err := loadEnv(fs, environ, given); err != nil {
+		return err
+	}
+	for _, g := range given {
+		if err := g.restore(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kept is a flag's value as the command line set it.
+type kept struct {
+	flag  *pflag.Flag
+	value string
+	slice []string // of a list
+}
+
+func commandLine(fs *pflag.FlagSet) []kept {
+	var out []kept
+	fs.Visit(func(f *pflag.Flag) {
+		k := kept{flag: f, value: f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			k.slice = slices.Clone(list.GetSlice())
+		}
+		out = append(out, k)
+	})
+	return out
+}
+
+func (k kept) restore() error {
+	if list, ok := k.flag.Value.(pflag.SliceValue); ok {
+		return list.Replace(k.slice)
+	}
+	return k.flag.Value.Set(k.value)
+}
+
+func loadEnv(fs *pflag.FlagSet, environ []string, given []kept) error {
+	var err error
+	fs.VisitAll(func(f *pflag.Flag) {
+		value, found := lookupEnv(environ, f.Name)
+		onLine := slices.ContainsFunc(given, func(k kept) bool { return k.flag == f })
+		if err != nil || !found || onLine || slices.Contains(notSettings, f.Name) {
+			return
+		}
+		if wrong := set(fs, f, scalar(value)); wrong != "" {
+			err = fmt.Errorf("environment %s: %s", envName(f.Name), wrong)
+		}
+	})
+	return err
+}
+
+// envName is the variable that sets a flag.
+func envName(flag string) string {
+	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// lookupEnv takes the last of several equal names, as a shell does.
+func lookupEnv(environ []string, flag string) (string, bool) {
+	name := envName(flag) + "="
+	for _, e := range slices.Backward(environ) {
+		if value, ok := strings.CutPrefix(e, name); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+func readFile(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, fmt.Errorf("--config %s: %w", file, err)
+	}
+	if info.Size() > maxFileBytes {
+		return nil, fmt.Errorf("--config %s: %d bytes; at most %d are read, is this the right file?", file, info.Size(), maxFileBytes)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--config %s: %w", file, err)
+	}
+	return data, nil
+}

@@ -1,0 +1,106 @@
+package config
+
+import (
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// value is what a source gives for one flag: one text, or a list of them.
+type value struct {
+	text   string
+	items  []string
+	isList bool
+}
+
+func scalar(text string) value { return value{text: text} }
+
+// set gives the flag its value and marks it as changed. It returns what is wrong
+// with the value, or "".
+func set(fs *pflag.FlagSet, f *pflag.Flag, v value) string {
+	list, takesList := f.Value.(pflag.SliceValue)
+	switch {
+	case v.isList && !takesList:
+		return fmt.Sprintf("takes one %s, not a list", kind(f))
+	case takesList:
+		if err := setList(list, v); err != nil {
+			return err.Error()
+		}
+		f.Changed = true
+		return ""
+	}
+	if err := fs.Set(f.Name, v.text); err != nil {
+		return fmt.Sprintf("%q is not a valid %s%s", v.text, kind(f), hint(f))
+	}
+	return ""
+}
+
+// setList replaces the list; a text is comma-separated, as on the command line.
+func setList(list pflag.SliceValue, v value) error {
+	items := v.items
+	if !v.isList && strings.TrimSpace(v.text) != "" {
+		var err error
+		if items, err = csv.NewReader(strings.NewReader(v.text)).Read(); err != nil {
+			return fmt.Errorf("%q is not a comma-separated list", v.text)
+		}
+	}
+	items = slices.Clone(items)
+	for i := range items {
+		items[i] = strings.TrimSpace(items[i])
+	}
+	return list.Replace(items)
+}
+
+// kind is the flag's type in words.
+func kind(f *pflag.Flag) string {
+	switch t := f.Value.Type(); t {
+	case "bool":
+		return "true or false"
+	case "int", "int32", "int64", "uint", "uint32", "uint64":
+		return "whole number"
+	default:
+		return t
+	}
+}
+
+func hint(f *pflag.Flag) string {
+	if f.Value.Type() == "duration" {
+		return `; write it with a unit, like "10s" or "500ms"`
+	}
+	return ""
+}
+
+// nearest is the known name closest to the misspelt one, or "" if none is close.
+func nearest(name string, known []string) string {
+	best, bestDistance := "", max(2, len(name)/3)+1
+	for _, k := range known {
+		if d := distance(name, k); d < bestDistance {
+			best, bestDistance = k, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, delete or replace to get from a
+// to b (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			diagonal, row[j] = row[j], min(row[j]+1, row[j-1]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

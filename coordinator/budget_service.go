@@ -1,0 +1,175 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
+)
+
+// Limits of one page of budgets.
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// maxValueBytes bounds one key attribute, as it does in a check.
+const maxValueBytes = 4096
+
+// budgetService shows how limits are split: the shares from the ledger applied
+// here, what regions last reported from the leader.
+type budgetService struct {
+	node       *cluster.Node
+	leadership *leadership
+	forward    *forwarder
+	watches    chan struct{} // one slot for each watch in progress
+	stopping   <-chan struct{}
+}
+
+// GetBudget answers for one rule and key.
+func (s *budgetService) GetBudget(ctx context.Context, req *aliquotv1.GetBudgetRequest) (*aliquotv1.GetBudgetResponse, error) {
+	var b shown
+	var err error
+	index := s.node.Status().AppliedIndex
+	s.node.View(func(state *cluster.State) { b, err = one(state, req) })
+	if err != nil {
+		return nil, toRPC(err)
+	}
+	b.budget.AppliedIndex = index
+	s.complete(ctx, []shown{b}, s.getFromLeader(req))
+	return &aliquotv1.GetBudgetResponse{Budget: b.budget}, nil
+}
+
+// getFromLeader asks the leader for the same budget.
+func (s *budgetService) getFromLeader(req *aliquotv1.GetBudgetRequest) func(context.Context) ([]*aliquotv1.Budget, error) {
+	return func(ctx context.Context) ([]*aliquotv1.Budget, error) {
+		res, err := toLeader(ctx, s.forward, req, (*peer).GetBudget)
+		return []*aliquotv1.Budget{res.GetBudget()}, err
+	}
+}
+
+// one reads one budget from the applied state.
+func one(state *cluster.State, req *aliquotv1.GetBudgetRequest) (shown, error) {
+	rule, err := findRule(state, req.GetRuleId())
+	if err != nil {
+		return shown{}, err
+	}
+	if err := checkKey(rule, req.GetKey()); err != nil {
+		return shown{}, err
+	}
+	hash := rules.HashKey(state.HashSecret.Bytes(), req.GetNamespace(), rules.KeyValues(rule, req.GetKey(), nil))
+	key := budget.KeyID{Rule: state.Rules.Numbers[rule.ID], Hash: hash}
+	apiKey := req.GetKey()["api_key"]
+	return show(state, rule, key, rule.LimitFor(apiKey), rule.WindowFor(apiKey)), nil
+}
+
+func findRule(s *cluster.State, id string) (*rules.Rule, error) {
+	if s.Rules.Set != nil {
+		if rule := s.Rules.Set.Rule(id); rule != nil {
+			return rule, nil
+		}
+	}
+	return nil, unknownRule(id, s.Rules.Version)
+}
+
+// checkKey wants exactly the attributes of the rule's key: a missing or misspelt
+// one would silently show another key's budget.
+func checkKey(rule *rules.Rule, key map[string]string) error {
+	for _, name := range rule.Key {
+		if _, given := key[name]; !given {
+			return invalid("key attribute %q is missing; rule %q is keyed by %s", name, rule.ID, keyNames(rule))
+		}
+	}
+	for name, value := range key {
+		if !slices.Contains(rule.Key, name) {
+			return invalid("rule %q does not use the key attribute %q; it is keyed by %s", rule.ID, shorten(name), keyNames(rule))
+		}
+		if len(value) > maxValueBytes {
+			return invalid("key attribute %q has %d bytes, at most %d", name, len(value), maxValueBytes)
+		}
+	}
+	return nil
+}
+
+func keyNames(rule *rules.Rule) string {
+	if len(rule.Key) == 0 {
+		return "nothing (one bucket for all): leave key empty"
+	}
+	return strings.Join(rule.Key, ", ")
+}
+
+// ListBudgets pages through the hot keys in key order.
+func (s *budgetService) ListBudgets(ctx context.Context, req *aliquotv1.ListBudgetsRequest) (*aliquotv1.ListBudgetsResponse, error) {
+	page, next, err := s.page(req)
+	if err != nil {
+		return nil, toRPC(err)
+	}
+	s.complete(ctx, page, func(ctx context.Context) ([]*aliquotv1.Budget, error) {
+		res, err := toLeader(ctx, s.forward, req, (*peer).ListBudgets)
+		return res.GetBudgets(), err
+	})
+	return &aliquotv1.ListBudgetsResponse{Budgets: budgetsOf(page), NextPageToken: next}, nil
+}
+
+// page reads one page from the applied state, and the token of the next.
+func (s *budgetService) page(req *aliquotv1.ListBudgetsRequest) (page []shown, next string, err error) {
+	size := int(req.GetPageSize())
+	if size < 0 || size > maxPage {
+		return nil, "", invalid("page_size %d: use 1 to %d, or 0 for %d", size, maxPage, defaultPage)
+	}
+	if size == 0 {
+		size = defaultPage
+	}
+	after, err := parseToken(req.GetPageToken())
+	if err != nil {
+		return nil, "", err
+	}
+	index := s.node.Status().AppliedIndex
+	s.node.View(func(state *cluster.State) {
+		var only *rules.Rule
+		if req.GetRuleId() != "" {
+			if only, err = findRule(state, req.GetRuleId()); err != nil {
+				return
+			}
+		}
+		for key, rule := range hotKeys(state, only, after) {
+			if len(page) == size {
+				next = pageToken(page[size-1].key)
+				return
+			}
+			b := show(state, rule, key, rule.Limit, rule.Window)
+			b.budget.AppliedIndex = index
+			page = append(page, b)
+		}
+	})
+	return page, next, err
+}
+
+// A page token is the last key shown: 4 bytes of rule number, 16 of hash, in hex.
+const tokenBytes = 4 + hashBytes
+
+func pageToken(k budget.KeyID) string {
+	return hex.EncodeToString(append([]byte{byte(k.Rule >> 24), byte(k.Rule >> 16), byte(k.Rule >> 8), byte(k.Rule)}, k.Hash[:]...))
+}
+
+// parseToken is nil for the first page.
+func parseToken(token string) (*budget.KeyID, error) {
+	if token == "" {
+		return nil, nil
+	}
+	b, err := hex.DecodeString(token)
+	if err != nil || len(b) != tokenBytes {
+		return nil, invalid("page_token: use the next_page_token of the page before, unchanged")
+	}
+	k := budget.KeyID{Rule: uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3]), Hash: [hashBytes]byte(b[4:])}
+	return &k, nil
+}
+
+// hashText is a key's hash as it stands in Redis key names: 22 characters.
+func hashText(k budget.KeyID) string { return base64.RawURLEncoding.EncodeToString(k.Hash[:]) }

@@ -1,0 +1,60 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+
+	"aliquot/cluster"
+	"aliquot/config"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// clusterService is about the coordinators themselves.
+type clusterService struct {
+	node    *cluster.Node
+	forward *forwarder
+	regions *regionService
+}
+
+// GetStatus is this node's own view of the cluster.
+func (s *clusterService) GetStatus(ctx context.Context, _ *aliquotv1.GetStatusRequest) (*aliquotv1.GetStatusResponse, error) {
+	status := s.node.Status()
+	res := &aliquotv1.GetStatusResponse{
+		NodeId: status.NodeID, State: status.State, LeaderId: status.LeaderID,
+		Term: status.Term, AppliedIndex: status.AppliedIndex, ClusterId: status.ClusterID,
+		Members: membersToWire(status.Members), Version: config.Version(),
+	}
+	s.node.View(func(state *cluster.State) {
+		res.RulesVersion = state.Rules.Version
+		res.Epoch = state.Ledger.Epoch
+		res.HotKeys = int64(state.Ledger.Len())
+	})
+	res.Regions = s.regions.list(ctx)
+	return res, nil
+}
+
+func membersToWire(members []cluster.Member) []*aliquotv1.Member {
+	out := make([]*aliquotv1.Member, len(members))
+	for i, m := range members {
+		out[i] = &aliquotv1.Member{
+			NodeId: m.NodeID, RaftAddress: m.RaftAddress, Address: m.RPCAddress,
+			Suffrage: m.Suffrage, Leader: m.Leader, Gossip: m.Gossip,
+		}
+	}
+	return out
+}
+
+// Join makes a new coordinator a member; the leader does it.
+func (s *clusterService) Join(ctx context.Context, req *aliquotv1.JoinRequest) (*aliquotv1.JoinResponse, error) {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	err := s.node.Join(ctx, req.GetNodeId(), req.GetInstanceId(), req.GetRaftAddress())
+	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
+		res, err := toLeader(ctx, s.forward, req, (*peer).Join)
+		return res, toRPC(err)
+	}
+	if err != nil {
+		return nil, toRPC(err)
+	}
+	return &aliquotv1.JoinResponse{ClusterId: s.node.Status().ClusterID}, nil
+}

@@ -1,0 +1,72 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+
+	"connectrpc.com/connect"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+	"aliquot/rpc"
+	"aliquot/rules"
+)
+
+// Refusals of this package.
+var (
+	errNoLeader       = errors.New("no leader is known; retry")
+	errTakingCharge   = errors.New("the new leader is still taking charge of the budgets; retry")
+	errLeadershipOver = errors.New("this coordinator stopped leading while it was working on the request; retry")
+	errStopping       = errors.New("this coordinator is stopping; ask another one")
+	errOverloaded     = errors.New("too many requests are waiting for the leader; retry")
+	errRaftChanged    = errors.New("raft reports a change of leadership")
+	errUndeclared     = errors.New("undeclared region")
+	errUnknownRule    = errors.New("unknown rule")
+	errInvalid        = errors.New("invalid request")
+	errTooManyWatches = errors.New("too many watches")
+)
+
+// errorTable is the only translation of errors to RPC codes in this package.
+var errorTable = rpc.Table{
+	{Err: errNoLeader, Code: connect.CodeUnavailable},
+	{Err: errTakingCharge, Code: connect.CodeUnavailable},
+	{Err: errLeadershipOver, Code: connect.CodeUnavailable},
+	{Err: errStopping, Code: connect.CodeUnavailable},
+	{Err: errOverloaded, Code: connect.CodeResourceExhausted},
+	{Err: errTooManyWatches, Code: connect.CodeResourceExhausted},
+	{Err: errUndeclared, Code: connect.CodePermissionDenied},
+	{Err: errUnknownRule, Code: connect.CodeNotFound},
+	{Err: errInvalid, Code: connect.CodeInvalidArgument},
+	{Err: budget.ErrRegionBusy, Code: connect.CodeAlreadyExists},
+	{Err: budget.ErrSessionClosed, Code: connect.CodeFailedPrecondition},
+	{Err: budget.ErrSuperseded, Code: connect.CodeAborted},
+	{Err: budget.ErrMalformed, Code: connect.CodeInvalidArgument},
+	{Err: cluster.ErrUnknownOutcome, Code: connect.CodeUnavailable},
+	{Err: cluster.ErrShutdown, Code: connect.CodeUnavailable},
+	{Err: cluster.ErrTooLarge, Code: connect.CodeInvalidArgument},
+	{Err: cluster.ErrNodeAlive, Code: connect.CodeAlreadyExists},
+	{Err: cluster.ErrInvalidArgument, Code: connect.CodeInvalidArgument},
+}
+
+// toRPC translates an error at the edge; the kinds that are types, not values,
+// first.
+func toRPC(err error) error {
+	if err == nil {
+		return nil
+	}
+	if bad, ok := errors.AsType[*rules.Error](err); ok {
+		return connect.NewError(connect.CodeInvalidArgument, bad)
+	}
+	if conflict, ok := errors.AsType[cluster.ErrVersionConflict](err); ok {
+		return connect.NewError(connect.CodeFailedPrecondition, conflict)
+	}
+	if _, ok := errors.AsType[cluster.ErrNotLeader](err); ok {
+		return connect.NewError(connect.CodeUnavailable, errNoLeader)
+	}
+	return errorTable.Error(err)
+}
+
+// invalid is an invalid_argument with its reason.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errInvalid, fmt.Sprintf(format, args...))
+}

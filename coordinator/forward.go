@@ -1,0 +1,125 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"aliquot/cluster"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/rpc"
+)
+
+const (
+	// hopsHeader marks a request that a coordinator has passed on. One hop is
+	// enough to reach the leader; more would let requests circle through an election.
+	hopsHeader = "Aliquot-Hops"
+	// defaultDeadline is for a caller that set none.
+	defaultDeadline = 5 * time.Second
+)
+
+// forwarder passes requests on to the leader. It is safe for concurrent use.
+type forwarder struct {
+	node *cluster.Node
+	self string // node id
+	http *http.Client
+
+	mu   sync.Mutex
+	last *peer
+}
+
+// peer is the leader's services. A new one is made when the leader's address
+// changes; the connections belong to the HTTP client.
+type peer struct {
+	address string
+	aliquotv1connect.BudgetServiceClient
+	aliquotv1connect.ClusterServiceClient
+	aliquotv1connect.LeaseServiceClient
+	aliquotv1connect.RegionServiceClient
+	aliquotv1connect.RuleServiceClient
+}
+
+func newPeer(client *http.Client, address string) *peer {
+	url := rpc.BaseURL(address)
+	// Coordinators stand close to each other: bytes are cheaper than gzip.
+	limit := connect.WithClientOptions(connect.WithReadMaxBytes(maxAnswerBytes), connect.WithAcceptCompression("gzip", nil, nil))
+	return &peer{
+		address:              address,
+		BudgetServiceClient:  aliquotv1connect.NewBudgetServiceClient(client, url, limit),
+		ClusterServiceClient: aliquotv1connect.NewClusterServiceClient(client, url, limit),
+		LeaseServiceClient:   aliquotv1connect.NewLeaseServiceClient(client, url, limit),
+		RegionServiceClient:  aliquotv1connect.NewRegionServiceClient(client, url, limit),
+		RuleServiceClient:    aliquotv1connect.NewRuleServiceClient(client, url, limit),
+	}
+}
+
+// leader is the peer that leads, as far as gossip knows.
+func (f *forwarder) leader() (*peer, error) {
+	id, address := f.node.Leader()
+	switch {
+	case id == f.self:
+		return nil, errTakingCharge
+	case address == "":
+		return nil, errNoLeader
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.last == nil || f.last.address != address {
+		f.last = newPeer(f.http, address)
+	}
+	return f.last, nil
+}
+
+// toLeader passes a unary request on to the leader, with what is left of its
+// deadline, unless it was passed on before. method is like (*peer).Hello.
+func toLeader[Req, Res any](ctx context.Context, f *forwarder, req *Req,
+	method func(*peer, context.Context, *Req) (*Res, error),
+) (*Res, error) {
+	if forwarded(ctx) {
+		return nil, errNoLeader
+	}
+	leader, err := f.leader()
+	if err != nil {
+		return nil, err
+	}
+	ctx, call := connect.NewClientContext(ctx)
+	call.RequestHeader().Set(hopsHeader, "1")
+	res, err := method(leader, ctx, req)
+	if err != nil {
+		return nil, leaderError(leader.address, err)
+	}
+	return res, nil
+}
+
+// forwarded reports whether another coordinator passed this request on.
+func forwarded(ctx context.Context) bool {
+	call, ok := connect.CallInfoForHandlerContext(ctx)
+	return ok && call.RequestHeader().Get(hopsHeader) != ""
+}
+
+// leaderError keeps what the leader said, without its headers, and names the
+// leader where it said nothing.
+func leaderError(address string, err error) error {
+	code := connect.CodeOf(err)
+	wire, ok := errors.AsType[*connect.Error](err)
+	switch {
+	case ok && connect.IsWireError(err):
+		return connect.NewError(code, errors.New(wire.Message()))
+	case code == connect.CodeDeadlineExceeded || code == connect.CodeCanceled:
+		return connect.NewError(code, fmt.Errorf("the leader at %s did not answer in time; a change may or may not have been made", address))
+	}
+	return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the leader at %s could not be reached: %w; retry", address, err))
+}
+
+// withDeadline gives a request that came without a deadline the default one.
+func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, defaultDeadline)
+}

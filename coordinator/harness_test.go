@@ -1,0 +1,231 @@
+package coordinator_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"aliquot/coordinator"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// patience is how long a test waits for something that should come in a second.
+const patience = 20 * time.Second
+
+const someRules = `rules:
+  - id: r1
+    key: [api_key]
+    params: {capacity: 100, refill_rate: 10}
+    override: {"vip": {capacity: 1000, refill_rate: 100}}
+  - id: all
+    key: []
+    params: {capacity: 300, refill_rate: 100}
+`
+
+// running is one coordinator in this process, with clients for it.
+type running struct {
+	coordinator.Addresses
+	cfg    coordinator.Config
+	cancel context.CancelFunc
+	done   chan error
+
+	budgets aliquotv1connect.BudgetServiceClient
+	cluster aliquotv1connect.ClusterServiceClient
+	lease   aliquotv1connect.LeaseServiceClient
+	regions aliquotv1connect.RegionServiceClient
+	rules   aliquotv1connect.RuleServiceClient
+}
+
+// testConfig is for the i-th of n coordinators on ports of their own.
+func testConfig(t *testing.T, i, n int) coordinator.Config {
+	cfg := coordinator.DefaultConfig()
+	cfg.NodeID, cfg.DataDir, cfg.BootstrapExpect = fmt.Sprintf("c%d", i), t.TempDir(), n
+	cfg.Listen, cfg.RaftListen, cfg.GossipListen, cfg.OpsListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Regions = []string{"us", "eu", "ap"}
+	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return cfg
+}
+
+// start runs a coordinator until the test ends or stop is called.
+func start(t *testing.T, cfg coordinator.Config) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &running{cancel: cancel, done: make(chan error, 1)}
+	listening := make(chan coordinator.Addresses, 1)
+	cfg.OnListening = func(a coordinator.Addresses) { listening <- a }
+	go func() { r.done <- coordinator.Run(ctx, cfg) }()
+	select {
+	case r.Addresses = <-listening:
+	case err := <-r.done:
+		cancel()
+		t.Fatalf("Run: %v", err)
+	}
+	t.Cleanup(func() { r.stop(t) })
+	// A restart keeps its addresses.
+	cfg.Listen, cfg.RaftListen, cfg.GossipListen, cfg.OpsListen = r.RPC, r.Raft, r.Gossip, r.Ops
+	r.cfg = cfg
+	url := "http://" + r.RPC
+	client := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(client.CloseIdleConnections)
+	r.budgets = aliquotv1connect.NewBudgetServiceClient(client, url)
+	r.cluster = aliquotv1connect.NewClusterServiceClient(client, url)
+	r.lease = aliquotv1connect.NewLeaseServiceClient(client, url)
+	r.regions = aliquotv1connect.NewRegionServiceClient(client, url)
+	r.rules = aliquotv1connect.NewRuleServiceClient(client, url)
+	return r
+}
+
+func (r *running) stop(t *testing.T) {
+	t.Helper()
+	if r.done == nil {
+		return
+	}
+	r.cancel()
+	select {
+	case err := <-r.done:
+		if err != nil {
+			t.Errorf("Run of %s: %v", r.cfg.NodeID, err)
+		}
+	case <-time.After(patience):
+		t.Errorf("Run of %s did not end", r.cfg.NodeID)
+	}
+	r.done = nil
+}
+
+// startCluster runs n coordinators that form one cluster, and waits for its leader.
+func startCluster(t *testing.T, n int) []*running {
+	t.Helper()
+	var all []*running
+	for i := range n {
+		cfg := testConfig(t, i+1, n)
+		if i > 0 {
+			cfg.Join = []string{all[0].Gossip}
+		}
+		all = append(all, start(t, cfg))
+	}
+	for _, r := range all {
+		r.waitReady(t)
+	}
+	return all
+}
+
+// eventually polls until ok returns "", else fails with what it last returned.
+func eventually(t *testing.T, ok func() string) {
+	t.Helper()
+	poll := time.NewTicker(20 * time.Millisecond)
+	defer poll.Stop()
+	limit := time.After(patience)
+	for {
+		why := ok()
+		if why == "" {
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-limit:
+			t.Fatalf("after %s: %s", patience, why)
+		}
+	}
+}
+
+// waitReady waits until the node follows or leads and someone has taken charge.
+func (r *running) waitReady(t *testing.T) {
+	t.Helper()
+	eventually(t, func() string {
+		if code, body := r.get(t, "http://"+r.Ops+"/readyz"); code != http.StatusOK {
+			return body
+		}
+		s, err := r.cluster.GetStatus(t.Context(), &aliquotv1.GetStatusRequest{})
+		switch {
+		case err != nil:
+			return err.Error()
+		case s.GetEpoch() == 0:
+			return "no epoch yet"
+		case len(s.GetRegions()) == 0 || s.GetRegions()[0].GetState() == "unknown":
+			return "the leader cannot be asked yet"
+		}
+		return ""
+	})
+}
+
+func (r *running) get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return res.StatusCode, string(body)
+}
+
+// post sends raw JSON to a method of the coordinator.
+func (r *running) post(t *testing.T, method, body string, header ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.RPC+"/aliquot.v1."+method, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(answer)
+}
+
+// applyRules applies rules whatever is in force.
+func (r *running) applyRules(t *testing.T, yaml string) uint64 {
+	t.Helper()
+	res, err := r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: yaml})
+	if err != nil {
+		t.Fatalf("ApplyRules: %v", err)
+	}
+	return res.GetVersion()
+}
+
+func status(t *testing.T, r *running) *aliquotv1.GetStatusResponse {
+	t.Helper()
+	s, err := r.cluster.GetStatus(t.Context(), &aliquotv1.GetStatusRequest{})
+	if err != nil {
+		t.Fatalf("GetStatus: %v", err)
+	}
+	return s
+}
+
+// split tells the leader from the others.
+func split(t *testing.T, all []*running) (leader *running, followers []*running) {
+	t.Helper()
+	eventually(t, func() string {
+		leader, followers = nil, nil
+		for _, r := range all {
+			if status(t, r).GetState() == "leader" {
+				leader = r
+			} else {
+				followers = append(followers, r)
+			}
+		}
+		if leader == nil || len(followers) != len(all)-1 {
+			return "not exactly one leader"
+		}
+		return ""
+	})
+	return leader, followers
+}

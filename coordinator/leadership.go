@@ -1,0 +1,96 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+)
+
+const (
+	// establishTimeout bounds Barrier and MintEpoch: longer than an fsync on a bad
+	// day, shorter than anyone's patience.
+	establishTimeout = 5 * time.Second
+	// retryEstablish spaces attempts while raft says that this node leads.
+	retryEstablish = 100 * time.Millisecond
+)
+
+// leadership runs a reign whenever this node leads the cluster. Its run is one
+// goroutine; current may be read by any.
+type leadership struct {
+	node    *cluster.Node
+	now     func() budget.Instant
+	log     *slog.Logger
+	metrics *metrics
+	reign   atomic.Pointer[reign]
+}
+
+// current is the reign in progress, nil while this node does not hold one.
+func (l *leadership) current() *reign { return l.reign.Load() }
+
+// run ends with ctx.
+func (l *leadership) run(ctx context.Context) {
+	leading := false
+	for ctx.Err() == nil {
+		if leading {
+			leading = l.rule(ctx)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case leading = <-l.node.LeaderCh():
+		}
+	}
+}
+
+// rule takes charge and holds on until something ends it. It returns what raft said
+// last: whether this node leads. If only the reign failed, it still does, and the
+// next one begins after a pause.
+func (l *leadership) rule(ctx context.Context) (leading bool) {
+	r, err := l.establish(ctx)
+	if err == nil {
+		l.log.Info("took charge of the budgets", "epoch", r.epoch)
+		l.reign.Store(r)
+		leading, err = r.run(ctx, l.node.LeaderCh())
+		l.reign.Store(nil)
+	}
+	if errors.Is(err, errRaftChanged) || ctx.Err() != nil {
+		l.log.Info("gave up charge of the budgets", "reason", err)
+		return leading
+	}
+	l.log.Warn("lost charge of the budgets; trying again while this node leads", "reason", err)
+	select {
+	case <-ctx.Done():
+		return false
+	case leading = <-l.node.LeaderCh():
+		return leading
+	case <-time.After(retryEstablish):
+		return true
+	}
+}
+
+// establish reads everything committed by earlier leaders, then starts an epoch of
+// its own. A plan of an older epoch that is still on its way is refused from then
+// on, so the copy of the ledger made here is the whole truth.
+func (l *leadership) establish(ctx context.Context) (*reign, error) {
+	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
+	defer cancel()
+	if err := l.node.Barrier(ctx); err != nil {
+		return nil, fmt.Errorf("barrier: %w", err)
+	}
+	epoch, err := l.node.MintEpoch(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("mint epoch: %w", err)
+	}
+	var ledger *budget.Ledger
+	l.node.View(func(s *cluster.State) { ledger = s.Ledger.Clone() })
+	if ledger.Epoch != epoch {
+		return nil, errors.New("another leader has minted a later epoch")
+	}
+	return newReign(l, ledger), nil
+}

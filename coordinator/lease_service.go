@@ -1,0 +1,170 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+
+	"aliquot/cluster"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// leaseService carries the protocol between the regions and the leader's machine.
+type leaseService struct {
+	node       *cluster.Node
+	leadership *leadership
+	forward    *forwarder
+	metrics    *metrics
+	sent       sentRules
+}
+
+// Hello opens a session.
+func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	reign := s.leadership.current()
+	if reign == nil {
+		res, err := toLeader(ctx, s.forward, req, (*peer).Hello)
+		return res, toRPC(err)
+	}
+	res, err := s.hello(ctx, reign, req)
+	return res, toRPC(err)
+}
+
+func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	region, err := s.declared(req.GetRegion())
+	if err != nil {
+		return nil, err
+	}
+	h, err := helloFromWire(region, req)
+	if err != nil {
+		return nil, err
+	}
+	ok, err := reign.hello(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	res := helloToWire(ok)
+	s.node.View(func(state *cluster.State) {
+		res.Config = configToWire(state, region)
+		res.Rules = newerRules(state, req.GetRulesVersion())
+	})
+	s.sent.note(region, stream{ok.Epoch, ok.Session}, res.Rules)
+	return res, nil
+}
+
+// Report takes usage and answers with a directive.
+func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	reign := s.leadership.current()
+	if reign == nil {
+		res, err := toLeader(ctx, s.forward, req, (*peer).Report)
+		return res, toRPC(err)
+	}
+	region, err := s.declared(req.GetRegion())
+	if err != nil {
+		return nil, toRPC(err)
+	}
+	res, err := s.report(ctx, reign, region, req)
+	s.metrics.countReport(req.GetRegion(), res, err)
+	return res, toRPC(err)
+}
+
+func (s *leaseService) report(ctx context.Context, reign *reign, region int, req *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
+	rep, err := reportFromWire(region, req)
+	if err != nil {
+		return nil, err
+	}
+	directive, err := reign.report(ctx, rep)
+	if err != nil {
+		return nil, err
+	}
+	res := directiveToWire(directive)
+	s.node.View(func(state *cluster.State) { res.Rules = newerRules(state, req.GetRulesVersion()) })
+	if !s.sent.note(region, stream{directive.Epoch, directive.Session}, res.Rules) {
+		res.Rules = nil
+	}
+	return res, nil
+}
+
+// declared is the index of a declared region. The error names those there are.
+func (s *leaseService) declared(name string) (int, error) {
+	index, names := -1, []string(nil)
+	s.node.View(func(state *cluster.State) {
+		index = state.Ledger.Config.Index(name)
+		for _, r := range state.Ledger.Config.Regions {
+			names = append(names, r.Name)
+		}
+	})
+	if index < 0 {
+		return 0, fmt.Errorf("%w %q; declared are %s: start the daemon with --region set to one of them", errUndeclared, shorten(name), strings.Join(names, ", "))
+	}
+	return index, nil
+}
+
+// shorten keeps an error readable whatever the caller sent.
+func shorten(name string) string {
+	const most = 64
+	if len(name) > most {
+		return strings.ToValidUTF8(name[:most], "") + "..."
+	}
+	return name
+}
+
+// configToWire is what a region must know to enforce anything.
+func configToWire(s *cluster.State, region int) *aliquotv1.RegionConfig {
+	c := &s.Ledger.Config
+	out := &aliquotv1.RegionConfig{
+		ClusterId: s.ClusterID, ConfigVersion: s.ConfigVersion,
+		LeaseMicros: c.Lease.Microseconds(), RhoPpm: c.RhoPPM,
+		HashSecret:        s.HashSecret.Bytes(),
+		InitialRedisEpoch: c.Regions[region].InitialRedisEpoch,
+	}
+	for _, r := range c.Regions {
+		out.Regions = append(out.Regions, &aliquotv1.DeclaredRegion{Name: r.Name, Floor: shareToWire(r.Floor)})
+	}
+	return out
+}
+
+// newerRules is the rules in force, nil if the region has them, or if none came yet.
+func newerRules(s *cluster.State, has uint64) *aliquotv1.Rules {
+	if s.Rules.Version == has || s.Rules.Version == 0 {
+		return nil
+	}
+	return &aliquotv1.Rules{Version: s.Rules.Version, Yaml: s.Rules.YAML, Numbers: maps.Clone(s.Rules.Numbers)}
+}
+
+// stream names one session of one region.
+type stream struct{ epoch, session uint64 }
+
+// sentRules remembers which rules each region was sent in its session. Once is
+// enough: if the answer is lost the session closes, and a region that cannot use
+// the rules must not be sent megabytes with every report.
+type sentRules struct {
+	mu sync.Mutex
+	to map[int]sentTo
+}
+
+type sentTo struct {
+	stream  stream
+	version uint64
+}
+
+// note records that rules (if any) go to the region, and reports whether they are
+// news in this session.
+func (s *sentRules) note(region int, in stream, rules *aliquotv1.Rules) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.to == nil {
+		s.to = map[int]sentTo{}
+	}
+	now := sentTo{in, rules.GetVersion()}
+	if rules == nil || s.to[region] == now {
+		return false
+	}
+	s.to[region] = now
+	return true
+}

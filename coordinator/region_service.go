@@ -1,0 +1,101 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// askLeader bounds what a follower waits for the leader's soft state, before it
+// answers without.
+const askLeader = 300 * time.Millisecond
+
+// States of a region, and of a region's part in a budget.
+const (
+	stateCold    = "cold"
+	stateLive    = "live"
+	stateLent    = "lent"
+	stateSilent  = "silent"
+	stateUnknown = "unknown"
+)
+
+// regionService lists the declared regions.
+type regionService struct {
+	node       *cluster.Node
+	leadership *leadership
+	forward    *forwarder
+}
+
+// ListRegions answers from the applied state, and says what the leader knows of
+// each region's daemon if the leader can be asked.
+func (s *regionService) ListRegions(ctx context.Context, _ *aliquotv1.ListRegionsRequest) (*aliquotv1.ListRegionsResponse, error) {
+	return &aliquotv1.ListRegionsResponse{Regions: s.list(ctx)}, nil
+}
+
+func (s *regionService) list(ctx context.Context) []*aliquotv1.Region {
+	ctx, cancel := context.WithTimeout(ctx, askLeader)
+	defer cancel()
+	regions := s.declared()
+	if reign := s.leadership.current(); reign != nil {
+		if known, err := reign.regionStatus(ctx, len(regions)); err == nil {
+			for i, status := range known {
+				describe(regions[i], status)
+			}
+		}
+		return regions
+	}
+	res, err := toLeader(ctx, s.forward, &aliquotv1.ListRegionsRequest{}, (*peer).ListRegions)
+	if err != nil {
+		return regions
+	}
+	known := map[string]*aliquotv1.Region{}
+	for _, r := range res.GetRegions() {
+		known[r.GetName()] = r
+	}
+	for _, r := range regions {
+		if k := known[r.GetName()]; k != nil {
+			r.State, r.LeaseRemaining, r.RulesVersion = k.GetState(), k.GetLeaseRemaining(), k.GetRulesVersion()
+		}
+	}
+	return regions
+}
+
+// declared is what is replicated of the regions.
+func (s *regionService) declared() []*aliquotv1.Region {
+	var out []*aliquotv1.Region
+	s.node.View(func(state *cluster.State) {
+		for _, r := range state.Ledger.Config.Regions {
+			out = append(out, &aliquotv1.Region{
+				Name: r.Name, Floor: fraction(r.Floor.Rate), State: stateUnknown, LeaseRemaining: durationpb.New(0),
+			})
+		}
+	})
+	return out
+}
+
+func describe(r *aliquotv1.Region, status budget.RegionStatus) {
+	r.State = stateSilent
+	if status.Live {
+		r.State = stateLive
+	}
+	r.LeaseRemaining, r.RulesVersion = durationpb.New(status.LeaseRemaining), status.RulesVersion
+}
+
+// regionStatus asks the machine about the first n regions.
+func (r *reign) regionStatus(ctx context.Context, n int) ([]budget.RegionStatus, error) {
+	var out []budget.RegionStatus
+	err := r.ask(ctx, func(m *budget.Leader, now budget.Instant) {
+		for i := range n {
+			out = append(out, m.Region(i, now))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}

@@ -1,0 +1,227 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+)
+
+const (
+	// tickEvery is how long a change may wait for the next plan: small against a
+	// WAN round trip, large against one commit.
+	tickEvery = 20 * time.Millisecond
+	// maxInbox bounds the requests that wait for the loop. Each region has one call
+	// in flight, so only a flood of strangers fills it.
+	maxInbox = 1024
+	// proofTimeout bounds one commit or leadership proof; raft would have stepped
+	// down long before.
+	proofTimeout = 5 * time.Second
+)
+
+// reign is one epoch of this node as the leader: the loop that drives the machine
+// of package budget. Any goroutine may post; everything else belongs to the loop.
+type reign struct {
+	*leadership
+	epoch   uint64
+	machine *budget.Leader
+
+	inbox   chan func(context.Context)
+	over    chan struct{} // closed when nothing is taken from the inbox any more
+	pending sync.WaitGroup
+
+	committed    chan error // the outcome of the commit in flight
+	commitBegan  time.Time
+	changes      int        // keys in the commit in flight
+	verified     chan error // the outcome of the leadership proof in flight
+	waiting      []waiter
+	ledger       *budget.Ledger // the machine's own; read only
+	tally        *tally
+	rulesVersion uint64
+	kept         map[uint32]bool // rule numbers in force
+	failed       error           // ends the loop
+}
+
+// newReign starts the machine on its own copy of the ledger.
+func newReign(l *leadership, ledger *budget.Ledger) *reign {
+	now := l.now()
+	return &reign{
+		leadership: l,
+		epoch:      ledger.Epoch,
+		machine:    budget.NewLeader(ledger, now),
+		ledger:     ledger,
+		tally:      newTally(len(ledger.Config.Regions), now),
+		inbox:      make(chan func(context.Context), maxInbox),
+		over:       make(chan struct{}),
+		committed:  make(chan error, 1),
+		verified:   make(chan error, 1),
+	}
+}
+
+// run drives the machine until the leadership or ctx ends, or an outcome is in
+// doubt. It reports whether raft announced a new term of this node (true only with
+// errRaftChanged), and why it ended. Whoever still waits then is told that the leadership is over.
+func (r *reign) run(ctx context.Context, leading <-chan bool) (again bool, reason error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer r.pending.Wait()
+	defer cancel()
+	defer close(r.over)
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	changed := r.node.Changed()
+	r.rulesChanged(ctx)
+	for r.failed == nil {
+		select {
+		case <-ctx.Done():
+			return false, errors.New("the daemon is stopping")
+		case again := <-leading:
+			return again, errRaftChanged
+		case work := <-r.inbox:
+			work(ctx)
+		case err := <-r.committed:
+			r.commitDone(ctx, err)
+		case err := <-r.verified:
+			r.verifyDone(ctx, err)
+		case <-changed:
+			changed = r.node.Changed()
+			r.rulesMayHaveChanged(ctx)
+		case <-tick.C:
+			r.step(ctx, budget.Tick{})
+			r.tally.tick(r.now(), r.hot, r.inForce)
+		}
+	}
+	return false, r.failed
+}
+
+func (r *reign) hot(k budget.KeyID) bool  { return r.ledger.Shares(k) != nil }
+func (r *reign) inForce(rule uint32) bool { return r.kept[rule] }
+
+// post hands work to the loop. It does not wait for room: a full inbox means that
+// the loop cannot keep up, and waiting would only make the callers late too.
+func (r *reign) post(work func(context.Context)) error {
+	select {
+	case <-r.over:
+		return errLeadershipOver
+	default:
+	}
+	select {
+	case r.inbox <- work:
+		return nil
+	default:
+		return errOverloaded
+	}
+}
+
+// ask runs a query on the loop and waits for it. After an error the query may
+// still run: what it writes must not be read then.
+func (r *reign) ask(ctx context.Context, query func(m *budget.Leader, now budget.Instant)) error {
+	done := make(chan struct{})
+	err := r.post(func(context.Context) {
+		query(r.machine, r.now())
+		close(done)
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-done:
+		return nil
+	case <-r.over:
+		return errLeadershipOver
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (r *reign) step(ctx context.Context, ev budget.LeaderEvent) {
+	r.execute(ctx, r.machine.Step(ev, r.now()))
+}
+
+func (r *reign) execute(ctx context.Context, effects []budget.LeaderEffect) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case budget.Commit:
+			r.commit(ctx, e.Plan)
+		case budget.Verify:
+			r.verify(ctx)
+		case budget.Welcome:
+			r.welcome(e.OK)
+		case budget.Answer:
+			r.answer(e.Directive)
+		case budget.Refuse:
+			r.refuse(e)
+		default:
+			panic(fmt.Sprintf("coordinator: unknown effect %T of the leader machine", effect))
+		}
+	}
+}
+
+// commit replicates a plan beside the loop; the machine asks for one at a time.
+func (r *reign) commit(ctx context.Context, plan budget.Plan) {
+	r.commitBegan, r.changes = time.Now(), len(plan.Changes)
+	r.pending.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
+		defer cancel()
+		r.committed <- r.node.CommitPlan(ctx, plan)
+	})
+}
+
+// commitDone: an outcome in doubt ends the reign, for the machine must not build
+// on it. The next one begins by reading what was really committed.
+func (r *reign) commitDone(ctx context.Context, err error) {
+	if err != nil {
+		r.failed = fmt.Errorf("commit of a plan: %w", err)
+		if errors.Is(err, budget.ErrOvercommitted) || errors.Is(err, budget.ErrBadPlan) {
+			r.log.Error("a plan was refused by the ledger; this is a bug, please report it", "error", err)
+		}
+		return
+	}
+	r.metrics.rebalanceSeconds.Observe(time.Since(r.commitBegan).Seconds())
+	r.metrics.rebalanceChanges.Add(float64(r.changes))
+	r.step(ctx, budget.Committed{})
+}
+
+// verify proves the leadership beside the loop; the machine asks for one at a time.
+func (r *reign) verify(ctx context.Context) {
+	r.pending.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
+		defer cancel()
+		r.verified <- r.node.VerifyLeader(ctx)
+	})
+}
+
+func (r *reign) verifyDone(ctx context.Context, err error) {
+	if err != nil {
+		r.failed = fmt.Errorf("proof of leadership: %w", err)
+		return
+	}
+	r.step(ctx, budget.Verified{})
+}
+
+// rulesMayHaveChanged looks whether what was just applied were rules.
+func (r *reign) rulesMayHaveChanged(ctx context.Context) {
+	var version uint64
+	r.node.View(func(s *cluster.State) { version = s.Rules.Version })
+	if version != r.rulesVersion {
+		r.rulesChanged(ctx)
+	}
+}
+
+// rulesChanged tells the machine which rules there are, and lets every report that
+// is held be answered: the new rules travel with the answer.
+func (r *reign) rulesChanged(ctx context.Context) {
+	kept := map[uint32]bool{}
+	r.node.View(func(s *cluster.State) {
+		r.rulesVersion = s.Rules.Version
+		for _, number := range s.Rules.Numbers {
+			kept[number] = true
+		}
+	})
+	r.kept = kept
+	r.step(ctx, budget.RulesChanged{Kept: r.inForce})
+	r.execute(ctx, r.machine.ReleaseAll(r.now()))
+}

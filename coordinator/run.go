@@ -1,0 +1,216 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"aliquot/cluster"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rpc"
+)
+
+const (
+	// drainTimeout is what requests in progress get to end when the daemon stops.
+	drainTimeout = 5 * time.Second
+	// maxRulesFile is the largest rules file there is any sense in reading.
+	maxRulesFile = 4 << 20
+)
+
+// Run is the whole daemon. It returns nil after ctx ended and everything was
+// stopped in order, else what went wrong. Several can run in one process.
+func Run(ctx context.Context, cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	if cfg.Now == nil {
+		cfg.Now = bootClock
+	}
+	d := &daemon{cfg: cfg, log: cfg.Logger.With("node", cfg.NodeID), stopping: make(chan struct{}), broken: make(chan error, 2)}
+	if err := d.start(ctx); err != nil {
+		return errors.Join(err, d.stop())
+	}
+	var reason error
+	select {
+	case <-ctx.Done():
+		d.log.Info("stopping")
+	case reason = <-d.node.Failed():
+	case reason = <-d.broken:
+	}
+	return errors.Join(reason, d.stop())
+}
+
+// daemon is one coordinator at work.
+type daemon struct {
+	cfg Config
+	log *slog.Logger
+
+	listener, opsListener net.Listener
+	node                  *cluster.Node
+	leadership            *leadership
+	server, ops           *http.Server
+	client                *http.Client
+
+	stopping chan struct{} // closed when watches are to end
+	broken   chan error    // a server that ended by itself
+	reigning sync.WaitGroup
+	revoke   context.CancelFunc
+}
+
+// start wires everything in order of dependency: ports, the replicated state, the
+// leader's loop, the services.
+func (d *daemon) start(ctx context.Context) error {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := d.listen(); err != nil {
+		return err
+	}
+	d.client = rpc.NewHTTPClient()
+	if err := d.startNode(ctx, registry); err != nil {
+		return err
+	}
+	m := newMetrics(registry)
+	d.leadership = &leadership{node: d.node, now: d.cfg.Now, log: d.log, metrics: m}
+	registry.MustRegister(&collector{node: d.node, leadership: d.leadership, desc: newDescriptions()})
+
+	// The leader's loop ends in stop, in its turn, not with ctx.
+	reign, revoke := context.WithCancel(context.WithoutCancel(ctx))
+	d.revoke = revoke
+	d.reigning.Go(func() { d.leadership.run(reign) })
+
+	ready := readiness(d.node)
+	d.server = rpc.NewServer(d.services(m).handler(ready), d.log, 0)
+	d.ops = rpc.NewServer(opsHandler(registry, ready), d.log, 0)
+	go d.serve(d.server, d.listener, "listen")
+	go d.serve(d.ops, d.opsListener, "ops-listen")
+	d.announce()
+	return nil
+}
+
+func (d *daemon) listen() (err error) {
+	if d.listener, err = rpc.Listen("listen", d.cfg.Listen); err != nil {
+		return err
+	}
+	d.opsListener, err = rpc.Listen("ops-listen", d.cfg.OpsListen)
+	return err
+}
+
+func (d *daemon) startNode(ctx context.Context, registry prometheus.Registerer) (err error) {
+	c := d.cfg.cluster()
+	c.Registerer = registry
+	c.RPCAddress = d.cfg.advertised(d.listener.Addr())
+	c.JoinFunc = d.join
+	if d.cfg.RulesFile != "" {
+		if c.RulesYAML, err = readRules(d.cfg.RulesFile); err != nil {
+			return err
+		}
+		c.RulesFile = d.cfg.RulesFile
+	}
+	d.node, err = cluster.Start(ctx, c)
+	return err
+}
+
+func readRules(file string) (string, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return "", fmt.Errorf("--rules: %w", err)
+	}
+	if info.Size() > maxRulesFile {
+		return "", fmt.Errorf("--rules %s: %d bytes, at most %d", file, info.Size(), maxRulesFile)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("--rules: %w", err)
+	}
+	return string(data), nil
+}
+
+// join asks a coordinator to make this one a member.
+func (d *daemon) join(ctx context.Context, rpcAddress, nodeID, instanceID, raftAddress string) error {
+	_, err := newPeer(d.client, rpcAddress).Join(ctx, &aliquotv1.JoinRequest{
+		NodeId: nodeID, InstanceId: instanceID, RaftAddress: raftAddress,
+	})
+	return err
+}
+
+func (d *daemon) services(m *metrics) services {
+	forward := &forwarder{node: d.node, self: d.cfg.NodeID, http: d.client}
+	regions := &regionService{node: d.node, leadership: d.leadership, forward: forward}
+	return services{
+		budgets: &budgetService{
+			node: d.node, leadership: d.leadership, forward: forward,
+			watches: make(chan struct{}, maxWatches), stopping: d.stopping,
+		},
+		rules:   &ruleService{node: d.node, forward: forward, metrics: m},
+		regions: regions,
+		lease:   &leaseService{node: d.node, leadership: d.leadership, forward: forward, metrics: m},
+		cluster: &clusterService{node: d.node, forward: forward, regions: regions},
+	}
+}
+
+func (d *daemon) serve(s *http.Server, l net.Listener, flag string) {
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		d.broken <- fmt.Errorf("--%s %s: the listener failed: %w", flag, l.Addr(), err)
+	}
+}
+
+func (d *daemon) announce() {
+	a := Addresses{
+		RPC: d.listener.Addr().String(), Ops: d.opsListener.Addr().String(),
+		Raft: d.node.RaftAddress(), Gossip: d.node.GossipAddress(),
+	}
+	d.log.Info("listening", "rpc", a.RPC, "raft", a.Raft, "gossip", a.Gossip, "ops", a.Ops)
+	if d.cfg.OnListening != nil {
+		d.cfg.OnListening(a)
+	}
+}
+
+// stop undoes what start did, in the order in which others notice least: no new
+// requests, no leader here, what is in progress ends, the node leaves. It copes
+// with a start that stopped half-way.
+func (d *daemon) stop() error {
+	close(d.stopping)
+	var errs []error
+	var drained sync.WaitGroup
+	if d.server != nil {
+		drained.Go(func() { d.drain(d.server) })
+	} else if d.listener != nil {
+		errs = append(errs, d.listener.Close())
+	}
+	if d.revoke != nil {
+		d.revoke()
+		d.reigning.Wait()
+	}
+	drained.Wait()
+	if d.ops != nil {
+		errs = append(errs, d.ops.Close())
+	} else if d.opsListener != nil {
+		errs = append(errs, d.opsListener.Close())
+	}
+	if d.node != nil {
+		errs = append(errs, d.node.Shutdown())
+	}
+	if d.client != nil {
+		d.client.CloseIdleConnections()
+	}
+	return errors.Join(errs...)
+}
+
+// drain closes the listener at once and lets requests in progress end.
+func (d *daemon) drain(s *http.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		d.log.Warn("some requests did not end in time and were cut off", "after", drainTimeout, "error", err)
+		_ = s.Close() // what it would report was just said
+	}
+}

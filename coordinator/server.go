@@ -1,0 +1,111 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+	"connectrpc.com/grpcreflect"
+
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/rpc"
+)
+
+// Limits of one message, after decompression.
+const (
+	maxRequestBytes = 1 << 20
+	// maxRulesBytes is the largest rules file, 4 MiB, and its envelope.
+	maxRulesBytes  = 5 << 20
+	maxReportBytes = 8 << 20
+	// maxHelloBytes holds a full hot table: 200,000 keys of some 60 bytes.
+	maxHelloBytes = 32 << 20
+	// maxAnswerBytes is for what the leader answers: a Hello's actions and rules.
+	maxAnswerBytes = 32 << 20
+	// bodyTimeout ends slow bodies; the largest takes 26 s at 10 Mbit/s.
+	bodyTimeout = 30 * time.Second
+)
+
+// services is everything that is served on --listen.
+type services struct {
+	budgets *budgetService
+	rules   *ruleService
+	regions *regionService
+	lease   *leaseService
+	cluster *clusterService
+}
+
+// handler mounts the services, health, reflection and the little there is of REST.
+func (s services) handler(ready func(context.Context) error) http.Handler {
+	mux := http.NewServeMux()
+	options := connect.WithHandlerOptions(rpc.JSONCodec(), connect.WithConditionalHandlerOptions(readLimit))
+	mux.Handle(aliquotv1connect.NewBudgetServiceHandler(s.budgets, options))
+	mux.Handle(aliquotv1connect.NewRuleServiceHandler(s.rules, options))
+	mux.Handle(aliquotv1connect.NewRegionServiceHandler(s.regions, options))
+	mux.Handle(aliquotv1connect.NewLeaseServiceHandler(s.lease, options))
+	mux.Handle(aliquotv1connect.NewClusterServiceHandler(s.cluster, options))
+	names := []string{
+		aliquotv1connect.BudgetServiceName, aliquotv1connect.RuleServiceName, aliquotv1connect.RegionServiceName,
+		aliquotv1connect.LeaseServiceName, aliquotv1connect.ClusterServiceName,
+	}
+	small := connect.WithReadMaxBytes(maxRequestBytes)
+	mux.Handle(grpchealth.NewHandler(health{ready, names}, small))
+	reflector := grpcreflect.NewStaticReflector(names...)
+	mux.Handle(grpcreflect.NewHandlerV1(reflector, small))
+	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
+	mux.HandleFunc("GET /rules", s.rules.serveYAML)
+	mux.HandleFunc("GET /{$}", serveIndex)
+	return limitBody(mux)
+}
+
+func readLimit(spec connect.Spec) []connect.HandlerOption {
+	limit := maxRequestBytes
+	switch spec.Procedure {
+	case aliquotv1connect.RuleServiceApplyRulesProcedure:
+		limit = maxRulesBytes
+	case aliquotv1connect.LeaseServiceReportProcedure:
+		limit = maxReportBytes
+	case aliquotv1connect.LeaseServiceHelloProcedure:
+		limit = maxHelloBytes
+	}
+	return []connect.HandlerOption{connect.WithReadMaxBytes(limit)}
+}
+
+// limitBody bounds the time a request's body may take, except where the request
+// lives on after it: net/http would end a stream over HTTP/1.1 at that deadline.
+func limitBody(next http.Handler) http.Handler {
+	streams := map[string]bool{
+		aliquotv1connect.BudgetServiceWatchBudgetsProcedure: true,
+		"/" + grpchealth.HealthV1ServiceName + "/Watch":     true,
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !streams[r.URL.Path] {
+			// What cannot set a deadline (a test's recorder) has no slow peer either.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// health answers the gRPC health protocol with this node's readiness.
+type health struct {
+	ready func(context.Context) error
+	names []string
+}
+
+// Check implements grpchealth.Checker.
+func (h health) Check(ctx context.Context, req *grpchealth.CheckRequest) (*grpchealth.CheckResponse, error) {
+	known := req.Service == ""
+	for _, name := range h.names {
+		known = known || name == req.Service
+	}
+	if !known {
+		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("unknown service %q", shorten(req.Service)))
+	}
+	if h.ready(ctx) != nil {
+		return &grpchealth.CheckResponse{Status: grpchealth.StatusNotServing}, nil
+	}
+	return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
+}

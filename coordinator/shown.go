@@ -1,0 +1,203 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+	"aliquot/limit"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
+)
+
+// shown is one budget on its way to a caller.
+type shown struct {
+	key    budget.KeyID
+	budget *aliquotv1.Budget
+}
+
+func budgetsOf(all []shown) []*aliquotv1.Budget {
+	out := make([]*aliquotv1.Budget, len(all))
+	for i, b := range all {
+		out[i] = b.budget
+	}
+	return out
+}
+
+// show is the replicated part of a budget: the liabilities of a hot key, else the
+// floors.
+func show(s *cluster.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, window time.Duration) shown {
+	shares := s.Ledger.Shares(key)
+	b := &aliquotv1.Budget{
+		RuleId: rule.ID, KeyHash: hashText(key), Hot: shares != nil,
+		Limit: &aliquotv1.Limit{
+			Capacity: int64(l.Capacity / limit.Token), RefillRate: perSecond(l.Rate), Window: durationpb.New(window),
+		},
+	}
+	pool := int32(budget.Unit)
+	for i, r := range s.Ledger.Config.Regions {
+		share, state := r.Floor, stateCold
+		if shares != nil {
+			share, state = shares[i], stateUnknown
+		}
+		pool -= share.Rate
+		b.Regions = append(b.Regions, &aliquotv1.RegionBudget{
+			Region: r.Name, Share: fraction(share.Rate), BurstShare: fraction(share.Burst),
+			Rate:  fraction(share.Rate) * perSecond(l.Rate),
+			Burst: fraction(share.Burst) * float64(l.Capacity) / microToken,
+			State: state, LeaseRemaining: durationpb.New(0),
+		})
+	}
+	b.PoolShare = fraction(max(0, pool))
+	return shown{key: key, budget: b}
+}
+
+// fraction of the whole limit; exact, for a unit is a power of two.
+func fraction(units int32) float64 { return float64(units) / budget.Unit }
+
+func perSecond(r limit.Rate) float64 { return (float64(r.Micro) + float64(r.Frac)/1e6) / microToken }
+
+func unknownRule(id string, version uint64) error {
+	return fmt.Errorf("%w %q in rules version %d", errUnknownRule, shorten(id), version)
+}
+
+// hotKeys walks the hot keys of one rule (nil: of all) in key order, after the
+// given key. What the rules no longer know is left out. A budget found this way
+// shows the rule's own limit: overrides are for API keys, which a coordinator does
+// not have.
+func hotKeys(s *cluster.State, only *rules.Rule, after *budget.KeyID) iter.Seq2[budget.KeyID, *rules.Rule] {
+	byNumber := rulesByNumber(s, only)
+	return func(yield func(budget.KeyID, *rules.Rule) bool) {
+		keys := s.Ledger.Keys()
+		if after != nil {
+			i, found := slices.BinarySearchFunc(keys, *after, budget.KeyID.Compare)
+			if found {
+				i++
+			}
+			keys = keys[i:]
+		}
+		for _, key := range keys {
+			if rule := byNumber[key.Rule]; rule != nil && !yield(key, rule) {
+				return
+			}
+		}
+	}
+}
+
+func rulesByNumber(s *cluster.State, only *rules.Rule) map[uint32]*rules.Rule {
+	out := map[uint32]*rules.Rule{}
+	for id, number := range s.Rules.Numbers {
+		if only == nil || only.ID == id {
+			out[number] = s.Rules.Set.Rule(id)
+		}
+	}
+	return out
+}
+
+// complete adds what only the leader knows: from the machine if it runs here, else
+// from what ask brings from the leader. If neither can be had the states stay
+// unknown.
+func (s *budgetService) complete(ctx context.Context, all []shown, ask func(context.Context) ([]*aliquotv1.Budget, error)) {
+	if len(all) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askLeader)
+	defer cancel()
+	if reign := s.leadership.current(); reign != nil {
+		known, err := reign.status(ctx, all)
+		if err == nil {
+			fill(all, known)
+		}
+		return
+	}
+	if ask == nil {
+		return
+	}
+	budgets, err := ask(ctx)
+	if err != nil {
+		return
+	}
+	merge(all, budgets)
+}
+
+// status is what the machine knows of some budgets.
+type status struct {
+	regions []budget.RegionStatus
+	keys    []budget.KeyStatus // parallel to the budgets asked for
+	hot     []bool
+}
+
+func (r *reign) status(ctx context.Context, all []shown) (*status, error) {
+	out := &status{keys: make([]budget.KeyStatus, len(all)), hot: make([]bool, len(all))}
+	err := r.ask(ctx, func(m *budget.Leader, now budget.Instant) {
+		for i := range r.ledger.Config.Regions {
+			out.regions = append(out.regions, m.Region(i, now))
+		}
+		for i, b := range all {
+			out.keys[i], out.hot[i] = m.Key(b.key)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// fill puts the machine's knowledge beside the ledger's. A key that the machine
+// has and this reading of the ledger did not, or the reverse, stays as it was read.
+func fill(all []shown, known *status) {
+	for i, b := range all {
+		for j, region := range b.budget.GetRegions() {
+			region.LeaseRemaining = durationpb.New(known.regions[j].LeaseRemaining)
+			if !b.budget.GetHot() || !known.hot[i] {
+				continue
+			}
+			k := known.keys[i].Regions[j]
+			region.Tokens = float64(k.Tokens) / microToken
+			region.Admitted, region.Offered = k.Admitted/microToken, k.Offered/microToken
+			region.Generation = fmt.Sprintf("%d.%d", k.Gen.Epoch, k.Gen.Counter)
+			region.State = stateOf(k)
+		}
+	}
+}
+
+func stateOf(k budget.KeyRegionStatus) string {
+	switch {
+	case k.Silent:
+		return stateSilent
+	case k.Lent:
+		return stateLent
+	}
+	return stateLive
+}
+
+// merge takes the soft part of what the leader answered, by key and region. Shares
+// stay this node's own: it must show what it has applied.
+func merge(all []shown, known []*aliquotv1.Budget) {
+	type part struct{ rule, hash, region string }
+	parts := map[part]*aliquotv1.RegionBudget{}
+	for _, b := range known {
+		for _, r := range b.GetRegions() {
+			parts[part{b.GetRuleId(), b.GetKeyHash(), r.GetRegion()}] = r
+		}
+	}
+	for _, b := range all {
+		for _, r := range b.budget.GetRegions() {
+			k := parts[part{b.budget.GetRuleId(), b.budget.GetKeyHash(), r.GetRegion()}]
+			if k == nil {
+				continue
+			}
+			r.LeaseRemaining = k.GetLeaseRemaining()
+			if b.budget.GetHot() && k.GetState() != stateCold {
+				r.Tokens, r.Admitted, r.Offered = k.GetTokens(), k.GetAdmitted(), k.GetOffered()
+				r.Generation, r.State = k.GetGeneration(), k.GetState()
+			}
+		}
+	}
+}

@@ -1,0 +1,380 @@
+package coordinator_test
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// TestOneCoordinator walks everything a single coordinator serves, on one cluster.
+func TestOneCoordinator(t *testing.T) {
+	r := startCluster(t, 1)[0]
+	t.Run("index", func(t *testing.T) { testIndex(t, r) })
+	t.Run("status", func(t *testing.T) { testStatus(t, r) })
+	t.Run("no rules yet", func(t *testing.T) { testNoRulesYet(t, r) })
+	t.Run("rules", func(t *testing.T) { testRules(t, r) })
+	t.Run("cold budget", func(t *testing.T) { testColdBudget(t, r) })
+	t.Run("bad budget requests", func(t *testing.T) { testBadBudgetRequests(t, r) })
+	t.Run("bad leases", func(t *testing.T) { testBadLeases(t, r) })
+	t.Run("hot budget", func(t *testing.T) { testHotBudget(t, r) })
+	t.Run("metrics", func(t *testing.T) { testMetrics(t, r) })
+	t.Run("grpc and health", func(t *testing.T) { testProtocols(t, r) })
+}
+
+func testIndex(t *testing.T, r *running) {
+	if code, body := r.get(t, "http://"+r.RPC+"/"); code != 200 || !strings.Contains(body, "Aliquot coordinator") {
+		t.Errorf("GET /: %d %q", code, body)
+	}
+	if code, _ := r.get(t, "http://"+r.RPC+"/nowhere"); code != 404 {
+		t.Errorf("GET /nowhere: %d", code)
+	}
+	if code, body := r.get(t, "http://"+r.Ops+"/healthz"); code != 200 {
+		t.Errorf("/healthz: %d %q", code, body)
+	}
+}
+
+func testStatus(t *testing.T, r *running) {
+	code, body := r.post(t, "ClusterService/GetStatus", "{}")
+	if code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	for _, want := range []string{`"nodeId":"c1"`, `"state":"leader"`, `"leaderId":"c1"`, `"rulesVersion":"0"`, `"hotKeys":"0"`, `"state":"silent"`, `"leaseRemaining":"0s"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s in %s", want, body)
+		}
+	}
+	res, err := r.regions.ListRegions(t.Context(), &aliquotv1.ListRegionsRequest{})
+	if err != nil || len(res.GetRegions()) != 3 || res.GetRegions()[0].GetName() != "us" {
+		t.Errorf("ListRegions: %v, %v", res, err)
+	}
+}
+
+func testNoRulesYet(t *testing.T, r *running) {
+	if code, body := r.post(t, "RuleService/GetRules", "{}"); code != 200 || !strings.Contains(body, `"version":"0","yaml":""`) {
+		t.Errorf("GetRules: %d %s", code, body)
+	}
+	if code, body := r.post(t, "BudgetService/ListBudgets", "{}"); code != 200 || body != `{"budgets":[],"nextPageToken":""}` {
+		t.Errorf("ListBudgets: %d %s", code, body)
+	}
+	if code, body := r.post(t, "BudgetService/GetBudget", `{"ruleId":"r1"}`); code != 404 {
+		t.Errorf("GetBudget: %d %s", code, body)
+	}
+}
+
+func testRules(t *testing.T, r *running) {
+	zero, nine := uint64(0), uint64(9)
+	res, err := r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: someRules, ExpectedVersion: &zero, Author: "me"})
+	if err != nil || res.GetVersion() != 1 {
+		t.Fatalf("ApplyRules: %v, %v", res, err)
+	}
+	_, err = r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: someRules, ExpectedVersion: &nine})
+	if connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), "1 is in force") {
+		t.Errorf("stale version: %v", err)
+	}
+	broken := "rules:\n  - id: a\n    capcity: 1\n  - id: a b\n    params: {capacity: 0, refill_rate: 1}\n"
+	_, err = r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: broken, FileName: "my.yaml"})
+	if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "my.yaml:3:5:") || !strings.Contains(err.Error(), "my.yaml:4:9:") {
+		t.Errorf("broken rules: %v", err)
+	}
+	_, err = r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: someRules, Author: strings.Repeat("x", 1000)})
+	if connect.CodeOf(err) != connect.CodeInvalidArgument {
+		t.Errorf("long author: %v", err)
+	}
+	got, err := r.rules.GetRules(t.Context(), &aliquotv1.GetRulesRequest{})
+	if err != nil || got.GetVersion() != 1 || got.GetYaml() != someRules || got.GetAuthor() != "me" || got.GetAppliedUnixMs() == 0 {
+		t.Errorf("GetRules: %v, %v", got, err)
+	}
+	testRulesFile(t, r)
+}
+
+func testRulesFile(t *testing.T, r *running) {
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+r.RPC+"/rules", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil || res.Header.Get("ETag") != `"1"` {
+		t.Fatalf("GET /rules: %v, %v", res, err)
+	}
+	res.Body.Close()
+	if _, body := r.get(t, "http://"+r.RPC+"/rules"); body != someRules {
+		t.Errorf("GET /rules: %q", body)
+	}
+	req.Header.Set("If-None-Match", `"1"`)
+	res, err = http.DefaultClient.Do(req)
+	if err != nil || res.StatusCode != http.StatusNotModified {
+		t.Fatalf("GET /rules with its ETag: %v, %v", res, err)
+	}
+	res.Body.Close()
+}
+
+func testColdBudget(t *testing.T, r *running) {
+	code, body := r.post(t, "BudgetService/GetBudget", `{"ruleId":"r1","key":{"api_key":"k"}}`)
+	if code != 200 || !strings.Contains(body, `"hot":false`) || !strings.Contains(body, `"worstCaseExcess":0`) {
+		t.Fatalf("%d %s", code, body)
+	}
+	var got struct {
+		Budget struct {
+			KeyHash   string
+			PoolShare float64
+			Limit     struct{ Capacity, Window string }
+			Regions   []struct {
+				Region, State                  string
+				Share, BurstShare, Rate, Burst float64
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &got); err != nil {
+		t.Fatal(err)
+	}
+	b := got.Budget
+	sum := b.PoolShare
+	for _, region := range b.Regions {
+		sum += region.Share
+		if region.State != "cold" || region.Rate != region.Share*10 || region.Burst != region.BurstShare*100 {
+			t.Errorf("%+v", region)
+		}
+	}
+	if sum != 1 || len(b.Regions) != 3 || b.PoolShare != 0 {
+		t.Errorf("shares and pool sum to %v in %+v", sum, b)
+	}
+	if raw, err := base64.RawURLEncoding.DecodeString(b.KeyHash); err != nil || len(raw) != 16 {
+		t.Errorf("key hash %q", b.KeyHash)
+	}
+	vip, err := r.budgets.GetBudget(t.Context(), &aliquotv1.GetBudgetRequest{RuleId: "r1", Key: map[string]string{"api_key": "vip"}})
+	if err != nil || vip.GetBudget().GetLimit().GetCapacity() != 1000 || vip.GetBudget().GetLimit().GetRefillRate() != 100 {
+		t.Errorf("override: %v, %v", vip, err)
+	}
+	other, err := r.budgets.GetBudget(t.Context(), &aliquotv1.GetBudgetRequest{RuleId: "r1", Key: map[string]string{"api_key": "k"}, Namespace: "other"})
+	if err != nil || other.GetBudget().GetKeyHash() == b.KeyHash {
+		t.Errorf("another namespace must be another key: %v", err)
+	}
+}
+
+func testBadBudgetRequests(t *testing.T, r *running) {
+	for _, c := range []struct {
+		method, body string
+		status       int
+		want         string
+	}{
+		{"GetBudget", `{"ruleId":"none"}`, 404, `unknown rule \"none\" in rules version 1`},
+		{"GetBudget", `{}`, 404, "unknown rule"},
+		{"GetBudget", `{"ruleId":"r1"}`, 400, `\"api_key\" is missing`},
+		{"GetBudget", `{"ruleId":"r1","key":{"api_key":"k","user":"u"}}`, 400, "keyed by api_key"},
+		{"GetBudget", `{"ruleId":"all","key":{"api_key":"k"}}`, 400, "one bucket for all"},
+		{"GetBudget", `{"ruleId":"r1","key":{"api_key":"` + strings.Repeat("x", 5000) + `"}}`, 400, "at most 4096"},
+		{"GetBudget", `{"ruleid":"r1"}`, 400, "unknown field"},
+		{"GetBudget", `{"ruleId":1}`, 400, ""},
+		{"GetBudget", `not json`, 400, ""},
+		{"GetBudget", ``, 400, ""},
+		{"GetBudget", strings.Repeat(" ", 2<<20), 429, ""},
+		{"ListBudgets", `{"pageSize":-1}`, 400, "page_size"},
+		{"ListBudgets", `{"pageSize":1001}`, 400, "page_size"},
+		{"ListBudgets", `{"pageToken":"zz"}`, 400, "page_token"},
+		{"ListBudgets", `{"ruleId":"none"}`, 404, "unknown rule"},
+	} {
+		code, body := r.post(t, "BudgetService/"+c.method, c.body)
+		if code != c.status || !strings.Contains(body, c.want) {
+			t.Errorf("%s %.80s: %d %.300s\nwant %d with %q", c.method, c.body, code, body, c.status, c.want)
+		}
+	}
+}
+
+func testBadLeases(t *testing.T, r *running) {
+	hash := make([]byte, 16)
+	for _, c := range []struct {
+		name string
+		req  *aliquotv1.HelloRequest
+		code connect.Code
+		want string
+	}{
+		{"undeclared", &aliquotv1.HelloRequest{Region: "mars", Nonce: 1}, connect.CodePermissionDenied, "declared are us, eu, ap"},
+		{"long name", &aliquotv1.HelloRequest{Region: strings.Repeat("m", 9999), Nonce: 1}, connect.CodePermissionDenied, "mmm..."},
+		{"no nonce", &aliquotv1.HelloRequest{Region: "us"}, connect.CodeInvalidArgument, "nonce"},
+		{"long epoch", &aliquotv1.HelloRequest{Region: "us", Nonce: 1, RedisEpoch: strings.Repeat("e", 300)}, connect.CodeInvalidArgument, "redis_epoch"},
+		{"short hash", &aliquotv1.HelloRequest{Region: "us", Nonce: 1, Held: []*aliquotv1.HeldKey{{}}}, connect.CodeInvalidArgument, "held[0]"},
+		{"share", &aliquotv1.HelloRequest{Region: "us", Nonce: 1, Held: []*aliquotv1.HeldKey{{
+			Key: &aliquotv1.KeyId{Hash: hash}, Share: &aliquotv1.Share{Rate: -1},
+		}}}, connect.CodeInvalidArgument, "share outside"},
+	} {
+		_, err := r.lease.Hello(t.Context(), c.req)
+		if connect.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("Hello, %s: %v", c.name, err)
+		}
+	}
+	_, err := r.lease.Report(t.Context(), &aliquotv1.ReportRequest{Region: "us", Epoch: 1, Session: 99, Seq: 1})
+	if connect.CodeOf(err) != connect.CodeFailedPrecondition {
+		t.Errorf("Report of no session: %v", err)
+	}
+	_, err = r.lease.Report(t.Context(), &aliquotv1.ReportRequest{Region: "mars"})
+	if connect.CodeOf(err) != connect.CodePermissionDenied {
+		t.Errorf("Report of no region: %v", err)
+	}
+	us := newRegion(r.lease, "us")
+	if err := us.sayHello(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := newRegion(r.lease, "us")
+	second.inc = 2
+	if err := second.sayHello(t.Context()); connect.CodeOf(err) != connect.CodeAlreadyExists {
+		t.Errorf("second daemon of a live region: %v", err)
+	}
+	negative := wants(1, strings.Repeat("h", 16), -1, 0)
+	if _, err := us.report(t.Context(), negative); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		t.Errorf("negative usage: %v", err)
+	}
+}
+
+// testHotBudget: a region asks for a key, which becomes hot, and gets what the
+// others do not need; lists and watches show it.
+func testHotBudget(t *testing.T, r *running) {
+	rule := map[string]uint32{}
+	usage := func(name string, held bool) []*aliquotv1.KeyReport {
+		if name != "us" {
+			return nil
+		}
+		if !held {
+			return []*aliquotv1.KeyReport{wants(rule["r1"], "0123456789abcdef", 0, 0)}
+		}
+		offered := time.Since(testBegan).Milliseconds() // 1000 a second: far above the limit
+		return []*aliquotv1.KeyReport{wants(rule["r1"], "0123456789abcdef", offered/200, offered)}
+	}
+	us := newRegion(r.lease, "us")
+	eventually(t, func() string { return errorText(us.sayHello(t.Context())) })
+	if us.hello.GetConfig().GetLeaseMicros() != 10e6 || len(us.hello.GetConfig().GetHashSecret()) != 32 ||
+		us.hello.GetConfig().GetInitialRedisEpoch() != "n:us:1" || len(us.hello.GetConfig().GetRegions()) != 3 {
+		t.Errorf("config %v", us.hello.GetConfig())
+	}
+	if us.hello.GetRules().GetVersion() != 1 || len(us.hello.GetRules().GetNumbers()) != 2 {
+		t.Fatalf("rules %v", us.hello.GetRules())
+	}
+	rule["r1"] = us.hello.GetRules().GetNumbers()["r1"]
+
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := r.budgets.WatchBudgets(ctx, &aliquotv1.WatchBudgetsRequest{RuleId: "r1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	inBackground(t, usage, us, newRegion(r.lease, "eu"), newRegion(r.lease, "ap"))
+
+	var last float64
+	for stream.Receive() {
+		for _, b := range stream.Msg().GetBudgets() {
+			checkSum(t, b)
+			last = b.GetRegions()[0].GetShare()
+		}
+		if last > 0.9 {
+			break
+		}
+	}
+	if last <= 0.9 {
+		t.Fatalf("the busy region's share came to %v; stream: %v", last, stream.Err())
+	}
+	list, err := r.budgets.ListBudgets(t.Context(), &aliquotv1.ListBudgetsRequest{PageSize: 1})
+	if err != nil || len(list.GetBudgets()) != 1 || list.GetNextPageToken() != "" {
+		t.Fatalf("ListBudgets: %v, %v", list, err)
+	}
+	b := list.GetBudgets()[0]
+	if b.GetRuleId() != "r1" || !b.GetHot() || b.GetAppliedIndex() == 0 || b.GetRegions()[0].GetState() != "live" ||
+		b.GetRegions()[1].GetState() != "lent" || b.GetRegions()[0].GetAdmitted() == 0 || b.GetRegions()[0].GetGeneration() == "" {
+		t.Errorf("listed %v", b)
+	}
+	eventually(t, func() string {
+		for _, region := range status(t, r).GetRegions() {
+			if region.GetState() != "live" || region.GetLeaseRemaining().AsDuration() <= 0 || region.GetRulesVersion() != 1 {
+				return region.String()
+			}
+		}
+		return ""
+	})
+	version := r.applyRules(t, someRules+"# changed\n")
+	began := time.Now()
+	eventually(t, func() string {
+		for _, region := range status(t, r).GetRegions() {
+			if region.GetRulesVersion() != version {
+				return region.String()
+			}
+		}
+		return ""
+	})
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("new rules took %s to reach every region", took)
+	}
+}
+
+var testBegan = time.Now()
+
+func errorText(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func checkSum(t *testing.T, b *aliquotv1.Budget) {
+	t.Helper()
+	sum, burst := b.GetPoolShare(), 0.0
+	for _, r := range b.GetRegions() {
+		sum += r.GetShare()
+		burst += r.GetBurstShare()
+	}
+	if sum > 1 || burst > 1 || b.GetPoolShare() < 0 {
+		t.Errorf("shares sum to %v, bursts to %v: %v", sum, burst, b)
+	}
+}
+
+func testMetrics(t *testing.T, r *running) {
+	_, body := r.get(t, "http://"+r.Ops+"/metrics")
+	for _, want := range []string{
+		`aliquot_budget_share_ratio{region="us",rule="r1"} 0.`, `aliquot_global_admitted_total{region="us",rule="r1"}`,
+		`aliquot_global_limit_utilisation_ratio{rule="r1"}`, `aliquot_excess_bound_tokens{rule="r1"} 0`,
+		`aliquot_excess_observed_tokens{rule="r1"} 0`, "aliquot_rebalance_duration_seconds_count", "aliquot_rebalance_changes_total",
+		`aliquot_lease_remaining_seconds{region="us"}`, "aliquot_hot_keys 1", `aliquot_reports_total{region="us",result="renewed"}`,
+		"aliquot_rules_version 2", "aliquot_rules_reload_failures_total 1", "aliquot_build_info{", "aliquot_raft_applied_index", "go_goroutines",
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s in the metrics", want)
+		}
+	}
+	if strings.Contains(body, "mars") {
+		t.Error("an undeclared region became a label")
+	}
+}
+
+func testProtocols(t *testing.T, r *running) {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	h2c := &http.Client{Transport: &http.Transport{Protocols: protocols}}
+	defer h2c.CloseIdleConnections()
+	client := aliquotv1connect.NewRuleServiceClient(h2c, "http://"+r.RPC, connect.WithGRPC())
+	if res, err := client.GetRules(t.Context(), &aliquotv1.GetRulesRequest{}); err != nil || res.GetVersion() != 2 {
+		t.Errorf("gRPC: %v, %v", res, err)
+	}
+	web := aliquotv1connect.NewRuleServiceClient(http.DefaultClient, "http://"+r.RPC, connect.WithGRPCWeb())
+	if _, err := web.GetRules(t.Context(), &aliquotv1.GetRulesRequest{}); err != nil {
+		t.Errorf("gRPC-Web: %v", err)
+	}
+	for service, want := range map[string]int{`{}`: 200, `{"service":"aliquot.v1.RuleService"}`: 200, `{"service":"x"}`: 404} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.RPC+"/grpc.health.v1.Health/Check", strings.NewReader(service))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil || res.StatusCode != want {
+			t.Fatalf("health %s: %v, %v", service, res, err)
+		}
+		res.Body.Close()
+	}
+}

@@ -1,0 +1,180 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
+)
+
+const (
+	// watchPause coalesces changes: a viewer wants to see movement, not each step.
+	watchPause = 50 * time.Millisecond
+	// watchCost is how many times as long as a look at the ledger took the next one
+	// waits at least, so that watching a large ledger costs a few percent of a core.
+	watchCost = 20
+	// watchHeartbeat spaces empty messages, by which both ends notice a dead peer.
+	watchHeartbeat = 10 * time.Second
+	// maxWatches bounds the streams of one coordinator.
+	maxWatches = 64
+	// watchChunk bounds one message.
+	watchChunk = 500
+)
+
+// WatchBudgets sends every budget that the request selects, then each one that
+// changes, until the caller goes or the daemon stops. What only the leader knows
+// is included if this coordinator leads, or if a single key is watched.
+func (s *budgetService) WatchBudgets(ctx context.Context, req *aliquotv1.WatchBudgetsRequest, stream *connect.ServerStream[aliquotv1.WatchBudgetsResponse]) error {
+	select {
+	case s.watches <- struct{}{}:
+		defer func() { <-s.watches }()
+	default:
+		return toRPC(fmt.Errorf("%w: %d are open on this coordinator; close one or ask another coordinator", errTooManyWatches, maxWatches))
+	}
+	if req.GetRuleId() == "" && (len(req.GetKey()) > 0 || req.GetNamespace() != "") {
+		return toRPC(invalid("key and namespace need a rule_id beside them"))
+	}
+	w := &watch{service: s, req: req, stream: stream, sent: map[budget.KeyID]string{}}
+	return toRPC(w.run(ctx))
+}
+
+// watch is one stream in progress.
+type watch struct {
+	service *budgetService
+	req     *aliquotv1.WatchBudgetsRequest
+	stream  *connect.ServerStream[aliquotv1.WatchBudgetsResponse]
+	sent    map[budget.KeyID]string // what each key looked like when last sent
+}
+
+func (w *watch) run(ctx context.Context) error {
+	heartbeat := time.NewTicker(watchHeartbeat)
+	defer heartbeat.Stop()
+	// At once something, even if nothing is hot: a caller waits for the headers.
+	if err := w.stream.Send(&aliquotv1.WatchBudgetsResponse{}); err != nil {
+		return err
+	}
+	for {
+		changed := w.service.node.Changed()
+		began := time.Now()
+		if err := w.look(ctx); err != nil {
+			return err
+		}
+		pause := time.After(max(watchPause, watchCost*time.Since(began)))
+		for changed != nil || pause != nil {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-w.service.stopping:
+				return errStopping
+			case <-heartbeat.C:
+				if err := w.stream.Send(&aliquotv1.WatchBudgetsResponse{}); err != nil {
+					return err
+				}
+			case <-changed:
+				changed = nil
+			case <-pause:
+				pause = nil
+			}
+		}
+	}
+}
+
+// look sends what differs from what was last sent.
+func (w *watch) look(ctx context.Context) error {
+	get := &aliquotv1.GetBudgetRequest{RuleId: w.req.GetRuleId(), Key: w.req.GetKey(), Namespace: w.req.GetNamespace()}
+	var news []shown
+	var err error
+	index := w.service.node.Status().AppliedIndex
+	w.service.node.View(func(state *cluster.State) {
+		var only *rules.Rule
+		if w.req.GetRuleId() != "" {
+			if only, err = findRule(state, w.req.GetRuleId()); err != nil {
+				return
+			}
+		}
+		if only != nil && (len(get.GetKey()) > 0 || len(only.Key) == 0) {
+			news, err = w.single(state, get)
+			return
+		}
+		news = w.hot(state, only)
+	})
+	if err != nil {
+		return err
+	}
+	for _, b := range news {
+		b.budget.AppliedIndex = index
+	}
+	return w.send(ctx, get, news)
+}
+
+// single reads the one budget that is watched.
+func (w *watch) single(state *cluster.State, get *aliquotv1.GetBudgetRequest) ([]shown, error) {
+	b, err := one(state, get)
+	if err != nil || !w.differs(state, b.key, b.budget.GetLimit().GetCapacity(), b.budget.GetLimit().GetRefillRate()) {
+		return nil, err
+	}
+	return []shown{b}, nil
+}
+
+// hot reads the hot keys that differ, and shows those that are hot no more as
+// cold, once.
+func (w *watch) hot(state *cluster.State, only *rules.Rule) []shown {
+	var news []shown
+	for key, rule := range hotKeys(state, only, nil) {
+		if w.differs(state, key, int64(rule.Limit.Capacity), perSecond(rule.Limit.Rate)) {
+			news = append(news, show(state, rule, key, rule.Limit, rule.Window))
+		}
+	}
+	byNumber := rulesByNumber(state, only)
+	for key := range w.sent {
+		if state.Ledger.Shares(key) != nil {
+			continue
+		}
+		delete(w.sent, key)
+		if rule := byNumber[key.Rule]; rule != nil {
+			news = append(news, show(state, rule, key, rule.Limit, rule.Window))
+		}
+	}
+	return news
+}
+
+// differs remembers what a key looks like now, and reports whether that is news.
+func (w *watch) differs(state *cluster.State, key budget.KeyID, capacity int64, rate float64) bool {
+	shares := state.Ledger.Shares(key)
+	look := make([]byte, 0, 16+8*len(shares))
+	look = binary.BigEndian.AppendUint64(look, uint64(capacity))
+	look = binary.BigEndian.AppendUint64(look, math.Float64bits(rate))
+	for _, s := range shares {
+		look = binary.BigEndian.AppendUint32(look, uint32(s.Rate))
+		look = binary.BigEndian.AppendUint32(look, uint32(s.Burst))
+	}
+	before, known := w.sent[key]
+	if known && before == string(look) {
+		return false
+	}
+	w.sent[key] = string(look)
+	return true
+}
+
+func (w *watch) send(ctx context.Context, get *aliquotv1.GetBudgetRequest, news []shown) error {
+	var ask func(context.Context) ([]*aliquotv1.Budget, error)
+	if len(get.GetKey()) > 0 {
+		ask = w.service.getFromLeader(get)
+	}
+	for part := range slices.Chunk(news, watchChunk) {
+		w.service.complete(ctx, part, ask)
+		if err := w.stream.Send(&aliquotv1.WatchBudgetsResponse{Budgets: budgetsOf(part)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package coordinator
+
+import (
+	"fmt"
+
+	"aliquot/budget"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// hashBytes is the length of a key's hash on the wire.
+const hashBytes = 16
+
+// helloFromWire reads a Hello of the region with this index. The error is
+// budget.ErrMalformed.
+func helloFromWire(region int, m *aliquotv1.HelloRequest) (budget.Hello, error) {
+	h := budget.Hello{
+		Region: region, Incarnation: m.GetIncarnation(), RedisEpoch: m.GetRedisEpoch(),
+		Nonce: m.GetNonce(), RulesVersion: m.GetRulesVersion(),
+		Held: make([]budget.Held, len(m.GetHeld())),
+	}
+	if m.GetNonce() == 0 {
+		return h, fmt.Errorf("%w: nonce is zero; make a fresh one for each Hello", budget.ErrMalformed)
+	}
+	if len(m.GetRedisEpoch()) > maxRedisEpoch {
+		return h, fmt.Errorf("%w: redis_epoch has %d bytes, at most %d", budget.ErrMalformed, len(m.GetRedisEpoch()), maxRedisEpoch)
+	}
+	for i, held := range m.GetHeld() {
+		key, err := keyFromWire(held.GetKey())
+		if err != nil {
+			return h, fmt.Errorf("%w in held[%d]", err, i)
+		}
+		share, err := shareFromWire(held.GetShare())
+		if err != nil {
+			return h, fmt.Errorf("%w in held[%d]", err, i)
+		}
+		h.Held[i] = budget.Held{Key: key, Gen: genFromWire(held.GetGen()), Share: share}
+	}
+	return h, nil
+}
+
+// maxRedisEpoch is far above nonce, run id and birth time; it is replicated.
+const maxRedisEpoch = 256
+
+// reportFromWire reads a Report of the region with this index. The error is
+// budget.ErrMalformed.
+func reportFromWire(region int, m *aliquotv1.ReportRequest) (budget.Report, error) {
+	r := budget.Report{
+		Region: region, Epoch: m.GetEpoch(), Session: m.GetSession(), Seq: m.GetSeq(),
+		TSend: budget.Instant(m.GetTSend()), Ack: m.GetAck(), RulesVersion: m.GetRulesVersion(),
+		Keys: make([]budget.KeyReport, len(m.GetKeys())),
+	}
+	for i, k := range m.GetKeys() {
+		key, err := keyFromWire(k.GetKey())
+		if err != nil {
+			return r, fmt.Errorf("%w in keys[%d]", err, i)
+		}
+		share, err := shareFromWire(k.GetShare())
+		if err != nil {
+			return r, fmt.Errorf("%w in keys[%d]", err, i)
+		}
+		r.Keys[i] = budget.KeyReport{
+			Key: key, Gen: genFromWire(k.GetGen()), Share: share,
+			Admitted: k.GetAdmittedMicro(), Offered: k.GetOfferedMicro(),
+			Released: k.GetReleasedMicro(), Tokens: k.GetTokensMicro(),
+			Limit:     limitFromWire(k.GetLimit()),
+			Rejecting: k.GetRejecting(), Cold: k.GetCold(),
+		}
+	}
+	return r, nil
+}
+
+func keyFromWire(m *aliquotv1.KeyId) (budget.KeyID, error) {
+	if len(m.GetHash()) != hashBytes {
+		return budget.KeyID{}, fmt.Errorf("%w: key hash of %d bytes, want %d", budget.ErrMalformed, len(m.GetHash()), hashBytes)
+	}
+	return budget.KeyID{Rule: m.GetRule(), Hash: [hashBytes]byte(m.GetHash())}, nil
+}
+
+func shareFromWire(m *aliquotv1.Share) (budget.Share, error) {
+	s := budget.Share{Rate: m.GetRate(), Burst: m.GetBurst()}
+	if s.Rate < 0 || s.Rate > budget.Unit || s.Burst < 0 || s.Burst > budget.Unit {
+		return s, fmt.Errorf("%w: share outside 0 to %d", budget.ErrMalformed, budget.Unit)
+	}
+	return s, nil
+}
+
+func genFromWire(m *aliquotv1.Generation) budget.Gen {
+	return budget.Gen{Epoch: m.GetEpoch(), Counter: m.GetCounter()}
+}
+
+func limitFromWire(m *aliquotv1.KeyLimit) budget.KeyLimit {
+	return budget.KeyLimit{Capacity: m.GetCapacityMicro(), Rate: m.GetRateMicro(), RateFrac: m.GetRateFrac()}
+}
+
+// helloToWire is the machine's part of the answer; the shell adds the rest.
+func helloToWire(ok budget.HelloOK) *aliquotv1.HelloResponse {
+	return &aliquotv1.HelloResponse{
+		Epoch: ok.Epoch, Session: ok.Session, Nonce: ok.Nonce, Actions: actionsToWire(ok.Actions),
+		Watermark: &aliquotv1.Generation{Epoch: ok.Watermark.Epoch, Counter: ok.Watermark.Counter},
+	}
+}
+
+func directiveToWire(d budget.Directive) *aliquotv1.ReportResponse {
+	return &aliquotv1.ReportResponse{
+		Epoch: d.Epoch, Session: d.Session, Seq: d.Seq, TSend: int64(d.TSend),
+		Renew: d.Renew, Actions: actionsToWire(d.Actions),
+	}
+}
+
+func actionsToWire(actions []budget.Action) []*aliquotv1.Action {
+	out := make([]*aliquotv1.Action, len(actions))
+	for i, a := range actions {
+		out[i] = &aliquotv1.Action{
+			Key:          &aliquotv1.KeyId{Rule: a.Key.Rule, Hash: a.Key.Hash[:]},
+			Gen:          &aliquotv1.Generation{Epoch: a.Gen.Epoch, Counter: a.Gen.Counter},
+			Share:        shareToWire(a.Share),
+			GrantedMicro: a.Granted,
+			Cold:         a.Cold,
+			Limit:        limitToWire(a.Limit),
+		}
+	}
+	return out
+}
+
+func shareToWire(s budget.Share) *aliquotv1.Share {
+	return &aliquotv1.Share{Rate: s.Rate, Burst: s.Burst}
+}
+
+// limitToWire is nil for a limit that is not known.
+func limitToWire(l budget.KeyLimit) *aliquotv1.KeyLimit {
+	if l == (budget.KeyLimit{}) {
+		return nil
+	}
+	return &aliquotv1.KeyLimit{CapacityMicro: l.Capacity, RateMicro: l.Rate, RateFrac: l.RateFrac}
+}

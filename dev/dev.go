@@ -1,0 +1,218 @@
+package dev
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"aliquot/config"
+	"aliquot/coordinator"
+	"aliquot/regional"
+	"aliquot/rpc"
+)
+
+//go:embed rules.yaml
+var exampleRules []byte
+
+// stopWithin bounds the end: what has not stopped by then is left behind.
+const stopWithin = 4 * time.Second
+
+// Run starts everything, prints the addresses and, when every region holds a
+// lease, "ready"; it returns when ctx ends (nil) or a daemon fails.
+func Run(ctx context.Context, c Config) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	if err := c.free(); err != nil {
+		return err
+	}
+	dir, remove, err := dataDir(c.DataDir)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	rulesFile, err := c.rulesFile(dir)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	h := &house{config: c, dir: dir, rulesFile: rulesFile, fail: cancel}
+	if err := h.start(ctx); err != nil {
+		h.stop()
+		return err
+	}
+	c.printAddresses()
+	select {
+	case <-ctx.Done():
+	case <-closedAfter(&h.leases):
+		fmt.Fprintln(c.Out, "ready")
+		<-ctx.Done()
+	}
+	h.stop()
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// dataDir is where the state is kept, and how to clean up.
+func dataDir(dir string) (string, func(), error) {
+	if dir != "" {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return "", nil, fmt.Errorf("--data-dir: %w", err)
+		}
+		return dir, func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "aliquot-dev-")
+	if err != nil {
+		return "", nil, fmt.Errorf("temporary data directory: %w; name another place with --data-dir", err)
+	}
+	return dir, func() { os.RemoveAll(dir) }, nil
+}
+
+// rulesFile is the file of the first rules.
+func (c *Config) rulesFile(dir string) (string, error) {
+	if c.RulesFile != "" {
+		return c.RulesFile, nil
+	}
+	path := filepath.Join(dir, "rules.yaml")
+	return path, os.WriteFile(path, exampleRules, 0o600)
+}
+
+// house is the running daemons.
+type house struct {
+	config    Config
+	dir       string
+	rulesFile string
+	fail      context.CancelCauseFunc
+	daemons   sync.WaitGroup
+	leases    sync.WaitGroup // regions that have not held a lease yet
+}
+
+func (h *house) start(ctx context.Context) error {
+	for i := range h.config.Coordinators {
+		h.startCoordinator(ctx, i)
+	}
+	h.leases.Add(len(h.config.Regions))
+	for i := range h.config.Regions {
+		if err := h.startRegion(ctx, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *house) startCoordinator(ctx context.Context, i int) {
+	at := h.config.coordinator(i)
+	name := fmt.Sprintf("c%d", i+1)
+	c := coordinator.DefaultConfig()
+	c.NodeID, c.DataDir = name, filepath.Join(h.dir, name)
+	c.Listen, c.RaftListen, c.GossipListen, c.OpsListen = at.rpc, at.second, at.gossip, at.ops
+	for other := range h.config.Coordinators {
+		if other != i {
+			c.Join = append(c.Join, h.config.coordinator(other).gossip)
+		}
+	}
+	c.BootstrapExpect = h.config.Coordinators
+	c.Regions, c.RulesFile = h.config.Regions, h.rulesFile
+	c.Logger = h.config.Logger
+	h.run("coordinator "+name, func() error { return coordinator.Run(ctx, c) })
+}
+
+func (h *house) startRegion(ctx context.Context, i int) error {
+	at := h.config.region(i)
+	name := h.config.Regions[i]
+	c := regional.DefaultConfig()
+	c.Region, c.Redis, c.Version = name, h.config.redis(i), config.Version()
+	c.Listen, c.GRPCListen, c.OpsListen = at.rpc, at.second, at.ops
+	for other := range h.config.Coordinators {
+		c.Coordinators = append(c.Coordinators, h.config.coordinator(other).rpc)
+	}
+	c.StateFile = filepath.Join(h.dir, name+".json")
+	c.Logger = h.config.Logger
+	c.HTTPClient = rpc.NewHTTPClient()
+	if h.config.RTT > 0 {
+		c.HTTPClient.Transport = delay{next: c.HTTPClient.Transport, oneWay: h.config.RTT / 2}
+	}
+	daemon, err := regional.New(c)
+	if err != nil {
+		return fmt.Errorf("region %s: %w", name, err)
+	}
+	h.run("region "+name, func() error { return daemon.Run(ctx) })
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-daemon.Ready():
+			h.leases.Done()
+		}
+	}()
+	return nil
+}
+
+// run keeps one daemon; the first that fails ends all.
+func (h *house) run(name string, daemon func() error) {
+	h.daemons.Go(func() {
+		if err := daemon(); err != nil && !errors.Is(err, context.Canceled) {
+			h.fail(fmt.Errorf("%s: %w", name, err))
+		}
+	})
+}
+
+// stop waits for the daemons, whose context has ended.
+func (h *house) stop() {
+	h.fail(nil)
+	select {
+	case <-closedAfter(&h.daemons):
+	case <-time.After(stopWithin):
+		h.config.Logger.Warn("daemons did not stop in time", "waited", stopWithin)
+	}
+}
+
+func closedAfter(wg *sync.WaitGroup) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	return done
+}
+
+// printAddresses prints where everything listens and an example that works.
+func (c *Config) printAddresses() {
+	w := tabwriter.NewWriter(c.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "COORDINATOR\tRPC\tRAFT\tGOSSIP\tOPS")
+	for i := range c.Coordinators {
+		at := c.coordinator(i)
+		fmt.Fprintf(w, "c%d\t%s\t%s\t%s\t%s\n", i+1, at.rpc, at.second, at.gossip, at.ops)
+	}
+	fmt.Fprintln(w, "\t\t\t\t\nREGION\tCHECK\tGRPC\tSTORE\tOPS")
+	for i, name := range c.Regions {
+		at := c.region(i)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", name, at.rpc, at.second, c.storeName(i), at.ops)
+	}
+	w.Flush()
+	c.printExample()
+}
+
+// storeName is a region's store without a password.
+func (c *Config) storeName(i int) string {
+	if u, err := url.Parse(c.redis(i)); err == nil && u.Host != "" {
+		return u.Scheme + "://" + u.Host
+	}
+	return c.redis(i)
+}
+
+func (c *Config) printExample() {
+	io.WriteString(c.Out, "\nAsk whether a request may pass:\n"+
+		"  curl -s http://"+c.region(0).rpc+"/aliquot.v1.LimiterService/Check -H 'Content-Type: application/json'"+
+		` -d '{"attributes":{"api_key":"sk_1","endpoint":"/v1/orders"}}'`+"\n\n")
+}

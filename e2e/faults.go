@@ -1,0 +1,237 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"aliquot/bench"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// leaderKilled: kill -9 of the leader costs no check and no budget.
+func leaderKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	c := l.load(s.Run)
+	c.Run = "leader" + fmt.Sprint(time.Now().UnixNano())
+	key := map[string]string{"api_key": "bench-" + c.Run + "-0"}
+	run := begin(ctx, c)
+	pause(ctx, s.Run/3)
+	leader, err := l.Leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before, err := l.Budget(ctx, leader, "per-key", key)
+	if err != nil {
+		return nil, err
+	}
+	killed := time.Now()
+	if err := leader.Kill9(); err != nil {
+		return nil, err
+	}
+	var next *Coordinator
+	err = until(ctx, readyWithin, "led again", func() (err error) { next, err = l.Leader(ctx); return err })
+	if err != nil {
+		return nil, l.withLogs(err)
+	}
+	took := time.Since(killed)
+	after, err := l.Budget(ctx, next, "per-key", key)
+	if err != nil {
+		return nil, err
+	}
+	r, err := run.wait()
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(leader.Start(), l.AwaitLeases(ctx), l.awaitAllCoordinators(ctx)); err != nil {
+		return nil, err
+	}
+	return append(bounded(r), unfailing(r),
+		atMost("seconds to a new leader", took.Seconds(), 5),
+		atMost("largest change of a share over the change of leader", largestChange(before, after), .05),
+		atLeast("utilisation", r.Utilisation.Min, .95-s.Slack)), nil
+}
+
+func largestChange(a, b *aliquotv1.Budget) (most float64) {
+	if len(a.Regions) != len(b.Regions) || a.Hot != b.Hot {
+		return 1
+	}
+	for i := range a.Regions {
+		most = max(most, math.Abs(a.Regions[i].Share-b.Regions[i].Share))
+	}
+	return most
+}
+
+// awaitAllCoordinators waits until each of them knows a leader.
+func (l *Lab) awaitAllCoordinators(ctx context.Context) error {
+	for _, c := range l.Coordinators {
+		err := until(ctx, readyWithin, c.Name+" back", func() error {
+			_, err := l.Budget(ctx, c, "small", map[string]string{"api_key": "any"})
+			return err
+		})
+		if err != nil {
+			return l.withLogs(err)
+		}
+	}
+	return nil
+}
+
+// regionalKilled: kill -9 of one regional daemon costs its own region's share while
+// it is away, and nothing else.
+func regionalKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	victim := l.Regions[1]
+	away := s.Run / 6
+	return l.regionFault(ctx, s, victim, away, func() error {
+		if err := victim.Kill9(); err != nil {
+			return err
+		}
+		pause(ctx, away)
+		return victim.Start()
+	})
+}
+
+// redisFlushed: an emptied Redis is not a full bucket.
+func redisFlushed(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	victim := l.Regions[2]
+	return l.regionFault(ctx, s, nil, 0, func() error { return l.Flush(victim) })
+}
+
+// redisRestarted: nor is one that was killed and comes back empty; meanwhile its
+// region answers by itself.
+func redisRestarted(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	redis, away := l.Redis[0], time.Second
+	return l.regionFault(ctx, s, nil, away, func() error {
+		if err := redis.Kill9(); err != nil {
+			return err
+		}
+		pause(ctx, away)
+		return redis.Start()
+	})
+}
+
+// regionFault runs the rotation, breaks something of one region in it, and compares
+// with what the other regions' shares allow for as long as the fault lasts. dead is
+// the region whose checks fail meanwhile, if any.
+func (l *Lab) regionFault(ctx context.Context, s Scale, dead *Region, away time.Duration, fault func() error) ([]Result, error) {
+	run := begin(ctx, l.load(s.Run))
+	pause(ctx, s.Run/3)
+	if err := fault(); err != nil {
+		return nil, err
+	}
+	r, err := run.wait()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.AwaitLeases(ctx); err != nil {
+		return nil, err
+	}
+	lost := floor * big.Refill * (away + convergence).Seconds()
+	allowed := big.Bound(r.Duration) - lost
+	return append(bounded(r), unfailingBut(r, dead),
+		atLeast("admitted / what the surviving shares allow", float64(r.Admitted)/allowed, .9)), nil
+}
+
+func unfailingBut(r *bench.Report, dead *Region) Result {
+	n, detail := int64(0), ""
+	for _, region := range r.Regions {
+		if dead == nil || region.Address != dead.Address {
+			n += region.Failed
+			detail += fmt.Sprint(region.Errors)
+		}
+	}
+	return none("checks without an answer where the daemon lived", n, detail)
+}
+
+// coordinatorsKilled: without any coordinator the regions serve from their leases
+// and then from their floors, and all recovers by itself.
+func coordinatorsKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	const settle = 4 * time.Second
+	total := settle + s.Outage + s.Run
+	rotating, staying := l.load(total), l.load(total)
+	rotating.Run = "out-rotate" + fmt.Sprint(time.Now().UnixNano())
+	staying.Run = "out-stay" + fmt.Sprint(time.Now().UnixNano())
+	staying.Pattern, staying.Rate = bench.Stay, 300
+	runs := []*loading{begin(ctx, rotating), begin(ctx, staying)}
+	pause(ctx, settle)
+	allowance, err := l.allowances(ctx, s.Outage, rotating.Run, staying.Run)
+	if err != nil {
+		return nil, err
+	}
+	killed := runs[0].at()
+	for _, c := range l.Coordinators {
+		if err := c.Kill9(); err != nil {
+			return nil, err
+		}
+	}
+	pause(ctx, s.Outage)
+	back := runs[0].at()
+	for _, c := range l.Coordinators {
+		if err := c.Start(); err != nil {
+			return nil, err
+		}
+	}
+	recovery := time.Now()
+	if err := errors.Join(l.AwaitLeases(ctx), l.awaitAllCoordinators(ctx)); err != nil {
+		return nil, err
+	}
+	out := []Result{atMost("seconds to recover by itself", time.Since(recovery).Seconds(), 30)}
+	for i, name := range []string{"rotating: ", "staying: "} {
+		r, err := runs[i].wait()
+		if err != nil {
+			return nil, err
+		}
+		got := float64(admittedBetween(r.Series, killed, back))
+		for _, one := range append(bounded(r), unfailing(r),
+			atMost("admitted / what leases and then floors allow, at most", got/allowance[i].most, 1),
+			atLeast("admitted / what leases and then floors allow, at least", got/allowance[i].least, .9)) {
+			one.Promise = name + one.Promise
+			out = append(out, one)
+		}
+	}
+	return out, nil
+}
+
+// allowance is what an outage that begins now lets a saturating client have.
+type allowance struct{ least, most float64 }
+
+// allowances are for the rotating and the staying client of these run names. A
+// lease has between what its region says is left and T to go; after it a region
+// enforces the smaller of its share and its floor, and later its floor.
+func (l *Lab) allowances(ctx context.Context, outage time.Duration, rotating, staying string) ([2]allowance, error) {
+	var out [2]allowance
+	for i, run := range []string{rotating, staying} {
+		b, err := l.anyBudget(ctx, "per-key", map[string]string{"api_key": "bench-" + run + "-0"})
+		if err != nil {
+			return out, err
+		}
+		for j, share := range b.Regions {
+			if i == 1 && j != 0 { // who stays is in the first region
+				continue
+			}
+			left, err := l.Lease(ctx, l.Regions[j])
+			if err != nil {
+				return out, err
+			}
+			least := share.Share*min(left, outage).Seconds() + min(share.Share, floor)*max(outage-left, 0).Seconds()
+			most := share.Share*min(lease, outage).Seconds() + floor*max(outage-lease, 0).Seconds()
+			out[i].least += big.Refill * least
+			// What was in the bucket, and what a step of the time series hides.
+			out[i].most += big.Refill*(most+share.Share*2*bucket.Seconds()) + share.Tokens + 1
+		}
+	}
+	return out, nil
+}
+
+// anyBudget asks the leader, who knows tokens too.
+func (l *Lab) anyBudget(ctx context.Context, rule string, key map[string]string) (*aliquotv1.Budget, error) {
+	leader, err := l.Leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := l.Budget(ctx, leader, rule, key)
+	if err == nil && len(b.Regions) != len(l.Regions) {
+		err = fmt.Errorf("the budget names %d regions", len(b.Regions))
+	}
+	return b, err
+}

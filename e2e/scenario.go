@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"aliquot/bench"
+)
+
+// Result is one promise with what was seen.
+type Result struct {
+	Promise string
+	Want    string
+	Got     string
+	OK      bool
+}
+
+// Scenario is one story with its promises. It leaves the lab as it found it: all
+// processes running, every region leased.
+type Scenario struct {
+	Name string
+	Run  func(context.Context, *Lab, Scale) ([]Result, error)
+}
+
+// Scenarios are all of them, in the order in which they are told.
+func Scenarios() []Scenario {
+	return []Scenario{
+		{"rotate", rotate},
+		{"stay", stay},
+		{"many clients, as fast as they can", manyFast},
+		{"many clients, paced", manyPaced},
+		{"leader killed", leaderKilled},
+		{"budgets watched", budgetsWatched},
+		{"rules changed", rulesChanged},
+		{"regional killed", regionalKilled},
+		{"one Redis flushed", redisFlushed},
+		{"one Redis restarted", redisRestarted},
+		{"all coordinators killed", coordinatorsKilled},
+	}
+}
+
+// Scale is how long and how large.
+type Scale struct {
+	// Run is the length of a run, Outage how long all coordinators are away, Watch
+	// how long budgets are watched.
+	Run, Outage, Watch time.Duration
+	// Clients of the scenarios with many.
+	Clients int
+	// ShareChanges is how many a watch must see at least.
+	ShareChanges int
+	// Slack is taken off the utilisations asked for: a short run weighs the first
+	// moments, in which the budgets find the demand, more.
+	Slack float64
+}
+
+// Short fits a test; Full is what was promised.
+func Short() Scale {
+	return Scale{Run: 8 * time.Second, Outage: 13 * time.Second, Watch: 10 * time.Second, Clients: 300, ShareChanges: 3, Slack: .05}
+}
+
+// Full is the length that the promises are made for.
+func Full() Scale {
+	return Scale{Run: 30 * time.Second, Outage: 60 * time.Second, Watch: 60 * time.Second, Clients: 2000, ShareChanges: 20}
+}
+
+// The limits of rulesYAML and the protocol's static numbers in the lab.
+var (
+	big   = bench.Limit{Capacity: 300, Refill: 100}
+	small = bench.Limit{Capacity: 30, Refill: 1}
+)
+
+const (
+	// lease is T, floor one region's part when it is cut off.
+	lease = 10 * time.Second
+	floor = 1. / 3
+	// convergence is what a region may take to get its budget back after it was
+	// away, with the WAN's distances left out.
+	convergence = 2 * time.Second
+	// bucket is the width of the time series that outages are read from.
+	bucket = 100 * time.Millisecond
+)
+
+// load is the configuration of a run under the big limit.
+func (l *Lab) load(d time.Duration) bench.Config {
+	c := bench.DefaultConfig()
+	c.Regions, c.Duration, c.Limit, c.Bucket = l.RegionAddresses(), d, big, bucket
+	c.Attributes = map[string]string{"plan": "big", "api_key": "bench-{run}-{client}"}
+	return c
+}
+
+// loading is a run in the background.
+type loading struct {
+	began  time.Time
+	done   chan struct{}
+	report *bench.Report
+	err    error
+}
+
+func begin(ctx context.Context, c bench.Config) *loading {
+	r := &loading{began: time.Now(), done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.report, r.err = bench.Rotate(ctx, c)
+	}()
+	return r
+}
+
+// wait returns the report when the run is over.
+func (r *loading) wait() (*bench.Report, error) {
+	<-r.done
+	return r.report, r.err
+}
+
+// at is the present moment on the run's own time line.
+func (r *loading) at() time.Duration { return time.Since(r.began) }
+
+// admittedBetween adds up a time series.
+func admittedBetween(series []bench.Bucket, from, to time.Duration) (n int64) {
+	for i := int(from / bucket); i < min(int(to/bucket), len(series)); i++ {
+		n += series[i].Admitted
+	}
+	return n
+}
+
+// atMost and atLeast compare a measured figure with a promise.
+func atMost(promise string, got, want float64) Result {
+	return Result{Promise: promise, Want: fmt.Sprintf("<= %.4g", want), Got: fmt.Sprintf("%.4f", got), OK: got <= want}
+}
+
+func atLeast(promise string, got, want float64) Result {
+	return Result{Promise: promise, Want: fmt.Sprintf(">= %.4g", want), Got: fmt.Sprintf("%.4f", got), OK: got >= want}
+}
+
+func none(promise string, n int64, detail any) Result {
+	r := Result{Promise: promise, Want: "0", Got: fmt.Sprint(n), OK: n == 0}
+	if n != 0 {
+		r.Got += fmt.Sprintf(" %v", detail)
+	}
+	return r
+}
+
+// bounded are the promises of every run.
+func bounded(r *bench.Report) []Result {
+	return []Result{atMost("gain over the run", r.Gain, 1), atMost("gain over its worst interval", r.Worst.Gain, 1)}
+}
+
+func unfailing(r *bench.Report) Result { return none("checks without an answer", r.Failed, r.Errors) }

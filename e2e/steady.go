@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"aliquot/bench"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/rpc"
+)
+
+// rotate: a client that turns to another region with every request gets its limit,
+// not a multiple.
+func rotate(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	r, err := bench.Rotate(ctx, l.load(s.Run))
+	if err != nil {
+		return nil, err
+	}
+	return append(bounded(r), unfailing(r), atLeast("utilisation", r.Utilisation.Min, .95-s.Slack)), nil
+}
+
+// stay: a client in one region gets all of it.
+func stay(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	c := l.load(s.Run)
+	c.Pattern = bench.Stay
+	r, err := bench.Rotate(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return append(bounded(r), unfailing(r), atLeast("utilisation after its first second", r.Steady.Min, .98-s.Slack)), nil
+}
+
+// manyFast: many clients at once, each on its way round the regions, as fast as
+// the machine can.
+func manyFast(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	c := l.load(s.Run)
+	c.Clients, c.Batch = s.Clients, 50
+	return many(ctx, c, s)
+}
+
+// manyPaced: many clients, each asking for twice what a small limit allows, so that
+// all of them are at their bound.
+func manyPaced(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	c := l.load(s.Run)
+	c.Clients, c.Batch, c.Limit = s.Clients, 20, small
+	c.Rate = 2 * small.Bound(s.Run) / s.Run.Seconds()
+	c.Attributes["plan"] = "small"
+	return many(ctx, c, s)
+}
+
+func many(ctx context.Context, c bench.Config, s Scale) ([]Result, error) {
+	r, err := bench.Rotate(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return append(bounded(r), unfailing(r),
+		atLeast(fmt.Sprintf("utilisation, least of %d clients", c.Clients), r.Utilisation.Min, .95-s.Slack)), nil
+}
+
+// rulesChanged: a change reaches every region within 2 s.
+func rulesChanged(ctx context.Context, l *Lab, _ Scale) ([]Result, error) {
+	changed := strings.Replace(rulesYAML, "capacity: 30,", "capacity: 31,", 1)
+	took, err := l.applyRules(ctx, changed, 31)
+	if err != nil {
+		return nil, err
+	}
+	back, err := l.applyRules(ctx, rulesYAML, 30)
+	return []Result{
+		atMost("seconds until a change is in force everywhere", took.Seconds(), 2),
+		atMost("seconds until it is undone everywhere", back.Seconds(), 2),
+	}, err
+}
+
+// applyRules applies rules at a coordinator that does not lead, if there is one,
+// and waits until every region's answers show the small rule's new capacity.
+func (l *Lab) applyRules(ctx context.Context, yaml string, capacity int64) (time.Duration, error) {
+	leader, err := l.Leader(ctx)
+	if err != nil {
+		return 0, err
+	}
+	at := l.Coordinators[0]
+	if at == leader {
+		at = l.Coordinators[1]
+	}
+	client := aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(at.Address))
+	began := time.Now()
+	if _, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: yaml, Author: "e2e"}); err != nil {
+		return 0, fmt.Errorf("apply rules at %s: %w", at.Name, err)
+	}
+	for _, r := range l.Regions {
+		client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
+		request := &aliquotv1.CheckRequest{Attributes: map[string]string{"plan": "small", "api_key": "rules-changed"}}
+		err := until(ctx, readyWithin, "in force in "+r.Name, func() error {
+			answer, err := client.Check(ctx, request)
+			if err == nil && answer.Limit != capacity {
+				err = fmt.Errorf("the limit is still %d", answer.Limit)
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(began), nil
+}

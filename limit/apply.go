@@ -1,0 +1,84 @@
+package limit
+
+// Change is a new share of one key.
+type Change struct {
+	// View is what the daemon knew of the key before the change.
+	View View
+	// Gen is the change's generation, above 0; a record that has seen it or a
+	// later one stays as it is.
+	Gen uint64
+	// Share is the local bucket of the new share; of the floor when Cold.
+	Share Bucket
+	// Grant is what the pool gives along with the share.
+	Grant Tokens
+	// Cold returns the key to cold.
+	Cold bool
+}
+
+// Applied is what a change came to.
+type Applied struct {
+	// Released are the tokens that went with a share that shrank; they belong to
+	// the pool now.
+	Released Tokens
+	// Tokens are left.
+	Tokens Tokens
+	// Amnesia as in Outcome.
+	Amnesia bool
+	// Stale tells that the record had seen this generation, or a later one, and
+	// stays untouched. Tokens is what it held when last settled.
+	Stale bool
+}
+
+// Apply makes a change to one record. Time before it is refilled as the old view
+// says; a share that grows arrives empty but for the grant, one that shrinks gives
+// up its part of the tokens: what stays and what is released add up exactly. A key that returns to cold keeps the generation as a fence, until
+// the record expires, against commands that got stuck on the way.
+func Apply(r Record, c Change, now int64) (Record, Applied) {
+	if r.Stamp == c.View.Stamp && r.Gen >= c.Gen {
+		return r, Applied{Tokens: r.Tokens, Stale: true}
+	}
+	r, old, amnesia := Settle(r, c.View, now)
+	keep := shrunk(r.Tokens, old.Cap, c.Share.Cap)
+	a := Applied{Released: r.Tokens - keep, Amnesia: amnesia}
+	r.Tokens, r.Carry = clamp(keep+c.Grant, r.Carry, c.Share.Cap)
+	r.Hot, r.Gen, r.Share = true, c.Gen, c.Share
+	if c.Cold {
+		r.Hot, r.Share = false, Bucket{}
+		r.Tokens, r.Carry = clamp(r.Tokens, r.Carry, c.View.Floor.Cap)
+	}
+	a.Tokens = r.Tokens
+	return r, a
+}
+
+// shrunk is the part of the tokens that stays when a capacity shrinks. Lua counts
+// in doubles, so this does too, in the same order; the conversions keep a compiler
+// from fusing steps.
+func shrunk(tokens, from, to Tokens) Tokens {
+	if to >= from {
+		return tokens
+	}
+	ratio := float64(float64(to) / float64(from))
+	keep := Tokens(float64(float64(tokens) * ratio)) // not negative: truncation is floor
+	return min(tokens, to, keep)
+}
+
+// TTL is for how many milliseconds a store has to keep a cold record: until it is
+// full, with 2 % and a second to spare, because an absent bucket is a full one. A
+// bucket that never fills is kept for 100 years.
+func TTL(tokens Tokens, floor Bucket) int64 {
+	const longest = maxSecs * 1000
+	perSecond := float64(float64(floor.Rate.Micro) + float64(float64(floor.Rate.Frac)/million))
+	missing := float64(floor.Cap - tokens)
+	if missing <= 0 {
+		return 1000
+	}
+	ms := float64(float64(missing/perSecond) * 1020)
+	if !(ms < longest) { // also a rate of 0
+		return longest
+	}
+	whole := int64(ms)
+	if float64(whole) < ms {
+		whole++
+	}
+	return whole + 1000
+}

@@ -1,0 +1,67 @@
+package limit
+
+// Phase says what backs a region's right to spend; see docs/protocol.md.
+type Phase uint8
+
+// The phases of a region. The zero value is the most cautious one.
+const (
+	// Limbo: the lease has ended; the smaller of share and floor.
+	Limbo Phase = iota
+	// Live: the lease holds; the share.
+	Live
+	// Floor: cut off for so long that everyone has made room; the floor.
+	Floor
+)
+
+// Bucket is a local token bucket: what a region may hold and how fast it refills.
+type Bucket struct {
+	Cap  Tokens
+	Rate Rate
+}
+
+// View is everything a region's daemon knows about its right to spend one key,
+// passed with each call so that a paused daemon or a stuck command cannot spend
+// on rights that have ended. Times are microseconds of the store's own clock.
+type View struct {
+	// Hot tells whether the key has a share of its own. If not, Gen is the
+	// highest generation the daemon has applied for any key, and Share is unused.
+	Hot bool
+	Gen uint64
+	// Share is the local bucket of the region's share (Hot only).
+	Share Bucket
+	// Floor is the local bucket of the region's floor: what a cold key gets.
+	Floor Bucket
+	Phase Phase
+	// Since is when the present phase began (Live without a lapse, or Floor).
+	// Time before it is refilled at the smallest of the rates that could apply, and
+	// a Floor call that runs before it is treated as Limbo.
+	Since int64
+	// Until is the lease's end; a Live call that runs later is treated as Limbo.
+	Until int64
+	// Birth is when the store's contents began, if they did not start full
+	// (a flush, a failover); 0 if an absent cold bucket is a full one.
+	Birth int64
+	// Stamp identifies the store's contents; a record with another one is not
+	// trusted.
+	Stamp uint32
+	// Debit is what an emergency limit admitted while the store could not be
+	// reached; it is taken off before anything else, at most to zero.
+	Debit Tokens
+}
+
+// Record is what the store keeps for one key. The zero value is no record.
+type Record struct {
+	Hot    bool
+	Stamp  uint32
+	Tokens Tokens
+	// At is the store's clock at the last settlement, microseconds.
+	At int64
+	// Carry is the part of a micro-token earned but not yet counted, in
+	// millionths.
+	Carry int64
+	// Gen is the generation last applied. A cold record has one after its key was
+	// hot: it makes changes and views that got stuck on the way stale.
+	Gen uint64
+	// Share is the bucket last applied (Hot only).
+	Share Bucket
+}

@@ -1,0 +1,19 @@
+-- mint: names the store's contents, unless somebody else did meanwhile.
+--
+-- KEYS[1]  the key of the redis epoch
+-- ARGV[1]  the value read before, '' for none: another one now stands for good
+-- ARGV[2]  nonce    ARGV[3]  the server's run id
+-- Reply    the redis epoch in force: "<nonce>:<run id>:<microseconds>"
+
+if redis.replicate_commands then
+  redis.replicate_commands()
+end
+local found = redis.call('GET', KEYS[1]) or ''
+if found ~= ARGV[1] then
+  return found
+end
+local clock = redis.call('TIME')
+local birth = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
+local minted = ARGV[2] .. ':' .. ARGV[3] .. ':' .. string.format('%.0f', birth)
+redis.call('SET', KEYS[1], minted)
+return minted

@@ -1,0 +1,261 @@
+-- Shared by take.lua and apply.lua, which follow this text in one chunk: the twin
+-- of package limit (settle.go, bucket.go, apply.go), step for step. Every number
+-- is an integer below 2^53 unless said otherwise; package lua checks what it sends.
+--
+-- KEYS[1]  the key of the redis epoch; KEYS[2..] records, in the caller's order
+-- ARGV[1]  the redis epoch expected    ARGV[2]  its stamp, 8 hex digits
+-- ARGV[3]  phase: 0 limbo, 1 live, 2 floor
+-- ARGV[4]  since   ARGV[5] until   ARGV[6] birth   (microseconds of this clock)
+-- Then what the script itself says. A view's generation is that of a hot key's
+-- share, above 0, or for a cold key minus the highest one applied for any key.
+--
+-- Reply, first of all: {-1, epoch found or ''} if the contents are not the ones
+-- expected; nothing was read or written then.
+
+local EXACT = 9007199254740991 -- 2^53 - 1
+local MAX_SECS = 3153600000    -- 100 years, limit.maxSecs
+local floor, format, match = math.floor, string.format, string.match
+local call = redis.call
+
+local found = call('GET', KEYS[1])
+if found ~= ARGV[1] then
+  return {-1, found or ''}
+end
+if redis.replicate_commands then -- Redis before 7: replicate the writes, not the script
+  redis.replicate_commands()
+end
+
+local clock = call('TIME')
+local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
+local STAMP = ARGV[2]
+local SINCE, UNTIL, BIRTH = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local LIMBO, LIVE, FLOOR = 0, 1, 2
+local phase = tonumber(ARGV[3])
+if (phase == LIVE and now > UNTIL) or (phase == FLOOR and now < SINCE) then
+  phase = LIMBO
+end
+
+-- exact turns digits into a number, or nil above most.
+local function exact(digits, most)
+  local n = tonumber(digits)
+  if n and n <= most then
+    return n
+  end
+end
+
+-- parse reads a record: nil where there is none; without a stamp where the text
+-- makes no sense, so that it is not trusted.
+local function parse(text)
+  if not text then
+    return nil
+  end
+  local stamp, tokens, at, carry, gen, cap, rate, frac =
+    match(text, '^h (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local hot = stamp ~= nil
+  if not hot then
+    stamp, tokens, at, carry = match(text, '^c (%x+) (%d+) (%d+) (%d+)$')
+    if not stamp then
+      stamp, tokens, at, carry, gen = match(text, '^c (%x+) (%d+) (%d+) (%d+) (%d+)$')
+    end
+    gen, cap, rate, frac = gen or '0', '0', '0', '0'
+  end
+  local r = {
+    hot = hot, stamp = stamp, tokens = exact(tokens, 1e15), at = exact(at, EXACT),
+    carry = exact(carry, 999999), gen = exact(gen, EXACT), cap = exact(cap, 1e15),
+    rate = exact(rate, 1e15), frac = exact(frac, 999999),
+  }
+  if not (stamp and r.tokens and r.at and r.carry and r.gen and r.cap and r.rate and r.frac) then
+    return {gen = 0}
+  end
+  return r
+end
+
+-- text is what parse reads.
+local function text(r)
+  if r.hot then
+    return format('h %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
+      r.stamp, r.tokens, r.at, r.carry, r.gen, r.cap, r.rate, r.frac)
+  end
+  if r.gen > 0 then
+    return format('c %s %.0f %.0f %.0f %.0f', r.stamp, r.tokens, r.at, r.carry, r.gen)
+  end
+  return format('c %s %.0f %.0f %.0f', r.stamp, r.tokens, r.at, r.carry)
+end
+
+local function min(a, b)
+  if b < a then
+    return b
+  end
+  return a
+end
+
+-- slower is the smaller of two rates, whole and fraction.
+local function slower(rate, frac, rate2, frac2)
+  if rate2 < rate or (rate2 == rate and frac2 < frac) then
+    return rate2, frac2
+  end
+  return rate, frac
+end
+
+local function clamp(tokens, carry, most)
+  if tokens >= most then
+    return most, 0
+  end
+  return tokens, carry
+end
+
+-- refill: see limit/bucket.go, with the worked number.
+local function refill(tokens, carry, cap, rate, frac, from, to)
+  if to <= from then
+    return clamp(tokens, carry, cap)
+  end
+  local elapsed = to - from
+  local us = elapsed % 1000000
+  local secs = (elapsed - us) / 1000000
+  if rate > 0 and secs > floor(cap / rate) + 2 then
+    return cap, 0
+  end
+  if secs > MAX_SECS then
+    secs, us = MAX_SECS, 0
+  end
+  local part = rate % 1000000
+  local low = part * us + frac * secs + floor(frac * us / 1000000) + carry
+  local rest = low % 1000000
+  local whole = rate * secs + (rate - part) / 1000000 * us + (low - rest) / 1000000
+  return clamp(tokens + whole, rest, cap)
+end
+
+-- under is what a share allows in the present phase.
+local function under(cap, rate, frac, fcap, frate, ffrac)
+  if phase == LIVE then
+    return cap, rate, frac
+  end
+  if phase == FLOOR then
+    return fcap, frate, ffrac
+  end
+  return min(cap, fcap), slower(rate, frac, frate, ffrac)
+end
+
+-- settle_hot: limit.settleHot.
+local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac)
+  local bcap, brate, bfrac = r.cap, r.rate, r.frac                    -- base
+  local pcap, prate, pfrac = under(bcap, brate, bfrac, fcap, frate, ffrac) -- before
+  local ecap, erate, efrac = pcap, prate, pfrac                       -- enforced
+  if gen > 0 then
+    if r.gen == gen then
+      r.cap, r.rate, r.frac = scap, srate, sfrac
+      ecap, erate, efrac = under(scap, srate, sfrac, fcap, frate, ffrac)
+    end
+  elseif r.gen > -gen or phase == LIMBO then
+    ecap = min(bcap, fcap)
+    erate, efrac = slower(brate, bfrac, frate, ffrac)
+    pcap, prate, pfrac = ecap, erate, efrac
+  else
+    ecap, erate, efrac = fcap, frate, ffrac
+    if phase == LIVE then
+      r.hot = false
+    end
+  end
+  local from = r.at
+  if phase ~= LIMBO and r.at <= SINCE then
+    local lcap = min(min(bcap, fcap), ecap)
+    local lrate, lfrac = slower(brate, bfrac, frate, ffrac)
+    lrate, lfrac = slower(lrate, lfrac, erate, efrac)
+    from = min(SINCE, now)
+    r.tokens, r.carry = refill(r.tokens, r.carry, lcap, lrate, lfrac, r.at, from)
+  end
+  prate, pfrac = slower(prate, pfrac, erate, efrac)
+  r.tokens, r.carry = refill(r.tokens, r.carry, min(pcap, ecap), prate, pfrac, from, now)
+  return r, ecap, erate, efrac
+end
+
+-- fresh_cold: limit.freshCold.
+local function fresh_cold(r, fcap, frate, ffrac)
+  local tokens, carry = 0, 0
+  if r and r.stamp == STAMP then
+    tokens = 0 -- the clock went back
+  elseif BIRTH ~= 0 then
+    tokens, carry = refill(0, 0, fcap, frate, ffrac, BIRTH, now)
+  elseif not r then
+    tokens = fcap
+  end
+  return {hot = false, tokens = tokens, carry = carry, gen = 0}
+end
+
+-- settle: limit.Settle. Returns the record, the bucket enforced, and 1 for amnesia.
+local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit)
+  local amnesia = 0
+  local ecap, erate, efrac = fcap, frate, ffrac
+  if r and r.stamp == STAMP and now >= r.at and r.gen >= gen then
+    if r.hot then
+      r, ecap, erate, efrac = settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac)
+    else
+      r.tokens, r.carry = refill(r.tokens, r.carry, fcap, frate, ffrac, r.at, now)
+    end
+  elseif gen > 0 then
+    ecap, erate, efrac = under(scap, srate, sfrac, fcap, frate, ffrac)
+    r = {hot = true, tokens = 0, carry = 0, gen = gen, cap = scap, rate = srate, frac = sfrac}
+    amnesia = 1
+  else
+    r = fresh_cold(r, fcap, frate, ffrac)
+  end
+  r.tokens = r.tokens - debit
+  if r.tokens < 0 then
+    r.tokens = 0
+  end
+  r.at, r.stamp = now, STAMP
+  return r, ecap, erate, efrac, amnesia
+end
+
+-- ttl: limit.TTL, milliseconds.
+local function ttl(tokens, fcap, frate, ffrac)
+  local missing = fcap - tokens
+  if missing <= 0 then
+    return 1000
+  end
+  local ms = missing / (frate + ffrac / 1000000) * 1020
+  if not (ms < MAX_SECS * 1000) then
+    return MAX_SECS * 1000
+  end
+  return math.ceil(ms) + 1000
+end
+
+-- Records are read once and written once a call, however many groups name them.
+local records, floors, order = {}, {}, {}
+
+local function load(key)
+  if floors[key] == nil then
+    order[#order + 1] = key
+    -- pcall: a key of another type is not trusted, and does not fail the rest.
+    local got = redis.pcall('GET', key)
+    if type(got) == 'table' then
+      got = 'of another type'
+    end
+    records[key] = parse(got)
+  end
+  return records[key]
+end
+
+local function keep(key, r, fcap, frate, ffrac)
+  records[key] = r
+  local f = floors[key]
+  if f then
+    f[1], f[2], f[3] = fcap, frate, ffrac
+  else
+    floors[key] = {fcap, frate, ffrac}
+  end
+end
+
+local function save()
+  for i = 1, #order do
+    local key = order[i]
+    local r, f = records[key], floors[key]
+    if f then
+      if r.hot then
+        call('SET', key, text(r))
+      else
+        call('SET', key, text(r), 'PX', format('%.0f', ttl(r.tokens, f[1], f[2], f[3])))
+      end
+    end
+  end
+end

@@ -1,0 +1,126 @@
+package lua
+
+import (
+	"context"
+	"crypto/sha1" // #nosec: what EVALSHA names scripts by, not for secrecy
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed prelude.lua
+var preludeSource string
+
+//go:embed take.lua
+var takeSource string
+
+//go:embed apply.lua
+var applySource string
+
+//go:embed mint.lua
+var mintSource string
+
+// script is a script's text and the name Redis knows it by.
+type script struct{ source, sha string }
+
+func newScript(source string) script {
+	sum := sha1.Sum([]byte(source))
+	return script{source: source, sha: hex.EncodeToString(sum[:])}
+}
+
+// Scripts runs the scripts on one Redis. It is safe for concurrent use.
+type Scripts struct {
+	client redis.UniversalClient
+	take   script
+	apply  script
+}
+
+// New makes Scripts over a client, which stays the caller's to close.
+func New(client redis.UniversalClient) *Scripts {
+	return &Scripts{
+		client: client,
+		take:   newScript(preludeSource + takeSource),
+		apply:  newScript(preludeSource + applySource),
+	}
+}
+
+// run calls a script once per argument list, in one round trip, and gives the
+// replies in order. A call is args[2:] = number of keys, keys, arguments; the first
+// two places are run's. The calls Redis did not know the script for did nothing, so
+// they are sent again with its text, once: SCRIPT LOAD is blocked by some proxies.
+func (s *Scripts) run(ctx context.Context, sc script, calls [][]any) ([][]any, error) {
+	replies := make([][]any, len(calls))
+	pending := make([]int, len(calls))
+	for i := range calls {
+		pending[i] = i
+	}
+	for _, how := range [][2]string{{"evalsha", sc.sha}, {"eval", sc.source}} {
+		cmds, err := s.send(ctx, how, calls, pending)
+		var unknown []int
+		for i, cmd := range cmds {
+			switch e := cmd.Err(); {
+			case e != nil && how[0] == "evalsha" && redis.HasErrorPrefix(e, "NOSCRIPT"):
+				unknown = append(unknown, pending[i])
+			case e != nil:
+				return nil, e
+			default:
+				reply, e := cmd.Slice()
+				if e != nil {
+					return nil, fmt.Errorf("reply: %w", e)
+				}
+				replies[pending[i]] = reply
+			}
+		}
+		if len(unknown) == 0 {
+			return replies, nil
+		}
+		if how[0] == "eval" {
+			return nil, err
+		}
+		pending = unknown
+	}
+	return replies, nil
+}
+
+func (s *Scripts) send(ctx context.Context, how [2]string, calls [][]any, pending []int) ([]*redis.Cmd, error) {
+	cmds := make([]*redis.Cmd, len(pending))
+	if len(pending) == 1 {
+		args := calls[pending[0]]
+		args[0], args[1] = how[0], how[1]
+		cmds[0] = s.client.Do(ctx, args...)
+		return cmds, cmds[0].Err()
+	}
+	pipe := s.client.Pipeline()
+	for i, p := range pending {
+		args := calls[p]
+		args[0], args[1] = how[0], how[1]
+		cmds[i] = pipe.Do(ctx, args...)
+	}
+	_, err := pipe.Exec(ctx)
+	return cmds, err
+}
+
+// integers turns a reply into numbers; the first is the store's clock. A refusal
+// is an *EpochError.
+func integers(reply []any, want int) ([]int64, error) {
+	if len(reply) == 2 {
+		if code, ok := reply[0].(int64); ok && code == -1 {
+			actual, _ := reply[1].(string)
+			return nil, &EpochError{Actual: actual}
+		}
+	}
+	if len(reply) != want {
+		return nil, fmt.Errorf("reply of %d numbers, want %d", len(reply), want)
+	}
+	out := make([]int64, want)
+	for i, v := range reply {
+		n, ok := v.(int64)
+		if !ok {
+			return nil, fmt.Errorf("reply %d is a %T, not a number", i, v)
+		}
+		out[i] = n
+	}
+	return out, nil
+}

@@ -1,0 +1,88 @@
+package regional
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"aliquot/limit"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// answer words a decision, and counts it.
+func (d *decision) answer(r *request, m *metrics) *aliquotv1.CheckResponse {
+	if d.mode != "" {
+		m.decided("", outcome(d.mode != modeBlockList), d.mode)
+		return listAnswer(d.mode)
+	}
+	all, head := d.verdicts()
+	out := &aliquotv1.CheckResponse{
+		Allowed:    head.shadow || head.decision.Allowed,
+		RuleId:     head.rule.ID,
+		Limit:      head.decision.Limit,
+		Remaining:  head.decision.Remaining,
+		ResetAfter: durationpb.New(head.decision.ResetAfter),
+		RetryAfter: durationpb.New(0),
+		Mode:       head.mode,
+		Reason:     why(all, head, r.cost),
+		Limits:     make([]*aliquotv1.LimitDecision, 0, len(all)),
+	}
+	if !out.Allowed {
+		out.Never, out.RetryAfter = head.never(), retryAfter(head.decision)
+	}
+	for i := range all {
+		v := &all[i]
+		if v.shadow && !v.decision.Allowed {
+			m.decided(v.rule.ID, "shadow_denied", v.mode)
+		} else {
+			m.decided(v.rule.ID, outcome(v.decision.Allowed), v.mode)
+		}
+		out.Limits = append(out.Limits, limitAnswer(v))
+	}
+	return out
+}
+
+func outcome(allowed bool) string {
+	if allowed {
+		return "allowed"
+	}
+	return "denied"
+}
+
+func limitAnswer(v *verdict) *aliquotv1.LimitDecision {
+	return &aliquotv1.LimitDecision{
+		RuleId:     v.rule.ID,
+		Allowed:    v.decision.Allowed,
+		Limit:      v.decision.Limit,
+		Remaining:  v.decision.Remaining,
+		ResetAfter: durationpb.New(v.decision.ResetAfter),
+		RetryAfter: retryAfter(v.decision),
+		Mode:       v.mode,
+		Never:      v.never(),
+	}
+}
+
+// retryAfter is zero for a denial that no waiting helps: "never" says so, and any
+// time would be a lie.
+func retryAfter(d limit.Decision) *durationpb.Duration {
+	if d.RetryAfter == limit.Never {
+		return durationpb.New(0)
+	}
+	return durationpb.New(max(d.RetryAfter, time.Duration(0)))
+}
+
+// listAnswer is the answer when no limit was asked.
+func listAnswer(mode string) *aliquotv1.CheckResponse {
+	out := &aliquotv1.CheckResponse{
+		Allowed: true, Mode: mode,
+		ResetAfter: durationpb.New(0), RetryAfter: durationpb.New(0),
+	}
+	switch mode {
+	case modeBlockList:
+		out.Allowed, out.Never = false, true
+		out.Reason = "the API key is on the block list"
+	case modeNoRulesYet:
+		out.Reason = "this region has not received its first rules yet; everything passes until then"
+	}
+	return out
+}

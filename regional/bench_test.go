@@ -1,0 +1,60 @@
+package regional
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// benchDaemon is a live daemon's service, whose one rule nobody comes near.
+func benchDaemon(b *testing.B, redis bool) *service {
+	b.Helper()
+	c := testConfig(newLeader(b, "rules:\n  - id: r0\n    params: {capacity: 1000000000, refill_rate: 1000000}\n").address())
+	if redis {
+		c.Redis = startRedis(b).url()
+	}
+	d, _ := startLive(b, c)
+	return &service{limiter: d.limiter, metrics: d.metrics}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	for _, redis := range []bool{false, true} {
+		b.Run(map[bool]string{false: "memory", true: "redis"}[redis], func(b *testing.B) {
+			s := benchDaemon(b, redis)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for i := 0; pb.Next(); i++ {
+					_, err := s.Check(context.Background(), &aliquotv1.CheckRequest{
+						Attributes: map[string]string{"api_key": fmt.Sprint("k", i%10_000)},
+					})
+					if err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func BenchmarkCheckBatch(b *testing.B) {
+	for _, redis := range []bool{false, true} {
+		b.Run(map[bool]string{false: "memory", true: "redis"}[redis], func(b *testing.B) {
+			s := benchDaemon(b, redis)
+			in := &aliquotv1.CheckBatchRequest{}
+			for i := range 256 {
+				in.Requests = append(in.Requests, &aliquotv1.CheckRequest{
+					Attributes: map[string]string{"api_key": fmt.Sprint("k", i)},
+				})
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := s.CheckBatch(context.Background(), in); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/256, "ns/check")
+		})
+	}
+}

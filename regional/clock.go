@@ -1,0 +1,197 @@
+package regional
+
+import (
+	"sync"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+const (
+	million = 1_000_000
+	// defaultRhoPPM holds until the cluster's own rho is known.
+	defaultRhoPPM = 20_000
+	// sampleSpan is how long samples are collected before the older half is
+	// dropped: short, so that drift between samples does not matter.
+	sampleSpan = time.Second
+)
+
+// sample is one reading of the store's clock: store (microseconds) was read
+// somewhere between sent and received of the daemon's boot clock.
+type sample struct {
+	store          int64
+	sent, received budget.Instant
+}
+
+// early orders samples by the offset store-received: the least one maps an
+// instant to the earliest store time.
+func (s sample) early() int64 { return s.store - int64(s.received)/1000 }
+
+// late orders samples by the offset store-sent.
+func (s sample) late() int64 { return s.store - int64(s.sent)/1000 }
+
+// until is a store time that the store's clock has certainly reached at instant e,
+// whatever the two clocks' rates within rho.
+func (s sample) until(e budget.Instant, rho int64) int64 {
+	if d := int64(e - s.received); d >= 0 {
+		return s.store + shrink(d/1000, rho)
+	} else {
+		return s.store - stretch((-d+999)/1000, rho)
+	}
+}
+
+// since is a store time that the store's clock has certainly not passed at
+// instant e.
+func (s sample) since(e budget.Instant, rho int64) int64 {
+	if d := int64(e - s.sent); d >= 0 {
+		return s.store + stretch((d+999)/1000, rho)
+	} else {
+		return s.store - shrink((-d)/1000, rho)
+	}
+}
+
+// shrink is us/(1+rho), rounded down.
+func shrink(us, rho int64) int64 {
+	whole := million + rho
+	q, r := us/whole, us%whole
+	return us - q*rho - (r*rho+whole-1)/whole
+}
+
+// stretch is us*(1+rho), rounded up.
+func stretch(us, rho int64) int64 {
+	q, r := us/million, us%million
+	return us + q*rho + (r*rho+million-1)/million
+}
+
+// clockMap translates instants of the daemon's boot clock to the store's clock,
+// each time erring to the safe side: a deadline early, the start of a phase late.
+// No two clocks are ever assumed to agree, only to run at rates within rho of each
+// other.
+//
+// Worked number, rho = 2 %: a call sent at boot time 100.000 s and answered at
+// 100.004 s carried store time R0 = 50.000 s. A lease that ends at boot time
+// 110.004 s ends in the store at 50.000 + 10.000/1.02 = 59.803921 s: a store clock
+// that is 2 % slow shows just that at the lease's end. A phase that began at boot
+// time 101.000 s began in the store at 50.000 + 1.000*1.02 = 51.020 s at the latest.
+//
+// Safe for concurrent use.
+type clockMap struct {
+	mu   sync.Mutex
+	rho  int64
+	span [2]span // the present one and the one before
+	pins [2]pin  // one for each phase that has a start
+	at   budget.Instant
+}
+
+// span is the most cautious samples of one stretch of time.
+type span struct {
+	began       budget.Instant
+	early, late sample
+	filled      bool
+}
+
+// pin remembers where a phase's start was mapped to. The samples that come later
+// are ever farther from that instant and would map it ever later; what was once a
+// safe answer stays one.
+type pin struct {
+	at    budget.Instant
+	store int64
+}
+
+func newClockMap() *clockMap { return &clockMap{rho: defaultRhoPPM} }
+
+// setRho takes the bound on drift, in millionths.
+func (c *clockMap) setRho(ppm int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rho = int64(ppm)
+}
+
+// reset forgets everything: another store has another clock.
+func (c *clockMap) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.span, c.pins, c.at = [2]span{}, [2]pin{}, 0
+}
+
+// add takes a sample.
+func (c *clockMap) add(s sample) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s.received > c.at {
+		c.at = s.received
+	}
+	now := &c.span[0]
+	if now.filled && s.received.Sub(now.began) > sampleSpan {
+		c.span[1], *now = *now, span{}
+	}
+	if !now.filled {
+		*now = span{began: s.received, early: s, late: s, filled: true}
+		return
+	}
+	if s.early() < now.early.early() {
+		now.early = s
+	}
+	if s.late() > now.late.late() {
+		now.late = s
+	}
+}
+
+// age is the time since the latest sample.
+func (c *clockMap) age(now budget.Instant) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Sub(c.at)
+}
+
+// until is the store time at which a right that ends at e has to count as over;
+// 0, long over, without a sample.
+func (c *clockMap) until(e budget.Instant) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	best, found := int64(0), false
+	for i := range c.span {
+		if s := &c.span[i]; s.filled && !(i == 1 && c.stale(s)) {
+			if u := s.early.until(e, c.rho); !found || u < best {
+				best, found = u, true
+			}
+		}
+	}
+	return max(best, 0)
+}
+
+// since is the store time at which a phase that began at e has certainly begun;
+// beyond all time without a sample.
+func (c *clockMap) since(e budget.Instant) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	best, found := int64(0), false
+	for i := range c.span {
+		if s := &c.span[i]; s.filled && !(i == 1 && c.stale(s)) {
+			best, found = max(best, s.late.since(e, c.rho)), true
+		}
+	}
+	if !found {
+		return limit.MaxExact
+	}
+	return c.pinned(e, best)
+}
+
+// stale reports whether the older span is too far back to be worth asking: after
+// an idle time it would only add drift.
+func (c *clockMap) stale(s *span) bool { return c.span[0].began.Sub(s.began) > 3*sampleSpan }
+
+// pinned is the least of the safe answers given for e so far. A store clock that
+// was set back brings a lower one, which then is the right one.
+func (c *clockMap) pinned(e budget.Instant, store int64) int64 {
+	for i := range c.pins {
+		if c.pins[i].at == e {
+			c.pins[i].store = min(c.pins[i].store, store)
+			return c.pins[i].store
+		}
+	}
+	c.pins[1] = c.pins[0]
+	c.pins[0] = pin{at: e, store: store}
+	return store
+}

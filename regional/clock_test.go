@@ -1,0 +1,117 @@
+package regional
+
+import (
+	"math/big"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+const second = budget.Instant(time.Second)
+
+// TestClockWorkedNumber is the example of clockMap's comment.
+func TestClockWorkedNumber(t *testing.T) {
+	c := newClockMap()
+	c.add(sample{store: 50_000_000, sent: 100 * second, received: 100*second + 4*second/1000})
+	if got := c.until(110*second + 4*second/1000); got != 59_803_921 {
+		t.Errorf("until %d", got)
+	}
+	if got := c.since(101 * second); got != 51_020_000 {
+		t.Errorf("since %d", got)
+	}
+}
+
+func TestClockWithoutASampleTrustsNothing(t *testing.T) {
+	c := newClockMap()
+	if c.until(1000*second) != 0 || c.since(second) != limit.MaxExact {
+		t.Error("a right was believed without a sample")
+	}
+	c.add(sample{store: 1, sent: second, received: second})
+	c.reset()
+	if c.until(1000*second) != 0 || c.since(second) != limit.MaxExact {
+		t.Error("another store's sample was used")
+	}
+}
+
+func TestClockSinceDoesNotDriftAway(t *testing.T) {
+	c := newClockMap()
+	c.add(sample{store: 1_000_000, sent: second, received: second})
+	first := c.since(second)
+	for i := budget.Instant(2); i < 3600; i++ {
+		c.add(sample{store: int64(i) * million, sent: i * second, received: i * second})
+		if got := c.since(second); got > first {
+			t.Fatalf("after %d s the phase's start moved from %d to %d", i, first, got)
+		}
+	}
+}
+
+func TestClockSetBackIsFollowed(t *testing.T) {
+	c := newClockMap()
+	c.add(sample{store: 3600 * million, sent: second, received: second})
+	c.add(sample{store: million, sent: 2 * second, received: 2 * second})
+	if got := c.until(3 * second); got > 2*million {
+		t.Errorf("until %d: a sample from before the step was used", got)
+	}
+}
+
+// TestClockIsSafe: whatever the true drift within rho and the delays of the calls,
+// a deadline is never told late nor a start early.
+func TestClockIsSafe(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rho := rapid.Int64Range(0, 50_000).Draw(t, "rho")
+		// The store's clock runs num/den as fast as ours, within rho both ways.
+		num := rapid.Int64Range(0, rho).Draw(t, "num") + million
+		den := int64(million)
+		if rapid.Bool().Draw(t, "slow") {
+			num, den = den, num
+		}
+		truth := func(at budget.Instant) *big.Rat { // microseconds
+			r := big.NewRat(int64(at), 1000)
+			return r.Mul(r, big.NewRat(num, den)).Add(r, big.NewRat(1_000_000_000, 1))
+		}
+		c := newClockMap()
+		c.setRho(int32(rho))
+		at := budget.Instant(rapid.Int64Range(1, 1<<40).Draw(t, "begin"))
+		var instants []budget.Instant
+		for range rapid.IntRange(1, 8).Draw(t, "samples") {
+			at += budget.Instant(rapid.Int64Range(0, int64(4*second)).Draw(t, "gap"))
+			sent := at
+			executed := sent + budget.Instant(rapid.Int64Range(0, int64(second/20)).Draw(t, "out"))
+			at = executed + budget.Instant(rapid.Int64Range(0, int64(second/20)).Draw(t, "back"))
+			read := truth(executed)
+			c.add(sample{store: new(big.Int).Quo(read.Num(), read.Denom()).Int64(), sent: sent, received: at})
+			instants = append(instants, sent, at)
+		}
+		e := rapid.SampledFrom(instants).Draw(t, "near") +
+			budget.Instant(rapid.Int64Range(-int64(30*second), int64(30*second)).Draw(t, "off"))
+		if u := new(big.Rat).SetInt64(c.until(e)); c.until(e) > 0 && u.Cmp(truth(e)) > 0 {
+			t.Fatalf("until %v, the clock shows only %v", u, truth(e))
+		}
+		// The store shows whole microseconds: a reading is up to one early.
+		if s := new(big.Rat).SetInt64(c.since(e) + 1); s.Cmp(truth(e)) < 0 {
+			t.Fatalf("since %v, the clock shows %v already", s, truth(e))
+		}
+	})
+}
+
+func TestScaleRateIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := limit.Rate{
+			Micro: rapid.Int64Range(0, int64(limit.MaxTokens)).Draw(t, "micro"),
+			Frac:  rapid.Int64Range(0, million-1).Draw(t, "frac"),
+		}
+		part := rapid.Int32Range(0, budget.Unit).Draw(t, "part")
+		want := new(big.Int).Mul(big.NewInt(r.Micro), big.NewInt(million))
+		want.Add(want, big.NewInt(r.Frac)).Mul(want, big.NewInt(int64(part))).Rsh(want, 20)
+		got := scaleRate(r, part)
+		have := new(big.Int).Mul(big.NewInt(got.Micro), big.NewInt(million))
+		have.Add(have, big.NewInt(got.Frac))
+		if have.Cmp(want) != 0 || got.Frac >= million {
+			t.Fatalf("%v of %v is %v, want %v millionths", part, r, got, want)
+		}
+	})
+}

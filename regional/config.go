@@ -1,0 +1,154 @@
+package regional
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"aliquot/budget"
+	"aliquot/rpc"
+)
+
+// MemoryStore is the Redis setting that means the store inside the process.
+const MemoryStore = "memory"
+
+// Config is everything a regional daemon is told. Start from DefaultConfig.
+type Config struct {
+	// Region is the name under which this region was declared.
+	Region string
+	// Listen serves LimiterService over Connect, GRPCListen over gRPC, OpsListen
+	// metrics and health. host:port each; port 0 picks one.
+	Listen     string
+	GRPCListen string
+	OpsListen  string
+	// Advertise is the host that others reach this daemon under; empty: the host
+	// of Listen.
+	Advertise string
+	// Coordinators are RPC addresses, host:port or URLs; any of them will do.
+	Coordinators []string
+	// Redis is MemoryStore, or a redis:// or rediss:// URL, which may hold a
+	// password and is never logged.
+	Redis string
+	// StateFile keeps rules, configuration and secret over restarts; empty: none,
+	// and a restarted daemon needs a coordinator before it can enforce anything.
+	StateFile string
+	// Insecure permits listeners that other machines can reach without TLS.
+	Insecure bool
+	// Version is the program's, for build_info and the coordinators.
+	Version string
+
+	// Logger gets the daemon's log.
+	Logger *slog.Logger
+	// Registry gets and serves the daemon's metrics; nil: a new one.
+	Registry *prometheus.Registry
+	// Now reads the boot clock; nil: BootTime. All of a daemon's leases are
+	// measured on it.
+	Now func() budget.Instant
+	// HTTPClient calls the coordinators; nil: one of the daemon's own.
+	HTTPClient *http.Client
+}
+
+// DefaultConfig is a region on loopback with the embedded store. Region and
+// Coordinators have no default.
+func DefaultConfig() Config {
+	return Config{
+		Listen:     "127.0.0.1:7500",
+		GRPCListen: "127.0.0.1:7501",
+		OpsListen:  "127.0.0.1:7503",
+		Redis:      MemoryStore,
+		Version:    "dev",
+		Logger:     slog.Default(),
+	}
+}
+
+// regionName is what a region may be called: it is a metric label, a part of file
+// names and of URLs.
+var regionName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
+
+// Validate reports everything that is wrong, one line for each.
+func (c *Config) Validate() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !regionName.MatchString(c.Region) {
+		fail("--region %q: give the region's declared name: 1 to 63 lower-case letters, digits, '-', '_' or '.'", c.Region)
+	}
+	c.validateListeners(fail)
+	if len(c.Coordinators) == 0 {
+		fail("--coordinators is empty: give the RPC address of at least one coordinator, host:port")
+	}
+	for _, a := range c.Coordinators {
+		if err := checkCoordinator(a); err != nil {
+			fail("--coordinators %s: %w; give host:port or http://host:port", a, err)
+		}
+	}
+	if err := checkRedis(c.Redis); err != nil {
+		errs = append(errs, err)
+	}
+	if c.Logger == nil {
+		fail("the logger is missing")
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) validateListeners(fail func(string, ...any)) {
+	seen := map[string]string{}
+	for _, l := range c.listeners() {
+		if _, _, err := net.SplitHostPort(l.address); err != nil {
+			fail("--%s %q: give host:port", l.flag, l.address)
+			continue
+		}
+		if !c.Insecure && !rpc.IsLoopback(l.address) {
+			fail("--%s %s can be reached from other machines and TLS is not available yet in this version; "+
+				"listen on 127.0.0.1, or pass --insecure if the network is trusted", l.flag, l.address)
+		}
+		if other, ok := seen[l.address]; ok && !strings.HasSuffix(l.address, ":0") {
+			fail("--%s and --%s are both %s; give each its own port", other, l.flag, l.address)
+		}
+		seen[l.address] = l.flag
+	}
+}
+
+// listener is one of the daemon's addresses and the flag that sets it.
+type listener struct{ flag, address string }
+
+func (c *Config) listeners() []listener {
+	return []listener{{"listen", c.Listen}, {"grpc-listen", c.GRPCListen}, {"ops-listen", c.OpsListen}}
+}
+
+func checkCoordinator(address string) error {
+	if !strings.Contains(address, "://") {
+		_, _, err := net.SplitHostPort(address)
+		return err
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	if u.Scheme != "http" || u.Host == "" {
+		return errors.New("not an http:// URL with a host")
+	}
+	return nil
+}
+
+// checkRedis refuses a store that this version cannot use. Its errors do not show
+// the URL, which may hold a password.
+func checkRedis(setting string) error {
+	if setting == MemoryStore {
+		return nil
+	}
+	scheme, _, found := strings.Cut(setting, "://")
+	switch {
+	case found && (scheme == "redis" || scheme == "rediss"):
+		return nil
+	case found && (scheme == "redis+sentinel" || scheme == "redis+cluster"):
+		return fmt.Errorf("--redis %s:// is not available yet in this version; use redis:// or rediss:// of a single server", scheme)
+	}
+	return errors.New("--redis: give memory, or a URL that begins with redis:// or rediss://")
+}

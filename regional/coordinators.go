@@ -1,0 +1,176 @@
+package regional
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/rpc"
+)
+
+const (
+	// helloDeadline and reportDeadline bound the calls; a report's answer may be
+	// held for a moment by the leader.
+	helloDeadline  = 2 * time.Second
+	reportDeadline = 2*time.Second + 500*time.Millisecond
+	// Once every coordinator has failed in a row, the next Hello waits.
+	backoffFirst = 50 * time.Millisecond
+	backoffMost  = time.Second
+	// complainEvery spaces the log lines about coordinators that do not answer.
+	complainEvery = 30 * time.Second
+	// maxAnswer bounds a coordinator's answer: rules of 4 MiB and 8,192 actions.
+	maxAnswer = 8 << 20
+)
+
+// coordinators is the way to whichever coordinator answers: it stays with the one
+// that answered last, and goes round the list when that fails. Any of them forwards
+// to the leader. One caller at a time.
+type coordinators struct {
+	clients   []aliquotv1connect.LeaseServiceClient
+	addresses []string
+	log       *slog.Logger
+	metrics   *metrics
+
+	mu         sync.Mutex
+	current    int
+	failures   int // in a row
+	lastError  string
+	complained time.Time
+}
+
+func newCoordinators(addresses []string, client *http.Client, log *slog.Logger, m *metrics) *coordinators {
+	c := &coordinators{addresses: addresses, log: log, metrics: m}
+	for _, a := range addresses {
+		c.clients = append(c.clients, aliquotv1connect.NewLeaseServiceClient(
+			client, rpc.BaseURL(a), connect.WithReadMaxBytes(maxAnswer)))
+	}
+	// Regions that start together should not all ask the same one.
+	if len(addresses) > 0 {
+		c.current = rand.IntN(len(addresses))
+	}
+	return c
+}
+
+// hello waits its turn and asks for a session.
+func (c *coordinators) hello(ctx context.Context, in *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	if !pause(ctx, c.backoff()) {
+		return nil, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, helloDeadline)
+	defer cancel()
+	client, i := c.pick()
+	out, err := client.Hello(ctx, in)
+	c.outcome(ctx, "hello", i, err)
+	return out, err
+}
+
+// report carries usage up and a directive down.
+func (c *coordinators) report(ctx context.Context, in *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, reportDeadline)
+	defer cancel()
+	client, i := c.pick()
+	out, err := client.Report(ctx, in)
+	c.outcome(ctx, "report", i, err)
+	return out, err
+}
+
+func (c *coordinators) pick() (aliquotv1connect.LeaseServiceClient, int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.clients[c.current], c.current
+}
+
+// backoff is the wait before the next Hello: none until all have failed, then
+// doubling, with jitter so that regions do not come back in step.
+func (c *coordinators) backoff() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rounds := c.failures - len(c.clients)
+	if rounds < 0 {
+		return 0
+	}
+	most := min(backoffFirst<<min(rounds, 5), backoffMost)
+	return most/2 + rand.N(most/2+1)
+}
+
+// outcome notes how a call went and moves on from a coordinator that failed. A
+// refusal is the leader's word, not the messenger's failure.
+func (c *coordinators) outcome(ctx context.Context, call string, i int, err error) {
+	c.metrics.reports.WithLabelValues(c.metrics.region, result(err)).Inc()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		if c.lastError != "" {
+			c.log.Info("coordinators answer again", "address", c.addresses[i])
+		}
+		c.failures, c.lastError = 0, ""
+		return
+	}
+	c.failures++
+	refused := refusal(err)
+	if !refused && i == c.current {
+		c.current = (i + 1) % len(c.clients)
+	}
+	c.complain(call, c.addresses[i], refused, err)
+}
+
+// complain logs a failure once, and again when it is another or has lasted.
+func (c *coordinators) complain(call, address string, refused bool, err error) {
+	word := connect.CodeOf(err).String()
+	routine := connect.CodeOf(err) == connect.CodeFailedPrecondition && c.failures <= len(c.clients)
+	if routine || word == c.lastError && time.Since(c.complained) < complainEvery {
+		return
+	}
+	c.lastError, c.complained = word, time.Now()
+	if refused {
+		c.log.Error("the leader refuses this region", "call", call, "error", err)
+		return
+	}
+	c.log.Warn("no answer from a coordinator; checks go on with what this region may spend without them",
+		"call", call, "address", address, "error", err)
+}
+
+// refusal tells an answer of the leader's from the lack of one.
+func refusal(err error) bool {
+	switch connect.CodeOf(err) {
+	case connect.CodePermissionDenied, connect.CodeAlreadyExists, connect.CodeFailedPrecondition,
+		connect.CodeInvalidArgument, connect.CodeUnauthenticated:
+		return true
+	}
+	return false
+}
+
+// result is a label for the outcome of a call, from a fixed set.
+func result(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case refusal(err):
+		return "refused"
+	case connect.CodeOf(err) == connect.CodeDeadlineExceeded:
+		return "timeout"
+	}
+	return "failed"
+}
+
+// pause waits; false if the context ended first.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

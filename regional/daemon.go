@@ -1,0 +1,281 @@
+package regional
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/lua"
+	"aliquot/regional/store"
+	"aliquot/rpc"
+)
+
+const (
+	// drainFor is how long calls under way may take at shutdown.
+	drainFor = 5 * time.Second
+	// probeEvery spaces the store calls that an idle daemon makes to know the
+	// store's clock and health.
+	probeEvery = time.Second
+	// probeRule is the rule number of the probe's own record: the largest, which no
+	// rule reaches.
+	probeRule = 1<<32 - 1
+)
+
+// Daemon is a regional daemon. New opens its listeners, Run serves.
+type Daemon struct {
+	cfg      Config
+	log      *slog.Logger
+	registry *prometheus.Registry
+	metrics  *metrics
+	sockets  sockets
+	store    Store
+	policies *policies
+	auth     *authority
+	guard    *guard
+	limiter  *limiter
+	keeper   *keeper
+	reporter *reporter
+	http     *http.Server
+	ops      *http.Server
+	grpc     *grpc.Server
+	health   *health.Server
+
+	ready     chan struct{}
+	readyOnce sync.Once
+	failed    chan error // why the daemon must stop; room for one
+}
+
+// Run is New and Daemon.Run.
+func Run(ctx context.Context, c Config) error {
+	d, err := New(c)
+	if err != nil {
+		return err
+	}
+	return d.Run(ctx)
+}
+
+// New reads the state file and opens the listeners. The caller must call Run, which
+// closes everything again.
+func New(c Config) (*Daemon, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c.fillIn()
+	log := c.Logger.With("region", c.Region)
+	kept, err := readState(c.StateFile, c.Region, log)
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{cfg: c, log: log, registry: c.Registry, ready: make(chan struct{}), failed: make(chan error, 1)}
+	if d.sockets, err = openSockets(&c); err != nil {
+		return nil, err
+	}
+	if err := d.build(kept); err != nil {
+		d.sockets.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (c *Config) fillIn() {
+	if c.Registry == nil {
+		c.Registry = prometheus.NewRegistry()
+	}
+	if c.Now == nil {
+		c.Now = BootTime
+	}
+	if c.HTTPClient == nil {
+		c.HTTPClient = rpc.NewHTTPClient()
+	}
+}
+
+// build wires the daemon, in order of dependency.
+func (d *Daemon) build(kept *state) error {
+	c := &d.cfg
+	d.metrics = newMetrics(c.Region, c.Version, c.Registry)
+	d.policies = newPolicies(c.Region, d.log, d.metrics)
+	clock := newClockMap()
+	region := budget.NewRegion(0, budget.Config{}, incarnation(), c.Now())
+	if kept != nil {
+		d.policies.setCluster(kept.Cluster)
+		if kept.Rules.Version > 0 {
+			_ = d.policies.setRules(kept.Rules) // logged; the coordinators will send them again
+		}
+		clock.setRho(kept.Cluster.RhoPPM)
+		region.SetConfig(kept.Cluster.index(c.Region), kept.Cluster.protocol(), kept.Cluster.InitialEpoch, kept.Cluster.LeaderEpoch)
+	}
+	d.keeper = &keeper{file: c.StateFile, region: c.Region, policies: d.policies, log: d.log}
+	d.auth = newAuthority(region, clock, c.Now)
+	d.metrics.watch(d.auth, c.Registry)
+	var err error
+	if d.store, err = openStore(c, d.log, d.auth); err != nil {
+		return err
+	}
+	d.guard = newGuard(d.store, d.auth, d.metrics, d.storeTripped)
+	emergency := newEmergency(c.Now)
+	d.limiter = &limiter{policies: d.policies, auth: d.auth, guard: d.guard, emergency: emergency, log: d.log}
+	d.reporter = &reporter{
+		region: c.Region, address: d.advertised(), version: c.Version,
+		auth: d.auth, guard: d.guard, policies: d.policies, emergency: emergency, keeper: d.keeper,
+		peers:   newCoordinators(c.Coordinators, c.HTTPClient, d.log, d.metrics),
+		metrics: d.metrics, log: d.log,
+		live:         func() { d.readyOnce.Do(func() { close(d.ready) }) },
+		wrongCluster: d.fail,
+	}
+	s := &service{limiter: d.limiter, metrics: d.metrics}
+	d.http = newHTTPServer(connectHandler(s, c.Region), d.log)
+	d.ops = newHTTPServer(opsHandler(d, c.Registry), d.log)
+	d.grpc, d.health = grpcServer(s)
+	return nil
+}
+
+// incarnation tells this process from an earlier or a second one of the region.
+func incarnation() uint64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails: crypto/rand crashes the process instead
+	return binary.BigEndian.Uint64(b[:]) | 1
+}
+
+func openStore(c *Config, log *slog.Logger, auth *authority) (Store, error) {
+	if c.Redis == MemoryStore {
+		now := c.Now
+		return store.NewMemory(store.MemoryConfig{Clock: func() int64 { return int64(now()) / 1000 }})
+	}
+	redis := store.DefaultRedisConfig(c.Redis)
+	redis.Logger = log
+	redis.OnEpoch = func(epoch string) { auth.storeEpoch(epoch) }
+	return store.NewRedis(redis)
+}
+
+// storeTripped is told when the breaker opens and closes.
+func (d *Daemon) storeTripped(open bool) {
+	d.metrics.setDegraded(degradedStore, open)
+	if open {
+		d.log.Error("the regional store does not answer: each rule's on_redis_failure decides until it does")
+	} else {
+		d.log.Info("the regional store answers again")
+	}
+}
+
+// fail stops the daemon with an error.
+func (d *Daemon) fail(err error) {
+	select {
+	case d.failed <- err:
+	default:
+	}
+}
+
+// Ready is closed when the region holds its first lease.
+func (d *Daemon) Ready() <-chan struct{} { return d.ready }
+
+// Addr, GRPCAddr and OpsAddr are where the daemon listens.
+func (d *Daemon) Addr() string     { return d.sockets.connect.Addr().String() }
+func (d *Daemon) GRPCAddr() string { return d.sockets.grpc.Addr().String() }
+func (d *Daemon) OpsAddr() string  { return d.sockets.ops.Addr().String() }
+
+// advertised is where others reach this daemon.
+func (d *Daemon) advertised() string {
+	if d.cfg.Advertise == "" {
+		return d.Addr()
+	}
+	_, port, _ := net.SplitHostPort(d.Addr()) // of a listener: well-formed
+	return net.JoinHostPort(d.cfg.Advertise, port)
+}
+
+// Run serves until ctx ends, then drains and closes. It returns nil after an
+// orderly end.
+func (d *Daemon) Run(ctx context.Context) error {
+	d.log.Info("regional daemon listening", "listen", d.Addr(), "grpc", d.GRPCAddr(), "ops", d.OpsAddr(),
+		"coordinators", d.cfg.Coordinators, "rules_version", d.policies.load().text.Version)
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var work sync.WaitGroup
+	work.Go(func() { d.reporter.run(background) })
+	work.Go(func() { d.keepStore(background) })
+	work.Go(func() { d.keeper.run(background) })
+	work.Go(func() { d.serve("listen", d.http.Serve(d.sockets.connect)) })
+	work.Go(func() { d.serve("ops-listen", d.ops.Serve(d.sockets.ops)) })
+	work.Go(func() { d.serve("grpc-listen", d.grpc.Serve(d.sockets.grpc)) })
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-d.failed:
+	}
+	d.drain()
+	stop()
+	work.Wait()
+	return errors.Join(err, d.store.Close())
+}
+
+func (d *Daemon) serve(flag string, err error) {
+	if err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, grpc.ErrServerStopped) {
+		d.fail(fmt.Errorf("--%s: %w", flag, err))
+	}
+}
+
+// drain stops accepting and lets calls under way finish.
+func (d *Daemon) drain() {
+	d.log.Info("draining")
+	ctx, cancel := context.WithTimeout(context.Background(), drainFor)
+	defer cancel()
+	d.health.Shutdown()
+	var servers sync.WaitGroup
+	servers.Go(func() { shutDown(ctx, d.http) })
+	servers.Go(func() { shutDown(ctx, d.ops) })
+	servers.Go(func() {
+		hard := context.AfterFunc(ctx, d.grpc.Stop)
+		d.grpc.GracefulStop()
+		hard()
+	})
+	servers.Wait()
+}
+
+func shutDown(ctx context.Context, s *http.Server) {
+	if s.Shutdown(ctx) != nil {
+		s.Close()
+	}
+}
+
+// keepStore learns the store's contents at the start, and then sees to it that the
+// store's clock and health are known even when no check comes.
+func (d *Daemon) keepStore(ctx context.Context) {
+	for {
+		wait := probeEvery
+		switch {
+		case d.auth.currentEpoch() == "":
+			if err := d.guard.learn(ctx); err != nil {
+				d.log.Error("the regional store cannot be reached; asking again", "reason", reason(err), "error", err)
+			} else {
+				wait = 0
+			}
+		case d.auth.clock.age(d.cfg.Now()) >= probeEvery:
+			d.probe(ctx)
+		}
+		if !pause(ctx, wait) && ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// probe takes a millionth of a token from a bucket of its own.
+func (d *Daemon) probe(ctx context.Context) {
+	one := limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}}
+	g := &group{cost: 1, asks: []ask{{limit: one, key: budget.KeyID{Rule: probeRule}}}}
+	head := d.auth.grant([]*group{g})
+	_, err := d.guard.take(ctx, head.epoch, callOf(head, []*group{g}))
+	if _, other := errors.AsType[*lua.EpochError](err); other {
+		_ = d.guard.learn(ctx) // asked again in a second
+	}
+}

@@ -1,0 +1,262 @@
+package regional
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"aliquot/budget"
+)
+
+const manyRules = `
+rules:
+  - id: r0
+    key: [api_key]
+    params: {capacity: 40, refill_rate: 0.001}
+  - id: r1
+    match: {attributes: {method: POST}}
+    key: [api_key]
+    params: {capacity: 10, refill_rate: 0.001}
+  - id: r2
+    match: {attributes: {trial: "yes"}}
+    key: [api_key]
+    params: {capacity: 4, refill_rate: 0.001}
+    shadow: true
+  - id: r3
+    match: {attributes: {only: shadow}}
+    key: []
+    params: {capacity: 2, refill_rate: 0.001}
+    shadow: true
+whitelist: ["in_*"]
+blacklist: ["bad_*"]
+`
+
+// stores runs a test on both stores.
+func stores(t *testing.T, test func(t *testing.T, redis string)) {
+	t.Run("memory", func(t *testing.T) { test(t, MemoryStore) })
+	t.Run("redis", func(t *testing.T) { test(t, startRedis(t).url()) })
+}
+
+func TestDecisions(t *testing.T) {
+	stores(t, func(t *testing.T, redis string) {
+		c := testConfig(newLeader(t, manyRules).address())
+		c.Redis = redis
+		d, _ := startLive(t, c)
+		t.Run("a region alone enforces its floor", func(t *testing.T) {
+			if n := burst(t, d, "alone"); n != 20 {
+				t.Errorf("%d passed, half of 40 is 20", n)
+			}
+		})
+		t.Run("lists", func(t *testing.T) {
+			if a := check(t, d, "in_1"); !a.Allowed || a.Mode != modeAllowList {
+				t.Errorf("%+v", a)
+			}
+			if a := check(t, d, "bad_1"); a.Allowed || !a.Never || a.Mode != modeBlockList {
+				t.Errorf("%+v", a)
+			}
+		})
+		t.Run("all or nothing, and the strictest heads", func(t *testing.T) {
+			both := `{"attributes":{"api_key":"both","method":"POST"}}`
+			for i := range 5 {
+				a := post(t, d, both)
+				if !a.Allowed || a.RuleID != "r1" || a.Remaining != int64(4-i) || len(a.Limits) != 2 {
+					t.Fatalf("check %d: %+v", i, a)
+				}
+			}
+			a := post(t, d, both)
+			if a.Allowed || a.RuleID != "r1" || !a.Limits[0].Allowed || a.Limits[1].Allowed || a.RetryAfter == "0s" {
+				t.Fatalf("%+v", a)
+			}
+			if a := check(t, d, "both"); a.Remaining != 14 {
+				t.Errorf("the denied request cost r0 something: %d left, want 14", a.Remaining)
+			}
+		})
+		t.Run("shadow", func(t *testing.T) {
+			body := `{"attributes":{"api_key":"sh","trial":"yes"}}`
+			var a answerOf
+			for range 3 {
+				a = post(t, d, body)
+			}
+			if !a.Allowed || a.RuleID != "r0" || a.Remaining != 17 || len(a.Limits) != 2 || a.Limits[1].Allowed {
+				t.Errorf("%+v", a)
+			}
+			if !strings.Contains(a.Reason, "r2 would have denied") {
+				t.Errorf("reason %q", a.Reason)
+			}
+		})
+		t.Run("metrics", func(t *testing.T) {
+			text := scrape(t, d)
+			for _, want := range []string{
+				`aliquot_decisions_total{mode="allow_list",outcome="allowed",region="us",rule=""} 1`,
+				`aliquot_decisions_total{mode="block_list",outcome="denied",region="us",rule=""} 1`,
+				`aliquot_decisions_total{mode="store",outcome="shadow_denied",region="us",rule="r2"} 1`,
+				"aliquot_decision_duration_seconds_count", `aliquot_store_duration_seconds_count{op="take"}`,
+				`aliquot_degraded{reason="lease"} 0`, `aliquot_lease_remaining_seconds{region="us"}`, "aliquot_hot_keys 0",
+				`aliquot_reports_total{region="us",result="ok"}`, "aliquot_rules_version 1",
+				"aliquot_rules_reload_failures_total 0", "aliquot_build_info{",
+			} {
+				if !strings.Contains(text, want) {
+					t.Errorf("no %s in\n%s", want, text)
+				}
+			}
+		})
+	})
+}
+
+func scrape(t *testing.T, d *Daemon) string {
+	t.Helper()
+	resp, err := http.Get("http://" + d.OpsAddr() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var own []string
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "aliquot_") {
+			own = append(own, line)
+		}
+	}
+	return strings.Join(own, "")
+}
+
+func readyz(t *testing.T, d *Daemon) int {
+	t.Helper()
+	resp, err := http.Get("http://" + d.OpsAddr() + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+func TestFirstBootWithoutCoordinators(t *testing.T) {
+	l := newLeader(t, manyRules)
+	l.set(func() { l.down = true })
+	d, _ := start(t, testConfig(l.address()))
+	a := check(t, d, "k")
+	if !a.Allowed || a.Mode != modeNoRulesYet || readyz(t, d) != http.StatusServiceUnavailable {
+		t.Errorf("%+v, ready %d", a, readyz(t, d))
+	}
+	l.set(func() { l.down = false })
+	<-d.Ready()
+	if a := check(t, d, "k"); a.Mode != modeStore || readyz(t, d) != http.StatusOK {
+		t.Errorf("%+v, ready %d", a, readyz(t, d))
+	}
+}
+
+func TestCoordinatorsAreTriedInTurn(t *testing.T) {
+	l := newLeader(t, oneRule)
+	startLive(t, testConfig("127.0.0.1:1", l.address(), "127.0.0.1:2"))
+}
+
+func TestRulesReload(t *testing.T) {
+	l := newLeader(t, oneRule)
+	d, _ := startLive(t, testConfig(l.address()))
+	l.setRules(2, "rules: nonsense")
+	eventually(t, "the refusal is counted", func() bool {
+		return strings.Contains(scrape(t, d), "aliquot_rules_reload_failures_total 1")
+	})
+	if a := check(t, d, "a"); a.Mode != modeStore || a.RuleID != "r0" {
+		t.Errorf("the good rules went: %+v", a)
+	}
+	l.setRules(3, "rules:\n  - id: r5\n    params: {capacity: 6, refill_rate: 0.001}\n")
+	eventually(t, "version 3 in force", func() bool { return check(t, d, "a").RuleID == "r5" })
+	eventually(t, "version 3 reported", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.reports[len(l.reports)-1].GetRulesVersion() == 3
+	})
+	if text := scrape(t, d); strings.Contains(text, `rule="r0"`) || !strings.Contains(text, "aliquot_rules_version 3") {
+		t.Errorf("metrics:\n%s", text)
+	}
+}
+
+func TestAnUndeclaredRegionServesAndIsRefused(t *testing.T) {
+	l := newLeader(t, oneRule)
+	l.set(func() { l.refuse = connect.NewError(connect.CodePermissionDenied, io.ErrUnexpectedEOF) })
+	d, _ := start(t, testConfig(l.address()))
+	eventually(t, "refusals are counted", func() bool {
+		return strings.Contains(scrape(t, d), `aliquot_reports_total{region="us",result="refused"}`)
+	})
+	if a := check(t, d, "k"); !a.Allowed || a.Mode != modeNoRulesYet {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestPhases: a share is enforced while the lease holds, then no more than the
+// floor, then the floor from empty.
+func TestPhases(t *testing.T) {
+	stores(t, func(t *testing.T, redis string) {
+		l := newLeader(t, "rules:\n  - id: r0\n    key: [api_key]\n    params: {capacity: 1000, refill_rate: 50}\n")
+		l.set(func() { l.lease = time.Second })
+		c := testConfig(l.address())
+		c.Redis = redis
+		d, _ := startLive(t, c)
+		if n := burst(t, d, "k"); n < 500 || n > 600 {
+			t.Fatalf("cold: %d passed, the floor holds 500 and refills 25/s", n)
+		}
+		key := l.asked()
+		l.give(key, budget.Unit/10*9, budget.Unit/10*9)
+		eventually(t, "the key is hot", func() bool { return d.auth.info().HotKeys == 1 })
+		// Grown empty: what passes now was earned since, at 45/s.
+		if n := burst(t, d, "k"); n > 100 {
+			t.Errorf("live: %d passed, a share that grows arrives empty", n)
+		}
+		empty := time.Now()
+		eventually(t, "600 ms go by", func() bool { return time.Since(empty) > 600*time.Millisecond })
+		if a := check(t, d, "k"); a.Remaining < 25 || a.Remaining > 50 {
+			t.Errorf("live: %d left after 0.6 s at 45/s", a.Remaining)
+		}
+		l.set(func() { l.down = true })
+		phase(t, d, budget.Limbo)
+		if a := check(t, d, "k"); a.Mode != modeStore {
+			t.Errorf("limbo: %+v", a)
+		}
+		phase(t, d, budget.CutOff)
+		began := time.Now()
+		n := burst(t, d, "k")
+		if most := int(25*time.Since(began).Seconds()) + 250; n > most {
+			t.Errorf("cut off: %d passed, at most %d had been earned", n, most)
+		}
+		l.set(func() { l.down = false })
+		phase(t, d, budget.Live)
+	})
+}
+
+// TestShareShrinksAndReleases: tokens of a share that shrinks are reported.
+func TestShareShrinksAndReleases(t *testing.T) {
+	stores(t, func(t *testing.T, redis string) {
+		l := newLeader(t, "rules:\n  - id: r0\n    key: [api_key]\n    params: {capacity: 1000, refill_rate: 1}\n")
+		c := testConfig(l.address())
+		c.Redis = redis
+		d, _ := startLive(t, c)
+		for range 300 {
+			check(t, d, "k")
+		}
+		l.give(l.asked(), budget.Unit/4, budget.Unit/4)
+		eventually(t, "the release is reported", func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for _, r := range l.reports {
+				for _, k := range r.GetKeys() {
+					// 200 of the floor's 500 were left (refilled by a few): half goes.
+					if got := k.GetReleasedMicro(); got >= 99e6 && got <= 110e6 && k.GetGen().GetCounter() == 1 {
+						return true
+					}
+				}
+			}
+			return false
+		})
+		if a := check(t, d, "k"); a.Remaining < 95 || a.Remaining > 110 {
+			t.Errorf("%d left, want about 99", a.Remaining)
+		}
+	})
+}

@@ -1,0 +1,168 @@
+package regional
+
+import (
+	"fmt"
+	"slices"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/lua"
+	"aliquot/rules"
+)
+
+// What decided, as answers and metrics name it.
+const (
+	modeStore      = "store"
+	modeEmergency  = "emergency"
+	modeFailOpen   = "fail_open"
+	modeFailClosed = "fail_closed"
+	modeAllowList  = "allow_list"
+	modeBlockList  = "block_list"
+	modeNoRule     = "no_rule"
+	modeNoRulesYet = "no_rules_yet"
+)
+
+// unknownRemaining is what an answer that looked nowhere says of what is left.
+const unknownRemaining = -1
+
+// verdict is the decision of one limit.
+type verdict struct {
+	rule     *rules.Rule
+	shadow   bool
+	mode     string
+	decision limit.Decision
+}
+
+func (v *verdict) never() bool { return v.decision.RetryAfter == limit.Never }
+
+// decision is the way of one request: what was decided at once, and the groups
+// that the store decides.
+type decision struct {
+	// mode is set when no limit was asked.
+	mode string
+	// tooMany is how many limits matched, when one store call cannot hold them.
+	tooMany int
+	// never are the limits that the cost is above: nothing else is asked then.
+	never  []verdict
+	groups []*group
+	// order is the matched rules as they stand in the file.
+	order []*rules.Rule
+}
+
+// plan finds what a request has to pass. It returns buf for the next one.
+func (d *decision) plan(p *policy, r *request, buf []rules.Matched) []rules.Matched {
+	if p.set == nil || p.hasher == nil {
+		d.mode = modeNoRulesYet
+		return buf
+	}
+	list, matched := p.set.Match(r.attributes, buf)
+	switch {
+	case list == rules.Blacklisted:
+		d.mode = modeBlockList
+	case list == rules.Whitelisted:
+		d.mode = modeAllowList
+	case len(matched) == 0:
+		d.mode = modeNoRule
+	default:
+		d.limits(p, r, matched)
+	}
+	return matched
+}
+
+// limits makes the groups: one for all limits that can deny, one for each that
+// cannot, so that a shadow rule never stands in the way of the others.
+func (d *decision) limits(p *policy, r *request, matched []rules.Matched) {
+	strict := &group{cost: r.cost}
+	var shadows []*group
+	var encoded []byte
+	for _, m := range matched {
+		d.order = append(d.order, m.Rule)
+		if r.cost > m.Limit.Capacity {
+			d.tooCostly(m)
+			continue
+		}
+		encoded = rules.KeyValues(m.Rule, r.attributes, encoded[:0])
+		a := ask{rule: m.Rule, limit: m.Limit, key: budget.KeyID{
+			Rule: p.numbers[m.Rule.ID], Hash: p.hasher.Key(r.namespace, encoded),
+		}}
+		if m.Rule.Shadow {
+			shadows = append(shadows, &group{cost: r.cost, shadow: true, asks: []ask{a}})
+		} else {
+			strict.asks = append(strict.asks, a)
+		}
+	}
+	if len(strict.asks) > lua.MaxLimits {
+		d.tooMany = len(strict.asks)
+		return
+	}
+	for i := range d.never {
+		if !d.never[i].shadow {
+			return // denied for ever: nothing is consumed anywhere
+		}
+	}
+	if len(strict.asks) > 0 {
+		d.groups = append(d.groups, strict)
+	}
+	d.groups = append(d.groups, shadows...)
+}
+
+func (d *decision) tooCostly(m rules.Matched) {
+	d.never = append(d.never, verdict{
+		rule: m.Rule, shadow: m.Rule.Shadow, mode: modeStore,
+		decision: limit.Decision{Limit: int64(m.Limit.Capacity / limit.Token), RetryAfter: limit.Never},
+	})
+}
+
+// verdicts are all limits' decisions in rule order, and the headline among them.
+func (d *decision) verdicts() (all []verdict, headline *verdict) {
+	all = append(all, d.never...)
+	for _, g := range d.groups {
+		all = append(all, g.out...)
+	}
+	slices.SortStableFunc(all, func(a, b verdict) int {
+		return slices.Index(d.order, a.rule) - slices.Index(d.order, b.rule)
+	})
+	for i := range all {
+		v := &all[i]
+		if headline == nil || stricter(v, headline) {
+			headline = v
+		}
+	}
+	return all, headline
+}
+
+// stricter orders verdicts for the headline: limits that can deny before shadows, a
+// denial before a pass, the longest wait, then the least left of its limit.
+func stricter(v, than *verdict) bool {
+	switch {
+	case v.shadow != than.shadow:
+		return than.shadow
+	case v.decision.Allowed != than.decision.Allowed:
+		return !v.decision.Allowed
+	case !v.decision.Allowed && v.decision.RetryAfter != than.decision.RetryAfter:
+		return v.decision.RetryAfter > than.decision.RetryAfter
+	}
+	// remaining/limit compared without dividing: at most 1e9 each.
+	return v.decision.Remaining*than.decision.Limit < than.decision.Remaining*v.decision.Limit
+}
+
+// why is the reason of an answer in a sentence; empty when the headline says it all.
+func why(all []verdict, headline *verdict, cost limit.Tokens) string {
+	switch {
+	case headline.never() && !headline.shadow:
+		return fmt.Sprintf("cost %d is above the capacity %d of rule %s; no waiting helps, split the request",
+			cost/limit.Token, headline.decision.Limit, headline.rule.ID)
+	case headline.mode == modeEmergency:
+		return "degraded: the regional store does not answer; an emergency limit of this daemon decided"
+	case headline.mode == modeFailOpen:
+		return "degraded: the regional store does not answer; rule " + headline.rule.ID + " fails open"
+	case headline.mode == modeFailClosed:
+		return "degraded: the regional store does not answer; rule " + headline.rule.ID + " fails closed"
+	}
+	for i := range all {
+		if all[i].shadow && !all[i].decision.Allowed {
+			return "shadow rule " + all[i].rule.ID + " would have denied this request"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,194 @@
+package regional
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+const (
+	// maxEmergencyKeys bounds the table; beyond it requests are denied until keys
+	// that owe nothing are dropped. About 20 MiB.
+	maxEmergencyKeys = 100_000
+	// sweepSteps is how many keys one new key looks at for something to drop.
+	sweepSteps = 32
+	// emergencyNumerator/Denominator: nine tenths of the region's right, to leave
+	// room for what the store was asked before it stopped answering.
+	emergencyNumerator   = 9
+	emergencyDenominator = 10
+	// emergencyStamp marks the records of the table, which have no epoch.
+	emergencyStamp = 1
+)
+
+// emergency is the limit inside the process for the time the store does not
+// answer: nine tenths of what the region may spend, starting empty. What it
+// admitted is owed: the first call of the key that the store answers debits it, at
+// most to zero. That holds for new contents of the store too: they start with what
+// was earned since their birth, and some of that may have been admitted here.
+// Safe for concurrent use.
+type emergency struct {
+	now func() budget.Instant
+	// keys counts the table, so that checks pass it by while it is empty.
+	keys atomic.Int64
+
+	mu    sync.Mutex
+	table map[budget.KeyID]*emergencyKey
+}
+
+type emergencyKey struct {
+	record limit.Record
+	// owed was admitted here and is not debited yet.
+	owed limit.Tokens
+	// until is when the store's bucket would be full again without the debit: from
+	// then on nothing is owed.
+	until budget.Instant
+}
+
+func newEmergency(now func() budget.Instant) *emergency {
+	return &emergency{now: now, table: map[budget.KeyID]*emergencyKey{}}
+}
+
+// take decides one request under all its limits: none is charged unless all hold
+// the cost. It reports false too when the table has no room.
+func (e *emergency) take(asks []ask, cost limit.Tokens, out []limit.Outcome) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	us := int64(now) / 1000
+	keys := make([]*emergencyKey, len(asks))
+	records, views := make([]limit.Record, len(asks)), make([]limit.View, len(asks))
+	room := true
+	for i := range asks {
+		keys[i] = e.key(asks[i].key, now)
+		if keys[i] == nil {
+			room = false
+			keys[i] = &emergencyKey{record: emptyRecord(us)}
+		}
+		records[i] = keys[i].record
+		views[i] = limit.View{Floor: emergencyBucket(&asks[i]), Phase: limit.Floor, Stamp: emergencyStamp}
+	}
+	if !room {
+		cost = math.MaxInt64 // settle, to say how long to wait, but admit nothing
+	}
+	allowed := limit.Take(records, views, cost, us, out)
+	for i, k := range keys {
+		k.record = records[i]
+		if allowed {
+			k.owed += cost
+			k.until = now.Add(timeToFull(&asks[i]))
+		}
+	}
+	return allowed
+}
+
+// emergencyBucket is nine tenths of the region's present right.
+func emergencyBucket(a *ask) limit.Bucket {
+	s := a.right.Effective()
+	s.Rate = s.Rate / emergencyDenominator * emergencyNumerator
+	s.Burst = s.Burst / emergencyDenominator * emergencyNumerator
+	return localBucket(a.limit, s)
+}
+
+// timeToFull is how long an empty bucket of the least of the ask's rights takes to
+// fill, with 2 % to spare: a debit later than that would find a full bucket.
+func timeToFull(a *ask) time.Duration {
+	b := localBucket(a.limit, a.right.Floor)
+	if a.right.Hot {
+		share := localBucket(a.limit, a.right.Share)
+		b = limit.Bucket{Cap: max(b.Cap, share.Cap), Rate: b.Rate.Min(share.Rate)}
+	}
+	const longest = 24 * time.Hour
+	perSecond := float64(b.Rate.Micro) + float64(b.Rate.Frac)/million
+	seconds := float64(b.Cap) / perSecond * 1.02
+	if !(seconds < longest.Seconds()) { // also a rate of 0
+		return longest
+	}
+	return time.Duration(seconds*float64(time.Second)) + time.Second
+}
+
+func emptyRecord(us int64) limit.Record { return limit.Record{Stamp: emergencyStamp, At: us} }
+
+// key finds or makes a key's entry; nil when there is no room.
+func (e *emergency) key(id budget.KeyID, now budget.Instant) *emergencyKey {
+	if k := e.table[id]; k != nil {
+		return k
+	}
+	if len(e.table) >= maxEmergencyKeys && !e.sweep(now) {
+		return nil
+	}
+	k := &emergencyKey{record: emptyRecord(int64(now) / 1000)}
+	e.table[id] = k
+	e.keys.Store(int64(len(e.table)))
+	return k
+}
+
+// sweep drops keys that owe nothing (they would start empty again, so dropping one
+// gives nothing away) and reports whether there is room.
+func (e *emergency) sweep(now budget.Instant) bool {
+	steps := 0
+	for id, k := range e.table {
+		if k.owed == 0 || now > k.until {
+			delete(e.table, id)
+		}
+		if steps++; steps >= sweepSteps {
+			break
+		}
+	}
+	return len(e.table) < maxEmergencyKeys
+}
+
+// debits writes what each ask's key owes into the ask, to be passed to the store.
+// Calls that are under way at once all carry the whole debt: were only one to, the
+// others could spend ahead of it. A debt debited twice costs the client a little,
+// once; a debt that comes too late would break the limit.
+func (e *emergency) debits(groups []*group) {
+	if e.keys.Load() == 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	for _, g := range groups {
+		for i := range g.asks {
+			a := &g.asks[i]
+			k := e.table[a.key]
+			if k == nil || k.owed == 0 {
+				continue
+			}
+			if now > k.until {
+				k.owed = 0
+				continue
+			}
+			a.debit = min(k.owed, limit.MaxExact)
+		}
+	}
+}
+
+// settled ends a store call: with success what it carried is paid, and the table
+// forgets the key; without, it is owed still.
+func (e *emergency) settled(groups []*group, paid bool) {
+	if e.keys.Load() == 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, g := range groups {
+		for i := range g.asks {
+			a := &g.asks[i]
+			k := e.table[a.key]
+			debit := a.debit
+			a.debit = 0
+			if k == nil || !paid {
+				continue
+			}
+			if k.owed = max(0, k.owed-debit); k.owed == 0 {
+				delete(e.table, a.key)
+			}
+		}
+	}
+	e.keys.Store(int64(len(e.table)))
+}

@@ -1,0 +1,130 @@
+package regional
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// anAsk is for key n of a limit of 100, 100 a second, of which the region has half.
+func anAsk(n uint64) ask {
+	a := ask{
+		limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 100 * int64(limit.Token)}},
+		right: budget.Right{Floor: budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}, Phase: budget.CutOff},
+	}
+	binary.BigEndian.PutUint64(a.key.Hash[:], n)
+	return a
+}
+
+func admitted(e *emergency, n uint64) bool {
+	return e.take([]ask{anAsk(n)}, limit.Token, make([]limit.Outcome, 1))
+}
+
+func TestEmergencyStartsEmptyAndHasNineTenths(t *testing.T) {
+	now := second
+	e := newEmergency(func() budget.Instant { return now })
+	if admitted(e, 1) {
+		t.Fatal("it did not start empty")
+	}
+	passed := 0
+	for range 1000 {
+		now += second / 100
+		if admitted(e, 1) {
+			passed++
+		}
+	}
+	if passed < 445 || passed > 450 {
+		t.Errorf("%d passed in 10 s, nine tenths of 50/s are 450", passed)
+	}
+	now += 100 * second
+	passed = 0
+	for admitted(e, 1) {
+		passed++
+	}
+	if passed > 45 {
+		t.Errorf("a burst of %d, nine tenths of 50 are 45", passed)
+	}
+}
+
+func TestEmergencyDebtIsPaidOnce(t *testing.T) {
+	now := second
+	e := newEmergency(func() budget.Instant { return now })
+	admitted(e, 1)
+	now += second / 10
+	admitted(e, 1)
+	admitted(e, 1)
+	carry := func() []*group {
+		g := []*group{{asks: []ask{anAsk(1)}}}
+		e.debits(g)
+		return g
+	}
+	first, second := carry(), carry()
+	if first[0].asks[0].debit != 2*limit.Token || second[0].asks[0].debit != 2*limit.Token {
+		t.Fatalf("debits %d and %d", first[0].asks[0].debit, second[0].asks[0].debit)
+	}
+	e.settled(first, false)
+	if again := carry(); again[0].asks[0].debit != 2*limit.Token {
+		t.Errorf("after a failed call %d is owed", again[0].asks[0].debit)
+	}
+	e.settled(second, true)
+	if paid := carry(); paid[0].asks[0].debit != 0 || e.keys.Load() != 0 {
+		t.Errorf("after a good call %d is owed, %d keys", paid[0].asks[0].debit, e.keys.Load())
+	}
+}
+
+func TestEmergencyDebtEndsWhenTheBucketWouldBeFull(t *testing.T) {
+	now := second
+	e := newEmergency(func() budget.Instant { return now })
+	admitted(e, 1)
+	now += second / 10
+	admitted(e, 1)
+	now += 3 * second // 50 at 50/s, with 2 % and a second to spare, is 2.02 s
+	g := []*group{{asks: []ask{anAsk(1)}}}
+	if e.debits(g); g[0].asks[0].debit != 0 {
+		t.Errorf("%d owed of a bucket that is full", g[0].asks[0].debit)
+	}
+}
+
+func TestEmergencyIsAllOrNothing(t *testing.T) {
+	now := second
+	e := newEmergency(func() budget.Instant { return now })
+	admitted(e, 1)
+	now += second / 10
+	out := make([]limit.Outcome, 2)
+	if e.take([]ask{anAsk(1), anAsk(2)}, limit.Token, out) || out[0].Tokens < limit.Token {
+		t.Fatalf("%+v", out)
+	}
+	if g := []*group{{asks: []ask{anAsk(1)}}}; true {
+		if e.debits(g); g[0].asks[0].debit != 0 {
+			t.Error("a denied request is owed for")
+		}
+	}
+}
+
+func TestEmergencyTableIsBounded(t *testing.T) {
+	now := second
+	e := newEmergency(func() budget.Instant { return now })
+	for n := range uint64(maxEmergencyKeys) {
+		admitted(e, n)
+	}
+	now += second / 10
+	for n := range uint64(maxEmergencyKeys) {
+		admitted(e, n) // each owes now
+	}
+	for n := range uint64(1000) {
+		if admitted(e, maxEmergencyKeys+n) {
+			t.Fatal("a key beyond the table was admitted")
+		}
+	}
+	if len(e.table) > maxEmergencyKeys {
+		t.Errorf("%d keys", len(e.table))
+	}
+	now += 100 * second // nothing is owed any more
+	admitted(e, 1<<40)
+	now += second / 10
+	if !admitted(e, 1<<40) {
+		t.Error("the table never gets room again")
+	}
+}

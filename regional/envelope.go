@@ -1,0 +1,62 @@
+package regional
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	grpccodes "google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+)
+
+// grpc-go answers a message that cannot be read (invalid UTF-8, say) with an
+// internal error, which blames the server for what the client sent, and does so
+// before any interceptor. Here such a message is invalid_argument, as over Connect:
+// the handler asks for an envelope, whose codec keeps the error instead of failing.
+
+// envelope is a message with the error of reading it.
+type envelope struct {
+	message any
+	err     error
+}
+
+// envelopeCodec fills envelopes, and everything else as usual.
+type envelopeCodec struct{ encoding.CodecV2 }
+
+// Unmarshal reads data into v.
+func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
+	if e, ok := v.(*envelope); ok {
+		e.err = c.CodecV2.Unmarshal(data, e.message)
+		return nil
+	}
+	return c.CodecV2.Unmarshal(data, v)
+}
+
+// envelopeRegistrar registers services whose requests come in envelopes.
+type envelopeRegistrar struct{ server *grpc.Server }
+
+// RegisterService registers a copy of the description with other handlers.
+func (r envelopeRegistrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
+	enveloped := *desc
+	enveloped.Methods = make([]grpc.MethodDesc, len(desc.Methods))
+	for i, m := range desc.Methods {
+		handler := m.Handler
+		m.Handler = func(srv any, ctx context.Context, receive func(any) error, next grpc.UnaryServerInterceptor) (any, error) {
+			return handler(srv, ctx, func(in any) error { return open(receive, in) }, next)
+		}
+		enveloped.Methods[i] = m
+	}
+	r.server.RegisterService(&enveloped, impl)
+}
+
+func open(receive func(any) error, in any) error {
+	e := envelope{message: in}
+	if err := receive(&e); err != nil {
+		return err
+	}
+	if e.err != nil {
+		return status.Errorf(grpccodes.InvalidArgument, "the message cannot be read: %v", e.err)
+	}
+	return nil
+}

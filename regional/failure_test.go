@@ -1,0 +1,161 @@
+package regional
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const failRules = `
+rules:
+  - id: r0
+    match: {attributes: {on: local}}
+    key: [api_key]
+    params: {capacity: 100, refill_rate: 100}
+  - id: r1
+    match: {attributes: {on: open}}
+    key: [api_key]
+    params: {capacity: 100, refill_rate: 100}
+    on_redis_failure: open
+  - id: r2
+    match: {attributes: {on: closed}}
+    key: [api_key]
+    params: {capacity: 100, refill_rate: 100}
+    on_redis_failure: closed
+`
+
+func on(t *testing.T, d *Daemon, failure string) answerOf {
+	t.Helper()
+	a := post(t, d, fmt.Sprintf(`{"attributes":{"api_key":"k","on":%q}}`, failure))
+	if a.Status != 200 {
+		t.Fatalf("a store's failure became status %d: %s", a.Status, a.Message)
+	}
+	return a
+}
+
+// TestStoreStopsAnswering: every check is answered by each rule's own choice, says
+// so, and the store is back in charge once it answers.
+func TestStoreStopsAnswering(t *testing.T) {
+	for name, fault := range map[string]struct{ stop, cure func(*redisServer) }{
+		"stalled": {
+			func(s *redisServer) { s.signal(syscall.SIGSTOP) },
+			func(s *redisServer) { s.signal(syscall.SIGCONT) },
+		},
+		"killed":    {(*redisServer).kill, (*redisServer).start},
+		"read-only": {say("REPLICAOF 127.0.0.1 1"), say("REPLICAOF NO ONE")},
+		"full":      {say("CONFIG SET maxmemory 1"), say("CONFIG SET maxmemory 0")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			redis := startRedis(t)
+			c := testConfig(newLeader(t, failRules).address())
+			c.Redis = redis.url()
+			d, _ := startLive(t, c)
+			if a := on(t, d, "local"); a.Mode != modeStore || !a.Allowed {
+				t.Fatalf("before: %+v", a)
+			}
+			fault.stop(redis)
+			eventually(t, "the emergency limit decides", func() bool { return on(t, d, "local").Mode == modeEmergency })
+			if a := on(t, d, "open"); !a.Allowed || a.Mode != modeFailOpen || !strings.Contains(a.Reason, "degraded") {
+				t.Errorf("open: %+v", a)
+			}
+			if a := on(t, d, "closed"); a.Allowed || a.Mode != modeFailClosed || a.RetryAfter != "1s" {
+				t.Errorf("closed: %+v", a)
+			}
+			eventually(t, "the emergency limit admits something", func() bool {
+				a := on(t, d, "local")
+				return a.Allowed && a.Mode == modeEmergency
+			})
+			eventually(t, "the breaker opens", func() bool {
+				on(t, d, "local")
+				return strings.Contains(scrape(t, d), `aliquot_degraded{reason="store"} 1`)
+			})
+			fault.cure(redis)
+			for _, which := range []string{"local", "open", "closed"} {
+				eventually(t, which+" is decided by the store again", func() bool { return on(t, d, which).Mode == modeStore })
+			}
+		})
+	}
+}
+
+func say(command string) func(*redisServer) {
+	return func(s *redisServer) {
+		if got := s.say(command); !strings.HasPrefix(got, "+OK") {
+			s.t.Errorf("%s: %s", command, got)
+		}
+	}
+}
+
+// TestLostContents: a flush, or a server that came back empty, gives nobody a free
+// bucket, closes the session, and costs no check.
+func TestLostContents(t *testing.T) {
+	for name, lose := range map[string]func(*redisServer){
+		"flushed":   say("FLUSHALL"),
+		"restarted": func(s *redisServer) { s.kill(); s.start() },
+		"scripts":   nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			redis := startRedis(t)
+			l := newLeader(t, "rules:\n  - id: r0\n    key: [api_key]\n    params: {capacity: 1000, refill_rate: 10}\n")
+			c := testConfig(l.address())
+			c.Redis = redis.url()
+			d, _ := startLive(t, c)
+			burst(t, d, "k")
+			if lose == nil {
+				say("SCRIPT FLUSH")(redis)
+				if a := check(t, d, "k2"); a.Mode != modeStore || a.Remaining != 499 {
+					t.Errorf("after SCRIPT FLUSH: %+v", a)
+				}
+				return
+			}
+			before := d.auth.currentEpoch()
+			lose(redis)
+			born := time.Now()
+			eventually(t, "the store decides again", func() bool { return check(t, d, "k").Mode == modeStore })
+			if n, most := burst(t, d, "k2"), int(time.Since(born).Seconds()*5)+10; n > most {
+				t.Errorf("%d passed at once of a bucket that can hold %d", n, most)
+			}
+			eventually(t, "a Hello with the new contents", func() bool {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				last := l.hellos[len(l.hellos)-1].GetRedisEpoch()
+				return last != before && last == d.auth.currentEpoch()
+			})
+		})
+	}
+}
+
+// TestOutageIsDebited: what the emergency limit admitted comes off the store's
+// bucket, so an outage gives nobody anything.
+func TestOutageIsDebited(t *testing.T) {
+	redis := startRedis(t)
+	c := testConfig(newLeader(t, failRules).address())
+	c.Redis = redis.url()
+	d, _ := startLive(t, c)
+	began := time.Now()
+	passed := 0
+	count := func() string {
+		a := on(t, d, "local")
+		if a.Allowed {
+			passed++
+		}
+		return a.Mode
+	}
+	for range 20 {
+		count()
+	}
+	redis.signal(syscall.SIGSTOP)
+	outage := time.Now()
+	eventually(t, "an outage of 2 s", func() bool { count(); return time.Since(outage) > 2*time.Second })
+	redis.signal(syscall.SIGCONT)
+	eventually(t, "the store decides again", func() bool { return count() == modeStore })
+	for denied := false; !denied; {
+		before := passed
+		count()
+		denied = passed == before
+	}
+	if most := 50 + 50*time.Since(began).Seconds(); float64(passed) > most {
+		t.Errorf("%d passed, the region's floor allows %.0f", passed, most)
+	}
+}

@@ -1,0 +1,78 @@
+package regional
+
+import (
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/rules"
+)
+
+// closedRetry is the wait told by a rule that fails closed: the breaker asks the
+// store again twice a second.
+const closedRetry = time.Second
+
+// fallBack decides groups without the store, by each rule's on_redis_failure.
+func (l *limiter) fallBack(groups []*group) {
+	l.auth.grant(groups)
+	var seen []observation
+	for _, g := range groups {
+		seen = l.fallBackGroup(g, seen)
+	}
+	l.auth.observe(seen)
+}
+
+func (l *limiter) fallBackGroup(g *group, seen []observation) []observation {
+	closed := false
+	var local []ask
+	for i := range g.asks {
+		switch g.asks[i].rule.OnRedisFailure {
+		case rules.FailClosed:
+			closed = true
+		case rules.FailOpen:
+		default:
+			local = append(local, g.asks[i])
+		}
+	}
+	out := make([]limit.Outcome, len(local))
+	cost := g.cost
+	if closed {
+		cost = limit.MaxExact // denied already: charge nothing
+	}
+	held := len(local) == 0 || l.emergency.take(local, cost, out)
+	g.allowed = held && !closed
+	g.out = make([]verdict, 0, len(g.asks))
+	for i := range g.asks {
+		a := &g.asks[i]
+		v := verdict{rule: a.rule, shadow: g.shadow}
+		switch a.rule.OnRedisFailure {
+		case rules.FailClosed:
+			v.mode, v.decision = modeFailClosed, limit.Decision{
+				Limit: int64(a.limit.Capacity / limit.Token), RetryAfter: closedRetry, ResetAfter: closedRetry,
+			}
+		case rules.FailOpen:
+			v.mode, v.decision = modeFailOpen, limit.Decision{
+				Allowed: true, Limit: int64(a.limit.Capacity / limit.Token), Remaining: unknownRemaining,
+			}
+		default:
+			v.mode = modeEmergency
+			v.decision = limit.Decide(a.limit, out[0], g.cost, g.allowed || out[0].Tokens >= g.cost)
+			seen = demand(seen, a, g, out[0])
+			out = out[1:]
+		}
+		g.out = append(g.out, v)
+	}
+	return seen
+}
+
+// demand tells the machine what a hot key was asked for, so that the region keeps
+// the share it will need when its store is back. A cold key's record is not known,
+// so nothing is said of it.
+func demand(seen []observation, a *ask, g *group, out limit.Outcome) []observation {
+	if !a.right.Hot || !g.allowed && out.Tokens >= g.cost {
+		return seen
+	}
+	return append(seen, observation{key: a.key, usage: budget.Usage{
+		Limit: keyLimit(a.limit), Cost: int64(g.cost), Admitted: g.allowed, Tokens: int64(out.Tokens),
+	}})
+}

@@ -1,0 +1,358 @@
+package regional
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"aliquot/budget"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// eventually polls until done holds.
+func eventually(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	deadline := time.After(15 * time.Second)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within 15 s: %s", what)
+		}
+	}
+}
+
+// leader is a LeaseService that follows the test's script: it opens every session,
+// renews every lease, and hands out the actions it is given.
+type leader struct {
+	t      testing.TB
+	server *httptest.Server
+
+	mu      sync.Mutex
+	cluster string
+	lease   time.Duration
+	rules   *aliquotv1.Rules
+	initial string // "": the first redis epoch said
+	later   bool   // the region was added later: no store of it started full
+	down    bool
+	refuse  error
+	actions []*aliquotv1.Action // for the next answer
+	session uint64
+	counter uint64
+	hellos  []*aliquotv1.HelloRequest
+	reports []*aliquotv1.ReportRequest
+}
+
+const secret = "0123456789abcdef0123456789abcdef"
+
+func newLeader(t testing.TB, yaml string) *leader {
+	l := &leader{t: t, cluster: "c1", lease: 10 * time.Second}
+	l.setRules(1, yaml)
+	mux := http.NewServeMux()
+	mux.Handle(aliquotv1connect.NewLeaseServiceHandler(l))
+	l.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if l.isDown() {
+			panic(http.ErrAbortHandler)
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(l.server.Close)
+	return l
+}
+
+func (l *leader) address() string { return strings.TrimPrefix(l.server.URL, "http://") }
+
+func (l *leader) isDown() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.down
+}
+
+func (l *leader) set(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+}
+
+// setRules numbers the rules r0, r1, ... 1, 2, ...; others from 100 on.
+func (l *leader) setRules(version uint64, yaml string) {
+	numbers := map[string]uint32{}
+	for i := range 10 {
+		numbers[fmt.Sprintf("r%d", i)] = uint32(i + 1)
+	}
+	l.set(func() { l.rules = &aliquotv1.Rules{Version: version, Yaml: yaml, Numbers: numbers} })
+}
+
+func (l *leader) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refuse != nil {
+		return nil, l.refuse
+	}
+	l.hellos = append(l.hellos, in)
+	if l.initial == "" && !l.later {
+		l.initial = in.GetRedisEpoch()
+	}
+	l.session++
+	half := &aliquotv1.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
+	return &aliquotv1.HelloResponse{
+		Epoch: 1, Session: l.session, Nonce: in.GetNonce(), Rules: l.rulesFor(in.GetRulesVersion()),
+		Config: &aliquotv1.RegionConfig{
+			ClusterId: l.cluster, LeaseMicros: l.lease.Microseconds(), RhoPpm: 20_000,
+			Regions:    []*aliquotv1.DeclaredRegion{{Name: "us", Floor: half}, {Name: "eu", Floor: half}},
+			HashSecret: []byte(secret), InitialRedisEpoch: l.initial,
+		},
+	}, nil
+}
+
+func (l *leader) Report(_ context.Context, in *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reports = append(l.reports, in)
+	if in.GetSession() != l.session {
+		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("not the session"))
+	}
+	out := &aliquotv1.ReportResponse{
+		Epoch: 1, Session: in.GetSession(), Seq: in.GetSeq(), TSend: in.GetTSend(), Renew: true,
+		Actions: l.actions, Rules: l.rulesFor(in.GetRulesVersion()),
+	}
+	l.actions = nil
+	return out, nil
+}
+
+func (l *leader) rulesFor(version uint64) *aliquotv1.Rules {
+	if version == l.rules.GetVersion() {
+		return nil
+	}
+	return l.rules
+}
+
+// give sends a share of a key with the next answer.
+func (l *leader) give(key *aliquotv1.KeyId, rate, burst int32) {
+	l.set(func() {
+		l.counter++
+		l.actions = append(l.actions, &aliquotv1.Action{
+			Key: key, Gen: &aliquotv1.Generation{Epoch: 1, Counter: l.counter},
+			Share: &aliquotv1.Share{Rate: rate, Burst: burst},
+		})
+	})
+}
+
+// asked is the key that the region wants to become hot, once it does.
+func (l *leader) asked() (key *aliquotv1.KeyId) {
+	eventually(l.t, "a report asks for a key to become hot", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, r := range l.reports {
+			for _, k := range r.GetKeys() {
+				key = k.GetKey()
+			}
+		}
+		return key != nil
+	})
+	return key
+}
+
+func testConfig(coordinators ...string) Config {
+	c := DefaultConfig()
+	c.Region = "us"
+	c.Listen, c.GRPCListen, c.OpsListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	c.Coordinators = coordinators
+	c.Logger = slog.New(slog.DiscardHandler)
+	return c
+}
+
+// start runs a daemon until the test ends, or until stop is called.
+func start(t testing.TB, c Config) (d *Daemon, stop func()) {
+	t.Helper()
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return d, stop
+}
+
+// startLive is start, and waits for the first lease.
+func startLive(t testing.TB, c Config) (*Daemon, func()) {
+	t.Helper()
+	d, stop := start(t, c)
+	select {
+	case <-d.Ready():
+	case <-time.After(15 * time.Second):
+		t.Fatal("no lease within 15 s")
+	}
+	return d, stop
+}
+
+// answerOf is a JSON answer.
+type answerOf struct {
+	Status     int
+	Code       string `json:"code"`
+	Message    string `json:"message"`
+	Allowed    bool   `json:"allowed"`
+	RuleID     string `json:"ruleId"`
+	Limit      int64  `json:"limit,string"`
+	Remaining  int64  `json:"remaining,string"`
+	RetryAfter string `json:"retryAfter"`
+	Mode       string `json:"mode"`
+	Reason     string `json:"reason"`
+	Never      bool   `json:"never"`
+	Limits     []struct {
+		RuleID  string `json:"ruleId"`
+		Allowed bool   `json:"allowed"`
+		Mode    string `json:"mode"`
+	} `json:"limits"`
+}
+
+// post sends a raw body to Check.
+func post(t *testing.T, d *Daemon, body string) answerOf {
+	t.Helper()
+	resp, err := http.Post("http://"+d.Addr()+"/aliquot.v1.LimiterService/Check", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := answerOf{Status: resp.StatusCode}
+	if err := json.Unmarshal(raw, &a); err != nil {
+		t.Fatalf("%v in %s", err, raw)
+	}
+	return a
+}
+
+func check(t *testing.T, d *Daemon, apiKey string) answerOf {
+	t.Helper()
+	return post(t, d, fmt.Sprintf(`{"attributes":{"api_key":%q}}`, apiKey))
+}
+
+// burst counts the checks that pass until the store denies one. On a busy machine a
+// call may miss its deadline; what the emergency limit says then does not count.
+func burst(t *testing.T, d *Daemon, apiKey string) (passed int) {
+	t.Helper()
+	for range 2000 {
+		if a := check(t, d, apiKey); a.Status != 200 {
+			t.Fatalf("status %d: %s", a.Status, a.Message)
+		} else if a.Mode == modeEmergency {
+			continue
+		} else if !a.Allowed {
+			return passed
+		}
+		passed++
+	}
+	t.Fatal("nothing was denied")
+	return 0
+}
+
+// phase waits for the daemon to be in a phase.
+func phase(t testing.TB, d *Daemon, want budget.Phase) {
+	t.Helper()
+	eventually(t, "phase "+want.String(), func() bool { return d.auth.info().Phase == want })
+}
+
+// redisServer is a real redis-server of the test's own.
+type redisServer struct {
+	t    testing.TB
+	dir  string
+	port int
+	cmd  *exec.Cmd
+}
+
+func startRedis(t testing.TB) *redisServer {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Fatal("redis-server is not in PATH; `make test` installs it")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &redisServer{t: t, dir: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port}
+	l.Close()
+	s.start()
+	t.Cleanup(s.kill)
+	return s
+}
+
+func (s *redisServer) url() string { return fmt.Sprintf("redis://127.0.0.1:%d", s.port) }
+
+func (s *redisServer) start() {
+	s.t.Helper()
+	s.cmd = exec.Command("redis-server", "--port", fmt.Sprint(s.port), "--bind", "127.0.0.1",
+		"--save", "", "--appendonly", "no", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log"))
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	eventually(s.t, "redis-server answers", func() bool { return s.say("PING") == "+PONG" })
+}
+
+// say sends one inline command and returns the first line of the reply.
+func (s *redisServer) say(command string) string {
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", s.port), time.Second)
+	if err != nil {
+		return err.Error()
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(time.Second))
+	fmt.Fprintf(conn, "%s\r\n", command)
+	reply := make([]byte, 512)
+	n, _ := conn.Read(reply)
+	line, _, _ := bytes.Cut(reply[:n], []byte("\r\n"))
+	return string(line)
+}
+
+func (s *redisServer) signal(sig os.Signal) {
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *redisServer) kill() {
+	if s.cmd == nil {
+		return
+	}
+	s.cmd.Process.Signal(syscall.SIGCONT)
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+	s.cmd = nil
+}
+
+func mustJSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(raw)
+}

@@ -1,0 +1,125 @@
+package regional
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+	"connectrpc.com/grpcreflect"
+	"google.golang.org/grpc"
+	grpccodes "google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	_ "google.golang.org/grpc/encoding/gzip" // clients may compress, as over Connect
+	_ "google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/health"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+	"google.golang.org/grpc/status"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/rpc"
+)
+
+const (
+	// readTimeout ends slow-body attacks; a batch of 4 MiB needs 0.4 MiB/s.
+	readTimeout = 10 * time.Second
+	// maxGRPCStreams bounds the calls under way on one gRPC connection.
+	maxGRPCStreams = 1000
+	// minPing is how often a gRPC client may ping, idle or not.
+	minPing = 10 * time.Second
+)
+
+// connectHandler serves LimiterService over Connect, gRPC-Web and JSON, health,
+// reflection, and a word of welcome.
+func connectHandler(s *service, region string) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(aliquotv1connect.NewLimiterServiceHandler(s,
+		rpc.JSONCodec(), connect.WithReadMaxBytes(maxMessage), connect.WithRecover(recovered)))
+	mux.Handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(aliquotv1connect.LimiterServiceName)))
+	reflector := grpcreflect.NewStaticReflector(aliquotv1connect.LimiterServiceName)
+	mux.Handle(grpcreflect.NewHandlerV1(reflector))
+	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector))
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		fmt.Fprintf(w, "Aliquot regional daemon of region %s.\n\n"+
+			"  POST %s  {\"attributes\":{\"api_key\":\"k\"}}\n"+
+			"  POST %s\n\nMetrics and health are on the ops listener.\n",
+			region, aliquotv1connect.LimiterServiceCheckProcedure, aliquotv1connect.LimiterServiceCheckBatchProcedure)
+	})
+	return mux
+}
+
+// recovered answers a call that panicked; net/http logs nothing then.
+func recovered(_ context.Context, spec connect.Spec, _ http.Header, cause any) error {
+	return connect.NewError(connect.CodeInternal, fmt.Errorf("%s failed: %v", spec.Procedure, cause))
+}
+
+// grpcServer serves the same over gRPC proper, which costs a third of what the
+// standard library's HTTP/2 server takes for a call.
+func grpcServer(s *service) (*grpc.Server, *health.Server) {
+	server := grpc.NewServer(
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxConcurrentStreams(maxGRPCStreams),
+		grpc.ConnectionTimeout(5*time.Second),
+		grpc.MaxHeaderListSize(16<<10),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.UnaryInterceptor(grpcErrors),
+		grpc.ForceServerCodecV2(envelopeCodec{encoding.GetCodecV2("proto")}),
+	)
+	aliquotv1.RegisterLimiterServiceServer(envelopeRegistrar{server}, s)
+	h := health.NewServer()
+	h.SetServingStatus(aliquotv1connect.LimiterServiceName, healthv1.HealthCheckResponse_SERVING)
+	healthv1.RegisterHealthServer(server, h)
+	reflection.Register(server)
+	return server, h
+}
+
+// grpcErrors gives an error the code it has over Connect, and turns a panic into
+// one.
+func grpcErrors(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (out any, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			out, err = nil, status.Errorf(grpccodes.Internal, "%s failed: %v", info.FullMethod, cause)
+		}
+	}()
+	out, err = handler(ctx, in)
+	if rpcErr, ok := errors.AsType[*connect.Error](err); ok {
+		err = status.Error(grpccodes.Code(rpcErr.Code()), rpcErr.Message())
+	}
+	return out, err
+}
+
+// sockets are the daemon's open listeners.
+type sockets struct{ connect, grpc, ops net.Listener }
+
+func openSockets(c *Config) (s sockets, err error) {
+	for i, at := range []*net.Listener{&s.connect, &s.grpc, &s.ops} {
+		l := c.listeners()[i]
+		if *at, err = rpc.Listen(l.flag, l.address); err != nil {
+			s.close()
+			return sockets{}, err
+		}
+	}
+	return s, nil
+}
+
+func (s *sockets) close() {
+	for _, l := range []net.Listener{s.connect, s.grpc, s.ops} {
+		if l != nil {
+			l.Close()
+		}
+	}
+}
+
+func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return rpc.NewServer(h, log, readTimeout)
+}

@@ -1,0 +1,105 @@
+package regional
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// metrics are the daemon's own, by the names that dashboards rely on. Labels come
+// from configured sets only: rule ids of the rules in force and fixed words.
+type metrics struct {
+	region          string
+	decisions       *prometheus.CounterVec
+	decisionSeconds prometheus.Histogram
+	storeSeconds    *prometheus.HistogramVec
+	storeErrors     *prometheus.CounterVec
+	degraded        *prometheus.GaugeVec
+	reports         *prometheus.CounterVec
+	rulesVersion    prometheus.Gauge
+	reloadFailures  prometheus.Counter
+}
+
+// What the daemon can be degraded by.
+const (
+	degradedStore = "store" // the breaker is open
+	degradedLease = "lease" // no lease: shares do not hold
+)
+
+// seconds spans from what memory takes to what a stalled store costs.
+var seconds = []float64{
+	.000_02, .000_05, .000_1, .000_2, .000_35, .000_5, .000_75, .001, .0015, .002, .003, .005, .01, .025, .05, .1, .25,
+}
+
+func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		region: region,
+		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aliquot_decisions_total",
+			Help: "Decisions by limit: what came out and what decided. The rule is empty where none was asked.",
+		}, []string{"region", "rule", "outcome", "mode"}),
+		decisionSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "aliquot_decision_duration_seconds", Help: "Time to answer one Check or CheckBatch.", Buckets: seconds,
+		}),
+		storeSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "aliquot_store_duration_seconds", Help: "Time of one call to the regional store.", Buckets: seconds,
+		}, []string{"op"}),
+		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aliquot_store_errors_total", Help: "Calls to the regional store that failed.",
+		}, []string{"op", "reason"}),
+		degraded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "aliquot_degraded", Help: "1 while the region is degraded for this reason.",
+		}, []string{"reason"}),
+		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aliquot_reports_total", Help: "Hellos and reports sent to the coordinators, by outcome.",
+		}, []string{"region", "result"}),
+		rulesVersion: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "aliquot_rules_version", Help: "Version of the rules in force here.",
+		}),
+		reloadFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aliquot_rules_reload_failures_total", Help: "Versions of the rules that were refused here.",
+		}),
+	}
+	m.degraded.WithLabelValues(degradedStore).Set(0)
+	m.degraded.WithLabelValues(degradedLease).Set(1)
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "aliquot_build_info", Help: "Always 1; the labels say what runs.",
+	}, []string{"version", "goversion"})
+	build.WithLabelValues(version, runtime.Version()).Set(1)
+	reg.MustRegister(m.decisions, m.decisionSeconds, m.storeSeconds, m.storeErrors, m.degraded,
+		m.reports, m.rulesVersion, m.reloadFailures, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// watch exports what the machine knows, read at each scrape.
+func (m *metrics) watch(auth *authority, reg prometheus.Registerer) {
+	lease := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "aliquot_lease_remaining_seconds", Help: "Until this region's lease ends; 0 without one.",
+		ConstLabels: prometheus.Labels{"region": m.region},
+	}, func() float64 { return auth.info().LeaseRemaining.Seconds() })
+	hot := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "aliquot_hot_keys", Help: "Keys with a share of their own in this region.",
+	}, func() float64 { return float64(auth.info().HotKeys) })
+	reg.MustRegister(lease, hot)
+}
+
+// decided counts one limit's decision.
+func (m *metrics) decided(rule, outcome, mode string) {
+	m.decisions.WithLabelValues(m.region, rule, outcome, mode).Inc()
+}
+
+// setDegraded sets or clears one reason.
+func (m *metrics) setDegraded(reason string, on bool) {
+	value := 0.0
+	if on {
+		value = 1
+	}
+	m.degraded.WithLabelValues(reason).Set(value)
+}
+
+// forgetRule drops the series of a rule that is gone.
+func (m *metrics) forgetRule(id string) {
+	m.decisions.DeletePartialMatch(prometheus.Labels{"rule": id})
+}

@@ -1,0 +1,231 @@
+package regional
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/lua"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// tickEvery is the pace of the protocol: the leader ticks as often.
+const tickEvery = 20 * time.Millisecond
+
+// reporter does what the machine asks for: it says Hello, reports, and applies
+// shares. The machine allows one call and one application at a time, so nothing
+// here queues.
+type reporter struct {
+	region    string
+	address   string
+	version   string
+	auth      *authority
+	guard     *guard
+	policies  *policies
+	emergency *emergency
+	keeper    *keeper
+	peers     *coordinators
+	metrics   *metrics
+	log       *slog.Logger
+
+	// live is called at the first lease.
+	live func()
+	// wrongCluster is told of a cluster other than the one the state file knows,
+	// before any session was open.
+	wrongCluster func(error)
+	calls        sync.WaitGroup
+	opened       bool // a Hello was accepted; of the one hello call at a time
+	phase        budget.Phase
+	phaseTold    bool
+}
+
+// run serves the machine until ctx ends.
+func (r *reporter) run(ctx context.Context) {
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
+	defer r.calls.Wait()
+	for {
+		r.auth.tick()
+		for _, effect := range r.auth.effects() {
+			r.do(ctx, effect)
+		}
+		r.watchPhase()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-r.auth.wake:
+		}
+	}
+}
+
+func (r *reporter) do(ctx context.Context, effect budget.RegionEffect) {
+	switch e := effect.(type) {
+	case budget.SendHello:
+		r.calls.Go(func() { r.auth.post(r.hello(ctx, e.Hello)) })
+	case budget.SendReport:
+		r.calls.Go(func() { r.auth.post(r.report(ctx, e.Report)) })
+	case budget.ApplyShares:
+		r.calls.Go(func() { r.auth.post(budget.SharesApplied{Results: r.apply(ctx, e.Changes)}) })
+	default:
+		panic(fmt.Sprintf("regional: unknown effect %T", effect))
+	}
+}
+
+// watchPhase tells the world when the phase changes.
+func (r *reporter) watchPhase() {
+	info := r.auth.info()
+	if r.phaseTold && info.Phase == r.phase {
+		return
+	}
+	if r.phaseTold || info.Phase == budget.Live {
+		r.log.Info("phase changed", "phase", info.Phase.String(), "lease_remaining", info.LeaseRemaining,
+			"hot_keys", info.HotKeys, "epoch", info.Epoch)
+	}
+	r.phase, r.phaseTold = info.Phase, true
+	r.metrics.setDegraded(degradedLease, info.Phase != budget.Live)
+	if info.Phase == budget.Live {
+		r.live()
+	}
+}
+
+// hello opens a session; what it returns is for the machine.
+func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent {
+	h.RulesVersion = r.policies.load().text.Version
+	in := helloRequest(r.region, h)
+	in.Address, in.DaemonVersion = r.address, r.version
+	out, err := r.peers.hello(ctx, in)
+	if err != nil {
+		return budget.CallFailed{}
+	}
+	ev, err := r.welcome(out)
+	if err != nil {
+		r.log.Error("the answer to a Hello was refused", "error", err)
+		return budget.CallFailed{}
+	}
+	return ev
+}
+
+// welcome takes the configuration and the rules that came with a session, before
+// the machine hears of it.
+func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, error) {
+	cluster := clusterIn(out.GetConfig())
+	cluster.LeaderEpoch = out.GetEpoch()
+	if err := cluster.check(r.region); err != nil {
+		return nil, err
+	}
+	if known := r.policies.load().cluster.ClusterID; known != "" && known != cluster.ClusterID {
+		err := fmt.Errorf("these coordinators are of cluster %s, this region's state file is of cluster %s; "+
+			"point --coordinators at the right cluster, or remove the state file to join the new one", cluster.ClusterID, known)
+		if !r.opened {
+			r.wrongCluster(err)
+		}
+		return nil, err
+	}
+	ok, err := helloIn(cluster.index(r.region), out)
+	if err != nil {
+		return nil, err
+	}
+	r.auth.clock.setRho(cluster.RhoPPM)
+	r.auth.configure(ok.Region, cluster.protocol(), cluster.InitialEpoch)
+	r.policies.setCluster(cluster)
+	r.takeRules(out.GetRules())
+	r.opened = true
+	if r.policies.setEpoch(ok.Epoch) {
+		// On disk before the session counts, so that no restart forgets it.
+		r.keeper.save()
+	}
+	return budget.HelloAnswered{OK: ok, Config: cluster.protocol(), InitialRedisEpoch: cluster.InitialEpoch}, nil
+}
+
+func (r *reporter) takeRules(in *aliquotv1.Rules) {
+	if in == nil {
+		return
+	}
+	// A refusal is logged and counted by policies; the session goes on.
+	_ = r.policies.setRules(ruleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers()})
+}
+
+func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionEvent {
+	rep.RulesVersion = r.policies.versionSeen()
+	out, err := r.peers.report(ctx, reportRequest(r.region, rep))
+	if err != nil {
+		return budget.CallFailed{}
+	}
+	r.takeRules(out.GetRules())
+	d, err := directiveIn(rep.Region, out)
+	if err != nil {
+		r.log.Error("a directive was refused", "error", err)
+		return budget.CallFailed{}
+	}
+	return budget.DirectiveReceived{Directive: d}
+}
+
+// apply makes a directive's share changes in the store.
+func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []budget.ShareResult {
+	results := make([]budget.ShareResult, 0, len(changes))
+	carried := &group{} // as asks, for the debts the changes carry
+	var known []budget.ShareChange
+	p := r.policies.load()
+	for _, c := range changes {
+		l := limitOf(c.Limit)
+		if l.Capacity == 0 {
+			l = p.fallbackLimit(c.Key.Rule)
+		}
+		if l.Capacity == 0 {
+			// A key of a rule that is gone, or has not come yet. Without a record
+			// its first use counts as amnesia: it starts empty.
+			results = append(results, budget.ShareResult{Key: c.Key})
+			continue
+		}
+		known = append(known, c)
+		carried.asks = append(carried.asks, ask{limit: l, key: c.Key, right: c.Before})
+	}
+	if len(known) == 0 {
+		return results
+	}
+	return append(results, r.applyKnown(ctx, known, carried)...)
+}
+
+func (r *reporter) applyKnown(ctx context.Context, changes []budget.ShareChange, carried *group) []budget.ShareResult {
+	groups := []*group{carried}
+	r.emergency.debits(groups)
+	head := r.auth.headerFor(changes[0].Before)
+	call := make([]lua.Change, len(changes))
+	for i, c := range changes {
+		a := &carried.asks[i]
+		call[i].Key = lua.Key(c.Key.Rule, c.Key.Hash)
+		call[i].View = head.view(c.Before, a.limit)
+		call[i].View.Debit = a.debit
+		call[i].Gen, call[i].Share = c.Gen.Pack(), localBucket(a.limit, c.Share)
+		call[i].Grant, call[i].Cold = limit.Tokens(c.Grant), c.Cold
+	}
+	applied, err := r.guard.apply(ctx, head.epoch, call)
+	r.emergency.settled(groups, err == nil)
+	results := make([]budget.ShareResult, len(changes))
+	if err != nil {
+		r.applyFailed(ctx, err)
+		for i, c := range changes {
+			results[i] = budget.ShareResult{Key: c.Key, Failed: true}
+		}
+		return results
+	}
+	for i, a := range applied {
+		results[i] = budget.ShareResult{
+			Key: changes[i].Key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia,
+		}
+	}
+	return results
+}
+
+// applyFailed finds out whether the store has other contents now.
+func (r *reporter) applyFailed(ctx context.Context, err error) {
+	r.log.Warn("a directive could not be applied in the store; the session ends", "error", err)
+	if reason(err) == "epoch" {
+		_ = r.guard.learn(ctx) // asked again by the next check and by the probe
+	}
+}

@@ -1,0 +1,144 @@
+package regional
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"aliquot/budget"
+)
+
+// keptState runs a daemon until it has written a state file.
+func keptState(t *testing.T, c Config, file string) {
+	t.Helper()
+	d, stop := startLive(t, c)
+	eventually(t, "a state file with rules", func() bool {
+		data, err := os.ReadFile(file)
+		return err == nil && bytes.Contains(data, []byte("refill_rate"))
+	})
+	if a := check(t, d, "k"); a.Mode != modeStore {
+		t.Fatalf("%+v", a)
+	}
+	stop()
+}
+
+func TestRestartWithoutCoordinators(t *testing.T) {
+	redis := startRedis(t)
+	file := filepath.Join(t.TempDir(), "state")
+	l := newLeader(t, oneRule)
+	c := testConfig(l.address())
+	c.StateFile, c.Redis = file, redis.url()
+	keptState(t, c, file)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file has mode %v (%v); it holds a secret", info.Mode(), err)
+	}
+	if s, err := readState(file, "us", c.Logger); err != nil || s.Epoch != 1 {
+		t.Errorf("%v: the leader's epoch is not kept: %+v", err, s)
+	}
+	l.set(func() { l.down = true })
+	d, _ := start(t, c)
+	eventually(t, "the store is reached", func() bool { return d.auth.currentEpoch() != "" })
+	a := check(t, d, "k")
+	if a.Mode != modeStore || !a.Allowed || a.Remaining > 49 || a.Remaining < 48 {
+		t.Errorf("%+v; the same bucket should go on", a)
+	}
+	if a := check(t, d, "new"); a.Remaining != 49 {
+		t.Errorf("%+v; the first contents of the store began full", a)
+	}
+	if readyz(t, d) != 200 {
+		t.Error("not ready with the rules of its state file")
+	}
+	l.set(func() { l.down = false })
+	phase(t, d, budget.Live)
+}
+
+func TestDamagedStateFileIsPutAside(t *testing.T) {
+	for name, content := range map[string]string{
+		"garbage": "\x00garbage", "cut off": `{"format":1,"region":"us"`, "empty": "",
+		"newer format": `{"format":99,"region":"us"}`, "incomplete": `{"format":1,"region":"us"}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "state")
+			if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var log bytes.Buffer
+			c := testConfig(newLeader(t, oneRule).address())
+			c.StateFile = file
+			s, err := readState(file, "us", slog.New(slog.NewTextHandler(&log, nil)))
+			if s != nil || err != nil {
+				t.Fatalf("%v, %v", s, err)
+			}
+			if !strings.Contains(log.String(), "put aside") {
+				t.Errorf("log: %s", log.String())
+			}
+			if kept, err := os.ReadFile(file + ".bad"); err != nil || string(kept) != content {
+				t.Errorf("kept %q, %v", kept, err)
+			}
+			keptState(t, c, file)
+		})
+	}
+}
+
+func TestStateFileOfAnother(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "state")
+	c := testConfig(newLeader(t, oneRule).address())
+	c.StateFile = file
+	keptState(t, c, file)
+
+	t.Run("region", func(t *testing.T) {
+		c := c
+		c.Region = "eu"
+		_, err := New(c)
+		if err == nil || !strings.Contains(err.Error(), `"us"`) || !strings.Contains(err.Error(), `"eu"`) {
+			t.Errorf("error %v does not name both regions", err)
+		}
+	})
+	t.Run("cluster", func(t *testing.T) {
+		l := newLeader(t, oneRule)
+		l.cluster = "c2"
+		c := c
+		c.Coordinators = []string{l.address()}
+		err := Run(context.Background(), c)
+		if err == nil || !strings.Contains(err.Error(), "c1") || !strings.Contains(err.Error(), "c2") {
+			t.Errorf("error %v does not name both clusters", err)
+		}
+	})
+}
+
+func TestConfigErrors(t *testing.T) {
+	for want, change := range map[string]func(*Config){
+		"--region":                func(c *Config) { c.Region = "../x" },
+		"--coordinators is empty": func(c *Config) { c.Coordinators = nil },
+		"--coordinators nonsense": func(c *Config) { c.Coordinators = []string{"nonsense"} },
+		"redis+sentinel":          func(c *Config) { c.Redis = "redis+sentinel://u:hunter2@h" },
+		"--redis: give memory":    func(c *Config) { c.Redis = "http://u:hunter2@h" },
+		"pass --insecure":         func(c *Config) { c.GRPCListen = "0.0.0.0:7501" },
+		"each its own port":       func(c *Config) { c.Listen, c.OpsListen = "127.0.0.1:7", "127.0.0.1:7" },
+		"give host:port":          func(c *Config) { c.Listen = "7500" },
+	} {
+		c := testConfig("127.0.0.1:1")
+		change(&c)
+		err := c.Validate()
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	c := testConfig("127.0.0.1:1")
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPortInUseNamesTheFlag(t *testing.T) {
+	d, _ := start(t, testConfig("127.0.0.1:1"))
+	c := testConfig("127.0.0.1:1")
+	c.GRPCListen = d.OpsAddr()
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "--grpc-listen "+d.OpsAddr()) {
+		t.Errorf("%v", err)
+	}
+}

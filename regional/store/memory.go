@@ -1,0 +1,216 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"aliquot/limit"
+	"aliquot/lua"
+)
+
+// Memory is the embedded store: the records of one region in this process, gone
+// with it. It is safe for concurrent use.
+//
+// It is bounded. Cold records leave when they are full, because an absent bucket is
+// a full one. When a shard has no room for one more, the new keys of that shard
+// share overflow buckets, one for each size of bucket, as if they were one client:
+// that denies them more than it should, but evicting a bucket that is not full
+// would give its client a free one. Records of hot keys are never evicted.
+type Memory struct {
+	epoch  string
+	clock  func() int64
+	shards [shardCount]shard
+}
+
+const (
+	// shardCount is at most 64: a group's shards are the bits of one word.
+	shardCount = 64
+	// DefaultMaxKeys bounds cold and hot records each: about 100 MB when all cold.
+	DefaultMaxKeys = 1_000_000
+)
+
+// ErrFull is wrapped when there is no room for another hot record. The leader's
+// hot table is much smaller than DefaultMaxKeys, so this is a sign of a bug.
+var ErrFull = errors.New("store: no room for another hot record")
+
+// MemoryConfig says how large a Memory gets and what time it is.
+type MemoryConfig struct {
+	// MaxKeys bounds the cold records, and apart from them the hot ones; 0 means
+	// DefaultMaxKeys.
+	MaxKeys int
+	// Clock reads microseconds, above 0, and should not go back; if it does, time
+	// stands still meanwhile.
+	Clock func() int64
+}
+
+// NewMemory makes an empty store.
+func NewMemory(c MemoryConfig) (*Memory, error) {
+	if c.Clock == nil {
+		return nil, errors.New("store: a memory store needs a clock")
+	}
+	if c.MaxKeys < 0 {
+		return nil, fmt.Errorf("store: room for %d keys; it must not be negative", c.MaxKeys)
+	}
+	if c.MaxKeys == 0 {
+		c.MaxKeys = DefaultMaxKeys
+	}
+	birth := c.Clock()
+	if birth < 1 || birth > limit.MaxExact {
+		return nil, fmt.Errorf("store: the clock reads %d; it must be from 1 to 2^53-1 microseconds", birth)
+	}
+	m := &Memory{clock: c.Clock, epoch: fmt.Sprintf("%s:memory:%d", newNonce(), birth)}
+	for i := range m.shards {
+		m.shards[i].init(max(1, c.MaxKeys/shardCount), birth, limit.Stamp(m.epoch))
+	}
+	return m, nil
+}
+
+// Epoch is the redis epoch minted when the store was made.
+func (m *Memory) Epoch(context.Context) (string, error) { return m.epoch, nil }
+
+// Close does nothing: the store has no goroutine and nothing open.
+func (m *Memory) Close() error { return nil }
+
+// Take decides groups in order, each atomically. now is the clock at the last.
+func (m *Memory) Take(ctx context.Context, epoch string, groups []Group) (results []Result, now int64, err error) {
+	if epoch != m.epoch {
+		return nil, 0, &EpochError{Actual: m.epoch}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	if err := lua.CheckGroups(epoch, groups); err != nil {
+		return nil, 0, err
+	}
+	limits := 0
+	for i := range groups {
+		limits += len(groups[i].Limits)
+	}
+	outcomes := make([]limit.Outcome, limits)
+	results = make([]Result, len(groups))
+	var w work
+	for i := range groups {
+		n := len(groups[i].Limits)
+		results[i].Limits, outcomes = outcomes[:n:n], outcomes[n:]
+		if results[i].Allowed, now, err = m.takeGroup(&w, &groups[i], results[i].Limits); err != nil {
+			return nil, 0, err
+		}
+	}
+	return results, now, nil
+}
+
+// work is the scratch space of one call.
+type work struct {
+	ids     []id
+	slots   []slot
+	records []limit.Record
+	views   []limit.View
+}
+
+func (m *Memory) takeGroup(w *work, g *Group, out []limit.Outcome) (allowed bool, now int64, err error) {
+	w.ids, w.slots, w.records, w.views = w.ids[:0], w.slots[:0], w.records[:0], w.views[:0]
+	var mask uint64
+	for i := range g.Limits {
+		k, ok := parseID(g.Limits[i].Key)
+		if !ok {
+			return false, 0, fmt.Errorf("%w: %q is not a key made by lua.Key", ErrInvalid, g.Limits[i].Key)
+		}
+		w.ids = append(w.ids, k)
+		w.views = append(w.views, g.Limits[i].View)
+		mask |= 1 << k.shard()
+	}
+	m.lock(mask)
+	defer m.unlock(mask)
+	now = m.read(mask)
+	room := true
+	for i, k := range w.ids {
+		s := m.shards[k.shard()].find(k, &w.views[i], now)
+		room = room && s.place != nowhere
+		w.slots = append(w.slots, s)
+		w.records = append(w.records, s.record)
+	}
+	cost := g.Cost
+	if !room || sharesOverflow(w.slots) {
+		cost = limit.MaxExact // more than any bucket holds: deny, charge nothing
+	}
+	allowed = limit.Take(w.records, w.views, cost, now, out)
+	for i, k := range w.ids {
+		if w.slots[i].place == nowhere {
+			out[i].Tokens = 0
+			continue
+		}
+		m.shards[k.shard()].put(k, w.slots[i], w.records[i], w.views[i].Floor)
+	}
+	return allowed, now, nil
+}
+
+// Apply makes changes in order, each atomically. now is the clock at the last.
+func (m *Memory) Apply(ctx context.Context, epoch string, changes []Change) (applied []limit.Applied, now int64, err error) {
+	if epoch != m.epoch {
+		return nil, 0, &EpochError{Actual: m.epoch}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, 0, err
+	}
+	if err := lua.CheckChanges(epoch, changes); err != nil {
+		return nil, 0, err
+	}
+	applied = make([]limit.Applied, len(changes))
+	for i := range changes {
+		if applied[i], now, err = m.applyOne(&changes[i]); err != nil {
+			return nil, 0, err
+		}
+	}
+	return applied, now, nil
+}
+
+func (m *Memory) applyOne(c *Change) (limit.Applied, int64, error) {
+	k, ok := parseID(c.Key)
+	if !ok {
+		return limit.Applied{}, 0, fmt.Errorf("%w: %q is not a key made by lua.Key", ErrInvalid, c.Key)
+	}
+	mask := uint64(1) << k.shard()
+	m.lock(mask)
+	defer m.unlock(mask)
+	now := m.read(mask)
+	sh := &m.shards[k.shard()]
+	s := sh.find(k, &c.View, now)
+	if s.place == nowhere || s.place != inHot && len(sh.hot) >= sh.most {
+		return limit.Applied{}, 0, fmt.Errorf("%w: %d in this shard", ErrFull, len(sh.hot))
+	}
+	s.place = inHot // also a fenced cold record, until it is full
+	r, a := limit.Apply(s.record, c.Change, now)
+	if !a.Stale {
+		sh.put(k, s, r, c.View.Floor)
+	}
+	return a, now, nil
+}
+
+// lock takes the shards of a mask in order, so that two groups cannot wait for
+// each other.
+func (m *Memory) lock(mask uint64) {
+	for ; mask != 0; mask &= mask - 1 {
+		m.shards[bits.TrailingZeros64(mask)].mu.Lock()
+	}
+}
+
+func (m *Memory) unlock(mask uint64) {
+	for ; mask != 0; mask &= mask - 1 {
+		m.shards[bits.TrailingZeros64(mask)].mu.Unlock()
+	}
+}
+
+// read is the time for the locked shards of a mask: read under the locks, and never
+// before a time they have already seen.
+func (m *Memory) read(mask uint64) int64 {
+	now := m.clock()
+	for rest := mask; rest != 0; rest &= rest - 1 {
+		now = max(now, m.shards[bits.TrailingZeros64(rest)].last)
+	}
+	for ; mask != 0; mask &= mask - 1 {
+		m.shards[bits.TrailingZeros64(mask)].last = now
+	}
+	return now
+}

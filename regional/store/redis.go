@@ -1,0 +1,193 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"aliquot/limit"
+	"aliquot/lua"
+)
+
+// RedisConfig says how to reach a region's Redis. Start from DefaultRedisConfig.
+type RedisConfig struct {
+	// URL is redis:// or rediss://, with user, password and database as usual.
+	URL string
+	// PoolSize is how many connections there may be; each carries one call.
+	PoolSize int
+	// MinIdle connections are kept open ahead of need.
+	MinIdle int
+	// DialTimeout bounds a new connection, learning the epoch included.
+	DialTimeout time.Duration
+	// CallTimeout bounds each read and write; a context may shorten it.
+	CallTimeout time.Duration
+	// OnEpoch is called when a new connection finds contents other than the last
+	// ones seen, before that connection serves its first call; not for the first
+	// contents of all. It must be quick, safe for concurrent use, and not call the
+	// store. May be nil.
+	OnEpoch func(epoch string)
+	// Logger gets warnings; nil discards them.
+	Logger *slog.Logger
+}
+
+// DefaultRedisConfig is made for a Redis in the same datacenter.
+func DefaultRedisConfig(redisURL string) RedisConfig {
+	return RedisConfig{
+		URL:         redisURL,
+		PoolSize:    16,
+		MinIdle:     4,
+		DialTimeout: 500 * time.Millisecond,
+		CallTimeout: 100 * time.Millisecond,
+	}
+}
+
+// Redis keeps the records in one Redis. It is safe for concurrent use.
+type Redis struct {
+	client  redis.UniversalClient
+	scripts *lua.Scripts
+	onEpoch func(string)
+	log     *slog.Logger
+
+	mu            sync.Mutex
+	seen          string // the epoch last learned, by any connection
+	policyChecked bool
+}
+
+// NewRedis prepares the store; nothing is dialled until the first call. It fails
+// only on a configuration that could never work.
+func NewRedis(c RedisConfig) (*Redis, error) {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	options, err := redisOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	s := &Redis{onEpoch: c.OnEpoch, log: c.Logger}
+	options.OnConnect = s.connected
+	client := redis.NewClient(options)
+	s.client, s.scripts = client, lua.New(client)
+	return s, nil
+}
+
+// redisOptions reads the URL. Its errors never show the URL, which may hold a
+// password.
+func redisOptions(c RedisConfig) (*redis.Options, error) {
+	scheme, _, found := strings.Cut(c.URL, "://")
+	switch {
+	case !found:
+		return nil, errors.New("store: the Redis URL has no scheme; write redis://HOST:PORT")
+	case scheme == "redis+sentinel" || scheme == "redis+cluster":
+		return nil, fmt.Errorf("store: %s:// is not available yet in this version; name one server with redis:// or rediss://", scheme)
+	case scheme != "redis" && scheme != "rediss":
+		return nil, fmt.Errorf("store: %q is not a Redis URL's scheme; use redis:// or rediss://", scheme)
+	}
+	o, err := redis.ParseURL(c.URL)
+	if err != nil {
+		var bad *url.Error
+		if errors.As(err, &bad) {
+			err = bad.Err
+		}
+		return nil, fmt.Errorf("store: the Redis URL cannot be read: %s", withoutSecrets(err.Error(), c.URL))
+	}
+	o.ContextTimeoutEnabled = true
+	o.DialTimeout = c.DialTimeout
+	o.ReadTimeout, o.WriteTimeout = c.CallTimeout, c.CallTimeout
+	o.PoolSize, o.MinIdleConns = c.PoolSize, c.MinIdle
+	o.PoolTimeout = c.CallTimeout
+	o.MaxRetries = -1        // a script that is sent twice charges twice
+	o.DialerRetries = 1      // the caller's breaker decides when to try again
+	o.DisableIdentity = true // CLIENT SETINFO needs rights that a store has no use for
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	return o, nil
+}
+
+func withoutSecrets(text, redisURL string) string {
+	text = strings.ReplaceAll(text, redisURL, "(URL)")
+	if _, rest, ok := strings.Cut(redisURL, "://"); ok {
+		if i := strings.LastIndex(rest, "@"); i > 0 {
+			for part := range strings.SplitSeq(rest[:i], ":") {
+				if part != "" {
+					text = strings.ReplaceAll(text, part, "xxx")
+				}
+			}
+		}
+	}
+	return text
+}
+
+// connected learns the epoch on every new connection before its first use: a
+// restarted server may have loaded an old state, a new one may lack the latest.
+func (s *Redis) connected(ctx context.Context, cn *redis.Conn) error {
+	epoch, err := lua.LearnEpoch(ctx, cn, newNonce())
+	if err != nil {
+		return err
+	}
+	s.learned(epoch)
+	return nil
+}
+
+func (s *Redis) learned(epoch string) {
+	s.mu.Lock()
+	before := s.seen
+	s.seen = epoch
+	s.mu.Unlock()
+	if before == "" || before == epoch {
+		return
+	}
+	s.log.Warn("redis has other contents than before: shares start empty", "epoch", epoch, "before", before)
+	if s.onEpoch != nil {
+		s.onEpoch(epoch)
+	}
+}
+
+// Epoch learns the redis epoch of the contents, or mints it. Call it at start and
+// after an *EpochError. It warns when the server may evict buckets, each of which
+// would come back full.
+func (s *Redis) Epoch(ctx context.Context) (string, error) {
+	epoch, err := lua.LearnEpoch(ctx, s.client, newNonce())
+	if err != nil {
+		return "", fmt.Errorf("store: %w", err)
+	}
+	s.mu.Lock()
+	first := s.seen != epoch || !s.policyChecked
+	s.policyChecked = true
+	s.mu.Unlock()
+	s.learned(epoch)
+	if first {
+		s.warnOfEviction(ctx)
+	}
+	return epoch, nil
+}
+
+func (s *Redis) warnOfEviction(ctx context.Context) {
+	got, err := s.client.ConfigGet(ctx, "maxmemory-policy").Result()
+	if err != nil {
+		return // CONFIG is often forbidden; nothing can be said then
+	}
+	if policy := got["maxmemory-policy"]; policy != "" && policy != "noeviction" {
+		s.log.Error("redis evicts keys under memory pressure: an evicted bucket comes back full and limits are exceeded; set maxmemory-policy noeviction",
+			"maxmemory-policy", policy)
+	}
+}
+
+// Take decides groups; see lua.Scripts.Take.
+func (s *Redis) Take(ctx context.Context, epoch string, groups []Group) ([]Result, int64, error) {
+	return s.scripts.Take(ctx, epoch, groups)
+}
+
+// Apply makes changes; see lua.Scripts.Apply.
+func (s *Redis) Apply(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
+	return s.scripts.Apply(ctx, epoch, changes)
+}
+
+// Close closes the connections; calls under way fail.
+func (s *Redis) Close() error { return s.client.Close() }

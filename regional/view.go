@@ -1,0 +1,84 @@
+package regional
+
+import (
+	"math/bits"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// header is what all views of one store call have in common.
+type header struct {
+	epoch string
+	phase limit.Phase
+	since int64
+	until int64
+	birth int64
+	stamp uint32
+}
+
+// view words a right for the store.
+func (h *header) view(r budget.Right, l limit.Limit) limit.View {
+	v := limit.View{
+		Hot: r.Hot, Gen: r.Watermark.Pack(),
+		Floor: localBucket(l, r.Floor),
+		Phase: h.phase, Since: h.since, Until: h.until, Birth: h.birth, Stamp: h.stamp,
+	}
+	if r.Hot {
+		v.Gen, v.Share = r.Gen.Pack(), localBucket(l, r.Share)
+	}
+	return v
+}
+
+// localBucket is a region's part of a limit, both parts rounded down.
+func localBucket(l limit.Limit, s budget.Share) limit.Bucket {
+	return limit.Bucket{
+		Cap:  limit.Tokens(budget.Scale(int64(l.Capacity), s.Burst)),
+		Rate: scaleRate(l.Rate, s.Rate),
+	}
+}
+
+// scaleRate is part/Unit of a rate, rounded down to a millionth of a micro-token.
+// The rate in millionths has up to 70 bits, so this counts in 128.
+func scaleRate(r limit.Rate, part int32) limit.Rate {
+	hi, lo := bits.Mul64(uint64(r.Micro), million)
+	lo, carry := bits.Add64(lo, uint64(r.Frac), 0)
+	hi += carry
+	// (hi,lo) * part / 2^20: part is at most 2^20, so nothing is lost above.
+	top, low := bits.Mul64(lo, uint64(part))
+	top += hi * uint64(part)
+	lo = top<<44 | low>>20
+	hi = top >> 20
+	micro, frac := bits.Div64(hi, lo, million)
+	return limit.Rate{Micro: int64(micro), Frac: int64(frac)}
+}
+
+// phaseOf is the machine's phase in the store's words.
+func phaseOf(p budget.Phase) limit.Phase {
+	switch p {
+	case budget.Live:
+		return limit.Live
+	case budget.CutOff:
+		return limit.Floor
+	default:
+		return limit.Limbo
+	}
+}
+
+// keyLimit is a limit as the protocol's messages carry it.
+func keyLimit(l limit.Limit) budget.KeyLimit {
+	return budget.KeyLimit{Capacity: int64(l.Capacity), Rate: l.Rate.Micro, RateFrac: l.Rate.Frac}
+}
+
+// limitOf is the reverse of keyLimit.
+func limitOf(l budget.KeyLimit) limit.Limit {
+	return limit.Limit{
+		Capacity: limit.Tokens(l.Capacity),
+		Rate:     limit.Rate{Micro: l.Rate, Frac: l.RateFrac},
+	}
+}
+
+// wholeBucket is a limit as one bucket, for a check of its range.
+func wholeBucket(l budget.KeyLimit) limit.Bucket {
+	return limit.Bucket{Cap: limit.Tokens(l.Capacity), Rate: limit.Rate{Micro: l.Rate, Frac: l.RateFrac}}
+}

@@ -1,0 +1,130 @@
+package regional
+
+import (
+	"fmt"
+	"time"
+
+	"aliquot/budget"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// The messages of LeaseService, between the machine's words and the wire's.
+
+func helloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
+	out := &aliquotv1.HelloRequest{
+		Region: region, Incarnation: h.Incarnation, RedisEpoch: h.RedisEpoch,
+		Nonce: h.Nonce, RulesVersion: h.RulesVersion,
+		Held: make([]*aliquotv1.HeldKey, len(h.Held)),
+	}
+	for i, k := range h.Held {
+		out.Held[i] = &aliquotv1.HeldKey{Key: keyOut(k.Key), Gen: genOut(k.Gen), Share: shareOut(k.Share)}
+	}
+	return out
+}
+
+func reportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
+	out := &aliquotv1.ReportRequest{
+		Region: region, Epoch: r.Epoch, Session: r.Session, Seq: r.Seq, TSend: int64(r.TSend),
+		Ack: r.Ack, RulesVersion: r.RulesVersion, Keys: make([]*aliquotv1.KeyReport, len(r.Keys)),
+	}
+	for i := range r.Keys {
+		k := &r.Keys[i]
+		out.Keys[i] = &aliquotv1.KeyReport{
+			Key: keyOut(k.Key), Gen: genOut(k.Gen), Share: shareOut(k.Share),
+			AdmittedMicro: k.Admitted, OfferedMicro: k.Offered, ReleasedMicro: k.Released,
+			TokensMicro: k.Tokens, Limit: limitOut(k.Limit), Rejecting: k.Rejecting, Cold: k.Cold,
+		}
+	}
+	return out
+}
+
+// directiveIn reads the answer to a report.
+func directiveIn(region int, in *aliquotv1.ReportResponse) (budget.Directive, error) {
+	actions, err := actionsIn(in.GetActions())
+	return budget.Directive{
+		Region: region, Epoch: in.GetEpoch(), Session: in.GetSession(), Seq: in.GetSeq(),
+		TSend: budget.Instant(in.GetTSend()), Renew: in.GetRenew(), Actions: actions,
+	}, err
+}
+
+// helloIn reads the answer to a Hello.
+func helloIn(region int, in *aliquotv1.HelloResponse) (budget.HelloOK, error) {
+	actions, err := actionsIn(in.GetActions())
+	return budget.HelloOK{
+		Region: region, Epoch: in.GetEpoch(), Session: in.GetSession(), Nonce: in.GetNonce(), Actions: actions,
+		Watermark: budget.Gen{Epoch: in.GetWatermark().GetEpoch(), Counter: in.GetWatermark().GetCounter()},
+	}, err
+}
+
+// clusterIn reads the cluster's configuration. It is not checked yet.
+func clusterIn(in *aliquotv1.RegionConfig) clusterConfig {
+	c := clusterConfig{
+		ClusterID: in.GetClusterId(),
+		Lease:     time.Duration(in.GetLeaseMicros()) * time.Microsecond,
+		RhoPPM:    in.GetRhoPpm(), InitialEpoch: in.GetInitialRedisEpoch(), Secret: in.GetHashSecret(),
+	}
+	for _, r := range in.GetRegions() {
+		c.Regions = append(c.Regions, regionConfig{Name: r.GetName(), Floor: shareIn(r.GetFloor())})
+	}
+	return c
+}
+
+// actionsIn reads actions; what no leader sends is refused whole.
+func actionsIn(in []*aliquotv1.Action) ([]budget.Action, error) {
+	out := make([]budget.Action, len(in))
+	for i, a := range in {
+		key, err := keyIn(a.GetKey())
+		if err != nil {
+			return nil, err
+		}
+		share := shareIn(a.GetShare())
+		if share.Rate < 0 || share.Rate > budget.Unit || share.Burst < 0 || share.Burst > budget.Unit {
+			return nil, fmt.Errorf("regional: action with share %+v out of range", share)
+		}
+		if a.GetGrantedMicro() < 0 {
+			return nil, fmt.Errorf("regional: action that grants %d", a.GetGrantedMicro())
+		}
+		out[i] = budget.Action{
+			Key: key, Gen: budget.Gen{Epoch: a.GetGen().GetEpoch(), Counter: a.GetGen().GetCounter()},
+			Share: share, Granted: a.GetGrantedMicro(), Cold: a.GetCold(), Limit: limitIn(a.GetLimit()),
+		}
+	}
+	return out, nil
+}
+
+func keyIn(in *aliquotv1.KeyId) (budget.KeyID, error) {
+	k := budget.KeyID{Rule: in.GetRule()}
+	if copy(k.Hash[:], in.GetHash()) != len(k.Hash) || len(in.GetHash()) != len(k.Hash) {
+		return k, fmt.Errorf("regional: key hash of %d bytes; it must have %d", len(in.GetHash()), len(k.Hash))
+	}
+	return k, nil
+}
+
+func keyOut(k budget.KeyID) *aliquotv1.KeyId {
+	return &aliquotv1.KeyId{Rule: k.Rule, Hash: k.Hash[:]}
+}
+
+func genOut(g budget.Gen) *aliquotv1.Generation {
+	return &aliquotv1.Generation{Epoch: g.Epoch, Counter: g.Counter}
+}
+
+func shareOut(s budget.Share) *aliquotv1.Share {
+	return &aliquotv1.Share{Rate: s.Rate, Burst: s.Burst}
+}
+
+func shareIn(in *aliquotv1.Share) budget.Share {
+	return budget.Share{Rate: in.GetRate(), Burst: in.GetBurst()}
+}
+
+func limitOut(l budget.KeyLimit) *aliquotv1.KeyLimit {
+	return &aliquotv1.KeyLimit{CapacityMicro: l.Capacity, RateMicro: l.Rate, RateFrac: l.RateFrac}
+}
+
+// limitIn reads a limit; one out of range counts as unknown.
+func limitIn(in *aliquotv1.KeyLimit) budget.KeyLimit {
+	l := budget.KeyLimit{Capacity: in.GetCapacityMicro(), Rate: in.GetRateMicro(), RateFrac: in.GetRateFrac()}
+	if l.Capacity < 0 || l.Rate < 0 || l.RateFrac < 0 || !wholeBucket(l).Valid() {
+		return budget.KeyLimit{}
+	}
+	return l
+}

@@ -1,0 +1,56 @@
+package rpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// JSONCodec is the option, for handlers and clients alike, that prints zero
+// values in JSON ("allowed":false, "remaining":"0"), without padding, so that a
+// script can rely on every field being there. Unset messages stay absent. A
+// request with a field the message does not have is refused: a misspelt "cost"
+// must not count as 1.
+func JSONCodec() connect.Option { return connect.WithCodec(jsonCodec{}) }
+
+// Lenient is JSONCodec for clients: a field added by a newer server is ignored.
+func Lenient() connect.ClientOption { return connect.WithCodec(jsonCodec{discardUnknown: true}) }
+
+// jsonCodec replaces connect's own codec of the same name.
+type jsonCodec struct{ discardUnknown bool }
+
+func (jsonCodec) Name() string { return "json" }
+
+func (jsonCodec) Marshal(message any) ([]byte, error) {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return nil, fmt.Errorf("rpc: %T is not a protobuf message", message)
+	}
+	raw, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	// protojson pads at random so that nobody compares its bytes; people do.
+	var out bytes.Buffer
+	out.Grow(len(raw))
+	if err := json.Compact(&out, raw); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+func (c jsonCodec) Unmarshal(data []byte, message any) error {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return fmt.Errorf("rpc: %T is not a protobuf message", message)
+	}
+	if len(data) == 0 {
+		return errors.New("the body is empty; send a JSON object")
+	}
+	return protojson.UnmarshalOptions{DiscardUnknown: c.discardUnknown}.Unmarshal(data, m)
+}

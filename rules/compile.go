@@ -1,0 +1,109 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+	"unicode/utf8"
+)
+
+// compile works out what every rule inherits. The Set is of use only if no problem
+// was found.
+func (d *decoder) compile(doc *document) *Set {
+	s := &Set{
+		byID:      make(map[string]*Rule, len(doc.rules)),
+		whitelist: newPatternSet(doc.whitelist),
+		blacklist: newPatternSet(doc.blacklist),
+	}
+	for i, text := range doc.rules {
+		r := d.compileRule(doc, text)
+		r.ordinal = i
+		s.rules = append(s.rules, r)
+		s.byID[r.ID] = r
+	}
+	s.index = newRuleIndex(s.rules)
+	return s
+}
+
+func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
+	inherited := doc.defaults.over(builtIn())
+	if tier := doc.tiers[text.tier]; tier != nil {
+		inherited = tier.over(inherited)
+	}
+	all := text.settings.over(inherited)
+	r := &Rule{
+		ID:             text.id,
+		Tier:           text.tier,
+		Algorithm:      all.algorithm,
+		Key:            all.key,
+		Enforcement:    all.enforcement,
+		OnRedisFailure: all.onRedisFailure,
+		LocalCache:     all.localCache != nil && *all.localCache,
+		Shadow:         all.shadow != nil && *all.shadow,
+		Version:        text.version,
+		sortedKey:      slices.Sorted(slices.Values(all.key)),
+		conditions:     text.conditions,
+		endpoint:       text.endpoint,
+	}
+	d.contradictions(text)
+	if all.broken {
+		return r
+	}
+	l, window, why := all.params.bucket()
+	if why != "" {
+		d.add(text.paramsAt, "%s: %s", text, why)
+		return r
+	}
+	r.Limit, r.Window = l, window
+	d.compileOverrides(r, text, all.params)
+	return r
+}
+
+// compileOverrides works out the limit of each override and orders them: exact ones
+// first, then longer patterns first, then as in the file.
+func (d *decoder) compileOverrides(r *Rule, text *ruleText, inherited params) {
+	ordered := slices.Clone(text.overrides)
+	slices.SortStableFunc(ordered, func(a, b overrideText) int {
+		if a.pattern.glob != b.pattern.glob {
+			if b.pattern.glob {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(utf8.RuneCountInString(b.pattern.text), utf8.RuneCountInString(a.pattern.text))
+	})
+	patterns := make([]pattern, 0, len(ordered))
+	for _, o := range ordered {
+		if o.broken {
+			continue
+		}
+		l, window, why := o.params.over(inherited).bucket()
+		if why != "" {
+			d.add(o.at, "override %q of %s: %s", shorten(o.pattern.text), text, why)
+			continue
+		}
+		patterns = append(patterns, o.pattern)
+		r.overrides = append(r.overrides, Override{Pattern: o.pattern.text, Limit: l, Window: window})
+	}
+	r.patterns = newPatternSet(patterns)
+}
+
+// contradictions reports a rule that asks for two different values of one
+// attribute: it could never apply, and what it was to limit would be free.
+func (d *decoder) contradictions(text *ruleText) {
+	exact := make(map[string]string)
+	for _, c := range text.conditions {
+		if c.pattern.glob {
+			continue
+		}
+		if other, twice := exact[c.attribute]; twice && other != c.pattern.text {
+			d.add(text.at, "%s can never apply: it asks for %s %q and %q; remove one", text, c.attribute, shorten(other), shorten(c.pattern.text))
+		}
+		exact[c.attribute] = c.pattern.text
+	}
+	for _, c := range text.conditions {
+		value, asked := exact[c.attribute]
+		if c.pattern.glob && asked && !c.pattern.match(value) {
+			d.add(text.at, "%s can never apply: %s %q does not match %q; change one", text, c.attribute, shorten(value), shorten(c.pattern.text))
+		}
+	}
+}

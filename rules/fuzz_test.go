@@ -1,0 +1,150 @@
+package rules
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"aliquot/limit"
+)
+
+// FuzzParse: any text gives either a Set of sound rules or problems with places in
+// the file, the same each time, and never a panic.
+func FuzzParse(f *testing.F) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no seed files", err)
+	}
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(matchFile))
+	for _, s := range []string{"rules: [", "rules:\n- id: |\n   a\n", "? ", "a: &x [*x]", "- - - -", "{{{{", "rules: [{id: a, params: {capacity: 1e999}}]", "\xef\xbb\xbf", "\"\\", "a:\n\t- b", "%", "!", "---\n...\n---"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, warnings, err := Parse("f", data)
+		if err != nil {
+			checkRefusal(t, data, s, warnings, err)
+			return
+		}
+		if s == nil || len(warnings) > MaxProblems {
+			t.Fatalf("no set, or %d warnings", len(warnings))
+		}
+		for _, r := range s.Rules() {
+			checkRule(t, s, r)
+		}
+	})
+}
+
+func checkRefusal(t *testing.T, data []byte, s *Set, warnings []Warning, err error) {
+	var refused *Error
+	if s != nil || warnings != nil || !errors.As(err, &refused) {
+		t.Fatalf("a refusal with more: %v %v %v", s, warnings, err)
+	}
+	if n := len(refused.Problems); n == 0 || n > MaxProblems {
+		t.Fatalf("%d problems", n)
+	}
+	lines := strings.Count(strings.ReplaceAll(string(data), "\r", "\n"), "\n") + 1
+	for i, p := range refused.Problems {
+		if p.Line < 1 || p.Line > lines || p.Column < 1 || p.Message == "" || p.File != "f" {
+			t.Fatalf("odd place: %v of %d lines", p, lines)
+		}
+		if i > 0 && refused.Problems[i-1].Line > p.Line {
+			t.Fatalf("not in order:\n%v", err)
+		}
+	}
+}
+
+func checkRule(t *testing.T, s *Set, r *Rule) {
+	limits := []limit.Limit{r.Limit}
+	for _, o := range r.Overrides() {
+		limits = append(limits, o.Limit)
+	}
+	for _, l := range limits {
+		if l.Capacity < limit.Token || l.Capacity > limit.MaxTokens || l.Rate.Micro < 0 || l.Rate.Micro > 1e15 ||
+			l.Rate.Frac < 0 || l.Rate.Frac >= 1e6 || l.Rate == (limit.Rate{}) {
+			t.Fatalf("rule %s: limit %+v", r.ID, l)
+		}
+	}
+	if r.ID == "" || s.Rule(r.ID) != r || r.Window < MinWindow || r.Window > MaxWindow || r.Key == nil {
+		t.Fatalf("rule %+v", r)
+	}
+}
+
+// FuzzMatch: the index finds what trying every rule finds, and a glob matches what
+// the same pattern written as a regular expression matches.
+func FuzzMatch(f *testing.F) {
+	f.Add("sk_*", "/v1/*", "^/v1/o.*", "vip?", "sk_1", "/v1/orders?x", "pro")
+	f.Add("*", "", "(?i)^/A", "**a*b?", "a0b1", "/a", "")
+	f.Add("?", "x*?*y", "^$", "[a]", "é", "x\x01y", "pro")
+	f.Add("*aaaab", "ab*ab*", "b", "a?b*", "aaaaaaaaaab", "abab#", "Pro")
+	f.Fuzz(func(t *testing.T, keyGlob, endpointGlob, regex, override, apiKey, endpoint, tier string) {
+		for _, text := range []string{keyGlob, endpointGlob, regex, override, apiKey, endpoint, tier} {
+			if !utf8.ValidString(text) {
+				t.Skip("the service refuses it before")
+			}
+		}
+		data, err := json.Marshal(fuzzedFile(keyGlob, endpointGlob, regex, override))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _, err := Parse("f", data)
+		if err != nil {
+			return
+		}
+		attrs := map[string]string{"api_key": apiKey, "endpoint": endpoint, "tier": tier}
+		list, matched := s.Match(attrs, nil)
+		if list != None {
+			t.Fatalf("list %v", list)
+		}
+		want := []string{}
+		for _, r := range s.Rules() {
+			if r.matches(attrs, pathOf(endpoint)) {
+				want = append(want, r.ID)
+			}
+		}
+		if !slices.Equal(ids(matched), want) {
+			t.Fatalf("found %v, want %v", ids(matched), want)
+		}
+		if got, want := slices.Contains(want, "key"), likeRegex(keyGlob, apiKey); got != want {
+			t.Fatalf("glob %q on %q: %v", keyGlob, apiKey, got)
+		}
+		if got, want := s.Rule("all").LimitFor(apiKey) == bucket(9, 9e6, 0), likeRegex(override, apiKey); got != want {
+			t.Fatalf("override %q on %q: %v", override, apiKey, got)
+		}
+	})
+}
+
+// fuzzedFile is a rules file in JSON, which is YAML too.
+func fuzzedFile(keyGlob, endpointGlob, regex, override string) map[string]any {
+	match := func(id string, m map[string]any) map[string]any { return map[string]any{"id": id, "match": m} }
+	return map[string]any{
+		"defaults": map[string]any{"params": map[string]any{"limit": 1, "window": 1}},
+		"rules": []any{
+			map[string]any{"id": "all", "override": map[string]any{override: map[string]any{"limit": 9}}},
+			match("key", map[string]any{"api_key_pattern": keyGlob}),
+			match("endpoint", map[string]any{"attributes": map[string]any{"endpoint": endpointGlob}}),
+			match("regex", map[string]any{"endpoint_regex": regex}),
+			match("two", map[string]any{"api_key_pattern": keyGlob, "endpoint_regex": regex}),
+			map[string]any{"id": "tier", "tier": "pro", "match": map[string]any{"endpoint_regex": regex}},
+		},
+	}
+}
+
+// likeRegex matches a key pattern by way of package regexp.
+func likeRegex(glob, s string) bool {
+	quoted := regexp.QuoteMeta(glob)
+	quoted = strings.NewReplacer(`\*`, `.*`, `\?`, `.`).Replace(quoted)
+	return regexp.MustCompile(`(?s)^` + quoted + `$`).MatchString(s)
+}

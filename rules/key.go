@@ -1,0 +1,97 @@
+package rules
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+	"sync"
+)
+
+// DefaultNamespace is the namespace of a request that names none.
+const DefaultNamespace = "default"
+
+// hashDomain keeps key hashes apart from anything else that is ever hashed with the
+// same secret.
+const hashDomain = "aliquot key hash 1"
+
+// KeyValues appends to dst the canonical encoding of the names and values of the
+// rule's key attributes, and returns it. Two requests have the same encoding exactly
+// when they share a bucket; rules with the same key attributes have the same
+// encodings, in whatever order they name them. An absent attribute counts as an
+// empty value, and the value of endpoint is normalised with NormalizeEndpoint.
+//
+// For each attribute, sorted by name: length and bytes of the name, length and bytes
+// of the value; lengths are 4 bytes, big-endian.
+func KeyValues(r *Rule, attrs map[string]string, dst []byte) []byte {
+	for _, name := range r.sortedKey {
+		dst = binary.BigEndian.AppendUint32(dst, uint32(len(name)))
+		dst = append(dst, name...)
+		at := len(dst)
+		dst = append(dst, 0, 0, 0, 0)
+		if name == endpointAttribute {
+			dst = appendNormalized(dst, attrs[name])
+		} else {
+			dst = append(dst, attrs[name]...)
+		}
+		binary.BigEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
+	}
+	return dst
+}
+
+// HashKey returns the first 16 bytes of HMAC-SHA-256 over namespace and an encoding
+// of KeyValues. The namespace "" is DefaultNamespace. For many keys of one secret
+// use a KeyHasher.
+func HashKey(secret []byte, namespace string, encoded []byte) [16]byte {
+	var h keyedHash
+	h.mac = hmac.New(sha256.New, secret)
+	return h.key(namespace, encoded)
+}
+
+// KeyHasher computes HashKey for one secret without setting up the key each time.
+// It is safe for concurrent use and does not allocate once it is warm.
+type KeyHasher struct {
+	pool sync.Pool
+}
+
+// NewKeyHasher returns a hasher for a copy of the secret.
+func NewKeyHasher(secret []byte) *KeyHasher {
+	own := append([]byte(nil), secret...)
+	return &KeyHasher{pool: sync.Pool{New: func() any {
+		return &keyedHash{mac: hmac.New(sha256.New, own)}
+	}}}
+}
+
+// Key returns HashKey of the hasher's secret.
+func (k *KeyHasher) Key(namespace string, encoded []byte) [16]byte {
+	h := k.pool.Get().(*keyedHash)
+	defer k.pool.Put(h)
+	return h.key(namespace, encoded)
+}
+
+// keyedHash is a MAC with the buffers one computation needs.
+type keyedHash struct {
+	mac   hash.Hash
+	input []byte
+	sum   [sha256.Size]byte
+}
+
+// maxKeptInput bounds the buffer that a pooled hash keeps; larger ones are rare.
+const maxKeptInput = 16 << 10
+
+func (h *keyedHash) key(namespace string, encoded []byte) [16]byte {
+	if namespace == "" {
+		namespace = DefaultNamespace
+	}
+	h.input = append(h.input[:0], hashDomain...)
+	h.input = binary.BigEndian.AppendUint32(h.input, uint32(len(namespace)))
+	h.input = append(h.input, namespace...)
+	h.input = append(h.input, encoded...)
+	h.mac.Reset()
+	h.mac.Write(h.input)
+	sum := h.mac.Sum(h.sum[:0])
+	if cap(h.input) > maxKeptInput {
+		h.input = nil
+	}
+	return [16]byte(sum)
+}

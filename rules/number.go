@@ -1,0 +1,157 @@
+package rules
+
+import (
+	"math/big"
+	"math/bits"
+	"strconv"
+	"strings"
+	"time"
+
+	"aliquot/limit"
+)
+
+const (
+	// MaxCapacity is the largest capacity or limit, in requests.
+	MaxCapacity = int64(limit.MaxTokens / limit.Token)
+	// MaxRate is the largest refill rate, in requests a second.
+	MaxRate = MaxCapacity
+	// MinWindow and MaxWindow bound a window: a shorter one is below what a split
+	// over regions can follow, a longer one is a mistake (100 years).
+	MinWindow = time.Second
+	MaxWindow = 36525 * 24 * time.Hour
+
+	// maxNumberText is the longest number worth reading; a double has 17 digits.
+	maxNumberText = 64
+	rateUnit      = 1_000_000 // millionths of a micro-token, the unit of limit.Rate.Frac
+)
+
+// parseDecimal reads a number exactly, never by way of a float. It accepts what
+// every YAML reader takes for the same number and nothing else: no underscores,
+// hexadecimal, octal, infinities. Why is a reason to show, "" when it is read.
+func parseDecimal(text string) (value *big.Rat, why string) {
+	if len(text) > maxNumberText {
+		return nil, "this number is too long; write it with at most 64 characters"
+	}
+	mantissa, exponent, hasExponent := strings.Cut(strings.ToLower(text), "e")
+	unsigned := strings.TrimPrefix(mantissa, "-")
+	whole, fraction, _ := strings.Cut(unsigned, ".")
+	if whole+fraction == "" || !allDigits(whole+fraction) || hasExponent && !isExponent(exponent) {
+		return nil, "not a decimal number; write it like 100 or 1.67"
+	}
+	if len(whole) > 1 && whole[0] == '0' {
+		return nil, "a number with a leading zero means octal to some readers; remove the zero"
+	}
+	value, ok := new(big.Rat).SetString(text)
+	if !ok {
+		return nil, "not a decimal number; write it like 100 or 1.67"
+	}
+	return value, ""
+}
+
+func allDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// isExponent accepts up to three digits, which bounds the number's size.
+func isExponent(s string) bool {
+	s = strings.TrimLeft(s[:min(len(s), 1)], "+-") + s[min(len(s), 1):]
+	return s != "" && len(s) <= 3 && allDigits(s)
+}
+
+// rateOf rounds requests a second down to limit.Rate's unit. The value is in
+// [0, MaxRate].
+func rateOf(perSecond *big.Rat) limit.Rate {
+	scaled := new(big.Int).Mul(perSecond.Num(), big.NewInt(int64(limit.Token)*rateUnit))
+	scaled.Quo(scaled, perSecond.Denom())
+	micro, frac := new(big.Int).QuoRem(scaled, big.NewInt(rateUnit), new(big.Int))
+	return limit.Rate{Micro: micro.Int64(), Frac: frac.Int64()}
+}
+
+// ratePer is n requests per window, rounded down to limit.Rate's unit, for n up to
+// MaxCapacity and a window of at least MinWindow.
+//
+// Worked: 1 request a day is 1e15/86400e9 = 11 micro-tokens a second and a
+// remainder of 49.6e12, which is 0.574074 of one more.
+func ratePer(n int64, window time.Duration) limit.Rate {
+	high, low := bits.Mul64(uint64(n)*uint64(limit.Token), uint64(time.Second))
+	micro, rest := bits.Div64(high, low, uint64(window))
+	high, low = bits.Mul64(rest, rateUnit)
+	frac, _ := bits.Div64(high, low, uint64(window))
+	return limit.Rate{Micro: int64(micro), Frac: int64(frac)}
+}
+
+// fillTime is the time an empty bucket takes to fill, rounded up to a second and
+// down to MaxWindow: the window to show for a limit that states none.
+func fillTime(l limit.Limit) time.Duration {
+	unit := big.NewInt(rateUnit)
+	rate := new(big.Int).Mul(big.NewInt(l.Rate.Micro), unit)
+	rate.Add(rate, big.NewInt(l.Rate.Frac))
+	if rate.Sign() <= 0 {
+		return MaxWindow
+	}
+	amount := new(big.Int).Mul(big.NewInt(int64(l.Capacity)), unit)
+	amount.Add(amount, rate).Sub(amount, big.NewInt(1)).Quo(amount, rate)
+	longest := int64(MaxWindow / time.Second)
+	if !amount.IsInt64() || amount.Int64() > longest {
+		return MaxWindow
+	}
+	return time.Duration(amount.Int64()) * time.Second
+}
+
+const durationHelp = "not a duration; write seconds (60) or a number with a unit (ms, s, m, h, d), like \"1m\" or \"1h30m\""
+
+// parseDuration reads seconds ("60", "1.5") or terms with units ("1h30m", "30d"),
+// exactly, down to the nanosecond.
+func parseDuration(text string) (d time.Duration, why string) {
+	if len(text) > maxNumberText {
+		return 0, durationHelp
+	}
+	total := new(big.Rat)
+	rest := text
+	for terms := 0; rest != "" || terms == 0; terms++ {
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789."))
+		unitEnd := digits + len(rest[digits:]) - len(strings.TrimLeft(rest[digits:], "abcdefghijklmnopqrstuvwxyz"))
+		unit, known := durationUnit(rest[digits:unitEnd])
+		if rest[digits:unitEnd] == "" {
+			unit, known = time.Second, unitEnd == len(rest) && terms == 0
+		}
+		value, bad := parseDecimal(rest[:digits])
+		if !known || bad != "" {
+			return 0, durationHelp
+		}
+		total.Add(total, value.Mul(value, new(big.Rat).SetInt64(int64(unit))))
+		rest = rest[unitEnd:]
+	}
+	nanoseconds := new(big.Int).Quo(total.Num(), total.Denom())
+	if !nanoseconds.IsInt64() {
+		return MaxWindow + 1, ""
+	}
+	return time.Duration(nanoseconds.Int64()), ""
+}
+
+func durationUnit(name string) (time.Duration, bool) {
+	switch name {
+	case "ms":
+		return time.Millisecond, true
+	case "s":
+		return time.Second, true
+	case "m":
+		return time.Minute, true
+	case "h":
+		return time.Hour, true
+	case "d":
+		return 24 * time.Hour, true
+	}
+	return 0, false
+}
+
+// parseVersion reads a whole number of [0, 2^63).
+func parseVersion(text string) (int64, bool) {
+	v, err := strconv.ParseInt(text, 10, 64)
+	return v, err == nil && v >= 0 && strconv.FormatInt(v, 10) == text
+}

@@ -1,0 +1,171 @@
+package rules
+
+import (
+	"math/big"
+	"time"
+
+	"aliquot/limit"
+)
+
+// params are the numbers of a limit as one level of the file states them. Zero
+// means not stated.
+type params struct {
+	capacity int64 // whole requests
+	limit    int64 // whole requests a window
+	rate     limit.Rate
+	window   time.Duration
+}
+
+// over lays the params of a nearer level over inherited ones, number by number. A
+// level that states a limit of its own replaces what the inherited numbers said of
+// the same thing, so that {limit: 500} over {capacity: 10, refill_rate: 1} is 500 a
+// window and not ten requests at one a second:
+//   - limit replaces an inherited capacity and refill_rate;
+//   - capacity with window (and no refill_rate) replaces limit and refill_rate;
+//   - capacity with refill_rate replaces limit and window.
+func (p params) over(inherited params) params {
+	out := inherited
+	switch stated := p.rate != (limit.Rate{}); {
+	case p.capacity != 0 && stated:
+		out.limit, out.window = 0, 0
+	case p.limit != 0:
+		out.capacity, out.rate = 0, limit.Rate{}
+	case p.capacity != 0 && p.window != 0 && !stated:
+		out.limit, out.rate = 0, limit.Rate{}
+	}
+	if p.capacity != 0 {
+		out.capacity = p.capacity
+	}
+	if p.limit != 0 {
+		out.limit = p.limit
+	}
+	if p.rate != (limit.Rate{}) {
+		out.rate = p.rate
+	}
+	if p.window != 0 {
+		out.window = p.window
+	}
+	return out
+}
+
+// bucket computes the token bucket that complete params describe and the window to
+// show for it. Why says what is missing, "" if nothing is.
+//
+// The burst is capacity, else limit. The rate is refill_rate, else limit a window,
+// else capacity a window.
+func (p params) bucket() (l limit.Limit, window time.Duration, why string) {
+	burst := p.capacity
+	if burst == 0 {
+		burst = p.limit
+	}
+	if burst == 0 && p.rate == (limit.Rate{}) {
+		return l, 0, "there is no limit here; write params: {capacity: 100, refill_rate: 10} or params: {limit: 100, window: 60}"
+	}
+	if burst == 0 {
+		return l, 0, "refill_rate needs a capacity; add capacity (the burst) to params"
+	}
+	l.Capacity = limit.Tokens(burst) * limit.Token
+	switch {
+	case p.rate != (limit.Rate{}):
+		l.Rate = p.rate
+	case p.window == 0:
+		return l, 0, "the limit has no rate; add refill_rate (requests a second) or window (seconds) to params"
+	case p.limit != 0:
+		l.Rate = ratePer(p.limit, p.window)
+	default:
+		l.Rate = ratePer(p.capacity, p.window)
+	}
+	window = p.window
+	if window == 0 {
+		window = fillTime(l)
+	}
+	return l, window, ""
+}
+
+// params reads a params mapping, or an override's, which has the same fields.
+func (d *decoder) params(n *node, what string) params {
+	var p params
+	d.mapping(n, what, schema{
+		"capacity":    func(f *field) { p.capacity = d.amount(f) },
+		"limit":       func(f *field) { p.limit = d.amount(f) },
+		"refill_rate": func(f *field) { p.rate = d.rate(f) },
+		"window":      func(f *field) { p.window = d.window(f) },
+		"mode":        d.notYet("remove it (it belongs to leaky_bucket)"),
+		"borrow_wait": d.notYet("remove it (it belongs to placement home)"),
+	})
+	return p
+}
+
+// number reads a decimal number.
+func (d *decoder) number(f *field) *big.Rat {
+	if !d.is(f.value, kindNumber, f.name) {
+		return nil
+	}
+	v, why := parseDecimal(f.value.text)
+	if why != "" {
+		d.add(f.value.at, "%s %s: %s", f.name, shorten(f.value.text), why)
+		return nil
+	}
+	return v
+}
+
+// amount reads a whole number of requests, 1 to MaxCapacity.
+func (d *decoder) amount(f *field) int64 {
+	v := d.number(f)
+	switch {
+	case v == nil:
+		return 0
+	case v.Sign() == 0:
+		d.add(f.value.at, "%s 0 would reject every request; write at least 1, or use blacklist to block API keys", f.name)
+	case v.Sign() < 0:
+		d.add(f.value.at, "%s must be positive; write at least 1", f.name)
+	case v.Cmp(new(big.Rat).SetInt64(MaxCapacity)) > 0:
+		d.add(f.value.at, "%s is above the largest there is; write at most %d", f.name, MaxCapacity)
+	case !v.IsInt():
+		d.add(f.value.at, "%s must be a whole number of requests; remove the fraction", f.name)
+	default:
+		return v.Num().Int64()
+	}
+	return 0
+}
+
+// rate reads requests a second, above 0 and up to MaxRate.
+func (d *decoder) rate(f *field) limit.Rate {
+	v := d.number(f)
+	switch {
+	case v == nil:
+		return limit.Rate{}
+	case v.Sign() == 0:
+		d.add(f.value.at, "%s 0 would reject every request once the burst is spent; write a rate above 0", f.name)
+	case v.Sign() < 0:
+		d.add(f.value.at, "%s must be positive; write a rate above 0", f.name)
+	case v.Cmp(new(big.Rat).SetInt64(MaxRate)) > 0:
+		d.add(f.value.at, "%s is above the fastest there is; write at most %d requests a second", f.name, MaxRate)
+	case rateOf(v) == limit.Rate{}:
+		d.add(f.value.at, "%s is below the slowest there is; write at least 0.000000000001 requests a second", f.name)
+	default:
+		return rateOf(v)
+	}
+	return limit.Rate{}
+}
+
+// window reads a duration from MinWindow to MaxWindow.
+func (d *decoder) window(f *field) time.Duration {
+	n := f.value
+	if n.kind != kindNumber && n.kind != kindString {
+		d.add(n.at, "%s must be a duration, found %s; write seconds (60) or a text like \"1m\"", f.name, n.kind)
+		return 0
+	}
+	v, why := parseDuration(n.text)
+	switch {
+	case why != "":
+		d.add(n.at, "%s %s: %s", f.name, shorten(n.text), why)
+	case v < MinWindow:
+		d.add(n.at, "%s is shorter than a second; write at least 1", f.name)
+	case v > MaxWindow:
+		d.add(n.at, "%s is longer than 100 years; write at most 36525d", f.name)
+	default:
+		return v
+	}
+	return 0
+}

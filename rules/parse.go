@@ -1,0 +1,109 @@
+package rules
+
+import "slices"
+
+const (
+	// MaxRules bounds the rules of a file.
+	MaxRules = 10_000
+	// MaxOverrides bounds the overrides of one rule.
+	MaxOverrides = 1_000
+	// MaxTiers bounds the tiers; each plan sold is one.
+	MaxTiers = 1_000
+	// MaxListed bounds whitelist and blacklist, each.
+	MaxListed = 50_000
+	// MaxAttributes bounds the attributes of one match, and is what a request may
+	// carry.
+	MaxAttributes = 64
+	// MaxKeyAttributes bounds the attributes of one key.
+	MaxKeyAttributes = 16
+)
+
+// document is a rules file as written, before anything is inherited.
+type document struct {
+	defaults  settings
+	tiers     map[string]*settings
+	rules     []*ruleText
+	whitelist []pattern
+	blacklist []pattern
+}
+
+// Parse reads a rules file. File is its name in messages. It returns either a Set
+// with warnings, at most MaxProblems of them, or an *Error with every problem of
+// the file; a file with a problem is refused whole. The result depends on the
+// arguments only.
+func Parse(file string, data []byte) (*Set, []Warning, error) {
+	d := &decoder{
+		problems: &problems{file: file},
+		regexes:  &regexes{known: make(map[string]*endpointRegex)},
+	}
+	text, ok := cleanText(d.problems, data)
+	if !ok {
+		return nil, nil, d.err()
+	}
+	root := parseYAML(d.problems, text)
+	if root == nil {
+		return nil, nil, d.err()
+	}
+	set := d.compile(d.document(root))
+	if err := d.err(); err != nil {
+		return nil, nil, err
+	}
+	return set, firstOf(d.warnings), nil
+}
+
+func (d *decoder) document(n *node) *document {
+	doc := &document{tiers: make(map[string]*settings)}
+	if n.kind == kindNull {
+		d.add(n.at, "the file is empty; write \"rules: []\" if nothing is to be limited")
+		return doc
+	}
+	d.mapping(n, "the rules file", schema{
+		"defaults":  func(f *field) { doc.defaults = d.settingsOf(f.value, "defaults") },
+		"tiers":     func(f *field) { d.tiers(f, doc.tiers) },
+		"rules":     func(f *field) { doc.rules = d.ruleTexts(f) },
+		"whitelist": func(f *field) { doc.whitelist = d.listed(f) },
+		"blacklist": func(f *field) { doc.blacklist = d.blocked(f) },
+	})
+	hasRules := slices.ContainsFunc(n.fields, func(f field) bool { return f.name == "rules" })
+	if n.kind == kindMapping && !hasRules {
+		d.add(n.at, "the file has no rules; write \"rules: []\" if nothing is to be limited")
+	}
+	return doc
+}
+
+func (d *decoder) tiers(f *field, tiers map[string]*settings) {
+	if !d.is(f.value, kindMapping, "tiers") {
+		return
+	}
+	if len(f.value.fields) > MaxTiers {
+		d.add(f.at, "tiers has %d entries; at most %d are accepted", len(f.value.fields), MaxTiers)
+		return
+	}
+	d.eachField(f.value, func(tier *field) {
+		if d.named(tier.at, tier.name, "the tier's name", MaxNameChars) {
+			s := d.settingsOf(tier.value, "a tier")
+			tiers[tier.name] = &s
+		}
+	})
+}
+
+// listed reads whitelist or blacklist.
+func (d *decoder) listed(f *field) []pattern {
+	var out []pattern
+	d.list(f.value, f.name, MaxListed, func(item *node) {
+		if text, ok := d.text(item, "a pattern of "+f.name, maxPatternChars); ok {
+			out = append(out, keyPattern(text))
+		}
+	})
+	return out
+}
+
+func (d *decoder) blocked(f *field) []pattern {
+	out := d.listed(f)
+	for _, item := range f.value.items {
+		if item.kind == kindString && item.text != "" && keyPattern(item.text).any() {
+			d.add(item.at, "blacklist %q would reject every request; name the API keys to block", item.text)
+		}
+	}
+	return out
+}

@@ -1,0 +1,70 @@
+package rules
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+)
+
+const (
+	// maxPatternChars bounds a regex or glob; the longest useful ones are paths.
+	maxPatternChars = 512
+	// maxRegexSize bounds one compiled regex, in instructions: the time to match is
+	// at most their number times the length of the path.
+	maxRegexSize = 5000
+	// maxRegexTotal bounds all regexes of a file, to some 40 MB of memory.
+	maxRegexTotal = 1_000_000
+)
+
+// endpointRegex is a compiled endpoint_regex and the text that every match begins
+// with, by which it is indexed.
+type endpointRegex struct {
+	*regexp.Regexp
+	prefix string
+}
+
+// regexes compiles each distinct pattern of a file once.
+type regexes struct {
+	known map[string]*endpointRegex
+	total int
+}
+
+// compile returns the regex, or why it is refused.
+func (r *regexes) compile(text string) (re *endpointRegex, why string) {
+	if re, ok := r.known[text]; ok {
+		return re, ""
+	}
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, "is not a regular expression (RE2 syntax): " + err.Error()
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, "is not a regular expression (RE2 syntax): " + err.Error()
+	}
+	if len(program.Inst) > maxRegexSize {
+		return nil, "compiles to too large a program; use smaller repeat counts"
+	}
+	if r.total += len(program.Inst); r.total > maxRegexTotal {
+		return nil, fmt.Sprintf("is one too many: all patterns of a file compile to at most %d instructions; use fewer or simpler ones", maxRegexTotal)
+	}
+	compiled, err := regexp.Compile(text)
+	if err != nil {
+		return nil, "is not a regular expression (RE2 syntax): " + err.Error()
+	}
+	re = &endpointRegex{Regexp: compiled, prefix: anchoredPrefix(tree)}
+	r.known[text] = re
+	return re, ""
+}
+
+// anchoredPrefix returns the literal that follows a leading ^, "" if there is none.
+func anchoredPrefix(tree *syntax.Regexp) string {
+	if tree.Op != syntax.OpConcat || len(tree.Sub) < 2 || tree.Sub[0].Op != syntax.OpBeginText {
+		return ""
+	}
+	literal := tree.Sub[1]
+	if literal.Op != syntax.OpLiteral || literal.Flags&syntax.FoldCase != 0 {
+		return ""
+	}
+	return string(literal.Rune)
+}

@@ -1,0 +1,182 @@
+package rules
+
+import "strings"
+
+// ruleText is one rule as written.
+type ruleText struct {
+	at         position
+	id         string
+	idAt       position
+	tier       string
+	paramsAt   position
+	version    int64
+	conditions []condition
+	endpoint   *endpointRegex
+	overrides  []overrideText
+	settings
+}
+
+// String names the rule in a message.
+func (r *ruleText) String() string {
+	if r.id == "" {
+		return "the rule"
+	}
+	return "rule " + r.id
+}
+
+type overrideText struct {
+	at      position
+	pattern pattern
+	params  params
+	broken  bool
+}
+
+func (d *decoder) ruleTexts(f *field) []*ruleText {
+	var out []*ruleText
+	seen := make(map[string]position)
+	d.list(f.value, "rules", MaxRules, func(item *node) {
+		r := d.rule(item)
+		if first, twice := seen[r.id]; twice && r.id != "" {
+			d.add(r.idAt, "rule id %q is already used on line %d; ids must differ", r.id, first.line)
+		} else {
+			seen[r.id] = r.idAt
+		}
+		out = append(out, r)
+	})
+	return out
+}
+
+func (d *decoder) rule(n *node) *ruleText {
+	r := &ruleText{at: n.at, idAt: n.at, paramsAt: n.at}
+	known := d.settingsSchema(&r.settings)
+	readParams := known["params"]
+	known["params"] = func(f *field) { r.paramsAt = f.at; readParams(f) }
+	known["id"] = func(f *field) { r.idAt = f.value.at; r.id = d.id(f) }
+	known["tier"] = func(f *field) { r.tier = d.tier(f, r) }
+	known["match"] = func(f *field) { d.match(f, r) }
+	known["override"] = func(f *field) { r.overrides = d.overrides(f) }
+	known["version"] = func(f *field) { r.version = d.version(f) }
+	known["replaces"] = d.notYet("remove it and delete the other rule")
+	if !d.mapping(n, "a rule", known) {
+		r.broken = true
+	}
+	if n.kind == kindMapping && !hasField(n, "id") {
+		d.add(n.at, "the rule has no id; add one, like id: orders-pro")
+	}
+	return r
+}
+
+func hasField(n *node, name string) bool {
+	for _, f := range n.fields {
+		if f.name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// id reads a rule id, which becomes a metrics label and part of headers.
+func (d *decoder) id(f *field) string {
+	id, ok := d.text(f.value, "id", MaxNameChars)
+	if !ok {
+		return ""
+	}
+	if strings.ContainsFunc(id, func(r rune) bool { return !isIDRune(r) }) {
+		d.add(f.value.at, "id %q must be of letters, digits, dots, underscores and hyphens; change the others", shorten(id))
+		return ""
+	}
+	return id
+}
+
+func isIDRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
+}
+
+func (d *decoder) tier(f *field, r *ruleText) string {
+	tier, ok := d.text(f.value, "tier", MaxNameChars)
+	if ok {
+		r.conditions = append(r.conditions, condition{attribute: tierAttribute, pattern: newPattern(tier, false)})
+	}
+	return tier
+}
+
+func (d *decoder) version(f *field) int64 {
+	if !d.is(f.value, kindNumber, "version") {
+		return 0
+	}
+	v, ok := parseVersion(f.value.text)
+	if !ok {
+		d.add(f.value.at, "version must be a whole number, 0 or more; write it like 3")
+	}
+	return v
+}
+
+func (d *decoder) match(f *field, r *ruleText) {
+	d.mapping(f.value, "match", schema{
+		"api_key_pattern": func(f *field) {
+			if text, ok := d.text(f.value, f.name, maxPatternChars); ok {
+				r.conditions = append(r.conditions, condition{attribute: apiKeyAttribute, pattern: keyPattern(text)})
+			}
+		},
+		"endpoint_regex": func(f *field) { r.endpoint = d.endpointRegex(f) },
+		"attributes":     func(f *field) { r.conditions = append(r.conditions, d.attributes(f)...) },
+	})
+}
+
+func (d *decoder) endpointRegex(f *field) *endpointRegex {
+	text, ok := d.text(f.value, f.name, maxPatternChars)
+	if !ok {
+		return nil
+	}
+	re, why := d.regexes.compile(text)
+	if why != "" {
+		d.add(f.value.at, "%s %s", f.name, why)
+	}
+	return re
+}
+
+func (d *decoder) attributes(f *field) []condition {
+	var out []condition
+	if !d.is(f.value, kindMapping, "attributes") {
+		return nil
+	}
+	if len(f.value.fields) > MaxAttributes {
+		d.add(f.at, "attributes has %d entries; at most %d are accepted", len(f.value.fields), MaxAttributes)
+		return nil
+	}
+	d.eachField(f.value, func(a *field) {
+		named := d.named(a.at, a.name, "the attribute's name", MaxNameChars)
+		if text, ok := d.attributeValue(a); ok && named {
+			out = append(out, condition{attribute: a.name, pattern: valuePattern(text)})
+		}
+	})
+	return out
+}
+
+// attributeValue reads the value asked for; an empty one asks for absence.
+func (d *decoder) attributeValue(a *field) (string, bool) {
+	what := "the value of attribute " + shorten(a.name)
+	if a.value.kind == kindString && a.value.text == "" {
+		return "", true
+	}
+	return d.text(a.value, what, maxPatternChars)
+}
+
+func (d *decoder) overrides(f *field) []overrideText {
+	if !d.is(f.value, kindMapping, "override") {
+		return nil
+	}
+	if len(f.value.fields) > MaxOverrides {
+		d.add(f.at, "override has %d entries; at most %d are accepted", len(f.value.fields), MaxOverrides)
+		return nil
+	}
+	var out []overrideText
+	d.eachField(f.value, func(o *field) {
+		before := d.count()
+		d.named(o.at, o.name, "the override's API key pattern", maxPatternChars)
+		text := overrideText{at: o.at, pattern: keyPattern(o.name), params: d.params(o.value, "an override")}
+		text.broken = d.count() > before
+		out = append(out, text)
+	})
+	return out
+}

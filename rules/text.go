@@ -1,0 +1,52 @@
+package rules
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxFileBytes is the largest rules file: ten thousand rules with room for
+// overrides. It also bounds the entry that carries it through the Raft log.
+const MaxFileBytes = 4 << 20
+
+const byteOrderMark = "\ufeff"
+
+// cleanText checks the bytes of a file and gives them the one form the parser gets:
+// UTF-8, line feeds, no byte order mark. It reports and returns false when they
+// cannot be a rules file.
+func cleanText(p *problems, data []byte) (string, bool) {
+	if len(data) > MaxFileBytes {
+		p.add(position{1, 1}, "the file has %d bytes; a rules file has at most %d", len(data), MaxFileBytes)
+		return "", false
+	}
+	text := strings.TrimPrefix(string(data), byteOrderMark)
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	text = strings.ReplaceAll(text, "\r", "\n")
+	before := p.count()
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		checkLine(p, number, strings.TrimSuffix(line, "\n"))
+	}
+	return text, p.count() == before
+}
+
+func checkLine(p *problems, number int, line string) {
+	indent := len(line) - len(strings.TrimLeft(line, " \t"))
+	blank := indent == len(line) || line[indent] == '#'
+	if tab := strings.IndexByte(line[:indent], '\t'); tab >= 0 && !blank {
+		p.add(position{number, tab + 1}, "a tab cannot indent YAML; use spaces")
+	}
+	column := 0
+	for i, r := range line {
+		column++
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(line[i:], "\ufffd"):
+			p.add(position{number, column}, "the file is not UTF-8 here; save it as UTF-8")
+			return
+		case r < ' ' && r != '\t', r == 0x7f, r == 0xfeff:
+			p.add(position{number, column}, "control character U+%04X; remove it, or write it as an escape in a quoted text", r)
+			return
+		}
+	}
+}

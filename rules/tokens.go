@@ -1,0 +1,168 @@
+package rules
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/goccy/go-yaml/scanner"
+	"github.com/goccy/go-yaml/token"
+)
+
+const (
+	// maxDepth bounds nesting: the deepest place of the schema is 6 levels down, and
+	// the parser recurses once or more a level.
+	maxDepth = 32
+	// maxBlockKeys bounds the keys of one mapping written in block style; the parser
+	// takes time in the square of their number. The largest mapping of the schema,
+	// override, has MaxOverrides.
+	maxBlockKeys = MaxOverrides + 200
+	// maxTokens bounds the work and the memory of one file: MaxRules rules of seventy
+	// tokens each, which is more than MaxFileBytes has room for in ordinary writing.
+	maxTokens = 700_000
+)
+
+// tokenize splits the text, as far as maxTokens.
+func tokenize(p *problems, text string) (token.Tokens, bool) {
+	var s scanner.Scanner
+	s.Init(text)
+	var tokens token.Tokens
+	for {
+		more, err := s.Scan()
+		if errors.Is(err, io.EOF) {
+			return tokens, true
+		}
+		tokens.Add(more...)
+		if len(tokens) > maxTokens {
+			p.add(place(tokens[maxTokens]), "the file has too many parts; a rules file holds at most %d words and signs", maxTokens)
+			return nil, false
+		}
+	}
+}
+
+// checkTokens refuses, before anything recurses or expands, what a rules file never
+// needs: anchors and aliases (with which a small file can become a huge one), tags,
+// several documents, and nesting or mappings beyond reason.
+func checkTokens(p *problems, tokens token.Tokens) bool {
+	before := p.count()
+	var shape shape
+	documents, content, ended := 0, false, false
+	for i, t := range tokens {
+		at := place(t)
+		if why := refusedToken(t); why != "" {
+			p.add(at, "%s", why)
+			if t.Type == token.InvalidType {
+				return false
+			}
+			continue
+		}
+		switch t.Type {
+		case token.CommentType:
+			continue
+		case token.DocumentHeaderType:
+			documents++
+			if documents > 1 || content {
+				p.add(at, "a rules file is one document; remove this --- and what belongs to another document")
+				return false
+			}
+			continue
+		case token.DocumentEndType:
+			ended = true
+			continue
+		}
+		if ended {
+			// The parser would pass over it in silence.
+			p.add(at, "there is more after the end of the document (...); remove the three dots or what follows")
+			return false
+		}
+		content = true
+		if why := shape.follow(t, tokens, i); why != "" {
+			p.add(at, "%s", why)
+			return false
+		}
+	}
+	return p.count() == before
+}
+
+// refusedToken says why a token is not accepted, "" if it is.
+func refusedToken(t *token.Token) string {
+	switch t.Type {
+	case token.InvalidType:
+		return "not valid YAML: " + t.Error
+	case token.AnchorType:
+		return "YAML anchors (&) are not accepted; write the value out, and quote a text that begins with &"
+	case token.AliasType:
+		return "YAML aliases (*) are not accepted; write the value out, and quote a pattern that begins with *"
+	case token.MergeKeyType:
+		return "YAML merge keys (<<) are not accepted; use defaults or tiers to share settings"
+	case token.TagType:
+		return "YAML tags (!) are not accepted; remove the tag, and quote a text that begins with !"
+	case token.DirectiveType:
+		return "YAML directives (%) are not accepted; remove this line"
+	case token.MappingKeyType:
+		return "explicit keys (?) are not accepted; write \"key: value\""
+	}
+	return ""
+}
+
+// shape follows nesting through the tokens. The zero value is ready for use.
+type shape struct {
+	flow   int     // open brackets and braces
+	blocks []block // open block collections, outermost first
+}
+
+type block struct {
+	column int
+	keys   int // 0 for a list
+}
+
+// follow takes in the token at index i and says what is too large, "" if nothing.
+func (s *shape) follow(t *token.Token, all token.Tokens, i int) string {
+	switch t.Type {
+	case token.MappingStartType, token.SequenceStartType:
+		s.flow++
+	case token.MappingEndType, token.SequenceEndType:
+		s.flow = max(s.flow-1, 0)
+	case token.SequenceEntryType:
+		s.dash(t.Position.Column)
+	default:
+		isKey := i+1 < len(all) && all[i+1].Type == token.MappingValueType
+		if s.flow == 0 && isKey && s.key(t.Position.Column) > maxBlockKeys {
+			return fmt.Sprintf("this mapping has too many keys; a mapping of a rules file holds at most %d", maxBlockKeys)
+		}
+	}
+	if s.flow+len(s.blocks) > maxDepth {
+		return "nested too deeply; no setting of a rules file is more than 6 levels down"
+	}
+	return ""
+}
+
+func (s *shape) dash(column int) {
+	if s.flow > 0 {
+		return
+	}
+	s.closeAbove(column)
+	if n := len(s.blocks); n == 0 || s.blocks[n-1].column < column || s.blocks[n-1].keys > 0 {
+		s.blocks = append(s.blocks, block{column: column})
+	}
+}
+
+// key counts one more key at this column and returns the mapping's count.
+func (s *shape) key(column int) int {
+	s.closeAbove(column)
+	// A list may stand at the column of the key that holds it.
+	for n := len(s.blocks); n > 0 && s.blocks[n-1].column == column && s.blocks[n-1].keys == 0; n-- {
+		s.blocks = s.blocks[:n-1]
+	}
+	if n := len(s.blocks); n == 0 || s.blocks[n-1].column < column {
+		s.blocks = append(s.blocks, block{column: column})
+	}
+	s.blocks[len(s.blocks)-1].keys++
+	return s.blocks[len(s.blocks)-1].keys
+}
+
+func (s *shape) closeAbove(column int) {
+	for n := len(s.blocks); n > 0 && s.blocks[n-1].column > column; n-- {
+		s.blocks = s.blocks[:n-1]
+	}
+}

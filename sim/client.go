@@ -1,0 +1,131 @@
+package sim
+
+import (
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// client is one key's caller, in all regions.
+type client struct {
+	w     *world
+	key   budget.KeyID
+	limit limit.Limit
+	ideal ideal
+
+	mode    mode
+	home    int
+	rates   []int64 // by region, micro-tokens a second (steady)
+	due     []int64 // by region, what has not been asked yet
+	cost    limit.Tokens
+	changes int64 // when the mode changes
+	every   int64
+}
+
+// mode is how a client behaves.
+type mode int
+
+const (
+	greedy   mode = iota // everything, everywhere, at once
+	rotating             // everything, one region after the other
+	single               // everything, in one region
+	steady               // a rate of its own in each region
+	idle
+	modes
+)
+
+func (w *world) newClient(i int) *client {
+	caps := [...]int64{3, 10, 30, 60, 300, 1000}
+	c := &client{w: w, key: budget.KeyID{Rule: uint32(i + 1)}, cost: limit.Token}
+	c.key.Hash[0] = byte(i)
+	c.limit.Capacity = limit.Token * limit.Tokens(caps[w.rand.IntN(len(caps))])
+	seconds := w.between(1, 20)
+	c.limit.Rate.Micro = max(int64(c.limit.Capacity)/seconds, million)
+	if w.opts.Limit.Capacity > 0 {
+		c.limit = w.opts.Limit
+	}
+	n := len(w.stores)
+	c.rates, c.due = make([]int64, n), make([]int64, n)
+	c.ideal = newIdeal(c.limit, w.cfg.RhoPPM, n)
+	c.every = w.between(10*milli, 60*milli)
+	if w.opts.Calm {
+		c.every = 10 * milli
+	}
+	return c
+}
+
+// clientOf is the client of a key.
+func (w *world) clientOf(k budget.KeyID) *client { return w.clients[k.Rule-1] }
+
+// live is the client's loop.
+func (c *client) live() {
+	if c.w.now >= c.changes {
+		c.change()
+	}
+	c.act()
+	c.w.after(c.every, c.live)
+}
+
+// change draws another behaviour.
+func (c *client) change() {
+	w := c.w
+	c.changes = w.now + w.exponential(12*second)
+	if w.opts.Mode != nil {
+		c.mode, c.home = w.opts.Mode.mode, w.opts.Mode.home
+		c.changes = w.now + second
+		return
+	}
+	c.mode, c.home = mode(w.rand.IntN(int(modes))), w.rand.IntN(len(w.stores))
+	c.cost = limit.Token
+	if w.chance(1, 4) && c.limit.Capacity >= 30*limit.Token {
+		c.cost = limit.Token * limit.Tokens(w.between(1, 6))
+	}
+	for i := range c.rates {
+		c.rates[i] = 0
+		if w.chance(1, 2) {
+			c.rates[i] = w.between(0, 2*c.limit.Rate.Micro)
+		}
+	}
+	if c.mode == idle && w.chance(1, 2) {
+		c.changes += w.between(10*second, 40*second) // long enough to cool down
+	}
+	w.note("client changes", int(c.key.Rule), int64(c.mode), int64(c.home), int64(c.cost/limit.Token), 0)
+}
+
+func (c *client) act() {
+	all := int(c.limit.Capacity/c.cost) + 1
+	switch c.mode {
+	case greedy:
+		for i := range c.due {
+			c.ask(i, all)
+		}
+	case rotating:
+		c.home = (c.home + 1) % len(c.due)
+		c.ask(c.home, all)
+	case single:
+		c.ask(c.home, all)
+	case steady:
+		for i, rate := range c.rates {
+			c.due[i] += rate / 1000 * (c.every / milli)
+			n := c.due[i] / int64(c.cost)
+			c.due[i] -= n * int64(c.cost)
+			c.ask(i, int(n))
+		}
+	}
+}
+
+// ask sends requests to a daemon of the region.
+func (c *client) ask(region, tries int) {
+	nodes := 0
+	var chosen *node
+	for _, n := range c.w.nodes {
+		if n.region != region {
+			continue
+		}
+		if nodes++; nodes == 1 || c.w.chance(1, nodes) {
+			chosen = n
+		}
+	}
+	if chosen != nil {
+		chosen.take(c, tries, c.cost)
+	}
+}

@@ -1,0 +1,239 @@
+package sim
+
+import (
+	"fmt"
+
+	"aliquot/budget"
+)
+
+// coord is one coordinator in its time as leader: the machine, the shell around it,
+// and its access to the replicated log, which ends when it is deposed. It may not
+// notice for a while.
+type coord struct {
+	w       *world
+	name    int
+	clock   clock
+	machine *budget.Leader
+	dead    bool
+	pauseTo int64
+	cutOff  []bool // by region: no message passes
+	cfg     budget.Config
+
+	pending *budget.Plan // proposed, neither applied nor lost
+	hellos  [][]helloWait
+	reports []reply
+}
+
+type helloWait struct {
+	nonce uint64
+	reply reply
+}
+
+// elect gives the ledger a new leader. The one before lingers, or is dead.
+func (w *world) elect() {
+	old := w.last
+	w.depose()
+	w.names++
+	w.ledger.MintEpoch()
+	n := len(w.stores)
+	c := &coord{
+		w: w, name: w.names, clock: w.newClock(), cfg: w.ledger.Config,
+		cutOff: make([]bool, n), hellos: make([][]helloWait, n), reports: make([]reply, n),
+	}
+	c.machine = budget.NewLeader(w.plant.ledger(old, w.ledger.Clone()), c.now())
+	w.coords = append(w.coords, c)
+	w.leader, w.last = c, c
+	w.note("leader elected", c.name, int64(w.ledger.Epoch), 0, 0, 0)
+	w.after(0, c.tick)
+}
+
+// depose ends the present leader's access to the log. What it had proposed is
+// applied or lost.
+func (w *world) depose() {
+	c := w.leader
+	if c == nil {
+		return
+	}
+	w.leader = nil
+	if c.pending != nil && w.chance(1, 2) {
+		c.applyPending()
+	}
+	c.pending = nil
+}
+
+func (c *coord) now() budget.Instant { return c.clock.boot(c.w.now) }
+func (c *coord) leads() bool         { return c.w.leader == c }
+
+func (c *coord) when(do func()) func() {
+	return func() {
+		switch {
+		case c.dead:
+		case c.w.now < c.pauseTo:
+			c.w.after(c.pauseTo-c.w.now, c.when(do))
+		default:
+			do()
+		}
+	}
+}
+
+func (c *coord) tick() {
+	if c.dead {
+		return
+	}
+	c.when(func() { c.step(budget.Tick{}) })()
+	c.w.after(max(tickEvery, c.pauseTo-c.w.now), c.tick)
+}
+
+// stop is a coordinator that steps down or dies: whoever waits is refused.
+func (c *coord) stop() {
+	if c.dead {
+		return
+	}
+	c.w.note("coordinator stops", c.name, 0, 0, 0, 0)
+	if c.leads() {
+		c.w.depose()
+	}
+	c.dead = true
+	for i := range c.hellos {
+		for _, h := range c.hellos[i] {
+			h.reply(budget.CallFailed{})
+		}
+		c.take(i, budget.CallFailed{})
+	}
+	for i, other := range c.w.coords {
+		if other == c {
+			c.w.coords = append(c.w.coords[:i:i], c.w.coords[i+1:]...)
+			break
+		}
+	}
+}
+
+func (c *coord) hello(h budget.Hello, r reply) {
+	c.hellos[h.Region] = append(c.hellos[h.Region], helloWait{h.Nonce, r})
+	c.step(budget.HelloReceived{Hello: h})
+}
+
+// report hands a report in. A refusal of its own sequence number is for it, any
+// other is for the one that waits.
+func (c *coord) report(rep budget.Report, r reply) {
+	effects := c.machine.Step(budget.ReportReceived{Report: rep}, c.now())
+	older := c.reports[rep.Region]
+	c.reports[rep.Region] = r
+	for _, effect := range effects {
+		if e, ok := effect.(budget.Refuse); ok && e.Nonce == 0 && e.Region == rep.Region {
+			if e.Seq == rep.Seq {
+				c.w.quiet("refused", c.name, int64(rep.Region), int64(e.Seq), int64(rep.Session), 0)
+				c.reports[rep.Region] = older
+				r(budget.CallFailed{})
+			} else if older != nil {
+				older(budget.CallFailed{})
+				older = nil
+			}
+			continue
+		}
+		c.do(effect)
+	}
+}
+
+func (c *coord) step(ev budget.LeaderEvent) {
+	for _, effect := range c.machine.Step(ev, c.now()) {
+		c.do(effect)
+	}
+}
+
+func (c *coord) do(effect budget.LeaderEffect) {
+	switch e := effect.(type) {
+	case budget.Commit:
+		c.commit(e.Plan)
+	case budget.Verify:
+		c.verify()
+	case budget.Welcome:
+		c.answerHello(e.OK.Region, e.OK.Nonce, true, budget.HelloAnswered{
+			OK: e.OK, Config: c.cfg, InitialRedisEpoch: c.cfg.Regions[e.OK.Region].InitialRedisEpoch,
+		})
+	case budget.Answer:
+		c.take(e.Directive.Region, budget.DirectiveReceived{Directive: e.Directive})
+	case budget.Refuse:
+		if e.Nonce != 0 {
+			c.answerHello(e.Region, e.Nonce, e.Err != budget.ErrSuperseded, budget.CallFailed{})
+			return
+		}
+		c.take(e.Region, budget.CallFailed{})
+	default:
+		panic(fmt.Sprintf("sim: unknown effect %T", effect))
+	}
+}
+
+// answerHello answers the latest, or the oldest, Hello of a nonce: two daemons of
+// one region may have counted to the same one.
+func (c *coord) answerHello(region int, nonce uint64, latest bool, ev budget.RegionEvent) {
+	waits := c.hellos[region]
+	found := -1
+	for i, h := range waits {
+		if h.nonce == nonce && (found < 0 || latest) {
+			found = i
+		}
+	}
+	if found < 0 {
+		c.w.violate("coordinator %d answers a Hello of region %d that does not wait", c.name, region)
+		return
+	}
+	r := waits[found].reply
+	c.hellos[region] = append(waits[:found:found], waits[found+1:]...)
+	r(ev)
+}
+
+// take answers the report that waits.
+func (c *coord) take(region int, ev budget.RegionEvent) {
+	if r := c.reports[region]; r != nil {
+		c.reports[region] = nil
+		r(ev)
+	}
+}
+
+// logDelay is a quorum round.
+func (w *world) logDelay() int64 {
+	if w.has(slowLog) && w.chance(1, 100) {
+		return w.between(0, 4*second)
+	}
+	return w.between(milli, 30*milli)
+}
+
+// commit replicates a plan. One that is deposed meanwhile learns nothing and
+// steps down after a while.
+func (c *coord) commit(p budget.Plan) {
+	c.pending = &p
+	d := c.w.logDelay()
+	c.w.after(d/2, func() {
+		if c.dead || !c.leads() || c.pending != &p {
+			c.w.after(c.w.between(0, 20*second), c.when(c.stop))
+			return
+		}
+		c.applyPending()
+		c.w.after(d-d/2, c.when(func() { c.step(budget.Committed{}) }))
+	})
+}
+
+func (c *coord) applyPending() {
+	p := *c.pending
+	c.pending = nil
+	c.w.note("committed", c.name, int64(len(p.Changes)), 0, 0, 0)
+	if err := c.w.ledger.Apply(p); err != nil {
+		c.w.violate("the ledger refuses the leader's plan: %v", err)
+		return
+	}
+	c.cfg = c.w.ledger.Clone().Config
+	c.w.checkLedger()
+}
+
+// verify proves the leadership, if it is one at some time in between.
+func (c *coord) verify() {
+	d := c.w.logDelay()
+	c.w.after(d/2, func() {
+		if c.dead || !c.leads() && !c.w.plant.is(noVerify) {
+			c.w.after(c.w.between(0, 20*second), c.when(c.stop))
+			return
+		}
+		c.w.after(d-d/2, c.when(func() { c.step(budget.Verified{}) }))
+	})
+}

@@ -1,0 +1,99 @@
+package sim
+
+import "aliquot/budget"
+
+// callDeadline is when a daemon gives up on a Hello or a Report.
+const callDeadline = 2 * second
+
+// reply brings an answer back to the daemon that called.
+type reply func(budget.RegionEvent)
+
+// send makes one RPC: it goes to whom the daemon believes to be in charge, may be
+// lost, come late or twice on either way, and ends at its deadline.
+func (n *node) send(deliver func(*coord, reply)) {
+	w := n.w
+	n.call++
+	n.calling = true
+	id := n.call
+	fail := n.when(func() { n.answered(id, nil, budget.CallFailed{}) })
+	w.after(callDeadline, fail)
+	c := n.target
+	if c == nil || c.dead {
+		c = w.anyCoord()
+	}
+	if c == nil {
+		w.after(w.between(milli, 50*milli), fail)
+		return
+	}
+	n.target = c
+	back := func(ev budget.RegionEvent) {
+		for range w.copies(n.cut || w.cutDown[n.region] || c.cutOff[n.region]) {
+			w.after(w.delay(n.region), n.when(func() { n.answered(id, c, ev) }))
+		}
+	}
+	for range w.copies(n.cut || w.cutUp[n.region] || c.cutOff[n.region]) {
+		w.after(w.delay(n.region), func() {
+			if c.dead {
+				w.after(w.delay(n.region), fail)
+				return
+			}
+			c.when(func() { deliver(c, back) })()
+		})
+	}
+}
+
+// copies is how often a message arrives.
+func (w *world) copies(cut bool) int {
+	switch {
+	case cut || w.has(loss) && w.chance(1, 20):
+		return 0
+	case w.has(duplicates) && w.chance(1, 20):
+		return 2
+	default:
+		return 1
+	}
+}
+
+// delay is one way between a region and the coordinators.
+func (w *world) delay(region int) int64 {
+	d := w.oneWay[region]
+	if w.opts.Calm {
+		return d
+	}
+	d += w.between(0, d/4+milli/5)
+	if w.has(reordering) && w.chance(1, 20) {
+		d += w.between(0, 200*milli)
+	}
+	if w.has(duplicates) && w.chance(1, 200) {
+		d += w.between(0, 20*second) // long after
+	}
+	return d
+}
+
+// storeDelay is from a daemon to its store; a command can get stuck on the way.
+func (w *world) storeDelay(region int) int64 {
+	if w.stuck[region] > w.now {
+		return w.between(0, w.stuck[region]-w.now)
+	}
+	if w.has(stuckStore) && w.chance(1, 300) {
+		return w.between(0, 40*second)
+	}
+	return w.between(milli/20, milli)
+}
+
+// anyCoord is a coordinator that answers: mostly the leader, else one that was.
+func (w *world) anyCoord() *coord {
+	var alive []*coord
+	for _, c := range w.coords {
+		if !c.dead {
+			if c == w.leader && w.chance(3, 4) {
+				return c
+			}
+			alive = append(alive, c)
+		}
+	}
+	if len(alive) == 0 {
+		return nil
+	}
+	return alive[w.rand.IntN(len(alive))]
+}

@@ -1,0 +1,130 @@
+package sim
+
+import (
+	"fmt"
+
+	"aliquot/budget"
+)
+
+// tickEvery is the pace of both machines, on their own clocks.
+const tickEvery = 20 * milli
+
+// node is one daemon of a region: the machine and the shell around it.
+type node struct {
+	w       *world
+	region  int
+	name    int // unique
+	clock   clock
+	machine *budget.Region
+	dead    bool
+	cut     bool // no message passes
+	pauseTo int64
+
+	epoch    string // the store's contents, as this daemon knows them
+	birth    int64
+	clockMap clockMap
+	learning bool
+
+	call    uint64 // number of the latest RPC
+	calling bool
+	target  *coord // who answered last
+
+	heard   budget.Instant // for planted bugs: the last directive, and
+	renewed budget.Instant // the last renewal, as received
+}
+
+// stateFile is what a region's daemon wrote down at its latest Welcome.
+type stateFile struct {
+	welcomed     bool
+	initialEpoch string
+	epoch        uint64
+}
+
+// startNode starts a daemon. With a state file it knows the configuration, and
+// which store contents started full.
+func (w *world) startNode(region int, withFile bool) *node {
+	w.names++
+	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), clockMap: clockMap{rho: int64(w.cfg.RhoPPM)}}
+	n.machine = budget.NewRegion(region, budget.Config{}, uint64(n.name), n.now())
+	if withFile && w.known[region].welcomed {
+		n.machine.SetConfig(region, w.cfg, w.known[region].initialEpoch, w.known[region].epoch)
+	}
+	w.nodes = append(w.nodes, n)
+	w.note("daemon starts", region, int64(n.name), 0, 0, 0)
+	n.learn()
+	w.after(w.between(0, tickEvery), n.tick)
+	w.after(w.between(0, second), n.probe)
+	return n
+}
+
+func (n *node) now() budget.Instant { return n.clock.boot(n.w.now) }
+func (n *node) paused() bool        { return n.w.now < n.pauseTo }
+func (n *node) configured() bool    { return len(n.machine.Config().Regions) > 0 }
+
+// when does something as soon as the daemon runs; never, if it is dead.
+func (n *node) when(do func()) func() {
+	return func() {
+		switch {
+		case n.dead:
+		case n.paused():
+			n.w.after(n.pauseTo-n.w.now, n.when(do))
+		default:
+			do()
+		}
+	}
+}
+
+func (n *node) tick() {
+	if n.dead {
+		return
+	}
+	n.when(func() { n.step(budget.RegionTick{}) })()
+	n.w.after(max(tickEvery, n.pauseTo-n.w.now), n.tick)
+}
+
+// step gives the machine one event and does what it asks for.
+func (n *node) step(ev budget.RegionEvent) {
+	for _, effect := range n.machine.Step(ev, n.now()) {
+		switch e := effect.(type) {
+		case budget.SendHello:
+			n.w.note("says Hello", n.region, int64(n.name), int64(e.Hello.Nonce), int64(len(e.Hello.Held)), 0)
+			n.send(func(c *coord, reply reply) { c.hello(e.Hello, reply) })
+		case budget.SendReport:
+			n.w.quiet("reports", n.region, int64(n.name), int64(e.Report.Seq), int64(e.Report.Session), int64(len(e.Report.Keys)))
+			n.send(func(c *coord, reply reply) { c.report(e.Report, reply) })
+		case budget.ApplyShares:
+			n.apply(e.Changes)
+		default:
+			panic(fmt.Sprintf("sim: unknown effect %T", effect))
+		}
+	}
+}
+
+// answered is what the network brings for call id: at most one answer ends a call,
+// but late and repeated ones reach the machine too.
+func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
+	if _, failed := ev.(budget.CallFailed); failed {
+		if id == n.call && n.calling {
+			n.calling, n.target = false, nil
+			n.step(ev)
+		}
+		return
+	}
+	if id == n.call {
+		n.calling, n.target = false, from
+	}
+	switch e := ev.(type) {
+	case budget.HelloAnswered:
+		n.w.known[n.region] = stateFile{welcomed: true, initialEpoch: e.InitialRedisEpoch, epoch: e.OK.Epoch}
+		n.w.note("is welcomed", n.region, int64(n.name), int64(e.OK.Nonce), int64(e.OK.Session), int64(len(e.OK.Actions)))
+	case budget.DirectiveReceived:
+		n.heard = n.now()
+		if e.Directive.Renew {
+			n.renewed = n.heard
+			n.w.note("lease renewed", n.region, int64(n.name), int64(e.Directive.Seq), int64(e.Directive.Session), int64(len(e.Directive.Actions)))
+		} else {
+			n.w.quiet("directive", n.region, int64(n.name), int64(e.Directive.Seq), int64(e.Directive.Session), int64(len(e.Directive.Actions)))
+		}
+	}
+	n.step(ev)
+}

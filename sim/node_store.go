@@ -1,0 +1,136 @@
+package sim
+
+import (
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// Deadlines of store calls: beyond, a reply counts as lost.
+const (
+	takeDeadline  = 50 * milli
+	applyDeadline = second
+)
+
+// learn asks the store for the identity of its contents.
+func (n *node) learn() {
+	if n.learning {
+		return
+	}
+	n.learning = true
+	s, sent := n.w.stores[n.region], n.now()
+	n.w.after(n.w.between(milli/10, 2*milli), func() {
+		epoch, time := s.learn(), s.time()
+		n.w.after(n.w.between(milli/10, 2*milli), n.when(func() {
+			n.learning = false
+			n.storeIs(epoch)
+			n.clockMap.sample(time, sent, n.now())
+		}))
+	})
+}
+
+func (n *node) storeIs(epoch string) {
+	if n.epoch == epoch {
+		return
+	}
+	n.w.note("learns contents", n.region, int64(n.name), 0, 0, 0)
+	birth, _ := limit.EpochBirth(epoch)
+	n.clockMap.reset()
+	n.epoch, n.birth = epoch, birth
+	n.step(budget.StoreEpoch{Epoch: epoch})
+}
+
+// probe looks at the store once a second.
+func (n *node) probe() {
+	if n.dead {
+		return
+	}
+	n.when(n.learn)()
+	n.w.after(second, n.probe)
+}
+
+// take asks the store for tries requests of one cost.
+func (n *node) take(c *client, tries int, cost limit.Tokens) {
+	if n.dead || n.paused() || !n.configured() || n.epoch == "" || tries == 0 {
+		return
+	}
+	right := n.machine.Right(c.key, int64(c.limit.Capacity), n.now())
+	view, epoch, sent, began := n.view(right, c.limit), n.epoch, n.now(), n.w.now
+	floor := budget.Scale(int64(c.limit.Capacity), right.Floor.Burst)
+	s := n.w.stores[n.region]
+	n.w.after(n.w.storeDelay(n.region), func() {
+		rep := s.take(epoch, c, view, tries, cost)
+		lost := n.w.has(stuckStore) && n.w.chance(1, 200)
+		n.w.after(n.w.between(milli/20, milli), n.when(func() {
+			if lost || n.w.now-began > takeDeadline {
+				return
+			}
+			n.took(c, rep, cost, epoch, sent, floor)
+		}))
+	})
+}
+
+func (n *node) took(c *client, rep taken, cost limit.Tokens, epoch string, sent budget.Instant, floor int64) {
+	if rep.otherEpoch {
+		n.learn()
+		return
+	}
+	if epoch == n.epoch {
+		n.clockMap.sample(rep.time, sent, n.now())
+	}
+	for i, out := range rep.tries {
+		if out.Amnesia && !n.w.plant.is(missingHotIsCold) {
+			n.w.note("store lost a hot key", n.region, int64(n.name), int64(c.key.Rule), 0, 0)
+			n.step(budget.StoreLost{})
+		}
+		n.machine.Observe(c.key, budget.Usage{
+			Limit: keyLimit(c.limit), Cost: int64(cost), Admitted: i < rep.admitted,
+			Tokens: int64(out.Tokens), FloorCap: floor,
+		}, n.now())
+	}
+}
+
+// apply makes a directive's changes in the store.
+func (n *node) apply(changes []budget.ShareChange) {
+	call := make([]change, len(changes))
+	for i, c := range changes {
+		l := n.w.clientOf(c.Key).limit
+		call[i] = change{key: c.Key, change: limit.Change{
+			View: n.view(c.Before, l), Gen: n.w.plant.pack(c.Gen), Share: localBucket(l, c.Share),
+			Grant: n.w.plant.grant(c, l), Cold: c.Cold,
+		}}
+	}
+	answered := false
+	answer := func(results []budget.ShareResult) func() {
+		return n.when(func() {
+			if !answered {
+				answered = true
+				n.step(budget.SharesApplied{Results: results})
+			}
+		})
+	}
+	s, epoch := n.w.stores[n.region], n.epoch
+	n.w.after(n.w.storeDelay(n.region), func() {
+		upTo, lost := len(call), false
+		if n.w.has(stuckStore) && n.w.chance(1, 50) {
+			upTo, lost = int(n.w.between(0, int64(len(call)))), true
+		}
+		results, ok := s.apply(epoch, call, upTo)
+		switch {
+		case !ok && !lost:
+			n.w.after(milli, n.when(n.learn))
+			n.w.after(milli, answer(failed(changes)))
+		case !lost:
+			n.w.after(n.w.between(milli/20, milli), answer(results))
+		}
+	})
+	// Without a reply in time the changes may or may not have been made.
+	n.w.after(applyDeadline, answer(failed(changes)))
+}
+
+func failed(changes []budget.ShareChange) []budget.ShareResult {
+	out := make([]budget.ShareResult, len(changes))
+	for i, c := range changes {
+		out[i] = budget.ShareResult{Key: c.Key, Failed: true}
+	}
+	return out
+}

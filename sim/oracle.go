@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"fmt"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// ideal is one exact token bucket for the whole world: what one key may spend. It
+// refills in true time at the rate of the fastest clock that rho allows, so it
+// admits at most C + r*sqrt(1+rho)*t over any time t: less than the promise.
+type ideal struct {
+	tokens int64 // in 1e-9 micro-tokens
+	most   int64
+	rate   int64 // micro-tokens a second, which is 1e-9 micro-tokens a nanosecond
+	slack  int64
+	at     int64
+	spent  limit.Tokens
+}
+
+// newIdeal starts full. slack pays for what a correct system may be ahead by: a
+// store's clock shows whole microseconds, so each region can be one microsecond of
+// its rate early, twice (once when a share moves away, once when it arrives). Every
+// other rounding is down. Slack does not add up over time, because the errors of
+// one clock's readings cancel out.
+func newIdeal(l limit.Limit, rhoPPM int32, regions int) ideal {
+	most := int64(l.Capacity) * second
+	rate := l.Rate.Micro + l.Rate.Micro*fastest(rhoPPM)/second + 1
+	return ideal{
+		tokens: most, most: most, rate: rate,
+		slack: int64(2*regions) * 1000 * rate,
+	}
+}
+
+// spend takes an amount at a true time and reports whether it was there.
+func (b *ideal) spend(amount limit.Tokens, now int64) bool {
+	b.refill(now)
+	b.tokens -= int64(amount) * second
+	b.spent += amount
+	return b.tokens >= -b.slack
+}
+
+func (b *ideal) refill(now int64) {
+	if dt := now - b.at; dt > (b.most-b.tokens)/b.rate {
+		b.tokens = b.most
+	} else {
+		b.tokens += dt * b.rate
+	}
+	b.at = now
+}
+
+// admit counts what a store admitted.
+func (w *world) admit(c *client, region int, amount limit.Tokens) {
+	w.admitted += int64(amount / limit.Token)
+	w.note("admitted", region, int64(c.key.Rule), int64(amount/limit.Token), c.ideal.tokens/second, 0)
+	if !c.ideal.spend(amount, w.now) {
+		w.violate("key %d: %d micro-tokens more admitted than C + r(1+rho)t", c.key.Rule, -c.ideal.tokens/second)
+	}
+}
+
+// checkShares is I1: what the stores would enforce at this instant, for whichever
+// daemon of each region asked, sums to at most the limit. It looks at one key an
+// event, in turn.
+func (w *world) checkShares() {
+	w.turn = (w.turn + 1) % len(w.clients)
+	c := w.clients[w.turn]
+	var all limit.Bucket
+	for i := range w.stores {
+		b := w.enforced(i, c)
+		all.Cap += b.Cap
+		all.Rate.Micro += b.Rate.Micro
+		all.Rate.Frac += b.Rate.Frac
+	}
+	rate := all.Rate.Micro*million + all.Rate.Frac
+	if all.Cap > c.limit.Capacity || rate > c.limit.Rate.Micro*million {
+		w.violate("I1, key %d: regions enforce a burst of %d of %d and a rate of %d of %d micro-tokens",
+			c.key.Rule, all.Cap, c.limit.Capacity, rate/million, c.limit.Rate.Micro)
+	}
+}
+
+// enforced is the most that any daemon of a region could make its store enforce.
+func (w *world) enforced(region int, c *client) limit.Bucket {
+	var most limit.Bucket
+	s := w.stores[region]
+	for _, n := range w.nodes {
+		if n.region != region || n.dead || n.paused() || n.epoch == "" || n.epoch != s.epoch || !n.configured() {
+			continue
+		}
+		v := n.view(n.machine.Right(c.key, int64(c.limit.Capacity), n.now()), c.limit)
+		_, b, _ := limit.Settle(s.get(c.key), v, s.time())
+		most.Cap = max(most.Cap, b.Cap)
+		if most.Rate.Min(b.Rate) == most.Rate {
+			most.Rate = b.Rate
+		}
+	}
+	return most
+}
+
+// checkLedger is I1 on record.
+func (w *world) checkLedger() {
+	for _, k := range w.ledger.Keys() {
+		var sum budget.Share
+		for _, s := range w.ledger.Shares(k) {
+			sum = sum.Add(s)
+		}
+		if !sum.Within(budget.Share{Rate: budget.Unit, Burst: budget.Unit}) {
+			w.violate("I1, key %d: liabilities sum to %v", k.Rule, sum)
+		}
+	}
+}
+
+func (w *world) violate(format string, args ...any) {
+	if w.failure == nil {
+		w.failure = &Violation{Seed: w.seed, At: duration(w.now), What: fmt.Sprintf(format, args...)}
+	}
+}

@@ -1,0 +1,109 @@
+package sim
+
+import (
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// plant is a bug put in from outside, to show that the oracle would see it. The
+// zero value is none.
+type plant int
+
+const (
+	noPlant plant = iota
+	// leaseFromReceipt counts a lease from the receipt of the directive instead of
+	// the sending of the report.
+	leaseFromReceipt
+	// noDeadlines passes no deadline to the store: what the daemon believed when
+	// it called is what counts.
+	noDeadlines
+	// grantTwice counts released tokens twice.
+	grantTwice
+	// fullOnGrow fills a bucket whose share grows.
+	fullOnGrow
+	// missingHotIsCold takes a hot key's missing record for a full cold bucket.
+	missingHotIsCold
+	// fullAfterFlush takes every store contents for the ones that started full.
+	fullAfterFlush
+	// ledgerOfTargets gives a new leader the shares last sent for liabilities.
+	ledgerOfTargets
+	// noVerify lets a deposed leader believe that it still leads.
+	noVerify
+	// resumeEarly takes the floor back after T instead of 2T(1+rho)^3.
+	resumeEarly
+	// genWithoutEpoch compares generations by their counters alone.
+	genWithoutEpoch
+	// trustOldRecords lets every store contents pass for the same.
+	trustOldRecords
+)
+
+func (p plant) is(q plant) bool { return p == q }
+
+// right spoils what a region may spend.
+func (p plant) right(n *node, r budget.Right) budget.Right {
+	now, lease := n.now(), n.w.cfg.Lease
+	switch {
+	case p == leaseFromReceipt && n.renewed != 0 && now < n.renewed.Add(lease):
+		r.Phase, r.Until, r.Since = budget.Live, n.renewed.Add(lease), 0
+	case p == resumeEarly && r.Phase == budget.Limbo && n.heard != 0 && now >= n.heard.Add(lease):
+		r.Phase, r.Since = budget.CutOff, n.heard.Add(lease)
+	}
+	return r
+}
+
+func (p plant) view(v *limit.View) {
+	switch p {
+	case noDeadlines:
+		v.Until, v.Since = limit.MaxExact, 0
+	case fullAfterFlush:
+		v.Birth = 0
+	case trustOldRecords:
+		v.Stamp = 1
+	}
+}
+
+func (p plant) pack(g budget.Gen) uint64 {
+	if p == genWithoutEpoch {
+		return g.Counter
+	}
+	return g.Pack()
+}
+
+func (p plant) grant(c budget.ShareChange, l limit.Limit) limit.Tokens {
+	switch {
+	case p == grantTwice:
+		return 2 * limit.Tokens(c.Grant)
+	case p == fullOnGrow && c.Before.Share.Burst < c.Share.Burst:
+		return l.Capacity
+	}
+	return limit.Tokens(c.Grant)
+}
+
+// record spoils what a take finds.
+func (p plant) record(r limit.Record, v *limit.View) limit.Record {
+	if p == missingHotIsCold && r.Absent() && v.Hot {
+		return limit.Record{Hot: true, Stamp: v.Stamp, Tokens: v.Share.Cap, At: 1, Gen: v.Gen, Share: v.Share}
+	}
+	return r
+}
+
+// ledger spoils what a new leader starts from.
+func (p plant) ledger(old *coord, l *budget.Ledger) *budget.Ledger {
+	if p != ledgerOfTargets || old == nil {
+		return l
+	}
+	for _, k := range l.Keys() {
+		status, ok := old.machine.Key(k)
+		if !ok {
+			continue
+		}
+		shares := make([]budget.Share, len(status.Regions))
+		for i, r := range status.Regions {
+			shares[i] = r.Sent.Min(l.Shares(k)[i])
+		}
+		if err := l.Apply(budget.Plan{Epoch: l.Epoch, Changes: []budget.Entry{{Key: k, Shares: shares}}}); err != nil {
+			panic(err)
+		}
+	}
+	return l
+}

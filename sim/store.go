@@ -1,0 +1,131 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// store is a region's Redis: records under an identity, and a clock.
+type store struct {
+	w       *world
+	region  int
+	clock   clock
+	epoch   string // empty: no contents have been named yet
+	mints   int
+	records map[budget.KeyID]kept
+	backup  map[budget.KeyID]kept // an older copy, as a replica or a dump holds it
+}
+
+// kept is a record and the store time at which it expires; 0: never.
+type kept struct {
+	record  limit.Record
+	expires int64
+}
+
+func newStore(w *world, region int) *store {
+	return &store{w: w, region: region, clock: w.newClock(), records: map[budget.KeyID]kept{}}
+}
+
+func (s *store) time() int64 { return s.clock.micros(s.w.now) }
+
+// learn is the identity of the contents, minted if there is none.
+func (s *store) learn() string {
+	if s.epoch == "" {
+		s.mints++
+		s.epoch = fmt.Sprintf("n%d:r%d:%d", s.mints, s.region, s.time())
+	}
+	return s.epoch
+}
+
+func (s *store) get(k budget.KeyID) limit.Record {
+	r, ok := s.records[k]
+	if !ok || r.expires != 0 && r.expires <= s.time() {
+		return limit.Record{}
+	}
+	return r.record
+}
+
+func (s *store) put(k budget.KeyID, r limit.Record, floor limit.Bucket) {
+	x := kept{record: r}
+	if !r.Hot {
+		x.expires = r.At + limit.TTL(r.Tokens, floor)*1000
+	}
+	s.records[k] = x
+}
+
+// flush loses everything, the identity too.
+func (s *store) flush() {
+	s.records, s.epoch = map[budget.KeyID]kept{}, ""
+}
+
+// rollBack brings back an older copy, as a failover with lost writes does.
+func (s *store) rollBack() {
+	s.records, s.epoch = maps.Clone(s.backup), ""
+	if s.records == nil {
+		s.records = map[budget.KeyID]kept{}
+	}
+}
+
+func (s *store) copyAway() { s.backup = maps.Clone(s.records) }
+
+// taken is the reply to a take.
+type taken struct {
+	otherEpoch bool
+	time       int64
+	tries      []limit.Outcome
+	admitted   int // the first tries; the last one was denied if there are more
+}
+
+// take tries a request up to tries times, until one is denied.
+func (s *store) take(epoch string, c *client, v limit.View, tries int, cost limit.Tokens) taken {
+	if epoch != s.epoch {
+		return taken{otherEpoch: true}
+	}
+	now := s.time()
+	rep := taken{time: now}
+	records := []limit.Record{s.w.plant.record(s.get(c.key), &v)}
+	out := make([]limit.Outcome, 1)
+	for range tries {
+		ok := limit.Take(records, []limit.View{v}, cost, now, out)
+		rep.tries = append(rep.tries, out[0])
+		if !ok {
+			break
+		}
+		rep.admitted++
+	}
+	s.put(c.key, records[0], v.Floor)
+	if rep.admitted > 0 {
+		s.w.admit(c, s.region, limit.Tokens(rep.admitted)*cost)
+	}
+	return rep
+}
+
+// apply makes the first n of some changes; fewer than all when the connection
+// breaks on the way.
+func (s *store) apply(epoch string, changes []change, n int) (results []budget.ShareResult, ok bool) {
+	if epoch != s.epoch {
+		return nil, false
+	}
+	for _, c := range changes[:n] {
+		r, a := limit.Apply(s.get(c.key), c.change, s.time())
+		s.put(c.key, r, c.change.View.Floor)
+		what := "store applies"
+		if a.Stale {
+			what = "store: stale change"
+		}
+		s.w.note(what, s.region, int64(c.change.Gen), int64(c.change.Share.Cap), int64(a.Released), int64(a.Tokens))
+		results = append(results, budget.ShareResult{
+			Key: c.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia,
+		})
+	}
+	return results, n == len(changes)
+}
+
+// change is one share change on its way to the store.
+type change struct {
+	key    budget.KeyID
+	change limit.Change
+}

@@ -1,0 +1,165 @@
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"aliquot/budget"
+)
+
+// world is one run. Not safe for concurrent use.
+type world struct {
+	seed  uint64
+	opts  Options
+	plant plant
+	rand  *rand.Rand
+
+	now    int64 // true time, nanoseconds
+	queue  queue
+	seq    uint64
+	events int64
+
+	cfg    budget.Config
+	ledger *budget.Ledger // what the log's commands built
+
+	leader  *coord // has access to the log; nil: nobody
+	last    *coord // who led last
+	coords  []*coord
+	nodes   []*node // alive
+	stores  []*store
+	clients []*client
+	known   []stateFile
+	names   int
+
+	oneWay         []int64
+	cutUp, cutDown []bool
+	stuck          []int64 // until when a region's store commands get stuck
+	faults         [faultKinds]bool
+	faultGap       int64
+	faultsEnd      int64
+	faulted        int64
+
+	turn     int // whose shares are checked next
+	admitted int64
+	failure  *Violation
+	trace    [traceKept]entry
+	noted    int
+	hash     uint64
+}
+
+// newWorld builds a world from a seed, and starts everything in it.
+func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
+	w := &world{
+		seed: seed, opts: opts, rand: rand.New(rand.NewPCG(seed, 0x616c6971756f74)),
+		plant: opts.plant, faultsEnd: int64(faultsEnd), hash: 14695981039346656037,
+	}
+	regions := w.drawn(opts.Regions, 2, 6)
+	w.cfg = budget.NewConfig([]string{"a", "b", "c", "d", "e"}[:regions], w.drawLease(), w.drawRho())
+	w.ledger = &budget.Ledger{Config: w.cfg}
+	w.drawFaults()
+	w.known, w.stuck = make([]stateFile, regions), make([]int64, regions)
+	w.cutUp, w.cutDown = make([]bool, regions), make([]bool, regions)
+	for i := range regions {
+		w.oneWay = append(w.oneWay, w.drawOneWay())
+		w.stores = append(w.stores, newStore(w, i))
+	}
+	for i := range w.drawn(opts.Keys, 1, 5) {
+		w.clients = append(w.clients, w.newClient(i))
+	}
+	w.begin()
+	return w
+}
+
+func (w *world) begin() {
+	w.elect()
+	for i := range w.stores {
+		w.startNode(i, false)
+	}
+	for _, c := range w.clients {
+		w.after(w.between(0, 100*milli)+int64(w.opts.Start), c.live)
+	}
+	w.after(second, w.trouble)
+	w.after(second, w.copyStores)
+	w.after(w.faultsEnd, w.heal)
+}
+
+func (w *world) drawLease() time.Duration {
+	if w.opts.Calm || w.chance(1, 3) {
+		return 10 * time.Second
+	}
+	return 3 * time.Second
+}
+
+func (w *world) drawRho() int32 {
+	if w.opts.Calm || w.chance(1, 2) {
+		return 20_000
+	}
+	return 100_000
+}
+
+func (w *world) drawOneWay() int64 {
+	if w.opts.RTT > 0 {
+		return int64(w.opts.RTT) / 2
+	}
+	return w.between(200_000, 100*milli)
+}
+
+// newClock draws a clock: often one of the fastest or slowest there may be.
+func (w *world) newClock() clock {
+	if w.opts.Calm || !w.faults[drifting] {
+		return clock{offset: w.between(second, 1000*second)}
+	}
+	low, high := slowest(w.cfg.RhoPPM), fastest(w.cfg.RhoPPM)
+	c := clock{offset: w.between(second, 1000*second), drift: w.between(low, high+1)}
+	switch w.rand.IntN(3) {
+	case 0:
+		c.drift = low
+	case 1:
+		c.drift = high
+	}
+	return c
+}
+
+// nodeOf is the region's daemon, the latest if there are two.
+func (w *world) nodeOf(region int) *node {
+	for i := len(w.nodes) - 1; i >= 0; i-- {
+		if w.nodes[i].region == region {
+			return w.nodes[i]
+		}
+	}
+	return nil
+}
+
+// oldest is the oldest daemon of a region that is not its latest.
+func (w *world) oldest(region int) *node {
+	latest := w.nodeOf(region)
+	for _, n := range w.nodes {
+		if n.region == region && n != latest {
+			return n
+		}
+	}
+	return nil
+}
+
+// between draws from low up to but without high.
+func (w *world) between(low, high int64) int64 {
+	if high <= low {
+		return low
+	}
+	return low + w.rand.Int64N(high-low)
+}
+
+func (w *world) drawn(given, low, high int) int {
+	if given > 0 {
+		return given
+	}
+	return int(w.between(int64(low), int64(high)))
+}
+
+func (w *world) chance(n, of int) bool { return w.rand.IntN(of) < n }
+
+// exponential draws a time with the given mean.
+func (w *world) exponential(mean int64) int64 {
+	return int64(-math.Log(1-w.rand.Float64()) * float64(mean))
+}
