@@ -53,7 +53,7 @@ var houses = map[string]row{
 	"cluster":        {aliquot: []string{"budget", "rules", "limit", "proto/raftlog/..."}, outside: anyModule},
 	"coordinator":    {aliquot: []string{"cluster", "budget", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 
-	"bench": {aliquot: []string{"rpc", "proto/aliquot/..."}, outside: anyModule},
+	"bench": {aliquot: []string{"rules", "limit", "rpc", "proto/aliquot/..."}, outside: anyModule},
 	"dev":   {aliquot: []string{"coordinator", "regional", "rpc", "config"}, outside: anyModule},
 	"cli":   {aliquot: []string{"bench", "dev", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 

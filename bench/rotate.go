@@ -10,9 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/rpc"
+	"aliquot/rules"
 )
 
 const (
@@ -71,13 +73,27 @@ func askLimit(ctx context.Context, c *Config, targets []*target) (Limit, error) 
 	if rule == "" {
 		return Limit{}, fmt.Errorf("no rule matches the requests (mode %s); apply a rule for them or change --attr", answers[0].GetMode())
 	}
-	budgets := aliquotv1connect.NewBudgetServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(c.Coordinator))
-	budget, err := budgets.GetBudget(ctx, &aliquotv1.GetBudgetRequest{RuleId: rule, Key: probe.Attributes, Namespace: c.Namespace})
+	asked := aliquotv1connect.NewRuleServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(c.Coordinator))
+	inForce, err := asked.GetRules(ctx, &aliquotv1.GetRulesRequest{})
 	if err != nil {
 		return Limit{}, fmt.Errorf("limit of rule %s from coordinator %s: %w; or give --capacity and --refill", rule, c.Coordinator, err)
 	}
-	l := budget.GetBudget().GetLimit()
-	return Limit{Capacity: float64(l.GetCapacity()), Refill: l.GetRefillRate()}, nil
+	return limitOf(inForce.GetYaml(), rule, probe.Attributes["api_key"])
+}
+
+// limitOf finds a client's limit in the rules.
+func limitOf(yaml, id, apiKey string) (Limit, error) {
+	set, _, err := rules.Parse("rules in force", []byte(yaml))
+	if err != nil {
+		return Limit{}, fmt.Errorf("this program does not understand them; give --capacity and --refill: %w", err)
+	}
+	rule := set.Rule(id)
+	if rule == nil {
+		return Limit{}, fmt.Errorf("rule %s is not among the rules in force; they are changing, try again", id)
+	}
+	l := rule.LimitFor(apiKey)
+	perSecond := float64(l.Rate.Micro) + float64(l.Rate.Frac)/1e6
+	return Limit{Capacity: float64(l.Capacity) / float64(limit.Token), Refill: perSecond / float64(limit.Token)}, nil
 }
 
 // run is one run under way.

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -64,15 +65,16 @@ func (b *bucket) CheckBatch(ctx context.Context, r *aliquotv1.CheckBatchRequest)
 	return out, nil
 }
 
-// budgets serves GetBudget alone.
-type budgets struct {
-	aliquotv1connect.UnimplementedBudgetServiceHandler
+// ruleBook serves GetRules alone.
+type ruleBook struct {
+	aliquotv1connect.UnimplementedRuleServiceHandler
 	limit Limit
 }
 
-func (b budgets) GetBudget(context.Context, *aliquotv1.GetBudgetRequest) (*aliquotv1.GetBudgetResponse, error) {
-	return &aliquotv1.GetBudgetResponse{Budget: &aliquotv1.Budget{Limit: &aliquotv1.Limit{
-		Capacity: int64(b.limit.Capacity), RefillRate: b.limit.Refill}}}, nil
+func (b ruleBook) GetRules(context.Context, *aliquotv1.GetRulesRequest) (*aliquotv1.GetRulesResponse, error) {
+	return &aliquotv1.GetRulesResponse{Version: 1, Yaml: fmt.Sprintf(
+		"rules: [{id: r, params: {capacity: 7, refill_rate: 7}, override: {'bench-*': {capacity: %v, refill_rate: %v}}}]",
+		b.limit.Capacity, b.limit.Refill)}, nil
 }
 
 // limiter is a bucket as grpc-go wants it.
@@ -92,7 +94,7 @@ func (l limiter) CheckBatch(ctx context.Context, r *aliquotv1.CheckBatchRequest)
 func serve(t *testing.T, b *bucket) string {
 	mux := http.NewServeMux()
 	mux.Handle(aliquotv1connect.NewLimiterServiceHandler(b))
-	mux.Handle(aliquotv1connect.NewBudgetServiceHandler(budgets{limit: b.limit}))
+	mux.Handle(aliquotv1connect.NewRuleServiceHandler(ruleBook{limit: b.limit}))
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String()

@@ -113,6 +113,7 @@ type commit struct {
 type growth struct {
 	key    KeyID
 	region int
+	from   Gen // what it grows from; another share sent since voids it
 	share  Share
 	// grant are the released tokens that come with it.
 	grant int64
@@ -304,16 +305,9 @@ func (l *Leader) touchAll() {
 	slices.SortFunc(l.dirty, KeyID.Compare)
 }
 
-// weigh keeps count of the keys whose sent shares could sum above the limit:
-// E in the protocol, with a silent region reserved at least its floor.
+// weigh keeps count of the keys whose sent shares could sum above the limit.
 func (l *Leader) weigh(key *leaderKey, liability []Share) {
-	var rate, burst int64
-	for i := range key.regions {
-		e := l.reserved(i, key, liability[i])
-		rate += int64(e.Rate)
-		burst += int64(e.Burst)
-	}
-	over := rate > Unit || burst > Unit
+	over := l.overdrawn(key, liability)
 	if over != key.over {
 		key.over = over
 		if over {
@@ -322,6 +316,18 @@ func (l *Leader) weigh(key *leaderKey, liability []Share) {
 			l.over--
 		}
 	}
+}
+
+// overdrawn sums E of the protocol: what was last sent, with a silent region
+// reserved at least its floor.
+func (l *Leader) overdrawn(key *leaderKey, liability []Share) bool {
+	var rate, burst int64
+	for i := range key.regions {
+		e := l.reserved(i, key, liability[i])
+		rate += int64(e.Rate)
+		burst += int64(e.Burst)
+	}
+	return rate > Unit || burst > Unit
 }
 
 func (l *Leader) reserved(i int, key *leaderKey, liability Share) Share {

@@ -59,11 +59,19 @@ func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 	return d
 }
 
-// send turns a pending share into an action.
+// send turns a pending share into an action. A growth that was planned before
+// another region fell silent may no longer fit beside that region's floor: it is
+// cut back to what the region has. Leases renewed since would outlast the silent
+// region's patience.
 func (l *Leader) send(i int, k KeyID, key *leaderKey) Action {
 	kr := &key.regions[i]
+	before := kr.sent
+	kr.sent = kr.next
+	if !kr.next.Within(before) && l.overdrawn(key, l.ledger.Shares(k)) {
+		kr.sent, kr.grant = kr.next.Min(before), 0
+	}
 	kr.pending, kr.acked, kr.cold = false, false, false
-	kr.sent, kr.gen = kr.next, l.nextGen()
+	kr.gen = l.nextGen()
 	kr.granted += kr.grant
 	kr.grant = 0
 	l.weigh(key, l.ledger.Shares(k))

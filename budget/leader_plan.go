@@ -191,7 +191,7 @@ func (l *Leader) moveTo(c *commit, k KeyID, key *leaderKey, lowered, target []Sh
 		raised = true
 		lowered[i] = lowered[i].Max(next)
 		c.grows = append(c.grows, growth{
-			key: k, region: i, share: next, grant: key.takeFromPool(bursts[i]),
+			key: k, region: i, from: kr.gen, share: next, grant: key.takeFromPool(bursts[i]),
 		})
 	}
 	return raised
@@ -322,8 +322,8 @@ func (l *Leader) grow(g growth) {
 		return
 	}
 	kr := &key.regions[g.region]
-	if kr.pending {
-		return // overtaken by a shrink
+	if kr.pending || !kr.acked || kr.gen != g.from {
+		return // overtaken by another share, or by a new session
 	}
 	l.queueAction(g.region, g.key, key, g.share)
 	kr.grant = g.grant

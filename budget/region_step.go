@@ -20,7 +20,12 @@ type HelloAnswered struct {
 type DirectiveReceived struct{ Directive Directive }
 
 // CallFailed: the Hello or Report in flight was refused, lost or not answered.
-type CallFailed struct{}
+type CallFailed struct {
+	// Busy: the Hello was refused with ErrRegionBusy. Another daemon of the
+	// region is being heard, so this one must not take the floor back: the other
+	// may have lent it.
+	Busy bool
+}
 
 // SharesApplied answers ApplyShares, whole.
 type SharesApplied struct{ Results []ShareResult }
@@ -94,6 +99,9 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 	case DirectiveReceived:
 		return r.directiveReceived(e.Directive, now)
 	case CallFailed:
+		if e.Busy {
+			r.lastDirective = now
+		}
 		r.callFailed(now)
 	case SharesApplied:
 		r.sharesApplied(e.Results, now)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 )
 
 func TestThreeNodesBootstrapOneCluster(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	nodes := l.three()
 	leader := l.leader(nodes...)
@@ -101,6 +103,7 @@ func TestLeaderKilledAnotherWithinFiveSeconds(t *testing.T) {
 }
 
 func TestWholeClusterRestartKeepsEverything(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	nodes := l.three()
 	leader := l.leader(nodes...)
@@ -140,6 +143,7 @@ func TestWholeClusterRestartKeepsEverything(t *testing.T) {
 }
 
 func TestRestartFromSnapshot(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.start(l.config("c1"))
 	l.leader(n)
@@ -165,6 +169,7 @@ func TestRestartFromSnapshot(t *testing.T) {
 }
 
 func TestDamagedSnapshotRefusesToStart(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.start(l.config("c1"))
 	l.leader(n)
@@ -192,6 +197,7 @@ func TestDamagedSnapshotRefusesToStart(t *testing.T) {
 }
 
 func TestFollowerCatchesUpBySnapshot(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	nodes := l.three()
 	leader := l.leader(nodes...)
@@ -219,6 +225,7 @@ func TestFollowerCatchesUpBySnapshot(t *testing.T) {
 }
 
 func TestRulesCompareAndSet(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.start(l.config("c1"))
 	l.leader(n)
@@ -247,6 +254,7 @@ func TestRulesCompareAndSet(t *testing.T) {
 }
 
 func TestWipedNodeJoinsAsNewInstance(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	nodes := l.three()
 	leader := l.leader(nodes...)
@@ -281,6 +289,7 @@ func TestWipedNodeJoinsAsNewInstance(t *testing.T) {
 }
 
 func TestFourthNodeJoins(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	first := l.start(l.config("c1"))
 	l.leader(first)
@@ -294,6 +303,7 @@ func TestFourthNodeJoins(t *testing.T) {
 }
 
 func TestNodeComesBackAtAnotherAddress(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	nodes := l.three()
 	leader := l.leader(nodes...)
@@ -307,11 +317,15 @@ func TestNodeComesBackAtAnotherAddress(t *testing.T) {
 }
 
 func TestRemovedNodeFails(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	nodes := l.three()
 	leader := l.leader(nodes...)
 	gone := follower(leader, nodes)
-	eventually(t, "the node to know itself a member", 5*time.Second, func() bool { return gone.Status().State == "follower" && clusterOf(gone) != "" })
+	eventually(t, "the node to know itself a member", 5*time.Second, func() bool {
+		data, err := os.ReadFile(filepath.Join(gone.cfg.DataDir, identityFile))
+		return err == nil && strings.Contains(string(data), `"member": true`)
+	})
 	if err := leader.removeServer(t.Context(), gone.serverID); err != nil {
 		t.Fatal(err)
 	}
@@ -326,6 +340,7 @@ func TestRemovedNodeFails(t *testing.T) {
 }
 
 func TestDataDirectoryOfAnotherNode(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.start(l.config("c1"))
 	l.leader(n)
@@ -338,6 +353,7 @@ func TestDataDirectoryOfAnotherNode(t *testing.T) {
 }
 
 func TestInUse(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.start(l.config("c1"))
 	for name, change := range map[string]func(*Config){
@@ -357,6 +373,7 @@ func TestInUse(t *testing.T) {
 }
 
 func TestBadFirstBoot(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	for want, change := range map[string]func(*Config){
 		"--regions is empty":   func(c *Config) { c.Regions = nil },
@@ -376,14 +393,33 @@ func TestBadFirstBoot(t *testing.T) {
 }
 
 func TestUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.start(l.config("c1"))
 	l.leader(n)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := n.MintEpoch(ctx); err != nil && !errors.Is(err, ErrUnknownOutcome) {
-		t.Errorf("a cancelled wait: %v", err)
+	release := make(chan struct{})
+	reading := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		n.View(func(*State) {
+			close(reading)
+			<-release // the state machine cannot apply meanwhile
+		})
+	})
+	<-reading
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := n.MintEpoch(ctx)
+	close(release)
+	reader.Wait()
+	if !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a wait that ended before the command did: %v", err)
 	}
+	eventually(t, "the command, which was never withdrawn", 5*time.Second, func() bool {
+		epoch := uint64(0)
+		n.View(func(s *State) { epoch = s.Ledger.Epoch })
+		return epoch == 1
+	})
 	l.stop(n)
 	if _, err := n.MintEpoch(t.Context()); err == nil {
 		t.Error("a node that was shut down committed")
@@ -391,6 +427,7 @@ func TestUnknownOutcome(t *testing.T) {
 }
 
 func TestMetricsAndRestartInOneRegistry(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	registry := prometheus.NewPedanticRegistry()
 	c := l.config("c1")
@@ -419,6 +456,7 @@ func TestMetricsAndRestartInOneRegistry(t *testing.T) {
 
 // A fresh node behind a predecessor's address must not be taken for it.
 func TestRaftConnectionForAnotherServerIsRefused(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	n := l.start(l.config("c1"))
 	l.leader(n)
@@ -431,8 +469,6 @@ func TestRaftConnectionForAnotherServerIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// An RPC type that does not exist: whoever gets past the greeting is hung up on
-		// too, so look at what was recorded instead.
 		if _, err := conn.Write([]byte(greeting)); err != nil {
 			t.Fatal(err)
 		}

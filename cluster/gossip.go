@@ -40,6 +40,8 @@ type gossip struct {
 	log   *slog.Logger
 	quiet *quiet
 	meta  atomic.Pointer[meta]
+	// address is where others reach this node's gossip, ip:port.
+	address string
 }
 
 var (
@@ -66,6 +68,8 @@ func startGossip(c Config, self meta, q *quiet) (*gossip, error) {
 	if g.list, err = memberlist.Create(mc); err != nil {
 		return nil, fmt.Errorf("--gossip-listen %s: %w: choose a free address", c.GossipListen, err)
 	}
+	// Read once: memberlist rewrites its own node, unguarded, at each change of meta.
+	g.address = g.list.LocalNode().Address()
 	return g, nil
 }
 
@@ -160,9 +164,6 @@ func (g *gossip) announce(m meta) {
 		g.log.Debug("announce a change", "error", err)
 	}
 }
-
-// address is where others reach this node's gossip, ip:port.
-func (g *gossip) address() string { return g.list.LocalNode().Address() }
 
 // stop says goodbye, so that nobody has to find out, and closes the ports.
 func (g *gossip) stop() error {

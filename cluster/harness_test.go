@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -31,11 +32,13 @@ type lab struct {
 	t     *testing.T
 	mu    sync.Mutex
 	nodes map[string]*Node // by RPC address
-	dirs  map[string]string
+	dir   string
+	seeds []string // gossip addresses for restarts
 }
 
 func newLab(t *testing.T) *lab {
-	l := &lab{t: t, nodes: map[string]*Node{}, dirs: map[string]string{}}
+	// The directory first: cleanups run in reverse, and the nodes must end before it goes.
+	l := &lab{t: t, dir: t.TempDir(), nodes: map[string]*Node{}}
 	t.Cleanup(func() {
 		for _, n := range l.all() {
 			if err := n.Shutdown(); err != nil {
@@ -61,10 +64,7 @@ func (l *lab) config(id string) Config {
 	l.t.Helper()
 	c := DefaultConfig()
 	c.NodeID = id
-	if l.dirs[id] == "" {
-		l.dirs[id] = l.t.TempDir()
-	}
-	c.DataDir = l.dirs[id]
+	c.DataDir = filepath.Join(l.dir, id)
 	c.RaftListen, c.GossipListen = "127.0.0.1:0", "127.0.0.1:0"
 	c.RPCAddress = "rpc-" + id
 	c.BootstrapExpect = 1
@@ -123,6 +123,9 @@ func (l *lab) stop(n *Node) Config {
 	c.RaftListen, c.GossipListen = n.RaftAddress(), n.GossipAddress()
 	l.mu.Lock()
 	delete(l.nodes, c.RPCAddress)
+	if l.seeds != nil {
+		c.Join = l.seeds
+	}
 	l.mu.Unlock()
 	if err := n.Shutdown(); err != nil {
 		l.t.Fatalf("shutdown %s: %v", c.NodeID, err)
@@ -146,9 +149,9 @@ func (l *lab) three() []*Node {
 		seeds = append(seeds, n.GossipAddress())
 		nodes = append(nodes, n)
 	}
-	for _, n := range nodes {
-		n.cfg.Join = seeds // for restarts
-	}
+	l.mu.Lock()
+	l.seeds = seeds
+	l.mu.Unlock()
 	return nodes
 }
 

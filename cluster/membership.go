@@ -29,6 +29,7 @@ type membership struct {
 	*Node
 	duplicateSince time.Time
 	view           string
+	promise        promise
 	attempts       int
 	nextAttempt    time.Time
 	joinDone       chan error // nil when no attempt is under way
@@ -101,7 +102,10 @@ func (m *membership) step(now time.Time) (settled bool) {
 		return false
 	}
 	p := planBoot(m.ownMeta(""), m.gossip.peers.others(m.serverID))
-	m.view = p.view
+	if len(m.cfg.Regions) > 0 {
+		m.promise.hold(&p, now)
+		m.view = p.view // without regions never ready: it could be the first leader and has none to declare
+	}
 	if p.problem != "" && m.quiet.allow("boot "+p.problem, now) {
 		m.log.Warn("not bootstrapping", "problem", p.problem)
 	}
@@ -109,7 +113,6 @@ func (m *membership) step(now time.Time) (settled bool) {
 	case listed, p.join:
 		m.tryJoin(now)
 	case len(m.cfg.Regions) == 0:
-		m.view = "" // never ready: it could become the first leader and has nothing to declare
 		m.waitForRegions(p, now)
 	case p.bootstrap:
 		m.bootstrap(p.servers)

@@ -115,7 +115,7 @@ func (n *Node) start() (err error) {
 	n.loops.Go(func() { n.watchLeadership(notify) })
 	n.loops.Go(func() { n.gossip.rejoin(n.ctx, n.cfg.Join) })
 	n.loops.Go(n.keepMembership)
-	n.log.Info("coordinator node started", "server", string(n.serverID), "raft", n.raftAddr, "gossip", n.gossip.address())
+	n.log.Info("coordinator node started", "server", string(n.serverID), "raft", n.raftAddr, "gossip", n.gossip.address)
 	return nil
 }
 
@@ -257,4 +257,4 @@ func (n *Node) InstanceID() string { return n.instance }
 func (n *Node) RaftAddress() string { return n.raftAddr }
 
 // GossipAddress is where others reach this node's gossip, ip:port.
-func (n *Node) GossipAddress() string { return n.gossip.address() }
+func (n *Node) GossipAddress() string { return n.gossip.address }

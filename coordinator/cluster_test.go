@@ -225,7 +225,9 @@ func TestRefusedConfig(t *testing.T) {
 // by more than a moment.
 func TestStopEndsWatchesAndHeldReports(t *testing.T) {
 	r := startCluster(t, 1)[0]
-	stream, err := r.budgets.WatchBudgets(t.Context(), &aliquotv1.WatchBudgetsRequest{})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	stream, err := r.budgets.WatchBudgets(ctx, &aliquotv1.WatchBudgetsRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"aliquot/coordinator"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -65,6 +67,9 @@ func start(t *testing.T, cfg coordinator.Config) *running {
 	case err := <-r.done:
 		cancel()
 		t.Fatalf("Run: %v", err)
+	case <-time.After(patience):
+		cancel()
+		t.Fatalf("%s did not come up", cfg.NodeID)
 	}
 	t.Cleanup(func() { r.stop(t) })
 	// A restart keeps its addresses.
@@ -73,12 +78,22 @@ func start(t *testing.T, cfg coordinator.Config) *running {
 	url := "http://" + r.RPC
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
-	r.budgets = aliquotv1connect.NewBudgetServiceClient(client, url)
-	r.cluster = aliquotv1connect.NewClusterServiceClient(client, url)
-	r.lease = aliquotv1connect.NewLeaseServiceClient(client, url)
-	r.regions = aliquotv1connect.NewRegionServiceClient(client, url)
-	r.rules = aliquotv1connect.NewRuleServiceClient(client, url)
+	bounded := connect.WithInterceptors(connect.UnaryInterceptorFunc(withPatience))
+	r.budgets = aliquotv1connect.NewBudgetServiceClient(client, url, bounded)
+	r.cluster = aliquotv1connect.NewClusterServiceClient(client, url, bounded)
+	r.lease = aliquotv1connect.NewLeaseServiceClient(client, url, bounded)
+	r.regions = aliquotv1connect.NewRegionServiceClient(client, url, bounded)
+	r.rules = aliquotv1connect.NewRuleServiceClient(client, url, bounded)
 	return r
+}
+
+// withPatience bounds every unary call, so that a hang names the call it is in.
+func withPatience(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		ctx, cancel := context.WithTimeout(ctx, patience/2)
+		defer cancel()
+		return next(ctx, req)
+	}
 }
 
 func (r *running) stop(t *testing.T) {
@@ -156,7 +171,13 @@ func (r *running) waitReady(t *testing.T) {
 
 func (r *running) get(t *testing.T, url string) (int, string) {
 	t.Helper()
-	res, err := http.Get(url)
+	ctx, cancel := context.WithTimeout(t.Context(), patience/2)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0, err.Error()
 	}

@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -81,10 +82,13 @@ func (r *region) report(ctx context.Context, keys ...*aliquotv1.KeyReport) (*ali
 // a report with what usage returns. It reports nothing about a share it does not
 // hold, except to ask for it.
 func (r *region) run(ctx context.Context, usage func(held bool) []*aliquotv1.KeyReport) {
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
 	for ctx.Err() == nil {
 		if r.hello == nil {
 			if r.sayHello(ctx) != nil {
 				r.hello = nil
+				<-pause.C
 			}
 			continue
 		}

@@ -129,7 +129,7 @@ func (l *Lab) regionFault(ctx context.Context, s Scale, dead *Region, away time.
 	lost := floor * big.Refill * (away + convergence).Seconds()
 	allowed := big.Bound(r.Duration) - lost
 	return append(bounded(r), unfailingBut(r, dead),
-		atLeast("admitted / what the surviving shares allow", float64(r.Admitted)/allowed, .9)), nil
+		atLeast("admitted / what the surviving shares allow", float64(r.Admitted)/allowed, .9-s.Slack)), nil
 }
 
 func unfailingBut(r *bench.Report, dead *Region) Result {
@@ -184,7 +184,7 @@ func coordinatorsKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) 
 		got := float64(admittedBetween(r.Series, killed, back))
 		for _, one := range append(bounded(r), unfailing(r),
 			atMost("admitted / what leases and then floors allow, at most", got/allowance[i].most, 1),
-			atLeast("admitted / what leases and then floors allow, at least", got/allowance[i].least, .9)) {
+			atLeast("admitted / what leases and then floors allow, at least", got/allowance[i].least, .9-s.Slack)) {
 			one.Promise = name + one.Promise
 			out = append(out, one)
 		}

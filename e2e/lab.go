@@ -32,7 +32,7 @@ const (
 	callWithin = 2 * time.Second
 )
 
-// RegionNames are the lab's regions.
+// regionNames are the lab's regions.
 var regionNames = []string{"us-east", "eu-west", "ap-south"}
 
 // rulesYAML is what the lab starts with: the issue's limit for every api_key, and
@@ -44,7 +44,7 @@ const rulesYAML = `rules:
     enforcement: strict
   - id: small
     match: {attributes: {plan: small}}
-    params: {capacity: 30, refill_rate: 1}
+    params: {capacity: 60, refill_rate: 2}
     enforcement: strict
 `
 

@@ -76,6 +76,11 @@ func settleHot(r Record, v View, phase Phase, now int64) (_ Record, enforced Buc
 		r.Share = v.Share
 		enforced = under(phase, v.Share, v.Floor)
 	case v.Hot:
+		if phase == Floor {
+			// Somebody of this region was heard after the caller was cut off, and
+			// may have lent the floor.
+			before = r.Share.Min(v.Floor)
+		}
 		enforced = before
 	case r.Gen > v.Gen || phase == Limbo:
 		enforced = r.Share.Min(v.Floor)

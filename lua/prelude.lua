@@ -145,6 +145,10 @@ local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac)
     if r.gen == gen then
       r.cap, r.rate, r.frac = scap, srate, sfrac
       ecap, erate, efrac = under(scap, srate, sfrac, fcap, frate, ffrac)
+    elseif phase == FLOOR then
+      ecap = min(bcap, fcap)
+      erate, efrac = slower(brate, bfrac, frate, ffrac)
+      pcap, prate, pfrac = ecap, erate, efrac
     end
   elseif r.gen > -gen or phase == LIMBO then
     ecap = min(bcap, fcap)

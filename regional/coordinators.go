@@ -129,7 +129,11 @@ func (c *coordinators) complain(call, address string, refused bool, err error) {
 		return
 	}
 	c.lastError, c.complained = word, time.Now()
-	if refused {
+	switch {
+	case connect.CodeOf(err) == connect.CodeAlreadyExists:
+		c.log.Warn("another daemon of this region was heard of just now; this one serves from the region's floor and takes over when that one falls silent")
+		return
+	case refused:
 		c.log.Error("the leader refuses this region", "call", call, "error", err)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,22 +18,12 @@ import (
 	"google.golang.org/grpc/health"
 
 	"aliquot/budget"
-	"aliquot/limit"
-	"aliquot/lua"
 	"aliquot/regional/store"
 	"aliquot/rpc"
 )
 
-const (
-	// drainFor is how long calls under way may take at shutdown.
-	drainFor = 5 * time.Second
-	// probeEvery spaces the store calls that an idle daemon makes to know the
-	// store's clock and health.
-	probeEvery = time.Second
-	// probeRule is the rule number of the probe's own record: the largest, which no
-	// rule reaches.
-	probeRule = 1<<32 - 1
-)
+// drainFor is how long calls under way may take at shutdown.
+const drainFor = 5 * time.Second
 
 // Daemon is a regional daemon. New opens its listeners, Run serves.
 type Daemon struct {
@@ -53,6 +44,7 @@ type Daemon struct {
 	grpc     *grpc.Server
 	health   *health.Server
 
+	storeDown atomic.Bool
 	ready     chan struct{}
 	readyOnce sync.Once
 	failed    chan error // why the daemon must stop; room for one
@@ -160,9 +152,13 @@ func openStore(c *Config, log *slog.Logger, auth *authority) (Store, error) {
 	return store.NewRedis(redis)
 }
 
-// storeTripped is told when the breaker opens and closes.
+// storeTripped is told when the breaker opens, tries, and closes: an outage is
+// logged once.
 func (d *Daemon) storeTripped(open bool) {
 	d.metrics.setDegraded(degradedStore, open)
+	if d.storeDown.Swap(open) == open {
+		return
+	}
 	if open {
 		d.log.Error("the regional store does not answer: each rule's on_redis_failure decides until it does")
 	} else {
@@ -245,37 +241,5 @@ func (d *Daemon) drain() {
 func shutDown(ctx context.Context, s *http.Server) {
 	if s.Shutdown(ctx) != nil {
 		s.Close()
-	}
-}
-
-// keepStore learns the store's contents at the start, and then sees to it that the
-// store's clock and health are known even when no check comes.
-func (d *Daemon) keepStore(ctx context.Context) {
-	for {
-		wait := probeEvery
-		switch {
-		case d.auth.currentEpoch() == "":
-			if err := d.guard.learn(ctx); err != nil {
-				d.log.Error("the regional store cannot be reached; asking again", "reason", reason(err), "error", err)
-			} else {
-				wait = 0
-			}
-		case d.auth.clock.age(d.cfg.Now()) >= probeEvery:
-			d.probe(ctx)
-		}
-		if !pause(ctx, wait) && ctx.Err() != nil {
-			return
-		}
-	}
-}
-
-// probe takes a millionth of a token from a bucket of its own.
-func (d *Daemon) probe(ctx context.Context) {
-	one := limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}}
-	g := &group{cost: 1, asks: []ask{{limit: one, key: budget.KeyID{Rule: probeRule}}}}
-	head := d.auth.grant([]*group{g})
-	_, err := d.guard.take(ctx, head.epoch, callOf(head, []*group{g}))
-	if _, other := errors.AsType[*lua.EpochError](err); other {
-		_ = d.guard.learn(ctx) // asked again in a second
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/lua"
@@ -100,7 +102,7 @@ func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent
 	in.Address, in.DaemonVersion = r.address, r.version
 	out, err := r.peers.hello(ctx, in)
 	if err != nil {
-		return budget.CallFailed{}
+		return budget.CallFailed{Busy: connect.CodeOf(err) == connect.CodeAlreadyExists}
 	}
 	ev, err := r.welcome(out)
 	if err != nil {

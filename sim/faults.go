@@ -159,7 +159,8 @@ func (w *world) kill(n *node) {
 }
 
 // doubleUp starts a second daemon of a region on the same store; the first goes on
-// for a while, with or without a way to the coordinators.
+// for a while, with or without a way to the coordinators: not long enough to take
+// itself for cut off, unless Options.LongTwins asks for it.
 func (w *world) doubleUp(n *node) {
 	if n == nil {
 		return

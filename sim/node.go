@@ -31,6 +31,8 @@ type node struct {
 
 	heard   budget.Instant // for planted bugs: the last directive, and
 	renewed budget.Instant // the last renewal, as received
+	began   int64          // true times: its start, and
+	heardAt int64          // its last directive
 }
 
 // stateFile is what a region's daemon wrote down at its latest Welcome.
@@ -40,11 +42,17 @@ type stateFile struct {
 	epoch        uint64
 }
 
+// hearing is which daemon of a region had an answer last, and when.
+type hearing struct {
+	name int
+	at   int64
+}
+
 // startNode starts a daemon. With a state file it knows the configuration, and
 // which store contents started full.
 func (w *world) startNode(region int, withFile bool) *node {
 	w.names++
-	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), clockMap: clockMap{rho: int64(w.cfg.RhoPPM)}}
+	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), began: w.now, clockMap: clockMap{rho: int64(w.cfg.RhoPPM)}}
 	n.machine = budget.NewRegion(region, budget.Config{}, uint64(n.name), n.now())
 	if withFile && w.known[region].welcomed {
 		n.machine.SetConfig(region, w.cfg, w.known[region].initialEpoch, w.known[region].epoch)
@@ -78,8 +86,30 @@ func (n *node) tick() {
 	if n.dead {
 		return
 	}
+	if n.displaced() {
+		n.w.replace(n, 100*milli)
+		return
+	}
 	n.when(func() { n.step(budget.RegionTick{}) })()
 	n.w.after(max(tickEvery, n.pauseTo-n.w.now), n.tick)
+}
+
+// displaced: its region lives on without it. It takes itself for cut off although
+// another daemon of the region was heard of within the time that this takes. See
+// Options.LongTwins.
+func (n *node) displaced() bool {
+	if n.w.opts.LongTwins || n.machine.Phase(n.now()) != budget.CutOff {
+		return false
+	}
+	h := n.w.heard[n.region]
+	patience := 3 * int64(n.w.cfg.Lease) // above 2T(1+rho)^3 on the slowest clock
+	return h.name != n.name && h.name != 0 && n.w.now-h.at < patience && h.at > n.began
+}
+
+// outdated: another daemon of its region was given shares after it.
+func (n *node) outdated() bool {
+	h := n.w.heard[n.region]
+	return !n.w.opts.LongTwins && h.name != n.name && h.at > n.heardAt
 }
 
 // step gives the machine one event and does what it asks for.
@@ -113,8 +143,13 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 	if id == n.call {
 		n.calling, n.target = false, from
 	}
+	n.heardAt = n.w.now
+	n.w.heard[n.region] = hearing{name: n.name, at: n.w.now}
 	switch e := ev.(type) {
 	case budget.HelloAnswered:
+		if e.OK.Epoch < n.machine.Info(n.now()).Epoch {
+			n.target = nil // an old leader: try another coordinator
+		}
 		n.w.known[n.region] = stateFile{welcomed: true, initialEpoch: e.InitialRedisEpoch, epoch: e.OK.Epoch}
 		n.w.note("is welcomed", n.region, int64(n.name), int64(e.OK.Nonce), int64(e.OK.Session), int64(len(e.OK.Actions)))
 	case budget.DirectiveReceived:

@@ -32,6 +32,10 @@ func (n *node) storeIs(epoch string) {
 	if n.epoch == epoch {
 		return
 	}
+	if n.machine.Info(n.now()).HotKeys > 0 && n.outdated() {
+		n.w.replace(n, 100*milli) // nothing in the new contents fences it
+		return
+	}
 	n.w.note("learns contents", n.region, int64(n.name), 0, 0, 0)
 	birth, _ := limit.EpochBirth(epoch)
 	n.clockMap.reset()
@@ -50,7 +54,7 @@ func (n *node) probe() {
 
 // take asks the store for tries requests of one cost.
 func (n *node) take(c *client, tries int, cost limit.Tokens) {
-	if n.dead || n.paused() || !n.configured() || n.epoch == "" || tries == 0 {
+	if n.dead || n.paused() || !n.configured() || n.epoch == "" || tries == 0 || n.displaced() {
 		return
 	}
 	right := n.machine.Right(c.key, int64(c.limit.Capacity), n.now())

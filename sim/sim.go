@@ -23,6 +23,10 @@ type Options struct {
 	Limit   limit.Limit   // of every key; zero: drawn
 	// Calm worlds have no faults and true clocks.
 	Calm bool
+	// LongTwins lets a second daemon of a region live on without coordinators for
+	// longer than it takes to count as cut off, while the first is connected. The
+	// generations of keys do not fence a daemon, so I1 does not hold then.
+	LongTwins bool
 	// Start is when clients begin to ask; Mode, if not nil, is all they do.
 	Start time.Duration
 	Mode  *Behaviour

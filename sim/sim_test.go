@@ -3,7 +3,7 @@ package sim
 import "testing"
 
 // faultHours is how much virtual time TestFaults lives through.
-const faultHours = 6
+const faultHours = 16
 
 // Whatever happens, no promise is broken, and every world recovers.
 func TestFaults(t *testing.T) {

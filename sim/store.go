@@ -116,7 +116,10 @@ func (s *store) apply(epoch string, changes []change, n int) (results []budget.S
 		if a.Stale {
 			what = "store: stale change"
 		}
-		s.w.note(what, s.region, int64(c.change.Gen), int64(c.change.Share.Cap), int64(a.Released), int64(a.Tokens))
+		s.w.note(what, s.region, int64(c.key.Rule), int64(c.change.Gen), int64(c.change.Share.Cap), int64(a.Tokens))
+		if a.Released > 0 || c.change.Grant > 0 {
+			s.w.note("released, granted", s.region, int64(c.key.Rule), int64(c.change.Gen), int64(a.Released), int64(c.change.Grant))
+		}
 		results = append(results, budget.ShareResult{
 			Key: c.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia,
 		})

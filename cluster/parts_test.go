@@ -1,0 +1,261 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+)
+
+// hashicorp/raft issue 695: heartbeats must take the same way as all other messages.
+func TestHeartbeatsTakeTheOrdinaryWay(t *testing.T) {
+	t.Parallel()
+	open := func(id raft.ServerID) (*transport, raft.ServerAddress) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr := newTransport(newStreamLayer(l, id, l.Addr().String(), testLogger(), newQuiet()), testLogger())
+		t.Cleanup(func() {
+			if err := tr.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return tr, tr.LocalAddr()
+	}
+	from, _ := open("a/00000001")
+	to, address := open("b/00000002")
+	var fast atomic.Int32
+	to.SetHeartbeatHandler(func(rpc raft.RPC) {
+		fast.Add(1)
+		rpc.Respond(&raft.AppendEntriesResponse{}, nil)
+	})
+	go func() {
+		for rpc := range to.Consumer() {
+			rpc.Respond(&raft.AppendEntriesResponse{LastLog: 17, Success: true}, nil)
+			return
+		}
+	}()
+	beat := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{Addr: []byte("x")}, Term: 1, Leader: []byte("x")}
+	if err := from.AppendEntries("b/00000002", address, beat, &raft.AppendEntriesResponse{}); err != nil {
+		t.Fatal(err)
+	}
+	if fast.Load() != 0 {
+		t.Error("a heartbeat took the fast path")
+	}
+	if got := from.progress("b/00000002"); got != 17 {
+		t.Errorf("progress %d, want 17", got)
+	}
+}
+
+// hashicorp/raft issue 697.
+func TestLogStoreIsMonotonic(t *testing.T) {
+	if !(&wal.WAL{}).IsMonotonic() {
+		t.Error("raft would keep old logs when it installs a snapshot")
+	}
+}
+
+// hashicorp/raft issues 696 and 503: a leader that cannot get anything applied gives up.
+func TestStuckLeaderFails(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	n := l.start(l.config("c1"))
+	l.leader(n)
+	release := make(chan struct{})
+	var held sync.WaitGroup
+	held.Go(func() { n.View(func(*State) { <-release }) })
+	defer held.Wait()
+	defer close(release)
+	select {
+	case err := <-n.Failed():
+		if !errors.Is(err, ErrLeaderStuck) {
+			t.Errorf("failed with %v", err)
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("the leader went on leading nothing")
+	}
+}
+
+func TestGossipKeyFile(t *testing.T) {
+	raw := []byte("0123456789abcdef")
+	for name, c := range map[string]struct {
+		data []byte
+		mode os.FileMode
+		want []byte
+	}{
+		"raw 16":         {raw, 0o600, raw},
+		"raw 32":         {append(raw, "0123456789abcde\x00"...), 0o600, append(raw, "0123456789abcde\x00"...)},
+		"base64":         {[]byte(base64.StdEncoding.EncodeToString(raw) + "\n"), 0o600, raw},
+		"wrong length":   {raw[1:], 0o600, nil},
+		"world-readable": {raw, 0o644, nil},
+	} {
+		path := filepath.Join(t.TempDir(), "key")
+		if err := os.WriteFile(path, c.data, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		got, err := loadGossipKey(path)
+		if !bytes.Equal(got, c.want) || (err == nil) != (c.want != nil) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+func TestGossipLog(t *testing.T) {
+	var out strings.Builder
+	w := &gossipLog{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})), quiet: newQuiet()}
+	say := func(line string) string {
+		out.Reset()
+		if _, err := w.Write([]byte(line + "\n")); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	label := `[ERR] memberlist: discarding stream with unacceptable label "other": from=10.0.0.9:4711`
+	if got := say(label); !strings.Contains(got, "level=WARN") || !strings.Contains(got, "another cluster label") || !strings.Contains(got, "10.0.0.9:4711") {
+		t.Errorf("first refusal: %s", got)
+	}
+	if got := say(strings.Replace(label, "4711", "4712", 1)); !strings.Contains(got, "level=DEBUG") {
+		t.Errorf("a repetition must be quiet: %s", got)
+	}
+	if got := say(strings.Replace(label, "0.9", "0.8", 1)); !strings.Contains(got, "level=WARN") {
+		t.Errorf("another host is news: %s", got)
+	}
+	if got := say("[INFO] memberlist: Suspect x has failed"); !strings.Contains(got, "level=INFO") {
+		t.Errorf("info: %s", got)
+	}
+}
+
+func TestQuietIsBounded(t *testing.T) {
+	q, now := newQuiet(), time.Unix(1000, 0)
+	for i := range 10 * maxQuietKeys {
+		q.allow(string(rune(i)), now)
+	}
+	if len(q.said) > maxQuietKeys {
+		t.Errorf("%d entries", len(q.said))
+	}
+	if !q.allow("later", now.Add(warnEvery)) || q.allow("later", now.Add(warnEvery)) {
+		t.Error("after a minute there is room again, once")
+	}
+}
+
+// notes collects log records that a test waits for.
+type notes struct {
+	mu  sync.Mutex
+	buf strings.Builder
+}
+
+func (n *notes) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.buf.Write(p)
+}
+
+// count is how many lines hold both parts.
+func (n *notes) count(parts ...string) (lines int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for line := range strings.Lines(n.buf.String()) {
+		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
+			lines++
+		}
+	}
+	return lines
+}
+
+func TestStrangersAreRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(t *testing.T, c *Config)
+		says   string
+	}{
+		"another label": {func(_ *testing.T, c *Config) { c.Label = "other" }, "another cluster label"},
+		"another key": {func(t *testing.T, c *Config) {
+			c.GossipKeyFile = filepath.Join(t.TempDir(), "key")
+			if err := os.WriteFile(c.GossipKeyFile, []byte("0123456789abcdef"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "another gossip key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			var heard notes
+			first := l.config("c1")
+			first.Logger = slog.New(slog.NewTextHandler(&heard, &slog.HandlerOptions{Level: slog.LevelDebug}))
+			host := l.start(first)
+			l.leader(host)
+			stranger := l.config("c2")
+			stranger.BootstrapExpect = 0
+			stranger.Join = []string{host.GossipAddress()}
+			c.change(t, &stranger)
+			other := l.start(stranger)
+			for range 3 {
+				if _, err := other.gossip.list.Join(stranger.Join); err == nil {
+					t.Error("the stranger's join succeeded")
+				}
+			}
+			eventually(t, "four refusals", 10*time.Second, func() bool { return heard.count("", c.says) >= 4 })
+			if got := heard.count("level=WARN", c.says); got != 1 {
+				t.Errorf("%d warnings, want one a minute", got)
+			}
+			if len(host.gossip.peers.others(host.serverID)) != 0 || other.Status().State != "starting" {
+				t.Error("the stranger got in")
+			}
+		})
+	}
+}
+
+func TestTwoClustersOfOneLabelStayApart(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	a := l.start(l.config("a1"))
+	l.leader(a)
+	b := l.config("b1")
+	second := l.start(b)
+	l.leader(second)
+	eventually(t, "b's identity on disk", 5*time.Second, func() bool {
+		return second.gossip.meta.Load().Cluster != "" && a.gossip.meta.Load().Cluster != ""
+	})
+	if _, err := second.gossip.list.Join([]string{a.GossipAddress()}); err == nil {
+		t.Error("two clusters merged")
+	}
+	for _, n := range []*Node{a, second} {
+		if got := len(n.gossip.peers.others(n.serverID)); got != 0 {
+			t.Errorf("%s sees %d peers", n.NodeID(), got)
+		}
+	}
+}
+
+func TestSecondNodeOfOneIDGivesWay(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	first := l.start(l.config("c1"))
+	l.leader(first)
+	c := l.config("twin")
+	c.NodeID, c.RPCAddress = "c1", "rpc-twin"
+	c.Join = []string{first.GossipAddress()}
+	c.BootstrapExpect = 0
+	twin := l.start(c)
+	select {
+	case err := <-twin.Failed():
+		if !errors.Is(err, ErrNodeAlive) {
+			t.Errorf("failed with %v", err)
+		}
+	case <-time.After(duplicatePatience + 10*time.Second):
+		t.Error("two nodes share an id")
+	}
+	if err := first.Join(t.Context(), "c1", twin.InstanceID(), twin.RaftAddress()); !errors.Is(err, ErrNodeAlive) {
+		t.Errorf("join under a live node's id: %v", err)
+	}
+}
