@@ -32,7 +32,8 @@ func (a allocation) short() bool {
 // allocate decides what every region should hold: max-min fair by weight for what
 // is demanded, the slack as headroom, a reserve in the pool (so that a growth
 // takes one round trip, not two) and the rest by use. Silent regions keep what is
-// reserved for them. The sum over live regions is at most Avail, part by part.
+// reserved for them. The sum over live regions is at most Avail, or what they keep
+// at the least, part by part.
 func allocate(a allocation) []Share {
 	out := make([]Share, len(a.Regions))
 	live := make([]int, 0, len(a.Regions))
@@ -63,7 +64,9 @@ func (a allocation) rates(live []int) (rates []int64, reserve int64) {
 		base[n], weight[n] = int64(c.Keep.Rate), max(int64(c.Floor.Rate), 1)
 		want[n], used[n] = c.wants(rejecting)
 	}
-	base = fit(base, avail)
+	if total(base) > avail {
+		return a.noMoreThanKept(live, func(s Share) int32 { return s.Rate }), 0
+	}
 	rates = fill(avail, base, want, weight)
 	slack := avail - total(rates)
 	if slack <= 0 {
@@ -164,7 +167,10 @@ func (a allocation) bursts(live []int, rates []int64, reserve int64) []int64 {
 			weights[n] = int64(a.Regions[i].Now.Burst)
 		}
 	}
-	bursts := fit(keep, avail)
+	if total(keep) > avail {
+		return a.noMoreThanKept(live, func(s Share) int32 { return s.Burst })
+	}
+	bursts := keep
 	if a.Capacity <= wholeRequests*microToken {
 		return a.wholeBursts(avail, bursts, weights)
 	}
@@ -197,23 +203,30 @@ func (a allocation) wholeBursts(avail int64, keep, weights []int64) []int64 {
 	for i, n := range counts {
 		out[i] = max(keep[i], (n*Unit+requests-1)/requests)
 	}
-	// Rounding up can exceed what there is by a few units: the largest gives way,
-	// to whom one request matters least.
+	// Rounding up can exceed what there is by a few units: who has most beyond
+	// what is kept gives way, for one request matters least there.
 	for excess := total(out) - avail; excess > 0; excess = total(out) - avail {
-		i := largest(out)
-		out[i] -= min(excess, out[i])
+		most := 0
+		for i := range out {
+			if out[i]-keep[i] > out[most]-keep[most] {
+				most = i
+			}
+		}
+		out[most] -= min(excess, out[most]-keep[most])
 	}
 	return out
 }
 
-func largest(xs []int64) int {
-	at := 0
-	for i, x := range xs {
-		if x > xs[at] {
-			at = i
-		}
+// noMoreThanKept is what live regions hold while even the connected floors do not
+// fit beside what silent ones may still be enforcing. It is not cut further: no
+// lease is renewed until a silent one's lease has ended, and a region that has
+// lost its memory counts on having that much.
+func (a allocation) noMoreThanKept(live []int, part func(Share) int32) []int64 {
+	out := make([]int64, len(live))
+	for n, i := range live {
+		out[n] = int64(part(a.Regions[i].Now.Min(a.Regions[i].Keep)))
 	}
-	return at
+	return out
 }
 
 // fit scales parts down, by size, to sum to at most limit.

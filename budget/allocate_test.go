@@ -38,16 +38,17 @@ func drawAllocation(t *rapid.T) allocation {
 func TestAllocationNeverExceedsWhatThereIs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawAllocation(t)
-		var sum Share
+		var sum, keep Share
 		for i, s := range allocate(a) {
 			if s.Rate < 0 || s.Burst < 0 {
 				t.Fatalf("negative share %v", s)
 			}
 			if !a.Regions[i].Silent {
 				sum = sum.Add(s)
+				keep = keep.Add(a.Regions[i].Keep)
 			}
 		}
-		if !sum.Within(a.Avail) {
+		if !sum.Within(a.Avail.Max(keep)) {
 			t.Fatalf("allocated %v of %v", sum, a.Avail)
 		}
 	})

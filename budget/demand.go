@@ -7,15 +7,25 @@ import "time"
 const (
 	halfLifeUp   = 500 * time.Millisecond
 	halfLifeDown = 5 * time.Second
-	// rateWindow is the shortest time a raw rate is measured over.
-	rateWindow = 200 * time.Millisecond
-	// quietAfter without a report of a key means that it was not used: a region
-	// reports busy keys every 100 ms.
-	quietAfter = 250 * time.Millisecond
-	// measuredAfter is how long a session must have watched a key before the
-	// absence of usage is believed.
-	measuredAfter = 400 * time.Millisecond
+	// A raw rate is measured over the time in which the limit earns windowTokens,
+	// within bounds: over less, a client of a slow limit looks idle between any
+	// two of its requests.
+	windowTokens = 8 * microToken
+	minWindow    = 200 * time.Millisecond
+	maxWindow    = 5 * time.Second
+	// quietMargin is added to the window before silence about a key means that
+	// it was not used: a region reports busy keys every 100 ms.
+	quietMargin = 50 * time.Millisecond
 )
+
+// rateWindow is how long a limit's raw rates are measured: 0.2 s at 40 tokens a
+// second and above, 4 s at 2 a second.
+func rateWindow(limit KeyLimit) time.Duration {
+	if limit.Rate <= 0 {
+		return maxWindow
+	}
+	return min(max(time.Duration(mulDiv(windowTokens, int64(time.Second), limit.Rate)), minWindow), maxWindow)
+}
 
 // demand estimates what one region asks of one key, in units of 2^-20 of the
 // limit's rate.
@@ -40,7 +50,7 @@ func (d *demand) fold(rep KeyReport, limit KeyLimit, previous, now Instant) {
 	if d.window == 0 {
 		d.window, d.since = previous, now
 	}
-	if d.last != 0 && now.Sub(d.last) >= quietAfter {
+	if d.last != 0 && now.Sub(d.last) >= rateWindow(limit)+quietMargin {
 		// It was quiet between: the window of new usage starts with it.
 		d.decay(previous, now)
 		d.window = max(d.window, previous)
@@ -51,16 +61,18 @@ func (d *demand) fold(rep KeyReport, limit KeyLimit, previous, now Instant) {
 	if !d.known && d.idleAtFirst(rep, limit) {
 		d.known = true
 	}
-	if elapsed := now.Sub(d.window); elapsed >= rateWindow {
+	elapsed := now.Sub(d.window)
+	if elapsed >= rateWindow(limit) || elapsed >= minWindow && d.windowOffered >= windowTokens {
 		d.close(limit, elapsed, now)
 	}
 }
 
-// idleAtFirst: a region that has just learned that a key is hot, and holds most of
-// its bucket, had no use for it. Anything else stays unknown until measured.
+// idleAtFirst: a region that has just learned that a key is hot, and holds nearly
+// all of its bucket, has had no use for it. Anything else stays unknown until
+// measured.
 func (d *demand) idleAtFirst(rep KeyReport, limit KeyLimit) bool {
 	return !rep.Rejecting && rep.Offered == 0 && limit.Capacity > 0 &&
-		rep.Tokens*2 >= Scale(limit.Capacity, rep.Share.Burst)
+		rep.Tokens >= mulDiv(Scale(limit.Capacity, rep.Share.Burst), 9, 10)
 }
 
 // close ends a window: its rates become the raw ones and move the smoothed ones.
@@ -86,21 +98,22 @@ func (d *demand) decay(until, now Instant) {
 }
 
 // at is the demand as known at the region's latest report.
-func (d *demand) at(lastReport Instant) demandNow {
+func (d *demand) at(lastReport Instant, limit KeyLimit) demandNow {
 	now := demandNow{
 		Known: d.known, Raw: d.raw, RawAdmitted: d.rawAdmitted,
 		Smooth: d.smooth, SmoothAdmitted: d.smoothAdmitted, Rejecting: d.rejecting,
 	}
+	silence := rateWindow(limit) + quietMargin
 	if d.last == 0 {
 		// Held since the session began and never mentioned: not used.
-		now.Known = d.since != 0 && lastReport.Sub(d.since) >= measuredAfter
+		now.Known = d.since != 0 && lastReport.Sub(d.since) >= silence
 		return now
 	}
-	if quiet := lastReport.Sub(d.last); quiet >= quietAfter {
+	if quiet := lastReport.Sub(d.last); quiet >= silence {
 		now.Raw, now.RawAdmitted, now.Rejecting = 0, 0, false
 		now.Smooth = approach(d.smooth, 0, quiet)
 		now.SmoothAdmitted = approach(d.smoothAdmitted, 0, quiet)
-		now.Known = d.known || lastReport.Sub(d.since) >= measuredAfter
+		now.Known = true
 	}
 	return now
 }

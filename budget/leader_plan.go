@@ -135,7 +135,7 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 		in.Regions[i] = claim{
 			Now: kr.current(), Floor: floor,
 			Keep:   ConnectedFloor(floor, len(l.regions), key.limit.Capacity),
-			Demand: kr.demand.at(r.lastReport),
+			Demand: kr.demand.at(r.lastReport, key.limit),
 		}
 	}
 	return in
@@ -383,7 +383,7 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 		if abs(diff) > max(deadBand, int64(c.Now.Rate)/10) {
 			significant = true
 		}
-		if in.Capacity > 0 && c.Demand.Rejecting && target[i].Burst-c.Now.Burst > deadBand {
+		if in.Capacity > 0 && c.Demand.Rejecting && target[i].Burst-c.Now.Burst >= minMove {
 			wanted = true
 		}
 	}
@@ -400,8 +400,8 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 const (
 	// deadBand is 2 % of the limit.
 	deadBand = Unit / 50
-	// minMove is what a rejecting region is served at the least: 0.2 %.
-	minMove = Unit / 500
+	// minMove is what a rejecting region is served at the least: 1 %.
+	minMove = Unit / 100
 	// maxMovePerSecond: without a rejection to justify it, a quarter of the
 	// limit.
 	maxMovePerSecond = Unit / 4

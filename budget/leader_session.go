@@ -148,7 +148,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 	key := l.keys[rep.Key]
 	switch {
 	case rep.Cold:
-		l.foldCold(i, key, rep)
+		l.foldCold(i, key, rep, now)
 		return
 	case key == nil:
 		if rep.Gen == (Gen{}) {
@@ -181,9 +181,14 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 }
 
 // foldCold takes the acknowledgement of a return to cold.
-func (l *Leader) foldCold(i int, key *leaderKey, rep KeyReport) {
+func (l *Leader) foldCold(i int, key *leaderKey, rep KeyReport, now Instant) {
 	if key != nil && rep.Gen == key.regions[i].gen {
-		key.regions[i].cold = true
+		// The region has forgotten the key: if it becomes hot there again, it
+		// counts from 0.
+		kr := &key.regions[i]
+		kr.cold = true
+		kr.granted, kr.grant, kr.released = 0, 0, 0
+		kr.demand = demand{since: now}
 		l.touch(rep.Key, key)
 	}
 }

@@ -229,3 +229,24 @@ func TestReleasedTokensReachTheRegionThatGrows(t *testing.T) {
 		t.Errorf("%d of %d released tokens did not reach the busy region", lost/microToken, w.released/microToken)
 	}
 }
+
+// A client of a slow limit that rotates regions looks idle in each of them most of
+// the time. It must neither starve nor drag the shares around.
+func TestSparseRotationDoesNotOscillate(t *testing.T) {
+	w := started(t, 3)
+	w.limit = KeyLimit{Capacity: 60 * microToken, Rate: 2 * microToken}
+	w.load, w.every = []int64{1, 1, 1}, 25 // two requests a second in each region
+	for i := range w.bank {
+		w.bank[i] = 20 * microToken
+	}
+	w.run(10 * time.Second)
+	before := w.leader.stats.ShareChanges
+	w.run(40 * time.Second)
+	if changes := w.leader.stats.ShareChanges - before; changes > 8 {
+		t.Errorf("%d share changes in 40 s of steady demand", changes)
+	}
+	const bound = 60 + 2*50
+	if w.got > bound || w.got < bound*95/100 {
+		t.Errorf("admitted %d of %d", w.got, bound)
+	}
+}

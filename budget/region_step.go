@@ -245,8 +245,10 @@ func (r *Region) apply(a *applying, actions []Action, now Instant) []RegionEffec
 func (r *Region) change(act Action, now Instant) ShareChange {
 	c := ShareChange{
 		Key: act.Key, Gen: act.Gen, Share: act.Share, Cold: act.Cold,
-		Grant: act.Granted, Limit: act.Limit,
+		Limit: act.Limit,
 	}
+	// A key that was not held starts its count at what the directive says: it
+	// may have been held, and granted, earlier in the session.
 	if h := r.hot[act.Key]; h != nil {
 		if h.limit.Capacity > 0 {
 			c.Limit = h.limit

@@ -21,6 +21,9 @@ type world struct {
 	key     KeyID
 	limit   KeyLimit
 	load    []int64
+	every   int64 // ticks between loads; 0 and 1: each tick. Regions take turns.
+	ticks   int64
+	got     int64   // requests admitted
 	bank    []int64 // micro-tokens, a crude bucket
 	renewed []int
 	sums    []Share // every ledger state seen
@@ -87,14 +90,20 @@ func (w *world) runUntil(what string, within time.Duration, ok func() bool) {
 }
 
 func (w *world) spend() {
+	w.ticks++
 	for i, r := range w.regions {
+		load := w.load[i]
+		if w.every > 1 && (w.ticks+int64(i)*w.every/int64(len(w.regions)))%w.every != 0 {
+			load = 0
+		}
 		right := r.Right(w.key, w.limit.Capacity, w.now)
 		s := right.Effective()
 		w.bank[i] = min(w.bank[i]+Scale(w.limit.Rate, s.Rate)/50, Scale(w.limit.Capacity, s.Burst))
-		for range w.load[i] {
+		for range load {
 			u := Usage{Limit: w.limit, Cost: microToken, FloorCap: Scale(w.limit.Capacity, right.Floor.Burst)}
 			if w.bank[i] >= microToken {
 				w.bank[i] -= microToken
+				w.got++
 				u.Admitted = true
 			}
 			u.Tokens = w.bank[i]

@@ -25,8 +25,9 @@ const (
 	backoffMost  = time.Second
 	// complainEvery spaces the log lines about coordinators that do not answer.
 	complainEvery = 30 * time.Second
-	// maxAnswer bounds a coordinator's answer: rules of 4 MiB and 8,192 actions.
-	maxAnswer = 8 << 20
+	// maxAnswer bounds a coordinator's answer: to a Hello of a region that has
+	// lost everything, rules of 4 MiB and a share for each of 200,000 hot keys.
+	maxAnswer = 32 << 20
 )
 
 // coordinators is the way to whichever coordinator answers: it stays with the one
@@ -85,6 +86,15 @@ func (c *coordinators) pick() (aliquotv1connect.LeaseServiceClient, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.clients[c.current], c.current
+}
+
+// moveOn leaves a coordinator that answered, but for a leader that was followed by
+// another.
+func (c *coordinators) moveOn() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.current = (c.current + 1) % len(c.clients)
+	c.failures++
 }
 
 // backoff is the wait before the next Hello: none until all have failed, then

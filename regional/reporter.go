@@ -104,6 +104,10 @@ func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent
 	if err != nil {
 		return budget.CallFailed{Busy: connect.CodeOf(err) == connect.CodeAlreadyExists}
 	}
+	if known := r.policies.load().cluster; known.ClusterID == out.GetConfig().GetClusterId() && out.GetEpoch() < known.LeaderEpoch {
+		r.peers.moveOn() // a leader that was deposed and does not know it yet
+		return budget.CallFailed{}
+	}
 	ev, err := r.welcome(out)
 	if err != nil {
 		r.log.Error("the answer to a Hello was refused", "error", err)

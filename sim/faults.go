@@ -35,6 +35,9 @@ func (w *world) drawFaults() {
 	for f := range faultKinds {
 		w.faults[f] = w.chance(1, 2) && !w.opts.Calm
 	}
+	for _, f := range w.opts.faults {
+		w.faults[f] = true
+	}
 	w.faultGap = w.between(second, 15*second)
 }
 

@@ -101,15 +101,37 @@ func (n *node) displaced() bool {
 	if n.w.opts.LongTwins || n.machine.Phase(n.now()) != budget.CutOff {
 		return false
 	}
-	h := n.w.heard[n.region]
-	patience := 3 * int64(n.w.cfg.Lease) // above 2T(1+rho)^3 on the slowest clock
-	return h.name != n.name && h.name != 0 && n.w.now-h.at < patience && h.at > n.began
+	const leases = 3 // above 2T(1+rho)^3 on the slowest clock
+	rival := n.rivalHeard()
+	return rival > n.began && n.w.now-rival < leases*int64(n.w.cfg.Lease)
 }
 
 // outdated: another daemon of its region was given shares after it.
-func (n *node) outdated() bool {
-	h := n.w.heard[n.region]
-	return !n.w.opts.LongTwins && h.name != n.name && h.at > n.heardAt
+func (n *node) outdated() bool { return !n.w.opts.LongTwins && n.rivalHeard() > n.heardAt }
+
+// rivalHeard is when another daemon of the region, alive or dead, had an answer
+// last.
+func (n *node) rivalHeard() int64 {
+	last := int64(0)
+	for _, h := range n.w.heard[n.region] {
+		if h.name != n.name {
+			last = max(last, h.at)
+		}
+	}
+	return last
+}
+
+// hears notes that the daemon had an answer.
+func (n *node) hears() {
+	n.heardAt = n.w.now
+	all := n.w.heard[n.region]
+	for i := range all {
+		if all[i].name == n.name {
+			all[i].at = n.w.now
+			return
+		}
+	}
+	n.w.heard[n.region] = append(all, hearing{name: n.name, at: n.w.now})
 }
 
 // step gives the machine one event and does what it asks for.
@@ -143,8 +165,7 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 	if id == n.call {
 		n.calling, n.target = false, from
 	}
-	n.heardAt = n.w.now
-	n.w.heard[n.region] = hearing{name: n.name, at: n.w.now}
+	n.hears()
 	switch e := ev.(type) {
 	case budget.HelloAnswered:
 		if e.OK.Epoch < n.machine.Info(n.now()).Epoch {

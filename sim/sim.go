@@ -31,7 +31,8 @@ type Options struct {
 	Start time.Duration
 	Mode  *Behaviour
 
-	plant plant
+	plant  plant
+	faults []fault // every world has these
 }
 
 // Behaviour is one fixed way to call.

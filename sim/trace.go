@@ -22,9 +22,6 @@ type entry struct {
 func (w *world) note(what string, who int, a, b, c, d int64) {
 	e := entry{at: w.now, what: what, who: who, a: a, b: b, c: c, d: d}
 	w.trace[w.noted%traceKept] = e
-	if w.dbg != nil {
-		w.dbg(e)
-	}
 	w.noted++
 	w.mix(e)
 }

@@ -30,7 +30,7 @@ type world struct {
 	stores  []*store
 	clients []*client
 	known   []stateFile
-	heard   []hearing
+	heard   [][]hearing // by region
 	names   int
 
 	oneWay         []int64
@@ -60,7 +60,7 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	w.cfg = budget.NewConfig([]string{"a", "b", "c", "d", "e"}[:regions], w.drawLease(), w.drawRho())
 	w.ledger = &budget.Ledger{Config: w.cfg}
 	w.drawFaults()
-	w.known, w.heard, w.stuck = make([]stateFile, regions), make([]hearing, regions), make([]int64, regions)
+	w.known, w.heard, w.stuck = make([]stateFile, regions), make([][]hearing, regions), make([]int64, regions)
 	w.cutUp, w.cutDown = make([]bool, regions), make([]bool, regions)
 	for i := range regions {
 		w.oneWay = append(w.oneWay, w.drawOneWay())
