@@ -45,13 +45,14 @@ var houses = map[string]row{
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
 	"sim":           {aliquot: []string{"budget", "limit"}},
 
-	"rpc":    {aliquot: []string{"proto/..."}, outside: anyModule},
-	"config": {aliquot: []string{"proto/..."}, outside: anyModule},
+	"boottime": {aliquot: []string{"budget"}, outside: []string{"golang.org/x/sys"}},
+	"rpc":      {aliquot: []string{"proto/..."}, outside: anyModule},
+	"config":   {aliquot: []string{"proto/..."}, outside: anyModule},
 
 	"regional/store": {aliquot: []string{"lua", "limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "lua", "limit", "budget", "rules", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
+	"regional":       {aliquot: []string{"regional/...", "boottime", "lua", "limit", "budget", "rules", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 	"cluster":        {aliquot: []string{"budget", "rules", "limit", "proto/raftlog/..."}, outside: anyModule},
-	"coordinator":    {aliquot: []string{"cluster", "budget", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
+	"coordinator":    {aliquot: []string{"cluster", "boottime", "budget", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 
 	"bench": {aliquot: []string{"rules", "limit", "rpc", "proto/aliquot/..."}, outside: anyModule},
 	"dev":   {aliquot: []string{"coordinator", "regional", "rpc", "config"}, outside: anyModule},

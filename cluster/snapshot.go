@@ -190,5 +190,5 @@ func decodeRuleBook(m *raftlogv1.Snapshot) (RuleBook, error) {
 		return RuleBook{}, fmt.Errorf("the rules in it do not parse in this version: %w", err)
 	}
 	b.Set = set
-	return b, nil
+	return b.indexed(), nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"time"
 
 	"aliquot/budget"
@@ -46,6 +47,24 @@ type RuleBook struct {
 	// Numbers names each rule id's number; a number is never used twice.
 	Numbers    map[string]uint32
 	NextNumber uint32
+	// inForce are the values of Numbers; see indexed. It is never changed in place.
+	inForce map[uint32]struct{}
+}
+
+// InForce reports whether a rule has this number now.
+func (b *RuleBook) InForce(number uint32) bool {
+	_, ok := b.inForce[number]
+	return ok
+}
+
+// indexed is the book with InForce answering from its Numbers: every plan asks, and
+// there may be thousands of rules.
+func (b RuleBook) indexed() RuleBook {
+	b.inForce = make(map[uint32]struct{}, len(b.Numbers))
+	for _, number := range b.Numbers {
+		b.inForce[number] = struct{}{}
+	}
+	return b
 }
 
 // apply is one step of the replicated state machine: the same state and command
@@ -116,11 +135,7 @@ func (s *State) applyRules(a *raftlogv1.ApplyRules) (version uint64, err error) 
 		return 0, err
 	}
 	s.Rules = book
-	kept := map[uint32]bool{}
-	for _, number := range book.Numbers {
-		kept[number] = true
-	}
-	s.Ledger.DropRules(func(rule uint32) bool { return kept[rule] })
+	s.Ledger.DropRules(s.Rules.InForce)
 	return book.Version, nil
 }
 
@@ -134,14 +149,20 @@ func (b RuleBook) next(file, yaml, author string, unixMS int64) (RuleBook, error
 	return RuleBook{
 		Version: b.Version + 1, YAML: yaml, Author: author, UnixMS: unixMS,
 		Set: set, Numbers: numbers, NextNumber: nextNumber,
-	}, nil
+	}.indexed(), nil
 }
 
+// commitPlan applies a plan without what it says of rules that went away while it
+// was on its way: entries put back then would stay for ever, since the number never
+// comes into force again. The rest of the plan stands. A removal is harmless.
 func (s *State) commitPlan(c *raftlogv1.CommitPlan) error {
 	plan, err := decodePlan(c)
 	if err != nil {
 		return err
 	}
+	plan.Changes = slices.DeleteFunc(plan.Changes, func(e budget.Entry) bool {
+		return e.Shares != nil && !s.Rules.InForce(e.Key.Rule)
+	})
 	return s.Ledger.Apply(plan)
 }
 

@@ -36,7 +36,7 @@ var (
 func newTransport(layer raft.StreamLayer, log *slog.Logger) *transport {
 	return &transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-			Stream: layer, MaxPool: raftPool, Timeout: raftIOTimeout, Logger: newHclog(log, "raft-net"),
+			Stream: layer, MaxPool: raftPool, Timeout: raftIOTimeout, Logger: transportLog{newHclog(log, "raft-net")},
 		}),
 		lastLog: map[raft.ServerID]uint64{},
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,7 +37,7 @@ type reign struct {
 
 	committed    chan error // the outcome of the commit in flight
 	commitBegan  time.Time
-	changes      int        // keys in the commit in flight
+	inFlight     budget.Plan // of the commit in flight; read only
 	verified     chan error // the outcome of the leadership proof in flight
 	waiting      []waiter
 	ledger       *budget.Ledger // the machine's own; read only
@@ -162,7 +163,7 @@ func (r *reign) execute(ctx context.Context, effects []budget.LeaderEffect) {
 
 // commit replicates a plan beside the loop; the machine asks for one at a time.
 func (r *reign) commit(ctx context.Context, plan budget.Plan) {
-	r.commitBegan, r.changes = time.Now(), len(plan.Changes)
+	r.commitBegan, r.inFlight = time.Now(), plan
 	r.pending.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 		defer cancel()
@@ -181,8 +182,16 @@ func (r *reign) commitDone(ctx context.Context, err error) {
 		return
 	}
 	r.metrics.rebalanceSeconds.Observe(time.Since(r.commitBegan).Seconds())
-	r.metrics.rebalanceChanges.Add(float64(r.changes))
+	r.metrics.rebalanceChanges.Add(float64(len(r.inFlight.Changes)))
+	// The replicated ledger ignores what a plan says of rules that went away before
+	// it. So the machine hears of such rules first, that it sends no share whose
+	// liability was not stored, and again afterwards, to drop what the plan brought
+	// back into its own ledger.
+	r.rulesMayHaveChanged(ctx)
 	r.step(ctx, budget.Committed{})
+	if slices.ContainsFunc(r.inFlight.Changes, func(e budget.Entry) bool { return !r.inForce(e.Key.Rule) }) {
+		r.step(ctx, budget.RulesChanged{Kept: r.inForce})
+	}
 }
 
 // verify proves the leadership beside the loop; the machine asks for one at a time.
@@ -224,4 +233,16 @@ func (r *reign) rulesChanged(ctx context.Context) {
 	r.kept = kept
 	r.step(ctx, budget.RulesChanged{Kept: r.inForce})
 	r.execute(ctx, r.machine.ReleaseAll(r.now()))
+}
+
+// wanted is the keys of a report without requests to make keys hot whose rule is not
+// in force: a region that still has the old rules would ask again with every report,
+// each time for a commit that the ledger ignores.
+func (r *reign) wanted(ctx context.Context, keys []budget.KeyReport) []budget.KeyReport {
+	r.rulesMayHaveChanged(ctx) // the region may be ahead: it was sent what is applied here
+	gone := func(k budget.KeyReport) bool { return k.Gen == (budget.Gen{}) && !k.Cold && !r.inForce(k.Key.Rule) }
+	if !slices.ContainsFunc(keys, gone) {
+		return keys
+	}
+	return slices.DeleteFunc(slices.Clone(keys), gone)
 }

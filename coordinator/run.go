@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"aliquot/boottime"
 	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rpc"
@@ -33,7 +34,7 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	if cfg.Now == nil {
-		cfg.Now = bootClock
+		cfg.Now = boottime.Now
 	}
 	d := &daemon{cfg: cfg, log: cfg.Logger.With("node", cfg.NodeID), stopping: make(chan struct{}), broken: make(chan error, 2)}
 	if err := d.start(ctx); err != nil {

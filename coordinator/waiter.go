@@ -25,7 +25,7 @@ type reply struct {
 // hello hands a Hello to the machine and waits for its answer.
 func (r *reign) hello(ctx context.Context, h budget.Hello) (budget.HelloOK, error) {
 	w := waiter{region: h.Region, nonce: h.Nonce}
-	got := r.await(ctx, w, budget.HelloReceived{Hello: h})
+	got := r.await(ctx, w, func(context.Context) budget.LeaderEvent { return budget.HelloReceived{Hello: h} })
 	return got.welcome, got.err
 }
 
@@ -33,13 +33,18 @@ func (r *reign) hello(ctx context.Context, h budget.Hello) (budget.HelloOK, erro
 // may hold back for a moment.
 func (r *reign) report(ctx context.Context, rep budget.Report) (budget.Directive, error) {
 	w := waiter{region: rep.Region, report: rep}
-	got := r.await(ctx, w, budget.ReportReceived{Report: rep})
+	got := r.await(ctx, w, func(loop context.Context) budget.LeaderEvent {
+		rep.Keys = r.wanted(loop, rep.Keys)
+		return budget.ReportReceived{Report: rep}
+	})
 	return got.directive, got.err
 }
 
-func (r *reign) await(ctx context.Context, w waiter, ev budget.LeaderEvent) reply {
+// await posts the event, which is made on the loop, and waits for the answer to w.
+func (r *reign) await(ctx context.Context, w waiter, event func(loop context.Context) budget.LeaderEvent) reply {
 	w.reply = make(chan reply, 1)
 	err := r.post(func(loop context.Context) {
+		ev := event(loop)
 		r.waiting = append(r.waiting, w)
 		r.step(loop, ev)
 	})

@@ -48,7 +48,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Registry gets and serves the daemon's metrics; nil: a new one.
 	Registry *prometheus.Registry
-	// Now reads the boot clock; nil: BootTime. All of a daemon's leases are
+	// Now reads the boot clock; nil: boottime.Now. All of a daemon's leases are
 	// measured on it.
 	Now func() budget.Instant
 	// HTTPClient calls the coordinators; nil: one of the daemon's own.

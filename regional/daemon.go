@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 
+	"aliquot/boottime"
 	"aliquot/budget"
 	"aliquot/regional/store"
 	"aliquot/rpc"
@@ -87,7 +88,7 @@ func (c *Config) fillIn() {
 		c.Registry = prometheus.NewRegistry()
 	}
 	if c.Now == nil {
-		c.Now = BootTime
+		c.Now = boottime.Now
 	}
 	if c.HTTPClient == nil {
 		c.HTTPClient = rpc.NewHTTPClient()

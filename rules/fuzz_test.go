@@ -92,7 +92,7 @@ func FuzzMatch(f *testing.F) {
 	f.Fuzz(func(t *testing.T, keyGlob, endpointGlob, regex, override, apiKey, endpoint, tier string) {
 		for _, text := range []string{keyGlob, endpointGlob, regex, override, apiKey, endpoint, tier} {
 			if !utf8.ValidString(text) {
-				t.Skip("the service refuses it before")
+				return // the service refuses it before
 			}
 		}
 		data, err := json.Marshal(fuzzedFile(keyGlob, endpointGlob, regex, override))

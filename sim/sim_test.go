@@ -2,9 +2,6 @@ package sim
 
 import "testing"
 
-// faultHours is how much virtual time TestFaults lives through.
-const faultHours = 16
-
 // Whatever happens, no promise is broken, and every world recovers.
 func TestFaults(t *testing.T) {
 	r := Run(1, faultHours, Options{})

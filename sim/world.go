@@ -47,7 +47,6 @@ type world struct {
 	trace    [traceKept]entry
 	noted    int
 	hash     uint64
-	dbg      func(entry)
 }
 
 // newWorld builds a world from a seed, and starts everything in it.

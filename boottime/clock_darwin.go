@@ -1,6 +1,6 @@
-package coordinator
+package boottime
 
 import "golang.org/x/sys/unix"
 
 // On Darwin the monotonic clock runs on during sleep.
-const bootClockID = unix.CLOCK_MONOTONIC
+const clock = unix.CLOCK_MONOTONIC
