@@ -360,7 +360,13 @@ func (l *Leader) dropRules(kept func(uint32) bool) {
 			}
 		}
 	}
-	l.creates = slices.DeleteFunc(l.creates, func(r KeyReport) bool { return !kept(r.Key.Rule) })
+	l.creates = slices.DeleteFunc(l.creates, func(r KeyReport) bool {
+		if kept(r.Key.Rule) {
+			return false
+		}
+		delete(l.creating, r.Key)
+		return true
+	})
 }
 
 // sendCold tells a region that a key the ledger does not have is cold.

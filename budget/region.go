@@ -47,6 +47,10 @@ type Right struct {
 	// Watermark is the highest generation applied for any key: a record of a
 	// later one is newer than this Right.
 	Watermark Gen
+	// Blind: the daemon has not been told which keys are hot. If the store's
+	// contents are not the first ones either, an absent record may be that of a
+	// lent key, so a cut-off floor is earned from Since on only.
+	Blind bool
 }
 
 // Effective is the share the right amounts to.
@@ -201,7 +205,7 @@ func (r *Region) Right(k KeyID, capacity int64, now Instant) Right {
 	if len(r.cfg.Regions) == 0 {
 		return Right{}
 	}
-	right := Right{Floor: r.cfg.Regions[r.self].Floor, Phase: r.Phase(now), Watermark: r.watermark}
+	right := Right{Floor: r.cfg.Regions[r.self].Floor, Phase: r.Phase(now), Watermark: r.watermark, Blind: r.blind}
 	switch right.Phase {
 	case Live:
 		right.Since, right.Until = r.liveSince, r.leaseEnd

@@ -29,14 +29,14 @@ const twoRules = testRules + `  - id: r2
 
 // lab holds the nodes of one test and stands in for the RPC between them.
 type lab struct {
-	t     *testing.T
+	t     testing.TB
 	mu    sync.Mutex
 	nodes map[string]*Node // by RPC address
 	dir   string
 	seeds []string // gossip addresses for restarts
 }
 
-func newLab(t *testing.T) *lab {
+func newLab(t testing.TB) *lab {
 	// The directory first: cleanups run in reverse, and the nodes must end before it goes.
 	l := &lab{t: t, dir: t.TempDir(), nodes: map[string]*Node{}}
 	t.Cleanup(func() {
@@ -196,7 +196,7 @@ func follower(leader *Node, nodes []*Node) *Node {
 }
 
 // eventually polls cond until it holds or the time is up.
-func eventually(t *testing.T, what string, patience time.Duration, cond func() bool) {
+func eventually(t testing.TB, what string, patience time.Duration, cond func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
 	tick := time.NewTicker(10 * time.Millisecond)

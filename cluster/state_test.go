@@ -105,6 +105,35 @@ func TestDroppedRuleTakesItsKeysAlong(t *testing.T) {
 	}
 }
 
+// A plan may be on its way while ApplyRules drops a rule. What it says of that rule
+// must not bring the entries back, the rest of it stands, removals too.
+func TestPlanForADroppedRule(t *testing.T) {
+	f := newFSM()
+	drive(t, f, bootstrapCmd("one"), rulesCmd(twoRules), mintCmd())
+	two, never := third(2), third(3)
+	two.Key.Rule = f.state.Rules.Numbers["r2"]
+	never.Key.Rule = 77
+	late := planCmd(1, third(1), two, never, budget.Entry{Key: two.Key})
+	drive(t, f, planCmd(1, two), rulesCmd(testRules))
+	restored, err := readSnapshot(bytes.NewReader(bytesOf(t, f)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newFSM()
+	g.state = *restored
+	for name, f := range map[string]*fsm{"as it went": f, "from a snapshot": g} {
+		if answer := drive(t, f, late); answer != nil {
+			t.Errorf("%s: the plan was refused: %v", name, answer)
+		}
+		if keys := f.state.Ledger.Keys(); len(keys) != 1 || keys[0] != key(1) {
+			t.Errorf("%s: keys %v, want that of the rule in force", name, keys)
+		}
+		if answer := drive(t, f, planCmd(1, two, budget.Entry{Key: key(1)})); answer != nil || f.state.Ledger.Len() != 0 {
+			t.Errorf("%s: a removal was ignored: %v", name, answer)
+		}
+	}
+}
+
 func TestRefusalsChangeNothing(t *testing.T) {
 	f := newFSM()
 	drive(t, f, bootstrapCmd("one"), mintCmd(), mintCmd())

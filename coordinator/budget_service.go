@@ -28,6 +28,7 @@ type budgetService struct {
 	node       *cluster.Node
 	leadership *leadership
 	forward    *forwarder
+	index      *keyIndex
 	watches    chan struct{} // one slot for each watch in progress
 	stopping   <-chan struct{}
 }
@@ -138,7 +139,7 @@ func (s *budgetService) page(req *aliquotv1.ListBudgetsRequest) (page []shown, n
 				return
 			}
 		}
-		for key, rule := range hotKeys(state, only, after) {
+		for key, rule := range hotKeys(state, s.index.sorted(&state.Ledger), only, after) {
 			if len(page) == size {
 				next = pageToken(page[size-1].key)
 				return

@@ -2,9 +2,12 @@ package coordinator_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -141,6 +144,89 @@ func testSameEverywhere(t *testing.T, all []*running) {
 		}
 		return ""
 	})
+}
+
+// TestReadYourWrites: whoever changes the rules through a follower finds them in
+// force there at once.
+func TestReadYourWrites(t *testing.T) {
+	_, followers := split(t, startCluster(t, 3))
+	for i := range 20 {
+		r := followers[i%len(followers)]
+		var want uint64
+		eventually(t, func() string { // a slow disk may cost an election meanwhile
+			res, err := r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: someRules})
+			want = res.GetVersion()
+			return errorText(err)
+		})
+		res, err := r.rules.GetRules(t.Context(), &aliquotv1.GetRulesRequest{})
+		if err != nil || res.GetVersion() != want {
+			t.Fatalf("%s made version %d, then answered version %d (%v)", r.cfg.NodeID, want, res.GetVersion(), err)
+		}
+	}
+}
+
+// TestWipedCoordinatorJoinsAgain: a node that lost its disk comes back as a new
+// instance of itself, by the join RPC alone: a voter again, its older instance gone.
+func TestWipedCoordinatorJoinsAgain(t *testing.T) {
+	all := startCluster(t, 3)
+	leader, followers := split(t, all)
+	version := leader.applyRules(t, someRules)
+	wiped, other := followers[0], followers[1]
+	wiped.cfg.Join = []string{leader.Gossip, other.Gossip} // the first one was started without
+	before := identityOf(t, wiped.cfg.DataDir)
+	wiped.stop(t)
+	if err := os.RemoveAll(wiped.cfg.DataDir); err != nil {
+		t.Fatal(err)
+	}
+	wiped = start(t, wiped.cfg)
+	if after := identityOf(t, wiped.cfg.DataDir); after.Instance == before.Instance {
+		t.Fatalf("the wiped node is still instance %s", before.Instance)
+	}
+	eventually(t, func() string {
+		if !identityOf(t, wiped.cfg.DataDir).Member {
+			return "it has not found itself a voter"
+		}
+		return ""
+	})
+	for _, r := range []*running{leader, other, wiped} {
+		eventually(t, func() string {
+			s := status(t, r)
+			voters := map[string]bool{}
+			for _, m := range s.GetMembers() {
+				if m.GetSuffrage() == "voter" {
+					voters[m.GetNodeId()] = true
+				}
+			}
+			if len(s.GetMembers()) != 3 || len(voters) != 3 || s.GetRulesVersion() != version {
+				return r.cfg.NodeID + " shows " + s.String()
+			}
+			return ""
+		})
+	}
+	// It counts: without the third node nothing commits but with its vote.
+	other.stop(t)
+	eventually(t, func() string {
+		_, err := wiped.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: someRules})
+		return errorText(err)
+	})
+}
+
+// identity is part of what a data directory knows of its node.
+type identity struct {
+	Instance string `json:"instance_id"`
+	Member   bool   `json:"member"` // this instance found itself a voter
+}
+
+func identityOf(t *testing.T, dir string) (id identity) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "node.json"))
+	if err == nil {
+		err = json.Unmarshal(data, &id)
+	}
+	if err != nil || id.Instance == "" {
+		t.Fatalf("node.json: %s (%v)", data, err)
+	}
+	return id
 }
 
 // TestNoMajority: without a leader reads are answered, writes are unavailable.

@@ -192,7 +192,9 @@ func (r *running) get(t *testing.T, url string) (int, string) {
 // post sends raw JSON to a method of the coordinator.
 func (r *running) post(t *testing.T, method, body string, header ...string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.RPC+"/aliquot.v1."+method, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(t.Context(), patience/2)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+r.RPC+"/aliquot.v1."+method, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

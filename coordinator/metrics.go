@@ -66,6 +66,7 @@ func (m *metrics) countReport(region string, res *aliquotv1.ReportResponse, err 
 type collector struct {
 	node       *cluster.Node
 	leadership *leadership
+	index      *keyIndex
 	desc       descriptions
 }
 
@@ -177,7 +178,7 @@ func (c *collector) scene() scene {
 			s.numbers[id] = number
 			s.shares[number] = make([]float64, len(s.regions))
 		}
-		for key := range hotKeys(state, nil, nil) {
+		for key := range hotKeys(state, c.index.sorted(&state.Ledger), nil, nil) {
 			s.keys[key.Rule]++
 			for i, share := range state.Ledger.Shares(key) {
 				s.shares[key.Rule][i] += fraction(share.Rate)

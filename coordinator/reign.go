@@ -38,7 +38,7 @@ type reign struct {
 	committed    chan error // the outcome of the commit in flight
 	commitBegan  time.Time
 	inFlight     budget.Plan // of the commit in flight; read only
-	verified     chan error // the outcome of the leadership proof in flight
+	verified     chan error  // the outcome of the leadership proof in flight
 	waiting      []waiter
 	ledger       *budget.Ledger // the machine's own; read only
 	tally        *tally

@@ -58,6 +58,7 @@ type daemon struct {
 	listener, opsListener net.Listener
 	node                  *cluster.Node
 	leadership            *leadership
+	index                 keyIndex
 	server, ops           *http.Server
 	client                *http.Client
 
@@ -81,7 +82,7 @@ func (d *daemon) start(ctx context.Context) error {
 	}
 	m := newMetrics(registry)
 	d.leadership = &leadership{node: d.node, now: d.cfg.Now, log: d.log, metrics: m}
-	registry.MustRegister(&collector{node: d.node, leadership: d.leadership, desc: newDescriptions()})
+	registry.MustRegister(&collector{node: d.node, leadership: d.leadership, index: &d.index, desc: newDescriptions()})
 
 	// The leader's loop ends in stop, in its turn, not with ctx.
 	reign, revoke := context.WithCancel(context.WithoutCancel(ctx))
@@ -148,7 +149,7 @@ func (d *daemon) services(m *metrics) services {
 	regions := &regionService{node: d.node, leadership: d.leadership, forward: forward}
 	return services{
 		budgets: &budgetService{
-			node: d.node, leadership: d.leadership, forward: forward,
+			node: d.node, leadership: d.leadership, forward: forward, index: &d.index,
 			watches: make(chan struct{}, maxWatches), stopping: d.stopping,
 		},
 		rules:   &ruleService{node: d.node, forward: forward, metrics: m},

@@ -67,14 +67,13 @@ func unknownRule(id string, version uint64) error {
 	return fmt.Errorf("%w %q in rules version %d", errUnknownRule, shorten(id), version)
 }
 
-// hotKeys walks the hot keys of one rule (nil: of all) in key order, after the
-// given key. What the rules no longer know is left out. A budget found this way
-// shows the rule's own limit: overrides are for API keys, which a coordinator does
-// not have.
-func hotKeys(s *cluster.State, only *rules.Rule, after *budget.KeyID) iter.Seq2[budget.KeyID, *rules.Rule] {
+// hotKeys walks those of the sorted keys that are hot, of one rule (nil: of all),
+// after the given key. What the rules no longer know is left out. A budget found
+// this way shows the rule's own limit: overrides are for API keys, which a
+// coordinator does not have.
+func hotKeys(s *cluster.State, keys []budget.KeyID, only *rules.Rule, after *budget.KeyID) iter.Seq2[budget.KeyID, *rules.Rule] {
 	byNumber := rulesByNumber(s, only)
 	return func(yield func(budget.KeyID, *rules.Rule) bool) {
-		keys := s.Ledger.Keys()
 		if after != nil {
 			i, found := slices.BinarySearchFunc(keys, *after, budget.KeyID.Compare)
 			if found {
@@ -83,7 +82,11 @@ func hotKeys(s *cluster.State, only *rules.Rule, after *budget.KeyID) iter.Seq2[
 			keys = keys[i:]
 		}
 		for _, key := range keys {
-			if rule := byNumber[key.Rule]; rule != nil && !yield(key, rule) {
+			rule := byNumber[key.Rule]
+			if rule == nil || s.Ledger.Shares(key) == nil {
+				continue
+			}
+			if !yield(key, rule) {
 				return
 			}
 		}

@@ -13,6 +13,10 @@ type Change struct {
 	Grant Tokens
 	// Cold returns the key to cold.
 	Cold bool
+	// Deadline is the last instant of the store's clock, microseconds, at which the
+	// change may be made; 0 sets none. A daemon that has given up on a change says
+	// so to the leader, and it must not take effect after that.
+	Deadline int64
 }
 
 // Applied is what a change came to.
@@ -24,6 +28,8 @@ type Applied struct {
 	Tokens Tokens
 	// Amnesia as in Outcome.
 	Amnesia bool
+	// Late tells that the deadline had passed; nothing was done.
+	Late bool
 	// Stale tells that the record had seen this generation, or a later one, and
 	// stays untouched. Tokens is what it held when last settled.
 	Stale bool
@@ -34,6 +40,9 @@ type Applied struct {
 // up its part of the tokens: what stays and what is released add up exactly. A key that returns to cold keeps the generation as a fence, until
 // the record expires, against commands that got stuck on the way.
 func Apply(r Record, c Change, now int64) (Record, Applied) {
+	if c.Deadline != 0 && now > c.Deadline {
+		return r, Applied{Late: true}
+	}
 	if r.Stamp == c.View.Stamp && r.Gen >= c.Gen {
 		return r, Applied{Tokens: r.Tokens, Stale: true}
 	}

@@ -131,6 +131,7 @@ func TestApply(t *testing.T) {
 		{"a shrink releases in proportion", record, Change{View: hot, Gen: 6, Share: small}, Applied{Released: 45 * Token, Tokens: 5 * Token}, true},
 		{"a shrink to nothing releases all", record, Change{View: hot, Gen: 6}, Applied{Released: 50 * Token}, true},
 		{"the same generation again is stale", record, Change{View: hot, Gen: 5, Share: small, Grant: Token}, Applied{Tokens: 50 * Token, Stale: true}, true},
+		{"a change after its deadline is not made", record, Change{View: hot, Gen: 6, Share: small, Grant: Token, Deadline: 1}, Applied{Late: true}, true},
 		{"an older one too", record, Change{View: hot, Gen: 4, Share: small}, Applied{Tokens: 50 * Token, Stale: true}, true},
 		{"a lost record is amnesia, the grant is not lost", Record{}, Change{View: hot, Gen: 6, Share: share, Grant: Token}, Applied{Tokens: Token, Amnesia: true}, true},
 		{"the return to cold", record, Change{View: hot, Gen: 6, Share: floor, Cold: true}, Applied{Released: 33_333_334, Tokens: 16_666_666}, false},
@@ -146,10 +147,10 @@ func TestApply(t *testing.T) {
 			if r.Hot != tt.hot {
 				t.Errorf("hot %v", r.Hot)
 			}
-			if got.Stale && r != tt.r {
-				t.Errorf("a stale change wrote %+v", r)
+			if (got.Stale || got.Late) && r != tt.r {
+				t.Errorf("a stale or late change wrote %+v", r)
 			}
-			if !got.Stale && (r.Gen != tt.c.Gen || r.Tokens != got.Tokens) {
+			if !got.Stale && !got.Late && (r.Gen != tt.c.Gen || r.Tokens != got.Tokens) {
 				t.Errorf("wrote %+v", r)
 			}
 		})

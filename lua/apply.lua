@@ -5,22 +5,25 @@
 --              the view before: generation (0 or less: the key was cold), share: capacity,
 --              rate, fraction (always there), floor: capacity, rate, fraction, debit
 --              the change: generation, share: capacity, rate, fraction, grant,
---              1 if the key returns to cold
--- Reply      {now, then per change: released, tokens left, 1 for amnesia, 1 for stale}
--- Writes every record but those found stale, with its TTL if it is cold.
+--              1 if the key returns to cold, deadline on this clock (0: none)
+-- Reply      {now, then per change: released, tokens left, 1 for amnesia, 1 for stale
+--             or 2 for late}
+-- Writes every record but those found stale or late, with its TTL if it is cold.
 
 local reply, n = {now}, 1
 local a = 7
 for k = 2, #KEYS do
   local key = KEYS[k]
   local v = {}
-  for i = 0, 13 do
+  for i = 0, 14 do
     v[i] = tonumber(ARGV[a + i])
   end
-  a = a + 14
+  a = a + 15
   local gen, cap, rate, frac, grant, cold = v[8], v[9], v[10], v[11], v[12], v[13]
   local r = load(key)
-  if r and r.stamp == STAMP and r.gen >= gen then
+  if v[14] ~= 0 and now > v[14] then
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = 0, 0, 0, 2
+  elseif r and r.stamp == STAMP and r.gen >= gen then
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = 0, r.tokens, 0, 1
   else
     local ecap, amnesia, _

@@ -126,7 +126,7 @@ func appendBucket(args []any, b limit.Bucket) []any {
 }
 
 func applyArgs(epoch string, h *header, changes []Change) []any {
-	args := newArgs(epoch, h, len(changes), 14*len(changes))
+	args := newArgs(epoch, h, len(changes), 15*len(changes))
 	for i := range changes {
 		args = append(args, changes[i].Key)
 	}
@@ -140,7 +140,7 @@ func applyArgs(epoch string, h *header, changes []Change) []any {
 		if c.Cold {
 			cold = 1
 		}
-		args = append(args, int64(min(c.Grant, limit.MaxTokens)), cold)
+		args = append(args, int64(min(c.Grant, limit.MaxTokens)), cold, bounded(c.Deadline))
 	}
 	return args
 }
@@ -181,7 +181,8 @@ func readApply(applied []limit.Applied, reply []any, changes int) ([]limit.Appli
 	now, n := n[0], n[1:]
 	for ; len(n) > 0; n = n[4:] {
 		applied = append(applied, limit.Applied{
-			Released: limit.Tokens(n[0]), Tokens: limit.Tokens(n[1]), Amnesia: n[2] == 1, Stale: n[3] == 1,
+			Released: limit.Tokens(n[0]), Tokens: limit.Tokens(n[1]), Amnesia: n[2] == 1,
+			Stale: n[3] == 1, Late: n[3] == 2,
 		})
 	}
 	return applied, now, nil

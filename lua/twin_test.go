@@ -36,7 +36,7 @@ func TestTwins(t *testing.T) {
 		w.step()
 	}
 	t.Logf("%d operations in %v: %v", w.ops, time.Since(start).Round(time.Millisecond), w.seen)
-	for _, what := range []string{"allowed", "denied", "amnesia", "stale", "released", "absent", "nonsense", "clock back", "wrong type"} {
+	for _, what := range []string{"allowed", "denied", "amnesia", "stale", "late", "released", "absent", "nonsense", "clock back", "wrong type"} {
 		if w.seen[what] == 0 {
 			t.Errorf("the generator never led to %q", what)
 		}
@@ -249,6 +249,12 @@ func (w *twins) change(first limit.View) Change {
 	if w.IntN(2) == 0 {
 		c.Grant = limit.Tokens(w.amount(limit.MaxExact))
 	}
+	switch w.IntN(8) { // most changes have none, or are in time
+	case 0:
+		c.Deadline = max(1, w.now-1_000_000)
+	case 1:
+		c.Deadline = w.now + 1_000_000_000
+	}
 	if c.Cold = w.IntN(4) == 0; c.Cold && w.IntN(2) == 0 {
 		c.Share = c.View.Floor
 	}
@@ -387,7 +393,9 @@ func (w *twins) apply(changes []Change) {
 		if a != applied[i] {
 			w.Fatalf("op %d: redis %+v\ntwin %+v\nrecord %+v\nchange %+v\nnow %d", w.ops, applied[i], a, r, c, now)
 		}
-		if a.Stale {
+		if a.Late {
+			w.seen["late"]++
+		} else if a.Stale {
 			w.seen["stale"]++
 		} else {
 			state[c.Key], floors[c.Key] = written, c.View.Floor

@@ -19,22 +19,27 @@ func benchDaemon(b *testing.B, redis bool) *service {
 	return &service{limiter: d.limiter, metrics: d.metrics}
 }
 
+// BenchmarkCheck is single checks: one caller a core, and as many as a busy gateway
+// has, which share store calls.
 func BenchmarkCheck(b *testing.B) {
 	for _, redis := range []bool{false, true} {
-		b.Run(map[bool]string{false: "memory", true: "redis"}[redis], func(b *testing.B) {
-			s := benchDaemon(b, redis)
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				for i := 0; pb.Next(); i++ {
-					_, err := s.Check(context.Background(), &aliquotv1.CheckRequest{
-						Attributes: map[string]string{"api_key": fmt.Sprint("k", i%10_000)},
-					})
-					if err != nil {
-						b.Error(err)
+		for _, callers := range []int{1, 64} {
+			b.Run(fmt.Sprintf("%s/callers=%d", map[bool]string{false: "memory", true: "redis"}[redis], callers), func(b *testing.B) {
+				s := benchDaemon(b, redis)
+				b.ReportAllocs()
+				b.SetParallelism(callers) // a core
+				b.RunParallel(func(pb *testing.PB) {
+					for i := 0; pb.Next(); i++ {
+						_, err := s.Check(context.Background(), &aliquotv1.CheckRequest{
+							Attributes: map[string]string{"api_key": fmt.Sprint("k", i%10_000)},
+						})
+						if err != nil {
+							b.Error(err)
+						}
 					}
-				}
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"connectrpc.com/connect"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -70,4 +74,75 @@ func TestManyAtOnce(t *testing.T) {
 	if most := 50 + 5*time.Since(began).Seconds() + 1; float64(passed.Load()) > most {
 		t.Errorf("%d passed, the floor allows %.0f", passed.Load(), most)
 	}
+}
+
+// TestChecksShareCalls: single checks of many callers at once are decided by the
+// store in far fewer calls, and admit to a token what one after the other would.
+func TestChecksShareCalls(t *testing.T) {
+	c := testConfig(newLeader(t, "rules:\n  - id: r0\n    params: {capacity: 1000, refill_rate: 0.001}\n").address())
+	c.Redis = startRedis(t).url()
+	d, _ := startLive(t, c)
+	s := &service{limiter: d.limiter, metrics: d.metrics}
+	const callers, each = 100, 20
+	var passed, elsewhere atomic.Int64
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for range each {
+				out, err := s.Check(t.Context(), &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}})
+				switch {
+				case err != nil:
+					t.Error(err)
+				case out.GetMode() != modeStore:
+					elsewhere.Add(1)
+				case out.GetAllowed():
+					passed.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if passed.Load()+elsewhere.Load() < 500 || passed.Load() > 500 {
+		t.Errorf("%d passed, half of the limit is 500; %d were decided elsewhere", passed.Load(), elsewhere.Load())
+	}
+	calls := sampleOf(t, scrape(t, d), "aliquot_store_call_groups_count")
+	if groups := sampleOf(t, scrape(t, d), "aliquot_store_call_groups_sum"); groups < callers*each || calls > groups/4 {
+		t.Errorf("%v checks in %v calls", groups, calls)
+	}
+}
+
+// TestCallerWithoutTime: a check whose caller's time is over is nobody's to charge
+// and no failure of the store.
+func TestCallerWithoutTime(t *testing.T) {
+	redis := startRedis(t)
+	c := testConfig(newLeader(t, failRules).address())
+	c.Redis = redis.url()
+	d, _ := startLive(t, c)
+	redis.signal(syscall.SIGSTOP)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	s := &service{limiter: d.limiter, metrics: d.metrics}
+	_, err := s.Check(ctx, &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k", "on": "local"}})
+	if connect.CodeOf(err) != connect.CodeDeadlineExceeded {
+		t.Errorf("%v", err)
+	}
+	if n := d.limiter.emergency.keys.Load(); n != 0 {
+		t.Errorf("the emergency limit was asked for %d keys", n)
+	}
+	redis.signal(syscall.SIGCONT)
+}
+
+// sampleOf is the value of one series without labels.
+func sampleOf(t *testing.T, metrics, name string) (value float64) {
+	t.Helper()
+	for line := range strings.Lines(metrics) {
+		if rest, ok := strings.CutPrefix(line, name+" "); ok {
+			if _, err := fmt.Sscan(rest, &value); err != nil {
+				t.Fatal(err)
+			}
+			return value
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
 }

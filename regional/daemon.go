@@ -68,6 +68,9 @@ func New(c Config) (*Daemon, error) {
 	}
 	c.fillIn()
 	log := c.Logger.With("region", c.Region)
+	if err := makeStateDir(c.StateFile); err != nil {
+		return nil, err
+	}
 	kept, err := readState(c.StateFile, c.Region, log)
 	if err != nil {
 		return nil, err
@@ -119,7 +122,10 @@ func (d *Daemon) build(kept *state) error {
 	}
 	d.guard = newGuard(d.store, d.auth, d.metrics, d.storeTripped)
 	emergency := newEmergency(c.Now)
-	d.limiter = &limiter{policies: d.policies, auth: d.auth, guard: d.guard, emergency: emergency, log: d.log}
+	d.limiter = &limiter{
+		policies: d.policies, auth: d.auth, emergency: emergency, log: d.log,
+		ask: d.askStore(&asker{auth: d.auth, guard: d.guard, emergency: emergency}),
+	}
 	d.reporter = &reporter{
 		region: c.Region, address: d.advertised(), version: c.Version,
 		auth: d.auth, guard: d.guard, policies: d.policies, emergency: emergency, keeper: d.keeper,
@@ -147,21 +153,31 @@ func openStore(c *Config, log *slog.Logger, auth *authority) (Store, error) {
 		now := c.Now
 		return store.NewMemory(store.MemoryConfig{Clock: func() int64 { return int64(now()) / 1000 }})
 	}
+	store.LogLibrary(c.Logger)
 	redis := store.DefaultRedisConfig(c.Redis)
 	redis.Logger = log
 	redis.OnEpoch = func(epoch string) { auth.storeEpoch(epoch) }
 	return store.NewRedis(redis)
 }
 
+// askStore is how checks reach the store. They share calls of Redis; the store in
+// this process is faster alone.
+func (d *Daemon) askStore(a *asker) func(context.Context, []*group) error {
+	if d.cfg.Redis == MemoryStore {
+		return a.ask
+	}
+	return (&batcher{ask: a.ask, refused: d.metrics.turnedAway}).decide
+}
+
 // storeTripped is told when the breaker opens, tries, and closes: an outage is
 // logged once.
-func (d *Daemon) storeTripped(open bool) {
+func (d *Daemon) storeTripped(open bool, cause error) {
 	d.metrics.setDegraded(degradedStore, open)
 	if d.storeDown.Swap(open) == open {
 		return
 	}
 	if open {
-		d.log.Error("the regional store does not answer: each rule's on_redis_failure decides until it does")
+		d.log.Error("the regional store does not answer: each rule's on_redis_failure decides until it does", "error", cause)
 	} else {
 		d.log.Info("the regional store answers again")
 	}

@@ -37,6 +37,7 @@ type emergency struct {
 
 	mu    sync.Mutex
 	table map[budget.KeyID]*emergencyKey
+	call  uint64 // the last store call that debts were looked up for
 }
 
 type emergencyKey struct {
@@ -46,6 +47,8 @@ type emergencyKey struct {
 	// until is when the store's bucket would be full again without the debit: from
 	// then on nothing is owed.
 	until budget.Instant
+	// carried is the last store call that had the debt with it.
+	carried uint64
 }
 
 func newEmergency(now func() budget.Instant) *emergency {
@@ -141,28 +144,36 @@ func (e *emergency) sweep(now budget.Instant) bool {
 	return len(e.table) < maxEmergencyKeys
 }
 
-// debits writes what each ask's key owes into the ask, to be passed to the store.
-// Calls that are under way at once all carry the whole debt: were only one to, the
-// others could spend ahead of it. A debt debited twice costs the client a little,
-// once; a debt that comes too late would break the limit.
+// debits writes what each key owes into the first ask of it, to be passed to the
+// store: the store sees the asks of one call in order. Calls that are under way at
+// once all carry the whole debt: were only one to, the others could spend ahead of
+// it. A debt debited twice costs the client a little, once; a debt that comes too
+// late would break the limit.
 func (e *emergency) debits(groups []*group) {
+	for _, g := range groups {
+		for i := range g.asks {
+			g.asks[i].debit = 0 // of an earlier try
+		}
+	}
 	if e.keys.Load() == 0 {
 		return
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
+	e.call++
 	for _, g := range groups {
 		for i := range g.asks {
 			a := &g.asks[i]
 			k := e.table[a.key]
-			if k == nil || k.owed == 0 {
+			if k == nil || k.owed == 0 || k.carried == e.call {
 				continue
 			}
 			if now > k.until {
 				k.owed = 0
 				continue
 			}
+			k.carried = e.call
 			a.debit = min(k.owed, limit.MaxExact)
 		}
 	}
@@ -180,12 +191,10 @@ func (e *emergency) settled(groups []*group, paid bool) {
 		for i := range g.asks {
 			a := &g.asks[i]
 			k := e.table[a.key]
-			debit := a.debit
-			a.debit = 0
 			if k == nil || !paid {
 				continue
 			}
-			if k.owed = max(0, k.owed-debit); k.owed == 0 {
+			if k.owed = max(0, k.owed-a.debit); k.owed == 0 {
 				delete(e.table, a.key)
 			}
 		}

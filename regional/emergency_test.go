@@ -74,6 +74,34 @@ func TestEmergencyDebtIsPaidOnce(t *testing.T) {
 	}
 }
 
+// TestEmergencyDebtIsCarriedOnceACall: checks of one key that share a call see each
+// other's effect in it.
+func TestEmergencyDebtIsCarriedOnceACall(t *testing.T) {
+	now := second
+	e := newEmergency(func() budget.Instant { return now })
+	admitted(e, 1)
+	now += second / 10
+	admitted(e, 1)
+	call := []*group{{asks: []ask{anAsk(2), anAsk(1)}}, {asks: []ask{anAsk(1)}}, {asks: []ask{anAsk(1)}}}
+	for range 2 { // the second after a failure
+		e.debits(call)
+		var carried limit.Tokens
+		for _, g := range call {
+			for i := range g.asks {
+				carried += g.asks[i].debit
+			}
+		}
+		if carried != limit.Token || call[0].asks[1].debit != limit.Token {
+			t.Errorf("the call carries %d, its first check of the key %d", carried, call[0].asks[1].debit)
+		}
+		e.settled(call, false)
+	}
+	e.settled(call, true)
+	if e.debits(call); call[0].asks[1].debit != 0 {
+		t.Errorf("%d owed after a good call", call[0].asks[1].debit)
+	}
+}
+
 func TestEmergencyDebtEndsWhenTheBucketWouldBeFull(t *testing.T) {
 	now := second
 	e := newEmergency(func() budget.Instant { return now })

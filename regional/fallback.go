@@ -9,7 +9,7 @@ import (
 )
 
 // closedRetry is the wait told by a rule that fails closed: the breaker asks the
-// store again twice a second.
+// store again after half a second at first, and every few seconds in a long outage.
 const closedRetry = time.Second
 
 // fallBack decides groups without the store, by each rule's on_redis_failure.

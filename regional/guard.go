@@ -3,8 +3,10 @@ package regional
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -27,49 +29,49 @@ type Store interface {
 }
 
 const (
-	// storeDeadline bounds one store call: a stalled store must not cost more than
-	// a check is worth waiting for.
-	storeDeadline = 50 * time.Millisecond
+	// storeDeadline bounds one store call from its sending: a stalled store must
+	// not cost more than a check is worth waiting for.
+	storeDeadline = 100 * time.Millisecond
+	// learnDeadline bounds learning the store's contents, three round trips.
+	learnDeadline = 2 * storeDeadline
 	// applyDeadline bounds the application of one directive, up to 8,192 changes.
 	applyDeadline = time.Second
-	// maxWaiting bounds the checks that wait for the store: 512 calls of 50 ms are
-	// 10,000 a second, beyond which a slow store is as good as none.
-	maxWaiting = 512
-	// The breaker opens after tripAfter failures in a row, or when half of at
-	// least tripSample calls of tripWindow failed, for openFor.
-	tripAfter  = 5
-	tripSample = 20
-	tripWindow = time.Second
-	openFor    = 500 * time.Millisecond
+	// starvedAfter: a call that ends this long after its deadline was ended late,
+	// since this process had no CPU to do it sooner; nor had it to read a reply.
+	starvedAfter = storeDeadline / 5
+	// starvedFor bounds that excuse: a store that answered nothing for so long is
+	// unwell, whoever else is.
+	starvedFor = time.Second
 )
 
-// errBusy: too many calls are waiting for the store already.
-var errBusy = errors.New("regional: too many calls wait for the store")
+// errStarved is wrapped by timeouts that this process may be to blame for.
+var errStarved = errors.New("regional: this process had no CPU to serve a store call in time")
 
-// guard stands before the store: deadline, breaker, a cap on waiting calls, the
-// clock's samples, and metrics. Safe for concurrent use.
+// guard stands before the store: deadline, breaker, the clock's samples, and
+// metrics. Safe for concurrent use.
 type guard struct {
 	store   Store
 	auth    *authority
-	breaker *gobreaker.CircuitBreaker[[]lua.Result]
-	waiting chan struct{}
+	breaker *breaker
 	metrics *metrics
 	now     func() budget.Instant
+	// heard is when the store last answered a take; 0: never.
+	heard atomic.Int64
+	// failure is why the store's last failed take failed; nil before.
+	failure atomic.Pointer[error]
 }
 
-func newGuard(s Store, auth *authority, m *metrics, onChange func(open bool)) *guard {
-	g := &guard{store: s, auth: auth, metrics: m, now: auth.now, waiting: make(chan struct{}, maxWaiting)}
-	g.breaker = gobreaker.NewCircuitBreaker[[]lua.Result](gobreaker.Settings{
-		Name:         "store",
-		Interval:     tripWindow,
-		BucketPeriod: tripWindow / 10,
-		Timeout:      openFor,
-		ReadyToTrip: func(c gobreaker.Counts) bool {
-			return c.ConsecutiveFailures >= tripAfter ||
-				c.Requests >= tripSample && 2*c.TotalFailures >= c.Requests
-		},
-		OnStateChange: func(_ string, _, to gobreaker.State) { onChange(to != gobreaker.StateClosed) },
-		IsSuccessful:  answered,
+// newGuard makes a guard. onChange is told whenever the breaker changes between
+// closed and not, with the store's last error.
+func newGuard(s Store, auth *authority, m *metrics, onChange func(open bool, cause error)) *guard {
+	g := &guard{store: s, auth: auth, metrics: m, now: auth.now}
+	g.breaker = newBreaker(auth.now, func(state gobreaker.State) {
+		m.breakerIs(state)
+		var cause error
+		if last := g.failure.Load(); last != nil {
+			cause = *last
+		}
+		onChange(state != gobreaker.StateClosed, cause)
 	})
 	return g
 }
@@ -84,26 +86,36 @@ func answered(err error) bool {
 // take decides groups under the contents named by epoch. A caller that goes away
 // does not take the call with it: a connection would be lost for nothing.
 func (g *guard) take(ctx context.Context, epoch string, groups []lua.Group) ([]lua.Result, error) {
-	select {
-	case g.waiting <- struct{}{}:
-		defer func() { <-g.waiting }()
-	default:
-		g.metrics.storeErrors.WithLabelValues("take", "busy").Inc()
-		return nil, errBusy
-	}
-	results, err := g.breaker.Execute(func() ([]lua.Result, error) {
+	results, err := g.breaker.do(func() ([]lua.Result, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeDeadline)
 		defer cancel()
+		g.metrics.callGroups.Observe(float64(len(groups)))
 		sent := g.now()
 		results, now, err := g.store.Take(ctx, epoch, groups)
 		g.done("take", epoch, sent, now, err)
-		return results, err
+		return results, g.judge(sent, err)
 	})
 	if err != nil {
 		g.metrics.storeErrors.WithLabelValues("take", reason(err)).Inc()
 		return nil, err
 	}
 	return results, nil
+}
+
+// judge tells timeouts that this process is to blame for from the store's own: they
+// say nothing about the store, and must not open the breaker.
+func (g *guard) judge(sent budget.Instant, err error) error {
+	now := g.now()
+	if answered(err) {
+		g.heard.Store(int64(now))
+		return err
+	}
+	late := now.Sub(sent) - storeDeadline
+	if reason(err) == "timeout" && late > starvedAfter && now.Sub(budget.Instant(g.heard.Load())) < starvedFor {
+		return fmt.Errorf("%w, by %v: %w", errStarved, late, err)
+	}
+	g.failure.Store(&err)
+	return err
 }
 
 // apply makes share changes. It does not pass the breaker: a directive is rare,
@@ -122,7 +134,7 @@ func (g *guard) apply(ctx context.Context, epoch string, changes []lua.Change) (
 
 // learn asks which contents the store has and tells the machine.
 func (g *guard) learn(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 4*storeDeadline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), learnDeadline)
 	defer cancel()
 	sent := g.now()
 	epoch, err := g.store.Epoch(ctx)
@@ -158,8 +170,14 @@ func reason(err error) string {
 		return "epoch"
 	case errors.Is(err, lua.ErrInvalid):
 		return "invalid"
-	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
+	case isOpen(err):
 		return "breaker"
+	case errors.Is(err, errStarved):
+		return "starved"
+	case errors.Is(err, errBusy):
+		return "busy"
+	case errors.Is(err, errQueued):
+		return "queue"
 	case errors.Is(err, context.DeadlineExceeded), isNet && netErr.Timeout():
 		return "timeout"
 	case isNet:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"aliquot/budget"
@@ -12,13 +13,8 @@ import (
 	"aliquot/rules"
 )
 
-const (
-	// groupsPerCall bounds one store call, so that a batch does not hold Redis up
-	// for the others: 64 groups take it about a quarter of a millisecond.
-	groupsPerCall = 64
-	// callsInFlight bounds the store calls of one batch.
-	callsInFlight = 4
-)
+// chunksAtOnce bounds the part of the store that one CheckBatch has at a time.
+const chunksAtOnce = 4
 
 // request is one validated request.
 type request struct {
@@ -50,14 +46,17 @@ type group struct {
 type limiter struct {
 	policies  *policies
 	auth      *authority
-	guard     *guard
 	emergency *emergency
 	log       *slog.Logger
+	// ask puts at most groupsPerCall groups to the store: asker.ask, or
+	// batcher.decide where calls are worth sharing.
+	ask func(ctx context.Context, groups []*group) error
 }
 
 // decide answers each request; none of the answers depends on another, but
-// requests for the same key are decided in order where they share a store call.
-func (l *limiter) decide(ctx context.Context, requests []request) []decision {
+// requests for the same key are decided in order where they share a store call. It
+// fails only when ctx ends first; what was charged by then is lost to the caller.
+func (l *limiter) decide(ctx context.Context, requests []request) ([]decision, error) {
 	p := l.policies.load()
 	decisions := make([]decision, len(requests))
 	var groups []*group
@@ -66,89 +65,54 @@ func (l *limiter) decide(ctx context.Context, requests []request) []decision {
 		matched = decisions[i].plan(p, &requests[i], matched)
 		groups = append(groups, decisions[i].groups...)
 	}
-	l.spendAll(ctx, groups)
-	return decisions
+	if err := l.spendAll(ctx, groups); err != nil {
+		return nil, err
+	}
+	return decisions, nil
 }
 
-// spendAll decides groups in calls of at most groupsPerCall, a few at a time.
-func (l *limiter) spendAll(ctx context.Context, groups []*group) {
+// spendAll decides groups, groupsPerCall at a time and a few of those at once. Its
+// error is errGone.
+func (l *limiter) spendAll(ctx context.Context, groups []*group) error {
 	if len(groups) <= groupsPerCall {
-		l.spend(ctx, groups)
-		return
+		return l.spend(ctx, groups)
 	}
-	slots := make(chan struct{}, callsInFlight)
+	chunks := slices.Collect(slices.Chunk(groups, groupsPerCall))
+	gone := make([]error, len(chunks))
+	slots := make(chan struct{}, chunksAtOnce)
 	var calls sync.WaitGroup
-	for len(groups) > 0 {
-		n := min(len(groups), groupsPerCall)
-		chunk := groups[:n]
-		groups = groups[n:]
+	for i, chunk := range chunks {
 		slots <- struct{}{}
 		calls.Go(func() {
-			l.spend(ctx, chunk)
+			gone[i] = l.spend(ctx, chunk)
 			<-slots
 		})
 	}
 	calls.Wait()
-}
-
-// spend decides the groups of one store call. Contents that turn out to be others
-// than expected are learnt, and asked once more; without a store each rule has its
-// own fallback.
-func (l *limiter) spend(ctx context.Context, groups []*group) {
-	if len(groups) == 0 {
-		return
-	}
-	err := l.try(ctx, groups)
-	if _, other := errors.AsType[*lua.EpochError](err); other {
-		if err = l.guard.learn(ctx); err == nil {
-			err = l.try(ctx, groups)
+	for _, err := range gone {
+		if err != nil {
+			return err
 		}
 	}
-	if err == nil {
-		return
+	return nil
+}
+
+// spend decides the groups of one store call; without the store each rule has its
+// own fallback. A caller that went away gets neither, so that nothing is charged
+// twice for an answer that nobody hears.
+func (l *limiter) spend(ctx context.Context, groups []*group) error {
+	if len(groups) == 0 {
+		return nil
+	}
+	err := l.ask(ctx, groups)
+	if err == nil || errors.Is(err, errGone) {
+		return err
 	}
 	if errors.Is(err, lua.ErrInvalid) {
 		l.log.Error("the store was asked for something it cannot count with; this is a bug", "error", err)
 	}
 	l.fallBack(groups)
-}
-
-// errNoEpoch: the store has not been reached since the start.
-var errNoEpoch = errors.New("regional: the store's contents are not known yet")
-
-func (l *limiter) try(ctx context.Context, groups []*group) error {
-	head := l.auth.grant(groups)
-	if head.epoch == "" {
-		return errNoEpoch
-	}
-	l.emergency.debits(groups)
-	results, err := l.guard.take(ctx, head.epoch, callOf(head, groups))
-	l.emergency.settled(groups, err == nil)
-	if err != nil {
-		return err
-	}
-	var seen []observation
-	for i, g := range groups {
-		seen = g.settle(results[i], seen)
-	}
-	l.auth.observe(seen)
 	return nil
-}
-
-// callOf words groups for the store.
-func callOf(head header, groups []*group) []lua.Group {
-	call := make([]lua.Group, len(groups))
-	for i, g := range groups {
-		views := make([]lua.KeyView, len(g.asks))
-		for j := range g.asks {
-			a := &g.asks[j]
-			v := head.view(a.right, a.limit)
-			v.Debit = a.debit
-			views[j] = lua.KeyView{Key: lua.Key(a.key.Rule, a.key.Hash), View: v}
-		}
-		call[i] = lua.Group{Cost: g.cost, Limits: views}
-	}
-	return call
 }
 
 // settle takes the store's answer, and adds what the machine has to know of it.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/sony/gobreaker/v2"
 )
 
 // metrics are the daemon's own, by the names that dashboards rely on. Labels come
@@ -15,6 +16,8 @@ type metrics struct {
 	decisionSeconds prometheus.Histogram
 	storeSeconds    *prometheus.HistogramVec
 	storeErrors     *prometheus.CounterVec
+	callGroups      prometheus.Histogram
+	breaker         prometheus.Gauge
 	degraded        *prometheus.GaugeVec
 	reports         *prometheus.CounterVec
 	rulesVersion    prometheus.Gauge
@@ -48,6 +51,14 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 		storeErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "aliquot_store_errors_total", Help: "Calls to the regional store that failed.",
 		}, []string{"op", "reason"}),
+		callGroups: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "aliquot_store_call_groups", Help: "Checks that one call to the regional store decided.",
+			Buckets: []float64{1, 2, 4, 8, 16, 32, 64},
+		}),
+		breaker: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "aliquot_store_breaker_state",
+			Help: "The breaker before the regional store: 0 closed, 1 half open (one call tries), 2 open.",
+		}),
 		degraded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "aliquot_degraded", Help: "1 while the region is degraded for this reason.",
 		}, []string{"reason"}),
@@ -67,7 +78,7 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 		Name: "aliquot_build_info", Help: "Always 1; the labels say what runs.",
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
-	reg.MustRegister(m.decisions, m.decisionSeconds, m.storeSeconds, m.storeErrors, m.degraded,
+	reg.MustRegister(m.decisions, m.decisionSeconds, m.storeSeconds, m.storeErrors, m.callGroups, m.breaker, m.degraded,
 		m.reports, m.rulesVersion, m.reloadFailures, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -98,6 +109,12 @@ func (m *metrics) setDegraded(reason string, on bool) {
 	}
 	m.degraded.WithLabelValues(reason).Set(value)
 }
+
+// breakerIs notes the breaker's state, whose numbers are the metric's.
+func (m *metrics) breakerIs(s gobreaker.State) { m.breaker.Set(float64(s)) }
+
+// turnedAway counts checks that no call took.
+func (m *metrics) turnedAway(err error) { m.storeErrors.WithLabelValues("take", reason(err)).Inc() }
 
 // forgetRule drops the series of a rule that is gone.
 func (m *metrics) forgetRule(id string) {

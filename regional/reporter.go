@@ -2,6 +2,7 @@ package regional
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -210,7 +211,7 @@ func (r *reporter) applyKnown(ctx context.Context, changes []budget.ShareChange,
 		call[i].Gen, call[i].Share = c.Gen.Pack(), localBucket(a.limit, c.Share)
 		call[i].Grant, call[i].Cold = limit.Tokens(c.Grant), c.Cold
 	}
-	applied, err := r.guard.apply(ctx, head.epoch, call)
+	applied, err := r.applyInTime(ctx, head.epoch, call)
 	r.emergency.settled(groups, err == nil)
 	results := make([]budget.ShareResult, len(changes))
 	if err != nil {
@@ -222,11 +223,35 @@ func (r *reporter) applyKnown(ctx context.Context, changes []budget.ShareChange,
 	}
 	for i, a := range applied {
 		results[i] = budget.ShareResult{
-			Key: changes[i].Key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia,
+			Key: changes[i].Key, Released: int64(a.Released), Tokens: int64(a.Tokens),
+			Amnesia: a.Amnesia, Failed: a.Late,
 		}
 	}
 	return results
 }
+
+// applyInTime applies changes before a deadline or not at all. When the store has
+// not answered, the changes may still be on their way to it; the leader must not
+// hear that they failed while they could take effect, so this waits until they no
+// longer can.
+func (r *reporter) applyInTime(ctx context.Context, epoch string, call []lua.Change) ([]limit.Applied, error) {
+	end := r.auth.now().Add(applyDeadline)
+	deadline := r.auth.clock.until(end)
+	if deadline == 0 {
+		return nil, errNoStoreClock
+	}
+	for i := range call {
+		call[i].Deadline = deadline
+	}
+	applied, err := r.guard.apply(ctx, epoch, call)
+	if err != nil && reason(err) != "epoch" {
+		pause(ctx, end.Sub(r.auth.now())+time.Millisecond)
+	}
+	return applied, err
+}
+
+// errNoStoreClock: the store's clock has not been read since it was reached.
+var errNoStoreClock = errors.New("the store's clock is not known yet")
 
 // applyFailed finds out whether the store has other contents now.
 func (r *reporter) applyFailed(ctx context.Context, err error) {

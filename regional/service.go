@@ -54,7 +54,10 @@ func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliqu
 	if err != nil {
 		return nil, rpcCodes.Error(err)
 	}
-	d := s.limiter.decide(ctx, []request{r})
+	d, err := s.limiter.decide(ctx, []request{r})
+	if err != nil {
+		return nil, rpcCodes.Error(err)
+	}
 	if d[0].tooMany > 0 {
 		return nil, rpcCodes.Error(tooMany(d[0].tooMany))
 	}
@@ -79,7 +82,10 @@ func (s *service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchReques
 		}
 		valid, at = append(valid, r), append(at, i)
 	}
-	decisions := s.limiter.decide(ctx, valid)
+	decisions, err := s.limiter.decide(ctx, valid)
+	if err != nil {
+		return nil, rpcCodes.Error(err)
+	}
 	for j := range decisions {
 		results[at[j]] = batchResult(&decisions[j], &valid[j], s.metrics)
 	}

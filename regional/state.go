@@ -34,6 +34,29 @@ type state struct {
 	Epoch uint64 `json:"epoch"`
 }
 
+// makeStateDir makes the state file's directory if it is missing, for its owner
+// only, and sees that the file can be written: better refuse to start than to find
+// out when a restart needs the file.
+func makeStateDir(file string) error {
+	if file == "" {
+		return nil
+	}
+	dir := filepath.Dir(file)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("--state-file %s: its directory is missing and cannot be made: %w; make it, or name another file", file, err)
+	}
+	temp, err := createTemp(file)
+	if err != nil {
+		return fmt.Errorf("--state-file %s cannot be written: %w; name a file in a directory that this daemon may write to", file, err)
+	}
+	return errors.Join(temp.Close(), os.Remove(temp.Name()))
+}
+
+// createTemp makes a file beside another one that may replace it, mode 0600.
+func createTemp(file string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.tmp")
+}
+
 // readState reads a state file. None yet, or none at all (an empty name), is not an
 // error, and neither is a damaged one: that is put aside as FILE.bad and the daemon
 // asks the coordinators again. Another region's is.
@@ -104,6 +127,7 @@ type keeper struct {
 	policies *policies
 	log      *slog.Logger
 	mu       sync.Mutex
+	failing  bool // the last write failed
 }
 
 // save writes the policy in force, once there is one, and reports whether that
@@ -116,9 +140,13 @@ func (k *keeper) save() bool {
 		return true
 	}
 	err := writeState(k.file, &state{Region: k.region, Cluster: p.cluster, Rules: p.text, Epoch: p.epoch})
-	if err != nil {
-		k.log.Error("the state file cannot be written; a restart will need a coordinator", "file", k.file, "error", err)
+	switch {
+	case err != nil && !k.failing:
+		k.log.Error("the state file cannot be written; until it can, a restart will need a coordinator", "file", k.file, "error", err)
+	case err == nil && k.failing:
+		k.log.Info("the state file is written again", "file", k.file)
 	}
+	k.failing = err != nil
 	return err == nil
 }
 
@@ -148,8 +176,7 @@ func writeState(file string, s *state) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(file)
-	temp, err := os.CreateTemp(dir, filepath.Base(file)+".*.tmp") // mode 0600
+	temp, err := createTemp(file)
 	if err != nil {
 		return err
 	}
@@ -161,7 +188,7 @@ func writeState(file string, s *state) error {
 	if err := os.Rename(temp.Name(), file); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return syncDir(filepath.Dir(file))
 }
 
 func syncDir(dir string) error {

@@ -142,3 +142,23 @@ func TestPortInUseNamesTheFlag(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestStateFileDirectory: a missing directory is made, for the owner alone; one that
+// cannot be made or written to ends the start with the reason.
+func TestStateFileDirectory(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "var", "lib", "state")
+	c := testConfig(newLeader(t, oneRule).address())
+	c.StateFile = file
+	keptState(t, c, file)
+	if info, err := os.Stat(filepath.Dir(file)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if left, err := filepath.Glob(file + ".*"); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	c.StateFile = filepath.Join(file, "state") // below a file
+	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "--state-file "+c.StateFile) || !strings.Contains(err.Error(), "cannot be made") {
+		t.Errorf("%v", err)
+	}
+}

@@ -24,6 +24,9 @@ func (h *header) view(r budget.Right, l limit.Limit) limit.View {
 		Floor: localBucket(l, r.Floor),
 		Phase: h.phase, Since: h.since, Until: h.until, Birth: h.birth, Stamp: h.stamp,
 	}
+	if r.Blind && h.phase == limit.Floor && h.birth != 0 {
+		v.Birth = max(h.birth, h.since)
+	}
 	if r.Hot {
 		v.Gen, v.Share = r.Gen.Pack(), localBucket(l, r.Share)
 	}

@@ -162,10 +162,11 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 		}
 		return
 	}
-	if id == n.call {
+	current := id == n.call && n.calling
+	if current {
 		n.calling, n.target = false, from
+		n.hears()
 	}
-	n.hears()
 	switch e := ev.(type) {
 	case budget.HelloAnswered:
 		if e.OK.Epoch < n.machine.Info(n.now()).Epoch {

@@ -101,6 +101,7 @@ func (n *node) apply(changes []budget.ShareChange) {
 		call[i] = change{key: c.Key, change: limit.Change{
 			View: n.view(c.Before, l), Gen: n.w.plant.pack(c.Gen), Share: localBucket(l, c.Share),
 			Grant: n.w.plant.grant(c, l), Cold: c.Cold,
+			Deadline: max(n.clockMap.until(n.now()+budget.Instant(applyDeadline)), 1),
 		}}
 	}
 	answered := false
@@ -128,7 +129,7 @@ func (n *node) apply(changes []budget.ShareChange) {
 		}
 	})
 	// Without a reply in time the changes may or may not have been made.
-	n.w.after(applyDeadline, answer(failed(changes)))
+	n.w.after(applyDeadline+applyDeadline/20, answer(failed(changes)))
 }
 
 func failed(changes []budget.ShareChange) []budget.ShareResult {

@@ -4,7 +4,7 @@ import "testing"
 
 // Whatever happens, no promise is broken, and every world recovers.
 func TestFaults(t *testing.T) {
-	r := Run(1, faultHours, Options{})
+	r := Run(1000, faultHours, Options{})
 	t.Logf("%d worlds, %v, %d events, %d faults, %d tokens admitted", r.Worlds, r.Virtual, r.Events, r.Faults, r.Admitted)
 	for _, v := range r.Violations {
 		t.Error(v)

@@ -113,7 +113,7 @@ func (s *store) apply(epoch string, changes []change, n int) (results []budget.S
 		r, a := limit.Apply(s.get(c.key), c.change, s.time())
 		s.put(c.key, r, c.change.View.Floor)
 		what := "store applies"
-		if a.Stale {
+		if a.Stale || a.Late {
 			what = "store: stale change"
 		}
 		s.w.note(what, s.region, int64(c.key.Rule), int64(c.change.Gen), int64(c.change.Share.Cap), int64(a.Tokens))
@@ -121,7 +121,7 @@ func (s *store) apply(epoch string, changes []change, n int) (results []budget.S
 			s.w.note("released, granted", s.region, int64(c.key.Rule), int64(c.change.Gen), int64(a.Released), int64(c.change.Grant))
 		}
 		results = append(results, budget.ShareResult{
-			Key: c.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia,
+			Key: c.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late,
 		})
 	}
 	return results, n == len(changes)

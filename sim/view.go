@@ -48,6 +48,9 @@ func (n *node) view(r budget.Right, l limit.Limit) limit.View {
 	}
 	if !n.machine.StoreStartedFull() {
 		v.Birth = n.birth
+		if r.Blind && v.Phase == limit.Floor {
+			v.Birth = max(v.Birth, v.Since)
+		}
 	}
 	n.w.plant.view(&v)
 	return v

@@ -182,7 +182,7 @@ func (m *Memory) applyOne(c *Change) (limit.Applied, int64, error) {
 	}
 	s.place = inHot // also a fenced cold record, until it is full
 	r, a := limit.Apply(s.record, c.Change, now)
-	if !a.Stale {
+	if !a.Stale && !a.Late {
 		sh.put(k, s, r, c.View.Floor)
 	}
 	return a, now, nil

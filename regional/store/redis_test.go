@@ -331,3 +331,35 @@ func BenchmarkRedisTake(b *testing.B) {
 		})
 	}
 }
+
+// TestLibraryLog: what go-redis says goes to the given logger, at debug.
+func TestLibraryLog(t *testing.T) {
+	var mu sync.Mutex
+	var out bytes.Buffer
+	LogLibrary(slog.New(slog.NewTextHandler(lockedWriter{&mu, &out}, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	defer LogLibrary(slog.New(slog.DiscardHandler))
+	s, err := NewRedis(DefaultRedisConfig("redis://127.0.0.1:1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Epoch(t.Context()); err == nil {
+		t.Fatal("port 1 answers")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if got := out.String(); !strings.Contains(got, "go-redis: ") || !strings.Contains(got, "level=DEBUG") {
+		t.Errorf("logged: %q", got)
+	}
+}
+
+type lockedWriter struct {
+	mu *sync.Mutex
+	w  *bytes.Buffer
+}
+
+func (l lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}

@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+)
+
+// logged collects what a node says; it is safe for concurrent use.
+type logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// handler lets through what is at least at this level.
+func (l *logged) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
+}
+
+func TestConnectionEnded(t *testing.T) {
+	cut := func(err error) error {
+		var v int
+		return codec.NewDecoder(io.MultiReader(strings.NewReader("\xd2\x00"), errReader{err}), &codec.MsgpackHandle{}).Decode(&v)
+	}
+	for name, c := range map[string]struct {
+		err   error
+		ended bool
+	}{
+		"eof":             {io.EOF, true},
+		"closed here":     {&net.OpError{Op: "read", Err: net.ErrClosed}, true},
+		"killed there":    {&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, true},
+		"in mid-message":  {cut(io.EOF), true},
+		"closed in mid":   {cut(&net.OpError{Op: "read", Err: net.ErrClosed}), true},
+		"unknown command": {errors.New("unknown rpc type 7"), false},
+		"timeout":         {fmt.Errorf("read: %w", os.ErrDeadlineExceeded), false},
+		"garbage":         {cut(errors.New("some other trouble")), false},
+	} {
+		if c.err == nil {
+			t.Fatalf("%s: no error to look at", name)
+		}
+		if got := connectionEnded(c.err); got != c.ended {
+			t.Errorf("%s (%v): %v, want %v", name, c.err, got, c.ended)
+		}
+	}
+}
+
+type errReader struct{ err error }
+
+func (r errReader) Read([]byte) (int, error) { return 0, r.err }
+
+// A clean stop is no error: neither to the node that stops nor to those that lose
+// a connection by it.
+func TestCleanStopLogsNoTransportError(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	var out logged
+	var nodes []*Node
+	var seeds []string
+	for _, id := range []string{"c1", "c2", "c3"} {
+		c := l.config(id)
+		c.BootstrapExpect, c.Join, c.Logger = 3, seeds, out.logger(slog.LevelDebug)
+		if id == "c1" {
+			c.Join = []string{"127.0.0.1:1"}
+		}
+		n := l.start(c)
+		seeds = append(seeds, n.GossipAddress())
+		nodes = append(nodes, n)
+	}
+	leader := l.leader(nodes...)
+	for _, n := range nodes {
+		eventually(t, "the cluster everywhere", 5*time.Second, func() bool { return clusterOf(n) != "" })
+	}
+	for _, n := range nodes {
+		if n != leader {
+			l.stop(n) // the leader's connections to it are closed on this side
+		}
+	}
+	// The goroutines of closed connections may speak a moment later.
+	eventually(t, "the ends of connections", 5*time.Second, func() bool {
+		return strings.Contains(out.String(), "failed to decode incoming command")
+	})
+	for line := range strings.Lines(out.String()) {
+		if strings.Contains(line, "raft-net") && strings.Contains(line, "level=ERROR") {
+			t.Error(line)
+		}
+	}
+}

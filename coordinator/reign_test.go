@@ -1,0 +1,197 @@
+package coordinator
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+)
+
+const (
+	oneRule = `rules:
+  - id: r1
+    key: [api_key]
+    params: {capacity: 100, refill_rate: 10}
+`
+	twoRules = oneRule + `  - id: r2
+    key: [api_key]
+    params: {capacity: 100, refill_rate: 10}
+`
+)
+
+// court is a reign over a real node of one, whose loop is the test itself.
+type court struct {
+	*reign
+	t   *testing.T
+	now budget.Instant
+	seq []uint64
+}
+
+func newCourt(t *testing.T) *court {
+	t.Helper()
+	cfg := cluster.DefaultConfig()
+	cfg.NodeID, cfg.DataDir, cfg.BootstrapExpect = "c1", t.TempDir(), 1
+	cfg.RaftListen, cfg.GossipListen = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Regions, cfg.RulesYAML = []string{"us", "eu"}, twoRules
+	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	node, err := cluster.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := node.Shutdown(); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-node.LeaderCh():
+	case <-time.After(10 * time.Second):
+		t.Fatal("no leader")
+	}
+	c := &court{t: t, now: 1}
+	clock := func() budget.Instant { return c.now }
+	l := &leadership{node: node, now: clock, log: cfg.Logger, metrics: newMetrics(prometheus.NewRegistry())}
+	if c.reign, err = l.establish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.seq = make([]uint64, len(cfg.Regions))
+	c.rulesChanged(t.Context())
+	for i := range cfg.Regions {
+		c.step(t.Context(), budget.HelloReceived{Hello: budget.Hello{Region: i, Incarnation: 1, Nonce: 1, RedisEpoch: "n:r:1"}})
+	}
+	if !c.do(c.plan()) {
+		t.Fatal("the regions' first store contents were not put on record")
+	}
+	return c
+}
+
+// plan lets the machine plan, without executing it.
+func (c *court) plan() []budget.LeaderEffect {
+	c.now = c.now.Add(tickEvery)
+	return c.machine.Step(budget.Tick{}, c.now)
+}
+
+// do executes effects, and takes the outcome if there is a commit among them.
+func (c *court) do(effects []budget.LeaderEffect) (committed bool) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+	defer cancel()
+	c.execute(ctx, effects)
+	if !slices.ContainsFunc(effects, isCommit) {
+		return false
+	}
+	select {
+	case err := <-c.committed:
+		c.commitDone(ctx, err)
+	case <-ctx.Done():
+		c.t.Fatal("nothing was committed")
+	}
+	if c.failed != nil {
+		c.t.Fatal(c.failed)
+	}
+	return true
+}
+
+func isCommit(e budget.LeaderEffect) bool {
+	_, is := e.(budget.Commit)
+	return is
+}
+
+// report has a region send its next report, by the loop's part of the way a real
+// one takes.
+func (c *court) report(region int, keys ...budget.KeyReport) {
+	c.seq[region]++
+	rep := budget.Report{
+		Region: region, Epoch: c.epoch, Session: uint64(region + 1), Seq: c.seq[region], Ack: c.seq[region] - 1,
+		Keys: c.wanted(c.t.Context(), keys),
+	}
+	c.step(c.t.Context(), budget.ReportReceived{Report: rep})
+}
+
+func (c *court) apply(yaml string) {
+	c.t.Helper()
+	if _, err := c.node.ApplyRules(c.t.Context(), yaml, "r.yaml", nil, "test"); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// hotKeys counts them in the replicated ledger, and in the machine.
+func (c *court) hotKeys() (replicated, own int) {
+	c.node.View(func(s *cluster.State) { replicated = s.Ledger.Len() })
+	if _, own = c.machine.Stats(); own != c.ledger.Len() {
+		c.t.Errorf("the machine has %d keys and its ledger %d", own, c.ledger.Len())
+	}
+	return replicated, own
+}
+
+// wish asks for a key of a rule to become hot.
+func wish(rule uint32) budget.KeyReport {
+	return budget.KeyReport{
+		Key:   budget.KeyID{Rule: rule, Hash: [16]byte{1}},
+		Limit: budget.KeyLimit{Capacity: 100e6, Rate: 10e6}, Offered: 1e6, Rejecting: true,
+	}
+}
+
+// A rule goes away while the plan that makes one of its keys hot is on its way: the
+// replicated ledger ignores that part, and the machine must not keep the key either,
+// whichever of the two it hears of first.
+func TestRuleDroppedWhileItsPlanIsOnItsWay(t *testing.T) {
+	for name, heard := range map[string]func(*court){
+		"commit first": func(*court) {},
+		"rules first":  func(c *court) { c.rulesMayHaveChanged(c.t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCourt(t)
+			c.report(0, wish(1))
+			c.do(c.plan())
+			if replicated, own := c.hotKeys(); replicated != 1 || own != 1 {
+				t.Fatalf("%d and %d hot keys, want the one asked for", replicated, own)
+			}
+			c.report(1, wish(2))
+			planned := c.plan()
+			c.apply(oneRule)
+			heard(c)
+			if !c.do(planned) {
+				t.Fatal("the plan holds no commit: nothing was tested")
+			}
+			if replicated, own := c.hotKeys(); replicated != 1 || own != 1 {
+				t.Errorf("%d replicated and %d own hot keys, want 1 and 1: that of the rule in force", replicated, own)
+			}
+		})
+	}
+}
+
+// A region that still has the old rules asks for keys of a rule that is gone: that
+// costs no commit.
+func TestWishForADroppedRuleCostsNothing(t *testing.T) {
+	c := newCourt(t)
+	c.apply(oneRule) // the reign has not been told
+	c.report(0, wish(2))
+	if c.do(c.plan()) {
+		t.Error("something was committed")
+	}
+	c.report(1, wish(1))
+	if !c.do(c.plan()) {
+		t.Error("nothing was committed for the rule in force")
+	}
+	if replicated, own := c.hotKeys(); replicated != 1 || own != 1 {
+		t.Errorf("%d replicated and %d own hot keys, want 1 and 1", replicated, own)
+	}
+	// Rules that a region may know before the loop was told are not taken for gone.
+	c.apply(twoRules)
+	var number uint32
+	c.node.View(func(s *cluster.State) { number = s.Rules.Numbers["r2"] })
+	c.now = c.now.Add(time.Second)
+	c.do(c.plan()) // answers the first report
+	c.report(0, wish(number))
+	c.do(c.plan())
+	if replicated, own := c.hotKeys(); replicated != 2 || own != 2 {
+		t.Errorf("%d replicated and %d own hot keys, want 2 and 2", replicated, own)
+	}
+}

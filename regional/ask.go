@@ -1,0 +1,69 @@
+package regional
+
+import (
+	"context"
+	"errors"
+
+	"aliquot/lua"
+)
+
+// asker puts groups to the store, in one call. Safe for concurrent use.
+type asker struct {
+	auth      *authority
+	guard     *guard
+	emergency *emergency
+}
+
+// errNoEpoch: the store has not been reached since the start.
+var errNoEpoch = errors.New("regional: the store's contents are not known yet")
+
+// ask decides groups, at most groupsPerCall, in order. Contents that turn out to be
+// others than expected are learnt, and asked once more. After an error nothing was
+// admitted.
+func (a *asker) ask(ctx context.Context, groups []*group) error {
+	err := a.try(ctx, groups)
+	if _, other := errors.AsType[*lua.EpochError](err); !other {
+		return err
+	}
+	if err := a.guard.learn(ctx); err != nil {
+		return err
+	}
+	return a.try(ctx, groups)
+}
+
+// try makes the call. All rights are read at one instant, so that all views of the
+// call are of the same phase, contents and deadline whoever the groups came from.
+func (a *asker) try(ctx context.Context, groups []*group) error {
+	head := a.auth.grant(groups)
+	if head.epoch == "" {
+		return errNoEpoch
+	}
+	a.emergency.debits(groups)
+	results, err := a.guard.take(ctx, head.epoch, callOf(head, groups))
+	a.emergency.settled(groups, err == nil)
+	if err != nil {
+		return err
+	}
+	var seen []observation
+	for i, g := range groups {
+		seen = g.settle(results[i], seen)
+	}
+	a.auth.observe(seen)
+	return nil
+}
+
+// callOf words groups for the store.
+func callOf(head header, groups []*group) []lua.Group {
+	call := make([]lua.Group, len(groups))
+	for i, g := range groups {
+		views := make([]lua.KeyView, len(g.asks))
+		for j := range g.asks {
+			a := &g.asks[j]
+			v := head.view(a.right, a.limit)
+			v.Debit = a.debit
+			views[j] = lua.KeyView{Key: lua.Key(a.key.Rule, a.key.Hash), View: v}
+		}
+		call[i] = lua.Group{Cost: g.cost, Limits: views}
+	}
+	return call
+}

@@ -1,0 +1,268 @@
+package regional
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"aliquot/limit"
+	"aliquot/lua"
+)
+
+// slowStore is the far side of a batcher: each call takes a millisecond.
+type slowStore struct {
+	mu    sync.Mutex
+	calls [][]limit.Tokens // the costs of the groups of each call
+	fail  func(groups []*group) error
+	takes time.Duration
+}
+
+func (s *slowStore) ask(_ context.Context, groups []*group) error {
+	costs := make([]limit.Tokens, len(groups))
+	for i, g := range groups {
+		costs[i] = g.cost
+	}
+	s.mu.Lock()
+	s.calls = append(s.calls, costs)
+	s.mu.Unlock()
+	<-time.After(s.takes) // of the bubble's clock
+	if s.fail != nil {
+		return s.fail(groups)
+	}
+	return nil
+}
+
+// bubble is a test in virtual time with a batcher before a slow store.
+func bubble(t *testing.T, test func(t *testing.T, s *slowStore, b *batcher, refused *[]error)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowStore{takes: time.Millisecond}
+		var mu sync.Mutex
+		refused := &[]error{}
+		test(t, s, &batcher{ask: s.ask, refused: func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			*refused = append(*refused, err)
+		}}, refused)
+	})
+}
+
+// idle waits until the batcher has nothing to do, and sees that nothing is left.
+func idle(t *testing.T, b *batcher) {
+	t.Helper()
+	<-time.After(time.Minute) // of the bubble's clock
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.running != 0 || b.queued != 0 || len(b.queue) != 0 {
+		t.Errorf("left behind: %d calls, %d groups, %d callers", b.running, b.queued, len(b.queue))
+	}
+}
+
+// callers are checks under way, each of a goroutine of its own.
+type callers struct {
+	b    *batcher
+	errs []chan error
+}
+
+// arrive starts a check of n groups of the given cost, and waits until it waits.
+func (c *callers) arrive(ctx context.Context, cost limit.Tokens, n int) {
+	groups := make([]*group, n)
+	for i := range groups {
+		groups[i] = &group{cost: cost}
+	}
+	done := make(chan error, 1)
+	c.errs = append(c.errs, done)
+	go func() { done <- c.b.decide(ctx, groups) }()
+	synctest.Wait()
+}
+
+func (c *callers) want(t *testing.T, who int, want error) {
+	t.Helper()
+	if err := <-c.errs[who]; !errors.Is(err, want) || (want == nil) != (err == nil) {
+		t.Errorf("caller %d: %v, want %v", who, err, want)
+	}
+}
+
+func TestBatcherSendsAtOnceWhenIdle(t *testing.T) {
+	bubble(t, func(t *testing.T, s *slowStore, b *batcher, _ *[]error) {
+		began := time.Now()
+		for range 3 {
+			if err := b.decide(t.Context(), []*group{{cost: 1}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		took := time.Since(began)
+		idle(t, b)
+		if took != 3*s.takes || len(s.calls) != 3 {
+			t.Errorf("3 checks took %v and %d calls", took, len(s.calls))
+		}
+	})
+}
+
+// TestBatcherCollects: while calls are under way checks wait, and the next call takes
+// all it holds, in the order of their arrival.
+func TestBatcherCollects(t *testing.T) {
+	bubble(t, func(t *testing.T, s *slowStore, b *batcher, _ *[]error) {
+		c := callers{b: b}
+		for i := range batchCalls + 100 {
+			c.arrive(t.Context(), limit.Tokens(i), 1)
+		}
+		for who := range c.errs {
+			c.want(t, who, nil)
+		}
+		idle(t, b)
+		if len(s.calls) != batchCalls+2 || len(s.calls[batchCalls]) != groupsPerCall || len(s.calls[batchCalls+1]) != 100-groupsPerCall {
+			t.Fatalf("calls of %v", s.calls)
+		}
+		if all := slices.Concat(s.calls...); !slices.IsSorted(all) {
+			t.Errorf("out of order: %v", all)
+		}
+	})
+}
+
+// TestBatcherKeepsGroupsTogether: a caller's groups are never split over calls, and a
+// large one is not overtaken.
+func TestBatcherKeepsGroupsTogether(t *testing.T) {
+	bubble(t, func(t *testing.T, s *slowStore, b *batcher, _ *[]error) {
+		c := callers{b: b}
+		for range batchCalls {
+			c.arrive(t.Context(), 1, 1)
+		}
+		for i, n := range []int{1, groupsPerCall, 1} {
+			c.arrive(t.Context(), limit.Tokens(10+i), n)
+		}
+		for who := range c.errs {
+			c.want(t, who, nil)
+		}
+		idle(t, b)
+		var got []int
+		for _, call := range s.calls[batchCalls:] {
+			got = append(got, len(call))
+		}
+		if !slices.Equal(got, []int{1, groupsPerCall, 1}) {
+			t.Errorf("calls of %v groups", got)
+		}
+	})
+}
+
+// TestBatcherCallerLeaves: a caller that goes away while it waits is not charged, and
+// one whose call is under way does not take the others with it.
+func TestBatcherCallerLeaves(t *testing.T) {
+	bubble(t, func(t *testing.T, s *slowStore, b *batcher, refused *[]error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := callers{b: b}
+		c.arrive(ctx, 1, 1) // under way
+		for range batchCalls - 1 {
+			c.arrive(t.Context(), 1, 1)
+		}
+		c.arrive(ctx, 66, 1) // waits
+		c.arrive(t.Context(), 2, 1)
+		cancel()
+		c.want(t, 0, errGone)
+		c.want(t, batchCalls, errGone)
+		c.want(t, batchCalls+1, nil)
+		idle(t, b)
+		if all := slices.Concat(s.calls...); slices.Contains(all, 66) {
+			t.Errorf("a caller that left was charged: %v", all)
+		}
+		if len(*refused) != 0 {
+			t.Errorf("counted as the store's failure: %v", *refused)
+		}
+	})
+}
+
+// TestBatcherDeadlines: a caller's own deadline is kept to the microsecond, and no
+// check waits longer than queueFor for its turn.
+func TestBatcherDeadlines(t *testing.T) {
+	bubble(t, func(t *testing.T, s *slowStore, b *batcher, refused *[]error) {
+		s.takes = time.Second
+		began := time.Now()
+		c := callers{b: b}
+		for range batchCalls {
+			c.arrive(t.Context(), 1, 1)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		defer cancel()
+		c.arrive(ctx, 66, 1)
+		c.arrive(t.Context(), 67, 1)
+		c.want(t, batchCalls, context.DeadlineExceeded)
+		if waited := time.Since(began); waited != 30*time.Millisecond {
+			t.Errorf("a deadline of 30 ms took %v", waited)
+		}
+		c.want(t, batchCalls+1, errQueued)
+		if waited := time.Since(began); waited != queueFor {
+			t.Errorf("waited %v for a turn", waited)
+		}
+		for who := range batchCalls {
+			c.want(t, who, nil) // longer than queueFor, but not in the queue
+		}
+		idle(t, b)
+		if all := slices.Concat(s.calls...); slices.Contains(all, 66) || slices.Contains(all, 67) {
+			t.Errorf("checks that were given up reached the store: %v", all)
+		}
+		if len(*refused) != 1 {
+			t.Errorf("refused %v", *refused)
+		}
+	})
+}
+
+func TestBatcherIsBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, _ *slowStore, b *batcher, refused *[]error) {
+		c := callers{b: b}
+		for range batchCalls {
+			c.arrive(t.Context(), 1, 1)
+		}
+		for range maxQueued / groupsPerCall {
+			c.arrive(t.Context(), 1, groupsPerCall)
+		}
+		c.arrive(t.Context(), 2, 1)
+		c.want(t, len(c.errs)-1, errBusy)
+		if len(*refused) != 1 || reason((*refused)[0]) != "busy" {
+			t.Errorf("refused %v", *refused)
+		}
+		for _, err := range c.errs[:len(c.errs)-1] {
+			if e := <-err; e != nil {
+				t.Fatal(e)
+			}
+		}
+	})
+}
+
+// TestBatcherSharesErrors: what goes wrong with a call reaches every caller in it,
+// except a bug in one caller's groups.
+func TestBatcherSharesErrors(t *testing.T) {
+	for _, fault := range []struct {
+		name   string
+		err    error
+		others error
+	}{
+		{"store", errStarved, errStarved},
+		{"bug", fmt.Errorf("%w: cost", lua.ErrInvalid), nil},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *slowStore, b *batcher, _ *[]error) {
+				s.fail = func(groups []*group) error {
+					if slices.ContainsFunc(groups, func(g *group) bool { return g.cost == 66 }) {
+						return fault.err
+					}
+					return nil
+				}
+				c := callers{b: b}
+				for range batchCalls {
+					c.arrive(t.Context(), 1, 1)
+				}
+				for _, cost := range []limit.Tokens{1, 66, 2} {
+					c.arrive(t.Context(), cost, 1)
+				}
+				c.want(t, batchCalls, fault.others)
+				c.want(t, batchCalls+1, fault.err)
+				c.want(t, batchCalls+2, fault.others)
+			})
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package regional
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"aliquot/budget"
+	"aliquot/lua"
+)
+
+const (
+	// The breaker opens after tripAfter failures in a row, or when half of at
+	// least tripSample calls of tripWindow failed.
+	tripAfter  = 5
+	tripSample = 20
+	tripWindow = time.Second
+	// It is open for openLeast, then one call tries the store. Each time that
+	// finds it unwell, or that it fails again within openMost of having closed,
+	// the wait doubles, up to openMost.
+	openLeast = 500 * time.Millisecond
+	openMost  = 5 * time.Second
+	// openJitter is the part of a wait left to chance, in percent, so that the
+	// daemons of a region do not all try a recovering store at once.
+	openJitter = 20
+)
+
+// errOpen: the store did not answer lately and is not asked for now.
+var errOpen = errors.New("regional: the breaker before the store is open")
+
+// takeCall is one call of the store.
+type takeCall = func() ([]lua.Result, error)
+
+// breaker keeps calls off a store that does not answer. gobreaker counts and
+// decides when to open; how long is decided here, since gobreaker waits the same
+// time always. Safe for concurrent use.
+type breaker struct {
+	calls    *gobreaker.CircuitBreaker[[]lua.Result]
+	now      func() budget.Instant
+	onChange func(gobreaker.State)
+	// shut is the instant until which the open breaker lets nothing through.
+	shut atomic.Int64
+
+	mu     sync.Mutex
+	wait   time.Duration // the last one, without jitter; 0: never opened
+	closed budget.Instant
+}
+
+// newBreaker makes a closed breaker. onChange is told each new state; it must be
+// quick and not call the breaker.
+func newBreaker(now func() budget.Instant, onChange func(gobreaker.State)) *breaker {
+	b := &breaker{now: now, onChange: onChange}
+	b.calls = gobreaker.NewCircuitBreaker[[]lua.Result](gobreaker.Settings{
+		Name:         "store",
+		Interval:     tripWindow,
+		BucketPeriod: tripWindow / 10,
+		Timeout:      time.Nanosecond, // over long before shut is
+		ReadyToTrip: func(c gobreaker.Counts) bool {
+			return c.ConsecutiveFailures >= tripAfter ||
+				c.Requests >= tripSample && 2*c.TotalFailures >= c.Requests
+		},
+		OnStateChange: b.changed,
+		IsSuccessful:  answered,
+		IsExcluded:    func(err error) bool { return errors.Is(err, errStarved) },
+	})
+	return b
+}
+
+// do makes a call, or refuses to with an error that isOpen knows.
+func (b *breaker) do(call takeCall) ([]lua.Result, error) {
+	if int64(b.now()) < b.shut.Load() {
+		return nil, errOpen
+	}
+	return b.calls.Execute(call)
+}
+
+// isOpen tells the breaker's own errors from those of calls.
+func isOpen(err error) bool {
+	return errors.Is(err, errOpen) || errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests)
+}
+
+func (b *breaker) changed(_ string, from, to gobreaker.State) {
+	now := b.now()
+	b.mu.Lock()
+	switch to {
+	case gobreaker.StateOpen:
+		b.wait = b.nextWait(from, now)
+		jittered := b.wait - b.wait/100*time.Duration(rand.IntN(openJitter+1))
+		b.shut.Store(int64(now.Add(jittered)))
+	case gobreaker.StateClosed:
+		b.closed = now
+	}
+	b.mu.Unlock()
+	b.onChange(to)
+}
+
+// nextWait is how long to stay open this time.
+func (b *breaker) nextWait(from gobreaker.State, now budget.Instant) time.Duration {
+	again := from == gobreaker.StateHalfOpen || now.Sub(b.closed) < openMost
+	if b.wait == 0 || !again {
+		return openLeast
+	}
+	return min(2*b.wait, openMost)
+}

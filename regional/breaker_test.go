@@ -1,0 +1,153 @@
+package regional
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sony/gobreaker/v2"
+
+	"aliquot/budget"
+	"aliquot/lua"
+)
+
+// handClock is a clock that stands still unless told.
+type handClock struct{ at budget.Instant }
+
+func (c *handClock) now() budget.Instant   { return c.at }
+func (c *handClock) pass(by time.Duration) { c.at = c.at.Add(by) }
+
+var errSick = errors.New("store: sick")
+
+// TestBreakerWaitsLonger: each failed try doubles the wait, from half a second to
+// five, up to a fifth of it left to chance; a store that stays well resets it.
+func TestBreakerWaitsLonger(t *testing.T) {
+	clock := &handClock{at: 100 * second}
+	var state gobreaker.State
+	b := newBreaker(clock.now, func(s gobreaker.State) { state = s })
+	sick := func() ([]lua.Result, error) { return nil, errSick }
+	well := func() ([]lua.Result, error) { return nil, nil }
+	trip := func() {
+		t.Helper()
+		for range tripAfter {
+			if _, err := b.do(sick); !errors.Is(err, errSick) {
+				t.Fatalf("not asked: %v", err)
+			}
+		}
+	}
+	waits := func(want time.Duration) {
+		t.Helper()
+		if state != gobreaker.StateOpen {
+			t.Fatalf("state %v", state)
+		}
+		began := clock.at
+		for {
+			if _, err := b.do(sick); !isOpen(err) {
+				break
+			}
+			clock.pass(time.Millisecond)
+		}
+		if took := clock.at.Sub(began); took > want || took < want*8/10 {
+			t.Errorf("open for %v, want %v less up to 20 %%", took, want)
+		}
+	}
+	trip()
+	for _, want := range []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second} {
+		waits(want)
+	}
+	clock.pass(openMost)
+	if _, err := b.do(well); err != nil || state != gobreaker.StateClosed {
+		t.Fatalf("after a good call: %v, %v", err, state)
+	}
+	trip() // at once: not well yet
+	waits(openMost)
+	clock.pass(openMost)
+	b.do(well)
+	clock.pass(openMost)
+	trip()
+	waits(openLeast)
+}
+
+// lateStore is a store whose calls end with a fault, after a time of the test's
+// clock.
+type lateStore struct {
+	Store
+	clock *handClock
+	takes time.Duration
+	err   error
+}
+
+func (s *lateStore) Take(context.Context, string, []lua.Group) ([]lua.Result, int64, error) {
+	s.clock.pass(s.takes)
+	return nil, 1, s.err
+}
+
+// TestStarvedCallsDoNotTrip: a timeout that this process noticed long after the
+// deadline says nothing of the store, while it answered lately.
+func TestStarvedCallsDoNotTrip(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		heard bool
+		takes time.Duration
+		err   error
+		open  bool
+	}{
+		{"timeouts noticed in time", true, storeDeadline + time.Millisecond, context.DeadlineExceeded, true},
+		{"timeouts noticed late", true, storeDeadline + starvedAfter + time.Millisecond, context.DeadlineExceeded, false},
+		{"late, of a store that never answered", false, storeDeadline + starvedAfter + time.Millisecond, context.DeadlineExceeded, true},
+		{"other failures noticed late", true, storeDeadline + starvedAfter + time.Millisecond, errSick, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			clock := &handClock{at: 100 * second}
+			late := &lateStore{clock: clock}
+			auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, clock.at), newClockMap(), clock.now)
+			open := false
+			g := newGuard(late, auth, newMetrics("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o })
+			for range tripAfter {
+				if c.heard {
+					late.takes, late.err = 0, nil
+					g.take(t.Context(), "", nil)
+				}
+				late.takes, late.err = c.takes, c.err
+				if _, err := g.take(t.Context(), "", nil); err == nil {
+					t.Fatal("no error")
+				} else if excused := reason(err) == "starved"; excused == c.open {
+					t.Errorf("counted as %s: %v", reason(err), err)
+				}
+			}
+			if c.heard {
+				// In a row, from here on, for less than starvedFor.
+				for range tripAfter {
+					g.take(t.Context(), "", nil)
+				}
+			}
+			if open != c.open {
+				t.Errorf("open: %v", open)
+			}
+		})
+	}
+}
+
+// TestStarvationIsNoExcuseForLong: a store that answers nothing is given up after
+// starvedFor however busy this machine is.
+func TestStarvationIsNoExcuseForLong(t *testing.T) {
+	clock := &handClock{at: 100 * second}
+	late := &lateStore{clock: clock}
+	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, clock.at), newClockMap(), clock.now)
+	open := false
+	g := newGuard(late, auth, newMetrics("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o })
+	g.take(t.Context(), "", nil)
+	began := clock.at
+	late.takes, late.err = 2*storeDeadline, context.DeadlineExceeded
+	for !open {
+		g.take(t.Context(), "", nil)
+		if clock.at.Sub(began) > starvedFor+(tripAfter+1)*late.takes {
+			t.Fatal("still closed")
+		}
+	}
+	if clock.at.Sub(began) < starvedFor {
+		t.Errorf("opened after %v", clock.at.Sub(began))
+	}
+}
