@@ -50,6 +50,7 @@ type leaderRegion struct {
 	acked       bool
 	live        bool
 	leaseEnd    Instant // upper bound of any lease the region could hold; 0: none
+	coolFrom    Instant // no key cools down before
 	lastReport  Instant
 	rules       uint64
 	renewedAt   Instant // by this leader, in this session; 0: not yet
@@ -254,6 +255,9 @@ func (l *Leader) passTime(now Instant) []LeaderEffect {
 			r.leaseEnd = 0
 			out = append(out, l.closeSession(i, ErrSessionClosed)...)
 			l.leaseOver(i)
+		}
+		if r.open && !r.live && r.leaseEnd == 0 && now.Sub(r.lastReport) >= l.cfg.leaseAtLeader() {
+			out = append(out, l.closeSession(i, ErrSessionClosed)...) // it never came to life
 		}
 	}
 	return out

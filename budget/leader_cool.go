@@ -12,7 +12,7 @@ func (l *Leader) sweep(now Instant) {
 	}
 	l.nextSweep = now.Add(sweepEvery)
 	for i := range l.regions {
-		if !l.regions[i].live {
+		if !l.regions[i].live || now < l.regions[i].coolFrom {
 			return // only all regions together can return to cold
 		}
 	}

@@ -81,7 +81,8 @@ func (l *Leader) planKey(c *commit, k KeyID, key *leaderKey, now Instant) {
 }
 
 // lowered are the liabilities that facts already allow: what a live region has
-// acknowledged, and the floor of one whose lease has ended.
+// acknowledged, and the floor of one whose lease has ended and that has no session
+// in which another could begin.
 func (l *Leader) lowered(key *leaderKey, liability []Share) []Share {
 	out := make([]Share, len(liability))
 	for i, li := range liability {
@@ -91,7 +92,7 @@ func (l *Leader) lowered(key *leaderKey, liability []Share) []Share {
 			// A share whose growth is committed but still waits to be sent
 			// counts as sent.
 			li = li.Min(kr.sent.Max(kr.current()))
-		case !r.live && r.leaseEnd == 0:
+		case !r.open && r.leaseEnd == 0:
 			li = li.Min(l.cfg.Regions[i].Floor)
 		}
 		out[i] = li

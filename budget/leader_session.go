@@ -36,6 +36,9 @@ func (l *Leader) closeSession(i int, why error) []LeaderEffect {
 			l.touch(k, key)
 		}
 	}
+	if r.open && r.leaseEnd == 0 {
+		l.touchAll() // liabilities above the floor can come down now
+	}
 	r.open, r.waiting, r.hello, r.outbox, r.cold, r.acked = false, false, nil, nil, nil, false
 	if r.live {
 		r.live = false
@@ -48,6 +51,11 @@ func (l *Leader) closeSession(i int, why error) []LeaderEffect {
 func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	r := &l.regions[h.Region]
 	l.session++
+	if r.incarnation != h.Incarnation {
+		// The daemon before it may spend until its lease ends, and only records
+		// that outlast it can tell it that the shares have changed.
+		r.coolFrom = r.leaseEnd
+	}
 	r.open, r.session, r.incarnation = true, l.session, h.Incarnation
 	r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt = 0, now, now, h.RulesVersion, 0
 	ok := HelloOK{Region: h.Region, Epoch: l.epoch, Session: r.session, Nonce: h.Nonce}
@@ -78,6 +86,10 @@ func (l *Leader) settle(i int, k KeyID, has Held, holds bool, now Instant) (Acti
 	a := kr.sent.Min(liability[i])
 	if holds {
 		a = a.Min(has.Share)
+	}
+	if l.regions[i].leaseEnd == 0 {
+		// Its liability may be on its way down to the floor already.
+		a = a.Min(l.cfg.Regions[i].Floor)
 	}
 	*kr = keyRegion{sent: a, tokens: kr.tokens, demand: demand{since: now}}
 	key.stayHot()

@@ -31,7 +31,8 @@ type CallFailed struct {
 type SharesApplied struct{ Results []ShareResult }
 
 // ShareResult is the outcome of one ShareChange; amounts are micro-tokens. Failed
-// means that the change may or may not have reached the store.
+// means that the change may or may not have reached the store, or came too late, or
+// that the store has seen a later one: what it enforces is not what was asked.
 type ShareResult struct {
 	Key      KeyID
 	Released int64

@@ -224,7 +224,9 @@ func (r *reporter) applyKnown(ctx context.Context, changes []budget.ShareChange,
 	for i, a := range applied {
 		results[i] = budget.ShareResult{
 			Key: changes[i].Key, Released: int64(a.Released), Tokens: int64(a.Tokens),
-			Amnesia: a.Amnesia, Failed: a.Late,
+			// Stale: the record has seen a later share than this leader's, so
+			// the store enforces that one.
+			Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
 		}
 	}
 	return results

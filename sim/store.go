@@ -121,7 +121,7 @@ func (s *store) apply(epoch string, changes []change, n int) (results []budget.S
 			s.w.note("released, granted", s.region, int64(c.key.Rule), int64(c.change.Gen), int64(a.Released), int64(c.change.Grant))
 		}
 		results = append(results, budget.ShareResult{
-			Key: c.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late,
+			Key: c.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
 		})
 	}
 	return results, n == len(changes)
