@@ -84,6 +84,7 @@ type Region struct {
 	highestEpoch uint64
 	session      session
 	helloNonce   uint64
+	helloEpoch   string // the store contents it told of
 	helloFails   int
 	nextHello    Instant
 	inFlight     call
@@ -129,6 +130,7 @@ type applying struct {
 	renew   bool
 	tSend   Instant
 	left    map[KeyID]Action
+	void    bool // the session was closed meanwhile
 	// watermark comes with a HelloOK.
 	watermark Gen
 }

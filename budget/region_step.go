@@ -120,7 +120,13 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 }
 
 // doubt closes the session. Shares and lease stay as they are until they expire.
-func (r *Region) doubt() { r.session = session{} }
+// A session that is about to open does not.
+func (r *Region) doubt() {
+	r.session = session{}
+	if r.applying != nil {
+		r.applying.void = true
+	}
+}
 
 // noticeLeaseEnd closes the session when the lease has ended: the leader may have
 // given away what it covered, so shares must be told anew.
@@ -170,6 +176,7 @@ func (r *Region) sayHello(now Instant) []RegionEffect {
 		return nil
 	}
 	r.helloNonce++
+	r.helloEpoch = r.storeEpoch
 	r.inFlight = helloCall
 	h := Hello{
 		Region: r.self, Incarnation: r.incarnation, RedisEpoch: r.storeEpoch, Nonce: r.helloNonce,
@@ -187,9 +194,10 @@ func (r *Region) helloAnswered(e HelloAnswered, now Instant) []RegionEffect {
 		return nil // an answer to an older Hello opens nothing
 	}
 	r.inFlight = noCall
-	if e.OK.Epoch < r.highestEpoch || r.applying != nil {
+	if e.OK.Epoch < r.highestEpoch || r.applying != nil || r.helloEpoch != r.storeEpoch {
+		// An old leader; or the leader was told of store contents that are gone.
 		r.nextHello = now.Add(50 * time.Millisecond)
-		return nil // an old leader
+		return nil
 	}
 	r.helloFails = 0
 	r.cfg, r.initialEpoch = e.Config, e.InitialRedisEpoch
@@ -322,6 +330,10 @@ func (r *Region) took(act Action, res ShareResult) {
 func (r *Region) finishApplying(now Instant) {
 	a := r.applying
 	r.applying = nil
+	if a.void {
+		r.nextHello = now.Add(50 * time.Millisecond)
+		return
+	}
 	if a.hello {
 		r.session = session{open: true, epoch: a.epoch, id: a.session}
 		if r.watermark.Before(a.watermark) {
@@ -332,9 +344,6 @@ func (r *Region) finishApplying(now Instant) {
 		return
 	}
 	s := &r.session
-	if !s.open || s.epoch != a.epoch || s.id != a.session {
-		return // closed meanwhile
-	}
 	s.ack = a.seq
 	if !a.renew {
 		return
