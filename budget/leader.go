@@ -268,6 +268,7 @@ func (l *Leader) liveChanged(i int) {
 	for k, key := range l.keys {
 		l.weigh(key, l.ledger.Shares(k))
 		if !l.regions[i].live {
+			l.clampPool(key, l.ledger.Shares(k))
 			key.stayHot()
 		}
 	}

@@ -133,9 +133,12 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 			in.Regions[i] = claim{Silent: true, Now: reserve, Floor: floor}
 			continue
 		}
+		keep := ConnectedFloor(floor, len(l.regions), key.limit.Capacity)
+		if key.limit.Capacity == 0 {
+			keep = floor // nobody has told the limit yet: lend nothing of the floor
+		}
 		in.Regions[i] = claim{
-			Now: kr.current(), Floor: floor,
-			Keep:   ConnectedFloor(floor, len(l.regions), key.limit.Capacity),
+			Now: kr.current(), Floor: floor, Keep: keep,
 			Demand: kr.demand.at(r.lastReport, key.limit),
 		}
 	}
@@ -251,13 +254,10 @@ func (l *Leader) queueAction(i int, k KeyID, key *leaderKey, share Share) {
 	kr.next = share
 }
 
-// clampPool voids released tokens beyond what the unassigned burst could hold.
+// clampPool voids released tokens beyond what the unassigned burst could hold. A
+// silent region's floor is not unassigned: the region may be filling it again.
 func (l *Leader) clampPool(key *leaderKey, liability []Share) {
-	free := int32(Unit)
-	for _, s := range liability {
-		free -= s.Burst
-	}
-	key.pool = min(key.pool, Scale(key.limit.Capacity, max(free, 0)))
+	key.pool = min(key.pool, Scale(key.limit.Capacity, l.poolOf(liability).Burst))
 }
 
 // committed applies the plan here too and sends what it allows.
