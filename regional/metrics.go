@@ -2,6 +2,7 @@ package regional
 
 import (
 	"runtime"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -11,6 +12,9 @@ import (
 // metrics are the daemon's own, by the names that dashboards rely on. Labels come
 // from configured sets only: rule ids of the rules in force and fixed words.
 type metrics struct {
+	rulesMu   sync.RWMutex
+	goneRules map[string]bool // by the latest change of rules
+
 	region          string
 	decisions       *prometheus.CounterVec
 	decisionSeconds prometheus.Histogram
@@ -96,9 +100,14 @@ func (m *metrics) watch(auth *authority, reg prometheus.Registerer) {
 	reg.MustRegister(lease, hot)
 }
 
-// decided counts one limit's decision.
+// decided counts one rule's decision ("" for none). A decision that was under way
+// when its rule went is not counted: labels stay within what is configured.
 func (m *metrics) decided(rule, outcome, mode string) {
-	m.decisions.WithLabelValues(m.region, rule, outcome, mode).Inc()
+	m.rulesMu.RLock()
+	defer m.rulesMu.RUnlock()
+	if !m.goneRules[rule] {
+		m.decisions.WithLabelValues(m.region, rule, outcome, mode).Inc()
+	}
 }
 
 // setDegraded sets or clears one reason.
@@ -116,7 +125,12 @@ func (m *metrics) breakerIs(s gobreaker.State) { m.breaker.Set(float64(s)) }
 // turnedAway counts checks that no call took.
 func (m *metrics) turnedAway(err error) { m.storeErrors.WithLabelValues("take", reason(err)).Inc() }
 
-// forgetRule drops the series of a rule that is gone.
-func (m *metrics) forgetRule(id string) {
-	m.decisions.DeletePartialMatch(prometheus.Labels{"rule": id})
+// forgetRules drops the series of the rules that the latest change took away.
+func (m *metrics) forgetRules(gone map[string]bool) {
+	m.rulesMu.Lock()
+	defer m.rulesMu.Unlock()
+	m.goneRules = gone
+	for id := range gone {
+		m.decisions.DeletePartialMatch(prometheus.Labels{"rule": id})
+	}
 }

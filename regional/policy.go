@@ -244,9 +244,11 @@ func (p *policies) remind() {
 // forget drops the series of rules that are gone, so that labels stay within what
 // is configured.
 func (p *policies) forget(before, next *policy) {
+	gone := map[string]bool{}
 	for id := range before.numbers {
 		if next.set.Rule(id) == nil {
-			p.metrics.forgetRule(id)
+			gone[id] = true
 		}
 	}
+	p.metrics.forgetRules(gone)
 }
