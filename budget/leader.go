@@ -58,7 +58,8 @@ type leaderRegion struct {
 	waiting   bool // a report awaits its answer
 	waitSince Instant
 	tSend     Instant
-	hello     *Hello // awaits the commit of its store epoch
+	hello     *Hello // awaits its answer
+	helloAt   Instant
 	outbox    []KeyID
 	cold      []Action // for keys the ledger does not have
 }
@@ -227,7 +228,7 @@ func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 	case ReportReceived:
 		out = append(out, l.report(e.Report, now)...)
 	case Committed:
-		out = append(out, l.committed(now)...)
+		l.committed(now)
 	case Verified:
 		l.verifying = false
 		l.began = max(l.began, l.verifyFrom)

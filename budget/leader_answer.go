@@ -8,15 +8,15 @@ func (l *Leader) answers(now Instant) []LeaderEffect {
 	var out []LeaderEffect
 	for i := range l.regions {
 		r := &l.regions[i]
+		out = append(out, l.welcomeWaiting(i, now)...)
 		if !r.waiting {
 			continue
 		}
 		expired := now.Sub(r.waitSince) >= answerHold
 		renew := l.renewalDue(r, now) && l.mayRenew(now)
 		proved := l.began >= r.waitSince
-		if renew && !proved && !l.verifying {
-			l.verifying, l.verifyFrom = true, now
-			out = append(out, Verify{})
+		if renew && !proved {
+			out = append(out, l.prove(now)...)
 		}
 		news := len(r.outbox) > 0 || len(r.cold) > 0
 		if renew && !proved && !expired {

@@ -25,7 +25,7 @@ func (l *Leader) plan(now Instant) []LeaderEffect {
 
 func (l *Leader) planRedisEpochs(c *commit) {
 	for i := range l.regions {
-		if h := l.regions[i].hello; h != nil {
+		if h := l.regions[i].hello; l.firstContents(i) {
 			c.plan.InitialRedisEpochs = append(c.plan.InitialRedisEpochs,
 				InitialRedisEpoch{Region: i, RedisEpoch: h.RedisEpoch})
 		}
@@ -261,10 +261,10 @@ func (l *Leader) clampPool(key *leaderKey, liability []Share) {
 }
 
 // committed applies the plan here too and sends what it allows.
-func (l *Leader) committed(now Instant) []LeaderEffect {
+func (l *Leader) committed(now Instant) {
 	c := l.committing
 	if c == nil {
-		return nil
+		return
 	}
 	l.committing = nil
 	if err := l.ledger.Apply(c.plan); err != nil {
@@ -282,7 +282,6 @@ func (l *Leader) committed(now Instant) []LeaderEffect {
 	for _, g := range c.grows {
 		l.grow(g)
 	}
-	return l.welcomeWaiting(now)
 }
 
 // changed weighs a key with its new liabilities, or forgets it.
@@ -343,17 +342,6 @@ func (l *Leader) created(rep KeyReport, now Instant) {
 	for i := range l.regions {
 		l.queueAction(i, rep.Key, key, shares[i])
 	}
-}
-
-func (l *Leader) welcomeWaiting(now Instant) []LeaderEffect {
-	var out []LeaderEffect
-	for i := range l.regions {
-		if h := l.regions[i].hello; h != nil && l.cfg.Regions[i].InitialRedisEpoch != "" {
-			l.regions[i].hello = nil
-			out = append(out, l.welcome(*h, now))
-		}
-	}
-	return out
 }
 
 func equalShares(a, b []Share) bool {

@@ -2,7 +2,8 @@ package budget
 
 import "fmt"
 
-// hello opens a session, once the region's first store contents are on record.
+// hello takes a Hello in. It is answered once the region's first store contents are
+// on record and the leadership is proved; see Leader.welcomeWaiting.
 func (l *Leader) hello(h Hello, now Instant) []LeaderEffect {
 	if h.Region < 0 || h.Region >= len(l.regions) || h.Nonce == 0 {
 		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: fmt.Errorf("%w: region or nonce", ErrMalformed)}}
@@ -12,12 +13,40 @@ func (l *Leader) hello(h Hello, now Instant) []LeaderEffect {
 		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: ErrRegionBusy}}
 	}
 	out := l.closeSession(h.Region, ErrSuperseded)
-	cfg := &l.ledger.Config.Regions[h.Region]
-	if cfg.DeclaredAtBootstrap && cfg.InitialRedisEpoch == "" && h.RedisEpoch != "" {
-		r.hello = &h
-		return out
+	r.hello, r.helloAt = &h, now
+	return out
+}
+
+// firstContents reports whether a waiting Hello tells the first store contents of
+// its region, which go on record before the session opens.
+func (l *Leader) firstContents(i int) bool {
+	cfg, h := &l.ledger.Config.Regions[i], l.regions[i].hello
+	return h != nil && cfg.DeclaredAtBootstrap && cfg.InitialRedisEpoch == "" && h.RedisEpoch != ""
+}
+
+// welcomeWaiting answers a Hello, if a proof of leadership began after it came. A
+// deposed leader's ledger is old: a daemon that has lost its memory, and its store
+// as well, would believe it shares that were lent since.
+func (l *Leader) welcomeWaiting(i int, now Instant) []LeaderEffect {
+	r := &l.regions[i]
+	switch {
+	case r.hello == nil || l.firstContents(i):
+		return nil
+	case l.began < r.helloAt:
+		return l.prove(now)
 	}
-	return append(out, l.welcome(h, now))
+	h := *r.hello
+	r.hello = nil
+	return []LeaderEffect{l.welcome(h, now)}
+}
+
+// prove starts a proof of leadership, unless one is under way.
+func (l *Leader) prove(now Instant) []LeaderEffect {
+	if l.verifying {
+		return nil
+	}
+	l.verifying, l.verifyFrom = true, now
+	return []LeaderEffect{Verify{}}
 }
 
 // closeSession ends a region's session, answering whatever waits in it.

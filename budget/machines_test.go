@@ -160,7 +160,11 @@ func TestSecondDaemonWaitsForTheFirstToFallSilent(t *testing.T) {
 	w.run(busyAfter + time.Second)
 	hello.Nonce++
 	out = w.leader.Step(HelloReceived{hello}, w.now)
-	if _, ok := out[len(out)-1].(Welcome); !ok {
+	if _, ok := out[len(out)-1].(Verify); !ok {
+		t.Fatalf("it was answered without a proof of leadership: %#v", out)
+	}
+	out = w.leader.Step(Verified{}, w.now)
+	if _, ok := out[0].(Welcome); !ok {
 		t.Fatalf("it was not welcome after three silent reports: %#v", out)
 	}
 }
