@@ -97,21 +97,3 @@ func TestClockIsSafe(t *testing.T) {
 		}
 	})
 }
-
-func TestScaleRateIsExact(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := limit.Rate{
-			Micro: rapid.Int64Range(0, int64(limit.MaxTokens)).Draw(t, "micro"),
-			Frac:  rapid.Int64Range(0, million-1).Draw(t, "frac"),
-		}
-		part := rapid.Int32Range(0, budget.Unit).Draw(t, "part")
-		want := new(big.Int).Mul(big.NewInt(r.Micro), big.NewInt(million))
-		want.Add(want, big.NewInt(r.Frac)).Mul(want, big.NewInt(int64(part))).Rsh(want, 20)
-		got := scaleRate(r, part)
-		have := new(big.Int).Mul(big.NewInt(got.Micro), big.NewInt(million))
-		have.Add(have, big.NewInt(got.Frac))
-		if have.Cmp(want) != 0 || got.Frac >= million {
-			t.Fatalf("%v of %v is %v, want %v millionths", part, r, got, want)
-		}
-	})
-}

@@ -1,8 +1,6 @@
 package regional
 
 import (
-	"math/bits"
-
 	"aliquot/budget"
 	"aliquot/limit"
 )
@@ -34,27 +32,7 @@ func (h *header) view(r budget.Right, l limit.Limit) limit.View {
 }
 
 // localBucket is a region's part of a limit, both parts rounded down.
-func localBucket(l limit.Limit, s budget.Share) limit.Bucket {
-	return limit.Bucket{
-		Cap:  limit.Tokens(budget.Scale(int64(l.Capacity), s.Burst)),
-		Rate: scaleRate(l.Rate, s.Rate),
-	}
-}
-
-// scaleRate is part/Unit of a rate, rounded down to a millionth of a micro-token.
-// The rate in millionths has up to 70 bits, so this counts in 128.
-func scaleRate(r limit.Rate, part int32) limit.Rate {
-	hi, lo := bits.Mul64(uint64(r.Micro), million)
-	lo, carry := bits.Add64(lo, uint64(r.Frac), 0)
-	hi += carry
-	// (hi,lo) * part / 2^20: part is at most 2^20, so nothing is lost above.
-	top, low := bits.Mul64(lo, uint64(part))
-	top += hi * uint64(part)
-	lo = top<<44 | low>>20
-	hi = top >> 20
-	micro, frac := bits.Div64(hi, lo, million)
-	return limit.Rate{Micro: int64(micro), Frac: int64(frac)}
-}
+func localBucket(l limit.Limit, s budget.Share) limit.Bucket { return l.Part(s.Burst, s.Rate) }
 
 // phaseOf is the machine's phase in the store's words.
 func phaseOf(p budget.Phase) limit.Phase {

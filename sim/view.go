@@ -1,27 +1,12 @@
 package sim
 
 import (
-	"math/bits"
-
 	"aliquot/budget"
 	"aliquot/limit"
 )
 
 // localBucket is a region's part of a limit, both parts rounded down.
-func localBucket(l limit.Limit, s budget.Share) limit.Bucket {
-	return limit.Bucket{
-		Cap:  limit.Tokens(budget.Scale(int64(l.Capacity), s.Burst)),
-		Rate: scaleRate(l.Rate, s.Rate),
-	}
-}
-
-// scaleRate is part/Unit of a rate, rounded down to a millionth of a micro-token;
-// the product has more than 64 bits.
-func scaleRate(r limit.Rate, part int32) limit.Rate {
-	hi, lo := bits.Mul64(uint64(r.Micro*million+r.Frac), uint64(part))
-	all := hi<<44 | lo>>20
-	return limit.Rate{Micro: int64(all / uint64(million)), Frac: int64(all % uint64(million))}
-}
+func localBucket(l limit.Limit, s budget.Share) limit.Bucket { return l.Part(s.Burst, s.Rate) }
 
 // view words a right for the store, as the daemon does.
 func (n *node) view(r budget.Right, l limit.Limit) limit.View {
