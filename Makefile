@@ -83,6 +83,12 @@ bench: need-go ## Go benchmarks
 	@deploy/local/install.sh redis-server
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
+.PHONY: sim
+SEED  ?= 1
+HOURS ?= 10
+sim: need-go ## HOURS virtual hours of random faults from SEED on; exit 1 on a violation
+	@$(GO) run ./sim/run -seed $(SEED) -hours $(HOURS)
+
 .PHONY: acceptance
 acceptance: build ## every promise at full length on real processes, as a table (about 8 minutes)
 	@deploy/local/install.sh redis-server

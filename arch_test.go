@@ -44,6 +44,7 @@ var houses = map[string]row{
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
 	"sim":           {aliquot: []string{"budget", "limit"}},
+	"sim/run":       {aliquot: []string{"sim"}},
 
 	"boottime": {aliquot: []string{"budget"}, outside: []string{"golang.org/x/sys"}},
 	"rpc":      {aliquot: []string{"proto/..."}, outside: anyModule},

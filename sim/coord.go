@@ -69,7 +69,7 @@ func (c *coord) when(do func()) func() {
 		switch {
 		case c.dead:
 		case c.w.now < c.pauseTo:
-			c.w.after(c.pauseTo-c.w.now, c.when(do))
+			c.w.after(min(c.pauseTo-c.w.now, napEvery), c.when(do))
 		default:
 			do()
 		}
@@ -81,7 +81,7 @@ func (c *coord) tick() {
 		return
 	}
 	c.when(func() { c.step(budget.Tick{}) })()
-	c.w.after(max(tickEvery, c.pauseTo-c.w.now), c.tick)
+	c.w.after(max(tickEvery, min(c.pauseTo-c.w.now, napEvery)), c.tick)
 }
 
 // stop is a coordinator that steps down or dies: whoever waits is refused.

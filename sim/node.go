@@ -9,6 +9,9 @@ import (
 // tickEvery is the pace of both machines, on their own clocks.
 const tickEvery = 20 * milli
 
+// napEvery is how often who is paused looks whether the pause was ended early.
+const napEvery = 100 * milli
+
 // node is one daemon of a region: the machine and the shell around it.
 type node struct {
 	w       *world
@@ -75,7 +78,7 @@ func (n *node) when(do func()) func() {
 		switch {
 		case n.dead:
 		case n.paused():
-			n.w.after(n.pauseTo-n.w.now, n.when(do))
+			n.w.after(min(n.pauseTo-n.w.now, napEvery), n.when(do))
 		default:
 			do()
 		}
@@ -91,7 +94,7 @@ func (n *node) tick() {
 		return
 	}
 	n.when(func() { n.step(budget.RegionTick{}) })()
-	n.w.after(max(tickEvery, n.pauseTo-n.w.now), n.tick)
+	n.w.after(max(tickEvery, min(n.pauseTo-n.w.now, napEvery)), n.tick)
 }
 
 // displaced: its region lives on without it. It takes itself for cut off although
