@@ -48,7 +48,7 @@ func TestHeartbeatsTakeTheOrdinaryWay(t *testing.T) {
 			return
 		}
 	}()
-	beat := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{Addr: []byte("x")}, Term: 1, Leader: []byte("x")}
+	beat := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{Addr: []byte("x")}, Term: 1}
 	if err := from.AppendEntries("b/00000002", address, beat, &raft.AppendEntriesResponse{}); err != nil {
 		t.Fatal(err)
 	}

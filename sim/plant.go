@@ -10,7 +10,7 @@ import (
 type plant int
 
 const (
-	noPlant plant = iota
+	_ plant = iota
 	// leaseFromReceipt counts a lease from the receipt of the directive instead of
 	// the sending of the report.
 	leaseFromReceipt
