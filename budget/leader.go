@@ -159,65 +159,6 @@ func (l *Leader) newKey(shares []Share, now Instant) *leaderKey {
 	return key
 }
 
-// LeaderEvent is something that happened to the leader; see Leader.Step.
-type LeaderEvent interface{ leaderEvent() }
-
-// HelloReceived is a region's Hello. It gets exactly one Welcome or Refuse.
-type HelloReceived struct{ Hello Hello }
-
-// ReportReceived is a region's Report. It gets exactly one Answer or Refuse.
-type ReportReceived struct{ Report Report }
-
-// Committed tells that the Commit in flight was applied. (One that failed, or
-// whose outcome is unknown, ends the leader.)
-type Committed struct{}
-
-// Verified tells that the Verify in flight proved the leadership. (One that failed
-// ends the leader.)
-type Verified struct{}
-
-// RulesChanged tells which rule numbers there still are.
-type RulesChanged struct{ Kept func(rule uint32) bool }
-
-// Tick lets time pass and plans; every 20 ms or so.
-type Tick struct{}
-
-func (HelloReceived) leaderEvent()  {}
-func (ReportReceived) leaderEvent() {}
-func (Committed) leaderEvent()      {}
-func (Verified) leaderEvent()       {}
-func (RulesChanged) leaderEvent()   {}
-func (Tick) leaderEvent()           {}
-
-// LeaderEffect is something the shell is to do; see Leader.Step.
-type LeaderEffect interface{ leaderEffect() }
-
-// Commit replicates a plan; answered by Committed. At most one is in flight.
-type Commit struct{ Plan Plan }
-
-// Verify proves that this is still the leader; answered by Verified.
-type Verify struct{}
-
-// Welcome answers a Hello.
-type Welcome struct{ OK HelloOK }
-
-// Answer answers the region's latest Report.
-type Answer struct{ Directive Directive }
-
-// Refuse answers a Hello (Nonce is not zero) or a Report (Nonce is zero).
-type Refuse struct {
-	Region int
-	Nonce  uint64
-	Seq    uint64
-	Err    error
-}
-
-func (Commit) leaderEffect()  {}
-func (Verify) leaderEffect()  {}
-func (Welcome) leaderEffect() {}
-func (Answer) leaderEffect()  {}
-func (Refuse) leaderEffect()  {}
-
 // Step takes one event at one instant and returns what is to be done about it, in
 // order.
 func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
@@ -242,58 +183,6 @@ func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 	return append(out, l.answers(now)...)
 }
 
-// passTime notices who has fallen silent and whose lease has ended.
-func (l *Leader) passTime(now Instant) []LeaderEffect {
-	var out []LeaderEffect
-	for i := range l.regions {
-		r := &l.regions[i]
-		live := r.open && r.acked && now < r.ackedSentAt.Add(l.cfg.leaseAtLeader())
-		if live != r.live {
-			r.live = live
-			l.liveChanged(i)
-		}
-		if r.leaseEnd != 0 && now >= r.leaseEnd {
-			r.leaseEnd = 0
-			out = append(out, l.closeSession(i, ErrSessionClosed)...)
-			l.leaseOver(i)
-		}
-		if r.open && !r.live && r.leaseEnd == 0 && now.Sub(r.lastReport) >= l.cfg.leaseAtLeader() {
-			out = append(out, l.closeSession(i, ErrSessionClosed)...) // it never came to life
-		}
-	}
-	return out
-}
-
-// liveChanged weighs every key anew: what counts as reserved has changed.
-func (l *Leader) liveChanged(i int) {
-	for k, key := range l.keys {
-		l.weigh(key, l.ledger.Shares(k))
-		if !l.regions[i].live {
-			l.clampPool(key, l.ledger.Shares(k))
-			key.stayHot()
-		}
-	}
-	l.touchAll()
-}
-
-// stayHot ends a return to cold, unless it is being committed already. A region
-// that has been told asks again; see Leader.reheat.
-func (key *leaderKey) stayHot() {
-	if key.cooling != leaving {
-		key.cooling = hotKeyState
-	}
-}
-
-// leaseOver lowers what was last sent to the floor: the region enforces no more.
-func (l *Leader) leaseOver(i int) {
-	floor := l.cfg.Regions[i].Floor
-	for k, key := range l.keys {
-		key.regions[i].sent = key.regions[i].sent.Min(floor)
-		l.weigh(key, l.ledger.Shares(k))
-	}
-	l.touchAll()
-}
-
 // touch marks a key for the next plan.
 func (l *Leader) touch(k KeyID, key *leaderKey) {
 	if !key.dirty {
@@ -309,40 +198,6 @@ func (l *Leader) touchAll() {
 		l.dirty = append(l.dirty, k)
 	}
 	slices.SortFunc(l.dirty, KeyID.Compare)
-}
-
-// weigh keeps count of the keys whose sent shares could sum above the limit.
-func (l *Leader) weigh(key *leaderKey, liability []Share) {
-	over := l.overdrawn(key, liability)
-	if over != key.over {
-		key.over = over
-		if over {
-			l.over++
-		} else {
-			l.over--
-		}
-	}
-}
-
-// overdrawn sums E of the protocol: what was last sent, with a silent region
-// reserved at least its floor.
-func (l *Leader) overdrawn(key *leaderKey, liability []Share) bool {
-	var rate, burst int64
-	for i := range key.regions {
-		e := l.reserved(i, key, liability[i])
-		rate += int64(e.Rate)
-		burst += int64(e.Burst)
-	}
-	return rate > Unit || burst > Unit
-}
-
-func (l *Leader) reserved(i int, key *leaderKey, liability Share) Share {
-	floor := l.cfg.Regions[i].Floor
-	e := key.regions[i].sent.Max(liability.Min(floor))
-	if !l.regions[i].live {
-		e = e.Max(floor)
-	}
-	return e
 }
 
 func (l *Leader) nextGen() Gen {
@@ -379,15 +234,6 @@ func (l *Leader) dropRules(kept func(uint32) bool) {
 func (l *Leader) sendCold(i int, k KeyID) {
 	r := &l.regions[i]
 	r.cold = append(r.cold, Action{Key: k, Gen: l.nextGen(), Share: l.cfg.Regions[i].Floor, Cold: true})
-}
-
-// graceOver reports whether leases may be renewed: a new leader waits until every
-// region has acknowledged, at most half a lease, so that nobody's share dips.
-func (l *Leader) graceOver(now Instant) bool {
-	if now.Sub(l.start) >= l.cfg.Lease/2 {
-		return true
-	}
-	return !slices.ContainsFunc(l.regions, func(r leaderRegion) bool { return !r.live })
 }
 
 // LeaderStats counts since the epoch began.

@@ -21,8 +21,12 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"no verify", noVerify},
 		{"ledger of targets", ledgerOfTargets},
 	}
-	// A lost shrink and a new leader have to meet for this one.
-	needs := map[plant][]fault{ledgerOfTargets: {loss, leaderDies, leaderLingers, cutFromLeader, cutOneWay}}
+	// What has to meet for these is rare: a lost shrink and a new leader; a call
+	// that is stuck while its daemon is cut off.
+	needs := map[plant][]fault{
+		ledgerOfTargets: {loss, leaderDies, leaderLingers, cutFromLeader, cutOneWay},
+		noDeadlines:     {stuckStore, stuckForAll, cutBothWays, pauseDaemon},
+	}
 	for _, x := range plants[:plantsTried] {
 		p := x.plant
 		t.Run(x.name, func(t *testing.T) {

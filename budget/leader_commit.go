@@ -1,0 +1,61 @@
+package budget
+
+// committed applies the plan here too and sends what it allows.
+func (l *Leader) committed(now Instant) {
+	c := l.committing
+	if c == nil {
+		return
+	}
+	l.committing = nil
+	if err := l.ledger.Apply(c.plan); err != nil {
+		panic("budget: a committed plan does not apply to the leader's ledger: " + err.Error())
+	}
+	l.cfg = l.ledger.Config
+	l.began = max(l.began, c.began)
+	l.stats.ShareChanges += uint64(len(c.plan.Changes))
+	for _, rep := range c.creates {
+		l.created(rep, now)
+	}
+	for _, e := range c.plan.Changes {
+		l.changed(e)
+	}
+	for _, g := range c.grows {
+		l.grow(g)
+	}
+}
+
+// changed weighs a key with its new liabilities, or forgets it.
+func (l *Leader) changed(e Entry) {
+	key := l.keys[e.Key]
+	if key == nil {
+		if e.Shares != nil {
+			l.ledger.set(Entry{Key: e.Key}) // its rule went away meanwhile
+		}
+		return
+	}
+	if e.Shares == nil {
+		if key.over {
+			l.over--
+		}
+		delete(l.keys, e.Key)
+		l.stats.Cooled++
+		return
+	}
+	l.weigh(key, e.Shares)
+	l.touch(e.Key, key)
+}
+
+func (l *Leader) created(rep KeyReport, now Instant) {
+	delete(l.creating, rep.Key)
+	shares := l.ledger.Shares(rep.Key)
+	if shares == nil || l.keys[rep.Key] != nil {
+		return
+	}
+	key := l.newKey(shares, now)
+	key.limit = rep.Limit
+	l.keys[rep.Key] = key
+	l.stats.Created++
+	for i := range l.regions {
+		l.queueAction(i, rep.Key, key, shares[i])
+	}
+}

@@ -1,0 +1,120 @@
+package budget
+
+// moveTo queues shrinks and plans growths towards target; lowered becomes the
+// liabilities to commit. It reports whether it raised any.
+func (l *Leader) moveTo(c *commit, k KeyID, key *leaderKey, lowered, target []Share) bool {
+	pool := l.poolOf(lowered)
+	need := make([]Share, len(target))
+	for i := range target {
+		if l.canGrow(i, key, lowered[i]) {
+			need[i] = target[i].Sub(lowered[i]).Max(Share{})
+		}
+	}
+	rates := ration(pool.Rate, need, func(s Share) int32 { return s.Rate })
+	bursts := ration(pool.Burst, need, func(s Share) int32 { return s.Burst })
+	raised := false
+	for i := range target {
+		kr := &key.regions[i]
+		if !l.regions[i].live {
+			continue
+		}
+		cur := kr.current()
+		next := target[i].Min(cur).Add(Share{Rate: rates[i], Burst: bursts[i]})
+		if next == cur {
+			continue
+		}
+		if rates[i] == 0 && bursts[i] == 0 {
+			l.queueAction(i, k, key, next)
+			continue
+		}
+		raised = true
+		lowered[i] = lowered[i].Max(next)
+		c.grows = append(c.grows, growth{
+			key: k, region: i, from: kr.gen, share: next, grant: key.takeFromPool(bursts[i]),
+		})
+	}
+	return raised
+}
+
+// canGrow: a region grows only from a share it has acknowledged and that is all its
+// liability, so that what is added is exactly what is committed.
+func (l *Leader) canGrow(i int, key *leaderKey, lowered Share) bool {
+	kr := &key.regions[i]
+	return l.regions[i].live && kr.acked && !kr.pending && kr.sent == lowered
+}
+
+// poolOf is what nobody may be enforcing: the only source of growth. A silent
+// region's floor is not in it, even if the region had lent it. Never negative.
+func (l *Leader) poolOf(liability []Share) Share {
+	pool := Share{Rate: Unit, Burst: Unit}
+	for i, s := range liability {
+		if !l.regions[i].live {
+			s = s.Max(l.cfg.Regions[i].Floor)
+		}
+		pool = pool.Sub(s)
+	}
+	return pool.Max(Share{})
+}
+
+// ration gives every need in full, or by its size if the pool is too small.
+func ration(pool int32, need []Share, part func(Share) int32) []int32 {
+	out := make([]int32, len(need))
+	weights := make([]int64, len(need))
+	var sum int64
+	for i, n := range need {
+		out[i] = part(n)
+		weights[i] = int64(out[i])
+		sum += weights[i]
+	}
+	if sum <= int64(pool) {
+		return out
+	}
+	for i, x := range apportion(int64(pool), weights) {
+		out[i] = int32(x)
+	}
+	return out
+}
+
+// queueAction has a share sent with the region's next directive.
+func (l *Leader) queueAction(i int, k KeyID, key *leaderKey, share Share) {
+	r, kr := &l.regions[i], &key.regions[i]
+	if !r.open {
+		return
+	}
+	if !kr.pending {
+		kr.pending = true
+		kr.grant = 0
+		r.outbox = append(r.outbox, k)
+	}
+	kr.next = share
+}
+
+// clampPool voids released tokens beyond what the unassigned burst could hold. A
+// silent region's floor is not unassigned: the region may be filling it again.
+func (l *Leader) clampPool(key *leaderKey, liability []Share) {
+	key.pool = min(key.pool, Scale(key.limit.Capacity, l.poolOf(liability).Burst))
+}
+
+// takeFromPool takes the released tokens that come with a growth: only what is
+// there, and only as much as the added burst can hold, so tokens in flight are
+// covered by its liability.
+func (key *leaderKey) takeFromPool(added int32) int64 {
+	grant := min(key.pool, Scale(key.limit.Capacity, added))
+	key.pool -= grant
+	return grant
+}
+
+// grow sends a share whose liability is now committed, with its tokens. If it can
+// no longer be sent, the tokens are lost.
+func (l *Leader) grow(g growth) {
+	key := l.keys[g.key]
+	if key == nil || !l.regions[g.region].live {
+		return
+	}
+	kr := &key.regions[g.region]
+	if kr.pending || !kr.acked || kr.gen != g.from {
+		return // overtaken by another share, or by a new session
+	}
+	l.queueAction(g.region, g.key, key, g.share)
+	kr.grant = g.grant
+}

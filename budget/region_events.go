@@ -1,0 +1,85 @@
+package budget
+
+// RegionEvent is something that happened to a region; see Region.Step.
+type RegionEvent interface{ regionEvent() }
+
+// HelloAnswered is the answer to a Hello, with the configuration it carried.
+type HelloAnswered struct {
+	OK                HelloOK
+	Config            Config
+	InitialRedisEpoch string
+}
+
+// DirectiveReceived is the answer to a Report.
+type DirectiveReceived struct{ Directive Directive }
+
+// CallFailed: the Hello or Report in flight was refused, lost or not answered.
+type CallFailed struct {
+	// Busy: the Hello was refused with ErrRegionBusy. Another daemon of the
+	// region is being heard, so this one must not take the floor back: the other
+	// may have lent it.
+	Busy bool
+}
+
+// SharesApplied answers ApplyShares, whole.
+type SharesApplied struct{ Results []ShareResult }
+
+// ShareResult is the outcome of one ShareChange; amounts are micro-tokens. Failed
+// means that the change may or may not have reached the store, or came too late, or
+// that the store has seen a later one: what it enforces is not what was asked.
+type ShareResult struct {
+	Key      KeyID
+	Released int64
+	Tokens   int64
+	Amnesia  bool
+	Failed   bool
+}
+
+// StoreEpoch tells the identity of the store's contents: at the start, and when
+// it has changed.
+type StoreEpoch struct{ Epoch string }
+
+// StoreLost: a record of a hot key was missing from the store.
+type StoreLost struct{}
+
+// RegionTick lets time pass.
+type RegionTick struct{}
+
+func (HelloAnswered) regionEvent()     {}
+func (DirectiveReceived) regionEvent() {}
+func (CallFailed) regionEvent()        {}
+func (SharesApplied) regionEvent()     {}
+func (StoreEpoch) regionEvent()        {}
+func (StoreLost) regionEvent()         {}
+func (RegionTick) regionEvent()        {}
+
+// RegionEffect is something the shell is to do; see Region.Step.
+type RegionEffect interface{ regionEffect() }
+
+// SendHello sends a Hello; answered by HelloAnswered or CallFailed.
+type SendHello struct{ Hello Hello }
+
+// SendReport sends a Report; answered by DirectiveReceived or CallFailed.
+type SendReport struct{ Report Report }
+
+// ApplyShares applies changes in the store; answered by SharesApplied.
+type ApplyShares struct{ Changes []ShareChange }
+
+// ShareChange is one share to be applied in the store.
+type ShareChange struct {
+	Key KeyID
+	// Before is the right until now.
+	Before Right
+	Gen    Gen
+	Share  Share
+	// Grant is the amount of tokens that comes with it, micro-tokens.
+	Grant int64
+	// Cold ends the key's share: the record becomes a cold one.
+	Cold bool
+	// Limit is zero if neither this region nor the leader knows it.
+	Limit KeyLimit
+}
+
+func (SendHello) regionEffect()   {}
+func (SendReport) regionEffect()  {}
+func (ApplyShares) regionEffect() {}
