@@ -15,6 +15,8 @@ const (
 	renewEvery = time.Second
 	// candidateIdle forgets a cold key that asked to become hot and went quiet.
 	candidateIdle = 2 * time.Second
+	// retryHello is the first pause before the next Hello; it doubles.
+	retryHello = 50 * time.Millisecond
 	// repeatCandidate spaces the requests for one key to become hot.
 	repeatCandidate = 500 * time.Millisecond
 	// busyAfter is three reports of a second: the silence after which another

@@ -107,14 +107,13 @@ func (l *Leader) target(key *leaderKey, lowered []Share, now Instant) ([]Share, 
 	if key.cooling != hotKeyState {
 		return l.floorsWithin(in), true
 	}
-	out := allocate(in)
-	if in.Capacity == 0 && !in.short() {
+	short := in.short()
+	if in.Capacity == 0 && !short {
 		return nil, false // nobody has told the limit yet
 	}
-	if in.short() {
-		return out, true // a floor must be honoured: no time to lose
-	}
-	return out, l.worthMoving(key, in, out, now)
+	out := allocate(in)
+	// When short, a floor must be honoured: there is no time to lose.
+	return out, short || l.worthMoving(key, in, out, now)
 }
 
 // allocationOf collects what allocate needs to know about a key.

@@ -1,7 +1,5 @@
 package budget
 
-import "time"
-
 // apply hands a directive's actions to the store; the directive counts as applied
 // only when all of them are.
 func (r *Region) apply(a *applying, actions []Action, now Instant) []RegionEffect {
@@ -59,7 +57,7 @@ func (r *Region) sharesApplied(results []ShareResult, now Instant) {
 	if failed || len(a.left) > 0 {
 		r.applying = nil
 		r.doubt()
-		r.nextHello = now.Add(50 * time.Millisecond)
+		r.nextHello = now.Add(retryHello)
 		return
 	}
 	r.finishApplying(now)
@@ -72,9 +70,7 @@ func (r *Region) took(act Action, res ShareResult) {
 	}
 	h := r.hot[act.Key]
 	if act.Cold {
-		if h != nil {
-			delete(r.hot, act.Key)
-		}
+		delete(r.hot, act.Key)
 		delete(r.candidates, act.Key)
 		r.coldAcks = append(r.coldAcks, act)
 		return
@@ -99,7 +95,7 @@ func (r *Region) finishApplying(now Instant) {
 	a := r.applying
 	r.applying = nil
 	if a.void {
-		r.nextHello = now.Add(50 * time.Millisecond)
+		r.nextHello = now.Add(retryHello)
 		return
 	}
 	if a.hello {

@@ -3,7 +3,6 @@ package budget
 import (
 	"fmt"
 	"slices"
-	"time"
 )
 
 // Step takes one event at one instant and returns what is to be done about it, in
@@ -70,7 +69,7 @@ func (r *Region) callFailed(now Instant) {
 	if failed == helloCall {
 		r.helloFails = min(r.helloFails+1, 4)
 	}
-	r.nextHello = now.Add(50 * time.Millisecond << r.helloFails)
+	r.nextHello = now.Add(retryHello << r.helloFails)
 }
 
 // speak sends what is due: a Hello without a session, else a Report.
@@ -112,7 +111,7 @@ func (r *Region) helloAnswered(e HelloAnswered, now Instant) []RegionEffect {
 	r.inFlight = noCall
 	if e.OK.Epoch < r.highestEpoch || r.applying != nil || r.helloEpoch != r.storeEpoch {
 		// An old leader; or the leader was told of store contents that are gone.
-		r.nextHello = now.Add(50 * time.Millisecond)
+		r.nextHello = now.Add(retryHello)
 		return nil
 	}
 	r.helloFails = 0

@@ -150,23 +150,9 @@ func TestQuietIsBounded(t *testing.T) {
 	}
 }
 
-// notes collects log records that a test waits for.
-type notes struct {
-	mu  sync.Mutex
-	buf strings.Builder
-}
-
-func (n *notes) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.buf.Write(p)
-}
-
 // count is how many lines hold both parts.
-func (n *notes) count(parts ...string) (lines int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for line := range strings.Lines(n.buf.String()) {
+func (l *logged) count(parts ...string) (lines int) {
+	for line := range strings.Lines(l.String()) {
 		if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) }) {
 			lines++
 		}
@@ -190,7 +176,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
-			var heard notes
+			var heard logged
 			first := l.config("c1")
 			first.Logger = slog.New(slog.NewTextHandler(&heard, &slog.HandlerOptions{Level: slog.LevelDebug}))
 			host := l.start(first)
