@@ -33,10 +33,16 @@ down: ## stop what `make up` started and wipe its data
 
 .PHONY: test
 test: need-go ## every test, with the race detector
-	@deploy/local/install.sh redis-server cc
+	@deploy/local/install.sh redis-server cc prometheus promtool
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -v '^aliquot/e2e')
+	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/...
 	@# By itself: it measures what real processes admit, on two cores.
-	$(GO) test -count=1 -timeout 6m ./e2e/...
+	$(GO) test -count=1 -timeout 10m -p 1 ./e2e/...
+
+.PHONY: deploycheck
+deploycheck: need-go ## deploy/ against BuildKit, compose, Kubernetes and systemd, and run for real
+	@deploy/local/install.sh redis-server
+	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/...
 
 .PHONY: check
 check: generated fmt vet lint arch test ## what a change must pass

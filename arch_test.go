@@ -63,6 +63,9 @@ var houses = map[string]row{
 	"cmd/regional":    {aliquot: []string{"regional", "config"}, outside: anyModule},
 	"cmd/aliquot":     {aliquot: []string{"cli"}, outside: anyModule},
 
+	// In the images, which have no shell.
+	"deploy/docker/probe": {},
+
 	"e2e":            {aliquot: []string{"bench", "rpc", "proto/aliquot/..."}, outside: anyModule},
 	"e2e/acceptance": {aliquot: []string{"e2e"}},
 

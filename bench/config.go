@@ -64,6 +64,9 @@ type Config struct {
 	// Pattern and Dwell say how a client moves over the regions.
 	Pattern Pattern
 	Dwell   time.Duration
+	// Rest lets a client that is denied everywhere send nothing for this long, and
+	// then begin again; 0: it goes on. Only with a Batch of 1.
+	Rest time.Duration
 	// Attributes of every request, name to value. {run} and {client} in a value
 	// are replaced by the run's name and the client's number.
 	Attributes map[string]string
@@ -71,9 +74,12 @@ type Config struct {
 	Namespace string
 	// Run names the run; empty picks a name that was not used before.
 	Run string
-	// Limit is what the bound is computed from; a zero one is asked for at
-	// Coordinator, for the rule that the daemon's answer names.
+	// Limit is what the bounds are computed from; a zero one is asked for at
+	// Coordinator, with its enforcement, for the rule that the daemon's answer names.
 	Limit Limit
+	// Enforcement of a Limit that is given: rules.Strict (also if empty),
+	// rules.Elastic or rules.Independent, over as many regions as Regions names.
+	Enforcement string
 	// Coordinator is the address of any coordinator; needed without a Limit.
 	Coordinator string
 	// Batch is how many requests go into one call; 1 uses Check.
@@ -87,17 +93,6 @@ type Config struct {
 	// Timeout bounds each call.
 	Timeout time.Duration
 }
-
-// Limit is a token bucket: Capacity tokens of burst, Refill tokens a second.
-type Limit struct {
-	Capacity float64 `json:"capacity"`
-	Refill   float64 `json:"refill"`
-}
-
-// Bound is the most a strict limit admits in an interval of that length.
-func (l Limit) Bound(d time.Duration) float64 { return l.Capacity + l.Refill*d.Seconds() }
-
-func (l Limit) known() bool { return l.Capacity > 0 && l.Refill > 0 }
 
 // DefaultConfig is one client that rotates over the regions of `aliquot dev` as
 // fast as it can.
@@ -132,12 +127,15 @@ func (c Config) Validate() error {
 	check(c.Pattern == RoundRobin || c.Pattern == Random || c.Pattern == Stay || c.Pattern == Dwell,
 		"--pattern %q: give %s, %s, %s or %s", c.Pattern, RoundRobin, Random, Stay, Dwell)
 	check(c.Pattern != Dwell || c.Dwell > 0, "--dwell %v: give a positive duration", c.Dwell)
+	check(c.Rest >= 0 && (c.Rest == 0 || c.Batch == 1), "--rest %v: give a positive duration, and --batch 1", c.Rest)
 	check(c.Protocol == Connect || c.Protocol == GRPC, "--protocol %q: give %s or %s", c.Protocol, Connect, GRPC)
 	check(c.Batch >= 1 && c.Batch <= maxBatch, "--batch %d: give 1 to %d", c.Batch, maxBatch)
 	check(c.Workers >= 0 && c.Workers <= maxWorkers, "--workers %d: give 1 to %d, or 0 for a default", c.Workers, maxWorkers)
 	check(c.Bucket > 0 && c.Duration/max(c.Bucket, 1) < maxBuckets, "--bucket %v: too small for --duration %v", c.Bucket, c.Duration)
 	check(c.Timeout > 0, "--timeout %v: give a positive duration", c.Timeout)
 	check(c.Limit.known() || c.Coordinator != "", "give --capacity and --refill, or a --coordinator to ask for them")
+	check(c.Enforcement == "" || c.Limit.known(), "--enforcement: give --capacity and --refill too, or leave it to the coordinator")
+	check(c.Enforcement == "" || knownEnforcement(c.Enforcement), "--enforcement %q: give %s", c.Enforcement, enforcementNames)
 	check(c.Clients == 1 || c.hasClientPlaceholder(),
 		"--attr: with several clients one value must contain {client}, or they all are the same client")
 	return errors.Join(errs...)

@@ -9,8 +9,13 @@ import (
 
 // Report is what a run measured. Durations are nanoseconds in JSON.
 type Report struct {
-	Run      string        `json:"run"`
-	Limit    Limit         `json:"limit"`
+	Run   string `json:"run"`
+	Limit Limit  `json:"limit"`
+	// Enforcement is the limit's, and Promised the bucket that bounds all regions
+	// together under it: the limit itself when it is strict.
+	Enforcement string `json:"enforcement"`
+	Promised    Limit  `json:"promised"`
+
 	Clients  int           `json:"clients"`
 	Duration time.Duration `json:"duration"` // from before the first request to after the last answer
 	// Offered counts the checks that were answered, Admitted those allowed.
@@ -24,18 +29,29 @@ type Report struct {
 	Examples map[string]string `json:"examples"`
 	// Modes counts the answers by what decided them.
 	Modes map[string]int64 `json:"modes"`
-	// Bound is C + r x t of the client with the largest gain.
-	Bound float64 `json:"bound"`
-	// Gain is the largest admitted/bound of any client over its whole run, and
-	// Worst the interval with the largest one of any client. A strict limit
-	// keeps both at or below 1.
-	Gain  float64 `json:"gain"`
-	Worst Window  `json:"worst"`
+	// StrictBound is C + r x t of the client with the largest gain. Gain is the
+	// largest admitted/(C + r x t) of any client over its whole run, and Worst the
+	// interval with the largest one of any client. A strict limit keeps both at or
+	// below 1.
+	StrictBound float64 `json:"strict_bound"`
+	Gain        float64 `json:"gain"`
+	Worst       Window  `json:"worst"`
+	// Bound, OfBound and WorstOfBound are the same against what the limit's own
+	// enforcement promises, which keeps them at or below 1. For a strict limit they
+	// are equal to the three above.
+	Bound        float64 `json:"bound"`
+	OfBound      float64 `json:"of_bound"`
+	WorstOfBound Window  `json:"worst_of_bound"`
+	// Excess is the most admitted above C + r x t in any interval of any client. It
+	// is below 0 if no client could use its whole burst at once.
+	Excess float64 `json:"excess"`
+	// Rests is how often a client rested; see Config.Rest.
+	Rests int64 `json:"rests"`
 	// WindowsChecked is false when there were too many admissions to remember.
 	WindowsChecked bool `json:"windows_checked"`
-	// Utilisation is admitted / min(bound, offered), over the whole run; Steady is
-	// admitted / min(r x t, offered) of what was sent after the first second (0
-	// when the run was too short).
+	// Utilisation is admitted / min(Bound, offered), over the whole run; Steady is
+	// admitted / min(refill x t, offered) of what was sent after the first second,
+	// with the refill that is promised (0 when the run was too short).
 	Utilisation Spread  `json:"utilisation"`
 	Steady      Spread  `json:"steady"`
 	Latency     Latency `json:"latency"`
@@ -44,6 +60,11 @@ type Report struct {
 	// Series has one entry per Config.Bucket, by the time of the answers.
 	BucketWidth time.Duration `json:"bucket_width"`
 	Series      []Bucket      `json:"series"`
+
+	// What Together judges again.
+	start      time.Time
+	clients    map[uint32]*slot
+	admissions []admission // by client
 }
 
 // Spread is a figure over the clients.
@@ -84,14 +105,16 @@ func (b *Bucket) add(o Bucket) {
 }
 
 // Exceeded reports whether a client got more than its limit promises to allow.
-func (r *Report) Exceeded() bool { return r.Gain > 1 || r.Worst.Gain > 1 }
+func (r *Report) Exceeded() bool { return r.OfBound > 1 || r.WorstOfBound.Gain > 1 }
 
 // report folds what the workers saw.
 func (r *run) report(workers []*worker) *Report {
 	out := &Report{
-		Run: r.config.Run, Limit: r.config.Limit, Clients: r.config.Clients,
-		Errors: map[string]int64{}, Examples: map[string]string{}, Modes: map[string]int64{},
-		BucketWidth: r.config.Bucket, WindowsChecked: true, Duration: r.now(),
+		Run: r.config.Run, Limit: r.promise.limit, Enforcement: r.promise.enforcement, Promised: r.promise.bucket(),
+		Clients: r.config.Clients,
+		Errors:  map[string]int64{}, Examples: map[string]string{}, Modes: map[string]int64{},
+		BucketWidth: r.config.Bucket, WindowsChecked: true, Duration: r.now(), Rests: r.rested.Load(),
+		start: r.start, clients: map[uint32]*slot{},
 	}
 	latency := new(histogram)
 	for i, t := range r.targets {
@@ -106,10 +129,9 @@ func (r *run) report(workers []*worker) *Report {
 	}
 	out.Denied = out.Offered - out.Admitted
 	out.Latency = Latency{P50: latency.quantile(.5), P90: latency.quantile(.9), P99: latency.quantile(.99), Max: latency.max}
-	out.judgeClients(clients(workers))
-	if out.WindowsChecked {
-		out.judgeWindows(workers)
-	}
+	out.collect(workers)
+	out.judgeClients()
+	out.judgeWindows()
 	return out
 }
 
@@ -125,13 +147,9 @@ func (out *Report) addRegion(i int, c *regionCount) {
 		out.Failed += b.Errors
 		out.Series = addAt(out.Series, at, b)
 	}
-	for kind, n := range c.errors {
-		region.Errors[kind] += n
-		out.Errors[kind] += n
-	}
-	for mode, n := range c.modes {
-		out.Modes[mode] += n
-	}
+	addCounts(region.Errors, c.errors)
+	addCounts(out.Errors, c.errors)
+	addCounts(out.Modes, c.modes)
 	maps.Copy(out.Examples, c.example)
 }
 
@@ -143,26 +161,29 @@ func addAt(series []Bucket, i int, b Bucket) []Bucket {
 	return series
 }
 
-// clients adds up the places of each client; those with no answer are left out.
-func clients(workers []*worker) []*slot {
-	byClient := map[uint32]*slot{}
+// collect adds up the places of each client; those with no answer are left out.
+func (out *Report) collect(workers []*worker) {
 	for _, w := range workers {
 		for _, l := range w.lanes {
 			for _, s := range l.slots {
 				if s.answered > 0 {
-					addSlot(byClient, s)
+					out.addSlot(*s)
 				}
 			}
 		}
+		out.admissions = append(out.admissions, w.admissions...)
 	}
-	return slices.Collect(maps.Values(byClient))
+	out.sortAdmissions()
 }
 
-func addSlot(byClient map[uint32]*slot, s *slot) {
-	sum, ok := byClient[s.client]
+func (out *Report) sortAdmissions() {
+	slices.SortFunc(out.admissions, func(a, b admission) int { return cmp.Compare(a.client, b.client) })
+}
+
+func (out *Report) addSlot(s slot) {
+	sum, ok := out.clients[s.client]
 	if !ok {
-		one := *s
-		byClient[s.client] = &one
+		out.clients[s.client] = &s
 		return
 	}
 	sum.answered += s.answered
@@ -173,21 +194,31 @@ func addSlot(byClient map[uint32]*slot, s *slot) {
 	sum.lastReceived = max(sum.lastReceived, s.lastReceived)
 }
 
-// judgeClients compares every client with its bound over its whole run.
-func (out *Report) judgeClients(all []*slot) {
+// judgeClients compares every client with its bounds over its whole run.
+func (out *Report) judgeClients() {
 	var whole, steady []float64
-	for _, s := range all {
-		bound := out.Limit.Bound(s.lastReceived - s.firstSent)
-		if gain := float64(s.admitted) / bound; gain >= out.Gain {
-			out.Gain, out.Bound = gain, bound
-		}
+	for _, s := range out.clients {
+		out.judge(s)
+		bound := out.Promised.Bound(s.lastReceived - s.firstSent)
 		whole = append(whole, float64(s.admitted)/min(bound, float64(s.answered)))
-		earned := out.Limit.Refill * (s.lastReceived - max(s.firstSent, warmUp)).Seconds()
+		earned := out.Promised.Refill * (s.lastReceived - max(s.firstSent, warmUp)).Seconds()
 		if s.lateAnswered > 0 && earned > 0 {
 			steady = append(steady, float64(s.lateAdmitted)/min(earned, float64(s.lateAnswered)))
 		}
 	}
 	out.Utilisation, out.Steady = spread(whole), spread(steady)
+}
+
+// judge keeps a client's figures where they are the largest so far.
+func (out *Report) judge(s *slot) {
+	took := s.lastReceived - s.firstSent
+	strict, bound := out.Limit.Bound(took), out.Promised.Bound(took)
+	if gain := float64(s.admitted) / strict; gain >= out.Gain {
+		out.Gain, out.StrictBound = gain, strict
+	}
+	if ofBound := float64(s.admitted) / bound; ofBound >= out.OfBound {
+		out.OfBound, out.Bound = ofBound, bound
+	}
 }
 
 func spread(values []float64) Spread {
@@ -198,21 +229,38 @@ func spread(values []float64) Spread {
 	return Spread{Min: values[0], Median: values[len(values)/2]}
 }
 
-// judgeWindows compares every client with its bound over every interval.
-func (out *Report) judgeWindows(workers []*worker) {
-	var all []admission
-	for _, w := range workers {
-		all = append(all, w.admissions...)
+// judgeWindows compares every client with its bounds over every interval.
+func (out *Report) judgeWindows() {
+	out.Excess = -out.Limit.Capacity
+	if !out.WindowsChecked {
+		return
 	}
-	slices.SortFunc(all, func(a, b admission) int { return cmp.Compare(a.client, b.client) })
-	for len(all) > 0 {
+	for all := out.admissions; len(all) > 0; {
 		n := 1
 		for n < len(all) && all[n].client == all[0].client {
 			n++
 		}
-		if w := worstWindow(out.Limit, all[:n]); w.Gain > out.Worst.Gain {
-			out.Worst = w
+		one := intervalsOf(all[:n])
+		strict := one.worst(out.Limit)
+		promised := strict
+		if out.Promised != out.Limit {
+			promised = one.worst(out.Promised)
 		}
+		out.Worst, out.WorstOfBound = worseOf(out.Worst, strict), worseOf(out.WorstOfBound, promised)
+		out.Excess = max(out.Excess, one.excess(out.Limit))
 		all = all[n:]
+	}
+}
+
+func worseOf(a, b Window) Window {
+	if b.Gain > a.Gain {
+		return b
+	}
+	return a
+}
+
+func addCounts(to, from map[string]int64) {
+	for name, n := range from {
+		to[name] += n
 	}
 }

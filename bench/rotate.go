@@ -4,17 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
 	mathrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"aliquot/limit"
-	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/rpc"
-	"aliquot/rules"
 )
 
 const (
@@ -44,13 +37,22 @@ func Rotate(ctx context.Context, c Config) (*Report, error) {
 		return nil, err
 	}
 	defer closeTargets(targets)
+	what := given(&c)
 	if !c.Limit.known() {
-		if c.Limit, err = askLimit(ctx, &c, targets); err != nil {
+		if what, err = ask(ctx, &c, targets); err != nil {
 			return nil, err
 		}
 	}
-	r := &run{config: &c, targets: targets, start: time.Now()}
-	return r.report(r.drive(ctx)), nil
+	return drive(ctx, &c, targets, what), nil
+}
+
+// drive runs the load and judges it by what the limit promises.
+func drive(ctx context.Context, c *Config, targets []*target, what promise) *Report {
+	r := &run{config: c, targets: targets, promise: what, start: time.Now()}
+	if c.Rest > 0 {
+		r.rests = make([]rest, c.Clients)
+	}
+	return r.report(r.drive(ctx))
 }
 
 func newRunName() string {
@@ -59,49 +61,15 @@ func newRunName() string {
 	return hex.EncodeToString(b[:])
 }
 
-// askLimit learns the limit of the rule that decides the run's requests. It sends
-// one check, as a client that does not take part in the run.
-func askLimit(ctx context.Context, c *Config, targets []*target) (Limit, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	probe := request(c, c.Run+"-probe", 0)
-	answers, err := targets[0].send(ctx, []*aliquotv1.CheckRequest{probe})
-	if err != nil {
-		return Limit{}, fmt.Errorf("check at %s: %w; is the region running? (see `aliquot dev` or `make up`)", targets[0].address, err)
-	}
-	rule := answers[0].GetRuleId()
-	if rule == "" {
-		return Limit{}, fmt.Errorf("no rule matches the requests (mode %s); apply a rule for them or change --attr", answers[0].GetMode())
-	}
-	asked := aliquotv1connect.NewRuleServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(c.Coordinator))
-	inForce, err := asked.GetRules(ctx, &aliquotv1.GetRulesRequest{})
-	if err != nil {
-		return Limit{}, fmt.Errorf("limit of rule %s from coordinator %s: %w; or give --capacity and --refill", rule, c.Coordinator, err)
-	}
-	return limitOf(inForce.GetYaml(), rule, probe.Attributes["api_key"])
-}
-
-// limitOf finds a client's limit in the rules.
-func limitOf(yaml, id, apiKey string) (Limit, error) {
-	set, _, err := rules.Parse("rules in force", []byte(yaml))
-	if err != nil {
-		return Limit{}, fmt.Errorf("this program does not understand them; give --capacity and --refill: %w", err)
-	}
-	rule := set.Rule(id)
-	if rule == nil {
-		return Limit{}, fmt.Errorf("rule %s is not among the rules in force; they are changing, try again", id)
-	}
-	l := rule.LimitFor(apiKey)
-	perSecond := float64(l.Rate.Micro) + float64(l.Rate.Frac)/1e6
-	return Limit{Capacity: float64(l.Capacity) / float64(limit.Token), Refill: perSecond / float64(limit.Token)}, nil
-}
-
 // run is one run under way.
 type run struct {
 	config  *Config
 	targets []*target
+	promise promise
 	start   time.Time
 	kept    atomic.Int64 // admissions recorded by all workers
+	rests   []rest       // by client; none if nobody rests
+	rested  atomic.Int64
 }
 
 func (r *run) now() time.Duration { return time.Since(r.start) }
@@ -137,7 +105,7 @@ type worker struct {
 func (w *worker) drive(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, l := range w.lanes {
-			if !w.wait(ctx, l.due-w.run.now()) {
+			if !w.wait(ctx, max(l.due, w.run.restsUntil(l))-w.run.now()) {
 				return
 			}
 			if !w.call(l) && !w.wait(ctx, errorPause) {
@@ -180,6 +148,7 @@ func (w *worker) call(l *lane) (ok bool) {
 	w.latency.add(received - sent)
 	for i, answer := range answers {
 		w.count(l.slots[i], answer.Allowed, sent, received)
+		w.run.rest(l.slots[i].client, answer.Allowed, received)
 		at.Offered++
 		count.mode(answer.Mode)
 		if answer.Allowed {

@@ -73,7 +73,7 @@ type ruleBook struct {
 
 func (b ruleBook) GetRules(context.Context, *aliquotv1.GetRulesRequest) (*aliquotv1.GetRulesResponse, error) {
 	return &aliquotv1.GetRulesResponse{Version: 1, Yaml: fmt.Sprintf(
-		"rules: [{id: r, params: {capacity: 7, refill_rate: 7}, override: {'bench-*': {capacity: %v, refill_rate: %v}}}]",
+		"rules: [{id: r, enforcement: strict, params: {capacity: 7, refill_rate: 7}, override: {'bench-*': {capacity: %v, refill_rate: %v}}}]",
 		b.limit.Capacity, b.limit.Refill)}, nil
 }
 
@@ -116,10 +116,10 @@ func mustRotate(t *testing.T, c Config) *Report {
 }
 
 func TestAnIdealGlobalLimiterHasGainAndUtilisationOne(t *testing.T) {
-	limit := Limit{Capacity: 30, Refill: 100}
+	limit := Limit{Capacity: 100, Refill: 100} // a full second: no pause of a busy machine lets it run over
 	one := serve(t, newBucket(limit))
 	c := short(Limit{}, one, one, one)
-	c.Coordinator = one
+	c.Coordinator, c.Batch = one, 10
 	r := mustRotate(t, c)
 	if r.Limit != limit {
 		t.Errorf("the limit asked for is %+v", r.Limit)
@@ -189,6 +189,50 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
+func TestAClientThatRestsBurstsAgain(t *testing.T) {
+	limit := Limit{Capacity: 2, Refill: 5}
+	c := short(limit, serve(t, newBucket(limit)))
+	c.Rest = 400 * time.Millisecond
+	r := mustRotate(t, c)
+	if r.Rests < 2 || r.Rests > 4 {
+		t.Errorf("%d rests in 1.5 s", r.Rests)
+	}
+	// It earns its burst again in a rest, so resting costs nothing but requests.
+	if r.Exceeded() || r.Utilisation.Min < .7 || r.Offered > 30*r.Admitted {
+		t.Errorf("admitted %d of %d in %d rests, gain %v", r.Admitted, r.Offered, r.Rests, r.Gain)
+	}
+	if r.Excess > 0 || r.Excess < -1 {
+		t.Errorf("excess %v; the first burst was all of C", r.Excess)
+	}
+}
+
+// Two runs of one client at once, each at a limiter of its own: neither exceeds,
+// both together do.
+func TestRunsAreJudgedTogether(t *testing.T) {
+	limit := Limit{Capacity: 30, Refill: 10}
+	runs, reports := []Config{short(limit, serve(t, newBucket(limit))), short(limit, serve(t, newBucket(limit)))}, make([]*Report, 2)
+	var all sync.WaitGroup
+	for i := range runs {
+		all.Go(func() { reports[i], _ = Rotate(t.Context(), runs[i]) })
+	}
+	all.Wait()
+	alone, both := reports[0], Together(reports[0], reports[1])
+	if alone.Exceeded() || reports[1].Exceeded() {
+		t.Fatalf("gains %v and %v", alone.Gain, reports[1].Gain)
+	}
+	if !both.Exceeded() || both.Gain < 1.8 || both.Admitted != alone.Admitted+reports[1].Admitted || both.Excess < 25 {
+		t.Errorf("gain %v, excess %v, %d admitted", both.Gain, both.Excess, both.Admitted)
+	}
+	if again := Together(alone); again.Gain != alone.Gain || again.Worst != alone.Worst || again.Offered != alone.Offered {
+		t.Errorf("a run by itself: %+v, as it was: %+v", again, alone)
+	}
+	later := *reports[1]
+	later.start = later.start.Add(time.Minute)
+	if apart := Together(alone, &later); apart.Exceeded() || apart.Duration < time.Minute {
+		t.Errorf("a minute apart: gain %v in %v", apart.Gain, apart.Duration)
+	}
+}
+
 func TestGRPC(t *testing.T) {
 	limit := Limit{Capacity: 30, Refill: 100}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -231,19 +275,22 @@ func TestARegionThatIsDownIsCountedByKind(t *testing.T) {
 
 func TestValidateNamesTheFlag(t *testing.T) {
 	for flag, spoil := range map[string]func(*Config){
-		"--regions":  func(c *Config) { c.Regions = nil },
-		"--clients":  func(c *Config) { c.Clients = 0 },
-		"--duration": func(c *Config) { c.Duration = -1 },
-		"--rate":     func(c *Config) { c.Rate = -1 },
-		"--pattern":  func(c *Config) { c.Pattern = "zigzag" },
-		"--dwell":    func(c *Config) { c.Pattern, c.Dwell = Dwell, 0 },
-		"--protocol": func(c *Config) { c.Protocol = "smtp" },
-		"--batch":    func(c *Config) { c.Batch = 1001 },
-		"--workers":  func(c *Config) { c.Workers = -1 },
-		"--bucket":   func(c *Config) { c.Bucket = 1 },
-		"--timeout":  func(c *Config) { c.Timeout = 0 },
-		"--capacity": func(c *Config) { c.Coordinator = "" },
-		"--attr":     func(c *Config) { c.Clients, c.Attributes = 2, map[string]string{"api_key": "k"} },
+		"--regions":     func(c *Config) { c.Regions = nil },
+		"--clients":     func(c *Config) { c.Clients = 0 },
+		"--duration":    func(c *Config) { c.Duration = -1 },
+		"--rate":        func(c *Config) { c.Rate = -1 },
+		"--pattern":     func(c *Config) { c.Pattern = "zigzag" },
+		"--dwell":       func(c *Config) { c.Pattern, c.Dwell = Dwell, 0 },
+		"--protocol":    func(c *Config) { c.Protocol = "smtp" },
+		"--batch":       func(c *Config) { c.Batch = 1001 },
+		"--workers":     func(c *Config) { c.Workers = -1 },
+		"--rest":        func(c *Config) { c.Rest, c.Batch = time.Second, 2 },
+		"--bucket":      func(c *Config) { c.Bucket = 1 },
+		"--timeout":     func(c *Config) { c.Timeout = 0 },
+		"--capacity":    func(c *Config) { c.Coordinator = "" },
+		"--enforcement": func(c *Config) { c.Enforcement = "elastic" }, // without a limit
+		"gentle":        func(c *Config) { c.Limit, c.Enforcement = Limit{Capacity: 1, Refill: 1}, "gentle" },
+		"--attr":        func(c *Config) { c.Clients, c.Attributes = 2, map[string]string{"api_key": "k"} },
 	} {
 		c := DefaultConfig()
 		spoil(&c)
@@ -252,6 +299,33 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		}
 	}
 	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestValidateOfAComparisonNamesTheFlag(t *testing.T) {
+	valid := func() CompareConfig {
+		c := CompareConfig{Config: DefaultConfig(), Enforcements: []string{"strict", "elastic"}}
+		c.Limit = Limit{Capacity: 1, Refill: 1}
+		return c
+	}
+	for says, spoil := range map[string]func(*CompareConfig){
+		"at least one of": func(c *CompareConfig) { c.Enforcements = nil },
+		"gentle":          func(c *CompareConfig) { c.Enforcements = []string{"gentle"} },
+		"strict twice":    func(c *CompareConfig) { c.Enforcements = []string{"strict", "strict"} },
+		"--capacity":      func(c *CompareConfig) { c.Limit = Limit{} },
+		"--coordinator":   func(c *CompareConfig) { c.Coordinator = "" },
+		"--attr":          func(c *CompareConfig) { c.Attributes = map[string]string{"user": "u"} },
+		"--enforcement":   func(c *CompareConfig) { c.Enforcement = "strict" },
+		"--clients":       func(c *CompareConfig) { c.Clients = 0 },
+	} {
+		c := valid()
+		spoil(&c)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
+	if err := valid().Validate(); err != nil {
 		t.Error(err)
 	}
 }

@@ -20,35 +20,44 @@ type Window struct {
 	From     time.Duration `json:"from"`
 	To       time.Duration `json:"to"`
 	Admitted int64         `json:"admitted"`
-	// Gain is Admitted over the bound of To - From.
+	// Gain is Admitted over the bound of To - From it was judged by.
 	Gain float64 `json:"gain"`
 }
 
-// maxRounds bounds worstWindow's iteration, which needs 3 to 6 rounds.
+// maxRounds bounds the iteration of intervals.worst, which needs 3 to 6 rounds.
 const maxRounds = 64
 
-// worstWindow finds, exactly, the interval [from, to] with the largest
-// admitted/(C + r(to - from)) over all intervals, counting the admissions that
-// surely fell into it. Time n log n for n admissions, a few rounds.
-//
-// The largest ratio is found as a root (Dinkelbach): for a guess g, the interval
-// that maximises admitted - g(C + r(to - from)) is searched; if that maximum is
-// above 0, its ratio is a better guess.
-func worstWindow(limit Limit, admissions []admission) Window {
-	if len(admissions) == 0 {
-		return Window{}
-	}
+// intervals are all intervals in which one client was admitted something.
+type intervals struct {
+	bySent []admission
+	order  []int // positions in bySent, in order of receipt
+}
+
+func intervalsOf(admissions []admission) intervals {
 	bySent := slices.Clone(admissions)
 	slices.SortFunc(bySent, func(a, b admission) int { return cmp.Compare(a.sent, b.sent) })
-	order := make([]int, len(bySent)) // positions in bySent, in order of receipt
+	order := make([]int, len(bySent))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(bySent[a].received, bySent[b].received) })
+	return intervals{bySent: bySent, order: order}
+}
 
+// worst finds, exactly, the interval [from, to] with the largest
+// admitted/(C + r(to - from)), counting the admissions that surely fell into it.
+// Time n log n for n admissions, a few rounds.
+//
+// The largest ratio is found as a root (Dinkelbach): for a guess g, the interval
+// that maximises admitted - g(C + r(to - from)) is searched; if that maximum is
+// above 0, its ratio is a better guess.
+func (all intervals) worst(limit Limit) Window {
 	var worst Window
+	if len(all.bySent) == 0 {
+		return worst
+	}
 	for range maxRounds {
-		w := bestAt(worst.Gain*limit.Refill, bySent, order)
+		w, _ := bestAt(worst.Gain*limit.Refill, all.bySent, all.order)
 		w.Gain = float64(w.Admitted) / limit.Bound(w.To-w.From)
 		if w.Gain <= worst.Gain {
 			break
@@ -58,10 +67,21 @@ func worstWindow(limit Limit, admissions []admission) Window {
 	return worst
 }
 
-// bestAt finds the interval that maximises admitted - slope*(to - from): it moves
+// excess is the largest admitted - (C + r(to - from)) of any interval; -C if
+// nothing was admitted.
+func (all intervals) excess(limit Limit) float64 {
+	if len(all.bySent) == 0 {
+		return -limit.Capacity
+	}
+	_, most := bestAt(limit.Refill, all.bySent, all.order)
+	return most - limit.Capacity
+}
+
+// bestAt finds the interval that maximises admitted - slope*(to - from), and that
+// maximum: it moves
 // the end over the receipts and keeps, for every possible start, the value so far
 // in a tree that answers for the best start.
-func bestAt(slope float64, bySent []admission, order []int) Window {
+func bestAt(slope float64, bySent []admission, order []int) (Window, float64) {
 	tree := newStarts(len(bySent))
 	best, value := Window{}, math.Inf(-1)
 	for _, p := range order {
@@ -73,7 +93,7 @@ func bestAt(slope float64, bySent []admission, order []int) Window {
 			best = Window{From: from, To: end, Admitted: int64(math.Round(v + slope*(end-from).Seconds()))}
 		}
 	}
-	return best
+	return best, value
 }
 
 // starts is a segment tree over the admissions in order of sending. Position i's

@@ -9,7 +9,8 @@ import (
 )
 
 // bruteForce tries every interval that starts at a sending and ends at a receipt.
-func bruteForce(limit Limit, all []admission) (worst float64) {
+func bruteForce(limit Limit, all []admission) (worst, excess float64) {
+	excess = math.Inf(-1)
 	for _, a := range all {
 		for _, b := range all {
 			n := 0
@@ -20,10 +21,11 @@ func bruteForce(limit Limit, all []admission) (worst float64) {
 			}
 			if n > 0 {
 				worst = max(worst, float64(n)/limit.Bound(b.received-a.sent))
+				excess = max(excess, float64(n)-limit.Bound(b.received-a.sent))
 			}
 		}
 	}
-	return worst
+	return worst, excess
 }
 
 func TestWorstWindowIsTheWorstOfAllIntervals(t *testing.T) {
@@ -33,9 +35,14 @@ func TestWorstWindowIsTheWorstOfAllIntervals(t *testing.T) {
 			sent := time.Duration(rapid.IntRange(0, 1000).Draw(t, "sent")) * time.Millisecond
 			return admission{sent: sent, received: sent + time.Duration(rapid.IntRange(1, 80).Draw(t, "took"))*time.Millisecond}
 		}), 1, 40).Draw(t, "admissions")
-		got, want := worstWindow(limit, all), bruteForce(limit, all)
+		found := intervalsOf(all)
+		got, excess := found.worst(limit), found.excess(limit)
+		want, most := bruteForce(limit, all)
 		if math.Abs(got.Gain-want) > 1e-9 {
 			t.Fatalf("gain %v in %v..%v, want %v", got.Gain, got.From, got.To, want)
+		}
+		if math.Abs(excess-most) > 1e-9 {
+			t.Fatalf("excess %v, want %v", excess, most)
 		}
 	})
 }
@@ -48,7 +55,7 @@ func TestWorstWindowFindsABurstThatTheWholeRunHides(t *testing.T) {
 	}
 	add(0)
 	add(20 * time.Second)
-	w := worstWindow(Limit{Capacity: 10, Refill: 1}, all)
+	w := intervalsOf(all).worst(Limit{Capacity: 10, Refill: 1})
 	if w.Admitted != 12 || w.Gain < 1.19 || w.From != 5*time.Second {
 		t.Errorf("found %+v", w)
 	}
@@ -58,7 +65,7 @@ func TestWorstWindowFindsABurstThatTheWholeRunHides(t *testing.T) {
 }
 
 func TestWorstWindowOfNothing(t *testing.T) {
-	if w := worstWindow(Limit{Capacity: 1, Refill: 1}, nil); w.Gain != 0 {
+	if w := intervalsOf(nil).worst(Limit{Capacity: 1, Refill: 1}); w.Gain != 0 {
 		t.Errorf("%+v", w)
 	}
 }
@@ -89,6 +96,6 @@ func BenchmarkWorstWindow(b *testing.B) {
 		all[i] = admission{sent: at, received: at + time.Millisecond}
 	}
 	for b.Loop() {
-		worstWindow(Limit{Capacity: 300, Refill: 100}, all)
+		intervalsOf(all).worst(Limit{Capacity: 300, Refill: 100})
 	}
 }

@@ -12,10 +12,12 @@ type allocation struct {
 // claim is one region's part in an allocation.
 type claim struct {
 	Silent bool
-	Now    Share // held at present; for a silent region what is reserved
-	Floor  Share
-	Keep   Share // connected floor: never lent while live
-	Demand demandNow
+	// Draining: the region is to hold nothing, whatever it asks for.
+	Draining bool
+	Now      Share // held at present; for a silent region what is reserved
+	Floor    Share
+	Keep     Share // connected floor: never lent while live
+	Demand   demandNow
 }
 
 // short reports whether the live regions hold more than there is for them.
@@ -38,8 +40,10 @@ func allocate(a allocation) []Share {
 	out := make([]Share, len(a.Regions))
 	live := make([]int, 0, len(a.Regions))
 	for i, c := range a.Regions {
-		out[i] = c.Now
-		if !c.Silent {
+		switch {
+		case c.Silent:
+			out[i] = c.Now
+		case !c.Draining:
 			live = append(live, i)
 		}
 	}
@@ -94,7 +98,7 @@ const poolReserve = Unit / 20
 
 func (a allocation) rejecting() bool {
 	for _, c := range a.Regions {
-		if !c.Silent && c.Demand.Rejecting {
+		if !c.Silent && !c.Draining && c.Demand.Rejecting {
 			return true
 		}
 	}

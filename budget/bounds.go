@@ -22,6 +22,9 @@ const (
 	// busyAfter is three reports of a second: the silence after which another
 	// daemon may take a region over.
 	busyAfter = 3 * time.Second
+	// MarkEvery spaces the marks in the store that the region is heard; see
+	// ApplyShares.
+	MarkEvery = time.Second
 	// sweepEvery spaces the search for keys that can cool down.
 	sweepEvery = time.Second
 	// minCoolAfter keeps a key hot through a short pause.
@@ -50,26 +53,27 @@ func (c *Config) lengthen(d time.Duration) time.Duration {
 // leader's clock is over this long after it.
 func (c *Config) leaseAtLeader() time.Duration { return c.lengthen(c.Lease) }
 
-// floorAfter is 2T(1+rho)^3, how long a region that heard nothing waits before it
+// FloorAfter is 2T(1+rho)^3, how long a region that heard nothing waits before it
 // takes its floor back. Worked number: T = 10 s and rho = 2 % give 21.22 s. The
 // leader counts a lender as live for T(1+rho) after the sending of a directive it
 // acknowledged, and leases renewed in that time end within another T(1+rho); the
 // third factor covers the lender's own clock.
-func (c *Config) floorAfter() time.Duration {
+func (c *Config) FloorAfter() time.Duration {
 	return c.lengthen(c.lengthen(c.lengthen(2 * c.Lease)))
 }
 
 // ConnectedFloor is what a region keeps of a key while it is connected and has
-// lent the rest: 2 %/N of the rate, and of the burst at least one whole request.
-// A limit whose floor is less than one request is lent whole: a fraction of a
+// lent the rest: 2 % of its floor, so that all keep 2 % together, and of the burst
+// at least one whole request. It depends on nothing but the region's own floor: a
+// region that has not heard of a new one counts on no more than is reserved. A
+// limit whose floor is less than one request is lent whole: a fraction of a
 // request is of no use to anyone.
-func ConnectedFloor(floor Share, regions int, capacity int64) Share {
+func ConnectedFloor(floor Share, capacity int64) Share {
 	if capacity <= 0 || Scale(capacity, floor.Burst) < microToken {
 		return Share{}
 	}
-	k := int32(Unit / 50 / regions)
 	request := int32((Unit*microToken + capacity - 1) / capacity)
-	return Share{Rate: k, Burst: max(k, request)}.Min(floor)
+	return Share{Rate: floor.Rate / 50, Burst: max(floor.Burst/50, request)}.Min(floor)
 }
 
 // microToken is one whole token in micro-tokens.

@@ -45,6 +45,7 @@ type leaderRegion struct {
 	session     uint64
 	incarnation uint64
 	seq         uint64 // of the last report and of the directive that answers it
+	openedAt    Instant
 	sentAt      Instant
 	ackedSentAt Instant // when the latest acknowledged directive was sent
 	acked       bool
@@ -61,6 +62,9 @@ type leaderRegion struct {
 	hello     *Hello // awaits its answer
 	helloAt   Instant
 	outbox    []KeyID
+	// unchanged are the keys of which the Hello said what the leader would have
+	// told; the session's first report acknowledges them.
+	unchanged []KeyID
 	cold      []Action // for keys the ledger does not have
 }
 

@@ -12,7 +12,7 @@ func (l *Leader) sweep(now Instant) {
 	}
 	l.nextSweep = now.Add(sweepEvery)
 	for i := range l.regions {
-		if !l.regions[i].live || now < l.regions[i].coolFrom {
+		if !l.absent(i) && (!l.regions[i].live || now < l.regions[i].coolFrom) {
 			return // only all regions together can return to cold
 		}
 	}
@@ -55,7 +55,7 @@ func (l *Leader) finishCooling(c *commit, k KeyID, key *leaderKey, lowered []Sha
 		return key.cooling == leaving
 	}
 	for i := range key.regions {
-		if !key.regions[i].cold {
+		if !key.regions[i].cold && !l.absent(i) {
 			return true
 		}
 	}
@@ -67,6 +67,9 @@ func (l *Leader) finishCooling(c *commit, k KeyID, key *leaderKey, lowered []Sha
 func (l *Leader) allAtFloor(key *leaderKey, lowered []Share) bool {
 	for i := range key.regions {
 		kr, floor := &key.regions[i], l.cfg.Regions[i].Floor
+		if l.absent(i) && lowered[i] == floor {
+			continue
+		}
 		if !l.regions[i].live || !kr.acked || kr.pending || kr.sent != floor || lowered[i] != floor {
 			return false
 		}

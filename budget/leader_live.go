@@ -1,7 +1,5 @@
 package budget
 
-import "slices"
-
 // passTime notices who has fallen silent and whose lease has ended.
 func (l *Leader) passTime(now Instant) []LeaderEffect {
 	var out []LeaderEffect
@@ -94,5 +92,17 @@ func (l *Leader) graceOver(now Instant) bool {
 	if now.Sub(l.start) >= l.cfg.Lease/2 {
 		return true
 	}
-	return !slices.ContainsFunc(l.regions, func(r leaderRegion) bool { return !r.live })
+	for i := range l.regions {
+		if !l.regions[i].live && !l.cfg.Regions[i].gone() {
+			return false
+		}
+	}
+	return true
+}
+
+// absent: nobody of the region enforces anything, and nothing is reserved for it.
+// It need not agree to anything.
+func (l *Leader) absent(i int) bool {
+	r := &l.regions[i]
+	return l.cfg.Regions[i].gone() && !r.open && r.leaseEnd == 0
 }

@@ -132,7 +132,11 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 			in.Regions[i] = claim{Silent: true, Now: reserve, Floor: floor}
 			continue
 		}
-		keep := ConnectedFloor(floor, len(l.regions), key.limit.Capacity)
+		if !l.cfg.Regions[i].Takes() {
+			in.Regions[i] = claim{Draining: true, Now: kr.current(), Floor: floor}
+			continue
+		}
+		keep := ConnectedFloor(floor, key.limit.Capacity)
 		if key.limit.Capacity == 0 {
 			keep = floor // nobody has told the limit yet: lend nothing of the floor
 		}
@@ -183,6 +187,9 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 	for i, c := range in.Regions {
 		if c.Silent {
 			continue
+		}
+		if c.Draining && c.Now != (Share{}) {
+			return true
 		}
 		diff := int64(target[i].Rate - c.Now.Rate)
 		if diff > 0 {

@@ -68,7 +68,7 @@ func (l *Leader) closeSession(i int, why error) []LeaderEffect {
 	if r.open && r.leaseEnd == 0 {
 		l.touchAll() // liabilities above the floor can come down now
 	}
-	r.open, r.waiting, r.hello, r.outbox, r.cold, r.acked = false, false, nil, nil, nil, false
+	r.open, r.waiting, r.hello, r.outbox, r.unchanged, r.cold, r.acked = false, false, nil, nil, nil, nil, false
 	if r.live {
 		r.live = false
 		l.liveChanged(i)
@@ -86,7 +86,7 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 		r.coolFrom = r.leaseEnd
 	}
 	r.open, r.session, r.incarnation = true, l.session, h.Incarnation
-	r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt = 0, now, now, h.RulesVersion, 0
+	r.openedAt, r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt = now, 0, now, now, h.RulesVersion, 0
 	ok := HelloOK{Region: h.Region, Epoch: l.epoch, Session: r.session, Nonce: h.Nonce}
 	held := make(map[KeyID]Held, len(h.Held))
 	for _, x := range h.Held {
@@ -101,6 +101,8 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 		has, holds := held[k]
 		if act, differs := l.settle(h.Region, k, has, holds, now); differs {
 			ok.Actions = append(ok.Actions, act)
+		} else {
+			r.unchanged = append(r.unchanged, k)
 		}
 	}
 	ok.Watermark = Gen{Epoch: l.epoch, Counter: l.counter}
@@ -115,6 +117,9 @@ func (l *Leader) settle(i int, k KeyID, has Held, holds bool, now Instant) (Acti
 	a := kr.sent.Min(liability[i])
 	if holds {
 		a = a.Min(has.Share)
+		if key.limit.Capacity == 0 && has.Limit.Capacity > 0 {
+			key.limit = has.Limit
+		}
 	}
 	if l.regions[i].leaseEnd == 0 {
 		// Its liability may be on its way down to the floor already.
@@ -157,10 +162,25 @@ func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 	r.seq, r.lastReport, r.rules = rep.Seq, now, rep.RulesVersion
 	r.ackedSentAt, r.acked = r.sentAt, true
 	r.waiting, r.waitSince, r.tSend = true, now, rep.TSend
+	l.confirm(rep.Region)
 	for _, kr := range rep.Keys {
 		l.foldKey(rep.Region, kr, previous, now)
 	}
 	return l.passTime(now) // it may be live now
+}
+
+// confirm takes the session's first report as the acknowledgement of what its Hello
+// said and the answer left as it was. Nothing else could be in force: the region
+// opens a session only with the answer to its latest Hello, and applies nothing
+// between the two. Without this a share that nobody uses could never grow again.
+func (l *Leader) confirm(i int) {
+	for _, k := range l.regions[i].unchanged {
+		if key := l.keys[k]; key != nil {
+			key.regions[i].acked = true
+			l.touch(k, key)
+		}
+	}
+	l.regions[i].unchanged = nil
 }
 
 // checkReport refuses what no correct region sends, before anything is folded in.
@@ -193,7 +213,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 		return
 	case key == nil:
 		if rep.Gen == (Gen{}) {
-			l.wantHot(rep)
+			l.wantHot(i, rep)
 		} else {
 			l.sendCold(i, rep.Key) // it holds a key that has cooled down
 		}
@@ -248,8 +268,8 @@ func (l *Leader) reheat(k KeyID, key *leaderKey) {
 	}
 }
 
-func (l *Leader) wantHot(rep KeyReport) {
-	if len(l.keys)+len(l.creates) >= MaxHotKeys {
+func (l *Leader) wantHot(i int, rep KeyReport) {
+	if len(l.keys)+len(l.creates) >= MaxHotKeys || !l.cfg.Regions[i].Takes() {
 		return
 	}
 	if !l.creating[rep.Key] {

@@ -9,12 +9,25 @@ type RegionStatus struct {
 	RulesVersion   uint64
 	Incarnation    uint64
 	LastReport     Instant // 0: none in this epoch
+	// Absent: it has no floor and is not heard, so nothing is expected of it.
+	Absent bool
+	// Acknowledged: the region enforces the floors it was told in this epoch.
+	Acknowledged bool
 }
+
+// adoptAfter is what a region that has learned of a smaller floor gets for the store
+// calls that it sent before: ten times the time after which it gives one up.
+const adoptAfter = time.Second
 
 // Region describes region i at now.
 func (l *Leader) Region(i int, now Instant) RegionStatus {
 	r := &l.regions[i]
-	s := RegionStatus{Live: r.live, RulesVersion: r.rules, Incarnation: r.incarnation, LastReport: r.lastReport}
+	s := RegionStatus{
+		Live:         r.live,
+		Absent:       l.cfg.Regions[i].gone() && !r.open,
+		Acknowledged: r.open && r.acked && now.Sub(r.openedAt) >= adoptAfter,
+		RulesVersion: r.rules, Incarnation: r.incarnation, LastReport: r.lastReport,
+	}
 	if r.renewedAt != 0 && r.leaseEnd > now {
 		s.LeaseRemaining = r.leaseEnd.Sub(now)
 	}

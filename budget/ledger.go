@@ -13,34 +13,10 @@ type Config struct {
 	Lease time.Duration
 	// RhoPPM bounds the ratio of any two clocks' rates, minus 1, in millionths.
 	RhoPPM int32
+	// Version counts changes of the regions and their floors; 1 at the bootstrap.
+	Version uint64
 	// Regions in the order of their indexes. Floors sum to Unit in each part.
 	Regions []RegionConfig
-}
-
-// RegionConfig is one declared region.
-type RegionConfig struct {
-	Name string
-	// Floor is what the region enforces of any limit when it is cut off.
-	Floor Share
-	// InitialRedisEpoch is the store contents that started full; empty until
-	// the region's first Hello.
-	InitialRedisEpoch string
-	// DeclaredAtBootstrap: only such a region's first store starts full.
-	DeclaredAtBootstrap bool
-}
-
-// NewConfig declares regions at equal floors with the given lease and rho.
-func NewConfig(names []string, lease time.Duration, rhoPPM int32) Config {
-	floors := Split(make([]int64, len(names)))
-	c := Config{Lease: lease, RhoPPM: rhoPPM}
-	for i, name := range names {
-		c.Regions = append(c.Regions, RegionConfig{
-			Name:                name,
-			Floor:               Share{Rate: floors[i], Burst: floors[i]},
-			DeclaredAtBootstrap: true,
-		})
-	}
-	return c
 }
 
 // Index is the region's index, or -1.
@@ -73,7 +49,7 @@ type InitialRedisEpoch struct {
 // Ledger is the replicated state of the protocol: what the log's commands built.
 // It is not safe for concurrent use. The zero value has no regions and no keys.
 type Ledger struct {
-	// Config is set once, at bootstrap.
+	// Config is set at the bootstrap and changed by the methods of floors.go.
 	Config Config
 	// Epoch of the latest leader that took charge; 0 before the first.
 	Epoch   uint64
@@ -164,6 +140,16 @@ func (l *Ledger) Restore(e Entry) error {
 // Shares are the liabilities of a hot key by region index, not to be modified;
 // nil for a cold one.
 func (l *Ledger) Shares(k KeyID) []Share { return l.entries[k] }
+
+// Holds reports whether region i has a liability for any hot key.
+func (l *Ledger) Holds(i int) bool {
+	for _, shares := range l.entries {
+		if shares[i] != (Share{}) {
+			return true
+		}
+	}
+	return false
+}
 
 // Len is the number of hot keys.
 func (l *Ledger) Len() int { return len(l.entries) }

@@ -111,6 +111,16 @@ func TestRegionsServeTheirFloorsWithoutCoordinators(t *testing.T) {
 	w.runUntil("everything is as before", 25*time.Second, func() bool { return w.allLive() && w.rate(0) >= 980 })
 }
 
+func TestUnusedKeyCoolsDownUnderALaterLeader(t *testing.T) {
+	w := started(t, 3)
+	w.load[0] = 10
+	w.runUntil("the key is hot", 2*time.Second, func() bool { return w.ledger.Len() == 1 })
+	w.run(2 * time.Second)
+	w.load[0] = 0
+	w.elect() // it learns of the key from the ledger and from Hellos alone
+	w.runUntil("the key is cold", 40*time.Second, func() bool { return w.ledger.Len() == 0 })
+}
+
 func TestLeaderChangeKeepsTheBudgets(t *testing.T) {
 	w := started(t, 3)
 	w.load[0] = 10

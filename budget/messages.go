@@ -28,6 +28,9 @@ type Held struct {
 	Key   KeyID
 	Gen   Gen
 	Share Share
+	// Limit is zero if the region does not know it. A new leader learns the limits
+	// of keys that nobody uses from here alone.
+	Limit KeyLimit
 }
 
 // HelloOK is directive 0 of a new session: a share for every hot key that differs

@@ -38,7 +38,12 @@ type Right struct {
 	Share Share
 	// Floor is what a cold key may use.
 	Floor Share
-	Phase Phase
+	// FloorSince is when the floor last changed, 0 if no change matters any more,
+	// and Low the smallest floor before and since: no bucket has earned more than
+	// that up to then.
+	FloorSince Instant
+	Low        Share
+	Phase      Phase
 	// Since is when the present phase began, for Live after a lapse and for
 	// CutOff; 0 if there was no break that matters.
 	Since Instant
@@ -80,6 +85,10 @@ type Region struct {
 	leaseEnd      Instant // 0: no lease, or it has been noticed to have ended
 	liveSince     Instant
 	lastDirective Instant
+	marked        Instant // when the store was last told that the region is heard
+
+	floorVersion uint64 // of the latest change of the floor
+	floorSince   Instant
 
 	highestEpoch uint64
 	session      session
@@ -174,8 +183,22 @@ func NewRegion(self int, cfg Config, incarnation uint64, now Instant) *Region {
 // SetConfig gives the region what a state file remembers: the configuration, the
 // initial store epoch, and the highest leader's epoch it had a session in. Not for
 // use once a session is open.
-func (r *Region) SetConfig(self int, cfg Config, initialRedisEpoch string, epoch uint64) {
+func (r *Region) SetConfig(self int, cfg Config, initialRedisEpoch string, epoch uint64, now Instant) {
 	r.self, r.cfg, r.initialEpoch, r.highestEpoch = self, cfg, initialRedisEpoch, epoch
+	r.adoptFloor(now)
+}
+
+// adoptFloor notes when the floor changed. A daemon that does not know takes it to
+// be now.
+func (r *Region) adoptFloor(now Instant) {
+	version := r.cfg.Regions[r.self].FloorVersion
+	if version == r.floorVersion {
+		return
+	}
+	r.floorVersion, r.floorSince = version, now
+	if version == 0 {
+		r.floorSince = 0
+	}
 }
 
 // Config is the configuration in force; no regions before the first is known.
@@ -193,7 +216,7 @@ func (r *Region) Phase(now Instant) Phase {
 	}
 }
 
-func (r *Region) floorAt() Instant { return r.lastDirective.Add(r.cfg.floorAfter()) }
+func (r *Region) floorAt() Instant { return r.lastDirective.Add(r.cfg.FloorAfter()) }
 
 // StoreStartedFull reports whether an absent cold bucket is a full one: only in
 // the first store contents of a region declared at the bootstrap.
@@ -208,6 +231,9 @@ func (r *Region) Right(k KeyID, capacity int64, now Instant) Right {
 		return Right{}
 	}
 	right := Right{Floor: r.cfg.Regions[r.self].Floor, Phase: r.Phase(now), Watermark: r.watermark, Blind: r.blind}
+	if r.floorSince != 0 {
+		right.FloorSince, right.Low = r.floorSince, r.cfg.Regions[r.self].Low
+	}
 	switch right.Phase {
 	case Live:
 		right.Since, right.Until = r.liveSince, r.leaseEnd
@@ -222,7 +248,7 @@ func (r *Region) Right(k KeyID, capacity int64, now Instant) Right {
 		if r.blind && !r.StoreStartedFull() {
 			// An absent record may be that of a key that was lent, lost with the
 			// old store contents while nobody here remembers it.
-			right.Floor = ConnectedFloor(right.Floor, len(r.cfg.Regions), capacity)
+			right.Floor = ConnectedFloor(right.Floor, capacity)
 		}
 	}
 	if h := r.hot[k]; h != nil {
@@ -236,10 +262,12 @@ type Usage struct {
 	Limit    KeyLimit
 	Cost     int64 // micro-tokens
 	Admitted bool
-	// Tokens are what the bucket held afterwards, FloorCap what it holds at most
-	// while cold; micro-tokens.
+	// Tokens are what the bucket held afterwards, FloorCap the floor's part of the
+	// capacity, and ColdCap what the bucket holds at most while cold: FloorCap, or
+	// more for an elastic limit. Micro-tokens.
 	Tokens   int64
 	FloorCap int64
+	ColdCap  int64
 }
 
 // Observe counts one decision and reports whether the reporter should be woken:
@@ -267,12 +295,12 @@ func (r *Region) observeHot(k KeyID, h *hotKey, u Usage) bool {
 	return onset
 }
 
-// observeCold turns a cold key into a candidate once half of its bucket is gone:
+// observeCold turns a cold key into a candidate once half of its floor is gone:
 // early, to hide the round trips until the leader has made it hot.
 func (r *Region) observeCold(k KeyID, u Usage, now Instant) bool {
 	c := r.candidates[k]
 	if c == nil {
-		if u.Admitted && u.Tokens*2 >= u.FloorCap || len(r.candidates) >= maxCandidates {
+		if u.Admitted && (u.ColdCap-u.Tokens)*2 <= u.FloorCap || len(r.candidates) >= maxCandidates {
 			return false
 		}
 		c = &candidate{}

@@ -10,11 +10,16 @@ func (r *Region) apply(a *applying, actions []Action, now Instant) []RegionEffec
 		a.left[act.Key] = act
 		changes = append(changes, r.change(act, now))
 	}
-	if len(changes) == 0 {
+	// The leader counts the region as heard by any directive, not by leases alone.
+	mark := a.renew || r.marked == 0 || now.Sub(r.marked) >= MarkEvery
+	if mark {
+		r.marked = now
+	}
+	if len(changes) == 0 && !mark {
 		r.finishApplying(now)
 		return r.speak(now)
 	}
-	return []RegionEffect{ApplyShares{changes}}
+	return []RegionEffect{ApplyShares{Changes: changes, Lease: mark}}
 }
 
 func (r *Region) change(act Action, now Instant) ShareChange {

@@ -19,6 +19,11 @@ type CallFailed struct {
 	// region is being heard, so this one must not take the floor back: the other
 	// may have lent it.
 	Busy bool
+	// Config came with a refusal for being busy: what to serve the floor by. Nil if
+	// none did. Self is the region's index in it.
+	Config            *Config
+	Self              int
+	InitialRedisEpoch string
 }
 
 // SharesApplied answers ApplyShares, whole.
@@ -63,7 +68,15 @@ type SendHello struct{ Hello Hello }
 type SendReport struct{ Report Report }
 
 // ApplyShares applies changes in the store; answered by SharesApplied.
-type ApplyShares struct{ Changes []ShareChange }
+type ApplyShares struct {
+	Changes []ShareChange
+	// Lease: the store is told, also without any change, that a daemon of this region
+	// is heard, so that no other one takes the floor back: with every renewal of the
+	// lease, and with any directive if the last time was MarkEvery ago. If only that
+	// fails, the directive counts all the same: without its store the region admits
+	// next to nothing.
+	Lease bool
+}
 
 // ShareChange is one share to be applied in the store.
 type ShareChange struct {

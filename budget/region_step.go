@@ -18,6 +18,9 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 		if e.Busy {
 			r.lastDirective = now
 		}
+		if e.Config != nil && e.Config.Version >= r.cfg.Version {
+			r.SetConfig(e.Self, *e.Config, e.InitialRedisEpoch, r.highestEpoch, now)
+		}
 		r.callFailed(now)
 	case SharesApplied:
 		r.sharesApplied(e.Results, now)
@@ -98,7 +101,7 @@ func (r *Region) sayHello(now Instant) []RegionEffect {
 		Held: make([]Held, 0, len(r.hot)),
 	}
 	for k, e := range r.hot {
-		h.Held = append(h.Held, Held{Key: k, Gen: e.gen, Share: e.share})
+		h.Held = append(h.Held, Held{Key: k, Gen: e.gen, Share: e.share, Limit: e.limit})
 	}
 	slices.SortFunc(h.Held, func(a, b Held) int { return a.Key.Compare(b.Key) })
 	return []RegionEffect{SendHello{h}}
@@ -109,7 +112,7 @@ func (r *Region) helloAnswered(e HelloAnswered, now Instant) []RegionEffect {
 		return nil // an answer to an older Hello opens nothing
 	}
 	r.inFlight = noCall
-	if e.OK.Epoch < r.highestEpoch || r.applying != nil || r.helloEpoch != r.storeEpoch {
+	if e.OK.Epoch < r.highestEpoch || e.Config.Version < r.cfg.Version || r.applying != nil || r.helloEpoch != r.storeEpoch {
 		// An old leader; or the leader was told of store contents that are gone.
 		r.nextHello = now.Add(retryHello)
 		return nil
@@ -117,6 +120,7 @@ func (r *Region) helloAnswered(e HelloAnswered, now Instant) []RegionEffect {
 	r.helloFails = 0
 	r.cfg, r.initialEpoch = e.Config, e.InitialRedisEpoch
 	r.self = e.OK.Region
+	r.adoptFloor(now)
 	r.highestEpoch = e.OK.Epoch
 	r.lastDirective = now
 	for _, h := range r.hot {

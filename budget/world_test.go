@@ -72,12 +72,74 @@ func (w *world) run(d time.Duration) {
 		w.spend()
 		if w.leader != nil {
 			w.lead(w.leader.Step(Tick{}, w.now))
+			w.advance()
 		}
 		for i, r := range w.regions {
 			w.act(i, r.Step(RegionTick{}, w.now))
 		}
 	}
 }
+
+// change is an operator's change of a region; the leader begins anew.
+func (w *world) change(change func(*Ledger) error) {
+	w.t.Helper()
+	if err := change(w.ledger); err != nil {
+		w.t.Fatal(err)
+	}
+	w.checkFloors()
+	w.elect()
+}
+
+// join starts the daemon of a region that was added.
+func (w *world) join(i int) {
+	r := NewRegion(i, Config{}, uint64(100+i), w.now)
+	r.Step(StoreEpoch{"later"}, w.now)
+	for len(w.regions) <= i {
+		w.regions = append(w.regions, nil)
+		w.cut, w.load, w.bank, w.renewed = append(w.cut, false), append(w.load, 0), append(w.bank, 0), append(w.renewed, 0)
+	}
+	w.regions[i] = r
+}
+
+// advance is the next step of a change of floors, once every region that is heard
+// at all has acknowledged the one before.
+func (w *world) advance() {
+	var acknowledged []int
+	for i := range w.ledger.Config.Regions {
+		switch s := w.leader.Region(i, w.now); {
+		case s.Acknowledged:
+			acknowledged = append(acknowledged, i)
+		case !s.Absent && (i >= len(w.cut) || !w.cut[i]):
+			return
+		}
+	}
+	if w.ledger.AdvanceFloors(w.ledger.Config.Version, acknowledged, false) == nil {
+		w.checkFloors()
+		w.elect()
+	}
+}
+
+// checkFloors: what regions could be enforcing of a cold key sums to the whole at
+// the most.
+func (w *world) checkFloors() {
+	w.t.Helper()
+	var sum Share
+	for i := range w.ledger.Config.Regions {
+		floor := w.ledger.Config.Regions[i].Floor
+		if i < len(w.regions) && !w.ledger.Config.Regions[i].Fenced {
+			enforced := w.regions[i].Right(KeyID{Rule: 9}, w.limit.Capacity, w.now).Floor
+			if !enforced.Within(floor) {
+				w.t.Fatalf("region %d enforces a floor of %v, above its bound of %v", i, enforced, floor)
+			}
+		}
+		sum = sum.Add(floor)
+	}
+	if !sum.Within(Share{Unit, Unit}) {
+		w.t.Fatalf("floors sum to %v", sum)
+	}
+}
+
+func (w *world) steady() bool { return w.ledger.Config.Steady() }
 
 func (w *world) runUntil(what string, within time.Duration, ok func() bool) {
 	w.t.Helper()
@@ -100,7 +162,7 @@ func (w *world) spend() {
 		s := right.Effective()
 		w.bank[i] = min(w.bank[i]+Scale(w.limit.Rate, s.Rate)/50, Scale(w.limit.Capacity, s.Burst))
 		for range load {
-			u := Usage{Limit: w.limit, Cost: microToken, FloorCap: Scale(w.limit.Capacity, right.Floor.Burst)}
+			u := Usage{Limit: w.limit, Cost: microToken, FloorCap: Scale(w.limit.Capacity, right.Floor.Burst), ColdCap: Scale(w.limit.Capacity, right.Floor.Burst)}
 			if w.bank[i] >= microToken {
 				w.bank[i] -= microToken
 				w.got++
@@ -165,7 +227,10 @@ func (w *world) lead(effects []LeaderEffect) {
 		case Verify:
 			w.lead(w.leader.Step(Verified{}, w.now))
 		case Welcome:
-			cfg := w.ledger.Config
+			cfg := w.ledger.ownConfig()
+			for i := range cfg.Regions {
+				cfg.Regions[i].Floor = cfg.Regions[i].Told
+			}
 			w.act(e.OK.Region, w.regions[e.OK.Region].Step(HelloAnswered{
 				OK: e.OK, Config: cfg, InitialRedisEpoch: cfg.Regions[e.OK.Region].InitialRedisEpoch,
 			}, w.now))

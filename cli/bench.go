@@ -27,6 +27,7 @@ func newRotate(g *globals) *cobra.Command {
 		attrs   []string
 		pattern = string(c.Pattern)
 		proto   = string(c.Protocol)
+		compare []string
 		asJSON  bool
 	)
 	cmd := &cobra.Command{
@@ -35,10 +36,19 @@ func newRotate(g *globals) *cobra.Command {
 		Long: `Sends requests of one or many clients to the regions in turn and compares what was
 admitted with the bound C + r x t of a strict limit: over the whole run (gain) and
 over every interval in it (worst interval; an admission counts for an interval only
-if it was sent and answered within). Utilisation is admitted / min(bound, offered).
+if it was sent and answered within). A rule with another enforcement has a bound of
+its own, N x C + r x t if it is elastic over N regions, N x (C + r x t) if each
+region is independent; 'of bound' is admitted / that. Utilisation is admitted /
+min(bound, offered).
 
-Exits with 3 when a client got more than its bound, and with 1 when checks failed.`,
+With --compare one command drives the same load under several enforcements: it puts
+temporary rules beside those in force, for keys of its own, and takes them out
+afterwards, also on Ctrl-C.
+
+Exits with 3 when a client got more than its rule's bound, and with 1 when checks
+failed.`,
 		Example: `  aliquot bench rotate
+  aliquot bench rotate --compare strict,elastic,independent --duration 10s
   aliquot bench rotate --clients 2000 --rate 5 --duration 60s
   aliquot bench rotate --pattern stay --regions 127.0.0.1:7510`,
 		Args: cobra.NoArgs,
@@ -50,10 +60,13 @@ Exits with 3 when a client got more than its bound, and with 1 when checks faile
 	f.Float64Var(&c.Rate, "rate", c.Rate, "requests a second of each client; 0: as fast as it can")
 	f.StringVar(&pattern, "pattern", pattern, "round-robin, random, stay or dwell")
 	f.DurationVar(&c.Dwell, "dwell", c.Dwell, "with --pattern dwell: time in one region")
+	f.DurationVar(&c.Rest, "rest", 0, "a client that is denied everywhere sends nothing for this long, then bursts again")
 	f.StringArrayVar(&attrs, "attr", nil, "attribute key=value, repeatable; {run} and {client} are filled in (default api_key=bench-{run}-{client})")
 	f.StringVar(&c.Namespace, "namespace", "", `tenant (default "default")`)
 	f.Float64Var(&c.Limit.Capacity, "capacity", 0, "C of the bound (default: asked of a coordinator)")
 	f.Float64Var(&c.Limit.Refill, "refill", 0, "r of the bound, tokens a second (default: asked of a coordinator)")
+	f.StringVar(&c.Enforcement, "enforcement", "", "with --capacity and --refill: strict, elastic or independent (default strict)")
+	f.StringSliceVar(&compare, "compare", nil, "enforcements to compare under temporary rules with --capacity (default 300) and --refill (default 100)")
 	f.StringVar(&c.Coordinator, "coordinator", "", "coordinator to ask for the limit (default --addr)")
 	f.IntVar(&c.Batch, "batch", c.Batch, "requests in one call")
 	f.IntVar(&c.Workers, "workers", c.Workers, "calls under way at once; 0: two a region, up to 64 for many clients")
@@ -62,11 +75,17 @@ Exits with 3 when a client got more than its bound, and with 1 when checks faile
 	f.BoolVar(&asJSON, "json", false, "same as --output json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c.Pattern, c.Protocol = bench.Pattern(pattern), bench.Protocol(proto)
+		if asJSON {
+			g.output = "json"
+		}
 		if err := g.completeRotate(&c, attrs); err != nil {
 			return err
 		}
-		if asJSON {
-			g.output = "json"
+		if cmd.Flags().Changed("compare") {
+			return g.compare(cmd, bench.CompareConfig{Config: c, Enforcements: compare})
+		}
+		if err := c.Validate(); err != nil {
+			return usageError{err}
 		}
 		report, err := bench.Rotate(cmd.Context(), c)
 		if err != nil {
@@ -101,9 +120,6 @@ func (g *globals) completeRotate(c *bench.Config, attrs []string) error {
 	if (c.Limit.Capacity > 0) != (c.Limit.Refill > 0) {
 		return usagef("give both --capacity and --refill, or neither")
 	}
-	if err := c.Validate(); err != nil {
-		return usageError{err}
-	}
 	return nil
 }
 
@@ -121,21 +137,29 @@ func verdictOf(r *bench.Report) error {
 }
 
 func printReport(w io.Writer, r *bench.Report) {
-	columns(w, [][]string{
+	rows := [][]string{
 		{"run", r.Run, fmt.Sprintf("%d clients, %s", r.Clients, r.Duration.Round(time.Millisecond))},
-		{"limit", fmt.Sprintf("C = %s", number(r.Limit.Capacity)), fmt.Sprintf("r = %s/s", number(r.Limit.Refill))},
+		{"limit", fmt.Sprintf("C = %s", number(r.Limit.Capacity)), fmt.Sprintf("r = %s/s, %s", number(r.Limit.Refill), r.Enforcement)},
 		{"offered", strconv.FormatInt(r.Offered, 10), fmt.Sprintf("%.0f/s", float64(r.Offered)/r.Duration.Seconds())},
 		{"admitted", strconv.FormatInt(r.Admitted, 10), fmt.Sprintf("%.1f/s", float64(r.Admitted)/r.Duration.Seconds())},
 		{"denied", strconv.FormatInt(r.Denied, 10), ""},
 		{"failed", strconv.FormatInt(r.Failed, 10), counts(r.Errors)},
 		{"decided by", counts(r.Modes), ""},
-		{"bound", fmt.Sprintf("%.1f", r.Bound), "C + r x t of the client with the largest gain"},
-		{"gain", fmt.Sprintf("%.4f", r.Gain), "largest admitted / bound of any client"},
-		{"worst interval", worst(r), ""},
+		{"C + r x t", fmt.Sprintf("%.1f", r.StrictBound), "of the client with the largest gain"},
+		{"gain", fmt.Sprintf("%.4f", r.Gain), "largest admitted / (C + r x t) of any client"},
+		{"worst interval", worst(r, r.Worst), ""},
+		{"bound", fmt.Sprintf("%.1f", r.Bound), boundOf(r)},
+		{"of bound", fmt.Sprintf("%.4f", r.OfBound), "largest admitted / bound of any client"},
+	}
+	if r.Promised != r.Limit {
+		rows = append(rows, []string{"worst interval", worst(r, r.WorstOfBound), ""})
+	}
+	columns(w, append(rows, [][]string{
+		{"excess", fmt.Sprintf("%.1f", r.Excess), "most admitted above C + r x t in any interval"},
 		{"utilisation", fmt.Sprintf("%.4f", r.Utilisation.Min), fmt.Sprintf("least of the clients; median %.4f", r.Utilisation.Median)},
 		{"after 1 s", fmt.Sprintf("%.4f", r.Steady.Min), fmt.Sprintf("least of the clients; median %.4f", r.Steady.Median)},
 		{"latency", fmt.Sprintf("p50 %v", round(r.Latency.P50)), fmt.Sprintf("p90 %v  p99 %v  max %v", round(r.Latency.P90), round(r.Latency.P99), round(r.Latency.Max))},
-	})
+	}...))
 	fmt.Fprintln(w)
 	printRegions(w, r)
 	fmt.Fprintln(w)
@@ -144,16 +168,21 @@ func printReport(w io.Writer, r *bench.Report) {
 		fmt.Fprintf(w, "%s, for example: %s\n", kind, r.Examples[kind])
 	}
 	if r.Exceeded() {
-		fmt.Fprintln(w, "EXCEEDED: a client got more than C + r x t")
+		fmt.Fprintf(w, "EXCEEDED: a client got more than the bound, %s\n", boundOf(r))
 	}
 }
 
-func worst(r *bench.Report) string {
+// boundOf is the formula of a rule's own bound, with its numbers.
+func boundOf(r *bench.Report) string {
+	return fmt.Sprintf("%s + %s x t: %s", number(r.Promised.Capacity), number(r.Promised.Refill), r.Enforcement)
+}
+
+func worst(r *bench.Report, w bench.Window) string {
 	if !r.WindowsChecked {
 		return "not checked: too many admissions"
 	}
-	return fmt.Sprintf("%.4f  (%d admitted in %v from %v)", r.Worst.Gain, r.Worst.Admitted,
-		(r.Worst.To - r.Worst.From).Round(time.Millisecond), r.Worst.From.Round(time.Millisecond))
+	return fmt.Sprintf("%.4f  (%d admitted in %v from %v)", w.Gain, w.Admitted,
+		(w.To - w.From).Round(time.Millisecond), w.From.Round(time.Millisecond))
 }
 
 func printRegions(w io.Writer, r *bench.Report) {

@@ -102,7 +102,7 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 	nobody := unused(t)
 	for _, args := range [][]string{
 		{"check", "a=1"}, {"budget", "get", "r"}, {"budget", "list"}, {"budget", "watch"},
-		{"rules", "show"}, {"cluster", "status"},
+		{"rules", "show"}, {"cluster", "status"}, {"cluster", "members"}, {"cluster", "remove", "c1"},
 	} {
 		command(t, "", append(args, "--addr", nobody)...).want(t, exitError, nobody, "connection refused", "aliquot dev", "--addr")
 	}

@@ -38,6 +38,10 @@ func (g *globals) budgets() aliquotv1connect.BudgetServiceClient {
 	return aliquotv1connect.NewBudgetServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(g.coordinator()))
 }
 
+func (g *globals) regions() aliquotv1connect.RegionServiceClient {
+	return aliquotv1connect.NewRegionServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(g.coordinator()))
+}
+
 func (g *globals) ruleService() aliquotv1connect.RuleServiceClient {
 	return aliquotv1connect.NewRuleServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(g.coordinator()))
 }

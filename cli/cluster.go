@@ -12,7 +12,12 @@ import (
 
 func newCluster(g *globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "cluster", Short: "The coordinators and regions"}
-	cmd.AddCommand(&cobra.Command{
+	cmd.AddCommand(newClusterStatus(g), newClusterMembers(g), newClusterRemove(g))
+	return cmd
+}
+
+func newClusterStatus(g *globals) *cobra.Command {
+	return &cobra.Command{
 		Use:   "status",
 		Short: "A coordinator's view of the cluster",
 		Args:  cobra.NoArgs,
@@ -25,8 +30,52 @@ func newCluster(g *globals) *cobra.Command {
 			}
 			return g.print(status, func(w io.Writer) { printStatus(w, status) })
 		},
-	})
-	return cmd
+	}
+}
+
+func newClusterMembers(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "members",
+		Short: "The coordinators that are members, as one of them knows",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := g.call(cmd)
+			defer cancel()
+			status, err := g.cluster().GetStatus(ctx, &aliquotv1.GetStatusRequest{})
+			if err != nil {
+				return g.explain(err, aCoordinator, g.coordinator())
+			}
+			// The shape of remove's answer: whoever reads one can read the other.
+			members := &aliquotv1.RemoveMemberResponse{Members: status.Members}
+			return g.print(members, func(w io.Writer) { printMembers(w, status.Members) })
+		},
+	}
+}
+
+func newClusterRemove(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove NODE",
+		Short: "Take a coordinator out of the cluster",
+		Long: `Take a coordinator out of the cluster for good, by its node id. If its process
+still runs, it notices and ends; with an empty data directory it can join again.
+
+Refused if the voters that would remain and can be heard are no majority, and for
+the leader, whose process is to be stopped first. A cluster that has lost its
+majority has no leader and removes nobody: start its coordinators again.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := g.call(cmd)
+			defer cancel()
+			left, err := g.cluster().RemoveMember(ctx, &aliquotv1.RemoveMemberRequest{NodeId: args[0]})
+			if err != nil {
+				return g.explain(err, aCoordinator, g.coordinator())
+			}
+			return g.print(left, func(w io.Writer) {
+				fmt.Fprintf(w, "%s is removed; what remains:\n\n", args[0])
+				printMembers(w, left.Members)
+			})
+		},
+	}
 }
 
 func printStatus(w io.Writer, s *aliquotv1.GetStatusResponse) {
@@ -36,15 +85,19 @@ func printStatus(w io.Writer, s *aliquotv1.GetStatusResponse) {
 	}
 	fmt.Fprintf(w, "node %s (%s)  version %s  cluster %s\nleader %s  term %d  applied %d  epoch %d\nrules version %d  hot keys %d\n\n",
 		s.NodeId, s.State, orDash(s.Version), orDash(s.ClusterId), leader, s.Term, s.AppliedIndex, s.Epoch, s.RulesVersion, s.HotKeys)
-	rows := [][]string{{"COORDINATOR", "RPC", "RAFT", "SUFFRAGE", "LEADER", "GOSSIP"}}
-	for _, m := range s.Members {
-		rows = append(rows, []string{m.NodeId, orDash(m.Address), orDash(m.RaftAddress), m.Suffrage, yes(m.Leader), orDash(m.Gossip)})
-	}
-	columns(w, rows)
+	printMembers(w, s.Members)
 	fmt.Fprintln(w)
-	rows = [][]string{{"REGION", "STATE", "FLOOR", "LEASE", "RULES"}}
+	rows := [][]string{{"REGION", "STATE", "FLOOR", "LEASE", "RULES"}}
 	for _, r := range s.Regions {
 		rows = append(rows, []string{r.Name, r.State, percent(r.Floor), duration(r.LeaseRemaining), strconv.FormatUint(r.RulesVersion, 10)})
+	}
+	columns(w, rows)
+}
+
+func printMembers(w io.Writer, members []*aliquotv1.Member) {
+	rows := [][]string{{"COORDINATOR", "RPC", "RAFT", "SUFFRAGE", "LEADER", "GOSSIP"}}
+	for _, m := range members {
+		rows = append(rows, []string{m.NodeId, orDash(m.Address), orDash(m.RaftAddress), m.Suffrage, yes(m.Leader), orDash(m.Gossip)})
 	}
 	columns(w, rows)
 }

@@ -23,29 +23,6 @@ func newRules(g *globals) *cobra.Command {
 	return cmd
 }
 
-func newRulesValidate(g *globals) *cobra.Command {
-	return &cobra.Command{
-		Use:   "validate FILE",
-		Short: "Check a rules file without a cluster (- reads standard input)",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			data, name, err := g.readRules(args[0])
-			if err != nil {
-				return err
-			}
-			set, warnings, err := rules.Parse(name, data)
-			g.warn(warnings)
-			if err != nil {
-				return fmt.Errorf("the rules are not valid:\n%w", err)
-			}
-			result := map[string]any{"valid": true, "rules": len(set.Rules()), "warnings": len(warnings)}
-			return g.printValue(result, func(w io.Writer) {
-				fmt.Fprintf(w, "%s: %d rules, valid\n", name, len(set.Rules()))
-			})
-		},
-	}
-}
-
 func (g *globals) warn(warnings []rules.Warning) {
 	for _, w := range warnings {
 		fmt.Fprintf(g.Err, "warning: %s\n", w)

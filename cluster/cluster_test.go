@@ -118,7 +118,7 @@ func TestWholeClusterRestartKeepsEverything(t *testing.T) {
 	if err := leader.CommitPlan(t.Context(), budget.Plan{Epoch: epoch, Changes: []budget.Entry{third(1), third(2)}}); err != nil {
 		t.Fatal(err)
 	}
-	var before, after bytes.Buffer
+	var before bytes.Buffer
 	leader.View(func(s *State) { err = writeSnapshot(&before, s) })
 	if err != nil {
 		t.Fatal(err)
@@ -133,13 +133,11 @@ func TestWholeClusterRestartKeepsEverything(t *testing.T) {
 		again = append(again, l.start(c))
 	}
 	next := l.leader(again...)
-	next.View(func(s *State) { err = writeSnapshot(&after, s) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if clusterOf(next) != cluster || !bytes.Equal(before.Bytes(), after.Bytes()) {
-		t.Error("the state after the restart differs from the state before")
-	}
+	eventually(t, "the state from before the restart", 10*time.Second, func() bool { // it is replayed once a leader is there
+		var after bytes.Buffer
+		next.View(func(s *State) { err = writeSnapshot(&after, s) })
+		return err == nil && clusterOf(next) == cluster && bytes.Equal(before.Bytes(), after.Bytes())
+	})
 }
 
 func TestRestartFromSnapshot(t *testing.T) {
@@ -253,41 +251,6 @@ func TestRulesCompareAndSet(t *testing.T) {
 	}
 }
 
-func TestWipedNodeJoinsAsNewInstance(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	nodes := l.three()
-	leader := l.leader(nodes...)
-	victim := follower(leader, nodes)
-	old := victim.InstanceID()
-	for _, where := range []string{"same address", "other address"} {
-		c := l.stop(victim)
-		if err := os.RemoveAll(c.DataDir); err != nil {
-			t.Fatal(err)
-		}
-		if where == "other address" {
-			c.RaftListen, c.GossipListen = "127.0.0.1:0", "127.0.0.1:0"
-		}
-		victim = l.start(c)
-		if victim.InstanceID() == old {
-			t.Fatal("a wiped node kept its instance id")
-		}
-		eventually(t, "the wiped node to be the third voter at "+where, 25*time.Second, func() bool {
-			members := leader.Status().Members
-			voters, found := 0, false
-			for _, m := range members {
-				if m.Suffrage == "voter" {
-					voters++
-				}
-				found = found || m.InstanceID == victim.InstanceID() && m.Suffrage == "voter"
-			}
-			return found && voters == 3 && len(members) == 3
-		})
-		eventually(t, "the state on the wiped node", 5*time.Second, func() bool { return clusterOf(victim) == clusterOf(leader) })
-		old = victim.InstanceID()
-	}
-}
-
 func TestFourthNodeJoins(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -314,29 +277,6 @@ func TestNodeComesBackAtAnotherAddress(t *testing.T) {
 		s, ok := find(leader.configuration(), moved.serverID)
 		return ok && string(s.Address) == moved.RaftAddress() && s.Suffrage == raft.Voter
 	})
-}
-
-func TestRemovedNodeFails(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	nodes := l.three()
-	leader := l.leader(nodes...)
-	gone := follower(leader, nodes)
-	eventually(t, "the node to know itself a member", 5*time.Second, func() bool {
-		data, err := os.ReadFile(filepath.Join(gone.cfg.DataDir, identityFile))
-		return err == nil && strings.Contains(string(data), `"member": true`)
-	})
-	if err := leader.removeServer(t.Context(), gone.serverID); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case err := <-gone.Failed():
-		if !errors.Is(err, ErrRemoved) {
-			t.Errorf("failed with %v", err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("the removed node did not notice")
-	}
 }
 
 func TestDataDirectoryOfAnotherNode(t *testing.T) {

@@ -122,6 +122,12 @@ func encodeRegions(regions []budget.RegionConfig) []*raftlogv1.Region {
 			Floor:               &raftlogv1.Share{Rate: r.Floor.Rate, Burst: r.Floor.Burst},
 			InitialRedisEpoch:   r.InitialRedisEpoch,
 			DeclaredAtBootstrap: r.DeclaredAtBootstrap,
+			Weight:              r.Weight,
+			Told:                &raftlogv1.Share{Rate: r.Told.Rate, Burst: r.Told.Burst},
+			Low:                 &raftlogv1.Share{Rate: r.Low.Rate, Burst: r.Low.Burst},
+			FloorVersion:        r.FloorVersion,
+			Joined:              r.Joined,
+			Fenced:              r.Fenced,
 		}
 	}
 	return out
@@ -135,6 +141,12 @@ func decodeRegions(in []*raftlogv1.Region) []budget.RegionConfig {
 			Floor:               decodeShare(r.GetFloor()),
 			InitialRedisEpoch:   r.GetInitialRedisEpoch(),
 			DeclaredAtBootstrap: r.GetDeclaredAtBootstrap(),
+			Weight:              r.GetWeight(),
+			Told:                decodeShare(r.GetTold()),
+			Low:                 decodeShare(r.GetLow()),
+			FloorVersion:        r.GetFloorVersion(),
+			Joined:              r.GetJoined(),
+			Fenced:              r.GetFenced(),
 		}
 	}
 	return out

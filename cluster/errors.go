@@ -47,10 +47,18 @@ var (
 	ErrTooLarge = errors.New("cluster: command too large")
 	// ErrNodeAlive refuses a join under the id of a node that is alive elsewhere.
 	ErrNodeAlive = errors.New("cluster: a live node already uses this node id")
+	// ErrUnknownMember refuses the removal of a node that is no member.
+	ErrUnknownMember = errors.New("cluster: no such member")
+	// ErrNotRemovable refuses a removal that would leave a cluster without a working
+	// majority, or that the leader cannot carry out on itself.
+	ErrNotRemovable = errors.New("cluster: nothing was removed")
 	// ErrInvalidArgument refuses a malformed request.
 	ErrInvalidArgument = errors.New("cluster: invalid argument")
 	// ErrBadSnapshot refuses a snapshot that is truncated, altered or of an unknown format.
 	ErrBadSnapshot = errors.New("cluster: snapshot refused")
 	// ErrLeaderStuck ends a leader that can no longer commit.
 	ErrLeaderStuck = errors.New("cluster: this leader could not commit anything for three election timeouts")
+	// ErrLogStale ends a follower whose Raft cannot go on from a snapshot it received.
+	// Starting again mends it.
+	ErrLogStale = errors.New("cluster: this node received a snapshot over a log that differs from it, and must start again")
 )

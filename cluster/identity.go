@@ -35,6 +35,9 @@ type identity struct {
 	ClusterID string `json:"cluster_id,omitempty"`
 	// Member is set once the node was a voter: from then on it never asks to join.
 	Member bool `json:"member,omitempty"`
+	// Listed is set once the node was a server of any kind: if it no longer is one, it
+	// was removed.
+	Listed bool `json:"listed,omitempty"`
 }
 
 func (id identity) serverID() raft.ServerID { return serverID(id.NodeID, id.InstanceID) }

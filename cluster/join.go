@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -23,68 +24,106 @@ const (
 // Join makes a server a voter, on the leader: add it without a vote, wait until it
 // has the log, promote it, then remove older instances of the same node. A member
 // that comes back under another address gets its entry corrected. ErrNotLeader
-// elsewhere; ErrNodeAlive if gossip still sees another instance of the node alive.
-// An error leaves a server without a vote at worst; joining again goes on from there.
+// elsewhere; ErrNodeAlive if another instance of the node is still alive; ErrRemoved
+// if this leader has removed the server. An error leaves a server without a vote at
+// worst; joining again goes on from there.
 func (n *Node) Join(ctx context.Context, nodeID, instanceID, raftAddress string) error {
 	if err := checkJoin(nodeID, instanceID, raftAddress); err != nil {
 		return err
 	}
+	joiner := raft.Server{Suffrage: raft.Voter, ID: serverID(nodeID, instanceID), Address: raft.ServerAddress(raftAddress)}
+	done, err := n.admit(ctx, joiner)
+	if err != nil || done {
+		return err
+	}
+	// Others may come and go meanwhile: a server that never catches up must not keep
+	// an operator from removing it.
+	if err := n.waitCaughtUp(ctx, joiner.ID); err != nil {
+		return err
+	}
+	return n.promote(ctx, joiner)
+}
+
+// lockMembers makes this the only change of members until unlock is called.
+func (n *Node) lockMembers(ctx context.Context) (unlock func(), err error) {
 	select {
 	case n.joining <- struct{}{}:
-		defer func() { <-n.joining }()
+		return func() { <-n.joining }, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, fmt.Errorf("cluster: another change of members is under way; try again (%w)", ctx.Err())
+	case <-n.ctx.Done():
+		return nil, ErrShutdown
 	}
+}
+
+// admit makes the joiner a server without a vote; done means that it already is a
+// voter and there is nothing left to do.
+func (n *Node) admit(ctx context.Context, joiner raft.Server) (done bool, err error) {
+	unlock, err := n.lockMembers(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
 	if n.raft.State() != raft.Leader {
-		return n.notLeader()
+		return false, n.notLeader()
 	}
-	id, address := serverID(nodeID, instanceID), raft.ServerAddress(raftAddress)
+	if slices.Contains(n.removed, joiner.ID) {
+		return false, ErrRemoved
+	}
 	config := n.configuration()
-	self, listed := find(config, id)
-	if listed && self.Suffrage == raft.Voter {
-		if self.Address == address {
-			return nil
-		}
-		return n.changeMembers(ctx, func() raft.IndexFuture { return n.raft.AddVoter(id, address, 0, configTimeout) })
+	if self, listed := find(config, joiner.ID); listed && self.Suffrage == raft.Voter {
+		return true, n.correctAddress(ctx, self, joiner)
+	} else if !listed && len(config.Servers) >= maxServers {
+		return false, fmt.Errorf("%w: the cluster has %d servers, at most %d: remove one first", ErrInvalidArgument, len(config.Servers), maxServers)
 	}
-	older, err := n.olderInstances(config, nodeID, instanceID, address)
+	older, err := n.olderInstances(config, joiner)
+	if err != nil {
+		return false, err
+	}
+	n.log.Info("a node joins", "server", string(joiner.ID), "raft", string(joiner.Address))
+	// Raft allows an address only once: whoever had this one is gone from it.
+	sameAddress := func(s raft.Server) bool { return s.Address == joiner.Address }
+	if err := n.removeServers(ctx, older, sameAddress); err != nil {
+		return false, err
+	}
+	n.trans.forget(joiner.ID)
+	if err := n.changeMembers(ctx, func() raft.IndexFuture { return n.raft.AddNonvoter(joiner.ID, joiner.Address, 0, configTimeout) }); err != nil {
+		return false, fmt.Errorf("add %s: %w", joiner.ID, err)
+	}
+	return false, nil
+}
+
+// correctAddress is for a voter that came back under another address.
+func (n *Node) correctAddress(ctx context.Context, listed, joiner raft.Server) error {
+	if listed.Address == joiner.Address {
+		return nil
+	}
+	return n.changeMembers(ctx, func() raft.IndexFuture { return n.raft.AddVoter(joiner.ID, joiner.Address, 0, configTimeout) })
+}
+
+// promote gives a joiner that has caught up its vote, unless it was removed
+// meanwhile, and removes its older instances.
+func (n *Node) promote(ctx context.Context, joiner raft.Server) error {
+	unlock, err := n.lockMembers(ctx)
 	if err != nil {
 		return err
 	}
-	if !listed && len(config.Servers) >= maxServers {
-		return fmt.Errorf("%w: the cluster has %d servers, at most %d: remove one first", ErrInvalidArgument, len(config.Servers), maxServers)
+	defer unlock()
+	if n.raft.State() != raft.Leader {
+		return n.notLeader()
 	}
-	n.log.Info("a node joins", "server", string(id), "raft", raftAddress)
-	return n.admitServer(ctx, id, address, older)
-}
-
-func (n *Node) admitServer(ctx context.Context, id raft.ServerID, address raft.ServerAddress, older []raft.Server) error {
-	// Raft allows an address only once: whoever had this one is gone from it.
-	for _, s := range older {
-		if s.Address == address {
-			if err := n.removeServer(ctx, s.ID); err != nil {
-				return err
-			}
-		}
+	config := n.configuration()
+	if _, listed := find(config, joiner.ID); !listed {
+		return ErrRemoved
 	}
-	n.trans.forgetProgress(id)
-	if err := n.changeMembers(ctx, func() raft.IndexFuture { return n.raft.AddNonvoter(id, address, 0, configTimeout) }); err != nil {
-		return fmt.Errorf("add %s: %w", id, err)
-	}
-	if err := n.waitCaughtUp(ctx, id); err != nil {
+	older, err := n.olderInstances(config, joiner)
+	if err != nil {
 		return err
 	}
-	if err := n.changeMembers(ctx, func() raft.IndexFuture { return n.raft.AddVoter(id, address, 0, configTimeout) }); err != nil {
-		return fmt.Errorf("promote %s: %w", id, err)
+	if err := n.changeMembers(ctx, func() raft.IndexFuture { return n.raft.AddVoter(joiner.ID, joiner.Address, 0, configTimeout) }); err != nil {
+		return fmt.Errorf("promote %s: %w", joiner.ID, err)
 	}
-	for _, s := range older {
-		if s.Address != address {
-			if err := n.removeServer(ctx, s.ID); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return n.removeServers(ctx, older, func(raft.Server) bool { return true })
 }
 
 func checkJoin(nodeID, instanceID, raftAddress string) error {
@@ -98,18 +137,19 @@ func checkJoin(nodeID, instanceID, raftAddress string) error {
 	return nil
 }
 
-// olderInstances are the node's earlier servers. It is an error if one of them
-// still lives at another address: then two machines claim the same node id.
-func (n *Node) olderInstances(c raft.Configuration, nodeID, instanceID string, address raft.ServerAddress) ([]raft.Server, error) {
+// olderInstances are the joiner's earlier servers. It is an error if one of them
+// still lives: then two machines claim the same node id. An instance that gossips
+// from the joiner's own address is the joiner's past, not yet missed; this leader
+// itself is nobody's past.
+func (n *Node) olderInstances(c raft.Configuration, joiner raft.Server) ([]raft.Server, error) {
 	var older []raft.Server
+	nodeID, _ := splitServerID(joiner.ID)
 	for _, s := range c.Servers {
-		node, instance := splitServerID(s.ID)
-		if node != nodeID || instance == instanceID {
+		if node, _ := splitServerID(s.ID); node != nodeID || s.ID == joiner.ID {
 			continue
 		}
 		p, known := n.gossip.peers.get(s.ID)
-		alive := known && p.Alive || s.ID == n.serverID
-		if alive && s.Address != address {
+		if s.ID == n.serverID || known && p.Alive && s.Address != joiner.Address {
 			return nil, fmt.Errorf("%w: %s at %s; if that node is gone, failure detection will notice in some seconds", ErrNodeAlive, s.ID, s.Address)
 		}
 		older = append(older, s)
@@ -117,13 +157,26 @@ func (n *Node) olderInstances(c raft.Configuration, nodeID, instanceID string, a
 	return older, nil
 }
 
+// removeServers removes those of the servers that which picks.
+func (n *Node) removeServers(ctx context.Context, servers []raft.Server, which func(raft.Server) bool) error {
+	for _, s := range servers {
+		if !which(s) {
+			continue
+		}
+		if err := n.removeServer(ctx, s.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (n *Node) removeServer(ctx context.Context, id raft.ServerID) error {
 	err := n.changeMembers(ctx, func() raft.IndexFuture { return n.raft.RemoveServer(id, 0, configTimeout) })
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", id, err)
 	}
-	n.trans.forgetProgress(id)
-	n.log.Info("an older instance of a node was removed", "server", string(id))
+	n.trans.forget(id)
+	n.log.Info("a server was removed", "server", string(id))
 	return nil
 }
 
@@ -151,6 +204,9 @@ func (n *Node) waitCaughtUp(ctx context.Context, id raft.ServerID) error {
 		}
 		if n.raft.State() != raft.Leader {
 			return n.notLeader()
+		}
+		if _, listed := find(n.configuration(), id); !listed {
+			return ErrRemoved
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -33,6 +34,8 @@ type membership struct {
 	attempts       int
 	nextAttempt    time.Time
 	joinDone       chan error // nil when no attempt is under way
+	unlistedSince  time.Time  // zero while this node's own configuration lists it
+	forgottenSince time.Time  // zero while no other leader is seen that does not list it
 }
 
 // keepMembership looks around until this node is a voter at its own address, and
@@ -60,28 +63,6 @@ func (n *Node) keepMembership() {
 	}
 }
 
-// ownMeta is what this node says of itself.
-func (n *Node) ownMeta(view string) meta {
-	m := meta{
-		Role: roleCoordinator, NodeID: n.cfg.NodeID, InstanceID: n.instance,
-		Raft: n.raftAddr, RPC: n.cfg.RPCAddress, Expect: n.cfg.BootstrapExpect, View: view,
-		Leader: n.raft.State() == raft.Leader, Cluster: n.clusterID(),
-	}
-	m.Bootstrapped = len(n.configuration().Servers) > 0 || n.dir.id.Member
-	return m
-}
-
-// clusterID is what the state says, or what the data directory remembers before
-// the log is replayed.
-func (n *Node) clusterID() string {
-	id := ""
-	n.View(func(s *State) { id = s.ClusterID })
-	if id == "" {
-		return n.dir.id.ClusterID
-	}
-	return id
-}
-
 func (n *Node) configuration() raft.Configuration {
 	return n.raft.GetConfiguration().Configuration()
 }
@@ -89,12 +70,17 @@ func (n *Node) configuration() raft.Configuration {
 // step does what is due now and reports whether this node is a settled member.
 func (m *membership) step(now time.Time) (settled bool) {
 	m.remember()
+	if err := m.checkLog(); errors.Is(err, ErrLogStale) {
+		m.fail(err)
+	}
 	config := m.configuration()
 	self, listed := find(config, m.serverID)
-	switch {
-	case m.raft.State() == raft.Shutdown, m.dir.id.Member && !listed && len(config.Servers) > 0:
+	switch removed, waiting := m.removedFrom(config, now); {
+	case m.raft.State() == raft.Shutdown, removed:
 		m.fail(ErrRemoved)
 		return true
+	case waiting:
+		return false
 	case listed && self.Suffrage == raft.Voter && string(self.Address) == m.raftAddr:
 		m.view = ""
 		return true
@@ -129,7 +115,8 @@ func (m *membership) remember() {
 		return
 	}
 	self, listed := find(m.configuration(), m.serverID)
-	id.ClusterID, id.Member = cluster, id.Member || listed && self.Suffrage == raft.Voter
+	id.ClusterID, id.Listed = cluster, id.Listed || listed
+	id.Member = id.Member || listed && self.Suffrage == raft.Voter
 	if id == m.dir.id {
 		return
 	}
@@ -170,7 +157,9 @@ func (m *membership) waitForRegions(p bootPlan, now time.Time) {
 // bootstrap makes this node the first voter, together with all it sees. The others
 // hear of it from Raft itself.
 func (m *membership) bootstrap(servers []raft.Server) {
-	err := m.raft.BootstrapCluster(raft.Configuration{Servers: servers}).Error()
+	_, err := wait(m.ctx, m.Node, func() raft.Future {
+		return m.raft.BootstrapCluster(raft.Configuration{Servers: servers})
+	})
 	if err != nil {
 		m.log.Info("not bootstrapped here; waiting to hear from whoever did", "error", err)
 		return

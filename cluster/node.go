@@ -27,10 +27,6 @@ const (
 	walSegmentBytes = 16 << 20
 )
 
-// hashicorp/raft issue 697: installing a snapshot over a divergent entry at its own
-// index livelocks, unless the log store is monotonic: then the old log goes whole.
-var _ raft.MonotonicLogStore = (*wal.WAL)(nil)
-
 // Node is one member of the replicated cluster, or one on its way to be. All
 // methods are safe for concurrent use.
 type Node struct {
@@ -39,7 +35,8 @@ type Node struct {
 	dir    *dataDir // after Start its identity belongs to keepMembership alone
 	fsm    *fsm
 	raft   *raft.Raft
-	store  *wal.WAL
+	store  *wal.WAL // raft's small durable values
+	logs   *raftLog // its log, in the same files
 	meta   *metadb.BoltMetaDB
 	trans  *transport
 	gossip *gossip
@@ -48,8 +45,9 @@ type Node struct {
 	instance  string
 	serverID  raft.ServerID
 	leaderCh  chan bool
-	joining   chan struct{} // one slot: one change of members at a time
-	commits   atomic.Uint64 // commands and barriers this node saw committed as leader
+	joining   chan struct{}   // one slot: one change of members at a time
+	removed   []raft.ServerID // what RemoveMember removed here; belongs to who holds joining
+	commits   atomic.Uint64   // commands and barriers this node saw committed as leader
 	metrics   *metrics
 	quiet     *quiet
 	failed    chan error
@@ -103,7 +101,7 @@ func (n *Node) start() (err error) {
 	notify := make(chan bool, 1)
 	n.metrics = newMetrics(n.cfg.Registerer)
 	metered := meteredSnapshots{snapshots, n.metrics}
-	if n.raft, err = raft.NewRaft(n.raftConfig(notify), n.fsm, n.store, n.store, metered, n.trans); err != nil {
+	if n.raft, err = raft.NewRaft(n.raftConfig(notify), n.fsm, n.logs, n.store, metered, n.trans); err != nil {
 		return fmt.Errorf("cluster: start raft: %w", err)
 	}
 	if n.gossip, err = startGossip(n.cfg, n.ownMeta(""), n.quiet); err != nil {
@@ -120,7 +118,7 @@ func (n *Node) start() (err error) {
 }
 
 // openStores opens the log and the snapshots; fresh means that neither holds anything.
-func (n *Node) openStores() (snapshots *raft.FileSnapshotStore, fresh bool, err error) {
+func (n *Node) openStores() (snapshots raft.SnapshotStore, fresh bool, err error) {
 	path, err := n.dir.sub("wal")
 	if err != nil {
 		return nil, false, err
@@ -132,11 +130,15 @@ func (n *Node) openStores() (snapshots *raft.FileSnapshotStore, fresh bool, err 
 	if err != nil {
 		return nil, false, fmt.Errorf("--data-dir: open the log in %s: %w", path, err)
 	}
-	snapshots, err = raft.NewFileSnapshotStoreWithLogger(n.dir.path, snapshotsRetained, newHclog(n.log, "raft-snapshot"))
+	n.logs = &raftLog{WAL: n.store}
+	files, err := raft.NewFileSnapshotStoreWithLogger(n.dir.path, snapshotsRetained, newHclog(n.log, "raft-snapshot"))
 	if err != nil {
 		return nil, false, fmt.Errorf("--data-dir: open the snapshots: %w", err)
 	}
-	existing, err := raft.HasExistingState(n.store, n.store, snapshots)
+	if snapshots, err = newNotedSnapshots(files, n.logs); err != nil {
+		return nil, false, fmt.Errorf("--data-dir: %w", err)
+	}
+	existing, err := raft.HasExistingState(n.logs, n.store, snapshots)
 	if err != nil {
 		return nil, false, fmt.Errorf("--data-dir: %w", err)
 	}
@@ -207,11 +209,15 @@ func (n *Node) stop() error {
 	n.loops.Wait()
 	var errs []error
 	n.metrics.unregister()
+	var stopped raft.Future
 	if n.raft != nil {
-		errs = append(errs, n.raft.Shutdown().Error())
+		stopped = n.raft.Shutdown()
 	}
 	if n.trans != nil {
-		errs = append(errs, n.trans.Close()) // again when raft has closed it: harmless
+		errs = append(errs, n.trans.Close()) // raft waits for the exchanges under way, which end here
+	}
+	if stopped != nil {
+		errs = append(errs, stopped.Error())
 	}
 	if n.gossip != nil {
 		errs = append(errs, n.gossip.stop())

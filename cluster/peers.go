@@ -1,10 +1,6 @@
 package cluster
 
 import (
-	"encoding/json"
-	"fmt"
-	"net"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,60 +12,6 @@ import (
 // maxPeers bounds the table of what gossip said: a cluster has at most nine voters
 // and a few dozen regional daemons; the rest is churn.
 const maxPeers = 256
-
-// roleCoordinator marks the members that can be voters; others may gossip too.
-const roleCoordinator = "coordinator"
-
-// meta is what each node tells all others by gossip, at most 512 bytes of JSON. It
-// is a hint for everything but the first bootstrap.
-type meta struct {
-	Role       string `json:"r"`
-	NodeID     string `json:"n"`
-	InstanceID string `json:"i"`
-	Raft       string `json:"a"`
-	RPC        string `json:"p,omitempty"`
-	// Expect is the node's --bootstrap-expect.
-	Expect int `json:"e,omitempty"`
-	// Bootstrapped: the node has a Raft configuration.
-	Bootstrapped bool   `json:"b,omitempty"`
-	Leader       bool   `json:"l,omitempty"`
-	Cluster      string `json:"c,omitempty"`
-	// View is a digest of the nodes this one would bootstrap with; empty: not ready.
-	View string `json:"v,omitempty"`
-}
-
-func (m meta) serverID() raft.ServerID { return serverID(m.NodeID, m.InstanceID) }
-
-func (m meta) encode() ([]byte, error) {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return nil, fmt.Errorf("cluster: encode gossip meta: %w", err)
-	}
-	if len(b) > memberlist.MetaMaxSize {
-		return nil, fmt.Errorf("the node id and the advertised addresses make %d bytes of gossip meta, at most %d: use a shorter --node-id or --advertise", len(b), memberlist.MetaMaxSize)
-	}
-	return b, nil
-}
-
-var instancePattern = regexp.MustCompile(`^[0-9a-f]{8}$`)
-
-// decodeMeta refuses what cannot be a member of this product.
-func decodeMeta(b []byte) (meta, error) {
-	var m meta
-	if err := json.Unmarshal(b, &m); err != nil {
-		return meta{}, fmt.Errorf("it gossips no readable meta: %w", err)
-	}
-	if m.Role != roleCoordinator {
-		return m, nil
-	}
-	if !nodeIDPattern.MatchString(m.NodeID) || !instancePattern.MatchString(m.InstanceID) {
-		return meta{}, fmt.Errorf("it gossips an impossible node id %q or instance %q", m.NodeID, m.InstanceID)
-	}
-	if _, _, err := net.SplitHostPort(m.Raft); err != nil {
-		return meta{}, fmt.Errorf("it gossips an impossible raft address: %w", err)
-	}
-	return m, nil
-}
 
 // peer is a coordinator as gossip last described it.
 type peer struct {

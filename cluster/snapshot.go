@@ -115,7 +115,7 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 		LeaseMicros:    config.Lease.Microseconds(),
 		RhoPpm:         config.RhoPPM,
 		Regions:        encodeRegions(config.Regions),
-		ConfigVersion:  s.ConfigVersion,
+		ConfigVersion:  config.Version,
 		Epoch:          s.Ledger.Epoch,
 		RulesVersion:   s.Rules.Version,
 		RulesYaml:      s.Rules.YAML,
@@ -133,7 +133,7 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 }
 
 func decodeState(m *raftlogv1.Snapshot) (*State, error) {
-	s := &State{ClusterID: m.GetClusterId(), ConfigVersion: m.GetConfigVersion()}
+	s := &State{ClusterID: m.GetClusterId()}
 	s.Ledger.Epoch = m.GetEpoch()
 	if m.GetFormat() != snapshotFormat {
 		return nil, fmt.Errorf("format %d, this version reads %d", m.GetFormat(), snapshotFormat)
@@ -153,6 +153,7 @@ func decodeState(m *raftlogv1.Snapshot) (*State, error) {
 	s.Ledger.Config = budget.Config{
 		Lease:   time.Duration(m.GetLeaseMicros()) * time.Microsecond,
 		RhoPPM:  m.GetRhoPpm(),
+		Version: m.GetConfigVersion(),
 		Regions: decodeRegions(m.GetRegions()),
 	}
 	if err := checkConfig(s.Ledger.Config); err != nil {

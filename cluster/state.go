@@ -29,8 +29,6 @@ type State struct {
 	HashSecret Secret
 	// Ledger holds the declared regions and the liabilities of hot keys.
 	Ledger budget.Ledger
-	// ConfigVersion counts changes of the regions, T, rho and floors; 1 at bootstrap.
-	ConfigVersion uint64
 	// Rules are the rules in force.
 	Rules RuleBook
 }
@@ -83,6 +81,12 @@ func (s *State) apply(cmd *raftlogv1.Command) (answer any, changed bool) {
 	case *raftlogv1.Command_CommitPlan:
 		err = s.commitPlan(kind.CommitPlan)
 		changed = err == nil
+	case *raftlogv1.Command_ChangeRegion:
+		err = s.changeRegion(kind.ChangeRegion)
+		changed = err == nil
+	case *raftlogv1.Command_AdvanceFloors:
+		err = s.advanceFloors(kind.AdvanceFloors)
+		changed = err == nil
 	case *raftlogv1.Command_Noop:
 	default:
 		panic(fmt.Sprintf("cluster: command %T passed the decoder but has no meaning here", kind))
@@ -106,10 +110,14 @@ func (s *State) bootstrap(b *raftlogv1.Bootstrap) (changed bool, err error) {
 	config := budget.Config{
 		Lease:   time.Duration(b.GetLeaseMicros()) * time.Microsecond,
 		RhoPPM:  b.GetRhoPpm(),
+		Version: 1,
 		Regions: decodeRegions(b.GetRegions()),
 	}
 	if err := checkConfig(config); err != nil {
 		return false, err
+	}
+	if !config.Steady() {
+		return false, fmt.Errorf("%w: the floors are not what the weights amount to", ErrInvalidArgument)
 	}
 	book := RuleBook{NextNumber: firstRuleNumber}
 	if b.GetRulesYaml() != "" {
@@ -118,7 +126,7 @@ func (s *State) bootstrap(b *raftlogv1.Bootstrap) (changed bool, err error) {
 			return false, err
 		}
 	}
-	*s = State{ClusterID: b.GetClusterId(), HashSecret: secret, ConfigVersion: 1, Rules: book}
+	*s = State{ClusterID: b.GetClusterId(), HashSecret: secret, Rules: book}
 	s.Ledger.Config = config
 	return true, nil
 }
@@ -195,20 +203,20 @@ func checkRegionNames(names []string) error {
 }
 
 // checkConfig is the second guard of what Validate checked on the way in: floors
-// that do not sum to the whole would break the promise for every key.
+// that sum to more than the whole would break the promise for every key.
 func checkConfig(c budget.Config) error {
-	if len(c.Regions) == 0 || c.Lease <= 0 || c.RhoPPM < 0 {
-		return fmt.Errorf("%w: bootstrap needs a region, a lease above 0 and a rho of at least 0", ErrInvalidArgument)
+	if len(c.Regions) == 0 || c.Lease <= 0 || c.RhoPPM < 0 || c.Version == 0 {
+		return fmt.Errorf("%w: a configuration needs a region, a lease above 0, a rho of at least 0 and a version", ErrInvalidArgument)
 	}
 	var rate, burst int64
 	names := make([]string, len(c.Regions))
 	for i, r := range c.Regions {
-		if r.Floor.Rate < 0 || r.Floor.Burst < 0 {
-			return fmt.Errorf("%w: region %q has a negative floor", ErrInvalidArgument, r.Name)
+		if r.Floor.Rate < 0 || r.Floor.Burst < 0 || !r.Told.Within(r.Floor) || r.Weight < 0 || r.Weight > budget.MaxWeight {
+			return fmt.Errorf("%w: region %q has a floor or weight out of range", ErrInvalidArgument, r.Name)
 		}
 		rate, burst, names[i] = rate+int64(r.Floor.Rate), burst+int64(r.Floor.Burst), r.Name
 	}
-	if rate != budget.Unit || burst != budget.Unit {
+	if rate > budget.Unit || burst > budget.Unit {
 		return fmt.Errorf("%w: floors sum to %d and %d of %d", ErrInvalidArgument, rate, burst, budget.Unit)
 	}
 	return checkRegionNames(names)

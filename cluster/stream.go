@@ -39,7 +39,8 @@ type streamLayer struct {
 	quiet     *quiet
 
 	mu     sync.Mutex
-	conns  map[net.Conn]struct{}
+	conns  map[net.Conn]struct{} // accepted
+	dialed map[net.Conn]struct{}
 	closed bool
 }
 
@@ -52,7 +53,8 @@ func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
 func newStreamLayer(l net.Listener, self raft.ServerID, advertise string, log *slog.Logger, q *quiet) *streamLayer {
-	return &streamLayer{Listener: l, self: self, advertise: advertised(advertise), log: log, quiet: q, conns: map[net.Conn]struct{}{}}
+	return &streamLayer{Listener: l, self: self, advertise: advertised(advertise), log: log, quiet: q,
+		conns: map[net.Conn]struct{}{}, dialed: map[net.Conn]struct{}{}}
 }
 
 // Addr implements net.Listener with the address that others know.
@@ -80,7 +82,32 @@ func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 	if _, err := conn.Write(append(greeting, id...)); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return conn, conn.SetWriteDeadline(time.Time{})
+	if err := conn.SetWriteDeadline(time.Time{}); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return s.trackDialed(conn)
+}
+
+// trackDialed lets Close end the connection. There are a handful for each peer.
+func (s *streamLayer) trackDialed(conn net.Conn) (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errors.Join(net.ErrClosed, conn.Close())
+	}
+	s.dialed[conn] = struct{}{}
+	return dialedConn{conn, s}, nil
+}
+
+// dialedConn is forgotten when raft is done with it.
+type dialedConn struct {
+	net.Conn
+	layer *streamLayer
+}
+
+func (c dialedConn) Close() error {
+	c.layer.forget(c.Conn)
+	return c.Conn.Close()
 }
 
 // Accept implements net.Listener. The greeting is read by the connection's own
@@ -115,18 +142,22 @@ func (s *streamLayer) forget(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, conn)
+	delete(s.dialed, conn)
 }
 
 // Close implements net.Listener and hangs up on everyone: raft's transport leaves
-// accepted connections open.
+// accepted connections open, and waits for answers on its own. To a peer that hangs
+// it may be sending a snapshot, for which it has minutes.
 func (s *streamLayer) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	err := s.Listener.Close()
-	for conn := range s.conns {
-		err = errors.Join(err, conn.Close())
-		delete(s.conns, conn)
+	for _, conns := range []map[net.Conn]struct{}{s.conns, s.dialed} {
+		for conn := range conns {
+			err = errors.Join(err, conn.Close())
+			delete(conns, conn)
+		}
 	}
 	return err
 }

@@ -19,12 +19,18 @@ const (
 )
 
 // transport is raft's network transport with three differences: the heartbeat fast
-// path is off, each connection names its target server, and the last log index that
-// each peer acknowledged is remembered, which raft itself does not tell.
+// path is off, each connection names its target server, and it is remembered when
+// each peer last answered and what log it had, which raft itself does not tell.
 type transport struct {
 	*raft.NetworkTransport
 	mu      sync.Mutex
-	lastLog map[raft.ServerID]uint64
+	answers map[raft.ServerID]answer
+}
+
+// answer is what a peer last said to this node as its leader.
+type answer struct {
+	lastLog uint64
+	at      time.Time
 }
 
 var (
@@ -38,7 +44,7 @@ func newTransport(layer raft.StreamLayer, log *slog.Logger) *transport {
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream: layer, MaxPool: raftPool, Timeout: raftIOTimeout, Logger: transportLog{newHclog(log, "raft-net")},
 		}),
-		lastLog: map[raft.ServerID]uint64{},
+		answers: map[raft.ServerID]answer{},
 	}
 }
 
@@ -53,8 +59,8 @@ func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 // AppendEntries implements raft.Transport.
 func (t *transport) AppendEntries(id raft.ServerID, address raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	err := t.NetworkTransport.AppendEntries(id, target(id, address), req, resp)
-	if err == nil {
-		t.note(id, resp.LastLog)
+	if err == nil && resp.Term <= req.Term { // a later term answers as no follower of ours
+		t.note(id, answer{lastLog: resp.LastLog, at: time.Now()})
 	}
 	return err
 }
@@ -86,10 +92,10 @@ func (t *transport) TimeoutNow(id raft.ServerID, address raft.ServerAddress, req
 	return t.NetworkTransport.TimeoutNow(id, target(id, address), req, resp)
 }
 
-func (t *transport) note(id raft.ServerID, lastLog uint64) {
+func (t *transport) note(id raft.ServerID, a answer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.lastLog[id] = lastLog
+	t.answers[id] = a
 }
 
 // progress is the last log index a peer said it has; 0 when it never answered. It
@@ -97,13 +103,19 @@ func (t *transport) note(id raft.ServerID, lastLog uint64) {
 func (t *transport) progress(id raft.ServerID) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.lastLog[id]
+	return t.answers[id].lastLog
 }
 
-// forgetProgress drops what is known of a server, before it is added or after it
-// is removed.
-func (t *transport) forgetProgress(id raft.ServerID) {
+// lastAnswer is when a peer last answered this node as its leader; zero for never.
+func (t *transport) lastAnswer(id raft.ServerID) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.lastLog, id)
+	return t.answers[id].at
+}
+
+// forget drops what is known of a server, before it is added or after it is removed.
+func (t *transport) forget(id raft.ServerID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.answers, id)
 }

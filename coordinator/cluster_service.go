@@ -3,14 +3,28 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
+
+	"connectrpc.com/connect"
 
 	"aliquot/cluster"
 	"aliquot/config"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/rpc"
 )
+
+// memberErrors has the codes of what only changes of members can be refused with.
+var memberErrors = rpc.Table{
+	{Err: cluster.ErrUnknownMember, Code: connect.CodeNotFound},
+	{Err: cluster.ErrNotRemovable, Code: connect.CodeFailedPrecondition},
+	{Err: cluster.ErrRemoved, Code: connect.CodeFailedPrecondition},
+}
 
 // clusterService is about the coordinators themselves.
 type clusterService struct {
+	aliquotv1connect.UnimplementedClusterServiceHandler
 	node    *cluster.Node
 	forward *forwarder
 	regions *regionService
@@ -54,7 +68,47 @@ func (s *clusterService) Join(ctx context.Context, req *aliquotv1.JoinRequest) (
 		return res, toRPC(err)
 	}
 	if err != nil {
-		return nil, toRPC(err)
+		return nil, memberError(err)
 	}
 	return &aliquotv1.JoinResponse{ClusterId: s.node.Status().ClusterID}, nil
+}
+
+// RemoveMember takes a coordinator out of the cluster; the leader does it.
+func (s *clusterService) RemoveMember(ctx context.Context, req *aliquotv1.RemoveMemberRequest) (*aliquotv1.RemoveMemberResponse, error) {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	err := s.node.RemoveMember(ctx, req.GetNodeId())
+	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
+		res, err := toLeader(ctx, s.forward, req, (*peer).RemoveMember)
+		if errors.Is(err, errNoLeader) {
+			err = s.noMajority(err)
+		}
+		return res, toRPC(err)
+	}
+	if err != nil {
+		return nil, memberError(err)
+	}
+	return &aliquotv1.RemoveMemberResponse{Members: membersToWire(s.node.Status().Members)}, nil
+}
+
+// noMajority tells who would remove voters that are gone, to get a leader, that
+// this is not the way.
+func (s *clusterService) noMajority(err error) error {
+	var voters []string
+	for _, m := range s.node.Status().Members {
+		if m.Suffrage == "voter" {
+			voters = append(voters, m.NodeID)
+		}
+	}
+	return fmt.Errorf("nobody can be removed without a leader: %w. If that lasts, a majority of the voters (%s) is not running: start them again with their data directories, which are the truth",
+		err, strings.Join(voters, ", "))
+}
+
+func memberError(err error) error {
+	for _, e := range memberErrors {
+		if errors.Is(err, e.Err) {
+			return memberErrors.Error(err)
+		}
+	}
+	return toRPC(err)
 }

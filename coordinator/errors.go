@@ -20,6 +20,8 @@ var (
 	errStopping       = errors.New("this coordinator is stopping; ask another one")
 	errOverloaded     = errors.New("too many requests are waiting for the leader; retry")
 	errRaftChanged    = errors.New("raft reports a change of leadership")
+	errConfigChanged  = errors.New("the regions or their floors have changed; every region says Hello again")
+	errFenced         = errors.New("fenced region")
 	errUndeclared     = errors.New("undeclared region")
 	errUnknownRule    = errors.New("unknown rule")
 	errInvalid        = errors.New("invalid request")
@@ -34,7 +36,14 @@ var errorTable = rpc.Table{
 	{Err: errStopping, Code: connect.CodeUnavailable},
 	{Err: errOverloaded, Code: connect.CodeResourceExhausted},
 	{Err: errTooManyWatches, Code: connect.CodeResourceExhausted},
+	{Err: errConfigChanged, Code: connect.CodeUnavailable},
 	{Err: errUndeclared, Code: connect.CodePermissionDenied},
+	{Err: errFenced, Code: connect.CodePermissionDenied},
+	{Err: budget.ErrRegionExists, Code: connect.CodeAlreadyExists},
+	{Err: budget.ErrUnknownRegion, Code: connect.CodeNotFound},
+	{Err: budget.ErrLastRegion, Code: connect.CodeFailedPrecondition},
+	{Err: budget.ErrRegionGone, Code: connect.CodeFailedPrecondition},
+	{Err: budget.ErrBadWeight, Code: connect.CodeInvalidArgument},
 	{Err: errUnknownRule, Code: connect.CodeNotFound},
 	{Err: errInvalid, Code: connect.CodeInvalidArgument},
 	{Err: budget.ErrRegionBusy, Code: connect.CodeAlreadyExists},

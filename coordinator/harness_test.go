@@ -20,7 +20,8 @@ import (
 // patience is how long a test waits for something that should come in a second.
 const patience = 20 * time.Second
 
-const someRules = `rules:
+const someRules = `defaults: {enforcement: strict}
+rules:
   - id: r1
     key: [api_key]
     params: {capacity: 100, refill_rate: 10}

@@ -59,6 +59,10 @@ func (l *leadership) rule(ctx context.Context) (leading bool) {
 		leading, err = r.run(ctx, l.node.LeaderCh())
 		l.reign.Store(nil)
 	}
+	if errors.Is(err, errConfigChanged) {
+		l.log.Info("the regions or their floors have changed; taking charge anew")
+		return true
+	}
 	if errors.Is(err, errRaftChanged) || ctx.Err() != nil {
 		l.log.Info("gave up charge of the budgets", "reason", err)
 		return leading

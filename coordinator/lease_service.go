@@ -2,11 +2,13 @@ package coordinator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"sync"
 
+	"aliquot/budget"
 	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
@@ -34,7 +36,7 @@ func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (
 }
 
 func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
-	region, err := s.declared(req.GetRegion())
+	region, err := s.declared(reign, req.GetRegion())
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +45,9 @@ func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.H
 		return nil, err
 	}
 	ok, err := reign.hello(ctx, h)
+	if errors.Is(err, budget.ErrRegionBusy) {
+		return s.busy(ctx, region, req)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +60,21 @@ func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.H
 	return res, nil
 }
 
+// busy tells a region's second daemon what to serve the floor by. Like the answer
+// that opens a session it needs a proof of leadership: a deposed leader's floors are
+// old.
+func (s *leaseService) busy(ctx context.Context, region int, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	if err := s.node.VerifyLeader(ctx); err != nil {
+		return nil, err
+	}
+	res := &aliquotv1.HelloResponse{Nonce: req.GetNonce(), Busy: true}
+	s.node.View(func(state *cluster.State) {
+		res.Config = configToWire(state, region)
+		res.Rules = newerRules(state, req.GetRulesVersion())
+	})
+	return res, nil
+}
+
 // Report takes usage and answers with a directive.
 func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
 	ctx, cancel := withDeadline(ctx)
@@ -64,7 +84,7 @@ func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest)
 		res, err := toLeader(ctx, s.forward, req, (*peer).Report)
 		return res, toRPC(err)
 	}
-	region, err := s.declared(req.GetRegion())
+	region, err := s.declared(reign, req.GetRegion())
 	if err != nil {
 		return nil, toRPC(err)
 	}
@@ -91,18 +111,30 @@ func (s *leaseService) report(ctx context.Context, reign *reign, region int, req
 }
 
 // declared is the index of a declared region. The error names those there are.
-func (s *leaseService) declared(name string) (int, error) {
-	index, names := -1, []string(nil)
+func (s *leaseService) declared(reign *reign, name string) (index int, err error) {
 	s.node.View(func(state *cluster.State) {
-		index = state.Ledger.Config.Index(name)
-		for _, r := range state.Ledger.Config.Regions {
-			names = append(names, r.Name)
+		c := &state.Ledger.Config
+		index = c.Index(name)
+		switch {
+		case index < 0:
+			err = fmt.Errorf("%w %q; declared are %s: start the daemon with --region set to one of them, or add it with `aliquot region add`",
+				errUndeclared, shorten(name), strings.Join(regionNames(c), ", "))
+		case c.Regions[index].Fenced:
+			err = fmt.Errorf("%w %q: what it had was given to the others; stop this daemon, or take the region back in with `aliquot region add %s`",
+				errFenced, name, name)
+		case c.Version != reign.floors.version:
+			err = errConfigChanged // the reign in charge of it begins in a moment
 		}
 	})
-	if index < 0 {
-		return 0, fmt.Errorf("%w %q; declared are %s: start the daemon with --region set to one of them", errUndeclared, shorten(name), strings.Join(names, ", "))
+	return index, err
+}
+
+func regionNames(c *budget.Config) []string {
+	names := make([]string, len(c.Regions))
+	for i, r := range c.Regions {
+		names[i] = r.Name
 	}
-	return index, nil
+	return names
 }
 
 // shorten keeps an error readable whatever the caller sent.
@@ -118,13 +150,15 @@ func shorten(name string) string {
 func configToWire(s *cluster.State, region int) *aliquotv1.RegionConfig {
 	c := &s.Ledger.Config
 	out := &aliquotv1.RegionConfig{
-		ClusterId: s.ClusterID, ConfigVersion: s.ConfigVersion,
+		ClusterId: s.ClusterID, ConfigVersion: c.Version,
 		LeaseMicros: c.Lease.Microseconds(), RhoPpm: c.RhoPPM,
 		HashSecret:        s.HashSecret.Bytes(),
 		InitialRedisEpoch: c.Regions[region].InitialRedisEpoch,
 	}
 	for _, r := range c.Regions {
-		out.Regions = append(out.Regions, &aliquotv1.DeclaredRegion{Name: r.Name, Floor: shareToWire(r.Floor)})
+		out.Regions = append(out.Regions, &aliquotv1.DeclaredRegion{
+			Name: r.Name, Floor: shareToWire(r.Told), Low: shareToWire(r.Low), FloorVersion: r.FloorVersion,
+		})
 	}
 	return out
 }

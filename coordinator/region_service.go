@@ -22,6 +22,8 @@ const (
 	stateLent    = "lent"
 	stateSilent  = "silent"
 	stateUnknown = "unknown"
+	// stateIndependent: the rule is not coordinated.
+	stateIndependent = "independent"
 )
 
 // regionService lists the declared regions.
@@ -69,9 +71,12 @@ func (s *regionService) list(ctx context.Context) []*aliquotv1.Region {
 func (s *regionService) declared() []*aliquotv1.Region {
 	var out []*aliquotv1.Region
 	s.node.View(func(state *cluster.State) {
-		for _, r := range state.Ledger.Config.Regions {
+		targets := state.Ledger.Config.Targets()
+		for i, r := range state.Ledger.Config.Regions {
 			out = append(out, &aliquotv1.Region{
-				Name: r.Name, Floor: fraction(r.Floor.Rate), State: stateUnknown, LeaseRemaining: durationpb.New(0),
+				Name: r.Name, Floor: fraction(r.Told.Rate), FloorBound: fraction(r.Floor.Rate),
+				TargetFloor: fraction(targets[i].Rate), Weight: r.Weight, Status: statusOf(&state.Ledger, i),
+				State: stateUnknown, LeaseRemaining: durationpb.New(0),
 			})
 		}
 	})
@@ -90,7 +95,7 @@ func describe(r *aliquotv1.Region, status budget.RegionStatus) {
 func (r *reign) regionStatus(ctx context.Context, n int) ([]budget.RegionStatus, error) {
 	var out []budget.RegionStatus
 	err := r.ask(ctx, func(m *budget.Leader, now budget.Instant) {
-		for i := range n {
+		for i := range min(n, len(r.ledger.Config.Regions)) {
 			out = append(out, m.Region(i, now))
 		}
 	})

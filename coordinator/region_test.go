@@ -2,6 +2,7 @@ package coordinator_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -22,6 +23,9 @@ type region struct {
 	shares map[string]*aliquotv1.Action // by hash
 }
 
+// errBusy: another daemon of the region is heard.
+var errBusy = errors.New("busy")
+
 func newRegion(lease aliquotv1connect.LeaseServiceClient, name string) *region {
 	return &region{lease: lease, name: name, inc: 1, shares: map[string]*aliquotv1.Action{}}
 }
@@ -35,6 +39,9 @@ func (r *region) sayHello(ctx context.Context) error {
 		return err
 	}
 	r.hello, r.seq, r.shares = res, 0, map[string]*aliquotv1.Action{}
+	if res.GetBusy() {
+		return errBusy
+	}
 	r.take(res.GetActions(), res.GetRules())
 	return nil
 }

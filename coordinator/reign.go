@@ -42,6 +42,8 @@ type reign struct {
 	waiting      []waiter
 	ledger       *budget.Ledger // the machine's own; read only
 	tally        *tally
+	floors       floors
+	advanced     chan error // the outcome of the step of floors in flight
 	rulesVersion uint64
 	kept         map[uint32]bool // rule numbers in force
 	failed       error           // ends the loop
@@ -55,7 +57,9 @@ func newReign(l *leadership, ledger *budget.Ledger) *reign {
 		epoch:      ledger.Epoch,
 		machine:    budget.NewLeader(ledger, now),
 		ledger:     ledger,
-		tally:      newTally(len(ledger.Config.Regions), now),
+		tally:      newTally(ledger.Config.RhoPPM, now),
+		floors:     newFloors(&ledger.Config, now),
+		advanced:   make(chan error, 1),
 		inbox:      make(chan func(context.Context), maxInbox),
 		over:       make(chan struct{}),
 		committed:  make(chan error, 1),
@@ -87,11 +91,15 @@ func (r *reign) run(ctx context.Context, leading <-chan bool) (again bool, reaso
 			r.commitDone(ctx, err)
 		case err := <-r.verified:
 			r.verifyDone(ctx, err)
+		case err := <-r.advanced:
+			r.advanceDone(err)
 		case <-changed:
 			changed = r.node.Changed()
+			r.configMayHaveChanged()
 			r.rulesMayHaveChanged(ctx)
 		case <-tick.C:
 			r.step(ctx, budget.Tick{})
+			r.advanceFloors(ctx)
 			r.tally.tick(r.now(), r.hot, r.inForce)
 		}
 	}
@@ -106,7 +114,7 @@ func (r *reign) inForce(rule uint32) bool { return r.kept[rule] }
 func (r *reign) post(work func(context.Context)) error {
 	select {
 	case <-r.over:
-		return errLeadershipOver
+		return r.ended()
 	default:
 	}
 	select {
@@ -115,6 +123,14 @@ func (r *reign) post(work func(context.Context)) error {
 	default:
 		return errOverloaded
 	}
+}
+
+// ended is what to tell whoever the loop did not answer any more; over is closed.
+func (r *reign) ended() error {
+	if errors.Is(r.failed, errConfigChanged) {
+		return errConfigChanged
+	}
+	return errLeadershipOver
 }
 
 // ask runs a query on the loop and waits for it. After an error the query may
@@ -132,7 +148,7 @@ func (r *reign) ask(ctx context.Context, query func(m *budget.Leader, now budget
 	case <-done:
 		return nil
 	case <-r.over:
-		return errLeadershipOver
+		return r.ended()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -174,6 +190,12 @@ func (r *reign) commit(ctx context.Context, plan budget.Plan) {
 // commitDone: an outcome in doubt ends the reign, for the machine must not build
 // on it. The next one begins by reading what was really committed.
 func (r *reign) commitDone(ctx context.Context, err error) {
+	if errors.Is(err, budget.ErrStalePlan) {
+		r.configMayHaveChanged()
+	}
+	if r.failed != nil {
+		return
+	}
 	if err != nil {
 		r.failed = fmt.Errorf("commit of a plan: %w", err)
 		if errors.Is(err, budget.ErrOvercommitted) || errors.Is(err, budget.ErrBadPlan) {
@@ -229,7 +251,9 @@ func (r *reign) rulesChanged(ctx context.Context) {
 		for _, number := range s.Rules.Numbers {
 			kept[number] = true
 		}
+		r.floors.fill = slowestFill(s.Rules.Set, &r.ledger.Config)
 	})
+	r.floors.held = 0 // the new rules' buckets are counted from now on
 	r.kept = kept
 	r.step(ctx, budget.RulesChanged{Kept: r.inForce})
 	r.execute(ctx, r.machine.ReleaseAll(r.now()))

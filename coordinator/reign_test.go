@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	oneRule = `rules:
+	oneRule = `defaults: {enforcement: strict}
+rules:
   - id: r1
     key: [api_key]
     params: {capacity: 100, refill_rate: 10}

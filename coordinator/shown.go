@@ -40,10 +40,14 @@ func show(s *cluster.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, w
 			Capacity: int64(l.Capacity / limit.Token), RefillRate: perSecond(l.Rate), Window: durationpb.New(window),
 		},
 	}
+	promise(b, rule, l, &s.Ledger.Config)
 	pool := int32(budget.Unit)
 	for i, r := range s.Ledger.Config.Regions {
 		share, state := r.Floor, stateCold
-		if shares != nil {
+		switch {
+		case rule.Enforcement == rules.Independent:
+			share, state = alone(&r), stateIndependent
+		case shares != nil:
 			share, state = shares[i], stateUnknown
 		}
 		pool -= share.Rate
@@ -56,6 +60,36 @@ func show(s *cluster.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, w
 	}
 	b.PoolShare = fraction(max(0, pool))
 	return shown{key: key, budget: b}
+}
+
+// promise is what the rule promises of the limit: the most that all regions
+// together admit in t seconds is capacity + worst-case excess + bound rate x t.
+func promise(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.Config) {
+	b.Enforcement = rule.Enforcement
+	b.BoundRate = perSecond(l.Rate) * (1 + float64(c.RhoPPM)/1e6)
+	regions := 0
+	for i := range c.Regions {
+		if c.Regions[i].Takes() || c.Regions[i].Floor != (budget.Share{}) {
+			regions++
+		}
+	}
+	switch rule.Enforcement {
+	case rules.Independent:
+		b.BoundRate *= float64(regions)
+		b.Hot = false
+		fallthrough
+	case rules.Elastic:
+		b.WorstCaseExcess = float64(regions-1) * float64(l.Capacity/limit.Token)
+	}
+}
+
+// alone is what a region enforces of a limit that is not coordinated: all of it, as
+// long as its daemon runs.
+func alone(r *budget.RegionConfig) budget.Share {
+	if r.Fenced {
+		return budget.Share{}
+	}
+	return budget.Share{Rate: budget.Unit, Burst: budget.Unit}
 }
 
 // fraction of the whole limit; exact, for a unit is a power of two.
@@ -157,6 +191,9 @@ func (r *reign) status(ctx context.Context, all []shown) (*status, error) {
 func fill(all []shown, known *status) {
 	for i, b := range all {
 		for j, region := range b.budget.GetRegions() {
+			if j >= len(known.regions) {
+				break // declared since; the machine in charge of it begins in a moment
+			}
 			region.LeaseRemaining = durationpb.New(known.regions[j].LeaseRemaining)
 			if !b.budget.GetHot() || !known.hot[i] {
 				continue

@@ -62,7 +62,7 @@ func (r *reign) await(ctx context.Context, w waiter, event func(loop context.Con
 	case got := <-w.reply: // it was answered before the end
 		return got
 	default:
-		return reply{err: errLeadershipOver}
+		return reply{err: r.ended()}
 	}
 }
 
@@ -73,11 +73,12 @@ func (r *reign) welcome(ok budget.HelloOK) {
 }
 
 func (r *reign) answer(d budget.Directive) {
+	now := r.now() // before the answer goes out: the tally builds on that order
 	w, found := r.resolve(reply{directive: d}, func(w waiter) bool {
 		return w.region == d.Region && w.nonce == 0 && w.report.Session == d.Session && w.report.Seq == d.Seq
 	})
 	if found {
-		r.tally.fold(w.report, r.now(), r.hot)
+		r.tally.fold(w.report, now, r.hot)
 	}
 }
 

@@ -33,7 +33,10 @@ func helloFromWire(region int, m *aliquotv1.HelloRequest) (budget.Hello, error) 
 		if err != nil {
 			return h, fmt.Errorf("%w in held[%d]", err, i)
 		}
-		h.Held[i] = budget.Held{Key: key, Gen: genFromWire(held.GetGen()), Share: share}
+		if l := held.GetLimit(); l.GetCapacityMicro() < 0 || l.GetRateMicro() < 0 || l.GetRateFrac() < 0 {
+			return h, fmt.Errorf("%w: negative limit in held[%d]", budget.ErrMalformed, i)
+		}
+		h.Held[i] = budget.Held{Key: key, Gen: genFromWire(held.GetGen()), Share: share, Limit: limitFromWire(held.GetLimit())}
 	}
 	return h, nil
 }

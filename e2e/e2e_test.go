@@ -39,6 +39,9 @@ func TestPromises(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range Scenarios() {
+		if s.Long {
+			continue
+		}
 		t.Run(s.Name, func(t *testing.T) {
 			results, err := s.Run(t.Context(), lab, Short())
 			if err != nil {

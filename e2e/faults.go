@@ -22,7 +22,7 @@ func leaderKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, err := l.Budget(ctx, leader, "per-key", key)
+	before, err := l.Budget(ctx, leader, bigRule, key)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func leaderKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 		return nil, l.withLogs(err)
 	}
 	took := time.Since(killed)
-	after, err := l.Budget(ctx, next, "per-key", key)
+	after, err := l.Budget(ctx, next, bigRule, key)
 	if err != nil {
 		return nil, err
 	}
@@ -141,97 +141,4 @@ func unfailingBut(r *bench.Report, dead *Region) Result {
 		}
 	}
 	return none("checks without an answer where the daemon lived", n, detail)
-}
-
-// coordinatorsKilled: without any coordinator the regions serve from their leases
-// and then from their floors, and all recovers by itself.
-func coordinatorsKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
-	const settle = 4 * time.Second
-	total := settle + s.Outage + s.Run
-	rotating, staying := l.load(total), l.load(total)
-	rotating.Run = "out-rotate" + fmt.Sprint(time.Now().UnixNano())
-	staying.Run = "out-stay" + fmt.Sprint(time.Now().UnixNano())
-	staying.Pattern, staying.Rate = bench.Stay, 300
-	runs := []*loading{begin(ctx, rotating), begin(ctx, staying)}
-	pause(ctx, settle)
-	allowance, err := l.allowances(ctx, s.Outage, rotating.Run, staying.Run)
-	if err != nil {
-		return nil, err
-	}
-	killed := runs[0].at()
-	for _, c := range l.Coordinators {
-		if err := c.Kill9(); err != nil {
-			return nil, err
-		}
-	}
-	pause(ctx, s.Outage)
-	back := runs[0].at()
-	for _, c := range l.Coordinators {
-		if err := c.Start(); err != nil {
-			return nil, err
-		}
-	}
-	recovery := time.Now()
-	if err := errors.Join(l.AwaitLeases(ctx), l.awaitAllCoordinators(ctx)); err != nil {
-		return nil, err
-	}
-	out := []Result{atMost("seconds to recover by itself", time.Since(recovery).Seconds(), 30)}
-	for i, name := range []string{"rotating: ", "staying: "} {
-		r, err := runs[i].wait()
-		if err != nil {
-			return nil, err
-		}
-		got := float64(admittedBetween(r.Series, killed, back))
-		for _, one := range append(bounded(r), unfailing(r),
-			atMost("admitted / what leases and then floors allow, at most", got/allowance[i].most, 1),
-			atLeast("admitted / what leases and then floors allow, at least", got/allowance[i].least, .9-s.Slack)) {
-			one.Promise = name + one.Promise
-			out = append(out, one)
-		}
-	}
-	return out, nil
-}
-
-// allowance is what an outage that begins now lets a saturating client have.
-type allowance struct{ least, most float64 }
-
-// allowances are for the rotating and the staying client of these run names. A
-// lease has between what its region says is left and T to go; after it a region
-// enforces the smaller of its share and its floor, and later its floor.
-func (l *Lab) allowances(ctx context.Context, outage time.Duration, rotating, staying string) ([2]allowance, error) {
-	var out [2]allowance
-	for i, run := range []string{rotating, staying} {
-		b, err := l.anyBudget(ctx, "per-key", map[string]string{"api_key": "bench-" + run + "-0"})
-		if err != nil {
-			return out, err
-		}
-		for j, share := range b.Regions {
-			if i == 1 && j != 0 { // who stays is in the first region
-				continue
-			}
-			left, err := l.Lease(ctx, l.Regions[j])
-			if err != nil {
-				return out, err
-			}
-			least := share.Share*min(left, outage).Seconds() + min(share.Share, floor)*max(outage-left, 0).Seconds()
-			most := share.Share*min(lease, outage).Seconds() + floor*max(outage-lease, 0).Seconds()
-			out[i].least += big.Refill * least
-			// What was in the bucket, and what a step of the time series hides.
-			out[i].most += big.Refill*(most+share.Share*2*bucket.Seconds()) + share.Tokens + 1
-		}
-	}
-	return out, nil
-}
-
-// anyBudget asks the leader, who knows tokens too.
-func (l *Lab) anyBudget(ctx context.Context, rule string, key map[string]string) (*aliquotv1.Budget, error) {
-	leader, err := l.Leader(ctx)
-	if err != nil {
-		return nil, err
-	}
-	b, err := l.Budget(ctx, leader, rule, key)
-	if err == nil && len(b.Regions) != len(l.Regions) {
-		err = fmt.Errorf("the budget names %d regions", len(b.Regions))
-	}
-	return b, err
 }

@@ -7,13 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,8 +32,8 @@ const (
 // regionNames are the lab's regions.
 var regionNames = []string{"us-east", "eu-west", "ap-south"}
 
-// rulesYAML is what the lab starts with: the issue's limit for every api_key, and
-// a small one for keys of many clients at once.
+// rulesYAML is what the lab starts with: one limit, strict and elastic, and a small
+// one for keys of many clients at once.
 const rulesYAML = `rules:
   - id: per-key
     match: {attributes: {plan: big}}
@@ -46,6 +43,10 @@ const rulesYAML = `rules:
     match: {attributes: {plan: small}}
     params: {capacity: 60, refill_rate: 2}
     enforcement: strict
+  - id: burst
+    match: {attributes: {plan: burst}}
+    params: {capacity: 300, refill_rate: 100}
+    enforcement: elastic
 `
 
 // Lab is three Redis servers, three coordinators and three regional daemons.
@@ -53,6 +54,8 @@ type Lab struct {
 	Redis        []*Process
 	Coordinators []*Coordinator
 	Regions      []*Region
+	seconds      []*Region // second daemons of regions
+	bin, dir     string
 	http         *http.Client
 }
 
@@ -60,12 +63,14 @@ type Lab struct {
 type Coordinator struct {
 	*Process
 	Address string // of its RPC
+	dataDir string
 }
 
 // Region is one regional daemon.
 type Region struct {
 	*Process
 	Address string // of its Connect listener
+	Region  string
 	ops     string
 	redis   string
 }
@@ -87,17 +92,17 @@ func Start(ctx context.Context, bin, dir string) (*Lab, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, errors.New("redis-server is missing; `make test` installs it")
 	}
-	ports, err := freePorts(3 + 3*4 + 3*4)
+	l := &Lab{http: rpc.NewHTTPClient(), bin: bin, dir: dir}
+	ports, err := freePorts(len(regionNames) + 3*4 + len(regionNames)*4)
 	if err != nil {
 		return nil, err
 	}
-	next := func() string { p := ports[0]; ports = ports[1:]; return net.JoinHostPort("127.0.0.1", p) }
-	l := &Lab{http: rpc.NewHTTPClient()}
-	redis := l.addRedis(dir, next)
-	if err := l.addCoordinators(bin, dir, next); err != nil {
+	if err := l.addCoordinators(&ports); err != nil {
 		return nil, err
 	}
-	l.addRegions(bin, dir, redis, next)
+	for _, name := range regionNames {
+		l.addRegion(name, &ports)
+	}
 	for _, p := range l.processes() {
 		if err := p.Start(); err != nil {
 			return l, err
@@ -106,71 +111,12 @@ func Start(ctx context.Context, bin, dir string) (*Lab, error) {
 	return l, l.AwaitLeases(ctx)
 }
 
-// freePorts finds ports that nothing listens on.
-func freePorts(n int) ([]string, error) {
-	var out []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // after all were found, so that they differ
-		out = append(out, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-	}
-	return out, nil
-}
-
-func (l *Lab) addRedis(dir string, next func() string) (addresses []string) {
-	for _, name := range regionNames {
-		address := next()
-		_, port, _ := net.SplitHostPort(address)
-		l.Redis = append(l.Redis, newProcess(dir, "redis-"+name, "redis-server", "--port", port, "--bind", "127.0.0.1",
-			"--dir", dir, "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"))
-		addresses = append(addresses, address)
-	}
-	return addresses
-}
-
-func (l *Lab) addCoordinators(bin, dir string, next func() string) error {
-	rulesFile := filepath.Join(dir, "rules.yaml")
-	if err := os.WriteFile(rulesFile, []byte(rulesYAML), 0o600); err != nil {
-		return err
-	}
-	var gossip [3]string
-	for i := range gossip {
-		gossip[i] = next()
-	}
-	for i := range gossip {
-		name, address := fmt.Sprintf("c%d", i+1), next()
-		p := newProcess(dir, name, filepath.Join(bin, "coordinator"), "--node-id", name, "--data-dir", filepath.Join(dir, name),
-			"--listen", address, "--raft-listen", next(), "--gossip-listen", gossip[i], "--ops-listen", next(),
-			"--join", strings.Join(gossip[:], ","), "--bootstrap-expect", "3",
-			"--regions", strings.Join(regionNames, ","), "--rules", rulesFile)
-		l.Coordinators = append(l.Coordinators, &Coordinator{Process: p, Address: address})
-	}
-	return nil
-}
-
-func (l *Lab) addRegions(bin, dir string, redis []string, next func() string) {
-	var coordinators []string
-	for _, c := range l.Coordinators {
-		coordinators = append(coordinators, c.Address)
-	}
-	for i, name := range regionNames {
-		address, ops := next(), next()
-		p := newProcess(dir, name, filepath.Join(bin, "regional"), "--region", name, "--listen", address, "--ops-listen", ops,
-			"--grpc-listen", next(), "--gossip-listen", next(), "--redis", "redis://"+redis[i],
-			"--state-file", filepath.Join(dir, name+".json"), "--coordinators", strings.Join(coordinators, ","))
-		l.Regions = append(l.Regions, &Region{Process: p, Address: address, ops: ops, redis: redis[i]})
-	}
-}
-
 func (l *Lab) processes() []*Process {
 	out := append([]*Process{}, l.Redis...)
 	for _, c := range l.Coordinators {
 		out = append(out, c.Process)
 	}
-	for _, r := range l.Regions {
+	for _, r := range slices.Concat(l.Regions, l.seconds) {
 		out = append(out, r.Process)
 	}
 	return out
@@ -223,16 +169,43 @@ func pause(ctx context.Context, d time.Duration) {
 // AwaitLeases waits until every region says it holds a lease.
 func (l *Lab) AwaitLeases(ctx context.Context) error {
 	for _, r := range l.Regions {
-		err := until(ctx, readyWithin, r.Name+" leased", func() error {
-			left, err := l.Lease(ctx, r)
-			if err == nil && left <= 0 {
-				err = errors.New("it holds no lease")
-			}
+		if err := l.awaitLease(ctx, r); err != nil {
 			return err
-		})
-		if err != nil {
-			return l.withLogs(err)
 		}
+	}
+	return nil
+}
+
+func (l *Lab) awaitLease(ctx context.Context, r *Region) error {
+	err := until(ctx, readyWithin, r.Name+" leased", func() error {
+		left, err := l.Lease(ctx, r)
+		if err == nil && left <= 0 {
+			err = errors.New("it holds no lease")
+		}
+		return err
+	})
+	if err != nil {
+		return l.withLogs(err)
+	}
+	return nil
+}
+
+// awaitRules waits until a region decides by the lab's rules, with or without a
+// lease.
+func (l *Lab) awaitRules(ctx context.Context, r *Region) error {
+	client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
+	request := &aliquotv1.CheckRequest{Attributes: map[string]string{"plan": "big", "api_key": "await-rules"}}
+	err := until(ctx, readyWithin, r.Name+" deciding", func() error {
+		ctx, cancel := context.WithTimeout(ctx, callWithin)
+		defer cancel()
+		answer, err := client.Check(ctx, request)
+		if err == nil && answer.RuleId != bigRule {
+			err = fmt.Errorf("mode %s, rule %q", answer.Mode, answer.RuleId)
+		}
+		return err
+	})
+	if err != nil {
+		return l.withLogs(err)
 	}
 	return nil
 }
@@ -243,78 +216,4 @@ func (l *Lab) withLogs(err error) error {
 		fmt.Fprintf(&b, "--- %s (running: %v)\n%s", p.Name, p.Running(), p.Tail())
 	}
 	return fmt.Errorf("%w\n%s", err, b.String())
-}
-
-// Lease is how long a region's lease still runs, as its own metrics say.
-func (l *Lab) Lease(ctx context.Context, r *Region) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.ops+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	answer, err := l.http.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "aliquot_lease_remaining_seconds") {
-			fields := strings.Fields(line)
-			seconds, err := strconv.ParseFloat(fields[len(fields)-1], 64)
-			return time.Duration(seconds * float64(time.Second)), err
-		}
-	}
-	return 0, errors.New("no aliquot_lease_remaining_seconds in its metrics")
-}
-
-// Flush empties a region's Redis (FLUSHALL).
-func (l *Lab) Flush(r *Region) error {
-	conn, err := net.DialTimeout("tcp", r.redis, callWithin)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(callWithin))
-	if _, err := io.WriteString(conn, "FLUSHALL\r\n"); err != nil {
-		return err
-	}
-	reply := make([]byte, 64)
-	n, err := conn.Read(reply)
-	if err == nil && !strings.HasPrefix(string(reply[:n]), "+OK") {
-		err = fmt.Errorf("FLUSHALL: %s", reply[:n])
-	}
-	return err
-}
-
-func (l *Lab) budgets(c *Coordinator) aliquotv1connect.BudgetServiceClient {
-	return aliquotv1connect.NewBudgetServiceClient(l.http, rpc.BaseURL(c.Address))
-}
-
-// Budget asks one coordinator for a key's budget.
-func (l *Lab) Budget(ctx context.Context, c *Coordinator, rule string, key map[string]string) (*aliquotv1.Budget, error) {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
-	defer cancel()
-	answer, err := l.budgets(c).GetBudget(ctx, &aliquotv1.GetBudgetRequest{RuleId: rule, Key: key})
-	return answer.GetBudget(), err
-}
-
-// Leader is the running coordinator that says it leads, or an error.
-func (l *Lab) Leader(ctx context.Context) (*Coordinator, error) {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
-	defer cancel()
-	for _, c := range l.Coordinators {
-		if !c.Running() {
-			continue
-		}
-		status, err := aliquotv1connect.NewClusterServiceClient(l.http, rpc.BaseURL(c.Address)).GetStatus(ctx, &aliquotv1.GetStatusRequest{})
-		if err == nil && status.State == "leader" {
-			return c, nil
-		}
-	}
-	return nil, errors.New("no coordinator says it leads")
 }

@@ -21,23 +21,33 @@ type Result struct {
 type Scenario struct {
 	Name string
 	Run  func(context.Context, *Lab, Scale) ([]Result, error)
+	// Long ones are left out of the tests: another one, or another package's test,
+	// tells the same in less time.
+	Long bool
 }
 
 // Scenarios are all of them, in the order in which they are told.
 func Scenarios() []Scenario {
 	return []Scenario{
-		{"rotate", rotate},
-		{"stay", stay},
-		{"many clients", manyPaced},
-		{"many clients at their bound", manyAtTheirBound},
-		{"leader killed", leaderKilled},
-		{"budgets watched", budgetsWatched},
-		{"rules changed", rulesChanged},
-		{"many clients, overload", overload},
-		{"regional killed", regionalKilled},
-		{"one Redis flushed", redisFlushed},
-		{"one Redis restarted", redisRestarted},
-		{"all coordinators killed", coordinatorsKilled},
+		{Name: "rotate", Run: rotate},
+		{Name: "stay", Run: stay},
+		{Name: "enforcements compared", Run: enforcements, Long: true},
+		{Name: "elastic", Run: elastic},
+		{Name: "many clients", Run: manyPaced},
+		{Name: "many clients at their bound", Run: manyAtTheirBound},
+		{Name: "leader killed", Run: leaderKilled},
+		{Name: "follower wiped", Run: followerWiped},
+		{Name: "leader wiped", Run: leaderWiped, Long: true},
+		{Name: "budgets watched", Run: budgetsWatched},
+		{Name: "rules changed", Run: rulesChanged},
+		{Name: "many clients, overload", Run: overload},
+		{Name: "regional killed", Run: regionalKilled},
+		{Name: "a second daemon", Run: secondDaemon},
+		{Name: "one Redis flushed", Run: redisFlushed},
+		{Name: "one Redis restarted", Run: redisRestarted},
+		{Name: "all coordinators killed", Run: coordinatorsKilled, Long: true},
+		{Name: "a regional restarted without coordinators", Run: restartedAlone},
+		{Name: "a region comes and goes", Run: regionComesAndGoes},
 	}
 }
 
@@ -48,6 +58,8 @@ type Scale struct {
 	Run, Outage, Watch time.Duration
 	// Clients of the scenarios with many.
 	Clients int
+	// Rounds of burst, pause, burst.
+	Rounds int
 	// ShareChanges is how many a watch must see at least.
 	ShareChanges int
 	// Slack is taken off the utilisations asked for: a short run weighs the first
@@ -58,13 +70,16 @@ type Scale struct {
 
 // Short fits a test; Full is what was promised.
 func Short() Scale {
-	return Scale{Run: 8 * time.Second, Outage: 13 * time.Second, Watch: 10 * time.Second, Clients: 300, ShareChanges: 3, Slack: .1}
+	return Scale{Run: 8 * time.Second, Outage: 13 * time.Second, Watch: 10 * time.Second, Clients: 300, Rounds: 3, ShareChanges: 3, Slack: .1}
 }
 
 // Full is the length that the promises are made for.
 func Full() Scale {
-	return Scale{Run: 30 * time.Second, Outage: 60 * time.Second, Watch: 60 * time.Second, Clients: 2000, ShareChanges: 20}
+	return Scale{Run: 30 * time.Second, Outage: 60 * time.Second, Watch: 60 * time.Second, Clients: 2000, Rounds: 10, ShareChanges: 20}
 }
+
+// bigRule limits clients of the plan "big", strictly.
+const bigRule = "per-key"
 
 // The limits of rulesYAML and the protocol's static numbers in the lab.
 var (
@@ -119,7 +134,7 @@ func (r *loading) at() time.Duration { return time.Since(r.began) }
 
 // admittedBetween adds up a time series.
 func admittedBetween(series []bench.Bucket, from, to time.Duration) (n int64) {
-	for i := int(from / bucket); i < min(int(to/bucket), len(series)); i++ {
+	for i := max(int(from/bucket), 0); i < min(int(to/bucket), len(series)); i++ {
 		n += series[i].Admitted
 	}
 	return n

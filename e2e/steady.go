@@ -90,13 +90,9 @@ func rulesChanged(ctx context.Context, l *Lab, _ Scale) ([]Result, error) {
 // applyRules applies rules at a coordinator that does not lead, if there is one,
 // and waits until every region's answers show the small rule's new capacity.
 func (l *Lab) applyRules(ctx context.Context, yaml string, capacity int64) (time.Duration, error) {
-	leader, err := l.Leader(ctx)
+	at, err := l.follower(ctx)
 	if err != nil {
 		return 0, err
-	}
-	at := l.Coordinators[0]
-	if at == leader {
-		at = l.Coordinators[1]
 	}
 	client := aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(at.Address))
 	began := time.Now()
@@ -118,4 +114,13 @@ func (l *Lab) applyRules(ctx context.Context, yaml string, capacity int64) (time
 		}
 	}
 	return time.Since(began), nil
+}
+
+// commitRules applies the lab's rules once more, at any coordinator.
+func (l *Lab) commitRules(ctx context.Context, at *Coordinator) error {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	client := aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(at.Address))
+	_, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: rulesYAML, Author: "e2e"})
+	return err
 }

@@ -24,7 +24,7 @@ type Applied struct {
 	// Released are the tokens that went with a share that shrank; they belong to
 	// the pool now.
 	Released Tokens
-	// Tokens are left.
+	// Tokens are left, a record's Extra included.
 	Tokens Tokens
 	// Amnesia as in Outcome.
 	Amnesia bool
@@ -37,25 +37,29 @@ type Applied struct {
 
 // Apply makes a change to one record. Time before it is refilled as the old view
 // says; a share that grows arrives empty but for the grant, one that shrinks gives
-// up its part of the tokens: what stays and what is released add up exactly. A key that returns to cold keeps the generation as a fence, until
-// the record expires, against commands that got stuck on the way.
+// up its part of the tokens: what stays and what is released add up exactly. What
+// an elastic cold bucket holds becomes Extra first, which never moves. A key that
+// returns to cold keeps the generation as a fence, until the record expires, against
+// commands that got stuck on the way.
 func Apply(r Record, c Change, now int64) (Record, Applied) {
 	if c.Deadline != 0 && now > c.Deadline {
 		return r, Applied{Late: true}
 	}
 	if r.Stamp == c.View.Stamp && r.Gen >= c.Gen {
-		return r, Applied{Tokens: r.Tokens, Stale: true}
+		return r, Applied{Tokens: r.held(), Stale: true}
 	}
 	r, old, amnesia := Settle(r, c.View, now)
+	if !r.Hot {
+		r.setApart(c.View.Extra)
+	}
 	keep := shrunk(r.Tokens, old.Cap, c.Share.Cap)
 	a := Applied{Released: r.Tokens - keep, Amnesia: amnesia}
 	r.Tokens, r.Carry = clamp(keep+c.Grant, r.Carry, c.Share.Cap)
 	r.Hot, r.Gen, r.Share = true, c.Gen, c.Share
 	if c.Cold {
-		r.Hot, r.Share = false, Bucket{}
-		r.Tokens, r.Carry = clamp(r.Tokens, r.Carry, c.View.Floor.Cap)
+		r.coolDown(&c.View)
 	}
-	a.Tokens = r.Tokens
+	a.Tokens = r.held()
 	return r, a
 }
 
@@ -73,11 +77,11 @@ func shrunk(tokens, from, to Tokens) Tokens {
 
 // TTL is for how many milliseconds a store has to keep a cold record: until it is
 // full, with 2 % and a second to spare, because an absent bucket is a full one. A
-// bucket that never fills is kept for 100 years.
-func TTL(tokens Tokens, floor Bucket) int64 {
+// bucket that never fills is kept for 100 years. cold is the view's Cold.
+func TTL(tokens Tokens, cold Bucket) int64 {
 	const longest = maxSecs * 1000
-	perSecond := float64(float64(floor.Rate.Micro) + float64(float64(floor.Rate.Frac)/million))
-	missing := float64(floor.Cap - tokens)
+	perSecond := float64(float64(cold.Rate.Micro) + float64(float64(cold.Rate.Frac)/million))
+	missing := float64(cold.Cap - tokens)
 	if missing <= 0 {
 		return 1000
 	}

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -47,15 +48,21 @@ func TestRetryAfterIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := genBucket(t, "b")
 		b.Cap = max(b.Cap, 1)
-		cost := Tokens(rapid.Int64Range(1, int64(b.Cap)).Draw(t, "cost"))
-		have := Tokens(rapid.Int64Range(0, int64(cost)-1).Draw(t, "have"))
-		d := Decide(Limit{Capacity: MaxTokens}, Outcome{Tokens: have, Bucket: b}, cost, false)
+		extra := Tokens(rapid.Int64Range(0, int64(b.Cap)/2).Draw(t, "extra"))
+		cost := Tokens(rapid.Int64Range(int64(extra)+1, int64(b.Cap+extra)).Draw(t, "cost"))
+		have := Tokens(rapid.Int64Range(0, int64(cost-extra)-1).Draw(t, "have"))
+		r := []Record{{Hot: true, Gen: 1, Share: b, Stamp: 1, Tokens: have, Extra: extra, At: tick}}
+		v := []View{{Hot: true, Gen: 1, Share: b, Extra: extra, Phase: Live, Until: MaxExact, Stamp: 1}}
+		out := make([]Outcome, 1)
+		if Take(r, v, cost, tick, out) {
+			t.Fatal("allowed at once")
+		}
+		d := Decide(Limit{Capacity: 2 * MaxTokens}, out[0], cost, false)
 		if b.Rate == (Rate{}) || d.RetryAfter >= longestWait {
 			return
 		}
 		allowedAfter := func(wait time.Duration) bool {
-			r := []Record{{Stamp: 1, Tokens: have, At: tick}}
-			return Take(r, []View{{Floor: b, Stamp: 1}}, cost, tick+wait.Microseconds(), make([]Outcome, 1))
+			return Take(slices.Clone(r), v, cost, tick+wait.Microseconds(), out)
 		}
 		if !allowedAfter(d.RetryAfter) {
 			t.Fatalf("denied after waiting %v", d.RetryAfter)

@@ -9,38 +9,44 @@ func (r Record) Absent() bool { return r.Stamp == 0 && r.At == 0 }
 
 // Settle brings one record to the instant now under one view: what it earned since
 // it was last touched, never at a rate or above a capacity that did not hold all
-// that time, less the debit. It returns the record, the bucket now in force, and
-// whether the store has forgotten what the caller knows about the key (amnesia:
-// the tokens start at 0 and the session has to end).
+// that time, less the debit. It returns the record, the bucket now in force without
+// any Extra, and whether the store has forgotten what the caller knows about the key
+// (amnesia: the tokens start at 0 and the session has to end).
 //
 // The rules, in order:
 //   - A record of other contents (Stamp) or from the future (At) is not trusted,
 //     nor one older than a hot caller's generation: amnesia for a hot view, and for
 //     a cold one no more than was earned since Birth.
-//   - An absent cold bucket is full, or what was earned since Birth.
+//   - An absent cold bucket is full, or what was earned since Birth, or what any
+//     floor since the region's beginning allowed.
 //   - A record newer than the caller's knowledge is obeyed, and a cold caller gets
 //     no more than the floor of it.
-//   - Refill crosses the start of a phase at the smallest of the rates concerned.
+//   - Refill crosses the start of a phase, or a change of the floor, at the smallest
+//     of the rates concerned.
 func Settle(r Record, v View, now int64) (Record, Bucket, bool) {
+	if v.Phase == Floor && v.HeardWait != 0 && v.Heard != 0 {
+		v.Since = max(v.Since, min(v.Heard+v.HeardWait, MaxExact))
+	}
 	phase := v.phaseAt(now)
 	trusted := r.Stamp == v.Stamp && now >= r.At && (!v.Hot || r.Gen >= v.Gen)
 	var enforced Bucket
 	amnesia := false
 	switch {
 	case trusted && r.Hot:
+		r.Extra = min(r.Extra, v.Extra)
 		r, enforced = settleHot(r, v, phase, now)
 	case trusted:
 		enforced = v.Floor
-		r.Tokens, r.Carry = refill(r.Tokens, r.Carry, v.Floor, r.At, now)
+		r.Tokens, r.Carry = settleCold(r, &v, now)
 	case v.Hot:
 		enforced = under(phase, v.Share, v.Floor)
 		r = Record{Hot: true, Gen: v.Gen, Share: v.Share}
 		amnesia = true
 	default:
 		enforced = v.Floor
-		r = freshCold(r, v, now)
+		r = freshCold(r, &v, now)
 	}
-	r.Tokens = max(0, r.Tokens-v.Debit)
+	r.spend(min(v.Debit, r.held()))
 	r.At, r.Stamp = now, v.Stamp
 	return r, enforced, amnesia
 }
@@ -70,7 +76,7 @@ func under(p Phase, share, floor Bucket) Bucket {
 // allows in this phase, enforced what the caller's knowledge makes of it; they
 // differ when a rules version changed the limit, or when the key has cooled down.
 func settleHot(r Record, v View, phase Phase, now int64) (_ Record, enforced Bucket) {
-	base, before := r.Share, under(phase, r.Share, v.Floor)
+	base, before, cooled := r.Share, under(phase, r.Share, v.Floor), false
 	switch {
 	case v.Hot && r.Gen == v.Gen:
 		r.Share = v.Share
@@ -89,33 +95,61 @@ func settleHot(r Record, v View, phase Phase, now int64) (_ Record, enforced Buc
 		enforced = v.Floor
 	default: // Live: the left-over of a key that has cooled down
 		enforced = v.Floor
-		r.Hot, r.Share = false, Bucket{}
+		cooled = true
 	}
-	from := r.At
-	if phase != Limbo && r.At <= v.Since {
-		// What came between is not known: a lapse, or a share that was smaller
-		// than the floor. The smallest of all holds up to the phase's start.
+	from, start := r.At, v.FloorSince
+	if phase != Limbo {
+		start = max(start, v.Since)
+	}
+	if phase != Limbo && r.At <= v.Since || r.At < v.FloorSince {
+		// What came between is not known: a lapse, a share that was smaller than
+		// the floor, or a smaller floor. The smallest of all holds up to the start.
 		low := base.Min(v.Floor).Min(enforced)
-		from = min(v.Since, now)
+		if r.At < v.FloorSince {
+			low = low.Min(v.Low)
+		}
+		from = min(start, now)
 		r.Tokens, r.Carry = refill(r.Tokens, r.Carry, low, r.At, from)
 	}
 	r.Tokens, r.Carry = refill(r.Tokens, r.Carry, before.Min(enforced), from, now)
+	if cooled {
+		r.coolDown(&v)
+	}
 	return r, enforced
 }
 
+// settleCold is what a trusted cold record holds: what it earned before the floor
+// changed counts at the smallest floor, whatever it was then.
+func settleCold(r Record, v *View, now int64) (Tokens, int64) {
+	from := r.At
+	if r.At < v.FloorSince {
+		from = min(v.FloorSince, now)
+		low := Bucket{Cap: v.Low.Cap + v.Extra, Rate: v.Low.Rate}
+		r.Tokens, r.Carry = refill(r.Tokens, r.Carry, low, r.At, from)
+	}
+	return refill(r.Tokens, r.Carry, v.Cold(), from, now)
+}
+
 // freshCold is the cold bucket where no record can be trusted.
-func freshCold(r Record, v View, now int64) Record {
+func freshCold(r Record, v *View, now int64) Record {
 	clockWentBack := r.Stamp == v.Stamp
 	switch {
 	case clockWentBack:
 		// The time since Birth was spent from already, so it earns nothing.
 		return Record{}
 	case v.Birth != 0:
-		tokens, carry := refill(0, 0, v.Floor, v.Birth, now)
+		tokens, carry := refill(0, 0, v.Cold(), max(v.Birth, v.FloorSince), now)
 		return Record{Tokens: tokens, Carry: carry}
-	case r.Absent():
-		return Record{Tokens: v.Floor.Cap}
-	default:
+	case !r.Absent():
 		return Record{}
+	case v.FloorSince == 0:
+		return Record{Tokens: v.Cold().Cap}
 	}
+	// A record that was full at some floor has gone. It is not Low with Extra: one
+	// whose time to live was that of a faster floor may have gone before it was full.
+	tokens, carry := refill(0, 0, v.Cold(), v.FloorSince, now)
+	if tokens < v.Low.Cap {
+		return Record{Tokens: v.Low.Cap}
+	}
+	return Record{Tokens: tokens, Carry: carry}
 }

@@ -31,16 +31,37 @@ type View struct {
 	Share Bucket
 	// Floor is the local bucket of the region's floor: what a cold key gets.
 	Floor Bucket
+	// Extra is what an elastic limit's cold bucket holds above the floor's capacity;
+	// its rate stays the floor's. 0 is strict. Floor.Cap+Extra is at most MaxTokens.
+	Extra Tokens
+	// FloorSince is when the floor last changed; 0 if no change matters. What was
+	// earned before it counts at Low only.
+	FloorSince int64
+	// Low is the floor's bucket of this limit at the smallest floor the region has
+	// had: no part of it is above Floor's (only with FloorSince).
+	Low   Bucket
 	Phase Phase
 	// Since is when the present phase began (Live without a lapse, or Floor).
 	// Time before it is refilled at the smallest of the rates that could apply, and
 	// a Floor call that runs before it is treated as Limbo.
 	Since int64
+	// HeardWait is how long every daemon of the region must have been without a
+	// lease before the floor may be taken back: in phase Floor, Since is at the
+	// earliest Heard+HeardWait. Microseconds; 0 if it is not to be checked.
+	HeardWait int64
+	// Heard is when a daemon of the region last took a lease. The store knows and
+	// fills it in, in phase Floor with HeardWait; 0 if none did. Callers of a store
+	// leave it 0.
+	Heard int64
 	// Until is the lease's end; a Live call that runs later is treated as Limbo.
 	Until int64
 	// Birth is when the store's contents began, if they did not start full
 	// (a flush, a failover); 0 if an absent cold bucket is a full one.
 	Birth int64
+	// Deadline is the last instant at which a store may decide by this view; 0 sets
+	// none. A take that got stuck on its way must not spend what its daemon has given
+	// up since. Stores look at it; Settle and Take do not.
+	Deadline int64
 	// Stamp identifies the store's contents; a record with another one is not
 	// trusted.
 	Stamp uint32
@@ -49,11 +70,20 @@ type View struct {
 	Debit Tokens
 }
 
+// Cold is the bucket of a cold key: the floor's, and Extra on top of its capacity.
+func (v *View) Cold() Bucket {
+	return Bucket{Cap: v.Floor.Cap + v.Extra, Rate: v.Floor.Rate}
+}
+
 // Record is what the store keeps for one key. The zero value is no record.
 type Record struct {
 	Hot    bool
 	Stamp  uint32
 	Tokens Tokens
+	// Extra are tokens from the time when the key was cold that its share does not
+	// cover (Hot only, elastic limits only). They are spent first, do not refill,
+	// do not move, and are not touched by phases.
+	Extra Tokens
 	// At is the store's clock at the last settlement, microseconds.
 	At int64
 	// Carry is the part of a micro-token earned but not yet counted, in

@@ -1,33 +1,54 @@
 -- apply: gives keys new shares: limit.Apply.
 --
 -- KEYS[2..]  one per change; a later change of one key sees the earlier
--- ARGV[7..]  per change:
+-- ARGV[9]    1 if the caller takes a lease with these changes, of which there may be
+--            none: heard becomes now, after they were made
+-- ARGV[10..] per change:
 --              the view before: generation (0 or less: the key was cold), share: capacity,
---              rate, fraction (always there), floor: capacity, rate, fraction, debit
+--              rate, fraction (always there), floor: capacity, rate, fraction, debit, extra,
+--              low: capacity, rate, fraction (only if floors have changed)
 --              the change: generation, share: capacity, rate, fraction, grant,
 --              1 if the key returns to cold, deadline on this clock (0: none)
--- Reply      {now, then per change: released, tokens left, 1 for amnesia, 1 for stale
---             or 2 for late}
+-- Reply      {now, then per change: released, tokens left with extra, 1 for amnesia,
+--             1 for stale or 2 for late}
 -- Writes every record but those found stale or late, with its TTL if it is cold.
 
+local HEARD_TTL = 3600000 -- lua.HeardTTL, milliseconds
+
+local lease = ARGV[9] == '1'
+local changes = #KEYS - 1
+if lease or HEARD_WAIT > 0 then
+  changes = changes - 1
+end
 local reply, n = {now}, 1
-local a = 7
-for k = 2, #KEYS do
+local a, v = 10, {}
+for k = 2, changes + 1 do
   local key = KEYS[k]
-  local v = {}
-  for i = 0, 14 do
+  for i = 0, 8 do
     v[i] = tonumber(ARGV[a + i])
   end
-  a = a + 15
-  local gen, cap, rate, frac, grant, cold = v[8], v[9], v[10], v[11], v[12], v[13]
+  a = a + 9
+  local extra, lowcap, lowrate, lowfrac = v[8], nil, nil, nil
+  if FLOOR_SINCE ~= 0 then
+    lowcap, lowrate, lowfrac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
+    a = a + 3
+  end
+  local gen, cap, rate, frac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
+  local grant, cool, deadline = tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]), tonumber(ARGV[a + 6])
+  a = a + 7
   local r = load(key)
-  if v[14] ~= 0 and now > v[14] then
+  if deadline ~= 0 and now > deadline then
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = 0, 0, 0, 2
   elseif r and r.stamp == STAMP and r.gen >= gen then
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = 0, r.tokens, 0, 1
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = 0, r.tokens + r.extra, 0, 1
   else
     local ecap, amnesia, _
-    r, ecap, _, _, amnesia = settle(r, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7])
+    r, ecap, _, _, amnesia =
+      settle(r, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], extra, lowcap, lowrate, lowfrac)
+    if not r.hot then
+      r.extra = min(r.tokens, extra)
+      r.tokens = r.tokens - r.extra
+    end
     local had = r.tokens
     if cap < ecap then
       -- IEEE doubles, in the order of limit.shrunk
@@ -36,14 +57,17 @@ for k = 2, #KEYS do
     local released = had - r.tokens
     r.tokens, r.carry = clamp(r.tokens + grant, r.carry, cap)
     r.gen, r.cap, r.rate, r.frac = gen, cap, rate, frac
-    r.hot = cold == 0
-    if not r.hot then
-      r.tokens, r.carry = clamp(r.tokens, r.carry, v[4])
+    r.hot = true
+    if cool == 1 then
+      cool_down(r, v[4] + extra)
     end
-    keep(key, r, v[4], v[5], v[6])
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = released, r.tokens, amnesia, 0
+    keep(key, r, v[4] + extra, v[5], v[6])
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = released, r.tokens + r.extra, amnesia, 0
   end
   n = n + 4
 end
 save()
+if lease then
+  call('SET', KEYS[#KEYS], format('%.0f', now), 'PX', HEARD_TTL)
+end
 return reply

@@ -4,10 +4,20 @@ import (
 	"encoding/base64"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// EpochKey holds the redis epoch of the store's contents.
-const EpochKey = "aq:epoch"
+const (
+	// EpochKey holds the redis epoch of the store's contents.
+	EpochKey = "aq:epoch"
+	// HeardKey holds when a daemon of the region last took a lease: microseconds of
+	// the store's clock. Like EpochKey it has no hash tag, so in a Redis Cluster
+	// it stands in another slot than the records.
+	HeardKey = "aq:heard"
+	// HeardTTL is how long HeardKey stays: far above any sensible View.HeardWait, which
+	// it bounds, and short enough that a region that is gone leaves nothing.
+	HeardTTL = time.Hour
+)
 
 const (
 	keyPrefix = "aq:{"

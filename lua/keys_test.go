@@ -34,9 +34,10 @@ func TestKey(t *testing.T) {
 func TestRecordText(t *testing.T) {
 	share := limit.Bucket{Cap: 5, Rate: limit.Rate{Micro: 6, Frac: 7}}
 	for text, r := range map[string]limit.Record{
-		"c 0000000a 1 2 3":         {Stamp: 10, Tokens: 1, At: 2, Carry: 3},
-		"c 0000000a 1 2 3 4":       {Stamp: 10, Tokens: 1, At: 2, Carry: 3, Gen: 4},
-		"h 0000000a 1 2 3 4 5 6 7": {Hot: true, Stamp: 10, Tokens: 1, At: 2, Carry: 3, Gen: 4, Share: share},
+		"c 0000000a 1 2 3":           {Stamp: 10, Tokens: 1, At: 2, Carry: 3},
+		"c 0000000a 1 2 3 4":         {Stamp: 10, Tokens: 1, At: 2, Carry: 3, Gen: 4},
+		"h 0000000a 1 2 3 4 5 6 7":   {Hot: true, Stamp: 10, Tokens: 1, At: 2, Carry: 3, Gen: 4, Share: share},
+		"h 0000000a 1 2 3 4 5 6 7 8": {Hot: true, Stamp: 10, Tokens: 1, At: 2, Carry: 3, Gen: 4, Share: share, Extra: 8},
 	} {
 		if got := FormatRecord(r); got != text {
 			t.Errorf("%+v is written as %q", r, got)
@@ -46,7 +47,8 @@ func TestRecordText(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "c", "c a 1 2 3", "c 0000000a 1 2", "c 0000000a -1 2 3", "c 0000000a 1 2 1000000",
-		"c 0000000a 1 9007199254740992 3", "h 0000000a 1 2 3 4", "x 0000000a 1 2 3"} {
+		"c 0000000a 1 9007199254740992 3", "h 0000000a 1 2 3 4", "h 0000000a 1 2 3 4 5 6 7 ",
+		"h 0000000a 1 2 3 4 5 6 7 1000000000000001", "h 0000000a 1 2 3 4 5 6 7 8 9", "c 0000000a 1 2 3 4 5", "x 0000000a 1 2 3"} {
 		if got, ok := ParseRecord(bad); ok || got != limit.Untrusted() || got.Absent() {
 			t.Errorf("%q is read as %+v", bad, got)
 		}

@@ -1,20 +1,26 @@
 -- Shared by take.lua and apply.lua, which follow this text in one chunk: the twin
--- of package limit (settle.go, bucket.go, apply.go), step for step. Every number
--- is an integer below 2^53 unless said otherwise; package lua checks what it sends.
+-- of package limit (settle.go, extra.go, bucket.go, apply.go), step for step. Every
+-- number is an integer below 2^53 unless said otherwise; package lua checks what it
+-- sends.
 --
--- KEYS[1]  the key of the redis epoch; KEYS[2..] records, in the caller's order
+-- KEYS[1]  the key of the redis epoch; KEYS[2..] records, in the caller's order;
+--          at the very end, if ARGV[8] or a lease asks for it, the key of heard
 -- ARGV[1]  the redis epoch expected    ARGV[2]  its stamp, 8 hex digits
 -- ARGV[3]  phase: 0 limbo, 1 live, 2 floor
 -- ARGV[4]  since   ARGV[5] until   ARGV[6] birth   (microseconds of this clock)
--- Then what the script itself says. A view's generation is that of a hot key's
--- share, above 0, or for a cold key minus the highest one applied for any key.
+-- ARGV[7]  since when the floors are what they are, 0: no change matters
+-- ARGV[8]  for how long the region must not have been heard, microseconds; 0: no
+--          matter, as in every phase but floor
+-- ARGV[9..] what the script itself says. A view's generation is that of a hot key's
+-- share, above 0, or for a cold key minus the highest one applied for any key. The
+-- three numbers of low are sent only if ARGV[7] is not 0.
 --
 -- Reply, first of all: {-1, epoch found or ''} if the contents are not the ones
 -- expected; nothing was read or written then.
 
 local EXACT = 9007199254740991 -- 2^53 - 1
 local MAX_SECS = 3153600000    -- 100 years, limit.maxSecs
-local floor, format, match = math.floor, string.format, string.match
+local floor, format, match, tonumber = math.floor, string.format, string.match, tonumber
 local call = redis.call
 
 local found = call('GET', KEYS[1])
@@ -29,13 +35,24 @@ local clock = call('TIME')
 local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 local STAMP = ARGV[2]
 local SINCE, UNTIL, BIRTH = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local FLOOR_SINCE, HEARD_WAIT = tonumber(ARGV[7]), tonumber(ARGV[8])
 local LIMBO, LIVE, FLOOR = 0, 1, 2
 local phase = tonumber(ARGV[3])
+if HEARD_WAIT > 0 then
+  local heard = redis.pcall('GET', KEYS[#KEYS])
+  if heard then
+    local at = type(heard) == 'string' and match(heard, '^%d+$') and tonumber(heard)
+    if not at or at < 1 or at > EXACT then
+      at = now -- nonsense: somebody was heard, who knows when
+    end
+    SINCE = math.max(SINCE, math.min(at + HEARD_WAIT, EXACT))
+  end
+end
 if (phase == LIVE and now > UNTIL) or (phase == FLOOR and now < SINCE) then
   phase = LIMBO
 end
 
--- exact turns digits into a number, or nil above most.
+-- exact turns digits (or a number) into a number, or nil above most.
 local function exact(digits, most)
   local n = tonumber(digits)
   if n and n <= most then
@@ -49,22 +66,24 @@ local function parse(text)
   if not text then
     return nil
   end
-  local stamp, tokens, at, carry, gen, cap, rate, frac =
-    match(text, '^h (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-  local hot = stamp ~= nil
+  local stamp, tokens, at, carry, gen, cap, rate, frac, rest =
+    match(text, '^h (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
+  local hot, extra = stamp ~= nil, 0
   if not hot then
     stamp, tokens, at, carry = match(text, '^c (%x+) (%d+) (%d+) (%d+)$')
     if not stamp then
       stamp, tokens, at, carry, gen = match(text, '^c (%x+) (%d+) (%d+) (%d+) (%d+)$')
     end
-    gen, cap, rate, frac = gen or '0', '0', '0', '0'
+    gen, cap, rate, frac = gen or 0, 0, 0, 0
+  elseif rest ~= '' then
+    extra = match(rest, '^ (%d+)$')
   end
   local r = {
     hot = hot, stamp = stamp, tokens = exact(tokens, 1e15), at = exact(at, EXACT),
     carry = exact(carry, 999999), gen = exact(gen, EXACT), cap = exact(cap, 1e15),
-    rate = exact(rate, 1e15), frac = exact(frac, 999999),
+    rate = exact(rate, 1e15), frac = exact(frac, 999999), extra = exact(extra, 1e15),
   }
-  if not (stamp and r.tokens and r.at and r.carry and r.gen and r.cap and r.rate and r.frac) then
+  if not (stamp and r.tokens and r.at and r.carry and r.gen and r.cap and r.rate and r.frac and r.extra) then
     return {gen = 0}
   end
   return r
@@ -73,6 +92,10 @@ end
 -- text is what parse reads.
 local function text(r)
   if r.hot then
+    if r.extra > 0 then
+      return format('h %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
+        r.stamp, r.tokens, r.at, r.carry, r.gen, r.cap, r.rate, r.frac, r.extra)
+    end
     return format('h %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
       r.stamp, r.tokens, r.at, r.carry, r.gen, r.cap, r.rate, r.frac)
   end
@@ -136,11 +159,28 @@ local function under(cap, rate, frac, fcap, frate, ffrac)
   return min(cap, fcap), slower(rate, frac, frate, ffrac)
 end
 
+-- spend takes what the record holds, from extra first, and returns how much of it
+-- was extra.
+local function spend(r, cost)
+  local extra = min(r.extra, cost)
+  r.extra = r.extra - extra
+  r.tokens = r.tokens - (cost - extra)
+  return extra
+end
+
+-- cool_down makes a record cold; ccap is the cold bucket's capacity.
+local function cool_down(r, ccap)
+  r.hot = false
+  r.tokens, r.carry = clamp(r.tokens + r.extra, r.carry, ccap)
+  r.extra = 0
+end
+
 -- settle_hot: limit.settleHot.
-local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac)
+local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra, lowcap, lowrate, lowfrac)
   local bcap, brate, bfrac = r.cap, r.rate, r.frac                    -- base
   local pcap, prate, pfrac = under(bcap, brate, bfrac, fcap, frate, ffrac) -- before
   local ecap, erate, efrac = pcap, prate, pfrac                       -- enforced
+  local cooled = false
   if gen > 0 then
     if r.gen == gen then
       r.cap, r.rate, r.frac = scap, srate, sfrac
@@ -156,64 +196,84 @@ local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac)
     pcap, prate, pfrac = ecap, erate, efrac
   else
     ecap, erate, efrac = fcap, frate, ffrac
-    if phase == LIVE then
-      r.hot = false
-    end
+    cooled = phase == LIVE
   end
-  local from = r.at
-  if phase ~= LIMBO and r.at <= SINCE then
+  local from, start = r.at, FLOOR_SINCE
+  if phase ~= LIMBO and SINCE > start then
+    start = SINCE
+  end
+  if (phase ~= LIMBO and r.at <= SINCE) or r.at < FLOOR_SINCE then
     local lcap = min(min(bcap, fcap), ecap)
     local lrate, lfrac = slower(brate, bfrac, frate, ffrac)
     lrate, lfrac = slower(lrate, lfrac, erate, efrac)
-    from = min(SINCE, now)
+    if r.at < FLOOR_SINCE then
+      lcap = min(lcap, lowcap)
+      lrate, lfrac = slower(lrate, lfrac, lowrate, lowfrac)
+    end
+    from = min(start, now)
     r.tokens, r.carry = refill(r.tokens, r.carry, lcap, lrate, lfrac, r.at, from)
   end
   prate, pfrac = slower(prate, pfrac, erate, efrac)
   r.tokens, r.carry = refill(r.tokens, r.carry, min(pcap, ecap), prate, pfrac, from, now)
+  if cooled then
+    cool_down(r, fcap + extra)
+  end
   return r, ecap, erate, efrac
 end
 
 -- fresh_cold: limit.freshCold.
-local function fresh_cold(r, fcap, frate, ffrac)
+local function fresh_cold(r, ccap, frate, ffrac, lowcap)
   local tokens, carry = 0, 0
   if r and r.stamp == STAMP then
     tokens = 0 -- the clock went back
   elseif BIRTH ~= 0 then
-    tokens, carry = refill(0, 0, fcap, frate, ffrac, BIRTH, now)
+    tokens, carry = refill(0, 0, ccap, frate, ffrac, math.max(BIRTH, FLOOR_SINCE), now)
+  elseif not r and FLOOR_SINCE == 0 then
+    tokens = ccap
   elseif not r then
-    tokens = fcap
+    tokens, carry = refill(0, 0, ccap, frate, ffrac, FLOOR_SINCE, now)
+    if tokens < lowcap then
+      tokens, carry = lowcap, 0
+    end
   end
-  return {hot = false, tokens = tokens, carry = carry, gen = 0}
+  return {hot = false, tokens = tokens, carry = carry, gen = 0, extra = 0}
 end
 
--- settle: limit.Settle. Returns the record, the bucket enforced, and 1 for amnesia.
-local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit)
+-- settle: limit.Settle. Returns the record, the bucket enforced without extra, and 1
+-- for amnesia. low is nil without FLOOR_SINCE.
+local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, extra, lowcap, lowrate, lowfrac)
   local amnesia = 0
   local ecap, erate, efrac = fcap, frate, ffrac
   if r and r.stamp == STAMP and now >= r.at and r.gen >= gen then
     if r.hot then
-      r, ecap, erate, efrac = settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac)
-    else
-      r.tokens, r.carry = refill(r.tokens, r.carry, fcap, frate, ffrac, r.at, now)
+      r.extra = min(r.extra, extra)
+      r, ecap, erate, efrac =
+        settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra, lowcap, lowrate, lowfrac)
+    else -- limit.settleCold
+      local from = r.at
+      if from < FLOOR_SINCE then
+        from = min(FLOOR_SINCE, now)
+        r.tokens, r.carry = refill(r.tokens, r.carry, lowcap + extra, lowrate, lowfrac, r.at, from)
+      end
+      r.tokens, r.carry = refill(r.tokens, r.carry, fcap + extra, frate, ffrac, from, now)
     end
   elseif gen > 0 then
     ecap, erate, efrac = under(scap, srate, sfrac, fcap, frate, ffrac)
-    r = {hot = true, tokens = 0, carry = 0, gen = gen, cap = scap, rate = srate, frac = sfrac}
+    r = {hot = true, tokens = 0, carry = 0, gen = gen, cap = scap, rate = srate, frac = sfrac, extra = 0}
     amnesia = 1
   else
-    r = fresh_cold(r, fcap, frate, ffrac)
+    r = fresh_cold(r, fcap + extra, frate, ffrac, lowcap)
   end
-  r.tokens = r.tokens - debit
-  if r.tokens < 0 then
-    r.tokens = 0
+  if debit > 0 then
+    spend(r, min(debit, r.tokens + r.extra))
   end
   r.at, r.stamp = now, STAMP
   return r, ecap, erate, efrac, amnesia
 end
 
--- ttl: limit.TTL, milliseconds.
-local function ttl(tokens, fcap, frate, ffrac)
-  local missing = fcap - tokens
+-- ttl: limit.TTL, milliseconds, of a cold bucket.
+local function ttl(tokens, ccap, frate, ffrac)
+  local missing = ccap - tokens
   if missing <= 0 then
     return 1000
   end
@@ -225,10 +285,11 @@ local function ttl(tokens, fcap, frate, ffrac)
 end
 
 -- Records are read once and written once a call, however many groups name them.
-local records, floors, order = {}, {}, {}
+-- cold is the cold bucket of each record that is to be written.
+local records, cold, order = {}, {}, {}
 
 local function load(key)
-  if floors[key] == nil then
+  if cold[key] == nil then
     order[#order + 1] = key
     -- pcall: a key of another type is not trusted, and does not fail the rest.
     local got = redis.pcall('GET', key)
@@ -240,20 +301,20 @@ local function load(key)
   return records[key]
 end
 
-local function keep(key, r, fcap, frate, ffrac)
+local function keep(key, r, ccap, frate, ffrac)
   records[key] = r
-  local f = floors[key]
+  local f = cold[key]
   if f then
-    f[1], f[2], f[3] = fcap, frate, ffrac
+    f[1], f[2], f[3] = ccap, frate, ffrac
   else
-    floors[key] = {fcap, frate, ffrac}
+    cold[key] = {ccap, frate, ffrac}
   end
 end
 
 local function save()
   for i = 1, #order do
     local key = order[i]
-    local r, f = records[key], floors[key]
+    local r, f = records[key], cold[key]
     if f then
       if r.hot then
         call('SET', key, text(r))

@@ -103,12 +103,15 @@ func (s *Scripts) send(ctx context.Context, how [2]string, calls [][]any, pendin
 }
 
 // integers turns a reply into numbers; the first is the store's clock. A refusal
-// is an *EpochError.
+// is an *EpochError or a *LateError.
 func integers(reply []any, want int) ([]int64, error) {
 	if len(reply) == 2 {
 		if code, ok := reply[0].(int64); ok && code == -1 {
 			actual, _ := reply[1].(string)
 			return nil, &EpochError{Actual: actual}
+		} else if ok && code == -2 {
+			now, _ := reply[1].(int64)
+			return nil, &LateError{Now: now}
 		}
 	}
 	if len(reply) != want {

@@ -2,18 +2,25 @@
 --
 -- KEYS[2..]  one per limit, group by group; groups may repeat keys, and a later
 --            one sees what an earlier one took; within a group keys differ
--- ARGV[7..]  per group: cost, number of limits, then per limit:
+-- ARGV[9]    deadline on this clock (0: none)
+-- ARGV[10..] per group: cost, number of limits, then per limit:
 --              generation (0 or less: the key is cold)
 --              share: capacity, rate, fraction   (only if the key is hot)
 --              floor: capacity, rate, fraction
---              debit
+--              debit, extra
+--              low: capacity, rate, fraction   (only if floors have changed)
 -- Reply      {now, then per group: 1 or 0 for allowed, then per limit:
---              tokens left, capacity, rate, fraction of the bucket in force,
---              1 for amnesia}
+--              tokens left with extra, capacity with extra, rate, fraction of the
+--              bucket in force, 1 for amnesia}
+--             {-2, now} after the deadline: nothing was read or written
 -- Writes every record named, with its TTL if it is cold.
 
+local deadline = tonumber(ARGV[9])
+if deadline ~= 0 and now > deadline then
+  return {-2, now}
+end
 local reply, n = {now}, 1
-local argc, a, k = #ARGV, 7, 2
+local argc, a, k = #ARGV, 10, 2
 local touched, tokens_at = {}, {}
 while a <= argc do
   local cost, limits = tonumber(ARGV[a]), tonumber(ARGV[a + 1])
@@ -29,24 +36,40 @@ while a <= argc do
       a = a + 3
     end
     local fcap, frate, ffrac = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
+    local debit, extra = tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5])
+    a = a + 6
+    local lowcap, lowrate, lowfrac
+    if FLOOR_SINCE ~= 0 then
+      lowcap, lowrate, lowfrac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
+      a = a + 3
+    end
     local r, ecap, erate, efrac, amnesia =
-      settle(load(key), gen, scap, srate, sfrac, fcap, frate, ffrac, tonumber(ARGV[a + 4]))
-    a = a + 5
-    keep(key, r, fcap, frate, ffrac)
+      settle(load(key), gen, scap, srate, sfrac, fcap, frate, ffrac, debit, extra, lowcap, lowrate, lowfrac)
+    keep(key, r, fcap + extra, frate, ffrac)
+    if r.hot then
+      ecap = ecap + r.extra
+    else
+      ecap = ecap + extra
+    end
+    local held = r.tokens + r.extra
     touched[i], tokens_at[i] = r, n + 1
-    if r.tokens < cost then
+    if held < cost then
       allowed = 0
     end
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] =
-      r.tokens, ecap, erate, efrac, amnesia
+      held, ecap, erate, efrac, amnesia
     n = n + 5
   end
   reply[verdict] = allowed
   if allowed == 1 then
     for i = 1, limits do
-      local r = touched[i]
-      r.tokens = r.tokens - cost
-      reply[tokens_at[i]] = r.tokens
+      local r, at = touched[i], tokens_at[i]
+      reply[at] = reply[at] - cost
+      if r.extra > 0 then
+        reply[at + 1] = reply[at + 1] - spend(r, cost)
+      else
+        r.tokens = r.tokens - cost
+      end
     end
   end
 end

@@ -18,8 +18,8 @@ type Group struct {
 }
 
 // KeyView names a record, by Key, and the caller's right to spend it. Phase, Since,
-// Until, Birth and Stamp are the same in all views of one call: one daemon speaks at
-// one instant.
+// Until, Birth, Stamp, FloorSince, HeardWait and Deadline are the same in all views of one call:
+// one daemon speaks at one instant. Heard is the store's to know, and not looked at.
 type KeyView struct {
 	Key  string
 	View limit.View
@@ -49,6 +49,15 @@ func (e *EpochError) Error() string {
 	return fmt.Sprintf("lua: the store has other contents: its epoch is %q; learn it anew", e.Actual)
 }
 
+// LateError tells that a take reached the store after its deadline: nothing was read
+// or written. Either it was stuck on its way, and nobody waits for it any more, or
+// the store's clock was set forward, and the caller has to learn it anew.
+type LateError struct{ Now int64 } // the store's clock, microseconds
+
+func (e *LateError) Error() string {
+	return fmt.Sprintf("lua: the call reached the store after its deadline, at %d by the store's clock", e.Now)
+}
+
 // ErrInvalid is wrapped by every error about arguments the store cannot count with,
 // a bug of the caller. It says nothing about the store's health.
 var ErrInvalid = errors.New("lua: invalid argument")
@@ -64,6 +73,9 @@ const (
 type header struct {
 	phase               limit.Phase
 	since, until, birth int64
+	floorSince          int64
+	heardWait           int64
+	deadline            int64
 	stamp               uint32
 }
 
@@ -71,8 +83,13 @@ func headerOf(epoch string, first limit.View) header {
 	return header{
 		phase: first.Phase, since: first.Since, until: first.Until,
 		birth: first.Birth, stamp: limit.Stamp(epoch),
+		floorSince: first.FloorSince, heardWait: first.HeardWait,
+		deadline: first.Deadline,
 	}
 }
+
+// asksHeard tells whether heard matters to a call.
+func (h *header) asksHeard() bool { return h.phase == limit.Floor && h.heardWait > 0 }
 
 // admit checks one key and view against the header and the bounds of the scripts.
 func (h *header) admit(key string, v *limit.View) error {
@@ -81,7 +98,8 @@ func (h *header) admit(key string, v *limit.View) error {
 		return fmt.Errorf("%w: a key of %d bytes; make it with lua.Key", ErrInvalid, len(key))
 	case v.Stamp != h.stamp:
 		return fmt.Errorf("%w: view of %s has stamp %08x, the epoch's is %08x", ErrInvalid, key, v.Stamp, h.stamp)
-	case v.Phase != h.phase || v.Since != h.since || v.Until != h.until || v.Birth != h.birth:
+	case v.Phase != h.phase || v.Since != h.since || v.Until != h.until || v.Birth != h.birth,
+		v.FloorSince != h.floorSince || v.HeardWait != h.heardWait || v.Deadline != h.deadline:
 		return fmt.Errorf("%w: view of %s is of another phase than the call's first", ErrInvalid, key)
 	case v.Phase > limit.Floor:
 		return fmt.Errorf("%w: view of %s has phase %d", ErrInvalid, key, v.Phase)
@@ -89,6 +107,14 @@ func (h *header) admit(key string, v *limit.View) error {
 		return fmt.Errorf("%w: view of %s has generation %d", ErrInvalid, key, v.Gen)
 	case !v.Floor.Valid() || v.Hot && !v.Share.Valid():
 		return fmt.Errorf("%w: view of %s has a bucket out of range", ErrInvalid, key)
+	case v.Extra < 0 || v.Extra > limit.MaxTokens-v.Floor.Cap:
+		return fmt.Errorf("%w: view of %s has an extra of %d over a floor of %d", ErrInvalid, key, v.Extra, v.Floor.Cap)
+	case v.FloorSince != 0 && (!v.Low.Valid() || v.Low.Min(v.Floor) != v.Low):
+		return fmt.Errorf("%w: view of %s has a low of %+v above its floor %+v", ErrInvalid, key, v.Low, v.Floor)
+	case v.FloorSince < 0 || v.FloorSince > limit.MaxExact:
+		return fmt.Errorf("%w: view of %s has floors since %d", ErrInvalid, key, v.FloorSince)
+	case v.HeardWait < 0 || v.HeardWait > HeardTTL.Microseconds():
+		return fmt.Errorf("%w: view of %s waits %d microseconds after heard; at most %v", ErrInvalid, key, v.HeardWait, HeardTTL)
 	case v.Debit < 0:
 		return fmt.Errorf("%w: view of %s has a negative debit", ErrInvalid, key)
 	}

@@ -37,6 +37,9 @@ func (d *decision) answer(r *request, m *metrics) *aliquotv1.CheckResponse {
 		} else {
 			m.decided(v.rule.ID, outcome(v.decision.Allowed), v.mode)
 		}
+		if !v.never() {
+			m.charged(v.rule.ID, r.cost, v.decision.Allowed && (v.shadow || out.Allowed))
+		}
 		out.Limits = append(out.Limits, limitAnswer(v))
 	}
 	return out

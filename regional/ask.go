@@ -22,6 +22,11 @@ var errNoEpoch = errors.New("regional: the store's contents are not known yet")
 // admitted.
 func (a *asker) ask(ctx context.Context, groups []*group) error {
 	err := a.try(ctx, groups)
+	if _, late := errors.AsType[*lua.LateError](err); late {
+		// By this daemon's clock it was not, or it would have given up: the store's
+		// clock was set, and has been learnt anew.
+		err = a.try(ctx, groups)
+	}
 	if _, other := errors.AsType[*lua.EpochError](err); !other {
 		return err
 	}
@@ -34,6 +39,8 @@ func (a *asker) ask(ctx context.Context, groups []*group) error {
 // try makes the call. All rights are read at one instant, so that all views of the
 // call are of the same phase, contents and deadline whoever the groups came from.
 func (a *asker) try(ctx context.Context, groups []*group) error {
+	a.auth.floors.RLock()
+	defer a.auth.floors.RUnlock()
 	head := a.auth.grant(groups)
 	if head.epoch == "" {
 		return errNoEpoch
@@ -59,9 +66,7 @@ func callOf(head header, groups []*group) []lua.Group {
 		views := make([]lua.KeyView, len(g.asks))
 		for j := range g.asks {
 			a := &g.asks[j]
-			v := head.view(a.right, a.limit)
-			v.Debit = a.debit
-			views[j] = lua.KeyView{Key: lua.Key(a.key.Rule, a.key.Hash), View: v}
+			views[j] = lua.KeyView{Key: lua.Key(a.key.Rule, a.key.Hash), View: head.view(a)}
 		}
 		call[i] = lua.Group{Cost: g.cost, Limits: views}
 	}

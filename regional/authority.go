@@ -5,6 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/lua"
 )
 
 // authority is the region's machine behind its lock: what this region may spend.
@@ -14,6 +15,10 @@ import (
 type authority struct {
 	now   func() budget.Instant
 	clock *clockMap
+
+	// floors is held for reading by every decision from where its rights are read
+	// until it is made, and for writing while the floor changes. Lock it before mu.
+	floors sync.RWMutex
 
 	mu      sync.Mutex
 	region  *budget.Region
@@ -38,6 +43,28 @@ func (a *authority) post(ev budget.RegionEvent) {
 	a.nudge()
 }
 
+// adopt gives the machine the answer to a Hello, with the configuration and this
+// region's place in it. A floor that changes waits for the decisions under way: by
+// the time the machine acknowledges it, each decision was made, or will be, under
+// the new one.
+func (a *authority) adopt(ev budget.RegionEvent, self int, c budget.Config) {
+	if a.floor(self) != c.Regions[self].Told {
+		a.floors.Lock()
+		defer a.floors.Unlock()
+	}
+	a.post(ev)
+}
+
+// floor is a region's floor in the configuration in force; zero if it has none.
+func (a *authority) floor(region int) budget.Share {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if now := a.region.Config().Regions; region < len(now) {
+		return now[region].Told
+	}
+	return budget.Share{}
+}
+
 // tick lets the machine's time pass; for the reporter, which looks at the effects
 // right after.
 func (a *authority) tick() {
@@ -52,7 +79,7 @@ func (a *authority) configure(self int, c budget.Config, initialEpoch string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.region.Config().Regions) == 0 {
-		a.region.SetConfig(self, c, initialEpoch, 0)
+		a.region.SetConfig(self, c, initialEpoch, 0, a.now())
 	}
 }
 
@@ -106,6 +133,16 @@ func (a *authority) sample(epoch string, s sample) {
 	}
 }
 
+// clockWasSet learns the store's clock anew from one sample.
+func (a *authority) clockWasSet(epoch string, s sample) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if epoch == a.epoch {
+		a.clock.reset()
+		a.clock.add(s)
+	}
+}
+
 // currentEpoch is the store's contents as last told; empty before the first time.
 func (a *authority) currentEpoch() string {
 	a.mu.Lock()
@@ -119,15 +156,33 @@ func (a *authority) grant(groups []*group) header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
-	var last budget.Right
+	common := a.region.Right(budget.KeyID{}, 0, now)
 	for _, g := range groups {
 		for i := range g.asks {
 			ask := &g.asks[i]
-			ask.right = a.region.Right(ask.key, int64(ask.limit.Capacity), now)
-			last = ask.right
+			if ask.alone() {
+				ask.right = wholeRight(common)
+			} else {
+				ask.right = a.region.Right(ask.key, int64(ask.limit.Capacity), now)
+			}
 		}
 	}
-	return a.header(last)
+	h := a.header(common)
+	h.deadline = a.clock.until(now.Add(takeAtMost))
+	return h
+}
+
+// takeAtMost is how long a decision may be on its way to the store: well above the
+// time after which its daemon has given it up, and below the second after which a
+// region acknowledges that its floor is smaller.
+const takeAtMost = 5 * storeDeadline
+
+// wholeRight is a region's right to spend a limit that it enforces alone: a floor
+// that is all of it, at any time.
+func wholeRight(common budget.Right) budget.Right {
+	whole := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
+	common.Floor, common.Low = whole, whole
+	return common
 }
 
 // header is for the views of rights of one instant; r is any of them.
@@ -142,7 +197,27 @@ func (a *authority) header(r budget.Right) header {
 	if r.Since != 0 {
 		h.since = a.clock.since(r.Since)
 	}
+	if r.FloorSince != 0 {
+		// What is older earns less, so later is the safe side.
+		h.floorSince = a.clock.since(r.FloorSince)
+	}
+	if h.phase == limit.Floor {
+		h.heardWait = heardWait(a.region.Config())
+		// Who was heard just before the contents began, they do not tell.
+		if h.birth != 0 {
+			h.since = max(h.since, min(h.birth+h.heardWait, limit.MaxExact))
+		}
+	}
 	return h
+}
+
+// heardWait is how long every daemon of the region has to be silent, in microseconds
+// of the store's clock, before one may take the floor back: what the machine waits
+// itself, once more by rho because another clock measures, and as much as the store
+// may be behind in what it was told.
+func heardWait(c budget.Config) int64 {
+	wait := stretch((c.FloorAfter() + budget.MarkEvery).Microseconds(), int64(c.RhoPPM))
+	return min(wait, lua.HeardTTL.Microseconds())
 }
 
 // headerFor is the header for a change of shares: its rights were told by the

@@ -11,7 +11,7 @@ import (
 // benchDaemon is a live daemon's service, whose one rule nobody comes near.
 func benchDaemon(b *testing.B, redis bool) *service {
 	b.Helper()
-	c := testConfig(newLeader(b, "rules:\n  - id: r0\n    params: {capacity: 1000000000, refill_rate: 1000000}\n").address())
+	c := testConfig(newLeader(b, "defaults: {enforcement: strict}\nrules:\n  - id: r0\n    params: {capacity: 1000000000, refill_rate: 1000000}\n").address())
 	if redis {
 		c.Redis = startRedis(b).url()
 	}

@@ -80,7 +80,7 @@ type clockMap struct {
 	mu   sync.Mutex
 	rho  int64
 	span [2]span // the present one and the one before
-	pins [2]pin  // one for each phase that has a start
+	pins [3]pin  // the latest asked for first
 	at   budget.Instant
 }
 
@@ -91,9 +91,9 @@ type span struct {
 	filled      bool
 }
 
-// pin remembers where a phase's start was mapped to. The samples that come later
-// are ever farther from that instant and would map it ever later; what was once a
-// safe answer stays one.
+// pin remembers where an instant was mapped to: the start of each of the two phases
+// that have one, and of the floor. The samples that come later are ever farther from
+// that instant and would map it ever later; what was once a safe answer stays one.
 type pin struct {
 	at    budget.Instant
 	store int64
@@ -112,7 +112,7 @@ func (c *clockMap) setRho(ppm int32) {
 func (c *clockMap) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.span, c.pins, c.at = [2]span{}, [2]pin{}, 0
+	c.span, c.pins, c.at = [2]span{}, [3]pin{}, 0
 }
 
 // add takes a sample.
@@ -185,13 +185,14 @@ func (c *clockMap) stale(s *span) bool { return c.span[0].began.Sub(s.began) > 3
 // pinned is the least of the safe answers given for e so far. A store clock that
 // was set back brings a lower one, which then is the right one.
 func (c *clockMap) pinned(e budget.Instant, store int64) int64 {
-	for i := range c.pins {
-		if c.pins[i].at == e {
-			c.pins[i].store = min(c.pins[i].store, store)
-			return c.pins[i].store
-		}
+	i := 0
+	for i < len(c.pins)-1 && c.pins[i].at != e {
+		i++
 	}
-	c.pins[1] = c.pins[0]
+	if c.pins[i].at == e {
+		store = min(store, c.pins[i].store)
+	}
+	copy(c.pins[1:i+1], c.pins[:i])
 	c.pins[0] = pin{at: e, store: store}
 	return store
 }

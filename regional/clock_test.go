@@ -49,6 +49,21 @@ func TestClockSinceDoesNotDriftAway(t *testing.T) {
 	}
 }
 
+// TestClockFloorStaysPinned: phases that come and go do not make the start of the
+// floor drift, which is asked for with every call.
+func TestClockFloorStaysPinned(t *testing.T) {
+	c := newClockMap()
+	c.add(sample{store: 1_000_000, sent: second, received: second})
+	floor := c.since(second)
+	for i := budget.Instant(2); i < 100; i++ {
+		c.add(sample{store: int64(i) * million, sent: i * second, received: i * second})
+		c.since(i * second) // a phase that begins now
+		if got := c.since(second); got != floor {
+			t.Fatalf("after %d phases the floor's start moved from %d to %d", i, floor, got)
+		}
+	}
+}
+
 func TestClockSetBackIsFollowed(t *testing.T) {
 	c := newClockMap()
 	c.add(sample{store: 3600 * million, sent: second, received: second})

@@ -22,7 +22,7 @@ import (
 // whose limits stood still got no more than its floor.
 func TestManyAtOnce(t *testing.T) {
 	redis := startRedis(t)
-	const text = "rules:\n  - id: r0\n    params: {capacity: 100, refill_rate: 10}\n"
+	const text = "defaults: {enforcement: strict}\nrules:\n  - id: r0\n    params: {capacity: 100, refill_rate: 10}\n"
 	l := newLeader(t, text)
 	c := testConfig(l.address())
 	c.Redis = redis.url()
@@ -79,7 +79,7 @@ func TestManyAtOnce(t *testing.T) {
 // TestChecksShareCalls: single checks of many callers at once are decided by the
 // store in far fewer calls, and admit to a token what one after the other would.
 func TestChecksShareCalls(t *testing.T) {
-	c := testConfig(newLeader(t, "rules:\n  - id: r0\n    params: {capacity: 1000, refill_rate: 0.001}\n").address())
+	c := testConfig(newLeader(t, "defaults: {enforcement: strict}\nrules:\n  - id: r0\n    params: {capacity: 1000, refill_rate: 0.001}\n").address())
 	c.Redis = startRedis(t).url()
 	d, _ := startLive(t, c)
 	s := &service{limiter: d.limiter, metrics: d.metrics}

@@ -68,7 +68,11 @@ func (c *coordinators) hello(ctx context.Context, in *aliquotv1.HelloRequest) (*
 	defer cancel()
 	client, i := c.pick()
 	out, err := client.Hello(ctx, in)
-	c.outcome(ctx, "hello", i, err)
+	word := result(err)
+	if out.GetBusy() {
+		word = "busy" // with another daemon of the region
+	}
+	c.outcome("hello", i, word, err)
 	return out, err
 }
 
@@ -78,7 +82,7 @@ func (c *coordinators) report(ctx context.Context, in *aliquotv1.ReportRequest) 
 	defer cancel()
 	client, i := c.pick()
 	out, err := client.Report(ctx, in)
-	c.outcome(ctx, "report", i, err)
+	c.outcome("report", i, result(err), err)
 	return out, err
 }
 
@@ -110,10 +114,10 @@ func (c *coordinators) backoff() time.Duration {
 	return most/2 + rand.N(most/2+1)
 }
 
-// outcome notes how a call went and moves on from a coordinator that failed. A
+// outcome notes how a call went, word being its metric's label, and moves on from a coordinator that failed. A
 // refusal is the leader's word, not the messenger's failure.
-func (c *coordinators) outcome(ctx context.Context, call string, i int, err error) {
-	c.metrics.reports.WithLabelValues(c.metrics.region, result(err)).Inc()
+func (c *coordinators) outcome(call string, i int, word string, err error) {
+	c.metrics.reports.WithLabelValues(c.metrics.region, word).Inc()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
@@ -139,11 +143,7 @@ func (c *coordinators) complain(call, address string, refused bool, err error) {
 		return
 	}
 	c.lastError, c.complained = word, time.Now()
-	switch {
-	case connect.CodeOf(err) == connect.CodeAlreadyExists:
-		c.log.Warn("another daemon of this region was heard of just now; this one serves from the region's floor and takes over when that one falls silent")
-		return
-	case refused:
+	if refused {
 		c.log.Error("the leader refuses this region", "call", call, "error", err)
 		return
 	}
@@ -154,8 +154,7 @@ func (c *coordinators) complain(call, address string, refused bool, err error) {
 // refusal tells an answer of the leader's from the lack of one.
 func refusal(err error) bool {
 	switch connect.CodeOf(err) {
-	case connect.CodePermissionDenied, connect.CodeAlreadyExists, connect.CodeFailedPrecondition,
-		connect.CodeInvalidArgument, connect.CodeUnauthenticated:
+	case connect.CodePermissionDenied, connect.CodeFailedPrecondition, connect.CodeInvalidArgument, connect.CodeUnauthenticated:
 		return true
 	}
 	return false

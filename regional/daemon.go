@@ -104,16 +104,17 @@ func (d *Daemon) build(kept *state) error {
 	d.metrics = newMetrics(c.Region, c.Version, c.Registry)
 	d.policies = newPolicies(c.Region, d.log, d.metrics)
 	clock := newClockMap()
-	region := budget.NewRegion(0, budget.Config{}, incarnation(), c.Now())
+	now := c.Now()
+	region := budget.NewRegion(0, budget.Config{}, incarnation(), now)
 	if kept != nil {
 		d.policies.setCluster(kept.Cluster)
 		if kept.Rules.Version > 0 {
 			_ = d.policies.setRules(kept.Rules) // logged; the coordinators will send them again
 		}
 		clock.setRho(kept.Cluster.RhoPPM)
-		region.SetConfig(kept.Cluster.index(c.Region), kept.Cluster.protocol(), kept.Cluster.InitialEpoch, kept.Cluster.LeaderEpoch)
+		region.SetConfig(kept.Cluster.index(c.Region), kept.Cluster.protocol(), kept.Cluster.InitialEpoch, kept.Cluster.LeaderEpoch, now)
 	}
-	d.keeper = &keeper{file: c.StateFile, region: c.Region, policies: d.policies, log: d.log}
+	d.keeper = newKeeper(c.StateFile, c.Region, kept, d.policies, d.log)
 	d.auth = newAuthority(region, clock, c.Now)
 	d.metrics.watch(d.auth, c.Registry)
 	var err error

@@ -82,9 +82,12 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched) {
 			continue
 		}
 		encoded = rules.KeyValues(m.Rule, r.attributes, encoded[:0])
-		a := ask{rule: m.Rule, limit: m.Limit, key: budget.KeyID{
+		a := ask{rule: m.Rule, limit: m.Limit, enforcement: m.Rule.Enforcement, key: budget.KeyID{
 			Rule: p.numbers[m.Rule.ID], Hash: p.hasher.Key(r.namespace, encoded),
 		}}
+		if a.alone() {
+			a.key.Rule |= aloneBit
+		}
 		if m.Rule.Shadow {
 			shadows = append(shadows, &group{cost: r.cost, shadow: true, asks: []ask{a}})
 		} else {

@@ -100,6 +100,12 @@ func emergencyBucket(a *ask) limit.Bucket {
 // fill, with 2 % to spare: a debit later than that would find a full bucket.
 func timeToFull(a *ask) time.Duration {
 	b := localBucket(a.limit, a.right.Floor)
+	if a.right.FloorSince != 0 {
+		b.Rate = b.Rate.Min(localBucket(a.limit, a.right.Low).Rate)
+	}
+	if a.elastic() {
+		b.Cap = a.limit.Capacity
+	}
 	if a.right.Hot {
 		share := localBucket(a.limit, a.right.Share)
 		b = limit.Bucket{Cap: max(b.Cap, share.Cap), Rate: b.Rate.Min(share.Rate)}

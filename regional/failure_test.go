@@ -9,6 +9,7 @@ import (
 )
 
 const failRules = `
+defaults: {enforcement: strict}
 rules:
   - id: r0
     match: {attributes: {on: local}}
@@ -97,7 +98,7 @@ func TestLostContents(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			redis := startRedis(t)
-			l := newLeader(t, "rules:\n  - id: r0\n    key: [api_key]\n    params: {capacity: 1000, refill_rate: 10}\n")
+			l := newLeader(t, "defaults: {enforcement: strict}\nrules:\n  - id: r0\n    key: [api_key]\n    params: {capacity: 1000, refill_rate: 10}\n")
 			c := testConfig(l.address())
 			c.Redis = redis.url()
 			d, _ := startLive(t, c)

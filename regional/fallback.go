@@ -14,6 +14,8 @@ const closedRetry = time.Second
 
 // fallBack decides groups without the store, by each rule's on_redis_failure.
 func (l *limiter) fallBack(groups []*group) {
+	l.auth.floors.RLock()
+	defer l.auth.floors.RUnlock()
 	l.auth.grant(groups)
 	var seen []observation
 	for _, g := range groups {

@@ -23,8 +23,9 @@ type Store interface {
 	Epoch(ctx context.Context) (string, error)
 	// Take decides groups in order. now is the store's clock, microseconds.
 	Take(ctx context.Context, epoch string, groups []lua.Group) (results []lua.Result, now int64, err error)
-	// Apply makes share changes, any number of them.
-	Apply(ctx context.Context, epoch string, changes []lua.Change) (applied []limit.Applied, now int64, err error)
+	// ApplyLease makes share changes, any number of them or none, and remembers that
+	// a daemon of the region was heard: no other takes the floor back for a while.
+	ApplyLease(ctx context.Context, epoch string, changes []lua.Change) (applied []limit.Applied, now int64, err error)
 	Close() error
 }
 
@@ -80,7 +81,8 @@ func newGuard(s Store, auth *authority, m *metrics, onChange func(open bool, cau
 // answer, and wrong arguments are our fault.
 func answered(err error) bool {
 	_, otherContents := errors.AsType[*lua.EpochError](err)
-	return err == nil || otherContents || errors.Is(err, lua.ErrInvalid)
+	_, late := errors.AsType[*lua.LateError](err)
+	return err == nil || otherContents || late || errors.Is(err, lua.ErrInvalid)
 }
 
 // take decides groups under the contents named by epoch. A caller that goes away
@@ -118,13 +120,13 @@ func (g *guard) judge(sent budget.Instant, err error) error {
 	return err
 }
 
-// apply makes share changes. It does not pass the breaker: a directive is rare,
-// and failing it costs the session.
-func (g *guard) apply(ctx context.Context, epoch string, changes []lua.Change) ([]limit.Applied, error) {
-	ctx, cancel := context.WithTimeout(ctx, applyDeadline)
+// apply makes share changes, and tells the store that the region is heard. It does
+// not pass the breaker: a directive is rare, and failing it costs the session.
+func (g *guard) apply(ctx context.Context, within time.Duration, epoch string, changes []lua.Change) ([]limit.Applied, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	sent := g.now()
-	applied, now, err := g.store.Apply(ctx, epoch, changes)
+	applied, now, err := g.store.ApplyLease(ctx, epoch, changes)
 	g.done("apply", epoch, sent, now, err)
 	if err != nil {
 		g.metrics.storeErrors.WithLabelValues("apply", reason(err)).Inc()
@@ -150,6 +152,9 @@ func (g *guard) learn(ctx context.Context) error {
 func (g *guard) done(op, epoch string, sent budget.Instant, now int64, err error) {
 	received := g.now()
 	g.metrics.storeSeconds.WithLabelValues(op).Observe(received.Sub(sent).Seconds())
+	if late, ok := errors.AsType[*lua.LateError](err); ok {
+		g.auth.clockWasSet(epoch, sample{store: late.Now, sent: sent, received: received})
+	}
 	if err == nil {
 		g.auth.sample(epoch, sample{store: now, sent: sent, received: received})
 	}
@@ -164,10 +169,13 @@ var redisReasons = [...]string{
 // reason is a label for an error of the store, from a fixed set.
 func reason(err error) string {
 	_, otherContents := errors.AsType[*lua.EpochError](err)
+	_, late := errors.AsType[*lua.LateError](err)
 	netErr, isNet := errors.AsType[net.Error](err)
 	switch {
 	case otherContents:
 		return "epoch"
+	case late:
+		return "late"
 	case errors.Is(err, lua.ErrInvalid):
 		return "invalid"
 	case isOpen(err):

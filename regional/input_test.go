@@ -19,7 +19,7 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-const oneRule = "rules:\n  - id: r0\n    key: [api_key]\n    params: {capacity: 100, refill_rate: 10}\n"
+const oneRule = "defaults: {enforcement: strict}\nrules:\n  - id: r0\n    key: [api_key]\n    params: {capacity: 100, refill_rate: 10}\n"
 
 func attributes(n int) string {
 	var b strings.Builder

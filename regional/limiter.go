@@ -27,9 +27,31 @@ type request struct {
 type ask struct {
 	rule  *rules.Rule
 	limit limit.Limit
-	key   budget.KeyID
-	right budget.Right
-	debit limit.Tokens
+	// enforcement is one of rules.Strict, Elastic and Independent; empty is strict.
+	enforcement string
+	key         budget.KeyID
+	right       budget.Right
+	debit       limit.Tokens
+}
+
+// alone: this region enforces the whole limit by itself; the budget protocol does
+// not know of the key.
+func (a *ask) alone() bool { return a.enforcement == rules.Independent }
+
+// elastic: the bucket of a cold key holds the whole capacity. A region without a
+// floor, drained or not yet joined, has no part in that either.
+func (a *ask) elastic() bool {
+	return a.enforcement == rules.Elastic && a.right.Floor != budget.Share{}
+}
+
+// coldCaps are the floor's part of the capacity, and all that the bucket holds while
+// the key is cold.
+func (a *ask) coldCaps() (floor, cold int64) {
+	floor = budget.Scale(int64(a.limit.Capacity), a.right.Floor.Burst)
+	if a.elastic() {
+		return floor, int64(a.limit.Capacity)
+	}
+	return floor, floor
 }
 
 // group is what is charged all-or-nothing: the limits of one request, or one of
@@ -128,13 +150,11 @@ func (g *group) settle(r lua.Result, seen []observation) []observation {
 		}
 		// A limit that would have held, in a request that another one denied, was
 		// not wanting for tokens: that is no demand.
-		if holds && !r.Allowed && !out.Amnesia {
+		if a.alone() || holds && !r.Allowed && !out.Amnesia {
 			continue
 		}
-		u := budget.Usage{
-			Limit: keyLimit(a.limit), Admitted: holds, Tokens: int64(out.Tokens),
-			FloorCap: budget.Scale(int64(a.limit.Capacity), a.right.Floor.Burst),
-		}
+		u := budget.Usage{Limit: keyLimit(a.limit), Admitted: holds, Tokens: int64(out.Tokens)}
+		u.FloorCap, u.ColdCap = a.coldCaps()
 		if r.Allowed || !holds {
 			u.Cost = int64(g.cost)
 		}

@@ -7,6 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/sony/gobreaker/v2"
+
+	"aliquot/budget"
+	"aliquot/limit"
 )
 
 // metrics are the daemon's own, by the names that dashboards rely on. Labels come
@@ -17,6 +20,8 @@ type metrics struct {
 
 	region          string
 	decisions       *prometheus.CounterVec
+	offered         *prometheus.CounterVec
+	admitted        *prometheus.CounterVec
 	decisionSeconds prometheus.Histogram
 	storeSeconds    *prometheus.HistogramVec
 	storeErrors     *prometheus.CounterVec
@@ -46,6 +51,14 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 			Name: "aliquot_decisions_total",
 			Help: "Decisions by limit: what came out and what decided. The rule is empty where none was asked.",
 		}, []string{"region", "rule", "outcome", "mode"}),
+		offered: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aliquot_offered_tokens_total",
+			Help: "Cost asked of a rule's limits. A cost above the capacity, which can never be admitted, is left out.",
+		}, []string{"region", "rule"}),
+		admitted: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aliquot_admitted_tokens_total",
+			Help: "Cost that a rule's limits admitted. What another rule denied consumes nothing and is left out.",
+		}, []string{"region", "rule"}),
 		decisionSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "aliquot_decision_duration_seconds", Help: "Time to answer one Check or CheckBatch.", Buckets: seconds,
 		}),
@@ -82,8 +95,8 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 		Name: "aliquot_build_info", Help: "Always 1; the labels say what runs.",
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
-	reg.MustRegister(m.decisions, m.decisionSeconds, m.storeSeconds, m.storeErrors, m.callGroups, m.breaker, m.degraded,
-		m.reports, m.rulesVersion, m.reloadFailures, build,
+	reg.MustRegister(m.decisions, m.offered, m.admitted, m.decisionSeconds, m.storeSeconds, m.storeErrors, m.callGroups,
+		m.breaker, m.degraded, m.reports, m.rulesVersion, m.reloadFailures, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -98,6 +111,32 @@ func (m *metrics) watch(auth *authority, reg prometheus.Registerer) {
 		Name: "aliquot_hot_keys", Help: "Keys with a share of their own in this region.",
 	}, func() float64 { return float64(auth.info().HotKeys) })
 	reg.MustRegister(lease, hot)
+	for _, phase := range []budget.Phase{budget.Live, budget.Limbo, budget.CutOff} {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "aliquot_phase",
+			Help:        "1 for what the region enforces: live: its shares; limbo: the smaller of share and floor; floor: its floor.",
+			ConstLabels: prometheus.Labels{"region": m.region, "phase": phase.String()},
+		}, func() float64 {
+			if auth.info().Phase == phase {
+				return 1
+			}
+			return 0
+		}))
+	}
+}
+
+// charged counts what one rule was asked for, and whether that was consumed.
+func (m *metrics) charged(rule string, cost limit.Tokens, consumed bool) {
+	m.rulesMu.RLock()
+	defer m.rulesMu.RUnlock()
+	if m.goneRules[rule] {
+		return
+	}
+	tokens := float64(cost) / float64(limit.Token)
+	m.offered.WithLabelValues(m.region, rule).Add(tokens)
+	if consumed {
+		m.admitted.WithLabelValues(m.region, rule).Add(tokens)
+	}
 }
 
 // decided counts one rule's decision ("" for none). A decision that was under way
@@ -131,6 +170,8 @@ func (m *metrics) forgetRules(gone map[string]bool) {
 	defer m.rulesMu.Unlock()
 	m.goneRules = gone
 	for id := range gone {
-		m.decisions.DeletePartialMatch(prometheus.Labels{"rule": id})
+		for _, of := range []*prometheus.CounterVec{m.decisions, m.offered, m.admitted} {
+			of.DeletePartialMatch(prometheus.Labels{"rule": id})
+		}
 	}
 }

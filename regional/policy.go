@@ -24,6 +24,8 @@ type clusterConfig struct {
 	Lease     time.Duration  `json:"lease_ns"`
 	RhoPPM    int32          `json:"rho_ppm"`
 	Regions   []regionConfig `json:"regions"`
+	// Version is of the floors and all else here; a lower one is out of date.
+	Version uint64 `json:"config_version"`
 	// InitialEpoch is the first store contents of this region, which started full.
 	InitialEpoch string `json:"initial_redis_epoch"`
 	// LeaderEpoch is the epoch of the leader that opened the last session: no
@@ -33,16 +35,47 @@ type clusterConfig struct {
 	Secret []byte `json:"hash_secret"`
 }
 
+// regionConfig is one declared region.
 type regionConfig struct {
-	Name  string       `json:"name"`
+	Name string `json:"name"`
+	// Floor is what the region is told to enforce when it is cut off.
 	Floor budget.Share `json:"floor"`
+	// Low is the smallest floor that a bucket of the region may remember, and
+	// FloorVersion the change that made it matter. Without one (0, or a file from
+	// before floors could change) Low is Floor.
+	Low          budget.Share `json:"low"`
+	FloorVersion uint64       `json:"floor_version"`
+}
+
+// normal gives Low its meaning where no change matters.
+func (r regionConfig) normal() regionConfig {
+	if r.FloorVersion == 0 {
+		r.Low = r.Floor
+	}
+	return r
+}
+
+// check refuses floors that no bucket could be cut from.
+func (r *regionConfig) check() error {
+	whole := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
+	for _, s := range []budget.Share{r.Floor, r.Low} {
+		if s.Rate < 0 || s.Burst < 0 || !s.Within(whole) {
+			return fmt.Errorf("the floor of region %q is out of range", r.Name)
+		}
+	}
+	if !r.Low.Within(r.Floor) {
+		return fmt.Errorf("the smallest floor of region %q is above its present one", r.Name)
+	}
+	return nil
 }
 
 // protocol is the part of the configuration that the budget protocol needs.
 func (c *clusterConfig) protocol() budget.Config {
-	out := budget.Config{Lease: c.Lease, RhoPPM: c.RhoPPM}
+	out := budget.Config{Lease: c.Lease, RhoPPM: c.RhoPPM, Version: c.Version}
 	for _, r := range c.Regions {
-		out.Regions = append(out.Regions, budget.RegionConfig{Name: r.Name, Floor: r.Floor})
+		out.Regions = append(out.Regions, budget.RegionConfig{
+			Name: r.Name, Floor: r.Floor, Told: r.Floor, Low: r.Low, FloorVersion: r.FloorVersion,
+		})
 	}
 	return out
 }
@@ -53,7 +86,7 @@ func (c *clusterConfig) index(region string) int {
 }
 
 func (c *clusterConfig) equal(o *clusterConfig) bool {
-	return c.ClusterID == o.ClusterID && c.Lease == o.Lease && c.RhoPPM == o.RhoPPM &&
+	return c.ClusterID == o.ClusterID && c.Version == o.Version && c.Lease == o.Lease && c.RhoPPM == o.RhoPPM &&
 		slices.Equal(c.Regions, o.Regions) && c.InitialEpoch == o.InitialEpoch && c.LeaderEpoch == o.LeaderEpoch &&
 		slices.Equal(c.Secret, o.Secret)
 }
@@ -71,8 +104,8 @@ func (c *clusterConfig) check(region string) error {
 		return fmt.Errorf("region %q is not declared", region)
 	}
 	for _, r := range c.Regions {
-		if r.Floor.Rate < 0 || r.Floor.Rate > budget.Unit || r.Floor.Burst < 0 || r.Floor.Burst > budget.Unit {
-			return fmt.Errorf("the floor of region %q is out of range", r.Name)
+		if err := r.check(); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -90,18 +123,28 @@ type ruleText struct {
 type policy struct {
 	cluster clusterConfig
 	// epoch is the highest epoch of a leader that opened a session here.
-	epoch   uint64
-	text    ruleText
-	set     *rules.Set // nil until the first rules arrive
-	hasher  *rules.KeyHasher
-	numbers map[string]uint32
-	least   map[uint32]limit.Limit // by rule number
+	epoch    uint64
+	text     ruleText
+	set      *rules.Set // nil until the first rules arrive
+	hasher   *rules.KeyHasher
+	numbers  map[string]uint32
+	byNumber map[uint32]numbered
 }
 
-// fallbackLimit is a limit for a key whose client is not known here: exact where
-// the rule has no overrides, else the least that the key could have, part by part,
-// so that tokens are never invented. Zero for an unknown rule.
-func (p *policy) fallbackLimit(rule uint32) limit.Limit { return p.least[rule] }
+// numbered is what can be said of a key by its rule's number, without its client.
+// The zero value is said of an unknown rule.
+type numbered struct {
+	// least is exact where the rule has no overrides, else the least that the key
+	// could have, part by part, so that tokens are never invented.
+	least       limit.Limit
+	enforcement string
+}
+
+// aloneBit in a rule's number names the buckets of the time in which the rule is
+// independent. They are others than those of the same keys under the budget
+// protocol: the records that carry shares stay what the leader believes them to
+// be, whatever the region admits alone and however often the rule changes.
+const aloneBit = 1 << 31
 
 // withRules compiles a version of the rules. On an error the policy in force stays.
 func (p *policy) withRules(text ruleText) (*policy, []rules.Warning, error) {
@@ -111,13 +154,16 @@ func (p *policy) withRules(text ruleText) (*policy, []rules.Warning, error) {
 	}
 	next := *p
 	next.text, next.set = text, set
-	next.numbers, next.least = maps.Clone(text.Numbers), map[uint32]limit.Limit{}
+	next.numbers, next.byNumber = maps.Clone(text.Numbers), map[uint32]numbered{}
 	for _, r := range set.Rules() {
 		number, ok := text.Numbers[r.ID]
 		if !ok {
 			return nil, nil, fmt.Errorf("rules version %d: rule %q has no number", text.Version, r.ID)
 		}
-		next.least[number] = leastLimit(r)
+		if number >= aloneBit {
+			return nil, nil, fmt.Errorf("rules version %d: rule %q has number %d; it must be below %d", text.Version, r.ID, number, aloneBit)
+		}
+		next.byNumber[number] = numbered{least: leastLimit(r), enforcement: r.Enforcement}
 	}
 	return &next, warnings, nil
 }

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/lua"
@@ -41,7 +39,8 @@ type reporter struct {
 	// before any session was open.
 	wrongCluster func(error)
 	calls        sync.WaitGroup
-	opened       bool // a Hello was accepted; of the one hello call at a time
+	opened       bool // a Hello was answered; of the one hello call at a time
+	second       bool // the last one by "busy"; likewise
 	phase        budget.Phase
 	phaseTold    bool
 }
@@ -69,13 +68,29 @@ func (r *reporter) run(ctx context.Context) {
 func (r *reporter) do(ctx context.Context, effect budget.RegionEffect) {
 	switch e := effect.(type) {
 	case budget.SendHello:
-		r.calls.Go(func() { r.auth.post(r.hello(ctx, e.Hello)) })
+		r.calls.Go(func() { r.helloed(r.hello(ctx, e.Hello)) })
 	case budget.SendReport:
 		r.calls.Go(func() { r.auth.post(r.report(ctx, e.Report)) })
 	case budget.ApplyShares:
+		// With or without e.Lease the store is told that the region is heard: that
+		// costs nothing where there are changes.
 		r.calls.Go(func() { r.auth.post(budget.SharesApplied{Results: r.apply(ctx, e.Changes)}) })
 	default:
 		panic(fmt.Sprintf("regional: unknown effect %T", effect))
+	}
+}
+
+// helloed gives the machine what a Hello came to.
+func (r *reporter) helloed(ev budget.RegionEvent) {
+	switch e := ev.(type) {
+	case budget.HelloAnswered:
+		r.auth.adopt(e, e.OK.Region, e.Config)
+	case budget.CallFailed:
+		if e.Config != nil {
+			r.auth.adopt(e, e.Self, *e.Config)
+		} else {
+			r.auth.post(e)
+		}
 	}
 }
 
@@ -103,31 +118,49 @@ func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent
 	in.Address, in.DaemonVersion = r.address, r.version
 	out, err := r.peers.hello(ctx, in)
 	if err != nil {
-		return budget.CallFailed{Busy: connect.CodeOf(err) == connect.CodeAlreadyExists}
-	}
-	if known := r.policies.load().cluster; known.ClusterID == out.GetConfig().GetClusterId() && out.GetEpoch() < known.LeaderEpoch {
-		r.peers.moveOn() // a leader that was deposed and does not know it yet
 		return budget.CallFailed{}
+	}
+	if r.outOfDate(out) {
+		r.peers.moveOn()
+		return budget.CallFailed{Busy: out.GetBusy()}
 	}
 	ev, err := r.welcome(out)
 	if err != nil {
 		r.log.Error("the answer to a Hello was refused", "error", err)
-		return budget.CallFailed{}
+		return budget.CallFailed{Busy: out.GetBusy()}
 	}
+	r.tellSecond(out.GetBusy())
 	return ev
 }
 
-// welcome takes the configuration and the rules that came with a session, before
-// the machine hears of it.
+// outOfDate tells the answer of a leader that was deposed and does not know it yet.
+// With "busy" comes no epoch.
+func (r *reporter) outOfDate(out *aliquotv1.HelloResponse) bool {
+	known := r.policies.load().cluster
+	return known.ClusterID == out.GetConfig().GetClusterId() &&
+		(out.GetConfig().GetConfigVersion() < known.Version || !out.GetBusy() && out.GetEpoch() < known.LeaderEpoch)
+}
+
+// tellSecond logs that the region has another daemon, once.
+func (r *reporter) tellSecond(busy bool) {
+	if busy && !r.second {
+		r.log.Warn("another daemon of this region is heard; this one serves from the region's floor and takes over when that one falls silent")
+	}
+	r.second = busy
+}
+
+// welcome takes the configuration and the rules that came with the answer to a
+// Hello, before the machine hears of it. The second daemon of a region gets them
+// without a session.
 func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, error) {
-	cluster := clusterIn(out.GetConfig())
-	cluster.LeaderEpoch = out.GetEpoch()
+	cluster, known := clusterIn(out.GetConfig()), r.policies.load().cluster
+	cluster.LeaderEpoch = max(out.GetEpoch(), known.LeaderEpoch)
 	if err := cluster.check(r.region); err != nil {
 		return nil, err
 	}
-	if known := r.policies.load().cluster.ClusterID; known != "" && known != cluster.ClusterID {
+	if known.ClusterID != "" && known.ClusterID != cluster.ClusterID {
 		err := fmt.Errorf("these coordinators are of cluster %s, this region's state file is of cluster %s; "+
-			"point --coordinators at the right cluster, or remove the state file to join the new one", cluster.ClusterID, known)
+			"point --coordinators at the right cluster, or remove the state file to join the new one", cluster.ClusterID, known.ClusterID)
 		if !r.opened {
 			r.wrongCluster(err)
 		}
@@ -142,12 +175,22 @@ func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, er
 	r.policies.setCluster(cluster)
 	r.takeRules(out.GetRules())
 	r.opened = true
-	if r.policies.setEpoch(ok.Epoch) {
-		// On disk before the session counts, so that no restart forgets it.
-		r.keeper.save()
+	// On disk before the session counts, so that no restart forgets it. An epoch is
+	// worth going on without; a floor, once acknowledged, belongs to others.
+	newEpoch, newFloor := r.policies.setEpoch(ok.Epoch), r.keeper.outdated(cluster.Regions[ok.Region])
+	if (newEpoch || newFloor) && !r.keeper.save() && newFloor {
+		return nil, errFloorNotKept
 	}
-	return budget.HelloAnswered{OK: ok, Config: cluster.protocol(), InitialRedisEpoch: cluster.InitialEpoch}, nil
+	config := cluster.protocol()
+	if out.GetBusy() {
+		return budget.CallFailed{Busy: true, Config: &config, Self: ok.Region, InitialRedisEpoch: cluster.InitialEpoch}, nil
+	}
+	return budget.HelloAnswered{OK: ok, Config: config, InitialRedisEpoch: cluster.InitialEpoch}, nil
 }
+
+// errFloorNotKept: a restart would enforce a floor that this region has given up.
+var errFloorNotKept = errors.New("the region's floor has changed and the state file cannot be written; " +
+	"no session is opened before it is, see to the disk or the file's permissions")
 
 func (r *reporter) takeRules(in *aliquotv1.Rules) {
 	if in == nil {
@@ -176,12 +219,12 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []budget.ShareResult {
 	results := make([]budget.ShareResult, 0, len(changes))
 	carried := &group{} // as asks, for the debts the changes carry
-	var known []budget.ShareChange
+	var usable []budget.ShareChange
 	p := r.policies.load()
 	for _, c := range changes {
-		l := limitOf(c.Limit)
+		l, known := limitOf(c.Limit), p.byNumber[c.Key.Rule]
 		if l.Capacity == 0 {
-			l = p.fallbackLimit(c.Key.Rule)
+			l = known.least
 		}
 		if l.Capacity == 0 {
 			// A key of a rule that is gone, or has not come yet. Without a record
@@ -189,16 +232,17 @@ func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []bu
 			results = append(results, budget.ShareResult{Key: c.Key})
 			continue
 		}
-		known = append(known, c)
-		carried.asks = append(carried.asks, ask{limit: l, key: c.Key, right: c.Before})
+		usable = append(usable, c)
+		carried.asks = append(carried.asks, ask{limit: l, enforcement: known.enforcement, key: c.Key, right: c.Before})
 	}
-	if len(known) == 0 {
+	if len(usable) == 0 {
+		r.tellHeard(ctx)
 		return results
 	}
-	return append(results, r.applyKnown(ctx, known, carried)...)
+	return append(results, r.applyUsable(ctx, usable, carried)...)
 }
 
-func (r *reporter) applyKnown(ctx context.Context, changes []budget.ShareChange, carried *group) []budget.ShareResult {
+func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange, carried *group) []budget.ShareResult {
 	groups := []*group{carried}
 	r.emergency.debits(groups)
 	head := r.auth.headerFor(changes[0].Before)
@@ -206,8 +250,7 @@ func (r *reporter) applyKnown(ctx context.Context, changes []budget.ShareChange,
 	for i, c := range changes {
 		a := &carried.asks[i]
 		call[i].Key = lua.Key(c.Key.Rule, c.Key.Hash)
-		call[i].View = head.view(c.Before, a.limit)
-		call[i].View.Debit = a.debit
+		call[i].View = head.view(a)
 		call[i].Gen, call[i].Share = c.Gen.Pack(), localBucket(a.limit, c.Share)
 		call[i].Grant, call[i].Cold = limit.Tokens(c.Grant), c.Cold
 	}
@@ -245,7 +288,7 @@ func (r *reporter) applyInTime(ctx context.Context, epoch string, call []lua.Cha
 	for i := range call {
 		call[i].Deadline = deadline
 	}
-	applied, err := r.guard.apply(ctx, epoch, call)
+	applied, err := r.guard.apply(ctx, applyDeadline, epoch, call)
 	if err != nil && reason(err) != "epoch" {
 		pause(ctx, end.Sub(r.auth.now())+time.Millisecond)
 	}
@@ -254,6 +297,16 @@ func (r *reporter) applyInTime(ctx context.Context, epoch string, call []lua.Cha
 
 // errNoStoreClock: the store's clock has not been read since it was reached.
 var errNoStoreClock = errors.New("the store's clock is not known yet")
+
+// tellHeard lets the store know that a daemon of this region is heard, so that
+// another one that is cut off does not take the floor back: it may be lent. A store
+// that does not answer changes nothing: the region admits next to nothing then, and
+// the failure is counted.
+func (r *reporter) tellHeard(ctx context.Context) {
+	if _, err := r.guard.apply(ctx, storeDeadline, r.auth.currentEpoch(), nil); err != nil && reason(err) == "epoch" {
+		_ = r.guard.learn(ctx) // asked again by the next check and by the probe
+	}
+}
 
 // applyFailed finds out whether the store has other contents now.
 func (r *reporter) applyFailed(ctx context.Context, err error) {

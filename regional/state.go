@@ -107,6 +107,9 @@ func parseState(data []byte) (*state, error) {
 	if s.Format != stateFormat {
 		return nil, fmt.Errorf("format %d, this version reads format %d", s.Format, stateFormat)
 	}
+	for i, r := range s.Cluster.Regions {
+		s.Cluster.Regions[i] = r.normal()
+	}
 	return &s, nil
 }
 
@@ -128,6 +131,25 @@ type keeper struct {
 	log      *slog.Logger
 	mu       sync.Mutex
 	failing  bool // the last write failed
+	// kept is this region as the file knows it; nil while there is no file.
+	kept *regionConfig
+}
+
+// newKeeper makes a keeper; read is what the file holds, nil if nothing.
+func newKeeper(file, region string, read *state, p *policies, log *slog.Logger) *keeper {
+	k := &keeper{file: file, region: region, policies: p, log: log}
+	if read != nil {
+		k.kept = &read.Cluster.Regions[read.Cluster.index(region)]
+	}
+	return k
+}
+
+// outdated reports whether the file would make a restart believe in another floor
+// than that of r, which is this region.
+func (k *keeper) outdated(r regionConfig) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.kept != nil && *k.kept != r
 }
 
 // save writes the policy in force, once there is one, and reports whether that
@@ -147,6 +169,9 @@ func (k *keeper) save() bool {
 		k.log.Info("the state file is written again", "file", k.file)
 	}
 	k.failing = err != nil
+	if err == nil {
+		k.kept = &p.cluster.Regions[p.cluster.index(k.region)]
+	}
 	return err == nil
 }
 

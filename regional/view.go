@@ -7,20 +7,32 @@ import (
 
 // header is what all views of one store call have in common.
 type header struct {
-	epoch string
-	phase limit.Phase
-	since int64
-	until int64
-	birth int64
-	stamp uint32
+	epoch      string
+	phase      limit.Phase
+	since      int64
+	until      int64
+	birth      int64
+	floorSince int64
+	heardWait  int64
+	deadline   int64
+	stamp      uint32
 }
 
-// view words a right for the store.
-func (h *header) view(r budget.Right, l limit.Limit) limit.View {
+// view words an ask's right for the store.
+func (h *header) view(a *ask) limit.View {
+	r, l := &a.right, a.limit
 	v := limit.View{
 		Hot: r.Hot, Gen: r.Watermark.Pack(),
-		Floor: localBucket(l, r.Floor),
-		Phase: h.phase, Since: h.since, Until: h.until, Birth: h.birth, Stamp: h.stamp,
+		Floor: localBucket(l, r.Floor), FloorSince: h.floorSince,
+		Phase: h.phase, Since: h.since, Until: h.until, HeardWait: h.heardWait, Deadline: h.deadline,
+		Birth: h.birth, Stamp: h.stamp, Debit: a.debit,
+	}
+	if a.elastic() {
+		v.Extra = l.Capacity - v.Floor.Cap
+	}
+	if h.floorSince != 0 {
+		// While the daemon is blind its floor is smaller than any it was told.
+		v.Low = localBucket(l, r.Low.Min(r.Floor))
 	}
 	if r.Blind && h.phase == limit.Floor && h.birth != 0 {
 		v.Birth = max(h.birth, h.since)

@@ -17,7 +17,7 @@ func helloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
 		Held: make([]*aliquotv1.HeldKey, len(h.Held)),
 	}
 	for i, k := range h.Held {
-		out.Held[i] = &aliquotv1.HeldKey{Key: keyOut(k.Key), Gen: genOut(k.Gen), Share: shareOut(k.Share)}
+		out.Held[i] = &aliquotv1.HeldKey{Key: keyOut(k.Key), Gen: genOut(k.Gen), Share: shareOut(k.Share), Limit: limitOut(k.Limit)}
 	}
 	return out
 }
@@ -59,12 +59,14 @@ func helloIn(region int, in *aliquotv1.HelloResponse) (budget.HelloOK, error) {
 // clusterIn reads the cluster's configuration. It is not checked yet.
 func clusterIn(in *aliquotv1.RegionConfig) clusterConfig {
 	c := clusterConfig{
-		ClusterID: in.GetClusterId(),
-		Lease:     time.Duration(in.GetLeaseMicros()) * time.Microsecond,
-		RhoPPM:    in.GetRhoPpm(), InitialEpoch: in.GetInitialRedisEpoch(), Secret: in.GetHashSecret(),
+		ClusterID: in.GetClusterId(), Version: in.GetConfigVersion(),
+		Lease:  time.Duration(in.GetLeaseMicros()) * time.Microsecond,
+		RhoPPM: in.GetRhoPpm(), InitialEpoch: in.GetInitialRedisEpoch(), Secret: in.GetHashSecret(),
 	}
 	for _, r := range in.GetRegions() {
-		c.Regions = append(c.Regions, regionConfig{Name: r.GetName(), Floor: shareIn(r.GetFloor())})
+		c.Regions = append(c.Regions, regionConfig{
+			Name: r.GetName(), Floor: shareIn(r.GetFloor()), Low: shareIn(r.GetLow()), FloorVersion: r.GetFloorVersion(),
+		}.normal())
 	}
 	return c
 }

@@ -2,16 +2,28 @@
 
 package rules
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // The race detector makes pools forget on purpose (package regexp has one too), so
 // these hold without it only.
 
 func TestMatchDoesNotAllocate(t *testing.T) {
-	s := mustParse(t, matchFile)
-	attrs := map[string]string{"tier": "pro", "api_key": "sk_prod_1", "endpoint": "/v1/orders/17?x=1", "method": "POST", "user": "u"}
+	replacing := strings.Replace(matchFile, "{id: all-of,", "{id: all-of, replaces: [pro, everyone, somebody],", 1)
+	attrs := map[string]string{"tier": "pro", "api_key": "sk_prod_1", "endpoint": "/v1/orders/17?x=1", "method": "POST", "org": "[x]", "user": "u"}
+	for text, want := range map[string]int{matchFile: 8, replacing: 5} {
+		matchWithoutAllocating(t, mustParse(t, text), attrs, want)
+	}
+}
+
+func matchWithoutAllocating(t *testing.T, s *Set, attrs map[string]string, want int) {
 	buf := make([]Matched, 0, 32)
 	dst := make([]byte, 0, 256)
+	if _, matched := s.Match(attrs, buf); len(matched) != want {
+		t.Errorf("matched %v, want %d rules", ids(matched), want)
+	}
 	allocated := testing.AllocsPerRun(1000, func() {
 		var matched []Matched
 		_, matched = s.Match(attrs, buf)

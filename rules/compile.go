@@ -2,6 +2,7 @@ package rules
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"unicode/utf8"
 )
@@ -14,6 +15,7 @@ func (d *decoder) compile(doc *document) *Set {
 		whitelist: newPatternSet(doc.whitelist),
 		blacklist: newPatternSet(doc.blacklist),
 	}
+	d.misplacedShared(doc)
 	for i, text := range doc.rules {
 		r := d.compileRule(doc, text)
 		r.ordinal = i
@@ -21,7 +23,18 @@ func (d *decoder) compile(doc *document) *Set {
 		s.byID[r.ID] = r
 	}
 	s.index = newRuleIndex(s.rules)
+	d.resolveReplaces(s, doc.rules)
 	return s
+}
+
+// misplacedShared reports misplaced settings of defaults and tiers, once and not
+// for each rule that inherits them.
+func (d *decoder) misplacedShared(doc *document) {
+	defaults := doc.defaults.over(builtIn())
+	d.misplaced(doc.defaults, defaults)
+	for _, name := range slices.Sorted(maps.Keys(doc.tiers)) {
+		d.misplaced(*doc.tiers[name], doc.tiers[name].over(defaults))
+	}
 }
 
 func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
@@ -30,12 +43,14 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 		inherited = tier.over(inherited)
 	}
 	all := text.settings.over(inherited)
+	d.misplaced(text.settings, all)
 	r := &Rule{
 		ID:             text.id,
 		Tier:           text.tier,
 		Algorithm:      all.algorithm,
 		Key:            all.key,
 		Enforcement:    all.enforcement,
+		Placement:      all.placement,
 		OnRedisFailure: all.onRedisFailure,
 		LocalCache:     all.localCache != nil && *all.localCache,
 		Shadow:         all.shadow != nil && *all.shadow,
@@ -48,13 +63,16 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 	if all.broken {
 		return r
 	}
-	l, window, why := all.params.bucket()
+	l, window, why := all.params.under(all.algorithm)
 	if why != "" {
 		d.add(text.paramsAt, "%s: %s", text, why)
 		return r
 	}
 	r.Limit, r.Window = l, window
 	d.compileOverrides(r, text, all.params)
+	if len(text.overrides) > 0 && !slices.Contains(all.key, apiKeyAttribute) {
+		d.warn(text.overrides[0].at, "the API keys of this override share their buckets with others, which have another limit; add api_key to the key of %s", text)
+	}
 	return r
 }
 
@@ -76,7 +94,7 @@ func (d *decoder) compileOverrides(r *Rule, text *ruleText, inherited params) {
 		if o.broken {
 			continue
 		}
-		l, window, why := o.params.over(inherited).bucket()
+		l, window, why := o.params.over(inherited).under(r.Algorithm)
 		if why != "" {
 			d.add(o.at, "override %q of %s: %s", shorten(o.pattern.text), text, why)
 			continue

@@ -34,7 +34,7 @@ func (d *decoder) mapping(n *node, what string, known schema) (sound bool) {
 		if !ok {
 			unknown = true
 			names := slices.Sorted(maps.Keys(known))
-			d.add(f.at, "unknown field %q in %s; %s", shorten(f.name), what, didYouMean(f.name, names))
+			d.add(f.at, "unknown field %q in %s; %s", shorten(f.name), what, insteadOf(f.name, names))
 			return
 		}
 		read(f)
@@ -129,6 +129,30 @@ func (d *decoder) list(n *node, what string, most int, read func(item *node)) {
 	}
 }
 
+// reference is a name as written, of a rule or an attribute.
+type reference struct {
+	at   position
+	name string
+}
+
+// names reads a list of at most most different names.
+func (d *decoder) names(f *field, what string, most int) []reference {
+	var out []reference
+	seen := make(map[string]bool)
+	d.list(f.value, f.name, most, func(item *node) {
+		name, ok := d.text(item, what, MaxNameChars)
+		switch {
+		case !ok:
+		case seen[name]:
+			d.add(item.at, "%s names %q twice; remove one", f.name, name)
+		default:
+			seen[name] = true
+			out = append(out, reference{at: item.at, name: name})
+		}
+	})
+	return out
+}
+
 // choice is one accepted or known value of a field with a fixed set of them.
 type choice struct {
 	name string
@@ -136,7 +160,8 @@ type choice struct {
 	later string
 }
 
-// choose reads one of a fixed set of words.
+// choose reads one of a fixed set of words, "" if it is none of them. A known one
+// that is refused is returned all the same: what depends on it can be checked.
 func (d *decoder) choose(f *field, choices []choice) string {
 	if !d.is(f.value, kindString, f.name) {
 		return ""
@@ -145,7 +170,6 @@ func (d *decoder) choose(f *field, choices []choice) string {
 	for _, c := range choices {
 		if c.name == f.value.text && c.later != "" {
 			d.add(f.value.at, "%s %s is not available yet in this version; %s", f.name, c.name, c.later)
-			return ""
 		}
 		if c.name == f.value.text {
 			return c.name
@@ -156,13 +180,6 @@ func (d *decoder) choose(f *field, choices []choice) string {
 	}
 	d.add(f.value.at, "unknown %s %q; %s", f.name, shorten(f.value.text), didYouMean(f.value.text, names))
 	return ""
-}
-
-// notYet refuses a field that this version knows only by name.
-func (d *decoder) notYet(advice string) func(f *field) {
-	return func(f *field) {
-		d.add(f.at, "%s is not available yet in this version; %s", f.name, advice)
-	}
 }
 
 // shorten keeps a foreign text readable inside a message.

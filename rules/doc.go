@@ -13,6 +13,11 @@
 // Params inherit number by number, with one exception that keeps a limit from
 // being half of one statement and half of another: see params.over.
 //
+// # Which rules apply
+//
+// All rules whose conditions a request meets, except those that another one of them
+// replaces (see [Set.Match]). A rule in shadow replaces rules in shadow only.
+//
 // # Absent attributes
 //
 // An attribute that a request does not carry counts as an empty one, in matching as

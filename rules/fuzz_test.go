@@ -29,7 +29,8 @@ func FuzzParse(f *testing.F) {
 		f.Add(data)
 	}
 	f.Add([]byte(matchFile))
-	for _, s := range []string{"rules: [", "rules:\n- id: |\n   a\n", "? ", "a: &x [*x]", "- - - -", "{{{{", "rules: [{id: a, params: {capacity: 1e999}}]", "\xef\xbb\xbf", "\"\\", "a:\n\t- b", "%", "!", "---\n...\n---"} {
+	for _, s := range []string{"rules: [", "rules:\n- id: |\n   a\n", "? ", "a: &x [*x]", "- - - -", "{{{{", "rules: [{id: a, params: {capacity: 1e999}}]", "\xef\xbb\xbf", "\"\\", "a:\n\t- b", "%", "!", "---\n...\n---",
+		"rules: [{id: a, replaces: [b], params: {limit: 1, window: 1}}, {id: b, replaces: [a]}]", "defaults: {mode: queue, placement: home, borrow_wait: 1s}\nrules: []"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -60,6 +61,9 @@ func checkRefusal(t *testing.T, data []byte, s *Set, warnings []Warning, err err
 		if p.Line < 1 || p.Line > lines || p.Column < 1 || p.Message == "" || p.File != "f" {
 			t.Fatalf("odd place: %v of %d lines", p, lines)
 		}
+		if !utf8.ValidString(p.Message) {
+			t.Fatalf("no message for a protobuf: %q", p.Message)
+		}
 		if i > 0 && refused.Problems[i-1].Line > p.Line {
 			t.Fatalf("not in order:\n%v", err)
 		}
@@ -75,6 +79,14 @@ func checkRule(t *testing.T, s *Set, r *Rule) {
 		if l.Capacity < limit.Token || l.Capacity > limit.MaxTokens || l.Rate.Micro < 0 || l.Rate.Micro > 1e15 ||
 			l.Rate.Frac < 0 || l.Rate.Frac >= 1e6 || l.Rate == (limit.Rate{}) {
 			t.Fatalf("rule %s: limit %+v", r.ID, l)
+		}
+	}
+	if !slices.Contains([]string{Strict, Elastic, Independent}, r.Enforcement) || r.Algorithm != TokenBucket || r.Placement != Split {
+		t.Fatalf("rule %+v", r)
+	}
+	for _, id := range r.Replaces {
+		if s.Rule(id) == nil || id == r.ID {
+			t.Fatalf("rule %s replaces %q", r.ID, id)
 		}
 	}
 	if r.ID == "" || s.Rule(r.ID) != r || r.Window < MinWindow || r.Window > MaxWindow || r.Key == nil {

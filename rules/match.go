@@ -38,6 +38,8 @@ type Matched struct {
 	// Limit and Window are those of the request's API key, overrides applied.
 	Limit  limit.Limit
 	Window time.Duration
+
+	replaced bool
 }
 
 // condition asks for a value of one attribute.
@@ -48,8 +50,10 @@ type condition struct {
 
 // Match finds every rule that applies to a request with these attributes, in the
 // order of the file, or the list that decides instead; the blacklist beats the
-// whitelist. The result overwrites buf and grows it if need be: with room enough
-// Match allocates nothing. attrs is only read.
+// whitelist. Not among them are rules that another one replaces whose conditions the
+// request meets too, be that one replaced itself or not. The result overwrites buf
+// and grows it if need be: with room enough Match allocates nothing. attrs is only
+// read.
 func (s *Set) Match(attrs map[string]string, buf []Matched) (ListKind, []Matched) {
 	buf = buf[:0]
 	apiKey := attrs[apiKeyAttribute]
@@ -78,7 +82,7 @@ func (s *Set) Match(attrs map[string]string, buf []Matched) (ListKind, []Matched
 	}
 	buf = s.matching(s.index.always, attrs, path, buf)
 	slices.SortFunc(buf, func(a, b Matched) int { return cmp.Compare(a.Rule.ordinal, b.Rule.ordinal) })
-	return None, buf
+	return None, withoutReplaced(buf)
 }
 
 // matching appends those of the candidates that match.

@@ -98,6 +98,12 @@ func TestMatchAppliesOverrides(t *testing.T) {
 	}
 }
 
+func TestListKindNames(t *testing.T) {
+	if got := fmt.Sprint(None, Whitelisted, Blacklisted); got != "none whitelisted blacklisted" {
+		t.Error(got)
+	}
+}
+
 func TestZeroSetMatchesNothing(t *testing.T) {
 	var s Set
 	if list, matched := s.Match(map[string]string{"api_key": "a"}, nil); list != None || len(matched) != 0 {

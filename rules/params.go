@@ -48,6 +48,19 @@ func (p params) over(inherited params) params {
 	return out
 }
 
+// under checks that the numbers suit the algorithm and computes what bucket does.
+func (p params) under(algorithm string) (l limit.Limit, window time.Duration, why string) {
+	if countsInWindows(algorithm) {
+		switch {
+		case p.capacity != 0 || p.rate != (limit.Rate{}):
+			return l, 0, algorithm + " is stated as limit and window; remove capacity and refill_rate, and write params: {limit: 100, window: 60}"
+		case p.limit == 0 || p.window == 0:
+			return l, 0, algorithm + " needs limit and window; write params: {limit: 100, window: 60}"
+		}
+	}
+	return p.bucket()
+}
+
 // bucket computes the token bucket that complete params describe and the window to
 // show for it. Why says what is missing, "" if nothing is.
 //
@@ -85,14 +98,16 @@ func (p params) bucket() (l limit.Limit, window time.Duration, why string) {
 // params reads a params mapping, or an override's, which has the same fields.
 func (d *decoder) params(n *node, what string) params {
 	var p params
+	var limitAt position
 	d.mapping(n, what, schema{
 		"capacity":    func(f *field) { p.capacity = d.amount(f) },
-		"limit":       func(f *field) { p.limit = d.amount(f) },
+		"limit":       func(f *field) { limitAt, p.limit = f.at, d.amount(f) },
 		"refill_rate": func(f *field) { p.rate = d.rate(f) },
 		"window":      func(f *field) { p.window = d.window(f) },
-		"mode":        d.notYet("remove it (it belongs to leaky_bucket)"),
-		"borrow_wait": d.notYet("remove it (it belongs to placement home)"),
 	})
+	if p.limit != 0 && p.capacity != 0 && p.rate != (limit.Rate{}) {
+		d.warn(limitAt, "limit has no effect here: capacity is the burst and refill_rate the rate; remove it")
+	}
 	return p
 }
 
@@ -149,21 +164,30 @@ func (d *decoder) rate(f *field) limit.Rate {
 	return limit.Rate{}
 }
 
-// window reads a duration from MinWindow to MaxWindow.
-func (d *decoder) window(f *field) time.Duration {
+// duration reads a duration, as a number of seconds or with units.
+func (d *decoder) duration(f *field) (time.Duration, bool) {
 	n := f.value
 	if n.kind != kindNumber && n.kind != kindString {
 		d.add(n.at, "%s must be a duration, found %s; write seconds (60) or a text like \"1m\"", f.name, n.kind)
-		return 0
+		return 0, false
 	}
 	v, why := parseDuration(n.text)
-	switch {
-	case why != "":
+	if why != "" {
 		d.add(n.at, "%s %s: %s", f.name, shorten(n.text), why)
+	}
+	return v, why == ""
+}
+
+// window reads a duration from MinWindow to MaxWindow.
+func (d *decoder) window(f *field) time.Duration {
+	v, ok := d.duration(f)
+	switch {
+	case !ok:
+		return 0
 	case v < MinWindow:
-		d.add(n.at, "%s is shorter than a second; write at least 1", f.name)
+		d.add(f.value.at, "%s is shorter than a second; write at least 1", f.name)
 	case v > MaxWindow:
-		d.add(n.at, "%s is longer than 100 years; write at most 36525d", f.name)
+		d.add(f.value.at, "%s is longer than 100 years; write at most 36525d", f.name)
 	default:
 		return v
 	}

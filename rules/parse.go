@@ -61,7 +61,7 @@ func (d *decoder) document(n *node) *document {
 		"defaults":  func(f *field) { doc.defaults = d.settingsOf(f.value, "defaults") },
 		"tiers":     func(f *field) { d.tiers(f, doc.tiers) },
 		"rules":     func(f *field) { doc.rules = d.ruleTexts(f) },
-		"whitelist": func(f *field) { doc.whitelist = d.listed(f) },
+		"whitelist": func(f *field) { doc.whitelist = d.allowed(f) },
 		"blacklist": func(f *field) { doc.blacklist = d.blocked(f) },
 	})
 	hasRules := slices.ContainsFunc(n.fields, func(f field) bool { return f.name == "rules" })
@@ -98,11 +98,21 @@ func (d *decoder) listed(f *field) []pattern {
 	return out
 }
 
+func (d *decoder) allowed(f *field) []pattern {
+	out := d.listed(f)
+	for _, item := range f.value.items {
+		if item.kind == kindString && keyPattern(item.text).anyKey() {
+			d.warn(item.at, "whitelist %q allows every API key: no rule applies to one", shorten(item.text))
+		}
+	}
+	return out
+}
+
 func (d *decoder) blocked(f *field) []pattern {
 	out := d.listed(f)
 	for _, item := range f.value.items {
-		if item.kind == kindString && item.text != "" && keyPattern(item.text).any() {
-			d.add(item.at, "blacklist %q would reject every request; name the API keys to block", item.text)
+		if item.kind == kindString && keyPattern(item.text).anyKey() {
+			d.add(item.at, "blacklist %q would reject every request; name the API keys to block", shorten(item.text))
 		}
 	}
 	return out

@@ -32,9 +32,10 @@ func newPattern(text string, glob bool) pattern {
 	return pattern{text: text, glob: true, prefix: text[:strings.IndexAny(text, "*?")]}
 }
 
-// any tells whether the pattern matches every text.
-func (p pattern) any() bool {
-	return p.glob && strings.Trim(p.text, "*") == ""
+// anyKey tells whether the pattern matches every text, or every one from some length
+// on, such as ?*: for a list of API keys that is all of them.
+func (p pattern) anyKey() bool {
+	return strings.Contains(p.text, "*") && strings.Trim(p.text, "*?") == ""
 }
 
 func (p pattern) match(s string) bool {

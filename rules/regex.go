@@ -26,13 +26,16 @@ type endpointRegex struct {
 // regexes compiles each distinct pattern of a file once.
 type regexes struct {
 	known map[string]*endpointRegex
-	total int
+	total int // instructions so far, of refused ones too: to find them took as long
 }
 
 // compile returns the regex, or why it is refused.
 func (r *regexes) compile(text string) (re *endpointRegex, why string) {
 	if re, ok := r.known[text]; ok {
 		return re, ""
+	}
+	if r.total > maxRegexTotal {
+		return nil, oneTooMany()
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
@@ -42,11 +45,12 @@ func (r *regexes) compile(text string) (re *endpointRegex, why string) {
 	if err != nil {
 		return nil, "is not a regular expression (RE2 syntax): " + err.Error()
 	}
+	r.total += len(program.Inst)
 	if len(program.Inst) > maxRegexSize {
 		return nil, "compiles to too large a program; use smaller repeat counts"
 	}
-	if r.total += len(program.Inst); r.total > maxRegexTotal {
-		return nil, fmt.Sprintf("is one too many: all patterns of a file compile to at most %d instructions; use fewer or simpler ones", maxRegexTotal)
+	if r.total > maxRegexTotal {
+		return nil, oneTooMany()
 	}
 	compiled, err := regexp.Compile(text)
 	if err != nil {
@@ -55,6 +59,10 @@ func (r *regexes) compile(text string) (re *endpointRegex, why string) {
 	re = &endpointRegex{Regexp: compiled, prefix: anchoredPrefix(tree)}
 	r.known[text] = re
 	return re, ""
+}
+
+func oneTooMany() string {
+	return fmt.Sprintf("is one too many: all patterns of a file compile to at most %d instructions; use fewer or simpler ones", maxRegexTotal)
 }
 
 // anchoredPrefix returns the literal that follows a leading ^, "" if there is none.

@@ -13,6 +13,7 @@ type ruleText struct {
 	conditions []condition
 	endpoint   *endpointRegex
 	overrides  []overrideText
+	replaces   []reference
 	settings
 }
 
@@ -56,7 +57,7 @@ func (d *decoder) rule(n *node) *ruleText {
 	known["match"] = func(f *field) { d.match(f, r) }
 	known["override"] = func(f *field) { r.overrides = d.overrides(f) }
 	known["version"] = func(f *field) { r.version = d.version(f) }
-	known["replaces"] = d.notYet("remove it and delete the other rule")
+	known["replaces"] = func(f *field) { r.replaces = d.names(f, "a rule id of replaces", MaxReplaces) }
 	if !d.mapping(n, "a rule", known) {
 		r.broken = true
 	}

@@ -32,17 +32,16 @@ func TestContractExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "contract.yaml:1:25: elastic is enforced as strict in this version: same rate, no extra burst"
-	if len(warnings) != 1 || warnings[0].String() != want {
-		t.Errorf("warnings %v, want %s", warnings, want)
+	if len(warnings) > 0 {
+		t.Errorf("warnings %v", warnings)
 	}
 	r := s.Rule("orders-pro")
 	if r == nil || len(s.Rules()) != 1 || s.Rules()[0] != r || s.Rule("other") != nil {
 		t.Fatalf("rules %v", s.Rules())
 	}
 	if r.Tier != "pro" || r.Algorithm != TokenBucket || !slices.Equal(r.Key, []string{"api_key"}) ||
-		r.Limit != bucket(100, 1_670_000, 0) || r.Window != time.Minute || r.Enforcement != Strict ||
-		r.OnRedisFailure != FailLocal || !r.LocalCache || r.Shadow || r.Version != 0 {
+		r.Limit != bucket(100, 1_670_000, 0) || r.Window != time.Minute || r.Enforcement != Strict || r.Placement != Split ||
+		r.OnRedisFailure != FailLocal || !r.LocalCache || r.Shadow || r.Version != 0 || r.Replaces != nil {
 		t.Errorf("rule %+v", r)
 	}
 	if got := r.LimitFor("sk_prod_vip_001"); got != bucket(1000, 16_670_000, 0) {
@@ -83,7 +82,7 @@ func TestInheritance(t *testing.T) {
 
 func TestBuiltInDefaults(t *testing.T) {
 	r := mustParse(t, "rules: [{id: a, version: 12, params: {limit: 5, window: 1}}]").Rule("a")
-	if r.Algorithm != TokenBucket || r.Enforcement != Strict || r.OnRedisFailure != FailLocal ||
+	if r.Algorithm != TokenBucket || r.Enforcement != Elastic || r.Placement != Split || r.OnRedisFailure != FailLocal ||
 		!r.LocalCache || r.Shadow || !slices.Equal(r.Key, []string{"api_key"}) || r.Version != 12 {
 		t.Errorf("%+v", r)
 	}
@@ -170,22 +169,36 @@ rules:
 	}
 }
 
-func TestElasticIsStrictWithAWarning(t *testing.T) {
-	s, warnings, err := Parse("r", []byte(`tiers:
-  free: {enforcement: elastic}
+func TestEnforcementInherits(t *testing.T) {
+	s := mustParse(t, `
+defaults: {enforcement: strict, params: {limit: 1, window: 1}}
+tiers:
+  free: {enforcement: independent}
 rules:
-  - id: a
-    enforcement: "elastic"
-    params: {limit: 5, window: 1}
-`))
-	if err != nil {
-		t.Fatal(err)
+  - {id: strict}
+  - {id: independent, tier: free}
+  - {id: elastic, tier: free, enforcement: elastic}
+`)
+	for _, r := range s.Rules() {
+		if r.Enforcement != r.ID {
+			t.Errorf("rule %s is enforced as %s", r.ID, r.Enforcement)
+		}
 	}
-	if len(warnings) != 2 || warnings[0].Line != 2 || warnings[0].Column != 23 || warnings[1].Line != 5 || warnings[1].Column != 18 {
-		t.Errorf("warnings %v", warnings)
-	}
-	if s.Rule("a").Enforcement != Strict {
-		t.Errorf("enforced as %s", s.Rule("a").Enforcement)
+}
+
+// A file that is accepted although something in it has no effect, or one that may
+// not be meant.
+func TestWarnings(t *testing.T) {
+	for text, want := range map[string]string{
+		oneRule("params: {capacity: 5, limit: 9, refill_rate: 1}"):                              "2:35: limit has no effect here: capacity is the burst and refill_rate the rate; remove it",
+		oneRule("key: [org], override: {vip: {limit: 9}}, " + someLimit):                        "2:36: the API keys of this override share their buckets with others, which have another limit; add api_key to the key of rule a",
+		"rules: []\nwhitelist: [a, \"*\"]\n":                                                    `2:16: whitelist "*" allows every API key: no rule applies to one`,
+		"rules:\n  - {id: a, " + someLimit + "}\n  - {id: b, replaces: [a], " + someLimit + "}": "3:24: rule a never applies: rule b replaces it and matches every request",
+	} {
+		s, warnings, err := Parse("r", []byte(text))
+		if err != nil || s == nil || len(warnings) != 1 || warnings[0].String() != "r:"+want {
+			t.Errorf("%v, %v; want r:%s", warnings, err, want)
+		}
 	}
 }
 

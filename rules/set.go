@@ -6,13 +6,34 @@ import (
 	"aliquot/limit"
 )
 
-// The algorithms and settings of this version, as a Rule names them.
+// TokenBucket is the algorithm of this version, as a Rule names it.
+const TokenBucket = "token_bucket"
+
+// How the regions hold one limit together, as Rule.Enforcement names it.
 const (
-	TokenBucket = "token_bucket"
-	Strict      = "strict"
-	FailLocal   = "local"
-	FailOpen    = "open"
-	FailClosed  = "closed"
+	// Strict: all regions together never admit more than the limit.
+	Strict = "strict"
+	// Elastic, the default: the rate of all regions together is just as exact, and a
+	// key that was idle everywhere may burst once in each region.
+	Elastic = "elastic"
+	// Independent: each region holds the limit alone, so that N regions admit N times
+	// the limit.
+	Independent = "independent"
+)
+
+// Split is the placement of this version, as Rule.Placement names it: each region
+// holds a part of the limit.
+const Split = "split"
+
+// What decides while a region's store does not answer, as Rule.OnRedisFailure
+// names it.
+const (
+	// FailLocal: a limit in the daemon's memory, below what the region may admit.
+	FailLocal = "local"
+	// FailOpen: every request passes.
+	FailOpen = "open"
+	// FailClosed: every request is denied.
+	FailClosed = "closed"
 )
 
 const (
@@ -54,10 +75,11 @@ type Rule struct {
 	// Window is the period the limit is stated over, for display: the stated one,
 	// else the time to fill, in whole seconds.
 	Window time.Duration
-	// Enforcement is Strict, also where the file says nothing. The default is to be
-	// elastic one day; until that exists strict is the stronger of the two promises:
-	// the same rate, and no extra burst.
+	// Enforcement is Strict, Elastic or Independent; Elastic where the file says
+	// nothing.
 	Enforcement string
+	// Placement is Split.
+	Placement string
 	// OnRedisFailure is FailLocal, FailOpen or FailClosed.
 	OnRedisFailure string
 	// LocalCache tells whether answers may come from memory.
@@ -66,8 +88,12 @@ type Rule struct {
 	Shadow bool
 	// Version is the rule's own number, for people; 0 if it states none.
 	Version int64
+	// Replaces names the rules that a request which matches this one is not asked, in
+	// the order of the file. See Set.Match.
+	Replaces []string
 
 	ordinal    int
+	switchOff  []int // ordinals of the rules replaced
 	sortedKey  []string
 	conditions []condition
 	endpoint   *endpointRegex

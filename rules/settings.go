@@ -5,6 +5,7 @@ type settings struct {
 	params         params
 	algorithm      string
 	enforcement    string
+	placement      string
 	onRedisFailure string
 	localCache     *bool
 	shadow         *bool
@@ -12,6 +13,10 @@ type settings struct {
 	// broken: params were refused or may stand under a wrong name, so that a missing
 	// limit would only be a consequence, not worth reporting.
 	broken bool
+
+	// modeAt and borrowWaitAt are where this level states them, zero if it does not.
+	// Their values are checked and let go: what they belong to is refused so far.
+	modeAt, borrowWaitAt position
 }
 
 // over lays the settings of a nearer level over inherited ones.
@@ -24,6 +29,9 @@ func (s settings) over(inherited settings) settings {
 	}
 	if s.enforcement != "" {
 		out.enforcement = s.enforcement
+	}
+	if s.placement != "" {
+		out.placement = s.placement
 	}
 	if s.onRedisFailure != "" {
 		out.onRedisFailure = s.onRedisFailure
@@ -45,7 +53,8 @@ func builtIn() settings {
 	yes, no := true, false
 	return settings{
 		algorithm:      TokenBucket,
-		enforcement:    Strict,
+		enforcement:    Elastic,
+		placement:      Split,
 		onRedisFailure: FailLocal,
 		localCache:     &yes,
 		shadow:         &no,
@@ -62,78 +71,62 @@ func (d *decoder) settingsOf(n *node, what string) settings {
 	return s
 }
 
-// settingsSchema reads settings into s. Algorithms, enforcements and placements to
-// come are known by name, so that a file for a later version is refused with the
-// reason and not as a misspelling.
+// settingsSchema reads settings into s.
 func (d *decoder) settingsSchema(s *settings) schema {
 	return schema{
 		"params":           func(f *field) { d.paramsOf(f, s) },
-		"algorithm":        func(f *field) { s.algorithm = d.choose(f, algorithms()) },
-		"enforcement":      func(f *field) { s.enforcement = d.enforcement(f) },
-		"placement":        func(f *field) { d.choose(f, placements()) },
+		"algorithm":        func(f *field) { s.algorithm = d.chooseOrBreak(f, s, algorithms()) },
+		"mode":             func(f *field) { s.modeAt = f.at; d.choose(f, leakyModes()) },
+		"enforcement":      func(f *field) { s.enforcement = d.choose(f, enforcements()) },
+		"placement":        func(f *field) { s.placement = d.chooseOrBreak(f, s, placements()) },
+		"borrow_wait":      func(f *field) { s.borrowWaitAt = f.at; d.borrowWait(f) },
 		"on_redis_failure": func(f *field) { s.onRedisFailure = d.choose(f, redisFailures()) },
 		"local_cache":      func(f *field) { s.localCache = d.bool(f) },
 		"shadow":           func(f *field) { s.shadow = d.bool(f) },
 		"key":              func(f *field) { s.key = d.key(f) },
-		"mode":             d.notYet("remove it (it belongs to leaky_bucket)"),
-		"borrow_wait":      d.notYet("remove it (it belongs to placement home)"),
 	}
 }
 
+// paramsOf reads params. What is broken stays so: fields come in any order.
 func (d *decoder) paramsOf(f *field, s *settings) {
 	before := d.count()
 	s.params = d.params(f.value, "params")
-	s.broken = d.count() > before
+	s.broken = s.broken || d.count() > before
 }
 
-func algorithms() []choice {
-	const use = "use token_bucket"
-	return []choice{
-		{name: TokenBucket},
-		{name: "leaky_bucket", later: use},
-		{name: "fixed_window", later: use},
-		{name: "sliding_window_log", later: use},
-		{name: "sliding_window_counter", later: use},
-	}
-}
-
-func placements() []choice {
-	return []choice{{name: "split"}, {name: "home", later: "use split"}}
-}
-
-func redisFailures() []choice {
-	return []choice{{name: FailLocal}, {name: FailOpen}, {name: FailClosed}}
-}
-
-// enforcement reads strict, and elastic as strict with a warning: whoever accepts
-// an extra burst can live without it.
-func (d *decoder) enforcement(f *field) string {
-	chosen := d.choose(f, []choice{
-		{name: Strict},
-		{name: "elastic"},
-		{name: "independent", later: "use strict"},
-	})
-	if chosen == "elastic" {
-		d.warn(f.value.at, "elastic is enforced as strict in this version: same rate, no extra burst")
-		return Strict
-	}
+// chooseOrBreak is choose for a setting on which it depends what others may say.
+func (d *decoder) chooseOrBreak(f *field, s *settings, choices []choice) string {
+	chosen := d.choose(f, choices)
+	s.broken = s.broken || chosen == ""
 	return chosen
+}
+
+// borrowWait checks how long a request may wait for its share to move.
+func (d *decoder) borrowWait(f *field) {
+	if v, ok := d.duration(f); ok && (v < minBorrowWait || v > maxBorrowWait) {
+		d.add(f.value.at, "%s must be from 1ms to 10s; write it like 150ms", f.name)
+	}
+}
+
+// misplaced reports settings of this level that belong to another algorithm or
+// placement than the one in force at it; all is the level with what it inherits.
+func (d *decoder) misplaced(level, all settings) {
+	if all.broken {
+		return
+	}
+	if level.modeAt != (position{}) && all.algorithm != leakyBucket {
+		d.add(level.modeAt, "mode belongs to algorithm %s, this is %s; remove it", leakyBucket, all.algorithm)
+	}
+	if level.borrowWaitAt != (position{}) && all.placement != home {
+		d.add(level.borrowWaitAt, "borrow_wait belongs to placement %s, this is %s; remove it", home, all.placement)
+	}
 }
 
 // key reads the attribute names of a key; the result is not nil.
 func (d *decoder) key(f *field) []string {
 	names := []string{}
-	seen := make(map[string]bool)
-	d.list(f.value, "key", MaxKeyAttributes, func(item *node) {
-		name, ok := d.text(item, "an attribute name of key", MaxNameChars)
-		switch {
-		case !ok:
-		case seen[name]:
-			d.add(item.at, "key names %q twice; remove one", name)
-		default:
-			seen[name] = true
-			names = append(names, name)
-		}
-	})
+	for _, ref := range d.names(f, "an attribute name of key", MaxKeyAttributes) {
+		names = append(names, ref.name)
+	}
 	return names
 }

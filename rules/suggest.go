@@ -3,15 +3,49 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
-// maxSuggestText bounds the names that are compared: no known name is longer.
-const maxSuggestText = 32
+const (
+	// maxSuggestText bounds the names that are compared: no known name is longer.
+	maxSuggestText = MaxNameChars
+	// maxEdits is how far from a name what was meant for it may be.
+	maxEdits = 2
+	// maxSuggested bounds the names that a message lists: the longest mapping of the
+	// schema has sixteen fields.
+	maxSuggested = 20
+)
+
+// insteadOf ends a sentence about an unknown field: where it belongs if it is one of
+// another place, else what was meant.
+func insteadOf(name string, known []string) string {
+	if place := placeOf(name); place != "" {
+		return "it belongs in " + place
+	}
+	return didYouMean(name, known)
+}
+
+// placeOf says where in the file a field belongs, "" if it is none of the schema.
+func placeOf(name string) string {
+	switch name {
+	case "capacity", "limit", "refill_rate", "window":
+		return "params"
+	case "api_key_pattern", "endpoint_regex", "attributes":
+		return "match"
+	case "id", "tier", "match", "override", "replaces":
+		return "a rule"
+	case "params", "algorithm", "mode", "enforcement", "placement", "borrow_wait", "on_redis_failure", "local_cache", "shadow", "key":
+		return "a rule, a tier or defaults"
+	case "defaults", "tiers", "rules", "whitelist", "blacklist":
+		return "the file itself, not indented"
+	}
+	return ""
+}
 
 // didYouMean ends a sentence about an unknown name: with the nearest known one if
-// it is near enough to be meant, else with all of them.
+// it is near enough to be meant, else with what is known.
 func didYouMean(name string, known []string) string {
-	best, least := "", 3
+	best, least := "", maxEdits+1
 	if len(name) <= maxSuggestText {
 		for _, k := range known {
 			if d := editDistance(name, k); d < least && d*2 <= len(k) {
@@ -23,35 +57,37 @@ func didYouMean(name string, known []string) string {
 		return fmt.Sprintf("did you mean %q?", best)
 	}
 	sorted := slices.Sorted(slices.Values(known))
-	return "known here: " + join(sorted)
-}
-
-func join(names []string) string {
-	out := ""
-	for i, n := range names {
-		if i > 0 {
-			out += ", "
-		}
-		out += n
+	if more := len(sorted) - maxSuggested; more > 0 {
+		return fmt.Sprintf("known here: %s and %d more", strings.Join(sorted[:maxSuggested], ", "), more)
 	}
-	return out
+	return "known here: " + strings.Join(sorted, ", ")
 }
 
 // editDistance counts the insertions, deletions, substitutions and swaps of
-// neighbours that turn a into b.
+// neighbours that turn a into b, as far as maxEdits; one more stands for all that is
+// farther. Only places of a and b that are no farther apart can belong together, so
+// that its time is in the length of the texts, not in its square.
 func editDistance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
+	const far = maxEdits + 1
+	if max(len(a)-len(b), len(b)-len(a)) > maxEdits {
+		return far
+	}
+	before, last, row := farRow(len(b)), farRow(len(b)), farRow(len(b))
+	for j := range min(maxEdits, len(b)) + 1 {
 		last[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
+		from, to := max(1, i-maxEdits), min(len(b), i+maxEdits)
+		row[from-1] = far
+		if from == 1 {
+			row[0] = min(i, far)
+		}
+		for j := from; j <= to; j++ {
 			change := 1
 			if a[i-1] == b[j-1] {
 				change = 0
 			}
-			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change)
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+change, far)
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
 				row[j] = min(row[j], before[j-2]+1)
 			}
@@ -59,4 +95,13 @@ func editDistance(a, b string) int {
 		before, last, row = last, row, before
 	}
 	return last[len(b)]
+}
+
+// farRow is a row of distances to the first n characters that are all too far.
+func farRow(n int) []int {
+	row := make([]int, n+1)
+	for j := range row {
+		row[j] = maxEdits + 1
+	}
+	return row
 }

@@ -127,15 +127,15 @@ func convert(p *problems, n ast.Node, parent position) *node {
 }
 
 // stringKind tells numbers that the library takes for texts: it knows no exponents
-// without a fraction (1e3).
+// without a fraction (1e3), nor integers that no machine holds.
 func stringKind(n *ast.StringNode) kind {
 	if n.Token.Type != token.StringType {
 		return kindString // quoted
 	}
-	if _, why := parseDecimal(n.Value); why != "" {
-		return kindString
+	if _, why := parseDecimal(n.Value); why == "" || len(n.Value) > maxNumberText && allDigits(n.Value) {
+		return kindNumber
 	}
-	return kindNumber
+	return kindString
 }
 
 func convertMapping(p *problems, n *ast.MappingNode, out *node) {

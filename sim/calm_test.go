@@ -15,10 +15,14 @@ func of(capacity, rate int64) limit.Limit {
 // fails and one key is called in one way from the third second on.
 func calm(t *testing.T, l limit.Limit, b Behaviour) *world {
 	t.Helper()
-	return newWorld(1, Options{
+	return newWorld(1, calmly(l, b), time.Hour)
+}
+
+func calmly(l limit.Limit, b Behaviour) Options {
+	return Options{
 		Regions: 3, Keys: 1, RTT: 80 * time.Millisecond, Limit: l, Calm: true,
 		Start: 3 * time.Second, Mode: &b,
-	}, time.Hour)
+	}
 }
 
 func (w *world) pass(t *testing.T, d time.Duration) {

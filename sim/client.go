@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"fmt"
+
 	"aliquot/budget"
 	"aliquot/limit"
 )
@@ -10,7 +12,9 @@ type client struct {
 	w     *world
 	key   budget.KeyID
 	limit limit.Limit
-	ideal ideal
+	// elastic: every region may save up a burst of the whole capacity.
+	elastic bool
+	ideal   ideal
 
 	mode    mode
 	home    int
@@ -19,6 +23,8 @@ type client struct {
 	cost    limit.Tokens
 	changes int64 // when the mode changes
 	every   int64
+	pause   int64 // between bursts (pulsing)
+	pauseTo int64
 }
 
 // mode is how a client behaves.
@@ -28,6 +34,7 @@ const (
 	greedy   mode = iota // everything, everywhere, at once
 	rotating             // everything, one region after the other
 	single               // everything, in one region
+	pulsing              // everything, everywhere, for a moment; then nothing for a while
 	steady               // a rate of its own in each region
 	idle
 	modes
@@ -40,12 +47,16 @@ func (w *world) newClient(i int) *client {
 	c.limit.Capacity = limit.Token * limit.Tokens(caps[w.rand.IntN(len(caps))])
 	seconds := w.between(1, 20)
 	c.limit.Rate.Micro = max(int64(c.limit.Capacity)/seconds, million)
+	c.elastic = w.chance(1, 2)
 	if w.opts.Limit.Capacity > 0 {
-		c.limit = w.opts.Limit
+		c.limit, c.elastic = w.opts.Limit, w.opts.Elastic
 	}
-	n := len(w.stores)
+	n, bursts := len(w.stores), 1
+	if c.elastic {
+		bursts = len(w.ledger.Config.Regions)
+	}
 	c.rates, c.due = make([]int64, n), make([]int64, n)
-	c.ideal = newIdeal(c.limit, w.cfg.RhoPPM, n)
+	c.ideal = newIdeal(c.limit, w.cfg.RhoPPM, n, bursts)
 	c.every = w.between(10*milli, 60*milli)
 	if w.opts.Calm {
 		c.every = 10 * milli
@@ -70,7 +81,7 @@ func (c *client) change() {
 	w := c.w
 	c.changes = w.now + w.exponential(12*second)
 	if w.opts.Mode != nil {
-		c.mode, c.home = w.opts.Mode.mode, w.opts.Mode.home
+		c.mode, c.home, c.pause = w.opts.Mode.mode, w.opts.Mode.home, c.fills()
 		c.changes = w.now + second
 		return
 	}
@@ -85,6 +96,13 @@ func (c *client) change() {
 			c.rates[i] = w.between(0, 2*c.limit.Rate.Micro)
 		}
 	}
+	if c.mode == pulsing {
+		c.pause = c.fills()
+		if w.chance(1, 2) {
+			c.pause = max(c.pause*w.between(1, int64(len(w.stores))+1), 12*second) // long enough to cool down
+		}
+		c.changes += w.exponential(4 * c.pause)
+	}
 	if c.mode == idle && w.chance(1, 2) {
 		c.changes += w.between(10*second, 40*second) // long enough to cool down
 	}
@@ -98,6 +116,8 @@ func (c *client) act() {
 		for i := range c.due {
 			c.ask(i, all)
 		}
+	case pulsing:
+		c.pulse(all)
 	case rotating:
 		c.home = (c.home + 1) % len(c.due)
 		c.ask(c.home, all)
@@ -111,6 +131,30 @@ func (c *client) act() {
 			c.ask(i, int(n))
 		}
 	}
+}
+
+// pulse asks for everything for up to half a second, and then waits until a bucket
+// has filled.
+func (c *client) pulse(all int) {
+	switch now := c.w.now; {
+	case now < c.pauseTo-c.pause:
+		for i := range c.due {
+			c.ask(i, all)
+		}
+	case now >= c.pauseTo:
+		c.pauseTo = now + c.pause + c.w.between(0, 500*milli)
+	}
+}
+
+// fills is how long the limit takes to earn a burst.
+func (c *client) fills() int64 { return int64(c.limit.Capacity) * second / c.limit.Rate.Micro }
+
+// burst words what the limit may admit at once.
+func (c *client) burst() string {
+	if c.elastic {
+		return fmt.Sprintf("%d C", c.ideal.most/second/int64(c.limit.Capacity))
+	}
+	return "C"
 }
 
 // ask sends requests to a daemon of the region.

@@ -50,7 +50,7 @@ type clockMap struct {
 	known          bool
 	store          int64 // microseconds, read between the two instants
 	sent, received budget.Instant
-	pins           [2]pin
+	pins           [3]pin // of a start of lease, of a floor taken back, of a change of floors
 }
 
 // pin remembers where the start of a phase was mapped to: later samples are ever
@@ -95,7 +95,7 @@ func (m *clockMap) since(e budget.Instant) int64 {
 			return m.pins[i].store
 		}
 	}
-	m.pins[1], m.pins[0] = m.pins[0], pin{at: e, store: at}
+	m.pins[2], m.pins[1], m.pins[0] = m.pins[1], m.pins[0], pin{at: e, store: at}
 	return at
 }
 

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"aliquot/budget"
 )
@@ -16,12 +17,13 @@ type coord struct {
 	machine *budget.Leader
 	dead    bool
 	pauseTo int64
-	cutOff  []bool // by region: no message passes
-	cfg     budget.Config
+	cutOff  []bool        // by region: no message passes
+	cfg     budget.Config // the machine's, for the answers to Hellos
 
 	pending *budget.Plan // proposed, neither applied nor lost
 	hellos  [][]helloWait
 	reports []reply
+	floors  floors
 }
 
 type helloWait struct {
@@ -34,17 +36,39 @@ func (w *world) elect() {
 	old := w.last
 	w.depose()
 	w.names++
-	w.ledger.MintEpoch()
 	n := len(w.stores)
 	c := &coord{
-		w: w, name: w.names, clock: w.newClock(), cfg: w.ledger.Config,
+		w: w, name: w.names, clock: w.newClock(),
 		cutOff: make([]bool, n), hellos: make([][]helloWait, n), reports: make([]reply, n),
 	}
-	c.machine = budget.NewLeader(w.plant.ledger(old, w.ledger.Clone()), c.now())
 	w.coords = append(w.coords, c)
 	w.leader, w.last = c, c
-	w.note("leader elected", c.name, int64(w.ledger.Epoch), 0, 0, 0)
+	c.reign(old)
 	w.after(0, c.tick)
+}
+
+// reign starts a machine on the ledger as it is, with an epoch of its own. It does
+// so when it is elected, and when the floors of its machine are no longer in force.
+func (c *coord) reign(old *coord) {
+	w := c.w
+	c.refuseAll()
+	w.ledger.MintEpoch()
+	ledger := w.plant.ledger(old, w.ledger.Clone())
+	c.cfg, c.pending, c.floors = w.ledger.Clone().Config, nil, c.newFloors(&ledger.Config)
+	c.machine = budget.NewLeader(ledger, c.now())
+	w.note("reign begins", c.name, int64(w.ledger.Epoch), int64(c.cfg.Version), 0, 0)
+}
+
+// refuseAll answers whoever waits.
+func (c *coord) refuseAll() {
+	for i := range c.hellos {
+		waits := c.hellos[i]
+		c.hellos[i] = nil
+		for _, h := range waits {
+			h.reply(budget.CallFailed{})
+		}
+		c.take(i, budget.CallFailed{})
+	}
 }
 
 // depose ends the present leader's access to the log. What it had proposed is
@@ -80,7 +104,10 @@ func (c *coord) tick() {
 	if c.dead {
 		return
 	}
-	c.when(func() { c.step(budget.Tick{}) })()
+	c.when(func() {
+		c.step(budget.Tick{})
+		c.advanceFloors()
+	})()
 	c.w.after(max(tickEvery, min(c.pauseTo-c.w.now, napEvery)), c.tick)
 }
 
@@ -94,12 +121,7 @@ func (c *coord) stop() {
 		c.w.depose()
 	}
 	c.dead = true
-	for i := range c.hellos {
-		for _, h := range c.hellos[i] {
-			h.reply(budget.CallFailed{})
-		}
-		c.take(i, budget.CallFailed{})
-	}
+	c.refuseAll()
 	for i, other := range c.w.coords {
 		if other == c {
 			c.w.coords = append(c.w.coords[:i:i], c.w.coords[i+1:]...)
@@ -109,6 +131,10 @@ func (c *coord) stop() {
 }
 
 func (c *coord) hello(h budget.Hello, r reply) {
+	if c.w.ledger.Config.Regions[h.Region].Fenced && c.leads() {
+		r(budget.CallFailed{})
+		return
+	}
 	c.hellos[h.Region] = append(c.hellos[h.Region], helloWait{h.Nonce, r})
 	c.step(budget.HelloReceived{Hello: h})
 }
@@ -148,14 +174,17 @@ func (c *coord) do(effect budget.LeaderEffect) {
 	case budget.Verify:
 		c.verify()
 	case budget.Welcome:
-		c.answerHello(e.OK.Region, e.OK.Nonce, true, budget.HelloAnswered{
-			OK: e.OK, Config: c.cfg, InitialRedisEpoch: c.cfg.Regions[e.OK.Region].InitialRedisEpoch,
-		})
+		if answer := c.waitingHello(e.OK.Region, e.OK.Nonce, true); answer != nil {
+			answer(budget.HelloAnswered{
+				OK: e.OK, Config: told(c.cfg), InitialRedisEpoch: c.cfg.Regions[e.OK.Region].InitialRedisEpoch,
+			})
+		}
+		c.floors.welcomed[e.OK.Region] = true
 	case budget.Answer:
 		c.take(e.Directive.Region, budget.DirectiveReceived{Directive: e.Directive})
 	case budget.Refuse:
 		if e.Nonce != 0 {
-			c.answerHello(e.Region, e.Nonce, e.Err != budget.ErrSuperseded, budget.CallFailed{})
+			c.refuseHello(e)
 			return
 		}
 		c.take(e.Region, budget.CallFailed{})
@@ -164,9 +193,34 @@ func (c *coord) do(effect budget.LeaderEffect) {
 	}
 }
 
-// answerHello answers the latest, or the oldest, Hello of a nonce: two daemons of
-// one region may have counted to the same one.
-func (c *coord) answerHello(region int, nonce uint64, latest bool, ev budget.RegionEvent) {
+// refuseHello answers a Hello that opens nothing. A second daemon is told what to
+// serve its floor by, under a proof of leadership: a deposed leader's floors are old.
+func (c *coord) refuseHello(e budget.Refuse) {
+	answer := c.waitingHello(e.Region, e.Nonce, e.Err != budget.ErrSuperseded)
+	if answer == nil || e.Err != budget.ErrRegionBusy {
+		if answer != nil {
+			answer(budget.CallFailed{})
+		}
+		return
+	}
+	d := c.w.logDelay()
+	c.w.after(d/2, func() {
+		if !c.leads() || c.dead {
+			answer(budget.CallFailed{})
+			return
+		}
+		c.w.after(d-d/2, c.when(func() {
+			cfg := told(c.w.ledger.Config)
+			answer(budget.CallFailed{
+				Busy: true, Config: &cfg, Self: e.Region, InitialRedisEpoch: cfg.Regions[e.Region].InitialRedisEpoch,
+			})
+		}))
+	})
+}
+
+// waitingHello takes the latest, or the oldest, Hello of a nonce: two daemons of one
+// region may have counted to the same one.
+func (c *coord) waitingHello(region int, nonce uint64, latest bool) reply {
 	waits := c.hellos[region]
 	found := -1
 	for i, h := range waits {
@@ -176,11 +230,11 @@ func (c *coord) answerHello(region int, nonce uint64, latest bool, ev budget.Reg
 	}
 	if found < 0 {
 		c.w.violate("coordinator %d answers a Hello of region %d that does not wait", c.name, region)
-		return
+		return nil
 	}
 	r := waits[found].reply
 	c.hellos[region] = append(waits[:found:found], waits[found+1:]...)
-	r(ev)
+	return r
 }
 
 // take answers the report that waits.
@@ -199,41 +253,74 @@ func (w *world) logDelay() int64 {
 	return w.between(milli, 30*milli)
 }
 
+// told is the configuration as a region gets it: what it is told is its floor.
+func told(c budget.Config) budget.Config {
+	c.Regions = slices.Clone(c.Regions)
+	for i := range c.Regions {
+		c.Regions[i].Floor = c.Regions[i].Told
+	}
+	return c
+}
+
 // commit replicates a plan. One that is deposed meanwhile learns nothing and
-// steps down after a while.
+// steps down after a while; one whose floors have changed begins anew.
 func (c *coord) commit(p budget.Plan) {
 	c.pending = &p
-	d := c.w.logDelay()
+	d, m := c.w.logDelay(), c.machine
 	c.w.after(d/2, func() {
+		if c.machine != m {
+			return
+		}
 		if c.dead || !c.leads() || c.pending != &p {
 			c.w.after(c.w.between(0, 20*second), c.when(c.stop))
 			return
 		}
-		c.applyPending()
-		c.w.after(d-d/2, c.when(func() { c.step(budget.Committed{}) }))
+		if !c.applyPending() {
+			return
+		}
+		c.w.after(d-d/2, c.when(func() { c.stepOf(m, budget.Committed{}) }))
 	})
 }
 
-func (c *coord) applyPending() {
+// stepOf is a step of machine m, if it still is the coordinator's.
+func (c *coord) stepOf(m *budget.Leader, ev budget.LeaderEvent) {
+	if c.machine == m {
+		c.step(ev)
+	}
+}
+
+// applyPending reports whether the ledger took the plan. It refuses one only if the
+// floors have changed since it was made.
+func (c *coord) applyPending() bool {
 	p := *c.pending
 	c.pending = nil
-	c.w.note("committed", c.name, int64(len(p.Changes)), 0, 0, 0)
+	stale := c.cfg.Version != c.w.ledger.Config.Version
+	c.w.plant.plan(&p, c.w.ledger)
+	c.w.note("committed", c.name, int64(len(p.Changes)), int64(b2i(stale)), 0, 0)
 	if err := c.w.ledger.Apply(p); err != nil {
-		c.w.violate("the ledger refuses the leader's plan: %v", err)
-		return
+		if !stale {
+			c.w.violate("the ledger refuses the leader's plan: %v", err)
+		}
+		return false
 	}
-	c.cfg = c.w.ledger.Clone().Config
+	for _, r := range p.InitialRedisEpochs {
+		c.cfg.Regions[r.Region].InitialRedisEpoch = c.w.ledger.Config.Regions[r.Region].InitialRedisEpoch
+	}
 	c.w.checkLedger()
+	return true
 }
 
 // verify proves the leadership, if it is one at some time in between.
 func (c *coord) verify() {
-	d := c.w.logDelay()
+	d, m := c.w.logDelay(), c.machine
 	c.w.after(d/2, func() {
+		if c.machine != m {
+			return
+		}
 		if c.dead || !c.leads() && !c.w.plant.is(noVerify) {
 			c.w.after(c.w.between(0, 20*second), c.when(c.stop))
 			return
 		}
-		c.w.after(d-d/2, c.when(func() { c.step(budget.Verified{}) }))
+		c.w.after(d-d/2, c.when(func() { c.stepOf(m, budget.Verified{}) }))
 	})
 }

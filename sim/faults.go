@@ -25,8 +25,24 @@ const (
 	cutBothWays
 	cutFromLeader
 	stuckForAll
+	addRegion
+	drainRegion
+	reweight
+	fenceRegion
 	faultKinds
 )
+
+// faultNames are for people, by kind.
+var faultNames = [faultKinds]string{
+	"messages lost", "messages repeated", "messages reordered", "store commands stuck", "slow commits", "drifting clocks",
+	"leader dies", "leader lingers", "all coordinators stop", "daemon restarts", "store flushed",
+	"store flushed and daemon restarts", "store rolled back", "second daemon", "daemon paused", "coordinator paused",
+	"cut one way", "cut both ways", "cut from the leader", "all store commands stuck",
+	"region added", "region drained", "region reweighted", "region fenced",
+}
+
+// FaultName names a kind of Result.Kinds.
+func FaultName(kind int) string { return faultNames[kind] }
 
 func (w *world) has(f fault) bool { return w.faults[f] && w.now < w.faultsEnd }
 
@@ -34,6 +50,11 @@ func (w *world) has(f fault) bool { return w.faults[f] && w.now < w.faultsEnd }
 func (w *world) drawFaults() {
 	for f := range faultKinds {
 		w.faults[f] = w.chance(1, 2) && !w.opts.Calm
+	}
+	if w.chance(1, 2) { // nobody operates this world
+		for f := addRegion; f <= fenceRegion; f++ {
+			w.faults[f] = false
+		}
 	}
 	for _, f := range w.opts.faults {
 		w.faults[f] = true
@@ -48,6 +69,7 @@ func (w *world) trouble() {
 	}
 	if f := fault(w.rand.IntN(int(faultKinds))); w.faults[f] {
 		w.faulted++
+		w.caused[f]++
 		w.cause(f)
 	}
 	w.after(w.exponential(w.faultGap/int64(faultKinds)*4), w.trouble)
@@ -110,6 +132,8 @@ func (w *world) cause(f fault) {
 			c.cutOff[region] = true
 			w.after(w.between(second, 30*second), func() { c.cutOff[region] = false })
 		}
+	case addRegion, drainRegion, reweight, fenceRegion:
+		w.operate(f, region)
 	case stuckForAll:
 		note("store commands get stuck")
 		w.stuck[region] = w.now + w.between(100*milli, 30*second)
@@ -199,6 +223,10 @@ func (w *world) heal() {
 		for n := w.oldest(i); n != nil; n = w.oldest(i) {
 			w.kill(n)
 		}
+		if i >= len(w.ledger.Config.Regions) || w.ledger.Config.Regions[i].Fenced {
+			continue
+		}
+		w.buried[i] = false // if it was, nobody heard the operator
 		if w.nodeOf(i) == nil {
 			w.startNode(i, true)
 		}

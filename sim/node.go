@@ -20,6 +20,7 @@ type node struct {
 	clock   clock
 	machine *budget.Region
 	dead    bool
+	buried  bool // dead for good, its commands on their way too
 	cut     bool // no message passes
 	pauseTo int64
 
@@ -40,7 +41,7 @@ type node struct {
 
 // stateFile is what a region's daemon wrote down at its latest Welcome.
 type stateFile struct {
-	welcomed     bool
+	cfg          budget.Config
 	initialEpoch string
 	epoch        uint64
 }
@@ -53,19 +54,21 @@ type hearing struct {
 
 // startNode starts a daemon. With a state file it knows the configuration, and
 // which store contents started full.
-func (w *world) startNode(region int, withFile bool) *node {
+func (w *world) startNode(region int, withFile bool) {
+	if w.buried[region] {
+		return
+	}
 	w.names++
 	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), began: w.now, clockMap: clockMap{rho: int64(w.cfg.RhoPPM)}}
 	n.machine = budget.NewRegion(region, budget.Config{}, uint64(n.name), n.now())
-	if withFile && w.known[region].welcomed {
-		n.machine.SetConfig(region, w.cfg, w.known[region].initialEpoch, w.known[region].epoch)
+	if file := w.known[region]; withFile && len(file.cfg.Regions) > 0 {
+		n.machine.SetConfig(region, file.cfg, file.initialEpoch, file.epoch, n.now())
 	}
 	w.nodes = append(w.nodes, n)
 	w.note("daemon starts", region, int64(n.name), 0, 0, 0)
 	n.learn()
 	w.after(w.between(0, tickEvery), n.tick)
 	w.after(w.between(0, second), n.probe)
-	return n
 }
 
 func (n *node) now() budget.Instant { return n.clock.boot(n.w.now) }
@@ -101,6 +104,9 @@ func (n *node) tick() {
 // another daemon of the region was heard of within the time that this takes. See
 // Options.LongTwins.
 func (n *node) displaced() bool {
+	if n.staleFloors() {
+		return true
+	}
 	if n.w.opts.LongTwins || n.machine.Phase(n.now()) != budget.CutOff {
 		return false
 	}
@@ -109,8 +115,13 @@ func (n *node) displaced() bool {
 	return rival > n.began && n.w.now-rival < leases*int64(n.w.cfg.Lease)
 }
 
+// staleFloors: another daemon of its region was told other floors since.
+func (n *node) staleFloors() bool {
+	return !n.w.opts.staleTwins && n.configured() && n.machine.Config().Version < n.w.adopted[n.region]
+}
+
 // outdated: another daemon of its region was given shares after it.
-func (n *node) outdated() bool { return !n.w.opts.LongTwins && n.rivalHeard() > n.heardAt }
+func (n *node) outdated() bool { return !n.w.opts.staleContents && n.rivalHeard() > n.heardAt }
 
 // rivalHeard is when another daemon of the region, alive or dead, had an answer
 // last.
@@ -148,7 +159,7 @@ func (n *node) step(ev budget.RegionEvent) {
 			n.w.quiet("reports", n.region, int64(n.name), int64(e.Report.Seq), int64(e.Report.Session), int64(len(e.Report.Keys)))
 			n.send(func(c *coord, reply reply) { c.report(e.Report, reply) })
 		case budget.ApplyShares:
-			n.apply(e.Changes)
+			n.apply(e.Changes, e.Lease)
 		default:
 			panic(fmt.Sprintf("sim: unknown effect %T", effect))
 		}
@@ -158,10 +169,13 @@ func (n *node) step(ev budget.RegionEvent) {
 // answered is what the network brings for call id: at most one answer ends a call,
 // but late and repeated ones reach the machine too.
 func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
-	if _, failed := ev.(budget.CallFailed); failed {
+	if failed, ok := ev.(budget.CallFailed); ok {
 		if id == n.call && n.calling {
 			n.calling, n.target = false, nil
 			n.step(ev)
+			if failed.Config != nil {
+				n.writeDown(*failed.Config, failed.InitialRedisEpoch)
+			}
 		}
 		return
 	}
@@ -175,7 +189,6 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 		if e.OK.Epoch < n.machine.Info(n.now()).Epoch {
 			n.target = nil // an old leader: try another coordinator
 		}
-		n.w.known[n.region] = stateFile{welcomed: true, initialEpoch: e.InitialRedisEpoch, epoch: e.OK.Epoch}
 		n.w.note("is welcomed", n.region, int64(n.name), int64(e.OK.Nonce), int64(e.OK.Session), int64(len(e.OK.Actions)))
 	case budget.DirectiveReceived:
 		n.heard = n.now()
@@ -187,4 +200,16 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 		}
 	}
 	n.step(ev)
+	if e, ok := ev.(budget.HelloAnswered); ok && n.machine.Info(n.now()).Epoch == e.OK.Epoch {
+		n.writeDown(e.Config, e.InitialRedisEpoch)
+	}
+}
+
+// writeDown keeps what an answer to a Hello said, if the machine has taken it: in the
+// same instant, so before anything is acknowledged.
+func (n *node) writeDown(cfg budget.Config, initialEpoch string) {
+	n.w.adopted[n.region] = max(n.w.adopted[n.region], n.machine.Config().Version)
+	if n.machine.Config().Version == cfg.Version && cfg.Version >= n.w.known[n.region].cfg.Version && !n.w.plant.forgets(n.w.known[n.region]) {
+		n.w.known[n.region] = stateFile{cfg: cfg, initialEpoch: initialEpoch, epoch: n.machine.Info(n.now()).Epoch}
+	}
 }

@@ -8,6 +8,7 @@ import (
 // Deadlines of store calls: beyond, a reply counts as lost.
 const (
 	takeDeadline  = 50 * milli
+	takeLate      = 500 * milli // on the store's clock: one that arrives later does nothing
 	applyDeadline = second
 )
 
@@ -32,7 +33,7 @@ func (n *node) storeIs(epoch string) {
 	if n.epoch == epoch {
 		return
 	}
-	if n.machine.Info(n.now()).HotKeys > 0 && n.outdated() {
+	if n.epoch != "" && n.outdated() {
 		n.w.replace(n, 100*milli) // nothing in the new contents fences it
 		return
 	}
@@ -58,22 +59,24 @@ func (n *node) take(c *client, tries int, cost limit.Tokens) {
 		return
 	}
 	right := n.machine.Right(c.key, int64(c.limit.Capacity), n.now())
-	view, epoch, sent, began := n.view(right, c.limit), n.epoch, n.now(), n.w.now
-	floor := budget.Scale(int64(c.limit.Capacity), right.Floor.Burst)
-	s := n.w.stores[n.region]
+	view, epoch, sent, began := n.view(right, c), n.epoch, n.now(), n.w.now
+	s, deadline := n.w.stores[n.region], n.clockMap.until(sent+budget.Instant(takeLate))
 	n.w.after(n.w.storeDelay(n.region), func() {
+		if n.buried || s.time() > deadline && !n.w.plant.is(noDeadlines) {
+			return
+		}
 		rep := s.take(epoch, c, view, tries, cost)
 		lost := n.w.has(stuckStore) && n.w.chance(1, 200)
 		n.w.after(n.w.between(milli/20, milli), n.when(func() {
 			if lost || n.w.now-began > takeDeadline {
 				return
 			}
-			n.took(c, rep, cost, epoch, sent, floor)
+			n.took(c, rep, cost, epoch, sent, &view)
 		}))
 	})
 }
 
-func (n *node) took(c *client, rep taken, cost limit.Tokens, epoch string, sent budget.Instant, floor int64) {
+func (n *node) took(c *client, rep taken, cost limit.Tokens, epoch string, sent budget.Instant, v *limit.View) {
 	if rep.otherEpoch {
 		n.learn()
 		return
@@ -88,18 +91,19 @@ func (n *node) took(c *client, rep taken, cost limit.Tokens, epoch string, sent 
 		}
 		n.machine.Observe(c.key, budget.Usage{
 			Limit: keyLimit(c.limit), Cost: int64(cost), Admitted: i < rep.admitted,
-			Tokens: int64(out.Tokens), FloorCap: floor,
+			Tokens: int64(out.Tokens), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),
 		}, n.now())
 	}
 }
 
-// apply makes a directive's changes in the store.
-func (n *node) apply(changes []budget.ShareChange) {
+// apply makes a directive's changes in the store, and tells it of a lease.
+func (n *node) apply(changes []budget.ShareChange, lease bool) {
 	call := make([]change, len(changes))
 	for i, c := range changes {
-		l := n.w.clientOf(c.Key).limit
+		client := n.w.clientOf(c.Key)
+		l := client.limit
 		call[i] = change{key: c.Key, change: limit.Change{
-			View: n.view(c.Before, l), Gen: n.w.plant.pack(c.Gen), Share: localBucket(l, c.Share),
+			View: n.view(c.Before, client), Gen: n.w.plant.pack(c.Gen), Share: localBucket(l, c.Share),
 			Grant: n.w.plant.grant(c, l), Cold: c.Cold,
 			Deadline: max(n.clockMap.until(n.now()+budget.Instant(applyDeadline)), 1),
 		}}
@@ -115,11 +119,14 @@ func (n *node) apply(changes []budget.ShareChange) {
 	}
 	s, epoch := n.w.stores[n.region], n.epoch
 	n.w.after(n.w.storeDelay(n.region), func() {
+		if n.buried {
+			return
+		}
 		upTo, lost := len(call), false
 		if n.w.has(stuckStore) && n.w.chance(1, 50) {
 			upTo, lost = int(n.w.between(0, int64(len(call)))), true
 		}
-		results, ok := s.apply(epoch, call, upTo)
+		results, ok := s.apply(epoch, call, upTo, lease)
 		switch {
 		case !ok && !lost:
 			n.w.after(milli, n.when(n.learn))

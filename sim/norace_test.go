@@ -4,5 +4,5 @@ package sim
 
 const (
 	faultHours  = 16 // half a minute
-	plantsTried = 11
+	plantsTried = 18
 )

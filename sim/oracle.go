@@ -19,18 +19,25 @@ type ideal struct {
 	spent  limit.Tokens
 }
 
-// newIdeal starts full. slack pays for what a correct system may be ahead by: a
+// newIdeal starts full, with one burst for a strict limit and one a region for an
+// elastic one. slack pays for what a correct system may be ahead by: a
 // store's clock shows whole microseconds, so each region can be one microsecond of
 // its rate early, twice (once when a share moves away, once when it arrives). Every
 // other rounding is down. Slack does not add up over time, because the errors of
 // one clock's readings cancel out.
-func newIdeal(l limit.Limit, rhoPPM int32, regions int) ideal {
-	most := int64(l.Capacity) * second
+func newIdeal(l limit.Limit, rhoPPM int32, regions, bursts int) ideal {
+	most := int64(bursts) * int64(l.Capacity) * second
 	rate := l.Rate.Micro + l.Rate.Micro*fastest(rhoPPM)/second + 1
 	return ideal{
 		tokens: most, most: most, rate: rate,
 		slack: int64(2*regions) * 1000 * rate,
 	}
+}
+
+// grow adds an empty bucket of the given capacity, micro-tokens.
+func (b *ideal) grow(capacity, now int64) {
+	b.refill(now)
+	b.most += capacity * second
 }
 
 // spend takes an amount at a true time and reports whether it was there.
@@ -55,7 +62,7 @@ func (w *world) admit(c *client, region int, amount limit.Tokens) {
 	w.admitted += int64(amount / limit.Token)
 	w.note("admitted", region, int64(c.key.Rule), int64(amount/limit.Token), c.ideal.tokens/second, 0)
 	if !c.ideal.spend(amount, w.now) {
-		w.violate("key %d: %d micro-tokens more admitted than C + r(1+rho)t", c.key.Rule, -c.ideal.tokens/second)
+		w.violate("key %d: %d micro-tokens more admitted than %s + r(1+rho)t", c.key.Rule, -c.ideal.tokens/second, c.burst())
 	}
 }
 
@@ -87,7 +94,8 @@ func (w *world) enforced(region int, c *client) limit.Bucket {
 		if n.region != region || n.dead || n.paused() || n.epoch == "" || n.epoch != s.epoch || !n.configured() || n.displaced() {
 			continue
 		}
-		v := n.view(n.machine.Right(c.key, int64(c.limit.Capacity), n.now()), c.limit)
+		v := n.view(n.machine.Right(c.key, int64(c.limit.Capacity), n.now()), c)
+		v.Heard = s.heardBy(&v)
 		_, b, _ := limit.Settle(s.get(c.key), v, s.time())
 		most.Cap = max(most.Cap, b.Cap)
 		if most.Rate.Min(b.Rate) == most.Rate {

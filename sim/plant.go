@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"aliquot/budget"
 	"aliquot/limit"
 )
@@ -35,6 +37,22 @@ const (
 	genWithoutEpoch
 	// trustOldRecords lets every store contents pass for the same.
 	trustOldRecords
+	// floorsUnasked takes every region's acknowledgement of a floor for given.
+	floorsUnasked
+	// ackByHello takes the answer to a Hello for an acknowledgement of a floor.
+	ackByHello
+	// lateGrowths lets the ledger take plans that were made under other floors.
+	lateGrowths
+	// elasticRate refills an elastic bucket at the whole rate.
+	elasticRate
+	// strictTTL keeps an elastic record only until a strict one would be full.
+	strictTTL
+	// lowIgnored counts all of the past at the present floor.
+	lowIgnored
+	// fileLate writes no configuration down but the first.
+	fileLate
+	// heardIgnored takes the floor back although another daemon was heard.
+	heardIgnored
 )
 
 func (p plant) is(q plant) bool { return p == q }
@@ -51,7 +69,7 @@ func (p plant) right(n *node, r budget.Right) budget.Right {
 	return r
 }
 
-func (p plant) view(v *limit.View) {
+func (p plant) view(v *limit.View, c *client) {
 	switch p {
 	case noDeadlines:
 		v.Until, v.Since = limit.MaxExact, 0
@@ -59,8 +77,52 @@ func (p plant) view(v *limit.View) {
 		v.Birth = 0
 	case trustOldRecords:
 		v.Stamp = 1
+	case elasticRate:
+		if c.elastic && !v.Hot {
+			v.Floor.Rate = c.limit.Rate
+		}
+	case lowIgnored:
+		v.FloorSince = 0 // the whole past counts at the present floor
+	case heardIgnored, resumeEarly: // or the store would know better
+		v.HeardWait = 0
 	}
 }
+
+// cold spoils the bucket that a record's time to live is for.
+func (p plant) cold(v *limit.View) limit.Bucket {
+	if p == strictTTL {
+		return v.Floor
+	}
+	return v.Cold()
+}
+
+// acknowledges spoils whether a region enforces the floor it was told.
+func (p plant) acknowledges(c *coord, i int, status budget.RegionStatus) bool {
+	switch p {
+	case floorsUnasked:
+		return true
+	case ackByHello:
+		return c.floors.welcomed[i]
+	}
+	return status.Acknowledged
+}
+
+// plan spoils what the log does with a plan of another epoch. A region that was
+// added since has no share in it.
+func (p plant) plan(made *budget.Plan, l *budget.Ledger) {
+	if p != lateGrowths {
+		return
+	}
+	made.Epoch, made.Changes = l.Epoch, slices.Clone(made.Changes)
+	for i := range made.Changes {
+		for e := &made.Changes[i]; e.Shares != nil && len(e.Shares) < len(l.Config.Regions); {
+			e.Shares = append(slices.Clone(e.Shares), budget.Share{})
+		}
+	}
+}
+
+// forgets spoils what is written down.
+func (p plant) forgets(file stateFile) bool { return p == fileLate && len(file.cfg.Regions) > 0 }
 
 func (p plant) pack(g budget.Gen) uint64 {
 	if p == genWithoutEpoch {

@@ -20,17 +20,29 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		{"no deadlines in the store", noDeadlines},
 		{"no verify", noVerify},
 		{"ledger of targets", ledgerOfTargets},
+		{"elastic refill at the whole rate", elasticRate},
+		{"elastic record kept as long as a strict one", strictTTL},
+		{"floor raised before the others acknowledged", floorsUnasked},
+		{"floor acknowledged by a Hello", ackByHello},
+		{"floor not written down", fileLate},
+		{"plan of other floors applied", lateGrowths},
+		{"floor taken back under another daemon", heardIgnored},
 	}
 	// What has to meet for these is rare: a lost shrink and a new leader; a call
 	// that is stuck while its daemon is cut off.
 	needs := map[plant][]fault{
 		ledgerOfTargets: {loss, leaderDies, leaderLingers, cutFromLeader, cutOneWay},
 		noDeadlines:     {stuckStore, stuckForAll, cutBothWays, pauseDaemon},
+		floorsUnasked:   {reweight, drainRegion},
+		ackByHello:      {reweight, drainRegion, loss},
+		fileLate:        {reweight, drainRegion, restart, noCoordinators},
+		heardIgnored:    {secondDaemon, cutBothWays},
+		lateGrowths:     {addRegion, drainRegion, reweight, slowLog},
 	}
 	for _, x := range plants[:plantsTried] {
 		p := x.plant
 		t.Run(x.name, func(t *testing.T) {
-			opts := Options{faults: needs[p]}
+			opts := Options{faults: needs[p], LongTwins: p == heardIgnored}
 			planted := opts
 			planted.plant = p
 			for seed := range uint64(150) {

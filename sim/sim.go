@@ -21,6 +21,7 @@ type Options struct {
 	Keys    int           // 0: drawn, 1 to 4
 	RTT     time.Duration // between regions and coordinators; 0: drawn for each region
 	Limit   limit.Limit   // of every key; zero: drawn
+	Elastic bool          // every key, if Limit is given
 	// Calm worlds have no faults and true clocks.
 	Calm bool
 	// LongTwins lets a second daemon of a region live on without coordinators for
@@ -31,7 +32,13 @@ type Options struct {
 	Start time.Duration
 	Mode  *Behaviour
 
+	// staleTwins lets a daemon live on after another one of its region was told other
+	// floors: nothing fences it if it hears of no coordinator.
+	// staleContents lets one live on when the contents that knew of later shares are lost.
+	staleTwins, staleContents bool
+
 	plant  plant
+	spare  int     // regions that may be added, besides drawn ones
 	faults []fault // every world has these
 }
 
@@ -65,6 +72,7 @@ type Result struct {
 	Events     int64
 	Faults     int64
 	Admitted   int64 // whole tokens
+	Kinds      [faultKinds]int64
 	Violations []*Violation
 	// Hash is of everything that happened: the same for the same arguments.
 	Hash uint64
@@ -81,6 +89,9 @@ func Run(seed uint64, hours float64, opts Options) Result {
 		r.Events += w.events
 		r.Faults += w.faulted
 		r.Admitted += w.admitted
+		for f, n := range w.caused {
+			r.Kinds[f] += n
+		}
 		r.Hash = r.Hash*31 + w.hash
 		if w.failure != nil {
 			r.Violations = append(r.Violations, shrunk(w, opts))

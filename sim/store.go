@@ -15,6 +15,7 @@ type store struct {
 	clock   clock
 	epoch   string // empty: no contents have been named yet
 	mints   int
+	heard   int64 // when a daemon of the region last took a lease; 0: not yet
 	records map[budget.KeyID]kept
 	backup  map[budget.KeyID]kept // an older copy, as a replica or a dump holds it
 }
@@ -48,17 +49,17 @@ func (s *store) get(k budget.KeyID) limit.Record {
 	return r.record
 }
 
-func (s *store) put(k budget.KeyID, r limit.Record, floor limit.Bucket) {
+func (s *store) put(k budget.KeyID, r limit.Record, v *limit.View) {
 	x := kept{record: r}
 	if !r.Hot {
-		x.expires = r.At + limit.TTL(r.Tokens, floor)*1000
+		x.expires = r.At + limit.TTL(r.Tokens, s.w.plant.cold(v))*1000
 	}
 	s.records[k] = x
 }
 
 // flush loses everything, the identity too.
 func (s *store) flush() {
-	s.records, s.epoch = map[budget.KeyID]kept{}, ""
+	s.records, s.epoch, s.heard = map[budget.KeyID]kept{}, "", 0
 }
 
 // rollBack brings back an older copy, as a failover with lost writes does.
@@ -86,6 +87,7 @@ func (s *store) take(epoch string, c *client, v limit.View, tries int, cost limi
 	}
 	now := s.time()
 	rep := taken{time: now}
+	v.Heard = s.heardBy(&v)
 	records := []limit.Record{s.w.plant.record(s.get(c.key), &v)}
 	out := make([]limit.Outcome, 1)
 	for range tries {
@@ -96,22 +98,35 @@ func (s *store) take(epoch string, c *client, v limit.View, tries int, cost limi
 		}
 		rep.admitted++
 	}
-	s.put(c.key, records[0], v.Floor)
+	s.put(c.key, records[0], &v)
 	if rep.admitted > 0 {
 		s.w.admit(c, s.region, limit.Tokens(rep.admitted)*cost)
 	}
 	return rep
 }
 
+// heardBy is what a call finds out about the last lease: only a daemon that is cut
+// off asks.
+func (s *store) heardBy(v *limit.View) int64 {
+	if v.Phase != limit.Floor {
+		return 0
+	}
+	return s.heard
+}
+
 // apply makes the first n of some changes; fewer than all when the connection
 // breaks on the way.
-func (s *store) apply(epoch string, changes []change, n int) (results []budget.ShareResult, ok bool) {
+func (s *store) apply(epoch string, changes []change, n int, lease bool) (results []budget.ShareResult, ok bool) {
 	if epoch != s.epoch {
 		return nil, false
 	}
+	if lease {
+		s.heard = s.time()
+	}
 	for _, c := range changes[:n] {
+		c.change.View.Heard = s.heardBy(&c.change.View)
 		r, a := limit.Apply(s.get(c.key), c.change, s.time())
-		s.put(c.key, r, c.change.View.Floor)
+		s.put(c.key, r, &c.change.View)
 		what := "store applies"
 		if a.Stale || a.Late {
 			what = "store: stale change"

@@ -9,12 +9,19 @@ import (
 func localBucket(l limit.Limit, s budget.Share) limit.Bucket { return l.Part(s.Burst, s.Rate) }
 
 // view words a right for the store, as the daemon does.
-func (n *node) view(r budget.Right, l limit.Limit) limit.View {
+func (n *node) view(r budget.Right, c *client) limit.View {
+	l := c.limit
 	r = n.w.plant.right(n, r)
 	v := limit.View{
 		Hot: r.Hot, Gen: n.w.plant.pack(r.Watermark),
 		Floor: localBucket(l, r.Floor),
 		Stamp: limit.Stamp(n.epoch),
+	}
+	if c.elastic && n.hasFloor() {
+		v.Extra = l.Capacity - v.Floor.Cap
+	}
+	if r.FloorSince != 0 {
+		v.FloorSince, v.Low = n.clockMap.since(r.FloorSince), localBucket(l, r.Low.Min(r.Floor))
 	}
 	switch r.Phase {
 	case budget.Live:
@@ -33,12 +40,36 @@ func (n *node) view(r budget.Right, l limit.Limit) limit.View {
 	}
 	if !n.machine.StoreStartedFull() {
 		v.Birth = n.birth
+		if v.Phase == limit.Floor {
+			// New contents do not remember who was heard.
+			v.Since = max(v.Since, n.birth+n.heardWait())
+		}
 		if r.Blind && v.Phase == limit.Floor {
 			v.Birth = max(v.Birth, v.Since)
 		}
 	}
-	n.w.plant.view(&v)
+	if v.Phase == limit.Floor {
+		v.HeardWait = n.heardWait()
+	}
+	n.w.plant.view(&v, c)
 	return v
+}
+
+// hasFloor: the region has, or had, a part in every limit. One that is drained keeps
+// nothing of an elastic burst.
+func (n *node) hasFloor() bool {
+	cfg := n.machine.Config()
+	return len(cfg.Regions) > 0 && cfg.Regions[n.region].Floor != budget.Share{}
+}
+
+// heardWait is how long the store must not have heard of a lease of any daemon of
+// the region before the floor may be taken back, in its own clock, which may be fast.
+func (n *node) heardWait() int64 {
+	cfg := n.machine.Config()
+	if len(cfg.Regions) == 0 {
+		return 0
+	}
+	return stretch((cfg.FloorAfter()+budget.MarkEvery).Microseconds()+1, n.clockMap.rho)
 }
 
 func keyLimit(l limit.Limit) budget.KeyLimit {

@@ -20,7 +20,7 @@ type world struct {
 	seq    uint64
 	events int64
 
-	cfg    budget.Config
+	cfg    budget.Config  // as at the bootstrap
 	ledger *budget.Ledger // what the log's commands built
 
 	leader  *coord // has access to the log; nil: nobody
@@ -35,11 +35,15 @@ type world struct {
 
 	oneWay         []int64
 	cutUp, cutDown []bool
-	stuck          []int64 // until when a region's store commands get stuck
+	buried         []bool   // by region: fenced, its daemons never come back
+	adopted        []uint64 // by region, the latest version of the floors that a daemon was told
+	fences         []int    // by region, how often
+	stuck          []int64  // until when a region's store commands get stuck
 	faults         [faultKinds]bool
 	faultGap       int64
 	faultsEnd      int64
 	faulted        int64
+	caused         [faultKinds]int64
 
 	turn     int // whose shares are checked next
 	admitted int64
@@ -55,10 +59,19 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 		seed: seed, opts: opts, rand: rand.New(rand.NewPCG(seed, 0x616c6971756f74)),
 		plant: opts.plant, faultsEnd: int64(faultsEnd), hash: 14695981039346656037,
 	}
-	regions := w.drawn(opts.Regions, 2, 6)
-	w.cfg = budget.NewConfig([]string{"a", "b", "c", "d", "e"}[:regions], w.drawLease(), w.drawRho())
+	declared := w.drawn(opts.Regions, 2, 6)
+	names := make([]string, declared)
+	for i := range names {
+		names[i] = regionName(i)
+	}
+	w.cfg = budget.NewConfig(names, w.drawLease(), w.drawRho())
 	w.ledger = &budget.Ledger{Config: w.cfg}
 	w.drawFaults()
+	regions := declared + opts.spare
+	if w.faults[addRegion] {
+		regions += w.rand.IntN(3)
+	}
+	w.buried, w.fences, w.adopted = make([]bool, regions), make([]int, regions), make([]uint64, regions)
 	w.known, w.heard, w.stuck = make([]stateFile, regions), make([][]hearing, regions), make([]int64, regions)
 	w.cutUp, w.cutDown = make([]bool, regions), make([]bool, regions)
 	for i := range regions {
@@ -74,7 +87,7 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 
 func (w *world) begin() {
 	w.elect()
-	for i := range w.stores {
+	for i := range w.ledger.Config.Regions {
 		w.startNode(i, false)
 	}
 	for _, c := range w.clients {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is named and missing: redis-server, protoc, cc. Uses apt-get or
+# Installs what is named and missing: redis-server, prometheus, promtool, protoc, cc. Uses apt-get or
 # brew, with sudo where needed; does nothing when all is there.
 set -eu
 
@@ -21,6 +21,7 @@ package() { # package COMMAND MANAGER: the package that has the command
 	redis-server:brew) echo redis ;;
 	protoc:brew) echo protobuf ;;
 	protoc:apt) echo protobuf-compiler ;;
+	promtool:apt | promtool:brew) echo prometheus ;;
 	cc:apt) echo gcc libc6-dev ;;
 	*) echo "$1" ;;
 	esac

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"sync/atomic"
 
 	"aliquot/limit"
 	"aliquot/lua"
@@ -21,6 +22,7 @@ import (
 type Memory struct {
 	epoch  string
 	clock  func() int64
+	heard  atomic.Int64 // when a lease was last taken; 0: never
 	shards [shardCount]shard
 }
 
@@ -84,6 +86,11 @@ func (m *Memory) Take(ctx context.Context, epoch string, groups []Group) (result
 	if err := lua.CheckGroups(epoch, groups); err != nil {
 		return nil, 0, err
 	}
+	if len(groups) > 0 {
+		if end, now := groups[0].Limits[0].View.Deadline, m.clock(); end != 0 && now > end {
+			return nil, 0, &lua.LateError{Now: now}
+		}
+	}
 	limits := 0
 	for i := range groups {
 		limits += len(groups[i].Limits)
@@ -126,7 +133,7 @@ func (m *Memory) takeGroup(w *work, g *Group, out []limit.Outcome) (allowed bool
 	now = m.read(mask)
 	room := true
 	for i, k := range w.ids {
-		s := m.shards[k.shard()].find(k, &w.views[i], now)
+		s := m.find(k, &w.views[i], now)
 		room = room && s.place != nowhere
 		w.slots = append(w.slots, s)
 		w.records = append(w.records, s.record)
@@ -141,51 +148,18 @@ func (m *Memory) takeGroup(w *work, g *Group, out []limit.Outcome) (allowed bool
 			out[i].Tokens = 0
 			continue
 		}
-		m.shards[k.shard()].put(k, w.slots[i], w.records[i], w.views[i].Floor)
+		m.shards[k.shard()].put(k, w.slots[i], w.records[i], w.views[i].Cold())
 	}
 	return allowed, now, nil
 }
 
-// Apply makes changes in order, each atomically. now is the clock at the last.
-func (m *Memory) Apply(ctx context.Context, epoch string, changes []Change) (applied []limit.Applied, now int64, err error) {
-	if epoch != m.epoch {
-		return nil, 0, &EpochError{Actual: m.epoch}
+// find gives a key's record and its place, and completes the view by what the store
+// knows; the key's shard is locked.
+func (m *Memory) find(k id, v *limit.View, now int64) slot {
+	if v.Phase == limit.Floor && v.HeardWait != 0 {
+		v.Heard = m.heard.Load()
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, 0, err
-	}
-	if err := lua.CheckChanges(epoch, changes); err != nil {
-		return nil, 0, err
-	}
-	applied = make([]limit.Applied, len(changes))
-	for i := range changes {
-		if applied[i], now, err = m.applyOne(&changes[i]); err != nil {
-			return nil, 0, err
-		}
-	}
-	return applied, now, nil
-}
-
-func (m *Memory) applyOne(c *Change) (limit.Applied, int64, error) {
-	k, ok := parseID(c.Key)
-	if !ok {
-		return limit.Applied{}, 0, fmt.Errorf("%w: %q is not a key made by lua.Key", ErrInvalid, c.Key)
-	}
-	mask := uint64(1) << k.shard()
-	m.lock(mask)
-	defer m.unlock(mask)
-	now := m.read(mask)
-	sh := &m.shards[k.shard()]
-	s := sh.find(k, &c.View, now)
-	if s.place == nowhere || s.place != inHot && len(sh.hot) >= sh.most {
-		return limit.Applied{}, 0, fmt.Errorf("%w: %d in this shard", ErrFull, len(sh.hot))
-	}
-	s.place = inHot // also a fenced cold record, until it is full
-	r, a := limit.Apply(s.record, c.Change, now)
-	if !a.Stale && !a.Late {
-		sh.put(k, s, r, c.View.Floor)
-	}
-	return a, now, nil
+	return m.shards[k.shard()].find(k, v, now)
 }
 
 // lock takes the shards of a mask in order, so that two groups cannot wait for

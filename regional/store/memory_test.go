@@ -239,6 +239,37 @@ func TestMemoryOverflowIsNoFreeBucket(t *testing.T) {
 	}
 }
 
+// Nor does a change of the floor give it one: what it spent stands under the old one.
+func TestMemoryOverflowOfAnEarlierFloor(t *testing.T) {
+	m, c, epoch := newMemory(t, shardCount)
+	v := coldView(epoch, bucket(10, 1))
+	take := func(n int, cost int64, v limit.View) bool {
+		t.Helper()
+		got, _, err := m.Take(context.Background(), epoch, one(key(n), cost, v))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got[0].Allowed
+	}
+	take(0, 10, v) // its shard is full for 10 s
+	if !take(shardCount, 10, v) {
+		t.Fatal("the overflow bucket starts full")
+	}
+	c.wait(1)
+	v.Floor, v.Low, v.FloorSince = bucket(20, 2), v.Floor, c.us.Load()
+	if take(shardCount, 1, v) {
+		t.Fatal("a change of the floor gave the key a new overflow bucket")
+	}
+	c.wait(3)
+	if take(shardCount, 7, v) || !take(shardCount, 6, v) {
+		t.Fatal("it earns from the change on")
+	}
+	c.wait(20) // room again
+	if !take(2*shardCount, 20, v) {
+		t.Fatal("afterwards all is as before")
+	}
+}
+
 func TestMemoryHotIsBounded(t *testing.T) {
 	m, _, epoch := newMemory(t, shardCount)
 	v := coldView(epoch, bucket(10, 1))
@@ -273,6 +304,9 @@ func TestMemoryIsTransparent(t *testing.T) {
 		records, views := make([]limit.Record, 6), make([]limit.View, 6)
 		for i := range views {
 			views[i] = coldView(epoch, bucket(int64(3+i), int64(i)))
+			if i%2 == 1 {
+				views[i].Extra = limit.Tokens(2*i) * limit.Token
+			}
 		}
 		gen := uint64(0)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {

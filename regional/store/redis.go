@@ -184,9 +184,16 @@ func (s *Redis) Take(ctx context.Context, epoch string, groups []Group) ([]Resul
 	return s.scripts.Take(ctx, epoch, groups)
 }
 
-// Apply makes changes; see lua.Scripts.Apply.
+// Apply makes changes, any number of them; see lua.Scripts.Apply.
 func (s *Redis) Apply(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
-	return s.scripts.Apply(ctx, epoch, changes)
+	return s.scripts.Apply(ctx, epoch, changes, false)
+}
+
+// ApplyLease is Apply for a caller that takes a lease along with the changes, of
+// which there may be none: afterwards the region was heard now, for every daemon
+// that asks this Redis with View.HeardWait.
+func (s *Redis) ApplyLease(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
+	return s.scripts.Apply(ctx, epoch, changes, true)
 }
 
 // Close closes the connections; calls under way fail.

@@ -51,7 +51,9 @@ type shard struct {
 	peak     int    // cold's length since its map was made
 	cold     map[id]coldRecord
 	hot      map[id]hotRecord
-	overflow map[limit.Bucket]coldRecord // by floor
+	overflow map[limit.Bucket]coldRecord // by cold bucket
+	// overflowed is when the first overflow bucket was used; 0: never.
+	overflowed int64
 }
 
 const (
@@ -89,10 +91,11 @@ const (
 type slot struct {
 	place  place
 	record limit.Record
-	floor  limit.Bucket // of an overflow bucket
+	bucket limit.Bucket // of an overflow bucket
 }
 
-// find gives a key's record, or the one that a new key starts with, and its place.
+// find gives a key's record, or the one that a new key starts with, and its place. It
+// corrects the view of a new key.
 func (s *shard) find(k id, v *limit.View, now int64) slot {
 	if h, ok := s.hot[k]; ok {
 		if h.expires == 0 || now < h.expires {
@@ -116,10 +119,16 @@ func (s *shard) findNew(v *limit.View, now int64) slot {
 		}
 		return slot{place: inHot}
 	}
-	shared, ok := s.overflow[v.Floor]
+	bucket := v.Cold()
+	shared, ok := s.overflow[bucket]
 	if ok && s.expired(shared, now) {
-		delete(s.overflow, v.Floor)
+		delete(s.overflow, bucket)
 		ok = false
+	}
+	if s.overflowed != 0 && s.overflowed < v.FloorSince {
+		// The key may have spent from the overflow bucket of an earlier floor,
+		// which is not found by this one: it starts with what it earned since.
+		v.Birth = max(v.Birth, v.FloorSince)
 	}
 	fits := len(s.cold) < s.most || s.sweepCold(sweepFull, now) > 0
 	switch {
@@ -130,9 +139,9 @@ func (s *shard) findNew(v *limit.View, now int64) slot {
 	case fits:
 		return slot{place: inCold}
 	case ok:
-		return slot{place: inOverflow, record: s.record(shared), floor: v.Floor}
+		return slot{place: inOverflow, record: s.record(shared), bucket: bucket}
 	case len(s.overflow) < maxOverflow || s.sweepOverflow(now) > 0:
-		return slot{place: inOverflow, floor: v.Floor}
+		return slot{place: inOverflow, bucket: bucket}
 	}
 	return slot{place: nowhere}
 }
@@ -142,7 +151,7 @@ func (s *shard) findNew(v *limit.View, now int64) slot {
 func sharesOverflow(slots []slot) bool {
 	for i := range slots {
 		for j := range i {
-			if slots[i].place == inOverflow && slots[j].place == inOverflow && slots[i].floor == slots[j].floor {
+			if slots[i].place == inOverflow && slots[j].place == inOverflow && slots[i].bucket == slots[j].bucket {
 				return true
 			}
 		}
@@ -150,14 +159,18 @@ func sharesOverflow(slots []slot) bool {
 	return false
 }
 
-// put writes a record back to its place and drops a few that have expired.
-func (s *shard) put(k id, at slot, r limit.Record, floor limit.Bucket) {
+// put writes a record back to its place and drops a few that have expired; cold is
+// its view's cold bucket.
+func (s *shard) put(k id, at slot, r limit.Record, cold limit.Bucket) {
 	expires := int64(0)
 	if !r.Hot {
-		expires = r.At + limit.TTL(r.Tokens, floor)*1000
+		expires = r.At + limit.TTL(r.Tokens, cold)*1000
 	}
 	if at.place == inOverflow {
-		s.overflow[at.floor] = s.newColdRecord(r, expires)
+		s.overflow[at.bucket] = s.newColdRecord(r, expires)
+		if s.overflowed == 0 {
+			s.overflowed = r.At
+		}
 		return
 	}
 	if r.Hot || r.Gen > 0 {
@@ -211,9 +224,9 @@ func (s *shard) sweepHot(n int, now int64) (dropped int) {
 }
 
 func (s *shard) sweepOverflow(now int64) (dropped int) {
-	for floor, c := range s.overflow {
+	for bucket, c := range s.overflow {
 		if s.expired(c, now) {
-			delete(s.overflow, floor)
+			delete(s.overflow, bucket)
 			dropped++
 		}
 	}

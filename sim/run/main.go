@@ -27,6 +27,9 @@ func main() {
 		total.Events += r.Events
 		total.Faults += r.Faults
 		total.Admitted += r.Admitted
+		for f, n := range r.Kinds {
+			total.Kinds[f] += n
+		}
 		for _, v := range r.Violations {
 			fmt.Println(v)
 		}
@@ -36,6 +39,9 @@ func main() {
 	fmt.Fprintln(os.Stderr)
 	fmt.Printf("%d worlds, %v of virtual time, %d events, %d faults, %d tokens admitted\n",
 		total.Worlds, total.Virtual, total.Events, total.Faults, total.Admitted)
+	for f, n := range total.Kinds {
+		fmt.Printf("%8d %s\n", n, sim.FaultName(f))
+	}
 	fmt.Printf("violations: %d\n", violations)
 	if violations > 0 {
 		os.Exit(1)

@@ -361,10 +361,17 @@ type Budget struct {
 	// Whether the ledger has an entry of its own for this key. If not, every
 	// region is at its floor.
 	Hot bool `protobuf:"varint,6,opt,name=hot,proto3" json:"hot,omitempty"`
-	// Tokens above capacity + rate x time that could ever be admitted. 0: strict.
+	// Tokens that all regions together could ever admit in t seconds above
+	// capacity + bound_rate x t: 0 for strict, (N-1) x capacity for elastic and
+	// independent.
 	WorstCaseExcess float64 `protobuf:"fixed64,7,opt,name=worst_case_excess,json=worstCaseExcess,proto3" json:"worst_case_excess,omitempty"`
 	// Raft index the shares were read at.
-	AppliedIndex  uint64 `protobuf:"varint,8,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	AppliedIndex uint64 `protobuf:"varint,8,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	// strict, elastic or independent.
+	Enforcement string `protobuf:"bytes,9,opt,name=enforcement,proto3" json:"enforcement,omitempty"`
+	// The most tokens a second that are admitted over a long time: the limit's rate
+	// and the drift of clocks; N times as much for independent.
+	BoundRate     float64 `protobuf:"fixed64,10,opt,name=bound_rate,json=boundRate,proto3" json:"bound_rate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -451,6 +458,20 @@ func (x *Budget) GetWorstCaseExcess() float64 {
 func (x *Budget) GetAppliedIndex() uint64 {
 	if x != nil {
 		return x.AppliedIndex
+	}
+	return 0
+}
+
+func (x *Budget) GetEnforcement() string {
+	if x != nil {
+		return x.Enforcement
+	}
+	return ""
+}
+
+func (x *Budget) GetBoundRate() float64 {
+	if x != nil {
+		return x.BoundRate
 	}
 	return 0
 }
@@ -680,7 +701,7 @@ const file_aliquot_v1_budget_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"D\n" +
 	"\x14WatchBudgetsResponse\x12,\n" +
-	"\abudgets\x18\x01 \x03(\v2\x12.aliquot.v1.BudgetR\abudgets\"\x9b\x02\n" +
+	"\abudgets\x18\x01 \x03(\v2\x12.aliquot.v1.BudgetR\abudgets\"\xdc\x02\n" +
 	"\x06Budget\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x19\n" +
 	"\bkey_hash\x18\x02 \x01(\tR\akeyHash\x12'\n" +
@@ -690,7 +711,11 @@ const file_aliquot_v1_budget_proto_rawDesc = "" +
 	"\aregions\x18\x05 \x03(\v2\x18.aliquot.v1.RegionBudgetR\aregions\x12\x10\n" +
 	"\x03hot\x18\x06 \x01(\bR\x03hot\x12*\n" +
 	"\x11worst_case_excess\x18\a \x01(\x01R\x0fworstCaseExcess\x12#\n" +
-	"\rapplied_index\x18\b \x01(\x04R\fappliedIndex\"w\n" +
+	"\rapplied_index\x18\b \x01(\x04R\fappliedIndex\x12 \n" +
+	"\venforcement\x18\t \x01(\tR\venforcement\x12\x1d\n" +
+	"\n" +
+	"bound_rate\x18\n" +
+	" \x01(\x01R\tboundRate\"w\n" +
 	"\x05Limit\x12\x1a\n" +
 	"\bcapacity\x18\x01 \x01(\x03R\bcapacity\x12\x1f\n" +
 	"\vrefill_rate\x18\x02 \x01(\x01R\n" +

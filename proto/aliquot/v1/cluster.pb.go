@@ -21,6 +21,95 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type RemoveMemberRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveMemberRequest) Reset() {
+	*x = RemoveMemberRequest{}
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveMemberRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveMemberRequest) ProtoMessage() {}
+
+func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
+func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *RemoveMemberRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+type RemoveMemberResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The members that remain.
+	Members       []*Member `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveMemberResponse) Reset() {
+	*x = RemoveMemberResponse{}
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveMemberResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveMemberResponse) ProtoMessage() {}
+
+func (x *RemoveMemberResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveMemberResponse.ProtoReflect.Descriptor instead.
+func (*RemoveMemberResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RemoveMemberResponse) GetMembers() []*Member {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
 type GetStatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -29,7 +118,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[0]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -41,7 +130,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[0]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -54,7 +143,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{0}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{2}
 }
 
 type GetStatusResponse struct {
@@ -80,7 +169,7 @@ type GetStatusResponse struct {
 
 func (x *GetStatusResponse) Reset() {
 	*x = GetStatusResponse{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[1]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -92,7 +181,7 @@ func (x *GetStatusResponse) String() string {
 func (*GetStatusResponse) ProtoMessage() {}
 
 func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[1]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -105,7 +194,7 @@ func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{1}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *GetStatusResponse) GetNodeId() string {
@@ -209,7 +298,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[2]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -221,7 +310,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[2]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -234,7 +323,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{2}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Member) GetNodeId() string {
@@ -291,7 +380,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[3]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -303,7 +392,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[3]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -316,7 +405,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{3}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *JoinRequest) GetNodeId() string {
@@ -349,7 +438,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[4]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -361,7 +450,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[4]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -374,7 +463,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{4}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *JoinResponse) GetClusterId() string {
@@ -389,7 +478,11 @@ var File_aliquot_v1_cluster_proto protoreflect.FileDescriptor
 const file_aliquot_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"\x18aliquot/v1/cluster.proto\x12\n" +
-	"aliquot.v1\x1a\x17aliquot/v1/region.proto\"\x12\n" +
+	"aliquot.v1\x1a\x17aliquot/v1/region.proto\".\n" +
+	"\x13RemoveMemberRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"D\n" +
+	"\x14RemoveMemberResponse\x12,\n" +
+	"\amembers\x18\x01 \x03(\v2\x12.aliquot.v1.MemberR\amembers\"\x12\n" +
 	"\x10GetStatusRequest\"\x83\x03\n" +
 	"\x11GetStatusResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x14\n" +
@@ -420,10 +513,11 @@ const file_aliquot_v1_cluster_proto_rawDesc = "" +
 	"\fraft_address\x18\x03 \x01(\tR\vraftAddress\"-\n" +
 	"\fJoinResponse\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x01 \x01(\tR\tclusterId2\x95\x01\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId2\xe8\x01\n" +
 	"\x0eClusterService\x12H\n" +
 	"\tGetStatus\x12\x1c.aliquot.v1.GetStatusRequest\x1a\x1d.aliquot.v1.GetStatusResponse\x129\n" +
-	"\x04Join\x12\x17.aliquot.v1.JoinRequest\x1a\x18.aliquot.v1.JoinResponseB$Z\"aliquot/proto/aliquot/v1;aliquotv1b\x06proto3"
+	"\x04Join\x12\x17.aliquot.v1.JoinRequest\x1a\x18.aliquot.v1.JoinResponse\x12Q\n" +
+	"\fRemoveMember\x12\x1f.aliquot.v1.RemoveMemberRequest\x1a .aliquot.v1.RemoveMemberResponseB$Z\"aliquot/proto/aliquot/v1;aliquotv1b\x06proto3"
 
 var (
 	file_aliquot_v1_cluster_proto_rawDescOnce sync.Once
@@ -437,27 +531,32 @@ func file_aliquot_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_aliquot_v1_cluster_proto_rawDescData
 }
 
-var file_aliquot_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_aliquot_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_aliquot_v1_cluster_proto_goTypes = []any{
-	(*GetStatusRequest)(nil),  // 0: aliquot.v1.GetStatusRequest
-	(*GetStatusResponse)(nil), // 1: aliquot.v1.GetStatusResponse
-	(*Member)(nil),            // 2: aliquot.v1.Member
-	(*JoinRequest)(nil),       // 3: aliquot.v1.JoinRequest
-	(*JoinResponse)(nil),      // 4: aliquot.v1.JoinResponse
-	(*Region)(nil),            // 5: aliquot.v1.Region
+	(*RemoveMemberRequest)(nil),  // 0: aliquot.v1.RemoveMemberRequest
+	(*RemoveMemberResponse)(nil), // 1: aliquot.v1.RemoveMemberResponse
+	(*GetStatusRequest)(nil),     // 2: aliquot.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),    // 3: aliquot.v1.GetStatusResponse
+	(*Member)(nil),               // 4: aliquot.v1.Member
+	(*JoinRequest)(nil),          // 5: aliquot.v1.JoinRequest
+	(*JoinResponse)(nil),         // 6: aliquot.v1.JoinResponse
+	(*Region)(nil),               // 7: aliquot.v1.Region
 }
 var file_aliquot_v1_cluster_proto_depIdxs = []int32{
-	2, // 0: aliquot.v1.GetStatusResponse.members:type_name -> aliquot.v1.Member
-	5, // 1: aliquot.v1.GetStatusResponse.regions:type_name -> aliquot.v1.Region
-	0, // 2: aliquot.v1.ClusterService.GetStatus:input_type -> aliquot.v1.GetStatusRequest
-	3, // 3: aliquot.v1.ClusterService.Join:input_type -> aliquot.v1.JoinRequest
-	1, // 4: aliquot.v1.ClusterService.GetStatus:output_type -> aliquot.v1.GetStatusResponse
-	4, // 5: aliquot.v1.ClusterService.Join:output_type -> aliquot.v1.JoinResponse
-	4, // [4:6] is the sub-list for method output_type
-	2, // [2:4] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	4, // 0: aliquot.v1.RemoveMemberResponse.members:type_name -> aliquot.v1.Member
+	4, // 1: aliquot.v1.GetStatusResponse.members:type_name -> aliquot.v1.Member
+	7, // 2: aliquot.v1.GetStatusResponse.regions:type_name -> aliquot.v1.Region
+	2, // 3: aliquot.v1.ClusterService.GetStatus:input_type -> aliquot.v1.GetStatusRequest
+	5, // 4: aliquot.v1.ClusterService.Join:input_type -> aliquot.v1.JoinRequest
+	0, // 5: aliquot.v1.ClusterService.RemoveMember:input_type -> aliquot.v1.RemoveMemberRequest
+	3, // 6: aliquot.v1.ClusterService.GetStatus:output_type -> aliquot.v1.GetStatusResponse
+	6, // 7: aliquot.v1.ClusterService.Join:output_type -> aliquot.v1.JoinResponse
+	1, // 8: aliquot.v1.ClusterService.RemoveMember:output_type -> aliquot.v1.RemoveMemberResponse
+	6, // [6:9] is the sub-list for method output_type
+	3, // [3:6] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_cluster_proto_init() }
@@ -472,7 +571,7 @@ func file_aliquot_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_cluster_proto_rawDesc), len(file_aliquot_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

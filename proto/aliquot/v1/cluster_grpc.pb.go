@@ -19,8 +19,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ClusterService_GetStatus_FullMethodName = "/aliquot.v1.ClusterService/GetStatus"
-	ClusterService_Join_FullMethodName      = "/aliquot.v1.ClusterService/Join"
+	ClusterService_GetStatus_FullMethodName    = "/aliquot.v1.ClusterService/GetStatus"
+	ClusterService_Join_FullMethodName         = "/aliquot.v1.ClusterService/Join"
+	ClusterService_RemoveMember_FullMethodName = "/aliquot.v1.ClusterService/RemoveMember"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -33,6 +34,10 @@ type ClusterServiceClient interface {
 	// Join adds the caller as a non-voter, promotes it once it has caught up, and
 	// then removes an older instance of the same node. Forwarded to the leader.
 	Join(ctx context.Context, in *JoinRequest, opts ...grpc.CallOption) (*JoinResponse, error)
+	// RemoveMember takes a coordinator out of the cluster. Refused
+	// (failed_precondition) if the voters that would remain, as far as the leader
+	// hears them, are no majority of themselves. Forwarded to the leader.
+	RemoveMember(ctx context.Context, in *RemoveMemberRequest, opts ...grpc.CallOption) (*RemoveMemberResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -63,6 +68,16 @@ func (c *clusterServiceClient) Join(ctx context.Context, in *JoinRequest, opts .
 	return out, nil
 }
 
+func (c *clusterServiceClient) RemoveMember(ctx context.Context, in *RemoveMemberRequest, opts ...grpc.CallOption) (*RemoveMemberResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveMemberResponse)
+	err := c.cc.Invoke(ctx, ClusterService_RemoveMember_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -73,6 +88,10 @@ type ClusterServiceServer interface {
 	// Join adds the caller as a non-voter, promotes it once it has caught up, and
 	// then removes an older instance of the same node. Forwarded to the leader.
 	Join(context.Context, *JoinRequest) (*JoinResponse, error)
+	// RemoveMember takes a coordinator out of the cluster. Refused
+	// (failed_precondition) if the voters that would remain, as far as the leader
+	// hears them, are no majority of themselves. Forwarded to the leader.
+	RemoveMember(context.Context, *RemoveMemberRequest) (*RemoveMemberResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -88,6 +107,9 @@ func (UnimplementedClusterServiceServer) GetStatus(context.Context, *GetStatusRe
 }
 func (UnimplementedClusterServiceServer) Join(context.Context, *JoinRequest) (*JoinResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Join not implemented")
+}
+func (UnimplementedClusterServiceServer) RemoveMember(context.Context, *RemoveMemberRequest) (*RemoveMemberResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveMember not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -146,6 +168,24 @@ func _ClusterService_Join_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_RemoveMember_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveMemberRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).RemoveMember(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_RemoveMember_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).RemoveMember(ctx, req.(*RemoveMemberRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -160,6 +200,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Join",
 			Handler:    _ClusterService_Join_Handler,
+		},
+		{
+			MethodName: "RemoveMember",
+			Handler:    _ClusterService_RemoveMember_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

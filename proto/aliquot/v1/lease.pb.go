@@ -296,10 +296,12 @@ func (x *HelloRequest) GetAddress() string {
 }
 
 type HeldKey struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           *KeyId                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Gen           *Generation            `protobuf:"bytes,2,opt,name=gen,proto3" json:"gen,omitempty"`
-	Share         *Share                 `protobuf:"bytes,3,opt,name=share,proto3" json:"share,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Key   *KeyId                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Gen   *Generation            `protobuf:"bytes,2,opt,name=gen,proto3" json:"gen,omitempty"`
+	Share *Share                 `protobuf:"bytes,3,opt,name=share,proto3" json:"share,omitempty"`
+	// The limit as this region reads it; absent when it does not know it.
+	Limit         *KeyLimit `protobuf:"bytes,4,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -355,6 +357,13 @@ func (x *HeldKey) GetShare() *Share {
 	return nil
 }
 
+func (x *HeldKey) GetLimit() *KeyLimit {
+	if x != nil {
+		return x.Limit
+	}
+	return nil
+}
+
 type HelloResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Epoch   uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -365,7 +374,11 @@ type HelloResponse struct {
 	// Set when the region's rules_version is not the one in force.
 	Rules *Rules `protobuf:"bytes,6,opt,name=rules,proto3" json:"rules,omitempty"`
 	// The latest generation given to anyone when the session opened.
-	Watermark     *Generation `protobuf:"bytes,7,opt,name=watermark,proto3" json:"watermark,omitempty"`
+	Watermark *Generation `protobuf:"bytes,7,opt,name=watermark,proto3" json:"watermark,omitempty"`
+	// Another daemon of the region is still reporting, so no session was opened: the
+	// answer has the configuration and the rules alone, to serve the floor by. Say
+	// Hello again: once the other one was silent for 3 s, it is answered.
+	Busy          bool `protobuf:"varint,8,opt,name=busy,proto3" json:"busy,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -447,6 +460,13 @@ func (x *HelloResponse) GetWatermark() *Generation {
 		return x.Watermark
 	}
 	return nil
+}
+
+func (x *HelloResponse) GetBusy() bool {
+	if x != nil {
+		return x.Busy
+	}
+	return false
 }
 
 // RegionConfig is what a region must know to enforce anything.
@@ -546,9 +566,14 @@ func (x *RegionConfig) GetInitialRedisEpoch() string {
 }
 
 type DeclaredRegion struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Floor         *Share                 `protobuf:"bytes,2,opt,name=floor,proto3" json:"floor,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Floor *Share                 `protobuf:"bytes,2,opt,name=floor,proto3" json:"floor,omitempty"`
+	// The smallest floor the region has had since its cold buckets are known to be
+	// full: what is older than the latest change was earned at no more.
+	Low *Share `protobuf:"bytes,3,opt,name=low,proto3" json:"low,omitempty"`
+	// The config version of that change; 0: none that matters.
+	FloorVersion  uint64 `protobuf:"varint,4,opt,name=floor_version,json=floorVersion,proto3" json:"floor_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -595,6 +620,20 @@ func (x *DeclaredRegion) GetFloor() *Share {
 		return x.Floor
 	}
 	return nil
+}
+
+func (x *DeclaredRegion) GetLow() *Share {
+	if x != nil {
+		return x.Low
+	}
+	return nil
+}
+
+func (x *DeclaredRegion) GetFloorVersion() uint64 {
+	if x != nil {
+		return x.FloorVersion
+	}
+	return 0
 }
 
 // Rules is one version of the rules, whole.
@@ -1159,11 +1198,12 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x04held\x18\x06 \x03(\v2\x13.aliquot.v1.HeldKeyR\x04held\x12\x14\n" +
 	"\x05shard\x18\a \x01(\rR\x05shard\x12%\n" +
 	"\x0edaemon_version\x18\b \x01(\tR\rdaemonVersion\x12\x18\n" +
-	"\aaddress\x18\t \x01(\tR\aaddress\"\x81\x01\n" +
+	"\aaddress\x18\t \x01(\tR\aaddress\"\xad\x01\n" +
 	"\aHeldKey\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
-	"\x05share\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x05share\"\x94\x02\n" +
+	"\x05share\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x05share\x12*\n" +
+	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xa8\x02\n" +
 	"\rHelloResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x14\n" +
@@ -1171,7 +1211,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x06config\x18\x04 \x01(\v2\x18.aliquot.v1.RegionConfigR\x06config\x12,\n" +
 	"\aactions\x18\x05 \x03(\v2\x12.aliquot.v1.ActionR\aactions\x12'\n" +
 	"\x05rules\x18\x06 \x01(\v2\x11.aliquot.v1.RulesR\x05rules\x124\n" +
-	"\twatermark\x18\a \x01(\v2\x16.aliquot.v1.GenerationR\twatermark\"\x97\x02\n" +
+	"\twatermark\x18\a \x01(\v2\x16.aliquot.v1.GenerationR\twatermark\x12\x12\n" +
+	"\x04busy\x18\b \x01(\bR\x04busy\"\x97\x02\n" +
 	"\fRegionConfig\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12%\n" +
@@ -1181,10 +1222,12 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\aregions\x18\x05 \x03(\v2\x1a.aliquot.v1.DeclaredRegionR\aregions\x12\x1f\n" +
 	"\vhash_secret\x18\x06 \x01(\fR\n" +
 	"hashSecret\x12.\n" +
-	"\x13initial_redis_epoch\x18\a \x01(\tR\x11initialRedisEpoch\"M\n" +
+	"\x13initial_redis_epoch\x18\a \x01(\tR\x11initialRedisEpoch\"\x97\x01\n" +
 	"\x0eDeclaredRegion\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
-	"\x05floor\x18\x02 \x01(\v2\x11.aliquot.v1.ShareR\x05floor\"\xab\x01\n" +
+	"\x05floor\x18\x02 \x01(\v2\x11.aliquot.v1.ShareR\x05floor\x12#\n" +
+	"\x03low\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x03low\x12#\n" +
+	"\rfloor_version\x18\x04 \x01(\x04R\ffloorVersion\"\xab\x01\n" +
 	"\x05Rules\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04yaml\x18\x02 \x01(\tR\x04yaml\x128\n" +
@@ -1273,33 +1316,35 @@ var file_aliquot_v1_lease_proto_depIdxs = []int32{
 	2,  // 1: aliquot.v1.HeldKey.key:type_name -> aliquot.v1.KeyId
 	1,  // 2: aliquot.v1.HeldKey.gen:type_name -> aliquot.v1.Generation
 	0,  // 3: aliquot.v1.HeldKey.share:type_name -> aliquot.v1.Share
-	6,  // 4: aliquot.v1.HelloResponse.config:type_name -> aliquot.v1.RegionConfig
-	12, // 5: aliquot.v1.HelloResponse.actions:type_name -> aliquot.v1.Action
-	8,  // 6: aliquot.v1.HelloResponse.rules:type_name -> aliquot.v1.Rules
-	1,  // 7: aliquot.v1.HelloResponse.watermark:type_name -> aliquot.v1.Generation
-	7,  // 8: aliquot.v1.RegionConfig.regions:type_name -> aliquot.v1.DeclaredRegion
-	0,  // 9: aliquot.v1.DeclaredRegion.floor:type_name -> aliquot.v1.Share
-	14, // 10: aliquot.v1.Rules.numbers:type_name -> aliquot.v1.Rules.NumbersEntry
-	10, // 11: aliquot.v1.ReportRequest.keys:type_name -> aliquot.v1.KeyReport
-	2,  // 12: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId
-	1,  // 13: aliquot.v1.KeyReport.gen:type_name -> aliquot.v1.Generation
-	0,  // 14: aliquot.v1.KeyReport.share:type_name -> aliquot.v1.Share
-	13, // 15: aliquot.v1.KeyReport.limit:type_name -> aliquot.v1.KeyLimit
-	12, // 16: aliquot.v1.ReportResponse.actions:type_name -> aliquot.v1.Action
-	8,  // 17: aliquot.v1.ReportResponse.rules:type_name -> aliquot.v1.Rules
-	2,  // 18: aliquot.v1.Action.key:type_name -> aliquot.v1.KeyId
-	1,  // 19: aliquot.v1.Action.gen:type_name -> aliquot.v1.Generation
-	0,  // 20: aliquot.v1.Action.share:type_name -> aliquot.v1.Share
-	13, // 21: aliquot.v1.Action.limit:type_name -> aliquot.v1.KeyLimit
-	3,  // 22: aliquot.v1.LeaseService.Hello:input_type -> aliquot.v1.HelloRequest
-	9,  // 23: aliquot.v1.LeaseService.Report:input_type -> aliquot.v1.ReportRequest
-	5,  // 24: aliquot.v1.LeaseService.Hello:output_type -> aliquot.v1.HelloResponse
-	11, // 25: aliquot.v1.LeaseService.Report:output_type -> aliquot.v1.ReportResponse
-	24, // [24:26] is the sub-list for method output_type
-	22, // [22:24] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	13, // 4: aliquot.v1.HeldKey.limit:type_name -> aliquot.v1.KeyLimit
+	6,  // 5: aliquot.v1.HelloResponse.config:type_name -> aliquot.v1.RegionConfig
+	12, // 6: aliquot.v1.HelloResponse.actions:type_name -> aliquot.v1.Action
+	8,  // 7: aliquot.v1.HelloResponse.rules:type_name -> aliquot.v1.Rules
+	1,  // 8: aliquot.v1.HelloResponse.watermark:type_name -> aliquot.v1.Generation
+	7,  // 9: aliquot.v1.RegionConfig.regions:type_name -> aliquot.v1.DeclaredRegion
+	0,  // 10: aliquot.v1.DeclaredRegion.floor:type_name -> aliquot.v1.Share
+	0,  // 11: aliquot.v1.DeclaredRegion.low:type_name -> aliquot.v1.Share
+	14, // 12: aliquot.v1.Rules.numbers:type_name -> aliquot.v1.Rules.NumbersEntry
+	10, // 13: aliquot.v1.ReportRequest.keys:type_name -> aliquot.v1.KeyReport
+	2,  // 14: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId
+	1,  // 15: aliquot.v1.KeyReport.gen:type_name -> aliquot.v1.Generation
+	0,  // 16: aliquot.v1.KeyReport.share:type_name -> aliquot.v1.Share
+	13, // 17: aliquot.v1.KeyReport.limit:type_name -> aliquot.v1.KeyLimit
+	12, // 18: aliquot.v1.ReportResponse.actions:type_name -> aliquot.v1.Action
+	8,  // 19: aliquot.v1.ReportResponse.rules:type_name -> aliquot.v1.Rules
+	2,  // 20: aliquot.v1.Action.key:type_name -> aliquot.v1.KeyId
+	1,  // 21: aliquot.v1.Action.gen:type_name -> aliquot.v1.Generation
+	0,  // 22: aliquot.v1.Action.share:type_name -> aliquot.v1.Share
+	13, // 23: aliquot.v1.Action.limit:type_name -> aliquot.v1.KeyLimit
+	3,  // 24: aliquot.v1.LeaseService.Hello:input_type -> aliquot.v1.HelloRequest
+	9,  // 25: aliquot.v1.LeaseService.Report:input_type -> aliquot.v1.ReportRequest
+	5,  // 26: aliquot.v1.LeaseService.Hello:output_type -> aliquot.v1.HelloResponse
+	11, // 27: aliquot.v1.LeaseService.Report:output_type -> aliquot.v1.ReportResponse
+	26, // [26:28] is the sub-list for method output_type
+	24, // [24:26] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_lease_proto_init() }

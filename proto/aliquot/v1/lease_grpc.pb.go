@@ -30,8 +30,8 @@ const (
 // LeaseService is spoken between regional daemons and the leader; a coordinator
 // that is not the leader forwards. docs/protocol.md tells how it is used.
 type LeaseServiceClient interface {
-	// Hello opens a session. An undeclared region is permission_denied; a region
-	// whose other daemon is still reporting is already_exists (retry).
+	// Hello opens a session, unless it is answered with busy. An undeclared region,
+	// or one that was fenced, is permission_denied.
 	Hello(ctx context.Context, in *HelloRequest, opts ...grpc.CallOption) (*HelloResponse, error)
 	// Report carries usage up and a directive down. The leader may hold the answer
 	// for a moment until it has something to say. A session that is not (or no
@@ -74,8 +74,8 @@ func (c *leaseServiceClient) Report(ctx context.Context, in *ReportRequest, opts
 // LeaseService is spoken between regional daemons and the leader; a coordinator
 // that is not the leader forwards. docs/protocol.md tells how it is used.
 type LeaseServiceServer interface {
-	// Hello opens a session. An undeclared region is permission_denied; a region
-	// whose other daemon is still reporting is already_exists (retry).
+	// Hello opens a session, unless it is answered with busy. An undeclared region,
+	// or one that was fenced, is permission_denied.
 	Hello(context.Context, *HelloRequest) (*HelloResponse, error)
 	// Report carries usage up and a directive down. The leader may hold the answer
 	// for a moment until it has something to say. A session that is not (or no

@@ -22,6 +22,376 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type AddRegionRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 63 lower-case letters, digits, '.', '_' and '-'.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// 1 to 1000; 0 means 1. Floors are divided by weight.
+	Weight        int32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddRegionRequest) Reset() {
+	*x = AddRegionRequest{}
+	mi := &file_aliquot_v1_region_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddRegionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddRegionRequest) ProtoMessage() {}
+
+func (x *AddRegionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_region_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddRegionRequest.ProtoReflect.Descriptor instead.
+func (*AddRegionRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *AddRegionRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *AddRegionRequest) GetWeight() int32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+type AddRegionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        *Region                `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AddRegionResponse) Reset() {
+	*x = AddRegionResponse{}
+	mi := &file_aliquot_v1_region_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AddRegionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AddRegionResponse) ProtoMessage() {}
+
+func (x *AddRegionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_region_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AddRegionResponse.ProtoReflect.Descriptor instead.
+func (*AddRegionResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *AddRegionResponse) GetRegion() *Region {
+	if x != nil {
+		return x.Region
+	}
+	return nil
+}
+
+type UpdateRegionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Weight        int32                  `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateRegionRequest) Reset() {
+	*x = UpdateRegionRequest{}
+	mi := &file_aliquot_v1_region_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateRegionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateRegionRequest) ProtoMessage() {}
+
+func (x *UpdateRegionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_region_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateRegionRequest.ProtoReflect.Descriptor instead.
+func (*UpdateRegionRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *UpdateRegionRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *UpdateRegionRequest) GetWeight() int32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+type UpdateRegionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        *Region                `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UpdateRegionResponse) Reset() {
+	*x = UpdateRegionResponse{}
+	mi := &file_aliquot_v1_region_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UpdateRegionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UpdateRegionResponse) ProtoMessage() {}
+
+func (x *UpdateRegionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_region_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UpdateRegionResponse.ProtoReflect.Descriptor instead.
+func (*UpdateRegionResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *UpdateRegionResponse) GetRegion() *Region {
+	if x != nil {
+		return x.Region
+	}
+	return nil
+}
+
+type DrainRegionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainRegionRequest) Reset() {
+	*x = DrainRegionRequest{}
+	mi := &file_aliquot_v1_region_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainRegionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainRegionRequest) ProtoMessage() {}
+
+func (x *DrainRegionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_region_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainRegionRequest.ProtoReflect.Descriptor instead.
+func (*DrainRegionRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *DrainRegionRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type DrainRegionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        *Region                `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainRegionResponse) Reset() {
+	*x = DrainRegionResponse{}
+	mi := &file_aliquot_v1_region_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainRegionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainRegionResponse) ProtoMessage() {}
+
+func (x *DrainRegionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_region_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainRegionResponse.ProtoReflect.Descriptor instead.
+func (*DrainRegionResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DrainRegionResponse) GetRegion() *Region {
+	if x != nil {
+		return x.Region
+	}
+	return nil
+}
+
+type FenceRegionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FenceRegionRequest) Reset() {
+	*x = FenceRegionRequest{}
+	mi := &file_aliquot_v1_region_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FenceRegionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FenceRegionRequest) ProtoMessage() {}
+
+func (x *FenceRegionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_region_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FenceRegionRequest.ProtoReflect.Descriptor instead.
+func (*FenceRegionRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *FenceRegionRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type FenceRegionResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        *Region                `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FenceRegionResponse) Reset() {
+	*x = FenceRegionResponse{}
+	mi := &file_aliquot_v1_region_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FenceRegionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FenceRegionResponse) ProtoMessage() {}
+
+func (x *FenceRegionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_region_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FenceRegionResponse.ProtoReflect.Descriptor instead.
+func (*FenceRegionResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *FenceRegionResponse) GetRegion() *Region {
+	if x != nil {
+		return x.Region
+	}
+	return nil
+}
+
 type ListRegionsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -30,7 +400,7 @@ type ListRegionsRequest struct {
 
 func (x *ListRegionsRequest) Reset() {
 	*x = ListRegionsRequest{}
-	mi := &file_aliquot_v1_region_proto_msgTypes[0]
+	mi := &file_aliquot_v1_region_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -42,7 +412,7 @@ func (x *ListRegionsRequest) String() string {
 func (*ListRegionsRequest) ProtoMessage() {}
 
 func (x *ListRegionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_region_proto_msgTypes[0]
+	mi := &file_aliquot_v1_region_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -55,7 +425,7 @@ func (x *ListRegionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRegionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRegionsRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{0}
+	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{8}
 }
 
 type ListRegionsResponse struct {
@@ -67,7 +437,7 @@ type ListRegionsResponse struct {
 
 func (x *ListRegionsResponse) Reset() {
 	*x = ListRegionsResponse{}
-	mi := &file_aliquot_v1_region_proto_msgTypes[1]
+	mi := &file_aliquot_v1_region_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -79,7 +449,7 @@ func (x *ListRegionsResponse) String() string {
 func (*ListRegionsResponse) ProtoMessage() {}
 
 func (x *ListRegionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_region_proto_msgTypes[1]
+	mi := &file_aliquot_v1_region_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -92,7 +462,7 @@ func (x *ListRegionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRegionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRegionsResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{1}
+	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListRegionsResponse) GetRegions() []*Region {
@@ -112,14 +482,23 @@ type Region struct {
 	State          string               `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	LeaseRemaining *durationpb.Duration `protobuf:"bytes,4,opt,name=lease_remaining,json=leaseRemaining,proto3" json:"lease_remaining,omitempty"`
 	// The rules version the region last said it enforces.
-	RulesVersion  uint64 `protobuf:"varint,5,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
+	RulesVersion uint64 `protobuf:"varint,5,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
+	Weight       int32  `protobuf:"varint,6,opt,name=weight,proto3" json:"weight,omitempty"`
+	// active, joining (has no floor yet), draining, drained, or fenced.
+	Status string `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
+	// What the region may still be enforcing; above floor until it has
+	// acknowledged a smaller floor.
+	FloorBound float64 `protobuf:"fixed64,8,opt,name=floor_bound,json=floorBound,proto3" json:"floor_bound,omitempty"`
+	// The floor that the weights amount to; it differs from floor until every
+	// region that has to make room has acknowledged.
+	TargetFloor   float64 `protobuf:"fixed64,9,opt,name=target_floor,json=targetFloor,proto3" json:"target_floor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_aliquot_v1_region_proto_msgTypes[2]
+	mi := &file_aliquot_v1_region_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -131,7 +510,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_region_proto_msgTypes[2]
+	mi := &file_aliquot_v1_region_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -144,7 +523,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{2}
+	return file_aliquot_v1_region_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Region) GetName() string {
@@ -182,23 +561,78 @@ func (x *Region) GetRulesVersion() uint64 {
 	return 0
 }
 
+func (x *Region) GetWeight() int32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *Region) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Region) GetFloorBound() float64 {
+	if x != nil {
+		return x.FloorBound
+	}
+	return 0
+}
+
+func (x *Region) GetTargetFloor() float64 {
+	if x != nil {
+		return x.TargetFloor
+	}
+	return 0
+}
+
 var File_aliquot_v1_region_proto protoreflect.FileDescriptor
 
 const file_aliquot_v1_region_proto_rawDesc = "" +
 	"\n" +
 	"\x17aliquot/v1/region.proto\x12\n" +
-	"aliquot.v1\x1a\x1egoogle/protobuf/duration.proto\"\x14\n" +
+	"aliquot.v1\x1a\x1egoogle/protobuf/duration.proto\">\n" +
+	"\x10AddRegionRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\x05R\x06weight\"?\n" +
+	"\x11AddRegionResponse\x12*\n" +
+	"\x06region\x18\x01 \x01(\v2\x12.aliquot.v1.RegionR\x06region\"A\n" +
+	"\x13UpdateRegionRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\x05R\x06weight\"B\n" +
+	"\x14UpdateRegionResponse\x12*\n" +
+	"\x06region\x18\x01 \x01(\v2\x12.aliquot.v1.RegionR\x06region\"(\n" +
+	"\x12DrainRegionRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"A\n" +
+	"\x13DrainRegionResponse\x12*\n" +
+	"\x06region\x18\x01 \x01(\v2\x12.aliquot.v1.RegionR\x06region\"(\n" +
+	"\x12FenceRegionRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"A\n" +
+	"\x13FenceRegionResponse\x12*\n" +
+	"\x06region\x18\x01 \x01(\v2\x12.aliquot.v1.RegionR\x06region\"\x14\n" +
 	"\x12ListRegionsRequest\"C\n" +
 	"\x13ListRegionsResponse\x12,\n" +
-	"\aregions\x18\x01 \x03(\v2\x12.aliquot.v1.RegionR\aregions\"\xb1\x01\n" +
+	"\aregions\x18\x01 \x03(\v2\x12.aliquot.v1.RegionR\aregions\"\xa5\x02\n" +
 	"\x06Region\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05floor\x18\x02 \x01(\x01R\x05floor\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12B\n" +
 	"\x0flease_remaining\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x0eleaseRemaining\x12#\n" +
-	"\rrules_version\x18\x05 \x01(\x04R\frulesVersion2_\n" +
+	"\rrules_version\x18\x05 \x01(\x04R\frulesVersion\x12\x16\n" +
+	"\x06weight\x18\x06 \x01(\x05R\x06weight\x12\x16\n" +
+	"\x06status\x18\a \x01(\tR\x06status\x12\x1f\n" +
+	"\vfloor_bound\x18\b \x01(\x01R\n" +
+	"floorBound\x12!\n" +
+	"\ftarget_floor\x18\t \x01(\x01R\vtargetFloor2\x9c\x03\n" +
 	"\rRegionService\x12N\n" +
-	"\vListRegions\x12\x1e.aliquot.v1.ListRegionsRequest\x1a\x1f.aliquot.v1.ListRegionsResponseB$Z\"aliquot/proto/aliquot/v1;aliquotv1b\x06proto3"
+	"\vListRegions\x12\x1e.aliquot.v1.ListRegionsRequest\x1a\x1f.aliquot.v1.ListRegionsResponse\x12H\n" +
+	"\tAddRegion\x12\x1c.aliquot.v1.AddRegionRequest\x1a\x1d.aliquot.v1.AddRegionResponse\x12Q\n" +
+	"\fUpdateRegion\x12\x1f.aliquot.v1.UpdateRegionRequest\x1a .aliquot.v1.UpdateRegionResponse\x12N\n" +
+	"\vDrainRegion\x12\x1e.aliquot.v1.DrainRegionRequest\x1a\x1f.aliquot.v1.DrainRegionResponse\x12N\n" +
+	"\vFenceRegion\x12\x1e.aliquot.v1.FenceRegionRequest\x1a\x1f.aliquot.v1.FenceRegionResponseB$Z\"aliquot/proto/aliquot/v1;aliquotv1b\x06proto3"
 
 var (
 	file_aliquot_v1_region_proto_rawDescOnce sync.Once
@@ -212,23 +646,43 @@ func file_aliquot_v1_region_proto_rawDescGZIP() []byte {
 	return file_aliquot_v1_region_proto_rawDescData
 }
 
-var file_aliquot_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_aliquot_v1_region_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_aliquot_v1_region_proto_goTypes = []any{
-	(*ListRegionsRequest)(nil),  // 0: aliquot.v1.ListRegionsRequest
-	(*ListRegionsResponse)(nil), // 1: aliquot.v1.ListRegionsResponse
-	(*Region)(nil),              // 2: aliquot.v1.Region
-	(*durationpb.Duration)(nil), // 3: google.protobuf.Duration
+	(*AddRegionRequest)(nil),     // 0: aliquot.v1.AddRegionRequest
+	(*AddRegionResponse)(nil),    // 1: aliquot.v1.AddRegionResponse
+	(*UpdateRegionRequest)(nil),  // 2: aliquot.v1.UpdateRegionRequest
+	(*UpdateRegionResponse)(nil), // 3: aliquot.v1.UpdateRegionResponse
+	(*DrainRegionRequest)(nil),   // 4: aliquot.v1.DrainRegionRequest
+	(*DrainRegionResponse)(nil),  // 5: aliquot.v1.DrainRegionResponse
+	(*FenceRegionRequest)(nil),   // 6: aliquot.v1.FenceRegionRequest
+	(*FenceRegionResponse)(nil),  // 7: aliquot.v1.FenceRegionResponse
+	(*ListRegionsRequest)(nil),   // 8: aliquot.v1.ListRegionsRequest
+	(*ListRegionsResponse)(nil),  // 9: aliquot.v1.ListRegionsResponse
+	(*Region)(nil),               // 10: aliquot.v1.Region
+	(*durationpb.Duration)(nil),  // 11: google.protobuf.Duration
 }
 var file_aliquot_v1_region_proto_depIdxs = []int32{
-	2, // 0: aliquot.v1.ListRegionsResponse.regions:type_name -> aliquot.v1.Region
-	3, // 1: aliquot.v1.Region.lease_remaining:type_name -> google.protobuf.Duration
-	0, // 2: aliquot.v1.RegionService.ListRegions:input_type -> aliquot.v1.ListRegionsRequest
-	1, // 3: aliquot.v1.RegionService.ListRegions:output_type -> aliquot.v1.ListRegionsResponse
-	3, // [3:4] is the sub-list for method output_type
-	2, // [2:3] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	10, // 0: aliquot.v1.AddRegionResponse.region:type_name -> aliquot.v1.Region
+	10, // 1: aliquot.v1.UpdateRegionResponse.region:type_name -> aliquot.v1.Region
+	10, // 2: aliquot.v1.DrainRegionResponse.region:type_name -> aliquot.v1.Region
+	10, // 3: aliquot.v1.FenceRegionResponse.region:type_name -> aliquot.v1.Region
+	10, // 4: aliquot.v1.ListRegionsResponse.regions:type_name -> aliquot.v1.Region
+	11, // 5: aliquot.v1.Region.lease_remaining:type_name -> google.protobuf.Duration
+	8,  // 6: aliquot.v1.RegionService.ListRegions:input_type -> aliquot.v1.ListRegionsRequest
+	0,  // 7: aliquot.v1.RegionService.AddRegion:input_type -> aliquot.v1.AddRegionRequest
+	2,  // 8: aliquot.v1.RegionService.UpdateRegion:input_type -> aliquot.v1.UpdateRegionRequest
+	4,  // 9: aliquot.v1.RegionService.DrainRegion:input_type -> aliquot.v1.DrainRegionRequest
+	6,  // 10: aliquot.v1.RegionService.FenceRegion:input_type -> aliquot.v1.FenceRegionRequest
+	9,  // 11: aliquot.v1.RegionService.ListRegions:output_type -> aliquot.v1.ListRegionsResponse
+	1,  // 12: aliquot.v1.RegionService.AddRegion:output_type -> aliquot.v1.AddRegionResponse
+	3,  // 13: aliquot.v1.RegionService.UpdateRegion:output_type -> aliquot.v1.UpdateRegionResponse
+	5,  // 14: aliquot.v1.RegionService.DrainRegion:output_type -> aliquot.v1.DrainRegionResponse
+	7,  // 15: aliquot.v1.RegionService.FenceRegion:output_type -> aliquot.v1.FenceRegionResponse
+	11, // [11:16] is the sub-list for method output_type
+	6,  // [6:11] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_region_proto_init() }
@@ -242,7 +696,7 @@ func file_aliquot_v1_region_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_region_proto_rawDesc), len(file_aliquot_v1_region_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

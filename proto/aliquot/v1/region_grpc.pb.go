@@ -19,16 +19,36 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RegionService_ListRegions_FullMethodName = "/aliquot.v1.RegionService/ListRegions"
+	RegionService_ListRegions_FullMethodName  = "/aliquot.v1.RegionService/ListRegions"
+	RegionService_AddRegion_FullMethodName    = "/aliquot.v1.RegionService/AddRegion"
+	RegionService_UpdateRegion_FullMethodName = "/aliquot.v1.RegionService/UpdateRegion"
+	RegionService_DrainRegion_FullMethodName  = "/aliquot.v1.RegionService/DrainRegion"
+	RegionService_FenceRegion_FullMethodName  = "/aliquot.v1.RegionService/FenceRegion"
 )
 
 // RegionServiceClient is the client API for RegionService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RegionService knows the declared regions. Any coordinator answers.
+// RegionService knows the declared regions. Any coordinator answers; changes are
+// forwarded to the leader. A change of floors takes effect step by step: what a
+// region loses is lowered first, and given to others once the region has
+// acknowledged (or was fenced). docs/operations.md tells how to use it.
 type RegionServiceClient interface {
 	ListRegions(ctx context.Context, in *ListRegionsRequest, opts ...grpc.CallOption) (*ListRegionsResponse, error)
+	// AddRegion declares a region, or takes one that was drained or fenced back
+	// in. It gets its floor, empty, when its daemon has said Hello and the others
+	// have made room. A region that takes part already is already_exists.
+	AddRegion(ctx context.Context, in *AddRegionRequest, opts ...grpc.CallOption) (*AddRegionResponse, error)
+	// UpdateRegion changes a region's weight.
+	UpdateRegion(ctx context.Context, in *UpdateRegionRequest, opts ...grpc.CallOption) (*UpdateRegionResponse, error)
+	// DrainRegion takes a region's floor and all its shares away, by ordinary,
+	// acknowledged steps. The last region that takes part is failed_precondition.
+	DrainRegion(ctx context.Context, in *DrainRegionRequest, opts ...grpc.CallOption) (*DrainRegionResponse, error)
+	// FenceRegion asserts that no daemon of the region admits anything any more,
+	// and gives what it held to the others at once. If the assertion is wrong, the
+	// region's last share and floor come on top of the limits.
+	FenceRegion(ctx context.Context, in *FenceRegionRequest, opts ...grpc.CallOption) (*FenceRegionResponse, error)
 }
 
 type regionServiceClient struct {
@@ -49,13 +69,69 @@ func (c *regionServiceClient) ListRegions(ctx context.Context, in *ListRegionsRe
 	return out, nil
 }
 
+func (c *regionServiceClient) AddRegion(ctx context.Context, in *AddRegionRequest, opts ...grpc.CallOption) (*AddRegionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AddRegionResponse)
+	err := c.cc.Invoke(ctx, RegionService_AddRegion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *regionServiceClient) UpdateRegion(ctx context.Context, in *UpdateRegionRequest, opts ...grpc.CallOption) (*UpdateRegionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UpdateRegionResponse)
+	err := c.cc.Invoke(ctx, RegionService_UpdateRegion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *regionServiceClient) DrainRegion(ctx context.Context, in *DrainRegionRequest, opts ...grpc.CallOption) (*DrainRegionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DrainRegionResponse)
+	err := c.cc.Invoke(ctx, RegionService_DrainRegion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *regionServiceClient) FenceRegion(ctx context.Context, in *FenceRegionRequest, opts ...grpc.CallOption) (*FenceRegionResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(FenceRegionResponse)
+	err := c.cc.Invoke(ctx, RegionService_FenceRegion_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RegionServiceServer is the server API for RegionService service.
 // All implementations must embed UnimplementedRegionServiceServer
 // for forward compatibility.
 //
-// RegionService knows the declared regions. Any coordinator answers.
+// RegionService knows the declared regions. Any coordinator answers; changes are
+// forwarded to the leader. A change of floors takes effect step by step: what a
+// region loses is lowered first, and given to others once the region has
+// acknowledged (or was fenced). docs/operations.md tells how to use it.
 type RegionServiceServer interface {
 	ListRegions(context.Context, *ListRegionsRequest) (*ListRegionsResponse, error)
+	// AddRegion declares a region, or takes one that was drained or fenced back
+	// in. It gets its floor, empty, when its daemon has said Hello and the others
+	// have made room. A region that takes part already is already_exists.
+	AddRegion(context.Context, *AddRegionRequest) (*AddRegionResponse, error)
+	// UpdateRegion changes a region's weight.
+	UpdateRegion(context.Context, *UpdateRegionRequest) (*UpdateRegionResponse, error)
+	// DrainRegion takes a region's floor and all its shares away, by ordinary,
+	// acknowledged steps. The last region that takes part is failed_precondition.
+	DrainRegion(context.Context, *DrainRegionRequest) (*DrainRegionResponse, error)
+	// FenceRegion asserts that no daemon of the region admits anything any more,
+	// and gives what it held to the others at once. If the assertion is wrong, the
+	// region's last share and floor come on top of the limits.
+	FenceRegion(context.Context, *FenceRegionRequest) (*FenceRegionResponse, error)
 	mustEmbedUnimplementedRegionServiceServer()
 }
 
@@ -68,6 +144,18 @@ type UnimplementedRegionServiceServer struct{}
 
 func (UnimplementedRegionServiceServer) ListRegions(context.Context, *ListRegionsRequest) (*ListRegionsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListRegions not implemented")
+}
+func (UnimplementedRegionServiceServer) AddRegion(context.Context, *AddRegionRequest) (*AddRegionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AddRegion not implemented")
+}
+func (UnimplementedRegionServiceServer) UpdateRegion(context.Context, *UpdateRegionRequest) (*UpdateRegionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UpdateRegion not implemented")
+}
+func (UnimplementedRegionServiceServer) DrainRegion(context.Context, *DrainRegionRequest) (*DrainRegionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DrainRegion not implemented")
+}
+func (UnimplementedRegionServiceServer) FenceRegion(context.Context, *FenceRegionRequest) (*FenceRegionResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method FenceRegion not implemented")
 }
 func (UnimplementedRegionServiceServer) mustEmbedUnimplementedRegionServiceServer() {}
 func (UnimplementedRegionServiceServer) testEmbeddedByValue()                       {}
@@ -108,6 +196,78 @@ func _RegionService_ListRegions_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RegionService_AddRegion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AddRegionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegionServiceServer).AddRegion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RegionService_AddRegion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegionServiceServer).AddRegion(ctx, req.(*AddRegionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RegionService_UpdateRegion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UpdateRegionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegionServiceServer).UpdateRegion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RegionService_UpdateRegion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegionServiceServer).UpdateRegion(ctx, req.(*UpdateRegionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RegionService_DrainRegion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DrainRegionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegionServiceServer).DrainRegion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RegionService_DrainRegion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegionServiceServer).DrainRegion(ctx, req.(*DrainRegionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RegionService_FenceRegion_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(FenceRegionRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RegionServiceServer).FenceRegion(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RegionService_FenceRegion_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RegionServiceServer).FenceRegion(ctx, req.(*FenceRegionRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RegionService_ServiceDesc is the grpc.ServiceDesc for RegionService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -118,6 +278,22 @@ var RegionService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListRegions",
 			Handler:    _RegionService_ListRegions_Handler,
+		},
+		{
+			MethodName: "AddRegion",
+			Handler:    _RegionService_AddRegion_Handler,
+		},
+		{
+			MethodName: "UpdateRegion",
+			Handler:    _RegionService_UpdateRegion_Handler,
+		},
+		{
+			MethodName: "DrainRegion",
+			Handler:    _RegionService_DrainRegion_Handler,
+		},
+		{
+			MethodName: "FenceRegion",
+			Handler:    _RegionService_FenceRegion_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

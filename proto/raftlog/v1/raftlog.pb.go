@@ -24,6 +24,61 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ChangeRegion_Change int32
+
+const (
+	ChangeRegion_CHANGE_UNSPECIFIED ChangeRegion_Change = 0
+	ChangeRegion_CHANGE_ADD         ChangeRegion_Change = 1
+	ChangeRegion_CHANGE_UPDATE      ChangeRegion_Change = 2
+	ChangeRegion_CHANGE_DRAIN       ChangeRegion_Change = 3
+	ChangeRegion_CHANGE_FENCE       ChangeRegion_Change = 4
+)
+
+// Enum value maps for ChangeRegion_Change.
+var (
+	ChangeRegion_Change_name = map[int32]string{
+		0: "CHANGE_UNSPECIFIED",
+		1: "CHANGE_ADD",
+		2: "CHANGE_UPDATE",
+		3: "CHANGE_DRAIN",
+		4: "CHANGE_FENCE",
+	}
+	ChangeRegion_Change_value = map[string]int32{
+		"CHANGE_UNSPECIFIED": 0,
+		"CHANGE_ADD":         1,
+		"CHANGE_UPDATE":      2,
+		"CHANGE_DRAIN":       3,
+		"CHANGE_FENCE":       4,
+	}
+)
+
+func (x ChangeRegion_Change) Enum() *ChangeRegion_Change {
+	p := new(ChangeRegion_Change)
+	*p = x
+	return p
+}
+
+func (x ChangeRegion_Change) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ChangeRegion_Change) Descriptor() protoreflect.EnumDescriptor {
+	return file_raftlog_v1_raftlog_proto_enumTypes[0].Descriptor()
+}
+
+func (ChangeRegion_Change) Type() protoreflect.EnumType {
+	return &file_raftlog_v1_raftlog_proto_enumTypes[0]
+}
+
+func (x ChangeRegion_Change) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ChangeRegion_Change.Descriptor instead.
+func (ChangeRegion_Change) EnumDescriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{2, 0}
+}
+
 // Command is one log entry. Times are the proposing leader's.
 type Command struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -35,6 +90,8 @@ type Command struct {
 	//	*Command_MintEpoch
 	//	*Command_CommitPlan
 	//	*Command_Noop
+	//	*Command_ChangeRegion
+	//	*Command_AdvanceFloors
 	Kind          isCommand_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -129,6 +186,24 @@ func (x *Command) GetNoop() *Noop {
 	return nil
 }
 
+func (x *Command) GetChangeRegion() *ChangeRegion {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_ChangeRegion); ok {
+			return x.ChangeRegion
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetAdvanceFloors() *AdvanceFloors {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_AdvanceFloors); ok {
+			return x.AdvanceFloors
+		}
+	}
+	return nil
+}
+
 type isCommand_Kind interface {
 	isCommand_Kind()
 }
@@ -154,6 +229,14 @@ type Command_Noop struct {
 	Noop *Noop `protobuf:"bytes,6,opt,name=noop,proto3,oneof"`
 }
 
+type Command_ChangeRegion struct {
+	ChangeRegion *ChangeRegion `protobuf:"bytes,7,opt,name=change_region,json=changeRegion,proto3,oneof"`
+}
+
+type Command_AdvanceFloors struct {
+	AdvanceFloors *AdvanceFloors `protobuf:"bytes,8,opt,name=advance_floors,json=advanceFloors,proto3,oneof"`
+}
+
 func (*Command_Bootstrap) isCommand_Kind() {}
 
 func (*Command_ApplyRules) isCommand_Kind() {}
@@ -163,6 +246,10 @@ func (*Command_MintEpoch) isCommand_Kind() {}
 func (*Command_CommitPlan) isCommand_Kind() {}
 
 func (*Command_Noop) isCommand_Kind() {}
+
+func (*Command_ChangeRegion) isCommand_Kind() {}
+
+func (*Command_AdvanceFloors) isCommand_Kind() {}
 
 type Noop struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -200,6 +287,147 @@ func (*Noop) Descriptor() ([]byte, []int) {
 	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{1}
 }
 
+// ChangeRegion is an operator's change of one region.
+type ChangeRegion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// One of Change's values.
+	Change        ChangeRegion_Change `protobuf:"varint,2,opt,name=change,proto3,enum=raftlog.v1.ChangeRegion_Change" json:"change,omitempty"`
+	Weight        int32               `protobuf:"varint,3,opt,name=weight,proto3" json:"weight,omitempty"`
+	Author        string              `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
+	UnixMs        int64               `protobuf:"varint,5,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeRegion) Reset() {
+	*x = ChangeRegion{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeRegion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeRegion) ProtoMessage() {}
+
+func (x *ChangeRegion) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeRegion.ProtoReflect.Descriptor instead.
+func (*ChangeRegion) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ChangeRegion) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ChangeRegion) GetChange() ChangeRegion_Change {
+	if x != nil {
+		return x.Change
+	}
+	return ChangeRegion_CHANGE_UNSPECIFIED
+}
+
+func (x *ChangeRegion) GetWeight() int32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *ChangeRegion) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *ChangeRegion) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+// AdvanceFloors is the next step of a change of floors: the regions named have
+// acknowledged the floors of this config version.
+type AdvanceFloors struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ConfigVersion uint64                 `protobuf:"varint,1,opt,name=config_version,json=configVersion,proto3" json:"config_version,omitempty"`
+	Acknowledged  []uint32               `protobuf:"varint,2,rep,packed,name=acknowledged,proto3" json:"acknowledged,omitempty"`
+	// Every cold bucket has had the time to fill since the last change.
+	Settled       bool `protobuf:"varint,3,opt,name=settled,proto3" json:"settled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdvanceFloors) Reset() {
+	*x = AdvanceFloors{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdvanceFloors) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdvanceFloors) ProtoMessage() {}
+
+func (x *AdvanceFloors) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdvanceFloors.ProtoReflect.Descriptor instead.
+func (*AdvanceFloors) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *AdvanceFloors) GetConfigVersion() uint64 {
+	if x != nil {
+		return x.ConfigVersion
+	}
+	return 0
+}
+
+func (x *AdvanceFloors) GetAcknowledged() []uint32 {
+	if x != nil {
+		return x.Acknowledged
+	}
+	return nil
+}
+
+func (x *AdvanceFloors) GetSettled() bool {
+	if x != nil {
+		return x.Settled
+	}
+	return false
+}
+
 // Bootstrap gives an empty cluster its identity; a second one changes nothing.
 type Bootstrap struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -218,7 +446,7 @@ type Bootstrap struct {
 
 func (x *Bootstrap) Reset() {
 	*x = Bootstrap{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -230,7 +458,7 @@ func (x *Bootstrap) String() string {
 func (*Bootstrap) ProtoMessage() {}
 
 func (x *Bootstrap) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -243,7 +471,7 @@ func (x *Bootstrap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bootstrap.ProtoReflect.Descriptor instead.
 func (*Bootstrap) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{2}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Bootstrap) GetClusterId() string {
@@ -310,13 +538,22 @@ type Region struct {
 	InitialRedisEpoch string `protobuf:"bytes,3,opt,name=initial_redis_epoch,json=initialRedisEpoch,proto3" json:"initial_redis_epoch,omitempty"`
 	// False for a region added after the bootstrap.
 	DeclaredAtBootstrap bool `protobuf:"varint,4,opt,name=declared_at_bootstrap,json=declaredAtBootstrap,proto3" json:"declared_at_bootstrap,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Operator's weight; 0 once it is drained or fenced.
+	Weight int32 `protobuf:"varint,5,opt,name=weight,proto3" json:"weight,omitempty"`
+	// What the region is told to enforce; floor is what it may still enforce.
+	Told *Share `protobuf:"bytes,6,opt,name=told,proto3" json:"told,omitempty"`
+	// See RegionConfig in package budget.
+	Low           *Share `protobuf:"bytes,7,opt,name=low,proto3" json:"low,omitempty"`
+	FloorVersion  uint64 `protobuf:"varint,8,opt,name=floor_version,json=floorVersion,proto3" json:"floor_version,omitempty"`
+	Fenced        bool   `protobuf:"varint,9,opt,name=fenced,proto3" json:"fenced,omitempty"`
+	Joined        bool   `protobuf:"varint,10,opt,name=joined,proto3" json:"joined,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -328,7 +565,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -341,7 +578,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{3}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Region) GetName() string {
@@ -372,6 +609,48 @@ func (x *Region) GetDeclaredAtBootstrap() bool {
 	return false
 }
 
+func (x *Region) GetWeight() int32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+func (x *Region) GetTold() *Share {
+	if x != nil {
+		return x.Told
+	}
+	return nil
+}
+
+func (x *Region) GetLow() *Share {
+	if x != nil {
+		return x.Low
+	}
+	return nil
+}
+
+func (x *Region) GetFloorVersion() uint64 {
+	if x != nil {
+		return x.FloorVersion
+	}
+	return 0
+}
+
+func (x *Region) GetFenced() bool {
+	if x != nil {
+		return x.Fenced
+	}
+	return false
+}
+
+func (x *Region) GetJoined() bool {
+	if x != nil {
+		return x.Joined
+	}
+	return false
+}
+
 type Share struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rate          int32                  `protobuf:"varint,1,opt,name=rate,proto3" json:"rate,omitempty"`
@@ -382,7 +661,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -394,7 +673,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -407,7 +686,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{4}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Share) GetRate() int32 {
@@ -438,7 +717,7 @@ type ApplyRules struct {
 
 func (x *ApplyRules) Reset() {
 	*x = ApplyRules{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -450,7 +729,7 @@ func (x *ApplyRules) String() string {
 func (*ApplyRules) ProtoMessage() {}
 
 func (x *ApplyRules) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -463,7 +742,7 @@ func (x *ApplyRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRules.ProtoReflect.Descriptor instead.
 func (*ApplyRules) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{5}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ApplyRules) GetYaml() string {
@@ -518,7 +797,7 @@ type MintEpoch struct {
 
 func (x *MintEpoch) Reset() {
 	*x = MintEpoch{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -530,7 +809,7 @@ func (x *MintEpoch) String() string {
 func (*MintEpoch) ProtoMessage() {}
 
 func (x *MintEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -543,7 +822,7 @@ func (x *MintEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintEpoch.ProtoReflect.Descriptor instead.
 func (*MintEpoch) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{6}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *MintEpoch) GetNodeId() string {
@@ -572,7 +851,7 @@ type CommitPlan struct {
 
 func (x *CommitPlan) Reset() {
 	*x = CommitPlan{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +863,7 @@ func (x *CommitPlan) String() string {
 func (*CommitPlan) ProtoMessage() {}
 
 func (x *CommitPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +876,7 @@ func (x *CommitPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPlan.ProtoReflect.Descriptor instead.
 func (*CommitPlan) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{7}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CommitPlan) GetEpoch() uint64 {
@@ -633,7 +912,7 @@ type Liabilities struct {
 
 func (x *Liabilities) Reset() {
 	*x = Liabilities{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +924,7 @@ func (x *Liabilities) String() string {
 func (*Liabilities) ProtoMessage() {}
 
 func (x *Liabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +937,7 @@ func (x *Liabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Liabilities.ProtoReflect.Descriptor instead.
 func (*Liabilities) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{8}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Liabilities) GetRule() uint32 {
@@ -692,7 +971,7 @@ type InitialRedisEpoch struct {
 
 func (x *InitialRedisEpoch) Reset() {
 	*x = InitialRedisEpoch{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -704,7 +983,7 @@ func (x *InitialRedisEpoch) String() string {
 func (*InitialRedisEpoch) ProtoMessage() {}
 
 func (x *InitialRedisEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -717,7 +996,7 @@ func (x *InitialRedisEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InitialRedisEpoch.ProtoReflect.Descriptor instead.
 func (*InitialRedisEpoch) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{9}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *InitialRedisEpoch) GetRegion() uint32 {
@@ -758,7 +1037,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +1049,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +1062,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -896,7 +1175,7 @@ var File_raftlog_v1_raftlog_proto protoreflect.FileDescriptor
 const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\n" +
 	"\x18raftlog/v1/raftlog.proto\x12\n" +
-	"raftlog.v1\"\xb6\x02\n" +
+	"raftlog.v1\"\xbb\x03\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x125\n" +
 	"\tbootstrap\x18\x02 \x01(\v2\x15.raftlog.v1.BootstrapH\x00R\tbootstrap\x129\n" +
@@ -906,9 +1185,28 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"mint_epoch\x18\x04 \x01(\v2\x15.raftlog.v1.MintEpochH\x00R\tmintEpoch\x129\n" +
 	"\vcommit_plan\x18\x05 \x01(\v2\x16.raftlog.v1.CommitPlanH\x00R\n" +
 	"commitPlan\x12&\n" +
-	"\x04noop\x18\x06 \x01(\v2\x10.raftlog.v1.NoopH\x00R\x04noopB\x06\n" +
+	"\x04noop\x18\x06 \x01(\v2\x10.raftlog.v1.NoopH\x00R\x04noop\x12?\n" +
+	"\rchange_region\x18\a \x01(\v2\x18.raftlog.v1.ChangeRegionH\x00R\fchangeRegion\x12B\n" +
+	"\x0eadvance_floors\x18\b \x01(\v2\x19.raftlog.v1.AdvanceFloorsH\x00R\radvanceFloorsB\x06\n" +
 	"\x04kind\"\x06\n" +
-	"\x04Noop\"\x85\x02\n" +
+	"\x04Noop\"\x8d\x02\n" +
+	"\fChangeRegion\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
+	"\x06change\x18\x02 \x01(\x0e2\x1f.raftlog.v1.ChangeRegion.ChangeR\x06change\x12\x16\n" +
+	"\x06weight\x18\x03 \x01(\x05R\x06weight\x12\x16\n" +
+	"\x06author\x18\x04 \x01(\tR\x06author\x12\x17\n" +
+	"\aunix_ms\x18\x05 \x01(\x03R\x06unixMs\"g\n" +
+	"\x06Change\x12\x16\n" +
+	"\x12CHANGE_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"CHANGE_ADD\x10\x01\x12\x11\n" +
+	"\rCHANGE_UPDATE\x10\x02\x12\x10\n" +
+	"\fCHANGE_DRAIN\x10\x03\x12\x10\n" +
+	"\fCHANGE_FENCE\x10\x04\"t\n" +
+	"\rAdvanceFloors\x12%\n" +
+	"\x0econfig_version\x18\x01 \x01(\x04R\rconfigVersion\x12\"\n" +
+	"\facknowledged\x18\x02 \x03(\rR\facknowledged\x12\x18\n" +
+	"\asettled\x18\x03 \x01(\bR\asettled\"\x85\x02\n" +
 	"\tBootstrap\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x1f\n" +
@@ -920,12 +1218,19 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\n" +
 	"rules_yaml\x18\x06 \x01(\tR\trulesYaml\x12\x16\n" +
 	"\x06author\x18\a \x01(\tR\x06author\x12\x17\n" +
-	"\aunix_ms\x18\b \x01(\x03R\x06unixMs\"\xa9\x01\n" +
+	"\aunix_ms\x18\b \x01(\x03R\x06unixMs\"\xe2\x02\n" +
 	"\x06Region\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x05floor\x18\x02 \x01(\v2\x11.raftlog.v1.ShareR\x05floor\x12.\n" +
 	"\x13initial_redis_epoch\x18\x03 \x01(\tR\x11initialRedisEpoch\x122\n" +
-	"\x15declared_at_bootstrap\x18\x04 \x01(\bR\x13declaredAtBootstrap\"1\n" +
+	"\x15declared_at_bootstrap\x18\x04 \x01(\bR\x13declaredAtBootstrap\x12\x16\n" +
+	"\x06weight\x18\x05 \x01(\x05R\x06weight\x12%\n" +
+	"\x04told\x18\x06 \x01(\v2\x11.raftlog.v1.ShareR\x04told\x12#\n" +
+	"\x03low\x18\a \x01(\v2\x11.raftlog.v1.ShareR\x03low\x12#\n" +
+	"\rfloor_version\x18\b \x01(\x04R\ffloorVersion\x12\x16\n" +
+	"\x06fenced\x18\t \x01(\bR\x06fenced\x12\x16\n" +
+	"\x06joined\x18\n" +
+	" \x01(\bR\x06joined\"1\n" +
 	"\x05Share\x12\x12\n" +
 	"\x04rate\x18\x01 \x01(\x05R\x04rate\x12\x14\n" +
 	"\x05burst\x18\x02 \x01(\x05R\x05burst\"\xbc\x01\n" +
@@ -989,40 +1294,49 @@ func file_raftlog_v1_raftlog_proto_rawDescGZIP() []byte {
 	return file_raftlog_v1_raftlog_proto_rawDescData
 }
 
-var file_raftlog_v1_raftlog_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_raftlog_v1_raftlog_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_raftlog_v1_raftlog_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_raftlog_v1_raftlog_proto_goTypes = []any{
-	(*Command)(nil),           // 0: raftlog.v1.Command
-	(*Noop)(nil),              // 1: raftlog.v1.Noop
-	(*Bootstrap)(nil),         // 2: raftlog.v1.Bootstrap
-	(*Region)(nil),            // 3: raftlog.v1.Region
-	(*Share)(nil),             // 4: raftlog.v1.Share
-	(*ApplyRules)(nil),        // 5: raftlog.v1.ApplyRules
-	(*MintEpoch)(nil),         // 6: raftlog.v1.MintEpoch
-	(*CommitPlan)(nil),        // 7: raftlog.v1.CommitPlan
-	(*Liabilities)(nil),       // 8: raftlog.v1.Liabilities
-	(*InitialRedisEpoch)(nil), // 9: raftlog.v1.InitialRedisEpoch
-	(*Snapshot)(nil),          // 10: raftlog.v1.Snapshot
-	nil,                       // 11: raftlog.v1.Snapshot.RuleNumbersEntry
+	(ChangeRegion_Change)(0),  // 0: raftlog.v1.ChangeRegion.Change
+	(*Command)(nil),           // 1: raftlog.v1.Command
+	(*Noop)(nil),              // 2: raftlog.v1.Noop
+	(*ChangeRegion)(nil),      // 3: raftlog.v1.ChangeRegion
+	(*AdvanceFloors)(nil),     // 4: raftlog.v1.AdvanceFloors
+	(*Bootstrap)(nil),         // 5: raftlog.v1.Bootstrap
+	(*Region)(nil),            // 6: raftlog.v1.Region
+	(*Share)(nil),             // 7: raftlog.v1.Share
+	(*ApplyRules)(nil),        // 8: raftlog.v1.ApplyRules
+	(*MintEpoch)(nil),         // 9: raftlog.v1.MintEpoch
+	(*CommitPlan)(nil),        // 10: raftlog.v1.CommitPlan
+	(*Liabilities)(nil),       // 11: raftlog.v1.Liabilities
+	(*InitialRedisEpoch)(nil), // 12: raftlog.v1.InitialRedisEpoch
+	(*Snapshot)(nil),          // 13: raftlog.v1.Snapshot
+	nil,                       // 14: raftlog.v1.Snapshot.RuleNumbersEntry
 }
 var file_raftlog_v1_raftlog_proto_depIdxs = []int32{
-	2,  // 0: raftlog.v1.Command.bootstrap:type_name -> raftlog.v1.Bootstrap
-	5,  // 1: raftlog.v1.Command.apply_rules:type_name -> raftlog.v1.ApplyRules
-	6,  // 2: raftlog.v1.Command.mint_epoch:type_name -> raftlog.v1.MintEpoch
-	7,  // 3: raftlog.v1.Command.commit_plan:type_name -> raftlog.v1.CommitPlan
-	1,  // 4: raftlog.v1.Command.noop:type_name -> raftlog.v1.Noop
-	3,  // 5: raftlog.v1.Bootstrap.regions:type_name -> raftlog.v1.Region
-	4,  // 6: raftlog.v1.Region.floor:type_name -> raftlog.v1.Share
-	8,  // 7: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
-	9,  // 8: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
-	4,  // 9: raftlog.v1.Liabilities.shares:type_name -> raftlog.v1.Share
-	3,  // 10: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
-	11, // 11: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
-	8,  // 12: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	5,  // 0: raftlog.v1.Command.bootstrap:type_name -> raftlog.v1.Bootstrap
+	8,  // 1: raftlog.v1.Command.apply_rules:type_name -> raftlog.v1.ApplyRules
+	9,  // 2: raftlog.v1.Command.mint_epoch:type_name -> raftlog.v1.MintEpoch
+	10, // 3: raftlog.v1.Command.commit_plan:type_name -> raftlog.v1.CommitPlan
+	2,  // 4: raftlog.v1.Command.noop:type_name -> raftlog.v1.Noop
+	3,  // 5: raftlog.v1.Command.change_region:type_name -> raftlog.v1.ChangeRegion
+	4,  // 6: raftlog.v1.Command.advance_floors:type_name -> raftlog.v1.AdvanceFloors
+	0,  // 7: raftlog.v1.ChangeRegion.change:type_name -> raftlog.v1.ChangeRegion.Change
+	6,  // 8: raftlog.v1.Bootstrap.regions:type_name -> raftlog.v1.Region
+	7,  // 9: raftlog.v1.Region.floor:type_name -> raftlog.v1.Share
+	7,  // 10: raftlog.v1.Region.told:type_name -> raftlog.v1.Share
+	7,  // 11: raftlog.v1.Region.low:type_name -> raftlog.v1.Share
+	11, // 12: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
+	12, // 13: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
+	7,  // 14: raftlog.v1.Liabilities.shares:type_name -> raftlog.v1.Share
+	6,  // 15: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
+	14, // 16: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
+	11, // 17: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_raftlog_v1_raftlog_proto_init() }
@@ -1036,19 +1350,22 @@ func file_raftlog_v1_raftlog_proto_init() {
 		(*Command_MintEpoch)(nil),
 		(*Command_CommitPlan)(nil),
 		(*Command_Noop)(nil),
+		(*Command_ChangeRegion)(nil),
+		(*Command_AdvanceFloors)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_raftlog_v1_raftlog_proto_rawDesc), len(file_raftlog_v1_raftlog_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   12,
+			NumEnums:      1,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
 		GoTypes:           file_raftlog_v1_raftlog_proto_goTypes,
 		DependencyIndexes: file_raftlog_v1_raftlog_proto_depIdxs,
+		EnumInfos:         file_raftlog_v1_raftlog_proto_enumTypes,
 		MessageInfos:      file_raftlog_v1_raftlog_proto_msgTypes,
 	}.Build()
 	File_raftlog_v1_raftlog_proto = out.File

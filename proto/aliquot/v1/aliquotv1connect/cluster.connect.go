@@ -38,6 +38,9 @@ const (
 	ClusterServiceGetStatusProcedure = "/aliquot.v1.ClusterService/GetStatus"
 	// ClusterServiceJoinProcedure is the fully-qualified name of the ClusterService's Join RPC.
 	ClusterServiceJoinProcedure = "/aliquot.v1.ClusterService/Join"
+	// ClusterServiceRemoveMemberProcedure is the fully-qualified name of the ClusterService's
+	// RemoveMember RPC.
+	ClusterServiceRemoveMemberProcedure = "/aliquot.v1.ClusterService/RemoveMember"
 )
 
 // ClusterServiceClient is a client for the aliquot.v1.ClusterService service.
@@ -46,6 +49,10 @@ type ClusterServiceClient interface {
 	// Join adds the caller as a non-voter, promotes it once it has caught up, and
 	// then removes an older instance of the same node. Forwarded to the leader.
 	Join(context.Context, *v1.JoinRequest) (*v1.JoinResponse, error)
+	// RemoveMember takes a coordinator out of the cluster. Refused
+	// (failed_precondition) if the voters that would remain, as far as the leader
+	// hears them, are no majority of themselves. Forwarded to the leader.
+	RemoveMember(context.Context, *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error)
 }
 
 // NewClusterServiceClient constructs a client for the aliquot.v1.ClusterService service. By
@@ -71,13 +78,20 @@ func NewClusterServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(clusterServiceMethods.ByName("Join")),
 			connect.WithClientOptions(opts...),
 		),
+		removeMember: connect.NewClient[v1.RemoveMemberRequest, v1.RemoveMemberResponse](
+			httpClient,
+			baseURL+ClusterServiceRemoveMemberProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("RemoveMember")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // clusterServiceClient implements ClusterServiceClient.
 type clusterServiceClient struct {
-	getStatus *connect.Client[v1.GetStatusRequest, v1.GetStatusResponse]
-	join      *connect.Client[v1.JoinRequest, v1.JoinResponse]
+	getStatus    *connect.Client[v1.GetStatusRequest, v1.GetStatusResponse]
+	join         *connect.Client[v1.JoinRequest, v1.JoinResponse]
+	removeMember *connect.Client[v1.RemoveMemberRequest, v1.RemoveMemberResponse]
 }
 
 // GetStatus calls aliquot.v1.ClusterService.GetStatus.
@@ -98,12 +112,25 @@ func (c *clusterServiceClient) Join(ctx context.Context, req *v1.JoinRequest) (*
 	return nil, err
 }
 
+// RemoveMember calls aliquot.v1.ClusterService.RemoveMember.
+func (c *clusterServiceClient) RemoveMember(ctx context.Context, req *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error) {
+	response, err := c.removeMember.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ClusterServiceHandler is an implementation of the aliquot.v1.ClusterService service.
 type ClusterServiceHandler interface {
 	GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetStatusResponse, error)
 	// Join adds the caller as a non-voter, promotes it once it has caught up, and
 	// then removes an older instance of the same node. Forwarded to the leader.
 	Join(context.Context, *v1.JoinRequest) (*v1.JoinResponse, error)
+	// RemoveMember takes a coordinator out of the cluster. Refused
+	// (failed_precondition) if the voters that would remain, as far as the leader
+	// hears them, are no majority of themselves. Forwarded to the leader.
+	RemoveMember(context.Context, *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error)
 }
 
 // NewClusterServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -125,12 +152,20 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 		connect.WithSchema(clusterServiceMethods.ByName("Join")),
 		connect.WithHandlerOptions(opts...),
 	)
+	clusterServiceRemoveMemberHandler := connect.NewUnaryHandlerSimple(
+		ClusterServiceRemoveMemberProcedure,
+		svc.RemoveMember,
+		connect.WithSchema(clusterServiceMethods.ByName("RemoveMember")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/aliquot.v1.ClusterService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ClusterServiceGetStatusProcedure:
 			clusterServiceGetStatusHandler.ServeHTTP(w, r)
 		case ClusterServiceJoinProcedure:
 			clusterServiceJoinHandler.ServeHTTP(w, r)
+		case ClusterServiceRemoveMemberProcedure:
+			clusterServiceRemoveMemberHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -146,4 +181,8 @@ func (UnimplementedClusterServiceHandler) GetStatus(context.Context, *v1.GetStat
 
 func (UnimplementedClusterServiceHandler) Join(context.Context, *v1.JoinRequest) (*v1.JoinResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.ClusterService.Join is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) RemoveMember(context.Context, *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.ClusterService.RemoveMember is not implemented"))
 }

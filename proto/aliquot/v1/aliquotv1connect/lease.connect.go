@@ -41,8 +41,8 @@ const (
 
 // LeaseServiceClient is a client for the aliquot.v1.LeaseService service.
 type LeaseServiceClient interface {
-	// Hello opens a session. An undeclared region is permission_denied; a region
-	// whose other daemon is still reporting is already_exists (retry).
+	// Hello opens a session, unless it is answered with busy. An undeclared region,
+	// or one that was fenced, is permission_denied.
 	Hello(context.Context, *v1.HelloRequest) (*v1.HelloResponse, error)
 	// Report carries usage up and a directive down. The leader may hold the answer
 	// for a moment until it has something to say. A session that is not (or no
@@ -102,8 +102,8 @@ func (c *leaseServiceClient) Report(ctx context.Context, req *v1.ReportRequest) 
 
 // LeaseServiceHandler is an implementation of the aliquot.v1.LeaseService service.
 type LeaseServiceHandler interface {
-	// Hello opens a session. An undeclared region is permission_denied; a region
-	// whose other daemon is still reporting is already_exists (retry).
+	// Hello opens a session, unless it is answered with busy. An undeclared region,
+	// or one that was fenced, is permission_denied.
 	Hello(context.Context, *v1.HelloRequest) (*v1.HelloResponse, error)
 	// Report carries usage up and a directive down. The leader may hold the answer
 	// for a moment until it has something to say. A session that is not (or no

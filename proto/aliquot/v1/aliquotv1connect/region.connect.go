@@ -36,11 +36,35 @@ const (
 	// RegionServiceListRegionsProcedure is the fully-qualified name of the RegionService's ListRegions
 	// RPC.
 	RegionServiceListRegionsProcedure = "/aliquot.v1.RegionService/ListRegions"
+	// RegionServiceAddRegionProcedure is the fully-qualified name of the RegionService's AddRegion RPC.
+	RegionServiceAddRegionProcedure = "/aliquot.v1.RegionService/AddRegion"
+	// RegionServiceUpdateRegionProcedure is the fully-qualified name of the RegionService's
+	// UpdateRegion RPC.
+	RegionServiceUpdateRegionProcedure = "/aliquot.v1.RegionService/UpdateRegion"
+	// RegionServiceDrainRegionProcedure is the fully-qualified name of the RegionService's DrainRegion
+	// RPC.
+	RegionServiceDrainRegionProcedure = "/aliquot.v1.RegionService/DrainRegion"
+	// RegionServiceFenceRegionProcedure is the fully-qualified name of the RegionService's FenceRegion
+	// RPC.
+	RegionServiceFenceRegionProcedure = "/aliquot.v1.RegionService/FenceRegion"
 )
 
 // RegionServiceClient is a client for the aliquot.v1.RegionService service.
 type RegionServiceClient interface {
 	ListRegions(context.Context, *v1.ListRegionsRequest) (*v1.ListRegionsResponse, error)
+	// AddRegion declares a region, or takes one that was drained or fenced back
+	// in. It gets its floor, empty, when its daemon has said Hello and the others
+	// have made room. A region that takes part already is already_exists.
+	AddRegion(context.Context, *v1.AddRegionRequest) (*v1.AddRegionResponse, error)
+	// UpdateRegion changes a region's weight.
+	UpdateRegion(context.Context, *v1.UpdateRegionRequest) (*v1.UpdateRegionResponse, error)
+	// DrainRegion takes a region's floor and all its shares away, by ordinary,
+	// acknowledged steps. The last region that takes part is failed_precondition.
+	DrainRegion(context.Context, *v1.DrainRegionRequest) (*v1.DrainRegionResponse, error)
+	// FenceRegion asserts that no daemon of the region admits anything any more,
+	// and gives what it held to the others at once. If the assertion is wrong, the
+	// region's last share and floor come on top of the limits.
+	FenceRegion(context.Context, *v1.FenceRegionRequest) (*v1.FenceRegionResponse, error)
 }
 
 // NewRegionServiceClient constructs a client for the aliquot.v1.RegionService service. By default,
@@ -60,12 +84,40 @@ func NewRegionServiceClient(httpClient connect.HTTPClient, baseURL string, opts 
 			connect.WithSchema(regionServiceMethods.ByName("ListRegions")),
 			connect.WithClientOptions(opts...),
 		),
+		addRegion: connect.NewClient[v1.AddRegionRequest, v1.AddRegionResponse](
+			httpClient,
+			baseURL+RegionServiceAddRegionProcedure,
+			connect.WithSchema(regionServiceMethods.ByName("AddRegion")),
+			connect.WithClientOptions(opts...),
+		),
+		updateRegion: connect.NewClient[v1.UpdateRegionRequest, v1.UpdateRegionResponse](
+			httpClient,
+			baseURL+RegionServiceUpdateRegionProcedure,
+			connect.WithSchema(regionServiceMethods.ByName("UpdateRegion")),
+			connect.WithClientOptions(opts...),
+		),
+		drainRegion: connect.NewClient[v1.DrainRegionRequest, v1.DrainRegionResponse](
+			httpClient,
+			baseURL+RegionServiceDrainRegionProcedure,
+			connect.WithSchema(regionServiceMethods.ByName("DrainRegion")),
+			connect.WithClientOptions(opts...),
+		),
+		fenceRegion: connect.NewClient[v1.FenceRegionRequest, v1.FenceRegionResponse](
+			httpClient,
+			baseURL+RegionServiceFenceRegionProcedure,
+			connect.WithSchema(regionServiceMethods.ByName("FenceRegion")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // regionServiceClient implements RegionServiceClient.
 type regionServiceClient struct {
-	listRegions *connect.Client[v1.ListRegionsRequest, v1.ListRegionsResponse]
+	listRegions  *connect.Client[v1.ListRegionsRequest, v1.ListRegionsResponse]
+	addRegion    *connect.Client[v1.AddRegionRequest, v1.AddRegionResponse]
+	updateRegion *connect.Client[v1.UpdateRegionRequest, v1.UpdateRegionResponse]
+	drainRegion  *connect.Client[v1.DrainRegionRequest, v1.DrainRegionResponse]
+	fenceRegion  *connect.Client[v1.FenceRegionRequest, v1.FenceRegionResponse]
 }
 
 // ListRegions calls aliquot.v1.RegionService.ListRegions.
@@ -77,9 +129,58 @@ func (c *regionServiceClient) ListRegions(ctx context.Context, req *v1.ListRegio
 	return nil, err
 }
 
+// AddRegion calls aliquot.v1.RegionService.AddRegion.
+func (c *regionServiceClient) AddRegion(ctx context.Context, req *v1.AddRegionRequest) (*v1.AddRegionResponse, error) {
+	response, err := c.addRegion.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// UpdateRegion calls aliquot.v1.RegionService.UpdateRegion.
+func (c *regionServiceClient) UpdateRegion(ctx context.Context, req *v1.UpdateRegionRequest) (*v1.UpdateRegionResponse, error) {
+	response, err := c.updateRegion.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DrainRegion calls aliquot.v1.RegionService.DrainRegion.
+func (c *regionServiceClient) DrainRegion(ctx context.Context, req *v1.DrainRegionRequest) (*v1.DrainRegionResponse, error) {
+	response, err := c.drainRegion.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// FenceRegion calls aliquot.v1.RegionService.FenceRegion.
+func (c *regionServiceClient) FenceRegion(ctx context.Context, req *v1.FenceRegionRequest) (*v1.FenceRegionResponse, error) {
+	response, err := c.fenceRegion.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // RegionServiceHandler is an implementation of the aliquot.v1.RegionService service.
 type RegionServiceHandler interface {
 	ListRegions(context.Context, *v1.ListRegionsRequest) (*v1.ListRegionsResponse, error)
+	// AddRegion declares a region, or takes one that was drained or fenced back
+	// in. It gets its floor, empty, when its daemon has said Hello and the others
+	// have made room. A region that takes part already is already_exists.
+	AddRegion(context.Context, *v1.AddRegionRequest) (*v1.AddRegionResponse, error)
+	// UpdateRegion changes a region's weight.
+	UpdateRegion(context.Context, *v1.UpdateRegionRequest) (*v1.UpdateRegionResponse, error)
+	// DrainRegion takes a region's floor and all its shares away, by ordinary,
+	// acknowledged steps. The last region that takes part is failed_precondition.
+	DrainRegion(context.Context, *v1.DrainRegionRequest) (*v1.DrainRegionResponse, error)
+	// FenceRegion asserts that no daemon of the region admits anything any more,
+	// and gives what it held to the others at once. If the assertion is wrong, the
+	// region's last share and floor come on top of the limits.
+	FenceRegion(context.Context, *v1.FenceRegionRequest) (*v1.FenceRegionResponse, error)
 }
 
 // NewRegionServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -95,10 +196,42 @@ func NewRegionServiceHandler(svc RegionServiceHandler, opts ...connect.HandlerOp
 		connect.WithSchema(regionServiceMethods.ByName("ListRegions")),
 		connect.WithHandlerOptions(opts...),
 	)
+	regionServiceAddRegionHandler := connect.NewUnaryHandlerSimple(
+		RegionServiceAddRegionProcedure,
+		svc.AddRegion,
+		connect.WithSchema(regionServiceMethods.ByName("AddRegion")),
+		connect.WithHandlerOptions(opts...),
+	)
+	regionServiceUpdateRegionHandler := connect.NewUnaryHandlerSimple(
+		RegionServiceUpdateRegionProcedure,
+		svc.UpdateRegion,
+		connect.WithSchema(regionServiceMethods.ByName("UpdateRegion")),
+		connect.WithHandlerOptions(opts...),
+	)
+	regionServiceDrainRegionHandler := connect.NewUnaryHandlerSimple(
+		RegionServiceDrainRegionProcedure,
+		svc.DrainRegion,
+		connect.WithSchema(regionServiceMethods.ByName("DrainRegion")),
+		connect.WithHandlerOptions(opts...),
+	)
+	regionServiceFenceRegionHandler := connect.NewUnaryHandlerSimple(
+		RegionServiceFenceRegionProcedure,
+		svc.FenceRegion,
+		connect.WithSchema(regionServiceMethods.ByName("FenceRegion")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/aliquot.v1.RegionService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case RegionServiceListRegionsProcedure:
 			regionServiceListRegionsHandler.ServeHTTP(w, r)
+		case RegionServiceAddRegionProcedure:
+			regionServiceAddRegionHandler.ServeHTTP(w, r)
+		case RegionServiceUpdateRegionProcedure:
+			regionServiceUpdateRegionHandler.ServeHTTP(w, r)
+		case RegionServiceDrainRegionProcedure:
+			regionServiceDrainRegionHandler.ServeHTTP(w, r)
+		case RegionServiceFenceRegionProcedure:
+			regionServiceFenceRegionHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -110,4 +243,20 @@ type UnimplementedRegionServiceHandler struct{}
 
 func (UnimplementedRegionServiceHandler) ListRegions(context.Context, *v1.ListRegionsRequest) (*v1.ListRegionsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.RegionService.ListRegions is not implemented"))
+}
+
+func (UnimplementedRegionServiceHandler) AddRegion(context.Context, *v1.AddRegionRequest) (*v1.AddRegionResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.RegionService.AddRegion is not implemented"))
+}
+
+func (UnimplementedRegionServiceHandler) UpdateRegion(context.Context, *v1.UpdateRegionRequest) (*v1.UpdateRegionResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.RegionService.UpdateRegion is not implemented"))
+}
+
+func (UnimplementedRegionServiceHandler) DrainRegion(context.Context, *v1.DrainRegionRequest) (*v1.DrainRegionResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.RegionService.DrainRegion is not implemented"))
+}
+
+func (UnimplementedRegionServiceHandler) FenceRegion(context.Context, *v1.FenceRegionRequest) (*v1.FenceRegionResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.RegionService.FenceRegion is not implemented"))
 }

@@ -1,0 +1,50 @@
+package bench
+
+import (
+	"testing"
+	"time"
+
+	"aliquot/rules"
+)
+
+func TestTheBoundDependsOnTheEnforcement(t *testing.T) {
+	for enforcement, want := range map[string]float64{
+		rules.Strict: 300 + 1000, rules.Elastic: 900 + 1000, rules.Independent: 900 + 3000,
+	} {
+		p := promise{limit: Limit{Capacity: 300, Refill: 100}, enforcement: enforcement, regions: 3}
+		if got := p.bucket().Bound(10 * time.Second); got != want {
+			t.Errorf("%s: %v, want %v", enforcement, got, want)
+		}
+	}
+}
+
+// rotated is a run over three limiters that know nothing of each other.
+func rotated(t *testing.T, enforcement string, l Limit) *Report {
+	c := short(l, serve(t, newBucket(l)), serve(t, newBucket(l)), serve(t, newBucket(l)))
+	c.Enforcement, c.Batch = enforcement, 10 // many requests also on a busy machine
+	return mustRotate(t, c)
+}
+
+func TestIndependentRegionsKeepTheirOwnBound(t *testing.T) {
+	r := rotated(t, rules.Independent, Limit{Capacity: 30, Refill: 10})
+	if r.Exceeded() || r.OfBound < .95 || r.WorstOfBound.Gain > 1 {
+		t.Errorf("of bound %v, worst %+v", r.OfBound, r.WorstOfBound)
+	}
+	if r.Gain < 2.8 || r.Gain > 3 || r.Worst.Gain < r.Gain || r.Utilisation.Min < .95 {
+		t.Errorf("gain %v, worst %+v, utilisation %+v", r.Gain, r.Worst, r.Utilisation)
+	}
+	if r.Bound < 2.9*r.StrictBound || r.Enforcement != rules.Independent {
+		t.Errorf("bounds %v and %v, %s", r.StrictBound, r.Bound, r.Enforcement)
+	}
+}
+
+// A limit with a small burst makes the rate tell: three times the rate is more than
+// an elastic rule promises, three times the burst is not.
+func TestElasticRegionsAreCaughtWhenTheRateMultiplies(t *testing.T) {
+	if r := rotated(t, rules.Elastic, Limit{Capacity: 5, Refill: 100}); !r.Exceeded() || r.WorstOfBound.Gain < r.OfBound {
+		t.Errorf("of bound %v, worst %+v", r.OfBound, r.WorstOfBound)
+	}
+	if r := rotated(t, rules.Elastic, Limit{Capacity: 100, Refill: .001}); r.Exceeded() || r.OfBound < .99 || r.Gain < 2.9 {
+		t.Errorf("of bound %v, gain %v", r.OfBound, r.Gain)
+	}
+}

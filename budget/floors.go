@@ -1,0 +1,313 @@
+package budget
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// RegionConfig is one declared region. Its floor moves like a share: it is lowered
+// first (Told), the bound of what the region could be enforcing (Floor) follows
+// when the region has acknowledged, and only what nobody could be enforcing is
+// given to others.
+type RegionConfig struct {
+	Name string
+	// Weight is the region's part in the floors, relative to the others'; 0 once
+	// it is drained or fenced.
+	Weight int32
+	// Joined: its daemon has said Hello since the region was added. Before that it
+	// has no floor, and the others need not make room.
+	Joined bool
+	// Fenced: an operator asserts that no daemon of the region admits anything.
+	Fenced bool
+	// Floor bounds what the region could be enforcing of any limit when it is cut
+	// off. The floors of all regions sum to Unit at the most, in each part.
+	Floor Share
+	// Told is what the region is told to enforce; at most Floor.
+	Told Share
+	// Low is the smallest Told since the region's cold buckets were known to be
+	// full, and FloorVersion the config version of the latest change of Told; 0
+	// once every bucket has had the time to fill since. A bucket last used before
+	// the change has earned no more than Low.
+	Low          Share
+	FloorVersion uint64
+	// InitialRedisEpoch is the store contents that started full; empty until
+	// the region's first Hello.
+	InitialRedisEpoch string
+	// DeclaredAtBootstrap: only such a region's first store starts full.
+	DeclaredAtBootstrap bool
+}
+
+// Takes reports whether the region takes part: it has, or will have, a floor.
+func (r *RegionConfig) Takes() bool { return r.Weight > 0 }
+
+// gone: nothing is told to the region and nothing reserved for it.
+func (r *RegionConfig) gone() bool { return r.Floor == Share{} && r.Told == Share{} }
+
+// MaxWeight bounds weights, so that a floor of weight 1 beside 63 of the largest is
+// still 16 units.
+const MaxWeight = 1000
+
+// NewConfig declares regions at equal floors with the given lease and rho.
+func NewConfig(names []string, lease time.Duration, rhoPPM int32) Config {
+	c := Config{Lease: lease, RhoPPM: rhoPPM, Version: 1}
+	for _, name := range names {
+		c.Regions = append(c.Regions, RegionConfig{Name: name, Weight: 1, Joined: true, DeclaredAtBootstrap: true})
+	}
+	for i, t := range c.Targets() {
+		r := &c.Regions[i]
+		r.Floor, r.Told, r.Low = t, t, t
+	}
+	return c
+}
+
+// Targets are the floors that the weights of the regions amount to, by index.
+func (c *Config) Targets() []Share {
+	out := make([]Share, len(c.Regions))
+	weights := make([]int64, len(c.Regions))
+	var sum int64
+	for i, r := range c.Regions {
+		if r.Joined {
+			weights[i] = int64(r.Weight)
+			sum += weights[i]
+		}
+	}
+	if sum == 0 {
+		return out
+	}
+	for i, part := range Split(weights) {
+		out[i] = Share{Rate: part, Burst: part}
+	}
+	return out
+}
+
+// Steady reports whether every floor is what the weights amount to, and every
+// region has joined.
+func (c *Config) Steady() bool {
+	for i, t := range c.Targets() {
+		r := &c.Regions[i]
+		if r.Told != t || r.Floor != t || r.Takes() && !r.Joined {
+			return false
+		}
+	}
+	return true
+}
+
+// Settled reports whether no change of floors matters any more to the age of a
+// bucket.
+func (c *Config) Settled() bool {
+	return !slices.ContainsFunc(c.Regions, func(r RegionConfig) bool { return r.FloorVersion != 0 })
+}
+
+// Errors of changes of regions.
+var (
+	ErrRegionExists  = errors.New("budget: the region takes part already")
+	ErrUnknownRegion = errors.New("budget: no such region")
+	ErrLastRegion    = errors.New("budget: this is the last region that takes part; add another one first")
+	ErrRegionGone    = errors.New("budget: the region is drained or fenced; add it again first")
+	ErrBadWeight     = fmt.Errorf("budget: a region's weight is a whole number from 1 to %d", MaxWeight)
+	ErrStaleFloors   = errors.New("budget: the floors have changed since")
+)
+
+// AddRegion declares a region, or takes a drained or fenced one back in. It gets
+// its floor when it has joined and the others have made room.
+func (l *Ledger) AddRegion(name string, weight int32) error {
+	if weight < 1 || weight > MaxWeight {
+		return ErrBadWeight
+	}
+	c := l.ownConfig()
+	i := c.Index(name)
+	switch {
+	case i >= 0 && c.Regions[i].Takes():
+		return ErrRegionExists
+	case i >= 0:
+		r := &c.Regions[i]
+		r.Weight, r.Joined, r.Fenced = weight, false, false
+	default:
+		c.Regions = append(c.Regions, RegionConfig{Name: name, Weight: weight})
+		for k, shares := range l.entries {
+			l.entries[k] = append(slices.Clone(shares), Share{})
+		}
+	}
+	l.changed(c)
+	return nil
+}
+
+// UpdateRegion changes a region's weight.
+func (l *Ledger) UpdateRegion(name string, weight int32) error {
+	if weight < 1 || weight > MaxWeight {
+		return ErrBadWeight
+	}
+	c := l.ownConfig()
+	i := c.Index(name)
+	switch {
+	case i < 0:
+		return ErrUnknownRegion
+	case !c.Regions[i].Takes():
+		return ErrRegionGone
+	case c.Regions[i].Weight == weight:
+		return nil
+	}
+	c.Regions[i].Weight = weight
+	l.changed(c)
+	return nil
+}
+
+// DrainRegion takes a region's floor and shares away by acknowledged steps.
+func (l *Ledger) DrainRegion(name string) error {
+	c := l.ownConfig()
+	i, err := c.leaving(name)
+	if err != nil || !c.Regions[i].Takes() {
+		return err
+	}
+	c.Regions[i].Weight = 0
+	l.changed(c)
+	return nil
+}
+
+// FenceRegion takes everything from a region at once, on an operator's word that
+// nobody enforces it any more.
+func (l *Ledger) FenceRegion(name string) error {
+	c := l.ownConfig()
+	i, err := c.leaving(name)
+	if err != nil || c.Regions[i].Fenced {
+		return err
+	}
+	r := &c.Regions[i]
+	r.Weight, r.Joined, r.Fenced = 0, false, true
+	r.Floor, r.Told, r.Low = Share{}, Share{}, Share{}
+	for k, shares := range l.entries {
+		shares = slices.Clone(shares)
+		shares[i] = Share{}
+		l.entries[k] = shares
+	}
+	l.changed(c)
+	return nil
+}
+
+// leaving is the index of a region that may be drained or fenced.
+func (c *Config) leaving(name string) (int, error) {
+	i := c.Index(name)
+	if i < 0 {
+		return i, ErrUnknownRegion
+	}
+	for j := range c.Regions {
+		if j != i && c.Regions[j].Takes() && c.Regions[j].Joined {
+			return i, nil
+		}
+	}
+	if !c.Regions[i].Takes() {
+		return i, nil
+	}
+	return i, ErrLastRegion
+}
+
+// AdvanceFloors is the next step of a change: the regions named have acknowledged
+// what version told them. Their bounds come down to it, and what is free then goes
+// to those of them that are to have more. It changes nothing, and says so, if
+// another version is in force or there is nothing to do. settled tells that every
+// cold bucket has had the time to fill since the last change.
+func (l *Ledger) AdvanceFloors(version uint64, acknowledged []int, settled bool) error {
+	c := l.ownConfig()
+	if version != c.Version {
+		return ErrStaleFloors
+	}
+	for _, i := range acknowledged {
+		if i < 0 || i >= len(c.Regions) {
+			return fmt.Errorf("%w: index %d", ErrUnknownRegion, i)
+		}
+	}
+	if !c.advance(acknowledged) && !(settled && c.settle()) {
+		return ErrStaleFloors
+	}
+	l.changed(c)
+	return nil
+}
+
+// CanAdvance reports whether acknowledgements of these regions would change
+// anything.
+func (c *Config) CanAdvance(acknowledged []int) bool {
+	next := *c
+	next.Regions = slices.Clone(c.Regions)
+	return next.advance(acknowledged)
+}
+
+func (c *Config) advance(acknowledged []int) (changed bool) {
+	for _, i := range acknowledged {
+		r := &c.Regions[i]
+		changed = changed || r.Floor != r.Told || r.Takes() && !r.Joined
+		r.Floor = r.Told
+		r.Joined = r.Takes()
+	}
+	targets := c.Targets()
+	need := make([]Share, len(targets))
+	free := Share{Rate: Unit, Burst: Unit}
+	for i, r := range c.Regions {
+		free = free.Sub(r.Floor)
+		if slices.Contains(acknowledged, i) {
+			need[i] = targets[i].Sub(r.Told).Max(Share{})
+		}
+	}
+	rates := ration(free.Rate, need, func(s Share) int32 { return s.Rate })
+	bursts := ration(free.Burst, need, func(s Share) int32 { return s.Burst })
+	for i := range need {
+		if more := (Share{Rate: rates[i], Burst: bursts[i]}); more != (Share{}) {
+			r := &c.Regions[i]
+			c.tell(r, r.Told.Add(more))
+			r.Floor = r.Told
+			changed = true
+		}
+	}
+	return changed
+}
+
+// settle forgets changes of floors that no bucket remembers.
+func (c *Config) settle() bool {
+	if !c.Steady() || c.Settled() {
+		return false
+	}
+	for i := range c.Regions {
+		r := &c.Regions[i]
+		r.Low, r.FloorVersion = r.Told, 0
+	}
+	return true
+}
+
+// tell changes what a region is told.
+func (c *Config) tell(r *RegionConfig, share Share) {
+	r.Low = r.Low.Min(r.Told).Min(share)
+	r.Told, r.FloorVersion = share, c.Version+1
+}
+
+// ownConfig is a copy of the configuration that may be changed.
+func (l *Ledger) ownConfig() Config {
+	c := l.Config
+	c.Regions = slices.Clone(c.Regions)
+	return c
+}
+
+// changed puts a new configuration in force: everyone is told no more than is to
+// be theirs. It begins a new epoch, so that no plan made under the old floors can
+// be applied; the leader begins anew, and every region has to say Hello.
+func (l *Ledger) changed(c Config) {
+	for i, t := range c.Targets() {
+		r := &c.Regions[i]
+		if !r.Told.Within(t) {
+			c.tell(r, r.Told.Min(t))
+		}
+	}
+	c.Version++
+	var sum Share
+	for _, r := range c.Regions {
+		if !r.Told.Within(r.Floor) {
+			panic("budget: a region is told more than the bound of its floor")
+		}
+		sum = sum.Add(r.Floor)
+	}
+	if sum.Rate > Unit || sum.Burst > Unit {
+		panic("budget: floors sum above the limit")
+	}
+	l.Config = c
+	l.Epoch++
+}

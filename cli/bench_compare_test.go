@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCompareUsage(t *testing.T) {
+	for says, args := range map[string][]string{
+		"strict, elastic or independent": {"--compare", "strict,lax"},
+		"twice":                          {"--compare", "strict,strict"},
+		"--refill":                       {"--compare", "strict", "--capacity", "3"},
+		"needs api_key":                  {"--compare", "strict", "--attr", "user=u"},
+		"--enforcement":                  {"--enforcement", "elastic"},
+	} {
+		command(t, "", append([]string{"bench", "rotate"}, args...)...).want(t, exitUsage, says, "--help")
+	}
+	nobody := unused(t)
+	command(t, "", "bench", "rotate", "--compare", "strict", "--addr", nobody).want(t, exitError, nobody, "connection refused")
+}
+
+// TestCompareAgainstARealCluster compares enforcements over the real daemons and
+// looks at the rules that are left.
+func TestCompareAgainstARealCluster(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	r := startDev(t)
+	defer r.stop()
+	regions := strings.Join([]string{r.at(7500), r.at(7510), r.at(7520)}, ",")
+	// In batches, so that also a busy machine sends more than is admitted.
+	compare := []string{"bench", "rotate", "--batch", "50", "--addr", r.at(7410), "--regions", regions, "--compare"}
+	rulesNow := func() result { return command(t, "", "rules", "show", "--addr", r.at(7410)) }
+	before := rulesNow()
+	before.want(t, exitOK, "version 1", "per-key")
+	changed := func(text string) string {
+		return strings.Replace(text, "  - id: per-key\n", "  - id: per-key # mine\n", 1)
+	}
+
+	t.Run("all three, in one table", func(t *testing.T) {
+		got := command(t, "", append(compare, "strict,elastic,independent", "--duration", "1s")...)
+		got.want(t, exitOK, "C = 300, r = 100/s", "ENFORCEMENT", "C + RT", "OF BOUND", "UTILISATION", "strict: driving 3 regions")
+		want := map[string]float64{"strict": 1, "elastic": 1000. / 400, "independent": 3}
+		for line := range strings.Lines(got.out) {
+			fields := strings.Fields(line)
+			if len(fields) == 0 || want[fields[0]] == 0 {
+				continue
+			}
+			gain, err := strconv.ParseFloat(fields[3], 64)
+			if full := want[fields[0]]; err != nil || gain > full || gain < .6*full {
+				t.Errorf("gain of %s", line)
+			}
+			delete(want, fields[0])
+		}
+		if len(want) > 0 {
+			t.Errorf("no rows for %v in\n%s", want, got.out)
+		}
+		if now := rulesNow(); now.out != before.out {
+			t.Errorf("rules afterwards:\n%s", now.out)
+		}
+	})
+	t.Run("JSON, with a limit of its own", func(t *testing.T) {
+		got := command(t, "", append(compare, "independent", "--duration", "300ms", "--capacity", "20", "--refill", "10", "-o", "json")...)
+		var table struct {
+			Rows []struct {
+				Enforcement string
+				Gain        float64
+				StrictBound float64 `json:"strict_bound"`
+				OfBound     float64 `json:"of_bound"`
+			}
+		}
+		if err := json.Unmarshal([]byte(got.out), &table); err != nil || got.code != exitOK || len(table.Rows) != 1 {
+			t.Fatalf("%d, %v: %s%s", got.code, err, got.out, got.err)
+		}
+		if row := table.Rows[0]; row.Gain < 1.8 || row.OfBound > 1 || math.Abs(row.OfBound-row.Gain/3) > 1e-9 || row.StrictBound < 20 {
+			t.Errorf("%+v", row)
+		}
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		got := interrupted(t, append(compare, "strict", "--duration", "1m"), "driving", func() {})
+		got.want(t, exitError, "interrupted after 0 of 1 runs")
+		if now := rulesNow(); now.out != before.out {
+			t.Errorf("rules afterwards:\n%s", now.out)
+		}
+	})
+	t.Run("rules changed meanwhile stay changed", func(t *testing.T) {
+		got := interrupted(t, append(compare, "strict", "--duration", "1m"), "driving", func() {
+			theirs := changed(rulesNow().out)
+			command(t, theirs, "rules", "apply", "-", "--addr", r.at(7410)).want(t, exitOK, "is in force")
+		})
+		got.want(t, exitError, "interrupted")
+		now := rulesNow()
+		if now.out != changed(before.out) {
+			t.Errorf("rules afterwards:\n%s", now.out)
+		}
+	})
+	t.Run("rules replaced meanwhile end the comparison", func(t *testing.T) {
+		got := interrupted(t, append(compare, "strict", "--duration", "1m"), "driving", func() {
+			command(t, before.out, "rules", "apply", "-", "--addr", r.at(7410)).want(t, exitOK, "is in force")
+		})
+		got.want(t, exitError, "changed by somebody else")
+		if now := rulesNow(); now.out != before.out {
+			t.Errorf("rules afterwards:\n%s", now.out)
+		}
+	})
+}
+
+// interrupted runs a command, does something once its standard error has the part,
+// and ends it as Ctrl-C would.
+func interrupted(t *testing.T, args []string, part string, then func()) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var out, errs buffer
+	done := make(chan int, 1)
+	go func() {
+		done <- Run(ctx, slices.Clone(args), Streams{In: strings.NewReader(""), Out: &out, Err: &errs})
+	}()
+	await(t, part, func() string { return fmt.Sprint(errs.String(), ctx.Err()) })
+	then()
+	cancel()
+	return result{code: <-done, out: out.String(), err: errs.String()}
+}

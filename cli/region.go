@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+func newRegion(g *globals) *cobra.Command {
+	cmd := &cobra.Command{Use: "region", Short: "The regions, their floors, and how they come and go"}
+	cmd.AddCommand(newRegionList(g), newRegionAdd(g), newRegionWeight(g), newRegionDrain(g), newRegionFence(g))
+	return cmd
+}
+
+func newRegionList(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "The declared regions",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := g.call(cmd)
+			defer cancel()
+			answer, err := g.regions().ListRegions(ctx, &aliquotv1.ListRegionsRequest{})
+			if err != nil {
+				return g.explain(err, aCoordinator, g.coordinator())
+			}
+			return g.print(answer, func(w io.Writer) { printDeclared(w, answer.Regions...) })
+		},
+	}
+}
+
+func newRegionAdd(g *globals) *cobra.Command {
+	var weight int32
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "Declare a region, or take a drained or fenced one back in",
+		Long: "Declares a region, or takes a drained or fenced one back in. It gets its floor, empty, when its daemon has said Hello\n" +
+			"and the other regions have made room: a few seconds.",
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.Flags().Int32Var(&weight, "weight", 1, "its part in the floors, 1 to 1000, relative to the others'")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return changeRegion(g, cmd, func(ctx context.Context) (regionAnswer, error) {
+			return g.regions().AddRegion(ctx, &aliquotv1.AddRegionRequest{Name: args[0], Weight: weight})
+		})
+	}
+	return cmd
+}
+
+func newRegionWeight(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:     "weight NAME WEIGHT",
+		Short:   "Change a region's part in the floors",
+		Example: "  aliquot region weight us-east 3",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			weight, err := strconv.ParseInt(args[1], 10, 32)
+			if err != nil {
+				return usagef("weight %q: give a whole number from 1 to 1000", args[1])
+			}
+			return changeRegion(g, cmd, func(ctx context.Context) (regionAnswer, error) {
+				return g.regions().UpdateRegion(ctx, &aliquotv1.UpdateRegionRequest{Name: args[0], Weight: int32(weight)})
+			})
+		},
+	}
+}
+
+func newRegionDrain(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "drain NAME",
+		Short: "Take a region's floor and shares away, step by step",
+		Long: "Takes a region's floor and shares away by acknowledged steps. Its daemon denies every request afterwards, so send it no\n" +
+			"traffic. `aliquot region list` says drained when nothing is left; then the daemon may be stopped.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return changeRegion(g, cmd, func(ctx context.Context) (regionAnswer, error) {
+				return g.regions().DrainRegion(ctx, &aliquotv1.DrainRegionRequest{Name: args[0]})
+			})
+		},
+	}
+}
+
+func newRegionFence(g *globals) *cobra.Command {
+	var dead bool
+	cmd := &cobra.Command{
+		Use:   "fence NAME --dead",
+		Short: "Give what a dead region held to the others at once",
+		Long: "Gives what a region held to the others at once, on your word that no daemon of it admits anything any more. If one does,\n" +
+			"what it admits comes on top of the limits. A region that can be reached is better drained.",
+		Args: cobra.ExactArgs(1),
+	}
+	cmd.Flags().BoolVar(&dead, "dead", false, "confirms that every daemon of the region is stopped for good")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !dead {
+			return usagef("fence %s: say --dead if every daemon of the region is stopped; else use `aliquot region drain %s`", args[0], args[0])
+		}
+		return changeRegion(g, cmd, func(ctx context.Context) (regionAnswer, error) {
+			return g.regions().FenceRegion(ctx, &aliquotv1.FenceRegionRequest{Name: args[0]})
+		})
+	}
+	return cmd
+}
+
+// regionAnswer is what every change of a region answers.
+type regionAnswer interface {
+	proto.Message
+	GetRegion() *aliquotv1.Region
+}
+
+func changeRegion(g *globals, cmd *cobra.Command, ask func(context.Context) (regionAnswer, error)) error {
+	ctx, cancel := g.call(cmd)
+	defer cancel()
+	answer, err := ask(ctx)
+	if err != nil {
+		return g.explain(err, aCoordinator, g.coordinator())
+	}
+	return g.print(answer, func(w io.Writer) { printDeclared(w, answer.GetRegion()) })
+}
+
+func printDeclared(w io.Writer, regions ...*aliquotv1.Region) {
+	rows := [][]string{{"REGION", "STATUS", "STATE", "WEIGHT", "FLOOR", "TARGET", "LEASE", "RULES"}}
+	for _, r := range regions {
+		floor := percent(r.GetFloor())
+		if r.GetFloorBound() > r.GetFloor() {
+			floor += fmt.Sprintf(" (of %s not acknowledged)", percent(r.GetFloorBound()))
+		}
+		rows = append(rows, []string{r.GetName(), orDash(r.GetStatus()), r.GetState(), strconv.Itoa(int(r.GetWeight())), floor,
+			percent(r.GetTargetFloor()), duration(r.GetLeaseRemaining()), strconv.FormatUint(r.GetRulesVersion(), 10)})
+	}
+	columns(w, rows)
+}

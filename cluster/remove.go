@@ -1,0 +1,157 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// maxRemembered bounds the memory of removed servers: far above what an operator
+// removes while one node leads.
+const maxRemembered = 64
+
+// hearEvery is how often the voters' answers are looked at.
+const hearEvery = 20 * time.Millisecond
+
+// RemoveMember takes a node out of the cluster, all its instances, on the leader.
+// It returns once the removal is committed; the node itself, if it still runs,
+// fails with ErrRemoved, and can join again with an empty data directory.
+//
+// ErrNotLeader elsewhere; ErrUnknownMember; ErrNotRemovable if the node is the
+// leader or the last voter, or if the voters that would remain are not a majority
+// of themselves as far as the leader hears them in Raft. Gossip has no say in it.
+// After ErrUnknownOutcome the removal may still come into force.
+func (n *Node) RemoveMember(ctx context.Context, nodeID string) error {
+	if !nodeIDPattern.MatchString(nodeID) {
+		return fmt.Errorf("%w: node id %q", ErrInvalidArgument, nodeID)
+	}
+	unlock, err := n.lockMembers(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if n.raft.State() != raft.Leader {
+		return n.notLeader()
+	}
+	going, err := n.removable(ctx, nodeID)
+	if err != nil {
+		return err
+	}
+	for _, s := range going {
+		if err := n.removeServer(ctx, s.ID); err != nil {
+			return err
+		}
+		n.rememberRemoved(s.ID)
+	}
+	return nil
+}
+
+// removable is what checkRemoval says once the voters that are there had time to
+// show it. Only an answer after this call began counts: a voter that was heard a
+// moment ago may be dead, and a change of members that cannot be committed is the
+// end of the cluster.
+func (n *Node) removable(ctx context.Context, nodeID string) ([]raft.Server, error) {
+	began := time.Now()
+	everybody := func(raft.ServerID) bool { return true }
+	heard := func(id raft.ServerID) bool { return id == n.serverID || n.trans.lastAnswer(id).After(began) }
+	if _, err := checkRemoval(n.configuration(), n.serverID, nodeID, everybody); err != nil {
+		return nil, err
+	}
+	// Heartbeats go out at least five times in an election timeout.
+	patience := time.NewTimer(n.cfg.electionTimeout())
+	defer patience.Stop()
+	tick := time.NewTicker(hearEvery)
+	defer tick.Stop()
+	for {
+		going, err := checkRemoval(n.configuration(), n.serverID, nodeID, heard)
+		if err == nil {
+			return going, nil
+		}
+		select {
+		case <-tick.C:
+		case <-patience.C:
+			return nil, err
+		case <-ctx.Done():
+			return nil, errors.Join(err, ctx.Err())
+		case <-n.ctx.Done():
+			return nil, ErrShutdown
+		}
+	}
+}
+
+// rememberRemoved lets this leader refuse a request to join that the server sent
+// before it heard of its removal. It runs with the members locked.
+func (n *Node) rememberRemoved(id raft.ServerID) {
+	if len(n.removed) >= maxRemembered {
+		n.removed = slices.Delete(n.removed, 0, 1)
+	}
+	n.removed = append(n.removed, id)
+}
+
+// checkRemoval is every reason not to remove a node, and else its servers, the one
+// with the vote last.
+//
+// A leader does not remove itself. hashicorp/raft 1.8.0 would replicate the change
+// and shut down, but until the change is committed the leader goes on counting its
+// own voice in VerifyLeader, which a member of the new configuration may not: of
+// three remaining voters one would be enough, while the other two elect another
+// leader. Leases are renewed on that proof. And nobody would hear the outcome,
+// because a future may stay unanswered when raft shuts down. Handing leadership
+// over first is no way out (issue 696).
+func checkRemoval(c raft.Configuration, leader raft.ServerID, nodeID string, hears func(raft.ServerID) bool) ([]raft.Server, error) {
+	going, voters := partition(c, nodeID)
+	refused := func(format string, args ...any) ([]raft.Server, error) {
+		return nil, fmt.Errorf("%w: %s", ErrNotRemovable, fmt.Sprintf(format, args...))
+	}
+	leads := slices.ContainsFunc(going, func(s raft.Server) bool { return s.ID == leader })
+	switch {
+	case len(going) == 0:
+		return nil, fmt.Errorf("%w: %q; the members are %s", ErrUnknownMember, nodeID, names(c.Servers))
+	case len(voters) == 0:
+		return refused("%s is the last voter, and without it there is no cluster; let another coordinator join first", nodeID)
+	case leads && len(voters) == 1:
+		return refused("%s leads the cluster and %s alone could not elect a leader without it; let another coordinator join first", nodeID, names(voters))
+	case leads:
+		return refused("%s leads the cluster, and a leader does not remove itself; stop its process, wait some seconds until another coordinator leads, then remove it there", nodeID)
+	}
+	silent := slices.DeleteFunc(slices.Clone(voters), func(s raft.Server) bool { return hears(s.ID) })
+	if need := len(voters)/2 + 1; len(voters)-len(silent) < need {
+		return refused("without %s the voters would be %s, of which %d must be there, but the leader does not hear %s; start what is silent again, its data directory is the truth, or if it is gone for good, remove that first",
+			nodeID, names(voters), need, names(silent))
+	}
+	return going, nil
+}
+
+// partition splits a configuration into the node's servers, the one with the vote
+// last, and the voters that would remain.
+func partition(c raft.Configuration, nodeID string) (going, voters []raft.Server) {
+	for _, s := range c.Servers {
+		node, _ := splitServerID(s.ID)
+		switch {
+		case node == nodeID && s.Suffrage == raft.Voter:
+			going = append(going, s)
+		case node == nodeID:
+			going = slices.Insert(going, 0, s)
+		case s.Suffrage == raft.Voter:
+			voters = append(voters, s)
+		}
+	}
+	return going, voters
+}
+
+// names lists the node ids of servers, each once.
+func names(servers []raft.Server) string {
+	var out []string
+	for _, s := range servers {
+		if node, _ := splitServerID(s.ID); !slices.Contains(out, node) {
+			out = append(out, node)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}

@@ -1,0 +1,259 @@
+package cluster
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+func voter(id string) raft.Server {
+	return raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(id), Address: raft.ServerAddress("at-" + id)}
+}
+
+func nonvoter(id string) raft.Server {
+	s := voter(id)
+	s.Suffrage = raft.Nonvoter
+	return s
+}
+
+func TestCheckRemoval(t *testing.T) {
+	with := func(servers []raft.Server, more ...raft.Server) []raft.Server { return slices.Concat(servers, more) }
+	one := []raft.Server{voter("c1/a")}
+	two := with(one, voter("c2/b"))
+	three := with(two, voter("c3/c"))
+	five := with(three, voter("c4/d"), voter("c5/e"))
+	for name, c := range map[string]struct {
+		servers []raft.Server
+		remove  string
+		silent  string // server ids that the leader, c1/a, does not hear
+		going   string
+		err     error
+		says    []string
+	}{
+		"a follower":                 {servers: three, remove: "c3", going: "c3/c"},
+		"the silent one":             {servers: three, remove: "c3", silent: "c3/c", going: "c3/c"},
+		"a follower, another silent": {servers: three, remove: "c2", silent: "c3/c", err: ErrNotRemovable, says: []string{"c1, c3, of which 2", "does not hear c3", "data directory"}},
+		"one of two":                 {servers: two, remove: "c2", silent: "c2/b", going: "c2/b"},
+		"five, two silent":           {servers: five, remove: "c4", silent: "c4/d c5/e", going: "c4/d"},
+		"five, two others silent":    {servers: five, remove: "c3", silent: "c4/d c5/e", err: ErrNotRemovable, says: []string{"of which 3", "hear c4, c5"}},
+		"both instances":             {servers: with(three, nonvoter("c3/f")), remove: "c3", going: "c3/f c3/c"},
+		"one without a vote":         {servers: with(three, nonvoter("c4/d")), remove: "c4", silent: "c4/d", going: "c4/d"},
+		"votes alone are counted":    {servers: with(two, nonvoter("c4/d")), remove: "c4", silent: "c2/b", err: ErrNotRemovable, says: []string{"hear c2"}},
+		"the leader":                 {servers: three, remove: "c1", err: ErrNotRemovable, says: []string{"stop its process", "another coordinator leads"}},
+		"the leader of two":          {servers: two, remove: "c1", err: ErrNotRemovable, says: []string{"c2 alone", "join first"}},
+		"the last voter":             {servers: with(one, nonvoter("c2/b")), remove: "c1", err: ErrNotRemovable, says: []string{"last voter"}},
+		"nobody":                     {servers: three, remove: "c", err: ErrUnknownMember, says: []string{`"c"`, "c1, c2, c3"}},
+	} {
+		hears := func(id raft.ServerID) bool { return !strings.Contains(c.silent, string(id)) }
+		going, err := checkRemoval(raft.Configuration{Servers: c.servers}, "c1/a", c.remove, hears)
+		var ids []string
+		for _, s := range going {
+			ids = append(ids, string(s.ID))
+		}
+		if strings.Join(ids, " ") != c.going || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+			t.Errorf("%s: %v, %v", name, ids, err)
+		}
+		for _, part := range c.says {
+			if err != nil && !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %q is not in: %v", name, part, err)
+			}
+		}
+	}
+}
+
+// Why a leader is not removed by itself, see checkRemoval: if raft no longer counts
+// the voice of a leader that is leaving, that refusal can go.
+func TestALeaderOnItsWayOutVouchesForItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := newWires()
+		trans := newTransport(net.listen("a"), testLogger())
+		config := raft.Configuration{Servers: []raft.Server{{ID: "a/00000001", Address: "a"}}}
+		var peers []*puppet
+		for _, name := range []string{"b", "c", "d"} {
+			p := newPuppet(t, net.listen(name), raft.ServerID(name+"/00000002"))
+			defer p.stop()
+			peers = append(peers, p)
+			config.Servers = append(config.Servers, p.server)
+		}
+		self := config.Servers[0]
+		rc, store, snaps := quietRaft(self.ID), raft.NewInmemStore(), raft.NewInmemSnapshotStore()
+		if err := raft.BootstrapCluster(rc, store, store, snaps, trans, config); err != nil {
+			t.Fatal(err)
+		}
+		a, err := raft.NewRaft(rc, &recorder{}, store, store, snaps, trans)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := a.Shutdown().Error(); err != nil {
+				t.Error(err)
+			}
+		}()
+		if err := peers[0].TimeoutNow(self.ID, self.Address, &raft.TimeoutNowRequest{RPCHeader: peers[0].header()}, &raft.TimeoutNowResponse{}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(time.Second)
+		peers[1].mute.Store(true)
+		peers[2].mute.Store(true)
+		committed := a.CommitIndex()
+		a.RemoveServer(self.ID, 0, 0)
+		<-time.After(time.Second)
+		if a.CommitIndex() != committed {
+			t.Fatal("one of three committed")
+		}
+		if err := a.VerifyLeader().Error(); err != nil {
+			t.Errorf("with one of the three voters that remain, A proved its leadership: %v; raft has changed", err)
+		}
+	})
+}
+
+func TestRemoveMember(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	nodes := l.three()
+	leader := l.leader(nodes...)
+	gone := follower(leader, nodes)
+	waitMember(t, gone)
+	if err := gone.RemoveMember(t.Context(), gone.NodeID()); !errors.As(err, new(ErrNotLeader)) {
+		t.Errorf("a follower removed a member: %v", err)
+	}
+	if err := leader.RemoveMember(t.Context(), "../c1"); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("an impossible node id: %v", err)
+	}
+	if err := leader.RemoveMember(t.Context(), leader.NodeID()); !errors.Is(err, ErrNotRemovable) {
+		t.Errorf("the leader removed itself: %v", err)
+	}
+	if err := leader.RemoveMember(t.Context(), gone.NodeID()); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.RemoveMember(t.Context(), gone.NodeID()); !errors.Is(err, ErrUnknownMember) {
+		t.Errorf("removed a second time: %v", err)
+	}
+	if err := leader.Join(t.Context(), gone.NodeID(), gone.InstanceID(), gone.RaftAddress()); !errors.Is(err, ErrRemoved) {
+		t.Errorf("a removed server joined: %v", err)
+	}
+	waitRemoved(t, gone)
+	c := l.stop(gone)
+	again := l.start(c)
+	waitRemoved(t, again)
+	if got := len(leader.Status().Members); got != 2 {
+		t.Errorf("%d members after the removed node started again", got)
+	}
+	c = l.stop(again)
+	if err := os.RemoveAll(c.DataDir); err != nil {
+		t.Fatal(err)
+	}
+	wiped := l.start(c)
+	waitVoters(t, leader, 3)
+	waitMember(t, wiped)
+}
+
+// Down when it was removed, a node comes back with a configuration that lists it,
+// and no leader ever tells it otherwise.
+func TestNodeThatWasDownWhenItWasRemovedNotices(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	nodes := l.three()
+	leader := l.leader(nodes...)
+	gone := follower(leader, nodes)
+	waitMember(t, gone)
+	c := l.stop(gone)
+	if err := leader.RemoveMember(t.Context(), c.NodeID); err != nil {
+		t.Fatal(err)
+	}
+	term := leader.raft.CurrentTerm()
+	back := l.start(c)
+	if _, listed := find(back.configuration(), back.serverID); !listed {
+		t.Fatal("the node knows already; this test is about one that does not")
+	}
+	waitRemoved(t, back)
+	if leader.raft.State() != raft.Leader || leader.raft.CurrentTerm() != term || len(leader.Status().Members) != 2 {
+		t.Errorf("the removed node disturbed the others: %+v", leader.Status())
+	}
+}
+
+// From three voters to one, as far as it goes at each step.
+func TestRemoveDownToTheLastVoter(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	nodes := l.three()
+	leader := l.leader(nodes...)
+	down := follower(leader, nodes)
+	var other *Node
+	for _, n := range nodes {
+		if n != leader && n != down {
+			other = n
+		}
+	}
+	l.stop(down)
+	for _, step := range []struct {
+		remove *Node
+		says   string // empty: it goes
+	}{{other, "does not hear " + down.NodeID()}, {down, ""}, {leader, "alone could not elect"}, {other, ""}, {leader, "last voter"}} {
+		err := leader.RemoveMember(t.Context(), step.remove.NodeID())
+		if (err == nil) != (step.says == "") || err != nil && !strings.Contains(err.Error(), step.says) {
+			t.Errorf("remove %s: %v", step.remove.NodeID(), err)
+		}
+	}
+	if _, err := leader.MintEpoch(t.Context()); err != nil || len(leader.Status().Members) != 1 {
+		t.Errorf("the last voter: %v, %+v", err, leader.Status().Members)
+	}
+}
+
+// waitMember waits until the node knows, on disk, that it was a voter.
+func waitMember(t *testing.T, n *Node) {
+	t.Helper()
+	eventually(t, "the node to know itself a member", 15*time.Second, func() bool {
+		data, err := os.ReadFile(filepath.Join(n.cfg.DataDir, identityFile))
+		return err == nil && strings.Contains(string(data), `"member": true`)
+	})
+}
+
+func waitRemoved(t *testing.T, n *Node) {
+	t.Helper()
+	select {
+	case err := <-n.Failed():
+		if !errors.Is(err, ErrRemoved) {
+			t.Fatalf("failed with %v", err)
+		}
+	case <-time.After((forgottenTimeouts + 15) * n.cfg.electionTimeout()):
+		t.Fatal("the removed node did not notice")
+	}
+}
+
+// waitVoters waits until the configuration is this many servers, all with a vote.
+func waitVoters(t *testing.T, n *Node, want int) {
+	t.Helper()
+	eventually(t, "the voters", 30*time.Second, func() bool {
+		voters := 0
+		members := n.Status().Members
+		for _, m := range members {
+			if m.Suffrage == "voter" {
+				voters++
+			}
+		}
+		return voters == want && len(members) == want
+	})
+}
+
+func TestMetaListsMembers(t *testing.T) {
+	config := raft.Configuration{Servers: []raft.Server{voter("c1/00000001"), voter("c2/000000a2"), nonvoter("c3/10000000")}}
+	m := booting(1, 3).withMembers(config)
+	for instance, want := range map[string]bool{"00000001": true, "000000a2": true, "10000000": true, "00000100": false, "": false} {
+		if got := m.lists(instance); got != want {
+			t.Errorf("%q among %q: %v", instance, m.Members, got)
+		}
+	}
+	long := booting(1, 3)
+	long.RPC = strings.Repeat("x", 420) // a list would not fit beside it
+	if m := long.withMembers(config); m.Members != "" {
+		t.Errorf("gossip cannot carry %q", m.Members)
+	}
+}

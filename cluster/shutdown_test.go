@@ -1,0 +1,58 @@
+package cluster
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"aliquot/budget"
+)
+
+// A leader that is stopped while it sends a snapshot to a peer that hangs does not
+// wait for it: raft gives such an exchange five seconds for each 256 KiB.
+func TestShutdownDoesNotWaitForAHungPeer(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	n := l.start(l.config("c1"))
+	l.leader(n)
+	epoch, err := n.MintEpoch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plan budget.Plan
+	for i := range 20_000 { // a snapshot of more than what sockets buffer
+		plan.Changes = append(plan.Changes, third(i))
+	}
+	plan.Epoch = epoch
+	if err := n.CommitPlan(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	hung, err := net.Listen("tcp", "127.0.0.1:0") // accepts, never reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hung.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	joined := make(chan error, 1)
+	go func() { joined <- n.Join(ctx, "c9", "00000009", hung.Addr().String()) }()
+	conn, err := hung.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	began := time.Now()
+	l.stop(n)
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("the shutdown took %s", took)
+	}
+	select {
+	case err := <-joined:
+		if err == nil {
+			t.Error("a peer that hangs joined")
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the join outlives the node")
+	}
+}

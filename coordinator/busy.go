@@ -1,0 +1,36 @@
+package coordinator
+
+import "aliquot/budget"
+
+// busyPeriod finds an interval in which more was spent than a rate explains, from
+// sums that come late: each says how many tokens were spent between two instants,
+// not when. Everything counted lies between since and now for certain, so what it
+// shows was really admitted in that interval, whatever the order and the delay of
+// the sums: it may miss an excess, it never makes one up.
+type busyPeriod struct {
+	since  budget.Instant
+	at     budget.Instant // over is as of this instant
+	tokens float64        // spent since since
+	over   float64        // tokens less rate x (at - since)
+}
+
+// spend counts tokens spent between from and now. It keeps the more telling of three
+// intervals: the present one, lengthened to begin at from if need be; the present one
+// without these tokens; or one that begins anew at from.
+func (b *busyPeriod) spend(tokens, rate float64, from, now budget.Instant) {
+	anew := busyPeriod{since: from, at: now, tokens: tokens, over: tokens - rate*now.Sub(from).Seconds()}
+	if b.tokens == 0 {
+		*b = anew
+		return
+	}
+	b.over -= rate * now.Sub(b.at).Seconds()
+	b.at = now
+	if earlier := rate * max(0, b.since.Sub(from).Seconds()); tokens > earlier {
+		b.tokens += tokens
+		b.over += tokens - earlier
+		b.since = min(b.since, from)
+	}
+	if anew.over >= b.over {
+		*b = anew
+	}
+}

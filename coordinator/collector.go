@@ -1,0 +1,277 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+	"aliquot/limit"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
+)
+
+// scrapePatience bounds what a scrape waits for the leader's loop.
+const scrapePatience = time.Second
+
+// collector reads the state of the cluster at each scrape. Its labels are the
+// rules in force, the declared regions and fixed words, nothing else.
+type collector struct {
+	node       *cluster.Node
+	leadership *leadership
+	index      *keyIndex
+	desc       descriptions
+}
+
+// descriptions of the metrics that collector reads. Those from leading on are what
+// only a leader knows.
+type descriptions struct {
+	version, hotKeys, epoch, leader                *prometheus.Desc
+	enforcement, capacity, refill, bound, ruleKeys *prometheus.Desc // by rule
+	share, pool, floor                             *prometheus.Desc
+	lease, state                                   *prometheus.Desc // by region
+	admitted, offered                              *prometheus.Desc // by rule and region
+	hotLimit, utilisation, gain, excess            *prometheus.Desc // by rule
+}
+
+func newDescriptions() descriptions {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("aliquot_"+name, help, labels, nil)
+	}
+	return descriptions{
+		version: desc("rules_version", "Version of the rules in force."),
+		hotKeys: desc("hot_keys", "Keys with shares of their own."),
+		epoch:   desc("leader_epoch", "Epoch of the latest leader that took charge of the budgets, as applied here."),
+		leader:  desc("leader", "1 while this node is in charge of the budgets."),
+
+		enforcement: desc("rule_enforcement", "Always 1; the label says how the rule is enforced: strict, elastic or independent.", "rule", "enforcement"),
+		capacity:    desc("limit_capacity_tokens", "Burst of the rule's limit, of a key without an override.", "rule"),
+		refill:      desc("limit_refill_tokens_per_second", "Rate of the rule's limit, of a key without an override.", "rule"),
+		bound: desc("excess_bound_tokens", "Tokens above capacity + rate x time that could ever be admitted for one key. "+
+			"Absent for independent rules, which are not coordinated.", "rule"),
+		ruleKeys: desc("rule_hot_keys", "Keys of the rule with shares of their own.", "rule"),
+		share:    desc("budget_share_ratio", "Mean share of the rate over the rule's hot keys; the floor if none is hot.", "rule", "region"),
+		pool:     desc("budget_pool_ratio", "Part of the rate that no region holds, mean over the rule's hot keys.", "rule"),
+		floor:    desc("region_floor_ratio", "What the region is told to enforce of any limit when it is cut off.", "region"),
+
+		lease: desc("lease_remaining_seconds", "Of the region's lease, as the leader knows it.", "region"),
+		state: desc("region_state", "1 for the state the region is in as the leader sees it: live; silent (not heard of for a lease); "+
+			"joining (no floor yet); leaving (drained, not at its end yet); gone.", "region", "state"),
+		admitted:    desc("global_admitted_total", "Cost admitted for hot keys, as reported to this leader.", "rule", "region"),
+		offered:     desc("global_offered_total", "Cost asked of hot keys, as reported to this leader.", "rule", "region"),
+		hotLimit:    desc("hot_limit_tokens_per_second", "Sum of the rates of the rule's hot keys that are in use.", "rule"),
+		utilisation: desc("global_limit_utilisation_ratio", "Cost admitted over the last 10 s, of what the limits of the rule's hot keys refill.", "rule"),
+		gain: desc("global_gain_ratio", "Largest over the rule's hot keys and the last 10 s: admitted of capacity + rate x time, "+
+			"in an interval in which all of it was admitted for certain. Above 1 is more than the limit.", "rule"),
+		excess: desc("excess_observed_tokens", "Most that one key was seen above capacity + rate x time (with the allowance for clocks) in the last 5 to 10 minutes. "+
+			"What reports leave uncertain counts as within the limit.", "rule"),
+	}
+}
+
+// all are the descriptions in the order of their declaration.
+func (d *descriptions) all() []*prometheus.Desc {
+	return []*prometheus.Desc{
+		d.version, d.hotKeys, d.epoch, d.leader, d.enforcement, d.capacity, d.refill, d.bound, d.ruleKeys, d.share, d.pool, d.floor,
+		d.lease, d.state, d.admitted, d.offered, d.hotLimit, d.utilisation, d.gain, d.excess,
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range c.desc.all() {
+		out <- d
+	}
+}
+
+// sink is where the samples of one scrape go.
+type sink chan<- prometheus.Metric
+
+func (s sink) gauge(d *prometheus.Desc, v float64, labels ...string) {
+	s <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+func (s sink) counter(d *prometheus.Desc, v float64, labels ...string) {
+	s <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	s, to := c.scene(), sink(out)
+	to.gauge(c.desc.version, float64(s.version))
+	to.gauge(c.desc.hotKeys, float64(s.hotKeys))
+	to.gauge(c.desc.epoch, float64(s.epoch))
+	for _, r := range s.regions {
+		to.gauge(c.desc.floor, fraction(r.Told.Rate), r.Name)
+	}
+	for i := range s.rules {
+		c.collectRule(&s.rules[i], s.regions, to)
+	}
+	reign := c.leadership.current()
+	if reign == nil {
+		to.gauge(c.desc.leader, 0)
+		return
+	}
+	to.gauge(c.desc.leader, 1)
+	c.collectLeader(reign, s, to)
+}
+
+// collectRule adds what every node knows of a rule.
+func (c *collector) collectRule(r *ruleScene, regions []budget.RegionConfig, to sink) {
+	id := r.rule.ID
+	to.gauge(c.desc.enforcement, 1, id, r.rule.Enforcement)
+	to.gauge(c.desc.capacity, float64(r.rule.Limit.Capacity)/microToken, id)
+	to.gauge(c.desc.refill, perSecond(r.rule.Limit.Rate), id)
+	if !r.coordinated() {
+		return
+	}
+	to.gauge(c.desc.bound, r.bound, id)
+	to.gauge(c.desc.ruleKeys, r.keys, id)
+	pool := 1.0
+	for i, region := range regions {
+		share := fraction(region.Floor.Rate)
+		if r.keys > 0 {
+			share = r.shares[i] / r.keys
+		}
+		pool -= share
+		to.gauge(c.desc.share, share, id, region.Name)
+	}
+	to.gauge(c.desc.pool, max(0, pool), id)
+}
+
+// collectLeader adds what only a leader knows.
+func (c *collector) collectLeader(reign *reign, s scene, to sink) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+	defer cancel()
+	var regions []budget.RegionStatus
+	var sums map[uint32]tallyRule
+	err := reign.ask(ctx, func(m *budget.Leader, now budget.Instant) {
+		// Regions that were declared since belong to the next reign.
+		for i := range min(len(s.regions), len(reign.ledger.Config.Regions)) {
+			regions = append(regions, m.Region(i, now))
+		}
+		sums = reign.tally.sums()
+	})
+	if err != nil {
+		return
+	}
+	for i, known := range regions {
+		to.gauge(c.desc.lease, known.LeaseRemaining.Seconds(), s.regions[i].Name)
+		is := regionState(&s.regions[i], known.Live)
+		for _, state := range regionStates {
+			value := 0.0
+			if state == is {
+				value = 1
+			}
+			to.gauge(c.desc.state, value, s.regions[i].Name, state)
+		}
+	}
+	for i := range s.rules {
+		if r := &s.rules[i]; r.coordinated() {
+			c.collectTally(r.rule.ID, sums[r.number], s.regions, to)
+		}
+	}
+}
+
+func (c *collector) collectTally(id string, sum tallyRule, regions []budget.RegionConfig, to sink) {
+	to.gauge(c.desc.hotLimit, sum.limit, id)
+	to.gauge(c.desc.utilisation, sum.utilisation, id)
+	to.gauge(c.desc.gain, sum.lastGain, id)
+	to.gauge(c.desc.excess, sum.excess(), id)
+	for i, region := range regions {
+		var admitted, offered float64
+		if i < len(sum.admitted) {
+			admitted, offered = sum.admitted[i], sum.offered[i]
+		}
+		to.counter(c.desc.admitted, admitted, id, region.Name)
+		to.counter(c.desc.offered, offered, id, region.Name)
+	}
+}
+
+// What a region can be, as region_state tells.
+const (
+	regionLive    = stateLive
+	regionSilent  = stateSilent
+	regionJoining = "joining"
+	regionLeaving = "leaving"
+	regionGone    = "gone"
+)
+
+// regionStates are the values of region_state's label.
+var regionStates = [...]string{regionLive, regionSilent, regionJoining, regionLeaving, regionGone}
+
+func regionState(r *budget.RegionConfig, live bool) string {
+	switch {
+	case r.Takes() && !r.Joined:
+		return regionJoining
+	case r.Takes() && live:
+		return regionLive
+	case r.Takes():
+		return regionSilent
+	case r.Floor != budget.Share{} || r.Told != budget.Share{}:
+		return regionLeaving
+	}
+	return regionGone
+}
+
+// scene is what one scrape reads of the replicated state.
+type scene struct {
+	hotKeys        int
+	version, epoch uint64
+	regions        []budget.RegionConfig
+	rules          []ruleScene
+}
+
+// ruleScene is one rule in it.
+type ruleScene struct {
+	rule   *rules.Rule
+	number uint32
+	bound  float64   // tokens
+	keys   float64   // that are hot
+	shares []float64 // their sum, by region
+}
+
+func (r *ruleScene) coordinated() bool { return r.rule.Enforcement != rules.Independent }
+
+func (c *collector) scene() scene {
+	var s scene
+	c.node.View(func(state *cluster.State) {
+		config := &state.Ledger.Config
+		s.hotKeys, s.version, s.epoch = state.Ledger.Len(), state.Rules.Version, state.Ledger.Epoch
+		s.regions = append(s.regions, config.Regions...)
+		at := map[uint32]int{}
+		for id, number := range state.Rules.Numbers {
+			rule := state.Rules.Set.Rule(id)
+			if rule == nil {
+				continue
+			}
+			at[number] = len(s.rules)
+			s.rules = append(s.rules, ruleScene{
+				rule: rule, number: number, bound: excessBound(rule, config), shares: make([]float64, len(config.Regions)),
+			})
+		}
+		for key := range hotKeys(state, c.index.sorted(&state.Ledger), nil, nil) {
+			r := &s.rules[at[key.Rule]]
+			r.keys++
+			for i, share := range state.Ledger.Shares(key) {
+				r.shares[i] += fraction(share.Rate)
+			}
+		}
+	})
+	return s
+}
+
+// excessBound is what the rule promises of the largest of its limits: the excess
+// that is observed is that of the worst key.
+func excessBound(rule *rules.Rule, config *budget.Config) float64 {
+	largest := rule.Limit
+	for _, o := range rule.Overrides() {
+		if o.Limit.Capacity > largest.Capacity {
+			largest = o.Limit
+		}
+	}
+	var promised aliquotv1.Budget
+	promise(&promised, rule, limit.Limit{Capacity: largest.Capacity, Rate: largest.Rate}, config)
+	return promised.GetWorstCaseExcess()
+}

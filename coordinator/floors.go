@@ -1,0 +1,134 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+	"aliquot/limit"
+	"aliquot/rules"
+)
+
+const (
+	// acknowledgeFor, and half a lease, is how long a step of a change of floors waits
+	// for every region to acknowledge the one before, until it goes on with those that
+	// have. Each step is a new epoch, which renews no lease for half a lease while a
+	// region is silent: the next one must not begin before leases were renewed.
+	acknowledgeFor = 2 * time.Second
+	// fillMargin and fillSlack stretch the time after which every bucket has filled:
+	// the store's clock may be slower than this one.
+	fillMargin = 1.05
+	fillSlack  = 5 * time.Second
+)
+
+// floors drives a change of floors to its end, one step a reign: each step changes
+// the configuration, which ends the reign. It belongs to the loop.
+type floors struct {
+	version uint64
+	steady  bool
+	settled bool
+	began   budget.Instant
+	// held is since when every region that has a floor enforces it; 0: not yet.
+	held    budget.Instant
+	pending bool
+	// fill is how long the slowest bucket takes to fill at the smallest floor.
+	fill time.Duration
+}
+
+func newFloors(c *budget.Config, now budget.Instant) floors {
+	return floors{version: c.Version, steady: c.Steady(), settled: c.Settled(), began: now}
+}
+
+// advanceFloors proposes the next step as soon as it is due.
+func (r *reign) advanceFloors(ctx context.Context) {
+	f := &r.floors
+	if f.steady && f.settled || f.pending {
+		return
+	}
+	now := r.now()
+	acknowledged, all := r.acknowledgements(now)
+	if !all {
+		f.held = 0
+	} else if f.held == 0 {
+		f.held = now
+	}
+	settled := f.steady && f.held != 0 && now.Sub(f.held) >= f.fill
+	patient := !all && now.Sub(f.began) < acknowledgeFor+r.ledger.Config.Lease/2
+	if !settled && (patient || !r.ledger.Config.CanAdvance(acknowledged)) {
+		return
+	}
+	f.pending = true
+	r.pending.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
+		defer cancel()
+		err := r.node.AdvanceFloors(ctx, f.version, acknowledged, settled)
+		r.advanced <- err
+	})
+}
+
+// acknowledgements are the regions that enforce the floors of this configuration,
+// and whether those are all of whom that can be expected.
+func (r *reign) acknowledgements(now budget.Instant) (acknowledged []int, all bool) {
+	all = true
+	for i := range r.ledger.Config.Regions {
+		status := r.machine.Region(i, now)
+		if status.Acknowledged {
+			acknowledged = append(acknowledged, i)
+		} else if !status.Absent {
+			all = false
+		}
+	}
+	return acknowledged, all
+}
+
+// advanceDone takes the outcome of a step. A step that was made ends the reign, when
+// the loop sees the new configuration; one in doubt is proposed again, and refused if
+// it was made.
+func (r *reign) advanceDone(err error) {
+	r.floors.pending = false
+	if err != nil && !errors.Is(err, budget.ErrStaleFloors) {
+		r.log.Warn("a step of a change of floors failed; trying again", "error", err)
+	}
+}
+
+// configMayHaveChanged ends the reign when the regions or their floors have changed:
+// the machine is made for one configuration.
+func (r *reign) configMayHaveChanged() {
+	var version uint64
+	r.node.View(func(s *cluster.State) { version = s.Ledger.Config.Version })
+	if version != r.floors.version {
+		r.failed = errConfigChanged
+	}
+}
+
+// slowestFill is how long any bucket of the rules takes to fill from empty at the
+// smallest floor there is.
+func slowestFill(set *rules.Set, c *budget.Config) time.Duration {
+	least := int32(budget.Unit)
+	for i := range c.Regions {
+		if floor := c.Regions[i].Told.Rate; floor > 0 {
+			least = min(least, floor)
+		}
+	}
+	slowest := 0.0
+	note := func(l limit.Limit) {
+		// An elastic bucket holds the whole capacity.
+		slowest = max(slowest, float64(l.Capacity)/microToken/(perSecond(l.Rate)*fraction(least)))
+	}
+	if set != nil {
+		for _, rule := range set.Rules() {
+			note(rule.Limit)
+			for _, o := range rule.Overrides() {
+				note(o.Limit)
+			}
+		}
+	}
+	seconds := slowest * fillMargin
+	if seconds > (math.MaxInt64 / 4 / float64(time.Second)) {
+		return math.MaxInt64 / 4
+	}
+	return time.Duration(seconds*float64(time.Second)) + fillSlack
+}

@@ -1,0 +1,137 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// How far a region takes part.
+const (
+	statusActive   = "active"
+	statusJoining  = "joining"
+	statusDraining = "draining"
+	statusDrained  = "drained"
+	statusFenced   = "fenced"
+)
+
+func statusOf(l *budget.Ledger, i int) string {
+	r := &l.Config.Regions[i]
+	switch {
+	case r.Fenced:
+		return statusFenced
+	case r.Takes() && (!r.Joined || r.Told == budget.Share{}):
+		return statusJoining
+	case r.Takes():
+		return statusActive
+	case r.Floor != budget.Share{} || l.Holds(i):
+		return statusDraining
+	}
+	return statusDrained
+}
+
+// AddRegion declares a region, or takes one back in.
+func (s *regionService) AddRegion(ctx context.Context, req *aliquotv1.AddRegionRequest) (*aliquotv1.AddRegionResponse, error) {
+	weight := req.GetWeight()
+	if weight == 0 {
+		weight = 1
+	}
+	region, err := s.change(ctx, cluster.AddRegion, req.GetName(), weight, func(ctx context.Context) error {
+		_, err := toLeader(ctx, s.forward, req, (*peer).AddRegion)
+		return err
+	})
+	return &aliquotv1.AddRegionResponse{Region: region}, err
+}
+
+// UpdateRegion changes a region's weight.
+func (s *regionService) UpdateRegion(ctx context.Context, req *aliquotv1.UpdateRegionRequest) (*aliquotv1.UpdateRegionResponse, error) {
+	region, err := s.change(ctx, cluster.UpdateRegion, req.GetName(), req.GetWeight(), func(ctx context.Context) error {
+		_, err := toLeader(ctx, s.forward, req, (*peer).UpdateRegion)
+		return err
+	})
+	return &aliquotv1.UpdateRegionResponse{Region: region}, err
+}
+
+// DrainRegion takes a region's floor and shares away.
+func (s *regionService) DrainRegion(ctx context.Context, req *aliquotv1.DrainRegionRequest) (*aliquotv1.DrainRegionResponse, error) {
+	region, err := s.change(ctx, cluster.DrainRegion, req.GetName(), 0, func(ctx context.Context) error {
+		_, err := toLeader(ctx, s.forward, req, (*peer).DrainRegion)
+		return err
+	})
+	return &aliquotv1.DrainRegionResponse{Region: region}, err
+}
+
+// FenceRegion gives what a dead region held to the others.
+func (s *regionService) FenceRegion(ctx context.Context, req *aliquotv1.FenceRegionRequest) (*aliquotv1.FenceRegionResponse, error) {
+	region, err := s.change(ctx, cluster.FenceRegion, req.GetName(), 0, func(ctx context.Context) error {
+		_, err := toLeader(ctx, s.forward, req, (*peer).FenceRegion)
+		return err
+	})
+	return &aliquotv1.FenceRegionResponse{Region: region}, err
+}
+
+// change makes a change here if this node leads, else has the leader make it, and
+// answers with the region as it is afterwards, as far as this node has heard.
+func (s *regionService) change(ctx context.Context, change cluster.RegionChange, name string, weight int32,
+	atLeader func(context.Context) error,
+) (*aliquotv1.Region, error) {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	before := s.configVersion()
+	err := s.node.ChangeRegion(ctx, change, name, weight, "")
+	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
+		if err = atLeader(ctx); err == nil {
+			s.awaitConfig(ctx, before)
+		}
+	}
+	if err != nil {
+		return nil, toRPC(s.explain(err, name))
+	}
+	for _, r := range s.list(ctx) {
+		if r.GetName() == name {
+			return r, nil
+		}
+	}
+	return &aliquotv1.Region{Name: name}, nil // this node lags
+}
+
+// explain adds which regions there are to an error about one there is not.
+func (s *regionService) explain(err error, name string) error {
+	switch {
+	case errors.Is(err, budget.ErrUnknownRegion):
+		var names []string
+		s.node.View(func(state *cluster.State) { names = regionNames(&state.Ledger.Config) })
+		return fmt.Errorf("%w: %q; declared are %q", err, shorten(name), names)
+	case errors.Is(err, budget.ErrRegionExists):
+		return fmt.Errorf("%w: %q; change its weight with UpdateRegion", err, name)
+	}
+	return err
+}
+
+func (s *regionService) configVersion() (version uint64) {
+	s.node.View(func(state *cluster.State) { version = state.Ledger.Config.Version })
+	return version
+}
+
+// awaitConfig returns once a configuration later than this version is in force here
+// too: whoever changed a region through this node reads what they wrote. A change
+// that changed nothing, or a node that lags, just ends the wait.
+func (s *regionService) awaitConfig(ctx context.Context, version uint64) {
+	ctx, cancel := context.WithTimeout(ctx, ownWritePatience/4)
+	defer cancel()
+	for {
+		changed := s.node.Changed()
+		if s.configVersion() > version {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

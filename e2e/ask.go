@@ -1,0 +1,122 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/rpc"
+)
+
+// Lease is how long a region's lease still runs, as its own metrics say.
+func (l *Lab) Lease(ctx context.Context, r *Region) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.ops+"/metrics", nil)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := l.http.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "aliquot_lease_remaining_seconds") {
+			fields := strings.Fields(line)
+			seconds, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+			return time.Duration(seconds * float64(time.Second)), err
+		}
+	}
+	return 0, errors.New("no aliquot_lease_remaining_seconds in its metrics")
+}
+
+// Flush empties a region's Redis (FLUSHALL).
+func (l *Lab) Flush(r *Region) error {
+	conn, err := net.DialTimeout("tcp", r.redis, callWithin)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(callWithin))
+	if _, err := io.WriteString(conn, "FLUSHALL\r\n"); err != nil {
+		return err
+	}
+	reply := make([]byte, 64)
+	n, err := conn.Read(reply)
+	if err == nil && !strings.HasPrefix(string(reply[:n]), "+OK") {
+		err = fmt.Errorf("FLUSHALL: %s", reply[:n])
+	}
+	return err
+}
+
+func (l *Lab) budgets(c *Coordinator) aliquotv1connect.BudgetServiceClient {
+	return aliquotv1connect.NewBudgetServiceClient(l.http, rpc.BaseURL(c.Address))
+}
+
+// Budget asks one coordinator for a key's budget.
+func (l *Lab) Budget(ctx context.Context, c *Coordinator, rule string, key map[string]string) (*aliquotv1.Budget, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	answer, err := l.budgets(c).GetBudget(ctx, &aliquotv1.GetBudgetRequest{RuleId: rule, Key: key})
+	return answer.GetBudget(), err
+}
+
+func (l *Lab) regions(c *Coordinator) aliquotv1connect.RegionServiceClient {
+	return aliquotv1connect.NewRegionServiceClient(l.http, rpc.BaseURL(c.Address))
+}
+
+// declared asks one coordinator for the declared regions.
+func (l *Lab) declared(ctx context.Context, c *Coordinator) ([]*aliquotv1.Region, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	answer, err := l.regions(c).ListRegions(ctx, &aliquotv1.ListRegionsRequest{})
+	return answer.GetRegions(), err
+}
+
+// Status asks one coordinator about the cluster.
+func (l *Lab) Status(ctx context.Context, c *Coordinator) (*aliquotv1.GetStatusResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	return aliquotv1connect.NewClusterServiceClient(l.http, rpc.BaseURL(c.Address)).GetStatus(ctx, &aliquotv1.GetStatusRequest{})
+}
+
+// Leader is the running coordinator that says it leads, or an error.
+func (l *Lab) Leader(ctx context.Context) (*Coordinator, error) {
+	for _, c := range l.Coordinators {
+		if !c.Running() {
+			continue
+		}
+		status, err := l.Status(ctx, c)
+		if err == nil && status.State == "leader" {
+			return c, nil
+		}
+	}
+	return nil, errors.New("no coordinator says it leads")
+}
+
+// follower is a running coordinator that does not lead.
+func (l *Lab) follower(ctx context.Context) (*Coordinator, error) {
+	leader, err := l.Leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range l.Coordinators {
+		if c != leader && c.Running() {
+			return c, nil
+		}
+	}
+	return nil, errors.New("no coordinator follows")
+}

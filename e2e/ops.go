@@ -1,0 +1,20 @@
+package e2e
+
+import "slices"
+
+// Ops is where the coordinator's metrics and health are.
+func (c *Coordinator) Ops() string { return c.flag("--ops-listen") }
+
+// Ops is where the region's metrics and health are.
+func (r *Region) Ops() string { return r.flag("--ops-listen") }
+
+// RedisAddress is where the region's Redis listens.
+func (r *Region) RedisAddress() string { return r.redis }
+
+// flag is the value that the process was given for a flag; empty if none.
+func (p *Process) flag(name string) string {
+	if i := slices.Index(p.command, name); i >= 0 && i+1 < len(p.command) {
+		return p.command[i+1]
+	}
+	return ""
+}

@@ -1,0 +1,109 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// ports nothing listens on; an address is taken off the front.
+type ports []string
+
+// freePorts finds ports that nothing listens on.
+func freePorts(n int) (ports, error) {
+	var out ports
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // after all were found, so that they differ
+		out = append(out, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	}
+	return out, nil
+}
+
+func (p *ports) next() (address string) {
+	address = net.JoinHostPort("127.0.0.1", (*p)[0])
+	*p = (*p)[1:]
+	return address
+}
+
+func (l *Lab) addCoordinators(free *ports) error {
+	rulesFile := filepath.Join(l.dir, "rules.yaml")
+	if err := os.WriteFile(rulesFile, []byte(rulesYAML), 0o600); err != nil {
+		return err
+	}
+	var gossip [3]string
+	for i := range gossip {
+		gossip[i] = free.next()
+	}
+	for i := range gossip {
+		name, address := fmt.Sprintf("c%d", i+1), free.next()
+		dataDir := filepath.Join(l.dir, name)
+		p := newProcess(l.dir, name, filepath.Join(l.bin, "coordinator"), "--node-id", name, "--data-dir", dataDir,
+			"--listen", address, "--raft-listen", free.next(), "--gossip-listen", gossip[i], "--ops-listen", free.next(),
+			"--join", strings.Join(gossip[:], ","), "--bootstrap-expect", "3",
+			"--regions", strings.Join(regionNames, ","), "--rules", rulesFile)
+		l.Coordinators = append(l.Coordinators, &Coordinator{Process: p, Address: address, dataDir: dataDir})
+	}
+	return nil
+}
+
+// addRegion makes a region and its Redis, which are not started yet.
+func (l *Lab) addRegion(name string, free *ports) *Region {
+	redis := free.next()
+	_, port, _ := net.SplitHostPort(redis)
+	l.Redis = append(l.Redis, newProcess(l.dir, "redis-"+name, "redis-server", "--port", port, "--bind", "127.0.0.1",
+		"--dir", l.dir, "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"))
+	r := l.daemon(name, name, redis, free)
+	l.Regions = append(l.Regions, r)
+	return r
+}
+
+// daemon makes a daemon of a region.
+func (l *Lab) daemon(process, region, redis string, free *ports) *Region {
+	var coordinators []string
+	for _, c := range l.Coordinators {
+		coordinators = append(coordinators, c.Address)
+	}
+	address, ops := free.next(), free.next()
+	p := newProcess(l.dir, process, filepath.Join(l.bin, "regional"), "--region", region, "--listen", address, "--ops-listen", ops,
+		"--grpc-listen", free.next(), "--gossip-listen", free.next(), "--redis", "redis://"+redis,
+		"--state-file", filepath.Join(l.dir, process+".json"), "--coordinators", strings.Join(coordinators, ","))
+	return &Region{Process: p, Address: address, Region: region, ops: ops, redis: redis}
+}
+
+// startRegion adds a region to the lab and starts it. Whether the coordinators let
+// it take part is for them to say.
+func (l *Lab) startRegion(name string) (*Region, error) {
+	free, err := freePorts(5)
+	if err != nil {
+		return nil, err
+	}
+	r := l.addRegion(name, &free)
+	return r, errors.Join(l.Redis[len(l.Redis)-1].Start(), r.Start())
+}
+
+// endRegion stops the region that was added last, and its Redis, for good.
+func (l *Lab) endRegion() error {
+	i, j := len(l.Regions)-1, len(l.Redis)-1
+	err := errors.Join(l.Regions[i].Terminate(), l.Redis[j].Kill9())
+	l.Regions, l.Redis = l.Regions[:i], l.Redis[:j]
+	return err
+}
+
+// startSecond starts a second daemon of a region, on the same Redis.
+func (l *Lab) startSecond(first *Region) (*Region, error) {
+	free, err := freePorts(4)
+	if err != nil {
+		return nil, err
+	}
+	r := l.daemon(first.Region+"-second", first.Region, first.redis, &free)
+	l.seconds = append(l.seconds, r)
+	return r, r.Start()
+}

@@ -1,0 +1,87 @@
+package lua
+
+import (
+	"context"
+	"fmt"
+
+	"aliquot/limit"
+)
+
+// ApplyChunk is how many changes one script call makes: TakeChunk for changes, which
+// come a few times a second.
+const ApplyChunk = 128
+
+// Apply makes changes in order, ApplyChunk a script call, all in one round trip;
+// without any it still asks the store, for its epoch and clock. With lease, the
+// caller takes a lease along with them: if all were made, HeardKey holds the time
+// afterwards. now and the errors are as in Take; after an error some changes may have
+// been made, which a repetition finds stale.
+func (s *Scripts) Apply(ctx context.Context, epoch string, changes []Change, lease bool) (applied []limit.Applied, now int64, err error) {
+	h, err := checkChanges(epoch, changes)
+	if err != nil {
+		return nil, 0, err
+	}
+	var chunks [][]Change
+	rest := changes
+	for len(rest) > ApplyChunk {
+		chunks = append(chunks, rest[:ApplyChunk])
+		rest = rest[ApplyChunk:]
+	}
+	chunks = append(chunks, rest)
+	calls := make([][]any, len(chunks))
+	for i, chunk := range chunks {
+		// Only the last: an earlier one would have the rest of them see a lease
+		// that is this very one.
+		calls[i] = applyArgs(epoch, &h, chunk, lease && i == len(chunks)-1)
+	}
+	replies, err := s.run(ctx, s.apply, calls)
+	if err != nil {
+		return nil, 0, fmt.Errorf("lua: apply: %w", err)
+	}
+	applied = make([]limit.Applied, 0, len(changes))
+	for i, reply := range replies {
+		if applied, now, err = readApply(applied, reply, len(chunks[i])); err != nil {
+			return nil, 0, fmt.Errorf("lua: apply: %w", err)
+		}
+	}
+	return applied, now, nil
+}
+
+func applyArgs(epoch string, h *header, changes []Change, lease bool) []any {
+	args := newArgs(len(changes), 1+len(changes)*(applyNumbers+h.lowNumbers()))
+	for i := range changes {
+		args = append(args, changes[i].Key)
+	}
+	args = h.append(args, epoch, lease || h.asksHeard())
+	args = append(args, bit(lease))
+	for i := range changes {
+		c := &changes[i]
+		args = h.appendView(args, &c.View, true)
+		args = append(args, c.Gen)
+		args = appendBucket(args, c.Share)
+		args = append(args, int64(min(c.Grant, limit.MaxTokens)), bit(c.Cold), bounded(c.Deadline))
+	}
+	return args
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func readApply(applied []limit.Applied, reply []any, changes int) ([]limit.Applied, int64, error) {
+	n, err := integers(reply, 1+4*changes)
+	if err != nil {
+		return nil, 0, err
+	}
+	now, n := n[0], n[1:]
+	for ; len(n) > 0; n = n[4:] {
+		applied = append(applied, limit.Applied{
+			Released: limit.Tokens(n[0]), Tokens: limit.Tokens(n[1]), Amnesia: n[2] == 1,
+			Stale: n[3] == 1, Late: n[3] == 2,
+		})
+	}
+	return applied, now, nil
+}

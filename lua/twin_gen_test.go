@@ -1,0 +1,205 @@
+package lua
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"aliquot/limit"
+)
+
+// What the twin test draws: records, buckets, views, requests and changes of all
+// sizes, close to each other often enough to meet.
+
+// plant sets or deletes a few keys.
+func (w *twins) plant() {
+	ctx := context.Background()
+	pipe := w.client.Pipeline()
+	for range w.IntN(5) {
+		key := w.keys[w.IntN(len(w.keys))]
+		switch w.IntN(12) {
+		case 0, 1, 2:
+			pipe.Del(ctx, key)
+		case 3:
+			nonsense := []string{"", "c", "h 1 2 3", "c 00000000 -1 2 3", "x 00000000 1 2 3", "c 00000000 1 2 3 ",
+				"c 0 9007199254740993 1 1", fmt.Sprintf("c %08x 1 2 1000000", w.stamp),
+				fmt.Sprintf("h %08x 1 2 3 4 5 6", w.stamp), fmt.Sprintf("h %08x 1 2 3 4 5 6 7 ", w.stamp),
+				fmt.Sprintf("h %08x 1 2 3 4 5 6 7 x", w.stamp), fmt.Sprintf("h %08x 1 2 3 4 5 6 7 1000000000000001", w.stamp), fmt.Sprintf("c %08x 1 99999999999999999999 3", w.stamp)}
+			pipe.Set(ctx, key, nonsense[w.IntN(len(nonsense))], 0)
+		case 4:
+			pipe.Del(ctx, key)
+			pipe.LPush(ctx, key, "a list")
+		default:
+			pipe.Set(ctx, key, FormatRecord(w.record()), 0)
+		}
+	}
+	switch w.IntN(30) {
+	case 0, 1:
+		pipe.Del(ctx, HeardKey)
+	case 2:
+		nonsense := []string{"", "0", "-1", "1e3", "x", " 1", "9007199254740992", "99999999999999999999"}
+		pipe.Set(ctx, HeardKey, nonsense[w.IntN(len(nonsense))], 0)
+	case 3:
+		pipe.Del(ctx, HeardKey)
+		pipe.LPush(ctx, HeardKey, "a list")
+	case 4, 5, 6, 7, 8, 9, 10, 11:
+		pipe.Set(ctx, HeardKey, strconv.FormatInt(max(1, w.near()), 10), 0)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// amount is a number of any size up to most, the ends included.
+func (w *twins) amount(most int64) int64 {
+	switch w.IntN(8) {
+	case 0:
+		return 0
+	case 1:
+		return most
+	case 2:
+		return most - w.Int64N(min(most, 3)+1)
+	default:
+		return w.Int64N(most>>w.IntN(50) + 1)
+	}
+}
+
+func (w *twins) bucket() limit.Bucket {
+	b := limit.Bucket{Cap: limit.Tokens(w.amount(int64(limit.MaxTokens)))}
+	if w.IntN(4) > 0 { // ordinary: 0 to 1000 requests, 1 s to 3 h to fill
+		b.Cap = limit.Tokens(w.Int64N(1000)) * limit.Token
+		b.Rate.Micro = int64(b.Cap) / (1 + w.Int64N(10_000))
+	} else {
+		b.Rate.Micro = w.amount(int64(limit.MaxTokens))
+	}
+	b.Rate.Frac = w.amount(999_999)
+	return b
+}
+
+// near is an instant before or after now, mostly close.
+func (w *twins) near() int64 {
+	switch w.IntN(10) {
+	case 0:
+		return 0
+	case 1:
+		return w.amount(limit.MaxExact)
+	}
+	d := w.Int64N(1 << (1 + w.IntN(45)))
+	if w.IntN(4) == 0 {
+		d = -d
+	}
+	return max(0, w.now-d)
+}
+
+// gen is from a small range, so that generations meet, or huge.
+func (w *twins) gen() uint64 {
+	if w.IntN(50) == 0 {
+		return uint64(limit.MaxExact - w.Int64N(3))
+	}
+	return 1 + w.Uint64N(6)
+}
+
+func (w *twins) record() limit.Record {
+	r := limit.Record{Hot: w.IntN(3) > 0, Stamp: w.stamp, At: w.near(), Carry: w.amount(999_999)}
+	if w.IntN(10) == 0 {
+		r.Stamp = w.Uint32()
+	}
+	if w.IntN(2) == 0 {
+		r.Gen = w.gen()
+	}
+	r.Share = w.shared()
+	r.Tokens = limit.Tokens(w.amount(int64(limit.MaxTokens)))
+	if w.IntN(4) > 0 {
+		r.Tokens = limit.Tokens(w.amount(int64(r.Share.Cap)))
+	}
+	if !r.Hot {
+		r.Share = limit.Bucket{}
+	} else {
+		r.Gen = max(1, r.Gen)
+		if w.IntN(3) == 0 {
+			r.Extra = limit.Tokens(w.amount(int64(limit.MaxTokens)))
+		}
+	}
+	return r
+}
+
+// shared is a bucket that records and views often have in common.
+func (w *twins) shared() limit.Bucket {
+	if len(w.views) < 6 {
+		w.views = append(w.views, w.bucket())
+	}
+	i := w.IntN(len(w.views))
+	if w.IntN(100) == 0 {
+		w.views[i] = w.bucket()
+	}
+	return w.views[i]
+}
+
+func (w *twins) header() limit.View {
+	v := limit.View{Phase: limit.Phase(w.IntN(3)), Since: w.near(), Until: w.near(), Stamp: w.stamp}
+	if w.IntN(3) > 0 {
+		v.Until = w.now + w.Int64N(1e9)
+	}
+	if w.IntN(3) == 0 {
+		v.Birth = w.near()
+	}
+	if w.IntN(3) == 0 {
+		v.FloorSince = w.near()
+	}
+	if w.IntN(2) == 0 {
+		v.HeardWait = w.amount(HeardTTL.Microseconds())
+	}
+	return v
+}
+
+func (w *twins) view(first limit.View) limit.View {
+	v := first
+	v.Gen, v.Floor = w.gen()-1, w.shared()
+	if w.IntN(2) == 0 {
+		v.Hot, v.Gen, v.Share = true, w.gen(), w.shared()
+	}
+	if w.IntN(2) == 0 {
+		most := limit.MaxTokens - v.Floor.Cap
+		v.Extra = min(most, limit.Tokens(w.IntN(4))*v.Floor.Cap)
+		if w.IntN(4) == 0 {
+			v.Extra = limit.Tokens(w.amount(int64(most)))
+		}
+	}
+	if v.Low = w.shared().Min(v.Floor); w.IntN(4) == 0 {
+		v.Low = v.Floor
+	}
+	if w.IntN(8) == 0 {
+		v.Debit = limit.Tokens(w.amount(limit.MaxExact))
+	}
+	return v
+}
+
+func (w *twins) group(first limit.View) Group {
+	g := Group{Cost: limit.Tokens(1 + w.Int64N(20))}
+	if w.IntN(3) > 0 {
+		g.Cost *= limit.Token
+	} else if w.IntN(10) == 0 {
+		g.Cost = limit.Tokens(1 + w.amount(limit.MaxExact-1))
+	}
+	for _, k := range w.Perm(len(w.keys))[:1+w.IntN(3)] {
+		g.Limits = append(g.Limits, KeyView{Key: w.keys[k], View: w.view(first)})
+	}
+	return g
+}
+
+func (w *twins) change(first limit.View) Change {
+	c := Change{Key: w.keys[w.IntN(len(w.keys))], Change: limit.Change{View: w.view(first), Gen: w.gen(), Share: w.shared()}}
+	if w.IntN(2) == 0 {
+		c.Grant = limit.Tokens(w.amount(limit.MaxExact))
+	}
+	switch w.IntN(8) { // most changes have none, or are in time
+	case 0:
+		c.Deadline = max(1, w.now-1_000_000)
+	case 1:
+		c.Deadline = w.now + 1_000_000_000
+	}
+	if c.Cold = w.IntN(4) == 0; c.Cold && w.IntN(2) == 0 {
+		c.Share = c.View.Floor
+	}
+	return c
+}

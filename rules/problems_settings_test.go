@@ -1,0 +1,65 @@
+package rules
+
+import "testing"
+
+// useBucket is what takes the place of the window algorithms.
+const useBucket = "use token_bucket with the same params: a burst of limit, then limit requests a window"
+
+func TestRefusedSettings(t *testing.T) {
+	checkRefusals(t, []refusal{
+		{"misspelt words", oneRule("algorithm: token_buckets, enforcement: elastik, placement: spit, on_redis_failure: opened, " + someLimit), []string{
+			`2:24: unknown algorithm "token_buckets"; did you mean "token_bucket"?`,
+			`2:52: unknown enforcement "elastik"; did you mean "elastic"?`,
+			`2:72: unknown placement "spit"; did you mean "split"?`,
+			`2:96: unknown on_redis_failure "opened"; did you mean "open"?`}},
+		{"nothing like it", oneRule("enforcement: hard, " + someLimit), []string{`2:26: unknown enforcement "hard"; known here: elastic, independent, strict`}},
+		{"not words", oneRule("algorithm: 1, enforcement: [strict], placement: , on_redis_failure: true, " + someLimit), []string{
+			`2:24: algorithm must be a text, found a number; put it in quotes: "1"`,
+			"2:40: enforcement must be a text, found a list",
+			"2:50: placement must be a text, found nothing; write the value or remove the field",
+			`2:81: on_redis_failure must be a text, found true or false; put it in quotes: "true"`}},
+
+		// Known by name, for later versions, and checked as far as they go.
+		{"leaky_bucket", oneRule("algorithm: leaky_bucket, mode: queue, params: {capacity: 5, refill_rate: 1}"), []string{
+			"2:24: algorithm leaky_bucket is not available yet in this version; use token_bucket, with capacity 1 if requests are to be spaced evenly"}},
+		{"windows", "rules:\n" +
+			"  - {id: a, algorithm: fixed_window, params: {limit: 5, window: 1m}}\n" +
+			"  - {id: b, algorithm: sliding_window_log, params: {limit: 5}}\n" +
+			"  - {id: c, algorithm: sliding_window_counter, params: {capacity: 5, refill_rate: 1}}\n" +
+			"  - {id: d, algorithm: fixed_window, params: {limit: 5, window: 1m}, override: {x: {refill_rate: 2}}}\n", []string{
+			"2:24: algorithm fixed_window is not available yet in this version; " + useBucket,
+			"3:24: algorithm sliding_window_log is not available yet in this version; " + useBucket,
+			"3:44: rule b: sliding_window_log needs limit and window; write params: {limit: 100, window: 60}",
+			"4:24: algorithm sliding_window_counter is not available yet in this version; " + useBucket,
+			"4:48: rule c: sliding_window_counter is stated as limit and window; remove capacity and refill_rate, and write params: {limit: 100, window: 60}",
+			"5:24: algorithm fixed_window is not available yet in this version; " + useBucket,
+			`5:81: override "x" of rule d: fixed_window is stated as limit and window; remove capacity and refill_rate, and write params: {limit: 100, window: 60}`}},
+		{"inherited, said once", "defaults: {algorithm: fixed_window, params: {limit: 5, window: 1}}\nrules: [{id: a}, {id: b}]\n", []string{
+			"1:23: algorithm fixed_window is not available yet in this version; " + useBucket}},
+		{"placement home", oneRule("placement: home, borrow_wait: 150ms, " + someLimit), []string{
+			"2:24: placement home is not available yet in this version; use split: a small limit's share follows its client, who may be denied until it has moved"}},
+
+		// What belongs to another setting.
+		{"mode of another algorithm", oneRule("mode: queue, " + someLimit), []string{"2:13: mode belongs to algorithm leaky_bucket, this is token_bucket; remove it"}},
+		{"modes", oneRule("algorithm: leaky_bucket, mode: meters, " + someLimit), []string{
+			"2:24: algorithm leaky_bucket is not available yet in this version; use token_bucket, with capacity 1 if requests are to be spaced evenly",
+			`2:44: unknown mode "meters"; did you mean "meter"?`}},
+		{"borrow_wait of another placement", oneRule("placement: split, borrow_wait: 150ms, " + someLimit), []string{"2:31: borrow_wait belongs to placement home, this is split; remove it"}},
+		{"borrow_wait out of bounds", "defaults: {placement: home, borrow_wait: 0}\ntiers: {t: {borrow_wait: 11s}, u: {borrow_wait: 1x}, v: {borrow_wait: []}}\nrules: []\n", []string{
+			"1:23: placement home is not available yet in this version; use split: a small limit's share follows its client, who may be denied until it has moved",
+			"1:42: borrow_wait must be from 1ms to 10s; write it like 150ms",
+			"2:26: borrow_wait must be from 1ms to 10s; write it like 150ms",
+			`2:49: borrow_wait 1x: not a duration; write seconds (60) or a number with a unit (ms, s, m, h, d), like "1m" or "1h30m"`,
+			`2:71: borrow_wait must be a duration, found a list; write seconds (60) or a text like "1m"`}},
+		{"misplaced once, not for each rule", "defaults: {mode: meter}\ntiers: {t: {borrow_wait: 1s}}\nrules: [{id: a, tier: t, " + someLimit + "}, {id: b, tier: t, " + someLimit + "}]\n", []string{
+			"1:12: mode belongs to algorithm leaky_bucket, this is token_bucket; remove it",
+			"2:13: borrow_wait belongs to placement home, this is split; remove it"}},
+		{"the algorithm that mode belongs to may be misspelt", oneRule("algorithm: leaky, mode: queue, " + someLimit), []string{
+			`2:24: unknown algorithm "leaky"; known here: token_bucket`}},
+		{"one level too high", oneRule("capacity: 5, refill_rate: 1"), []string{
+			`2:13: unknown field "capacity" in a rule; it belongs in params`,
+			`2:26: unknown field "refill_rate" in a rule; it belongs in params`}},
+		{"one level too low", oneRule("params: {limit: 1, window: 1, mode: queue}"), []string{
+			`2:43: unknown field "mode" in params; it belongs in a rule, a tier or defaults`}},
+	})
+}

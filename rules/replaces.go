@@ -1,0 +1,123 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// MaxReplaces bounds the rules that one rule replaces.
+const MaxReplaces = 64
+
+// maxShownCircle bounds the ids that a message about a circle names.
+const maxShownCircle = 6
+
+// resolveReplaces finds the rules that others replace.
+//
+// A rule in shadow switches off rules in shadow only: to try a rule out must not
+// change any answer.
+func (d *decoder) resolveReplaces(s *Set, texts []*ruleText) {
+	unknown := 0
+	for i, text := range texts {
+		r := s.rules[i]
+		for _, ref := range text.replaces {
+			replaced := s.byID[ref.name]
+			switch {
+			case ref.name == r.ID:
+				d.add(ref.at, "%s cannot replace itself; name another rule or remove this", text)
+				continue
+			case replaced == nil:
+				d.unknownRule(ref, r, s, unknown)
+				unknown++
+				continue
+			}
+			r.Replaces = append(r.Replaces, ref.name)
+			if r.Shadow && !replaced.Shadow {
+				continue
+			}
+			r.switchOff = append(r.switchOff, replaced.ordinal)
+			if r.matchesAll() {
+				d.warn(ref.at, "rule %s never applies: %s replaces it and matches every request", ref.name, text)
+			}
+		}
+	}
+	d.circles(s, texts)
+}
+
+// unknownRule reports an id that no rule has. To search ten thousand ids for a
+// similar one takes milliseconds, so it is done only for problems that can be shown.
+func (d *decoder) unknownRule(ref reference, by *Rule, s *Set, before int) {
+	hint := "; remove it"
+	if before < MaxProblems && len(s.rules) > 1 {
+		others := make([]string, 0, len(s.rules))
+		for _, r := range s.rules {
+			if r != by {
+				others = append(others, r.ID)
+			}
+		}
+		hint = "; " + didYouMean(ref.name, others)
+	}
+	d.add(ref.at, "replaces: no rule has the id %q%s", shorten(ref.name), hint)
+}
+
+// matchesAll tells whether the rule has no condition.
+func (r *Rule) matchesAll() bool { return len(r.conditions) == 0 && r.endpoint == nil }
+
+// circles reports rules that replace each other: none of them would apply to a
+// request that matches them all, and it would be free.
+func (d *decoder) circles(s *Set, texts []*ruleText) {
+	const onPath, done = 1, 2
+	state := make([]uint8, len(texts))
+	var path []string
+	var visit func(i int)
+	visit = func(i int) {
+		state[i] = onPath
+		path = append(path, texts[i].id)
+		for _, ref := range texts[i].replaces {
+			next := s.byID[ref.name]
+			switch {
+			case next == nil || next.ordinal == i:
+			case state[next.ordinal] == onPath:
+				circle := append(path[slices.Index(path, ref.name):len(path):len(path)], ref.name)
+				d.add(ref.at, "rules replace each other in a circle (%s), so that none would apply; remove this or another of them", arrows(circle))
+			case state[next.ordinal] == 0:
+				visit(next.ordinal)
+			}
+		}
+		path = path[:len(path)-1]
+		state[i] = done
+	}
+	for i := range texts {
+		if state[i] == 0 {
+			visit(i)
+		}
+	}
+}
+
+func arrows(ids []string) string {
+	if over := len(ids) - maxShownCircle; over > 0 {
+		ids = slices.Concat(ids[:maxShownCircle-1], []string{"..."}, ids[len(ids)-1:])
+	}
+	return strings.Join(ids, " -> ")
+}
+
+// withoutReplaced removes, from what matched in the order of the file, the rules
+// that others of it replace. That a rule is replaced does not revive those that it
+// replaces itself, so the result depends on no order.
+func withoutReplaced(matched []Matched) []Matched {
+	found := false
+	for i := range matched {
+		for _, ordinal := range matched[i].Rule.switchOff {
+			at, there := slices.BinarySearchFunc(matched, ordinal, func(m Matched, ordinal int) int {
+				return cmp.Compare(m.Rule.ordinal, ordinal)
+			})
+			if there {
+				matched[at].replaced, found = true, true
+			}
+		}
+	}
+	if !found {
+		return matched
+	}
+	return slices.DeleteFunc(matched, func(m Matched) bool { return m.replaced })
+}

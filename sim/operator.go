@@ -1,0 +1,217 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"aliquot/budget"
+)
+
+// acknowledgeFor is how long a step of a change of floors waits for every region.
+const acknowledgeFor = 5 * time.Second
+
+// floors drives a change of floors, one step a reign, as the coordinator's shell
+// does.
+type floors struct {
+	began, held     budget.Instant // held: since when every region enforces its floor
+	steady, settled bool
+	pending         bool
+	fill            time.Duration // the slowest bucket's, at the smallest floor
+	welcomed        []bool        // for planted bugs: by region
+}
+
+func (c *coord) newFloors(cfg *budget.Config) floors {
+	return floors{
+		began: c.now(), steady: cfg.Steady(), settled: cfg.Settled(),
+		fill: c.w.slowestFill(cfg), welcomed: make([]bool, len(c.w.stores)),
+	}
+}
+
+// slowestFill is how long any bucket takes to fill at the smallest floor, on the
+// slowest clock.
+func (w *world) slowestFill(cfg *budget.Config) time.Duration {
+	least := int32(budget.Unit)
+	for _, r := range cfg.Regions {
+		if r.Told.Rate > 0 {
+			least = min(least, r.Told.Rate)
+		}
+	}
+	slowest := 0.0
+	for _, c := range w.clients {
+		slowest = max(slowest, float64(c.limit.Capacity)/float64(c.limit.Rate.Micro))
+	}
+	seconds := slowest * budget.Unit / float64(least) * (1 + float64(cfg.RhoPPM)/1e6)
+	return time.Duration(seconds*1e9) + time.Second
+}
+
+// advanceFloors proposes the next step as soon as it is due.
+func (c *coord) advanceFloors() {
+	f, now := &c.floors, c.now()
+	if f.steady && f.settled || f.pending {
+		return
+	}
+	acknowledged, all := c.acknowledgements(now)
+	if !all {
+		f.held = 0
+	} else if f.held == 0 {
+		f.held = now
+	}
+	settled := f.steady && f.held != 0 && now.Sub(f.held) >= f.fill
+	patient := !all && now.Sub(f.began) < acknowledgeFor
+	if !settled && (patient || !c.cfg.CanAdvance(acknowledged)) {
+		return
+	}
+	f.pending = true
+	d, version := c.w.logDelay(), c.cfg.Version
+	c.w.after(d/2, func() {
+		if c.leads() && !c.dead {
+			c.w.command("floors advance", func(l *budget.Ledger) error {
+				return l.AdvanceFloors(version, acknowledged, settled)
+			})
+		}
+		c.w.after(d-d/2, func() { c.floors.pending = false })
+	})
+}
+
+// acknowledgements are the regions that enforce what they are told, and whether
+// those are all of whom that can be expected.
+func (c *coord) acknowledgements(now budget.Instant) (acknowledged []int, all bool) {
+	all = true
+	for i := range c.cfg.Regions {
+		status := c.machine.Region(i, now)
+		switch {
+		case c.w.plant.acknowledges(c, i, status):
+			acknowledged = append(acknowledged, i)
+		case !status.Absent:
+			all = false
+		}
+	}
+	return acknowledged, all
+}
+
+// command applies a change of regions or floors to the ledger. Whoever leads by its
+// log notices, and begins a new reign.
+func (w *world) command(what string, do func(*budget.Ledger) error) bool {
+	if err := do(w.ledger); err != nil {
+		return false
+	}
+	w.checkFloors()
+	version := w.ledger.Config.Version
+	w.note(what, 0, int64(version), int64(len(w.ledger.Config.Regions)), int64(b2i(w.ledger.Config.Steady())), int64(b2i(w.ledger.Config.Settled())))
+	if c := w.leader; c != nil {
+		w.after(w.between(0, 200*milli), c.when(func() {
+			if c.leads() && c.cfg.Version < version {
+				c.reign(c)
+			}
+		}))
+	}
+	return true
+}
+
+// regionName names the regions by their indexes.
+func regionName(i int) string { return string(rune('a' + i)) }
+
+// operate lets the operator make one change.
+func (w *world) operate(f fault, region int) {
+	declared := w.ledger.Config.Regions
+	switch f {
+	case addRegion:
+		w.addRegion()
+	case drainRegion:
+		w.propose("region drained", func(l *budget.Ledger) error { return l.DrainRegion(regionName(region)) })
+	case reweight:
+		weight := int32(w.between(1, 8))
+		w.propose("region reweighted", func(l *budget.Ledger) error { return l.UpdateRegion(regionName(region), weight) })
+	case fenceRegion:
+		if region < len(declared) && !declared[region].Fenced {
+			w.fence(region)
+		}
+	}
+}
+
+// propose brings an operator's command into the log, if somebody leads.
+func (w *world) propose(what string, do func(*budget.Ledger) error) {
+	w.after(w.logDelay(), func() {
+		if w.leader != nil && w.now < w.faultsEnd {
+			w.command(what, do)
+		}
+	})
+}
+
+// addRegion declares the first region that does not take part, and starts its daemon
+// if it has none.
+func (w *world) addRegion() {
+	i := slices.IndexFunc(w.ledger.Config.Regions, func(r budget.RegionConfig) bool { return !r.Takes() })
+	if i < 0 {
+		i = len(w.ledger.Config.Regions)
+	}
+	if i >= len(w.stores) {
+		return
+	}
+	weight := int32(w.between(1, 4))
+	w.propose("region added", func(l *budget.Ledger) error {
+		declared := len(l.Config.Regions)
+		if i > declared {
+			return budget.ErrUnknownRegion
+		}
+		fences := w.fences[i]
+		if err := l.AddRegion(regionName(i), weight); err != nil {
+			return err
+		}
+		if i == declared {
+			w.grown()
+		}
+		w.after(w.between(0, 10*second), func() {
+			if w.fences[i] != fences {
+				return
+			}
+			w.buried[i] = false
+			if w.nodeOf(i) == nil {
+				w.startNode(i, false)
+			}
+		})
+		return nil
+	})
+}
+
+// grown: another region may hold tokens from now on. It starts empty.
+func (w *world) grown() {
+	for _, c := range w.clients {
+		if c.elastic {
+			c.ideal.grow(int64(c.limit.Capacity), w.now)
+		}
+	}
+}
+
+// fence kills every daemon of a region for good, and then tells the coordinators so.
+// Its store is out of reach and its disks are gone.
+func (w *world) fence(region int) {
+	for i := range w.ledger.Config.Regions {
+		if r := &w.ledger.Config.Regions[i]; i != region && r.Takes() && r.Joined {
+			break
+		} else if i == len(w.ledger.Config.Regions)-1 {
+			return // the last one
+		}
+	}
+	w.buried[region], w.known[region] = true, stateFile{}
+	w.fences[region]++
+	for n := w.nodeOf(region); n != nil; n = w.nodeOf(region) {
+		n.buried = true
+		w.kill(n)
+	}
+	w.propose("region fenced", func(l *budget.Ledger) error { return l.FenceRegion(regionName(region)) })
+}
+
+// checkFloors is I1 on record for what regions enforce alone.
+func (w *world) checkFloors() {
+	var sum budget.Share
+	for _, r := range w.ledger.Config.Regions {
+		sum = sum.Add(r.Floor)
+		if !r.Told.Within(r.Floor) || !r.Low.Within(r.Told) {
+			w.violate("region %s: low %v, told %v, floor %v", r.Name, r.Low, r.Told, r.Floor)
+		}
+	}
+	if !sum.Within(budget.Share{Rate: budget.Unit, Burst: budget.Unit}) {
+		w.violate("floors sum to %v", sum)
+	}
+}
