@@ -228,8 +228,10 @@ func TestRunsAreJudgedTogether(t *testing.T) {
 	}
 	later := *reports[1]
 	later.start = later.start.Add(time.Minute)
-	if apart := Together(alone, &later); apart.Exceeded() || apart.Duration < time.Minute {
-		t.Errorf("a minute apart: gain %v in %v", apart.Gain, apart.Duration)
+	for _, apart := range []*Report{Together(alone, &later), Together(&later, alone)} {
+		if apart.Exceeded() || apart.Duration < time.Minute {
+			t.Errorf("a minute apart: gain %v in %v", apart.Gain, apart.Duration)
+		}
 	}
 }
 

@@ -12,7 +12,13 @@ func Together(first *Report, others ...*Report) *Report {
 		Errors: map[string]int64{}, Examples: map[string]string{}, Modes: map[string]int64{},
 		WindowsChecked: true, start: first.start, clients: map[uint32]*slot{},
 	}
-	for _, r := range append([]*Report{first}, others...) {
+	all := append([]*Report{first}, others...)
+	for _, r := range all {
+		if r.start.Before(out.start) {
+			out.start = r.start
+		}
+	}
+	for _, r := range all {
 		out.include(r)
 	}
 	out.sortAdmissions()

@@ -80,6 +80,8 @@ func (l *Leader) closeSession(i int, why error) []LeaderEffect {
 func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	r := &l.regions[h.Region]
 	l.session++
+	// What another daemon of the region applied since, this one may not know.
+	another := r.incarnation != 0 && r.incarnation != h.Incarnation
 	if r.incarnation != h.Incarnation {
 		// The daemon before it may spend until its lease ends, and only records
 		// that outlast it can tell it that the shares have changed.
@@ -99,7 +101,7 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	}
 	for _, k := range l.ledger.Keys() {
 		has, holds := held[k]
-		if act, differs := l.settle(h.Region, k, has, holds, now); differs {
+		if act, differs := l.settle(h.Region, k, has, holds, another, now); differs {
 			ok.Actions = append(ok.Actions, act)
 		} else {
 			r.unchanged = append(r.unchanged, k)
@@ -111,7 +113,7 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 
 // settle fixes what a region that says Hello is to hold of one key: no more than
 // its liability, than was last sent, and than it says it holds.
-func (l *Leader) settle(i int, k KeyID, has Held, holds bool, now Instant) (Action, bool) {
+func (l *Leader) settle(i int, k KeyID, has Held, holds, another bool, now Instant) (Action, bool) {
 	key, liability := l.keys[k], l.ledger.Shares(k)
 	kr := &key.regions[i]
 	a := kr.sent.Min(liability[i])
@@ -129,7 +131,7 @@ func (l *Leader) settle(i int, k KeyID, has Held, holds bool, now Instant) (Acti
 	key.stayHot()
 	l.weigh(key, liability)
 	l.touch(k, key)
-	if holds && has.Share == a && a == liability[i] {
+	if holds && !another && has.Share == a && a == liability[i] {
 		kr.gen = has.Gen
 		return Action{}, false
 	}

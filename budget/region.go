@@ -36,8 +36,10 @@ type Right struct {
 	Hot   bool
 	Gen   Gen
 	Share Share
-	// Floor is what a cold key may use.
-	Floor Share
+	// Floor is what a cold key may use. LimboFloor is what it would be in limbo, for a
+	// cut-off region whose store knows that another of its daemons was heard.
+	Floor      Share
+	LimboFloor Share
 	// FloorSince is when the floor last changed, 0 if no change matters any more,
 	// and Low the smallest floor before and since: no bucket has earned more than
 	// that up to then.
@@ -239,22 +241,29 @@ func (r *Region) Right(k KeyID, capacity int64, now Instant) Right {
 		right.Since, right.Until = r.liveSince, r.leaseEnd
 	case CutOff:
 		right.Since = r.floorAt()
+		right.LimboFloor = r.limboFloor(right.Floor, capacity)
 		if r.blind {
 			// Whatever share of that epoch a record remembers, everyone has made
 			// room for the floor since.
 			right.Watermark = Gen{Epoch: r.highestEpoch, Counter: 1<<counterBits - 1}
 		}
 	case Limbo:
-		if r.blind && !r.StoreStartedFull() {
-			// An absent record may be that of a key that was lent, lost with the
-			// old store contents while nobody here remembers it.
-			right.Floor = ConnectedFloor(right.Floor, capacity)
-		}
+		right.Floor = r.limboFloor(right.Floor, capacity)
 	}
 	if h := r.hot[k]; h != nil {
 		right.Hot, right.Gen, right.Share = true, h.gen, h.share
 	}
 	return right
+}
+
+// limboFloor is what a cold key may use in limbo. To a daemon that has been told
+// nothing an absent record may be that of a key that was lent, lost with the old
+// store contents while nobody here remembers it.
+func (r *Region) limboFloor(floor Share, capacity int64) Share {
+	if r.blind && !r.StoreStartedFull() {
+		return ConnectedFloor(floor, capacity)
+	}
+	return floor
 }
 
 // Usage is one decision as the region's store made it.

@@ -123,6 +123,7 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 		RulesUnixMs:    s.Rules.UnixMS,
 		RuleNumbers:    s.Rules.Numbers,
 		NextRuleNumber: s.Rules.NextNumber,
+		AppliedIndex:   s.AppliedIndex,
 	}
 	keys := s.Ledger.Keys()
 	msg.Entries = make([]*raftlogv1.Liabilities, len(keys))
@@ -133,7 +134,7 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 }
 
 func decodeState(m *raftlogv1.Snapshot) (*State, error) {
-	s := &State{ClusterID: m.GetClusterId()}
+	s := &State{ClusterID: m.GetClusterId(), AppliedIndex: m.GetAppliedIndex()}
 	s.Ledger.Epoch = m.GetEpoch()
 	if m.GetFormat() != snapshotFormat {
 		return nil, fmt.Errorf("format %d, this version reads %d", m.GetFormat(), snapshotFormat)

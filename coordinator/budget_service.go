@@ -37,12 +37,10 @@ type budgetService struct {
 func (s *budgetService) GetBudget(ctx context.Context, req *aliquotv1.GetBudgetRequest) (*aliquotv1.GetBudgetResponse, error) {
 	var b shown
 	var err error
-	index := s.node.Status().AppliedIndex
 	s.node.View(func(state *cluster.State) { b, err = one(state, req) })
 	if err != nil {
 		return nil, toRPC(err)
 	}
-	b.budget.AppliedIndex = index
 	s.complete(ctx, []shown{b}, s.getFromLeader(req))
 	return &aliquotv1.GetBudgetResponse{Budget: b.budget}, nil
 }
@@ -131,7 +129,6 @@ func (s *budgetService) page(req *aliquotv1.ListBudgetsRequest) (page []shown, n
 	if err != nil {
 		return nil, "", err
 	}
-	index := s.node.Status().AppliedIndex
 	s.node.View(func(state *cluster.State) {
 		var only *rules.Rule
 		if req.GetRuleId() != "" {
@@ -144,9 +141,7 @@ func (s *budgetService) page(req *aliquotv1.ListBudgetsRequest) (page []shown, n
 				next = pageToken(page[size-1].key)
 				return
 			}
-			b := show(state, rule, key, rule.Limit, rule.Window)
-			b.budget.AppliedIndex = index
-			page = append(page, b)
+			page = append(page, show(state, rule, key, rule.Limit, rule.Window))
 		}
 	})
 	return page, next, err

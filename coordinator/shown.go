@@ -35,7 +35,7 @@ func budgetsOf(all []shown) []*aliquotv1.Budget {
 func show(s *cluster.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, window time.Duration) shown {
 	shares := s.Ledger.Shares(key)
 	b := &aliquotv1.Budget{
-		RuleId: rule.ID, KeyHash: hashText(key), Hot: shares != nil,
+		RuleId: rule.ID, KeyHash: hashText(key), Hot: shares != nil, AppliedIndex: s.AppliedIndex,
 		Limit: &aliquotv1.Limit{
 			Capacity: int64(l.Capacity / limit.Token), RefillRate: perSecond(l.Rate), Window: durationpb.New(window),
 		},

@@ -93,7 +93,6 @@ func (w *watch) look(ctx context.Context) error {
 	get := &aliquotv1.GetBudgetRequest{RuleId: w.req.GetRuleId(), Key: w.req.GetKey(), Namespace: w.req.GetNamespace()}
 	var news []shown
 	var err error
-	index := w.service.node.Status().AppliedIndex
 	w.service.node.View(func(state *cluster.State) {
 		var only *rules.Rule
 		if w.req.GetRuleId() != "" {
@@ -109,9 +108,6 @@ func (w *watch) look(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
-	}
-	for _, b := range news {
-		b.budget.AppliedIndex = index
 	}
 	return w.send(ctx, get, news)
 }

@@ -15,17 +15,18 @@ import (
 // newRegion is the name of the region that comes and goes.
 const newRegion = "sa-east"
 
-// regionComesAndGoes: a region is added while a client is busy in the others, takes
-// part, and is drained again; what all regions may enforce never adds up to more
-// than the limit, and the client never gets more than its own.
+// regionComesAndGoes: a region is added while two clients are busy in the others,
+// takes part, and is drained again; what all regions may enforce never adds up to
+// more than the limit, and no client gets more than its own.
 func regionComesAndGoes(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 	name := "region" + fmt.Sprint(time.Now().UnixNano())
-	key := map[string]string{"api_key": "bench-" + name + "-0"}
-	cold := map[string]string{"api_key": name + "-cold"}
+	keys := []map[string]string{
+		{"api_key": "bench-" + name + "-dwelling-0"}, {"api_key": "bench-" + name + "-rotating-0"}, {"api_key": name + "-cold"},
+	}
 	over := make(chan struct{})
 	watching := make(chan *watched)
-	go func() { watching <- l.watch(ctx, over, key, cold) }()
-	story := &comeAndGo{lab: l, scale: s, name: name, keys: []map[string]string{key, cold}}
+	go func() { watching <- l.watch(ctx, over, keys...) }()
+	story := &comeAndGo{lab: l, scale: s, name: name, keys: keys}
 	results, err := story.tell(ctx)
 	close(over)
 	w := <-watching
@@ -39,29 +40,38 @@ func regionComesAndGoes(ctx context.Context, l *Lab, s Scale) ([]Result, error) 
 type comeAndGo struct {
 	lab   *Lab
 	scale Scale
-	name  string              // of the client's runs
-	keys  []map[string]string // the client's, and one that is not used
-	runs  []*bench.Report     // of the client
+	name  string
+	keys  []map[string]string // both clients', and one that is not used
+	// dwelling moves on every two seconds, so that shares move, and rotating takes
+	// all it can get: what each saw, run after run.
+	dwelling, rotating []*bench.Report
 }
 
-// load is the client, who stays two seconds in each of the lab's present regions.
-func (c *comeAndGo) load(d time.Duration) bench.Config {
+// dwell and rotate are the two clients in the lab's present regions.
+func (c *comeAndGo) dwell(d time.Duration) bench.Config {
 	config := c.lab.load(d)
-	config.Run, config.Pattern, config.Dwell, config.Rate = c.name, bench.Dwell, 2*time.Second, 500
+	config.Run, config.Pattern, config.Dwell, config.Rate = c.name+"-dwelling", bench.Dwell, 2*time.Second, 500
 	return config
 }
 
-// during lets the client be busy for as long as f takes.
+func (c *comeAndGo) rotate(d time.Duration) bench.Config {
+	config := c.lab.load(d)
+	config.Run = c.name + "-rotating"
+	return config
+}
+
+// during lets the clients be busy for as long as f takes.
 func (c *comeAndGo) during(ctx context.Context, f func() error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	const longest = 10 * time.Minute
-	run := begin(ctx, c.load(longest))
+	dwelling, rotating := begin(ctx, c.dwell(longest)), begin(ctx, c.rotate(longest))
 	err := f()
 	stop()
-	r, failed := run.wait()
-	c.runs = append(c.runs, r)
-	return errors.Join(err, failed)
+	d, failed := dwelling.wait()
+	r, failedToo := rotating.wait()
+	c.dwelling, c.rotating = append(c.dwelling, d), append(c.rotating, r)
+	return errors.Join(err, failed, failedToo)
 }
 
 func (c *comeAndGo) tell(ctx context.Context) ([]Result, error) {
@@ -93,21 +103,22 @@ func (c *comeAndGo) tell(ctx context.Context) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := l.load(s.Run / 2)
-	config.Run = c.name
-	after, err := bench.Rotate(ctx, config)
+	after, err := bench.Rotate(ctx, c.rotate(s.Run/2))
 	if err != nil {
 		return nil, err
 	}
-	c.runs = append(c.runs, after)
-	all := bench.Together(c.runs[0], c.runs[1:]...)
-	out := append(bounded(all), unfailing(all), unfailing(only),
+	dwelling := bench.Together(c.dwelling[0], c.dwelling[1:]...)
+	rotating := bench.Together(after, c.rotating...)
+	out := prefixed("dwelling: ", append(bounded(dwelling), unfailing(dwelling))...)
+	out = append(out, prefixed("rotating: ", append(bounded(rotating), unfailing(rotating),
+		atLeast("utilisation", rotating.Utilisation.Min, .9-s.Slack))...)...)
+	out = append(out, prefixed("in the new region alone: ", append(bounded(only), unfailing(only),
+		atLeast("admitted / rt after the first second", only.Steady.Min, .9-s.Slack))...)...)
+	return append(out,
 		atMost("seconds from AddRegion and the start of its daemon to its whole floor", joined.Seconds(), 30),
-		atLeast("in the new region alone: admitted / rt after the first second", only.Steady.Min, .9-s.Slack),
 		atMost("seconds from DrainRegion to drained", drained.Seconds(), 30),
 		atLeast("afterwards: floors of the other regions together", others, .999),
-		atLeast("afterwards: admitted / rt after the first second", after.Steady.Min, .95-s.Slack))
-	return append(out, prefixed("in the new region alone: ", bounded(only)...)...), nil
+		atLeast("afterwards: rotating client's admitted / rt after the first second", after.Steady.Min, .95-s.Slack)), nil
 }
 
 // add declares the region and starts its daemon, and returns when it has its whole
@@ -163,7 +174,7 @@ func (c *comeAndGo) drain(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// await waits until something holds of the region, and of the budgets of both keys,
+// await waits until something holds of the region, and of the budgets of the keys,
 // at every coordinator.
 func (c *comeAndGo) await(ctx context.Context, what string, holds func(*aliquotv1.Region, *aliquotv1.Budget) error) error {
 	l := c.lab

@@ -95,6 +95,12 @@ func TestSettleWhileHeard(t *testing.T) {
 		{"heard from the future: the clock went back", record, edited(v, func(v *View) { v.Heard = 1000 * tick }), 200, 6, share},
 		{"the largest number", record, edited(v, func(v *View) { v.Heard = MaxExact }), 200, 6, share},
 		{"live is live", record, edited(v, func(v *View) { v.Phase, v.Since, v.Until = Live, 0, 1000*tick; v.Share = of(60, 6) }), 121, 2, of(60, 6)},
+		{"blind: what limbo would give", Record{Stamp: 7, Tokens: Token, At: 120 * tick}, edited(v, func(v *View) {
+			v.Hot, v.Gen, v.Blind, v.LimboFloor = false, 0, true, of(2, 0)
+		}), 121, 1, of(2, 0)},
+		{"blind, but nobody was heard", Record{Stamp: 7, Tokens: Token, At: 120 * tick}, edited(v, func(v *View) {
+			v.Hot, v.Gen, v.Blind, v.LimboFloor, v.Heard = false, 0, true, of(2, 0), 0
+		}), 121, 4, floor},
 		{"cold is cold", Record{Stamp: 7, Tokens: Token, At: 120 * tick}, edited(v, func(v *View) { v.Hot, v.Gen = false, 0 }), 121, 4, floor},
 	}
 	for _, tt := range tests {

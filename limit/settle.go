@@ -28,6 +28,9 @@ func Settle(r Record, v View, now int64) (Record, Bucket, bool) {
 		v.Since = max(v.Since, min(v.Heard+v.HeardWait, MaxExact))
 	}
 	phase := v.phaseAt(now)
+	if v.Blind && v.Phase == Floor && phase == Limbo {
+		v.Floor, v.Low = v.LimboFloor, v.Low.Min(v.LimboFloor)
+	}
 	trusted := r.Stamp == v.Stamp && now >= r.At && (!v.Hot || r.Gen >= v.Gen)
 	var enforced Bucket
 	amnesia := false
@@ -76,6 +79,11 @@ func under(p Phase, share, floor Bucket) Bucket {
 // allows in this phase, enforced what the caller's knowledge makes of it; they
 // differ when a rules version changed the limit, or when the key has cooled down.
 func settleHot(r Record, v View, phase Phase, now int64) (_ Record, enforced Bucket) {
+	if v.Hot && r.Gen > v.Gen && phase == Live && r.At <= v.Since {
+		// A later share came before the present lease, in a session that has ended
+		// without the caller hearing of it. This lease covers the caller's at the most.
+		r.Share = r.Share.Min(v.Share)
+	}
 	base, before, cooled := r.Share, under(phase, r.Share, v.Floor), false
 	switch {
 	case v.Hot && r.Gen == v.Gen:

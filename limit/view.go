@@ -58,6 +58,11 @@ type View struct {
 	// Birth is when the store's contents began, if they did not start full
 	// (a flush, a failover); 0 if an absent cold bucket is a full one.
 	Birth int64
+	// Blind, in phase Floor: the daemon has not been told which keys are lent, and an
+	// absent record may be that of a lent one. If the call finds itself in Limbo after
+	// all, LimboFloor stands for Floor; no part of it is above Floor's.
+	Blind      bool
+	LimboFloor Bucket
 	// Deadline is the last instant at which a store may decide by this view; 0 sets
 	// none. A take that got stuck on its way must not spend what its daemon has given
 	// up since. Stores look at it; Settle and Take do not.

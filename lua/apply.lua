@@ -1,12 +1,13 @@
 -- apply: gives keys new shares: limit.Apply.
 --
 -- KEYS[2..]  one per change; a later change of one key sees the earlier
--- ARGV[9]    1 if the caller takes a lease with these changes, of which there may be
+-- ARGV[10]   1 if the caller takes a lease with these changes, of which there may be
 --            none: heard becomes now, after they were made
--- ARGV[10..] per change:
+-- ARGV[11..] per change:
 --              the view before: generation (0 or less: the key was cold), share: capacity,
 --              rate, fraction (always there), floor: capacity, rate, fraction, debit, extra,
---              low: capacity, rate, fraction (only if floors have changed)
+--              low: capacity, rate, fraction (only if floors have changed),
+--              limbo floor: capacity, rate, fraction (only if the caller is blind)
 --              the change: generation, share: capacity, rate, fraction, grant,
 --              1 if the key returns to cold, deadline on this clock (0: none)
 -- Reply      {now, then per change: released, tokens left with extra, 1 for amnesia,
@@ -15,13 +16,13 @@
 
 local HEARD_TTL = 3600000 -- lua.HeardTTL, milliseconds
 
-local lease = ARGV[9] == '1'
+local lease = ARGV[10] == '1'
 local changes = #KEYS - 1
 if lease or HEARD_WAIT > 0 then
   changes = changes - 1
 end
 local reply, n = {now}, 1
-local a, v = 10, {}
+local a, v = 11, {}
 for k = 2, changes + 1 do
   local key = KEYS[k]
   for i = 0, 8 do
@@ -31,6 +32,11 @@ for k = 2, changes + 1 do
   local extra, lowcap, lowrate, lowfrac = v[8], nil, nil, nil
   if FLOOR_SINCE ~= 0 then
     lowcap, lowrate, lowfrac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
+    a = a + 3
+  end
+  local hcap, hrate, hfrac = v[4], v[5], v[6] -- the floor that holds
+  if BLIND then
+    hcap, hrate, hfrac, lowcap, lowrate, lowfrac = in_limbo(a, v[4], v[5], v[6], lowcap, lowrate, lowfrac)
     a = a + 3
   end
   local gen, cap, rate, frac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
@@ -44,7 +50,7 @@ for k = 2, changes + 1 do
   else
     local ecap, amnesia, _
     r, ecap, _, _, amnesia =
-      settle(r, v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], extra, lowcap, lowrate, lowfrac)
+      settle(r, v[0], v[1], v[2], v[3], hcap, hrate, hfrac, v[7], extra, lowcap, lowrate, lowfrac)
     if not r.hot then
       r.extra = min(r.tokens, extra)
       r.tokens = r.tokens - r.extra

@@ -13,7 +13,7 @@ const (
 	// places, the number of keys, and EpochKey.
 	firstKey = 4
 	// headerArgs is how many of ARGV all scripts share.
-	headerArgs = 8
+	headerArgs = 9
 	// takeNumbers is the most that a limit of a take has, without low.
 	takeNumbers = 9
 	// applyNumbers is what a change has, without low.
@@ -39,19 +39,23 @@ func (h *header) append(args []any, epoch string, withHeard bool) []any {
 		wait = h.heardWait
 	}
 	return append(args, epoch, fmt.Sprintf("%08x", h.stamp), int(h.phase),
-		bounded(h.since), bounded(h.until), bounded(h.birth), h.floorSince, wait)
+		bounded(h.since), bounded(h.until), bounded(h.birth), h.floorSince, wait, bit(h.blind))
 }
 
 // bounded brings an instant into what Lua counts exactly; beyond either end it
 // compares with the clock as before.
 func bounded(at int64) int64 { return min(max(at, 0), limit.MaxExact) }
 
-// lowNumbers is how many numbers a view's Low takes.
+// lowNumbers is how many numbers a view's Low and LimboFloor take.
 func (h *header) lowNumbers() int {
-	if h.floorSince == 0 {
-		return 0
+	n := 0
+	if h.floorSince != 0 {
+		n += 3
 	}
-	return 3
+	if h.blind {
+		n += 3
+	}
+	return n
 }
 
 func (h *header) appendView(args []any, v *limit.View, shareAlways bool) []any {
@@ -68,6 +72,9 @@ func (h *header) appendView(args []any, v *limit.View, shareAlways bool) []any {
 	args = append(args, int64(min(v.Debit, 2*limit.MaxTokens)), int64(v.Extra))
 	if h.floorSince != 0 {
 		args = appendBucket(args, v.Low)
+	}
+	if h.blind {
+		args = appendBucket(args, v.LimboFloor)
 	}
 	return args
 }

@@ -11,9 +11,11 @@
 -- ARGV[7]  since when the floors are what they are, 0: no change matters
 -- ARGV[8]  for how long the region must not have been heard, microseconds; 0: no
 --          matter, as in every phase but floor
--- ARGV[9..] what the script itself says. A view's generation is that of a hot key's
+-- ARGV[9]  1 if the caller is blind, in phase floor: limit.View.Blind
+-- ARGV[10..] what the script itself says. A view's generation is that of a hot key's
 -- share, above 0, or for a cold key minus the highest one applied for any key. The
--- three numbers of low are sent only if ARGV[7] is not 0.
+-- three numbers of low are sent only if ARGV[7] is not 0, those of the limbo floor only if
+-- ARGV[9] is 1.
 --
 -- Reply, first of all: {-1, epoch found or ''} if the contents are not the ones
 -- expected; nothing was read or written then.
@@ -51,6 +53,7 @@ end
 if (phase == LIVE and now > UNTIL) or (phase == FLOOR and now < SINCE) then
   phase = LIMBO
 end
+local BLIND = ARGV[9] == '1'
 
 -- exact turns digits (or a number) into a number, or nil above most.
 local function exact(digits, most)
@@ -177,6 +180,10 @@ end
 
 -- settle_hot: limit.settleHot.
 local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra, lowcap, lowrate, lowfrac)
+  if gen > 0 and r.gen > gen and phase == LIVE and r.at <= SINCE then
+    r.cap = min(r.cap, scap)
+    r.rate, r.frac = slower(r.rate, r.frac, srate, sfrac)
+  end
   local bcap, brate, bfrac = r.cap, r.rate, r.frac                    -- base
   local pcap, prate, pfrac = under(bcap, brate, bfrac, fcap, frate, ffrac) -- before
   local ecap, erate, efrac = pcap, prate, pfrac                       -- enforced
@@ -269,6 +276,20 @@ local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, ext
   end
   r.at, r.stamp = now, STAMP
   return r, ecap, erate, efrac, amnesia
+end
+
+-- in_limbo is the floor, and low, that hold if a blind caller, in phase floor, finds
+-- itself in limbo: the numbers of the limbo floor stand at ARGV[a].
+local function in_limbo(a, fcap, frate, ffrac, lowcap, lowrate, lowfrac)
+  if phase == FLOOR then
+    return fcap, frate, ffrac, lowcap, lowrate, lowfrac
+  end
+  local cap, rate, frac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
+  if lowcap then
+    lowcap = min(lowcap, cap)
+    lowrate, lowfrac = slower(lowrate, lowfrac, rate, frac)
+  end
+  return cap, rate, frac, lowcap, lowrate, lowfrac
 end
 
 -- ttl: limit.TTL, milliseconds, of a cold bucket.

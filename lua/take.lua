@@ -2,25 +2,26 @@
 --
 -- KEYS[2..]  one per limit, group by group; groups may repeat keys, and a later
 --            one sees what an earlier one took; within a group keys differ
--- ARGV[9]    deadline on this clock (0: none)
--- ARGV[10..] per group: cost, number of limits, then per limit:
+-- ARGV[10]   deadline on this clock (0: none)
+-- ARGV[11..] per group: cost, number of limits, then per limit:
 --              generation (0 or less: the key is cold)
 --              share: capacity, rate, fraction   (only if the key is hot)
 --              floor: capacity, rate, fraction
 --              debit, extra
 --              low: capacity, rate, fraction   (only if floors have changed)
+--              limbo floor: capacity, rate, fraction   (only if the caller is blind)
 -- Reply      {now, then per group: 1 or 0 for allowed, then per limit:
 --              tokens left with extra, capacity with extra, rate, fraction of the
 --              bucket in force, 1 for amnesia}
 --             {-2, now} after the deadline: nothing was read or written
 -- Writes every record named, with its TTL if it is cold.
 
-local deadline = tonumber(ARGV[9])
+local deadline = tonumber(ARGV[10])
 if deadline ~= 0 and now > deadline then
   return {-2, now}
 end
 local reply, n = {now}, 1
-local argc, a, k = #ARGV, 10, 2
+local argc, a, k = #ARGV, 11, 2
 local touched, tokens_at = {}, {}
 while a <= argc do
   local cost, limits = tonumber(ARGV[a]), tonumber(ARGV[a + 1])
@@ -43,8 +44,13 @@ while a <= argc do
       lowcap, lowrate, lowfrac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
       a = a + 3
     end
+    local hcap, hrate, hfrac = fcap, frate, ffrac -- the floor that holds
+    if BLIND then
+      hcap, hrate, hfrac, lowcap, lowrate, lowfrac = in_limbo(a, fcap, frate, ffrac, lowcap, lowrate, lowfrac)
+      a = a + 3
+    end
     local r, ecap, erate, efrac, amnesia =
-      settle(load(key), gen, scap, srate, sfrac, fcap, frate, ffrac, debit, extra, lowcap, lowrate, lowfrac)
+      settle(load(key), gen, scap, srate, sfrac, hcap, hrate, hfrac, debit, extra, lowcap, lowrate, lowfrac)
     keep(key, r, fcap + extra, frate, ffrac)
     if r.hot then
       ecap = ecap + r.extra

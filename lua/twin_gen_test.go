@@ -149,6 +149,7 @@ func (w *twins) header() limit.View {
 	if w.IntN(2) == 0 {
 		v.HeardWait = w.amount(HeardTTL.Microseconds())
 	}
+	v.Blind = w.IntN(2) == 0
 	return v
 }
 
@@ -168,6 +169,7 @@ func (w *twins) view(first limit.View) limit.View {
 	if v.Low = w.shared().Min(v.Floor); w.IntN(4) == 0 {
 		v.Low = v.Floor
 	}
+	v.LimboFloor = w.shared().Min(v.Floor)
 	if w.IntN(8) == 0 {
 		v.Debit = limit.Tokens(w.amount(limit.MaxExact))
 	}

@@ -37,7 +37,7 @@ func TestTwins(t *testing.T) {
 	}
 	t.Logf("%d operations in %v: %v", w.ops, time.Since(start).Round(time.Millisecond), w.seen)
 	for _, what := range []string{"allowed", "denied", "amnesia", "stale", "late", "released", "absent", "nonsense", "clock back", "wrong type",
-		"extra spent", "extra left", "set apart", "earlier floor", "absent since a change of the floor", "fenced", "heard is nonsense", "lease", "no changes"} {
+		"extra spent", "extra left", "set apart", "earlier floor", "absent since a change of the floor", "fenced", "fenced and blind", "a later share before the lease", "heard is nonsense", "lease", "no changes"} {
 		if w.seen[what] == 0 {
 			t.Errorf("the generator never led to %q", what)
 		}
@@ -241,6 +241,8 @@ func (w *twins) note(r limit.Record, v *limit.View) {
 	w.count("clock back", r.Stamp == w.stamp && r.At > w.now)
 	w.count("earlier floor", r.Stamp == w.stamp && r.At < v.FloorSince)
 	w.count("absent since a change of the floor", r.Absent() && !v.Hot && v.Birth == 0 && v.FloorSince != 0)
+	w.count("a later share before the lease", r.Hot && r.Stamp == w.stamp && v.Hot && r.Gen > v.Gen && v.Phase == limit.Live && w.now <= v.Until && r.At <= v.Since)
+	w.count("fenced and blind", v.Blind && v.Phase == limit.Floor && w.now < v.Since)
 	w.count("fenced", v.Phase == limit.Floor && w.now >= v.Since && v.Heard != 0 && w.now < v.Heard+v.HeardWait)
 }
 

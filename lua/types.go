@@ -18,7 +18,7 @@ type Group struct {
 }
 
 // KeyView names a record, by Key, and the caller's right to spend it. Phase, Since,
-// Until, Birth, Stamp, FloorSince, HeardWait and Deadline are the same in all views of one call:
+// Until, Birth, Stamp, FloorSince, HeardWait, Deadline and Blind are the same in all views of one call:
 // one daemon speaks at one instant. Heard is the store's to know, and not looked at.
 type KeyView struct {
 	Key  string
@@ -76,6 +76,7 @@ type header struct {
 	floorSince          int64
 	heardWait           int64
 	deadline            int64
+	blind               bool // and in phase Floor
 	stamp               uint32
 }
 
@@ -84,7 +85,7 @@ func headerOf(epoch string, first limit.View) header {
 		phase: first.Phase, since: first.Since, until: first.Until,
 		birth: first.Birth, stamp: limit.Stamp(epoch),
 		floorSince: first.FloorSince, heardWait: first.HeardWait,
-		deadline: first.Deadline,
+		deadline: first.Deadline, blind: first.Blind && first.Phase == limit.Floor,
 	}
 }
 
@@ -111,6 +112,9 @@ func (h *header) admit(key string, v *limit.View) error {
 		return fmt.Errorf("%w: view of %s has an extra of %d over a floor of %d", ErrInvalid, key, v.Extra, v.Floor.Cap)
 	case v.FloorSince != 0 && (!v.Low.Valid() || v.Low.Min(v.Floor) != v.Low):
 		return fmt.Errorf("%w: view of %s has a low of %+v above its floor %+v", ErrInvalid, key, v.Low, v.Floor)
+	case (v.Blind && v.Phase == limit.Floor) != h.blind,
+		h.blind && (!v.LimboFloor.Valid() || v.LimboFloor.Min(v.Floor) != v.LimboFloor):
+		return fmt.Errorf("%w: view of %s is not blind as the call's first, or has a limbo floor of %+v above its floor %+v", ErrInvalid, key, v.LimboFloor, v.Floor)
 	case v.FloorSince < 0 || v.FloorSince > limit.MaxExact:
 		return fmt.Errorf("%w: view of %s has floors since %d", ErrInvalid, key, v.FloorSince)
 	case v.HeardWait < 0 || v.HeardWait > HeardTTL.Microseconds():

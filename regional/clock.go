@@ -1,6 +1,7 @@
 package regional
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -95,8 +96,9 @@ type span struct {
 // that have one, and of the floor. The samples that come later are ever farther from
 // that instant and would map it ever later; what was once a safe answer stays one.
 type pin struct {
-	at    budget.Instant
-	store int64
+	at     budget.Instant
+	store  int64
+	filled bool
 }
 
 func newClockMap() *clockMap { return &clockMap{rho: defaultRhoPPM} }
@@ -185,14 +187,13 @@ func (c *clockMap) stale(s *span) bool { return c.span[0].began.Sub(s.began) > 3
 // pinned is the least of the safe answers given for e so far. A store clock that
 // was set back brings a lower one, which then is the right one.
 func (c *clockMap) pinned(e budget.Instant, store int64) int64 {
-	i := 0
-	for i < len(c.pins)-1 && c.pins[i].at != e {
-		i++
-	}
-	if c.pins[i].at == e {
+	i := slices.IndexFunc(c.pins[:], func(p pin) bool { return p.filled && p.at == e })
+	if i >= 0 {
 		store = min(store, c.pins[i].store)
+	} else {
+		i = len(c.pins) - 1
 	}
 	copy(c.pins[1:i+1], c.pins[:i])
-	c.pins[0] = pin{at: e, store: store}
+	c.pins[0] = pin{at: e, store: store, filled: true}
 	return store
 }

@@ -112,3 +112,13 @@ func TestClockIsSafe(t *testing.T) {
 		}
 	})
 }
+
+// TestClockAtZero: a daemon's boot clock may read anything, also what an unused pin
+// holds.
+func TestClockAtZero(t *testing.T) {
+	c := newClockMap()
+	c.add(sample{store: 1_000_000_000, sent: second, received: second})
+	if got := c.since(0); got < 999_000_000 {
+		t.Errorf("since %d, the clock shows 999000000 by then", got)
+	}
+}

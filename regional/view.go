@@ -36,6 +36,7 @@ func (h *header) view(a *ask) limit.View {
 	}
 	if r.Blind && h.phase == limit.Floor && h.birth != 0 {
 		v.Birth = max(h.birth, h.since)
+		v.Blind, v.LimboFloor = true, localBucket(l, r.LimboFloor)
 	}
 	if r.Hot {
 		v.Gen, v.Share = r.Gen.Pack(), localBucket(l, r.Share)

@@ -269,6 +269,7 @@ func (c *coord) commit(p budget.Plan) {
 	d, m := c.w.logDelay(), c.machine
 	c.w.after(d/2, func() {
 		if c.machine != m {
+			c.w.plant.outlived(p, c.w.ledger)
 			return
 		}
 		if c.dead || !c.leads() || c.pending != &p {

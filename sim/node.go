@@ -115,9 +115,16 @@ func (n *node) displaced() bool {
 	return rival > n.began && n.w.now-rival < leases*int64(n.w.cfg.Lease)
 }
 
-// staleFloors: another daemon of its region was told other floors since.
+// adoption is which floors a region's daemons were told last, and when.
+type adoption struct {
+	version uint64
+	at      int64
+}
+
+// staleFloors: another daemon of its region was told other floors in its lifetime.
 func (n *node) staleFloors() bool {
-	return !n.w.opts.staleTwins && n.configured() && n.machine.Config().Version < n.w.adopted[n.region]
+	last := n.w.adopted[n.region]
+	return !n.w.opts.staleTwins && n.configured() && n.machine.Config().Version < last.version && n.began < last.at
 }
 
 // outdated: another daemon of its region was given shares after it.
@@ -208,7 +215,9 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 // writeDown keeps what an answer to a Hello said, if the machine has taken it: in the
 // same instant, so before anything is acknowledged.
 func (n *node) writeDown(cfg budget.Config, initialEpoch string) {
-	n.w.adopted[n.region] = max(n.w.adopted[n.region], n.machine.Config().Version)
+	if last := &n.w.adopted[n.region]; last.version < n.machine.Config().Version {
+		*last = adoption{version: n.machine.Config().Version, at: n.w.now}
+	}
 	if n.machine.Config().Version == cfg.Version && cfg.Version >= n.w.known[n.region].cfg.Version && !n.w.plant.forgets(n.w.known[n.region]) {
 		n.w.known[n.region] = stateFile{cfg: cfg, initialEpoch: initialEpoch, epoch: n.machine.Info(n.now()).Epoch}
 	}

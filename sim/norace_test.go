@@ -3,6 +3,6 @@
 package sim
 
 const (
-	faultHours  = 16 // half a minute
+	faultHours  = 10 // half a minute
 	plantsTried = 18
 )

@@ -121,6 +121,14 @@ func (p plant) plan(made *budget.Plan, l *budget.Ledger) {
 	}
 }
 
+// outlived spoils what becomes of a plan whose reign is over.
+func (p plant) outlived(made budget.Plan, l *budget.Ledger) {
+	if p == lateGrowths {
+		p.plan(&made, l)
+		_ = l.Apply(made) // it may also be one that the ledger refuses for good
+	}
+}
+
 // forgets spoils what is written down.
 func (p plant) forgets(file stateFile) bool { return p == fileLate && len(file.cfg.Regions) > 0 }
 

@@ -37,7 +37,7 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 		ackByHello:      {reweight, drainRegion, loss},
 		fileLate:        {reweight, drainRegion, restart, noCoordinators},
 		heardIgnored:    {secondDaemon, cutBothWays},
-		lateGrowths:     {addRegion, drainRegion, reweight, slowLog},
+		lateGrowths:     {reweight, slowLog, leaderDies, leaderLingers, cutFromLeader},
 	}
 	for _, x := range plants[:plantsTried] {
 		p := x.plant

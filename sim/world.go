@@ -35,10 +35,10 @@ type world struct {
 
 	oneWay         []int64
 	cutUp, cutDown []bool
-	buried         []bool   // by region: fenced, its daemons never come back
-	adopted        []uint64 // by region, the latest version of the floors that a daemon was told
-	fences         []int    // by region, how often
-	stuck          []int64  // until when a region's store commands get stuck
+	buried         []bool     // by region: fenced, its daemons never come back
+	adopted        []adoption // by region
+	fences         []int      // by region, how often
+	stuck          []int64    // until when a region's store commands get stuck
 	faults         [faultKinds]bool
 	faultGap       int64
 	faultsEnd      int64
@@ -71,7 +71,7 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	if w.faults[addRegion] {
 		regions += w.rand.IntN(3)
 	}
-	w.buried, w.fences, w.adopted = make([]bool, regions), make([]int, regions), make([]uint64, regions)
+	w.buried, w.fences, w.adopted = make([]bool, regions), make([]int, regions), make([]adoption, regions)
 	w.known, w.heard, w.stuck = make([]stateFile, regions), make([][]hearing, regions), make([]int64, regions)
 	w.cutUp, w.cutDown = make([]bool, regions), make([]bool, regions)
 	for i := range regions {

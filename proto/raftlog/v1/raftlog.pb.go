@@ -1031,8 +1031,10 @@ type Snapshot struct {
 	RuleNumbers    map[string]uint32      `protobuf:"bytes,13,rep,name=rule_numbers,json=ruleNumbers,proto3" json:"rule_numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	NextRuleNumber uint32                 `protobuf:"varint,14,opt,name=next_rule_number,json=nextRuleNumber,proto3" json:"next_rule_number,omitempty"`
 	Entries        []*Liabilities         `protobuf:"bytes,15,rep,name=entries,proto3" json:"entries,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Of the last command in it.
+	AppliedIndex  uint64 `protobuf:"varint,16,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
@@ -1170,6 +1172,13 @@ func (x *Snapshot) GetEntries() []*Liabilities {
 	return nil
 }
 
+func (x *Snapshot) GetAppliedIndex() uint64 {
+	if x != nil {
+		return x.AppliedIndex
+	}
+	return 0
+}
+
 var File_raftlog_v1_raftlog_proto protoreflect.FileDescriptor
 
 const file_raftlog_v1_raftlog_proto_rawDesc = "" +
@@ -1257,7 +1266,7 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\x11InitialRedisEpoch\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12\x1f\n" +
 	"\vredis_epoch\x18\x02 \x01(\tR\n" +
-	"redisEpoch\"\xfb\x04\n" +
+	"redisEpoch\"\xa0\x05\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -1277,7 +1286,8 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\rrules_unix_ms\x18\f \x01(\x03R\vrulesUnixMs\x12H\n" +
 	"\frule_numbers\x18\r \x03(\v2%.raftlog.v1.Snapshot.RuleNumbersEntryR\vruleNumbers\x12(\n" +
 	"\x10next_rule_number\x18\x0e \x01(\rR\x0enextRuleNumber\x121\n" +
-	"\aentries\x18\x0f \x03(\v2\x17.raftlog.v1.LiabilitiesR\aentries\x1a>\n" +
+	"\aentries\x18\x0f \x03(\v2\x17.raftlog.v1.LiabilitiesR\aentries\x12#\n" +
+	"\rapplied_index\x18\x10 \x01(\x04R\fappliedIndex\x1a>\n" +
 	"\x10RuleNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B$Z\"aliquot/proto/raftlog/v1;raftlogv1b\x06proto3"
