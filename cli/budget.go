@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
 )
 
 // pageSize is what one ListBudgets call asks for.
@@ -136,9 +137,14 @@ func printBudget(w io.Writer, b *aliquotv1.Budget) {
 	if b.GetHot() {
 		state = "hot"
 	}
-	fmt.Fprintf(w, "rule %s  key %s  limit %d burst, %s/s  %s\npool %s  worst-case excess %s  index %d\n",
-		b.GetRuleId(), orDash(b.GetKeyHash()), l.GetCapacity(), number(l.GetRefillRate()), state,
-		percent(b.GetPoolShare()), number(b.GetWorstCaseExcess()), b.GetAppliedIndex())
+	if b.GetEnforcement() == rules.Independent {
+		state = "not coordinated: every region enforces the whole limit"
+	}
+	fmt.Fprintf(w, "rule %s (%s)  key %s  limit %d burst, %s/s  %s\npool %s  index %d\n",
+		b.GetRuleId(), orDash(b.GetEnforcement()), orDash(b.GetKeyHash()), l.GetCapacity(), number(l.GetRefillRate()), state,
+		percent(b.GetPoolShare()), b.GetAppliedIndex())
+	fmt.Fprintf(w, "in any t seconds at most %s + %s x t are admitted everywhere: %s above the burst at the worst\n",
+		number(float64(l.GetCapacity())+b.GetWorstCaseExcess()), number(b.GetBoundRate()), number(b.GetWorstCaseExcess()))
 	rows := [][]string{{"REGION", "STATE", "SHARE", "BURST SHARE", "RATE/S", "BURST", "TOKENS", "ADMITTED", "OFFERED", "GENERATION", "LEASE"}}
 	for _, r := range b.GetRegions() {
 		rows = append(rows, []string{r.Region, r.State, percent(r.Share), percent(r.BurstShare), number(r.Rate), number(r.Burst),
