@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 
 	"aliquot/budget"
 )
@@ -130,15 +129,6 @@ func (c *coord) stop() {
 	}
 }
 
-func (c *coord) hello(h budget.Hello, r reply) {
-	if c.w.ledger.Config.Regions[h.Region].Fenced && c.leads() {
-		r(budget.CallFailed{})
-		return
-	}
-	c.hellos[h.Region] = append(c.hellos[h.Region], helloWait{h.Nonce, r})
-	c.step(budget.HelloReceived{Hello: h})
-}
-
 // report hands a report in. A refusal of its own sequence number is for it, any
 // other is for the one that waits.
 func (c *coord) report(rep budget.Report, r reply) {
@@ -193,135 +183,10 @@ func (c *coord) do(effect budget.LeaderEffect) {
 	}
 }
 
-// refuseHello answers a Hello that opens nothing. A second daemon is told what to
-// serve its floor by, under a proof of leadership: a deposed leader's floors are old.
-func (c *coord) refuseHello(e budget.Refuse) {
-	answer := c.waitingHello(e.Region, e.Nonce, e.Err != budget.ErrSuperseded)
-	if answer == nil || e.Err != budget.ErrRegionBusy {
-		if answer != nil {
-			answer(budget.CallFailed{})
-		}
-		return
-	}
-	d := c.w.logDelay()
-	c.w.after(d/2, func() {
-		if !c.leads() || c.dead {
-			answer(budget.CallFailed{})
-			return
-		}
-		c.w.after(d-d/2, c.when(func() {
-			cfg := told(c.w.ledger.Config)
-			answer(budget.CallFailed{
-				Busy: true, Config: &cfg, Self: e.Region, InitialRedisEpoch: cfg.Regions[e.Region].InitialRedisEpoch,
-			})
-		}))
-	})
-}
-
-// waitingHello takes the latest, or the oldest, Hello of a nonce: two daemons of one
-// region may have counted to the same one.
-func (c *coord) waitingHello(region int, nonce uint64, latest bool) reply {
-	waits := c.hellos[region]
-	found := -1
-	for i, h := range waits {
-		if h.nonce == nonce && (found < 0 || latest) {
-			found = i
-		}
-	}
-	if found < 0 {
-		c.w.violate("coordinator %d answers a Hello of region %d that does not wait", c.name, region)
-		return nil
-	}
-	r := waits[found].reply
-	c.hellos[region] = append(waits[:found:found], waits[found+1:]...)
-	return r
-}
-
 // take answers the report that waits.
 func (c *coord) take(region int, ev budget.RegionEvent) {
 	if r := c.reports[region]; r != nil {
 		c.reports[region] = nil
 		r(ev)
 	}
-}
-
-// logDelay is a quorum round.
-func (w *world) logDelay() int64 {
-	if w.has(slowLog) && w.chance(1, 100) {
-		return w.between(0, 4*second)
-	}
-	return w.between(milli, 30*milli)
-}
-
-// told is the configuration as a region gets it: what it is told is its floor.
-func told(c budget.Config) budget.Config {
-	c.Regions = slices.Clone(c.Regions)
-	for i := range c.Regions {
-		c.Regions[i].Floor = c.Regions[i].Told
-	}
-	return c
-}
-
-// commit replicates a plan. One that is deposed meanwhile learns nothing and
-// steps down after a while; one whose floors have changed begins anew.
-func (c *coord) commit(p budget.Plan) {
-	c.pending = &p
-	d, m := c.w.logDelay(), c.machine
-	c.w.after(d/2, func() {
-		if c.machine != m {
-			c.w.plant.outlived(p, c.w.ledger)
-			return
-		}
-		if c.dead || !c.leads() || c.pending != &p {
-			c.w.after(c.w.between(0, 20*second), c.when(c.stop))
-			return
-		}
-		if !c.applyPending() {
-			return
-		}
-		c.w.after(d-d/2, c.when(func() { c.stepOf(m, budget.Committed{}) }))
-	})
-}
-
-// stepOf is a step of machine m, if it still is the coordinator's.
-func (c *coord) stepOf(m *budget.Leader, ev budget.LeaderEvent) {
-	if c.machine == m {
-		c.step(ev)
-	}
-}
-
-// applyPending reports whether the ledger took the plan. It refuses one only if the
-// floors have changed since it was made.
-func (c *coord) applyPending() bool {
-	p := *c.pending
-	c.pending = nil
-	stale := c.cfg.Version != c.w.ledger.Config.Version
-	c.w.plant.plan(&p, c.w.ledger)
-	c.w.note("committed", c.name, int64(len(p.Changes)), int64(b2i(stale)), 0, 0)
-	if err := c.w.ledger.Apply(p); err != nil {
-		if !stale {
-			c.w.violate("the ledger refuses the leader's plan: %v", err)
-		}
-		return false
-	}
-	for _, r := range p.InitialRedisEpochs {
-		c.cfg.Regions[r.Region].InitialRedisEpoch = c.w.ledger.Config.Regions[r.Region].InitialRedisEpoch
-	}
-	c.w.checkLedger()
-	return true
-}
-
-// verify proves the leadership, if it is one at some time in between.
-func (c *coord) verify() {
-	d, m := c.w.logDelay(), c.machine
-	c.w.after(d/2, func() {
-		if c.machine != m {
-			return
-		}
-		if c.dead || !c.leads() && !c.w.plant.is(noVerify) {
-			c.w.after(c.w.between(0, 20*second), c.when(c.stop))
-			return
-		}
-		c.w.after(d-d/2, c.when(func() { c.stepOf(m, budget.Verified{}) }))
-	})
 }

@@ -32,17 +32,16 @@ const (
 	faultKinds
 )
 
-// faultNames are for people, by kind.
-var faultNames = [faultKinds]string{
-	"messages lost", "messages repeated", "messages reordered", "store commands stuck", "slow commits", "drifting clocks",
-	"leader dies", "leader lingers", "all coordinators stop", "daemon restarts", "store flushed",
-	"store flushed and daemon restarts", "store rolled back", "second daemon", "daemon paused", "coordinator paused",
-	"cut one way", "cut both ways", "cut from the leader", "all store commands stuck",
-	"region added", "region drained", "region reweighted", "region fenced",
-}
-
 // FaultName names a kind of Result.Kinds.
-func FaultName(kind int) string { return faultNames[kind] }
+func FaultName(kind int) string {
+	return [faultKinds]string{
+		"messages lost", "messages repeated", "messages reordered", "store commands stuck", "slow commits",
+		"drifting clocks", "leader dies", "leader lingers", "all coordinators stop", "daemon restarts",
+		"store flushed", "store flushed and daemon restarts", "store rolled back", "second daemon",
+		"daemon paused", "coordinator paused", "cut one way", "cut both ways", "cut from the leader",
+		"all store commands stuck", "region added", "region drained", "region reweighted", "region fenced",
+	}[kind]
+}
 
 func (w *world) has(f fault) bool { return w.faults[f] && w.now < w.faultsEnd }
 
@@ -186,8 +185,8 @@ func (w *world) kill(n *node) {
 }
 
 // doubleUp starts a second daemon of a region on the same store; the first goes on
-// for a while, with or without a way to the coordinators: not long enough to take
-// itself for cut off, unless Options.LongTwins asks for it.
+// for a while, with or without a way to the coordinators: often for longer than it
+// takes to count as cut off.
 func (w *world) doubleUp(n *node) {
 	if n == nil {
 		return

@@ -92,27 +92,12 @@ func (n *node) tick() {
 	if n.dead {
 		return
 	}
-	if n.displaced() {
+	if n.staleFloors() {
 		n.w.replace(n, 100*milli)
 		return
 	}
 	n.when(func() { n.step(budget.RegionTick{}) })()
 	n.w.after(max(tickEvery, min(n.pauseTo-n.w.now, napEvery)), n.tick)
-}
-
-// displaced: its region lives on without it. It takes itself for cut off although
-// another daemon of the region was heard of within the time that this takes. See
-// Options.LongTwins.
-func (n *node) displaced() bool {
-	if n.staleFloors() {
-		return true
-	}
-	if n.w.opts.LongTwins || n.machine.Phase(n.now()) != budget.CutOff {
-		return false
-	}
-	const leases = 3 // above 2T(1+rho)^3 on the slowest clock
-	rival := n.rivalHeard()
-	return rival > n.began && n.w.now-rival < leases*int64(n.w.cfg.Lease)
 }
 
 // adoption is which floors a region's daemons were told last, and when.
@@ -124,11 +109,11 @@ type adoption struct {
 // staleFloors: another daemon of its region was told other floors in its lifetime.
 func (n *node) staleFloors() bool {
 	last := n.w.adopted[n.region]
-	return !n.w.opts.staleTwins && n.configured() && n.machine.Config().Version < last.version && n.began < last.at
+	return n.configured() && n.machine.Config().Version < last.version && n.began < last.at
 }
 
 // outdated: another daemon of its region was given shares after it.
-func (n *node) outdated() bool { return !n.w.opts.staleContents && n.rivalHeard() > n.heardAt }
+func (n *node) outdated() bool { return n.rivalHeard() > n.heardAt }
 
 // rivalHeard is when another daemon of the region, alive or dead, had an answer
 // last.

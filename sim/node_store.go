@@ -55,7 +55,7 @@ func (n *node) probe() {
 
 // take asks the store for tries requests of one cost.
 func (n *node) take(c *client, tries int, cost limit.Tokens) {
-	if n.dead || n.paused() || !n.configured() || n.epoch == "" || tries == 0 || n.displaced() {
+	if n.dead || n.paused() || !n.configured() || n.epoch == "" || tries == 0 || n.staleFloors() {
 		return
 	}
 	right := n.machine.Right(c.key, int64(c.limit.Capacity), n.now())

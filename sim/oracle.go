@@ -91,7 +91,7 @@ func (w *world) enforced(region int, c *client) limit.Bucket {
 	var most limit.Bucket
 	s := w.stores[region]
 	for _, n := range w.nodes {
-		if n.region != region || n.dead || n.paused() || n.epoch == "" || n.epoch != s.epoch || !n.configured() || n.displaced() {
+		if n.region != region || n.dead || n.paused() || n.epoch == "" || n.epoch != s.epoch || !n.configured() || n.staleFloors() {
 			continue
 		}
 		v := n.view(n.machine.Right(c.key, int64(c.limit.Capacity), n.now()), c)

@@ -30,19 +30,19 @@ func TestPlantedBugsAreCaught(t *testing.T) {
 	}
 	// What has to meet for these is rare: a lost shrink and a new leader; a call
 	// that is stuck while its daemon is cut off.
-	needs := map[plant][]fault{
-		ledgerOfTargets: {loss, leaderDies, leaderLingers, cutFromLeader, cutOneWay},
-		noDeadlines:     {stuckStore, stuckForAll, cutBothWays, pauseDaemon},
-		floorsUnasked:   {reweight, drainRegion},
-		ackByHello:      {reweight, drainRegion, loss},
-		fileLate:        {reweight, drainRegion, restart, noCoordinators},
-		heardIgnored:    {secondDaemon, cutBothWays},
-		lateGrowths:     {reweight, slowLog, leaderDies, leaderLingers, cutFromLeader},
+	needs := map[plant]Options{
+		ledgerOfTargets: {faults: []fault{loss, leaderDies, leaderLingers, cutFromLeader, cutOneWay}},
+		noDeadlines:     {faults: []fault{stuckStore, stuckForAll, cutBothWays, pauseDaemon}, Regions: 2, Keys: 1},
+		floorsUnasked:   {faults: []fault{reweight, drainRegion}},
+		ackByHello:      {faults: []fault{reweight, drainRegion, loss}},
+		fileLate:        {faults: []fault{reweight, drainRegion, restart, noCoordinators}},
+		heardIgnored:    {faults: []fault{secondDaemon, cutBothWays}},
+		lateGrowths:     {faults: []fault{reweight, slowLog, leaderDies, leaderLingers, cutFromLeader}},
 	}
 	for _, x := range plants[:plantsTried] {
 		p := x.plant
 		t.Run(x.name, func(t *testing.T) {
-			opts := Options{faults: needs[p], LongTwins: p == heardIgnored}
+			opts := needs[p]
 			planted := opts
 			planted.plant = p
 			for seed := range uint64(150) {

@@ -24,18 +24,9 @@ type Options struct {
 	Elastic bool          // every key, if Limit is given
 	// Calm worlds have no faults and true clocks.
 	Calm bool
-	// LongTwins lets a second daemon of a region live on without coordinators for
-	// longer than it takes to count as cut off, while the first is connected. The
-	// generations of keys do not fence a daemon, so I1 does not hold then.
-	LongTwins bool
 	// Start is when clients begin to ask; Mode, if not nil, is all they do.
 	Start time.Duration
 	Mode  *Behaviour
-
-	// staleTwins lets a daemon live on after another one of its region was told other
-	// floors: nothing fences it if it hears of no coordinator.
-	// staleContents lets one live on when the contents that knew of later shares are lost.
-	staleTwins, staleContents bool
 
 	plant  plant
 	spare  int     // regions that may be added, besides drawn ones
@@ -67,11 +58,12 @@ func (v *Violation) String() string {
 
 // Result is what a run came to.
 type Result struct {
-	Worlds     int
-	Virtual    time.Duration
-	Events     int64
-	Faults     int64
-	Admitted   int64 // whole tokens
+	Worlds   int
+	Virtual  time.Duration
+	Events   int64
+	Faults   int64
+	Admitted int64 // whole tokens
+	// Kinds counts the faults by kind; see FaultName.
 	Kinds      [faultKinds]int64
 	Violations []*Violation
 	// Hash is of everything that happened: the same for the same arguments.

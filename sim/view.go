@@ -50,6 +50,9 @@ func (n *node) view(r budget.Right, c *client) limit.View {
 	}
 	if v.Phase == limit.Floor {
 		v.HeardWait = n.heardWait()
+		if r.Blind && v.Birth != 0 {
+			v.Blind, v.LimboFloor = true, localBucket(l, r.LimboFloor)
+		}
 	}
 	n.w.plant.view(&v, c)
 	return v

@@ -1,0 +1,70 @@
+package sim
+
+import (
+	"slices"
+
+	"aliquot/budget"
+)
+
+// hello hands a Hello in. Nothing is told to a region that an operator has fenced.
+func (c *coord) hello(h budget.Hello, r reply) {
+	if c.w.ledger.Config.Regions[h.Region].Fenced && c.leads() {
+		r(budget.CallFailed{})
+		return
+	}
+	c.hellos[h.Region] = append(c.hellos[h.Region], helloWait{h.Nonce, r})
+	c.step(budget.HelloReceived{Hello: h})
+}
+
+// refuseHello answers a Hello that opens nothing. A second daemon is told what to
+// serve its floor by, under a proof of leadership: a deposed leader's floors are old.
+func (c *coord) refuseHello(e budget.Refuse) {
+	answer := c.waitingHello(e.Region, e.Nonce, e.Err != budget.ErrSuperseded)
+	if answer == nil || e.Err != budget.ErrRegionBusy {
+		if answer != nil {
+			answer(budget.CallFailed{})
+		}
+		return
+	}
+	d := c.w.logDelay()
+	c.w.after(d/2, func() {
+		if !c.leads() || c.dead {
+			answer(budget.CallFailed{})
+			return
+		}
+		c.w.after(d-d/2, c.when(func() {
+			cfg := told(c.w.ledger.Config)
+			answer(budget.CallFailed{
+				Busy: true, Config: &cfg, Self: e.Region, InitialRedisEpoch: cfg.Regions[e.Region].InitialRedisEpoch,
+			})
+		}))
+	})
+}
+
+// waitingHello takes the latest, or the oldest, Hello of a nonce: two daemons of one
+// region may have counted to the same one.
+func (c *coord) waitingHello(region int, nonce uint64, latest bool) reply {
+	waits := c.hellos[region]
+	found := -1
+	for i, h := range waits {
+		if h.nonce == nonce && (found < 0 || latest) {
+			found = i
+		}
+	}
+	if found < 0 {
+		c.w.violate("coordinator %d answers a Hello of region %d that does not wait", c.name, region)
+		return nil
+	}
+	r := waits[found].reply
+	c.hellos[region] = append(waits[:found:found], waits[found+1:]...)
+	return r
+}
+
+// told is the configuration as a region gets it: what it is told is its floor.
+func told(c budget.Config) budget.Config {
+	c.Regions = slices.Clone(c.Regions)
+	for i := range c.Regions {
+		c.Regions[i].Floor = c.Regions[i].Told
+	}
+	return c
+}
