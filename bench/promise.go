@@ -116,7 +116,7 @@ func countRegions(ctx context.Context, coordinator string) (int, error) {
 	asked := aliquotv1connect.NewRegionServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(coordinator))
 	declared, err := asked.ListRegions(ctx, &aliquotv1.ListRegionsRequest{})
 	if err != nil {
-		return 0, fmt.Errorf("regions from coordinator %s: %w", coordinator, err)
+		return 0, fmt.Errorf("regions from coordinator %s: %w; is it running? (name another with --coordinator)", coordinator, err)
 	}
 	n := 0
 	for _, r := range declared.GetRegions() {

@@ -182,3 +182,59 @@ func checkFloorsOf(t *rapid.T, l *Ledger) {
 		t.Fatal(err)
 	}
 }
+
+// A key that was hot before the floor grew has a liability of its own. A daemon that
+// does not know it yet counts on no more than the region has had all along.
+func TestChangedFloorHoldsOnceASessionHasToldTheShares(t *testing.T) {
+	w := started(t, 2)
+	w.load[0] = 10
+	w.runUntil("a has the rate", 3*time.Second, func() bool { return w.rate(0) >= 980 })
+	w.change(func(l *Ledger) error { return l.UpdateRegion("b", 3) })
+	w.runUntil("a quarter to three", 10*time.Second, w.steady)
+	unknown := KeyID{Rule: 7}
+	floor := func() Share { return w.regions[1].Right(unknown, w.limit.Capacity, w.now).Floor }
+	w.runUntil("b knows", time.Second, func() bool { return floor().Rate == Unit/4*3 })
+
+	kept := w.regions[1].Config()
+	restarted := NewRegion(1, Config{}, 99, w.now)
+	restarted.SetConfig(1, kept, "", 0, w.now)
+	restarted.Step(StoreEpoch{"epoch-b"}, w.now)
+	w.regions[1] = restarted
+	if got := floor(); got.Rate >= Unit/2 {
+		t.Errorf("restarted, b enforces %v of keys it knows nothing of", got)
+	}
+	w.runUntil("a session tells it", 10*time.Second, func() bool { return floor().Rate == Unit/4*3 })
+	if right := restarted.Right(unknown, w.limit.Capacity, w.now); right.FloorSince == 0 || right.Low.Rate != Unit/2 {
+		t.Errorf("what b earned before counts at three quarters: %+v", right)
+	}
+	w.runUntil("the change can be forgotten: everyone keeps its part of every hot key", 10*time.Second, w.leader.KeepsHeld)
+
+	w.cut[1] = true
+	restarted = NewRegion(1, Config{}, 100, w.now)
+	restarted.SetConfig(1, kept, "", 0, w.now)
+	restarted.Step(StoreEpoch{"epoch-b"}, w.now)
+	w.regions[1] = restarted
+	w.run(kept.FloorAfter() + tick)
+	if got := floor(); got.Rate != Unit/4*3 {
+		t.Errorf("cut off for good, b enforces %v, though everyone has made room for its floor", got)
+	}
+}
+
+// Without a lease another daemon of the region may have been told less since, and
+// when the store's contents go, nothing remembers it.
+func TestNewContentsWithoutALeaseLeaveARegionBlind(t *testing.T) {
+	w := started(t, 2)
+	w.load[0] = 10
+	w.runUntil("a has the rate", 3*time.Second, func() bool { return w.rate(0) >= 980 })
+	w.regions[0].Step(StoreEpoch{"flushed"}, w.now)
+	if w.regions[0].Right(w.key, w.limit.Capacity, w.now).Blind {
+		t.Error("a holds a lease: nobody else was told anything")
+	}
+	w.cut[0] = true
+	w.runUntil("a's lease has ended", 11*time.Second, func() bool { return w.regions[0].Phase(w.now) == Limbo })
+	w.regions[0].Step(StoreEpoch{"flushed again"}, w.now)
+	right := w.regions[0].Right(w.key, w.limit.Capacity, w.now)
+	if keep := ConnectedFloor(w.ledger.Config.Regions[0].Floor, w.limit.Capacity); !right.Effective().Within(keep) {
+		t.Errorf("in limbo on new contents a enforces %v, more than what is kept for it: %v", right.Effective(), keep)
+	}
+}

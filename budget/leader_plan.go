@@ -191,6 +191,9 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 		if c.Draining && c.Now != (Share{}) {
 			return true
 		}
+		if !c.Draining && !c.Keep.Within(c.Now) {
+			return true // a region that has lost its memory counts on what it keeps
+		}
 		diff := int64(target[i].Rate - c.Now.Rate)
 		if diff > 0 {
 			moved += diff

@@ -34,6 +34,21 @@ func (l *Leader) Region(i int, now Instant) RegionStatus {
 	return s
 }
 
+// KeepsHeld reports whether every region that takes part has a liability of at least
+// its connected floor for every hot key, as a region counts on that has lost its
+// memory. After a floor grew from nothing this takes a moment.
+func (l *Leader) KeepsHeld() bool {
+	for k, key := range l.keys {
+		for i, liability := range l.ledger.Shares(k) {
+			r := &l.cfg.Regions[i]
+			if r.Takes() && !ConnectedFloor(r.Floor, key.limit.Capacity).Within(liability) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // KeyStatus is what the leader knows of a hot key beyond the ledger.
 type KeyStatus struct {
 	Limit      KeyLimit

@@ -90,6 +90,7 @@ type Region struct {
 	marked        Instant // when the store was last told that the region is heard
 
 	floorVersion uint64 // of the latest change of the floor
+	floorOpened  uint64 // the one under which a session has been opened
 	floorSince   Instant
 
 	highestEpoch uint64
@@ -190,6 +191,28 @@ func (r *Region) SetConfig(self int, cfg Config, initialRedisEpoch string, epoch
 	r.adoptFloor(now)
 }
 
+// told is the floor in force while coordinators may be heard. Keys that were hot
+// before the floor grew have liabilities of their own, which need not cover it: only
+// a session tells them. Until one has been opened under a changed floor, no more is
+// enforced than the region has had all along.
+func (r *Region) told() Share {
+	own := &r.cfg.Regions[r.self]
+	if own.FloorVersion != 0 && own.FloorVersion != r.floorOpened {
+		return own.Floor.Min(own.Low)
+	}
+	return own.Floor
+}
+
+// openFloor puts the whole floor in force, now that every hot key is told.
+func (r *Region) openFloor(now Instant) {
+	if version := r.cfg.Regions[r.self].FloorVersion; version != r.floorOpened {
+		r.floorOpened = version
+		if version != 0 {
+			r.floorSince = now
+		}
+	}
+}
+
 // adoptFloor notes when the floor changed. A daemon that does not know takes it to
 // be now.
 func (r *Region) adoptFloor(now Instant) {
@@ -232,7 +255,7 @@ func (r *Region) Right(k KeyID, capacity int64, now Instant) Right {
 	if len(r.cfg.Regions) == 0 {
 		return Right{}
 	}
-	right := Right{Floor: r.cfg.Regions[r.self].Floor, Phase: r.Phase(now), Watermark: r.watermark, Blind: r.blind}
+	right := Right{Floor: r.told(), Phase: r.Phase(now), Watermark: r.watermark, Blind: r.blind}
 	if r.floorSince != 0 {
 		right.FloorSince, right.Low = r.floorSince, r.cfg.Regions[r.self].Low
 	}
@@ -241,7 +264,11 @@ func (r *Region) Right(k KeyID, capacity int64, now Instant) Right {
 		right.Since, right.Until = r.liveSince, r.leaseEnd
 	case CutOff:
 		right.Since = r.floorAt()
-		right.LimboFloor = r.limboFloor(right.Floor, capacity)
+		if whole := r.cfg.Regions[r.self].Floor; right.Floor != whole {
+			// Everyone has made room for all of it.
+			right.Floor, right.FloorSince = whole, max(right.FloorSince, right.Since)
+		}
+		right.LimboFloor = r.limboFloor(r.told(), capacity)
 		if r.blind {
 			// Whatever share of that epoch a record remembers, everyone has made
 			// room for the floor since.

@@ -109,6 +109,7 @@ func (r *Region) finishApplying(now Instant) {
 			r.watermark = a.watermark
 		}
 		r.blind = false
+		r.openFloor(now)
 		r.coldAcks = nil
 		return
 	}

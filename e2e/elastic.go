@@ -44,7 +44,8 @@ func elastic(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 	}
 	extra := float64(len(l.Regions)-1) * big.Capacity
 	seen := atLeast("burst, pause C/r, burst: extra burst seen / (N-1)C", burst.Excess/extra, .9)
-	seen.Got += fmt.Sprintf(" (%.1f tokens above C + rt; %d admitted in %v)", burst.Excess, burst.Admitted, burst.Duration.Round(time.Millisecond))
+	seen.Got += fmt.Sprintf(" (%.1f tokens above C + rt; %d admitted in %v, decided by %v)", burst.Excess, burst.Admitted,
+		burst.Duration.Round(time.Millisecond), burst.Modes)
 	out := append(within("burst, pause C/r, burst: ", burst), unfailing(burst), seen,
 		atLeast("bursts of it", float64(burst.Rests), float64(s.Rounds)))
 

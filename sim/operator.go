@@ -56,7 +56,7 @@ func (c *coord) advanceFloors() {
 	} else if f.held == 0 {
 		f.held = now
 	}
-	settled := f.steady && f.held != 0 && now.Sub(f.held) >= f.fill
+	settled := f.steady && f.held != 0 && now.Sub(f.held) >= f.fill && c.machine.KeepsHeld()
 	patient := !all && now.Sub(f.began) < acknowledgeFor
 	if !settled && (patient || !c.cfg.CanAdvance(acknowledged)) {
 		return
