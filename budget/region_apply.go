@@ -19,7 +19,7 @@ func (r *Region) apply(a *applying, actions []Action, now Instant) []RegionEffec
 		r.finishApplying(now)
 		return r.speak(now)
 	}
-	return []RegionEffect{ApplyShares{Changes: changes, Lease: mark}}
+	return []RegionEffect{ApplyShares{Changes: changes, Heard: mark}}
 }
 
 func (r *Region) change(act Action, now Instant) ShareChange {

@@ -70,12 +70,12 @@ type SendReport struct{ Report Report }
 // ApplyShares applies changes in the store; answered by SharesApplied.
 type ApplyShares struct {
 	Changes []ShareChange
-	// Lease: the store is told, also without any change, that a daemon of this region
+	// Heard: the store is told, also without any change, that a daemon of this region
 	// is heard, so that no other one takes the floor back: with every renewal of the
 	// lease, and with any directive if the last time was MarkEvery ago. If only that
 	// fails, the directive counts all the same: without its store the region admits
 	// next to nothing.
-	Lease bool
+	Heard bool
 }
 
 // ShareChange is one share to be applied in the store.

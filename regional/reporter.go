@@ -72,7 +72,7 @@ func (r *reporter) do(ctx context.Context, effect budget.RegionEffect) {
 	case budget.SendReport:
 		r.calls.Go(func() { r.auth.post(r.report(ctx, e.Report)) })
 	case budget.ApplyShares:
-		// With or without e.Lease the store is told that the region is heard: that
+		// With or without e.Heard the store is told that the region is heard: that
 		// costs nothing where there are changes.
 		r.calls.Go(func() { r.auth.post(budget.SharesApplied{Results: r.apply(ctx, e.Changes)}) })
 	default:

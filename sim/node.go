@@ -151,7 +151,7 @@ func (n *node) step(ev budget.RegionEvent) {
 			n.w.quiet("reports", n.region, int64(n.name), int64(e.Report.Seq), int64(e.Report.Session), int64(len(e.Report.Keys)))
 			n.send(func(c *coord, reply reply) { c.report(e.Report, reply) })
 		case budget.ApplyShares:
-			n.apply(e.Changes, e.Lease)
+			n.apply(e.Changes, e.Heard)
 		default:
 			panic(fmt.Sprintf("sim: unknown effect %T", effect))
 		}
