@@ -220,21 +220,21 @@ func TestChangedFloorHoldsOnceASessionHasToldTheShares(t *testing.T) {
 	}
 }
 
-// Without a lease another daemon of the region may have been told less since, and
-// when the store's contents go, nothing remembers it.
-func TestNewContentsWithoutALeaseLeaveARegionBlind(t *testing.T) {
+// A smaller share that may not have reached the store is not acknowledged, but no
+// more than it is believed in: another daemon of the region may have acknowledged it.
+func TestAShrinkThatFailedIsBelieved(t *testing.T) {
 	w := started(t, 2)
 	w.load[0] = 10
 	w.runUntil("a has the rate", 3*time.Second, func() bool { return w.rate(0) >= 980 })
-	w.regions[0].Step(StoreEpoch{"flushed"}, w.now)
-	if w.regions[0].Right(w.key, w.limit.Capacity, w.now).Blind {
-		t.Error("a holds a lease: nobody else was told anything")
+	a := w.regions[0]
+	held := a.Right(w.key, w.limit.Capacity, w.now)
+	a.applying = &applying{left: map[KeyID]Action{w.key: {Key: w.key, Share: Share{Rate: 5, Burst: 7}}}}
+	a.Step(SharesApplied{Results: []ShareResult{{Key: w.key, Failed: true}}}, w.now)
+	right := a.Right(w.key, w.limit.Capacity, w.now)
+	if right.Share != (Share{Rate: 5, Burst: 7}) || right.Gen != held.Gen {
+		t.Errorf("a believes in %+v", right)
 	}
-	w.cut[0] = true
-	w.runUntil("a's lease has ended", 11*time.Second, func() bool { return w.regions[0].Phase(w.now) == Limbo })
-	w.regions[0].Step(StoreEpoch{"flushed again"}, w.now)
-	right := w.regions[0].Right(w.key, w.limit.Capacity, w.now)
-	if keep := ConnectedFloor(w.ledger.Config.Regions[0].Floor, w.limit.Capacity); !right.Effective().Within(keep) {
-		t.Errorf("in limbo on new contents a enforces %v, more than what is kept for it: %v", right.Effective(), keep)
+	if a.session.open {
+		t.Error("the session is still open")
 	}
 }

@@ -53,6 +53,7 @@ func (r *Region) sharesApplied(results []ShareResult, now Instant) {
 		}
 		if res.Failed {
 			failed = true
+			r.believeLess(act)
 			continue
 		}
 		delete(a.left, res.Key)
@@ -66,6 +67,15 @@ func (r *Region) sharesApplied(results []ShareResult, now Instant) {
 		return
 	}
 	r.finishApplying(now)
+}
+
+// believeLess: a share that may not have reached the store is not acknowledged, but
+// no more than it is believed in. Another daemon of the region may have acknowledged
+// it, and when the store's contents go, this belief is all there is.
+func (r *Region) believeLess(act Action) {
+	if h := r.hot[act.Key]; h != nil {
+		h.share = h.share.Min(act.Share)
+	}
 }
 
 // took records a share that the store now enforces.

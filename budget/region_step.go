@@ -26,7 +26,7 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 		r.sharesApplied(e.Results, now)
 		return r.speak(now)
 	case StoreEpoch:
-		r.storeIs(e.Epoch, now)
+		r.storeIs(e.Epoch)
 	case StoreLost:
 		r.doubt()
 	case RegionTick:
@@ -55,15 +55,12 @@ func (r *Region) noticeLeaseEnd(now Instant) {
 	}
 }
 
-func (r *Region) storeIs(epoch string, now Instant) {
+func (r *Region) storeIs(epoch string) {
 	if r.storeEpoch == epoch {
 		return
 	}
 	if r.storeEpoch != "" {
 		r.doubt()
-		// Without a lease another daemon may have been told shares since, and only
-		// the old contents knew of them.
-		r.blind = r.blind || r.Phase(now) != Live
 	}
 	r.storeEpoch = epoch
 }

@@ -32,8 +32,8 @@ func (f *fsm) Apply(entry *raft.Log) any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	answer, changed := f.state.apply(cmd)
-	f.state.AppliedIndex = entry.Index
 	if changed {
+		f.state.AppliedIndex = entry.Index
 		f.announce()
 	}
 	return answer

@@ -23,7 +23,7 @@ const firstRuleNumber = 1
 // must neither change it nor keep anything of it that is not a copy; Rules.Set and
 // strings are immutable and may be kept. The zero value is an empty cluster.
 type State struct {
-	// AppliedIndex is that of the last command that was applied, in Raft's log.
+	// AppliedIndex is that of the last command that changed anything, in Raft's log.
 	AppliedIndex uint64
 	// ClusterID is minted at bootstrap; empty before.
 	ClusterID string

@@ -38,12 +38,12 @@ func mintCmd() *raftlogv1.Command {
 
 // drive applies commands through the adapter, as raft would.
 func drive(t interface{ Fatal(...any) }, f *fsm, cmds ...*raftlogv1.Command) (last any) {
-	for i, c := range cmds {
+	for _, c := range cmds {
 		data, err := encodeCommand(c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		last = f.Apply(&raft.Log{Index: uint64(i + 1), Data: data})
+		last = f.Apply(&raft.Log{Index: f.state.AppliedIndex + 1, Data: data})
 	}
 	return last
 }
@@ -189,20 +189,30 @@ func TestUnreadableEntryCrashes(t *testing.T) {
 
 // anyCommand draws a command, sensible ones mostly.
 func anyCommand(t *rapid.T) *raftlogv1.Command {
-	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	switch rapid.IntRange(0, 8).Draw(t, "kind") {
 	case 0:
 		return bootstrapCmd(rapid.StringMatching(`[a-f]{4}`).Draw(t, "cluster"))
 	case 1:
 		return rulesCmd(rapid.SampledFrom([]string{testRules, twoRules, "rules: 3"}).Draw(t, "rules"))
 	case 2:
 		return mintCmd()
+	case 3:
+		change := rapid.SampledFrom([]RegionChange{AddRegion, UpdateRegion, DrainRegion, FenceRegion, 0}).Draw(t, "change")
+		return &raftlogv1.Command{Kind: &raftlogv1.Command_ChangeRegion{ChangeRegion: &raftlogv1.ChangeRegion{
+			Name: rapid.SampledFrom([]string{"us", "eu", "sa", "../x"}).Draw(t, "region"), Change: change.wire(), Weight: rapid.Int32Range(-1, 5).Draw(t, "weight"),
+		}}}
+	case 4, 5:
+		return &raftlogv1.Command{Kind: &raftlogv1.Command_AdvanceFloors{AdvanceFloors: &raftlogv1.AdvanceFloors{
+			ConfigVersion: uint64(rapid.IntRange(1, 6).Draw(t, "version")), Settled: rapid.Bool().Draw(t, "settled"),
+			Acknowledged: rapid.SliceOfN(rapid.Uint32Range(0, 4), 0, 4).Draw(t, "acknowledged"),
+		}}}
 	default:
 		n := rapid.IntRange(1, 5).Draw(t, "keys")
 		var entries []budget.Entry
 		for range n {
 			e := budget.Entry{Key: budget.KeyID{Rule: uint32(rapid.IntRange(1, 3).Draw(t, "rule")), Hash: [16]byte{byte(rapid.IntRange(0, 20).Draw(t, "hash"))}}}
 			if rapid.Bool().Draw(t, "set") {
-				for range 3 {
+				for range rapid.IntRange(3, 4).Draw(t, "shares") {
 					e.Shares = append(e.Shares, budget.Share{Rate: rapid.Int32Range(0, budget.Unit/2).Draw(t, "rate"), Burst: rapid.Int32Range(0, budget.Unit/3).Draw(t, "burst")})
 				}
 			}

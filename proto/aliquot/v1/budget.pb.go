@@ -365,7 +365,7 @@ type Budget struct {
 	// capacity + bound_rate x t: 0 for strict, (N-1) x capacity for elastic and
 	// independent.
 	WorstCaseExcess float64 `protobuf:"fixed64,7,opt,name=worst_case_excess,json=worstCaseExcess,proto3" json:"worst_case_excess,omitempty"`
-	// Raft index the shares were read at.
+	// Raft index of the last change that the shares were read with.
 	AppliedIndex uint64 `protobuf:"varint,8,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	// strict, elastic or independent.
 	Enforcement string `protobuf:"bytes,9,opt,name=enforcement,proto3" json:"enforcement,omitempty"`

@@ -1031,7 +1031,7 @@ type Snapshot struct {
 	RuleNumbers    map[string]uint32      `protobuf:"bytes,13,rep,name=rule_numbers,json=ruleNumbers,proto3" json:"rule_numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	NextRuleNumber uint32                 `protobuf:"varint,14,opt,name=next_rule_number,json=nextRuleNumber,proto3" json:"next_rule_number,omitempty"`
 	Entries        []*Liabilities         `protobuf:"bytes,15,rep,name=entries,proto3" json:"entries,omitempty"`
-	// Of the last command in it.
+	// Of the last command that changed anything.
 	AppliedIndex  uint64 `protobuf:"varint,16,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
