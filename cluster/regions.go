@@ -36,13 +36,29 @@ func (c RegionChange) wire() raftlogv1.ChangeRegion_Change {
 
 // ChangeRegion commits a change of one region, on the leader. weight counts for
 // AddRegion and UpdateRegion. The error is one of package budget if the ledger
-// refuses it.
+// refuses it. What could never be accepted does not reach the log.
 func (n *Node) ChangeRegion(ctx context.Context, change RegionChange, name string, weight int32, author string) error {
+	if err := checkChange(change, name, weight); err != nil {
+		return err
+	}
 	cmd := &raftlogv1.ChangeRegion{
 		Name: name, Change: change.wire(), Weight: weight, Author: author, UnixMs: time.Now().UnixMilli(),
 	}
 	_, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_ChangeRegion{ChangeRegion: cmd}})
 	return err
+}
+
+func checkChange(change RegionChange, name string, weight int32) error {
+	weighs := change == AddRegion || change == UpdateRegion
+	switch {
+	case change == AddRegion && !regionName.MatchString(name):
+		return checkRegionNames([]string{name})
+	case !regionName.MatchString(name):
+		return budget.ErrUnknownRegion
+	case weighs && (weight < 1 || weight > budget.MaxWeight):
+		return budget.ErrBadWeight
+	}
+	return nil
 }
 
 // AdvanceFloors commits the next step of a change of floors; see

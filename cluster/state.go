@@ -184,6 +184,9 @@ func (s *State) clone() *State {
 	return &c
 }
 
+// maxShownName is how much of a refused name an error repeats.
+const maxShownName = 64
+
 var regionName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
 // checkRegionNames refuses names that could not be a metric label or a host part.
@@ -194,6 +197,9 @@ func checkRegionNames(names []string) error {
 	seen := map[string]bool{}
 	for _, name := range names {
 		if !regionName.MatchString(name) {
+			if len(name) > maxShownName {
+				name = name[:maxShownName] + "..."
+			}
 			return fmt.Errorf("%w: region name %q: use 1 to 63 lower-case letters, digits, '.', '_' and '-', beginning and ending with a letter or digit", ErrInvalidArgument, name)
 		}
 		if seen[name] {

@@ -78,13 +78,15 @@ func testRegionMistakes(t *testing.T, r *running) {
 	}{
 		{"add one there is", add("us", 1), connect.CodeAlreadyExists, "takes part already"},
 		{"a name with a path", add("../../x", 1), connect.CodeInvalidArgument, "lower-case"},
+		{"half a megabyte", add(strings.Repeat("x", 1<<19), 1), connect.CodeInvalidArgument, "lower-case"},
+		{"half a megabyte of an unknown one", update(strings.Repeat("x", 1<<19), 1), connect.CodeNotFound, "declared are"},
 		{"no name", add("", 1), connect.CodeInvalidArgument, "lower-case"},
 		{"a weight below 0", add("new", -1), connect.CodeInvalidArgument, "from 1 to 1000"},
 		{"a huge weight", update("us", math.MaxInt32), connect.CodeInvalidArgument, "from 1 to 1000"},
 		{"a weight of 0", update("us", 0), connect.CodeInvalidArgument, "from 1 to 1000"},
 		{"an unknown region", update("mars", 1), connect.CodeNotFound, `declared are ["us" "eu" "ap" "sa"]`},
 	} {
-		if connect.CodeOf(c.err) != c.code || !strings.Contains(c.err.Error(), c.says) {
+		if connect.CodeOf(c.err) != c.code || !strings.Contains(c.err.Error(), c.says) || len(c.err.Error()) > 1000 {
 			t.Errorf("%s: %v", c.name, c.err)
 		}
 	}
