@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -270,6 +271,31 @@ func TestMainsAreShort(t *testing.T) {
 		}
 		if n := bytes.Count(text, []byte("\n")); n > most {
 			t.Errorf("%s has %d lines; at most %d: flags, logger, signals, Run", path, n, most)
+		}
+	}
+}
+
+// TestTheWalksNameFilesThatExist: docs/architecture.md leads through the code by file
+// names; one without a folder stands in the folder named before it.
+func TestTheWalksNameFilesThatExist(t *testing.T) {
+	text, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`([a-z0-9_/.]+\\.(?:go|lua))`").FindAllStringSubmatch(string(text), -1)
+	if len(named) < 40 {
+		t.Fatalf("only %d files are named", len(named))
+	}
+	folder := ""
+	for _, m := range named {
+		name := m[1]
+		if strings.Contains(name, "/") {
+			folder = filepath.Dir(name)
+		} else {
+			name = filepath.Join(folder, name)
+		}
+		if _, err := os.Stat(name); err != nil {
+			t.Errorf("docs/architecture.md names %s: %v", m[1], err)
 		}
 	}
 }

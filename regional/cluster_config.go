@@ -1,0 +1,103 @@
+package regional
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"aliquot/budget"
+)
+
+// clusterConfig is what the coordinators say of the cluster, as the state file
+// keeps it.
+type clusterConfig struct {
+	ClusterID string         `json:"cluster_id"`
+	Lease     time.Duration  `json:"lease_ns"`
+	RhoPPM    int32          `json:"rho_ppm"`
+	Regions   []regionConfig `json:"regions"`
+	// Version is of the floors and all else here; a lower one is out of date.
+	Version uint64 `json:"config_version"`
+	// InitialEpoch is the first store contents of this region, which started full.
+	InitialEpoch string `json:"initial_redis_epoch"`
+	// LeaderEpoch is the epoch of the leader that opened the last session: no
+	// share older than it fences a floor that was taken back since.
+	LeaderEpoch uint64 `json:"leader_epoch"`
+	// Secret keys the hash of client attributes; never logged.
+	Secret []byte `json:"hash_secret"`
+}
+
+// regionConfig is one declared region.
+type regionConfig struct {
+	Name string `json:"name"`
+	// Floor is what the region is told to enforce when it is cut off.
+	Floor budget.Share `json:"floor"`
+	// Low is the smallest floor that a bucket of the region may remember, and
+	// FloorVersion the change that made it matter. Without one (0, or a file from
+	// before floors could change) Low is Floor.
+	Low          budget.Share `json:"low"`
+	FloorVersion uint64       `json:"floor_version"`
+}
+
+// normal gives Low its meaning where no change matters.
+func (r regionConfig) normal() regionConfig {
+	if r.FloorVersion == 0 {
+		r.Low = r.Floor
+	}
+	return r
+}
+
+// protocol is the part of the configuration that the budget protocol needs.
+func (c *clusterConfig) protocol() budget.Config {
+	out := budget.Config{Lease: c.Lease, RhoPPM: c.RhoPPM, Version: c.Version}
+	for _, r := range c.Regions {
+		out.Regions = append(out.Regions, budget.RegionConfig{
+			Name: r.Name, Floor: r.Floor, Told: r.Floor, Low: r.Low, FloorVersion: r.FloorVersion,
+		})
+	}
+	return out
+}
+
+// index is the place of a region, or -1.
+func (c *clusterConfig) index(region string) int {
+	return slices.IndexFunc(c.Regions, func(r regionConfig) bool { return r.Name == region })
+}
+
+func (c *clusterConfig) equal(o *clusterConfig) bool {
+	return c.ClusterID == o.ClusterID && c.Version == o.Version && c.Lease == o.Lease && c.RhoPPM == o.RhoPPM &&
+		slices.Equal(c.Regions, o.Regions) && c.InitialEpoch == o.InitialEpoch && c.LeaderEpoch == o.LeaderEpoch &&
+		slices.Equal(c.Secret, o.Secret)
+}
+
+// check refuses floors that no bucket could be cut from.
+func (r *regionConfig) check() error {
+	whole := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
+	for _, s := range []budget.Share{r.Floor, r.Low} {
+		if s.Rate < 0 || s.Burst < 0 || !s.Within(whole) {
+			return fmt.Errorf("the floor of region %q is out of range", r.Name)
+		}
+	}
+	if !r.Low.Within(r.Floor) {
+		return fmt.Errorf("the smallest floor of region %q is above its present one", r.Name)
+	}
+	return nil
+}
+
+// check refuses a configuration that nothing could be enforced with.
+func (c *clusterConfig) check(region string) error {
+	switch {
+	case c.ClusterID == "":
+		return fmt.Errorf("the cluster has no id")
+	case len(c.Secret) == 0:
+		return fmt.Errorf("there is no secret to hash keys with")
+	case c.Lease <= 0 || c.RhoPPM < 0 || c.RhoPPM > million:
+		return fmt.Errorf("lease %v or drift bound %d ppm out of range", c.Lease, c.RhoPPM)
+	case c.index(region) < 0:
+		return fmt.Errorf("region %q is not declared", region)
+	}
+	for _, r := range c.Regions {
+		if err := r.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
