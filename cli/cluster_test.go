@@ -45,7 +45,11 @@ func coordinators(t *testing.T) map[string]string {
 
 func TestClusterMembersAndRemove(t *testing.T) {
 	at := coordinators(t)
-	await(t, "yes", func() string { return command(t, "", "cluster", "members", "--addr", at["c1"]).out })
+	for _, address := range at { // each node hears of the others, and of the leader, in its own time
+		for _, part := range []string{"c1", "c2", "c3", "yes"} {
+			await(t, part, func() string { return command(t, "", "cluster", "members", "--addr", address).out })
+		}
+	}
 	var answer struct {
 		Members []struct {
 			NodeID string `json:"nodeId"`

@@ -3,8 +3,11 @@ package cli
 import "testing"
 
 func TestRegionCommands(t *testing.T) {
-	at := coordinators(t) // of one region, us, whose daemon does not run
-	await(t, "us", func() string { return command(t, "", "region", "list", "--addr", at["c2"]).out })
+	at := coordinators(t)        // of one region, us, whose daemon does not run
+	for _, address := range at { // each node hears of the leader and of the first regions in its own time
+		await(t, "us", func() string { return command(t, "", "region", "list", "--addr", address).out })
+		await(t, "yes", func() string { return command(t, "", "cluster", "members", "--addr", address).out })
+	}
 	command(t, "", "region", "list", "--addr", at["c2"], "-o", "json").want(t, exitOK, `"name":"us"`, `"floor":1`, `"status":"active"`)
 	command(t, "", "region", "add", "eu", "--weight", "3", "--addr", at["c3"]).want(t, exitOK, "REGION", "eu", "joining", "3")
 	command(t, "", "region", "add", "eu", "--addr", at["c1"]).want(t, exitError, "takes part already", "already_exists")

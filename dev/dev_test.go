@@ -66,7 +66,8 @@ func TestTheLocalInstallationStartsWithTheSameRules(t *testing.T) {
 
 func TestADaemonThatCannotStartEndsAll(t *testing.T) {
 	c := valid()
-	c.PortOffset, c.Coordinators, c.Regions = 40_000+os.Getpid()%10_000, 1, []string{"only"}
+	// Below the ports that the system gives away.
+	c.PortOffset, c.Coordinators, c.Regions = 10_000+os.Getpid()%10_000, 1, []string{"only"}
 	c.RulesFile = filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(c.RulesFile, []byte("rulez: []\n"), 0o600); err != nil {
 		t.Fatal(err)
