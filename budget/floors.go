@@ -19,10 +19,10 @@ var (
 // AddRegion declares a region, or takes a drained or fenced one back in. It gets
 // its floor when it has joined and the others have made room.
 func (l *Ledger) AddRegion(name string, weight int32) error {
-	if weight < 1 || weight > MaxWeight {
-		return ErrBadWeight
+	if err := CheckWeight(weight); err != nil {
+		return err
 	}
-	c := l.ownConfig()
+	c := l.Config.clone()
 	i := c.Index(name)
 	switch {
 	case i >= 0 && c.Regions[i].Takes():
@@ -42,10 +42,10 @@ func (l *Ledger) AddRegion(name string, weight int32) error {
 
 // UpdateRegion changes a region's weight.
 func (l *Ledger) UpdateRegion(name string, weight int32) error {
-	if weight < 1 || weight > MaxWeight {
-		return ErrBadWeight
+	if err := CheckWeight(weight); err != nil {
+		return err
 	}
-	c := l.ownConfig()
+	c := l.Config.clone()
 	i := c.Index(name)
 	switch {
 	case i < 0:
@@ -62,7 +62,7 @@ func (l *Ledger) UpdateRegion(name string, weight int32) error {
 
 // DrainRegion takes a region's floor and shares away by acknowledged steps.
 func (l *Ledger) DrainRegion(name string) error {
-	c := l.ownConfig()
+	c := l.Config.clone()
 	i, err := c.leaving(name)
 	if err != nil || !c.Regions[i].Takes() {
 		return err
@@ -75,7 +75,7 @@ func (l *Ledger) DrainRegion(name string) error {
 // FenceRegion takes everything from a region at once, on an operator's word that
 // nobody enforces it any more.
 func (l *Ledger) FenceRegion(name string) error {
-	c := l.ownConfig()
+	c := l.Config.clone()
 	i, err := c.leaving(name)
 	if err != nil || c.Regions[i].Fenced {
 		return err
@@ -115,7 +115,7 @@ func (c *Config) leaving(name string) (int, error) {
 // another version is in force or there is nothing to do. settled tells that every
 // cold bucket has had the time to fill since the last change.
 func (l *Ledger) AdvanceFloors(version uint64, acknowledged []int, settled bool) error {
-	c := l.ownConfig()
+	c := l.Config.clone()
 	if version != c.Version {
 		return ErrStaleFloors
 	}
@@ -134,8 +134,7 @@ func (l *Ledger) AdvanceFloors(version uint64, acknowledged []int, settled bool)
 // CanAdvance reports whether acknowledgements of these regions would change
 // anything.
 func (c *Config) CanAdvance(acknowledged []int) bool {
-	next := *c
-	next.Regions = slices.Clone(c.Regions)
+	next := c.clone()
 	return next.advance(acknowledged)
 }
 
@@ -184,13 +183,6 @@ func (c *Config) settle() bool {
 func (c *Config) tell(r *RegionConfig, share Share) {
 	r.Low = r.Low.Min(r.Told).Min(share)
 	r.Told, r.FloorVersion = share, c.Version+1
-}
-
-// ownConfig is a copy of the configuration that may be changed.
-func (l *Ledger) ownConfig() Config {
-	c := l.Config
-	c.Regions = slices.Clone(c.Regions)
-	return c
 }
 
 // changed puts a new configuration in force: everyone is told no more than is to

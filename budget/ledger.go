@@ -179,8 +179,7 @@ func (l *Ledger) DropRules(kept func(rule uint32) bool) int {
 
 // Clone is a deep copy, for snapshots and model checking.
 func (l *Ledger) Clone() *Ledger {
-	c := &Ledger{Config: l.Config, Epoch: l.Epoch, entries: make(map[KeyID][]Share, len(l.entries))}
-	c.Config.Regions = slices.Clone(l.Config.Regions)
+	c := &Ledger{Config: l.Config.clone(), Epoch: l.Epoch, entries: make(map[KeyID][]Share, len(l.entries))}
 	for k, s := range l.entries {
 		c.entries[k] = slices.Clone(s)
 	}

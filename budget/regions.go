@@ -97,3 +97,17 @@ func (c *Config) Steady() bool {
 func (c *Config) Settled() bool {
 	return !slices.ContainsFunc(c.Regions, func(r RegionConfig) bool { return r.FloorVersion != 0 })
 }
+
+// clone is a copy that may be changed.
+func (c Config) clone() Config {
+	c.Regions = slices.Clone(c.Regions)
+	return c
+}
+
+// CheckWeight is ErrBadWeight for what cannot be a region's weight.
+func CheckWeight(weight int32) error {
+	if weight < 1 || weight > MaxWeight {
+		return ErrBadWeight
+	}
+	return nil
+}

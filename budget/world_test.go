@@ -227,7 +227,7 @@ func (w *world) lead(effects []LeaderEffect) {
 		case Verify:
 			w.lead(w.leader.Step(Verified{}, w.now))
 		case Welcome:
-			cfg := w.ledger.ownConfig()
+			cfg := w.ledger.Config.clone()
 			for i := range cfg.Regions {
 				cfg.Regions[i].Floor = cfg.Regions[i].Told
 			}

@@ -22,11 +22,9 @@ func newClusterStatus(g *globals) *cobra.Command {
 		Short: "A coordinator's view of the cluster",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := g.call(cmd)
-			defer cancel()
-			status, err := g.cluster().GetStatus(ctx, &aliquotv1.GetStatusRequest{})
+			status, err := g.status(cmd)
 			if err != nil {
-				return g.explain(err, aCoordinator, g.coordinator())
+				return err
 			}
 			return g.print(status, func(w io.Writer) { printStatus(w, status) })
 		},
@@ -39,17 +37,23 @@ func newClusterMembers(g *globals) *cobra.Command {
 		Short: "The coordinators that are members, as one of them knows",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := g.call(cmd)
-			defer cancel()
-			status, err := g.cluster().GetStatus(ctx, &aliquotv1.GetStatusRequest{})
+			status, err := g.status(cmd)
 			if err != nil {
-				return g.explain(err, aCoordinator, g.coordinator())
+				return err
 			}
 			// The shape of remove's answer: whoever reads one can read the other.
 			members := &aliquotv1.RemoveMemberResponse{Members: status.Members}
 			return g.print(members, func(w io.Writer) { printMembers(w, status.Members) })
 		},
 	}
+}
+
+// status asks a coordinator for its view of the cluster.
+func (g *globals) status(cmd *cobra.Command) (*aliquotv1.GetStatusResponse, error) {
+	ctx, cancel := g.call(cmd)
+	defer cancel()
+	status, err := g.cluster().GetStatus(ctx, &aliquotv1.GetStatusRequest{})
+	return status, g.explain(err, aCoordinator, g.coordinator())
 }
 
 func newClusterRemove(g *globals) *cobra.Command {

@@ -44,10 +44,15 @@ func (n *Node) Join(ctx context.Context, nodeID, instanceID, raftAddress string)
 	return n.promote(ctx, joiner)
 }
 
-// lockMembers makes this the only change of members until unlock is called.
+// lockMembers makes this leader's change of members the only one until unlock is
+// called. ErrNotLeader elsewhere.
 func (n *Node) lockMembers(ctx context.Context) (unlock func(), err error) {
 	select {
 	case n.joining <- struct{}{}:
+		if n.raft.State() != raft.Leader {
+			<-n.joining
+			return nil, n.notLeader()
+		}
 		return func() { <-n.joining }, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("cluster: another change of members is under way; try again (%w)", ctx.Err())
@@ -64,9 +69,6 @@ func (n *Node) admit(ctx context.Context, joiner raft.Server) (done bool, err er
 		return false, err
 	}
 	defer unlock()
-	if n.raft.State() != raft.Leader {
-		return false, n.notLeader()
-	}
 	if slices.Contains(n.removed, joiner.ID) {
 		return false, ErrRemoved
 	}
@@ -109,9 +111,6 @@ func (n *Node) promote(ctx context.Context, joiner raft.Server) error {
 		return err
 	}
 	defer unlock()
-	if n.raft.State() != raft.Leader {
-		return n.notLeader()
-	}
 	config := n.configuration()
 	if _, listed := find(config, joiner.ID); !listed {
 		return ErrRemoved

@@ -49,14 +49,13 @@ func (n *Node) ChangeRegion(ctx context.Context, change RegionChange, name strin
 }
 
 func checkChange(change RegionChange, name string, weight int32) error {
-	weighs := change == AddRegion || change == UpdateRegion
 	switch {
 	case change == AddRegion && !regionName.MatchString(name):
 		return checkRegionNames([]string{name})
 	case !regionName.MatchString(name):
 		return budget.ErrUnknownRegion
-	case weighs && (weight < 1 || weight > budget.MaxWeight):
-		return budget.ErrBadWeight
+	case change == AddRegion || change == UpdateRegion:
+		return budget.CheckWeight(weight)
 	}
 	return nil
 }

@@ -35,9 +35,6 @@ func (n *Node) RemoveMember(ctx context.Context, nodeID string) error {
 		return err
 	}
 	defer unlock()
-	if n.raft.State() != raft.Leader {
-		return n.notLeader()
-	}
 	going, err := n.removable(ctx, nodeID)
 	if err != nil {
 		return err

@@ -6,25 +6,13 @@ import (
 	"fmt"
 	"strings"
 
-	"connectrpc.com/connect"
-
 	"aliquot/cluster"
 	"aliquot/config"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/rpc"
 )
-
-// memberErrors has the codes of what only changes of members can be refused with.
-var memberErrors = rpc.Table{
-	{Err: cluster.ErrUnknownMember, Code: connect.CodeNotFound},
-	{Err: cluster.ErrNotRemovable, Code: connect.CodeFailedPrecondition},
-	{Err: cluster.ErrRemoved, Code: connect.CodeFailedPrecondition},
-}
 
 // clusterService is about the coordinators themselves.
 type clusterService struct {
-	aliquotv1connect.UnimplementedClusterServiceHandler
 	node    *cluster.Node
 	forward *forwarder
 	regions *regionService
@@ -68,7 +56,7 @@ func (s *clusterService) Join(ctx context.Context, req *aliquotv1.JoinRequest) (
 		return res, toRPC(err)
 	}
 	if err != nil {
-		return nil, memberError(err)
+		return nil, toRPC(err)
 	}
 	return &aliquotv1.JoinResponse{ClusterId: s.node.Status().ClusterID}, nil
 }
@@ -86,7 +74,7 @@ func (s *clusterService) RemoveMember(ctx context.Context, req *aliquotv1.Remove
 		return res, toRPC(err)
 	}
 	if err != nil {
-		return nil, memberError(err)
+		return nil, toRPC(err)
 	}
 	return &aliquotv1.RemoveMemberResponse{Members: membersToWire(s.node.Status().Members)}, nil
 }
@@ -102,13 +90,4 @@ func (s *clusterService) noMajority(err error) error {
 	}
 	return fmt.Errorf("nobody can be removed without a leader: %w. If that lasts, a majority of the voters (%s) is not running: start them again with their data directories, which are the truth",
 		err, strings.Join(voters, ", "))
-}
-
-func memberError(err error) error {
-	for _, e := range memberErrors {
-		if errors.Is(err, e.Err) {
-			return memberErrors.Error(err)
-		}
-	}
-	return toRPC(err)
 }

@@ -123,3 +123,28 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 	return context.WithTimeout(ctx, defaultDeadline)
 }
+
+// ownWritePatience bounds what a follower waits for the log entry of a change that
+// the leader has committed: it comes with the next heartbeat unless the node is cut off.
+const ownWritePatience = 2 * time.Second
+
+// awaitState returns once what the leader committed is in force here too, as holds
+// tells: whoever changed something through this node reads what they wrote. The change
+// is made by then, so a node that lags is no reason to fail; the wait just ends.
+func awaitState(ctx context.Context, node *cluster.Node, patience time.Duration, holds func(*cluster.State) bool) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		changed := node.Changed()
+		done := false
+		node.View(func(state *cluster.State) { done = holds(state) })
+		if done {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -81,11 +81,13 @@ func (s *regionService) change(ctx context.Context, change cluster.RegionChange,
 ) (*aliquotv1.Region, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	before := s.configVersion()
+	var before uint64
+	s.node.View(func(state *cluster.State) { before = state.Ledger.Config.Version })
 	err := s.node.ChangeRegion(ctx, change, name, weight, "")
 	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
 		if err = atLeader(ctx); err == nil {
-			s.awaitConfig(ctx, before)
+			// A change that changes nothing makes no new version: it is not worth the whole patience.
+			awaitState(ctx, s.node, ownWritePatience/4, func(state *cluster.State) bool { return state.Ledger.Config.Version > before })
 		}
 	}
 	if err != nil {
@@ -110,28 +112,4 @@ func (s *regionService) explain(err error, name string) error {
 		return fmt.Errorf("%w: %q; change its weight with UpdateRegion", err, name)
 	}
 	return err
-}
-
-func (s *regionService) configVersion() (version uint64) {
-	s.node.View(func(state *cluster.State) { version = state.Ledger.Config.Version })
-	return version
-}
-
-// awaitConfig returns once a configuration later than this version is in force here
-// too: whoever changed a region through this node reads what they wrote. A change
-// that changed nothing, or a node that lags, just ends the wait.
-func (s *regionService) awaitConfig(ctx context.Context, version uint64) {
-	ctx, cancel := context.WithTimeout(ctx, ownWritePatience/4)
-	defer cancel()
-	for {
-		changed := s.node.Changed()
-		if s.configVersion() > version {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
 }

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"time"
 
 	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -15,10 +14,6 @@ const (
 	maxAuthorBytes   = 256
 	maxFileNameBytes = 256
 )
-
-// ownWritePatience bounds what a follower waits for the log entry of a change that
-// the leader has committed: it comes with the next heartbeat unless the node is cut off.
-const ownWritePatience = 2 * time.Second
 
 // ruleService reads the rules from the applied state and changes them at the leader.
 type ruleService struct {
@@ -52,7 +47,7 @@ func (s *ruleService) ApplyRules(ctx context.Context, req *aliquotv1.ApplyRulesR
 	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
 		res, err := toLeader(ctx, s.forward, req, (*peer).ApplyRules)
 		if err == nil {
-			s.awaitVersion(ctx, res.GetVersion())
+			awaitState(ctx, s.node, ownWritePatience, func(state *cluster.State) bool { return state.Rules.Version >= res.GetVersion() })
 		}
 		return res, toRPC(err)
 	}
@@ -63,25 +58,4 @@ func (s *ruleService) ApplyRules(ctx context.Context, req *aliquotv1.ApplyRulesR
 		return nil, toRPC(err)
 	}
 	return &aliquotv1.ApplyRulesResponse{Version: version}, nil
-}
-
-// awaitVersion returns once the rules of this version, or later ones, are in force
-// here too: whoever changed them through this node reads what they wrote. The change
-// is made by then, so a node that lags is no reason to fail; the wait just ends.
-func (s *ruleService) awaitVersion(ctx context.Context, version uint64) {
-	ctx, cancel := context.WithTimeout(ctx, ownWritePatience)
-	defer cancel()
-	for {
-		changed := s.node.Changed()
-		var inForce uint64
-		s.node.View(func(state *cluster.State) { inForce = state.Rules.Version })
-		if inForce >= version {
-			return
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return
-		}
-	}
 }

@@ -235,8 +235,7 @@ func (t *tally) sums() map[uint32]tallyRule {
 	return out
 }
 
-// reach makes room for the region's index: regions can be added while a leader
-// reigns.
+// reach makes room for the region's index.
 func reach[T any](s []T, region int) []T {
 	if missing := region + 1 - len(s); missing > 0 {
 		return append(s, make([]T, missing)...)
