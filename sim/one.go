@@ -1,0 +1,39 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+)
+
+// One lives through the one world of a seed and returns the first promise that was
+// broken in it, as it happened and not shortened; nil if none was.
+func One(seed uint64, opts Options) *Violation {
+	w := live(seed, opts, worldSpan-recovery)
+	if w.failure != nil {
+		w.failure.Trace = w.lines()
+	}
+	return w.failure
+}
+
+// Force is o with kinds of faults, by their FaultName, that every world has besides
+// those that its seed draws.
+func (o Options) Force(names ...string) (Options, error) {
+	o.faults = slices.Clone(o.faults)
+	for _, name := range names {
+		kind, ok := faultNamed(name)
+		if !ok {
+			return o, fmt.Errorf("sim: no fault is called %q", name)
+		}
+		o.faults = append(o.faults, kind)
+	}
+	return o, nil
+}
+
+func faultNamed(name string) (fault, bool) {
+	for f := range faultKinds {
+		if FaultName(int(f)) == name {
+			return f, true
+		}
+	}
+	return 0, false
+}
