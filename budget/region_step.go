@@ -2,6 +2,7 @@ package budget
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -35,6 +36,27 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 		panic(fmt.Sprintf("budget: unknown region event %T", ev))
 	}
 	return nil
+}
+
+// NextTick is the earliest instant at which a RegionTick does something or the phase
+// changes, if nothing else happens before; long after all instants if there is none.
+// A shell that ticks at a fixed pace need not ask.
+func (r *Region) NextTick(now Instant) Instant {
+	next := Instant(math.MaxInt64)
+	switch {
+	case r.inFlight != noCall || r.applying != nil:
+	case r.session.open:
+		next = r.session.lastSent.Add(minReportGap)
+	case r.storeEpoch != "":
+		next = r.nextHello
+	}
+	if r.leaseEnd != 0 {
+		return min(next, r.leaseEnd)
+	}
+	if floor := r.floorAt(); now < floor {
+		return min(next, floor)
+	}
+	return next
 }
 
 // doubt closes the session. Shares and lease stay as they are until they expire.

@@ -10,6 +10,7 @@ import (
 // client is one key's caller, in all regions.
 type client struct {
 	w     *world
+	index int // in the world's clients
 	key   budget.KeyID
 	limit limit.Limit
 	// elastic: every region may save up a burst of the whole capacity.
@@ -25,6 +26,8 @@ type client struct {
 	every   int64
 	pause   int64 // between bursts (pulsing)
 	pauseTo int64
+	// suspect: what is enforced of the key may have grown.
+	suspect bool
 }
 
 // mode is how a client behaves.
@@ -42,7 +45,7 @@ const (
 
 func (w *world) newClient(i int) *client {
 	caps := [...]int64{3, 10, 30, 60, 300, 1000}
-	c := &client{w: w, key: budget.KeyID{Rule: uint32(i + 1)}, cost: limit.Token}
+	c := &client{w: w, index: i, key: budget.KeyID{Rule: uint32(i + 1)}, cost: limit.Token}
 	c.key.Hash[0] = byte(i)
 	c.limit.Capacity = limit.Token * limit.Tokens(caps[w.rand.IntN(len(caps))])
 	seconds := w.between(1, 20)

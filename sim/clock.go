@@ -25,6 +25,17 @@ func (c clock) at(t int64) int64 {
 	return c.offset + t + t/second*c.drift + t%second*c.drift/second
 }
 
+// reaches is the first true time, or one a few nanoseconds later, at which the
+// clock's reading is at least r.
+func (c clock) reaches(r int64) int64 {
+	d, speed := r-c.offset, second+c.drift
+	t := d/speed*second + d%speed*second/speed
+	for c.at(t) < r {
+		t++
+	}
+	return t
+}
+
 // boot is the reading as a daemon's boot clock.
 func (c clock) boot(t int64) budget.Instant { return budget.Instant(c.at(t)) }
 

@@ -43,7 +43,7 @@ func (w *world) elect() {
 	w.coords = append(w.coords, c)
 	w.leader, w.last = c, c
 	c.reign(old)
-	w.after(0, c.tick)
+	w.plan(0, c)
 }
 
 // reign starts a machine on the ledger as it is, with an epoch of its own. It does
@@ -87,7 +87,7 @@ func (w *world) depose() {
 func (c *coord) now() budget.Instant { return c.clock.boot(c.w.now) }
 func (c *coord) leads() bool         { return c.w.leader == c }
 
-func (c *coord) when(do func()) func() {
+func (c *coord) when(do func()) callback {
 	return func() {
 		switch {
 		case c.dead:
@@ -99,15 +99,17 @@ func (c *coord) when(do func()) func() {
 	}
 }
 
-func (c *coord) tick() {
-	if c.dead {
-		return
-	}
-	c.when(func() {
+// happen is a tick.
+func (c *coord) happen() {
+	switch {
+	case c.dead:
+	case c.w.now < c.pauseTo:
+		c.w.plan(min(c.pauseTo-c.w.now, napEvery), c)
+	default:
 		c.step(budget.Tick{})
 		c.advanceFloors()
-	})()
-	c.w.after(max(tickEvery, min(c.pauseTo-c.w.now, napEvery)), c.tick)
+		c.w.plan(tickEvery, c)
+	}
 }
 
 // stop is a coordinator that steps down or dies: whoever waits is refused.

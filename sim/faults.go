@@ -110,6 +110,7 @@ func (w *world) cause(f fault) {
 		if n != nil {
 			note("daemon paused")
 			n.pauseTo = w.now + w.between(second, 60*second)
+			w.after(n.pauseTo-w.now, w.suspectAll)
 		}
 	case pauseCoordinator:
 		if c := w.leader; c != nil {

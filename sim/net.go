@@ -15,8 +15,12 @@ func (n *node) send(deliver func(*coord, reply)) {
 	n.call++
 	n.calling = true
 	id := n.call
+	n.deadline = w.now + callDeadline
+	if !n.waiting {
+		n.waiting = true
+		w.plan(callDeadline, (*callTimer)(n))
+	}
 	fail := n.when(func() { n.answered(id, nil, budget.CallFailed{}) })
-	w.after(callDeadline, fail)
 	c := n.target
 	if c == nil || c.dead {
 		c = w.anyCoord()
@@ -39,6 +43,26 @@ func (n *node) send(deliver func(*coord, reply)) {
 			}
 			c.when(func() { deliver(c, back) })()
 		})
+	}
+}
+
+// callTimer is a daemon's deadline of the call in flight: one planned event for all
+// its calls, most of which are answered long before.
+type callTimer node
+
+func (t *callTimer) happen() {
+	n := (*node)(t)
+	n.waiting = false
+	switch {
+	case n.dead || !n.calling:
+	case n.paused():
+		n.waiting = true
+		n.w.plan(n.nap(), t)
+	case n.w.now < n.deadline:
+		n.waiting = true
+		n.w.plan(n.deadline-n.w.now, t)
+	default:
+		n.answered(n.call, nil, budget.CallFailed{})
 	}
 }
 

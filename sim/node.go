@@ -2,12 +2,16 @@ package sim
 
 import (
 	"fmt"
+	"time"
 
 	"aliquot/budget"
 )
 
 // tickEvery is the pace of both machines, on their own clocks.
 const tickEvery = 20 * milli
+
+// lookEvery is how often a daemon ticks that has nothing to wait for.
+const lookEvery = 250 * time.Millisecond
 
 // napEvery is how often who is paused looks whether the pause was ended early.
 const napEvery = 100 * milli
@@ -19,6 +23,7 @@ type node struct {
 	name    int // unique
 	clock   clock
 	machine *budget.Region
+	phase   budget.Phase // at the last tick
 	dead    bool
 	buried  bool // dead for good, its commands on their way too
 	cut     bool // no message passes
@@ -29,9 +34,12 @@ type node struct {
 	clockMap clockMap
 	learning bool
 
-	call    uint64 // number of the latest RPC
-	calling bool
-	target  *coord // who answered last
+	call     uint64 // number of the latest RPC
+	calling  bool
+	deadline int64  // true time at which the call in flight counts as lost
+	waiting  bool   // a look at the deadline is planned
+	target   *coord // who answered last
+	ticks    int64  // true time of the next tick that is planned; 0: none
 
 	heard   budget.Instant // for planted bugs: the last directive, and
 	renewed budget.Instant // the last renewal, as received
@@ -67,37 +75,65 @@ func (w *world) startNode(region int, withFile bool) {
 	w.nodes = append(w.nodes, n)
 	w.note("daemon starts", region, int64(n.name), 0, 0, 0)
 	n.learn()
-	w.after(w.between(0, tickEvery), n.tick)
+	n.arm()
 	w.after(w.between(0, second), n.probe)
+	w.suspectAll()
 }
 
 func (n *node) now() budget.Instant { return n.clock.boot(n.w.now) }
 func (n *node) paused() bool        { return n.w.now < n.pauseTo }
 func (n *node) configured() bool    { return len(n.machine.Config().Regions) > 0 }
 
+// nap is how long who is paused waits until it looks whether it still is.
+func (n *node) nap() int64 { return min(n.pauseTo-n.w.now, napEvery) }
+
 // when does something as soon as the daemon runs; never, if it is dead.
-func (n *node) when(do func()) func() {
+func (n *node) when(do func()) callback {
 	return func() {
 		switch {
 		case n.dead:
 		case n.paused():
-			n.w.after(min(n.pauseTo-n.w.now, napEvery), n.when(do))
+			n.w.after(n.nap(), n.when(do))
 		default:
 			do()
 		}
 	}
 }
 
-func (n *node) tick() {
-	if n.dead {
-		return
+// arm plans the next tick that does something, at the pace of ticks: one that does
+// nothing changes nothing but the time that a run takes.
+func (n *node) arm() {
+	due := n.clock.reaches(int64(min(n.machine.NextTick(n.now()), n.now().Add(lookEvery))))
+	steps := max((due-n.w.now+tickEvery-1)/tickEvery, 1)
+	at := n.w.now - n.w.now%tickEvery + steps*tickEvery + int64(n.name)%tickEvery
+	if n.ticks == 0 || at < n.ticks {
+		n.ticks = at
+		n.w.plan(at-n.w.now, n)
 	}
-	if n.staleFloors() {
+}
+
+// happen is a tick.
+func (n *node) happen() {
+	switch {
+	case n.dead || n.ticks != n.w.now:
+	case n.paused():
+		n.ticks += n.nap()
+		n.w.plan(n.nap(), n)
+	case n.staleFloors():
 		n.w.replace(n, 100*milli)
-		return
+	default:
+		n.ticks = 0
+		n.step(budget.RegionTick{})
+		n.lookAtPhase()
 	}
-	n.when(func() { n.step(budget.RegionTick{}) })()
-	n.w.after(max(tickEvery, min(n.pauseTo-n.w.now, napEvery)), n.tick)
+}
+
+// lookAtPhase: what a region may spend grows by itself only with its phase.
+func (n *node) lookAtPhase() {
+	if p := n.machine.Phase(n.now()); p != n.phase {
+		n.phase = p
+		n.w.suspectAll()
+	}
 }
 
 // adoption is which floors a region's daemons were told last, and when.
@@ -142,6 +178,13 @@ func (n *node) hears() {
 
 // step gives the machine one event and does what it asks for.
 func (n *node) step(ev budget.RegionEvent) {
+	switch ev.(type) {
+	case budget.RegionTick, budget.DirectiveReceived:
+		// What these allow is in force with the SharesApplied that follows.
+	default:
+		n.w.suspectAll()
+	}
+	defer n.arm()
 	for _, effect := range n.machine.Step(ev, n.now()) {
 		switch e := effect.(type) {
 		case budget.SendHello:

@@ -102,14 +102,14 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 	for i, c := range changes {
 		client := n.w.clientOf(c.Key)
 		l := client.limit
-		call[i] = change{key: c.Key, change: limit.Change{
+		call[i] = change{client: client, change: limit.Change{
 			View: n.view(c.Before, client), Gen: n.w.plant.pack(c.Gen), Share: localBucket(l, c.Share),
 			Grant: n.w.plant.grant(c, l), Cold: c.Cold,
 			Deadline: max(n.clockMap.until(n.now()+budget.Instant(applyDeadline)), 1),
 		}}
 	}
 	answered := false
-	answer := func(results []budget.ShareResult) func() {
+	answer := func(results []budget.ShareResult) callback {
 		return n.when(func() {
 			if !answered {
 				answered = true

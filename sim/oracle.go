@@ -66,12 +66,48 @@ func (w *world) admit(c *client, region int, amount limit.Tokens) {
 	}
 }
 
+// sampleEvery is how many events pass between two looks at a key that nothing has
+// touched.
+const sampleEvery = 16
+
+// suspectAll has every key checked after the present event.
+func (w *world) suspectAll() {
+	w.suspects = true
+	for _, c := range w.clients {
+		c.suspect = true
+	}
+}
+
+// suspects has a key checked after the present event.
+func (c *client) suspects() { c.w.suspects, c.suspect = true, true }
+
 // checkShares is I1: what the stores would enforce at this instant, for whichever
-// daemon of each region asked, sums to at most the limit. It looks at one key an
-// event, in turn.
+// daemon of each region asked, sums to at most the limit.
+//
+// It looks at a key after whatever can raise what is enforced of it: a share that is
+// applied, an answer that a machine takes in, a daemon that starts or wakes up, store
+// contents that change, a phase that begins. A take raises nothing: it writes down
+// what Settle says, which is what would have been enforced without it. Time raises
+// something in two places only, when a daemon's phase becomes the floor's and when
+// its store agrees; the second, and whatever this list forgets, is what the sample
+// in turn is for: what is too much then stays so for seconds.
 func (w *world) checkShares() {
-	w.turn = (w.turn + 1) % len(w.clients)
-	c := w.clients[w.turn]
+	switch {
+	case w.suspects:
+		w.suspects = false
+		for _, c := range w.clients {
+			if c.suspect {
+				c.suspect = false
+				w.checkKey(c)
+			}
+		}
+	case w.events%sampleEvery == 0:
+		w.turn = (w.turn + 1) % len(w.clients)
+		w.checkKey(w.clients[w.turn])
+	}
+}
+
+func (w *world) checkKey(c *client) {
 	var all limit.Bucket
 	for i := range w.stores {
 		b := w.enforced(i, c)
@@ -96,7 +132,7 @@ func (w *world) enforced(region int, c *client) limit.Bucket {
 		}
 		v := n.view(n.machine.Right(c.key, int64(c.limit.Capacity), n.now()), c)
 		v.Heard = s.heardBy(&v)
-		_, b, _ := limit.Settle(s.get(c.key), v, s.time())
+		_, b, _ := limit.Settle(s.get(c), v, s.time())
 		most.Cap = max(most.Cap, b.Cap)
 		if most.Rate.Min(b.Rate) == most.Rate {
 			most.Rate = b.Rate

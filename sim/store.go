@@ -2,7 +2,7 @@ package sim
 
 import (
 	"fmt"
-	"maps"
+	"slices"
 
 	"aliquot/budget"
 	"aliquot/limit"
@@ -15,9 +15,9 @@ type store struct {
 	clock   clock
 	epoch   string // empty: no contents have been named yet
 	mints   int
-	heard   int64 // when a daemon of the region last took a lease; 0: not yet
-	records map[budget.KeyID]kept
-	backup  map[budget.KeyID]kept // an older copy, as a replica or a dump holds it
+	heard   int64  // when a daemon of the region last took a lease; 0: not yet
+	records []kept // by client
+	backup  []kept // an older copy, as a replica or a dump holds it
 }
 
 // kept is a record and the store time at which it expires; 0: never.
@@ -27,7 +27,7 @@ type kept struct {
 }
 
 func newStore(w *world, region int) *store {
-	return &store{w: w, region: region, clock: w.newClock(), records: map[budget.KeyID]kept{}}
+	return &store{w: w, region: region, clock: w.newClock()}
 }
 
 func (s *store) time() int64 { return s.clock.micros(s.w.now) }
@@ -37,40 +37,46 @@ func (s *store) learn() string {
 	if s.epoch == "" {
 		s.mints++
 		s.epoch = fmt.Sprintf("n%d:r%d:%d", s.mints, s.region, s.time())
+		s.w.suspectAll()
 	}
 	return s.epoch
 }
 
-func (s *store) get(k budget.KeyID) limit.Record {
-	r, ok := s.records[k]
-	if !ok || r.expires != 0 && r.expires <= s.time() {
+func (s *store) get(c *client) limit.Record {
+	if c.index >= len(s.records) {
+		return limit.Record{}
+	}
+	r := &s.records[c.index]
+	if r.expires != 0 && r.expires <= s.time() {
 		return limit.Record{}
 	}
 	return r.record
 }
 
-func (s *store) put(k budget.KeyID, r limit.Record, v *limit.View) {
+func (s *store) put(c *client, r limit.Record, v *limit.View) {
 	x := kept{record: r}
 	if !r.Hot {
 		x.expires = r.At + limit.TTL(r.Tokens, s.w.plant.cold(v))*1000
 	}
-	s.records[k] = x
+	for len(s.records) <= c.index {
+		s.records = append(s.records, kept{})
+	}
+	s.records[c.index] = x
 }
 
 // flush loses everything, the identity too.
 func (s *store) flush() {
-	s.records, s.epoch, s.heard = map[budget.KeyID]kept{}, "", 0
+	s.records, s.epoch, s.heard = nil, "", 0
+	s.w.suspectAll()
 }
 
 // rollBack brings back an older copy, as a failover with lost writes does.
 func (s *store) rollBack() {
-	s.records, s.epoch = maps.Clone(s.backup), ""
-	if s.records == nil {
-		s.records = map[budget.KeyID]kept{}
-	}
+	s.records, s.epoch = slices.Clone(s.backup), ""
+	s.w.suspectAll()
 }
 
-func (s *store) copyAway() { s.backup = maps.Clone(s.records) }
+func (s *store) copyAway() { s.backup = slices.Clone(s.records) }
 
 // taken is the reply to a take.
 type taken struct {
@@ -88,7 +94,7 @@ func (s *store) take(epoch string, c *client, v limit.View, tries int, cost limi
 	now := s.time()
 	rep := taken{time: now}
 	v.Heard = s.heardBy(&v)
-	records := []limit.Record{s.w.plant.record(s.get(c.key), &v)}
+	records := []limit.Record{s.w.plant.record(s.get(c), &v)}
 	out := make([]limit.Outcome, 1)
 	for range tries {
 		ok := limit.Take(records, []limit.View{v}, cost, now, out)
@@ -98,7 +104,7 @@ func (s *store) take(epoch string, c *client, v limit.View, tries int, cost limi
 		}
 		rep.admitted++
 	}
-	s.put(c.key, records[0], &v)
+	s.put(c, records[0], &v)
 	if rep.admitted > 0 {
 		s.w.admit(c, s.region, limit.Tokens(rep.admitted)*cost)
 	}
@@ -125,18 +131,19 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 	}
 	for _, c := range changes[:n] {
 		c.change.View.Heard = s.heardBy(&c.change.View)
-		r, a := limit.Apply(s.get(c.key), c.change, s.time())
-		s.put(c.key, r, &c.change.View)
+		r, a := limit.Apply(s.get(c.client), c.change, s.time())
+		s.put(c.client, r, &c.change.View)
+		c.client.suspects()
 		what := "store applies"
 		if a.Stale || a.Late {
 			what = "store: stale change"
 		}
-		s.w.note(what, s.region, int64(c.key.Rule), int64(c.change.Gen), int64(c.change.Share.Cap), int64(a.Tokens))
+		s.w.note(what, s.region, int64(c.client.key.Rule), int64(c.change.Gen), int64(c.change.Share.Cap), int64(a.Tokens))
 		if a.Released > 0 || c.change.Grant > 0 {
-			s.w.note("released, granted", s.region, int64(c.key.Rule), int64(c.change.Gen), int64(a.Released), int64(c.change.Grant))
+			s.w.note("released, granted", s.region, int64(c.client.key.Rule), int64(c.change.Gen), int64(a.Released), int64(c.change.Grant))
 		}
 		results = append(results, budget.ShareResult{
-			Key: c.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
+			Key: c.client.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
 		})
 	}
 	return results, n == len(changes)
@@ -144,6 +151,6 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 
 // change is one share change on its way to the store.
 type change struct {
-	key    budget.KeyID
+	client *client
 	change limit.Change
 }

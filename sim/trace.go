@@ -62,7 +62,7 @@ func (w *world) standing() []string {
 			}
 		}
 		for i, s := range w.stores {
-			out = append(out, fmt.Sprintf("  store %d: %+v, enforces %+v", i, s.get(c.key), w.enforced(i, c)))
+			out = append(out, fmt.Sprintf("  store %d: %+v, enforces %+v", i, s.get(c), w.enforced(i, c)))
 		}
 		for _, n := range w.nodes {
 			out = append(out, fmt.Sprintf("  daemon %d of %d: %+v", n.name, n.region, n.machine.Right(c.key, int64(c.limit.Capacity), n.now())))

@@ -45,7 +45,8 @@ type world struct {
 	faulted        int64
 	caused         [faultKinds]int64
 
-	turn     int // whose shares are checked next
+	turn     int  // whose shares are checked next, if none is suspect
+	suspects bool // some client is suspect
 	admitted int64
 	failure  *Violation
 	trace    [traceKept]entry
