@@ -29,6 +29,39 @@ type world struct {
 	sums    []Share // every ledger state seen
 	// what lenders gave up and growing regions got, micro-tokens
 	released, granted int64
+	// far is what a message of each region takes one way, quorum what a commit or a
+	// proof takes; nil and 0: nothing. What is on its way is in mail, by its time.
+	far    []time.Duration
+	quorum time.Duration
+	mail   []letter
+}
+
+// letter is something that happens later.
+type letter struct {
+	at   Instant
+	open func()
+}
+
+// after has something happen once d has passed, in order; at once if d is 0.
+func (w *world) after(d time.Duration, open func()) {
+	if d == 0 {
+		open()
+		return
+	}
+	l := letter{w.now.Add(d), open}
+	i := len(w.mail)
+	for i > 0 && w.mail[i-1].at > l.at {
+		i--
+	}
+	w.mail = slices.Insert(w.mail, i, l)
+}
+
+// way is how long a message of a region takes.
+func (w *world) way(i int) time.Duration {
+	if w.far == nil {
+		return 0
+	}
+	return w.far[i]
 }
 
 const tick = 20 * time.Millisecond
@@ -69,6 +102,11 @@ func (w *world) elect() {
 // run lets d pass.
 func (w *world) run(d time.Duration) {
 	for end := w.now.Add(d); w.now < end; w.now = w.now.Add(tick) {
+		for len(w.mail) > 0 && w.mail[0].at <= w.now {
+			due := w.mail[0]
+			w.mail = w.mail[1:]
+			due.open()
+		}
 		w.spend()
 		if w.leader != nil {
 			w.lead(w.leader.Step(Tick{}, w.now))
@@ -183,13 +221,13 @@ func (w *world) act(i int, effects []RegionEffect) {
 				w.act(i, r.Step(CallFailed{}, w.now))
 				continue
 			}
-			w.lead(w.leader.Step(HelloReceived{e.Hello}, w.now))
+			w.after(w.way(i), func() { w.lead(w.leader.Step(HelloReceived{e.Hello}, w.now)) })
 		case SendReport:
 			if w.leader == nil || w.cut[i] {
 				w.act(i, r.Step(CallFailed{}, w.now))
 				continue
 			}
-			w.lead(w.leader.Step(ReportReceived{e.Report}, w.now))
+			w.after(w.way(i), func() { w.lead(w.leader.Step(ReportReceived{e.Report}, w.now)) })
 		case ApplyShares:
 			var done SharesApplied
 			for _, c := range e.Changes {
@@ -223,17 +261,19 @@ func (w *world) lead(effects []LeaderEffect) {
 				w.t.Fatalf("commit: %v", err)
 			}
 			w.checkLedger()
-			w.lead(w.leader.Step(Committed{}, w.now))
+			w.after(w.quorum, func() { w.lead(w.leader.Step(Committed{}, w.now)) })
 		case Verify:
-			w.lead(w.leader.Step(Verified{}, w.now))
+			w.after(w.quorum, func() { w.lead(w.leader.Step(Verified{}, w.now)) })
 		case Welcome:
 			cfg := w.ledger.Config.clone()
 			for i := range cfg.Regions {
 				cfg.Regions[i].Floor = cfg.Regions[i].Told
 			}
-			w.act(e.OK.Region, w.regions[e.OK.Region].Step(HelloAnswered{
-				OK: e.OK, Config: cfg, InitialRedisEpoch: cfg.Regions[e.OK.Region].InitialRedisEpoch,
-			}, w.now))
+			w.after(w.way(e.OK.Region), func() {
+				w.act(e.OK.Region, w.regions[e.OK.Region].Step(HelloAnswered{
+					OK: e.OK, Config: cfg, InitialRedisEpoch: cfg.Regions[e.OK.Region].InitialRedisEpoch,
+				}, w.now))
+			})
 		case Answer:
 			i := e.Directive.Region
 			if e.Directive.Renew {
@@ -243,7 +283,7 @@ func (w *world) lead(effects []LeaderEffect) {
 				w.act(i, w.regions[i].Step(CallFailed{}, w.now))
 				continue
 			}
-			w.act(i, w.regions[i].Step(DirectiveReceived{e.Directive}, w.now))
+			w.after(w.way(i), func() { w.act(i, w.regions[i].Step(DirectiveReceived{e.Directive}, w.now)) })
 		case Refuse:
 			w.act(e.Region, w.regions[e.Region].Step(CallFailed{}, w.now))
 		}
