@@ -4,7 +4,7 @@ import "aliquot/budget"
 
 // logDelay is a quorum round.
 func (w *world) logDelay() int64 {
-	if w.has(slowLog) && w.chance(1, 100) {
+	if w.strikes(slowLog, 100) {
 		return w.between(0, 4*second)
 	}
 	return w.between(milli, 30*milli)

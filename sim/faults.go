@@ -1,145 +1,5 @@
 package sim
 
-// fault is a kind of trouble. Every world draws which kinds it has: a few kinds
-// often find more than all of them together.
-type fault int
-
-const (
-	loss fault = iota
-	duplicates
-	reordering
-	stuckStore
-	slowLog
-	drifting
-	leaderDies
-	leaderLingers
-	noCoordinators
-	restart
-	flush
-	flushAndRestart
-	rollBack
-	secondDaemon
-	pauseDaemon
-	pauseCoordinator
-	cutOneWay
-	cutBothWays
-	cutFromLeader
-	stuckForAll
-	addRegion
-	drainRegion
-	reweight
-	fenceRegion
-	faultKinds
-)
-
-// FaultName names a kind of Result.Kinds.
-func FaultName(kind int) string {
-	return [faultKinds]string{
-		"messages lost", "messages repeated", "messages reordered", "store commands stuck", "slow commits",
-		"drifting clocks", "leader dies", "leader lingers", "all coordinators stop", "daemon restarts",
-		"store flushed", "store flushed and daemon restarts", "store rolled back", "second daemon",
-		"daemon paused", "coordinator paused", "cut one way", "cut both ways", "cut from the leader",
-		"all store commands stuck", "region added", "region drained", "region reweighted", "region fenced",
-	}[kind]
-}
-
-func (w *world) has(f fault) bool { return w.faults[f] && w.now < w.faultsEnd }
-
-// drawFaults chooses the world's kinds of trouble.
-func (w *world) drawFaults() {
-	for f := range faultKinds {
-		w.faults[f] = w.chance(1, 2) && !w.opts.Calm
-	}
-	if w.chance(1, 2) { // nobody operates this world
-		for f := addRegion; f <= fenceRegion; f++ {
-			w.faults[f] = false
-		}
-	}
-	for _, f := range w.opts.faults {
-		w.faults[f] = true
-	}
-	w.faultGap = w.between(second, 15*second)
-}
-
-// trouble causes one fault and plans the next.
-func (w *world) trouble() {
-	if w.now >= w.faultsEnd {
-		return
-	}
-	if f := fault(w.rand.IntN(int(faultKinds))); w.faults[f] {
-		w.faulted++
-		w.caused[f]++
-		w.cause(f)
-	}
-	w.after(w.exponential(w.faultGap/int64(faultKinds)*4), w.trouble)
-}
-
-func (w *world) cause(f fault) {
-	region := w.rand.IntN(len(w.stores))
-	n := w.nodeOf(region)
-	note := func(what string) { w.note(what, region, int64(f), 0, 0, 0) }
-	switch f {
-	case leaderDies:
-		if w.leader != nil {
-			w.leader.stop()
-			w.electSoon(w.between(50*milli, 8*second))
-		}
-	case leaderLingers:
-		w.linger()
-	case noCoordinators:
-		note("all coordinators stop")
-		for len(w.coords) > 0 {
-			w.coords[0].stop()
-		}
-		w.electSoon(w.between(second, 120*second))
-	case restart:
-		w.replace(n, w.between(100*milli, 10*second))
-	case flush:
-		note("store flushed")
-		w.stores[region].flush()
-	case flushAndRestart:
-		note("store flushed, daemon restarts")
-		w.stores[region].flush()
-		w.replace(n, w.between(100*milli, 5*second))
-	case rollBack:
-		note("store rolled back")
-		w.stores[region].rollBack()
-	case secondDaemon:
-		w.doubleUp(n)
-	case pauseDaemon:
-		if n != nil {
-			note("daemon paused")
-			n.pauseTo = w.now + w.between(second, 60*second)
-			w.after(n.pauseTo-w.now, w.suspectAll)
-		}
-	case pauseCoordinator:
-		if c := w.leader; c != nil {
-			w.note("leader paused", c.name, 0, 0, 0, 0)
-			c.pauseTo = w.now + w.between(100*milli, 20*second)
-			if w.chance(1, 2) {
-				w.after(w.between(0, 5*second), w.linger)
-			}
-		}
-	case cutOneWay, cutBothWays:
-		up := f == cutBothWays || w.chance(1, 2)
-		down := f == cutBothWays || !up
-		w.note("cut", region, int64(b2i(up)), int64(b2i(down)), 0, 0)
-		w.cutUp[region], w.cutDown[region] = up, down
-		w.after(w.between(100*milli, 60*second), func() { w.cutUp[region], w.cutDown[region] = false, false })
-	case cutFromLeader:
-		if c := w.leader; c != nil {
-			note("cut from this leader")
-			c.cutOff[region] = true
-			w.after(w.between(second, 30*second), func() { c.cutOff[region] = false })
-		}
-	case addRegion, drainRegion, reweight, fenceRegion:
-		w.operate(f, region)
-	case stuckForAll:
-		note("store commands get stuck")
-		w.stuck[region] = w.now + w.between(100*milli, 30*second)
-	}
-}
-
 // linger elects a new leader while the old one goes on, cut off from the log.
 func (w *world) linger() {
 	c := w.leader
@@ -204,6 +64,12 @@ func (w *world) doubleUp(n *node) {
 			w.startNode(n.region, true)
 		}
 	})
+}
+
+// pause stops a daemon for a while; its clock goes on.
+func (n *node) pause(d int64) {
+	n.pauseTo = n.w.now + d
+	n.w.after(d, n.w.suspectAll)
 }
 
 // copyStores keeps an older copy of every store at hand.

@@ -69,9 +69,9 @@ func (t *callTimer) happen() {
 // copies is how often a message arrives.
 func (w *world) copies(cut bool) int {
 	switch {
-	case cut || w.has(loss) && w.chance(1, 20):
+	case cut || w.strikes(loss, 20):
 		return 0
-	case w.has(duplicates) && w.chance(1, 20):
+	case w.strikes(duplicates, 20):
 		return 2
 	default:
 		return 1
@@ -85,10 +85,10 @@ func (w *world) delay(region int) int64 {
 		return d
 	}
 	d += w.between(0, d/4+milli/5)
-	if w.has(reordering) && w.chance(1, 20) {
+	if w.strikes(reordering, 20) {
 		d += w.between(0, 200*milli)
 	}
-	if w.has(duplicates) && w.chance(1, 200) {
+	if w.strikes(duplicates, 200) {
 		d += w.between(0, 20*second) // long after
 	}
 	return d
@@ -99,7 +99,7 @@ func (w *world) storeDelay(region int) int64 {
 	if w.stuck[region] > w.now {
 		return w.between(0, w.stuck[region]-w.now)
 	}
-	if w.has(stuckStore) && w.chance(1, 300) {
+	if w.strikes(stuckStore, 300) {
 		return w.between(0, 40*second)
 	}
 	return w.between(milli/20, milli)

@@ -66,7 +66,7 @@ func (n *node) take(c *client, tries int, cost limit.Tokens) {
 			return
 		}
 		rep := s.take(epoch, c, view, tries, cost)
-		lost := n.w.has(stuckStore) && n.w.chance(1, 200)
+		lost := n.w.strikes(stuckStore, 200)
 		n.w.after(n.w.between(milli/20, milli), n.when(func() {
 			if lost || n.w.now-began > takeDeadline {
 				return
@@ -123,7 +123,7 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 			return
 		}
 		upTo, lost := len(call), false
-		if n.w.has(stuckStore) && n.w.chance(1, 50) {
+		if n.w.strikes(stuckStore, 50) {
 			upTo, lost = int(n.w.between(0, int64(len(call)))), true
 		}
 		results, ok := s.apply(epoch, call, upTo, lease)

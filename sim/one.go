@@ -28,12 +28,3 @@ func (o Options) Force(names ...string) (Options, error) {
 	}
 	return o, nil
 }
-
-func faultNamed(name string) (fault, bool) {
-	for f := range faultKinds {
-		if FaultName(int(f)) == name {
-			return f, true
-		}
-	}
-	return 0, false
-}

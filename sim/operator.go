@@ -111,22 +111,40 @@ func (w *world) command(what string, do func(*budget.Ledger) error) bool {
 // regionName names the regions by their indexes.
 func regionName(i int) string { return string(rune('a' + i)) }
 
-// operate lets the operator make one change.
-func (w *world) operate(f fault, region int) {
+// operate lets the operator make one change, if there is one to make.
+func (w *world) operate(f fault, region int) bool {
 	declared := w.ledger.Config.Regions
 	switch f {
 	case addRegion:
-		w.addRegion()
+		return w.addRegion()
 	case drainRegion:
+		if region >= len(declared) || !declared[region].Takes() || w.lastRegion(region) {
+			return false
+		}
 		w.propose("region drained", func(l *budget.Ledger) error { return l.DrainRegion(regionName(region)) })
 	case reweight:
 		weight := int32(w.between(1, 8))
+		if region >= len(declared) || !declared[region].Takes() {
+			return false
+		}
 		w.propose("region reweighted", func(l *budget.Ledger) error { return l.UpdateRegion(regionName(region), weight) })
 	case fenceRegion:
-		if region < len(declared) && !declared[region].Fenced {
-			w.fence(region)
+		if region >= len(declared) || declared[region].Fenced || w.lastRegion(region) {
+			return false
+		}
+		w.fence(region)
+	}
+	return true
+}
+
+// lastRegion: no other region takes part.
+func (w *world) lastRegion(region int) bool {
+	for i := range w.ledger.Config.Regions {
+		if r := &w.ledger.Config.Regions[i]; i != region && r.Takes() && r.Joined {
+			return false
 		}
 	}
+	return true
 }
 
 // propose brings an operator's command into the log, if somebody leads.
@@ -138,15 +156,15 @@ func (w *world) propose(what string, do func(*budget.Ledger) error) {
 	})
 }
 
-// addRegion declares the first region that does not take part, and starts its daemon
-// if it has none.
-func (w *world) addRegion() {
+// addRegion declares the first region that does not take part, if there is one, and
+// starts its daemon if it has none.
+func (w *world) addRegion() bool {
 	i := slices.IndexFunc(w.ledger.Config.Regions, func(r budget.RegionConfig) bool { return !r.Takes() })
 	if i < 0 {
 		i = len(w.ledger.Config.Regions)
 	}
 	if i >= len(w.stores) {
-		return
+		return false
 	}
 	weight := int32(w.between(1, 4))
 	w.propose("region added", func(l *budget.Ledger) error {
@@ -172,6 +190,7 @@ func (w *world) addRegion() {
 		})
 		return nil
 	})
+	return true
 }
 
 // grown: another region may hold tokens from now on. It starts empty.
@@ -186,13 +205,6 @@ func (w *world) grown() {
 // fence kills every daemon of a region for good, and then tells the coordinators so.
 // Its store is out of reach and its disks are gone.
 func (w *world) fence(region int) {
-	for i := range w.ledger.Config.Regions {
-		if r := &w.ledger.Config.Regions[i]; i != region && r.Takes() && r.Joined {
-			break
-		} else if i == len(w.ledger.Config.Regions)-1 {
-			return // the last one
-		}
-	}
 	w.buried[region], w.known[region] = true, stateFile{}
 	w.fences[region]++
 	for n := w.nodeOf(region); n != nil; n = w.nodeOf(region) {

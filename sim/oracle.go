@@ -17,6 +17,9 @@ type ideal struct {
 	slack  int64
 	at     int64
 	spent  limit.Tokens
+	// allowed is what could have been spent since the beginning, micro-tokens.
+	allowed            float64
+	closest, burstUsed float64 // as in Result
 }
 
 // newIdeal starts full, with one burst for a strict limit and one a region for an
@@ -29,7 +32,7 @@ func newIdeal(l limit.Limit, rhoPPM int32, regions, bursts int) ideal {
 	most := int64(bursts) * int64(l.Capacity) * second
 	rate := l.Rate.Micro + l.Rate.Micro*fastest(rhoPPM)/second + 1
 	return ideal{
-		tokens: most, most: most, rate: rate,
+		tokens: most, most: most, rate: rate, allowed: float64(most) / 1e9,
 		slack: int64(2*regions) * 1000 * rate,
 	}
 }
@@ -38,6 +41,7 @@ func newIdeal(l limit.Limit, rhoPPM int32, regions, bursts int) ideal {
 func (b *ideal) grow(capacity, now int64) {
 	b.refill(now)
 	b.most += capacity * second
+	b.allowed += float64(capacity)
 }
 
 // spend takes an amount at a true time and reports whether it was there.
@@ -45,10 +49,13 @@ func (b *ideal) spend(amount limit.Tokens, now int64) bool {
 	b.refill(now)
 	b.tokens -= int64(amount) * second
 	b.spent += amount
+	b.closest = max(b.closest, float64(b.spent)/(b.allowed+float64(b.slack)/1e9))
+	b.burstUsed = max(b.burstUsed, float64(b.most-b.tokens)/float64(b.most+b.slack))
 	return b.tokens >= -b.slack
 }
 
 func (b *ideal) refill(now int64) {
+	b.allowed += float64(now-b.at) * float64(b.rate) / 1e9
 	if dt := now - b.at; dt > (b.most-b.tokens)/b.rate {
 		b.tokens = b.most
 	} else {

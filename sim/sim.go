@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
 	"aliquot/limit"
@@ -27,6 +25,8 @@ type Options struct {
 	// Start is when clients begin to ask; Mode, if not nil, is all they do.
 	Start time.Duration
 	Mode  *Behaviour
+	// Only, if not nil, is all the trouble that there is; see Violation.Enough.
+	Only *Selection
 
 	plant  plant
 	spare  int     // regions that may be added, besides drawn ones
@@ -37,60 +37,6 @@ type Options struct {
 type Behaviour struct {
 	mode mode
 	home int
-}
-
-// Violation is a promise broken.
-type Violation struct {
-	Seed  uint64
-	At    time.Duration // since the world began
-	What  string
-	Trace []string // the last events
-	// Faults is the shortest time of trouble found after which the same seed still
-	// breaks a promise.
-	Faults time.Duration
-}
-
-// String tells how to see it again, and what led to it.
-func (v *Violation) String() string {
-	return fmt.Sprintf("seed %d, at %v (enough: faults until %v): %s\n%s",
-		v.Seed, v.At, v.Faults, v.What, strings.Join(v.Trace, "\n"))
-}
-
-// Result is what a run came to.
-type Result struct {
-	Worlds   int
-	Virtual  time.Duration
-	Events   int64
-	Faults   int64
-	Admitted int64 // whole tokens
-	// Kinds counts the faults by kind; see FaultName.
-	Kinds      [faultKinds]int64
-	Violations []*Violation
-	// Hash is of everything that happened: the same for the same arguments.
-	Hash uint64
-}
-
-// Run lives through worlds of ten virtual minutes, with the seeds from seed
-// upwards, until they add up to the given hours.
-func Run(seed uint64, hours float64, opts Options) Result {
-	var r Result
-	for total := time.Duration(hours * float64(time.Hour)); r.Virtual < total; seed++ {
-		w := live(seed, opts, worldSpan-recovery)
-		r.Worlds++
-		r.Virtual += duration(w.now)
-		r.Events += w.events
-		r.Faults += w.faulted
-		r.Admitted += w.admitted
-		for f, n := range w.caused {
-			r.Kinds[f] += n
-		}
-		r.Hash = r.Hash*31 + w.hash
-		if w.failure != nil {
-			r.Violations = append(r.Violations, shrunk(w, opts))
-			r.Virtual += worldSpan - duration(w.now)
-		}
-	}
-	return r
 }
 
 // live lives through one world with trouble until faultsEnd, and checks that it
@@ -127,22 +73,4 @@ func (w *world) recover() {
 	if w.failure == nil {
 		w.checkUse(began)
 	}
-}
-
-// shrunk looks for the shortest time of trouble with which the seed still fails,
-// by halving: what came before is the same in every try.
-func shrunk(w *world, opts Options) *Violation {
-	best := w.failure
-	best.Trace, best.Faults = w.lines(), min(best.At, worldSpan-recovery)
-	low, high := time.Duration(0), best.Faults
-	for range 8 {
-		mid := (low + high) / 2
-		if again := live(w.seed, opts, mid); again.failure != nil {
-			best, high = again.failure, mid
-			best.Trace, best.Faults = again.lines(), mid
-		} else {
-			low = mid
-		}
-	}
-	return best
 }

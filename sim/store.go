@@ -99,6 +99,7 @@ func (s *store) take(epoch string, c *client, v limit.View, tries int, cost limi
 	for range tries {
 		ok := limit.Take(records, []limit.View{v}, cost, now, out)
 		rep.tries = append(rep.tries, out[0])
+		s.w.decisions++
 		if !ok {
 			break
 		}
@@ -131,9 +132,13 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 	}
 	for _, c := range changes[:n] {
 		c.change.View.Heard = s.heardBy(&c.change.View)
-		r, a := limit.Apply(s.get(c.client), c.change, s.time())
+		before := s.get(c.client)
+		r, a := limit.Apply(before, c.change, s.time())
 		s.put(c.client, r, &c.change.View)
 		c.client.suspects()
+		if !a.Stale && !a.Late && before.Share != r.Share {
+			s.w.moves++
+		}
 		what := "store applies"
 		if a.Stale || a.Late {
 			what = "store: stale change"

@@ -53,7 +53,7 @@ func (w *world) lines() []string {
 
 // standing is what everyone holds at the end.
 func (w *world) standing() []string {
-	out := []string{fmt.Sprintf("lease %v, rho %d ppm, faults %v every %v", w.cfg.Lease, w.cfg.RhoPPM, w.faults, duration(w.faultGap))}
+	out := []string{fmt.Sprintf("lease %v, rho %d ppm, faults every %v", w.cfg.Lease, w.cfg.RhoPPM, duration(w.faultGap))}
 	for _, c := range w.clients {
 		out = append(out, fmt.Sprintf("key %d: C %d, r %d, ledger %v", c.key.Rule, c.limit.Capacity/limit.Token, c.limit.Rate.Micro, w.ledger.Shares(c.key)))
 		for _, l := range w.coords {

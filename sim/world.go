@@ -42,23 +42,29 @@ type world struct {
 	faults         [faultKinds]bool
 	faultGap       int64
 	faultsEnd      int64
+	troubles       *rand.Rand // when which single fault comes
+	struck         int        // single faults so far, those left out too
+	mishaps        []mishap   // caused
 	faulted        int64
 	caused         [faultKinds]int64
 
-	turn     int  // whose shares are checked next, if none is suspect
-	suspects bool // some client is suspect
-	admitted int64
-	failure  *Violation
-	trace    [traceKept]entry
-	noted    int
-	hash     uint64
+	turn      int  // whose shares are checked next, if none is suspect
+	suspects  bool // some client is suspect
+	decisions int64
+	moves     int64
+	admitted  int64
+	failure   *Violation
+	trace     [traceKept]entry
+	noted     int
+	hash      uint64
 }
 
 // newWorld builds a world from a seed, and starts everything in it.
 func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	w := &world{
 		seed: seed, opts: opts, rand: rand.New(rand.NewPCG(seed, 0x616c6971756f74)),
-		plant: opts.plant, faultsEnd: int64(faultsEnd), hash: 14695981039346656037,
+		troubles: rand.New(rand.NewPCG(seed, troubleStream)),
+		plant:    opts.plant, faultsEnd: int64(faultsEnd), hash: 14695981039346656037,
 	}
 	declared := w.drawn(opts.Regions, 2, 6)
 	names := make([]string, declared)
@@ -122,9 +128,6 @@ func (w *world) drawOneWay() int64 {
 
 // newClock draws a clock: often one of the fastest or slowest there may be.
 func (w *world) newClock() clock {
-	if w.opts.Calm || !w.faults[drifting] {
-		return clock{offset: w.between(second, 1000*second)}
-	}
 	low, high := slowest(w.cfg.RhoPPM), fastest(w.cfg.RhoPPM)
 	c := clock{offset: w.between(second, 1000*second), drift: w.between(low, high+1)}
 	switch w.rand.IntN(3) {
@@ -132,6 +135,9 @@ func (w *world) newClock() clock {
 		c.drift = low
 	case 1:
 		c.drift = high
+	}
+	if w.opts.Calm || !w.faults[drifting] {
+		c.drift = 0
 	}
 	return c
 }
@@ -175,6 +181,8 @@ func (w *world) drawn(given, low, high int) int {
 func (w *world) chance(n, of int) bool { return w.rand.IntN(of) < n }
 
 // exponential draws a time with the given mean.
-func (w *world) exponential(mean int64) int64 {
-	return int64(-math.Log(1-w.rand.Float64()) * float64(mean))
+func (w *world) exponential(mean int64) int64 { return exponential(w.rand, mean) }
+
+func exponential(from *rand.Rand, mean int64) int64 {
+	return int64(-math.Log(1-from.Float64()) * float64(mean))
 }

@@ -1,0 +1,108 @@
+package sim
+
+import "slices"
+
+// fault is a kind of trouble. Every world draws which kinds it has: a few kinds
+// often find more than all of them together.
+type fault int
+
+// The first kinds are steady trouble: they are there all the time, and show in single
+// messages and commands. The others are caused one by one.
+const (
+	loss fault = iota
+	duplicates
+	reordering
+	stuckStore
+	slowLog
+	drifting
+	leaderDies
+	leaderLingers
+	noCoordinators
+	restart
+	flush
+	flushAndRestart
+	rollBack
+	secondDaemon
+	pauseDaemon
+	pauseCoordinator
+	cutOneWay
+	cutBothWays
+	cutFromLeader
+	stuckForAll
+	addRegion
+	drainRegion
+	reweight
+	fenceRegion
+	faultKinds
+
+	steadyKinds = leaderDies
+)
+
+// FaultName names a kind of fault; kinds count from 0 to FaultKinds - 1.
+func FaultName(kind int) string {
+	return [faultKinds]string{
+		"messages lost", "messages repeated", "messages reordered", "store commands stuck", "slow commits",
+		"drifting clocks", "leader dies", "leader lingers", "all coordinators stop", "daemon restarts",
+		"store flushed", "store flushed and daemon restarts", "store rolled back", "second daemon",
+		"daemon paused", "coordinator paused", "cut one way", "cut both ways", "cut from the leader",
+		"all store commands stuck", "region added", "region drained", "region reweighted", "region fenced",
+	}[kind]
+}
+
+// FaultKinds is how many kinds of faults there are.
+const FaultKinds = int(faultKinds)
+
+func (f fault) String() string { return FaultName(int(f)) }
+
+// steady: trouble that is there all the time.
+func (f fault) steady() bool { return f < steadyKinds }
+
+func faultNamed(name string) (fault, bool) {
+	for f := range faultKinds {
+		if f.String() == name {
+			return f, true
+		}
+	}
+	return 0, false
+}
+
+// drawFaults chooses the world's kinds of trouble, and how much there is of it: in
+// most worlds some single fault every few seconds, in some so rarely that the world
+// comes to rest in between.
+func (w *world) drawFaults() {
+	for f := range faultKinds {
+		w.faults[f] = w.chance(1, 2) && !w.opts.Calm
+	}
+	if w.chance(1, 2) { // nobody operates this world
+		for f := addRegion; f <= fenceRegion; f++ {
+			w.faults[f] = false
+		}
+	}
+	w.faultGap = w.between(second, 15*second)
+	if w.chance(1, 4) {
+		w.faultGap *= 5
+	}
+	for _, f := range w.opts.faults {
+		w.faults[f] = true
+	}
+	for f := range steadyKinds {
+		w.faults[f] = w.faults[f] && (w.opts.Only == nil || slices.Contains(w.opts.Only.Steady, f.String()))
+	}
+}
+
+// has reports whether there is steady trouble of a kind now.
+func (w *world) has(f fault) bool { return w.faults[f] && w.now < w.faultsEnd }
+
+// strikes draws whether steady trouble hits a single message or command, once in so
+// many times.
+func (w *world) strikes(f fault, once int) bool {
+	if !w.has(f) || !w.chance(1, once) {
+		return false
+	}
+	w.caused[f]++
+	return true
+}
+
+// IsSteady tells of a kind whether it is trouble that is there all the time, and not
+// caused one by one.
+func IsSteady(kind int) bool { return fault(kind).steady() }

@@ -1,0 +1,111 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+)
+
+// Streams of random numbers that are not the world's own: when single faults come,
+// and what each of them is like. So a world from which some faults are left out
+// still has the others, at the same times.
+const (
+	troubleStream = 0x74726f75626c65
+	faultStream   = 0x6661756c74
+)
+
+// mishap is one single fault that was caused.
+type mishap struct {
+	number int
+	kind   fault
+	region int
+	at     int64
+}
+
+// trouble causes one fault, if its kind is in this world, and plans the next.
+func (w *world) trouble() {
+	if w.now >= w.faultsEnd {
+		return
+	}
+	const singles = int(faultKinds - steadyKinds)
+	if f := steadyKinds + fault(w.troubles.IntN(singles)); w.faults[f] {
+		w.strike(f)
+	}
+	w.after(exponential(w.troubles, w.faultGap/int64(singles)*3), w.trouble)
+}
+
+// strike causes the next fault, unless it is left out.
+func (w *world) strike(f fault) {
+	number := w.struck
+	w.struck++
+	if w.opts.Only != nil && !slices.Contains(w.opts.Only.Faults, number) {
+		return
+	}
+	own := w.rand
+	w.rand = rand.New(rand.NewPCG(w.seed^faultStream, uint64(number)))
+	region := w.rand.IntN(len(w.stores))
+	if w.cause(f, region) {
+		w.faulted++
+		w.caused[f]++
+		w.mishaps = append(w.mishaps, mishap{number: number, kind: f, region: region, at: w.now})
+	}
+	w.rand = own
+}
+
+// cause lets one fault happen; false if there is nothing for it to happen to.
+func (w *world) cause(f fault, region int) bool {
+	n := w.nodeOf(region)
+	switch f {
+	case leaderDies, leaderLingers, pauseCoordinator, cutFromLeader:
+		if w.leader == nil {
+			return false
+		}
+	case restart, secondDaemon, pauseDaemon:
+		if n == nil {
+			return false
+		}
+	case addRegion, drainRegion, reweight, fenceRegion:
+		return w.operate(f, region)
+	}
+	w.note(f.String(), region, int64(f), 0, 0, 0)
+	switch f {
+	case leaderDies:
+		w.leader.stop()
+		w.electSoon(w.between(50*milli, 8*second))
+	case leaderLingers:
+		w.linger()
+	case noCoordinators:
+		for len(w.coords) > 0 {
+			w.coords[0].stop()
+		}
+		w.electSoon(w.between(second, 120*second))
+	case restart:
+		w.replace(n, w.between(100*milli, 10*second))
+	case flush:
+		w.stores[region].flush()
+	case flushAndRestart:
+		w.stores[region].flush()
+		w.replace(n, w.between(100*milli, 5*second))
+	case rollBack:
+		w.stores[region].rollBack()
+	case secondDaemon:
+		w.doubleUp(n)
+	case pauseDaemon:
+		n.pause(w.between(second, 60*second))
+	case pauseCoordinator:
+		w.leader.pauseTo = w.now + w.between(100*milli, 20*second)
+		if w.chance(1, 2) {
+			w.after(w.between(0, 5*second), w.linger)
+		}
+	case cutOneWay, cutBothWays:
+		up := f == cutBothWays || w.chance(1, 2)
+		w.cutUp[region], w.cutDown[region] = up, f == cutBothWays || !up
+		w.after(w.between(100*milli, 60*second), func() { w.cutUp[region], w.cutDown[region] = false, false })
+	case cutFromLeader:
+		c := w.leader
+		c.cutOff[region] = true
+		w.after(w.between(second, 30*second), func() { c.cutOff[region] = false })
+	case stuckForAll:
+		w.stuck[region] = w.now + w.between(100*milli, 30*second)
+	}
+	return true
+}

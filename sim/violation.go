@@ -1,0 +1,116 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Violation is a promise broken.
+type Violation struct {
+	Seed  uint64        `json:"seed"`
+	At    time.Duration `json:"at_ns"` // since the world began
+	What  string        `json:"what"`
+	Trace []string      `json:"trace,omitempty"` // the last events
+	// Enough is the least trouble found with which the same seed still breaks a
+	// promise, Faults what single faults those are, in order. Nil if nobody looked.
+	Enough *Selection `json:"enough,omitempty"`
+	Faults []string   `json:"faults,omitempty"`
+	// Of is how many single faults and kinds of steady trouble there were.
+	Of int `json:"of,omitempty"`
+}
+
+// String tells how to see it again, and what led to it.
+func (v *Violation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d, at %v: %s\n", v.Seed, v.At, v.What)
+	if v.Enough != nil {
+		fmt.Fprintf(&b, "enough of the trouble, %d of %d: %s\n", v.Enough.len(), v.Of, strings.Join(slices.Concat(v.Faults, v.Enough.Steady), "; "))
+		fmt.Fprintf(&b, "again: -seed %d -faults '%s'\n", v.Seed, v.Enough)
+	}
+	for _, line := range v.Trace {
+		b.WriteString(line)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// shorteningWorlds bounds the worlds that the search for the least trouble lives
+// through: some ten seconds of it.
+const shorteningWorlds = 250
+
+// Shorten looks for the least trouble with which the world of a seed still breaks a
+// promise, whichever that is: it leaves out ever smaller parts of what there was,
+// as long as something breaks without them. It returns the violation that this
+// least trouble leads to; nil if the seed breaks nothing.
+func Shorten(seed uint64, opts Options) *Violation {
+	w := live(seed, opts, worldSpan-recovery)
+	if w.failure == nil {
+		return nil
+	}
+	all := w.hadTrouble()
+	s := shortener{opts: opts, seed: seed, best: w, enough: all}
+	for parts := 2; s.enough.len() > 0 && s.worlds < shorteningWorlds; {
+		if s.lessAPart(parts) {
+			parts = max(parts-1, 2)
+		} else if parts < s.enough.len() {
+			parts = min(2*parts, s.enough.len())
+		} else {
+			break
+		}
+	}
+	v := s.best.failure
+	v.Trace, v.Enough, v.Of = s.best.lines(), s.enough, all.len()
+	for _, m := range s.best.mishaps {
+		v.Faults = append(v.Faults, m.String())
+	}
+	return v
+}
+
+// shortener is the state of the search.
+type shortener struct {
+	seed   uint64
+	opts   Options
+	best   *world // with the least trouble so far
+	enough *Selection
+	worlds int
+}
+
+// lessAPart leaves out one of so many equal parts, and reports whether something
+// still breaks.
+func (s *shortener) lessAPart(parts int) bool {
+	n := s.enough.len()
+	parts = min(parts, n)
+	// The latest trouble first: what comes before is the same in every try.
+	for part := parts - 1; part >= 0 && s.worlds < shorteningWorlds; part-- {
+		less := s.enough.without(part*n/parts, (part+1)*n/parts)
+		opts := s.opts
+		opts.Only = less
+		s.worlds++
+		if w := live(s.seed, opts, worldSpan-recovery); w.failure != nil {
+			s.best, s.enough = w, w.hadTrouble()
+			return true
+		}
+	}
+	return false
+}
+
+// hadTrouble is what a world has had of trouble up to now.
+func (w *world) hadTrouble() *Selection {
+	s := &Selection{}
+	for _, m := range w.mishaps {
+		s.Faults = append(s.Faults, m.number)
+	}
+	for f := range steadyKinds {
+		if w.faults[f] {
+			s.Steady = append(s.Steady, f.String())
+		}
+	}
+	return s
+}
+
+// String says what happened to whom.
+func (m mishap) String() string {
+	return fmt.Sprintf("fault %d at %v: %v (region %d)", m.number, duration(m.at), m.kind, m.region)
+}

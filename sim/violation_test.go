@@ -1,0 +1,52 @@
+package sim
+
+import (
+	"reflect"
+	"testing"
+)
+
+// A failure is reduced to the little trouble that it takes, and replays with that
+// alone.
+func TestViolationsAreShortened(t *testing.T) {
+	opts := Options{plant: resumeEarly, faults: []fault{cutBothWays}, Regions: 3, Keys: 1}
+	seed := uint64(0)
+	for ; One(seed, opts) == nil; seed++ {
+		if seed == 50 {
+			t.Fatal("not caught")
+		}
+	}
+	v := Shorten(seed, opts)
+	t.Logf("%v\n%d of %d: %v", v.What, v.Enough.len(), v.Of, v.Faults)
+	if v.Of < 5 || v.Enough.len() > 3 {
+		t.Errorf("%v is enough, of %d", v.Enough, v.Of)
+	}
+	only, err := ParseSelection(v.Enough.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts.Only = only
+	again := One(seed, opts)
+	if again == nil || again.At != v.At || again.What != v.What || !reflect.DeepEqual(again.Trace, v.Trace) {
+		t.Errorf("with %v alone: %+v", only, again)
+	}
+	opts.plant = 0
+	if whole := One(seed, opts); whole != nil {
+		t.Errorf("without the bug: %v", whole)
+	}
+	if v := Shorten(seed, opts); v != nil {
+		t.Errorf("nothing to shorten, and yet %v", v)
+	}
+}
+
+func TestSelectionsAreWrittenAndRead(t *testing.T) {
+	for _, s := range []string{"none", "0", "3,17", "3,messages lost", "slow commits,drifting clocks"} {
+		if parsed, err := ParseSelection(s); err != nil || parsed.String() != s {
+			t.Errorf("%q is %v, %v", s, parsed, err)
+		}
+	}
+	for _, s := range []string{"", "-1", "x", "leader dies", "1,,2"} {
+		if parsed, err := ParseSelection(s); err == nil {
+			t.Errorf("%q is %v", s, parsed)
+		}
+	}
+}
