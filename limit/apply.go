@@ -11,6 +11,10 @@ type Change struct {
 	Share Bucket
 	// Grant is what the pool gives along with the share.
 	Grant Tokens
+	// From is the first window, by its label, in which a share that grows counts at
+	// once; before, and if it is 0, it counts from the next window on (fixed windows
+	// only).
+	From int64
 	// Cold returns the key to cold.
 	Cold bool
 	// Deadline is the last instant of the store's clock, microseconds, at which the
@@ -31,8 +35,18 @@ type Applied struct {
 	// Late tells that the deadline had passed; nothing was done.
 	Late bool
 	// Stale tells that the record had seen this generation, or a later one, and
-	// stays untouched. Tokens is what it held when last settled.
+	// stays untouched. Tokens is what it held when last settled. A limit that counts
+	// takes the same generation again for a question: nothing changes, and InUse, Due
+	// and Label tell how things are now.
 	Stale bool
+	// InUse is what counts against the share (for a limit that counts). While it is
+	// more than the share, the share is not to be acknowledged: the difference may
+	// not be given to others. Due is in how many microseconds that ends at the latest;
+	// 0 if it has.
+	InUse Tokens
+	Due   int64
+	// Label is the present window's (fixed windows only).
+	Label int64
 }
 
 // Apply makes a change to one record. Time before it is refilled as the old view
@@ -45,8 +59,13 @@ func Apply(r Record, c Change, now int64) (Record, Applied) {
 	if c.Deadline != 0 && now > c.Deadline {
 		return r, Applied{Late: true}
 	}
-	if r.Stamp == c.View.Stamp && r.Gen >= c.Gen {
+	counts := c.View.Algorithm.Counts()
+	again := counts && r.Gen == c.Gen && (r.Hot || c.Cold)
+	if r.Stamp == c.View.Stamp && r.Gen >= c.Gen && !again {
 		return r, Applied{Tokens: r.held(), Stale: true}
+	}
+	if counts {
+		return applyCounted(r, c, now)
 	}
 	r, old, amnesia := Settle(r, c.View, now)
 	if !r.Hot {
@@ -63,6 +82,29 @@ func Apply(r Record, c Change, now int64) (Record, Applied) {
 	return r, a
 }
 
+// applyCounted makes a change to the record of a limit that counts: the rights follow
+// from the share, and nothing is released or granted for them.
+func applyCounted(r Record, c Change, now int64) (Record, Applied) {
+	r, _, amnesia := Settle(r, c.View, now)
+	had := c.View.Floor.Cap
+	if r.Hot {
+		had = r.Share.Cap
+	}
+	use := r.Use.hold(&c.View, had, c.Share.Cap, c.From, now)
+	r.Hot, r.Gen, r.Share, r.Use = true, c.Gen, c.Share, use
+	if c.Cold {
+		r.coolDown(&c.View)
+	}
+	a := Applied{
+		InUse: use.inUse(&c.View, now), Due: use.wait(&c.View, c.Share.Cap, now), Amnesia: amnesia,
+	}
+	a.Tokens = max(0, use.rights(c.Share.Cap, now)-a.InUse)
+	if c.View.Algorithm == FixedWindow {
+		a.Label = label(now, c.View.Window)
+	}
+	return r, a
+}
+
 // shrunk is the part of the tokens that stays when a capacity shrinks. Lua counts
 // in doubles, so this does too, in the same order; the conversions keep a compiler
 // from fusing steps.
@@ -75,8 +117,21 @@ func shrunk(tokens, from, to Tokens) Tokens {
 	return min(tokens, to, keep)
 }
 
-// TTL is for how many milliseconds a store has to keep a cold record: until it is
-// full, with 2 % and a second to spare, because an absent bucket is a full one. A
+// Keep is for how many milliseconds a store has to keep a cold record under a view: as
+// TTL says, or for as long as anything counts.
+func (r Record) Keep(v *View) int64 {
+	if !v.Algorithm.Counts() {
+		return TTL(r.Tokens, v.Cold())
+	}
+	lasts := tail(v.Algorithm, v.Window)
+	if r.Use != nil {
+		lasts = max(lasts, r.Use.Free-r.At)
+	}
+	return lasts/1000 + lasts/50_000 + 1001
+}
+
+// TTL is for how many milliseconds a store has to keep a cold record of a bucket: until
+// it is full, with 2 % and a second to spare, because an absent bucket is a full one. A
 // bucket that never fills is kept for 100 years. cold is the view's Cold.
 func TTL(tokens Tokens, cold Bucket) int64 {
 	const longest = maxSecs * 1000

@@ -15,19 +15,34 @@ const (
 // never early, and hold if nobody else spends and the bucket in force stays.
 func Decide(l Limit, out Outcome, cost Tokens, allowed bool) Decision {
 	d := Decision{
-		Allowed:    allowed,
-		Limit:      int64(l.Capacity / Token),
-		Remaining:  int64(out.Tokens / Token),
-		ResetAfter: timeToEarn(out.Bucket.Cap-out.Tokens, out.Bucket.Rate),
+		Allowed:   allowed,
+		Limit:     int64(l.Capacity / Token),
+		Remaining: int64(out.Tokens / Token),
+	}
+	if l.Algorithm.Counts() {
+		d.ResetAfter = ceilMilli(out.Reset)
+	} else {
+		d.ResetAfter = timeToEarn(out.Bucket.Cap-out.Tokens, out.Bucket.Rate)
 	}
 	switch {
+	case allowed && l.Algorithm == LeakyBucket:
+		d.Delay = timeToEarn(out.Bucket.Cap-out.Tokens-cost, out.Bucket.Rate)
 	case allowed:
 	case cost > l.Capacity:
 		d.RetryAfter = Never
+	case l.Algorithm.Counts() && out.Retry < 0:
+		d.RetryAfter = noRefill // the share has to grow first
+	case l.Algorithm.Counts():
+		d.RetryAfter = ceilMilli(out.Retry)
 	default:
 		d.RetryAfter = timeToEarn(cost-out.Tokens, out.Bucket.Rate)
 	}
 	return d
+}
+
+// ceilMilli is a wait of so many microseconds in whole milliseconds.
+func ceilMilli(micros int64) time.Duration {
+	return min(time.Duration((micros+999)/1000)*time.Millisecond, longestWait)
 }
 
 // timeToEarn is the shortest whole number of milliseconds in which a rate earns

@@ -23,11 +23,14 @@ type Rate struct {
 	Frac  int64
 }
 
-// Limit is a token bucket as a rule states it, for the whole world: a burst of
-// Capacity, refilled at Rate.
+// Limit is what a rule allows, for the whole world. A bucket has a Capacity that is
+// refilled at Rate; a limit that counts has Capacity rights and a Window of whole
+// microseconds, above 0: the window's length, or the longest that a slot is in use.
 type Limit struct {
-	Capacity Tokens
-	Rate     Rate
+	Algorithm Algorithm
+	Capacity  Tokens
+	Rate      Rate
+	Window    time.Duration
 }
 
 // Decision is the answer for one limit.
@@ -37,8 +40,11 @@ type Decision struct {
 	Limit int64
 	// Remaining is what can be admitted here and now, in whole tokens.
 	Remaining int64
-	// ResetAfter is the time until the local bucket is full.
+	// ResetAfter is the time until the local bucket is full, or nothing is in use.
 	ResetAfter time.Duration
+	// Delay is the time after which an admitted request is to proceed (leaky bucket
+	// only): when what is in the queue before it has drained, rounded up.
+	Delay time.Duration
 	// RetryAfter is the time until the same cost would be admitted, rounded up;
 	// zero when allowed, Never when no waiting helps.
 	RetryAfter time.Duration

@@ -23,6 +23,11 @@ func (r Record) Absent() bool { return r.Stamp == 0 && r.At == 0 }
 //     no more than the floor of it.
 //   - Refill crosses the start of a phase, or a change of the floor, at the smallest
 //     of the rates concerned.
+//   - What a limit that counts had in use when its memory was lost counts as all there
+//     can be until none of it can be left.
+//
+// The same rules say whom to trust and which share is in force for buckets and for
+// limits that count; only what is left of it differs.
 func Settle(r Record, v View, now int64) (Record, Bucket, bool) {
 	if v.Phase == Floor && v.HeardWait != 0 && v.Heard != 0 {
 		v.Since = max(v.Since, min(v.Heard+v.HeardWait, MaxExact))
@@ -33,24 +38,44 @@ func Settle(r Record, v View, now int64) (Record, Bucket, bool) {
 	}
 	trusted := r.Stamp == v.Stamp && now >= r.At && (!v.Hot || r.Gen >= v.Gen)
 	var enforced Bucket
-	amnesia := false
+	amnesia, counts := false, v.Algorithm.Counts()
 	switch {
 	case trusted && r.Hot:
-		r.Extra = min(r.Extra, v.Extra)
-		r, enforced = settleHot(r, v, phase, now)
+		f := r.obey(&v, phase)
+		enforced = f.enforced
+		if !counts {
+			r.Extra = min(r.Extra, v.Extra)
+			r.refillHot(f, &v, phase, now)
+		}
+		if f.cooled {
+			r.coolDown(&v)
+		}
 	case trusted:
 		enforced = v.Floor
-		r.Tokens, r.Carry = settleCold(r, &v, now)
+		if !counts {
+			r.Tokens, r.Carry = settleCold(r, &v, now)
+		}
 	case v.Hot:
 		enforced = under(phase, v.Share, v.Floor)
 		r = Record{Hot: true, Gen: v.Gen, Share: v.Share}
+		if counts {
+			r.Use = blocked(now + tail(v.Algorithm, v.Window))
+		}
 		amnesia = true
+	case counts:
+		enforced = v.Floor
+		r = Record{Use: freshUse(r, &v, now)}
 	default:
 		enforced = v.Floor
 		r = freshCold(r, &v, now)
 	}
-	r.spend(min(v.Debit, r.held()))
 	r.At, r.Stamp = now, v.Stamp
+	if counts {
+		r.Use = r.Use.at(&v, now).add(&v, v.Debit, 0, now)
+		enforced.Cap = r.Use.rights(enforced.Cap, now)
+	} else {
+		r.spend(min(v.Debit, r.held()))
+	}
 	return r, enforced, amnesia
 }
 
@@ -75,36 +100,50 @@ func under(p Phase, share, floor Bucket) Bucket {
 	}
 }
 
-// settleHot settles a trusted hot record. before is what the record's own share
-// allows in this phase, enforced what the caller's knowledge makes of it; they
-// differ when a rules version changed the limit, or when the key has cooled down.
-func settleHot(r Record, v View, phase Phase, now int64) (_ Record, enforced Bucket) {
+// force is what a hot record's share, the floor and the phase come to.
+type force struct {
+	// base is the record's own share, before what it allows in this phase, and enforced
+	// what the caller's knowledge makes of that; they differ when a rules version
+	// changed the limit, or when the key has cooled down.
+	base, before, enforced Bucket
+	// cooled: the record is the left-over of a key that has cooled down.
+	cooled bool
+}
+
+// obey finds out what is in force for a trusted hot record, whose share it brings up
+// to date.
+func (r *Record) obey(v *View, phase Phase) force {
 	if v.Hot && r.Gen > v.Gen && phase == Live && r.At <= v.Since {
 		// A later share came before the present lease, in a session that has ended
 		// without the caller hearing of it. This lease covers the caller's at the most.
 		r.Share = r.Share.Min(v.Share)
 	}
-	base, before, cooled := r.Share, under(phase, r.Share, v.Floor), false
+	f := force{base: r.Share, before: under(phase, r.Share, v.Floor)}
 	switch {
 	case v.Hot && r.Gen == v.Gen:
 		r.Share = v.Share
-		enforced = under(phase, v.Share, v.Floor)
+		f.enforced = under(phase, v.Share, v.Floor)
 	case v.Hot:
 		if phase == Floor {
 			// Somebody of this region was heard after the caller was cut off, and
 			// may have lent the floor.
-			before = r.Share.Min(v.Floor)
+			f.before = r.Share.Min(v.Floor)
 		}
-		enforced = before
+		f.enforced = f.before
 	case r.Gen > v.Gen || phase == Limbo:
-		enforced = r.Share.Min(v.Floor)
-		before = enforced
+		f.enforced = r.Share.Min(v.Floor)
+		f.before = f.enforced
 	case phase == Floor:
-		enforced = v.Floor
+		f.enforced = v.Floor
 	default: // Live: the left-over of a key that has cooled down
-		enforced = v.Floor
-		cooled = true
+		f.enforced = v.Floor
+		f.cooled = true
 	}
+	return f
+}
+
+// refillHot adds what a hot record earned since it was last touched.
+func (r *Record) refillHot(f force, v *View, phase Phase, now int64) {
 	from, start := r.At, v.FloorSince
 	if phase != Limbo {
 		start = max(start, v.Since)
@@ -112,18 +151,14 @@ func settleHot(r Record, v View, phase Phase, now int64) (_ Record, enforced Buc
 	if phase != Limbo && r.At <= v.Since || r.At < v.FloorSince {
 		// What came between is not known: a lapse, a share that was smaller than
 		// the floor, or a smaller floor. The smallest of all holds up to the start.
-		low := base.Min(v.Floor).Min(enforced)
+		low := f.base.Min(v.Floor).Min(f.enforced)
 		if r.At < v.FloorSince {
 			low = low.Min(v.Low)
 		}
 		from = min(start, now)
 		r.Tokens, r.Carry = refill(r.Tokens, r.Carry, low, r.At, from)
 	}
-	r.Tokens, r.Carry = refill(r.Tokens, r.Carry, before.Min(enforced), from, now)
-	if cooled {
-		r.coolDown(&v)
-	}
-	return r, enforced
+	r.Tokens, r.Carry = refill(r.Tokens, r.Carry, f.before.Min(f.enforced), from, now)
 }
 
 // settleCold is what a trusted cold record holds: what it earned before the floor
@@ -160,4 +195,17 @@ func freshCold(r Record, v *View, now int64) Record {
 		return Record{Tokens: v.Low.Cap}
 	}
 	return Record{Tokens: tokens, Carry: carry}
+}
+
+// freshUse is what may be in use where no record can be trusted.
+func freshUse(r Record, v *View, now int64) *Use {
+	lasts := tail(v.Algorithm, v.Window)
+	switch {
+	case r.Stamp != v.Stamp && v.Birth != 0:
+		return blocked(v.Birth + lasts)
+	case r.Absent():
+		return nil // it is kept for as long as anything counts
+	default:
+		return blocked(now + lasts)
+	}
 }

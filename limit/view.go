@@ -27,6 +27,13 @@ type View struct {
 	// highest generation the daemon has applied for any key, and Share is unused.
 	Hot bool
 	Gen uint64
+	// Algorithm and Window, microseconds, are the limit's. For one that counts the
+	// capacities of the buckets below are rights, and their rates are not used.
+	Algorithm Algorithm
+	Window    int64
+	// Slot names the slot that a request asks for (Concurrency only): above 0, at
+	// most MaxExact, and never used before.
+	Slot uint64
 	// Share is the local bucket of the region's share (Hot only).
 	Share Bucket
 	// Floor is the local bucket of the region's floor: what a cold key gets.
@@ -41,13 +48,15 @@ type View struct {
 	// had: no part of it is above Floor's (only with FloorSince).
 	Low   Bucket
 	Phase Phase
-	// Since is when the present phase began (Live without a lapse, or Floor).
+	// Since is when the present phase began (Live without a lapse, or Floor; for a
+	// limit that counts, the floor comes its Tail later than for a bucket).
 	// Time before it is refilled at the smallest of the rates that could apply, and
 	// a Floor call that runs before it is treated as Limbo.
 	Since int64
 	// HeardWait is how long every daemon of the region must have been without a
 	// lease before the floor may be taken back: in phase Floor, Since is at the
-	// earliest Heard+HeardWait. Microseconds; 0 if it is not to be checked.
+	// earliest Heard+HeardWait. Microseconds, a limit's Tail included; 0 if it is not to
+	// be checked.
 	HeardWait int64
 	// Heard is when a daemon of the region last took a lease. The store knows and
 	// fills it in, in phase Floor with HeardWait; 0 if none did. Callers of a store
@@ -99,4 +108,7 @@ type Record struct {
 	Gen uint64
 	// Share is the bucket last applied (Hot only).
 	Share Bucket
+	// Use is there only for a limit that counts; one such has no Tokens, Extra and
+	// Carry. It is never modified.
+	Use *Use
 }

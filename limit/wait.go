@@ -1,0 +1,63 @@
+package limit
+
+import "math/bits"
+
+// wait is for how many microseconds from now, the instant that u was brought to, more
+// than most counts if nothing else is admitted. most is not negative.
+func (u *Use) wait(v *View, most Tokens, now int64) int64 {
+	switch {
+	case u == nil:
+		return 0
+	case u.Free > now:
+		return u.Free - now
+	case u.inUse(v, now) <= most:
+		return 0
+	case v.Algorithm.logs():
+		return u.waitForEntries(most, now)
+	}
+	left := v.Window - now%v.Window // of the present window
+	switch {
+	case v.Algorithm == FixedWindow:
+		return left
+	case u.Cur <= most:
+		return left - fades(u.Prev, most-u.Cur, v.Window)
+	default:
+		return left + v.Window - fades(u.Cur, most, v.Window)
+	}
+}
+
+// fades is how long before the end of a window no more than most is left of what the
+// window before admitted; prev is above most.
+func fades(prev, most Tokens, window int64) int64 {
+	hi, lo := bits.Mul64(uint64(most), uint64(window))
+	q, _ := bits.Div64(hi, lo, uint64(prev))
+	return int64(q)
+}
+
+func (u *Use) waitForEntries(most Tokens, now int64) int64 {
+	left := Tokens(0)
+	for _, e := range u.Entries {
+		left += e.Cost
+	}
+	for _, e := range u.Entries {
+		if left -= e.Cost; left <= most {
+			return e.Until - now
+		}
+	}
+	return 0
+}
+
+// retry is how long a cost has to wait if nothing else is admitted and the share stays
+// as it is; most is what counts of the share at now. It is -1 for a cost above that.
+func (u *Use) retry(v *View, most, cost Tokens, now int64) int64 {
+	switch {
+	case u != nil && u.Free > now:
+		return u.Free - now
+	case u != nil && u.HeldLabel != 0:
+		return v.Window - now%v.Window // all of the share counts again, and nothing is in use
+	case cost > most:
+		return -1
+	default:
+		return u.wait(v, most-cost, now)
+	}
+}
