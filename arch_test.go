@@ -44,7 +44,8 @@ var houses = map[string]row{
 	"lua":    {aliquot: []string{"limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
-	"sim":           {aliquot: []string{"budget", "limit"}},
+	"sim":           {aliquot: []string{"sim/shell", "budget", "limit"}},
+	"sim/shell":     {aliquot: []string{"budget", "limit"}, banned: pure},
 	"sim/run":       {aliquot: []string{"sim"}},
 
 	"boottime": {aliquot: []string{"budget"}, outside: []string{"golang.org/x/sys"}},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"aliquot/budget"
+	"aliquot/sim/shell"
 )
 
 // coord is one coordinator in its time as leader: the machine, the shell around it,
@@ -12,7 +13,7 @@ import (
 type coord struct {
 	w       *world
 	name    int
-	clock   clock
+	clock   shell.Clock
 	machine *budget.Leader
 	dead    bool
 	pauseTo int64
@@ -84,7 +85,7 @@ func (w *world) depose() {
 	c.pending = nil
 }
 
-func (c *coord) now() budget.Instant { return c.clock.boot(c.w.now) }
+func (c *coord) now() budget.Instant { return c.clock.Boot(c.w.now) }
 func (c *coord) leads() bool         { return c.w.leader == c }
 
 func (c *coord) when(do func()) callback {

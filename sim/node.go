@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/sim/shell"
 )
 
 // tickEvery is the pace of both machines, on their own clocks.
@@ -21,7 +22,7 @@ type node struct {
 	w       *world
 	region  int
 	name    int // unique
-	clock   clock
+	clock   shell.Clock
 	machine *budget.Region
 	phase   budget.Phase // at the last tick
 	dead    bool
@@ -31,7 +32,7 @@ type node struct {
 
 	epoch    string // the store's contents, as this daemon knows them
 	birth    int64
-	clockMap clockMap
+	clockMap shell.ClockMap
 	learning bool
 
 	call     uint64 // number of the latest RPC
@@ -67,7 +68,7 @@ func (w *world) startNode(region int, withFile bool) {
 		return
 	}
 	w.names++
-	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), began: w.now, clockMap: clockMap{rho: int64(w.cfg.RhoPPM)}}
+	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), began: w.now, clockMap: shell.ClockMap{Rho: int64(w.cfg.RhoPPM)}}
 	n.machine = budget.NewRegion(region, budget.Config{}, uint64(n.name), n.now())
 	if file := w.known[region]; withFile && len(file.cfg.Regions) > 0 {
 		n.machine.SetConfig(region, file.cfg, file.initialEpoch, file.epoch, n.now())
@@ -80,7 +81,7 @@ func (w *world) startNode(region int, withFile bool) {
 	w.suspectAll()
 }
 
-func (n *node) now() budget.Instant { return n.clock.boot(n.w.now) }
+func (n *node) now() budget.Instant { return n.clock.Boot(n.w.now) }
 func (n *node) paused() bool        { return n.w.now < n.pauseTo }
 func (n *node) configured() bool    { return len(n.machine.Config().Regions) > 0 }
 
@@ -103,7 +104,7 @@ func (n *node) when(do func()) callback {
 // arm plans the next tick that does something, at the pace of ticks: one that does
 // nothing changes nothing but the time that a run takes.
 func (n *node) arm() {
-	due := n.clock.reaches(int64(min(n.machine.NextTick(n.now()), n.now().Add(lookEvery))))
+	due := n.clock.Reaches(int64(min(n.machine.NextTick(n.now()), n.now().Add(lookEvery))))
 	steps := max((due-n.w.now+tickEvery-1)/tickEvery, 1)
 	at := n.w.now - n.w.now%tickEvery + steps*tickEvery + int64(n.name)%tickEvery
 	if n.ticks == 0 || at < n.ticks {

@@ -3,6 +3,7 @@ package sim
 import (
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/sim/shell"
 )
 
 // Deadlines of store calls: beyond, a reply counts as lost.
@@ -24,7 +25,7 @@ func (n *node) learn() {
 		n.w.after(n.w.between(milli/10, 2*milli), n.when(func() {
 			n.learning = false
 			n.storeIs(epoch)
-			n.clockMap.sample(time, sent, n.now())
+			n.clockMap.Sample(time, sent, n.now())
 		}))
 	})
 }
@@ -39,7 +40,7 @@ func (n *node) storeIs(epoch string) {
 	}
 	n.w.note("learns contents", n.region, int64(n.name), 0, 0, 0)
 	birth, _ := limit.EpochBirth(epoch)
-	n.clockMap.reset()
+	n.clockMap.Reset()
 	n.epoch, n.birth = epoch, birth
 	n.step(budget.StoreEpoch{Epoch: epoch})
 }
@@ -60,7 +61,7 @@ func (n *node) take(c *client, tries int, cost limit.Tokens) {
 	}
 	right := n.machine.Right(c.key, int64(c.limit.Capacity), n.now())
 	view, epoch, sent, began := n.view(right, c), n.epoch, n.now(), n.w.now
-	s, deadline := n.w.stores[n.region], n.clockMap.until(sent+budget.Instant(takeLate))
+	s, deadline := n.w.stores[n.region], n.clockMap.Until(sent+budget.Instant(takeLate))
 	n.w.after(n.w.storeDelay(n.region), func() {
 		if n.buried || s.time() > deadline && !n.w.plant.is(noDeadlines) {
 			return
@@ -82,7 +83,7 @@ func (n *node) took(c *client, rep taken, cost limit.Tokens, epoch string, sent 
 		return
 	}
 	if epoch == n.epoch {
-		n.clockMap.sample(rep.time, sent, n.now())
+		n.clockMap.Sample(rep.time, sent, n.now())
 	}
 	for i, out := range rep.tries {
 		if out.Amnesia && !n.w.plant.is(missingHotIsCold) {
@@ -90,7 +91,7 @@ func (n *node) took(c *client, rep taken, cost limit.Tokens, epoch string, sent 
 			n.step(budget.StoreLost{})
 		}
 		n.machine.Observe(c.key, budget.Usage{
-			Limit: keyLimit(c.limit), Cost: int64(cost), Admitted: i < rep.admitted,
+			Limit: shell.KeyLimit(c.limit), Cost: int64(cost), Admitted: i < rep.admitted,
 			Tokens: int64(out.Tokens), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),
 		}, n.now())
 	}
@@ -103,9 +104,9 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		client := n.w.clientOf(c.Key)
 		l := client.limit
 		call[i] = change{client: client, change: limit.Change{
-			View: n.view(c.Before, client), Gen: n.w.plant.pack(c.Gen), Share: localBucket(l, c.Share),
+			View: n.view(c.Before, client), Gen: n.w.plant.pack(c.Gen), Share: shell.Bucket(l, c.Share),
 			Grant: n.w.plant.grant(c, l), Cold: c.Cold,
-			Deadline: max(n.clockMap.until(n.now()+budget.Instant(applyDeadline)), 1),
+			Deadline: max(n.clockMap.Until(n.now()+budget.Instant(applyDeadline)), 1),
 		}}
 	}
 	answered := false

@@ -5,6 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/sim/shell"
 )
 
 // ideal is one exact token bucket for the whole world: what one key may spend. It
@@ -30,7 +31,7 @@ type ideal struct {
 // one clock's readings cancel out.
 func newIdeal(l limit.Limit, rhoPPM int32, regions, bursts int) ideal {
 	most := int64(bursts) * int64(l.Capacity) * second
-	rate := l.Rate.Micro + l.Rate.Micro*fastest(rhoPPM)/second + 1
+	rate := l.Rate.Micro + l.Rate.Micro*shell.Fastest(rhoPPM)/second + 1
 	return ideal{
 		tokens: most, most: most, rate: rate, allowed: float64(most) / 1e9,
 		slack: int64(2*regions) * 1000 * rate,

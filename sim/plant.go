@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"slices"
 
 	"aliquot/budget"
@@ -77,6 +78,8 @@ func (p plant) view(v *limit.View, c *client) {
 	switch p {
 	case noDeadlines:
 		v.Until, v.Since, v.HeardWait = limit.MaxExact, 0, 0
+	case genWithoutEpoch:
+		v.Gen = budget.Gen{Counter: v.Gen & math.MaxUint32}.Pack()
 	case fullAfterFlush:
 		v.Birth = 0
 	case trustOldRecords:

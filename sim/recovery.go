@@ -5,6 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/sim/shell"
 )
 
 // checkRecovered: everybody is live again; from here on all clients are greedy.
@@ -61,7 +62,7 @@ func (w *world) checkUse(began []limit.Tokens) {
 		}
 		got := int64(c.ideal.spent - began[i])
 		due := c.limit.Rate.Micro * int64(recovery/2) / second
-		due += due / second * slowest(w.cfg.RhoPPM)
+		due += due / second * shell.Slowest(w.cfg.RhoPPM)
 		if got < due/10*9 {
 			w.violate("key %d (C %d, r %d): %d of %d micro-tokens used after the recovery",
 				c.key.Rule, c.limit.Capacity/limit.Token, c.limit.Rate.Micro, got, due)
@@ -72,6 +73,6 @@ func (w *world) checkUse(began []limit.Tokens) {
 // tooSmall: some region's floor is less than two requests.
 func (w *world) tooSmall(c *client) bool {
 	return slices.ContainsFunc(w.ledger.Config.Regions, func(r budget.RegionConfig) bool {
-		return r.Takes() && localBucket(c.limit, r.Floor).Cap < 2*limit.Token
+		return r.Takes() && shell.Bucket(c.limit, r.Floor).Cap < 2*limit.Token
 	})
 }

@@ -6,13 +6,14 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/sim/shell"
 )
 
 // store is a region's Redis: records under an identity, and a clock.
 type store struct {
 	w       *world
 	region  int
-	clock   clock
+	clock   shell.Clock
 	epoch   string // empty: no contents have been named yet
 	mints   int
 	heard   int64  // when a daemon of the region last took a lease; 0: not yet
@@ -30,7 +31,7 @@ func newStore(w *world, region int) *store {
 	return &store{w: w, region: region, clock: w.newClock()}
 }
 
-func (s *store) time() int64 { return s.clock.micros(s.w.now) }
+func (s *store) time() int64 { return s.clock.Micros(s.w.now) }
 
 // learn is the identity of the contents, minted if there is none.
 func (s *store) learn() string {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/sim/shell"
 )
 
 // world is one run. Not safe for concurrent use.
@@ -127,17 +128,17 @@ func (w *world) drawOneWay() int64 {
 }
 
 // newClock draws a clock: often one of the fastest or slowest there may be.
-func (w *world) newClock() clock {
-	low, high := slowest(w.cfg.RhoPPM), fastest(w.cfg.RhoPPM)
-	c := clock{offset: w.between(second, 1000*second), drift: w.between(low, high+1)}
+func (w *world) newClock() shell.Clock {
+	low, high := shell.Slowest(w.cfg.RhoPPM), shell.Fastest(w.cfg.RhoPPM)
+	c := shell.Clock{Offset: w.between(second, 1000*second), Drift: w.between(low, high+1)}
 	switch w.rand.IntN(3) {
 	case 0:
-		c.drift = low
+		c.Drift = low
 	case 1:
-		c.drift = high
+		c.Drift = high
 	}
 	if w.opts.Calm || !w.faults[drifting] {
-		c.drift = 0
+		c.Drift = 0
 	}
 	return c
 }

@@ -1,0 +1,121 @@
+package shell
+
+import (
+	"math"
+
+	"aliquot/budget"
+)
+
+const (
+	second  = int64(1_000_000_000)
+	million = int64(1_000_000)
+)
+
+// Clock is one machine's clock: it runs at a steady rate of its own. Times of the
+// world ("true" time) are nanoseconds since its beginning. The zero value runs true.
+type Clock struct {
+	Offset int64 // nanoseconds
+	Drift  int64 // parts per thousand million that it runs fast
+}
+
+// At is the clock's reading, nanoseconds, at a true time.
+func (c Clock) At(t int64) int64 {
+	return c.Offset + t + t/second*c.Drift + t%second*c.Drift/second
+}
+
+// Reaches is the first true time, or one a few nanoseconds later, at which the
+// clock's reading is at least r.
+func (c Clock) Reaches(r int64) int64 {
+	d, speed := r-c.Offset, second+c.Drift
+	t := d/speed*second + d%speed*second/speed
+	for c.At(t) < r {
+		t++
+	}
+	return t
+}
+
+// Boot is the reading as a daemon's boot clock.
+func (c Clock) Boot(t int64) budget.Instant { return budget.Instant(c.At(t)) }
+
+// Micros is the reading as a store's clock.
+func (c Clock) Micros(t int64) int64 { return c.At(t) / 1000 }
+
+// Fastest is the drift of the fastest clock that rho allows: with all rates from
+// 1/sqrt(1+rho) to sqrt(1+rho), no two differ by more than the factor 1+rho.
+func Fastest(rhoPPM int32) int64 {
+	return int64((math.Sqrt(1+float64(rhoPPM)/1e6) - 1) * 1e9)
+}
+
+// Slowest is the drift of the slowest clock that rho allows.
+func Slowest(rhoPPM int32) int64 {
+	return -int64((1 - 1/math.Sqrt(1+float64(rhoPPM)/1e6)) * 1e9)
+}
+
+// ClockMap translates a daemon's instants to its store's clock from the latest
+// sample, each time erring to the safe side. It does what the daemon's does, less
+// the choice among samples. The zero value knows no sample and assumes a rho of 0.
+type ClockMap struct {
+	Rho            int64 // parts per million
+	known          bool
+	store          int64 // microseconds, read between the two instants
+	sent, received budget.Instant
+	pins           [3]pin // of a start of lease, of a floor taken back, of a change of floors
+}
+
+// pin remembers where the start of a phase was mapped to: later samples are ever
+// farther from it, and what was a safe answer stays one.
+type pin struct {
+	at    budget.Instant
+	store int64
+}
+
+// Reset forgets everything but Rho: the store's contents are others.
+func (m *ClockMap) Reset() { *m = ClockMap{Rho: m.Rho} }
+
+// Sample notes a reading of the store's clock, microseconds, that was taken between
+// two instants.
+func (m *ClockMap) Sample(store int64, sent, received budget.Instant) {
+	m.known, m.store, m.sent, m.received = true, store, sent, received
+}
+
+// Until is a store time that the store's clock has reached for certain at e.
+func (m *ClockMap) Until(e budget.Instant) int64 {
+	if !m.known {
+		return 0
+	}
+	if d := int64(e - m.received); d >= 0 {
+		return m.store + shrink(d/1000, m.Rho)
+	} else {
+		return max(0, m.store-stretch((-d+999)/1000, m.Rho))
+	}
+}
+
+// Since is a store time that the store's clock has not passed for certain at e.
+func (m *ClockMap) Since(e budget.Instant) int64 {
+	if !m.known {
+		return never
+	}
+	var at int64
+	if d := int64(e - m.sent); d >= 0 {
+		at = m.store + stretch((d+999)/1000, m.Rho)
+	} else {
+		at = max(0, m.store-shrink(-d/1000, m.Rho))
+	}
+	for i := range m.pins {
+		if m.pins[i].at == e {
+			m.pins[i].store = min(m.pins[i].store, at)
+			return m.pins[i].store
+		}
+	}
+	m.pins[2], m.pins[1], m.pins[0] = m.pins[1], m.pins[0], pin{at: e, store: at}
+	return at
+}
+
+// shrink is us/(1+rho), rounded down.
+func shrink(us, rho int64) int64 {
+	whole := million + rho
+	return us/whole*million + us%whole*million/whole
+}
+
+// stretch is us*(1+rho), rounded up.
+func stretch(us, rho int64) int64 { return us + (us*rho+million-1)/million }
