@@ -37,6 +37,7 @@ type Leader struct {
 	verifyFrom Instant
 	nextSweep  Instant
 	stats      LeaderStats
+	divide     Divide // nil: allocate
 }
 
 // leaderRegion is what the leader knows of a region's daemon.

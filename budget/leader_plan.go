@@ -69,7 +69,7 @@ func (l *Leader) planKey(c *commit, k KeyID, key *leaderKey, now Instant) {
 	if l.finishCooling(c, k, key, lowered) {
 		return
 	}
-	target, move := l.target(key, lowered, now)
+	target, move := l.target(k, key, lowered, now)
 	changed := !equalShares(lowered, liability)
 	if move {
 		changed = l.moveTo(c, k, key, lowered, target) || changed
@@ -102,18 +102,15 @@ func (l *Leader) lowered(key *leaderKey, liability []Share) []Share {
 
 // target is what every region should hold, and whether it is worth moving there.
 // A silent region's target is what must be reserved for it.
-func (l *Leader) target(key *leaderKey, lowered []Share, now Instant) ([]Share, bool) {
+func (l *Leader) target(k KeyID, key *leaderKey, lowered []Share, now Instant) ([]Share, bool) {
 	in := l.allocationOf(key, lowered)
 	if key.cooling != hotKeyState {
 		return l.floorsWithin(in), true
 	}
-	short := in.short()
-	if in.Capacity == 0 && !short {
+	if in.Capacity == 0 && !in.short() {
 		return nil, false // nobody has told the limit yet
 	}
-	out := allocate(in)
-	// When short, a floor must be honoured: there is no time to lose.
-	return out, short || l.worthMoving(key, in, out, now)
+	return l.divided(k, key, in, now)
 }
 
 // allocationOf collects what allocate needs to know about a key.

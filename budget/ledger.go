@@ -3,6 +3,7 @@ package budget
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -87,6 +88,9 @@ func (l *Ledger) Apply(p Plan) error {
 	}
 	for _, e := range p.Changes {
 		l.set(e)
+	}
+	if len(p.InitialRedisEpochs) > 0 {
+		l.Config = l.Config.clone()
 	}
 	for _, r := range p.InitialRedisEpochs {
 		if l.Config.Regions[r.Region].InitialRedisEpoch == "" {
@@ -179,9 +183,15 @@ func (l *Ledger) DropRules(kept func(rule uint32) bool) int {
 
 // Clone is a deep copy, for snapshots and model checking.
 func (l *Ledger) Clone() *Ledger {
-	c := &Ledger{Config: l.Config.clone(), Epoch: l.Epoch, entries: make(map[KeyID][]Share, len(l.entries))}
-	for k, s := range l.entries {
-		c.entries[k] = slices.Clone(s)
-	}
+	c := l.fork()
+	c.Config = l.Config.clone()
+	return c
+}
+
+// fork is a copy that goes its own way. It shares what is replaced and never changed:
+// the configuration's regions and the shares of an entry.
+func (l *Ledger) fork() *Ledger {
+	c := &Ledger{Config: l.Config, Epoch: l.Epoch, entries: make(map[KeyID][]Share, len(l.entries))}
+	maps.Copy(c.entries, l.entries)
 	return c
 }

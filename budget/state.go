@@ -1,0 +1,199 @@
+package budget
+
+import "time"
+
+// Canon gathers the canonical form of a state, for model checking: of two worlds of
+// one configuration that give the same form, each can do what the other can. Facts
+// go into Words as they are, with times relative to now. Counters go into Names: it
+// is only their order, or their distance, that matters, so whoever holds all
+// parts of a world ranks them together. What cannot matter is left out, each time with
+// a reason. The zero value is ready for use; Reset makes it so again.
+type Canon struct {
+	Words []uint64
+	Names []Name
+	// Demand: how regions use their keys matters. A checker that divides the keys
+	// by itself (Leader.DivideBy) leaves it out.
+	Demand bool
+}
+
+// Name is one value of a counter.
+type Name struct {
+	Space Space
+	Value uint64
+}
+
+// Space says which counter a Name is a value of: only values of one space are ever
+// compared with each other. Its upper 8 bits are the NameKind.
+type Space uint64
+
+// NameKind says what matters about the values of a space.
+type NameKind uint8
+
+// What matters about a counter, besides which of its values are equal.
+const (
+	// NameOrder: which values are larger.
+	NameOrder NameKind = iota
+	// NameNext: also whether one follows another.
+	NameNext
+	// NameDistance: also by how much; nothing but differences is ever used.
+	NameDistance
+)
+
+// Kind is what matters about the space's values.
+func (s Space) Kind() NameKind { return NameKind(s >> 56) }
+
+// counter tells the machines' counters apart.
+type counter uint8
+
+const (
+	epochs counter = iota
+	generations
+	sessions
+	sequences
+	nonces
+	incarnations
+	leaderTimes
+	regionTimes
+	offeredSums
+	admittedSums
+	releasedSums
+	grantedSums
+)
+
+// space is the space of a counter that there is once for each a and b: an epoch, a
+// region, a rule, of which the lower bits tell enough of them apart.
+func space(kind NameKind, c counter, a, b uint64) Space {
+	return Space(uint64(kind)<<56 | uint64(c)<<48 | a&0xffffff<<24 | b&0xffffff)
+}
+
+// Reset empties c and keeps its memory.
+func (c *Canon) Reset() { c.Words, c.Names = c.Words[:0], c.Names[:0] }
+
+// Int writes a number.
+func (c *Canon) Int(v int64) { c.Words = append(c.Words, uint64(v)) }
+
+// Bools writes up to 64 facts.
+func (c *Canon) Bools(facts ...bool) {
+	var bits uint64
+	for i, f := range facts {
+		if f {
+			bits |= 1 << i
+		}
+	}
+	c.Words = append(c.Words, bits)
+}
+
+// String writes a text.
+func (c *Canon) String(s string) {
+	c.Int(int64(len(s)))
+	for len(s) > 0 {
+		var word uint64
+		n := min(len(s), 8)
+		for i := range n {
+			word = word<<8 | uint64(s[i])
+		}
+		c.Words = append(c.Words, word)
+		s = s[n:]
+	}
+}
+
+// Age writes how long ago t was, exactly up to longest: beyond, nothing depends on
+// it.
+func (c *Canon) Age(now, t Instant, longest time.Duration) {
+	c.Int(int64(min(now.Sub(t), longest)))
+}
+
+// Left writes how long it is until t, 0 once it has passed. unset says what t is while
+// nothing is to come.
+func (c *Canon) Left(now, t, unset Instant) {
+	if t == unset {
+		c.Int(-1)
+		return
+	}
+	c.Int(int64(max(t.Sub(now), 0)))
+}
+
+// Epoch writes a leader's epoch.
+func (c *Canon) Epoch(epoch uint64) { c.name(space(NameOrder, epochs, 0, 0), epoch) }
+
+// Gen writes a generation.
+func (c *Canon) Gen(g Gen) {
+	c.Epoch(g.Epoch)
+	c.name(space(NameOrder, generations, g.Epoch, 0), g.Counter)
+}
+
+func (c *Canon) name(s Space, v uint64) { c.Names = append(c.Names, Name{s, v}) }
+
+// session writes a session and a position in it.
+func (c *Canon) session(epoch, id, seq uint64) {
+	c.Epoch(epoch)
+	c.name(space(NameOrder, sessions, epoch, 0), id)
+	c.name(space(NameNext, sequences, epoch, id), seq)
+}
+
+func (c *Canon) seq(epoch, id, seq uint64) {
+	c.name(space(NameNext, sequences, epoch, id), seq)
+}
+
+// incarnation writes which daemon of a region it is.
+func (c *Canon) incarnation(region int, incarnation uint64) {
+	c.name(space(NameOrder, incarnations, uint64(region), 0), incarnation)
+}
+
+// regionTime writes an instant of a region's clock where the region's own present is
+// not known. Nobody but the region reads it, and the region only compares it.
+func (c *Canon) regionTime(region int, t Instant) {
+	c.name(space(NameOrder, regionTimes, uint64(region), 0), uint64(t))
+}
+
+// usage writes cumulative counters: the leader asks only whether they have grown.
+func (c *Canon) usage(region int, k KeyID, admitted, offered int64) {
+	c.name(space(NameOrder, admittedSums, uint64(region), uint64(k.Rule)), uint64(admitted))
+	c.name(space(NameOrder, offeredSums, uint64(region), uint64(k.Rule)), uint64(offered))
+}
+
+// released and granted write cumulative amounts of tokens: it is their growth that
+// moves.
+func (c *Canon) released(region int, k KeyID, amount int64) {
+	c.name(space(NameDistance, releasedSums, uint64(region), uint64(k.Rule)), uint64(amount))
+}
+
+func (c *Canon) granted(region int, k KeyID, amount int64) {
+	c.name(space(NameDistance, grantedSums, uint64(region), uint64(k.Rule)), uint64(amount))
+}
+
+func (c *Canon) share(s Share) {
+	c.Words = append(c.Words, uint64(uint32(s.Rate))<<32|uint64(uint32(s.Burst)))
+}
+
+func (c *Canon) key(k KeyID) {
+	var high, low uint64
+	for i := range 8 {
+		high, low = high<<8|uint64(k.Hash[i]), low<<8|uint64(k.Hash[8+i])
+	}
+	c.Words = append(c.Words, uint64(k.Rule), high, low)
+}
+
+func (c *Canon) limit(l KeyLimit) {
+	c.Int(l.Capacity)
+	c.Int(l.Rate)
+	c.Int(l.RateFrac)
+}
+
+// Config writes a configuration. Names of regions are for people.
+func (c *Canon) Config(cfg *Config) {
+	c.Int(int64(cfg.Lease))
+	c.Int(int64(cfg.RhoPPM))
+	c.Int(int64(cfg.Version))
+	c.Int(int64(len(cfg.Regions)))
+	for i := range cfg.Regions {
+		r := &cfg.Regions[i]
+		c.Int(int64(r.Weight))
+		c.Bools(r.Joined, r.Fenced, r.DeclaredAtBootstrap)
+		c.share(r.Floor)
+		c.share(r.Told)
+		c.share(r.Low)
+		c.Int(int64(r.FloorVersion))
+		c.String(r.InitialRedisEpoch)
+	}
+}

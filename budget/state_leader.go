@@ -1,0 +1,169 @@
+package budget
+
+import (
+	"maps"
+	"slices"
+)
+
+// Clone is a copy that goes its own way, for model checking. Messages, plans and
+// configurations are shared: they are replaced, never changed.
+func (l *Leader) Clone() *Leader {
+	c := *l
+	c.ledger = l.ledger.fork()
+	c.regions = slices.Clone(l.regions)
+	for i := range c.regions {
+		r := &c.regions[i]
+		r.outbox, r.unchanged, r.cold = slices.Clone(r.outbox), slices.Clone(r.unchanged), slices.Clone(r.cold)
+	}
+	c.keys = cloneValues(l.keys)
+	for _, key := range c.keys {
+		key.regions = slices.Clone(key.regions)
+	}
+	c.dirty, c.creates = slices.Clone(l.dirty), slices.Clone(l.creates)
+	c.creating = maps.Clone(l.creating)
+	return &c
+}
+
+// AppendState writes everything that influences what the leader does from now on.
+// Left out are the counters of generations and sessions, which are beyond all there
+// are in use; what is derived from the rest (over); what is only shown (stats,
+// tokens); and, without c.Demand, what only the division of a key looks at.
+func (l *Leader) AppendState(c *Canon, now Instant) {
+	c.Config(&l.cfg)
+	l.ledger.AppendState(c)
+	c.Epoch(l.epoch)
+	c.Age(now, l.start, l.cfg.Lease/2)
+	c.Bools(l.committing != nil, l.verifying)
+	c.Left(now, l.nextSweep, 0)
+	l.time(c, l.began)
+	if l.verifying {
+		l.time(c, l.verifyFrom)
+	}
+	for i := range l.regions {
+		l.appendRegion(c, i, now)
+	}
+	c.Int(int64(len(l.keys)))
+	for _, k := range sortedKeys(l.keys) {
+		c.key(k)
+		l.appendKey(c, k, l.keys[k], now)
+	}
+	c.Int(int64(len(l.dirty)))
+	for _, k := range l.dirty {
+		c.key(k)
+	}
+	c.Int(int64(len(l.creates)))
+	for i := range l.creates {
+		c.created(&l.creates[i])
+	}
+	c.Int(int64(len(l.creating)))
+	for _, k := range sortedKeys(l.creating) {
+		c.key(k)
+	}
+	if l.committing != nil {
+		l.committing.appendState(c, l)
+	}
+}
+
+// time writes an instant of the leader's clock that is only compared with others.
+func (l *Leader) time(c *Canon, t Instant) {
+	c.name(space(NameOrder, leaderTimes, l.epoch, 0), uint64(t))
+}
+
+func (l *Leader) appendRegion(c *Canon, i int, now Instant) {
+	r := &l.regions[i]
+	c.Bools(r.open, r.acked, r.live, r.waiting, r.hello != nil, r.renewedAt != 0)
+	c.incarnation(i, r.incarnation)
+	c.Int(int64(r.rules))
+	c.Left(now, r.leaseEnd, 0)
+	c.Left(now, r.coolFrom, 0)
+	if r.open {
+		c.session(l.epoch, r.session, r.seq)
+		c.Age(now, r.openedAt, adoptAfter)
+		c.Age(now, r.sentAt, l.cfg.leaseAtLeader())
+		c.Age(now, r.lastReport, max(l.cfg.leaseAtLeader(), busyAfter))
+		if r.acked {
+			c.Age(now, r.ackedSentAt, l.cfg.leaseAtLeader())
+		}
+		c.Age(now, r.renewedAt, renewEvery)
+	}
+	if r.waiting {
+		c.Age(now, r.waitSince, answerHold)
+		l.time(c, r.waitSince)
+		c.regionTime(i, r.tSend)
+	}
+	if r.hello != nil {
+		c.Hello(r.hello)
+		l.time(c, r.helloAt)
+	}
+	for _, keys := range [...][]KeyID{r.outbox, r.unchanged} {
+		c.Int(int64(len(keys)))
+		for _, k := range keys {
+			c.key(k)
+		}
+	}
+	c.actions(i, r.cold)
+}
+
+func (l *Leader) appendKey(c *Canon, k KeyID, key *leaderKey, now Instant) {
+	c.limit(key.limit)
+	c.Int(key.pool)
+	c.Bools(key.dirty, key.over)
+	c.Int(int64(key.cooling))
+	c.Age(now, key.used, l.coolAfter(key.limit))
+	for i := range key.regions {
+		kr := &key.regions[i]
+		c.share(kr.sent)
+		c.Gen(kr.gen)
+		c.Bools(kr.acked, kr.pending, kr.cold)
+		if kr.pending {
+			c.share(kr.next)
+			c.Int(kr.grant)
+		}
+		c.granted(i, k, kr.granted)
+		c.released(i, k, kr.released)
+		c.usage(i, k, kr.demand.admitted, kr.demand.offered)
+		if c.Demand {
+			kr.demand.appendState(c, now)
+		}
+	}
+	if c.Demand {
+		c.Int(key.credit)
+		c.Age(now, key.moved, forever)
+	}
+}
+
+func (d *demand) appendState(c *Canon, now Instant) {
+	c.Bools(d.known, d.rejecting, d.since != 0, d.window != 0, d.last != 0)
+	for _, v := range [...]int64{
+		d.admitted, d.offered, d.windowAdmitted, d.windowOffered, d.raw, d.rawAdmitted, d.smooth, d.smoothAdmitted,
+	} {
+		c.Int(v)
+	}
+	for _, t := range [...]Instant{d.since, d.window, d.last} {
+		c.Age(now, t, forever)
+	}
+}
+
+// created writes a request for a key to become hot: what it says of the use is not
+// looked at.
+func (c *Canon) created(r *KeyReport) {
+	c.key(r.Key)
+	c.limit(r.Limit)
+}
+
+func (m *commit) appendState(c *Canon, l *Leader) {
+	c.Plan(&m.plan)
+	l.time(c, m.began)
+	c.Int(int64(len(m.grows)))
+	for _, g := range m.grows {
+		c.key(g.key)
+		c.Int(int64(g.region))
+		c.Gen(g.from)
+		c.share(g.share)
+		c.Int(g.grant)
+	}
+	c.Int(int64(len(m.creates)))
+	for i := range m.creates {
+		c.created(&m.creates[i])
+	}
+}

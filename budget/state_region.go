@@ -1,0 +1,161 @@
+package budget
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Clone is a copy that goes its own way, for model checking. Configurations are
+// shared: they are replaced, never changed.
+func (r *Region) Clone() *Region {
+	c := *r
+	c.applying = r.applying.clone()
+	c.hot = cloneValues(r.hot)
+	c.candidates = cloneValues(r.candidates)
+	c.reportable = slices.Clone(r.reportable)
+	c.coldAcks = slices.Clone(r.coldAcks)
+	return &c
+}
+
+func (a *applying) clone() *applying {
+	if a == nil {
+		return nil
+	}
+	c := *a
+	c.left = maps.Clone(a.left)
+	return &c
+}
+
+// cloneValues copies a map of keys and what its values point to.
+func cloneValues[V any](m map[KeyID]*V) map[KeyID]*V {
+	c := make(map[KeyID]*V, len(m))
+	for k, v := range m {
+		x := *v
+		c[k] = &x
+	}
+	return c
+}
+
+// sortedKeys are the keys of a map in order.
+func sortedKeys[V any](m map[KeyID]V) []KeyID {
+	if len(m) == 0 {
+		return nil
+	}
+	keys := make([]KeyID, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	if len(keys) > 1 {
+		slices.SortFunc(keys, KeyID.Compare)
+	}
+	return keys
+}
+
+// forever is longer than any wait of the protocol: an age beyond it is as good as any
+// other.
+const forever = 24 * time.Hour
+
+// AppendState writes everything that influences what the region does from now on.
+func (r *Region) AppendState(c *Canon, now Instant) {
+	c.Int(int64(r.self))
+	c.Config(&r.cfg)
+	c.incarnation(r.self, r.incarnation)
+	c.String(r.storeEpoch)
+	c.String(r.initialEpoch)
+	c.Bools(r.blind, r.urgent, r.session.open, r.applying != nil, r.floorSince != 0)
+	c.Left(now, r.leaseEnd, 0)
+	if r.Phase(now) == Live {
+		c.Age(now, r.liveSince, forever) // set anew when a lease begins
+	}
+	c.Age(now, r.lastDirective, forever)
+	c.Age(now, r.marked, MarkEvery)
+	c.Int(int64(r.floorVersion))
+	c.Int(int64(r.floorOpened))
+	c.Age(now, r.floorSince, forever)
+	c.Epoch(r.highestEpoch)
+	if s := &r.session; s.open {
+		c.session(s.epoch, s.id, s.seq)
+		c.seq(s.epoch, s.id, s.ack)
+		c.tSend(r.self, now, s.tSend)
+		c.Age(now, s.lastSent, minReportGap)
+	}
+	c.Int(int64(r.inFlight))
+	c.nonce(r.self, r.helloNonce)
+	if r.inFlight == helloCall {
+		c.String(r.helloEpoch)
+	}
+	c.Int(int64(r.helloFails))
+	c.Left(now, r.nextHello, 0)
+	if r.applying != nil {
+		r.applying.appendState(c, r.self, now)
+	}
+	c.Gen(r.watermark)
+	r.appendKeys(c, now)
+}
+
+// tSend writes when a report was sent, for whoever counts a lease from it.
+func (c *Canon) tSend(region int, now, t Instant) {
+	c.regionTime(region, t)
+	c.Age(now, t, forever)
+}
+
+func (a *applying) appendState(c *Canon, region int, now Instant) {
+	c.Bools(a.hello, a.renew, a.void)
+	c.session(a.epoch, a.session, a.seq)
+	if a.renew {
+		c.tSend(region, now, a.tSend)
+	}
+	c.Gen(a.watermark)
+	left := make([]Action, 0, len(a.left))
+	for _, k := range sortedKeys(a.left) {
+		left = append(left, a.left[k])
+	}
+	c.actions(region, left)
+}
+
+func (r *Region) appendKeys(c *Canon, now Instant) {
+	c.Int(int64(len(r.hot)))
+	for _, k := range sortedKeys(r.hot) {
+		c.key(k)
+		r.hot[k].appendState(c, r.self, k, now)
+	}
+	c.Int(int64(len(r.candidates)))
+	for _, k := range sortedKeys(r.candidates) {
+		c.key(k)
+		r.candidates[k].appendState(c, now)
+	}
+	c.Int(int64(len(r.reportable)))
+	for _, k := range r.reportable {
+		c.key(k)
+	}
+	c.actions(r.self, r.coldAcks)
+}
+
+func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
+	c.Gen(h.gen)
+	c.share(h.share)
+	c.limit(h.limit)
+	c.usage(region, k, h.admitted, h.offered)
+	c.released(region, k, h.released)
+	c.granted(region, k, h.granted)
+	c.Bools(h.rejecting, h.queued, h.mustAck, h.lastReport != 0)
+	c.Age(now, h.lastReport, reportKeyEvery)
+	if c.Demand {
+		c.Int(h.admitted)
+		c.Int(h.offered)
+		c.Int(h.tokens)
+	}
+}
+
+func (x *candidate) appendState(c *Canon, now Instant) {
+	c.limit(x.limit)
+	c.Bools(x.rejecting, x.lastReport != 0)
+	c.Age(now, x.lastUsed, candidateIdle+1)
+	c.Age(now, x.lastReport, repeatCandidate)
+	if c.Demand {
+		c.Int(x.admitted)
+		c.Int(x.offered)
+		c.Int(x.tokens)
+	}
+}

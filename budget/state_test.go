@@ -1,0 +1,224 @@
+package budget
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// fields lists, for every struct that is part of a machine's state, the fields that
+// state_*.go knows.
+var fields = []struct {
+	of    any
+	names string
+}{
+	{Leader{}, "cfg ledger epoch counter session start regions keys dirty creates creating over committing began verifying verifyFrom nextSweep stats divide"},
+	{leaderRegion{}, "open session incarnation seq openedAt sentAt ackedSentAt acked live leaseEnd coolFrom lastReport rules renewedAt waiting waitSince tSend hello helloAt outbox unchanged cold"},
+	{leaderKey{}, "limit pool regions dirty over cooling used credit moved"},
+	{keyRegion{}, "sent gen acked pending next grant granted cold released tokens demand"},
+	{demand{}, "admitted offered since window windowOffered windowAdmitted known raw rawAdmitted smooth smoothAdmitted rejecting last"},
+	{commit{}, "plan began grows creates"},
+	{growth{}, "key region from share grant"},
+	{Region{}, "self cfg incarnation storeEpoch initialEpoch blind leaseEnd liveSince lastDirective marked floorVersion floorOpened floorSince highestEpoch session helloNonce helloEpoch helloFails nextHello inFlight applying hot candidates watermark reportable urgent coldAcks"},
+	{session{}, "open epoch id seq ack tSend lastSent"},
+	{applying{}, "hello epoch session seq renew tSend left void watermark"},
+	{hotKey{}, "gen share limit admitted offered released granted tokens rejecting queued mustAck lastReport"},
+	{candidate{}, "limit admitted offered tokens rejecting lastUsed lastReport"},
+	{Ledger{}, "Config Epoch entries"},
+	{Config{}, "Lease RhoPPM Version Regions"},
+	{RegionConfig{}, "Name Weight Joined Fenced Floor Told Low FloorVersion InitialRedisEpoch DeclaredAtBootstrap"},
+	{Share{}, "Rate Burst"},
+	{KeyID{}, "Rule Hash"},
+	{KeyLimit{}, "Capacity Rate RateFrac"},
+	{Gen{}, "Epoch Counter"},
+	{Hello{}, "Region Incarnation RedisEpoch Nonce RulesVersion Held"},
+	{Held{}, "Key Gen Share Limit"},
+	{HelloOK{}, "Region Epoch Session Nonce Watermark Actions"},
+	{Report{}, "Region Epoch Session Seq TSend Ack RulesVersion Keys"},
+	{KeyReport{}, "Key Gen Share Admitted Offered Released Tokens Limit Rejecting Cold"},
+	{Directive{}, "Region Epoch Session Seq TSend Renew Actions"},
+	{Action{}, "Key Gen Share Granted Cold Limit"},
+	{Plan{}, "Epoch Changes InitialRedisEpochs"},
+	{Entry{}, "Key Shares"},
+	{InitialRedisEpoch{}, "Region RedisEpoch"},
+}
+
+// The checker compares states by their canonical form: a field that it does not know
+// makes it take two states for one.
+func TestCanonicalFormKnowsEveryField(t *testing.T) {
+	for _, f := range fields {
+		typ := reflect.TypeOf(f.of)
+		known := strings.Fields(f.names)
+		have := map[string]bool{}
+		for i := range typ.NumField() {
+			have[typ.Field(i).Name] = true
+		}
+		for _, name := range known {
+			if !have[name] {
+				t.Errorf("%s has no field %s any more: take it out of this table", typ, name)
+			}
+			delete(have, name)
+		}
+		for name := range have {
+			t.Errorf("%s has a new field, %s. In budget/state_*.go: let Clone copy it, if it is a pointer, map or slice that is changed in place; "+
+				"let AppendState write it, if what happens later can depend on it (times as Age or Left, counters as a name), or say there why it cannot matter. "+
+				"Then add it to this table", typ, name)
+		}
+	}
+}
+
+// shared finds memory that two states have in common, by path.
+func shared(a, b reflect.Value, path string, found *[]string) {
+	switch a.Kind() {
+	case reflect.Pointer:
+		if a.IsNil() || b.IsNil() {
+			return
+		}
+		if a.Pointer() == b.Pointer() {
+			*found = append(*found, path)
+			return
+		}
+		shared(a.Elem(), b.Elem(), path, found)
+	case reflect.Map:
+		if a.IsNil() || b.IsNil() {
+			return
+		}
+		if a.Pointer() == b.Pointer() {
+			*found = append(*found, path)
+			return
+		}
+		for _, k := range a.MapKeys() {
+			if v := b.MapIndex(k); v.IsValid() {
+				shared(a.MapIndex(k), v, path+"[]", found)
+			}
+		}
+	case reflect.Slice:
+		if a.Cap() > 0 && b.Cap() > 0 && a.Pointer() == b.Pointer() {
+			*found = append(*found, path)
+			return
+		}
+		for i := range min(a.Len(), b.Len()) {
+			shared(a.Index(i), b.Index(i), path+"[]", found)
+		}
+	case reflect.Struct:
+		for i := range a.NumField() {
+			shared(a.Field(i), b.Field(i), path+"."+a.Type().Field(i).Name, found)
+		}
+	}
+}
+
+// immutable says which memory clones may share: it is replaced, never changed.
+func immutable(path string) bool {
+	for _, end := range []string{".Regions", ".entries[]", ".Shares", ".Actions", ".Held", ".hello", ".committing"} {
+		if strings.HasSuffix(path, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// Clones share no memory that is changed in place, and give the form of the original,
+// at any time of a life with growths, a cut, a new leader and a return to cold.
+func TestClonesAreWholeAndApart(t *testing.T) {
+	w := newWorld(t, 3)
+	w.elect()
+	compare := func() {
+		a, b := Canon{Demand: true}, Canon{Demand: true}
+		check := func(what string, x, y any) {
+			if fmt.Sprint(a) != fmt.Sprint(b) {
+				t.Fatalf("%s at %v: the clone's form is another", what, w.now)
+			}
+			var found []string
+			shared(reflect.ValueOf(x).Elem(), reflect.ValueOf(y).Elem(), "", &found)
+			for _, path := range found {
+				if !immutable(path) {
+					t.Fatalf("%s at %v: a clone shares %s", what, w.now, path)
+				}
+			}
+			a.Reset()
+			b.Reset()
+		}
+		leader := w.leader.Clone()
+		w.leader.AppendState(&a, w.now)
+		leader.AppendState(&b, w.now)
+		check("leader", w.leader, leader)
+		w.leader = leader // the life goes on with clones
+		for i, r := range w.regions {
+			c := r.Clone()
+			r.AppendState(&a, w.now)
+			c.AppendState(&b, w.now)
+			check("region", r, c)
+			w.regions[i] = c
+		}
+		ledger := w.ledger.Clone()
+		w.ledger.AppendState(&a)
+		ledger.AppendState(&b)
+		check("ledger", w.ledger, ledger)
+		w.ledger = ledger
+	}
+	live := func(d time.Duration) {
+		for range d / (5 * tick) {
+			w.run(5 * tick)
+			compare()
+		}
+	}
+	live(2 * time.Second)
+	w.load[0] = 2
+	live(5 * time.Second)
+	w.cut[1] = true
+	live(25 * time.Second)
+	w.cut[1], w.load[2] = false, 2
+	w.elect()
+	live(10 * time.Second)
+	w.load = make([]int64, 3)
+	live(30 * time.Second)
+	if w.ledger.Len() != 0 || w.got == 0 {
+		t.Fatalf("the life was not what it should be: %d hot keys, %d admitted", w.ledger.Len(), w.got)
+	}
+}
+
+// What a clone does is not seen by the original.
+func TestOriginalsDoNotSeeTheirClones(t *testing.T) {
+	w := newWorld(t, 2)
+	w.elect()
+	w.load[0] = 2
+	w.run(3 * time.Second)
+	var before, after Canon
+	w.leader.AppendState(&before, w.now)
+	w.regions[0].AppendState(&before, w.now)
+	leader, region := w.leader, w.regions[0]
+	w.leader, w.regions[0], w.regions[1] = leader.Clone(), region.Clone(), w.regions[1].Clone()
+	now := w.now
+	w.run(10 * time.Second)
+	leader.AppendState(&after, now)
+	region.AppendState(&after, now)
+	if fmt.Sprint(before) != fmt.Sprint(after) {
+		t.Fatal("the original has changed")
+	}
+}
+
+// A division put in from outside is followed, and safe.
+func TestDivideBy(t *testing.T) {
+	w := newWorld(t, 3)
+	w.elect()
+	w.leader.DivideBy(func(_ KeyID, avail Share, claims []Claim) []Share {
+		out := make([]Share, len(claims))
+		for i, c := range claims {
+			out[i] = Share{}
+			if i == 2 {
+				out[i] = avail
+			}
+			if c.Silent {
+				out[i] = c.Now
+			}
+		}
+		return out
+	})
+	w.load = []int64{1, 1, 1}
+	w.run(8 * time.Second)
+	if got := w.rate(2); got != 1000 {
+		t.Fatalf("the region that the division favours has %d per mille", got)
+	}
+}
