@@ -54,6 +54,9 @@ func (w *world) newClient(i int) *client {
 	if w.opts.Limit.Capacity > 0 {
 		c.limit, c.elastic = w.opts.Limit, w.opts.Elastic
 	}
+	if d := w.opts.driven; d != nil {
+		c.limit, c.elastic = d.Keys[i].Limit, d.Keys[i].Elastic
+	}
 	n, bursts := len(w.stores), 1
 	if c.elastic {
 		bursts = len(w.ledger.Config.Regions)
@@ -173,6 +176,6 @@ func (c *client) ask(region, tries int) {
 		}
 	}
 	if chosen != nil {
-		chosen.take(c, tries, c.cost)
+		chosen.take(c, tries, c.cost, nil)
 	}
 }

@@ -54,8 +54,9 @@ func (n *node) probe() {
 	n.w.after(second, n.probe)
 }
 
-// take asks the store for tries requests of one cost.
-func (n *node) take(c *client, tries int, cost limit.Tokens) {
+// take asks the store for tries requests of one cost. done, if not nil, is called with
+// the reply, if one comes, after the daemon has learned of it.
+func (n *node) take(c *client, tries int, cost limit.Tokens, done func(taken)) {
 	if n.dead || n.paused() || !n.configured() || n.epoch == "" || tries == 0 || n.staleFloors() {
 		return
 	}
@@ -73,6 +74,9 @@ func (n *node) take(c *client, tries int, cost limit.Tokens) {
 				return
 			}
 			n.took(c, rep, cost, epoch, sent, &view)
+			if done != nil {
+				done(rep)
+			}
 		}))
 	})
 }
