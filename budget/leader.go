@@ -25,7 +25,7 @@ type Leader struct {
 	dirty   []KeyID
 	// creates are cold keys that some region asked to become hot, creating the set
 	// of them and of those whose creation is being committed.
-	creates  []KeyReport
+	creates  []create
 	creating map[KeyID]bool
 	// over counts the keys whose sent shares and reserved floors sum above the
 	// limit: while there is one, nobody's lease is renewed.
@@ -80,6 +80,10 @@ type leaderKey struct {
 	used    Instant // when an admission was last learned of
 	credit  int64   // how much may move without a rejection, in units of the limit
 	moved   Instant
+	// home is the region that holds a homed key, noHome before anyone has used it, and
+	// homeSince when it became that.
+	home      int
+	homeSince Instant
 }
 
 // cooling is how far a key is on its way back to cold.
@@ -106,6 +110,8 @@ type keyRegion struct {
 	released int64
 	tokens   int64
 	demand   demand
+	// homeUntil is when the region last ceased to be the home; 0: never in this reign.
+	homeUntil Instant
 }
 
 // commit is the plan on its way through the log.
@@ -113,7 +119,13 @@ type commit struct {
 	plan    Plan
 	began   Instant
 	grows   []growth
-	creates []KeyReport
+	creates []create
+}
+
+// create is a cold key that a region asked to become hot.
+type create struct {
+	region int
+	report KeyReport
 }
 
 // growth is a share to be sent once its liability is committed.
@@ -157,7 +169,7 @@ func NewLeader(ledger *Ledger, now Instant) *Leader {
 }
 
 func (l *Leader) newKey(shares []Share, now Instant) *leaderKey {
-	key := &leaderKey{regions: make([]keyRegion, len(l.regions)), used: now, moved: now}
+	key := &leaderKey{regions: make([]keyRegion, len(l.regions)), used: now, moved: now, home: noHome}
 	for i := range key.regions {
 		key.regions[i].sent = shares[i]
 	}
@@ -226,11 +238,11 @@ func (l *Leader) dropRules(kept func(uint32) bool) {
 			}
 		}
 	}
-	l.creates = slices.DeleteFunc(l.creates, func(r KeyReport) bool {
-		if kept(r.Key.Rule) {
+	l.creates = slices.DeleteFunc(l.creates, func(r create) bool {
+		if kept(r.report.Key.Rule) {
 			return false
 		}
-		delete(l.creating, r.Key)
+		delete(l.creating, r.report.Key)
 		return true
 	})
 }

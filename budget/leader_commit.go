@@ -13,8 +13,8 @@ func (l *Leader) committed(now Instant) {
 	l.cfg = l.ledger.Config
 	l.began = max(l.began, c.began)
 	l.stats.ShareChanges += uint64(len(c.plan.Changes))
-	for _, rep := range c.creates {
-		l.created(rep, now)
+	for _, asked := range c.creates {
+		l.created(asked, now)
 	}
 	for _, e := range c.plan.Changes {
 		l.changed(e)
@@ -45,7 +45,8 @@ func (l *Leader) changed(e Entry) {
 	l.touch(e.Key, key)
 }
 
-func (l *Leader) created(rep KeyReport, now Instant) {
+func (l *Leader) created(asked create, now Instant) {
+	rep := asked.report
 	delete(l.creating, rep.Key)
 	shares := l.ledger.Shares(rep.Key)
 	if shares == nil || l.keys[rep.Key] != nil {
@@ -53,6 +54,7 @@ func (l *Leader) created(rep KeyReport, now Instant) {
 	}
 	key := l.newKey(shares, now)
 	key.limit = rep.Limit
+	key.home, key.homeSince = asked.region, now
 	l.keys[rep.Key] = key
 	l.stats.Created++
 	for i := range l.regions {

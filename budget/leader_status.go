@@ -41,7 +41,7 @@ func (l *Leader) KeepsHeld() bool {
 	for k, key := range l.keys {
 		for i, liability := range l.ledger.Shares(k) {
 			r := &l.cfg.Regions[i]
-			if r.Takes() && !ConnectedFloor(r.Floor, key.limit.Capacity).Within(liability) {
+			if r.Takes() && !ConnectedFloor(r.Floor, key.limit).Within(liability) {
 				return false
 			}
 		}
