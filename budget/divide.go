@@ -20,7 +20,7 @@ type Divide func(k KeyID, avail Share, claims []Claim) []Share
 func (l *Leader) DivideBy(d Divide) { l.divide = d }
 
 // divided is the division in force, and whether it is worth moving there.
-func (l *Leader) divided(k KeyID, key *leaderKey, in allocation, now Instant) ([]Share, bool) {
+func (l *Leader) divided(key *leaderKey, in allocation, now Instant) ([]Share, bool) {
 	if l.divide == nil {
 		out := allocate(in)
 		// When short, a floor must be honoured: there is no time to lose.
@@ -30,5 +30,5 @@ func (l *Leader) divided(k KeyID, key *leaderKey, in allocation, now Instant) ([
 	for i, c := range in.Regions {
 		claims[i] = Claim{Silent: c.Silent, Draining: c.Draining, Now: c.Now, Floor: c.Floor, Keep: c.Keep}
 	}
-	return l.divide(k, in.Avail, claims), true
+	return l.divide(key.id, in.Avail, claims), true
 }

@@ -22,10 +22,12 @@ type Leader struct {
 
 	regions []leaderRegion
 	keys    map[KeyID]*leaderKey
-	dirty   []KeyID
+	// order holds all keys, each at its place: walks neither sort nor follow a map.
+	order []*leaderKey
+	dirty []*leaderKey
 	// creates are cold keys that some region asked to become hot, creating the set
 	// of them and of those whose creation is being committed.
-	creates  []create
+	creates  []KeyReport
 	creating map[KeyID]bool
 	// over counts the keys whose sent shares and reserved floors sum above the
 	// limit: while there is one, nobody's lease is renewed.
@@ -36,6 +38,9 @@ type Leader struct {
 	verifying  bool
 	verifyFrom Instant
 	nextSweep  Instant
+	swept      int // keys that this round of the sweep has looked at
+	turn       turn
+	claims     []claim // memory for allocationOf
 	stats      LeaderStats
 	divide     Divide // nil: allocate
 }
@@ -71,6 +76,9 @@ type leaderRegion struct {
 
 // leaderKey is one hot key.
 type leaderKey struct {
+	id      KeyID
+	at      int     // in Leader.order; -1 once it is gone
+	shares  []Share // the liabilities, as the ledger has them
 	limit   KeyLimit
 	pool    int64 // released tokens that nobody holds
 	regions []keyRegion
@@ -80,10 +88,6 @@ type leaderKey struct {
 	used    Instant // when an admission was last learned of
 	credit  int64   // how much may move without a rejection, in units of the limit
 	moved   Instant
-	// home is the region that holds a homed key, noHome before anyone has used it, and
-	// homeSince when it became that.
-	home      int
-	homeSince Instant
 }
 
 // cooling is how far a key is on its way back to cold.
@@ -110,8 +114,6 @@ type keyRegion struct {
 	released int64
 	tokens   int64
 	demand   demand
-	// homeUntil is when the region last ceased to be the home; 0: never in this reign.
-	homeUntil Instant
 }
 
 // commit is the plan on its way through the log.
@@ -119,13 +121,7 @@ type commit struct {
 	plan    Plan
 	began   Instant
 	grows   []growth
-	creates []create
-}
-
-// create is a cold key that a region asked to become hot.
-type create struct {
-	region int
-	report KeyReport
+	creates []KeyReport
 }
 
 // growth is a share to be sent once its liability is committed.
@@ -159,27 +155,46 @@ func NewLeader(ledger *Ledger, now Instant) *Leader {
 	for i := range l.regions {
 		l.regions[i].leaseEnd = now.Add(l.cfg.leaseAtLeader())
 	}
+	l.order = make([]*leaderKey, 0, ledger.Len())
 	for _, k := range ledger.Keys() {
-		key := l.newKey(ledger.Shares(k), now)
-		l.keys[k] = key
-		l.weigh(key, ledger.Shares(k))
-		l.touch(k, key)
+		key := l.addKey(k, now)
+		l.weigh(key)
+		l.touch(key)
 	}
 	return l
 }
 
-func (l *Leader) newKey(shares []Share, now Instant) *leaderKey {
-	key := &leaderKey{regions: make([]keyRegion, len(l.regions)), used: now, moved: now, home: noHome}
-	for i := range key.regions {
-		key.regions[i].sent = shares[i]
+// addKey takes up a key that the ledger has.
+func (l *Leader) addKey(k KeyID, now Instant) *leaderKey {
+	key := &leaderKey{
+		id: k, at: len(l.order), shares: l.ledger.Shares(k),
+		regions: make([]keyRegion, len(l.regions)), used: now, moved: now,
 	}
+	for i := range key.regions {
+		key.regions[i].sent = key.shares[i]
+	}
+	l.keys[k] = key
+	l.order = append(l.order, key)
 	return key
+}
+
+// forget lets a key go; the last one takes its place.
+func (l *Leader) forget(key *leaderKey) {
+	if key.over {
+		l.over--
+	}
+	last := l.order[len(l.order)-1]
+	l.order[key.at], last.at = last, key.at
+	l.order = slices.Delete(l.order, len(l.order)-1, len(l.order))
+	key.at = -1
+	delete(l.keys, key.id)
 }
 
 // Step takes one event at one instant and returns what is to be done about it, in
 // order.
 func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 	out := l.passTime(now)
+	l.rethink()
 	switch e := ev.(type) {
 	case HelloReceived:
 		out = append(out, l.hello(e.Hello, now)...)
@@ -197,24 +212,16 @@ func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 	default:
 		panic(fmt.Sprintf("budget: unknown leader event %T", ev))
 	}
+	l.rethink()
 	return append(out, l.answers(now)...)
 }
 
 // touch marks a key for the next plan.
-func (l *Leader) touch(k KeyID, key *leaderKey) {
+func (l *Leader) touch(key *leaderKey) {
 	if !key.dirty {
 		key.dirty = true
-		l.dirty = append(l.dirty, k)
+		l.dirty = append(l.dirty, key)
 	}
-}
-
-func (l *Leader) touchAll() {
-	l.dirty = l.dirty[:0]
-	for k, key := range l.keys {
-		key.dirty = true
-		l.dirty = append(l.dirty, k)
-	}
-	slices.SortFunc(l.dirty, KeyID.Compare)
 }
 
 func (l *Leader) nextGen() Gen {
@@ -223,26 +230,23 @@ func (l *Leader) nextGen() Gen {
 }
 
 func (l *Leader) dropRules(kept func(uint32) bool) {
-	for _, k := range l.ledger.Keys() {
-		if kept(k.Rule) {
+	for _, key := range slices.Clone(l.order) {
+		if kept(key.id.Rule) {
 			continue
 		}
-		if l.keys[k].over {
-			l.over--
-		}
-		delete(l.keys, k)
-		l.ledger.set(Entry{Key: k})
+		l.forget(key)
+		l.ledger.set(Entry{Key: key.id})
 		for i := range l.regions {
 			if l.regions[i].open {
-				l.sendCold(i, k)
+				l.sendCold(i, key.id)
 			}
 		}
 	}
-	l.creates = slices.DeleteFunc(l.creates, func(r create) bool {
-		if kept(r.report.Key.Rule) {
+	l.creates = slices.DeleteFunc(l.creates, func(r KeyReport) bool {
+		if kept(r.Key.Rule) {
 			return false
 		}
-		delete(l.creating, r.report.Key)
+		delete(l.creating, r.Key)
 		return true
 	})
 }

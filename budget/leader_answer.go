@@ -45,7 +45,7 @@ func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 	n := min(len(r.outbox), maxActions)
 	for _, k := range r.outbox[:n] {
 		if key := l.keys[k]; key != nil && key.regions[i].pending {
-			d.Actions = append(d.Actions, l.send(i, k, key))
+			d.Actions = append(d.Actions, l.send(i, key))
 		}
 	}
 	r.outbox = slices.Clone(r.outbox[n:])
@@ -63,20 +63,20 @@ func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 // another region fell silent may no longer fit beside that region's floor: it is
 // cut back to what the region has. Leases renewed since would outlast the silent
 // region's patience.
-func (l *Leader) send(i int, k KeyID, key *leaderKey) Action {
+func (l *Leader) send(i int, key *leaderKey) Action {
 	kr := &key.regions[i]
 	before := kr.sent
 	kr.sent = kr.next
-	if !kr.next.Within(before) && l.overdrawn(key, l.ledger.Shares(k)) {
+	if !kr.next.Within(before) && l.overdrawn(key) {
 		kr.sent, kr.grant = kr.next.Min(before), 0
 	}
 	kr.pending, kr.acked, kr.cold = false, false, false
 	kr.gen = l.nextGen()
 	kr.granted += kr.grant
 	kr.grant = 0
-	l.weigh(key, l.ledger.Shares(k))
+	l.weigh(key)
 	return Action{
-		Key: k, Gen: kr.gen, Share: kr.sent, Granted: kr.granted, Limit: key.limit,
+		Key: key.id, Gen: kr.gen, Share: kr.sent, Granted: kr.granted, Limit: key.limit,
 		Cold: key.cooling == goingCold,
 	}
 }

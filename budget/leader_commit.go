@@ -13,8 +13,8 @@ func (l *Leader) committed(now Instant) {
 	l.cfg = l.ledger.Config
 	l.began = max(l.began, c.began)
 	l.stats.ShareChanges += uint64(len(c.plan.Changes))
-	for _, asked := range c.creates {
-		l.created(asked, now)
+	for _, rep := range c.creates {
+		l.created(rep, now)
 	}
 	for _, e := range c.plan.Changes {
 		l.changed(e)
@@ -34,30 +34,24 @@ func (l *Leader) changed(e Entry) {
 		return
 	}
 	if e.Shares == nil {
-		if key.over {
-			l.over--
-		}
-		delete(l.keys, e.Key)
+		l.forget(key)
 		l.stats.Cooled++
 		return
 	}
-	l.weigh(key, e.Shares)
-	l.touch(e.Key, key)
+	key.shares = l.ledger.Shares(e.Key)
+	l.weigh(key)
+	l.touch(key)
 }
 
-func (l *Leader) created(asked create, now Instant) {
-	rep := asked.report
+func (l *Leader) created(rep KeyReport, now Instant) {
 	delete(l.creating, rep.Key)
-	shares := l.ledger.Shares(rep.Key)
-	if shares == nil || l.keys[rep.Key] != nil {
+	if l.ledger.Shares(rep.Key) == nil || l.keys[rep.Key] != nil {
 		return
 	}
-	key := l.newKey(shares, now)
+	key := l.addKey(rep.Key, now)
 	key.limit = rep.Limit
-	key.home, key.homeSince = asked.region, now
-	l.keys[rep.Key] = key
 	l.stats.Created++
 	for i := range l.regions {
-		l.queueAction(i, rep.Key, key, shares[i])
+		l.queueAction(i, key, key.shares[i])
 	}
 }

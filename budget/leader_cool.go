@@ -1,31 +1,32 @@
 package budget
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
-// sweep starts the cooling of keys that nobody has used for a while, once a second.
+// sweep starts the cooling of keys that nobody has used for a while. A round begins
+// once a second, and looks at a part of many keys with each tick.
 func (l *Leader) sweep(now Instant) {
-	if now < l.nextSweep {
-		return
+	if l.swept == 0 {
+		if now < l.nextSweep {
+			return
+		}
+		l.nextSweep = now.Add(sweepEvery)
 	}
-	l.nextSweep = now.Add(sweepEvery)
 	for i := range l.regions {
 		if !l.absent(i) && (!l.regions[i].live || now < l.regions[i].coolFrom) {
+			l.swept = 0
 			return // only all regions together can return to cold
 		}
 	}
-	var unused []KeyID
-	for k, key := range l.keys {
+	end := min(l.swept+sweepKeys, len(l.order))
+	for _, key := range l.order[min(l.swept, end):end] {
 		if key.cooling == hotKeyState && now.Sub(key.used) >= l.coolAfter(key.limit) {
-			unused = append(unused, k)
+			key.cooling = toFloors
+			l.touch(key)
 		}
 	}
-	slices.SortFunc(unused, KeyID.Compare)
-	for _, k := range unused {
-		l.keys[k].cooling = toFloors
-		l.touch(k, l.keys[k])
+	l.swept = end
+	if end == len(l.order) {
+		l.swept = 0
 	}
 }
 
@@ -43,12 +44,12 @@ func (l *Leader) coolAfter(limit KeyLimit) time.Duration {
 // finishCooling takes a key that is going cold one step further: once every share
 // is the floor, acknowledged, each region is told; once all have acknowledged
 // that, the entry goes. It reports whether the key needs no other planning.
-func (l *Leader) finishCooling(c *commit, k KeyID, key *leaderKey, lowered []Share) bool {
+func (l *Leader) finishCooling(c *commit, key *leaderKey, lowered []Share) bool {
 	if key.cooling == toFloors && l.allAtFloor(key, lowered) {
 		key.cooling = goingCold
 		for i := range key.regions {
 			key.regions[i].cold = false
-			l.queueAction(i, k, key, l.cfg.Regions[i].Floor)
+			l.queueAction(i, key, l.cfg.Regions[i].Floor)
 		}
 	}
 	if key.cooling != goingCold {
@@ -60,7 +61,7 @@ func (l *Leader) finishCooling(c *commit, k KeyID, key *leaderKey, lowered []Sha
 		}
 	}
 	key.cooling = leaving
-	c.plan.Changes = append(c.plan.Changes, Entry{Key: k})
+	c.plan.Changes = append(c.plan.Changes, Entry{Key: key.id})
 	return true
 }
 

@@ -2,7 +2,7 @@ package budget
 
 // moveTo queues shrinks and plans growths towards target; lowered becomes the
 // liabilities to commit. It reports whether it raised any.
-func (l *Leader) moveTo(c *commit, k KeyID, key *leaderKey, lowered, target []Share) bool {
+func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share) bool {
 	pool := l.poolOf(lowered)
 	need := make([]Share, len(target))
 	for i := range target {
@@ -24,13 +24,13 @@ func (l *Leader) moveTo(c *commit, k KeyID, key *leaderKey, lowered, target []Sh
 			continue
 		}
 		if rates[i] == 0 && bursts[i] == 0 {
-			l.queueAction(i, k, key, next)
+			l.queueAction(i, key, next)
 			continue
 		}
 		raised = true
 		lowered[i] = lowered[i].Max(next)
 		c.grows = append(c.grows, growth{
-			key: k, region: i, from: kr.gen, share: next, grant: key.takeFromPool(bursts[i]),
+			key: key.id, region: i, from: kr.gen, share: next, grant: key.takeFromPool(bursts[i]),
 		})
 	}
 	return raised
@@ -76,7 +76,7 @@ func ration(pool int32, need []Share, part func(Share) int32) []int32 {
 }
 
 // queueAction has a share sent with the region's next directive.
-func (l *Leader) queueAction(i int, k KeyID, key *leaderKey, share Share) {
+func (l *Leader) queueAction(i int, key *leaderKey, share Share) {
 	r, kr := &l.regions[i], &key.regions[i]
 	if !r.open {
 		return
@@ -84,7 +84,7 @@ func (l *Leader) queueAction(i int, k KeyID, key *leaderKey, share Share) {
 	if !kr.pending {
 		kr.pending = true
 		kr.grant = 0
-		r.outbox = append(r.outbox, k)
+		r.outbox = append(r.outbox, key.id)
 	}
 	kr.next = share
 }
@@ -115,6 +115,6 @@ func (l *Leader) grow(g growth) {
 	if kr.pending || !kr.acked || kr.gen != g.from {
 		return // overtaken by another share, or by a new session
 	}
-	l.queueAction(g.region, g.key, key, g.share)
+	l.queueAction(g.region, key, g.share)
 	kr.grant = g.grant
 }

@@ -7,13 +7,13 @@ func (l *Leader) passTime(now Instant) []LeaderEffect {
 		r := &l.regions[i]
 		live := r.open && r.acked && now < r.ackedSentAt.Add(l.cfg.leaseAtLeader())
 		if live != r.live {
-			r.live = live
-			l.liveChanged(i)
+			l.turned(i, live)
 		}
 		if r.leaseEnd != 0 && now >= r.leaseEnd {
 			r.leaseEnd = 0
 			out = append(out, l.closeSession(i, ErrSessionClosed)...)
-			l.leaseOver(i)
+			l.turn.due = true
+			l.turn.ended = append(l.turn.ended, i)
 		}
 		if r.open && !r.live && r.leaseEnd == 0 && now.Sub(r.lastReport) >= l.cfg.leaseAtLeader() {
 			out = append(out, l.closeSession(i, ErrSessionClosed)...) // it never came to life
@@ -22,16 +22,41 @@ func (l *Leader) passTime(now Instant) []LeaderEffect {
 	return out
 }
 
-// liveChanged weighs every key anew: what counts as reserved has changed.
-func (l *Leader) liveChanged(i int) {
-	for k, key := range l.keys {
-		l.weigh(key, l.ledger.Shares(k))
-		if !l.regions[i].live {
-			l.clampPool(key, l.ledger.Shares(k))
+// turn is what has happened in a step that concerns every key. Between steps it is
+// empty: many regions that fall silent together cost one walk over the keys.
+type turn struct {
+	due    bool
+	silent bool  // a region has fallen silent
+	ended  []int // whose leases have ended
+}
+
+// turned notes that a region has come to life or fallen silent.
+func (l *Leader) turned(i int, live bool) {
+	l.regions[i].live = live
+	l.turn.due = true
+	l.turn.silent = l.turn.silent || !live
+}
+
+// rethink weighs every key anew after a turn: what counts as reserved has changed. A
+// region whose lease has ended enforces no more than the floor of what it was sent.
+func (l *Leader) rethink() {
+	t := l.turn
+	if !t.due {
+		return
+	}
+	l.turn = turn{}
+	for _, key := range l.order {
+		for _, i := range t.ended {
+			kr := &key.regions[i]
+			kr.sent = kr.sent.Min(l.cfg.Regions[i].Floor)
+		}
+		l.weigh(key)
+		if t.silent {
+			l.clampPool(key, key.shares)
 			key.stayHot()
 		}
+		l.touch(key)
 	}
-	l.touchAll()
 }
 
 // stayHot ends a return to cold, unless it is being committed already. A region
@@ -42,19 +67,9 @@ func (key *leaderKey) stayHot() {
 	}
 }
 
-// leaseOver lowers what was last sent to the floor: the region enforces no more.
-func (l *Leader) leaseOver(i int) {
-	floor := l.cfg.Regions[i].Floor
-	for k, key := range l.keys {
-		key.regions[i].sent = key.regions[i].sent.Min(floor)
-		l.weigh(key, l.ledger.Shares(k))
-	}
-	l.touchAll()
-}
-
 // weigh keeps count of the keys whose sent shares could sum above the limit.
-func (l *Leader) weigh(key *leaderKey, liability []Share) {
-	over := l.overdrawn(key, liability)
+func (l *Leader) weigh(key *leaderKey) {
+	over := l.overdrawn(key)
 	if over != key.over {
 		key.over = over
 		if over {
@@ -67,19 +82,19 @@ func (l *Leader) weigh(key *leaderKey, liability []Share) {
 
 // overdrawn sums E of the protocol: what was last sent, with a silent region
 // reserved at least its floor.
-func (l *Leader) overdrawn(key *leaderKey, liability []Share) bool {
+func (l *Leader) overdrawn(key *leaderKey) bool {
 	var rate, burst int64
 	for i := range key.regions {
-		e := l.reserved(i, key, liability[i])
+		e := l.reserved(i, key)
 		rate += int64(e.Rate)
 		burst += int64(e.Burst)
 	}
 	return rate > Unit || burst > Unit
 }
 
-func (l *Leader) reserved(i int, key *leaderKey, liability Share) Share {
+func (l *Leader) reserved(i int, key *leaderKey) Share {
 	floor := l.cfg.Regions[i].Floor
-	e := key.regions[i].sent.Max(liability.Min(floor))
+	e := key.regions[i].sent.Max(key.shares[i].Min(floor))
 	if !l.regions[i].live {
 		e = e.Max(floor)
 	}

@@ -1,6 +1,9 @@
 package budget
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // plan looks at every key whose facts have changed, queues the shrinks at once and
 // commits the rest: lowered liabilities, growths that the pool allows, new keys.
@@ -36,46 +39,44 @@ func (l *Leader) planRedisEpochs(c *commit) {
 // ones included, which is what each enforces already.
 func (l *Leader) planCreates(c *commit) {
 	n := min(len(l.creates), maxPlanKeys)
-	for _, asked := range l.creates[:n] {
+	for _, rep := range l.creates[:n] {
 		shares := make([]Share, len(l.regions))
 		for i, r := range l.cfg.Regions {
 			shares[i] = r.Floor
 		}
-		c.plan.Changes = append(c.plan.Changes, Entry{Key: asked.report.Key, Shares: shares})
-		c.creates = append(c.creates, asked)
+		c.plan.Changes = append(c.plan.Changes, Entry{Key: rep.Key, Shares: shares})
+		c.creates = append(c.creates, rep)
 	}
 	l.creates = l.creates[n:]
 }
 
 func (l *Leader) planDirty(c *commit, now Instant) {
 	n := 0
-	for n < len(l.dirty) && len(c.plan.Changes) < maxPlanKeys {
-		k := l.dirty[n]
+	for n < min(len(l.dirty), maxPlanLooks) && len(c.plan.Changes) < maxPlanKeys {
+		key := l.dirty[n]
 		n++
-		key := l.keys[k]
-		if key == nil || !key.dirty {
-			continue
+		if key.at < 0 {
+			continue // it is gone
 		}
 		key.dirty = false
-		l.planKey(c, k, key, now)
+		l.planKey(c, key, now)
 	}
-	l.dirty = l.dirty[n:]
+	l.dirty = slices.Delete(l.dirty, 0, n)
 }
 
 // planKey plans one key.
-func (l *Leader) planKey(c *commit, k KeyID, key *leaderKey, now Instant) {
-	liability := l.ledger.Shares(k)
-	lowered := l.lowered(key, liability)
-	if l.finishCooling(c, k, key, lowered) {
+func (l *Leader) planKey(c *commit, key *leaderKey, now Instant) {
+	lowered := l.lowered(key, key.shares)
+	if l.finishCooling(c, key, lowered) {
 		return
 	}
-	target, move := l.target(k, key, lowered, now)
-	changed := !equalShares(lowered, liability)
+	target, move := l.target(key, lowered, now)
+	changed := !equalShares(lowered, key.shares)
 	if move {
-		changed = l.moveTo(c, k, key, lowered, target) || changed
+		changed = l.moveTo(c, key, lowered, target) || changed
 	}
 	if changed {
-		c.plan.Changes = append(c.plan.Changes, Entry{Key: k, Shares: lowered})
+		c.plan.Changes = append(c.plan.Changes, Entry{Key: key.id, Shares: lowered})
 		l.clampPool(key, lowered)
 	}
 }
@@ -102,28 +103,27 @@ func (l *Leader) lowered(key *leaderKey, liability []Share) []Share {
 
 // target is what every region should hold, and whether it is worth moving there.
 // A silent region's target is what must be reserved for it.
-func (l *Leader) target(k KeyID, key *leaderKey, lowered []Share, now Instant) ([]Share, bool) {
+func (l *Leader) target(key *leaderKey, lowered []Share, now Instant) ([]Share, bool) {
 	in := l.allocationOf(key, lowered)
 	if key.cooling != hotKeyState {
 		return l.floorsWithin(in), true
 	}
-	if in.Capacity == 0 {
-		// Nobody has told the limit yet: only what cannot wait is moved.
-		return allocate(in), in.short() || in.drains()
+	if in.Capacity == 0 && !in.short() {
+		return nil, false // nobody has told the limit yet
 	}
-	if l.divide == nil && l.cfg.Homed(key.limit) {
-		out := in.homed(l.chooseHome(key, in, now))
-		return out, in.short() || in.moves(out)
-	}
-	return l.divided(k, key, in, now)
+	return l.divided(key, in, now)
 }
 
-// allocationOf collects what allocate needs to know about a key.
+// allocationOf collects what allocate needs to know about a key. It is good until the
+// next call.
 func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
+	if l.claims == nil {
+		l.claims = make([]claim, len(l.regions))
+	}
 	in := allocation{
 		Capacity: key.limit.Capacity,
 		Avail:    Share{Rate: Unit, Burst: Unit},
-		Regions:  make([]claim, len(key.regions)),
+		Regions:  l.claims,
 	}
 	for i := range key.regions {
 		r, kr := &l.regions[i], &key.regions[i]
@@ -138,7 +138,7 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 			in.Regions[i] = claim{Draining: true, Now: kr.current(), Floor: floor}
 			continue
 		}
-		keep := ConnectedFloor(floor, key.limit)
+		keep := ConnectedFloor(floor, key.limit.Capacity)
 		if key.limit.Capacity == 0 {
 			keep = floor // nobody has told the limit yet: lend nothing of the floor
 		}

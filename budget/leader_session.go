@@ -62,16 +62,15 @@ func (l *Leader) closeSession(i int, why error) []LeaderEffect {
 	for _, k := range r.outbox {
 		if key := l.keys[k]; key != nil {
 			key.regions[i].pending = false
-			l.touch(k, key)
+			l.touch(key)
 		}
 	}
 	if r.open && r.leaseEnd == 0 {
-		l.touchAll() // liabilities above the floor can come down now
+		l.turn.due = true // liabilities above the floor can come down now
 	}
 	r.open, r.waiting, r.hello, r.outbox, r.unchanged, r.cold, r.acked = false, false, nil, nil, nil, nil, false
 	if r.live {
-		r.live = false
-		l.liveChanged(i)
+		l.turned(i, false)
 	}
 	return out
 }
@@ -90,21 +89,22 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	r.open, r.session, r.incarnation = true, l.session, h.Incarnation
 	r.openedAt, r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt = now, 0, now, now, h.RulesVersion, 0
 	ok := HelloOK{Region: h.Region, Epoch: l.epoch, Session: r.session, Nonce: h.Nonce}
-	held := make(map[KeyID]Held, len(h.Held))
-	for _, x := range h.Held {
-		held[x.Key] = x
-		if l.keys[x.Key] == nil {
-			ok.Actions = append(ok.Actions, Action{
-				Key: x.Key, Gen: l.nextGen(), Share: l.cfg.Regions[h.Region].Floor, Cold: true,
-			})
+	held := make([]*Held, len(l.order))
+	for n := range h.Held {
+		x := &h.Held[n]
+		if key := l.keys[x.Key]; key != nil {
+			held[key.at] = x
+			continue
 		}
+		ok.Actions = append(ok.Actions, Action{
+			Key: x.Key, Gen: l.nextGen(), Share: l.cfg.Regions[h.Region].Floor, Cold: true,
+		})
 	}
-	for _, k := range l.ledger.Keys() {
-		has, holds := held[k]
-		if act, differs := l.settle(h.Region, k, has, holds, another, now); differs {
+	for n, key := range l.order {
+		if act, differs := l.settle(h.Region, key, held[n], another, now); differs {
 			ok.Actions = append(ok.Actions, act)
 		} else {
-			r.unchanged = append(r.unchanged, k)
+			r.unchanged = append(r.unchanged, key.id)
 		}
 	}
 	ok.Watermark = Gen{Epoch: l.epoch, Counter: l.counter}
@@ -112,12 +112,11 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 }
 
 // settle fixes what a region that says Hello is to hold of one key: no more than
-// its liability, than was last sent, and than it says it holds.
-func (l *Leader) settle(i int, k KeyID, has Held, holds, another bool, now Instant) (Action, bool) {
-	key, liability := l.keys[k], l.ledger.Shares(k)
-	kr := &key.regions[i]
-	a := kr.sent.Min(liability[i])
-	if holds {
+// its liability, than was last sent, and than it says it holds (has; nil: nothing).
+func (l *Leader) settle(i int, key *leaderKey, has *Held, another bool, now Instant) (Action, bool) {
+	kr, liability := &key.regions[i], key.shares[i]
+	a := kr.sent.Min(liability)
+	if has != nil {
 		a = a.Min(has.Share)
 		if key.limit.Capacity == 0 && has.Limit.Capacity > 0 {
 			key.limit = has.Limit
@@ -127,16 +126,16 @@ func (l *Leader) settle(i int, k KeyID, has Held, holds, another bool, now Insta
 		// Its liability may be on its way down to the floor already.
 		a = a.Min(l.cfg.Regions[i].Floor)
 	}
-	*kr = keyRegion{sent: a, tokens: kr.tokens, homeUntil: kr.homeUntil, demand: demand{since: now}}
+	*kr = keyRegion{sent: a, tokens: kr.tokens, demand: demand{since: now}}
 	key.stayHot()
-	l.weigh(key, liability)
-	l.touch(k, key)
-	if holds && !another && has.Share == a && a == liability[i] {
+	l.weigh(key)
+	l.touch(key)
+	if has != nil && !another && has.Share == a && a == liability {
 		kr.gen = has.Gen
 		return Action{}, false
 	}
 	kr.gen = l.nextGen()
-	return Action{Key: k, Gen: kr.gen, Share: a, Limit: key.limit}, true
+	return Action{Key: key.id, Gen: kr.gen, Share: a, Limit: key.limit}, true
 }
 
 // report folds one report in. It waits for its answer until there is something to
@@ -179,7 +178,7 @@ func (l *Leader) confirm(i int) {
 	for _, k := range l.regions[i].unchanged {
 		if key := l.keys[k]; key != nil {
 			key.regions[i].acked = true
-			l.touch(k, key)
+			l.touch(key)
 		}
 	}
 	l.regions[i].unchanged = nil
@@ -221,7 +220,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 		}
 		return
 	case rep.Gen == (Gen{}):
-		l.reheat(rep.Key, key)
+		l.reheat(key)
 		return
 	}
 	kr := &key.regions[i]
@@ -240,7 +239,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 	if rep.Gen == kr.gen && rep.Share == kr.sent {
 		kr.acked = true
 	}
-	l.touch(rep.Key, key)
+	l.touch(key)
 }
 
 // foldCold takes the acknowledgement of a return to cold.
@@ -252,20 +251,20 @@ func (l *Leader) foldCold(i int, key *leaderKey, rep KeyReport, now Instant) {
 		kr.cold = true
 		kr.granted, kr.grant, kr.released = 0, 0, 0
 		kr.demand = demand{since: now}
-		l.touch(rep.Key, key)
+		l.touch(key)
 	}
 }
 
 // reheat: a region for which the key is cold again asks for it. Everyone who was
 // told "cold" is told the share, with a generation of its own.
-func (l *Leader) reheat(k KeyID, key *leaderKey) {
+func (l *Leader) reheat(key *leaderKey) {
 	if key.cooling == leaving {
 		return // it asks again once the key is gone
 	}
 	key.cooling = hotKeyState
 	for j := range key.regions {
 		if kr := &key.regions[j]; kr.cold && !kr.pending {
-			l.queueAction(j, k, key, kr.sent)
+			l.queueAction(j, key, kr.sent)
 		}
 	}
 }
@@ -276,6 +275,6 @@ func (l *Leader) wantHot(i int, rep KeyReport) {
 	}
 	if !l.creating[rep.Key] {
 		l.creating[rep.Key] = true
-		l.creates = append(l.creates, create{region: i, report: rep})
+		l.creates = append(l.creates, rep)
 	}
 }

@@ -38,10 +38,10 @@ func (l *Leader) Region(i int, now Instant) RegionStatus {
 // its connected floor for every hot key, as a region counts on that has lost its
 // memory. After a floor grew from nothing this takes a moment.
 func (l *Leader) KeepsHeld() bool {
-	for k, key := range l.keys {
-		for i, liability := range l.ledger.Shares(k) {
+	for _, key := range l.order {
+		for i, liability := range key.shares {
 			r := &l.cfg.Regions[i]
-			if r.Takes() && !ConnectedFloor(r.Floor, key.limit).Within(liability) {
+			if r.Takes() && !ConnectedFloor(r.Floor, key.limit.Capacity).Within(liability) {
 				return false
 			}
 		}

@@ -15,18 +15,28 @@ func (l *Leader) Clone() *Leader {
 		r := &c.regions[i]
 		r.outbox, r.unchanged, r.cold = slices.Clone(r.outbox), slices.Clone(r.unchanged), slices.Clone(r.cold)
 	}
-	c.keys = cloneValues(l.keys)
-	for _, key := range c.keys {
-		key.regions = slices.Clone(key.regions)
+	c.keys, c.order = make(map[KeyID]*leaderKey, len(l.keys)), make([]*leaderKey, len(l.order))
+	for i, key := range l.order {
+		x := *key
+		x.regions = slices.Clone(key.regions)
+		c.keys[x.id], c.order[i] = &x, &x
 	}
-	c.dirty, c.creates = slices.Clone(l.dirty), slices.Clone(l.creates)
+	c.dirty = make([]*leaderKey, 0, len(l.dirty))
+	for _, key := range l.dirty {
+		if key.at >= 0 {
+			c.dirty = append(c.dirty, c.order[key.at])
+		}
+	}
+	c.claims = nil
+	c.creates = slices.Clone(l.creates)
 	c.creating = maps.Clone(l.creating)
 	return &c
 }
 
 // AppendState writes everything that influences what the leader does from now on.
 // Left out are the counters of generations and sessions, which are beyond all there
-// are in use; what is derived from the rest (over); what is only shown (stats,
+// are in use; what is derived from the rest (over, a key's shares); what is empty
+// between steps (turn) or memory alone (claims); what is only shown (stats,
 // tokens); and, without c.Demand, what only the division of a key looks at.
 func (l *Leader) AppendState(c *Canon, now Instant) {
 	c.Config(&l.cfg)
@@ -35,6 +45,7 @@ func (l *Leader) AppendState(c *Canon, now Instant) {
 	c.Age(now, l.start, l.cfg.Lease/2)
 	c.Bools(l.committing != nil, l.verifying)
 	c.Left(now, l.nextSweep, 0)
+	c.Int(int64(l.swept))
 	l.time(c, l.began)
 	if l.verifying {
 		l.time(c, l.verifyFrom)
@@ -43,14 +54,16 @@ func (l *Leader) AppendState(c *Canon, now Instant) {
 		l.appendRegion(c, i, now)
 	}
 	c.Int(int64(len(l.keys)))
-	for _, k := range sortedKeys(l.keys) {
-		c.key(k)
-		l.appendKey(c, k, l.keys[k], now)
+	for _, key := range l.order {
+		c.key(key.id)
+		l.appendKey(c, key, now)
 	}
-	c.Int(int64(len(l.dirty)))
-	for _, k := range l.dirty {
-		c.key(k)
+	for _, key := range l.dirty {
+		if key.at >= 0 {
+			c.Int(int64(key.at))
+		}
 	}
+	c.Int(-1)
 	c.Int(int64(len(l.creates)))
 	for i := range l.creates {
 		c.created(&l.creates[i])
@@ -104,7 +117,8 @@ func (l *Leader) appendRegion(c *Canon, i int, now Instant) {
 	c.actions(i, r.cold)
 }
 
-func (l *Leader) appendKey(c *Canon, k KeyID, key *leaderKey, now Instant) {
+func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
+	k := key.id
 	c.limit(key.limit)
 	c.Int(key.pool)
 	c.Bools(key.dirty, key.over)
@@ -124,14 +138,11 @@ func (l *Leader) appendKey(c *Canon, k KeyID, key *leaderKey, now Instant) {
 		c.usage(i, k, kr.demand.admitted, kr.demand.offered)
 		if c.Demand {
 			kr.demand.appendState(c, now)
-			c.Age(now, kr.homeUntil, forever)
 		}
 	}
 	if c.Demand {
 		c.Int(key.credit)
 		c.Age(now, key.moved, forever)
-		c.Int(int64(key.home))
-		c.Age(now, key.homeSince, busyDwell)
 	}
 }
 
@@ -142,19 +153,16 @@ func (d *demand) appendState(c *Canon, now Instant) {
 	} {
 		c.Int(v)
 	}
-	for _, t := range [...]Instant{d.since, d.window, d.last, d.used} {
+	for _, t := range [...]Instant{d.since, d.window, d.last} {
 		c.Age(now, t, forever)
 	}
 }
 
 // created writes a request for a key to become hot: what it says of the use is not
 // looked at.
-func (c *Canon) created(asked *create) {
-	c.key(asked.report.Key)
-	c.limit(asked.report.Limit)
-	if c.Demand {
-		c.Int(int64(asked.region))
-	}
+func (c *Canon) created(r *KeyReport) {
+	c.key(r.Key)
+	c.limit(r.Limit)
 }
 
 func (m *commit) appendState(c *Canon, l *Leader) {

@@ -14,12 +14,12 @@ var fields = []struct {
 	of    any
 	names string
 }{
-	{Leader{}, "cfg ledger epoch counter session start regions keys dirty creates creating over committing began verifying verifyFrom nextSweep stats divide"},
+	{Leader{}, "cfg ledger epoch counter session start regions keys order dirty creates creating over committing began verifying verifyFrom nextSweep swept turn claims stats divide"},
 	{leaderRegion{}, "open session incarnation seq openedAt sentAt ackedSentAt acked live leaseEnd coolFrom lastReport rules renewedAt waiting waitSince tSend hello helloAt outbox unchanged cold"},
-	{leaderKey{}, "limit pool regions dirty over cooling used credit moved home homeSince"},
-	{keyRegion{}, "sent gen acked pending next grant granted cold released tokens demand homeUntil"},
-	{demand{}, "admitted offered since window windowOffered windowAdmitted known raw rawAdmitted smooth smoothAdmitted rejecting last used"},
-	{create{}, "region report"},
+	{leaderKey{}, "id at shares limit pool regions dirty over cooling used credit moved"},
+	{keyRegion{}, "sent gen acked pending next grant granted cold released tokens demand"},
+	{demand{}, "admitted offered since window windowOffered windowAdmitted known raw rawAdmitted smooth smoothAdmitted rejecting last"},
+	{turn{}, "due silent ended"},
 	{commit{}, "plan began grows creates"},
 	{growth{}, "key region from share grant"},
 	{Region{}, "self cfg incarnation storeEpoch initialEpoch blind leaseEnd liveSince lastDirective marked floorVersion floorOpened floorSince highestEpoch session helloNonce helloEpoch helloFails nextHello inFlight applying hot candidates watermark reportable urgent coldAcks"},
@@ -32,7 +32,7 @@ var fields = []struct {
 	{RegionConfig{}, "Name Weight Joined Fenced Floor Told Low FloorVersion InitialRedisEpoch DeclaredAtBootstrap"},
 	{Share{}, "Rate Burst"},
 	{KeyID{}, "Rule Hash"},
-	{KeyLimit{}, "Capacity Rate RateFrac Placement"},
+	{KeyLimit{}, "Capacity Rate RateFrac"},
 	{Gen{}, "Epoch Counter"},
 	{Hello{}, "Region Incarnation RedisEpoch Nonce RulesVersion Held"},
 	{Held{}, "Key Gen Share Limit"},
@@ -112,7 +112,7 @@ func shared(a, b reflect.Value, path string, found *[]string) {
 
 // immutable says which memory clones may share: it is replaced, never changed.
 func immutable(path string) bool {
-	for _, end := range []string{".Regions", ".entries[]", ".Shares", ".Actions", ".Held", ".hello", ".committing"} {
+	for _, end := range []string{".Regions", ".entries[]", ".shares", ".Shares", ".Actions", ".Held", ".hello", ".committing"} {
 		if strings.HasSuffix(path, end) {
 			return true
 		}

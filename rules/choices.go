@@ -9,6 +9,7 @@ const (
 	fixedWindow          = "fixed_window"
 	slidingWindowLog     = "sliding_window_log"
 	slidingWindowCounter = "sliding_window_counter"
+	home                 = "home"
 )
 
 const (
@@ -46,7 +47,10 @@ func enforcements() []choice {
 }
 
 func placements() []choice {
-	return []choice{{name: Auto}, {name: Split}, {name: Home}}
+	return []choice{{name: Split}, {
+		name:  home,
+		later: "use split: a small limit's share follows its client, who may be denied until it has moved",
+	}}
 }
 
 func redisFailures() []choice {
