@@ -46,7 +46,10 @@ var houses = map[string]row{
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
 	"sim":           {aliquot: []string{"sim/shell", "budget", "limit"}},
 	"sim/shell":     {aliquot: []string{"budget", "limit"}, banned: pure},
-	"sim/run":       {aliquot: []string{"sim"}},
+	"sim/run":       {aliquot: []string{"sim", "sim/compare"}},
+	// Other limiters in the simulator's world.
+	"sim/compare":     {aliquot: []string{"budget", "limit", "sim"}},
+	"sim/compare/run": {aliquot: []string{"sim/compare"}},
 
 	"boottime": {aliquot: []string{"budget"}, outside: []string{"golang.org/x/sys"}},
 	"rpc":      {aliquot: []string{"proto/..."}, outside: anyModule},

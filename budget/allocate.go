@@ -20,6 +20,16 @@ type claim struct {
 	Demand   demandNow
 }
 
+// drains reports whether a region that is to hold nothing still does.
+func (a allocation) drains() bool {
+	for _, c := range a.Regions {
+		if c.Draining && c.Now != (Share{}) {
+			return true
+		}
+	}
+	return false
+}
+
 // short reports whether the live regions hold more than there is for them.
 func (a allocation) short() bool {
 	var sum Share

@@ -71,13 +71,20 @@ func (c *Config) FloorAfter() time.Duration {
 // lent the rest: 2 % of its floor, so that all keep 2 % together, and of the burst
 // at least one whole request. It depends on nothing but the region's own floor: a
 // region that has not heard of a new one counts on no more than is reserved. A
-// limit whose floor is less than one request is lent whole: a fraction of a
-// request is of no use to anyone.
-func ConnectedFloor(floor Share, capacity int64) Share {
-	if capacity <= 0 || Scale(capacity, floor.Burst) < microToken {
+// limit that has a home is lent whole, and so is one whose floor is less than one
+// request: a fraction of a request is of no use to anyone.
+func ConnectedFloor(floor Share, limit KeyLimit) Share {
+	least := int64(microToken)
+	switch limit.Placement {
+	case PlacementHome:
+		return Share{}
+	case PlacementAuto:
+		least = homedBelow * microToken
+	}
+	if limit.Capacity <= 0 || Scale(limit.Capacity, floor.Burst) < least {
 		return Share{}
 	}
-	request := int32((Unit*microToken + capacity - 1) / capacity)
+	request := int32((Unit*microToken + limit.Capacity - 1) / limit.Capacity)
 	return Share{Rate: floor.Rate / 50, Burst: max(floor.Burst/50, request)}.Min(floor)
 }
 

@@ -42,6 +42,7 @@ type demand struct {
 	smoothAdmitted    int64
 	rejecting         bool
 	last              Instant // when it was last reported
+	used              Instant // when a report last told of requests
 }
 
 // fold takes one report of the key in. previous is when the region reported last:
@@ -54,6 +55,9 @@ func (d *demand) fold(rep KeyReport, limit KeyLimit, previous, now Instant) {
 		// It was quiet between: the window of new usage starts with it.
 		d.decay(previous, now)
 		d.window = max(d.window, previous)
+	}
+	if rep.Offered > d.offered {
+		d.used = now
 	}
 	d.windowOffered += rep.Offered - d.offered
 	d.windowAdmitted += rep.Admitted - d.admitted
@@ -104,6 +108,8 @@ func (d *demand) at(lastReport Instant, limit KeyLimit) demandNow {
 		Smooth: d.smooth, SmoothAdmitted: d.smoothAdmitted, Rejecting: d.rejecting,
 	}
 	silence := rateWindow(limit) + quietMargin
+	quietSince := max(d.used, d.since)
+	now.Idle = quietSince != 0 && lastReport.Sub(quietSince) >= silence
 	if d.last == 0 {
 		// Held since the session began and never mentioned: not used.
 		now.Known = d.since != 0 && lastReport.Sub(d.since) >= silence
@@ -126,6 +132,7 @@ type demandNow struct {
 	Smooth         int64
 	SmoothAdmitted int64
 	Rejecting      bool
+	Idle           bool // nothing was asked for a whole window
 }
 
 // rateUnits is an amount over a time as a fraction of the limit's rate, at most

@@ -74,7 +74,7 @@ func TestWeightsMoveFloors(t *testing.T) {
 	}
 	var right Right
 	w.runUntil("a knows", time.Second, func() bool {
-		right = w.regions[0].Right(w.key, w.limit.Capacity, w.now)
+		right = w.regions[0].Right(w.key, w.limit, w.now)
 		return right.Floor.Rate == Unit/4*3
 	})
 	if right.FloorSince == 0 || right.Low.Rate != Unit/2 {
@@ -85,7 +85,7 @@ func TestWeightsMoveFloors(t *testing.T) {
 	}
 	w.elect()
 	w.runUntil("the change is forgotten", 5*time.Second, func() bool {
-		return w.regions[0].Right(w.key, w.limit.Capacity, w.now).FloorSince == 0
+		return w.regions[0].Right(w.key, w.limit, w.now).FloorSince == 0
 	})
 }
 
@@ -192,7 +192,7 @@ func TestChangedFloorHoldsOnceASessionHasToldTheShares(t *testing.T) {
 	w.change(func(l *Ledger) error { return l.UpdateRegion("b", 3) })
 	w.runUntil("a quarter to three", 10*time.Second, w.steady)
 	unknown := KeyID{Rule: 7}
-	floor := func() Share { return w.regions[1].Right(unknown, w.limit.Capacity, w.now).Floor }
+	floor := func() Share { return w.regions[1].Right(unknown, w.limit, w.now).Floor }
 	w.runUntil("b knows", time.Second, func() bool { return floor().Rate == Unit/4*3 })
 
 	kept := w.regions[1].Config()
@@ -204,7 +204,7 @@ func TestChangedFloorHoldsOnceASessionHasToldTheShares(t *testing.T) {
 		t.Errorf("restarted, b enforces %v of keys it knows nothing of", got)
 	}
 	w.runUntil("a session tells it", 10*time.Second, func() bool { return floor().Rate == Unit/4*3 })
-	if right := restarted.Right(unknown, w.limit.Capacity, w.now); right.FloorSince == 0 || right.Low.Rate != Unit/2 {
+	if right := restarted.Right(unknown, w.limit, w.now); right.FloorSince == 0 || right.Low.Rate != Unit/2 {
 		t.Errorf("what b earned before counts at three quarters: %+v", right)
 	}
 	w.runUntil("the change can be forgotten: everyone keeps its part of every hot key", 10*time.Second, w.leader.KeepsHeld)
@@ -227,14 +227,30 @@ func TestAShrinkThatFailedIsBelieved(t *testing.T) {
 	w.load[0] = 10
 	w.runUntil("a has the rate", 3*time.Second, func() bool { return w.rate(0) >= 980 })
 	a := w.regions[0]
-	held := a.Right(w.key, w.limit.Capacity, w.now)
+	held := a.Right(w.key, w.limit, w.now)
 	a.applying = &applying{left: map[KeyID]Action{w.key: {Key: w.key, Share: Share{Rate: 5, Burst: 7}}}}
 	a.Step(SharesApplied{Results: []ShareResult{{Key: w.key, Failed: true}}}, w.now)
-	right := a.Right(w.key, w.limit.Capacity, w.now)
+	right := a.Right(w.key, w.limit, w.now)
 	if right.Share != (Share{Rate: 5, Burst: 7}) || right.Gen != held.Gen {
 		t.Errorf("a believes in %+v", right)
 	}
 	if a.session.open {
 		t.Error("the session is still open")
 	}
+}
+
+// A leader that nobody has told the limit of a hot key takes a drained region's share
+// of it away all the same.
+func TestDrainedRegionGivesUpAKeyOfUnknownLimit(t *testing.T) {
+	w := started(t, 2)
+	w.load[1] = 10
+	w.runUntil("b has the rate", 3*time.Second, func() bool { return w.rate(1) >= 980 })
+	w.load[1] = 0
+	w.change(func(l *Ledger) error { return l.DrainRegion("b") })
+	for _, r := range w.regions {
+		for _, h := range r.hot {
+			h.limit = KeyLimit{} // as after a restart
+		}
+	}
+	w.runUntil("b holds nothing", 5*time.Second, func() bool { return w.rate(1) == 0 && w.ledger.Shares(w.key)[1] == Share{} })
 }

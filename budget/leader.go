@@ -27,7 +27,7 @@ type Leader struct {
 	dirty []*leaderKey
 	// creates are cold keys that some region asked to become hot, creating the set
 	// of them and of those whose creation is being committed.
-	creates  []KeyReport
+	creates  []create
 	creating map[KeyID]bool
 	// over counts the keys whose sent shares and reserved floors sum above the
 	// limit: while there is one, nobody's lease is renewed.
@@ -88,6 +88,10 @@ type leaderKey struct {
 	used    Instant // when an admission was last learned of
 	credit  int64   // how much may move without a rejection, in units of the limit
 	moved   Instant
+	// home is the region that holds a homed key, noHome before anyone has used it, and
+	// homeSince when it became that.
+	home      int
+	homeSince Instant
 }
 
 // cooling is how far a key is on its way back to cold.
@@ -114,6 +118,8 @@ type keyRegion struct {
 	released int64
 	tokens   int64
 	demand   demand
+	// homeUntil is when the region last ceased to be the home; 0: never in this reign.
+	homeUntil Instant
 }
 
 // commit is the plan on its way through the log.
@@ -121,7 +127,13 @@ type commit struct {
 	plan    Plan
 	began   Instant
 	grows   []growth
-	creates []KeyReport
+	creates []create
+}
+
+// create is a cold key that a region asked to become hot.
+type create struct {
+	region int
+	report KeyReport
 }
 
 // growth is a share to be sent once its liability is committed.
@@ -168,7 +180,7 @@ func NewLeader(ledger *Ledger, now Instant) *Leader {
 func (l *Leader) addKey(k KeyID, now Instant) *leaderKey {
 	key := &leaderKey{
 		id: k, at: len(l.order), shares: l.ledger.Shares(k),
-		regions: make([]keyRegion, len(l.regions)), used: now, moved: now,
+		regions: make([]keyRegion, len(l.regions)), used: now, moved: now, home: noHome,
 	}
 	for i := range key.regions {
 		key.regions[i].sent = key.shares[i]
@@ -242,11 +254,11 @@ func (l *Leader) dropRules(kept func(uint32) bool) {
 			}
 		}
 	}
-	l.creates = slices.DeleteFunc(l.creates, func(r KeyReport) bool {
-		if kept(r.Key.Rule) {
+	l.creates = slices.DeleteFunc(l.creates, func(r create) bool {
+		if kept(r.report.Key.Rule) {
 			return false
 		}
-		delete(l.creating, r.Key)
+		delete(l.creating, r.report.Key)
 		return true
 	})
 }

@@ -13,8 +13,8 @@ func (l *Leader) committed(now Instant) {
 	l.cfg = l.ledger.Config
 	l.began = max(l.began, c.began)
 	l.stats.ShareChanges += uint64(len(c.plan.Changes))
-	for _, rep := range c.creates {
-		l.created(rep, now)
+	for _, asked := range c.creates {
+		l.created(asked, now)
 	}
 	for _, e := range c.plan.Changes {
 		l.changed(e)
@@ -43,13 +43,15 @@ func (l *Leader) changed(e Entry) {
 	l.touch(key)
 }
 
-func (l *Leader) created(rep KeyReport, now Instant) {
+func (l *Leader) created(asked create, now Instant) {
+	rep := asked.report
 	delete(l.creating, rep.Key)
 	if l.ledger.Shares(rep.Key) == nil || l.keys[rep.Key] != nil {
 		return
 	}
 	key := l.addKey(rep.Key, now)
 	key.limit = rep.Limit
+	key.home, key.homeSince = asked.region, now
 	l.stats.Created++
 	for i := range l.regions {
 		l.queueAction(i, key, key.shares[i])

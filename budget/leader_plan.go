@@ -39,13 +39,13 @@ func (l *Leader) planRedisEpochs(c *commit) {
 // ones included, which is what each enforces already.
 func (l *Leader) planCreates(c *commit) {
 	n := min(len(l.creates), maxPlanKeys)
-	for _, rep := range l.creates[:n] {
+	for _, asked := range l.creates[:n] {
 		shares := make([]Share, len(l.regions))
 		for i, r := range l.cfg.Regions {
 			shares[i] = r.Floor
 		}
-		c.plan.Changes = append(c.plan.Changes, Entry{Key: rep.Key, Shares: shares})
-		c.creates = append(c.creates, rep)
+		c.plan.Changes = append(c.plan.Changes, Entry{Key: asked.report.Key, Shares: shares})
+		c.creates = append(c.creates, asked)
 	}
 	l.creates = l.creates[n:]
 }
@@ -108,8 +108,13 @@ func (l *Leader) target(key *leaderKey, lowered []Share, now Instant) ([]Share, 
 	if key.cooling != hotKeyState {
 		return l.floorsWithin(in), true
 	}
-	if in.Capacity == 0 && !in.short() {
-		return nil, false // nobody has told the limit yet
+	if in.Capacity == 0 {
+		// Nobody has told the limit yet: only what cannot wait is moved.
+		return allocate(in), in.short() || in.drains()
+	}
+	if l.divide == nil && l.cfg.Homed(key.limit) {
+		out := in.homed(l.chooseHome(key, in, now))
+		return out, in.short() || in.moves(out)
 	}
 	return l.divided(key, in, now)
 }
@@ -138,7 +143,7 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 			in.Regions[i] = claim{Draining: true, Now: kr.current(), Floor: floor}
 			continue
 		}
-		keep := ConnectedFloor(floor, key.limit.Capacity)
+		keep := ConnectedFloor(floor, key.limit)
 		if key.limit.Capacity == 0 {
 			keep = floor // nobody has told the limit yet: lend nothing of the floor
 		}

@@ -126,7 +126,7 @@ func (l *Leader) settle(i int, key *leaderKey, has *Held, another bool, now Inst
 		// Its liability may be on its way down to the floor already.
 		a = a.Min(l.cfg.Regions[i].Floor)
 	}
-	*kr = keyRegion{sent: a, tokens: kr.tokens, demand: demand{since: now}}
+	*kr = keyRegion{sent: a, tokens: kr.tokens, homeUntil: kr.homeUntil, demand: demand{since: now}}
 	key.stayHot()
 	l.weigh(key)
 	l.touch(key)
@@ -275,6 +275,6 @@ func (l *Leader) wantHot(i int, rep KeyReport) {
 	}
 	if !l.creating[rep.Key] {
 		l.creating[rep.Key] = true
-		l.creates = append(l.creates, rep)
+		l.creates = append(l.creates, create{region: i, report: rep})
 	}
 }

@@ -41,7 +41,7 @@ func (l *Leader) KeepsHeld() bool {
 	for _, key := range l.order {
 		for i, liability := range key.shares {
 			r := &l.cfg.Regions[i]
-			if r.Takes() && !ConnectedFloor(r.Floor, key.limit.Capacity).Within(liability) {
+			if r.Takes() && !ConnectedFloor(r.Floor, key.limit).Within(liability) {
 				return false
 			}
 		}

@@ -61,7 +61,7 @@ func TestUnusedKeyBecomesColdAgain(t *testing.T) {
 	w.load[0] = 0
 	w.runUntil("the key is cold", 30*time.Second, func() bool { return w.ledger.Len() == 0 })
 	for i, r := range w.regions {
-		if right := r.Right(w.key, w.limit.Capacity, w.now); right.Hot {
+		if right := r.Right(w.key, w.limit, w.now); right.Hot {
 			t.Errorf("region %d still holds a share of it: %+v", i, right)
 		}
 	}

@@ -79,6 +79,8 @@ type KeyLimit struct {
 	Capacity int64
 	Rate     int64
 	RateFrac int64 // millionths of a micro-token a second
+	// Placement is what the key's rule asks for.
+	Placement Placement
 }
 
 // Directive answers a Report.

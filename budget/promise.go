@@ -142,7 +142,7 @@ func (t *Terms) reach(p *Promise) {
 }
 
 // keep is what a region keeps of a key that it has lent.
-func (t *Terms) keep(r *RegionConfig) Share { return ConnectedFloor(r.Told, t.Limit.Capacity) }
+func (t *Terms) keep(r *RegionConfig) Share { return ConnectedFloor(r.Told, t.Limit) }
 
 // waits fills in how long shares need to move, and what is refused meanwhile.
 //

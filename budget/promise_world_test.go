@@ -60,7 +60,7 @@ func TestMachinesKeepWhatIsPromised(t *testing.T) {
 				w.run(20 * time.Second)
 				w.load[0] = 0
 				step = max(step, w.greedily(1, 0, p.ToFollow))
-				if rate := w.regions[1].Right(w.key, limit.Capacity, w.now).Effective().Rate; Scale(limit.Rate, rate) < limit.Rate-p.SteadyRate {
+				if rate := w.regions[1].Right(w.key, limit, w.now).Effective().Rate; Scale(limit.Rate, rate) < limit.Rate-p.SteadyRate {
 					t.Errorf("%v, RTT %v: the share of the rate is %d of %d, %v after the step", limit, roundTrip, rate, Unit, p.ToFollow)
 				}
 			}
@@ -85,7 +85,7 @@ func TestMachinesKeepWhatIsPromised(t *testing.T) {
 func TestAloneBesideASilentRegion(t *testing.T) {
 	w, p := distant(t, KeyLimit{Capacity: 300 * microToken, Rate: 100 * microToken}, 4*tick)
 	rate := func(i int) int64 {
-		return Scale(w.limit.Rate, w.regions[i].Right(w.key, w.limit.Capacity, w.now).Effective().Rate)
+		return Scale(w.limit.Rate, w.regions[i].Right(w.key, w.limit, w.now).Effective().Rate)
 	}
 	w.greedily(0, w.limit.Capacity, 10*time.Second)
 	if rate(0) < w.limit.Rate-p.SteadyRate {

@@ -206,9 +206,9 @@ func (r *Region) StoreStartedFull() bool {
 	return r.storeEpoch != "" && r.storeEpoch == r.initialEpoch
 }
 
-// Right is what the region may spend of k, whose global capacity is given in
-// micro-tokens. Without a configuration it is nothing.
-func (r *Region) Right(k KeyID, capacity int64, now Instant) Right {
+// Right is what the region may spend of k, whose limit is given as the rules here
+// have it. Without a configuration it is nothing.
+func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 	if len(r.cfg.Regions) == 0 {
 		return Right{}
 	}
@@ -225,14 +225,14 @@ func (r *Region) Right(k KeyID, capacity int64, now Instant) Right {
 			// Everyone has made room for all of it.
 			right.Floor, right.FloorSince = whole, max(right.FloorSince, right.Since)
 		}
-		right.LimboFloor = r.limboFloor(r.told(), capacity)
+		right.LimboFloor = r.limboFloor(r.told(), limit)
 		if r.blind {
 			// Whatever share of that epoch a record remembers, everyone has made
 			// room for the floor since.
 			right.Watermark = Gen{Epoch: r.highestEpoch, Counter: 1<<counterBits - 1}
 		}
 	case Limbo:
-		right.Floor = r.limboFloor(right.Floor, capacity)
+		right.Floor = r.limboFloor(right.Floor, limit)
 	}
 	if h := r.hot[k]; h != nil {
 		right.Hot, right.Gen, right.Share = true, h.gen, h.share

@@ -36,7 +36,7 @@ func (r *Region) change(act Action, now Instant) ShareChange {
 		c.Grant = max(0, act.Granted-h.granted)
 		h.granted = act.Granted // counted once, even if the store fails now
 	}
-	c.Before = r.Right(act.Key, c.Limit.Capacity, now)
+	c.Before = r.Right(act.Key, c.Limit, now)
 	return c
 }
 

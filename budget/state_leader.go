@@ -138,11 +138,14 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 		c.usage(i, k, kr.demand.admitted, kr.demand.offered)
 		if c.Demand {
 			kr.demand.appendState(c, now)
+			c.Age(now, kr.homeUntil, forever)
 		}
 	}
 	if c.Demand {
 		c.Int(key.credit)
 		c.Age(now, key.moved, forever)
+		c.Int(int64(key.home))
+		c.Age(now, key.homeSince, busyDwell)
 	}
 }
 
@@ -153,16 +156,19 @@ func (d *demand) appendState(c *Canon, now Instant) {
 	} {
 		c.Int(v)
 	}
-	for _, t := range [...]Instant{d.since, d.window, d.last} {
+	for _, t := range [...]Instant{d.since, d.window, d.last, d.used} {
 		c.Age(now, t, forever)
 	}
 }
 
 // created writes a request for a key to become hot: what it says of the use is not
 // looked at.
-func (c *Canon) created(r *KeyReport) {
-	c.key(r.Key)
-	c.limit(r.Limit)
+func (c *Canon) created(asked *create) {
+	c.key(asked.report.Key)
+	c.limit(asked.report.Limit)
+	if c.Demand {
+		c.Int(int64(asked.region))
+	}
 }
 
 func (m *commit) appendState(c *Canon, l *Leader) {

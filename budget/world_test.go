@@ -165,7 +165,7 @@ func (w *world) checkFloors() {
 	for i := range w.ledger.Config.Regions {
 		floor := w.ledger.Config.Regions[i].Floor
 		if i < len(w.regions) && !w.ledger.Config.Regions[i].Fenced {
-			enforced := w.regions[i].Right(KeyID{Rule: 9}, w.limit.Capacity, w.now).Floor
+			enforced := w.regions[i].Right(KeyID{Rule: 9}, w.limit, w.now).Floor
 			if !enforced.Within(floor) {
 				w.t.Fatalf("region %d enforces a floor of %v, above its bound of %v", i, enforced, floor)
 			}
@@ -196,7 +196,7 @@ func (w *world) spend() {
 		if w.every > 1 && (w.ticks+int64(i)*w.every/int64(len(w.regions)))%w.every != 0 {
 			load = 0
 		}
-		right := r.Right(w.key, w.limit.Capacity, w.now)
+		right := r.Right(w.key, w.limit, w.now)
 		s := right.Effective()
 		w.bank[i] = min(w.bank[i]+Scale(w.limit.Rate, s.Rate)/50, Scale(w.limit.Capacity, s.Burst))
 		for range load {
@@ -309,6 +309,6 @@ func (w *world) allLive() bool {
 
 // rate is region i's effective part of the rate, in per mille.
 func (w *world) rate(i int) int64 {
-	s := w.regions[i].Right(w.key, w.limit.Capacity, w.now).Effective()
+	s := w.regions[i].Right(w.key, w.limit, w.now).Effective()
 	return int64(s.Rate) * 1000 / Unit
 }

@@ -92,7 +92,10 @@ func genFromWire(m *aliquotv1.Generation) budget.Gen {
 }
 
 func limitFromWire(m *aliquotv1.KeyLimit) budget.KeyLimit {
-	return budget.KeyLimit{Capacity: m.GetCapacityMicro(), Rate: m.GetRateMicro(), RateFrac: m.GetRateFrac()}
+	return budget.KeyLimit{
+		Capacity: m.GetCapacityMicro(), Rate: m.GetRateMicro(), RateFrac: m.GetRateFrac(),
+		Placement: placementFromWire(m.GetPlacement()),
+	}
 }
 
 // helloToWire is the machine's part of the answer; the shell adds the rest.
@@ -134,5 +137,14 @@ func limitToWire(l budget.KeyLimit) *aliquotv1.KeyLimit {
 	if l == (budget.KeyLimit{}) {
 		return nil
 	}
-	return &aliquotv1.KeyLimit{CapacityMicro: l.Capacity, RateMicro: l.Rate, RateFrac: l.RateFrac}
+	return &aliquotv1.KeyLimit{CapacityMicro: l.Capacity, RateMicro: l.Rate, RateFrac: l.RateFrac, Placement: aliquotv1.Placement(l.Placement)}
+}
+
+// placementFromWire takes a placement of a later version for the default one: it is
+// a matter of how well a limit is used.
+func placementFromWire(m aliquotv1.Placement) budget.Placement {
+	if p := budget.Placement(m); m >= 0 && p.Valid() {
+		return p
+	}
+	return budget.PlacementAuto
 }

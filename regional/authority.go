@@ -156,14 +156,14 @@ func (a *authority) grant(groups []*group) header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
-	common := a.region.Right(budget.KeyID{}, 0, now)
+	common := a.region.Right(budget.KeyID{}, budget.KeyLimit{}, now)
 	for _, g := range groups {
 		for i := range g.asks {
 			ask := &g.asks[i]
 			if ask.alone() {
 				ask.right = wholeRight(common)
 			} else {
-				ask.right = a.region.Right(ask.key, int64(ask.limit.Capacity), now)
+				ask.right = a.region.Right(ask.key, ask.keyLimit(), now)
 			}
 		}
 	}

@@ -75,6 +75,6 @@ func demand(seen []observation, a *ask, g *group, out limit.Outcome) []observati
 		return seen
 	}
 	return append(seen, observation{key: a.key, usage: budget.Usage{
-		Limit: keyLimit(a.limit), Cost: int64(g.cost), Admitted: g.allowed, Tokens: int64(out.Tokens),
+		Limit: a.keyLimit(), Cost: int64(g.cost), Admitted: g.allowed, Tokens: int64(out.Tokens),
 	}})
 }

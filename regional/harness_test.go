@@ -244,7 +244,7 @@ func (a *authority) rightOf(key *aliquotv1.KeyId) budget.Right {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.region.Right(k, int64(limit.Token), a.now())
+	return a.region.Right(k, budget.KeyLimit{Capacity: int64(limit.Token)}, a.now())
 }
 
 // sessions is how many Hellos were accepted.

@@ -38,6 +38,27 @@ type ask struct {
 // not know of the key.
 func (a *ask) alone() bool { return a.enforcement == rules.Independent }
 
+// keyLimit is the limit as the budget protocol has it.
+func (a *ask) keyLimit() budget.KeyLimit {
+	l := keyLimit(a.limit)
+	if a.rule != nil {
+		l.Placement = placementOf(a.rule)
+	}
+	return l
+}
+
+// placementOf is a rule's placement in the machine's words.
+func placementOf(r *rules.Rule) budget.Placement {
+	switch r.Placement {
+	case rules.Split:
+		return budget.PlacementSplit
+	case rules.Home:
+		return budget.PlacementHome
+	default:
+		return budget.PlacementAuto
+	}
+}
+
 // elastic: the bucket of a cold key holds the whole capacity. A region without a
 // floor, drained or not yet joined, has no part in that either.
 func (a *ask) elastic() bool {
@@ -153,7 +174,7 @@ func (g *group) settle(r lua.Result, seen []observation) []observation {
 		if a.alone() || holds && !r.Allowed && !out.Amnesia {
 			continue
 		}
-		u := budget.Usage{Limit: keyLimit(a.limit), Admitted: holds, Tokens: int64(out.Tokens)}
+		u := budget.Usage{Limit: a.keyLimit(), Admitted: holds, Tokens: int64(out.Tokens)}
 		u.FloorCap, u.ColdCap = a.coldCaps()
 		if r.Allowed || !holds {
 			u.Cost = int64(g.cost)

@@ -119,13 +119,16 @@ func shareIn(in *aliquotv1.Share) budget.Share {
 }
 
 func limitOut(l budget.KeyLimit) *aliquotv1.KeyLimit {
-	return &aliquotv1.KeyLimit{CapacityMicro: l.Capacity, RateMicro: l.Rate, RateFrac: l.RateFrac}
+	return &aliquotv1.KeyLimit{CapacityMicro: l.Capacity, RateMicro: l.Rate, RateFrac: l.RateFrac, Placement: aliquotv1.Placement(l.Placement)}
 }
 
 // limitIn reads a limit; one out of range counts as unknown.
 func limitIn(in *aliquotv1.KeyLimit) budget.KeyLimit {
-	l := budget.KeyLimit{Capacity: in.GetCapacityMicro(), Rate: in.GetRateMicro(), RateFrac: in.GetRateFrac()}
-	if l.Capacity < 0 || l.Rate < 0 || l.RateFrac < 0 || !wholeBucket(l).Valid() {
+	l := budget.KeyLimit{
+		Capacity: in.GetCapacityMicro(), Rate: in.GetRateMicro(), RateFrac: in.GetRateFrac(),
+		Placement: budget.Placement(in.GetPlacement()),
+	}
+	if !l.Placement.Valid() || l.Capacity < 0 || l.Rate < 0 || l.RateFrac < 0 || !wholeBucket(l).Valid() {
 		return budget.KeyLimit{}
 	}
 	return l

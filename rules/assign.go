@@ -1,12 +1,14 @@
 package rules
 
 // Assign gives every rule of s a number. A rule keeps the number it has in prev
-// while its id stays and its algorithm is the one it has in prevSet; a new id, one
-// that comes back after it was gone, or a changed algorithm gets a new number, from
-// next upwards in the order of the file. Numbers are never used again, so that what
-// is stored under one never means another rule.
+// while its id stays and its algorithm and placement are those it has in prevSet; a
+// new id, one that comes back after it was gone, or another algorithm or placement
+// gets a new number, from next upwards in the order of the file. Numbers are never
+// used again, so that what is stored under one never means another rule. (What a
+// region keeps of a key that it lent depends on the placement, and a daemon that has
+// lost its memory counts on it.)
 //
-// A nil prevSet means that the algorithms have not changed. The result has the rules
+// A nil prevSet means that neither has changed. The result has the rules
 // of s only; nextNumber is the next to pass on. Equal arguments give equal results.
 // Running out of numbers panics: to begin again at zero would merge the state of
 // unrelated rules.
@@ -14,7 +16,7 @@ func Assign(prev map[string]uint32, prevSet *Set, next uint32, s *Set) (numbers 
 	numbers = make(map[string]uint32, len(s.rules))
 	for _, r := range s.rules {
 		number, known := prev[r.ID]
-		if known && sameAlgorithm(prevSet, r) {
+		if known && sameKind(prevSet, r) {
 			numbers[r.ID] = number
 			continue
 		}
@@ -26,10 +28,10 @@ func Assign(prev map[string]uint32, prevSet *Set, next uint32, s *Set) (numbers 
 	return numbers, next
 }
 
-func sameAlgorithm(prevSet *Set, r *Rule) bool {
+func sameKind(prevSet *Set, r *Rule) bool {
 	if prevSet == nil {
 		return true
 	}
 	before := prevSet.Rule(r.ID)
-	return before != nil && before.Algorithm == r.Algorithm
+	return before != nil && before.Algorithm == r.Algorithm && before.Placement == r.Placement
 }

@@ -33,8 +33,13 @@ func TestAssign(t *testing.T) {
 	numbers, next = Assign(numbers, second, next, changed)
 	check(t, "a changed algorithm", numbers, map[string]uint32{"a": 12}, next, 13)
 
-	numbers, next = Assign(numbers, changed, next, &Set{})
-	check(t, "no rules", numbers, map[string]uint32{}, next, 13)
+	moved := set("{id: a, placement: home}")
+	moved.rules[0].Algorithm = "another"
+	numbers, next = Assign(numbers, changed, next, moved)
+	check(t, "a changed placement", numbers, map[string]uint32{"a": 13}, next, 14)
+
+	numbers, next = Assign(numbers, moved, next, &Set{})
+	check(t, "no rules", numbers, map[string]uint32{}, next, 14)
 }
 
 func check(t *testing.T, what string, got, want map[string]uint32, next, wantNext uint32) {

@@ -9,7 +9,6 @@ const (
 	fixedWindow          = "fixed_window"
 	slidingWindowLog     = "sliding_window_log"
 	slidingWindowCounter = "sliding_window_counter"
-	home                 = "home"
 )
 
 const (
@@ -47,10 +46,7 @@ func enforcements() []choice {
 }
 
 func placements() []choice {
-	return []choice{{name: Split}, {
-		name:  home,
-		later: "use split: a small limit's share follows its client, who may be denied until it has moved",
-	}}
+	return []choice{{name: Auto}, {name: Split}, {name: Home}}
 }
 
 func redisFailures() []choice {

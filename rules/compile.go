@@ -51,6 +51,7 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 		Key:            all.key,
 		Enforcement:    all.enforcement,
 		Placement:      all.placement,
+		BorrowWait:     all.borrowWait,
 		OnRedisFailure: all.onRedisFailure,
 		LocalCache:     all.localCache != nil && *all.localCache,
 		Shadow:         all.shadow != nil && *all.shadow,
@@ -58,6 +59,9 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 		sortedKey:      slices.Sorted(slices.Values(all.key)),
 		conditions:     text.conditions,
 		endpoint:       text.endpoint,
+	}
+	if r.Placement == Split {
+		r.BorrowWait = 0
 	}
 	d.contradictions(text)
 	if all.broken {

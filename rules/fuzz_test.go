@@ -81,7 +81,7 @@ func checkRule(t *testing.T, s *Set, r *Rule) {
 			t.Fatalf("rule %s: limit %+v", r.ID, l)
 		}
 	}
-	if !slices.Contains([]string{Strict, Elastic, Independent}, r.Enforcement) || r.Algorithm != TokenBucket || r.Placement != Split {
+	if !slices.Contains([]string{Strict, Elastic, Independent}, r.Enforcement) || r.Algorithm != TokenBucket || !slices.Contains([]string{Auto, Split, Home}, r.Placement) || (r.BorrowWait == 0) != (r.Placement == Split) {
 		t.Fatalf("rule %+v", r)
 	}
 	for _, id := range r.Replaces {

@@ -36,8 +36,6 @@ func TestRefusedSettings(t *testing.T) {
 			`5:81: override "x" of rule d: fixed_window is stated as limit and window; remove capacity and refill_rate, and write params: {limit: 100, window: 60}`}},
 		{"inherited, said once", "defaults: {algorithm: fixed_window, params: {limit: 5, window: 1}}\nrules: [{id: a}, {id: b}]\n", []string{
 			"1:23: algorithm fixed_window is not available yet in this version; " + useBucket}},
-		{"placement home", oneRule("placement: home, borrow_wait: 150ms, " + someLimit), []string{
-			"2:24: placement home is not available yet in this version; use split: a small limit's share follows its client, who may be denied until it has moved"}},
 
 		// What belongs to another setting.
 		{"mode of another algorithm", oneRule("mode: queue, " + someLimit), []string{"2:13: mode belongs to algorithm leaky_bucket, this is token_bucket; remove it"}},
@@ -46,12 +44,11 @@ func TestRefusedSettings(t *testing.T) {
 			`2:44: unknown mode "meters"; did you mean "meter"?`}},
 		{"borrow_wait of another placement", oneRule("placement: split, borrow_wait: 150ms, " + someLimit), []string{"2:31: borrow_wait belongs to placement home, this is split; remove it"}},
 		{"borrow_wait out of bounds", "defaults: {placement: home, borrow_wait: 0}\ntiers: {t: {borrow_wait: 11s}, u: {borrow_wait: 1x}, v: {borrow_wait: []}}\nrules: []\n", []string{
-			"1:23: placement home is not available yet in this version; use split: a small limit's share follows its client, who may be denied until it has moved",
 			"1:42: borrow_wait must be from 1ms to 10s; write it like 150ms",
 			"2:26: borrow_wait must be from 1ms to 10s; write it like 150ms",
 			`2:49: borrow_wait 1x: not a duration; write seconds (60) or a number with a unit (ms, s, m, h, d), like "1m" or "1h30m"`,
 			`2:71: borrow_wait must be a duration, found a list; write seconds (60) or a text like "1m"`}},
-		{"misplaced once, not for each rule", "defaults: {mode: meter}\ntiers: {t: {borrow_wait: 1s}}\nrules: [{id: a, tier: t, " + someLimit + "}, {id: b, tier: t, " + someLimit + "}]\n", []string{
+		{"misplaced once, not for each rule", "defaults: {mode: meter, placement: split}\ntiers: {t: {borrow_wait: 1s}}\nrules: [{id: a, tier: t, " + someLimit + "}, {id: b, tier: t, " + someLimit + "}]\n", []string{
 			"1:12: mode belongs to algorithm leaky_bucket, this is token_bucket; remove it",
 			"2:13: borrow_wait belongs to placement home, this is split; remove it"}},
 		{"the algorithm that mode belongs to may be misspelt", oneRule("algorithm: leaky, mode: queue, " + someLimit), []string{

@@ -82,7 +82,7 @@ func TestInheritance(t *testing.T) {
 
 func TestBuiltInDefaults(t *testing.T) {
 	r := mustParse(t, "rules: [{id: a, version: 12, params: {limit: 5, window: 1}}]").Rule("a")
-	if r.Algorithm != TokenBucket || r.Enforcement != Elastic || r.Placement != Split || r.OnRedisFailure != FailLocal ||
+	if r.Algorithm != TokenBucket || r.Enforcement != Elastic || r.Placement != Auto || r.BorrowWait != DefaultBorrowWait || r.OnRedisFailure != FailLocal ||
 		!r.LocalCache || r.Shadow || !slices.Equal(r.Key, []string{"api_key"}) || r.Version != 12 {
 		t.Errorf("%+v", r)
 	}

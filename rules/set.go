@@ -21,9 +21,19 @@ const (
 	Independent = "independent"
 )
 
-// Split is the placement of this version, as Rule.Placement names it: each region
-// holds a part of the limit.
-const Split = "split"
+// Where the regions hold one limit, as Rule.Placement names it.
+const (
+	// Auto, the default: Home for limits under about ten requests a region, else Split.
+	Auto = "auto"
+	// Split: each region that asks holds a part of the limit.
+	Split = "split"
+	// Home: while a key is in use one region holds all of it, and it follows the client.
+	Home = "home"
+)
+
+// DefaultBorrowWait is the BorrowWait of a rule that states none: what a share needs
+// to move between regions that are near each other, and what a client hardly notices.
+const DefaultBorrowWait = 150 * time.Millisecond
 
 // What decides while a region's store does not answer, as Rule.OnRedisFailure
 // names it.
@@ -78,8 +88,11 @@ type Rule struct {
 	// Enforcement is Strict, Elastic or Independent; Elastic where the file says
 	// nothing.
 	Enforcement string
-	// Placement is Split.
+	// Placement is Auto, Split or Home; Auto where the file says nothing.
 	Placement string
+	// BorrowWait is how long a request may wait for the share of a limit that has a
+	// home to come here; 0 for Split.
+	BorrowWait time.Duration
 	// OnRedisFailure is FailLocal, FailOpen or FailClosed.
 	OnRedisFailure string
 	// LocalCache tells whether answers may come from memory.

@@ -1,11 +1,14 @@
 package rules
 
+import "time"
+
 // settings are what defaults, tiers and rules can all state. Zero means not stated.
 type settings struct {
 	params         params
 	algorithm      string
 	enforcement    string
 	placement      string
+	borrowWait     time.Duration
 	onRedisFailure string
 	localCache     *bool
 	shadow         *bool
@@ -15,7 +18,7 @@ type settings struct {
 	broken bool
 
 	// modeAt and borrowWaitAt are where this level states them, zero if it does not.
-	// Their values are checked and let go: what they belong to is refused so far.
+	// The value of mode is checked and let go: what it belongs to is refused so far.
 	modeAt, borrowWaitAt position
 }
 
@@ -32,6 +35,9 @@ func (s settings) over(inherited settings) settings {
 	}
 	if s.placement != "" {
 		out.placement = s.placement
+	}
+	if s.borrowWait != 0 {
+		out.borrowWait = s.borrowWait
 	}
 	if s.onRedisFailure != "" {
 		out.onRedisFailure = s.onRedisFailure
@@ -54,7 +60,8 @@ func builtIn() settings {
 	return settings{
 		algorithm:      TokenBucket,
 		enforcement:    Elastic,
-		placement:      Split,
+		placement:      Auto,
+		borrowWait:     DefaultBorrowWait,
 		onRedisFailure: FailLocal,
 		localCache:     &yes,
 		shadow:         &no,
@@ -79,7 +86,7 @@ func (d *decoder) settingsSchema(s *settings) schema {
 		"mode":             func(f *field) { s.modeAt = f.at; d.choose(f, leakyModes()) },
 		"enforcement":      func(f *field) { s.enforcement = d.choose(f, enforcements()) },
 		"placement":        func(f *field) { s.placement = d.chooseOrBreak(f, s, placements()) },
-		"borrow_wait":      func(f *field) { s.borrowWaitAt = f.at; d.borrowWait(f) },
+		"borrow_wait":      func(f *field) { s.borrowWaitAt = f.at; s.borrowWait = d.borrowWait(f) },
 		"on_redis_failure": func(f *field) { s.onRedisFailure = d.choose(f, redisFailures()) },
 		"local_cache":      func(f *field) { s.localCache = d.bool(f) },
 		"shadow":           func(f *field) { s.shadow = d.bool(f) },
@@ -101,11 +108,13 @@ func (d *decoder) chooseOrBreak(f *field, s *settings, choices []choice) string 
 	return chosen
 }
 
-// borrowWait checks how long a request may wait for its share to move.
-func (d *decoder) borrowWait(f *field) {
-	if v, ok := d.duration(f); ok && (v < minBorrowWait || v > maxBorrowWait) {
+// borrowWait reads how long a request may wait for its share to move.
+func (d *decoder) borrowWait(f *field) time.Duration {
+	v, ok := d.duration(f)
+	if ok && (v < minBorrowWait || v > maxBorrowWait) {
 		d.add(f.value.at, "%s must be from 1ms to 10s; write it like 150ms", f.name)
 	}
+	return v
 }
 
 // misplaced reports settings of this level that belong to another algorithm or
@@ -117,8 +126,8 @@ func (d *decoder) misplaced(level, all settings) {
 	if level.modeAt != (position{}) && all.algorithm != leakyBucket {
 		d.add(level.modeAt, "mode belongs to algorithm %s, this is %s; remove it", leakyBucket, all.algorithm)
 	}
-	if level.borrowWaitAt != (position{}) && all.placement != home {
-		d.add(level.borrowWaitAt, "borrow_wait belongs to placement %s, this is %s; remove it", home, all.placement)
+	if level.borrowWaitAt != (position{}) && all.placement == Split {
+		d.add(level.borrowWaitAt, "borrow_wait belongs to placement %s, this is %s; remove it", Home, all.placement)
 	}
 }
 

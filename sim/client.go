@@ -15,7 +15,10 @@ type client struct {
 	limit limit.Limit
 	// elastic: every region may save up a burst of the whole capacity.
 	elastic bool
-	ideal   ideal
+	// placement is what the key's rule asks for.
+	placement budget.Placement
+	ideal     ideal
+	got       []limit.Tokens // by region: what was admitted there
 
 	mode    mode
 	home    int
@@ -51,14 +54,23 @@ func (w *world) newClient(i int) *client {
 	seconds := w.between(1, 20)
 	c.limit.Rate.Micro = max(int64(c.limit.Capacity)/seconds, million)
 	c.elastic = w.chance(1, 2)
+	if w.chance(1, 4) {
+		c.placement = budget.PlacementSplit
+		if w.chance(1, 2) {
+			c.placement = budget.PlacementHome
+		}
+	}
 	if w.opts.Limit.Capacity > 0 {
-		c.limit, c.elastic = w.opts.Limit, w.opts.Elastic
+		c.limit, c.elastic, c.placement = w.opts.Limit, w.opts.Elastic, budget.PlacementAuto
+	}
+	if d := w.opts.driven; d != nil {
+		c.limit, c.elastic = d.Keys[i].Limit, d.Keys[i].Elastic
 	}
 	n, bursts := len(w.stores), 1
 	if c.elastic {
 		bursts = len(w.ledger.Config.Regions)
 	}
-	c.rates, c.due = make([]int64, n), make([]int64, n)
+	c.rates, c.due, c.got = make([]int64, n), make([]int64, n), make([]limit.Tokens, n)
 	c.ideal = newIdeal(c.limit, w.cfg.RhoPPM, n, bursts)
 	c.every = w.between(10*milli, 60*milli)
 	if w.opts.Calm {
@@ -173,6 +185,6 @@ func (c *client) ask(region, tries int) {
 		}
 	}
 	if chosen != nil {
-		chosen.take(c, tries, c.cost)
+		chosen.take(c, tries, c.cost, nil)
 	}
 }

@@ -4,6 +4,9 @@ import "aliquot/budget"
 
 // logDelay is a quorum round.
 func (w *world) logDelay() int64 {
+	if d := w.opts.driven; d != nil {
+		return int64(d.Quorum)
+	}
 	if w.strikes(slowLog, 100) {
 		return w.between(0, 4*second)
 	}

@@ -54,12 +54,13 @@ func (n *node) probe() {
 	n.w.after(second, n.probe)
 }
 
-// take asks the store for tries requests of one cost.
-func (n *node) take(c *client, tries int, cost limit.Tokens) {
+// take asks the store for tries requests of one cost. done, if not nil, is called with
+// the reply, if one comes, after the daemon has learned of it.
+func (n *node) take(c *client, tries int, cost limit.Tokens, done func(taken)) {
 	if n.dead || n.paused() || !n.configured() || n.epoch == "" || tries == 0 || n.staleFloors() {
 		return
 	}
-	right := n.machine.Right(c.key, int64(c.limit.Capacity), n.now())
+	right := n.machine.Right(c.key, c.keyLimit(), n.now())
 	view, epoch, sent, began := n.view(right, c), n.epoch, n.now(), n.w.now
 	s, deadline := n.w.stores[n.region], n.clockMap.Until(sent+budget.Instant(takeLate))
 	n.w.after(n.w.storeDelay(n.region), func() {
@@ -73,6 +74,9 @@ func (n *node) take(c *client, tries int, cost limit.Tokens) {
 				return
 			}
 			n.took(c, rep, cost, epoch, sent, &view)
+			if done != nil {
+				done(rep)
+			}
 		}))
 	})
 }
@@ -91,7 +95,7 @@ func (n *node) took(c *client, rep taken, cost limit.Tokens, epoch string, sent 
 			n.step(budget.StoreLost{})
 		}
 		n.machine.Observe(c.key, budget.Usage{
-			Limit: shell.KeyLimit(c.limit), Cost: int64(cost), Admitted: i < rep.admitted,
+			Limit: c.keyLimit(), Cost: int64(cost), Admitted: i < rep.admitted,
 			Tokens: int64(out.Tokens), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),
 		}, n.now())
 	}

@@ -68,6 +68,7 @@ func (b *ideal) refill(now int64) {
 // admit counts what a store admitted.
 func (w *world) admit(c *client, region int, amount limit.Tokens) {
 	w.admitted += int64(amount / limit.Token)
+	c.got[region] += amount
 	w.note("admitted", region, int64(c.key.Rule), int64(amount/limit.Token), c.ideal.tokens/second, 0)
 	if !c.ideal.spend(amount, w.now) {
 		w.violate("key %d: %d micro-tokens more admitted than %s + r(1+rho)t", c.key.Rule, -c.ideal.tokens/second, c.burst())
@@ -138,7 +139,7 @@ func (w *world) enforced(region int, c *client) limit.Bucket {
 		if n.region != region || n.dead || n.paused() || n.epoch == "" || n.epoch != s.epoch || !n.configured() || n.staleFloors() {
 			continue
 		}
-		v := n.view(n.machine.Right(c.key, int64(c.limit.Capacity), n.now()), c)
+		v := n.view(n.machine.Right(c.key, c.keyLimit(), n.now()), c)
 		v.Heard = s.heardBy(&v)
 		_, b, _ := limit.Settle(s.get(c), v, s.time())
 		most.Cap = max(most.Cap, b.Cap)

@@ -58,7 +58,7 @@ func (w *world) checkDrained(region int) {
 func (w *world) checkUse(began []limit.Tokens) {
 	for i, c := range w.clients {
 		if w.tooSmall(c) {
-			continue // to be split; it will need a home
+			continue // its rule has it split all the same
 		}
 		got := int64(c.ideal.spent - began[i])
 		due := c.limit.Rate.Micro * int64(recovery/2) / second
@@ -70,9 +70,9 @@ func (w *world) checkUse(began []limit.Tokens) {
 	}
 }
 
-// tooSmall: some region's floor is less than two requests.
+// tooSmall: the key has no home, and some region's floor is less than two requests.
 func (w *world) tooSmall(c *client) bool {
-	return slices.ContainsFunc(w.ledger.Config.Regions, func(r budget.RegionConfig) bool {
+	return !w.ledger.Config.Homed(c.keyLimit()) && slices.ContainsFunc(w.ledger.Config.Regions, func(r budget.RegionConfig) bool {
 		return r.Takes() && shell.Bucket(c.limit, r.Floor).Cap < 2*limit.Token
 	})
 }

@@ -28,6 +28,7 @@ type Options struct {
 	// Only, if not nil, is all the trouble that there is; see Violation.Enough.
 	Only *Selection
 
+	driven *DriveOptions
 	plant  plant
 	spare  int     // regions that may be added, besides drawn ones
 	faults []fault // every world has these

@@ -83,6 +83,7 @@ func (s *store) copyAway() { s.backup = slices.Clone(s.records) }
 type taken struct {
 	otherEpoch bool
 	time       int64
+	at         int64 // true time
 	tries      []limit.Outcome
 	admitted   int // the first tries; the last one was denied if there are more
 }
@@ -93,7 +94,7 @@ func (s *store) take(epoch string, c *client, v limit.View, tries int, cost limi
 		return taken{otherEpoch: true}
 	}
 	now := s.time()
-	rep := taken{time: now}
+	rep := taken{time: now, at: s.w.now}
 	v.Heard = s.heardBy(&v)
 	records := []limit.Record{s.w.plant.record(s.get(c), &v)}
 	out := make([]limit.Outcome, 1)

@@ -65,7 +65,7 @@ func (w *world) standing() []string {
 			out = append(out, fmt.Sprintf("  store %d: %+v, enforces %+v", i, s.get(c), w.enforced(i, c)))
 		}
 		for _, n := range w.nodes {
-			out = append(out, fmt.Sprintf("  daemon %d of %d: %+v", n.name, n.region, n.machine.Right(c.key, int64(c.limit.Capacity), n.now())))
+			out = append(out, fmt.Sprintf("  daemon %d of %d: %+v", n.name, n.region, n.machine.Right(c.key, c.keyLimit(), n.now())))
 		}
 	}
 	return out

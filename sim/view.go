@@ -16,3 +16,10 @@ func (n *node) view(r budget.Right, c *client) limit.View {
 	n.w.plant.view(&v, c)
 	return v
 }
+
+// keyLimit is the key's limit as the protocol has it.
+func (c *client) keyLimit() budget.KeyLimit {
+	l := shell.KeyLimit(c.limit)
+	l.Placement = c.placement
+	return l
+}

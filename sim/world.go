@@ -83,7 +83,7 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	w.known, w.heard, w.stuck = make([]stateFile, regions), make([][]hearing, regions), make([]int64, regions)
 	w.cutUp, w.cutDown = make([]bool, regions), make([]bool, regions)
 	for i := range regions {
-		w.oneWay = append(w.oneWay, w.drawOneWay())
+		w.oneWay = append(w.oneWay, w.drawOneWay(i))
 		w.stores = append(w.stores, newStore(w, i))
 	}
 	for i := range w.drawn(opts.Keys, 1, 5) {
@@ -94,16 +94,25 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 }
 
 func (w *world) begin() {
+	if d := w.opts.driven; d != nil && d.Bare {
+		return
+	}
 	w.elect()
 	for i := range w.ledger.Config.Regions {
 		w.startNode(i, false)
 	}
-	for _, c := range w.clients {
-		w.after(w.between(0, 100*milli)+int64(w.opts.Start), c.live)
+	if w.opts.driven == nil {
+		w.beginClients()
 	}
 	w.after(second, w.trouble)
 	w.after(second, w.copyStores)
 	w.after(w.faultsEnd, w.heal)
+}
+
+func (w *world) beginClients() {
+	for _, c := range w.clients {
+		w.after(w.between(0, 100*milli)+int64(w.opts.Start), c.live)
+	}
 }
 
 func (w *world) drawLease() time.Duration {
@@ -120,7 +129,10 @@ func (w *world) drawRho() int32 {
 	return 100_000
 }
 
-func (w *world) drawOneWay() int64 {
+func (w *world) drawOneWay(region int) int64 {
+	if d := w.opts.driven; d != nil {
+		return int64(d.RTTs[region]) / 2
+	}
 	if w.opts.RTT > 0 {
 		return int64(w.opts.RTT) / 2
 	}
@@ -137,10 +149,18 @@ func (w *world) newClock() shell.Clock {
 	case 1:
 		c.Drift = high
 	}
-	if w.opts.Calm || !w.faults[drifting] {
+	if !w.drifts() {
 		c.Drift = 0
 	}
 	return c
+}
+
+// drifts: the world's clocks run at different rates.
+func (w *world) drifts() bool {
+	if d := w.opts.driven; d != nil {
+		return d.Drifting
+	}
+	return w.faults[drifting]
 }
 
 // nodeOf is the region's daemon, the latest if there are two.

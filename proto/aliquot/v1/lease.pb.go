@@ -21,6 +21,57 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Placement is how a key's rule wants it held by the regions.
+type Placement int32
+
+const (
+	// A small limit has a home, any other is split.
+	Placement_PLACEMENT_UNSPECIFIED Placement = 0
+	Placement_PLACEMENT_SPLIT       Placement = 1
+	Placement_PLACEMENT_HOME        Placement = 2
+)
+
+// Enum value maps for Placement.
+var (
+	Placement_name = map[int32]string{
+		0: "PLACEMENT_UNSPECIFIED",
+		1: "PLACEMENT_SPLIT",
+		2: "PLACEMENT_HOME",
+	}
+	Placement_value = map[string]int32{
+		"PLACEMENT_UNSPECIFIED": 0,
+		"PLACEMENT_SPLIT":       1,
+		"PLACEMENT_HOME":        2,
+	}
+)
+
+func (x Placement) Enum() *Placement {
+	p := new(Placement)
+	*p = x
+	return p
+}
+
+func (x Placement) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Placement) Descriptor() protoreflect.EnumDescriptor {
+	return file_aliquot_v1_lease_proto_enumTypes[0].Descriptor()
+}
+
+func (Placement) Type() protoreflect.EnumType {
+	return &file_aliquot_v1_lease_proto_enumTypes[0]
+}
+
+func (x Placement) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Placement.Descriptor instead.
+func (Placement) EnumDescriptor() ([]byte, []int) {
+	return file_aliquot_v1_lease_proto_rawDescGZIP(), []int{0}
+}
+
 // Share is a fraction of one limit, in units of 2^-20, for the rate and the
 // burst apart.
 type Share struct {
@@ -1117,6 +1168,7 @@ type KeyLimit struct {
 	CapacityMicro int64                  `protobuf:"varint,1,opt,name=capacity_micro,json=capacityMicro,proto3" json:"capacity_micro,omitempty"`
 	RateMicro     int64                  `protobuf:"varint,2,opt,name=rate_micro,json=rateMicro,proto3" json:"rate_micro,omitempty"`
 	RateFrac      int64                  `protobuf:"varint,3,opt,name=rate_frac,json=rateFrac,proto3" json:"rate_frac,omitempty"`
+	Placement     Placement              `protobuf:"varint,4,opt,name=placement,proto3,enum=aliquot.v1.Placement" json:"placement,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1170,6 +1222,13 @@ func (x *KeyLimit) GetRateFrac() int64 {
 		return x.RateFrac
 	}
 	return 0
+}
+
+func (x *KeyLimit) GetPlacement() Placement {
+	if x != nil {
+		return x.Placement
+	}
+	return Placement_PLACEMENT_UNSPECIFIED
 }
 
 var File_aliquot_v1_lease_proto protoreflect.FileDescriptor
@@ -1271,12 +1330,17 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05share\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x05share\x12#\n" +
 	"\rgranted_micro\x18\x04 \x01(\x03R\fgrantedMicro\x12\x12\n" +
 	"\x04cold\x18\x05 \x01(\bR\x04cold\x12*\n" +
-	"\x05limit\x18\x06 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"m\n" +
+	"\x05limit\x18\x06 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xa2\x01\n" +
 	"\bKeyLimit\x12%\n" +
 	"\x0ecapacity_micro\x18\x01 \x01(\x03R\rcapacityMicro\x12\x1d\n" +
 	"\n" +
 	"rate_micro\x18\x02 \x01(\x03R\trateMicro\x12\x1b\n" +
-	"\trate_frac\x18\x03 \x01(\x03R\brateFrac2\x8d\x01\n" +
+	"\trate_frac\x18\x03 \x01(\x03R\brateFrac\x123\n" +
+	"\tplacement\x18\x04 \x01(\x0e2\x15.aliquot.v1.PlacementR\tplacement*O\n" +
+	"\tPlacement\x12\x19\n" +
+	"\x15PLACEMENT_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fPLACEMENT_SPLIT\x10\x01\x12\x12\n" +
+	"\x0ePLACEMENT_HOME\x10\x022\x8d\x01\n" +
 	"\fLeaseService\x12<\n" +
 	"\x05Hello\x12\x18.aliquot.v1.HelloRequest\x1a\x19.aliquot.v1.HelloResponse\x12?\n" +
 	"\x06Report\x12\x19.aliquot.v1.ReportRequest\x1a\x1a.aliquot.v1.ReportResponseB$Z\"aliquot/proto/aliquot/v1;aliquotv1b\x06proto3"
@@ -1293,58 +1357,61 @@ func file_aliquot_v1_lease_proto_rawDescGZIP() []byte {
 	return file_aliquot_v1_lease_proto_rawDescData
 }
 
+var file_aliquot_v1_lease_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_aliquot_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_aliquot_v1_lease_proto_goTypes = []any{
-	(*Share)(nil),          // 0: aliquot.v1.Share
-	(*Generation)(nil),     // 1: aliquot.v1.Generation
-	(*KeyId)(nil),          // 2: aliquot.v1.KeyId
-	(*HelloRequest)(nil),   // 3: aliquot.v1.HelloRequest
-	(*HeldKey)(nil),        // 4: aliquot.v1.HeldKey
-	(*HelloResponse)(nil),  // 5: aliquot.v1.HelloResponse
-	(*RegionConfig)(nil),   // 6: aliquot.v1.RegionConfig
-	(*DeclaredRegion)(nil), // 7: aliquot.v1.DeclaredRegion
-	(*Rules)(nil),          // 8: aliquot.v1.Rules
-	(*ReportRequest)(nil),  // 9: aliquot.v1.ReportRequest
-	(*KeyReport)(nil),      // 10: aliquot.v1.KeyReport
-	(*ReportResponse)(nil), // 11: aliquot.v1.ReportResponse
-	(*Action)(nil),         // 12: aliquot.v1.Action
-	(*KeyLimit)(nil),       // 13: aliquot.v1.KeyLimit
-	nil,                    // 14: aliquot.v1.Rules.NumbersEntry
+	(Placement)(0),         // 0: aliquot.v1.Placement
+	(*Share)(nil),          // 1: aliquot.v1.Share
+	(*Generation)(nil),     // 2: aliquot.v1.Generation
+	(*KeyId)(nil),          // 3: aliquot.v1.KeyId
+	(*HelloRequest)(nil),   // 4: aliquot.v1.HelloRequest
+	(*HeldKey)(nil),        // 5: aliquot.v1.HeldKey
+	(*HelloResponse)(nil),  // 6: aliquot.v1.HelloResponse
+	(*RegionConfig)(nil),   // 7: aliquot.v1.RegionConfig
+	(*DeclaredRegion)(nil), // 8: aliquot.v1.DeclaredRegion
+	(*Rules)(nil),          // 9: aliquot.v1.Rules
+	(*ReportRequest)(nil),  // 10: aliquot.v1.ReportRequest
+	(*KeyReport)(nil),      // 11: aliquot.v1.KeyReport
+	(*ReportResponse)(nil), // 12: aliquot.v1.ReportResponse
+	(*Action)(nil),         // 13: aliquot.v1.Action
+	(*KeyLimit)(nil),       // 14: aliquot.v1.KeyLimit
+	nil,                    // 15: aliquot.v1.Rules.NumbersEntry
 }
 var file_aliquot_v1_lease_proto_depIdxs = []int32{
-	4,  // 0: aliquot.v1.HelloRequest.held:type_name -> aliquot.v1.HeldKey
-	2,  // 1: aliquot.v1.HeldKey.key:type_name -> aliquot.v1.KeyId
-	1,  // 2: aliquot.v1.HeldKey.gen:type_name -> aliquot.v1.Generation
-	0,  // 3: aliquot.v1.HeldKey.share:type_name -> aliquot.v1.Share
-	13, // 4: aliquot.v1.HeldKey.limit:type_name -> aliquot.v1.KeyLimit
-	6,  // 5: aliquot.v1.HelloResponse.config:type_name -> aliquot.v1.RegionConfig
-	12, // 6: aliquot.v1.HelloResponse.actions:type_name -> aliquot.v1.Action
-	8,  // 7: aliquot.v1.HelloResponse.rules:type_name -> aliquot.v1.Rules
-	1,  // 8: aliquot.v1.HelloResponse.watermark:type_name -> aliquot.v1.Generation
-	7,  // 9: aliquot.v1.RegionConfig.regions:type_name -> aliquot.v1.DeclaredRegion
-	0,  // 10: aliquot.v1.DeclaredRegion.floor:type_name -> aliquot.v1.Share
-	0,  // 11: aliquot.v1.DeclaredRegion.low:type_name -> aliquot.v1.Share
-	14, // 12: aliquot.v1.Rules.numbers:type_name -> aliquot.v1.Rules.NumbersEntry
-	10, // 13: aliquot.v1.ReportRequest.keys:type_name -> aliquot.v1.KeyReport
-	2,  // 14: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId
-	1,  // 15: aliquot.v1.KeyReport.gen:type_name -> aliquot.v1.Generation
-	0,  // 16: aliquot.v1.KeyReport.share:type_name -> aliquot.v1.Share
-	13, // 17: aliquot.v1.KeyReport.limit:type_name -> aliquot.v1.KeyLimit
-	12, // 18: aliquot.v1.ReportResponse.actions:type_name -> aliquot.v1.Action
-	8,  // 19: aliquot.v1.ReportResponse.rules:type_name -> aliquot.v1.Rules
-	2,  // 20: aliquot.v1.Action.key:type_name -> aliquot.v1.KeyId
-	1,  // 21: aliquot.v1.Action.gen:type_name -> aliquot.v1.Generation
-	0,  // 22: aliquot.v1.Action.share:type_name -> aliquot.v1.Share
-	13, // 23: aliquot.v1.Action.limit:type_name -> aliquot.v1.KeyLimit
-	3,  // 24: aliquot.v1.LeaseService.Hello:input_type -> aliquot.v1.HelloRequest
-	9,  // 25: aliquot.v1.LeaseService.Report:input_type -> aliquot.v1.ReportRequest
-	5,  // 26: aliquot.v1.LeaseService.Hello:output_type -> aliquot.v1.HelloResponse
-	11, // 27: aliquot.v1.LeaseService.Report:output_type -> aliquot.v1.ReportResponse
-	26, // [26:28] is the sub-list for method output_type
-	24, // [24:26] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	5,  // 0: aliquot.v1.HelloRequest.held:type_name -> aliquot.v1.HeldKey
+	3,  // 1: aliquot.v1.HeldKey.key:type_name -> aliquot.v1.KeyId
+	2,  // 2: aliquot.v1.HeldKey.gen:type_name -> aliquot.v1.Generation
+	1,  // 3: aliquot.v1.HeldKey.share:type_name -> aliquot.v1.Share
+	14, // 4: aliquot.v1.HeldKey.limit:type_name -> aliquot.v1.KeyLimit
+	7,  // 5: aliquot.v1.HelloResponse.config:type_name -> aliquot.v1.RegionConfig
+	13, // 6: aliquot.v1.HelloResponse.actions:type_name -> aliquot.v1.Action
+	9,  // 7: aliquot.v1.HelloResponse.rules:type_name -> aliquot.v1.Rules
+	2,  // 8: aliquot.v1.HelloResponse.watermark:type_name -> aliquot.v1.Generation
+	8,  // 9: aliquot.v1.RegionConfig.regions:type_name -> aliquot.v1.DeclaredRegion
+	1,  // 10: aliquot.v1.DeclaredRegion.floor:type_name -> aliquot.v1.Share
+	1,  // 11: aliquot.v1.DeclaredRegion.low:type_name -> aliquot.v1.Share
+	15, // 12: aliquot.v1.Rules.numbers:type_name -> aliquot.v1.Rules.NumbersEntry
+	11, // 13: aliquot.v1.ReportRequest.keys:type_name -> aliquot.v1.KeyReport
+	3,  // 14: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId
+	2,  // 15: aliquot.v1.KeyReport.gen:type_name -> aliquot.v1.Generation
+	1,  // 16: aliquot.v1.KeyReport.share:type_name -> aliquot.v1.Share
+	14, // 17: aliquot.v1.KeyReport.limit:type_name -> aliquot.v1.KeyLimit
+	13, // 18: aliquot.v1.ReportResponse.actions:type_name -> aliquot.v1.Action
+	9,  // 19: aliquot.v1.ReportResponse.rules:type_name -> aliquot.v1.Rules
+	3,  // 20: aliquot.v1.Action.key:type_name -> aliquot.v1.KeyId
+	2,  // 21: aliquot.v1.Action.gen:type_name -> aliquot.v1.Generation
+	1,  // 22: aliquot.v1.Action.share:type_name -> aliquot.v1.Share
+	14, // 23: aliquot.v1.Action.limit:type_name -> aliquot.v1.KeyLimit
+	0,  // 24: aliquot.v1.KeyLimit.placement:type_name -> aliquot.v1.Placement
+	4,  // 25: aliquot.v1.LeaseService.Hello:input_type -> aliquot.v1.HelloRequest
+	10, // 26: aliquot.v1.LeaseService.Report:input_type -> aliquot.v1.ReportRequest
+	6,  // 27: aliquot.v1.LeaseService.Hello:output_type -> aliquot.v1.HelloResponse
+	12, // 28: aliquot.v1.LeaseService.Report:output_type -> aliquot.v1.ReportResponse
+	27, // [27:29] is the sub-list for method output_type
+	25, // [25:27] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_lease_proto_init() }
@@ -1357,13 +1424,14 @@ func file_aliquot_v1_lease_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_lease_proto_rawDesc), len(file_aliquot_v1_lease_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_aliquot_v1_lease_proto_goTypes,
 		DependencyIndexes: file_aliquot_v1_lease_proto_depIdxs,
+		EnumInfos:         file_aliquot_v1_lease_proto_enumTypes,
 		MessageInfos:      file_aliquot_v1_lease_proto_msgTypes,
 	}.Build()
 	File_aliquot_v1_lease_proto = out.File

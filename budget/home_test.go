@@ -1,0 +1,172 @@
+package budget
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// small is a world whose key is too small to be split over n regions.
+func small(t *testing.T, n int) *world {
+	w := newWorld(t, n)
+	w.limit = KeyLimit{Capacity: 10 * microToken, Rate: 5 * microToken}
+	w.elect()
+	w.runUntil("every region holds a lease", 2*time.Second, w.allLive)
+	for i, r := range w.ledger.Config.Regions {
+		w.bank[i] = Scale(w.limit.Capacity, r.Floor.Burst)
+	}
+	return w
+}
+
+func TestWhichLimitsHaveAHome(t *testing.T) {
+	three := NewConfig([]string{"a", "b", "c"}, 10*time.Second, 20_000)
+	joining := three.clone()
+	joining.Regions = append(joining.Regions, RegionConfig{Name: "d", Weight: 1})
+	for _, c := range []struct {
+		config    Config
+		requests  int64
+		placement Placement
+		homed     bool
+	}{
+		{three, 29, PlacementAuto, true},
+		{three, 30, PlacementAuto, false},
+		{joining, 30, PlacementAuto, false}, // a region without a floor divides nothing
+		{three, 3, PlacementSplit, false},
+		{three, 1000, PlacementHome, true},
+	} {
+		limit := KeyLimit{Capacity: c.requests * microToken, Placement: c.placement}
+		if got := c.config.Homed(limit); got != c.homed {
+			t.Errorf("%d requests over %d regions, placement %d: a home is %v", c.requests, len(c.config.Regions), c.placement, got)
+		}
+	}
+}
+
+// Whoever makes room for a limit with a home makes room for all of it, and what a
+// daemon that has lost its memory counts on is nothing.
+func TestConnectedFloorOfAHome(t *testing.T) {
+	third := Share{Unit / 3, Unit / 3}
+	for _, limit := range []KeyLimit{
+		{Capacity: 29 * microToken},
+		{Capacity: 1000 * microToken, Placement: PlacementHome},
+	} {
+		if k := ConnectedFloor(third, limit); k != (Share{}) {
+			t.Errorf("%+v: %v is kept", limit, k)
+		}
+	}
+	for _, limit := range []KeyLimit{
+		{Capacity: 31 * microToken},
+		{Capacity: 29 * microToken, Placement: PlacementSplit},
+	} {
+		if k := ConnectedFloor(third, limit); Scale(limit.Capacity, k.Burst) < microToken {
+			t.Errorf("%+v: only %v is kept", limit, k)
+		}
+	}
+}
+
+func TestASmallLimitGoesWholeToWhoUsesIt(t *testing.T) {
+	w := small(t, 3)
+	w.load[2] = 1
+	w.runUntil("c holds all of it", time.Second, func() bool { return w.rate(2) == 1000 })
+	w.load = []int64{1, 0, 0}
+	w.runUntil("a holds all of it, once c is known to be idle", 4*time.Second, func() bool { return w.rate(0) == 1000 })
+	if w.rate(1)+w.rate(2) != 0 {
+		t.Errorf("b and c keep %d and %d per mille", w.rate(1), w.rate(2))
+	}
+}
+
+// Three busy regions have their turns, none of them longer than it takes the others
+// to wait theirs out, and a flood does not lengthen its own.
+func TestHomesInTurns(t *testing.T) {
+	w := small(t, 3)
+	w.load = []int64{1000, 1, 1}
+	w.runUntil("somebody holds it", time.Second, func() bool { return w.rate(0)+w.rate(1)+w.rate(2) == 1000 })
+	held := make([]time.Duration, 3)
+	const turns = 12
+	for range turns * int(busyDwell/tick) {
+		for i := range held {
+			if w.rate(i) == 1000 {
+				held[i] += tick
+			}
+		}
+		w.run(tick)
+	}
+	for i, d := range held {
+		if fair := turns * busyDwell / 3; d < fair*9/10 || d > fair*11/10 {
+			t.Errorf("region %d was home for %v of %v", i, d, turns*busyDwell)
+		}
+	}
+}
+
+// A home whose clients all pass gives way sooner than one that rejects, and gets its
+// next turn as soon as it needs it.
+func TestACalmHomeYieldsSoon(t *testing.T) {
+	w := small(t, 2)
+	w.limit = KeyLimit{Capacity: 19 * microToken, Rate: 10 * microToken}
+	w.every, w.load = 25, []int64{1, 0} // 2 a second of 10
+	w.bank[0] = microToken
+	w.run(20 * time.Second)
+	if w.rate(0) != 1000 {
+		t.Fatalf("a holds %d per mille", w.rate(0))
+	}
+	w.load[1] = 50
+	w.runUntil("b has a turn", calmDwell+500*time.Millisecond, func() bool { return w.rate(1) == 1000 })
+	w.runUntil("and a again", busyDwell+500*time.Millisecond, func() bool { return w.rate(0) == 1000 })
+}
+
+func TestASilentHomeIsReplaced(t *testing.T) {
+	w := small(t, 3)
+	w.load = []int64{1, 0, 0}
+	w.runUntil("a holds all of it", time.Second, func() bool { return w.rate(0) == 1000 })
+	w.cut[0], w.load[1] = true, 1
+	w.runUntil("b holds all but the floor of a", 25*time.Second, func() bool { return w.rate(1) == 666 })
+	w.cut[0], w.load[0] = false, 0
+	w.runUntil("b holds all of it", 5*time.Second, func() bool { return w.rate(1) == 1000 })
+}
+
+func TestANewLeaderFindsTheHome(t *testing.T) {
+	w := small(t, 3)
+	w.load = []int64{0, 1, 0}
+	w.runUntil("b holds all of it", time.Second, func() bool { return w.rate(1) == 1000 })
+	w.elect()
+	for range 500 {
+		w.run(tick)
+		if w.rate(1) != 1000 {
+			t.Fatalf("b holds %d per mille under the new leader", w.rate(1))
+		}
+	}
+}
+
+func TestAHomedKeyCoolsDown(t *testing.T) {
+	w := small(t, 3)
+	w.load = []int64{0, 1, 0}
+	w.runUntil("b holds all of it", time.Second, func() bool { return w.rate(1) == 1000 })
+	w.load[1] = 0
+	w.runUntil("the key is cold", 30*time.Second, func() bool { return w.ledger.Len() == 0 })
+}
+
+func TestHomedAllocationNeverExceedsWhatThereIs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := drawAllocation(t)
+		home := rapid.IntRange(noHome, len(a.Regions)-1).Draw(t, "home")
+		if home != noHome && !a.Regions[home].holds() {
+			home = noHome
+		}
+		var sum, keep Share
+		for i, s := range a.homed(home) {
+			if s.Rate < 0 || s.Burst < 0 {
+				t.Fatalf("negative share %v", s)
+			}
+			if !a.Regions[i].Silent {
+				sum = sum.Add(s)
+				keep = keep.Add(a.Regions[i].Keep)
+			}
+		}
+		if !sum.Within(a.Avail.Max(keep)) {
+			t.Fatalf("allocated %v of %v", sum, a.Avail)
+		}
+		if home != noHome && keep.Within(a.Avail) && sum != a.Avail {
+			t.Fatalf("allocated %v of %v: nothing is to be left", sum, a.Avail)
+		}
+	})
+}

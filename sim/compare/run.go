@@ -1,0 +1,226 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"aliquot/sim"
+)
+
+// settle is the time that regions and coordinators have to find each other before a
+// run begins, and afterTime for the last answers to come back.
+const (
+	settle    = 3 * time.Second
+	afterTime = time.Second
+)
+
+// rhoPPM is the bound of the ratio of two clocks' rates that worlds are made with.
+const rhoPPM = 20_000
+
+// quorum is one round between voters that stand 10 ms apart.
+const quorum = 10 * time.Millisecond
+
+// batchEvery is how long requests of an even stream are gathered at the most.
+const batchEvery = 5 * time.Millisecond
+
+// run is one workload over one limiter.
+type run struct {
+	load  *Workload
+	world *sim.Driven
+	under limiter
+	ideal *ideal
+	keys  []tally
+	// By region, since load.Measured.
+	offered, admitted []int
+	latency           []time.Duration
+	movesBefore       int64
+}
+
+// tally is what happened to one key.
+type tally struct {
+	history history
+	to      []history // by region, of the key a step is measured with
+	offered int
+	// ahead is how many requests were admitted that the ideal bucket had denied, and
+	// that no denial has paid for yet.
+	ahead int
+	false int
+	// idealAdmitted counts since load.Measured.
+	idealAdmitted int
+}
+
+// Run runs one workload over one limiter. An error is a promise that the simulator saw
+// broken.
+func Run(kind Kind, load Workload, seed uint64) (Outcome, error) {
+	w := sim.NewDriven(sim.DriveOptions{
+		Seed: seed, RTTs: load.RTTs, Quorum: quorum, Keys: drivenKeys(kind, &load),
+		Drifting: load.Drifting, Bare: kind.bare,
+	})
+	r := &run{
+		load: &load, world: w, under: kind.build(w, &load), ideal: idealOf(w, &load),
+		keys: make([]tally, len(load.Keys)), offered: make([]int, len(load.RTTs)), admitted: make([]int, len(load.RTTs)),
+	}
+	for k := range r.keys {
+		r.keys[k].to = make([]history, len(load.RTTs))
+	}
+	w.After(settle, r.begin)
+	if v := w.Run(settle + load.Length + afterTime); v != nil {
+		return Outcome{}, fmt.Errorf("%s over %s: %v", load.Name, kind.Name, v)
+	}
+	return r.outcome(kind), nil
+}
+
+func drivenKeys(kind Kind, load *Workload) []sim.DrivenKey {
+	keys := make([]sim.DrivenKey, len(load.Keys))
+	for k := range keys {
+		keys[k] = sim.DrivenKey{Limit: load.limitOf(k), Elastic: kind.Elastic}
+	}
+	return keys
+}
+
+func (r *run) begin() {
+	r.world.After(r.load.Measured, func() { r.movesBefore = r.under.moves() })
+	for i, s := range r.load.Sources {
+		// A stream of its own for each source: what one limiter answers does not
+		// change what is asked of it, or of another.
+		r.start(s, rand.New(rand.NewPCG(uint64(i), 0x636f6d70617265)))
+	}
+	for _, f := range r.load.Faults {
+		r.world.After(f.At, func() { r.fault(f) })
+	}
+}
+
+func (r *run) fault(f Fault) {
+	switch f.Kind {
+	case Partition:
+		r.under.cut(f.Region, f.Length)
+	case LeaderKill:
+		r.under.killLeader(f.Length)
+	case StoreFlush:
+		r.under.flush(f.Region)
+	}
+}
+
+// now is the time since the run began.
+func (r *run) now() time.Duration { return r.world.Now() - settle }
+
+// ask makes a request n times, here and of the ideal bucket, and books the answer.
+func (r *run) ask(region, key, n int) {
+	if n == 0 || r.now() >= r.load.Length {
+		return
+	}
+	sent, measured := r.now(), r.now() >= r.load.Measured
+	t := &r.keys[key]
+	t.offered += n
+	ideally := r.ideal.buckets[key].take(n, r.world.Now())
+	if measured {
+		r.offered[region] += n
+		t.idealAdmitted += ideally
+	}
+	r.under.ask(region, key, n, func(d sim.Decided) {
+		r.latency = append(r.latency, r.now()-sent)
+		if d.Admitted > 0 {
+			t.history = append(t.history, admission{d.At - settle, d.Admitted})
+			if r.load.Step > 0 {
+				t.to[region] = append(t.to[region], admission{d.At - settle, d.Admitted})
+			}
+		}
+		if measured {
+			r.admitted[region] += d.Admitted
+		}
+		t.compare(ideally, d.Admitted)
+	})
+}
+
+// compare counts a false rejection where the ideal bucket admitted, unless it pays for
+// an admission that the ideal bucket had denied.
+func (t *tally) compare(ideally, admitted int) {
+	t.ahead += admitted - ideally
+	if t.ahead < 0 {
+		t.false -= t.ahead
+		t.ahead = 0
+	}
+}
+
+// start lets a source ask until it ends.
+func (r *run) start(s Source, rng *rand.Rand) {
+	if s.Until == 0 {
+		s.Until = r.load.Length
+	}
+	f := &feed{run: r, source: s, rng: rng, region: s.Region}
+	r.world.After(s.From, f.next)
+}
+
+// feed is a source under way.
+type feed struct {
+	run    *run
+	source Source
+	rng    *rand.Rand
+	region int     // of the next request
+	due    float64 // requests of an even stream that have not been sent
+}
+
+// next sends what is due and plans the next sending.
+func (f *feed) next() {
+	s, now := &f.source, f.run.now()
+	if now >= s.Until {
+		return
+	}
+	if s.On > 0 {
+		if into := (now - s.From) % (s.On + s.Off); into >= s.On {
+			f.run.world.After(s.On+s.Off-into, f.next)
+			return
+		}
+	}
+	if s.Random {
+		f.poisson()
+		return
+	}
+	wait := max(batchEvery, time.Duration(float64(time.Second)/s.Rate))
+	f.due += s.Rate * wait.Seconds()
+	n := int(f.due)
+	f.due -= float64(n)
+	f.send(n)
+	f.run.world.After(wait, f.next)
+}
+
+// poisson sends one request now and plans the next at an exponential distance.
+func (f *feed) poisson() {
+	if f.run.now() > f.source.From { // the first one is planned, not sent
+		f.send(1)
+	}
+	gap := -math.Log(1-f.rng.Float64()) / f.source.Rate
+	f.run.world.After(max(time.Duration(gap*float64(time.Second)), 1), f.next)
+}
+
+// send makes n requests, in one region or each in the next one.
+func (f *feed) send(n int) {
+	if !f.source.Rotating {
+		f.run.ask(f.region, f.source.Key, n)
+		return
+	}
+	counts := make([]int, len(f.run.load.RTTs))
+	for range n {
+		counts[f.region]++
+		f.region = (f.region + 1) % len(counts)
+	}
+	for region, n := range counts {
+		f.run.ask(region, f.source.Key, n)
+	}
+}
+
+// percentile is a value of a sorted list; 0 if it is empty.
+func percentile(sorted []time.Duration, p float64) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(int(p*float64(len(sorted))), len(sorted)-1)]
+}
+
+func sortedTimes(of []time.Duration) []time.Duration {
+	slices.Sort(of)
+	return of
+}
