@@ -240,6 +240,17 @@ func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 	return right
 }
 
+// Elsewhere reports whether a right is that of a region which waits for the share of a
+// limit with a home: it holds no more than its floor, another region may hold the
+// rest, and the leader is heard.
+func (r *Region) Elsewhere(right Right, limit KeyLimit) bool {
+	if right.Phase != Live || !r.cfg.Homed(limit) {
+		return false
+	}
+	floor := right.Floor.Rate
+	return floor > 0 && floor < Unit && (!right.Hot || right.Share.Rate <= floor)
+}
+
 // Usage is one decision as the region's store made it.
 type Usage struct {
 	Limit    KeyLimit

@@ -26,19 +26,27 @@ type authority struct {
 	stamp   uint32
 	born    int64
 	pending []budget.RegionEffect
+	borrow  borrowers
 
 	// wake has room for one: the reporter has something to do before its tick.
 	wake chan struct{}
 }
 
 func newAuthority(region *budget.Region, clock *clockMap, now func() budget.Instant) *authority {
-	return &authority{region: region, clock: clock, now: now, wake: make(chan struct{}, 1)}
+	return &authority{
+		region: region, clock: clock, now: now, wake: make(chan struct{}, 1),
+		borrow: borrowers{arrivals: map[budget.KeyID]*arrival{}},
+	}
 }
 
 // post gives the machine an event.
 func (a *authority) post(ev budget.RegionEvent) {
 	a.mu.Lock()
-	a.pending = append(a.pending, a.region.Step(ev, a.now())...)
+	now := a.now()
+	a.pending = append(a.pending, a.region.Step(ev, now)...)
+	if _, applied := ev.(budget.SharesApplied); applied {
+		a.welcome(now)
+	}
 	a.mu.Unlock()
 	a.nudge()
 }

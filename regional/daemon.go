@@ -124,7 +124,7 @@ func (d *Daemon) build(kept *state) error {
 	d.guard = newGuard(d.store, d.auth, d.metrics, d.storeTripped)
 	emergency := newEmergency(c.Now)
 	d.limiter = &limiter{
-		policies: d.policies, auth: d.auth, emergency: emergency, log: d.log,
+		policies: d.policies, auth: d.auth, emergency: emergency, metrics: d.metrics, log: d.log,
 		ask: d.askStore(&asker{auth: d.auth, guard: d.guard, emergency: emergency}),
 	}
 	d.reporter = &reporter{

@@ -90,6 +90,7 @@ type limiter struct {
 	policies  *policies
 	auth      *authority
 	emergency *emergency
+	metrics   *metrics
 	log       *slog.Logger
 	// ask puts at most groupsPerCall groups to the store: asker.ask, or
 	// batcher.decide where calls are worth sharing.
@@ -108,7 +109,11 @@ func (l *limiter) decide(ctx context.Context, requests []request) ([]decision, e
 		matched = decisions[i].plan(p, &requests[i], matched)
 		groups = append(groups, decisions[i].groups...)
 	}
-	if err := l.spendAll(ctx, groups); err != nil {
+	err := l.spendAll(ctx, groups)
+	if err == nil && len(requests) == 1 {
+		err = l.borrow(ctx, groups)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return decisions, nil

@@ -29,6 +29,7 @@ type metrics struct {
 	breaker         prometheus.Gauge
 	degraded        *prometheus.GaugeVec
 	reports         *prometheus.CounterVec
+	borrows         *prometheus.CounterVec
 	rulesVersion    prometheus.Gauge
 	reloadFailures  prometheus.Counter
 }
@@ -82,6 +83,10 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "aliquot_reports_total", Help: "Hellos and reports sent to the coordinators, by outcome.",
 		}, []string{"region", "result"}),
+		borrows: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aliquot_borrow_waits_total",
+			Help: "Checks that waited for the share of a limit that has a home: it moved here, or its time expired, too many waited (full), the caller left (gone).",
+		}, []string{"region", "result"}),
 		rulesVersion: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "aliquot_rules_version", Help: "Version of the rules in force here.",
 		}),
@@ -96,7 +101,7 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	reg.MustRegister(m.decisions, m.offered, m.admitted, m.decisionSeconds, m.storeSeconds, m.storeErrors, m.callGroups,
-		m.breaker, m.degraded, m.reports, m.rulesVersion, m.reloadFailures, build,
+		m.breaker, m.degraded, m.reports, m.borrows, m.rulesVersion, m.reloadFailures, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -160,6 +165,9 @@ func (m *metrics) setDegraded(reason string, on bool) {
 
 // breakerIs notes the breaker's state, whose numbers are the metric's.
 func (m *metrics) breakerIs(s gobreaker.State) { m.breaker.Set(float64(s)) }
+
+// borrowed counts a check that waited for a share, or would have.
+func (m *metrics) borrowed(result string) { m.borrows.WithLabelValues(m.region, result).Inc() }
 
 // turnedAway counts checks that no call took.
 func (m *metrics) turnedAway(err error) { m.storeErrors.WithLabelValues("take", reason(err)).Inc() }

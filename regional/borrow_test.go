@@ -1,0 +1,202 @@
+package regional
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// homed are rules with one limit of four requests that has a home. It refills too
+// slowly to matter, and half of it is the region's floor.
+func homed(wait string) string {
+	return "rules: [{id: r0, enforcement: strict, placement: home, borrow_wait: " + wait + ", params: {capacity: 4, refill_rate: 0.001}}]"
+}
+
+// move brings all of a key here, with the tokens of the other region.
+func (l *leader) move(key *aliquotv1.KeyId) {
+	l.set(func() {
+		l.counter++
+		l.actions = append(l.actions, &aliquotv1.Action{
+			Key: key, Gen: &aliquotv1.Generation{Epoch: l.epoch, Counter: l.counter},
+			Share: oneOf(1), GrantedMicro: 2 * int64(limit.Token),
+		})
+	})
+}
+
+// used is a daemon whose client has used up its region's floor.
+func used(t *testing.T, l *leader, redis string) *Daemon {
+	t.Helper()
+	c := testConfig(l.address())
+	c.Redis = redis
+	d, _ := startLive(t, c)
+	for range 2 {
+		if a := check(t, d, "k"); !a.Allowed && !missedDeadlines(t)(d) {
+			t.Fatalf("denied within the floor: %+v", a)
+		}
+	}
+	return d
+}
+
+// asks decides one request in the background.
+func asks(ctx context.Context, d *Daemon) <-chan error {
+	answer := make(chan error, 1)
+	go func() {
+		ds, err := d.limiter.decide(ctx, []request{{attributes: map[string]string{"api_key": "k"}, cost: limit.Token}})
+		if err == nil && !ds[0].groups[0].allowed {
+			err = errDenied
+		}
+		answer <- err
+	}()
+	return answer
+}
+
+var errDenied = errors.New("denied")
+
+// waiting is how many checks wait for a share.
+func (a *authority) waiting() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.borrow.waiting
+}
+
+// A check that only the place of the share denies waits until it has moved here, and
+// so do others, up to what the limit could serve.
+func TestCheckWaitsForTheShare(t *testing.T) {
+	stores(t, func(t *testing.T, redis string) {
+		l := newLeader(t, homed("10s"))
+		d := used(t, l, redis)
+		var answers []<-chan error
+		for range 4 {
+			answers = append(answers, asks(t.Context(), d))
+		}
+		eventually(t, "four checks wait", func() bool { return d.auth.waiting() == 4 })
+		if a := check(t, d, "k"); a.Allowed {
+			t.Error("a fifth one is allowed")
+		}
+		key := l.asked()
+		l.lend(key, budget.Unit/2) // the key is hot now, and the share still elsewhere
+		l.move(key)
+		passed := 0
+		for _, answer := range answers {
+			if err := <-answer; err == nil {
+				passed++
+			} else if !errors.Is(err, errDenied) {
+				t.Error(err)
+			}
+		}
+		exactly(t, "of four that waited, those that the two tokens served", passed, 2, d)
+		if d.auth.waiting() != 0 || len(d.auth.borrow.arrivals) != 0 {
+			t.Errorf("left behind: %+v", d.auth.borrow)
+		}
+		metrics := scrape(t, d)
+		for _, line := range []string{`{region="us",result="moved"} 4`, `{region="us",result="full"} 1`} {
+			if !strings.Contains(metrics, "aliquot_borrow_waits_total"+line) {
+				t.Errorf("no %s", line)
+			}
+		}
+		if a := check(t, d, "k"); a.Allowed {
+			t.Error("allowed after everything was spent")
+		}
+		if d.auth.waiting() != 0 || !strings.Contains(scrape(t, d), `aliquot_borrow_waits_total{region="us",result="moved"} 4`) {
+			t.Error("a check waits for a share that is here")
+		}
+	})
+}
+
+func TestCheckWaitsNoLongerThanItsRuleSays(t *testing.T) {
+	l := newLeader(t, homed("20ms"))
+	d := used(t, l, MemoryStore)
+	if err := <-asks(t.Context(), d); !errors.Is(err, errDenied) {
+		t.Errorf("after its wait the check says %v", err)
+	}
+	if !strings.Contains(scrape(t, d), `aliquot_borrow_waits_total{region="us",result="expired"} 1`) {
+		t.Error("the wait is not counted")
+	}
+}
+
+func TestCallerLeavesWhileItWaits(t *testing.T) {
+	l := newLeader(t, homed("10s"))
+	d := used(t, l, MemoryStore)
+	ctx, cancel := context.WithCancel(t.Context())
+	answer := asks(ctx, d)
+	eventually(t, "the check waits", func() bool { return d.auth.waiting() == 1 })
+	cancel()
+	if err := <-answer; !errors.Is(err, errGone) || !errors.Is(err, context.Canceled) {
+		t.Errorf("the caller that left hears %v", err)
+	}
+	if d.auth.waiting() != 0 {
+		t.Error("it still counts as waiting")
+	}
+}
+
+// Who cannot be helped by waiting does not wait: a batch, a split limit, a shadow rule,
+// a request that another limit denies too, and anyone without a lease.
+func TestWhoDoesNotWait(t *testing.T) {
+	const split = "rules: [{id: r0, enforcement: strict, placement: split, params: {capacity: 4, refill_rate: 0.001}}]"
+	shadow := strings.Replace(homed("10s"), "id: r0,", "id: r0, shadow: true,", 1)
+	both := strings.Replace(homed("10s"), "}]", "}, {id: r1, enforcement: strict, placement: split, params: {capacity: 4, refill_rate: 0.001}}]", 1)
+	for name, c := range map[string]struct {
+		rules string
+		batch int
+		cut   bool
+	}{
+		"a batch":              {rules: homed("10s"), batch: 2},
+		"a split limit":        {rules: split, batch: 1},
+		"a shadow rule":        {rules: shadow, batch: 1},
+		"another limit denies": {rules: both, batch: 1},
+		"no lease":             {rules: homed("10s"), batch: 1, cut: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLeader(t, c.rules)
+			if c.cut {
+				l.lease = 500 * time.Millisecond
+			}
+			d := used(t, l, MemoryStore)
+			if c.cut {
+				l.set(func() { l.down = true })
+				phase(t, d, budget.Limbo)
+			}
+			requests := make([]request, c.batch)
+			for i := range requests {
+				requests[i] = request{attributes: map[string]string{"api_key": "k"}, cost: limit.Token}
+			}
+			if _, err := d.limiter.decide(t.Context(), requests); err != nil {
+				t.Fatal(err)
+			}
+			if s := scrape(t, d); strings.Contains(s, "aliquot_borrow_waits_total{") {
+				t.Error("it waited")
+			}
+		})
+	}
+}
+
+func TestBorrowersAreBounded(t *testing.T) {
+	b := borrowers{arrivals: map[budget.KeyID]*arrival{}}
+	l := budget.KeyLimit{Capacity: 2 * int64(limit.Token)}
+	var all []*arrival
+	for i := range maxBorrowers {
+		at := b.enter(budget.KeyID{Rule: uint32(i / 2)}, l)
+		if at == nil {
+			t.Fatalf("borrower %d is refused", i)
+		}
+		all = append(all, at)
+	}
+	if b.enter(budget.KeyID{Rule: maxBorrowers}, l) != nil {
+		t.Error("one more than there may be")
+	}
+	b.leave(all)
+	if b.waiting != 0 || len(b.arrivals) != 0 {
+		t.Errorf("left behind: %d waiting, %d keys", b.waiting, len(b.arrivals))
+	}
+	for i := range 3 {
+		if got := b.enter(budget.KeyID{}, l) != nil; got != (i < 2) {
+			t.Errorf("borrower %d of a limit of two: %v", i, got)
+		}
+	}
+}
