@@ -1,6 +1,9 @@
 package budget
 
-import "time"
+import (
+	"math/bits"
+	"time"
+)
 
 // Enforcement says how the regions' parts of one limit are held together.
 type Enforcement uint8
@@ -64,6 +67,10 @@ type Promise struct {
 	// for at most CutOff, then at FloorRate at least, from an empty bucket.
 	KeptRate, FloorRate int64
 	CutOff              time.Duration
+
+	// Turn is how long a region waits at most for a limit that has a home while all
+	// others are busy with it as well; 0 for any other limit.
+	Turn time.Duration
 }
 
 // Promise is what the code of this package keeps under these terms.
@@ -85,8 +92,11 @@ func (t *Terms) Promise() Promise {
 func (t *Terms) excess(p *Promise) {
 	c := t.Limit.Capacity
 	p.Rate = t.rateWithin(Unit)
-	p.Rate += mulDiv(p.Rate, int64(t.Config.RhoPPM), 1_000_000) + 1
-	regions, told := t.holders()
+	p.Rate += mulUp(p.Rate, int64(t.Config.RhoPPM), 1_000_000)
+	regions, told := int64(t.Config.Holders()), int32(0)
+	for i := range t.Config.Regions {
+		told += t.Config.Regions[i].Told.Burst
+	}
 	switch t.Enforcement {
 	case Elastic:
 		// Each region's cold bucket holds c. What of it is above the floor stays when the
@@ -100,16 +110,15 @@ func (t *Terms) excess(p *Promise) {
 	p.Burst = c + p.Excess
 }
 
-// holders counts the regions that may hold tokens, one at the least, and sums what
-// they are told to hold of a burst.
-func (t *Terms) holders() (regions int64, told int32) {
-	for i := range t.Config.Regions {
-		if r := &t.Config.Regions[i]; r.Takes() || !r.gone() {
-			regions++
-			told += r.Told.Burst
+// Holders counts the regions that may hold tokens of a limit; 1 if there are none.
+func (c *Config) Holders() int {
+	n := 0
+	for i := range c.Regions {
+		if r := &c.Regions[i]; r.Takes() || !r.gone() {
+			n++
 		}
 	}
-	return max(regions, 1), told
+	return max(n, 1)
 }
 
 // reach fills in what a lone busy region cannot reach, and what one that is cut off
@@ -131,9 +140,14 @@ func (t *Terms) reach(p *Promise) {
 			silent += r.Floor.Rate
 		}
 	}
-	others := keeps.Sub(kept).Add(Share{Rate: minMove + 1, Burst: minMove + 1})
-	p.SteadyRate = t.rateWithin(others.Rate)
-	p.SteadyBurst = Scale(t.Limit.Capacity, min(others.Burst, Unit)) + 1
+	others := keeps.Sub(kept)
+	if t.Config.Homed(t.Limit) {
+		p.Turn = time.Duration(t.Config.Holders()-1) * busyDwell
+	} else {
+		others = others.Add(Share{Rate: minMove + 1, Burst: minMove + 1})
+	}
+	p.SteadyRate = t.rateWithin(min(others.Rate, Unit))
+	p.SteadyBurst = mulUp(t.Limit.Capacity, int64(min(others.Burst, Unit)), Unit)
 	p.SilentRate = t.rateWithin(min(others.Rate+largest, Unit))
 	p.SilentNow = t.rateWithin(min(silent, Unit))
 	p.KeptRate = Scale(t.Limit.Rate, kept.Rate)
@@ -190,13 +204,15 @@ func (t *Terms) rateWithin(part int32) int64 {
 	if t.Limit.RateFrac > 0 {
 		rate++
 	}
-	if part == Unit || part == 0 {
-		return Scale(rate, part)
-	}
-	return Scale(rate, part) + 1
+	return mulUp(rate, int64(part), Unit)
 }
 
 // earnedIn is what a rate earns over d, rounded up.
-func earnedIn(rate int64, d time.Duration) int64 {
-	return mulDiv(rate, int64(d), int64(time.Second)) + 1
+func earnedIn(rate int64, d time.Duration) int64 { return mulUp(rate, int64(d), int64(time.Second)) }
+
+// mulUp is a*b/c rounded up, for a and b that are not negative.
+func mulUp(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	quotient, rest := bits.Div64(hi, lo, uint64(c))
+	return int64(quotient) + int64(min(rest, 1))
 }

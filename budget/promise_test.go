@@ -81,11 +81,21 @@ func TestPromiseInNumbers(t *testing.T) {
 			// Nothing is kept of a limit whose floor is less than a request. 10 s of it are
 			// two tokens; a measurement takes 5 s, an exchange 0.52 s.
 			name: "a small limit", terms: terms(Strict), with: func(t *Terms) {
-				t.Limit = KeyLimit{Capacity: 2 * microToken, Rate: microToken / 5}
+				t.Limit = KeyLimit{Capacity: 2 * microToken, Rate: microToken / 5, Placement: PlacementSplit}
 			},
 			burst: "2.000", rate: "0.204", excess: "0.000", moving: "0.000",
 			touch: "2.145", step: "2.228", steadyRate: "0.002", steadyBurst: "0.020", silent: "0.069", silentNow: "0.000",
 			kept: "0.000", floor: "0.067",
+		},
+		{
+			// All of it moves, so that a region alone has all of it. A measurement takes
+			// 0.85 s: touch (29 + 10 x 1.89) x 2/3, step 10 x 2.74.
+			name: "a limit that has a home", terms: terms(Strict), with: func(t *Terms) {
+				t.Limit = KeyLimit{Capacity: 29 * microToken, Rate: 10 * microToken}
+			},
+			burst: "29.000", rate: "10.200", excess: "0.000", moving: "0.000",
+			touch: "31.933", step: "27.400", steadyRate: "0.000", steadyBurst: "0.000", silent: "3.333", silentNow: "0.000",
+			kept: "0.000", floor: "3.333",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -110,6 +120,9 @@ func TestPromiseInNumbers(t *testing.T) {
 			}
 			if !p.Measured {
 				t.Error("all was measured")
+			}
+			if homed := test.terms.Config.Homed(test.terms.Limit); homed != (p.Turn == 10*time.Second) || !homed && p.Turn != 0 {
+				t.Errorf("turn %v, homed %v", p.Turn, homed)
 			}
 		})
 	}

@@ -48,6 +48,7 @@ func TestMachinesKeepWhatIsPromised(t *testing.T) {
 		{Capacity: 300 * microToken, Rate: 100 * microToken},
 		{Capacity: 3000 * microToken, Rate: 1000 * microToken},
 		{Capacity: 90 * microToken, Rate: 10 * microToken},
+		{Capacity: 24 * microToken, Rate: 10 * microToken}, // has a home
 	} {
 		for _, roundTrip := range []time.Duration{0, 2 * tick, 4 * tick, 10 * tick} {
 			var touch, step int64

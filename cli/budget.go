@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +45,10 @@ func newBudgetGet(g *globals) *cobra.Command {
 		if err != nil {
 			return g.explain(err, aCoordinator, g.coordinator())
 		}
-		return g.print(answer, func(w io.Writer) { printBudget(w, answer.Budget) })
+		return g.print(answer, func(w io.Writer) {
+			printBudget(w, answer.Budget)
+			printPromise(w, answer.Budget.GetPromise())
+		})
 	}
 	return cmd
 }
@@ -57,14 +63,14 @@ func newBudgetList(g *globals) *cobra.Command {
 			if err != nil {
 				return g.explain(err, aCoordinator, g.coordinator())
 			}
-			return g.print(&aliquotv1.ListBudgetsResponse{Budgets: all}, func(w io.Writer) { printBudgets(w, all) })
+			return g.print(all, func(w io.Writer) { printBudgets(w, all.Budgets) })
 		},
 	}
 }
 
 // listBudgets follows the pages to the end.
-func (g *globals) listBudgets(ctx context.Context, r *aliquotv1.ListBudgetsRequest) ([]*aliquotv1.Budget, error) {
-	var all []*aliquotv1.Budget
+func (g *globals) listBudgets(ctx context.Context, r *aliquotv1.ListBudgetsRequest) (*aliquotv1.ListBudgetsResponse, error) {
+	all := &aliquotv1.ListBudgetsResponse{Promises: map[string]*aliquotv1.Promise{}}
 	client := g.budgets()
 	for {
 		page, cancel := context.WithTimeout(ctx, g.timeout)
@@ -73,7 +79,8 @@ func (g *globals) listBudgets(ctx context.Context, r *aliquotv1.ListBudgetsReque
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, answer.Budgets...)
+		all.Budgets = append(all.Budgets, answer.Budgets...)
+		maps.Copy(all.Promises, answer.Promises)
 		if answer.NextPageToken == "" {
 			return all, nil
 		}
@@ -151,6 +158,36 @@ func printBudget(w io.Writer, b *aliquotv1.Budget) {
 			number(r.Tokens), strconv.FormatInt(r.Admitted, 10), strconv.FormatInt(r.Offered, 10), orDash(r.Generation), duration(r.LeaseRemaining)})
 	}
 	columns(w, rows)
+}
+
+// printPromise prints the worst that the limit can do, excess first.
+func printPromise(w io.Writer, p *aliquotv1.Promise) {
+	if len(p.GetBounds()) == 0 {
+		return // an older coordinator says nothing of it
+	}
+	fmt.Fprintln(w)
+	rows := [][]string{{"PROMISE", "AT WORST", "", "MEANING"}}
+	for _, b := range p.GetBounds() {
+		value := figure(b.GetValue())
+		if b.GetUnmeasured() {
+			value = "?"
+		}
+		rows = append(rows, []string{b.GetName(), value, b.GetUnit(), b.GetMeaning()})
+	}
+	columns(w, rows)
+	fmt.Fprintf(w, "measured: %s\n", measured(p.GetMeasured()))
+}
+
+// measured is what the promise builds on, in one line.
+func measured(m *aliquotv1.Measured) string {
+	if len(m.GetRoundTrips()) == 0 && m.GetCommit() == nil {
+		return "nothing yet"
+	}
+	parts := []string{"commit " + duration(m.GetCommit())}
+	for _, region := range slices.Sorted(maps.Keys(m.GetRoundTrips())) {
+		parts = append(parts, "round trip to "+region+" "+duration(m.GetRoundTrips()[region]))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func printBudgets(w io.Writer, all []*aliquotv1.Budget) {

@@ -79,6 +79,14 @@ func number(f float64) string {
 	return strconv.FormatFloat(float64(int64(f*10_000+.5))/10_000, 'f', -1, 64)
 }
 
+// figure prints what is to be read at a glance: two decimals, four below one.
+func figure(f float64) string {
+	if f < 1 {
+		return number(f)
+	}
+	return strconv.FormatFloat(float64(int64(f*100+.5))/100, 'f', -1, 64)
+}
+
 func percent(f float64) string { return strconv.FormatFloat(f*100, 'f', 1, 64) + "%" }
 
 func duration(d *durationpb.Duration) string {

@@ -36,12 +36,17 @@ type budgetService struct {
 // GetBudget answers for one rule and key.
 func (s *budgetService) GetBudget(ctx context.Context, req *aliquotv1.GetBudgetRequest) (*aliquotv1.GetBudgetResponse, error) {
 	var b shown
+	var p *promisedLimit
 	var err error
-	s.node.View(func(state *cluster.State) { b, err = one(state, req) })
+	s.node.View(func(state *cluster.State) { b, p, err = one(state, req) })
 	if err != nil {
 		return nil, toRPC(err)
 	}
-	s.complete(ctx, []shown{b}, s.getFromLeader(req))
+	b.budget.Promise = p.words(surroundings{})
+	known := s.complete(ctx, []shown{b}, s.getFromLeader(req))
+	if known != nil {
+		b.budget.Promise = p.words(known.around)
+	}
 	return &aliquotv1.GetBudgetResponse{Budget: b.budget}, nil
 }
 
@@ -53,19 +58,20 @@ func (s *budgetService) getFromLeader(req *aliquotv1.GetBudgetRequest) func(cont
 	}
 }
 
-// one reads one budget from the applied state.
-func one(state *cluster.State, req *aliquotv1.GetBudgetRequest) (shown, error) {
+// one reads one budget from the applied state, and what its promise depends on.
+func one(state *cluster.State, req *aliquotv1.GetBudgetRequest) (shown, *promisedLimit, error) {
 	rule, err := findRule(state, req.GetRuleId())
 	if err != nil {
-		return shown{}, err
+		return shown{}, nil, err
 	}
 	if err := checkKey(rule, req.GetKey()); err != nil {
-		return shown{}, err
+		return shown{}, nil, err
 	}
 	hash := rules.HashKey(state.HashSecret.Bytes(), req.GetNamespace(), rules.KeyValues(rule, req.GetKey(), nil))
 	key := budget.KeyID{Rule: state.Rules.Numbers[rule.ID], Hash: hash}
 	apiKey := req.GetKey()["api_key"]
-	return show(state, rule, key, rule.LimitFor(apiKey), rule.WindowFor(apiKey)), nil
+	l := rule.LimitFor(apiKey)
+	return show(state, rule, key, l, rule.WindowFor(apiKey)), newPromisedLimit(state, rule, l), nil
 }
 
 func findRule(s *cluster.State, id string) (*rules.Rule, error) {
@@ -105,30 +111,52 @@ func keyNames(rule *rules.Rule) string {
 
 // ListBudgets pages through the hot keys in key order.
 func (s *budgetService) ListBudgets(ctx context.Context, req *aliquotv1.ListBudgetsRequest) (*aliquotv1.ListBudgetsResponse, error) {
-	page, next, err := s.page(req)
+	page, err := s.page(req)
 	if err != nil {
 		return nil, toRPC(err)
 	}
-	s.complete(ctx, page, func(ctx context.Context) ([]*aliquotv1.Budget, error) {
+	var said map[string]*aliquotv1.Promise
+	known := s.complete(ctx, page.budgets, func(ctx context.Context) ([]*aliquotv1.Budget, error) {
 		res, err := toLeader(ctx, s.forward, req, (*peer).ListBudgets)
+		said = res.GetPromises()
 		return res.GetBudgets(), err
 	})
-	return &aliquotv1.ListBudgetsResponse{Budgets: budgetsOf(page), NextPageToken: next}, nil
+	out := &aliquotv1.ListBudgetsResponse{Budgets: budgetsOf(page.budgets), NextPageToken: page.next, Promises: map[string]*aliquotv1.Promise{}}
+	for id, limit := range page.promised {
+		switch {
+		case known != nil:
+			out.Promises[id] = limit.words(known.around)
+		case said[id] != nil:
+			out.Promises[id] = said[id]
+		default:
+			out.Promises[id] = limit.words(surroundings{})
+		}
+	}
+	return out, nil
 }
 
-// page reads one page from the applied state, and the token of the next.
-func (s *budgetService) page(req *aliquotv1.ListBudgetsRequest) (page []shown, next string, err error) {
+// page is one page of budgets: what its rules promise, by id, and the token of the
+// next page.
+type page struct {
+	budgets  []shown
+	promised map[string]*promisedLimit
+	next     string
+}
+
+// page reads one page from the applied state.
+func (s *budgetService) page(req *aliquotv1.ListBudgetsRequest) (p page, err error) {
 	size := int(req.GetPageSize())
 	if size < 0 || size > maxPage {
-		return nil, "", invalid("page_size %d: use 1 to %d, or 0 for %d", size, maxPage, defaultPage)
+		return p, invalid("page_size %d: use 1 to %d, or 0 for %d", size, maxPage, defaultPage)
 	}
 	if size == 0 {
 		size = defaultPage
 	}
 	after, err := parseToken(req.GetPageToken())
 	if err != nil {
-		return nil, "", err
+		return p, err
 	}
+	p.promised = map[string]*promisedLimit{}
 	s.node.View(func(state *cluster.State) {
 		var only *rules.Rule
 		if req.GetRuleId() != "" {
@@ -137,14 +165,17 @@ func (s *budgetService) page(req *aliquotv1.ListBudgetsRequest) (page []shown, n
 			}
 		}
 		for key, rule := range hotKeys(state, s.index.sorted(&state.Ledger), only, after) {
-			if len(page) == size {
-				next = pageToken(page[size-1].key)
+			if len(p.budgets) == size {
+				p.next = pageToken(p.budgets[size-1].key)
 				return
 			}
-			page = append(page, show(state, rule, key, rule.Limit, rule.Window))
+			p.budgets = append(p.budgets, show(state, rule, key, rule.Limit, rule.Window))
+			if p.promised[rule.ID] == nil {
+				p.promised[rule.ID] = newPromisedLimit(state, rule, rule.Limit)
+			}
 		}
 	})
-	return page, next, err
+	return p, err
 }
 
 // A page token is the last key shown: 4 bytes of rule number, 16 of hash, in hex.

@@ -14,14 +14,23 @@ type busyPeriod struct {
 	over   float64        // tokens less rate x (at - since)
 }
 
+// counting is what became of tokens in a busy period.
+type counting uint8
+
+const (
+	leftOut   counting = iota // they would only weaken what it shows
+	counted                   // they are in it
+	begunAnew                 // it begins with them
+)
+
 // spend counts tokens spent between from and now. It keeps the more telling of three
 // intervals: the present one, lengthened to begin at from if need be; the present one
 // without these tokens; or one that begins anew at from.
-func (b *busyPeriod) spend(tokens, rate float64, from, now budget.Instant) {
+func (b *busyPeriod) spend(tokens, rate float64, from, now budget.Instant) (became counting) {
 	anew := busyPeriod{since: from, at: now, tokens: tokens, over: tokens - rate*now.Sub(from).Seconds()}
 	if b.tokens == 0 {
 		*b = anew
-		return
+		return begunAnew
 	}
 	b.over -= rate * now.Sub(b.at).Seconds()
 	b.at = now
@@ -29,8 +38,11 @@ func (b *busyPeriod) spend(tokens, rate float64, from, now budget.Instant) {
 		b.tokens += tokens
 		b.over += tokens - earlier
 		b.since = min(b.since, from)
+		became = counted
 	}
 	if anew.over >= b.over {
 		*b = anew
+		return begunAnew
 	}
+	return became
 }

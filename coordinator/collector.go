@@ -8,8 +8,6 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
-	"aliquot/limit"
-	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
 
@@ -30,10 +28,11 @@ type collector struct {
 type descriptions struct {
 	version, hotKeys, epoch, leader                *prometheus.Desc
 	enforcement, capacity, refill, bound, ruleKeys *prometheus.Desc // by rule
+	violations                                     *prometheus.Desc // by rule
 	share, pool, floor                             *prometheus.Desc
 	lease, state                                   *prometheus.Desc // by region
 	admitted, offered                              *prometheus.Desc // by rule and region
-	hotLimit, utilisation, gain, excess            *prometheus.Desc // by rule
+	hotLimit, utilisation, gain, excess, shortfall *prometheus.Desc // by rule
 }
 
 func newDescriptions() descriptions {
@@ -66,7 +65,13 @@ func newDescriptions() descriptions {
 		gain: desc("global_gain_ratio", "Largest over the rule's hot keys and the last 10 s: admitted of capacity + rate x time, "+
 			"in an interval in which all of it was admitted for certain. Above 1 is more than the limit.", "rule"),
 		excess: desc("excess_observed_tokens", "Most that one key was seen above capacity + rate x time (with the allowance for clocks) in the last 5 to 10 minutes. "+
-			"What reports leave uncertain counts as within the limit.", "rule"),
+			"A lower bound that is certain: what reports leave uncertain counts as within the limit, and what was spent before the key became hot "+
+			"(a cold bucket a region at the most) or while another coordinator led is not counted.", "rule"),
+		shortfall: desc("shortfall_observed_tokens", "Most that one region refused of one key in 30 s although the limit had it left, in the last 5 to 10 minutes. "+
+			"Counted are windows that lie after the time in which the share is promised to follow, in which that region refused all the time and every region was heard: "+
+			"what the limit refills, less what is promised to be out of reach and a second's refill, less what was admitted everywhere; at most what was refused.", "rule"),
+		violations: desc("bound_violations_total", "Times that one key was seen beyond what its rule promises, for certain, while this node led: "+
+			"by a token, and again with each tenth of the capacity more. The log has the evidence.", "rule"),
 	}
 }
 
@@ -74,7 +79,7 @@ func newDescriptions() descriptions {
 func (d *descriptions) all() []*prometheus.Desc {
 	return []*prometheus.Desc{
 		d.version, d.hotKeys, d.epoch, d.leader, d.enforcement, d.capacity, d.refill, d.bound, d.ruleKeys, d.share, d.pool, d.floor,
-		d.lease, d.state, d.admitted, d.offered, d.hotLimit, d.utilisation, d.gain, d.excess,
+		d.lease, d.state, d.admitted, d.offered, d.hotLimit, d.utilisation, d.gain, d.excess, d.shortfall, d.violations,
 	}
 }
 
@@ -106,6 +111,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		to.gauge(c.desc.floor, fraction(r.Told.Rate), r.Name)
 	}
 	for i := range s.rules {
+		s.rules[i].violations = float64(c.leadership.breaches.of(s.rules[i].number))
 		c.collectRule(&s.rules[i], s.regions, to)
 	}
 	reign := c.leadership.current()
@@ -127,6 +133,7 @@ func (c *collector) collectRule(r *ruleScene, regions []budget.RegionConfig, to 
 		return
 	}
 	to.gauge(c.desc.bound, r.bound, id)
+	to.counter(c.desc.violations, r.violations, id)
 	to.gauge(c.desc.ruleKeys, r.keys, id)
 	pool := 1.0
 	for i, region := range regions {
@@ -178,7 +185,8 @@ func (c *collector) collectTally(id string, sum tallyRule, regions []budget.Regi
 	to.gauge(c.desc.hotLimit, sum.limit, id)
 	to.gauge(c.desc.utilisation, sum.utilisation, id)
 	to.gauge(c.desc.gain, sum.lastGain, id)
-	to.gauge(c.desc.excess, sum.excess(), id)
+	to.gauge(c.desc.excess, sum.excess.most(), id)
+	to.gauge(c.desc.shortfall, sum.shortfall.most(), id)
 	for i, region := range regions {
 		var admitted, offered float64
 		if i < len(sum.admitted) {
@@ -230,6 +238,8 @@ type ruleScene struct {
 	bound  float64   // tokens
 	keys   float64   // that are hot
 	shares []float64 // their sum, by region
+
+	violations float64
 }
 
 func (r *ruleScene) coordinated() bool { return r.rule.Enforcement != rules.Independent }
@@ -271,7 +281,5 @@ func excessBound(rule *rules.Rule, config *budget.Config) float64 {
 			largest = o.Limit
 		}
 	}
-	var promised aliquotv1.Budget
-	promise(&promised, rule, limit.Limit{Capacity: largest.Capacity, Rate: largest.Rate}, config)
-	return promised.GetWorstCaseExcess()
+	return tokens(terms(rule, keyLimit(rule, largest), config, surroundings{}).Promise().Excess)
 }

@@ -35,8 +35,14 @@ func TestExcessBoundIsOfTheLargestLimit(t *testing.T) {
 	}
 	gone := &three.Regions[2]
 	gone.Weight, gone.Floor, gone.Told = 0, budget.Share{}, budget.Share{}
+	if got := excessBound(set.Rule("elastic"), &three); got < 70*4./3-.01 || got > 70*4./3 {
+		t.Errorf("with one region drained and its floor with nobody yet: %v, want 70 and a third of it", got)
+	}
+	for i, floor := range three.Targets() {
+		three.Regions[i].Floor, three.Regions[i].Told = floor, floor
+	}
 	if got := excessBound(set.Rule("elastic"), &three); got != 70 {
-		t.Errorf("with one region drained: %v, want 70", got)
+		t.Errorf("with two regions left: %v, want 70", got)
 	}
 }
 

@@ -28,6 +28,11 @@ type leadership struct {
 	log     *slog.Logger
 	metrics *metrics
 	reign   atomic.Pointer[reign]
+
+	// What a reign leaves to the next one of this node.
+	tally    *tally
+	pace     pace
+	breaches breachBook
 }
 
 // current is the reign in progress, nil while this node does not hold one.
@@ -87,10 +92,12 @@ func (l *leadership) establish(ctx context.Context) (*reign, error) {
 	if err := l.node.Barrier(ctx); err != nil {
 		return nil, fmt.Errorf("barrier: %w", err)
 	}
+	began := time.Now()
 	epoch, err := l.node.MintEpoch(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("mint epoch: %w", err)
 	}
+	l.pace.committed(time.Since(began))
 	var ledger *budget.Ledger
 	l.node.View(func(s *cluster.State) { ledger = s.Ledger.Clone() })
 	if ledger.Epoch != epoch {

@@ -10,6 +10,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	"aliquot/rules"
 )
 
 const (
@@ -41,23 +42,21 @@ type reign struct {
 	verified     chan error  // the outcome of the leadership proof in flight
 	waiting      []waiter
 	ledger       *budget.Ledger // the machine's own; read only
-	tally        *tally
 	floors       floors
 	advanced     chan error // the outcome of the step of floors in flight
 	rulesVersion uint64
-	kept         map[uint32]bool // rule numbers in force
-	failed       error           // ends the loop
+	rules        map[uint32]*rules.Rule // in force, by number
+	failed       error                  // ends the loop
 }
 
 // newReign starts the machine on its own copy of the ledger.
 func newReign(l *leadership, ledger *budget.Ledger) *reign {
 	now := l.now()
-	return &reign{
+	r := &reign{
 		leadership: l,
 		epoch:      ledger.Epoch,
 		machine:    budget.NewLeader(ledger, now),
 		ledger:     ledger,
-		tally:      newTally(ledger.Config.RhoPPM, now),
 		floors:     newFloors(&ledger.Config, now),
 		advanced:   make(chan error, 1),
 		inbox:      make(chan func(context.Context), maxInbox),
@@ -65,6 +64,9 @@ func newReign(l *leadership, ledger *budget.Ledger) *reign {
 		committed:  make(chan error, 1),
 		verified:   make(chan error, 1),
 	}
+	l.pace.newReign()
+	l.tally = l.tally.resume(ledger.Config.RhoPPM, r.promised, now)
+	return r
 }
 
 // run drives the machine until the leadership or ctx ends, or an outcome is in
@@ -100,14 +102,32 @@ func (r *reign) run(ctx context.Context, leading <-chan bool) (again bool, reaso
 		case <-tick.C:
 			r.step(ctx, budget.Tick{})
 			r.advanceFloors(ctx)
-			r.tally.tick(r.now(), r.hot, r.inForce)
+			r.watchTally()
 		}
 	}
 	return false, r.failed
 }
 
 func (r *reign) hot(k budget.KeyID) bool  { return r.ledger.Shares(k) != nil }
-func (r *reign) inForce(rule uint32) bool { return r.kept[rule] }
+func (r *reign) inForce(rule uint32) bool { _, known := r.rules[rule]; return known }
+
+// promised is what is promised of a limit now; nothing for a rule that is not in force.
+func (r *reign) promised(rule uint32, l budget.KeyLimit) budget.Promise {
+	in := r.rules[rule]
+	if in == nil {
+		return budget.Promise{}
+	}
+	return terms(in, l, &r.ledger.Config, r.surroundings(r.now())).Promise()
+}
+
+// watchTally lets time pass for what is counted.
+func (r *reign) watchTally() {
+	now := r.now()
+	if slices.Contains(r.surroundings(now).silent, true) {
+		r.tally.unheard = now
+	}
+	r.tally.tick(now, r.hot, r.inForce)
+}
 
 // post hands work to the loop. It does not wait for room: a full inbox means that
 // the loop cannot keep up, and waiting would only make the callers late too.
@@ -203,7 +223,9 @@ func (r *reign) commitDone(ctx context.Context, err error) {
 		}
 		return
 	}
-	r.metrics.rebalanceSeconds.Observe(time.Since(r.commitBegan).Seconds())
+	took := time.Since(r.commitBegan)
+	r.pace.committed(took)
+	r.metrics.rebalanceSeconds.Observe(took.Seconds())
 	r.metrics.rebalanceChanges.Add(float64(len(r.inFlight.Changes)))
 	// The replicated ledger ignores what a plan says of rules that went away before
 	// it. So the machine hears of such rules first, that it sends no share whose
@@ -245,16 +267,14 @@ func (r *reign) rulesMayHaveChanged(ctx context.Context) {
 // rulesChanged tells the machine which rules there are, and lets every report that
 // is held be answered: the new rules travel with the answer.
 func (r *reign) rulesChanged(ctx context.Context) {
-	kept := map[uint32]bool{}
 	r.node.View(func(s *cluster.State) {
 		r.rulesVersion = s.Rules.Version
-		for _, number := range s.Rules.Numbers {
-			kept[number] = true
-		}
+		r.rules = rulesByNumber(s, nil)
 		r.floors.fill = slowestFill(s.Rules.Set, &r.ledger.Config)
 	})
 	r.floors.held = 0 // the new rules' buckets are counted from now on
-	r.kept = kept
+	r.tally.version++
+	r.breaches.keep(r.inForce)
 	r.step(ctx, budget.RulesChanged{Kept: r.inForce})
 	r.execute(ctx, r.machine.ReleaseAll(r.now()))
 }

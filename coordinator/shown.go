@@ -40,7 +40,10 @@ func show(s *cluster.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, w
 			Capacity: int64(l.Capacity / limit.Token), RefillRate: perSecond(l.Rate), Window: durationpb.New(window),
 		},
 	}
-	promise(b, rule, l, &s.Ledger.Config)
+	bounded(b, rule, l, &s.Ledger.Config)
+	if rule.Enforcement == rules.Independent {
+		b.Hot = false
+	}
 	pool := int32(budget.Unit)
 	for i, r := range s.Ledger.Config.Regions {
 		share, state := r.Floor, stateCold
@@ -60,27 +63,6 @@ func show(s *cluster.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, w
 	}
 	b.PoolShare = fraction(max(0, pool))
 	return shown{key: key, budget: b}
-}
-
-// promise is what the rule promises of the limit: the most that all regions
-// together admit in t seconds is capacity + worst-case excess + bound rate x t.
-func promise(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.Config) {
-	b.Enforcement = rule.Enforcement
-	b.BoundRate = perSecond(l.Rate) * (1 + float64(c.RhoPPM)/1e6)
-	regions := 0
-	for i := range c.Regions {
-		if c.Regions[i].Takes() || c.Regions[i].Floor != (budget.Share{}) {
-			regions++
-		}
-	}
-	switch rule.Enforcement {
-	case rules.Independent:
-		b.BoundRate *= float64(regions)
-		b.Hot = false
-		fallthrough
-	case rules.Elastic:
-		b.WorstCaseExcess = float64(regions-1) * float64(l.Capacity/limit.Token)
-	}
 }
 
 // alone is what a region enforces of a limit that is not coordinated: all of it, as
@@ -139,28 +121,28 @@ func rulesByNumber(s *cluster.State, only *rules.Rule) map[uint32]*rules.Rule {
 
 // complete adds what only the leader knows: from the machine if it runs here, else
 // from what ask brings from the leader. If neither can be had the states stay
-// unknown.
-func (s *budgetService) complete(ctx context.Context, all []shown, ask func(context.Context) ([]*aliquotv1.Budget, error)) {
+// unknown. It returns what the machine said if it runs here, else nil.
+func (s *budgetService) complete(ctx context.Context, all []shown, ask func(context.Context) ([]*aliquotv1.Budget, error)) *status {
 	if len(all) == 0 {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLeader)
 	defer cancel()
 	if reign := s.leadership.current(); reign != nil {
 		known, err := reign.status(ctx, all)
-		if err == nil {
-			fill(all, known)
+		if err != nil {
+			return nil
 		}
-		return
+		fill(all, known)
+		return known
 	}
 	if ask == nil {
-		return
+		return nil
 	}
-	budgets, err := ask(ctx)
-	if err != nil {
-		return
+	if budgets, err := ask(ctx); err == nil {
+		merge(all, budgets)
 	}
-	merge(all, budgets)
+	return nil
 }
 
 // status is what the machine knows of some budgets.
@@ -168,6 +150,7 @@ type status struct {
 	regions []budget.RegionStatus
 	keys    []budget.KeyStatus // parallel to the budgets asked for
 	hot     []bool
+	around  surroundings
 }
 
 func (r *reign) status(ctx context.Context, all []shown) (*status, error) {
@@ -179,6 +162,7 @@ func (r *reign) status(ctx context.Context, all []shown) (*status, error) {
 		for i, b := range all {
 			out.keys[i], out.hot[i] = m.Key(b.key)
 		}
+		out.around = r.surroundings(now)
 	})
 	if err != nil {
 		return nil, err
@@ -201,11 +185,14 @@ func fill(all []shown, known *status) {
 			k := known.keys[i].Regions[j]
 			region.Tokens = float64(k.Tokens) / microToken
 			region.Admitted, region.Offered = k.Admitted/microToken, k.Offered/microToken
-			region.Generation = fmt.Sprintf("%d.%d", k.Gen.Epoch, k.Gen.Counter)
+			region.Generation = generationText(k.Gen)
 			region.State = stateOf(k)
 		}
 	}
 }
+
+// generationText is a generation as people read it.
+func generationText(g budget.Gen) string { return fmt.Sprintf("%d.%d", g.Epoch, g.Counter) }
 
 func stateOf(k budget.KeyRegionStatus) string {
 	switch {
@@ -222,12 +209,17 @@ func stateOf(k budget.KeyRegionStatus) string {
 func merge(all []shown, known []*aliquotv1.Budget) {
 	type part struct{ rule, hash, region string }
 	parts := map[part]*aliquotv1.RegionBudget{}
+	promises := map[string]*aliquotv1.Promise{} // by key
 	for _, b := range known {
+		promises[b.GetKeyHash()] = b.GetPromise()
 		for _, r := range b.GetRegions() {
 			parts[part{b.GetRuleId(), b.GetKeyHash(), r.GetRegion()}] = r
 		}
 	}
 	for _, b := range all {
+		if p := promises[b.budget.GetKeyHash()]; p != nil {
+			b.budget.Promise = p
+		}
 		for _, r := range b.budget.GetRegions() {
 			k := parts[part{b.budget.GetRuleId(), b.budget.GetKeyHash(), r.GetRegion()}]
 			if k == nil {

@@ -63,7 +63,7 @@ func testNoRulesYet(t *testing.T, r *running) {
 	if code, body := r.post(t, "RuleService/GetRules", "{}"); code != 200 || !strings.Contains(body, `"version":"0","yaml":""`) {
 		t.Errorf("GetRules: %d %s", code, body)
 	}
-	if code, body := r.post(t, "BudgetService/ListBudgets", "{}"); code != 200 || body != `{"budgets":[],"nextPageToken":""}` {
+	if code, body := r.post(t, "BudgetService/ListBudgets", "{}"); code != 200 || body != `{"budgets":[],"nextPageToken":"","promises":{}}` {
 		t.Errorf("ListBudgets: %d %s", code, body)
 	}
 	if code, body := r.post(t, "BudgetService/GetBudget", `{"ruleId":"r1"}`); code != 404 {

@@ -12,8 +12,8 @@ const (
 	// global_gain_ratio look back over: long against a report, short against a
 	// dashboard.
 	utilisationWindow = 10 * time.Second
-	// excessKept is how long an observed excess is shown at least, and at most twice
-	// that: any scraper sees it, and an alert ends some time after its cause.
+	// excessKept is how long an observed excess or shortfall is shown at least, and at
+	// most twice that: any scraper sees it, and it goes some time after its cause.
 	excessKept = 5 * time.Minute
 	// spacing is after which a key that was used is in the next report, also across
 	// two sessions: a region spaces the reports of one key by a tenth of it.
@@ -21,21 +21,37 @@ const (
 	// fullReport is a number of keys from which on a report may have left some out;
 	// half of the most that one holds.
 	fullReport = 4096
+	// sweepKeys is how many keys a tick of 20 ms looks at: all of a full hot table in
+	// 16 s.
+	sweepKeys = 256
 	// microToken is one whole token in micro-tokens.
 	microToken = 1e6
 )
 
-// tally adds up, for metrics alone, what regions report of hot keys. It counts in
-// floats: nothing is decided by it. Not safe for concurrent use.
+// tally adds up, for metrics alone, what regions report of hot keys, and holds it
+// against what is promised. It counts in floats: nothing is decided by it. Its work
+// is linear in the keys reported, its memory in the keys that are hot. Not safe for
+// concurrent use.
 type tally struct {
-	rho     float64 // how much faster than this one a region's clock may run
+	rho     float64  // how much faster than this one a region's clock may run
+	promise promised // what the rules promise
+	version uint64   // changes with it
+
 	keys    map[budget.KeyID]*tallyKey
+	order   []budget.KeyID // of keys, which are looked at in turn
+	turn    int
 	rules   map[uint32]*tallyRule
 	regions []tallyRegion
 	began   budget.Instant // no session that is counted here is older
+	unheard budget.Instant // when a region that takes part was last not heard
 	window  budget.Instant // when the present window began
 	shelf   budget.Instant // when the rules' latest excesses began to be collected
+
+	breaches []breach // since they were last taken
 }
+
+// promised is what is promised of a limit under the rule of a number.
+type promised func(rule uint32, limit budget.KeyLimit) budget.Promise
 
 // tallyRegion tells when what a region reports was spent, by this node's own clock:
 // a region sends a report after it has received the answer to the one before it, so
@@ -61,53 +77,53 @@ func (r *tallyRegion) next(session uint64, began, now budget.Instant) (from budg
 	return from
 }
 
-// tallyKey is one hot key and what all regions together spent of it.
-type tallyKey struct {
-	capacity, rate float64 // tokens, tokens a second with rho
-	changed        budget.Instant
-	busy           busyPeriod
-	seen           []seen // by region
-}
-
-// seen is what a region last reported of a key.
-type seen struct {
-	session           uint64
-	admitted, offered int64          // cumulative, micro-tokens
-	from              budget.Instant // these were read no earlier than this
-	told              budget.Instant // and told here
-}
-
-// read takes in new counters, told now and read no earlier than from, and returns
-// what was admitted and offered since the last, in tokens, and since when.
-func (s *seen) read(k budget.KeyReport, from, unseen, now budget.Instant) (admitted, offered float64, since budget.Instant) {
-	admitted = float64(max(0, k.Admitted-s.admitted)) / microToken
-	offered = float64(max(0, k.Offered-s.offered)) / microToken
-	since = s.from
-	if unseen.Sub(s.told) >= spacing {
-		since = max(since, unseen) // it was left out of reports since: it was not used
-	}
-	s.admitted, s.offered, s.from, s.told = k.Admitted, k.Offered, from, now
-	return admitted, offered, since
-}
-
 // tallyRule is the sum over the keys of one rule.
 type tallyRule struct {
 	admitted, offered []float64 // tokens, by region
-	limit             float64   // tokens a second that the keys counted here refill
-	latest, before    float64   // excess, tokens: the most since shelf, and of the time before
+	keys              int       // that are counted here
+	limit             float64   // tokens a second that they refill
+	excess, shortfall shelved   // tokens
 	inWindow, gain    float64   // of the present window: tokens admitted, the largest gain
 	utilisation       float64   // of the last whole window
 	lastGain          float64
 }
 
-// excess is the most that one key was seen above its limit lately, tokens.
-func (r *tallyRule) excess() float64 { return max(r.latest, r.before) }
+func (r *tallyRule) add(region int, admitted, offered float64) {
+	r.admitted, r.offered = reach(r.admitted, region), reach(r.offered, region)
+	r.admitted[region] += admitted
+	r.offered[region] += offered
+	r.inWindow += admitted
+}
 
-func newTally(rhoPPM int32, now budget.Instant) *tally {
+// shelved is the most that was seen lately: since the shelf was last cleared, and in
+// the time before.
+type shelved struct{ latest, before float64 }
+
+func (s *shelved) see(v float64) { s.latest = max(s.latest, v) }
+func (s *shelved) most() float64 { return max(s.latest, s.before) }
+func (s *shelved) age()          { s.latest, s.before = 0, s.latest }
+
+// newTally counts from nothing.
+func newTally(rhoPPM int32, promise promised, now budget.Instant) *tally {
 	return &tally{
-		rho: float64(rhoPPM) / 1e6, began: now, window: now, shelf: now,
+		rho: float64(rhoPPM) / 1e6, promise: promise, version: 1, began: now, unheard: now, window: now, shelf: now,
 		keys: map[budget.KeyID]*tallyKey{}, rules: map[uint32]*tallyRule{},
 	}
+}
+
+// resume is a tally for the next reign of the same node, which goes on with what the
+// last one counted: that is as certain as before. Sessions begin anew.
+func (t *tally) resume(rhoPPM int32, promise promised, now budget.Instant) *tally {
+	next := newTally(rhoPPM, promise, now)
+	if t == nil || t.rho != next.rho {
+		return next
+	}
+	next.version = t.version + 1
+	next.keys, next.order, next.rules, next.window, next.shelf = t.keys, t.order, t.rules, t.window, t.shelf
+	for _, key := range next.keys {
+		key.newSessions()
+	}
+	return next
 }
 
 // fold takes in one accepted report at the moment of its answer; hot tells which
@@ -120,37 +136,37 @@ func (t *tally) fold(rep budget.Report, now budget.Instant, hot func(budget.KeyI
 		if k.Gen == (budget.Gen{}) || k.Cold || k.Limit.Capacity <= 0 || !hot(k.Key) {
 			continue
 		}
-		key := t.key(k, now)
-		key.seen = reach(key.seen, rep.Region)
-		last := &key.seen[rep.Region]
-		if last.session != rep.Session {
-			*last = seen{session: rep.Session, from: region.unseen} // counters begin at zero
+		key, rule := t.key(k, now), t.rule(k.Key.Rule)
+		spent := key.read(rep, k, readFrom, region.unseen, now)
+		rule.add(rep.Region, spent.admitted, spent.offered)
+		if spent.from >= key.changed {
+			t.judge(k.Key, key, spent, now)
 		}
-		admitted, offered, spentFrom := last.read(k, readFrom, region.unseen, now)
-		t.rule(k.Key.Rule).add(rep.Region, admitted, offered)
-		if spentFrom >= key.changed {
-			t.rule(k.Key.Rule).judge(key, admitted, spentFrom, now)
-		}
+		t.missed(key, rule, spent, now)
 	}
 	if len(rep.Keys) < fullReport && readFrom.Sub(region.opened) >= spacing {
 		region.unseen = readFrom
 	}
 }
 
-// key is the record of a key whose limit k tells. After a change of the limit what
-// was spent before it says nothing of the new one, and a region may report by the
-// old one for a while: the count begins again with each change that is seen.
+// key is the record of a key whose limit k tells.
 func (t *tally) key(k budget.KeyReport, now budget.Instant) *tallyKey {
-	capacity := float64(k.Limit.Capacity) / microToken
-	rate := (float64(k.Limit.Rate) + float64(k.Limit.RateFrac)/1e6) / microToken * (1 + t.rho)
-	key := t.keys[k.Key]
-	switch {
-	case key == nil:
-		key = &tallyKey{capacity: capacity, rate: rate}
+	key, rule := t.keys[k.Key], t.rule(k.Key.Rule)
+	if key == nil {
+		key = &tallyKey{id: k.Key}
 		t.keys[k.Key] = key
-	case key.capacity != capacity || key.rate != rate:
-		key.capacity, key.rate, key.changed, key.busy = capacity, rate, now, busyPeriod{}
+		t.order = append(t.order, k.Key)
+		rule.keys++
 	}
+	if key.version == t.version && key.limit == k.Limit {
+		return key
+	}
+	rule.limit -= key.refill()
+	if less := key.learn(k.Limit, t.promise(k.Key.Rule, k.Limit), t.rho, now); less {
+		rule.excess = shelved{} // what was seen was within what was promised then
+	}
+	key.version = t.version
+	rule.limit += key.refill()
 	return key
 }
 
@@ -163,37 +179,29 @@ func (t *tally) rule(number uint32) *tallyRule {
 	return r
 }
 
-func (r *tallyRule) add(region int, admitted, offered float64) {
-	r.admitted, r.offered = reach(r.admitted, region), reach(r.offered, region)
-	r.admitted[region] += admitted
-	r.offered[region] += offered
-	r.inWindow += admitted
-}
-
-// judge notes how far a key is above its limit with tokens spent between two
-// instants.
-func (r *tallyRule) judge(key *tallyKey, tokens float64, from, now budget.Instant) {
-	key.busy.spend(tokens, key.rate, from, now)
-	r.latest = max(r.latest, key.busy.over-key.capacity)
+// judge notes how far a key is above its limit, and whether that is more than is
+// promised.
+func (t *tally) judge(id budget.KeyID, key *tallyKey, spent spent, now budget.Instant) {
+	key.spend(spent, now)
+	r := t.rule(id.Rule)
+	r.excess.see(key.above())
 	if possible := key.capacity + key.rate*now.Sub(key.busy.since).Seconds(); possible > 0 {
 		r.gain = max(r.gain, key.busy.tokens/possible)
 	}
+	if key.breaks() && len(t.breaches) < maxBreaches {
+		t.breaches = append(t.breaches, key.breach(now))
+	}
 }
 
-// tick closes the window when it is over, and forgets keys that are cold again and
-// rules that have none left to count.
+// tick closes the window when it is over, and looks at some keys and the rules for
+// what is no longer hot or in force.
 func (t *tally) tick(now budget.Instant, hot func(budget.KeyID) bool, kept func(rule uint32) bool) {
+	t.sweep(hot)
 	elapsed := now.Sub(t.window)
 	if elapsed < utilisationWindow {
 		return
 	}
 	t.window = now
-	limits := t.limits()
-	for id := range t.keys {
-		if !hot(id) {
-			delete(t.keys, id)
-		}
-	}
 	aged := now.Sub(t.shelf) >= excessKept
 	if aged {
 		t.shelf = now
@@ -204,36 +212,54 @@ func (t *tally) tick(now budget.Instant, hot func(budget.KeyID) bool, kept func(
 			continue
 		}
 		r.utilisation, r.lastGain = 0, r.gain
-		if possible := limits[number] * elapsed.Seconds(); possible > 0 {
+		if possible := r.limit * elapsed.Seconds(); possible > 0 {
 			r.utilisation = r.inWindow / possible
 		}
 		r.inWindow, r.gain = 0, 0
 		if aged {
-			r.latest, r.before = 0, r.latest
+			r.excess.age()
+			r.shortfall.age()
 		}
 	}
 }
 
-// limits is what the keys counted here refill, tokens a second by rule number.
-func (t *tally) limits() map[uint32]float64 {
-	out := map[uint32]float64{}
-	for id, key := range t.keys {
-		out[id.Rule] += key.rate / (1 + t.rho)
+// sweep forgets those of the next few keys that are cold again.
+func (t *tally) sweep(hot func(budget.KeyID) bool) {
+	for range min(sweepKeys, len(t.order)) {
+		t.turn++
+		if t.turn >= len(t.order) {
+			t.turn = 0
+		}
+		id := t.order[t.turn]
+		if hot(id) {
+			continue
+		}
+		last := len(t.order) - 1
+		t.order[t.turn] = t.order[last]
+		t.order = t.order[:last]
+		if r := t.rules[id.Rule]; r != nil {
+			r.limit -= t.keys[id].refill()
+			if r.keys--; r.keys == 0 {
+				r.limit = 0 // not a sum of roundings
+			}
+		}
+		delete(t.keys, id)
 	}
-	return out
 }
 
 // sums is a copy of what is counted, by rule number.
 func (t *tally) sums() map[uint32]tallyRule {
-	limits := t.limits()
 	out := make(map[uint32]tallyRule, len(t.rules))
 	for number, r := range t.rules {
 		sum := *r
-		sum.admitted, sum.offered, sum.limit = slices.Clone(r.admitted), slices.Clone(r.offered), limits[number]
+		sum.admitted, sum.offered = slices.Clone(r.admitted), slices.Clone(r.offered)
 		out[number] = sum
 	}
 	return out
 }
+
+// tokens are micro-tokens in whole tokens.
+func tokens(micro int64) float64 { return float64(micro) / microToken }
 
 // reach makes room for the region's index.
 func reach[T any](s []T, region int) []T {

@@ -115,12 +115,12 @@ func tell(rng *rand.Rand, all []spending, region int, until, slow float64) (out 
 // runs at the given pace, with the allowance for it.
 func observe(heard []told, pace float64, rhoPPM int32) float64 {
 	slices.SortStableFunc(heard, func(a, b told) int { return cmp.Compare(a.answered, b.answered) })
-	y := newTally(rhoPPM, 0)
+	y := newTally(rhoPPM, strictly, 0)
 	y.rule(1)
 	for _, h := range heard {
 		y.fold(h.report, second(h.answered*pace), always)
 	}
-	return y.rules[1].excess()
+	return y.rules[1].excess.most()
 }
 
 // TestTallyNeverMakesAnExcessUp: over drawn histories, reports, delays and cuts, what

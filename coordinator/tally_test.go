@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,12 @@ import (
 
 func always(budget.KeyID) bool { return true }
 func kept(uint32) bool         { return true }
+
+// strictly promises that nothing is admitted beyond the limit, and that shares move in a
+// second.
+func strictly(uint32, budget.KeyLimit) budget.Promise {
+	return budget.Promise{Measured: true, ToHot: time.Second, ToFollow: time.Second}
+}
 
 // second is an instant of the tests' clock.
 func second(s float64) budget.Instant { return budget.Instant(s * float64(time.Second)) }
@@ -27,7 +34,7 @@ func usage(region int, session uint64, admitted int64) budget.Report {
 func near(got, want float64) bool { return got > want-1e-6 && got < want+1e-6 }
 
 func TestTallyCountsDifferencesWithinASession(t *testing.T) {
-	y := newTally(0, 0)
+	y := newTally(0, strictly, 0)
 	for _, rep := range []budget.Report{usage(0, 7, 5), usage(0, 7, 8), usage(2, 9, 4), usage(0, 8, 2)} {
 		y.fold(rep, 0, always)
 	}
@@ -41,38 +48,38 @@ func TestTallyCountsDifferencesWithinASession(t *testing.T) {
 }
 
 func TestTallySeesAnExcess(t *testing.T) {
-	y := newTally(0, 0)
+	y := newTally(0, strictly, 0)
 	y.fold(usage(0, 1, 100), second(0), always)
 	y.fold(usage(1, 2, 20), second(1), always)
-	if got := y.rules[1].excess(); !near(got, 10) {
+	if got := y.rules[1].excess.most(); !near(got, 10) {
 		t.Errorf("excess %v, want 120 admitted in the first second - 100 - 10", got)
 	}
 	// Spent after the answer at second 1, for all that is known in the second after.
 	y.fold(usage(1, 2, 50), second(2), always)
-	if got := y.rules[1].excess(); !near(got, 30) {
+	if got := y.rules[1].excess.most(); !near(got, 30) {
 		t.Errorf("excess %v, want 150 admitted in two seconds - 100 - 20", got)
 	}
 	if got := y.rules[1].gain; !near(got, 150./120) {
 		t.Errorf("gain %v, want 150 of 120", got)
 	}
 	y.fold(usage(1, 2, 51), second(60), always)
-	if got := y.rules[1].excess(); !near(got, 30) {
+	if got := y.rules[1].excess.most(); !near(got, 30) {
 		t.Errorf("excess %v; the most that was seen should stay for a while", got)
 	}
 }
 
 func TestTallyLetsAnExcessGoInTime(t *testing.T) {
-	y := newTally(0, 0)
+	y := newTally(0, strictly, 0)
 	y.fold(usage(0, 1, 150), 0, always)
 	for s := 10.; s < 600; s += 10 {
 		y.tick(second(s), always, kept)
-		got := y.rules[1].excess()
+		got := y.rules[1].excess.most()
 		if s < excessKept.Seconds() && !near(got, 50) {
 			t.Fatalf("after %v s the excess is %v already", s, got)
 		}
 	}
 	y.tick(second(600), always, kept)
-	if got := y.rules[1].excess(); got != 0 {
+	if got := y.rules[1].excess.most(); got != 0 {
 		t.Errorf("after twice the time it is kept at least, the excess is still %v", got)
 	}
 }
@@ -80,21 +87,21 @@ func TestTallyLetsAnExcessGoInTime(t *testing.T) {
 // TestTallyDoubtsLateReports: what a region that was cut off tells of a minute at
 // once was spent in that minute, in which the limit refilled.
 func TestTallyDoubtsLateReports(t *testing.T) {
-	y := newTally(0, 0)
+	y := newTally(0, strictly, 0)
 	y.fold(usage(1, 2, 0), second(1), always)
 	y.fold(usage(0, 1, 100), second(1), always) // all of the burst
 	for s := 2.; s <= 60; s++ {
 		y.fold(usage(0, 1, 100+int64(6*(s-1))), second(s), always) // 6 a second
 	}
 	y.fold(usage(1, 2, 3*60), second(61), always) // 3 a second, told late
-	if got := y.rules[1].excess(); got != 0 {
+	if got := y.rules[1].excess.most(); got != 0 {
 		t.Errorf("excess %v, want 0: 9 a second of 10 were spent", got)
 	}
 	// It does know what is spent too much once reports come in time again.
 	y.fold(usage(1, 2, 3*60), second(61.1), always)
 	y.fold(usage(1, 2, 3*60+150), second(62), always)
 	y.fold(usage(0, 1, 100+6*60), second(62), always)
-	if got := y.rules[1].excess(); got < 30 {
+	if got := y.rules[1].excess.most(); got < 30 {
 		t.Errorf("excess %v, want what 150 at once are above the burst at least", got)
 	}
 }
@@ -104,23 +111,23 @@ func TestTallyBeginsAgainWhenALimitChanges(t *testing.T) {
 	small.Keys[0].Limit = budget.KeyLimit{Capacity: 10 * microToken, Rate: microToken}
 	large := usage(0, 1, 100)
 	large.Keys[0].Limit = budget.KeyLimit{Capacity: 300 * microToken, Rate: microToken}
-	y := newTally(0, 0)
+	y := newTally(0, strictly, 0)
 	y.fold(large, second(1), always)
 	y.fold(small, second(2), always) // 210 more, under whichever limit
-	if got := y.rules[1].excess(); got != 0 {
+	if got := y.rules[1].excess.most(); got != 0 {
 		t.Errorf("excess %v; what was spent under the larger limit says nothing of the smaller", got)
 	}
 	for s := range 3 {
 		small.Keys[0].Admitted += 20 * microToken
 		y.fold(small, second(3+float64(s)/10), always)
 	}
-	if got := y.rules[1].excess(); got < 20 {
+	if got := y.rules[1].excess.most(); got < 20 {
 		t.Errorf("excess %v, want 40 in a second of a burst of 10 to be noticed", got)
 	}
 }
 
 func TestTallyUtilisationAndForgetting(t *testing.T) {
-	y := newTally(20_000, 0)
+	y := newTally(20_000, strictly, 0)
 	y.fold(usage(0, 1, 50), 0, always)
 	y.tick(second(9), always, kept)
 	if y.rules[1].utilisation != 0 {
@@ -142,7 +149,7 @@ func TestTallyUtilisationAndForgetting(t *testing.T) {
 }
 
 func TestTallyIgnoresWhatTheLedgerDoesNotHave(t *testing.T) {
-	y := newTally(0, 0)
+	y := newTally(0, strictly, 0)
 	y.fold(usage(0, 1, 5), 0, func(budget.KeyID) bool { return false })
 	cold := usage(0, 1, 5)
 	cold.Keys[0].Gen = budget.Gen{}
@@ -178,7 +185,7 @@ func TestBusyPeriodIsWhatItSays(t *testing.T) {
 // it was not used, unless it came too soon after the last one that told of it.
 func TestTallyKnowsHowRegionsSpaceTheirReports(t *testing.T) {
 	silent := func(session uint64) budget.Report { return budget.Report{Session: session} }
-	y := newTally(0, 0)
+	y := newTally(0, strictly, 0)
 	y.fold(silent(1), second(9.9), always)
 	y.fold(usage(0, 1, 1), second(10), always)
 	for _, s := range []float64{10.03, 10.06, 10.5, 11.2, 11.3, 11.4} {
@@ -186,9 +193,10 @@ func TestTallyKnowsHowRegionsSpaceTheirReports(t *testing.T) {
 	}
 	key := budget.KeyID{Rule: 1}
 	for at, want := range map[float64]float64{10.9: 9.9, 11.2: 11.2} {
-		last := y.keys[key].seen[0]
-		if _, _, since := last.read(usage(0, 1, 2).Keys[0], second(11.4), second(at), second(11.5)); since != second(want) {
-			t.Errorf("left out until %v: used since %v, want since %v", at, since, second(want))
+		copied, report := *y.keys[key], usage(0, 1, 2)
+		copied.seen = slices.Clone(copied.seen)
+		if spent := copied.read(report, report.Keys[0], second(11.4), second(at), second(11.5)); spent.from != second(want) {
+			t.Errorf("left out until %v: used since %v, want since %v", at, spent.from, second(want))
 		}
 	}
 	if got := y.regions[0].unseen; got != second(11.3) {

@@ -34,6 +34,7 @@ func (r *reign) hello(ctx context.Context, h budget.Hello) (budget.HelloOK, erro
 func (r *reign) report(ctx context.Context, rep budget.Report) (budget.Directive, error) {
 	w := waiter{region: rep.Region, report: rep}
 	got := r.await(ctx, w, func(loop context.Context) budget.LeaderEvent {
+		r.pace.reported(rep, r.now())
 		rep.Keys = r.wanted(loop, rep.Keys)
 		return budget.ReportReceived{Report: rep}
 	})
@@ -67,6 +68,7 @@ func (r *reign) await(ctx context.Context, w waiter, event func(loop context.Con
 }
 
 func (r *reign) welcome(ok budget.HelloOK) {
+	r.pace.answered(ok.Region, ok.Session, 0, r.now())
 	r.resolve(reply{welcome: ok}, func(w waiter) bool {
 		return w.region == ok.Region && w.nonce == ok.Nonce
 	})
@@ -77,8 +79,10 @@ func (r *reign) answer(d budget.Directive) {
 	w, found := r.resolve(reply{directive: d}, func(w waiter) bool {
 		return w.region == d.Region && w.nonce == 0 && w.report.Session == d.Session && w.report.Seq == d.Seq
 	})
+	r.pace.answered(d.Region, d.Session, d.Seq, now)
 	if found {
 		r.tally.fold(w.report, now, r.hot)
+		r.tellBreaches()
 	}
 }
 

@@ -114,7 +114,7 @@ func (w *watch) look(ctx context.Context) error {
 
 // single reads the one budget that is watched.
 func (w *watch) single(state *cluster.State, get *aliquotv1.GetBudgetRequest) ([]shown, error) {
-	b, err := one(state, get)
+	b, _, err := one(state, get)
 	if err != nil || !w.differs(state, b.key, b.budget.GetLimit().GetCapacity(), b.budget.GetLimit().GetRefillRate()) {
 		return nil, err
 	}

@@ -193,6 +193,8 @@ type ListBudgetsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Budgets       []*Budget              `protobuf:"bytes,1,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	// What is promised of the rules' own limits, by the id of each rule listed.
+	Promises      map[string]*Promise `protobuf:"bytes,3,rep,name=promises,proto3" json:"promises,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -239,6 +241,13 @@ func (x *ListBudgetsResponse) GetNextPageToken() string {
 		return x.NextPageToken
 	}
 	return ""
+}
+
+func (x *ListBudgetsResponse) GetPromises() map[string]*Promise {
+	if x != nil {
+		return x.Promises
+	}
+	return nil
 }
 
 type WatchBudgetsRequest struct {
@@ -371,7 +380,9 @@ type Budget struct {
 	Enforcement string `protobuf:"bytes,9,opt,name=enforcement,proto3" json:"enforcement,omitempty"`
 	// The most tokens a second that are admitted over a long time: the limit's rate
 	// and the drift of clocks; N times as much for independent.
-	BoundRate     float64 `protobuf:"fixed64,10,opt,name=bound_rate,json=boundRate,proto3" json:"bound_rate,omitempty"`
+	BoundRate float64 `protobuf:"fixed64,10,opt,name=bound_rate,json=boundRate,proto3" json:"bound_rate,omitempty"`
+	// What is promised of this limit; GetBudget alone fills it in.
+	Promise       *Promise `protobuf:"bytes,12,opt,name=promise,proto3" json:"promise,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -476,6 +487,214 @@ func (x *Budget) GetBoundRate() float64 {
 	return 0
 }
 
+func (x *Budget) GetPromise() *Promise {
+	if x != nil {
+		return x.Promise
+	}
+	return nil
+}
+
+// Promise is the worst that a limit can do: to those whom it protects (excess) and,
+// while nothing fails but what a bound names, to those whom it limits (shortfall,
+// against one ideal bucket for the whole world).
+type Promise struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bounds        []*Bound               `protobuf:"bytes,1,rep,name=bounds,proto3" json:"bounds,omitempty"`
+	Measured      *Measured              `protobuf:"bytes,2,opt,name=measured,proto3" json:"measured,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Promise) Reset() {
+	*x = Promise{}
+	mi := &file_aliquot_v1_budget_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Promise) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Promise) ProtoMessage() {}
+
+func (x *Promise) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_budget_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Promise.ProtoReflect.Descriptor instead.
+func (*Promise) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_budget_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Promise) GetBounds() []*Bound {
+	if x != nil {
+		return x.Bounds
+	}
+	return nil
+}
+
+func (x *Promise) GetMeasured() *Measured {
+	if x != nil {
+		return x.Measured
+	}
+	return nil
+}
+
+type Bound struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A fixed word, such as admitted_burst, lost_step or cut_off_keeps.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// excess or shortfall.
+	Kind  string  `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Value float64 `protobuf:"fixed64,3,opt,name=value,proto3" json:"value,omitempty"`
+	// tokens, tokens/s or s.
+	Unit string `protobuf:"bytes,4,opt,name=unit,proto3" json:"unit,omitempty"`
+	// One line for people.
+	Meaning string `protobuf:"bytes,5,opt,name=meaning,proto3" json:"meaning,omitempty"`
+	// The value follows from what has not been measured yet, and means nothing.
+	Unmeasured    bool `protobuf:"varint,6,opt,name=unmeasured,proto3" json:"unmeasured,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Bound) Reset() {
+	*x = Bound{}
+	mi := &file_aliquot_v1_budget_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Bound) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Bound) ProtoMessage() {}
+
+func (x *Bound) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_budget_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Bound.ProtoReflect.Descriptor instead.
+func (*Bound) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_budget_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Bound) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Bound) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Bound) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
+func (x *Bound) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *Bound) GetMeaning() string {
+	if x != nil {
+		return x.Meaning
+	}
+	return ""
+}
+
+func (x *Bound) GetUnmeasured() bool {
+	if x != nil {
+		return x.Unmeasured
+	}
+	return false
+}
+
+// Measured is what the leader has measured and the promise builds on. Nothing while no
+// leader can be asked.
+type Measured struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By region: the smallest round trip in the last 5 to 10 minutes between a directive
+	// and the report that acknowledges it.
+	RoundTrips map[string]*durationpb.Duration `protobuf:"bytes,1,rep,name=round_trips,json=roundTrips,proto3" json:"round_trips,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Mean of the latest commits: a round of the quorum.
+	Commit        *durationpb.Duration `protobuf:"bytes,2,opt,name=commit,proto3" json:"commit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Measured) Reset() {
+	*x = Measured{}
+	mi := &file_aliquot_v1_budget_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Measured) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Measured) ProtoMessage() {}
+
+func (x *Measured) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_budget_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Measured.ProtoReflect.Descriptor instead.
+func (*Measured) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_budget_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Measured) GetRoundTrips() map[string]*durationpb.Duration {
+	if x != nil {
+		return x.RoundTrips
+	}
+	return nil
+}
+
+func (x *Measured) GetCommit() *durationpb.Duration {
+	if x != nil {
+		return x.Commit
+	}
+	return nil
+}
+
 type Limit struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Capacity int64                  `protobuf:"varint,1,opt,name=capacity,proto3" json:"capacity,omitempty"`
@@ -488,7 +707,7 @@ type Limit struct {
 
 func (x *Limit) Reset() {
 	*x = Limit{}
-	mi := &file_aliquot_v1_budget_proto_msgTypes[7]
+	mi := &file_aliquot_v1_budget_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +719,7 @@ func (x *Limit) String() string {
 func (*Limit) ProtoMessage() {}
 
 func (x *Limit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_budget_proto_msgTypes[7]
+	mi := &file_aliquot_v1_budget_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +732,7 @@ func (x *Limit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limit.ProtoReflect.Descriptor instead.
 func (*Limit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_budget_proto_rawDescGZIP(), []int{7}
+	return file_aliquot_v1_budget_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Limit) GetCapacity() int64 {
@@ -565,7 +784,7 @@ type RegionBudget struct {
 
 func (x *RegionBudget) Reset() {
 	*x = RegionBudget{}
-	mi := &file_aliquot_v1_budget_proto_msgTypes[8]
+	mi := &file_aliquot_v1_budget_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -577,7 +796,7 @@ func (x *RegionBudget) String() string {
 func (*RegionBudget) ProtoMessage() {}
 
 func (x *RegionBudget) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_budget_proto_msgTypes[8]
+	mi := &file_aliquot_v1_budget_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -590,7 +809,7 @@ func (x *RegionBudget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionBudget.ProtoReflect.Descriptor instead.
 func (*RegionBudget) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_budget_proto_rawDescGZIP(), []int{8}
+	return file_aliquot_v1_budget_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RegionBudget) GetRegion() string {
@@ -689,10 +908,14 @@ const file_aliquot_v1_budget_proto_rawDesc = "" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"k\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\"\x88\x02\n" +
 	"\x13ListBudgetsResponse\x12,\n" +
 	"\abudgets\x18\x01 \x03(\v2\x12.aliquot.v1.BudgetR\abudgets\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xc0\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12I\n" +
+	"\bpromises\x18\x03 \x03(\v2-.aliquot.v1.ListBudgetsResponse.PromisesEntryR\bpromises\x1aP\n" +
+	"\rPromisesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12)\n" +
+	"\x05value\x18\x02 \x01(\v2\x13.aliquot.v1.PromiseR\x05value:\x028\x01\"\xc0\x01\n" +
 	"\x13WatchBudgetsRequest\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12:\n" +
 	"\x03key\x18\x02 \x03(\v2(.aliquot.v1.WatchBudgetsRequest.KeyEntryR\x03key\x12\x1c\n" +
@@ -701,7 +924,7 @@ const file_aliquot_v1_budget_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"D\n" +
 	"\x14WatchBudgetsResponse\x12,\n" +
-	"\abudgets\x18\x01 \x03(\v2\x12.aliquot.v1.BudgetR\abudgets\"\xdc\x02\n" +
+	"\abudgets\x18\x01 \x03(\v2\x12.aliquot.v1.BudgetR\abudgets\"\x8b\x03\n" +
 	"\x06Budget\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x19\n" +
 	"\bkey_hash\x18\x02 \x01(\tR\akeyHash\x12'\n" +
@@ -715,7 +938,27 @@ const file_aliquot_v1_budget_proto_rawDesc = "" +
 	"\venforcement\x18\t \x01(\tR\venforcement\x12\x1d\n" +
 	"\n" +
 	"bound_rate\x18\n" +
-	" \x01(\x01R\tboundRate\"w\n" +
+	" \x01(\x01R\tboundRate\x12-\n" +
+	"\apromise\x18\f \x01(\v2\x13.aliquot.v1.PromiseR\apromise\"f\n" +
+	"\aPromise\x12)\n" +
+	"\x06bounds\x18\x01 \x03(\v2\x11.aliquot.v1.BoundR\x06bounds\x120\n" +
+	"\bmeasured\x18\x02 \x01(\v2\x14.aliquot.v1.MeasuredR\bmeasured\"\x93\x01\n" +
+	"\x05Bound\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05value\x18\x03 \x01(\x01R\x05value\x12\x12\n" +
+	"\x04unit\x18\x04 \x01(\tR\x04unit\x12\x18\n" +
+	"\ameaning\x18\x05 \x01(\tR\ameaning\x12\x1e\n" +
+	"\n" +
+	"unmeasured\x18\x06 \x01(\bR\n" +
+	"unmeasured\"\xde\x01\n" +
+	"\bMeasured\x12E\n" +
+	"\vround_trips\x18\x01 \x03(\v2$.aliquot.v1.Measured.RoundTripsEntryR\n" +
+	"roundTrips\x121\n" +
+	"\x06commit\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06commit\x1aX\n" +
+	"\x0fRoundTripsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12/\n" +
+	"\x05value\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05value:\x028\x01\"w\n" +
 	"\x05Limit\x12\x1a\n" +
 	"\bcapacity\x18\x01 \x01(\x03R\bcapacity\x12\x1f\n" +
 	"\vrefill_rate\x18\x02 \x01(\x01R\n" +
@@ -754,7 +997,7 @@ func file_aliquot_v1_budget_proto_rawDescGZIP() []byte {
 	return file_aliquot_v1_budget_proto_rawDescData
 }
 
-var file_aliquot_v1_budget_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_aliquot_v1_budget_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_aliquot_v1_budget_proto_goTypes = []any{
 	(*GetBudgetRequest)(nil),     // 0: aliquot.v1.GetBudgetRequest
 	(*GetBudgetResponse)(nil),    // 1: aliquot.v1.GetBudgetResponse
@@ -763,33 +1006,46 @@ var file_aliquot_v1_budget_proto_goTypes = []any{
 	(*WatchBudgetsRequest)(nil),  // 4: aliquot.v1.WatchBudgetsRequest
 	(*WatchBudgetsResponse)(nil), // 5: aliquot.v1.WatchBudgetsResponse
 	(*Budget)(nil),               // 6: aliquot.v1.Budget
-	(*Limit)(nil),                // 7: aliquot.v1.Limit
-	(*RegionBudget)(nil),         // 8: aliquot.v1.RegionBudget
-	nil,                          // 9: aliquot.v1.GetBudgetRequest.KeyEntry
-	nil,                          // 10: aliquot.v1.WatchBudgetsRequest.KeyEntry
-	(*durationpb.Duration)(nil),  // 11: google.protobuf.Duration
+	(*Promise)(nil),              // 7: aliquot.v1.Promise
+	(*Bound)(nil),                // 8: aliquot.v1.Bound
+	(*Measured)(nil),             // 9: aliquot.v1.Measured
+	(*Limit)(nil),                // 10: aliquot.v1.Limit
+	(*RegionBudget)(nil),         // 11: aliquot.v1.RegionBudget
+	nil,                          // 12: aliquot.v1.GetBudgetRequest.KeyEntry
+	nil,                          // 13: aliquot.v1.ListBudgetsResponse.PromisesEntry
+	nil,                          // 14: aliquot.v1.WatchBudgetsRequest.KeyEntry
+	nil,                          // 15: aliquot.v1.Measured.RoundTripsEntry
+	(*durationpb.Duration)(nil),  // 16: google.protobuf.Duration
 }
 var file_aliquot_v1_budget_proto_depIdxs = []int32{
-	9,  // 0: aliquot.v1.GetBudgetRequest.key:type_name -> aliquot.v1.GetBudgetRequest.KeyEntry
+	12, // 0: aliquot.v1.GetBudgetRequest.key:type_name -> aliquot.v1.GetBudgetRequest.KeyEntry
 	6,  // 1: aliquot.v1.GetBudgetResponse.budget:type_name -> aliquot.v1.Budget
 	6,  // 2: aliquot.v1.ListBudgetsResponse.budgets:type_name -> aliquot.v1.Budget
-	10, // 3: aliquot.v1.WatchBudgetsRequest.key:type_name -> aliquot.v1.WatchBudgetsRequest.KeyEntry
-	6,  // 4: aliquot.v1.WatchBudgetsResponse.budgets:type_name -> aliquot.v1.Budget
-	7,  // 5: aliquot.v1.Budget.limit:type_name -> aliquot.v1.Limit
-	8,  // 6: aliquot.v1.Budget.regions:type_name -> aliquot.v1.RegionBudget
-	11, // 7: aliquot.v1.Limit.window:type_name -> google.protobuf.Duration
-	11, // 8: aliquot.v1.RegionBudget.lease_remaining:type_name -> google.protobuf.Duration
-	0,  // 9: aliquot.v1.BudgetService.GetBudget:input_type -> aliquot.v1.GetBudgetRequest
-	2,  // 10: aliquot.v1.BudgetService.ListBudgets:input_type -> aliquot.v1.ListBudgetsRequest
-	4,  // 11: aliquot.v1.BudgetService.WatchBudgets:input_type -> aliquot.v1.WatchBudgetsRequest
-	1,  // 12: aliquot.v1.BudgetService.GetBudget:output_type -> aliquot.v1.GetBudgetResponse
-	3,  // 13: aliquot.v1.BudgetService.ListBudgets:output_type -> aliquot.v1.ListBudgetsResponse
-	5,  // 14: aliquot.v1.BudgetService.WatchBudgets:output_type -> aliquot.v1.WatchBudgetsResponse
-	12, // [12:15] is the sub-list for method output_type
-	9,  // [9:12] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	13, // 3: aliquot.v1.ListBudgetsResponse.promises:type_name -> aliquot.v1.ListBudgetsResponse.PromisesEntry
+	14, // 4: aliquot.v1.WatchBudgetsRequest.key:type_name -> aliquot.v1.WatchBudgetsRequest.KeyEntry
+	6,  // 5: aliquot.v1.WatchBudgetsResponse.budgets:type_name -> aliquot.v1.Budget
+	10, // 6: aliquot.v1.Budget.limit:type_name -> aliquot.v1.Limit
+	11, // 7: aliquot.v1.Budget.regions:type_name -> aliquot.v1.RegionBudget
+	7,  // 8: aliquot.v1.Budget.promise:type_name -> aliquot.v1.Promise
+	8,  // 9: aliquot.v1.Promise.bounds:type_name -> aliquot.v1.Bound
+	9,  // 10: aliquot.v1.Promise.measured:type_name -> aliquot.v1.Measured
+	15, // 11: aliquot.v1.Measured.round_trips:type_name -> aliquot.v1.Measured.RoundTripsEntry
+	16, // 12: aliquot.v1.Measured.commit:type_name -> google.protobuf.Duration
+	16, // 13: aliquot.v1.Limit.window:type_name -> google.protobuf.Duration
+	16, // 14: aliquot.v1.RegionBudget.lease_remaining:type_name -> google.protobuf.Duration
+	7,  // 15: aliquot.v1.ListBudgetsResponse.PromisesEntry.value:type_name -> aliquot.v1.Promise
+	16, // 16: aliquot.v1.Measured.RoundTripsEntry.value:type_name -> google.protobuf.Duration
+	0,  // 17: aliquot.v1.BudgetService.GetBudget:input_type -> aliquot.v1.GetBudgetRequest
+	2,  // 18: aliquot.v1.BudgetService.ListBudgets:input_type -> aliquot.v1.ListBudgetsRequest
+	4,  // 19: aliquot.v1.BudgetService.WatchBudgets:input_type -> aliquot.v1.WatchBudgetsRequest
+	1,  // 20: aliquot.v1.BudgetService.GetBudget:output_type -> aliquot.v1.GetBudgetResponse
+	3,  // 21: aliquot.v1.BudgetService.ListBudgets:output_type -> aliquot.v1.ListBudgetsResponse
+	5,  // 22: aliquot.v1.BudgetService.WatchBudgets:output_type -> aliquot.v1.WatchBudgetsResponse
+	20, // [20:23] is the sub-list for method output_type
+	17, // [17:20] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_budget_proto_init() }
@@ -803,7 +1059,7 @@ func file_aliquot_v1_budget_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_budget_proto_rawDesc), len(file_aliquot_v1_budget_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,0 +1,222 @@
+package coordinator
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+	"aliquot/limit"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
+)
+
+// surroundings is what a promise depends on beside the rule and the floors; the
+// leader knows it. The zero value knows nothing.
+type surroundings struct {
+	roundTrips []time.Duration // by region; 0: not measured
+	quorum     time.Duration   // 0: not measured
+	silent     []bool          // by region
+}
+
+// surroundings are as of now.
+func (r *reign) surroundings(now budget.Instant) surroundings {
+	s := surroundings{quorum: r.pace.quorum}
+	for i := range r.ledger.Config.Regions {
+		region := r.machine.Region(i, now)
+		s.silent = append(s.silent, !region.Live && !region.Absent)
+		s.roundTrips = append(s.roundTrips, r.pace.smallest(i))
+	}
+	return s
+}
+
+// terms are what a promise of a limit under a rule is computed from.
+func terms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s surroundings) *budget.Terms {
+	t := &budget.Terms{Limit: l, Config: c, Silent: s.silent, RoundTrip: s.farthest(), Quorum: s.quorum}
+	switch rule.Enforcement {
+	case rules.Elastic:
+		t.Enforcement = budget.Elastic
+	case rules.Independent:
+		t.Enforcement = budget.Independent
+	}
+	if s.quorum == 0 {
+		t.Quorum = -1
+	}
+	return t
+}
+
+// farthest is the largest round trip of a region that is heard; negative if one was
+// not measured yet, or none is heard.
+func (s *surroundings) farthest() time.Duration {
+	longest := time.Duration(-1)
+	for i, took := range s.roundTrips {
+		if s.silent[i] {
+			continue
+		}
+		if took == 0 {
+			return -1
+		}
+		longest = max(longest, took)
+	}
+	return longest
+}
+
+// keyLimit is a limit of a rule as budgets count it.
+func keyLimit(rule *rules.Rule, l limit.Limit) budget.KeyLimit {
+	out := budget.KeyLimit{Capacity: int64(l.Capacity), Rate: l.Rate.Micro, RateFrac: l.Rate.Frac}
+	switch rule.Placement {
+	case rules.Split:
+		out.Placement = budget.PlacementSplit
+	case rules.Home:
+		out.Placement = budget.PlacementHome
+	}
+	return out
+}
+
+// bounded puts the figures of the promise into a budget that any node knows: the most
+// that all regions together admit in t seconds is capacity + worst-case excess + bound
+// rate x t.
+func bounded(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.Config) {
+	p := terms(rule, keyLimit(rule, l), c, surroundings{}).Promise()
+	b.Enforcement = rule.Enforcement
+	b.WorstCaseExcess = tokens(p.Excess)
+	b.BoundRate = boundRate(rule, l, c)
+}
+
+// boundRate is the rate that all regions together keep, in tokens a second: that of the
+// limit with the drift of clocks, N times as much if they are not coordinated.
+func boundRate(rule *rules.Rule, l limit.Limit, c *budget.Config) float64 {
+	rate := perSecond(l.Rate) * (1 + float64(c.RhoPPM)/1e6)
+	if rule.Enforcement == rules.Independent {
+		rate *= float64(c.Holders())
+	}
+	return rate
+}
+
+// promisedLimit is a limit whose promise is to be worded, as it was read.
+type promisedLimit struct {
+	rule   *rules.Rule
+	limit  limit.Limit
+	config budget.Config
+}
+
+// newPromisedLimit copies what may change when the state is no longer locked.
+func newPromisedLimit(s *cluster.State, rule *rules.Rule, l limit.Limit) *promisedLimit {
+	p := &promisedLimit{rule: rule, limit: l, config: s.Ledger.Config}
+	p.config.Regions = slices.Clone(p.config.Regions)
+	return p
+}
+
+// words is what is promised, for people.
+func (p *promisedLimit) words(s surroundings) *aliquotv1.Promise {
+	s = s.of(len(p.config.Regions))
+	kept := terms(p.rule, keyLimit(p.rule, p.limit), &p.config, s).Promise()
+	out := &aliquotv1.Promise{
+		Bounds:   append(p.excesses(&kept), p.shortfalls(&kept, s)...),
+		Measured: &aliquotv1.Measured{RoundTrips: map[string]*durationpb.Duration{}},
+	}
+	for i, took := range s.roundTrips {
+		if took != 0 {
+			out.Measured.RoundTrips[p.config.Regions[i].Name] = durationpb.New(took)
+		}
+	}
+	if s.quorum != 0 {
+		out.Measured.Commit = durationpb.New(s.quorum)
+	}
+	return out
+}
+
+// of leaves out the regions that were declared since the configuration was read.
+func (s surroundings) of(regions int) surroundings {
+	regions = min(regions, len(s.roundTrips))
+	return surroundings{roundTrips: s.roundTrips[:regions], silent: s.silent[:regions], quorum: s.quorum}
+}
+
+// Units of bounds.
+const (
+	inTokens    = "tokens"
+	inPerSecond = "tokens/s"
+	inSeconds   = "s"
+)
+
+func excess(name string, value float64, unit, meaning string) *aliquotv1.Bound {
+	return &aliquotv1.Bound{Name: name, Kind: "excess", Value: value, Unit: unit, Meaning: meaning}
+}
+
+func shortfall(name string, value float64, unit, meaning string) *aliquotv1.Bound {
+	return &aliquotv1.Bound{Name: name, Kind: "shortfall", Value: value, Unit: unit, Meaning: meaning}
+}
+
+func (p *promisedLimit) excesses(kept *budget.Promise) []*aliquotv1.Bound {
+	why := "of that above the capacity: never any"
+	switch p.rule.Enforcement {
+	case rules.Elastic:
+		why = "of that above the capacity: the bursts of an idle key in the other regions; spent once, it is earned again at the rate of the limit"
+	case rules.Independent:
+		why = "of that above the capacity: every region has a limit of its own"
+	}
+	out := []*aliquotv1.Bound{
+		excess("admitted_burst", tokens(kept.Burst), inTokens, "admitted everywhere together at once, at most"),
+		excess("admitted_rate", boundRate(p.rule, p.limit, &p.config), inPerSecond, "and this much more in each second, with the drift of clocks"),
+		excess("excess", tokens(kept.Excess), inTokens, why),
+	}
+	if kept.Moving > 0 {
+		out = append(out, excess("excess_moving_floors", tokens(kept.Moving), inTokens,
+			"of that only while floors are being moved: until every region has acknowledged its new one"))
+	}
+	return out
+}
+
+func (p *promisedLimit) shortfalls(kept *budget.Promise, s surroundings) []*aliquotv1.Bound {
+	if p.rule.Enforcement == rules.Independent {
+		return []*aliquotv1.Bound{shortfall("lost", 0, inTokens, "nothing: no region waits for another one")}
+	}
+	out := []*aliquotv1.Bound{
+		waiting(kept, shortfall("share_moves_first", kept.ToHot.Seconds(), inSeconds,
+			"until the share of a key that was idle everywhere is where it is asked for, if nothing fails")),
+		waiting(kept, shortfall("lost_first_touch", tokens(kept.FirstTouch), inTokens,
+			"refused until then, of a burst and all that the limit earns; what the others held follows")),
+		waiting(kept, shortfall("share_follows", kept.ToFollow.Seconds(), inSeconds,
+			"until the share has followed a demand that turns to another region")),
+		waiting(kept, shortfall("lost_step", tokens(kept.Step), inTokens, "refused until then")),
+		shortfall("lost_steady_rate", tokens(kept.SteadyRate), inPerSecond,
+			"out of reach of a region that is busy alone: what the others keep at hand, and a dead band of 1 %"),
+		shortfall("lost_steady_burst", tokens(kept.SteadyBurst), inTokens, "and of the burst"),
+		shortfall("lost_saturated", 0, inPerSecond, "while every region asks for its part and more: nothing is lost"),
+		shortfall("lost_region_silent", tokens(kept.SilentRate), inPerSecond,
+			"out of its reach while one other region is silent: the largest floor is reserved too"),
+	}
+	if kept.Turn > 0 {
+		out = append(out, shortfall("home_turn", kept.Turn.Seconds(), inSeconds,
+			"until a region has its turn, if all are busy with this small limit: one of them holds all of it at a time"))
+	}
+	if names := s.silentNames(&p.config); len(names) > 0 {
+		out = append(out, shortfall("reserved_now", tokens(kept.SilentNow), inPerSecond, "reserved now for what is silent: "+strings.Join(names, ", ")))
+	}
+	return append(out,
+		shortfall("cut_off_keeps", tokens(kept.KeptRate), inPerSecond,
+			"served at least by a region that has lent its part and is cut off"),
+		shortfall("cut_off_time", kept.CutOff.Seconds(), inSeconds, "for that long at most"),
+		shortfall("cut_off_floor", tokens(kept.FloorRate), inPerSecond, "served by it after that, from an empty bucket, for as long as it takes"),
+	)
+}
+
+// waiting marks a bound that follows from what was measured.
+func waiting(p *budget.Promise, b *aliquotv1.Bound) *aliquotv1.Bound {
+	if b.Unmeasured = !p.Measured; b.Unmeasured {
+		b.Meaning += " (not known yet: a round trip or a commit has not been measured)"
+	}
+	return b
+}
+
+func (s *surroundings) silentNames(c *budget.Config) (names []string) {
+	for i, silent := range s.silent {
+		if silent {
+			names = append(names, c.Regions[i].Name)
+		}
+	}
+	return names
+}
