@@ -82,7 +82,7 @@ func (l *Ledger) FenceRegion(name string) error {
 	}
 	r := &c.Regions[i]
 	r.Weight, r.Joined, r.Fenced = 0, false, true
-	r.Floor, r.Told, r.Low = Share{}, Share{}, Share{}
+	r.Floor, r.Told, r.Low, r.FloorVersion = Share{}, Share{}, Share{}, c.Version+1
 	for k, shares := range l.entries {
 		shares = slices.Clone(shares)
 		shares[i] = Share{}

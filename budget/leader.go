@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Leader is the leader's side of the protocol for one epoch: it folds reports into
@@ -40,9 +41,11 @@ type Leader struct {
 	nextSweep  Instant
 	swept      int // keys that this round of the sweep has looked at
 	turn       turn
-	claims     []claim // memory for allocationOf
-	stats      LeaderStats
-	divide     Divide // nil: allocate
+	// delayed are keys of which something can be planned only when a tail is over.
+	delayed []*leaderKey
+	claims  []claim // memory for allocationOf
+	stats   LeaderStats
+	divide  Divide // nil: allocate
 }
 
 // leaderRegion is what the leader knows of a region's daemon.
@@ -57,6 +60,7 @@ type leaderRegion struct {
 	acked       bool
 	live        bool
 	leaseEnd    Instant // upper bound of any lease the region could hold; 0: none
+	leaseOver   Instant // when the last of them had ended
 	coolFrom    Instant // no key cools down before
 	lastReport  Instant
 	rules       uint64
@@ -80,7 +84,9 @@ type leaderKey struct {
 	at      int     // in Leader.order; -1 once it is gone
 	shares  []Share // the liabilities, as the ledger has them
 	limit   KeyLimit
-	pool    int64 // released tokens that nobody holds
+	tail    time.Duration // the longest that the limit was said to have
+	delayed bool          // in Leader.delayed
+	pool    int64         // released tokens that nobody holds
 	regions []keyRegion
 	dirty   bool
 	over    bool
@@ -114,6 +120,11 @@ type keyRegion struct {
 	grant   int64 // comes with next
 	granted int64 // cumulative over the session
 	cold    bool  // acknowledged the return to cold
+	// inUse is what use from before takes up while it outlasts (gen, sent); the pair
+	// is acknowledged when it is 0. label is the highest window told at an
+	// acknowledgement; 0: none yet.
+	inUse int32
+	label int64
 
 	released int64
 	tokens   int64

@@ -70,13 +70,13 @@ func (l *Leader) send(i int, key *leaderKey) Action {
 	if !kr.next.Within(before) && l.overdrawn(key) {
 		kr.sent, kr.grant = kr.next.Min(before), 0
 	}
-	kr.pending, kr.acked, kr.cold = false, false, false
+	kr.pending, kr.acked, kr.cold, kr.inUse = false, false, false, 0
 	kr.gen = l.nextGen()
 	kr.granted += kr.grant
 	kr.grant = 0
 	l.weigh(key)
 	return Action{
 		Key: key.id, Gen: kr.gen, Share: kr.sent, Granted: kr.granted, Limit: key.limit,
-		Cold: key.cooling == goingCold,
+		Cold: key.cooling == goingCold, From: l.firstWindow(key),
 	}
 }

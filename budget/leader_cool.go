@@ -10,6 +10,7 @@ func (l *Leader) sweep(now Instant) {
 			return
 		}
 		l.nextSweep = now.Add(sweepEvery)
+		l.planDelayed()
 	}
 	for i := range l.regions {
 		if !l.absent(i) && (!l.regions[i].live || now < l.regions[i].coolFrom) {

@@ -2,8 +2,11 @@ package budget
 
 // moveTo queues shrinks and plans growths towards target; lowered becomes the
 // liabilities to commit. It reports whether it raised any.
-func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share) bool {
+func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now Instant) bool {
 	pool := l.poolOf(lowered)
+	if l.fencedUseCounts(key, now) {
+		pool = Share{}
+	}
 	need := make([]Share, len(target))
 	for i := range target {
 		if l.canGrow(i, key, lowered[i]) {

@@ -10,7 +10,7 @@ func (l *Leader) passTime(now Instant) []LeaderEffect {
 			l.turned(i, live)
 		}
 		if r.leaseEnd != 0 && now >= r.leaseEnd {
-			r.leaseEnd = 0
+			r.leaseEnd, r.leaseOver = 0, r.leaseEnd
 			out = append(out, l.closeSession(i, ErrSessionClosed)...)
 			l.turn.due = true
 			l.turn.ended = append(l.turn.ended, i)

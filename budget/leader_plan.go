@@ -66,14 +66,14 @@ func (l *Leader) planDirty(c *commit, now Instant) {
 
 // planKey plans one key.
 func (l *Leader) planKey(c *commit, key *leaderKey, now Instant) {
-	lowered := l.lowered(key, key.shares)
+	lowered := l.lowered(key, now)
 	if l.finishCooling(c, key, lowered) {
 		return
 	}
 	target, move := l.target(key, lowered, now)
 	changed := !equalShares(lowered, key.shares)
 	if move {
-		changed = l.moveTo(c, key, lowered, target) || changed
+		changed = l.moveTo(c, key, lowered, target, now) || changed
 	}
 	if changed {
 		c.plan.Changes = append(c.plan.Changes, Entry{Key: key.id, Shares: lowered})
@@ -82,18 +82,22 @@ func (l *Leader) planKey(c *commit, key *leaderKey, now Instant) {
 }
 
 // lowered are the liabilities that facts already allow: what a live region has
-// acknowledged, and the floor of one whose lease has ended and that has no session
-// in which another could begin.
-func (l *Leader) lowered(key *leaderKey, liability []Share) []Share {
-	out := make([]Share, len(liability))
-	for i, li := range liability {
+// acknowledged, and the floor of one whose lease has ended, whose use since then counts
+// no more, and that has no session in which another lease could begin.
+func (l *Leader) lowered(key *leaderKey, now Instant) []Share {
+	out := make([]Share, len(key.shares))
+	for i, li := range key.shares {
 		r, kr := &l.regions[i], &key.regions[i]
 		switch {
-		case r.live && kr.acked:
+		case r.live && (kr.acked || kr.inUse > 0):
 			// A share whose growth is committed but still waits to be sent
 			// counts as sent.
-			li = li.Min(kr.sent.Max(kr.current()))
-		case !r.open && r.leaseEnd == 0:
+			li = li.Min(kr.sent.Max(kr.current()).Max(Share{Burst: kr.inUse}))
+		case !r.open && r.leaseEnd == 0 && !li.Within(l.cfg.Regions[i].Floor):
+			if now < r.leaseOver.Add(l.tailOf(key)) {
+				l.delay(key)
+				break
+			}
 			li = li.Min(l.cfg.Regions[i].Floor)
 		}
 		out[i] = li

@@ -119,14 +119,14 @@ func (l *Leader) settle(i int, key *leaderKey, has *Held, another bool, now Inst
 	if has != nil {
 		a = a.Min(has.Share)
 		if key.limit.Capacity == 0 && has.Limit.Capacity > 0 {
-			key.limit = has.Limit
+			key.learn(has.Limit)
 		}
 	}
 	if l.regions[i].leaseEnd == 0 {
 		// Its liability may be on its way down to the floor already.
 		a = a.Min(l.cfg.Regions[i].Floor)
 	}
-	*kr = keyRegion{sent: a, tokens: kr.tokens, homeUntil: kr.homeUntil, demand: demand{since: now}}
+	*kr = keyRegion{sent: a, tokens: kr.tokens, label: kr.label, homeUntil: kr.homeUntil, demand: demand{since: now}}
 	key.stayHot()
 	l.weigh(key)
 	l.touch(key)
@@ -135,7 +135,7 @@ func (l *Leader) settle(i int, key *leaderKey, has *Held, another bool, now Inst
 		return Action{}, false
 	}
 	kr.gen = l.nextGen()
-	return Action{Key: key.id, Gen: kr.gen, Share: a, Limit: key.limit}, true
+	return Action{Key: key.id, Gen: kr.gen, Share: a, Limit: key.limit, From: l.firstWindow(key)}, true
 }
 
 // report folds one report in. It waits for its answer until there is something to
@@ -191,7 +191,8 @@ func (l *Leader) checkReport(rep Report) error {
 	}
 	for _, kr := range rep.Keys {
 		if kr.Admitted < 0 || kr.Offered < kr.Admitted || kr.Released < 0 || kr.Tokens < 0 ||
-			kr.Limit.Capacity < 0 || kr.Limit.Rate < 0 || kr.Limit.RateFrac < 0 {
+			kr.Limit.Capacity < 0 || kr.Limit.Rate < 0 || kr.Limit.RateFrac < 0 ||
+			kr.Limit.Tail < 0 || kr.Limit.Tail > MaxTail || kr.InUse < 0 || kr.InUse > Unit || kr.Label < 0 {
 			return fmt.Errorf("%w: negative or inconsistent usage", ErrMalformed)
 		}
 		key := l.keys[kr.Key]
@@ -225,7 +226,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 	}
 	kr := &key.regions[i]
 	if rep.Limit.Capacity > 0 {
-		key.limit = rep.Limit
+		key.learn(rep.Limit)
 	}
 	if rep.Offered > kr.demand.offered {
 		key.used = now
@@ -237,7 +238,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 	kr.released, kr.tokens = rep.Released, rep.Tokens
 	kr.demand.fold(rep, key.limit, previous, now)
 	if rep.Gen == kr.gen && rep.Share == kr.sent {
-		kr.acked = true
+		kr.acknowledge(rep)
 	}
 	l.touch(key)
 }

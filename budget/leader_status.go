@@ -11,7 +11,8 @@ type RegionStatus struct {
 	LastReport     Instant // 0: none in this epoch
 	// Absent: it has no floor and is not heard, so nothing is expected of it.
 	Absent bool
-	// Acknowledged: the region enforces the floors it was told in this epoch.
+	// Acknowledged: the region enforces the floors it was told in this epoch, and what
+	// it used before counts no more.
 	Acknowledged bool
 }
 
@@ -19,13 +20,13 @@ type RegionStatus struct {
 // calls that it sent before: ten times the time after which it gives one up.
 const adoptAfter = time.Second
 
-// Region describes region i at now.
-func (l *Leader) Region(i int, now Instant) RegionStatus {
+// Region describes region i at now; tail is the longest of any limit.
+func (l *Leader) Region(i int, now Instant, tail time.Duration) RegionStatus {
 	r := &l.regions[i]
 	s := RegionStatus{
 		Live:         r.live,
 		Absent:       l.cfg.Regions[i].gone() && !r.open,
-		Acknowledged: r.open && r.acked && now.Sub(r.openedAt) >= adoptAfter,
+		Acknowledged: r.open && r.acked && now.Sub(r.openedAt) >= adoptAfter+l.cfg.lengthen(tail),
 		RulesVersion: r.rules, Incarnation: r.incarnation, LastReport: r.lastReport,
 	}
 	if r.renewedAt != 0 && r.leaseEnd > now {

@@ -71,6 +71,13 @@ type KeyReport struct {
 	Limit     KeyLimit
 	Rejecting bool
 	Cold      bool // acknowledges an Action with Cold
+	// InUse is the part of the limit, in units of 2^-20, that use from before outlasts
+	// the share by (for a limit that counts); 0 if none does. Above Share.Burst the
+	// report acknowledges no more than that.
+	InUse int32
+	// Label numbers the window of the region's store when the share was last looked at
+	// (fixed windows only), from 1 on.
+	Label int64
 }
 
 // KeyLimit is the limit of a key as its region reads it, for the leader's
@@ -79,6 +86,8 @@ type KeyLimit struct {
 	Capacity int64
 	Rate     int64
 	RateFrac int64 // millionths of a micro-token a second
+	// Tail is how long use can outlast the right to it; 0 for buckets. At most MaxTail.
+	Tail time.Duration
 	// Placement is what the key's rule asks for.
 	Placement Placement
 }
@@ -101,6 +110,10 @@ type Action struct {
 	Share   Share
 	Granted int64 // micro-tokens, cumulative over the session
 	Cold    bool  // the key returns to cold; Share is the floor
+	// From is the first window in which a share that grows counts at once: no region's
+	// use of an earlier one is unknown. 0: only the region's next window is certain to
+	// be (fixed windows only).
+	From int64
 	// Limit is the key's limit as other regions reported it, for a region that
 	// has not used the key; zero if the leader does not know it.
 	Limit KeyLimit

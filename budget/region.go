@@ -111,6 +111,8 @@ type Region struct {
 	urgent     bool
 	// coldAcks are the keys that went back to cold since the last report.
 	coldAcks []Action
+	// outlasting are the hot keys whose use outlasts a share that shrank.
+	outlasting []KeyID
 }
 
 // session is one ordered stream of reports and directives.
@@ -160,6 +162,13 @@ type hotKey struct {
 	queued     bool // in reportable
 	mustAck    bool
 	lastReport Instant
+	// inUse is the part of the limit that use from before the share shrank takes up, 0
+	// if the share covers it; lookAt is when to look at the store again, and outlasting
+	// tells that the key is in the list of those.
+	inUse      int32
+	lookAt     Instant
+	outlasting bool
+	label      int64 // of the store's window when last looked at
 }
 
 type candidate struct {
@@ -186,19 +195,26 @@ func NewRegion(self int, cfg Config, incarnation uint64, now Instant) *Region {
 // Config is the configuration in force; no regions before the first is known.
 func (r *Region) Config() Config { return r.cfg }
 
-// Phase is the phase at now.
-func (r *Region) Phase(now Instant) Phase {
+// Phase is the phase at now, for limits without a Tail.
+func (r *Region) Phase(now Instant) Phase { return r.phaseOf(KeyLimit{}, now) }
+
+// phaseOf is the phase of a key's rights.
+func (r *Region) phaseOf(limit KeyLimit, now Instant) Phase {
 	switch {
 	case r.leaseEnd != 0 && now < r.leaseEnd:
 		return Live
-	case now < r.floorAt():
+	case now < r.floorAt(limit):
 		return Limbo
 	default:
 		return CutOff
 	}
 }
 
-func (r *Region) floorAt() Instant { return r.lastDirective.Add(r.cfg.FloorAfter()) }
+// floorAt is when everyone has made room for the region's floor, and what they used
+// before they did counts no more.
+func (r *Region) floorAt(limit KeyLimit) Instant {
+	return r.lastDirective.Add(r.cfg.FloorAfter() + r.cfg.lengthen(limit.Tail))
+}
 
 // StoreStartedFull reports whether an absent cold bucket is a full one: only in
 // the first store contents of a region declared at the bootstrap.
@@ -212,7 +228,7 @@ func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 	if len(r.cfg.Regions) == 0 {
 		return Right{}
 	}
-	right := Right{Floor: r.told(), Phase: r.Phase(now), Watermark: r.watermark, Blind: r.blind}
+	right := Right{Floor: r.told(), Phase: r.phaseOf(limit, now), Watermark: r.watermark, Blind: r.blind}
 	if r.floorSince != 0 {
 		right.FloorSince, right.Low = r.floorSince, r.cfg.Regions[r.self].Low
 	}
@@ -220,7 +236,7 @@ func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 	case Live:
 		right.Since, right.Until = r.liveSince, r.leaseEnd
 	case CutOff:
-		right.Since = r.floorAt()
+		right.Since = r.floorAt(limit)
 		if whole := r.cfg.Regions[r.self].Floor; right.Floor != whole {
 			// Everyone has made room for all of it.
 			right.Floor, right.FloorSince = whole, max(right.FloorSince, right.Since)

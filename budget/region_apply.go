@@ -10,6 +10,7 @@ func (r *Region) apply(a *applying, actions []Action, now Instant) []RegionEffec
 		a.left[act.Key] = act
 		changes = append(changes, r.change(act, now))
 	}
+	changes = r.lookAgain(changes, now)
 	// The leader counts the region as heard by any directive, not by leases alone.
 	mark := a.renew || r.marked == 0 || now.Sub(r.marked) >= MarkEvery
 	if mark {
@@ -24,7 +25,7 @@ func (r *Region) apply(a *applying, actions []Action, now Instant) []RegionEffec
 
 func (r *Region) change(act Action, now Instant) ShareChange {
 	c := ShareChange{
-		Key: act.Key, Gen: act.Gen, Share: act.Share, Cold: act.Cold,
+		Key: act.Key, Gen: act.Gen, Share: act.Share, From: act.From, Cold: act.Cold,
 		Limit: act.Limit,
 	}
 	// A key that was not held starts its count at what the directive says: it
@@ -49,6 +50,8 @@ func (r *Region) sharesApplied(results []ShareResult, now Instant) {
 	for _, res := range results {
 		act, ok := a.left[res.Key]
 		if !ok {
+			failed = failed || res.Amnesia
+			r.lookedAgain(res, now)
 			continue
 		}
 		if res.Failed {
@@ -58,7 +61,7 @@ func (r *Region) sharesApplied(results []ShareResult, now Instant) {
 		}
 		delete(a.left, res.Key)
 		failed = failed || res.Amnesia
-		r.took(act, res)
+		r.took(act, res, now)
 	}
 	if failed || len(a.left) > 0 {
 		r.applying = nil
@@ -79,7 +82,7 @@ func (r *Region) believeLess(act Action) {
 }
 
 // took records a share that the store now enforces.
-func (r *Region) took(act Action, res ShareResult) {
+func (r *Region) took(act Action, res ShareResult, now Instant) {
 	if r.watermark.Before(act.Gen) {
 		r.watermark = act.Gen
 	}
@@ -101,8 +104,7 @@ func (r *Region) took(act Action, res ShareResult) {
 	h.gen, h.share = act.Gen, act.Share
 	h.released += res.Released
 	h.tokens = res.Tokens
-	h.mustAck = true
-	r.queue(act.Key, h)
+	r.outlasts(act.Key, h, res, now)
 }
 
 // finishApplying makes the directive count: its session opens, or its lease holds.

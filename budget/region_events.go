@@ -1,5 +1,7 @@
 package budget
 
+import "time"
+
 // RegionEvent is something that happened to a region; see Region.Step.
 type RegionEvent interface{ regionEvent() }
 
@@ -38,6 +40,12 @@ type ShareResult struct {
 	Tokens   int64
 	Amnesia  bool
 	Failed   bool
+	// InUse counts against the share, Due is for how long that can be more than the
+	// share allows, by the store's clock, and Label is the present window's number (for
+	// a limit that counts); see limit.Applied.
+	InUse int64
+	Due   time.Duration
+	Label int64
 }
 
 // StoreEpoch tells the identity of the store's contents: at the start, and when
@@ -78,7 +86,8 @@ type ApplyShares struct {
 	Heard bool
 }
 
-// ShareChange is one share to be applied in the store.
+// ShareChange is one share to be applied in the store. One of a generation that the
+// store has seen, of a limit that counts, asks what is in use now.
 type ShareChange struct {
 	Key KeyID
 	// Before is the right until now.
@@ -87,6 +96,8 @@ type ShareChange struct {
 	Share  Share
 	// Grant is the amount of tokens that comes with it, micro-tokens.
 	Grant int64
+	// From as in Action.
+	From int64
 	// Cold ends the key's share: the record becomes a cold one.
 	Cold bool
 	// Limit is zero if neither this region nor the leader knows it.

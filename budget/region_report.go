@@ -43,7 +43,7 @@ func (r *Region) hotReports(out []KeyReport, now Instant) []KeyReport {
 		out = append(out, KeyReport{
 			Key: k, Gen: h.gen, Share: h.share, Limit: h.limit,
 			Admitted: h.admitted, Offered: h.offered, Released: h.released,
-			Tokens: h.tokens, Rejecting: h.rejecting,
+			Tokens: h.tokens, Rejecting: h.rejecting, InUse: h.inUse, Label: h.label,
 		})
 		h.queued, h.mustAck, h.rejecting, h.lastReport = false, false, false, now
 	}

@@ -53,7 +53,7 @@ func (r *Region) NextTick(now Instant) Instant {
 	if r.leaseEnd != 0 {
 		return min(next, r.leaseEnd)
 	}
-	if floor := r.floorAt(); now < floor {
+	if floor := r.floorAt(KeyLimit{}); now < floor {
 		return min(next, floor)
 	}
 	return next

@@ -178,6 +178,7 @@ func (c *Canon) limit(l KeyLimit) {
 	c.Int(l.Capacity)
 	c.Int(l.Rate)
 	c.Int(l.RateFrac)
+	c.Int(int64(l.Tail))
 	c.Int(int64(l.Placement))
 }
 

@@ -3,6 +3,7 @@ package budget
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 // Clone is a copy that goes its own way, for model checking. Messages, plans and
@@ -21,16 +22,22 @@ func (l *Leader) Clone() *Leader {
 		x.regions = slices.Clone(key.regions)
 		c.keys[x.id], c.order[i] = &x, &x
 	}
-	c.dirty = make([]*leaderKey, 0, len(l.dirty))
-	for _, key := range l.dirty {
-		if key.at >= 0 {
-			c.dirty = append(c.dirty, c.order[key.at])
-		}
-	}
+	c.dirty, c.delayed = c.itsOwn(l.dirty), c.itsOwn(l.delayed)
 	c.claims = nil
 	c.creates = slices.Clone(l.creates)
 	c.creating = maps.Clone(l.creating)
 	return &c
+}
+
+// itsOwn are the clone's keys that stand where these do; one that has gone has none.
+func (l *Leader) itsOwn(keys []*leaderKey) []*leaderKey {
+	own := make([]*leaderKey, 0, len(keys))
+	for _, key := range keys {
+		if key.at >= 0 {
+			own = append(own, l.order[key.at])
+		}
+	}
+	return own
 }
 
 // AppendState writes everything that influences what the leader does from now on.
@@ -42,7 +49,7 @@ func (l *Leader) AppendState(c *Canon, now Instant) {
 	c.Config(&l.cfg)
 	l.ledger.AppendState(c)
 	c.Epoch(l.epoch)
-	c.Age(now, l.start, l.cfg.Lease/2)
+	c.Age(now, l.start, max(l.cfg.Lease/2, l.longestTail()))
 	c.Bools(l.committing != nil, l.verifying)
 	c.Left(now, l.nextSweep, 0)
 	c.Int(int64(l.swept))
@@ -59,6 +66,12 @@ func (l *Leader) AppendState(c *Canon, now Instant) {
 		l.appendKey(c, key, now)
 	}
 	for _, key := range l.dirty {
+		if key.at >= 0 {
+			c.Int(int64(key.at))
+		}
+	}
+	c.Int(-1)
+	for _, key := range l.delayed {
 		if key.at >= 0 {
 			c.Int(int64(key.at))
 		}
@@ -82,6 +95,15 @@ func (l *Leader) time(c *Canon, t Instant) {
 	c.name(space(NameOrder, leaderTimes, l.epoch, 0), uint64(t))
 }
 
+// longestTail is after how long no key depends on when a right ended.
+func (l *Leader) longestTail() time.Duration {
+	var longest time.Duration
+	for _, key := range l.order {
+		longest = max(longest, l.tailOf(key))
+	}
+	return longest
+}
+
 func (l *Leader) appendRegion(c *Canon, i int, now Instant) {
 	r := &l.regions[i]
 	c.Bools(r.open, r.acked, r.live, r.waiting, r.hello != nil, r.renewedAt != 0)
@@ -89,6 +111,7 @@ func (l *Leader) appendRegion(c *Canon, i int, now Instant) {
 	c.Int(int64(r.rules))
 	c.Left(now, r.leaseEnd, 0)
 	c.Left(now, r.coolFrom, 0)
+	c.Age(now, r.leaseOver, l.longestTail())
 	if r.open {
 		c.session(l.epoch, r.session, r.seq)
 		c.Age(now, r.openedAt, adoptAfter)
@@ -122,6 +145,7 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 	c.limit(key.limit)
 	c.Int(key.pool)
 	c.Bools(key.dirty, key.over)
+	c.Int(int64(key.tail))
 	c.Int(int64(key.cooling))
 	c.Age(now, key.used, l.coolAfter(key.limit))
 	for i := range key.regions {
@@ -129,6 +153,8 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 		c.share(kr.sent)
 		c.Gen(kr.gen)
 		c.Bools(kr.acked, kr.pending, kr.cold)
+		c.Int(int64(kr.inUse))
+		c.Int(kr.label)
 		if kr.pending {
 			c.share(kr.next)
 			c.Int(kr.grant)

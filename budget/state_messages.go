@@ -48,6 +48,8 @@ func (c *Canon) keyReport(region int, r *KeyReport) {
 	c.share(r.Share)
 	c.limit(r.Limit)
 	c.Bools(r.Cold)
+	c.Int(int64(r.InUse))
+	c.Int(r.Label)
 	c.usage(region, r.Key, r.Admitted, r.Offered)
 	c.released(region, r.Key, r.Released)
 	if c.Demand {
@@ -76,6 +78,7 @@ func (c *Canon) actions(region int, actions []Action) {
 		c.share(a.Share)
 		c.granted(region, a.Key, a.Granted)
 		c.Bools(a.Cold)
+		c.Int(a.From)
 		c.limit(a.Limit)
 	}
 }

@@ -15,6 +15,7 @@ func (r *Region) Clone() *Region {
 	c.candidates = cloneValues(r.candidates)
 	c.reportable = slices.Clone(r.reportable)
 	c.coldAcks = slices.Clone(r.coldAcks)
+	c.outlasting = slices.Clone(r.outlasting)
 	return &c
 }
 
@@ -129,6 +130,10 @@ func (r *Region) appendKeys(c *Canon, now Instant) {
 	for _, k := range r.reportable {
 		c.key(k)
 	}
+	c.Int(int64(len(r.outlasting)))
+	for _, k := range r.outlasting {
+		c.key(k)
+	}
 	c.actions(r.self, r.coldAcks)
 }
 
@@ -141,6 +146,11 @@ func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
 	c.granted(region, k, h.granted)
 	c.Bools(h.rejecting, h.queued, h.mustAck, h.lastReport != 0)
 	c.Age(now, h.lastReport, reportKeyEvery)
+	c.Int(int64(h.inUse))
+	c.Int(h.label)
+	if h.outlasting {
+		c.Left(now, h.lookAt, 0)
+	}
 	if c.Demand {
 		c.Int(h.admitted)
 		c.Int(h.offered)

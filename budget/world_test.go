@@ -34,6 +34,8 @@ type world struct {
 	far    []time.Duration
 	quorum time.Duration
 	mail   []letter
+	// rights is not nil if the limit counts: a log, of which the Tail is the window.
+	rights *rights
 }
 
 // letter is something that happens later.
@@ -144,7 +146,7 @@ func (w *world) join(i int) {
 func (w *world) advance() {
 	var acknowledged []int
 	for i := range w.ledger.Config.Regions {
-		switch s := w.leader.Region(i, w.now); {
+		switch s := w.leader.Region(i, w.now, w.limit.Tail); {
 		case s.Acknowledged:
 			acknowledged = append(acknowledged, i)
 		case !s.Absent && (i >= len(w.cut) || !w.cut[i]):
@@ -198,6 +200,10 @@ func (w *world) spend() {
 		}
 		right := r.Right(w.key, w.limit, w.now)
 		s := right.Effective()
+		if w.rights != nil {
+			w.useRights(i, load)
+			continue
+		}
 		w.bank[i] = min(w.bank[i]+Scale(w.limit.Rate, s.Rate)/50, Scale(w.limit.Capacity, s.Burst))
 		for range load {
 			u := Usage{Limit: w.limit, Cost: microToken, FloorCap: Scale(w.limit.Capacity, right.Floor.Burst), ColdCap: Scale(w.limit.Capacity, right.Floor.Burst)}
@@ -240,6 +246,9 @@ func (w *world) act(i int, effects []RegionEffect) {
 
 // store applies a share as a store does: a shrink releases its part of the tokens.
 func (w *world) store(i int, c ShareChange) ShareResult {
+	if w.rights != nil {
+		return w.storeRights(i, c)
+	}
 	old, share := c.Before.Effective(), c.Share
 	keep := w.bank[i]
 	if share.Burst < old.Burst {

@@ -37,6 +37,8 @@ type floors struct {
 	looked  budget.Instant // when every hot key was last looked at
 	// fill is how long the slowest bucket takes to fill at the smallest floor.
 	fill time.Duration
+	// tail is the longest Tail of any limit.
+	tail time.Duration
 }
 
 func newFloors(c *budget.Config, now budget.Instant) floors {
@@ -57,7 +59,7 @@ func (r *reign) advanceFloors(ctx context.Context) {
 		f.held = now
 	}
 	settled := f.steady && f.held != 0 && now.Sub(f.held) >= f.fill && r.keepsHeld(now)
-	patient := !all && now.Sub(f.began) < acknowledgeFor+r.ledger.Config.Lease/2
+	patient := !all && now.Sub(f.began) < acknowledgeFor+r.ledger.Config.Lease/2+f.tail
 	if !settled && (patient || !r.ledger.Config.CanAdvance(acknowledged)) {
 		return
 	}
@@ -84,7 +86,7 @@ func (r *reign) keepsHeld(now budget.Instant) bool {
 func (r *reign) acknowledgements(now budget.Instant) (acknowledged []int, all bool) {
 	all = true
 	for i := range r.ledger.Config.Regions {
-		status := r.machine.Region(i, now)
+		status := r.machine.Region(i, now, r.floors.tail)
 		if status.Acknowledged {
 			acknowledged = append(acknowledged, i)
 		} else if !status.Absent {
@@ -114,6 +116,26 @@ func (r *reign) configMayHaveChanged() {
 	}
 }
 
+// ruleTimes notes what changes of floors have to wait for under a set of rules.
+func (f *floors) ruleTimes(set *rules.Set, c *budget.Config) {
+	f.fill, f.tail = slowestFill(set, c), 0
+	eachLimit(set, func(l limit.Limit) { f.tail = max(f.tail, l.Tail()) })
+	f.fill = max(f.fill, f.tail)
+}
+
+// eachLimit looks at every limit of a set of rules; nil has none.
+func eachLimit(set *rules.Set, look func(limit.Limit)) {
+	if set == nil {
+		return
+	}
+	for _, rule := range set.Rules() {
+		look(rule.Limit)
+		for _, o := range rule.Overrides() {
+			look(o.Limit)
+		}
+	}
+}
+
 // slowestFill is how long any bucket of the rules takes to fill from empty at the
 // smallest floor there is.
 func slowestFill(set *rules.Set, c *budget.Config) time.Duration {
@@ -124,18 +146,10 @@ func slowestFill(set *rules.Set, c *budget.Config) time.Duration {
 		}
 	}
 	slowest := 0.0
-	note := func(l limit.Limit) {
+	eachLimit(set, func(l limit.Limit) {
 		// An elastic bucket holds the whole capacity.
-		slowest = max(slowest, float64(l.Capacity)/microToken/(perSecond(l.Rate)*fraction(least)))
-	}
-	if set != nil {
-		for _, rule := range set.Rules() {
-			note(rule.Limit)
-			for _, o := range rule.Overrides() {
-				note(o.Limit)
-			}
-		}
-	}
+		slowest = max(slowest, float64(l.Capacity)/microToken/(perSecond(l.PerSecond())*fraction(least)))
+	})
 	seconds := slowest * fillMargin
 	if seconds > (math.MaxInt64 / 4 / float64(time.Second)) {
 		return math.MaxInt64 / 4

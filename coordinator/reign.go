@@ -270,7 +270,7 @@ func (r *reign) rulesChanged(ctx context.Context) {
 	r.node.View(func(s *cluster.State) {
 		r.rulesVersion = s.Rules.Version
 		r.rules = rulesByNumber(s, nil)
-		r.floors.fill = slowestFill(s.Rules.Set, &r.ledger.Config)
+		r.floors.ruleTimes(s.Rules.Set, &r.ledger.Config)
 	})
 	r.floors.held = 0 // the new rules' buckets are counted from now on
 	r.tally.version++

@@ -157,7 +157,7 @@ func (r *reign) status(ctx context.Context, all []shown) (*status, error) {
 	out := &status{keys: make([]budget.KeyStatus, len(all)), hot: make([]bool, len(all))}
 	err := r.ask(ctx, func(m *budget.Leader, now budget.Instant) {
 		for i := range r.ledger.Config.Regions {
-			out.regions = append(out.regions, m.Region(i, now))
+			out.regions = append(out.regions, m.Region(i, now, r.floors.tail))
 		}
 		for i, b := range all {
 			out.keys[i], out.hot[i] = m.Key(b.key)

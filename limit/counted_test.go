@@ -375,7 +375,7 @@ func TestTakeMixesAlgorithms(t *testing.T) {
 		views, records = append(views, v), append(records, Record{})
 	}
 	out := make([]Outcome, len(views))
-	if !Take(records, views, 4*Token, now, out) || !Take(records, views, 4*Token, now, out) {
+	if once := Take(records, views, 4*Token, now, out); !once || !Take(records, views, 4*Token, now, out) {
 		t.Fatalf("denied: %+v", out)
 	}
 	views[5].Floor = of(15, 0)

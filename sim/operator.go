@@ -78,7 +78,7 @@ func (c *coord) advanceFloors() {
 func (c *coord) acknowledgements(now budget.Instant) (acknowledged []int, all bool) {
 	all = true
 	for i := range c.cfg.Regions {
-		status := c.machine.Region(i, now)
+		status := c.machine.Region(i, now, c.w.longestTail())
 		switch {
 		case c.w.plant.acknowledges(c, i, status):
 			acknowledged = append(acknowledged, i)
@@ -226,4 +226,13 @@ func (w *world) checkFloors() {
 	if !sum.Within(budget.Share{Rate: budget.Unit, Burst: budget.Unit}) {
 		w.violate("floors sum to %v", sum)
 	}
+}
+
+// longestTail is the longest Tail of any client's limit.
+func (w *world) longestTail() time.Duration {
+	var longest time.Duration
+	for _, c := range w.clients {
+		longest = max(longest, c.limit.Tail())
+	}
+	return longest
 }

@@ -1,0 +1,68 @@
+package budget
+
+import "time"
+
+// A share of a limit that counts can shrink below what is in use: what was admitted
+// counts until its window has passed, or its slot is released. The share is in force at
+// once, but acknowledged only as far as use has come down to it, for the difference may
+// go to others. The region looks at its store again until it has.
+
+// lookEvery spaces the looks at the use of one key: what others wait for comes free
+// bit by bit.
+const lookEvery = 250 * time.Millisecond
+
+// outlasts notes what use outlasts a share that was just applied, or looked at again,
+// and has that reported.
+func (r *Region) outlasts(k KeyID, h *hotKey, res ShareResult, now Instant) {
+	h.label, h.inUse, h.mustAck = res.Label, 0, true
+	if res.Due > 0 {
+		h.inUse = max(partOf(res.InUse, h.limit.Capacity), min(h.share.Burst, Unit-1)+1)
+		h.lookAt = now.Add(min(r.cfg.lengthen(res.Due), lookEvery))
+		if !h.outlasting {
+			h.outlasting = true
+			r.outlasting = append(r.outlasting, k)
+		}
+	}
+	r.queue(k, h)
+}
+
+// lookAgain adds the keys to a store call whose use may have come down.
+func (r *Region) lookAgain(changes []ShareChange, now Instant) []ShareChange {
+	waiting := r.outlasting[:0]
+	for _, k := range r.outlasting {
+		h := r.hot[k]
+		if h == nil {
+			continue
+		}
+		if h.inUse == 0 {
+			h.outlasting = false
+			continue
+		}
+		waiting = append(waiting, k)
+		if _, changing := r.applying.left[k]; !changing && now >= h.lookAt && len(changes) < maxActions {
+			changes = append(changes, ShareChange{
+				Key: k, Before: r.Right(k, h.limit, now), Gen: h.gen, Share: h.share, Limit: h.limit,
+			})
+		}
+	}
+	clear(r.outlasting[len(waiting):])
+	r.outlasting = waiting
+	return changes
+}
+
+// lookedAgain takes what the store said of a share that did not change.
+func (r *Region) lookedAgain(res ShareResult, now Instant) {
+	if h := r.hot[res.Key]; h != nil && !res.Failed {
+		h.tokens = res.Tokens
+		r.outlasts(res.Key, h, res, now)
+	}
+}
+
+// partOf is an amount as a part of a capacity in units of 2^-20, rounded up; the whole,
+// if the capacity is not known.
+func partOf(amount, capacity int64) int32 {
+	if amount >= capacity {
+		return Unit
+	}
+	return int32(mulDiv(amount, Unit, capacity)) + 1
+}

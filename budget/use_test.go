@@ -1,0 +1,215 @@
+package budget
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// rights is what the stores of a world know of a limit that counts: when each request
+// was admitted.
+type rights struct {
+	used  [][]Instant
+	label int64   // what every store says of its window, if the limit has labels
+	froms []int64 // what growths were said to count from
+}
+
+// counting is a world whose key is a log of 90 requests in any 12 seconds.
+func counting(t *testing.T, n int) *world {
+	w := newWorld(t, n)
+	w.limit = KeyLimit{Capacity: 90 * microToken, Rate: 7_500_000, Tail: 12 * time.Second, Placement: PlacementSplit}
+	w.rights = &rights{used: make([][]Instant, n)}
+	w.elect()
+	w.runUntil("every region holds a lease", 2*time.Second, w.allLive)
+	return w
+}
+
+// inUse is what counts in a region's store, in requests.
+func (w *world) inUse(i int) int64 {
+	w.rights.used[i] = slices.DeleteFunc(w.rights.used[i], func(at Instant) bool { return w.now.Sub(at) >= w.limit.Tail })
+	return int64(len(w.rights.used[i]))
+}
+
+func (w *world) capOf(i int) int64 {
+	return Scale(w.limit.Capacity, w.regions[i].Right(w.key, w.limit, w.now).Effective().Burst) / microToken
+}
+
+// useRights asks for load requests, and checks I3: what is in use, or may be, is at
+// most the limit.
+func (w *world) useRights(i int, load int64) {
+	most := w.capOf(i)
+	for range load {
+		u := Usage{Limit: w.limit, Cost: microToken, FloorCap: most * microToken, ColdCap: most * microToken}
+		if w.inUse(i) < most {
+			w.rights.used[i] = append(w.rights.used[i], w.now)
+			w.got++
+			u.Admitted = true
+		}
+		u.Tokens = max(0, most-w.inUse(i)) * microToken
+		w.regions[i].Observe(w.key, u, w.now)
+	}
+	var sum int64
+	for j := range w.regions {
+		if !w.ledger.Config.Regions[j].Fenced {
+			sum += max(w.inUse(j), w.capOf(j))
+		} else {
+			sum += w.inUse(j)
+		}
+	}
+	if sum > w.limit.Capacity/microToken {
+		w.t.Fatalf("%d requests are in use, or may be, of %d", sum, w.limit.Capacity/microToken)
+	}
+}
+
+func (w *world) storeRights(i int, c ShareChange) ShareResult {
+	used, most := w.inUse(i), Scale(w.limit.Capacity, c.Share.Burst)/microToken
+	res := ShareResult{Key: c.Key, InUse: used * microToken, Label: w.rights.label, Tokens: max(0, most-used) * microToken}
+	if excess := used - most; excess > 0 {
+		res.Due = w.rights.used[i][excess-1].Add(w.limit.Tail).Sub(w.now)
+	}
+	if h := w.regions[i].hot[c.Key]; h != nil && h.share.Burst < c.Share.Burst {
+		w.rights.froms = append(w.rights.froms, c.From)
+	}
+	return res
+}
+
+// A share that shrinks is in force at once, and goes to others only as fast as what
+// was admitted under it ceases to count. Meanwhile the session goes on.
+func TestShrunkShareIsAcknowledgedAsItsUseEnds(t *testing.T) {
+	w := counting(t, 2)
+	w.load[0] = 3
+	w.runUntil("a uses up the limit", 5*time.Second, func() bool { return w.inUse(0) >= 84 })
+	began := w.now
+	w.load = []int64{0, 3}
+	w.runUntil("a's share is small", 5*time.Second, func() bool { return w.capOf(0) <= 3 })
+	if b := w.capOf(1); b > 8 {
+		t.Errorf("b may use %d while a's requests count", b)
+	}
+	if l := w.ledger.Shares(w.key)[0]; Scale(w.limit.Capacity, l.Burst)/microToken < w.inUse(0) {
+		t.Errorf("a is liable for %v and has %d in use", l, w.inUse(0))
+	}
+	renewed := w.renewed[0]
+	w.runUntil("b gets what comes free", w.limit.Tail, func() bool { return w.capOf(1) >= 40 })
+	if w.inUse(0) == 0 {
+		t.Error("only when all of it was free")
+	}
+	w.runUntil("b has the rest", 2*time.Second, func() bool { return w.capOf(1) >= 84 })
+	if took := w.now.Sub(began); took > w.limit.Tail+2*time.Second {
+		t.Errorf("after %v", took)
+	}
+	if w.renewed[0] < renewed+5 {
+		t.Errorf("a's lease was renewed %d times meanwhile", w.renewed[0]-renewed)
+	}
+	if len(w.regions[0].outlasting) != 0 {
+		w.run(time.Second)
+		if n := len(w.regions[0].outlasting); n != 0 {
+			t.Errorf("a still looks at the use of %d keys", n)
+		}
+	}
+}
+
+// A region that is cut off holds what it used until nothing of it can count any more,
+// and takes its own floor back only when the same is true of the others.
+func TestFloorsOfRightsWaitForTheTail(t *testing.T) {
+	w := counting(t, 3)
+	w.load[0] = 3
+	w.runUntil("a uses up the limit", 5*time.Second, func() bool { return w.inUse(0) >= 84 })
+	w.run(w.limit.Tail) // and goes on
+	w.cut[0], w.cut[1] = true, true
+	cutAt := w.now
+	w.load[2] = 3
+	w.runUntil("a's lease is over", 11*time.Second, func() bool { return w.regions[0].Phase(w.now) == Limbo })
+	tail := w.ledger.Config.lengthen(w.limit.Tail)
+	atLeader := cutAt.Add(w.ledger.Config.leaseAtLeader())
+	for w.now < atLeader.Add(tail-time.Second) {
+		w.run(tick)
+		if w.ledger.Shares(w.key)[0].Burst < Unit*8/10 {
+			t.Fatalf("a's liability came down %v after the cut, to %v", w.now.Sub(cutAt), w.ledger.Shares(w.key)[0])
+		}
+	}
+	w.runUntil("a's liability is its floor", 4*time.Second, func() bool {
+		return w.ledger.Shares(w.key)[0].Within(w.ledger.Config.Regions[0].Floor)
+	})
+	w.runUntil("b would take a bucket's floor back", 10*time.Second, func() bool { return w.regions[1].Phase(w.now) == CutOff })
+	if b := w.capOf(1); b > 3 {
+		t.Errorf("and may use %d", b)
+	}
+	w.runUntil("b has its floor back", tail+tick, func() bool { return w.capOf(1) >= 29 })
+	bucket := w.ledger.Config.FloorAfter()
+	if waited := w.now.Sub(cutAt); waited < bucket+tail-200*time.Millisecond || waited > bucket+tail+tick {
+		t.Errorf("after %v", waited)
+	}
+	w.load[1] = 3
+	w.run(20 * time.Second) // all three use what they have: I3 holds
+}
+
+// A later leader does not know a limit until it is told, and believes in no lease's end
+// before that.
+func TestTailIsLongestWhileTheLimitIsUnknown(t *testing.T) {
+	w := counting(t, 2)
+	w.load[0] = 3
+	w.runUntil("a uses up the limit", 5*time.Second, func() bool { return w.inUse(0) >= 84 })
+	w.cut[0] = true
+	w.fall()
+	w.regions[1] = NewRegion(1, w.ledger.Config, 77, w.now) // it has never used the key
+	w.regions[1].Step(StoreEpoch{"epoch-b"}, w.now)
+	w.elect()
+	w.run(time.Minute)
+	if l := w.ledger.Shares(w.key)[0]; l.Burst < Unit*8/10 {
+		t.Errorf("a's liability is %v", l)
+	}
+	w.load[1] = 3
+	w.runUntil("b has told the limit", 3*time.Second, func() bool {
+		return w.ledger.Shares(w.key)[0].Within(w.ledger.Config.Regions[0].Floor)
+	})
+}
+
+// A growth of a fixed window says from which window on it counts, once every region
+// has told its own.
+func TestGrowthNamesItsFirstWindow(t *testing.T) {
+	w := counting(t, 2)
+	w.load[0] = 3
+	w.runUntil("a has grown", 5*time.Second, func() bool { return w.capOf(0) >= 84 })
+	if len(w.rights.froms) == 0 || slices.Max(w.rights.froms) != 0 {
+		t.Fatalf("without labels: from %v", w.rights.froms)
+	}
+	w.rights.label, w.rights.froms = 41, nil
+	w.load = []int64{0, 3}
+	w.runUntil("b has grown", 20*time.Second, func() bool { return w.capOf(1) >= 84 })
+	w.rights.label = 43
+	w.load = []int64{3, 0}
+	w.runUntil("a has grown again", 20*time.Second, func() bool { return w.capOf(0) >= 84 })
+	if last := w.rights.froms[len(w.rights.froms)-1]; last != 43 {
+		t.Errorf("from %v", w.rights.froms)
+	}
+	if slices.Contains(w.rights.froms, 42) || !slices.IsSorted(w.rights.froms) {
+		t.Errorf("from %v", w.rights.froms)
+	}
+}
+
+// What a fenced region used still counts: nobody grows before it does not.
+func TestFencedUseCounts(t *testing.T) {
+	w := counting(t, 3)
+	w.load[0] = 3
+	w.runUntil("a uses up the limit", 5*time.Second, func() bool { return w.inUse(0) >= 84 })
+	w.load = []int64{0, 3, 0}
+	w.cut[0] = true
+	used := w.inUse(0)
+	w.change(func(l *Ledger) error { return l.FenceRegion("a") })
+	fenced := w.now
+	w.runUntil("b has the rest", time.Minute, func() bool { return w.capOf(1) >= 84 })
+	if took := w.now.Sub(fenced); used < 80 || took < w.limit.Tail {
+		t.Errorf("%v after a was fenced with %d in use", took, used)
+	}
+}
+
+// A smaller floor is acknowledged when nothing used under the larger one counts.
+func TestFloorOfRightsIsAcknowledgedLate(t *testing.T) {
+	w := counting(t, 2)
+	began := w.now
+	w.change(func(l *Ledger) error { return l.UpdateRegion("b", 3) })
+	w.runUntil("a's bound has come down", 30*time.Second, w.steady)
+	if took := w.now.Sub(began); took < w.limit.Tail {
+		t.Errorf("after %v", took)
+	}
+}
