@@ -7,8 +7,13 @@ import "time"
 const (
 	// minReportGap keeps a region from reporting more often than the leader ticks.
 	minReportGap = 20 * time.Millisecond
-	// reportKeyEvery spaces the reports of one busy key.
+	// reportKeyEvery spaces the reports of one busy key, while they are few; each
+	// takes keyReportTakes of a region's pace, so that ten regions with thousands of
+	// busy keys tell the leader of 200,000 a second together.
 	reportKeyEvery = 100 * time.Millisecond
+	keyReportTakes = 50 * time.Microsecond
+	// maxPace is that of a region in which the whole hot table is busy.
+	maxPace = MaxHotKeys * keyReportTakes
 	// answerHold is how long the leader keeps a report open for something to say.
 	answerHold = 100 * time.Millisecond
 	// renewEvery spaces lease renewals: ten chances in a lease of ten seconds.

@@ -13,10 +13,15 @@ const (
 	windowTokens = 8 * microToken
 	minWindow    = 200 * time.Millisecond
 	maxWindow    = 5 * time.Second
-	// quietMargin is added to the window before silence about a key means that
-	// it was not used: a region reports busy keys every 100 ms.
+	// quietMargin is how late a report may be.
 	quietMargin = 50 * time.Millisecond
 )
+
+// quietAfter is the silence about a key after which it was not used: the window of its
+// rates, and two reports at the region's pace.
+func quietAfter(limit KeyLimit, pace time.Duration) time.Duration {
+	return max(rateWindow(limit), 2*pace) + quietMargin
+}
 
 // rateWindow is how long a limit's raw rates are measured: 0.2 s at 40 tokens a
 // second and above, 4 s at 2 a second.
@@ -46,12 +51,12 @@ type demand struct {
 }
 
 // fold takes one report of the key in. previous is when the region reported last:
-// usage since then is in this report.
-func (d *demand) fold(rep KeyReport, limit KeyLimit, previous, now Instant) {
+// usage since then is in this report, unless the key was in one a quiet time ago.
+func (d *demand) fold(rep KeyReport, limit KeyLimit, quiet time.Duration, previous, now Instant) {
 	if d.window == 0 {
 		d.window, d.since = previous, now
 	}
-	if d.last != 0 && now.Sub(d.last) >= rateWindow(limit)+quietMargin {
+	if d.last != 0 && now.Sub(d.last) >= quiet {
 		// It was quiet between: the window of new usage starts with it.
 		d.decay(previous, now)
 		d.window = max(d.window, previous)
@@ -101,13 +106,13 @@ func (d *demand) decay(until, now Instant) {
 	}
 }
 
-// at is the demand as known at the region's latest report.
-func (d *demand) at(lastReport Instant, limit KeyLimit) demandNow {
+// at is the demand as known at the region's latest report. silence is what quietAfter
+// says.
+func (d *demand) at(lastReport Instant, silence time.Duration) demandNow {
 	now := demandNow{
 		Known: d.known, Raw: d.raw, RawAdmitted: d.rawAdmitted,
 		Smooth: d.smooth, SmoothAdmitted: d.smoothAdmitted, Rejecting: d.rejecting,
 	}
-	silence := rateWindow(limit) + quietMargin
 	quietSince := max(d.used, d.since)
 	now.Idle = quietSince != 0 && lastReport.Sub(quietSince) >= silence
 	if d.last == 0 {

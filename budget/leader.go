@@ -63,6 +63,7 @@ type leaderRegion struct {
 	leaseOver   Instant // when the last of them had ended
 	coolFrom    Instant // no key cools down before
 	lastReport  Instant
+	pace        time.Duration // of its reports of one busy key
 	rules       uint64
 	renewedAt   Instant // by this leader, in this session; 0: not yet
 

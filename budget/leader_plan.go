@@ -14,7 +14,7 @@ func (l *Leader) plan(now Instant) []LeaderEffect {
 	if l.committing != nil {
 		return nil
 	}
-	c := &commit{plan: Plan{Epoch: l.epoch}, began: now}
+	c := &commit{plan: Plan{Shard: l.ledger.Shard, Epoch: l.epoch}, began: now}
 	l.planRedisEpochs(c)
 	l.planCreates(c)
 	l.planDirty(c, now)
@@ -153,7 +153,7 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 		}
 		in.Regions[i] = claim{
 			Now: kr.current(), Floor: floor, Keep: keep,
-			Demand: kr.demand.at(r.lastReport, key.limit),
+			Demand: kr.demand.at(r.lastReport, quietAfter(key.limit, r.pace)),
 		}
 	}
 	return in

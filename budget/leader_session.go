@@ -1,12 +1,18 @@
 package budget
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // hello takes a Hello in. It is answered once the region's first store contents are
 // on record and the leadership is proved; see Leader.welcomeWaiting.
 func (l *Leader) hello(h Hello, now Instant) []LeaderEffect {
 	if h.Region < 0 || h.Region >= len(l.regions) || h.Nonce == 0 {
 		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: fmt.Errorf("%w: region or nonce", ErrMalformed)}}
+	}
+	if err := l.checkShard(h.Shard); err != nil {
+		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: err}}
 	}
 	r := &l.regions[h.Region]
 	if r.open && r.incarnation != h.Incarnation && now.Sub(r.lastReport) < busyAfter {
@@ -87,8 +93,8 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 		r.coolFrom = r.leaseEnd
 	}
 	r.open, r.session, r.incarnation = true, l.session, h.Incarnation
-	r.openedAt, r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt = now, 0, now, now, h.RulesVersion, 0
-	ok := HelloOK{Region: h.Region, Epoch: l.epoch, Session: r.session, Nonce: h.Nonce}
+	r.openedAt, r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt, r.pace = now, 0, now, now, h.RulesVersion, 0, 0
+	ok := HelloOK{Shard: h.Shard, Region: h.Region, Epoch: l.epoch, Session: r.session, Nonce: h.Nonce}
 	held := make([]*Held, len(l.order))
 	for n := range h.Held {
 		x := &h.Held[n]
@@ -144,6 +150,9 @@ func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 	if rep.Region < 0 || rep.Region >= len(l.regions) {
 		return []LeaderEffect{Refuse{Region: rep.Region, Seq: rep.Seq, Err: ErrMalformed}}
 	}
+	if err := l.checkShard(rep.Shard); err != nil {
+		return []LeaderEffect{Refuse{Region: rep.Region, Seq: rep.Seq, Err: err}}
+	}
 	r := &l.regions[rep.Region]
 	if !r.open || rep.Epoch != l.epoch || rep.Session != r.session {
 		return []LeaderEffect{Refuse{Region: rep.Region, Seq: rep.Seq, Err: ErrSessionClosed}}
@@ -160,7 +169,7 @@ func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 		return append(out, Refuse{Region: rep.Region, Seq: rep.Seq, Err: err})
 	}
 	previous := r.lastReport
-	r.seq, r.lastReport, r.rules = rep.Seq, now, rep.RulesVersion
+	r.seq, r.lastReport, r.rules, r.pace = rep.Seq, now, rep.RulesVersion, rep.Pace
 	r.ackedSentAt, r.acked = r.sentAt, true
 	r.waiting, r.waitSince, r.tSend = true, now, rep.TSend
 	l.confirm(rep.Region)
@@ -188,6 +197,9 @@ func (l *Leader) confirm(i int) {
 func (l *Leader) checkReport(rep Report) error {
 	if len(rep.Keys) > maxReportKeys {
 		return fmt.Errorf("%w: %d keys in one report, at most %d", ErrMalformed, len(rep.Keys), maxReportKeys)
+	}
+	if rep.Pace < 0 || rep.Pace > maxPace {
+		return fmt.Errorf("%w: a pace of %v, at most %v", ErrMalformed, rep.Pace, time.Duration(maxPace))
 	}
 	for _, kr := range rep.Keys {
 		if kr.Admitted < 0 || kr.Offered < kr.Admitted || kr.Released < 0 || kr.Tokens < 0 ||
@@ -236,7 +248,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 	}
 	key.pool += rep.Released - kr.released
 	kr.released, kr.tokens = rep.Released, rep.Tokens
-	kr.demand.fold(rep, key.limit, previous, now)
+	kr.demand.fold(rep, key.limit, quietAfter(key.limit, l.regions[i].pace), previous, now)
 	if rep.Gen == kr.gen && rep.Share == kr.sent {
 		kr.acknowledge(rep)
 	}

@@ -34,6 +34,8 @@ type Entry struct {
 
 // Plan is one tick's changes: absolute values, changed keys only.
 type Plan struct {
+	// Shard of the ledger it is for; see Shards.
+	Shard uint32
 	// Epoch of the leader that planned it; a plan of an older one is refused.
 	Epoch   uint64
 	Changes []Entry // nil Shares removes the entry
@@ -50,6 +52,8 @@ type InitialRedisEpoch struct {
 // Ledger is the replicated state of the protocol: what the log's commands built.
 // It is not safe for concurrent use. The zero value has no regions and no keys.
 type Ledger struct {
+	// Shard is the first of the virtual shards this ledger holds: 0, it holds all.
+	Shard uint32
 	// Config is set at the bootstrap and changed by the methods of floors.go.
 	Config Config
 	// Epoch of the latest leader that took charge; 0 before the first.
@@ -73,6 +77,9 @@ func (l *Ledger) MintEpoch() uint64 {
 
 // Apply checks a plan whole, invariant I1 included, and only then stores it.
 func (l *Ledger) Apply(p Plan) error {
+	if p.Shard != l.Shard {
+		return fmt.Errorf("%w: for shard %d, this is shard %d", ErrBadPlan, p.Shard, l.Shard)
+	}
 	if p.Epoch != l.Epoch {
 		return fmt.Errorf("%w: %d, in force is %d", ErrStalePlan, p.Epoch, l.Epoch)
 	}
@@ -191,7 +198,7 @@ func (l *Ledger) Clone() *Ledger {
 // fork is a copy that goes its own way. It shares what is replaced and never changed:
 // the configuration's regions and the shares of an entry.
 func (l *Ledger) fork() *Ledger {
-	c := &Ledger{Config: l.Config, Epoch: l.Epoch, entries: make(map[KeyID][]Share, len(l.entries))}
+	c := &Ledger{Shard: l.Shard, Config: l.Config, Epoch: l.Epoch, entries: make(map[KeyID][]Share, len(l.entries))}
 	maps.Copy(c.entries, l.entries)
 	return c
 }

@@ -15,6 +15,7 @@ func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
 
 // Hello opens a session. A Hello says what a region holds; it acknowledges nothing.
 type Hello struct {
+	Shard        uint32 // of the ledger; see Shards
 	Region       int
 	Incarnation  uint64
 	RedisEpoch   string
@@ -36,6 +37,7 @@ type Held struct {
 // HelloOK is directive 0 of a new session: a share for every hot key that differs
 // from what the region said it holds, and "cold" for every key that is not hot.
 type HelloOK struct {
+	Shard   uint32
 	Region  int
 	Epoch   uint64
 	Session uint64
@@ -48,6 +50,7 @@ type HelloOK struct {
 
 // Report carries a region's usage up. Counters are cumulative over the session.
 type Report struct {
+	Shard        uint32
 	Region       int
 	Epoch        uint64
 	Session      uint64
@@ -55,7 +58,10 @@ type Report struct {
 	TSend        Instant // the region's clock, opaque to the leader
 	Ack          uint64  // the latest directive whose actions are all applied
 	RulesVersion uint64
-	Keys         []KeyReport
+	// Pace is how far apart the region's reports of one busy key are at present: a
+	// key that is not in a report may be used all the same for that long.
+	Pace time.Duration
+	Keys []KeyReport
 }
 
 // KeyReport is a region's usage of one key. A zero Gen asks for the key to become
@@ -94,6 +100,7 @@ type KeyLimit struct {
 
 // Directive answers a Report.
 type Directive struct {
+	Shard   uint32
 	Region  int
 	Epoch   uint64
 	Session uint64

@@ -75,6 +75,7 @@ func (r Right) Effective() Share {
 // lease, and what it tells the leader. It is a deterministic machine: the same
 // calls give the same effects. It is not safe for concurrent use.
 type Region struct {
+	shard       uint32 // of the ledger it reports to: 0, there is one
 	self        int
 	cfg         Config
 	incarnation uint64
@@ -104,7 +105,10 @@ type Region struct {
 
 	hot        map[KeyID]*hotKey
 	candidates map[KeyID]*candidate
-	watermark  Gen
+	// asking and asked hold the candidates that were not reported yet and those that
+	// were, by the time of their latest report.
+	asking, asked []*candidate
+	watermark     Gen
 	// reportable holds the hot keys with something to report, in the order in
 	// which they got it.
 	reportable []KeyID
@@ -159,6 +163,7 @@ type hotKey struct {
 	granted    int64
 	tokens     int64
 	rejecting  bool
+	told       bool // the latest report said that it rejects
 	queued     bool // in reportable
 	mustAck    bool
 	lastReport Instant
@@ -172,6 +177,8 @@ type hotKey struct {
 }
 
 type candidate struct {
+	key        KeyID
+	gone       bool // no candidate any more
 	limit      KeyLimit
 	admitted   int64
 	offered    int64
@@ -313,8 +320,9 @@ func (r *Region) observeCold(k KeyID, u Usage, now Instant) bool {
 		if u.Admitted && (u.ColdCap-u.Tokens)*2 <= u.FloorCap || len(r.candidates) >= maxCandidates {
 			return false
 		}
-		c = &candidate{}
+		c = &candidate{key: k}
 		r.candidates[k] = c
+		r.asking = append(r.asking, c)
 		r.urgent = true
 	}
 	c.limit, c.tokens, c.lastUsed = u.Limit, u.Tokens, now
@@ -327,6 +335,14 @@ func (r *Region) observeCold(k KeyID, u Usage, now Instant) bool {
 		c.rejecting = true
 	}
 	return onset || r.urgent
+}
+
+// dropCandidate ends what a key asked for.
+func (r *Region) dropCandidate(k KeyID) {
+	if c := r.candidates[k]; c != nil {
+		c.gone = true
+		delete(r.candidates, k)
+	}
 }
 
 func (r *Region) queue(k KeyID, h *hotKey) {

@@ -89,7 +89,7 @@ func (r *Region) took(act Action, res ShareResult, now Instant) {
 	h := r.hot[act.Key]
 	if act.Cold {
 		delete(r.hot, act.Key)
-		delete(r.candidates, act.Key)
+		r.dropCandidate(act.Key)
 		r.coldAcks = append(r.coldAcks, act)
 		return
 	}
@@ -97,7 +97,7 @@ func (r *Region) took(act Action, res ShareResult, now Instant) {
 		h = &hotKey{granted: act.Granted, limit: act.Limit}
 		if c := r.candidates[act.Key]; c != nil {
 			h.limit, h.rejecting = c.limit, c.rejecting
-			delete(r.candidates, act.Key)
+			r.dropCandidate(act.Key)
 		}
 		r.hot[act.Key] = h
 	}

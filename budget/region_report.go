@@ -1,6 +1,9 @@
 package budget
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // sendReport says what changed since the last report: acknowledgements at once,
 // busy keys at their pace, and the cold keys that ask to become hot.
@@ -10,10 +13,10 @@ func (r *Region) sendReport(now Instant) []RegionEffect {
 	s.tSend, s.lastSent = now, now
 	r.inFlight = reportCall
 	rep := Report{
-		Region: r.self, Epoch: s.epoch, Session: s.id, Seq: s.seq, TSend: now, Ack: s.ack,
+		Shard: r.shard, Region: r.self, Epoch: s.epoch, Session: s.id, Seq: s.seq, TSend: now, Ack: s.ack, Pace: r.pace(),
 	}
 	rep.Keys = r.coldReports(rep.Keys)
-	rep.Keys = r.hotReports(rep.Keys, now)
+	rep.Keys = r.hotReports(rep.Keys, rep.Pace, now)
 	rep.Keys = r.candidateReports(rep.Keys, now)
 	r.urgent = false
 	return []RegionEffect{SendReport{rep}}
@@ -28,14 +31,24 @@ func (r *Region) coldReports(out []KeyReport) []KeyReport {
 	return out
 }
 
-func (r *Region) hotReports(out []KeyReport, now Instant) []KeyReport {
+// pace is how far apart the reports of one busy key are: the more keys have
+// something to say, the longer.
+func (r *Region) pace() time.Duration {
+	return min(max(time.Duration(len(r.reportable))*keyReportTakes, reportKeyEvery), maxPace)
+}
+
+// hotReports says what an acknowledgement or the beginning of rejections makes due at
+// once, and the rest at its pace. While busy keys are few, one that begins to reject
+// takes all others that do along.
+func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []KeyReport {
+	few := pace == reportKeyEvery
 	waiting := r.reportable[:0]
 	for _, k := range r.reportable {
 		h := r.hot[k]
 		if h == nil {
 			continue
 		}
-		due := h.mustAck || h.lastReport == 0 || now.Sub(h.lastReport) >= reportKeyEvery || h.rejecting && r.urgent
+		due := h.mustAck || h.lastReport == 0 || now.Sub(h.lastReport) >= pace || h.rejecting && (!h.told || few && r.urgent)
 		if !due || len(out) >= maxReportKeys {
 			waiting = append(waiting, k)
 			continue
@@ -45,31 +58,48 @@ func (r *Region) hotReports(out []KeyReport, now Instant) []KeyReport {
 			Admitted: h.admitted, Offered: h.offered, Released: h.released,
 			Tokens: h.tokens, Rejecting: h.rejecting, InUse: h.inUse, Label: h.label,
 		})
+		h.told = h.rejecting
 		h.queued, h.mustAck, h.rejecting, h.lastReport = false, false, false, now
 	}
 	r.reportable = slices.Clip(waiting)
 	return out
 }
 
-// candidateReports repeats every candidate until it is hot or has gone quiet.
+// candidateReports repeats every candidate until it is hot or has gone quiet; new
+// ones go first.
 func (r *Region) candidateReports(out []KeyReport, now Instant) []KeyReport {
-	due := make([]KeyID, 0, len(r.candidates))
-	for k, c := range r.candidates {
-		switch {
-		case now.Sub(c.lastUsed) > candidateIdle:
-			delete(r.candidates, k)
-		case c.lastReport == 0 || now.Sub(c.lastReport) >= repeatCandidate:
-			due = append(due, k)
+	room := max(0, maxReportKeys-len(out))
+	asking, asked := r.asking, r.asked
+	r.asking = nil
+	for n, c := range asking {
+		if room == 0 {
+			r.asking = slices.Clone(asking[n:])
+			break
 		}
+		out, room = r.ask(c, out, room, now)
 	}
-	slices.SortFunc(due, KeyID.Compare)
-	for _, k := range due[:min(len(due), max(0, maxReportKeys-len(out)))] {
-		c := r.candidates[k]
-		c.lastReport = now
-		out = append(out, KeyReport{
-			Key: k, Limit: c.limit, Admitted: c.admitted, Offered: c.offered,
-			Tokens: c.tokens, Rejecting: c.rejecting,
-		})
+	n := 0
+	for n < len(asked) && room > 0 && (asked[n].gone || now.Sub(asked[n].lastReport) >= repeatCandidate) {
+		out, room = r.ask(asked[n], out, room, now)
+		n++
 	}
+	r.asked = slices.Delete(r.asked, 0, n)
 	return out
+}
+
+// ask reports a candidate, unless it is none any more.
+func (r *Region) ask(c *candidate, out []KeyReport, room int, now Instant) ([]KeyReport, int) {
+	switch {
+	case c.gone:
+		return out, room
+	case now.Sub(c.lastUsed) > candidateIdle:
+		r.dropCandidate(c.key)
+		return out, room
+	}
+	c.lastReport = now
+	r.asked = append(r.asked, c)
+	return append(out, KeyReport{
+		Key: c.key, Limit: c.limit, Admitted: c.admitted, Offered: c.offered,
+		Tokens: c.tokens, Rejecting: c.rejecting,
+	}), room - 1
 }

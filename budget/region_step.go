@@ -119,7 +119,7 @@ func (r *Region) sayHello(now Instant) []RegionEffect {
 	r.helloEpoch = r.storeEpoch
 	r.inFlight = helloCall
 	h := Hello{
-		Region: r.self, Incarnation: r.incarnation, RedisEpoch: r.storeEpoch, Nonce: r.helloNonce,
+		Shard: r.shard, Region: r.self, Incarnation: r.incarnation, RedisEpoch: r.storeEpoch, Nonce: r.helloNonce,
 		Held: make([]Held, 0, len(r.hot)),
 	}
 	for k, e := range r.hot {
@@ -130,7 +130,7 @@ func (r *Region) sayHello(now Instant) []RegionEffect {
 }
 
 func (r *Region) helloAnswered(e HelloAnswered, now Instant) []RegionEffect {
-	if r.inFlight != helloCall || e.OK.Nonce != r.helloNonce {
+	if r.inFlight != helloCall || e.OK.Nonce != r.helloNonce || e.OK.Shard != r.shard {
 		return nil // an answer to an older Hello opens nothing
 	}
 	r.inFlight = noCall
@@ -164,7 +164,7 @@ func (r *Region) directiveReceived(d Directive, now Instant) []RegionEffect {
 	if d.Epoch == s.epoch && d.Session == s.id && d.Seq < s.seq {
 		return nil // a duplicate
 	}
-	if d.Epoch != s.epoch || d.Session != s.id || d.Seq != s.seq || d.TSend != s.tSend {
+	if d.Shard != r.shard || d.Epoch != s.epoch || d.Session != s.id || d.Seq != s.seq || d.TSend != s.tSend {
 		r.callFailed(now)
 		return nil
 	}

@@ -122,6 +122,9 @@ func (l *Leader) appendRegion(c *Canon, i int, now Instant) {
 		}
 		c.Age(now, r.renewedAt, renewEvery)
 	}
+	if c.Demand {
+		c.Int(int64(r.pace))
+	}
 	if r.waiting {
 		c.Age(now, r.waitSince, answerHold)
 		l.time(c, r.waitSince)

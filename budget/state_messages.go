@@ -2,6 +2,7 @@ package budget
 
 // Hello writes a Hello. Only its own nonce is ever compared with a nonce.
 func (c *Canon) Hello(h *Hello) {
+	c.Int(int64(h.Shard))
 	c.Int(int64(h.Region))
 	c.incarnation(h.Region, h.Incarnation)
 	c.String(h.RedisEpoch)
@@ -22,6 +23,7 @@ func (c *Canon) nonce(region int, nonce uint64) {
 
 // HelloOK writes an answer to a Hello.
 func (c *Canon) HelloOK(ok *HelloOK) {
+	c.Int(int64(ok.Shard))
 	c.Int(int64(ok.Region))
 	c.session(ok.Epoch, ok.Session, 0)
 	c.nonce(ok.Region, ok.Nonce)
@@ -31,11 +33,15 @@ func (c *Canon) HelloOK(ok *HelloOK) {
 
 // Report writes a Report.
 func (c *Canon) Report(r *Report) {
+	c.Int(int64(r.Shard))
 	c.Int(int64(r.Region))
 	c.session(r.Epoch, r.Session, r.Seq)
 	c.seq(r.Epoch, r.Session, r.Ack)
 	c.regionTime(r.Region, r.TSend)
 	c.Int(int64(r.RulesVersion))
+	if c.Demand {
+		c.Int(int64(r.Pace))
+	}
 	c.Int(int64(len(r.Keys)))
 	for i := range r.Keys {
 		c.keyReport(r.Region, &r.Keys[i])
@@ -62,6 +68,7 @@ func (c *Canon) keyReport(region int, r *KeyReport) {
 
 // Directive writes a Directive.
 func (c *Canon) Directive(d *Directive) {
+	c.Int(int64(d.Shard))
 	c.Int(int64(d.Region))
 	c.session(d.Epoch, d.Session, d.Seq)
 	c.regionTime(d.Region, d.TSend)
@@ -85,6 +92,7 @@ func (c *Canon) actions(region int, actions []Action) {
 
 // Plan writes a plan on its way through the log.
 func (c *Canon) Plan(p *Plan) {
+	c.Int(int64(p.Shard))
 	c.Epoch(p.Epoch)
 	c.Int(int64(len(p.Changes)))
 	for _, e := range p.Changes {
@@ -103,6 +111,7 @@ func (c *Canon) Plan(p *Plan) {
 
 // AppendState writes the ledger.
 func (l *Ledger) AppendState(c *Canon) {
+	c.Int(int64(l.Shard))
 	c.Config(&l.Config)
 	c.Epoch(l.Epoch)
 	c.Int(int64(len(l.entries)))

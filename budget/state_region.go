@@ -13,10 +13,22 @@ func (r *Region) Clone() *Region {
 	c.applying = r.applying.clone()
 	c.hot = cloneValues(r.hot)
 	c.candidates = cloneValues(r.candidates)
+	c.asking, c.asked = c.sameCandidates(r.asking), c.sameCandidates(r.asked)
 	c.reportable = slices.Clone(r.reportable)
 	c.coldAcks = slices.Clone(r.coldAcks)
 	c.outlasting = slices.Clone(r.outlasting)
 	return &c
+}
+
+// sameCandidates are the copies of those of a list that still are candidates.
+func (r *Region) sameCandidates(list []*candidate) []*candidate {
+	out := make([]*candidate, 0, len(list))
+	for _, x := range list {
+		if !x.gone {
+			out = append(out, r.candidates[x.key])
+		}
+	}
+	return out
 }
 
 func (a *applying) clone() *applying {
@@ -59,6 +71,7 @@ const forever = 24 * time.Hour
 
 // AppendState writes everything that influences what the region does from now on.
 func (r *Region) AppendState(c *Canon, now Instant) {
+	c.Int(int64(r.shard))
 	c.Int(int64(r.self))
 	c.Config(&r.cfg)
 	c.incarnation(r.self, r.incarnation)
@@ -134,6 +147,14 @@ func (r *Region) appendKeys(c *Canon, now Instant) {
 	for _, k := range r.outlasting {
 		c.key(k)
 	}
+	for _, list := range [...][]*candidate{r.asking, r.asked} {
+		for _, x := range list {
+			if !x.gone {
+				c.key(x.key)
+			}
+		}
+		c.Int(-1)
+	}
 	c.actions(r.self, r.coldAcks)
 }
 
@@ -144,8 +165,8 @@ func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
 	c.usage(region, k, h.admitted, h.offered)
 	c.released(region, k, h.released)
 	c.granted(region, k, h.granted)
-	c.Bools(h.rejecting, h.queued, h.mustAck, h.lastReport != 0)
-	c.Age(now, h.lastReport, reportKeyEvery)
+	c.Bools(h.rejecting, h.told, h.queued, h.mustAck, h.lastReport != 0)
+	c.Age(now, h.lastReport, reportKeyEvery) // it takes 2,000 busy keys to make the pace a longer one
 	c.Int(int64(h.inUse))
 	c.Int(h.label)
 	if h.outlasting {

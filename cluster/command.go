@@ -49,32 +49,20 @@ func decodeCommand(data []byte) (*raftlogv1.Command, error) {
 	return cmd, nil
 }
 
-func encodeShares(shares []budget.Share) []*raftlogv1.Share {
-	out := make([]*raftlogv1.Share, len(shares))
-	for i, s := range shares {
-		out[i] = &raftlogv1.Share{Rate: s.Rate, Burst: s.Burst}
-	}
-	return out
-}
-
-// decodeShares is nil for an empty list: the entry goes.
-func decodeShares(in []*raftlogv1.Share) []budget.Share {
-	if len(in) == 0 {
-		return nil
-	}
-	out := make([]budget.Share, len(in))
-	for i, s := range in {
-		out[i] = decodeShare(s)
-	}
-	return out
-}
-
 func decodeShare(s *raftlogv1.Share) budget.Share {
 	return budget.Share{Rate: s.GetRate(), Burst: s.GetBurst()}
 }
 
 func encodeEntry(e budget.Entry) *raftlogv1.Liabilities {
-	return &raftlogv1.Liabilities{Rule: e.Key.Rule, Hash: e.Key.Hash[:], Shares: encodeShares(e.Shares)}
+	out := &raftlogv1.Liabilities{Rule: e.Key.Rule, Hash: e.Key.Hash[:]}
+	if n := len(e.Shares); n > 0 {
+		parts := make([]uint32, 2*n)
+		out.Rates, out.Bursts = parts[:n:n], parts[n:]
+		for i, s := range e.Shares {
+			out.Rates[i], out.Bursts[i] = uint32(s.Rate), uint32(s.Burst)
+		}
+	}
+	return out
 }
 
 func decodeEntry(l *raftlogv1.Liabilities) (budget.Entry, error) {
@@ -82,12 +70,31 @@ func decodeEntry(l *raftlogv1.Liabilities) (budget.Entry, error) {
 		return budget.Entry{}, fmt.Errorf("%w: a key hash of %d bytes", budget.ErrBadPlan, len(l.GetHash()))
 	}
 	key := budget.KeyID{Rule: l.GetRule(), Hash: [16]byte(l.GetHash())}
-	return budget.Entry{Key: key, Shares: decodeShares(l.GetShares())}, nil
+	shares, err := decodeShares(l.GetRates(), l.GetBursts())
+	return budget.Entry{Key: key, Shares: shares}, err
+}
+
+// decodeShares is nil for no shares: the entry goes.
+func decodeShares(rates, bursts []uint32) ([]budget.Share, error) {
+	if len(rates) != len(bursts) {
+		return nil, fmt.Errorf("%w: %d rates and %d bursts", budget.ErrBadPlan, len(rates), len(bursts))
+	}
+	if len(rates) == 0 {
+		return nil, nil
+	}
+	out := make([]budget.Share, len(rates))
+	for i := range out {
+		if rates[i] > budget.Unit || bursts[i] > budget.Unit {
+			return nil, fmt.Errorf("%w: a share above the whole", budget.ErrBadPlan)
+		}
+		out[i] = budget.Share{Rate: int32(rates[i]), Burst: int32(bursts[i])}
+	}
+	return out, nil
 }
 
 // encodePlan is one log entry of a plan.
 func encodePlan(p budget.Plan) *raftlogv1.CommitPlan {
-	out := &raftlogv1.CommitPlan{Epoch: p.Epoch}
+	out := &raftlogv1.CommitPlan{Shard: p.Shard, Epoch: p.Epoch}
 	for _, e := range p.Changes {
 		out.Changes = append(out.Changes, encodeEntry(e))
 	}
@@ -99,7 +106,7 @@ func encodePlan(p budget.Plan) *raftlogv1.CommitPlan {
 }
 
 func decodePlan(c *raftlogv1.CommitPlan) (budget.Plan, error) {
-	p := budget.Plan{Epoch: c.GetEpoch()}
+	p := budget.Plan{Shard: c.GetShard(), Epoch: c.GetEpoch()}
 	for _, l := range c.GetChanges() {
 		e, err := decodeEntry(l)
 		if err != nil {

@@ -129,17 +129,17 @@ func (n *Node) CommitPlan(ctx context.Context, plan budget.Plan) error {
 // splitPlan cuts a plan by a generous estimate of its encoded size.
 func splitPlan(plan budget.Plan) []budget.Plan {
 	const (
-		perKey   = 32 // rule, hash and tags
-		perShare = 14 // two varints and their tags
+		perKey   = 40 // rule, hash, tags and lengths
+		perShare = 6  // two varints of up to 21 bits
 	)
 	var parts []budget.Plan
-	part := budget.Plan{Epoch: plan.Epoch, InitialRedisEpochs: plan.InitialRedisEpochs}
+	part := budget.Plan{Shard: plan.Shard, Epoch: plan.Epoch, InitialRedisEpochs: plan.InitialRedisEpochs}
 	size := 0
 	for _, e := range plan.Changes {
 		cost := perKey + perShare*len(e.Shares)
 		if size+cost > planEntryBytes && len(part.Changes) > 0 {
 			parts = append(parts, part)
-			part, size = budget.Plan{Epoch: plan.Epoch}, 0
+			part, size = budget.Plan{Shard: plan.Shard, Epoch: plan.Epoch}, 0
 		}
 		part.Changes = append(part.Changes, e)
 		size += cost

@@ -26,7 +26,7 @@ const (
 	snapshotFormat     = 1
 	snapshotHeaderSize = 24
 	// maxSnapshotBytes bounds what a restore reads: the hot table's 200,000 keys of
-	// 64 regions are about 160 MB.
+	// 64 regions are about 80 MB.
 	maxSnapshotBytes = 512 << 20
 )
 
@@ -124,6 +124,7 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 		RuleNumbers:    s.Rules.Numbers,
 		NextRuleNumber: s.Rules.NextNumber,
 		AppliedIndex:   s.AppliedIndex,
+		Shard:          s.Ledger.Shard,
 	}
 	keys := s.Ledger.Keys()
 	msg.Entries = make([]*raftlogv1.Liabilities, len(keys))
@@ -135,7 +136,7 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 
 func decodeState(m *raftlogv1.Snapshot) (*State, error) {
 	s := &State{ClusterID: m.GetClusterId(), AppliedIndex: m.GetAppliedIndex()}
-	s.Ledger.Epoch = m.GetEpoch()
+	s.Ledger.Shard, s.Ledger.Epoch = m.GetShard(), m.GetEpoch()
 	if m.GetFormat() != snapshotFormat {
 		return nil, fmt.Errorf("format %d, this version reads %d", m.GetFormat(), snapshotFormat)
 	}

@@ -67,7 +67,7 @@ func (s *leaseService) busy(ctx context.Context, region int, req *aliquotv1.Hell
 	if err := s.node.VerifyLeader(ctx); err != nil {
 		return nil, err
 	}
-	res := &aliquotv1.HelloResponse{Nonce: req.GetNonce(), Busy: true}
+	res := &aliquotv1.HelloResponse{Shard: req.GetShard(), Nonce: req.GetNonce(), Busy: true}
 	s.node.View(func(state *cluster.State) {
 		res.Config = configToWire(state, region)
 		res.Rules = newerRules(state, req.GetRulesVersion())

@@ -2,6 +2,8 @@ package coordinator
 
 import (
 	"fmt"
+	"math"
+	"time"
 
 	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -14,7 +16,7 @@ const hashBytes = 16
 // budget.ErrMalformed.
 func helloFromWire(region int, m *aliquotv1.HelloRequest) (budget.Hello, error) {
 	h := budget.Hello{
-		Region: region, Incarnation: m.GetIncarnation(), RedisEpoch: m.GetRedisEpoch(),
+		Shard: m.GetShard(), Region: region, Incarnation: m.GetIncarnation(), RedisEpoch: m.GetRedisEpoch(),
 		Nonce: m.GetNonce(), RulesVersion: m.GetRulesVersion(),
 		Held: make([]budget.Held, len(m.GetHeld())),
 	}
@@ -48,8 +50,9 @@ const maxRedisEpoch = 256
 // budget.ErrMalformed.
 func reportFromWire(region int, m *aliquotv1.ReportRequest) (budget.Report, error) {
 	r := budget.Report{
-		Region: region, Epoch: m.GetEpoch(), Session: m.GetSession(), Seq: m.GetSeq(),
+		Shard: m.GetShard(), Region: region, Epoch: m.GetEpoch(), Session: m.GetSession(), Seq: m.GetSeq(),
 		TSend: budget.Instant(m.GetTSend()), Ack: m.GetAck(), RulesVersion: m.GetRulesVersion(),
+		Pace: paceFromWire(m.GetPaceMicros()),
 		Keys: make([]budget.KeyReport, len(m.GetKeys())),
 	}
 	for i, k := range m.GetKeys() {
@@ -70,6 +73,12 @@ func reportFromWire(region int, m *aliquotv1.ReportRequest) (budget.Report, erro
 		}
 	}
 	return r, nil
+}
+
+// paceFromWire does not let a large number wrap: the machine refuses what is too long.
+func paceFromWire(micros int64) time.Duration {
+	const most = int64(math.MaxInt64 / time.Microsecond)
+	return time.Duration(min(max(micros, -1), most)) * time.Microsecond
 }
 
 func keyFromWire(m *aliquotv1.KeyId) (budget.KeyID, error) {
@@ -101,14 +110,14 @@ func limitFromWire(m *aliquotv1.KeyLimit) budget.KeyLimit {
 // helloToWire is the machine's part of the answer; the shell adds the rest.
 func helloToWire(ok budget.HelloOK) *aliquotv1.HelloResponse {
 	return &aliquotv1.HelloResponse{
-		Epoch: ok.Epoch, Session: ok.Session, Nonce: ok.Nonce, Actions: actionsToWire(ok.Actions),
+		Shard: ok.Shard, Epoch: ok.Epoch, Session: ok.Session, Nonce: ok.Nonce, Actions: actionsToWire(ok.Actions),
 		Watermark: &aliquotv1.Generation{Epoch: ok.Watermark.Epoch, Counter: ok.Watermark.Counter},
 	}
 }
 
 func directiveToWire(d budget.Directive) *aliquotv1.ReportResponse {
 	return &aliquotv1.ReportResponse{
-		Epoch: d.Epoch, Session: d.Session, Seq: d.Seq, TSend: int64(d.TSend),
+		Shard: d.Shard, Epoch: d.Epoch, Session: d.Session, Seq: d.Seq, TSend: int64(d.TSend),
 		Renew: d.Renew, Actions: actionsToWire(d.Actions),
 	}
 }

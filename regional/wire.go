@@ -12,7 +12,7 @@ import (
 
 func helloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
 	out := &aliquotv1.HelloRequest{
-		Region: region, Incarnation: h.Incarnation, RedisEpoch: h.RedisEpoch,
+		Shard: h.Shard, Region: region, Incarnation: h.Incarnation, RedisEpoch: h.RedisEpoch,
 		Nonce: h.Nonce, RulesVersion: h.RulesVersion,
 		Held: make([]*aliquotv1.HeldKey, len(h.Held)),
 	}
@@ -24,8 +24,8 @@ func helloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
 
 func reportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
 	out := &aliquotv1.ReportRequest{
-		Region: region, Epoch: r.Epoch, Session: r.Session, Seq: r.Seq, TSend: int64(r.TSend),
-		Ack: r.Ack, RulesVersion: r.RulesVersion, Keys: make([]*aliquotv1.KeyReport, len(r.Keys)),
+		Shard: r.Shard, Region: region, Epoch: r.Epoch, Session: r.Session, Seq: r.Seq, TSend: int64(r.TSend),
+		Ack: r.Ack, RulesVersion: r.RulesVersion, PaceMicros: r.Pace.Microseconds(), Keys: make([]*aliquotv1.KeyReport, len(r.Keys)),
 	}
 	for i := range r.Keys {
 		k := &r.Keys[i]
@@ -42,7 +42,7 @@ func reportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
 func directiveIn(region int, in *aliquotv1.ReportResponse) (budget.Directive, error) {
 	actions, err := actionsIn(in.GetActions())
 	return budget.Directive{
-		Region: region, Epoch: in.GetEpoch(), Session: in.GetSession(), Seq: in.GetSeq(),
+		Shard: in.GetShard(), Region: region, Epoch: in.GetEpoch(), Session: in.GetSession(), Seq: in.GetSeq(),
 		TSend: budget.Instant(in.GetTSend()), Renew: in.GetRenew(), Actions: actions,
 	}, err
 }
@@ -51,7 +51,7 @@ func directiveIn(region int, in *aliquotv1.ReportResponse) (budget.Directive, er
 func helloIn(region int, in *aliquotv1.HelloResponse) (budget.HelloOK, error) {
 	actions, err := actionsIn(in.GetActions())
 	return budget.HelloOK{
-		Region: region, Epoch: in.GetEpoch(), Session: in.GetSession(), Nonce: in.GetNonce(), Actions: actions,
+		Shard: in.GetShard(), Region: region, Epoch: in.GetEpoch(), Session: in.GetSession(), Nonce: in.GetNonce(), Actions: actions,
 		Watermark: budget.Gen{Epoch: in.GetWatermark().GetEpoch(), Counter: in.GetWatermark().GetCounter()},
 	}, err
 }

@@ -243,8 +243,9 @@ type HelloRequest struct {
 	Nonce        uint64     `protobuf:"varint,4,opt,name=nonce,proto3" json:"nonce,omitempty"`
 	RulesVersion uint64     `protobuf:"varint,5,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
 	Held         []*HeldKey `protobuf:"bytes,6,rep,name=held,proto3" json:"held,omitempty"`
-	// Virtual shard of the ledger this session is about; 0 until the ledger is
-	// split over several Raft groups.
+	// The shard of the ledger this session is about, by the first of the virtual
+	// shards it holds: 0 until the ledger is split over several Raft groups. One that
+	// this coordinator does not lead is invalid_argument. See docs/sharding.md.
 	Shard         uint32 `protobuf:"varint,7,opt,name=shard,proto3" json:"shard,omitempty"`
 	DaemonVersion string `protobuf:"bytes,8,opt,name=daemon_version,json=daemonVersion,proto3" json:"daemon_version,omitempty"`
 	// Where this region's daemon answers checks (a hint for tools).
@@ -429,7 +430,8 @@ type HelloResponse struct {
 	// Another daemon of the region is still reporting, so no session was opened: the
 	// answer has the configuration and the rules alone, to serve the floor by. Say
 	// Hello again: once the other one was silent for 3 s, it is answered.
-	Busy          bool `protobuf:"varint,8,opt,name=busy,proto3" json:"busy,omitempty"`
+	Busy          bool   `protobuf:"varint,8,opt,name=busy,proto3" json:"busy,omitempty"`
+	Shard         uint32 `protobuf:"varint,9,opt,name=shard,proto3" json:"shard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -518,6 +520,13 @@ func (x *HelloResponse) GetBusy() bool {
 		return x.Busy
 	}
 	return false
+}
+
+func (x *HelloResponse) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
 }
 
 // RegionConfig is what a region must know to enforce anything.
@@ -758,10 +767,13 @@ type ReportRequest struct {
 	// The region's boot clock in nanoseconds; opaque, echoed.
 	TSend int64 `protobuf:"varint,5,opt,name=t_send,json=tSend,proto3" json:"t_send,omitempty"`
 	// The latest directive applied whole (0: the Hello's answer).
-	Ack           uint64       `protobuf:"varint,6,opt,name=ack,proto3" json:"ack,omitempty"`
-	RulesVersion  uint64       `protobuf:"varint,7,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
-	Keys          []*KeyReport `protobuf:"bytes,8,rep,name=keys,proto3" json:"keys,omitempty"`
-	Shard         uint32       `protobuf:"varint,9,opt,name=shard,proto3" json:"shard,omitempty"`
+	Ack          uint64       `protobuf:"varint,6,opt,name=ack,proto3" json:"ack,omitempty"`
+	RulesVersion uint64       `protobuf:"varint,7,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
+	Keys         []*KeyReport `protobuf:"bytes,8,rep,name=keys,proto3" json:"keys,omitempty"`
+	Shard        uint32       `protobuf:"varint,9,opt,name=shard,proto3" json:"shard,omitempty"`
+	// How far apart the reports of one busy key are at present: a key that is missing
+	// here may be used all the same for that long.
+	PaceMicros    int64 `protobuf:"varint,10,opt,name=pace_micros,json=paceMicros,proto3" json:"pace_micros,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -855,6 +867,13 @@ func (x *ReportRequest) GetKeys() []*KeyReport {
 func (x *ReportRequest) GetShard() uint32 {
 	if x != nil {
 		return x.Shard
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetPaceMicros() int64 {
+	if x != nil {
+		return x.PaceMicros
 	}
 	return 0
 }
@@ -989,6 +1008,7 @@ type ReportResponse struct {
 	Renew         bool                   `protobuf:"varint,5,opt,name=renew,proto3" json:"renew,omitempty"`
 	Actions       []*Action              `protobuf:"bytes,6,rep,name=actions,proto3" json:"actions,omitempty"`
 	Rules         *Rules                 `protobuf:"bytes,7,opt,name=rules,proto3" json:"rules,omitempty"`
+	Shard         uint32                 `protobuf:"varint,8,opt,name=shard,proto3" json:"shard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1070,6 +1090,13 @@ func (x *ReportResponse) GetRules() *Rules {
 		return x.Rules
 	}
 	return nil
+}
+
+func (x *ReportResponse) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
 }
 
 // Action sets a region's share of one key.
@@ -1262,7 +1289,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
 	"\x05share\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x05share\x12*\n" +
-	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xa8\x02\n" +
+	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xbe\x02\n" +
 	"\rHelloResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x14\n" +
@@ -1271,7 +1298,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\aactions\x18\x05 \x03(\v2\x12.aliquot.v1.ActionR\aactions\x12'\n" +
 	"\x05rules\x18\x06 \x01(\v2\x11.aliquot.v1.RulesR\x05rules\x124\n" +
 	"\twatermark\x18\a \x01(\v2\x16.aliquot.v1.GenerationR\twatermark\x12\x12\n" +
-	"\x04busy\x18\b \x01(\bR\x04busy\"\x97\x02\n" +
+	"\x04busy\x18\b \x01(\bR\x04busy\x12\x14\n" +
+	"\x05shard\x18\t \x01(\rR\x05shard\"\x97\x02\n" +
 	"\fRegionConfig\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12%\n" +
@@ -1293,7 +1321,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\anumbers\x18\x03 \x03(\v2\x1e.aliquot.v1.Rules.NumbersEntryR\anumbers\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xf8\x01\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\x99\x02\n" +
 	"\rReportRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1303,7 +1331,10 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x03ack\x18\x06 \x01(\x04R\x03ack\x12#\n" +
 	"\rrules_version\x18\a \x01(\x04R\frulesVersion\x12)\n" +
 	"\x04keys\x18\b \x03(\v2\x15.aliquot.v1.KeyReportR\x04keys\x12\x14\n" +
-	"\x05shard\x18\t \x01(\rR\x05shard\"\xf7\x02\n" +
+	"\x05shard\x18\t \x01(\rR\x05shard\x12\x1f\n" +
+	"\vpace_micros\x18\n" +
+	" \x01(\x03R\n" +
+	"paceMicros\"\xf7\x02\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
@@ -1315,7 +1346,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05limit\x18\b \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\x12\x1c\n" +
 	"\trejecting\x18\n" +
 	" \x01(\bR\trejecting\x12\x12\n" +
-	"\x04cold\x18\v \x01(\bR\x04cold\"\xd6\x01\n" +
+	"\x04cold\x18\v \x01(\bR\x04cold\"\xec\x01\n" +
 	"\x0eReportResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x10\n" +
@@ -1323,7 +1354,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x06t_send\x18\x04 \x01(\x03R\x05tSend\x12\x14\n" +
 	"\x05renew\x18\x05 \x01(\bR\x05renew\x12,\n" +
 	"\aactions\x18\x06 \x03(\v2\x12.aliquot.v1.ActionR\aactions\x12'\n" +
-	"\x05rules\x18\a \x01(\v2\x11.aliquot.v1.RulesR\x05rules\"\xe5\x01\n" +
+	"\x05rules\x18\a \x01(\v2\x11.aliquot.v1.RulesR\x05rules\x12\x14\n" +
+	"\x05shard\x18\b \x01(\rR\x05shard\"\xe5\x01\n" +
 	"\x06Action\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +

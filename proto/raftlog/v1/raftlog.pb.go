@@ -845,8 +845,10 @@ type CommitPlan struct {
 	Epoch              uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	Changes            []*Liabilities         `protobuf:"bytes,2,rep,name=changes,proto3" json:"changes,omitempty"`
 	InitialRedisEpochs []*InitialRedisEpoch   `protobuf:"bytes,3,rep,name=initial_redis_epochs,json=initialRedisEpochs,proto3" json:"initial_redis_epochs,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// The shard of the ledger; see HelloRequest.
+	Shard         uint32 `protobuf:"varint,4,opt,name=shard,proto3" json:"shard,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CommitPlan) Reset() {
@@ -900,12 +902,21 @@ func (x *CommitPlan) GetInitialRedisEpochs() []*InitialRedisEpoch {
 	return nil
 }
 
+func (x *CommitPlan) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
 type Liabilities struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Rule  uint32                 `protobuf:"varint,1,opt,name=rule,proto3" json:"rule,omitempty"`
 	Hash  []byte                 `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
-	// By region index; empty removes the entry (the key is cold again).
-	Shares        []*Share `protobuf:"bytes,3,rep,name=shares,proto3" json:"shares,omitempty"`
+	// Both parts by region index; empty removes the entry (the key is cold again).
+	// Packed, a share takes 2 to 6 bytes; a message for each would take 10.
+	Rates         []uint32 `protobuf:"varint,4,rep,packed,name=rates,proto3" json:"rates,omitempty"`
+	Bursts        []uint32 `protobuf:"varint,5,rep,packed,name=bursts,proto3" json:"bursts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -954,9 +965,16 @@ func (x *Liabilities) GetHash() []byte {
 	return nil
 }
 
-func (x *Liabilities) GetShares() []*Share {
+func (x *Liabilities) GetRates() []uint32 {
 	if x != nil {
-		return x.Shares
+		return x.Rates
+	}
+	return nil
+}
+
+func (x *Liabilities) GetBursts() []uint32 {
+	if x != nil {
+		return x.Bursts
 	}
 	return nil
 }
@@ -1032,7 +1050,9 @@ type Snapshot struct {
 	NextRuleNumber uint32                 `protobuf:"varint,14,opt,name=next_rule_number,json=nextRuleNumber,proto3" json:"next_rule_number,omitempty"`
 	Entries        []*Liabilities         `protobuf:"bytes,15,rep,name=entries,proto3" json:"entries,omitempty"`
 	// Of the last command that changed anything.
-	AppliedIndex  uint64 `protobuf:"varint,16,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	AppliedIndex uint64 `protobuf:"varint,16,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	// The shard of the ledger; see HelloRequest.
+	Shard         uint32 `protobuf:"varint,17,opt,name=shard,proto3" json:"shard,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1179,6 +1199,13 @@ func (x *Snapshot) GetAppliedIndex() uint64 {
 	return 0
 }
 
+func (x *Snapshot) GetShard() uint32 {
+	if x != nil {
+		return x.Shard
+	}
+	return 0
+}
+
 var File_raftlog_v1_raftlog_proto protoreflect.FileDescriptor
 
 const file_raftlog_v1_raftlog_proto_rawDesc = "" +
@@ -1253,20 +1280,22 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\tfile_name\x18\x06 \x01(\tR\bfileName\"=\n" +
 	"\tMintEpoch\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x17\n" +
-	"\aunix_ms\x18\x02 \x01(\x03R\x06unixMs\"\xa6\x01\n" +
+	"\aunix_ms\x18\x02 \x01(\x03R\x06unixMs\"\xbc\x01\n" +
 	"\n" +
 	"CommitPlan\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x121\n" +
 	"\achanges\x18\x02 \x03(\v2\x17.raftlog.v1.LiabilitiesR\achanges\x12O\n" +
-	"\x14initial_redis_epochs\x18\x03 \x03(\v2\x1d.raftlog.v1.InitialRedisEpochR\x12initialRedisEpochs\"`\n" +
+	"\x14initial_redis_epochs\x18\x03 \x03(\v2\x1d.raftlog.v1.InitialRedisEpochR\x12initialRedisEpochs\x12\x14\n" +
+	"\x05shard\x18\x04 \x01(\rR\x05shard\"i\n" +
 	"\vLiabilities\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\rR\x04rule\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\fR\x04hash\x12)\n" +
-	"\x06shares\x18\x03 \x03(\v2\x11.raftlog.v1.ShareR\x06shares\"L\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\x12\x14\n" +
+	"\x05rates\x18\x04 \x03(\rR\x05rates\x12\x16\n" +
+	"\x06bursts\x18\x05 \x03(\rR\x06burstsJ\x04\b\x03\x10\x04\"L\n" +
 	"\x11InitialRedisEpoch\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12\x1f\n" +
 	"\vredis_epoch\x18\x02 \x01(\tR\n" +
-	"redisEpoch\"\xa0\x05\n" +
+	"redisEpoch\"\xb6\x05\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -1287,7 +1316,8 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\frule_numbers\x18\r \x03(\v2%.raftlog.v1.Snapshot.RuleNumbersEntryR\vruleNumbers\x12(\n" +
 	"\x10next_rule_number\x18\x0e \x01(\rR\x0enextRuleNumber\x121\n" +
 	"\aentries\x18\x0f \x03(\v2\x17.raftlog.v1.LiabilitiesR\aentries\x12#\n" +
-	"\rapplied_index\x18\x10 \x01(\x04R\fappliedIndex\x1a>\n" +
+	"\rapplied_index\x18\x10 \x01(\x04R\fappliedIndex\x12\x14\n" +
+	"\x05shard\x18\x11 \x01(\rR\x05shard\x1a>\n" +
 	"\x10RuleNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B$Z\"aliquot/proto/raftlog/v1;raftlogv1b\x06proto3"
@@ -1338,15 +1368,14 @@ var file_raftlog_v1_raftlog_proto_depIdxs = []int32{
 	7,  // 11: raftlog.v1.Region.low:type_name -> raftlog.v1.Share
 	11, // 12: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
 	12, // 13: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
-	7,  // 14: raftlog.v1.Liabilities.shares:type_name -> raftlog.v1.Share
-	6,  // 15: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
-	14, // 16: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
-	11, // 17: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	6,  // 14: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
+	14, // 15: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
+	11, // 16: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_raftlog_v1_raftlog_proto_init() }
