@@ -150,8 +150,8 @@ func printBudget(w io.Writer, b *aliquotv1.Budget) {
 	fmt.Fprintf(w, "rule %s (%s)  key %s  limit %d burst, %s/s  %s\npool %s  index %d\n",
 		b.GetRuleId(), orDash(b.GetEnforcement()), orDash(b.GetKeyHash()), l.GetCapacity(), number(l.GetRefillRate()), state,
 		percent(b.GetPoolShare()), b.GetAppliedIndex())
-	fmt.Fprintf(w, "in any t seconds at most %s + %s x t are admitted everywhere: %s above the burst at the worst\n",
-		number(float64(l.GetCapacity())+b.GetWorstCaseExcess()), number(b.GetBoundRate()), number(b.GetWorstCaseExcess()))
+	fmt.Fprintf(w, "in any t seconds at most %s + %s x t are admitted everywhere: %s above the burst at the worst, %s seen\n",
+		number(float64(l.GetCapacity())+b.GetWorstCaseExcess()), number(b.GetBoundRate()), number(b.GetWorstCaseExcess()), number(b.GetExcessObserved()))
 	rows := [][]string{{"REGION", "STATE", "SHARE", "BURST SHARE", "RATE/S", "BURST", "TOKENS", "ADMITTED", "OFFERED", "GENERATION", "LEASE"}}
 	for _, r := range b.GetRegions() {
 		rows = append(rows, []string{r.Region, r.State, percent(r.Share), percent(r.BurstShare), number(r.Rate), number(r.Burst),

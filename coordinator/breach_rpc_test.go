@@ -94,6 +94,10 @@ func TestALyingRegionIsFoundOut(t *testing.T) {
 	if metric(`aliquot_bound_violations_total{rule="all"}`) != 0 || metric(`aliquot_excess_bound_tokens{rule="r1"}`) != 0 || metric(`aliquot_excess_observed_tokens{rule="r1"}`) < 100 {
 		t.Error("the gauges do not agree with the counter")
 	}
+	list, err := r.budgets.ListBudgets(t.Context(), &aliquotv1.ListBudgetsRequest{})
+	if err != nil || len(list.GetBudgets()) != 1 || list.GetBudgets()[0].GetExcessObserved() < 100 {
+		t.Errorf("%v, %v", list, err)
+	}
 	checkEvidence(t, log.with(broken)[0])
 }
 

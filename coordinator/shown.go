@@ -150,17 +150,21 @@ type status struct {
 	regions []budget.RegionStatus
 	keys    []budget.KeyStatus // parallel to the budgets asked for
 	hot     []bool
+	excess  []float64 // observed, tokens
 	around  surroundings
 }
 
 func (r *reign) status(ctx context.Context, all []shown) (*status, error) {
-	out := &status{keys: make([]budget.KeyStatus, len(all)), hot: make([]bool, len(all))}
+	out := &status{keys: make([]budget.KeyStatus, len(all)), hot: make([]bool, len(all)), excess: make([]float64, len(all))}
 	err := r.ask(ctx, func(m *budget.Leader, now budget.Instant) {
 		for i := range r.ledger.Config.Regions {
 			out.regions = append(out.regions, m.Region(i, now, r.floors.tail))
 		}
 		for i, b := range all {
 			out.keys[i], out.hot[i] = m.Key(b.key)
+			if counted := r.tally.keys[b.key]; counted != nil {
+				out.excess[i] = counted.most
+			}
 		}
 		out.around = r.surroundings(now)
 	})
@@ -174,6 +178,7 @@ func (r *reign) status(ctx context.Context, all []shown) (*status, error) {
 // has and this reading of the ledger did not, or the reverse, stays as it was read.
 func fill(all []shown, known *status) {
 	for i, b := range all {
+		b.budget.ExcessObserved = known.excess[i]
 		for j, region := range b.budget.GetRegions() {
 			if j >= len(known.regions) {
 				break // declared since; the machine in charge of it begins in a moment
@@ -209,16 +214,19 @@ func stateOf(k budget.KeyRegionStatus) string {
 func merge(all []shown, known []*aliquotv1.Budget) {
 	type part struct{ rule, hash, region string }
 	parts := map[part]*aliquotv1.RegionBudget{}
-	promises := map[string]*aliquotv1.Promise{} // by key
+	budgets := map[part]*aliquotv1.Budget{}
 	for _, b := range known {
-		promises[b.GetKeyHash()] = b.GetPromise()
+		budgets[part{rule: b.GetRuleId(), hash: b.GetKeyHash()}] = b
 		for _, r := range b.GetRegions() {
 			parts[part{b.GetRuleId(), b.GetKeyHash(), r.GetRegion()}] = r
 		}
 	}
 	for _, b := range all {
-		if p := promises[b.budget.GetKeyHash()]; p != nil {
-			b.budget.Promise = p
+		if said := budgets[part{rule: b.budget.GetRuleId(), hash: b.budget.GetKeyHash()}]; said != nil {
+			b.budget.ExcessObserved = said.GetExcessObserved()
+			if said.GetPromise() != nil {
+				b.budget.Promise = said.GetPromise()
+			}
 		}
 		for _, r := range b.budget.GetRegions() {
 			k := parts[part{b.budget.GetRuleId(), b.budget.GetKeyHash(), r.GetRegion()}]

@@ -12,6 +12,7 @@ type tallyKey struct {
 	excess         float64        // promised, tokens
 	changed        budget.Instant // what was spent before says nothing
 	busy           busyPeriod
+	most           float64 // that it was seen above its limit, tokens
 	told           float64 // of the breach that was last told, tokens beyond excess
 	short          shortWindow
 	seen           []seen // by region
@@ -53,7 +54,7 @@ func (key *tallyKey) learn(limit budget.KeyLimit, promise budget.Promise, rho fl
 	changed := key.capacity != before.capacity || key.rate != before.rate
 	less = !changed && key.excess < before.excess
 	if changed || less {
-		key.changed, key.busy, key.told, key.short = now, busyPeriod{}, 0, shortWindow{}
+		key.changed, key.busy, key.most, key.told, key.short = now, busyPeriod{}, 0, 0, shortWindow{}
 	}
 	return less
 }
@@ -98,4 +99,5 @@ func (key *tallyKey) spend(s spent, now budget.Instant) {
 	case counted:
 		key.seen[s.region].busy += s.admitted
 	}
+	key.most = max(key.most, key.above())
 }

@@ -346,6 +346,10 @@ func promiseIsSeen(t *testing.T, p *prometheus, since time.Time) {
 			}
 		}
 	}
+	broken, err := p.query(`max_over_time(sum(aliquot_bound_violations_total)[10m:1s])`)
+	if err != nil || broken[0].Value.value != 0 {
+		t.Errorf("promises were broken %v times, %v", broken, err)
+	}
 	if seen, err := p.query(`aliquot_excess_bound_tokens{rule="independent"}`); !errors.Is(err, errNothing) {
 		t.Errorf("a bound for a rule that is not coordinated: %v, %v", seen, err)
 	}
@@ -356,7 +360,8 @@ func promiseIsSeen(t *testing.T, p *prometheus, since time.Time) {
 }
 
 // breachAlerts fills the buckets of one region behind the daemons' backs, which breaks
-// the promise for real, and waits for somebody to be woken.
+// the promise for real, and waits for somebody to be woken. The log has the evidence,
+// once a minute and rule at the most.
 func breachAlerts(t *testing.T, lab *e2e.Lab, p *prometheus) {
 	store := redis.NewClient(&redis.Options{Addr: lab.Regions[0].RedisAddress()})
 	defer store.Close()
@@ -377,6 +382,13 @@ func breachAlerts(t *testing.T, lab *e2e.Lab, p *prometheus) {
 		}
 		return err
 	})
+	lines := 0
+	for _, c := range lab.Coordinators {
+		lines += strings.Count(c.Tail(), "the promise of a rule was broken")
+	}
+	if lines < 1 || lines > 2 {
+		t.Errorf("%d lines of evidence in the coordinators' logs within %v", lines, alertWithin)
+	}
 	for _, rule := range []string{"open", "independent"} {
 		if firing, err := p.firing(); err != nil || firing["AliquotBoundExceeded "+rule] {
 			t.Errorf("rule %s, which nobody asks for more than it has, alerts: %v, %v", rule, firing, err)

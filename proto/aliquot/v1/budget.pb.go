@@ -382,9 +382,12 @@ type Budget struct {
 	// and the drift of clocks; N times as much for independent.
 	BoundRate float64 `protobuf:"fixed64,10,opt,name=bound_rate,json=boundRate,proto3" json:"bound_rate,omitempty"`
 	// What is promised of this limit; GetBudget alone fills it in.
-	Promise       *Promise `protobuf:"bytes,12,opt,name=promise,proto3" json:"promise,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Promise *Promise `protobuf:"bytes,12,opt,name=promise,proto3" json:"promise,omitempty"`
+	// Tokens above capacity + bound_rate x t that this key was seen at, at the most, since
+	// it became hot, while the present leader's node led: a lower bound that is certain.
+	ExcessObserved float64 `protobuf:"fixed64,13,opt,name=excess_observed,json=excessObserved,proto3" json:"excess_observed,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *Budget) Reset() {
@@ -492,6 +495,13 @@ func (x *Budget) GetPromise() *Promise {
 		return x.Promise
 	}
 	return nil
+}
+
+func (x *Budget) GetExcessObserved() float64 {
+	if x != nil {
+		return x.ExcessObserved
+	}
+	return 0
 }
 
 // Promise is the worst that a limit can do: to those whom it protects (excess) and,
@@ -924,7 +934,7 @@ const file_aliquot_v1_budget_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"D\n" +
 	"\x14WatchBudgetsResponse\x12,\n" +
-	"\abudgets\x18\x01 \x03(\v2\x12.aliquot.v1.BudgetR\abudgets\"\x8b\x03\n" +
+	"\abudgets\x18\x01 \x03(\v2\x12.aliquot.v1.BudgetR\abudgets\"\xb4\x03\n" +
 	"\x06Budget\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x19\n" +
 	"\bkey_hash\x18\x02 \x01(\tR\akeyHash\x12'\n" +
@@ -939,7 +949,8 @@ const file_aliquot_v1_budget_proto_rawDesc = "" +
 	"\n" +
 	"bound_rate\x18\n" +
 	" \x01(\x01R\tboundRate\x12-\n" +
-	"\apromise\x18\f \x01(\v2\x13.aliquot.v1.PromiseR\apromise\"f\n" +
+	"\apromise\x18\f \x01(\v2\x13.aliquot.v1.PromiseR\apromise\x12'\n" +
+	"\x0fexcess_observed\x18\r \x01(\x01R\x0eexcessObserved\"f\n" +
 	"\aPromise\x12)\n" +
 	"\x06bounds\x18\x01 \x03(\v2\x11.aliquot.v1.BoundR\x06bounds\x120\n" +
 	"\bmeasured\x18\x02 \x01(\v2\x14.aliquot.v1.MeasuredR\bmeasured\"\x93\x01\n" +
