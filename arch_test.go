@@ -45,6 +45,8 @@ var houses = map[string]row{
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
 	"sim":           {aliquot: []string{"sim/shell", "budget", "limit"}},
+	"sim/check":     {aliquot: []string{"sim/shell", "budget", "limit"}},
+	"sim/check/run": {aliquot: []string{"sim/check"}},
 	"sim/shell":     {aliquot: []string{"budget", "limit"}, banned: pure},
 	"sim/run":       {aliquot: []string{"sim", "sim/compare"}},
 	// Other limiters in the simulator's world.

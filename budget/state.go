@@ -14,6 +14,9 @@ type Canon struct {
 	// Demand: how regions use their keys matters. A checker that divides the keys
 	// by itself (Leader.DivideBy) leaves it out.
 	Demand bool
+	// Lapses: since when a lease has held without a lapse matters. It does not to
+	// records that were touched since.
+	Lapses bool
 }
 
 // Name is one value of a counter.
@@ -42,11 +45,11 @@ const (
 // Kind is what matters about the space's values.
 func (s Space) Kind() NameKind { return NameKind(s >> 56) }
 
-// counter tells the machines' counters apart.
-type counter uint8
+// Counter tells counters apart.
+type Counter uint8
 
 const (
-	epochs counter = iota
+	epochs Counter = iota
 	generations
 	sessions
 	sequences
@@ -58,11 +61,13 @@ const (
 	admittedSums
 	releasedSums
 	grantedSums
+	// OtherCounters is the first of those that are not the machines' own.
+	OtherCounters
 )
 
 // space is the space of a counter that there is once for each a and b: an epoch, a
 // region, a rule, of which the lower bits tell enough of them apart.
-func space(kind NameKind, c counter, a, b uint64) Space {
+func space(kind NameKind, c Counter, a, b uint64) Space {
 	return Space(uint64(kind)<<56 | uint64(c)<<48 | a&0xffffff<<24 | b&0xffffff)
 }
 
@@ -103,15 +108,8 @@ func (c *Canon) Age(now, t Instant, longest time.Duration) {
 	c.Int(int64(min(now.Sub(t), longest)))
 }
 
-// Left writes how long it is until t, 0 once it has passed. unset says what t is while
-// nothing is to come.
-func (c *Canon) Left(now, t, unset Instant) {
-	if t == unset {
-		c.Int(-1)
-		return
-	}
-	c.Int(int64(max(t.Sub(now), 0)))
-}
+// Left writes how long it is until t, 0 once it has passed.
+func (c *Canon) Left(now, t Instant) { c.Int(int64(max(t.Sub(now), 0))) }
 
 // Epoch writes a leader's epoch.
 func (c *Canon) Epoch(epoch uint64) { c.name(space(NameOrder, epochs, 0, 0), epoch) }
@@ -135,9 +133,15 @@ func (c *Canon) seq(epoch, id, seq uint64) {
 	c.name(space(NameNext, sequences, epoch, id), seq)
 }
 
-// incarnation writes which daemon of a region it is.
-func (c *Canon) incarnation(region int, incarnation uint64) {
+// Incarnation writes which daemon of a region it is.
+func (c *Canon) Incarnation(region int, incarnation uint64) {
 	c.name(space(NameOrder, incarnations, uint64(region), 0), incarnation)
+}
+
+// Other writes a counter of someone else's, from OtherCounters on, of which there is
+// one for each a and b.
+func (c *Canon) Other(kind NameKind, counter Counter, a, b, v uint64) {
+	c.name(space(kind, counter, a, b), v)
 }
 
 // regionTime writes an instant of a region's clock where the region's own present is

@@ -51,7 +51,7 @@ func (l *Leader) AppendState(c *Canon, now Instant) {
 	c.Epoch(l.epoch)
 	c.Age(now, l.start, max(l.cfg.Lease/2, l.longestTail()))
 	c.Bools(l.committing != nil, l.verifying)
-	c.Left(now, l.nextSweep, 0)
+	c.Left(now, l.nextSweep)
 	c.Int(int64(l.swept))
 	l.time(c, l.began)
 	if l.verifying {
@@ -106,11 +106,11 @@ func (l *Leader) longestTail() time.Duration {
 
 func (l *Leader) appendRegion(c *Canon, i int, now Instant) {
 	r := &l.regions[i]
-	c.Bools(r.open, r.acked, r.live, r.waiting, r.hello != nil, r.renewedAt != 0)
-	c.incarnation(i, r.incarnation)
+	c.Bools(r.open, r.acked, r.live, r.waiting, r.hello != nil, r.renewedAt != 0, r.leaseEnd != 0)
+	c.Incarnation(i, r.incarnation)
 	c.Int(int64(r.rules))
-	c.Left(now, r.leaseEnd, 0)
-	c.Left(now, r.coolFrom, 0)
+	c.Left(now, r.leaseEnd)
+	c.Left(now, r.coolFrom)
 	c.Age(now, r.leaseOver, l.longestTail())
 	if r.open {
 		c.session(l.epoch, r.session, r.seq)

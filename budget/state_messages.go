@@ -4,7 +4,7 @@ package budget
 func (c *Canon) Hello(h *Hello) {
 	c.Int(int64(h.Shard))
 	c.Int(int64(h.Region))
-	c.incarnation(h.Region, h.Incarnation)
+	c.Incarnation(h.Region, h.Incarnation)
 	c.String(h.RedisEpoch)
 	c.nonce(h.Region, h.Nonce)
 	c.Int(int64(h.RulesVersion))

@@ -74,19 +74,21 @@ func (r *Region) AppendState(c *Canon, now Instant) {
 	c.Int(int64(r.shard))
 	c.Int(int64(r.self))
 	c.Config(&r.cfg)
-	c.incarnation(r.self, r.incarnation)
+	c.Incarnation(r.self, r.incarnation)
 	c.String(r.storeEpoch)
 	c.String(r.initialEpoch)
-	c.Bools(r.blind, r.urgent, r.session.open, r.applying != nil, r.floorSince != 0)
-	c.Left(now, r.leaseEnd, 0)
-	if r.Phase(now) == Live {
+	c.Bools(r.blind, r.urgent, r.session.open, r.applying != nil, r.leaseEnd != 0)
+	c.Left(now, r.leaseEnd)
+	if r.Phase(now) == Live && c.Lapses {
 		c.Age(now, r.liveSince, forever) // set anew when a lease begins
 	}
 	c.Age(now, r.lastDirective, forever)
 	c.Age(now, r.marked, MarkEvery)
 	c.Int(int64(r.floorVersion))
 	c.Int(int64(r.floorOpened))
-	c.Age(now, r.floorSince, forever)
+	if r.floorSince != 0 {
+		c.Age(now, r.floorSince, forever)
+	}
 	c.Epoch(r.highestEpoch)
 	if s := &r.session; s.open {
 		c.session(s.epoch, s.id, s.seq)
@@ -100,7 +102,7 @@ func (r *Region) AppendState(c *Canon, now Instant) {
 		c.String(r.helloEpoch)
 	}
 	c.Int(int64(r.helloFails))
-	c.Left(now, r.nextHello, 0)
+	c.Left(now, r.nextHello)
 	if r.applying != nil {
 		r.applying.appendState(c, r.self, now)
 	}
@@ -170,7 +172,7 @@ func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
 	c.Int(int64(h.inUse))
 	c.Int(h.label)
 	if h.outlasting {
-		c.Left(now, h.lookAt, 0)
+		c.Left(now, h.lookAt)
 	}
 	if c.Demand {
 		c.Int(h.admitted)

@@ -127,7 +127,7 @@ func TestClonesAreWholeAndApart(t *testing.T) {
 	w := newWorld(t, 3)
 	w.elect()
 	compare := func() {
-		a, b := Canon{Demand: true}, Canon{Demand: true}
+		a, b := Canon{Demand: true, Lapses: true}, Canon{Demand: true, Lapses: true}
 		check := func(what string, x, y any) {
 			if fmt.Sprint(a) != fmt.Sprint(b) {
 				t.Fatalf("%s at %v: the clone's form is another", what, w.now)

@@ -111,6 +111,17 @@ func (m *ClockMap) Since(e budget.Instant) int64 {
 	return at
 }
 
+// Pinned is where the start of a phase was mapped to; 0 if it was not yet. It is all
+// that a map remembers beyond its latest sample.
+func (m *ClockMap) Pinned(e budget.Instant) int64 {
+	for _, p := range m.pins {
+		if p.at == e {
+			return p.store
+		}
+	}
+	return 0
+}
+
 // shrink is us/(1+rho), rounded down.
 func shrink(us, rho int64) int64 {
 	whole := million + rho

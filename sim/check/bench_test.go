@@ -1,0 +1,15 @@
+package check
+
+import "testing"
+
+func BenchmarkSearch(b *testing.B) {
+	for _, sc := range Scenarios() {
+		b.Run(sc.Name, func(b *testing.B) {
+			var r Result
+			for b.Loop() {
+				r = sc.Search(Bound{States: 60_000})
+			}
+			b.ReportMetric(float64(r.Took.Nanoseconds())/float64(r.Transitions), "ns/transition")
+		})
+	}
+}

@@ -1,0 +1,162 @@
+package check
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// Nothing that can happen breaks a promise, as far as the search goes.
+func TestScenarios(t *testing.T) {
+	states := 0
+	for _, sc := range Scenarios() {
+		r := sc.Search(Bound{States: statesEach, Workers: 2})
+		t.Log(&r)
+		states += r.States
+		if r.Violation != nil {
+			t.Error(r.Violation)
+		}
+	}
+	t.Logf("%d states", states)
+	if states < statesDue {
+		t.Errorf("%d states, not %d", states, statesDue)
+	}
+}
+
+func scenario(t *testing.T, name string) Scenario {
+	t.Helper()
+	for _, sc := range Scenarios() {
+		if sc.Name == name {
+			return sc
+		}
+	}
+	t.Fatalf("there is no scenario %q", name)
+	return Scenario{}
+}
+
+// From rest, whoever alone begins to want the key has all of it three reports after the
+// one that told so, whatever the clocks.
+func TestGrowsWhenNothingFails(t *testing.T) {
+	for _, name := range []string{"lent", "lent-3", "stuck", "flush", "one-token", "elastic"} {
+		sc := scenario(t, name)
+		sc.prepare()
+		for want := range int8(sc.Regions) {
+			w, failed := sc.root()
+			if failed != "" {
+				t.Fatal(failed)
+			}
+			w.quietly(sc.all(), 8) // comes to rest
+			w.quietly(want, growsIn)
+			if w.broken != "" || !w.hasAll(int(want)) {
+				t.Errorf("%s: region %s has not grown%s %s", name, regionName(int(want)), w.sharesText(w.now), w.broken)
+			}
+		}
+	}
+}
+
+// The search is the same for any number of workers.
+func TestWorkersAgree(t *testing.T) {
+	sc := scenario(t, "cold-3")
+	one, two := sc.Search(Bound{Depth: 9}), sc.Search(Bound{Depth: 9, Workers: 2})
+	if one.States != two.States || one.Depth != two.Depth || one.States < 1000 {
+		t.Errorf("one worker: %v\ntwo: %v", &one, &two)
+	}
+}
+
+// What is broken on purpose is seen, and its path replays.
+func TestSeesWhatIsBroken(t *testing.T) {
+	breaks := []struct {
+		what, scenario, says string
+		do                   func(*Scenario)
+	}{
+		{"clocks differ by more than rho", "cut-off", "the bound", func(sc *Scenario) { sc.RhoPPM, sc.driftPPM = 0, 100_000 }},
+		{"a lease that has ended goes on", "lent", "I1", func(sc *Scenario) {
+			sc.spoil = func(_ *node, v *limit.View) {
+				if v.Phase == limit.Limbo && v.Hot {
+					v.Phase, v.Until, v.Since = limit.Live, math.MaxInt64, 0
+				}
+			}
+		}},
+		{"the floor is taken back after T", "lent", "I1", func(sc *Scenario) {
+			sc.spoil = func(n *node, v *limit.View) {
+				if v.Phase == limit.Limbo && v.Hot {
+					v.Phase, v.Since, v.HeardWait = limit.Floor, 0, 0
+				}
+			}
+		}},
+		{"every contents started full", "flush", "the bound", func(sc *Scenario) {
+			sc.spoil = func(_ *node, v *limit.View) { v.Birth = 0 }
+		}},
+		{"records of other contents are trusted", "roll-back", "the bound", func(sc *Scenario) {
+			sc.spoil = func(_ *node, v *limit.View) { v.Stamp = 1 }
+		}},
+		{"a deposed leader believes that it leads", "deposed-both", "I1", func(sc *Scenario) { sc.noProof = true }},
+		{"an elastic bucket refills at the whole rate", "elastic", "I1", func(sc *Scenario) {
+			sc.spoil = func(_ *node, v *limit.View) {
+				if !v.Hot {
+					v.Floor.Rate = sc.Limit.Rate
+				}
+			}
+		}},
+	}
+	for _, b := range breaks {
+		t.Run(b.what, func(t *testing.T) {
+			sc := scenario(t, b.scenario)
+			b.do(&sc)
+			r := sc.Search(Bound{States: 300_000, Workers: 2})
+			if r.Violation == nil || !strings.Contains(r.Violation.What, b.says) {
+				t.Fatalf("not seen: %v", &r)
+			}
+			if r.Violation.Replay == "" {
+				return // seen on the way to the root already
+			}
+			again, err := sc.Replay(r.Violation.Replay)
+			if err != nil || again.What != r.Violation.What {
+				t.Fatalf("its path comes to another end: %v, %v", again, err)
+			}
+			t.Log(&r)
+		})
+	}
+}
+
+// Whatever a division asks for, the leader gives no more than there is.
+func TestDivisionsCannotBreakAnything(t *testing.T) {
+	sc := scenario(t, "lent")
+	everything := func(_ budget.KeyID, _ budget.Share, claims []budget.Claim) []budget.Share {
+		out := make([]budget.Share, len(claims))
+		for i := range out {
+			out[i] = whole
+		}
+		return out
+	}
+	for range 4 {
+		sc.divisions = append(sc.divisions, everything)
+	}
+	sc.Root = func(w *world) { w.quietly(0, 3) }
+	sc.Turns = 0
+	w := func() *world { s := sc; s.prepare(); w, _ := s.root(); return w }()
+	w.quietly(0, 20)
+	if w.broken != "" && !strings.HasPrefix(w.broken, "liveness") {
+		t.Fatal(w.broken)
+	}
+}
+
+// Events that are no path of the scenario are an error, or a violation of their own.
+func TestReplayRefusesNonsense(t *testing.T) {
+	sc := scenario(t, "cold")
+	if _, err := sc.Replay("1.2"); err == nil {
+		t.Error("no error")
+	}
+}
+
+// A bound on time ends a search.
+func TestTimeBound(t *testing.T) {
+	r := scenario(t, "cold").Search(Bound{Time: time.Nanosecond})
+	if r.Whole || r.Violation != nil {
+		t.Errorf("%v", &r)
+	}
+}

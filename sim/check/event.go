@@ -1,0 +1,178 @@
+package check
+
+import "fmt"
+
+// event is one thing that can happen; a and b say to what.
+type event struct {
+	kind kind
+	a, b uint8
+}
+
+type kind uint8
+
+const (
+	// Free: what happens when nothing fails.
+	passes   kind = iota // a quantum; a: the division asked for
+	allUp                // every message up, in order, and the leader plans
+	allDown              // the commit, and every message down
+	oneUp                // message a
+	oneDown              // message a
+	commits              // the leader's plan, and it learns of it
+	plans                // the leader
+	heals                // the cut of region a
+	elects               // a new leader
+	arrivesA             // stuck command b of region a
+	// Faults.
+	losesUp
+	losesDown
+	holdsUp
+	holdsDown
+	repeatsUp
+	repeatsDown
+	holdsCommit
+	leaderDies   // a new one is there at once; a: 1 if its plan is applied
+	leaderGone   // nobody leads; a likewise
+	leaderLinger // the old one goes on; a likewise
+	asksOld      // region a asks the deposed leader next
+	restarts     // daemon b of region a; keeping its file
+	forgets      // likewise, without its file
+	doubles      // region a gets a second daemon; b: 1 if the first is cut off
+	flushes      // the store of region a
+	rollsBack    // the store of region a
+	cuts         // region a; b: bit 0 up, bit 1 down
+	applySticks  // the next change of shares in region a
+	applyMute    // likewise: made, but the reply is lost
+	takeSticks   // a request for all, in region a, daemon b
+	kinds
+)
+
+// Faults of a Scenario: which kinds may happen.
+const (
+	Lose     = 1<<losesUp | 1<<losesDown
+	Hold     = 1<<holdsUp | 1<<holdsDown
+	Repeat   = 1<<repeatsUp | 1<<repeatsDown
+	SlowLog  = 1 << holdsCommit
+	NewLead  = 1 << leaderDies
+	NoLeader = 1 << leaderGone
+	Linger   = 1<<leaderLinger | 1<<asksOld
+	Restart  = 1 << restarts
+	Forget   = 1 << forgets
+	Double   = 1 << doubles
+	Flush    = 1 << flushes
+	RollBack = 1 << rollsBack
+	Cut      = 1 << cuts
+	Stick    = 1<<applySticks | 1<<applyMute | 1<<takeSticks
+)
+
+func (e event) fault() bool { return e.kind >= losesUp }
+
+// String is the event as the path of a violation shows it and -replay takes it.
+func (e event) String() string { return fmt.Sprintf("%d.%d.%d", e.kind, e.a, e.b) }
+
+// words says what an event of a world is.
+func (w *world) words(e event) string {
+	a, b := int(e.a), int(e.b)
+	switch e.kind {
+	case passes:
+		return fmt.Sprintf("%v pass; %s", w.sc.Quantum, w.sc.wantName(int8(e.a)))
+	case allUp:
+		return "every message reaches the leader, and it plans"
+	case allDown:
+		return "the plan is committed, and every answer arrives"
+	case oneUp:
+		return "arrives: " + w.up[a].words()
+	case oneDown:
+		return "arrives: " + w.down[a].words()
+	case commits:
+		return "the plan is committed, and the leader learns of it"
+	case plans:
+		return "the leader plans"
+	case heals:
+		return fmt.Sprintf("region %s can be reached again", regionName(a))
+	case elects:
+		return "a new leader is elected"
+	case arrivesA:
+		return fmt.Sprintf("a stuck command arrives at the store of region %s", regionName(a))
+	case losesUp:
+		return "lost: " + w.up[a].words()
+	case losesDown:
+		return "lost: " + w.down[a].words()
+	case holdsUp:
+		return "held back: " + w.up[a].words()
+	case holdsDown:
+		return "held back: " + w.down[a].words()
+	case repeatsUp:
+		return "arrives, and will again: " + w.up[a].words()
+	case repeatsDown:
+		return "arrives, and will again: " + w.down[a].words()
+	case holdsCommit:
+		return "the commit takes its time"
+	case leaderDies, leaderGone, leaderLinger:
+		return w.leaderWords(e)
+	}
+	return w.regionWords(e.kind, regionName(a), b)
+}
+
+func (w *world) leaderWords(e event) string {
+	plan := ""
+	if w.leads.pending != nil {
+		plan = ", its plan lost"
+		if e.a == 1 {
+			plan = ", its plan committed"
+		}
+	}
+	switch e.kind {
+	case leaderDies:
+		return "the leader dies" + plan + "; a new one is elected"
+	case leaderGone:
+		return "the leader dies" + plan + "; nobody leads"
+	default:
+		return "the leader is deposed and does not know" + plan + "; a new one is elected"
+	}
+}
+
+func (w *world) regionWords(k kind, region string, b int) string {
+	switch k {
+	case asksOld:
+		return fmt.Sprintf("region %s will ask the deposed leader", region)
+	case restarts:
+		return fmt.Sprintf("daemon %d of region %s restarts", b, region)
+	case forgets:
+		return fmt.Sprintf("daemon %d of region %s restarts without its file", b, region)
+	case doubles:
+		return fmt.Sprintf("region %s gets a second daemon%s", region, [...]string{"", ", and the first is cut off"}[b])
+	case flushes:
+		return fmt.Sprintf("the store of region %s loses everything", region)
+	case rollsBack:
+		return fmt.Sprintf("the store of region %s falls back to an older copy", region)
+	case cuts:
+		return fmt.Sprintf("region %s is cut off %s", region, [...]string{"", "upwards", "downwards", "both ways"}[b])
+	case applySticks:
+		return fmt.Sprintf("the next change of a share in region %s will get stuck on its way to the store", region)
+	case applyMute:
+		return fmt.Sprintf("the reply to the next change of a share in region %s will be lost", region)
+	case takeSticks:
+		return fmt.Sprintf("a request for all, in region %s by daemon %d, gets stuck on its way to the store", region, b)
+	}
+	panic("check: unknown event")
+}
+
+func regionName(i int) string { return string(rune('a' + i)) }
+
+func (m *upMessage) words() string {
+	if m.hello != nil {
+		return fmt.Sprintf("%s's Hello %d", regionName(m.from.region), m.hello.Nonce)
+	}
+	text := fmt.Sprintf("%s's report %d", regionName(m.from.region), m.report.Seq)
+	for _, k := range m.report.Keys {
+		switch {
+		case k.Cold:
+			text += " (cold acknowledged)"
+		case k.Gen.Epoch == 0:
+			text += " (asks for the key)"
+		default:
+			text += fmt.Sprintf(" (holds %d.%d: %d/%d, released %d)", k.Gen.Epoch, k.Gen.Counter, k.Share.Rate, k.Share.Burst, k.Released)
+		}
+	}
+	return text
+}

@@ -1,0 +1,294 @@
+package check
+
+import (
+	"math/bits"
+	"slices"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// form is the canonical form of one part of a world: its facts as a hash, and its
+// counters, which are ranked together with those of the other parts.
+type form struct {
+	facts uint64
+	names []budget.Name
+}
+
+// calls counts the RPCs of one daemon, an outsider's counter.
+const calls = budget.OtherCounters
+
+// writer writes forms; one for each goroutine.
+type writer struct {
+	canon budget.Canon
+	ranks ranker
+}
+
+// mix adds a word to a hash, by the multiplication of wyhash.
+func mix(h, word uint64) uint64 {
+	const k0, k1 = 0xa0761d6478bd642f, 0xe7037ed1a0b428db
+	hi, lo := bits.Mul64(h^k0, word^k1)
+	return hi ^ lo
+}
+
+// take is the form of what was written, and makes the writer ready for the next part.
+func (x *writer) take() *form {
+	h := uint64(len(x.canon.Words))
+	for _, word := range x.canon.Words {
+		h = mix(h, word)
+	}
+	f := &form{facts: h, names: slices.Clone(x.canon.Names)}
+	x.canon.Reset()
+	return f
+}
+
+// key is the hash of a world's canonical form.
+func (x *writer) key(w *world) uint64 {
+	parts := make([]*form, 0, maxRegions+4)
+	for i := range w.sc.Regions {
+		s := w.sites[i]
+		if s.form == nil {
+			w.writeSite(x, s)
+			s.form = x.take()
+		}
+		parts = append(parts, s.form)
+	}
+	for _, s := range [...]*seat{w.leads, w.old} {
+		if s != nil && s.form == nil {
+			w.writeSeat(x, s)
+			s.form = x.take()
+		}
+		if s != nil {
+			parts = append(parts, s.form)
+		}
+	}
+	if w.logForm == nil {
+		w.ledger.AppendState(&x.canon)
+		w.logForm = x.take()
+	}
+	parts = append(parts, w.logForm)
+	w.writeRest(x)
+	parts = append(parts, x.take())
+	return x.ranks.hash(parts)
+}
+
+// writeRest leaves out lonely: it is asserted along the path that came first.
+func (w *world) writeRest(x *writer) {
+	c := &x.canon
+	c.Int(int64(w.want))
+	c.Int(int64(w.faults))
+	c.Int(int64(w.turns))
+	c.Bools(w.leads != nil, w.old != nil)
+	c.Int(int64(len(w.up)))
+	for i := range w.up {
+		m := &w.up[i]
+		c.Bools(m.held, m.hello != nil)
+		x.caller(m.from)
+		c.Epoch(m.to)
+		if m.hello != nil {
+			c.Hello(m.hello)
+		} else {
+			c.Report(m.report)
+		}
+	}
+	c.Int(int64(len(w.down)))
+	for i := range w.down {
+		x.down(&w.down[i])
+	}
+}
+
+func (x *writer) caller(who caller) {
+	c := &x.canon
+	c.Int(int64(who.region))
+	c.Incarnation(who.region, who.name)
+	c.Other(budget.NameOrder, calls, uint64(who.region), who.name, uint64(who.call))
+}
+
+func (x *writer) down(m *downMessage) {
+	c := &x.canon
+	c.Bools(m.held)
+	x.caller(m.to)
+	c.Epoch(m.from)
+	switch e := m.ev.(type) {
+	case budget.HelloAnswered:
+		c.Int(1)
+		c.HelloOK(&e.OK)
+		c.Config(&e.Config)
+		c.String(e.InitialRedisEpoch)
+	case budget.DirectiveReceived:
+		c.Int(2)
+		c.Directive(&e.Directive)
+	case budget.CallFailed:
+		c.Int(3)
+		c.Bools(e.Busy, e.Config != nil)
+		if e.Config != nil {
+			c.Config(e.Config)
+			c.String(e.InitialRedisEpoch)
+		}
+	}
+}
+
+func (w *world) writeSeat(x *writer, s *seat) {
+	c := &x.canon
+	s.machine.AppendState(c, s.now(w))
+	c.Config(&s.cfg)
+	c.Bools(s.pending != nil, s.held, s.due)
+	if s.pending != nil {
+		c.Plan(s.pending)
+	}
+	c.Int(int64(s.lasted))
+	if s == w.old {
+		c.Int(int64(s.want))
+	}
+	for i := range w.sc.Regions {
+		waits := &s.waits[i]
+		x.caller(waits.report)
+		c.Int(int64(len(waits.hellos)))
+		for _, h := range waits.hellos {
+			x.caller(h.from)
+		}
+	}
+}
+
+func (w *world) writeSite(x *writer, s *site) {
+	c := &x.canon
+	now := s.time(w.now)
+	c.String(s.epoch)
+	c.Int(int64(s.mints))
+	x.age(now-s.birth, w.sc)
+	c.Bools(s.heard != 0, s.everyone, s.cutUp, s.cutDown)
+	if s.heard != 0 {
+		x.age(now-s.heard, w.sc)
+	}
+	x.record(s.get(w.now), now, w.sc)
+	if s.kept.expires != 0 {
+		c.Int(max(s.kept.expires-now, 0))
+	}
+	if w.sc.Faults&RollBack != 0 {
+		x.record(s.backup.record, now, w.sc)
+		c.Int(max(s.backup.expires-now, 0))
+	}
+	c.Config(&s.known.cfg)
+	c.String(s.known.initialEpoch)
+	c.Epoch(s.known.epoch)
+	c.Int(int64(len(s.stuck)))
+	for i := range s.stuck {
+		x.storeCall(&s.stuck[i], s.region, now)
+	}
+	c.Int(int64(len(s.nodes)))
+	for _, n := range s.nodes {
+		w.writeNode(x, n, now)
+	}
+}
+
+func (w *world) writeNode(x *writer, n *node, storeNow int64) {
+	c := &x.canon
+	c.Lapses = w.writeSince(x, n, storeNow)
+	n.machine.AppendState(c, n.now(w))
+	x.caller(n.caller())
+	c.String(n.epoch)
+	x.age(storeNow-n.birth, w.sc)
+	c.Bools(n.calling, n.askOld, n.cut, n.outdated)
+	if n.calling {
+		c.Int(int64(n.waited))
+	}
+	c.Int(int64(n.wayward))
+}
+
+// writeSince writes the start of the daemon's phase, and whether it still matters: to a
+// record that was touched after it, it does not. The daemon's map of the store's clock
+// has a sample of this quantum, so there is no more to it than the starts of phases
+// that it remembers, and of those only the present ones are asked for again.
+func (w *world) writeSince(x *writer, n *node, storeNow int64) (matters bool) {
+	if !n.configured() {
+		return false
+	}
+	c, s := &x.canon, w.sites[n.region]
+	right := n.right(w.sc, w.now)
+	since, floorSince := n.clockMap.Pinned(right.Since), n.clockMap.Pinned(right.FloorSince)
+	matters = w.sc.Faults&RollBack != 0 || right.Phase != budget.Live || len(s.stuck) > 0 || s.get(w.now).At <= since
+	c.Bools(matters && since != 0, floorSince != 0)
+	if matters && since != 0 {
+		c.Int(since - storeNow)
+	}
+	if floorSince != 0 {
+		c.Int(floorSince - storeNow)
+	}
+	return matters
+}
+
+// age writes an age in microseconds of a store's clock, up to the time in which a
+// region takes its floor back and fills any bucket: beyond, it makes no difference.
+func (x *writer) age(us int64, sc *Scenario) {
+	x.canon.Int(min(us, (4*sc.Lease + time.Minute).Microseconds()))
+}
+
+// record writes a record relative to the store's clock. What is less than a
+// micro-token is left out: the slack of the ideal bucket pays for it.
+func (x *writer) record(r limit.Record, now int64, sc *Scenario) {
+	c := &x.canon
+	c.Bools(r.Hot, r.Absent())
+	if r.Absent() {
+		return
+	}
+	c.Int(int64(r.Stamp))
+	c.Int(int64(r.Tokens))
+	c.Int(int64(r.Extra))
+	if r.Hot && r.Tokens >= r.Share.Cap {
+		x.age(now-r.At, sc) // it is full
+	} else {
+		c.Int(now - r.At)
+	}
+	x.packed(r.Gen)
+	x.bucket(r.Share)
+}
+
+// packed writes a generation as stores have it; see budget.Gen.Pack.
+func (x *writer) packed(gen uint64) {
+	x.canon.Gen(budget.Gen{Epoch: gen >> 32, Counter: gen & (1<<32 - 1)})
+}
+
+func (x *writer) bucket(b limit.Bucket) {
+	x.canon.Int(int64(b.Cap))
+	x.canon.Int(b.Rate.Micro)
+	x.canon.Int(b.Rate.Frac)
+}
+
+func (x *writer) storeCall(s *storeCall, region int, now int64) {
+	c := &x.canon
+	c.Incarnation(region, s.name)
+	c.String(s.epoch)
+	c.Bools(s.heard, s.take != nil, s.gaveUp)
+	c.Int(s.deadline - now)
+	c.Int(int64(s.age))
+	c.Int(int64(len(s.changes)))
+	for i := range s.changes {
+		ch := &s.changes[i].change
+		x.packed(ch.Gen)
+		x.bucket(ch.Share)
+		c.Int(int64(ch.Grant))
+		c.Bools(ch.Cold)
+		x.view(&ch.View, now)
+	}
+	if s.take != nil {
+		x.view(s.take, now)
+	}
+}
+
+// view writes a view that is on its way.
+func (x *writer) view(v *limit.View, now int64) {
+	c := &x.canon
+	c.Bools(v.Hot, v.Blind, v.Until != 0, v.Since != 0, v.Birth != 0, v.FloorSince != 0)
+	x.packed(v.Gen)
+	for _, b := range [...]limit.Bucket{v.Share, v.Floor, v.Low, v.LimboFloor} {
+		x.bucket(b)
+	}
+	c.Int(int64(v.Extra))
+	c.Int(int64(v.Phase))
+	for _, t := range [...]int64{v.Until, v.Since, v.Birth, v.FloorSince} {
+		c.Int(t - now)
+	}
+	c.Int(v.HeardWait)
+	c.Int(int64(v.Stamp))
+}

@@ -1,0 +1,160 @@
+package check
+
+import (
+	"fmt"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// A region reports once a quantum here; really, up to ten times a second. From rest, a
+// lone busy region has its full share three reports after the one that told of its
+// demand: the lender hears of it with its next report, acknowledges with the one after,
+// and the busy region's third brings the growth. If shares were on the move elsewhere, a
+// shrink of its own may have to be acknowledged first.
+const (
+	growsIn    = 4
+	convergeIn = growsIn + 2
+)
+
+func (w *world) violate(format string, args ...any) {
+	if w.broken == "" {
+		w.broken = fmt.Sprintf(format, args...)
+	}
+}
+
+// holds is what a region's daemons could make its store enforce and give out at one
+// instant.
+type holds struct {
+	bucket limit.Bucket
+	tokens limit.Tokens
+}
+
+// holdsAt is the most over a region's daemons.
+func (s *site) holdsAt(sc *Scenario, now int64) holds {
+	var most holds
+	for _, n := range s.nodes {
+		if !n.configured() || n.epoch == "" || n.epoch != s.epoch {
+			continue
+		}
+		clock := n.clockMap // looking must not change it
+		v := n.view(n.right(sc, now), sc, &clock)
+		s.fill(&v)
+		r, b, _ := limit.Settle(s.get(now), v, s.time(now))
+		most.bucket.Cap = max(most.bucket.Cap, b.Cap)
+		if most.bucket.Rate.Min(b.Rate) == most.bucket.Rate {
+			most.bucket.Rate = b.Rate
+		}
+		most.tokens = max(most.tokens, r.Tokens+r.Extra)
+	}
+	return most
+}
+
+// check asserts what holds in every state.
+func (w *world) check() {
+	w.checkAt(w.now, w.ideal)
+	w.checkLedger()
+}
+
+// checkAt: at one instant what the stores would enforce sums to the limit at most (I1,
+// each part), and what they would give out is in the ideal bucket.
+func (w *world) checkAt(now, ideal int64) {
+	var cap, rate, tokens int64
+	for i := range w.sc.Regions {
+		h := w.sites[i].holdsAt(w.sc, now)
+		cap += int64(h.bucket.Cap)
+		rate += h.bucket.Rate.Micro*1_000_000 + h.bucket.Rate.Frac
+		tokens += int64(h.tokens)
+	}
+	if l := w.sc.Limit; cap > int64(l.Capacity) || rate > l.Rate.Micro*1_000_000 {
+		w.violate("I1: %v after, the regions enforce a burst of %d of %d and a rate of %d of %d micro-tokens%s",
+			duration(now-w.now), cap, l.Capacity, rate/1_000_000, l.Rate.Micro, w.sharesText(now))
+	}
+	if tokens > ideal+w.sc.slack() {
+		w.violate("the bound: %v after, the regions can admit %d micro-tokens, and the ideal bucket holds %d%s",
+			duration(now-w.now), tokens, ideal, w.sharesText(now))
+	}
+}
+
+// checkBetween looks into the quantum that is about to pass, if leases end in it or
+// floors are taken back: machines are only ticked at its end, but stores count on.
+func (w *world) checkBetween() {
+	const parts = 8
+	quantum := int64(w.sc.Quantum)
+	changes := false
+	for i := range w.sc.Regions {
+		for _, n := range w.sites[i].nodes {
+			changes = changes || n.machine.Phase(n.clock.Boot(w.now)) != n.machine.Phase(n.clock.Boot(w.now+quantum))
+		}
+	}
+	for i := int64(1); i < parts && changes; i++ {
+		dt := quantum * i / parts
+		w.checkAt(w.now+dt, min(w.ideal+w.sc.earned(dt), w.sc.most()))
+	}
+}
+
+// checkLedger is I1 on record.
+func (w *world) checkLedger() {
+	var sum budget.Share
+	for _, s := range w.ledger.Shares(key) {
+		sum = sum.Add(s)
+	}
+	if !sum.Within(whole) {
+		w.violate("I1: liabilities sum to %v", sum)
+	}
+}
+
+var whole = budget.Share{Rate: budget.Unit, Burst: budget.Unit}
+
+// sharesText says what every region holds.
+func (w *world) sharesText(now int64) string {
+	text := ""
+	for i := range w.sc.Regions {
+		s := w.sites[i]
+		h := s.holdsAt(w.sc, now)
+		text += fmt.Sprintf("; %s: burst %d, rate %d, tokens %d,", regionName(i), h.bucket.Cap, h.bucket.Rate.Micro, h.tokens)
+		for _, n := range s.nodes {
+			text += " " + n.machine.Phase(n.clock.Boot(now)).String()
+		}
+	}
+	return text
+}
+
+// calm: everyone is live and can be reached, and the key is hot for all.
+func (w *world) calm() bool {
+	if w.leads == nil || w.old != nil || w.ledger.Shares(key) == nil || len(w.up)+len(w.down) > 0 {
+		return false
+	}
+	for i := range w.sc.Regions {
+		s := w.sites[i]
+		if s.cutUp || s.cutDown || len(s.nodes) != 1 || len(s.stuck) > 0 {
+			return false
+		}
+		n := s.nodes[0]
+		right := n.right(w.sc, w.now)
+		if n.askOld || n.wayward != storeFine || right.Phase != budget.Live || !right.Hot {
+			return false
+		}
+	}
+	return true
+}
+
+// checkGrown: a lone busy region has everything but what the others keep.
+func (w *world) checkGrown() {
+	if w.want < int8(w.sc.Regions) && !w.hasAll(int(w.want)) {
+		w.violate("liveness: for %d quanta nothing failed and only region %s wanted the key; it does not have all%s",
+			w.lonely, regionName(int(w.want)), w.sharesText(w.now))
+	}
+}
+
+// hasAll reports whether a region has everything but what the others keep.
+func (w *world) hasAll(region int) bool {
+	due := whole
+	for i, r := range w.ledger.Config.Regions {
+		if i != region {
+			due = due.Sub(budget.ConnectedFloor(r.Floor, w.sc.keyLimit()))
+		}
+	}
+	n := w.sites[region].nodes[0]
+	return n.right(w.sc, w.now).Effective() == due
+}

@@ -1,0 +1,9 @@
+//go:build race
+
+package check
+
+// The race detector slows the search down tenfold: a taste is enough.
+const (
+	statesEach = 2_000
+	statesDue  = 50_000
+)

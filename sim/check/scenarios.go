@@ -1,0 +1,135 @@
+package check
+
+import (
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// Scenarios are all there are. Each has few kinds of faults, so that the search gets
+// far with them; together they have all.
+func Scenarios() []Scenario {
+	two := Scenario{
+		Regions: 2, Limit: tokens(4, 2), Lease: 3 * time.Second, RhoPPM: 100_000, Quantum: 1100 * time.Millisecond,
+		Root: lent, Budget: 2, Turns: 2,
+	}
+	three := two
+	three.Regions, three.Limit, three.Budget = 3, tokens(6, 3), 2
+	// The clocks that are worst for a hand-over: who has lent is fast, everyone else slow.
+	hasty := two
+	hasty.Fast, hasty.Slow = DaemonB|StoreB, DaemonA|StoreA|Leader
+	// And those that are worst for a lease: the daemon is fast and its store slow.
+	torn := two
+	torn.Fast, torn.Slow = DaemonA|StoreB|Leader, StoreA|DaemonB
+
+	var all []Scenario
+	add := func(sc Scenario, name, about string, faults uint64, change func(*Scenario)) {
+		sc.Name, sc.About, sc.Faults = name, about, faults
+		if change != nil {
+			change(&sc)
+		}
+		all = append(all, sc)
+	}
+	add(two, "cold", "nothing has happened yet", Lose|Hold|SlowLog|NewLead, atStart)
+	add(three, "cold-3", "nothing has happened yet", Lose|SlowLog|NewLead, atStart)
+	add(torn, "cold-order", "the key becomes hot, in every order of messages", Lose|Hold|Repeat, func(sc *Scenario) {
+		sc.Root, sc.AnyOrder = awake, true
+	})
+	add(hasty, "lent", "b has lent all it can to a", Lose|Hold|Cut|NewLead, nil)
+	add(hasty, "lent-order", "the same, in every order of messages", Lose|Hold|Repeat|SlowLog, func(sc *Scenario) { sc.AnyOrder = true })
+	add(two, "lent-greedy", "the same, and both spend all the time", Lose|Cut|SlowLog|NewLead, func(sc *Scenario) { sc.Greedy = true })
+	add(three, "lent-3", "c has lent all it can, and b as well, to a", Lose|Cut|NewLead, func(sc *Scenario) {
+		sc.Fast, sc.Slow = DaemonC|StoreC, DaemonA|StoreA|Leader
+	})
+	add(three, "lent-3-order", "the same, in every order of messages", Lose|Hold, func(sc *Scenario) { sc.AnyOrder, sc.Budget = true, 1 })
+	add(two, "new-leader", "a has nearly all, and the leader dies with a plan on its way", NewLead|NoLeader|Lose|Hold, func(sc *Scenario) { sc.Root = moving })
+	add(hasty, "deposed", "a deposed leader lingers", Linger|Lose|Hold|SlowLog, func(sc *Scenario) { sc.Root = moving })
+	add(hasty, "deposed-both", "a deposed leader lingers, and both regions still ask it", Lose|Hold|Restart, func(sc *Scenario) { sc.Root = deposed })
+	add(two, "deposed-amnesia", "a deposed leader lingers, and regions lose their memory", Linger|Forget|Flush, func(sc *Scenario) { sc.Budget = 4 })
+	add(three, "deposed-3", "a deposed leader lingers", Linger|Lose|NewLead, func(sc *Scenario) { sc.Root = moving })
+	add(hasty, "cut-off", "b is cut off and about to take back its floor", Cut|Lose|Hold|Restart, func(sc *Scenario) { sc.Root = cutOff })
+	add(torn, "cut-off-torn", "the same with other clocks", Cut|NewLead|Restart|Stick, func(sc *Scenario) { sc.Root = cutOff })
+	add(three, "cut-off-3", "c is cut off and about to take back its floor", Cut|Lose|NewLead, func(sc *Scenario) {
+		sc.Root = cutOff
+		sc.Fast, sc.Slow = DaemonC|StoreC, DaemonA|StoreA|Leader
+	})
+	add(two, "flush", "stores lose everything, daemons their memory", Flush|Restart|Forget, func(sc *Scenario) { sc.Budget = 3 })
+	add(torn, "flush-cut", "stores lose everything, regions are cut off", Flush|Forget|Cut, nil)
+	add(two, "flush-lost", "stores lose everything, messages get lost", Flush|Lose|Hold|Stick, nil)
+	add(hasty, "roll-back", "stores fall back to an older copy", RollBack|Restart|Lose|Cut, nil)
+	add(two, "twins", "a region has two daemons", Double|Lose|Hold, nil)
+	add(hasty, "twins-cut", "a region has two daemons, and is cut off", Double|Cut|Restart|NewLead, func(sc *Scenario) { sc.Root = cutOff })
+	add(torn, "stuck", "store commands get stuck", Stick|Hold|Lose, nil)
+	add(two, "stuck-flush", "store commands get stuck, contents are lost", Stick|Flush|Restart|NewLead, nil)
+	add(two, "nobody-leads", "nobody leads for a while", NoLeader|Cut|Restart, nil)
+	add(two, "cooling", "the key has not been used for a while", Lose|Hold|NewLead|Restart, func(sc *Scenario) { sc.Root = idle })
+	add(two, "cooling-flush", "the same, and stores lose everything", Flush|Forget|Lose, func(sc *Scenario) { sc.Root = idle })
+	add(two, "cooling-order", "the same, in every order of messages", Lose|Hold|Repeat, func(sc *Scenario) { sc.Root, sc.AnyOrder = idle, true })
+	add(two, "elastic", "an elastic key becomes hot", Lose|Hold|Flush|NewLead, func(sc *Scenario) { sc.Elastic, sc.Root = true, awake })
+	add(two, "elastic-cooling", "an elastic key cools down", Lose|NewLead|Restart|Flush, func(sc *Scenario) { sc.Elastic, sc.Root = true, idle })
+	add(three, "elastic-3", "an elastic key becomes hot", Lose|Cut, func(sc *Scenario) { sc.Elastic, sc.Root = true, awake })
+	add(hasty, "one-token", "a limit of one token is lent whole", Lose|Cut|Restart|NewLead, func(sc *Scenario) { sc.Limit = tokens(1, 1) })
+	add(two, "one-token-flush", "the same, and stores lose everything", Flush|Forget|Lose, func(sc *Scenario) { sc.Limit = tokens(1, 1) })
+	add(hasty, "home", "a limit that has a home", Lose|Cut|Restart|NewLead, func(sc *Scenario) { sc.Homed = true })
+	return all
+}
+
+// tokens is a limit of whole tokens: a burst, and a rate a second.
+func tokens(burst, rate int64) limit.Limit {
+	return limit.Limit{Capacity: limit.Token * limit.Tokens(burst), Rate: limit.Rate{Micro: rate * int64(limit.Token)}}
+}
+
+func atStart(sc *Scenario) { sc.Root = nil }
+
+// awake: every region has a lease; the key is cold.
+func awake(w *world) { w.quietly(w.sc.none(), 3) }
+
+// lent: everyone lends all it can to the first region. A copy of each store is at hand.
+func lent(w *world) {
+	awake(w)
+	w.quietly(0, 8)
+	for i := range w.sc.Regions {
+		w.site(i).backup = w.sites[i].kept
+	}
+}
+
+// moving: the first region has what the others can lend, and the last one begins to want
+// it: the shrink has been acknowledged, and the growth is not committed.
+func moving(w *world) {
+	lent(w)
+	last := int8(w.sc.Regions - 1)
+	w.quietly(last, 2)
+	w.do(event{passes, uint8(last), 0})
+	w.do(event{allUp, 0, 0})
+}
+
+// deposed: the first region has what the others can lend, and the leader is deposed; it
+// does not know, and nor do the regions.
+func deposed(w *world) {
+	lent(w)
+	w.do(event{leaderLinger, 0, 0})
+	for i := range w.sc.Regions {
+		w.do(event{asksOld, uint8(i), 0})
+	}
+}
+
+// cutOff: the last region has lent all it can and is cut off since; in two quanta it
+// takes back its floor.
+func cutOff(w *world) {
+	lent(w)
+	last := w.sc.Regions - 1
+	s := w.site(last)
+	s.cutUp, s.cutDown = true, true
+	n := s.nodes[0]
+	for n.machine.Phase(n.now(w).Add(2*w.sc.Quantum)) != budget.CutOff {
+		w.quietly(0, 1)
+		n = w.sites[last].nodes[0]
+	}
+}
+
+// idle: the key was hot and has not been used for nearly long enough to cool down.
+func idle(w *world) {
+	lent(w)
+	w.quietly(w.sc.none(), 8)
+}

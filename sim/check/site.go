@@ -1,0 +1,149 @@
+package check
+
+import (
+	"fmt"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/sim/shell"
+)
+
+// site is one region: its store, and the daemons on it.
+type site struct {
+	region int
+	clock  shell.Clock // the store's
+	epoch  string      // of the contents
+	mints  int
+	birth  int64 // of the contents, microseconds
+	heard  int64 // when a daemon of the region was last heard; 0: not yet
+	kept   kept
+	backup kept // an older copy
+
+	nodes    []*node
+	known    stateFile
+	everyone bool // a daemon of the region has had an answer
+	cutUp    bool
+	cutDown  bool
+	stuck    []storeCall
+
+	form *form // canonical; nil: to be computed
+}
+
+// kept is a record and the store time at which it expires; 0: never.
+type kept struct {
+	record  limit.Record
+	expires int64
+}
+
+// storeCall is a command that got stuck on its way to the store.
+type storeCall struct {
+	name    uint64 // of the daemon
+	epoch   string // of the contents it is for
+	changes []storeChange
+	heard   bool
+	// take is not nil for a take, of all there is.
+	take     *limit.View
+	deadline int64
+	age      int // quanta
+	gaveUp   bool
+}
+
+// made: the call has reached the store, and nothing is to come but the reply, which
+// does not.
+func (c *storeCall) made() bool { return c.epoch == "" }
+
+// storeChange is one share change in the store's words.
+type storeChange struct {
+	key    budget.KeyID
+	change limit.Change
+}
+
+func (s *site) clone() *site {
+	c := *s
+	c.nodes = make([]*node, len(s.nodes))
+	for i, n := range s.nodes {
+		c.nodes[i] = n.clone()
+	}
+	c.stuck = append([]storeCall(nil), s.stuck...)
+	c.form = nil
+	return &c
+}
+
+func (s *site) time(now int64) int64 { return s.clock.Micros(now) }
+
+// learn is the identity of the contents, minted if there is none.
+func (s *site) learn(now int64) (epoch string, birth int64) {
+	if s.epoch == "" {
+		s.mints++
+		s.epoch, s.birth = fmt.Sprintf("%d", s.mints), s.time(now)
+	}
+	return s.epoch, s.birth
+}
+
+func (s *site) get(now int64) limit.Record {
+	if s.kept.expires != 0 && s.kept.expires <= s.time(now) {
+		return limit.Record{}
+	}
+	return s.kept.record
+}
+
+func (s *site) put(r limit.Record, v *limit.View) {
+	s.kept = kept{record: r}
+	if !r.Hot {
+		s.kept.expires = r.At + r.Keep(v)*1000
+	}
+}
+
+// flush loses everything, the identity too.
+func (s *site) flush() { s.kept, s.epoch, s.heard = kept{}, "", 0 }
+
+// rollBack brings back an older copy, as a failover with lost writes does.
+func (s *site) rollBack() { s.kept, s.epoch = s.backup, "" }
+
+// fill lets a view know what only the store knows.
+func (s *site) fill(v *limit.View) {
+	v.Heard = 0
+	if v.Phase == limit.Floor {
+		v.Heard = s.heard
+	}
+}
+
+// take tries one request; amount 0 asks for all there is. It reports what was
+// admitted, and whether the contents are the ones expected.
+func (s *site) take(epoch string, v limit.View, now int64) (admitted limit.Tokens, out limit.Outcome, ok bool) {
+	if epoch != s.epoch {
+		return 0, out, false
+	}
+	s.fill(&v)
+	records, outs := [1]limit.Record{s.get(now)}, [1]limit.Outcome{}
+	settled, _, _ := limit.Settle(records[0], v, s.time(now))
+	cost := settled.Tokens + settled.Extra
+	if cost == 0 {
+		cost = limit.Token
+	}
+	views := [1]limit.View{v}
+	if limit.Take(records[:], views[:], cost, s.time(now), outs[:]) {
+		admitted = cost
+	}
+	s.put(records[0], &v)
+	return admitted, outs[0], true
+}
+
+// apply makes changes, and marks that the region is heard.
+func (s *site) apply(epoch string, changes []storeChange, heard bool, now int64) (results []budget.ShareResult, ok bool) {
+	if epoch != s.epoch {
+		return nil, false
+	}
+	if heard {
+		s.heard = s.time(now)
+	}
+	for _, c := range changes {
+		s.fill(&c.change.View)
+		r, a := limit.Apply(s.get(now), c.change, s.time(now))
+		s.put(r, &c.change.View)
+		results = append(results, budget.ShareResult{
+			Key: c.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
+		})
+	}
+	return results, true
+}
