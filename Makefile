@@ -37,6 +37,7 @@ test: need-go ## every test, with the race detector
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -v '^aliquot/e2e')
 	@# Without the race detector, which slows it down tenfold: five million states.
 	$(GO) test -count=1 -timeout 10m ./sim/check/
+	$(GO) test -count=1 -timeout 10m ./sim/plants/
 	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/...
 	@# By itself: it measures what real processes admit, on two cores.
 	$(GO) test -count=1 -timeout 10m -p 1 ./e2e/...
@@ -101,6 +102,14 @@ sim: need-go ## HOURS virtual hours of random faults from SEED on; exit 1 on a v
 STATES ?= 1000000
 check-states: need-go ## everything that can happen in small worlds, up to STATES states of each; exit 1 on a violation
 	@$(GO) run ./sim/check/run -states $(STATES)
+
+.PHONY: plants
+plants: need-go ## every planted bug, and where the simulator catches it (ONLY=name,name)
+	@$(GO) run ./sim/plants/run -only '$(ONLY)'
+
+.PHONY: plants-doc
+plants-doc: need-go ## search anew for what catches the planted bugs; the table in docs/planted-bugs.md
+	@$(GO) run ./sim/plants/run -hunt -doc docs/planted-bugs.md
 
 .PHONY: acceptance
 acceptance: build ## every promise at full length on real processes, as a table (about 8 minutes)

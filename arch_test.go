@@ -52,6 +52,10 @@ var houses = map[string]row{
 	// Other limiters in the simulator's world.
 	"sim/compare":     {aliquot: []string{"budget", "limit", "sim"}},
 	"sim/compare/run": {aliquot: []string{"sim/compare"}},
+	// Bugs put into the sources above; what is built from them is the worker.
+	"sim/plants":        {},
+	"sim/plants/run":    {aliquot: []string{"sim/plants"}},
+	"sim/plants/worker": {aliquot: []string{"limit", "sim"}},
 
 	"boottime": {aliquot: []string{"budget"}, outside: []string{"golang.org/x/sys"}},
 	"rpc":      {aliquot: []string{"proto/..."}, outside: anyModule},

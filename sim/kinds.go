@@ -82,6 +82,9 @@ func (w *world) drawFaults() {
 	if w.chance(1, 4) {
 		w.faultGap *= 5
 	}
+	if w.opts.confined {
+		clear(w.faults[:])
+	}
 	for _, f := range w.opts.faults {
 		w.faults[f] = true
 	}

@@ -28,3 +28,9 @@ func (o Options) Force(names ...string) (Options, error) {
 	}
 	return o, nil
 }
+
+// Confine is o with these kinds of faults in every world, and no others.
+func (o Options) Confine(names ...string) (Options, error) {
+	o.confined = true
+	return o.Force(names...)
+}

@@ -13,6 +13,13 @@ func TestForce(t *testing.T) {
 			t.Errorf("seed %d does without", seed)
 		}
 	}
+	opts, err = Options{}.Confine("leader dies")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := newWorld(3, opts, worldSpan); !w.faults[leaderDies] || w.faults[flush] || w.faults[loss] {
+		t.Errorf("a confined world has %v", w.faults)
+	}
 	if _, err := (Options{}).Force("leader dances"); err == nil {
 		t.Error("an unknown fault is accepted")
 	}

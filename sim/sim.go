@@ -17,6 +17,8 @@ const (
 type Options struct {
 	Regions int           // 2 to 5; 0: drawn
 	Keys    int           // 0: drawn, 1 to 4
+	Lease   time.Duration // 0: drawn, 3 s or 10 s
+	RhoPPM  int32         // 0: drawn, 2 % or 10 %
 	RTT     time.Duration // between regions and coordinators; 0: drawn for each region
 	Limit   limit.Limit   // of every key; zero: drawn
 	Elastic bool          // every key, if Limit is given
@@ -32,6 +34,8 @@ type Options struct {
 	plant  plant
 	spare  int     // regions that may be added, besides drawn ones
 	faults []fault // every world has these
+	// confined: no world has others.
+	confined bool
 }
 
 // Behaviour is one fixed way to call.

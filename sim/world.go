@@ -116,6 +116,9 @@ func (w *world) beginClients() {
 }
 
 func (w *world) drawLease() time.Duration {
+	if w.opts.Lease > 0 {
+		return w.opts.Lease
+	}
 	if w.opts.Calm || w.chance(1, 3) {
 		return 10 * time.Second
 	}
@@ -123,6 +126,9 @@ func (w *world) drawLease() time.Duration {
 }
 
 func (w *world) drawRho() int32 {
+	if w.opts.RhoPPM > 0 {
+		return w.opts.RhoPPM
+	}
 	if w.opts.Calm || w.chance(1, 2) {
 		return 20_000
 	}

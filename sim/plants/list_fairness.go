@@ -1,0 +1,59 @@
+package plants
+
+// fairness are bugs that waste a limit: every world ends with a quiet time in which
+// all regions have to recover and a limit that is asked for has to be used.
+func fairness() []Plant {
+	const (
+		allocate = "budget/allocate.go"
+		session  = "budget/leader_session.go"
+		demand   = "budget/demand.go"
+		answer   = "budget/leader_answer.go"
+		cool     = "budget/leader_cool.go"
+	)
+	return []Plant{
+		{
+			Name: "never-grows", Breaks: "no share ever grows",
+			Edits: []Edit{{"budget/leader_grow.go", "return l.regions[i].live && kr.acked && !kr.pending && kr.sent == lowered", "return kr == nil"}},
+		},
+		{
+			Name: "unchanged-not-acknowledged", Breaks: "what a Hello said and the answer left as it was is not acknowledged",
+			Edits: []Edit{{session, "			key.regions[i].acked = true\n			l.touch(key)\n", "			l.touch(key)\n"}},
+		},
+		{
+			Name: "never-renewed-again", Breaks: "a lease is renewed once in a session",
+			Edits: []Edit{{answer, "return r.live && (r.renewedAt == 0 || now.Sub(r.renewedAt) >= renewEvery)", "return r.live && r.renewedAt == 0"}},
+		},
+		{
+			Name: "grace-without-end", Breaks: "a new leader waits for silent regions for ever before it renews leases",
+			Edits: []Edit{{"budget/leader_live.go", "if now.Sub(l.start) >= l.cfg.Lease/2 {", "if false {"}},
+		},
+		{
+			Name: "silence-blocks-plan", Breaks: "when a region falls silent the others are not shrunk",
+			Edits: []Edit{{"budget/divide.go", "return out, in.short() || l.worthMoving(key, in, out, now)", "return out, !in.short() && l.worthMoving(key, in, out, now)"}},
+		},
+		{
+			Name: "demand-admitted-only", Breaks: "demand is what was admitted: a region that rejects looks satisfied",
+			Edits: []Edit{
+				{demand, "d.windowOffered += rep.Offered - d.offered", "d.windowOffered += rep.Admitted - d.admitted"},
+				{demand, "rep.Offered, rep.Rejecting, now\n", "rep.Offered, false, now\n"},
+			},
+		},
+		{
+			Name: "unknown-is-zero", Breaks: "unknown demand counts as none",
+			Edits: []Edit{{allocate, "		return int64(c.Now.Rate), int64(c.Now.Rate)\n", "		return 0, 0\n"}},
+		},
+		{
+			Name: "removal-stuck", Breaks: "a key that is asked for while its entry is being removed never becomes hot again",
+			Edits: []Edit{{"budget/leader_commit.go", "		l.forget(key)\n		l.stats.Cooled++\n", "		l.stats.Cooled++\n"}},
+		},
+		{
+			Name: "busy-for-ever", Breaks: "a region whose daemon is gone is busy for as long as its session is open",
+			Edits:    []Edit{{session, "r.incarnation != h.Incarnation && now.Sub(r.lastReport) < busyAfter {", "r.incarnation != h.Incarnation {"}},
+			Harmless: "argued: a session without reports is closed at the end of its lease, or a lease after it was opened, so a daemon that was killed is replaced after T(1+rho) instead of three seconds",
+		},
+		{
+			Name: "cooling-not-ended", Breaks: "a key that is used again while it cools down is not kept hot",
+			Edits: []Edit{{cool, "	if key.cooling == toFloors && l.allAtFloor(key, lowered) {", "	if key.cooling == toFloors && (key.used > 0 || l.allAtFloor(key, lowered)) {"}},
+		},
+	}
+}

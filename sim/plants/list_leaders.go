@@ -1,0 +1,74 @@
+package plants
+
+// leaders are bugs in what a leader believes of the regions.
+func leaders() []Plant {
+	const (
+		leader  = "budget/leader.go"
+		live    = "budget/leader_live.go"
+		answer  = "budget/leader_answer.go"
+		cool    = "budget/leader_cool.go"
+		session = "budget/leader_session.go"
+	)
+	return []Plant{
+		{
+			Name: "new-leader-counts-all-live", Breaks: "a new leader takes every region for live until it has had the time to report",
+			Edits: []Edit{{live, "live := r.open && r.acked && now < r.ackedSentAt.Add(l.cfg.leaseAtLeader())",
+				"live := now < l.start.Add(l.cfg.leaseAtLeader()) || r.open && r.acked && now < r.ackedSentAt.Add(l.cfg.leaseAtLeader())"}},
+		},
+		{
+			Name: "old-leases-forgotten", Breaks: "a new leader takes it that no region holds a lease of the one before",
+			Edits: []Edit{{leader, "l.regions[i].leaseEnd = now.Add(l.cfg.leaseAtLeader())", "l.regions[i].leaseEnd = 0"}},
+		},
+		{
+			Name: "no-grace", Breaks: "a new leader renews leases before the regions have acknowledged anything",
+			Edits:    []Edit{{live, "		if !l.regions[i].live && !l.cfg.Regions[i].gone() {\n			return false", "		if !l.regions[i].live && !l.cfg.Regions[i].gone() {\n			return true"}},
+			Harmless: "argued: the grace keeps shares from dipping after an election and carries no safety. A lease is renewed only while what was sent and what silent regions may take back fit together; without the grace the first region to acknowledge is shrunk to make room for the others' floors, and grows again",
+		},
+		{
+			Name: "hello-is-proof-of-life", Breaks: "a region counts as live from its Hello on",
+			Edits: []Edit{{session, "r.openedAt, r.seq, r.sentAt,", "r.acked, r.ackedSentAt = true, now\n	r.openedAt, r.seq, r.sentAt,"}},
+		},
+		{
+			Name: "sent-is-proof-of-life", Breaks: "a directive that was sent keeps a region live, acknowledged or not",
+			Edits: []Edit{{answer, "r.waiting, r.sentAt = false, now", "r.waiting, r.sentAt, r.ackedSentAt = false, now, now"}},
+			World: World{Regions: 2, Keys: 1, Faults: []string{"cut one way", "cut both ways", "all coordinators stop", "drifting clocks", "messages lost"}, Just: true},
+		},
+		{
+			Name: "report-is-proof-of-life", Breaks: "a region counts as live from the receipt of its acknowledgement, not from the sending of what it acknowledges",
+			Edits: []Edit{{session, "r.ackedSentAt, r.acked = r.sentAt, true", "r.ackedSentAt, r.acked = now, true"}},
+			World: World{Regions: 2, Keys: 1, Faults: []string{"cut one way", "cut both ways", "all coordinators stop", "drifting clocks", "messages lost"}, Just: true},
+		},
+		{
+			Name: "two-daemons-take-turns", Breaks: "a second daemon of a region gets a session while the first is heard",
+			Edits:    []Edit{{session, "now.Sub(r.lastReport) < busyAfter {", "now.Sub(r.lastReport) < 0 {"}},
+			Harmless: "argued: every Hello closes the session before it and everything is told anew, so two daemons that take turns waste time and break nothing; heals when one of them dies",
+		},
+		{
+			Name: "other-daemon-knows", Breaks: "what one daemon of a region was told counts as known to the next one",
+			Edits: []Edit{{session, "if has != nil && !another && has.Share", "if has != nil && has.Share"}},
+			World: World{Faults: []string{"second daemon", "daemon restarts", "messages lost", "messages reordered"}, Just: true},
+		},
+		{
+			Name: "hello-adopts-held", Breaks: "a region that says Hello may keep the share it says it holds, whatever the ledger says",
+			Edits: []Edit{{session, "a = a.Min(has.Share)", "a = has.Share"}},
+		},
+		{
+			Name: "cools-under-earlier-daemon", Breaks: "a key cools down while an earlier daemon of a region may hold a lease",
+			Edits: []Edit{{cool, "(!l.regions[i].live || now < l.regions[i].coolFrom)", "!l.regions[i].live"}},
+			World: World{Faults: []string{"second daemon", "daemon restarts", "all store commands stuck", "daemon paused"}, Just: true},
+		},
+		{
+			Name: "cools-above-floor", Breaks: "every region is told that a key is cold before all shares are back at the floors",
+			Edits: []Edit{{cool, "kr.sent != floor || lowered[i] != floor {", "kr.sent.Rate < 0 {"}},
+		},
+		{
+			Name: "cools-unacknowledged", Breaks: "a key's entry goes before the regions have acknowledged that it is cold",
+			Edits: []Edit{{cool, "		if !key.regions[i].cold && !l.absent(i) {\n			return true", "		if !key.regions[i].cold && !l.absent(i) {\n			continue"}},
+		},
+		{
+			Name: "first-report-acknowledges-all", Breaks: "the first report of a session acknowledges every key, those that the Hello's answer changed too",
+			Edits:    []Edit{{session, "		} else {\n			r.unchanged = append(r.unchanged, key.id)\n		}", "		}\n		r.unchanged = append(r.unchanged, key.id)"}},
+			Harmless: "argued: a session opens only when all that its Hello was answered with is in the store, and the first report of it comes after",
+		},
+	}
+}

@@ -1,0 +1,156 @@
+package plants
+
+import "time"
+
+// leases are bugs around the lease of a region and the hand-over after it.
+func leases() []Plant {
+	const (
+		bounds  = "budget/bounds.go"
+		region  = "budget/region.go"
+		step    = "budget/region_step.go"
+		applied = "budget/region_apply.go"
+		live    = "budget/leader_live.go"
+		answer  = "budget/leader_answer.go"
+		session = "budget/leader_session.go"
+		settle  = "limit/settle.go"
+	)
+	return []Plant{
+		{
+			Name: "lease-from-receipt", Breaks: "a lease counts from the receipt of the directive, not from the sending of the report",
+			Edits: []Edit{{applied, "r.leaseEnd = a.tSend.Add(r.cfg.Lease)", "r.leaseEnd = now.Add(r.cfg.Lease)"}},
+		},
+		{
+			Name: "lease-without-renewal", Breaks: "every directive renews the lease, whether it says so or not",
+			Edits: []Edit{{applied, "if !a.renew {", "if a.hello {"}},
+		},
+		{
+			Name: "lease-before-applied", Breaks: "the lease holds as soon as the directive has come, before its shares are in the store",
+			Edits:    []Edit{{step, "	r.lastDirective = now\n	return r.apply(&applying{\n", "	r.lastDirective = now\n	if d.Renew {\n		r.leaseEnd = d.TSend.Add(r.cfg.Lease)\n	}\n	return r.apply(&applying{\n"}},
+			Harmless: "argued: a share that may not have reached the store is believed if it is smaller, so the lease covers more for a second at most, long before anyone else takes a floor back; see failed-share-believed-later",
+		},
+		{
+			Name: "floor-after-t", Breaks: "a region that hears nothing takes its floor back after T",
+			Edits: []Edit{{bounds, "return c.lengthen(c.lengthen(c.lengthen(2 * c.Lease)))", "return c.Lease"}},
+		},
+		{
+			Name: "floor-after-2t", Breaks: "a region that hears nothing takes its floor back after 2T: clocks count as equal",
+			Edits: []Edit{
+				{bounds, "return c.lengthen(c.lengthen(c.lengthen(2 * c.Lease)))", "return 2 * c.Lease"},
+				{"sim/shell/view.go", "v.HeardWait = d.heardWait()", "v.HeardWait = 0"},
+			},
+			World: World{Regions: 2, Keys: 1, Lease: 10 * time.Second, RhoPPM: 100_000, Faults: []string{"cut both ways", "all coordinators stop", "drifting clocks"}, Just: true},
+		},
+		{
+			Name: "floor-at-start", Breaks: "a daemon that starts counts as having heard nothing for ever, and has its floor at once",
+			Edits: []Edit{
+				{region, "blind: true, lastDirective: now,", "blind: true, lastDirective: -1 << 60,"},
+				{"sim/shell/view.go", "v.HeardWait = d.heardWait()", "v.HeardWait = 0"},
+			},
+		},
+		{
+			Name: "rho-ignored-by-leader", Breaks: "the leader counts a lease as over after T on its own clock",
+			Edits: []Edit{{bounds, "func (c *Config) leaseAtLeader() time.Duration { return c.lengthen(c.Lease) }", "func (c *Config) leaseAtLeader() time.Duration { return c.Lease }"}},
+			World: World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "drifting clocks"}, Just: true},
+		},
+		{
+			Name: "reclaim-without-wait", Breaks: "what a silent region holds above its floor is given away before its lease has ended",
+			Edits: []Edit{{"budget/leader_plan.go", "case !r.open && r.leaseEnd == 0 &&", "case !r.live &&"}},
+		},
+		{
+			Name: "reclaim-while-open", Breaks: "a liability falls to the floor at the lease's end although a session is open in which another could begin",
+			Edits: []Edit{{"budget/leader_plan.go", "case !r.open && r.leaseEnd == 0 &&", "case r.leaseEnd == 0 &&"}},
+			World: World{Keys: 2, Faults: []string{"cut both ways", "cut one way", "cut from the leader", "slow commits", "messages lost", "messages reordered"}, Just: true},
+		},
+		{
+			Name: "told-more-without-lease", Breaks: "a session that opens without a lease is told more than the floor, whose liability may be on its way down",
+			Edits: []Edit{{session, "	if l.regions[i].leaseEnd == 0 {\n		// Its", "	if false {\n		// Its"}},
+			World: World{Keys: 2, Faults: []string{"cut both ways", "cut one way", "cut from the leader", "slow commits", "messages lost", "messages reordered"}, Just: true},
+		},
+		{
+			Name: "renewal-after-lease-end", Breaks: "a session goes on, and is renewed, after the end of its lease",
+			Edits: []Edit{
+				{step, "		r.leaseEnd = 0\n		r.doubt()\n", "		r.leaseEnd = 0\n"},
+				{live, "r.leaseEnd, r.leaseOver = 0, r.leaseEnd\n			out = append(out, l.closeSession(i, ErrSessionClosed)...)\n", "r.leaseEnd, r.leaseOver = 0, r.leaseEnd\n"},
+			},
+		},
+		{
+			Name: "session-outlives-lease-at-leader", Breaks: "the leader keeps a session open after the end of its lease",
+			Edits: []Edit{{live, "r.leaseEnd, r.leaseOver = 0, r.leaseEnd\n			out = append(out, l.closeSession(i, ErrSessionClosed)...)\n", "r.leaseEnd, r.leaseOver = 0, r.leaseEnd\n"}},
+		},
+		{
+			Name: "session-outlives-lease-at-region", Breaks: "the region keeps its session after the end of its lease",
+			Edits: []Edit{{step, "		r.leaseEnd = 0\n		r.doubt()\n", "		r.leaseEnd = 0\n"}},
+			World: World{Faults: []string{"cut both ways", "cut from the leader", "slow commits", "messages lost", "leader dies"}, Just: true},
+		},
+		{
+			Name: "renewal-over-gap", Breaks: "a lost report or directive leaves the session as it is, on both sides",
+			Edits: []Edit{
+				{step, "	failed := r.inFlight\n	r.inFlight = noCall\n	r.doubt()\n", "	failed := r.inFlight\n	r.inFlight = noCall\n	if failed == helloCall {\n		r.doubt()\n	}\n"},
+				{session, "if r.waiting || rep.Seq != r.seq+1 || rep.Ack != r.seq {", "if false {"},
+			},
+		},
+		{
+			Name: "renewal-while-overdrawn", Breaks: "leases are renewed while shares that were sent and floors that are reserved sum above the limit",
+			Edits: []Edit{{answer, "return l.over == 0 && l.graceOver(now)", "return l.graceOver(now)"}},
+			World: World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
+		},
+		{
+			Name: "two-legal-plans", Breaks: "a shrink that is planned counts as sent when leases are renewed, so that a silence is answered in two steps",
+			Edits: []Edit{{live, "e := key.regions[i].sent.Max(key.shares[i].Min(floor))", "e := key.regions[i].current().Max(key.shares[i].Min(floor))"}},
+			World: World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
+		},
+		{
+			Name: "unacknowledged-shrink-counts", Breaks: "in the sum that renewals look at, a shrink counts when it is sent, not when it is acknowledged",
+			Edits: []Edit{{live, "e := key.regions[i].sent.Max(key.shares[i].Min(floor))", "e := key.regions[i].sent"}},
+			World: World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
+		},
+		{
+			Name: "silent-floor-not-in-sum", Breaks: "in the sum that renewals look at, a silent region counts for what it was sent, not for its floor",
+			Edits: []Edit{{live, "	if !l.regions[i].live {\n		e = e.Max(floor)\n	}\n", ""}},
+			World: World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
+		},
+		{
+			Name: "no-verify", Breaks: "leases are renewed without a proof of leadership after the report",
+			Edits: []Edit{{answer, "proved := l.began >= r.waitSince", "proved := true"}},
+			World: World{Keys: 1, Faults: []string{"leader lingers", "cut from the leader", "coordinator paused", "cut one way"}, Just: true},
+		},
+		{
+			Name: "proof-before-report", Breaks: "a proof of leadership from before the report counts",
+			Edits: []Edit{{answer, "proved := l.began >= r.waitSince", "proved := l.began > 0"}},
+			World: World{Keys: 1, Faults: []string{"leader lingers", "cut from the leader", "coordinator paused", "cut one way"}, Just: true},
+		},
+		{
+			Name: "hello-without-proof", Breaks: "a Hello is answered without a proof of leadership",
+			Edits: []Edit{{session, "case l.began < r.helloAt:", "case false:"}},
+			World: World{Faults: []string{"leader lingers", "cut from the leader", "coordinator paused", "store flushed and daemon restarts", "daemon restarts"}, Just: true},
+		},
+		{
+			Name: "lease-not-checked-in-store", Breaks: "the store does not look whether the lease still holds",
+			Edits: []Edit{{settle, "if v.Phase == Live && now > v.Until || v.Phase", "if v.Phase"}},
+			World: World{Regions: 2, Keys: 1, Faults: []string{"store commands stuck", "all store commands stuck", "cut both ways", "daemon paused"}},
+		},
+		{
+			Name: "floor-not-checked-in-store", Breaks: "the store does not look whether the floor may be taken back yet",
+			Edits: []Edit{{settle, "now > v.Until || v.Phase == Floor && now < v.Since {", "now > v.Until {"}},
+			World: World{Regions: 2, Keys: 1, Faults: []string{"store commands stuck", "all store commands stuck", "cut both ways", "daemon paused"}},
+		},
+		{
+			Name: "no-deadlines", Breaks: "the store looks at no deadline at all: what the daemon believed when it called is what counts",
+			Edits: []Edit{
+				{settle, "if v.Phase == Live && now > v.Until || v.Phase == Floor && now < v.Since {", "if v.Phase > Floor {"},
+				{"sim/node_store.go", "s.time() > deadline", "deadline < 0"},
+			},
+			World: World{Regions: 2, Keys: 1, Faults: []string{"store commands stuck", "all store commands stuck", "cut both ways", "daemon paused"}},
+		},
+		{
+			Name: "decision-without-deadline", Breaks: "a decision that got stuck on its way to the store is made whenever it arrives",
+			Edits: []Edit{{"sim/node_store.go", "s.time() > deadline", "deadline < 0"}},
+			World: World{Regions: 2, Keys: 1, Faults: []string{"store commands stuck", "all store commands stuck", "cut both ways", "daemon paused"}},
+		},
+		{
+			Name: "change-without-deadline", Breaks: "a change of a share that got stuck is made after the leader was told that it was not",
+			Edits: []Edit{{"limit/apply.go", "if c.Deadline != 0 && now > c.Deadline {", "if c.Deadline < 0 {"}},
+			World: World{Keys: 1, Faults: []string{"store commands stuck", "all store commands stuck", "messages lost", "daemon restarts"}, Just: true},
+		},
+	}
+}

@@ -1,0 +1,80 @@
+package plants
+
+// ledgers are bugs in the order of commits, messages and acknowledgements.
+func ledgers() []Plant {
+	const (
+		ledger  = "budget/ledger.go"
+		plan    = "budget/leader_plan.go"
+		grow    = "budget/leader_grow.go"
+		answer  = "budget/leader_answer.go"
+		session = "budget/leader_session.go"
+	)
+	return []Plant{
+		{
+			Name: "grow-before-ack", Breaks: "a growth is sent as soon as the shrink that makes room for it is",
+			Edits: []Edit{{grow, "		if rates[i] == 0 && bursts[i] == 0 {", "		next = target[i]\n		if true {"}},
+		},
+		{
+			Name: "grow-before-commit", Breaks: "a growth is sent while its liability is being committed",
+			Edits: []Edit{{grow, "		raised = true\n", "		raised = true\n		l.queueAction(i, key, next)\n"}},
+			World: World{Faults: []string{"slow commits", "leader dies", "leader lingers", "cut from the leader"}, Just: true},
+		},
+		{
+			Name: "grow-uncommitted", Breaks: "a growth is sent and its liability is not raised",
+			Edits: []Edit{{grow, "		if rates[i] == 0 && bursts[i] == 0 {", "		if true {"}},
+		},
+		{
+			Name: "liability-lowered-on-send", Breaks: "a liability is lowered when a smaller share is sent, before it is acknowledged",
+			Edits: []Edit{{plan, "case r.live && (kr.acked || kr.inUse > 0):", "case r.live:"}},
+		},
+		{
+			Name: "ledger-of-targets", Breaks: "the ledger holds what every region was last told, live or not, in the place of liabilities",
+			Edits: []Edit{{plan, "case r.live && (kr.acked || kr.inUse > 0):", "case r.session >= 0:"}},
+		},
+		{
+			Name: "pool-without-silent-floor", Breaks: "what a silent region has lent is free to be given to others",
+			Edits: []Edit{
+				{grow, "s = s.Max(l.cfg.Regions[i].Floor)", "s = s.Max(Share{})"},
+				{plan, "reserve := lowered[i].Max(floor)", "reserve := lowered[i]"},
+				{answer, "if !kr.next.Within(before) && l.overdrawn(key) {", "if kr.sent.Rate < 0 {"},
+			},
+		},
+		{
+			Name: "grow-not-cut-back", Breaks: "a growth goes out as planned although another region has fallen silent since",
+			Edits: []Edit{{answer, "if !kr.next.Within(before) && l.overdrawn(key) {", "if kr.sent.Rate < 0 {"}},
+			World: World{Keys: 1, Faults: []string{"slow commits", "cut both ways", "cut one way"}, Just: true},
+		},
+		{
+			Name: "grow-from-unacknowledged", Breaks: "a region grows from a share that it has not acknowledged",
+			Edits: []Edit{{grow, " && kr.acked && !kr.pending && kr.sent == lowered", " && !kr.pending"}},
+		},
+		{
+			Name: "grow-overtakes-shrink", Breaks: "a committed growth is sent although another share was sent since it was planned",
+			Edits:    []Edit{{grow, "if kr.pending || !kr.acked || kr.gen != g.from {", "if kr.pending {"}},
+			Harmless: "argued: what is sent is within the liability that was committed for it, whatever was sent in between; the check saves a growth that the plan no longer wants",
+		},
+		{
+			Name: "acknowledged-by-any-report", Breaks: "any report about a key acknowledges the share last sent, whichever it says it holds",
+			Edits:    []Edit{{session, "if rep.Gen == kr.gen && rep.Share == kr.sent {", "if rep.Gen != (Gen{}) {"}},
+			Harmless: "argued: a session is a strict alternation, and a report is taken only if the region has applied the directive before it whole, so what is sent and reported on has always been applied; the exact pair says the same once more",
+		},
+		{
+			Name: "acknowledged-by-later", Breaks: "a generation at or above the one sent acknowledges it",
+			Edits:    []Edit{{session, "if rep.Gen == kr.gen && rep.Share == kr.sent {", "if !rep.Gen.Before(kr.gen) {"}},
+			Harmless: "argued: a session is a strict alternation, and a report is taken only if the region has applied the directive before it whole, so what is sent and reported on has always been applied; the exact pair says the same once more",
+		},
+		{
+			Name: "stale-plan-applied", Breaks: "the ledger takes the plan of a leader that has been replaced",
+			Edits: []Edit{{ledger, "if p.Epoch != l.Epoch {", "if p.Epoch > l.Epoch {"}, {"sim/coord_log.go", "c.w.plant.outlived(p, c.w.ledger)", "_ = c.w.ledger.Apply(p)"}},
+			World: World{Faults: []string{"region reweighted", "region drained", "slow commits", "leader dies", "leader lingers", "cut from the leader", "messages lost"}},
+		},
+		{
+			Name: "generation-without-epoch", Breaks: "generations are compared by their counters alone",
+			Edits: []Edit{{"budget/share.go", "return g.Epoch<<counterBits | g.Counter", "return g.Counter"}},
+		},
+		{
+			Name: "hot-without-floors", Breaks: "a key that becomes hot commits no liability for regions that are not live",
+			Edits: []Edit{{plan, "			shares[i] = r.Floor\n", "			if l.regions[i].live {\n				shares[i] = r.Floor\n			}\n"}},
+		},
+	}
+}

@@ -1,0 +1,75 @@
+package plants
+
+// memory are bugs after a store or a daemon has lost what it knew.
+func memory() []Plant {
+	const (
+		region = "budget/region.go"
+		floor  = "budget/region_floor.go"
+		settle = "limit/settle.go"
+		apply  = "limit/apply.go"
+		extra  = "limit/extra.go"
+	)
+	return []Plant{
+		{
+			Name: "old-records-trusted", Breaks: "a record of older contents is trusted after a failover",
+			Edits: []Edit{{settle, "trusted := r.Stamp == v.Stamp && now", "trusted := !r.Absent() && now"}, {apply, "if r.Stamp == c.View.Stamp && r.Gen", "if !r.Absent() && r.Gen"}},
+		},
+		{
+			Name: "older-record-trusted", Breaks: "a record that is older than the caller's share is trusted",
+			Edits: []Edit{{settle, " && (!v.Hot || r.Gen >= v.Gen)\n", "\n"}},
+		},
+		{
+			Name: "future-record-trusted", Breaks: "a record from the future, after the store's clock went back, is trusted",
+			Edits: []Edit{{settle, "trusted := r.Stamp == v.Stamp && now >= r.At && (", "trusted := r.Stamp == v.Stamp && ("}},
+		},
+		{
+			Name: "amnesia-to-floor", Breaks: "a hot key whose record is lost is given the floor",
+			Edits: []Edit{{settle, "r = Record{Hot: true, Gen: v.Gen, Share: v.Share}", "r, enforced = Record{Hot: true, Gen: v.Gen, Share: v.Floor}, v.Floor"}},
+		},
+		{
+			Name: "amnesia-full", Breaks: "a hot key whose record is lost starts with a full bucket",
+			Edits: []Edit{{settle, "r = Record{Hot: true, Gen: v.Gen, Share: v.Share}", "r = Record{Hot: true, Gen: v.Gen, Share: v.Share, Tokens: v.Share.Cap}"}},
+		},
+		{
+			Name: "every-store-starts-full", Breaks: "cold buckets are full in every store contents, not in the first only",
+			Edits: []Edit{{region, "return r.storeEpoch != \"\" && r.storeEpoch == r.initialEpoch", "return r.storeEpoch != \"\""}},
+		},
+		{
+			Name: "first-contents-unrecorded", Breaks: "a session opens before the first store contents are on record",
+			Edits: []Edit{{"budget/leader_session.go", "case r.hello == nil || l.firstContents(i):", "case r.hello == nil:"}},
+			World: World{Faults: []string{"store flushed", "slow commits"}, Just: true},
+		},
+		{
+			Name: "generation-forgotten", Breaks: "a key that cools down forgets its generation, which fences stuck commands",
+			Edits: []Edit{{extra, "r.Hot, r.Share = false, Bucket{}", "r.Hot, r.Gen, r.Share = false, 0, Bucket{}"}},
+			World: World{Faults: []string{"store commands stuck", "all store commands stuck", "second daemon", "messages lost"}, Just: true},
+		},
+		{
+			Name: "blind-keeps-floor", Breaks: "a daemon that has lost its memory together with its store keeps its floor in limbo",
+			Edits: []Edit{{floor, "		return ConnectedFloor(floor, limit)\n", "		return floor\n"}},
+		},
+		{
+			Name: "blind-floor-earned-early", Breaks: "a daemon that has lost its memory takes its floor back full",
+			Edits: []Edit{{"sim/shell/view.go", "			v.Birth = max(v.Birth, v.Since)\n", ""}},
+			World: World{Faults: []string{"store flushed and daemon restarts", "cut both ways", "all coordinators stop", "second daemon"}, Just: true},
+		},
+		{
+			Name: "blind-limbo-floor", Breaks: "a daemon that has lost its memory gets its whole floor if the store finds it not cut off after all",
+			Edits: []Edit{{settle, "		v.Floor, v.Low = v.LimboFloor, v.Low.Min(v.LimboFloor)\n", ""}},
+			World: World{Faults: []string{"store flushed and daemon restarts", "cut both ways", "all coordinators stop", "second daemon"}, Just: true},
+		},
+		{
+			Name: "epoch-not-written-down", Breaks: "a daemon that restarts believes a leader older than the last it heard",
+			Edits: []Edit{{floor, "r.self, r.cfg, r.initialEpoch, r.highestEpoch = self, cfg, initialRedisEpoch, epoch", "r.self, r.cfg, r.initialEpoch = self, cfg, initialRedisEpoch"}},
+			World: World{Faults: []string{"leader lingers", "cut from the leader", "daemon restarts", "store flushed and daemon restarts", "messages reordered", "messages repeated"}, Just: true},
+		},
+		{
+			Name: "record-expires-early", Breaks: "the time to live of a cold record is half of what its bucket needs to fill",
+			Edits: []Edit{{apply, "missing/perSecond) * 1020)", "missing/perSecond) * 510)"}},
+		},
+		{
+			Name: "debit-forgiven", Breaks: "what the emergency limit admitted is not debited",
+			Edits: []Edit{{settle, "	r.spend(min(v.Debit, r.held()))\n", ""}},
+		},
+	}
+}

@@ -1,0 +1,98 @@
+package plants
+
+// regions are bugs in what a region's daemon believes.
+func regions() []Plant {
+	const (
+		step    = "budget/region_step.go"
+		applied = "budget/region_apply.go"
+		region  = "budget/region.go"
+		settle  = "limit/settle.go"
+		apply   = "limit/apply.go"
+	)
+	return []Plant{
+		{
+			Name: "old-nonce-opens", Breaks: "the answer to an older Hello opens a session",
+			Edits: []Edit{{step, "if r.inFlight != helloCall || e.OK.Nonce != r.helloNonce ||", "if r.inFlight != helloCall ||"}},
+			World: World{Faults: []string{"messages repeated", "messages reordered", "messages lost", "daemon restarts", "cut one way"}, Just: true},
+		},
+		{
+			Name: "old-leader-believed", Breaks: "a Hello's answer is taken from a leader older than one that was heard",
+			Edits: []Edit{{step, "if e.OK.Epoch < r.highestEpoch || e.Config", "if e.Config"}},
+			World: World{Faults: []string{"messages repeated", "messages reordered", "leader lingers", "cut from the leader", "coordinator paused"}, Just: true},
+		},
+		{
+			Name: "hello-of-lost-contents", Breaks: "the answer to a Hello that told of other store contents opens a session",
+			Edits: []Edit{{step, " || r.helloEpoch != r.storeEpoch {", " {"}},
+			World: World{Faults: []string{"store flushed", "store rolled back", "messages reordered", "messages lost"}, Just: true},
+		},
+		{
+			Name: "busy-takes-floor", Breaks: "a daemon that is refused, because another one is heard, goes on waiting for its floor",
+			Edits: []Edit{
+				{step, "			r.lastDirective = now\n		}\n		if e.Config != nil", "			_ = now\n		}\n		if e.Config != nil"},
+				{settle, "if v.Phase == Floor && v.HeardWait != 0 && v.Heard != 0 {", "if false {"},
+			},
+			World: World{Faults: []string{"second daemon", "cut both ways"}},
+		},
+		{
+			Name: "heard-ignored", Breaks: "the store does not look whether another daemon of the region was heard",
+			Edits: []Edit{{settle, "if v.Phase == Floor && v.HeardWait != 0 && v.Heard != 0 {", "if false {"}},
+			World: World{Faults: []string{"second daemon", "cut both ways"}},
+		},
+		{
+			Name: "heard-by-renewals-only", Breaks: "only a renewal tells the store that the region is heard, although any directive makes the leader count on it",
+			Edits: []Edit{{applied, "mark := a.renew || r.marked == 0 || now.Sub(r.marked) >= MarkEvery", "mark := a.renew"}},
+			World: World{Faults: []string{"second daemon", "cut from the leader", "leader dies", "cut both ways"}, Just: true},
+		},
+		{
+			Name: "failed-share-believed-later", Breaks: "a smaller share that may not have reached the store is not believed",
+			Edits: []Edit{{applied, "			r.believeLess(act)\n", "			_ = act\n"}},
+			World: World{Faults: []string{"store commands stuck", "store flushed", "second daemon", "all store commands stuck"}, Just: true},
+		},
+		{
+			Name: "failed-share-acknowledged", Breaks: "a share that may not have reached the store is acknowledged",
+			Edits: []Edit{{applied, "	if failed || len(a.left) > 0 {", "	if false {"}},
+		},
+		{
+			Name: "void-directive-counts", Breaks: "a directive counts although its session was closed while its shares were applied",
+			Edits: []Edit{{applied, "	if a.void {", "	if false {"}},
+			World: World{Faults: []string{"store commands stuck", "store flushed", "store rolled back", "all store commands stuck"}, Just: true},
+		},
+		{
+			Name: "stale-change-acknowledged", Breaks: "a change that the store refuses, because it has seen a later one, counts as made",
+			Edits: []Edit{{"sim/store.go", "Failed: a.Late || a.Stale,", "Failed: a.Late,"}},
+			World: World{Faults: []string{"second daemon", "all store commands stuck", "daemon paused", "store commands stuck", "messages lost"}, Just: true},
+		},
+		{
+			Name: "stale-change-made", Breaks: "the store makes a change although it has seen a later one",
+			Edits: []Edit{{apply, "r.Stamp == c.View.Stamp && r.Gen >= c.Gen && !again {", "c.Gen == 0 && !again {"}},
+			World: World{Faults: []string{"second daemon", "all store commands stuck", "daemon paused", "store commands stuck", "messages lost"}, Just: true},
+		},
+		{
+			Name: "later-record-spent", Breaks: "a share from before the lease, of which the caller has not heard, is spent whole",
+			Edits: []Edit{{settle, "		r.Share = r.Share.Min(v.Share)\n	}\n", "	}\n"}},
+			World: World{Faults: []string{"second daemon", "all store commands stuck", "daemon paused", "store commands stuck", "messages lost"}, Just: true},
+		},
+		{
+			Name: "later-record-ignored", Breaks: "a caller that has not heard of a record's share spends its own",
+			Edits: []Edit{{settle, "case v.Hot && r.Gen == v.Gen:", "case v.Hot:"}, {settle, "	case v.Hot:\n		if phase == Floor {", "	case v.Blind && v.Hot:\n		if phase == Floor {"}},
+		},
+		{
+			Name: "cut-off-obeys-no-other", Breaks: "a cut-off caller takes the floor of a key of which another daemon has heard since",
+			Edits: []Edit{{settle, "f.before = r.Share.Min(v.Floor)\n		}", "f.before = v.Floor\n		}"}},
+			World: World{Faults: []string{"second daemon", "cut both ways"}, Just: true},
+		},
+		{
+			Name: "cold-caller-ignores-share", Breaks: "a caller for whom a key is cold spends its floor although the store knows of a share",
+			Edits: []Edit{{settle, "f.enforced = r.Share.Min(v.Floor)", "f.enforced = v.Floor"}},
+		},
+		{
+			Name: "limbo-keeps-share", Breaks: "a region keeps its whole share after the end of its lease",
+			Edits: []Edit{{settle, "		return share.Min(floor)\n", "		return share\n"}},
+		},
+		{
+			Name: "watermark-zero", Breaks: "a caller for whom a key is cold does not say what it has heard, so records of later shares look older",
+			Edits: []Edit{{region, "Watermark: r.watermark, Blind", "Watermark: Gen{Epoch: r.highestEpoch, Counter: 1<<counterBits - 1}, Blind"}},
+			World: World{Faults: []string{"second daemon", "all store commands stuck", "daemon paused", "store commands stuck", "messages lost"}, Just: true},
+		},
+	}
+}

@@ -1,0 +1,81 @@
+package plants
+
+// tokens are bugs in how tokens move and are earned.
+func tokens() []Plant {
+	const (
+		apply   = "limit/apply.go"
+		bucket  = "limit/bucket.go"
+		settle  = "limit/settle.go"
+		grow    = "budget/leader_grow.go"
+		session = "budget/leader_session.go"
+		applied = "budget/region_apply.go"
+	)
+	return []Plant{
+		{
+			Name: "full-on-grow", Breaks: "a share that grows arrives full",
+			Edits: []Edit{{apply, "clamp(keep+c.Grant, r.Carry, c.Share.Cap)", "clamp(keep+max(0, c.Share.Cap-old.Cap), r.Carry, c.Share.Cap)"}},
+		},
+		{
+			Name: "released-and-kept", Breaks: "a share that shrinks releases tokens and keeps them",
+			Edits: []Edit{{apply, "clamp(keep+c.Grant,", "clamp(keep+a.Released+c.Grant,"}},
+		},
+		{
+			Name: "released-whole", Breaks: "a share that shrinks says it released all it had",
+			Edits: []Edit{{apply, "a := Applied{Released: r.Tokens - keep, Amnesia: amnesia}", "a := Applied{Released: r.Tokens, Amnesia: amnesia}"}},
+		},
+		{
+			Name: "granted-from-zero", Breaks: "a region that learns of a share counts all that was ever granted with it",
+			Edits: []Edit{
+				{applied, "if h := r.hot[act.Key]; h != nil {\n		if h.limit", "c.Grant = act.Granted\n	if h := r.hot[act.Key]; h != nil {\n		if h.limit"},
+			},
+			World: World{Regions: 2, Burst: 300, Rate: 15, Keys: 1, Faults: []string{"messages lost"}, Just: true},
+		},
+		{
+			Name: "granted-again", Breaks: "every share brings all that was granted in its session once more",
+			Edits: []Edit{{applied, "c.Grant = max(0, act.Granted-h.granted)", "c.Grant = act.Granted"}},
+		},
+		{
+			Name: "granted-twice-after-flush", Breaks: "the leader goes on counting what it granted where the last session ended, and the region starts from 0",
+			Edits: []Edit{
+				{session, "*kr = keyRegion{sent: a, tokens: kr.tokens,", "*kr = keyRegion{sent: a, granted: kr.granted, tokens: kr.tokens,"},
+			},
+		},
+		{
+			Name: "grant-not-counted", Breaks: "a growth that is overtaken gives its tokens back to the pool, and so does one that was sent",
+			Edits: []Edit{{grow, "	key.pool -= grant\n", ""}},
+			World: World{Keys: 1, Faults: []string{"messages lost"}, Just: true},
+		},
+		{
+			Name: "pool-unbounded", Breaks: "the pool keeps more released tokens than the unassigned burst could hold",
+			Edits: []Edit{{grow, "key.pool = min(key.pool, Scale(key.limit.Capacity, l.poolOf(liability).Burst))", "_ = liability"}},
+			World: World{Regions: 2, Burst: 300, Rate: 15, Keys: 1, Faults: []string{"messages lost"}, Just: true},
+		},
+		{
+			Name: "grant-beyond-growth", Breaks: "a growth brings the whole pool, more than the added burst can hold",
+			Edits: []Edit{{grow, "grant := min(key.pool, Scale(key.limit.Capacity, added))", "grant := key.pool"}},
+			World: World{Regions: 2, Burst: 300, Rate: 15, Keys: 1, Faults: []string{"messages lost"}, Just: true},
+		},
+		{
+			Name: "released-twice", Breaks: "what a region released in its session counts anew with every report",
+			Edits: []Edit{{session, "key.pool += rep.Released - kr.released", "key.pool += rep.Released"}},
+		},
+		{
+			Name: "retroactive-refill", Breaks: "time before the present phase is refilled at the phase's rate",
+			Edits: []Edit{{settle, "if phase != Limbo && r.At <= v.Since || r.At < v.FloorSince {", "if r.At < v.FloorSince {"}},
+			World: World{Regions: 2, Burst: 300, Rate: 15, Keys: 1, Faults: []string{"cut both ways", "cut one way", "messages lost"}, Just: true},
+		},
+		{
+			Name: "shrink-refills-late", Breaks: "time before a change of share is refilled at the new share's rate",
+			Edits: []Edit{{apply, "r, old, amnesia := Settle(r, c.View, now)", "c.View.Share, c.View.Hot, c.View.Gen = c.Share, true, r.Gen\n	r, old, amnesia := Settle(r, c.View, now)"}},
+			World: World{Keys: 1, Faults: []string{"messages lost"}, Just: true},
+		},
+		{
+			Name: "limbo-above-floor", Breaks: "tokens above the floor's bucket stay when the lease ends",
+			Edits: []Edit{{bucket, "	if tokens >= most {\n		return most, 0", "	if tokens >= most {\n		return tokens, 0"}},
+		},
+		{
+			Name: "shares-rounded-up", Breaks: "the rate of a share is rounded up",
+			Edits: []Edit{{"limit/part.go", "return Rate{Micro: int64(micro), Frac: int64(frac)}", "return Rate{Micro: int64(micro) + 1, Frac: int64(frac)}"}},
+		},
+	}
+}
