@@ -236,7 +236,7 @@ func TestAgainstARealCluster(t *testing.T) {
 	})
 	t.Run("budget", func(t *testing.T) {
 		command(t, "", "budget", "get", "per-key", "api_key=cold", "--addr", coordinator).want(t, exitOK, "cold", "33.3%", "ap-south",
-			"PROMISE", "admitted_burst", "lost_step", "cut_off_time", "21.22", "round trip to us-east")
+			"PROMISE", "admitted_burst", "lost_step", "cut_off_time", "21.22", "measured: ")
 		command(t, "", "budget", "get", "nope", "api_key=k", "--addr", coordinator).want(t, exitError, "not_found")
 		command(t, "", "budget", "get", "per-key", "api_key=bench", "--addr", coordinator, "-o", "json").want(t, exitOK, `"poolShare":`, `"promise":{"bounds":[{"name":"admitted_burst","kind":"excess"`)
 		command(t, "", "budget", "list", "--addr", coordinator).want(t, exitOK, "per-key")
