@@ -19,9 +19,28 @@ const (
 	Independent
 )
 
+// Counting says what a limit counts.
+type Counting uint8
+
+// What limits count.
+const (
+	// Tokens of a bucket, which are earned with time.
+	Tokens Counting = iota
+	// Windows of the stores' clocks, by themselves or as a sliding estimate. Two stores'
+	// windows may be one apart.
+	Windows
+	// Log of admissions: as much in any window of time.
+	Log
+	// Slots in use at a time.
+	Slots
+)
+
 // Terms are what the promise of a limit is computed from.
 type Terms struct {
-	Limit       KeyLimit
+	Limit KeyLimit
+	// Counts is what the limit counts. All but Tokens are enforced as strict even if
+	// Enforcement is Elastic; their Limit.Rate is the capacity a window.
+	Counts      Counting
 	Enforcement Enforcement
 	Config      *Config
 	// RoundTrip is the largest round trip between the leader and any region that is
@@ -39,11 +58,18 @@ type Terms struct {
 // against one ideal bucket for the whole world, while nothing fails but what a field
 // names, and for a client that asks for all it may.
 type Promise struct {
-	// All regions together admit at most Burst + Rate x t in any t seconds. Excess is
-	// the part of Burst above the limit's capacity, and Moving the part of Excess that
-	// goes away when the floors of all regions sum to the whole again.
+	// Counts is what the limit counts.
+	Counts Counting
+
+	// All regions together admit at most Burst + Rate x t in any t seconds; of Slots,
+	// Burst are in use at a time and Rate is 0. Excess is the part of Burst above the
+	// limit's capacity, and Moving the part of Excess that goes away when the floors of all
+	// regions sum to the whole again.
 	Burst, Rate    int64
 	Excess, Moving int64
+	// Window is what all regions together admit in one window of the stores' clocks at
+	// most; 0 unless the limit counts Windows.
+	Window int64
 
 	// Measured: round trips and commits have been measured. Without, the times and
 	// what follows from them, FirstTouch and Step, are 0 and mean nothing.
@@ -75,7 +101,7 @@ type Promise struct {
 
 // Promise is what the code of this package keeps under these terms.
 func (t *Terms) Promise() Promise {
-	var p Promise
+	p := Promise{Counts: t.Counts}
 	t.excess(&p)
 	if t.Enforcement == Independent {
 		p.Measured = true // nothing moves, so nothing is waited for
@@ -97,15 +123,24 @@ func (t *Terms) excess(p *Promise) {
 	for i := range t.Config.Regions {
 		told += t.Config.Regions[i].Told.Burst
 	}
-	switch t.Enforcement {
-	case Elastic:
+	if t.Counts == Windows {
+		// In no time a window ends and the next begins, on each of two clocks one apart:
+		// three windows, each of which is within the capacity everywhere together.
+		p.Excess, p.Window = 2*c, c
+	}
+	switch {
+	case t.Enforcement == Independent:
+		p.Excess = regions*(c+p.Excess) - c
+		p.Rate *= regions
+		p.Window *= regions
+	case t.Enforcement == Elastic && t.Counts == Tokens:
 		// Each region's cold bucket holds c. What of it is above the floor stays when the
 		// key becomes hot, and the floors' part may fill to c in all.
 		p.Moving = c - Scale(c, min(told, Unit))
 		p.Excess = (regions-1)*c + p.Moving
-	case Independent:
-		p.Excess = (regions - 1) * c
-		p.Rate *= regions
+	}
+	if t.Counts == Slots {
+		p.Rate = 0
 	}
 	p.Burst = c + p.Excess
 }
@@ -152,7 +187,7 @@ func (t *Terms) reach(p *Promise) {
 	p.SilentNow = t.rateWithin(min(silent, Unit))
 	p.KeptRate = Scale(t.Limit.Rate, kept.Rate)
 	p.FloorRate = Scale(t.Limit.Rate, least.Rate)
-	p.CutOff = t.Config.FloorAfter()
+	p.CutOff = t.Config.FloorAfter() + t.tail()
 }
 
 // keep is what a region keeps of a key that it has lent.
@@ -171,8 +206,8 @@ func (t *Terms) waits(p *Promise) {
 	p.Measured = true
 	measure := rateWindow(t.Limit) + quietMargin
 	exchange := t.exchange()
-	p.ToHot = measure + 2*exchange
-	p.ToFollow = 2*measure + 2*exchange
+	p.ToHot = measure + 2*exchange + t.tail()
+	p.ToFollow = 2*measure + 2*exchange + t.tail()
 
 	floor, kept := int32(Unit), int32(Unit)
 	for i := range t.Config.Regions {
@@ -182,11 +217,19 @@ func (t *Terms) waits(p *Promise) {
 	}
 	c, rate := t.Limit.Capacity, t.rateWithin(Unit)
 	held, earned := Scale(c, floor), earnedIn(rate, p.ToHot)
-	if t.Enforcement == Elastic {
+	if t.Enforcement == Elastic && t.Counts == Tokens {
 		held = c
 	}
 	p.FirstTouch = c + earned - held - Scale(earned, floor)
 	p.Step = max(0, earnedIn(rate, p.ToFollow)-Scale(c, kept))
+}
+
+// tail is how long what was used outlasts a share that has moved, and so delays it.
+func (t *Terms) tail() time.Duration {
+	if t.Limit.Tail == 0 {
+		return 0
+	}
+	return t.Config.lengthen(t.Limit.Tail)
 }
 
 // exchange is how long a share needs from the region that lends to the one that

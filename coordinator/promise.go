@@ -42,6 +42,14 @@ func terms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s surroundings
 	case rules.Independent:
 		t.Enforcement = budget.Independent
 	}
+	switch rule.Limit.Algorithm {
+	case limit.FixedWindow, limit.SlidingCounter:
+		t.Counts = budget.Windows
+	case limit.SlidingLog:
+		t.Counts = budget.Log
+	case limit.Concurrency:
+		t.Counts = budget.Slots
+	}
 	if s.quorum == 0 {
 		t.Quorum = -1
 	}
@@ -66,7 +74,8 @@ func (s *surroundings) farthest() time.Duration {
 
 // keyLimit is a limit of a rule as budgets count it.
 func keyLimit(rule *rules.Rule, l limit.Limit) budget.KeyLimit {
-	out := budget.KeyLimit{Capacity: int64(l.Capacity), Rate: l.Rate.Micro, RateFrac: l.Rate.Frac}
+	rate := l.PerSecond()
+	out := budget.KeyLimit{Capacity: int64(l.Capacity), Rate: rate.Micro, RateFrac: rate.Frac, Tail: l.Tail()}
 	switch rule.Placement {
 	case rules.Split:
 		out.Placement = budget.PlacementSplit
@@ -87,9 +96,13 @@ func bounded(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.Con
 }
 
 // boundRate is the rate that all regions together keep, in tokens a second: that of the
-// limit with the drift of clocks, N times as much if they are not coordinated.
+// limit with the drift of clocks, N times as much if they are not coordinated. Slots
+// have none.
 func boundRate(rule *rules.Rule, l limit.Limit, c *budget.Config) float64 {
-	rate := perSecond(l.Rate) * (1 + float64(c.RhoPPM)/1e6)
+	if l.Algorithm == limit.Concurrency {
+		return 0
+	}
+	rate := perSecond(l.PerSecond()) * (1 + float64(c.RhoPPM)/1e6)
 	if rule.Enforcement == rules.Independent {
 		rate *= float64(c.Holders())
 	}
@@ -151,23 +164,37 @@ func shortfall(name string, value float64, unit, meaning string) *aliquotv1.Boun
 }
 
 func (p *promisedLimit) excesses(kept *budget.Promise) []*aliquotv1.Bound {
-	why := "of that above the capacity: never any"
-	switch p.rule.Enforcement {
-	case rules.Elastic:
-		why = "of that above the capacity: the bursts of an idle key in the other regions; spent once, it is earned again at the rate of the limit"
-	case rules.Independent:
-		why = "of that above the capacity: every region has a limit of its own"
+	if kept.Counts == budget.Slots {
+		return []*aliquotv1.Bound{
+			excess("in_use", tokens(kept.Burst), inTokens, "in use everywhere together at a time, at most"),
+			excess("excess", tokens(kept.Excess), inTokens, "of that above the capacity"),
+		}
 	}
 	out := []*aliquotv1.Bound{
 		excess("admitted_burst", tokens(kept.Burst), inTokens, "admitted everywhere together at once, at most"),
 		excess("admitted_rate", boundRate(p.rule, p.limit, &p.config), inPerSecond, "and this much more in each second, with the drift of clocks"),
-		excess("excess", tokens(kept.Excess), inTokens, why),
+		excess("excess", tokens(kept.Excess), inTokens, p.whyExcess(kept)),
+	}
+	if kept.Window > 0 {
+		out = append(out, excess("admitted_window", tokens(kept.Window), inTokens, "admitted everywhere together in one window of the stores' clocks"))
 	}
 	if kept.Moving > 0 {
 		out = append(out, excess("excess_moving_floors", tokens(kept.Moving), inTokens,
 			"of that only while floors are being moved: until every region has acknowledged its new one"))
 	}
 	return out
+}
+
+func (p *promisedLimit) whyExcess(kept *budget.Promise) string {
+	switch {
+	case kept.Excess == 0:
+		return "of that above the capacity: never any"
+	case p.rule.Enforcement == rules.Independent:
+		return "of that above the capacity: every region has a limit of its own"
+	case kept.Counts == budget.Windows:
+		return "of that above the capacity: windows end and begin, on clocks up to a window apart"
+	}
+	return "of that above the capacity: the bursts of an idle key in the other regions; spent once, it is earned again at the rate of the limit"
 }
 
 func (p *promisedLimit) shortfalls(kept *budget.Promise, s surroundings) []*aliquotv1.Bound {

@@ -139,6 +139,9 @@ func (t *tally) fold(rep budget.Report, now budget.Instant, hot func(budget.KeyI
 		key, rule := t.key(k, now), t.rule(k.Key.Rule)
 		spent := key.read(rep, k, readFrom, region.unseen, now)
 		rule.add(rep.Region, spent.admitted, spent.offered)
+		if key.counts == budget.Slots {
+			continue // how many are in use at a time, nothing here tells
+		}
 		if spent.from >= key.changed {
 			t.judge(k.Key, key, spent, now)
 		}

@@ -6,10 +6,11 @@ import "aliquot/budget"
 type tallyKey struct {
 	id             budget.KeyID
 	limit          budget.KeyLimit
-	version        uint64         // of what is promised
-	capacity, rate float64        // tokens, tokens a second with rho
-	rho            float64        // that is in rate
-	excess         float64        // promised, tokens
+	version        uint64  // of what is promised
+	capacity, rate float64 // tokens, tokens a second with rho
+	rho            float64 // that is in rate
+	excess         float64 // promised, tokens
+	counts         budget.Counting
 	changed        budget.Instant // what was spent before says nothing
 	busy           busyPeriod
 	most           float64 // that it was seen above its limit, tokens
@@ -46,7 +47,8 @@ func (key *tallyKey) above() float64 { return key.busy.over - key.capacity }
 // change that is seen. It reports whether less is promised than before.
 func (key *tallyKey) learn(limit budget.KeyLimit, promise budget.Promise, rho float64, now budget.Instant) (less bool) {
 	before := *key
-	key.limit, key.rho, key.capacity, key.excess = limit, rho, tokens(limit.Capacity), tokens(promise.Excess)
+	key.limit, key.rho, key.capacity = limit, rho, tokens(limit.Capacity)
+	key.excess, key.counts = tokens(promise.Excess), promise.Counts
 	key.rate = (tokens(limit.Rate) + float64(limit.RateFrac)/microToken/1e6) * (1 + rho)
 	if before.capacity == 0 {
 		return false // a new one

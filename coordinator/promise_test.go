@@ -1,0 +1,104 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
+)
+
+// worded is what is promised of 300 at once and 100 a second, or in 3 s, over three
+// regions.
+func worded(enforcement string, algorithm limit.Algorithm, with func(*budget.Config), s surroundings) map[string]*aliquotv1.Bound {
+	p := promisedLimit{
+		rule:  &rules.Rule{Enforcement: enforcement, Limit: limit.Limit{Algorithm: algorithm}},
+		limit: limit.Limit{Algorithm: algorithm, Capacity: 300 * limit.Token, Rate: limit.Rate{Micro: 100e6}, Window: 3 * time.Second},
+	}
+	p.config = budget.NewConfig([]string{"a", "b", "c"}, 10*time.Second, 20_000)
+	if with != nil {
+		with(&p.config)
+	}
+	out := map[string]*aliquotv1.Bound{}
+	for _, b := range p.words(s).GetBounds() {
+		out[b.GetName()] = b
+	}
+	return out
+}
+
+func TestPromiseInWords(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		enforcement string
+		algorithm   limit.Algorithm
+		with        func(*budget.Config)
+		want        map[string]float64
+		says        string // of the excess
+		silent      []string
+	}{
+		{name: "strict", enforcement: rules.Strict, want: map[string]float64{"admitted_burst": 300, "admitted_rate": 102, "excess": 0}, says: "never any"},
+		{name: "elastic", enforcement: rules.Elastic, want: map[string]float64{"admitted_burst": 900, "admitted_rate": 102, "excess": 600}, says: "the other regions"},
+		{name: "independent", enforcement: rules.Independent, want: map[string]float64{"admitted_burst": 900, "admitted_rate": 306, "excess": 600, "lost": 0}, says: "of its own",
+			silent: []string{"lost_step", "cut_off_keeps"}},
+		{name: "floors that move", enforcement: rules.Elastic, with: func(c *budget.Config) { c.Regions[0].Told.Burst = 0 },
+			want: map[string]float64{"admitted_burst": 1000, "excess": 700, "excess_moving_floors": 100}, says: "the other regions"},
+		{name: "a queue", enforcement: rules.Strict, algorithm: limit.LeakyBucket, want: map[string]float64{"admitted_burst": 300, "admitted_rate": 102, "excess": 0}, says: "never any"},
+		{name: "fixed windows", enforcement: rules.Strict, algorithm: limit.FixedWindow,
+			want: map[string]float64{"admitted_burst": 900, "admitted_rate": 102, "excess": 600, "admitted_window": 300, "cut_off_time": 27.34}, says: "a window apart"},
+		{name: "a log", enforcement: rules.Elastic, algorithm: limit.SlidingLog, want: map[string]float64{"admitted_burst": 300, "admitted_rate": 102, "excess": 0}, says: "never any"},
+		{name: "slots", enforcement: rules.Strict, algorithm: limit.Concurrency, want: map[string]float64{"in_use": 300, "excess": 0}, says: "above the capacity",
+			silent: []string{"admitted_burst", "admitted_rate"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bounds := worded(c.enforcement, c.algorithm, c.with, surroundings{})
+			for name, want := range c.want {
+				b := bounds[name]
+				if b == nil || b.GetValue() < want-.01 || b.GetValue() > want+.01 || b.GetMeaning() == "" || b.GetKind() == "" || b.GetUnit() == "" {
+					t.Errorf("%s: %v, want %v", name, b, want)
+				}
+			}
+			if !strings.Contains(bounds["excess"].GetMeaning(), c.says) {
+				t.Errorf("%q does not say %q", bounds["excess"].GetMeaning(), c.says)
+			}
+			for _, name := range c.silent {
+				if b := bounds[name]; b != nil {
+					t.Errorf("says %v", b)
+				}
+			}
+		})
+	}
+}
+
+// TestPromiseCountsWhoIsHeard: the round trip is that of the farthest region that is
+// heard, and there is none before all of those were measured.
+func TestPromiseCountsWhoIsHeard(t *testing.T) {
+	ms := time.Millisecond
+	for _, c := range []struct {
+		around surroundings
+		follow float64 // seconds; 0: not measured
+		silent string
+	}{
+		{surroundings{}, 0, ""},
+		{surroundings{[]time.Duration{40 * ms, 80 * ms, 20 * ms}, 10 * ms, []bool{false, false, false}}, 1.54, ""},
+		{surroundings{[]time.Duration{40 * ms, 80 * ms, 20 * ms}, 10 * ms, []bool{false, true, false}}, 1.30, "b"},
+		{surroundings{[]time.Duration{40 * ms, 0, 20 * ms}, 10 * ms, []bool{false, true, false}}, 1.30, "b"},
+		{surroundings{[]time.Duration{40 * ms, 0, 20 * ms}, 10 * ms, []bool{false, false, false}}, 0, ""},
+		{surroundings{[]time.Duration{40 * ms, 80 * ms, 20 * ms}, 0, []bool{false, false, false}}, 0, ""},
+		{surroundings{[]time.Duration{40 * ms, 80 * ms, 20 * ms}, 10 * ms, []bool{true, true, true}}, 0, "a, b, c"},
+		// One more was declared since the configuration was read.
+		{surroundings{[]time.Duration{40 * ms, 80 * ms, 20 * ms, 0}, 10 * ms, []bool{false, false, false, true}}, 1.54, ""},
+	} {
+		bounds := worded(rules.Strict, limit.TokenBucket, nil, c.around)
+		follows := bounds["share_follows"]
+		if follows.GetUnmeasured() != (c.follow == 0) || follows.GetValue() < c.follow-.01 || follows.GetValue() > c.follow+.01 {
+			t.Errorf("%+v: %v, want %v", c.around, follows, c.follow)
+		}
+		reserved := bounds["reserved_now"]
+		if (reserved != nil) != (c.silent != "") || reserved != nil && !strings.HasSuffix(reserved.GetMeaning(), ": "+c.silent) {
+			t.Errorf("%+v: %v, want %q", c.around, reserved, c.silent)
+		}
+	}
+}
