@@ -67,9 +67,9 @@ func (c *Config) leaseAtLeader() time.Duration { return c.lengthen(c.Lease) }
 // takes its floor back. Worked number: T = 10 s and rho = 2 % give 21.22 s. The
 // leader counts a lender as live for T(1+rho) after the sending of a directive it
 // acknowledged, and leases renewed in that time end within another T(1+rho); the
-// third factor covers the lender's own clock.
+// third factor covers the lender's own clock. While T is changed the longer one counts.
 func (c *Config) FloorAfter() time.Duration {
-	return c.lengthen(c.lengthen(c.lengthen(2 * c.Lease)))
+	return c.lengthen(c.lengthen(c.lengthen(2 * c.wait())))
 }
 
 // ConnectedFloor is what a region keeps of a key while it is connected and has

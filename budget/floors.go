@@ -109,36 +109,48 @@ func (c *Config) leaving(name string) (int, error) {
 	return i, ErrLastRegion
 }
 
-// AdvanceFloors is the next step of a change: the regions named have acknowledged
-// what version told them. Their bounds come down to it, and what is free then goes
-// to those of them that are to have more. It changes nothing, and says so, if
-// another version is in force or there is nothing to do. settled tells that every
-// cold bucket has had the time to fill since the last change.
-func (l *Ledger) AdvanceFloors(version uint64, acknowledged []int, settled bool) error {
+// Progress is what a leader has found out since a configuration came into force.
+type Progress struct {
+	// Acknowledged are the regions that enforce what the configuration tells them.
+	Acknowledged []int
+	// Settled: every cold bucket has had the time to fill since the last change.
+	Settled bool
+	// LeasesOver: every lease that was granted under an earlier one has ended.
+	LeasesOver bool
+}
+
+// AdvanceFloors is the next step of a change of floors or of timing: progress was
+// made under version. The bounds of those who have acknowledged come down to what
+// they were told, and what is free then goes to those of them that are to have more.
+// It changes nothing, and says so, if another version is in force or there is nothing
+// to do.
+func (l *Ledger) AdvanceFloors(version uint64, p Progress) error {
 	c := l.Config.clone()
 	if version != c.Version {
 		return ErrStaleFloors
 	}
-	for _, i := range acknowledged {
+	for _, i := range p.Acknowledged {
 		if i < 0 || i >= len(c.Regions) {
 			return fmt.Errorf("%w: index %d", ErrUnknownRegion, i)
 		}
 	}
-	if !c.advance(acknowledged) && !(settled && c.settle()) {
+	if !c.advance(p) && !(p.Settled && c.settle()) {
 		return ErrStaleFloors
 	}
 	l.changed(c)
 	return nil
 }
 
-// CanAdvance reports whether acknowledgements of these regions would change
-// anything.
-func (c *Config) CanAdvance(acknowledged []int) bool {
+// CanAdvance reports whether this progress would change anything but what buckets
+// remember.
+func (c *Config) CanAdvance(p Progress) bool {
 	next := c.clone()
-	return next.advance(acknowledged)
+	return next.advance(p)
 }
 
-func (c *Config) advance(acknowledged []int) (changed bool) {
+func (c *Config) advance(p Progress) (changed bool) {
+	changed = c.advanceTiming(p)
+	acknowledged := p.Acknowledged
 	for _, i := range acknowledged {
 		r := &c.Regions[i]
 		changed = changed || r.Floor != r.Told || r.Takes() && !r.Joined

@@ -80,7 +80,7 @@ func TestWeightsMoveFloors(t *testing.T) {
 	if right.FloorSince == 0 || right.Low.Rate != Unit/2 {
 		t.Errorf("a would count what it earned before at three quarters: %+v", right)
 	}
-	if err := w.ledger.AdvanceFloors(w.ledger.Config.Version, nil, true); err != nil {
+	if err := w.ledger.AdvanceFloors(w.ledger.Config.Version, Progress{Settled: true}); err != nil {
 		t.Fatal(err)
 	}
 	w.elect()
@@ -109,8 +109,8 @@ func TestChangesOfRegionsThatMakeNoSense(t *testing.T) {
 		{"fence the last one", l.FenceRegion("a"), ErrLastRegion},
 		{"add b again", l.AddRegion("b", 1), nil},
 		{"drain a while b has not joined", l.DrainRegion("a"), ErrLastRegion},
-		{"a step of another version", l.AdvanceFloors(99, []int{0}, false), ErrStaleFloors},
-		{"a step of an unknown region", l.AdvanceFloors(l.Config.Version, []int{5}, false), ErrUnknownRegion},
+		{"a step of another version", l.AdvanceFloors(99, Progress{Acknowledged: []int{0}}), ErrStaleFloors},
+		{"a step of an unknown region", l.AdvanceFloors(l.Config.Version, Progress{Acknowledged: []int{5}}), ErrUnknownRegion},
 	} {
 		if !errors.Is(c.err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, c.err, c.want)
@@ -146,7 +146,7 @@ func TestFloorsUnderRandomChanges(t *testing.T) {
 				err = l.FenceRegion(name)
 			default:
 				n := len(l.Config.Regions)
-				err = l.AdvanceFloors(version, rapid.SliceOfDistinct(rapid.IntRange(0, n-1), func(i int) int { return i }).Draw(t, "acks"), false)
+				err = l.AdvanceFloors(version, Progress{Acknowledged: rapid.SliceOfDistinct(rapid.IntRange(0, n-1), func(i int) int { return i }).Draw(t, "acks")})
 			}
 			if (l.Config.Version != version) != (l.Epoch != before) || err != nil && l.Config.Version != version {
 				t.Fatalf("version %d to %d, epoch %d to %d, error %v", version, l.Config.Version, before, l.Epoch, err)
@@ -158,7 +158,7 @@ func TestFloorsUnderRandomChanges(t *testing.T) {
 			for i := range l.Config.Regions {
 				all = append(all, i)
 			}
-			_ = l.AdvanceFloors(l.Config.Version, all, false) // at the end there is nothing left to do
+			_ = l.AdvanceFloors(l.Config.Version, Progress{Acknowledged: all}) // at the end there is nothing left to do
 			checkFloorsOf(t, l)
 		}
 		if !l.Config.Steady() {

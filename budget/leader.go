@@ -177,7 +177,7 @@ func NewLeader(ledger *Ledger, now Instant) *Leader {
 		creating: map[KeyID]bool{},
 	}
 	for i := range l.regions {
-		l.regions[i].leaseEnd = now.Add(l.cfg.leaseAtLeader())
+		l.regions[i].leaseEnd = now.Add(l.cfg.LeasesOver())
 	}
 	l.order = make([]*leaderKey, 0, ledger.Len())
 	for _, k := range ledger.Keys() {

@@ -53,7 +53,8 @@ func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 	if renew && l.mayRenew(now) {
 		d.Renew = true
 		r.renewedAt = now
-		r.leaseEnd = now.Add(l.cfg.leaseAtLeader())
+		// Another daemon of the region may hold a longer one of an earlier epoch.
+		r.leaseEnd = max(r.leaseEnd, now.Add(l.cfg.leaseAtLeader()))
 		l.stats.Renewals++
 	}
 	return d

@@ -12,8 +12,14 @@ import (
 type Config struct {
 	// Lease is T: how long a region may spend its share on one renewal.
 	Lease time.Duration
+	// LeaseWait is what everyone waits for while T is changed, and LeaseNext what it is
+	// changed to; both 0 if it is not. See Ledger.SetTiming.
+	LeaseWait, LeaseNext time.Duration
 	// RhoPPM bounds the ratio of any two clocks' rates, minus 1, in millionths.
 	RhoPPM int32
+	// RhoRising: not every region has acknowledged this rho, which is larger than the
+	// one before.
+	RhoRising bool
 	// Version counts changes of the regions and their floors; 1 at the bootstrap.
 	Version uint64
 	// Regions in the order of their indexes. Floors sum to Unit in each part.

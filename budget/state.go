@@ -189,6 +189,9 @@ func (c *Canon) limit(l KeyLimit) {
 // Config writes a configuration. Names of regions are for people.
 func (c *Canon) Config(cfg *Config) {
 	c.Int(int64(cfg.Lease))
+	c.Int(int64(cfg.LeaseWait))
+	c.Int(int64(cfg.LeaseNext))
+	c.Bools(cfg.RhoRising)
 	c.Int(int64(cfg.RhoPPM))
 	c.Int(int64(cfg.Version))
 	c.Int(int64(len(cfg.Regions)))

@@ -29,7 +29,7 @@ var fields = []struct {
 	{hotKey{}, "gen share limit admitted offered released granted tokens rejecting told queued mustAck lastReport inUse lookAt outlasting label"},
 	{candidate{}, "key gone limit admitted offered tokens rejecting lastUsed lastReport"},
 	{Ledger{}, "Shard Config Epoch entries"},
-	{Config{}, "Lease RhoPPM Version Regions"},
+	{Config{}, "Lease LeaseWait LeaseNext RhoPPM RhoRising Version Regions"},
 	{RegionConfig{}, "Name Weight Joined Fenced Floor Told Low FloorVersion InitialRedisEpoch DeclaredAtBootstrap"},
 	{Share{}, "Rate Burst"},
 	{KeyID{}, "Rule Hash"},

@@ -153,7 +153,8 @@ func (w *world) advance() {
 			return
 		}
 	}
-	if w.ledger.AdvanceFloors(w.ledger.Config.Version, acknowledged, false) == nil {
+	p := Progress{Acknowledged: acknowledged, LeasesOver: w.now.Sub(w.leader.start) >= w.ledger.Config.LeasesOver()}
+	if w.ledger.AdvanceFloors(w.ledger.Config.Version, p) == nil {
 		w.checkFloors()
 		w.elect()
 	}

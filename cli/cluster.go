@@ -12,7 +12,7 @@ import (
 
 func newCluster(g *globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "cluster", Short: "The coordinators and regions"}
-	cmd.AddCommand(newClusterStatus(g), newClusterMembers(g), newClusterRemove(g))
+	cmd.AddCommand(newClusterStatus(g), newClusterMembers(g), newClusterRemove(g), newClusterTiming(g))
 	return cmd
 }
 
@@ -87,8 +87,10 @@ func printStatus(w io.Writer, s *aliquotv1.GetStatusResponse) {
 	if leader == "" {
 		leader = "none"
 	}
-	fmt.Fprintf(w, "node %s (%s)  version %s  cluster %s\nleader %s  term %d  applied %d  epoch %d\nrules version %d  hot keys %d\n\n",
+	fmt.Fprintf(w, "node %s (%s)  version %s  cluster %s\nleader %s  term %d  applied %d  epoch %d\nrules version %d  hot keys %d\n",
 		s.NodeId, s.State, orDash(s.Version), orDash(s.ClusterId), leader, s.Term, s.AppliedIndex, s.Epoch, s.RulesVersion, s.HotKeys)
+	printTiming(w, s.Timing)
+	fmt.Fprintln(w)
 	printMembers(w, s.Members)
 	fmt.Fprintln(w)
 	rows := [][]string{{"REGION", "STATE", "FLOOR", "LEASE", "RULES"}}

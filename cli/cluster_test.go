@@ -78,6 +78,12 @@ func TestClusterMembersAndRemove(t *testing.T) {
 	}
 	command(t, "", "cluster", "members", "--addr", at[other]).want(t, exitOK, "COORDINATOR", "voter", "c1", "c2", "c3")
 	command(t, "", "cluster", "members", "--addr", at[other], "-o", "yaml").want(t, exitOK, "members:", "nodeId: c3")
+	command(t, "", "cluster", "timing", "--addr", at[other]).want(t, exitOK, "lease 10s  rho 0.02")
+	command(t, "", "cluster", "timing", "--addr", at[other], "--lease", "30s", "--rho", "0.05").want(t, exitOK,
+		"lease 10s (becomes 30s; until then everyone waits for 30s)  rho 0.05 (not acknowledged")
+	command(t, "", "cluster", "status", "--addr", at[leader]).want(t, exitOK, "becomes 30s")
+	command(t, "", "cluster", "timing", "--addr", at[other], "--lease", "1s").want(t, exitError, "from 2s to 10m")
+	command(t, "", "cluster", "timing", "--addr", at[other], "--rho", "2").want(t, exitError, "invalid_argument")
 	command(t, "", "cluster", "remove").want(t, exitUsage, "remove NODE")
 	command(t, "", "cluster", "remove", "c7", "--addr", at[other]).want(t, exitError, "c1, c2, c3", "not_found")
 	command(t, "", "cluster", "remove", leader, "--addr", at[other]).want(t, exitError, "nothing was removed", "stop its process")

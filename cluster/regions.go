@@ -60,11 +60,11 @@ func checkChange(change RegionChange, name string, weight int32) error {
 	return nil
 }
 
-// AdvanceFloors commits the next step of a change of floors; see
+// AdvanceFloors commits the next step of a change of floors or of timing; see
 // budget.Ledger.AdvanceFloors.
-func (n *Node) AdvanceFloors(ctx context.Context, version uint64, acknowledged []int, settled bool) error {
-	cmd := &raftlogv1.AdvanceFloors{ConfigVersion: version, Settled: settled}
-	for _, i := range acknowledged {
+func (n *Node) AdvanceFloors(ctx context.Context, version uint64, p budget.Progress) error {
+	cmd := &raftlogv1.AdvanceFloors{ConfigVersion: version, Settled: p.Settled, LeasesOver: p.LeasesOver}
+	for _, i := range p.Acknowledged {
 		cmd.Acknowledged = append(cmd.Acknowledged, uint32(i))
 	}
 	_, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_AdvanceFloors{AdvanceFloors: cmd}})
@@ -110,5 +110,7 @@ func (s *State) advanceFloors(a *raftlogv1.AdvanceFloors) error {
 		}
 		acknowledged[i] = int(region)
 	}
-	return s.Ledger.AdvanceFloors(a.GetConfigVersion(), acknowledged, a.GetSettled())
+	return s.Ledger.AdvanceFloors(a.GetConfigVersion(), budget.Progress{
+		Acknowledged: acknowledged, Settled: a.GetSettled(), LeasesOver: a.GetLeasesOver(),
+	})
 }

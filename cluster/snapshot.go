@@ -109,22 +109,25 @@ func readSnapshotBody(r io.Reader) ([]byte, error) {
 func encodeState(s *State) *raftlogv1.Snapshot {
 	config := s.Ledger.Config
 	msg := &raftlogv1.Snapshot{
-		Format:         snapshotFormat,
-		ClusterId:      s.ClusterID,
-		HashSecret:     s.HashSecret.Bytes(),
-		LeaseMicros:    config.Lease.Microseconds(),
-		RhoPpm:         config.RhoPPM,
-		Regions:        encodeRegions(config.Regions),
-		ConfigVersion:  config.Version,
-		Epoch:          s.Ledger.Epoch,
-		RulesVersion:   s.Rules.Version,
-		RulesYaml:      s.Rules.YAML,
-		RulesAuthor:    s.Rules.Author,
-		RulesUnixMs:    s.Rules.UnixMS,
-		RuleNumbers:    s.Rules.Numbers,
-		NextRuleNumber: s.Rules.NextNumber,
-		AppliedIndex:   s.AppliedIndex,
-		Shard:          s.Ledger.Shard,
+		Format:          snapshotFormat,
+		ClusterId:       s.ClusterID,
+		HashSecret:      s.HashSecret.Bytes(),
+		LeaseMicros:     config.Lease.Microseconds(),
+		RhoPpm:          config.RhoPPM,
+		LeaseWaitMicros: config.LeaseWait.Microseconds(),
+		LeaseNextMicros: config.LeaseNext.Microseconds(),
+		RhoRising:       config.RhoRising,
+		Regions:         encodeRegions(config.Regions),
+		ConfigVersion:   config.Version,
+		Epoch:           s.Ledger.Epoch,
+		RulesVersion:    s.Rules.Version,
+		RulesYaml:       s.Rules.YAML,
+		RulesAuthor:     s.Rules.Author,
+		RulesUnixMs:     s.Rules.UnixMS,
+		RuleNumbers:     s.Rules.Numbers,
+		NextRuleNumber:  s.Rules.NextNumber,
+		AppliedIndex:    s.AppliedIndex,
+		Shard:           s.Ledger.Shard,
 	}
 	keys := s.Ledger.Keys()
 	msg.Entries = make([]*raftlogv1.Liabilities, len(keys))
@@ -153,10 +156,13 @@ func decodeState(m *raftlogv1.Snapshot) (*State, error) {
 	}
 	s.HashSecret = secret
 	s.Ledger.Config = budget.Config{
-		Lease:   time.Duration(m.GetLeaseMicros()) * time.Microsecond,
-		RhoPPM:  m.GetRhoPpm(),
-		Version: m.GetConfigVersion(),
-		Regions: decodeRegions(m.GetRegions()),
+		Lease:     time.Duration(m.GetLeaseMicros()) * time.Microsecond,
+		LeaseWait: time.Duration(m.GetLeaseWaitMicros()) * time.Microsecond,
+		LeaseNext: time.Duration(m.GetLeaseNextMicros()) * time.Microsecond,
+		RhoPPM:    m.GetRhoPpm(),
+		RhoRising: m.GetRhoRising(),
+		Version:   m.GetConfigVersion(),
+		Regions:   decodeRegions(m.GetRegions()),
 	}
 	if err := checkConfig(s.Ledger.Config); err != nil {
 		return nil, err

@@ -86,6 +86,9 @@ func (s *State) apply(cmd *raftlogv1.Command) (answer any, changed bool) {
 	case *raftlogv1.Command_ChangeRegion:
 		err = s.changeRegion(kind.ChangeRegion)
 		changed = err == nil
+	case *raftlogv1.Command_SetTiming:
+		err = s.setTiming(kind.SetTiming)
+		changed = err == nil
 	case *raftlogv1.Command_AdvanceFloors:
 		err = s.advanceFloors(kind.AdvanceFloors)
 		changed = err == nil
@@ -213,7 +216,7 @@ func checkRegionNames(names []string) error {
 // checkConfig is the second guard of what Validate checked on the way in: floors
 // that sum to more than the whole would break the promise for every key.
 func checkConfig(c budget.Config) error {
-	if len(c.Regions) == 0 || c.Lease <= 0 || c.RhoPPM < 0 || c.Version == 0 {
+	if len(c.Regions) == 0 || c.Lease <= 0 || c.LeaseWait < 0 || c.LeaseNext < 0 || c.RhoPPM < 0 || c.Version == 0 {
 		return fmt.Errorf("%w: a configuration needs a region, a lease above 0, a rho of at least 0 and a version", ErrInvalidArgument)
 	}
 	var rate, burst int64

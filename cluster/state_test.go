@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"pgregory.net/rapid"
@@ -34,6 +35,10 @@ func planCmd(epoch uint64, entries ...budget.Entry) *raftlogv1.Command {
 
 func mintCmd() *raftlogv1.Command {
 	return &raftlogv1.Command{Kind: &raftlogv1.Command_MintEpoch{MintEpoch: &raftlogv1.MintEpoch{NodeId: "c1"}}}
+}
+
+func timingCmd(leaseMicros int64, rhoPPM int32) *raftlogv1.Command {
+	return &raftlogv1.Command{Kind: &raftlogv1.Command_SetTiming{SetTiming: &raftlogv1.SetTiming{LeaseMicros: leaseMicros, RhoPpm: rhoPPM}}}
 }
 
 // drive applies commands through the adapter, as raft would.
@@ -187,9 +192,36 @@ func TestUnreadableEntryCrashes(t *testing.T) {
 	}
 }
 
+// A change of timing is replicated and survives a snapshot half way.
+func TestTimingIsReplicated(t *testing.T) {
+	f := newFSM()
+	drive(t, f, bootstrapCmd("c"))
+	if got := drive(t, f, timingCmd(1, 20_000)); !errors.Is(got.(error), budget.ErrBadTiming) {
+		t.Errorf("a lease of a microsecond: %v", got)
+	}
+	if got := drive(t, f, timingCmd(1<<62, 20_000)); !errors.Is(got.(error), budget.ErrBadTiming) {
+		t.Errorf("a lease of a hundred thousand years: %v", got)
+	}
+	drive(t, f, timingCmd(30e6, 50_000))
+	restored, err := readSnapshot(bytes.NewReader(bytesOf(t, f)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := restored.Ledger.Config
+	if c.Lease != 10*time.Second || c.LeaseWait != 30*time.Second || c.LeaseNext != 30*time.Second || c.RhoPPM != 50_000 || !c.RhoRising {
+		t.Errorf("half way: %+v", c)
+	}
+	drive(t, f, &raftlogv1.Command{Kind: &raftlogv1.Command_AdvanceFloors{AdvanceFloors: &raftlogv1.AdvanceFloors{
+		ConfigVersion: c.Version, Acknowledged: []uint32{0, 1, 2}, LeasesOver: true,
+	}}})
+	if c := f.state.Ledger.Config; c.Lease != 30*time.Second || c.Retiming() {
+		t.Errorf("in the end: %+v", c)
+	}
+}
+
 // anyCommand draws a command, sensible ones mostly.
 func anyCommand(t *rapid.T) *raftlogv1.Command {
-	switch rapid.IntRange(0, 8).Draw(t, "kind") {
+	switch rapid.IntRange(0, 9).Draw(t, "kind") {
 	case 0:
 		return bootstrapCmd(rapid.StringMatching(`[a-f]{4}`).Draw(t, "cluster"))
 	case 1:
@@ -204,8 +236,10 @@ func anyCommand(t *rapid.T) *raftlogv1.Command {
 	case 4, 5:
 		return &raftlogv1.Command{Kind: &raftlogv1.Command_AdvanceFloors{AdvanceFloors: &raftlogv1.AdvanceFloors{
 			ConfigVersion: uint64(rapid.IntRange(1, 6).Draw(t, "version")), Settled: rapid.Bool().Draw(t, "settled"),
-			Acknowledged: rapid.SliceOfN(rapid.Uint32Range(0, 4), 0, 4).Draw(t, "acknowledged"),
+			Acknowledged: rapid.SliceOfN(rapid.Uint32Range(0, 4), 0, 4).Draw(t, "acknowledged"), LeasesOver: rapid.Bool().Draw(t, "over"),
 		}}}
+	case 6:
+		return timingCmd(rapid.Int64Range(-1, 20e6).Draw(t, "lease"), rapid.Int32Range(0, 300_000).Draw(t, "rho"))
 	default:
 		n := rapid.IntRange(1, 5).Draw(t, "keys")
 		var entries []budget.Entry

@@ -30,6 +30,7 @@ func (s *clusterService) GetStatus(ctx context.Context, _ *aliquotv1.GetStatusRe
 		res.RulesVersion = state.Rules.Version
 		res.Epoch = state.Ledger.Epoch
 		res.HotKeys = int64(state.Ledger.Len())
+		res.Timing = timingToWire(&state.Ledger.Config)
 	})
 	res.Regions = s.regions.list(ctx)
 	return res, nil

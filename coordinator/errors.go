@@ -20,7 +20,7 @@ var (
 	errStopping       = errors.New("this coordinator is stopping; ask another one")
 	errOverloaded     = errors.New("too many requests are waiting for the leader; retry")
 	errRaftChanged    = errors.New("raft reports a change of leadership")
-	errConfigChanged  = errors.New("the regions or their floors have changed; every region says Hello again")
+	errConfigChanged  = errors.New("the regions, their floors or the lease have changed; every region says Hello again")
 	errFenced         = errors.New("fenced region")
 	errUndeclared     = errors.New("undeclared region")
 	errUnknownRule    = errors.New("unknown rule")
@@ -44,6 +44,7 @@ var errorTable = rpc.Table{
 	{Err: budget.ErrLastRegion, Code: connect.CodeFailedPrecondition},
 	{Err: budget.ErrRegionGone, Code: connect.CodeFailedPrecondition},
 	{Err: budget.ErrBadWeight, Code: connect.CodeInvalidArgument},
+	{Err: budget.ErrBadTiming, Code: connect.CodeInvalidArgument},
 	{Err: errUnknownRule, Code: connect.CodeNotFound},
 	{Err: errInvalid, Code: connect.CodeInvalidArgument},
 	{Err: budget.ErrRegionBusy, Code: connect.CodeAlreadyExists},

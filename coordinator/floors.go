@@ -24,13 +24,15 @@ const (
 	fillSlack  = 5 * time.Second
 )
 
-// floors drives a change of floors to its end, one step a reign: each step changes
+// floors drives a change of floors, or of timing, to its end, one step a reign: each step changes
 // the configuration, which ends the reign. It belongs to the loop.
 type floors struct {
 	version uint64
 	steady  bool
 	settled bool
-	began   budget.Instant
+	// retiming: the lease or rho is being changed.
+	retiming bool
+	began    budget.Instant
 	// held is since when every region that has a floor enforces it; 0: not yet.
 	held    budget.Instant
 	pending bool
@@ -42,13 +44,13 @@ type floors struct {
 }
 
 func newFloors(c *budget.Config, now budget.Instant) floors {
-	return floors{version: c.Version, steady: c.Steady(), settled: c.Settled(), began: now}
+	return floors{version: c.Version, steady: c.Steady(), settled: c.Settled(), retiming: c.Retiming(), began: now}
 }
 
 // advanceFloors proposes the next step as soon as it is due.
 func (r *reign) advanceFloors(ctx context.Context) {
 	f := &r.floors
-	if f.steady && f.settled || f.pending {
+	if f.steady && f.settled && !f.retiming || f.pending {
 		return
 	}
 	now := r.now()
@@ -60,14 +62,18 @@ func (r *reign) advanceFloors(ctx context.Context) {
 	}
 	settled := f.steady && f.held != 0 && now.Sub(f.held) >= f.fill && r.keepsHeld(now)
 	patient := !all && now.Sub(f.began) < acknowledgeFor+r.ledger.Config.Lease/2+f.tail
-	if !settled && (patient || !r.ledger.Config.CanAdvance(acknowledged)) {
+	progress := budget.Progress{
+		Acknowledged: acknowledged, Settled: settled,
+		LeasesOver: now.Sub(f.began) >= r.ledger.Config.LeasesOver(),
+	}
+	if !settled && (patient || !r.ledger.Config.CanAdvance(progress)) {
 		return
 	}
 	f.pending = true
 	r.pending.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 		defer cancel()
-		err := r.node.AdvanceFloors(ctx, f.version, acknowledged, settled)
+		err := r.node.AdvanceFloors(ctx, f.version, progress)
 		r.advanced <- err
 	})
 }

@@ -151,7 +151,7 @@ func configToWire(s *cluster.State, region int) *aliquotv1.RegionConfig {
 	c := &s.Ledger.Config
 	out := &aliquotv1.RegionConfig{
 		ClusterId: s.ClusterID, ConfigVersion: c.Version,
-		LeaseMicros: c.Lease.Microseconds(), RhoPpm: c.RhoPPM,
+		LeaseMicros: c.Lease.Microseconds(), LeaseWaitMicros: c.LeaseWait.Microseconds(), RhoPpm: c.RhoPPM,
 		HashSecret:        s.HashSecret.Bytes(),
 		InitialRedisEpoch: c.Regions[region].InitialRedisEpoch,
 	}

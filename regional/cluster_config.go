@@ -11,8 +11,10 @@ import (
 // clusterConfig is what the coordinators say of the cluster, as the state file
 // keeps it.
 type clusterConfig struct {
-	ClusterID string         `json:"cluster_id"`
-	Lease     time.Duration  `json:"lease_ns"`
+	ClusterID string        `json:"cluster_id"`
+	Lease     time.Duration `json:"lease_ns"`
+	// LeaseWait is what is waited for while the lease is changed; 0: the lease.
+	LeaseWait time.Duration  `json:"lease_wait_ns,omitempty"`
 	RhoPPM    int32          `json:"rho_ppm"`
 	Regions   []regionConfig `json:"regions"`
 	// Version is of the floors and all else here; a lower one is out of date.
@@ -48,7 +50,7 @@ func (r regionConfig) normal() regionConfig {
 
 // protocol is the part of the configuration that the budget protocol needs.
 func (c *clusterConfig) protocol() budget.Config {
-	out := budget.Config{Lease: c.Lease, RhoPPM: c.RhoPPM, Version: c.Version}
+	out := budget.Config{Lease: c.Lease, LeaseWait: c.LeaseWait, RhoPPM: c.RhoPPM, Version: c.Version}
 	for _, r := range c.Regions {
 		out.Regions = append(out.Regions, budget.RegionConfig{
 			Name: r.Name, Floor: r.Floor, Told: r.Floor, Low: r.Low, FloorVersion: r.FloorVersion,
@@ -57,13 +59,21 @@ func (c *clusterConfig) protocol() budget.Config {
 	return out
 }
 
+// timing is what a region that is cut off waits by.
+type timing struct {
+	lease, wait time.Duration
+	rhoPPM      int32
+}
+
+func (c *clusterConfig) timing() timing { return timing{c.Lease, c.LeaseWait, c.RhoPPM} }
+
 // index is the place of a region, or -1.
 func (c *clusterConfig) index(region string) int {
 	return slices.IndexFunc(c.Regions, func(r regionConfig) bool { return r.Name == region })
 }
 
 func (c *clusterConfig) equal(o *clusterConfig) bool {
-	return c.ClusterID == o.ClusterID && c.Version == o.Version && c.Lease == o.Lease && c.RhoPPM == o.RhoPPM &&
+	return c.ClusterID == o.ClusterID && c.Version == o.Version && c.timing() == o.timing() &&
 		slices.Equal(c.Regions, o.Regions) && c.InitialEpoch == o.InitialEpoch && c.LeaderEpoch == o.LeaderEpoch &&
 		slices.Equal(c.Secret, o.Secret)
 }
@@ -89,7 +99,7 @@ func (c *clusterConfig) check(region string) error {
 		return fmt.Errorf("the cluster has no id")
 	case len(c.Secret) == 0:
 		return fmt.Errorf("there is no secret to hash keys with")
-	case c.Lease <= 0 || c.RhoPPM < 0 || c.RhoPPM > million:
+	case c.Lease <= 0 || c.LeaseWait < 0 || c.RhoPPM < 0 || c.RhoPPM > million:
 		return fmt.Errorf("lease %v or drift bound %d ppm out of range", c.Lease, c.RhoPPM)
 	case c.index(region) < 0:
 		return fmt.Errorf("region %q is not declared", region)

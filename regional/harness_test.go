@@ -54,6 +54,7 @@ type leader struct {
 	mu      sync.Mutex
 	cluster string
 	lease   time.Duration
+	wait    time.Duration // for leases, while they are changed
 	rules   *aliquotv1.Rules
 	initial string // "": the first redis epoch said
 	later   bool   // the region was added later: no store of it started full
@@ -144,7 +145,7 @@ func (l *leader) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv
 
 func (l *leader) config() *aliquotv1.RegionConfig {
 	return &aliquotv1.RegionConfig{
-		ClusterId: l.cluster, ConfigVersion: l.version, LeaseMicros: l.lease.Microseconds(), RhoPpm: 20_000,
+		ClusterId: l.cluster, ConfigVersion: l.version, LeaseMicros: l.lease.Microseconds(), RhoPpm: 20_000, LeaseWaitMicros: l.wait.Microseconds(),
 		Regions:    []*aliquotv1.DeclaredRegion{l.us, {Name: "eu", Floor: oneOf(2)}},
 		HashSecret: []byte(secret), InitialRedisEpoch: l.initial,
 	}

@@ -80,10 +80,11 @@ func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, er
 	r.takeRules(out.GetRules())
 	r.opened = true
 	// On disk before the session counts, so that no restart forgets it. An epoch is
-	// worth going on without; a floor, once acknowledged, belongs to others.
-	newEpoch, newFloor := r.policies.setEpoch(ok.Epoch), r.keeper.outdated(cluster.Regions[ok.Region])
-	if (newEpoch || newFloor) && !r.keeper.save() && newFloor {
-		return nil, errFloorNotKept
+	// worth going on without; a floor, once acknowledged, belongs to others, and they
+	// count on how long this region waits for it.
+	newEpoch, changed := r.policies.setEpoch(ok.Epoch), r.keeper.outdated(&cluster)
+	if (newEpoch || changed) && !r.keeper.save() && changed {
+		return nil, errConfigNotKept
 	}
 	config := cluster.protocol()
 	if out.GetBusy() {
@@ -92,6 +93,7 @@ func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, er
 	return budget.HelloAnswered{OK: ok, Config: config, InitialRedisEpoch: cluster.InitialEpoch}, nil
 }
 
-// errFloorNotKept: a restart would enforce a floor that this region has given up.
-var errFloorNotKept = errors.New("the region's floor has changed and the state file cannot be written; " +
+// errConfigNotKept: a restart would enforce a floor that this region has given up, or
+// take one back too early.
+var errConfigNotKept = errors.New("the region's floor or the lease has changed and the state file cannot be written; " +
 	"no session is opened before it is, see to the disk or the file's permissions")

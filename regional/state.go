@@ -131,25 +131,36 @@ type keeper struct {
 	log      *slog.Logger
 	mu       sync.Mutex
 	failing  bool // the last write failed
-	// kept is this region as the file knows it; nil while there is no file.
-	kept *regionConfig
+	// kept is what the file knows; nil while there is no file.
+	kept *keptConfig
+}
+
+// keptConfig is the part of a configuration that a region acknowledges: a restart
+// must not forget it.
+type keptConfig struct {
+	region regionConfig
+	timing timing
+}
+
+func (c *clusterConfig) kept(region string) *keptConfig {
+	return &keptConfig{c.Regions[c.index(region)], c.timing()}
 }
 
 // newKeeper makes a keeper; read is what the file holds, nil if nothing.
 func newKeeper(file, region string, read *state, p *policies, log *slog.Logger) *keeper {
 	k := &keeper{file: file, region: region, policies: p, log: log}
 	if read != nil {
-		k.kept = &read.Cluster.Regions[read.Cluster.index(region)]
+		k.kept = read.Cluster.kept(region)
 	}
 	return k
 }
 
-// outdated reports whether the file would make a restart believe in another floor
-// than that of r, which is this region.
-func (k *keeper) outdated(r regionConfig) bool {
+// outdated reports whether the file would make a restart believe in another floor or
+// timing than c's.
+func (k *keeper) outdated(c *clusterConfig) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.kept != nil && *k.kept != r
+	return k.kept != nil && *k.kept != *c.kept(k.region)
 }
 
 // save writes the policy in force, once there is one, and reports whether that
@@ -170,7 +181,7 @@ func (k *keeper) save() bool {
 	}
 	k.failing = err != nil
 	if err == nil {
-		k.kept = &p.cluster.Regions[p.cluster.index(k.region)]
+		k.kept = p.cluster.kept(k.region)
 	}
 	return err == nil
 }

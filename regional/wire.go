@@ -60,8 +60,9 @@ func helloIn(region int, in *aliquotv1.HelloResponse) (budget.HelloOK, error) {
 func clusterIn(in *aliquotv1.RegionConfig) clusterConfig {
 	c := clusterConfig{
 		ClusterID: in.GetClusterId(), Version: in.GetConfigVersion(),
-		Lease:  time.Duration(in.GetLeaseMicros()) * time.Microsecond,
-		RhoPPM: in.GetRhoPpm(), InitialEpoch: in.GetInitialRedisEpoch(), Secret: in.GetHashSecret(),
+		Lease:     time.Duration(in.GetLeaseMicros()) * time.Microsecond,
+		LeaseWait: time.Duration(in.GetLeaseWaitMicros()) * time.Microsecond,
+		RhoPPM:    in.GetRhoPpm(), InitialEpoch: in.GetInitialRedisEpoch(), Secret: in.GetHashSecret(),
 	}
 	for _, r := range in.GetRegions() {
 		c.Regions = append(c.Regions, regionConfig{

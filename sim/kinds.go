@@ -33,6 +33,7 @@ const (
 	drainRegion
 	reweight
 	fenceRegion
+	retime
 	faultKinds
 
 	steadyKinds = leaderDies
@@ -45,7 +46,7 @@ func FaultName(kind int) string {
 		"drifting clocks", "leader dies", "leader lingers", "all coordinators stop", "daemon restarts",
 		"store flushed", "store flushed and daemon restarts", "store rolled back", "second daemon",
 		"daemon paused", "coordinator paused", "cut one way", "cut both ways", "cut from the leader",
-		"all store commands stuck", "region added", "region drained", "region reweighted", "region fenced",
+		"all store commands stuck", "region added", "region drained", "region reweighted", "region fenced", "timing changed",
 	}[kind]
 }
 
@@ -74,7 +75,7 @@ func (w *world) drawFaults() {
 		w.faults[f] = w.chance(1, 2) && !w.opts.Calm
 	}
 	if w.chance(1, 2) { // nobody operates this world
-		for f := addRegion; f <= fenceRegion; f++ {
+		for f := addRegion; f <= retime; f++ {
 			w.faults[f] = false
 		}
 	}

@@ -15,6 +15,7 @@ const acknowledgeFor = 5 * time.Second
 type floors struct {
 	began, held     budget.Instant // held: since when every region enforces its floor
 	steady, settled bool
+	retiming        bool
 	pending         bool
 	fill            time.Duration // the slowest bucket's, at the smallest floor
 	welcomed        []bool        // for planted bugs: by region
@@ -22,7 +23,7 @@ type floors struct {
 
 func (c *coord) newFloors(cfg *budget.Config) floors {
 	return floors{
-		began: c.now(), steady: cfg.Steady(), settled: cfg.Settled(),
+		began: c.now(), steady: cfg.Steady(), settled: cfg.Settled(), retiming: cfg.Retiming(),
 		fill: c.w.slowestFill(cfg), welcomed: make([]bool, len(c.w.stores)),
 	}
 }
@@ -47,7 +48,7 @@ func (w *world) slowestFill(cfg *budget.Config) time.Duration {
 // advanceFloors proposes the next step as soon as it is due.
 func (c *coord) advanceFloors() {
 	f, now := &c.floors, c.now()
-	if f.steady && f.settled || f.pending {
+	if f.steady && f.settled && !f.retiming || f.pending {
 		return
 	}
 	acknowledged, all := c.acknowledgements(now)
@@ -58,7 +59,10 @@ func (c *coord) advanceFloors() {
 	}
 	settled := f.steady && f.held != 0 && now.Sub(f.held) >= f.fill && c.machine.KeepsHeld()
 	patient := !all && now.Sub(f.began) < acknowledgeFor
-	if !settled && (patient || !c.cfg.CanAdvance(acknowledged)) {
+	progress := budget.Progress{
+		Acknowledged: acknowledged, Settled: settled, LeasesOver: now.Sub(f.began) >= c.cfg.LeasesOver(),
+	}
+	if !settled && (patient || !c.cfg.CanAdvance(progress)) {
 		return
 	}
 	f.pending = true
@@ -66,7 +70,7 @@ func (c *coord) advanceFloors() {
 	c.w.after(d/2, func() {
 		if c.leads() && !c.dead {
 			c.w.command("floors advance", func(l *budget.Ledger) error {
-				return l.AdvanceFloors(version, acknowledged, settled)
+				return l.AdvanceFloors(version, progress)
 			})
 		}
 		c.w.after(d-d/2, func() { c.floors.pending = false })
@@ -133,9 +137,29 @@ func (w *world) operate(f fault, region int) bool {
 			return false
 		}
 		w.fence(region)
+	case retime:
+		w.retime()
 	}
 	return true
 }
+
+// retime changes the lease, or the bound on clock rates to one that the clocks of this
+// world keep, or both.
+func (w *world) retime() {
+	cfg := &w.ledger.Config
+	lease, rho := cfg.NextLease(), cfg.RhoPPM
+	which := w.rand.IntN(3)
+	if which != 0 {
+		lease = time.Duration(w.between(int64(budget.MinLease), int64(longestSet)))
+	}
+	if which != 1 {
+		rho = int32(w.between(int64(w.cfg.RhoPPM), min(2*int64(w.cfg.RhoPPM), budget.MaxRhoPPM)))
+	}
+	w.propose("timing changed", func(l *budget.Ledger) error { return l.SetTiming(lease, rho) })
+}
+
+// longestSet is the longest lease an operator sets: a world has a minute to recover.
+const longestSet = 12 * time.Second
 
 // lastRegion: no other region takes part.
 func (w *world) lastRegion(region int) bool {

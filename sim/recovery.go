@@ -17,6 +17,9 @@ func (w *world) checkRecovered() {
 	if !cfg.Steady() {
 		w.violate("floors are not what the weights amount to %v after the last fault: %+v", recovery/2, cfg.Regions)
 	}
+	if cfg.Retiming() {
+		w.violate("the timing is still being changed %v after the last fault: %+v", recovery/2, cfg)
+	}
 	for i, r := range cfg.Regions {
 		n := w.nodeOf(i)
 		switch {

@@ -63,7 +63,7 @@ func (w *world) cause(f fault, region int) bool {
 		if n == nil {
 			return false
 		}
-	case addRegion, drainRegion, reweight, fenceRegion:
+	case addRegion, drainRegion, reweight, fenceRegion, retime:
 		return w.operate(f, region)
 	}
 	w.note(f.String(), region, int64(f), 0, 0, 0)

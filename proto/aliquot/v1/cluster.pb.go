@@ -9,6 +9,7 @@ package aliquotv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -21,6 +22,185 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type SetTimingRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 2s to 10m; absent: as it is.
+	Lease *durationpb.Duration `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	// How differently any two clocks may run, 0.001 to 0.2; absent: as it is.
+	Rho           *float64 `protobuf:"fixed64,2,opt,name=rho,proto3,oneof" json:"rho,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetTimingRequest) Reset() {
+	*x = SetTimingRequest{}
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetTimingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetTimingRequest) ProtoMessage() {}
+
+func (x *SetTimingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetTimingRequest.ProtoReflect.Descriptor instead.
+func (*SetTimingRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *SetTimingRequest) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *SetTimingRequest) GetRho() float64 {
+	if x != nil && x.Rho != nil {
+		return *x.Rho
+	}
+	return 0
+}
+
+type SetTimingResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Timing        *Timing                `protobuf:"bytes,1,opt,name=timing,proto3" json:"timing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetTimingResponse) Reset() {
+	*x = SetTimingResponse{}
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetTimingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetTimingResponse) ProtoMessage() {}
+
+func (x *SetTimingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetTimingResponse.ProtoReflect.Descriptor instead.
+func (*SetTimingResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SetTimingResponse) GetTiming() *Timing {
+	if x != nil {
+		return x.Timing
+	}
+	return nil
+}
+
+type Timing struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What a region is granted with each renewal.
+	Lease *durationpb.Duration `protobuf:"bytes,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	// The bound on the ratio of any two clocks' rates, minus 1.
+	Rho float64 `protobuf:"fixed64,2,opt,name=rho,proto3" json:"rho,omitempty"`
+	// Of a change under way, absent if none is: what the lease is changed to, and the
+	// longest lease that may still run, for which everyone waits.
+	LeaseNext *durationpb.Duration `protobuf:"bytes,3,opt,name=lease_next,json=leaseNext,proto3" json:"lease_next,omitempty"`
+	LeaseWait *durationpb.Duration `protobuf:"bytes,4,opt,name=lease_wait,json=leaseWait,proto3" json:"lease_wait,omitempty"`
+	// Not every region has acknowledged rho, which was smaller before.
+	RhoRising     bool `protobuf:"varint,5,opt,name=rho_rising,json=rhoRising,proto3" json:"rho_rising,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Timing) Reset() {
+	*x = Timing{}
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Timing) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Timing) ProtoMessage() {}
+
+func (x *Timing) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Timing.ProtoReflect.Descriptor instead.
+func (*Timing) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Timing) GetLease() *durationpb.Duration {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *Timing) GetRho() float64 {
+	if x != nil {
+		return x.Rho
+	}
+	return 0
+}
+
+func (x *Timing) GetLeaseNext() *durationpb.Duration {
+	if x != nil {
+		return x.LeaseNext
+	}
+	return nil
+}
+
+func (x *Timing) GetLeaseWait() *durationpb.Duration {
+	if x != nil {
+		return x.LeaseWait
+	}
+	return nil
+}
+
+func (x *Timing) GetRhoRising() bool {
+	if x != nil {
+		return x.RhoRising
+	}
+	return false
+}
+
 type RemoveMemberRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
@@ -30,7 +210,7 @@ type RemoveMemberRequest struct {
 
 func (x *RemoveMemberRequest) Reset() {
 	*x = RemoveMemberRequest{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[0]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -42,7 +222,7 @@ func (x *RemoveMemberRequest) String() string {
 func (*RemoveMemberRequest) ProtoMessage() {}
 
 func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[0]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -55,7 +235,7 @@ func (x *RemoveMemberRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberRequest.ProtoReflect.Descriptor instead.
 func (*RemoveMemberRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{0}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *RemoveMemberRequest) GetNodeId() string {
@@ -75,7 +255,7 @@ type RemoveMemberResponse struct {
 
 func (x *RemoveMemberResponse) Reset() {
 	*x = RemoveMemberResponse{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[1]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -87,7 +267,7 @@ func (x *RemoveMemberResponse) String() string {
 func (*RemoveMemberResponse) ProtoMessage() {}
 
 func (x *RemoveMemberResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[1]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -100,7 +280,7 @@ func (x *RemoveMemberResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveMemberResponse.ProtoReflect.Descriptor instead.
 func (*RemoveMemberResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{1}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RemoveMemberResponse) GetMembers() []*Member {
@@ -118,7 +298,7 @@ type GetStatusRequest struct {
 
 func (x *GetStatusRequest) Reset() {
 	*x = GetStatusRequest{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[2]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -130,7 +310,7 @@ func (x *GetStatusRequest) String() string {
 func (*GetStatusRequest) ProtoMessage() {}
 
 func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[2]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -143,7 +323,7 @@ func (x *GetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{2}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{5}
 }
 
 type GetStatusResponse struct {
@@ -160,16 +340,17 @@ type GetStatusResponse struct {
 	Regions      []*Region `protobuf:"bytes,8,rep,name=regions,proto3" json:"regions,omitempty"`
 	ClusterId    string    `protobuf:"bytes,9,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`
 	// The epoch of the latest leader that took charge of the budgets.
-	Epoch         uint64 `protobuf:"varint,10,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	HotKeys       int64  `protobuf:"varint,11,opt,name=hot_keys,json=hotKeys,proto3" json:"hot_keys,omitempty"`
-	Version       string `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"`
+	Epoch         uint64  `protobuf:"varint,10,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	HotKeys       int64   `protobuf:"varint,11,opt,name=hot_keys,json=hotKeys,proto3" json:"hot_keys,omitempty"`
+	Version       string  `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"`
+	Timing        *Timing `protobuf:"bytes,13,opt,name=timing,proto3" json:"timing,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetStatusResponse) Reset() {
 	*x = GetStatusResponse{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[3]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -181,7 +362,7 @@ func (x *GetStatusResponse) String() string {
 func (*GetStatusResponse) ProtoMessage() {}
 
 func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[3]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -194,7 +375,7 @@ func (x *GetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatusResponse.ProtoReflect.Descriptor instead.
 func (*GetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{3}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetStatusResponse) GetNodeId() string {
@@ -281,6 +462,13 @@ func (x *GetStatusResponse) GetVersion() string {
 	return ""
 }
 
+func (x *GetStatusResponse) GetTiming() *Timing {
+	if x != nil {
+		return x.Timing
+	}
+	return nil
+}
+
 type Member struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	NodeId      string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
@@ -298,7 +486,7 @@ type Member struct {
 
 func (x *Member) Reset() {
 	*x = Member{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[4]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -310,7 +498,7 @@ func (x *Member) String() string {
 func (*Member) ProtoMessage() {}
 
 func (x *Member) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[4]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -323,7 +511,7 @@ func (x *Member) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Member.ProtoReflect.Descriptor instead.
 func (*Member) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{4}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Member) GetNodeId() string {
@@ -380,7 +568,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[5]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -392,7 +580,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[5]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -405,7 +593,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{5}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *JoinRequest) GetNodeId() string {
@@ -438,7 +626,7 @@ type JoinResponse struct {
 
 func (x *JoinResponse) Reset() {
 	*x = JoinResponse{}
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[6]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -450,7 +638,7 @@ func (x *JoinResponse) String() string {
 func (*JoinResponse) ProtoMessage() {}
 
 func (x *JoinResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_cluster_proto_msgTypes[6]
+	mi := &file_aliquot_v1_cluster_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -463,7 +651,7 @@ func (x *JoinResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinResponse.ProtoReflect.Descriptor instead.
 func (*JoinResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{6}
+	return file_aliquot_v1_cluster_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *JoinResponse) GetClusterId() string {
@@ -478,12 +666,27 @@ var File_aliquot_v1_cluster_proto protoreflect.FileDescriptor
 const file_aliquot_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"\x18aliquot/v1/cluster.proto\x12\n" +
-	"aliquot.v1\x1a\x17aliquot/v1/region.proto\".\n" +
+	"aliquot.v1\x1a\x17aliquot/v1/region.proto\x1a\x1egoogle/protobuf/duration.proto\"b\n" +
+	"\x10SetTimingRequest\x12/\n" +
+	"\x05lease\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x15\n" +
+	"\x03rho\x18\x02 \x01(\x01H\x00R\x03rho\x88\x01\x01B\x06\n" +
+	"\x04_rho\"?\n" +
+	"\x11SetTimingResponse\x12*\n" +
+	"\x06timing\x18\x01 \x01(\v2\x12.aliquot.v1.TimingR\x06timing\"\xde\x01\n" +
+	"\x06Timing\x12/\n" +
+	"\x05lease\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05lease\x12\x10\n" +
+	"\x03rho\x18\x02 \x01(\x01R\x03rho\x128\n" +
+	"\n" +
+	"lease_next\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\tleaseNext\x128\n" +
+	"\n" +
+	"lease_wait\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\tleaseWait\x12\x1d\n" +
+	"\n" +
+	"rho_rising\x18\x05 \x01(\bR\trhoRising\".\n" +
 	"\x13RemoveMemberRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"D\n" +
 	"\x14RemoveMemberResponse\x12,\n" +
 	"\amembers\x18\x01 \x03(\v2\x12.aliquot.v1.MemberR\amembers\"\x12\n" +
-	"\x10GetStatusRequest\"\x83\x03\n" +
+	"\x10GetStatusRequest\"\xaf\x03\n" +
 	"\x11GetStatusResponse\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x1b\n" +
@@ -498,7 +701,8 @@ const file_aliquot_v1_cluster_proto_rawDesc = "" +
 	"\x05epoch\x18\n" +
 	" \x01(\x04R\x05epoch\x12\x19\n" +
 	"\bhot_keys\x18\v \x01(\x03R\ahotKeys\x12\x18\n" +
-	"\aversion\x18\f \x01(\tR\aversion\"\xaa\x01\n" +
+	"\aversion\x18\f \x01(\tR\aversion\x12*\n" +
+	"\x06timing\x18\r \x01(\v2\x12.aliquot.v1.TimingR\x06timing\"\xaa\x01\n" +
 	"\x06Member\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12!\n" +
 	"\fraft_address\x18\x02 \x01(\tR\vraftAddress\x12\x18\n" +
@@ -513,11 +717,12 @@ const file_aliquot_v1_cluster_proto_rawDesc = "" +
 	"\fraft_address\x18\x03 \x01(\tR\vraftAddress\"-\n" +
 	"\fJoinResponse\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x01 \x01(\tR\tclusterId2\xe8\x01\n" +
+	"cluster_id\x18\x01 \x01(\tR\tclusterId2\xb2\x02\n" +
 	"\x0eClusterService\x12H\n" +
 	"\tGetStatus\x12\x1c.aliquot.v1.GetStatusRequest\x1a\x1d.aliquot.v1.GetStatusResponse\x129\n" +
 	"\x04Join\x12\x17.aliquot.v1.JoinRequest\x1a\x18.aliquot.v1.JoinResponse\x12Q\n" +
-	"\fRemoveMember\x12\x1f.aliquot.v1.RemoveMemberRequest\x1a .aliquot.v1.RemoveMemberResponseB$Z\"aliquot/proto/aliquot/v1;aliquotv1b\x06proto3"
+	"\fRemoveMember\x12\x1f.aliquot.v1.RemoveMemberRequest\x1a .aliquot.v1.RemoveMemberResponse\x12H\n" +
+	"\tSetTiming\x12\x1c.aliquot.v1.SetTimingRequest\x1a\x1d.aliquot.v1.SetTimingResponseB$Z\"aliquot/proto/aliquot/v1;aliquotv1b\x06proto3"
 
 var (
 	file_aliquot_v1_cluster_proto_rawDescOnce sync.Once
@@ -531,32 +736,44 @@ func file_aliquot_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_aliquot_v1_cluster_proto_rawDescData
 }
 
-var file_aliquot_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_aliquot_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_aliquot_v1_cluster_proto_goTypes = []any{
-	(*RemoveMemberRequest)(nil),  // 0: aliquot.v1.RemoveMemberRequest
-	(*RemoveMemberResponse)(nil), // 1: aliquot.v1.RemoveMemberResponse
-	(*GetStatusRequest)(nil),     // 2: aliquot.v1.GetStatusRequest
-	(*GetStatusResponse)(nil),    // 3: aliquot.v1.GetStatusResponse
-	(*Member)(nil),               // 4: aliquot.v1.Member
-	(*JoinRequest)(nil),          // 5: aliquot.v1.JoinRequest
-	(*JoinResponse)(nil),         // 6: aliquot.v1.JoinResponse
-	(*Region)(nil),               // 7: aliquot.v1.Region
+	(*SetTimingRequest)(nil),     // 0: aliquot.v1.SetTimingRequest
+	(*SetTimingResponse)(nil),    // 1: aliquot.v1.SetTimingResponse
+	(*Timing)(nil),               // 2: aliquot.v1.Timing
+	(*RemoveMemberRequest)(nil),  // 3: aliquot.v1.RemoveMemberRequest
+	(*RemoveMemberResponse)(nil), // 4: aliquot.v1.RemoveMemberResponse
+	(*GetStatusRequest)(nil),     // 5: aliquot.v1.GetStatusRequest
+	(*GetStatusResponse)(nil),    // 6: aliquot.v1.GetStatusResponse
+	(*Member)(nil),               // 7: aliquot.v1.Member
+	(*JoinRequest)(nil),          // 8: aliquot.v1.JoinRequest
+	(*JoinResponse)(nil),         // 9: aliquot.v1.JoinResponse
+	(*durationpb.Duration)(nil),  // 10: google.protobuf.Duration
+	(*Region)(nil),               // 11: aliquot.v1.Region
 }
 var file_aliquot_v1_cluster_proto_depIdxs = []int32{
-	4, // 0: aliquot.v1.RemoveMemberResponse.members:type_name -> aliquot.v1.Member
-	4, // 1: aliquot.v1.GetStatusResponse.members:type_name -> aliquot.v1.Member
-	7, // 2: aliquot.v1.GetStatusResponse.regions:type_name -> aliquot.v1.Region
-	2, // 3: aliquot.v1.ClusterService.GetStatus:input_type -> aliquot.v1.GetStatusRequest
-	5, // 4: aliquot.v1.ClusterService.Join:input_type -> aliquot.v1.JoinRequest
-	0, // 5: aliquot.v1.ClusterService.RemoveMember:input_type -> aliquot.v1.RemoveMemberRequest
-	3, // 6: aliquot.v1.ClusterService.GetStatus:output_type -> aliquot.v1.GetStatusResponse
-	6, // 7: aliquot.v1.ClusterService.Join:output_type -> aliquot.v1.JoinResponse
-	1, // 8: aliquot.v1.ClusterService.RemoveMember:output_type -> aliquot.v1.RemoveMemberResponse
-	6, // [6:9] is the sub-list for method output_type
-	3, // [3:6] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	10, // 0: aliquot.v1.SetTimingRequest.lease:type_name -> google.protobuf.Duration
+	2,  // 1: aliquot.v1.SetTimingResponse.timing:type_name -> aliquot.v1.Timing
+	10, // 2: aliquot.v1.Timing.lease:type_name -> google.protobuf.Duration
+	10, // 3: aliquot.v1.Timing.lease_next:type_name -> google.protobuf.Duration
+	10, // 4: aliquot.v1.Timing.lease_wait:type_name -> google.protobuf.Duration
+	7,  // 5: aliquot.v1.RemoveMemberResponse.members:type_name -> aliquot.v1.Member
+	7,  // 6: aliquot.v1.GetStatusResponse.members:type_name -> aliquot.v1.Member
+	11, // 7: aliquot.v1.GetStatusResponse.regions:type_name -> aliquot.v1.Region
+	2,  // 8: aliquot.v1.GetStatusResponse.timing:type_name -> aliquot.v1.Timing
+	5,  // 9: aliquot.v1.ClusterService.GetStatus:input_type -> aliquot.v1.GetStatusRequest
+	8,  // 10: aliquot.v1.ClusterService.Join:input_type -> aliquot.v1.JoinRequest
+	3,  // 11: aliquot.v1.ClusterService.RemoveMember:input_type -> aliquot.v1.RemoveMemberRequest
+	0,  // 12: aliquot.v1.ClusterService.SetTiming:input_type -> aliquot.v1.SetTimingRequest
+	6,  // 13: aliquot.v1.ClusterService.GetStatus:output_type -> aliquot.v1.GetStatusResponse
+	9,  // 14: aliquot.v1.ClusterService.Join:output_type -> aliquot.v1.JoinResponse
+	4,  // 15: aliquot.v1.ClusterService.RemoveMember:output_type -> aliquot.v1.RemoveMemberResponse
+	1,  // 16: aliquot.v1.ClusterService.SetTiming:output_type -> aliquot.v1.SetTimingResponse
+	13, // [13:17] is the sub-list for method output_type
+	9,  // [9:13] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_cluster_proto_init() }
@@ -565,13 +782,14 @@ func file_aliquot_v1_cluster_proto_init() {
 		return
 	}
 	file_aliquot_v1_region_proto_init()
+	file_aliquot_v1_cluster_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_cluster_proto_rawDesc), len(file_aliquot_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

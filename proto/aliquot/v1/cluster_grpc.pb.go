@@ -22,6 +22,7 @@ const (
 	ClusterService_GetStatus_FullMethodName    = "/aliquot.v1.ClusterService/GetStatus"
 	ClusterService_Join_FullMethodName         = "/aliquot.v1.ClusterService/Join"
 	ClusterService_RemoveMember_FullMethodName = "/aliquot.v1.ClusterService/RemoveMember"
+	ClusterService_SetTiming_FullMethodName    = "/aliquot.v1.ClusterService/SetTiming"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -38,6 +39,10 @@ type ClusterServiceClient interface {
 	// (failed_precondition) if the voters that would remain, as far as the leader
 	// hears them, are no majority of themselves. Forwarded to the leader.
 	RemoveMember(ctx context.Context, in *RemoveMemberRequest, opts ...grpc.CallOption) (*RemoveMemberResponse, error)
+	// SetTiming changes the lease and the bound on clock rates, step by step: a longer
+	// lease is granted once every region has acknowledged that it waits for it, a
+	// shorter one at once. Forwarded to the leader.
+	SetTiming(ctx context.Context, in *SetTimingRequest, opts ...grpc.CallOption) (*SetTimingResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -78,6 +83,16 @@ func (c *clusterServiceClient) RemoveMember(ctx context.Context, in *RemoveMembe
 	return out, nil
 }
 
+func (c *clusterServiceClient) SetTiming(ctx context.Context, in *SetTimingRequest, opts ...grpc.CallOption) (*SetTimingResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SetTimingResponse)
+	err := c.cc.Invoke(ctx, ClusterService_SetTiming_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -92,6 +107,10 @@ type ClusterServiceServer interface {
 	// (failed_precondition) if the voters that would remain, as far as the leader
 	// hears them, are no majority of themselves. Forwarded to the leader.
 	RemoveMember(context.Context, *RemoveMemberRequest) (*RemoveMemberResponse, error)
+	// SetTiming changes the lease and the bound on clock rates, step by step: a longer
+	// lease is granted once every region has acknowledged that it waits for it, a
+	// shorter one at once. Forwarded to the leader.
+	SetTiming(context.Context, *SetTimingRequest) (*SetTimingResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -110,6 +129,9 @@ func (UnimplementedClusterServiceServer) Join(context.Context, *JoinRequest) (*J
 }
 func (UnimplementedClusterServiceServer) RemoveMember(context.Context, *RemoveMemberRequest) (*RemoveMemberResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemoveMember not implemented")
+}
+func (UnimplementedClusterServiceServer) SetTiming(context.Context, *SetTimingRequest) (*SetTimingResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method SetTiming not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -186,6 +208,24 @@ func _ClusterService_RemoveMember_Handler(srv interface{}, ctx context.Context, 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_SetTiming_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SetTimingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).SetTiming(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_SetTiming_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).SetTiming(ctx, req.(*SetTimingRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -204,6 +244,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RemoveMember",
 			Handler:    _ClusterService_RemoveMember_Handler,
+		},
+		{
+			MethodName: "SetTiming",
+			Handler:    _ClusterService_SetTiming_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -542,8 +542,11 @@ type RegionConfig struct {
 	// The first redis_epoch of this region, whose buckets started full. Empty for
 	// a region that was added after the bootstrap.
 	InitialRedisEpoch string `protobuf:"bytes,7,opt,name=initial_redis_epoch,json=initialRedisEpoch,proto3" json:"initial_redis_epoch,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// While the lease is changed: the longest that may still run or be granted, and so
+	// what is waited for. 0: lease_micros.
+	LeaseWaitMicros int64 `protobuf:"varint,8,opt,name=lease_wait_micros,json=leaseWaitMicros,proto3" json:"lease_wait_micros,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RegionConfig) Reset() {
@@ -623,6 +626,13 @@ func (x *RegionConfig) GetInitialRedisEpoch() string {
 		return x.InitialRedisEpoch
 	}
 	return ""
+}
+
+func (x *RegionConfig) GetLeaseWaitMicros() int64 {
+	if x != nil {
+		return x.LeaseWaitMicros
+	}
+	return 0
 }
 
 type DeclaredRegion struct {
@@ -1299,7 +1309,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05rules\x18\x06 \x01(\v2\x11.aliquot.v1.RulesR\x05rules\x124\n" +
 	"\twatermark\x18\a \x01(\v2\x16.aliquot.v1.GenerationR\twatermark\x12\x12\n" +
 	"\x04busy\x18\b \x01(\bR\x04busy\x12\x14\n" +
-	"\x05shard\x18\t \x01(\rR\x05shard\"\x97\x02\n" +
+	"\x05shard\x18\t \x01(\rR\x05shard\"\xc3\x02\n" +
 	"\fRegionConfig\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12%\n" +
@@ -1309,7 +1319,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\aregions\x18\x05 \x03(\v2\x1a.aliquot.v1.DeclaredRegionR\aregions\x12\x1f\n" +
 	"\vhash_secret\x18\x06 \x01(\fR\n" +
 	"hashSecret\x12.\n" +
-	"\x13initial_redis_epoch\x18\a \x01(\tR\x11initialRedisEpoch\"\x97\x01\n" +
+	"\x13initial_redis_epoch\x18\a \x01(\tR\x11initialRedisEpoch\x12*\n" +
+	"\x11lease_wait_micros\x18\b \x01(\x03R\x0fleaseWaitMicros\"\x97\x01\n" +
 	"\x0eDeclaredRegion\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x05floor\x18\x02 \x01(\v2\x11.aliquot.v1.ShareR\x05floor\x12#\n" +

@@ -92,6 +92,7 @@ type Command struct {
 	//	*Command_Noop
 	//	*Command_ChangeRegion
 	//	*Command_AdvanceFloors
+	//	*Command_SetTiming
 	Kind          isCommand_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -204,6 +205,15 @@ func (x *Command) GetAdvanceFloors() *AdvanceFloors {
 	return nil
 }
 
+func (x *Command) GetSetTiming() *SetTiming {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_SetTiming); ok {
+			return x.SetTiming
+		}
+	}
+	return nil
+}
+
 type isCommand_Kind interface {
 	isCommand_Kind()
 }
@@ -237,6 +247,10 @@ type Command_AdvanceFloors struct {
 	AdvanceFloors *AdvanceFloors `protobuf:"bytes,8,opt,name=advance_floors,json=advanceFloors,proto3,oneof"`
 }
 
+type Command_SetTiming struct {
+	SetTiming *SetTiming `protobuf:"bytes,9,opt,name=set_timing,json=setTiming,proto3,oneof"`
+}
+
 func (*Command_Bootstrap) isCommand_Kind() {}
 
 func (*Command_ApplyRules) isCommand_Kind() {}
@@ -250,6 +264,8 @@ func (*Command_Noop) isCommand_Kind() {}
 func (*Command_ChangeRegion) isCommand_Kind() {}
 
 func (*Command_AdvanceFloors) isCommand_Kind() {}
+
+func (*Command_SetTiming) isCommand_Kind() {}
 
 type Noop struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -365,21 +381,92 @@ func (x *ChangeRegion) GetUnixMs() int64 {
 	return 0
 }
 
-// AdvanceFloors is the next step of a change of floors: the regions named have
-// acknowledged the floors of this config version.
+// SetTiming is an operator's change of the lease and of the bound on clock rates.
+type SetTiming struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	LeaseMicros   int64                  `protobuf:"varint,1,opt,name=lease_micros,json=leaseMicros,proto3" json:"lease_micros,omitempty"`
+	RhoPpm        int32                  `protobuf:"varint,2,opt,name=rho_ppm,json=rhoPpm,proto3" json:"rho_ppm,omitempty"`
+	Author        string                 `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	UnixMs        int64                  `protobuf:"varint,4,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetTiming) Reset() {
+	*x = SetTiming{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetTiming) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetTiming) ProtoMessage() {}
+
+func (x *SetTiming) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetTiming.ProtoReflect.Descriptor instead.
+func (*SetTiming) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *SetTiming) GetLeaseMicros() int64 {
+	if x != nil {
+		return x.LeaseMicros
+	}
+	return 0
+}
+
+func (x *SetTiming) GetRhoPpm() int32 {
+	if x != nil {
+		return x.RhoPpm
+	}
+	return 0
+}
+
+func (x *SetTiming) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *SetTiming) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+// AdvanceFloors is the next step of a change of floors or of timing: the regions
+// named have acknowledged this config version.
 type AdvanceFloors struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ConfigVersion uint64                 `protobuf:"varint,1,opt,name=config_version,json=configVersion,proto3" json:"config_version,omitempty"`
 	Acknowledged  []uint32               `protobuf:"varint,2,rep,packed,name=acknowledged,proto3" json:"acknowledged,omitempty"`
 	// Every cold bucket has had the time to fill since the last change.
-	Settled       bool `protobuf:"varint,3,opt,name=settled,proto3" json:"settled,omitempty"`
+	Settled bool `protobuf:"varint,3,opt,name=settled,proto3" json:"settled,omitempty"`
+	// Every lease that was granted under an earlier config version has ended.
+	LeasesOver    bool `protobuf:"varint,4,opt,name=leases_over,json=leasesOver,proto3" json:"leases_over,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AdvanceFloors) Reset() {
 	*x = AdvanceFloors{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -391,7 +478,7 @@ func (x *AdvanceFloors) String() string {
 func (*AdvanceFloors) ProtoMessage() {}
 
 func (x *AdvanceFloors) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -404,7 +491,7 @@ func (x *AdvanceFloors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceFloors.ProtoReflect.Descriptor instead.
 func (*AdvanceFloors) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{3}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AdvanceFloors) GetConfigVersion() uint64 {
@@ -428,6 +515,13 @@ func (x *AdvanceFloors) GetSettled() bool {
 	return false
 }
 
+func (x *AdvanceFloors) GetLeasesOver() bool {
+	if x != nil {
+		return x.LeasesOver
+	}
+	return false
+}
+
 // Bootstrap gives an empty cluster its identity; a second one changes nothing.
 type Bootstrap struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -446,7 +540,7 @@ type Bootstrap struct {
 
 func (x *Bootstrap) Reset() {
 	*x = Bootstrap{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -458,7 +552,7 @@ func (x *Bootstrap) String() string {
 func (*Bootstrap) ProtoMessage() {}
 
 func (x *Bootstrap) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -471,7 +565,7 @@ func (x *Bootstrap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bootstrap.ProtoReflect.Descriptor instead.
 func (*Bootstrap) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{4}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Bootstrap) GetClusterId() string {
@@ -553,7 +647,7 @@ type Region struct {
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -565,7 +659,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -578,7 +672,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{5}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Region) GetName() string {
@@ -661,7 +755,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -673,7 +767,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -686,7 +780,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{6}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Share) GetRate() int32 {
@@ -717,7 +811,7 @@ type ApplyRules struct {
 
 func (x *ApplyRules) Reset() {
 	*x = ApplyRules{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -729,7 +823,7 @@ func (x *ApplyRules) String() string {
 func (*ApplyRules) ProtoMessage() {}
 
 func (x *ApplyRules) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -742,7 +836,7 @@ func (x *ApplyRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRules.ProtoReflect.Descriptor instead.
 func (*ApplyRules) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{7}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ApplyRules) GetYaml() string {
@@ -797,7 +891,7 @@ type MintEpoch struct {
 
 func (x *MintEpoch) Reset() {
 	*x = MintEpoch{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +903,7 @@ func (x *MintEpoch) String() string {
 func (*MintEpoch) ProtoMessage() {}
 
 func (x *MintEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +916,7 @@ func (x *MintEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintEpoch.ProtoReflect.Descriptor instead.
 func (*MintEpoch) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{8}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *MintEpoch) GetNodeId() string {
@@ -853,7 +947,7 @@ type CommitPlan struct {
 
 func (x *CommitPlan) Reset() {
 	*x = CommitPlan{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -865,7 +959,7 @@ func (x *CommitPlan) String() string {
 func (*CommitPlan) ProtoMessage() {}
 
 func (x *CommitPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -878,7 +972,7 @@ func (x *CommitPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPlan.ProtoReflect.Descriptor instead.
 func (*CommitPlan) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{9}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CommitPlan) GetEpoch() uint64 {
@@ -923,7 +1017,7 @@ type Liabilities struct {
 
 func (x *Liabilities) Reset() {
 	*x = Liabilities{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1029,7 @@ func (x *Liabilities) String() string {
 func (*Liabilities) ProtoMessage() {}
 
 func (x *Liabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1042,7 @@ func (x *Liabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Liabilities.ProtoReflect.Descriptor instead.
 func (*Liabilities) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Liabilities) GetRule() uint32 {
@@ -989,7 +1083,7 @@ type InitialRedisEpoch struct {
 
 func (x *InitialRedisEpoch) Reset() {
 	*x = InitialRedisEpoch{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1095,7 @@ func (x *InitialRedisEpoch) String() string {
 func (*InitialRedisEpoch) ProtoMessage() {}
 
 func (x *InitialRedisEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1108,7 @@ func (x *InitialRedisEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InitialRedisEpoch.ProtoReflect.Descriptor instead.
 func (*InitialRedisEpoch) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *InitialRedisEpoch) GetRegion() uint32 {
@@ -1052,14 +1146,18 @@ type Snapshot struct {
 	// Of the last command that changed anything.
 	AppliedIndex uint64 `protobuf:"varint,16,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	// The shard of the ledger; see HelloRequest.
-	Shard         uint32 `protobuf:"varint,17,opt,name=shard,proto3" json:"shard,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Shard uint32 `protobuf:"varint,17,opt,name=shard,proto3" json:"shard,omitempty"`
+	// Of a change of timing under way; see Config in package budget. 0: none is.
+	LeaseWaitMicros int64 `protobuf:"varint,18,opt,name=lease_wait_micros,json=leaseWaitMicros,proto3" json:"lease_wait_micros,omitempty"`
+	LeaseNextMicros int64 `protobuf:"varint,19,opt,name=lease_next_micros,json=leaseNextMicros,proto3" json:"lease_next_micros,omitempty"`
+	RhoRising       bool  `protobuf:"varint,20,opt,name=rho_rising,json=rhoRising,proto3" json:"rho_rising,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1071,7 +1169,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1084,7 +1182,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{12}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -1206,12 +1304,33 @@ func (x *Snapshot) GetShard() uint32 {
 	return 0
 }
 
+func (x *Snapshot) GetLeaseWaitMicros() int64 {
+	if x != nil {
+		return x.LeaseWaitMicros
+	}
+	return 0
+}
+
+func (x *Snapshot) GetLeaseNextMicros() int64 {
+	if x != nil {
+		return x.LeaseNextMicros
+	}
+	return 0
+}
+
+func (x *Snapshot) GetRhoRising() bool {
+	if x != nil {
+		return x.RhoRising
+	}
+	return false
+}
+
 var File_raftlog_v1_raftlog_proto protoreflect.FileDescriptor
 
 const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\n" +
 	"\x18raftlog/v1/raftlog.proto\x12\n" +
-	"raftlog.v1\"\xbb\x03\n" +
+	"raftlog.v1\"\xf3\x03\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x125\n" +
 	"\tbootstrap\x18\x02 \x01(\v2\x15.raftlog.v1.BootstrapH\x00R\tbootstrap\x129\n" +
@@ -1223,7 +1342,9 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"commitPlan\x12&\n" +
 	"\x04noop\x18\x06 \x01(\v2\x10.raftlog.v1.NoopH\x00R\x04noop\x12?\n" +
 	"\rchange_region\x18\a \x01(\v2\x18.raftlog.v1.ChangeRegionH\x00R\fchangeRegion\x12B\n" +
-	"\x0eadvance_floors\x18\b \x01(\v2\x19.raftlog.v1.AdvanceFloorsH\x00R\radvanceFloorsB\x06\n" +
+	"\x0eadvance_floors\x18\b \x01(\v2\x19.raftlog.v1.AdvanceFloorsH\x00R\radvanceFloors\x126\n" +
+	"\n" +
+	"set_timing\x18\t \x01(\v2\x15.raftlog.v1.SetTimingH\x00R\tsetTimingB\x06\n" +
 	"\x04kind\"\x06\n" +
 	"\x04Noop\"\x8d\x02\n" +
 	"\fChangeRegion\x12\x12\n" +
@@ -1238,11 +1359,18 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"CHANGE_ADD\x10\x01\x12\x11\n" +
 	"\rCHANGE_UPDATE\x10\x02\x12\x10\n" +
 	"\fCHANGE_DRAIN\x10\x03\x12\x10\n" +
-	"\fCHANGE_FENCE\x10\x04\"t\n" +
+	"\fCHANGE_FENCE\x10\x04\"x\n" +
+	"\tSetTiming\x12!\n" +
+	"\flease_micros\x18\x01 \x01(\x03R\vleaseMicros\x12\x17\n" +
+	"\arho_ppm\x18\x02 \x01(\x05R\x06rhoPpm\x12\x16\n" +
+	"\x06author\x18\x03 \x01(\tR\x06author\x12\x17\n" +
+	"\aunix_ms\x18\x04 \x01(\x03R\x06unixMs\"\x95\x01\n" +
 	"\rAdvanceFloors\x12%\n" +
 	"\x0econfig_version\x18\x01 \x01(\x04R\rconfigVersion\x12\"\n" +
 	"\facknowledged\x18\x02 \x03(\rR\facknowledged\x12\x18\n" +
-	"\asettled\x18\x03 \x01(\bR\asettled\"\x85\x02\n" +
+	"\asettled\x18\x03 \x01(\bR\asettled\x12\x1f\n" +
+	"\vleases_over\x18\x04 \x01(\bR\n" +
+	"leasesOver\"\x85\x02\n" +
 	"\tBootstrap\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x1f\n" +
@@ -1295,7 +1423,7 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\x11InitialRedisEpoch\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12\x1f\n" +
 	"\vredis_epoch\x18\x02 \x01(\tR\n" +
-	"redisEpoch\"\xb6\x05\n" +
+	"redisEpoch\"\xad\x06\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -1317,7 +1445,11 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\x10next_rule_number\x18\x0e \x01(\rR\x0enextRuleNumber\x121\n" +
 	"\aentries\x18\x0f \x03(\v2\x17.raftlog.v1.LiabilitiesR\aentries\x12#\n" +
 	"\rapplied_index\x18\x10 \x01(\x04R\fappliedIndex\x12\x14\n" +
-	"\x05shard\x18\x11 \x01(\rR\x05shard\x1a>\n" +
+	"\x05shard\x18\x11 \x01(\rR\x05shard\x12*\n" +
+	"\x11lease_wait_micros\x18\x12 \x01(\x03R\x0fleaseWaitMicros\x12*\n" +
+	"\x11lease_next_micros\x18\x13 \x01(\x03R\x0fleaseNextMicros\x12\x1d\n" +
+	"\n" +
+	"rho_rising\x18\x14 \x01(\bR\trhoRising\x1a>\n" +
 	"\x10RuleNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B$Z\"aliquot/proto/raftlog/v1;raftlogv1b\x06proto3"
@@ -1335,47 +1467,49 @@ func file_raftlog_v1_raftlog_proto_rawDescGZIP() []byte {
 }
 
 var file_raftlog_v1_raftlog_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_raftlog_v1_raftlog_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_raftlog_v1_raftlog_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_raftlog_v1_raftlog_proto_goTypes = []any{
 	(ChangeRegion_Change)(0),  // 0: raftlog.v1.ChangeRegion.Change
 	(*Command)(nil),           // 1: raftlog.v1.Command
 	(*Noop)(nil),              // 2: raftlog.v1.Noop
 	(*ChangeRegion)(nil),      // 3: raftlog.v1.ChangeRegion
-	(*AdvanceFloors)(nil),     // 4: raftlog.v1.AdvanceFloors
-	(*Bootstrap)(nil),         // 5: raftlog.v1.Bootstrap
-	(*Region)(nil),            // 6: raftlog.v1.Region
-	(*Share)(nil),             // 7: raftlog.v1.Share
-	(*ApplyRules)(nil),        // 8: raftlog.v1.ApplyRules
-	(*MintEpoch)(nil),         // 9: raftlog.v1.MintEpoch
-	(*CommitPlan)(nil),        // 10: raftlog.v1.CommitPlan
-	(*Liabilities)(nil),       // 11: raftlog.v1.Liabilities
-	(*InitialRedisEpoch)(nil), // 12: raftlog.v1.InitialRedisEpoch
-	(*Snapshot)(nil),          // 13: raftlog.v1.Snapshot
-	nil,                       // 14: raftlog.v1.Snapshot.RuleNumbersEntry
+	(*SetTiming)(nil),         // 4: raftlog.v1.SetTiming
+	(*AdvanceFloors)(nil),     // 5: raftlog.v1.AdvanceFloors
+	(*Bootstrap)(nil),         // 6: raftlog.v1.Bootstrap
+	(*Region)(nil),            // 7: raftlog.v1.Region
+	(*Share)(nil),             // 8: raftlog.v1.Share
+	(*ApplyRules)(nil),        // 9: raftlog.v1.ApplyRules
+	(*MintEpoch)(nil),         // 10: raftlog.v1.MintEpoch
+	(*CommitPlan)(nil),        // 11: raftlog.v1.CommitPlan
+	(*Liabilities)(nil),       // 12: raftlog.v1.Liabilities
+	(*InitialRedisEpoch)(nil), // 13: raftlog.v1.InitialRedisEpoch
+	(*Snapshot)(nil),          // 14: raftlog.v1.Snapshot
+	nil,                       // 15: raftlog.v1.Snapshot.RuleNumbersEntry
 }
 var file_raftlog_v1_raftlog_proto_depIdxs = []int32{
-	5,  // 0: raftlog.v1.Command.bootstrap:type_name -> raftlog.v1.Bootstrap
-	8,  // 1: raftlog.v1.Command.apply_rules:type_name -> raftlog.v1.ApplyRules
-	9,  // 2: raftlog.v1.Command.mint_epoch:type_name -> raftlog.v1.MintEpoch
-	10, // 3: raftlog.v1.Command.commit_plan:type_name -> raftlog.v1.CommitPlan
+	6,  // 0: raftlog.v1.Command.bootstrap:type_name -> raftlog.v1.Bootstrap
+	9,  // 1: raftlog.v1.Command.apply_rules:type_name -> raftlog.v1.ApplyRules
+	10, // 2: raftlog.v1.Command.mint_epoch:type_name -> raftlog.v1.MintEpoch
+	11, // 3: raftlog.v1.Command.commit_plan:type_name -> raftlog.v1.CommitPlan
 	2,  // 4: raftlog.v1.Command.noop:type_name -> raftlog.v1.Noop
 	3,  // 5: raftlog.v1.Command.change_region:type_name -> raftlog.v1.ChangeRegion
-	4,  // 6: raftlog.v1.Command.advance_floors:type_name -> raftlog.v1.AdvanceFloors
-	0,  // 7: raftlog.v1.ChangeRegion.change:type_name -> raftlog.v1.ChangeRegion.Change
-	6,  // 8: raftlog.v1.Bootstrap.regions:type_name -> raftlog.v1.Region
-	7,  // 9: raftlog.v1.Region.floor:type_name -> raftlog.v1.Share
-	7,  // 10: raftlog.v1.Region.told:type_name -> raftlog.v1.Share
-	7,  // 11: raftlog.v1.Region.low:type_name -> raftlog.v1.Share
-	11, // 12: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
-	12, // 13: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
-	6,  // 14: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
-	14, // 15: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
-	11, // 16: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	5,  // 6: raftlog.v1.Command.advance_floors:type_name -> raftlog.v1.AdvanceFloors
+	4,  // 7: raftlog.v1.Command.set_timing:type_name -> raftlog.v1.SetTiming
+	0,  // 8: raftlog.v1.ChangeRegion.change:type_name -> raftlog.v1.ChangeRegion.Change
+	7,  // 9: raftlog.v1.Bootstrap.regions:type_name -> raftlog.v1.Region
+	8,  // 10: raftlog.v1.Region.floor:type_name -> raftlog.v1.Share
+	8,  // 11: raftlog.v1.Region.told:type_name -> raftlog.v1.Share
+	8,  // 12: raftlog.v1.Region.low:type_name -> raftlog.v1.Share
+	12, // 13: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
+	13, // 14: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
+	7,  // 15: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
+	15, // 16: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
+	12, // 17: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_raftlog_v1_raftlog_proto_init() }
@@ -1391,6 +1525,7 @@ func file_raftlog_v1_raftlog_proto_init() {
 		(*Command_Noop)(nil),
 		(*Command_ChangeRegion)(nil),
 		(*Command_AdvanceFloors)(nil),
+		(*Command_SetTiming)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -1398,7 +1533,7 @@ func file_raftlog_v1_raftlog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_raftlog_v1_raftlog_proto_rawDesc), len(file_raftlog_v1_raftlog_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -41,6 +41,9 @@ const (
 	// ClusterServiceRemoveMemberProcedure is the fully-qualified name of the ClusterService's
 	// RemoveMember RPC.
 	ClusterServiceRemoveMemberProcedure = "/aliquot.v1.ClusterService/RemoveMember"
+	// ClusterServiceSetTimingProcedure is the fully-qualified name of the ClusterService's SetTiming
+	// RPC.
+	ClusterServiceSetTimingProcedure = "/aliquot.v1.ClusterService/SetTiming"
 )
 
 // ClusterServiceClient is a client for the aliquot.v1.ClusterService service.
@@ -53,6 +56,10 @@ type ClusterServiceClient interface {
 	// (failed_precondition) if the voters that would remain, as far as the leader
 	// hears them, are no majority of themselves. Forwarded to the leader.
 	RemoveMember(context.Context, *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error)
+	// SetTiming changes the lease and the bound on clock rates, step by step: a longer
+	// lease is granted once every region has acknowledged that it waits for it, a
+	// shorter one at once. Forwarded to the leader.
+	SetTiming(context.Context, *v1.SetTimingRequest) (*v1.SetTimingResponse, error)
 }
 
 // NewClusterServiceClient constructs a client for the aliquot.v1.ClusterService service. By
@@ -84,6 +91,12 @@ func NewClusterServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(clusterServiceMethods.ByName("RemoveMember")),
 			connect.WithClientOptions(opts...),
 		),
+		setTiming: connect.NewClient[v1.SetTimingRequest, v1.SetTimingResponse](
+			httpClient,
+			baseURL+ClusterServiceSetTimingProcedure,
+			connect.WithSchema(clusterServiceMethods.ByName("SetTiming")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -92,6 +105,7 @@ type clusterServiceClient struct {
 	getStatus    *connect.Client[v1.GetStatusRequest, v1.GetStatusResponse]
 	join         *connect.Client[v1.JoinRequest, v1.JoinResponse]
 	removeMember *connect.Client[v1.RemoveMemberRequest, v1.RemoveMemberResponse]
+	setTiming    *connect.Client[v1.SetTimingRequest, v1.SetTimingResponse]
 }
 
 // GetStatus calls aliquot.v1.ClusterService.GetStatus.
@@ -121,6 +135,15 @@ func (c *clusterServiceClient) RemoveMember(ctx context.Context, req *v1.RemoveM
 	return nil, err
 }
 
+// SetTiming calls aliquot.v1.ClusterService.SetTiming.
+func (c *clusterServiceClient) SetTiming(ctx context.Context, req *v1.SetTimingRequest) (*v1.SetTimingResponse, error) {
+	response, err := c.setTiming.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ClusterServiceHandler is an implementation of the aliquot.v1.ClusterService service.
 type ClusterServiceHandler interface {
 	GetStatus(context.Context, *v1.GetStatusRequest) (*v1.GetStatusResponse, error)
@@ -131,6 +154,10 @@ type ClusterServiceHandler interface {
 	// (failed_precondition) if the voters that would remain, as far as the leader
 	// hears them, are no majority of themselves. Forwarded to the leader.
 	RemoveMember(context.Context, *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error)
+	// SetTiming changes the lease and the bound on clock rates, step by step: a longer
+	// lease is granted once every region has acknowledged that it waits for it, a
+	// shorter one at once. Forwarded to the leader.
+	SetTiming(context.Context, *v1.SetTimingRequest) (*v1.SetTimingResponse, error)
 }
 
 // NewClusterServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -158,6 +185,12 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 		connect.WithSchema(clusterServiceMethods.ByName("RemoveMember")),
 		connect.WithHandlerOptions(opts...),
 	)
+	clusterServiceSetTimingHandler := connect.NewUnaryHandlerSimple(
+		ClusterServiceSetTimingProcedure,
+		svc.SetTiming,
+		connect.WithSchema(clusterServiceMethods.ByName("SetTiming")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/aliquot.v1.ClusterService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ClusterServiceGetStatusProcedure:
@@ -166,6 +199,8 @@ func NewClusterServiceHandler(svc ClusterServiceHandler, opts ...connect.Handler
 			clusterServiceJoinHandler.ServeHTTP(w, r)
 		case ClusterServiceRemoveMemberProcedure:
 			clusterServiceRemoveMemberHandler.ServeHTTP(w, r)
+		case ClusterServiceSetTimingProcedure:
+			clusterServiceSetTimingHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -185,4 +220,8 @@ func (UnimplementedClusterServiceHandler) Join(context.Context, *v1.JoinRequest)
 
 func (UnimplementedClusterServiceHandler) RemoveMember(context.Context, *v1.RemoveMemberRequest) (*v1.RemoveMemberResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.ClusterService.RemoveMember is not implemented"))
+}
+
+func (UnimplementedClusterServiceHandler) SetTiming(context.Context, *v1.SetTimingRequest) (*v1.SetTimingResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.ClusterService.SetTiming is not implemented"))
 }

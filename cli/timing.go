@@ -1,0 +1,72 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+func newClusterTiming(g *globals) *cobra.Command {
+	var lease time.Duration
+	var rho float64
+	cmd := &cobra.Command{
+		Use:   "timing",
+		Short: "Show or change how long a lease is and how differently clocks may run",
+		Long: `Without flags, show the lease T and rho, the bound on the ratio of any two clocks'
+rates, minus 1.
+
+A region may spend what it was lent for T after its last renewal, and one that is
+cut off takes its floor back after 2T(1+rho)^3. A change takes two steps: what is
+granted is the shorter of the old lease and the new one at once, what everyone waits
+for the longer, until every region has acknowledged a longer lease, or the last longer
+one has ended. A larger rho holds once every region has acknowledged it.`,
+		Example: "  aliquot cluster timing --lease 5s --rho 0.02",
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().DurationVar(&lease, "lease", 0, "the lease T, 2s to 10m (default: as it is)")
+	cmd.Flags().Float64Var(&rho, "rho", 0, "the bound on clock rates, 0.001 to 0.2 (default: as it is)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !cmd.Flags().Changed("lease") && !cmd.Flags().Changed("rho") {
+			status, err := g.status(cmd)
+			if err != nil {
+				return err
+			}
+			answer := &aliquotv1.SetTimingResponse{Timing: status.Timing}
+			return g.print(answer, func(w io.Writer) { printTiming(w, answer.Timing) })
+		}
+		req := &aliquotv1.SetTimingRequest{}
+		if cmd.Flags().Changed("lease") {
+			req.Lease = durationpb.New(lease)
+		}
+		if cmd.Flags().Changed("rho") {
+			req.Rho = &rho
+		}
+		ctx, cancel := g.call(cmd)
+		defer cancel()
+		answer, err := g.cluster().SetTiming(ctx, req)
+		if err != nil {
+			return g.explain(err, aCoordinator, g.coordinator())
+		}
+		return g.print(answer, func(w io.Writer) { printTiming(w, answer.Timing) })
+	}
+	return cmd
+}
+
+// printTiming is one line.
+func printTiming(w io.Writer, t *aliquotv1.Timing) {
+	fmt.Fprintf(w, "lease %s", duration(t.GetLease()))
+	if t.GetLeaseNext() != nil {
+		fmt.Fprintf(w, " (becomes %s; until then everyone waits for %s)", duration(t.GetLeaseNext()), duration(t.GetLeaseWait()))
+	}
+	fmt.Fprintf(w, "  rho %s", strconv.FormatFloat(t.GetRho(), 'g', -1, 64))
+	if t.GetRhoRising() {
+		fmt.Fprint(w, " (not acknowledged by every region yet)")
+	}
+	fmt.Fprintln(w)
+}
