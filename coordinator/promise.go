@@ -3,7 +3,6 @@ package coordinator
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -13,25 +12,6 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
-
-// surroundings is what a promise depends on beside the rule and the floors; the
-// leader knows it. The zero value knows nothing.
-type surroundings struct {
-	roundTrips []time.Duration // by region; 0: not measured
-	quorum     time.Duration   // 0: not measured
-	silent     []bool          // by region
-}
-
-// surroundings are as of now.
-func (r *reign) surroundings(now budget.Instant) surroundings {
-	s := surroundings{quorum: r.pace.quorum}
-	for i := range r.ledger.Config.Regions {
-		region := r.machine.Region(i, now, r.floors.tail)
-		s.silent = append(s.silent, !region.Live && !region.Absent)
-		s.roundTrips = append(s.roundTrips, r.pace.smallest(i))
-	}
-	return s
-}
 
 // terms are what a promise of a limit under a rule is computed from.
 func terms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s surroundings) *budget.Terms {
@@ -54,22 +34,6 @@ func terms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s surroundings
 		t.Quorum = -1
 	}
 	return t
-}
-
-// farthest is the largest round trip of a region that is heard; negative if one was
-// not measured yet, or none is heard.
-func (s *surroundings) farthest() time.Duration {
-	longest := time.Duration(-1)
-	for i, took := range s.roundTrips {
-		if s.silent[i] {
-			continue
-		}
-		if took == 0 {
-			return -1
-		}
-		longest = max(longest, took)
-	}
-	return longest
 }
 
 // keyLimit is a limit of a rule as budgets count it.
@@ -140,12 +104,6 @@ func (p *promisedLimit) words(s surroundings) *aliquotv1.Promise {
 		out.Measured.Commit = durationpb.New(s.quorum)
 	}
 	return out
-}
-
-// of leaves out the regions that were declared since the configuration was read.
-func (s surroundings) of(regions int) surroundings {
-	regions = min(regions, len(s.roundTrips))
-	return surroundings{roundTrips: s.roundTrips[:regions], silent: s.silent[:regions], quorum: s.quorum}
 }
 
 // Units of bounds.
@@ -237,13 +195,4 @@ func waiting(p *budget.Promise, b *aliquotv1.Bound) *aliquotv1.Bound {
 		b.Meaning += " (not known yet: a round trip or a commit has not been measured)"
 	}
 	return b
-}
-
-func (s *surroundings) silentNames(c *budget.Config) (names []string) {
-	for i, silent := range s.silent {
-		if silent {
-			names = append(names, c.Regions[i].Name)
-		}
-	}
-	return names
 }
