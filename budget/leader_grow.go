@@ -78,7 +78,9 @@ func ration(pool int32, need []Share, part func(Share) int32) []int32 {
 	return out
 }
 
-// queueAction has a share sent with the region's next directive.
+// queueAction has a share sent with the region's next directive. If it takes the place of
+// a growth that was not sent yet, the tokens that came with that go back to the pool:
+// the liability that covered them is about to be lowered.
 func (l *Leader) queueAction(i int, key *leaderKey, share Share) {
 	r, kr := &l.regions[i], &key.regions[i]
 	if !r.open {
@@ -86,10 +88,11 @@ func (l *Leader) queueAction(i int, key *leaderKey, share Share) {
 	}
 	if !kr.pending {
 		kr.pending = true
-		kr.grant = 0
 		r.outbox = append(r.outbox, key.id)
+	} else {
+		key.pool += kr.grant
 	}
-	kr.next = share
+	kr.next, kr.grant = share, 0
 }
 
 // clampPool voids released tokens beyond what the unassigned burst could hold. A

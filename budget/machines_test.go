@@ -264,3 +264,23 @@ func TestSparseRotationDoesNotOscillate(t *testing.T) {
 		t.Errorf("admitted %d of %d", w.got, bound)
 	}
 }
+
+// A growth that waits to be sent and is replaced by a smaller share must not leave its
+// tokens behind: nothing covers them any more.
+func TestTokensOfAReplacedGrowthGoBack(t *testing.T) {
+	w := newWorld(t, 2)
+	w.elect()
+	w.load[0] = 3
+	w.run(3 * time.Second)
+	l, key := w.leader, w.leader.keys[w.key]
+	kr := &key.regions[0]
+	key.pool = 5 * microToken
+	l.grow(growth{key: w.key, region: 0, from: kr.gen, share: Share{Rate: Unit, Burst: Unit}, grant: key.takeFromPool(Unit)})
+	if kr.grant != 5*microToken || key.pool != 0 {
+		t.Fatalf("the growth has %d micro-tokens, the pool %d", kr.grant, key.pool)
+	}
+	l.queueAction(0, key, Share{Rate: Unit / 2, Burst: Unit / 2})
+	if kr.grant != 0 || key.pool != 5*microToken {
+		t.Fatalf("the smaller share has %d micro-tokens, the pool %d", kr.grant, key.pool)
+	}
+}

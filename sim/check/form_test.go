@@ -6,7 +6,7 @@ import "testing"
 // come to the same state again. Without this the search would leave out what it has
 // not seen.
 func TestStatesOfOneFormBehaveAlike(t *testing.T) {
-	const states = statesEach / 50
+	const states = statesEach / 200
 	pairs := 0
 	for _, sc := range Scenarios() {
 		sc.prepare()
@@ -38,7 +38,7 @@ func TestStatesOfOneFormBehaveAlike(t *testing.T) {
 		}
 	}
 	t.Logf("%d pairs", pairs)
-	if pairs < states/10 {
+	if pairs < states {
 		t.Errorf("only %d pairs", pairs)
 	}
 }
@@ -70,7 +70,7 @@ func alike(t *testing.T, x *writer, a, b *world) {
 		}
 	}
 	c, d := a.fork(), b.fork()
-	for q := range 12 {
+	for q := range 6 {
 		c.quietly(c.want, 1)
 		d.quietly(d.want, 1)
 		if x.key(c) != x.key(d) {

@@ -53,7 +53,37 @@ func (s *site) holdsAt(sc *Scenario, now int64) holds {
 // check asserts what holds in every state.
 func (w *world) check() {
 	w.checkAt(w.now, w.ideal)
+	w.checkTokens()
 	w.checkLedger()
+}
+
+// checkTokens is I2: what stores hold and what is on its way between them is in the
+// ideal bucket. Of what is in the pool only as much counts as fits beside what regions
+// can hold: the leader gives nothing more away.
+func (w *world) checkTokens() {
+	if w.leads == nil {
+		return
+	}
+	var tokens, room int64
+	room = int64(w.sc.Limit.Capacity)
+	regions := make([]*budget.Region, 0, 2*maxRegions)
+	for i := range w.sc.Regions {
+		s := w.sites[i]
+		h := s.holdsAt(w.sc, w.now)
+		tokens += int64(h.tokens)
+		room -= int64(h.bucket.Cap)
+		for _, n := range s.nodes {
+			if n.configured() {
+				regions = append(regions, n.machine)
+			}
+		}
+	}
+	granted, pooled := w.leads.machine.Unsettled(key, regions)
+	way := granted + min(pooled, max(room-granted, 0))
+	if tokens+way > w.ideal+w.sc.slack() {
+		w.violate("I2: regions hold %d micro-tokens, %d granted and %d released ones are on their way, and the ideal bucket holds %d%s",
+			tokens, granted, pooled, w.ideal, w.sharesText(w.now))
+	}
 }
 
 // checkAt: at one instant what the stores would enforce sums to the limit at most (I1,
