@@ -1,24 +1,17 @@
 package sim
 
 import (
-	"fmt"
-
 	"aliquot/budget"
 	"aliquot/limit"
 )
 
-// client is one key's caller, in all regions.
+// client is one caller, in all regions.
 type client struct {
 	w     *world
-	index int // in the world's clients
-	key   budget.KeyID
-	limit limit.Limit
-	// elastic: every region may save up a burst of the whole capacity.
-	elastic bool
-	// placement is what the key's rule asks for.
-	placement budget.Placement
-	ideal     ideal
-	got       []limit.Tokens // by region: what was admitted there
+	first *rule // the one it was held to at the beginning
+	// also is another caller whose limit this one's requests count against as well;
+	// nil: none.
+	also *client
 
 	mode    mode
 	home    int
@@ -29,8 +22,6 @@ type client struct {
 	every   int64
 	pause   int64 // between bursts (pulsing)
 	pauseTo int64
-	// suspect: what is enforced of the key may have grown.
-	suspect bool
 }
 
 // mode is how a client behaves.
@@ -46,41 +37,55 @@ const (
 	modes
 )
 
-func (w *world) newClient(i int) *client {
-	caps := [...]int64{3, 10, 30, 60, 300, 1000}
-	c := &client{w: w, index: i, key: budget.KeyID{Rule: uint32(i + 1)}, cost: limit.Token}
-	c.key.Hash[0] = byte(i)
-	c.limit.Capacity = limit.Token * limit.Tokens(caps[w.rand.IntN(len(caps))])
-	seconds := w.between(1, 20)
-	c.limit.Rate.Micro = max(int64(c.limit.Capacity)/seconds, million)
-	c.elastic = w.chance(1, 2)
-	if w.chance(1, 4) {
-		c.placement = budget.PlacementSplit
-		if w.chance(1, 2) {
-			c.placement = budget.PlacementHome
-		}
-	}
+func (w *world) newClient() *client {
+	c := &client{w: w, cost: limit.Token}
+	l, elastic, placement := w.drawLimit(), w.chance(1, 2), w.drawPlacement()
 	if w.opts.Limit.Capacity > 0 {
-		c.limit, c.elastic, c.placement = w.opts.Limit, w.opts.Elastic, budget.PlacementAuto
+		l, elastic, placement = w.opts.Limit, w.opts.Elastic, budget.PlacementAuto
 	}
 	if d := w.opts.driven; d != nil {
-		c.limit, c.elastic = d.Keys[i].Limit, d.Keys[i].Elastic
+		key := d.Keys[len(w.clients)]
+		l, elastic, placement = key.Limit, key.Elastic, budget.PlacementAuto
 	}
-	n, bursts := len(w.stores), 1
-	if c.elastic {
-		bursts = len(w.ledger.Config.Regions)
-	}
-	c.rates, c.due, c.got = make([]int64, n), make([]int64, n), make([]limit.Tokens, n)
-	c.ideal = newIdeal(c.limit, w.cfg.RhoPPM, n, bursts)
+	c.first = w.newRule(l, elastic, placement, w.version)
+	c.rates, c.due = make([]int64, len(w.stores)), make([]int64, len(w.stores))
 	c.every = w.between(10*milli, 60*milli)
+	if also := w.rand.IntN(3 * (len(w.clients) + 1)); also < len(w.clients) && !w.opts.Calm {
+		c.also = w.clients[also]
+	}
 	if w.opts.Calm {
 		c.every = 10 * milli
 	}
 	return c
 }
 
-// clientOf is the client of a key.
-func (w *world) clientOf(k budget.KeyID) *client { return w.clients[k.Rule-1] }
+func (w *world) drawPlacement() budget.Placement {
+	if w.chance(1, 4) {
+		if w.chance(1, 2) {
+			return budget.PlacementHome
+		}
+		return budget.PlacementSplit
+	}
+	return budget.PlacementAuto
+}
+
+func (w *world) drawLimit() limit.Limit {
+	caps := [...]int64{3, 10, 30, 60, 300, 1000}
+	l := limit.Limit{Capacity: limit.Token * limit.Tokens(caps[w.rand.IntN(len(caps))])}
+	l.Rate.Micro = max(int64(l.Capacity)/w.between(1, 20), million)
+	return l
+}
+
+// rule is the one that holds by the latest rules, or that held last.
+func (c *client) rule() *rule {
+	r := c.first
+	for r.next != nil {
+		r = r.next
+	}
+	return r
+}
+
+func (c *client) limit() limit.Limit { return c.rule().latest() }
 
 // live is the client's loop.
 func (c *client) live() {
@@ -102,13 +107,13 @@ func (c *client) change() {
 	}
 	c.mode, c.home = mode(w.rand.IntN(int(modes))), w.rand.IntN(len(w.stores))
 	c.cost = limit.Token
-	if w.chance(1, 4) && c.limit.Capacity >= 30*limit.Token {
+	if w.chance(1, 4) && c.limit().Capacity >= 30*limit.Token {
 		c.cost = limit.Token * limit.Tokens(w.between(1, 6))
 	}
 	for i := range c.rates {
 		c.rates[i] = 0
 		if w.chance(1, 2) {
-			c.rates[i] = w.between(0, 2*c.limit.Rate.Micro)
+			c.rates[i] = w.between(0, 2*c.limit().Rate.Micro)
 		}
 	}
 	if c.mode == pulsing {
@@ -121,11 +126,11 @@ func (c *client) change() {
 	if c.mode == idle && w.chance(1, 2) {
 		c.changes += w.between(10*second, 40*second) // long enough to cool down
 	}
-	w.note("client changes", int(c.key.Rule), int64(c.mode), int64(c.home), int64(c.cost/limit.Token), 0)
+	w.note("client changes", int(c.first.key.Rule), int64(c.mode), int64(c.home), int64(c.cost/limit.Token), 0)
 }
 
 func (c *client) act() {
-	all := int(c.limit.Capacity/c.cost) + 1
+	all := int(c.limit().Capacity/c.cost) + 1
 	switch c.mode {
 	case greedy:
 		for i := range c.due {
@@ -162,14 +167,9 @@ func (c *client) pulse(all int) {
 }
 
 // fills is how long the limit takes to earn a burst.
-func (c *client) fills() int64 { return int64(c.limit.Capacity) * second / c.limit.Rate.Micro }
-
-// burst words what the limit may admit at once.
-func (c *client) burst() string {
-	if c.elastic {
-		return fmt.Sprintf("%d C", c.ideal.most/second/int64(c.limit.Capacity))
-	}
-	return "C"
+func (c *client) fills() int64 {
+	l := c.limit()
+	return int64(l.Capacity) * second / l.Rate.Micro
 }
 
 // ask sends requests to a daemon of the region.
@@ -184,7 +184,19 @@ func (c *client) ask(region, tries int) {
 			chosen = n
 		}
 	}
-	if chosen != nil {
-		chosen.take(c, tries, c.cost, nil)
+	if chosen != nil && tries > 0 {
+		chosen.take(c.rules(chosen.version), tries, c.cost, nil)
 	}
+}
+
+// rules are the client's by a version of the rules, each of which a request counts
+// against.
+func (c *client) rules(version uint64) []*rule {
+	var out []*rule
+	for ; c != nil; c = c.also {
+		if r := c.first.under(version); r != nil {
+			out = append(out, r)
+		}
+	}
+	return out
 }

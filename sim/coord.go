@@ -19,6 +19,7 @@ type coord struct {
 	pauseTo int64
 	cutOff  []bool        // by region: no message passes
 	cfg     budget.Config // the machine's, for the answers to Hellos
+	version uint64        // of the rules, as far as it has applied the log
 
 	pending *budget.Plan // proposed, neither applied nor lost
 	hellos  [][]helloWait
@@ -56,6 +57,7 @@ func (c *coord) reign(old *coord) {
 	ledger := w.plant.ledger(old, w.ledger.Clone())
 	c.cfg, c.pending, c.floors = w.ledger.Clone().Config, nil, c.newFloors(&ledger.Config)
 	c.machine = budget.NewLeader(ledger, c.now())
+	c.takeRules()
 	w.note("reign begins", c.name, int64(w.ledger.Epoch), int64(c.cfg.Version), 0, 0)
 }
 
@@ -135,6 +137,7 @@ func (c *coord) stop() {
 // report hands a report in. A refusal of its own sequence number is for it, any
 // other is for the one that waits.
 func (c *coord) report(rep budget.Report, r reply) {
+	rep.Keys = c.wanted(rep.Keys)
 	effects := c.machine.Step(budget.ReportReceived{Report: rep}, c.now())
 	older := c.reports[rep.Region]
 	c.reports[rep.Region] = r

@@ -1,6 +1,10 @@
 package sim
 
-import "aliquot/budget"
+import (
+	"slices"
+
+	"aliquot/budget"
+)
 
 // logDelay is a quorum round.
 func (w *world) logDelay() int64 {
@@ -46,6 +50,9 @@ func (c *coord) stepOf(m *budget.Leader, ev budget.LeaderEvent) {
 func (c *coord) applyPending() bool {
 	p := *c.pending
 	c.pending = nil
+	// A rule that went away while the plan was on its way never comes back.
+	kept := c.w.kept(c.w.version)
+	p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), func(e budget.Entry) bool { return e.Shares != nil && !kept(e.Key.Rule) })
 	stale := c.cfg.Version != c.w.ledger.Config.Version
 	c.w.plant.plan(&p, c.w.ledger)
 	c.w.note("committed", c.name, int64(len(p.Changes)), int64(b2i(stale)), 0, 0)

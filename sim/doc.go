@@ -1,16 +1,27 @@
 // Package sim runs the two machines of package budget and the store code of package
 // limit in a simulated world: drifting clocks, a network that loses, repeats and
 // reorders, leaders that come and go and linger, daemons that die, pause and come
-// back twice, stores that are flushed and rolled back, an operator who adds, drains,
-// reweights and fences regions, and clients that spend all they can everywhere.
-// Beside it stands an oracle, one exact bucket for the whole world and each key (of
-// one burst for a strict limit, of one a region for an elastic one), and a check of
-// invariant I1 after every event.
+// back twice, stores that are flushed, rolled back, out of reach, and set to another
+// time, an operator who adds, drains, reweights and fences regions and who lowers,
+// raises, replaces and deletes limits, and clients that spend all they can everywhere,
+// some of them under two limits at once. Beside it stands an oracle, one exact bucket
+// for the whole world and each key (of one burst for a strict limit, of one a region
+// for an elastic one), and a check of invariant I1 after every event that matters.
 //
-// A run is a function of its seed: one generator, one queue of events, no
-// goroutines, no wall clock. A seed that fails replays.
+// A run is a function of its seed: each world has its generators and one queue of
+// events, and sees no wall clock. Worlds may be lived through at the same time; what
+// comes out is the same. A seed that fails replays, and is shortened to the little
+// trouble that it takes; see Violation.
 //
-// Two things are kept out of every world, because nothing fences them: a daemon that
-// is cut off while another one of its region is told other floors, and one that
-// outlives, on a store that was flushed, a session of another.
+// What the oracle lets pass: a clock that is set forward earns what the step is worth,
+// a burst at the most, in its region; while regions go by different versions of the
+// rules, the most that any of these versions allows; and what a daemon owed its store
+// for when it died.
+//
+// Kept out of every world, because nothing fences them: a daemon that is cut off while
+// another one of its region is told other floors, and one that outlives, on a store
+// that was flushed, a session of another; two daemons of a region where its store's
+// clock is set (a record from the future is not trusted and fences nobody), where a
+// rule is deleted (one of them may go on by it, after the other has given its key up)
+// or where they decide without the store (each has a bucket for that).
 package sim

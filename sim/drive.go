@@ -5,7 +5,6 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
-	"aliquot/sim/shell"
 )
 
 // Driven is a world whose requests come from outside: package compare runs the same
@@ -77,22 +76,22 @@ func (d *Driven) Ask(region, key, n int, cost limit.Tokens, answer func(Decided)
 	if node == nil {
 		return
 	}
-	node.take(c, n, cost, func(rep taken) {
+	node.take(c.rules(node.version), n, cost, func(rep taken) {
 		if rep.otherEpoch {
 			return
 		}
 		if denied := n - len(rep.tries); denied > 0 {
-			node.deny(c, denied, cost, rep)
+			node.deny(c.rule(), denied, cost, rep)
 		}
 		answer(Decided{Admitted: rep.admitted, At: duration(rep.at)})
 	})
 }
 
 // deny counts requests that were denied in the same instant as the last one tried.
-func (n *node) deny(c *client, denied int, cost limit.Tokens, rep taken) {
-	last := rep.tries[len(rep.tries)-1]
-	n.machine.Observe(c.key, budget.Usage{
-		Limit: shell.KeyLimit(c.limit), Cost: int64(denied) * int64(cost), Tokens: int64(last.Tokens),
+func (n *node) deny(r *rule, denied int, cost limit.Tokens, rep taken) {
+	last := rep.tries[len(rep.tries)-1][0]
+	n.machine.Observe(r.key, budget.Usage{
+		Limit: r.keyLimit(r.at(n.version)), Cost: int64(denied) * int64(cost), Tokens: int64(last.Tokens),
 	}, n.now())
 }
 

@@ -1,5 +1,11 @@
 package sim
 
+import (
+	"math"
+
+	"aliquot/limit"
+)
+
 // linger elects a new leader while the old one goes on, cut off from the log.
 func (w *world) linger() {
 	c := w.leader
@@ -37,6 +43,7 @@ func (w *world) replace(n *node, after int64) {
 func (w *world) kill(n *node) {
 	w.note("daemon dies", n.region, int64(n.name), 0, 0, 0)
 	n.dead = true
+	n.forgiveDebts()
 	for i, other := range w.nodes {
 		if other == n {
 			w.nodes = append(w.nodes[:i:i], w.nodes[i+1:]...)
@@ -84,6 +91,11 @@ func (w *world) copyStores() {
 
 // heal ends all trouble.
 func (w *world) heal() {
+	for _, c := range w.clients {
+		if r := c.rule(); r.gone != 0 {
+			r.remake()
+		}
+	}
 	for i := range w.stores {
 		w.cutUp[i], w.cutDown[i], w.stuck[i] = false, false, 0
 		for n := w.oldest(i); n != nil; n = w.oldest(i) {
@@ -120,4 +132,25 @@ func b2i(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// stepClock sets a store's clock, forward or back, by a millisecond to an hour.
+// Buckets take the time that seems to have passed for time to refill in: the region
+// earns what the step is worth, a burst at the most. A step back earns nothing.
+func (w *world) stepClock(region int) {
+	const hour = 3600 * second
+	d := int64(float64(milli) * math.Pow(float64(hour/milli), w.rand.Float64()))
+	if w.chance(1, 2) {
+		d = -d
+	}
+	w.stores[region].clock.Offset += d
+	for _, r := range w.rules {
+		l := r.ideal.limit
+		if fill := int64(l.Capacity) * second / l.Rate.Micro; d > fill {
+			r.ideal.give(l.Capacity, w.now)
+		} else if d > 0 {
+			r.ideal.give(limit.Tokens(float64(d)/1e9*float64(l.Rate.Micro))+1, w.now)
+		}
+	}
+	w.suspectAll()
 }

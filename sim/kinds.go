@@ -29,6 +29,12 @@ const (
 	cutBothWays
 	cutFromLeader
 	stuckForAll
+	suspendMachine
+	stepClock
+	lowerLimit
+	raiseLimit
+	replaceRule
+	remakeRule
 	addRegion
 	drainRegion
 	reweight
@@ -46,7 +52,9 @@ func FaultName(kind int) string {
 		"drifting clocks", "leader dies", "leader lingers", "all coordinators stop", "daemon restarts",
 		"store flushed", "store flushed and daemon restarts", "store rolled back", "second daemon",
 		"daemon paused", "coordinator paused", "cut one way", "cut both ways", "cut from the leader",
-		"all store commands stuck", "region added", "region drained", "region reweighted", "region fenced", "timing changed",
+		"all store commands stuck", "region's machine suspended", "store's clock set", "limit lowered", "limit raised",
+		"rule replaced", "rule deleted and made again", "region added", "region drained", "region reweighted", "region fenced",
+		"timing changed",
 	}[kind]
 }
 
@@ -79,6 +87,11 @@ func (w *world) drawFaults() {
 			w.faults[f] = false
 		}
 	}
+	if w.chance(1, 2) { // nor the rules
+		for f := lowerLimit; f <= remakeRule; f++ {
+			w.faults[f] = false
+		}
+	}
 	w.faultGap = w.between(second, 15*second)
 	if w.chance(1, 4) {
 		w.faultGap *= 5
@@ -88,6 +101,11 @@ func (w *world) drawFaults() {
 	}
 	for _, f := range w.opts.faults {
 		w.faults[f] = true
+	}
+	if w.faults[secondDaemon] {
+		// A record from the future is not trusted, so it does not fence a second daemon;
+		// nor does a rule that is gone, if that daemon alone has not heard of it.
+		w.faults[stepClock], w.faults[replaceRule], w.faults[remakeRule] = false, false, false
 	}
 	for f := range steadyKinds {
 		w.faults[f] = w.faults[f] && (w.opts.Only == nil || slices.Contains(w.opts.Only.Steady, f.String()))

@@ -31,8 +31,12 @@ func (n *node) send(deliver func(*coord, reply)) {
 	}
 	n.target = c
 	back := func(ev budget.RegionEvent) {
+		version := c.version
 		for range w.copies(n.cut || w.cutDown[n.region] || c.cutOff[n.region]) {
-			w.after(w.delay(n.region), n.when(func() { n.answered(id, c, ev) }))
+			w.after(w.delay(n.region), n.when(func() {
+				n.takeRules(version)
+				n.answered(id, c, ev)
+			}))
 		}
 	}
 	for range w.copies(n.cut || w.cutUp[n.region] || c.cutOff[n.region]) {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"aliquot/budget"
@@ -30,10 +31,13 @@ type node struct {
 	cut     bool // no message passes
 	pauseTo int64
 
+	version  uint64 // of the rules it goes by; 0: it knows none
 	epoch    string // the store's contents, as this daemon knows them
 	birth    int64
 	clockMap shell.ClockMap
 	learning bool
+	debts    []debt // by rule
+	breaker  breaker
 
 	call     uint64 // number of the latest RPC
 	calling  bool
@@ -53,12 +57,15 @@ type stateFile struct {
 	cfg          budget.Config
 	initialEpoch string
 	epoch        uint64
+	rules        uint64
 }
 
-// hearing is which daemon of a region had an answer last, and when.
+// hearing is when a daemon of a region had an answer last, and the latest epoch in
+// which it was welcomed.
 type hearing struct {
-	name int
-	at   int64
+	name  int
+	at    int64
+	epoch uint64
 }
 
 // startNode starts a daemon. With a state file it knows the configuration, and
@@ -71,6 +78,7 @@ func (w *world) startNode(region int, withFile bool) {
 	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), began: w.now, clockMap: shell.ClockMap{Rho: int64(w.cfg.RhoPPM)}}
 	n.machine = budget.NewRegion(region, budget.Config{}, uint64(n.name), n.now())
 	if file := w.known[region]; withFile && len(file.cfg.Regions) > 0 {
+		n.version = file.rules
 		n.machine.SetConfig(region, file.cfg, file.initialEpoch, file.epoch, n.now())
 	}
 	w.nodes = append(w.nodes, n)
@@ -78,7 +86,7 @@ func (w *world) startNode(region int, withFile bool) {
 	n.learn()
 	n.arm()
 	w.after(w.between(0, second), n.probe)
-	w.suspectAll()
+	w.versionsChanged()
 }
 
 func (n *node) now() budget.Instant { return n.clock.Boot(n.w.now) }
@@ -149,32 +157,26 @@ func (n *node) staleFloors() bool {
 	return n.configured() && n.machine.Config().Version < last.version && n.began < last.at
 }
 
-// outdated: another daemon of its region was given shares after it.
-func (n *node) outdated() bool { return n.rivalHeard() > n.heardAt }
-
-// rivalHeard is when another daemon of the region, alive or dead, had an answer
-// last.
-func (n *node) rivalHeard() int64 {
-	last := int64(0)
-	for _, h := range n.w.heard[n.region] {
-		if h.name != n.name {
-			last = max(last, h.at)
-		}
-	}
-	return last
+// outdated: another daemon of its region, alive or dead, was given shares after it,
+// or by a later leader.
+func (n *node) outdated() bool {
+	epoch := n.machine.Info(n.now()).Epoch
+	return slices.ContainsFunc(n.w.heard[n.region], func(h hearing) bool {
+		return h.name != n.name && (h.at > n.heardAt || h.epoch > epoch)
+	})
 }
 
-// hears notes that the daemon had an answer.
-func (n *node) hears() {
+// hears notes that the daemon had an answer, in an epoch if it was welcomed.
+func (n *node) hears(epoch uint64) {
 	n.heardAt = n.w.now
 	all := n.w.heard[n.region]
-	for i := range all {
-		if all[i].name == n.name {
-			all[i].at = n.w.now
-			return
-		}
+	i := slices.IndexFunc(all, func(h hearing) bool { return h.name == n.name })
+	if i < 0 {
+		i = len(all)
+		all = append(all, hearing{name: n.name})
 	}
-	n.w.heard[n.region] = append(all, hearing{name: n.name, at: n.w.now})
+	all[i].at, all[i].epoch = n.w.now, max(all[i].epoch, epoch)
+	n.w.heard[n.region] = all
 }
 
 // step gives the machine one event and does what it asks for.
@@ -218,7 +220,11 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 	current := id == n.call && n.calling
 	if current {
 		n.calling, n.target = false, from
-		n.hears()
+		var epoch uint64
+		if e, ok := ev.(budget.HelloAnswered); ok {
+			epoch = e.OK.Epoch
+		}
+		n.hears(epoch)
 	}
 	switch e := ev.(type) {
 	case budget.HelloAnswered:
@@ -248,6 +254,6 @@ func (n *node) writeDown(cfg budget.Config, initialEpoch string) {
 		*last = adoption{version: n.machine.Config().Version, at: n.w.now}
 	}
 	if n.machine.Config().Version == cfg.Version && cfg.Version >= n.w.known[n.region].cfg.Version && !n.w.plant.forgets(n.w.known[n.region]) {
-		n.w.known[n.region] = stateFile{cfg: cfg, initialEpoch: initialEpoch, epoch: n.machine.Info(n.now()).Epoch}
+		n.w.known[n.region] = stateFile{cfg: cfg, initialEpoch: initialEpoch, epoch: n.machine.Info(n.now()).Epoch, rules: max(n.version, n.w.known[n.region].rules)}
 	}
 }

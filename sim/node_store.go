@@ -54,64 +54,31 @@ func (n *node) probe() {
 	n.w.after(second, n.probe)
 }
 
-// take asks the store for tries requests of one cost. done, if not nil, is called with
-// the reply, if one comes, after the daemon has learned of it.
-func (n *node) take(c *client, tries int, cost limit.Tokens, done func(taken)) {
-	if n.dead || n.paused() || !n.configured() || n.epoch == "" || tries == 0 || n.staleFloors() {
-		return
-	}
-	right := n.machine.Right(c.key, c.keyLimit(), n.now())
-	view, epoch, sent, began := n.view(right, c), n.epoch, n.now(), n.w.now
-	s, deadline := n.w.stores[n.region], n.clockMap.Until(sent+budget.Instant(takeLate))
-	n.w.after(n.w.storeDelay(n.region), func() {
-		if n.buried || s.time() > deadline && !n.w.plant.is(noDeadlines) {
-			return
-		}
-		rep := s.take(epoch, c, view, tries, cost)
-		lost := n.w.strikes(stuckStore, 200)
-		n.w.after(n.w.between(milli/20, milli), n.when(func() {
-			if lost || n.w.now-began > takeDeadline {
-				return
-			}
-			n.took(c, rep, cost, epoch, sent, &view)
-			if done != nil {
-				done(rep)
-			}
-		}))
-	})
-}
-
-func (n *node) took(c *client, rep taken, cost limit.Tokens, epoch string, sent budget.Instant, v *limit.View) {
-	if rep.otherEpoch {
-		n.learn()
-		return
-	}
-	if epoch == n.epoch {
-		n.clockMap.Sample(rep.time, sent, n.now())
-	}
-	for i, out := range rep.tries {
-		if out.Amnesia && !n.w.plant.is(missingHotIsCold) {
-			n.w.note("store lost a hot key", n.region, int64(n.name), int64(c.key.Rule), 0, 0)
-			n.step(budget.StoreLost{})
-		}
-		n.machine.Observe(c.key, budget.Usage{
-			Limit: c.keyLimit(), Cost: int64(cost), Admitted: i < rep.admitted,
-			Tokens: int64(out.Tokens), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),
-		}, n.now())
-	}
-}
-
 // apply makes a directive's changes in the store, and tells it of a lease.
 func (n *node) apply(changes []budget.ShareChange, lease bool) {
-	call := make([]change, len(changes))
-	for i, c := range changes {
-		client := n.w.clientOf(c.Key)
-		l := client.limit
-		call[i] = change{client: client, change: limit.Change{
-			View: n.view(c.Before, client), Gen: n.w.plant.pack(c.Gen), Share: shell.Bucket(l, c.Share),
+	call := make([]change, 0, len(changes))
+	var unknown []budget.ShareResult
+	for _, c := range changes {
+		r := n.w.ruleOf(c.Key)
+		l := limit.Limit{Capacity: limit.Tokens(c.Limit.Capacity), Rate: limit.Rate{Micro: c.Limit.Rate, Frac: c.Limit.RateFrac}}
+		switch {
+		case l.Capacity > 0:
+		case r.inForce(n.version):
+			l = r.at(n.version)
+		default:
+			// A key of a rule that is gone, or has not come yet. Without a record its
+			// first use counts as amnesia: it starts empty.
+			unknown = append(unknown, budget.ShareResult{Key: c.Key})
+			continue
+		}
+		view := n.view(c.Before, r, l)
+		view.Debit = n.owes(r)
+		n.calls(r, n.now()+budget.Instant(applyDeadline))
+		call = append(call, change{rule: r, limit: l, change: limit.Change{
+			View: view, Gen: n.w.plant.pack(c.Gen), Share: shell.Bucket(l, c.Share),
 			Grant: n.w.plant.grant(c, l), Cold: c.Cold,
 			Deadline: max(n.clockMap.Until(n.now()+budget.Instant(applyDeadline)), 1),
-		}}
+		}})
 	}
 	answered := false
 	answer := func(results []budget.ShareResult) callback {
@@ -137,7 +104,15 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 			n.w.after(milli, n.when(n.learn))
 			n.w.after(milli, answer(failed(changes)))
 		case !lost:
-			n.w.after(n.w.between(milli/20, milli), answer(results))
+			paid := answer(append(results, unknown...))
+			n.w.after(n.w.between(milli/20, milli), func() {
+				if !answered && !n.dead {
+					for _, c := range call {
+						n.paid(c.rule, c.change.View.Debit)
+					}
+				}
+				paid()
+			})
 		}
 	})
 	// Without a reply in time the changes may or may not have been made.

@@ -4,5 +4,5 @@ package sim
 
 const (
 	faultHours  = 10 // half a minute
-	plantsTried = 18
+	plantsTried = 19
 )

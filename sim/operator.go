@@ -38,8 +38,11 @@ func (w *world) slowestFill(cfg *budget.Config) time.Duration {
 		}
 	}
 	slowest := 0.0
-	for _, c := range w.clients {
-		slowest = max(slowest, float64(c.limit.Capacity)/float64(c.limit.Rate.Micro))
+	for _, r := range w.rules {
+		if r.gone == 0 {
+			l := r.latest()
+			slowest = max(slowest, float64(l.Capacity)/float64(l.Rate.Micro))
+		}
 	}
 	seconds := slowest * budget.Unit / float64(least) * (1 + float64(cfg.RhoPPM)/1e6)
 	return time.Duration(seconds*1e9) + time.Second
@@ -100,6 +103,7 @@ func (w *world) command(what string, do func(*budget.Ledger) error) bool {
 		return false
 	}
 	w.checkFloors()
+	w.versionsChanged() // how many regions may hold a burst has changed too
 	version := w.ledger.Config.Version
 	w.note(what, 0, int64(version), int64(len(w.ledger.Config.Regions)), int64(b2i(w.ledger.Config.Steady())), int64(b2i(w.ledger.Config.Settled())))
 	if c := w.leader; c != nil {
@@ -200,9 +204,6 @@ func (w *world) addRegion() bool {
 		if err := l.AddRegion(regionName(i), weight); err != nil {
 			return err
 		}
-		if i == declared {
-			w.grown()
-		}
 		w.after(w.between(0, 10*second), func() {
 			if w.fences[i] != fences {
 				return
@@ -215,15 +216,6 @@ func (w *world) addRegion() bool {
 		return nil
 	})
 	return true
-}
-
-// grown: another region may hold tokens from now on. It starts empty.
-func (w *world) grown() {
-	for _, c := range w.clients {
-		if c.elastic {
-			c.ideal.grow(int64(c.limit.Capacity), w.now)
-		}
-	}
 }
 
 // fence kills every daemon of a region for good, and then tells the coordinators so.
@@ -252,11 +244,13 @@ func (w *world) checkFloors() {
 	}
 }
 
-// longestTail is the longest Tail of any client's limit.
+// longestTail is the longest Tail of any limit.
 func (w *world) longestTail() time.Duration {
 	var longest time.Duration
-	for _, c := range w.clients {
-		longest = max(longest, c.limit.Tail())
+	for _, r := range w.rules {
+		for _, t := range r.terms {
+			longest = max(longest, t.limit.Tail())
+		}
 	}
 	return longest
 }

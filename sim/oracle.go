@@ -12,10 +12,14 @@ import (
 // refills in true time at the rate of the fastest clock that rho allows, so it
 // admits at most C + r*sqrt(1+rho)*t over any time t: less than the promise.
 type ideal struct {
-	tokens int64 // in 1e-9 micro-tokens
+	limit  limit.Limit // in force
+	bursts int         // how many regions may hold a burst of the whole capacity
+	tokens int64       // in 1e-9 micro-tokens
 	most   int64
 	rate   int64 // micro-tokens a second, which is 1e-9 micro-tokens a nanosecond
 	slack  int64
+	stores int64
+	rhoPPM int32
 	at     int64
 	spent  limit.Tokens
 	// allowed is what could have been spent since the beginning, micro-tokens.
@@ -24,25 +28,42 @@ type ideal struct {
 }
 
 // newIdeal starts full, with one burst for a strict limit and one a region for an
-// elastic one. slack pays for what a correct system may be ahead by: a
-// store's clock shows whole microseconds, so each region can be one microsecond of
-// its rate early, twice (once when a share moves away, once when it arrives). Every
-// other rounding is down. Slack does not add up over time, because the errors of
-// one clock's readings cancel out.
-func newIdeal(l limit.Limit, rhoPPM int32, regions, bursts int) ideal {
-	most := int64(bursts) * int64(l.Capacity) * second
-	rate := l.Rate.Micro + l.Rate.Micro*shell.Fastest(rhoPPM)/second + 1
-	return ideal{
-		tokens: most, most: most, rate: rate, allowed: float64(most) / 1e9,
-		slack: int64(2*regions) * 1000 * rate,
-	}
+// elastic one.
+func newIdeal(l limit.Limit, rhoPPM int32, stores, bursts int, now int64) ideal {
+	b := ideal{rhoPPM: rhoPPM, stores: int64(stores), at: now}
+	b.allow(l, bursts, true, now)
+	b.tokens, b.allowed = b.most, float64(b.most)/1e9
+	return b
 }
 
-// grow adds an empty bucket of the given capacity, micro-tokens.
-func (b *ideal) grow(capacity, now int64) {
+// allow changes what may be spent: to more at once, but what another region's bucket
+// holds has to be earned; to less only if told so. slack pays for what a correct system may
+// be ahead by: a store's clock shows whole microseconds, so each region can be one
+// microsecond of its rate early, twice (once when a share moves away, once when it
+// arrives). Every other rounding is down. Slack does not add up over time, because
+// the errors of one clock's readings cancel out.
+func (b *ideal) allow(l limit.Limit, bursts int, less bool, now int64) {
 	b.refill(now)
-	b.most += capacity * second
-	b.allowed += float64(capacity)
+	if !less {
+		l, bursts = larger(l, b.limit), max(bursts, b.bursts)
+	}
+	before := b.most
+	// Whoever has not used the limit has a full bucket of the larger one too.
+	b.tokens += int64(max(0, l.Capacity-b.limit.Capacity)) * int64(b.bursts) * second
+	b.limit, b.bursts = l, bursts
+	b.most = int64(bursts) * int64(l.Capacity) * second
+	b.rate = l.Rate.Micro + l.Rate.Micro*shell.Fastest(b.rhoPPM)/second + 1
+	b.slack = max(b.slack, 2*b.stores*1000*b.rate)
+	b.tokens = min(b.tokens, b.most)
+	b.allowed += max(0, float64(b.most-before)/1e9)
+}
+
+// give adds tokens that were not earned, up to a full bucket.
+func (b *ideal) give(amount limit.Tokens, now int64) {
+	b.refill(now)
+	amount = min(amount, b.limit.Capacity) // more than that no bucket holds
+	b.tokens = min(b.tokens+int64(amount)*second, b.most)
+	b.allowed += float64(amount)
 }
 
 // spend takes an amount at a true time and reports whether it was there.
@@ -56,8 +77,9 @@ func (b *ideal) spend(amount limit.Tokens, now int64) bool {
 }
 
 func (b *ideal) refill(now int64) {
-	b.allowed += float64(now-b.at) * float64(b.rate) / 1e9
-	if dt := now - b.at; dt > (b.most-b.tokens)/b.rate {
+	dt := now - b.at
+	b.allowed += float64(dt) * float64(b.rate) / 1e9
+	if b.rate == 0 || dt > (b.most-b.tokens)/b.rate {
 		b.tokens = b.most
 	} else {
 		b.tokens += dt * b.rate
@@ -66,12 +88,12 @@ func (b *ideal) refill(now int64) {
 }
 
 // admit counts what a store admitted.
-func (w *world) admit(c *client, region int, amount limit.Tokens) {
+func (w *world) admit(r *rule, region int, amount limit.Tokens) {
 	w.admitted += int64(amount / limit.Token)
-	c.got[region] += amount
-	w.note("admitted", region, int64(c.key.Rule), int64(amount/limit.Token), c.ideal.tokens/second, 0)
-	if !c.ideal.spend(amount, w.now) {
-		w.violate("key %d: %d micro-tokens more admitted than %s + r(1+rho)t", c.key.Rule, -c.ideal.tokens/second, c.burst())
+	r.got[region] += amount
+	w.note("admitted", region, int64(r.key.Rule), int64(amount/limit.Token), r.ideal.tokens/second, 0)
+	if !r.ideal.spend(amount, w.now) {
+		w.violate("key %d: %d micro-tokens more admitted than %s + r(1+rho)t", r.key.Rule, -r.ideal.tokens/second, r.burst())
 	}
 }
 
@@ -82,13 +104,13 @@ const sampleEvery = 16
 // suspectAll has every key checked after the present event.
 func (w *world) suspectAll() {
 	w.suspects = true
-	for _, c := range w.clients {
-		c.suspect = true
+	for _, r := range w.rules {
+		r.suspect = true
 	}
 }
 
 // suspects has a key checked after the present event.
-func (c *client) suspects() { c.w.suspects, c.suspect = true, true }
+func (r *rule) suspects() { r.w.suspects, r.suspect = true, true }
 
 // checkShares is I1: what the stores would enforce at this instant, for whichever
 // daemon of each region asked, sums to at most the limit.
@@ -104,48 +126,61 @@ func (w *world) checkShares() {
 	switch {
 	case w.suspects:
 		w.suspects = false
-		for _, c := range w.clients {
-			if c.suspect {
-				c.suspect = false
-				w.checkKey(c)
+		for _, r := range w.rules {
+			if r.suspect {
+				r.suspect = false
+				w.checkKey(r)
 			}
 		}
 	case w.events%sampleEvery == 0:
-		w.turn = (w.turn + 1) % len(w.clients)
-		w.checkKey(w.clients[w.turn])
+		w.turn = (w.turn + 1) % len(w.rules)
+		w.checkKey(w.rules[w.turn])
 	}
 }
 
-func (w *world) checkKey(c *client) {
-	var all limit.Bucket
+// checkKey sums parts of the limit, each of the limit by the rules that the region's
+// daemon has.
+func (w *world) checkKey(r *rule) {
+	var bursts, rates float64
 	for i := range w.stores {
-		b := w.enforced(i, c)
-		all.Cap += b.Cap
-		all.Rate.Micro += b.Rate.Micro
-		all.Rate.Frac += b.Rate.Frac
+		b := w.enforced(i, r)
+		bursts, rates = bursts+b.burst, rates+b.rate
 	}
-	rate := all.Rate.Micro*million + all.Rate.Frac
-	if all.Cap > c.limit.Capacity || rate > c.limit.Rate.Micro*million {
-		w.violate("I1, key %d: regions enforce a burst of %d of %d and a rate of %d of %d micro-tokens",
-			c.key.Rule, all.Cap, c.limit.Capacity, rate/million, c.limit.Rate.Micro)
+	// Every part is rounded down in whole micro-tokens, and once more by float64.
+	if most := 1 + 1e-12; bursts > most || rates > most {
+		w.violate("I1, key %d: regions enforce %.9f of the burst and %.9f of the rate", r.key.Rule, bursts, rates)
+	}
+}
+
+// part is a part of a limit.
+type part struct{ burst, rate float64 }
+
+func partOf(b limit.Bucket, l limit.Limit) part {
+	return part{
+		burst: float64(b.Cap) / float64(l.Capacity),
+		rate:  (float64(b.Rate.Micro) + float64(b.Rate.Frac)/1e6) / float64(l.Rate.Micro),
 	}
 }
 
 // enforced is the most that any daemon of a region could make its store enforce.
-func (w *world) enforced(region int, c *client) limit.Bucket {
-	var most limit.Bucket
+func (w *world) enforced(region int, r *rule) part {
+	var most part
 	s := w.stores[region]
 	for _, n := range w.nodes {
-		if n.region != region || n.dead || n.paused() || n.epoch == "" || n.epoch != s.epoch || !n.configured() || n.staleFloors() {
+		if n.region != region || n.dead || n.paused() || n.epoch == "" || n.epoch != s.epoch || !n.configured() || n.staleFloors() || !r.inForce(n.version) {
 			continue
 		}
-		v := n.view(n.machine.Right(c.key, c.keyLimit(), n.now()), c)
+		l := r.at(n.version)
+		v := n.view(n.machine.Right(r.key, r.keyLimit(l), n.now()), r, l)
 		v.Heard = s.heardBy(&v)
-		_, b, _ := limit.Settle(s.get(c), v, s.time())
-		most.Cap = max(most.Cap, b.Cap)
-		if most.Rate.Min(b.Rate) == most.Rate {
-			most.Rate = b.Rate
+		record := s.get(r)
+		_, b, _ := limit.Settle(record, v, s.time())
+		if record.Hot && !(v.Hot && v.Gen == record.Gen) {
+			// The record's share may be one of another limit than this daemon's.
+			l = larger(l, s.records[r.index].limit)
 		}
+		p := partOf(b, l)
+		most.burst, most.rate = max(most.burst, p.burst), max(most.rate, p.rate)
 	}
 	return most
 }

@@ -58,6 +58,8 @@ const (
 	fileLate
 	// heardIgnored takes the floor back although another daemon was heard.
 	heardIgnored
+	// noDebit never tells the store what was admitted without it.
+	noDebit
 )
 
 func (p plant) is(q plant) bool { return p == q }
@@ -74,7 +76,7 @@ func (p plant) right(n *node, r budget.Right) budget.Right {
 	return r
 }
 
-func (p plant) view(v *limit.View, c *client) {
+func (p plant) view(v *limit.View, r *rule, l limit.Limit) {
 	switch p {
 	case noDeadlines:
 		v.Until, v.Since, v.HeardWait = limit.MaxExact, 0, 0
@@ -85,8 +87,8 @@ func (p plant) view(v *limit.View, c *client) {
 	case trustOldRecords:
 		v.Stamp = 1
 	case elasticRate:
-		if c.elastic && !v.Hot {
-			v.Floor.Rate = c.limit.Rate
+		if r.elastic && !v.Hot {
+			v.Floor.Rate = l.Rate
 		}
 	case lowIgnored:
 		v.FloorSince = 0 // the whole past counts at the present floor

@@ -46,8 +46,8 @@ func (w *world) checkRecovered() {
 
 // checkDrained: a region that was drained can admit nothing of any key.
 func (w *world) checkDrained(region int) {
-	for _, c := range w.clients {
-		if b := w.enforced(region, c); b.Cap != 0 || b.Rate != (limit.Rate{}) {
+	for _, c := range w.rules {
+		if b := w.enforced(region, c); b != (part{}) {
 			w.violate("region %d is drained and enforces %+v of key %d", region, b, c.key.Rule)
 		}
 		if shares := w.ledger.Shares(c.key); shares != nil && shares[region] != (budget.Share{}) {
@@ -57,25 +57,33 @@ func (w *world) checkDrained(region int) {
 }
 
 // checkUse: a limit that is asked for everywhere is used, as far as the slowest
-// clock allows.
+// clock allows, and but for the one request of its burst that every region keeps.
 func (w *world) checkUse(began []limit.Tokens) {
 	for i, c := range w.clients {
-		if w.tooSmall(c) {
-			continue // its rule has it split all the same
+		r := c.rule()
+		if w.tooSmall(r) || w.coupled(c) {
+			continue // split all the same; or another limit is in the way
 		}
-		got := int64(c.ideal.spent - began[i])
-		due := c.limit.Rate.Micro * int64(recovery/2) / second
+		l := r.latest()
+		got := int64(r.ideal.spent - began[i])
+		due := l.Rate.Micro * int64(recovery/2) / second
 		due += due / second * shell.Slowest(w.cfg.RhoPPM)
-		if got < due/10*9 {
+		kept := int64(len(w.ledger.Config.Regions)) * int64(limit.Token)
+		if got < due/10*9-kept {
 			w.violate("key %d (C %d, r %d): %d of %d micro-tokens used after the recovery",
-				c.key.Rule, c.limit.Capacity/limit.Token, c.limit.Rate.Micro, got, due)
+				r.key.Rule, l.Capacity/limit.Token, l.Rate.Micro, got, due)
 		}
 	}
 }
 
+// coupled: some requests count against this limit and another one.
+func (w *world) coupled(c *client) bool {
+	return c.also != nil || slices.ContainsFunc(w.clients, func(other *client) bool { return other.also == c })
+}
+
 // tooSmall: the key has no home, and some region's floor is less than two requests.
-func (w *world) tooSmall(c *client) bool {
-	return !w.ledger.Config.Homed(c.keyLimit()) && slices.ContainsFunc(w.ledger.Config.Regions, func(r budget.RegionConfig) bool {
-		return r.Takes() && shell.Bucket(c.limit, r.Floor).Cap < 2*limit.Token
+func (w *world) tooSmall(r *rule) bool {
+	return !w.ledger.Config.Homed(r.keyLimit(r.latest())) && slices.ContainsFunc(w.ledger.Config.Regions, func(region budget.RegionConfig) bool {
+		return region.Takes() && shell.Bucket(r.latest(), region.Floor).Cap < 2*limit.Token
 	})
 }

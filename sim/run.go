@@ -122,9 +122,9 @@ func (r *Result) add(w *world) {
 	if w.faults[drifting] {
 		r.Kinds[drifting]++
 	}
-	for _, c := range w.clients {
-		r.Closest = max(r.Closest, c.ideal.closest)
-		r.BurstUsed = max(r.BurstUsed, c.ideal.burstUsed)
+	for _, x := range w.rules {
+		r.Closest = max(r.Closest, x.ideal.closest)
+		r.BurstUsed = max(r.BurstUsed, x.ideal.burstUsed)
 	}
 	r.Hash = r.Hash*31 + w.hash
 	if w.failure == nil {

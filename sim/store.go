@@ -17,18 +17,25 @@ type store struct {
 	epoch   string // empty: no contents have been named yet
 	mints   int
 	heard   int64  // when a daemon of the region last took a lease; 0: not yet
-	records []kept // by client
+	records []kept // by rule
 	backup  []kept // an older copy, as a replica or a dump holds it
 }
 
-// kept is a record and the store time at which it expires; 0: never.
+// kept is a record, the store time at which it expires (0: never), and the limit that
+// its share is a part of.
 type kept struct {
 	record  limit.Record
 	expires int64
+	limit   limit.Limit
 }
 
+// sinceTheEpoch keeps a store's clock above zero however often it is set back.
+const sinceTheEpoch = 1_000_000 * second
+
 func newStore(w *world, region int) *store {
-	return &store{w: w, region: region, clock: w.newClock()}
+	s := &store{w: w, region: region, clock: w.newClock()}
+	s.clock.Offset += sinceTheEpoch
+	return s
 }
 
 func (s *store) time() int64 { return s.clock.Micros(s.w.now) }
@@ -43,26 +50,27 @@ func (s *store) learn() string {
 	return s.epoch
 }
 
-func (s *store) get(c *client) limit.Record {
-	if c.index >= len(s.records) {
+func (s *store) get(r *rule) limit.Record {
+	if r.index >= len(s.records) {
 		return limit.Record{}
 	}
-	r := &s.records[c.index]
-	if r.expires != 0 && r.expires <= s.time() {
+	k := &s.records[r.index]
+	if k.expires != 0 && k.expires <= s.time() {
 		return limit.Record{}
 	}
-	return r.record
+	return k.record
 }
 
-func (s *store) put(c *client, r limit.Record, v *limit.View) {
-	x := kept{record: r}
+// put keeps what came of a view; the record's share is a part of a limit.
+func (s *store) put(of *rule, r limit.Record, v *limit.View, l limit.Limit) {
+	x := kept{record: r, limit: l}
 	if !r.Hot {
 		x.expires = r.At + limit.TTL(r.Tokens, s.w.plant.cold(v))*1000
 	}
-	for len(s.records) <= c.index {
+	for len(s.records) <= of.index {
 		s.records = append(s.records, kept{})
 	}
-	s.records[c.index] = x
+	s.records[of.index] = x
 }
 
 // flush loses everything, the identity too.
@@ -83,33 +91,46 @@ func (s *store) copyAway() { s.backup = slices.Clone(s.records) }
 type taken struct {
 	otherEpoch bool
 	time       int64
-	at         int64 // true time
-	tries      []limit.Outcome
-	admitted   int // the first tries; the last one was denied if there are more
+	at         int64             // true time
+	tries      [][]limit.Outcome // of each try, of each limit
+	admitted   int               // the first tries; the last one was denied if there are more
 }
 
 // take tries a request up to tries times, until one is denied.
-func (s *store) take(epoch string, c *client, v limit.View, tries int, cost limit.Tokens) taken {
+func (s *store) take(epoch string, asks []ask, tries int, cost limit.Tokens) taken {
 	if epoch != s.epoch {
 		return taken{otherEpoch: true}
 	}
 	now := s.time()
 	rep := taken{time: now, at: s.w.now}
-	v.Heard = s.heardBy(&v)
-	records := []limit.Record{s.w.plant.record(s.get(c), &v)}
-	out := make([]limit.Outcome, 1)
+	records, views := make([]limit.Record, len(asks)), make([]limit.View, len(asks))
+	for i := range asks {
+		views[i] = asks[i].view
+		views[i].Heard = s.heardBy(&views[i])
+		records[i] = s.w.plant.record(s.get(asks[i].rule), &views[i])
+	}
 	for range tries {
-		ok := limit.Take(records, []limit.View{v}, cost, now, out)
-		rep.tries = append(rep.tries, out[0])
+		out := make([]limit.Outcome, len(asks))
+		ok := limit.Take(records, views, cost, now, out)
+		rep.tries = append(rep.tries, out)
 		s.w.decisions++
 		if !ok {
 			break
 		}
 		rep.admitted++
+		for i := range views {
+			views[i].Debit = 0
+		}
 	}
-	s.put(c, records[0], &v)
-	if rep.admitted > 0 {
-		s.w.admit(c, s.region, limit.Tokens(rep.admitted)*cost)
+	for i := range asks {
+		l := asks[i].limit
+		if r := &records[i]; r.Hot && !(views[i].Hot && views[i].Gen == r.Gen) {
+			l = s.records[asks[i].rule.index].limit // the share stays what it was
+		}
+		s.put(asks[i].rule, records[i], &views[i], l)
+		if rep.admitted > 0 {
+			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*cost)
+		}
 	}
 	return rep
 }
@@ -134,10 +155,12 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 	}
 	for _, c := range changes[:n] {
 		c.change.View.Heard = s.heardBy(&c.change.View)
-		before := s.get(c.client)
+		before := s.get(c.rule)
 		r, a := limit.Apply(before, c.change, s.time())
-		s.put(c.client, r, &c.change.View)
-		c.client.suspects()
+		if !a.Stale && !a.Late {
+			s.put(c.rule, r, &c.change.View, c.limit)
+		}
+		c.rule.suspects()
 		if !a.Stale && !a.Late && before.Share != r.Share {
 			s.w.moves++
 		}
@@ -145,12 +168,12 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 		if a.Stale || a.Late {
 			what = "store: stale change"
 		}
-		s.w.note(what, s.region, int64(c.client.key.Rule), int64(c.change.Gen), int64(c.change.Share.Cap), int64(a.Tokens))
+		s.w.note(what, s.region, int64(c.rule.key.Rule), int64(c.change.Gen), int64(c.change.Share.Cap), int64(a.Tokens))
 		if a.Released > 0 || c.change.Grant > 0 {
-			s.w.note("released, granted", s.region, int64(c.client.key.Rule), int64(c.change.Gen), int64(a.Released), int64(c.change.Grant))
+			s.w.note("released, granted", s.region, int64(c.rule.key.Rule), int64(c.change.Gen), int64(a.Released), int64(c.change.Grant))
 		}
 		results = append(results, budget.ShareResult{
-			Key: c.client.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
+			Key: c.rule.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
 		})
 	}
 	return results, n == len(changes)
@@ -158,6 +181,7 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 
 // change is one share change on its way to the store.
 type change struct {
-	client *client
+	rule   *rule
+	limit  limit.Limit // by which it was worded
 	change limit.Change
 }

@@ -3,8 +3,6 @@ package sim
 import (
 	"fmt"
 	"time"
-
-	"aliquot/limit"
 )
 
 // traceKept is how many of the last events a failure shows.
@@ -54,8 +52,8 @@ func (w *world) lines() []string {
 // standing is what everyone holds at the end.
 func (w *world) standing() []string {
 	out := []string{fmt.Sprintf("lease %v, rho %d ppm, faults every %v", w.cfg.Lease, w.cfg.RhoPPM, duration(w.faultGap))}
-	for _, c := range w.clients {
-		out = append(out, fmt.Sprintf("key %d: C %d, r %d, ledger %v", c.key.Rule, c.limit.Capacity/limit.Token, c.limit.Rate.Micro, w.ledger.Shares(c.key)))
+	for _, c := range w.rules {
+		out = append(out, fmt.Sprintf("key %d: limits %v, gone %d, ledger %v", c.key.Rule, c.terms, c.gone, w.ledger.Shares(c.key)))
 		for _, l := range w.coords {
 			if status, ok := l.machine.Key(c.key); ok {
 				out = append(out, fmt.Sprintf("  coordinator %d: %+v", l.name, status.Regions))
@@ -65,7 +63,7 @@ func (w *world) standing() []string {
 			out = append(out, fmt.Sprintf("  store %d: %+v, enforces %+v", i, s.get(c), w.enforced(i, c)))
 		}
 		for _, n := range w.nodes {
-			out = append(out, fmt.Sprintf("  daemon %d of %d: %+v", n.name, n.region, n.machine.Right(c.key, c.keyLimit(), n.now())))
+			out = append(out, fmt.Sprintf("  daemon %d of %d, rules %d: %+v", n.name, n.region, n.version, n.machine.Right(c.key, c.keyLimit(c.at(n.version)), n.now())))
 		}
 	}
 	return out

@@ -59,7 +59,7 @@ func (w *world) cause(f fault, region int) bool {
 		if w.leader == nil {
 			return false
 		}
-	case restart, secondDaemon, pauseDaemon:
+	case restart, secondDaemon, pauseDaemon, suspendMachine:
 		if n == nil {
 			return false
 		}
@@ -106,6 +106,14 @@ func (w *world) cause(f fault, region int) bool {
 		w.after(w.between(second, 30*second), func() { c.cutOff[region] = false })
 	case stuckForAll:
 		w.stuck[region] = w.now + w.between(100*milli, 30*second)
+	case suspendMachine:
+		d := w.between(second, 120*second)
+		w.stuck[region] = w.now + d
+		n.pause(d)
+	case stepClock:
+		w.stepClock(region)
+	case lowerLimit, raiseLimit, replaceRule, remakeRule:
+		w.operateRules(f)
 	}
 	return true
 }

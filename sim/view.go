@@ -7,19 +7,12 @@ import (
 )
 
 // view words a right for the store, as the daemon does.
-func (n *node) view(r budget.Right, c *client) limit.View {
+func (n *node) view(right budget.Right, r *rule, l limit.Limit) limit.View {
 	d := shell.Daemon{
 		Region: n.region, Config: n.machine.Config(),
 		Epoch: n.epoch, Birth: n.birth, StartedFull: n.machine.StoreStartedFull(), Clock: &n.clockMap,
 	}
-	v := d.View(n.w.plant.right(n, r), c.limit, c.elastic)
-	n.w.plant.view(&v, c)
+	v := d.View(n.w.plant.right(n, right), l, r.elastic)
+	n.w.plant.view(&v, r, l)
 	return v
-}
-
-// keyLimit is the key's limit as the protocol has it.
-func (c *client) keyLimit() budget.KeyLimit {
-	l := shell.KeyLimit(c.limit)
-	l.Placement = c.placement
-	return l
 }

@@ -17,7 +17,7 @@ func TestViolationsAreShortened(t *testing.T) {
 	}
 	v := Shorten(seed, opts)
 	t.Logf("%v\n%d of %d: %v", v.What, v.Enough.len(), v.Of, v.Faults)
-	if v.Of < 5 || v.Enough.len() > 3 {
+	if v.Of < 5 || 3*v.Enough.len() > v.Of {
 		t.Errorf("%v is enough, of %d", v.Enough, v.Of)
 	}
 	only, err := ParseSelection(v.Enough.String())

@@ -30,6 +30,8 @@ type world struct {
 	nodes   []*node // alive
 	stores  []*store
 	clients []*client
+	rules   []*rule
+	version uint64 // of the rules, in the log
 	known   []stateFile
 	heard   [][]hearing // by region
 	names   int
@@ -49,15 +51,16 @@ type world struct {
 	faulted        int64
 	caused         [faultKinds]int64
 
-	turn      int  // whose shares are checked next, if none is suspect
-	suspects  bool // some client is suspect
-	decisions int64
-	moves     int64
-	admitted  int64
-	failure   *Violation
-	trace     [traceKept]entry
-	noted     int
-	hash      uint64
+	turn        int  // whose shares are checked next, if none is suspect
+	suspects    bool // some rule is suspect
+	decisions   int64
+	moves       int64
+	emergencies int64 // of the decisions, in-process
+	admitted    int64
+	failure     *Violation
+	trace       [traceKept]entry
+	noted       int
+	hash        uint64
 }
 
 // newWorld builds a world from a seed, and starts everything in it.
@@ -73,7 +76,7 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 		names[i] = regionName(i)
 	}
 	w.cfg = budget.NewConfig(names, w.drawLease(), w.drawRho())
-	w.ledger = &budget.Ledger{Config: w.cfg}
+	w.ledger, w.version = &budget.Ledger{Config: w.cfg}, 1
 	w.drawFaults()
 	regions := declared + opts.spare
 	if w.faults[addRegion] {
@@ -86,8 +89,8 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 		w.oneWay = append(w.oneWay, w.drawOneWay(i))
 		w.stores = append(w.stores, newStore(w, i))
 	}
-	for i := range w.drawn(opts.Keys, 1, 5) {
-		w.clients = append(w.clients, w.newClient(i))
+	for range w.drawn(opts.Keys, 1, 5) {
+		w.clients = append(w.clients, w.newClient())
 	}
 	w.begin()
 	return w

@@ -138,13 +138,13 @@ func leases() []Plant {
 			Name: "no-deadlines", Breaks: "the store looks at no deadline at all: what the daemon believed when it called is what counts",
 			Edits: []Edit{
 				{settle, "if v.Phase == Live && now > v.Until || v.Phase == Floor && now < v.Since {", "if v.Phase > Floor {"},
-				{"sim/node_store.go", "s.time() > deadline", "deadline < 0"},
+				{"sim/take.go", "now > c.deadline", "c.deadline < 0 && now < 0"},
 			},
 			World: World{Regions: 2, Keys: 1, Faults: []string{"store commands stuck", "all store commands stuck", "cut both ways", "daemon paused"}},
 		},
 		{
 			Name: "decision-without-deadline", Breaks: "a decision that got stuck on its way to the store is made whenever it arrives",
-			Edits: []Edit{{"sim/node_store.go", "s.time() > deadline", "deadline < 0"}},
+			Edits: []Edit{{"sim/take.go", "now > c.deadline", "c.deadline < 0 && now < 0"}},
 			World: World{Regions: 2, Keys: 1, Faults: []string{"store commands stuck", "all store commands stuck", "cut both ways", "daemon paused"}},
 		},
 		{

@@ -1,0 +1,45 @@
+package sim
+
+// breaker keeps a daemon from asking a store that does not answer, as the daemon's
+// does: it opens after so many failures in a row, and lets one call pass after ever
+// longer times. The zero value is closed.
+type breaker struct {
+	failures int
+	wait     int64 // nanoseconds; 0 while closed
+	until    int64 // true time up to which nothing passes
+}
+
+const (
+	breakerFailures = 5
+	breakerFirst    = 500 * milli
+	breakerLongest  = 5 * second
+)
+
+// passes reports whether a call may be made. While the breaker is open the one that
+// passes has until the next to be answered.
+func (b *breaker) passes(now int64) bool {
+	if b.wait == 0 {
+		return true
+	}
+	if now < b.until {
+		return false
+	}
+	b.until = now + b.wait
+	return true
+}
+
+// done notes how a call ended.
+func (b *breaker) done(now int64, answered bool) {
+	switch {
+	case answered:
+		*b = breaker{}
+	case b.wait != 0:
+		b.wait = min(2*b.wait, breakerLongest)
+		b.until = now + b.wait
+	default:
+		if b.failures++; b.failures >= breakerFailures {
+			b.wait = breakerFirst
+			b.until = now + b.wait
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package sim
+
+import (
+	"fmt"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/sim/shell"
+)
+
+// rule is one rule with its one key: what a client is held to. What the rules say
+// changes with their version; each daemon has one, and so has each coordinator.
+type rule struct {
+	w     *world
+	index int // in the world's rules
+	key   budget.KeyID
+	terms []term // oldest first
+	// elastic: every region may save up a burst of the whole capacity.
+	elastic   bool
+	placement budget.Placement
+	ideal     ideal
+	got       []limit.Tokens // by region: what was admitted there
+	gone      uint64         // the version without it; 0: none yet
+	next      *rule          // what came in its place
+	// suspect: what is enforced of the key may have grown.
+	suspect bool
+}
+
+// term is a limit and the version of the rules that brought it.
+type term struct {
+	since uint64
+	limit limit.Limit
+}
+
+// newRule adds a rule, from a version of the rules on.
+func (w *world) newRule(l limit.Limit, elastic bool, p budget.Placement, version uint64) *rule {
+	r := &rule{
+		w: w, index: len(w.rules), elastic: elastic, placement: p, terms: []term{{since: version, limit: l}},
+		got: make([]limit.Tokens, len(w.stores)),
+	}
+	r.key = budget.KeyID{Rule: uint32(r.index + 1)}
+	r.key.Hash[0] = byte(r.index)
+	r.ideal = newIdeal(l, w.cfg.RhoPPM, len(w.stores), r.bursts(), w.now)
+	w.rules = append(w.rules, r)
+	return r
+}
+
+// ruleOf is the rule of a key.
+func (w *world) ruleOf(k budget.KeyID) *rule { return w.rules[k.Rule-1] }
+
+// at is the limit by a version of the rules.
+func (r *rule) at(version uint64) limit.Limit {
+	l := r.terms[0].limit
+	for _, t := range r.terms[1:] {
+		if t.since <= version {
+			l = t.limit
+		}
+	}
+	return l
+}
+
+// keyLimit is a limit of the rule as the protocol has it.
+func (r *rule) keyLimit(l limit.Limit) budget.KeyLimit {
+	out := shell.KeyLimit(l)
+	out.Placement = r.placement
+	return out
+}
+
+// latest is the limit by the latest version.
+func (r *rule) latest() limit.Limit { return r.terms[len(r.terms)-1].limit }
+
+// larger is the larger of two limits, in each part.
+func larger(a, b limit.Limit) limit.Limit {
+	a.Capacity = max(a.Capacity, b.Capacity)
+	if a.Rate.Min(b.Rate) == a.Rate {
+		a.Rate = b.Rate
+	}
+	return a
+}
+
+// inForce reports whether a version of the rules has the rule.
+func (r *rule) inForce(version uint64) bool {
+	return r.terms[0].since <= version && (r.gone == 0 || version < r.gone)
+}
+
+// under is the rule that stands in r's place by a version of the rules; nil: none.
+func (r *rule) under(version uint64) *rule {
+	for r.next != nil && version >= r.next.terms[0].since {
+		r = r.next
+	}
+	if !r.inForce(version) {
+		return nil
+	}
+	return r
+}
+
+// bursts is how many regions may hold a burst: those with a floor. What hot keys hold
+// without one, shares bound.
+func (r *rule) bursts() int {
+	if !r.elastic {
+		return 1
+	}
+	n := 0
+	for _, region := range r.w.ledger.Config.Regions {
+		if region.Floor != (budget.Share{}) {
+			n++
+		}
+	}
+	return max(n, 1)
+}
+
+// burst words what the rule may admit at once.
+func (r *rule) burst() string {
+	if r.elastic {
+		return fmt.Sprintf("%d C", r.ideal.bursts)
+	}
+	return "C"
+}
+
+// ruleChange is what an operator does to one rule.
+type ruleChange func(version uint64)
+
+// changeRules puts a new version of the rules in force: in the log first, and from
+// there wherever an answer to a region comes from.
+func (w *world) changeRules(what string, r *rule, change ruleChange) {
+	w.version++
+	change(w.version)
+	l := r.latest()
+	w.note(what, int(r.key.Rule), int64(w.version), int64(l.Capacity), l.Rate.Micro, 0)
+	w.ledger.DropRules(w.kept(w.version))
+	w.versionsChanged()
+	if c := w.leader; c != nil {
+		w.after(w.between(0, 200*milli), c.when(func() {
+			if c.leads() {
+				c.takeRules()
+			}
+		}))
+	}
+}
+
+// kept tells which rule numbers a version has.
+func (w *world) kept(version uint64) func(uint32) bool {
+	return func(number uint32) bool { return w.rules[number-1].inForce(version) }
+}
+
+// proposeRules brings a change of the rules into the log, if somebody leads.
+func (w *world) proposeRules(what string, r *rule, change ruleChange) {
+	w.after(w.logDelay(), func() {
+		if w.leader != nil && w.now < w.faultsEnd && r.gone == 0 {
+			w.changeRules(what, r, change)
+		}
+	})
+}
+
+// operateRules lets the operator change a rule.
+func (w *world) operateRules(f fault) {
+	r := w.clients[w.rand.IntN(len(w.clients))].rule()
+	l := r.latest()
+	factor := w.between(2, 6)
+	switch f {
+	case lowerLimit:
+		l.Capacity = max(l.Capacity/limit.Tokens(factor), limit.Token)
+		l.Rate.Micro = max(l.Rate.Micro/factor, million/10)
+	case raiseLimit:
+		l.Capacity = min(l.Capacity*limit.Tokens(factor), 1000*limit.Token)
+		l.Rate.Micro = min(l.Rate.Micro*factor, 1000*million)
+	}
+	switch f {
+	case lowerLimit, raiseLimit:
+		w.proposeRules(f.String(), r, func(version uint64) { r.terms = append(r.terms, term{version, l}) })
+	case replaceRule:
+		elastic := w.chance(1, 2)
+		w.proposeRules(f.String(), r, func(version uint64) { r.replaced(version, elastic) })
+	case remakeRule:
+		again := w.between(0, 20*second)
+		w.proposeRules(f.String(), r, func(version uint64) {
+			r.gone = version
+			w.after(again, r.remake)
+		})
+	}
+}
+
+// replaced puts another rule, with a number of its own, in r's place.
+func (r *rule) replaced(version uint64, elastic bool) {
+	if r.gone == 0 {
+		r.gone = version
+	}
+	r.next = r.w.newRule(r.latest(), elastic, r.placement, version)
+}
+
+// remake brings back a rule that was deleted: with another number, for what is
+// stored under a number never means another rule.
+func (r *rule) remake() {
+	if r.next != nil {
+		return
+	}
+	r.w.changeRules("rule made again", r, func(version uint64) { r.replaced(version, r.elastic) })
+}
+
+// takeRules has a coordinator apply what the log says of the rules.
+func (c *coord) takeRules() {
+	c.version = c.w.version
+	kept := c.w.kept(c.version)
+	c.step(budget.RulesChanged{Kept: kept})
+	for _, effect := range c.machine.ReleaseAll(c.now()) {
+		c.do(effect)
+	}
+}
+
+// wanted is a report's keys without requests to make keys hot whose rule is not in
+// force.
+func (c *coord) wanted(keys []budget.KeyReport) []budget.KeyReport {
+	var out []budget.KeyReport
+	kept := c.w.kept(c.version)
+	for _, k := range keys {
+		if k.Gen != (budget.Gen{}) || k.Cold || kept(k.Key.Rule) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// takeRules has a daemon go by the rules that came with an answer.
+func (n *node) takeRules(version uint64) {
+	if version > n.version {
+		n.version = version
+		n.w.known[n.region].rules = max(n.w.known[n.region].rules, version)
+		n.w.versionsChanged()
+	}
+}
+
+// settleRules is how long after the last daemon has other rules a decision by the
+// old ones may still be on its way: more than takeLate, on any clock.
+const settleRules = second
+
+// versionsChanged: some daemon goes by another version of the rules, or there is
+// another one. What may be admitted is the most that any version allows by which a
+// daemon still decides.
+func (w *world) versionsChanged() {
+	w.suspectAll()
+	oldest := w.oldestVersion()
+	for _, r := range w.rules {
+		r.allow(oldest, false)
+	}
+	w.after(settleRules, func() {
+		for _, r := range w.rules {
+			r.allow(oldest, oldest == w.oldestVersion())
+		}
+	})
+}
+
+// oldestVersion is the oldest version of the rules that a daemon decides by, or could
+// come back to when it starts again.
+func (w *world) oldestVersion() uint64 {
+	oldest := w.version
+	for _, n := range w.nodes {
+		if n.version != 0 {
+			oldest = min(oldest, n.version)
+		}
+	}
+	return oldest
+}
+
+// allow tells the oracle what the rule may admit: at once if it is more than before,
+// and if it is less only when told so.
+func (r *rule) allow(oldest uint64, less bool) {
+	most := r.at(oldest)
+	for _, t := range r.terms {
+		if t.since > oldest {
+			most = larger(most, t.limit)
+		}
+	}
+	r.ideal.allow(most, r.bursts(), less, r.w.now)
+}

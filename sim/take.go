@@ -1,0 +1,150 @@
+package sim
+
+import (
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// ask is one limit of a request on its way to the store.
+type ask struct {
+	rule  *rule
+	limit limit.Limit // by the daemon's version of the rules
+	right budget.Right
+	view  limit.View
+}
+
+// asks words a request under some rules.
+func (n *node) asks(rules []*rule) []ask {
+	out := make([]ask, len(rules))
+	for i, r := range rules {
+		l := r.at(n.version)
+		right := n.machine.Right(r.key, r.keyLimit(l), n.now())
+		out[i] = ask{rule: r, limit: l, right: right, view: n.view(right, r, l)}
+		out[i].view.Debit = n.owes(r)
+	}
+	return out
+}
+
+// takeCall is a call of the store that decides requests.
+type takeCall struct {
+	n        *node
+	asks     []ask
+	tries    int
+	cost     limit.Tokens
+	epoch    string
+	sent     budget.Instant
+	began    int64
+	deadline int64 // on the store's clock
+	over     bool  // answered, or given up
+	done     func(taken)
+}
+
+// take asks the store for tries requests of one cost under some rules, all of which
+// have to hold it. done, if not nil, is called with the reply, if one comes, after the
+// daemon has learned of it.
+func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(taken)) {
+	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || len(rules) == 0 {
+		return
+	}
+	c := &takeCall{
+		n: n, asks: n.asks(rules), tries: tries, cost: cost, done: done,
+		epoch: n.epoch, sent: n.now(), began: n.w.now,
+		deadline: n.clockMap.Until(n.now() + budget.Instant(takeLate)),
+	}
+	if !n.breaker.passes(n.w.now) {
+		c.decideAlone()
+		return
+	}
+	for _, r := range rules {
+		n.calls(r, n.now()+budget.Instant(takeLate))
+	}
+	d := n.w.storeDelay(n.region)
+	n.w.after(d, c.arrive)
+	if d > takeDeadline-2*milli {
+		n.w.after(takeDeadline, n.when(c.giveUp))
+	}
+}
+
+// arrive is the call at the store.
+func (c *takeCall) arrive() {
+	n, s := c.n, c.n.w.stores[c.n.region]
+	if n.buried {
+		return
+	}
+	if now := s.time(); now > c.deadline && !n.w.plant.is(noDeadlines) {
+		n.w.after(n.w.between(milli/20, milli), n.when(func() { c.late(now) }))
+		return
+	}
+	rep := s.take(c.epoch, c.asks, c.tries, c.cost)
+	if n.w.strikes(stuckStore, 200) {
+		n.w.after(takeDeadline, n.when(c.giveUp))
+		return
+	}
+	n.w.after(n.w.between(milli/20, milli), n.when(func() { c.answer(rep) }))
+}
+
+// late: the store has refused to decide by its clock. If that was set, the daemon
+// learns it anew.
+func (c *takeCall) late(now int64) {
+	if c.epoch == c.n.epoch {
+		c.n.clockMap.Reset()
+		c.n.clockMap.Sample(now, c.sent, c.n.now())
+	}
+	c.decideAlone()
+}
+
+// giveUp: no answer in time.
+func (c *takeCall) giveUp() {
+	if !c.over {
+		c.n.breaker.done(c.n.w.now, false)
+		c.decideAlone()
+	}
+}
+
+func (c *takeCall) answer(rep taken) {
+	n := c.n
+	if n.w.now-c.began > takeDeadline {
+		c.giveUp()
+	}
+	if c.over {
+		return
+	}
+	n.breaker.done(n.w.now, true)
+	if rep.otherEpoch {
+		n.learn()
+		c.decideAlone()
+		return
+	}
+	c.over = true
+	if c.epoch == n.epoch {
+		n.clockMap.Sample(rep.time, c.sent, n.now())
+	}
+	for i := range c.asks {
+		n.paid(c.asks[i].rule, c.asks[i].view.Debit)
+	}
+	for try, outs := range rep.tries {
+		c.observe(outs, try < rep.admitted)
+	}
+	if c.done != nil {
+		c.done(rep)
+	}
+}
+
+// observe tells the machine of one decision.
+func (c *takeCall) observe(outs []limit.Outcome, admitted bool) {
+	n := c.n
+	for i, out := range outs {
+		a := &c.asks[i]
+		if out.Amnesia && !n.w.plant.is(missingHotIsCold) {
+			n.w.note("store lost a hot key", n.region, int64(n.name), int64(a.rule.key.Rule), 0, 0)
+			n.step(budget.StoreLost{})
+		}
+		if !admitted && out.Tokens >= c.cost {
+			continue // another limit denied it
+		}
+		n.machine.Observe(a.rule.key, budget.Usage{
+			Limit: a.rule.keyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted,
+			Tokens: int64(out.Tokens), FloorCap: int64(a.view.Floor.Cap), ColdCap: int64(a.view.Cold().Cap),
+		}, n.now())
+	}
+}
