@@ -47,6 +47,9 @@ type Terms struct {
 	// heard, Quorum what a commit takes. Either is negative before it was measured.
 	RoundTrip time.Duration
 	Quorum    time.Duration
+	// Pace is the largest Report.Pace of a region that is heard; the shortest is taken for
+	// 0.
+	Pace time.Duration
 	// Silent tells by index which regions the leader does not hear; those beyond its
 	// end are heard.
 	Silent []bool
@@ -204,7 +207,7 @@ func (t *Terms) waits(p *Promise) {
 		return
 	}
 	p.Measured = true
-	measure := rateWindow(t.Limit) + quietMargin
+	measure := quietAfter(t.Limit, t.Pace)
 	exchange := t.exchange()
 	p.ToHot = measure + 2*exchange + t.tail()
 	p.ToFollow = 2*measure + 2*exchange + t.tail()
@@ -238,7 +241,7 @@ func (t *Terms) tail() time.Duration {
 // waits for a report as well: three round trips; a commit of what moves, and a proof
 // of leadership if a lease is due; and three pauses of the leader and the daemons.
 func (t *Terms) exchange() time.Duration {
-	return reportKeyEvery + answerHold + 3*minReportGap + 3*t.RoundTrip + 2*t.Quorum
+	return max(reportKeyEvery, t.Pace) + answerHold + 3*minReportGap + 3*t.RoundTrip + 2*t.Quorum
 }
 
 // rateWithin is a part of the limit's rate, rounded up.

@@ -159,6 +159,11 @@ func TestPromiseOfTimes(t *testing.T) {
 	if p.ToHot != 1290*time.Millisecond || p.ToFollow != 1540*time.Millisecond {
 		t.Errorf("%v to become hot, want 0.25 s and twice 0.52 s; %v to follow, want 0.25 s more", p.ToHot, p.ToFollow)
 	}
+	busy := terms(Strict)
+	busy.Pace = time.Second // 20,000 busy keys in a region
+	if p := busy.Promise(); p.ToHot != 4890*time.Millisecond || p.ToFollow != 6940*time.Millisecond {
+		t.Errorf("%v to become hot, want 2.05 s and twice 1.42 s; %v to follow, want 2.05 s more", p.ToHot, p.ToFollow)
+	}
 	if got := p.CutOff.Round(10 * time.Millisecond); got != 21220*time.Millisecond {
 		t.Errorf("cut off for %v, want 2 x 10 s x 1.02^3", got)
 	}

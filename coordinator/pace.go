@@ -29,6 +29,7 @@ type roundTrip struct {
 	sent           budget.Instant // 0: none does
 	latest, before time.Duration  // smallest since shelf, and in the time before
 	shelf          budget.Instant
+	keys           time.Duration // the pace at which the region reports busy keys
 }
 
 // answered notes that an answer goes out.
@@ -44,6 +45,7 @@ func (p *pace) reported(rep budget.Report, now budget.Instant) {
 		return
 	}
 	r := &p.regions[rep.Region]
+	r.keys = rep.Pace
 	if r.sent == 0 || r.session != rep.Session || r.seq != rep.Ack {
 		return
 	}
@@ -69,6 +71,14 @@ func (p *pace) newReign() {
 	for i := range p.regions {
 		p.regions[i].sent = 0
 	}
+}
+
+// keys is how far apart the region's reports of one busy key are; 0 if it was not heard.
+func (p *pace) keys(region int) time.Duration {
+	if region >= len(p.regions) {
+		return 0
+	}
+	return p.regions[region].keys
 }
 
 // smallest is the region's round trip, 0 if it was not measured.

@@ -15,7 +15,7 @@ import (
 
 // terms are what a promise of a limit under a rule is computed from.
 func terms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s surroundings) *budget.Terms {
-	t := &budget.Terms{Limit: l, Config: c, Silent: s.silent, RoundTrip: s.farthest(), Quorum: s.quorum}
+	t := &budget.Terms{Limit: l, Config: c, Silent: s.silent, RoundTrip: s.farthest(), Quorum: s.quorum, Pace: s.pace}
 	switch rule.Enforcement {
 	case rules.Elastic:
 		t.Enforcement = budget.Elastic

@@ -82,14 +82,14 @@ func TestPromiseCountsWhoIsHeard(t *testing.T) {
 		silent string
 	}{
 		{surroundings{}, 0, ""},
-		{surroundings{[]time.Duration{40 * ms, 80 * ms, 20 * ms}, 10 * ms, []bool{false, false, false}}, 1.54, ""},
-		{surroundings{[]time.Duration{40 * ms, 80 * ms, 20 * ms}, 10 * ms, []bool{false, true, false}}, 1.30, "b"},
-		{surroundings{[]time.Duration{40 * ms, 0, 20 * ms}, 10 * ms, []bool{false, true, false}}, 1.30, "b"},
-		{surroundings{[]time.Duration{40 * ms, 0, 20 * ms}, 10 * ms, []bool{false, false, false}}, 0, ""},
-		{surroundings{[]time.Duration{40 * ms, 80 * ms, 20 * ms}, 0, []bool{false, false, false}}, 0, ""},
-		{surroundings{[]time.Duration{40 * ms, 80 * ms, 20 * ms}, 10 * ms, []bool{true, true, true}}, 0, "a, b, c"},
+		{surroundings{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, quorum: 10 * ms, silent: []bool{false, false, false}}, 1.54, ""},
+		{surroundings{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, quorum: 10 * ms, silent: []bool{false, true, false}}, 1.30, "b"},
+		{surroundings{roundTrips: []time.Duration{40 * ms, 0, 20 * ms}, quorum: 10 * ms, silent: []bool{false, true, false}}, 1.30, "b"},
+		{surroundings{roundTrips: []time.Duration{40 * ms, 0, 20 * ms}, quorum: 10 * ms, silent: []bool{false, false, false}}, 0, ""},
+		{surroundings{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, quorum: 0, silent: []bool{false, false, false}}, 0, ""},
+		{surroundings{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, quorum: 10 * ms, silent: []bool{true, true, true}}, 0, "a, b, c"},
 		// One more was declared since the configuration was read.
-		{surroundings{[]time.Duration{40 * ms, 80 * ms, 20 * ms, 0}, 10 * ms, []bool{false, false, false, true}}, 1.54, ""},
+		{surroundings{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms, 0}, quorum: 10 * ms, silent: []bool{false, false, false, true}}, 1.54, ""},
 	} {
 		bounds := worded(rules.Strict, limit.TokenBucket, nil, c.around)
 		follows := bounds["share_follows"]

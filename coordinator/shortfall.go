@@ -10,8 +10,7 @@ const (
 	// shortfallWindow is the time over which what a region was refused is held against
 	// what the limit had left: long against what is uncertain at its ends.
 	shortfallWindow = 30 * time.Second
-	// refusalGap ends a spell of refusals: a region that refuses reports it every tenth
-	// of a second.
+	// refusalGap, and twice the pace of the region's reports, ends a spell of refusals.
 	refusalGap = 2 * time.Second
 )
 
@@ -29,13 +28,13 @@ type shortWindow struct {
 // of 30 s, all of which lies after the time that the share is promised to need, one
 // region refused requests all the time, and every region was heard. Then what is left
 // is what the limit refills, less what the promise allows to be lost in a steady state,
-// less a second's refill for reports that are on their way, less what was admitted
+// less the refill of a second and the pace of reports for those on their way, less what was admitted
 // everywhere. The shortfall is the smaller of that and what the region refused.
 func (t *tally) missed(key *tallyKey, rule *tallyRule, s spent, now budget.Instant) {
-	w := &key.short
+	w, gap := &key.short, refusalGap+2*s.pace
 	w.admitted += s.admitted
 	if refused := s.offered - s.admitted; refused > 0 {
-		if w.refused == 0 || now.Sub(w.refused) > refusalGap {
+		if w.refused == 0 || now.Sub(w.refused) > gap {
 			*w = shortWindow{region: s.region, spell: now, since: now}
 		}
 		if w.region == s.region {
@@ -48,8 +47,8 @@ func (t *tally) missed(key *tallyKey, rule *tallyRule, s spent, now budget.Insta
 	}
 	promise := t.promise(key.id.Rule, key.limit)
 	settled := promise.Measured && w.since.Sub(w.spell) >= max(promise.ToHot, promise.ToFollow)
-	if settled && now.Sub(w.refused) <= refusalGap && t.unheard < w.since {
-		possible := (key.refill()-tokens(promise.SteadyRate))*now.Sub(w.since).Seconds() - key.refill()*spacing.Seconds()
+	if settled && now.Sub(w.refused) <= gap && t.unheard < w.since {
+		possible := (key.refill()-tokens(promise.SteadyRate))*now.Sub(w.since).Seconds() - key.refill()*(spacing+s.pace).Seconds()
 		rule.shortfall.see(min(w.short, possible-w.admitted))
 	}
 	w.since, w.short, w.admitted = now, 0, 0

@@ -12,6 +12,7 @@ type surroundings struct {
 	roundTrips []time.Duration // by region; 0: not measured
 	quorum     time.Duration   // 0: not measured
 	silent     []bool          // by region
+	pace       time.Duration   // the largest between two reports of one busy key
 }
 
 // surroundings are as of now.
@@ -21,6 +22,9 @@ func (r *reign) surroundings(now budget.Instant) surroundings {
 		region := r.machine.Region(i, now, r.floors.tail)
 		s.silent = append(s.silent, !region.Live && !region.Absent)
 		s.roundTrips = append(s.roundTrips, r.pace.smallest(i))
+		if region.Live {
+			s.pace = max(s.pace, r.pace.keys(i))
+		}
 	}
 	return s
 }
@@ -44,7 +48,7 @@ func (s *surroundings) farthest() time.Duration {
 // of leaves out the regions that were declared since the configuration was read.
 func (s surroundings) of(regions int) surroundings {
 	regions = min(regions, len(s.roundTrips))
-	return surroundings{roundTrips: s.roundTrips[:regions], silent: s.silent[:regions], quorum: s.quorum}
+	return surroundings{roundTrips: s.roundTrips[:regions], silent: s.silent[:regions], quorum: s.quorum, pace: s.pace}
 }
 
 // silentNames are the regions that are silent.

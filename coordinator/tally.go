@@ -15,8 +15,8 @@ const (
 	// excessKept is how long an observed excess or shortfall is shown at least, and at
 	// most twice that: any scraper sees it, and it goes some time after its cause.
 	excessKept = 5 * time.Minute
-	// spacing is after which a key that was used is in the next report, also across
-	// two sessions: a region spaces the reports of one key by a tenth of it.
+	// spacing, and twice the pace that a region reports its busy keys at, is after which
+	// a key that was used is in the next report, also across two sessions.
 	spacing = time.Second
 	// fullReport is a number of keys from which on a report may have left some out;
 	// half of the most that one holds.
@@ -87,7 +87,7 @@ func (t *tally) fold(rep budget.Report, now budget.Instant, hot func(budget.KeyI
 			continue
 		}
 		key, rule := t.key(k, now), t.rule(k.Key.Rule)
-		spent := key.read(rep, k, readFrom, region.unseen, now)
+		spent := key.read(rep, k, readFrom, region, now)
 		rule.add(rep.Region, spent.admitted, spent.offered)
 		if key.counts == budget.Slots {
 			continue // how many are in use at a time, nothing here tells
@@ -97,8 +97,8 @@ func (t *tally) fold(rep budget.Report, now budget.Instant, hot func(budget.KeyI
 		}
 		t.missed(key, rule, spent, now)
 	}
-	if len(rep.Keys) < fullReport && readFrom.Sub(region.opened) >= spacing {
-		region.unseen = readFrom
+	if slack := spacing + 2*rep.Pace; len(rep.Keys) < fullReport && readFrom.Sub(region.opened) >= slack {
+		region.unseen, region.slack = readFrom, slack
 	}
 }
 

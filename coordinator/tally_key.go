@@ -1,6 +1,10 @@
 package coordinator
 
-import "aliquot/budget"
+import (
+	"time"
+
+	"aliquot/budget"
+)
 
 // tallyKey is one hot key and what all regions together spent of it.
 type tallyKey struct {
@@ -33,6 +37,7 @@ type spent struct {
 	region            int
 	admitted, offered float64        // tokens
 	from              budget.Instant // not before this
+	pace              time.Duration  // between the region's reports of one key
 }
 
 // refill is what the key's limit earns, tokens a second.
@@ -69,22 +74,22 @@ func (key *tallyKey) newSessions() {
 }
 
 // read takes in a region's counters, told now and read no earlier than from, and
-// returns what was used since the last. unseen is before any use of a key that the
-// region left out of its reports for a while.
-func (key *tallyKey) read(rep budget.Report, k budget.KeyReport, from, unseen, now budget.Instant) spent {
+// returns what was used since the last.
+func (key *tallyKey) read(rep budget.Report, k budget.KeyReport, from budget.Instant, region *tallyRegion, now budget.Instant) spent {
 	key.seen = reach(key.seen, rep.Region)
 	s := &key.seen[rep.Region]
 	if s.session != rep.Session {
-		*s = seen{session: rep.Session, from: unseen, busy: s.busy} // counters begin at zero
+		*s = seen{session: rep.Session, from: region.unseen, busy: s.busy} // counters begin at zero
 	}
 	out := spent{
 		region:   rep.Region,
 		admitted: tokens(max(0, k.Admitted-s.admitted)),
 		offered:  tokens(max(0, k.Offered-s.offered)),
 		from:     s.from,
+		pace:     rep.Pace,
 	}
-	if unseen.Sub(s.told) >= spacing {
-		out.from = max(s.from, unseen) // it was left out of reports since: it was not used
+	if region.unseen.Sub(s.told) >= region.slack {
+		out.from = max(s.from, region.unseen) // it was left out of reports since: it was not used
 	}
 	s.admitted, s.offered, s.from, s.told = k.Admitted, k.Offered, from, now
 	return out

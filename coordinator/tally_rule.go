@@ -1,6 +1,10 @@
 package coordinator
 
-import "aliquot/budget"
+import (
+	"time"
+
+	"aliquot/budget"
+)
 
 // tallyRegion tells when what a region reports was spent, by this node's own clock:
 // a region sends a report after it has received the answer to the one before it, so
@@ -9,9 +13,10 @@ type tallyRegion struct {
 	session  uint64
 	opened   budget.Instant // about when the session began, not before
 	answered budget.Instant // the latest report so far
-	// unseen is before any use in this session that is not told yet, of a key that
-	// was not told of for a while.
+	// unseen is before any use in this session that is not told yet, of a key that was not
+	// told of for slack by then.
 	unseen budget.Instant
+	slack  time.Duration
 }
 
 // next is a report of a session, answered now: what it tells was read at from or

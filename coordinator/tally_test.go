@@ -195,7 +195,7 @@ func TestTallyKnowsHowRegionsSpaceTheirReports(t *testing.T) {
 	for at, want := range map[float64]float64{10.9: 9.9, 11.2: 11.2} {
 		copied, report := *y.keys[key], usage(0, 1, 2)
 		copied.seen = slices.Clone(copied.seen)
-		if spent := copied.read(report, report.Keys[0], second(11.4), second(at), second(11.5)); spent.from != second(want) {
+		if spent := copied.read(report, report.Keys[0], second(11.4), &tallyRegion{unseen: second(at), slack: spacing}, second(11.5)); spent.from != second(want) {
 			t.Errorf("left out until %v: used since %v, want since %v", at, spent.from, second(want))
 		}
 	}
@@ -206,5 +206,22 @@ func TestTallyKnowsHowRegionsSpaceTheirReports(t *testing.T) {
 	y.fold(silent(2), second(12.5), always)
 	if got := y.regions[0].unseen; got != second(11.4) {
 		t.Errorf("in the new session it was used since %v, want since the old one", got)
+	}
+}
+
+// TestTallyKnowsARegionsPace: a region with many busy keys reports each of them less
+// often, so that one it leaves out may well have been used.
+func TestTallyKnowsARegionsPace(t *testing.T) {
+	y := newTally(0, strictly, 0)
+	silent := budget.Report{Session: 1, Pace: 5 * time.Second}
+	y.fold(silent, second(1), always)
+	for s := 2.; s < 30; s++ {
+		y.fold(silent, second(s), always)
+		switch region := y.regions[0]; {
+		case region.unseen > 0 && s < 12:
+			t.Fatalf("after %v s: unseen until %v; a key may be left out for two paces and a second", s, region.unseen)
+		case s > 20 && (region.unseen != second(s-1) || region.slack != 11*time.Second):
+			t.Fatalf("after %v s: unseen until %v, slack %v", s, region.unseen, region.slack)
+		}
 	}
 }
