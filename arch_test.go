@@ -48,6 +48,7 @@ var houses = map[string]row{
 	"sim/check":     {aliquot: []string{"sim/shell", "budget", "limit"}},
 	"sim/check/run": {aliquot: []string{"sim/check"}},
 	"sim/shell":     {aliquot: []string{"budget", "limit"}, banned: pure},
+	"sim/fleet":     {aliquot: []string{"budget"}, banned: pure},
 	"sim/run":       {aliquot: []string{"sim", "sim/compare"}},
 	// Other limiters in the simulator's world.
 	"sim/compare":     {aliquot: []string{"budget", "limit", "sim"}},

@@ -147,23 +147,34 @@ func (a allocation) headroom(c claim, want int64) int64 {
 // fill is weighted max-min fairness by water-filling: the largest level at which
 // every region gets max(base, min(want, weight*level)) and the sum fits.
 func fill(avail int64, base, want, weight []int64) []int64 {
-	at := func(level int64) []int64 {
-		out := make([]int64, len(base))
-		for i := range out {
-			out[i] = max(base[i], min(want[i], mulDiv(level, weight[i], Unit)))
-		}
-		return out
+	part := func(i int, level int64) int64 {
+		return max(base[i], min(want[i], Scale(level, int32(weight[i]))))
 	}
-	low, high := int64(0), int64(1)<<40
+	fits := func(level int64) bool {
+		left := avail
+		for i := range base {
+			left -= part(i, level)
+		}
+		return left >= 0
+	}
+	// Above high, where every want is met, nothing changes any more.
+	low, high := int64(0), int64(1)
+	for i := range want {
+		high = max(high, mulDiv(max(want[i], 0), Unit, weight[i])+Unit)
+	}
 	for low < high {
 		mid := (low + high + 1) / 2
-		if total(at(mid)) <= avail {
+		if fits(mid) {
 			low = mid
 		} else {
 			high = mid - 1
 		}
 	}
-	return at(low)
+	out := make([]int64, len(base))
+	for i := range out {
+		out[i] = part(i, low)
+	}
+	return out
 }
 
 // bursts divides the burst: it follows the rate beyond what everyone keeps. A small

@@ -129,6 +129,12 @@ func (d *demand) at(lastReport Instant, silence time.Duration) demandNow {
 	return now
 }
 
+// quiet reports whether the region's latest report is so long after the latest one with
+// the key that it does not use it any more.
+func (d *demand) quiet(lastReport Instant, silence time.Duration) bool {
+	return d.last == 0 || lastReport.Sub(d.last) >= silence
+}
+
 // demandNow is one region's demand at one instant, in units of the limit's rate.
 type demandNow struct {
 	Known          bool

@@ -90,6 +90,7 @@ type leaderKey struct {
 	pool    int64         // released tokens that nobody holds
 	regions []keyRegion
 	dirty   bool
+	settled bool // see Leader.steady
 	over    bool
 	cooling cooling
 	used    Instant // when an admission was last learned of
@@ -130,6 +131,7 @@ type keyRegion struct {
 	released int64
 	tokens   int64
 	demand   demand
+	planned  planned
 	// homeUntil is when the region last ceased to be the home; 0: never in this reign.
 	homeUntil Instant
 }
@@ -284,6 +286,7 @@ func (l *Leader) sendCold(i int, k KeyID) {
 // LeaderStats counts since the epoch began.
 type LeaderStats struct {
 	Plans        uint64
+	Looks        uint64 // keys that were planned, whatever came of it
 	ShareChanges uint64
 	Created      uint64
 	Cooled       uint64

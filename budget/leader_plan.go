@@ -66,6 +66,8 @@ func (l *Leader) planDirty(c *commit, now Instant) {
 
 // planKey plans one key.
 func (l *Leader) planKey(c *commit, key *leaderKey, now Instant) {
+	l.stats.Looks++
+	key.settled = false
 	lowered := l.lowered(key, now)
 	if l.finishCooling(c, key, lowered) {
 		return
@@ -75,6 +77,7 @@ func (l *Leader) planKey(c *commit, key *leaderKey, now Instant) {
 	if move {
 		changed = l.moveTo(c, key, lowered, target, now) || changed
 	}
+	key.settled = key.settled && !move && !changed
 	if changed {
 		c.plan.Changes = append(c.plan.Changes, Entry{Key: key.id, Shares: lowered})
 		l.clampPool(key, lowered)
@@ -120,6 +123,7 @@ func (l *Leader) target(key *leaderKey, lowered []Share, now Instant) ([]Share, 
 		out := in.homed(l.chooseHome(key, in, now))
 		return out, in.short() || in.moves(out)
 	}
+	key.settled = l.divide == nil && l.remember(key, in)
 	return l.divided(key, in, now)
 }
 
@@ -220,7 +224,11 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 	if wanted {
 		return true
 	}
-	if !significant || moved > key.credit {
+	if significant && moved > key.credit {
+		key.settled = false // it moves in a while
+		return false
+	}
+	if !significant {
 		return false
 	}
 	key.credit -= moved

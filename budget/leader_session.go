@@ -237,6 +237,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 		return
 	}
 	kr := &key.regions[i]
+	news := key.news(kr, &rep)
 	if rep.Limit.Capacity > 0 {
 		key.learn(rep.Limit)
 	}
@@ -252,7 +253,9 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 	if rep.Gen == kr.gen && rep.Share == kr.sent {
 		kr.acknowledge(rep)
 	}
-	l.touch(key)
+	if news || !l.steady(i, key) {
+		l.touch(key)
+	}
 }
 
 // foldCold takes the acknowledgement of a return to cold.

@@ -167,10 +167,14 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 		c.usage(i, k, kr.demand.admitted, kr.demand.offered)
 		if c.Demand {
 			kr.demand.appendState(c, now)
+			c.Int(int64(kr.planned.smooth))
+			c.Int(int64(kr.planned.admitted))
+			c.Bools(kr.planned.active)
 			c.Age(now, kr.homeUntil, forever)
 		}
 	}
 	if c.Demand {
+		c.Bools(key.settled)
 		c.Int(key.credit)
 		c.Age(now, key.moved, forever)
 		c.Int(int64(key.home))

@@ -16,9 +16,10 @@ var fields = []struct {
 }{
 	{Leader{}, "cfg ledger epoch counter session start regions keys order dirty creates creating over committing began verifying verifyFrom nextSweep swept turn delayed claims stats divide"},
 	{leaderRegion{}, "open session incarnation seq openedAt sentAt ackedSentAt acked live leaseEnd leaseOver coolFrom lastReport pace rules renewedAt waiting waitSince tSend hello helloAt outbox unchanged cold"},
-	{leaderKey{}, "id at shares limit tail delayed pool regions dirty over cooling used credit moved home homeSince"},
-	{keyRegion{}, "sent gen acked pending next grant granted cold inUse label released tokens demand homeUntil"},
+	{leaderKey{}, "id at shares limit tail delayed pool regions dirty settled over cooling used credit moved home homeSince"},
+	{keyRegion{}, "sent gen acked pending next grant granted cold inUse label released tokens demand planned homeUntil"},
 	{demand{}, "admitted offered since window windowOffered windowAdmitted known raw rawAdmitted smooth smoothAdmitted rejecting last used"},
+	{planned{}, "smooth admitted active"},
 	{create{}, "region report"},
 	{turn{}, "due silent ended"},
 	{commit{}, "plan began grows creates"},
