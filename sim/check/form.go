@@ -169,6 +169,13 @@ func (w *world) writeSite(x *writer, s *site) {
 		x.record(s.backup.record, now, w.sc)
 		c.Int(max(s.backup.expires-now, 0))
 	}
+	if l := &w.sc.Limit; l.Algorithm == limit.FixedWindow || l.Algorithm == limit.SlidingCounter {
+		c.Int(now) // windows have their places in time
+	}
+	for _, u := range s.used {
+		c.Int(now - u.at)
+		c.Int(int64(u.cost))
+	}
 	c.Config(&s.known.cfg)
 	c.String(s.known.initialEpoch)
 	c.Epoch(s.known.epoch)
@@ -242,6 +249,19 @@ func (x *writer) record(r limit.Record, now int64, sc *Scenario) {
 	}
 	x.packed(r.Gen)
 	x.bucket(r.Share)
+	if u := r.Use; u != nil {
+		c.Int(max(u.Free-now, 0))
+		c.Int(int64(u.Cur))
+		c.Int(int64(u.Prev))
+		c.Int(int64(u.Held))
+		c.Int(u.Label)
+		c.Int(u.HeldLabel)
+		c.Int(int64(len(u.Entries)))
+		for _, e := range u.Entries {
+			c.Int(e.Until - now)
+			c.Int(int64(e.Cost))
+		}
+	}
 }
 
 // packed writes a generation as stores have it; see budget.Gen.Pack.

@@ -233,7 +233,7 @@ func (n *node) apply(w *world, e budget.ApplyShares) {
 	for i, c := range e.Changes {
 		call.changes[i] = storeChange{key: c.Key, change: limit.Change{
 			View: n.view(c.Before, w.sc, &n.clockMap), Gen: c.Gen.Pack(), Share: shell.Bucket(w.sc.Limit, c.Share),
-			Grant: limit.Tokens(c.Grant), Cold: c.Cold, Deadline: call.deadline,
+			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold, Deadline: call.deadline,
 		}}
 	}
 	fault := n.wayward

@@ -53,7 +53,9 @@ func (s *site) holdsAt(sc *Scenario, now int64) holds {
 // check asserts what holds in every state.
 func (w *world) check() {
 	w.checkAt(w.now, w.ideal)
-	w.checkTokens()
+	if !w.sc.Limit.Algorithm.Counts() {
+		w.checkTokens()
+	}
 	w.checkLedger()
 }
 
@@ -89,6 +91,10 @@ func (w *world) checkTokens() {
 // checkAt: at one instant what the stores would enforce sums to the limit at most (I1,
 // each part), and what they would give out is in the ideal bucket.
 func (w *world) checkAt(now, ideal int64) {
+	if w.sc.Limit.Algorithm.Counts() {
+		w.checkRights(now)
+		return
+	}
 	var cap, rate, tokens int64
 	for i := range w.sc.Regions {
 		h := w.sites[i].holdsAt(w.sc, now)

@@ -44,7 +44,7 @@ func (w *world) recovers() (broken string) {
 		return w.old == nil
 	}
 	w.until("recovery", w.sc.all(), recoverIn*w.sc.Quantum, live)
-	w.until("growth after recovery", 0, growIn*w.sc.Quantum, func() bool {
+	w.until("growth after recovery", 0, growIn*w.sc.Quantum+2*w.sc.Limit.Tail(), func() bool {
 		return w.calm() && w.hasAll(0)
 	})
 	return w.broken

@@ -98,8 +98,14 @@ func (sc *Scenario) daemonClock(i int) shell.Clock {
 	return sc.clock(DaemonA<<i, time.Duration(i+1)*time.Hour)
 }
 
+// storeClock: windows are counted by clocks that tell the time of day, and agree at the
+// beginning; other stores' clocks have nothing in common.
 func (sc *Scenario) storeClock(i int) shell.Clock {
-	return sc.clock(StoreA<<i, time.Duration(i+10)*time.Hour)
+	offset := 10 * time.Hour
+	if !sc.Limit.Algorithm.Counts() {
+		offset += time.Duration(i) * time.Hour
+	}
+	return sc.clock(StoreA<<i, offset)
 }
 
 func (sc *Scenario) leaderClock() shell.Clock { return sc.clock(Leader, 20*time.Hour) }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"time"
 
 	"aliquot/budget"
 	"aliquot/limit"
@@ -18,6 +19,8 @@ type site struct {
 	heard  int64 // when a daemon of the region was last heard; 0: not yet
 	kept   kept
 	backup kept // an older copy
+	slots  uint64
+	used   []usage // admitted under a limit that counts, whatever the store remembers
 
 	nodes    []*node
 	known    stateFile
@@ -108,24 +111,31 @@ func (s *site) fill(v *limit.View) {
 	}
 }
 
-// take tries one request; amount 0 asks for all there is. It reports what was
-// admitted, and whether the contents are the ones expected.
+// take asks for all there is, or for one token if that is nothing, and reports what was
+// admitted and whether the contents are the ones expected.
 func (s *site) take(epoch string, v limit.View, now int64) (admitted limit.Tokens, out limit.Outcome, ok bool) {
 	if epoch != s.epoch {
 		return 0, out, false
 	}
 	s.fill(&v)
-	records, outs := [1]limit.Record{s.get(now)}, [1]limit.Outcome{}
-	settled, _, _ := limit.Settle(records[0], v, s.time(now))
-	cost := settled.Tokens + settled.Extra
+	if v.Algorithm == limit.Concurrency {
+		s.slots++
+		v.Slot = s.slots
+	}
+	records, views, outs := [1]limit.Record{s.get(now)}, [1]limit.View{v}, [1]limit.Outcome{}
+	limit.Take(records[:], views[:], limit.MaxTokens, s.time(now), outs[:]) // denied: how much is there?
+	cost, lost := outs[0].Tokens, outs[0].Amnesia
 	if cost == 0 {
 		cost = limit.Token
 	}
-	views := [1]limit.View{v}
 	if limit.Take(records[:], views[:], cost, s.time(now), outs[:]) {
 		admitted = cost
+		if v.Algorithm.Counts() {
+			s.used = append(s.used[:len(s.used):len(s.used)], usage{s.time(now), cost})
+		}
 	}
 	s.put(records[0], &v)
+	outs[0].Amnesia = outs[0].Amnesia || lost
 	return admitted, outs[0], true
 }
 
@@ -143,6 +153,7 @@ func (s *site) apply(epoch string, changes []storeChange, heard bool, now int64)
 		s.put(r, &c.change.View)
 		results = append(results, budget.ShareResult{
 			Key: c.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
+			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label,
 		})
 	}
 	return results, true

@@ -60,6 +60,7 @@ func (w *world) unhold() {
 }
 
 func (w *world) passAt(s *site) {
+	s.forget(&w.sc.Limit, w.now)
 	w.giveUp(s)
 	for _, n := range s.nodes {
 		n.probe(w)
@@ -135,7 +136,7 @@ func (w *world) countLonely() {
 		return
 	}
 	w.lonely = min(w.lonely+1, convergeIn)
-	if w.lonely == convergeIn {
+	if w.lonely == convergeIn && !w.sc.Limit.Algorithm.Counts() { // use outlasts a share
 		w.checkGrown()
 	}
 }

@@ -167,6 +167,9 @@ func (w *world) node(region int, name uint64) *node {
 
 // admit counts what a store admitted.
 func (w *world) admit(amount limit.Tokens) {
+	if w.sc.Limit.Algorithm.Counts() {
+		return // see checkRights
+	}
 	w.ideal -= int64(amount)
 	if w.ideal < -w.sc.slack() {
 		w.violate("the bound: %d micro-tokens more were admitted than the ideal bucket held", -w.ideal)
