@@ -42,6 +42,8 @@ func (w *world) do(e event) {
 		w.elect()
 	case arrivesA:
 		w.arrive(a, b)
+	case advances:
+		w.advance()
 	case losesUp:
 		w.up = without(w.up, a)
 	case losesDown:
@@ -62,6 +64,8 @@ func (w *world) do(e event) {
 		w.seat(w.leads.epoch).held = true
 	case leaderDies, leaderGone, leaderLinger:
 		w.loseLeader(e.kind, e.a == 1)
+	case reweighs, drains, retimes:
+		w.operate(e.kind, a)
 	default:
 		w.regionFault(e.kind, a, b)
 	}
@@ -203,6 +207,10 @@ func (w *world) quietly(want int8, n int) {
 		}
 		w.do(event{passes, uint8(want), 0})
 		w.settle()
+		if _, ready := w.progress(); ready {
+			w.do(event{advances, 0, 0})
+			w.settle()
+		}
 	}
 }
 

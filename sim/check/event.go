@@ -1,6 +1,9 @@
 package check
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // event is one thing that can happen; a and b say to what.
 type event struct {
@@ -22,6 +25,7 @@ const (
 	heals                // the cut of region a
 	elects               // a new leader
 	arrivesA             // stuck command b of region a
+	advances             // the next step of a change of floors or timing
 	// Faults.
 	losesUp
 	losesDown
@@ -43,6 +47,9 @@ const (
 	applySticks  // the next change of shares in region a
 	applyMute    // likewise: made, but the reply is lost
 	takeSticks   // a request for all, in region a, daemon b
+	reweighs     // an operator gives region a another weight
+	drains       // likewise, drains region a
+	retimes      // likewise, sets a shorter lease, or a longer one if a is 1
 	kinds
 )
 
@@ -61,6 +68,9 @@ const (
 	Flush    = 1 << flushes
 	RollBack = 1 << rollsBack
 	Cut      = 1 << cuts
+	Reweigh  = 1 << reweighs
+	Drain    = 1 << drains
+	Retime   = 1 << retimes
 	Stick    = 1<<applySticks | 1<<applyMute | 1<<takeSticks
 )
 
@@ -93,6 +103,8 @@ func (w *world) words(e event) string {
 		return "a new leader is elected"
 	case arrivesA:
 		return fmt.Sprintf("a stuck command arrives at the store of region %s", regionName(a))
+	case advances:
+		return "the next step of the change is made"
 	case losesUp:
 		return "lost: " + w.up[a].words()
 	case losesDown:
@@ -151,6 +163,12 @@ func (w *world) regionWords(k kind, region string, b int) string {
 		return fmt.Sprintf("the next change of a share in region %s will get stuck on its way to the store", region)
 	case applyMute:
 		return fmt.Sprintf("the reply to the next change of a share in region %s will be lost", region)
+	case reweighs:
+		return fmt.Sprintf("region %s is given a weight of %d", region, otherWeight)
+	case drains:
+		return fmt.Sprintf("region %s is drained", region)
+	case retimes:
+		return fmt.Sprintf("a lease of %v is set", [...]time.Duration{shorterLease, longerLease}[region[0]-'a'])
 	case takeSticks:
 		return fmt.Sprintf("a request for all, in region %s by daemon %d, gets stuck on its way to the store", region, b)
 	}

@@ -32,6 +32,9 @@ func (w *world) events(out []event) []event {
 	}
 	out = w.messageFaults(out, up, down, commit)
 	out = w.leaderFaults(out)
+	if quiet && w.leads != nil {
+		out = w.operators(out)
+	}
 	if quiet || w.sc.AnyOrder || len(up) == 0 {
 		out = w.regionFaults(out)
 	}
@@ -67,6 +70,9 @@ func (w *world) wants(out []event) []event {
 func (w *world) ends(out []event) []event {
 	if w.leads == nil {
 		out = append(out, event{elects, 0, 0})
+	}
+	if _, ready := w.progress(); ready {
+		out = append(out, event{advances, 0, 0})
 	}
 	for i := range w.sc.Regions {
 		s := w.sites[i]

@@ -158,7 +158,7 @@ func (w *world) sharesText(now int64) string {
 
 // calm: everyone is live and can be reached, and the key is hot for all.
 func (w *world) calm() bool {
-	if w.leads == nil || w.old != nil || w.ledger.Shares(key) == nil || len(w.up)+len(w.down) > 0 {
+	if w.leads == nil || w.old != nil || !w.ledger.Config.Steady() || w.ledger.Shares(key) == nil || len(w.up)+len(w.down) > 0 {
 		return false
 	}
 	for i := range w.sc.Regions {
@@ -177,7 +177,7 @@ func (w *world) calm() bool {
 
 // checkGrown: a lone busy region has everything but what the others keep.
 func (w *world) checkGrown() {
-	if w.want < int8(w.sc.Regions) && !w.hasAll(int(w.want)) {
+	if w.want < int8(w.sc.Regions) && w.ledger.Config.Regions[w.want].Takes() && !w.hasAll(int(w.want)) {
 		w.violate("liveness: for %d quanta nothing failed and only region %s wanted the key; it does not have all%s",
 			w.lonely, regionName(int(w.want)), w.sharesText(w.now))
 	}

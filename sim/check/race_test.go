@@ -6,4 +6,5 @@ package check
 const (
 	statesEach = 2_000
 	statesDue  = 50_000
+	searchFor  = 3_000
 )

@@ -12,7 +12,7 @@ const (
 	// recoverIn is within how many quanta, of which a lease has three, everyone is live
 	// again, and growIn after that the lone busy region has everything.
 	recoverIn = 30
-	growIn    = 12
+	growIn    = 24
 )
 
 // recovers lets every fault end, and says what does not come right: every region is

@@ -71,6 +71,12 @@ func Scenarios() []Scenario {
 	add(three, "elastic-3", "an elastic key becomes hot", Lose|Cut, func(sc *Scenario) { sc.Elastic, sc.Root = true, awake })
 	add(hasty, "one-token", "a limit of one token is lent whole", Lose|Cut|Restart|NewLead, func(sc *Scenario) { sc.Limit = tokens(1, 1) })
 	add(two, "one-token-flush", "the same, and stores lose everything", Flush|Forget|Lose, func(sc *Scenario) { sc.Limit = tokens(1, 1) })
+	add(two, "reweigh", "an operator changes weights", Reweigh|Lose|NewLead|Restart, nil)
+	add(hasty, "reweigh-cut", "an operator changes weights while regions are cut off", Reweigh|Cut|Flush, nil)
+	add(three, "drain-3", "an operator drains a region", Drain|Lose|Cut, nil)
+	add(two, "drain-cold", "an operator drains a region while the key is cold", Drain|Lose|Forget, func(sc *Scenario) { sc.Root = awake })
+	add(hasty, "retime", "an operator changes the lease", Retime|Lose|Cut|NewLead, nil)
+	add(torn, "retime-cut", "an operator changes the lease while b is cut off", Retime|Restart|Cut, func(sc *Scenario) { sc.Root = cutOff })
 	add(hasty, "home", "a limit that has a home", Lose|Cut|Restart|NewLead, func(sc *Scenario) { sc.Homed = true })
 	return all
 }

@@ -32,6 +32,9 @@ func (w *world) pass(want int8) {
 			w.step(s, budget.Tick{})
 		}
 	}
+	if w.leads != nil {
+		w.leads.hold(w)
+	}
 	if w.old != nil {
 		if s := w.seat(w.old.epoch); s.lasted >= lingers {
 			w.old, w.mineOld = nil, false

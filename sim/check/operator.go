@@ -1,0 +1,131 @@
+package check
+
+import (
+	"time"
+
+	"aliquot/budget"
+)
+
+// acknowledgeFor is how long a step of a change of floors waits for every region.
+const acknowledgeFor = 5 * time.Second
+
+// timings that an operator sets, and the weight that he gives a region: other ones than
+// those of the scenarios.
+const (
+	otherWeight  = 3
+	shorterLease = 2200 * time.Millisecond
+	longerLease  = 4400 * time.Millisecond
+)
+
+// operate brings an operator's command into the log. The leader begins anew.
+func (w *world) operate(k kind, a int) {
+	name := regionName(a)
+	w.command(func(l *budget.Ledger) error {
+		switch {
+		case k == reweighs:
+			return l.UpdateRegion(name, otherWeight)
+		case k == drains:
+			return l.DrainRegion(name)
+		case a == 0:
+			return l.SetTiming(shorterLease, w.sc.RhoPPM)
+		default:
+			return l.SetTiming(longerLease, w.sc.RhoPPM)
+		}
+	})
+}
+
+// command changes the ledger, if it lets itself be changed. What the leader has proposed
+// under the old configuration is refused by the log, and whoever waits for it says Hello.
+func (w *world) command(do func(*budget.Ledger) error) {
+	if err := do(w.log()); err != nil {
+		return
+	}
+	if w.leads != nil {
+		s := w.leads
+		w.elect()
+		w.dies(s)
+	}
+}
+
+// operators appends the commands that there are to give.
+func (w *world) operators(out []event) []event {
+	for i := range w.sc.Regions {
+		r := &w.ledger.Config.Regions[i]
+		if w.at(i) && r.Weight == 1 {
+			out = w.offer(out, uint8(i), reweighs)
+		}
+		if w.at(i) && i > 0 && r.Takes() {
+			out = w.offer(out, uint8(i), drains)
+		}
+	}
+	for a, lease := range [...]time.Duration{shorterLease, longerLease} {
+		if w.ledger.Config.NextLease() != lease {
+			out = w.offer(out, uint8(a), retimes)
+		}
+	}
+	return out
+}
+
+// progress is what the leader has found out since the configuration came into force,
+// and whether it is enough for the next step; it is what a coordinator does.
+func (w *world) progress() (p budget.Progress, ready bool) {
+	s := w.leads
+	if s == nil || s.cfg.Steady() && s.cfg.Settled() && !s.cfg.Retiming() {
+		return p, false
+	}
+	now := s.now(w)
+	acknowledged, all := s.acknowledged(w)
+	p.Acknowledged = acknowledged
+	p.LeasesOver = now.Sub(s.began) >= s.cfg.LeasesOver()
+	p.Settled = s.cfg.Steady() && s.enforced != 0 && now.Sub(s.enforced) >= w.fill() && s.machine.KeepsHeld()
+	patient := !all && now.Sub(s.began) < acknowledgeFor
+	return p, p.Settled || !patient && s.cfg.CanAdvance(p)
+}
+
+// acknowledged are the regions that enforce what they are told, and whether those are
+// all of whom that can be expected.
+func (s *seat) acknowledged(w *world) (acknowledged []int, all bool) {
+	all = true
+	for i := range s.cfg.Regions {
+		switch status := s.machine.Region(i, s.now(w), w.sc.Limit.Tail()); {
+		case status.Acknowledged:
+			acknowledged = append(acknowledged, i)
+		case !status.Absent:
+			all = false
+		}
+	}
+	return acknowledged, all
+}
+
+// hold notes since when every region enforces what it is told.
+func (s *seat) hold(w *world) {
+	if _, all := s.acknowledged(w); !all {
+		s.enforced = 0
+	} else if s.enforced == 0 {
+		s.enforced = s.now(w)
+	}
+}
+
+// fill is how long the slowest bucket takes to fill at the smallest floor, on the
+// slowest clock.
+func (w *world) fill() time.Duration {
+	least := int32(budget.Unit)
+	for _, r := range w.ledger.Config.Regions {
+		if r.Told.Rate > 0 {
+			least = min(least, r.Told.Rate)
+		}
+	}
+	l := w.sc.Limit
+	seconds := float64(l.Capacity) / float64(max(l.PerSecond().Micro, 1)) * budget.Unit / float64(least)
+	return time.Duration(seconds*(1e9+float64(w.sc.RhoPPM)*1e3)) + time.Second
+}
+
+// advance makes the next step of a change, if it is due.
+func (w *world) advance() {
+	p, ready := w.progress()
+	if !ready {
+		return
+	}
+	version := w.leads.cfg.Version
+	w.command(func(l *budget.Ledger) error { return l.AdvanceFloors(version, p) })
+}
