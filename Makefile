@@ -109,7 +109,7 @@ plants: need-go ## every planted bug, and where the simulator catches it (ONLY=n
 
 .PHONY: plants-doc
 plants-doc: need-go ## search anew for what catches the planted bugs; the table in docs/planted-bugs.md
-	@$(GO) run ./sim/plants/run -hunt -doc docs/planted-bugs.md
+	@$(GO) run ./sim/plants/run -hunt -doc
 
 .PHONY: acceptance
 acceptance: build ## every promise at full length on real processes, as a table (about 8 minutes)

@@ -56,7 +56,7 @@ var houses = map[string]row{
 	// Bugs put into the sources above; what is built from them is the worker.
 	"sim/plants":        {},
 	"sim/plants/run":    {aliquot: []string{"sim/plants"}},
-	"sim/plants/worker": {aliquot: []string{"limit", "sim"}},
+	"sim/plants/worker": {aliquot: []string{"limit", "sim", "sim/check"}},
 
 	"boottime": {aliquot: []string{"budget"}, outside: []string{"golang.org/x/sys"}},
 	"rpc":      {aliquot: []string{"proto/..."}, outside: anyModule},

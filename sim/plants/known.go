@@ -14,10 +14,13 @@ var knownJSON []byte
 // knownFile is where known.json is, from the root of the module.
 const knownFile = "sim/plants/known.json"
 
-// Sighting says where a plant was last caught. Worlds change with the simulator, so
-// a seed is where to begin, not where to end.
+// Sighting says where a plant was last caught: in which world, in which scenario.
+// Worlds change with the simulator, so a seed is where to begin, not where to end.
 type Sighting struct {
-	Seed uint64 `json:"seed"`
+	Seed     uint64 `json:"seed,omitempty"`     // 0: not caught by the simulator
+	Scenario string `json:"scenario,omitempty"` // empty: not caught by the checker
+	// Test is a test, after its package, that sees what breaks no promise.
+	Test string `json:"test,omitempty"`
 }
 
 // Known are the last sightings by the plants' names.
@@ -29,23 +32,34 @@ func Known() (map[string]Sighting, error) {
 	return known, nil
 }
 
-// Remember writes where plants were caught into the module at root; of a plant that
-// is not among the verdicts, or was not caught, the older sighting stays.
-func Remember(root string, known map[string]Sighting, verdicts []Verdict) error {
+// Remember writes where plants were caught into the module at root; of what was not
+// tried again the older sighting stays. It returns all of them.
+func Remember(root string, known map[string]Sighting, verdicts []Verdict) (map[string]Sighting, error) {
 	all := map[string]Sighting{}
 	for _, p := range All() {
-		if s, ok := known[p.Name]; ok && p.Harmless == "" {
+		if s, ok := known[p.Name]; ok {
 			all[p.Name] = s
 		}
 	}
 	for _, v := range verdicts {
-		if v.Caught && v.Plant.Harmless == "" {
-			all[v.Plant.Name] = Sighting{Seed: v.Seed}
+		s := all[v.Plant.Name]
+		if v.Sim.Tried {
+			s.Seed = v.Sim.Seed
+		}
+		if v.Check.Tried {
+			s.Scenario = v.Check.Scenario
+		}
+		if v.Test.Tried {
+			s.Test = v.Test.Test
+		}
+		all[v.Plant.Name] = s
+		if s == (Sighting{}) {
+			delete(all, v.Plant.Name)
 		}
 	}
 	text, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return os.WriteFile(filepath.Join(root, filepath.FromSlash(knownFile)), append(text, '\n'), 0o644)
+	return all, os.WriteFile(filepath.Join(root, filepath.FromSlash(knownFile)), append(text, '\n'), 0o644)
 }

@@ -19,21 +19,12 @@ func elastic() []Plant {
 			Edits: []Edit{{apply, "missing := float64(cold.Cap - tokens)", "missing := float64(cold.Cap/3 - tokens)"}},
 		},
 		{
-			Name: "extra-moves", Breaks: "what a bucket held above the floor moves with its share",
-			Edits: []Edit{{apply, "		r.setApart(c.View.Extra)\n", "		_ = 0\n"}},
-		},
-		{
 			Name: "extra-refills", Breaks: "tokens above the floor are earned while the key is hot",
 			Edits: []Edit{{extra, "	r.Extra -= extra\n", "	r.Extra -= extra / 2\n"}},
 		},
 		{
 			Name: "extra-set-apart-twice", Breaks: "tokens that are set apart stay in the share as well",
 			Edits: []Edit{{extra, "	r.Tokens -= r.Extra\n", ""}},
-		},
-		{
-			Name: "drained-keeps-extra", Breaks: "a region that was drained keeps what its buckets held above the floor",
-			Edits: []Edit{{settle, "		r.Extra = min(r.Extra, v.Extra)\n", ""}, {"sim/shell/view.go", "if elastic && d.hasFloor() {", "if elastic {"}},
-			World: World{Faults: []string{"region drained"}},
 		},
 		{
 			Name: "cools-after-seconds", Breaks: "a key cools down after ten unused seconds, however long its buckets need to fill",

@@ -26,16 +26,16 @@ func leases() []Plant {
 		{
 			Name: "lease-before-applied", Breaks: "the lease holds as soon as the directive has come, before its shares are in the store",
 			Edits:    []Edit{{step, "	r.lastDirective = now\n	return r.apply(&applying{\n", "	r.lastDirective = now\n	if d.Renew {\n		r.leaseEnd = d.TSend.Add(r.cfg.Lease)\n	}\n	return r.apply(&applying{\n"}},
-			Harmless: "argued: a share that may not have reached the store is believed if it is smaller, so the lease covers more for a second at most, long before anyone else takes a floor back; see failed-share-believed-later",
+			Harmless: "argued: the lease covers a share that is not yet smaller for a second at most, and what it covers is committed; who is to have it later waits for longer than that",
 		},
 		{
 			Name: "floor-after-t", Breaks: "a region that hears nothing takes its floor back after T",
-			Edits: []Edit{{bounds, "return c.lengthen(c.lengthen(c.lengthen(2 * c.Lease)))", "return c.Lease"}},
+			Edits: []Edit{{bounds, "return c.lengthen(c.lengthen(c.lengthen(2 * c.wait())))", "return c.wait()"}},
 		},
 		{
 			Name: "floor-after-2t", Breaks: "a region that hears nothing takes its floor back after 2T: clocks count as equal",
 			Edits: []Edit{
-				{bounds, "return c.lengthen(c.lengthen(c.lengthen(2 * c.Lease)))", "return 2 * c.Lease"},
+				{bounds, "return c.lengthen(c.lengthen(c.lengthen(2 * c.wait())))", "return 2 * c.wait()"},
 				{"sim/shell/view.go", "v.HeardWait = d.heardWait()", "v.HeardWait = 0"},
 			},
 			World: World{Regions: 2, Keys: 1, Lease: 10 * time.Second, RhoPPM: 100_000, Faults: []string{"cut both ways", "all coordinators stop", "drifting clocks"}, Just: true},
@@ -58,13 +58,15 @@ func leases() []Plant {
 		},
 		{
 			Name: "reclaim-while-open", Breaks: "a liability falls to the floor at the lease's end although a session is open in which another could begin",
-			Edits: []Edit{{"budget/leader_plan.go", "case !r.open && r.leaseEnd == 0 &&", "case r.leaseEnd == 0 &&"}},
-			World: World{Keys: 2, Faults: []string{"cut both ways", "cut one way", "cut from the leader", "slow commits", "messages lost", "messages reordered"}, Just: true},
+			Edits:    []Edit{{"budget/leader_plan.go", "case !r.open && r.leaseEnd == 0 &&", "case r.leaseEnd == 0 &&"}},
+			World:    World{Keys: 2, Faults: []string{"cut both ways", "cut one way", "cut from the leader", "slow commits", "messages lost", "messages reordered"}, Just: true},
+			Harmless: "argued: as for told-more-without-lease, which is the first guard",
 		},
 		{
 			Name: "told-more-without-lease", Breaks: "a session that opens without a lease is told more than the floor, whose liability may be on its way down",
-			Edits: []Edit{{session, "	if l.regions[i].leaseEnd == 0 {\n		// Its", "	if false {\n		// Its"}},
-			World: World{Keys: 2, Faults: []string{"cut both ways", "cut one way", "cut from the leader", "slow commits", "messages lost", "messages reordered"}, Just: true},
+			Edits:    []Edit{{session, "	if l.regions[i].leaseEnd == 0 {\n		// Its", "	if false {\n		// Its"}},
+			World:    World{Keys: 2, Faults: []string{"cut both ways", "cut one way", "cut from the leader", "slow commits", "messages lost", "messages reordered"}, Just: true},
+			Harmless: "argued: what is told without a lease is not enforced, and when a lease is renewed it is in the sum that renewals look at; only a leader that comes between the two could go by a liability that is too low. Neither search puts that together",
 		},
 		{
 			Name: "renewal-after-lease-end", Breaks: "a session goes on, and is renewed, after the end of its lease",
@@ -79,8 +81,9 @@ func leases() []Plant {
 		},
 		{
 			Name: "session-outlives-lease-at-region", Breaks: "the region keeps its session after the end of its lease",
-			Edits: []Edit{{step, "		r.leaseEnd = 0\n		r.doubt()\n", "		r.leaseEnd = 0\n"}},
-			World: World{Faults: []string{"cut both ways", "cut from the leader", "slow commits", "messages lost", "leader dies"}, Just: true},
+			Edits:    []Edit{{step, "		r.leaseEnd = 0\n		r.doubt()\n", "		r.leaseEnd = 0\n"}},
+			World:    World{Faults: []string{"cut both ways", "cut from the leader", "slow commits", "messages lost", "leader dies"}, Just: true},
+			Harmless: "argued: the leader closes the session when it counts the lease as over, which is never earlier, and lowers nothing before",
 		},
 		{
 			Name: "renewal-over-gap", Breaks: "a lost report or directive leaves the session as it is, on both sides",
@@ -96,13 +99,15 @@ func leases() []Plant {
 		},
 		{
 			Name: "two-legal-plans", Breaks: "a shrink that is planned counts as sent when leases are renewed, so that a silence is answered in two steps",
-			Edits: []Edit{{live, "e := key.regions[i].sent.Max(key.shares[i].Min(floor))", "e := key.regions[i].current().Max(key.shares[i].Min(floor))"}},
-			World: World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
+			Edits:    []Edit{{live, "e := key.regions[i].sent.Max(key.shares[i].Min(floor))", "e := key.regions[i].current().Max(key.shares[i].Min(floor))"}},
+			World:    World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
+			Harmless: "argued: a region's own shrink always travels with the renewal of its lease, so a shrink that only waits to be sent belongs to a lease that is not renewed and ends in time",
 		},
 		{
 			Name: "unacknowledged-shrink-counts", Breaks: "in the sum that renewals look at, a shrink counts when it is sent, not when it is acknowledged",
-			Edits: []Edit{{live, "e := key.regions[i].sent.Max(key.shares[i].Min(floor))", "e := key.regions[i].sent"}},
-			World: World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
+			Edits:    []Edit{{live, "e := key.regions[i].sent.Max(key.shares[i].Min(floor))", "e := key.regions[i].sent"}},
+			World:    World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
+			Harmless: "argued: what others hold is bounded by liabilities, which fall with acknowledgements only; to see the difference a shrink has to be lost between two silences of other regions. Neither search puts that together",
 		},
 		{
 			Name: "silent-floor-not-in-sum", Breaks: "in the sum that renewals look at, a silent region counts for what it was sent, not for its floor",
@@ -126,8 +131,9 @@ func leases() []Plant {
 		},
 		{
 			Name: "lease-not-checked-in-store", Breaks: "the store does not look whether the lease still holds",
-			Edits: []Edit{{settle, "if v.Phase == Live && now > v.Until || v.Phase", "if v.Phase"}},
-			World: World{Regions: 2, Keys: 1, Faults: []string{"store commands stuck", "all store commands stuck", "cut both ways", "daemon paused"}},
+			Edits:    []Edit{{settle, "if v.Phase == Live && now > v.Until || v.Phase", "if v.Phase"}},
+			World:    World{Regions: 2, Keys: 1, Faults: []string{"store commands stuck", "all store commands stuck", "cut both ways", "daemon paused"}},
+			Harmless: "argued: a decision has a deadline of half a second in the store as well, and the daemon looks at the lease before it calls; what is left is within the slack of the hand-over. Without both, see no-deadlines",
 		},
 		{
 			Name: "floor-not-checked-in-store", Breaks: "the store does not look whether the floor may be taken back yet",

@@ -1,5 +1,7 @@
 package plants
 
+import "time"
+
 // memory are bugs after a store or a daemon has lost what it knew.
 func memory() []Plant {
 	const (
@@ -16,11 +18,13 @@ func memory() []Plant {
 		},
 		{
 			Name: "older-record-trusted", Breaks: "a record that is older than the caller's share is trusted",
-			Edits: []Edit{{settle, " && (!v.Hot || r.Gen >= v.Gen)\n", "\n"}},
+			Edits:    []Edit{{settle, " && (!v.Hot || r.Gen >= v.Gen)\n", "\n"}},
+			Harmless: "argued: within one identity of contents records do not go back; a failover that loses writes brings another identity",
 		},
 		{
 			Name: "future-record-trusted", Breaks: "a record from the future, after the store's clock went back, is trusted",
 			Edits: []Edit{{settle, "trusted := r.Stamp == v.Stamp && now >= r.At && (", "trusted := r.Stamp == v.Stamp && ("}},
+			World: World{Faults: []string{"store's clock set"}, Just: true},
 		},
 		{
 			Name: "amnesia-to-floor", Breaks: "a hot key whose record is lost is given the floor",
@@ -40,36 +44,36 @@ func memory() []Plant {
 			World: World{Faults: []string{"store flushed", "slow commits"}, Just: true},
 		},
 		{
-			Name: "generation-forgotten", Breaks: "a key that cools down forgets its generation, which fences stuck commands",
-			Edits: []Edit{{extra, "r.Hot, r.Share = false, Bucket{}", "r.Hot, r.Gen, r.Share = false, 0, Bucket{}"}},
-			World: World{Faults: []string{"store commands stuck", "all store commands stuck", "second daemon", "messages lost"}, Just: true},
+			Name: "generation-forgotten", Breaks: "a key that cools down forgets its generation, which fences stuck commands and earlier daemons, and may cool under one",
+			Edits: []Edit{
+				{extra, "r.Hot, r.Share = false, Bucket{}", "r.Hot, r.Gen, r.Share = false, 0, Bucket{}"},
+				{"budget/leader_cool.go", "(!l.regions[i].live || now < l.regions[i].coolFrom)", "!l.regions[i].live"},
+			},
+			World: World{Regions: 2, Lease: 10 * time.Second, Faults: []string{"second daemon", "daemon restarts"}, Just: true},
 		},
 		{
 			Name: "blind-keeps-floor", Breaks: "a daemon that has lost its memory together with its store keeps its floor in limbo",
 			Edits: []Edit{{floor, "		return ConnectedFloor(floor, limit)\n", "		return floor\n"}},
 		},
 		{
-			Name: "blind-floor-earned-early", Breaks: "a daemon that has lost its memory takes its floor back full",
-			Edits: []Edit{{"sim/shell/view.go", "			v.Birth = max(v.Birth, v.Since)\n", ""}},
-			World: World{Faults: []string{"store flushed and daemon restarts", "cut both ways", "all coordinators stop", "second daemon"}, Just: true},
-		},
-		{
-			Name: "blind-limbo-floor", Breaks: "a daemon that has lost its memory gets its whole floor if the store finds it not cut off after all",
-			Edits: []Edit{{settle, "		v.Floor, v.Low = v.LimboFloor, v.Low.Min(v.LimboFloor)\n", ""}},
-			World: World{Faults: []string{"store flushed and daemon restarts", "cut both ways", "all coordinators stop", "second daemon"}, Just: true},
-		},
-		{
 			Name: "epoch-not-written-down", Breaks: "a daemon that restarts believes a leader older than the last it heard",
-			Edits: []Edit{{floor, "r.self, r.cfg, r.initialEpoch, r.highestEpoch = self, cfg, initialRedisEpoch, epoch", "r.self, r.cfg, r.initialEpoch = self, cfg, initialRedisEpoch"}},
-			World: World{Faults: []string{"leader lingers", "cut from the leader", "daemon restarts", "store flushed and daemon restarts", "messages reordered", "messages repeated"}, Just: true},
+			Edits:    []Edit{{floor, "r.self, r.cfg, r.initialEpoch, r.highestEpoch = self, cfg, initialRedisEpoch, epoch", "r.self, r.cfg, r.initialEpoch = self, cfg, initialRedisEpoch"}},
+			World:    World{Faults: []string{"leader lingers", "cut from the leader", "daemon restarts", "store flushed and daemon restarts", "messages reordered", "messages repeated"}, Just: true},
+			Harmless: "argued: as for old-leader-believed: a deposed leader has nothing to answer",
 		},
 		{
 			Name: "record-expires-early", Breaks: "the time to live of a cold record is half of what its bucket needs to fill",
 			Edits: []Edit{{apply, "missing/perSecond) * 1020)", "missing/perSecond) * 510)"}},
 		},
 		{
+			Name: "emergency-beside-a-call", Breaks: "the emergency limit admits while the store may still decide by a call that does not know of it",
+			Edits: []Edit{{"sim/emergency.go", "		if n.now() < d.calls {\n", "		if d.calls < 0 {\n"}},
+			World: World{Keys: 2, Faults: []string{"all store commands stuck", "store commands stuck"}},
+		},
+		{
 			Name: "debit-forgiven", Breaks: "what the emergency limit admitted is not debited",
 			Edits: []Edit{{settle, "	r.spend(min(v.Debit, r.held()))\n", ""}},
+			World: World{Keys: 2, Faults: []string{"all store commands stuck", "region's machine suspended"}},
 		},
 	}
 }

@@ -28,7 +28,8 @@ func tokens() []Plant {
 			Edits: []Edit{
 				{applied, "if h := r.hot[act.Key]; h != nil {\n		if h.limit", "c.Grant = act.Granted\n	if h := r.hot[act.Key]; h != nil {\n		if h.limit"},
 			},
-			World: World{Regions: 2, Burst: 300, Rate: 15, Keys: 1, Faults: []string{"messages lost"}, Just: true},
+			World:    World{Regions: 2, Burst: 300, Rate: 15, Keys: 1, Faults: []string{"messages lost"}, Just: true},
+			Harmless: "argued: a key that a region does not hold has been granted nothing in its session: the leader forgets what it granted when the region acknowledges that the key is cold, and in every new session",
 		},
 		{
 			Name: "granted-again", Breaks: "every share brings all that was granted in its session once more",
@@ -39,6 +40,11 @@ func tokens() []Plant {
 			Edits: []Edit{
 				{session, "*kr = keyRegion{sent: a, tokens: kr.tokens,", "*kr = keyRegion{sent: a, granted: kr.granted, tokens: kr.tokens,"},
 			},
+		},
+		{
+			Name: "replaced-growth-keeps-grant", Breaks: "a growth that waits to be sent and is replaced by a smaller share keeps the tokens that were granted with it",
+			Edits:     []Edit{{grow, "kr.next, kr.grant = share, 0", "kr.next = share"}, {grow, "		key.pool += kr.grant\n", "		_ = key.pool\n"}},
+			Scenarios: []string{"new-leader"},
 		},
 		{
 			Name: "grant-not-counted", Breaks: "a growth that is overtaken gives its tokens back to the pool, and so does one that was sent",

@@ -23,6 +23,9 @@ type Plant struct {
 	Edits []Edit
 	// World is where the simulator looks for it.
 	World World
+	// Scenarios are those of the checker that have to do with it. Empty: with what it
+	// breaks the checker has nothing to do, such as changes of floors.
+	Scenarios []string
 	// Harmless is the argument why it breaks nothing; then it is an error if it
 	// does. Empty for all others, which have to be caught.
 	Harmless string
@@ -50,8 +53,26 @@ type World struct {
 // All is the whole catalogue, in the order of the table.
 func All() []Plant {
 	var all []Plant
-	for _, part := range [][]Plant{leases(), ledgers(), leaders(), regions(), tokens(), memory(), floors(), elastic(), fairness()} {
-		all = append(all, part...)
+	for _, part := range []struct {
+		plants    []Plant
+		scenarios []string
+	}{
+		{leases(), []string{"lent", "lent-greedy", "lent-3", "deposed", "cut-off", "cut-off-torn", "stuck", "nobody-leads"}},
+		{ledgers(), []string{"cold", "lent-order", "lent-greedy", "lent-3", "new-leader", "cut-off-3", "deposed-3"}},
+		{leaders(), []string{"lent", "new-leader", "deposed", "cut-off", "twins", "cooling"}},
+		{regions(), []string{"lent-order", "deposed-amnesia", "flush-lost", "twins", "twins-cut", "stuck"}},
+		{tokens(), []string{"cold", "lent-greedy", "new-leader", "cut-off", "cooling", "elastic"}},
+		{memory(), []string{"flush", "flush-cut", "roll-back", "cooling", "cooling-flush", "stuck-flush", "twins"}},
+		{plants: floors()}, {plants: timing()}, {plants: counted()},
+		{elastic(), []string{"elastic", "elastic-cooling", "elastic-3"}},
+		{fairness(), []string{"lent", "new-leader", "cooling"}},
+	} {
+		for _, p := range part.plants {
+			if p.Scenarios == nil {
+				p.Scenarios = part.scenarios
+			}
+			all = append(all, p)
+		}
 	}
 	return all
 }

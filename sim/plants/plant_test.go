@@ -57,3 +57,22 @@ func TestPlantsThatLostTheirCode(t *testing.T) {
 		t.Errorf("edits are made one after the other: %v, %v", texts, err)
 	}
 }
+
+// The page says what is known: which plants there are, and what caught each.
+func TestPageSaysWhatIsKnown(t *testing.T) {
+	known, err := Known()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(page)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := withTable(text, known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != string(text) {
+		t.Error("the table is not that of the plants: go run ./sim/plants/run -doc")
+	}
+}

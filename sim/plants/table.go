@@ -1,96 +1,62 @@
 package plants
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 	"time"
 )
 
 // line is a verdict as `-output json` prints it.
 type line struct {
-	Name      string   `json:"name"`
-	Breaks    string   `json:"breaks"`
-	Caught    bool     `json:"caught"`
-	Seed      uint64   `json:"seed,omitempty"`
-	Worlds    int      `json:"worlds"`
-	VirtualMS int64    `json:"virtual_ms,omitempty"`
-	WorkedMS  int64    `json:"worked_ms"`
-	What      string   `json:"violation,omitempty"`
-	Regions   int      `json:"regions,omitempty"`
-	Keys      int      `json:"keys,omitempty"`
-	Faults    []string `json:"faults,omitempty"`
-	Just      bool     `json:"no_other_faults,omitempty"`
-	Harmless  string   `json:"harmless,omitempty"`
+	Name     string `json:"name"`
+	Breaks   string `json:"breaks"`
+	Caught   bool   `json:"caught"`
+	Harmless string `json:"harmless,omitempty"`
+	World    World  `json:"world"`
+	Sim      Catch  `json:"simulator"`
+	Check    Catch  `json:"checker"`
+	Test     Catch  `json:"tests"`
 }
 
 // WriteJSON writes one verdict as one line.
 func (v *Verdict) WriteJSON(w io.Writer) error {
 	return json.NewEncoder(w).Encode(line{
-		Name: v.Plant.Name, Breaks: v.Plant.Breaks, Caught: v.Caught, Seed: v.Seed, Worlds: v.Worlds,
-		VirtualMS: v.Virtual.Milliseconds(), WorkedMS: v.Worked.Milliseconds(), What: v.What,
-		Regions: v.Plant.World.Regions, Keys: v.Plant.World.Keys, Faults: v.Plant.World.Faults, Just: v.Plant.World.Just, Harmless: v.Plant.Harmless,
+		Name: v.Plant.Name, Breaks: v.Plant.Breaks, Caught: v.Caught(), Harmless: v.Plant.Harmless,
+		World: v.Plant.World, Sim: v.Sim, Check: v.Check, Test: v.Test,
 	})
 }
 
 // Heading is above the lines that WriteText writes.
-const Heading = "plant                             caught by         after (virtual)  worlds  core     what it does wrong\n"
+const Heading = "plant                             simulator                          checker                                what it does wrong\n"
 
 // WriteText writes one verdict as a line of a table.
 func (v *Verdict) WriteText(w io.Writer) error {
-	by, virtual := "NOT CAUGHT", ""
+	simulator, checker := v.Sim.simulated(), v.Check.checked()
 	switch {
-	case v.Caught:
-		by, virtual = fmt.Sprintf("sim, seed %d", v.Seed), v.Virtual.Round(100*time.Millisecond).String()
-	case v.Plant.Harmless != "":
-		by = "breaks nothing"
+	case v.Test.Caught:
+		checker = "test " + v.Test.Test
+	case v.AsExpected() && !v.Caught():
+		simulator, checker = "breaks nothing", ""
+	case !v.Caught():
+		simulator, checker = "NOT CAUGHT", fmt.Sprintf("%d worlds, %.1f s", v.Sim.Worlds, v.Sim.Worked.Seconds())
 	}
-	_, err := fmt.Fprintf(w, "%-32s  %-16s  %-15s  %6d  %-7v  %s\n", v.Plant.Name, by, virtual, v.Worlds, v.Worked.Round(10*time.Millisecond), v.Plant.Breaks)
+	_, err := fmt.Fprintf(w, "%-32s  %-33s  %-37s  %s\n", v.Plant.Name, simulator, checker, v.Plant.Breaks)
 	return err
 }
 
-// Marks between which the table stands in the page about planted bugs.
-const (
-	tableBegins = "<!-- table: written by `make plants-doc` -->\n"
-	tableEnds   = "<!-- end of table -->\n"
-)
-
-// WriteDoc puts the table of all verdicts into the page at path.
-func WriteDoc(path string, verdicts []Verdict) error {
-	page, err := os.ReadFile(path)
-	if err != nil {
-		return err
+// simulated is where and when the simulator saw something broken.
+func (c *Catch) simulated() string {
+	if !c.Caught {
+		return "-"
 	}
-	before, rest, ok := strings.Cut(string(page), tableBegins)
-	_, after, ok2 := strings.Cut(rest, tableEnds)
-	if !ok || !ok2 {
-		return fmt.Errorf("%s has no place for the table", path)
-	}
-	var b bytes.Buffer
-	b.WriteString(before + tableBegins)
-	b.WriteString("\n| plant | what the code does wrong | caught by | virtual time in that world | time of a core |\n|---|---|---|---|---|\n")
-	for _, v := range verdicts {
-		if v.Plant.Harmless == "" {
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", v.Plant.Name, v.Plant.Breaks, v.cells())
-		}
-	}
-	b.WriteString("\nPlants that break nothing:\n\n| plant | what the code does otherwise | why it is safe |\n|---|---|---|\n")
-	for _, v := range verdicts {
-		if v.Plant.Harmless != "" {
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", v.Plant.Name, v.Plant.Breaks, v.Plant.Harmless)
-		}
-	}
-	b.WriteString("\n" + tableEnds + after)
-	return os.WriteFile(path, b.Bytes(), 0o644)
+	return fmt.Sprintf("seed %d, at %v, %.1f s", c.Seed, c.Virtual.Round(time.Second), c.Worked.Seconds())
 }
 
-// cells are the columns about where a plant was caught.
-func (v *Verdict) cells() string {
-	if !v.Caught {
-		return "**not caught** | |"
+// checked is where the checker did.
+func (c *Catch) checked() string {
+	if !c.Caught {
+		return "-"
 	}
-	return fmt.Sprintf("simulator, seed %d | %.1f s | %.1f s", v.Seed, v.Virtual.Seconds(), v.Worked.Seconds())
+	return fmt.Sprintf("%s, %d states, %.1f s", c.Scenario, c.States, c.Worked.Seconds())
 }

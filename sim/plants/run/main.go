@@ -1,5 +1,5 @@
 // Command run puts bugs into the budget protocol, one at a time, and shows where the
-// simulator catches each. It exits with 1 if one is not caught.
+// simulator and the exhaustive checker catch each. It exits with 1 if one is not caught.
 package main
 
 import (
@@ -8,27 +8,39 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"time"
 
 	"aliquot/sim/plants"
 )
 
+// flags are what is asked for.
+type flags struct {
+	only, output, by string
+	limit            time.Duration
+	jobs             int
+	hunt, doc        bool
+}
+
 func main() {
-	only := flag.String("only", "", "names of plants, with commas between; empty: all")
-	output := flag.String("output", "text", "text or json")
-	limit := flag.Duration("for", plants.Patience, "how long one plant may take to be caught")
-	jobs := flag.Int("jobs", 2, "plants tried at once")
-	hunt := flag.Bool("hunt", false, "search from the first seed on, and remember what catches a plant")
-	doc := flag.String("doc", "", "page into which the table is written")
+	var f flags
+	flag.StringVar(&f.only, "only", "", "names of plants, with commas between; empty: all")
+	flag.StringVar(&f.output, "output", "text", "text or json")
+	flag.StringVar(&f.by, "by", "all", "who looks: sim, check, tests or all")
+	flag.BoolVar(&f.doc, "doc", false, "write the table into its page, after a hunt or without trying anything")
+	flag.DurationVar(&f.limit, "for", plants.Patience, "how much time of a core one plant may take to be caught")
+	flag.IntVar(&f.jobs, "jobs", 2, "plants tried at once")
+	flag.BoolVar(&f.hunt, "hunt", false, "look everywhere, not where plants are known to be, and remember what catches them")
 	flag.Parse()
-	if flag.NArg() > 0 || *output != "text" && *output != "json" || *jobs < 1 || *limit < time.Millisecond {
+	if flag.NArg() > 0 || f.output != "text" && f.output != "json" || !slices.Contains([]string{"sim", "check", "tests", "all"}, f.by) ||
+		f.jobs < 1 || f.limit < time.Millisecond {
 		flag.Usage()
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	ok, err := run(ctx, *only, *output == "json", *limit, *jobs, *hunt, *doc)
+	ok, err := run(ctx, f)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -38,8 +50,8 @@ func main() {
 }
 
 // run tries plants and reports whether all were caught that should be.
-func run(ctx context.Context, only string, asJSON bool, limit time.Duration, jobs int, hunt bool, doc string) (bool, error) {
-	chosen, err := choose(only)
+func run(ctx context.Context, f flags) (bool, error) {
+	chosen, err := choose(f.only)
 	if err != nil {
 		return false, err
 	}
@@ -51,6 +63,9 @@ func run(ctx context.Context, only string, asJSON bool, limit time.Duration, job
 	if err != nil {
 		return false, err
 	}
+	if f.doc && !f.hunt {
+		return true, plants.WriteDoc(root, known)
+	}
 	dir, err := os.MkdirTemp("", "plants")
 	if err != nil {
 		return false, err
@@ -60,16 +75,17 @@ func run(ctx context.Context, only string, asJSON bool, limit time.Duration, job
 	if err != nil {
 		return false, err
 	}
-	season := plants.Season{Bench: bench, Known: known, Limit: limit, Jobs: jobs}
-	if hunt {
-		season.Known = nil
+	season := plants.Season{
+		Bench: bench, Known: known, Limit: f.limit, Jobs: f.jobs,
+		Sim: f.by == "sim" || f.by == "all", Check: f.by == "check" || f.by == "all", Tests: f.by == "tests" || f.by == "all",
+		Hunt: f.hunt,
 	}
-	verdicts, ok := report(ctx, &season, chosen, asJSON)
-	if hunt {
-		err = plants.Remember(root, known, verdicts)
+	verdicts, ok := report(ctx, &season, chosen, f.output == "json")
+	if f.hunt {
+		known, err = plants.Remember(root, known, verdicts)
 	}
-	if err == nil && doc != "" {
-		err = plants.WriteDoc(doc, verdicts)
+	if err == nil && f.doc {
+		err = plants.WriteDoc(root, known)
 	}
 	return ok, err
 }

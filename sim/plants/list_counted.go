@@ -1,0 +1,66 @@
+package plants
+
+// counted are bugs of limits that count: windows, logs, slots.
+func counted() []Plant {
+	const (
+		use    = "limit/use.go"
+		settle = "limit/settle.go"
+		leader = "budget/leader_use.go"
+		region = "budget/region_use.go"
+	)
+	return []Plant{
+		{
+			Name: "use-acknowledged-early", Breaks: "a share that shrinks below what is in use is acknowledged at once",
+			Edits: []Edit{{region, "	if res.Due > 0 {\n", "	if res.Due < 0 {\n"}},
+		},
+		{
+			Name: "use-counts-as-acknowledged", Breaks: "the leader takes the report of a share for its acknowledgement although use outlasts it",
+			Edits: []Edit{{leader, "	kr.acked = kr.inUse == 0\n", "	kr.acked, kr.inUse = true, 0\n"}},
+		},
+		{
+			Name: "no-tail", Breaks: "what was used under a lease counts as gone with the lease",
+			Edits: []Edit{{leader, "return l.cfg.lengthen(key.tail)", "return 0 * key.tail"}},
+		},
+		{
+			Name: "floor-without-tail", Breaks: "a region takes its floor back before what others used of it has left their windows",
+			Edits: []Edit{
+				{"budget/region.go", "r.cfg.FloorAfter() + r.cfg.lengthen(limit.Tail)", "r.cfg.FloorAfter()"},
+				{settle, "if v.Phase == Floor && v.HeardWait != 0 && v.Heard != 0 {", "if false {"},
+			},
+		},
+		{
+			Name: "floor-moves-without-tail", Breaks: "a smaller floor is acknowledged before what was used of it has left the windows",
+			Edits: []Edit{{"budget/leader_status.go", "adoptAfter+l.cfg.lengthen(tail)", "adoptAfter"}},
+			World: World{Faults: []string{"region reweighted", "region drained"}},
+		},
+		{
+			Name: "fenced-use-forgotten", Breaks: "what a fenced region used counts as gone with it",
+			Edits: []Edit{{leader, "	l.delay(key)\n	return true\n", "	return false\n"}},
+			World: World{Faults: []string{"region fenced", "region added"}},
+		},
+		{
+			Name: "grow-in-mid-window", Breaks: "rights of a fixed window that are gained count in the window in which others may have used them",
+			Edits: []Edit{{use, "case most > had && out.HeldLabel != current:", "case most < 0:"}},
+		},
+		{
+			Name: "first-window-too-early", Breaks: "rights that are gained count from a window on in which others may have used them",
+			Edits: []Edit{{leader, "	return last\n", "	return min(last, 1)\n"}},
+		},
+		{
+			Name: "previous-window-forgotten", Breaks: "a sliding counter forgets the window before",
+			Edits: []Edit{{use, "out.Cur, out.Prev = 0, u.Cur", "out.Cur, out.Prev = 0, 0"}},
+		},
+		{
+			Name: "window-starts-empty", Breaks: "a hot limit that counts starts with nothing in use when its memory is lost",
+			Edits: []Edit{{settle, "			r.Use = blocked(now + tail(v.Algorithm, v.Window))\n", "			r.Use = nil\n"}},
+		},
+		{
+			Name: "cold-window-starts-empty", Breaks: "a cold limit that counts starts with nothing in use when its memory is lost",
+			Edits: []Edit{{settle, "		return blocked(v.Birth + lasts)\n", "		return nil\n"}},
+		},
+		{
+			Name: "log-forgets-early", Breaks: "a log or a slot counts for half of its window",
+			Edits: []Edit{{use, "e := Entry{Until: now + v.Window,", "e := Entry{Until: now + v.Window/2,"}},
+		},
+	}
+}

@@ -1,0 +1,42 @@
+package plants
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// tested are the packages whose own tests may see what no promise is broken by: a limit
+// that is safe and badly used.
+var tested = []string{"budget", "limit"}
+
+var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
+
+// Test runs tests of the machines' packages with the plant in place: one that is known,
+// as "package name", or all. It is caught if one fails.
+func (t *Trial) Test(ctx context.Context, known string) (Catch, error) {
+	c := Catch{Tried: true}
+	packages, run := tested, "."
+	if pkg, name, ok := strings.Cut(known, " "); ok {
+		packages, run = []string{pkg}, "^"+name+"$"
+	}
+	began := time.Now()
+	for _, pkg := range packages {
+		cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-overlay", t.overlay, "-run", run, "./"+pkg)
+		cmd.Dir = t.bench.Root
+		out, err := cmd.Output()
+		c.Worked = time.Since(began)
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			return c, err
+		}
+		if found := failedTest.FindSubmatch(out); found != nil {
+			c.Caught, c.Test = true, pkg+" "+string(found[1])
+			return c, nil
+		}
+	}
+	return c, nil
+}
