@@ -3,6 +3,7 @@ package budget
 // allocation is what one key's shares are decided from.
 type allocation struct {
 	Capacity int64 // micro-tokens; 0 if no region has told yet
+	Rate     int64 // micro-tokens a second
 	// Avail is what is not reserved for silent regions; negative parts mean that
 	// even that is overdrawn for the moment.
 	Avail   Share
@@ -17,6 +18,7 @@ type claim struct {
 	Now      Share // held at present; for a silent region what is reserved
 	Floor    Share
 	Keep     Share // connected floor: never lent while live
+	Tokens   int64 // in its bucket at its latest report, micro-tokens
 	Demand   demandNow
 }
 
@@ -69,18 +71,15 @@ func allocate(a allocation) []Share {
 func (a allocation) rates(live []int) (rates []int64, reserve int64) {
 	avail := max(int64(a.Avail.Rate), 0)
 	base := make([]int64, len(live))
-	want := make([]int64, len(live))
 	weight := make([]int64, len(live))
-	used := make([]int64, len(live))
-	rejecting := a.rejecting()
 	for n, i := range live {
 		c := a.Regions[i]
 		base[n], weight[n] = int64(c.Keep.Rate), max(int64(c.Floor.Rate), 1)
-		want[n], used[n] = c.wants(rejecting)
 	}
 	if total(base) > avail {
 		return a.noMoreThanKept(live, func(s Share) int32 { return s.Rate }), 0
 	}
+	want, used, contested := a.demands(live, avail)
 	rates = fill(avail, base, want, weight)
 	slack := avail - total(rates)
 	if slack <= 0 {
@@ -92,7 +91,9 @@ func (a allocation) rates(live []int) (rates []int64, reserve int64) {
 	}
 	head = fit(head, slack)
 	slack -= addAll(rates, head)
-	reserve = min(slack, poolReserve)
+	if !contested {
+		reserve = min(slack, poolReserve)
+	}
 	rest := slack - reserve
 	if total(used) == 0 {
 		for n, i := range live {
@@ -115,23 +116,84 @@ func (a allocation) rejecting() bool {
 	return false
 }
 
-// wants is the region's demand and its use. While any region rejects, the others'
-// demand falls at once with what was last measured; one that rejects wants more
-// than it has, whatever the average says. What is not known counts as the present
-// share, never as nothing.
-func (c claim) wants(anyRejecting bool) (demand, used int64) {
+// demands are what the live regions want and what they use. contested tells that some
+// region is short, or that there is not enough for all: nothing is held back then, and
+// who can wait does.
+func (a allocation) demands(live []int, avail int64) (want, used []int64, contested bool) {
+	want = make([]int64, len(live))
+	used = make([]int64, len(live))
+	rejecting := a.rejecting()
+	for n, i := range live {
+		want[n], used[n] = a.wants(a.Regions[i], rejecting)
+	}
+	contested = rejecting || total(want) > avail
+	if contested {
+		for n, i := range live {
+			want[n] = a.patient(a.Regions[i], want[n])
+		}
+	}
+	return want, used, contested
+}
+
+// wants is the region's demand and its use. What is not known counts as the present
+// share, and as the fair one once the region rejects; never as nothing. While any region
+// rejects, the others' demand is what it is at the moment, pauses not left out, and one
+// whose bucket runs low, or over, wants more, or less, than it uses up. Who rejects wants
+// more than it has, whatever the mean says.
+func (a allocation) wants(c claim, anyRejecting bool) (demand, used int64) {
 	d := c.Demand
 	switch {
-	case !d.Known && !d.Rejecting:
+	case !d.Known && d.Rejecting:
+		return Unit, int64(c.Now.Rate)
+	case !d.Known:
 		return int64(c.Now.Rate), int64(c.Now.Rate)
-	case d.Rejecting:
-		return min(max(d.Smooth, d.Raw, int64(c.Now.Rate)+minMove), Unit), max(d.SmoothAdmitted, d.RawAdmitted)
-	case anyRejecting:
-		return min(d.Smooth, d.Raw), min(d.SmoothAdmitted, d.RawAdmitted)
+	}
+	demand, used = d.Slow, d.SlowAdmitted
+	if anyRejecting {
+		demand, used = d.Fast+a.correction(c), d.FastAdmitted
+	}
+	if d.Rejecting {
+		demand = max(demand, int64(c.Now.Rate)+minMove)
+	}
+	return min(demand, Unit), used
+}
+
+// patient is what a region wants while there is not enough for all. One whose bucket is
+// not short can wait: its demand may have been chance, and what moves is lost on the way.
+// One whose bucket does not overflow either keeps what it has, if it uses about as much.
+func (a allocation) patient(c claim, want int64) int64 {
+	bucket, now := Scale(a.Capacity, c.Now.Burst), int64(c.Now.Rate)
+	switch {
+	case c.Demand.Rejecting || !c.Demand.Known || c.Tokens < max(bucket/4, a.drained(c)):
+		return want
+	case c.Tokens <= bucket/4*3 && c.Demand.Fast >= now-max(now/4, deadBand):
+		return now
 	default:
-		return d.Smooth, d.SmoothAdmitted
+		return min(want, now)
 	}
 }
+
+// drained is what its bucket loses in the time that a growth may take at the most.
+func (a allocation) drained(c claim) int64 {
+	return mulDiv(max(c.Demand.Fast-int64(c.Now.Rate), 0), a.Rate*growWithin, Unit)
+}
+
+// growWithin is in how many seconds a share that is too small has surely grown.
+const growWithin = 2
+
+// correction steers a bucket towards half full: without it a share that is a little too
+// small starves its region, and what a share is too large by overflows.
+func (a allocation) correction(c claim) int64 {
+	if a.Rate <= 0 {
+		return 0
+	}
+	earned := a.Rate * correctWithin
+	missing := min(max(Scale(a.Capacity, c.Now.Burst)/2-c.Tokens, -earned), earned)
+	return min(max(mulDiv(missing, Unit, earned), -c.Demand.Fast/8), c.Demand.Fast)
+}
+
+// correctWithin is in how many seconds a bucket is steered to half full.
+const correctWithin = 5
 
 // headroom is ln(1/eps)/(2c) of the demand, with eps = 0.1 % and c the depth of the
 // bucket in requests: Kingman's bound for how far arrivals at random run ahead.

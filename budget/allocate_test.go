@@ -14,6 +14,7 @@ func drawAllocation(t *rapid.T) allocation {
 	floors := Split(make([]int64, n))
 	a := allocation{
 		Capacity: rapid.Int64Range(1, 1_000_000_000).Draw(t, "capacity") * microToken,
+		Rate:     rapid.Int64Range(0, 1_000_000_000).Draw(t, "rate") * microToken,
 		Avail:    Share{Unit, Unit},
 	}
 	for i := range n {
@@ -26,9 +27,10 @@ func drawAllocation(t *rapid.T) allocation {
 			units := rapid.Int64Range(0, Unit)
 			c.Demand = demandNow{
 				Known: rapid.Bool().Draw(t, "known"), Rejecting: rapid.Bool().Draw(t, "rejecting"),
-				Raw: units.Draw(t, "raw"), Smooth: units.Draw(t, "smooth"),
-				RawAdmitted: units.Draw(t, "rawAdmitted"), SmoothAdmitted: units.Draw(t, "smoothAdmitted"),
+				Fast: units.Draw(t, "fast"), Slow: units.Draw(t, "slow"),
+				FastAdmitted: units.Draw(t, "fastAdmitted"), SlowAdmitted: units.Draw(t, "slowAdmitted"),
 			}
+			c.Tokens = rapid.Int64Range(0, a.Capacity).Draw(t, "tokens")
 		}
 		a.Regions = append(a.Regions, c)
 	}
@@ -54,26 +56,45 @@ func TestAllocationNeverExceedsWhatThereIs(t *testing.T) {
 	})
 }
 
+// liveOf are the indices of the regions that are not silent.
+func liveOf(a allocation) []int {
+	var live []int
+	for i, c := range a.Regions {
+		if !c.Silent {
+			live = append(live, i)
+		}
+	}
+	return live
+}
+
 func TestEveryRegionGetsItsDemandOrItsFairShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawAllocation(t)
-		live := int64(0)
-		for _, c := range a.Regions {
-			if !c.Silent {
-				live++
-			}
-		}
-		if live == 0 {
+		live := liveOf(a)
+		if len(live) == 0 {
 			return
 		}
-		fair := int64(a.Avail.Rate)/live - int64(len(a.Regions)) // rounding of the floors
-		for i, s := range allocate(a) {
-			if a.Regions[i].Silent {
-				continue
+		fair := int64(a.Avail.Rate)/int64(len(live)) - int64(len(a.Regions)) // rounding of the floors
+		want, _, _ := a.demands(live, int64(a.Avail.Rate))
+		out := allocate(a)
+		for n, i := range live {
+			if int64(out[i].Rate) < min(want[n], fair) {
+				t.Fatalf("region %d wants %d, its fair share is %d, it got %d", i, want[n], fair, out[i].Rate)
 			}
-			want, _ := a.Regions[i].wants(a.rejecting())
-			if int64(s.Rate) < min(want, fair) {
-				t.Fatalf("region %d wants %d, its fair share is %d, it got %d", i, want, fair, s.Rate)
+		}
+	})
+}
+
+// Only a region whose bucket is not short waits, and no longer than its tokens last.
+func TestWhoIsShortDoesNotWait(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := drawAllocation(t)
+		for _, i := range liveOf(a) {
+			c := a.Regions[i]
+			want, _ := a.wants(c, true)
+			short := c.Tokens < Scale(a.Capacity, c.Now.Burst)/4 || c.Tokens < a.drained(c)
+			if got := a.patient(c, want); got < want && (c.Demand.Rejecting || short) {
+				t.Fatalf("region %d wants %d and waits with %d: %+v", i, want, got, c)
 			}
 		}
 	})
@@ -82,26 +103,20 @@ func TestEveryRegionGetsItsDemandOrItsFairShare(t *testing.T) {
 func TestAllocationConservesWork(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawAllocation(t)
-		out := allocate(a)
-		var given, wanted int64
-		live := 0
-		for i, c := range a.Regions {
-			if c.Silent {
-				continue
-			}
-			live++
-			w, _ := c.wants(a.rejecting())
-			wanted += w
-			given += int64(out[i].Rate)
-		}
-		if live == 0 {
+		live := liveOf(a)
+		if len(live) == 0 {
 			return
 		}
-		idle := int64(a.Avail.Rate) - given
-		if wanted >= int64(a.Avail.Rate) && idle > int64(live) {
-			t.Fatalf("%d units idle while %d are wanted of %d", idle, wanted, a.Avail.Rate)
+		idle := int64(a.Avail.Rate)
+		out := allocate(a)
+		for _, i := range live {
+			idle -= int64(out[i].Rate)
 		}
-		if idle > poolReserve+int64(live) {
+		_, _, contested := a.demands(live, int64(a.Avail.Rate))
+		if contested && idle > int64(len(live)) {
+			t.Fatalf("%d units idle of %d while some region is short", idle, a.Avail.Rate)
+		}
+		if idle > poolReserve+int64(len(live)) {
 			t.Fatalf("%d units idle, more than the reserve", idle)
 		}
 	})
@@ -135,7 +150,7 @@ func TestOneRequestIsNeverCutToPieces(t *testing.T) {
 	for range 3 {
 		a.Regions = append(a.Regions, claim{
 			Now: floor, Floor: floor, Keep: ConnectedFloor(floor, KeyLimit{Capacity: microToken}),
-			Demand: demandNow{Known: true, Rejecting: true, Raw: Unit / 2, Smooth: Unit / 2},
+			Demand: demandNow{Known: true, Rejecting: true, Fast: Unit / 2, Slow: Unit / 2},
 		})
 	}
 	whole := 0
@@ -197,28 +212,16 @@ func TestConnectedFloorKeepsOneRequestAtHand(t *testing.T) {
 	}
 }
 
-func TestDemandRisesFastAndFallsSlowly(t *testing.T) {
-	const u = int64(Unit)
-	if got := approach(0, u, halfLifeUp); got < u*49/100 || got > u*51/100 {
-		t.Errorf("half-life up: %d of %d", got, u)
-	}
-	if got := approach(u, 0, halfLifeDown); got < u*49/100 || got > u*51/100 {
-		t.Errorf("half-life down: %d of %d", got, u)
-	}
-	if got := approach(u, 0, 24*time.Hour); got != 0 {
-		t.Errorf("after a day %d is left", got)
-	}
-	if got := approach(0, u, 24*time.Hour); got != u {
-		t.Errorf("after a day %d of %d", got, u)
-	}
-}
-
 func TestUnmeasuredDemandIsNotZero(t *testing.T) {
 	// TiKV's resource control once read an unset average as no demand and starved
 	// the client (pd 11148).
 	c := claim{Now: Share{Rate: Unit / 2}}
-	if want, _ := c.wants(true); want != Unit/2 {
+	if want, _ := (allocation{}).wants(c, true); want != Unit/2 {
 		t.Errorf("unknown demand counts as %d, want the present share", want)
+	}
+	c.Demand.Rejecting = true
+	if want, _ := (allocation{}).wants(c, true); want != Unit {
+		t.Errorf("unknown demand of a region that rejects counts as %d, want whatever is fair", want)
 	}
 }
 

@@ -1,21 +1,46 @@
 package budget
 
-import "time"
+import (
+	"math/bits"
+	"time"
+)
 
-// Half-lives of the smoothed demand: up fast, for a new burst deserves room soon;
-// down slowly, for most pauses are short.
+// How demand is estimated. A mean over too short a time is noise, over too long a time
+// it is late: what is kept is a mean over some hundred tokens' time, thrown away as
+// soon as what comes in differs from it by more than chance explains.
 const (
-	halfLifeUp   = 500 * time.Millisecond
-	halfLifeDown = 5 * time.Second
-	// A raw rate is measured over the time in which the limit earns windowTokens,
-	// within bounds: over less, a client of a slow limit looks idle between any
-	// two of its requests.
+	// memoryTokens is over how many tokens of the limit the mean is taken, within
+	// bounds of time: its error is then a few percent of the limit.
+	memoryTokens = 400 * microToken
+	minMemory    = 2 * time.Second
+	maxMemory    = 20 * time.Second
+	// A first estimate, and the silence after which a key counts as not used, take the
+	// time in which the limit earns windowTokens, within bounds: over less, a client of
+	// a slow limit looks idle between any two of its requests.
 	windowTokens = 8 * microToken
 	minWindow    = 200 * time.Millisecond
 	maxWindow    = 5 * time.Second
 	// quietMargin is how late a report may be.
 	quietMargin = 50 * time.Millisecond
+	// stoppedTokens: a stream that should have brought as many and brought none has
+	// stopped; by chance that happens to one of 20,000.
+	stoppedTokens = 10 * microToken
+	// halfLifeDown is how slowly an estimate falls that nobody else waits for: most
+	// pauses are short.
+	halfLifeDown = 5 * time.Second
 )
+
+// memory is over how long the mean of a limit's demand is taken: 4 s at 100 tokens a
+// second.
+func memory(limit KeyLimit) time.Duration {
+	return min(max(timeToEarn(memoryTokens, limit), minMemory), maxMemory)
+}
+
+// rateWindow is how long a limit's demand is measured at first: 0.2 s at 40 tokens a
+// second and above, 4 s at 2 a second.
+func rateWindow(limit KeyLimit) time.Duration {
+	return min(max(timeToEarn(windowTokens, limit), minWindow), maxWindow)
+}
 
 // quietAfter is the silence about a key after which it was not used: the window of its
 // rates, and two reports at the region's pace.
@@ -23,109 +48,166 @@ func quietAfter(limit KeyLimit, pace time.Duration) time.Duration {
 	return max(rateWindow(limit), 2*pace) + quietMargin
 }
 
-// rateWindow is how long a limit's raw rates are measured: 0.2 s at 40 tokens a
-// second and above, 4 s at 2 a second.
-func rateWindow(limit KeyLimit) time.Duration {
-	if limit.Rate <= 0 {
-		return maxWindow
+// unmentioned is for how long a region's reports may pass over a key that is used.
+func unmentioned(pace time.Duration) time.Duration { return max(pace, reportKeyEvery) + quietMargin }
+
+// timeToEarn is how long a limit takes to earn an amount, an hour at the most.
+func timeToEarn(amount int64, limit KeyLimit) time.Duration {
+	const longest = time.Hour
+	if limit.Rate <= 0 || amount/limit.Rate >= int64(longest/time.Second) {
+		return longest
 	}
-	return min(max(time.Duration(mulDiv(windowTokens, int64(time.Second), limit.Rate)), minWindow), maxWindow)
+	return time.Duration(mulDiv(amount, int64(time.Second), limit.Rate))
 }
 
-// demand estimates what one region asks of one key, in units of 2^-20 of the
-// limit's rate.
+// demand estimates what one region asks of one key.
 type demand struct {
 	admitted, offered int64 // cumulative, as last reported
 	since             Instant
-	window            Instant // start of the raw-rate window
-	windowOffered     int64
-	windowAdmitted    int64
-	known             bool
-	raw               int64
-	rawAdmitted       int64
-	smooth            int64
-	smoothAdmitted    int64
-	rejecting         bool
 	last              Instant // when it was last reported
-	used              Instant // when a report last told of requests
+	used              Instant // when the key was last used, as far as is known
+	gap               time.Duration
+	known             bool
+	rejecting         bool
+	// The mean is of what came in over a time.
+	over                      time.Duration
+	meanOffered, meanAdmitted int64
+	// The window is what came in since, and is compared with it.
+	window                        Instant
+	windowOffered, windowAdmitted int64
+	// slow follows the estimate up at once and down slowly; in units of the limit's
+	// rate.
+	slow, slowAdmitted int64
 }
 
 // fold takes one report of the key in. previous is when the region reported last:
-// usage since then is in this report, unless the key was in one a quiet time ago.
-func (d *demand) fold(rep KeyReport, limit KeyLimit, quiet time.Duration, previous, now Instant) {
+// usage since then is in this report, unless the key was in one at the region's pace.
+func (d *demand) fold(rep KeyReport, limit KeyLimit, pace time.Duration, previous, now Instant) {
 	if d.window == 0 {
 		d.window, d.since = previous, now
 	}
-	if d.last != 0 && now.Sub(d.last) >= quiet {
-		// It was quiet between: the window of new usage starts with it.
-		d.decay(previous, now)
-		d.window = max(d.window, previous)
+	if d.last != 0 && previous.Sub(d.last) >= unmentioned(pace) {
+		d.absorb(limit, previous) // it was not used between
 	}
-	if rep.Offered > d.offered {
-		d.used = now
+	if rep.Offered > d.offered || d.used == 0 {
+		d.used = now.Add(-min(rep.Idle, maxMemory))
 	}
+	d.gap = min(rep.Gap, maxMemory)
 	d.windowOffered += rep.Offered - d.offered
 	d.windowAdmitted += rep.Admitted - d.admitted
-	d.admitted, d.offered, d.rejecting, d.last = rep.Admitted, rep.Offered, rep.Rejecting, now
-	if !d.known && d.idleAtFirst(rep, limit) {
-		d.known = true
-	}
+	d.admitted, d.offered, d.rejecting = rep.Admitted, rep.Offered, rep.Rejecting
+	before := d.last
+	d.last = now
+	d.absorb(limit, now)
+	d.follow(limit, now.Sub(before), now)
+}
+
+// absorb lets the window go up to an instant, and into the mean, or in its place, when
+// it is time.
+func (d *demand) absorb(limit KeyLimit, now Instant) {
 	elapsed := now.Sub(d.window)
-	if elapsed >= rateWindow(limit) || elapsed >= minWindow && d.windowOffered >= windowTokens {
-		d.close(limit, elapsed, now)
+	switch {
+	case elapsed <= 0:
+	case !d.known:
+		if elapsed >= rateWindow(limit) || elapsed >= minWindow && d.windowOffered >= windowTokens {
+			d.restart(elapsed, now)
+		}
+	case d.changed(elapsed):
+		d.restart(elapsed, now)
+	case elapsed >= memory(limit)/4:
+		d.merge(memory(limit), elapsed, now)
 	}
 }
 
-// idleAtFirst: a region that has just learned that a key is hot, and holds nearly
-// all of its bucket, has had no use for it. Anything else stays unknown until
-// measured.
-func (d *demand) idleAtFirst(rep KeyReport, limit KeyLimit) bool {
-	return !rep.Rejecting && rep.Offered == 0 && limit.Capacity > 0 &&
-		rep.Tokens >= mulDiv(Scale(limit.Capacity, rep.Share.Burst), 9, 10)
-}
-
-// close ends a window: its rates become the raw ones and move the smoothed ones.
-func (d *demand) close(limit KeyLimit, elapsed time.Duration, now Instant) {
-	d.raw = rateUnits(d.windowOffered, elapsed, limit)
-	d.rawAdmitted = rateUnits(d.windowAdmitted, elapsed, limit)
-	if !d.known {
-		d.known = true
-		d.smooth, d.smoothAdmitted = d.raw, d.rawAdmitted
-	}
-	d.smooth = approach(d.smooth, d.raw, elapsed)
-	d.smoothAdmitted = approach(d.smoothAdmitted, d.rawAdmitted, elapsed)
+// restart makes the window the mean. One that is short counts as longer, for a few
+// requests at once are no rate.
+func (d *demand) restart(elapsed time.Duration, now Instant) {
+	d.known, d.over = true, max(elapsed, minWindow)
+	d.meanOffered, d.meanAdmitted = d.windowOffered, d.windowAdmitted
 	d.window, d.windowOffered, d.windowAdmitted = now, 0, 0
 }
 
-// decay lets a quiet time up to until count as zero usage.
-func (d *demand) decay(until, now Instant) {
-	d.raw, d.rawAdmitted = 0, 0
-	if quiet := until.Sub(d.last); quiet > 0 {
-		d.smooth = approach(d.smooth, 0, quiet)
-		d.smoothAdmitted = approach(d.smoothAdmitted, 0, quiet)
+// merge adds the window to the mean, which forgets what is older than the memory.
+func (d *demand) merge(most, elapsed time.Duration, now Instant) {
+	d.over += elapsed
+	d.meanOffered += d.windowOffered
+	d.meanAdmitted += d.windowAdmitted
+	if d.over > most {
+		d.meanOffered = mulDiv(d.meanOffered, int64(most), int64(d.over))
+		d.meanAdmitted = mulDiv(d.meanAdmitted, int64(most), int64(d.over))
+		d.over = most
 	}
+	d.window, d.windowOffered, d.windowAdmitted = now, 0, 0
 }
 
-// at is the demand as known at the region's latest report. silence is what quietAfter
-// says.
-func (d *demand) at(lastReport Instant, silence time.Duration) demandNow {
-	now := demandNow{
-		Known: d.known, Raw: d.raw, RawAdmitted: d.rawAdmitted,
-		Smooth: d.smooth, SmoothAdmitted: d.smoothAdmitted, Rejecting: d.rejecting,
+// changed reports whether the window differs from the mean by more than four
+// standard deviations of requests that come at random, and by an eighth.
+func (d *demand) changed(elapsed time.Duration) bool {
+	expected := d.expected(elapsed)
+	diff := abs(d.windowOffered - expected)
+	if diff <= max(d.windowOffered, expected)/8 || d.windowOffered < expected && elapsed <= 2*d.gap {
+		return false // too little, or the next batch is not due
 	}
+	variance := expected + microToken
+	variance += mulDiv(variance, int64(min(elapsed, 4*d.over)), int64(d.over)) // the mean is of a sample too
+	hi, lo := bits.Mul64(uint64(diff), uint64(diff))
+	hi2, lo2 := bits.Mul64(uint64(variance), 16*microToken)
+	return hi > hi2 || hi == hi2 && lo > lo2
+}
+
+// expected is what the mean brings in a time.
+func (d *demand) expected(elapsed time.Duration) int64 {
+	const most = int64(1) << 60
+	if d.meanOffered >= most/int64(elapsed/d.over+1) {
+		return most
+	}
+	return mulDiv(d.meanOffered, int64(elapsed), int64(d.over))
+}
+
+// stopped reports whether the key should have been used again by now.
+func (d *demand) stopped(now Instant) bool {
+	idle := now.Sub(d.used)
+	return d.known && idle > 2*d.gap && d.expected(idle) >= stoppedTokens
+}
+
+// estimate is the demand at an instant up to which the window goes, in units of the
+// limit's rate.
+func (d *demand) estimate(limit KeyLimit, now Instant) (offered, admitted int64) {
+	if !d.known || d.stopped(now) {
+		return 0, 0
+	}
+	over := d.over + max(now.Sub(d.window), 0)
+	return rateUnits(d.meanOffered+d.windowOffered, over, limit), rateUnits(d.meanAdmitted+d.windowAdmitted, over, limit)
+}
+
+// follow moves the slow estimate after the present one.
+func (d *demand) follow(limit KeyLimit, dt time.Duration, now Instant) {
+	if !d.known {
+		return
+	}
+	offered, admitted := d.estimate(limit, now)
+	d.slow = max(offered, decayed(d.slow, offered, dt))
+	d.slowAdmitted = max(admitted, decayed(d.slowAdmitted, admitted, dt))
+}
+
+// at is the demand as known at the region's latest report.
+func (d demand) at(lastReport Instant, limit KeyLimit, pace time.Duration) demandNow {
+	silence := quietAfter(limit, pace)
 	quietSince := max(d.used, d.since)
-	now.Idle = quietSince != 0 && lastReport.Sub(quietSince) >= silence
+	idle := quietSince != 0 && lastReport.Sub(quietSince) >= silence
 	if d.last == 0 {
 		// Held since the session began and never mentioned: not used.
-		now.Known = d.since != 0 && lastReport.Sub(d.since) >= silence
-		return now
+		return demandNow{Known: idle, Idle: idle}
 	}
-	if quiet := lastReport.Sub(d.last); quiet >= silence {
-		now.Raw, now.RawAdmitted, now.Rejecting = 0, 0, false
-		now.Smooth = approach(d.smooth, 0, quiet)
-		now.SmoothAdmitted = approach(d.smoothAdmitted, 0, quiet)
-		now.Known = true
+	if lastReport.Sub(d.last) >= unmentioned(pace) {
+		d.absorb(limit, lastReport)
+		d.follow(limit, lastReport.Sub(d.last), lastReport)
+	} else {
+		lastReport = d.last
 	}
+	now := demandNow{Known: d.known, Idle: idle, Slow: d.slow, SlowAdmitted: d.slowAdmitted}
+	now.Fast, now.FastAdmitted = d.estimate(limit, lastReport)
+	now.Rejecting = d.rejecting && lastReport.Sub(d.last) < silence && !d.stopped(lastReport)
 	return now
 }
 
@@ -135,15 +217,14 @@ func (d *demand) quiet(lastReport Instant, silence time.Duration) bool {
 	return d.last == 0 || lastReport.Sub(d.last) >= silence
 }
 
-// demandNow is one region's demand at one instant, in units of the limit's rate.
+// demandNow is one region's demand at one instant, in units of the limit's rate. Fast
+// is what it is as far as anyone can tell, Slow the same with short pauses left out.
 type demandNow struct {
-	Known          bool
-	Raw            int64
-	RawAdmitted    int64
-	Smooth         int64
-	SmoothAdmitted int64
-	Rejecting      bool
-	Idle           bool // nothing was asked for a whole window
+	Known              bool
+	Rejecting          bool
+	Idle               bool // nothing was asked for a whole window
+	Fast, FastAdmitted int64
+	Slow, SlowAdmitted int64
 }
 
 // rateUnits is an amount over a time as a fraction of the limit's rate, at most
@@ -166,20 +247,12 @@ func rateUnits(amount int64, over time.Duration, limit KeyLimit) int64 {
 	return min(mulDiv(seconds, int64(time.Second), int64(over))>>10, Unit)
 }
 
-// approach moves a smoothed value towards a raw one over dt, with the half-life of
-// its direction; between half-lives it is linear, which is within 6 % of 2^-x.
-func approach(smooth, raw int64, dt time.Duration) int64 {
-	half := halfLifeUp
-	if raw < smooth {
-		half = halfLifeDown
+// decayed moves a value down to another over dt, by halves; between half-lives it is
+// linear, which is within 6 % of 2^-x.
+func decayed(from, to int64, dt time.Duration) int64 {
+	if from <= to {
+		return to
 	}
-	diff := smooth - raw
-	halvings := min(int64(dt/half), 62)
-	diff >>= halvings
-	if diff < 0 && halvings > 0 {
-		diff++ // towards zero
-	}
-	rest := dt % half
-	diff -= mulDiv(diff, int64(rest), 2*int64(half))
-	return raw + diff
+	diff := (from - to) >> min(int64(dt/halfLifeDown), 62)
+	return to + diff - mulDiv(diff, int64(dt%halfLifeDown), 2*int64(halfLifeDown))
 }

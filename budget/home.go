@@ -142,7 +142,7 @@ func (a allocation) present() int {
 func (c *claim) holds() bool { return !c.Silent && !c.Draining }
 
 // largest is the demand as far as anything speaks for it.
-func (d demandNow) largest() int64 { return max(d.Smooth, d.Raw) }
+func (d demandNow) largest() int64 { return max(d.Slow, d.Fast) }
 
 // homed gives one region all that the others do not keep. Nothing stays in the pool:
 // a growth has to wait for the home's acknowledgement anyway. Without a home yet

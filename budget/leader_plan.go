@@ -134,9 +134,9 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 		l.claims = make([]claim, len(l.regions))
 	}
 	in := allocation{
-		Capacity: key.limit.Capacity,
-		Avail:    Share{Rate: Unit, Burst: Unit},
-		Regions:  l.claims,
+		Capacity: key.limit.Capacity, Rate: key.limit.Rate,
+		Avail:   Share{Rate: Unit, Burst: Unit},
+		Regions: l.claims,
 	}
 	for i := range key.regions {
 		r, kr := &l.regions[i], &key.regions[i]
@@ -157,7 +157,7 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 		}
 		in.Regions[i] = claim{
 			Now: kr.current(), Floor: floor, Keep: keep,
-			Demand: kr.demand.at(r.lastReport, quietAfter(key.limit, r.pace)),
+			Tokens: kr.tokens, Demand: kr.demand.at(r.lastReport, key.limit, r.pace),
 		}
 	}
 	return in

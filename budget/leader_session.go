@@ -202,7 +202,7 @@ func (l *Leader) checkReport(rep Report) error {
 		return fmt.Errorf("%w: a pace of %v, at most %v", ErrMalformed, rep.Pace, time.Duration(maxPace))
 	}
 	for _, kr := range rep.Keys {
-		if kr.Admitted < 0 || kr.Offered < kr.Admitted || kr.Released < 0 || kr.Tokens < 0 ||
+		if kr.Admitted < 0 || kr.Offered < kr.Admitted || kr.Released < 0 || kr.Tokens < 0 || kr.Idle < 0 || kr.Gap < 0 ||
 			kr.Limit.Capacity < 0 || kr.Limit.Rate < 0 || kr.Limit.RateFrac < 0 ||
 			kr.Limit.Tail < 0 || kr.Limit.Tail > MaxTail || kr.InUse < 0 || kr.InUse > Unit || kr.Label < 0 {
 			return fmt.Errorf("%w: negative or inconsistent usage", ErrMalformed)
@@ -249,7 +249,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 	}
 	key.pool += rep.Released - kr.released
 	kr.released, kr.tokens = rep.Released, rep.Tokens
-	kr.demand.fold(rep, key.limit, quietAfter(key.limit, l.regions[i].pace), previous, now)
+	kr.demand.fold(rep, key.limit, l.regions[i].pace, previous, now)
 	if rep.Gen == kr.gen && rep.Share == kr.sent {
 		kr.acknowledge(rep)
 	}

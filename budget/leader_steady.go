@@ -5,7 +5,7 @@ package budget
 
 // planned is what the latest plan of a key took a region's demand to be.
 type planned struct {
-	smooth, admitted int32
+	slow, admitted int32
 	// active: the region was using the key; silence of it is news.
 	active bool
 }
@@ -22,10 +22,10 @@ func (l *Leader) remember(key *leaderKey, in allocation) (settled bool) {
 		}
 		quiet := kr.demand.quiet(l.regions[i].lastReport, quietAfter(key.limit, l.regions[i].pace))
 		kr.planned = planned{
-			smooth: int32(c.Demand.Smooth), admitted: int32(c.Demand.SmoothAdmitted),
-			active: !quiet && c.Demand.Smooth > negligible,
+			slow: int32(c.Demand.Slow), admitted: int32(c.Demand.SlowAdmitted),
+			active: !quiet && c.Demand.Slow > negligible,
 		}
-		if !c.Demand.Known || quiet && c.Demand.Smooth > negligible {
+		if !c.Demand.Known || quiet && c.Demand.Slow > negligible {
 			settled = false
 		}
 	}
@@ -50,7 +50,7 @@ func (l *Leader) steady(i int, key *leaderKey) bool {
 	}
 	kr := &key.regions[i]
 	d := &kr.demand
-	if d.rejecting || !d.known || apart(d.smooth, kr.planned.smooth) || apart(d.smoothAdmitted, kr.planned.admitted) {
+	if d.rejecting || !d.known || apart(d.slow, kr.planned.slow) || apart(d.slowAdmitted, kr.planned.admitted) {
 		return false
 	}
 	for j := range key.regions {

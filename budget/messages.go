@@ -76,6 +76,10 @@ type KeyReport struct {
 	Tokens    int64
 	Limit     KeyLimit
 	Rejecting bool
+	// Idle is for how long the key had not been used when the report was sent, Gap the
+	// longest pause between two uses of late: what comes in batches is not idle between
+	// them.
+	Idle, Gap time.Duration
 	Cold      bool // acknowledges an Action with Cold
 	// InUse is the part of the limit, in units of 2^-20, that use from before outlasts
 	// the share by (for a limit that counts); 0 if none does. Above Share.Burst the

@@ -162,6 +162,8 @@ type hotKey struct {
 	released   int64
 	granted    int64
 	tokens     int64
+	used       Instant       // when a request was last decided
+	gap        time.Duration // longest of late between two of them
 	rejecting  bool
 	told       bool // the latest report said that it rejects
 	queued     bool // in reportable
@@ -291,14 +293,14 @@ type Usage struct {
 // a key has begun to run short.
 func (r *Region) Observe(k KeyID, u Usage, now Instant) (wake bool) {
 	if h := r.hot[k]; h != nil {
-		return r.observeHot(k, h, u)
+		return r.observeHot(k, h, u, now)
 	}
 	return r.observeCold(k, u, now)
 }
 
-func (r *Region) observeHot(k KeyID, h *hotKey, u Usage) bool {
-	h.limit = u.Limit
-	h.tokens = u.Tokens
+func (r *Region) observeHot(k KeyID, h *hotKey, u Usage, now Instant) bool {
+	h.use(now)
+	h.limit, h.tokens = u.Limit, u.Tokens
 	h.offered += u.Cost
 	onset := false
 	if u.Admitted {
@@ -310,6 +312,15 @@ func (r *Region) observeHot(k KeyID, h *hotKey, u Usage) bool {
 	r.queue(k, h)
 	r.urgent = r.urgent || onset
 	return onset
+}
+
+// use notes a request. A pause is forgotten after four times its length of steady use.
+func (h *hotKey) use(now Instant) {
+	if h.used != 0 {
+		gap := now.Sub(h.used)
+		h.gap = max(gap, h.gap-gap/4)
+	}
+	h.used = now
 }
 
 // observeCold turns a cold key into a candidate once half of its floor is gone:

@@ -56,13 +56,21 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 		out = append(out, KeyReport{
 			Key: k, Gen: h.gen, Share: h.share, Limit: h.limit,
 			Admitted: h.admitted, Offered: h.offered, Released: h.released,
-			Tokens: h.tokens, Rejecting: h.rejecting, InUse: h.inUse, Label: h.label,
+			Tokens: h.tokens, Rejecting: h.rejecting, Idle: h.idle(now), Gap: h.gap, InUse: h.inUse, Label: h.label,
 		})
 		h.told = h.rejecting
 		h.queued, h.mustAck, h.rejecting, h.lastReport = false, false, false, now
 	}
 	r.reportable = slices.Clip(waiting)
 	return out
+}
+
+// idle is for how long the key has not been used; 0 if it never was.
+func (h *hotKey) idle(now Instant) time.Duration {
+	if h.used == 0 {
+		return 0
+	}
+	return now.Sub(h.used)
 }
 
 // candidateReports repeats every candidate until it is hot or has gone quiet; new

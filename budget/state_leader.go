@@ -167,7 +167,7 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 		c.usage(i, k, kr.demand.admitted, kr.demand.offered)
 		if c.Demand {
 			kr.demand.appendState(c, now)
-			c.Int(int64(kr.planned.smooth))
+			c.Int(int64(kr.planned.slow))
 			c.Int(int64(kr.planned.admitted))
 			c.Bools(kr.planned.active)
 			c.Age(now, kr.homeUntil, forever)
@@ -185,7 +185,7 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 func (d *demand) appendState(c *Canon, now Instant) {
 	c.Bools(d.known, d.rejecting, d.since != 0, d.window != 0, d.last != 0)
 	for _, v := range [...]int64{
-		d.admitted, d.offered, d.windowAdmitted, d.windowOffered, d.raw, d.rawAdmitted, d.smooth, d.smoothAdmitted,
+		d.admitted, d.offered, d.windowAdmitted, d.windowOffered, d.meanAdmitted, d.meanOffered, int64(d.over), int64(d.gap), d.slow, d.slowAdmitted,
 	} {
 		c.Int(v)
 	}

@@ -63,6 +63,8 @@ func (c *Canon) keyReport(region int, r *KeyReport) {
 		c.Int(r.Offered)
 		c.Int(r.Tokens)
 		c.Bools(r.Rejecting)
+		c.Int(int64(r.Idle))
+		c.Int(int64(r.Gap))
 	}
 }
 

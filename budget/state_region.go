@@ -178,6 +178,8 @@ func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
 		c.Int(h.admitted)
 		c.Int(h.offered)
 		c.Int(h.tokens)
+		c.Age(now, h.used, forever)
+		c.Int(int64(h.gap))
 	}
 }
 

@@ -70,6 +70,7 @@ func reportFromWire(region int, m *aliquotv1.ReportRequest) (budget.Report, erro
 			Released: k.GetReleasedMicro(), Tokens: k.GetTokensMicro(),
 			Limit:     limitFromWire(k.GetLimit()),
 			Rejecting: k.GetRejecting(), Cold: k.GetCold(),
+			Idle: time.Duration(k.GetIdleNs()), Gap: time.Duration(k.GetGapNs()),
 		}
 	}
 	return r, nil

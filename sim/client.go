@@ -45,7 +45,7 @@ func (w *world) newClient() *client {
 	}
 	if d := w.opts.driven; d != nil {
 		key := d.Keys[len(w.clients)]
-		l, elastic, placement = key.Limit, key.Elastic, budget.PlacementAuto
+		l, elastic, placement = key.Limit, key.Elastic, key.Placement
 	}
 	c.first = w.newRule(l, elastic, placement, w.version)
 	c.rates, c.due = make([]int64, len(w.stores)), make([]int64, len(w.stores))

@@ -30,8 +30,9 @@ type DriveOptions struct {
 
 // DrivenKey is one key with a limit of its own.
 type DrivenKey struct {
-	Limit   limit.Limit
-	Elastic bool
+	Limit     limit.Limit
+	Elastic   bool
+	Placement budget.Placement
 }
 
 // Decided is the answer to a request made several times at one instant.

@@ -29,6 +29,7 @@ const batchEvery = 5 * time.Millisecond
 // run is one workload over one limiter.
 type run struct {
 	load  *Workload
+	seed  uint64
 	world *sim.Driven
 	under limiter
 	ideal *ideal
@@ -60,7 +61,7 @@ func Run(kind Kind, load Workload, seed uint64) (Outcome, error) {
 		Drifting: load.Drifting, Bare: kind.bare,
 	})
 	r := &run{
-		load: &load, world: w, under: kind.build(w, &load), ideal: idealOf(w, &load),
+		load: &load, seed: seed, world: w, under: kind.build(w, &load), ideal: idealOf(w, &load),
 		keys: make([]tally, len(load.Keys)), offered: make([]int, len(load.RTTs)), admitted: make([]int, len(load.RTTs)),
 	}
 	for k := range r.keys {
@@ -86,7 +87,7 @@ func (r *run) begin() {
 	for i, s := range r.load.Sources {
 		// A stream of its own for each source: what one limiter answers does not
 		// change what is asked of it, or of another.
-		r.start(s, rand.New(rand.NewPCG(uint64(i), 0x636f6d70617265)))
+		r.start(s, rand.New(rand.NewPCG(r.seed, uint64(i))))
 	}
 	for _, f := range r.load.Faults {
 		r.world.After(f.At, func() { r.fault(f) })

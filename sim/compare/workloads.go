@@ -70,7 +70,7 @@ func Step() Workload {
 // Skew is a demand of exactly the limit, of which a part s above an equal split is in
 // one region: 0 is all equal, 1 all in one.
 func Skew(s float64) Workload {
-	w := base(fmt.Sprintf("skew %.2f", s), 65*time.Second)
+	w := base(fmt.Sprintf("skew %.2f", s), 305*time.Second)
 	n := float64(len(w.RTTs))
 	for i := range w.RTTs {
 		part := (1 - s) / n

@@ -904,7 +904,11 @@ type KeyReport struct {
 	// The region refused a request for want of tokens since its last report.
 	Rejecting bool `protobuf:"varint,10,opt,name=rejecting,proto3" json:"rejecting,omitempty"`
 	// The key is no longer hot here.
-	Cold          bool `protobuf:"varint,11,opt,name=cold,proto3" json:"cold,omitempty"`
+	Cold bool `protobuf:"varint,11,opt,name=cold,proto3" json:"cold,omitempty"`
+	// For how long the key had not been used when the report was sent, and the longest
+	// pause between two uses of late.
+	IdleNs        int64 `protobuf:"varint,12,opt,name=idle_ns,json=idleNs,proto3" json:"idle_ns,omitempty"`
+	GapNs         int64 `protobuf:"varint,13,opt,name=gap_ns,json=gapNs,proto3" json:"gap_ns,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1007,6 +1011,20 @@ func (x *KeyReport) GetCold() bool {
 		return x.Cold
 	}
 	return false
+}
+
+func (x *KeyReport) GetIdleNs() int64 {
+	if x != nil {
+		return x.IdleNs
+	}
+	return 0
+}
+
+func (x *KeyReport) GetGapNs() int64 {
+	if x != nil {
+		return x.GapNs
+	}
+	return 0
 }
 
 type ReportResponse struct {
@@ -1345,7 +1363,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05shard\x18\t \x01(\rR\x05shard\x12\x1f\n" +
 	"\vpace_micros\x18\n" +
 	" \x01(\x03R\n" +
-	"paceMicros\"\xf7\x02\n" +
+	"paceMicros\"\xa7\x03\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
@@ -1357,7 +1375,9 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05limit\x18\b \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\x12\x1c\n" +
 	"\trejecting\x18\n" +
 	" \x01(\bR\trejecting\x12\x12\n" +
-	"\x04cold\x18\v \x01(\bR\x04cold\"\xec\x01\n" +
+	"\x04cold\x18\v \x01(\bR\x04cold\x12\x17\n" +
+	"\aidle_ns\x18\f \x01(\x03R\x06idleNs\x12\x15\n" +
+	"\x06gap_ns\x18\r \x01(\x03R\x05gapNs\"\xec\x01\n" +
 	"\x0eReportResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x10\n" +
