@@ -25,6 +25,9 @@ const (
 	// stoppedTokens: a stream that should have brought as many and brought none has
 	// stopped; by chance that happens to one of 20,000.
 	stoppedTokens = 10 * microToken
+	// maxGap is how far apart batches may be to count as one stream, if the limit is not
+	// a slow one: longer pauses are pauses.
+	maxGap = 500 * time.Millisecond
 	// halfLifeDown is how slowly an estimate falls that nobody else waits for: most
 	// pauses are short.
 	halfLifeDown = 5 * time.Second
@@ -92,7 +95,7 @@ func (d *demand) fold(rep KeyReport, limit KeyLimit, pace time.Duration, previou
 	if rep.Offered > d.offered || d.used == 0 {
 		d.used = now.Add(-min(rep.Idle, maxMemory))
 	}
-	d.gap = min(rep.Gap, maxMemory)
+	d.gap = min(rep.Gap, max(rateWindow(limit), maxGap))
 	d.windowOffered += rep.Offered - d.offered
 	d.windowAdmitted += rep.Admitted - d.admitted
 	d.admitted, d.offered, d.rejecting = rep.Admitted, rep.Offered, rep.Rejecting
