@@ -36,8 +36,8 @@ const (
 	rule   = 1
 )
 
-// limit is that of every key: 1,000 tokens, 100 a second.
-var limit = budget.KeyLimit{Capacity: 1000e6, Rate: 100e6}
+// Limit is that of every key: 1,000 tokens, 100 a second.
+var Limit = budget.KeyLimit{Capacity: 1000e6, Rate: 100e6}
 
 // Fleet couples a leader with its regions. It is not safe for concurrent use.
 type Fleet struct {

@@ -74,7 +74,7 @@ func (r *region) hello() {
 	}
 	for n := range r.held {
 		if x := &r.held[n]; x.hot {
-			h.Held = append(h.Held, budget.Held{Key: Key(n), Gen: x.gen, Share: x.share, Limit: limit})
+			h.Held = append(h.Held, budget.Held{Key: Key(n), Gen: x.gen, Share: x.share, Limit: Limit})
 		}
 	}
 	r.fleet.step("hello", budget.HelloReceived{Hello: h})
@@ -162,7 +162,7 @@ func (r *region) busy(out []budget.KeyReport, elapsed time.Duration) []budget.Ke
 			out = append(out, r.usage(n))
 		case r.demand(n) == firstDemand && (x.reported == 0 || r.fleet.now.Sub(x.reported) >= askEvery):
 			x.reported = r.fleet.now
-			out = append(out, budget.KeyReport{Key: Key(n), Limit: limit, Offered: limit.Rate, Rejecting: true})
+			out = append(out, budget.KeyReport{Key: Key(n), Limit: Limit, Offered: Limit.Rate, Rejecting: true})
 		}
 	}
 	return out
@@ -175,16 +175,16 @@ func (r *region) usage(n int) budget.KeyReport {
 	wants, has := r.demand(n), int64(x.share.Rate)*1000/budget.Unit
 	if x.reported != 0 {
 		ms := r.fleet.now.Sub(x.reported).Milliseconds()
-		x.offered += limit.Rate / 1e6 * wants * ms
-		x.admitted += limit.Rate / 1e6 * min(wants, has) * ms
+		x.offered += Limit.Rate / 1e6 * wants * ms
+		x.admitted += Limit.Rate / 1e6 * min(wants, has) * ms
 	}
 	x.reported = r.fleet.now
-	x.tokens = budget.Scale(limit.Capacity, x.share.Burst)
+	x.tokens = budget.Scale(Limit.Capacity, x.share.Burst)
 	if wants > has {
 		x.tokens = 0
 	}
 	return budget.KeyReport{
-		Key: Key(n), Gen: x.gen, Share: x.share, Limit: limit, Rejecting: wants > has,
+		Key: Key(n), Gen: x.gen, Share: x.share, Limit: Limit, Rejecting: wants > has,
 		Admitted: x.admitted, Offered: x.offered, Released: x.released, Tokens: x.tokens,
 	}
 }
