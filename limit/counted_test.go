@@ -267,7 +267,7 @@ func TestSettleCountedAmnesia(t *testing.T) {
 			{"nonsense", Untrusted(), cold, now + lasts, false, 30},
 			{"the clock went back, cold", ahead, cold, now + lasts, false, 30},
 			{"the clock went back, cold in new contents", ahead, reborn, now + lasts, false, 30},
-			{"the clock went back, hot", aheadHot, hot, now + lasts, true, 90},
+			{"the clock went back, hot", aheadHot, hot, now + lasts, false, 90},
 			{"older than the caller", record, edited(hot, func(v *View) { v.Gen = 6 }), now + lasts, true, 90},
 			{"trusted", record, hot, 0, false, 70},
 			{"trusted, cold", coldRecord, cold, 0, false, 10},

@@ -14,9 +14,11 @@ func (r Record) Absent() bool { return r.Stamp == 0 && r.At == 0 }
 // (amnesia: the tokens start at 0 and the session has to end).
 //
 // The rules, in order:
-//   - A record of other contents (Stamp) or from the future (At) is not trusted,
-//     nor one older than a hot caller's generation: amnesia for a hot view, and for
-//     a cold one no more than was earned since Birth.
+//   - A record of other contents (Stamp) is not trusted, nor one older than a hot
+//     caller's generation: amnesia for a hot view, and for a cold one no more than was
+//     earned since Birth.
+//   - A record from the future (At) was written before the clock was set back: it still
+//     says who may spend, but nothing of what there was to spend.
 //   - An absent cold bucket is full, or what was earned since Birth, or what any
 //     floor since the region's beginning allowed.
 //   - A record newer than the caller's knowledge is obeyed, and a cold caller gets
@@ -36,9 +38,12 @@ func Settle(r Record, v View, now int64) (Record, Bucket, bool) {
 	if v.Blind && v.Phase == Floor && phase == Limbo {
 		v.Floor, v.Low = v.LimboFloor, v.Low.Min(v.LimboFloor)
 	}
-	trusted := r.Stamp == v.Stamp && now >= r.At && (!v.Hot || r.Gen >= v.Gen)
-	var enforced Bucket
 	amnesia, counts := false, v.Algorithm.Counts()
+	if r.Stamp == v.Stamp && now < r.At {
+		r.setBack(&v, now)
+	}
+	trusted := r.Stamp == v.Stamp && (!v.Hot || r.Gen >= v.Gen)
+	var enforced Bucket
 	switch {
 	case trusted && r.Hot:
 		f := r.obey(&v, phase)
@@ -77,6 +82,16 @@ func Settle(r Record, v View, now int64) (Record, Bucket, bool) {
 		r.spend(min(v.Debit, r.held()))
 	}
 	return r, enforced, amnesia
+}
+
+// setBack makes the best of a record that was written before the clock was set back.
+// Whoever has had a share since must not get an earlier one because of that, so all of
+// it stays but the tokens, which the time to come was spent from already.
+func (r *Record) setBack(v *View, now int64) {
+	r.At, r.Tokens, r.Carry, r.Extra = now, 0, 0, 0
+	if v.Algorithm.Counts() {
+		r.Use = blocked(now + tail(v.Algorithm, v.Window))
+	}
 }
 
 // phaseAt is the phase that holds at an instant of the store's clock: a deadline
@@ -175,11 +190,7 @@ func settleCold(r Record, v *View, now int64) (Tokens, int64) {
 
 // freshCold is the cold bucket where no record can be trusted.
 func freshCold(r Record, v *View, now int64) Record {
-	clockWentBack := r.Stamp == v.Stamp
 	switch {
-	case clockWentBack:
-		// The time since Birth was spent from already, so it earns nothing.
-		return Record{}
 	case v.Birth != 0:
 		tokens, carry := refill(0, 0, v.Cold(), max(v.Birth, v.FloorSince), now)
 		return Record{Tokens: tokens, Carry: carry}
@@ -201,7 +212,7 @@ func freshCold(r Record, v *View, now int64) Record {
 func freshUse(r Record, v *View, now int64) *Use {
 	lasts := tail(v.Algorithm, v.Window)
 	switch {
-	case r.Stamp != v.Stamp && v.Birth != 0:
+	case v.Birth != 0:
 		return blocked(v.Birth + lasts)
 	case r.Absent():
 		return nil // it is kept for as long as anything counts

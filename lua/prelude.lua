@@ -231,9 +231,7 @@ end
 -- fresh_cold: limit.freshCold.
 local function fresh_cold(r, ccap, frate, ffrac, lowcap)
   local tokens, carry = 0, 0
-  if r and r.stamp == STAMP then
-    tokens = 0 -- the clock went back
-  elseif BIRTH ~= 0 then
+  if BIRTH ~= 0 then
     tokens, carry = refill(0, 0, ccap, frate, ffrac, math.max(BIRTH, FLOOR_SINCE), now)
   elseif not r and FLOOR_SINCE == 0 then
     tokens = ccap
@@ -251,7 +249,10 @@ end
 local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, extra, lowcap, lowrate, lowfrac)
   local amnesia = 0
   local ecap, erate, efrac = fcap, frate, ffrac
-  if r and r.stamp == STAMP and now >= r.at and r.gen >= gen then
+  if r and r.stamp == STAMP and now < r.at then -- limit.setBack
+    r.at, r.tokens, r.carry, r.extra = now, 0, 0, 0
+  end
+  if r and r.stamp == STAMP and r.gen >= gen then
     if r.hot then
       r.extra = min(r.extra, extra)
       r, ecap, erate, efrac =

@@ -20,9 +20,7 @@
 //
 // Kept out of every world, because nothing fences them: a daemon that is cut off while
 // another one of its region is told other floors, and one that outlives, on a store
-// that was flushed, a session of another; two daemons of a region where its store's
-// clock is set (a record from the future is not trusted and fences nobody, so no clock
-// goes back either where daemons restart), where a
-// rule is deleted (one of them may go on by it, after the other has given its key up)
-// or where they decide without the store (each has a bucket for that).
+// that was flushed, a session of another; two daemons of a region where a rule is
+// deleted (one of them may go on by it, after the other has given its key up) or where
+// they decide without the store (each has a bucket for that).
 package sim

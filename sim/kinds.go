@@ -103,9 +103,8 @@ func (w *world) drawFaults() {
 		w.faults[f] = true
 	}
 	if w.faults[secondDaemon] {
-		// A record from the future is not trusted, so it does not fence a second daemon;
-		// nor does a rule that is gone, if that daemon alone has not heard of it.
-		w.faults[stepClock], w.faults[replaceRule], w.faults[remakeRule] = false, false, false
+		// Nothing fences one that alone has not heard that a rule is gone.
+		w.faults[replaceRule], w.faults[remakeRule] = false, false
 	}
 	for f := range steadyKinds {
 		w.faults[f] = w.faults[f] && (w.opts.Only == nil || slices.Contains(w.opts.Only.Steady, f.String()))

@@ -14,7 +14,7 @@ func memory() []Plant {
 	return []Plant{
 		{
 			Name: "old-records-trusted", Breaks: "a record of older contents is trusted after a failover",
-			Edits: []Edit{{settle, "trusted := r.Stamp == v.Stamp && now", "trusted := !r.Absent() && now"}, {apply, "if r.Stamp == c.View.Stamp && r.Gen", "if !r.Absent() && r.Gen"}},
+			Edits: []Edit{{settle, "trusted := r.Stamp == v.Stamp && (", "trusted := !r.Absent() && ("}, {apply, "if r.Stamp == c.View.Stamp && r.Gen", "if !r.Absent() && r.Gen"}},
 		},
 		{
 			Name: "older-record-trusted", Breaks: "a record that is older than the caller's share is trusted",
@@ -22,8 +22,8 @@ func memory() []Plant {
 			Harmless: "argued: within one identity of contents records do not go back; a failover that loses writes brings another identity",
 		},
 		{
-			Name: "future-record-trusted", Breaks: "a record from the future, after the store's clock went back, is trusted",
-			Edits: []Edit{{settle, "trusted := r.Stamp == v.Stamp && now >= r.At && (", "trusted := r.Stamp == v.Stamp && ("}},
+			Name: "future-record-trusted", Breaks: "a record from the future, after the store's clock went back, keeps its tokens",
+			Edits: []Edit{{settle, "r.At, r.Tokens, r.Carry, r.Extra = now, 0, 0, 0", "r.At = now"}},
 			World: World{Faults: []string{"store's clock set"}, Just: true},
 		},
 		{
