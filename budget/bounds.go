@@ -72,6 +72,13 @@ func (c *Config) FloorAfter() time.Duration {
 	return c.lengthen(c.lengthen(c.lengthen(2 * c.wait())))
 }
 
+// FloorAfterUse is how long a region that heard nothing waits before it takes the floor
+// of a limit with a tail back: what others used while they still had room may count that
+// much longer.
+func (c *Config) FloorAfterUse(tail time.Duration) time.Duration {
+	return c.FloorAfter() + c.lengthen(tail)
+}
+
 // ConnectedFloor is what a region keeps of a key while it is connected and has
 // lent the rest: 2 % of its floor, so that all keep 2 % together, and of the burst
 // at least one whole request. It depends on nothing but the region's own floor: a

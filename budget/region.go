@@ -222,7 +222,7 @@ func (r *Region) phaseOf(limit KeyLimit, now Instant) Phase {
 // floorAt is when everyone has made room for the region's floor, and what they used
 // before they did counts no more.
 func (r *Region) floorAt(limit KeyLimit) Instant {
-	return r.lastDirective.Add(r.cfg.FloorAfter() + r.cfg.lengthen(limit.Tail))
+	return r.lastDirective.Add(r.cfg.FloorAfterUse(limit.Tail))
 }
 
 // StoreStartedFull reports whether an absent cold bucket is a full one: only in

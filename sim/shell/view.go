@@ -13,7 +13,8 @@ func Bucket(l limit.Limit, s budget.Share) limit.Bucket { return l.Part(s.Burst,
 
 // KeyLimit is a limit as the machines know it.
 func KeyLimit(l limit.Limit) budget.KeyLimit {
-	return budget.KeyLimit{Capacity: int64(l.Capacity), Rate: l.Rate.Micro, RateFrac: l.Rate.Frac}
+	rate := l.PerSecond()
+	return budget.KeyLimit{Capacity: int64(l.Capacity), Rate: rate.Micro, RateFrac: rate.Frac, Tail: l.Tail()}
 }
 
 // Daemon is what a daemon needs to know to word a right for its store.
@@ -29,14 +30,15 @@ type Daemon struct {
 }
 
 // View words a right for the store, as the daemon does. An elastic limit's cold bucket
-// holds all of the capacity.
+// holds all of the capacity; one that counts is strict whatever it says.
 func (d *Daemon) View(r budget.Right, l limit.Limit, elastic bool) limit.View {
 	v := limit.View{
 		Hot: r.Hot, Gen: r.Watermark.Pack(),
+		Algorithm: l.Algorithm, Window: l.Window.Microseconds(),
 		Floor: Bucket(l, r.Floor),
 		Stamp: limit.Stamp(d.Epoch),
 	}
-	if elastic && d.hasFloor() {
+	if elastic && d.hasFloor() && !l.Algorithm.Counts() {
 		v.Extra = l.Capacity - v.Floor.Cap
 	}
 	if r.FloorSince != 0 {
@@ -61,14 +63,16 @@ func (d *Daemon) View(r budget.Right, l limit.Limit, elastic bool) limit.View {
 		v.Birth = d.Birth
 		if v.Phase == limit.Floor {
 			// New contents do not remember who was heard.
-			v.Since = max(v.Since, d.Birth+d.heardWait())
+			v.Since = max(v.Since, d.Birth+d.heardWait(l))
 		}
-		if r.Blind && v.Phase == limit.Floor {
+		if r.Blind && v.Phase == limit.Floor && !l.Algorithm.Counts() {
+			// Tokens are earned from then on. Rights are there at once: what could be
+			// in use has been waited for.
 			v.Birth = max(v.Birth, v.Since)
 		}
 	}
 	if v.Phase == limit.Floor {
-		v.HeardWait = d.heardWait()
+		v.HeardWait = d.heardWait(l)
 		if r.Blind && v.Birth != 0 {
 			v.Blind, v.LimboFloor = true, Bucket(l, r.LimboFloor)
 		}
@@ -84,9 +88,9 @@ func (d *Daemon) hasFloor() bool {
 
 // heardWait is how long the store must not have heard of a lease of any daemon of
 // the region before the floor may be taken back, in its own clock, which may be fast.
-func (d *Daemon) heardWait() int64 {
+func (d *Daemon) heardWait(l limit.Limit) int64 {
 	if len(d.Config.Regions) == 0 {
 		return 0
 	}
-	return stretch((d.Config.FloorAfter()+budget.MarkEvery).Microseconds()+1, d.Clock.Rho)
+	return stretch((d.Config.FloorAfterUse(l.Tail())+budget.MarkEvery).Microseconds()+1, d.Clock.Rho)
 }
