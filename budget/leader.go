@@ -122,11 +122,14 @@ type keyRegion struct {
 	grant   int64 // comes with next
 	granted int64 // cumulative over the session
 	cold    bool  // acknowledged the return to cold
-	// inUse is what use from before takes up while it outlasts (gen, sent); the pair
-	// is acknowledged when it is 0. label is the highest window told at an
+	// outlasted: the exact (gen, sent) was reported, but use from before outlasts it: inUse
+	// is what that took up when the region last told, 0 if no more than the share, and
+	// looked that it has told in this session. label is the highest window told at an
 	// acknowledgement; 0: none yet.
-	inUse int32
-	label int64
+	outlasted bool
+	inUse     int32
+	looked    bool
+	label     int64
 
 	released int64
 	tokens   int64

@@ -71,7 +71,7 @@ func (l *Leader) send(i int, key *leaderKey) Action {
 	if !kr.next.Within(before) && l.overdrawn(key) {
 		kr.sent, kr.grant = kr.next.Min(before), 0
 	}
-	kr.pending, kr.acked, kr.cold, kr.inUse = false, false, false, 0
+	kr.pending, kr.acked, kr.outlasted, kr.cold = false, false, false, false
 	kr.gen = l.nextGen()
 	kr.granted += kr.grant
 	kr.grant = 0

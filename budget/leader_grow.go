@@ -3,7 +3,7 @@ package budget
 // moveTo queues shrinks and plans growths towards target; lowered becomes the
 // liabilities to commit. It reports whether it raised any.
 func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now Instant) bool {
-	pool := l.poolOf(lowered)
+	pool := l.poolOf(key, lowered)
 	if l.fencedUseCounts(key, now) {
 		pool = Share{}
 	}
@@ -46,15 +46,12 @@ func (l *Leader) canGrow(i int, key *leaderKey, lowered Share) bool {
 	return l.regions[i].live && kr.acked && !kr.pending && kr.sent == lowered
 }
 
-// poolOf is what nobody may be enforcing: the only source of growth. A silent
+// poolOf is what nobody may be enforcing, or have in use: the only source of growth. A silent
 // region's floor is not in it, even if the region had lent it. Never negative.
-func (l *Leader) poolOf(liability []Share) Share {
+func (l *Leader) poolOf(key *leaderKey, liability []Share) Share {
 	pool := Share{Rate: Unit, Burst: Unit}
 	for i, s := range liability {
-		if !l.regions[i].live {
-			s = s.Max(l.cfg.Regions[i].Floor)
-		}
-		pool = pool.Sub(s)
+		pool = pool.Sub(l.mayUse(i, key, s))
 	}
 	return pool.Max(Share{})
 }
@@ -98,7 +95,7 @@ func (l *Leader) queueAction(i int, key *leaderKey, share Share) {
 // clampPool voids released tokens beyond what the unassigned burst could hold. A
 // silent region's floor is not unassigned: the region may be filling it again.
 func (l *Leader) clampPool(key *leaderKey, liability []Share) {
-	key.pool = min(key.pool, Scale(key.limit.Capacity, l.poolOf(liability).Burst))
+	key.pool = min(key.pool, Scale(key.limit.Capacity, l.poolOf(key, liability).Burst))
 }
 
 // takeFromPool takes the released tokens that come with a growth: only what is

@@ -93,12 +93,8 @@ func (l *Leader) overdrawn(key *leaderKey) bool {
 }
 
 func (l *Leader) reserved(i int, key *leaderKey) Share {
-	floor := l.cfg.Regions[i].Floor
-	e := key.regions[i].sent.Max(key.shares[i].Min(floor))
-	if !l.regions[i].live {
-		e = e.Max(floor)
-	}
-	return e
+	e := key.regions[i].sent.Max(key.shares[i].Min(l.cfg.Regions[i].Floor))
+	return l.mayUse(i, key, e)
 }
 
 // graceOver reports whether leases may be renewed: a new leader waits until every

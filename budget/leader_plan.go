@@ -92,16 +92,18 @@ func (l *Leader) lowered(key *leaderKey, now Instant) []Share {
 	for i, li := range key.shares {
 		r, kr := &l.regions[i], &key.regions[i]
 		switch {
-		case r.live && (kr.acked || kr.inUse > 0):
+		case r.live && (kr.acked || kr.outlasted):
 			// A share whose growth is committed but still waits to be sent
 			// counts as sent.
 			li = li.Min(kr.sent.Max(kr.current()).Max(Share{Burst: kr.inUse}))
-		case !r.open && r.leaseEnd == 0 && !li.Within(l.cfg.Regions[i].Floor):
+		case !r.open && r.leaseEnd == 0 && (kr.inUse > 0 || !li.Within(l.cfg.Regions[i].Floor)):
 			if now < r.leaseOver.Add(l.tailOf(key)) {
 				l.delay(key)
 				break
 			}
 			li = li.Min(l.cfg.Regions[i].Floor)
+			kr.inUse = 0
+			l.weigh(key)
 		}
 		out[i] = li
 	}
@@ -146,6 +148,9 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 			in.Avail = in.Avail.Sub(reserve)
 			in.Regions[i] = claim{Silent: true, Now: reserve, Floor: floor}
 			continue
+		}
+		if over := kr.inUse - kr.current().Burst; over > 0 {
+			in.Avail.Burst -= over // nobody else can have that yet
 		}
 		if !l.cfg.Regions[i].Takes() {
 			in.Regions[i] = claim{Draining: true, Now: kr.current(), Floor: floor}

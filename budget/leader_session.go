@@ -84,6 +84,9 @@ func (l *Leader) closeSession(i int, why error) []LeaderEffect {
 // welcome opens the session and says what differs from what the region holds.
 func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	r := &l.regions[h.Region]
+	if l.longSilent(r, now) {
+		l.mayHaveUsedFloors(h.Region)
+	}
 	l.session++
 	// What another daemon of the region applied since, this one may not know.
 	another := r.incarnation != 0 && r.incarnation != h.Incarnation
@@ -132,11 +135,11 @@ func (l *Leader) settle(i int, key *leaderKey, has *Held, another bool, now Inst
 		// Its liability may be on its way down to the floor already.
 		a = a.Min(l.cfg.Regions[i].Floor)
 	}
-	*kr = keyRegion{sent: a, tokens: kr.tokens, label: kr.label, homeUntil: kr.homeUntil, demand: demand{since: now}}
+	*kr = keyRegion{sent: a, tokens: kr.tokens, label: kr.label, inUse: kr.inUse, looked: kr.looked, homeUntil: kr.homeUntil, demand: demand{since: now}}
 	key.stayHot()
 	l.weigh(key)
 	l.touch(key)
-	if has != nil && !another && has.Share == a && a == liability {
+	if has != nil && !another && has.Share == a && a == liability && l.tailOf(key) == 0 {
 		kr.gen = has.Gen
 		return Action{}, false
 	}
@@ -160,7 +163,8 @@ func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 	if rep.Seq <= r.seq {
 		return []LeaderEffect{Refuse{Region: rep.Region, Seq: rep.Seq, Err: ErrSuperseded}} // a duplicate
 	}
-	if r.waiting || rep.Seq != r.seq+1 || rep.Ack != r.seq {
+	// After a long silence the region may have used its floor: it has to tell anew.
+	if r.waiting || rep.Seq != r.seq+1 || rep.Ack != r.seq || l.longSilent(r, now) {
 		out := l.closeSession(rep.Region, ErrSessionClosed)
 		return append(out, Refuse{Region: rep.Region, Seq: rep.Seq, Err: ErrSessionClosed})
 	}
@@ -251,7 +255,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 	kr.released, kr.tokens = rep.Released, rep.Tokens
 	kr.demand.fold(rep, key.limit, l.regions[i].pace, previous, now)
 	if rep.Gen == kr.gen && rep.Share == kr.sent {
-		kr.acknowledge(rep)
+		l.acknowledge(rep, i, key)
 	}
 	if news || !l.steady(i, key) {
 		l.touch(key)

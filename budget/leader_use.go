@@ -55,14 +55,42 @@ func (l *Leader) fencedUseCounts(key *leaderKey, now Instant) bool {
 }
 
 // acknowledge takes the report of exactly what was sent. Use that outlasts the share
-// acknowledges no more than itself.
-func (kr *keyRegion) acknowledge(rep KeyReport) {
-	kr.inUse = 0
-	if rep.InUse > rep.Share.Burst {
-		kr.inUse = rep.InUse
+// acknowledges no more than itself. A store that has lost its memory says that all may
+// be in use; it is no more than the region had.
+func (l *Leader) acknowledge(rep KeyReport, i int, key *leaderKey) {
+	kr := &key.regions[i]
+	used := min(rep.InUse, l.mayUse(i, key, key.shares[i]).Burst)
+	kr.outlasted = used > rep.Share.Burst
+	kr.acked, kr.looked, kr.inUse = !kr.outlasted, true, 0
+	if kr.outlasted {
+		kr.inUse = used
 	}
-	kr.acked = kr.inUse == 0
 	kr.label = max(kr.label, rep.Label)
+	l.weigh(key)
+}
+
+// mayUse is what a region may have in use if it has at least: the use that was found to
+// outlast its share, and its floor while it is cut off, and after that until it has told
+// otherwise.
+func (l *Leader) mayUse(i int, key *leaderKey, least Share) Share {
+	kr := &key.regions[i]
+	if !l.regions[i].live || !kr.looked && l.tailOf(key) > 0 {
+		least = least.Max(l.cfg.Regions[i].Floor)
+	}
+	return least.Max(Share{Burst: kr.inUse})
+}
+
+// longSilent reports whether a region was not heard for so long, or never in this
+// epoch, that it may have taken its floor back meanwhile.
+func (l *Leader) longSilent(r *leaderRegion, now Instant) bool {
+	return r.lastReport == 0 || now.Sub(r.lastReport) >= 2*l.cfg.Lease
+}
+
+// mayHaveUsedFloors forgets what a region told of its use.
+func (l *Leader) mayHaveUsedFloors(i int) {
+	for _, key := range l.order {
+		key.regions[i].looked = false
+	}
 }
 
 // firstWindow is the first window in which a share that grows now may count at once.

@@ -64,5 +64,9 @@ func partOf(amount, capacity int64) int32 {
 	if amount >= capacity {
 		return Unit
 	}
-	return int32(mulDiv(amount, Unit, capacity)) + 1
+	part := int32(mulDiv(amount, Unit, capacity))
+	if Scale(capacity, part) < amount {
+		part++
+	}
+	return part
 }

@@ -155,7 +155,7 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 		kr := &key.regions[i]
 		c.share(kr.sent)
 		c.Gen(kr.gen)
-		c.Bools(kr.acked, kr.pending, kr.cold)
+		c.Bools(kr.acked, kr.pending, kr.cold, kr.outlasted, kr.looked)
 		c.Int(int64(kr.inUse))
 		c.Int(kr.label)
 		if kr.pending {

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"aliquot/budget"
 	"aliquot/limit"
 )
@@ -69,11 +71,30 @@ func (w *world) drawPlacement() budget.Placement {
 	return budget.PlacementAuto
 }
 
+// drawLimit draws a limit; half of them count, in windows of a second to half a minute.
 func (w *world) drawLimit() limit.Limit {
 	caps := [...]int64{3, 10, 30, 60, 300, 1000}
 	l := limit.Limit{Capacity: limit.Token * limit.Tokens(caps[w.rand.IntN(len(caps))])}
-	l.Rate.Micro = max(int64(l.Capacity)/w.between(1, 20), million)
+	algorithm, window := w.drawAlgorithm(), time.Duration(w.between(1, 31))*time.Second
+	if w.operated() {
+		window = min(window, 4*time.Second) // a change of floors takes several tails
+	}
+	if algorithm.Counts() {
+		l.Algorithm, l.Window = algorithm, window
+	} else {
+		l.Algorithm, l.Rate.Micro = algorithm, max(int64(l.Capacity)/w.between(1, 20), million)
+	}
 	return l
+}
+
+func (w *world) drawAlgorithm() limit.Algorithm {
+	if all := w.opts.Algorithms; len(all) > 0 {
+		return all[w.rand.IntN(len(all))]
+	}
+	if w.chance(1, 4) {
+		return limit.TokenBucket
+	}
+	return limit.Algorithm(w.rand.IntN(int(limit.Concurrency) + 1))
 }
 
 // rule is the one that holds by the latest rules, or that held last.
@@ -113,7 +134,7 @@ func (c *client) change() {
 	for i := range c.rates {
 		c.rates[i] = 0
 		if w.chance(1, 2) {
-			c.rates[i] = w.between(0, 2*c.limit().Rate.Micro)
+			c.rates[i] = w.between(0, 2*c.limit().PerSecond().Micro)
 		}
 	}
 	if c.mode == pulsing {
@@ -169,7 +190,7 @@ func (c *client) pulse(all int) {
 // fills is how long the limit takes to earn a burst.
 func (c *client) fills() int64 {
 	l := c.limit()
-	return int64(l.Capacity) * second / l.Rate.Micro
+	return int64(l.Capacity) * second / l.PerSecond().Micro
 }
 
 // ask sends requests to a daemon of the region.

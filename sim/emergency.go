@@ -58,7 +58,7 @@ func (c *takeCall) decideAlone() {
 				d.until = n.now() + budget.Instant(timeToFull(a))
 				n.w.emergencies++
 				n.w.note("without the store", n.region, int64(a.rule.key.Rule), int64(n.name), int64(d.owed), 0)
-				n.w.admit(a.rule, n.region, c.cost)
+				n.w.admit(a.rule, n.region, c.cost, nil)
 			}
 			if a.right.Hot && (admitted || out[i].Tokens < c.cost) {
 				n.machine.Observe(a.rule.key, budget.Usage{

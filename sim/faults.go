@@ -145,6 +145,10 @@ func (w *world) stepClock(region int) {
 	}
 	w.stores[region].clock.Offset += d
 	for _, r := range w.rules {
+		if r.book != nil {
+			r.book.clockSet(region, d)
+			continue
+		}
 		l := r.ideal.limit
 		if fill := int64(l.Capacity) * second / l.Rate.Micro; d > fill {
 			r.ideal.give(l.Capacity, w.now)

@@ -111,6 +111,11 @@ func (w *world) drawFaults() {
 	}
 }
 
+// operated reports whether an operator changes the regions of this world.
+func (w *world) operated() bool {
+	return slices.Contains(w.faults[addRegion:], true)
+}
+
 // has reports whether there is steady trouble of a kind now.
 func (w *world) has(f fault) bool { return w.faults[f] && w.now < w.faultsEnd }
 

@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"math"
+	"time"
+
 	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/sim/shell"
@@ -62,13 +65,16 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		r := n.w.ruleOf(c.Key)
 		l := limit.Limit{Capacity: limit.Tokens(c.Limit.Capacity), Rate: limit.Rate{Micro: c.Limit.Rate, Frac: c.Limit.RateFrac}}
 		switch {
+		case r.book != nil && (l.Capacity > 0 || r.inForce(n.version)):
+			l = r.latest() // never changed
 		case l.Capacity > 0:
 		case r.inForce(n.version):
 			l = r.at(n.version)
 		default:
 			// A key of a rule that is gone, or has not come yet. Without a record its
 			// first use counts as amnesia: it starts empty.
-			unknown = append(unknown, budget.ShareResult{Key: c.Key})
+			// How much is in use of one that counts, nobody knows.
+			unknown = append(unknown, budget.ShareResult{Key: c.Key, InUse: math.MaxInt64, Due: unknownUse(r)})
 			continue
 		}
 		view := n.view(c.Before, r, l)
@@ -76,7 +82,7 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		n.calls(r, n.now()+budget.Instant(applyDeadline))
 		call = append(call, change{rule: r, limit: l, change: limit.Change{
 			View: view, Gen: n.w.plant.pack(c.Gen), Share: shell.Bucket(l, c.Share),
-			Grant: n.w.plant.grant(c, l), Cold: c.Cold,
+			Grant: n.w.plant.grant(c, l), From: c.From, Cold: c.Cold,
 			Deadline: max(n.clockMap.Until(n.now()+budget.Instant(applyDeadline)), 1),
 		}})
 	}
@@ -117,6 +123,14 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 	})
 	// Without a reply in time the changes may or may not have been made.
 	n.w.after(applyDeadline+applyDeadline/20, answer(failed(changes)))
+}
+
+// unknownUse is when to look again at a limit that the daemon's rules do not have.
+func unknownUse(r *rule) time.Duration {
+	if r.book == nil {
+		return 0
+	}
+	return time.Second
 }
 
 func failed(changes []budget.ShareChange) []budget.ShareResult {

@@ -41,11 +41,11 @@ func (w *world) slowestFill(cfg *budget.Config) time.Duration {
 	for _, r := range w.rules {
 		if r.gone == 0 {
 			l := r.latest()
-			slowest = max(slowest, float64(l.Capacity)/float64(l.Rate.Micro))
+			slowest = max(slowest, float64(l.Capacity)/float64(l.PerSecond().Micro))
 		}
 	}
 	seconds := slowest * budget.Unit / float64(least) * (1 + float64(cfg.RhoPPM)/1e6)
-	return time.Duration(seconds*1e9) + time.Second
+	return max(time.Duration(seconds*1e9), w.longestTail()) + time.Second
 }
 
 // advanceFloors proposes the next step as soon as it is due.
@@ -61,7 +61,7 @@ func (c *coord) advanceFloors() {
 		f.held = now
 	}
 	settled := f.steady && f.held != 0 && now.Sub(f.held) >= f.fill && c.machine.KeepsHeld()
-	patient := !all && now.Sub(f.began) < acknowledgeFor
+	patient := !all && now.Sub(f.began) < acknowledgeFor+c.w.longestTail()
 	progress := budget.Progress{
 		Acknowledged: acknowledged, Settled: settled, LeasesOver: now.Sub(f.began) >= c.cfg.LeasesOver(),
 	}

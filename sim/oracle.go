@@ -89,10 +89,15 @@ func (b *ideal) refill(now int64) {
 }
 
 // admit counts what a store admitted.
-func (w *world) admit(r *rule, region int, amount limit.Tokens) {
+func (w *world) admit(r *rule, region int, amount limit.Tokens, slots []uint64) {
 	w.admitted += int64(amount / limit.Token)
 	r.got[region] += amount
 	w.note("admitted", region, int64(r.key.Rule), int64(amount/limit.Token), r.ideal.tokens/second, 0)
+	if r.book != nil {
+		r.ideal.spent += amount
+		w.admitCounted(r, region, amount, slots)
+		return
+	}
 	if !r.ideal.spend(amount, w.now) {
 		w.violate("key %d: %d micro-tokens more admitted than %s + r(1+rho)t", r.key.Rule, -r.ideal.tokens/second, r.burst())
 	}
@@ -142,6 +147,10 @@ func (w *world) checkShares() {
 // checkKey sums parts of the limit, each of the limit by the rules that the region's
 // daemon has.
 func (w *world) checkKey(r *rule) {
+	if r.book != nil {
+		w.checkRights(r)
+		return
+	}
 	var bursts, rates float64
 	for i := range w.stores {
 		b := w.enforced(i, r)
@@ -157,10 +166,11 @@ func (w *world) checkKey(r *rule) {
 type part struct{ burst, rate float64 }
 
 func partOf(b limit.Bucket, l limit.Limit) part {
-	return part{
-		burst: float64(b.Cap) / float64(l.Capacity),
-		rate:  (float64(b.Rate.Micro) + float64(b.Rate.Frac)/1e6) / float64(l.Rate.Micro),
+	p := part{burst: float64(b.Cap) / float64(l.Capacity)}
+	if !l.Algorithm.Counts() {
+		p.rate = (float64(b.Rate.Micro) + float64(b.Rate.Frac)/1e6) / float64(l.Rate.Micro)
 	}
+	return p
 }
 
 // enforced is the most that any daemon of a region could make its store enforce.

@@ -97,12 +97,12 @@ func (p plant) view(v *limit.View, r *rule, l limit.Limit) {
 	}
 }
 
-// cold spoils the bucket that a record's time to live is for.
-func (p plant) cold(v *limit.View) limit.Bucket {
-	if p == strictTTL {
-		return v.Floor
+// keep spoils for how long a cold record is kept.
+func (p plant) keep(r limit.Record, v *limit.View) int64 {
+	if p == strictTTL && !v.Algorithm.Counts() {
+		return limit.TTL(r.Tokens, v.Floor)
 	}
-	return v.Cold()
+	return r.Keep(v)
 }
 
 // acknowledges spoils whether a region enforces the floor it was told.

@@ -66,8 +66,16 @@ func (w *world) checkUse(began []limit.Tokens) {
 		}
 		l := r.latest()
 		got := int64(r.ideal.spent - began[i])
-		due := l.Rate.Micro * int64(recovery/2) / second
+		due := l.PerSecond().Micro * int64(recovery/2) / second
 		due += due / second * shell.Slowest(w.cfg.RhoPPM)
+		if r.book != nil {
+			// The time shown begins and ends within a window, and a share may still be
+			// on its way out of one.
+			due -= 2*int64(l.Capacity) + due/10
+			if w.ledger.Config.Homed(r.keyLimit(l)) {
+				due /= 3 // and with each move of its home it waits for a window
+			}
+		}
 		kept := int64(len(w.ledger.Config.Regions)) * int64(limit.Token)
 		if got < due/10*9-kept {
 			w.violate("key %d (C %d, r %d): %d of %d micro-tokens used after the recovery",

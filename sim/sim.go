@@ -36,6 +36,8 @@ type Options struct {
 	faults []fault // every world has these
 	// confined: no world has others.
 	confined bool
+	// Algorithms are what the keys' are drawn from; none: all there are.
+	Algorithms []limit.Algorithm
 }
 
 // Behaviour is one fixed way to call.

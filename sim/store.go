@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"aliquot/budget"
 	"aliquot/limit"
@@ -34,6 +35,9 @@ const sinceTheEpoch = 1_000_000 * second
 
 func newStore(w *world, region int) *store {
 	s := &store{w: w, region: region, clock: w.newClock()}
+	if w.clocksAgree {
+		s.clock = shell.Clock{Offset: 1000*second + w.between(0, second)}
+	}
 	s.clock.Offset += sinceTheEpoch
 	return s
 }
@@ -65,7 +69,7 @@ func (s *store) get(r *rule) limit.Record {
 func (s *store) put(of *rule, r limit.Record, v *limit.View, l limit.Limit) {
 	x := kept{record: r, limit: l}
 	if !r.Hot {
-		x.expires = r.At + limit.TTL(r.Tokens, s.w.plant.cold(v))*1000
+		x.expires = r.At + s.w.plant.keep(r, v)*1000
 	}
 	for len(s.records) <= of.index {
 		s.records = append(s.records, kept{})
@@ -94,6 +98,7 @@ type taken struct {
 	at         int64             // true time
 	tries      [][]limit.Outcome // of each try, of each limit
 	admitted   int               // the first tries; the last one was denied if there are more
+	slots      [][]uint64        // of each limit, of those tries, if it is one of slots
 }
 
 // take tries a request up to tries times, until one is denied.
@@ -102,7 +107,7 @@ func (s *store) take(epoch string, asks []ask, tries int, cost limit.Tokens) tak
 		return taken{otherEpoch: true}
 	}
 	now := s.time()
-	rep := taken{time: now, at: s.w.now}
+	rep := taken{time: now, at: s.w.now, slots: make([][]uint64, len(asks))}
 	records, views := make([]limit.Record, len(asks)), make([]limit.View, len(asks))
 	for i := range asks {
 		views[i] = asks[i].view
@@ -111,6 +116,7 @@ func (s *store) take(epoch string, asks []ask, tries int, cost limit.Tokens) tak
 	}
 	for range tries {
 		out := make([]limit.Outcome, len(asks))
+		s.w.nameSlots(views)
 		ok := limit.Take(records, views, cost, now, out)
 		rep.tries = append(rep.tries, out)
 		s.w.decisions++
@@ -120,6 +126,9 @@ func (s *store) take(epoch string, asks []ask, tries int, cost limit.Tokens) tak
 		rep.admitted++
 		for i := range views {
 			views[i].Debit = 0
+			if slot := views[i].Slot; slot != 0 {
+				rep.slots[i] = append(rep.slots[i], slot)
+			}
 		}
 	}
 	for i := range asks {
@@ -129,7 +138,7 @@ func (s *store) take(epoch string, asks []ask, tries int, cost limit.Tokens) tak
 		}
 		s.put(asks[i].rule, records[i], &views[i], l)
 		if rep.admitted > 0 {
-			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*cost)
+			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*cost, rep.slots[i])
 		}
 	}
 	return rep
@@ -174,6 +183,7 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 		}
 		results = append(results, budget.ShareResult{
 			Key: c.rule.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
+			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label,
 		})
 	}
 	return results, n == len(changes)

@@ -125,6 +125,9 @@ func (c *takeCall) answer(rep taken) {
 	for try, outs := range rep.tries {
 		c.observe(outs, try < rep.admitted)
 	}
+	for i := range c.asks {
+		c.asks[i].rule.hold(n.region, rep.slots[i])
+	}
 	if c.done != nil {
 		c.done(rep)
 	}

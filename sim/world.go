@@ -43,6 +43,7 @@ type world struct {
 	fences         []int      // by region, how often
 	stuck          []int64    // until when a region's store commands get stuck
 	faults         [faultKinds]bool
+	clocksAgree    bool // the stores' clocks show the same, within a second
 	faultGap       int64
 	faultsEnd      int64
 	troubles       *rand.Rand // when which single fault comes
@@ -51,8 +52,9 @@ type world struct {
 	faulted        int64
 	caused         [faultKinds]int64
 
-	turn        int  // whose shares are checked next, if none is suspect
-	suspects    bool // some rule is suspect
+	turn        int    // whose shares are checked next, if none is suspect
+	suspects    bool   // some rule is suspect
+	slots       uint64 // given out
 	decisions   int64
 	moves       int64
 	emergencies int64 // of the decisions, in-process
@@ -82,6 +84,7 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	if w.faults[addRegion] {
 		regions += w.rand.IntN(3)
 	}
+	w.clocksAgree = w.chance(1, 2) && !w.faults[stepClock]
 	w.buried, w.fences, w.adopted = make([]bool, regions), make([]int, regions), make([]adoption, regions)
 	w.known, w.heard, w.stuck = make([]stateFile, regions), make([][]hearing, regions), make([]int64, regions)
 	w.cutUp, w.cutDown = make([]bool, regions), make([]bool, regions)

@@ -15,7 +15,7 @@ func counted() []Plant {
 		},
 		{
 			Name: "use-counts-as-acknowledged", Breaks: "the leader takes the report of a share for its acknowledgement although use outlasts it",
-			Edits: []Edit{{leader, "	kr.acked = kr.inUse == 0\n", "	kr.acked, kr.inUse = true, 0\n"}},
+			Edits: []Edit{{leader, "	kr.outlasted = used > rep.Share.Burst\n", "	kr.outlasted = used < 0\n"}},
 		},
 		{
 			Name: "no-tail", Breaks: "what was used under a lease counts as gone with the lease",
@@ -24,7 +24,7 @@ func counted() []Plant {
 		{
 			Name: "floor-without-tail", Breaks: "a region takes its floor back before what others used of it has left their windows",
 			Edits: []Edit{
-				{"budget/region.go", "r.cfg.FloorAfter() + r.cfg.lengthen(limit.Tail)", "r.cfg.FloorAfter()"},
+				{"budget/region.go", "r.cfg.FloorAfterUse(limit.Tail)", "r.cfg.FloorAfter()"},
 				{settle, "if v.Phase == Floor && v.HeardWait != 0 && v.Heard != 0 {", "if false {"},
 			},
 		},
@@ -45,6 +45,26 @@ func counted() []Plant {
 		{
 			Name: "first-window-too-early", Breaks: "rights that are gained count from a window on in which others may have used them",
 			Edits: []Edit{{leader, "	return last\n", "	return min(last, 1)\n"}},
+		},
+		{
+			Name: "floor-use-forgotten", Breaks: "a region that was cut off and is back has used nothing of its floor",
+			Edits: []Edit{{leader, "if !l.regions[i].live || !kr.looked && l.tailOf(key) > 0 {", "if !l.regions[i].live {"}},
+			World: World{Faults: []string{"cut both ways", "all coordinators stop"}},
+		},
+		{
+			Name: "use-given-away", Breaks: "what outlasts a share, beyond its liability, may go to others",
+			Edits: []Edit{{leader, "return least.Max(Share{Burst: kr.inUse})", "return least"}},
+			World: World{Faults: []string{"cut both ways", "all coordinators stop"}},
+		},
+		{
+			Name: "hello-acknowledges-use", Breaks: "a share of rights that a Hello told and the answer left as it was is acknowledged unseen",
+			Edits: []Edit{{"budget/leader_session.go", "a == liability && l.tailOf(key) == 0 {", "a == liability {"}},
+			World: World{Faults: []string{"cut both ways", "all coordinators stop"}},
+		},
+		{
+			Name: "one-window-too-short", Breaks: "what was used of a fixed window counts as gone after one window, as if all clocks showed the same",
+			Edits: []Edit{{"limit/algorithm.go", "	case FixedWindow, SlidingCounter:\n		return 2 * window\n", "	case FixedWindow:\n		return window\n	case SlidingCounter:\n		return 2 * window\n"}},
+			World: World{Faults: []string{"cut both ways", "all coordinators stop"}},
 		},
 		{
 			Name: "previous-window-forgotten", Breaks: "a sliding counter forgets the window before",

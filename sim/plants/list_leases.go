@@ -36,7 +36,7 @@ func leases() []Plant {
 			Name: "floor-after-2t", Breaks: "a region that hears nothing takes its floor back after 2T: clocks count as equal",
 			Edits: []Edit{
 				{bounds, "return c.lengthen(c.lengthen(c.lengthen(2 * c.wait())))", "return 2 * c.wait()"},
-				{"sim/shell/view.go", "v.HeardWait = d.heardWait()", "v.HeardWait = 0"},
+				{"sim/shell/view.go", "v.HeardWait = d.heardWait(l)", "v.HeardWait = 0"},
 			},
 			World: World{Regions: 2, Keys: 1, Lease: 10 * time.Second, RhoPPM: 100_000, Faults: []string{"cut both ways", "all coordinators stop", "drifting clocks"}, Just: true},
 		},
@@ -44,7 +44,7 @@ func leases() []Plant {
 			Name: "floor-at-start", Breaks: "a daemon that starts counts as having heard nothing for ever, and has its floor at once",
 			Edits: []Edit{
 				{region, "blind: true, lastDirective: now,", "blind: true, lastDirective: -1 << 60,"},
-				{"sim/shell/view.go", "v.HeardWait = d.heardWait()", "v.HeardWait = 0"},
+				{"sim/shell/view.go", "v.HeardWait = d.heardWait(l)", "v.HeardWait = 0"},
 			},
 		},
 		{
@@ -89,7 +89,7 @@ func leases() []Plant {
 			Name: "renewal-over-gap", Breaks: "a lost report or directive leaves the session as it is, on both sides",
 			Edits: []Edit{
 				{step, "	failed := r.inFlight\n	r.inFlight = noCall\n	r.doubt()\n", "	failed := r.inFlight\n	r.inFlight = noCall\n	if failed == helloCall {\n		r.doubt()\n	}\n"},
-				{session, "if r.waiting || rep.Seq != r.seq+1 || rep.Ack != r.seq {", "if false {"},
+				{session, "if r.waiting || rep.Seq != r.seq+1 || rep.Ack != r.seq || l.longSilent(r, now) {", "if false {"},
 			},
 		},
 		{
@@ -99,19 +99,19 @@ func leases() []Plant {
 		},
 		{
 			Name: "two-legal-plans", Breaks: "a shrink that is planned counts as sent when leases are renewed, so that a silence is answered in two steps",
-			Edits:    []Edit{{live, "e := key.regions[i].sent.Max(key.shares[i].Min(floor))", "e := key.regions[i].current().Max(key.shares[i].Min(floor))"}},
+			Edits:    []Edit{{live, "e := key.regions[i].sent.Max(key.shares[i].Min(l.cfg.Regions[i].Floor))", "e := key.regions[i].current().Max(key.shares[i].Min(l.cfg.Regions[i].Floor))"}},
 			World:    World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
 			Harmless: "argued: a region's own shrink always travels with the renewal of its lease, so a shrink that only waits to be sent belongs to a lease that is not renewed and ends in time",
 		},
 		{
 			Name: "unacknowledged-shrink-counts", Breaks: "in the sum that renewals look at, a shrink counts when it is sent, not when it is acknowledged",
-			Edits:    []Edit{{live, "e := key.regions[i].sent.Max(key.shares[i].Min(floor))", "e := key.regions[i].sent"}},
+			Edits:    []Edit{{live, "e := key.regions[i].sent.Max(key.shares[i].Min(l.cfg.Regions[i].Floor))", "e := key.regions[i].sent"}},
 			World:    World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
 			Harmless: "argued: what others hold is bounded by liabilities, which fall with acknowledgements only; to see the difference a shrink has to be lost between two silences of other regions. Neither search puts that together",
 		},
 		{
 			Name: "silent-floor-not-in-sum", Breaks: "in the sum that renewals look at, a silent region counts for what it was sent, not for its floor",
-			Edits: []Edit{{live, "	if !l.regions[i].live {\n		e = e.Max(floor)\n	}\n", ""}},
+			Edits: []Edit{{live, "return l.mayUse(i, key, e)", "return e"}},
 			World: World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
 		},
 		{

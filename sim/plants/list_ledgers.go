@@ -27,16 +27,16 @@ func ledgers() []Plant {
 		},
 		{
 			Name: "liability-lowered-on-send", Breaks: "a liability is lowered when a smaller share is sent, before it is acknowledged",
-			Edits: []Edit{{plan, "case r.live && (kr.acked || kr.inUse > 0):", "case r.live:"}},
+			Edits: []Edit{{plan, "case r.live && (kr.acked || kr.outlasted):", "case r.live:"}},
 		},
 		{
 			Name: "ledger-of-targets", Breaks: "the ledger holds what every region was last told, live or not, in the place of liabilities",
-			Edits: []Edit{{plan, "case r.live && (kr.acked || kr.inUse > 0):", "case r.session >= 0:"}},
+			Edits: []Edit{{plan, "case r.live && (kr.acked || kr.outlasted):", "case r.session >= 0:"}},
 		},
 		{
 			Name: "pool-without-silent-floor", Breaks: "what a silent region has lent is free to be given to others",
 			Edits: []Edit{
-				{grow, "s = s.Max(l.cfg.Regions[i].Floor)", "s = s.Max(Share{})"},
+				{grow, "pool = pool.Sub(l.mayUse(i, key, s))", "pool = pool.Sub(s.Max(Share{Burst: key.regions[i].inUse}))"},
 				{plan, "reserve := lowered[i].Max(floor)", "reserve := lowered[i]"},
 				{answer, "if !kr.next.Within(before) && l.overdrawn(key) {", "if kr.sent.Rate < 0 {"},
 			},

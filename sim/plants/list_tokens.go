@@ -53,7 +53,7 @@ func tokens() []Plant {
 		},
 		{
 			Name: "pool-unbounded", Breaks: "the pool keeps more released tokens than the unassigned burst could hold",
-			Edits: []Edit{{grow, "key.pool = min(key.pool, Scale(key.limit.Capacity, l.poolOf(liability).Burst))", "_ = liability"}},
+			Edits: []Edit{{grow, "key.pool = min(key.pool, Scale(key.limit.Capacity, l.poolOf(key, liability).Burst))", "_ = liability"}},
 			World: World{Regions: 2, Burst: 300, Rate: 15, Keys: 1, Faults: []string{"messages lost"}, Just: true},
 		},
 		{
