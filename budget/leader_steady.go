@@ -11,9 +11,11 @@ type planned struct {
 }
 
 // remember notes what a key is being planned from, and whether anything of it will
-// change by itself: what is unknown becomes known, and what is quiet decays.
+// change by itself: what is unknown becomes known, and what is quiet decays. Where there
+// is not enough for all, who gets how much depends on every report.
 func (l *Leader) remember(key *leaderKey, in allocation) (settled bool) {
 	settled = true
+	left := int64(in.Avail.Rate)
 	for i := range in.Regions {
 		kr, c := &key.regions[i], &in.Regions[i]
 		if c.Silent || c.Draining {
@@ -28,8 +30,9 @@ func (l *Leader) remember(key *leaderKey, in allocation) (settled bool) {
 		if !c.Demand.Known || quiet && c.Demand.Slow > negligible {
 			settled = false
 		}
+		left -= c.Demand.Slow
 	}
-	return settled
+	return settled && left >= 0
 }
 
 // negligible demand, 1/1024 of the limit, need not be followed down to nothing.

@@ -79,9 +79,10 @@ func bySize(b *testing.B, run func(b *testing.B, keys int)) {
 func BenchmarkScaleCycle(b *testing.B) {
 	bySize(b, func(b *testing.B, keys int) {
 		f, m := settled(b, keys)
-		f.Run(3*time.Second, churn) // until as many keys arrive as leave
+		f.Run(time.Minute, 0) // what came of the beginning has decayed
+		f.Run(10*time.Second, churn)
 		m.reset()
-		changes, reports := 0, f.KeyReports
+		changes, reports, planned := 0, f.KeyReports, looks(f)
 		f.Planned = func(p budget.Plan) { changes += len(p.Changes) }
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -95,6 +96,7 @@ func BenchmarkScaleCycle(b *testing.B) {
 		m.report(b)
 		b.ReportMetric(float64(m.all)/float64(seconds), "ns/op")
 		b.ReportMetric(per(changes), "changes/op")
+		b.ReportMetric(per(int(looks(f)-planned)), "plans/op")
 		b.ReportMetric(per(f.KeyReports-reports), "keyreports/op")
 		b.ReportMetric(per(int(after.Mallocs-before.Mallocs)), "allocs/op")
 		b.ReportMetric(per(int(after.TotalAlloc-before.TotalAlloc)), "B/op")
