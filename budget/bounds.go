@@ -52,6 +52,10 @@ const (
 	// to cool down. A round over a full hot table takes a second.
 	maxPlanLooks = 8192
 	sweepKeys    = 4096
+	// maxWelcomeKeys bounds how many shares the Hellos that one step answers settle,
+	// beyond the first Hello: ten at once take half a second at 100,000 keys, and a
+	// step later is soon enough.
+	maxWelcomeKeys = 32_768
 )
 
 // lengthen is d as the slowest clock within rho could measure it: d(1+rho).

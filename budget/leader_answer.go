@@ -6,9 +6,16 @@ import "slices"
 // held for long enough.
 func (l *Leader) answers(now Instant) []LeaderEffect {
 	var out []LeaderEffect
+	room := maxWelcomeKeys
 	for i := range l.regions {
 		r := &l.regions[i]
-		out = append(out, l.welcomeWaiting(i, now)...)
+		if room >= len(l.order) || room == maxWelcomeKeys {
+			waited := r.hello != nil
+			out = append(out, l.welcomeWaiting(i, now)...)
+			if waited && r.hello == nil {
+				room -= len(l.order)
+			}
+		}
 		if !r.waiting {
 			continue
 		}
