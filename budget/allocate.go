@@ -174,8 +174,11 @@ func (a allocation) patient(c claim, want int64) int64 {
 }
 
 // drained is what its bucket loses in the time that a growth may take at the most.
-func (a allocation) drained(c claim) int64 {
-	return mulDiv(max(c.Demand.Fast-int64(c.Now.Rate), 0), a.Rate*growWithin, Unit)
+func (a allocation) drained(c claim) int64 { return drained(c.Demand.Fast, c.Now, a.Rate) }
+
+// drained is what a demand takes out of a share's bucket in growWithin.
+func drained(demand int64, share Share, rate int64) int64 {
+	return mulDiv(max(demand-int64(share.Rate), 0), rate*growWithin, Unit)
 }
 
 // growWithin is in how many seconds a share that is too small has surely grown.

@@ -197,8 +197,8 @@ func equalShares(a, b []Share) bool {
 	return true
 }
 
-// worthMoving is the dead band: a move must matter, unless a region rejects
-// requests that a free share could serve.
+// worthMoving is the dead band: a move must matter, unless a region rejects requests
+// that a free share could serve, or is about to.
 func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now Instant) bool {
 	key.credit = min(key.credit+mulDiv(maxMovePerSecond, int64(min(now.Sub(key.moved), time.Second)), int64(time.Second)), maxMovePerSecond)
 	key.moved = now
@@ -217,7 +217,7 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 		diff := int64(target[i].Rate - c.Now.Rate)
 		if diff > 0 {
 			moved += diff
-			wanted = wanted || c.Demand.Rejecting && diff >= minMove
+			wanted = wanted || (c.Demand.Rejecting || c.Tokens < in.drained(c)) && diff >= minMove
 		}
 		if abs(diff) > max(deadBand, int64(c.Now.Rate)/10) {
 			significant = true
@@ -229,7 +229,7 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 	if wanted {
 		return true
 	}
-	if significant && moved > key.credit {
+	if significant && moved > key.credit && key.credit < maxMovePerSecond {
 		key.settled = false // it moves in a while
 		return false
 	}

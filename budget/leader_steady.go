@@ -56,6 +56,9 @@ func (l *Leader) steady(i int, key *leaderKey) bool {
 	if d.rejecting || !d.known || apart(d.slow, kr.planned.slow) || apart(d.slowAdmitted, kr.planned.admitted) {
 		return false
 	}
+	if kr.tokens < drained(d.slow, kr.current(), key.limit.Rate) {
+		return false // it runs short
+	}
 	for j := range key.regions {
 		other, r := &key.regions[j], &l.regions[j]
 		if other.planned.active && other.demand.quiet(r.lastReport, quietAfter(key.limit, r.pace)) {

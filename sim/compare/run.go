@@ -23,7 +23,7 @@ const rhoPPM = 20_000
 // quorum is one round between voters that stand 10 ms apart.
 const quorum = 10 * time.Millisecond
 
-// batchEvery is how long requests of an even stream are gathered at the most.
+// batchEvery is for how long requests of an even stream are gathered, half more or less.
 const batchEvery = 5 * time.Millisecond
 
 // run is one workload over one limiter.
@@ -180,7 +180,8 @@ func (f *feed) next() {
 		f.poisson()
 		return
 	}
-	wait := max(batchEvery, time.Duration(float64(time.Second)/s.Rate))
+	// Two streams must not run in step, or one is always first at the next token.
+	wait := time.Duration((.5 + f.rng.Float64()) * float64(max(batchEvery, time.Duration(float64(time.Second)/s.Rate))))
 	f.due += s.Rate * wait.Seconds()
 	n := int(f.due)
 	f.due -= float64(n)
@@ -208,8 +209,9 @@ func (f *feed) send(n int) {
 		counts[f.region]++
 		f.region = (f.region + 1) % len(counts)
 	}
-	for region, n := range counts {
-		f.run.ask(region, f.source.Key, n)
+	for i := range counts {
+		region := (f.region + i) % len(counts)
+		f.run.ask(region, f.source.Key, counts[region])
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"aliquot/sim"
+	"aliquot/sim/compare"
 )
 
 const (
@@ -24,10 +25,11 @@ const (
 	shortened = 3
 )
 
-const usage = `usage: run [-seed N] [-hours H] [-workers N] [-faults LIST] [-output text|json]
+const usage = `usage: run [-seed N] [-hours H] [-workers N] [-faults LIST] [-table=false] [-output text|json]
 Lives through H virtual hours, in worlds of ten minutes with the seeds from N on.
 With -faults it lives through the one world of the seed, with this trouble alone;
 a violation tells the list. Ends with exit status 1 if a promise was broken.
+Then it compares limiters under the same workloads; docs/comparison.md says how.
 `
 
 func main() {
@@ -41,6 +43,7 @@ func run(args []string) int {
 	hours := flags.Float64("hours", 10, "virtual hours")
 	workers := flags.Int("workers", runtime.GOMAXPROCS(0), "worlds at a time")
 	faults := flags.String("faults", "", "live through one world, with this trouble alone: numbers of faults and names of steady trouble, or none")
+	table := flags.Bool("table", true, "compare limiters, unless it is one world or the run is interrupted")
 	output := flags.String("output", "text", "text or json")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -65,7 +68,17 @@ func run(args []string) int {
 	if job.Options.Only == nil {
 		shorten(ctx, &total)
 	}
+	var limiters *compare.Table
+	if *table && job.Options.Only == nil && ctx.Err() == nil {
+		measured, err := compare.Measure(*seed, *workers)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			total.Violated++
+		}
+		limiters = &measured
+	}
 	r := reportOf(total, job.Worlds())
+	r.Limiters = limiters
 	if *output == "json" {
 		r.writeJSON(os.Stdout)
 	} else {

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"aliquot/sim"
+	"aliquot/sim/compare"
 )
 
 // report is a run's result as it is written.
@@ -19,6 +20,8 @@ type report struct {
 	MovesPerSecond     float64 `json:"share_moves_per_second"`
 	Singles            []count `json:"faults_by_kind"`
 	Steady             []count `json:"steady_trouble"`
+	// Limiters is nil if they were not compared.
+	Limiters *compare.Table `json:"limiters,omitempty"`
 }
 
 // count is how often there was a kind of fault.
@@ -51,6 +54,10 @@ func (r report) writeJSON(w io.Writer) {
 }
 
 func (r report) writeText(w io.Writer) {
+	if r.Limiters != nil {
+		r.Limiters.WriteText(w)
+		fmt.Fprintln(w)
+	}
 	for _, v := range r.Violations {
 		fmt.Fprintln(w, v)
 	}

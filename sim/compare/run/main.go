@@ -1,25 +1,43 @@
 // Command run prints the table of limiters and workloads; docs/comparison.md explains it.
+// The same seed is the same table.
 package main
 
 import (
+	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
-	"time"
+	"runtime"
 
 	"aliquot/sim/compare"
 )
 
 func main() {
-	for _, w := range compare.Workloads() {
-		for _, k := range compare.Kinds() {
-			began := time.Now()
-			o, err := compare.Run(k, w, 1)
-			if err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				os.Exit(1)
-			}
-			fmt.Printf("%-24s %-14s ratio %.4f own %.4f gain %.4f exc %6.2f util %.4f false %.5f least %.4f jain %.4f moves %.1f lat %v/%v conv %v  [%v]\n",
-				w.Name, k.Name, o.Ratio, o.OwnRatio, o.Gain, o.Excess, o.Utilisation, o.FalseRejections, o.LeastServed, o.Jain, o.MovesAMinute, o.LatencyP50, o.LatencyP99, o.Converged, time.Since(began).Round(time.Millisecond))
-		}
+	os.Exit(run())
+}
+
+func run() int {
+	seed := flag.Uint64("seed", 1, "of the worlds and of their clients")
+	output := flag.String("output", "table", "table or json")
+	flag.Parse()
+	if flag.NArg() > 0 || *output != "table" && *output != "json" {
+		flag.Usage()
+		return 2
 	}
+	t, err := compare.Measure(*seed, runtime.GOMAXPROCS(0))
+	if *output == "json" {
+		e := json.NewEncoder(os.Stdout)
+		e.SetIndent("", "  ")
+		if err := e.Encode(t); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	} else {
+		t.WriteText(os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
 }
