@@ -54,7 +54,7 @@ var houses = map[string]row{
 	"sim/compare":     {aliquot: []string{"budget", "limit", "sim"}},
 	"sim/compare/run": {aliquot: []string{"sim/compare"}},
 	// Bugs put into the sources above; what is built from them is the worker.
-	"sim/plants":        {},
+	"sim/plants":        {aliquot: []string{"limit"}},
 	"sim/plants/run":    {aliquot: []string{"sim/plants"}},
 	"sim/plants/worker": {aliquot: []string{"limit", "sim", "sim/check"}},
 

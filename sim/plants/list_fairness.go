@@ -32,10 +32,18 @@ func fairness() []Plant {
 			Edits: []Edit{{"budget/divide.go", "return out, in.short() || l.worthMoving(key, in, out, now)", "return out, !in.short() && l.worthMoving(key, in, out, now)"}},
 		},
 		{
+			Name: "home-never-yields", Breaks: "a small limit stays where it was first used, whoever is refused elsewhere",
+			Edits: []Edit{{"budget/home.go", "return now.Sub(key.homeSince) >= dwell", "return now.Sub(key.homeSince) < 0"}, {"budget/home.go", "	case d.Idle:\n		return true\n", "	case d.Idle:\n		return false\n"}},
+		},
+		{
+			Name: "limit-not-told", Breaks: "a share does not say of which limit it is: a region that has not used the key releases by what it knows",
+			Edits: []Edit{{answer, "Granted: kr.granted, Limit: key.limit,", "Granted: kr.granted,"}},
+		},
+		{
 			Name: "demand-admitted-only", Breaks: "demand is what was admitted: a region that rejects looks satisfied",
 			Edits: []Edit{
 				{demand, "d.windowOffered += rep.Offered - d.offered", "d.windowOffered += rep.Admitted - d.admitted"},
-				{demand, "rep.Offered, rep.Rejecting, now\n", "rep.Offered, false, now\n"},
+				{demand, "d.admitted, d.offered, d.rejecting = rep.Admitted, rep.Offered, rep.Rejecting", "d.admitted, d.offered, d.rejecting = rep.Admitted, rep.Offered, false"},
 			},
 		},
 		{

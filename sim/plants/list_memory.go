@@ -67,8 +67,12 @@ func memory() []Plant {
 		},
 		{
 			Name: "emergency-beside-a-call", Breaks: "the emergency limit admits while the store may still decide by a call that does not know of it",
-			Edits: []Edit{{"sim/emergency.go", "		if n.now() < d.calls {\n", "		if d.calls < 0 {\n"}},
-			World: World{Keys: 2, Faults: []string{"all store commands stuck", "store commands stuck"}},
+			Edits: []Edit{
+				{"sim/emergency.go", "		if n.now() < d.calls {\n", "		if d.calls < 0 {\n"},
+				{"sim/emergency.go", "		d.record.At = max(d.record.At, int64(d.calls)/1000+1)\n", ""},
+				{"sim/emergency.go", "	d.record.Tokens, d.record.Carry = 0, 0\n", ""},
+			},
+			World: World{Keys: 2, Faults: []string{"all store commands stuck", "region's machine suspended"}, Just: true},
 		},
 		{
 			Name: "debit-forgiven", Breaks: "what the emergency limit admitted is not debited",

@@ -11,6 +11,8 @@ package plants
 import (
 	"fmt"
 	"time"
+
+	"aliquot/limit"
 )
 
 // Plant is one bug to be put in.
@@ -41,39 +43,57 @@ type Edit struct {
 // World says in which worlds of the simulator to look for a plant. The zero value is
 // any world.
 type World struct {
-	Regions, Keys int      // 0: as the seed draws
-	Faults        []string // kinds that every world has, by sim.FaultName
-	Just          bool     // and no others
-	Lease         time.Duration
-	RhoPPM        int // 0, as a Lease of 0: as the seed draws
-	// Burst and Rate are a strict limit of every key, whole tokens; 0: as the seed draws.
-	Burst, Rate int
+	Regions int      `json:"regions,omitempty"` // 0, as for all that follows: as the seed draws
+	Keys    int      `json:"keys,omitempty"`
+	Faults  []string `json:"faults,omitempty"` // kinds that every world has, by sim.FaultName
+	Just    bool     `json:"just,omitempty"`   // and no others
+	// Lease and RhoPPM are the timing at the start.
+	Lease  time.Duration `json:"lease_ns,omitempty"`
+	RhoPPM int           `json:"rho_ppm,omitempty"`
+	// Algorithms are what keys' limits are drawn from, by their names. All gives buckets
+	// to plants that have to do with tokens.
+	Algorithms []string `json:"algorithms,omitempty"`
+	// Burst and Rate are a strict limit of every key, whole tokens.
+	Burst int `json:"burst,omitempty"`
+	Rate  int `json:"rate,omitempty"`
+}
+
+// part is one file of the catalogue.
+type part struct {
+	plants    []Plant
+	scenarios []string
 }
 
 // All is the whole catalogue, in the order of the table.
 func All() []Plant {
+	buckets := []string{limit.TokenBucket.String(), limit.LeakyBucket.String()}
+	counts := []string{limit.FixedWindow.String(), limit.SlidingCounter.String(), limit.SlidingLog.String(), limit.Concurrency.String()}
 	var all []Plant
-	for _, part := range []struct {
-		plants    []Plant
-		scenarios []string
-	}{
-		{leases(), []string{"lent", "lent-greedy", "lent-3", "deposed", "cut-off", "cut-off-torn", "stuck", "nobody-leads"}},
-		{ledgers(), []string{"cold", "lent-order", "lent-greedy", "lent-3", "new-leader", "cut-off-3", "deposed-3"}},
-		{leaders(), []string{"lent", "new-leader", "deposed", "cut-off", "twins", "cooling"}},
-		{regions(), []string{"lent-order", "deposed-amnesia", "flush-lost", "twins", "twins-cut", "stuck"}},
-		{tokens(), []string{"cold", "lent-greedy", "new-leader", "cut-off", "cooling", "elastic"}},
-		{memory(), []string{"flush", "flush-cut", "roll-back", "cooling", "cooling-flush", "stuck-flush", "twins"}},
-		{plants: floors()}, {plants: timing()}, {plants: counted()},
-		{elastic(), []string{"elastic", "elastic-cooling", "elastic-3"}},
-		{fairness(), []string{"lent", "new-leader", "cooling"}},
-	} {
-		for _, p := range part.plants {
-			if p.Scenarios == nil {
-				p.Scenarios = part.scenarios
+	add := func(algorithms []string, parts ...part) {
+		for _, x := range parts {
+			for _, p := range x.plants {
+				if p.Scenarios == nil {
+					p.Scenarios = x.scenarios
+				}
+				if p.World.Algorithms == nil {
+					p.World.Algorithms = algorithms
+				}
+				all = append(all, p)
 			}
-			all = append(all, p)
 		}
 	}
+	add(buckets,
+		part{leases(), []string{"lent", "lent-greedy", "lent-3", "deposed", "cut-off", "cut-off-torn", "stuck", "nobody-leads"}},
+		part{ledgers(), []string{"cold", "lent-order", "lent-greedy", "lent-3", "new-leader", "cut-off-3", "deposed-3"}},
+		part{leaders(), []string{"lent", "new-leader", "deposed", "cut-off", "twins", "cooling"}},
+		part{regions(), []string{"lent-order", "deposed-amnesia", "flush-lost", "twins", "twins-cut", "stuck"}},
+		part{tokens(), []string{"cold", "lent-greedy", "new-leader", "cut-off", "cooling", "elastic"}},
+		part{memory(), []string{"flush", "flush-cut", "roll-back", "cooling", "cooling-flush", "stuck-flush", "twins"}},
+		part{plants: floors()}, part{plants: timing()})
+	add(counts, part{plants: counted()})
+	add(buckets,
+		part{elastic(), []string{"elastic", "elastic-cooling", "elastic-3"}},
+		part{fairness(), []string{"lent", "new-leader", "cooling"}})
 	return all
 }
 

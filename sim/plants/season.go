@@ -2,6 +2,7 @@ package plants
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -70,43 +71,61 @@ func (s *Season) Try(ctx context.Context, plants []Plant, each func(Verdict, err
 	wg.Wait()
 }
 
-func (s *Season) one(ctx context.Context, p Plant) (Verdict, error) {
-	v, known, limit := Verdict{Plant: p}, s.Known[p.Name], s.Limit
-	everywhere := s.Hunt
-	if p.Harmless != "" {
-		everywhere, known, limit = true, Sighting{}, min(limit, harmlessFor)
+// errand is what to try of one plant: with which seed to begin (0: not in the
+// simulator), in which scenarios to search, and whether to run tests, and which.
+type errand struct {
+	seed      uint64
+	scenarios []string
+	tests     bool
+	test      string
+	limit     time.Duration
+}
+
+// errand is to look where a plant is known to be, or everywhere: on a hunt, and for
+// what is said to break nothing, wherever that is.
+func (s *Season) errand(p Plant) errand {
+	known := s.Known[p.Name]
+	e := errand{seed: known.Seed, tests: known.Test != "", test: known.Test, limit: s.Limit}
+	if known.Scenario != "" {
+		e.scenarios = []string{known.Scenario}
 	}
+	switch {
+	case p.Harmless != "": // tests may look at what is not promised
+		e = errand{seed: 1, scenarios: p.Scenarios, limit: min(s.Limit, harmlessFor)}
+	case s.Hunt:
+		e = errand{seed: 1, scenarios: p.Scenarios, tests: true, limit: s.Limit}
+	}
+	if !s.Sim {
+		e.seed = 0
+	}
+	if !s.Check {
+		e.scenarios = nil
+	}
+	e.tests = e.tests && s.Tests
+	return e
+}
+
+func (s *Season) one(ctx context.Context, p Plant) (Verdict, error) {
+	v, e := Verdict{Plant: p}, s.errand(p)
 	// A plant can hang what it breaks; the machine may have other things to do.
-	ctx, cancel := context.WithTimeout(ctx, 8*limit+5*Patience)
+	ctx, cancel := context.WithTimeout(ctx, 8*e.limit+5*Patience)
 	defer cancel()
 	t, err := s.Bench.Plant(ctx, p)
 	if err != nil {
 		return v, err
 	}
 	defer t.Close()
-	if s.Sim && (everywhere || known.Seed != 0) {
-		seed := known.Seed
-		if everywhere {
-			seed = 1
-		}
-		if v.Sim, err = t.Simulate(ctx, seed, limit); err != nil {
-			return v, err
-		}
+	if e.seed != 0 {
+		v.Sim, err = t.Simulate(ctx, e.seed, e.limit)
 	}
-	look := p.Scenarios
-	if !everywhere {
-		look = []string{known.Scenario}
+	if err == nil && len(e.scenarios) > 0 {
+		v.Check, err = t.Check(ctx, e.scenarios, e.limit)
 	}
-	if s.Check && len(look) > 0 && look[0] != "" {
-		if v.Check, err = t.Check(ctx, look, limit); err != nil {
-			return v, err
-		}
+	if err == nil && e.tests && !v.Caught() {
+		v.Test, err = t.Test(ctx, e.test)
 	}
-	if s.Tests && p.Harmless == "" && !v.Caught() && (everywhere || known.Test != "") {
-		if everywhere {
-			known.Test = ""
-		}
-		v.Test, err = t.Test(ctx, known.Test)
+	if err != nil {
+		err = fmt.Errorf("plant %s: %w", p.Name, err)
 	}
 	return v, err
 }

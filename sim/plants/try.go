@@ -17,22 +17,22 @@ const Patience = 60 * time.Second
 // Catch is what became of one plant in the simulator, in the checker or in the
 // packages' own tests.
 type Catch struct {
-	Tried  bool
-	Caught bool
-	What   string        // was broken
-	Worked time.Duration // time of a core that it took, without the build
+	Tried  bool          `json:"tried"`
+	Caught bool          `json:"caught"`
+	What   string        `json:"broken,omitempty"`
+	Worked time.Duration `json:"worked_ns"` // time of a core that it took, without the build
 	// Of the simulator: the world that was broken, how many were lived through, and
 	// when in the life of that one.
-	Seed    uint64
-	Worlds  int
-	Virtual time.Duration
+	Seed    uint64        `json:"seed,omitempty"`
+	Worlds  int           `json:"worlds,omitempty"`
+	Virtual time.Duration `json:"virtual_ns,omitempty"`
 	// Of the checker: the scenario, the states searched in it, and the events on the
 	// path.
-	Scenario string
-	States   int
-	Events   int
+	Scenario string `json:"scenario,omitempty"`
+	States   int    `json:"states,omitempty"`
+	Events   int    `json:"events,omitempty"`
 	// Of the packages' own tests: the package and the test.
-	Test string
+	Test string `json:"test,omitempty"`
 }
 
 // sighting is what a worker prints.
@@ -77,6 +77,7 @@ func (b *Bench) live(ctx context.Context, worker string, seed uint64, w World, f
 		"-seed", strconv.FormatUint(seed, 10), "-regions", strconv.Itoa(w.Regions), "-keys", strconv.Itoa(w.Keys),
 		"-faults", strings.Join(w.Faults, ","), fmt.Sprintf("-just=%t", w.Just),
 		"-lease", w.Lease.String(), "-rho", strconv.Itoa(w.RhoPPM), "-burst", strconv.Itoa(w.Burst), "-rate", strconv.Itoa(w.Rate),
+		"-algorithms", strings.Join(w.Algorithms, ","),
 	}, flags...)...)
 }
 

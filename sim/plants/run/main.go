@@ -1,5 +1,6 @@
 // Command run puts bugs into the budget protocol, one at a time, and shows where the
 // simulator and the exhaustive checker catch each. It exits with 1 if one is not caught.
+// It has to run at the root of the module.
 package main
 
 import (
@@ -112,12 +113,12 @@ func report(ctx context.Context, season *plants.Season, chosen []plants.Plant, a
 		fmt.Print(plants.Heading)
 	}
 	season.Try(ctx, chosen, func(v plants.Verdict, err error) {
-		verdicts = append(verdicts, v)
 		ok = ok && err == nil && v.AsExpected()
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return
 		}
+		verdicts = append(verdicts, v)
 		write := v.WriteText
 		if asJSON {
 			write = v.WriteJSON

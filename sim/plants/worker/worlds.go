@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 type worlds struct {
 	seed                     *uint64
 	most, regions, keys, rho *int
-	faults                   *string
+	faults, algorithms       *string
 	just                     *bool
 	lease                    *time.Duration
 	burst, rate              *int64
@@ -31,6 +32,8 @@ func declareWorlds() worlds {
 		lease:   flag.Duration("lease", 0, "length of a lease"),
 		burst:   flag.Int64("burst", 0, "capacity of every key's limit, strict"),
 		rate:    flag.Int64("rate", 0, "its rate a second"),
+
+		algorithms: flag.String("algorithms", "", "what limits are drawn from, with commas between"),
 	}
 }
 
@@ -38,6 +41,11 @@ func (x *worlds) options() (sim.Options, error) {
 	opts := sim.Options{
 		Regions: *x.regions, Keys: *x.keys, Lease: *x.lease, RhoPPM: int32(*x.rho),
 		Limit: limit.Limit{Capacity: limit.Token * limit.Tokens(*x.burst), Rate: limit.Rate{Micro: *x.rate * int64(limit.Token)}},
+	}
+	for a := limit.TokenBucket; a <= limit.Concurrency; a++ {
+		if slices.Contains(strings.Split(*x.algorithms, ","), a.String()) {
+			opts.Algorithms = append(opts.Algorithms, a)
+		}
 	}
 	switch names := strings.Split(*x.faults, ","); {
 	case *x.just:
