@@ -48,7 +48,7 @@ type options struct {
 	logFormat string
 }
 
-// gcPercent: a leader's heap is mostly numbers, 260 MiB with 100,000 hot keys of ten
+// gcPercent: a leader's heap is mostly numbers, 300 MiB with 100,000 hot keys of ten
 // regions, and quickly looked through; so it may grow by half of what lives, not by as
 // much again. GOGC says otherwise.
 const gcPercent = 50
