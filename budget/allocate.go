@@ -308,9 +308,9 @@ func (a allocation) wholeBursts(avail int64, keep, weights []int64) []int64 {
 }
 
 // noMoreThanKept is what live regions hold while even the connected floors do not
-// fit beside what silent ones may still be enforcing. It is not cut further: no
-// lease is renewed until a silent one's lease has ended, and a region that has
-// lost its memory counts on having that much.
+// fit beside what silent ones may still be enforcing. It is not cut further, so that
+// everyone keeps a request at hand: no lease is renewed until a silent one's lease has
+// ended.
 func (a allocation) noMoreThanKept(live []int, part func(Share) int32) []int64 {
 	out := make([]int64, len(live))
 	for n, i := range live {

@@ -85,9 +85,7 @@ func (c *Config) FloorAfterUse(tail time.Duration) time.Duration {
 
 // ConnectedFloor is what a region keeps of a key while it is connected and has
 // lent the rest: 2 % of its floor, so that all keep 2 % together, and of the burst
-// at least one whole request. It depends on nothing but the region's own floor: a
-// region that has not heard of a new one counts on no more than is reserved. A
-// limit that has a home is lent whole, and so is one whose floor is less than one
+// at least one whole request. A limit that has a home is lent whole, and so is one whose floor is less than one
 // request: a fraction of a request is of no use to anyone.
 func ConnectedFloor(floor Share, limit KeyLimit) Share {
 	least := int64(microToken)

@@ -207,7 +207,6 @@ func TestChangedFloorHoldsOnceASessionHasToldTheShares(t *testing.T) {
 	if right := restarted.Right(unknown, w.limit, w.now); right.FloorSince == 0 || right.Low.Rate != Unit/2 {
 		t.Errorf("what b earned before counts at three quarters: %+v", right)
 	}
-	w.runUntil("the change can be forgotten: everyone keeps its part of every hot key", 10*time.Second, w.leader.KeepsHeld)
 
 	w.cut[1] = true
 	restarted = NewRegion(1, Config{}, 100, w.now)

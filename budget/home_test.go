@@ -42,8 +42,7 @@ func TestWhichLimitsHaveAHome(t *testing.T) {
 	}
 }
 
-// Whoever makes room for a limit with a home makes room for all of it, and what a
-// daemon that has lost its memory counts on is nothing.
+// A limit with a home is lent whole.
 func TestConnectedFloorOfAHome(t *testing.T) {
 	third := Share{Unit / 3, Unit / 3}
 	for _, limit := range []KeyLimit{

@@ -39,7 +39,8 @@ type Leader struct {
 	verifying  bool
 	verifyFrom Instant
 	nextSweep  Instant
-	swept      int // keys that this round of the sweep has looked at
+	rules      uint64 // the version in force, as far as it was told
+	swept      int    // keys that this round of the sweep has looked at
 	turn       turn
 	// delayed are keys of which something can be planned only when a tail is over.
 	delayed []*leaderKey
@@ -86,6 +87,8 @@ type leaderKey struct {
 	shares  []Share // the liabilities, as the ledger has them
 	limit   KeyLimit
 	tail    time.Duration // the longest that the limit was said to have
+	rules   uint64        // the version of the rules that limit is of
+	since   uint64        // what was released under older rules is not counted
 	delayed bool          // in Leader.delayed
 	pool    int64         // released tokens that nobody holds
 	regions []keyRegion
@@ -197,7 +200,7 @@ func NewLeader(ledger *Ledger, now Instant) *Leader {
 func (l *Leader) addKey(k KeyID, now Instant) *leaderKey {
 	key := &leaderKey{
 		id: k, at: len(l.order), shares: l.ledger.Shares(k),
-		regions: make([]keyRegion, len(l.regions)), used: now, moved: now, home: noHome,
+		regions: make([]keyRegion, len(l.regions)), used: now, moved: now, home: noHome, since: l.rules,
 	}
 	for i := range key.regions {
 		key.regions[i].sent = key.shares[i]
@@ -236,6 +239,7 @@ func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 		l.began = max(l.began, l.verifyFrom)
 	case RulesChanged:
 		l.dropRules(e.Kept)
+		l.newRules(e.Version)
 	case Tick:
 		out = append(out, l.plan(now)...)
 	default:

@@ -84,7 +84,7 @@ func (l *Leader) send(i int, key *leaderKey) Action {
 	kr.grant = 0
 	l.weigh(key)
 	return Action{
-		Key: key.id, Gen: kr.gen, Share: kr.sent, Granted: kr.granted, Limit: key.limit,
+		Key: key.id, Gen: kr.gen, Share: kr.sent, Granted: kr.granted, Limit: key.limitNow(),
 		Cold: key.cooling == goingCold, From: l.firstWindow(key),
 	}
 }

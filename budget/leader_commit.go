@@ -50,7 +50,7 @@ func (l *Leader) created(asked create, now Instant) {
 		return
 	}
 	key := l.addKey(rep.Key, now)
-	key.learn(rep.Limit)
+	l.learn(key, rep.Limit, l.regions[asked.region].rules)
 	key.home, key.homeSince = asked.region, now
 	l.stats.Created++
 	for i := range l.regions {

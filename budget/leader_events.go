@@ -17,8 +17,13 @@ type Committed struct{}
 // ends the leader.)
 type Verified struct{}
 
-// RulesChanged tells which rule numbers there still are.
-type RulesChanged struct{ Kept func(rule uint32) bool }
+// RulesChanged tells which rule numbers there still are by a version of the rules. What
+// regions release under an older one is of limits that may have been larger: it is not
+// given out any more.
+type RulesChanged struct {
+	Kept    func(rule uint32) bool
+	Version uint64
+}
 
 // Tick lets time pass and plans; every 20 ms or so.
 type Tick struct{}

@@ -212,7 +212,7 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 			return true
 		}
 		if !c.Draining && !c.Keep.Within(c.Now) {
-			return true // a region that has lost its memory counts on what it keeps
+			return true // everyone is to have a request at hand
 		}
 		diff := int64(target[i].Rate - c.Now.Rate)
 		if diff > 0 {

@@ -127,8 +127,8 @@ func (l *Leader) settle(i int, key *leaderKey, has *Held, another bool, now Inst
 	a := kr.sent.Min(liability)
 	if has != nil {
 		a = a.Min(has.Share)
-		if key.limit.Capacity == 0 && has.Limit.Capacity > 0 {
-			key.learn(has.Limit)
+		if key.limit.Capacity == 0 {
+			l.learn(key, has.Limit, 0) // of some version, as the region last used it
 		}
 	}
 	if l.regions[i].leaseEnd == 0 {
@@ -144,7 +144,7 @@ func (l *Leader) settle(i int, key *leaderKey, has *Held, another bool, now Inst
 		return Action{}, false
 	}
 	kr.gen = l.nextGen()
-	return Action{Key: key.id, Gen: kr.gen, Share: a, Limit: key.limit, From: l.firstWindow(key)}, true
+	return Action{Key: key.id, Gen: kr.gen, Share: a, Limit: key.limitNow(), From: l.firstWindow(key)}, true
 }
 
 // report folds one report in. It waits for its answer until there is something to
@@ -242,16 +242,16 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 	}
 	kr := &key.regions[i]
 	news := key.news(kr, &rep)
-	if rep.Limit.Capacity > 0 {
-		key.learn(rep.Limit)
-	}
+	l.learn(key, rep.Limit, l.regions[i].rules)
 	if rep.Offered > kr.demand.offered {
 		key.used = now
 		if key.cooling == toFloors {
 			key.cooling = hotKeyState
 		}
 	}
-	key.pool += rep.Released - kr.released
+	if l.regions[i].rules >= key.since {
+		key.pool += rep.Released - kr.released
+	}
 	kr.released, kr.tokens = rep.Released, rep.Tokens
 	kr.demand.fold(rep, key.limit, l.regions[i].pace, previous, now)
 	if rep.Gen == kr.gen && rep.Share == kr.sent {

@@ -35,21 +35,6 @@ func (l *Leader) Region(i int, now Instant, tail time.Duration) RegionStatus {
 	return s
 }
 
-// KeepsHeld reports whether every region that takes part has a liability of at least
-// its connected floor for every hot key, as a region counts on that has lost its
-// memory. After a floor grew from nothing this takes a moment.
-func (l *Leader) KeepsHeld() bool {
-	for _, key := range l.order {
-		for i, liability := range key.shares {
-			r := &l.cfg.Regions[i]
-			if r.Takes() && !ConnectedFloor(r.Floor, key.limit).Within(liability) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // KeyStatus is what the leader knows of a hot key beyond the ledger.
 type KeyStatus struct {
 	Limit      KeyLimit

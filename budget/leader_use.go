@@ -6,11 +6,49 @@ import "time"
 // a limit that nobody has told it.
 const MaxTail = 2 * time.Hour
 
-// learn takes a limit as a region reads it. Regions whose rules differ may say
-// different ones; a tail counts as the longest.
-func (key *leaderKey) learn(limit KeyLimit) {
-	key.limit = limit
+// newRules voids the tokens between regions: they are of limits that may have been
+// larger, and the buckets that they would fill may be full by the new ones.
+func (l *Leader) newRules(version uint64) {
+	for _, key := range l.keys {
+		if key.since == version {
+			continue
+		}
+		key.since, key.pool = version, 0
+		for i := range key.regions {
+			key.regions[i].grant = 0
+		}
+	}
+	if l.committing != nil {
+		for i := range l.committing.grows {
+			l.committing.grows[i].grant = 0
+		}
+	}
+	l.rules = version
+}
+
+// limitNow is the key's limit by the rules in force, zero if no region has said it.
+func (key *leaderKey) limitNow() KeyLimit {
+	if key.rules < key.since {
+		return KeyLimit{}
+	}
+	return key.limit
+}
+
+// learn takes a limit as a region reads it under a version of the rules. While the
+// regions' rules differ the latest version counts, whoever reports last; a tail
+// counts as the longest. The pool holds no more of a limit that was lowered than it
+// could hold now: what it holds beyond would be given out again with every move.
+func (l *Leader) learn(key *leaderKey, limit KeyLimit, rules uint64) {
+	if limit.Capacity <= 0 || rules < key.rules {
+		return
+	}
+	key.rules = rules
 	key.tail = max(key.tail, limit.Tail)
+	if limit == key.limit {
+		return
+	}
+	key.limit = limit
+	l.clampPool(key, key.shares)
 }
 
 // tailOf is after how long, by the leader's clock, what was used under a right that

@@ -67,13 +67,15 @@ type Report struct {
 // KeyReport is a region's usage of one key. A zero Gen asks for the key to become
 // hot. Amounts are micro-tokens.
 type KeyReport struct {
-	Key       KeyID
-	Gen       Gen
-	Share     Share
-	Admitted  int64
-	Offered   int64
-	Released  int64
-	Tokens    int64
+	Key      KeyID
+	Gen      Gen
+	Share    Share
+	Admitted int64
+	Offered  int64
+	Released int64
+	Tokens   int64
+	// Limit is as the region read it at the latest request; zero if there was none since
+	// the last report.
 	Limit     KeyLimit
 	Rejecting bool
 	// Idle is for how long the key had not been used when the report was sent, Gap the

@@ -113,6 +113,8 @@ type Region struct {
 	// which they got it.
 	reportable []KeyID
 	urgent     bool
+	// newRules: the rules were replaced since the latest directive.
+	newRules bool
 	// coldAcks are the keys that went back to cold since the last report.
 	coldAcks []Action
 	// outlasting are the hot keys whose use outlasts a share that shrank.
@@ -141,34 +143,37 @@ const (
 
 // applying is a directive whose shares the store is applying.
 type applying struct {
-	hello   bool
-	epoch   uint64
-	session uint64
-	seq     uint64
-	renew   bool
-	tSend   Instant
-	left    map[KeyID]Action
-	void    bool // the session was closed meanwhile
+	hello    bool
+	epoch    uint64
+	session  uint64
+	seq      uint64
+	renew    bool
+	tSend    Instant
+	left     map[KeyID]Action
+	void     bool // the session was closed meanwhile
+	oldRules bool // the rules were replaced meanwhile
 	// watermark comes with a HelloOK.
 	watermark Gen
 }
 
 type hotKey struct {
-	gen        Gen
-	share      Share
-	limit      KeyLimit
-	admitted   int64
-	offered    int64
-	released   int64
-	granted    int64
-	tokens     int64
-	used       Instant       // when a request was last decided
-	gap        time.Duration // longest of late between two of them
-	rejecting  bool
-	told       bool // the latest report said that it rejects
-	queued     bool // in reportable
-	mustAck    bool
-	lastReport Instant
+	gen          Gen
+	share        Share
+	limit        KeyLimit
+	admitted     int64
+	offered      int64
+	released     int64
+	toldReleased int64 // by the latest report
+	granted      int64
+	tokens       int64
+	used         Instant       // when a request was last decided
+	gap          time.Duration // longest of late between two of them
+	rejecting    bool
+	asked        bool // a request came since the latest report
+	told         bool // the latest report said that it rejects
+	queued       bool // in reportable
+	mustAck      bool
+	lastReport   Instant
 	// inUse is the part of the limit that use from before the share shrank takes up, 0
 	// if the share covers it; lookAt is when to look at the store again, and outlasting
 	// tells that the key is in the list of those.
@@ -250,14 +255,14 @@ func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 			// Everyone has made room for all of it.
 			right.Floor, right.FloorSince = whole, max(right.FloorSince, right.Since)
 		}
-		right.LimboFloor = r.limboFloor(r.told(), limit)
+		right.LimboFloor = r.limboFloor(r.told())
 		if r.blind {
 			// Whatever share of that epoch a record remembers, everyone has made
 			// room for the floor since.
 			right.Watermark = Gen{Epoch: r.highestEpoch, Counter: 1<<counterBits - 1}
 		}
 	case Limbo:
-		right.Floor = r.limboFloor(right.Floor, limit)
+		right.Floor = r.limboFloor(right.Floor)
 	}
 	if h := r.hot[k]; h != nil {
 		right.Hot, right.Gen, right.Share = true, h.gen, h.share
@@ -301,6 +306,7 @@ func (r *Region) Observe(k KeyID, u Usage, now Instant) (wake bool) {
 func (r *Region) observeHot(k KeyID, h *hotKey, u Usage, now Instant) bool {
 	h.use(now)
 	h.limit, h.tokens = u.Limit, u.Tokens
+	h.asked = true
 	h.offered += u.Cost
 	onset := false
 	if u.Admitted {

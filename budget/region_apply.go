@@ -10,6 +10,7 @@ func (r *Region) apply(a *applying, actions []Action, now Instant) []RegionEffec
 		a.left[act.Key] = act
 		changes = append(changes, r.change(act, now))
 	}
+	r.newRules = false
 	changes = r.lookAgain(changes, now)
 	// The leader counts the region as heard by any directive, not by leases alone.
 	mark := a.renew || r.marked == 0 || now.Sub(r.marked) >= MarkEvery
@@ -36,6 +37,9 @@ func (r *Region) change(act Action, now Instant) ShareChange {
 		}
 		c.Grant = max(0, act.Granted-h.granted)
 		h.granted = act.Granted // counted once, even if the store fails now
+	}
+	if r.newRules {
+		c.Grant = 0 // of a limit by older rules
 	}
 	c.Before = r.Right(act.Key, c.Limit, now)
 	return c
@@ -102,7 +106,9 @@ func (r *Region) took(act Action, res ShareResult, now Instant) {
 		r.hot[act.Key] = h
 	}
 	h.gen, h.share = act.Gen, act.Share
-	h.released += res.Released
+	if !r.applying.oldRules {
+		h.released += res.Released
+	}
 	h.tokens = res.Tokens
 	r.outlasts(act.Key, h, res, now)
 }

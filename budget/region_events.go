@@ -55,6 +55,10 @@ type StoreEpoch struct{ Epoch string }
 // StoreLost: a record of a hot key was missing from the store.
 type StoreLost struct{}
 
+// RulesReplaced tells that other rules are in force here. What limits the region knows
+// of keys may be older, and so are tokens on their way: none are counted.
+type RulesReplaced struct{}
+
 // RegionTick lets time pass.
 type RegionTick struct{}
 
@@ -64,6 +68,7 @@ func (CallFailed) regionEvent()        {}
 func (SharesApplied) regionEvent()     {}
 func (StoreEpoch) regionEvent()        {}
 func (StoreLost) regionEvent()         {}
+func (RulesReplaced) regionEvent()     {}
 func (RegionTick) regionEvent()        {}
 
 // RegionEffect is something the shell is to do; see Region.Step.

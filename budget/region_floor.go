@@ -45,10 +45,10 @@ func (r *Region) adoptFloor(now Instant) {
 
 // limboFloor is what a cold key may use in limbo. To a daemon that has been told
 // nothing an absent record may be that of a key that was lent, lost with the old
-// store contents while nobody here remembers it.
-func (r *Region) limboFloor(floor Share, limit KeyLimit) Share {
+// store contents while nobody here remembers it: it counts on nothing.
+func (r *Region) limboFloor(floor Share) Share {
 	if r.blind && !r.StoreStartedFull() {
-		return ConnectedFloor(floor, limit)
+		return Share{}
 	}
 	return floor
 }

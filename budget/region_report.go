@@ -53,13 +53,17 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 			waiting = append(waiting, k)
 			continue
 		}
+		limit := h.limit
+		if !h.asked {
+			limit = KeyLimit{} // it may be of older rules than this report
+		}
 		out = append(out, KeyReport{
-			Key: k, Gen: h.gen, Share: h.share, Limit: h.limit,
+			Key: k, Gen: h.gen, Share: h.share, Limit: limit,
 			Admitted: h.admitted, Offered: h.offered, Released: h.released,
 			Tokens: h.tokens, Rejecting: h.rejecting, Idle: h.idle(now), Gap: h.gap, InUse: h.inUse, Label: h.label,
 		})
-		h.told = h.rejecting
-		h.queued, h.mustAck, h.rejecting, h.lastReport = false, false, false, now
+		h.told, h.toldReleased = h.rejecting, h.released
+		h.queued, h.mustAck, h.rejecting, h.asked, h.lastReport = false, false, false, false, now
 	}
 	r.reportable = slices.Clip(waiting)
 	return out

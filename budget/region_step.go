@@ -30,6 +30,8 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 		r.storeIs(e.Epoch)
 	case StoreLost:
 		r.doubt()
+	case RulesReplaced:
+		r.rulesReplaced()
 	case RegionTick:
 		return r.speak(now)
 	default:
@@ -146,7 +148,7 @@ func (r *Region) helloAnswered(e HelloAnswered, now Instant) []RegionEffect {
 	r.highestEpoch = e.OK.Epoch
 	r.lastDirective = now
 	for _, h := range r.hot {
-		h.admitted, h.offered, h.released, h.granted = 0, 0, 0, 0
+		h.admitted, h.offered, h.released, h.toldReleased, h.granted = 0, 0, 0, 0, 0
 	}
 	a := &applying{hello: true, epoch: e.OK.Epoch, session: e.OK.Session, watermark: e.OK.Watermark}
 	return r.apply(a, e.OK.Actions, now)
@@ -173,4 +175,18 @@ func (r *Region) directiveReceived(d Directive, now Instant) []RegionEffect {
 	return r.apply(&applying{
 		epoch: d.Epoch, session: d.Session, seq: d.Seq, renew: d.Renew, tSend: d.TSend,
 	}, d.Actions, now)
+}
+
+// rulesReplaced forgets the limits of hot keys as older rules had them, until a request
+// tells the new one, and the tokens that were released and are on their way here, which
+// are of those.
+func (r *Region) rulesReplaced() {
+	for _, h := range r.hot {
+		h.limit.Capacity, h.limit.Rate, h.limit.RateFrac = 0, 0, 0
+		h.asked, h.released = false, h.toldReleased
+	}
+	r.newRules = true
+	if r.applying != nil {
+		r.applying.oldRules = true
+	}
 }

@@ -185,7 +185,6 @@ func BenchmarkScaleFloors(b *testing.B) {
 		}
 		f.Elect()
 		until(b, f, "all are live", func() bool { return f.Live() == 10 })
-		f.Measure("keeps held", func() { f.Leader.KeepsHeld() })
 		f.Run(5*time.Second, 0)
 	})
 }

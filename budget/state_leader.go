@@ -52,6 +52,7 @@ func (l *Leader) AppendState(c *Canon, now Instant) {
 	c.Age(now, l.start, max(l.cfg.Lease/2, l.longestTail()))
 	c.Bools(l.committing != nil, l.verifying)
 	c.Left(now, l.nextSweep)
+	c.Int(int64(l.rules))
 	c.Int(int64(l.swept))
 	l.time(c, l.began)
 	if l.verifying {
@@ -149,6 +150,8 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 	c.Int(key.pool)
 	c.Bools(key.dirty, key.over)
 	c.Int(int64(key.tail))
+	c.Int(int64(key.rules))
+	c.Int(int64(key.since))
 	c.Int(int64(key.cooling))
 	c.Age(now, key.used, l.coolAfter(key.limit))
 	for i := range key.regions {

@@ -77,7 +77,7 @@ func (r *Region) AppendState(c *Canon, now Instant) {
 	c.Incarnation(r.self, r.incarnation)
 	c.String(r.storeEpoch)
 	c.String(r.initialEpoch)
-	c.Bools(r.blind, r.urgent, r.session.open, r.applying != nil, r.leaseEnd != 0)
+	c.Bools(r.blind, r.urgent, r.newRules, r.session.open, r.applying != nil, r.leaseEnd != 0)
 	c.Left(now, r.leaseEnd)
 	if r.Phase(now) == Live && c.Lapses {
 		c.Age(now, r.liveSince, forever) // set anew when a lease begins
@@ -117,7 +117,7 @@ func (c *Canon) tSend(region int, now, t Instant) {
 }
 
 func (a *applying) appendState(c *Canon, region int, now Instant) {
-	c.Bools(a.hello, a.renew, a.void)
+	c.Bools(a.hello, a.renew, a.void, a.oldRules)
 	c.session(a.epoch, a.session, a.seq)
 	if a.renew {
 		c.tSend(region, now, a.tSend)
@@ -167,7 +167,8 @@ func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
 	c.usage(region, k, h.admitted, h.offered)
 	c.released(region, k, h.released)
 	c.granted(region, k, h.granted)
-	c.Bools(h.rejecting, h.told, h.queued, h.mustAck, h.lastReport != 0)
+	c.Int(h.released - h.toldReleased)
+	c.Bools(h.rejecting, h.asked, h.told, h.queued, h.mustAck, h.lastReport != 0)
 	c.Age(now, h.lastReport, reportKeyEvery) // it takes 2,000 busy keys to make the pace a longer one
 	c.Int(int64(h.inUse))
 	c.Int(h.label)

@@ -14,9 +14,9 @@ var fields = []struct {
 	of    any
 	names string
 }{
-	{Leader{}, "cfg ledger epoch counter session start regions keys order dirty creates creating over committing began verifying verifyFrom nextSweep swept turn delayed claims stats divide"},
+	{Leader{}, "cfg ledger epoch counter session start regions keys order dirty creates creating over committing began verifying verifyFrom nextSweep rules swept turn delayed claims stats divide"},
 	{leaderRegion{}, "open session incarnation seq openedAt sentAt ackedSentAt acked live leaseEnd leaseOver coolFrom lastReport pace rules renewedAt waiting waitSince tSend hello helloAt outbox unchanged cold"},
-	{leaderKey{}, "id at shares limit tail delayed pool regions dirty settled over cooling used credit moved home homeSince"},
+	{leaderKey{}, "id at shares limit tail delayed pool regions dirty settled over cooling used credit moved home homeSince rules since"},
 	{keyRegion{}, "sent gen acked pending next grant granted cold outlasted inUse looked label released tokens demand planned homeUntil"},
 	{demand{}, "admitted offered since last used gap known rejecting over meanOffered meanAdmitted window windowOffered windowAdmitted slow slowAdmitted"},
 	{planned{}, "slow admitted active"},
@@ -24,10 +24,10 @@ var fields = []struct {
 	{turn{}, "due silent ended"},
 	{commit{}, "plan began grows creates"},
 	{growth{}, "key region from share grant"},
-	{Region{}, "shard self cfg incarnation storeEpoch initialEpoch blind leaseEnd liveSince lastDirective marked floorVersion floorOpened floorSince highestEpoch session helloNonce helloEpoch helloFails nextHello inFlight applying hot candidates asking asked watermark reportable urgent coldAcks outlasting"},
+	{Region{}, "shard self cfg incarnation storeEpoch initialEpoch blind leaseEnd liveSince lastDirective marked floorVersion floorOpened floorSince highestEpoch session helloNonce helloEpoch helloFails nextHello inFlight applying hot candidates asking asked watermark reportable urgent newRules coldAcks outlasting"},
 	{session{}, "open epoch id seq ack tSend lastSent"},
-	{applying{}, "hello epoch session seq renew tSend left void watermark"},
-	{hotKey{}, "gen share limit admitted offered released granted tokens used gap rejecting told queued mustAck lastReport inUse lookAt outlasting label"},
+	{applying{}, "hello epoch session seq renew tSend left void oldRules watermark"},
+	{hotKey{}, "gen share limit admitted offered released toldReleased granted tokens used gap rejecting asked told queued mustAck lastReport inUse lookAt outlasting label"},
 	{candidate{}, "key gone limit admitted offered tokens rejecting lastUsed lastReport"},
 	{Ledger{}, "Shard Config Epoch entries"},
 	{Config{}, "Lease LeaseWait LeaseNext RhoPPM RhoRising Version Regions"},

@@ -29,6 +29,7 @@ type world struct {
 	sums    []Share // every ledger state seen
 	// what lenders gave up and growing regions got, micro-tokens
 	released, granted int64
+	rules             uint64 // the version in force
 	// far is what a message of each region takes one way, quorum what a commit or a
 	// proof takes; nil and 0: nothing. What is on its way is in mail, by its time.
 	far    []time.Duration
@@ -228,13 +229,13 @@ func (w *world) act(i int, effects []RegionEffect) {
 				w.act(i, r.Step(CallFailed{}, w.now))
 				continue
 			}
-			w.after(w.way(i), func() { w.lead(w.leader.Step(HelloReceived{e.Hello}, w.now)) })
+			w.after(w.way(i), func() { w.lead(w.leader.Step(HelloReceived{w.hello(e.Hello)}, w.now)) })
 		case SendReport:
 			if w.leader == nil || w.cut[i] {
 				w.act(i, r.Step(CallFailed{}, w.now))
 				continue
 			}
-			w.after(w.way(i), func() { w.lead(w.leader.Step(ReportReceived{e.Report}, w.now)) })
+			w.after(w.way(i), func() { w.lead(w.leader.Step(ReportReceived{w.report(e.Report)}, w.now)) })
 		case ApplyShares:
 			var done SharesApplied
 			for _, c := range e.Changes {
@@ -321,4 +322,15 @@ func (w *world) allLive() bool {
 func (w *world) rate(i int) int64 {
 	s := w.regions[i].Right(w.key, w.limit, w.now).Effective()
 	return int64(s.Rate) * 1000 / Unit
+}
+
+// hello and report are as the daemon's shell sends them.
+func (w *world) hello(h Hello) Hello {
+	h.RulesVersion = w.rules
+	return h
+}
+
+func (w *world) report(r Report) Report {
+	r.RulesVersion = w.rules
+	return r
 }

@@ -36,7 +36,6 @@ type floors struct {
 	// held is since when every region that has a floor enforces it; 0: not yet.
 	held    budget.Instant
 	pending bool
-	looked  budget.Instant // when every hot key was last looked at
 	// fill is how long the slowest bucket takes to fill at the smallest floor.
 	fill time.Duration
 	// tail is the longest Tail of any limit.
@@ -60,7 +59,7 @@ func (r *reign) advanceFloors(ctx context.Context) {
 	} else if f.held == 0 {
 		f.held = now
 	}
-	settled := f.steady && f.held != 0 && now.Sub(f.held) >= f.fill && r.keepsHeld(now)
+	settled := f.steady && f.held != 0 && now.Sub(f.held) >= f.fill
 	patient := !all && now.Sub(f.began) < acknowledgeFor+r.ledger.Config.Lease/2+f.tail
 	progress := budget.Progress{
 		Acknowledged: acknowledged, Settled: settled,
@@ -76,15 +75,6 @@ func (r *reign) advanceFloors(ctx context.Context) {
 		err := r.node.AdvanceFloors(ctx, f.version, progress)
 		r.advanced <- err
 	})
-}
-
-// keepsHeld looks at every hot key, once a second.
-func (r *reign) keepsHeld(now budget.Instant) bool {
-	if now.Sub(r.floors.looked) < time.Second {
-		return false
-	}
-	r.floors.looked = now
-	return r.machine.KeepsHeld()
 }
 
 // acknowledgements are the regions that enforce the floors of this configuration,

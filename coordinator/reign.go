@@ -234,7 +234,7 @@ func (r *reign) commitDone(ctx context.Context, err error) {
 	r.rulesMayHaveChanged(ctx)
 	r.step(ctx, budget.Committed{})
 	if slices.ContainsFunc(r.inFlight.Changes, func(e budget.Entry) bool { return !r.inForce(e.Key.Rule) }) {
-		r.step(ctx, budget.RulesChanged{Kept: r.inForce})
+		r.step(ctx, budget.RulesChanged{Kept: r.inForce, Version: r.rulesVersion})
 	}
 }
 
@@ -275,7 +275,7 @@ func (r *reign) rulesChanged(ctx context.Context) {
 	r.floors.held = 0 // the new rules' buckets are counted from now on
 	r.tally.version++
 	r.breaches.keep(r.inForce)
-	r.step(ctx, budget.RulesChanged{Kept: r.inForce})
+	r.step(ctx, budget.RulesChanged{Kept: r.inForce, Version: r.rulesVersion})
 	r.execute(ctx, r.machine.ReleaseAll(r.now()))
 }
 

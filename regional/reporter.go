@@ -110,7 +110,9 @@ func (r *reporter) takeRules(in *aliquotv1.Rules) {
 		return
 	}
 	// A refusal is logged and counted by policies; the session goes on.
-	_ = r.policies.setRules(ruleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers()})
+	if r.policies.setRules(ruleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers()}) == nil {
+		r.auth.post(budget.RulesReplaced{})
+	}
 }
 
 func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionEvent {

@@ -4,9 +4,7 @@ package rules
 // while its id stays and its algorithm and placement are those it has in prevSet; a
 // new id, one that comes back after it was gone, or another algorithm or placement
 // gets a new number, from next upwards in the order of the file. Numbers are never
-// used again, so that what is stored under one never means another rule. (What a
-// region keeps of a key that it lent depends on the placement, and a daemon that has
-// lost its memory counts on it.)
+// used again, so that what is stored under one never means another rule.
 //
 // A nil prevSet means that neither has changed. The result has the rules
 // of s only; nextNumber is the next to pass on. Equal arguments give equal results.

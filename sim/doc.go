@@ -15,8 +15,8 @@
 //
 // What the oracle lets pass: a clock that is set forward earns what the step is worth,
 // a burst at the most, in its region; while regions go by different versions of the
-// rules, the most that any of these versions allows, and of a limit that was lowered
-// the tokens that were saved before; and what a daemon owed its store for when it died.
+// rules, the most that any of these versions allows; and what a daemon owed its store
+// for when it died.
 //
 // Kept out of every world, because nothing fences them: a daemon that is cut off while
 // another one of its region is told other floors, and one that outlives, on a store

@@ -191,9 +191,11 @@ func (n *node) step(ev budget.RegionEvent) {
 	for _, effect := range n.machine.Step(ev, n.now()) {
 		switch e := effect.(type) {
 		case budget.SendHello:
+			e.Hello.RulesVersion = n.version
 			n.w.note("says Hello", n.region, int64(n.name), int64(e.Hello.Nonce), int64(len(e.Hello.Held)), 0)
 			n.send(func(c *coord, reply reply) { c.hello(e.Hello, reply) })
 		case budget.SendReport:
+			e.Report.RulesVersion = n.version
 			n.w.quiet("reports", n.region, int64(n.name), int64(e.Report.Seq), int64(e.Report.Session), int64(len(e.Report.Keys)))
 			n.send(func(c *coord, reply reply) { c.report(e.Report, reply) })
 		case budget.ApplyShares:

@@ -60,7 +60,7 @@ func (c *coord) advanceFloors() {
 	} else if f.held == 0 {
 		f.held = now
 	}
-	settled := f.steady && f.held != 0 && now.Sub(f.held) >= f.fill && c.machine.KeepsHeld()
+	settled := f.steady && f.held != 0 && now.Sub(f.held) >= f.fill
 	patient := !all && now.Sub(f.began) < acknowledgeFor+c.w.longestTail()
 	progress := budget.Progress{
 		Acknowledged: acknowledged, Settled: settled, LeasesOver: now.Sub(f.began) >= c.cfg.LeasesOver(),

@@ -47,7 +47,6 @@ func (b *ideal) allow(l limit.Limit, bursts int, less bool, now int64) {
 	if !less {
 		l, bursts = larger(l, b.limit), max(bursts, b.bursts)
 	}
-	l.Capacity = max(l.Capacity, b.limit.Capacity) // see doc.go
 	before := b.most
 	// Whoever has not used the limit has a full bucket of the larger one too.
 	b.tokens += int64(max(0, l.Capacity-b.limit.Capacity)) * int64(b.bursts) * second

@@ -205,7 +205,7 @@ func (r *rule) remake() {
 func (c *coord) takeRules() {
 	c.version = c.w.version
 	kept := c.w.kept(c.version)
-	c.step(budget.RulesChanged{Kept: kept})
+	c.step(budget.RulesChanged{Kept: kept, Version: c.version})
 	for _, effect := range c.machine.ReleaseAll(c.now()) {
 		c.do(effect)
 	}
@@ -228,6 +228,7 @@ func (c *coord) wanted(keys []budget.KeyReport) []budget.KeyReport {
 func (n *node) takeRules(version uint64) {
 	if version > n.version {
 		n.version = version
+		n.step(budget.RulesReplaced{})
 		n.w.known[n.region].rules = max(n.w.known[n.region].rules, version)
 		n.w.versionsChanged()
 	}

@@ -77,7 +77,7 @@ func (w *world) progress() (p budget.Progress, ready bool) {
 	acknowledged, all := s.acknowledged(w)
 	p.Acknowledged = acknowledged
 	p.LeasesOver = now.Sub(s.began) >= s.cfg.LeasesOver()
-	p.Settled = s.cfg.Steady() && s.enforced != 0 && now.Sub(s.enforced) >= w.fill() && s.machine.KeepsHeld()
+	p.Settled = s.cfg.Steady() && s.enforced != 0 && now.Sub(s.enforced) >= w.fill()
 	patient := !all && now.Sub(s.began) < acknowledgeFor
 	return p, p.Settled || !patient && s.cfg.CanAdvance(p)
 }

@@ -53,7 +53,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "blind-keeps-floor", Breaks: "a daemon that has lost its memory together with its store keeps its floor in limbo",
-			Edits: []Edit{{floor, "		return ConnectedFloor(floor, limit)\n", "		return floor\n"}},
+			Edits: []Edit{{floor, "		return Share{}\n", "		return floor\n"}},
 		},
 		{
 			Name: "epoch-not-written-down", Breaks: "a daemon that restarts believes a leader older than the last it heard",

@@ -1,0 +1,116 @@
+package budget
+
+import (
+	"testing"
+	"time"
+)
+
+// inForce puts a version of the rules in force everywhere but in the regions left out,
+// with another limit.
+func (w *world) inForce(version uint64, limit KeyLimit, without ...int) {
+	w.limit = limit
+	w.rules = version
+	for i, r := range w.regions {
+		if len(without) == 0 || without[0] != i {
+			r.Step(RulesReplaced{}, w.now)
+		}
+	}
+	w.lead(w.leader.Step(RulesChanged{Kept: func(uint32) bool { return true }, Version: version}, w.now))
+}
+
+// The tokens of a limit that was lowered are not given out under the new one: neither
+// what the pool holds of them nor what is on its way.
+func TestTokensOfALoweredLimitAreVoid(t *testing.T) {
+	w := lent(t)
+	w.load[0] = 0
+	w.run(4 * time.Second) // a's bucket is full
+	key := w.leader.keys[w.key]
+	key.pool = 50 * microToken // what a lender released a moment ago
+	lowered := KeyLimit{Capacity: 30 * microToken, Rate: 10 * microToken, Placement: PlacementSplit}
+	w.inForce(2, lowered)
+	if key.pool != 0 {
+		t.Errorf("the pool still holds %d", key.pool)
+	}
+	for i := range w.bank {
+		w.bank[i] = 0 // everything there was is spent at once
+	}
+	before := w.granted
+	w.load = []int64{0, 10, 0} // the share moves, by a limit that only b has used
+	w.runUntil("b has the rate", 5*time.Second, func() bool { return w.rate(1) >= 900 })
+	if got := w.granted - before; got > 10*microToken*5 {
+		t.Errorf("%d micro-tokens arrived with the share, more than were earned", got)
+	}
+}
+
+// A region that still has older rules does not say what a key's limit is once another
+// one has said it by newer rules, and what it releases does not count.
+func TestTheLatestRulesSayWhatALimitIs(t *testing.T) {
+	w := lent(t)
+	old, lowered := w.limit, KeyLimit{Capacity: 60 * microToken, Rate: 20 * microToken}
+	key := w.leader.keys[w.key]
+	w.inForce(2, lowered, 0)
+	w.leader.regions[0].rules, w.leader.regions[1].rules = 1, 2
+	w.leader.learn(key, lowered, 2)
+	w.leader.learn(key, old, 1)
+	if key.limit != lowered {
+		t.Errorf("the limit is %+v again", key.limit)
+	}
+	w.leader.learn(key, old, 3)
+	if key.limit != old {
+		t.Error("newer rules raise it")
+	}
+	kr := &key.regions[0]
+	pool := key.pool
+	rep := KeyReport{
+		Key: w.key, Gen: kr.gen, Share: kr.sent, Admitted: kr.demand.admitted, Offered: kr.demand.offered,
+		Released: kr.released + microToken, Tokens: 0,
+	}
+	w.leader.foldKey(0, rep, w.now, w.now)
+	if key.pool != pool || kr.released != rep.Released {
+		t.Errorf("tokens released by older rules: the pool went from %d to %d, seen %d of %d", pool, key.pool, kr.released, rep.Released)
+	}
+}
+
+// What a region knows of limits is forgotten with the rules it came from, and what it
+// has released and not reported, or is about to, is not counted.
+func TestReplacedRulesVoidWhatIsOnItsWay(t *testing.T) {
+	w := lent(t)
+	r := w.regions[1]
+	h := r.hot[w.key]
+	h.limit = w.limit
+	h.released += 5 * microToken // not reported yet
+	r.applying = &applying{left: map[KeyID]Action{}}
+	r.Step(RulesReplaced{}, w.now)
+	if h.limit.Capacity != 0 || h.released != h.toldReleased {
+		t.Errorf("limit %+v, released %d, reported %d", h.limit, h.released, h.toldReleased)
+	}
+	act := Action{Key: w.key, Gen: Gen{Epoch: 9}, Share: h.share}
+	r.took(act, ShareResult{Key: w.key, Released: microToken}, w.now)
+	if h.released != h.toldReleased {
+		t.Error("what the change under way released is counted")
+	}
+	r.applying = nil
+	act.Granted = h.granted + microToken
+	r.inFlight, r.session.open = noCall, true
+	effects := r.apply(&applying{}, []Action{act}, w.now)
+	if got := effects[0].(ApplyShares).Changes[0].Grant; got != 0 {
+		t.Errorf("a grant of %d by older rules", got)
+	}
+	act.Granted += microToken
+	effects = r.apply(&applying{}, []Action{act}, w.now)
+	if got := effects[0].(ApplyShares).Changes[0].Grant; got != microToken {
+		t.Errorf("the next directive brings %d", got)
+	}
+}
+
+// A limit that is raised brings no tokens: shares stay, and what they are of grows.
+func TestRaisedLimitKeepsShares(t *testing.T) {
+	w := lent(t)
+	before := w.ledger.Shares(w.key)[0]
+	w.inForce(2, KeyLimit{Capacity: 3000 * microToken, Rate: 1000 * microToken})
+	granted := w.granted
+	w.run(tick)
+	if after := w.ledger.Shares(w.key)[0]; after.Rate < before.Rate-Unit/20 || w.granted != granted {
+		t.Errorf("a's share went from %v to %v, %d granted", before, after, w.granted-granted)
+	}
+}
