@@ -67,6 +67,11 @@ func (d *Driven) Run(until time.Duration) *Violation {
 // WAN is the time that a message takes from a region to the coordinators.
 func (d *Driven) WAN(region int) time.Duration { return duration(d.w.oneWay[region]) }
 
+// StoreTime is what the clock of a region's store shows.
+func (d *Driven) StoreTime(region int) time.Duration {
+	return time.Duration(d.w.stores[region].time()) * time.Microsecond
+}
+
 // Store draws the time that a message takes from a daemon to the store beside it.
 func (d *Driven) Store() time.Duration { return duration(d.w.between(milli/20, milli)) }
 

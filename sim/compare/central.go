@@ -42,7 +42,7 @@ func (c *central) ask(region, key, n int, answer func(sim.Decided)) {
 	c.w.After(c.w.WAN(region), func() {
 		inStore(c.w, func(d sim.Decided) {
 			c.w.After(c.w.WAN(region), func() { answer(d) })
-		}, func(now time.Duration) int { return c.buckets[key].take(n, now) })
+		}, func() int { return c.buckets[key].take(n, c.w.Now()) })
 	})
 }
 

@@ -34,8 +34,8 @@ func newGossip(every time.Duration) func(*sim.Driven, *Workload) limiter {
 }
 
 func (g *gossip) ask(region, key, n int, answer func(sim.Decided)) {
-	inStore(g.w, answer, func(now time.Duration) int {
-		admitted := g.buckets[region][key].take(n, now)
+	inStore(g.w, answer, func() int {
+		admitted := g.buckets[region][key].take(n, g.w.StoreTime(region))
 		for to := range g.away {
 			g.owed[region][to][key] += admitted
 		}
@@ -54,7 +54,7 @@ func (g *gossip) tell(from int) {
 		for key, n := range owed {
 			if n > 0 {
 				owed[key] = 0
-				g.w.After(max(g.w.WAN(from), g.w.WAN(to)), func() { g.buckets[to][key].debit(n, g.w.Now()) })
+				g.w.After(max(g.w.WAN(from), g.w.WAN(to)), func() { g.buckets[to][key].debit(n, g.w.StoreTime(to)) })
 			}
 		}
 	}

@@ -11,8 +11,9 @@ import (
 // good until the window ends: the scheme of federated quota servers (Doorman leases
 // capacity, ThrottleKit's federation leases parts of a window from one Redis). A window
 // of C tokens lasts C/r, so that rate and burst are the limit's. A region asks for
-// the next chunk when half of one is left and denies what it has no tokens for. It
-// never exceeds a window; around the end of one, two windows' tokens come together.
+// the next chunk when half of one is left; a request for which it has no token waits
+// for the answer, across the WAN. It never exceeds a window; around the end of one, two
+// windows' tokens come together. All clocks agree on when a window ends.
 type leases struct {
 	w       *sim.Driven
 	windows []window  // by key, at the coordinator
@@ -33,9 +34,17 @@ type window struct {
 
 // chunk is what a region holds of one window.
 type chunk struct {
-	id     int64
-	left   int
-	asking bool
+	id      int64
+	left    int
+	dry     bool // the coordinator has nothing more to give in this window
+	asking  bool
+	waiting []parked
+}
+
+// parked are requests that wait for a chunk.
+type parked struct {
+	n, admitted int
+	answer      func(sim.Decided)
 }
 
 // chunks is in how many parts a window is handed out: small enough to follow the
@@ -65,24 +74,60 @@ func (w *window) roll(now time.Duration) {
 }
 
 func (l *leases) ask(region, key, n int, answer func(sim.Decided)) {
-	inStore(l.w, answer, func(now time.Duration) int {
+	l.w.After(l.w.Store(), func() {
 		c, w := &l.held[region][key], &l.windows[key]
-		if id := int64(now / w.length); id != c.id {
-			c.id, c.left = id, 0
+		c.roll(int64(l.w.Now() / w.length))
+		if c.pending() >= w.size {
+			l.w.After(l.w.Store(), func() { answer(sim.Decided{At: l.w.Now()}) })
+			return
 		}
-		admitted := min(n, c.left)
-		c.left -= admitted
-		if c.left <= w.size/2 {
+		c.waiting = append(c.waiting, parked{n: n, answer: answer})
+		l.serve(c)
+		if c.left <= w.size/2 && !c.dry && !c.asking {
 			l.renew(region, key)
 		}
-		return admitted
 	})
 }
 
-// renew asks the coordinator for a chunk; one request at a time.
+// roll drops what is left of an earlier window.
+func (c *chunk) roll(id int64) {
+	if id != c.id {
+		c.id, c.left, c.dry = id, 0, false
+	}
+}
+
+// pending is how many requests wait: no more than a chunk could serve.
+func (c *chunk) pending() int {
+	n := 0
+	for _, p := range c.waiting {
+		n += p.n - p.admitted
+	}
+	return n
+}
+
+// serve decides the requests that need not wait.
+func (l *leases) serve(c *chunk) {
+	for len(c.waiting) > 0 {
+		p := &c.waiting[0]
+		admitted := min(p.n-p.admitted, c.left)
+		c.left -= admitted
+		p.admitted += admitted
+		if p.admitted < p.n && !c.dry {
+			return
+		}
+		d, answer := sim.Decided{Admitted: p.admitted, At: l.w.Now()}, p.answer
+		c.waiting = c.waiting[1:]
+		l.w.After(l.w.Store(), func() { answer(d) })
+	}
+}
+
+// renew asks the coordinator for a chunk; one request at a time. Who cannot reach it
+// denies what it has no tokens for.
 func (l *leases) renew(region, key int) {
 	c := &l.held[region][key]
-	if c.asking || l.away[region] > 0 || l.down > 0 {
+	if l.away[region] > 0 || l.down > 0 {
+		c.dry = true
+		l.serve(c)
 		return
 	}
 	c.asking = true
@@ -93,14 +138,17 @@ func (l *leases) renew(region, key int) {
 		w.left -= n
 		l.w.After(l.w.WAN(region), func() {
 			c.asking = false
-			switch {
-			case n == 0:
-			case id == c.id:
+			c.roll(int64(l.w.Now() / w.length))
+			if id == c.id {
 				c.left += n
+				c.dry = n == 0
+			}
+			if n > 0 {
 				l.moved++
-			case id > c.id:
-				c.id, c.left = id, n
-				l.moved++
+			}
+			l.serve(c)
+			if len(c.waiting) > 0 {
+				l.renew(region, key)
 			}
 		})
 	})
@@ -119,4 +167,8 @@ func (l *leases) killLeader(length time.Duration) {
 }
 
 // flush loses a region's chunks.
-func (l *leases) flush(region int) { clear(l.held[region]) }
+func (l *leases) flush(region int) {
+	for k := range l.held[region] {
+		l.held[region][k].left = 0
+	}
+}

@@ -27,15 +27,15 @@ func newLocal(w *sim.Driven, load *Workload, of int64) *local {
 }
 
 // inStore lets decide happen in the store, and the answer come back.
-func inStore(w *sim.Driven, answer func(sim.Decided), decide func(now time.Duration) int) {
+func inStore(w *sim.Driven, answer func(sim.Decided), decide func() int) {
 	w.After(w.Store(), func() {
-		d := sim.Decided{At: w.Now(), Admitted: decide(w.Now())}
+		d := sim.Decided{At: w.Now(), Admitted: decide()}
 		w.After(w.Store(), func() { answer(d) })
 	})
 }
 
 func (l *local) ask(region, key, n int, answer func(sim.Decided)) {
-	inStore(l.w, answer, func(now time.Duration) int { return l.buckets[region][key].take(n, now) })
+	inStore(l.w, answer, func() int { return l.buckets[region][key].take(n, l.w.StoreTime(region)) })
 }
 
 func (l *local) moves() int64             { return 0 }

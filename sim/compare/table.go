@@ -132,7 +132,7 @@ func writeBlock(w io.Writer, outcomes []Outcome) {
 	for _, o := range outcomes {
 		rows = append(rows, []string{
 			o.Limiter, figure(o.Ratio), figure(o.OwnRatio), figure(o.Gain), fmt.Sprintf("%.2f C", o.Excess), figure(o.Utilisation),
-			fmt.Sprintf("%.3f %%", o.FalseRejections*100), figure(o.LeastServed), figure(o.Jain),
+			fmt.Sprintf("%.3f %%", o.FalseRejections*100), known(o.LeastServed), known(o.Jain),
 			fmt.Sprintf("%.0f", o.MovesAMinute), millis(o.LatencyP50), millis(o.LatencyP99),
 		})
 	}
@@ -145,6 +145,14 @@ func writeRows(w io.Writer, rows [][]string) {
 		fmt.Fprintln(tw, strings.Join(r, "\t")+"\t")
 	}
 	tw.Flush()
+}
+
+// known leaves out what is not measured of a workload of many keys.
+func known(x float64) string {
+	if x == 0 {
+		return "-"
+	}
+	return figure(x)
 }
 
 // figure has three digits.
