@@ -213,7 +213,7 @@ func freshUse(r Record, v *View, now int64) *Use {
 	lasts := tail(v.Algorithm, v.Window)
 	switch {
 	case v.Birth != 0:
-		return blocked(v.Birth + lasts)
+		return blocked(min(v.Birth, now) + lasts) // the clock may have been set back since
 	case r.Absent():
 		return nil // it is kept for as long as anything counts
 	default:

@@ -45,8 +45,10 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 	if head.epoch == "" {
 		return errNoEpoch
 	}
-	a.emergency.debits(groups)
-	results, err := a.guard.take(ctx, head.epoch, callOf(head, groups))
+	results, err := a.guard.take(ctx, head.epoch, func() []lua.Group {
+		a.emergency.debits(groups, head.latest)
+		return callOf(head, groups)
+	})
 	a.emergency.settled(groups, err == nil)
 	if err != nil {
 		return err

@@ -176,7 +176,8 @@ func (a *authority) grant(groups []*group) header {
 		}
 	}
 	h := a.header(common)
-	h.deadline = a.clock.until(now.Add(takeAtMost))
+	h.latest = now.Add(takeAtMost)
+	h.deadline = a.clock.until(h.latest)
 	return h
 }
 

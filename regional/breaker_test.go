@@ -108,10 +108,10 @@ func TestStarvedCallsDoNotTrip(t *testing.T) {
 			for range tripAfter {
 				if c.heard {
 					late.takes, late.err = 0, nil
-					g.take(t.Context(), "", nil)
+					g.take(t.Context(), "", noGroups)
 				}
 				late.takes, late.err = c.takes, c.err
-				if _, err := g.take(t.Context(), "", nil); err == nil {
+				if _, err := g.take(t.Context(), "", noGroups); err == nil {
 					t.Fatal("no error")
 				} else if excused := reason(err) == "starved"; excused == c.open {
 					t.Errorf("counted as %s: %v", reason(err), err)
@@ -120,7 +120,7 @@ func TestStarvedCallsDoNotTrip(t *testing.T) {
 			if c.heard {
 				// In a row, from here on, for less than starvedFor.
 				for range tripAfter {
-					g.take(t.Context(), "", nil)
+					g.take(t.Context(), "", noGroups)
 				}
 			}
 			if open != c.open {
@@ -138,11 +138,11 @@ func TestStarvationIsNoExcuseForLong(t *testing.T) {
 	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, clock.at), newClockMap(), clock.now)
 	open := false
 	g := newGuard(late, auth, newMetrics("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o })
-	g.take(t.Context(), "", nil)
+	g.take(t.Context(), "", noGroups)
 	began := clock.at
 	late.takes, late.err = 2*storeDeadline, context.DeadlineExceeded
 	for !open {
-		g.take(t.Context(), "", nil)
+		g.take(t.Context(), "", noGroups)
 		if clock.at.Sub(began) > starvedFor+(tripAfter+1)*late.takes {
 			t.Fatal("still closed")
 		}
@@ -151,3 +151,5 @@ func TestStarvationIsNoExcuseForLong(t *testing.T) {
 		t.Errorf("opened after %v", clock.at.Sub(began))
 	}
 }
+
+func noGroups() []lua.Group { return nil }

@@ -29,6 +29,10 @@ const (
 // admitted is owed: the first call of the key that the store answers debits it, at
 // most to zero. That holds for new contents of the store too: they start with what
 // was earned since their birth, and some of that may have been admitted here.
+//
+// A call that is given up may still be decided, by the debt of when it was sent, and
+// leave nothing to take a later debt off. So while one may be, the bucket of its key
+// is empty and earns nothing. The breaker keeps such calls rare.
 // Safe for concurrent use.
 type emergency struct {
 	now func() budget.Instant
@@ -49,6 +53,9 @@ type emergencyKey struct {
 	until budget.Instant
 	// carried is the last store call that had the debt with it.
 	carried uint64
+	// calls is up to when the store may still decide a call that had no more than an
+	// earlier debt with it.
+	calls budget.Instant
 }
 
 func newEmergency(now func() budget.Instant) *emergency {
@@ -64,17 +71,23 @@ func (e *emergency) take(asks []ask, cost limit.Tokens, out []limit.Outcome) boo
 	us := int64(now) / 1000
 	keys := make([]*emergencyKey, len(asks))
 	records, views := make([]limit.Record, len(asks)), make([]limit.View, len(asks))
-	room := true
+	free := true
 	for i := range asks {
 		keys[i] = e.key(asks[i].key, now)
 		if keys[i] == nil {
-			room = false
+			free = false
 			keys[i] = &emergencyKey{record: emptyRecord(us)}
 		}
 		records[i] = keys[i].record
+		if now <= keys[i].calls {
+			free = false
+			records[i] = emptyRecord(us)
+		} else {
+			records[i].At = max(records[i].At, int64(keys[i].calls)/1000+1)
+		}
 		views[i] = limit.View{Floor: emergencyBucket(&asks[i]), Phase: limit.Floor, Stamp: emergencyStamp}
 	}
-	if !room {
+	if !free {
 		cost = math.MaxInt64 // settle, to say how long to wait, but admit nothing
 	}
 	allowed := limit.Take(records, views, cost, us, out)
@@ -129,7 +142,8 @@ func (e *emergency) key(id budget.KeyID, now budget.Instant) *emergencyKey {
 	if len(e.table) >= maxEmergencyKeys && !e.sweep(now) {
 		return nil
 	}
-	k := &emergencyKey{record: emptyRecord(int64(now) / 1000)}
+	// Calls that were sent before it was there had no debt with them.
+	k := &emergencyKey{record: emptyRecord(int64(now) / 1000), calls: now.Add(takeAtMost)}
 	e.table[id] = k
 	e.keys.Store(int64(len(e.table)))
 	return k
@@ -154,8 +168,9 @@ func (e *emergency) sweep(now budget.Instant) bool {
 // store: the store sees the asks of one call in order. Calls that are under way at
 // once all carry the whole debt: were only one to, the others could spend ahead of
 // it. A debt debited twice costs the client a little, once; a debt that comes too
-// late would break the limit.
-func (e *emergency) debits(groups []*group) {
+// late would break the limit. The call must be sent at once, and decide nothing after
+// the given instant.
+func (e *emergency) debits(groups []*group, latest budget.Instant) {
 	for _, g := range groups {
 		for i := range g.asks {
 			g.asks[i].debit = 0 // of an earlier try
@@ -172,7 +187,12 @@ func (e *emergency) debits(groups []*group) {
 		for i := range g.asks {
 			a := &g.asks[i]
 			k := e.table[a.key]
-			if k == nil || k.owed == 0 || k.carried == e.call {
+			if k == nil {
+				continue
+			}
+			k.calls = max(k.calls, latest)
+			k.record = emptyRecord(int64(now) / 1000)
+			if k.owed == 0 || k.carried == e.call {
 				continue
 			}
 			if now > k.until {

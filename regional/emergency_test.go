@@ -28,6 +28,7 @@ func TestEmergencyStartsEmptyAndHasNineTenths(t *testing.T) {
 	if admitted(e, 1) {
 		t.Fatal("it did not start empty")
 	}
+	now = now.Add(takeAtMost)
 	passed := 0
 	for range 1000 {
 		now += second / 100
@@ -52,12 +53,12 @@ func TestEmergencyDebtIsPaidOnce(t *testing.T) {
 	now := second
 	e := newEmergency(func() budget.Instant { return now })
 	admitted(e, 1)
-	now += second / 10
+	now = now.Add(takeAtMost) + second/10
 	admitted(e, 1)
 	admitted(e, 1)
 	carry := func() []*group {
 		g := []*group{{asks: []ask{anAsk(1)}}}
-		e.debits(g)
+		e.debits(g, now)
 		return g
 	}
 	first, second := carry(), carry()
@@ -80,11 +81,11 @@ func TestEmergencyDebtIsCarriedOnceACall(t *testing.T) {
 	now := second
 	e := newEmergency(func() budget.Instant { return now })
 	admitted(e, 1)
-	now += second / 10
+	now = now.Add(takeAtMost) + second/10
 	admitted(e, 1)
 	call := []*group{{asks: []ask{anAsk(2), anAsk(1)}}, {asks: []ask{anAsk(1)}}, {asks: []ask{anAsk(1)}}}
 	for range 2 { // the second after a failure
-		e.debits(call)
+		e.debits(call, now)
 		var carried limit.Tokens
 		for _, g := range call {
 			for i := range g.asks {
@@ -97,7 +98,7 @@ func TestEmergencyDebtIsCarriedOnceACall(t *testing.T) {
 		e.settled(call, false)
 	}
 	e.settled(call, true)
-	if e.debits(call); call[0].asks[1].debit != 0 {
+	if e.debits(call, now); call[0].asks[1].debit != 0 {
 		t.Errorf("%d owed after a good call", call[0].asks[1].debit)
 	}
 }
@@ -106,11 +107,11 @@ func TestEmergencyDebtEndsWhenTheBucketWouldBeFull(t *testing.T) {
 	now := second
 	e := newEmergency(func() budget.Instant { return now })
 	admitted(e, 1)
-	now += second / 10
+	now = now.Add(takeAtMost) + second/10
 	admitted(e, 1)
 	now += 3 * second // 50 at 50/s, with 2 % and a second to spare, is 2.02 s
 	g := []*group{{asks: []ask{anAsk(1)}}}
-	if e.debits(g); g[0].asks[0].debit != 0 {
+	if e.debits(g, now); g[0].asks[0].debit != 0 {
 		t.Errorf("%d owed of a bucket that is full", g[0].asks[0].debit)
 	}
 }
@@ -119,13 +120,13 @@ func TestEmergencyIsAllOrNothing(t *testing.T) {
 	now := second
 	e := newEmergency(func() budget.Instant { return now })
 	admitted(e, 1)
-	now += second / 10
+	now = now.Add(takeAtMost) + second/10
 	out := make([]limit.Outcome, 2)
 	if e.take([]ask{anAsk(1), anAsk(2)}, limit.Token, out) || out[0].Tokens < limit.Token {
 		t.Fatalf("%+v", out)
 	}
 	if g := []*group{{asks: []ask{anAsk(1)}}}; true {
-		if e.debits(g); g[0].asks[0].debit != 0 {
+		if e.debits(g, now); g[0].asks[0].debit != 0 {
 			t.Error("a denied request is owed for")
 		}
 	}
@@ -137,7 +138,7 @@ func TestEmergencyTableIsBounded(t *testing.T) {
 	for n := range uint64(maxEmergencyKeys) {
 		admitted(e, n)
 	}
-	now += second / 10
+	now = now.Add(takeAtMost) + second/10
 	for n := range uint64(maxEmergencyKeys) {
 		admitted(e, n) // each owes now
 	}
@@ -151,8 +152,51 @@ func TestEmergencyTableIsBounded(t *testing.T) {
 	}
 	now += 100 * second // nothing is owed any more
 	admitted(e, 1<<40)
-	now += second / 10
+	now = now.Add(takeAtMost) + second/10
 	if !admitted(e, 1<<40) {
 		t.Error("the table never gets room again")
+	}
+}
+
+// TestEmergencyWaitsForCallsUnderWay: a call that was given up may yet be decided, by
+// the debt of when it was sent; what is admitted before that could not be debited.
+func TestEmergencyWaitsForCallsUnderWay(t *testing.T) {
+	now := second
+	e := newEmergency(func() budget.Instant { return now })
+	const wait = budget.Instant(takeAtMost)
+	if admitted(e, 1) {
+		t.Fatal("it did not start empty")
+	}
+	if now += wait; admitted(e, 1) {
+		t.Fatal("it earned while calls from before could be decided")
+	}
+	now += second
+	if !admitted(e, 1) {
+		t.Fatal("it earned nothing after that")
+	}
+	call := []*group{{asks: []ask{anAsk(1)}}}
+	sent := now
+	e.debits(call, sent+wait)
+	e.settled(call, false)
+	for now = sent; now <= sent+wait; now += second / 100 {
+		if admitted(e, 1) {
+			t.Fatalf("it admitted %v after a call that may be decided later", now.Sub(sent))
+		}
+	}
+	now += second / 10
+	passed := 0
+	for admitted(e, 1) {
+		passed++
+	}
+	if passed < 3 || passed > 5 {
+		t.Errorf("%d passed 0.1 s after the call was out of the way, at 45/s", passed)
+	}
+	e.debits(call, now+wait)
+	if owed := limit.Tokens(1+passed) * limit.Token; call[0].asks[0].debit != owed {
+		t.Errorf("%d owed of %d", call[0].asks[0].debit, owed)
+	}
+	e.settled(call, true)
+	if e.keys.Load() != 0 {
+		t.Errorf("%d keys after a good call", e.keys.Load())
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
@@ -180,7 +181,7 @@ func enforced(t *testing.T, d *Daemon, apiKey string) (bucket limit.Bucket) {
 	eventually(t, "the store decides", func() bool {
 		groups := planOf(d, apiKey).groups
 		head := d.auth.grant(groups)
-		results, err := d.guard.take(t.Context(), head.epoch, callOf(head, groups))
+		results, err := d.guard.take(t.Context(), head.epoch, func() []lua.Group { return callOf(head, groups) })
 		if err == nil {
 			bucket = results[0].Limits[0].Bucket
 		}

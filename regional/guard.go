@@ -85,12 +85,14 @@ func answered(err error) bool {
 	return err == nil || otherContents || late || errors.Is(err, lua.ErrInvalid)
 }
 
-// take decides groups under the contents named by epoch. A caller that goes away
-// does not take the call with it: a connection would be lost for nothing.
-func (g *guard) take(ctx context.Context, epoch string, groups []lua.Group) ([]lua.Result, error) {
+// take decides groups under the contents named by epoch; they are worded when the
+// breaker has let the call pass. A caller that goes away does not take the call with
+// it: a connection would be lost for nothing.
+func (g *guard) take(ctx context.Context, epoch string, word func() []lua.Group) ([]lua.Result, error) {
 	results, err := g.breaker.do(func() ([]lua.Result, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeDeadline)
 		defer cancel()
+		groups := word()
 		g.metrics.callGroups.Observe(float64(len(groups)))
 		sent := g.now()
 		results, now, err := g.store.Take(ctx, epoch, groups)

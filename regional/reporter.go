@@ -159,7 +159,8 @@ func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []bu
 
 func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange, carried *group) []budget.ShareResult {
 	groups := []*group{carried}
-	r.emergency.debits(groups)
+	end := r.auth.now().Add(applyDeadline)
+	r.emergency.debits(groups, end)
 	head := r.auth.headerFor(changes[0].Before)
 	call := make([]lua.Change, len(changes))
 	for i, c := range changes {
@@ -169,7 +170,7 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 		call[i].Gen, call[i].Share = c.Gen.Pack(), localBucket(a.limit, c.Share)
 		call[i].Grant, call[i].Cold = limit.Tokens(c.Grant), c.Cold
 	}
-	applied, err := r.applyInTime(ctx, head.epoch, call)
+	applied, err := r.applyInTime(ctx, end, head.epoch, call)
 	r.emergency.settled(groups, err == nil)
 	results := make([]budget.ShareResult, len(changes))
 	if err != nil {
@@ -190,12 +191,11 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 	return results
 }
 
-// applyInTime applies changes before a deadline or not at all. When the store has
+// applyInTime applies changes before an instant or not at all. When the store has
 // not answered, the changes may still be on their way to it; the leader must not
 // hear that they failed while they could take effect, so this waits until they no
 // longer can.
-func (r *reporter) applyInTime(ctx context.Context, epoch string, call []lua.Change) ([]limit.Applied, error) {
-	end := r.auth.now().Add(applyDeadline)
+func (r *reporter) applyInTime(ctx context.Context, end budget.Instant, epoch string, call []lua.Change) ([]limit.Applied, error) {
 	deadline := r.auth.clock.until(end)
 	if deadline == 0 {
 		return nil, errNoStoreClock

@@ -15,6 +15,7 @@ type header struct {
 	floorSince int64
 	heardWait  int64
 	deadline   int64
+	latest     budget.Instant // the deadline, on the daemon's clock
 	stamp      uint32
 }
 
