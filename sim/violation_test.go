@@ -3,12 +3,14 @@ package sim
 import (
 	"reflect"
 	"testing"
+
+	"aliquot/limit"
 )
 
 // A failure is reduced to the little trouble that it takes, and replays with that
 // alone.
 func TestViolationsAreShortened(t *testing.T) {
-	opts := Options{plant: resumeEarly, faults: []fault{cutBothWays}, Regions: 3, Keys: 1}
+	opts := Options{plant: resumeEarly, faults: []fault{cutBothWays}, Regions: 3, Keys: 1, Algorithms: []limit.Algorithm{limit.TokenBucket}}
 	seed := uint64(0)
 	for ; One(seed, opts) == nil; seed++ {
 		if seed == 50 {
