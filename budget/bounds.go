@@ -93,7 +93,9 @@ func ConnectedFloor(floor Share, limit KeyLimit) Share {
 	case PlacementHome:
 		return Share{}
 	case PlacementAuto:
-		least = homedBelow * microToken
+		if limit.Tail == 0 {
+			least = homedBelow * microToken
+		}
 	}
 	if limit.Capacity <= 0 || Scale(limit.Capacity, floor.Burst) < least {
 		return Share{}

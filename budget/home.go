@@ -25,15 +25,19 @@ func (p Placement) Valid() bool { return p <= PlacementHome }
 const homedBelow = 10
 
 // Homed reports whether a key of this limit has a home: one region that holds all of
-// it while the key is hot. By itself that is a limit whose mean floor is below ten
-// requests. It is a question of how well the limit is used, never of safety, so the
-// leader and a region with an older configuration may disagree.
+// it while the key is hot. By itself that is a token bucket whose mean floor is below
+// ten requests; use that outlasts its right would hold each move up. It is a question
+// of how well the limit is used, never of safety, so the leader and a region with an
+// older configuration may disagree.
 func (c *Config) Homed(limit KeyLimit) bool {
 	switch limit.Placement {
 	case PlacementSplit:
 		return false
 	case PlacementHome:
 		return true
+	}
+	if limit.Tail > 0 {
+		return false
 	}
 	floors := int64(0)
 	for i := range c.Regions {
@@ -51,6 +55,9 @@ func (c *Config) Homed(limit KeyLimit) bool {
 const (
 	busyDwell = 5 * time.Second
 	calmDwell = time.Second
+	// tailsDwell is how many times as long as use outlasts its right a turn is: until
+	// then the next home cannot have all of it.
+	tailsDwell = 4
 )
 
 // noHome is the home of a key that nobody has used yet.
@@ -94,6 +101,7 @@ func (key *leaderKey) homeYields(d demandNow, now Instant) bool {
 	case !d.Rejecting:
 		dwell = calmDwell
 	}
+	dwell = max(dwell, tailsDwell*key.limit.Tail)
 	return now.Sub(key.homeSince) >= dwell
 }
 

@@ -36,6 +36,9 @@ func TestWhichLimitsHaveAHome(t *testing.T) {
 		{three, 1000, PlacementHome, true},
 	} {
 		limit := KeyLimit{Capacity: c.requests * microToken, Placement: c.placement}
+		if counts := (KeyLimit{Capacity: limit.Capacity, Placement: c.placement, Tail: time.Minute}); c.config.Homed(counts) != (c.placement == PlacementHome) {
+			t.Errorf("%d requests a minute, placement %d: a home is %v", c.requests, c.placement, !c.homed)
+		}
 		if got := c.config.Homed(limit); got != c.homed {
 			t.Errorf("%d requests over %d regions, placement %d: a home is %v", c.requests, len(c.config.Regions), c.placement, got)
 		}

@@ -181,7 +181,7 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 		c.Int(key.credit)
 		c.Age(now, key.moved, forever)
 		c.Int(int64(key.home))
-		c.Age(now, key.homeSince, busyDwell)
+		c.Age(now, key.homeSince, max(busyDwell, tailsDwell*key.limit.Tail))
 	}
 }
 
