@@ -152,6 +152,10 @@ func printBudget(w io.Writer, b *aliquotv1.Budget) {
 		percent(b.GetPoolShare()), b.GetAppliedIndex())
 	fmt.Fprintf(w, "in any t seconds at most %s + %s x t are admitted everywhere: %s above the burst at the worst, %s seen\n",
 		number(float64(l.GetCapacity())+b.GetWorstCaseExcess()), number(b.GetBoundRate()), number(b.GetWorstCaseExcess()), number(b.GetExcessObserved()))
+	if b.GetResidualExcess() > 0 || b.GetResidualExcessRate() > 0 {
+		fmt.Fprintf(w, "and %s + %s x t more by regions that have not heard of the latest rules\n",
+			number(b.GetResidualExcess()), number(b.GetResidualExcessRate()))
+	}
 	rows := [][]string{{"REGION", "STATE", "SHARE", "BURST SHARE", "RATE/S", "BURST", "TOKENS", "ADMITTED", "OFFERED", "GENERATION", "LEASE"}}
 	for _, r := range b.GetRegions() {
 		rows = append(rows, []string{r.Region, r.State, percent(r.Share), percent(r.BurstShare), number(r.Rate), number(r.Burst),

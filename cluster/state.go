@@ -47,8 +47,30 @@ type RuleBook struct {
 	// Numbers names each rule id's number; a number is never used twice.
 	Numbers    map[string]uint32
 	NextNumber uint32
+	// Older are the versions before, the latest last, as far as this process has seen
+	// them applied: regions that are cut off may still go by one. Soft: no snapshot has
+	// them and no command depends on them.
+	Older []OlderRules
 	// inForce are the values of Numbers; see indexed. It is never changed in place.
 	inForce map[uint32]struct{}
+}
+
+// OlderRules is a version of the rules that is not in force any more.
+type OlderRules struct {
+	Version uint64
+	Set     *rules.Set
+}
+
+// olderKept is how many of them are kept: rules of 4 MiB are tens of megabytes parsed.
+const olderKept = 4
+
+// older are the versions before the one after b.
+func (b *RuleBook) older() []OlderRules {
+	if b.Set == nil {
+		return nil
+	}
+	out := append(slices.Clone(b.Older), OlderRules{b.Version, b.Set})
+	return out[max(0, len(out)-olderKept):]
 }
 
 // InForce reports whether a rule has this number now.
@@ -161,7 +183,7 @@ func (b RuleBook) next(file, yaml, author string, unixMS int64) (RuleBook, error
 	numbers, nextNumber := rules.Assign(b.Numbers, b.Set, b.NextNumber, set)
 	return RuleBook{
 		Version: b.Version + 1, YAML: yaml, Author: author, UnixMS: unixMS,
-		Set: set, Numbers: numbers, NextNumber: nextNumber,
+		Set: set, Numbers: numbers, NextNumber: nextNumber, Older: b.older(),
 	}.indexed(), nil
 }
 

@@ -46,6 +46,7 @@ func (s *budgetService) GetBudget(ctx context.Context, req *aliquotv1.GetBudgetR
 	known := s.complete(ctx, []shown{b}, s.getFromLeader(req))
 	if known != nil {
 		b.budget.Promise = p.words(known.around)
+		residual(b.budget, b.limit, b.older, b.shares, known.regions)
 	}
 	return &aliquotv1.GetBudgetResponse{Budget: b.budget}, nil
 }
@@ -71,7 +72,9 @@ func one(state *cluster.State, req *aliquotv1.GetBudgetRequest) (shown, *promise
 	key := budget.KeyID{Rule: state.Rules.Numbers[rule.ID], Hash: hash}
 	apiKey := req.GetKey()["api_key"]
 	l := rule.LimitFor(apiKey)
-	return show(state, rule, key, l, rule.WindowFor(apiKey)), newPromisedLimit(state, rule, l), nil
+	b := show(state, rule, key, l, rule.WindowFor(apiKey))
+	b.limit, b.older, b.shares = keyLimit(rule, l), olderLimits(state, rule, apiKey), enforceable(state, key)
+	return b, newPromisedLimit(state, rule, l), nil
 }
 
 func findRule(s *cluster.State, id string) (*rules.Rule, error) {

@@ -20,6 +20,11 @@ import (
 type shown struct {
 	key    budget.KeyID
 	budget *aliquotv1.Budget
+	// For GetBudget: the limit in force, older ones, and what each region could be
+	// enforcing.
+	limit  budget.KeyLimit
+	older  []olderLimit
+	shares []budget.Share
 }
 
 func budgetsOf(all []shown) []*aliquotv1.Budget {
@@ -227,6 +232,7 @@ func merge(all []shown, known []*aliquotv1.Budget) {
 			if said.GetPromise() != nil {
 				b.budget.Promise = said.GetPromise()
 			}
+			b.budget.ResidualExcess, b.budget.ResidualExcessRate = said.GetResidualExcess(), said.GetResidualExcessRate()
 		}
 		for _, r := range b.budget.GetRegions() {
 			k := parts[part{b.budget.GetRuleId(), b.budget.GetKeyHash(), r.GetRegion()}]

@@ -381,6 +381,11 @@ type Budget struct {
 	// The most tokens a second that are admitted over a long time: the limit's rate
 	// and the drift of clocks; N times as much for independent.
 	BoundRate float64 `protobuf:"fixed64,10,opt,name=bound_rate,json=boundRate,proto3" json:"bound_rate,omitempty"`
+	// Tokens, and tokens a second, that regions which have not acknowledged the rules in
+	// force could admit above the limit, because they go by an older, larger one; 0 if
+	// there is none. GetBudget alone fills it in.
+	ResidualExcess     float64 `protobuf:"fixed64,11,opt,name=residual_excess,json=residualExcess,proto3" json:"residual_excess,omitempty"`
+	ResidualExcessRate float64 `protobuf:"fixed64,14,opt,name=residual_excess_rate,json=residualExcessRate,proto3" json:"residual_excess_rate,omitempty"`
 	// What is promised of this limit; GetBudget alone fills it in.
 	Promise *Promise `protobuf:"bytes,12,opt,name=promise,proto3" json:"promise,omitempty"`
 	// Tokens above capacity + bound_rate x t that this key was seen at, at the most, since
@@ -486,6 +491,20 @@ func (x *Budget) GetEnforcement() string {
 func (x *Budget) GetBoundRate() float64 {
 	if x != nil {
 		return x.BoundRate
+	}
+	return 0
+}
+
+func (x *Budget) GetResidualExcess() float64 {
+	if x != nil {
+		return x.ResidualExcess
+	}
+	return 0
+}
+
+func (x *Budget) GetResidualExcessRate() float64 {
+	if x != nil {
+		return x.ResidualExcessRate
 	}
 	return 0
 }
@@ -934,7 +953,7 @@ const file_aliquot_v1_budget_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"D\n" +
 	"\x14WatchBudgetsResponse\x12,\n" +
-	"\abudgets\x18\x01 \x03(\v2\x12.aliquot.v1.BudgetR\abudgets\"\xb4\x03\n" +
+	"\abudgets\x18\x01 \x03(\v2\x12.aliquot.v1.BudgetR\abudgets\"\x8f\x04\n" +
 	"\x06Budget\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x19\n" +
 	"\bkey_hash\x18\x02 \x01(\tR\akeyHash\x12'\n" +
@@ -948,7 +967,9 @@ const file_aliquot_v1_budget_proto_rawDesc = "" +
 	"\venforcement\x18\t \x01(\tR\venforcement\x12\x1d\n" +
 	"\n" +
 	"bound_rate\x18\n" +
-	" \x01(\x01R\tboundRate\x12-\n" +
+	" \x01(\x01R\tboundRate\x12'\n" +
+	"\x0fresidual_excess\x18\v \x01(\x01R\x0eresidualExcess\x120\n" +
+	"\x14residual_excess_rate\x18\x0e \x01(\x01R\x12residualExcessRate\x12-\n" +
 	"\apromise\x18\f \x01(\v2\x13.aliquot.v1.PromiseR\apromise\x12'\n" +
 	"\x0fexcess_observed\x18\r \x01(\x01R\x0eexcessObserved\"f\n" +
 	"\aPromise\x12)\n" +

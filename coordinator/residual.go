@@ -1,0 +1,61 @@
+package coordinator
+
+import (
+	"aliquot/budget"
+	"aliquot/cluster"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
+)
+
+// olderLimit is the limit of one rule and API key by a version of the rules that is
+// not in force any more.
+type olderLimit struct {
+	version uint64
+	limit   budget.KeyLimit
+}
+
+// olderLimits are those of a rule and API key that regions may still go by.
+func olderLimits(s *cluster.State, rule *rules.Rule, apiKey string) []olderLimit {
+	if rule.Enforcement == rules.Independent {
+		return nil // it has no bound that a region could break
+	}
+	var out []olderLimit
+	for _, o := range s.Rules.Older {
+		if before := o.Set.Rule(rule.ID); before != nil {
+			out = append(out, olderLimit{o.Version, keyLimit(before, before.LimitFor(apiKey))})
+		}
+	}
+	return out
+}
+
+// residual fills in what regions that have not acknowledged the rules in force could
+// admit above the limit: known is what the leader's machine says of them.
+func residual(b *aliquotv1.Budget, now budget.KeyLimit, older []olderLimit, shares []budget.Share, known []budget.RegionStatus) {
+	var out []budget.Outdated
+	for i, share := range shares {
+		o := budget.Outdated{Share: share}
+		for _, l := range older {
+			if i < len(known) && l.version >= known[i].RulesVersion {
+				o.Limit.Capacity = max(o.Limit.Capacity, l.limit.Capacity)
+				o.Limit.Rate = max(o.Limit.Rate, l.limit.Rate)
+			}
+		}
+		out = append(out, o)
+	}
+	burst, rate := budget.ResidualExcess(now, out)
+	b.ResidualExcess, b.ResidualExcessRate = float64(burst)/microToken, float64(rate)/microToken
+}
+
+// enforceable bounds what each region could be enforcing of a key: its liability, and
+// its floor if it is not heard.
+func enforceable(s *cluster.State, key budget.KeyID) []budget.Share {
+	liability := s.Ledger.Shares(key)
+	out := make([]budget.Share, len(s.Ledger.Config.Regions))
+	for i := range out {
+		out[i] = s.Ledger.Config.Regions[i].Floor
+		if liability != nil {
+			out[i] = out[i].Max(liability[i])
+		}
+	}
+	return out
+}
