@@ -34,7 +34,6 @@ type helloWait struct {
 
 // elect gives the ledger a new leader. The one before lingers, or is dead.
 func (w *world) elect() {
-	old := w.last
 	w.depose()
 	w.names++
 	n := len(w.stores)
@@ -43,20 +42,19 @@ func (w *world) elect() {
 		cutOff: make([]bool, n), hellos: make([][]helloWait, n), reports: make([]reply, n),
 	}
 	w.coords = append(w.coords, c)
-	w.leader, w.last = c, c
-	c.reign(old)
+	w.leader = c
+	c.reign()
 	w.plan(0, c)
 }
 
 // reign starts a machine on the ledger as it is, with an epoch of its own. It does
 // so when it is elected, and when the floors of its machine are no longer in force.
-func (c *coord) reign(old *coord) {
+func (c *coord) reign() {
 	w := c.w
 	c.refuseAll()
 	w.ledger.MintEpoch()
-	ledger := w.plant.ledger(old, w.ledger.Clone())
-	c.cfg, c.pending, c.floors = w.ledger.Clone().Config, nil, c.newFloors(&ledger.Config)
-	c.machine = budget.NewLeader(ledger, c.now())
+	c.cfg, c.pending, c.floors = w.ledger.Clone().Config, nil, c.newFloors(&w.ledger.Config)
+	c.machine = budget.NewLeader(w.ledger.Clone(), c.now())
 	c.takeRules()
 	w.note("reign begins", c.name, int64(w.ledger.Epoch), int64(c.cfg.Version), 0, 0)
 }
@@ -175,7 +173,6 @@ func (c *coord) do(effect budget.LeaderEffect) {
 				OK: e.OK, Config: told(c.cfg), InitialRedisEpoch: c.cfg.Regions[e.OK.Region].InitialRedisEpoch,
 			})
 		}
-		c.floors.welcomed[e.OK.Region] = true
 	case budget.Answer:
 		c.take(e.Directive.Region, budget.DirectiveReceived{Directive: e.Directive})
 	case budget.Refuse:

@@ -24,8 +24,7 @@ func (c *coord) commit(p budget.Plan) {
 	d, m := c.w.logDelay(), c.machine
 	c.w.after(d/2, func() {
 		if c.machine != m {
-			c.w.plant.outlived(p, c.w.ledger)
-			return
+			return // the ledger would refuse it: its epoch is over
 		}
 		if c.dead || !c.leads() || c.pending != &p {
 			c.w.after(c.w.between(0, 20*second), c.when(c.stop))
@@ -54,7 +53,6 @@ func (c *coord) applyPending() bool {
 	kept := c.w.kept(c.w.version)
 	p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), func(e budget.Entry) bool { return e.Shares != nil && !kept(e.Key.Rule) })
 	stale := c.cfg.Version != c.w.ledger.Config.Version
-	c.w.plant.plan(&p, c.w.ledger)
 	c.w.note("committed", c.name, int64(len(p.Changes)), int64(b2i(stale)), 0, 0)
 	if err := c.w.ledger.Apply(p); err != nil {
 		if !stale {
@@ -76,7 +74,7 @@ func (c *coord) verify() {
 		if c.machine != m {
 			return
 		}
-		if c.dead || !c.leads() && !c.w.plant.is(noVerify) {
+		if c.dead || !c.leads() {
 			c.w.after(c.w.between(0, 20*second), c.when(c.stop))
 			return
 		}

@@ -94,7 +94,7 @@ func (n *node) debtOf(r *rule) *debt {
 // carry that are under way.
 func (n *node) owes(r *rule) limit.Tokens {
 	d := n.debtOf(r)
-	if n.now() > d.until || n.w.plant.is(noDebit) {
+	if n.now() > d.until {
 		d.owed = 0
 	}
 	return d.owed

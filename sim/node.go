@@ -46,10 +46,8 @@ type node struct {
 	target   *coord // who answered last
 	ticks    int64  // true time of the next tick that is planned; 0: none
 
-	heard   budget.Instant // for planted bugs: the last directive, and
-	renewed budget.Instant // the last renewal, as received
-	began   int64          // true times: its start, and
-	heardAt int64          // its last directive
+	began   int64 // true times: its start, and
+	heardAt int64 // its last directive
 }
 
 // stateFile is what a region's daemon wrote down at its latest Welcome.
@@ -235,9 +233,7 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 		}
 		n.w.note("is welcomed", n.region, int64(n.name), int64(e.OK.Nonce), int64(e.OK.Session), int64(len(e.OK.Actions)))
 	case budget.DirectiveReceived:
-		n.heard = n.now()
 		if e.Directive.Renew {
-			n.renewed = n.heard
 			n.w.note("lease renewed", n.region, int64(n.name), int64(e.Directive.Seq), int64(e.Directive.Session), int64(len(e.Directive.Actions)))
 		} else {
 			n.w.quiet("directive", n.region, int64(n.name), int64(e.Directive.Seq), int64(e.Directive.Session), int64(len(e.Directive.Actions)))
@@ -255,7 +251,7 @@ func (n *node) writeDown(cfg budget.Config, initialEpoch string) {
 	if last := &n.w.adopted[n.region]; last.version < n.machine.Config().Version {
 		*last = adoption{version: n.machine.Config().Version, at: n.w.now}
 	}
-	if n.machine.Config().Version == cfg.Version && cfg.Version >= n.w.known[n.region].cfg.Version && !n.w.plant.forgets(n.w.known[n.region]) {
+	if n.machine.Config().Version == cfg.Version && cfg.Version >= n.w.known[n.region].cfg.Version {
 		n.w.known[n.region] = stateFile{cfg: cfg, initialEpoch: initialEpoch, epoch: n.machine.Info(n.now()).Epoch, rules: max(n.version, n.w.known[n.region].rules)}
 	}
 }

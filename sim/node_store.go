@@ -81,8 +81,8 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		view.Debit = n.owes(r)
 		n.calls(r, n.now()+budget.Instant(applyDeadline))
 		call = append(call, change{rule: r, limit: l, change: limit.Change{
-			View: view, Gen: n.w.plant.pack(c.Gen), Share: shell.Bucket(l, c.Share),
-			Grant: n.w.plant.grant(c, l), From: c.From, Cold: c.Cold,
+			View: view, Gen: c.Gen.Pack(), Share: shell.Bucket(l, c.Share),
+			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold,
 			Deadline: max(n.clockMap.Until(n.now()+budget.Instant(applyDeadline)), 1),
 		}})
 	}

@@ -2,7 +2,4 @@
 
 package sim
 
-const (
-	faultHours  = 10 // half a minute
-	plantsTried = 19
-)
+const faultHours = 10 // half a minute

@@ -18,13 +18,12 @@ type floors struct {
 	retiming        bool
 	pending         bool
 	fill            time.Duration // the slowest bucket's, at the smallest floor
-	welcomed        []bool        // for planted bugs: by region
 }
 
 func (c *coord) newFloors(cfg *budget.Config) floors {
 	return floors{
 		began: c.now(), steady: cfg.Steady(), settled: cfg.Settled(), retiming: cfg.Retiming(),
-		fill: c.w.slowestFill(cfg), welcomed: make([]bool, len(c.w.stores)),
+		fill: c.w.slowestFill(cfg),
 	}
 }
 
@@ -87,7 +86,7 @@ func (c *coord) acknowledgements(now budget.Instant) (acknowledged []int, all bo
 	for i := range c.cfg.Regions {
 		status := c.machine.Region(i, now, c.w.longestTail())
 		switch {
-		case c.w.plant.acknowledges(c, i, status):
+		case status.Acknowledged:
 			acknowledged = append(acknowledged, i)
 		case !status.Absent:
 			all = false
@@ -109,7 +108,7 @@ func (w *world) command(what string, do func(*budget.Ledger) error) bool {
 	if c := w.leader; c != nil {
 		w.after(w.between(0, 200*milli), c.when(func() {
 			if c.leads() && c.cfg.Version < version {
-				c.reign(c)
+				c.reign()
 			}
 		}))
 	}

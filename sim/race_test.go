@@ -4,7 +4,4 @@ package sim
 
 // The race detector slows the worlds down tenfold, and there is nothing concurrent
 // in them: a taste is enough.
-const (
-	faultHours  = 1.5
-	plantsTried = 3
-)
+const faultHours = 1.5

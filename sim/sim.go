@@ -31,11 +31,13 @@ type Options struct {
 	Only *Selection
 
 	driven *DriveOptions
-	plant  plant
 	spare  int     // regions that may be added, besides drawn ones
 	faults []fault // every world has these
 	// confined: no world has others.
 	confined bool
+	// spoil changes what daemons tell their stores, for the test of what becomes of a
+	// failure. Bugs in the code itself are planted by package plants.
+	spoil func(*limit.View)
 	// Algorithms are what the keys' are drawn from; none: all there are.
 	Algorithms []limit.Algorithm
 }

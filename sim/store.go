@@ -69,7 +69,7 @@ func (s *store) get(r *rule) limit.Record {
 func (s *store) put(of *rule, r limit.Record, v *limit.View, l limit.Limit) {
 	x := kept{record: r, limit: l}
 	if !r.Hot {
-		x.expires = r.At + s.w.plant.keep(r, v)*1000
+		x.expires = r.At + r.Keep(v)*1000
 	}
 	for len(s.records) <= of.index {
 		s.records = append(s.records, kept{})
@@ -112,7 +112,7 @@ func (s *store) take(epoch string, asks []ask, tries int, cost limit.Tokens) tak
 	for i := range asks {
 		views[i] = asks[i].view
 		views[i].Heard = s.heardBy(&views[i])
-		records[i] = s.w.plant.record(s.get(asks[i].rule), &views[i])
+		records[i] = s.get(asks[i].rule)
 	}
 	for range tries {
 		out := make([]limit.Outcome, len(asks))

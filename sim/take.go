@@ -71,7 +71,7 @@ func (c *takeCall) arrive() {
 	if n.buried {
 		return
 	}
-	if now := s.time(); now > c.deadline && !n.w.plant.is(noDeadlines) {
+	if now := s.time(); now > c.deadline {
 		n.w.after(n.w.between(milli/20, milli), n.when(func() { c.late(now) }))
 		return
 	}
@@ -138,7 +138,7 @@ func (c *takeCall) observe(outs []limit.Outcome, admitted bool) {
 	n := c.n
 	for i, out := range outs {
 		a := &c.asks[i]
-		if out.Amnesia && !n.w.plant.is(missingHotIsCold) {
+		if out.Amnesia {
 			n.w.note("store lost a hot key", n.region, int64(n.name), int64(a.rule.key.Rule), 0, 0)
 			n.step(budget.StoreLost{})
 		}

@@ -60,7 +60,10 @@ func (w *world) standing() []string {
 			}
 		}
 		for i, s := range w.stores {
-			out = append(out, fmt.Sprintf("  store %d: %+v, enforces %+v", i, s.get(c), w.enforced(i, c)))
+			record := s.get(c)
+			use := record.Use // printed by itself: where it lies is another place every time
+			record.Use = nil
+			out = append(out, fmt.Sprintf("  store %d: %+v, in use %+v, enforces %+v", i, record, use, w.enforced(i, c)))
 		}
 		for _, n := range w.nodes {
 			out = append(out, fmt.Sprintf("  daemon %d of %d, rules %d: %+v", n.name, n.region, n.version, n.machine.Right(c.key, c.keyLimit(c.at(n.version)), n.now())))

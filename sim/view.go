@@ -12,7 +12,9 @@ func (n *node) view(right budget.Right, r *rule, l limit.Limit) limit.View {
 		Region: n.region, Config: n.machine.Config(),
 		Epoch: n.epoch, Birth: n.birth, StartedFull: n.machine.StoreStartedFull(), Clock: &n.clockMap,
 	}
-	v := d.View(n.w.plant.right(n, right), l, r.elastic)
-	n.w.plant.view(&v, r, l)
+	v := d.View(right, l, r.elastic)
+	if spoil := n.w.opts.spoil; spoil != nil {
+		spoil(&v)
+	}
 	return v
 }

@@ -11,10 +11,9 @@ import (
 
 // world is one run. Not safe for concurrent use.
 type world struct {
-	seed  uint64
-	opts  Options
-	plant plant
-	rand  *rand.Rand
+	seed uint64
+	opts Options
+	rand *rand.Rand
 
 	now    int64 // true time, nanoseconds
 	queue  queue
@@ -25,7 +24,6 @@ type world struct {
 	ledger *budget.Ledger // what the log's commands built
 
 	leader  *coord // has access to the log; nil: nobody
-	last    *coord // who led last
 	coords  []*coord
 	nodes   []*node // alive
 	stores  []*store
@@ -69,8 +67,8 @@ type world struct {
 func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	w := &world{
 		seed: seed, opts: opts, rand: rand.New(rand.NewPCG(seed, 0x616c6971756f74)),
-		troubles: rand.New(rand.NewPCG(seed, troubleStream)),
-		plant:    opts.plant, faultsEnd: int64(faultsEnd), hash: 14695981039346656037,
+		troubles:  rand.New(rand.NewPCG(seed, troubleStream)),
+		faultsEnd: int64(faultsEnd), hash: 14695981039346656037,
 	}
 	declared := w.drawn(opts.Regions, 2, 6)
 	names := make([]string, declared)
