@@ -76,7 +76,7 @@ func counted() []Plant {
 		},
 		{
 			Name: "cold-window-starts-empty", Breaks: "a cold limit that counts starts with nothing in use when its memory is lost",
-			Edits: []Edit{{settle, "		return blocked(v.Birth + lasts)\n", "		return nil\n"}},
+			Edits: []Edit{{settle, "return blocked(min(v.Birth, now) + lasts)", "return nil"}},
 		},
 		{
 			Name: "log-forgets-early", Breaks: "a log or a slot counts for half of its window",

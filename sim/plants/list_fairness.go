@@ -37,7 +37,7 @@ func fairness() []Plant {
 		},
 		{
 			Name: "limit-not-told", Breaks: "a share does not say of which limit it is: a region that has not used the key releases by what it knows",
-			Edits: []Edit{{answer, "Granted: kr.granted, Limit: key.limit,", "Granted: kr.granted,"}},
+			Edits: []Edit{{answer, "Granted: kr.granted, Limit: key.limitNow(),", "Granted: kr.granted,"}},
 		},
 		{
 			Name: "demand-admitted-only", Breaks: "demand is what was admitted: a region that rejects looks satisfied",

@@ -66,6 +66,21 @@ func tokens() []Plant {
 			Edits: []Edit{{session, "key.pool += rep.Released - kr.released", "key.pool += rep.Released"}},
 		},
 		{
+			Name: "pool-outlives-rules", Breaks: "released tokens of a limit that was lowered are granted under the new one",
+			Edits: []Edit{{"budget/leader_use.go", "key.since, key.pool = version, 0", "key.since = version"}},
+			World: World{Faults: []string{"limit lowered", "messages lost"}, Just: true},
+		},
+		{
+			Name: "released-of-old-rules", Breaks: "what a region released of an older limit is told under the new one",
+			Edits: []Edit{{"budget/region_step.go", "h.asked, h.released = false, h.toldReleased", "h.asked = false"}},
+			World: World{Faults: []string{"limit lowered", "messages lost"}, Just: true},
+		},
+		{
+			Name: "grant-of-old-rules", Breaks: "tokens that were granted under an older limit arrive under the new one",
+			Edits: []Edit{{"budget/region_apply.go", "	if r.newRules {\n", "	if false {\n"}},
+			World: World{Faults: []string{"limit lowered", "messages lost"}, Just: true},
+		},
+		{
 			Name: "retroactive-refill", Breaks: "time before the present phase is refilled at the phase's rate",
 			Edits: []Edit{{settle, "if phase != Limbo && r.At <= v.Since || r.At < v.FloorSince {", "if r.At < v.FloorSince {"}},
 			World: World{Regions: 2, Burst: 300, Rate: 15, Keys: 1, Faults: []string{"cut both ways", "cut one way", "messages lost"}, Just: true},
