@@ -213,3 +213,22 @@ func TestFloorOfRightsIsAcknowledgedLate(t *testing.T) {
 		t.Errorf("after %v", took)
 	}
 }
+
+// Regions that were cut off come back with their floors in use, whatever they had lent:
+// nobody gets that, and nobody's lease covers it, before it has ceased to count.
+func TestUsedFloorsAreReserved(t *testing.T) {
+	w := counting(t, 3)
+	w.load[0] = 3
+	w.runUntil("a uses up the limit", 5*time.Second, func() bool { return w.inUse(0) >= 84 })
+	w.fall()
+	w.run(w.ledger.Config.FloorAfterUse(w.limit.Tail) + time.Second)
+	w.load = []int64{0, 3, 3}
+	w.runUntil("b and c use their floors", 5*time.Second, func() bool { return w.inUse(1) >= 29 && w.inUse(2) >= 29 })
+	w.load = []int64{3, 0, 0}
+	w.elect()
+	back := w.now
+	w.runUntil("a has the limit again", time.Minute, func() bool { return w.inUse(0) >= 84 }) // I3 holds meanwhile
+	if took := w.now.Sub(back); took < w.limit.Tail-6*time.Second {
+		t.Errorf("after %v", took)
+	}
+}
