@@ -112,6 +112,6 @@ plants-doc: need-go ## search anew for what catches the planted bugs; the table 
 	@$(GO) run ./sim/plants/run -hunt -doc
 
 .PHONY: acceptance
-acceptance: build ## every promise at full length on real processes, as a table (about 8 minutes)
+acceptance: build ## every promise at full length on real processes, as a table (about 10 minutes)
 	@deploy/local/install.sh redis-server
 	$(GO) run ./e2e/acceptance

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"aliquot/bench"
 )
 
 func newBench(g *globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "bench", Short: "Put load on the regions and judge what they admit"}
-	cmd.AddCommand(newRotate(g))
+	cmd.AddCommand(newRotate(g), newStep(g), newFlood(g))
 	return cmd
 }
 
@@ -54,23 +55,15 @@ failed.`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&c.Regions, "regions", nil, "addresses of the regions (default the three of 'aliquot dev')")
+	loadFlags(f, &c, &attrs, &proto)
 	f.IntVar(&c.Clients, "clients", c.Clients, "how many clients send at once")
 	f.DurationVar(&c.Duration, "duration", c.Duration, "how long to send")
 	f.Float64Var(&c.Rate, "rate", c.Rate, "requests a second of each client; 0: as fast as it can")
 	f.StringVar(&pattern, "pattern", pattern, "round-robin, random, stay or dwell")
 	f.DurationVar(&c.Dwell, "dwell", c.Dwell, "with --pattern dwell: time in one region")
 	f.DurationVar(&c.Rest, "rest", 0, "a client that is denied everywhere sends nothing for this long, then bursts again")
-	f.StringArrayVar(&attrs, "attr", nil, "attribute key=value, repeatable; {run} and {client} are filled in (default api_key=bench-{run}-{client})")
-	f.StringVar(&c.Namespace, "namespace", "", `tenant (default "default")`)
-	f.Float64Var(&c.Limit.Capacity, "capacity", 0, "C of the bound (default: asked of a coordinator)")
-	f.Float64Var(&c.Limit.Refill, "refill", 0, "r of the bound, tokens a second (default: asked of a coordinator)")
-	f.StringVar(&c.Enforcement, "enforcement", "", "with --capacity and --refill: strict, elastic or independent (default strict)")
 	f.StringSliceVar(&compare, "compare", nil, "enforcements to compare under temporary rules with --capacity (default 300) and --refill (default 100)")
-	f.StringVar(&c.Coordinator, "coordinator", "", "coordinator to ask for the limit (default --addr)")
-	f.IntVar(&c.Batch, "batch", c.Batch, "requests in one call")
 	f.IntVar(&c.Workers, "workers", c.Workers, "calls under way at once; 0: two a region, up to 64 for many clients")
-	f.StringVar(&proto, "protocol", proto, "connect or grpc")
 	f.DurationVar(&c.Bucket, "bucket", c.Bucket, "width of the time series' steps")
 	f.BoolVar(&asJSON, "json", false, "same as --output json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -97,6 +90,19 @@ failed.`,
 		return verdictOf(report)
 	}
 	return cmd
+}
+
+// loadFlags are those of every load.
+func loadFlags(f *pflag.FlagSet, c *bench.Config, attrs *[]string, proto *string) {
+	f.StringSliceVar(&c.Regions, "regions", nil, "addresses of the regions (default the three of 'aliquot dev')")
+	f.StringArrayVar(attrs, "attr", nil, "attribute key=value, repeatable; {run} and {client} are filled in (default api_key=bench-{run}-{client})")
+	f.StringVar(&c.Namespace, "namespace", "", `tenant (default "default")`)
+	f.Float64Var(&c.Limit.Capacity, "capacity", 0, "C of the bound (default: asked of a coordinator)")
+	f.Float64Var(&c.Limit.Refill, "refill", 0, "r of the bound, tokens a second (default: asked of a coordinator)")
+	f.StringVar(&c.Enforcement, "enforcement", "", "with --capacity and --refill: strict, elastic or independent (default strict)")
+	f.StringVar(&c.Coordinator, "coordinator", "", "coordinator to ask for the limit (default --addr)")
+	f.IntVar(&c.Batch, "batch", c.Batch, "requests in one call")
+	f.StringVar(proto, "protocol", *proto, "connect or grpc")
 }
 
 // completeRotate fills in what other flags say.

@@ -31,6 +31,7 @@ func Scenarios() []Scenario {
 	return []Scenario{
 		{Name: "rotate", Run: rotate},
 		{Name: "stay", Run: stay},
+		{Name: "agrees with the simulator", Run: agrees, Long: true},
 		{Name: "enforcements compared", Run: enforcements, Long: true},
 		{Name: "elastic", Run: elastic},
 		{Name: "many clients", Run: manyPaced},

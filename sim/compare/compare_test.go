@@ -1,6 +1,9 @@
 package compare
 
-import "testing"
+import (
+	"reflect"
+	"testing"
+)
 
 func outcomeOf(t *testing.T, kind string, w Workload) Outcome {
 	t.Helper()
@@ -35,7 +38,7 @@ func TestBounds(t *testing.T) {
 func TestTheSameSeedIsTheSameRun(t *testing.T) {
 	for _, k := range Kinds() {
 		a, b := outcomeOf(t, k.Name, Broken(Rotation())), outcomeOf(t, k.Name, Broken(Rotation()))
-		if a != b {
+		if !reflect.DeepEqual(a, b) {
 			t.Errorf("%s: %+v, then %+v", k.Name, a, b)
 		}
 	}

@@ -34,6 +34,14 @@ type Outcome struct {
 	LatencyP99 time.Duration `json:"latency_p99"`
 	// Converged is how long after the step 95 % of the limit was used, if there is one.
 	Converged time.Duration `json:"converged"`
+	// Regions is what each region was asked and admitted since the workload counts.
+	Regions []Part `json:"regions"`
+}
+
+// Part is one region's part of a run.
+type Part struct {
+	Offered  int `json:"offered"`
+	Admitted int `json:"admitted"`
 }
 
 // usable is the part of the limit that counts as converged after a step.
@@ -53,8 +61,9 @@ func (r *run) outcome(kind Kind) Outcome {
 		out.FalseRejections = float64(false) / float64(out.Offered)
 	}
 	measured := 0
-	for _, n := range r.admitted {
+	for i, n := range r.admitted {
 		measured += n
+		out.Regions = append(out.Regions, Part{Offered: r.offered[i], Admitted: n})
 	}
 	if ideally > 0 {
 		out.Utilisation = float64(measured) / float64(ideally)
