@@ -69,9 +69,9 @@ func (w *world) checkUse(began []limit.Tokens) {
 		due := l.PerSecond().Micro * int64(recovery/2) / second
 		due += due / second * shell.Slowest(w.cfg.RhoPPM)
 		if r.book != nil {
-			// The time shown begins and ends within a window, and a share may still be
-			// on its way out of one.
-			due -= 2*int64(l.Capacity) + due/10
+			// The time shown begins and ends within a window, and rights that move are
+			// nobody's until what was used of them has left its window.
+			due = due/2 - 2*int64(l.Capacity)
 			if w.ledger.Config.Homed(r.keyLimit(l)) {
 				due /= 3 // and with each move of its home it waits for a window
 			}
