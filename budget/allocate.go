@@ -283,7 +283,7 @@ func (a allocation) wholeBursts(avail int64, keep, weights []int64) []int64 {
 	left := mulDiv(avail, requests, Unit)
 	counts := make([]int64, len(keep))
 	for i, k := range keep {
-		counts[i] = (k*requests + Unit - 1) / Unit
+		counts[i] = k * requests / Unit // what is kept is rounded up already
 		left -= counts[i]
 	}
 	if left > 0 {
