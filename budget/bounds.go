@@ -24,6 +24,8 @@ const (
 	retryHello = 50 * time.Millisecond
 	// repeatCandidate spaces the requests for one key to become hot.
 	repeatCandidate = 500 * time.Millisecond
+	// asksAtOnce is how many keys a region asks for in that time before it slows down.
+	asksAtOnce = 2048
 	// busyAfter is three reports of a second: the silence after which another
 	// daemon may take a region over.
 	busyAfter = 3 * time.Second

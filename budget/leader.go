@@ -30,6 +30,9 @@ type Leader struct {
 	// of them and of those whose creation is being committed.
 	creates  []create
 	creating map[KeyID]bool
+	// most is how many keys may be hot, and refused those that found the table full.
+	most    int
+	refused map[KeyID]refused
 	// over counts the keys whose sent shares and reserved floors sum above the
 	// limit: while there is one, nobody's lease is renewed.
 	over int
@@ -182,7 +185,7 @@ func NewLeader(ledger *Ledger, now Instant) *Leader {
 		cfg: ledger.Config, ledger: ledger, epoch: ledger.Epoch, start: now,
 		regions:  make([]leaderRegion, len(ledger.Config.Regions)),
 		keys:     make(map[KeyID]*leaderKey, ledger.Len()),
-		creating: map[KeyID]bool{},
+		creating: map[KeyID]bool{}, most: MaxHotKeys, refused: map[KeyID]refused{},
 	}
 	for i := range l.regions {
 		l.regions[i].leaseEnd = now.Add(l.cfg.LeasesOver())
@@ -275,6 +278,11 @@ func (l *Leader) dropRules(kept func(uint32) bool) {
 			}
 		}
 	}
+	for k := range l.refused {
+		if !kept(k.Rule) {
+			delete(l.refused, k)
+		}
+	}
 	l.creates = slices.DeleteFunc(l.creates, func(r create) bool {
 		if kept(r.report.Key.Rule) {
 			return false
@@ -298,6 +306,8 @@ type LeaderStats struct {
 	Created      uint64
 	Cooled       uint64
 	Renewals     uint64
+	// Refused counts requests for a key to become hot while the table was full.
+	Refused uint64
 }
 
 // Stats returns the counters and the number of hot keys.

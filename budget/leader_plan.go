@@ -16,6 +16,7 @@ func (l *Leader) plan(now Instant) []LeaderEffect {
 	}
 	c := &commit{plan: Plan{Shard: l.ledger.Shard, Epoch: l.epoch}, began: now}
 	l.planRedisEpochs(c)
+	l.admitRefused(now)
 	l.planCreates(c)
 	l.planDirty(c, now)
 	if len(c.plan.Changes) == 0 && len(c.plan.InitialRedisEpochs) == 0 {

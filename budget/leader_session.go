@@ -231,7 +231,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 		return
 	case key == nil:
 		if rep.Gen == (Gen{}) {
-			l.wantHot(i, rep)
+			l.wantHot(i, rep, now)
 		} else {
 			l.sendCold(i, rep.Key) // it holds a key that has cooled down
 		}
@@ -289,12 +289,13 @@ func (l *Leader) reheat(key *leaderKey) {
 	}
 }
 
-func (l *Leader) wantHot(i int, rep KeyReport) {
-	if len(l.keys)+len(l.creates) >= MaxHotKeys || !l.cfg.Regions[i].Takes() {
-		return
-	}
-	if !l.creating[rep.Key] {
-		l.creating[rep.Key] = true
-		l.creates = append(l.creates, create{region: i, report: rep})
+func (l *Leader) wantHot(i int, rep KeyReport, now Instant) {
+	asked := create{region: i, report: rep}
+	switch {
+	case !l.cfg.Regions[i].Takes() || l.creating[rep.Key]:
+	case l.full():
+		l.refuse(asked, now)
+	default:
+		l.create(asked)
 	}
 }

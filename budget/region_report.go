@@ -91,12 +91,18 @@ func (r *Region) candidateReports(out []KeyReport, now Instant) []KeyReport {
 		out, room = r.ask(c, out, room, now)
 	}
 	n := 0
-	for n < len(asked) && room > 0 && (asked[n].gone || now.Sub(asked[n].lastReport) >= repeatCandidate) {
+	for n < len(asked) && room > 0 && (asked[n].gone || now.Sub(asked[n].lastReport) >= r.repeatAfter()) {
 		out, room = r.ask(asked[n], out, room, now)
 		n++
 	}
 	r.asked = slices.Delete(r.asked, 0, n)
 	return out
+}
+
+// repeatAfter spaces the requests for one key: while thousands stay unanswered, for
+// the hot table is full, they are to cost no more than a few thousand would.
+func (r *Region) repeatAfter() time.Duration {
+	return repeatCandidate * time.Duration(1+len(r.asked)/asksAtOnce)
 }
 
 // ask reports a candidate, unless it is none any more.

@@ -25,7 +25,7 @@ func (l *Leader) Clone() *Leader {
 	c.dirty, c.delayed = c.itsOwn(l.dirty), c.itsOwn(l.delayed)
 	c.claims = nil
 	c.creates = slices.Clone(l.creates)
-	c.creating = maps.Clone(l.creating)
+	c.creating, c.refused = maps.Clone(l.creating), maps.Clone(l.refused)
 	return &c
 }
 
@@ -81,6 +81,11 @@ func (l *Leader) AppendState(c *Canon, now Instant) {
 	c.Int(int64(len(l.creates)))
 	for i := range l.creates {
 		c.created(&l.creates[i])
+	}
+	c.Int(int64(len(l.refused)))
+	for _, k := range sortedKeys(l.refused) {
+		c.key(k)
+		c.Age(now, l.refused[k].at, refusedFor)
 	}
 	c.Int(int64(len(l.creating)))
 	for _, k := range sortedKeys(l.creating) {

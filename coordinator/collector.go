@@ -26,7 +26,7 @@ type collector struct {
 // descriptions of the metrics that collector reads. Those from leading on are what
 // only a leader knows.
 type descriptions struct {
-	version, hotKeys, epoch, leader                *prometheus.Desc
+	version, hotKeys, refused, epoch, leader       *prometheus.Desc
 	enforcement, capacity, refill, bound, ruleKeys *prometheus.Desc // by rule
 	violations                                     *prometheus.Desc // by rule
 	share, pool, floor                             *prometheus.Desc
@@ -42,6 +42,7 @@ func newDescriptions() descriptions {
 	return descriptions{
 		version: desc("rules_version", "Version of the rules in force."),
 		hotKeys: desc("hot_keys", "Keys with shares of their own."),
+		refused: desc("hot_keys_refused", "Keys that wait for a place in the full table of hot keys, at their floors meanwhile. Only the leader knows."),
 		epoch:   desc("leader_epoch", "Epoch of the latest leader that took charge of the budgets, as applied here."),
 		leader:  desc("leader", "1 while this node is in charge of the budgets."),
 
@@ -78,7 +79,7 @@ func newDescriptions() descriptions {
 // all are the descriptions in the order of their declaration.
 func (d *descriptions) all() []*prometheus.Desc {
 	return []*prometheus.Desc{
-		d.version, d.hotKeys, d.epoch, d.leader, d.enforcement, d.capacity, d.refill, d.bound, d.ruleKeys, d.share, d.pool, d.floor,
+		d.version, d.hotKeys, d.refused, d.epoch, d.leader, d.enforcement, d.capacity, d.refill, d.bound, d.ruleKeys, d.share, d.pool, d.floor,
 		d.lease, d.state, d.admitted, d.offered, d.hotLimit, d.utilisation, d.gain, d.excess, d.shortfall, d.violations,
 	}
 }
@@ -153,16 +154,18 @@ func (c *collector) collectLeader(reign *reign, s scene, to sink) {
 	defer cancel()
 	var regions []budget.RegionStatus
 	var sums map[uint32]tallyRule
+	waiting := 0
 	err := reign.ask(ctx, func(m *budget.Leader, now budget.Instant) {
 		// Regions that were declared since belong to the next reign.
 		for i := range min(len(s.regions), len(reign.ledger.Config.Regions)) {
 			regions = append(regions, m.Region(i, now, reign.floors.tail))
 		}
-		sums = reign.tally.sums()
+		sums, waiting = reign.tally.sums(), m.Refused()
 	})
 	if err != nil {
 		return
 	}
+	to.gauge(c.desc.refused, float64(waiting))
 	for i, known := range regions {
 		to.gauge(c.desc.lease, known.LeaseRemaining.Seconds(), s.regions[i].Name)
 		is := regionState(&s.regions[i], known.Live)
