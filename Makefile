@@ -99,7 +99,7 @@ sim: need-go ## HOURS virtual hours of random faults from SEED on; exit 1 on a v
 	@$(GO) run ./sim/run -seed $(SEED) -hours $(HOURS)
 
 .PHONY: check-states
-STATES ?= 1000000
+STATES ?= 400000
 check-states: need-go ## everything that can happen in small worlds, up to STATES states of each; exit 1 on a violation
 	@$(GO) run ./sim/check/run -states $(STATES)
 

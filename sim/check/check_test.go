@@ -90,13 +90,14 @@ func TestSeesWhatIsBroken(t *testing.T) {
 				}
 			}
 		}},
-		{"every contents started full", "flush", "the bound", 1000, func(sc *Scenario) {
+		{"every contents started full", "cold-flush", "the bound", 3000, func(sc *Scenario) {
 			sc.spoil = func(_ *node, v *limit.View) { v.Birth = 0 }
 		}},
-		{"records of other contents are trusted", "roll-back", "the bound", 3000, func(sc *Scenario) {
+		{"records of other contents are trusted", "roll-back", "the bound", 30000, func(sc *Scenario) {
 			sc.spoil = func(_ *node, v *limit.View) { v.Stamp = 1 }
 		}},
 		{"a deposed leader believes that it leads", "deposed-both", "I1", 200000, func(sc *Scenario) { sc.noProof = true }},
+		{"use is forgotten with the lease", "sliding-log", "I3", 200000, func(sc *Scenario) { sc.noTail = true }},
 		{"an elastic bucket refills at the whole rate", "elastic", "I1", 1000, func(sc *Scenario) {
 			sc.spoil = func(_ *node, v *limit.View) {
 				if !v.Hot {
@@ -138,15 +139,18 @@ func TestDivisionsCannotBreakAnything(t *testing.T) {
 		}
 		return out
 	}
-	for range 4 {
-		sc.divisions = append(sc.divisions, everything)
+	sc.divisions = []budget.Divide{everything, everything, everything, everything}
+	sc.Root = awake
+	sc.prepare()
+	w, failed := sc.root()
+	if failed != "" {
+		t.Fatal(failed)
 	}
-	sc.Root = func(w *world) { w.quietly(0, 3) }
-	sc.Turns = 0
-	w := func() *world { s := sc; s.prepare(); w, _ := s.root(); return w }()
-	w.quietly(0, 20)
-	if w.broken != "" && !strings.HasPrefix(w.broken, "liveness") {
-		t.Fatal(w.broken)
+	for range 20 {
+		w.quietly(w.sc.all(), 1)
+	}
+	if w.broken != "" || w.ledger.Shares(key) == nil {
+		t.Fatalf("the key is hot: %v; %s", w.ledger.Shares(key) != nil, w.broken)
 	}
 }
 

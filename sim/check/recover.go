@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// recoverEvery is of how many new states one is made to recover.
-	recoverEvery = 1024
+	// recoverEvery is of how many new states one is made to recover. It also looks far
+	// ahead from there.
+	recoverEvery = 512
 	// recoverIn is within how many quanta, of which a lease has three, everyone is live
 	// again, and growIn after that the lone busy region has everything.
 	recoverIn = 30

@@ -52,7 +52,7 @@ func (sc *Scenario) explain(path []event) *Violation {
 
 // summary says what everyone holds, where a quantum has passed or ends.
 func (w *world) summary() string {
-	text := fmt.Sprintf("\n      at %v: ideal %d, liable %v", duration(w.now-w.start0), w.ideal, w.ledger.Shares(key))
+	text := fmt.Sprintf("\n      at %v: ideal %d, liable %v", duration(w.now-w.began), w.ideal, w.ledger.Shares(key))
 	for i := range w.sc.Regions {
 		s := w.sites[i]
 		h := s.holdsAt(w.sc, w.now)

@@ -45,10 +45,12 @@ type Scenario struct {
 
 	divisions []budget.Divide
 	// For tests, which break something on purpose: by how much clocks really differ, if
-	// not by RhoPPM; what becomes of a view; and what a deposed leader takes for a proof.
+	// not by RhoPPM; what becomes of a view; that a deposed leader gets its proofs; and
+	// that nobody knows that use outlasts a right.
 	driftPPM int32
 	spoil    func(*node, *limit.View)
 	noProof  bool
+	noTail   bool
 }
 
 // Machines is a set of machines, as bits.
@@ -135,6 +137,9 @@ func (sc *Scenario) spends(want int8, region int) bool {
 func (sc *Scenario) keyLimit() budget.KeyLimit {
 	l := shell.KeyLimit(sc.Limit)
 	l.Placement = budget.PlacementSplit
+	if sc.noTail {
+		l.Tail = 0
+	}
 	if sc.Homed {
 		l.Placement = budget.PlacementHome
 	}

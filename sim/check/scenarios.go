@@ -1,6 +1,7 @@
 package check
 
 import (
+	"strings"
 	"time"
 
 	"aliquot/budget"
@@ -54,6 +55,7 @@ func Scenarios() []Scenario {
 		sc.Root = cutOff
 		sc.Fast, sc.Slow = DaemonC|StoreC, DaemonA|StoreA|Leader
 	})
+	add(two, "cold-flush", "the key is cold, and stores lose everything", Flush|Forget|Hold, func(sc *Scenario) { sc.Root = awake })
 	add(two, "flush", "stores lose everything, daemons their memory", Flush|Restart|Forget, func(sc *Scenario) { sc.Budget = 3 })
 	add(torn, "flush-cut", "stores lose everything, regions are cut off", Flush|Forget|Cut, nil)
 	add(two, "flush-lost", "stores lose everything, messages get lost", Flush|Lose|Hold|Stick, nil)
@@ -77,6 +79,15 @@ func Scenarios() []Scenario {
 	add(two, "drain-cold", "an operator drains a region while the key is cold", Drain|Lose|Forget, func(sc *Scenario) { sc.Root = awake })
 	add(hasty, "retime", "an operator changes the lease", Retime|Lose|Cut|NewLead, nil)
 	add(torn, "retime-cut", "an operator changes the lease while b is cut off", Retime|Restart|Cut, func(sc *Scenario) { sc.Root = cutOff })
+	for _, a := range []limit.Algorithm{limit.FixedWindow, limit.SlidingCounter, limit.SlidingLog, limit.Concurrency} {
+		counted := two
+		counted.Limit, counted.Turns = rights(a, 4, 5500*time.Millisecond), 2
+		name := strings.ReplaceAll(a.String(), "_", "-")
+		add(counted, name, "a limit that counts", Lose|Cut|NewLead, func(sc *Scenario) { sc.Root = lentInUse })
+		add(counted, name+"-flush", "a limit that counts, and stores lose everything", Flush|Restart|Hold, nil)
+		counted.Fast, counted.Slow = hasty.Fast&^(StoreA|StoreB), hasty.Slow&^(StoreA|StoreB)
+		add(counted, name+"-cut-off", "a limit that counts, and b is about to take back its floor", Cut|Lose|NewLead|Stick, func(sc *Scenario) { sc.Root = cutOff })
+	}
 	add(hasty, "home", "a limit that has a home", Lose|Cut|Restart|NewLead, func(sc *Scenario) { sc.Homed = true })
 	add(hasty, "window", "a limit that counts by fixed windows of two quanta", Lose|Cut|NewLead|Restart, func(sc *Scenario) {
 		sc.Limit = rights(limit.FixedWindow, 4, 2*sc.Quantum)
@@ -117,6 +128,26 @@ func lent(w *world) {
 	w.quietly(0, 8)
 	for i := range w.sc.Regions {
 		w.site(i).backup = w.sites[i].kept
+	}
+}
+
+// lentInUse: everyone lends all it can to the first region, whose use counts for two
+// quanta more. It can use the limit again when its lease is about to end, if it is cut
+// off now.
+func lentInUse(w *world) {
+	lent(w)
+	last := func() int64 {
+		s := w.sites[0]
+		if len(s.used) == 0 {
+			return 0
+		}
+		return s.time(w.now+2*int64(w.sc.Quantum)) - s.used[len(s.used)-1].at
+	}
+	for range 10 { // the sliding counter gives back bit by bit, and does not get there
+		if last() == w.sc.Limit.Window.Microseconds() {
+			return
+		}
+		w.quietly(0, 1)
 	}
 }
 

@@ -2,61 +2,10 @@ package check
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// Bound ends a search that has not ended by itself; zero values set no bound.
-type Bound struct {
-	States int
-	Depth  int
-	Time   time.Duration
-	// Workers search at the same time; 0: one.
-	Workers int
-}
-
-// Result is what a search came to.
-type Result struct {
-	Scenario    string
-	States      int // distinct, after canonicalisation
-	Transitions int64
-	Depth       int  // events from the root that were searched whole
-	Quanta      int  // the longest time that passed in a path
-	Recoveries  int  // states from which the world was made to recover
-	Whole       bool // there is nothing more to search
-	Took        time.Duration
-	Violation   *Violation
-}
-
-// String is a line about the search.
-func (r *Result) String() string {
-	end := "bounded"
-	if r.Whole {
-		end = "whole"
-	}
-	line := fmt.Sprintf("%-22s %9d states %10d transitions  depth %3d  %2d quanta  %6d recoveries  %6.1f s  %s",
-		r.Scenario, r.States, r.Transitions, r.Depth, r.Quanta, r.Recoveries, r.Took.Seconds(), end)
-	if r.Violation != nil {
-		line += "  VIOLATION: " + r.Violation.What
-	}
-	return line
-}
-
-// Violation is a promise broken, and a shortest path to it.
-type Violation struct {
-	Scenario string
-	What     string
-	Path     []string // in words
-	Replay   string   // for Scenario.Replay
-}
-
-// String tells what happened, event by event.
-func (v *Violation) String() string {
-	return fmt.Sprintf("%s: %s\n  %s\nreplay: -scenario %s -replay %s",
-		v.Scenario, v.What, strings.Join(v.Path, "\n  "), v.Scenario, v.Replay)
-}
 
 // item is a state to be searched.
 type item struct {
@@ -156,7 +105,7 @@ func (sc *Scenario) root() (w *world, failed string) {
 		sc.Root(w)
 	}
 	w.settle()
-	w.faults, w.turns, w.lonely, w.start0 = int8(sc.Budget), int8(sc.Turns), 0, w.now
+	w.faults, w.turns, w.lonely, w.began = int8(sc.Budget), int8(sc.Turns), 0, w.now
 	return w, w.broken
 }
 
@@ -207,11 +156,12 @@ func (x *worker) expand(it item) {
 			x.s.report(finding{it.id, e, broken})
 			return
 		}
-		seen := x.s.seen.visit(x.writer.key(w), w.ideal)
+		key := x.writer.key(w)
+		seen := x.s.seen.visit(key, w.ideal)
 		if seen == old {
 			continue
 		}
-		if seen == fresh && !x.count(w, it, e) {
+		if seen == fresh && !x.count(w, key, it, e) {
 			return
 		}
 		x.steps = append(x.steps, step{it.id, e})
@@ -221,10 +171,10 @@ func (x *worker) expand(it item) {
 
 // count counts a new state, and lets some of them recover. It is false if there are
 // enough.
-func (x *worker) count(w *world, it item, e event) bool {
+func (x *worker) count(w *world, key uint64, it item, e event) bool {
 	n := x.s.states.Add(1)
-	x.quanta = max(x.quanta, int((w.now-w.start0)/int64(w.sc.Quantum)))
-	if n%recoverEvery == 0 {
+	x.quanta = max(x.quanta, int((w.now-w.began)/int64(w.sc.Quantum)))
+	if key%recoverEvery == 0 {
 		x.recoveries++
 		if broken := w.fork().recovers(); broken != "" {
 			x.s.report(finding{it.id, e, broken})

@@ -14,8 +14,8 @@ const maxRegions = 3
 type world struct {
 	sc  *Scenario
 	now int64 // true time, nanoseconds
-	// start0 is when the search began.
-	start0 int64
+	// began is when the search began.
+	began int64
 	// ideal is what an ideal bucket for the whole world holds, micro-tokens.
 	ideal int64
 
