@@ -1,5 +1,7 @@
 package plants
 
+import "aliquot/limit"
+
 // counted are bugs of limits that count: windows, logs, slots.
 func counted() []Plant {
 	const (
@@ -27,6 +29,7 @@ func counted() []Plant {
 				{"budget/region.go", "r.cfg.FloorAfterUse(limit.Tail)", "r.cfg.FloorAfter()"},
 				{settle, "if v.Phase == Floor && v.HeardWait != 0 && v.Heard != 0 {", "if false {"},
 			},
+			World: World{Keys: 2, Faults: []string{"cut both ways", "all coordinators stop", "messages lost"}, Just: true},
 		},
 		{
 			Name: "floor-moves-without-tail", Breaks: "a smaller floor is acknowledged before what was used of it has left the windows",
@@ -41,15 +44,17 @@ func counted() []Plant {
 		{
 			Name: "grow-in-mid-window", Breaks: "rights of a fixed window that are gained count in the window in which others may have used them",
 			Edits: []Edit{{use, "case most > had && out.HeldLabel != current:", "case most < 0:"}},
+			World: World{Keys: 2, Algorithms: []string{limit.FixedWindow.String()}, Faults: []string{"messages lost"}, Just: true},
 		},
 		{
 			Name: "first-window-too-early", Breaks: "rights that are gained count from a window on in which others may have used them",
 			Edits: []Edit{{leader, "	return last\n", "	return min(last, 1)\n"}},
+			World: World{Keys: 2, Algorithms: []string{limit.FixedWindow.String()}, Faults: []string{"messages lost"}, Just: true},
 		},
 		{
 			Name: "floor-use-forgotten", Breaks: "a region that was cut off and is back has used nothing of its floor",
 			Edits: []Edit{{leader, "if !l.regions[i].live || !kr.looked && l.tailOf(key) > 0 {", "if !l.regions[i].live {"}},
-			World: World{Faults: []string{"cut both ways", "all coordinators stop"}},
+			World: World{Keys: 2, Faults: []string{"cut both ways", "all coordinators stop", "messages lost"}, Just: true},
 		},
 		{
 			Name: "use-given-away", Breaks: "what outlasts a share, beyond its liability, may go to others",
@@ -59,12 +64,12 @@ func counted() []Plant {
 		{
 			Name: "hello-acknowledges-use", Breaks: "a share of rights that a Hello told and the answer left as it was is acknowledged unseen",
 			Edits: []Edit{{"budget/leader_session.go", "a == liability && l.tailOf(key) == 0 {", "a == liability {"}},
-			World: World{Faults: []string{"cut both ways", "all coordinators stop"}},
+			World: World{Keys: 2, Faults: []string{"cut both ways", "all coordinators stop", "messages lost"}, Just: true},
 		},
 		{
 			Name: "one-window-too-short", Breaks: "what was used of a fixed window counts as gone after one window, as if all clocks showed the same",
 			Edits: []Edit{{"limit/algorithm.go", "	case FixedWindow, SlidingCounter:\n		return 2 * window\n", "	case FixedWindow:\n		return window\n	case SlidingCounter:\n		return 2 * window\n"}},
-			World: World{Faults: []string{"cut both ways", "all coordinators stop"}},
+			World: World{Keys: 2, Algorithms: []string{limit.FixedWindow.String()}, Faults: []string{"cut both ways", "drifting clocks", "all coordinators stop"}, Just: true},
 		},
 		{
 			Name: "previous-window-forgotten", Breaks: "a sliding counter forgets the window before",
@@ -73,10 +78,12 @@ func counted() []Plant {
 		{
 			Name: "window-starts-empty", Breaks: "a hot limit that counts starts with nothing in use when its memory is lost",
 			Edits: []Edit{{settle, "			r.Use = blocked(now + tail(v.Algorithm, v.Window))\n", "			r.Use = nil\n"}},
+			World: World{Faults: []string{"store flushed", "store rolled back"}, Just: true},
 		},
 		{
 			Name: "cold-window-starts-empty", Breaks: "a cold limit that counts starts with nothing in use when its memory is lost",
 			Edits: []Edit{{settle, "return blocked(min(v.Birth, now) + lasts)", "return nil"}},
+			World: World{Faults: []string{"store flushed", "store rolled back"}, Just: true},
 		},
 		{
 			Name: "log-forgets-early", Breaks: "a log or a slot counts for half of its window",

@@ -74,10 +74,12 @@ func leases() []Plant {
 				{step, "		r.leaseEnd = 0\n		r.doubt()\n", "		r.leaseEnd = 0\n"},
 				{live, "r.leaseEnd, r.leaseOver = 0, r.leaseEnd\n			out = append(out, l.closeSession(i, ErrSessionClosed)...)\n", "r.leaseEnd, r.leaseOver = 0, r.leaseEnd\n"},
 			},
+			World: World{Keys: 2, Faults: []string{"cut both ways", "cut one way", "cut from the leader", "messages lost"}, Just: true},
 		},
 		{
 			Name: "session-outlives-lease-at-leader", Breaks: "the leader keeps a session open after the end of its lease",
 			Edits: []Edit{{live, "r.leaseEnd, r.leaseOver = 0, r.leaseEnd\n			out = append(out, l.closeSession(i, ErrSessionClosed)...)\n", "r.leaseEnd, r.leaseOver = 0, r.leaseEnd\n"}},
+			World: World{Keys: 2, Faults: []string{"cut both ways", "cut one way", "cut from the leader", "messages lost"}, Just: true},
 		},
 		{
 			Name: "session-outlives-lease-at-region", Breaks: "the region keeps its session after the end of its lease",

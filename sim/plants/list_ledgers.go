@@ -75,6 +75,7 @@ func ledgers() []Plant {
 		{
 			Name: "generation-without-epoch", Breaks: "generations are compared by their counters alone",
 			Edits: []Edit{{"budget/share.go", "return g.Epoch<<counterBits | g.Counter", "return g.Counter"}},
+			World: World{Keys: 2, Faults: []string{"leader dies", "leader lingers", "messages lost"}, Just: true},
 		},
 		{
 			Name: "hot-without-floors", Breaks: "a key that becomes hot commits no liability for regions that are not live",

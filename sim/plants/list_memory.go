@@ -15,6 +15,7 @@ func memory() []Plant {
 		{
 			Name: "old-records-trusted", Breaks: "a record of older contents is trusted after a failover",
 			Edits: []Edit{{settle, "trusted := r.Stamp == v.Stamp && (", "trusted := !r.Absent() && ("}, {apply, "if r.Stamp == c.View.Stamp && r.Gen", "if !r.Absent() && r.Gen"}},
+			World: World{Keys: 2, Faults: []string{"store rolled back"}, Just: true},
 		},
 		{
 			Name: "older-record-trusted", Breaks: "a record that is older than the caller's share is trusted",
@@ -37,11 +38,12 @@ func memory() []Plant {
 		{
 			Name: "every-store-starts-full", Breaks: "cold buckets are full in every store contents, not in the first only",
 			Edits: []Edit{{region, "return r.storeEpoch != \"\" && r.storeEpoch == r.initialEpoch", "return r.storeEpoch != \"\""}},
+			World: World{Keys: 2, Faults: []string{"store flushed"}, Just: true},
 		},
 		{
 			Name: "first-contents-unrecorded", Breaks: "a session opens before the first store contents are on record",
 			Edits: []Edit{{"budget/leader_session.go", "case r.hello == nil || l.firstContents(i):", "case r.hello == nil:"}},
-			World: World{Faults: []string{"store flushed", "slow commits"}, Just: true},
+			World: World{Keys: 4, Faults: []string{"store flushed", "messages lost", "leader dies", "cut one way"}, Just: true},
 		},
 		{
 			Name: "generation-forgotten", Breaks: "a key that cools down forgets its generation, which fences stuck commands and earlier daemons, and may cool under one",
@@ -64,6 +66,7 @@ func memory() []Plant {
 		{
 			Name: "record-expires-early", Breaks: "the time to live of a cold record is half of what its bucket needs to fill",
 			Edits: []Edit{{apply, "missing/perSecond) * 1020)", "missing/perSecond) * 510)"}},
+			World: World{Keys: 4, Faults: []string{"messages lost"}, Just: true},
 		},
 		{
 			Name: "emergency-beside-a-call", Breaks: "the emergency limit admits while the store may still decide by a call that does not know of it",

@@ -1,5 +1,7 @@
 package plants
 
+import "time"
+
 // tokens are bugs in how tokens move and are earned.
 func tokens() []Plant {
 	const (
@@ -54,12 +56,12 @@ func tokens() []Plant {
 		{
 			Name: "pool-unbounded", Breaks: "the pool keeps more released tokens than the unassigned burst could hold",
 			Edits: []Edit{{grow, "key.pool = min(key.pool, Scale(key.limit.Capacity, l.poolOf(key, liability).Burst))", "_ = liability"}},
-			World: World{Regions: 2, Burst: 300, Rate: 15, Keys: 1, Faults: []string{"messages lost"}, Just: true},
+			World: World{Keys: 1, Burst: 300, Rate: 15, Lease: 3 * time.Second, Faults: []string{"cut both ways"}, Just: true},
 		},
 		{
 			Name: "grant-beyond-growth", Breaks: "a growth brings the whole pool, more than the added burst can hold",
-			Edits: []Edit{{grow, "grant := min(key.pool, Scale(key.limit.Capacity, added))", "grant := key.pool"}},
-			World: World{Regions: 2, Burst: 300, Rate: 15, Keys: 1, Faults: []string{"messages lost"}, Just: true},
+			Edits:    []Edit{{grow, "grant := min(key.pool, Scale(key.limit.Capacity, added))", "grant := key.pool"}},
+			Harmless: "argued: what the pool holds is nobody's, the liability covers the whole share, and what the bucket cannot hold is void: tokens are lost by it, never gained",
 		},
 		{
 			Name: "released-twice", Breaks: "what a region released in its session counts anew with every report",
