@@ -25,8 +25,8 @@ type Plant struct {
 	Edits []Edit
 	// World is where the simulator looks for it.
 	World World
-	// Scenarios are those of the checker that have to do with it. Empty: with what it
-	// breaks the checker has nothing to do, such as changes of floors.
+	// Scenarios are those of the checker that have to do with it; empty: those of its
+	// part of the catalogue, see All.
 	Scenarios []string
 	// Harmless is the argument why it breaks nothing; then it is an error if it
 	// does. Empty for all others, which have to be caught.
@@ -89,8 +89,9 @@ func All() []Plant {
 		part{regions(), []string{"lent-order", "deposed-amnesia", "flush-lost", "twins", "twins-cut", "stuck"}},
 		part{tokens(), []string{"cold", "lent-greedy", "new-leader", "cut-off", "cooling", "elastic"}},
 		part{memory(), []string{"flush", "flush-cut", "roll-back", "cooling", "cooling-flush", "stuck-flush", "twins"}},
-		part{plants: floors()}, part{plants: timing()})
-	add(counts, part{plants: counted()})
+		part{floors(), []string{"reweigh", "reweigh-cut", "drain-cold", "drain-3"}},
+		part{timing(), []string{"retime", "retime-cut"}})
+	add(counts, part{counted(), []string{"window", "window-cut-off", "window-reweigh", "log", "slots"}})
 	add(buckets,
 		part{elastic(), []string{"elastic", "elastic-cooling", "elastic-3"}},
 		part{fairness(), []string{"lent", "new-leader", "cooling"}})
