@@ -158,7 +158,7 @@ func (c *collector) collectLeader(reign *reign, s scene, to sink) {
 	err := reign.ask(ctx, func(m *budget.Leader, now budget.Instant) {
 		// Regions that were declared since belong to the next reign.
 		for i := range min(len(s.regions), len(reign.ledger.Config.Regions)) {
-			regions = append(regions, m.Region(i, now, reign.floors.tail))
+			regions = append(regions, m.Region(i, now, reign.floors.steps.Tail()))
 		}
 		sums, waiting = reign.tally.sums(), m.Refused()
 	})

@@ -13,11 +13,6 @@ import (
 )
 
 const (
-	// acknowledgeFor, and half a lease, is how long a step of a change of floors waits
-	// for every region to acknowledge the one before, until it goes on with those that
-	// have. Each step is a new epoch, which renews no lease for half a lease while a
-	// region is silent: the next one must not begin before leases were renewed.
-	acknowledgeFor = 2 * time.Second
 	// fillMargin and fillSlack stretch the time after which every bucket has filled:
 	// the store's clock may be slower than this one.
 	fillMargin = 1.05
@@ -28,44 +23,22 @@ const (
 // the configuration, which ends the reign. It belongs to the loop.
 type floors struct {
 	version uint64
-	steady  bool
-	settled bool
-	// retiming: the lease or rho is being changed.
-	retiming bool
-	began    budget.Instant
-	// held is since when every region that has a floor enforces it; 0: not yet.
-	held    budget.Instant
+	steps   budget.FloorSteps
 	pending bool
-	// fill is how long the slowest bucket takes to fill at the smallest floor.
-	fill time.Duration
-	// tail is the longest Tail of any limit.
-	tail time.Duration
 }
 
 func newFloors(c *budget.Config, now budget.Instant) floors {
-	return floors{version: c.Version, steady: c.Steady(), settled: c.Settled(), retiming: c.Retiming(), began: now}
+	return floors{version: c.Version, steps: budget.NewFloorSteps(c, now)}
 }
 
 // advanceFloors proposes the next step as soon as it is due.
 func (r *reign) advanceFloors(ctx context.Context) {
 	f := &r.floors
-	if f.steady && f.settled && !f.retiming || f.pending {
+	if f.pending {
 		return
 	}
-	now := r.now()
-	acknowledged, all := r.acknowledgements(now)
-	if !all {
-		f.held = 0
-	} else if f.held == 0 {
-		f.held = now
-	}
-	settled := f.steady && f.held != 0 && now.Sub(f.held) >= f.fill
-	patient := !all && now.Sub(f.began) < acknowledgeFor+r.ledger.Config.Lease/2+f.tail
-	progress := budget.Progress{
-		Acknowledged: acknowledged, Settled: settled,
-		LeasesOver: now.Sub(f.began) >= r.ledger.Config.LeasesOver(),
-	}
-	if !settled && (patient || !r.ledger.Config.CanAdvance(progress)) {
+	progress, due := f.steps.Due(r.machine, r.now())
+	if !due {
 		return
 	}
 	f.pending = true
@@ -75,21 +48,6 @@ func (r *reign) advanceFloors(ctx context.Context) {
 		err := r.node.AdvanceFloors(ctx, f.version, progress)
 		r.advanced <- err
 	})
-}
-
-// acknowledgements are the regions that enforce the floors of this configuration,
-// and whether those are all of whom that can be expected.
-func (r *reign) acknowledgements(now budget.Instant) (acknowledged []int, all bool) {
-	all = true
-	for i := range r.ledger.Config.Regions {
-		status := r.machine.Region(i, now, r.floors.tail)
-		if status.Acknowledged {
-			acknowledged = append(acknowledged, i)
-		} else if !status.Absent {
-			all = false
-		}
-	}
-	return acknowledged, all
 }
 
 // advanceDone takes the outcome of a step. A step that was made ends the reign, when
@@ -114,9 +72,9 @@ func (r *reign) configMayHaveChanged() {
 
 // ruleTimes notes what changes of floors have to wait for under a set of rules.
 func (f *floors) ruleTimes(set *rules.Set, c *budget.Config) {
-	f.fill, f.tail = slowestFill(set, c), 0
-	eachLimit(set, func(l limit.Limit) { f.tail = max(f.tail, l.Tail()) })
-	f.fill = max(f.fill, f.tail)
+	var tail time.Duration
+	eachLimit(set, func(l limit.Limit) { tail = max(tail, l.Tail()) })
+	f.steps.SetRules(max(slowestFill(set, c), tail), tail)
 }
 
 // eachLimit looks at every limit of a set of rules; nil has none.

@@ -96,7 +96,7 @@ func (r *reign) regionStatus(ctx context.Context, n int) ([]budget.RegionStatus,
 	var out []budget.RegionStatus
 	err := r.ask(ctx, func(m *budget.Leader, now budget.Instant) {
 		for i := range min(n, len(r.ledger.Config.Regions)) {
-			out = append(out, m.Region(i, now, r.floors.tail))
+			out = append(out, m.Region(i, now, r.floors.steps.Tail()))
 		}
 	})
 	if err != nil {

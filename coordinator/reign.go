@@ -272,7 +272,6 @@ func (r *reign) rulesChanged(ctx context.Context) {
 		r.rules = rulesByNumber(s, nil)
 		r.floors.ruleTimes(s.Rules.Set, &r.ledger.Config)
 	})
-	r.floors.held = 0 // the new rules' buckets are counted from now on
 	r.tally.version++
 	r.breaches.keep(r.inForce)
 	r.step(ctx, budget.RulesChanged{Kept: r.inForce, Version: r.rulesVersion})

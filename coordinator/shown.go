@@ -163,7 +163,7 @@ func (r *reign) status(ctx context.Context, all []shown) (*status, error) {
 	out := &status{keys: make([]budget.KeyStatus, len(all)), hot: make([]bool, len(all)), excess: make([]float64, len(all))}
 	err := r.ask(ctx, func(m *budget.Leader, now budget.Instant) {
 		for i := range r.ledger.Config.Regions {
-			out.regions = append(out.regions, m.Region(i, now, r.floors.tail))
+			out.regions = append(out.regions, m.Region(i, now, r.floors.steps.Tail()))
 		}
 		for i, b := range all {
 			out.keys[i], out.hot[i] = m.Key(b.key)

@@ -19,7 +19,7 @@ type surroundings struct {
 func (r *reign) surroundings(now budget.Instant) surroundings {
 	s := surroundings{quorum: r.pace.quorum}
 	for i := range r.ledger.Config.Regions {
-		region := r.machine.Region(i, now, r.floors.tail)
+		region := r.machine.Region(i, now, r.floors.steps.Tail())
 		s.silent = append(s.silent, !region.Live && !region.Absent)
 		s.roundTrips = append(s.roundTrips, r.pace.smallest(i))
 		if region.Live {

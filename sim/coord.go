@@ -24,7 +24,9 @@ type coord struct {
 	pending *budget.Plan // proposed, neither applied nor lost
 	hellos  [][]helloWait
 	reports []reply
-	floors  floors
+	// steps is when a change of floors goes on; advancing: a step is on its way.
+	steps     budget.FloorSteps
+	advancing bool
 }
 
 type helloWait struct {
@@ -53,7 +55,8 @@ func (c *coord) reign() {
 	w := c.w
 	c.refuseAll()
 	w.ledger.MintEpoch()
-	c.cfg, c.pending, c.floors = w.ledger.Clone().Config, nil, c.newFloors(&w.ledger.Config)
+	c.cfg, c.pending, c.advancing = w.ledger.Clone().Config, nil, false
+	c.steps = budget.NewFloorSteps(&c.cfg, c.now())
 	c.machine = budget.NewLeader(w.ledger.Clone(), c.now())
 	c.takeRules()
 	w.note("reign begins", c.name, int64(w.ledger.Epoch), int64(c.cfg.Version), 0, 0)

@@ -7,26 +7,6 @@ import (
 	"aliquot/budget"
 )
 
-// acknowledgeFor is how long a step of a change of floors waits for every region.
-const acknowledgeFor = 5 * time.Second
-
-// floors drives a change of floors, one step a reign, as the coordinator's shell
-// does.
-type floors struct {
-	began, held     budget.Instant // held: since when every region enforces its floor
-	steady, settled bool
-	retiming        bool
-	pending         bool
-	fill            time.Duration // the slowest bucket's, at the smallest floor
-}
-
-func (c *coord) newFloors(cfg *budget.Config) floors {
-	return floors{
-		began: c.now(), steady: cfg.Steady(), settled: cfg.Settled(), retiming: cfg.Retiming(),
-		fill: c.w.slowestFill(cfg),
-	}
-}
-
 // slowestFill is how long any bucket takes to fill at the smallest floor, on the
 // slowest clock.
 func (w *world) slowestFill(cfg *budget.Config) time.Duration {
@@ -47,27 +27,17 @@ func (w *world) slowestFill(cfg *budget.Config) time.Duration {
 	return max(time.Duration(seconds*1e9), w.longestTail()) + time.Second
 }
 
-// advanceFloors proposes the next step as soon as it is due.
+// advanceFloors proposes the next step of a change of floors as soon as it is due, as
+// a coordinator does.
 func (c *coord) advanceFloors() {
-	f, now := &c.floors, c.now()
-	if f.steady && f.settled && !f.retiming || f.pending {
+	if c.advancing {
 		return
 	}
-	acknowledged, all := c.acknowledgements(now)
-	if !all {
-		f.held = 0
-	} else if f.held == 0 {
-		f.held = now
-	}
-	settled := f.steady && f.held != 0 && now.Sub(f.held) >= f.fill
-	patient := !all && now.Sub(f.began) < acknowledgeFor+c.w.longestTail()
-	progress := budget.Progress{
-		Acknowledged: acknowledged, Settled: settled, LeasesOver: now.Sub(f.began) >= c.cfg.LeasesOver(),
-	}
-	if !settled && (patient || !c.cfg.CanAdvance(progress)) {
+	progress, due := c.steps.Due(c.machine, c.now())
+	if !due {
 		return
 	}
-	f.pending = true
+	c.advancing = true
 	d, version := c.w.logDelay(), c.cfg.Version
 	c.w.after(d/2, func() {
 		if c.leads() && !c.dead {
@@ -75,24 +45,8 @@ func (c *coord) advanceFloors() {
 				return l.AdvanceFloors(version, progress)
 			})
 		}
-		c.w.after(d-d/2, func() { c.floors.pending = false })
+		c.w.after(d-d/2, func() { c.advancing = false })
 	})
-}
-
-// acknowledgements are the regions that enforce what they are told, and whether
-// those are all of whom that can be expected.
-func (c *coord) acknowledgements(now budget.Instant) (acknowledged []int, all bool) {
-	all = true
-	for i := range c.cfg.Regions {
-		status := c.machine.Region(i, now, c.w.longestTail())
-		switch {
-		case status.Acknowledged:
-			acknowledged = append(acknowledged, i)
-		case !status.Absent:
-			all = false
-		}
-	}
-	return acknowledged, all
 }
 
 // command applies a change of regions or floors to the ledger. Whoever leads by its

@@ -46,6 +46,10 @@ func (b *ideal) allow(l limit.Limit, bursts int, less bool, now int64) {
 	b.refill(now)
 	if !less {
 		l, bursts = larger(l, b.limit), max(bursts, b.bursts)
+	} else if bursts < b.bursts {
+		// Regions have left. What they lent may be all of C in one of the others, beside
+		// what each has set apart.
+		bursts = min(bursts+1, b.bursts)
 	}
 	before := b.most
 	// Whoever has not used the limit has a full bucket of the larger one too.

@@ -61,18 +61,22 @@ func (w *world) checkDrained(region int) {
 func (w *world) checkUse(began []limit.Tokens) {
 	for i, c := range w.clients {
 		r := c.rule()
-		if w.tooSmall(r) || w.coupled(c) {
+		homed, least := w.ledger.Config.Homed(r.keyLimit(r.latest())), w.leastFloor(r)
+		if !homed && least < 2*limit.Token || w.coupled(c) {
 			continue // split all the same; or another limit is in the way
 		}
 		l := r.latest()
 		got := int64(r.ideal.spent - began[i])
 		due := l.PerSecond().Micro * int64(recovery/2) / second
 		due += due / second * shell.Slowest(w.cfg.RhoPPM)
+		if !homed && least < 10*limit.Token {
+			due /= 2 // its rule has it split all the same: whole requests move slowly
+		}
 		if r.book != nil {
 			// The time shown begins and ends within a window, and rights that move are
 			// nobody's until what was used of them has left its window.
 			due = due/2 - 2*int64(l.Capacity)
-			if w.ledger.Config.Homed(r.keyLimit(l)) {
+			if homed {
 				due /= 3 // and with each move of its home it waits for a window
 			}
 		}
@@ -89,9 +93,13 @@ func (w *world) coupled(c *client) bool {
 	return c.also != nil || slices.ContainsFunc(w.clients, func(other *client) bool { return other.also == c })
 }
 
-// tooSmall: the key has no home, and some region's floor is less than two requests.
-func (w *world) tooSmall(r *rule) bool {
-	return !w.ledger.Config.Homed(r.keyLimit(r.latest())) && slices.ContainsFunc(w.ledger.Config.Regions, func(region budget.RegionConfig) bool {
-		return region.Takes() && shell.Bucket(r.latest(), region.Floor).Cap < 2*limit.Token
-	})
+// leastFloor is the smallest burst of a region's floor.
+func (w *world) leastFloor(r *rule) limit.Tokens {
+	least := r.latest().Capacity
+	for _, region := range w.ledger.Config.Regions {
+		if region.Takes() {
+			least = min(least, shell.Bucket(r.latest(), region.Floor).Cap)
+		}
+	}
+	return least
 }

@@ -204,6 +204,7 @@ func (r *rule) remake() {
 // takeRules has a coordinator apply what the log says of the rules.
 func (c *coord) takeRules() {
 	c.version = c.w.version
+	c.steps.SetRules(c.w.slowestFill(&c.cfg), c.w.longestTail())
 	kept := c.w.kept(c.version)
 	c.step(budget.RulesChanged{Kept: kept, Version: c.version})
 	for _, effect := range c.machine.ReleaseAll(c.now()) {

@@ -69,7 +69,7 @@ func floors() []Plant {
 		},
 		{
 			Name: "settled-too-early", Breaks: "a change of floors is forgotten before every bucket has had the time to fill",
-			Edits: []Edit{{"sim/operator.go", "now.Sub(f.held) >= f.fill", "now.Sub(f.held) >= 0"}},
+			Edits: []Edit{{"budget/floor_steps.go", "now.Sub(s.held) >= s.fill", "now.Sub(s.held) >= 0"}},
 			World: World{Regions: 2, Keys: 1, Burst: 1000, Rate: 10, Faults: []string{"all coordinators stop", "region reweighted"}, Just: true},
 		},
 	}
