@@ -26,8 +26,6 @@ type Workload struct {
 	// there, for requests of StepTo.
 	Step   time.Duration
 	StepTo int
-	// Elastic workloads show what a saved burst does; strict ones say nothing new.
-	Elastic bool
 }
 
 // Bucket is a limit as people say it: whole tokens, and tokens a second.

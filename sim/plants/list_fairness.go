@@ -4,11 +4,11 @@ package plants
 // all regions have to recover and a limit that is asked for has to be used.
 func fairness() []Plant {
 	const (
-		allocate = "budget/allocate.go"
-		session  = "budget/leader_session.go"
-		demand   = "budget/demand.go"
-		answer   = "budget/leader_answer.go"
-		cool     = "budget/leader_cool.go"
+		wants   = "budget/wants.go"
+		session = "budget/leader_session.go"
+		demand  = "budget/demand.go"
+		answer  = "budget/leader_answer.go"
+		cool    = "budget/leader_cool.go"
 	)
 	return []Plant{
 		{
@@ -48,7 +48,7 @@ func fairness() []Plant {
 		},
 		{
 			Name: "unknown-is-zero", Breaks: "unknown demand counts as none",
-			Edits: []Edit{{allocate, "		return int64(c.Now.Rate), int64(c.Now.Rate)\n", "		return 0, 0\n"}},
+			Edits: []Edit{{wants, "		return int64(c.Now.Rate), int64(c.Now.Rate)\n", "		return 0, 0\n"}},
 		},
 		{
 			Name: "removal-stuck", Breaks: "a key that is asked for while its entry is being removed never becomes hot again",
