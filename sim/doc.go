@@ -22,5 +22,7 @@
 // another one of its region is told other floors, and one that outlives, on a store
 // that was flushed, a session of another; two daemons of a region where a rule is
 // deleted (one of them may go on by it, after the other has given its key up) or where
-// they decide without the store (each has a bucket for that).
+// they decide without the store (each has a bucket for that); and a command that is
+// stuck for longer than its deadline while its store's clock is set back, since the
+// deadline is by that clock.
 package sim

@@ -144,6 +144,9 @@ func (w *world) stepClock(region int) {
 		d = -d
 	}
 	w.stores[region].clock.Offset += d
+	if d < 0 {
+		w.stores[region].setBack = w.now
+	}
 	for _, r := range w.rules {
 		if r.book != nil {
 			r.book.clockSet(region, d)

@@ -95,9 +95,9 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 			}
 		})
 	}
-	s, epoch := n.w.stores[n.region], n.epoch
+	s, epoch, sent := n.w.stores[n.region], n.epoch, n.w.now
 	n.w.after(n.w.storeDelay(n.region), func() {
-		if n.buried {
+		if n.buried || s.outlived(sent, applyDeadline) {
 			return
 		}
 		upTo, lost := len(call), false

@@ -95,19 +95,23 @@ func (r *rule) under(version uint64) *rule {
 	return r
 }
 
-// bursts is how many regions may hold a burst: those with a floor. What hot keys hold
-// without one, shares bound.
+// bursts is how many bursts regions may hold. Of an elastic limit that is one for each
+// that has a floor, and one more while the floors are not whole: a region sets apart
+// what its floor does not cover, and may be lent all of the limit beside that.
 func (r *rule) bursts() int {
 	if !r.elastic {
 		return 1
 	}
-	n := 0
-	for _, region := range r.w.ledger.Config.Regions {
+	cfg, n := &r.w.ledger.Config, 0
+	for _, region := range cfg.Regions {
 		if region.Floor != (budget.Share{}) {
 			n++
 		}
 	}
-	return max(n, 1)
+	if n == 0 || !cfg.Steady() {
+		n++
+	}
+	return n
 }
 
 // burst words what the rule may admit at once.

@@ -18,6 +18,7 @@ type store struct {
 	epoch   string // empty: no contents have been named yet
 	mints   int
 	heard   int64  // when a daemon of the region last took a lease; 0: not yet
+	setBack int64  // true time at which the clock was last set back
 	records []kept // by rule
 	backup  []kept // an older copy, as a replica or a dump holds it
 }
@@ -43,6 +44,12 @@ func newStore(w *world, region int) *store {
 }
 
 func (s *store) time() int64 { return s.clock.Micros(s.w.now) }
+
+// outlived reports whether a command that was sent at a true time would have been too
+// late by now, had the clock not been set back since; see doc.go.
+func (s *store) outlived(sent, deadline int64) bool {
+	return sent < s.setBack && s.w.now-sent > deadline
+}
 
 // learn is the identity of the contents, minted if there is none.
 func (s *store) learn() string {

@@ -68,7 +68,7 @@ func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(taken
 // arrive is the call at the store.
 func (c *takeCall) arrive() {
 	n, s := c.n, c.n.w.stores[c.n.region]
-	if n.buried {
+	if n.buried || s.outlived(c.began, takeLate) {
 		return
 	}
 	if now := s.time(); now > c.deadline {
