@@ -228,3 +228,17 @@ func (m *commit) appendState(c *Canon, l *Leader) {
 		c.created(&m.creates[i])
 	}
 }
+
+// AppendState writes what a change of floors or of timing waits for.
+func (s *FloorSteps) AppendState(c *Canon, now Instant) {
+	c.Bools(s.done, s.held != 0)
+	if s.done {
+		return
+	}
+	c.Age(now, s.began, forever)
+	if s.held != 0 {
+		c.Age(now, s.held, forever)
+	}
+	c.Int(int64(s.fill))
+	c.Int(int64(s.tail))
+}

@@ -18,6 +18,7 @@ var fields = []struct {
 	{leaderRegion{}, "open session incarnation seq openedAt sentAt ackedSentAt acked live leaseEnd leaseOver coolFrom lastReport pace rules renewedAt waiting waitSince tSend hello helloAt outbox unchanged cold"},
 	{leaderKey{}, "id at shares limit tail delayed pool regions dirty settled over cooling used credit moved home homeSince rules since"},
 	{keyRegion{}, "sent gen acked pending next grant granted cold outlasted inUse looked label released tokens demand planned homeUntil"},
+	{FloorSteps{}, "done began held fill tail"},
 	{demand{}, "admitted offered since last used gap known rejecting over meanOffered meanAdmitted window windowOffered windowAdmitted slow slowAdmitted"},
 	{planned{}, "slow admitted active"},
 	{create{}, "region report"},

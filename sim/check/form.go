@@ -138,11 +138,7 @@ func (w *world) writeSeat(x *writer, s *seat) {
 		c.Plan(s.pending)
 	}
 	c.Int(int64(s.lasted))
-	if !s.cfg.Steady() || !s.cfg.Settled() || s.cfg.Retiming() {
-		c.Bools(s.enforced != 0)
-		c.Age(s.now(w), s.began, time.Minute)
-		c.Age(s.now(w), s.enforced, time.Minute)
-	}
+	s.steps.AppendState(c, s.now(w))
 	if s == w.old {
 		c.Int(int64(s.want))
 	}

@@ -6,9 +6,6 @@ import (
 	"aliquot/budget"
 )
 
-// acknowledgeFor is how long a step of a change of floors waits for every region.
-const acknowledgeFor = 5 * time.Second
-
 // timings that an operator sets, and the weight that he gives a region: other ones than
 // those of the scenarios.
 const (
@@ -67,47 +64,17 @@ func (w *world) operators(out []event) []event {
 }
 
 // progress is what the leader has found out since the configuration came into force,
-// and whether it is enough for the next step; it is what a coordinator does.
-func (w *world) progress() (p budget.Progress, ready bool) {
-	s := w.leads
-	if s == nil || s.cfg.Steady() && s.cfg.Settled() && !s.cfg.Retiming() {
+// and whether it is enough for the next step. It changes nothing.
+func (w *world) progress() (p budget.Progress, due bool) {
+	if w.leads == nil {
 		return p, false
 	}
-	now := s.now(w)
-	acknowledged, all := s.acknowledged(w)
-	p.Acknowledged = acknowledged
-	p.LeasesOver = now.Sub(s.began) >= s.cfg.LeasesOver()
-	p.Settled = s.cfg.Steady() && s.enforced != 0 && now.Sub(s.enforced) >= w.fill()
-	patient := !all && now.Sub(s.began) < acknowledgeFor
-	return p, p.Settled || !patient && s.cfg.CanAdvance(p)
-}
-
-// acknowledged are the regions that enforce what they are told, and whether those are
-// all of whom that can be expected.
-func (s *seat) acknowledged(w *world) (acknowledged []int, all bool) {
-	all = true
-	for i := range s.cfg.Regions {
-		switch status := s.machine.Region(i, s.now(w), w.sc.Limit.Tail()); {
-		case status.Acknowledged:
-			acknowledged = append(acknowledged, i)
-		case !status.Absent:
-			all = false
-		}
-	}
-	return acknowledged, all
-}
-
-// hold notes since when every region enforces what it is told.
-func (s *seat) hold(w *world) {
-	if _, all := s.acknowledged(w); !all {
-		s.enforced = 0
-	} else if s.enforced == 0 {
-		s.enforced = s.now(w)
-	}
+	steps := w.leads.steps
+	return steps.Due(w.leads.machine, w.leads.now(w))
 }
 
 // fill is how long the slowest bucket takes to fill at the smallest floor, on the
-// slowest clock.
+// slowest clock, or use to be forgotten.
 func (w *world) fill() time.Duration {
 	least := int32(budget.Unit)
 	for _, r := range w.ledger.Config.Regions {
@@ -117,7 +84,7 @@ func (w *world) fill() time.Duration {
 	}
 	l := w.sc.Limit
 	seconds := float64(l.Capacity) / float64(max(l.PerSecond().Micro, 1)) * budget.Unit / float64(least)
-	return time.Duration(seconds*(1e9+float64(w.sc.RhoPPM)*1e3)) + time.Second
+	return max(time.Duration(seconds*(1e9+float64(w.sc.RhoPPM)*1e3)), l.Tail()) + time.Second
 }
 
 // advance makes the next step of a change, if it is due.

@@ -20,10 +20,8 @@ type seat struct {
 	// due: the machine was told something and has not planned since.
 	due    bool
 	lasted int // quanta since it was deposed
-	// began is when it took charge, and enforced since when every region enforces what the
-	// configuration tells it; 0: not all do.
-	began, enforced budget.Instant
-	want            int8 // the division it goes by; a deposed leader keeps to its last one
+	steps  budget.FloorSteps
+	want   int8 // the division it goes by; a deposed leader keeps to its last one
 
 	form *form
 }
@@ -54,7 +52,8 @@ func (w *world) elect() {
 	ledger.MintEpoch()
 	s := &seat{epoch: ledger.Epoch, clock: w.sc.leaderClock(), cfg: ledger.Clone().Config}
 	s.machine = budget.NewLeader(ledger.Clone(), s.now(w))
-	s.began = s.now(w)
+	s.steps = budget.NewFloorSteps(&s.cfg, s.now(w))
+	s.steps.SetRules(w.fill(), w.sc.Limit.Tail())
 	w.leads, w.mineLeads = s, true
 }
 

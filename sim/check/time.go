@@ -33,7 +33,7 @@ func (w *world) pass(want int8) {
 		}
 	}
 	if w.leads != nil {
-		w.leads.hold(w)
+		w.leads.steps.Due(w.leads.machine, w.leads.now(w)) // it notes since when all is in force
 	}
 	if w.old != nil {
 		if s := w.seat(w.old.epoch); s.lasted >= lingers {
