@@ -78,7 +78,7 @@ func TestClusterMembersAndRemove(t *testing.T) {
 	}
 	command(t, "", "cluster", "members", "--addr", at[other]).want(t, exitOK, "COORDINATOR", "voter", "c1", "c2", "c3")
 	command(t, "", "cluster", "members", "--addr", at[other], "-o", "yaml").want(t, exitOK, "members:", "nodeId: c3")
-	command(t, "", "cluster", "timing", "--addr", at[other]).want(t, exitOK, "lease 10s  rho 0.02")
+	await(t, "lease 10s  rho 0.02", func() string { return command(t, "", "cluster", "timing", "--addr", at[other]).out })
 	command(t, "", "cluster", "timing", "--addr", at[other], "--lease", "30s", "--rho", "0.05").want(t, exitOK,
 		"lease 10s (becomes 30s; until then everyone waits for 30s)  rho 0.05 (not acknowledged")
 	command(t, "", "cluster", "status", "--addr", at[leader]).want(t, exitOK, "becomes 30s")

@@ -40,44 +40,44 @@ func (s *regionService) AddRegion(ctx context.Context, req *aliquotv1.AddRegionR
 	if weight == 0 {
 		weight = 1
 	}
-	region, err := s.change(ctx, cluster.AddRegion, req.GetName(), weight, func(ctx context.Context) error {
-		_, err := toLeader(ctx, s.forward, req, (*peer).AddRegion)
-		return err
+	region, err := s.change(ctx, cluster.AddRegion, req.GetName(), weight, func(ctx context.Context) (*aliquotv1.Region, error) {
+		res, err := toLeader(ctx, s.forward, req, (*peer).AddRegion)
+		return res.GetRegion(), err
 	})
 	return &aliquotv1.AddRegionResponse{Region: region}, err
 }
 
 // UpdateRegion changes a region's weight.
 func (s *regionService) UpdateRegion(ctx context.Context, req *aliquotv1.UpdateRegionRequest) (*aliquotv1.UpdateRegionResponse, error) {
-	region, err := s.change(ctx, cluster.UpdateRegion, req.GetName(), req.GetWeight(), func(ctx context.Context) error {
-		_, err := toLeader(ctx, s.forward, req, (*peer).UpdateRegion)
-		return err
+	region, err := s.change(ctx, cluster.UpdateRegion, req.GetName(), req.GetWeight(), func(ctx context.Context) (*aliquotv1.Region, error) {
+		res, err := toLeader(ctx, s.forward, req, (*peer).UpdateRegion)
+		return res.GetRegion(), err
 	})
 	return &aliquotv1.UpdateRegionResponse{Region: region}, err
 }
 
 // DrainRegion takes a region's floor and shares away.
 func (s *regionService) DrainRegion(ctx context.Context, req *aliquotv1.DrainRegionRequest) (*aliquotv1.DrainRegionResponse, error) {
-	region, err := s.change(ctx, cluster.DrainRegion, req.GetName(), 0, func(ctx context.Context) error {
-		_, err := toLeader(ctx, s.forward, req, (*peer).DrainRegion)
-		return err
+	region, err := s.change(ctx, cluster.DrainRegion, req.GetName(), 0, func(ctx context.Context) (*aliquotv1.Region, error) {
+		res, err := toLeader(ctx, s.forward, req, (*peer).DrainRegion)
+		return res.GetRegion(), err
 	})
 	return &aliquotv1.DrainRegionResponse{Region: region}, err
 }
 
 // FenceRegion gives what a dead region held to the others.
 func (s *regionService) FenceRegion(ctx context.Context, req *aliquotv1.FenceRegionRequest) (*aliquotv1.FenceRegionResponse, error) {
-	region, err := s.change(ctx, cluster.FenceRegion, req.GetName(), 0, func(ctx context.Context) error {
-		_, err := toLeader(ctx, s.forward, req, (*peer).FenceRegion)
-		return err
+	region, err := s.change(ctx, cluster.FenceRegion, req.GetName(), 0, func(ctx context.Context) (*aliquotv1.Region, error) {
+		res, err := toLeader(ctx, s.forward, req, (*peer).FenceRegion)
+		return res.GetRegion(), err
 	})
 	return &aliquotv1.FenceRegionResponse{Region: region}, err
 }
 
 // change makes a change here if this node leads, else has the leader make it, and
-// answers with the region as it is afterwards, as far as this node has heard.
+// answers with the region as it is afterwards.
 func (s *regionService) change(ctx context.Context, change cluster.RegionChange, name string, weight int32,
-	atLeader func(context.Context) error,
+	atLeader func(context.Context) (*aliquotv1.Region, error),
 ) (*aliquotv1.Region, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
@@ -85,9 +85,12 @@ func (s *regionService) change(ctx context.Context, change cluster.RegionChange,
 	s.node.View(func(state *cluster.State) { before = state.Ledger.Config.Version })
 	err := s.node.ChangeRegion(ctx, change, name, weight, "")
 	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
-		if err = atLeader(ctx); err == nil {
-			// A change that changes nothing makes no new version: it is not worth the whole patience.
+		var region *aliquotv1.Region
+		if region, err = atLeader(ctx); err == nil {
+			// Whoever asks this node next is to find it here too. A change that changes
+			// nothing makes no new version: it is not worth the whole patience.
 			awaitState(ctx, s.node, ownWritePatience/4, func(state *cluster.State) bool { return state.Ledger.Config.Version > before })
+			return region, nil
 		}
 	}
 	if err != nil {
@@ -98,7 +101,7 @@ func (s *regionService) change(ctx context.Context, change cluster.RegionChange,
 			return r, nil
 		}
 	}
-	return &aliquotv1.Region{Name: name}, nil // this node lags
+	return &aliquotv1.Region{Name: name}, nil // not reached: what was changed is listed
 }
 
 // explain adds which regions there are to an error about one there is not.

@@ -23,9 +23,11 @@ func (s *clusterService) SetTiming(ctx context.Context, req *aliquotv1.SetTiming
 	}
 	err = s.node.SetTiming(ctx, lease, rhoPPM, "")
 	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
-		if _, err = toLeader(ctx, s.forward, req, (*peer).SetTiming); err == nil {
-			// A change that changes nothing makes no new version: it is not worth the whole patience.
+		var res *aliquotv1.SetTimingResponse
+		if res, err = toLeader(ctx, s.forward, req, (*peer).SetTiming); err == nil {
+			// As for a change of regions.
 			awaitState(ctx, s.node, ownWritePatience/4, func(state *cluster.State) bool { return state.Ledger.Config.Version > version })
+			return res, nil
 		}
 	}
 	if err != nil {
