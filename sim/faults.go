@@ -63,8 +63,8 @@ func (w *world) doubleUp(n *node) {
 	n.cut = w.chance(1, 2)
 	w.startNode(n.region, w.chance(3, 4))
 	w.after(w.between(second, 60*second), func() {
-		if n.dead {
-			return
+		if n.dead || w.now >= w.faultsEnd {
+			return // or the other one has died, and this one was left when trouble ended
 		}
 		w.kill(n)
 		if w.nodeOf(n.region) == nil {
