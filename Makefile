@@ -36,8 +36,8 @@ test: need-go ## every test, with the race detector
 	@deploy/local/install.sh redis-server cc prometheus promtool
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -v '^aliquot/e2e')
 	@# Without the race detector, which slows it down tenfold: five million states.
-	$(GO) test -count=1 -timeout 10m ./sim/check/
-	$(GO) test -count=1 -timeout 10m ./sim/plants/
+	$(GO) test -count=1 -timeout 20m ./sim/check/
+	$(GO) test -count=1 -timeout 40m ./sim/plants/
 	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/...
 	@# By itself: it measures what real processes admit, on two cores.
 	$(GO) test -count=1 -timeout 10m -p 1 ./e2e/...

@@ -47,8 +47,12 @@ const (
 	// maxReportKeys and maxActions bound one message to about a megabyte.
 	maxReportKeys = 8192
 	maxActions    = 8192
+	// maxTokens is the largest capacity, and rate a second: 1e9 tokens.
+	maxTokens = 1_000_000_000 * microToken
 	// maxPlanKeys bounds one log entry to about 256 KiB with ten regions.
 	maxPlanKeys = 2048
+	// maxPlanCreates leaves room beside new keys for those that have to shrink.
+	maxPlanCreates = maxPlanKeys / 2
 	// maxPlanLooks and sweepKeys bound what one tick does, whatever has happened to
 	// how many keys: some 50 ms of planning, and less than one of looking for keys
 	// to cool down. A round over a full hot table takes a second.

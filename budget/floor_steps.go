@@ -47,7 +47,7 @@ func (s *FloorSteps) Due(l *Leader, now Instant) (Progress, bool) {
 	}
 	p := Progress{
 		Acknowledged: acknowledged,
-		Settled:      l.cfg.Steady() && s.held != 0 && now.Sub(s.held) >= s.fill,
+		Settled:      l.cfg.Steady() && !l.cfg.Settled() && s.held != 0 && now.Sub(s.held) >= s.fill,
 		LeasesOver:   now.Sub(s.began) >= l.cfg.LeasesOver(),
 	}
 	patient := !all && now.Sub(s.began) < patience+l.cfg.Lease/2+s.tail

@@ -48,8 +48,9 @@ func (l *Leader) mayRenew(now Instant) bool { return l.over == 0 && l.graceOver(
 func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 	r := &l.regions[i]
 	d := Directive{Shard: l.ledger.Shard, Region: i, Epoch: l.epoch, Session: r.session, Seq: r.seq, TSend: r.tSend}
-	d.Actions, r.cold = r.cold, nil
-	n := min(len(r.outbox), maxActions)
+	told := min(len(r.cold), maxActions)
+	d.Actions, r.cold = r.cold[:told:told], slices.Clone(r.cold[told:])
+	n := min(len(r.outbox), maxActions-told)
 	for _, k := range r.outbox[:n] {
 		if key := l.keys[k]; key != nil && key.regions[i].pending {
 			d.Actions = append(d.Actions, l.send(i, key))

@@ -39,7 +39,7 @@ func (l *Leader) planRedisEpochs(c *commit) {
 // planCreates makes keys hot: a liability of the floor for every region, silent
 // ones included, which is what each enforces already.
 func (l *Leader) planCreates(c *commit) {
-	n := min(len(l.creates), maxPlanKeys)
+	n := min(len(l.creates), maxPlanCreates)
 	for _, asked := range l.creates[:n] {
 		shares := make([]Share, len(l.regions))
 		for i, r := range l.cfg.Regions {
@@ -103,7 +103,7 @@ func (l *Leader) lowered(key *leaderKey, now Instant) []Share {
 				break
 			}
 			li = li.Min(l.cfg.Regions[i].Floor)
-			kr.inUse = 0
+			kr.inUse, kr.looked = 0, false // it may have used its floor since
 			l.weigh(key)
 		}
 		out[i] = li

@@ -14,6 +14,11 @@ func (l *Leader) hello(h Hello, now Instant) []LeaderEffect {
 	if err := l.checkShard(h.Shard); err != nil {
 		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: err}}
 	}
+	for _, x := range h.Held {
+		if !(Share{}).Within(x.Share) || !x.Share.Within(Share{Rate: Unit, Burst: Unit}) || !x.Limit.valid() {
+			return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: fmt.Errorf("%w: impossible share or limit", ErrMalformed)}}
+		}
+	}
 	r := &l.regions[h.Region]
 	if r.open && r.incarnation != h.Incarnation && now.Sub(r.lastReport) < busyAfter {
 		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: ErrRegionBusy}}
@@ -207,8 +212,7 @@ func (l *Leader) checkReport(rep Report) error {
 	}
 	for _, kr := range rep.Keys {
 		if kr.Admitted < 0 || kr.Offered < kr.Admitted || kr.Released < 0 || kr.Tokens < 0 || kr.Idle < 0 || kr.Gap < 0 ||
-			kr.Limit.Capacity < 0 || kr.Limit.Rate < 0 || kr.Limit.RateFrac < 0 ||
-			kr.Limit.Tail < 0 || kr.Limit.Tail > MaxTail || kr.InUse < 0 || kr.InUse > Unit || kr.Label < 0 {
+			!kr.Limit.valid() || kr.InUse < 0 || kr.InUse > Unit || kr.Label < 0 {
 			return fmt.Errorf("%w: negative or inconsistent usage", ErrMalformed)
 		}
 		key := l.keys[kr.Key]

@@ -57,6 +57,9 @@ func (l *Leader) tailOf(key *leaderKey) time.Duration {
 	if key.limit.Capacity == 0 {
 		return l.cfg.lengthen(MaxTail)
 	}
+	if key.tail == 0 {
+		return 0 // which lengthen would round up: to a bucket nothing of this applies
+	}
 	return l.cfg.lengthen(key.tail)
 }
 

@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -140,6 +141,53 @@ func TestLeaderChangeKeepsTheBudgets(t *testing.T) {
 	}
 }
 
+// A region that holds what the ledger says is told nothing anew, and no lease waits for
+// it to name its keys: with a hundred thousand of them that would be a store's work for
+// seconds.
+func TestHelloThatAgreesIsAnsweredWithNothing(t *testing.T) {
+	w := started(t, 3)
+	w.load[0] = 10
+	w.runUntil("a has the rate", 3*time.Second, func() bool { return w.rate(0) >= 980 })
+	w.load[0] = 0
+	w.run(2 * time.Second)
+	w.elect()
+	held := Hello{Region: 1, Nonce: 77, Incarnation: w.regions[1].incarnation, RedisEpoch: w.regions[1].storeEpoch}
+	h := w.regions[1].hot[w.key]
+	held.Held = []Held{{Key: w.key, Gen: h.gen, Share: h.share, Limit: h.limit}}
+	out := w.leader.Step(HelloReceived{held}, w.now)
+	out = append(out, w.leader.Step(Verified{}, w.now)...)
+	for _, effect := range out {
+		if welcome, ok := effect.(Welcome); ok {
+			if n := len(welcome.OK.Actions); n != 0 {
+				t.Errorf("%d actions for one key held as the ledger says", n)
+			}
+			return
+		}
+	}
+	t.Fatalf("no welcome: %#v", out)
+}
+
+// A lower lease is waited for until the old one is over; nothing is proposed before.
+func TestNothingIsProposedWhileALongerLeaseRuns(t *testing.T) {
+	w := started(t, 2)
+	if err := w.ledger.SetTiming(MinLease, w.ledger.Config.RhoPPM); err != nil {
+		t.Fatal(err)
+	}
+	w.elect()
+	steps := NewFloorSteps(&w.ledger.Config, w.now)
+	steps.SetRules(time.Second, 0)
+	for w.now.Sub(w.leader.start) < w.ledger.Config.LeasesOver() {
+		if p, due := steps.Due(w.leader, w.now); due {
+			l := w.ledger.Clone()
+			if err := l.AdvanceFloors(l.Config.Version, p); err != nil {
+				t.Fatalf("%v after the change a step is proposed that is refused: %v", w.now.Sub(w.leader.start), err)
+			}
+			return
+		}
+		w.run(tick)
+	}
+}
+
 func TestNewLeaderRenewsNobodyBeforeAllHaveAcknowledged(t *testing.T) {
 	w := started(t, 3)
 	w.load[0] = 10
@@ -196,6 +244,7 @@ func TestMalformedReportsAreRefusedWhole(t *testing.T) {
 		"more admitted than offered": {Key: KeyID{Rule: 1}, Admitted: 2, Offered: 1},
 		"negative tokens":            {Key: KeyID{Rule: 1}, Tokens: -5},
 		"negative limit":             {Key: KeyID{Rule: 1}, Limit: KeyLimit{Rate: -1}},
+		"impossible limit":           {Key: KeyID{Rule: 1}, Limit: KeyLimit{Rate: math.MaxInt64}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := started(t, 2)

@@ -104,6 +104,13 @@ type KeyLimit struct {
 	Placement Placement
 }
 
+// valid reports whether a rule can ask for the limit: beyond, the leader's arithmetic
+// would overflow.
+func (l KeyLimit) valid() bool {
+	return l.Capacity >= 0 && l.Capacity <= maxTokens && l.Rate >= 0 && l.Rate <= maxTokens &&
+		l.RateFrac >= 0 && l.RateFrac < 1_000_000 && l.Tail >= 0 && l.Tail <= MaxTail
+}
+
 // Directive answers a Report.
 type Directive struct {
 	Shard   uint32

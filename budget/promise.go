@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"math"
 	"math/bits"
 	"time"
 )
@@ -180,7 +181,7 @@ func (t *Terms) reach(p *Promise) {
 	}
 	others := keeps.Sub(kept)
 	if t.Config.Homed(t.Limit) {
-		p.Turn = time.Duration(t.Config.Holders()-1) * busyDwell
+		p.Turn = time.Duration(t.Config.Holders()-1) * max(busyDwell, tailsDwell*t.Limit.Tail)
 	} else {
 		others = others.Add(Share{Rate: minMove + 1, Burst: minMove + 1})
 	}
@@ -256,9 +257,13 @@ func (t *Terms) rateWithin(part int32) int64 {
 // earnedIn is what a rate earns over d, rounded up.
 func earnedIn(rate int64, d time.Duration) int64 { return mulUp(rate, int64(d), int64(time.Second)) }
 
-// mulUp is a*b/c rounded up, for a and b that are not negative.
+// mulUp is a*b/c rounded up, for a and b that are not negative; the largest number
+// there is if it does not fit.
 func mulUp(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	if hi >= uint64(c) {
+		return math.MaxInt64
+	}
 	quotient, rest := bits.Div64(hi, lo, uint64(c))
-	return int64(quotient) + int64(min(rest, 1))
+	return int64(min(quotient+min(rest, 1), math.MaxInt64))
 }

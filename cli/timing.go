@@ -60,6 +60,10 @@ one has ended. A larger rho holds once every region has acknowledged it.`,
 
 // printTiming is one line.
 func printTiming(w io.Writer, t *aliquotv1.Timing) {
+	if t == nil {
+		fmt.Fprintln(w, "lease and rho are not told by this coordinator: it is of an older version")
+		return
+	}
 	fmt.Fprintf(w, "lease %s", duration(t.GetLease()))
 	if t.GetLeaseNext() != nil {
 		fmt.Fprintf(w, " (becomes %s; until then everyone waits for %s)", duration(t.GetLeaseNext()), duration(t.GetLeaseWait()))

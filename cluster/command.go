@@ -10,8 +10,9 @@ import (
 	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
-// commandFormat is the only format of log entries so far.
-const commandFormat = 1
+// commandFormat is the only format of log entries that is read. (1 had liabilities as
+// a list of pairs; it was never released.)
+const commandFormat = 2
 
 // MaxCommandBytes bounds one log entry: the largest rules file (4 MiB) and room
 // for its envelope. Everything else stays far below it, see planEntryBytes.

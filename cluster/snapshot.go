@@ -23,7 +23,7 @@ import (
 //	bytes 20-23  CRC-32C of bytes 0-19 and the message, big endian
 const (
 	snapshotMagic      = "aliquot\x00"
-	snapshotFormat     = 1
+	snapshotFormat     = 2
 	snapshotHeaderSize = 24
 	// maxSnapshotBytes bounds what a restore reads: the hot table's 200,000 keys of
 	// 64 regions are about 80 MB.

@@ -177,8 +177,9 @@ func TestUnreadableEntryCrashes(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"garbage":        []byte("\xff\xff\xff"),
 		"empty":          nil,
-		"later format":   {0x08, 0x02, 0x32, 0x00},
-		"unknown kind":   {0x08, 0x01, 0xa2, 0x06, 0x00}, // field 100
+		"later format":   {0x08, 0x03, 0x32, 0x00},
+		"earlier format": {0x08, 0x01, 0x32, 0x00},
+		"unknown kind":   {0x08, 0x02, 0xa2, 0x06, 0x00}, // field 100
 		"known and more": append(good, 0xa2, 0x06, 0x00),
 	} {
 		func() {

@@ -63,6 +63,7 @@ func (l *leadership) rule(ctx context.Context) (leading bool) {
 		l.reign.Store(r)
 		leading, err = r.run(ctx, l.node.LeaderCh())
 		l.reign.Store(nil)
+		l.tally.promise = nil // it would keep the whole machine in memory until the next reign
 	}
 	if errors.Is(err, errConfigChanged) {
 		l.log.Info("the regions or their floors have changed; taking charge anew")

@@ -45,7 +45,6 @@ func (p *pace) reported(rep budget.Report, now budget.Instant) {
 		return
 	}
 	r := &p.regions[rep.Region]
-	r.keys = rep.Pace
 	if r.sent == 0 || r.session != rep.Session || r.seq != rep.Ack {
 		return
 	}
@@ -72,6 +71,10 @@ func (p *pace) newReign() {
 		p.regions[i].sent = 0
 	}
 }
+
+// spaced notes how far apart a region's reports of one busy key are, as a report says
+// that the machine has accepted.
+func (p *pace) spaced(region int, keys time.Duration) { p.regions[region].keys = keys }
 
 // keys is how far apart the region's reports of one busy key are; 0 if it was not heard.
 func (p *pace) keys(region int) time.Duration {

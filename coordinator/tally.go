@@ -141,7 +141,7 @@ func (t *tally) judge(id budget.KeyID, key *tallyKey, spent spent, now budget.In
 	if possible := key.capacity + key.rate*now.Sub(key.busy.since).Seconds(); possible > 0 {
 		r.gain = max(r.gain, key.busy.tokens/possible)
 	}
-	if key.breaks() && len(t.breaches) < maxBreaches {
+	if len(t.breaches) < maxBreaches && key.breaks() {
 		t.breaches = append(t.breaches, key.breach(now))
 	}
 }

@@ -81,6 +81,7 @@ func (r *reign) answer(d budget.Directive) {
 	})
 	r.pace.answered(d.Region, d.Session, d.Seq, now)
 	if found {
+		r.pace.spaced(d.Region, w.report.Pace)
 		r.tally.fold(w.report, now, r.hot)
 		r.tellBreaches()
 	}

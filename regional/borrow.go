@@ -40,7 +40,7 @@ func (l *limiter) borrow(ctx context.Context, groups []*group) error {
 		}
 		result := borrowFull
 		if arrivals != nil {
-			result = arrived(ctx, arrivals, wait)
+			result = arrived(ctx, arrivals, within(ctx, wait))
 			l.auth.leave(arrivals)
 		}
 		l.metrics.borrowed(result)
@@ -69,6 +69,14 @@ func (g *group) mayBorrow() (wait time.Duration, ok bool) {
 		}
 	}
 	return wait, ok
+}
+
+// within is how long a caller can wait so that the denial it has still reaches it.
+func within(ctx context.Context, wait time.Duration) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end)*3/4)
+	}
+	return wait
 }
 
 // arrived waits until every share has come.

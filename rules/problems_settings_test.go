@@ -42,7 +42,7 @@ func TestRefusedSettings(t *testing.T) {
 		{"modes", oneRule("algorithm: leaky_bucket, mode: meters, " + someLimit), []string{
 			"2:24: algorithm leaky_bucket is not available yet in this version; use token_bucket, with capacity 1 if requests are to be spaced evenly",
 			`2:44: unknown mode "meters"; did you mean "meter"?`}},
-		{"borrow_wait of another placement", oneRule("placement: split, borrow_wait: 150ms, " + someLimit), []string{"2:31: borrow_wait belongs to placement home, this is split; remove it"}},
+		{"borrow_wait of another placement", oneRule("placement: split, borrow_wait: 150ms, " + someLimit), []string{"2:31: borrow_wait belongs to placement home and auto, this is split; remove it"}},
 		{"borrow_wait out of bounds", "defaults: {placement: home, borrow_wait: 0}\ntiers: {t: {borrow_wait: 11s}, u: {borrow_wait: 1x}, v: {borrow_wait: []}}\nrules: []\n", []string{
 			"1:42: borrow_wait must be from 1ms to 10s; write it like 150ms",
 			"2:26: borrow_wait must be from 1ms to 10s; write it like 150ms",
@@ -50,7 +50,7 @@ func TestRefusedSettings(t *testing.T) {
 			`2:71: borrow_wait must be a duration, found a list; write seconds (60) or a text like "1m"`}},
 		{"misplaced once, not for each rule", "defaults: {mode: meter, placement: split}\ntiers: {t: {borrow_wait: 1s}}\nrules: [{id: a, tier: t, " + someLimit + "}, {id: b, tier: t, " + someLimit + "}]\n", []string{
 			"1:12: mode belongs to algorithm leaky_bucket, this is token_bucket; remove it",
-			"2:13: borrow_wait belongs to placement home, this is split; remove it"}},
+			"2:13: borrow_wait belongs to placement home and auto, this is split; remove it"}},
 		{"the algorithm that mode belongs to may be misspelt", oneRule("algorithm: leaky, mode: queue, " + someLimit), []string{
 			`2:24: unknown algorithm "leaky"; known here: token_bucket`}},
 		{"one level too high", oneRule("capacity: 5, refill_rate: 1"), []string{

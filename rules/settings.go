@@ -127,7 +127,7 @@ func (d *decoder) misplaced(level, all settings) {
 		d.add(level.modeAt, "mode belongs to algorithm %s, this is %s; remove it", leakyBucket, all.algorithm)
 	}
 	if level.borrowWaitAt != (position{}) && all.placement == Split {
-		d.add(level.borrowWaitAt, "borrow_wait belongs to placement %s, this is %s; remove it", Home, all.placement)
+		d.add(level.borrowWaitAt, "borrow_wait belongs to placement %s and %s, this is %s; remove it", Home, Auto, all.placement)
 	}
 }
 
