@@ -239,7 +239,10 @@ func TestAgainstARealCluster(t *testing.T) {
 			"PROMISE", "admitted_burst", "lost_step", "cut_off_time", "21.22", "measured: ")
 		command(t, "", "budget", "get", "nope", "api_key=k", "--addr", coordinator).want(t, exitError, "not_found")
 		command(t, "", "budget", "get", "per-key", "api_key=bench", "--addr", coordinator, "-o", "json").want(t, exitOK, `"poolShare":`, `"promise":{"bounds":[{"name":"admitted_burst","kind":"excess"`)
-		command(t, "", "budget", "list", "--addr", coordinator).want(t, exitOK, "per-key")
+		await(t, "per-key", func() string { // a busy key becomes hot in its own time
+			command(t, "", "check", "api_key=busy", "--cost", "60", "--addr", region)
+			return command(t, "", "budget", "list", "--addr", coordinator).out
+		})
 	})
 	t.Run("budget watch", func(t *testing.T) { watchABudget(t, coordinator) })
 	t.Run("rules", func(t *testing.T) { changeRules(t, coordinator, region) })
