@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -51,7 +52,7 @@ func testConfig(t *testing.T, i, n int) coordinator.Config {
 	cfg.NodeID, cfg.DataDir, cfg.BootstrapExpect = fmt.Sprintf("c%d", i), t.TempDir(), n
 	cfg.Listen, cfg.RaftListen, cfg.GossipListen, cfg.OpsListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Regions = []string{"us", "eu", "ap"}
-	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	cfg.Logger = slog.New(slog.NewTextHandler(untilEnd(t), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return cfg
 }
 
@@ -252,4 +253,30 @@ func split(t *testing.T, all []*running) (leader *running, followers []*running)
 		return ""
 	})
 	return leader, followers
+}
+
+// untilEnd is a test's output for as long as the test lasts: memberlist's goroutines
+// are not waited for, and what they say after it would be a panic.
+func untilEnd(t *testing.T) io.Writer {
+	w := &endingWriter{to: t.Output()}
+	t.Cleanup(w.end)
+	return w
+}
+
+type endingWriter struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (w *endingWriter) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.to = io.Discard
+}
+
+// Write is for io.Writer.
+func (w *endingWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.to.Write(p)
 }
