@@ -1,6 +1,10 @@
 package plants
 
-import "aliquot/limit"
+import (
+	"time"
+
+	"aliquot/limit"
+)
 
 // counted are bugs of limits that count: windows, logs, slots.
 func counted() []Plant {
@@ -54,7 +58,7 @@ func counted() []Plant {
 		{
 			Name: "floor-use-forgotten", Breaks: "a region that was cut off and is back has used nothing of its floor",
 			Edits: []Edit{{leader, "if !l.regions[i].live || !kr.looked && l.tailOf(key) > 0 {", "if !l.regions[i].live {"}},
-			World: World{Keys: 2, Faults: []string{"cut both ways", "all coordinators stop", "messages lost"}, Just: true},
+			World: World{Regions: 2, Keys: 2, Lease: 3 * time.Second, Algorithms: []string{limit.SlidingLog.String()}, Faults: []string{"cut both ways"}, Just: true},
 		},
 		{
 			Name: "use-given-away", Breaks: "what outlasts a share, beyond its liability, may go to others",

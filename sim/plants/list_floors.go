@@ -39,7 +39,7 @@ func floors() []Plant {
 		{
 			Name: "floor-before-session", Breaks: "a larger floor holds before a session has told the shares of hot keys",
 			Edits: []Edit{{floor, "		return own.Floor.Min(own.Low)\n", "		return own.Floor\n"}},
-			World: World{Faults: []string{"region reweighted", "region drained"}},
+			World: World{Regions: 2, Keys: 2, Faults: []string{"region reweighted", "daemon restarts", "all coordinators stop", "cut both ways"}, Just: true},
 		},
 		{
 			Name: "low-ignored", Breaks: "all of the past counts at the present floor",

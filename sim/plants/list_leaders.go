@@ -1,5 +1,7 @@
 package plants
 
+import "time"
+
 // leaders are bugs in what a leader believes of the regions.
 func leaders() []Plant {
 	const (
@@ -14,7 +16,7 @@ func leaders() []Plant {
 			Name: "new-leader-counts-all-live", Breaks: "a new leader takes every region for live until it has had the time to report",
 			Edits: []Edit{{live, "live := r.open && r.acked && now < r.ackedSentAt.Add(l.cfg.leaseAtLeader())",
 				"live := now < l.start.Add(l.cfg.leaseAtLeader()) || r.open && r.acked && now < r.ackedSentAt.Add(l.cfg.leaseAtLeader())"}},
-			World: World{Keys: 2, Faults: []string{"leader dies", "cut both ways"}, Just: true},
+			World: World{Regions: 2, Keys: 1, Lease: 3 * time.Second, Faults: []string{"leader dies", "cut both ways"}, Just: true},
 		},
 		{
 			Name: "old-leases-forgotten", Breaks: "a new leader takes it that no region holds a lease of the one before",
@@ -55,7 +57,7 @@ func leaders() []Plant {
 		{
 			Name: "hello-adopts-held", Breaks: "a region that says Hello may keep the share it says it holds, whatever the ledger says",
 			Edits: []Edit{{session, "a = a.Min(has.Share)", "a = has.Share"}},
-			World: World{Keys: 2, Faults: []string{"messages lost", "cut both ways", "cut one way", "leader dies"}, Just: true},
+			World: World{Keys: 2, Faults: []string{"second daemon", "messages lost", "cut from the leader"}, Just: true},
 		},
 		{
 			Name: "cools-under-earlier-daemon", Breaks: "a key cools down while an earlier daemon of a region may hold a lease",

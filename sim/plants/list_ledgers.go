@@ -75,11 +75,11 @@ func ledgers() []Plant {
 		{
 			Name: "generation-without-epoch", Breaks: "generations are compared by their counters alone",
 			Edits: []Edit{{"budget/share.go", "return g.Epoch<<counterBits | g.Counter", "return g.Counter"}},
-			World: World{Keys: 2, Faults: []string{"leader dies", "leader lingers", "messages lost"}, Just: true},
 		},
 		{
 			Name: "hot-without-floors", Breaks: "a key that becomes hot commits no liability for regions that are not live",
 			Edits: []Edit{{plan, "			shares[i] = r.Floor\n", "			if l.regions[i].live {\n				shares[i] = r.Floor\n			}\n"}},
+			World: World{Regions: 2, Keys: 4, Lease: 3 * time.Second, Faults: []string{"leader dies", "cut both ways", "all coordinators stop"}, Just: true},
 		},
 	}
 }
