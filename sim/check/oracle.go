@@ -14,7 +14,7 @@ import (
 // shrink of its own may have to be acknowledged first.
 const (
 	growsIn    = 4
-	convergeIn = growsIn + 2
+	convergeIn = growsIn + 4
 )
 
 func (w *world) violate(format string, args ...any) {
