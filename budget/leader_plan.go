@@ -74,7 +74,7 @@ func (l *Leader) planKey(c *commit, key *leaderKey, now Instant) {
 		return
 	}
 	target, move := l.target(key, lowered, now)
-	changed := !equalShares(lowered, key.shares)
+	changed := !slices.Equal(lowered, key.shares)
 	if move {
 		changed = l.moveTo(c, key, lowered, target, now) || changed
 	}
@@ -187,15 +187,6 @@ func (l *Leader) floorsWithin(in allocation) []Share {
 		}
 	}
 	return out
-}
-
-func equalShares(a, b []Share) bool {
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // worthMoving is the dead band: a move must matter, unless a region rejects requests

@@ -43,30 +43,21 @@ failed.`,
 	f.Float64Var(&c.Rate, "rate", c.Rate, "requests a second; 0: as fast as it can")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c.Protocol = bench.Protocol(proto)
-		if err := g.completeRotate(&c.Config, attrs); err != nil {
+		if err := g.completeStream(&c.Config, attrs, c.Validate); err != nil {
 			return err
-		}
-		if err := c.Validate(); err != nil {
-			return usageError{err}
 		}
 		r, err := bench.Step(cmd.Context(), c)
 		if err != nil {
 			return err
 		}
-		if err := g.printValue(r, func(w io.Writer) { printStep(w, r) }); err != nil {
-			return err
-		}
-		return verdictOf(r.Whole)
+		return g.printStream(r, r.Whole, func(w io.Writer) { printStep(w, r) })
 	}
 	return cmd
 }
 
 func printStep(w io.Writer, r *bench.StepReport) {
-	rows := [][]string{{"", "OFFERED", "ADMITTED", "ADMITTED/S", "FAILED"}}
-	columns(w, append(rows, part("before", r.Before), part("after", r.After), part("whole", r.Whole)))
-	fmt.Fprintln(w)
-	columns(w, append(verdictRows(r.Whole),
-		[]string{"converged", r.Converged.Round(time.Millisecond).String(), "until the second region kept up with 95 % of the rate"}))
+	printParts(w, r.Whole, [][]string{part("before", r.Before), part("after", r.After)},
+		[]string{"converged", r.Converged.Round(time.Millisecond).String(), "until the second region kept up with 95 % of the rate"})
 }
 
 func newFlood(g *globals) *cobra.Command {
@@ -100,11 +91,8 @@ failed.`,
 	f.IntVar(&regions, "parts", 0, "among how many regions the limit is divided (default as many as --regions names)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c.Protocol = bench.Protocol(proto)
-		if err := g.completeRotate(&c.Config, attrs); err != nil {
+		if err := g.completeStream(&c.Config, attrs, c.Validate); err != nil {
 			return err
-		}
-		if err := c.Validate(); err != nil {
-			return usageError{err}
 		}
 		if regions == 0 {
 			regions = len(c.Regions)
@@ -113,20 +101,41 @@ failed.`,
 		if err != nil {
 			return err
 		}
-		if err := g.printValue(r, func(w io.Writer) { printFlood(w, r) }); err != nil {
-			return err
-		}
-		return verdictOf(r.Whole)
+		return g.printStream(r, r.Whole, func(w io.Writer) { printFlood(w, r) })
 	}
 	return cmd
 }
 
 func printFlood(w io.Writer, r *bench.FloodReport) {
+	printParts(w, r.Whole, [][]string{part("flood", r.Flood), part("other", r.Other)},
+		[]string{"served", fmt.Sprintf("%.4f", r.Served), "the other region's admitted / min(its demand, its part of the limit)"})
+}
+
+// completeStream fills in what the flags leave open, and refuses what is impossible.
+func (g *globals) completeStream(c *bench.Config, attrs []string, validate func() error) error {
+	if err := g.completeRotate(c, attrs); err != nil {
+		return err
+	}
+	if err := validate(); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// printStream prints a report, and fails if the whole load got more than its bound.
+func (g *globals) printStream(report any, whole *bench.Report, table func(io.Writer)) error {
+	if err := g.printValue(report, table); err != nil {
+		return err
+	}
+	return verdictOf(whole)
+}
+
+// printParts prints the parts of a load beside the whole of it, and what it came to.
+func printParts(w io.Writer, whole *bench.Report, parts [][]string, result []string) {
 	rows := [][]string{{"", "OFFERED", "ADMITTED", "ADMITTED/S", "FAILED"}}
-	columns(w, append(rows, part("flood", r.Flood), part("other", r.Other), part("whole", r.Whole)))
+	columns(w, append(append(rows, parts...), part("whole", whole)))
 	fmt.Fprintln(w)
-	columns(w, append(verdictRows(r.Whole),
-		[]string{"served", fmt.Sprintf("%.4f", r.Served), "the other region's admitted / min(its demand, its part of the limit)"}))
+	columns(w, append(verdictRows(whole), result))
 }
 
 // part is one line about a part of a load.

@@ -87,9 +87,7 @@ func (s *regionService) change(ctx context.Context, change cluster.RegionChange,
 	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
 		var region *aliquotv1.Region
 		if region, err = atLeader(ctx); err == nil {
-			// Whoever asks this node next is to find it here too. A change that changes
-			// nothing makes no new version: it is not worth the whole patience.
-			awaitState(ctx, s.node, ownWritePatience/4, func(state *cluster.State) bool { return state.Ledger.Config.Version > before })
+			awaitConfig(ctx, s.node, before)
 			return region, nil
 		}
 	}

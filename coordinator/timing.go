@@ -25,8 +25,7 @@ func (s *clusterService) SetTiming(ctx context.Context, req *aliquotv1.SetTiming
 	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
 		var res *aliquotv1.SetTimingResponse
 		if res, err = toLeader(ctx, s.forward, req, (*peer).SetTiming); err == nil {
-			// As for a change of regions.
-			awaitState(ctx, s.node, ownWritePatience/4, func(state *cluster.State) bool { return state.Ledger.Config.Version > version })
+			awaitConfig(ctx, s.node, version)
 			return res, nil
 		}
 	}
