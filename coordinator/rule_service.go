@@ -6,6 +6,7 @@ import (
 
 	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/rules"
 )
 
@@ -17,6 +18,7 @@ const (
 
 // ruleService reads the rules from the applied state and changes them at the leader.
 type ruleService struct {
+	aliquotv1connect.UnimplementedRuleServiceHandler
 	node    *cluster.Node
 	forward *forwarder
 	metrics *metrics

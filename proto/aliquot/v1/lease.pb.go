@@ -907,8 +907,14 @@ type KeyReport struct {
 	Cold bool `protobuf:"varint,11,opt,name=cold,proto3" json:"cold,omitempty"`
 	// For how long the key had not been used when the report was sent, and the longest
 	// pause between two uses of late.
-	IdleNs        int64 `protobuf:"varint,12,opt,name=idle_ns,json=idleNs,proto3" json:"idle_ns,omitempty"`
-	GapNs         int64 `protobuf:"varint,13,opt,name=gap_ns,json=gapNs,proto3" json:"gap_ns,omitempty"`
+	IdleNs int64 `protobuf:"varint,12,opt,name=idle_ns,json=idleNs,proto3" json:"idle_ns,omitempty"`
+	GapNs  int64 `protobuf:"varint,13,opt,name=gap_ns,json=gapNs,proto3" json:"gap_ns,omitempty"`
+	// For a limit that counts use (windows, logs, slots): the part of the limit, in units
+	// of 2^-20, that use from before outlasts the share by.
+	InUse int32 `protobuf:"varint,14,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
+	// The window of the region's store when the share was last looked at, from 1 on
+	// (fixed windows only).
+	Label         int64 `protobuf:"varint,15,opt,name=label,proto3" json:"label,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1027,6 +1033,20 @@ func (x *KeyReport) GetGapNs() int64 {
 	return 0
 }
 
+func (x *KeyReport) GetInUse() int32 {
+	if x != nil {
+		return x.InUse
+	}
+	return 0
+}
+
+func (x *KeyReport) GetLabel() int64 {
+	if x != nil {
+		return x.Label
+	}
+	return 0
+}
+
 type ReportResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
@@ -1139,7 +1159,10 @@ type Action struct {
 	Cold bool `protobuf:"varint,5,opt,name=cold,proto3" json:"cold,omitempty"`
 	// The limit as other regions reported it, for a region that has not used the
 	// key; absent when the leader does not know it.
-	Limit         *KeyLimit `protobuf:"bytes,6,opt,name=limit,proto3" json:"limit,omitempty"`
+	Limit *KeyLimit `protobuf:"bytes,6,opt,name=limit,proto3" json:"limit,omitempty"`
+	// The first window in which a share that grows counts at once (fixed windows only); 0:
+	// only the region's next one.
+	From          int64 `protobuf:"varint,7,opt,name=from,proto3" json:"from,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1216,6 +1239,13 @@ func (x *Action) GetLimit() *KeyLimit {
 	return nil
 }
 
+func (x *Action) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
 // KeyLimit is a key's limit in micro-tokens and micro-tokens a second, with the
 // rate's fraction in millionths.
 type KeyLimit struct {
@@ -1224,6 +1254,8 @@ type KeyLimit struct {
 	RateMicro     int64                  `protobuf:"varint,2,opt,name=rate_micro,json=rateMicro,proto3" json:"rate_micro,omitempty"`
 	RateFrac      int64                  `protobuf:"varint,3,opt,name=rate_frac,json=rateFrac,proto3" json:"rate_frac,omitempty"`
 	Placement     Placement              `protobuf:"varint,4,opt,name=placement,proto3,enum=aliquot.v1.Placement" json:"placement,omitempty"`
+	// How long use can outlast the right to it; 0 for buckets.
+	TailMicros    int64 `protobuf:"varint,5,opt,name=tail_micros,json=tailMicros,proto3" json:"tail_micros,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1284,6 +1316,13 @@ func (x *KeyLimit) GetPlacement() Placement {
 		return x.Placement
 	}
 	return Placement_PLACEMENT_UNSPECIFIED
+}
+
+func (x *KeyLimit) GetTailMicros() int64 {
+	if x != nil {
+		return x.TailMicros
+	}
+	return 0
 }
 
 var File_aliquot_v1_lease_proto protoreflect.FileDescriptor
@@ -1363,7 +1402,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05shard\x18\t \x01(\rR\x05shard\x12\x1f\n" +
 	"\vpace_micros\x18\n" +
 	" \x01(\x03R\n" +
-	"paceMicros\"\xa7\x03\n" +
+	"paceMicros\"\xd4\x03\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
@@ -1377,7 +1416,9 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	" \x01(\bR\trejecting\x12\x12\n" +
 	"\x04cold\x18\v \x01(\bR\x04cold\x12\x17\n" +
 	"\aidle_ns\x18\f \x01(\x03R\x06idleNs\x12\x15\n" +
-	"\x06gap_ns\x18\r \x01(\x03R\x05gapNs\"\xec\x01\n" +
+	"\x06gap_ns\x18\r \x01(\x03R\x05gapNs\x12\x15\n" +
+	"\x06in_use\x18\x0e \x01(\x05R\x05inUse\x12\x14\n" +
+	"\x05label\x18\x0f \x01(\x03R\x05label\"\xec\x01\n" +
 	"\x0eReportResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x10\n" +
@@ -1386,20 +1427,23 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05renew\x18\x05 \x01(\bR\x05renew\x12,\n" +
 	"\aactions\x18\x06 \x03(\v2\x12.aliquot.v1.ActionR\aactions\x12'\n" +
 	"\x05rules\x18\a \x01(\v2\x11.aliquot.v1.RulesR\x05rules\x12\x14\n" +
-	"\x05shard\x18\b \x01(\rR\x05shard\"\xe5\x01\n" +
+	"\x05shard\x18\b \x01(\rR\x05shard\"\xf9\x01\n" +
 	"\x06Action\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
 	"\x05share\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x05share\x12#\n" +
 	"\rgranted_micro\x18\x04 \x01(\x03R\fgrantedMicro\x12\x12\n" +
 	"\x04cold\x18\x05 \x01(\bR\x04cold\x12*\n" +
-	"\x05limit\x18\x06 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xa2\x01\n" +
+	"\x05limit\x18\x06 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\x12\x12\n" +
+	"\x04from\x18\a \x01(\x03R\x04from\"\xc3\x01\n" +
 	"\bKeyLimit\x12%\n" +
 	"\x0ecapacity_micro\x18\x01 \x01(\x03R\rcapacityMicro\x12\x1d\n" +
 	"\n" +
 	"rate_micro\x18\x02 \x01(\x03R\trateMicro\x12\x1b\n" +
 	"\trate_frac\x18\x03 \x01(\x03R\brateFrac\x123\n" +
-	"\tplacement\x18\x04 \x01(\x0e2\x15.aliquot.v1.PlacementR\tplacement*O\n" +
+	"\tplacement\x18\x04 \x01(\x0e2\x15.aliquot.v1.PlacementR\tplacement\x12\x1f\n" +
+	"\vtail_micros\x18\x05 \x01(\x03R\n" +
+	"tailMicros*O\n" +
 	"\tPlacement\x12\x19\n" +
 	"\x15PLACEMENT_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPLACEMENT_SPLIT\x10\x01\x12\x12\n" +

@@ -30,7 +30,11 @@ type CheckRequest struct {
 	// How much the request consumes. Absent means 1; zero and below are invalid.
 	Cost *int64 `protobuf:"varint,2,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
 	// Separates tenants that share one installation; absent means "default".
-	Namespace     string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Namespace string `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// What the request consumes of other things than requests, by the unit that rules
+	// name: tokens_in, tokens_out. A rule of a unit that is not here does not apply; one
+	// of unit requests counts cost. A slot (unit concurrency) is 1 where it is not said.
+	Costs         map[string]int64 `protobuf:"bytes,4,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -86,6 +90,13 @@ func (x *CheckRequest) GetNamespace() string {
 	return ""
 }
 
+func (x *CheckRequest) GetCosts() map[string]int64 {
+	if x != nil {
+		return x.Costs
+	}
+	return nil
+}
+
 type CheckResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Allowed bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
@@ -109,7 +120,12 @@ type CheckResponse struct {
 	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
 	// True when no amount of waiting helps: the cost is above the capacity, or
 	// the caller is on the block list.
-	Never         bool `protobuf:"varint,10,opt,name=never,proto3" json:"never,omitempty"`
+	Never bool `protobuf:"varint,10,opt,name=never,proto3" json:"never,omitempty"`
+	// Names this decision for Explain; every denial has one.
+	DecisionId string `protobuf:"bytes,11,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
+	// For how long an allowed request is to wait before it proceeds: the longest of its
+	// queues (leaky_bucket with mode: queue). Zero otherwise.
+	Delay         *durationpb.Duration `protobuf:"bytes,12,opt,name=delay,proto3" json:"delay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -214,16 +230,39 @@ func (x *CheckResponse) GetNever() bool {
 	return false
 }
 
+func (x *CheckResponse) GetDecisionId() string {
+	if x != nil {
+		return x.DecisionId
+	}
+	return ""
+}
+
+func (x *CheckResponse) GetDelay() *durationpb.Duration {
+	if x != nil {
+		return x.Delay
+	}
+	return nil
+}
+
 type LimitDecision struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	RuleId        string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
-	Allowed       bool                   `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	Limit         int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	Remaining     int64                  `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	ResetAfter    *durationpb.Duration   `protobuf:"bytes,5,opt,name=reset_after,json=resetAfter,proto3" json:"reset_after,omitempty"`
-	RetryAfter    *durationpb.Duration   `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
-	Mode          string                 `protobuf:"bytes,7,opt,name=mode,proto3" json:"mode,omitempty"`
-	Never         bool                   `protobuf:"varint,8,opt,name=never,proto3" json:"never,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	RuleId     string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	Allowed    bool                   `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	Limit      int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	Remaining  int64                  `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	ResetAfter *durationpb.Duration   `protobuf:"bytes,5,opt,name=reset_after,json=resetAfter,proto3" json:"reset_after,omitempty"`
+	RetryAfter *durationpb.Duration   `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
+	Mode       string                 `protobuf:"bytes,7,opt,name=mode,proto3" json:"mode,omitempty"`
+	Never      bool                   `protobuf:"varint,8,opt,name=never,proto3" json:"never,omitempty"`
+	// The period the limit is stated over.
+	Window *durationpb.Duration `protobuf:"bytes,9,opt,name=window,proto3" json:"window,omitempty"`
+	// As in the rules file: token_bucket, leaky_bucket, ...
+	Algorithm string               `protobuf:"bytes,10,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
+	Delay     *durationpb.Duration `protobuf:"bytes,11,opt,name=delay,proto3" json:"delay,omitempty"`
+	// The rule only watches: it never denies.
+	Shadow bool `protobuf:"varint,12,opt,name=shadow,proto3" json:"shadow,omitempty"`
+	// What the limit counts: requests, tokens_in, ...
+	Unit          string `protobuf:"bytes,13,opt,name=unit,proto3" json:"unit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -312,6 +351,41 @@ func (x *LimitDecision) GetNever() bool {
 		return x.Never
 	}
 	return false
+}
+
+func (x *LimitDecision) GetWindow() *durationpb.Duration {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+func (x *LimitDecision) GetAlgorithm() string {
+	if x != nil {
+		return x.Algorithm
+	}
+	return ""
+}
+
+func (x *LimitDecision) GetDelay() *durationpb.Duration {
+	if x != nil {
+		return x.Delay
+	}
+	return nil
+}
+
+func (x *LimitDecision) GetShadow() bool {
+	if x != nil {
+		return x.Shadow
+	}
+	return false
+}
+
+func (x *LimitDecision) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
 }
 
 type CheckBatchRequest struct {
@@ -457,22 +531,908 @@ func (x *CheckBatchResult) GetError() string {
 	return ""
 }
 
+type ReserveRequest struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Attributes map[string]string      `protobuf:"bytes,1,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Cost       *int64                 `protobuf:"varint,2,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	Namespace  string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// The estimate, by unit; see CheckRequest.costs.
+	Costs map[string]int64 `protobuf:"bytes,4,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// Makes a repeated call harmless: 1 to 128 bytes of any UTF-8. Absent: one is made.
+	Id string `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"`
+	// After this time an unsettled reservation stands at its estimate and its slots are
+	// free. 1 s to 1 h; absent: one minute.
+	Ttl           *durationpb.Duration `protobuf:"bytes,6,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveRequest) Reset() {
+	*x = ReserveRequest{}
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveRequest) ProtoMessage() {}
+
+func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
+func (*ReserveRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ReserveRequest) GetAttributes() map[string]string {
+	if x != nil {
+		return x.Attributes
+	}
+	return nil
+}
+
+func (x *ReserveRequest) GetCost() int64 {
+	if x != nil && x.Cost != nil {
+		return *x.Cost
+	}
+	return 0
+}
+
+func (x *ReserveRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *ReserveRequest) GetCosts() map[string]int64 {
+	if x != nil {
+		return x.Costs
+	}
+	return nil
+}
+
+func (x *ReserveRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ReserveRequest) GetTtl() *durationpb.Duration {
+	if x != nil {
+		return x.Ttl
+	}
+	return nil
+}
+
+type ReserveResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Decision *CheckResponse         `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
+	// For Settle; empty if the reservation was denied.
+	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	// By the regional store's clock, Unix milliseconds.
+	ExpiresUnixMs int64 `protobuf:"varint,3,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReserveResponse) Reset() {
+	*x = ReserveResponse{}
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReserveResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReserveResponse) ProtoMessage() {}
+
+func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReserveResponse.ProtoReflect.Descriptor instead.
+func (*ReserveResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ReserveResponse) GetDecision() *CheckResponse {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
+func (x *ReserveResponse) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ReserveResponse) GetExpiresUnixMs() int64 {
+	if x != nil {
+		return x.ExpiresUnixMs
+	}
+	return 0
+}
+
+type SettleRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// As in Reserve.
+	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// What was used, by unit; a unit that is not here stands at its estimate. 0 gives all
+	// of it back.
+	Costs map[string]int64 `protobuf:"bytes,3,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// What was used of unit requests; absent: the estimate.
+	Cost          *int64 `protobuf:"varint,4,opt,name=cost,proto3,oneof" json:"cost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettleRequest) Reset() {
+	*x = SettleRequest{}
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettleRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettleRequest) ProtoMessage() {}
+
+func (x *SettleRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettleRequest.ProtoReflect.Descriptor instead.
+func (*SettleRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SettleRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SettleRequest) GetNamespace() string {
+	if x != nil {
+		return x.Namespace
+	}
+	return ""
+}
+
+func (x *SettleRequest) GetCosts() map[string]int64 {
+	if x != nil {
+		return x.Costs
+	}
+	return nil
+}
+
+func (x *SettleRequest) GetCost() int64 {
+	if x != nil && x.Cost != nil {
+		return *x.Cost
+	}
+	return 0
+}
+
+type SettleResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// "settled"; "already_settled": an earlier call did, and what it said stands;
+	// "expired": the time to live ended before, and the estimate stands.
+	State         string          `protobuf:"bytes,1,opt,name=state,proto3" json:"state,omitempty"`
+	Limits        []*SettledLimit `protobuf:"bytes,2,rep,name=limits,proto3" json:"limits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettleResponse) Reset() {
+	*x = SettleResponse{}
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettleResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettleResponse) ProtoMessage() {}
+
+func (x *SettleResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettleResponse.ProtoReflect.Descriptor instead.
+func (*SettleResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *SettleResponse) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *SettleResponse) GetLimits() []*SettledLimit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+// SettledLimit is what became of one limit's part of a reservation, in whole tokens.
+type SettledLimit struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	RuleId   string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	Unit     string                 `protobuf:"bytes,2,opt,name=unit,proto3" json:"unit,omitempty"`
+	Reserved int64                  `protobuf:"varint,3,opt,name=reserved,proto3" json:"reserved,omitempty"`
+	Used     int64                  `protobuf:"varint,4,opt,name=used,proto3" json:"used,omitempty"`
+	// What went back into the region's bucket; less than reserved - used where the bucket
+	// had no room for more.
+	Refunded int64 `protobuf:"varint,5,opt,name=refunded,proto3" json:"refunded,omitempty"`
+	// What was charged beyond the estimate, debt included.
+	Charged       int64 `protobuf:"varint,6,opt,name=charged,proto3" json:"charged,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SettledLimit) Reset() {
+	*x = SettledLimit{}
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SettledLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SettledLimit) ProtoMessage() {}
+
+func (x *SettledLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SettledLimit.ProtoReflect.Descriptor instead.
+func (*SettledLimit) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *SettledLimit) GetRuleId() string {
+	if x != nil {
+		return x.RuleId
+	}
+	return ""
+}
+
+func (x *SettledLimit) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *SettledLimit) GetReserved() int64 {
+	if x != nil {
+		return x.Reserved
+	}
+	return 0
+}
+
+func (x *SettledLimit) GetUsed() int64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *SettledLimit) GetRefunded() int64 {
+	if x != nil {
+		return x.Refunded
+	}
+	return 0
+}
+
+func (x *SettledLimit) GetCharged() int64 {
+	if x != nil {
+		return x.Charged
+	}
+	return 0
+}
+
+type ExplainRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to What:
+	//
+	//	*ExplainRequest_Request
+	//	*ExplainRequest_DecisionId
+	What          isExplainRequest_What `protobuf_oneof:"what"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainRequest) Reset() {
+	*x = ExplainRequest{}
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainRequest) ProtoMessage() {}
+
+func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
+func (*ExplainRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ExplainRequest) GetWhat() isExplainRequest_What {
+	if x != nil {
+		return x.What
+	}
+	return nil
+}
+
+func (x *ExplainRequest) GetRequest() *CheckRequest {
+	if x != nil {
+		if x, ok := x.What.(*ExplainRequest_Request); ok {
+			return x.Request
+		}
+	}
+	return nil
+}
+
+func (x *ExplainRequest) GetDecisionId() string {
+	if x != nil {
+		if x, ok := x.What.(*ExplainRequest_DecisionId); ok {
+			return x.DecisionId
+		}
+	}
+	return ""
+}
+
+type isExplainRequest_What interface {
+	isExplainRequest_What()
+}
+
+type ExplainRequest_Request struct {
+	Request *CheckRequest `protobuf:"bytes,1,opt,name=request,proto3,oneof"`
+}
+
+type ExplainRequest_DecisionId struct {
+	DecisionId string `protobuf:"bytes,2,opt,name=decision_id,json=decisionId,proto3,oneof"`
+}
+
+func (*ExplainRequest_Request) isExplainRequest_What() {}
+
+func (*ExplainRequest_DecisionId) isExplainRequest_What() {}
+
+type ExplainResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was decided, or would be now.
+	Decision *CheckResponse `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
+	Region   string         `protobuf:"bytes,2,opt,name=region,proto3" json:"region,omitempty"`
+	// When it was decided, Unix milliseconds of the daemon's clock.
+	UnixMs       int64  `protobuf:"varint,3,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	RulesVersion uint64 `protobuf:"varint,4,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
+	// A list that decided before any rule: "whitelist" or "blacklist", and its entry.
+	List      string `protobuf:"bytes,5,opt,name=list,proto3" json:"list,omitempty"`
+	ListEntry string `protobuf:"bytes,6,opt,name=list_entry,json=listEntry,proto3" json:"list_entry,omitempty"`
+	// Every rule in the order of the file; at most 200 of those that did not match.
+	Rules []*RuleExplanation `protobuf:"bytes,7,rep,name=rules,proto3" json:"rules,omitempty"`
+	Lease *LeaseExplanation  `protobuf:"bytes,8,opt,name=lease,proto3" json:"lease,omitempty"`
+	// Rules that did not match and are left out above.
+	RulesOmitted  int32 `protobuf:"varint,9,opt,name=rules_omitted,json=rulesOmitted,proto3" json:"rules_omitted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExplainResponse) Reset() {
+	*x = ExplainResponse{}
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExplainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExplainResponse) ProtoMessage() {}
+
+func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
+func (*ExplainResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ExplainResponse) GetDecision() *CheckResponse {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *ExplainResponse) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+func (x *ExplainResponse) GetRulesVersion() uint64 {
+	if x != nil {
+		return x.RulesVersion
+	}
+	return 0
+}
+
+func (x *ExplainResponse) GetList() string {
+	if x != nil {
+		return x.List
+	}
+	return ""
+}
+
+func (x *ExplainResponse) GetListEntry() string {
+	if x != nil {
+		return x.ListEntry
+	}
+	return ""
+}
+
+func (x *ExplainResponse) GetRules() []*RuleExplanation {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetLease() *LeaseExplanation {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+func (x *ExplainResponse) GetRulesOmitted() int32 {
+	if x != nil {
+		return x.RulesOmitted
+	}
+	return 0
+}
+
+// LeaseExplanation is what backs the region's rights.
+type LeaseExplanation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// live, limbo, floor or silent (no session yet).
+	Phase         string               `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
+	Remaining     *durationpb.Duration `protobuf:"bytes,2,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	Epoch         uint64               `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Session       uint64               `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeaseExplanation) Reset() {
+	*x = LeaseExplanation{}
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeaseExplanation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeaseExplanation) ProtoMessage() {}
+
+func (x *LeaseExplanation) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeaseExplanation.ProtoReflect.Descriptor instead.
+func (*LeaseExplanation) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *LeaseExplanation) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *LeaseExplanation) GetRemaining() *durationpb.Duration {
+	if x != nil {
+		return x.Remaining
+	}
+	return nil
+}
+
+func (x *LeaseExplanation) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *LeaseExplanation) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+type RuleExplanation struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	RuleId  string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	Matched bool                   `protobuf:"varint,2,opt,name=matched,proto3" json:"matched,omitempty"`
+	// Why it does not apply: the condition that the request does not meet, the rule that
+	// replaces it, a unit that the request has none of.
+	WhyNot string `protobuf:"bytes,3,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"`
+	// Empty if the rule does not apply.
+	Decision *LimitDecision `protobuf:"bytes,4,opt,name=decision,proto3" json:"decision,omitempty"`
+	// The attributes that have a bucket for each combination of their values.
+	Key []string `protobuf:"bytes,5,rep,name=key,proto3" json:"key,omitempty"`
+	// The key's hash, base64url; never the values.
+	KeyHash string `protobuf:"bytes,6,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
+	// The pattern of the override that set the limit, if one did.
+	Override string `protobuf:"bytes,7,opt,name=override,proto3" json:"override,omitempty"`
+	Hot      bool   `protobuf:"varint,8,opt,name=hot,proto3" json:"hot,omitempty"`
+	// This region's right: share of the rate and of the burst, 0 to 1.
+	RateShare  float64 `protobuf:"fixed64,9,opt,name=rate_share,json=rateShare,proto3" json:"rate_share,omitempty"`
+	BurstShare float64 `protobuf:"fixed64,10,opt,name=burst_share,json=burstShare,proto3" json:"burst_share,omitempty"`
+	// What this region may hold, how fast it refills (tokens a second), and what there is.
+	Capacity   float64 `protobuf:"fixed64,11,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Rate       float64 `protobuf:"fixed64,12,opt,name=rate,proto3" json:"rate,omitempty"`
+	Tokens     float64 `protobuf:"fixed64,13,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	Generation string  `protobuf:"bytes,14,opt,name=generation,proto3" json:"generation,omitempty"`
+	// What the wait told comes from, in a sentence.
+	RetryBasis string `protobuf:"bytes,15,opt,name=retry_basis,json=retryBasis,proto3" json:"retry_basis,omitempty"`
+	// What other regions hold of this key, as the coordinators know it.
+	Regions []*RegionHolding `protobuf:"bytes,16,rep,name=regions,proto3" json:"regions,omitempty"`
+	// Why regions is empty although the key is hot.
+	RegionsError  string `protobuf:"bytes,17,opt,name=regions_error,json=regionsError,proto3" json:"regions_error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RuleExplanation) Reset() {
+	*x = RuleExplanation{}
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RuleExplanation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RuleExplanation) ProtoMessage() {}
+
+func (x *RuleExplanation) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RuleExplanation.ProtoReflect.Descriptor instead.
+func (*RuleExplanation) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RuleExplanation) GetRuleId() string {
+	if x != nil {
+		return x.RuleId
+	}
+	return ""
+}
+
+func (x *RuleExplanation) GetMatched() bool {
+	if x != nil {
+		return x.Matched
+	}
+	return false
+}
+
+func (x *RuleExplanation) GetWhyNot() string {
+	if x != nil {
+		return x.WhyNot
+	}
+	return ""
+}
+
+func (x *RuleExplanation) GetDecision() *LimitDecision {
+	if x != nil {
+		return x.Decision
+	}
+	return nil
+}
+
+func (x *RuleExplanation) GetKey() []string {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *RuleExplanation) GetKeyHash() string {
+	if x != nil {
+		return x.KeyHash
+	}
+	return ""
+}
+
+func (x *RuleExplanation) GetOverride() string {
+	if x != nil {
+		return x.Override
+	}
+	return ""
+}
+
+func (x *RuleExplanation) GetHot() bool {
+	if x != nil {
+		return x.Hot
+	}
+	return false
+}
+
+func (x *RuleExplanation) GetRateShare() float64 {
+	if x != nil {
+		return x.RateShare
+	}
+	return 0
+}
+
+func (x *RuleExplanation) GetBurstShare() float64 {
+	if x != nil {
+		return x.BurstShare
+	}
+	return 0
+}
+
+func (x *RuleExplanation) GetCapacity() float64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *RuleExplanation) GetRate() float64 {
+	if x != nil {
+		return x.Rate
+	}
+	return 0
+}
+
+func (x *RuleExplanation) GetTokens() float64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *RuleExplanation) GetGeneration() string {
+	if x != nil {
+		return x.Generation
+	}
+	return ""
+}
+
+func (x *RuleExplanation) GetRetryBasis() string {
+	if x != nil {
+		return x.RetryBasis
+	}
+	return ""
+}
+
+func (x *RuleExplanation) GetRegions() []*RegionHolding {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
+func (x *RuleExplanation) GetRegionsError() string {
+	if x != nil {
+		return x.RegionsError
+	}
+	return ""
+}
+
+type RegionHolding struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Region     string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	RateShare  float64                `protobuf:"fixed64,2,opt,name=rate_share,json=rateShare,proto3" json:"rate_share,omitempty"`
+	BurstShare float64                `protobuf:"fixed64,3,opt,name=burst_share,json=burstShare,proto3" json:"burst_share,omitempty"`
+	// cold, live, lent or silent, as in Budget.
+	State         string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegionHolding) Reset() {
+	*x = RegionHolding{}
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegionHolding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegionHolding) ProtoMessage() {}
+
+func (x *RegionHolding) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegionHolding.ProtoReflect.Descriptor instead.
+func (*RegionHolding) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *RegionHolding) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *RegionHolding) GetRateShare() float64 {
+	if x != nil {
+		return x.RateShare
+	}
+	return 0
+}
+
+func (x *RegionHolding) GetBurstShare() float64 {
+	if x != nil {
+		return x.BurstShare
+	}
+	return 0
+}
+
+func (x *RegionHolding) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
 var File_aliquot_v1_limiter_proto protoreflect.FileDescriptor
 
 const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	"\n" +
 	"\x18aliquot/v1/limiter.proto\x12\n" +
-	"aliquot.v1\x1a\x1egoogle/protobuf/duration.proto\"\xd7\x01\n" +
+	"aliquot.v1\x1a\x1egoogle/protobuf/duration.proto\"\xcc\x02\n" +
 	"\fCheckRequest\x12H\n" +
 	"\n" +
 	"attributes\x18\x01 \x03(\v2(.aliquot.v1.CheckRequest.AttributesEntryR\n" +
 	"attributes\x12\x17\n" +
 	"\x04cost\x18\x02 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x1c\n" +
-	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x1a=\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x129\n" +
+	"\x05costs\x18\x04 \x03(\v2#.aliquot.v1.CheckRequest.CostsEntryR\x05costs\x1a=\n" +
 	"\x0fAttributesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\a\n" +
-	"\x05_cost\"\xe3\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
+	"\n" +
+	"CostsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\a\n" +
+	"\x05_cost\"\xb5\x03\n" +
 	"\rCheckResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x17\n" +
 	"\arule_id\x18\x02 \x01(\tR\x06ruleId\x12\x14\n" +
@@ -486,7 +1446,10 @@ const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	"\x06limits\x18\b \x03(\v2\x19.aliquot.v1.LimitDecisionR\x06limits\x12\x16\n" +
 	"\x06reason\x18\t \x01(\tR\x06reason\x12\x14\n" +
 	"\x05never\x18\n" +
-	" \x01(\bR\x05never\"\x98\x02\n" +
+	" \x01(\bR\x05never\x12\x1f\n" +
+	"\vdecision_id\x18\v \x01(\tR\n" +
+	"decisionId\x12/\n" +
+	"\x05delay\x18\f \x01(\v2\x19.google.protobuf.DurationR\x05delay\"\xc6\x03\n" +
 	"\rLimitDecision\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x18\n" +
 	"\aallowed\x18\x02 \x01(\bR\aallowed\x12\x14\n" +
@@ -497,18 +1460,120 @@ const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	"\vretry_after\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"retryAfter\x12\x12\n" +
 	"\x04mode\x18\a \x01(\tR\x04mode\x12\x14\n" +
-	"\x05never\x18\b \x01(\bR\x05never\"I\n" +
+	"\x05never\x18\b \x01(\bR\x05never\x121\n" +
+	"\x06window\x18\t \x01(\v2\x19.google.protobuf.DurationR\x06window\x12\x1c\n" +
+	"\talgorithm\x18\n" +
+	" \x01(\tR\talgorithm\x12/\n" +
+	"\x05delay\x18\v \x01(\v2\x19.google.protobuf.DurationR\x05delay\x12\x16\n" +
+	"\x06shadow\x18\f \x01(\bR\x06shadow\x12\x12\n" +
+	"\x04unit\x18\r \x01(\tR\x04unit\"I\n" +
 	"\x11CheckBatchRequest\x124\n" +
 	"\brequests\x18\x01 \x03(\v2\x18.aliquot.v1.CheckRequestR\brequests\"L\n" +
 	"\x12CheckBatchResponse\x126\n" +
 	"\aresults\x18\x01 \x03(\v2\x1c.aliquot.v1.CheckBatchResultR\aresults\"_\n" +
 	"\x10CheckBatchResult\x125\n" +
 	"\bresponse\x18\x01 \x01(\v2\x19.aliquot.v1.CheckResponseR\bresponse\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error2\x9b\x01\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\x8f\x03\n" +
+	"\x0eReserveRequest\x12J\n" +
+	"\n" +
+	"attributes\x18\x01 \x03(\v2*.aliquot.v1.ReserveRequest.AttributesEntryR\n" +
+	"attributes\x12\x17\n" +
+	"\x04cost\x18\x02 \x01(\x03H\x00R\x04cost\x88\x01\x01\x12\x1c\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12;\n" +
+	"\x05costs\x18\x04 \x03(\v2%.aliquot.v1.ReserveRequest.CostsEntryR\x05costs\x12\x0e\n" +
+	"\x02id\x18\x05 \x01(\tR\x02id\x12+\n" +
+	"\x03ttl\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x1a=\n" +
+	"\x0fAttributesEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1a8\n" +
+	"\n" +
+	"CostsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\a\n" +
+	"\x05_cost\"\x80\x01\n" +
+	"\x0fReserveResponse\x125\n" +
+	"\bdecision\x18\x01 \x01(\v2\x19.aliquot.v1.CheckResponseR\bdecision\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12&\n" +
+	"\x0fexpires_unix_ms\x18\x03 \x01(\x03R\rexpiresUnixMs\"\xd5\x01\n" +
+	"\rSettleRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
+	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12:\n" +
+	"\x05costs\x18\x03 \x03(\v2$.aliquot.v1.SettleRequest.CostsEntryR\x05costs\x12\x17\n" +
+	"\x04cost\x18\x04 \x01(\x03H\x00R\x04cost\x88\x01\x01\x1a8\n" +
+	"\n" +
+	"CostsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\a\n" +
+	"\x05_cost\"X\n" +
+	"\x0eSettleResponse\x12\x14\n" +
+	"\x05state\x18\x01 \x01(\tR\x05state\x120\n" +
+	"\x06limits\x18\x02 \x03(\v2\x18.aliquot.v1.SettledLimitR\x06limits\"\xa1\x01\n" +
+	"\fSettledLimit\x12\x17\n" +
+	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x12\n" +
+	"\x04unit\x18\x02 \x01(\tR\x04unit\x12\x1a\n" +
+	"\breserved\x18\x03 \x01(\x03R\breserved\x12\x12\n" +
+	"\x04used\x18\x04 \x01(\x03R\x04used\x12\x1a\n" +
+	"\brefunded\x18\x05 \x01(\x03R\brefunded\x12\x18\n" +
+	"\acharged\x18\x06 \x01(\x03R\acharged\"q\n" +
+	"\x0eExplainRequest\x124\n" +
+	"\arequest\x18\x01 \x01(\v2\x18.aliquot.v1.CheckRequestH\x00R\arequest\x12!\n" +
+	"\vdecision_id\x18\x02 \x01(\tH\x00R\n" +
+	"decisionIdB\x06\n" +
+	"\x04what\"\xdd\x02\n" +
+	"\x0fExplainResponse\x125\n" +
+	"\bdecision\x18\x01 \x01(\v2\x19.aliquot.v1.CheckResponseR\bdecision\x12\x16\n" +
+	"\x06region\x18\x02 \x01(\tR\x06region\x12\x17\n" +
+	"\aunix_ms\x18\x03 \x01(\x03R\x06unixMs\x12#\n" +
+	"\rrules_version\x18\x04 \x01(\x04R\frulesVersion\x12\x12\n" +
+	"\x04list\x18\x05 \x01(\tR\x04list\x12\x1d\n" +
+	"\n" +
+	"list_entry\x18\x06 \x01(\tR\tlistEntry\x121\n" +
+	"\x05rules\x18\a \x03(\v2\x1b.aliquot.v1.RuleExplanationR\x05rules\x122\n" +
+	"\x05lease\x18\b \x01(\v2\x1c.aliquot.v1.LeaseExplanationR\x05lease\x12#\n" +
+	"\rrules_omitted\x18\t \x01(\x05R\frulesOmitted\"\x91\x01\n" +
+	"\x10LeaseExplanation\x12\x14\n" +
+	"\x05phase\x18\x01 \x01(\tR\x05phase\x127\n" +
+	"\tremaining\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tremaining\x12\x14\n" +
+	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x18\n" +
+	"\asession\x18\x04 \x01(\x04R\asession\"\x92\x04\n" +
+	"\x0fRuleExplanation\x12\x17\n" +
+	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x18\n" +
+	"\amatched\x18\x02 \x01(\bR\amatched\x12\x17\n" +
+	"\awhy_not\x18\x03 \x01(\tR\x06whyNot\x125\n" +
+	"\bdecision\x18\x04 \x01(\v2\x19.aliquot.v1.LimitDecisionR\bdecision\x12\x10\n" +
+	"\x03key\x18\x05 \x03(\tR\x03key\x12\x19\n" +
+	"\bkey_hash\x18\x06 \x01(\tR\akeyHash\x12\x1a\n" +
+	"\boverride\x18\a \x01(\tR\boverride\x12\x10\n" +
+	"\x03hot\x18\b \x01(\bR\x03hot\x12\x1d\n" +
+	"\n" +
+	"rate_share\x18\t \x01(\x01R\trateShare\x12\x1f\n" +
+	"\vburst_share\x18\n" +
+	" \x01(\x01R\n" +
+	"burstShare\x12\x1a\n" +
+	"\bcapacity\x18\v \x01(\x01R\bcapacity\x12\x12\n" +
+	"\x04rate\x18\f \x01(\x01R\x04rate\x12\x16\n" +
+	"\x06tokens\x18\r \x01(\x01R\x06tokens\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x0e \x01(\tR\n" +
+	"generation\x12\x1f\n" +
+	"\vretry_basis\x18\x0f \x01(\tR\n" +
+	"retryBasis\x123\n" +
+	"\aregions\x18\x10 \x03(\v2\x19.aliquot.v1.RegionHoldingR\aregions\x12#\n" +
+	"\rregions_error\x18\x11 \x01(\tR\fregionsError\"}\n" +
+	"\rRegionHolding\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\tR\x06region\x12\x1d\n" +
+	"\n" +
+	"rate_share\x18\x02 \x01(\x01R\trateShare\x12\x1f\n" +
+	"\vburst_share\x18\x03 \x01(\x01R\n" +
+	"burstShare\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state2\xe4\x02\n" +
 	"\x0eLimiterService\x12<\n" +
 	"\x05Check\x12\x18.aliquot.v1.CheckRequest\x1a\x19.aliquot.v1.CheckResponse\x12K\n" +
 	"\n" +
-	"CheckBatch\x12\x1d.aliquot.v1.CheckBatchRequest\x1a\x1e.aliquot.v1.CheckBatchResponseB$Z\"aliquot/proto/aliquot/v1;aliquotv1b\x06proto3"
+	"CheckBatch\x12\x1d.aliquot.v1.CheckBatchRequest\x1a\x1e.aliquot.v1.CheckBatchResponse\x12B\n" +
+	"\aReserve\x12\x1a.aliquot.v1.ReserveRequest\x1a\x1b.aliquot.v1.ReserveResponse\x12?\n" +
+	"\x06Settle\x12\x19.aliquot.v1.SettleRequest\x1a\x1a.aliquot.v1.SettleResponse\x12B\n" +
+	"\aExplain\x12\x1a.aliquot.v1.ExplainRequest\x1a\x1b.aliquot.v1.ExplainResponseB$Z\"aliquot/proto/aliquot/v1;aliquotv1b\x06proto3"
 
 var (
 	file_aliquot_v1_limiter_proto_rawDescOnce sync.Once
@@ -522,7 +1587,7 @@ func file_aliquot_v1_limiter_proto_rawDescGZIP() []byte {
 	return file_aliquot_v1_limiter_proto_rawDescData
 }
 
-var file_aliquot_v1_limiter_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_aliquot_v1_limiter_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_aliquot_v1_limiter_proto_goTypes = []any{
 	(*CheckRequest)(nil),        // 0: aliquot.v1.CheckRequest
 	(*CheckResponse)(nil),       // 1: aliquot.v1.CheckResponse
@@ -530,28 +1595,65 @@ var file_aliquot_v1_limiter_proto_goTypes = []any{
 	(*CheckBatchRequest)(nil),   // 3: aliquot.v1.CheckBatchRequest
 	(*CheckBatchResponse)(nil),  // 4: aliquot.v1.CheckBatchResponse
 	(*CheckBatchResult)(nil),    // 5: aliquot.v1.CheckBatchResult
-	nil,                         // 6: aliquot.v1.CheckRequest.AttributesEntry
-	(*durationpb.Duration)(nil), // 7: google.protobuf.Duration
+	(*ReserveRequest)(nil),      // 6: aliquot.v1.ReserveRequest
+	(*ReserveResponse)(nil),     // 7: aliquot.v1.ReserveResponse
+	(*SettleRequest)(nil),       // 8: aliquot.v1.SettleRequest
+	(*SettleResponse)(nil),      // 9: aliquot.v1.SettleResponse
+	(*SettledLimit)(nil),        // 10: aliquot.v1.SettledLimit
+	(*ExplainRequest)(nil),      // 11: aliquot.v1.ExplainRequest
+	(*ExplainResponse)(nil),     // 12: aliquot.v1.ExplainResponse
+	(*LeaseExplanation)(nil),    // 13: aliquot.v1.LeaseExplanation
+	(*RuleExplanation)(nil),     // 14: aliquot.v1.RuleExplanation
+	(*RegionHolding)(nil),       // 15: aliquot.v1.RegionHolding
+	nil,                         // 16: aliquot.v1.CheckRequest.AttributesEntry
+	nil,                         // 17: aliquot.v1.CheckRequest.CostsEntry
+	nil,                         // 18: aliquot.v1.ReserveRequest.AttributesEntry
+	nil,                         // 19: aliquot.v1.ReserveRequest.CostsEntry
+	nil,                         // 20: aliquot.v1.SettleRequest.CostsEntry
+	(*durationpb.Duration)(nil), // 21: google.protobuf.Duration
 }
 var file_aliquot_v1_limiter_proto_depIdxs = []int32{
-	6,  // 0: aliquot.v1.CheckRequest.attributes:type_name -> aliquot.v1.CheckRequest.AttributesEntry
-	7,  // 1: aliquot.v1.CheckResponse.reset_after:type_name -> google.protobuf.Duration
-	7,  // 2: aliquot.v1.CheckResponse.retry_after:type_name -> google.protobuf.Duration
-	2,  // 3: aliquot.v1.CheckResponse.limits:type_name -> aliquot.v1.LimitDecision
-	7,  // 4: aliquot.v1.LimitDecision.reset_after:type_name -> google.protobuf.Duration
-	7,  // 5: aliquot.v1.LimitDecision.retry_after:type_name -> google.protobuf.Duration
-	0,  // 6: aliquot.v1.CheckBatchRequest.requests:type_name -> aliquot.v1.CheckRequest
-	5,  // 7: aliquot.v1.CheckBatchResponse.results:type_name -> aliquot.v1.CheckBatchResult
-	1,  // 8: aliquot.v1.CheckBatchResult.response:type_name -> aliquot.v1.CheckResponse
-	0,  // 9: aliquot.v1.LimiterService.Check:input_type -> aliquot.v1.CheckRequest
-	3,  // 10: aliquot.v1.LimiterService.CheckBatch:input_type -> aliquot.v1.CheckBatchRequest
-	1,  // 11: aliquot.v1.LimiterService.Check:output_type -> aliquot.v1.CheckResponse
-	4,  // 12: aliquot.v1.LimiterService.CheckBatch:output_type -> aliquot.v1.CheckBatchResponse
-	11, // [11:13] is the sub-list for method output_type
-	9,  // [9:11] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	16, // 0: aliquot.v1.CheckRequest.attributes:type_name -> aliquot.v1.CheckRequest.AttributesEntry
+	17, // 1: aliquot.v1.CheckRequest.costs:type_name -> aliquot.v1.CheckRequest.CostsEntry
+	21, // 2: aliquot.v1.CheckResponse.reset_after:type_name -> google.protobuf.Duration
+	21, // 3: aliquot.v1.CheckResponse.retry_after:type_name -> google.protobuf.Duration
+	2,  // 4: aliquot.v1.CheckResponse.limits:type_name -> aliquot.v1.LimitDecision
+	21, // 5: aliquot.v1.CheckResponse.delay:type_name -> google.protobuf.Duration
+	21, // 6: aliquot.v1.LimitDecision.reset_after:type_name -> google.protobuf.Duration
+	21, // 7: aliquot.v1.LimitDecision.retry_after:type_name -> google.protobuf.Duration
+	21, // 8: aliquot.v1.LimitDecision.window:type_name -> google.protobuf.Duration
+	21, // 9: aliquot.v1.LimitDecision.delay:type_name -> google.protobuf.Duration
+	0,  // 10: aliquot.v1.CheckBatchRequest.requests:type_name -> aliquot.v1.CheckRequest
+	5,  // 11: aliquot.v1.CheckBatchResponse.results:type_name -> aliquot.v1.CheckBatchResult
+	1,  // 12: aliquot.v1.CheckBatchResult.response:type_name -> aliquot.v1.CheckResponse
+	18, // 13: aliquot.v1.ReserveRequest.attributes:type_name -> aliquot.v1.ReserveRequest.AttributesEntry
+	19, // 14: aliquot.v1.ReserveRequest.costs:type_name -> aliquot.v1.ReserveRequest.CostsEntry
+	21, // 15: aliquot.v1.ReserveRequest.ttl:type_name -> google.protobuf.Duration
+	1,  // 16: aliquot.v1.ReserveResponse.decision:type_name -> aliquot.v1.CheckResponse
+	20, // 17: aliquot.v1.SettleRequest.costs:type_name -> aliquot.v1.SettleRequest.CostsEntry
+	10, // 18: aliquot.v1.SettleResponse.limits:type_name -> aliquot.v1.SettledLimit
+	0,  // 19: aliquot.v1.ExplainRequest.request:type_name -> aliquot.v1.CheckRequest
+	1,  // 20: aliquot.v1.ExplainResponse.decision:type_name -> aliquot.v1.CheckResponse
+	14, // 21: aliquot.v1.ExplainResponse.rules:type_name -> aliquot.v1.RuleExplanation
+	13, // 22: aliquot.v1.ExplainResponse.lease:type_name -> aliquot.v1.LeaseExplanation
+	21, // 23: aliquot.v1.LeaseExplanation.remaining:type_name -> google.protobuf.Duration
+	2,  // 24: aliquot.v1.RuleExplanation.decision:type_name -> aliquot.v1.LimitDecision
+	15, // 25: aliquot.v1.RuleExplanation.regions:type_name -> aliquot.v1.RegionHolding
+	0,  // 26: aliquot.v1.LimiterService.Check:input_type -> aliquot.v1.CheckRequest
+	3,  // 27: aliquot.v1.LimiterService.CheckBatch:input_type -> aliquot.v1.CheckBatchRequest
+	6,  // 28: aliquot.v1.LimiterService.Reserve:input_type -> aliquot.v1.ReserveRequest
+	8,  // 29: aliquot.v1.LimiterService.Settle:input_type -> aliquot.v1.SettleRequest
+	11, // 30: aliquot.v1.LimiterService.Explain:input_type -> aliquot.v1.ExplainRequest
+	1,  // 31: aliquot.v1.LimiterService.Check:output_type -> aliquot.v1.CheckResponse
+	4,  // 32: aliquot.v1.LimiterService.CheckBatch:output_type -> aliquot.v1.CheckBatchResponse
+	7,  // 33: aliquot.v1.LimiterService.Reserve:output_type -> aliquot.v1.ReserveResponse
+	9,  // 34: aliquot.v1.LimiterService.Settle:output_type -> aliquot.v1.SettleResponse
+	12, // 35: aliquot.v1.LimiterService.Explain:output_type -> aliquot.v1.ExplainResponse
+	31, // [31:36] is the sub-list for method output_type
+	26, // [26:31] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_limiter_proto_init() }
@@ -560,13 +1662,19 @@ func file_aliquot_v1_limiter_proto_init() {
 		return
 	}
 	file_aliquot_v1_limiter_proto_msgTypes[0].OneofWrappers = []any{}
+	file_aliquot_v1_limiter_proto_msgTypes[6].OneofWrappers = []any{}
+	file_aliquot_v1_limiter_proto_msgTypes[8].OneofWrappers = []any{}
+	file_aliquot_v1_limiter_proto_msgTypes[11].OneofWrappers = []any{
+		(*ExplainRequest_Request)(nil),
+		(*ExplainRequest_DecisionId)(nil),
+	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_limiter_proto_rawDesc), len(file_aliquot_v1_limiter_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,9 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	LimiterService_Check_FullMethodName      = "/aliquot.v1.LimiterService/Check"
 	LimiterService_CheckBatch_FullMethodName = "/aliquot.v1.LimiterService/CheckBatch"
+	LimiterService_Reserve_FullMethodName    = "/aliquot.v1.LimiterService/Reserve"
+	LimiterService_Settle_FullMethodName     = "/aliquot.v1.LimiterService/Settle"
+	LimiterService_Explain_FullMethodName    = "/aliquot.v1.LimiterService/Explain"
 )
 
 // LimiterServiceClient is the client API for LimiterService service.
@@ -36,6 +39,17 @@ type LimiterServiceClient interface {
 	// CheckBatch decides up to 1,000 requests; answers are in request order and
 	// independent of each other.
 	CheckBatch(ctx context.Context, in *CheckBatchRequest, opts ...grpc.CallOption) (*CheckBatchResponse, error)
+	// Reserve is Check for costs that are known only afterwards: it takes an estimate,
+	// which Settle replaces by the truth. Repeated with the same id it changes nothing
+	// and answers the same.
+	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error)
+	// Settle ends a reservation at what was used: the rest goes back, more than that
+	// becomes a debt of at most the limit's capacity. Repeated it changes nothing. An id
+	// that this region does not know (any more) is not_found.
+	Settle(ctx context.Context, in *SettleRequest, opts ...grpc.CallOption) (*SettleResponse, error)
+	// Explain tells how a request would be decided now, charging nothing, or how a past
+	// one was (by the decision id of a denial; one long ago is not_found).
+	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
 }
 
 type limiterServiceClient struct {
@@ -66,6 +80,36 @@ func (c *limiterServiceClient) CheckBatch(ctx context.Context, in *CheckBatchReq
 	return out, nil
 }
 
+func (c *limiterServiceClient) Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReserveResponse)
+	err := c.cc.Invoke(ctx, LimiterService_Reserve_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *limiterServiceClient) Settle(ctx context.Context, in *SettleRequest, opts ...grpc.CallOption) (*SettleResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(SettleResponse)
+	err := c.cc.Invoke(ctx, LimiterService_Settle_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *limiterServiceClient) Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ExplainResponse)
+	err := c.cc.Invoke(ctx, LimiterService_Explain_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // LimiterServiceServer is the server API for LimiterService service.
 // All implementations must embed UnimplementedLimiterServiceServer
 // for forward compatibility.
@@ -79,6 +123,17 @@ type LimiterServiceServer interface {
 	// CheckBatch decides up to 1,000 requests; answers are in request order and
 	// independent of each other.
 	CheckBatch(context.Context, *CheckBatchRequest) (*CheckBatchResponse, error)
+	// Reserve is Check for costs that are known only afterwards: it takes an estimate,
+	// which Settle replaces by the truth. Repeated with the same id it changes nothing
+	// and answers the same.
+	Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error)
+	// Settle ends a reservation at what was used: the rest goes back, more than that
+	// becomes a debt of at most the limit's capacity. Repeated it changes nothing. An id
+	// that this region does not know (any more) is not_found.
+	Settle(context.Context, *SettleRequest) (*SettleResponse, error)
+	// Explain tells how a request would be decided now, charging nothing, or how a past
+	// one was (by the decision id of a denial; one long ago is not_found).
+	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
 	mustEmbedUnimplementedLimiterServiceServer()
 }
 
@@ -94,6 +149,15 @@ func (UnimplementedLimiterServiceServer) Check(context.Context, *CheckRequest) (
 }
 func (UnimplementedLimiterServiceServer) CheckBatch(context.Context, *CheckBatchRequest) (*CheckBatchResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckBatch not implemented")
+}
+func (UnimplementedLimiterServiceServer) Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Reserve not implemented")
+}
+func (UnimplementedLimiterServiceServer) Settle(context.Context, *SettleRequest) (*SettleResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Settle not implemented")
+}
+func (UnimplementedLimiterServiceServer) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
 }
 func (UnimplementedLimiterServiceServer) mustEmbedUnimplementedLimiterServiceServer() {}
 func (UnimplementedLimiterServiceServer) testEmbeddedByValue()                        {}
@@ -152,6 +216,60 @@ func _LimiterService_CheckBatch_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _LimiterService_Reserve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReserveRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LimiterServiceServer).Reserve(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LimiterService_Reserve_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LimiterServiceServer).Reserve(ctx, req.(*ReserveRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LimiterService_Settle_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SettleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LimiterServiceServer).Settle(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LimiterService_Settle_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LimiterServiceServer).Settle(ctx, req.(*SettleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _LimiterService_Explain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ExplainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(LimiterServiceServer).Explain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: LimiterService_Explain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(LimiterServiceServer).Explain(ctx, req.(*ExplainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // LimiterService_ServiceDesc is the grpc.ServiceDesc for LimiterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -166,6 +284,18 @@ var LimiterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "CheckBatch",
 			Handler:    _LimiterService_CheckBatch_Handler,
+		},
+		{
+			MethodName: "Reserve",
+			Handler:    _LimiterService_Reserve_Handler,
+		},
+		{
+			MethodName: "Settle",
+			Handler:    _LimiterService_Settle_Handler,
+		},
+		{
+			MethodName: "Explain",
+			Handler:    _LimiterService_Explain_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

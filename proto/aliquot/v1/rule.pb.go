@@ -9,6 +9,7 @@ package aliquotv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -22,7 +23,9 @@ const (
 )
 
 type GetRulesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent or 0: the version in force. One that is not kept (any more) is not_found.
+	Version       uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -57,6 +60,13 @@ func (*GetRulesRequest) Descriptor() ([]byte, []int) {
 	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{0}
 }
 
+func (x *GetRulesRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 type GetRulesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 0: no rules were ever applied.
@@ -65,6 +75,9 @@ type GetRulesResponse struct {
 	// By whom and when (Unix milliseconds, the leader's clock).
 	Author        string `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
 	AppliedUnixMs int64  `protobuf:"varint,4,opt,name=applied_unix_ms,json=appliedUnixMs,proto3" json:"applied_unix_ms,omitempty"`
+	Comment       string `protobuf:"bytes,5,opt,name=comment,proto3" json:"comment,omitempty"`
+	// The staged roll-out under way, or the last one if it was halted.
+	Rollout       *Rollout `protobuf:"bytes,6,opt,name=rollout,proto3" json:"rollout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -127,6 +140,20 @@ func (x *GetRulesResponse) GetAppliedUnixMs() int64 {
 	return 0
 }
 
+func (x *GetRulesResponse) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *GetRulesResponse) GetRollout() *Rollout {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
 type ApplyRulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Yaml  string                 `protobuf:"bytes,1,opt,name=yaml,proto3" json:"yaml,omitempty"`
@@ -134,7 +161,11 @@ type ApplyRulesRequest struct {
 	ExpectedVersion *uint64 `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
 	Author          string  `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
 	// Names the file in error positions; absent means "rules".
-	FileName      string `protobuf:"bytes,4,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
+	FileName string `protobuf:"bytes,4,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
+	// Why, for the history.
+	Comment string `protobuf:"bytes,5,opt,name=comment,proto3" json:"comment,omitempty"`
+	// Absent: in force everywhere at once.
+	Stage         *Stage `protobuf:"bytes,6,opt,name=stage,proto3" json:"stage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -197,16 +228,203 @@ func (x *ApplyRulesRequest) GetFileName() string {
 	return ""
 }
 
+func (x *ApplyRulesRequest) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *ApplyRulesRequest) GetStage() *Stage {
+	if x != nil {
+		return x.Stage
+	}
+	return nil
+}
+
+// Stage asks for a roll-out to some regions first.
+type Stage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At least one declared region, and not all of them.
+	Regions []string `protobuf:"bytes,1,rep,name=regions,proto3" json:"regions,omitempty"`
+	// After so long without a halt the version comes into force everywhere; absent: only
+	// by PromoteRules. 10 s to 24 h.
+	PromoteAfter *durationpb.Duration `protobuf:"bytes,2,opt,name=promote_after,json=promoteAfter,proto3" json:"promote_after,omitempty"`
+	// The roll-out is halted, and its regions go back, once the share of requests they
+	// deny is higher by this than before it: 0.05 is five of a hundred. Absent: 0.05.
+	HaltAbove     *float64 `protobuf:"fixed64,3,opt,name=halt_above,json=haltAbove,proto3,oneof" json:"halt_above,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Stage) Reset() {
+	*x = Stage{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Stage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Stage) ProtoMessage() {}
+
+func (x *Stage) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Stage.ProtoReflect.Descriptor instead.
+func (*Stage) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Stage) GetRegions() []string {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
+func (x *Stage) GetPromoteAfter() *durationpb.Duration {
+	if x != nil {
+		return x.PromoteAfter
+	}
+	return nil
+}
+
+func (x *Stage) GetHaltAbove() float64 {
+	if x != nil && x.HaltAbove != nil {
+		return *x.HaltAbove
+	}
+	return 0
+}
+
+type Rollout struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version that is being rolled out, and the one in force elsewhere.
+	Version     uint64   `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	BaseVersion uint64   `protobuf:"varint,2,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	Regions     []string `protobuf:"bytes,3,rep,name=regions,proto3" json:"regions,omitempty"`
+	// staged, promoted, halted, aborted.
+	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// Why it was halted, with the numbers.
+	Reason          string  `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	StartedUnixMs   int64   `protobuf:"varint,6,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"`
+	PromoteAtUnixMs int64   `protobuf:"varint,7,opt,name=promote_at_unix_ms,json=promoteAtUnixMs,proto3" json:"promote_at_unix_ms,omitempty"`
+	HaltAbove       float64 `protobuf:"fixed64,8,opt,name=halt_above,json=haltAbove,proto3" json:"halt_above,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Rollout) Reset() {
+	*x = Rollout{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rollout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rollout) ProtoMessage() {}
+
+func (x *Rollout) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
+func (*Rollout) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Rollout) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Rollout) GetBaseVersion() uint64 {
+	if x != nil {
+		return x.BaseVersion
+	}
+	return 0
+}
+
+func (x *Rollout) GetRegions() []string {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
+func (x *Rollout) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Rollout) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Rollout) GetStartedUnixMs() int64 {
+	if x != nil {
+		return x.StartedUnixMs
+	}
+	return 0
+}
+
+func (x *Rollout) GetPromoteAtUnixMs() int64 {
+	if x != nil {
+		return x.PromoteAtUnixMs
+	}
+	return 0
+}
+
+func (x *Rollout) GetHaltAbove() float64 {
+	if x != nil {
+		return x.HaltAbove
+	}
+	return 0
+}
+
 type ApplyRulesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Version uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// What is odd but not wrong, with file:line:column.
+	Warnings []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	// What changed, as a unified diff.
+	Diff          string `protobuf:"bytes,3,opt,name=diff,proto3" json:"diff,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApplyRulesResponse) Reset() {
 	*x = ApplyRulesResponse{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[3]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -218,7 +436,7 @@ func (x *ApplyRulesResponse) String() string {
 func (*ApplyRulesResponse) ProtoMessage() {}
 
 func (x *ApplyRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[3]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -231,7 +449,7 @@ func (x *ApplyRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRulesResponse.ProtoReflect.Descriptor instead.
 func (*ApplyRulesResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{3}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ApplyRulesResponse) GetVersion() uint64 {
@@ -241,30 +459,1312 @@ func (x *ApplyRulesResponse) GetVersion() uint64 {
 	return 0
 }
 
+func (x *ApplyRulesResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *ApplyRulesResponse) GetDiff() string {
+	if x != nil {
+		return x.Diff
+	}
+	return ""
+}
+
+type EditRulesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Types that are valid to be assigned to Edit:
+	//
+	//	*EditRulesRequest_Block
+	//	*EditRulesRequest_Allow
+	//	*EditRulesRequest_Unlist
+	//	*EditRulesRequest_Override
+	//	*EditRulesRequest_Tier
+	Edit            isEditRulesRequest_Edit `protobuf_oneof:"edit"`
+	ExpectedVersion *uint64                 `protobuf:"varint,6,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
+	Author          string                  `protobuf:"bytes,7,opt,name=author,proto3" json:"author,omitempty"`
+	Comment         string                  `protobuf:"bytes,8,opt,name=comment,proto3" json:"comment,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *EditRulesRequest) Reset() {
+	*x = EditRulesRequest{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EditRulesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EditRulesRequest) ProtoMessage() {}
+
+func (x *EditRulesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EditRulesRequest.ProtoReflect.Descriptor instead.
+func (*EditRulesRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *EditRulesRequest) GetEdit() isEditRulesRequest_Edit {
+	if x != nil {
+		return x.Edit
+	}
+	return nil
+}
+
+func (x *EditRulesRequest) GetBlock() *ListEdit {
+	if x != nil {
+		if x, ok := x.Edit.(*EditRulesRequest_Block); ok {
+			return x.Block
+		}
+	}
+	return nil
+}
+
+func (x *EditRulesRequest) GetAllow() *ListEdit {
+	if x != nil {
+		if x, ok := x.Edit.(*EditRulesRequest_Allow); ok {
+			return x.Allow
+		}
+	}
+	return nil
+}
+
+func (x *EditRulesRequest) GetUnlist() string {
+	if x != nil {
+		if x, ok := x.Edit.(*EditRulesRequest_Unlist); ok {
+			return x.Unlist
+		}
+	}
+	return ""
+}
+
+func (x *EditRulesRequest) GetOverride() *OverrideEdit {
+	if x != nil {
+		if x, ok := x.Edit.(*EditRulesRequest_Override); ok {
+			return x.Override
+		}
+	}
+	return nil
+}
+
+func (x *EditRulesRequest) GetTier() *TierEdit {
+	if x != nil {
+		if x, ok := x.Edit.(*EditRulesRequest_Tier); ok {
+			return x.Tier
+		}
+	}
+	return nil
+}
+
+func (x *EditRulesRequest) GetExpectedVersion() uint64 {
+	if x != nil && x.ExpectedVersion != nil {
+		return *x.ExpectedVersion
+	}
+	return 0
+}
+
+func (x *EditRulesRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *EditRulesRequest) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+type isEditRulesRequest_Edit interface {
+	isEditRulesRequest_Edit()
+}
+
+type EditRulesRequest_Block struct {
+	Block *ListEdit `protobuf:"bytes,1,opt,name=block,proto3,oneof"`
+}
+
+type EditRulesRequest_Allow struct {
+	Allow *ListEdit `protobuf:"bytes,2,opt,name=allow,proto3,oneof"`
+}
+
+type EditRulesRequest_Unlist struct {
+	// Takes a pattern off both lists.
+	Unlist string `protobuf:"bytes,3,opt,name=unlist,proto3,oneof"`
+}
+
+type EditRulesRequest_Override struct {
+	Override *OverrideEdit `protobuf:"bytes,4,opt,name=override,proto3,oneof"`
+}
+
+type EditRulesRequest_Tier struct {
+	Tier *TierEdit `protobuf:"bytes,5,opt,name=tier,proto3,oneof"`
+}
+
+func (*EditRulesRequest_Block) isEditRulesRequest_Edit() {}
+
+func (*EditRulesRequest_Allow) isEditRulesRequest_Edit() {}
+
+func (*EditRulesRequest_Unlist) isEditRulesRequest_Edit() {}
+
+func (*EditRulesRequest_Override) isEditRulesRequest_Edit() {}
+
+func (*EditRulesRequest_Tier) isEditRulesRequest_Edit() {}
+
+// ListEdit puts API keys on the blacklist or the whitelist.
+type ListEdit struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Pattern string                 `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	// Absent: for good.
+	Ttl           *durationpb.Duration `protobuf:"bytes,2,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	Reason        string               `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListEdit) Reset() {
+	*x = ListEdit{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListEdit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListEdit) ProtoMessage() {}
+
+func (x *ListEdit) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListEdit.ProtoReflect.Descriptor instead.
+func (*ListEdit) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ListEdit) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *ListEdit) GetTtl() *durationpb.Duration {
+	if x != nil {
+		return x.Ttl
+	}
+	return nil
+}
+
+func (x *ListEdit) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// OverrideEdit sets or removes the limit that one rule has for some API keys. What is
+// 0 is not stated.
+type OverrideEdit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	RuleId        string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	Pattern       string                 `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	Capacity      int64                  `protobuf:"varint,3,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Limit         int64                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	RefillRate    float64                `protobuf:"fixed64,5,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
+	Window        *durationpb.Duration   `protobuf:"bytes,6,opt,name=window,proto3" json:"window,omitempty"`
+	Ttl           *durationpb.Duration   `protobuf:"bytes,7,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	Reason        string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	Remove        bool                   `protobuf:"varint,9,opt,name=remove,proto3" json:"remove,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OverrideEdit) Reset() {
+	*x = OverrideEdit{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OverrideEdit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OverrideEdit) ProtoMessage() {}
+
+func (x *OverrideEdit) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OverrideEdit.ProtoReflect.Descriptor instead.
+func (*OverrideEdit) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *OverrideEdit) GetRuleId() string {
+	if x != nil {
+		return x.RuleId
+	}
+	return ""
+}
+
+func (x *OverrideEdit) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *OverrideEdit) GetCapacity() int64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *OverrideEdit) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *OverrideEdit) GetRefillRate() float64 {
+	if x != nil {
+		return x.RefillRate
+	}
+	return 0
+}
+
+func (x *OverrideEdit) GetWindow() *durationpb.Duration {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+func (x *OverrideEdit) GetTtl() *durationpb.Duration {
+	if x != nil {
+		return x.Ttl
+	}
+	return nil
+}
+
+func (x *OverrideEdit) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *OverrideEdit) GetRemove() bool {
+	if x != nil {
+		return x.Remove
+	}
+	return false
+}
+
+// TierEdit sets a tier's params. What is 0 is not stated.
+type TierEdit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Tier          string                 `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
+	Capacity      int64                  `protobuf:"varint,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Limit         int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	RefillRate    float64                `protobuf:"fixed64,4,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
+	Window        *durationpb.Duration   `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TierEdit) Reset() {
+	*x = TierEdit{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TierEdit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TierEdit) ProtoMessage() {}
+
+func (x *TierEdit) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TierEdit.ProtoReflect.Descriptor instead.
+func (*TierEdit) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *TierEdit) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *TierEdit) GetCapacity() int64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *TierEdit) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *TierEdit) GetRefillRate() float64 {
+	if x != nil {
+		return x.RefillRate
+	}
+	return 0
+}
+
+func (x *TierEdit) GetWindow() *durationpb.Duration {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+type PlanRulesRequest struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Yaml     string                 `protobuf:"bytes,1,opt,name=yaml,proto3" json:"yaml,omitempty"`
+	FileName string                 `protobuf:"bytes,2,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
+	// How long to wait for the regions' answers; absent: 5 s, at most 30 s.
+	Wait          *durationpb.Duration `protobuf:"bytes,3,opt,name=wait,proto3" json:"wait,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanRulesRequest) Reset() {
+	*x = PlanRulesRequest{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanRulesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanRulesRequest) ProtoMessage() {}
+
+func (x *PlanRulesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanRulesRequest.ProtoReflect.Descriptor instead.
+func (*PlanRulesRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PlanRulesRequest) GetYaml() string {
+	if x != nil {
+		return x.Yaml
+	}
+	return ""
+}
+
+func (x *PlanRulesRequest) GetFileName() string {
+	if x != nil {
+		return x.FileName
+	}
+	return ""
+}
+
+func (x *PlanRulesRequest) GetWait() *durationpb.Duration {
+	if x != nil {
+		return x.Wait
+	}
+	return nil
+}
+
+type PlanRulesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version the plan compares with.
+	BaseVersion uint64        `protobuf:"varint,1,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	Diff        string        `protobuf:"bytes,2,opt,name=diff,proto3" json:"diff,omitempty"`
+	Warnings    []string      `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Regions     []*RegionPlan `protobuf:"bytes,4,rep,name=regions,proto3" json:"regions,omitempty"`
+	// Rules under which something changes, the most newly denied keys first.
+	Rules []*RulePlan `protobuf:"bytes,5,rep,name=rules,proto3" json:"rules,omitempty"`
+	// Over all rules and regions.
+	NewlyDeniedKeys      int64 `protobuf:"varint,6,opt,name=newly_denied_keys,json=newlyDeniedKeys,proto3" json:"newly_denied_keys,omitempty"`
+	NewlyAllowedKeys     int64 `protobuf:"varint,7,opt,name=newly_allowed_keys,json=newlyAllowedKeys,proto3" json:"newly_allowed_keys,omitempty"`
+	NewlyDeniedRequests  int64 `protobuf:"varint,8,opt,name=newly_denied_requests,json=newlyDeniedRequests,proto3" json:"newly_denied_requests,omitempty"`
+	NewlyAllowedRequests int64 `protobuf:"varint,9,opt,name=newly_allowed_requests,json=newlyAllowedRequests,proto3" json:"newly_allowed_requests,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *PlanRulesResponse) Reset() {
+	*x = PlanRulesResponse{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanRulesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanRulesResponse) ProtoMessage() {}
+
+func (x *PlanRulesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanRulesResponse.ProtoReflect.Descriptor instead.
+func (*PlanRulesResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *PlanRulesResponse) GetBaseVersion() uint64 {
+	if x != nil {
+		return x.BaseVersion
+	}
+	return 0
+}
+
+func (x *PlanRulesResponse) GetDiff() string {
+	if x != nil {
+		return x.Diff
+	}
+	return ""
+}
+
+func (x *PlanRulesResponse) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
+	}
+	return nil
+}
+
+func (x *PlanRulesResponse) GetRegions() []*RegionPlan {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
+func (x *PlanRulesResponse) GetRules() []*RulePlan {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *PlanRulesResponse) GetNewlyDeniedKeys() int64 {
+	if x != nil {
+		return x.NewlyDeniedKeys
+	}
+	return 0
+}
+
+func (x *PlanRulesResponse) GetNewlyAllowedKeys() int64 {
+	if x != nil {
+		return x.NewlyAllowedKeys
+	}
+	return 0
+}
+
+func (x *PlanRulesResponse) GetNewlyDeniedRequests() int64 {
+	if x != nil {
+		return x.NewlyDeniedRequests
+	}
+	return 0
+}
+
+func (x *PlanRulesResponse) GetNewlyAllowedRequests() int64 {
+	if x != nil {
+		return x.NewlyAllowedRequests
+	}
+	return 0
+}
+
+// RegionPlan is what one region replayed.
+type RegionPlan struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Region   string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	Requests int64                  `protobuf:"varint,2,opt,name=requests,proto3" json:"requests,omitempty"`
+	Keys     int64                  `protobuf:"varint,3,opt,name=keys,proto3" json:"keys,omitempty"`
+	// The time the sample covers.
+	Span *durationpb.Duration `protobuf:"bytes,4,opt,name=span,proto3" json:"span,omitempty"`
+	// One of how many keys is sampled: 1 is all of them.
+	OneIn int64 `protobuf:"varint,5,opt,name=one_in,json=oneIn,proto3" json:"one_in,omitempty"`
+	// Why the region has no answer; empty if it has.
+	Error         string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RegionPlan) Reset() {
+	*x = RegionPlan{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RegionPlan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RegionPlan) ProtoMessage() {}
+
+func (x *RegionPlan) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RegionPlan.ProtoReflect.Descriptor instead.
+func (*RegionPlan) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *RegionPlan) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *RegionPlan) GetRequests() int64 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *RegionPlan) GetKeys() int64 {
+	if x != nil {
+		return x.Keys
+	}
+	return 0
+}
+
+func (x *RegionPlan) GetSpan() *durationpb.Duration {
+	if x != nil {
+		return x.Span
+	}
+	return nil
+}
+
+func (x *RegionPlan) GetOneIn() int64 {
+	if x != nil {
+		return x.OneIn
+	}
+	return 0
+}
+
+func (x *RegionPlan) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+type RulePlan struct {
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	RuleId               string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	NewlyDeniedKeys      int64                  `protobuf:"varint,2,opt,name=newly_denied_keys,json=newlyDeniedKeys,proto3" json:"newly_denied_keys,omitempty"`
+	NewlyAllowedKeys     int64                  `protobuf:"varint,3,opt,name=newly_allowed_keys,json=newlyAllowedKeys,proto3" json:"newly_allowed_keys,omitempty"`
+	NewlyDeniedRequests  int64                  `protobuf:"varint,4,opt,name=newly_denied_requests,json=newlyDeniedRequests,proto3" json:"newly_denied_requests,omitempty"`
+	NewlyAllowedRequests int64                  `protobuf:"varint,5,opt,name=newly_allowed_requests,json=newlyAllowedRequests,proto3" json:"newly_allowed_requests,omitempty"`
+	// Some of the keys newly denied: their hashes, base64url.
+	DeniedKeyHashes []string `protobuf:"bytes,6,rep,name=denied_key_hashes,json=deniedKeyHashes,proto3" json:"denied_key_hashes,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *RulePlan) Reset() {
+	*x = RulePlan{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RulePlan) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RulePlan) ProtoMessage() {}
+
+func (x *RulePlan) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RulePlan.ProtoReflect.Descriptor instead.
+func (*RulePlan) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RulePlan) GetRuleId() string {
+	if x != nil {
+		return x.RuleId
+	}
+	return ""
+}
+
+func (x *RulePlan) GetNewlyDeniedKeys() int64 {
+	if x != nil {
+		return x.NewlyDeniedKeys
+	}
+	return 0
+}
+
+func (x *RulePlan) GetNewlyAllowedKeys() int64 {
+	if x != nil {
+		return x.NewlyAllowedKeys
+	}
+	return 0
+}
+
+func (x *RulePlan) GetNewlyDeniedRequests() int64 {
+	if x != nil {
+		return x.NewlyDeniedRequests
+	}
+	return 0
+}
+
+func (x *RulePlan) GetNewlyAllowedRequests() int64 {
+	if x != nil {
+		return x.NewlyAllowedRequests
+	}
+	return 0
+}
+
+func (x *RulePlan) GetDeniedKeyHashes() []string {
+	if x != nil {
+		return x.DeniedKeyHashes
+	}
+	return nil
+}
+
+type ListRuleVersionsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Absent: 20; at most 1,000.
+	Limit int32 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	// Only versions below this one; absent: from the latest.
+	Before        uint64 `protobuf:"varint,2,opt,name=before,proto3" json:"before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRuleVersionsRequest) Reset() {
+	*x = ListRuleVersionsRequest{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRuleVersionsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRuleVersionsRequest) ProtoMessage() {}
+
+func (x *ListRuleVersionsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRuleVersionsRequest.ProtoReflect.Descriptor instead.
+func (*ListRuleVersionsRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ListRuleVersionsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListRuleVersionsRequest) GetBefore() uint64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+type ListRuleVersionsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Versions      []*RuleVersion         `protobuf:"bytes,1,rep,name=versions,proto3" json:"versions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListRuleVersionsResponse) Reset() {
+	*x = ListRuleVersionsResponse{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListRuleVersionsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListRuleVersionsResponse) ProtoMessage() {}
+
+func (x *ListRuleVersionsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListRuleVersionsResponse.ProtoReflect.Descriptor instead.
+func (*ListRuleVersionsResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListRuleVersionsResponse) GetVersions() []*RuleVersion {
+	if x != nil {
+		return x.Versions
+	}
+	return nil
+}
+
+type RuleVersion struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Author        string                 `protobuf:"bytes,2,opt,name=author,proto3" json:"author,omitempty"`
+	AppliedUnixMs int64                  `protobuf:"varint,3,opt,name=applied_unix_ms,json=appliedUnixMs,proto3" json:"applied_unix_ms,omitempty"`
+	Comment       string                 `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
+	// Against the version before, as a unified diff; empty for the oldest that is kept.
+	Diff    string `protobuf:"bytes,5,opt,name=diff,proto3" json:"diff,omitempty"`
+	InForce bool   `protobuf:"varint,6,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`
+	// The version whose text this one brought back; 0: none.
+	RollbackTo    uint64 `protobuf:"varint,7,opt,name=rollback_to,json=rollbackTo,proto3" json:"rollback_to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RuleVersion) Reset() {
+	*x = RuleVersion{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RuleVersion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RuleVersion) ProtoMessage() {}
+
+func (x *RuleVersion) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RuleVersion.ProtoReflect.Descriptor instead.
+func (*RuleVersion) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RuleVersion) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RuleVersion) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *RuleVersion) GetAppliedUnixMs() int64 {
+	if x != nil {
+		return x.AppliedUnixMs
+	}
+	return 0
+}
+
+func (x *RuleVersion) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *RuleVersion) GetDiff() string {
+	if x != nil {
+		return x.Diff
+	}
+	return ""
+}
+
+func (x *RuleVersion) GetInForce() bool {
+	if x != nil {
+		return x.InForce
+	}
+	return false
+}
+
+func (x *RuleVersion) GetRollbackTo() uint64 {
+	if x != nil {
+		return x.RollbackTo
+	}
+	return 0
+}
+
+type RollbackRulesRequest struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Version         uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	ExpectedVersion *uint64                `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
+	Author          string                 `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	Comment         string                 `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *RollbackRulesRequest) Reset() {
+	*x = RollbackRulesRequest{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RollbackRulesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RollbackRulesRequest) ProtoMessage() {}
+
+func (x *RollbackRulesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RollbackRulesRequest.ProtoReflect.Descriptor instead.
+func (*RollbackRulesRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RollbackRulesRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RollbackRulesRequest) GetExpectedVersion() uint64 {
+	if x != nil && x.ExpectedVersion != nil {
+		return *x.ExpectedVersion
+	}
+	return 0
+}
+
+func (x *RollbackRulesRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *RollbackRulesRequest) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+type PromoteRulesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Author        string                 `protobuf:"bytes,2,opt,name=author,proto3" json:"author,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PromoteRulesRequest) Reset() {
+	*x = PromoteRulesRequest{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PromoteRulesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PromoteRulesRequest) ProtoMessage() {}
+
+func (x *PromoteRulesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PromoteRulesRequest.ProtoReflect.Descriptor instead.
+func (*PromoteRulesRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *PromoteRulesRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *PromoteRulesRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+type AbortRulesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Author        string                 `protobuf:"bytes,2,opt,name=author,proto3" json:"author,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbortRulesRequest) Reset() {
+	*x = AbortRulesRequest{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbortRulesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbortRulesRequest) ProtoMessage() {}
+
+func (x *AbortRulesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbortRulesRequest.ProtoReflect.Descriptor instead.
+func (*AbortRulesRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *AbortRulesRequest) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *AbortRulesRequest) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+type AbortRulesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AbortRulesResponse) Reset() {
+	*x = AbortRulesResponse{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AbortRulesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AbortRulesResponse) ProtoMessage() {}
+
+func (x *AbortRulesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AbortRulesResponse.ProtoReflect.Descriptor instead.
+func (*AbortRulesResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{20}
+}
+
 var File_aliquot_v1_rule_proto protoreflect.FileDescriptor
 
 const file_aliquot_v1_rule_proto_rawDesc = "" +
 	"\n" +
 	"\x15aliquot/v1/rule.proto\x12\n" +
-	"aliquot.v1\"\x11\n" +
-	"\x0fGetRulesRequest\"\x80\x01\n" +
+	"aliquot.v1\x1a\x1egoogle/protobuf/duration.proto\"+\n" +
+	"\x0fGetRulesRequest\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\"\xc9\x01\n" +
 	"\x10GetRulesResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04yaml\x18\x02 \x01(\tR\x04yaml\x12\x16\n" +
 	"\x06author\x18\x03 \x01(\tR\x06author\x12&\n" +
-	"\x0fapplied_unix_ms\x18\x04 \x01(\x03R\rappliedUnixMs\"\xa1\x01\n" +
+	"\x0fapplied_unix_ms\x18\x04 \x01(\x03R\rappliedUnixMs\x12\x18\n" +
+	"\acomment\x18\x05 \x01(\tR\acomment\x12-\n" +
+	"\arollout\x18\x06 \x01(\v2\x13.aliquot.v1.RolloutR\arollout\"\xe4\x01\n" +
 	"\x11ApplyRulesRequest\x12\x12\n" +
 	"\x04yaml\x18\x01 \x01(\tR\x04yaml\x12.\n" +
 	"\x10expected_version\x18\x02 \x01(\x04H\x00R\x0fexpectedVersion\x88\x01\x01\x12\x16\n" +
 	"\x06author\x18\x03 \x01(\tR\x06author\x12\x1b\n" +
-	"\tfile_name\x18\x04 \x01(\tR\bfileNameB\x13\n" +
-	"\x11_expected_version\".\n" +
+	"\tfile_name\x18\x04 \x01(\tR\bfileName\x12\x18\n" +
+	"\acomment\x18\x05 \x01(\tR\acomment\x12'\n" +
+	"\x05stage\x18\x06 \x01(\v2\x11.aliquot.v1.StageR\x05stageB\x13\n" +
+	"\x11_expected_version\"\x94\x01\n" +
+	"\x05Stage\x12\x18\n" +
+	"\aregions\x18\x01 \x03(\tR\aregions\x12>\n" +
+	"\rpromote_after\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\fpromoteAfter\x12\"\n" +
+	"\n" +
+	"halt_above\x18\x03 \x01(\x01H\x00R\thaltAbove\x88\x01\x01B\r\n" +
+	"\v_halt_above\"\x82\x02\n" +
+	"\aRollout\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12!\n" +
+	"\fbase_version\x18\x02 \x01(\x04R\vbaseVersion\x12\x18\n" +
+	"\aregions\x18\x03 \x03(\tR\aregions\x12\x14\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12&\n" +
+	"\x0fstarted_unix_ms\x18\x06 \x01(\x03R\rstartedUnixMs\x12+\n" +
+	"\x12promote_at_unix_ms\x18\a \x01(\x03R\x0fpromoteAtUnixMs\x12\x1d\n" +
+	"\n" +
+	"halt_above\x18\b \x01(\x01R\thaltAbove\"^\n" +
 	"\x12ApplyRulesResponse\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\x04R\aversion2\xa1\x01\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x1a\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\x12\x12\n" +
+	"\x04diff\x18\x03 \x01(\tR\x04diff\"\xeb\x02\n" +
+	"\x10EditRulesRequest\x12,\n" +
+	"\x05block\x18\x01 \x01(\v2\x14.aliquot.v1.ListEditH\x00R\x05block\x12,\n" +
+	"\x05allow\x18\x02 \x01(\v2\x14.aliquot.v1.ListEditH\x00R\x05allow\x12\x18\n" +
+	"\x06unlist\x18\x03 \x01(\tH\x00R\x06unlist\x126\n" +
+	"\boverride\x18\x04 \x01(\v2\x18.aliquot.v1.OverrideEditH\x00R\boverride\x12*\n" +
+	"\x04tier\x18\x05 \x01(\v2\x14.aliquot.v1.TierEditH\x00R\x04tier\x12.\n" +
+	"\x10expected_version\x18\x06 \x01(\x04H\x01R\x0fexpectedVersion\x88\x01\x01\x12\x16\n" +
+	"\x06author\x18\a \x01(\tR\x06author\x12\x18\n" +
+	"\acomment\x18\b \x01(\tR\acommentB\x06\n" +
+	"\x04editB\x13\n" +
+	"\x11_expected_version\"i\n" +
+	"\bListEdit\x12\x18\n" +
+	"\apattern\x18\x01 \x01(\tR\apattern\x12+\n" +
+	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xa4\x02\n" +
+	"\fOverrideEdit\x12\x17\n" +
+	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x18\n" +
+	"\apattern\x18\x02 \x01(\tR\apattern\x12\x1a\n" +
+	"\bcapacity\x18\x03 \x01(\x03R\bcapacity\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x03R\x05limit\x12\x1f\n" +
+	"\vrefill_rate\x18\x05 \x01(\x01R\n" +
+	"refillRate\x121\n" +
+	"\x06window\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06window\x12+\n" +
+	"\x03ttl\x18\a \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x16\n" +
+	"\x06remove\x18\t \x01(\bR\x06remove\"\xa4\x01\n" +
+	"\bTierEdit\x12\x12\n" +
+	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x1a\n" +
+	"\bcapacity\x18\x02 \x01(\x03R\bcapacity\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\x12\x1f\n" +
+	"\vrefill_rate\x18\x04 \x01(\x01R\n" +
+	"refillRate\x121\n" +
+	"\x06window\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06window\"r\n" +
+	"\x10PlanRulesRequest\x12\x12\n" +
+	"\x04yaml\x18\x01 \x01(\tR\x04yaml\x12\x1b\n" +
+	"\tfile_name\x18\x02 \x01(\tR\bfileName\x12-\n" +
+	"\x04wait\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04wait\"\x88\x03\n" +
+	"\x11PlanRulesResponse\x12!\n" +
+	"\fbase_version\x18\x01 \x01(\x04R\vbaseVersion\x12\x12\n" +
+	"\x04diff\x18\x02 \x01(\tR\x04diff\x12\x1a\n" +
+	"\bwarnings\x18\x03 \x03(\tR\bwarnings\x120\n" +
+	"\aregions\x18\x04 \x03(\v2\x16.aliquot.v1.RegionPlanR\aregions\x12*\n" +
+	"\x05rules\x18\x05 \x03(\v2\x14.aliquot.v1.RulePlanR\x05rules\x12*\n" +
+	"\x11newly_denied_keys\x18\x06 \x01(\x03R\x0fnewlyDeniedKeys\x12,\n" +
+	"\x12newly_allowed_keys\x18\a \x01(\x03R\x10newlyAllowedKeys\x122\n" +
+	"\x15newly_denied_requests\x18\b \x01(\x03R\x13newlyDeniedRequests\x124\n" +
+	"\x16newly_allowed_requests\x18\t \x01(\x03R\x14newlyAllowedRequests\"\xb0\x01\n" +
+	"\n" +
+	"RegionPlan\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\tR\x06region\x12\x1a\n" +
+	"\brequests\x18\x02 \x01(\x03R\brequests\x12\x12\n" +
+	"\x04keys\x18\x03 \x01(\x03R\x04keys\x12-\n" +
+	"\x04span\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04span\x12\x15\n" +
+	"\x06one_in\x18\x05 \x01(\x03R\x05oneIn\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\"\x93\x02\n" +
+	"\bRulePlan\x12\x17\n" +
+	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12*\n" +
+	"\x11newly_denied_keys\x18\x02 \x01(\x03R\x0fnewlyDeniedKeys\x12,\n" +
+	"\x12newly_allowed_keys\x18\x03 \x01(\x03R\x10newlyAllowedKeys\x122\n" +
+	"\x15newly_denied_requests\x18\x04 \x01(\x03R\x13newlyDeniedRequests\x124\n" +
+	"\x16newly_allowed_requests\x18\x05 \x01(\x03R\x14newlyAllowedRequests\x12*\n" +
+	"\x11denied_key_hashes\x18\x06 \x03(\tR\x0fdeniedKeyHashes\"G\n" +
+	"\x17ListRuleVersionsRequest\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x16\n" +
+	"\x06before\x18\x02 \x01(\x04R\x06before\"O\n" +
+	"\x18ListRuleVersionsResponse\x123\n" +
+	"\bversions\x18\x01 \x03(\v2\x17.aliquot.v1.RuleVersionR\bversions\"\xd1\x01\n" +
+	"\vRuleVersion\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06author\x18\x02 \x01(\tR\x06author\x12&\n" +
+	"\x0fapplied_unix_ms\x18\x03 \x01(\x03R\rappliedUnixMs\x12\x18\n" +
+	"\acomment\x18\x04 \x01(\tR\acomment\x12\x12\n" +
+	"\x04diff\x18\x05 \x01(\tR\x04diff\x12\x19\n" +
+	"\bin_force\x18\x06 \x01(\bR\ainForce\x12\x1f\n" +
+	"\vrollback_to\x18\a \x01(\x04R\n" +
+	"rollbackTo\"\xa7\x01\n" +
+	"\x14RollbackRulesRequest\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12.\n" +
+	"\x10expected_version\x18\x02 \x01(\x04H\x00R\x0fexpectedVersion\x88\x01\x01\x12\x16\n" +
+	"\x06author\x18\x03 \x01(\tR\x06author\x12\x18\n" +
+	"\acomment\x18\x04 \x01(\tR\acommentB\x13\n" +
+	"\x11_expected_version\"G\n" +
+	"\x13PromoteRulesRequest\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06author\x18\x02 \x01(\tR\x06author\"E\n" +
+	"\x11AbortRulesRequest\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06author\x18\x02 \x01(\tR\x06author\"\x14\n" +
+	"\x12AbortRulesResponse2\x86\x05\n" +
 	"\vRuleService\x12E\n" +
 	"\bGetRules\x12\x1b.aliquot.v1.GetRulesRequest\x1a\x1c.aliquot.v1.GetRulesResponse\x12K\n" +
 	"\n" +
-	"ApplyRules\x12\x1d.aliquot.v1.ApplyRulesRequest\x1a\x1e.aliquot.v1.ApplyRulesResponseB$Z\"aliquot/proto/aliquot/v1;aliquotv1b\x06proto3"
+	"ApplyRules\x12\x1d.aliquot.v1.ApplyRulesRequest\x1a\x1e.aliquot.v1.ApplyRulesResponse\x12I\n" +
+	"\tEditRules\x12\x1c.aliquot.v1.EditRulesRequest\x1a\x1e.aliquot.v1.ApplyRulesResponse\x12H\n" +
+	"\tPlanRules\x12\x1c.aliquot.v1.PlanRulesRequest\x1a\x1d.aliquot.v1.PlanRulesResponse\x12]\n" +
+	"\x10ListRuleVersions\x12#.aliquot.v1.ListRuleVersionsRequest\x1a$.aliquot.v1.ListRuleVersionsResponse\x12Q\n" +
+	"\rRollbackRules\x12 .aliquot.v1.RollbackRulesRequest\x1a\x1e.aliquot.v1.ApplyRulesResponse\x12O\n" +
+	"\fPromoteRules\x12\x1f.aliquot.v1.PromoteRulesRequest\x1a\x1e.aliquot.v1.ApplyRulesResponse\x12K\n" +
+	"\n" +
+	"AbortRules\x12\x1d.aliquot.v1.AbortRulesRequest\x1a\x1e.aliquot.v1.AbortRulesResponseB$Z\"aliquot/proto/aliquot/v1;aliquotv1b\x06proto3"
 
 var (
 	file_aliquot_v1_rule_proto_rawDescOnce sync.Once
@@ -278,23 +1778,69 @@ func file_aliquot_v1_rule_proto_rawDescGZIP() []byte {
 	return file_aliquot_v1_rule_proto_rawDescData
 }
 
-var file_aliquot_v1_rule_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_aliquot_v1_rule_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_aliquot_v1_rule_proto_goTypes = []any{
-	(*GetRulesRequest)(nil),    // 0: aliquot.v1.GetRulesRequest
-	(*GetRulesResponse)(nil),   // 1: aliquot.v1.GetRulesResponse
-	(*ApplyRulesRequest)(nil),  // 2: aliquot.v1.ApplyRulesRequest
-	(*ApplyRulesResponse)(nil), // 3: aliquot.v1.ApplyRulesResponse
+	(*GetRulesRequest)(nil),          // 0: aliquot.v1.GetRulesRequest
+	(*GetRulesResponse)(nil),         // 1: aliquot.v1.GetRulesResponse
+	(*ApplyRulesRequest)(nil),        // 2: aliquot.v1.ApplyRulesRequest
+	(*Stage)(nil),                    // 3: aliquot.v1.Stage
+	(*Rollout)(nil),                  // 4: aliquot.v1.Rollout
+	(*ApplyRulesResponse)(nil),       // 5: aliquot.v1.ApplyRulesResponse
+	(*EditRulesRequest)(nil),         // 6: aliquot.v1.EditRulesRequest
+	(*ListEdit)(nil),                 // 7: aliquot.v1.ListEdit
+	(*OverrideEdit)(nil),             // 8: aliquot.v1.OverrideEdit
+	(*TierEdit)(nil),                 // 9: aliquot.v1.TierEdit
+	(*PlanRulesRequest)(nil),         // 10: aliquot.v1.PlanRulesRequest
+	(*PlanRulesResponse)(nil),        // 11: aliquot.v1.PlanRulesResponse
+	(*RegionPlan)(nil),               // 12: aliquot.v1.RegionPlan
+	(*RulePlan)(nil),                 // 13: aliquot.v1.RulePlan
+	(*ListRuleVersionsRequest)(nil),  // 14: aliquot.v1.ListRuleVersionsRequest
+	(*ListRuleVersionsResponse)(nil), // 15: aliquot.v1.ListRuleVersionsResponse
+	(*RuleVersion)(nil),              // 16: aliquot.v1.RuleVersion
+	(*RollbackRulesRequest)(nil),     // 17: aliquot.v1.RollbackRulesRequest
+	(*PromoteRulesRequest)(nil),      // 18: aliquot.v1.PromoteRulesRequest
+	(*AbortRulesRequest)(nil),        // 19: aliquot.v1.AbortRulesRequest
+	(*AbortRulesResponse)(nil),       // 20: aliquot.v1.AbortRulesResponse
+	(*durationpb.Duration)(nil),      // 21: google.protobuf.Duration
 }
 var file_aliquot_v1_rule_proto_depIdxs = []int32{
-	0, // 0: aliquot.v1.RuleService.GetRules:input_type -> aliquot.v1.GetRulesRequest
-	2, // 1: aliquot.v1.RuleService.ApplyRules:input_type -> aliquot.v1.ApplyRulesRequest
-	1, // 2: aliquot.v1.RuleService.GetRules:output_type -> aliquot.v1.GetRulesResponse
-	3, // 3: aliquot.v1.RuleService.ApplyRules:output_type -> aliquot.v1.ApplyRulesResponse
-	2, // [2:4] is the sub-list for method output_type
-	0, // [0:2] is the sub-list for method input_type
-	0, // [0:0] is the sub-list for extension type_name
-	0, // [0:0] is the sub-list for extension extendee
-	0, // [0:0] is the sub-list for field type_name
+	4,  // 0: aliquot.v1.GetRulesResponse.rollout:type_name -> aliquot.v1.Rollout
+	3,  // 1: aliquot.v1.ApplyRulesRequest.stage:type_name -> aliquot.v1.Stage
+	21, // 2: aliquot.v1.Stage.promote_after:type_name -> google.protobuf.Duration
+	7,  // 3: aliquot.v1.EditRulesRequest.block:type_name -> aliquot.v1.ListEdit
+	7,  // 4: aliquot.v1.EditRulesRequest.allow:type_name -> aliquot.v1.ListEdit
+	8,  // 5: aliquot.v1.EditRulesRequest.override:type_name -> aliquot.v1.OverrideEdit
+	9,  // 6: aliquot.v1.EditRulesRequest.tier:type_name -> aliquot.v1.TierEdit
+	21, // 7: aliquot.v1.ListEdit.ttl:type_name -> google.protobuf.Duration
+	21, // 8: aliquot.v1.OverrideEdit.window:type_name -> google.protobuf.Duration
+	21, // 9: aliquot.v1.OverrideEdit.ttl:type_name -> google.protobuf.Duration
+	21, // 10: aliquot.v1.TierEdit.window:type_name -> google.protobuf.Duration
+	21, // 11: aliquot.v1.PlanRulesRequest.wait:type_name -> google.protobuf.Duration
+	12, // 12: aliquot.v1.PlanRulesResponse.regions:type_name -> aliquot.v1.RegionPlan
+	13, // 13: aliquot.v1.PlanRulesResponse.rules:type_name -> aliquot.v1.RulePlan
+	21, // 14: aliquot.v1.RegionPlan.span:type_name -> google.protobuf.Duration
+	16, // 15: aliquot.v1.ListRuleVersionsResponse.versions:type_name -> aliquot.v1.RuleVersion
+	0,  // 16: aliquot.v1.RuleService.GetRules:input_type -> aliquot.v1.GetRulesRequest
+	2,  // 17: aliquot.v1.RuleService.ApplyRules:input_type -> aliquot.v1.ApplyRulesRequest
+	6,  // 18: aliquot.v1.RuleService.EditRules:input_type -> aliquot.v1.EditRulesRequest
+	10, // 19: aliquot.v1.RuleService.PlanRules:input_type -> aliquot.v1.PlanRulesRequest
+	14, // 20: aliquot.v1.RuleService.ListRuleVersions:input_type -> aliquot.v1.ListRuleVersionsRequest
+	17, // 21: aliquot.v1.RuleService.RollbackRules:input_type -> aliquot.v1.RollbackRulesRequest
+	18, // 22: aliquot.v1.RuleService.PromoteRules:input_type -> aliquot.v1.PromoteRulesRequest
+	19, // 23: aliquot.v1.RuleService.AbortRules:input_type -> aliquot.v1.AbortRulesRequest
+	1,  // 24: aliquot.v1.RuleService.GetRules:output_type -> aliquot.v1.GetRulesResponse
+	5,  // 25: aliquot.v1.RuleService.ApplyRules:output_type -> aliquot.v1.ApplyRulesResponse
+	5,  // 26: aliquot.v1.RuleService.EditRules:output_type -> aliquot.v1.ApplyRulesResponse
+	11, // 27: aliquot.v1.RuleService.PlanRules:output_type -> aliquot.v1.PlanRulesResponse
+	15, // 28: aliquot.v1.RuleService.ListRuleVersions:output_type -> aliquot.v1.ListRuleVersionsResponse
+	5,  // 29: aliquot.v1.RuleService.RollbackRules:output_type -> aliquot.v1.ApplyRulesResponse
+	5,  // 30: aliquot.v1.RuleService.PromoteRules:output_type -> aliquot.v1.ApplyRulesResponse
+	20, // 31: aliquot.v1.RuleService.AbortRules:output_type -> aliquot.v1.AbortRulesResponse
+	24, // [24:32] is the sub-list for method output_type
+	16, // [16:24] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_rule_proto_init() }
@@ -303,13 +1849,22 @@ func file_aliquot_v1_rule_proto_init() {
 		return
 	}
 	file_aliquot_v1_rule_proto_msgTypes[2].OneofWrappers = []any{}
+	file_aliquot_v1_rule_proto_msgTypes[3].OneofWrappers = []any{}
+	file_aliquot_v1_rule_proto_msgTypes[6].OneofWrappers = []any{
+		(*EditRulesRequest_Block)(nil),
+		(*EditRulesRequest_Allow)(nil),
+		(*EditRulesRequest_Unlist)(nil),
+		(*EditRulesRequest_Override)(nil),
+		(*EditRulesRequest_Tier)(nil),
+	}
+	file_aliquot_v1_rule_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_rule_proto_rawDesc), len(file_aliquot_v1_rule_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,8 +19,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	RuleService_GetRules_FullMethodName   = "/aliquot.v1.RuleService/GetRules"
-	RuleService_ApplyRules_FullMethodName = "/aliquot.v1.RuleService/ApplyRules"
+	RuleService_GetRules_FullMethodName         = "/aliquot.v1.RuleService/GetRules"
+	RuleService_ApplyRules_FullMethodName       = "/aliquot.v1.RuleService/ApplyRules"
+	RuleService_EditRules_FullMethodName        = "/aliquot.v1.RuleService/EditRules"
+	RuleService_PlanRules_FullMethodName        = "/aliquot.v1.RuleService/PlanRules"
+	RuleService_ListRuleVersions_FullMethodName = "/aliquot.v1.RuleService/ListRuleVersions"
+	RuleService_RollbackRules_FullMethodName    = "/aliquot.v1.RuleService/RollbackRules"
+	RuleService_PromoteRules_FullMethodName     = "/aliquot.v1.RuleService/PromoteRules"
+	RuleService_AbortRules_FullMethodName       = "/aliquot.v1.RuleService/AbortRules"
 )
 
 // RuleServiceClient is the client API for RuleService service.
@@ -28,13 +34,28 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // RuleService reads and changes the rules. Any coordinator answers; writes are
-// forwarded to the leader.
+// forwarded to the leader. Every change is a new version with its author, its time
+// and a word of why; nothing is ever overwritten.
 type RuleServiceClient interface {
 	GetRules(ctx context.Context, in *GetRulesRequest, opts ...grpc.CallOption) (*GetRulesResponse, error)
 	// ApplyRules replaces all rules, if expected_version is the version in force
 	// (else failed_precondition, and nothing changes). Invalid rules are
 	// invalid_argument with file:line:column, and nothing changes.
 	ApplyRules(ctx context.Context, in *ApplyRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error)
+	// EditRules makes one small change of the rules in force and keeps the rest of the
+	// file, its comments included.
+	EditRules(ctx context.Context, in *EditRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error)
+	// PlanRules replays recently sampled decisions of every region through other rules
+	// and tells who would fare differently. Nothing changes.
+	PlanRules(ctx context.Context, in *PlanRulesRequest, opts ...grpc.CallOption) (*PlanRulesResponse, error)
+	// ListRuleVersions lists the versions that are kept, the latest first.
+	ListRuleVersions(ctx context.Context, in *ListRuleVersionsRequest, opts ...grpc.CallOption) (*ListRuleVersionsResponse, error)
+	// RollbackRules brings the text of an earlier version into force, as a new version.
+	RollbackRules(ctx context.Context, in *RollbackRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error)
+	// PromoteRules brings a staged version into force everywhere.
+	PromoteRules(ctx context.Context, in *PromoteRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error)
+	// AbortRules ends a staged roll-out: its regions go back to the version in force.
+	AbortRules(ctx context.Context, in *AbortRulesRequest, opts ...grpc.CallOption) (*AbortRulesResponse, error)
 }
 
 type ruleServiceClient struct {
@@ -65,18 +86,93 @@ func (c *ruleServiceClient) ApplyRules(ctx context.Context, in *ApplyRulesReques
 	return out, nil
 }
 
+func (c *ruleServiceClient) EditRules(ctx context.Context, in *EditRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApplyRulesResponse)
+	err := c.cc.Invoke(ctx, RuleService_EditRules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *ruleServiceClient) PlanRules(ctx context.Context, in *PlanRulesRequest, opts ...grpc.CallOption) (*PlanRulesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PlanRulesResponse)
+	err := c.cc.Invoke(ctx, RuleService_PlanRules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *ruleServiceClient) ListRuleVersions(ctx context.Context, in *ListRuleVersionsRequest, opts ...grpc.CallOption) (*ListRuleVersionsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListRuleVersionsResponse)
+	err := c.cc.Invoke(ctx, RuleService_ListRuleVersions_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *ruleServiceClient) RollbackRules(ctx context.Context, in *RollbackRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApplyRulesResponse)
+	err := c.cc.Invoke(ctx, RuleService_RollbackRules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *ruleServiceClient) PromoteRules(ctx context.Context, in *PromoteRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ApplyRulesResponse)
+	err := c.cc.Invoke(ctx, RuleService_PromoteRules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *ruleServiceClient) AbortRules(ctx context.Context, in *AbortRulesRequest, opts ...grpc.CallOption) (*AbortRulesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AbortRulesResponse)
+	err := c.cc.Invoke(ctx, RuleService_AbortRules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // RuleServiceServer is the server API for RuleService service.
 // All implementations must embed UnimplementedRuleServiceServer
 // for forward compatibility.
 //
 // RuleService reads and changes the rules. Any coordinator answers; writes are
-// forwarded to the leader.
+// forwarded to the leader. Every change is a new version with its author, its time
+// and a word of why; nothing is ever overwritten.
 type RuleServiceServer interface {
 	GetRules(context.Context, *GetRulesRequest) (*GetRulesResponse, error)
 	// ApplyRules replaces all rules, if expected_version is the version in force
 	// (else failed_precondition, and nothing changes). Invalid rules are
 	// invalid_argument with file:line:column, and nothing changes.
 	ApplyRules(context.Context, *ApplyRulesRequest) (*ApplyRulesResponse, error)
+	// EditRules makes one small change of the rules in force and keeps the rest of the
+	// file, its comments included.
+	EditRules(context.Context, *EditRulesRequest) (*ApplyRulesResponse, error)
+	// PlanRules replays recently sampled decisions of every region through other rules
+	// and tells who would fare differently. Nothing changes.
+	PlanRules(context.Context, *PlanRulesRequest) (*PlanRulesResponse, error)
+	// ListRuleVersions lists the versions that are kept, the latest first.
+	ListRuleVersions(context.Context, *ListRuleVersionsRequest) (*ListRuleVersionsResponse, error)
+	// RollbackRules brings the text of an earlier version into force, as a new version.
+	RollbackRules(context.Context, *RollbackRulesRequest) (*ApplyRulesResponse, error)
+	// PromoteRules brings a staged version into force everywhere.
+	PromoteRules(context.Context, *PromoteRulesRequest) (*ApplyRulesResponse, error)
+	// AbortRules ends a staged roll-out: its regions go back to the version in force.
+	AbortRules(context.Context, *AbortRulesRequest) (*AbortRulesResponse, error)
 	mustEmbedUnimplementedRuleServiceServer()
 }
 
@@ -92,6 +188,24 @@ func (UnimplementedRuleServiceServer) GetRules(context.Context, *GetRulesRequest
 }
 func (UnimplementedRuleServiceServer) ApplyRules(context.Context, *ApplyRulesRequest) (*ApplyRulesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ApplyRules not implemented")
+}
+func (UnimplementedRuleServiceServer) EditRules(context.Context, *EditRulesRequest) (*ApplyRulesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method EditRules not implemented")
+}
+func (UnimplementedRuleServiceServer) PlanRules(context.Context, *PlanRulesRequest) (*PlanRulesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PlanRules not implemented")
+}
+func (UnimplementedRuleServiceServer) ListRuleVersions(context.Context, *ListRuleVersionsRequest) (*ListRuleVersionsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListRuleVersions not implemented")
+}
+func (UnimplementedRuleServiceServer) RollbackRules(context.Context, *RollbackRulesRequest) (*ApplyRulesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RollbackRules not implemented")
+}
+func (UnimplementedRuleServiceServer) PromoteRules(context.Context, *PromoteRulesRequest) (*ApplyRulesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PromoteRules not implemented")
+}
+func (UnimplementedRuleServiceServer) AbortRules(context.Context, *AbortRulesRequest) (*AbortRulesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AbortRules not implemented")
 }
 func (UnimplementedRuleServiceServer) mustEmbedUnimplementedRuleServiceServer() {}
 func (UnimplementedRuleServiceServer) testEmbeddedByValue()                     {}
@@ -150,6 +264,114 @@ func _RuleService_ApplyRules_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _RuleService_EditRules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(EditRulesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RuleServiceServer).EditRules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RuleService_EditRules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RuleServiceServer).EditRules(ctx, req.(*EditRulesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RuleService_PlanRules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PlanRulesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RuleServiceServer).PlanRules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RuleService_PlanRules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RuleServiceServer).PlanRules(ctx, req.(*PlanRulesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RuleService_ListRuleVersions_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListRuleVersionsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RuleServiceServer).ListRuleVersions(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RuleService_ListRuleVersions_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RuleServiceServer).ListRuleVersions(ctx, req.(*ListRuleVersionsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RuleService_RollbackRules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RollbackRulesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RuleServiceServer).RollbackRules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RuleService_RollbackRules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RuleServiceServer).RollbackRules(ctx, req.(*RollbackRulesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RuleService_PromoteRules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PromoteRulesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RuleServiceServer).PromoteRules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RuleService_PromoteRules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RuleServiceServer).PromoteRules(ctx, req.(*PromoteRulesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _RuleService_AbortRules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AbortRulesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(RuleServiceServer).AbortRules(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: RuleService_AbortRules_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(RuleServiceServer).AbortRules(ctx, req.(*AbortRulesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // RuleService_ServiceDesc is the grpc.ServiceDesc for RuleService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -164,6 +386,30 @@ var RuleService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ApplyRules",
 			Handler:    _RuleService_ApplyRules_Handler,
+		},
+		{
+			MethodName: "EditRules",
+			Handler:    _RuleService_EditRules_Handler,
+		},
+		{
+			MethodName: "PlanRules",
+			Handler:    _RuleService_PlanRules_Handler,
+		},
+		{
+			MethodName: "ListRuleVersions",
+			Handler:    _RuleService_ListRuleVersions_Handler,
+		},
+		{
+			MethodName: "RollbackRules",
+			Handler:    _RuleService_RollbackRules_Handler,
+		},
+		{
+			MethodName: "PromoteRules",
+			Handler:    _RuleService_PromoteRules_Handler,
+		},
+		{
+			MethodName: "AbortRules",
+			Handler:    _RuleService_AbortRules_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

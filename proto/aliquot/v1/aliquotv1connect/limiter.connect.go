@@ -38,6 +38,12 @@ const (
 	// LimiterServiceCheckBatchProcedure is the fully-qualified name of the LimiterService's CheckBatch
 	// RPC.
 	LimiterServiceCheckBatchProcedure = "/aliquot.v1.LimiterService/CheckBatch"
+	// LimiterServiceReserveProcedure is the fully-qualified name of the LimiterService's Reserve RPC.
+	LimiterServiceReserveProcedure = "/aliquot.v1.LimiterService/Reserve"
+	// LimiterServiceSettleProcedure is the fully-qualified name of the LimiterService's Settle RPC.
+	LimiterServiceSettleProcedure = "/aliquot.v1.LimiterService/Settle"
+	// LimiterServiceExplainProcedure is the fully-qualified name of the LimiterService's Explain RPC.
+	LimiterServiceExplainProcedure = "/aliquot.v1.LimiterService/Explain"
 )
 
 // LimiterServiceClient is a client for the aliquot.v1.LimiterService service.
@@ -48,6 +54,17 @@ type LimiterServiceClient interface {
 	// CheckBatch decides up to 1,000 requests; answers are in request order and
 	// independent of each other.
 	CheckBatch(context.Context, *v1.CheckBatchRequest) (*v1.CheckBatchResponse, error)
+	// Reserve is Check for costs that are known only afterwards: it takes an estimate,
+	// which Settle replaces by the truth. Repeated with the same id it changes nothing
+	// and answers the same.
+	Reserve(context.Context, *v1.ReserveRequest) (*v1.ReserveResponse, error)
+	// Settle ends a reservation at what was used: the rest goes back, more than that
+	// becomes a debt of at most the limit's capacity. Repeated it changes nothing. An id
+	// that this region does not know (any more) is not_found.
+	Settle(context.Context, *v1.SettleRequest) (*v1.SettleResponse, error)
+	// Explain tells how a request would be decided now, charging nothing, or how a past
+	// one was (by the decision id of a denial; one long ago is not_found).
+	Explain(context.Context, *v1.ExplainRequest) (*v1.ExplainResponse, error)
 }
 
 // NewLimiterServiceClient constructs a client for the aliquot.v1.LimiterService service. By
@@ -73,6 +90,24 @@ func NewLimiterServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(limiterServiceMethods.ByName("CheckBatch")),
 			connect.WithClientOptions(opts...),
 		),
+		reserve: connect.NewClient[v1.ReserveRequest, v1.ReserveResponse](
+			httpClient,
+			baseURL+LimiterServiceReserveProcedure,
+			connect.WithSchema(limiterServiceMethods.ByName("Reserve")),
+			connect.WithClientOptions(opts...),
+		),
+		settle: connect.NewClient[v1.SettleRequest, v1.SettleResponse](
+			httpClient,
+			baseURL+LimiterServiceSettleProcedure,
+			connect.WithSchema(limiterServiceMethods.ByName("Settle")),
+			connect.WithClientOptions(opts...),
+		),
+		explain: connect.NewClient[v1.ExplainRequest, v1.ExplainResponse](
+			httpClient,
+			baseURL+LimiterServiceExplainProcedure,
+			connect.WithSchema(limiterServiceMethods.ByName("Explain")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -80,6 +115,9 @@ func NewLimiterServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 type limiterServiceClient struct {
 	check      *connect.Client[v1.CheckRequest, v1.CheckResponse]
 	checkBatch *connect.Client[v1.CheckBatchRequest, v1.CheckBatchResponse]
+	reserve    *connect.Client[v1.ReserveRequest, v1.ReserveResponse]
+	settle     *connect.Client[v1.SettleRequest, v1.SettleResponse]
+	explain    *connect.Client[v1.ExplainRequest, v1.ExplainResponse]
 }
 
 // Check calls aliquot.v1.LimiterService.Check.
@@ -100,6 +138,33 @@ func (c *limiterServiceClient) CheckBatch(ctx context.Context, req *v1.CheckBatc
 	return nil, err
 }
 
+// Reserve calls aliquot.v1.LimiterService.Reserve.
+func (c *limiterServiceClient) Reserve(ctx context.Context, req *v1.ReserveRequest) (*v1.ReserveResponse, error) {
+	response, err := c.reserve.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Settle calls aliquot.v1.LimiterService.Settle.
+func (c *limiterServiceClient) Settle(ctx context.Context, req *v1.SettleRequest) (*v1.SettleResponse, error) {
+	response, err := c.settle.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Explain calls aliquot.v1.LimiterService.Explain.
+func (c *limiterServiceClient) Explain(ctx context.Context, req *v1.ExplainRequest) (*v1.ExplainResponse, error) {
+	response, err := c.explain.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // LimiterServiceHandler is an implementation of the aliquot.v1.LimiterService service.
 type LimiterServiceHandler interface {
 	// Check decides one request. A denial is an ordinary answer
@@ -108,6 +173,17 @@ type LimiterServiceHandler interface {
 	// CheckBatch decides up to 1,000 requests; answers are in request order and
 	// independent of each other.
 	CheckBatch(context.Context, *v1.CheckBatchRequest) (*v1.CheckBatchResponse, error)
+	// Reserve is Check for costs that are known only afterwards: it takes an estimate,
+	// which Settle replaces by the truth. Repeated with the same id it changes nothing
+	// and answers the same.
+	Reserve(context.Context, *v1.ReserveRequest) (*v1.ReserveResponse, error)
+	// Settle ends a reservation at what was used: the rest goes back, more than that
+	// becomes a debt of at most the limit's capacity. Repeated it changes nothing. An id
+	// that this region does not know (any more) is not_found.
+	Settle(context.Context, *v1.SettleRequest) (*v1.SettleResponse, error)
+	// Explain tells how a request would be decided now, charging nothing, or how a past
+	// one was (by the decision id of a denial; one long ago is not_found).
+	Explain(context.Context, *v1.ExplainRequest) (*v1.ExplainResponse, error)
 }
 
 // NewLimiterServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -129,12 +205,36 @@ func NewLimiterServiceHandler(svc LimiterServiceHandler, opts ...connect.Handler
 		connect.WithSchema(limiterServiceMethods.ByName("CheckBatch")),
 		connect.WithHandlerOptions(opts...),
 	)
+	limiterServiceReserveHandler := connect.NewUnaryHandlerSimple(
+		LimiterServiceReserveProcedure,
+		svc.Reserve,
+		connect.WithSchema(limiterServiceMethods.ByName("Reserve")),
+		connect.WithHandlerOptions(opts...),
+	)
+	limiterServiceSettleHandler := connect.NewUnaryHandlerSimple(
+		LimiterServiceSettleProcedure,
+		svc.Settle,
+		connect.WithSchema(limiterServiceMethods.ByName("Settle")),
+		connect.WithHandlerOptions(opts...),
+	)
+	limiterServiceExplainHandler := connect.NewUnaryHandlerSimple(
+		LimiterServiceExplainProcedure,
+		svc.Explain,
+		connect.WithSchema(limiterServiceMethods.ByName("Explain")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/aliquot.v1.LimiterService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case LimiterServiceCheckProcedure:
 			limiterServiceCheckHandler.ServeHTTP(w, r)
 		case LimiterServiceCheckBatchProcedure:
 			limiterServiceCheckBatchHandler.ServeHTTP(w, r)
+		case LimiterServiceReserveProcedure:
+			limiterServiceReserveHandler.ServeHTTP(w, r)
+		case LimiterServiceSettleProcedure:
+			limiterServiceSettleHandler.ServeHTTP(w, r)
+		case LimiterServiceExplainProcedure:
+			limiterServiceExplainHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -150,4 +250,16 @@ func (UnimplementedLimiterServiceHandler) Check(context.Context, *v1.CheckReques
 
 func (UnimplementedLimiterServiceHandler) CheckBatch(context.Context, *v1.CheckBatchRequest) (*v1.CheckBatchResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.LimiterService.CheckBatch is not implemented"))
+}
+
+func (UnimplementedLimiterServiceHandler) Reserve(context.Context, *v1.ReserveRequest) (*v1.ReserveResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.LimiterService.Reserve is not implemented"))
+}
+
+func (UnimplementedLimiterServiceHandler) Settle(context.Context, *v1.SettleRequest) (*v1.SettleResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.LimiterService.Settle is not implemented"))
+}
+
+func (UnimplementedLimiterServiceHandler) Explain(context.Context, *v1.ExplainRequest) (*v1.ExplainResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.LimiterService.Explain is not implemented"))
 }

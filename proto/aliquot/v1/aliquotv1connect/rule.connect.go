@@ -37,6 +37,21 @@ const (
 	RuleServiceGetRulesProcedure = "/aliquot.v1.RuleService/GetRules"
 	// RuleServiceApplyRulesProcedure is the fully-qualified name of the RuleService's ApplyRules RPC.
 	RuleServiceApplyRulesProcedure = "/aliquot.v1.RuleService/ApplyRules"
+	// RuleServiceEditRulesProcedure is the fully-qualified name of the RuleService's EditRules RPC.
+	RuleServiceEditRulesProcedure = "/aliquot.v1.RuleService/EditRules"
+	// RuleServicePlanRulesProcedure is the fully-qualified name of the RuleService's PlanRules RPC.
+	RuleServicePlanRulesProcedure = "/aliquot.v1.RuleService/PlanRules"
+	// RuleServiceListRuleVersionsProcedure is the fully-qualified name of the RuleService's
+	// ListRuleVersions RPC.
+	RuleServiceListRuleVersionsProcedure = "/aliquot.v1.RuleService/ListRuleVersions"
+	// RuleServiceRollbackRulesProcedure is the fully-qualified name of the RuleService's RollbackRules
+	// RPC.
+	RuleServiceRollbackRulesProcedure = "/aliquot.v1.RuleService/RollbackRules"
+	// RuleServicePromoteRulesProcedure is the fully-qualified name of the RuleService's PromoteRules
+	// RPC.
+	RuleServicePromoteRulesProcedure = "/aliquot.v1.RuleService/PromoteRules"
+	// RuleServiceAbortRulesProcedure is the fully-qualified name of the RuleService's AbortRules RPC.
+	RuleServiceAbortRulesProcedure = "/aliquot.v1.RuleService/AbortRules"
 )
 
 // RuleServiceClient is a client for the aliquot.v1.RuleService service.
@@ -46,6 +61,20 @@ type RuleServiceClient interface {
 	// (else failed_precondition, and nothing changes). Invalid rules are
 	// invalid_argument with file:line:column, and nothing changes.
 	ApplyRules(context.Context, *v1.ApplyRulesRequest) (*v1.ApplyRulesResponse, error)
+	// EditRules makes one small change of the rules in force and keeps the rest of the
+	// file, its comments included.
+	EditRules(context.Context, *v1.EditRulesRequest) (*v1.ApplyRulesResponse, error)
+	// PlanRules replays recently sampled decisions of every region through other rules
+	// and tells who would fare differently. Nothing changes.
+	PlanRules(context.Context, *v1.PlanRulesRequest) (*v1.PlanRulesResponse, error)
+	// ListRuleVersions lists the versions that are kept, the latest first.
+	ListRuleVersions(context.Context, *v1.ListRuleVersionsRequest) (*v1.ListRuleVersionsResponse, error)
+	// RollbackRules brings the text of an earlier version into force, as a new version.
+	RollbackRules(context.Context, *v1.RollbackRulesRequest) (*v1.ApplyRulesResponse, error)
+	// PromoteRules brings a staged version into force everywhere.
+	PromoteRules(context.Context, *v1.PromoteRulesRequest) (*v1.ApplyRulesResponse, error)
+	// AbortRules ends a staged roll-out: its regions go back to the version in force.
+	AbortRules(context.Context, *v1.AbortRulesRequest) (*v1.AbortRulesResponse, error)
 }
 
 // NewRuleServiceClient constructs a client for the aliquot.v1.RuleService service. By default, it
@@ -71,13 +100,55 @@ func NewRuleServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(ruleServiceMethods.ByName("ApplyRules")),
 			connect.WithClientOptions(opts...),
 		),
+		editRules: connect.NewClient[v1.EditRulesRequest, v1.ApplyRulesResponse](
+			httpClient,
+			baseURL+RuleServiceEditRulesProcedure,
+			connect.WithSchema(ruleServiceMethods.ByName("EditRules")),
+			connect.WithClientOptions(opts...),
+		),
+		planRules: connect.NewClient[v1.PlanRulesRequest, v1.PlanRulesResponse](
+			httpClient,
+			baseURL+RuleServicePlanRulesProcedure,
+			connect.WithSchema(ruleServiceMethods.ByName("PlanRules")),
+			connect.WithClientOptions(opts...),
+		),
+		listRuleVersions: connect.NewClient[v1.ListRuleVersionsRequest, v1.ListRuleVersionsResponse](
+			httpClient,
+			baseURL+RuleServiceListRuleVersionsProcedure,
+			connect.WithSchema(ruleServiceMethods.ByName("ListRuleVersions")),
+			connect.WithClientOptions(opts...),
+		),
+		rollbackRules: connect.NewClient[v1.RollbackRulesRequest, v1.ApplyRulesResponse](
+			httpClient,
+			baseURL+RuleServiceRollbackRulesProcedure,
+			connect.WithSchema(ruleServiceMethods.ByName("RollbackRules")),
+			connect.WithClientOptions(opts...),
+		),
+		promoteRules: connect.NewClient[v1.PromoteRulesRequest, v1.ApplyRulesResponse](
+			httpClient,
+			baseURL+RuleServicePromoteRulesProcedure,
+			connect.WithSchema(ruleServiceMethods.ByName("PromoteRules")),
+			connect.WithClientOptions(opts...),
+		),
+		abortRules: connect.NewClient[v1.AbortRulesRequest, v1.AbortRulesResponse](
+			httpClient,
+			baseURL+RuleServiceAbortRulesProcedure,
+			connect.WithSchema(ruleServiceMethods.ByName("AbortRules")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // ruleServiceClient implements RuleServiceClient.
 type ruleServiceClient struct {
-	getRules   *connect.Client[v1.GetRulesRequest, v1.GetRulesResponse]
-	applyRules *connect.Client[v1.ApplyRulesRequest, v1.ApplyRulesResponse]
+	getRules         *connect.Client[v1.GetRulesRequest, v1.GetRulesResponse]
+	applyRules       *connect.Client[v1.ApplyRulesRequest, v1.ApplyRulesResponse]
+	editRules        *connect.Client[v1.EditRulesRequest, v1.ApplyRulesResponse]
+	planRules        *connect.Client[v1.PlanRulesRequest, v1.PlanRulesResponse]
+	listRuleVersions *connect.Client[v1.ListRuleVersionsRequest, v1.ListRuleVersionsResponse]
+	rollbackRules    *connect.Client[v1.RollbackRulesRequest, v1.ApplyRulesResponse]
+	promoteRules     *connect.Client[v1.PromoteRulesRequest, v1.ApplyRulesResponse]
+	abortRules       *connect.Client[v1.AbortRulesRequest, v1.AbortRulesResponse]
 }
 
 // GetRules calls aliquot.v1.RuleService.GetRules.
@@ -98,6 +169,60 @@ func (c *ruleServiceClient) ApplyRules(ctx context.Context, req *v1.ApplyRulesRe
 	return nil, err
 }
 
+// EditRules calls aliquot.v1.RuleService.EditRules.
+func (c *ruleServiceClient) EditRules(ctx context.Context, req *v1.EditRulesRequest) (*v1.ApplyRulesResponse, error) {
+	response, err := c.editRules.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// PlanRules calls aliquot.v1.RuleService.PlanRules.
+func (c *ruleServiceClient) PlanRules(ctx context.Context, req *v1.PlanRulesRequest) (*v1.PlanRulesResponse, error) {
+	response, err := c.planRules.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListRuleVersions calls aliquot.v1.RuleService.ListRuleVersions.
+func (c *ruleServiceClient) ListRuleVersions(ctx context.Context, req *v1.ListRuleVersionsRequest) (*v1.ListRuleVersionsResponse, error) {
+	response, err := c.listRuleVersions.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RollbackRules calls aliquot.v1.RuleService.RollbackRules.
+func (c *ruleServiceClient) RollbackRules(ctx context.Context, req *v1.RollbackRulesRequest) (*v1.ApplyRulesResponse, error) {
+	response, err := c.rollbackRules.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// PromoteRules calls aliquot.v1.RuleService.PromoteRules.
+func (c *ruleServiceClient) PromoteRules(ctx context.Context, req *v1.PromoteRulesRequest) (*v1.ApplyRulesResponse, error) {
+	response, err := c.promoteRules.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// AbortRules calls aliquot.v1.RuleService.AbortRules.
+func (c *ruleServiceClient) AbortRules(ctx context.Context, req *v1.AbortRulesRequest) (*v1.AbortRulesResponse, error) {
+	response, err := c.abortRules.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // RuleServiceHandler is an implementation of the aliquot.v1.RuleService service.
 type RuleServiceHandler interface {
 	GetRules(context.Context, *v1.GetRulesRequest) (*v1.GetRulesResponse, error)
@@ -105,6 +230,20 @@ type RuleServiceHandler interface {
 	// (else failed_precondition, and nothing changes). Invalid rules are
 	// invalid_argument with file:line:column, and nothing changes.
 	ApplyRules(context.Context, *v1.ApplyRulesRequest) (*v1.ApplyRulesResponse, error)
+	// EditRules makes one small change of the rules in force and keeps the rest of the
+	// file, its comments included.
+	EditRules(context.Context, *v1.EditRulesRequest) (*v1.ApplyRulesResponse, error)
+	// PlanRules replays recently sampled decisions of every region through other rules
+	// and tells who would fare differently. Nothing changes.
+	PlanRules(context.Context, *v1.PlanRulesRequest) (*v1.PlanRulesResponse, error)
+	// ListRuleVersions lists the versions that are kept, the latest first.
+	ListRuleVersions(context.Context, *v1.ListRuleVersionsRequest) (*v1.ListRuleVersionsResponse, error)
+	// RollbackRules brings the text of an earlier version into force, as a new version.
+	RollbackRules(context.Context, *v1.RollbackRulesRequest) (*v1.ApplyRulesResponse, error)
+	// PromoteRules brings a staged version into force everywhere.
+	PromoteRules(context.Context, *v1.PromoteRulesRequest) (*v1.ApplyRulesResponse, error)
+	// AbortRules ends a staged roll-out: its regions go back to the version in force.
+	AbortRules(context.Context, *v1.AbortRulesRequest) (*v1.AbortRulesResponse, error)
 }
 
 // NewRuleServiceHandler builds an HTTP handler from the service implementation. It returns the path
@@ -126,12 +265,60 @@ func NewRuleServiceHandler(svc RuleServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(ruleServiceMethods.ByName("ApplyRules")),
 		connect.WithHandlerOptions(opts...),
 	)
+	ruleServiceEditRulesHandler := connect.NewUnaryHandlerSimple(
+		RuleServiceEditRulesProcedure,
+		svc.EditRules,
+		connect.WithSchema(ruleServiceMethods.ByName("EditRules")),
+		connect.WithHandlerOptions(opts...),
+	)
+	ruleServicePlanRulesHandler := connect.NewUnaryHandlerSimple(
+		RuleServicePlanRulesProcedure,
+		svc.PlanRules,
+		connect.WithSchema(ruleServiceMethods.ByName("PlanRules")),
+		connect.WithHandlerOptions(opts...),
+	)
+	ruleServiceListRuleVersionsHandler := connect.NewUnaryHandlerSimple(
+		RuleServiceListRuleVersionsProcedure,
+		svc.ListRuleVersions,
+		connect.WithSchema(ruleServiceMethods.ByName("ListRuleVersions")),
+		connect.WithHandlerOptions(opts...),
+	)
+	ruleServiceRollbackRulesHandler := connect.NewUnaryHandlerSimple(
+		RuleServiceRollbackRulesProcedure,
+		svc.RollbackRules,
+		connect.WithSchema(ruleServiceMethods.ByName("RollbackRules")),
+		connect.WithHandlerOptions(opts...),
+	)
+	ruleServicePromoteRulesHandler := connect.NewUnaryHandlerSimple(
+		RuleServicePromoteRulesProcedure,
+		svc.PromoteRules,
+		connect.WithSchema(ruleServiceMethods.ByName("PromoteRules")),
+		connect.WithHandlerOptions(opts...),
+	)
+	ruleServiceAbortRulesHandler := connect.NewUnaryHandlerSimple(
+		RuleServiceAbortRulesProcedure,
+		svc.AbortRules,
+		connect.WithSchema(ruleServiceMethods.ByName("AbortRules")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/aliquot.v1.RuleService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case RuleServiceGetRulesProcedure:
 			ruleServiceGetRulesHandler.ServeHTTP(w, r)
 		case RuleServiceApplyRulesProcedure:
 			ruleServiceApplyRulesHandler.ServeHTTP(w, r)
+		case RuleServiceEditRulesProcedure:
+			ruleServiceEditRulesHandler.ServeHTTP(w, r)
+		case RuleServicePlanRulesProcedure:
+			ruleServicePlanRulesHandler.ServeHTTP(w, r)
+		case RuleServiceListRuleVersionsProcedure:
+			ruleServiceListRuleVersionsHandler.ServeHTTP(w, r)
+		case RuleServiceRollbackRulesProcedure:
+			ruleServiceRollbackRulesHandler.ServeHTTP(w, r)
+		case RuleServicePromoteRulesProcedure:
+			ruleServicePromoteRulesHandler.ServeHTTP(w, r)
+		case RuleServiceAbortRulesProcedure:
+			ruleServiceAbortRulesHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -147,4 +334,28 @@ func (UnimplementedRuleServiceHandler) GetRules(context.Context, *v1.GetRulesReq
 
 func (UnimplementedRuleServiceHandler) ApplyRules(context.Context, *v1.ApplyRulesRequest) (*v1.ApplyRulesResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.RuleService.ApplyRules is not implemented"))
+}
+
+func (UnimplementedRuleServiceHandler) EditRules(context.Context, *v1.EditRulesRequest) (*v1.ApplyRulesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.RuleService.EditRules is not implemented"))
+}
+
+func (UnimplementedRuleServiceHandler) PlanRules(context.Context, *v1.PlanRulesRequest) (*v1.PlanRulesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.RuleService.PlanRules is not implemented"))
+}
+
+func (UnimplementedRuleServiceHandler) ListRuleVersions(context.Context, *v1.ListRuleVersionsRequest) (*v1.ListRuleVersionsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.RuleService.ListRuleVersions is not implemented"))
+}
+
+func (UnimplementedRuleServiceHandler) RollbackRules(context.Context, *v1.RollbackRulesRequest) (*v1.ApplyRulesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.RuleService.RollbackRules is not implemented"))
+}
+
+func (UnimplementedRuleServiceHandler) PromoteRules(context.Context, *v1.PromoteRulesRequest) (*v1.ApplyRulesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.RuleService.PromoteRules is not implemented"))
+}
+
+func (UnimplementedRuleServiceHandler) AbortRules(context.Context, *v1.AbortRulesRequest) (*v1.AbortRulesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.RuleService.AbortRules is not implemented"))
 }
