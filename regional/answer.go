@@ -9,6 +9,15 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
+// answer words a decision, names it if it is a denial, and counts it.
+func (s *service) answer(d *decision, r *request) *aliquotv1.CheckResponse {
+	out := d.answer(r, s.metrics)
+	if !out.Allowed {
+		out.DecisionId = s.ids.next()
+	}
+	return out
+}
+
 // answer words a decision, and counts it.
 func (d *decision) answer(r *request, m *metrics) *aliquotv1.CheckResponse {
 	if d.mode != "" {

@@ -16,7 +16,7 @@ func benchDaemon(b *testing.B, redis bool) *service {
 		c.Redis = startRedis(b).url()
 	}
 	d, _ := startLive(b, c)
-	return &service{limiter: d.limiter, metrics: d.metrics}
+	return d.service
 }
 
 // BenchmarkCheck is single checks: one caller a core, and as many as a busy gateway

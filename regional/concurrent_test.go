@@ -82,7 +82,7 @@ func TestChecksShareCalls(t *testing.T) {
 	c := testConfig(newLeader(t, "defaults: {enforcement: strict}\nrules:\n  - id: r0\n    params: {capacity: 1000, refill_rate: 0.001}\n").address())
 	c.Redis = startRedis(t).url()
 	d, _ := startLive(t, c)
-	s := &service{limiter: d.limiter, metrics: d.metrics}
+	s := d.service
 	const callers, each = 100, 20
 	var passed, elsewhere atomic.Int64
 	var all sync.WaitGroup
@@ -121,7 +121,7 @@ func TestCallerWithoutTime(t *testing.T) {
 	redis.signal(syscall.SIGSTOP)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	s := &service{limiter: d.limiter, metrics: d.metrics}
+	s := d.service
 	_, err := s.Check(ctx, &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k", "on": "local"}})
 	if connect.CodeOf(err) != connect.CodeDeadlineExceeded {
 		t.Errorf("%v", err)

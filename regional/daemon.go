@@ -38,6 +38,7 @@ type Daemon struct {
 	auth     *authority
 	guard    *guard
 	limiter  *limiter
+	service  *service
 	keeper   *keeper
 	reporter *reporter
 	http     *http.Server
@@ -105,7 +106,8 @@ func (d *Daemon) build(kept *state) error {
 	d.policies = newPolicies(c.Region, d.log, d.metrics)
 	clock := newClockMap()
 	now := c.Now()
-	region := budget.NewRegion(0, budget.Config{}, incarnation(), now)
+	self := incarnation()
+	region := budget.NewRegion(0, budget.Config{}, self, now)
 	if kept != nil {
 		d.policies.setCluster(kept.Cluster)
 		if kept.Rules.Version > 0 {
@@ -135,10 +137,10 @@ func (d *Daemon) build(kept *state) error {
 		live:         func() { d.readyOnce.Do(func() { close(d.ready) }) },
 		wrongCluster: d.fail,
 	}
-	s := &service{limiter: d.limiter, metrics: d.metrics}
-	d.http = newHTTPServer(connectHandler(s, c.Region), d.log)
+	d.service = &service{limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region, self)}
+	d.http = newHTTPServer(connectHandler(d.service, c.Region), d.log)
 	d.ops = newHTTPServer(opsHandler(d, c.Registry), d.log)
-	d.grpc, d.health = grpcServer(s)
+	d.grpc, d.health = grpcServer(d.service)
 	return nil
 }
 

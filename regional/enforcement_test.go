@@ -137,7 +137,7 @@ func TestEnforcementChangesUnderLoad(t *testing.T) {
 	c := testConfig(l.address())
 	c.Redis = startRedis(t).url()
 	d, _ := startLive(t, c)
-	s := &service{limiter: d.limiter, metrics: d.metrics}
+	s := d.service
 	key := keyOf(d, "k")
 	ctx, stop := context.WithCancel(t.Context())
 	var clients sync.WaitGroup

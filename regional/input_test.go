@@ -174,6 +174,12 @@ func TestGRPCAndConnectAgree(t *testing.T) {
 		if uint32(status.Code(errA)) != uint32(codeOf(errB)) {
 			t.Errorf("%s: gRPC says %v, Connect says %v", name, errA, errB)
 		}
+		if errA == nil {
+			if (a.GetDecisionId() == "") != a.GetAllowed() || !a.GetAllowed() && a.GetDecisionId() == b.GetDecisionId() {
+				t.Errorf("%s: decision ids %q and %q", name, a.GetDecisionId(), b.GetDecisionId())
+			}
+			a.DecisionId, b.DecisionId = "", ""
+		}
 		if errA == nil && !proto.Equal(a, b) {
 			t.Errorf("%s: gRPC answers %v, Connect %v", name, a, b)
 		}

@@ -44,6 +44,7 @@ type service struct {
 	aliquotv1.UnimplementedLimiterServiceServer
 	limiter *limiter
 	metrics *metrics
+	ids     *decisionIDs
 }
 
 // Check decides one request.
@@ -61,7 +62,7 @@ func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliqu
 	if d[0].tooMany > 0 {
 		return nil, rpcCodes.Error(tooMany(d[0].tooMany))
 	}
-	return d[0].answer(&r, s.metrics), nil
+	return s.answer(&d[0], &r), nil
 }
 
 // CheckBatch decides many requests; one that is invalid does not spoil the others.
@@ -87,16 +88,16 @@ func (s *service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchReques
 		return nil, rpcCodes.Error(err)
 	}
 	for j := range decisions {
-		results[at[j]] = batchResult(&decisions[j], &valid[j], s.metrics)
+		results[at[j]] = s.batchResult(&decisions[j], &valid[j])
 	}
 	return &aliquotv1.CheckBatchResponse{Results: results}, nil
 }
 
-func batchResult(d *decision, r *request, m *metrics) *aliquotv1.CheckBatchResult {
+func (s *service) batchResult(d *decision, r *request) *aliquotv1.CheckBatchResult {
 	if d.tooMany > 0 {
 		return &aliquotv1.CheckBatchResult{Error: tooMany(d.tooMany).Error()}
 	}
-	return &aliquotv1.CheckBatchResult{Response: d.answer(r, m)}
+	return &aliquotv1.CheckBatchResult{Response: s.answer(d, r)}
 }
 
 func tooMany(n int) error {
