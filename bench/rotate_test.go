@@ -22,6 +22,8 @@ import (
 // would: shared by all regions it is an ideal global limiter, one in each region
 // it is a limiter that lets rotation multiply.
 type bucket struct {
+	aliquotv1connect.UnimplementedLimiterServiceHandler
+
 	limit Limit
 	mu    sync.Mutex
 	state map[string]*level
