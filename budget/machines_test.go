@@ -293,6 +293,17 @@ func TestReleasedTokensReachTheRegionThatGrows(t *testing.T) {
 	}
 }
 
+// A region that never had a request of a key has to release its tokens by the limit, and
+// cannot look that up.
+func TestAShareComesWithItsLimit(t *testing.T) {
+	w := lent(t)
+	for i, r := range w.regions {
+		if h := r.hot[w.key]; h.limit != w.limit {
+			t.Errorf("region %d, which was asked for %d requests a tick, takes the limit for %+v", i, w.load[i], h.limit)
+		}
+	}
+}
+
 // A client of a slow limit that rotates regions looks idle in each of them most of
 // the time. It must neither starve nor drag the shares around.
 func TestSparseRotationDoesNotOscillate(t *testing.T) {

@@ -232,3 +232,27 @@ func TestUsedFloorsAreReserved(t *testing.T) {
 		t.Errorf("after %v", took)
 	}
 }
+
+// A region that was cut off has used its floor, and a report has room for so many keys
+// that it may be heard for a while before it tells of this one.
+func TestUsedFloorsAreReservedUntilTold(t *testing.T) {
+	w := counting(t, 2)
+	w.load[0] = 3
+	w.runUntil("a uses up the limit", 5*time.Second, func() bool { return w.inUse(0) >= 84 })
+	w.cut[1] = true
+	w.run(w.ledger.Config.FloorAfterUse(w.limit.Tail))
+	w.load = []int64{0, 3}
+	w.runUntil("b uses its floor", 5*time.Second, func() bool { return w.inUse(1) >= 44 })
+	w.cut[1], w.left = false, func(i int) bool { return i == 1 }
+	w.load = []int64{3, 0}
+	w.runUntil("b is heard", time.Second, func() bool { return w.leader.regions[1].live })
+	for end := w.now.Add(5 * time.Second); w.now < end; { // I3 holds meanwhile
+		w.run(tick)
+		if !w.leader.regions[1].live || w.leader.keys[w.key].regions[1].looked {
+			t.Fatal("b is to be heard and not to tell of the key")
+		}
+	}
+	if a := w.capOf(0); a > 46 {
+		t.Errorf("a may use %d while nobody knows what b uses", a)
+	}
+}

@@ -30,11 +30,14 @@ type world struct {
 	// what lenders gave up and growing regions got, micro-tokens
 	released, granted int64
 	rules             uint64 // the version in force
+	// left: a region's reports have no room for the key; nil: all have.
+	left func(region int) bool
 	// far is what a message of each region takes one way, quorum what a commit or a
-	// proof takes; nil and 0: nothing. What is on its way is in mail, by its time.
-	far    []time.Duration
-	quorum time.Duration
-	mail   []letter
+	// proof takes, and commits what a commit takes beyond that; nil and 0: nothing. What
+	// is on its way is in mail, by its time.
+	far             []time.Duration
+	quorum, commits time.Duration
+	mail            []letter
 	// rights is not nil if the limit counts: a log, of which the Tail is the window.
 	rights *rights
 }
@@ -272,7 +275,7 @@ func (w *world) lead(effects []LeaderEffect) {
 				w.t.Fatalf("commit: %v", err)
 			}
 			w.checkLedger()
-			w.after(w.quorum, func() { w.lead(w.leader.Step(Committed{}, w.now)) })
+			w.after(w.quorum+w.commits, func() { w.lead(w.leader.Step(Committed{}, w.now)) })
 		case Verify:
 			w.after(w.quorum, func() { w.lead(w.leader.Step(Verified{}, w.now)) })
 		case Welcome:
@@ -332,5 +335,8 @@ func (w *world) hello(h Hello) Hello {
 
 func (w *world) report(r Report) Report {
 	r.RulesVersion = w.rules
+	if w.left != nil && w.left(r.Region) {
+		r.Keys = nil
+	}
 	return r
 }

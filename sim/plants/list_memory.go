@@ -75,7 +75,7 @@ func memory() []Plant {
 				{"sim/emergency.go", "		d.record.At = max(d.record.At, int64(d.calls)/1000+1)\n", ""},
 				{"sim/emergency.go", "	d.record.Tokens, d.record.Carry = 0, 0\n", ""},
 			},
-			World: World{Keys: 2, Faults: []string{"all store commands stuck", "store commands stuck"}, Just: true},
+			World: World{Regions: 2, Keys: 2, Burst: 10, Rate: 100, Faults: []string{"all store commands stuck", "store commands stuck"}, Just: true},
 		},
 		{
 			Name: "debit-forgiven", Breaks: "what the emergency limit admitted is not debited",

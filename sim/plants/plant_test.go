@@ -58,6 +58,19 @@ func TestPlantsThatLostTheirCode(t *testing.T) {
 	}
 }
 
+// Nothing is planted that nobody has seen.
+func TestEveryPlantHasBeenSeen(t *testing.T) {
+	known, err := Known()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range All() {
+		if p.Harmless == "" && known[p.Name] == (Sighting{}) {
+			t.Errorf("nothing is known to catch %s: go run ./sim/plants/run -hunt -only %s", p.Name, p.Name)
+		}
+	}
+}
+
 // The page says what is known: which plants there are, and what caught each.
 func TestPageSaysWhatIsKnown(t *testing.T) {
 	known, err := Known()
