@@ -37,6 +37,7 @@ func Scenarios() []Scenario {
 	add(torn, "cold-order", "the key becomes hot, in every order of messages", Lose|Hold|Repeat, func(sc *Scenario) {
 		sc.Root, sc.AnyOrder = awake, true
 	})
+	add(two, "cold-late", "the key becomes hot while b opens a session", Lose|Hold|NewLead, func(sc *Scenario) { sc.Root, sc.At = late, 2 })
 	add(hasty, "lent", "b has lent all it can to a", Lose|Hold|Cut|NewLead, nil)
 	add(hasty, "lent-order", "the same, in every order of messages", Lose|Hold|Repeat|SlowLog, func(sc *Scenario) { sc.AnyOrder = true })
 	add(two, "lent-greedy", "the same, and both spend all the time", Lose|Cut|SlowLog|NewLead, func(sc *Scenario) { sc.Greedy = true })
@@ -62,6 +63,9 @@ func Scenarios() []Scenario {
 	add(hasty, "roll-back", "stores fall back to an older copy", RollBack|Restart|Lose|Cut, nil)
 	add(two, "twins", "a region has two daemons", Double|Lose|Hold, nil)
 	add(hasty, "twins-cut", "a region has two daemons, and is cut off", Double|Cut|Restart|NewLead, func(sc *Scenario) { sc.Root = cutOff })
+	add(two, "twins-replaced", "a daemon was replaced, and its lease outlasts those of the next one", Cut|NewLead, func(sc *Scenario) {
+		sc.Lease, sc.Root, sc.At = 15*time.Second, replaced, 1
+	})
 	add(torn, "stuck", "store commands get stuck", Stick|Hold|Lose, nil)
 	add(two, "stuck-flush", "store commands get stuck, contents are lost", Stick|Flush|Restart|NewLead, nil)
 	add(two, "nobody-leads", "nobody leads for a while", NoLeader|Cut|Restart, nil)
@@ -75,6 +79,7 @@ func Scenarios() []Scenario {
 	add(two, "one-token-flush", "the same, and stores lose everything", Flush|Forget|Lose, func(sc *Scenario) { sc.Limit = tokens(1, 1) })
 	add(two, "reweigh", "an operator changes weights", Reweigh|Lose|NewLead|Restart, nil)
 	add(hasty, "reweigh-cut", "an operator changes weights while regions are cut off", Reweigh|Cut|Flush, nil)
+	add(two, "reweigh-late", "b's floor is about to grow, and it has not heard that the key is hot", Stick|Lose|Restart, func(sc *Scenario) { sc.Root, sc.At = raised, 2 })
 	add(three, "drain-3", "an operator drains a region", Drain|Lose|Cut, nil)
 	add(two, "drain-cold", "an operator drains a region while the key is cold", Drain|Lose|Forget, func(sc *Scenario) { sc.Root = awake })
 	add(hasty, "retime", "an operator changes the lease", Retime|Lose|Cut|NewLead, nil)
@@ -121,6 +126,13 @@ func atStart(sc *Scenario) { sc.Root = nil }
 
 // awake: every region has a lease; the key is cold.
 func awake(w *world) { w.quietly(w.sc.none(), 3) }
+
+// late: every region has a lease, and the last one has to open a session again; the key
+// is cold.
+func late(w *world) {
+	awake(w)
+	w.site(w.sc.Regions - 1).nodes[0].step(w, budget.StoreLost{})
+}
 
 // lent: everyone lends all it can to the first region. A copy of each store is at hand.
 func lent(w *world) {
@@ -183,6 +195,42 @@ func cutOff(w *world) {
 		w.quietly(0, 1)
 		n = w.sites[last].nodes[0]
 	}
+}
+
+// replaced: everyone lends all it can to the first region, which got a second daemon,
+// then a shorter lease was set. The first daemon has not heard of that, and spends by a
+// longer one; it asks for a session again.
+func replaced(w *world) {
+	lent(w)
+	w.do(event{doubles, 0, 1})
+	w.do(event{retimes, 0, 0})
+	w.quietly(0, 3)
+	w.site(0).nodes[0].cut = false
+}
+
+// raised: the last region is given a larger weight, and the others have made room for it;
+// then the key becomes hot, and the last region does not hear of it before its floor
+// grows.
+func raised(w *world) {
+	awake(w)
+	last := w.sc.Regions - 1
+	w.do(event{reweighs, uint8(last), 0})
+	w.settle()
+	for ready := false; !ready && w.broken == ""; _, ready = w.progress() {
+		w.do(event{passes, uint8(w.sc.none()), 0})
+		w.settle()
+	}
+	w.do(event{passes, 0, 0})
+	w.do(event{allUp, 0, 0})
+	w.do(event{commits, 0, 0})
+	for i := range w.down {
+		if w.down[i].to.region == last {
+			w.do(event{losesDown, uint8(i), 0})
+			break
+		}
+	}
+	w.settle()
+	w.do(event{advances, 0, 0})
 }
 
 // idle: the key was hot and has not been used for nearly long enough to cool down.

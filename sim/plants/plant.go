@@ -84,13 +84,13 @@ func All() []Plant {
 	}
 	add(buckets,
 		part{leases(), []string{"lent", "lent-greedy", "lent-3", "deposed", "cut-off", "cut-off-torn", "stuck", "nobody-leads"}},
-		part{ledgers(), []string{"cold", "lent-order", "lent-greedy", "lent-3", "new-leader", "cut-off-3", "deposed-3"}},
-		part{leaders(), []string{"lent", "new-leader", "deposed", "cut-off", "twins", "cooling"}},
-		part{regions(), []string{"lent-order", "deposed-amnesia", "flush-lost", "twins", "twins-cut", "stuck"}},
+		part{ledgers(), []string{"cold", "cold-late", "lent-order", "lent-greedy", "lent-3", "new-leader", "cut-off-3", "deposed-3"}},
+		part{leaders(), []string{"lent", "new-leader", "deposed", "cut-off", "twins", "twins-replaced", "cooling"}},
+		part{regions(), []string{"lent-order", "deposed-amnesia", "flush-lost", "twins", "twins-cut", "twins-replaced", "stuck"}},
 		part{tokens(), []string{"cold", "lent-greedy", "new-leader", "cut-off", "cooling", "elastic"}},
 		part{memory(), []string{"flush", "flush-cut", "roll-back", "cooling", "cooling-flush", "stuck-flush", "twins"}},
-		part{floors(), []string{"reweigh", "reweigh-cut", "drain-cold", "drain-3"}},
-		part{timing(), []string{"retime", "retime-cut"}})
+		part{floors(), []string{"reweigh", "reweigh-cut", "reweigh-late", "drain-cold", "drain-3"}},
+		part{timing(), []string{"retime", "retime-cut", "twins-replaced"}})
 	add(counts, part{counted(), []string{"window", "window-cut-off", "window-reweigh", "log", "slots"}})
 	add(buckets,
 		part{elastic(), []string{"elastic", "elastic-cooling", "elastic-3"}},
