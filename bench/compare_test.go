@@ -49,12 +49,12 @@ rules:
 		t.Run(name, func(t *testing.T) {
 			set, trials := planned(t, inForce)
 			for _, one := range trials {
-				_, matched := set.Match(request(&one.config, one.config.Run, 0).Attributes, nil)
+				_, matched := set.Match(request(&one.config, one.config.Run, 0).Attributes, 0, nil)
 				if len(matched) != 1 {
 					t.Fatalf("%d rules match", len(matched))
 				}
 				r := matched[0].Rule
-				if r.ID != one.id || r.Enforcement != one.enforcement || r.Shadow || r.OnRedisFailure != rules.FailLocal {
+				if r.ID != one.id || r.Enforcement != one.enforcement || r.ShadowPPM != 0 || r.OnRedisFailure != rules.FailLocal {
 					t.Errorf("%+v", r)
 				}
 				if got := limitOf(matched[0].Limit); got != one.limit {

@@ -100,11 +100,13 @@ func promiseOf(yaml, id, apiKey string) (promise, error) {
 	if rule == nil {
 		return promise{}, fmt.Errorf("rule %s is not among the rules in force; they are changing, try again", id)
 	}
-	return promise{limit: limitOf(rule.LimitFor(apiKey)), enforcement: rule.Enforcement}, nil
+	l, _ := rule.LimitFor(apiKey, time.Now().UnixMilli())
+	return promise{limit: limitOf(l), enforcement: rule.Enforcement}, nil
 }
 
 func limitOf(l limit.Limit) Limit {
-	perSecond := float64(l.Rate.Micro) + float64(l.Rate.Frac)/1e6
+	rate := l.PerSecond()
+	perSecond := float64(rate.Micro) + float64(rate.Frac)/1e6
 	return Limit{Capacity: float64(l.Capacity) / float64(limit.Token), Refill: perSecond / float64(limit.Token)}
 }
 

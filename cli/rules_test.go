@@ -12,7 +12,7 @@ import (
 const badRules = `rules:
   - id: a
     params: {capcity: 300, refill_rate: 100}
-  - {id: b, replaces: [a, c], enforcement: stict, params: {limit: 0, window: 60}}
+  - {id: b, replaces: [a, c], enforcement: stict, params: {limit: 0, window: 60}, tier: t}
 `
 
 // badLines are the problems of badRules, without the file's name.

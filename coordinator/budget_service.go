@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
+	"time"
 
 	"aliquot/budget"
 	"aliquot/cluster"
@@ -71,9 +72,10 @@ func one(state *cluster.State, req *aliquotv1.GetBudgetRequest) (shown, *promise
 	hash := rules.HashKey(state.HashSecret.Bytes(), req.GetNamespace(), rules.KeyValues(rule, req.GetKey(), nil))
 	key := budget.KeyID{Rule: state.Rules.Numbers[rule.ID], Hash: hash}
 	apiKey := req.GetKey()["api_key"]
-	l := rule.LimitFor(apiKey)
-	b := show(state, rule, key, l, rule.WindowFor(apiKey))
-	b.limit, b.older, b.shares = keyLimit(rule, l), olderLimits(state, rule, apiKey), enforceable(state, key)
+	nowMS := time.Now().UnixMilli()
+	l, window := rule.LimitFor(apiKey, nowMS)
+	b := show(state, rule, key, l, window)
+	b.limit, b.older, b.shares = keyLimit(rule, l), olderLimits(state, rule, apiKey, nowMS), enforceable(state, key)
 	return b, newPromisedLimit(state, rule, l), nil
 }
 

@@ -14,15 +14,17 @@ type olderLimit struct {
 	limit   budget.KeyLimit
 }
 
-// olderLimits are those of a rule and API key that regions may still go by.
-func olderLimits(s *cluster.State, rule *rules.Rule, apiKey string) []olderLimit {
+// olderLimits are those of a rule and API key that regions may still go by at nowMS,
+// Unix milliseconds.
+func olderLimits(s *cluster.State, rule *rules.Rule, apiKey string, nowMS int64) []olderLimit {
 	if rule.Enforcement == rules.Independent {
 		return nil // it has no bound that a region could break
 	}
 	var out []olderLimit
 	for _, o := range s.Rules.Older {
 		if before := o.Set.Rule(rule.ID); before != nil {
-			out = append(out, olderLimit{o.Version, keyLimit(before, before.LimitFor(apiKey))})
+			l, _ := before.LimitFor(apiKey, nowMS)
+			out = append(out, olderLimit{o.Version, keyLimit(before, l)})
 		}
 	}
 	return out

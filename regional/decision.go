@@ -49,13 +49,14 @@ type decision struct {
 	order []*rules.Rule
 }
 
-// plan finds what a request has to pass. It returns buf for the next one.
-func (d *decision) plan(p *policy, r *request, buf []rules.Matched) []rules.Matched {
+// plan finds what a request has to pass at nowMS, Unix milliseconds. It returns buf for
+// the next one.
+func (d *decision) plan(p *policy, r *request, nowMS int64, buf []rules.Matched) []rules.Matched {
 	if p.set == nil || p.hasher == nil {
 		d.mode = modeNoRulesYet
 		return buf
 	}
-	list, matched := p.set.Match(r.attributes, buf)
+	list, matched := p.set.Match(r.attributes, nowMS, buf)
 	switch {
 	case list == rules.Blacklisted:
 		d.mode = modeBlockList
@@ -77,18 +78,20 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched) {
 	var encoded []byte
 	for _, m := range matched {
 		d.order = append(d.order, m.Rule)
+		encoded = rules.KeyValues(m.Rule, r.attributes, encoded[:0])
+		hash := p.hasher.Key(r.namespace, encoded)
+		shadow := m.Rule.Shadows(hash)
 		if r.cost > m.Limit.Capacity {
-			d.tooCostly(m)
+			d.tooCostly(m, shadow)
 			continue
 		}
-		encoded = rules.KeyValues(m.Rule, r.attributes, encoded[:0])
 		a := ask{rule: m.Rule, limit: m.Limit, enforcement: m.Rule.Enforcement, key: budget.KeyID{
-			Rule: p.numbers[m.Rule.ID], Hash: p.hasher.Key(r.namespace, encoded),
+			Rule: p.numbers[m.Rule.ID], Hash: hash,
 		}}
 		if a.alone() {
 			a.key.Rule |= aloneBit
 		}
-		if m.Rule.Shadow {
+		if shadow {
 			shadows = append(shadows, &group{cost: r.cost, shadow: true, asks: []ask{a}})
 		} else {
 			strict.asks = append(strict.asks, a)
@@ -109,9 +112,9 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched) {
 	d.groups = append(d.groups, shadows...)
 }
 
-func (d *decision) tooCostly(m rules.Matched) {
+func (d *decision) tooCostly(m rules.Matched, shadow bool) {
 	d.never = append(d.never, verdict{
-		rule: m.Rule, shadow: m.Rule.Shadow, mode: modeStore,
+		rule: m.Rule, shadow: shadow, mode: modeStore,
 		decision: limit.Decision{Limit: int64(m.Limit.Capacity / limit.Token), RetryAfter: limit.Never},
 	})
 }

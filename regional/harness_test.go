@@ -228,7 +228,7 @@ func (l *leader) enforce(key *aliquotv1.KeyId, share int32, cold bool) {
 // planOf is what a check of one client asks of the store.
 func planOf(d *Daemon, apiKey string) *decision {
 	var out decision
-	out.plan(d.policies.load(), &request{attributes: map[string]string{"api_key": apiKey}, cost: limit.Token}, nil)
+	out.plan(d.policies.load(), &request{attributes: map[string]string{"api_key": apiKey}, cost: limit.Token}, 0, nil)
 	return &out
 }
 

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"aliquot/budget"
 	"aliquot/limit"
@@ -105,8 +106,9 @@ func (l *limiter) decide(ctx context.Context, requests []request) ([]decision, e
 	decisions := make([]decision, len(requests))
 	var groups []*group
 	var matched []rules.Matched
+	nowMS := time.Now().UnixMilli()
 	for i := range requests {
-		matched = decisions[i].plan(p, &requests[i], matched)
+		matched = decisions[i].plan(p, &requests[i], nowMS, matched)
 		groups = append(groups, decisions[i].groups...)
 	}
 	err := l.spendAll(ctx, groups)

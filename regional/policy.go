@@ -77,6 +77,7 @@ func leastLimit(r *rules.Rule) limit.Limit {
 	for _, o := range r.Overrides() {
 		l.Capacity = min(l.Capacity, o.Limit.Capacity)
 		l.Rate = l.Rate.Min(o.Limit.Rate)
+		l.Window = max(l.Window, o.Limit.Window)
 	}
 	return l
 }

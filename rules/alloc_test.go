@@ -21,12 +21,12 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 func matchWithoutAllocating(t *testing.T, s *Set, attrs map[string]string, want int) {
 	buf := make([]Matched, 0, 32)
 	dst := make([]byte, 0, 256)
-	if _, matched := s.Match(attrs, buf); len(matched) != want {
+	if _, matched := s.Match(attrs, 0, buf); len(matched) != want {
 		t.Errorf("matched %v, want %d rules", ids(matched), want)
 	}
 	allocated := testing.AllocsPerRun(1000, func() {
 		var matched []Matched
-		_, matched = s.Match(attrs, buf)
+		_, matched = s.Match(attrs, 0, buf)
 		for _, m := range matched {
 			dst = KeyValues(m.Rule, attrs, dst[:0])
 		}

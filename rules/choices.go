@@ -1,14 +1,9 @@
 package rules
 
-import "time"
+import (
+	"time"
 
-// Values that this version knows by name only, so that a file for a later version
-// is refused with the reason and not as a misspelling.
-const (
-	leakyBucket          = "leaky_bucket"
-	fixedWindow          = "fixed_window"
-	slidingWindowLog     = "sliding_window_log"
-	slidingWindowCounter = "sliding_window_counter"
+	"aliquot/limit"
 )
 
 const (
@@ -18,37 +13,38 @@ const (
 	maxBorrowWait = 10 * time.Second
 )
 
-func algorithms() []choice {
-	const useBucket = "use token_bucket with the same params: a burst of limit, then limit requests a window"
-	return []choice{
-		{name: TokenBucket},
-		{name: leakyBucket, later: "use token_bucket, with capacity 1 if requests are to be spaced evenly"},
-		{name: fixedWindow, later: useBucket},
-		{name: slidingWindowLog, later: useBucket},
-		{name: slidingWindowCounter, later: useBucket},
+// modeQueue is the mode in which a leaky bucket has requests wait, the built-in
+// modeMeter the one in which it does not.
+const (
+	modeMeter = "meter"
+	modeQueue = "queue"
+)
+
+func algorithms() []string {
+	return []string{TokenBucket, LeakyBucket, FixedWindow, SlidingWindowLog, SlidingWindowCounter, Concurrency}
+}
+
+// algorithmNamed is an algorithm as package limit has it.
+func algorithmNamed(name string) limit.Algorithm {
+	switch name {
+	case LeakyBucket:
+		return limit.LeakyBucket
+	case FixedWindow:
+		return limit.FixedWindow
+	case SlidingWindowLog:
+		return limit.SlidingLog
+	case SlidingWindowCounter:
+		return limit.SlidingCounter
+	case Concurrency:
+		return limit.Concurrency
 	}
+	return limit.TokenBucket
 }
 
-// countsInWindows tells the algorithms that are stated as limit and window, and in
-// no other way.
-func countsInWindows(algorithm string) bool {
-	switch algorithm {
-	case fixedWindow, slidingWindowLog, slidingWindowCounter:
-		return true
-	}
-	return false
-}
+func leakyModes() []string { return []string{modeMeter, modeQueue} }
 
-func leakyModes() []choice { return []choice{{name: "meter"}, {name: "queue"}} }
+func enforcements() []string { return []string{Strict, Elastic, Independent} }
 
-func enforcements() []choice {
-	return []choice{{name: Strict}, {name: Elastic}, {name: Independent}}
-}
+func placements() []string { return []string{Auto, Split, Home} }
 
-func placements() []choice {
-	return []choice{{name: Auto}, {name: Split}, {name: Home}}
-}
-
-func redisFailures() []choice {
-	return []choice{{name: FailLocal}, {name: FailOpen}, {name: FailClosed}}
-}
+func redisFailures() []string { return []string{FailLocal, FailOpen, FailClosed} }

@@ -12,8 +12,8 @@ import (
 func (d *decoder) compile(doc *document) *Set {
 	s := &Set{
 		byID:      make(map[string]*Rule, len(doc.rules)),
-		whitelist: newPatternSet(doc.whitelist),
-		blacklist: newPatternSet(doc.blacklist),
+		whitelist: newAccessList(doc.whitelist),
+		blacklist: newAccessList(doc.blacklist),
 	}
 	d.misplacedShared(doc)
 	for i, text := range doc.rules {
@@ -48,17 +48,18 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 		ID:             text.id,
 		Tier:           text.tier,
 		Algorithm:      all.algorithm,
+		Queue:          all.algorithm == LeakyBucket && all.mode == modeQueue,
+		Unit:           unitOf(all),
 		Key:            all.key,
 		Enforcement:    all.enforcement,
 		Placement:      all.placement,
 		BorrowWait:     all.borrowWait,
 		OnRedisFailure: all.onRedisFailure,
 		LocalCache:     all.localCache != nil && *all.localCache,
-		Shadow:         all.shadow != nil && *all.shadow,
+		ShadowPPM:      *all.shadow,
 		Version:        text.version,
 		sortedKey:      slices.Sorted(slices.Values(all.key)),
 		conditions:     text.conditions,
-		endpoint:       text.endpoint,
 	}
 	if r.Placement == Split {
 		r.BorrowWait = 0
@@ -93,7 +94,7 @@ func (d *decoder) compileOverrides(r *Rule, text *ruleText, inherited params) {
 		}
 		return cmp.Compare(utf8.RuneCountInString(b.pattern.text), utf8.RuneCountInString(a.pattern.text))
 	})
-	patterns := make([]pattern, 0, len(ordered))
+	patterns := make([]held, 0, len(ordered))
 	for _, o := range ordered {
 		if o.broken {
 			continue
@@ -103,29 +104,18 @@ func (d *decoder) compileOverrides(r *Rule, text *ruleText, inherited params) {
 			d.add(o.at, "override %q of %s: %s", shorten(o.pattern.text), text, why)
 			continue
 		}
-		patterns = append(patterns, o.pattern)
-		r.overrides = append(r.overrides, Override{Pattern: o.pattern.text, Limit: l, Window: window})
+		patterns = append(patterns, held{o.pattern, o.note.UntilMS})
+		r.overrides = append(r.overrides, Override{Pattern: o.pattern.text, Limit: l, Window: window, Note: o.note})
 	}
 	r.patterns = newPatternSet(patterns)
 }
 
-// contradictions reports a rule that asks for two different values of one
-// attribute: it could never apply, and what it was to limit would be free.
-func (d *decoder) contradictions(text *ruleText) {
-	exact := make(map[string]string)
-	for _, c := range text.conditions {
-		if c.pattern.glob {
-			continue
-		}
-		if other, twice := exact[c.attribute]; twice && other != c.pattern.text {
-			d.add(text.at, "%s can never apply: it asks for %s %q and %q; remove one", text, c.attribute, shorten(other), shorten(c.pattern.text))
-		}
-		exact[c.attribute] = c.pattern.text
+func unitOf(all settings) string {
+	switch {
+	case all.unit != "":
+		return all.unit
+	case all.algorithm == Concurrency:
+		return UnitConcurrency
 	}
-	for _, c := range text.conditions {
-		value, asked := exact[c.attribute]
-		if c.pattern.glob && asked && !c.pattern.match(value) {
-			d.add(text.at, "%s can never apply: %s %q does not match %q; change one", text, c.attribute, shorten(value), shorten(c.pattern.text))
-		}
-	}
+	return UnitRequests
 }

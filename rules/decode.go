@@ -153,32 +153,15 @@ func (d *decoder) names(f *field, what string, most int) []reference {
 	return out
 }
 
-// choice is one accepted or known value of a field with a fixed set of them.
-type choice struct {
-	name string
-	// later says why a known value is refused in this version, "" if it is accepted.
-	later string
-}
-
-// choose reads one of a fixed set of words, "" if it is none of them. A known one
-// that is refused is returned all the same: what depends on it can be checked.
-func (d *decoder) choose(f *field, choices []choice) string {
+// choose reads one of a fixed set of words, "" if it is none of them.
+func (d *decoder) choose(f *field, words []string) string {
 	if !d.is(f.value, kindString, f.name) {
 		return ""
 	}
-	names := make([]string, 0, len(choices))
-	for _, c := range choices {
-		if c.name == f.value.text && c.later != "" {
-			d.add(f.value.at, "%s %s is not available yet in this version; %s", f.name, c.name, c.later)
-		}
-		if c.name == f.value.text {
-			return c.name
-		}
-		if c.later == "" {
-			names = append(names, c.name)
-		}
+	if slices.Contains(words, f.value.text) {
+		return f.value.text
 	}
-	d.add(f.value.at, "unknown %s %q; %s", f.name, shorten(f.value.text), didYouMean(f.value.text, names))
+	d.add(f.value.at, "unknown %s %q; %s", f.name, shorten(f.value.text), didYouMean(f.value.text, words))
 	return ""
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"aliquot/limit"
@@ -77,11 +78,12 @@ func checkRule(t *testing.T, s *Set, r *Rule) {
 	}
 	for _, l := range limits {
 		if l.Capacity < limit.Token || l.Capacity > limit.MaxTokens || l.Rate.Micro < 0 || l.Rate.Micro > 1e15 ||
-			l.Rate.Frac < 0 || l.Rate.Frac >= 1e6 || l.Rate == (limit.Rate{}) {
+			l.Rate.Frac < 0 || l.Rate.Frac >= 1e6 || l.Rate == (limit.Rate{}) != l.Algorithm.Counts() || l.Window%time.Microsecond != 0 ||
+			l.Algorithm != algorithmNamed(r.Algorithm) || l.Algorithm.Counts() != (l.Window > 0) {
 			t.Fatalf("rule %s: limit %+v", r.ID, l)
 		}
 	}
-	if !slices.Contains([]string{Strict, Elastic, Independent}, r.Enforcement) || r.Algorithm != TokenBucket || !slices.Contains([]string{Auto, Split, Home}, r.Placement) || (r.BorrowWait == 0) != (r.Placement == Split) {
+	if !slices.Contains([]string{Strict, Elastic, Independent}, r.Enforcement) || !slices.Contains(algorithms(), r.Algorithm) || r.Unit == "" || r.ShadowPPM < 0 || r.ShadowPPM > wholePPM || r.Queue && r.Algorithm != LeakyBucket || !slices.Contains([]string{Auto, Split, Home}, r.Placement) || (r.BorrowWait == 0) != (r.Placement == Split) {
 		t.Fatalf("rule %+v", r)
 	}
 	for _, id := range r.Replaces {
@@ -116,13 +118,13 @@ func FuzzMatch(f *testing.F) {
 			return
 		}
 		attrs := map[string]string{"api_key": apiKey, "endpoint": endpoint, "tier": tier}
-		list, matched := s.Match(attrs, nil)
+		list, matched := s.Match(attrs, 0, nil)
 		if list != None {
 			t.Fatalf("list %v", list)
 		}
 		want := []string{}
 		for _, r := range s.Rules() {
-			if r.matches(attrs, pathOf(endpoint)) {
+			if r.unmet(attrs, pathOf(endpoint)) == nil {
 				want = append(want, r.ID)
 			}
 		}
@@ -132,7 +134,7 @@ func FuzzMatch(f *testing.F) {
 		if got, want := slices.Contains(want, "key"), likeRegex(keyGlob, apiKey); got != want {
 			t.Fatalf("glob %q on %q: %v", keyGlob, apiKey, got)
 		}
-		if got, want := s.Rule("all").LimitFor(apiKey) == bucket(9, 9e6, 0), likeRegex(override, apiKey); got != want {
+		if got, want := limitAt(s.Rule("all"), apiKey, 0) == bucket(9, 9e6, 0), likeRegex(override, apiKey); got != want {
 			t.Fatalf("override %q on %q: %v", override, apiKey, got)
 		}
 	})

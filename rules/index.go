@@ -26,51 +26,6 @@ func (t *prefixTable) add(prefix string, ordinal int32) {
 	t.under[prefix] = append(t.under[prefix], ordinal)
 }
 
-// patternSet finds the first of many patterns that matches a text. It is immutable
-// once built; the zero value matches nothing.
-type patternSet struct {
-	patterns []pattern
-	exact    map[string]int32
-	globs    prefixTable
-}
-
-func newPatternSet(patterns []pattern) patternSet {
-	s := patternSet{patterns: patterns, exact: make(map[string]int32)}
-	for i, p := range patterns {
-		if p.glob {
-			s.globs.add(p.prefix, int32(i))
-		} else if _, twice := s.exact[p.text]; !twice {
-			s.exact[p.text] = int32(i)
-		}
-	}
-	return s
-}
-
-// first returns the lowest ordinal whose pattern matches, -1 if none does.
-func (s *patternSet) first(text string) int {
-	best := int32(len(s.patterns))
-	if i, ok := s.exact[text]; ok {
-		best = i
-	}
-	for _, n := range s.globs.lengths {
-		if n > len(text) {
-			break
-		}
-		for _, i := range s.globs.under[text[:n]] {
-			if i >= best {
-				break
-			}
-			if s.patterns[i].match(text) {
-				best = i
-			}
-		}
-	}
-	if int(best) == len(s.patterns) {
-		return -1
-	}
-	return int(best)
-}
-
 // anchor is one condition a rule can be filed under: requests that do not meet it
 // need not look at the rule.
 type anchor struct {
@@ -79,7 +34,8 @@ type anchor struct {
 	text      string
 }
 
-// ruleIndex finds the rules that could match a request. Each rule is in one place.
+// ruleIndex finds the rules that could match a request. A rule may be filed in several
+// places, for a condition that accepts several values.
 type ruleIndex struct {
 	attributes map[string]*attributeIndex
 	always     []int32
@@ -91,30 +47,42 @@ type attributeIndex struct {
 }
 
 // newRuleIndex files each rule under its rarest condition, so that ten thousand
-// rules of one tier are told apart by something else than the tier.
+// rules of one tier are told apart by something else than the tier. A condition is
+// as common as the most common of the values that it accepts.
 func newRuleIndex(rules []*Rule) ruleIndex {
 	index := ruleIndex{attributes: make(map[string]*attributeIndex)}
 	common := make(map[anchor]int)
 	for _, r := range rules {
-		r.eachAnchor(func(a anchor) { common[a]++ })
-	}
-	for i, r := range rules {
-		var best anchor
-		r.eachAnchor(func(a anchor) {
-			if best == (anchor{}) || common[a] < common[best] {
-				best = a
+		for i := range r.conditions {
+			for _, a := range r.conditions[i].anchors() {
+				common[a]++
 			}
-		})
-		index.file(best, int32(i))
+		}
+	}
+	for ordinal, r := range rules {
+		var best []anchor
+		least := 0
+		for i := range r.conditions {
+			anchors := r.conditions[i].anchors()
+			most := 0
+			for _, a := range anchors {
+				most = max(most, common[a])
+			}
+			if most > 0 && (best == nil || most < least) {
+				best, least = anchors, most
+			}
+		}
+		if best == nil {
+			index.always = append(index.always, int32(ordinal))
+		}
+		for _, a := range best {
+			index.file(a, int32(ordinal))
+		}
 	}
 	return index
 }
 
 func (x *ruleIndex) file(a anchor, ordinal int32) {
-	if a == (anchor{}) {
-		x.always = append(x.always, ordinal)
-		return
-	}
 	under := x.attributes[a.attribute]
 	if under == nil {
 		under = &attributeIndex{exact: make(map[string][]int32)}
@@ -127,19 +95,23 @@ func (x *ruleIndex) file(a anchor, ordinal int32) {
 	}
 }
 
-// eachAnchor names the conditions the rule can be filed under. An absent attribute
-// counts as empty, so a condition that an empty value meets is none of them.
-func (r *Rule) eachAnchor(yield func(a anchor)) {
-	for _, c := range r.conditions {
-		switch {
-		case c.pattern.prefix == "":
-		case c.pattern.glob:
-			yield(anchor{attribute: c.attribute, prefix: true, text: indexedPrefix(c.pattern.prefix)})
-		default:
-			yield(anchor{attribute: c.attribute, text: c.pattern.text})
+// anchors are what a rule can be filed under by the condition: an anchor for each
+// value it accepts, each once. An absent attribute counts as empty, so a condition
+// that may accept an empty value has none.
+func (c *condition) anchors() []anchor {
+	var out []anchor
+	for i := range c.values {
+		m := &c.values[i]
+		a := anchor{attribute: c.attribute, text: m.prefix}
+		if !m.isExact() {
+			a.prefix, a.text = true, indexedPrefix(m.prefix)
+		}
+		if a.text == "" {
+			return nil
+		}
+		if !slices.Contains(out, a) {
+			out = append(out, a)
 		}
 	}
-	if r.endpoint != nil && r.endpoint.prefix != "" {
-		yield(anchor{attribute: endpointAttribute, prefix: true, text: indexedPrefix(r.endpoint.prefix)})
-	}
+	return out
 }

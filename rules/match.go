@@ -38,30 +38,22 @@ type Matched struct {
 	// Limit and Window are those of the request's API key, overrides applied.
 	Limit  limit.Limit
 	Window time.Duration
+	// Override is the override that set them, nil if none did.
+	Override *Override
 
 	replaced bool
 }
 
-// condition asks for a value of one attribute.
-type condition struct {
-	attribute string
-	pattern   pattern
-}
-
-// Match finds every rule that applies to a request with these attributes, in the
-// order of the file, or the list that decides instead; the blacklist beats the
-// whitelist. Not among them are rules that another one replaces whose conditions the
-// request meets too, be that one replaced itself or not. The result overwrites buf
-// and grows it if need be: with room enough Match allocates nothing. attrs is only
-// read.
-func (s *Set) Match(attrs map[string]string, buf []Matched) (ListKind, []Matched) {
+// Match finds every rule that applies at nowMS, Unix milliseconds, to a request with
+// these attributes, in the order of the file, or the list that decides instead; the
+// blacklist beats the whitelist. Not among them are rules that another one replaces
+// whose conditions the request meets too, be that one replaced itself or not. The
+// result overwrites buf and grows it if need be: with room enough Match allocates
+// nothing. attrs is only read.
+func (s *Set) Match(attrs map[string]string, nowMS int64, buf []Matched) (ListKind, []Matched) {
 	buf = buf[:0]
-	apiKey := attrs[apiKeyAttribute]
-	if s.blacklist.first(apiKey) >= 0 {
-		return Blacklisted, buf
-	}
-	if s.whitelist.first(apiKey) >= 0 {
-		return Whitelisted, buf
+	if list, _ := s.listed(attrs[apiKeyAttribute], nowMS); list != None {
+		return list, buf
 	}
 	path := pathOf(attrs[endpointAttribute])
 	for name, value := range attrs {
@@ -82,34 +74,43 @@ func (s *Set) Match(attrs map[string]string, buf []Matched) (ListKind, []Matched
 	}
 	buf = s.matching(s.index.always, attrs, path, buf)
 	slices.SortFunc(buf, func(a, b Matched) int { return cmp.Compare(a.Rule.ordinal, b.Rule.ordinal) })
-	return None, withoutReplaced(buf)
+	// A rule that is filed in several places may have been found in two of them.
+	buf = slices.CompactFunc(buf, func(a, b Matched) bool { return a.Rule == b.Rule })
+	buf = withoutReplaced(buf)
+	limits(buf, attrs[apiKeyAttribute], nowMS)
+	return None, buf
+}
+
+// listed finds the entry of a list that decides for an API key, nil if none does.
+func (s *Set) listed(apiKey string, nowMS int64) (ListKind, *ListEntry) {
+	if e := s.blacklist.lists(apiKey, nowMS); e != nil {
+		return Blacklisted, e
+	}
+	if e := s.whitelist.lists(apiKey, nowMS); e != nil {
+		return Whitelisted, e
+	}
+	return None, nil
 }
 
 // matching appends those of the candidates that match.
 func (s *Set) matching(candidates []int32, attrs map[string]string, path string, buf []Matched) []Matched {
 	for _, i := range candidates {
-		r := s.rules[i]
-		if !r.matches(attrs, path) {
-			continue
+		if r := s.rules[i]; r.unmet(attrs, path) == nil {
+			buf = append(buf, Matched{Rule: r})
 		}
-		l, window := r.limitFor(attrs[apiKeyAttribute])
-		buf = append(buf, Matched{Rule: r, Limit: l, Window: window})
 	}
 	return buf
 }
 
-func (r *Rule) matches(attrs map[string]string, path string) bool {
-	for i := range r.conditions {
-		c := &r.conditions[i]
-		value := attrs[c.attribute]
-		if c.attribute == endpointAttribute {
-			value = path
-		}
-		if !c.pattern.match(value) {
-			return false
+// limits fills in the limits of an API key.
+func limits(matched []Matched, apiKey string, nowMS int64) {
+	for i := range matched {
+		m := &matched[i]
+		m.Limit, m.Window = m.Rule.Limit, m.Rule.Window
+		if m.Override = m.Rule.OverrideFor(apiKey, nowMS); m.Override != nil {
+			m.Limit, m.Window = m.Override.Limit, m.Override.Window
 		}
 	}
-	return r.endpoint == nil || r.endpoint.MatchString(path)
 }
 
 // pathOf cuts the query and the fragment off an endpoint.

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"fmt"
 	"math/big"
 	"time"
 
@@ -50,15 +51,30 @@ func (p params) over(inherited params) params {
 
 // under checks that the numbers suit the algorithm and computes what bucket does.
 func (p params) under(algorithm string) (l limit.Limit, window time.Duration, why string) {
-	if countsInWindows(algorithm) {
-		switch {
-		case p.capacity != 0 || p.rate != (limit.Rate{}):
-			return l, 0, algorithm + " is stated as limit and window; remove capacity and refill_rate, and write params: {limit: 100, window: 60}"
-		case p.limit == 0 || p.window == 0:
-			return l, 0, algorithm + " needs limit and window; write params: {limit: 100, window: 60}"
-		}
+	kind := algorithmNamed(algorithm)
+	if kind.Counts() {
+		return p.counted(kind, algorithm)
 	}
-	return p.bucket()
+	l, window, why = p.bucket()
+	l.Algorithm = kind
+	return l, window, why
+}
+
+// counted computes a limit that counts: rights in a window.
+func (p params) counted(kind limit.Algorithm, algorithm string) (l limit.Limit, window time.Duration, why string) {
+	switch {
+	case p.capacity != 0 || p.rate != (limit.Rate{}):
+		return l, 0, algorithm + " is stated as limit and window; remove capacity and refill_rate, and write params: {limit: 100, window: 60}"
+	case p.limit == 0 || p.window == 0:
+		return l, 0, algorithm + " needs limit and window; write params: {limit: 100, window: 60}"
+	case p.limit > limit.MaxEntries && kind == limit.SlidingLog:
+		return l, 0, fmt.Sprintf("%s remembers each request by itself, at most %d of them; use algorithm %s, or a limit of at most %d",
+			algorithm, limit.MaxEntries, SlidingWindowCounter, limit.MaxEntries)
+	case p.limit > limit.MaxEntries && kind == limit.Concurrency:
+		return l, 0, fmt.Sprintf("%s remembers each slot by itself, at most %d of them; use a key of more attributes and a smaller limit, or algorithm %s for how many begin a second",
+			algorithm, limit.MaxEntries, TokenBucket)
+	}
+	return limit.Limit{Algorithm: kind, Capacity: limit.Tokens(p.limit) * limit.Token, Window: p.window}, p.window, ""
 }
 
 // bucket computes the token bucket that complete params describe and the window to
@@ -95,16 +111,20 @@ func (p params) bucket() (l limit.Limit, window time.Duration, why string) {
 	return l, window, ""
 }
 
-// params reads a params mapping, or an override's, which has the same fields.
+// params reads a params mapping.
 func (d *decoder) params(n *node, what string) params {
+	return d.paramsWith(n, what, schema{})
+}
+
+// paramsWith reads a mapping that has the fields of params and others.
+func (d *decoder) paramsWith(n *node, what string, known schema) params {
 	var p params
 	var limitAt position
-	d.mapping(n, what, schema{
-		"capacity":    func(f *field) { p.capacity = d.amount(f) },
-		"limit":       func(f *field) { limitAt, p.limit = f.at, d.amount(f) },
-		"refill_rate": func(f *field) { p.rate = d.rate(f) },
-		"window":      func(f *field) { p.window = d.window(f) },
-	})
+	known["capacity"] = func(f *field) { p.capacity = d.amount(f) }
+	known["limit"] = func(f *field) { limitAt, p.limit = f.at, d.amount(f) }
+	known["refill_rate"] = func(f *field) { p.rate = d.rate(f) }
+	known["window"] = func(f *field) { p.window = d.window(f) }
+	d.mapping(n, what, known)
 	if p.limit != 0 && p.capacity != 0 && p.rate != (limit.Rate{}) {
 		d.warn(limitAt, "limit has no effect here: capacity is the burst and refill_rate the rate; remove it")
 	}
@@ -188,6 +208,8 @@ func (d *decoder) window(f *field) time.Duration {
 		d.add(f.value.at, "%s is shorter than a second; write at least 1", f.name)
 	case v > MaxWindow:
 		d.add(f.value.at, "%s is longer than 100 years; write at most 36525d", f.name)
+	case v%time.Microsecond != 0:
+		d.add(f.value.at, "%s is finer than a microsecond; write fewer decimal places", f.name)
 	default:
 		return v
 	}

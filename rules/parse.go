@@ -14,6 +14,8 @@ const (
 	// MaxAttributes bounds the attributes of one match, and is what a request may
 	// carry.
 	MaxAttributes = 64
+	// MaxValues bounds the values that one attribute of a match may have.
+	MaxValues = 1_000
 	// MaxKeyAttributes bounds the attributes of one key.
 	MaxKeyAttributes = 16
 )
@@ -23,8 +25,8 @@ type document struct {
 	defaults  settings
 	tiers     map[string]*settings
 	rules     []*ruleText
-	whitelist []pattern
-	blacklist []pattern
+	whitelist []ListEntry
+	blacklist []ListEntry
 }
 
 // Parse reads a rules file. File is its name in messages. It returns either a Set
@@ -34,7 +36,7 @@ type document struct {
 func Parse(file string, data []byte) (*Set, []Warning, error) {
 	d := &decoder{
 		problems: &problems{file: file},
-		regexes:  &regexes{known: make(map[string]*endpointRegex)},
+		regexes:  &regexes{known: make(map[string]matcher)},
 	}
 	text, ok := cleanText(d.problems, data)
 	if !ok {
@@ -85,35 +87,4 @@ func (d *decoder) tiers(f *field, tiers map[string]*settings) {
 			tiers[tier.name] = &s
 		}
 	})
-}
-
-// listed reads whitelist or blacklist.
-func (d *decoder) listed(f *field) []pattern {
-	var out []pattern
-	d.list(f.value, f.name, MaxListed, func(item *node) {
-		if text, ok := d.text(item, "a pattern of "+f.name, maxPatternChars); ok {
-			out = append(out, keyPattern(text))
-		}
-	})
-	return out
-}
-
-func (d *decoder) allowed(f *field) []pattern {
-	out := d.listed(f)
-	for _, item := range f.value.items {
-		if item.kind == kindString && keyPattern(item.text).anyKey() {
-			d.warn(item.at, "whitelist %q allows every API key: no rule applies to one", shorten(item.text))
-		}
-	}
-	return out
-}
-
-func (d *decoder) blocked(f *field) []pattern {
-	out := d.listed(f)
-	for _, item := range f.value.items {
-		if item.kind == kindString && keyPattern(item.text).anyKey() {
-			d.add(item.at, "blacklist %q would reject every request; name the API keys to block", shorten(item.text))
-		}
-	}
-	return out
 }

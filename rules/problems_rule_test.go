@@ -19,7 +19,7 @@ func TestRefusedRules(t *testing.T) {
 		{"same id", "rules:\n  - {id: a, " + someLimit + "}\n  - {id: a, " + someLimit + "}\n", []string{`3:10: rule id "a" is already used on line 2; ids must differ`}},
 		{"unknown field", oneRule("shadows: true, " + someLimit), []string{`2:13: unknown field "shadows" in a rule; did you mean "shadow"?`}},
 		{"bad bools", oneRule("shadow: yes, local_cache: 1, " + someLimit), []string{
-			"2:21: shadow must be true or false, found a text; write true or false without quotes",
+			"2:21: shadow must be true, false or a part of the keys from \"0%\" to \"100%\"; write it like \"20%\"",
 			"2:39: local_cache must be true or false, found a number"}},
 		{"bad version", oneRule("version: -1, " + someLimit), []string{"2:22: version must be a whole number, 0 or more; write it like 3"}},
 		{"empty tier", oneRule("tier: \"\", " + someLimit), []string{"2:19: tier is empty; write a value"}},
@@ -31,16 +31,18 @@ func TestRefusedRules(t *testing.T) {
 		{"version is no number", oneRule("version: new, " + someLimit), []string{"2:22: version must be a number, found a text; write it without quotes or units, like 100"}},
 		{"fields of other places", oneRule("rules: [], limits: 5, api_key_pattern: x, " + someLimit), []string{
 			`2:13: unknown field "rules" in a rule; it belongs in the file itself, not indented`,
-			`2:24: unknown field "limits" in a rule; known here: algorithm, borrow_wait, enforcement, id, key, local_cache, match, mode, on_redis_failure, override, params, placement, replaces, shadow, tier, version`,
+			`2:24: unknown field "limits" in a rule; known here: algorithm, borrow_wait, enforcement, id, key, local_cache, match, mode, on_redis_failure, override, params, placement, replaces, shadow, tier, unit, version`,
 			`2:35: unknown field "api_key_pattern" in a rule; it belongs in match`}},
 		{"replaces nothing there", "rules:\n  - {id: a, replaces: [xyz], " + someLimit + "}\n  - {id: bb, " + someLimit + "}\n", []string{`2:24: replaces: no rule has the id "xyz"; known here: bb`}},
 		{"replaces a misspelt id", "rules:\n  - {id: a, replaces: [orders-por], " + someLimit + "}\n  - {id: orders-pro, " + someLimit + "}\n", []string{`2:24: replaces: no rule has the id "orders-por"; did you mean "orders-pro"?`}},
 		{"replaces the only rule", oneRule("replaces: [b], " + someLimit), []string{`2:24: replaces: no rule has the id "b"; remove it`}},
 		{"replaces itself", oneRule("replaces: [a], " + someLimit), []string{"2:24: rule a cannot replace itself; name another rule or remove this"}},
-		{"replaces twice and odd things", "rules:\n  - {id: a, replaces: [b, b, 1, \"\"], " + someLimit + "}\n  - {id: b, " + someLimit + "}\n", []string{
+		{"replaces twice and odd things", "rules:\n  - {id: a, replaces: [b, b, 1, \"\"], tier: t, " + someLimit + "}\n  - {id: b, " + someLimit + "}\n", []string{
 			`2:27: replaces names "b" twice; remove one`,
 			`2:30: a rule id of replaces must be a text, found a number; put it in quotes: "1"`,
 			"2:33: a rule id of replaces is empty; write a value"}},
+		{"replaced always", "rules:\n  - {id: a, tier: pro, replaces: [b], " + someLimit + "}\n  - {id: b, tier: pro, match: {api_key_pattern: x}, " + someLimit + "}\n", []string{
+			"2:35: rule b would never apply: rule a replaces it and matches every request that it matches; remove this, that rule, or give rule a a condition of its own"}},
 		{"replaces is no list", oneRule("replaces: b, " + someLimit), []string{"2:23: replaces must be a list, found a text; write it in brackets, like [a, b]"}},
 		{"replaces too many", oneRule("replaces: [" + strings.Repeat("b,", MaxReplaces+1) + "], " + someLimit), []string{"2:23: replaces has 65 entries; at most 64 are accepted"}},
 		{"replaces in a circle of two", "rules:\n  - {id: a, replaces: [b], " + someLimit + "}\n  - {id: b, replaces: [a], " + someLimit + "}\n", []string{
@@ -72,8 +74,8 @@ func TestRefusedConditions(t *testing.T) {
 			`2:43: the value of attribute b must be a text, found true or false; put it in quotes: "true"`,
 			"2:49: the attribute's name is empty; write a value",
 			"2:56: the attribute's name is longer than 64 characters; shorten it"}},
-		{"contradiction", oneRule("tier: pro, match: {attributes: {tier: free}}, " + someLimit), []string{`2:5: rule a can never apply: it asks for tier "pro" and "free"; remove one`}},
-		{"contradicting glob", oneRule("match: {api_key_pattern: \"sk_*\", attributes: {api_key: pk_1}}, " + someLimit), []string{`2:5: rule a can never apply: api_key "pk_1" does not match "sk_*"; change one`}},
+		{"contradiction", oneRule("tier: pro, match: {attributes: {tier: free}}, " + someLimit), []string{`2:5: rule a can never apply: it asks for tier "pro" and for tier "free"; remove one`}},
+		{"contradicting glob", oneRule("match: {api_key_pattern: \"sk_*\", attributes: {api_key: pk_1}}, " + someLimit), []string{`2:5: rule a can never apply: it asks for api_key "sk_*" and for api_key "pk_1"; remove one`}},
 		{"no such syntax in RE2", oneRule("match: {endpoint_regex: \"(?=a)\\\\1\"}, " + someLimit), []string{"2:37: endpoint_regex is not a regular expression (RE2 syntax): error parsing regexp: invalid or unsupported Perl syntax: `(?=`"}},
 		{"nested repeats", oneRule("match: {endpoint_regex: \"(((a{30}){30}){30}){30}\"}, " + someLimit), []string{"2:37: endpoint_regex is not a regular expression (RE2 syntax): error parsing regexp: invalid repeat count: `{30}`"}},
 		{"long patterns", oneRule("match: {api_key_pattern: " + strings.Repeat("a", 513) + ", endpoint_regex: " + strings.Repeat("a", 513) + "}, " + someLimit), []string{

@@ -2,9 +2,6 @@ package rules
 
 import "testing"
 
-// useBucket is what takes the place of the window algorithms.
-const useBucket = "use token_bucket with the same params: a burst of limit, then limit requests a window"
-
 func TestRefusedSettings(t *testing.T) {
 	checkRefusals(t, []refusal{
 		{"misspelt words", oneRule("algorithm: token_buckets, enforcement: elastik, placement: spit, on_redis_failure: opened, " + someLimit), []string{
@@ -19,28 +16,41 @@ func TestRefusedSettings(t *testing.T) {
 			"2:50: placement must be a text, found nothing; write the value or remove the field",
 			`2:81: on_redis_failure must be a text, found true or false; put it in quotes: "true"`}},
 
-		// Known by name, for later versions, and checked as far as they go.
-		{"leaky_bucket", oneRule("algorithm: leaky_bucket, mode: queue, params: {capacity: 5, refill_rate: 1}"), []string{
-			"2:24: algorithm leaky_bucket is not available yet in this version; use token_bucket, with capacity 1 if requests are to be spaced evenly"}},
 		{"windows", "rules:\n" +
-			"  - {id: a, algorithm: fixed_window, params: {limit: 5, window: 1m}}\n" +
 			"  - {id: b, algorithm: sliding_window_log, params: {limit: 5}}\n" +
 			"  - {id: c, algorithm: sliding_window_counter, params: {capacity: 5, refill_rate: 1}}\n" +
-			"  - {id: d, algorithm: fixed_window, params: {limit: 5, window: 1m}, override: {x: {refill_rate: 2}}}\n", []string{
-			"2:24: algorithm fixed_window is not available yet in this version; " + useBucket,
-			"3:24: algorithm sliding_window_log is not available yet in this version; " + useBucket,
-			"3:44: rule b: sliding_window_log needs limit and window; write params: {limit: 100, window: 60}",
-			"4:24: algorithm sliding_window_counter is not available yet in this version; " + useBucket,
-			"4:48: rule c: sliding_window_counter is stated as limit and window; remove capacity and refill_rate, and write params: {limit: 100, window: 60}",
-			"5:24: algorithm fixed_window is not available yet in this version; " + useBucket,
-			`5:81: override "x" of rule d: fixed_window is stated as limit and window; remove capacity and refill_rate, and write params: {limit: 100, window: 60}`}},
-		{"inherited, said once", "defaults: {algorithm: fixed_window, params: {limit: 5, window: 1}}\nrules: [{id: a}, {id: b}]\n", []string{
-			"1:23: algorithm fixed_window is not available yet in this version; " + useBucket}},
+			"  - {id: d, algorithm: fixed_window, params: {limit: 5, window: 1m}, override: {x: {refill_rate: 2}}}\n" +
+			"  - {id: e, algorithm: leaky_bucket, params: {limit: 5}}\n" +
+			"  - {id: f, algorithm: concurrency, params: {capacity: 5, window: 60}}\n", []string{
+			"2:44: rule b: sliding_window_log needs limit and window; write params: {limit: 100, window: 60}",
+			"3:48: rule c: sliding_window_counter is stated as limit and window; remove capacity and refill_rate, and write params: {limit: 100, window: 60}",
+			`4:81: override "x" of rule d: fixed_window is stated as limit and window; remove capacity and refill_rate, and write params: {limit: 100, window: 60}`,
+			"5:38: rule e: the limit has no rate; add refill_rate (requests a second) or window (seconds) to params",
+			"6:37: rule f: concurrency is stated as limit and window; remove capacity and refill_rate, and write params: {limit: 100, window: 60}"}},
+		{"more than can be remembered", "rules:\n" +
+			"  - {id: a, algorithm: sliding_window_log, params: {limit: 1001, window: 60}}\n" +
+			"  - {id: b, algorithm: concurrency, params: {limit: 1000, window: 60}, override: {x: {limit: 1001}}}\n", []string{
+			"2:44: rule a: sliding_window_log remembers each request by itself, at most 1000 of them; use algorithm sliding_window_counter, or a limit of at most 1000",
+			`3:83: override "x" of rule b: concurrency remembers each slot by itself, at most 1000 of them; use a key of more attributes and a smaller limit, or algorithm token_bucket for how many begin a second`}},
+		{"units", oneRule("unit: \"tokens in\", "+someLimit) + "  - {id: b, unit: concurrency, " + someLimit + "}\n  - {id: c, unit: 5, " + someLimit + "}\n", []string{
+			`2:19: unit "tokens in" must be of letters, digits, dots, underscores and hyphens; change the others`,
+			"3:13: unit concurrency belongs to algorithm concurrency, this is token_bucket; name another unit",
+			`4:19: unit must be a text, found a number; put it in quotes: "5"`}},
+		{"parts in shadow", "rules:\n" +
+			"  - {id: a, shadow: \"101%\", " + someLimit + "}\n" +
+			"  - {id: b, shadow: \"-1%\", " + someLimit + "}\n" +
+			"  - {id: c, shadow: 0.2, " + someLimit + "}\n" +
+			"  - {id: d, shadow: \"20\", " + someLimit + "}\n" +
+			"  - {id: e, shadow: 0.00001%, " + someLimit + "}\n", []string{
+			`2:21: shadow must be true, false or a part of the keys from "0%" to "100%"; write it like "20%"`,
+			`3:21: shadow must be true, false or a part of the keys from "0%" to "100%"; write it like "20%"`,
+			`4:21: shadow must be true, false or a part of the keys from "0%" to "100%"; write it like "20%"`,
+			`5:21: shadow must be true, false or a part of the keys from "0%" to "100%"; write it like "20%"`,
+			`6:21: shadow has more than four decimal places; write it like "0.25%"`}},
 
 		// What belongs to another setting.
 		{"mode of another algorithm", oneRule("mode: queue, " + someLimit), []string{"2:13: mode belongs to algorithm leaky_bucket, this is token_bucket; remove it"}},
 		{"modes", oneRule("algorithm: leaky_bucket, mode: meters, " + someLimit), []string{
-			"2:24: algorithm leaky_bucket is not available yet in this version; use token_bucket, with capacity 1 if requests are to be spaced evenly",
 			`2:44: unknown mode "meters"; did you mean "meter"?`}},
 		{"borrow_wait of another placement", oneRule("placement: split, borrow_wait: 150ms, " + someLimit), []string{"2:31: borrow_wait belongs to placement home and auto, this is split; remove it"}},
 		{"borrow_wait out of bounds", "defaults: {placement: home, borrow_wait: 0}\ntiers: {t: {borrow_wait: 11s}, u: {borrow_wait: 1x}, v: {borrow_wait: []}}\nrules: []\n", []string{
@@ -52,7 +62,7 @@ func TestRefusedSettings(t *testing.T) {
 			"1:12: mode belongs to algorithm leaky_bucket, this is token_bucket; remove it",
 			"2:13: borrow_wait belongs to placement home and auto, this is split; remove it"}},
 		{"the algorithm that mode belongs to may be misspelt", oneRule("algorithm: leaky, mode: queue, " + someLimit), []string{
-			`2:24: unknown algorithm "leaky"; known here: token_bucket`}},
+			`2:24: unknown algorithm "leaky"; known here: concurrency, fixed_window, leaky_bucket, sliding_window_counter, sliding_window_log, token_bucket`}},
 		{"one level too high", oneRule("capacity: 5, refill_rate: 1"), []string{
 			`2:13: unknown field "capacity" in a rule; it belongs in params`,
 			`2:26: unknown field "refill_rate" in a rule; it belongs in params`}},

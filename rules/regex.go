@@ -10,55 +10,51 @@ const (
 	// maxPatternChars bounds a regex or glob; the longest useful ones are paths.
 	maxPatternChars = 512
 	// maxRegexSize bounds one compiled regex, in instructions: the time to match is
-	// at most their number times the length of the path.
+	// at most their number times the length of the value.
 	maxRegexSize = 5000
 	// maxRegexTotal bounds all regexes of a file, to some 40 MB of memory.
 	maxRegexTotal = 1_000_000
 )
 
-// endpointRegex is a compiled endpoint_regex and the text that every match begins
-// with, by which it is indexed.
-type endpointRegex struct {
-	*regexp.Regexp
-	prefix string
-}
-
 // regexes compiles each distinct pattern of a file once.
 type regexes struct {
-	known map[string]*endpointRegex
+	known map[string]matcher
 	total int // instructions so far, of refused ones too: to find them took as long
 }
 
 // compile returns the regex, or why it is refused.
-func (r *regexes) compile(text string) (re *endpointRegex, why string) {
-	if re, ok := r.known[text]; ok {
-		return re, ""
+func (r *regexes) compile(text string) (m matcher, why string) {
+	if m, ok := r.known[text]; ok {
+		return m, ""
 	}
 	if r.total > maxRegexTotal {
-		return nil, oneTooMany()
+		return m, oneTooMany()
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return nil, "is not a regular expression (RE2 syntax): " + err.Error()
+		return m, "is not a regular expression (RE2 syntax): " + err.Error()
+	}
+	if tree.Simplify().Op == syntax.OpNoMatch {
+		return m, "can never match; change or remove it"
 	}
 	program, err := syntax.Compile(tree.Simplify())
 	if err != nil {
-		return nil, "is not a regular expression (RE2 syntax): " + err.Error()
+		return m, "is not a regular expression (RE2 syntax): " + err.Error()
 	}
 	r.total += len(program.Inst)
 	if len(program.Inst) > maxRegexSize {
-		return nil, "compiles to too large a program; use smaller repeat counts"
+		return m, "compiles to too large a program; use smaller repeat counts"
 	}
 	if r.total > maxRegexTotal {
-		return nil, oneTooMany()
+		return m, oneTooMany()
 	}
 	compiled, err := regexp.Compile(text)
 	if err != nil {
-		return nil, "is not a regular expression (RE2 syntax): " + err.Error()
+		return m, "is not a regular expression (RE2 syntax): " + err.Error()
 	}
-	re = &endpointRegex{Regexp: compiled, prefix: anchoredPrefix(tree)}
-	r.known[text] = re
-	return re, ""
+	m = matcher{regex: compiled, pattern: pattern{prefix: anchoredPrefix(tree)}}
+	r.known[text] = m
+	return m, ""
 }
 
 func oneTooMany() string {

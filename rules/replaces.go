@@ -14,10 +14,11 @@ const maxShownCircle = 6
 
 // resolveReplaces finds the rules that others replace.
 //
-// A rule in shadow switches off rules in shadow only: to try a rule out must not
-// change any answer.
+// A rule in shadow, be it for a part of the keys, switches off rules in shadow only:
+// to try a rule out must not change any answer.
 func (d *decoder) resolveReplaces(s *Set, texts []*ruleText) {
 	unknown := 0
+	var always []replacing
 	for i, text := range texts {
 		r := s.rules[i]
 		for _, ref := range text.replaces {
@@ -32,16 +33,31 @@ func (d *decoder) resolveReplaces(s *Set, texts []*ruleText) {
 				continue
 			}
 			r.Replaces = append(r.Replaces, ref.name)
-			if r.Shadow && !replaced.Shadow {
+			if r.ShadowPPM > 0 && replaced.ShadowPPM < wholePPM {
 				continue
 			}
 			r.switchOff = append(r.switchOff, replaced.ordinal)
-			if r.matchesAll() {
-				d.warn(ref.at, "rule %s never applies: %s replaces it and matches every request", ref.name, text)
+			if replaced.asksAllOf(r) {
+				always = append(always, replacing{text, ref})
+			} else if r.Unit != replaced.Unit {
+				d.warn(ref.at, "%s counts %s and replaces rule %s, which counts %s: of a request that matches both only %s are limited", text, r.Unit, ref.name, replaced.Unit, r.Unit)
 			}
 		}
 	}
+	before := d.count()
 	d.circles(s, texts)
+	if d.count() > before {
+		return // the circle is what has to be mended
+	}
+	for _, a := range always {
+		d.add(a.ref.at, "rule %s would never apply: %s replaces it and matches every request that it matches; remove this, that rule, or give %s a condition of its own", a.ref.name, a.by, a.by)
+	}
+}
+
+// replacing is one rule that names another.
+type replacing struct {
+	by  *ruleText
+	ref reference
 }
 
 // unknownRule reports an id that no rule has. To search ten thousand ids for a
@@ -59,9 +75,6 @@ func (d *decoder) unknownRule(ref reference, by *Rule, s *Set, before int) {
 	}
 	d.add(ref.at, "replaces: no rule has the id %q%s", shorten(ref.name), hint)
 }
-
-// matchesAll tells whether the rule has no condition.
-func (r *Rule) matchesAll() bool { return len(r.conditions) == 0 && r.endpoint == nil }
 
 // circles reports rules that replace each other: none of them would apply to a
 // request that matches them all, and it would be free.

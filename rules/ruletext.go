@@ -11,7 +11,6 @@ type ruleText struct {
 	paramsAt   position
 	version    int64
 	conditions []condition
-	endpoint   *endpointRegex
 	overrides  []overrideText
 	replaces   []reference
 	settings
@@ -29,6 +28,7 @@ type overrideText struct {
 	at      position
 	pattern pattern
 	params  params
+	note    Note
 	broken  bool
 }
 
@@ -96,7 +96,7 @@ func isIDRune(r rune) bool {
 func (d *decoder) tier(f *field, r *ruleText) string {
 	tier, ok := d.text(f.value, "tier", MaxNameChars)
 	if ok {
-		r.conditions = append(r.conditions, condition{attribute: tierAttribute, pattern: newPattern(tier, false)})
+		r.conditions = append(r.conditions, exactly(tierAttribute, tier, f.at))
 	}
 	return tier
 }
@@ -116,24 +116,29 @@ func (d *decoder) match(f *field, r *ruleText) {
 	d.mapping(f.value, "match", schema{
 		"api_key_pattern": func(f *field) {
 			if text, ok := d.text(f.value, f.name, maxPatternChars); ok {
-				r.conditions = append(r.conditions, condition{attribute: apiKeyAttribute, pattern: keyPattern(text)})
+				r.conditions = append(r.conditions, condition{attribute: apiKeyAttribute, values: []matcher{{pattern: keyPattern(text)}}, at: f.at})
 			}
 		},
-		"endpoint_regex": func(f *field) { r.endpoint = d.endpointRegex(f) },
-		"attributes":     func(f *field) { r.conditions = append(r.conditions, d.attributes(f)...) },
+		"endpoint_regex": func(f *field) {
+			if m, ok := d.regex(f); ok {
+				r.conditions = append(r.conditions, condition{attribute: endpointAttribute, values: []matcher{m}, at: f.at})
+			}
+		},
+		"attributes": func(f *field) { r.conditions = append(r.conditions, d.attributes(f)...) },
 	})
 }
 
-func (d *decoder) endpointRegex(f *field) *endpointRegex {
+// regex reads a regular expression.
+func (d *decoder) regex(f *field) (m matcher, ok bool) {
 	text, ok := d.text(f.value, f.name, maxPatternChars)
 	if !ok {
-		return nil
+		return m, false
 	}
-	re, why := d.regexes.compile(text)
+	m, why := d.regexes.compile(text)
 	if why != "" {
 		d.add(f.value.at, "%s %s", f.name, why)
 	}
-	return re
+	return m, why == ""
 }
 
 func (d *decoder) attributes(f *field) []condition {
@@ -147,20 +152,60 @@ func (d *decoder) attributes(f *field) []condition {
 	}
 	d.eachField(f.value, func(a *field) {
 		named := d.named(a.at, a.name, "the attribute's name", MaxNameChars)
-		if text, ok := d.attributeValue(a); ok && named {
-			out = append(out, condition{attribute: a.name, pattern: valuePattern(text)})
+		if values := d.attributeValues(a); len(values) > 0 && named {
+			out = append(out, condition{attribute: a.name, values: values, at: a.at})
 		}
 	})
 	return out
 }
 
-// attributeValue reads the value asked for; an empty one asks for absence.
-func (d *decoder) attributeValue(a *field) (string, bool) {
-	what := "the value of attribute " + shorten(a.name)
-	if a.value.kind == kindString && a.value.text == "" {
-		return "", true
+// attributeValues reads what an attribute may be: one value or a list of them. None
+// means that something was wrong.
+func (d *decoder) attributeValues(a *field) []matcher {
+	if a.value.kind != kindSequence {
+		if m, ok := d.attributeValue(a.name, a.value); ok {
+			return []matcher{m}
+		}
+		return nil
 	}
-	return d.text(a.value, what, maxPatternChars)
+	if len(a.value.items) == 0 {
+		d.add(a.value.at, "the value of attribute %s is an empty list, which no request matches; write a value", shorten(a.name))
+		return nil
+	}
+	var out []matcher
+	sound := true
+	d.list(a.value, "the value of attribute "+shorten(a.name), MaxValues, func(item *node) {
+		m, ok := d.attributeValue(a.name, item)
+		out, sound = append(out, m), sound && ok
+	})
+	if !sound {
+		return nil
+	}
+	return out
+}
+
+// attributeValue reads one value: a text that is exact or a glob, of which an empty
+// one asks for absence, or {regex: ...}.
+func (d *decoder) attributeValue(attribute string, n *node) (m matcher, ok bool) {
+	switch n.kind {
+	case kindMapping:
+		d.mapping(n, "a value of attribute "+shorten(attribute), schema{
+			"regex": func(f *field) { m, ok = d.regex(f) },
+		})
+		if len(n.fields) == 0 {
+			d.add(n.at, "a value of attribute %s is an empty mapping; write a text or {regex: ...}", shorten(attribute))
+		}
+		return m, ok
+	case kindString:
+		if n.text == "" {
+			return matcher{}, true
+		}
+	}
+	text, ok := d.text(n, "the value of attribute "+shorten(attribute), maxPatternChars)
+	if attribute == apiKeyAttribute {
+		return matcher{pattern: keyPattern(text)}, ok
+	}
+	return matcher{pattern: valuePattern(text)}, ok
 }
 
 func (d *decoder) overrides(f *field) []overrideText {
@@ -175,7 +220,8 @@ func (d *decoder) overrides(f *field) []overrideText {
 	d.eachField(f.value, func(o *field) {
 		before := d.count()
 		d.named(o.at, o.name, "the override's API key pattern", maxPatternChars)
-		text := overrideText{at: o.at, pattern: keyPattern(o.name), params: d.params(o.value, "an override")}
+		text := overrideText{at: o.at, pattern: keyPattern(o.name)}
+		text.params = d.paramsWith(o.value, "an override", d.noteSchema(&text.note))
 		text.broken = d.count() > before
 		out = append(out, text)
 	})

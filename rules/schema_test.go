@@ -19,6 +19,12 @@ func mustParse(t testing.TB, text string) *Set {
 	return s
 }
 
+// limitAt is the limit of an API key alone.
+func limitAt(r *Rule, apiKey string, nowMS int64) limit.Limit {
+	l, _ := r.LimitFor(apiKey, nowMS)
+	return l
+}
+
 func bucket(capacity int64, micro, frac int64) limit.Limit {
 	return limit.Limit{Capacity: limit.Tokens(capacity) * limit.Token, Rate: limit.Rate{Micro: micro, Frac: frac}}
 }
@@ -41,13 +47,13 @@ func TestContractExample(t *testing.T) {
 	}
 	if r.Tier != "pro" || r.Algorithm != TokenBucket || !slices.Equal(r.Key, []string{"api_key"}) ||
 		r.Limit != bucket(100, 1_670_000, 0) || r.Window != time.Minute || r.Enforcement != Strict || r.Placement != Split ||
-		r.OnRedisFailure != FailLocal || !r.LocalCache || r.Shadow || r.Version != 0 || r.Replaces != nil {
+		r.OnRedisFailure != FailLocal || !r.LocalCache || r.ShadowPPM != 0 || r.Version != 0 || r.Replaces != nil {
 		t.Errorf("rule %+v", r)
 	}
-	if got := r.LimitFor("sk_prod_vip_001"); got != bucket(1000, 16_670_000, 0) {
+	if got := limitAt(r, "sk_prod_vip_001", 0); got != bucket(1000, 16_670_000, 0) {
 		t.Errorf("override %v", got)
 	}
-	if got := r.LimitFor("sk_prod_2"); got != r.Limit {
+	if got := limitAt(r, "sk_prod_2", 0); got != r.Limit {
 		t.Errorf("not overridden %v", got)
 	}
 }
@@ -74,7 +80,7 @@ func TestInheritance(t *testing.T) {
 	} {
 		r := s.Rule(want.id)
 		if r.Limit != want.limit || r.Window != want.window || r.OnRedisFailure != want.onFailure ||
-			r.LocalCache != want.cache || r.Shadow != want.shadow || !slices.Equal(r.Key, want.key) {
+			r.LocalCache != want.cache || r.ShadowPPM == wholePPM != want.shadow || !slices.Equal(r.Key, want.key) {
 			t.Errorf("%s: %+v\nwant %+v", want.id, r, want)
 		}
 	}
@@ -83,7 +89,7 @@ func TestInheritance(t *testing.T) {
 func TestBuiltInDefaults(t *testing.T) {
 	r := mustParse(t, "rules: [{id: a, version: 12, params: {limit: 5, window: 1}}]").Rule("a")
 	if r.Algorithm != TokenBucket || r.Enforcement != Elastic || r.Placement != Auto || r.BorrowWait != DefaultBorrowWait || r.OnRedisFailure != FailLocal ||
-		!r.LocalCache || r.Shadow || !slices.Equal(r.Key, []string{"api_key"}) || r.Version != 12 {
+		!r.LocalCache || r.ShadowPPM != 0 || !slices.Equal(r.Key, []string{"api_key"}) || r.Version != 12 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -152,11 +158,11 @@ rules:
 		"sk_abcd":   bucket(6, 1_000_000, 0), // inherits the rule's rate
 		"sk_vip_b":  bucket(7, 9_000_000, 0),
 	} {
-		if got := r.LimitFor(key); got != want {
+		if got := limitAt(r, key, 0); got != want {
 			t.Errorf("%q: %v, want %v", key, got, want)
 		}
 	}
-	if got := r.WindowFor("sk_x"); got != time.Second {
+	if _, got := r.LimitFor("sk_x", 0); got != time.Second {
 		t.Errorf("window %v", got)
 	}
 	patterns := []string{}
@@ -190,10 +196,9 @@ rules:
 // not be meant.
 func TestWarnings(t *testing.T) {
 	for text, want := range map[string]string{
-		oneRule("params: {capacity: 5, limit: 9, refill_rate: 1}"):                              "2:35: limit has no effect here: capacity is the burst and refill_rate the rate; remove it",
-		oneRule("key: [org], override: {vip: {limit: 9}}, " + someLimit):                        "2:36: the API keys of this override share their buckets with others, which have another limit; add api_key to the key of rule a",
-		"rules: []\nwhitelist: [a, \"*\"]\n":                                                    `2:16: whitelist "*" allows every API key: no rule applies to one`,
-		"rules:\n  - {id: a, " + someLimit + "}\n  - {id: b, replaces: [a], " + someLimit + "}": "3:24: rule a never applies: rule b replaces it and matches every request",
+		oneRule("params: {capacity: 5, limit: 9, refill_rate: 1}"):       "2:35: limit has no effect here: capacity is the burst and refill_rate the rate; remove it",
+		oneRule("key: [org], override: {vip: {limit: 9}}, " + someLimit): "2:36: the API keys of this override share their buckets with others, which have another limit; add api_key to the key of rule a",
+		"rules: []\nwhitelist: [a, \"*\"]\n":                             `2:16: whitelist "*" allows every API key: no rule applies to one`,
 	} {
 		s, warnings, err := Parse("r", []byte(text))
 		if err != nil || s == nil || len(warnings) != 1 || warnings[0].String() != "r:"+want {

@@ -1,13 +1,36 @@
 package rules
 
 import (
+	"encoding/binary"
 	"time"
 
 	"aliquot/limit"
 )
 
-// TokenBucket is the algorithm of this version, as a Rule names it.
-const TokenBucket = "token_bucket"
+// How a rule counts, as Rule.Algorithm names it; package limit says what each does.
+const (
+	// TokenBucket, the default: a burst of capacity, refilled at refill_rate.
+	TokenBucket = "token_bucket"
+	// LeakyBucket is a queue of capacity that drains at refill_rate.
+	LeakyBucket = "leaky_bucket"
+	// FixedWindow: limit in each window of the clock.
+	FixedWindow = "fixed_window"
+	// SlidingWindowLog: limit in any window of time.
+	SlidingWindowLog = "sliding_window_log"
+	// SlidingWindowCounter: limit in any window of time, by an estimate.
+	SlidingWindowCounter = "sliding_window_counter"
+	// Concurrency: limit requests at a time, each for at most window.
+	Concurrency = "concurrency"
+)
+
+// What a limit counts unless its rule names another unit.
+const (
+	// UnitRequests counts the cost of a request.
+	UnitRequests = "requests"
+	// UnitConcurrency, the default of the algorithm Concurrency, counts slots: one for
+	// a request that says nothing.
+	UnitConcurrency = "concurrency"
+)
 
 // How the regions hold one limit together, as Rule.Enforcement names it.
 const (
@@ -58,8 +81,8 @@ type Set struct {
 	rules     []*Rule
 	byID      map[string]*Rule
 	index     ruleIndex
-	whitelist patternSet
-	blacklist patternSet
+	whitelist accessList
+	blacklist accessList
 }
 
 // Rules returns the rules in the order of the file. The caller must not change the
@@ -75,12 +98,20 @@ type Rule struct {
 	ID string
 	// Tier is the tier a request must name; "" if the rule asks for none.
 	Tier string
-	// Algorithm is TokenBucket.
+	// Algorithm is TokenBucket, LeakyBucket, FixedWindow, SlidingWindowLog,
+	// SlidingWindowCounter or Concurrency. Limit.Algorithm says the same.
 	Algorithm string
+	// Queue tells, of a LeakyBucket, that an admitted request is to wait for those
+	// before it; else it passes at once.
+	Queue bool
+	// Unit is what the limit counts: UnitRequests, UnitConcurrency or a name of the
+	// file's own; see Cost.
+	Unit string
 	// Key names the attributes that have a bucket for each combination of their
 	// values, in the order of the file; none means one bucket for all requests.
 	Key []string
-	// Limit is the limit of a request without an override.
+	// Limit is the limit of a request without an override; of one that counts it
+	// carries the window.
 	Limit limit.Limit
 	// Window is the period the limit is stated over, for display: the stated one,
 	// else the time to fill, in whole seconds.
@@ -97,8 +128,9 @@ type Rule struct {
 	OnRedisFailure string
 	// LocalCache tells whether answers may come from memory.
 	LocalCache bool
-	// Shadow rules decide and count but never deny.
-	Shadow bool
+	// ShadowPPM is which part of the keys, in millionths, the rule only watches: for
+	// these it decides and counts but never denies. See Shadows.
+	ShadowPPM int32
 	// Version is the rule's own number, for people; 0 if it states none.
 	Version int64
 	// Replaces names the rules that a request which matches this one is not asked, in
@@ -109,7 +141,6 @@ type Rule struct {
 	switchOff  []int // ordinals of the rules replaced
 	sortedKey  []string
 	conditions []condition
-	endpoint   *endpointRegex
 	patterns   patternSet // of overrides, strongest first
 	overrides  []Override // parallel to patterns
 }
@@ -119,31 +150,82 @@ type Override struct {
 	Pattern string
 	Limit   limit.Limit
 	Window  time.Duration
+	Note
+}
+
+// Note is what is said of an entry that somebody made for a while: until when it
+// holds, why, and who made it.
+type Note struct {
+	// UntilMS is the first instant at which the entry does not hold any more, Unix
+	// milliseconds; 0 if it holds for good.
+	UntilMS int64
+	Reason  string
+	By      string
+}
+
+// Holds tells whether the entry holds at nowMS, Unix milliseconds.
+func (n *Note) Holds(nowMS int64) bool { return n.UntilMS == 0 || nowMS < n.UntilMS }
+
+// ListEntry is one entry of the whitelist or the blacklist.
+type ListEntry struct {
+	Pattern string
+	Note
+}
+
+// Whitelist returns its entries in the order of the file, those that do not hold any
+// more among them. The caller must not change the slice.
+func (s *Set) Whitelist() []ListEntry { return s.whitelist.entries }
+
+// Blacklist is like Whitelist.
+func (s *Set) Blacklist() []ListEntry { return s.blacklist.entries }
+
+// Shadows tells whether the rule only watches the key of this hash (HashKey). Which
+// keys these are depends on the hash alone: a larger part holds all keys of a smaller
+// one, and rules with the same key attributes watch the same keys.
+func (r *Rule) Shadows(hash [16]byte) bool {
+	place := uint64(binary.BigEndian.Uint32(hash[12:])) * wholePPM >> 32
+	return place < uint64(r.ShadowPPM)
+}
+
+// Cost is how much a request consumes of what the rule counts: its own cost for
+// UnitRequests, else what it says of the unit, and one slot for UnitConcurrency of
+// which it says nothing. A request that has none of the unit is not limited by the
+// rule.
+func (r *Rule) Cost(requests int64, others map[string]int64) (cost int64, applies bool) {
+	if r.Unit == UnitRequests {
+		return requests, true
+	}
+	cost, said := others[r.Unit]
+	if !said && r.Unit == UnitConcurrency {
+		return 1, true
+	}
+	return cost, said
 }
 
 // Overrides returns the rule's overrides, those that win first. The caller must not
 // change the slice.
 func (r *Rule) Overrides() []Override { return r.overrides }
 
-// LimitFor returns the rule's limit for an API key: that of the override that names
-// it exactly, else of the longest override pattern that matches it (of two equally
-// long ones the first in the file), else the rule's own. An absent key is "".
-func (r *Rule) LimitFor(apiKey string) limit.Limit {
-	l, _ := r.limitFor(apiKey)
-	return l
-}
-
-// WindowFor returns the window to show beside LimitFor.
-func (r *Rule) WindowFor(apiKey string) time.Duration {
-	_, w := r.limitFor(apiKey)
-	return w
-}
-
-func (r *Rule) limitFor(apiKey string) (limit.Limit, time.Duration) {
-	if len(r.overrides) > 0 {
-		if i := r.patterns.first(apiKey); i >= 0 {
-			return r.overrides[i].Limit, r.overrides[i].Window
-		}
+// LimitFor returns the rule's limit for an API key and the window to show beside it,
+// at nowMS, Unix milliseconds: those of OverrideFor, else the rule's own. An absent
+// key is "".
+func (r *Rule) LimitFor(apiKey string, nowMS int64) (limit.Limit, time.Duration) {
+	if o := r.OverrideFor(apiKey, nowMS); o != nil {
+		return o.Limit, o.Window
 	}
 	return r.Limit, r.Window
+}
+
+// OverrideFor returns the override of an API key, nil if it has none: of those that
+// hold at nowMS the one that names the key exactly, else the longest pattern that
+// matches it, of two equally long ones the first in the file.
+func (r *Rule) OverrideFor(apiKey string, nowMS int64) *Override {
+	if len(r.overrides) == 0 {
+		return nil
+	}
+	i := r.patterns.first(apiKey, nowMS)
+	if i < 0 {
+		return nil
+	}
+	return &r.overrides[i]
 }

@@ -1,25 +1,30 @@
 package rules
 
-import "time"
+import (
+	"math/big"
+	"strings"
+	"time"
+)
 
 // settings are what defaults, tiers and rules can all state. Zero means not stated.
 type settings struct {
 	params         params
 	algorithm      string
+	mode           string
+	unit           string
 	enforcement    string
 	placement      string
 	borrowWait     time.Duration
 	onRedisFailure string
 	localCache     *bool
-	shadow         *bool
+	shadow         *int32   // millionths of the keys
 	key            []string // nil if not stated, empty for []
 	// broken: params were refused or may stand under a wrong name, so that a missing
 	// limit would only be a consequence, not worth reporting.
 	broken bool
 
-	// modeAt and borrowWaitAt are where this level states them, zero if it does not.
-	// The value of mode is checked and let go: what it belongs to is refused so far.
-	modeAt, borrowWaitAt position
+	// where this level states them, zero if it does not
+	modeAt, unitAt, borrowWaitAt, enforcementAt position
 }
 
 // over lays the settings of a nearer level over inherited ones.
@@ -29,6 +34,12 @@ func (s settings) over(inherited settings) settings {
 	out.broken = s.broken || inherited.broken
 	if s.algorithm != "" {
 		out.algorithm = s.algorithm
+	}
+	if s.mode != "" {
+		out.mode = s.mode
+	}
+	if s.unit != "" {
+		out.unit = s.unit
 	}
 	if s.enforcement != "" {
 		out.enforcement = s.enforcement
@@ -56,15 +67,16 @@ func (s settings) over(inherited settings) settings {
 
 // builtIn is what holds where the file states nothing.
 func builtIn() settings {
-	yes, no := true, false
+	yes, nobody := true, int32(0)
 	return settings{
 		algorithm:      TokenBucket,
+		mode:           modeMeter,
 		enforcement:    Elastic,
 		placement:      Auto,
 		borrowWait:     DefaultBorrowWait,
 		onRedisFailure: FailLocal,
 		localCache:     &yes,
-		shadow:         &no,
+		shadow:         &nobody,
 		key:            []string{apiKeyAttribute},
 	}
 }
@@ -83,13 +95,14 @@ func (d *decoder) settingsSchema(s *settings) schema {
 	return schema{
 		"params":           func(f *field) { d.paramsOf(f, s) },
 		"algorithm":        func(f *field) { s.algorithm = d.chooseOrBreak(f, s, algorithms()) },
-		"mode":             func(f *field) { s.modeAt = f.at; d.choose(f, leakyModes()) },
-		"enforcement":      func(f *field) { s.enforcement = d.choose(f, enforcements()) },
+		"mode":             func(f *field) { s.modeAt = f.at; s.mode = d.choose(f, leakyModes()) },
+		"unit":             func(f *field) { s.unitAt = f.at; s.unit = d.unit(f) },
+		"enforcement":      func(f *field) { s.enforcementAt = f.at; s.enforcement = d.choose(f, enforcements()) },
 		"placement":        func(f *field) { s.placement = d.chooseOrBreak(f, s, placements()) },
 		"borrow_wait":      func(f *field) { s.borrowWaitAt = f.at; s.borrowWait = d.borrowWait(f) },
 		"on_redis_failure": func(f *field) { s.onRedisFailure = d.choose(f, redisFailures()) },
 		"local_cache":      func(f *field) { s.localCache = d.bool(f) },
-		"shadow":           func(f *field) { s.shadow = d.bool(f) },
+		"shadow":           func(f *field) { s.shadow = d.shadow(f) },
 		"key":              func(f *field) { s.key = d.key(f) },
 	}
 }
@@ -102,8 +115,8 @@ func (d *decoder) paramsOf(f *field, s *settings) {
 }
 
 // chooseOrBreak is choose for a setting on which it depends what others may say.
-func (d *decoder) chooseOrBreak(f *field, s *settings, choices []choice) string {
-	chosen := d.choose(f, choices)
+func (d *decoder) chooseOrBreak(f *field, s *settings, words []string) string {
+	chosen := d.choose(f, words)
 	s.broken = s.broken || chosen == ""
 	return chosen
 }
@@ -117,14 +130,60 @@ func (d *decoder) borrowWait(f *field) time.Duration {
 	return v
 }
 
+// unit reads the name of what a limit counts.
+func (d *decoder) unit(f *field) string {
+	unit, ok := d.text(f.value, "unit", MaxNameChars)
+	if ok && strings.ContainsFunc(unit, func(r rune) bool { return !isIDRune(r) }) {
+		d.add(f.value.at, "unit %q must be of letters, digits, dots, underscores and hyphens; change the others", shorten(unit))
+		return ""
+	}
+	return unit
+}
+
+// wholePPM is all keys, in millionths.
+const wholePPM = 1_000_000
+
+// shadow reads which part of the keys is only watched: true, false, or a text like
+// "20%".
+func (d *decoder) shadow(f *field) *int32 {
+	ppm := int32(0)
+	if f.value.kind != kindString && f.value.kind != kindNumber {
+		if all := d.bool(f); all == nil {
+			return nil
+		} else if *all {
+			ppm = wholePPM
+		}
+		return &ppm
+	}
+	percent, isPercent := strings.CutSuffix(f.value.text, "%")
+	v, why := parseDecimal(percent)
+	if !isPercent || why != "" || v.Sign() < 0 || v.Cmp(big.NewRat(100, 1)) > 0 {
+		d.add(f.value.at, "shadow must be true, false or a part of the keys from \"0%%\" to \"100%%\"; write it like \"20%%\"")
+		return nil
+	}
+	v.Mul(v, big.NewRat(wholePPM/100, 1))
+	if !v.IsInt() {
+		d.add(f.value.at, "shadow has more than four decimal places; write it like \"0.25%%\"")
+		return nil
+	}
+	ppm = int32(v.Num().Int64())
+	return &ppm
+}
+
 // misplaced reports settings of this level that belong to another algorithm or
 // placement than the one in force at it; all is the level with what it inherits.
 func (d *decoder) misplaced(level, all settings) {
 	if all.broken {
 		return
 	}
-	if level.modeAt != (position{}) && all.algorithm != leakyBucket {
-		d.add(level.modeAt, "mode belongs to algorithm %s, this is %s; remove it", leakyBucket, all.algorithm)
+	if level.modeAt != (position{}) && all.algorithm != LeakyBucket {
+		d.add(level.modeAt, "mode belongs to algorithm %s, this is %s; remove it", LeakyBucket, all.algorithm)
+	}
+	if level.unit == UnitConcurrency && all.algorithm != Concurrency {
+		d.add(level.unitAt, "unit %s belongs to algorithm %s, this is %s; name another unit", UnitConcurrency, Concurrency, all.algorithm)
+	}
+	if level.enforcement == Elastic && algorithmNamed(all.algorithm).Counts() {
+		d.warn(level.enforcementAt, "elastic has no effect on algorithm %s, which earns nothing while it is idle: a region that is cut off admits its floor, as with strict", all.algorithm)
 	}
 	if level.borrowWaitAt != (position{}) && all.placement == Split {
 		d.add(level.borrowWaitAt, "borrow_wait belongs to placement %s and %s, this is %s; remove it", Home, Auto, all.placement)

@@ -12,7 +12,7 @@ const (
 	// maxEdits is how far from a name what was meant for it may be.
 	maxEdits = 2
 	// maxSuggested bounds the names that a message lists: the longest mapping of the
-	// schema has sixteen fields.
+	// schema has seventeen fields.
 	maxSuggested = 20
 )
 
@@ -32,9 +32,11 @@ func placeOf(name string) string {
 		return "params"
 	case "api_key_pattern", "endpoint_regex", "attributes":
 		return "match"
+	case "until", "reason", "by":
+		return "an override or an entry of a list"
 	case "id", "tier", "match", "override", "replaces":
 		return "a rule"
-	case "params", "algorithm", "mode", "enforcement", "placement", "borrow_wait", "on_redis_failure", "local_cache", "shadow", "key":
+	case "params", "algorithm", "mode", "unit", "enforcement", "placement", "borrow_wait", "on_redis_failure", "local_cache", "shadow", "key":
 		return "a rule, a tier or defaults"
 	case "defaults", "tiers", "rules", "whitelist", "blacklist":
 		return "the file itself, not indented"

@@ -1,0 +1,54 @@
+package rules
+
+import "strings"
+
+// contradictions reports conditions that no request can meet, where that is plain:
+// the rule would never apply, and what it was to limit would be free.
+func (d *decoder) contradictions(text *ruleText) {
+	for i := range text.conditions {
+		c := &text.conditions[i]
+		if c.attribute == endpointAttribute && !c.acceptsPath() {
+			d.add(c.at, "%s can never apply: an endpoint is compared without its query, so nothing matches %s; cut it off at the ? or #", text, c)
+		}
+		for j := range i {
+			if other := &text.conditions[j]; other.attribute == c.attribute && !c.compatible(other) {
+				d.add(text.at, "%s can never apply: it asks for %s and for %s; remove one", text, other, c)
+			}
+		}
+	}
+}
+
+// acceptsPath tells whether one of the values can be a path without a query.
+func (c *condition) acceptsPath() bool {
+	for i := range c.values {
+		m := &c.values[i]
+		// In a glob ? is any character.
+		if m.regex != nil || m.isExact() && !strings.ContainsAny(m.text, "?#") || m.glob && !strings.Contains(m.text, "#") {
+			return true
+		}
+	}
+	return false
+}
+
+// compatible tells, of two conditions on one attribute, whether some value may meet
+// both. It may say yes where none does.
+func (c *condition) compatible(other *condition) bool {
+	for i := range c.values {
+		for j := range other.values {
+			if c.values[i].compatible(&other.values[j]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (m *matcher) compatible(other *matcher) bool {
+	switch {
+	case m.isExact():
+		return other.match(m.text)
+	case other.isExact():
+		return m.match(other.text)
+	}
+	return strings.HasPrefix(m.prefix, other.prefix) || strings.HasPrefix(other.prefix, m.prefix)
+}
