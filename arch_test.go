@@ -40,12 +40,13 @@ var anyModule = []string{""}
 var houses = map[string]row{
 	"budget": {banned: pure},
 	"limit":  {banned: pure},
+	"rights": {aliquot: []string{"budget", "limit"}, banned: pure},
 	"rules":  {aliquot: []string{"limit"}, outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
 	"lua":    {aliquot: []string{"limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
-	"sim":           {aliquot: []string{"sim/shell", "budget", "limit"}},
-	"sim/check":     {aliquot: []string{"sim/shell", "budget", "limit"}},
+	"sim":           {aliquot: []string{"sim/shell", "rights", "budget", "limit"}},
+	"sim/check":     {aliquot: []string{"sim/shell", "rights", "budget", "limit"}},
 	"sim/check/run": {aliquot: []string{"sim/check"}},
 	"sim/shell":     {aliquot: []string{"budget", "limit"}, banned: pure},
 	"sim/fleet":     {aliquot: []string{"budget"}, banned: pure},
@@ -63,9 +64,9 @@ var houses = map[string]row{
 	"config":   {aliquot: []string{"proto/..."}, outside: anyModule},
 
 	"regional/store": {aliquot: []string{"lua", "limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "boottime", "lua", "limit", "budget", "rules", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
+	"regional":       {aliquot: []string{"regional/...", "boottime", "lua", "limit", "budget", "rights", "rules", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 	"cluster":        {aliquot: []string{"budget", "rules", "limit", "proto/raftlog/..."}, outside: anyModule},
-	"coordinator":    {aliquot: []string{"cluster", "boottime", "budget", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
+	"coordinator":    {aliquot: []string{"cluster", "boottime", "budget", "rights", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 
 	"bench": {aliquot: []string{"rules", "limit", "rpc", "proto/aliquot/..."}, outside: anyModule},
 	"dev":   {aliquot: []string{"coordinator", "regional", "rpc", "config"}, outside: anyModule},

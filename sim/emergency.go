@@ -3,7 +3,7 @@ package sim
 import (
 	"aliquot/budget"
 	"aliquot/limit"
-	"aliquot/sim/shell"
+	"aliquot/rights"
 )
 
 // debt is what a daemon knows of one limit while its store does not answer: an
@@ -44,7 +44,7 @@ func (c *takeCall) decideAlone() {
 		}
 		d.record.At = max(d.record.At, int64(d.calls)/1000+1)
 		records[i] = d.record
-		views[i] = limit.View{Floor: emergencyBucket(&asks[i]), Phase: limit.Floor, Stamp: emergencyStamp}
+		views[i] = limit.View{Floor: rights.Emergency(asks[i].right, asks[i].limit), Phase: limit.Floor, Stamp: emergencyStamp}
 	}
 	for range c.tries {
 		out := make([]limit.Outcome, len(asks))
@@ -55,7 +55,7 @@ func (c *takeCall) decideAlone() {
 			d.record = records[i]
 			if admitted {
 				d.owed += c.cost
-				d.until = n.now() + budget.Instant(timeToFull(a))
+				d.until = n.now().Add(rights.TimeToFull(a.right, a.limit, a.rule.elastic))
 				n.w.emergencies++
 				n.w.note("without the store", n.region, int64(a.rule.key.Rule), int64(n.name), int64(d.owed), 0)
 				n.w.admit(a.rule, n.region, c.cost, nil)
@@ -114,35 +114,6 @@ func (n *node) calls(r *rule, until budget.Instant) {
 	d := n.debtOf(r)
 	d.calls = max(d.calls, until)
 	d.record.Tokens, d.record.Carry = 0, 0
-}
-
-// emergencyBucket is nine tenths of the region's present right.
-func emergencyBucket(a *ask) limit.Bucket {
-	s := a.right.Effective()
-	s.Rate, s.Burst = s.Rate/10*9, s.Burst/10*9
-	return shell.Bucket(a.limit, s)
-}
-
-// timeToFull is how long an empty bucket of the least of the ask's rights takes to
-// fill, with 2 % to spare, nanoseconds; at most a day.
-func timeToFull(a *ask) int64 {
-	b := shell.Bucket(a.limit, a.right.Floor)
-	if a.right.FloorSince != 0 {
-		b.Rate = b.Rate.Min(shell.Bucket(a.limit, a.right.Low).Rate)
-	}
-	if a.rule.elastic {
-		b.Cap = a.limit.Capacity
-	}
-	if a.right.Hot {
-		share := shell.Bucket(a.limit, a.right.Share)
-		b = limit.Bucket{Cap: max(b.Cap, share.Cap), Rate: b.Rate.Min(share.Rate)}
-	}
-	const longest = 24 * 3600
-	seconds := float64(b.Cap) / (float64(b.Rate.Micro) + float64(b.Rate.Frac)/1e6) * 1.02
-	if !(seconds < longest) { // also a rate of 0
-		seconds = longest
-	}
-	return int64(seconds*1e9) + second
 }
 
 // forgiveDebts: a daemon that dies takes with it what it knows of its debts. The

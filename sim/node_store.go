@@ -6,7 +6,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
-	"aliquot/sim/shell"
+	"aliquot/rights"
 )
 
 // Deadlines of store calls: beyond, a reply counts as lost.
@@ -81,7 +81,7 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		view.Debit = n.owes(r)
 		n.calls(r, n.now()+budget.Instant(applyDeadline))
 		call = append(call, change{rule: r, limit: l, change: limit.Change{
-			View: view, Gen: c.Gen.Pack(), Share: shell.Bucket(l, c.Share),
+			View: view, Gen: c.Gen.Pack(), Share: rights.Bucket(l, c.Share),
 			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold,
 			Deadline: max(n.clockMap.Until(n.now()+budget.Instant(applyDeadline)), 1),
 		}})

@@ -5,6 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/rights"
 	"aliquot/sim/shell"
 )
 
@@ -98,7 +99,7 @@ func (w *world) leastFloor(r *rule) limit.Tokens {
 	least := r.latest().Capacity
 	for _, region := range w.ledger.Config.Regions {
 		if region.Takes() {
-			least = min(least, shell.Bucket(r.latest(), region.Floor).Cap)
+			least = min(least, rights.Bucket(r.latest(), region.Floor).Cap)
 		}
 	}
 	return least

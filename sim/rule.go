@@ -5,7 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
-	"aliquot/sim/shell"
+	"aliquot/rights"
 )
 
 // rule is one rule with its one key: what a client is held to. What the rules say
@@ -62,7 +62,7 @@ func (r *rule) at(version uint64) limit.Limit {
 
 // keyLimit is a limit of the rule as the protocol has it.
 func (r *rule) keyLimit(l limit.Limit) budget.KeyLimit {
-	out := shell.KeyLimit(l)
+	out := rights.KeyLimit(l)
 	out.Placement = r.placement
 	return out
 }

@@ -6,6 +6,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/rights"
 	"aliquot/sim/shell"
 )
 
@@ -105,11 +106,12 @@ func (w *world) replace(n *node, withFile bool) {
 // view words the daemon's right at a true time for the store, which has the right
 // clock map to itself.
 func (n *node) view(r budget.Right, sc *Scenario, clock *shell.ClockMap) limit.View {
-	d := shell.Daemon{
-		Region: n.region, Config: n.machine.Config(), Epoch: n.epoch, Birth: n.birth,
+	d := rights.Daemon{
+		Region: n.region, Config: n.machine.Config(), Stamp: limit.Stamp(n.epoch), Birth: n.birth,
 		StartedFull: n.machine.StoreStartedFull(), Clock: clock,
 	}
-	v := d.View(r, sc.Limit, sc.Elastic)
+	f := d.Frame(r, sc.Limit.Tail())
+	v := f.View(r, sc.Limit, sc.Elastic)
 	if sc.spoil != nil {
 		sc.spoil(n, &v)
 	}
@@ -232,7 +234,7 @@ func (n *node) apply(w *world, e budget.ApplyShares) {
 	call.deadline = max(n.clockMap.Until(n.now(w).Add(applyDeadline)), 1)
 	for i, c := range e.Changes {
 		call.changes[i] = storeChange{key: c.Key, change: limit.Change{
-			View: n.view(c.Before, w.sc, &n.clockMap), Gen: c.Gen.Pack(), Share: shell.Bucket(w.sc.Limit, c.Share),
+			View: n.view(c.Before, w.sc, &n.clockMap), Gen: c.Gen.Pack(), Share: rights.Bucket(w.sc.Limit, c.Share),
 			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold, Deadline: call.deadline,
 		}}
 	}

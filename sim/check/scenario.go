@@ -6,6 +6,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/rights"
 	"aliquot/sim/shell"
 )
 
@@ -135,7 +136,7 @@ func (sc *Scenario) spends(want int8, region int) bool {
 
 // keyLimit is the limit as the machines know it.
 func (sc *Scenario) keyLimit() budget.KeyLimit {
-	l := shell.KeyLimit(sc.Limit)
+	l := rights.KeyLimit(sc.Limit)
 	l.Placement = budget.PlacementSplit
 	if sc.noTail {
 		l.Tail = 0

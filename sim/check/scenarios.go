@@ -86,7 +86,7 @@ func Scenarios() []Scenario {
 	add(torn, "retime-cut", "an operator changes the lease while b is cut off", Retime|Restart|Cut, func(sc *Scenario) { sc.Root = cutOff })
 	for _, a := range []limit.Algorithm{limit.FixedWindow, limit.SlidingCounter, limit.SlidingLog, limit.Concurrency} {
 		counted := two
-		counted.Limit, counted.Turns = rights(a, 4, 5500*time.Millisecond), 2
+		counted.Limit, counted.Turns = rightsOf(a, 4, 5500*time.Millisecond), 2
 		name := strings.ReplaceAll(a.String(), "_", "-")
 		add(counted, name, "a limit that counts", Lose|Cut|NewLead, func(sc *Scenario) { sc.Root = lentInUse })
 		add(counted, name+"-flush", "a limit that counts, and stores lose everything", Flush|Restart|Hold, nil)
@@ -95,25 +95,25 @@ func Scenarios() []Scenario {
 	}
 	add(hasty, "home", "a limit that has a home", Lose|Cut|Restart|NewLead, func(sc *Scenario) { sc.Homed = true })
 	add(hasty, "window", "a limit that counts by fixed windows of two quanta", Lose|Cut|NewLead|Restart, func(sc *Scenario) {
-		sc.Limit = rights(limit.FixedWindow, 4, 2*sc.Quantum)
+		sc.Limit = rightsOf(limit.FixedWindow, 4, 2*sc.Quantum)
 	})
 	add(hasty, "window-cut-off", "the same, and b is cut off and about to take back its floor", Cut|Lose|Flush|Restart, func(sc *Scenario) {
-		sc.Limit, sc.Root = rights(limit.FixedWindow, 4, 2*sc.Quantum), cutOff
+		sc.Limit, sc.Root = rightsOf(limit.FixedWindow, 4, 2*sc.Quantum), cutOff
 	})
 	add(two, "window-reweigh", "the same, and an operator changes weights", Reweigh|Lose|NewLead, func(sc *Scenario) {
-		sc.Limit = rights(limit.FixedWindow, 4, 2*sc.Quantum)
+		sc.Limit = rightsOf(limit.FixedWindow, 4, 2*sc.Quantum)
 	})
 	add(hasty, "log", "a limit of a sliding log of two quanta", Lose|Cut|NewLead|Flush, func(sc *Scenario) {
-		sc.Limit = rights(limit.SlidingLog, 4, 2*sc.Quantum)
+		sc.Limit = rightsOf(limit.SlidingLog, 4, 2*sc.Quantum)
 	})
 	add(torn, "slots", "a limit of slots in use for two quanta at the most", Lose|Cut|Hold|Flush, func(sc *Scenario) {
-		sc.Limit, sc.Root = rights(limit.Concurrency, 3, 2*sc.Quantum), cutOff
+		sc.Limit, sc.Root = rightsOf(limit.Concurrency, 3, 2*sc.Quantum), cutOff
 	})
 	return all
 }
 
 // rights is a limit that counts whole tokens.
-func rights(a limit.Algorithm, capacity limit.Tokens, window time.Duration) limit.Limit {
+func rightsOf(a limit.Algorithm, capacity limit.Tokens, window time.Duration) limit.Limit {
 	return limit.Limit{Algorithm: a, Capacity: capacity * limit.Token, Window: window}
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"aliquot/budget"
+	"aliquot/limit"
 )
 
 const (
@@ -93,7 +94,7 @@ func (m *ClockMap) Until(e budget.Instant) int64 {
 // Since is a store time that the store's clock has not passed for certain at e.
 func (m *ClockMap) Since(e budget.Instant) int64 {
 	if !m.known {
-		return never
+		return limit.MaxExact
 	}
 	var at int64
 	if d := int64(e - m.sent); d >= 0 {
