@@ -209,6 +209,9 @@ func NewRegion(self int, cfg Config, incarnation uint64, now Instant) *Region {
 // Config is the configuration in force; no regions before the first is known.
 func (r *Region) Config() Config { return r.cfg }
 
+// Self is the region's index in Config.
+func (r *Region) Self() int { return r.self }
+
 // Phase is the phase at now, for limits without a Tail.
 func (r *Region) Phase(now Instant) Phase { return r.phaseOf(KeyLimit{}, now) }
 

@@ -10,6 +10,7 @@ import (
 	"aliquot/cluster"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rights"
 	"aliquot/rules"
 )
 
@@ -38,8 +39,7 @@ func terms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s surroundings
 
 // keyLimit is a limit of a rule as budgets count it.
 func keyLimit(rule *rules.Rule, l limit.Limit) budget.KeyLimit {
-	rate := l.PerSecond()
-	out := budget.KeyLimit{Capacity: int64(l.Capacity), Rate: rate.Micro, RateFrac: rate.Frac, Tail: l.Tail()}
+	out := rights.KeyLimit(l)
 	switch rule.Placement {
 	case rules.Split:
 		out.Placement = budget.PlacementSplit

@@ -52,7 +52,7 @@ func reportFromWire(region int, m *aliquotv1.ReportRequest) (budget.Report, erro
 	r := budget.Report{
 		Shard: m.GetShard(), Region: region, Epoch: m.GetEpoch(), Session: m.GetSession(), Seq: m.GetSeq(),
 		TSend: budget.Instant(m.GetTSend()), Ack: m.GetAck(), RulesVersion: m.GetRulesVersion(),
-		Pace: paceFromWire(m.GetPaceMicros()),
+		Pace: microsFromWire(m.GetPaceMicros()),
 		Keys: make([]budget.KeyReport, len(m.GetKeys())),
 	}
 	for i, k := range m.GetKeys() {
@@ -71,13 +71,15 @@ func reportFromWire(region int, m *aliquotv1.ReportRequest) (budget.Report, erro
 			Limit:     limitFromWire(k.GetLimit()),
 			Rejecting: k.GetRejecting(), Cold: k.GetCold(),
 			Idle: time.Duration(k.GetIdleNs()), Gap: time.Duration(k.GetGapNs()),
+			InUse: k.GetInUse(), Label: k.GetLabel(),
 		}
 	}
 	return r, nil
 }
 
-// paceFromWire does not let a large number wrap: the machine refuses what is too long.
-func paceFromWire(micros int64) time.Duration {
+// microsFromWire does not let a large number wrap: the machine refuses what is negative
+// or too long.
+func microsFromWire(micros int64) time.Duration {
 	const most = int64(math.MaxInt64 / time.Microsecond)
 	return time.Duration(min(max(micros, -1), most)) * time.Microsecond
 }
@@ -104,7 +106,7 @@ func genFromWire(m *aliquotv1.Generation) budget.Gen {
 func limitFromWire(m *aliquotv1.KeyLimit) budget.KeyLimit {
 	return budget.KeyLimit{
 		Capacity: m.GetCapacityMicro(), Rate: m.GetRateMicro(), RateFrac: m.GetRateFrac(),
-		Placement: placementFromWire(m.GetPlacement()),
+		Placement: placementFromWire(m.GetPlacement()), Tail: microsFromWire(m.GetTailMicros()),
 	}
 }
 
@@ -132,6 +134,7 @@ func actionsToWire(actions []budget.Action) []*aliquotv1.Action {
 			Share:        shareToWire(a.Share),
 			GrantedMicro: a.Granted,
 			Cold:         a.Cold,
+			From:         a.From,
 			Limit:        limitToWire(a.Limit),
 		}
 	}
@@ -147,7 +150,10 @@ func limitToWire(l budget.KeyLimit) *aliquotv1.KeyLimit {
 	if l == (budget.KeyLimit{}) {
 		return nil
 	}
-	return &aliquotv1.KeyLimit{CapacityMicro: l.Capacity, RateMicro: l.Rate, RateFrac: l.RateFrac, Placement: aliquotv1.Placement(l.Placement)}
+	return &aliquotv1.KeyLimit{
+		CapacityMicro: l.Capacity, RateMicro: l.Rate, RateFrac: l.RateFrac,
+		Placement: aliquotv1.Placement(l.Placement), TailMicros: l.Tail.Microseconds(),
+	}
 }
 
 // placementFromWire takes a placement of a later version for the default one: it is

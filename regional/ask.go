@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"aliquot/limit"
 	"aliquot/lua"
 )
 
@@ -12,6 +13,7 @@ type asker struct {
 	auth      *authority
 	guard     *guard
 	emergency *emergency
+	slots     *slotNames
 }
 
 // errNoEpoch: the store has not been reached since the start.
@@ -47,7 +49,7 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 	}
 	results, err := a.guard.take(ctx, head.epoch, func() []lua.Group {
 		a.emergency.debits(groups, head.latest)
-		return callOf(head, groups)
+		return callOf(&head, groups, a.slots)
 	})
 	a.emergency.settled(groups, err == nil)
 	if err != nil {
@@ -62,13 +64,18 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 }
 
 // callOf words groups for the store.
-func callOf(head header, groups []*group) []lua.Group {
+func callOf(head *header, groups []*group, slots *slotNames) []lua.Group {
 	call := make([]lua.Group, len(groups))
 	for i, g := range groups {
 		views := make([]lua.KeyView, len(g.asks))
 		for j := range g.asks {
 			a := &g.asks[j]
-			views[j] = lua.KeyView{Key: lua.Key(a.key.Rule, a.key.Hash), View: head.view(a)}
+			if a.limit.Algorithm == limit.Concurrency {
+				a.slot = slots.next()
+			}
+			v := head.view(a)
+			a.floorCap, a.coldCap = v.Floor.Cap, v.Cold().Cap
+			views[j] = lua.KeyView{Key: lua.Key(a.key.Rule, a.key.Hash), View: v}
 		}
 		call[i] = lua.Group{Cost: g.cost, Limits: views}
 	}

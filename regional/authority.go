@@ -2,10 +2,11 @@ package regional
 
 import (
 	"sync"
+	"time"
 
 	"aliquot/budget"
 	"aliquot/limit"
-	"aliquot/lua"
+	"aliquot/rights"
 )
 
 // authority is the region's machine behind its lock: what this region may spend.
@@ -164,21 +165,52 @@ func (a *authority) grant(groups []*group) header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
-	common := a.region.Right(budget.KeyID{}, budget.KeyLimit{}, now)
+	h := header{epoch: a.epoch, latest: now.Add(takeAtMost)}
 	for _, g := range groups {
 		for i := range g.asks {
 			ask := &g.asks[i]
+			tail := ask.limit.Tail()
+			f := h.of(tail)
+			if f == nil {
+				f = a.frame(&h, tail, a.region.Right(budget.KeyID{}, budget.KeyLimit{Tail: tail}, now))
+			}
 			if ask.alone() {
-				ask.right = wholeRight(common)
+				ask.right = wholeRight(f.right)
 			} else {
 				ask.right = a.region.Right(ask.key, ask.keyLimit(), now)
 			}
 		}
 	}
-	h := a.header(common)
-	h.latest = now.Add(takeAtMost)
-	h.deadline = a.clock.until(h.latest)
+	h.deadline = a.clock.Until(h.latest)
 	return h
+}
+
+// headerFor is the header for changes of shares, whose rights the machine told, all at
+// one instant.
+func (a *authority) headerFor(asks []ask) header {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h := header{epoch: a.epoch}
+	for i := range asks {
+		if tail := asks[i].limit.Tail(); h.of(tail) == nil {
+			a.frame(&h, tail, asks[i].right)
+		}
+	}
+	return h
+}
+
+// frame makes the header's frame of a tail; r is any right of the instant to a limit
+// with that tail. The caller holds mu.
+func (a *authority) frame(h *header, tail time.Duration, r budget.Right) *framed {
+	daemon := rights.Daemon{
+		Region: a.region.Self(), Config: a.region.Config(), Stamp: a.stamp, Birth: a.born,
+		StartedFull: a.region.StoreStartedFull(), Clock: a.clock,
+	}
+	if tail > 0 {
+		daemon.Clock = tailClock{a.clock}
+	}
+	h.frames = append(h.frames, framed{tail: tail, right: r, frame: daemon.Frame(r, tail)})
+	return &h.frames[len(h.frames)-1]
 }
 
 // takeAtMost is how long a decision may be on its way to the store: well above the
@@ -192,49 +224,6 @@ func wholeRight(common budget.Right) budget.Right {
 	whole := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
 	common.Floor, common.LimboFloor, common.Low = whole, whole, whole
 	return common
-}
-
-// header is for the views of rights of one instant; r is any of them.
-func (a *authority) header(r budget.Right) header {
-	h := header{epoch: a.epoch, stamp: a.stamp, phase: phaseOf(r.Phase)}
-	if !a.region.StoreStartedFull() {
-		h.birth = a.born
-	}
-	if r.Until != 0 {
-		h.until = a.clock.until(r.Until)
-	}
-	if r.Since != 0 {
-		h.since = a.clock.since(r.Since)
-	}
-	if r.FloorSince != 0 {
-		// What is older earns less, so later is the safe side.
-		h.floorSince = a.clock.since(r.FloorSince)
-	}
-	if h.phase == limit.Floor {
-		h.heardWait = heardWait(a.region.Config())
-		// Who was heard just before the contents began, they do not tell.
-		if h.birth != 0 {
-			h.since = max(h.since, min(h.birth+h.heardWait, limit.MaxExact))
-		}
-	}
-	return h
-}
-
-// heardWait is how long every daemon of the region has to be silent, in microseconds
-// of the store's clock, before one may take the floor back: what the machine waits
-// itself, once more by rho because another clock measures, and as much as the store
-// may be behind in what it was told.
-func heardWait(c budget.Config) int64 {
-	wait := stretch((c.FloorAfter() + budget.MarkEvery).Microseconds(), int64(c.RhoPPM))
-	return min(wait, lua.HeardTTL.Microseconds())
-}
-
-// headerFor is the header for a change of shares: its rights were told by the
-// machine.
-func (a *authority) headerFor(r budget.Right) header {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.header(r)
 }
 
 // observe counts decisions; lost tells that the store had lost a hot key's record.

@@ -147,9 +147,9 @@ func (c *clockMap) age(now budget.Instant) time.Duration {
 	return now.Sub(c.at)
 }
 
-// until is the store time at which a right that ends at e has to count as over;
+// Until is the store time at which a right that ends at e has to count as over;
 // 0, long over, without a sample.
-func (c *clockMap) until(e budget.Instant) int64 {
+func (c *clockMap) Until(e budget.Instant) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	best, found := int64(0), false
@@ -163,21 +163,41 @@ func (c *clockMap) until(e budget.Instant) int64 {
 	return max(best, 0)
 }
 
-// since is the store time at which a phase that began at e has certainly begun;
+// Since is the store time at which a phase that began at e has certainly begun;
 // beyond all time without a sample.
-func (c *clockMap) since(e budget.Instant) int64 {
+func (c *clockMap) Since(e budget.Instant) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	best, found := int64(0), false
-	for i := range c.span {
-		if s := &c.span[i]; s.filled && !(i == 1 && c.stale(s)) {
-			best, found = max(best, s.late.since(e, c.rho)), true
-		}
-	}
-	if !found {
+	at, known := c.began(e)
+	if !known {
 		return limit.MaxExact
 	}
-	return c.pinned(e, best)
+	return c.pinned(e, at)
+}
+
+// began is Since by the samples alone; false without one.
+func (c *clockMap) began(e budget.Instant) (at int64, known bool) {
+	for i := range c.span {
+		if s := &c.span[i]; s.filled && !(i == 1 && c.stale(s)) {
+			at, known = max(at, s.late.since(e, c.rho)), true
+		}
+	}
+	return at, known
+}
+
+// tailClock is the clock of limits with a tail. Each tail has a start of its floor of
+// its own, and remembering them all would push out those of buckets, which earn from
+// then on. Rights are there or not: that the answer drifts a little changes nothing.
+type tailClock struct{ *clockMap }
+
+// Since is that of the clock map, not remembered.
+func (c tailClock) Since(e budget.Instant) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at, known := c.began(e); known {
+		return at
+	}
+	return limit.MaxExact
 }
 
 // stale reports whether the older span is too far back to be worth asking: after

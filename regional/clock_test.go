@@ -17,22 +17,22 @@ const second = budget.Instant(time.Second)
 func TestClockWorkedNumber(t *testing.T) {
 	c := newClockMap()
 	c.add(sample{store: 50_000_000, sent: 100 * second, received: 100*second + 4*second/1000})
-	if got := c.until(110*second + 4*second/1000); got != 59_803_921 {
+	if got := c.Until(110*second + 4*second/1000); got != 59_803_921 {
 		t.Errorf("until %d", got)
 	}
-	if got := c.since(101 * second); got != 51_020_000 {
+	if got := c.Since(101 * second); got != 51_020_000 {
 		t.Errorf("since %d", got)
 	}
 }
 
 func TestClockWithoutASampleTrustsNothing(t *testing.T) {
 	c := newClockMap()
-	if c.until(1000*second) != 0 || c.since(second) != limit.MaxExact {
+	if c.Until(1000*second) != 0 || c.Since(second) != limit.MaxExact {
 		t.Error("a right was believed without a sample")
 	}
 	c.add(sample{store: 1, sent: second, received: second})
 	c.reset()
-	if c.until(1000*second) != 0 || c.since(second) != limit.MaxExact {
+	if c.Until(1000*second) != 0 || c.Since(second) != limit.MaxExact {
 		t.Error("another store's sample was used")
 	}
 }
@@ -40,10 +40,10 @@ func TestClockWithoutASampleTrustsNothing(t *testing.T) {
 func TestClockSinceDoesNotDriftAway(t *testing.T) {
 	c := newClockMap()
 	c.add(sample{store: 1_000_000, sent: second, received: second})
-	first := c.since(second)
+	first := c.Since(second)
 	for i := budget.Instant(2); i < 3600; i++ {
 		c.add(sample{store: int64(i) * million, sent: i * second, received: i * second})
-		if got := c.since(second); got > first {
+		if got := c.Since(second); got > first {
 			t.Fatalf("after %d s the phase's start moved from %d to %d", i, first, got)
 		}
 	}
@@ -54,11 +54,11 @@ func TestClockSinceDoesNotDriftAway(t *testing.T) {
 func TestClockFloorStaysPinned(t *testing.T) {
 	c := newClockMap()
 	c.add(sample{store: 1_000_000, sent: second, received: second})
-	floor := c.since(second)
+	floor := c.Since(second)
 	for i := budget.Instant(2); i < 100; i++ {
 		c.add(sample{store: int64(i) * million, sent: i * second, received: i * second})
-		c.since(i * second) // a phase that begins now
-		if got := c.since(second); got != floor {
+		c.Since(i * second) // a phase that begins now
+		if got := c.Since(second); got != floor {
 			t.Fatalf("after %d phases the floor's start moved from %d to %d", i, floor, got)
 		}
 	}
@@ -68,7 +68,7 @@ func TestClockSetBackIsFollowed(t *testing.T) {
 	c := newClockMap()
 	c.add(sample{store: 3600 * million, sent: second, received: second})
 	c.add(sample{store: million, sent: 2 * second, received: 2 * second})
-	if got := c.until(3 * second); got > 2*million {
+	if got := c.Until(3 * second); got > 2*million {
 		t.Errorf("until %d: a sample from before the step was used", got)
 	}
 }
@@ -103,11 +103,11 @@ func TestClockIsSafe(t *testing.T) {
 		}
 		e := rapid.SampledFrom(instants).Draw(t, "near") +
 			budget.Instant(rapid.Int64Range(-int64(30*second), int64(30*second)).Draw(t, "off"))
-		if u := new(big.Rat).SetInt64(c.until(e)); c.until(e) > 0 && u.Cmp(truth(e)) > 0 {
+		if u := new(big.Rat).SetInt64(c.Until(e)); c.Until(e) > 0 && u.Cmp(truth(e)) > 0 {
 			t.Fatalf("until %v, the clock shows only %v", u, truth(e))
 		}
 		// The store shows whole microseconds: a reading is up to one early.
-		if s := new(big.Rat).SetInt64(c.since(e) + 1); s.Cmp(truth(e)) < 0 {
+		if s := new(big.Rat).SetInt64(c.Since(e) + 1); s.Cmp(truth(e)) < 0 {
 			t.Fatalf("since %v, the clock shows %v already", s, truth(e))
 		}
 	})
@@ -118,7 +118,7 @@ func TestClockIsSafe(t *testing.T) {
 func TestClockAtZero(t *testing.T) {
 	c := newClockMap()
 	c.add(sample{store: 1_000_000_000, sent: second, received: second})
-	if got := c.since(0); got < 999_000_000 {
+	if got := c.Since(0); got < 999_000_000 {
 		t.Errorf("since %d, the clock shows 999000000 by then", got)
 	}
 }

@@ -127,7 +127,7 @@ func (d *Daemon) build(kept *state) error {
 	emergency := newEmergency(c.Now)
 	d.limiter = &limiter{
 		policies: d.policies, auth: d.auth, emergency: emergency, metrics: d.metrics, log: d.log,
-		ask: d.askStore(&asker{auth: d.auth, guard: d.guard, emergency: emergency}),
+		ask: d.askStore(&asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: newSlotNames(self)}),
 	}
 	d.reporter = &reporter{
 		region: c.Region, address: d.advertised(), version: c.Version,

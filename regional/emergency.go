@@ -8,6 +8,8 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/rights"
+	"aliquot/rules"
 )
 
 const (
@@ -16,10 +18,6 @@ const (
 	maxEmergencyKeys = 100_000
 	// sweepSteps is how many keys one new key looks at for something to drop.
 	sweepSteps = 32
-	// emergencyNumerator/Denominator: nine tenths of the region's right, to leave
-	// room for what the store was asked before it stopped answering.
-	emergencyNumerator   = 9
-	emergencyDenominator = 10
 	// emergencyStamp marks the records of the table, which have no epoch.
 	emergencyStamp = 1
 )
@@ -85,7 +83,7 @@ func (e *emergency) take(asks []ask, cost limit.Tokens, out []limit.Outcome) boo
 		} else {
 			records[i].At = max(records[i].At, int64(keys[i].calls)/1000+1)
 		}
-		views[i] = limit.View{Floor: emergencyBucket(&asks[i]), Phase: limit.Floor, Stamp: emergencyStamp}
+		views[i] = limit.View{Floor: rights.Emergency(asks[i].right, asks[i].limit), Phase: limit.Floor, Stamp: emergencyStamp}
 	}
 	if !free {
 		cost = math.MaxInt64 // settle, to say how long to wait, but admit nothing
@@ -95,41 +93,15 @@ func (e *emergency) take(asks []ask, cost limit.Tokens, out []limit.Outcome) boo
 		k.record = records[i]
 		if allowed {
 			k.owed += cost
-			k.until = now.Add(timeToFull(&asks[i]))
+			k.until = now.Add(asks[i].timeToFull())
 		}
 	}
 	return allowed
 }
 
-// emergencyBucket is nine tenths of the region's present right.
-func emergencyBucket(a *ask) limit.Bucket {
-	s := a.right.Effective()
-	s.Rate = s.Rate / emergencyDenominator * emergencyNumerator
-	s.Burst = s.Burst / emergencyDenominator * emergencyNumerator
-	return localBucket(a.limit, s)
-}
-
-// timeToFull is how long an empty bucket of the least of the ask's rights takes to
-// fill, with 2 % to spare: a debit later than that would find a full bucket.
-func timeToFull(a *ask) time.Duration {
-	b := localBucket(a.limit, a.right.Floor)
-	if a.right.FloorSince != 0 {
-		b.Rate = b.Rate.Min(localBucket(a.limit, a.right.Low).Rate)
-	}
-	if a.elastic() {
-		b.Cap = a.limit.Capacity
-	}
-	if a.right.Hot {
-		share := localBucket(a.limit, a.right.Share)
-		b = limit.Bucket{Cap: max(b.Cap, share.Cap), Rate: b.Rate.Min(share.Rate)}
-	}
-	const longest = 24 * time.Hour
-	perSecond := float64(b.Rate.Micro) + float64(b.Rate.Frac)/million
-	seconds := float64(b.Cap) / perSecond * 1.02
-	if !(seconds < longest.Seconds()) { // also a rate of 0
-		return longest
-	}
-	return time.Duration(seconds*float64(time.Second)) + time.Second
+// timeToFull is after how long the store's bucket is full whatever it is told.
+func (a *ask) timeToFull() time.Duration {
+	return rights.TimeToFull(a.right, a.limit, a.enforcement == rules.Elastic)
 }
 
 func emptyRecord(us int64) limit.Record { return limit.Record{Stamp: emergencyStamp, At: us} }

@@ -11,6 +11,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rights"
 	"aliquot/rules"
 )
 
@@ -86,7 +87,7 @@ func TestIndependent(t *testing.T) {
 func TestIndependentEmergency(t *testing.T) {
 	a := ask{enforcement: rules.Independent, limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10e6}}}
 	a.right = wholeRight(budget.Right{Phase: budget.Limbo})
-	if b := emergencyBucket(&a); b.Cap < 89*limit.Token || b.Cap > 90*limit.Token || b.Rate.Micro < 8.9e6 || b.Rate.Micro > 9e6 {
+	if b := rights.Emergency(a.right, a.limit); b.Cap < 89*limit.Token || b.Cap > 90*limit.Token || b.Rate.Micro < 8.9e6 || b.Rate.Micro > 9e6 {
 		t.Errorf("%+v, want nine tenths of 100 and of 10/s", b)
 	}
 }
@@ -172,7 +173,7 @@ func TestEnforcementChangesUnderLoad(t *testing.T) {
 // part is one part in so many of ruled's limit with another capacity.
 func part(capacity limit.Tokens, of int32) limit.Bucket {
 	l := limit.Limit{Capacity: capacity * limit.Token, Rate: limit.Rate{Micro: 1000}}
-	return localBucket(l, budget.Share{Rate: budget.Unit / of, Burst: budget.Unit / of})
+	return rights.Bucket(l, budget.Share{Rate: budget.Unit / of, Burst: budget.Unit / of})
 }
 
 // enforced is the bucket that the store enforces for a client.
@@ -181,7 +182,7 @@ func enforced(t *testing.T, d *Daemon, apiKey string) (bucket limit.Bucket) {
 	eventually(t, "the store decides", func() bool {
 		groups := planOf(d, apiKey).groups
 		head := d.auth.grant(groups)
-		results, err := d.guard.take(t.Context(), head.epoch, func() []lua.Group { return callOf(head, groups) })
+		results, err := d.guard.take(t.Context(), head.epoch, func() []lua.Group { return callOf(&head, groups, nil) })
 		if err == nil {
 			bucket = results[0].Limits[0].Bucket
 		}
@@ -209,7 +210,8 @@ func TestEmergencyDebtLastsUntilFull(t *testing.T) {
 		{rules.Elastic, budget.Right{Hot: true, Floor: half, Share: tenth}, 100 * time.Second},
 		{rules.Independent, wholeRight(budget.Right{FloorSince: 1}), 10 * time.Second},
 	} {
-		got := timeToFull(&ask{enforcement: c.enforcement, limit: l, right: c.right})
+		a := ask{enforcement: c.enforcement, limit: l, right: c.right}
+		got := a.timeToFull()
 		if got < c.least || got > c.least+c.least/20+2*time.Second {
 			t.Errorf("%s, %+v: %v, want a little more than %v", c.enforcement, c.right, got, c.least)
 		}

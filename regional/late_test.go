@@ -21,7 +21,7 @@ func TestStoreClockSetForward(t *testing.T) {
 		now := auth.now()
 		hourAgo := time.Now().Add(-time.Hour).UnixMicro() // what the store's clock showed before it was set
 		auth.clockWasSet(auth.currentEpoch(), sample{store: hourAgo, sent: now, received: now})
-		if until := auth.clock.until(now.Add(takeAtMost)); until > time.Now().UnixMicro() {
+		if until := auth.clock.Until(now.Add(takeAtMost)); until > time.Now().UnixMicro() {
 			t.Fatalf("the deadline is %d, which is not in the store's past", until)
 		}
 		if a := check(t, d, "k"); !a.Allowed || a.Mode != modeStore {
@@ -29,7 +29,7 @@ func TestStoreClockSetForward(t *testing.T) {
 		}
 	}
 	now := d.limiter.auth.now()
-	if until := d.limiter.auth.clock.until(now); time.Since(time.UnixMicro(until)) > time.Minute {
+	if until := d.limiter.auth.clock.Until(now); time.Since(time.UnixMicro(until)) > time.Minute {
 		t.Errorf("the clock was not learnt anew: now is %v", time.UnixMicro(until))
 	}
 }

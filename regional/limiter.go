@@ -11,6 +11,7 @@ import (
 	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/rights"
 	"aliquot/rules"
 )
 
@@ -33,6 +34,12 @@ type ask struct {
 	key         budget.KeyID
 	right       budget.Right
 	debit       limit.Tokens
+	// slot names what the request asks for of a limit of concurrency; made anew for each
+	// call of the store.
+	slot uint64
+	// floorCap is the floor's part of the capacity, coldCap all that the bucket holds
+	// while the key is cold; as the last view had them.
+	floorCap, coldCap limit.Tokens
 }
 
 // alone: this region enforces the whole limit by itself; the budget protocol does
@@ -41,7 +48,7 @@ func (a *ask) alone() bool { return a.enforcement == rules.Independent }
 
 // keyLimit is the limit as the budget protocol has it.
 func (a *ask) keyLimit() budget.KeyLimit {
-	l := keyLimit(a.limit)
+	l := rights.KeyLimit(a.limit)
 	if a.rule != nil {
 		l.Placement = placementOf(a.rule)
 	}
@@ -58,22 +65,6 @@ func placementOf(r *rules.Rule) budget.Placement {
 	default:
 		return budget.PlacementAuto
 	}
-}
-
-// elastic: the bucket of a cold key holds the whole capacity. A region without a
-// floor, drained or not yet joined, has no part in that either.
-func (a *ask) elastic() bool {
-	return a.enforcement == rules.Elastic && a.right.Floor != budget.Share{}
-}
-
-// coldCaps are the floor's part of the capacity, and all that the bucket holds while
-// the key is cold.
-func (a *ask) coldCaps() (floor, cold int64) {
-	floor = budget.Scale(int64(a.limit.Capacity), a.right.Floor.Burst)
-	if a.elastic() {
-		return floor, int64(a.limit.Capacity)
-	}
-	return floor, floor
 }
 
 // group is what is charged all-or-nothing: the limits of one request, or one of
@@ -182,7 +173,7 @@ func (g *group) settle(r lua.Result, seen []observation) []observation {
 			continue
 		}
 		u := budget.Usage{Limit: a.keyLimit(), Admitted: holds, Tokens: int64(out.Tokens)}
-		u.FloorCap, u.ColdCap = a.coldCaps()
+		u.FloorCap, u.ColdCap = int64(a.floorCap), int64(a.coldCap)
 		if r.Allowed || !holds {
 			u.Cost = int64(g.cost)
 		}

@@ -37,8 +37,10 @@ type policy struct {
 // numbered is what can be said of a key by its rule's number, without its client.
 // The zero value is said of an unknown rule.
 type numbered struct {
+	algorithm limit.Algorithm
 	// least is exact where the rule has no overrides, else the least that the key
-	// could have, part by part, so that tokens are never invented.
+	// could have, part by part, so that tokens are never invented. It is zero if there
+	// is no such thing: windows of two lengths cannot be told from one another.
 	least       limit.Limit
 	enforcement string
 }
@@ -66,18 +68,21 @@ func (p *policy) withRules(text ruleText) (*policy, []rules.Warning, error) {
 		if number >= aloneBit {
 			return nil, nil, fmt.Errorf("rules version %d: rule %q has number %d; it must be below %d", text.Version, r.ID, number, aloneBit)
 		}
-		next.byNumber[number] = numbered{least: leastLimit(r), enforcement: r.Enforcement}
+		next.byNumber[number] = numbered{algorithm: r.Limit.Algorithm, least: leastLimit(r), enforcement: r.Enforcement}
 	}
 	return &next, warnings, nil
 }
 
-// leastLimit is the smallest of a rule's limits, part by part.
+// leastLimit is the smallest of a rule's limits, part by part; zero if their windows
+// differ.
 func leastLimit(r *rules.Rule) limit.Limit {
 	l := r.Limit
 	for _, o := range r.Overrides() {
 		l.Capacity = min(l.Capacity, o.Limit.Capacity)
 		l.Rate = l.Rate.Min(o.Limit.Rate)
-		l.Window = max(l.Window, o.Limit.Window)
+		if o.Limit.Window != l.Window {
+			return limit.Limit{}
+		}
 	}
 	return l
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rights"
 )
 
 // tickEvery is the pace of the protocol: the leader ticks as often.
@@ -137,14 +139,10 @@ func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []bu
 	var usable []budget.ShareChange
 	p := r.policies.load()
 	for _, c := range changes {
-		l, known := limitOf(c.Limit), p.byNumber[c.Key.Rule]
-		if l.Capacity == 0 {
-			l = known.least
-		}
-		if l.Capacity == 0 {
-			// A key of a rule that is gone, or has not come yet. Without a record
-			// its first use counts as amnesia: it starts empty.
-			results = append(results, budget.ShareResult{Key: c.Key})
+		known := p.byNumber[c.Key.Rule]
+		l, ok := known.limitOf(c.Limit)
+		if !ok {
+			results = append(results, unknownLimit(c))
 			continue
 		}
 		usable = append(usable, c)
@@ -157,18 +155,29 @@ func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []bu
 	return append(results, r.applyUsable(ctx, usable, carried)...)
 }
 
+// unknownLimit is the result of a change of a key of a rule that is gone, or has not
+// come yet. Without a record its first use counts as amnesia: it starts empty. How much
+// is in use of one that counts, nobody knows until the rule has come.
+func unknownLimit(c budget.ShareChange) budget.ShareResult {
+	out := budget.ShareResult{Key: c.Key}
+	if c.Limit.Tail > 0 || c.Limit.Capacity == 0 {
+		out.InUse, out.Due = math.MaxInt64, time.Second
+	}
+	return out
+}
+
 func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange, carried *group) []budget.ShareResult {
 	groups := []*group{carried}
 	end := r.auth.now().Add(applyDeadline)
 	r.emergency.debits(groups, end)
-	head := r.auth.headerFor(changes[0].Before)
+	head := r.auth.headerFor(carried.asks)
 	call := make([]lua.Change, len(changes))
 	for i, c := range changes {
 		a := &carried.asks[i]
 		call[i].Key = lua.Key(c.Key.Rule, c.Key.Hash)
 		call[i].View = head.view(a)
-		call[i].Gen, call[i].Share = c.Gen.Pack(), localBucket(a.limit, c.Share)
-		call[i].Grant, call[i].Cold = limit.Tokens(c.Grant), c.Cold
+		call[i].Gen, call[i].Share = c.Gen.Pack(), rights.Bucket(a.limit, c.Share)
+		call[i].Grant, call[i].Cold, call[i].From = limit.Tokens(c.Grant), c.Cold, c.From
 	}
 	applied, err := r.applyInTime(ctx, end, head.epoch, call)
 	r.emergency.settled(groups, err == nil)
@@ -186,6 +195,7 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 			// Stale: the record has seen a later share than this leader's, so
 			// the store enforces that one.
 			Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
+			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label,
 		}
 	}
 	return results
@@ -196,7 +206,7 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 // hear that they failed while they could take effect, so this waits until they no
 // longer can.
 func (r *reporter) applyInTime(ctx context.Context, end budget.Instant, epoch string, call []lua.Change) ([]limit.Applied, error) {
-	deadline := r.auth.clock.until(end)
+	deadline := r.auth.clock.Until(end)
 	if deadline == 0 {
 		return nil, errNoStoreClock
 	}

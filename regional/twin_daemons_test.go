@@ -175,13 +175,15 @@ func TestFloorAfterAFlush(t *testing.T) {
 	eventually(t, "the floor", func() bool { return enforced(t, d, "k").Cap == 400*limit.Token })
 	say("FLUSHALL")(redis)
 	eventually(t, "the new contents are known", func() bool { return check(t, d, "k").Mode == modeStore })
-	var head header
+	var v limit.View
 	eventually(t, "the clock of the new contents is known", func() bool {
-		head = d.auth.grant(nil)
-		return head.birth != 0 && head.birth < limit.MaxExact && head.since < limit.MaxExact
+		groups := planOf(d, "k").groups
+		head := d.auth.grant(groups)
+		v = head.view(&groups[0].asks[0])
+		return v.Birth != 0 && v.Birth < limit.MaxExact && v.Since < limit.MaxExact
 	})
-	if want := head.birth + head.heardWait; head.phase != limit.Floor || head.since < want {
-		t.Errorf("%+v: the floor may count from %d on", head, want)
+	if want := v.Birth + v.HeardWait; v.Phase != limit.Floor || v.Since < want {
+		t.Errorf("%+v: the floor may count from %d on", v, want)
 	}
 }
 

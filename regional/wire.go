@@ -33,7 +33,7 @@ func reportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
 			Key: keyOut(k.Key), Gen: genOut(k.Gen), Share: shareOut(k.Share),
 			AdmittedMicro: k.Admitted, OfferedMicro: k.Offered, ReleasedMicro: k.Released,
 			TokensMicro: k.Tokens, Limit: limitOut(k.Limit), Rejecting: k.Rejecting, Cold: k.Cold,
-			IdleNs: int64(k.Idle), GapNs: int64(k.Gap),
+			IdleNs: int64(k.Idle), GapNs: int64(k.Gap), InUse: k.InUse, Label: k.Label,
 		}
 	}
 	return out
@@ -85,12 +85,13 @@ func actionsIn(in []*aliquotv1.Action) ([]budget.Action, error) {
 		if share.Rate < 0 || share.Rate > budget.Unit || share.Burst < 0 || share.Burst > budget.Unit {
 			return nil, fmt.Errorf("regional: action with share %+v out of range", share)
 		}
-		if a.GetGrantedMicro() < 0 {
-			return nil, fmt.Errorf("regional: action that grants %d", a.GetGrantedMicro())
+		if a.GetGrantedMicro() < 0 || a.GetFrom() < 0 {
+			return nil, fmt.Errorf("regional: action that grants %d from window %d on", a.GetGrantedMicro(), a.GetFrom())
 		}
 		out[i] = budget.Action{
 			Key: key, Gen: budget.Gen{Epoch: a.GetGen().GetEpoch(), Counter: a.GetGen().GetCounter()},
-			Share: share, Granted: a.GetGrantedMicro(), Cold: a.GetCold(), Limit: limitIn(a.GetLimit()),
+			Share: share, Granted: a.GetGrantedMicro(), Cold: a.GetCold(), From: a.GetFrom(),
+			Limit: limitIn(a.GetLimit()),
 		}
 	}
 	return out, nil
@@ -121,12 +122,19 @@ func shareIn(in *aliquotv1.Share) budget.Share {
 }
 
 func limitOut(l budget.KeyLimit) *aliquotv1.KeyLimit {
-	return &aliquotv1.KeyLimit{CapacityMicro: l.Capacity, RateMicro: l.Rate, RateFrac: l.RateFrac, Placement: aliquotv1.Placement(l.Placement)}
+	return &aliquotv1.KeyLimit{
+		CapacityMicro: l.Capacity, RateMicro: l.Rate, RateFrac: l.RateFrac,
+		Placement: aliquotv1.Placement(l.Placement), TailMicros: l.Tail.Microseconds(),
+	}
 }
 
 // limitIn reads a limit; one out of range counts as unknown.
 func limitIn(in *aliquotv1.KeyLimit) budget.KeyLimit {
+	if tail := in.GetTailMicros(); tail < 0 || tail > budget.MaxTail.Microseconds() {
+		return budget.KeyLimit{}
+	}
 	l := budget.KeyLimit{
+		Tail:     time.Duration(in.GetTailMicros()) * time.Microsecond,
 		Capacity: in.GetCapacityMicro(), Rate: in.GetRateMicro(), RateFrac: in.GetRateFrac(),
 		Placement: budget.Placement(in.GetPlacement()),
 	}
