@@ -32,6 +32,9 @@ type row struct {
 // pure packages compute values from values: no clock, no chance, no I/O.
 var pure = []string{"math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "net", "net/http", "log", "log/slog", "context", "syscall"}
 
+// pureHTTP packages do so with net/http's types.
+var pureHTTP = slices.DeleteFunc(slices.Clone(pure), func(p string) bool { return p == "net/http" })
+
 // anyModule lets a package use whatever go.mod requires.
 var anyModule = []string{""}
 
@@ -63,8 +66,12 @@ var houses = map[string]row{
 	"rpc":      {aliquot: []string{"proto/..."}, outside: anyModule},
 	"config":   {aliquot: []string{"proto/..."}, outside: anyModule},
 
+	// HTTP in and out, for regional and client alike.
+	"identity": {banned: pureHTTP},
+	"answer":   {aliquot: []string{"proto/aliquot/v1"}, banned: pureHTTP},
+
 	"regional/store": {aliquot: []string{"lua", "limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "boottime", "lua", "limit", "budget", "rights", "rules", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
+	"regional":       {aliquot: []string{"regional/...", "boottime", "lua", "limit", "budget", "rights", "rules", "rpc", "config", "identity", "answer", "proto/aliquot/..."}, outside: anyModule},
 	"cluster":        {aliquot: []string{"budget", "rules", "limit", "proto/raftlog/..."}, outside: anyModule},
 	"coordinator":    {aliquot: []string{"cluster", "boottime", "budget", "rights", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 

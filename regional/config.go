@@ -12,7 +12,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"aliquot/answer"
 	"aliquot/budget"
+	"aliquot/identity"
 	"aliquot/rpc"
 )
 
@@ -39,6 +41,11 @@ type Config struct {
 	// StateFile keeps rules, configuration and secret over restarts; empty: none,
 	// and a restarted daemon needs a coordinator before it can enforce anything.
 	StateFile string
+	// Headers says which rate limit headers GET /check answers with: both, legacy,
+	// ietf or none.
+	Headers string
+	// Identity says where GET /check finds who asks.
+	Identity identity.Config
 	// Insecure permits listeners that other machines can reach without TLS.
 	Insecure bool
 	// Version is the program's, for build_info and the coordinators.
@@ -63,6 +70,8 @@ func DefaultConfig() Config {
 		GRPCListen: "127.0.0.1:7501",
 		OpsListen:  "127.0.0.1:7503",
 		Redis:      MemoryStore,
+		Headers:    "both",
+		Identity:   identity.DefaultConfig(),
 		Version:    "dev",
 		Logger:     slog.Default(),
 	}
@@ -90,6 +99,12 @@ func (c *Config) Validate() error {
 	}
 	if err := checkRedis(c.Redis); err != nil {
 		errs = append(errs, err)
+	}
+	if _, err := answer.ParseHeaders(c.Headers); err != nil {
+		fail("--headers %w", err)
+	}
+	if _, err := identity.New(c.Identity); err != nil {
+		fail("--api-key-from, --user-header, --trusted-proxies: %w", err)
 	}
 	if c.Logger == nil {
 		fail("the logger is missing")

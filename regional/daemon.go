@@ -138,7 +138,11 @@ func (d *Daemon) build(kept *state) error {
 		wrongCluster: d.fail,
 	}
 	d.service = &service{limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region, self)}
-	d.http = newHTTPServer(connectHandler(d.service, c.Region), d.log)
+	check, err := newHTTPCheck(d.service, c, d.log)
+	if err != nil {
+		return err
+	}
+	d.http = newHTTPServer(check.before(connectHandler(d.service, c.Region)), d.log)
 	d.ops = newHTTPServer(opsHandler(d, c.Registry), d.log)
 	d.grpc, d.health = grpcServer(d.service)
 	return nil

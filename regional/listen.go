@@ -51,8 +51,8 @@ func connectHandler(s *service, region string) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		fmt.Fprintf(w, "Aliquot regional daemon of region %s.\n\n"+
 			"  POST %s  {\"attributes\":{\"api_key\":\"k\"}}\n"+
-			"  POST %s\n\nMetrics and health are on the ops listener.\n",
-			region, aliquotv1connect.LimiterServiceCheckProcedure, aliquotv1connect.LimiterServiceCheckBatchProcedure)
+			"  POST %s\n  GET  %s  for proxies\n\nMetrics and health are on the ops listener.\n",
+			region, aliquotv1connect.LimiterServiceCheckProcedure, aliquotv1connect.LimiterServiceCheckBatchProcedure, checkPath)
 	})
 	return mux
 }

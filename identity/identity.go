@@ -1,0 +1,178 @@
+// Package identity reads from an HTTP request who asks for what: the attributes of a
+// check. The regional daemon's GET /check and the middleware of package client use
+// the same rules. It computes values from values: no I/O, no clock.
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"unicode/utf8"
+)
+
+// Names of the attributes that Attributes sets.
+const (
+	APIKey   = "api_key"
+	User     = "user"
+	IP       = "ip"
+	Endpoint = "endpoint"
+	Method   = "method"
+)
+
+// Prefixes of the api_key of a client without one, and of keys that look like that.
+const (
+	userPrefix = "user:"
+	ipPrefix   = "ip:"
+	keyPrefix  = "key:"
+)
+
+// maxValueBytes is the longest value of an attribute; the daemons refuse more.
+const maxValueBytes = 4 << 10
+
+// ErrInvalid is wrapped by what is wrong with a request. No such error shows a value,
+// which may be a secret.
+var ErrInvalid = errors.New("invalid request")
+
+// Config says where the parts of an identity are.
+type Config struct {
+	// APIKeyFrom are the places of the API key; the first that has one counts:
+	// "header" (X-API-Key), "header:NAME", "bearer" (the whole token of Authorization:
+	// Bearer), "query:NAME" (of the original URI), "jwt:CLAIM" (a claim of the bearer
+	// token, which is NOT verified here: only for what stands behind something that
+	// does verify it).
+	APIKeyFrom []string
+	// UserHeader has the user's id; empty: there is none. Whatever stands in front
+	// must set it or strip it, for a client can send it too.
+	UserHeader string
+	// TrustedProxies are networks (CIDR, or single addresses) whose X-Forwarded-For
+	// is believed.
+	TrustedProxies []string
+}
+
+// DefaultConfig takes the key from X-API-Key or the bearer token, the user from
+// X-User-Id, and believes proxies on this machine. Not those on private networks:
+// every client that is itself on one could choose its address then.
+func DefaultConfig() Config {
+	return Config{
+		APIKeyFrom:     []string{"header", "bearer"},
+		UserHeader:     "X-User-Id",
+		TrustedProxies: []string{"127.0.0.0/8", "::1"},
+	}
+}
+
+// Rules are a compiled Config. Safe for concurrent use.
+type Rules struct {
+	keys    []source
+	user    string
+	trusted []netip.Prefix
+}
+
+// New compiles c; its errors name the entry.
+func New(c Config) (*Rules, error) {
+	r := &Rules{user: c.UserHeader}
+	if c.UserHeader != "" && !isToken(c.UserHeader) {
+		return nil, fmt.Errorf("the user header %q is not the name of a header", c.UserHeader)
+	}
+	for _, text := range c.APIKeyFrom {
+		s, err := parseSource(text)
+		if err != nil {
+			return nil, err
+		}
+		r.keys = append(r.keys, s)
+	}
+	for _, text := range c.TrustedProxies {
+		p, err := parsePrefix(text)
+		if err != nil {
+			return nil, err
+		}
+		r.trusted = append(r.trusted, p)
+	}
+	return r, nil
+}
+
+// Request is what a client asked for.
+type Request struct {
+	Header http.Header
+	// Peer is the other end of the connection, as http.Request.RemoteAddr has it;
+	// anything but host:port (a unix socket) is taken for a trusted proxy.
+	Peer string
+	// Method and URI are the original ones; URI is a path with its query, or any
+	// other form of a request target.
+	Method string
+	URI    string
+}
+
+// Attributes are those of a check: endpoint, method, ip and user as far as they are
+// known, and api_key always, unless nothing at all is known: a client without an API
+// key has "user:" and its id there, or else "ip:" and its address, so that a rule by
+// api_key gives each client a bucket of its own. A key that begins like that gets
+// "key:" in front, so that nobody can spend what is another's.
+func (r *Rules) Attributes(of Request) (map[string]string, error) {
+	path, query := target(of.URI)
+	out := make(map[string]string, 5)
+	set(out, Endpoint, path)
+	set(out, Method, of.Method)
+	if ip, ok := r.client(of.Header, of.Peer); ok {
+		out[IP] = group(ip)
+	}
+	if r.user != "" {
+		user, err := one(of.Header, r.user)
+		if err != nil {
+			return nil, err
+		}
+		set(out, User, user)
+	}
+	key, err := r.key(of.Header, query)
+	if err != nil {
+		return nil, err
+	}
+	set(out, APIKey, clientKey(key, out[User], out[IP]))
+	return out, check(out)
+}
+
+func clientKey(key, user, ip string) string {
+	switch {
+	case strings.HasPrefix(key, userPrefix), strings.HasPrefix(key, ipPrefix), strings.HasPrefix(key, keyPrefix):
+		return keyPrefix + key
+	case key != "":
+		return key
+	case user != "":
+		return userPrefix + user
+	case ip != "":
+		return ipPrefix + ip
+	}
+	return ""
+}
+
+func set(attributes map[string]string, name, value string) {
+	if value != "" {
+		attributes[name] = value
+	}
+}
+
+func check(attributes map[string]string) error {
+	for _, name := range [...]string{APIKey, User, Endpoint, Method} {
+		switch value := attributes[name]; {
+		case len(value) > maxValueBytes:
+			return fmt.Errorf("%w: the %s has %d bytes; at most %d are allowed", ErrInvalid, name, len(value), maxValueBytes)
+		case !utf8.ValidString(value):
+			return fmt.Errorf("%w: the %s is not valid UTF-8", ErrInvalid, name)
+		}
+	}
+	return nil
+}
+
+// one is a header that may be there once: which of two values the service behind
+// goes by is anybody's guess.
+func one(h http.Header, name string) (string, error) {
+	values := h.Values(name)
+	if len(values) > 1 {
+		return "", fmt.Errorf("%w: the header %s is there %d times; send it once", ErrInvalid, name, len(values))
+	}
+	if len(values) == 0 {
+		return "", nil
+	}
+	return strings.TrimSpace(values[0]), nil
+}

@@ -1,0 +1,227 @@
+package identity
+
+import (
+	"encoding/base64"
+	"errors"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+func rules(t testing.TB, change func(*Config)) *Rules {
+	t.Helper()
+	c := DefaultConfig()
+	if change != nil {
+		change(&c)
+	}
+	r, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// headers are "Name: value" lines.
+func headers(lines ...string) http.Header {
+	h := http.Header{}
+	for _, l := range lines {
+		name, value, _ := strings.Cut(l, ": ")
+		h.Add(name, value)
+	}
+	return h
+}
+
+// token is an unsigned JWT of these claims.
+func token(claims string) string {
+	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+}
+
+func TestAttributes(t *testing.T) {
+	everywhere := func(c *Config) { c.APIKeyFrom = []string{"header:X-Key", "query:key", "jwt:sub", "bearer"} }
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		in     Request
+		want   map[string]string
+	}{
+		{"nothing but an address", nil, Request{Method: "GET", URI: "/v1/orders?x=1", Peer: "203.0.113.7:4711"},
+			map[string]string{"api_key": "ip:203.0.113.7", "ip": "203.0.113.7", "endpoint": "/v1/orders", "method": "GET"}},
+		{"a user comes before the address", nil, Request{Method: "GET", URI: "/", Peer: "203.0.113.7:1", Header: headers("X-User-Id: alice")},
+			map[string]string{"api_key": "user:alice", "user": "alice", "ip": "203.0.113.7", "endpoint": "/", "method": "GET"}},
+		{"a key comes before the user", nil, Request{Method: "PUT", URI: "/", Peer: "203.0.113.7:1", Header: headers("X-User-Id: alice", "X-API-Key: k", "Authorization: Bearer t")},
+			map[string]string{"api_key": "k", "user": "alice", "ip": "203.0.113.7", "endpoint": "/", "method": "PUT"}},
+		{"a bearer token is a key", nil, Request{Method: "GET", URI: "/", Header: headers("Authorization: bearer  t.o.k ")},
+			map[string]string{"api_key": "t.o.k", "endpoint": "/", "method": "GET"}},
+		{"other schemes are not", nil, Request{Method: "GET", URI: "/", Header: headers("Authorization: Basic YTpi")},
+			map[string]string{"endpoint": "/", "method": "GET"}},
+		{"a header of another name", everywhere, Request{Method: "GET", URI: "/?key=q", Header: headers("X-Key: h", "X-API-Key: other")},
+			map[string]string{"api_key": "h", "endpoint": "/", "method": "GET"}},
+		{"the query", everywhere, Request{Method: "GET", URI: "/a?b=%zz&key=q%20q", Header: headers("X-API-Key: other")},
+			map[string]string{"api_key": "q q", "endpoint": "/a", "method": "GET"}},
+		{"a claim", everywhere, Request{Method: "GET", URI: "/", Header: headers("Authorization: Bearer " + token(`{"sub":"alice","exp":1}`))},
+			map[string]string{"api_key": "alice", "endpoint": "/", "method": "GET"}},
+		{"a numeric claim", everywhere, Request{Method: "GET", URI: "/", Header: headers("Authorization: Bearer " + token(`{"sub": 9007199254740993}`))},
+			map[string]string{"api_key": "9007199254740993", "endpoint": "/", "method": "GET"}},
+		{"a claim that is no value", func(c *Config) { c.APIKeyFrom = []string{"jwt:sub"} },
+			Request{Method: "GET", URI: "/", Header: headers("Authorization: Bearer " + token(`{"sub":["a"]}`))},
+			map[string]string{"endpoint": "/", "method": "GET"}},
+		{"a token that is no JWT", func(c *Config) { c.APIKeyFrom = []string{"jwt:sub"} },
+			Request{Method: "GET", URI: "/", Header: headers("Authorization: Bearer a.%.c")},
+			map[string]string{"endpoint": "/", "method": "GET"}},
+		{"a key that looks like another client", nil, Request{Method: "GET", URI: "/", Header: headers("X-API-Key: ip:203.0.113.7")},
+			map[string]string{"api_key": "key:ip:203.0.113.7", "endpoint": "/", "method": "GET"}},
+		{"a key that looks like that", nil, Request{Method: "GET", URI: "/", Header: headers("X-API-Key: key:ip:203.0.113.7")},
+			map[string]string{"api_key": "key:key:ip:203.0.113.7", "endpoint": "/", "method": "GET"}},
+		{"no header for users", func(c *Config) { c.UserHeader = "" }, Request{Method: "GET", URI: "/", Header: headers("X-User-Id: alice")},
+			map[string]string{"endpoint": "/", "method": "GET"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := rules(t, c.change).Attributes(c.in)
+			if err != nil || !maps.Equal(got, c.want) {
+				t.Errorf("%v, %v; want %v", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestRequestsThatAreRefused(t *testing.T) {
+	const secret = "sk_secret"
+	r := rules(t, func(c *Config) { c.APIKeyFrom = append(c.APIKeyFrom, "query:key") })
+	for name, in := range map[string]Request{
+		"two keys":                {Header: headers("X-API-Key: "+secret, "X-API-Key: "+secret)},
+		"two tokens":              {Header: headers("Authorization: Bearer "+secret, "Authorization: Bearer x")},
+		"two users":               {Header: headers("X-User-Id: "+secret, "X-User-Id: b")},
+		"two keys in the query":   {URI: "/?key=" + secret + "&key=" + secret},
+		"a key that is too long":  {Header: headers("X-API-Key: " + secret + strings.Repeat("k", 4096))},
+		"a key that is not UTF-8": {Header: headers("X-API-Key: " + secret + "\xff")},
+		"a long path":             {URI: "/" + secret + strings.Repeat("p", 4096)},
+		"a method not UTF-8":      {Method: secret + "\xff"},
+	} {
+		if got, err := r.Attributes(in); !errors.Is(err, ErrInvalid) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+func TestSettingsThatAreRefused(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"cookie:a":    func(c *Config) { c.APIKeyFrom = []string{"cookie:a"} },
+		"header:":     func(c *Config) { c.APIKeyFrom = []string{"header:"} },
+		"header:a b":  func(c *Config) { c.APIKeyFrom = []string{"header:a b"} },
+		"query":       func(c *Config) { c.APIKeyFrom = []string{"query"} },
+		"jwt:":        func(c *Config) { c.APIKeyFrom = []string{"jwt:"} },
+		"bearer:x":    func(c *Config) { c.APIKeyFrom = []string{"bearer:x"} },
+		"X User":      func(c *Config) { c.UserHeader = "X User" },
+		"10.0.0.0/33": func(c *Config) { c.TrustedProxies = []string{"10.0.0.0/33"} },
+		"proxy.local": func(c *Config) { c.TrustedProxies = []string{"proxy.local"} },
+		"::ffff:0:0/96": func(c *Config) {
+			c.TrustedProxies = []string{"::ffff:0:0/96"}
+		},
+	} {
+		c := DefaultConfig()
+		change(&c)
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestClientAddress(t *testing.T) {
+	r := rules(t, func(c *Config) { c.TrustedProxies = []string{"127.0.0.1", "::1", "10.0.0.0/8", "2001:db8:ffff::/48"} })
+	thousand := strings.TrimSuffix(strings.Repeat("198.51.100.1, ", 1000), ", ")
+	proxies := strings.TrimSuffix(strings.Repeat("10.0.0.1,", 1000), ",")
+	for _, c := range []struct {
+		name, peer string
+		forwarded  []string
+		want       string
+	}{
+		{"no proxy", "203.0.113.7:1", nil, "203.0.113.7"},
+		{"a stranger's word", "203.0.113.7:1", []string{"198.51.100.1"}, "203.0.113.7"},
+		{"one proxy", "127.0.0.1:1", []string{"198.51.100.1"}, "198.51.100.1"},
+		{"two", "127.0.0.1:1", []string{"198.51.100.1, 10.1.1.1"}, "198.51.100.1"},
+		{"two lines", "127.0.0.1:1", []string{"198.51.100.1", "10.1.1.1"}, "198.51.100.1"},
+		{"what the client wrote before", "127.0.0.1:1", []string{"6.6.6.6, 198.51.100.1, 10.1.1.1"}, "198.51.100.1"},
+		{"and on a line before", "127.0.0.1:1", []string{"10.6.6.6", "198.51.100.1"}, "198.51.100.1"},
+		{"proxies only", "127.0.0.1:1", []string{"10.2.2.2, 10.1.1.1"}, "10.2.2.2"},
+		{"ports", "[::1]:1", []string{"198.51.100.1:80, [2001:db8:ffff::1]:443"}, "198.51.100.1"},
+		{"IPv4 in IPv6", "[::ffff:127.0.0.1]:1", []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
+		{"a /64 is one client", "127.0.0.1:1", []string{"2001:db8:1:2:3:4:5:6"}, "2001:db8:1:2::/64"},
+		{"a zone", "127.0.0.1:1", []string{"fe80::1%eth0"}, "fe80::/64"},
+		{"rubbish", "127.0.0.1:1", []string{"198.51.100.1, unknown, 10.1.1.1"}, "10.1.1.1"},
+		{"nothing in it", "127.0.0.1:1", []string{""}, "127.0.0.1"},
+		{"a thousand hops", "127.0.0.1:1", []string{"6.6.6.6, " + thousand}, "198.51.100.1"},
+		{"a thousand proxies", "127.0.0.1:1", []string{"6.6.6.6, " + proxies}, "10.0.0.1"},
+		{"a unix socket", "@", []string{"198.51.100.1"}, "198.51.100.1"},
+		{"a unix socket and nothing", "", nil, ""},
+	} {
+		h := http.Header{}
+		for _, f := range c.forwarded {
+			h.Add("X-Forwarded-For", f)
+		}
+		got, err := r.Attributes(Request{Header: h, Peer: c.peer})
+		if err != nil || got["ip"] != c.want {
+			t.Errorf("%s: %q, %v; want %q", c.name, got["ip"], err, c.want)
+		}
+	}
+	if !r.TrustsPeer("10.2.3.4:5") || r.TrustsPeer("192.0.2.1:5") || !r.TrustsPeer("@") {
+		t.Error("TrustsPeer")
+	}
+}
+
+func TestEndpointHasOneSpelling(t *testing.T) {
+	for in, want := range map[string]string{
+		"/v1/orders":                      "/v1/orders",
+		"/v1/orders?next=/x":              "/v1/orders",
+		"/v1/orders#x?y":                  "/v1/orders",
+		"/%76%31/%6Frders":                "/v1/orders",
+		"/a%2fb%2F%25%zz%4":               "/a%2Fb%2F%25%25zz%254",
+		"/%d%66":                          "/%25df",
+		"//v1///orders/":                  "/v1/orders/",
+		"/x/../v1/./orders":               "/v1/orders",
+		"/x/%2e%2E/v1/.":                  "/v1/",
+		"/../..":                          "/",
+		"/..a/.b":                         "/..a/.b",
+		"/caf\xc3\xa9/\xff ":              "/caf%C3%A9/%FF%20",
+		"http://example.com/v1?x=1":       "/v1",
+		"http://example.com?x=1":          "/",
+		"/v1/http://example.com/x":        "/v1/http:/example.com/x",
+		"*":                               "*",
+		"example.com:443":                 "example.com:443",
+		"":                                "",
+		"/" + strings.Repeat("../a/", 99): "/a/",
+	} {
+		got, _ := target(in)
+		if got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+		if again, _ := target(got); again != got {
+			t.Errorf("%q: %q becomes %q", in, got, again)
+		}
+	}
+}
+
+func FuzzAttributes(f *testing.F) {
+	f.Add("/v1/%6frders?key=a", "198.51.100.1, 10.0.0.1", "Bearer a.e30.c", "sk", "127.0.0.1:1")
+	f.Add("http://h/%", "::ffff:1.2.3.4,[::1]:2", "bearer ", "ip:1", "@")
+	r := rules(f, func(c *Config) { c.APIKeyFrom = []string{"header", "query:key", "jwt:sub", "bearer"} })
+	f.Fuzz(func(t *testing.T, uri, forwarded, authorization, key, peer string) {
+		h := http.Header{"X-Forwarded-For": {forwarded}, "Authorization": {authorization}, "X-Api-Key": {key}}
+		out, err := r.Attributes(Request{Header: h, Peer: peer, Method: "GET", URI: uri})
+		if err != nil {
+			if !errors.Is(err, ErrInvalid) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if again, _ := target(out[Endpoint]); again != out[Endpoint] {
+			t.Errorf("endpoint %q becomes %q", out[Endpoint], again)
+		}
+		if strings.Contains(out[Endpoint], "?") || strings.HasPrefix(out[Endpoint], "/") && strings.Contains(out[Endpoint]+"/", "/../") {
+			t.Errorf("endpoint %q", out[Endpoint])
+		}
+		if key := out[APIKey]; strings.HasPrefix(key, ipPrefix) && key != ipPrefix+out[IP] {
+			t.Errorf("api_key %q of a client at %q", key, out[IP])
+		}
+	})
+}

@@ -1,0 +1,127 @@
+package identity
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+const apiKeyHeader = "X-API-Key"
+
+// source is a place where an API key may be.
+type source struct {
+	kind string // header, bearer, query, jwt
+	name string
+}
+
+func parseSource(text string) (source, error) {
+	kind, name, named := strings.Cut(text, ":")
+	switch {
+	case text == "header":
+		return source{kind, apiKeyHeader}, nil
+	case text == "bearer", kind == "query" && name != "", kind == "jwt" && name != "":
+		return source{kind, name}, nil
+	case kind == "header" && named && isToken(name):
+		return source{kind, name}, nil
+	}
+	return source{}, fmt.Errorf("%q is no place of an API key; use header, header:NAME, bearer, query:NAME or jwt:CLAIM", text)
+}
+
+// QueryNames are the query parameters that an API key may be in.
+func (r *Rules) QueryNames() []string {
+	var names []string
+	for _, s := range r.keys {
+		if s.kind == "query" {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// key is the API key of the first source that has one.
+func (r *Rules) key(h http.Header, query string) (string, error) {
+	for _, s := range r.keys {
+		key, err := s.key(h, query)
+		if key != "" || err != nil {
+			return key, err
+		}
+	}
+	return "", nil
+}
+
+func (s source) key(h http.Header, query string) (string, error) {
+	switch s.kind {
+	case "header":
+		return one(h, s.name)
+	case "query":
+		return inQuery(query, s.name)
+	}
+	token, err := bearer(h)
+	if err != nil || s.kind == "bearer" {
+		return token, err
+	}
+	return claim(token, s.name), nil
+}
+
+// inQuery finds a parameter. Pairs that cannot be read are passed over, as most
+// services do.
+func inQuery(query, name string) (string, error) {
+	values, _ := url.ParseQuery(query)
+	if n := len(values[name]); n > 1 {
+		return "", fmt.Errorf("%w: the query parameter %s is there %d times; send it once", ErrInvalid, name, n)
+	}
+	return values.Get(name), nil
+}
+
+// bearer is the token of Authorization: Bearer; empty for other schemes.
+func bearer(h http.Header) (string, error) {
+	value, err := one(h, "Authorization")
+	scheme, token, _ := strings.Cut(value, " ")
+	if err != nil || !strings.EqualFold(scheme, "Bearer") {
+		return "", err
+	}
+	return strings.TrimSpace(token), nil
+}
+
+// claim reads a claim of a JWT's payload; empty if the token is none, or has no such
+// claim that is a text or a number. The signature is not looked at.
+func claim(token, name string) string {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ""
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return ""
+	}
+	var claims map[string]json.RawMessage
+	if json.Unmarshal(payload, &claims) != nil {
+		return ""
+	}
+	raw := bytes.TrimSpace(claims[name])
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	var number json.Number
+	if json.Unmarshal(raw, &number) == nil {
+		return number.String()
+	}
+	return ""
+}
+
+// isToken: RFC 9110's characters for the name of a header.
+func isToken(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return s != ""
+}

@@ -1,0 +1,106 @@
+package regional
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// original is what a proxy says of the request it has to let pass or not, and how it
+// wants to be answered.
+type original struct {
+	method, uri string
+	cost        *int64
+	namespace   string
+	denyStatus  int // 0: the usual one
+}
+
+// Headers that proxies name the original request by: nginx and its kin the first,
+// Traefik and Caddy the second.
+var (
+	uriHeaders    = [...]string{"X-Original-URI", "X-Forwarded-Uri"}
+	methodHeaders = [...]string{"X-Original-Method", "X-Forwarded-Method"}
+)
+
+// originalOf reads a request to /check. One to a path under it is a proxy that sends
+// the request itself with a prefix (Envoy): then path, method and query are the
+// client's own, and no header may say otherwise. keys are query parameters that may
+// have an API key.
+func originalOf(r *http.Request, keys []string) (original, error) {
+	if path := r.URL.EscapedPath(); path != checkPath {
+		return original{method: r.Method, uri: path[len(checkPath):] + "?" + r.URL.RawQuery}, nil
+	}
+	o, err := parameters(r.URL.RawQuery, keys)
+	if err != nil {
+		return o, err
+	}
+	if o.uri, err = told(r.Header, uriHeaders[:]); err != nil {
+		return o, err
+	}
+	if o.uri == "" {
+		o.uri = "?" + r.URL.RawQuery
+	}
+	if o.method, err = told(r.Header, methodHeaders[:]); err != nil {
+		return o, err
+	}
+	if o.method == "" {
+		o.method = r.Method
+	}
+	return o, nil
+}
+
+// told is what those of the headers say that are there. A proxy sets one of them; if
+// another says something else, that one came with the client's request.
+func told(h http.Header, names []string) (string, error) {
+	said := ""
+	for i, name := range names {
+		for j, value := range h.Values(name) {
+			if said != "" && value != said {
+				if i > 0 && j == 0 {
+					return "", fmt.Errorf("%w: %s and %s disagree; let the proxy strip the one it does not set", errInvalid, names[0], name)
+				}
+				return "", fmt.Errorf("%w: the header %s is there more than once", errInvalid, name)
+			}
+			said = value
+		}
+	}
+	return said, nil
+}
+
+// parameters are those of the proxy's own request. An unknown one is refused: a
+// misspelt "cost" must not count as 1.
+func parameters(query string, keys []string) (original, error) {
+	var o original
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return o, fmt.Errorf("%w: the query of %s cannot be read; escape its values", errInvalid, checkPath)
+	}
+	for name, given := range values {
+		if len(given) > 1 && !slices.Contains(keys, name) {
+			return o, fmt.Errorf("%w: a query parameter is there %d times; give each once", errInvalid, len(given))
+		}
+		switch value := given[0]; {
+		case name == "cost":
+			cost, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return o, fmt.Errorf("%w: cost is not a whole number from 1 to %d", errInvalid, int64(maxCost))
+			}
+			o.cost = &cost
+		case name == "namespace":
+			o.namespace = value
+		case name == "deny_status":
+			status, err := strconv.Atoi(value)
+			if err != nil || len(value) != 3 || status < 400 || status > 599 {
+				return o, fmt.Errorf("%w: deny_status must be a status from 400 to 599", errInvalid)
+			}
+			o.denyStatus = status
+		case !slices.Contains(keys, name):
+			return o, fmt.Errorf("%w: %s takes the query parameters %s; the client's own belong in %s",
+				errInvalid, checkPath, strings.Join(append([]string{"cost", "namespace", "deny_status"}, keys...), ", "), uriHeaders[0])
+		}
+	}
+	return o, nil
+}
