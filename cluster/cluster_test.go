@@ -108,7 +108,7 @@ func TestWholeClusterRestartKeepsEverything(t *testing.T) {
 	nodes := l.three()
 	leader := l.leader(nodes...)
 	cluster := clusterOf(leader)
-	if _, err := leader.ApplyRules(t.Context(), twoRules, "two.yaml", nil, "test"); err != nil {
+	if _, err := leader.ApplyRules(t.Context(), RulesChange{YAML: twoRules, FileName: "two.yaml", Author: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	epoch, err := leader.MintEpoch(t.Context())
@@ -228,11 +228,11 @@ func TestRulesCompareAndSet(t *testing.T) {
 	n := l.start(l.config("c1"))
 	l.leader(n)
 	one, zero := uint64(1), uint64(0)
-	if _, err := n.ApplyRules(t.Context(), twoRules, "f.yaml", &zero, "a"); !errors.Is(err, ErrVersionConflict{Expected: 0, InForce: 1}) {
+	if _, err := n.ApplyRules(t.Context(), RulesChange{YAML: twoRules, FileName: "f.yaml", Expected: &zero, Author: "a"}); !errors.Is(err, ErrVersionConflict{Expected: 0, InForce: 1}) {
 		t.Errorf("stale expectation: %v", err)
 	}
 	changed := n.Changed()
-	version, err := n.ApplyRules(t.Context(), twoRules, "f.yaml", &one, "a")
+	version, err := n.ApplyRules(t.Context(), RulesChange{YAML: twoRules, FileName: "f.yaml", Expected: &one, Author: "a"})
 	if err != nil || version != 2 {
 		t.Fatalf("version %d, %v", version, err)
 	}
@@ -241,7 +241,7 @@ func TestRulesCompareAndSet(t *testing.T) {
 	case <-time.After(time.Second):
 		t.Error("the change was not announced")
 	}
-	_, err = n.ApplyRules(t.Context(), "rules:\n  - id: r1\n    capcity: 3\n", "bad.yaml", nil, "a")
+	_, err = n.ApplyRules(t.Context(), RulesChange{YAML: "rules:\n  - id: r1\n    capcity: 3\n", FileName: "bad.yaml", Author: "a"})
 	var refused *rules.Error
 	if !errors.As(err, &refused) || !strings.Contains(err.Error(), "bad.yaml:3:5") {
 		t.Errorf("bad rules: %v", err)

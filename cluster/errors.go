@@ -52,6 +52,14 @@ var (
 	// ErrNotRemovable refuses a removal that would leave a cluster without a working
 	// majority, or that the leader cannot carry out on itself.
 	ErrNotRemovable = errors.New("cluster: nothing was removed")
+	// ErrRolloutUnderWay refuses a change of the rules while a version is staged.
+	ErrRolloutUnderWay = errors.New("cluster: a roll-out is under way")
+	// ErrNoRollout refuses to end a staged roll-out that is not under way (any more).
+	ErrNoRollout = errors.New("cluster: there is no roll-out")
+	// ErrNothingInForce refuses to stage the first rules of all.
+	ErrNothingInForce = errors.New("cluster: there is nothing to go back to")
+	// ErrUnknownVersion says that a version of the rules is not kept (any more).
+	ErrUnknownVersion = errors.New("cluster: no such version of the rules is kept")
 	// ErrInvalidArgument refuses a malformed request.
 	ErrInvalidArgument = errors.New("cluster: invalid argument")
 	// ErrBadSnapshot refuses a snapshot that is truncated, altered or of an unknown format.

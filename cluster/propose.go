@@ -88,21 +88,6 @@ func (n *Node) notLeader() error {
 	return ErrNotLeader{LeaderID: id, RPCAddress: address}
 }
 
-// ApplyRules replaces the rules if expected, when given, is the version in force,
-// and returns the new version. Rules that do not parse are a *rules.Error,
-// another version in force is an ErrVersionConflict.
-func (n *Node) ApplyRules(ctx context.Context, yaml, fileName string, expected *uint64, author string) (version uint64, err error) {
-	apply := &raftlogv1.ApplyRules{Yaml: yaml, FileName: fileName, Author: author, UnixMs: time.Now().UnixMilli()}
-	if expected != nil {
-		apply.HasExpected, apply.ExpectedVersion = true, *expected
-	}
-	answer, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_ApplyRules{ApplyRules: apply}})
-	if err != nil {
-		return 0, err
-	}
-	return answer.(uint64), nil
-}
-
 // MintEpoch starts this leader's term over the budgets and returns its epoch.
 func (n *Node) MintEpoch(ctx context.Context) (uint64, error) {
 	mint := &raftlogv1.MintEpoch{NodeId: n.cfg.NodeID, UnixMs: time.Now().UnixMilli()}

@@ -126,8 +126,13 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 		RulesUnixMs:     s.Rules.UnixMS,
 		RuleNumbers:     s.Rules.Numbers,
 		NextRuleNumber:  s.Rules.NextNumber,
-		AppliedIndex:    s.AppliedIndex,
-		Shard:           s.Ledger.Shard,
+
+		RulesComment:     s.Rules.Comment,
+		RuleVersions:     encodeHistory(s.Rules.History),
+		LastRulesVersion: s.Rules.Last,
+		Rollout:          encodeRollout(s.Rules.Rollout),
+		AppliedIndex:     s.AppliedIndex,
+		Shard:            s.Ledger.Shard,
 	}
 	keys := s.Ledger.Keys()
 	msg.Entries = make([]*raftlogv1.Liabilities, len(keys))
@@ -188,8 +193,8 @@ func restoreEntries(ledger *budget.Ledger, entries []*raftlogv1.Liabilities) err
 
 func decodeRuleBook(m *raftlogv1.Snapshot) (RuleBook, error) {
 	b := RuleBook{
-		Version: m.GetRulesVersion(), YAML: m.GetRulesYaml(), Author: m.GetRulesAuthor(), UnixMS: m.GetRulesUnixMs(),
-		Numbers: m.GetRuleNumbers(), NextNumber: max(m.GetNextRuleNumber(), firstRuleNumber),
+		Version: m.GetRulesVersion(), YAML: m.GetRulesYaml(), Author: m.GetRulesAuthor(), UnixMS: m.GetRulesUnixMs(), Comment: m.GetRulesComment(),
+		Numbers: m.GetRuleNumbers(), NextNumber: max(m.GetNextRuleNumber(), firstRuleNumber), Last: max(m.GetLastRulesVersion(), m.GetRulesVersion()),
 	}
 	if b.Version == 0 {
 		return b, nil
@@ -199,5 +204,14 @@ func decodeRuleBook(m *raftlogv1.Snapshot) (RuleBook, error) {
 		return RuleBook{}, fmt.Errorf("the rules in it do not parse in this version: %w", err)
 	}
 	b.Set = set
+	if b.History, err = decodeHistory(m.GetRuleVersions()); err != nil {
+		return RuleBook{}, err
+	}
+	if len(b.History) == 0 { // of a version of this product that kept none
+		b.History = []RuleVersion{newRuleVersion(b.Version, 0, &raftlogv1.ApplyRules{Yaml: b.YAML, Author: b.Author, UnixMs: b.UnixMS})}
+	}
+	if b.Rollout, err = decodeRollout(m.GetRollout(), &b); err != nil {
+		return RuleBook{}, err
+	}
 	return b.indexed(), nil
 }

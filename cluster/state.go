@@ -2,14 +2,12 @@ package cluster
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"time"
 
 	"aliquot/budget"
 	raftlogv1 "aliquot/proto/raftlog/v1"
-	"aliquot/rules"
 )
 
 // MaxRegions bounds the declared regions: every hot key costs one share for each,
@@ -31,62 +29,8 @@ type State struct {
 	HashSecret Secret
 	// Ledger holds the declared regions and the liabilities of hot keys.
 	Ledger budget.Ledger
-	// Rules are the rules in force.
+	// Rules are the rules in force, a staged version beside them, and those before.
 	Rules RuleBook
-}
-
-// RuleBook is one version of the rules. Version 0 means that none came yet, and
-// Set is nil then.
-type RuleBook struct {
-	Version uint64
-	YAML    string
-	Author  string
-	// UnixMS is the proposing leader's time, for display.
-	UnixMS int64
-	Set    *rules.Set
-	// Numbers names each rule id's number; a number is never used twice.
-	Numbers    map[string]uint32
-	NextNumber uint32
-	// Older are the versions before, the latest last, as far as this process has seen
-	// them applied: regions that are cut off may still go by one. Soft: no snapshot has
-	// them and no command depends on them.
-	Older []OlderRules
-	// inForce are the values of Numbers; see indexed. It is never changed in place.
-	inForce map[uint32]struct{}
-}
-
-// OlderRules is a version of the rules that is not in force any more.
-type OlderRules struct {
-	Version uint64
-	Set     *rules.Set
-}
-
-// olderKept is how many of them are kept: rules of 4 MiB are tens of megabytes parsed.
-const olderKept = 4
-
-// older are the versions before the one after b.
-func (b *RuleBook) older() []OlderRules {
-	if b.Set == nil {
-		return nil
-	}
-	out := append(slices.Clone(b.Older), OlderRules{b.Version, b.Set})
-	return out[max(0, len(out)-olderKept):]
-}
-
-// InForce reports whether a rule has this number now.
-func (b *RuleBook) InForce(number uint32) bool {
-	_, ok := b.inForce[number]
-	return ok
-}
-
-// indexed is the book with InForce answering from its Numbers: every plan asks, and
-// there may be thousands of rules.
-func (b RuleBook) indexed() RuleBook {
-	b.inForce = make(map[uint32]struct{}, len(b.Numbers))
-	for _, number := range b.Numbers {
-		b.inForce[number] = struct{}{}
-	}
-	return b
 }
 
 // apply is one step of the replicated state machine: the same state and command
@@ -99,6 +43,12 @@ func (s *State) apply(cmd *raftlogv1.Command) (answer any, changed bool) {
 		changed, err = s.bootstrap(kind.Bootstrap)
 	case *raftlogv1.Command_ApplyRules:
 		answer, err = s.applyRules(kind.ApplyRules)
+		changed = err == nil
+	case *raftlogv1.Command_StageRules:
+		answer, err = s.stageRules(kind.StageRules)
+		changed = err == nil
+	case *raftlogv1.Command_EndRollout:
+		answer, err = s.endRollout(kind.EndRollout)
 		changed = err == nil
 	case *raftlogv1.Command_MintEpoch:
 		answer, changed = s.Ledger.MintEpoch(), true
@@ -148,7 +98,7 @@ func (s *State) bootstrap(b *raftlogv1.Bootstrap) (changed bool, err error) {
 	}
 	book := RuleBook{NextNumber: firstRuleNumber}
 	if b.GetRulesYaml() != "" {
-		book, err = book.next("rules.yaml", b.GetRulesYaml(), b.GetAuthor(), b.GetUnixMs())
+		book, err = book.next("rules.yaml", &raftlogv1.ApplyRules{Yaml: b.GetRulesYaml(), Author: b.GetAuthor(), UnixMs: b.GetUnixMs()})
 		if err != nil {
 			return false, err
 		}
@@ -156,35 +106,6 @@ func (s *State) bootstrap(b *raftlogv1.Bootstrap) (changed bool, err error) {
 	*s = State{ClusterID: b.GetClusterId(), HashSecret: secret, Rules: book}
 	s.Ledger.Config = config
 	return true, nil
-}
-
-func (s *State) applyRules(a *raftlogv1.ApplyRules) (version uint64, err error) {
-	if s.ClusterID == "" {
-		return 0, fmt.Errorf("%w: rules before the bootstrap", ErrInvalidArgument)
-	}
-	if a.GetHasExpected() && a.GetExpectedVersion() != s.Rules.Version {
-		return 0, ErrVersionConflict{Expected: a.GetExpectedVersion(), InForce: s.Rules.Version}
-	}
-	book, err := s.Rules.next(a.GetFileName(), a.GetYaml(), a.GetAuthor(), a.GetUnixMs())
-	if err != nil {
-		return 0, err
-	}
-	s.Rules = book
-	s.Ledger.DropRules(s.Rules.InForce)
-	return book.Version, nil
-}
-
-// next is the book after the given file, or the file's problems.
-func (b RuleBook) next(file, yaml, author string, unixMS int64) (RuleBook, error) {
-	set, _, err := rules.Parse(file, []byte(yaml))
-	if err != nil {
-		return RuleBook{}, err
-	}
-	numbers, nextNumber := rules.Assign(b.Numbers, b.Set, b.NextNumber, set)
-	return RuleBook{
-		Version: b.Version + 1, YAML: yaml, Author: author, UnixMS: unixMS,
-		Set: set, Numbers: numbers, NextNumber: nextNumber, Older: b.older(),
-	}.indexed(), nil
 }
 
 // commitPlan applies a plan without what it says of rules that went away while it
@@ -205,12 +126,19 @@ func (s *State) commitPlan(c *raftlogv1.CommitPlan) error {
 func (s *State) clone() *State {
 	c := *s
 	c.Ledger = *s.Ledger.Clone()
-	c.Rules.Numbers = maps.Clone(s.Rules.Numbers)
 	return &c
 }
 
 // maxShownName is how much of a refused name an error repeats.
 const maxShownName = 64
+
+// shortName keeps an error readable whatever was sent.
+func shortName(name string) string {
+	if len(name) > maxShownName {
+		return name[:maxShownName] + "..."
+	}
+	return name
+}
 
 var regionName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
@@ -222,10 +150,7 @@ func checkRegionNames(names []string) error {
 	seen := map[string]bool{}
 	for _, name := range names {
 		if !regionName.MatchString(name) {
-			if len(name) > maxShownName {
-				name = name[:maxShownName] + "..."
-			}
-			return fmt.Errorf("%w: region name %q: use 1 to 63 lower-case letters, digits, '.', '_' and '-', beginning and ending with a letter or digit", ErrInvalidArgument, name)
+			return fmt.Errorf("%w: region name %q: use 1 to 63 lower-case letters, digits, '.', '_' and '-', beginning and ending with a letter or digit", ErrInvalidArgument, shortName(name))
 		}
 		if seen[name] {
 			return fmt.Errorf("%w: region %q is declared twice", ErrInvalidArgument, name)

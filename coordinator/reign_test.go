@@ -117,7 +117,7 @@ func (c *court) report(region int, keys ...budget.KeyReport) {
 
 func (c *court) apply(yaml string) {
 	c.t.Helper()
-	if _, err := c.node.ApplyRules(c.t.Context(), yaml, "r.yaml", nil, "test"); err != nil {
+	if _, err := c.node.ApplyRules(c.t.Context(), cluster.RulesChange{YAML: yaml, FileName: "r.yaml", Author: "test"}); err != nil {
 		c.t.Fatal(err)
 	}
 }

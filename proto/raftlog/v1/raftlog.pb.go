@@ -79,6 +79,62 @@ func (ChangeRegion_Change) EnumDescriptor() ([]byte, []int) {
 	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{2, 0}
 }
 
+type EndRollout_Outcome int32
+
+const (
+	EndRollout_OUTCOME_UNSPECIFIED EndRollout_Outcome = 0
+	// In force everywhere.
+	EndRollout_OUTCOME_PROMOTED EndRollout_Outcome = 1
+	// By an operator: the text in force before is brought into force again, as a version
+	// of its own, so that versions only ever rise.
+	EndRollout_OUTCOME_ABORTED EndRollout_Outcome = 2
+	// Like an abort, by the leader.
+	EndRollout_OUTCOME_HALTED EndRollout_Outcome = 3
+)
+
+// Enum value maps for EndRollout_Outcome.
+var (
+	EndRollout_Outcome_name = map[int32]string{
+		0: "OUTCOME_UNSPECIFIED",
+		1: "OUTCOME_PROMOTED",
+		2: "OUTCOME_ABORTED",
+		3: "OUTCOME_HALTED",
+	}
+	EndRollout_Outcome_value = map[string]int32{
+		"OUTCOME_UNSPECIFIED": 0,
+		"OUTCOME_PROMOTED":    1,
+		"OUTCOME_ABORTED":     2,
+		"OUTCOME_HALTED":      3,
+	}
+)
+
+func (x EndRollout_Outcome) Enum() *EndRollout_Outcome {
+	p := new(EndRollout_Outcome)
+	*p = x
+	return p
+}
+
+func (x EndRollout_Outcome) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (EndRollout_Outcome) Descriptor() protoreflect.EnumDescriptor {
+	return file_raftlog_v1_raftlog_proto_enumTypes[1].Descriptor()
+}
+
+func (EndRollout_Outcome) Type() protoreflect.EnumType {
+	return &file_raftlog_v1_raftlog_proto_enumTypes[1]
+}
+
+func (x EndRollout_Outcome) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use EndRollout_Outcome.Descriptor instead.
+func (EndRollout_Outcome) EnumDescriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11, 0}
+}
+
 // Command is one log entry. Times are the proposing leader's.
 type Command struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
@@ -93,6 +149,8 @@ type Command struct {
 	//	*Command_ChangeRegion
 	//	*Command_AdvanceFloors
 	//	*Command_SetTiming
+	//	*Command_StageRules
+	//	*Command_EndRollout
 	Kind          isCommand_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -214,6 +272,24 @@ func (x *Command) GetSetTiming() *SetTiming {
 	return nil
 }
 
+func (x *Command) GetStageRules() *StageRules {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_StageRules); ok {
+			return x.StageRules
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetEndRollout() *EndRollout {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_EndRollout); ok {
+			return x.EndRollout
+		}
+	}
+	return nil
+}
+
 type isCommand_Kind interface {
 	isCommand_Kind()
 }
@@ -251,6 +327,14 @@ type Command_SetTiming struct {
 	SetTiming *SetTiming `protobuf:"bytes,9,opt,name=set_timing,json=setTiming,proto3,oneof"`
 }
 
+type Command_StageRules struct {
+	StageRules *StageRules `protobuf:"bytes,10,opt,name=stage_rules,json=stageRules,proto3,oneof"`
+}
+
+type Command_EndRollout struct {
+	EndRollout *EndRollout `protobuf:"bytes,11,opt,name=end_rollout,json=endRollout,proto3,oneof"`
+}
+
 func (*Command_Bootstrap) isCommand_Kind() {}
 
 func (*Command_ApplyRules) isCommand_Kind() {}
@@ -266,6 +350,10 @@ func (*Command_ChangeRegion) isCommand_Kind() {}
 func (*Command_AdvanceFloors) isCommand_Kind() {}
 
 func (*Command_SetTiming) isCommand_Kind() {}
+
+func (*Command_StageRules) isCommand_Kind() {}
+
+func (*Command_EndRollout) isCommand_Kind() {}
 
 type Noop struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -805,8 +893,12 @@ type ApplyRules struct {
 	Author          string                 `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
 	UnixMs          int64                  `protobuf:"varint,5,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
 	FileName        string                 `protobuf:"bytes,6,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Why, for the history.
+	Comment string `protobuf:"bytes,7,opt,name=comment,proto3" json:"comment,omitempty"`
+	// The version whose text this is again; 0: none.
+	RollbackTo    uint64 `protobuf:"varint,8,opt,name=rollback_to,json=rollbackTo,proto3" json:"rollback_to,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ApplyRules) Reset() {
@@ -881,6 +973,240 @@ func (x *ApplyRules) GetFileName() string {
 	return ""
 }
 
+func (x *ApplyRules) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *ApplyRules) GetRollbackTo() uint64 {
+	if x != nil {
+		return x.RollbackTo
+	}
+	return 0
+}
+
+// StageRules brings rules into force in some regions, beside those in force.
+type StageRules struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Rules   *ApplyRules            `protobuf:"bytes,1,opt,name=rules,proto3" json:"rules,omitempty"`
+	Regions []string               `protobuf:"bytes,2,rep,name=regions,proto3" json:"regions,omitempty"`
+	// 0: only by a command.
+	PromoteAfterMs int64 `protobuf:"varint,3,opt,name=promote_after_ms,json=promoteAfterMs,proto3" json:"promote_after_ms,omitempty"`
+	// How much higher the share of denied requests may become, in millionths.
+	HaltAbovePpm uint32 `protobuf:"varint,4,opt,name=halt_above_ppm,json=haltAbovePpm,proto3" json:"halt_above_ppm,omitempty"`
+	// What the regions decided before; see Decisions.
+	Before        []*Decisions `protobuf:"bytes,5,rep,name=before,proto3" json:"before,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StageRules) Reset() {
+	*x = StageRules{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StageRules) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StageRules) ProtoMessage() {}
+
+func (x *StageRules) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StageRules.ProtoReflect.Descriptor instead.
+func (*StageRules) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *StageRules) GetRules() *ApplyRules {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *StageRules) GetRegions() []string {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
+func (x *StageRules) GetPromoteAfterMs() int64 {
+	if x != nil {
+		return x.PromoteAfterMs
+	}
+	return 0
+}
+
+func (x *StageRules) GetHaltAbovePpm() uint32 {
+	if x != nil {
+		return x.HaltAbovePpm
+	}
+	return 0
+}
+
+func (x *StageRules) GetBefore() []*Decisions {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+// Decisions are what one region decided in a while.
+type Decisions struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Region        string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
+	Allowed       uint64                 `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	Denied        uint64                 `protobuf:"varint,3,opt,name=denied,proto3" json:"denied,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Decisions) Reset() {
+	*x = Decisions{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Decisions) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Decisions) ProtoMessage() {}
+
+func (x *Decisions) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Decisions.ProtoReflect.Descriptor instead.
+func (*Decisions) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Decisions) GetRegion() string {
+	if x != nil {
+		return x.Region
+	}
+	return ""
+}
+
+func (x *Decisions) GetAllowed() uint64 {
+	if x != nil {
+		return x.Allowed
+	}
+	return 0
+}
+
+func (x *Decisions) GetDenied() uint64 {
+	if x != nil {
+		return x.Denied
+	}
+	return 0
+}
+
+// EndRollout ends a staged roll-out, or changes nothing if another one, or none, is
+// under way.
+type EndRollout struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Version uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Outcome EndRollout_Outcome     `protobuf:"varint,2,opt,name=outcome,proto3,enum=raftlog.v1.EndRollout_Outcome" json:"outcome,omitempty"`
+	// Why it was halted, with the numbers.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	Author        string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
+	UnixMs        int64  `protobuf:"varint,5,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndRollout) Reset() {
+	*x = EndRollout{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndRollout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndRollout) ProtoMessage() {}
+
+func (x *EndRollout) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndRollout.ProtoReflect.Descriptor instead.
+func (*EndRollout) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *EndRollout) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *EndRollout) GetOutcome() EndRollout_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return EndRollout_OUTCOME_UNSPECIFIED
+}
+
+func (x *EndRollout) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *EndRollout) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *EndRollout) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
 type MintEpoch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
@@ -891,7 +1217,7 @@ type MintEpoch struct {
 
 func (x *MintEpoch) Reset() {
 	*x = MintEpoch{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -903,7 +1229,7 @@ func (x *MintEpoch) String() string {
 func (*MintEpoch) ProtoMessage() {}
 
 func (x *MintEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -916,7 +1242,7 @@ func (x *MintEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintEpoch.ProtoReflect.Descriptor instead.
 func (*MintEpoch) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{9}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MintEpoch) GetNodeId() string {
@@ -947,7 +1273,7 @@ type CommitPlan struct {
 
 func (x *CommitPlan) Reset() {
 	*x = CommitPlan{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -959,7 +1285,7 @@ func (x *CommitPlan) String() string {
 func (*CommitPlan) ProtoMessage() {}
 
 func (x *CommitPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -972,7 +1298,7 @@ func (x *CommitPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPlan.ProtoReflect.Descriptor instead.
 func (*CommitPlan) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CommitPlan) GetEpoch() uint64 {
@@ -1017,7 +1343,7 @@ type Liabilities struct {
 
 func (x *Liabilities) Reset() {
 	*x = Liabilities{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1355,7 @@ func (x *Liabilities) String() string {
 func (*Liabilities) ProtoMessage() {}
 
 func (x *Liabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1368,7 @@ func (x *Liabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Liabilities.ProtoReflect.Descriptor instead.
 func (*Liabilities) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Liabilities) GetRule() uint32 {
@@ -1083,7 +1409,7 @@ type InitialRedisEpoch struct {
 
 func (x *InitialRedisEpoch) Reset() {
 	*x = InitialRedisEpoch{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1421,7 @@ func (x *InitialRedisEpoch) String() string {
 func (*InitialRedisEpoch) ProtoMessage() {}
 
 func (x *InitialRedisEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1434,7 @@ func (x *InitialRedisEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InitialRedisEpoch.ProtoReflect.Descriptor instead.
 func (*InitialRedisEpoch) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{12}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *InitialRedisEpoch) GetRegion() uint32 {
@@ -1148,16 +1474,23 @@ type Snapshot struct {
 	// The shard of the ledger; see HelloRequest.
 	Shard uint32 `protobuf:"varint,17,opt,name=shard,proto3" json:"shard,omitempty"`
 	// Of a change of timing under way; see Config in package budget. 0: none is.
-	LeaseWaitMicros int64 `protobuf:"varint,18,opt,name=lease_wait_micros,json=leaseWaitMicros,proto3" json:"lease_wait_micros,omitempty"`
-	LeaseNextMicros int64 `protobuf:"varint,19,opt,name=lease_next_micros,json=leaseNextMicros,proto3" json:"lease_next_micros,omitempty"`
-	RhoRising       bool  `protobuf:"varint,20,opt,name=rho_rising,json=rhoRising,proto3" json:"rho_rising,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	LeaseWaitMicros int64  `protobuf:"varint,18,opt,name=lease_wait_micros,json=leaseWaitMicros,proto3" json:"lease_wait_micros,omitempty"`
+	LeaseNextMicros int64  `protobuf:"varint,19,opt,name=lease_next_micros,json=leaseNextMicros,proto3" json:"lease_next_micros,omitempty"`
+	RhoRising       bool   `protobuf:"varint,20,opt,name=rho_rising,json=rhoRising,proto3" json:"rho_rising,omitempty"`
+	RulesComment    string `protobuf:"bytes,21,opt,name=rules_comment,json=rulesComment,proto3" json:"rules_comment,omitempty"`
+	// Every version that is kept, the oldest first, the one in force and a staged one
+	// among them.
+	RuleVersions []*RuleVersion `protobuf:"bytes,22,rep,name=rule_versions,json=ruleVersions,proto3" json:"rule_versions,omitempty"`
+	// The highest number that a version has; 0: rules_version.
+	LastRulesVersion uint64   `protobuf:"varint,23,opt,name=last_rules_version,json=lastRulesVersion,proto3" json:"last_rules_version,omitempty"`
+	Rollout          *Rollout `protobuf:"bytes,24,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1502,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1515,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{13}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -1325,12 +1658,263 @@ func (x *Snapshot) GetRhoRising() bool {
 	return false
 }
 
+func (x *Snapshot) GetRulesComment() string {
+	if x != nil {
+		return x.RulesComment
+	}
+	return ""
+}
+
+func (x *Snapshot) GetRuleVersions() []*RuleVersion {
+	if x != nil {
+		return x.RuleVersions
+	}
+	return nil
+}
+
+func (x *Snapshot) GetLastRulesVersion() uint64 {
+	if x != nil {
+		return x.LastRulesVersion
+	}
+	return 0
+}
+
+func (x *Snapshot) GetRollout() *Rollout {
+	if x != nil {
+		return x.Rollout
+	}
+	return nil
+}
+
+// RuleVersion is one version of the rules as it was applied.
+type RuleVersion struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Version uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// One of the two, unless the text is empty.
+	Yaml     string `protobuf:"bytes,2,opt,name=yaml,proto3" json:"yaml,omitempty"`
+	YamlGzip []byte `protobuf:"bytes,3,opt,name=yaml_gzip,json=yamlGzip,proto3" json:"yaml_gzip,omitempty"`
+	Author   string `protobuf:"bytes,4,opt,name=author,proto3" json:"author,omitempty"`
+	UnixMs   int64  `protobuf:"varint,5,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	Comment  string `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
+	// The version it was made against.
+	Base       uint64 `protobuf:"varint,7,opt,name=base,proto3" json:"base,omitempty"`
+	RollbackTo uint64 `protobuf:"varint,8,opt,name=rollback_to,json=rollbackTo,proto3" json:"rollback_to,omitempty"`
+	// Of the text, in bytes.
+	Size          uint32 `protobuf:"varint,9,opt,name=size,proto3" json:"size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RuleVersion) Reset() {
+	*x = RuleVersion{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RuleVersion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RuleVersion) ProtoMessage() {}
+
+func (x *RuleVersion) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RuleVersion.ProtoReflect.Descriptor instead.
+func (*RuleVersion) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *RuleVersion) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RuleVersion) GetYaml() string {
+	if x != nil {
+		return x.Yaml
+	}
+	return ""
+}
+
+func (x *RuleVersion) GetYamlGzip() []byte {
+	if x != nil {
+		return x.YamlGzip
+	}
+	return nil
+}
+
+func (x *RuleVersion) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *RuleVersion) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+func (x *RuleVersion) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *RuleVersion) GetBase() uint64 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *RuleVersion) GetRollbackTo() uint64 {
+	if x != nil {
+		return x.RollbackTo
+	}
+	return 0
+}
+
+func (x *RuleVersion) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+// Rollout is the staged roll-out under way, or the last one.
+type Rollout struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Version         uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	BaseVersion     uint64                 `protobuf:"varint,2,opt,name=base_version,json=baseVersion,proto3" json:"base_version,omitempty"`
+	Regions         []string               `protobuf:"bytes,3,rep,name=regions,proto3" json:"regions,omitempty"`
+	StartedUnixMs   int64                  `protobuf:"varint,4,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"`
+	PromoteAtUnixMs int64                  `protobuf:"varint,5,opt,name=promote_at_unix_ms,json=promoteAtUnixMs,proto3" json:"promote_at_unix_ms,omitempty"`
+	HaltAbovePpm    uint32                 `protobuf:"varint,6,opt,name=halt_above_ppm,json=haltAbovePpm,proto3" json:"halt_above_ppm,omitempty"`
+	Before          []*Decisions           `protobuf:"bytes,7,rep,name=before,proto3" json:"before,omitempty"`
+	// Empty while it is under way.
+	End *EndRollout `protobuf:"bytes,8,opt,name=end,proto3" json:"end,omitempty"`
+	// Of the staged rules, while it is under way.
+	RuleNumbers   map[string]uint32 `protobuf:"bytes,9,rep,name=rule_numbers,json=ruleNumbers,proto3" json:"rule_numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rollout) Reset() {
+	*x = Rollout{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rollout) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rollout) ProtoMessage() {}
+
+func (x *Rollout) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
+func (*Rollout) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Rollout) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Rollout) GetBaseVersion() uint64 {
+	if x != nil {
+		return x.BaseVersion
+	}
+	return 0
+}
+
+func (x *Rollout) GetRegions() []string {
+	if x != nil {
+		return x.Regions
+	}
+	return nil
+}
+
+func (x *Rollout) GetStartedUnixMs() int64 {
+	if x != nil {
+		return x.StartedUnixMs
+	}
+	return 0
+}
+
+func (x *Rollout) GetPromoteAtUnixMs() int64 {
+	if x != nil {
+		return x.PromoteAtUnixMs
+	}
+	return 0
+}
+
+func (x *Rollout) GetHaltAbovePpm() uint32 {
+	if x != nil {
+		return x.HaltAbovePpm
+	}
+	return 0
+}
+
+func (x *Rollout) GetBefore() []*Decisions {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *Rollout) GetEnd() *EndRollout {
+	if x != nil {
+		return x.End
+	}
+	return nil
+}
+
+func (x *Rollout) GetRuleNumbers() map[string]uint32 {
+	if x != nil {
+		return x.RuleNumbers
+	}
+	return nil
+}
+
 var File_raftlog_v1_raftlog_proto protoreflect.FileDescriptor
 
 const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\n" +
 	"\x18raftlog/v1/raftlog.proto\x12\n" +
-	"raftlog.v1\"\xf3\x03\n" +
+	"raftlog.v1\"\xe9\x04\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x125\n" +
 	"\tbootstrap\x18\x02 \x01(\v2\x15.raftlog.v1.BootstrapH\x00R\tbootstrap\x129\n" +
@@ -1344,7 +1928,12 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\rchange_region\x18\a \x01(\v2\x18.raftlog.v1.ChangeRegionH\x00R\fchangeRegion\x12B\n" +
 	"\x0eadvance_floors\x18\b \x01(\v2\x19.raftlog.v1.AdvanceFloorsH\x00R\radvanceFloors\x126\n" +
 	"\n" +
-	"set_timing\x18\t \x01(\v2\x15.raftlog.v1.SetTimingH\x00R\tsetTimingB\x06\n" +
+	"set_timing\x18\t \x01(\v2\x15.raftlog.v1.SetTimingH\x00R\tsetTiming\x129\n" +
+	"\vstage_rules\x18\n" +
+	" \x01(\v2\x16.raftlog.v1.StageRulesH\x00R\n" +
+	"stageRules\x129\n" +
+	"\vend_rollout\x18\v \x01(\v2\x16.raftlog.v1.EndRolloutH\x00R\n" +
+	"endRolloutB\x06\n" +
 	"\x04kind\"\x06\n" +
 	"\x04Noop\"\x8d\x02\n" +
 	"\fChangeRegion\x12\x12\n" +
@@ -1397,7 +1986,7 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	" \x01(\bR\x06joined\"1\n" +
 	"\x05Share\x12\x12\n" +
 	"\x04rate\x18\x01 \x01(\x05R\x04rate\x12\x14\n" +
-	"\x05burst\x18\x02 \x01(\x05R\x05burst\"\xbc\x01\n" +
+	"\x05burst\x18\x02 \x01(\x05R\x05burst\"\xf7\x01\n" +
 	"\n" +
 	"ApplyRules\x12\x12\n" +
 	"\x04yaml\x18\x01 \x01(\tR\x04yaml\x12!\n" +
@@ -1405,7 +1994,33 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\x10expected_version\x18\x03 \x01(\x04R\x0fexpectedVersion\x12\x16\n" +
 	"\x06author\x18\x04 \x01(\tR\x06author\x12\x17\n" +
 	"\aunix_ms\x18\x05 \x01(\x03R\x06unixMs\x12\x1b\n" +
-	"\tfile_name\x18\x06 \x01(\tR\bfileName\"=\n" +
+	"\tfile_name\x18\x06 \x01(\tR\bfileName\x12\x18\n" +
+	"\acomment\x18\a \x01(\tR\acomment\x12\x1f\n" +
+	"\vrollback_to\x18\b \x01(\x04R\n" +
+	"rollbackTo\"\xd3\x01\n" +
+	"\n" +
+	"StageRules\x12,\n" +
+	"\x05rules\x18\x01 \x01(\v2\x16.raftlog.v1.ApplyRulesR\x05rules\x12\x18\n" +
+	"\aregions\x18\x02 \x03(\tR\aregions\x12(\n" +
+	"\x10promote_after_ms\x18\x03 \x01(\x03R\x0epromoteAfterMs\x12$\n" +
+	"\x0ehalt_above_ppm\x18\x04 \x01(\rR\fhaltAbovePpm\x12-\n" +
+	"\x06before\x18\x05 \x03(\v2\x15.raftlog.v1.DecisionsR\x06before\"U\n" +
+	"\tDecisions\x12\x16\n" +
+	"\x06region\x18\x01 \x01(\tR\x06region\x12\x18\n" +
+	"\aallowed\x18\x02 \x01(\x04R\aallowed\x12\x16\n" +
+	"\x06denied\x18\x03 \x01(\x04R\x06denied\"\x8c\x02\n" +
+	"\n" +
+	"EndRollout\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x128\n" +
+	"\aoutcome\x18\x02 \x01(\x0e2\x1e.raftlog.v1.EndRollout.OutcomeR\aoutcome\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06author\x18\x04 \x01(\tR\x06author\x12\x17\n" +
+	"\aunix_ms\x18\x05 \x01(\x03R\x06unixMs\"a\n" +
+	"\aOutcome\x12\x17\n" +
+	"\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x14\n" +
+	"\x10OUTCOME_PROMOTED\x10\x01\x12\x13\n" +
+	"\x0fOUTCOME_ABORTED\x10\x02\x12\x12\n" +
+	"\x0eOUTCOME_HALTED\x10\x03\"=\n" +
 	"\tMintEpoch\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x17\n" +
 	"\aunix_ms\x18\x02 \x01(\x03R\x06unixMs\"\xbc\x01\n" +
@@ -1423,7 +2038,7 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\x11InitialRedisEpoch\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12\x1f\n" +
 	"\vredis_epoch\x18\x02 \x01(\tR\n" +
-	"redisEpoch\"\xad\x06\n" +
+	"redisEpoch\"\xed\a\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -1449,7 +2064,35 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\x11lease_wait_micros\x18\x12 \x01(\x03R\x0fleaseWaitMicros\x12*\n" +
 	"\x11lease_next_micros\x18\x13 \x01(\x03R\x0fleaseNextMicros\x12\x1d\n" +
 	"\n" +
-	"rho_rising\x18\x14 \x01(\bR\trhoRising\x1a>\n" +
+	"rho_rising\x18\x14 \x01(\bR\trhoRising\x12#\n" +
+	"\rrules_comment\x18\x15 \x01(\tR\frulesComment\x12<\n" +
+	"\rrule_versions\x18\x16 \x03(\v2\x17.raftlog.v1.RuleVersionR\fruleVersions\x12,\n" +
+	"\x12last_rules_version\x18\x17 \x01(\x04R\x10lastRulesVersion\x12-\n" +
+	"\arollout\x18\x18 \x01(\v2\x13.raftlog.v1.RolloutR\arollout\x1a>\n" +
+	"\x10RuleNumbersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xec\x01\n" +
+	"\vRuleVersion\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
+	"\x04yaml\x18\x02 \x01(\tR\x04yaml\x12\x1b\n" +
+	"\tyaml_gzip\x18\x03 \x01(\fR\byamlGzip\x12\x16\n" +
+	"\x06author\x18\x04 \x01(\tR\x06author\x12\x17\n" +
+	"\aunix_ms\x18\x05 \x01(\x03R\x06unixMs\x12\x18\n" +
+	"\acomment\x18\x06 \x01(\tR\acomment\x12\x12\n" +
+	"\x04base\x18\a \x01(\x04R\x04base\x12\x1f\n" +
+	"\vrollback_to\x18\b \x01(\x04R\n" +
+	"rollbackTo\x12\x12\n" +
+	"\x04size\x18\t \x01(\rR\x04size\"\xbd\x03\n" +
+	"\aRollout\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12!\n" +
+	"\fbase_version\x18\x02 \x01(\x04R\vbaseVersion\x12\x18\n" +
+	"\aregions\x18\x03 \x03(\tR\aregions\x12&\n" +
+	"\x0fstarted_unix_ms\x18\x04 \x01(\x03R\rstartedUnixMs\x12+\n" +
+	"\x12promote_at_unix_ms\x18\x05 \x01(\x03R\x0fpromoteAtUnixMs\x12$\n" +
+	"\x0ehalt_above_ppm\x18\x06 \x01(\rR\fhaltAbovePpm\x12-\n" +
+	"\x06before\x18\a \x03(\v2\x15.raftlog.v1.DecisionsR\x06before\x12(\n" +
+	"\x03end\x18\b \x01(\v2\x16.raftlog.v1.EndRolloutR\x03end\x12G\n" +
+	"\frule_numbers\x18\t \x03(\v2$.raftlog.v1.Rollout.RuleNumbersEntryR\vruleNumbers\x1a>\n" +
 	"\x10RuleNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B$Z\"aliquot/proto/raftlog/v1;raftlogv1b\x06proto3"
@@ -1466,50 +2109,67 @@ func file_raftlog_v1_raftlog_proto_rawDescGZIP() []byte {
 	return file_raftlog_v1_raftlog_proto_rawDescData
 }
 
-var file_raftlog_v1_raftlog_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_raftlog_v1_raftlog_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_raftlog_v1_raftlog_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
+var file_raftlog_v1_raftlog_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_raftlog_v1_raftlog_proto_goTypes = []any{
 	(ChangeRegion_Change)(0),  // 0: raftlog.v1.ChangeRegion.Change
-	(*Command)(nil),           // 1: raftlog.v1.Command
-	(*Noop)(nil),              // 2: raftlog.v1.Noop
-	(*ChangeRegion)(nil),      // 3: raftlog.v1.ChangeRegion
-	(*SetTiming)(nil),         // 4: raftlog.v1.SetTiming
-	(*AdvanceFloors)(nil),     // 5: raftlog.v1.AdvanceFloors
-	(*Bootstrap)(nil),         // 6: raftlog.v1.Bootstrap
-	(*Region)(nil),            // 7: raftlog.v1.Region
-	(*Share)(nil),             // 8: raftlog.v1.Share
-	(*ApplyRules)(nil),        // 9: raftlog.v1.ApplyRules
-	(*MintEpoch)(nil),         // 10: raftlog.v1.MintEpoch
-	(*CommitPlan)(nil),        // 11: raftlog.v1.CommitPlan
-	(*Liabilities)(nil),       // 12: raftlog.v1.Liabilities
-	(*InitialRedisEpoch)(nil), // 13: raftlog.v1.InitialRedisEpoch
-	(*Snapshot)(nil),          // 14: raftlog.v1.Snapshot
-	nil,                       // 15: raftlog.v1.Snapshot.RuleNumbersEntry
+	(EndRollout_Outcome)(0),   // 1: raftlog.v1.EndRollout.Outcome
+	(*Command)(nil),           // 2: raftlog.v1.Command
+	(*Noop)(nil),              // 3: raftlog.v1.Noop
+	(*ChangeRegion)(nil),      // 4: raftlog.v1.ChangeRegion
+	(*SetTiming)(nil),         // 5: raftlog.v1.SetTiming
+	(*AdvanceFloors)(nil),     // 6: raftlog.v1.AdvanceFloors
+	(*Bootstrap)(nil),         // 7: raftlog.v1.Bootstrap
+	(*Region)(nil),            // 8: raftlog.v1.Region
+	(*Share)(nil),             // 9: raftlog.v1.Share
+	(*ApplyRules)(nil),        // 10: raftlog.v1.ApplyRules
+	(*StageRules)(nil),        // 11: raftlog.v1.StageRules
+	(*Decisions)(nil),         // 12: raftlog.v1.Decisions
+	(*EndRollout)(nil),        // 13: raftlog.v1.EndRollout
+	(*MintEpoch)(nil),         // 14: raftlog.v1.MintEpoch
+	(*CommitPlan)(nil),        // 15: raftlog.v1.CommitPlan
+	(*Liabilities)(nil),       // 16: raftlog.v1.Liabilities
+	(*InitialRedisEpoch)(nil), // 17: raftlog.v1.InitialRedisEpoch
+	(*Snapshot)(nil),          // 18: raftlog.v1.Snapshot
+	(*RuleVersion)(nil),       // 19: raftlog.v1.RuleVersion
+	(*Rollout)(nil),           // 20: raftlog.v1.Rollout
+	nil,                       // 21: raftlog.v1.Snapshot.RuleNumbersEntry
+	nil,                       // 22: raftlog.v1.Rollout.RuleNumbersEntry
 }
 var file_raftlog_v1_raftlog_proto_depIdxs = []int32{
-	6,  // 0: raftlog.v1.Command.bootstrap:type_name -> raftlog.v1.Bootstrap
-	9,  // 1: raftlog.v1.Command.apply_rules:type_name -> raftlog.v1.ApplyRules
-	10, // 2: raftlog.v1.Command.mint_epoch:type_name -> raftlog.v1.MintEpoch
-	11, // 3: raftlog.v1.Command.commit_plan:type_name -> raftlog.v1.CommitPlan
-	2,  // 4: raftlog.v1.Command.noop:type_name -> raftlog.v1.Noop
-	3,  // 5: raftlog.v1.Command.change_region:type_name -> raftlog.v1.ChangeRegion
-	5,  // 6: raftlog.v1.Command.advance_floors:type_name -> raftlog.v1.AdvanceFloors
-	4,  // 7: raftlog.v1.Command.set_timing:type_name -> raftlog.v1.SetTiming
-	0,  // 8: raftlog.v1.ChangeRegion.change:type_name -> raftlog.v1.ChangeRegion.Change
-	7,  // 9: raftlog.v1.Bootstrap.regions:type_name -> raftlog.v1.Region
-	8,  // 10: raftlog.v1.Region.floor:type_name -> raftlog.v1.Share
-	8,  // 11: raftlog.v1.Region.told:type_name -> raftlog.v1.Share
-	8,  // 12: raftlog.v1.Region.low:type_name -> raftlog.v1.Share
-	12, // 13: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
-	13, // 14: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
-	7,  // 15: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
-	15, // 16: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
-	12, // 17: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	7,  // 0: raftlog.v1.Command.bootstrap:type_name -> raftlog.v1.Bootstrap
+	10, // 1: raftlog.v1.Command.apply_rules:type_name -> raftlog.v1.ApplyRules
+	14, // 2: raftlog.v1.Command.mint_epoch:type_name -> raftlog.v1.MintEpoch
+	15, // 3: raftlog.v1.Command.commit_plan:type_name -> raftlog.v1.CommitPlan
+	3,  // 4: raftlog.v1.Command.noop:type_name -> raftlog.v1.Noop
+	4,  // 5: raftlog.v1.Command.change_region:type_name -> raftlog.v1.ChangeRegion
+	6,  // 6: raftlog.v1.Command.advance_floors:type_name -> raftlog.v1.AdvanceFloors
+	5,  // 7: raftlog.v1.Command.set_timing:type_name -> raftlog.v1.SetTiming
+	11, // 8: raftlog.v1.Command.stage_rules:type_name -> raftlog.v1.StageRules
+	13, // 9: raftlog.v1.Command.end_rollout:type_name -> raftlog.v1.EndRollout
+	0,  // 10: raftlog.v1.ChangeRegion.change:type_name -> raftlog.v1.ChangeRegion.Change
+	8,  // 11: raftlog.v1.Bootstrap.regions:type_name -> raftlog.v1.Region
+	9,  // 12: raftlog.v1.Region.floor:type_name -> raftlog.v1.Share
+	9,  // 13: raftlog.v1.Region.told:type_name -> raftlog.v1.Share
+	9,  // 14: raftlog.v1.Region.low:type_name -> raftlog.v1.Share
+	10, // 15: raftlog.v1.StageRules.rules:type_name -> raftlog.v1.ApplyRules
+	12, // 16: raftlog.v1.StageRules.before:type_name -> raftlog.v1.Decisions
+	1,  // 17: raftlog.v1.EndRollout.outcome:type_name -> raftlog.v1.EndRollout.Outcome
+	16, // 18: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
+	17, // 19: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
+	8,  // 20: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
+	21, // 21: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
+	16, // 22: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
+	19, // 23: raftlog.v1.Snapshot.rule_versions:type_name -> raftlog.v1.RuleVersion
+	20, // 24: raftlog.v1.Snapshot.rollout:type_name -> raftlog.v1.Rollout
+	12, // 25: raftlog.v1.Rollout.before:type_name -> raftlog.v1.Decisions
+	13, // 26: raftlog.v1.Rollout.end:type_name -> raftlog.v1.EndRollout
+	22, // 27: raftlog.v1.Rollout.rule_numbers:type_name -> raftlog.v1.Rollout.RuleNumbersEntry
+	28, // [28:28] is the sub-list for method output_type
+	28, // [28:28] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_raftlog_v1_raftlog_proto_init() }
@@ -1526,14 +2186,16 @@ func file_raftlog_v1_raftlog_proto_init() {
 		(*Command_ChangeRegion)(nil),
 		(*Command_AdvanceFloors)(nil),
 		(*Command_SetTiming)(nil),
+		(*Command_StageRules)(nil),
+		(*Command_EndRollout)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_raftlog_v1_raftlog_proto_rawDesc), len(file_raftlog_v1_raftlog_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   15,
+			NumEnums:      2,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,160 @@
+package cluster
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	raftlogv1 "aliquot/proto/raftlog/v1"
+	"aliquot/rules"
+)
+
+// Bounds of the versions that are kept. They count texts as they were written, so that
+// every node drops the same ones, however well it packs them.
+const (
+	// maxVersions is years of an ordinary week's changes.
+	maxVersions = 1000
+	// maxHistoryBytes is sixteen files of the largest size, or maxVersions of 60 KB.
+	maxHistoryBytes = 64 << 20
+	// minPacked is the least text worth packing.
+	minPacked = 1 << 10
+)
+
+// RuleVersion is one version of the rules as it was applied. It is immutable.
+type RuleVersion struct {
+	Version uint64
+	Author  string
+	Comment string
+	// UnixMS is the proposing leader's time, for display.
+	UnixMS int64
+	// Base is the version that was in force before; 0: none was.
+	Base uint64
+	// RollbackTo is the version whose text this one brought back; 0: none.
+	RollbackTo uint64
+
+	text   []byte
+	packed bool // by gzip
+	size   int  // of the text
+}
+
+func newRuleVersion(version, base uint64, a *raftlogv1.ApplyRules) RuleVersion {
+	v := RuleVersion{
+		Version: version, Base: base, RollbackTo: a.GetRollbackTo(),
+		Author: a.GetAuthor(), Comment: a.GetComment(), UnixMS: a.GetUnixMs(),
+	}
+	v.setText(a.GetYaml())
+	return v
+}
+
+// setText packs what is worth it.
+func (v *RuleVersion) setText(yaml string) {
+	v.text, v.size = []byte(yaml), len(yaml)
+	if len(yaml) < minPacked {
+		return
+	}
+	var packed bytes.Buffer
+	w, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err == nil {
+		_, err = io.WriteString(w, yaml)
+		err = errors.Join(err, w.Close())
+	}
+	if err == nil && packed.Len() < len(yaml) { // memory never fails to be written
+		v.text, v.packed = slices.Clone(packed.Bytes()), true
+	}
+}
+
+// Text is the rules file as it was applied. An error says that what is kept of it is
+// damaged.
+func (v *RuleVersion) Text() (string, error) {
+	if !v.packed {
+		return string(v.text), nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(v.text))
+	if err != nil {
+		return "", fmt.Errorf("cluster: the text of rules version %d: %w", v.Version, err)
+	}
+	text, err := io.ReadAll(io.LimitReader(r, rules.MaxFileBytes+1))
+	if err == nil && len(text) != v.size {
+		err = fmt.Errorf("%d bytes, not %d", len(text), v.size)
+	}
+	if err != nil {
+		return "", fmt.Errorf("cluster: the text of rules version %d: %w", v.Version, err)
+	}
+	return string(text), nil
+}
+
+// cost is what a version counts towards maxHistoryBytes.
+func (v *RuleVersion) cost() int { return v.size + len(v.Author) + len(v.Comment) }
+
+// keptVersions is a history with one version more, without the oldest where that is
+// too many or too much. The one before is always kept: it may be in force still.
+func keptVersions(history []RuleVersion, one RuleVersion) []RuleVersion {
+	total, first := one.cost(), len(history)
+	for first > 0 && len(history)-first+1 < maxVersions {
+		total += history[first-1].cost()
+		if total > maxHistoryBytes && first < len(history) {
+			break
+		}
+		first--
+	}
+	if first > 0 {
+		history = slices.Clone(history[first:])
+	}
+	return append(history, one)
+}
+
+// Kept is a version of the history; false if it is not kept (any more).
+func (b *RuleBook) Kept(version uint64) (RuleVersion, bool) {
+	i, found := slices.BinarySearchFunc(b.History, version, func(v RuleVersion, version uint64) int {
+		switch {
+		case v.Version < version:
+			return -1
+		case v.Version > version:
+			return 1
+		}
+		return 0
+	})
+	if !found {
+		return RuleVersion{}, false
+	}
+	return b.History[i], true
+}
+
+func encodeHistory(history []RuleVersion) []*raftlogv1.RuleVersion {
+	out := make([]*raftlogv1.RuleVersion, len(history))
+	for i, v := range history {
+		out[i] = &raftlogv1.RuleVersion{
+			Version: v.Version, Author: v.Author, Comment: v.Comment, UnixMs: v.UnixMS,
+			Base: v.Base, RollbackTo: v.RollbackTo, Size: uint32(v.size),
+		}
+		if v.packed {
+			out[i].YamlGzip = v.text
+		} else {
+			out[i].Yaml = string(v.text)
+		}
+	}
+	return out
+}
+
+// decodeHistory wants versions in order: they are searched by number.
+func decodeHistory(in []*raftlogv1.RuleVersion) ([]RuleVersion, error) {
+	out := make([]RuleVersion, len(in))
+	for i, m := range in {
+		v := RuleVersion{
+			Version: m.GetVersion(), Author: m.GetAuthor(), Comment: m.GetComment(), UnixMS: m.GetUnixMs(),
+			Base: m.GetBase(), RollbackTo: m.GetRollbackTo(), size: int(m.GetSize()),
+		}
+		v.text, v.packed = []byte(m.GetYaml()), len(m.GetYamlGzip()) > 0
+		if v.packed {
+			v.text = m.GetYamlGzip()
+		}
+		if v.Version == 0 || i > 0 && v.Version <= out[i-1].Version {
+			return nil, fmt.Errorf("rules version %d is out of order", v.Version)
+		}
+		out[i] = v
+	}
+	return out, nil
+}

@@ -1,0 +1,242 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+
+	raftlogv1 "aliquot/proto/raftlog/v1"
+	"aliquot/rules"
+)
+
+// How a staged roll-out stands.
+const (
+	RolloutStaged   = "staged"
+	RolloutPromoted = "promoted"
+	RolloutHalted   = "halted"
+	RolloutAborted  = "aborted"
+)
+
+// RolloutStates are the states that a roll-out can be in.
+func RolloutStates() []string {
+	return []string{RolloutStaged, RolloutPromoted, RolloutHalted, RolloutAborted}
+}
+
+// Rollout is a version of the rules that some regions go by before the others do. It
+// is immutable; nil is none.
+type Rollout struct {
+	Version uint64
+	// Base is the version in force elsewhere.
+	Base    uint64
+	Regions []string
+	// State is one of RolloutStates; Reason says why it was halted.
+	State, Reason string
+	StartedUnixMS int64
+	// PromoteAtUnixMS is when it comes into force everywhere; 0: by a command only.
+	PromoteAtUnixMS int64
+	// HaltAbovePPM is by how much, in millionths, the share of denied requests may rise.
+	HaltAbovePPM uint32
+	// Before is what the regions decided before it, as far as the leader knew.
+	Before []Decisions
+
+	// What is staged, while it is.
+	YAML    string
+	Set     *rules.Set
+	Numbers map[string]uint32
+}
+
+// Decisions are what one region decided in a while.
+type Decisions struct {
+	Region          string
+	Allowed, Denied uint64
+}
+
+// UnderWay reports whether the roll-out has not ended; nil has none.
+func (r *Rollout) UnderWay() bool { return r != nil && r.State == RolloutStaged }
+
+// StagedIn reports whether a region goes by the staged version now.
+func (r *Rollout) StagedIn(region string) bool {
+	return r.UnderWay() && slices.Contains(r.Regions, region)
+}
+
+// stageRules brings a version into force in some regions.
+func (s *State) stageRules(c *raftlogv1.StageRules) (version uint64, err error) {
+	a := c.GetRules()
+	if err := s.mayChangeRules(a); err != nil {
+		return 0, err
+	}
+	if err := s.checkStage(c.GetRegions()); err != nil {
+		return 0, err
+	}
+	set, _, err := rules.Parse(a.GetFileName(), []byte(a.GetYaml()))
+	if err != nil {
+		return 0, err
+	}
+	book := s.Rules
+	book.Last++
+	book.History = keptVersions(book.History, newRuleVersion(book.Last, book.Version, a))
+	r := &Rollout{
+		Version: book.Last, Base: book.Version, Regions: c.GetRegions(), State: RolloutStaged,
+		StartedUnixMS: a.GetUnixMs(), HaltAbovePPM: c.GetHaltAbovePpm(), Before: decodeDecisions(c.GetBefore()),
+		YAML: a.GetYaml(), Set: set,
+	}
+	if c.GetPromoteAfterMs() > 0 {
+		r.PromoteAtUnixMS = a.GetUnixMs() + c.GetPromoteAfterMs()
+	}
+	r.Numbers, book.NextNumber = rules.Assign(book.Numbers, book.Set, book.NextNumber, set)
+	book.Rollout = r
+	s.setRules(book.indexed())
+	return r.Version, nil
+}
+
+// checkStage wants some of the regions that take part, but not all of them.
+func (s *State) checkStage(regions []string) error {
+	if s.Rules.Version == 0 {
+		return fmt.Errorf("%w: no rules are in force yet; apply these without a stage", ErrNothingInForce)
+	}
+	var elsewhere bool
+	for _, r := range s.Ledger.Config.Regions {
+		elsewhere = elsewhere || !r.Fenced && !slices.Contains(regions, r.Name)
+	}
+	if len(regions) == 0 || !elsewhere {
+		return fmt.Errorf("%w: a stage is at least one region and not all of them", ErrInvalidArgument)
+	}
+	for i, name := range regions {
+		at := s.Ledger.Config.Index(name)
+		if at < 0 || s.Ledger.Config.Regions[at].Fenced || slices.Contains(regions[:i], name) {
+			return fmt.Errorf("%w: the stage's region %q is not declared, fenced, or named twice", ErrInvalidArgument, shortName(name))
+		}
+	}
+	return nil
+}
+
+// endRollout promotes the staged version or takes it back. Taking it back makes a new
+// version of the text in force: versions only ever rise, so that whoever compares two
+// of them knows which one is the later.
+func (s *State) endRollout(c *raftlogv1.EndRollout) (version uint64, err error) {
+	book := s.Rules
+	if !book.Rollout.UnderWay() || book.Rollout.Version != c.GetVersion() {
+		return 0, fmt.Errorf("%w of version %d", ErrNoRollout, c.GetVersion())
+	}
+	ended := *book.Rollout
+	ended.YAML, ended.Set, ended.Numbers = "", nil, nil
+	ended.State, ended.Reason = outcomeState(c.GetOutcome()), c.GetReason()
+	switch ended.State {
+	case RolloutPromoted:
+		book = book.promoted()
+	case RolloutAborted, RolloutHalted:
+		book = book.takenBack(c, ended.State)
+	default:
+		return 0, fmt.Errorf("%w: the outcome %d of a roll-out", ErrInvalidArgument, c.GetOutcome())
+	}
+	book.Rollout = &ended
+	s.setRules(book.indexed())
+	return book.Version, nil
+}
+
+func outcomeState(o raftlogv1.EndRollout_Outcome) string {
+	switch o {
+	case raftlogv1.EndRollout_OUTCOME_PROMOTED:
+		return RolloutPromoted
+	case raftlogv1.EndRollout_OUTCOME_ABORTED:
+		return RolloutAborted
+	case raftlogv1.EndRollout_OUTCOME_HALTED:
+		return RolloutHalted
+	}
+	return ""
+}
+
+func stateOutcome(state string) raftlogv1.EndRollout_Outcome {
+	for _, o := range []raftlogv1.EndRollout_Outcome{
+		raftlogv1.EndRollout_OUTCOME_PROMOTED, raftlogv1.EndRollout_OUTCOME_ABORTED, raftlogv1.EndRollout_OUTCOME_HALTED,
+	} {
+		if outcomeState(o) == state {
+			return o
+		}
+	}
+	return raftlogv1.EndRollout_OUTCOME_UNSPECIFIED
+}
+
+func (b RuleBook) promoted() RuleBook {
+	r := b.Rollout
+	b.Older = b.older(OlderRules{Version: b.Version, Set: b.Set})
+	b.Version, b.YAML, b.Set, b.Numbers = r.Version, r.YAML, r.Set, r.Numbers
+	if v, kept := b.Kept(r.Version); kept {
+		b.Author, b.Comment, b.UnixMS = v.Author, v.Comment, v.UnixMS
+	}
+	return b
+}
+
+// takenBack has the text in force once more, as a version above the staged one. Its
+// rules keep their numbers; those that the staged version alone had are used up.
+func (b RuleBook) takenBack(c *raftlogv1.EndRollout, state string) RuleBook {
+	r := b.Rollout
+	b.Older = b.older(OlderRules{Version: b.Version, Set: b.Set})
+	b.Older = b.older(OlderRules{r.Version, r.Set, r.Regions})
+	b.Last++
+	again := newRuleVersion(b.Last, r.Version, &raftlogv1.ApplyRules{
+		Yaml: b.YAML, Author: c.GetAuthor(), UnixMs: c.GetUnixMs(), RollbackTo: b.Version,
+		Comment: fmt.Sprintf("version %d %s", r.Version, state),
+	})
+	b.History = keptVersions(b.History, again)
+	b.Version, b.Author, b.Comment, b.UnixMS = again.Version, again.Author, again.Comment, again.UnixMS
+	return b
+}
+
+func decodeDecisions(in []*raftlogv1.Decisions) []Decisions {
+	out := make([]Decisions, len(in))
+	for i, d := range in {
+		out[i] = Decisions{d.GetRegion(), d.GetAllowed(), d.GetDenied()}
+	}
+	return out
+}
+
+func encodeDecisions(in []Decisions) []*raftlogv1.Decisions {
+	out := make([]*raftlogv1.Decisions, len(in))
+	for i, d := range in {
+		out[i] = &raftlogv1.Decisions{Region: d.Region, Allowed: d.Allowed, Denied: d.Denied}
+	}
+	return out
+}
+
+func encodeRollout(r *Rollout) *raftlogv1.Rollout {
+	if r == nil {
+		return nil
+	}
+	out := &raftlogv1.Rollout{
+		Version: r.Version, BaseVersion: r.Base, Regions: r.Regions,
+		StartedUnixMs: r.StartedUnixMS, PromoteAtUnixMs: r.PromoteAtUnixMS, HaltAbovePpm: r.HaltAbovePPM,
+		Before: encodeDecisions(r.Before), RuleNumbers: r.Numbers,
+	}
+	if !r.UnderWay() {
+		out.End = &raftlogv1.EndRollout{Version: r.Version, Outcome: stateOutcome(r.State), Reason: r.Reason}
+	}
+	return out
+}
+
+// decodeRollout finds the staged text in the history.
+func decodeRollout(m *raftlogv1.Rollout, b *RuleBook) (*Rollout, error) {
+	if m == nil {
+		return nil, nil
+	}
+	r := &Rollout{
+		Version: m.GetVersion(), Base: m.GetBaseVersion(), Regions: m.GetRegions(), State: RolloutStaged,
+		StartedUnixMS: m.GetStartedUnixMs(), PromoteAtUnixMS: m.GetPromoteAtUnixMs(), HaltAbovePPM: m.GetHaltAbovePpm(),
+		Before: decodeDecisions(m.GetBefore()), Numbers: m.GetRuleNumbers(),
+	}
+	if end := m.GetEnd(); end != nil {
+		r.State, r.Reason = outcomeState(end.GetOutcome()), end.GetReason()
+		return r, nil
+	}
+	v, kept := b.Kept(r.Version)
+	if !kept {
+		return nil, fmt.Errorf("the staged rules version %d is not in it", r.Version)
+	}
+	var err error
+	if r.YAML, err = v.Text(); err != nil {
+		return nil, err
+	}
+	if r.Set, _, err = rules.Parse("rules.yaml", []byte(r.YAML)); err != nil {
+		return nil, fmt.Errorf("the staged rules in it do not parse in this version: %w", err)
+	}
+	return r, nil
+}

@@ -1,0 +1,155 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+
+	raftlogv1 "aliquot/proto/raftlog/v1"
+	"aliquot/rules"
+)
+
+// RuleBook is the rules of a cluster: the version in force, a version that is being
+// rolled out, and those that came before. Version 0 means that none came yet, and Set
+// is nil then. Maps and slices are replaced, never changed in place: a copy of the
+// book stays as it is.
+type RuleBook struct {
+	Version uint64
+	YAML    string
+	Author  string
+	Comment string
+	// UnixMS is the proposing leader's time, for display.
+	UnixMS int64
+	Set    *rules.Set
+	// Numbers names each rule id's number; a number is never used twice.
+	Numbers    map[string]uint32
+	NextNumber uint32
+	// Last is the highest number that a version has: above Version while a later one is
+	// staged.
+	Last uint64
+	// History is every version that is kept, the oldest first; see keptVersions.
+	History []RuleVersion
+	// Rollout is the staged roll-out under way or, until the next change, the last one;
+	// nil if there was none.
+	Rollout *Rollout
+	// Older are other versions that regions may go by, the latest last, as far as this
+	// process has seen them: a region that is cut off goes on with what it has. Soft: no
+	// snapshot has them and no command depends on them.
+	Older []OlderRules
+	// inForce are the numbers of the rules in force and staged; see indexed.
+	inForce map[uint32]struct{}
+}
+
+// OlderRules is a version of the rules that was in force, or staged.
+type OlderRules struct {
+	Version uint64
+	Set     *rules.Set
+	// Regions are those it was staged in; nil if it was in force everywhere.
+	Regions []string
+}
+
+// olderKept is how many of them are kept: rules of 4 MiB are tens of megabytes parsed.
+const olderKept = 4
+
+// older are the other versions once the given one is among them.
+func (b *RuleBook) older(one OlderRules) []OlderRules {
+	if one.Set == nil {
+		return b.Older
+	}
+	out := append(slices.Clone(b.Older), one)
+	return out[max(0, len(out)-olderKept):]
+}
+
+// Others are all versions but the one in force that regions may go by: Older, and the
+// staged one.
+func (b *RuleBook) Others() []OlderRules {
+	if !b.Rollout.UnderWay() {
+		return b.Older
+	}
+	staged := OlderRules{b.Rollout.Version, b.Rollout.Set, b.Rollout.Regions}
+	return append(slices.Clone(b.Older), staged)
+}
+
+// InForce reports whether a rule has this number now, in force or staged.
+func (b *RuleBook) InForce(number uint32) bool {
+	_, ok := b.inForce[number]
+	return ok
+}
+
+// indexed is the book with InForce answering from its numbers: every plan asks, and
+// there may be thousands of rules.
+func (b RuleBook) indexed() RuleBook {
+	b.inForce = make(map[uint32]struct{}, len(b.Numbers))
+	for _, number := range b.Numbers {
+		b.inForce[number] = struct{}{}
+	}
+	if b.Rollout.UnderWay() {
+		for _, number := range b.Rollout.Numbers {
+			b.inForce[number] = struct{}{}
+		}
+	}
+	return b
+}
+
+// RulesFor are the rules that a region is to go by.
+type RulesFor struct {
+	Version uint64
+	YAML    string
+	// Numbers must not be changed.
+	Numbers map[string]uint32
+}
+
+// For is what a region is to go by: the staged version where it is staged, else the
+// one in force.
+func (b *RuleBook) For(region string) RulesFor {
+	if b.Rollout.StagedIn(region) {
+		return RulesFor{b.Rollout.Version, b.Rollout.YAML, b.Rollout.Numbers}
+	}
+	return RulesFor{b.Version, b.YAML, b.Numbers}
+}
+
+// next is the book after the given rules, or the file's problems.
+func (b RuleBook) next(file string, a *raftlogv1.ApplyRules) (RuleBook, error) {
+	set, _, err := rules.Parse(file, []byte(a.GetYaml()))
+	if err != nil {
+		return RuleBook{}, err
+	}
+	version := newRuleVersion(b.Last+1, b.Version, a)
+	next := RuleBook{Older: b.older(OlderRules{Version: b.Version, Set: b.Set}), History: keptVersions(b.History, version)}
+	next.Numbers, next.NextNumber = rules.Assign(b.Numbers, b.Set, b.NextNumber, set)
+	next.Version, next.Last, next.Set, next.YAML = version.Version, version.Version, set, a.GetYaml()
+	next.Author, next.Comment, next.UnixMS = version.Author, version.Comment, version.UnixMS
+	return next.indexed(), nil
+}
+
+func (s *State) applyRules(a *raftlogv1.ApplyRules) (version uint64, err error) {
+	if err := s.mayChangeRules(a); err != nil {
+		return 0, err
+	}
+	book, err := s.Rules.next(a.GetFileName(), a)
+	if err != nil {
+		return 0, err
+	}
+	s.setRules(book)
+	return book.Version, nil
+}
+
+// mayChangeRules refuses a change made against another version, and any change while
+// a version is being rolled out: what it is compared with must not move.
+func (s *State) mayChangeRules(a *raftlogv1.ApplyRules) error {
+	if s.ClusterID == "" {
+		return fmt.Errorf("%w: rules before the bootstrap", ErrInvalidArgument)
+	}
+	if a.GetHasExpected() && a.GetExpectedVersion() != s.Rules.Version {
+		return ErrVersionConflict{Expected: a.GetExpectedVersion(), InForce: s.Rules.Version}
+	}
+	if r := s.Rules.Rollout; r.UnderWay() {
+		return fmt.Errorf("%w: version %d is staged; promote or abort it first", ErrRolloutUnderWay, r.Version)
+	}
+	return nil
+}
+
+// setRules makes a book the one in force, without the keys of rules that went away.
+func (s *State) setRules(book RuleBook) {
+	s.Rules = book
+	s.Ledger.DropRules(book.InForce)
+}
