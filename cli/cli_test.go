@@ -65,7 +65,7 @@ func TestUsageErrors(t *testing.T) {
 	}{
 		"no such command":     {[]string{"chek"}, "chek"},
 		"no such subcommand":  {[]string{"budget", "gte"}, "get, list, watch"},
-		"missing subcommand":  {[]string{"rules"}, "apply, show, validate"},
+		"missing subcommand":  {[]string{"rules"}, "apply, diff, history, rollback, show, validate"},
 		"unknown flag":        {[]string{"check", "--prise"}, "--prise"},
 		"missing argument":    {[]string{"check"}, "check KEY=VALUE"},
 		"not an attribute":    {[]string{"check", "api_key"}, "key=value"},
@@ -298,6 +298,29 @@ func changeRules(t *testing.T, coordinator, region string) {
 		return shown.out + shown.err
 	})
 	await(t, "500", func() string { return command(t, "", "check", "api_key=other", "--addr", region).out })
+	rulesHistory(t, coordinator, region, file)
+}
+
+// rulesHistory goes on where version 2 was applied.
+func rulesHistory(t *testing.T, coordinator, region, file string) {
+	at := func(stdin string, args ...string) result {
+		return command(t, stdin, append(args, "--addr", coordinator)...)
+	}
+	at("", "rules", "history").want(t, exitOK, "VERSION", "2        yes       me")
+	at("", "rules", "history", "--limit", "1", "--diff").want(t, exitOK, "+    params: {capacity: 500")
+	at("", "rules", "history", "-o", "json").want(t, exitOK, `"versions":[{"version":"2","author":"me"`)
+	at("", "rules", "history", "-o", "yaml", "--before", "2").want(t, exitOK, `version: "1"`)
+	at("", "rules", "show", "--version", "1").want(t, exitOK, "version 1 by", "capacity: 300")
+	at("", "rules", "show", "--version", "9").want(t, exitError, "kept are 1 to 2")
+	at("", "rules", "diff", "--from", "1").want(t, exitOK, "--- version 1", "+++ version 2", "+    params: {capacity: 500")
+	at("rules: []\n", "rules", "diff", "-", "-o", "json").want(t, exitOK, `{"from":"version 2","to":`, `"diff":"--- version 2`)
+	at("", "rules", "diff", file, "--to", "1").want(t, exitUsage, "FILE or --to")
+	at("", "rules", "rollback", "one").want(t, exitUsage, "rules history")
+	at("", "rules", "rollback", "9").want(t, exitError, "nothing changed", "kept are 1 to 2")
+	at("", "rules", "rollback", "1", "--expected-version", "1").want(t, exitError, "nothing changed", "2 is in force")
+	at("", "rules", "rollback", "1", "--comment", "too many").want(t, exitOK, "version 3 is in force", "-    params: {capacity: 500")
+	at("", "rules", "history").want(t, exitOK, "[text of version 1] too many")
+	await(t, "300", func() string { return command(t, "", "check", "api_key=another", "--addr", region).out })
 }
 
 // await repeats a command until its output has the part.

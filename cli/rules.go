@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,22 +12,15 @@ import (
 	"github.com/spf13/cobra"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/rules"
 )
 
 // maxRulesFile is more than a coordinator takes, so that its own answer is seen.
 const maxRulesFile = 8 << 20
 
 func newRules(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "rules", Short: "Check, apply and show the rules"}
-	cmd.AddCommand(newRulesValidate(g), newRulesApply(g), newRulesShow(g))
+	cmd := &cobra.Command{Use: "rules", Short: "Check, apply and show the rules, and their history"}
+	cmd.AddCommand(newRulesValidate(g), newRulesApply(g), newRulesShow(g), newRulesHistory(g), newRulesDiff(g), newRulesRollback(g))
 	return cmd
-}
-
-func (g *globals) warn(warnings []rules.Warning) {
-	for _, w := range warnings {
-		fmt.Fprintf(g.Err, "warning: %s\n", w)
-	}
 }
 
 // readRules reads a file and says what to call it in positions.
@@ -48,47 +42,77 @@ func (g *globals) readRules(path string) (data []byte, name string, err error) {
 }
 
 func newRulesApply(g *globals) *cobra.Command {
-	var (
-		expected uint64
-		author   string
-	)
+	var by changeFlags
+	var expected uint64
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Replace all rules; in force in every region within 2 s (- reads standard input)",
 		Args:  cobra.ExactArgs(1),
 	}
+	by.add(cmd)
 	cmd.Flags().Uint64Var(&expected, "expected-version", 0, "apply only if this version is in force (default: whichever is)")
-	cmd.Flags().StringVar(&author, "author", os.Getenv("USER"), "who changes the rules")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data, name, err := g.readRules(args[0])
 		if err != nil {
 			return err
 		}
-		request := &aliquotv1.ApplyRulesRequest{Yaml: string(data), Author: author, FileName: name}
+		request := &aliquotv1.ApplyRulesRequest{Yaml: string(data), FileName: name, Author: by.author, Comment: by.comment}
 		if cmd.Flags().Changed("expected-version") {
 			request.ExpectedVersion = &expected
 		}
-		if _, warnings, err := rules.Parse(name, data); err == nil {
-			g.warn(warnings) // whether they are valid is the coordinator's to say
-		}
-		ctx, cancel := g.call(cmd)
-		defer cancel()
-		answer, err := g.ruleService().ApplyRules(ctx, request)
-		if err != nil {
-			return g.explainApply(err)
-		}
-		return g.print(answer, func(w io.Writer) { fmt.Fprintf(w, "version %d is in force\n", answer.Version) })
+		return g.changeRules(cmd, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+			return g.ruleService().ApplyRules(ctx, request)
+		})
 	}
 	return cmd
 }
 
-// explainApply keeps a list of problems a list.
-func (g *globals) explainApply(err error) error {
+// changeFlags say who changes the rules, and why.
+type changeFlags struct{ author, comment string }
+
+func (f *changeFlags) add(cmd *cobra.Command) {
+	f.addAuthor(cmd)
+	cmd.Flags().StringVar(&f.comment, "comment", "", "why, for the history")
+}
+
+func (f *changeFlags) addAuthor(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.author, "author", whoami(), "who changes the rules")
+}
+
+// whoami is who changes the rules unless they say so: user@host, as far as either is
+// known.
+func whoami() string {
+	user := os.Getenv("USER")
+	if host, err := os.Hostname(); err == nil && host != "" {
+		return user + "@" + host
+	}
+	return user
+}
+
+// changeRules makes a change, and prints what it changed.
+func (g *globals) changeRules(cmd *cobra.Command, change func(context.Context) (*aliquotv1.ApplyRulesResponse, error)) error {
+	ctx, cancel := g.call(cmd)
+	defer cancel()
+	answer, err := change(ctx)
+	if err != nil {
+		return g.explainChange(err)
+	}
+	for _, w := range answer.GetWarnings() {
+		fmt.Fprintf(g.Err, "warning: %s\n", w)
+	}
+	return g.print(answer, func(w io.Writer) {
+		fmt.Fprint(w, answer.GetDiff())
+		fmt.Fprintf(w, "version %d is in force\n", answer.GetVersion())
+	})
+}
+
+// explainChange keeps a list of problems a list.
+func (g *globals) explainChange(err error) error {
 	if remote, ok := errors.AsType[*connect.Error](err); ok {
 		switch remote.Code() {
 		case connect.CodeInvalidArgument:
 			return fmt.Errorf("the rules were refused, nothing changed:\n%s", remote.Message())
-		case connect.CodeFailedPrecondition:
+		case connect.CodeFailedPrecondition, connect.CodeNotFound:
 			return fmt.Errorf("nothing changed: %s; see 'aliquot rules show'", remote.Message())
 		}
 	}
@@ -96,23 +120,32 @@ func (g *globals) explainApply(err error) error {
 }
 
 func newRulesShow(g *globals) *cobra.Command {
-	return &cobra.Command{
+	var version uint64
+	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "The rules in force (their version goes to standard error)",
+		Short: "The rules in force, or another version of them (which one goes to standard error)",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := g.call(cmd)
-			defer cancel()
-			answer, err := g.ruleService().GetRules(ctx, &aliquotv1.GetRulesRequest{})
-			if err != nil {
-				return g.explain(err, aCoordinator, g.coordinator())
-			}
-			return g.print(answer, func(w io.Writer) {
-				fmt.Fprintln(g.Err, ruleOrigin(answer))
-				fmt.Fprint(w, answer.Yaml)
-			})
-		},
 	}
+	cmd.Flags().Uint64Var(&version, "version", 0, "a version of the history (default: the one in force)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		answer, err := g.getRules(cmd, version)
+		if err != nil {
+			return err
+		}
+		return g.print(answer, func(w io.Writer) {
+			fmt.Fprintln(g.Err, ruleOrigin(answer))
+			fmt.Fprint(w, answer.Yaml)
+		})
+	}
+	return cmd
+}
+
+// getRules reads one version of the rules; 0 is the one in force.
+func (g *globals) getRules(cmd *cobra.Command, version uint64) (*aliquotv1.GetRulesResponse, error) {
+	ctx, cancel := g.call(cmd)
+	defer cancel()
+	answer, err := g.ruleService().GetRules(ctx, &aliquotv1.GetRulesRequest{Version: version})
+	return answer, g.explain(err, aCoordinator, g.coordinator())
 }
 
 func ruleOrigin(r *aliquotv1.GetRulesResponse) string {
@@ -124,7 +157,13 @@ func ruleOrigin(r *aliquotv1.GetRulesResponse) string {
 		text += " by " + r.Author
 	}
 	if r.AppliedUnixMs != 0 {
-		text += " at " + time.UnixMilli(r.AppliedUnixMs).UTC().Format(time.RFC3339)
+		text += " at " + instant(r.AppliedUnixMs)
+	}
+	if r.Comment != "" {
+		text += ": " + r.Comment
 	}
 	return text
 }
+
+// instant is a time of a coordinator's clock for people.
+func instant(unixMS int64) string { return time.UnixMilli(unixMS).UTC().Format(time.RFC3339) }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -106,21 +107,15 @@ func keptVersions(history []RuleVersion, one RuleVersion) []RuleVersion {
 	return append(history, one)
 }
 
-// Kept is a version of the history; false if it is not kept (any more).
-func (b *RuleBook) Kept(version uint64) (RuleVersion, bool) {
-	i, found := slices.BinarySearchFunc(b.History, version, func(v RuleVersion, version uint64) int {
-		switch {
-		case v.Version < version:
-			return -1
-		case v.Version > version:
-			return 1
-		}
-		return 0
+// Kept is a version of a history; false if it is not kept (any more).
+func Kept(history []RuleVersion, version uint64) (RuleVersion, bool) {
+	i, found := slices.BinarySearchFunc(history, version, func(v RuleVersion, version uint64) int {
+		return cmp.Compare(v.Version, version)
 	})
 	if !found {
 		return RuleVersion{}, false
 	}
-	return b.History[i], true
+	return history[i], true
 }
 
 func encodeHistory(history []RuleVersion) []*raftlogv1.RuleVersion {

@@ -44,7 +44,7 @@ func TestHistoryIsKept(t *testing.T) {
 			t.Fatalf("%s: %d versions kept, version %d of %d, %q", name, len(b.History), b.Version, b.Last, b.Comment)
 		}
 		for i, want := range texts {
-			v, ok := b.Kept(uint64(i + 1))
+			v, ok := Kept(b.History, uint64(i+1))
 			text, err := v.Text()
 			if !ok || err != nil || text != want {
 				t.Errorf("%s: version %d is %.40q (%v, %v)", name, i+1, text, ok, err)
@@ -54,7 +54,7 @@ func TestHistoryIsKept(t *testing.T) {
 				t.Errorf("%s: version %d: %+v", name, i+1, v)
 			}
 		}
-		if _, ok := b.Kept(7); ok {
+		if _, ok := Kept(b.History, 7); ok {
 			t.Errorf("%s: a version that was never applied is kept", name)
 		}
 		if !bytes.Equal(before, bytesOf(t, f)) {
@@ -131,7 +131,7 @@ func TestSnapshotWithoutHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, ok := state.Rules.Kept(2)
+	v, ok := Kept(state.Rules.History, 2)
 	text, err := v.Text()
 	if !ok || err != nil || text != twoRules || state.Rules.Last != 2 {
 		t.Errorf("%+v, %v", v, err)

@@ -51,7 +51,7 @@ func (n *Node) lockMembers(ctx context.Context) (unlock func(), err error) {
 	case n.joining <- struct{}{}:
 		if n.raft.State() != raft.Leader {
 			<-n.joining
-			return nil, n.notLeader()
+			return nil, n.NotLeader()
 		}
 		return func() { <-n.joining }, nil
 	case <-ctx.Done():
@@ -202,7 +202,7 @@ func (n *Node) waitCaughtUp(ctx context.Context, id raft.ServerID) error {
 			return fmt.Errorf("cluster: %s has log entry %d of %d and is not promoted yet (%w); it may join again", id, n.trans.progress(id), goal, ctx.Err())
 		}
 		if n.raft.State() != raft.Leader {
-			return n.notLeader()
+			return n.NotLeader()
 		}
 		if _, listed := find(n.configuration(), id); !listed {
 			return ErrRemoved

@@ -29,8 +29,8 @@ func (n *Node) Propose(ctx context.Context, cmd *raftlogv1.Command) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	if n.raft.State() != raft.Leader {
-		return nil, n.notLeader()
+	if !n.Leads() {
+		return nil, n.NotLeader()
 	}
 	start := time.Now()
 	future, err := wait(ctx, n, func() raft.ApplyFuture { return n.raft.Apply(data, enqueueTimeout) })
@@ -74,7 +74,7 @@ func wait[F raft.Future](ctx context.Context, n *Node, ask func() F) (F, error) 
 func (n *Node) explain(err error) error {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader):
-		return n.notLeader()
+		return n.NotLeader()
 	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrEnqueueTimeout),
 		errors.Is(err, raft.ErrAbortedByRestore), errors.Is(err, raft.ErrRaftShutdown), errors.Is(err, ErrShutdown),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -83,7 +83,12 @@ func (n *Node) explain(err error) error {
 	return fmt.Errorf("cluster: raft: %w", err)
 }
 
-func (n *Node) notLeader() error {
+// Leads reports whether raft believes that this node leads: a hint, for whoever would
+// otherwise prepare a command in vain.
+func (n *Node) Leads() bool { return n.raft.State() == raft.Leader }
+
+// NotLeader is the error of a node that does not lead.
+func (n *Node) NotLeader() error {
 	id, address := n.Leader()
 	return ErrNotLeader{LeaderID: id, RPCAddress: address}
 }
@@ -144,8 +149,8 @@ func (n *Node) VerifyLeader(ctx context.Context) error {
 // Barrier returns once this node, as leader, has applied everything committed
 // before the call.
 func (n *Node) Barrier(ctx context.Context) error {
-	if n.raft.State() != raft.Leader {
-		return n.notLeader()
+	if !n.Leads() {
+		return n.NotLeader()
 	}
 	if _, err := wait(ctx, n, func() raft.Future { return n.raft.Barrier(enqueueTimeout) }); err != nil {
 		return n.explain(err)

@@ -160,7 +160,7 @@ func (b RuleBook) promoted() RuleBook {
 	r := b.Rollout
 	b.Older = b.older(OlderRules{Version: b.Version, Set: b.Set})
 	b.Version, b.YAML, b.Set, b.Numbers = r.Version, r.YAML, r.Set, r.Numbers
-	if v, kept := b.Kept(r.Version); kept {
+	if v, kept := Kept(b.History, r.Version); kept {
 		b.Author, b.Comment, b.UnixMS = v.Author, v.Comment, v.UnixMS
 	}
 	return b
@@ -227,7 +227,7 @@ func decodeRollout(m *raftlogv1.Rollout, b *RuleBook) (*Rollout, error) {
 		r.State, r.Reason = outcomeState(end.GetOutcome()), end.GetReason()
 		return r, nil
 	}
-	v, kept := b.Kept(r.Version)
+	v, kept := Kept(b.History, r.Version)
 	if !kept {
 		return nil, fmt.Errorf("the staged rules version %d is not in it", r.Version)
 	}

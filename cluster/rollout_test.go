@@ -102,7 +102,7 @@ func TestRulesTakenBack(t *testing.T) {
 			if b.Version != 3 || b.YAML != testRules || b.Author != "bob" || b.Rollout.State != state || b.Rollout.Reason != "because" {
 				t.Errorf("%s, %s: %+v, %+v", state, name, b, b.Rollout)
 			}
-			if v, _ := b.Kept(3); v.RollbackTo != 1 || v.Base != 2 || len(b.History) != 3 {
+			if v, _ := Kept(b.History, 3); v.RollbackTo != 1 || v.Base != 2 || len(b.History) != 3 {
 				t.Errorf("%s, %s: %+v", state, name, v)
 			}
 			if f.state.Ledger.Len() != 1 || f.state.Ledger.Shares(key(1)) == nil {

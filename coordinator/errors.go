@@ -58,6 +58,10 @@ var errorTable = rpc.Table{
 	{Err: cluster.ErrShutdown, Code: connect.CodeUnavailable},
 	{Err: cluster.ErrTooLarge, Code: connect.CodeInvalidArgument},
 	{Err: cluster.ErrNodeAlive, Code: connect.CodeAlreadyExists},
+	{Err: cluster.ErrRolloutUnderWay, Code: connect.CodeFailedPrecondition},
+	{Err: cluster.ErrNoRollout, Code: connect.CodeFailedPrecondition},
+	{Err: cluster.ErrNothingInForce, Code: connect.CodeFailedPrecondition},
+	{Err: cluster.ErrUnknownVersion, Code: connect.CodeNotFound},
 	{Err: cluster.ErrInvalidArgument, Code: connect.CodeInvalidArgument},
 }
 

@@ -3,10 +3,15 @@ package coordinator
 import (
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"strconv"
+	"strings"
 
-	"aliquot/cluster"
+	"google.golang.org/protobuf/proto"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rpc"
 )
 
 const index = `Aliquot coordinator: splits rate limits over regions and keeps their sum at the limit.
@@ -27,20 +32,55 @@ func serveIndex(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, index, r.Host)
 }
 
-// serveYAML is the rules in force here as they were written; their version is the
-// ETag. Version 0 is empty: no rules were applied yet.
-func (s *ruleService) serveYAML(w http.ResponseWriter, r *http.Request) {
-	var version uint64
-	var yaml string
-	s.node.View(func(state *cluster.State) { version, yaml = state.Rules.Version, state.Rules.YAML })
-	tag := `"` + strconv.FormatUint(version, 10) + `"`
+// serveRules is the rules in force here, as they were written, or as JSON with their
+// version, author and comment for whoever accepts that. Their version is the ETag.
+// Version 0 is empty: no rules were applied yet.
+func (s *ruleService) serveRules(w http.ResponseWriter, r *http.Request) {
+	res, err := s.GetRules(r.Context(), &aliquotv1.GetRulesRequest{})
+	if err != nil {
+		serveProblem(w, err)
+		return
+	}
+	tag := etag(res.GetVersion())
 	w.Header().Set("ETag", tag)
 	w.Header().Set("Cache-Control", "no-cache")
+	w.Header().Set("Vary", "Accept")
 	if r.Header.Get("If-None-Match") == tag {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
+	if wantsJSON(r) {
+		serveJSON(w, http.StatusOK, res)
+		return
+	}
 	w.Header().Set("Content-Type", "application/yaml; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = io.WriteString(w, yaml) // the caller went away: nobody is left to tell
+	_, _ = io.WriteString(w, res.GetYaml()) // the caller went away: nobody is left to tell
+}
+
+// wantsJSON reports whether the caller names JSON among what it accepts: whoever takes
+// anything gets the file.
+func wantsJSON(r *http.Request) bool {
+	for part := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
+		if media, _, err := mime.ParseMediaType(part); err == nil && media == "application/json" {
+			return true
+		}
+	}
+	return false
+}
+
+// etag is how a version of the rules is named in HTTP.
+func etag(version uint64) string { return `"` + strconv.FormatUint(version, 10) + `"` }
+
+// serveJSON answers with a message, in the same JSON as the RPCs.
+func serveJSON(w http.ResponseWriter, status int, m proto.Message) {
+	body, err := rpc.MarshalJSON(m)
+	if err != nil {
+		serveProblem(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the caller went away: nobody is left to tell
 }

@@ -14,6 +14,7 @@ import (
 const (
 	maxAuthorBytes   = 256
 	maxFileNameBytes = 256
+	maxCommentBytes  = 1024
 )
 
 // ruleService reads the rules from the applied state and changes them at the leader.
@@ -24,40 +25,116 @@ type ruleService struct {
 	metrics *metrics
 }
 
-// GetRules answers with the rules in force here.
-func (s *ruleService) GetRules(context.Context, *aliquotv1.GetRulesRequest) (*aliquotv1.GetRulesResponse, error) {
+// GetRules answers with the rules in force here, or a version that is kept here.
+func (s *ruleService) GetRules(_ context.Context, req *aliquotv1.GetRulesRequest) (*aliquotv1.GetRulesResponse, error) {
+	if req.GetVersion() != 0 {
+		v, err := s.kept(req.GetVersion())
+		if err != nil {
+			return nil, toRPC(err)
+		}
+		text, err := v.Text()
+		return &aliquotv1.GetRulesResponse{
+			Version: v.Version, Yaml: text, Author: v.Author, AppliedUnixMs: v.UnixMS, Comment: v.Comment,
+		}, toRPC(err)
+	}
 	var res *aliquotv1.GetRulesResponse
 	s.node.View(func(state *cluster.State) {
 		r := &state.Rules
-		res = &aliquotv1.GetRulesResponse{Version: r.Version, Yaml: r.YAML, Author: r.Author, AppliedUnixMs: r.UnixMS}
+		res = &aliquotv1.GetRulesResponse{
+			Version: r.Version, Yaml: r.YAML, Author: r.Author, AppliedUnixMs: r.UnixMS, Comment: r.Comment,
+		}
 	})
 	return res, nil
 }
 
 // ApplyRules replaces all rules.
 func (s *ruleService) ApplyRules(ctx context.Context, req *aliquotv1.ApplyRulesRequest) (*aliquotv1.ApplyRulesResponse, error) {
-	ctx, cancel := withDeadline(ctx)
-	defer cancel()
-	if len(req.GetAuthor()) > maxAuthorBytes || len(req.GetFileName()) > maxFileNameBytes {
-		return nil, toRPC(invalid("author and file_name have at most %d and %d bytes", maxAuthorBytes, maxFileNameBytes))
-	}
-	file := req.GetFileName()
-	if file == "" {
-		file = "rules"
-	}
-	version, err := s.node.ApplyRules(ctx, req.GetYaml(), file, req.ExpectedVersion, req.GetAuthor())
-	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
-		res, err := toLeader(ctx, s.forward, req, (*peer).ApplyRules)
-		if err == nil {
-			awaitState(ctx, s.node, ownWritePatience, func(state *cluster.State) bool { return state.Rules.Version >= res.GetVersion() })
-		}
-		return res, toRPC(err)
-	}
-	if err != nil {
-		if _, bad := errors.AsType[*rules.Error](err); bad {
-			s.metrics.rulesFailures.Inc()
-		}
+	if err := checkWords(req.GetAuthor(), req.GetComment()); err != nil {
 		return nil, toRPC(err)
 	}
-	return &aliquotv1.ApplyRulesResponse{Version: version}, nil
+	if len(req.GetFileName()) > maxFileNameBytes {
+		return nil, toRPC(invalid("file_name has %d bytes, at most %d", len(req.GetFileName()), maxFileNameBytes))
+	}
+	change := cluster.RulesChange{
+		YAML: req.GetYaml(), FileName: req.GetFileName(), Expected: req.ExpectedVersion,
+		Author: req.GetAuthor(), Comment: req.GetComment(),
+	}
+	if change.FileName == "" {
+		change.FileName = "rules"
+	}
+	return atLeader(ctx, s, req, (*peer).ApplyRules, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+		return s.apply(ctx, change)
+	})
+}
+
+func checkWords(author, comment string) error {
+	if len(author) > maxAuthorBytes || len(comment) > maxCommentBytes {
+		return invalid("author and comment have at most %d and %d bytes", maxAuthorBytes, maxCommentBytes)
+	}
+	return nil
+}
+
+// changed is the answer to any change of the rules.
+type changed interface{ GetVersion() uint64 }
+
+// atLeader changes the rules here if this node leads, else has the leader do it; then
+// it waits until this node has what was changed.
+func atLeader[Req, Res any](ctx context.Context, s *ruleService, req *Req,
+	method func(*peer, context.Context, *Req) (*Res, error), here func(context.Context) (*Res, error),
+) (*Res, error) {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	res, err := here(ctx)
+	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); !elsewhere {
+		return res, toRPC(err)
+	}
+	res, err = toLeader(ctx, s.forward, req, method)
+	if made, ok := any(res).(changed); ok && err == nil {
+		awaitState(ctx, s.node, ownWritePatience, func(state *cluster.State) bool { return state.Rules.Last >= made.GetVersion() })
+	}
+	return res, toRPC(err)
+}
+
+// apply brings rules into force. What does not parse is refused before it reaches the
+// log; the state machine looks again, for it believes no log either.
+func (s *ruleService) apply(ctx context.Context, change cluster.RulesChange) (*aliquotv1.ApplyRulesResponse, error) {
+	if !s.node.Leads() {
+		return nil, s.node.NotLeader()
+	}
+	warnings, err := s.parse(change)
+	if err != nil {
+		return nil, err
+	}
+	version, err := s.node.ApplyRules(ctx, change)
+	if err != nil {
+		return nil, err
+	}
+	return s.applied(version, warnings), nil
+}
+
+// parse returns the warnings of rules that are valid.
+func (s *ruleService) parse(change cluster.RulesChange) (warnings []string, err error) {
+	_, found, err := rules.Parse(change.FileName, []byte(change.YAML))
+	if err != nil {
+		s.metrics.rulesFailures.Inc()
+		return nil, err
+	}
+	for _, w := range found {
+		warnings = append(warnings, w.String())
+	}
+	return warnings, nil
+}
+
+// applied is the answer once a version has been made. Not to know the diff is no
+// reason to say that nothing was.
+func (s *ruleService) applied(version uint64, warnings []string) *aliquotv1.ApplyRulesResponse {
+	res := &aliquotv1.ApplyRulesResponse{Version: version, Warnings: warnings}
+	var history []cluster.RuleVersion
+	s.node.View(func(state *cluster.State) { history = state.Rules.History })
+	if v, ok := cluster.Kept(history, version); ok {
+		if listed, err := versionOf(history, v); err == nil {
+			res.Diff = listed.GetDiff()
+		}
+	}
+	return res
 }

@@ -55,7 +55,7 @@ func (s services) handler(ready func(context.Context) error) http.Handler {
 	reflector := grpcreflect.NewStaticReflector(names...)
 	mux.Handle(grpcreflect.NewHandlerV1(reflector, small))
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
-	mux.HandleFunc("GET /rules", s.rules.serveYAML)
+	mux.HandleFunc("GET /rules", s.rules.serveRules)
 	mux.HandleFunc("GET /{$}", serveIndex)
 	return limitBody(mux)
 }

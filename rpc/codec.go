@@ -31,6 +31,11 @@ func (jsonCodec) Marshal(message any) ([]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("rpc: %T is not a protobuf message", message)
 	}
+	return MarshalJSON(m)
+}
+
+// MarshalJSON is a message as JSONCodec prints it.
+func MarshalJSON(m proto.Message) ([]byte, error) {
 	raw, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
 		return nil, err

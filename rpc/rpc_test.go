@@ -19,15 +19,15 @@ func TestJSONPrintsZeroValuesWithoutPadding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"allowed":false,"ruleId":"","limit":"0","remaining":"0","mode":"","limits":[],"reason":"","never":false}`
+	want := `{"allowed":false,"ruleId":"","limit":"0","remaining":"0","mode":"","limits":[],"reason":"","never":false,"decisionId":""}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 
 func TestJSONRefusesUnknownFieldsUnlessLenient(t *testing.T) {
-	body := []byte(`{"attributes":{},"costs":5}`)
-	if err := (jsonCodec{}).Unmarshal(body, &aliquotv1.CheckRequest{}); err == nil || !strings.Contains(err.Error(), "costs") {
+	body := []byte(`{"attributes":{},"prise":5}`)
+	if err := (jsonCodec{}).Unmarshal(body, &aliquotv1.CheckRequest{}); err == nil || !strings.Contains(err.Error(), "prise") {
 		t.Errorf("error %v does not name the field", err)
 	}
 	if err := (jsonCodec{discardUnknown: true}).Unmarshal(body, &aliquotv1.CheckRequest{}); err != nil {

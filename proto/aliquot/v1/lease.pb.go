@@ -783,9 +783,14 @@ type ReportRequest struct {
 	Shard        uint32       `protobuf:"varint,9,opt,name=shard,proto3" json:"shard,omitempty"`
 	// How far apart the reports of one busy key are at present: a key that is missing
 	// here may be used all the same for that long.
-	PaceMicros    int64 `protobuf:"varint,10,opt,name=pace_micros,json=paceMicros,proto3" json:"pace_micros,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PaceMicros int64 `protobuf:"varint,10,opt,name=pace_micros,json=paceMicros,proto3" json:"pace_micros,omitempty"`
+	// Requests that this daemon has allowed and denied under one version of the rules,
+	// the one it goes by, since it took that version.
+	DecidedRulesVersion uint64 `protobuf:"varint,11,opt,name=decided_rules_version,json=decidedRulesVersion,proto3" json:"decided_rules_version,omitempty"`
+	Allowed             uint64 `protobuf:"varint,12,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	Denied              uint64 `protobuf:"varint,13,opt,name=denied,proto3" json:"denied,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *ReportRequest) Reset() {
@@ -884,6 +889,27 @@ func (x *ReportRequest) GetShard() uint32 {
 func (x *ReportRequest) GetPaceMicros() int64 {
 	if x != nil {
 		return x.PaceMicros
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetDecidedRulesVersion() uint64 {
+	if x != nil {
+		return x.DecidedRulesVersion
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetAllowed() uint64 {
+	if x != nil {
+		return x.Allowed
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetDenied() uint64 {
+	if x != nil {
+		return x.Denied
 	}
 	return 0
 }
@@ -1389,7 +1415,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\anumbers\x18\x03 \x03(\v2\x1e.aliquot.v1.Rules.NumbersEntryR\anumbers\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\x99\x02\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xff\x02\n" +
 	"\rReportRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1402,7 +1428,10 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05shard\x18\t \x01(\rR\x05shard\x12\x1f\n" +
 	"\vpace_micros\x18\n" +
 	" \x01(\x03R\n" +
-	"paceMicros\"\xd4\x03\n" +
+	"paceMicros\x122\n" +
+	"\x15decided_rules_version\x18\v \x01(\x04R\x13decidedRulesVersion\x12\x18\n" +
+	"\aallowed\x18\f \x01(\x04R\aallowed\x12\x16\n" +
+	"\x06denied\x18\r \x01(\x04R\x06denied\"\xd4\x03\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +

@@ -316,7 +316,8 @@ type Rollout struct {
 	Regions     []string `protobuf:"bytes,3,rep,name=regions,proto3" json:"regions,omitempty"`
 	// staged, promoted, halted, aborted.
 	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
-	// Why it was halted, with the numbers.
+	// Why it was halted, with the numbers. What a halt brings back is a new version; see
+	// AbortRules.
 	Reason          string  `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	StartedUnixMs   int64   `protobuf:"varint,6,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"`
 	PromoteAtUnixMs int64   `protobuf:"varint,7,opt,name=promote_at_unix_ms,json=promoteAtUnixMs,proto3" json:"promote_at_unix_ms,omitempty"`
@@ -1326,7 +1327,7 @@ type RuleVersion struct {
 	Author        string                 `protobuf:"bytes,2,opt,name=author,proto3" json:"author,omitempty"`
 	AppliedUnixMs int64                  `protobuf:"varint,3,opt,name=applied_unix_ms,json=appliedUnixMs,proto3" json:"applied_unix_ms,omitempty"`
 	Comment       string                 `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
-	// Against the version before, as a unified diff; empty for the oldest that is kept.
+	// Against the version it replaced, as a unified diff; empty if that is not kept.
 	Diff    string `protobuf:"bytes,5,opt,name=diff,proto3" json:"diff,omitempty"`
 	InForce bool   `protobuf:"varint,6,opt,name=in_force,json=inForce,proto3" json:"in_force,omitempty"`
 	// The version whose text this one brought back; 0: none.
@@ -1587,7 +1588,9 @@ func (x *AbortRulesRequest) GetAuthor() string {
 }
 
 type AbortRulesResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What is in force now.
+	Version       uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1620,6 +1623,13 @@ func (x *AbortRulesResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use AbortRulesResponse.ProtoReflect.Descriptor instead.
 func (*AbortRulesResponse) Descriptor() ([]byte, []int) {
 	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *AbortRulesResponse) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
 }
 
 var File_aliquot_v1_rule_proto protoreflect.FileDescriptor
@@ -1752,8 +1762,9 @@ const file_aliquot_v1_rule_proto_rawDesc = "" +
 	"\x06author\x18\x02 \x01(\tR\x06author\"E\n" +
 	"\x11AbortRulesRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x16\n" +
-	"\x06author\x18\x02 \x01(\tR\x06author\"\x14\n" +
-	"\x12AbortRulesResponse2\x86\x05\n" +
+	"\x06author\x18\x02 \x01(\tR\x06author\".\n" +
+	"\x12AbortRulesResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion2\x86\x05\n" +
 	"\vRuleService\x12E\n" +
 	"\bGetRules\x12\x1b.aliquot.v1.GetRulesRequest\x1a\x1c.aliquot.v1.GetRulesResponse\x12K\n" +
 	"\n" +

@@ -54,7 +54,9 @@ type RuleServiceClient interface {
 	RollbackRules(ctx context.Context, in *RollbackRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error)
 	// PromoteRules brings a staged version into force everywhere.
 	PromoteRules(ctx context.Context, in *PromoteRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error)
-	// AbortRules ends a staged roll-out: its regions go back to the version in force.
+	// AbortRules ends a staged roll-out: its regions go back to the text in force. That is
+	// a new version then, in the history too: versions only ever rise, so that everyone
+	// who compares two of them knows which one is the later.
 	AbortRules(ctx context.Context, in *AbortRulesRequest, opts ...grpc.CallOption) (*AbortRulesResponse, error)
 }
 
@@ -171,7 +173,9 @@ type RuleServiceServer interface {
 	RollbackRules(context.Context, *RollbackRulesRequest) (*ApplyRulesResponse, error)
 	// PromoteRules brings a staged version into force everywhere.
 	PromoteRules(context.Context, *PromoteRulesRequest) (*ApplyRulesResponse, error)
-	// AbortRules ends a staged roll-out: its regions go back to the version in force.
+	// AbortRules ends a staged roll-out: its regions go back to the text in force. That is
+	// a new version then, in the history too: versions only ever rise, so that everyone
+	// who compares two of them knows which one is the later.
 	AbortRules(context.Context, *AbortRulesRequest) (*AbortRulesResponse, error)
 	mustEmbedUnimplementedRuleServiceServer()
 }

@@ -73,7 +73,9 @@ type RuleServiceClient interface {
 	RollbackRules(context.Context, *v1.RollbackRulesRequest) (*v1.ApplyRulesResponse, error)
 	// PromoteRules brings a staged version into force everywhere.
 	PromoteRules(context.Context, *v1.PromoteRulesRequest) (*v1.ApplyRulesResponse, error)
-	// AbortRules ends a staged roll-out: its regions go back to the version in force.
+	// AbortRules ends a staged roll-out: its regions go back to the text in force. That is
+	// a new version then, in the history too: versions only ever rise, so that everyone
+	// who compares two of them knows which one is the later.
 	AbortRules(context.Context, *v1.AbortRulesRequest) (*v1.AbortRulesResponse, error)
 }
 
@@ -242,7 +244,9 @@ type RuleServiceHandler interface {
 	RollbackRules(context.Context, *v1.RollbackRulesRequest) (*v1.ApplyRulesResponse, error)
 	// PromoteRules brings a staged version into force everywhere.
 	PromoteRules(context.Context, *v1.PromoteRulesRequest) (*v1.ApplyRulesResponse, error)
-	// AbortRules ends a staged roll-out: its regions go back to the version in force.
+	// AbortRules ends a staged roll-out: its regions go back to the text in force. That is
+	// a new version then, in the history too: versions only ever rise, so that everyone
+	// who compares two of them knows which one is the later.
 	AbortRules(context.Context, *v1.AbortRulesRequest) (*v1.AbortRulesResponse, error)
 }
 

@@ -1,0 +1,56 @@
+package coordinator
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"connectrpc.com/connect"
+)
+
+// problem is the body of a refusal, as RFC 9457 has it. Its type is about:blank: the
+// status says what kind it is, the detail what to do about it.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+}
+
+// statuses are what the codes of RPCs are over plain HTTP; any other is 500.
+var statuses = map[connect.Code]int{
+	connect.CodeInvalidArgument:    http.StatusBadRequest,
+	connect.CodeNotFound:           http.StatusNotFound,
+	connect.CodeAlreadyExists:      http.StatusConflict,
+	connect.CodeFailedPrecondition: http.StatusConflict,
+	connect.CodeAborted:            http.StatusConflict,
+	connect.CodeResourceExhausted:  http.StatusTooManyRequests,
+	connect.CodeUnavailable:        http.StatusServiceUnavailable,
+	connect.CodeDeadlineExceeded:   http.StatusGatewayTimeout,
+	connect.CodeCanceled:           http.StatusGatewayTimeout,
+}
+
+// serveProblem answers with what an RPC failed with.
+func serveProblem(w http.ResponseWriter, err error) {
+	status, known := statuses[connect.CodeOf(err)]
+	if !known {
+		status = http.StatusInternalServerError
+	}
+	detail := err.Error()
+	if wire, ok := errors.AsType[*connect.Error](err); ok {
+		detail = wire.Message()
+	}
+	serveStatus(w, status, detail)
+}
+
+// serveStatus answers with a problem.
+func serveStatus(w http.ResponseWriter, status int, detail string) {
+	body, err := json.Marshal(problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail})
+	if err != nil {
+		status, body = http.StatusInternalServerError, nil
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the caller went away: nobody is left to tell
+}

@@ -1,0 +1,110 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"aliquot/cluster"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+const (
+	defaultVersions = 20
+	maxVersions     = 1000
+	// maxListedBytes bounds the diffs of one list: what is left out comes with the next
+	// one. Thousands of ordinary changes are far below it.
+	maxListedBytes = 8 << 20
+)
+
+// ListRuleVersions lists the versions that are kept here, the latest first.
+func (s *ruleService) ListRuleVersions(ctx context.Context, req *aliquotv1.ListRuleVersionsRequest) (*aliquotv1.ListRuleVersionsResponse, error) {
+	limit := int(req.GetLimit())
+	switch {
+	case limit == 0:
+		limit = defaultVersions
+	case limit < 0 || limit > maxVersions:
+		return nil, toRPC(invalid("limit is %d; give 1 to %d, or nothing for %d", limit, maxVersions, defaultVersions))
+	}
+	var history []cluster.RuleVersion
+	var inForce uint64
+	s.node.View(func(state *cluster.State) { history, inForce = state.Rules.History, state.Rules.Version })
+	res := &aliquotv1.ListRuleVersionsResponse{}
+	size := 0
+	for _, v := range slices.Backward(history) {
+		if before := req.GetBefore(); before != 0 && v.Version >= before {
+			continue
+		}
+		if len(res.Versions) == limit || size > maxListedBytes || ctx.Err() != nil {
+			break
+		}
+		listed, err := versionOf(history, v)
+		if err != nil {
+			return nil, toRPC(err)
+		}
+		listed.InForce = v.Version == inForce
+		size += len(listed.GetDiff())
+		res.Versions = append(res.Versions, listed)
+	}
+	return res, toRPC(ctx.Err())
+}
+
+func versionOf(history []cluster.RuleVersion, v cluster.RuleVersion) (*aliquotv1.RuleVersion, error) {
+	base, _ := cluster.Kept(history, v.Base)
+	diff, err := diffOf(v, base)
+	if err != nil {
+		return nil, err
+	}
+	return &aliquotv1.RuleVersion{
+		Version: v.Version, Author: v.Author, AppliedUnixMs: v.UnixMS, Comment: v.Comment,
+		Diff: diff, RollbackTo: v.RollbackTo,
+	}, nil
+}
+
+// RollbackRules brings the text of an earlier version into force, as a new one.
+func (s *ruleService) RollbackRules(ctx context.Context, req *aliquotv1.RollbackRulesRequest) (*aliquotv1.ApplyRulesResponse, error) {
+	if err := checkWords(req.GetAuthor(), req.GetComment()); err != nil {
+		return nil, toRPC(err)
+	}
+	return atLeader(ctx, s, req, (*peer).RollbackRules, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+		text, err := s.textOf(ctx, req.GetVersion())
+		if err != nil {
+			return nil, err
+		}
+		comment := req.GetComment()
+		if comment == "" {
+			comment = fmt.Sprintf("back to version %d", req.GetVersion())
+		}
+		return s.apply(ctx, cluster.RulesChange{
+			YAML: text, FileName: versionName(req.GetVersion()), Expected: req.ExpectedVersion,
+			Author: req.GetAuthor(), Comment: comment, RollbackTo: req.GetVersion(),
+		})
+	})
+}
+
+// textOf is the text of a version, as the leader has it.
+func (s *ruleService) textOf(ctx context.Context, version uint64) (string, error) {
+	if err := s.node.Barrier(ctx); err != nil {
+		return "", err
+	}
+	v, err := s.kept(version)
+	if err != nil {
+		return "", err
+	}
+	return v.Text()
+}
+
+// kept is a version of the history as it is here.
+func (s *ruleService) kept(version uint64) (v cluster.RuleVersion, err error) {
+	var history []cluster.RuleVersion
+	s.node.View(func(state *cluster.State) { history = state.Rules.History })
+	v, ok := cluster.Kept(history, version)
+	if ok {
+		return v, nil
+	}
+	first, last := uint64(0), uint64(0)
+	if len(history) > 0 {
+		first, last = history[0].Version, history[len(history)-1].Version
+	}
+	return v, fmt.Errorf("%w: version %d; kept are %d to %d", cluster.ErrUnknownVersion, version, first, last)
+}
