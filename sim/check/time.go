@@ -134,7 +134,7 @@ func (w *world) arrive(region, i int) {
 
 // countLonely counts the quanta for which nothing has failed and want has not changed.
 func (w *world) countLonely() {
-	if !w.calm() {
+	if !w.calm() || w.unnoticed() {
 		w.lonely = 0
 		return
 	}
