@@ -2,9 +2,9 @@ package budget
 
 import "time"
 
-// patience, with half a lease and the longest tail, is how long a step of a change of
-// floors waits for every region to acknowledge the one before, until it goes on with
-// those that have. Each step is a new epoch, which renews no lease for half a lease
+// patience, with half a lease, is how long a region may take to open a session and be
+// waited for until it has acknowledged; after that a step of a change of floors goes on
+// with those that have. Each step is a new epoch, which renews no lease for half a lease
 // while a region is silent: the next one must not begin before leases were renewed.
 const patience = 2 * time.Second
 
@@ -34,7 +34,10 @@ func (s *FloorSteps) SetRules(fill, tail time.Duration) { s.fill, s.tail, s.held
 // Tail is the longest Tail of any limit, as SetRules was told.
 func (s *FloorSteps) Tail() time.Duration { return s.tail }
 
-// Due is what is known for the next step, and whether that is enough for one.
+// Due is what is known for the next step, and whether that is enough for one. While
+// longer leases run than are granted now there is none: it would end the reign, and how
+// long they run is counted from the beginning of one. Steps that follow each other
+// faster than that would keep the change of timing waiting for all of them.
 func (s *FloorSteps) Due(l *Leader, now Instant) (Progress, bool) {
 	if s.done {
 		return Progress{}, false
@@ -50,7 +53,10 @@ func (s *FloorSteps) Due(l *Leader, now Instant) (Progress, bool) {
 		Settled:      l.cfg.Steady() && !l.cfg.Settled() && s.held != 0 && now.Sub(s.held) >= s.fill,
 		LeasesOver:   now.Sub(s.began) >= l.cfg.LeasesOver(),
 	}
-	patient := !all && now.Sub(s.began) < patience+l.cfg.Lease/2+s.tail
+	if l.cfg.outlasted() && !p.LeasesOver {
+		return p, false
+	}
+	patient := !all && now.Sub(s.began) < patience+l.cfg.Lease/2+l.cfg.adoptAfter(s.tail)
 	return p, p.Settled || !patient && l.cfg.CanAdvance(p)
 }
 

@@ -57,8 +57,8 @@ type leaderRegion struct {
 	open        bool
 	session     uint64
 	incarnation uint64
-	seq         uint64 // of the last report and of the directive that answers it
-	openedAt    Instant
+	seq         uint64  // of the last report and of the directive that answers it
+	adoptedAt   Instant // when this daemon first acknowledged this epoch's floors; 0: not yet
 	sentAt      Instant
 	ackedSentAt Instant // when the latest acknowledged directive was sent
 	acked       bool

@@ -98,10 +98,10 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	if r.incarnation != h.Incarnation {
 		// The daemon before it may spend until its lease ends, and only records
 		// that outlast it can tell it that the shares have changed.
-		r.coolFrom = r.leaseEnd
+		r.coolFrom, r.adoptedAt = r.leaseEnd, 0
 	}
 	r.open, r.session, r.incarnation = true, l.session, h.Incarnation
-	r.openedAt, r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt, r.pace = now, 0, now, now, h.RulesVersion, 0, 0
+	r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt, r.pace = 0, now, now, h.RulesVersion, 0, 0
 	ok := HelloOK{Shard: h.Shard, Region: h.Region, Epoch: l.epoch, Session: r.session, Nonce: h.Nonce}
 	held := make([]*Held, len(l.order))
 	for n := range h.Held {
@@ -180,6 +180,9 @@ func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 	previous := r.lastReport
 	r.seq, r.lastReport, r.rules, r.pace = rep.Seq, now, rep.RulesVersion, rep.Pace
 	r.ackedSentAt, r.acked = r.sentAt, true
+	if r.adoptedAt == 0 {
+		r.adoptedAt = now
+	}
 	r.waiting, r.waitSince, r.tSend = true, now, rep.TSend
 	l.confirm(rep.Region)
 	for _, kr := range rep.Keys {

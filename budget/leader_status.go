@@ -20,13 +20,16 @@ type RegionStatus struct {
 // calls that it sent before: ten times the time after which it gives one up.
 const adoptAfter = time.Second
 
+// adoptAfter is after how long what a region used of an earlier floor counts no more.
+func (c *Config) adoptAfter(tail time.Duration) time.Duration { return adoptAfter + c.lengthen(tail) }
+
 // Region describes region i at now; tail is the longest of any limit.
 func (l *Leader) Region(i int, now Instant, tail time.Duration) RegionStatus {
 	r := &l.regions[i]
 	s := RegionStatus{
 		Live:         r.live,
 		Absent:       l.cfg.Regions[i].gone() && !r.open,
-		Acknowledged: r.open && r.acked && now.Sub(r.openedAt) >= adoptAfter+l.cfg.lengthen(tail),
+		Acknowledged: r.open && r.acked && now.Sub(r.adoptedAt) >= l.cfg.adoptAfter(tail),
 		RulesVersion: r.rules, Incarnation: r.incarnation, LastReport: r.lastReport,
 	}
 	if r.renewedAt != 0 && r.leaseEnd > now {

@@ -118,11 +118,11 @@ func (l *Leader) appendRegion(c *Canon, i int, now Instant) {
 	c.Left(now, r.leaseEnd)
 	c.Left(now, r.coolFrom)
 	c.Age(now, r.leaseOver, l.longestTail())
-	c.Bools(r.lastReport == 0)
+	c.Bools(r.lastReport == 0, r.adoptedAt == 0)
+	c.Age(now, r.adoptedAt, l.cfg.adoptAfter(l.longestTail()))
 	c.Age(now, r.lastReport, max(2*l.cfg.leaseAtLeader(), busyAfter))
 	if r.open {
 		c.session(l.epoch, r.session, r.seq)
-		c.Age(now, r.openedAt, adoptAfter+l.longestTail())
 		c.Age(now, r.sentAt, l.cfg.leaseAtLeader())
 		if r.acked {
 			c.Age(now, r.ackedSentAt, l.cfg.leaseAtLeader())

@@ -36,6 +36,9 @@ func (c *Config) NextLease() time.Duration {
 // Retiming reports whether a change of timing is under way.
 func (c *Config) Retiming() bool { return c.LeaseNext != 0 || c.RhoRising }
 
+// outlasted: leases may run that are longer than what the change under way leads to.
+func (c *Config) outlasted() bool { return c.NextLease() < c.wait() }
+
 // LeasesOver is how long after a configuration came into force every lease granted
 // before has ended, on the leader's clock.
 func (c *Config) LeasesOver() time.Duration { return c.lengthen(c.wait()) }
@@ -64,16 +67,18 @@ func (l *Ledger) SetTiming(lease time.Duration, rhoPPM int32) error {
 	return nil
 }
 
-// advanceTiming ends a change of timing, if nothing counts on the old one.
+// advanceTiming ends a change of timing, if nothing counts on the old one. That longer
+// leases have ended stays known also while some region has yet to acknowledge.
 func (c *Config) advanceTiming(p Progress) (changed bool) {
 	next := c.NextLease()
-	switch {
-	case !c.Retiming():
-		return false
-	case (c.RhoRising || next > c.Lease) && !c.allKnow(p.Acknowledged):
-		return false
-	case next < c.wait() && !p.LeasesOver:
-		return false
+	if c.outlasted() {
+		if !p.LeasesOver {
+			return false
+		}
+		c.LeaseWait, changed = next, true
+	}
+	if !c.Retiming() || (c.RhoRising || next > c.Lease) && !c.allKnow(p.Acknowledged) {
+		return changed
 	}
 	c.Lease, c.LeaseWait, c.LeaseNext, c.RhoRising = next, 0, 0, false
 	return true

@@ -14,6 +14,7 @@ type world struct {
 	now     Instant
 	ledger  *Ledger
 	leader  *Leader // nil: no coordinator is there
+	steps   FloorSteps
 	regions []*Region
 	cut     []bool // region cannot reach the leader
 	// offered per tick and region of the one key under test, whole requests; a
@@ -103,6 +104,8 @@ func (w *world) elect() {
 	w.fall()
 	w.ledger.MintEpoch()
 	w.leader = NewLeader(w.ledger.Clone(), w.now)
+	w.steps = NewFloorSteps(&w.ledger.Config, w.now)
+	w.steps.SetRules(forever, w.limit.Tail)
 }
 
 // run lets d pass.
@@ -145,23 +148,14 @@ func (w *world) join(i int) {
 	w.regions[i] = r
 }
 
-// advance is the next step of a change of floors, once every region that is heard
-// at all has acknowledged the one before.
+// advance is the next step of a change of floors or of timing, when it is due. Nothing
+// here settles: buckets do not remember floors.
 func (w *world) advance() {
-	var acknowledged []int
-	for i := range w.ledger.Config.Regions {
-		switch s := w.leader.Region(i, w.now, w.limit.Tail); {
-		case s.Acknowledged:
-			acknowledged = append(acknowledged, i)
-		case !s.Absent && (i >= len(w.cut) || !w.cut[i]):
-			return
-		}
+	p, due := w.steps.Due(w.leader, w.now)
+	if !due {
+		return
 	}
-	p := Progress{Acknowledged: acknowledged, LeasesOver: w.now.Sub(w.leader.start) >= w.ledger.Config.LeasesOver()}
-	if w.ledger.AdvanceFloors(w.ledger.Config.Version, p) == nil {
-		w.checkFloors()
-		w.elect()
-	}
+	w.change(func(l *Ledger) error { return l.AdvanceFloors(l.Config.Version, p) })
 }
 
 // checkFloors: what regions could be enforcing of a cold key sums to the whole at

@@ -12,12 +12,8 @@ import (
 	"aliquot/rules"
 )
 
-const (
-	// fillMargin and fillSlack stretch the time after which every bucket has filled:
-	// the store's clock may be slower than this one.
-	fillMargin = 1.05
-	fillSlack  = 5 * time.Second
-)
+// fillSlack is for what a store was told before a change and does after it.
+const fillSlack = 5 * time.Second
 
 // floors drives a change of floors, or of timing, to its end, one step a reign: each step changes
 // the configuration, which ends the reign. It belongs to the loop.
@@ -74,7 +70,7 @@ func (r *reign) configMayHaveChanged() {
 func (f *floors) ruleTimes(set *rules.Set, c *budget.Config) {
 	var tail time.Duration
 	eachLimit(set, func(l limit.Limit) { tail = max(tail, l.Tail()) })
-	f.steps.SetRules(max(slowestFill(set, c), tail), tail)
+	f.steps.SetRules(slowestFill(set, c), tail)
 }
 
 // eachLimit looks at every limit of a set of rules; nil has none.
@@ -91,7 +87,8 @@ func eachLimit(set *rules.Set, look func(limit.Limit)) {
 }
 
 // slowestFill is how long any bucket of the rules takes to fill from empty at the
-// smallest floor there is.
+// smallest floor there is, or any use to be forgotten, by a store's clock that is as much
+// slower than this one as rho allows.
 func slowestFill(set *rules.Set, c *budget.Config) time.Duration {
 	least := int32(budget.Unit)
 	for i := range c.Regions {
@@ -102,9 +99,9 @@ func slowestFill(set *rules.Set, c *budget.Config) time.Duration {
 	slowest := 0.0
 	eachLimit(set, func(l limit.Limit) {
 		// An elastic bucket holds the whole capacity.
-		slowest = max(slowest, float64(l.Capacity)/microToken/(perSecond(l.PerSecond())*fraction(least)))
+		slowest = max(slowest, float64(l.Capacity)/microToken/(perSecond(l.PerSecond())*fraction(least)), l.Tail().Seconds())
 	})
-	seconds := slowest * fillMargin
+	seconds := slowest * (1 + float64(c.RhoPPM)/million)
 	if seconds > (math.MaxInt64 / 4 / float64(time.Second)) {
 		return math.MaxInt64 / 4
 	}

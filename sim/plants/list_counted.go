@@ -37,7 +37,7 @@ func counted() []Plant {
 		},
 		{
 			Name: "floor-moves-without-tail", Breaks: "a smaller floor is acknowledged before what was used of it has left the windows",
-			Edits: []Edit{{"budget/leader_status.go", "adoptAfter+l.cfg.lengthen(tail)", "adoptAfter"}},
+			Edits: []Edit{{"budget/leader_status.go", "return adoptAfter + c.lengthen(tail)", "return adoptAfter"}},
 			World: World{Faults: []string{"region reweighted", "region drained"}},
 		},
 		{

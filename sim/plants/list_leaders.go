@@ -29,7 +29,7 @@ func leaders() []Plant {
 		},
 		{
 			Name: "hello-is-proof-of-life", Breaks: "a region counts as live from its Hello on",
-			Edits: []Edit{{session, "r.openedAt, r.seq, r.sentAt,", "r.acked, r.ackedSentAt = true, now\n	r.openedAt, r.seq, r.sentAt,"}},
+			Edits: []Edit{{session, "r.seq, r.sentAt, r.lastReport,", "r.acked, r.ackedSentAt = true, now\n	r.seq, r.sentAt, r.lastReport,"}},
 		},
 		{
 			Name: "sent-is-proof-of-life", Breaks: "a directive that was sent keeps a region live, acknowledged or not",

@@ -20,12 +20,12 @@ func timing() []Plant {
 		},
 		{
 			Name: "timing-unasked", Breaks: "a longer lease is granted, and a larger rho relied on, before the regions have acknowledged it",
-			Edits: []Edit{{file, "case (c.RhoRising || next > c.Lease) && !c.allKnow(p.Acknowledged):", "case p.Acknowledged == nil:"}},
+			Edits: []Edit{{file, "(c.RhoRising || next > c.Lease) && !c.allKnow(p.Acknowledged)", "p.Acknowledged == nil"}},
 			World: changes,
 		},
 		{
 			Name: "longer-leases-not-over", Breaks: "a shorter lease is waited for while longer ones run",
-			Edits: []Edit{{file, "case next < c.wait() && !p.LeasesOver:", "case p.Acknowledged == nil:"}},
+			Edits: []Edit{{"budget/floor_steps.go", "now.Sub(s.began) >= l.cfg.LeasesOver()", "true"}},
 			World: changes,
 		},
 		{

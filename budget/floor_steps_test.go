@@ -1,0 +1,87 @@
+package budget
+
+import (
+	"testing"
+	"time"
+)
+
+// stepsMade counts the steps of a change until ok, which must be within a time.
+func (w *world) stepsMade(what string, within time.Duration, ok func() bool) (steps uint64) {
+	w.t.Helper()
+	before := w.ledger.Config.Version
+	w.runUntil(what, within, ok)
+	return w.ledger.Config.Version - before
+}
+
+// Each step of a change of floors begins a new reign, and how long old leases run is
+// counted from its beginning: the floors wait for them, and not they for all the floors.
+func TestFloorsDoNotKeepAShorterLeaseWaiting(t *testing.T) {
+	w := started(t, 3)
+	w.retime(2*time.Second, 20_000)
+	w.change(func(l *Ledger) error { return l.UpdateRegion("a", 5) })
+	over := w.ledger.Config.LeasesOver()
+	w.runUntil("the shorter lease holds", over+2*tick, func() bool { return !w.ledger.Config.Retiming() })
+	w.runUntil("floors are what the weights amount to", 5*time.Second, w.steady)
+}
+
+// That the longer leases have ended stays known while a region has yet to acknowledge.
+func TestLongerLeasesEndWithoutARegion(t *testing.T) {
+	w := started(t, 3)
+	w.cut[2] = true
+	w.retime(2*time.Second, 50_000)
+	w.run(w.ledger.Config.LeasesOver() + 2*tick)
+	if c := w.ledger.Config; c.wait() != 2*time.Second || !c.RhoRising || c.NextLease() != 2*time.Second {
+		t.Errorf("the longer leases have ended, and c has not acknowledged rho: %+v", c)
+	}
+	w.change(func(l *Ledger) error { return l.UpdateRegion("a", 2) })
+	w.cut[2] = false
+	w.runUntil("c has acknowledged", 5*time.Second, func() bool { return !w.ledger.Config.Retiming() && w.steady() })
+}
+
+// A region that opens its session a little later than others is waited for, however long
+// the tail and however slow its clock may be.
+func TestStepWaitsForWhoIsALittleLate(t *testing.T) {
+	for _, tail := range []time.Duration{0, time.Minute, 10 * time.Minute} {
+		w := started(t, 3)
+		w.limit.Tail = tail
+		w.retime(10*time.Second, 200_000)
+		w.runUntil("everyone knows rho", time.Hour, func() bool { return !w.ledger.Config.Retiming() })
+		w.cut[1] = true
+		w.change(func(l *Ledger) error { return l.UpdateRegion("a", 2) })
+		w.run(time.Second)
+		w.cut[1] = false
+		steps := w.stepsMade("floors are what the weights amount to", w.ledger.Config.lengthen(tail)+5*time.Second, w.steady)
+		if steps != 1 {
+			t.Errorf("with a tail of %v it took %d steps, not one", tail, steps)
+		}
+	}
+}
+
+// What a region used of an earlier floor ends a tail after it gave that up, whether its
+// session lasts or not; another daemon of it has to give it up anew.
+func TestBrokenSessionsDoNotKeepAStepWaiting(t *testing.T) {
+	w := started(t, 2)
+	w.limit.Tail = 2 * time.Minute
+	w.change(func(l *Ledger) error { return l.UpdateRegion("a", 3) })
+	broken := func(times int) {
+		for range times {
+			w.run(10 * time.Second)
+			w.act(1, w.regions[1].Step(CallFailed{}, w.now))
+		}
+	}
+	broken(6)
+	if w.steady() {
+		t.Fatal("this test is to see b asked for a smaller floor for a tail")
+	}
+	broken(6)
+	w.runUntil("a tail after b gave up its part", 7*time.Second, w.steady)
+
+	w.change(func(l *Ledger) error { return l.UpdateRegion("a", 1) })
+	w.run(w.limit.Tail / 2)
+	w.regions[0] = NewRegion(0, w.regions[0].Config(), 50, w.now) // a loses now
+	w.regions[0].Step(StoreEpoch{"epoch-a"}, w.now)
+	w.run(w.ledger.Config.lengthen(w.limit.Tail)/2 + 3*time.Second)
+	if w.steady() {
+		t.Error("another daemon of a region that is to give up a part of its floor acknowledged it at once")
+	}
+}
