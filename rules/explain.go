@@ -1,0 +1,72 @@
+package rules
+
+import "fmt"
+
+// Explanation tells how a Set sees one request. It names attributes and what the file
+// asks of them, never what the request carries.
+type Explanation struct {
+	// List tells whether a list decides, Entry by which of its entries. The rules
+	// are explained all the same, as if it did not.
+	List  ListKind
+	Entry *ListEntry
+	// Rules has an element for each rule, in the order of the file.
+	Rules []Trace
+}
+
+// Trace tells why one rule applies to a request, or why it does not.
+type Trace struct {
+	Rule *Rule
+	// Matched tells whether the rule applies; Set.Match gives the same ones.
+	Matched bool
+	// Unmet is the condition that the request does not meet, such as
+	// `method "POST"`; empty if it meets all.
+	Unmet string
+	// ReplacedBy is the id of the first rule that replaces this one for the request,
+	// of those whose conditions it meets; empty if none does, or Unmet is not.
+	ReplacedBy string
+	// Override is the override that sets the limit of the request's API key, nil if
+	// none does. It is there for rules that do not apply as well.
+	Override *Override
+}
+
+// WhyNot is the reason in a sentence; empty if the rule applies.
+func (t *Trace) WhyNot() string {
+	switch {
+	case t.Unmet != "":
+		return "the request does not have " + t.Unmet
+	case t.ReplacedBy != "":
+		return fmt.Sprintf("rule %s replaces it", t.ReplacedBy)
+	}
+	return ""
+}
+
+// Explain tells for each rule whether Match finds it for these attributes at nowMS,
+// Unix milliseconds, and why not. Its time is in the number of rules: it is for
+// people.
+func (s *Set) Explain(attrs map[string]string, nowMS int64) Explanation {
+	apiKey, path := attrs[apiKeyAttribute], pathOf(attrs[endpointAttribute])
+	out := Explanation{Rules: make([]Trace, len(s.rules))}
+	out.List, out.Entry = s.listed(apiKey, nowMS)
+	for i, r := range s.rules {
+		t := &out.Rules[i]
+		t.Rule, t.Override = r, r.OverrideFor(apiKey, nowMS)
+		if c := r.unmet(attrs, path); c != nil {
+			t.Unmet = c.String()
+		}
+	}
+	for i, r := range s.rules {
+		if out.Rules[i].Unmet != "" {
+			continue
+		}
+		for _, ordinal := range r.switchOff {
+			if t := &out.Rules[ordinal]; t.Unmet == "" && t.ReplacedBy == "" {
+				t.ReplacedBy = r.ID
+			}
+		}
+	}
+	for i := range out.Rules {
+		t := &out.Rules[i]
+		t.Matched = t.Unmet == "" && t.ReplacedBy == ""
+	}
+	return out
+}
