@@ -57,16 +57,24 @@ func (d *decoder) noteSchema(n *Note) schema {
 	}
 }
 
-// instant reads a point in time as Unix milliseconds, 0 if it is none. A part of a
-// millisecond counts as a whole one, so that no entry ends early.
+// instant reads a point in time as Unix milliseconds, 0 if it is none.
 func (d *decoder) instant(f *field) int64 {
 	if !d.is(f.value, kindString, f.name) {
 		return 0
 	}
-	t, err := time.Parse(time.RFC3339Nano, f.value.text)
-	if err != nil || t.Year() < 1970 || t.UnixMilli() <= 0 {
+	ms, ok := parseInstant(f.value.text)
+	if !ok {
 		d.add(f.value.at, "%s %q is not a time; write it with date, time and zone, like \"2030-01-31T18:00:00Z\"", f.name, shorten(f.value.text))
-		return 0
 	}
-	return t.Add(time.Millisecond - 1).UnixMilli()
+	return ms
+}
+
+// parseInstant reads RFC 3339 as Unix milliseconds above 0. A part of a millisecond
+// counts as a whole one, so that no entry ends early.
+func parseInstant(text string) (ms int64, ok bool) {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil || t.UnixMilli() <= 0 {
+		return 0, false
+	}
+	return t.Add(time.Millisecond - 1).UnixMilli(), true
 }

@@ -13,7 +13,15 @@ import (
 // empty document is a null node.
 func parseYAML(p *problems, text string) *node {
 	tokens, ok := tokenize(p, text)
-	if !ok || !checkTokens(p, tokens) {
+	if !ok {
+		return nil
+	}
+	return parseTree(p, tokens)
+}
+
+// parseTree is parseYAML of a text that is split already.
+func parseTree(p *problems, tokens token.Tokens) *node {
+	if !checkTokens(p, tokens) {
 		return nil
 	}
 	file, ok := parseTokens(p, tokens)
