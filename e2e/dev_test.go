@@ -13,12 +13,13 @@ import (
 	"time"
 )
 
-// startDev runs `aliquot dev` as a process and waits for "ready".
-func startDev(t *testing.T) *Process {
+// startDev runs `aliquot dev` with more flags as a process and waits for "ready".
+func startDev(t *testing.T, flags ...string) *Process {
 	t.Helper()
 	for range 5 {
 		offset := 1000 + rand.IntN(30_000)
-		p := newProcess(t.TempDir(), "dev", filepath.Join(bin, "aliquot"), "dev", "--port-offset", strconv.Itoa(offset))
+		command := append([]string{filepath.Join(bin, "aliquot"), "dev", "--port-offset", strconv.Itoa(offset)}, flags...)
+		p := newProcess(t.TempDir(), "dev", command...)
 		if err := p.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -203,6 +203,7 @@ func TestProxiesThatSendRubbish(t *testing.T) {
 		{"a key that is not UTF-8", "/check", []string{"X-API-Key: sk\xff"}},
 		{"two keys", "/check", []string{"X-API-Key: a", "X-API-Key: b"}},
 		{"a path of 5,000 bytes", "/check", []string{"X-Original-URI: /" + strings.Repeat("k", 5000)}},
+		{"the client's query, by way of Caddy", "/check?namespace=mine", []string{"X-Forwarded-Uri: /a?namespace=mine"}},
 		{"two opinions of the path", "/check", []string{"X-Original-URI: /a", "X-Forwarded-Uri: /b"}},
 		{"two paths", "/check", []string{"X-Original-URI: /a", "X-Original-URI: /b"}},
 		{"two opinions of the method", "/check", []string{"X-Original-Method: GET", "X-Forwarded-Method: POST"}},

@@ -40,6 +40,11 @@ func originalOf(r *http.Request, keys []string) (original, error) {
 	if o.uri, err = told(r.Header, uriHeaders[:]); err != nil {
 		return o, err
 	}
+	// A proxy that puts another path before the client's query (Caddy's forward_auth
+	// with a bare path does) would let clients say their cost and their namespace.
+	if _, query, _ := strings.Cut(o.uri, "?"); query != "" && query == r.URL.RawQuery {
+		return o, fmt.Errorf("%w: the query of the client's request came as that of %s; let the proxy send its own, or none", errInvalid, checkPath)
+	}
 	if o.uri == "" {
 		o.uri = "?" + r.URL.RawQuery
 	}

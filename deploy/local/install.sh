@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is named and missing: redis-server, prometheus, promtool, protoc, cc. Uses apt-get or
+# Installs what is named and missing: redis-server, prometheus, promtool, nginx, caddy, protoc, cc. Uses apt-get or
 # brew, with sudo where needed; does nothing when all is there.
 set -eu
 

@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// proxyRules are small and exact: each region alone, hardly any refill.
+const proxyRules = `
+defaults: {enforcement: independent}
+rules:
+  - {id: per-key, params: {capacity: 3, refill_rate: 0.01}}
+  - {id: orders, match: {endpoint_regex: "^/orders", attributes: {method: POST}}, params: {capacity: 1, refill_rate: 0.01}}
+  - {id: users, match: {attributes: {user: "?*"}}, key: [user], params: {capacity: 1, refill_rate: 0.01}}
+blacklist: ["sk_revoked_*"]
+`
+
+// service is what the proxies protect; it echoes a body.
+func service(t *testing.T) string {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, "%s %s ", r.Method, r.URL.Path)
+		_, _ = io.Copy(w, r.Body)
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://")
+}
+
+// limitedDev is `aliquot dev` with proxyRules, and the address of one of its regions.
+func limitedDev(t *testing.T) (*Process, string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(file, []byte(proxyRules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := startDev(t, "--rules", file)
+	example := curl.FindStringSubmatch(p.Tail())
+	if example == nil {
+		t.Fatalf("no example in\n%s", p.Tail())
+	}
+	at, err := url.Parse(example[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, at.Host
+}
+
+// proxy is one that stands in front of service, run with the configuration of
+// deploy/examples.
+type proxy struct{ base string }
+
+// startProxy runs a program with the example's configuration at other addresses.
+func startProxy(t *testing.T, example, region string, command func(dir, config string) []string) proxy {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "deploy", "examples", example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	l.Close()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "config")
+	for from, to := range map[string]string{"127.0.0.1:7500": region, "127.0.0.1:9000": service(t), ":8080": ":" + port} {
+		if strings.Count(string(text), from) != 1 {
+			t.Fatalf("%s has not one %s", example, from)
+		}
+		text = []byte(strings.ReplaceAll(string(text), from, to))
+	}
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	argv := command(dir, config)
+	if _, err := exec.LookPath(argv[0]); err != nil {
+		t.Fatalf("%s is not in PATH; `make test` installs it", argv[0])
+	}
+	process := newProcess(dir, argv[0], argv...)
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := process.Terminate(); err != nil || t.Failed() {
+			t.Logf("%v\n%s", err, process.Tail())
+		}
+	})
+	err = until(t.Context(), 15*time.Second, "listening", func() error {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			conn.Close()
+		} else if !process.Running() {
+			return errors.New(process.Tail())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proxy{base: "http://127.0.0.1:" + port}
+}
+
+// send sends a request with headers, "Name: value".
+func (p proxy) send(t *testing.T, method, path, body string, lines ...string) (*http.Response, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, p.base+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lines {
+		name, value, _ := strings.Cut(l, ": ")
+		request.Header.Add(name, value)
+	}
+	resp, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(text)
+}
+
+// step is a request through a proxy and what has to come of it.
+type step struct {
+	name, method, path string
+	lines              []string
+	status             int
+	headers            map[string]string // "*": any value; "": none
+}
+
+func TestProxies(t *testing.T) {
+	dev, region := limitedDev(t)
+	for _, c := range []struct {
+		name, example string
+		command       func(dir, config string) []string
+		// unreadable and alone are the statuses of a request that the region cannot
+		// read, and of any while no region answers.
+		unreadable, alone int
+	}{
+		{"nginx", "nginx/nginx.conf", func(dir, config string) []string {
+			return []string{"nginx", "-p", dir, "-c", config, "-e", "stderr", "-g", "daemon off;"}
+		}, 429, 201},
+		{"caddy", "caddy/Caddyfile", func(_, config string) []string {
+			return []string{"caddy", "run", "--adapter", "caddyfile", "--config", config}
+		}, 400, 502},
+	} {
+		p := startProxy(t, c.example, region, c.command)
+		id := c.name // clients of its own
+		for _, s := range []step{
+			{"a first request", "GET", "/a?x=1", []string{"X-API-Key: " + id}, 201, map[string]string{
+				"X-RateLimit-Limit": "3", "X-RateLimit-Remaining": "2", "X-RateLimit-Reset": "*", "RateLimit": "*", "RateLimit-Policy": "*", "Retry-After": "", "X-RateLimit-Policy": ""}},
+			{"one with a body", "PUT", "/a", []string{"X-API-Key: " + id}, 201, map[string]string{"X-RateLimit-Remaining": "1"}},
+			{"an order", "POST", "/orders/1?x", []string{"X-API-Key: " + id}, 201, map[string]string{"X-RateLimit-Remaining": "0"}},
+			{"one too many", "GET", "/a", []string{"X-API-Key: " + id}, 429, map[string]string{
+				"X-RateLimit-Limit": "3", "X-RateLimit-Remaining": "0", "Retry-After": "*", "X-Decision-Id": "*", "Content-Type": "application/problem+json"}},
+			{"a blocked client", "GET", "/a", []string{"X-API-Key: sk_revoked_1"}, 429, map[string]string{"Retry-After": "", "X-RateLimit-Limit": "", "X-Decision-Id": "*"}},
+			{"another client's order", "POST", "/orders", []string{"Authorization: Bearer " + id + "2"}, 201, map[string]string{"X-RateLimit-Limit": "1"}},
+			{"a second one, spelt otherwise and denied by the client itself", "POST", "/x/..//%6frders", []string{"Authorization: Bearer " + id + "2",
+				"X-Original-URI: /a", "X-Forwarded-Uri: /a", "X-Original-Method: GET", "X-Forwarded-Method: GET"}, 429, map[string]string{"X-RateLimit-Limit": "1"}},
+			{"a client that names itself", "GET", "/a", []string{"X-API-Key: " + id + "3", "X-User-Id: u"}, 201, map[string]string{"X-RateLimit-Limit": "3"}},
+			{"what cannot be read", "GET", "/a", []string{"X-API-Key: " + strings.Repeat("k", 5000)}, c.unreadable, nil},
+		} {
+			resp, body := p.send(t, s.method, s.path, "the body", s.lines...)
+			if resp.StatusCode != s.status {
+				t.Errorf("%s: %s: %s %v %s", c.name, s.name, resp.Status, resp.Header, body)
+			}
+			for name, want := range s.headers {
+				if got := strings.Join(resp.Header.Values(name), "|"); got != want && !(want == "*" && got != "" && !strings.Contains(got, "|")) {
+					t.Errorf("%s: %s: %s is %q, want %q", c.name, s.name, name, got, want)
+				}
+			}
+			if s.status == 201 && !strings.HasSuffix(body, " the body") || s.status == 429 && !strings.Contains(body, `"status":429`) {
+				t.Errorf("%s: %s: body %s", c.name, s.name, body)
+			}
+		}
+		defer func() {
+			if resp, body := p.send(t, "GET", "/a", "", "X-API-Key: "+id); resp.StatusCode != c.alone {
+				t.Errorf("%s: without a region: %s %s", c.name, resp.Status, body)
+			}
+		}()
+	}
+	if err := dev.Kill9(); err != nil {
+		t.Fatal(err)
+	}
+}
