@@ -132,6 +132,22 @@ type session struct {
 	lastSent Instant
 }
 
+// SessionID names a session of a region. The zero value names none.
+type SessionID struct{ Epoch, Number uint64 }
+
+// Before reports whether s is an earlier session than t of the same region.
+func (s SessionID) Before(t SessionID) bool {
+	return s.Epoch < t.Epoch || s.Epoch == t.Epoch && s.Number < t.Number
+}
+
+// Session is the session that is open; zero if none is.
+func (r *Region) Session() SessionID {
+	if !r.session.open {
+		return SessionID{}
+	}
+	return SessionID{Epoch: r.session.epoch, Number: r.session.id}
+}
+
 // call is the RPC in flight: at most one.
 type call uint8
 

@@ -122,10 +122,15 @@ func (c *Canon) Gen(g Gen) {
 
 func (c *Canon) name(s Space, v uint64) { c.Names = append(c.Names, Name{s, v}) }
 
+// Session writes which session it is.
+func (c *Canon) Session(s SessionID) {
+	c.Epoch(s.Epoch)
+	c.name(space(NameOrder, sessions, s.Epoch, 0), s.Number)
+}
+
 // session writes a session and a position in it.
 func (c *Canon) session(epoch, id, seq uint64) {
-	c.Epoch(epoch)
-	c.name(space(NameOrder, sessions, epoch, 0), id)
+	c.Session(SessionID{Epoch: epoch, Number: id})
 	c.name(space(NameNext, sequences, epoch, id), seq)
 }
 

@@ -19,8 +19,10 @@
 // for when it died.
 //
 // Kept out of every world, because nothing fences them: a daemon that is cut off while
-// another one of its region is told other floors, and one that outlives, on a store
-// that was flushed, a session of another; two daemons of a region where a rule is
+// another one of its region is told other floors; one that outlives both a session that
+// another of its region opened after its own last and the contents of the store, flushed
+// or rolled back, that would have told it so (it is replaced when it looks at the new
+// ones, which also happens to one that would have done no harm); two daemons of a region where a rule is
 // deleted (one of them may go on by it, after the other has given its key up) or where
 // they decide without the store (each has a bucket for that); and a command that is
 // stuck for longer than its deadline while its store's clock is set back, since the

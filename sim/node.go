@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"aliquot/budget"
@@ -46,8 +45,8 @@ type node struct {
 	target   *coord // who answered last
 	ticks    int64  // true time of the next tick that is planned; 0: none
 
-	began   int64 // true times: its start, and
-	heardAt int64 // its last directive
+	began int64            // true time of its start
+	last  budget.SessionID // that it opened; zero: none yet
 }
 
 // stateFile is what a region's daemon wrote down at its latest Welcome.
@@ -56,14 +55,6 @@ type stateFile struct {
 	initialEpoch string
 	epoch        uint64
 	rules        uint64
-}
-
-// hearing is when a daemon of a region had an answer last, and the latest epoch in
-// which it was welcomed.
-type hearing struct {
-	name  int
-	at    int64
-	epoch uint64
 }
 
 // startNode starts a daemon. With a state file it knows the configuration, and
@@ -155,26 +146,22 @@ func (n *node) staleFloors() bool {
 	return n.configured() && n.machine.Config().Version < last.version && n.began < last.at
 }
 
-// outdated: another daemon of its region, alive or dead, was given shares after it,
-// or by a later leader.
+// outdated: another daemon of its region, alive or dead, opened a later session than
+// its own last, and may have given up in it what this one believes to have. One that
+// has opened none believes in nothing.
 func (n *node) outdated() bool {
-	epoch := n.machine.Info(n.now()).Epoch
-	return slices.ContainsFunc(n.w.heard[n.region], func(h hearing) bool {
-		return h.name != n.name && (h.at > n.heardAt || h.epoch > epoch)
-	})
+	return n.last != budget.SessionID{} && n.last.Before(n.w.opened[n.region])
 }
 
-// hears notes that the daemon had an answer, in an epoch if it was welcomed.
-func (n *node) hears(epoch uint64) {
-	n.heardAt = n.w.now
-	all := n.w.heard[n.region]
-	i := slices.IndexFunc(all, func(h hearing) bool { return h.name == n.name })
-	if i < 0 {
-		i = len(all)
-		all = append(all, hearing{name: n.name})
+// noteSession notes which session the daemon has open. An answer that its machine does
+// not take, because the session was over by then, is no sign of one.
+func (n *node) noteSession() {
+	if open := n.machine.Session(); n.last.Before(open) {
+		n.last = open
+		if n.w.opened[n.region].Before(open) {
+			n.w.opened[n.region] = open
+		}
 	}
-	all[i].at, all[i].epoch = n.w.now, max(all[i].epoch, epoch)
-	n.w.heard[n.region] = all
 }
 
 // step gives the machine one event and does what it asks for.
@@ -186,7 +173,9 @@ func (n *node) step(ev budget.RegionEvent) {
 		n.w.suspectAll()
 	}
 	defer n.arm()
-	for _, effect := range n.machine.Step(ev, n.now()) {
+	effects := n.machine.Step(ev, n.now())
+	n.noteSession()
+	for _, effect := range effects {
 		switch e := effect.(type) {
 		case budget.SendHello:
 			e.Hello.RulesVersion = n.version
@@ -220,11 +209,6 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 	current := id == n.call && n.calling
 	if current {
 		n.calling, n.target = false, from
-		var epoch uint64
-		if e, ok := ev.(budget.HelloAnswered); ok {
-			epoch = e.OK.Epoch
-		}
-		n.hears(epoch)
 	}
 	switch e := ev.(type) {
 	case budget.HelloAnswered:

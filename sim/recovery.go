@@ -69,7 +69,7 @@ func (w *world) checkUse(began []limit.Tokens) {
 		l := r.latest()
 		got := int64(r.ideal.spent - began[i])
 		due := l.PerSecond().Micro * int64(recovery/2) / second
-		due += due / second * shell.Slowest(w.cfg.RhoPPM)
+		due += due / 1000 * shell.Slowest(w.cfg.RhoPPM) / million
 		if !homed && least < 10*limit.Token {
 			due /= 2 // its rule has it split all the same: whole requests move slowly
 		}

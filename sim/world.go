@@ -31,7 +31,7 @@ type world struct {
 	rules   []*rule
 	version uint64 // of the rules, in the log
 	known   []stateFile
-	heard   [][]hearing // by region
+	opened  []budget.SessionID // by region: the latest that a daemon of it opened
 	names   int
 
 	oneWay         []int64
@@ -84,7 +84,7 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	}
 	w.clocksAgree = w.chance(1, 2) && !w.faults[stepClock]
 	w.buried, w.fences, w.adopted = make([]bool, regions), make([]int, regions), make([]adoption, regions)
-	w.known, w.heard, w.stuck = make([]stateFile, regions), make([][]hearing, regions), make([]int64, regions)
+	w.known, w.opened, w.stuck = make([]stateFile, regions), make([]budget.SessionID, regions), make([]int64, regions)
 	w.cutUp, w.cutDown = make([]bool, regions), make([]bool, regions)
 	for i := range regions {
 		w.oneWay = append(w.oneWay, w.drawOneWay(i))

@@ -158,7 +158,7 @@ func (w *world) writeSite(x *writer, s *site) {
 	c.String(s.epoch)
 	c.Int(int64(s.mints))
 	x.age(now-s.birth, w.sc)
-	c.Bools(s.heard != 0, s.everyone, s.cutUp, s.cutDown)
+	c.Bools(s.heard != 0, s.cutUp, s.cutDown)
 	if s.heard != 0 {
 		x.age(now-s.heard, w.sc)
 	}
@@ -180,6 +180,7 @@ func (w *world) writeSite(x *writer, s *site) {
 	c.Config(&s.known.cfg)
 	c.String(s.known.initialEpoch)
 	c.Epoch(s.known.epoch)
+	c.Session(s.latest)
 	c.Int(int64(len(s.stuck)))
 	for i := range s.stuck {
 		x.storeCall(&s.stuck[i], s.region, now)
@@ -197,7 +198,7 @@ func (w *world) writeNode(x *writer, n *node, storeNow int64) {
 	x.caller(n.caller())
 	c.String(n.epoch)
 	x.age(storeNow-n.birth, w.sc)
-	c.Bools(n.calling, n.askOld, n.cut, n.outdated)
+	c.Bools(n.calling, n.askOld, n.cut, n.outdated(w.sites[n.region]))
 	if n.calling {
 		c.Int(int64(n.waited))
 	}

@@ -28,11 +28,10 @@ type node struct {
 
 	call    uint32 // number of the latest RPC
 	calling bool
-	waited  int  // quanta
-	askOld  bool // calls go to the deposed leader
-	cut     bool // no message passes
-	// outdated: another daemon of its region had an answer after it.
-	outdated bool
+	waited  int              // quanta
+	askOld  bool             // calls go to the deposed leader
+	cut     bool             // no message passes
+	last    budget.SessionID // that it opened; zero: none yet
 	// wayward: what becomes of the next store call that changes shares.
 	wayward storeFault
 }
@@ -52,7 +51,7 @@ func (w *world) start(region int, withFile bool) {
 	s := w.site(region)
 	w.names++
 	n := &node{
-		region: region, name: w.names, clock: w.sc.daemonClock(region), outdated: s.everyone,
+		region: region, name: w.names, clock: w.sc.daemonClock(region),
 		clockMap: shell.ClockMap{Rho: int64(w.sc.RhoPPM)},
 	}
 	n.machine = budget.NewRegion(region, budget.Config{}, n.name, n.now(w))
@@ -74,13 +73,13 @@ func (n *node) configured() bool            { return len(n.machine.Config().Regi
 func (n *node) caller() caller              { return caller{n.region, n.name, n.call} }
 
 // probe asks the store for the identity of its contents and for its time. A daemon
-// that is not the latest one heard starts anew in new contents: nothing in them
-// fences it.
+// that was not the last to open a session starts anew in new contents: nothing in
+// them fences it; see package sim.
 func (n *node) probe(w *world) {
 	s := w.site(n.region)
 	epoch, birth := s.learn(w.now)
 	if n.epoch != epoch {
-		if n.epoch != "" && n.outdated {
+		if n.epoch != "" && n.outdated(s) {
 			w.replace(n, true)
 			return
 		}
@@ -149,7 +148,9 @@ func (n *node) spend(w *world) {
 
 // step gives the machine one event and does what it asks for.
 func (n *node) step(w *world, ev budget.RegionEvent) {
-	for _, effect := range n.machine.Step(ev, n.now(w)) {
+	effects := n.machine.Step(ev, n.now(w))
+	n.noteSession(w)
+	for _, effect := range effects {
 		switch e := effect.(type) {
 		case budget.SendHello:
 			n.send(w, upMessage{hello: &e.Hello})
@@ -197,7 +198,6 @@ func (n *node) answered(w *world, m downMessage) {
 	}
 	if current {
 		n.calling, n.askOld = false, w.old != nil && w.old.epoch == m.from
-		n.hears(w)
 	}
 	hello, welcomed := m.ev.(budget.HelloAnswered)
 	if welcomed && hello.OK.Epoch < n.machine.Info(n.now(w)).Epoch {
@@ -209,15 +209,20 @@ func (n *node) answered(w *world, m downMessage) {
 	}
 }
 
-// hears notes that the daemon had an answer.
-func (n *node) hears(w *world) {
-	s := w.site(n.region)
-	s.everyone, n.outdated = true, false
-	for _, other := range s.nodes {
-		if other.name != n.name {
-			other.outdated = true
+// noteSession notes which session the daemon has open.
+func (n *node) noteSession(w *world) {
+	if open := n.machine.Session(); n.last.Before(open) {
+		n.last = open
+		if s := w.site(n.region); s.latest.Before(open) {
+			s.latest = open
 		}
 	}
+}
+
+// outdated: another daemon of its region, alive or dead, opened a later session than
+// its own last.
+func (n *node) outdated(s *site) bool {
+	return n.last != budget.SessionID{} && n.last.Before(s.latest)
 }
 
 // writeDown keeps what an answer to a Hello said, if the machine has taken it.

@@ -22,12 +22,12 @@ type site struct {
 	slots  uint64
 	used   []usage // admitted under a limit that counts, whatever the store remembers
 
-	nodes    []*node
-	known    stateFile
-	everyone bool // a daemon of the region has had an answer
-	cutUp    bool
-	cutDown  bool
-	stuck    []storeCall
+	nodes   []*node
+	known   stateFile
+	latest  budget.SessionID // that a daemon of the region opened
+	cutUp   bool
+	cutDown bool
+	stuck   []storeCall
 
 	form *form // canonical; nil: to be computed
 }
