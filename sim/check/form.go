@@ -216,7 +216,8 @@ func (w *world) writeSince(x *writer, n *node, storeNow int64) (matters bool) {
 	c, s := &x.canon, w.sites[n.region]
 	right := n.right(w.sc, w.now)
 	since, floorSince := n.clockMap.Pinned(right.Since), n.clockMap.Pinned(right.FloorSince)
-	matters = w.sc.Faults&RollBack != 0 || right.Phase != budget.Live || len(s.stuck) > 0 || s.get(w.now).At <= since
+	stuck := len(s.stuck) > 0 || w.faults > 0 && w.sc.Faults&Stick != 0 // what gets stuck says it
+	matters = w.sc.Faults&RollBack != 0 || right.Phase != budget.Live || stuck || s.get(w.now).At <= since
 	c.Bools(matters && since != 0, floorSince != 0)
 	if matters && since != 0 {
 		c.Int(since - storeNow)
