@@ -54,7 +54,7 @@ func (w *world) elect() {
 	s.machine = budget.NewLeader(ledger.Clone(), s.now(w))
 	s.steps = budget.NewFloorSteps(&s.cfg, s.now(w))
 	s.steps.SetRules(w.fill(), w.sc.Limit.Tail())
-	w.leads, w.mineLeads = s, true
+	w.leads, w.mineLeads, w.lonely = s, true, 0
 }
 
 // depose ends the leader's access to the log. What it had proposed is applied or lost.

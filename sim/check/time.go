@@ -132,7 +132,8 @@ func (w *world) arrive(region, i int) {
 	n.step(w, budget.SharesApplied{Results: results})
 }
 
-// countLonely counts the quanta for which nothing has failed and want has not changed.
+// countLonely counts the quanta for which nothing has failed, nobody else has led and want
+// has not changed. A step of a change makes a new leader too: sessions open anew.
 func (w *world) countLonely() {
 	if !w.calm() || w.unnoticed() {
 		w.lonely = 0
