@@ -65,7 +65,7 @@ func TestUsageErrors(t *testing.T) {
 	}{
 		"no such command":     {[]string{"chek"}, "chek"},
 		"no such subcommand":  {[]string{"budget", "gte"}, "get, list, watch"},
-		"missing subcommand":  {[]string{"rules"}, "apply, diff, history, rollback, show, validate"},
+		"missing subcommand":  {[]string{"rules"}, "abort, apply, diff, history, promote, rollback, show, validate"},
 		"unknown flag":        {[]string{"check", "--prise"}, "--prise"},
 		"missing argument":    {[]string{"check"}, "check KEY=VALUE"},
 		"not an attribute":    {[]string{"check", "api_key"}, "key=value"},
@@ -321,6 +321,24 @@ func rulesHistory(t *testing.T, coordinator, region, file string) {
 	at("", "rules", "rollback", "1", "--comment", "too many").want(t, exitOK, "version 3 is in force", "-    params: {capacity: 500")
 	at("", "rules", "history").want(t, exitOK, "[text of version 1] too many")
 	await(t, "300", func() string { return command(t, "", "check", "api_key=another", "--addr", region).out })
+	stagedRules(t, coordinator, file)
+}
+
+// stagedRules goes on where version 3 was applied.
+func stagedRules(t *testing.T, coordinator, file string) {
+	at := func(args ...string) result { return command(t, "", append(args, "--addr", coordinator)...) }
+	at("rules", "apply", file, "--halt-above", "0.1").want(t, exitUsage, "--stage-regions")
+	at("rules", "promote").want(t, exitError, "no version is staged")
+	at("rules", "apply", file, "--stage-regions", "eu-west", "--promote-after", "1s").want(t, exitError, "promote_after")
+	at("rules", "apply", file, "--stage-regions", "eu-west", "--promote-after", "1h").want(t, exitOK, "version 4 is in force in eu-west only")
+	at("rules", "show").want(t, exitOK, "version 3 by", "version 4 is staged in eu-west until 20", "unless it is halted")
+	at("rules", "apply", file).want(t, exitError, "promote or abort it first")
+	at("rules", "abort", "3").want(t, exitError, "no roll-out of version 3")
+	at("rules", "abort").want(t, exitOK, "version 4 is aborted; version 5")
+	at("rules", "apply", file, "--stage-regions", "eu-west", "--halt-above", "0.2").want(t, exitOK, "version 6")
+	at("rules", "show").want(t, exitOK, "version 6 is staged in eu-west until 'aliquot rules promote'")
+	at("rules", "promote", "-o", "json").want(t, exitOK, `"version":"6"`)
+	at("rules", "history").want(t, exitOK, "[text of version 3] version 4 aborted", "6        yes")
 }
 
 // await repeats a command until its output has the part.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -19,7 +20,8 @@ const maxRulesFile = 8 << 20
 
 func newRules(g *globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "rules", Short: "Check, apply and show the rules, and their history"}
-	cmd.AddCommand(newRulesValidate(g), newRulesApply(g), newRulesShow(g), newRulesHistory(g), newRulesDiff(g), newRulesRollback(g))
+	cmd.AddCommand(newRulesValidate(g), newRulesApply(g), newRulesShow(g), newRulesHistory(g), newRulesDiff(g), newRulesRollback(g),
+		newRulesPromote(g), newRulesAbort(g))
 	return cmd
 }
 
@@ -43,6 +45,7 @@ func (g *globals) readRules(path string) (data []byte, name string, err error) {
 
 func newRulesApply(g *globals) *cobra.Command {
 	var by changeFlags
+	var in stageFlags
 	var expected uint64
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
@@ -50,17 +53,26 @@ func newRulesApply(g *globals) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 	}
 	by.add(cmd)
+	in.add(cmd)
 	cmd.Flags().Uint64Var(&expected, "expected-version", 0, "apply only if this version is in force (default: whichever is)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data, name, err := g.readRules(args[0])
 		if err != nil {
 			return err
 		}
-		request := &aliquotv1.ApplyRulesRequest{Yaml: string(data), FileName: name, Author: by.author, Comment: by.comment}
+		stage, err := in.stage(cmd)
+		if err != nil {
+			return err
+		}
+		request := &aliquotv1.ApplyRulesRequest{Yaml: string(data), FileName: name, Author: by.author, Comment: by.comment, Stage: stage}
 		if cmd.Flags().Changed("expected-version") {
 			request.ExpectedVersion = &expected
 		}
-		return g.changeRules(cmd, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+		where := ""
+		if stage != nil {
+			where = " in " + strings.Join(stage.GetRegions(), ", ") + " only"
+		}
+		return g.changeRulesIn(cmd, where, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
 			return g.ruleService().ApplyRules(ctx, request)
 		})
 	}
@@ -91,6 +103,11 @@ func whoami() string {
 
 // changeRules makes a change, and prints what it changed.
 func (g *globals) changeRules(cmd *cobra.Command, change func(context.Context) (*aliquotv1.ApplyRulesResponse, error)) error {
+	return g.changeRulesIn(cmd, "", change)
+}
+
+// changeRulesIn is changeRules with a word of where the change holds.
+func (g *globals) changeRulesIn(cmd *cobra.Command, where string, change func(context.Context) (*aliquotv1.ApplyRulesResponse, error)) error {
 	ctx, cancel := g.call(cmd)
 	defer cancel()
 	answer, err := change(ctx)
@@ -102,7 +119,7 @@ func (g *globals) changeRules(cmd *cobra.Command, change func(context.Context) (
 	}
 	return g.print(answer, func(w io.Writer) {
 		fmt.Fprint(w, answer.GetDiff())
-		fmt.Fprintf(w, "version %d is in force\n", answer.GetVersion())
+		fmt.Fprintf(w, "version %d is in force%s\n", answer.GetVersion(), where)
 	})
 }
 
@@ -134,6 +151,9 @@ func newRulesShow(g *globals) *cobra.Command {
 		}
 		return g.print(answer, func(w io.Writer) {
 			fmt.Fprintln(g.Err, ruleOrigin(answer))
+			if r := answer.GetRollout(); r != nil {
+				fmt.Fprintln(g.Err, rolloutText(r))
+			}
 			fmt.Fprint(w, answer.Yaml)
 		})
 	}

@@ -26,13 +26,13 @@ type collector struct {
 // descriptions of the metrics that collector reads. Those from leading on are what
 // only a leader knows.
 type descriptions struct {
-	version, hotKeys, refused, epoch, leader       *prometheus.Desc
-	enforcement, capacity, refill, bound, ruleKeys *prometheus.Desc // by rule
-	violations                                     *prometheus.Desc // by rule
-	share, pool, floor                             *prometheus.Desc
-	lease, state                                   *prometheus.Desc // by region
-	admitted, offered                              *prometheus.Desc // by rule and region
-	hotLimit, utilisation, gain, excess, shortfall *prometheus.Desc // by rule
+	rollout, version, hotKeys, refused, epoch, leader *prometheus.Desc
+	enforcement, capacity, refill, bound, ruleKeys    *prometheus.Desc // by rule
+	violations                                        *prometheus.Desc // by rule
+	share, pool, floor                                *prometheus.Desc
+	lease, state                                      *prometheus.Desc // by region
+	admitted, offered                                 *prometheus.Desc // by rule and region
+	hotLimit, utilisation, gain, excess, shortfall    *prometheus.Desc // by rule
 }
 
 func newDescriptions() descriptions {
@@ -41,6 +41,7 @@ func newDescriptions() descriptions {
 	}
 	return descriptions{
 		version: desc("rules_version", "Version of the rules in force."),
+		rollout: desc("rules_rollout", "1 for the state of the staged roll-out, or of the last one until the rules change again: staged, promoted, halted or aborted.", "state"),
 		hotKeys: desc("hot_keys", "Keys with shares of their own."),
 		refused: desc("hot_keys_refused", "Keys that wait for a place in the full table of hot keys, at their floors meanwhile. Only the leader knows."),
 		epoch:   desc("leader_epoch", "Epoch of the latest leader that took charge of the budgets, as applied here."),
@@ -79,7 +80,7 @@ func newDescriptions() descriptions {
 // all are the descriptions in the order of their declaration.
 func (d *descriptions) all() []*prometheus.Desc {
 	return []*prometheus.Desc{
-		d.version, d.hotKeys, d.refused, d.epoch, d.leader, d.enforcement, d.capacity, d.refill, d.bound, d.ruleKeys, d.share, d.pool, d.floor,
+		d.rollout, d.version, d.hotKeys, d.refused, d.epoch, d.leader, d.enforcement, d.capacity, d.refill, d.bound, d.ruleKeys, d.share, d.pool, d.floor,
 		d.lease, d.state, d.admitted, d.offered, d.hotLimit, d.utilisation, d.gain, d.excess, d.shortfall, d.violations,
 	}
 }
@@ -106,6 +107,13 @@ func (s sink) counter(d *prometheus.Desc, v float64, labels ...string) {
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	s, to := c.scene(), sink(out)
 	to.gauge(c.desc.version, float64(s.version))
+	for _, state := range cluster.RolloutStates() {
+		value := 0.0
+		if state == s.rollout {
+			value = 1
+		}
+		to.gauge(c.desc.rollout, value, state)
+	}
 	to.gauge(c.desc.hotKeys, float64(s.hotKeys))
 	to.gauge(c.desc.epoch, float64(s.epoch))
 	for _, r := range s.regions {
@@ -230,6 +238,7 @@ func regionState(r *budget.RegionConfig, live bool) string {
 type scene struct {
 	hotKeys        int
 	version, epoch uint64
+	rollout        string // its state; "" without one
 	regions        []budget.RegionConfig
 	rules          []ruleScene
 }
@@ -252,6 +261,9 @@ func (c *collector) scene() scene {
 	c.node.View(func(state *cluster.State) {
 		config := &state.Ledger.Config
 		s.hotKeys, s.version, s.epoch = state.Ledger.Len(), state.Rules.Version, state.Ledger.Epoch
+		if r := state.Rules.Rollout; r != nil {
+			s.rollout = r.State
+		}
 		s.regions = append(s.regions, config.Regions...)
 		at := map[uint32]int{}
 		for id, number := range state.Rules.Numbers {

@@ -66,11 +66,14 @@ func (r *reign) configMayHaveChanged() {
 	}
 }
 
-// ruleTimes notes what changes of floors have to wait for under a set of rules.
-func (f *floors) ruleTimes(set *rules.Set, c *budget.Config) {
-	var tail time.Duration
-	eachLimit(set, func(l limit.Limit) { tail = max(tail, l.Tail()) })
-	f.steps.SetRules(slowestFill(set, c), tail)
+// ruleTimes notes what changes of floors have to wait for under sets of rules.
+func (f *floors) ruleTimes(c *budget.Config, sets ...*rules.Set) {
+	var tail, fill time.Duration
+	for _, set := range sets {
+		eachLimit(set, func(l limit.Limit) { tail = max(tail, l.Tail()) })
+		fill = max(fill, slowestFill(set, c))
+	}
+	f.steps.SetRules(fill, tail)
 }
 
 // eachLimit looks at every limit of a set of rules; nil has none.

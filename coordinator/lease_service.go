@@ -54,7 +54,7 @@ func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.H
 	res := helloToWire(ok)
 	s.node.View(func(state *cluster.State) {
 		res.Config = configToWire(state, region)
-		res.Rules = newerRules(state, req.GetRulesVersion())
+		res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion())
 	})
 	s.sent.note(region, stream{ok.Epoch, ok.Session}, res.Rules)
 	return res, nil
@@ -70,7 +70,7 @@ func (s *leaseService) busy(ctx context.Context, region int, req *aliquotv1.Hell
 	res := &aliquotv1.HelloResponse{Shard: req.GetShard(), Nonce: req.GetNonce(), Busy: true}
 	s.node.View(func(state *cluster.State) {
 		res.Config = configToWire(state, region)
-		res.Rules = newerRules(state, req.GetRulesVersion())
+		res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion())
 	})
 	return res, nil
 }
@@ -98,12 +98,12 @@ func (s *leaseService) report(ctx context.Context, reign *reign, region int, req
 	if err != nil {
 		return nil, err
 	}
-	directive, err := reign.report(ctx, rep)
+	directive, err := reign.report(ctx, rep, decided{req.GetDecidedRulesVersion(), req.GetAllowed(), req.GetDenied()})
 	if err != nil {
 		return nil, err
 	}
 	res := directiveToWire(directive)
-	s.node.View(func(state *cluster.State) { res.Rules = newerRules(state, req.GetRulesVersion()) })
+	s.node.View(func(state *cluster.State) { res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion()) })
 	if !s.sent.note(region, stream{directive.Epoch, directive.Session}, res.Rules) {
 		res.Rules = nil
 	}
@@ -163,12 +163,14 @@ func configToWire(s *cluster.State, region int) *aliquotv1.RegionConfig {
 	return out
 }
 
-// newerRules is the rules in force, nil if the region has them, or if none came yet.
-func newerRules(s *cluster.State, has uint64) *aliquotv1.Rules {
-	if s.Rules.Version == has || s.Rules.Version == 0 {
+// newerRules is the rules that the region is to go by, nil if it has them, or if none
+// came yet.
+func newerRules(s *cluster.State, region string, has uint64) *aliquotv1.Rules {
+	r := s.Rules.For(region)
+	if r.Version == has || r.Version == 0 {
 		return nil
 	}
-	return &aliquotv1.Rules{Version: s.Rules.Version, Yaml: s.Rules.YAML, Numbers: maps.Clone(s.Rules.Numbers)}
+	return &aliquotv1.Rules{Version: r.Version, Yaml: r.YAML, Numbers: maps.Clone(r.Numbers)}
 }
 
 // stream names one session of one region.

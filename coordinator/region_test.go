@@ -21,6 +21,11 @@ type region struct {
 	hello  *aliquotv1.HelloResponse
 	seq    uint64
 	shares map[string]*aliquotv1.Action // by hash
+
+	// decide says what the region decides between two reports under a version of the
+	// rules; nil: nothing.
+	decide          func(version uint64) (allowed, denied uint64)
+	allowed, denied uint64
 }
 
 // errBusy: another daemon of the region is heard.
@@ -55,7 +60,7 @@ func (r *region) take(actions []*aliquotv1.Action, rules *aliquotv1.Rules) {
 		r.shares[string(a.GetKey().GetHash())] = a
 	}
 	if rules != nil {
-		r.rules = rules.GetVersion()
+		r.rules, r.allowed, r.denied = rules.GetVersion(), 0, 0
 	}
 }
 
@@ -73,9 +78,14 @@ func (r *region) report(ctx context.Context, keys ...*aliquotv1.KeyReport) (*ali
 			keys = append(keys, &aliquotv1.KeyReport{Key: held.GetKey(), Gen: held.GetGen(), Share: held.GetShare(), Limit: held.GetLimit()})
 		}
 	}
+	if r.decide != nil {
+		allowed, denied := r.decide(r.rules)
+		r.allowed, r.denied = r.allowed+allowed, r.denied+denied
+	}
 	res, err := r.lease.Report(ctx, &aliquotv1.ReportRequest{
 		Region: r.name, Epoch: r.hello.GetEpoch(), Session: r.hello.GetSession(),
 		Seq: r.seq + 1, TSend: 1, Ack: r.seq, RulesVersion: r.rules, Keys: keys,
+		DecidedRulesVersion: r.rules, Allowed: r.allowed, Denied: r.denied,
 	})
 	if err != nil {
 		return nil, err

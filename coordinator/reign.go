@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -44,9 +45,12 @@ type reign struct {
 	ledger       *budget.Ledger // the machine's own; read only
 	floors       floors
 	advanced     chan error // the outcome of the step of floors in flight
+	rulesSerial  rulesSerial
 	rulesVersion uint64
-	rules        map[uint32]*rules.Rule // in force, by number
-	failed       error                  // ends the loop
+	rules        map[uint32]*rules.Rule // in force, or staged where none is, by number
+	staged       map[uint32]*rules.Rule // staged, by number
+	rollout      rollout
+	failed       error // ends the loop
 }
 
 // newReign starts the machine on its own copy of the ledger.
@@ -63,6 +67,7 @@ func newReign(l *leadership, ledger *budget.Ledger) *reign {
 		over:       make(chan struct{}),
 		committed:  make(chan error, 1),
 		verified:   make(chan error, 1),
+		rollout:    newRollout(len(ledger.Config.Regions), now),
 	}
 	l.pace.newReign()
 	l.tally = l.tally.resume(ledger.Config.RhoPPM, r.promised, now)
@@ -95,6 +100,8 @@ func (r *reign) run(ctx context.Context, leading <-chan bool) (again bool, reaso
 			r.verifyDone(ctx, err)
 		case err := <-r.advanced:
 			r.advanceDone(err)
+		case err := <-r.rollout.ended:
+			r.rolloutEnded(err)
 		case <-changed:
 			changed = r.node.Changed()
 			r.configMayHaveChanged()
@@ -103,6 +110,7 @@ func (r *reign) run(ctx context.Context, leading <-chan bool) (again bool, reaso
 			r.step(ctx, budget.Tick{})
 			r.advanceFloors(ctx)
 			r.watchTally()
+			r.watchRollout(ctx)
 		}
 	}
 	return false, r.failed
@@ -112,12 +120,20 @@ func (r *reign) hot(k budget.KeyID) bool  { return r.ledger.Shares(k) != nil }
 func (r *reign) inForce(rule uint32) bool { _, known := r.rules[rule]; return known }
 
 // promised is what is promised of a limit now; nothing for a rule that is not in force.
+// While regions go by two versions of a rule, the one that promises less is kept.
 func (r *reign) promised(rule uint32, l budget.KeyLimit) budget.Promise {
 	in := r.rules[rule]
 	if in == nil {
 		return budget.Promise{}
 	}
-	return terms(in, l, &r.ledger.Config, r.surroundings(r.now())).Promise()
+	around := r.surroundings(r.now())
+	promise := terms(in, l, &r.ledger.Config, around).Promise()
+	if staged := r.staged[rule]; staged != nil && staged != in {
+		if looser := terms(staged, l, &r.ledger.Config, around).Promise(); looser.Excess > promise.Excess {
+			return looser
+		}
+	}
+	return promise
 }
 
 // watchTally lets time pass for what is counted.
@@ -257,20 +273,43 @@ func (r *reign) verifyDone(ctx context.Context, err error) {
 
 // rulesMayHaveChanged looks whether what was just applied were rules.
 func (r *reign) rulesMayHaveChanged(ctx context.Context) {
-	var version uint64
-	r.node.View(func(s *cluster.State) { version = s.Rules.Version })
-	if version != r.rulesVersion {
+	var serial rulesSerial
+	r.node.View(func(s *cluster.State) { serial = serialOf(s) })
+	if serial != r.rulesSerial {
 		r.rulesChanged(ctx)
 	}
+}
+
+// rulesSerial tells any two states of the rules apart: a version that is staged, and
+// one that is promoted, change only one of them.
+type rulesSerial struct{ version, last uint64 }
+
+func serialOf(s *cluster.State) rulesSerial { return rulesSerial{s.Rules.Version, s.Rules.Last} }
+
+// stagedByNumber are the rules that are staged; empty without a roll-out.
+func stagedByNumber(s *cluster.State) map[uint32]*rules.Rule {
+	out := map[uint32]*rules.Rule{}
+	if r := s.Rules.Rollout; r.UnderWay() {
+		for id, number := range r.Numbers {
+			out[number] = r.Set.Rule(id)
+		}
+	}
+	return out
 }
 
 // rulesChanged tells the machine which rules there are, and lets every report that
 // is held be answered: the new rules travel with the answer.
 func (r *reign) rulesChanged(ctx context.Context) {
 	r.node.View(func(s *cluster.State) {
-		r.rulesVersion = s.Rules.Version
-		r.rules = rulesByNumber(s, nil)
-		r.floors.ruleTimes(s.Rules.Set, &r.ledger.Config)
+		r.rulesSerial, r.rulesVersion = serialOf(s), s.Rules.Version
+		r.staged = stagedByNumber(s)
+		r.rules = maps.Clone(r.staged)
+		maps.Copy(r.rules, rulesByNumber(s, nil))
+		sets := []*rules.Set{s.Rules.Set}
+		if r.rollout.follow(s.Rules.Rollout); r.rollout.staged != nil {
+			sets = append(sets, r.rollout.staged.Set)
+		}
+		r.floors.ruleTimes(&r.ledger.Config, sets...)
 	})
 	r.tally.version++
 	r.breaches.keep(r.inForce)

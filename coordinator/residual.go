@@ -1,17 +1,21 @@
 package coordinator
 
 import (
+	"slices"
+
 	"aliquot/budget"
 	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
 
-// olderLimit is the limit of one rule and API key by a version of the rules that is
-// not in force any more.
+// olderLimit is the limit of one rule and API key by another version of the rules than
+// the one in force: an older one, or one that is or was staged.
 type olderLimit struct {
 	version uint64
 	limit   budget.KeyLimit
+	// regions are the indices of those it was staged in; nil: all.
+	regions []int
 }
 
 // olderLimits are those of a rule and API key that regions may still go by at nowMS,
@@ -21,10 +25,14 @@ func olderLimits(s *cluster.State, rule *rules.Rule, apiKey string, nowMS int64)
 		return nil // it has no bound that a region could break
 	}
 	var out []olderLimit
-	for _, o := range s.Rules.Older {
+	for _, o := range s.Rules.Others() {
 		if before := o.Set.Rule(rule.ID); before != nil {
 			l, _ := before.LimitFor(apiKey, nowMS)
-			out = append(out, olderLimit{o.Version, keyLimit(before, l)})
+			other := olderLimit{version: o.Version, limit: keyLimit(before, l)}
+			for _, name := range o.Regions {
+				other.regions = append(other.regions, s.Ledger.Config.Index(name))
+			}
+			out = append(out, other)
 		}
 	}
 	return out
@@ -37,7 +45,7 @@ func residual(b *aliquotv1.Budget, now budget.KeyLimit, older []olderLimit, shar
 	for i, share := range shares {
 		o := budget.Outdated{Share: share}
 		for _, l := range older {
-			if i < len(known) && l.version >= known[i].RulesVersion {
+			if i < len(known) && l.version >= known[i].RulesVersion && (l.regions == nil || slices.Contains(l.regions, i)) {
 				o.Limit.Capacity = max(o.Limit.Capacity, l.limit.Capacity)
 				o.Limit.Rate = max(o.Limit.Rate, l.limit.Rate)
 			}

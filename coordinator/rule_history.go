@@ -66,7 +66,7 @@ func (s *ruleService) RollbackRules(ctx context.Context, req *aliquotv1.Rollback
 	if err := checkWords(req.GetAuthor(), req.GetComment()); err != nil {
 		return nil, toRPC(err)
 	}
-	return atLeader(ctx, s, req, (*peer).RollbackRules, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+	return atLeader(ctx, s, req, (*peer).RollbackRules, inForce, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
 		text, err := s.textOf(ctx, req.GetVersion())
 		if err != nil {
 			return nil, err

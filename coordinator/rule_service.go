@@ -20,9 +20,10 @@ const (
 // ruleService reads the rules from the applied state and changes them at the leader.
 type ruleService struct {
 	aliquotv1connect.UnimplementedRuleServiceHandler
-	node    *cluster.Node
-	forward *forwarder
-	metrics *metrics
+	node       *cluster.Node
+	leadership *leadership
+	forward    *forwarder
+	metrics    *metrics
 }
 
 // GetRules answers with the rules in force here, or a version that is kept here.
@@ -42,6 +43,7 @@ func (s *ruleService) GetRules(_ context.Context, req *aliquotv1.GetRulesRequest
 		r := &state.Rules
 		res = &aliquotv1.GetRulesResponse{
 			Version: r.Version, Yaml: r.YAML, Author: r.Author, AppliedUnixMs: r.UnixMS, Comment: r.Comment,
+			Rollout: rolloutShown(r.Rollout),
 		}
 	})
 	return res, nil
@@ -62,7 +64,16 @@ func (s *ruleService) ApplyRules(ctx context.Context, req *aliquotv1.ApplyRulesR
 	if change.FileName == "" {
 		change.FileName = "rules"
 	}
-	return atLeader(ctx, s, req, (*peer).ApplyRules, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+	if req.GetStage() != nil {
+		stage, err := stageOf(req.GetStage())
+		if err != nil {
+			return nil, toRPC(err)
+		}
+		return atLeader(ctx, s, req, (*peer).ApplyRules, staged, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+			return s.stage(ctx, change, stage)
+		})
+	}
+	return atLeader(ctx, s, req, (*peer).ApplyRules, inForce, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
 		return s.apply(ctx, change)
 	})
 }
@@ -78,9 +89,9 @@ func checkWords(author, comment string) error {
 type changed interface{ GetVersion() uint64 }
 
 // atLeader changes the rules here if this node leads, else has the leader do it; then
-// it waits until this node has what was changed.
+// it waits until the version that was made holds here too.
 func atLeader[Req, Res any](ctx context.Context, s *ruleService, req *Req,
-	method func(*peer, context.Context, *Req) (*Res, error), here func(context.Context) (*Res, error),
+	method func(*peer, context.Context, *Req) (*Res, error), holds func(*cluster.RuleBook, uint64) bool, here func(context.Context) (*Res, error),
 ) (*Res, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
@@ -90,10 +101,14 @@ func atLeader[Req, Res any](ctx context.Context, s *ruleService, req *Req,
 	}
 	res, err = toLeader(ctx, s.forward, req, method)
 	if made, ok := any(res).(changed); ok && err == nil {
-		awaitState(ctx, s.node, ownWritePatience, func(state *cluster.State) bool { return state.Rules.Last >= made.GetVersion() })
+		awaitState(ctx, s.node, ownWritePatience, func(state *cluster.State) bool { return holds(&state.Rules, made.GetVersion()) })
 	}
 	return res, toRPC(err)
 }
+
+// inForce and staged are how a version can hold.
+func inForce(b *cluster.RuleBook, version uint64) bool { return b.Version >= version }
+func staged(b *cluster.RuleBook, version uint64) bool  { return b.Last >= version }
 
 // apply brings rules into force. What does not parse is refused before it reaches the
 // log; the state machine looks again, for it believes no log either.

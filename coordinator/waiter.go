@@ -12,7 +12,9 @@ type waiter struct {
 	region int
 	nonce  uint64 // of a Hello; 0 for a Report
 	report budget.Report
-	reply  chan reply // has room for the one answer
+	// decided is what the report tells beside what the machine reads.
+	decided decided
+	reply   chan reply // has room for the one answer
 }
 
 // reply is what the machine said to a Hello or a Report.
@@ -31,8 +33,8 @@ func (r *reign) hello(ctx context.Context, h budget.Hello) (budget.HelloOK, erro
 
 // report hands a Report to the machine and waits for its answer, which the machine
 // may hold back for a moment.
-func (r *reign) report(ctx context.Context, rep budget.Report) (budget.Directive, error) {
-	w := waiter{region: rep.Region, report: rep}
+func (r *reign) report(ctx context.Context, rep budget.Report, told decided) (budget.Directive, error) {
+	w := waiter{region: rep.Region, report: rep, decided: told}
 	got := r.await(ctx, w, func(loop context.Context) budget.LeaderEvent {
 		r.pace.reported(rep, r.now())
 		rep.Keys = r.wanted(loop, rep.Keys)
@@ -82,6 +84,7 @@ func (r *reign) answer(d budget.Directive) {
 	r.pace.answered(d.Region, d.Session, d.Seq, now)
 	if found {
 		r.pace.spaced(d.Region, w.report.Pace)
+		r.rollout.regions[d.Region].hear(w.decided, now)
 		r.tally.fold(w.report, now, r.hot)
 		r.tellBreaches()
 	}

@@ -12,6 +12,7 @@ import (
 // answer words a decision, names it if it is a denial, and counts it.
 func (s *service) answer(d *decision, r *request) *aliquotv1.CheckResponse {
 	out := d.answer(r, s.metrics)
+	d.counts.add(out.Allowed)
 	if !out.Allowed {
 		out.DecisionId = s.ids.next()
 	}

@@ -47,6 +47,8 @@ type decision struct {
 	groups []*group
 	// order is the matched rules as they stand in the file.
 	order []*rules.Rule
+	// counts is of the version of the rules that decided.
+	counts *decisionCounts
 }
 
 // plan finds what a request has to pass at nowMS, Unix milliseconds. It returns buf for
@@ -56,6 +58,7 @@ func (d *decision) plan(p *policy, r *request, nowMS int64, buf []rules.Matched)
 		d.mode = modeNoRulesYet
 		return buf
 	}
+	d.counts = p.counts
 	list, matched := p.set.Match(r.attributes, nowMS, buf)
 	switch {
 	case list == rules.Blacklisted:

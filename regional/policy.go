@@ -32,6 +32,21 @@ type policy struct {
 	hasher   *rules.KeyHasher
 	numbers  map[string]uint32
 	byNumber map[uint32]numbered
+	counts   *decisionCounts // of this version of the rules; nil until the first
+}
+
+// decisionCounts counts what was decided under one version of the rules. A nil one
+// counts nothing. Safe for concurrent use.
+type decisionCounts struct{ allowed, denied atomic.Uint64 }
+
+func (c *decisionCounts) add(allowed bool) {
+	switch {
+	case c == nil:
+	case allowed:
+		c.allowed.Add(1)
+	default:
+		c.denied.Add(1)
+	}
 }
 
 // numbered is what can be said of a key by its rule's number, without its client.
@@ -58,7 +73,7 @@ func (p *policy) withRules(text ruleText) (*policy, []rules.Warning, error) {
 		return nil, nil, err
 	}
 	next := *p
-	next.text, next.set = text, set
+	next.text, next.set, next.counts = text, set, &decisionCounts{}
 	next.numbers, next.byNumber = maps.Clone(text.Numbers), map[uint32]numbered{}
 	for _, r := range set.Rules() {
 		number, ok := text.Numbers[r.ID]

@@ -119,7 +119,11 @@ func (r *reporter) takeRules(in *aliquotv1.Rules) {
 
 func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionEvent {
 	rep.RulesVersion = r.policies.versionSeen()
-	out, err := r.peers.report(ctx, reportRequest(r.region, rep))
+	in := reportRequest(r.region, rep)
+	if p := r.policies.load(); p.counts != nil {
+		in.DecidedRulesVersion, in.Allowed, in.Denied = p.text.Version, p.counts.allowed.Load(), p.counts.denied.Load()
+	}
+	out, err := r.peers.report(ctx, in)
 	if err != nil {
 		return budget.CallFailed{}
 	}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// stageFlags ask for some regions first.
+type stageFlags struct {
+	regions      []string
+	promoteAfter time.Duration
+	haltAbove    float64
+}
+
+func (f *stageFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.regions, "stage-regions", nil, "only in these regions at first; see 'rules promote' and 'rules abort'")
+	flags.DurationVar(&f.promoteAfter, "promote-after", 0, "with --stage-regions: everywhere after so long without a halt, 10s to 24h (default: only by 'rules promote')")
+	flags.Float64Var(&f.haltAbove, "halt-above", 0.05, "with --stage-regions: back again once the share of requests they deny is higher by this")
+}
+
+// stage is nil without regions.
+func (f *stageFlags) stage(cmd *cobra.Command) (*aliquotv1.Stage, error) {
+	changed := cmd.Flags().Changed
+	if len(f.regions) == 0 {
+		if changed("promote-after") || changed("halt-above") {
+			return nil, usagef("--promote-after and --halt-above go with --stage-regions")
+		}
+		return nil, nil
+	}
+	out := &aliquotv1.Stage{Regions: f.regions}
+	if changed("promote-after") {
+		out.PromoteAfter = durationpb.New(f.promoteAfter)
+	}
+	if changed("halt-above") {
+		out.HaltAbove = &f.haltAbove
+	}
+	return out, nil
+}
+
+func newRulesPromote(g *globals) *cobra.Command {
+	var by changeFlags
+	cmd := &cobra.Command{
+		Use:   "promote [VERSION]",
+		Short: "Bring the staged version into force everywhere",
+		Args:  cobra.MaximumNArgs(1),
+	}
+	by.addAuthor(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		version, err := g.stagedVersion(cmd, args)
+		if err != nil {
+			return err
+		}
+		return g.changeRules(cmd, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+			return g.ruleService().PromoteRules(ctx, &aliquotv1.PromoteRulesRequest{Version: version, Author: by.author})
+		})
+	}
+	return cmd
+}
+
+func newRulesAbort(g *globals) *cobra.Command {
+	var by changeFlags
+	cmd := &cobra.Command{
+		Use:   "abort [VERSION]",
+		Short: "End a staged roll-out: its regions go back to the text in force",
+		Args:  cobra.MaximumNArgs(1),
+	}
+	by.addAuthor(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		version, err := g.stagedVersion(cmd, args)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := g.call(cmd)
+		defer cancel()
+		answer, err := g.ruleService().AbortRules(ctx, &aliquotv1.AbortRulesRequest{Version: version, Author: by.author})
+		if err != nil {
+			return g.explainChange(err)
+		}
+		return g.print(answer, func(w io.Writer) {
+			fmt.Fprintf(w, "version %d is aborted; version %d, the text of before, is in force\n", version, answer.GetVersion())
+		})
+	}
+	return cmd
+}
+
+// stagedVersion is the version that is named, else the one that is staged.
+func (g *globals) stagedVersion(cmd *cobra.Command, args []string) (uint64, error) {
+	if len(args) == 1 {
+		return versionArg(args[0])
+	}
+	answer, err := g.getRules(cmd, 0)
+	if err != nil {
+		return 0, err
+	}
+	if r := answer.GetRollout(); r.GetState() == "staged" {
+		return r.GetVersion(), nil
+	}
+	return 0, fmt.Errorf("nothing changed: no version is staged; version %d is in force everywhere", answer.GetVersion())
+}
+
+// rolloutText says how a roll-out stands.
+func rolloutText(r *aliquotv1.Rollout) string {
+	where := strings.Join(r.GetRegions(), ", ")
+	if r.GetState() != "staged" {
+		return fmt.Sprintf("version %d, staged in %s, was %s: %s", r.GetVersion(), where, r.GetState(), r.GetReason())
+	}
+	until := "until 'aliquot rules promote' or 'aliquot rules abort'"
+	if at := r.GetPromoteAtUnixMs(); at != 0 {
+		until = "until " + instant(at) + ", unless it is halted"
+	}
+	return fmt.Sprintf("version %d is staged in %s %s", r.GetVersion(), where, until)
+}

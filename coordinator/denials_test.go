@@ -1,0 +1,156 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+)
+
+// under is a report's counts.
+func under(version, allowed, denied uint64) decided { return decided{version, allowed, denied} }
+
+func TestDenialsCountWhatSettled(t *testing.T) {
+	var d denials
+	d.hear(under(1, 500, 500), second(1)) // of a daemon that has run for long
+	if d.settled(second(5)) || d.lately().total() != 0 || d.known() != under(1, 500, 500) {
+		t.Errorf("at first: %+v", d)
+	}
+	d.hear(under(1, 600, 500), second(3)) // not settled yet
+	d.hear(under(1, 700, 510), second(6.5))
+	if got := d.lately(); got != under(1, 100, 10) {
+		t.Errorf("lately %+v, want what came after %s", got, rolloutSettles)
+	}
+	if got := d.known(); got != under(1, 700, 510) {
+		t.Errorf("known %+v, want all that the daemon has counted, for lately is too little", got)
+	}
+	d.hear(under(1, 1700, 510), second(8))
+	if got := d.known(); got != under(1, 1100, 10) {
+		t.Errorf("known %+v, want lately", got)
+	}
+	d.hear(under(1, 90, 10), second(9)) // the daemon was restarted
+	if got := d.lately(); got != under(1, 1190, 20) {
+		t.Errorf("after a restart: %+v", got)
+	}
+	d.hear(under(2, 1, 1), second(10)) // new rules
+	if d.lately().total() != 0 || d.settled(second(14)) || !d.settled(second(15)) {
+		t.Errorf("under new rules: %+v", d)
+	}
+}
+
+// Windows move on: what was denied long ago does not water down, or blame, what is
+// decided now. One that is not full waits.
+func TestDenialsForget(t *testing.T) {
+	var d denials
+	d.hear(under(1, 0, 0), second(0.001))
+	allowed, denied := uint64(0), uint64(0)
+	for s := 10.; s <= 600; s++ {
+		if s < 300 {
+			denied += 20
+		} else {
+			allowed += 20
+		}
+		d.hear(under(1, allowed, denied), second(s))
+		if n := d.lately().total(); s > 100 && (n < rolloutMin || n > 20*2*61) {
+			t.Fatalf("after %v s lately is %d requests", s, n)
+		}
+	}
+	if got := d.lately(); got.denied != 0 {
+		t.Errorf("lately %+v; none was denied in the last minutes", got)
+	}
+	var slow denials // a request a second
+	slow.hear(under(1, 0, 0), second(0.001))
+	for s := 10.; s < 10+1.5*rolloutMin; s++ {
+		slow.hear(under(1, uint64(s), 0), second(s))
+	}
+	if n := slow.lately().total(); n < rolloutMin {
+		t.Errorf("lately is %d requests of %d", n, 3*rolloutMin/2)
+	}
+}
+
+func TestJump(t *testing.T) {
+	for name, c := range map[string]struct {
+		now, before decided
+		is          bool
+		says        string
+	}{
+		"too few":             {under(2, 0, 999), under(1, 1000, 0), false, ""},
+		"as before":           {under(2, 900, 100), under(1, 900, 100), false, ""},
+		"as much as it may":   {under(2, 850, 150), under(1, 900, 100), false, ""},
+		"more":                {under(2, 849, 151), under(1, 900, 100), true, "us denies 15.1 % of 1000 requests (before: 10.0 % of 1000 requests); it may rise by 5 hundredths"},
+		"fewer denials":       {under(2, 1000, 0), under(1, 0, 1000), false, ""},
+		"nothing known, few":  {under(2, 960, 40), under(1, 0, 0), false, ""},
+		"nothing known, many": {under(2, 900, 100), under(1, 0, 999), true, "too few requests to tell, 999; taken as none denied"},
+	} {
+		why, is := jump("us", c.now, c.before, 50_000)
+		if is != c.is || !strings.Contains(why, c.says) {
+			t.Errorf("%s: %v, %q", name, is, why)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	staged := &cluster.Rollout{
+		Version: 2, Base: 1, Regions: []string{"us", "eu"}, State: cluster.RolloutStaged, PromoteAtUnixMS: 1000, HaltAbovePPM: 50_000,
+		Before: []cluster.Decisions{{Region: "us", Allowed: 2000}, {Region: "eu", Allowed: 2000}},
+	}
+	all := func(int) bool { return true }
+	for name, c := range map[string]struct {
+		do     func(w *rollout) func(int) bool
+		unixMS int64
+		want   string
+	}{
+		"due":              {func(*rollout) func(int) bool { return all }, 1000, cluster.RolloutPromoted},
+		"not yet":          {func(*rollout) func(int) bool { return all }, 999, ""},
+		"no roll-out":      {func(w *rollout) func(int) bool { w.follow(nil); return all }, 1000, ""},
+		"ended":            {func(w *rollout) func(int) bool { w.follow(&cluster.Rollout{State: cluster.RolloutHalted}); return all }, 1000, ""},
+		"ending":           {func(w *rollout) func(int) bool { w.ending = true; return all }, 1000, ""},
+		"new leader":       {func(w *rollout) func(int) bool { w.began = second(15); return all }, 1000, ""},
+		"nobody is heard":  {func(*rollout) func(int) bool { return func(int) bool { return false } }, 1000, cluster.RolloutStaged},
+		"one is not heard": {func(*rollout) func(int) bool { return func(i int) bool { return i == 0 } }, 1000, cluster.RolloutPromoted},
+		"one has not got it": {func(w *rollout) func(int) bool {
+			w.regions[1].hear(under(1, 0, 0), second(2))
+			return all
+		}, 1000, cluster.RolloutStaged},
+		"one has just got it": {func(w *rollout) func(int) bool {
+			w.regions[1] = denials{}
+			w.regions[1].hear(under(2, 0, 0), second(19))
+			return all
+		}, 1000, cluster.RolloutStaged},
+		"a jump": {func(w *rollout) func(int) bool {
+			w.regions[1].hear(under(2, 0, 1000), second(18))
+			return all
+		}, 0, cluster.RolloutHalted},
+		"a jump elsewhere": {func(w *rollout) func(int) bool {
+			w.regions[2].hear(under(1, 0, 0), second(2))
+			w.regions[2].hear(under(1, 0, 5000), second(18))
+			return all
+		}, 0, ""},
+		"a jump before it": {func(w *rollout) func(int) bool {
+			w.regions[1].hear(under(1, 0, 0), second(10))
+			w.regions[1].hear(under(1, 0, 5000), second(18))
+			return all
+		}, 0, ""},
+	} {
+		w := newRollout(3, second(1))
+		w.follow(staged)
+		for i := range 2 {
+			w.regions[i].hear(under(2, 0, 0), second(2))
+		}
+		live := c.do(&w)
+		if state, why := w.judge(threeRegions(), live, second(20), c.unixMS); state != c.want || (state != "") != (why != "") {
+			t.Errorf("%s: %q (%s), want %q", name, state, why, c.want)
+		}
+	}
+	w := newRollout(3, 1)
+	w.regions[1].hear(under(1, 30, 3), second(2))
+	got := w.before(threeRegions(), []string{"eu", "ap"})
+	if len(got) != 2 || got[0] != (cluster.Decisions{Region: "eu", Allowed: 30, Denied: 3}) || got[1] != (cluster.Decisions{Region: "ap"}) {
+		t.Errorf("before: %+v", got)
+	}
+}
+
+func threeRegions() *budget.Config {
+	return &budget.Config{Regions: []budget.RegionConfig{{Name: "us"}, {Name: "eu"}, {Name: "ap"}}}
+}

@@ -1,0 +1,106 @@
+package coordinator
+
+import (
+	"context"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// Bounds of a stage.
+const (
+	minPromoteAfter = 10 * time.Second
+	maxPromoteAfter = 24 * time.Hour
+	// defaultHaltAbove is well above what chance does to 1,000 requests.
+	defaultHaltAbove = 0.05
+)
+
+// stageOf reads a stage.
+func stageOf(m *aliquotv1.Stage) (cluster.Stage, error) {
+	s := cluster.Stage{Regions: m.GetRegions()}
+	if len(s.Regions) == 0 || len(s.Regions) > cluster.MaxRegions {
+		return s, invalid("stage.regions has %d regions; name at least one, and not all there are", len(s.Regions))
+	}
+	if m.GetPromoteAfter() != nil {
+		s.PromoteAfter = m.GetPromoteAfter().AsDuration()
+		if s.PromoteAfter < minPromoteAfter || s.PromoteAfter > maxPromoteAfter {
+			return s, invalid("stage.promote_after is %s; give %s to %s, or nothing to promote it yourself", s.PromoteAfter, minPromoteAfter, maxPromoteAfter)
+		}
+	}
+	above := defaultHaltAbove
+	if m.HaltAbove != nil {
+		above = m.GetHaltAbove()
+	}
+	if !(above >= 0 && above <= 1) { // a NaN is neither
+		return s, invalid("stage.halt_above is %v; give 0 to 1, or nothing for %v", above, defaultHaltAbove)
+	}
+	s.HaltAbovePPM = uint32(above*1e6 + 0.5)
+	return s, nil
+}
+
+// stage brings rules into force in some regions, with what those decide now to compare
+// with.
+func (s *ruleService) stage(ctx context.Context, change cluster.RulesChange, stage cluster.Stage) (*aliquotv1.ApplyRulesResponse, error) {
+	if !s.node.Leads() {
+		return nil, s.node.NotLeader()
+	}
+	warnings, err := s.parse(change)
+	if err != nil {
+		return nil, err
+	}
+	reign := s.leadership.current()
+	if reign == nil {
+		return nil, errTakingCharge
+	}
+	var before []cluster.Decisions
+	err = reign.ask(ctx, func(*budget.Leader, budget.Instant) {
+		before = reign.rollout.before(&reign.ledger.Config, stage.Regions)
+	})
+	if err != nil {
+		return nil, err
+	}
+	stage.Before = before
+	version, err := s.node.StageRules(ctx, change, stage)
+	if err != nil {
+		return nil, err
+	}
+	return s.applied(version, warnings), nil
+}
+
+// PromoteRules brings a staged version into force everywhere.
+func (s *ruleService) PromoteRules(ctx context.Context, req *aliquotv1.PromoteRulesRequest) (*aliquotv1.ApplyRulesResponse, error) {
+	if err := checkWords(req.GetAuthor(), ""); err != nil {
+		return nil, toRPC(err)
+	}
+	return atLeader(ctx, s, req, (*peer).PromoteRules, inForce, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+		version, err := s.node.EndRollout(ctx, req.GetVersion(), cluster.RolloutPromoted, "", req.GetAuthor())
+		if err != nil {
+			return nil, err
+		}
+		return s.applied(version, nil), nil
+	})
+}
+
+// AbortRules ends a staged roll-out.
+func (s *ruleService) AbortRules(ctx context.Context, req *aliquotv1.AbortRulesRequest) (*aliquotv1.AbortRulesResponse, error) {
+	if err := checkWords(req.GetAuthor(), ""); err != nil {
+		return nil, toRPC(err)
+	}
+	return atLeader(ctx, s, req, (*peer).AbortRules, inForce, func(ctx context.Context) (*aliquotv1.AbortRulesResponse, error) {
+		version, err := s.node.EndRollout(ctx, req.GetVersion(), cluster.RolloutAborted, "", req.GetAuthor())
+		return &aliquotv1.AbortRulesResponse{Version: version}, err
+	})
+}
+
+// rolloutShown is the roll-out under way, or the last one if it was halted.
+func rolloutShown(r *cluster.Rollout) *aliquotv1.Rollout {
+	if r == nil || !r.UnderWay() && r.State != cluster.RolloutHalted {
+		return nil
+	}
+	return &aliquotv1.Rollout{
+		Version: r.Version, BaseVersion: r.Base, Regions: r.Regions, State: r.State, Reason: r.Reason,
+		StartedUnixMs: r.StartedUnixMS, PromoteAtUnixMs: r.PromoteAtUnixMS, HaltAbove: float64(r.HaltAbovePPM) / 1e6,
+	}
+}

@@ -1,0 +1,63 @@
+package regional
+
+import (
+	"fmt"
+	"testing"
+)
+
+const slowRule = "defaults: {enforcement: strict}\nrules:\n  - id: r0\n    params: {capacity: %d, refill_rate: 0.001}\n"
+
+// TestARaisedLimitKeepsItsTokens: the tokens there are stay, and none comes but by the
+// new rate. Of ten, the region's floor is five.
+func TestARaisedLimitKeepsItsTokens(t *testing.T) {
+	l := newLeader(t, fmt.Sprintf(slowRule, 10))
+	d, _ := startLive(t, testConfig(l.address()))
+	undisturbed(t, d, l)
+	passed := 0
+	for range 2 {
+		if check(t, d, "k").Allowed {
+			passed++
+		}
+	}
+	l.setRules(2, fmt.Sprintf(slowRule, 1000))
+	eventually(t, "version 2 in force", func() bool { return d.service.limiter.policies.load().text.Version == 2 })
+	exactly(t, "before and after the limit was raised", passed+burst(t, d, "k"), 5, d)
+}
+
+// TestDecisionsAreCountedByVersion: the reports tell how many requests were allowed and
+// denied under the rules that the region goes by.
+func TestDecisionsAreCountedByVersion(t *testing.T) {
+	l := newLeader(t, fmt.Sprintf(slowRule, 10))
+	d, _ := startLive(t, testConfig(l.address()))
+	reported := func(version, allowed, denied uint64) func() bool {
+		return func() bool {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			last := l.reports[len(l.reports)-1]
+			return last.GetDecidedRulesVersion() == version && last.GetAllowed() == allowed && last.GetDenied() == denied
+		}
+	}
+	eventually(t, "nothing is reported at first", reported(1, 0, 0))
+	var allowed, denied uint64
+	for range 8 {
+		if check(t, d, "k").Allowed {
+			allowed++
+		} else {
+			denied++
+		}
+	}
+	if denied == 0 {
+		t.Fatal("nothing was denied")
+	}
+	eventually(t, "all is reported", reported(1, allowed, denied))
+	l.setRules(2, fmt.Sprintf(slowRule, 10)+"blacklist: [b]\n")
+	eventually(t, "counting begins anew", reported(2, 0, 0))
+	if check(t, d, "b").Allowed || !post(t, d, `{"attributes":{"api_key":"other"}}`).Allowed {
+		t.Error("the block list does not hold, or blocks others")
+	}
+	eventually(t, "a blocked key counts too", reported(2, 1, 1))
+	l.setRules(3, "rules: nonsense")
+	eventually(t, "the refused version is known", func() bool { return d.service.limiter.policies.versionSeen() == 3 })
+	check(t, d, "b")
+	eventually(t, "the good version decided", reported(2, 1, 2))
+}
