@@ -50,9 +50,8 @@ func leaders() []Plant {
 		},
 		{
 			Name: "other-daemon-knows", Breaks: "what one daemon of a region was told counts as known to the next one",
-			Edits:    []Edit{{session, "if has != nil && !another && has.Share", "if has != nil && has.Share"}},
-			World:    World{Faults: []string{"second daemon", "daemon restarts", "messages lost", "messages reordered"}, Just: true},
-			Harmless: "argued: a record that came before the present lease, of which its daemon has not heard, is cut to what that lease covers. Without both, see unheard-record-spent",
+			Edits: []Edit{{session, "if has != nil && !another && has.Share", "if has != nil && has.Share"}},
+			World: World{Faults: []string{"second daemon", "daemon restarts", "messages lost", "messages reordered"}, Just: true},
 		},
 		{
 			Name: "hello-adopts-held", Breaks: "a region that says Hello may keep the share it says it holds, whatever the ledger says",
