@@ -69,6 +69,9 @@ var houses = map[string]row{
 	// HTTP in and out, for regional and client alike.
 	"identity": {banned: pureHTTP},
 	"answer":   {aliquot: []string{"proto/aliquot/v1"}, banned: pureHTTP},
+	// For services of others: it must not need the daemons.
+	"client":         {aliquot: []string{"answer", "identity", "rpc", "proto/aliquot/..."}, outside: anyModule},
+	"client/example": {aliquot: []string{"client"}},
 
 	"regional/store": {aliquot: []string{"lua", "limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	"regional":       {aliquot: []string{"regional/...", "boottime", "lua", "limit", "budget", "rights", "rules", "rpc", "config", "identity", "answer", "proto/aliquot/..."}, outside: anyModule},
