@@ -33,7 +33,7 @@ down: ## stop what `make up` started and wipe its data
 
 .PHONY: test
 test: need-go ## every test, with the race detector
-	@deploy/local/install.sh redis-server cc prometheus promtool nginx caddy
+	@deploy/local/install.sh redis-server cc prometheus promtool nginx caddy curl
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -v '^aliquot/e2e')
 	@# Without the race detector, which slows it down tenfold: five million states.
 	$(GO) test -count=1 -timeout 20m ./sim/check/

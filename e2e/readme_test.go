@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// firstRegion is the port of the first region of `aliquot dev`, without an offset.
+const firstRegion = 7500
+
+// documentedPort is a port of a daemon as the documents write it: a whole number after
+// "127.0.0.1:", or in the list of a shell loop.
+var documentedPort = regexp.MustCompile(`\b7[45]\d\d\b`)
+
+// commands are the indented commands of a Markdown file that call curl. What ends in a
+// backslash, or in "do", goes on.
+func commands(text string) []string {
+	var out []string
+	var one []string
+	loop := false
+	for line := range strings.Lines(text) {
+		command, indented := strings.CutPrefix(strings.TrimRight(line, "\n"), "    ")
+		starts := strings.HasPrefix(command, "curl ") || strings.HasPrefix(command, "for ")
+		if !indented || len(one) == 0 && !starts {
+			continue
+		}
+		one = append(one, command)
+		loop = loop && command != "done" || strings.HasSuffix(command, "; do")
+		if !loop && !strings.HasSuffix(command, `\`) {
+			out, one = append(out, strings.Join(one, "\n")), nil
+		}
+	}
+	return out
+}
+
+// TestDocumentedCurlLines runs every curl line of the README and of docs/http.md, in
+// their order.
+func TestDocumentedCurlLines(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Fatal("curl is not in PATH; `make test` installs it")
+	}
+	p := startDev(t)
+	at, err := url.Parse(curl.FindStringSubmatch(p.Tail())[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(at.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What some of them have to say; the others have to be found and understood.
+	says := map[string]string{
+		"for port in":       `^\{"allowed":true,"ruleId":"per-key","limit":"300","remaining":"10",(.*\n\{"allowed":true,){2}.*\n\{"allowed":false,"ruleId":"per-key","limit":"300",.*"retryAfter":"[1-3]\.`,
+		"/GetBudget":        `^\{"budget":\{"ruleId":"per-key",.*"region":"us-east","share":`,
+		"/v1/orders?page=2": `^HTTP/1\.1 200 OK\r\n(.*\r\n)*X-RateLimit-Limit: 300\r\n`,
+		"cost=301":          `^HTTP/1\.1 429 Too Many Requests\r\n(.*\r\n)*X-Decision-Id: us-east-(.*\r\n)*\r\n\{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",.*"error":\{"code":"RATE_LIMIT_EXCEEDED",`,
+	}
+	ran := 0
+	for _, file := range []string{"../README.md", "../docs/http.md"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range commands(string(text)) {
+			moved := documentedPort.ReplaceAllStringFunc(command, func(text string) string {
+				n, _ := strconv.Atoi(text)
+				return strconv.Itoa(n + port - firstRegion)
+			})
+			out, err := exec.CommandContext(t.Context(), "sh", "-c", moved).Output()
+			if err != nil || len(out) == 0 || strings.HasPrefix(string(out), "404") || strings.Contains(string(out), `"code":"`) && !strings.Contains(string(out), "problem+json") {
+				t.Errorf("%s: %v\n%s\nanswers\n%s", file, err, command, out)
+			}
+			for part, want := range says {
+				if strings.Contains(command, part) {
+					ran++
+					if !regexp.MustCompile(want).Match(out) {
+						t.Errorf("%s:\n%s\nanswers\n%s\nwant %s", file, command, out, want)
+					}
+				}
+			}
+		}
+	}
+	if ran != len(says) {
+		t.Errorf("%d of the %d known lines were found; are there others now?", ran, len(says))
+	}
+}
