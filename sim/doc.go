@@ -25,6 +25,6 @@
 // ones, which also happens to one that would have done no harm); two daemons of a region where a rule is
 // deleted (one of them may go on by it, after the other has given its key up) or where
 // they decide without the store (each has a bucket for that); and a command that is
-// stuck for longer than its deadline while its store's clock is set back, since the
-// deadline is by that clock.
+// stuck for longer than its deadline while its store's clock is set back, or was since the
+// daemon last read it, since the deadline is by that clock.
 package sim

@@ -34,6 +34,7 @@ type node struct {
 	epoch    string // the store's contents, as this daemon knows them
 	birth    int64
 	clockMap shell.ClockMap
+	sampled  int64 // true time at which the reading that clockMap goes by was asked for
 	learning bool
 	debts    []debt // by rule
 	breaker  breaker

@@ -22,15 +22,22 @@ func (n *node) learn() {
 		return
 	}
 	n.learning = true
-	s, sent := n.w.stores[n.region], n.now()
+	s, sent, began := n.w.stores[n.region], n.now(), n.w.now
 	n.w.after(n.w.between(milli/10, 2*milli), func() {
 		epoch, time := s.learn(), s.time()
 		n.w.after(n.w.between(milli/10, 2*milli), n.when(func() {
 			n.learning = false
 			n.storeIs(epoch)
-			n.clockMap.Sample(time, sent, n.now())
+			n.sample(time, sent, began)
 		}))
 	})
+}
+
+// sample takes a reading of the store's clock, asked for at the daemon's instant sent,
+// true time began.
+func (n *node) sample(store int64, sent budget.Instant, began int64) {
+	n.clockMap.Sample(store, sent, n.now())
+	n.sampled = began
 }
 
 func (n *node) storeIs(epoch string) {
@@ -95,9 +102,9 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 			}
 		})
 	}
-	s, epoch, sent := n.w.stores[n.region], n.epoch, n.w.now
+	s, epoch, sent, sampled := n.w.stores[n.region], n.epoch, n.w.now, n.sampled
 	n.w.after(n.w.storeDelay(n.region), func() {
-		if n.buried || s.outlived(sent, applyDeadline) {
+		if n.buried || s.outlived(sampled, sent, applyDeadline) {
 			return
 		}
 		upTo, lost := len(call), false

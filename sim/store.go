@@ -46,9 +46,10 @@ func newStore(w *world, region int) *store {
 func (s *store) time() int64 { return s.clock.Micros(s.w.now) }
 
 // outlived reports whether a command that was sent at a true time would have been too
-// late by now, had the clock not been set back since; see doc.go.
-func (s *store) outlived(sent, deadline int64) bool {
-	return sent < s.setBack && s.w.now-sent > deadline
+// late by now, had the clock not been set back since the reading, asked for at another,
+// that its deadline was made from; see doc.go.
+func (s *store) outlived(sampled, sent, deadline int64) bool {
+	return sampled < s.setBack && s.w.now-sent > deadline
 }
 
 // learn is the identity of the contents, minted if there is none.

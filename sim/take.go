@@ -35,6 +35,7 @@ type takeCall struct {
 	sent     budget.Instant
 	began    int64
 	deadline int64 // on the store's clock
+	sampled  int64 // node.sampled of the map that the deadline is by
 	over     bool  // answered, or given up
 	done     func(taken)
 }
@@ -49,7 +50,7 @@ func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(taken
 	c := &takeCall{
 		n: n, asks: n.asks(rules), tries: tries, cost: cost, done: done,
 		epoch: n.epoch, sent: n.now(), began: n.w.now,
-		deadline: n.clockMap.Until(n.now() + budget.Instant(takeLate)),
+		deadline: n.clockMap.Until(n.now() + budget.Instant(takeLate)), sampled: n.sampled,
 	}
 	if !n.breaker.passes(n.w.now) {
 		c.decideAlone()
@@ -68,7 +69,7 @@ func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(taken
 // arrive is the call at the store.
 func (c *takeCall) arrive() {
 	n, s := c.n, c.n.w.stores[c.n.region]
-	if n.buried || s.outlived(c.began, takeLate) {
+	if n.buried || s.outlived(c.sampled, c.began, takeLate) {
 		return
 	}
 	if now := s.time(); now > c.deadline {
@@ -88,7 +89,7 @@ func (c *takeCall) arrive() {
 func (c *takeCall) late(now int64) {
 	if c.epoch == c.n.epoch {
 		c.n.clockMap.Reset()
-		c.n.clockMap.Sample(now, c.sent, c.n.now())
+		c.n.sample(now, c.sent, c.began)
 	}
 	c.decideAlone()
 }
@@ -117,7 +118,7 @@ func (c *takeCall) answer(rep taken) {
 	}
 	c.over = true
 	if c.epoch == n.epoch {
-		n.clockMap.Sample(rep.time, c.sent, n.now())
+		n.sample(rep.time, c.sent, c.began)
 	}
 	for i := range c.asks {
 		n.paid(c.asks[i].rule, c.asks[i].view.Debit)
