@@ -33,13 +33,13 @@ const (
 	algorithms
 )
 
-// String is the algorithm's name.
+// String is the algorithm's name, as in a rules file.
 func (a Algorithm) String() string {
 	if a >= algorithms {
 		return "unknown"
 	}
 	return [algorithms]string{
-		"token_bucket", "leaky_bucket", "fixed_window", "sliding_counter", "sliding_log", "concurrency",
+		"token_bucket", "leaky_bucket", "fixed_window", "sliding_window_counter", "sliding_window_log", "concurrency",
 	}[a]
 }
 
@@ -51,7 +51,8 @@ func (a Algorithm) Counts() bool { return a >= FixedWindow }
 func (a Algorithm) logs() bool { return a == SlidingLog || a == Concurrency }
 
 // MaxEntries is the largest capacity, in whole tokens, of an algorithm that
-// remembers every admission by itself: a record of it is some 20 KiB.
+// remembers every admission by itself, and how many of them a record remembers: one
+// more is remembered along with the one before, for as long as the later of the two.
 const MaxEntries = 1000
 
 // Tail is how long what was admitted can outlast the right to it: until no store

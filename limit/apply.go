@@ -126,6 +126,9 @@ func (r Record) Keep(v *View) int64 {
 	lasts := tail(v.Algorithm, v.Window)
 	if r.Use != nil {
 		lasts = max(lasts, r.Use.Free-r.At)
+		if n := len(r.Use.Entries); n > 0 {
+			lasts = max(lasts, r.Use.Entries[n-1].Until-r.At)
+		}
 	}
 	return lasts/1000 + lasts/50_000 + 1001
 }

@@ -31,6 +31,16 @@ func (r Record) Absent() bool { return r.Stamp == 0 && r.At == 0 }
 // The same rules say whom to trust and which share is in force for buckets and for
 // limits that count; only what is left of it differs.
 func Settle(r Record, v View, now int64) (Record, Bucket, bool) {
+	r, enforced, amnesia := settle(r, v, now)
+	if v.Algorithm.Counts() {
+		enforced.Cap = r.Use.rights(enforced.Cap, now)
+	}
+	return r, enforced, amnesia
+}
+
+// settle is Settle, but the bucket in force is all of it, also where a part of the
+// rights does not count yet.
+func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 	if v.Phase == Floor && v.HeardWait != 0 && v.Heard != 0 {
 		v.Since = max(v.Since, min(v.Heard+v.HeardWait, MaxExact))
 	}
@@ -77,7 +87,6 @@ func Settle(r Record, v View, now int64) (Record, Bucket, bool) {
 	r.At, r.Stamp = now, v.Stamp
 	if counts {
 		r.Use = r.Use.at(&v, now).add(&v, v.Debit, 0, now)
-		enforced.Cap = r.Use.rights(enforced.Cap, now)
 	} else {
 		r.spend(min(v.Debit, r.held()))
 	}

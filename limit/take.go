@@ -17,43 +17,54 @@ type Outcome struct {
 	Reset, Retry int64
 }
 
-// Take decides one request of one cost under all its limits: every limit has to
-// hold the cost, or none is charged. records[i], views[i] and out[i] belong to one
-// limit; no two limits may share a record. The records are settled in place either
-// way and have to be written back.
+// Take decides one request under all its limits: every limit has to hold what the
+// request costs there, its View.Cost or else the cost given, or none is charged.
+// records[i], views[i] and out[i] belong to one limit; no two limits may share a
+// record. The records are settled in place either way and have to be written back.
 func Take(records []Record, views []View, cost Tokens, now int64, out []Outcome) bool {
 	allowed := true
 	for i := range records {
-		r, bucket, amnesia := Settle(records[i], views[i], now)
-		records[i] = r
-		out[i] = Outcome{Tokens: r.left(&views[i], bucket, now), Bucket: bucket, Amnesia: amnesia}
-		switch {
-		case views[i].Algorithm.Counts():
-		case r.Hot:
-			out[i].Bucket.Cap += r.Extra
-		default:
-			out[i].Bucket.Cap += views[i].Extra
-		}
-		allowed = allowed && out[i].Tokens >= cost
+		out[i] = records[i].look(&views[i], views[i].price(cost), now)
+		allowed = allowed && out[i].Tokens >= views[i].price(cost)
 	}
 	for i := range records {
 		r, v := &records[i], &views[i]
 		counts := v.Algorithm.Counts()
-		switch {
-		case allowed && counts:
-			r.Use = r.Use.add(v, cost, v.Slot, now)
-			out[i].Tokens -= cost
-		case allowed:
-			out[i].Bucket.Cap -= r.spend(cost)
-			out[i].Tokens -= cost
-		case counts && out[i].Tokens < cost:
-			out[i].Retry = r.Use.retry(v, out[i].Bucket.Cap, cost, now)
+		switch price := v.price(cost); {
+		case !allowed:
+		case counts:
+			r.Use = r.Use.add(v, price, v.Slot, now)
+			out[i].Tokens -= price
+		default:
+			out[i].Bucket.Cap -= r.spend(price)
+			out[i].Tokens -= price
 		}
 		if counts {
 			out[i].Reset = r.Use.wait(v, 0, now)
 		}
 	}
 	return allowed
+}
+
+// look settles a record and tells what a price would find there.
+func (r *Record) look(v *View, price Tokens, now int64) Outcome {
+	settled, in, amnesia := settle(*r, *v, now)
+	*r = settled
+	out := Outcome{Bucket: in, Amnesia: amnesia}
+	switch {
+	case v.Algorithm.Counts():
+		out.Bucket.Cap = r.Use.rights(in.Cap, now)
+		if out.Tokens = r.left(v, out.Bucket, now); out.Tokens < price {
+			out.Retry = r.Use.retry(v, in.Cap, price, now)
+		}
+		return out
+	case r.Hot:
+		out.Bucket.Cap += r.Extra
+	default:
+		out.Bucket.Cap += v.Extra
+	}
+	out.Tokens = r.held()
+	return out
 }
 
 // left is what a settled record can admit under the bucket in force.

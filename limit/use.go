@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"math/bits"
 	"slices"
 )
@@ -38,14 +39,20 @@ type Entry struct {
 // blocked is the use of a record whose memory was lost.
 func blocked(free int64) *Use { return &Use{Free: min(free, MaxExact)} }
 
+// mostUse bounds the use of a window, which is above any capacity: what a limit was
+// made to count without being asked (Debit) has no bound of its own.
+const mostUse = 2 * MaxTokens
+
 // at brings the use to now: what no longer counts is forgotten. Use that was counted
 // by windows of another length counts as of now.
 func (u *Use) at(v *View, now int64) *Use {
-	if u == nil || u.Free > now {
-		return u
+	if u == nil {
+		return nil
 	}
 	out := *u
-	out.Free = 0
+	if out.Free <= now {
+		out.Free = 0
+	}
 	if v.Algorithm.logs() {
 		expired := 0
 		for expired < len(u.Entries) && u.Entries[expired].Until <= now {
@@ -57,7 +64,7 @@ func (u *Use) at(v *View, now int64) *Use {
 	current := label(now, v.Window)
 	switch {
 	case u.Window != v.Window:
-		out.Cur, out.Prev = u.Cur+u.Prev, 0
+		out.Cur, out.Prev = min(u.Cur+u.Prev, mostUse), 0
 		if u.HeldLabel == u.Label && u.Label != 0 {
 			out.HeldLabel = current
 		}
@@ -84,15 +91,21 @@ func (u *Use) inUse(v *View, now int64) Tokens {
 		return 0
 	case u.Free > now:
 		return MaxTokens
-	case v.Algorithm.logs():
+	default:
+		return u.known(v, now)
+	}
+}
+
+// known is what is known to count.
+func (u *Use) known(v *View, now int64) Tokens {
+	if v.Algorithm.logs() {
 		var sum Tokens
 		for _, e := range u.Entries {
 			sum += e.Cost
 		}
 		return sum
-	default:
-		return u.Cur + Tokens(mulDivUp(int64(u.Prev), v.Window-now%v.Window, v.Window))
 	}
+	return u.Cur + Tokens(mulDivUp(int64(u.Prev), v.Window-now%v.Window, v.Window))
 }
 
 // rights is what counts of a capacity at now.
@@ -120,27 +133,41 @@ func (u *Use) add(v *View, cost Tokens, slot uint64, now int64) *Use {
 	}
 	if !v.Algorithm.logs() {
 		out.Window, out.Label = v.Window, label(now, v.Window)
-		out.Cur += cost
+		out.Cur = min(out.Cur+cost, mostUse)
 		return &out
 	}
-	e := Entry{Until: now + v.Window, Cost: cost, Slot: slot}
-	at, found := slices.BinarySearchFunc(out.Entries, e, func(a, b Entry) int {
-		if a.Until < b.Until || a.Until == b.Until && a.Slot < b.Slot {
-			return -1
-		}
-		if a == b || a.Until == b.Until && a.Slot == b.Slot {
-			return 0
-		}
-		return 1
-	})
-	out.Entries = slices.Clone(out.Entries)
-	if found && slot == 0 {
-		out.Entries[at].Cost += cost
-		return &out
-	}
-	out.Entries = slices.Insert(out.Entries, at, e)
+	out.Entries = insert(out.Entries, Entry{Until: now + v.Window, Cost: cost, Slot: slot})
 	return &out
 }
+
+// insert is a copy of entries with one more, or with its cost added to what counts as
+// long. One that has no slot takes the place of the last such when there are many: it
+// counts for both, as long as either.
+func insert(entries []Entry, e Entry) []Entry {
+	entries = slices.Clone(entries)
+	if e.Slot == 0 && len(entries) >= MaxEntries {
+		for i := len(entries) - 1; i >= 0; i-- {
+			if last := entries[i]; last.Slot == 0 {
+				e.Until, e.Cost = max(e.Until, last.Until), e.Cost+last.Cost
+				entries = slices.Delete(entries, i, i+1)
+				break
+			}
+		}
+	}
+	at, found := slices.BinarySearchFunc(entries, e, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.Slot, b.Slot))
+	})
+	if found && e.Slot == 0 {
+		entries[at].Cost = min(entries[at].Cost+e.Cost, mostEntry)
+		return entries
+	}
+	e.Cost = min(e.Cost, mostEntry)
+	return slices.Insert(entries, at, e)
+}
+
+// mostEntry bounds what one entry counts for: the largest capacity there is where
+// entries are kept.
+const mostEntry = MaxEntries * Token
 
 // Release ends the use of a slot and returns what it held; 0 if it is not in use any
 // more.

@@ -34,6 +34,9 @@ type View struct {
 	// Slot names the slot that a request asks for (Concurrency only): above 0, at
 	// most MaxExact, and never used before.
 	Slot uint64
+	// Cost is what this limit alone is asked for, where that differs from the cost of
+	// the request; 0 if it does not.
+	Cost Tokens
 	// Share is the local bucket of the region's share (Hot only).
 	Share Bucket
 	// Floor is the local bucket of the region's floor: what a cold key gets.
@@ -82,6 +85,14 @@ type View struct {
 	// Debit is what an emergency limit admitted while the store could not be
 	// reached; it is taken off before anything else, at most to zero.
 	Debit Tokens
+}
+
+// price is what a request of one cost takes under this view.
+func (v *View) price(cost Tokens) Tokens {
+	if v.Cost != 0 {
+		return v.Cost
+	}
+	return cost
 }
 
 // Cold is the bucket of a cold key: the floor's, and Extra on top of its capacity.

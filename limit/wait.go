@@ -5,12 +5,15 @@ import "math/bits"
 // wait is for how many microseconds from now, the instant that u was brought to, more
 // than most counts if nothing else is admitted. most is not negative.
 func (u *Use) wait(v *View, most Tokens, now int64) int64 {
-	switch {
-	case u == nil:
+	if u == nil {
 		return 0
-	case u.Free > now:
-		return u.Free - now
-	case u.inUse(v, now) <= most:
+	}
+	return max(u.Free-now, u.waitForKnown(v, most, now), 0)
+}
+
+func (u *Use) waitForKnown(v *View, most Tokens, now int64) int64 {
+	switch {
+	case u.known(v, now) <= most:
 		return 0
 	case v.Algorithm.logs():
 		return u.waitForEntries(most, now)
@@ -48,16 +51,14 @@ func (u *Use) waitForEntries(most Tokens, now int64) int64 {
 }
 
 // retry is how long a cost has to wait if nothing else is admitted and the share stays
-// as it is; most is what counts of the share at now. It is -1 for a cost above that.
-func (u *Use) retry(v *View, most, cost Tokens, now int64) int64 {
+// as it is. It is -1 for a cost above the share.
+func (u *Use) retry(v *View, share, cost Tokens, now int64) int64 {
 	switch {
-	case u != nil && u.Free > now:
-		return u.Free - now
+	case cost > share:
+		return -1
 	case u != nil && u.HeldLabel != 0:
 		return v.Window - now%v.Window // all of the share counts again, and nothing is in use
-	case cost > most:
-		return -1
 	default:
-		return u.wait(v, most-cost, now)
+		return u.wait(v, share-cost, now)
 	}
 }

@@ -91,7 +91,7 @@ func counted() []Plant {
 		},
 		{
 			Name: "log-forgets-early", Breaks: "a log or a slot counts for half of its window",
-			Edits: []Edit{{use, "e := Entry{Until: now + v.Window,", "e := Entry{Until: now + v.Window/2,"}},
+			Edits: []Edit{{use, "Entry{Until: now + v.Window,", "Entry{Until: now + v.Window/2,"}},
 		},
 	}
 }
