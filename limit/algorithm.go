@@ -47,8 +47,8 @@ func (a Algorithm) String() string {
 // tokens.
 func (a Algorithm) Counts() bool { return a >= FixedWindow }
 
-// logs reports whether every admission is remembered by itself.
-func (a Algorithm) logs() bool { return a == SlidingLog || a == Concurrency }
+// Logs reports whether every admission is remembered by itself.
+func (a Algorithm) Logs() bool { return a == SlidingLog || a == Concurrency }
 
 // MaxEntries is the largest capacity, in whole tokens, of an algorithm that
 // remembers every admission by itself, and how many of them a record remembers: one

@@ -39,6 +39,10 @@ type Entry struct {
 // blocked is the use of a record whose memory was lost.
 func blocked(free int64) *Use { return &Use{Free: min(free, MaxExact)} }
 
+// LabelOf numbers the window of an instant, by the length that u is counted by; see
+// Label. The use of a record always has the label of the record's At.
+func (u *Use) LabelOf(at int64) int64 { return label(at, u.Window) }
+
 // mostUse bounds the use of a window, which is above any capacity: what a limit was
 // made to count without being asked (Debit) has no bound of its own.
 const mostUse = 2 * MaxTokens
@@ -53,7 +57,7 @@ func (u *Use) at(v *View, now int64) *Use {
 	if out.Free <= now {
 		out.Free = 0
 	}
-	if v.Algorithm.logs() {
+	if v.Algorithm.Logs() {
 		expired := 0
 		for expired < len(u.Entries) && u.Entries[expired].Until <= now {
 			expired++
@@ -98,7 +102,7 @@ func (u *Use) inUse(v *View, now int64) Tokens {
 
 // known is what is known to count.
 func (u *Use) known(v *View, now int64) Tokens {
-	if v.Algorithm.logs() {
+	if v.Algorithm.Logs() {
 		var sum Tokens
 		for _, e := range u.Entries {
 			sum += e.Cost
@@ -131,7 +135,7 @@ func (u *Use) add(v *View, cost Tokens, slot uint64, now int64) *Use {
 	if u != nil {
 		out = *u
 	}
-	if !v.Algorithm.logs() {
+	if !v.Algorithm.Logs() {
 		out.Window, out.Label = v.Window, label(now, v.Window)
 		out.Cur = min(out.Cur+cost, mostUse)
 		return &out

@@ -15,7 +15,7 @@ func (u *Use) waitForKnown(v *View, most Tokens, now int64) int64 {
 	switch {
 	case u.known(v, now) <= most:
 		return 0
-	case v.Algorithm.logs():
+	case v.Algorithm.Logs():
 		return u.waitForEntries(most, now)
 	}
 	left := v.Window - now%v.Window // of the present window

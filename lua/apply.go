@@ -40,7 +40,7 @@ func (s *Scripts) Apply(ctx context.Context, epoch string, changes []Change, lea
 	}
 	applied = make([]limit.Applied, 0, len(changes))
 	for i, reply := range replies {
-		if applied, now, err = readApply(applied, reply, len(chunks[i])); err != nil {
+		if applied, now, err = readApply(applied, reply, chunks[i]); err != nil {
 			return nil, 0, fmt.Errorf("lua: apply: %w", err)
 		}
 	}
@@ -52,10 +52,15 @@ func applyArgs(epoch string, h *header, changes []Change, lease bool) []any {
 	for i := range changes {
 		args = append(args, changes[i].Key)
 	}
-	args = h.append(args, epoch, lease || h.asksHeard())
+	args = h.append(args, epoch, lease || h.asksHeard)
 	args = append(args, bit(lease))
 	for i := range changes {
 		c := &changes[i]
+		if c.View.Algorithm.Counts() {
+			args = appendCounted(args, &c.View, true)
+			args = append(args, c.Gen, int64(c.Share.Cap), c.From, bit(c.Cold), bounded(c.Deadline))
+			continue
+		}
 		args = h.appendView(args, &c.View, true)
 		args = append(args, c.Gen)
 		args = appendBucket(args, c.Share)
@@ -71,17 +76,33 @@ func bit(b bool) int {
 	return 0
 }
 
-func readApply(applied []limit.Applied, reply []any, changes int) ([]limit.Applied, int64, error) {
-	n, err := integers(reply, 1+4*changes)
+func readApply(applied []limit.Applied, reply []any, changes []Change) ([]limit.Applied, int64, error) {
+	want := 1
+	for i := range changes {
+		want += answerNumbers(&changes[i])
+	}
+	n, err := integers(reply, want)
 	if err != nil {
 		return nil, 0, err
 	}
 	now, n := n[0], n[1:]
-	for ; len(n) > 0; n = n[4:] {
-		applied = append(applied, limit.Applied{
-			Released: limit.Tokens(n[0]), Tokens: limit.Tokens(n[1]), Amnesia: n[2] == 1,
-			Stale: n[3] == 1, Late: n[3] == 2,
-		})
+	for i := range changes {
+		a := limit.Applied{Tokens: limit.Tokens(n[1]), Amnesia: n[2] == 1, Stale: n[3] == 1, Late: n[3] == 2}
+		if changes[i].View.Algorithm.Counts() {
+			a.InUse, a.Due, a.Label = limit.Tokens(n[0]), n[4], n[5]
+		} else {
+			a.Released = limit.Tokens(n[0])
+		}
+		applied = append(applied, a)
+		n = n[answerNumbers(&changes[i]):]
 	}
 	return applied, now, nil
+}
+
+// answerNumbers is how many numbers answer a change.
+func answerNumbers(c *Change) int {
+	if c.View.Algorithm.Counts() {
+		return 6
+	}
+	return 4
 }

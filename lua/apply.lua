@@ -10,21 +10,20 @@
 --              limbo floor: capacity, rate, fraction (only if the caller is blind)
 --              the change: generation, share: capacity, rate, fraction, grant,
 --              1 if the key returns to cold, deadline on this clock (0: none)
+--            for a limit that counts what counted.lua says
 -- Reply      {now, then per change: released, tokens left with extra, 1 for amnesia,
---             1 for stale or 2 for late}
+--             1 for stale or 2 for late; for a limit that counts: in use, rights left,
+--             1 for amnesia, 1 for stale or 2 for late, due, label}
 -- Writes every record but those found stale or late, with its TTL if it is cold.
 
-local HEARD_TTL = 3600000 -- lua.HeardTTL, milliseconds
+local HEARD_TTL = 86400000000 -- lua.HeardTTL, milliseconds
 
 local lease = ARGV[10] == '1'
-local changes = #KEYS - 1
-if lease or HEARD_WAIT > 0 then
-  changes = changes - 1
-end
 local reply, n = {now}, 1
-local a, v = 11, {}
-for k = 2, changes + 1 do
-  local key = KEYS[k]
+local a, k, argc, v = 11, 2, #ARGV, {}
+
+-- change makes the change of a bucket that stands at ARGV[a].
+local function change(key)
   for i = 0, 8 do
     v[i] = tonumber(ARGV[a + i])
   end
@@ -42,7 +41,7 @@ for k = 2, changes + 1 do
   local gen, cap, rate, frac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
   local grant, cool, deadline = tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]), tonumber(ARGV[a + 6])
   a = a + 7
-  local r = load(key)
+  local r = load(key, parse)
   if deadline ~= 0 and now > deadline then
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = 0, 0, 0, 2
   elseif r and r.stamp == STAMP and r.gen >= gen then
@@ -70,7 +69,18 @@ for k = 2, changes + 1 do
     keep(key, r, v[4] + extra, v[5], v[6])
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = released, r.tokens + r.extra, amnesia, 0
   end
-  n = n + 4
+end
+
+while a <= argc do
+  local key = KEYS[k]
+  k = k + 1
+  if counts(key) then
+    a = counting().apply(key, a, reply, n)
+    n = n + 6
+  else
+    change(key)
+    n = n + 4
+  end
 end
 save()
 if lease then

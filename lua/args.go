@@ -14,9 +14,10 @@ const (
 	firstKey = 4
 	// headerArgs is how many of ARGV all scripts share.
 	headerArgs = 9
-	// takeNumbers is the most that a limit of a take has, without low.
-	takeNumbers = 9
-	// applyNumbers is what a change has, without low.
+	// takeNumbers is the most that a limit of a take has, a bucket without low, with a
+	// cost of its own.
+	takeNumbers = 12
+	// applyNumbers is the most that a change has, without low.
 	applyNumbers = 16
 )
 
@@ -35,7 +36,7 @@ func (h *header) append(args []any, epoch string, withHeard bool) []any {
 	}
 	args[2] = len(args) - firstKey + 1
 	wait := int64(0)
-	if h.asksHeard() {
+	if h.buckets && h.phase == limit.Floor {
 		wait = h.heardWait
 	}
 	return append(args, epoch, fmt.Sprintf("%08x", h.stamp), int(h.phase),
@@ -77,6 +78,26 @@ func (h *header) appendView(args []any, v *limit.View, shareAlways bool) []any {
 		args = appendBucket(args, v.LimboFloor)
 	}
 	return args
+}
+
+// appendCounted writes the view of a limit that counts, in the order of counted.lua.
+func appendCounted(args []any, v *limit.View, shareAlways bool) []any {
+	gen, wait, limbo := int64(v.Gen), int64(0), int64(-1)
+	if !v.Hot {
+		gen = -gen
+	}
+	args = append(args, gen)
+	if v.Hot || shareAlways {
+		args = append(args, int64(v.Share.Cap))
+	}
+	if asksHeard(v) {
+		wait = v.HeardWait
+	}
+	if blind(v) {
+		limbo = int64(v.LimboFloor.Cap)
+	}
+	return append(args, int64(v.Floor.Cap), int64(min(v.Debit, limit.MaxExact)), v.Window,
+		int(v.Phase), bounded(v.Since), bounded(v.Birth), wait, limbo)
 }
 
 func appendBucket(args []any, b limit.Bucket) []any {

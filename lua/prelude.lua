@@ -1,10 +1,12 @@
--- Shared by take.lua and apply.lua, which follow this text in one chunk: the twin
--- of package limit (settle.go, extra.go, bucket.go, apply.go), step for step. Every
--- number is an integer below 2^53 unless said otherwise; package lua checks what it
--- sends.
+-- Shared by take.lua and apply.lua, which follow this text and counting.lua in one
+-- chunk: the twin of package limit (settle.go, extra.go, bucket.go, apply.go), step for
+-- step. Every number is an integer below 2^53 unless said otherwise; package lua checks
+-- what it sends.
 --
--- KEYS[1]  the key of the redis epoch; KEYS[2..] records, in the caller's order;
---          at the very end, if ARGV[8] or a lease asks for it, the key of heard
+-- KEYS[1]  the key of the redis epoch; KEYS[2..] records, in the caller's order: the
+--          last byte says the algorithm, here b (token bucket) or q (leaky bucket);
+--          at the very end, if ARGV[8], a lease or a limit that counts asks for it, the
+--          key of heard
 -- ARGV[1]  the redis epoch expected    ARGV[2]  its stamp, 8 hex digits
 -- ARGV[3]  phase: 0 limbo, 1 live, 2 floor
 -- ARGV[4]  since   ARGV[5] until   ARGV[6] birth   (microseconds of this clock)
@@ -22,7 +24,7 @@
 
 local EXACT = 9007199254740991 -- 2^53 - 1
 local MAX_SECS = 3153600000    -- 100 years, limit.maxSecs
-local floor, format, match, tonumber = math.floor, string.format, string.match, tonumber
+local byte, floor, format, match, tonumber = string.byte, math.floor, string.format, string.match, tonumber
 local call = redis.call
 
 local found = call('GET', KEYS[1])
@@ -39,21 +41,43 @@ local STAMP = ARGV[2]
 local SINCE, UNTIL, BIRTH = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local FLOOR_SINCE, HEARD_WAIT = tonumber(ARGV[7]), tonumber(ARGV[8])
 local LIMBO, LIVE, FLOOR = 0, 1, 2
-local phase = tonumber(ARGV[3])
-if HEARD_WAIT > 0 then
-  local heard = redis.pcall('GET', KEYS[#KEYS])
-  if heard then
-    local at = type(heard) == 'string' and match(heard, '^%d+$') and tonumber(heard)
-    if not at or at < 1 or at > EXACT then
-      at = now -- nonsense: somebody was heard, who knows when
+
+local heard_at -- when the region was last heard: nil if nobody asked yet, false for never
+
+-- unheard is since, but no sooner than the region has not been heard for a wait.
+local function unheard(since, wait)
+  if heard_at == nil then
+    local heard = redis.pcall('GET', KEYS[#KEYS])
+    heard_at = heard and type(heard) == 'string' and match(heard, '^%d+$') and tonumber(heard)
+    if heard and (not heard_at or heard_at < 1 or heard_at > EXACT) then
+      heard_at = now -- nonsense: somebody was heard, who knows when
     end
-    SINCE = math.max(SINCE, math.min(at + HEARD_WAIT, EXACT))
   end
+  if heard_at then
+    return math.max(since, math.min(heard_at + wait, EXACT))
+  end
+  return since
 end
-if (phase == LIVE and now > UNTIL) or (phase == FLOOR and now < SINCE) then
-  phase = LIMBO
+
+-- phase_at: limit.View.phaseAt.
+local function phase_at(asked, since)
+  if (asked == LIVE and now > UNTIL) or (asked == FLOOR and now < since) then
+    return LIMBO
+  end
+  return asked
 end
+
+if HEARD_WAIT > 0 then
+  SINCE = unheard(SINCE, HEARD_WAIT)
+end
+local phase = phase_at(tonumber(ARGV[3]), SINCE)
 local BLIND = ARGV[9] == '1'
+
+-- counts tells whether a key is of a limit that counts, and not of a bucket.
+local function counts(key)
+  local kind = byte(key, -1)
+  return kind ~= 98 and kind ~= 113
+end
 
 -- exact turns digits (or a number) into a number, or nil above most.
 local function exact(digits, most)
@@ -306,11 +330,11 @@ local function ttl(tokens, ccap, frate, ffrac)
   return math.ceil(ms) + 1000
 end
 
--- Records are read once and written once a call, however many groups name them.
--- cold is the cold bucket of each record that is to be written.
+-- Records are read once and written once a call, however many groups name them. cold
+-- is, for each record that is to be written, its cold bucket or its limit that counts.
 local records, cold, order = {}, {}, {}
 
-local function load(key)
+local function load(key, read)
   if cold[key] == nil then
     order[#order + 1] = key
     -- pcall: a key of another type is not trusted, and does not fail the rest.
@@ -318,7 +342,7 @@ local function load(key)
     if type(got) == 'table' then
       got = 'of another type'
     end
-    records[key] = parse(got)
+    records[key] = read(got)
   end
   return records[key]
 end
@@ -338,7 +362,9 @@ local function save()
     local key = order[i]
     local r, f = records[key], cold[key]
     if f then
-      if r.hot then
+      if f.write then
+        f.write(key, r, f)
+      elseif r.hot then
         call('SET', key, text(r))
       else
         call('SET', key, text(r), 'PX', format('%.0f', ttl(r.tokens, f[1], f[2], f[3])))

@@ -8,13 +8,42 @@ import (
 	"aliquot/limit"
 )
 
-// FormatRecord is the text under a record's key, made to be read with GET:
+// FormatRecord is the text under a record's key, made to be read with GET. That of a
+// bucket is
 //
 //	c <stamp> <tokens> <at> <carry> [<gen>]                  cold; gen is a fence
 //	h <stamp> <tokens> <at> <carry> <gen> <cap> <rate> <frac> [<extra>]  hot
 //
 // Extra is there only if it is not 0. Amounts are micro-tokens, at is in microseconds, the stamp is 8 hex digits.
-func FormatRecord(r limit.Record) string {
+// The texts of limits that count are said in windows.lua and log.lua.
+func FormatRecord(a limit.Algorithm, r limit.Record) string {
+	switch {
+	case !a.Counts():
+		return formatBucket(r)
+	case a.Logs():
+		return formatLog(r)
+	default:
+		return formatWindows(r)
+	}
+}
+
+// ParseRecord reads what FormatRecord wrote. Any other text gives
+// limit.Untrusted and false: somebody may have spent there.
+func ParseRecord(a limit.Algorithm, text string) (limit.Record, bool) {
+	parse := parseWindows
+	switch {
+	case !a.Counts():
+		parse = parseBucket
+	case a.Logs():
+		parse = parseLog
+	}
+	if r, ok := parse(text); ok {
+		return r, true
+	}
+	return limit.Untrusted(), false
+}
+
+func formatBucket(r limit.Record) string {
 	text := fmt.Sprintf("c %08x %d %d %d", r.Stamp, r.Tokens, r.At, r.Carry)
 	switch {
 	case r.Hot:
@@ -29,31 +58,37 @@ func FormatRecord(r limit.Record) string {
 	return text
 }
 
-// ParseRecord reads what FormatRecord wrote. Any other text gives
-// limit.Untrusted and false: somebody may have spent there.
-func ParseRecord(text string) (limit.Record, bool) {
-	fields := strings.Split(text, " ")
-	hot := fields[0] == "h" && (len(fields) == 9 || len(fields) == 10)
-	if !hot && (fields[0] != "c" || len(fields) != 5 && len(fields) != 6) {
-		return limit.Untrusted(), false
+func parseBucket(text string) (limit.Record, bool) {
+	hot, stamp, n, ok := numbers(text, []int64{int64(limit.MaxTokens), limit.MaxExact, 999_999, limit.MaxExact,
+		int64(limit.MaxTokens), int64(limit.MaxTokens), 999_999, int64(limit.MaxTokens)})
+	if !ok || hot && len(n) != 7 && len(n) != 8 || !hot && len(n) != 3 && len(n) != 4 {
+		return limit.Record{}, false
 	}
-	stamp, err := strconv.ParseUint(fields[1], 16, 32)
-	if err != nil || len(fields[1]) != 8 {
-		return limit.Untrusted(), false
-	}
-	most := [...]int64{int64(limit.MaxTokens), limit.MaxExact, 999_999, limit.MaxExact,
-		int64(limit.MaxTokens), int64(limit.MaxTokens), 999_999, int64(limit.MaxTokens)}
-	var n [len(most)]int64
-	for i, f := range fields[2:] {
-		u, err := strconv.ParseUint(f, 10, 63)
-		if err != nil || int64(u) > most[i] {
-			return limit.Untrusted(), false
-		}
-		n[i] = int64(u)
-	}
+	n = append(n, make([]int64, 8-len(n))...)
 	return limit.Record{
-		Hot: hot, Stamp: uint32(stamp), Tokens: limit.Tokens(n[0]), At: n[1], Carry: n[2], Gen: uint64(n[3]),
+		Hot: hot, Stamp: stamp, Tokens: limit.Tokens(n[0]), At: n[1], Carry: n[2], Gen: uint64(n[3]),
 		Share: limit.Bucket{Cap: limit.Tokens(n[4]), Rate: limit.Rate{Micro: n[5], Frac: n[6]}},
 		Extra: limit.Tokens(n[7]),
 	}, true
+}
+
+// numbers reads the beginning of every text: how the record stands, the stamp, and the
+// numbers that follow, each at most most[i].
+func numbers(text string, most []int64) (hot bool, stamp uint32, n []int64, ok bool) {
+	fields := strings.Split(text, " ")
+	if hot = fields[0] == "h"; !hot && fields[0] != "c" || len(fields) < 3 || len(fields)-2 > len(most) {
+		return false, 0, nil, false
+	}
+	u, err := strconv.ParseUint(fields[1], 16, 32)
+	if err != nil || len(fields[1]) != 8 {
+		return false, 0, nil, false
+	}
+	for i, f := range fields[2:] {
+		u, err := strconv.ParseUint(f, 10, 63)
+		if err != nil || int64(u) > most[i] {
+			return false, 0, nil, false
+		}
+		n = append(n, int64(u))
+	}
+	return hot, uint32(u), n, true
 }

@@ -13,6 +13,18 @@ import (
 //go:embed prelude.lua
 var preludeSource string
 
+//go:embed text.lua
+var textSource string
+
+//go:embed windows.lua
+var windowsSource string
+
+//go:embed log.lua
+var logSource string
+
+//go:embed counted.lua
+var countedSource string
+
 //go:embed take.lua
 var takeSource string
 
@@ -30,6 +42,13 @@ func newScript(source string) script {
 	return script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
+// before is what precedes each script: the prelude, and what makes the functions for
+// limits that count, in a function of its own: a call of buckets alone never runs it.
+func before() string {
+	return preludeSource + "local made\nlocal function counting()\nif made then\n  return made\nend\n" +
+		textSource + windowsSource + logSource + countedSource + "end\n"
+}
+
 // Scripts runs the scripts on one Redis. It is safe for concurrent use.
 type Scripts struct {
 	client redis.UniversalClient
@@ -41,8 +60,8 @@ type Scripts struct {
 func New(client redis.UniversalClient) *Scripts {
 	return &Scripts{
 		client: client,
-		take:   newScript(preludeSource + takeSource),
-		apply:  newScript(preludeSource + applySource),
+		take:   newScript(before() + takeSource),
+		apply:  newScript(before() + applySource),
 	}
 }
 

@@ -51,12 +51,40 @@ func takeArgs(epoch string, h *header, groups []Group) []any {
 			args = append(args, groups[i].Limits[j].Key)
 		}
 	}
-	args = h.append(args, epoch, h.asksHeard())
+	args = h.append(args, epoch, h.asksHeard)
 	args = append(args, bounded(h.deadline))
 	for i := range groups {
-		args = append(args, int64(groups[i].Cost), len(groups[i].Limits))
-		for j := range groups[i].Limits {
-			args = h.appendView(args, &groups[i].Limits[j].View, false)
+		args = h.appendGroup(args, &groups[i])
+	}
+	return args
+}
+
+// appendGroup writes one request; the number of limits is negative if they are not all
+// buckets that cost what the request does.
+func (h *header) appendGroup(args []any, g *Group) []any {
+	limits, plain := len(g.Limits), 1
+	for i := range g.Limits {
+		if v := &g.Limits[i].View; v.Algorithm.Counts() || v.Cost != 0 {
+			plain = -1
+		}
+	}
+	args = append(args, int64(g.Cost), plain*limits)
+	for i := range g.Limits {
+		v := &g.Limits[i].View
+		if plain < 0 {
+			price := v.Cost
+			if price == 0 {
+				price = g.Cost
+			}
+			args = append(args, int64(price))
+		}
+		if !v.Algorithm.Counts() {
+			args = h.appendView(args, v, false)
+			continue
+		}
+		args = appendCounted(args, v, false)
+		if v.Algorithm == limit.Concurrency {
+			args = append(args, v.Slot)
 		}
 	}
 	return args
@@ -78,11 +106,13 @@ func readTake(results []Result, reply []any, groups []Group) ([]Result, int64, e
 		result := Result{Allowed: n[0] == 1, Limits: outcomes[:k:k]}
 		n, outcomes = n[1:], outcomes[k:]
 		for j := range result.Limits {
-			result.Limits[j] = limit.Outcome{
-				Tokens:  limit.Tokens(n[0]),
-				Bucket:  limit.Bucket{Cap: limit.Tokens(n[1]), Rate: limit.Rate{Micro: n[2], Frac: n[3]}},
-				Amnesia: n[4] == 1,
+			out := limit.Outcome{Tokens: limit.Tokens(n[0]), Bucket: limit.Bucket{Cap: limit.Tokens(n[1])}, Amnesia: n[4] == 1}
+			if groups[i].Limits[j].View.Algorithm.Counts() {
+				out.Reset, out.Retry = n[2], n[3]
+			} else {
+				out.Bucket.Rate = limit.Rate{Micro: n[2], Frac: n[3]}
 			}
+			result.Limits[j] = out
 			n = n[5:]
 		}
 		results = append(results, result)

@@ -3,7 +3,10 @@
 -- KEYS[2..]  one per limit, group by group; groups may repeat keys, and a later
 --            one sees what an earlier one took; within a group keys differ
 -- ARGV[10]   deadline on this clock (0: none)
--- ARGV[11..] per group: cost, number of limits, then per limit:
+-- ARGV[11..] per group: cost, number of limits (below 0 if some count or have a cost of
+--            their own), then per limit:
+--              its cost   (only if the number of limits was below 0)
+--              for a limit that counts what counted.lua says, and of slots the slot; else:
 --              generation (0 or less: the key is cold)
 --              share: capacity, rate, fraction   (only if the key is hot)
 --              floor: capacity, rate, fraction
@@ -12,7 +15,8 @@
 --              limbo floor: capacity, rate, fraction   (only if the caller is blind)
 -- Reply      {now, then per group: 1 or 0 for allowed, then per limit:
 --              tokens left with extra, capacity with extra, rate, fraction of the
---              bucket in force, 1 for amnesia}
+--              bucket in force, 1 for amnesia; for a limit that counts: rights left,
+--              rights in force, reset, retry, 1 for amnesia}
 --             {-2, now} after the deadline: nothing was read or written
 -- Writes every record named, with its TTL if it is cold.
 
@@ -22,59 +26,77 @@ if deadline ~= 0 and now > deadline then
 end
 local reply, n = {now}, 1
 local argc, a, k = #ARGV, 11, 2
-local touched, tokens_at = {}, {}
+local touched, reply_at, prices = {}, {}, {}
 while a <= argc do
   local cost, limits = tonumber(ARGV[a]), tonumber(ARGV[a + 1])
   a = a + 2
   n = n + 1
   local verdict, allowed = n, 1
+  local mixed = limits < 0
+  if mixed then
+    limits = -limits
+  end
   for i = 1, limits do
-    local key = KEYS[k]
+    local key, price = KEYS[k], cost
     k = k + 1
-    local gen, scap, srate, sfrac = tonumber(ARGV[a]), 0, 0, 0
-    if gen > 0 then
-      scap, srate, sfrac = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
-      a = a + 3
+    if mixed then
+      price = tonumber(ARGV[a])
+      a = a + 1
+      prices[i] = price
     end
-    local fcap, frate, ffrac = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
-    local debit, extra = tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5])
-    a = a + 6
-    local lowcap, lowrate, lowfrac
-    if FLOOR_SINCE ~= 0 then
-      lowcap, lowrate, lowfrac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
-      a = a + 3
-    end
-    local hcap, hrate, hfrac = fcap, frate, ffrac -- the floor that holds
-    if BLIND then
-      hcap, hrate, hfrac, lowcap, lowrate, lowfrac = in_limbo(a, fcap, frate, ffrac, lowcap, lowrate, lowfrac)
-      a = a + 3
-    end
-    local r, ecap, erate, efrac, amnesia =
-      settle(load(key), gen, scap, srate, sfrac, hcap, hrate, hfrac, debit, extra, lowcap, lowrate, lowfrac)
-    keep(key, r, fcap + extra, frate, ffrac)
-    if r.hot then
-      ecap = ecap + r.extra
+    if mixed and counts(key) then
+      touched[i], a = counting().look(key, a, price, reply, n)
     else
-      ecap = ecap + extra
+      local gen, scap, srate, sfrac = tonumber(ARGV[a]), 0, 0, 0
+      if gen > 0 then
+        scap, srate, sfrac = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
+        a = a + 3
+      end
+      local fcap, frate, ffrac = tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
+      local debit, extra = tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5])
+      a = a + 6
+      local lowcap, lowrate, lowfrac
+      if FLOOR_SINCE ~= 0 then
+        lowcap, lowrate, lowfrac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
+        a = a + 3
+      end
+      local hcap, hrate, hfrac = fcap, frate, ffrac -- the floor that holds
+      if BLIND then
+        hcap, hrate, hfrac, lowcap, lowrate, lowfrac = in_limbo(a, fcap, frate, ffrac, lowcap, lowrate, lowfrac)
+        a = a + 3
+      end
+      local r, ecap, erate, efrac, amnesia =
+        settle(load(key, parse), gen, scap, srate, sfrac, hcap, hrate, hfrac, debit, extra, lowcap, lowrate, lowfrac)
+      keep(key, r, fcap + extra, frate, ffrac)
+      if r.hot then
+        ecap = ecap + r.extra
+      else
+        ecap = ecap + extra
+      end
+      touched[i] = r
+      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] =
+        r.tokens + r.extra, ecap, erate, efrac, amnesia
     end
-    local held = r.tokens + r.extra
-    touched[i], tokens_at[i] = r, n + 1
-    if held < cost then
+    reply_at[i] = n + 1
+    if reply[n + 1] < price then
       allowed = 0
     end
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] =
-      held, ecap, erate, efrac, amnesia
     n = n + 5
   end
   reply[verdict] = allowed
-  if allowed == 1 then
-    for i = 1, limits do
-      local r, at = touched[i], tokens_at[i]
-      reply[at] = reply[at] - cost
+  for i = 1, limits do
+    local r, at, price = touched[i], reply_at[i], cost
+    if mixed then
+      price = prices[i]
+    end
+    if r.kind then
+      counting().charge(r, price, allowed, reply, at)
+    elseif allowed == 1 then
+      reply[at] = reply[at] - price
       if r.extra > 0 then
-        reply[at + 1] = reply[at + 1] - spend(r, cost)
+        reply[at + 1] = reply[at + 1] - spend(r, price)
       else
-        r.tokens = r.tokens - cost
+        r.tokens = r.tokens - price
       end
     end
   end

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"aliquot/limit"
 )
@@ -21,16 +22,13 @@ func (w *twins) plant() {
 		case 0, 1, 2:
 			pipe.Del(ctx, key)
 		case 3:
-			nonsense := []string{"", "c", "h 1 2 3", "c 00000000 -1 2 3", "x 00000000 1 2 3", "c 00000000 1 2 3 ",
-				"c 0 9007199254740993 1 1", fmt.Sprintf("c %08x 1 2 1000000", w.stamp),
-				fmt.Sprintf("h %08x 1 2 3 4 5 6", w.stamp), fmt.Sprintf("h %08x 1 2 3 4 5 6 7 ", w.stamp),
-				fmt.Sprintf("h %08x 1 2 3 4 5 6 7 x", w.stamp), fmt.Sprintf("h %08x 1 2 3 4 5 6 7 1000000000000001", w.stamp), fmt.Sprintf("c %08x 1 99999999999999999999 3", w.stamp)}
-			pipe.Set(ctx, key, nonsense[w.IntN(len(nonsense))], 0)
+			pipe.Set(ctx, key, w.nonsense(algorithmOfKey(key)), 0)
 		case 4:
 			pipe.Del(ctx, key)
 			pipe.LPush(ctx, key, "a list")
 		default:
-			pipe.Set(ctx, key, FormatRecord(w.record()), 0)
+			a := algorithmOfKey(key)
+			pipe.Set(ctx, key, FormatRecord(a, w.recordOf(a)), 0)
 		}
 	}
 	switch w.IntN(30) {
@@ -48,6 +46,20 @@ func (w *twins) plant() {
 	if _, err := pipe.Exec(ctx); err != nil {
 		w.Fatal(err)
 	}
+}
+
+func (w *twins) nonsense(a limit.Algorithm) string {
+	texts := badCounted[limit.FixedWindow]
+	switch {
+	case a.Logs():
+		texts = badCounted[limit.SlidingLog]
+	case !a.Counts():
+		texts = []string{"", "c", "h 1 2 3", "c 00000000 -1 2 3", "x 00000000 1 2 3", "c 00000000 1 2 3 ",
+			"c 0 9007199254740993 1 1", fmt.Sprintf("c %08x 1 2 1000000", w.stamp),
+			fmt.Sprintf("h %08x 1 2 3 4 5 6", w.stamp), fmt.Sprintf("h %08x 1 2 3 4 5 6 7 ", w.stamp),
+			fmt.Sprintf("h %08x 1 2 3 4 5 6 7 x", w.stamp), fmt.Sprintf("h %08x 1 2 3 4 5 6 7 1000000000000001", w.stamp), fmt.Sprintf("c %08x 1 99999999999999999999 3", w.stamp)}
+	}
+	return strings.ReplaceAll(texts[w.IntN(len(texts))], "0000000a", fmt.Sprintf("%08x", w.stamp))
 }
 
 // amount is a number of any size up to most, the ends included.
@@ -153,8 +165,13 @@ func (w *twins) header() limit.View {
 	return v
 }
 
-func (w *twins) view(first limit.View) limit.View {
+// view is one of a key; that of a limit that counts says most for itself.
+func (w *twins) view(first limit.View, a limit.Algorithm) limit.View {
+	if a.Counts() {
+		return w.countedView(first, a)
+	}
 	v := first
+	v.Algorithm = a
 	v.Gen, v.Floor = w.gen()-1, w.shared()
 	if w.IntN(2) == 0 {
 		v.Hot, v.Gen, v.Share = true, w.gen(), w.shared()
@@ -170,10 +187,21 @@ func (w *twins) view(first limit.View) limit.View {
 		v.Low = v.Floor
 	}
 	v.LimboFloor = w.shared().Min(v.Floor)
+	w.charges(&v)
+	return v
+}
+
+// charges gives a view a debit and a cost of its own, now and then.
+func (w *twins) charges(v *limit.View) {
 	if w.IntN(8) == 0 {
 		v.Debit = limit.Tokens(w.amount(limit.MaxExact))
 	}
-	return v
+	switch w.IntN(8) {
+	case 0, 1:
+		v.Cost = limit.Tokens(1+w.Int64N(5)) * limit.Token
+	case 2:
+		v.Cost = limit.Tokens(1 + w.amount(limit.MaxExact-1))
+	}
 }
 
 func (w *twins) group(first limit.View) Group {
@@ -184,14 +212,26 @@ func (w *twins) group(first limit.View) Group {
 		g.Cost = limit.Tokens(1 + w.amount(limit.MaxExact-1))
 	}
 	for _, k := range w.Perm(len(w.keys))[:1+w.IntN(3)] {
-		g.Limits = append(g.Limits, KeyView{Key: w.keys[k], View: w.view(first)})
+		key := w.keys[k]
+		v := w.view(first, algorithmOfKey(key))
+		if v.Algorithm == limit.Concurrency && w.IntN(10) > 0 {
+			v.Slot = 1 + w.Uint64N(1<<(1+w.IntN(52)))
+		}
+		g.Limits = append(g.Limits, KeyView{Key: key, View: v})
 	}
 	return g
 }
 
 func (w *twins) change(first limit.View) Change {
-	c := Change{Key: w.keys[w.IntN(len(w.keys))], Change: limit.Change{View: w.view(first), Gen: w.gen(), Share: w.shared()}}
-	if w.IntN(2) == 0 {
+	key := w.keys[w.IntN(len(w.keys))]
+	a := algorithmOfKey(key)
+	c := Change{Key: key, Change: limit.Change{View: w.view(first, a), Gen: w.gen(), Share: w.shared()}}
+	if a.Counts() {
+		c.Share = w.rights(a)
+		if w.IntN(2) == 0 {
+			c.From = max(0, w.now/c.View.Window+w.Int64N(4)-1)
+		}
+	} else if w.IntN(2) == 0 {
 		c.Grant = limit.Tokens(w.amount(limit.MaxExact))
 	}
 	switch w.IntN(8) { // most changes have none, or are in time

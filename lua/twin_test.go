@@ -37,11 +37,20 @@ func TestTwins(t *testing.T) {
 	}
 	t.Logf("%d operations in %v: %v", w.ops, time.Since(start).Round(time.Millisecond), w.seen)
 	for _, what := range []string{"allowed", "denied", "amnesia", "stale", "late", "released", "absent", "nonsense", "clock back", "wrong type",
-		"extra spent", "extra left", "set apart", "earlier floor", "absent since a change of the floor", "fenced", "fenced and blind", "a later share before the lease", "heard is nonsense", "lease", "no changes"} {
+		"extra spent", "extra left", "set apart", "earlier floor", "absent since a change of the floor", "fenced", "fenced and blind", "a later share before the lease", "heard is nonsense", "lease", "no changes",
+		"counted", "entries", "expired", "merged", "many entries", "blocked", "use outlasts a share", "held", "faded", "retry", "slots", "a cost of its own"} {
 		if w.seen[what] == 0 {
 			t.Errorf("the generator never led to %q", what)
 		}
 	}
+}
+
+// algorithm is that of the i-th key: half of them are token buckets.
+func (w *twins) algorithm(i int) limit.Algorithm {
+	if i%2 == 0 {
+		return limit.TokenBucket
+	}
+	return limit.Algorithm(1 + i/2%5)
 }
 
 type twins struct {
@@ -63,10 +72,10 @@ func newTwins(t *testing.T, seed uint64) *twins {
 	w := &twins{T: t, Rand: rand.New(rand.NewPCG(seed, 1)), client: server.Client(t), seen: map[string]int{}}
 	w.s = New(w.client)
 	ctx := context.Background()
-	for i := range 24 {
+	for i := range 36 {
 		var hash [16]byte
 		binary.BigEndian.PutUint64(hash[:], uint64(i))
-		w.keys = append(w.keys, Key(uint32(i%3), hash))
+		w.keys = append(w.keys, Key(w.algorithm(i), uint32(i%3), hash))
 	}
 	epoch, err := LearnEpoch(ctx, w.client, "twin")
 	if err != nil {
@@ -144,7 +153,7 @@ func (w *twins) call(sc script, args []any) (c calling) {
 			c.before[key] = limit.Untrusted()
 			w.seen["wrong type"]++
 		default:
-			r, ok := ParseRecord(text)
+			r, ok := ParseRecord(algorithmOfKey(key), text)
 			if c.before[key] = r; !ok {
 				w.seen["nonsense"]++
 			}
@@ -166,9 +175,14 @@ func (w *twins) heardAt(got *redis.StringCmd, reply []any) int64 {
 	return reply[0].(int64)
 }
 
-// same checks the records that were to be written, with the cold bucket of each, and
-// that no other was.
-func (w *twins) same(c calling, want map[string]limit.Record, cold map[string]limit.Bucket) {
+func algorithmOfKey(key string) limit.Algorithm {
+	a, _ := algorithmOf(key)
+	return a
+}
+
+// same checks the records that were to be written, with the last view of each, and that
+// no other was.
+func (w *twins) same(c calling, want map[string]limit.Record, views map[string]limit.View) {
 	for i, key := range w.keys {
 		text, err := c.after[i].(*redis.StringCmd).Result()
 		r, written := want[key]
@@ -178,15 +192,17 @@ func (w *twins) same(c calling, want map[string]limit.Record, cold map[string]li
 				continue
 			}
 		}
-		if err != nil || text != FormatRecord(r) {
+		a := algorithmOfKey(key)
+		if err != nil || text != FormatRecord(a, r) {
 			w.Fatalf("op %d: %s holds %q (%v), the twin %q, before %q",
-				w.ops, key, text, err, FormatRecord(r), FormatRecord(c.before[key]))
+				w.ops, key, text, err, FormatRecord(a, r), FormatRecord(a, c.before[key]))
 		}
 		if !written {
 			continue
 		}
 		left := c.ttl[i].(*redis.DurationCmd).Val()
-		wantTTL := time.Duration(limit.TTL(r.Tokens, cold[key])) * time.Millisecond
+		v := views[key]
+		wantTTL := time.Duration(r.Keep(&v)) * time.Millisecond
 		if r.Hot && left >= 0 || !r.Hot && (left > wantTTL || left < wantTTL-time.Second) {
 			w.Fatalf("op %d: %s has TTL %v, the twin %v: %q", w.ops, key, left, wantTTL, text)
 		}
@@ -204,7 +220,7 @@ func (w *twins) take(groups []Group) {
 		w.Fatal(err)
 	}
 	w.now = now
-	state, cold := map[string]limit.Record{}, map[string]limit.Bucket{}
+	state, last := map[string]limit.Record{}, map[string]limit.View{}
 	for i, g := range groups {
 		w.ops++
 		var records []limit.Record
@@ -227,13 +243,14 @@ func (w *twins) take(groups []Group) {
 		}
 		w.seen[map[bool]string{true: "allowed", false: "denied"}[allowed]]++
 		for j, l := range g.Limits {
-			state[l.Key], cold[l.Key] = records[j], views[j].Cold()
+			state[l.Key], last[l.Key] = records[j], views[j]
+			w.noteUse(was[j], records[j], &views[j], out[j])
 			w.count("amnesia", out[j].Amnesia)
 			w.count("extra spent", allowed && was[j].Extra > records[j].Extra && records[j].Hot)
 			w.count("extra left", allowed && records[j].Extra > 0)
 		}
 	}
-	w.same(c, state, cold)
+	w.same(c, state, last)
 }
 
 // note counts what a call is about to meet.
@@ -244,6 +261,31 @@ func (w *twins) note(r limit.Record, v *limit.View) {
 	w.count("a later share before the lease", r.Hot && r.Stamp == w.stamp && v.Hot && r.Gen > v.Gen && v.Phase == limit.Live && w.now <= v.Until && r.At <= v.Since)
 	w.count("fenced and blind", v.Blind && v.Phase == limit.Floor && w.now < v.Since)
 	w.count("fenced", v.Phase == limit.Floor && w.now >= v.Since && v.Heard != 0 && w.now < v.Heard+v.HeardWait)
+}
+
+// noteUse counts what a take of a limit that counts met.
+func (w *twins) noteUse(was, is limit.Record, v *limit.View, out limit.Outcome) {
+	w.count("a cost of its own", v.Cost > 0)
+	if !v.Algorithm.Counts() {
+		return
+	}
+	w.count("counted", true)
+	w.count("retry", out.Retry > 0)
+	w.count("slots", v.Slot > 0 && out.Retry == 0)
+	if is.Use == nil {
+		return
+	}
+	before := 0
+	if was.Use != nil {
+		before = len(was.Use.Entries)
+	}
+	n := len(is.Use.Entries)
+	w.count("blocked", is.Use.Free > 0)
+	w.count("entries", n > 1)
+	w.count("expired", n < before)
+	w.count("merged", n > 0 && n == before)
+	w.count("many entries", n >= limit.MaxEntries)
+	w.count("faded", v.Algorithm == limit.SlidingCounter && is.Use.Prev > 0)
 }
 
 func (w *twins) count(what string, seen bool) {
@@ -258,13 +300,13 @@ func (w *twins) apply(changes []Change, lease bool) {
 		w.Fatal(err)
 	}
 	c := w.call(w.s.apply, applyArgs(w.epoch, &h, changes, lease))
-	applied, now, err := readApply(nil, c.reply, len(changes))
+	applied, now, err := readApply(nil, c.reply, changes)
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.now = now
 	w.count("no changes", len(changes) == 0)
-	state, cold := map[string]limit.Record{}, map[string]limit.Bucket{}
+	state, last := map[string]limit.Record{}, map[string]limit.View{}
 	for i, change := range changes {
 		w.ops++
 		r, ok := state[change.Key]
@@ -282,10 +324,12 @@ func (w *twins) apply(changes []Change, lease bool) {
 		w.count("released", a.Released > 0)
 		w.count("set apart", !r.Hot && written.Hot && written.Extra > 0)
 		if !a.Late && !a.Stale {
-			state[change.Key], cold[change.Key] = written, change.View.Cold()
+			state[change.Key], last[change.Key] = written, change.View
+			w.count("use outlasts a share", a.Due > 0)
+			w.count("held", written.Use != nil && written.Use.HeldLabel != 0)
 		}
 	}
-	w.same(c, state, cold)
+	w.same(c, state, last)
 	want := c.heardText[0].Val()
 	if lease {
 		w.seen["lease"]++

@@ -75,7 +75,7 @@ func callOf(head *header, groups []*group, slots *slotNames) []lua.Group {
 			}
 			v := head.view(a)
 			a.floorCap, a.coldCap = v.Floor.Cap, v.Cold().Cap
-			views[j] = lua.KeyView{Key: lua.Key(a.key.Rule, a.key.Hash), View: v}
+			views[j] = lua.KeyView{Key: lua.Key(a.limit.Algorithm, a.key.Rule, a.key.Hash), View: v}
 		}
 		call[i] = lua.Group{Cost: g.cost, Limits: views}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"aliquot/e2e"
+	"aliquot/limit"
 	"aliquot/lua"
 )
 
@@ -369,12 +370,12 @@ func breachAlerts(t *testing.T, lab *e2e.Lab, p *prometheus) {
 		keys, err := store.Keys(t.Context(), "aq:{*}:*:b").Result()
 		for _, key := range keys {
 			text, gone := store.Get(t.Context(), key).Result()
-			record, ok := lua.ParseRecord(text)
+			record, ok := lua.ParseRecord(limit.TokenBucket, text)
 			if gone != nil || !ok || !record.Hot {
 				continue
 			}
 			record.Tokens = record.Share.Cap
-			err = errors.Join(err, store.Set(t.Context(), key, lua.FormatRecord(record), redis.KeepTTL).Err())
+			err = errors.Join(err, store.Set(t.Context(), key, lua.FormatRecord(limit.TokenBucket, record), redis.KeepTTL).Err())
 		}
 		firing, asked := p.firing()
 		if err = errors.Join(err, asked); err == nil && !firing["AliquotBoundExceeded strict"] {

@@ -15,10 +15,12 @@ import (
 // with it. It is safe for concurrent use.
 //
 // It is bounded. Cold records leave when they are full, because an absent bucket is
-// a full one. When a shard has no room for one more, the new keys of that shard
-// share overflow buckets, one for each size of bucket, as if they were one client:
-// that denies them more than it should, but evicting a bucket that is not full
-// would give its client a free one. Records of hot keys are never evicted.
+// a full one, or when nothing in them counts any more. When a shard has no room for one
+// more, the new keys of that shard share overflow records, one for each size of limit,
+// as if they were one client: that denies them more than it should, but evicting a
+// bucket that is not full would give its client a free one. When there is no room for
+// one more entry of logs and slots, their limits deny until some have ended. Records of
+// hot keys are never evicted.
 type Memory struct {
 	epoch  string
 	clock  func() int64
@@ -29,7 +31,8 @@ type Memory struct {
 const (
 	// shardCount is at most 64: a group's shards are the bits of one word.
 	shardCount = 64
-	// DefaultMaxKeys bounds cold and hot records each: about 100 MB when all cold.
+	// DefaultMaxKeys bounds the cold records of buckets, those of limits that count, and
+	// the hot records each: about 100 MB of cold buckets; see docs/algorithms.md.
 	DefaultMaxKeys = 1_000_000
 )
 
@@ -39,8 +42,9 @@ var ErrFull = errors.New("store: no room for another hot record")
 
 // MemoryConfig says how large a Memory gets and what time it is.
 type MemoryConfig struct {
-	// MaxKeys bounds the cold records, and apart from them the hot ones; 0 means
-	// DefaultMaxKeys.
+	// MaxKeys bounds the cold buckets, the cold records of limits that count, and the
+	// hot records, each apart from the others; 0 means DefaultMaxKeys. Admissions that
+	// are remembered each by itself are at most four times as many.
 	MaxKeys int
 	// Clock reads microseconds, above 0, and should not go back; if it does, time
 	// stands still meanwhile.
@@ -134,23 +138,35 @@ func (m *Memory) takeGroup(w *work, g *Group, out []limit.Outcome) (allowed bool
 	room := true
 	for i, k := range w.ids {
 		s := m.find(k, &w.views[i], now)
+		if m.shards[k.shard()].crowded(&w.views[i], now) {
+			s.place = nowhere
+		}
 		room = room && s.place != nowhere
 		w.slots = append(w.slots, s)
 		w.records = append(w.records, s.record)
 	}
-	cost := g.Cost
 	if !room || sharesOverflow(w.slots) {
-		cost = limit.MaxExact // more than any bucket holds: deny, charge nothing
+		refuse(w)
 	}
-	allowed = limit.Take(w.records, w.views, cost, now, out)
+	allowed = limit.Take(w.records, w.views, g.Cost, now, out)
 	for i, k := range w.ids {
 		if w.slots[i].place == nowhere {
-			out[i].Tokens = 0
+			out[i].Tokens, out[i].Reset, out[i].Retry = 0, w.views[i].Window, w.views[i].Window
 			continue
 		}
-		m.shards[k.shard()].put(k, w.slots[i], w.records[i], w.views[i].Cold())
+		m.shards[k.shard()].put(k, w.slots[i], w.records[i], &w.views[i])
 	}
 	return allowed, now, nil
+}
+
+// refuse has a group denied by those of its limits that have no place of their own, and
+// charges nothing.
+func refuse(w *work) {
+	for i := range w.slots {
+		if p := w.slots[i].place; p == nowhere || p == inOverflow {
+			w.views[i].Cost = limit.MaxExact // more than any bucket holds
+		}
+	}
 }
 
 // find gives a key's record and its place, and completes the view by what the store

@@ -56,13 +56,13 @@ func (m *Memory) applyOne(c *Change) (limit.Applied, int64, error) {
 	sh := &m.shards[k.shard()]
 	change := c.Change
 	s := m.find(k, &change.View, now)
-	if s.place == nowhere || s.place != inHot && len(sh.hot) >= sh.most {
-		return limit.Applied{}, 0, fmt.Errorf("%w: %d in this shard", ErrFull, len(sh.hot))
+	if s.place == nowhere || s.place != inHot && len(sh.hot.records) >= sh.most {
+		return limit.Applied{}, 0, fmt.Errorf("%w: %d in this shard", ErrFull, len(sh.hot.records))
 	}
 	s.place = inHot // also a fenced cold record, until it is full
 	r, a := limit.Apply(s.record, change, now)
 	if !a.Stale && !a.Late {
-		sh.put(k, s, r, change.View.Cold())
+		sh.put(k, s, r, &change.View)
 	}
 	return a, now, nil
 }

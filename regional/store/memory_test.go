@@ -26,7 +26,7 @@ func bucket(capacity, rate int64) limit.Bucket {
 func key(n int) string {
 	var hash [16]byte
 	binary.BigEndian.PutUint64(hash[8:], uint64(n))
-	return lua.Key(1, hash)
+	return lua.Key(limit.TokenBucket, 1, hash)
 }
 
 func coldView(epoch string, floor limit.Bucket) limit.View {
@@ -162,7 +162,7 @@ func TestMemoryHotAndBack(t *testing.T) {
 	for i := range 10 {
 		admit(t, m, epoch, key(1+shardCount*(i+1)), 1, floor)
 	}
-	if n := len(m.shards[1].hot); n != 0 {
+	if n := len(m.shards[1].hot.records); n != 0 {
 		t.Fatalf("%d fences left after they have expired", n)
 	}
 }
@@ -220,7 +220,7 @@ func TestMemoryFull(t *testing.T) {
 	if !admit(t, m, epoch, key(10*shardCount), 10, floor) {
 		t.Fatal("afterwards all is as before")
 	}
-	if n := len(m.shards[0].overflow); n > 1 {
+	if n := len(m.shards[0].overflow.records); n > 1 {
 		t.Fatalf("%d overflow buckets left", n)
 	}
 }

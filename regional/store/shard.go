@@ -9,11 +9,12 @@ import (
 	"aliquot/lua"
 )
 
-// id is a key in 20 bytes: the hash, then the rule's number.
+// id is a key in 20 bytes: the hash, then the rule's number. A rule of another algorithm
+// has another number.
 type id [20]byte
 
 func parseID(key string) (k id, ok bool) {
-	rule, hash, ok := lua.ParseKey(key)
+	_, rule, hash, ok := lua.ParseKey(key)
 	copy(k[:16], hash[:])
 	binary.BigEndian.PutUint32(k[16:], rule)
 	return k, ok
@@ -35,25 +36,39 @@ type coldRecord struct {
 // never is an expiry beyond what a coldRecord can tell, 136 years.
 const never = math.MaxUint32
 
-// hotRecord is a hot record, or a cold one that carries a generation as a fence.
-type hotRecord struct {
-	limit.Record
-	expires int64 // 0: never
-}
-
-// shard is a part of the keys with its own lock.
+// shard is a part of the keys with its own lock. Cold buckets stand in cold, all other
+// cold records in counted; hot has the hot ones, and cold ones that carry a generation
+// as a fence.
 type shard struct {
 	mu       sync.Mutex
 	birth    int64  // the store's, microseconds
 	stamp    uint32 // the store's
 	last     int64  // the latest time seen
-	most     int    // of cold, and of hot
+	most     int    // of cold, of counted, and of hot
 	peak     int    // cold's length since its map was made
 	cold     map[id]coldRecord
-	hot      map[id]hotRecord
-	overflow map[limit.Bucket]coldRecord // by cold bucket
-	// overflowed is when the first overflow bucket was used; 0: never.
+	counted  table[id]
+	hot      table[id]
+	overflow table[overflowKey]
+	// entries are all the admissions that records remember each by itself.
+	entries int
+	// overflowed is when the first overflow record was used; 0: never.
 	overflowed int64
+}
+
+// overflowKey tells the overflow records of a shard apart: one for each size of cold
+// bucket, and of rights by algorithm and window.
+type overflowKey struct {
+	bucket    limit.Bucket
+	algorithm limit.Algorithm
+	window    int64
+}
+
+func overflowOf(v *limit.View) overflowKey {
+	if v.Algorithm.Counts() {
+		return overflowKey{bucket: limit.Bucket{Cap: v.Floor.Cap}, algorithm: v.Algorithm, window: v.Window}
+	}
+	return overflowKey{bucket: v.Cold()}
 }
 
 const (
@@ -62,9 +77,11 @@ const (
 	sweepEach = 3
 	// sweepFull is the same for a write that finds its shard full.
 	sweepFull = 32
-	// maxOverflow bounds a shard's overflow buckets, one for each size of floor: a
+	// maxOverflow bounds a shard's overflow records, one for each size of floor: a
 	// rules file has few sizes. Keys beyond it are denied while the shard is full.
 	maxOverflow = 1024
+	// entriesEach bounds the entries of a shard, for each record that it has room for.
+	entriesEach = 4
 	// shrinkAt is the size from which a map that has emptied is made anew: maps
 	// keep their memory, and iterating over an empty one takes long.
 	shrinkAt = 1024
@@ -73,8 +90,9 @@ const (
 func (s *shard) init(most int, birth int64, stamp uint32) {
 	s.most, s.birth, s.stamp = most, birth, stamp
 	s.cold = map[id]coldRecord{}
-	s.hot = map[id]hotRecord{}
-	s.overflow = map[limit.Bucket]coldRecord{}
+	s.counted.init(&s.entries)
+	s.hot.init(&s.entries)
+	s.overflow.init(&s.entries)
 }
 
 // place is where a record stands, or will.
@@ -83,6 +101,7 @@ type place uint8
 const (
 	nowhere place = iota
 	inCold
+	inCounted
 	inHot
 	inOverflow
 )
@@ -91,17 +110,17 @@ const (
 type slot struct {
 	place  place
 	record limit.Record
-	bucket limit.Bucket // of an overflow bucket
+	shared overflowKey // of an overflow record
 }
 
 // find gives a key's record, or the one that a new key starts with, and its place. It
 // corrects the view of a new key.
 func (s *shard) find(k id, v *limit.View, now int64) slot {
-	if h, ok := s.hot[k]; ok {
-		if h.expires == 0 || now < h.expires {
-			return slot{place: inHot, record: h.Record}
-		}
-		delete(s.hot, k)
+	if r, ok := s.hot.get(k, now); ok {
+		return slot{place: inHot, record: r}
+	}
+	if r, ok := s.counted.get(k, now); ok {
+		return slot{place: inCounted, record: r}
 	}
 	if c, ok := s.cold[k]; ok {
 		if !s.expired(c, now) {
@@ -114,44 +133,41 @@ func (s *shard) find(k id, v *limit.View, now int64) slot {
 
 func (s *shard) findNew(v *limit.View, now int64) slot {
 	if v.Hot {
-		if len(s.hot) >= s.most && s.sweepHot(sweepFull, now) == 0 {
+		if len(s.hot.records) >= s.most && s.hot.sweep(sweepFull, now) == 0 {
 			return slot{place: nowhere}
 		}
 		return slot{place: inHot}
 	}
-	bucket := v.Cold()
-	shared, ok := s.overflow[bucket]
-	if ok && s.expired(shared, now) {
-		delete(s.overflow, bucket)
-		ok = false
-	}
+	key := overflowOf(v)
+	shared, ok := s.overflow.get(key, now)
 	if s.overflowed != 0 && s.overflowed < v.FloorSince {
-		// The key may have spent from the overflow bucket of an earlier floor,
+		// The key may have spent from the overflow record of an earlier floor,
 		// which is not found by this one: it starts with what it earned since.
 		v.Birth = max(v.Birth, v.FloorSince)
 	}
-	fits := len(s.cold) < s.most || s.sweepCold(sweepFull, now) > 0
+	own, fits := inCold, len(s.cold) < s.most || s.sweepCold(sweepFull, now) > 0
+	if v.Algorithm.Counts() {
+		own, fits = inCounted, len(s.counted.records) < s.most || s.counted.sweep(sweepFull, now) > 0
+	}
 	switch {
 	case fits && ok:
-		// The key may have spent from the overflow bucket: it starts with what is
+		// The key may have spent from the overflow record: it starts with what is
 		// left there.
-		return slot{place: inCold, record: s.record(shared)}
+		return slot{place: own, record: shared}
 	case fits:
-		return slot{place: inCold}
-	case ok:
-		return slot{place: inOverflow, record: s.record(shared), bucket: bucket}
-	case len(s.overflow) < maxOverflow || s.sweepOverflow(now) > 0:
-		return slot{place: inOverflow, bucket: bucket}
+		return slot{place: own}
+	case ok, len(s.overflow.records) < maxOverflow, s.overflow.sweep(maxOverflow, now) > 0:
+		return slot{place: inOverflow, record: shared, shared: key}
 	}
 	return slot{place: nowhere}
 }
 
 // sharesOverflow reports whether two limits of one group stand in one overflow
-// bucket; it cannot be charged for both at once.
+// record; it cannot be charged for both at once.
 func sharesOverflow(slots []slot) bool {
 	for i := range slots {
 		for j := range i {
-			if slots[i].place == inOverflow && slots[j].place == inOverflow && slots[i].bucket == slots[j].bucket {
+			if slots[i].place == inOverflow && slots[j].place == inOverflow && slots[i].shared == slots[j].shared {
 				return true
 			}
 		}
@@ -159,30 +175,47 @@ func sharesOverflow(slots []slot) bool {
 	return false
 }
 
-// put writes a record back to its place and drops a few that have expired; cold is
-// its view's cold bucket.
-func (s *shard) put(k id, at slot, r limit.Record, cold limit.Bucket) {
+// put writes a record back to its place and drops a few that have expired; v is its
+// view.
+func (s *shard) put(k id, at slot, r limit.Record, v *limit.View) {
 	expires := int64(0)
 	if !r.Hot {
-		expires = r.At + limit.TTL(r.Tokens, cold)*1000
+		expires = r.At + r.Keep(v)*1000
 	}
 	if at.place == inOverflow {
-		s.overflow[at.bucket] = s.newColdRecord(r, expires)
+		s.overflow.put(at.shared, r, expires)
 		if s.overflowed == 0 {
 			s.overflowed = r.At
 		}
 		return
 	}
-	if r.Hot || r.Gen > 0 {
+	switch {
+	case r.Hot || r.Gen > 0:
 		delete(s.cold, k)
-		s.hot[k] = hotRecord{Record: r, expires: expires}
-	} else {
-		delete(s.hot, k)
+		s.counted.drop(k)
+		s.hot.put(k, r, expires)
+	case v.Algorithm.Counts():
+		s.hot.drop(k)
+		s.counted.put(k, r, expires)
+	default:
+		s.hot.drop(k)
 		s.cold[k] = s.newColdRecord(r, expires)
 		s.peak = max(s.peak, len(s.cold))
 	}
 	s.sweepCold(sweepEach, r.At)
-	s.sweepHot(1, r.At)
+	s.counted.sweep(sweepEach, r.At)
+	s.hot.sweep(1, r.At)
+}
+
+// crowded tells that there is no room to remember one more admission by itself.
+func (s *shard) crowded(v *limit.View, now int64) bool {
+	if !v.Algorithm.Logs() || s.entries < entriesEach*s.most {
+		return false
+	}
+	s.counted.sweep(sweepFull, now)
+	s.hot.sweep(sweepFull, now)
+	s.overflow.sweep(sweepFull, now)
+	return s.entries >= entriesEach*s.most
 }
 
 // sweepCold looks at n records from a random place and drops those that are full.
@@ -208,29 +241,6 @@ func (s *shard) shrink() {
 		smaller[k] = c
 	}
 	s.cold, s.peak = smaller, len(smaller)
-}
-
-func (s *shard) sweepHot(n int, now int64) (dropped int) {
-	for k, h := range s.hot {
-		if h.expires != 0 && now >= h.expires {
-			delete(s.hot, k)
-			dropped++
-		}
-		if n--; n == 0 {
-			break
-		}
-	}
-	return dropped
-}
-
-func (s *shard) sweepOverflow(now int64) (dropped int) {
-	for bucket, c := range s.overflow {
-		if s.expired(c, now) {
-			delete(s.overflow, bucket)
-			dropped++
-		}
-	}
-	return dropped
 }
 
 // newColdRecord rounds the expiry up: a record that leaves early comes back full.

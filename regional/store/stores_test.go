@@ -260,7 +260,7 @@ func TestBadViews(t *testing.T) {
 	})
 }
 
-// What stands in Redis: the time of the lease, for an hour; nonsense counts as now.
+// What stands in Redis: the time of the lease, for HeardTTL; nonsense counts as now.
 // Nobody reads it but a region that is cut off.
 func TestRedisHeard(t *testing.T) {
 	s := openRedis(t, redistest.Start(t))
@@ -273,7 +273,7 @@ func TestRedisHeard(t *testing.T) {
 	if got := s.client.Get(ctx, "aq:heard").Val(); got != fmt.Sprint(now) {
 		t.Fatalf("heard is %q, the lease was at %d", got, now)
 	}
-	if left := s.client.PTTL(ctx, "aq:heard").Val(); left > time.Hour || left < time.Hour-time.Minute {
+	if left := s.client.PTTL(ctx, "aq:heard").Val(); left > lua.HeardTTL || left < lua.HeardTTL-time.Minute {
 		t.Fatalf("it stays for %v", left)
 	}
 	floor, share := bucket(30, 0), bucket(6, 0)

@@ -1,0 +1,72 @@
+package store
+
+import "aliquot/limit"
+
+// table is a set of records that do not fit into a coldRecord. It drops what has
+// expired, when it meets it or is swept, and keeps count of the entries in it.
+type table[K comparable] struct {
+	records map[K]kept
+	peak    int  // its size since the map was made
+	entries *int // of the shard
+}
+
+// kept is a record and when it may be forgotten; 0: never.
+type kept struct {
+	limit.Record
+	expires int64
+}
+
+func (t *table[K]) init(entries *int) { t.records, t.entries = map[K]kept{}, entries }
+
+func (t *table[K]) get(k K, now int64) (limit.Record, bool) {
+	r, ok := t.records[k]
+	if ok && r.expired(now) {
+		t.drop(k)
+		return limit.Record{}, false
+	}
+	return r.Record, ok
+}
+
+func (t *table[K]) put(k K, r limit.Record, expires int64) {
+	*t.entries += entriesOf(r) - entriesOf(t.records[k].Record)
+	t.records[k] = kept{Record: r, expires: expires}
+	t.peak = max(t.peak, len(t.records))
+}
+
+func (t *table[K]) drop(k K) {
+	if r, ok := t.records[k]; ok {
+		*t.entries -= entriesOf(r.Record)
+		delete(t.records, k)
+	}
+}
+
+// sweep looks at n records from a random place and drops those that have expired.
+func (t *table[K]) sweep(n int, now int64) (dropped int) {
+	for k, r := range t.records {
+		if r.expired(now) {
+			t.drop(k)
+			dropped++
+		}
+		if n--; n == 0 {
+			break
+		}
+	}
+	if t.peak >= shrinkAt && len(t.records) < t.peak/8 {
+		smaller := make(map[K]kept, len(t.records))
+		for k, r := range t.records {
+			smaller[k] = r
+		}
+		t.records, t.peak = smaller, len(smaller)
+	}
+	return dropped
+}
+
+func (r *kept) expired(now int64) bool { return r.expires != 0 && now >= r.expires }
+
+// entriesOf is how many admissions a record remembers each by itself.
+func entriesOf(r limit.Record) int {
+	if r.Use == nil {
+		return 0
+	}
+	return len(r.Use.Entries)
+}
