@@ -39,6 +39,9 @@ type promise struct {
 	limit       Limit
 	enforcement string
 	regions     int
+	// windows: the limit counts in windows. In no time one ends and the next begins, on
+	// two clocks almost a window apart: three times the capacity.
+	windows bool
 }
 
 // given is the promise of a configuration that states its limit.
@@ -54,14 +57,17 @@ func given(c *Config) promise {
 // key that was idle everywhere may burst in each region, N times all if each region
 // holds the limit alone.
 func (p promise) bucket() Limit {
-	n := float64(p.regions)
+	l, n := p.limit, float64(p.regions)
+	if p.windows {
+		l.Capacity *= 3
+	}
 	switch p.enforcement {
 	case rules.Elastic:
-		return Limit{Capacity: n * p.limit.Capacity, Refill: p.limit.Refill}
+		return Limit{Capacity: n * l.Capacity, Refill: l.Refill}
 	case rules.Independent:
-		return Limit{Capacity: n * p.limit.Capacity, Refill: n * p.limit.Refill}
+		return Limit{Capacity: n * l.Capacity, Refill: n * l.Refill}
 	}
-	return p.limit
+	return l
 }
 
 // ask learns the promise of the rule that decides the run's requests. It sends one
@@ -101,7 +107,9 @@ func promiseOf(yaml, id, apiKey string) (promise, error) {
 		return promise{}, fmt.Errorf("rule %s is not among the rules in force; they are changing, try again", id)
 	}
 	l, _ := rule.LimitFor(apiKey, time.Now().UnixMilli())
-	return promise{limit: limitOf(l), enforcement: rule.Enforcement}, nil
+	p := promise{limit: limitOf(l), enforcement: rule.Enforcement}
+	p.windows = l.Algorithm == limit.FixedWindow || l.Algorithm == limit.SlidingCounter
+	return p, nil
 }
 
 func limitOf(l limit.Limit) Limit {

@@ -43,7 +43,8 @@ type Leader struct {
 	verifyFrom Instant
 	nextSweep  Instant
 	rules      uint64 // the version in force, as far as it was told
-	swept      int    // keys that this round of the sweep has looked at
+	ruleTail   func(rule uint32) time.Duration
+	swept      int // keys that this round of the sweep has looked at
 	turn       turn
 	// delayed are keys of which something can be planned only when a tail is over.
 	delayed []*leaderKey
@@ -243,6 +244,7 @@ func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 	case RulesChanged:
 		l.dropRules(e.Kept)
 		l.newRules(e.Version)
+		l.ruleTail = e.Tail
 	case Tick:
 		out = append(out, l.plan(now)...)
 	default:

@@ -1,5 +1,7 @@
 package budget
 
+import "time"
+
 // LeaderEvent is something that happened to the leader; see Leader.Step.
 type LeaderEvent interface{ leaderEvent() }
 
@@ -23,6 +25,9 @@ type Verified struct{}
 type RulesChanged struct {
 	Kept    func(rule uint32) bool
 	Version uint64
+	// Tail is the longest KeyLimit.Tail that a rule has, by this version or one before
+	// that a region may still go by. It must not change after the event. Nil: not known.
+	Tail func(rule uint32) time.Duration
 }
 
 // Tick lets time pass and plans; every 20 ms or so.

@@ -2,9 +2,9 @@ package budget
 
 import "time"
 
-// MaxTail bounds KeyLimit.Tail: fixed windows of an hour. A leader waits this long for
-// a limit that nobody has told it.
-const MaxTail = 2 * time.Hour
+// MaxTail bounds KeyLimit.Tail: fixed windows of a year. A leader waits this long where
+// nobody has told it a key's limit, nor the longest tail of its rule.
+const MaxTail = 2 * 366 * 24 * time.Hour
 
 // newRules voids the tokens between regions: they are of limits that may have been
 // larger, and the buckets that they would fill may be full by the new ones.
@@ -54,13 +54,17 @@ func (l *Leader) learn(key *leaderKey, limit KeyLimit, rules uint64) {
 // tailOf is after how long, by the leader's clock, what was used under a right that
 // has ended counts nowhere any more.
 func (l *Leader) tailOf(key *leaderKey) time.Duration {
+	tail := key.tail
 	if key.limit.Capacity == 0 {
-		return l.cfg.lengthen(MaxTail)
+		tail = MaxTail
+		if l.ruleTail != nil {
+			tail = min(l.ruleTail(key.id.Rule), MaxTail)
+		}
 	}
-	if key.tail == 0 {
+	if tail == 0 {
 		return 0 // which lengthen would round up: to a bucket nothing of this applies
 	}
-	return l.cfg.lengthen(key.tail)
+	return l.cfg.lengthen(tail)
 }
 
 // delay has a key planned again in a while.

@@ -52,7 +52,7 @@ func (l *Leader) AppendState(c *Canon, now Instant) {
 	c.Age(now, l.start, max(l.cfg.Lease/2, l.longestTail()))
 	c.Bools(l.committing != nil, l.verifying)
 	c.Left(now, l.nextSweep)
-	c.Int(int64(l.rules))
+	c.Int(int64(l.rules)) // ruleTail follows from it
 	c.Int(int64(l.swept))
 	l.time(c, l.began)
 	if l.verifying {

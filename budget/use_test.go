@@ -256,3 +256,28 @@ func TestUsedFloorsAreReservedUntilTold(t *testing.T) {
 		t.Errorf("a may use %d while nobody knows what b uses", a)
 	}
 }
+
+// A new leader that nobody has told a key's limit waits for the longest tail that the
+// key's rule has, not for the longest there is.
+func TestTailOfALimitThatNobodyTold(t *testing.T) {
+	w := started(t, 2)
+	w.leader.wantHot(0, ask(1, 5, false), w.now)
+	w.run(time.Second)
+	l := NewLeader(w.ledger.Clone(), w.now)
+	key := l.keys[KeyID{Rule: 1}]
+	if key == nil || key.limit.Capacity != 0 {
+		t.Fatalf("%+v", key)
+	}
+	if got, want := l.tailOf(key), l.cfg.lengthen(MaxTail); got != want {
+		t.Errorf("of a rule that is not known it waits %v, want %v", got, want)
+	}
+	kept := func(uint32) bool { return true }
+	for tail, want := range map[time.Duration]time.Duration{
+		0: 0, time.Minute: l.cfg.lengthen(time.Minute), 2 * MaxTail: l.cfg.lengthen(MaxTail),
+	} {
+		l.Step(RulesChanged{Kept: kept, Tail: func(uint32) time.Duration { return tail }}, w.now)
+		if got := l.tailOf(key); got != want {
+			t.Errorf("of a rule whose tail is %v it waits %v, want %v", tail, got, want)
+		}
+	}
+}

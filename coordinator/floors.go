@@ -82,11 +82,21 @@ func eachLimit(set *rules.Set, look func(limit.Limit)) {
 		return
 	}
 	for _, rule := range set.Rules() {
-		look(rule.Limit)
-		for _, o := range rule.Overrides() {
-			look(o.Limit)
-		}
+		eachLimitOf(rule, look)
 	}
+}
+
+func eachLimitOf(rule *rules.Rule, look func(limit.Limit)) {
+	look(rule.Limit)
+	for _, o := range rule.Overrides() {
+		look(o.Limit)
+	}
+}
+
+// longestTail is that of any of a rule's limits.
+func longestTail(rule *rules.Rule) (tail time.Duration) {
+	eachLimitOf(rule, func(l limit.Limit) { tail = max(tail, l.Tail()) })
+	return tail
 }
 
 // slowestFill is how long any bucket of the rules takes to fill from empty at the

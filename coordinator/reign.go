@@ -50,6 +50,7 @@ type reign struct {
 	rules        map[uint32]*rules.Rule // in force, or staged where none is, by number
 	staged       map[uint32]*rules.Rule // staged, by number
 	rollout      rollout
+	tails        map[uint32]time.Duration
 	failed       error // ends the loop
 }
 
@@ -250,7 +251,7 @@ func (r *reign) commitDone(ctx context.Context, err error) {
 	r.rulesMayHaveChanged(ctx)
 	r.step(ctx, budget.Committed{})
 	if slices.ContainsFunc(r.inFlight.Changes, func(e budget.Entry) bool { return !r.inForce(e.Key.Rule) }) {
-		r.step(ctx, budget.RulesChanged{Kept: r.inForce, Version: r.rulesVersion})
+		r.step(ctx, r.rulesNow())
 	}
 }
 
@@ -310,11 +311,48 @@ func (r *reign) rulesChanged(ctx context.Context) {
 			sets = append(sets, r.rollout.staged.Set)
 		}
 		r.floors.ruleTimes(&r.ledger.Config, sets...)
+		r.tails = tailsOf(s, r.staged, r.tails)
 	})
 	r.tally.version++
 	r.breaches.keep(r.inForce)
-	r.step(ctx, budget.RulesChanged{Kept: r.inForce, Version: r.rulesVersion})
+	r.step(ctx, r.rulesNow())
 	r.execute(ctx, r.machine.ReleaseAll(r.now()))
+}
+
+// rulesNow tells the machine of the rules in force.
+func (r *reign) rulesNow() budget.RulesChanged {
+	tails := r.tails
+	return budget.RulesChanged{Kept: r.inForce, Version: r.rulesVersion, Tail: func(rule uint32) time.Duration {
+		if tail, known := tails[rule]; known {
+			return tail
+		}
+		return budget.MaxTail
+	}}
+}
+
+// tailsOf is the longest tail of the limits of each rule, by its number, in the versions
+// that regions may go by: staged has those that are staged, before is what was found last,
+// for a version that was staged is not kept. Another algorithm would have another number.
+func tailsOf(s *cluster.State, staged map[uint32]*rules.Rule, before map[uint32]time.Duration) map[uint32]time.Duration {
+	out := make(map[uint32]time.Duration, len(s.Rules.Numbers))
+	see := func(number uint32, rule *rules.Rule) {
+		out[number] = max(out[number], before[number], longestTail(rule))
+	}
+	for number, rule := range rulesByNumber(s, nil) {
+		if rule == nil {
+			continue
+		}
+		see(number, rule)
+		for _, o := range s.Rules.Older {
+			if older := o.Set.Rule(rule.ID); older != nil && older.Algorithm == rule.Algorithm {
+				see(number, older)
+			}
+		}
+	}
+	for number, rule := range staged {
+		see(number, rule)
+	}
+	return out
 }
 
 // wanted is the keys of a report without requests to make keys hot whose rule is not

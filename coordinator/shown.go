@@ -42,7 +42,7 @@ func show(s *cluster.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, w
 	b := &aliquotv1.Budget{
 		RuleId: rule.ID, KeyHash: hashText(key), Hot: shares != nil, AppliedIndex: s.AppliedIndex,
 		Limit: &aliquotv1.Limit{
-			Capacity: int64(l.Capacity / limit.Token), RefillRate: perSecond(l.Rate), Window: durationpb.New(window),
+			Capacity: int64(l.Capacity / limit.Token), RefillRate: perSecond(l.PerSecond()), Window: durationpb.New(window),
 		},
 	}
 	bounded(b, rule, l, &s.Ledger.Config)
@@ -61,7 +61,7 @@ func show(s *cluster.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, w
 		pool -= share.Rate
 		b.Regions = append(b.Regions, &aliquotv1.RegionBudget{
 			Region: r.Name, Share: fraction(share.Rate), BurstShare: fraction(share.Burst),
-			Rate:  fraction(share.Rate) * perSecond(l.Rate),
+			Rate:  fraction(share.Rate) * perSecond(l.PerSecond()),
 			Burst: fraction(share.Burst) * float64(l.Capacity) / microToken,
 			State: state, LeaseRemaining: durationpb.New(0),
 		})

@@ -10,8 +10,8 @@ import (
 )
 
 // answer words a decision, names it if it is a denial, and counts it.
-func (s *service) answer(d *decision, r *request) *aliquotv1.CheckResponse {
-	out := d.answer(r, s.metrics)
+func (s *service) answer(d *decision) *aliquotv1.CheckResponse {
+	out := d.answer(s.metrics)
 	d.counts.add(out.Allowed)
 	if !out.Allowed {
 		out.DecisionId = s.ids.next()
@@ -20,7 +20,7 @@ func (s *service) answer(d *decision, r *request) *aliquotv1.CheckResponse {
 }
 
 // answer words a decision, and counts it.
-func (d *decision) answer(r *request, m *metrics) *aliquotv1.CheckResponse {
+func (d *decision) answer(m *metrics) *aliquotv1.CheckResponse {
 	if d.mode != "" {
 		m.decided("", outcome(d.mode != modeBlockList), d.mode)
 		return listAnswer(d.mode)
@@ -34,7 +34,8 @@ func (d *decision) answer(r *request, m *metrics) *aliquotv1.CheckResponse {
 		ResetAfter: durationpb.New(head.decision.ResetAfter),
 		RetryAfter: durationpb.New(0),
 		Mode:       head.mode,
-		Reason:     why(all, head, r.cost),
+		Delay:      durationpb.New(0),
+		Reason:     why(all, head),
 		Limits:     make([]*aliquotv1.LimitDecision, 0, len(all)),
 	}
 	if !out.Allowed {
@@ -47,8 +48,11 @@ func (d *decision) answer(r *request, m *metrics) *aliquotv1.CheckResponse {
 		} else {
 			m.decided(v.rule.ID, outcome(v.decision.Allowed), v.mode)
 		}
+		if out.Allowed && !v.shadow && v.decision.Delay > out.Delay.AsDuration() {
+			out.Delay = durationpb.New(v.decision.Delay)
+		}
 		if !v.never() {
-			m.charged(v.rule.ID, r.cost, v.decision.Allowed && (v.shadow || out.Allowed))
+			m.charged(v.rule.ID, v.cost, v.decision.Allowed && (v.shadow || out.Allowed))
 		}
 		out.Limits = append(out.Limits, limitAnswer(v))
 	}
@@ -72,6 +76,11 @@ func limitAnswer(v *verdict) *aliquotv1.LimitDecision {
 		RetryAfter: retryAfter(v.decision),
 		Mode:       v.mode,
 		Never:      v.never(),
+		Window:     durationpb.New(v.window),
+		Algorithm:  v.rule.Algorithm,
+		Delay:      durationpb.New(v.decision.Delay),
+		Shadow:     v.shadow,
+		Unit:       v.rule.Unit,
 	}
 }
 

@@ -3,6 +3,7 @@ package regional
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"aliquot/budget"
 	"aliquot/limit"
@@ -28,9 +29,20 @@ const unknownRemaining = -1
 // verdict is the decision of one limit.
 type verdict struct {
 	rule     *rules.Rule
+	window   time.Duration
+	cost     limit.Tokens
 	shadow   bool
 	mode     string
 	decision limit.Decision
+}
+
+// verdict is what was decided of the ask. Only a queue that let a request in tells it
+// to wait; a leaky bucket that is a meter does not.
+func (a *ask) verdict(g *group, mode string, d limit.Decision) verdict {
+	if !a.rule.Queue || !g.allowed {
+		d.Delay = 0
+	}
+	return verdict{rule: a.rule, window: a.window, cost: a.cost, shadow: g.shadow, mode: mode, decision: d}
 }
 
 func (v *verdict) never() bool { return v.decision.RetryAfter == limit.Never }
@@ -80,17 +92,22 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched) {
 	var shadows []*group
 	var encoded []byte
 	for _, m := range matched {
+		cost, applies := r.costOf(m.Rule)
+		if !applies {
+			continue
+		}
 		d.order = append(d.order, m.Rule)
 		encoded = rules.KeyValues(m.Rule, r.attributes, encoded[:0])
 		hash := p.hasher.Key(r.namespace, encoded)
 		shadow := m.Rule.Shadows(hash)
-		if r.cost > m.Limit.Capacity {
-			d.tooCostly(m, shadow)
+		a := ask{
+			rule: m.Rule, limit: m.Limit, window: m.Window, cost: cost, enforcement: m.Rule.Enforcement,
+			key: budget.KeyID{Rule: p.numbers[m.Rule.ID], Hash: hash},
+		}
+		if cost > m.Limit.Capacity {
+			d.tooCostly(&a, shadow)
 			continue
 		}
-		a := ask{rule: m.Rule, limit: m.Limit, enforcement: m.Rule.Enforcement, key: budget.KeyID{
-			Rule: p.numbers[m.Rule.ID], Hash: hash,
-		}}
 		if a.alone() {
 			a.key.Rule |= aloneBit
 		}
@@ -99,6 +116,10 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched) {
 		} else {
 			strict.asks = append(strict.asks, a)
 		}
+	}
+	if len(d.order) == 0 {
+		d.mode = modeNoRule
+		return
 	}
 	if len(strict.asks) > lua.MaxLimits {
 		d.tooMany = len(strict.asks)
@@ -115,11 +136,10 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched) {
 	d.groups = append(d.groups, shadows...)
 }
 
-func (d *decision) tooCostly(m rules.Matched, shadow bool) {
-	d.never = append(d.never, verdict{
-		rule: m.Rule, shadow: shadow, mode: modeStore,
-		decision: limit.Decision{Limit: int64(m.Limit.Capacity / limit.Token), RetryAfter: limit.Never},
-	})
+func (d *decision) tooCostly(a *ask, shadow bool) {
+	d.never = append(d.never, a.verdict(&group{shadow: shadow}, modeStore, limit.Decision{
+		Limit: int64(a.limit.Capacity / limit.Token), RetryAfter: limit.Never,
+	}))
 }
 
 // verdicts are all limits' decisions in rule order, and the headline among them.
@@ -156,11 +176,11 @@ func stricter(v, than *verdict) bool {
 }
 
 // why is the reason of an answer in a sentence; empty when the headline says it all.
-func why(all []verdict, headline *verdict, cost limit.Tokens) string {
+func why(all []verdict, headline *verdict) string {
 	switch {
 	case headline.never() && !headline.shadow:
 		return fmt.Sprintf("cost %d is above the capacity %d of rule %s; no waiting helps, split the request",
-			cost/limit.Token, headline.decision.Limit, headline.rule.ID)
+			headline.cost/limit.Token, headline.decision.Limit, headline.rule.ID)
 	case headline.mode == modeEmergency:
 		return "degraded: the regional store does not answer; an emergency limit of this daemon decided"
 	case headline.mode == modeFailOpen:

@@ -1,7 +1,6 @@
 package regional
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +30,9 @@ const (
 // A call that is given up may still be decided, by the debt of when it was sent, and
 // leave nothing to take a later debt off. So while one may be, the bucket of its key
 // is empty and earns nothing. The breaker keeps such calls rare.
+//
+// Of a limit that counts nothing is admitted here: what the store has in use is not
+// known, and nothing is earned.
 // Safe for concurrent use.
 type emergency struct {
 	now func() budget.Instant
@@ -61,15 +63,15 @@ func newEmergency(now func() budget.Instant) *emergency {
 }
 
 // take decides one request under all its limits: none is charged unless all hold
-// the cost. It reports false too when the table has no room.
-func (e *emergency) take(asks []ask, cost limit.Tokens, out []limit.Outcome) bool {
+// their costs, and denied is false. It reports false too when the table has no room.
+func (e *emergency) take(asks []ask, denied bool, out []limit.Outcome) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
 	us := int64(now) / 1000
 	keys := make([]*emergencyKey, len(asks))
 	records, views := make([]limit.Record, len(asks)), make([]limit.View, len(asks))
-	free := true
+	free := !denied
 	for i := range asks {
 		keys[i] = e.key(asks[i].key, now)
 		if keys[i] == nil {
@@ -83,16 +85,18 @@ func (e *emergency) take(asks []ask, cost limit.Tokens, out []limit.Outcome) boo
 		} else {
 			records[i].At = max(records[i].At, int64(keys[i].calls)/1000+1)
 		}
-		views[i] = limit.View{Floor: rights.Emergency(asks[i].right, asks[i].limit), Phase: limit.Floor, Stamp: emergencyStamp}
+		views[i] = limit.View{Floor: rights.Emergency(asks[i].right, asks[i].limit), Phase: limit.Floor, Stamp: emergencyStamp, Cost: asks[i].cost}
 	}
 	if !free {
-		cost = math.MaxInt64 // settle, to say how long to wait, but admit nothing
+		for i := range views {
+			views[i].Cost = limit.MaxExact // settle, to say how long to wait, but admit nothing
+		}
 	}
-	allowed := limit.Take(records, views, cost, us, out)
+	allowed := limit.Take(records, views, limit.MaxExact, us, out)
 	for i, k := range keys {
 		k.record = records[i]
 		if allowed {
-			k.owed += cost
+			k.owed += asks[i].cost
 			k.until = now.Add(asks[i].timeToFull())
 		}
 	}

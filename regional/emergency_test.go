@@ -11,6 +11,7 @@ import (
 // anAsk is for key n of a limit of 100, 100 a second, of which the region has half.
 func anAsk(n uint64) ask {
 	a := ask{
+		cost:  limit.Token,
 		limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 100 * int64(limit.Token)}},
 		right: budget.Right{Floor: budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}, Phase: budget.CutOff},
 	}
@@ -19,7 +20,7 @@ func anAsk(n uint64) ask {
 }
 
 func admitted(e *emergency, n uint64) bool {
-	return e.take([]ask{anAsk(n)}, limit.Token, make([]limit.Outcome, 1))
+	return e.take([]ask{anAsk(n)}, false, make([]limit.Outcome, 1))
 }
 
 func TestEmergencyStartsEmptyAndHasNineTenths(t *testing.T) {
@@ -122,7 +123,7 @@ func TestEmergencyIsAllOrNothing(t *testing.T) {
 	admitted(e, 1)
 	now = now.Add(takeAtMost) + second/10
 	out := make([]limit.Outcome, 2)
-	if e.take([]ask{anAsk(1), anAsk(2)}, limit.Token, out) || out[0].Tokens < limit.Token {
+	if e.take([]ask{anAsk(1), anAsk(2)}, false, out) || out[0].Tokens < limit.Token {
 		t.Fatalf("%+v", out)
 	}
 	if g := []*group{{asks: []ask{anAsk(1)}}}; true {

@@ -8,7 +8,8 @@ import (
 	"aliquot/rules"
 )
 
-// closedRetry is the wait told by a rule that fails closed: the breaker asks the
+// closedRetry is the wait told by a rule that fails closed, and by a limit that counts,
+// of which nothing is admitted without the store: the breaker asks the
 // store again after half a second at first, and every few seconds in a long outage.
 const closedRetry = time.Second
 
@@ -37,32 +38,26 @@ func (l *limiter) fallBackGroup(g *group, seen []observation) []observation {
 		}
 	}
 	out := make([]limit.Outcome, len(local))
-	cost := g.cost
-	if closed {
-		cost = limit.MaxExact // denied already: charge nothing
-	}
-	held := len(local) == 0 || l.emergency.take(local, cost, out)
+	held := len(local) == 0 || l.emergency.take(local, closed, out)
 	g.allowed = held && !closed
 	g.out = make([]verdict, 0, len(g.asks))
 	for i := range g.asks {
 		a := &g.asks[i]
-		v := verdict{rule: a.rule, shadow: g.shadow}
+		d, mode := limit.Decision{Limit: int64(a.limit.Capacity / limit.Token)}, modeEmergency
 		switch a.rule.OnRedisFailure {
 		case rules.FailClosed:
-			v.mode, v.decision = modeFailClosed, limit.Decision{
-				Limit: int64(a.limit.Capacity / limit.Token), RetryAfter: closedRetry, ResetAfter: closedRetry,
-			}
+			mode, d.RetryAfter, d.ResetAfter = modeFailClosed, closedRetry, closedRetry
 		case rules.FailOpen:
-			v.mode, v.decision = modeFailOpen, limit.Decision{
-				Allowed: true, Limit: int64(a.limit.Capacity / limit.Token), Remaining: unknownRemaining,
-			}
+			mode, d.Allowed, d.Remaining = modeFailOpen, true, unknownRemaining
 		default:
-			v.mode = modeEmergency
-			v.decision = limit.Decide(a.limit, out[0], g.cost, g.allowed || out[0].Tokens >= g.cost)
+			d = limit.Decide(a.limit, out[0], a.cost, g.allowed || out[0].Tokens >= a.cost)
+			if a.limit.Algorithm.Counts() && !d.Allowed {
+				d.RetryAfter, d.ResetAfter = closedRetry, closedRetry // not before the store is back
+			}
 			seen = demand(seen, a, g, out[0])
 			out = out[1:]
 		}
-		g.out = append(g.out, v)
+		g.out = append(g.out, a.verdict(g, mode, d))
 	}
 	return seen
 }
@@ -71,10 +66,10 @@ func (l *limiter) fallBackGroup(g *group, seen []observation) []observation {
 // the share it will need when its store is back. A cold key's record is not known,
 // so nothing is said of it.
 func demand(seen []observation, a *ask, g *group, out limit.Outcome) []observation {
-	if !a.right.Hot || !g.allowed && out.Tokens >= g.cost {
+	if !a.right.Hot || !g.allowed && out.Tokens >= a.cost {
 		return seen
 	}
 	return append(seen, observation{key: a.key, usage: budget.Usage{
-		Limit: a.keyLimit(), Cost: int64(g.cost), Admitted: g.allowed, Tokens: int64(out.Tokens),
+		Limit: a.keyLimit(), Cost: int64(a.cost), Admitted: g.allowed, Tokens: int64(out.Tokens),
 	}})
 }

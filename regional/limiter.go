@@ -23,12 +23,23 @@ type request struct {
 	attributes map[string]string
 	namespace  string
 	cost       limit.Tokens
+	// costs is what the request consumes of other units, whole tokens.
+	costs map[string]int64
+}
+
+// costOf is what the request consumes of what a rule counts; false if it has none of
+// it, and the rule does not apply.
+func (r *request) costOf(rule *rules.Rule) (cost limit.Tokens, applies bool) {
+	whole, applies := rule.Cost(int64(r.cost/limit.Token), r.costs)
+	return limit.Tokens(whole) * limit.Token, applies
 }
 
 // ask is one limit of a request on its way to the store.
 type ask struct {
-	rule  *rules.Rule
-	limit limit.Limit
+	rule   *rules.Rule
+	limit  limit.Limit
+	window time.Duration // that the limit is stated over
+	cost   limit.Tokens  // of what the rule counts
 	// enforcement is one of rules.Strict, Elastic and Independent; empty is strict.
 	enforcement string
 	key         budget.KeyID
@@ -70,7 +81,7 @@ func placementOf(r *rules.Rule) budget.Placement {
 // group is what is charged all-or-nothing: the limits of one request, or one of
 // its shadow rules.
 type group struct {
-	cost    limit.Tokens
+	cost    limit.Tokens // the request's own; each ask has the cost of its unit
 	shadow  bool
 	asks    []ask
 	allowed bool
@@ -162,11 +173,8 @@ func (g *group) settle(r lua.Result, seen []observation) []observation {
 	g.out = make([]verdict, len(g.asks))
 	for i := range g.asks {
 		a, out := &g.asks[i], r.Limits[i]
-		holds := r.Allowed || out.Tokens >= g.cost
-		g.out[i] = verdict{
-			rule: a.rule, shadow: g.shadow, mode: modeStore,
-			decision: limit.Decide(a.limit, out, g.cost, holds),
-		}
+		holds := r.Allowed || out.Tokens >= a.cost
+		g.out[i] = a.verdict(g, modeStore, limit.Decide(a.limit, out, a.cost, holds))
 		// A limit that would have held, in a request that another one denied, was
 		// not wanting for tokens: that is no demand.
 		if a.alone() || holds && !r.Allowed && !out.Amnesia {
@@ -175,7 +183,7 @@ func (g *group) settle(r lua.Result, seen []observation) []observation {
 		u := budget.Usage{Limit: a.keyLimit(), Admitted: holds, Tokens: int64(out.Tokens)}
 		u.FloorCap, u.ColdCap = int64(a.floorCap), int64(a.coldCap)
 		if r.Allowed || !holds {
-			u.Cost = int64(g.cost)
+			u.Cost = int64(a.cost)
 		}
 		seen = append(seen, observation{key: a.key, usage: u, lost: out.Amnesia})
 	}

@@ -12,6 +12,7 @@ import (
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rpc"
+	"aliquot/rules"
 )
 
 // Limits of one check.
@@ -21,7 +22,9 @@ const (
 	maxValueBytes = 4 << 10
 	// maxCost is the largest cost in whole requests, so that micro-tokens stay far
 	// inside an int64; a cost above a limit's capacity is denied anyway.
-	maxCost  = 1_000_000_000_000
+	maxCost = 1_000_000_000_000
+	// maxUnits is the most units that one request can have costs of.
+	maxUnits = 16
 	maxBatch = 1000
 	// maxMessage holds a batch of 1,000 requests of the usual size.
 	maxMessage = 4 << 20
@@ -62,7 +65,7 @@ func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliqu
 	if d[0].tooMany > 0 {
 		return nil, rpcCodes.Error(tooMany(d[0].tooMany))
 	}
-	return s.answer(&d[0], &r), nil
+	return s.answer(&d[0]), nil
 }
 
 // CheckBatch decides many requests; one that is invalid does not spoil the others.
@@ -88,16 +91,16 @@ func (s *service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchReques
 		return nil, rpcCodes.Error(err)
 	}
 	for j := range decisions {
-		results[at[j]] = s.batchResult(&decisions[j], &valid[j])
+		results[at[j]] = s.batchResult(&decisions[j])
 	}
 	return &aliquotv1.CheckBatchResponse{Results: results}, nil
 }
 
-func (s *service) batchResult(d *decision, r *request) *aliquotv1.CheckBatchResult {
+func (s *service) batchResult(d *decision) *aliquotv1.CheckBatchResult {
 	if d.tooMany > 0 {
 		return &aliquotv1.CheckBatchResult{Error: tooMany(d.tooMany).Error()}
 	}
-	return &aliquotv1.CheckBatchResult{Response: s.answer(d, r)}
+	return &aliquotv1.CheckBatchResult{Response: s.answer(d)}
 }
 
 func tooMany(n int) error {
@@ -131,8 +134,31 @@ func validate(in *aliquotv1.CheckRequest) (request, error) {
 			return request{}, fmt.Errorf("%w: attribute %q is not valid UTF-8", errInvalid, name)
 		}
 	}
+	if err := validateCosts(in.GetCosts()); err != nil {
+		return request{}, err
+	}
 	return request{
 		attributes: in.GetAttributes(), namespace: in.GetNamespace(),
-		cost: limit.Tokens(cost) * limit.Token,
+		cost: limit.Tokens(cost) * limit.Token, costs: in.GetCosts(),
 	}, nil
+}
+
+// validateCosts checks what a request consumes of other units than requests.
+func validateCosts(costs map[string]int64) error {
+	if len(costs) > maxUnits {
+		return fmt.Errorf("%w: costs of %d units; at most %d are allowed", errInvalid, len(costs), maxUnits)
+	}
+	for unit, cost := range costs {
+		switch {
+		case unit == "" || len(unit) > maxNameBytes || !utf8.ValidString(unit):
+			return fmt.Errorf("%w: a unit of costs has %d bytes; it must be 1 to %d bytes of valid UTF-8", errInvalid, len(unit), maxNameBytes)
+		case unit == rules.UnitRequests:
+			return fmt.Errorf("%w: costs names the unit %s; say it as cost", errInvalid, unit)
+		case cost < 1:
+			return fmt.Errorf("%w: the cost of unit %q is %d; it must be at least 1, or absent for none", errInvalid, unit, cost)
+		case cost > maxCost:
+			return fmt.Errorf("%w: the cost of unit %q is %d; it must be at most %d", errInvalid, unit, cost, int64(maxCost))
+		}
+	}
+	return nil
 }

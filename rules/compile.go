@@ -64,6 +64,9 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 	if r.Placement == Split {
 		r.BorrowWait = 0
 	}
+	if r.Enforcement == Elastic && algorithmNamed(r.Algorithm).Counts() {
+		r.Enforcement = Strict // nothing of it is saved up
+	}
 	d.contradictions(text)
 	if all.broken {
 		return r

@@ -116,8 +116,8 @@ type Rule struct {
 	// Window is the period the limit is stated over, for display: the stated one,
 	// else the time to fill, in whole seconds.
 	Window time.Duration
-	// Enforcement is Strict, Elastic or Independent; Elastic where the file says
-	// nothing.
+	// Enforcement is Strict, Elastic or Independent; where the file says nothing or
+	// Elastic it is Elastic, of an algorithm that counts use Strict.
 	Enforcement string
 	// Placement is Auto, Split or Home; Auto where the file says nothing.
 	Placement string

@@ -1,0 +1,127 @@
+package coordinator
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// countedReport is a report of one key of a fixed window of a minute, changed at will.
+func countedReport(change func(*aliquotv1.KeyReport)) *aliquotv1.ReportRequest {
+	k := &aliquotv1.KeyReport{
+		Key: &aliquotv1.KeyId{Rule: 1, Hash: make([]byte, hashBytes)},
+		Gen: &aliquotv1.Generation{Epoch: 1, Counter: 1}, Share: &aliquotv1.Share{Rate: 1 << 19, Burst: 1 << 19},
+		Limit: &aliquotv1.KeyLimit{CapacityMicro: 300e6, RateMicro: 5e6, TailMicros: 120e6},
+		InUse: 1 << 18, Label: 29_000_000,
+	}
+	if change != nil {
+		change(k)
+	}
+	return &aliquotv1.ReportRequest{Keys: []*aliquotv1.KeyReport{k}}
+}
+
+func TestReportOfALimitThatCounts(t *testing.T) {
+	rep, err := reportFromWire(0, countedReport(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := rep.Keys[0]
+	if k.InUse != 1<<18 || k.Label != 29_000_000 || k.Limit.Tail != 2*time.Minute {
+		t.Errorf("%+v", k)
+	}
+	if l := limitToWire(k.Limit); l.GetTailMicros() != 120e6 || limitFromWire(l) != k.Limit {
+		t.Errorf("%+v", l)
+	}
+	a := actionsToWire([]budget.Action{{Limit: k.Limit, From: 7}})[0]
+	if a.GetFrom() != 7 || a.GetLimit().GetTailMicros() != 120e6 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// TestHostileReportOfALimitThatCounts: numbers that no region can mean are refused by
+// the leader's machine, and none wraps around on its way there.
+func TestHostileReportOfALimitThatCounts(t *testing.T) {
+	for name, change := range map[string]func(*aliquotv1.KeyReport){
+		"in use below nothing":      func(k *aliquotv1.KeyReport) { k.InUse = -1 },
+		"in use above everything":   func(k *aliquotv1.KeyReport) { k.InUse = budget.Unit + 1 },
+		"a window before the first": func(k *aliquotv1.KeyReport) { k.Label = -1 },
+		"a tail of two years and a microsecond": func(k *aliquotv1.KeyReport) {
+			k.Limit.TailMicros = budget.MaxTail.Microseconds() + 1
+		},
+		"a tail that would wrap":      func(k *aliquotv1.KeyReport) { k.Limit.TailMicros = math.MaxInt64 },
+		"a tail that would wrap to 0": func(k *aliquotv1.KeyReport) { k.Limit.TailMicros = 1 << 62 },
+		"a negative tail":             func(k *aliquotv1.KeyReport) { k.Limit.TailMicros = math.MinInt64 },
+	} {
+		l := opened()
+		if err := refusal(t, l, countedReport(nil), 1); err != nil {
+			t.Fatalf("one that is well: %v", err)
+		}
+		if err := refusal(t, l, countedReport(change), 2); !errors.Is(err, budget.ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// opened is a leader with whom two regions have a session each.
+func opened() *budget.Leader {
+	c := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
+	l := budget.NewLeader(&budget.Ledger{Config: c, Epoch: 1}, 1)
+	for region := range 2 {
+		l.Step(budget.HelloReceived{Hello: budget.Hello{Region: region, Incarnation: 1, Nonce: 1, RedisEpoch: "n:r:1"}}, 1)
+	}
+	l.Step(budget.Tick{}, budget.Instant(tickEvery))
+	l.Step(budget.Committed{}, budget.Instant(tickEvery))
+	l.Step(budget.Verified{}, budget.Instant(tickEvery))
+	return l
+}
+
+// refusal is why the leader refuses a report of the first region; nil if it does not.
+func refusal(t *testing.T, l *budget.Leader, m *aliquotv1.ReportRequest, seq uint64) error {
+	t.Helper()
+	m.Epoch, m.Session, m.Seq, m.Ack = 1, 1, seq, seq-1
+	rep, err := reportFromWire(0, m)
+	if err != nil {
+		return err
+	}
+	for _, effect := range l.Step(budget.ReportReceived{Report: rep}, budget.Instant(seq*uint64(time.Second))) {
+		if refuse, is := effect.(budget.Refuse); is && refuse.Seq == rep.Seq {
+			return refuse.Err
+		}
+	}
+	return nil
+}
+
+// TestTailsOfTheRules: what the machine waits for where nobody tells it a limit.
+func TestTailsOfTheRules(t *testing.T) {
+	c := newCourt(t)
+	c.apply(twoRules + `  - id: windows
+    algorithm: fixed_window
+    key: [api_key]
+    params: {limit: 100, window: 60}
+    override:
+      "slow*": {limit: 100, window: 3600}
+`)
+	c.rulesMayHaveChanged(t.Context())
+	tail := c.rulesNow().Tail
+	var number uint32
+	c.node.View(func(s *cluster.State) { number = s.Rules.Numbers["windows"] })
+	for rule, want := range map[uint32]time.Duration{1: 0, number: 2 * time.Hour, 999: budget.MaxTail} {
+		if got := tail(rule); got != want {
+			t.Errorf("rule %d: %v, want %v", rule, got, want)
+		}
+	}
+	c.apply(twoRules + `  - id: windows
+    algorithm: fixed_window
+    key: [api_key]
+    params: {limit: 100, window: 60}
+`)
+	c.rulesMayHaveChanged(t.Context())
+	if got := c.rulesNow().Tail(number); got != 2*time.Hour {
+		t.Errorf("a region may still go by the rules before: %v", got)
+	}
+}

@@ -1,0 +1,228 @@
+package regional
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// askFor sends one check and returns the whole answer.
+func askFor(t *testing.T, d *Daemon, in *aliquotv1.CheckRequest) *aliquotv1.CheckResponse {
+	t.Helper()
+	out, err := aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr()).Check(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestUnits: each rule counts what it names, a request that has none of it is not
+// limited by it, and a slot is one where nothing is said.
+func TestUnits(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, `
+defaults: {enforcement: independent}
+rules:
+  - id: r0
+    params: {capacity: 100, refill_rate: 0.001}
+  - id: r1
+    unit: tokens_in
+    params: {capacity: 1000, refill_rate: 0.001}
+  - id: r2
+    algorithm: concurrency
+    match: {attributes: {model: large}}
+    params: {limit: 3, window: 3600}
+`).address()))
+	for _, step := range []struct {
+		model   string
+		cost    int64
+		costs   map[string]int64
+		allowed bool
+		left    []int64 // by rule
+		never   bool
+	}{
+		{"", 1, nil, true, []int64{99}, false},
+		{"", 2, map[string]int64{"tokens_in": 400}, true, []int64{97, 600}, false},
+		{"", 1, map[string]int64{"tokens_in": 601}, false, []int64{97, 600}, false},
+		{"", 1, map[string]int64{"tokens_in": 1001}, false, []int64{0}, true},
+		{"", 1, map[string]int64{"tokens_out": 1}, true, []int64{96}, false},
+		{"large", 1, map[string]int64{"tokens_in": 100}, true, []int64{95, 500, 2}, false},
+	} {
+		in := &aliquotv1.CheckRequest{Cost: &step.cost, Costs: step.costs}
+		if step.model != "" {
+			in.Attributes = map[string]string{"model": step.model}
+		}
+		a := askFor(t, d, in)
+		var left []int64
+		for _, l := range a.GetLimits() {
+			left = append(left, l.GetRemaining())
+		}
+		if a.GetAllowed() != step.allowed || a.GetNever() != step.never || !slices.Equal(left, step.left) {
+			t.Fatalf("%+v: %v", step, a)
+		}
+	}
+}
+
+// TestInvalidCosts: errors name the field and the bound, and nothing is charged.
+func TestInvalidCosts(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
+	var many []string
+	for i := range maxUnits + 1 {
+		many = append(many, fmt.Sprintf(`"u%d":1`, i))
+	}
+	for costs, want := range map[string]string{
+		`{"tokens_in":0}`:                       "at least 1",
+		`{"tokens_in":-1}`:                      "at least 1",
+		`{"tokens_in":1000000000001}`:           "at most",
+		`{"tokens_in":9223372036854775808}`:     "",
+		`{"tokens_in":1.5}`:                     "",
+		`{"requests":1}`:                        "say it as cost",
+		`{"":1}`:                                "1 to 64 bytes",
+		`{"` + strings.Repeat("u", 65) + `":1}`: "1 to 64 bytes",
+		`{` + strings.Join(many, ",") + `}`:     "at most 16",
+	} {
+		a := post(t, d, `{"attributes":{"api_key":"k"},"costs":`+costs+`}`)
+		if a.Code != "invalid_argument" || !strings.Contains(a.Message, want) || len(a.Message) > 300 {
+			t.Errorf("%.40s: %+v", costs, a)
+		}
+	}
+	if a := check(t, d, "k"); a.Remaining != 49 {
+		t.Errorf("%d left of half of 100", a.Remaining)
+	}
+}
+
+// TestQueue: a leaky bucket in mode queue tells when to proceed, one that is a meter
+// does not, and the longest of several queues is the request's.
+func TestQueue(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, `
+defaults: {algorithm: leaky_bucket, enforcement: independent}
+rules:
+  - id: r0
+    params: {capacity: 10, refill_rate: 2}
+    mode: queue
+  - id: r1
+    match: {attributes: {slow: "yes"}}
+    params: {capacity: 10, refill_rate: 0.5}
+    mode: queue
+  - id: r2
+    params: {capacity: 100, refill_rate: 0.01}
+`).address()))
+	between := func(what string, got time.Duration, least, most time.Duration) {
+		t.Helper()
+		if got < least || got > most {
+			t.Errorf("%s: %v, want %v to %v", what, got, least, most)
+		}
+	}
+	slow := &aliquotv1.CheckRequest{Attributes: map[string]string{"slow": "yes"}}
+	if a := askFor(t, d, slow); !a.GetAllowed() || a.GetDelay().AsDuration() != 0 {
+		t.Errorf("the first waits: %v", a)
+	}
+	a := askFor(t, d, &aliquotv1.CheckRequest{})
+	between("the second", a.GetDelay().AsDuration(), 0, 500*time.Millisecond)
+	a = askFor(t, d, slow)
+	between("the slower queue", a.GetDelay().AsDuration(), 1500*time.Millisecond, 2*time.Second)
+	if last := a.GetLimits()[2]; last.GetDelay().AsDuration() != 0 || last.GetAlgorithm() != "leaky_bucket" {
+		t.Errorf("a meter: %v", last)
+	}
+	ten := int64(10)
+	if a := askFor(t, d, &aliquotv1.CheckRequest{Cost: &ten}); a.GetAllowed() || a.GetDelay().AsDuration() != 0 {
+		t.Errorf("one that is denied waits: %v", a)
+	}
+}
+
+// TestCountedWithoutTheStore: what is in use is not known then, so nothing is admitted,
+// and nobody is told to come back at once; a bucket beside it is not charged.
+func TestCountedWithoutTheStore(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, `
+rules:
+  - id: r0
+    params: {capacity: 10, refill_rate: 2}
+  - id: r1
+    algorithm: fixed_window
+    params: {limit: 10, window: 3600}
+`).address()))
+	groups := planOf(d, "k").groups
+	d.limiter.fallBack(groups)
+	g := groups[0]
+	if g.allowed || g.out[1].mode != modeEmergency || g.out[1].decision.RetryAfter != closedRetry {
+		t.Errorf("%+v", g.out)
+	}
+	d.auth.mu.Lock()
+	defer d.auth.mu.Unlock()
+	d.limiter.emergency.mu.Lock()
+	defer d.limiter.emergency.mu.Unlock()
+	for key, k := range d.limiter.emergency.table {
+		if k.owed != 0 {
+			t.Errorf("rule %d owes %d", key.Rule, k.owed)
+		}
+	}
+}
+
+// TestSlotNames: none comes twice, and none is 0 or beyond what a store counts exactly.
+func TestSlotNames(t *testing.T) {
+	for _, start := range []uint64{1, 1 << 40, limit.MaxExact - 5, 1<<64 - 5} {
+		n, seen := newSlotNames(start), map[uint64]bool{}
+		for range 10 {
+			name := n.next()
+			if name == 0 || name > limit.MaxExact || seen[name] {
+				t.Errorf("from %d: %d", start, name)
+			}
+			seen[name] = true
+		}
+	}
+}
+
+// TestActionsOfALimitThatCounts: what no leader sends is refused whole, and a limit out
+// of range is one that is not known.
+func TestActionsOfALimitThatCounts(t *testing.T) {
+	action := func(from, tail int64) *aliquotv1.Action {
+		return &aliquotv1.Action{
+			Key: &aliquotv1.KeyId{Rule: 1, Hash: make([]byte, 16)}, From: from,
+			Limit: &aliquotv1.KeyLimit{CapacityMicro: 40e6, RateMicro: 1e6, TailMicros: tail},
+		}
+	}
+	got, err := actionsIn([]*aliquotv1.Action{action(7, 120e6)})
+	if err != nil || got[0].From != 7 || got[0].Limit.Tail != 2*time.Minute {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if _, err := actionsIn([]*aliquotv1.Action{action(-1, 0)}); err == nil {
+		t.Error("a window before the first was accepted")
+	}
+	for _, tail := range []int64{-1, budget.MaxTail.Microseconds() + 1, 1 << 62} {
+		if got, err := actionsIn([]*aliquotv1.Action{action(0, tail)}); err != nil || got[0].Limit != (budget.KeyLimit{}) {
+			t.Errorf("tail %d: %+v, %v", tail, got, err)
+		}
+	}
+}
+
+// TestChangeOfAnUnknownLimit: how much is in use of a limit that counts, nobody knows
+// before the rule has come, so its share is not acknowledged.
+func TestChangeOfAnUnknownLimit(t *testing.T) {
+	known := numbered{algorithm: limit.SlidingLog, least: limit.Limit{Algorithm: limit.SlidingLog, Capacity: limit.Token, Window: time.Second}}
+	window := budget.KeyLimit{Capacity: 40e6, Rate: 10e6, Tail: 4 * time.Second}
+	if l, ok := known.limitOf(window); !ok || l.Window != 4*time.Second || l.Capacity != 40*limit.Token {
+		t.Errorf("%+v, %t", l, ok)
+	}
+	if l, ok := known.limitOf(budget.KeyLimit{}); !ok || l != known.least {
+		t.Errorf("the rule's own: %+v, %t", l, ok)
+	}
+	var unknown numbered
+	for k, due := range map[budget.KeyLimit]bool{window: true, {}: true} {
+		if _, ok := unknown.limitOf(k); ok {
+			t.Errorf("%+v was read without its rule", k)
+		}
+		if got := unknownLimit(budget.ShareChange{Limit: k}); got.Due > 0 != due {
+			t.Errorf("%+v: %+v", k, got)
+		}
+	}
+	if l, ok := unknown.limitOf(budget.KeyLimit{Capacity: 40e6, Rate: 10e6}); !ok || l.Algorithm != limit.TokenBucket {
+		t.Errorf("a bucket: %+v, %t", l, ok)
+	}
+}
