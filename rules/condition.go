@@ -38,9 +38,6 @@ func (m *matcher) match(value string) bool {
 // isExact tells whether one value only is accepted.
 func (m *matcher) isExact() bool { return m.regex == nil && !m.glob }
 
-// begins is a text that every value accepted begins with.
-func (m *matcher) begins() string { return m.prefix }
-
 func (c *condition) match(value string) bool {
 	for i := range c.values {
 		if c.values[i].match(value) {

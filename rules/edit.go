@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"aliquot/limit"
 )
@@ -53,7 +54,7 @@ func listPattern(yaml []byte, on, off string, e ListEntry, nowMS int64) ([]byte,
 	if err != nil {
 		return nil, err
 	}
-	return edit(yaml, nowMS, func(s *sheet) error {
+	return edit(yaml, nowMS, e.Pattern, func(s *sheet) error {
 		s.dropItems(on, func(item *node) bool { return patternOf(item) == e.Pattern })
 		s.dropItems(off, func(item *node) bool { return patternOf(item) == e.Pattern })
 		entry := textNode(e.Pattern)
@@ -69,7 +70,7 @@ func listPattern(yaml []byte, on, off string, e ListEntry, nowMS int64) ([]byte,
 
 // Unlist takes a pattern off both lists; ErrNotThere if it is on neither.
 func Unlist(yaml []byte, pattern string, nowMS int64) ([]byte, error) {
-	return edit(yaml, nowMS, func(s *sheet) error {
+	return edit(yaml, nowMS, pattern, func(s *sheet) error {
 		is := func(item *node) bool { return patternOf(item) == pattern }
 		if !s.hasItem("whitelist", is) && !s.hasItem("blacklist", is) {
 			return fmt.Errorf("%w: %q is on no list", ErrNotThere, shorten(pattern))
@@ -92,7 +93,7 @@ func SetOverride(yaml []byte, ruleID, pattern string, p ParamsText, note Note, n
 		return nil, err
 	}
 	value := mappingNode(append(stated, notes...)...)
-	return edit(yaml, nowMS, func(s *sheet) error {
+	return edit(yaml, nowMS, pattern, func(s *sheet) error {
 		rule, err := s.rule(ruleID)
 		if err != nil {
 			return err
@@ -111,7 +112,7 @@ func SetOverride(yaml []byte, ruleID, pattern string, p ParamsText, note Note, n
 // RemoveOverride takes an override away; ErrNotThere if there is no such rule, or it
 // has none of that pattern.
 func RemoveOverride(yaml []byte, ruleID, pattern string, nowMS int64) ([]byte, error) {
-	return edit(yaml, nowMS, func(s *sheet) error {
+	return edit(yaml, nowMS, pattern, func(s *sheet) error {
 		rule, err := s.rule(ruleID)
 		if err != nil {
 			return err
@@ -138,7 +139,7 @@ func SetTier(yaml []byte, tier string, p ParamsText, nowMS int64) ([]byte, error
 	}
 	params := mappingNode(stated...)
 	made := mappingNode(field{name: "params", value: params})
-	return edit(yaml, nowMS, func(s *sheet) error {
+	return edit(yaml, nowMS, tier, func(s *sheet) error {
 		tiers := s.root.field("tiers")
 		switch {
 		case tiers == nil:
@@ -209,6 +210,9 @@ func noteNodes(n Note, nowMS int64) ([]field, error) {
 		until := time.UnixMilli(min(n.UntilMS, latestMS)).UTC().Format(time.RFC3339Nano)
 		out = append(out, field{name: "until", value: textNode(until)})
 	}
+	if !utf8.ValidString(n.Reason + n.By) {
+		return nil, fmt.Errorf("%w: the reason or its author is not UTF-8", ErrBadEdit)
+	}
 	if n.Reason != "" {
 		out = append(out, field{name: "reason", value: textNode(n.Reason)})
 	}
@@ -239,9 +243,12 @@ func endOf(n *node) int64 {
 	return math.MaxInt64
 }
 
-// edit makes one change of a file: what change adds first, then what it drops and
-// what has ended.
-func edit(yaml []byte, nowMS int64, change func(s *sheet) error) ([]byte, error) {
+// edit makes one change of a file, and drops what has ended. Name is the pattern or
+// the tier that it is about.
+func edit(yaml []byte, nowMS int64, name string, change func(s *sheet) error) ([]byte, error) {
+	if !utf8.ValidString(name) {
+		return nil, fmt.Errorf("%w: %q is not UTF-8", ErrBadEdit, shorten(name))
+	}
 	s, err := openSheet(yaml)
 	if err != nil {
 		return nil, err

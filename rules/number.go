@@ -19,6 +19,9 @@ const (
 	// over regions can follow, a longer one is a mistake (100 years).
 	MinWindow = time.Second
 	MaxWindow = 36525 * 24 * time.Hour
+	// maxCountedWindow bounds the window of a limit that counts: a share of it moves to
+	// another region only after what was used here counts nowhere any more.
+	maxCountedWindow = 366 * 24 * time.Hour
 
 	// maxNumberText is the longest number worth reading; a double has 17 digits.
 	maxNumberText = 64

@@ -67,6 +67,8 @@ func (p params) counted(kind limit.Algorithm, algorithm string) (l limit.Limit, 
 		return l, 0, algorithm + " is stated as limit and window; remove capacity and refill_rate, and write params: {limit: 100, window: 60}"
 	case p.limit == 0 || p.window == 0:
 		return l, 0, algorithm + " needs limit and window; write params: {limit: 100, window: 60}"
+	case p.window > maxCountedWindow:
+		return l, 0, algorithm + " counts over at most 366 days, for what it counted must outlast every move between regions; use algorithm token_bucket, or a shorter window"
 	case p.limit > limit.MaxEntries && kind == limit.SlidingLog:
 		return l, 0, fmt.Sprintf("%s remembers each request by itself, at most %d of them; use algorithm %s, or a limit of at most %d",
 			algorithm, limit.MaxEntries, SlidingWindowCounter, limit.MaxEntries)

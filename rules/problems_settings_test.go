@@ -32,6 +32,11 @@ func TestRefusedSettings(t *testing.T) {
 			"  - {id: b, algorithm: concurrency, params: {limit: 1000, window: 60}, override: {x: {limit: 1001}}}\n", []string{
 			"2:44: rule a: sliding_window_log remembers each request by itself, at most 1000 of them; use algorithm sliding_window_counter, or a limit of at most 1000",
 			`3:83: override "x" of rule b: concurrency remembers each slot by itself, at most 1000 of them; use a key of more attributes and a smaller limit, or algorithm token_bucket for how many begin a second`}},
+		{"windows that are too long", "rules:\n" +
+			"  - {id: a, algorithm: fixed_window, params: {limit: 5, window: 366d}}\n" +
+			"  - {id: b, algorithm: fixed_window, params: {limit: 5, window: 367d}}\n" +
+			"  - {id: c, params: {limit: 5, window: 367d}}\n", []string{
+			"3:38: rule b: fixed_window counts over at most 366 days, for what it counted must outlast every move between regions; use algorithm token_bucket, or a shorter window"}},
 		{"units", oneRule("unit: \"tokens in\", "+someLimit) + "  - {id: b, unit: concurrency, " + someLimit + "}\n  - {id: c, unit: 5, " + someLimit + "}\n", []string{
 			`2:19: unit "tokens in" must be of letters, digits, dots, underscores and hyphens; change the others`,
 			"3:13: unit concurrency belongs to algorithm concurrency, this is token_bucket; name another unit",
