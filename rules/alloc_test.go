@@ -36,6 +36,19 @@ func matchWithoutAllocating(t *testing.T, s *Set, attrs map[string]string, want 
 	}
 }
 
+func TestMatchOfTenThousandRulesDoesNotAllocate(t *testing.T) {
+	s := mustParse(t, mixedRules())
+	buf := make([]Matched, 0, 32)
+	for i, attrs := range mixedRequests() {
+		if i%16 > 0 {
+			continue // some of each kind
+		}
+		if allocated := testing.AllocsPerRun(100, func() { s.Match(attrs, 0, buf) }); allocated > 0 {
+			t.Errorf("%v: %v allocations", attrs, allocated)
+		}
+	}
+}
+
 func TestKeyHasherDoesNotAllocate(t *testing.T) {
 	hasher := NewKeyHasher([]byte("secret"))
 	encoded := []byte("encoded")

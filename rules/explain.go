@@ -55,18 +55,17 @@ func (s *Set) Explain(attrs map[string]string, nowMS int64) Explanation {
 		}
 	}
 	for i, r := range s.rules {
-		if out.Rules[i].Unmet != "" {
+		t := &out.Rules[i]
+		if t.Unmet != "" {
 			continue
 		}
-		for _, ordinal := range r.switchOff {
-			if t := &out.Rules[ordinal]; t.Unmet == "" && t.ReplacedBy == "" {
-				t.ReplacedBy = r.ID
+		for _, by := range r.replacedBy {
+			if out.Rules[by].Unmet == "" {
+				t.ReplacedBy = s.rules[by].ID
+				break
 			}
 		}
-	}
-	for i := range out.Rules {
-		t := &out.Rules[i]
-		t.Matched = t.Unmet == "" && t.ReplacedBy == ""
+		t.Matched = t.ReplacedBy == ""
 	}
 	return out
 }

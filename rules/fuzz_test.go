@@ -1,8 +1,10 @@
 package rules
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,7 +33,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte(matchFile))
 	for _, s := range []string{"rules: [", "rules:\n- id: |\n   a\n", "? ", "a: &x [*x]", "- - - -", "{{{{", "rules: [{id: a, params: {capacity: 1e999}}]", "\xef\xbb\xbf", "\"\\", "a:\n\t- b", "%", "!", "---\n...\n---",
-		"rules: [{id: a, replaces: [b], params: {limit: 1, window: 1}}, {id: b, replaces: [a]}]", "defaults: {mode: queue, placement: home, borrow_wait: 1s}\nrules: []"} {
+		"rules: [{id: a, replaces: [b], params: {limit: 1, window: 1}}, {id: b, replaces: [a]}]", "defaults: {mode: queue, placement: home, borrow_wait: 1s}\nrules: []", editFile, explainFile} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -46,7 +48,43 @@ func FuzzParse(f *testing.F) {
 		for _, r := range s.Rules() {
 			checkRule(t, s, r)
 		}
+		checkReadsTheSame(t, data, s)
 	})
+}
+
+// checkReadsTheSame writes what was read on one line, in quotes and brackets, and reads
+// it again.
+func checkReadsTheSame(t *testing.T, data []byte, s *Set) {
+	written, err := openSheet(data)
+	if err != nil {
+		if len(bytes.TrimSpace(data)) > 0 {
+			t.Fatalf("refused for editing: %v", err)
+		}
+		return
+	}
+	again, _, err := Parse("f", []byte(written.root.inline()))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, written.root.inline())
+	}
+	if got, want := saysAll(again), saysAll(s); got != want {
+		t.Fatalf("%s\nwant\n%s", got, want)
+	}
+}
+
+// saysAll writes everything that a set says.
+func saysAll(s *Set) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v %v\n", s.Whitelist(), s.Blacklist())
+	for _, r := range s.Rules() {
+		shown := *r
+		shown.conditions, shown.patterns = nil, patternSet{}
+		fmt.Fprintf(&b, "%+v", shown)
+		for i := range r.conditions {
+			fmt.Fprintf(&b, " %s", &r.conditions[i])
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }
 
 func checkRefusal(t *testing.T, data []byte, s *Set, warnings []Warning, err error) {
@@ -134,6 +172,11 @@ func FuzzMatch(f *testing.F) {
 		if got, want := slices.Contains(want, "key"), likeRegex(keyGlob, apiKey); got != want {
 			t.Fatalf("glob %q on %q: %v", keyGlob, apiKey, got)
 		}
+		org := apiKey + tier
+		_, matched = s.Match(map[string]string{"org": org}, 0, nil)
+		if got, want := slices.Contains(ids(matched), "list"), naiveAny(org, keyGlob, endpointGlob, regex); got != want {
+			t.Fatalf("%q or %q or regex %q on %q: %v", keyGlob, endpointGlob, regex, org, got)
+		}
 		if got, want := limitAt(s.Rule("all"), apiKey, 0) == bucket(9, 9e6, 0), likeRegex(override, apiKey); got != want {
 			t.Fatalf("override %q on %q: %v", override, apiKey, got)
 		}
@@ -151,9 +194,15 @@ func fuzzedFile(keyGlob, endpointGlob, regex, override string) map[string]any {
 			match("endpoint", map[string]any{"attributes": map[string]any{"endpoint": endpointGlob}}),
 			match("regex", map[string]any{"endpoint_regex": regex}),
 			match("two", map[string]any{"api_key_pattern": keyGlob, "endpoint_regex": regex}),
+			match("list", map[string]any{"attributes": map[string]any{"org": []any{keyGlob, endpointGlob, map[string]any{"regex": regex}}}}),
 			map[string]any{"id": "tier", "tier": "pro", "match": map[string]any{"endpoint_regex": regex}},
 		},
 	}
+}
+
+// naiveAny tells whether a value matches one of two globs or a regular expression.
+func naiveAny(value, glob1, glob2, regex string) bool {
+	return valueMatches(glob1, value) || valueMatches(glob2, value) || regexp.MustCompile(regex).MatchString(value)
 }
 
 // likeRegex matches a key pattern by way of package regexp.

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -40,21 +39,42 @@ type Matched struct {
 	Window time.Duration
 	// Override is the override that set them, nil if none did.
 	Override *Override
-
-	replaced bool
 }
 
 // Match finds every rule that applies at nowMS, Unix milliseconds, to a request with
 // these attributes, in the order of the file, or the list that decides instead; the
 // blacklist beats the whitelist. Not among them are rules that another one replaces
 // whose conditions the request meets too, be that one replaced itself or not. The
-// result overwrites buf and grows it if need be: with room enough Match allocates
-// nothing. attrs is only read.
+// result overwrites buf and grows it if need be: with room enough, and a request that
+// meets at most 128 rules, Match allocates nothing. attrs is only read.
 func (s *Set) Match(attrs map[string]string, nowMS int64, buf []Matched) (ListKind, []Matched) {
 	buf = buf[:0]
 	if list, _ := s.listed(attrs[apiKeyAttribute], nowMS); list != None {
 		return list, buf
 	}
+	var room [roomForFound]int32
+	found := s.find(attrs, room[:0])
+	for _, ordinal := range found {
+		r := s.rules[ordinal]
+		if len(r.replacedBy) > 0 && meets(found, r.replacedBy) {
+			continue
+		}
+		m := Matched{Rule: r, Limit: r.Limit, Window: r.Window, Override: r.OverrideFor(attrs[apiKeyAttribute], nowMS)}
+		if m.Override != nil {
+			m.Limit, m.Window = m.Override.Limit, m.Override.Window
+		}
+		buf = append(buf, m)
+	}
+	return None, buf
+}
+
+// roomForFound is how many rules a request may meet before Match allocates; a store
+// call holds a few dozen limits at most.
+const roomForFound = 128
+
+// find appends to found the ordinals of all rules whose conditions a request meets,
+// in ascending order.
+func (s *Set) find(attrs map[string]string, found []int32) []int32 {
 	path := pathOf(attrs[endpointAttribute])
 	for name, value := range attrs {
 		under := s.index.attributes[name]
@@ -64,21 +84,30 @@ func (s *Set) Match(attrs map[string]string, nowMS int64, buf []Matched) (ListKi
 		if name == endpointAttribute {
 			value = path
 		}
-		buf = s.matching(under.exact[value], attrs, path, buf)
+		found = s.matching(under.exact[value], attrs, path, found)
 		for _, n := range under.prefixes.lengths {
 			if n > len(value) {
 				break
 			}
-			buf = s.matching(under.prefixes.under[value[:n]], attrs, path, buf)
+			found = s.matching(under.prefixes.under[value[:n]], attrs, path, found)
 		}
 	}
-	buf = s.matching(s.index.always, attrs, path, buf)
-	slices.SortFunc(buf, func(a, b Matched) int { return cmp.Compare(a.Rule.ordinal, b.Rule.ordinal) })
-	// A rule that is filed in several places may have been found in two of them.
-	buf = slices.CompactFunc(buf, func(a, b Matched) bool { return a.Rule == b.Rule })
-	buf = withoutReplaced(buf)
-	limits(buf, attrs[apiKeyAttribute], nowMS)
-	return None, buf
+	found = s.matching(s.index.always, attrs, path, found)
+	slices.Sort(found)
+	return slices.Compact(found) // a rule that is filed in several places may be found in two
+}
+
+// meets tells whether two ascending lists have an ordinal in common.
+func meets(few, many []int32) bool {
+	if len(few) > len(many) {
+		few, many = many, few
+	}
+	for _, ordinal := range few {
+		if _, there := slices.BinarySearch(many, ordinal); there {
+			return true
+		}
+	}
+	return false
 }
 
 // listed finds the entry of a list that decides for an API key, nil if none does.
@@ -93,24 +122,13 @@ func (s *Set) listed(apiKey string, nowMS int64) (ListKind, *ListEntry) {
 }
 
 // matching appends those of the candidates that match.
-func (s *Set) matching(candidates []int32, attrs map[string]string, path string, buf []Matched) []Matched {
-	for _, i := range candidates {
-		if r := s.rules[i]; r.unmet(attrs, path) == nil {
-			buf = append(buf, Matched{Rule: r})
+func (s *Set) matching(candidates []int32, attrs map[string]string, path string, found []int32) []int32 {
+	for _, ordinal := range candidates {
+		if s.rules[ordinal].unmet(attrs, path) == nil {
+			found = append(found, ordinal)
 		}
 	}
-	return buf
-}
-
-// limits fills in the limits of an API key.
-func limits(matched []Matched, apiKey string, nowMS int64) {
-	for i := range matched {
-		m := &matched[i]
-		m.Limit, m.Window = m.Rule.Limit, m.Rule.Window
-		if m.Override = m.Rule.OverrideFor(apiKey, nowMS); m.Override != nil {
-			m.Limit, m.Window = m.Override.Limit, m.Override.Window
-		}
-	}
+	return found
 }
 
 // pathOf cuts the query and the fragment off an endpoint.

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 )
@@ -36,7 +35,7 @@ func (d *decoder) resolveReplaces(s *Set, texts []*ruleText) {
 			if r.ShadowPPM > 0 && replaced.ShadowPPM < wholePPM {
 				continue
 			}
-			r.switchOff = append(r.switchOff, replaced.ordinal)
+			replaced.replacedBy = append(replaced.replacedBy, int32(r.ordinal))
 			if replaced.asksAllOf(r) {
 				always = append(always, replacing{text, ref})
 			} else if r.Unit != replaced.Unit {
@@ -112,25 +111,4 @@ func arrows(ids []string) string {
 		ids = slices.Concat(ids[:maxShownCircle-1], []string{"..."}, ids[len(ids)-1:])
 	}
 	return strings.Join(ids, " -> ")
-}
-
-// withoutReplaced removes, from what matched in the order of the file, the rules
-// that others of it replace. That a rule is replaced does not revive those that it
-// replaces itself, so the result depends on no order.
-func withoutReplaced(matched []Matched) []Matched {
-	found := false
-	for i := range matched {
-		for _, ordinal := range matched[i].Rule.switchOff {
-			at, there := slices.BinarySearchFunc(matched, ordinal, func(m Matched, ordinal int) int {
-				return cmp.Compare(m.Rule.ordinal, ordinal)
-			})
-			if there {
-				matched[at].replaced, found = true, true
-			}
-		}
-	}
-	if !found {
-		return matched
-	}
-	return slices.DeleteFunc(matched, func(m Matched) bool { return m.replaced })
 }

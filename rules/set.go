@@ -138,7 +138,7 @@ type Rule struct {
 	Replaces []string
 
 	ordinal    int
-	switchOff  []int // ordinals of the rules replaced
+	replacedBy []int32 // ordinals of the rules that replace it, ascending
 	sortedKey  []string
 	conditions []condition
 	patterns   patternSet // of overrides, strongest first

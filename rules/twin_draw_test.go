@@ -28,6 +28,7 @@ type twinRule struct {
 	twinLevel
 	id, tier, apiKey, regex string
 	attributes              map[string]string
+	methods                 []string // "re:" before a regular expression
 	overrides               []twinOverride
 	replaces                []string
 }
@@ -35,6 +36,7 @@ type twinRule struct {
 type twinOverride struct {
 	pattern string
 	params  numbers
+	untilMS int64 // 0: for good
 }
 
 func (w *twinFile) rule(id string) *twinRule {
@@ -47,6 +49,9 @@ const (
 	longPrefix  = "sk_0123456789012345678901234567890123456789"
 	splitPrefix = "sk_0123456789012345678901234567é"
 )
+
+// twinEnds is when some overrides end, Unix milliseconds.
+const twinEnds = 1000
 
 // What is drawn is few values that meet each other often.
 var (
@@ -116,8 +121,12 @@ func drawRule(t *rapid.T, id string) *twinRule {
 			r.attributes[name] = rapid.SampledFrom(valueGlobs).Draw(t, name)
 		}
 	}
+	if rapid.IntRange(0, 3).Draw(t, "list") == 0 {
+		r.methods = rapid.SliceOfN(rapid.SampledFrom([]string{"pro", "p*", "x", "*o", "", "re:^p", "re:^(x|free)$", "re:r"}), 1, 3).Draw(t, "methods")
+		delete(r.attributes, "method")
+	}
 	for _, pattern := range rapid.SliceOfNDistinct(rapid.SampledFrom(keyPatterns), 0, 3, rapid.ID).Draw(t, "overrides") {
-		r.overrides = append(r.overrides, twinOverride{pattern: pattern, params: drawNumbers(t)})
+		r.overrides = append(r.overrides, twinOverride{pattern: pattern, params: drawNumbers(t), untilMS: rapid.SampledFrom([]int64{0, twinEnds}).Draw(t, "until")})
 	}
 	return r
 }
@@ -196,15 +205,34 @@ func (r *twinRule) text() string {
 	for _, name := range slices.Sorted(maps.Keys(r.attributes)) {
 		out += name + ": " + quoted(r.attributes[name]) + ", "
 	}
+	if len(r.methods) > 0 {
+		out += "method: [" + methodList(r.methods) + "]"
+	}
 	out += "}}"
 	if r.tier != "" {
 		out += ", tier: " + r.tier
 	}
 	var overrides []string
 	for _, o := range r.overrides {
-		overrides = append(overrides, quoted(o.pattern)+": "+o.params.text())
+		text := o.params.text()
+		if o.untilMS != 0 {
+			text = strings.TrimSuffix(strings.Replace(text, "{}", "{", 1), "}") + ", until: \"1970-01-01T00:00:01Z\"}"
+		}
+		overrides = append(overrides, quoted(o.pattern)+": "+strings.Replace(text, "{, ", "{", 1))
 	}
 	return out + ", override: {" + strings.Join(overrides, ", ") + "}"
+}
+
+func methodList(methods []string) string {
+	var out []string
+	for _, m := range methods {
+		if regex, is := strings.CutPrefix(m, "re:"); is {
+			out = append(out, "{regex: "+quoted(regex)+"}")
+		} else {
+			out = append(out, quoted(m))
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 func quoteAll(texts []string) string {

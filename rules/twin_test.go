@@ -36,13 +36,14 @@ func TestTwin(t *testing.T) {
 		}
 		for range 4 {
 			attrs := drawRequest(t)
-			list, matched := s.Match(attrs, 0, nil)
+			nowMS := rapid.SampledFrom([]int64{0, twinEnds - 1, twinEnds, twinEnds + 1}).Draw(t, "now")
+			list, matched := s.Match(attrs, nowMS, nil)
 			wantList, want := twin.match(attrs)
 			if list != wantList || !slices.Equal(ids(matched), want) {
 				t.Fatalf("%v: %v %v, want %v %v\n%s", attrs, list, ids(matched), wantList, want, twin.text())
 			}
 			for _, m := range matched {
-				twin.compareLimit(t, twin.rule(m.Rule.ID), attrs["api_key"], m.Limit)
+				twin.compareLimit(t, twin.rule(m.Rule.ID), attrs["api_key"], nowMS, m.Limit)
 			}
 		}
 	})
@@ -91,13 +92,14 @@ func (w *twinFile) compareRule(t *rapid.T, want *twinRule, got *Rule) {
 		t.Fatalf("rule %s: %+v\n%s", want.id, got, w.text())
 	}
 	for _, apiKey := range apiKeys {
-		w.compareLimit(t, want, apiKey, limitAt(got, apiKey, 0))
+		w.compareLimit(t, want, apiKey, 0, limitAt(got, apiKey, 0))
+		w.compareLimit(t, want, apiKey, twinEnds, limitAt(got, apiKey, twinEnds))
 	}
 }
 
-func (w *twinFile) compareLimit(t *rapid.T, r *twinRule, apiKey string, got limit.Limit) {
+func (w *twinFile) compareLimit(t *rapid.T, r *twinRule, apiKey string, nowMS int64, got limit.Limit) {
 	params := w.paramsOf(r)
-	if o := r.overrideFor(apiKey); o != nil {
+	if o := r.overrideFor(apiKey, nowMS); o != nil {
 		params = nearer(o.params, params)
 	}
 	capacity, rate := bucketOf(params)
@@ -199,7 +201,7 @@ func (w *twinFile) complete() bool {
 }
 
 // overrideFor tries all: exact ones first, then the longest, then the first.
-func (r *twinRule) overrideFor(apiKey string) *twinOverride {
+func (r *twinRule) overrideFor(apiKey string, nowMS int64) *twinOverride {
 	var best *twinOverride
 	weight := func(o *twinOverride) int {
 		if !strings.ContainsAny(o.pattern, "*?") {
@@ -209,6 +211,9 @@ func (r *twinRule) overrideFor(apiKey string) *twinOverride {
 	}
 	for i := range r.overrides {
 		o := &r.overrides[i]
+		if o.untilMS != 0 && o.untilMS <= nowMS {
+			continue
+		}
 		if keyMatches(o.pattern, apiKey) && (best == nil || weight(o) > weight(best)) {
 			best = o
 		}
@@ -260,6 +265,12 @@ func (r *twinRule) matches(attrs map[string]string) bool {
 	if r.tier != "" && attrs["tier"] != r.tier ||
 		r.apiKey != "" && !keyMatches(r.apiKey, attrs["api_key"]) ||
 		r.regex != "" && !regexp.MustCompile(r.regex).MatchString(path) {
+		return false
+	}
+	if len(r.methods) > 0 && !slices.ContainsFunc(r.methods, func(m string) bool {
+		regex, is := strings.CutPrefix(m, "re:")
+		return is && regexp.MustCompile(regex).MatchString(attrs["method"]) || !is && valueMatches(m, attrs["method"])
+	}) {
 		return false
 	}
 	for name, pattern := range r.attributes {
