@@ -102,7 +102,7 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 	nobody := unused(t)
 	for _, args := range [][]string{
 		{"check", "a=1"}, {"budget", "get", "r"}, {"budget", "list"}, {"budget", "watch"},
-		{"rules", "show"}, {"cluster", "status"}, {"cluster", "members"}, {"cluster", "remove", "c1"},
+		{"rules", "show"}, {"rules", "history"}, {"block", "k"}, {"override", "r", "k", "--limit", "1"}, {"cluster", "status"}, {"cluster", "members"}, {"cluster", "remove", "c1"},
 	} {
 		command(t, "", append(args, "--addr", nobody)...).want(t, exitError, nobody, "connection refused", "aliquot dev", "--addr")
 	}
@@ -322,6 +322,30 @@ func rulesHistory(t *testing.T, coordinator, region, file string) {
 	at("", "rules", "history").want(t, exitOK, "[text of version 1] too many")
 	await(t, "300", func() string { return command(t, "", "check", "api_key=another", "--addr", region).out })
 	stagedRules(t, coordinator, file)
+	editRules(t, coordinator, region)
+}
+
+// editRules goes on where version 6 was applied.
+func editRules(t *testing.T, coordinator, region string) {
+	at := func(args ...string) result { return command(t, "", append(args, "--addr", coordinator)...) }
+	checked := func(key string) func() string {
+		return func() string { return command(t, "", "check", "api_key="+key, "--addr", region).out }
+	}
+	at("block", "sk_new", "--ttl", "1h", "--reason", "abuse").want(t, exitOK, "+++ version 7", "abuse", "version 7 is in force")
+	await(t, "block list", checked("sk_new"))
+	at("allow", "sk_new", "-o", "json").want(t, exitOK, `"version":"8"`)
+	await(t, "allow_list", checked("sk_new"))
+	at("unlist", "sk_new", "--comment", "settled").want(t, exitOK, "version 9 is in force")
+	await(t, "per-key", checked("sk_new"))
+	at("unlist", "sk_new").want(t, exitError, "nothing changed", "is on no list")
+	at("override", "per-key", "sk_big", "--capacity", "7000", "--refill-rate", "12.5", "--author", "ann").want(t, exitOK, "version 10 is in force")
+	await(t, "7000", checked("sk_big"))
+	at("override", "per-key", "sk_big", "--remove").want(t, exitOK, "version 11 is in force")
+	at("override", "nope", "sk_big", "--limit", "1", "--window", "1m").want(t, exitError, "nothing changed", "nope")
+	at("override", "per-key").want(t, exitUsage, "override RULE PATTERN")
+	at("block", "*").want(t, exitError, "refused, nothing changed")
+	at("block", "a", "--ttl", "0s").want(t, exitError, "ttl")
+	at("rules", "history").want(t, exitOK, `block "sk_new": abuse`, "settled", `override of "sk_big" in per-key`, "ann")
 }
 
 // stagedRules goes on where version 3 was applied.

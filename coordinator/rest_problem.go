@@ -36,11 +36,15 @@ func serveProblem(w http.ResponseWriter, err error) {
 	if !known {
 		status = http.StatusInternalServerError
 	}
-	detail := err.Error()
+	serveStatus(w, status, problemDetail(err))
+}
+
+// problemDetail is an RPC's error without its code, which the status says.
+func problemDetail(err error) string {
 	if wire, ok := errors.AsType[*connect.Error](err); ok {
-		detail = wire.Message()
+		return wire.Message()
 	}
-	serveStatus(w, status, detail)
+	return err.Error()
 }
 
 // serveStatus answers with a problem.

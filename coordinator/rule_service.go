@@ -24,6 +24,9 @@ type ruleService struct {
 	leadership *leadership
 	forward    *forwarder
 	metrics    *metrics
+	// edits has room for the one edit at a time: each is made on the file that the one
+	// before it has left.
+	edits chan struct{}
 }
 
 // GetRules answers with the rules in force here, or a version that is kept here.

@@ -152,7 +152,7 @@ func (d *daemon) services(m *metrics) services {
 			node: d.node, leadership: d.leadership, forward: forward, index: &d.index,
 			watches: make(chan struct{}, maxWatches), stopping: d.stopping,
 		},
-		rules:   &ruleService{node: d.node, leadership: d.leadership, forward: forward, metrics: m},
+		rules:   &ruleService{node: d.node, leadership: d.leadership, forward: forward, metrics: m, edits: make(chan struct{}, 1)},
 		regions: regions,
 		lease:   &leaseService{node: d.node, leadership: d.leadership, forward: forward, metrics: m},
 		cluster: &clusterService{node: d.node, forward: forward, regions: regions},

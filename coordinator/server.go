@@ -56,6 +56,7 @@ func (s services) handler(ready func(context.Context) error) http.Handler {
 	mux.Handle(grpcreflect.NewHandlerV1(reflector, small))
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
 	mux.HandleFunc("GET /rules", s.rules.serveRules)
+	mux.HandleFunc("PUT /rules/tier/{tier}", s.rules.putTier)
 	mux.HandleFunc("GET /{$}", serveIndex)
 	return limitBody(mux)
 }
