@@ -29,6 +29,8 @@ const (
 	// daemon that hangs does not cost every request the timeout.
 	tripAfter = 5
 	restAfter = time.Second
+	// maxIdle connections are kept for the next calls.
+	maxIdle = 256
 	// closedRetry is the wait told by FailClosed.
 	closedRetry = restAfter
 )
@@ -111,7 +113,7 @@ func New(o Options) (*Client, error) {
 		}
 	}
 	if c.options.HTTPClient == nil {
-		c.own = rpc.NewHTTPClient()
+		c.own = newHTTPClient()
 		c.options.HTTPClient = c.own
 	}
 	c.calls = aliquotv1connect.NewLimiterServiceClient(c.options.HTTPClient, base)
@@ -125,6 +127,16 @@ func New(o Options) (*Client, error) {
 		IsExcluded:   func(err error) bool { return errors.Is(err, errGone) },
 	})
 	return c, nil
+}
+
+// newHTTPClient has one pool, wide enough that a busy service does not dial anew for
+// every other call.
+func newHTTPClient() *http.Client {
+	c := rpc.NewHTTPClient()
+	if t, ok := c.Transport.(*http.Transport); ok {
+		t.MaxIdleConns, t.MaxIdleConnsPerHost = maxIdle, maxIdle
+	}
+	return c
 }
 
 // Close drops idle connections.

@@ -57,48 +57,67 @@ func limitedDev(t *testing.T) (*Process, string) {
 	return p, at.Host
 }
 
-// proxy is one that stands in front of service, run with the configuration of
-// deploy/examples.
+// proxy is what clients ask: one that stands in front of service, or a service with
+// the middleware in it.
 type proxy struct{ base string }
 
-// startProxy runs a program with the example's configuration at other addresses.
-func startProxy(t *testing.T, example, region string, command func(dir, config string) []string) proxy {
+// configured is the example's configuration for other addresses, as a file.
+func configured(t *testing.T, example, region, port string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "deploy", "examples", example))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
-	l.Close()
-	dir := t.TempDir()
-	config := filepath.Join(dir, "config")
 	for from, to := range map[string]string{"127.0.0.1:7500": region, "127.0.0.1:9000": service(t), ":8080": ":" + port} {
 		if strings.Count(string(text), from) != 1 {
 			t.Fatalf("%s has not one %s", example, from)
 		}
 		text = []byte(strings.ReplaceAll(string(text), from, to))
 	}
+	config := filepath.Join(t.TempDir(), "config")
 	if err := os.WriteFile(config, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	argv := command(dir, config)
+	return config
+}
+
+// exampleService builds the program client/example.
+func exampleService(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "example")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../client/example").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return program
+}
+
+// freePort is free now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// startProxy runs a command and waits until it listens.
+func startProxy(t *testing.T, port string, argv ...string) proxy {
+	t.Helper()
 	if _, err := exec.LookPath(argv[0]); err != nil {
 		t.Fatalf("%s is not in PATH; `make test` installs it", argv[0])
 	}
-	process := newProcess(dir, argv[0], argv...)
+	process := newProcess(t.TempDir(), filepath.Base(argv[0]), argv...)
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := process.Terminate(); err != nil || t.Failed() {
+		if err := process.Kill9(); err != nil || t.Failed() {
 			t.Logf("%v\n%s", err, process.Tail())
 		}
 	})
-	err = until(t.Context(), 15*time.Second, "listening", func() error {
+	err := until(t.Context(), 15*time.Second, "listening", func() error {
 		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
 		if err == nil {
 			conn.Close()
@@ -136,6 +155,9 @@ func (p proxy) send(t *testing.T, method, path, body string, lines ...string) (*
 	return resp, string(text)
 }
 
+// passes is the status of what the service answers.
+const passes = 0
+
 // step is a request through a proxy and what has to come of it.
 type step struct {
 	name, method, path string
@@ -147,37 +169,47 @@ type step struct {
 func TestProxies(t *testing.T) {
 	dev, region := limitedDev(t)
 	for _, c := range []struct {
-		name, example string
-		command       func(dir, config string) []string
-		// unreadable and alone are the statuses of a request that the region cannot
-		// read, and of any while no region answers.
-		unreadable, alone int
+		name    string
+		command func(port string) []string
+		// passes, unreadable and alone are the statuses of a request that passes, of
+		// one that the region cannot read, and of any while no region answers.
+		passes, unreadable, alone int
+		echo                      bool // the service behind answers with the body
 	}{
-		{"nginx", "nginx/nginx.conf", func(dir, config string) []string {
-			return []string{"nginx", "-p", dir, "-c", config, "-e", "stderr", "-g", "daemon off;"}
-		}, 429, 201},
-		{"caddy", "caddy/Caddyfile", func(_, config string) []string {
-			return []string{"caddy", "run", "--adapter", "caddyfile", "--config", config}
-		}, 400, 502},
+		{"nginx", func(port string) []string {
+			config := configured(t, "nginx/nginx.conf", region, port)
+			return []string{"nginx", "-p", filepath.Dir(config), "-c", config, "-e", "stderr", "-g", "daemon off; master_process off;"}
+		}, 201, 429, 201, true},
+		{"caddy", func(port string) []string {
+			return []string{"caddy", "run", "--adapter", "caddyfile", "--config", configured(t, "caddy/Caddyfile", region, port)}
+		}, 201, 400, 502, true},
+		{"go", func(port string) []string {
+			return []string{exampleService(t), "-listen", "127.0.0.1:" + port, "-region", region}
+		}, 200, 400, 200, false},
 	} {
-		p := startProxy(t, c.example, region, c.command)
+		port := freePort(t)
+		p := startProxy(t, port, c.command(port)...)
 		id := c.name // clients of its own
 		for _, s := range []step{
-			{"a first request", "GET", "/a?x=1", []string{"X-API-Key: " + id}, 201, map[string]string{
+			{"a first request", "GET", "/a?x=1", []string{"X-API-Key: " + id}, passes, map[string]string{
 				"X-RateLimit-Limit": "3", "X-RateLimit-Remaining": "2", "X-RateLimit-Reset": "*", "RateLimit": "*", "RateLimit-Policy": "*", "Retry-After": "", "X-RateLimit-Policy": ""}},
-			{"one with a body", "PUT", "/a", []string{"X-API-Key: " + id}, 201, map[string]string{"X-RateLimit-Remaining": "1"}},
-			{"an order", "POST", "/orders/1?x", []string{"X-API-Key: " + id}, 201, map[string]string{"X-RateLimit-Remaining": "0"}},
+			{"one with a body", "PUT", "/a", []string{"X-API-Key: " + id}, passes, map[string]string{"X-RateLimit-Remaining": "1"}},
+			{"an order", "POST", "/orders/1?x", []string{"X-API-Key: " + id}, passes, map[string]string{"X-RateLimit-Remaining": "0"}},
 			{"one too many", "GET", "/a", []string{"X-API-Key: " + id}, 429, map[string]string{
 				"X-RateLimit-Limit": "3", "X-RateLimit-Remaining": "0", "Retry-After": "*", "X-Decision-Id": "*", "Content-Type": "application/problem+json"}},
 			{"a blocked client", "GET", "/a", []string{"X-API-Key: sk_revoked_1"}, 429, map[string]string{"Retry-After": "", "X-RateLimit-Limit": "", "X-Decision-Id": "*"}},
-			{"another client's order", "POST", "/orders", []string{"Authorization: Bearer " + id + "2"}, 201, map[string]string{"X-RateLimit-Limit": "1"}},
+			{"another client's order", "POST", "/orders", []string{"Authorization: Bearer " + id + "2"}, passes, map[string]string{"X-RateLimit-Limit": "1"}},
 			{"a second one, spelt otherwise and denied by the client itself", "POST", "/x/..//%6frders", []string{"Authorization: Bearer " + id + "2",
 				"X-Original-URI: /a", "X-Forwarded-Uri: /a", "X-Original-Method: GET", "X-Forwarded-Method: GET"}, 429, map[string]string{"X-RateLimit-Limit": "1"}},
-			{"a client that names itself", "GET", "/a", []string{"X-API-Key: " + id + "3", "X-User-Id: u"}, 201, map[string]string{"X-RateLimit-Limit": "3"}},
+			{"a client that names itself", "GET", "/a", []string{"X-API-Key: " + id + "3", "X-User-Id: u"}, passes, map[string]string{"X-RateLimit-Limit": "3"}},
 			{"what cannot be read", "GET", "/a", []string{"X-API-Key: " + strings.Repeat("k", 5000)}, c.unreadable, nil},
 		} {
 			resp, body := p.send(t, s.method, s.path, "the body", s.lines...)
-			if resp.StatusCode != s.status {
+			want := s.status
+			if want == passes {
+				want = c.passes
+			}
+			if resp.StatusCode != want {
 				t.Errorf("%s: %s: %s %v %s", c.name, s.name, resp.Status, resp.Header, body)
 			}
 			for name, want := range s.headers {
@@ -185,7 +217,7 @@ func TestProxies(t *testing.T) {
 					t.Errorf("%s: %s: %s is %q, want %q", c.name, s.name, name, got, want)
 				}
 			}
-			if s.status == 201 && !strings.HasSuffix(body, " the body") || s.status == 429 && !strings.Contains(body, `"status":429`) {
+			if s.status == passes && c.echo && !strings.HasSuffix(body, " the body") || s.status == 429 && !strings.Contains(body, `"status":429`) {
 				t.Errorf("%s: %s: body %s", c.name, s.name, body)
 			}
 		}
