@@ -43,17 +43,7 @@ func TestPromises(t *testing.T) {
 			continue
 		}
 		t.Run(s.Name, func(t *testing.T) {
-			results, err := s.Run(t.Context(), lab, Short())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, r := range results {
-				if !r.OK {
-					t.Errorf("%s: %s, want %s", r.Promise, r.Got, r.Want)
-				} else {
-					t.Logf("%s: %s (want %s)", r.Promise, r.Got, r.Want)
-				}
-			}
+			kept(t, lab, s.Run)
 		})
 	}
 	for _, p := range lab.processes() {
@@ -63,4 +53,32 @@ func TestPromises(t *testing.T) {
 			}
 		}
 	}
+}
+
+// kept runs a scenario in its short form.
+func kept(t *testing.T, lab *Lab, run func(context.Context, *Lab, Scale) ([]Result, error)) {
+	t.Helper()
+	results, err := run(t.Context(), lab, Short())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if !r.OK {
+			t.Errorf("%s: %s, want %s", r.Promise, r.Got, r.Want)
+		} else {
+			t.Logf("%s: %s (want %s)", r.Promise, r.Got, r.Want)
+		}
+	}
+}
+
+// TestWindowsInMemory: the same with stores inside the daemons.
+func TestWindowsInMemory(t *testing.T) {
+	lab, err := StartInMemory(t.Context(), bin, t.TempDir())
+	if lab != nil {
+		defer lab.Stop()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept(t, lab, windows)
 }

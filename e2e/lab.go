@@ -32,8 +32,8 @@ const (
 // regionNames are the lab's regions.
 var regionNames = []string{"us-east", "eu-west", "ap-south"}
 
-// rulesYAML is what the lab starts with: one limit, strict and elastic, and a small
-// one for keys of many clients at once.
+// rulesYAML is what the lab starts with: one limit, strict and elastic, a small one for
+// keys of many clients at once, and one that counts, in three ways.
 const rulesYAML = `rules:
   - id: per-key
     match: {attributes: {plan: big}}
@@ -47,6 +47,18 @@ const rulesYAML = `rules:
     match: {attributes: {plan: burst}}
     params: {capacity: 300, refill_rate: 100}
     enforcement: elastic
+  - id: fixed
+    match: {attributes: {plan: fixed}}
+    algorithm: fixed_window
+    params: {limit: 60, window: 2}
+  - id: counter
+    match: {attributes: {plan: counter}}
+    algorithm: sliding_window_counter
+    params: {limit: 60, window: 2}
+  - id: log
+    match: {attributes: {plan: log}}
+    algorithm: sliding_window_log
+    params: {limit: 60, window: 2}
 `
 
 // Lab is three Redis servers, three coordinators and three regional daemons.
@@ -55,6 +67,7 @@ type Lab struct {
 	Coordinators []*Coordinator
 	Regions      []*Region
 	seconds      []*Region // second daemons of regions
+	inMemory     bool      // no Redis: each daemon's store is in its process
 	bin, dir     string
 	http         *http.Client
 }
@@ -72,7 +85,7 @@ type Region struct {
 	Address string // of its Connect listener
 	Region  string
 	ops     string
-	redis   string
+	redis   string // its address; empty: the store is in memory
 }
 
 // Build compiles the programs of the module whose folder is given into dir.
@@ -92,7 +105,15 @@ func Start(ctx context.Context, bin, dir string) (*Lab, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, errors.New("redis-server is missing; `make test` installs it")
 	}
-	l := &Lab{http: rpc.NewHTTPClient(), bin: bin, dir: dir}
+	return start(ctx, &Lab{http: rpc.NewHTTPClient(), bin: bin, dir: dir})
+}
+
+// StartInMemory is Start without Redis: every daemon keeps its records itself.
+func StartInMemory(ctx context.Context, bin, dir string) (*Lab, error) {
+	return start(ctx, &Lab{http: rpc.NewHTTPClient(), bin: bin, dir: dir, inMemory: true})
+}
+
+func start(ctx context.Context, l *Lab) (*Lab, error) {
 	ports, err := freePorts(len(regionNames) + 3*4 + len(regionNames)*4)
 	if err != nil {
 		return nil, err

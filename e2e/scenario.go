@@ -37,6 +37,7 @@ func Scenarios() []Scenario {
 		{Name: "many clients", Run: manyPaced},
 		{Name: "many clients at their bound", Run: manyAtTheirBound},
 		{Name: "leader killed", Run: leaderKilled},
+		{Name: "windows, the leader killed", Run: windows},
 		{Name: "follower wiped", Run: followerWiped},
 		{Name: "leader wiped", Run: leaderWiped, Long: true},
 		{Name: "budgets watched", Run: budgetsWatched},

@@ -54,26 +54,38 @@ func (l *Lab) addCoordinators(free *ports) error {
 	return nil
 }
 
-// addRegion makes a region and its Redis, which are not started yet.
+// addRegion makes a region and its Redis, if it is to have one; neither is started yet.
 func (l *Lab) addRegion(name string, free *ports) *Region {
-	redis := free.next()
-	_, port, _ := net.SplitHostPort(redis)
-	l.Redis = append(l.Redis, newProcess(l.dir, "redis-"+name, "redis-server", "--port", port, "--bind", "127.0.0.1",
-		"--dir", l.dir, "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"))
+	redis := ""
+	if !l.inMemory {
+		redis = l.addRedis(name, free.next())
+	}
 	r := l.daemon(name, name, redis, free)
 	l.Regions = append(l.Regions, r)
 	return r
 }
 
-// daemon makes a daemon of a region.
+// addRedis makes the Redis of a region, and returns its address.
+func (l *Lab) addRedis(region, address string) string {
+	_, port, _ := net.SplitHostPort(address)
+	l.Redis = append(l.Redis, newProcess(l.dir, "redis-"+region, "redis-server", "--port", port, "--bind", "127.0.0.1",
+		"--dir", l.dir, "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"))
+	return address
+}
+
+// daemon makes a daemon of a region with a Redis; without one its store is in memory.
 func (l *Lab) daemon(process, region, redis string, free *ports) *Region {
+	store := "memory"
+	if redis != "" {
+		store = "redis://" + redis
+	}
 	var coordinators []string
 	for _, c := range l.Coordinators {
 		coordinators = append(coordinators, c.Address)
 	}
 	address, ops := free.next(), free.next()
 	p := newProcess(l.dir, process, filepath.Join(l.bin, "regional"), "--region", region, "--listen", address, "--ops-listen", ops,
-		"--grpc-listen", free.next(), "--gossip-listen", free.next(), "--redis", "redis://"+redis,
+		"--grpc-listen", free.next(), "--gossip-listen", free.next(), "--redis", store,
 		"--state-file", filepath.Join(l.dir, process+".json"), "--coordinators", strings.Join(coordinators, ","))
 	return &Region{Process: p, Address: address, Region: region, ops: ops, redis: redis}
 }

@@ -27,7 +27,8 @@ func askFor(t *testing.T, d *Daemon, in *aliquotv1.CheckRequest) *aliquotv1.Chec
 // TestUnits: each rule counts what it names, a request that has none of it is not
 // limited by it, and a slot is one where nothing is said.
 func TestUnits(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, `
+	stores(t, func(t *testing.T, redis string) {
+		c := testConfig(newLeader(t, `
 defaults: {enforcement: independent}
 rules:
   - id: r0
@@ -39,35 +40,40 @@ rules:
     algorithm: concurrency
     match: {attributes: {model: large}}
     params: {limit: 3, window: 3600}
-`).address()))
-	for _, step := range []struct {
-		model   string
-		cost    int64
-		costs   map[string]int64
-		allowed bool
-		left    []int64 // by rule
-		never   bool
-	}{
-		{"", 1, nil, true, []int64{99}, false},
-		{"", 2, map[string]int64{"tokens_in": 400}, true, []int64{97, 600}, false},
-		{"", 1, map[string]int64{"tokens_in": 601}, false, []int64{97, 600}, false},
-		{"", 1, map[string]int64{"tokens_in": 1001}, false, []int64{0}, true},
-		{"", 1, map[string]int64{"tokens_out": 1}, true, []int64{96}, false},
-		{"large", 1, map[string]int64{"tokens_in": 100}, true, []int64{95, 500, 2}, false},
-	} {
-		in := &aliquotv1.CheckRequest{Cost: &step.cost, Costs: step.costs}
-		if step.model != "" {
-			in.Attributes = map[string]string{"model": step.model}
+`).address())
+		c.Redis = redis
+		d, _ := startLive(t, c)
+		for _, step := range []struct {
+			model   string
+			cost    int64
+			costs   map[string]int64
+			allowed bool
+			left    []int64 // by rule
+			never   bool
+		}{
+			{"", 1, nil, true, []int64{99}, false},
+			{"", 2, map[string]int64{"tokens_in": 400}, true, []int64{97, 600}, false},
+			{"", 1, map[string]int64{"tokens_in": 601}, false, []int64{97, 600}, false},
+			{"", 1, map[string]int64{"tokens_in": 1001}, false, []int64{0}, true},
+			{"", 1, map[string]int64{"tokens_out": 1}, true, []int64{96}, false},
+			{"large", 1, map[string]int64{"tokens_in": 100}, true, []int64{95, 500, 2}, false},
+			{"large", 5, map[string]int64{"concurrency": 2}, true, []int64{90, 0}, false},
+			{"large", 5, nil, false, []int64{90, 0}, false},
+		} {
+			in := &aliquotv1.CheckRequest{Cost: &step.cost, Costs: step.costs}
+			if step.model != "" {
+				in.Attributes = map[string]string{"model": step.model}
+			}
+			a := askFor(t, d, in)
+			var left []int64
+			for _, l := range a.GetLimits() {
+				left = append(left, l.GetRemaining())
+			}
+			if a.GetAllowed() != step.allowed || a.GetNever() != step.never || !slices.Equal(left, step.left) {
+				t.Fatalf("%+v: %v", step, a)
+			}
 		}
-		a := askFor(t, d, in)
-		var left []int64
-		for _, l := range a.GetLimits() {
-			left = append(left, l.GetRemaining())
-		}
-		if a.GetAllowed() != step.allowed || a.GetNever() != step.never || !slices.Equal(left, step.left) {
-			t.Fatalf("%+v: %v", step, a)
-		}
-	}
+	})
 }
 
 // TestInvalidCosts: errors name the field and the bound, and nothing is charged.

@@ -75,6 +75,7 @@ type leader struct {
 	actions  []*aliquotv1.Action // for the next answer
 	session  uint64
 	counter  uint64
+	from     int64 // the window that growths count from
 	hellos   []*aliquotv1.HelloRequest
 	reports  []*aliquotv1.ReportRequest
 }
@@ -185,7 +186,7 @@ func (l *leader) act(key *aliquotv1.KeyId, rate, burst int32, cold bool) {
 		l.counter++
 		l.actions = append(l.actions, &aliquotv1.Action{
 			Key: key, Gen: &aliquotv1.Generation{Epoch: l.epoch, Counter: l.counter},
-			Share: &aliquotv1.Share{Rate: rate, Burst: burst}, Cold: cold,
+			Share: &aliquotv1.Share{Rate: rate, Burst: burst}, Cold: cold, From: l.from,
 		})
 	})
 }
