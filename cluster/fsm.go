@@ -14,6 +14,7 @@ import (
 type fsm struct {
 	mu      sync.RWMutex
 	state   State
+	parser  ruleParser
 	changed chan struct{} // closed and replaced when state changes
 }
 
@@ -29,9 +30,10 @@ func (f *fsm) Apply(entry *raft.Log) any {
 	if err != nil {
 		panic(fmt.Sprintf("cluster: log entry %d of term %d: %v; upgrade this node to the version of its leader", entry.Index, entry.Term, err))
 	}
+	f.parser.readAhead(cmd)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	answer, changed := f.state.apply(cmd)
+	answer, changed := f.state.apply(cmd, &f.parser)
 	if changed {
 		f.state.AppliedIndex = entry.Index
 		f.announce()

@@ -59,7 +59,7 @@ func (r *Rollout) StagedIn(region string) bool {
 }
 
 // stageRules brings a version into force in some regions.
-func (s *State) stageRules(c *raftlogv1.StageRules) (version uint64, err error) {
+func (s *State) stageRules(c *raftlogv1.StageRules, parser *ruleParser) (version uint64, err error) {
 	a := c.GetRules()
 	if err := s.mayChangeRules(a); err != nil {
 		return 0, err
@@ -67,7 +67,7 @@ func (s *State) stageRules(c *raftlogv1.StageRules) (version uint64, err error) 
 	if err := s.checkStage(c.GetRegions()); err != nil {
 		return 0, err
 	}
-	set, _, err := rules.Parse(a.GetFileName(), []byte(a.GetYaml()))
+	set, _, err := parser.parse(a.GetFileName(), a.GetYaml())
 	if err != nil {
 		return 0, err
 	}

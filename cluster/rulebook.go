@@ -108,8 +108,8 @@ func (b *RuleBook) For(region string) RulesFor {
 }
 
 // next is the book after the given rules, or the file's problems.
-func (b RuleBook) next(file string, a *raftlogv1.ApplyRules) (RuleBook, error) {
-	set, _, err := rules.Parse(file, []byte(a.GetYaml()))
+func (b RuleBook) next(a *raftlogv1.ApplyRules, parser *ruleParser) (RuleBook, error) {
+	set, _, err := parser.parse(a.GetFileName(), a.GetYaml())
 	if err != nil {
 		return RuleBook{}, err
 	}
@@ -121,11 +121,11 @@ func (b RuleBook) next(file string, a *raftlogv1.ApplyRules) (RuleBook, error) {
 	return next.indexed(), nil
 }
 
-func (s *State) applyRules(a *raftlogv1.ApplyRules) (version uint64, err error) {
+func (s *State) applyRules(a *raftlogv1.ApplyRules, parser *ruleParser) (version uint64, err error) {
 	if err := s.mayChangeRules(a); err != nil {
 		return 0, err
 	}
-	book, err := s.Rules.next(a.GetFileName(), a)
+	book, err := s.Rules.next(a, parser)
 	if err != nil {
 		return 0, err
 	}

@@ -36,16 +36,16 @@ type State struct {
 // apply is one step of the replicated state machine: the same state and command
 // give the same state and answer on every node, now and on replay. The answer goes
 // to whoever proposed; an error means that nothing changed.
-func (s *State) apply(cmd *raftlogv1.Command) (answer any, changed bool) {
+func (s *State) apply(cmd *raftlogv1.Command, parser *ruleParser) (answer any, changed bool) {
 	var err error
 	switch kind := cmd.GetKind().(type) {
 	case *raftlogv1.Command_Bootstrap:
-		changed, err = s.bootstrap(kind.Bootstrap)
+		changed, err = s.bootstrap(kind.Bootstrap, parser)
 	case *raftlogv1.Command_ApplyRules:
-		answer, err = s.applyRules(kind.ApplyRules)
+		answer, err = s.applyRules(kind.ApplyRules, parser)
 		changed = err == nil
 	case *raftlogv1.Command_StageRules:
-		answer, err = s.stageRules(kind.StageRules)
+		answer, err = s.stageRules(kind.StageRules, parser)
 		changed = err == nil
 	case *raftlogv1.Command_EndRollout:
 		answer, err = s.endRollout(kind.EndRollout)
@@ -76,7 +76,7 @@ func (s *State) apply(cmd *raftlogv1.Command) (answer any, changed bool) {
 
 // bootstrap gives an empty cluster its identity. A second one is the ordinary
 // outcome of two leaders in a row that both found it empty, and changes nothing.
-func (s *State) bootstrap(b *raftlogv1.Bootstrap) (changed bool, err error) {
+func (s *State) bootstrap(b *raftlogv1.Bootstrap, parser *ruleParser) (changed bool, err error) {
 	if s.ClusterID != "" {
 		return false, nil
 	}
@@ -98,7 +98,9 @@ func (s *State) bootstrap(b *raftlogv1.Bootstrap) (changed bool, err error) {
 	}
 	book := RuleBook{NextNumber: firstRuleNumber}
 	if b.GetRulesYaml() != "" {
-		book, err = book.next("rules.yaml", &raftlogv1.ApplyRules{Yaml: b.GetRulesYaml(), Author: b.GetAuthor(), UnixMs: b.GetUnixMs()})
+		book, err = book.next(&raftlogv1.ApplyRules{
+			FileName: "rules.yaml", Yaml: b.GetRulesYaml(), Author: b.GetAuthor(), UnixMs: b.GetUnixMs(),
+		}, parser)
 		if err != nil {
 			return false, err
 		}

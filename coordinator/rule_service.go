@@ -7,7 +7,6 @@ import (
 	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/rules"
 )
 
 // Limits of a rules change, beyond the file's own.
@@ -114,7 +113,7 @@ func inForce(b *cluster.RuleBook, version uint64) bool { return b.Version >= ver
 func staged(b *cluster.RuleBook, version uint64) bool  { return b.Last >= version }
 
 // apply brings rules into force. What does not parse is refused before it reaches the
-// log; the state machine looks again, for it believes no log either.
+// log; the state machine refuses it too, for it believes no log either.
 func (s *ruleService) apply(ctx context.Context, change cluster.RulesChange) (*aliquotv1.ApplyRulesResponse, error) {
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
@@ -132,7 +131,7 @@ func (s *ruleService) apply(ctx context.Context, change cluster.RulesChange) (*a
 
 // parse returns the warnings of rules that are valid.
 func (s *ruleService) parse(change cluster.RulesChange) (warnings []string, err error) {
-	_, found, err := rules.Parse(change.FileName, []byte(change.YAML))
+	found, err := s.node.ParseRules(change.FileName, change.YAML)
 	if err != nil {
 		s.metrics.rulesFailures.Inc()
 		return nil, err

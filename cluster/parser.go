@@ -1,0 +1,57 @@
+package cluster
+
+import (
+	"sync"
+
+	raftlogv1 "aliquot/proto/raftlog/v1"
+	"aliquot/rules"
+)
+
+// ruleParser parses rules and remembers the last outcome. Parsing is a pure function, so
+// that remembering it changes nothing, but a file of ten thousand rules takes long: it
+// is read once where it is proposed, not again where it is applied, and never while the
+// state is locked. Safe for concurrent use; the zero value is ready.
+type ruleParser struct {
+	mu   sync.Mutex
+	last parsed
+}
+
+// parsed is an outcome; neither part of it is ever changed.
+type parsed struct {
+	file, yaml string
+	set        *rules.Set
+	warnings   []rules.Warning
+	err        error
+}
+
+func (p *ruleParser) parse(file, yaml string) (*rules.Set, []rules.Warning, error) {
+	p.mu.Lock()
+	last := p.last
+	p.mu.Unlock()
+	if known := last.set != nil || last.err != nil; !known || last.file != file || last.yaml != yaml {
+		last = parsed{file: file, yaml: yaml}
+		last.set, last.warnings, last.err = rules.Parse(file, []byte(yaml))
+		p.mu.Lock()
+		p.last = last
+		p.mu.Unlock()
+	}
+	return last.set, last.warnings, last.err
+}
+
+// readAhead parses what a command brings, before the state is locked for it.
+func (p *ruleParser) readAhead(cmd *raftlogv1.Command) {
+	a := cmd.GetApplyRules()
+	if staged := cmd.GetStageRules(); staged != nil {
+		a = staged.GetRules()
+	}
+	if a != nil {
+		_, _, _ = p.parse(a.GetFileName(), a.GetYaml()) // the outcome is asked for again
+	}
+}
+
+// ParseRules parses a rules file and returns its warnings, or a *rules.Error. What is
+// applied next is not parsed again.
+func (n *Node) ParseRules(file, yaml string) ([]rules.Warning, error) {
+	_, warnings, err := n.fsm.parser.parse(file, yaml)
+	return warnings, err
+}
