@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/scanner"
 	"github.com/goccy/go-yaml/token"
@@ -22,66 +23,108 @@ const (
 	maxTokens = 700_000
 )
 
-// tokenize splits the text, as far as maxTokens.
+// tokenize splits the text, as far as maxTokens and as far as nothing is refused.
 func tokenize(p *problems, text string) (token.Tokens, bool) {
+	// The scanner splits a whole line at once, so that brackets are counted before it
+	// sees them; whoever has as many of them in quotes is refused with the others.
+	if at, tooMany := bracketsBeyond(text, maxTokens); tooMany {
+		p.add(at, "the file has too many parts; a rules file holds at most %d words and signs", maxTokens)
+		return nil, false
+	}
 	var s scanner.Scanner
 	s.Init(text)
 	var tokens token.Tokens
+	check := tokenCheck{p: p, before: p.count()}
 	for {
 		more, err := s.Scan()
 		if errors.Is(err, io.EOF) {
-			return tokens, true
+			return tokens, check.upTo(tokens, len(tokens)) && p.count() == check.before
 		}
 		tokens.Add(more...)
 		if len(tokens) > maxTokens {
 			p.add(place(tokens[maxTokens]), "the file has too many parts; a rules file holds at most %d words and signs", maxTokens)
 			return nil, false
 		}
+		// What a token is depends on the next one.
+		if !check.upTo(tokens, len(tokens)-1) {
+			return nil, false
+		}
 	}
 }
 
-// checkTokens refuses, before anything recurses or expands, what a rules file never
+// bracketsBeyond finds the place of the bracket, brace or comma after the first most
+// ones.
+func bracketsBeyond(text string, most int) (at position, tooMany bool) {
+	line, start := 1, 0
+	for i := range len(text) {
+		switch text[i] {
+		case '\n':
+			line, start = line+1, i+1
+		case '[', ']', '{', '}', ',':
+			if most--; most < 0 {
+				return position{line, utf8.RuneCountInString(text[start:i]) + 1}, true
+			}
+		}
+	}
+	return position{}, false
+}
+
+// tokenCheck refuses, before anything recurses or expands, what a rules file never
 // needs: anchors and aliases (with which a small file can become a huge one), tags,
 // several documents, and nesting or mappings beyond reason.
-func checkTokens(p *problems, tokens token.Tokens) bool {
-	before := p.count()
-	var shape shape
-	documents, content, ended := 0, false, false
-	for i, t := range tokens {
-		at := place(t)
-		if why := refusedToken(t); why != "" {
-			p.add(at, "%s", why)
-			if t.Type == token.InvalidType {
-				return false
-			}
-			continue
-		}
-		switch t.Type {
-		case token.CommentType:
-			continue
-		case token.DocumentHeaderType:
-			documents++
-			if documents > 1 || content {
-				p.add(at, "a rules file is one document; remove this --- and what belongs to another document")
-				return false
-			}
-			continue
-		case token.DocumentEndType:
-			ended = true
-			continue
-		}
-		if ended {
-			// The parser would pass over it in silence.
-			p.add(at, "there is more after the end of the document (...); remove the three dots or what follows")
-			return false
-		}
-		content = true
-		if why := shape.follow(t, tokens, i); why != "" {
-			p.add(at, "%s", why)
+type tokenCheck struct {
+	p       *problems
+	before  int // problems of the text before
+	checked int // tokens
+	shape   shape
+
+	documents      int
+	content, ended bool
+}
+
+// upTo checks tokens up to an index, as far as it makes sense to go on.
+func (c *tokenCheck) upTo(tokens token.Tokens, end int) bool {
+	for ; c.checked < end; c.checked++ {
+		if !c.check(tokens, c.checked) || c.p.count() >= maxCollected {
 			return false
 		}
 	}
-	return p.count() == before
+	return true
+}
+
+// check looks at the token at index i; false ends the reading.
+func (c *tokenCheck) check(tokens token.Tokens, i int) bool {
+	t := tokens[i]
+	at := place(t)
+	if why := refusedToken(t); why != "" {
+		c.p.add(at, "%s", why)
+		return t.Type != token.InvalidType
+	}
+	switch t.Type {
+	case token.CommentType:
+		return true
+	case token.DocumentHeaderType:
+		c.documents++
+		if c.documents > 1 || c.content {
+			c.p.add(at, "a rules file is one document; remove this --- and what belongs to another document")
+			return false
+		}
+		return true
+	case token.DocumentEndType:
+		c.ended = true
+		return true
+	}
+	if c.ended {
+		// The parser would pass over it in silence.
+		c.p.add(at, "there is more after the end of the document (...); remove the three dots or what follows")
+		return false
+	}
+	c.content = true
+	if why := c.shape.follow(t, tokens, i); why != "" {
+		c.p.add(at, "%s", why)
+		return false
+	}
+	return true
 }
 
 // refusedToken says why a token is not accepted, "" if it is.
@@ -123,6 +166,10 @@ func (s *shape) follow(t *token.Token, all token.Tokens, i int) string {
 		s.flow++
 	case token.MappingEndType, token.SequenceEndType:
 		s.flow = max(s.flow-1, 0)
+	case token.CollectEntryType:
+		if i > 0 && (all[i-1].Type == token.CollectEntryType || all[i-1].Type == token.SequenceStartType || all[i-1].Type == token.MappingStartType) {
+			return "there is nothing before this comma; remove it"
+		}
 	case token.SequenceEntryType:
 		s.dash(t.Position.Column)
 	default:

@@ -19,11 +19,8 @@ func parseYAML(p *problems, text string) *node {
 	return parseTree(p, tokens)
 }
 
-// parseTree is parseYAML of a text that is split already.
+// parseTree is parseYAML of tokens.
 func parseTree(p *problems, tokens token.Tokens) *node {
-	if !checkTokens(p, tokens) {
-		return nil
-	}
 	file, ok := parseTokens(p, tokens)
 	if !ok {
 		return nil
@@ -79,16 +76,18 @@ func parseTokens(p *problems, tokens token.Tokens) (file *ast.File, ok bool) {
 }
 
 func reportSyntax(p *problems, err error) {
-	at := position{1, 1}
-	message := err.Error()
 	var syntax yaml.Error
-	if errors.As(err, &syntax) {
-		message = syntax.GetMessage()
-		if t := syntax.GetToken(); t != nil {
-			at = place(t)
-		}
+	if !errors.As(err, &syntax) {
+		p.add(position{1, 1}, "not valid YAML: %v", err)
+		return
 	}
-	p.add(at, "not valid YAML: %s", message)
+	// Its Error method would draw the surroundings, in time and memory that are in the
+	// square of a long line.
+	at := position{1, 1}
+	if t := syntax.GetToken(); t != nil {
+		at = place(t)
+	}
+	p.add(at, "not valid YAML: %s", syntax.GetMessage())
 }
 
 func place(t *token.Token) position {
