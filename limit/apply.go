@@ -28,7 +28,7 @@ type Applied struct {
 	// Released are the tokens that went with a share that shrank; they belong to
 	// the pool now.
 	Released Tokens
-	// Tokens are left, a record's Extra included.
+	// Tokens are left, a record's Extra included; 0 where some are owed.
 	Tokens Tokens
 	// Amnesia as in Outcome.
 	Amnesia bool
@@ -62,7 +62,7 @@ func Apply(r Record, c Change, now int64) (Record, Applied) {
 	counts := c.View.Algorithm.Counts()
 	again := counts && r.Gen == c.Gen && (r.Hot || c.Cold)
 	if r.Stamp == c.View.Stamp && r.Gen >= c.Gen && !again {
-		return r, Applied{Tokens: r.held(), Stale: true}
+		return r, Applied{Tokens: max(0, r.held()), Stale: true}
 	}
 	if counts {
 		return applyCounted(r, c, now)
@@ -78,7 +78,7 @@ func Apply(r Record, c Change, now int64) (Record, Applied) {
 	if c.Cold {
 		r.coolDown(&c.View)
 	}
-	a.Tokens = r.held()
+	a.Tokens = max(0, r.held())
 	return r, a
 }
 

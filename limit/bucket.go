@@ -33,7 +33,7 @@ func (b Bucket) Valid() bool {
 }
 
 // refill adds what b earns between two readings of the store's clock,
-// microseconds, and clamps at b.Cap. carry is what was earned before and is less
+// microseconds, and clamps at b.Cap. Tokens below 0 are a debt, which is paid first. carry is what was earned before and is less
 // than a micro-token, in millionths; nothing earned is rounded away except less
 // than one millionth a call. A clock that stands still or goes back earns nothing.
 //
@@ -46,7 +46,7 @@ func refill(tokens Tokens, carry int64, b Bucket, from, to int64) (Tokens, int64
 	}
 	elapsed := to - from
 	secs, us := elapsed/million, elapsed%million
-	if b.Rate.Micro > 0 && secs > int64(b.Cap)/b.Rate.Micro+2 {
+	if b.Rate.Micro > 0 && secs > int64(b.Cap-min(tokens, 0))/b.Rate.Micro+2 {
 		return b.Cap, 0
 	}
 	if secs > maxSecs {

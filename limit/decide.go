@@ -17,7 +17,7 @@ func Decide(l Limit, out Outcome, cost Tokens, allowed bool) Decision {
 	d := Decision{
 		Allowed:   allowed,
 		Limit:     int64(l.Capacity / Token),
-		Remaining: int64(out.Tokens / Token),
+		Remaining: int64(max(0, out.Tokens) / Token),
 	}
 	if l.Algorithm.Counts() {
 		d.ResetAfter = ceilMilli(out.Reset)

@@ -5,7 +5,7 @@ package limit
 // the share; when it returns to cold, both are one again. Either way nothing is
 // gained, so that all regions together never hold more than each its cold bucket.
 
-// held is all that a record can spend.
+// held is all that a record can spend; below 0 it is what the record owes.
 func (r *Record) held() Tokens { return r.Tokens + r.Extra }
 
 // spend takes a cost that the record holds, from Extra first, and returns how much
@@ -20,7 +20,7 @@ func (r *Record) spend(cost Tokens) Tokens {
 // setApart turns tokens of a cold record into Extra, up to most: what is left is
 // the share's, and may move.
 func (r *Record) setApart(most Tokens) {
-	r.Extra = min(r.Tokens, most)
+	r.Extra = max(0, min(r.Tokens, most))
 	r.Tokens -= r.Extra
 }
 

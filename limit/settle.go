@@ -18,7 +18,7 @@ func (r Record) Absent() bool { return r.Stamp == 0 && r.At == 0 }
 //     caller's generation: amnesia for a hot view, and for a cold one no more than was
 //     earned since Birth.
 //   - A record from the future (At) was written before the clock was set back: it still
-//     says who may spend, but nothing of what there was to spend.
+//     says who may spend, and what is owed, but nothing of what there was to spend.
 //   - An absent cold bucket is full, or what was earned since Birth, or what any
 //     floor since the region's beginning allowed.
 //   - A record newer than the caller's knowledge is obeyed, and a cold caller gets
@@ -88,16 +88,16 @@ func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 	if counts {
 		r.Use = r.Use.at(&v, now).add(&v, v.Debit, 0, now)
 	} else {
-		r.spend(min(v.Debit, r.held()))
+		r.spend(min(v.Debit, max(0, r.held())))
 	}
 	return r, enforced, amnesia
 }
 
 // setBack makes the best of a record that was written before the clock was set back.
 // Whoever has had a share since must not get an earlier one because of that, so all of
-// it stays but the tokens, which the time to come was spent from already.
+// it stays but the tokens, which the time to come was spent from already; a debt does.
 func (r *Record) setBack(v *View, now int64) {
-	r.At, r.Tokens, r.Carry, r.Extra = now, 0, 0, 0
+	r.At, r.Tokens, r.Carry, r.Extra = now, min(r.Tokens, 0), 0, 0
 	if v.Algorithm.Counts() {
 		r.Use = blocked(now + tail(v.Algorithm, v.Window))
 	}

@@ -2,8 +2,8 @@ package limit
 
 // Outcome is what one limit of a request came to.
 type Outcome struct {
-	// Tokens are left after the request, a record's Extra included; for a limit that
-	// counts, the rights that are left.
+	// Tokens are left after the request, a record's Extra included, below 0 what is
+	// owed; for a limit that counts, the rights that are left.
 	Tokens Tokens
 	// Bucket is the bucket in force: share, floor, or the smaller of the two. Its
 	// capacity includes what Extra is left, or that of a cold bucket.

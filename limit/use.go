@@ -140,7 +140,11 @@ func (u *Use) add(v *View, cost Tokens, slot uint64, now int64) *Use {
 		out.Cur = min(out.Cur+cost, mostUse)
 		return &out
 	}
-	out.Entries = insert(out.Entries, Entry{Until: now + v.Window, Cost: cost, Slot: slot})
+	e := Entry{Until: now + v.Window, Cost: cost, Slot: slot}
+	if slot != 0 && v.Lasts != 0 {
+		e.Until = now + min(v.Lasts, v.Window)
+	}
+	out.Entries = insert(out.Entries, e)
 	return &out
 }
 

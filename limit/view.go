@@ -34,6 +34,9 @@ type View struct {
 	// Slot names the slot that a request asks for (Concurrency only): above 0, at
 	// most MaxExact, and never used before.
 	Slot uint64
+	// Lasts is for how long the slot is held at most, microseconds; 0, and anything above
+	// it, stands for Window (Concurrency only).
+	Lasts int64
 	// Cost is what this limit alone is asked for, where that differs from the cost of
 	// the request; 0 if it does not.
 	Cost Tokens
@@ -102,8 +105,10 @@ func (v *View) Cold() Bucket {
 
 // Record is what the store keeps for one key. The zero value is no record.
 type Record struct {
-	Hot    bool
-	Stamp  uint32
+	Hot   bool
+	Stamp uint32
+	// Tokens are below 0 where more was used than was reserved (see Adjust): a debt, of
+	// at most the limit's capacity, which what is earned pays first.
 	Tokens Tokens
 	// Extra are tokens from the time when the key was cold that its share does not
 	// cover (Hot only, elastic limits only). They are spent first, do not refill,

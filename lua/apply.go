@@ -64,7 +64,7 @@ func applyArgs(epoch string, h *header, changes []Change, lease bool) []any {
 		args = h.appendView(args, &c.View, true)
 		args = append(args, c.Gen)
 		args = appendBucket(args, c.Share)
-		args = append(args, int64(min(c.Grant, limit.MaxTokens)), bit(c.Cold), bounded(c.Deadline))
+		args = append(args, int64(min(c.Grant, 2*limit.MaxTokens)), bit(c.Cold), bounded(c.Deadline))
 	}
 	return args
 }

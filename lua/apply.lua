@@ -45,13 +45,13 @@ local function change(key)
   if deadline ~= 0 and now > deadline then
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = 0, 0, 0, 2
   elseif r and r.stamp == STAMP and r.gen >= gen then
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = 0, r.tokens + r.extra, 0, 1
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = 0, math.max(0, r.tokens + r.extra), 0, 1
   else
     local ecap, amnesia, _
     r, ecap, _, _, amnesia =
       settle(r, v[0], v[1], v[2], v[3], hcap, hrate, hfrac, v[7], extra, lowcap, lowrate, lowfrac)
     if not r.hot then
-      r.extra = min(r.tokens, extra)
+      r.extra = math.max(0, min(r.tokens, extra))
       r.tokens = r.tokens - r.extra
     end
     local had = r.tokens
@@ -67,7 +67,7 @@ local function change(key)
       cool_down(r, v[4] + extra)
     end
     keep(key, r, v[4] + extra, v[5], v[6])
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = released, r.tokens + r.extra, amnesia, 0
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = released, math.max(0, r.tokens + r.extra), amnesia, 0
   end
 end
 

@@ -185,8 +185,8 @@ function counted.look(key, a, price, reply, n)
   local l, amnesia, share
   l, a = limit_at(a, key, false)
   if l.kind == SLOTS then
-    l.slot = tonumber(ARGV[a])
-    a = a + 1
+    l.slot, l.lasts = tonumber(ARGV[a]), tonumber(ARGV[a + 1])
+    a = a + 2
   end
   l.r, share, amnesia = settle(load(key, l.of.parse), l)
   keep_counted(key, l.r, l)
@@ -240,6 +240,33 @@ function counted.apply(key, a, reply, n)
     reply[n + 6] = (now - now % l.window) / l.window + 1
   end
   return a
+end
+
+-- adjust: limit.Adjust. What is adjusted follows its view: the slot, when it was charged,
+-- the window then, reserved, used, debt.
+function counted.adjust(key, a, reply, n)
+  local l, share, amnesia
+  l, a = limit_at(a, key, true)
+  local slot, at, window = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
+  local back, debt = tonumber(ARGV[a + 3]) - tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5])
+  local r, refunded, charged
+  r, share, amnesia = settle(load(key, l.of.parse), l)
+  keep_counted(key, r, l)
+  local most = rights(r, share)
+  refunded, charged = 0, 0
+  if l.kind == SLOTS then
+    refunded = log.release(r, slot)
+  elseif back < 0 then
+    charged = math.max(0, min(-back, most - in_use(r, l) + debt))
+    if charged > 0 then
+      l.of.add(r, l, charged, 0)
+    end
+  elseif back > 0 and amnesia == 0 and r.free <= now and window == l.window and at <= now then
+    refunded = l.of.give_back(r, l, at, back)
+  end
+  reply[n + 1], reply[n + 2], reply[n + 3] = refunded, 0, charged
+  reply[n + 4], reply[n + 5] = math.max(0, most - in_use(r, l)), amnesia
+  return a + 6
 end
 
 made = counted

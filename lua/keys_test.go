@@ -45,6 +45,7 @@ func TestRecordText(t *testing.T) {
 		"c 0000000a 1 2 3":           {Stamp: 10, Tokens: 1, At: 2, Carry: 3},
 		"c 0000000a 1 2 3 4":         {Stamp: 10, Tokens: 1, At: 2, Carry: 3, Gen: 4},
 		"h 0000000a 1 2 3 4 5 6 7":   {Hot: true, Stamp: 10, Tokens: 1, At: 2, Carry: 3, Gen: 4, Share: share},
+		"c 0000000a -5 2 3":          {Stamp: 10, Tokens: -5, At: 2, Carry: 3},
 		"h 0000000a 1 2 3 4 5 6 7 8": {Hot: true, Stamp: 10, Tokens: 1, At: 2, Carry: 3, Gen: 4, Share: share, Extra: 8},
 	} {
 		if got := FormatRecord(limit.TokenBucket, r); got != text {
@@ -54,7 +55,7 @@ func TestRecordText(t *testing.T) {
 			t.Errorf("%q is read as %+v", text, got)
 		}
 	}
-	for _, bad := range []string{"", "c", "c a 1 2 3", "c 0000000a 1 2", "c 0000000a -1 2 3", "c 0000000a 1 2 1000000",
+	for _, bad := range []string{"", "c", "c a 1 2 3", "c 0000000a 1 2", "c 0000000a 1 -2 3", "c 0000000a --1 2 3", "c 0000000a -1000000000000001 2 3", "c 0000000a 1 2 1000000",
 		"c 0000000a 1 9007199254740992 3", "h 0000000a 1 2 3 4", "h 0000000a 1 2 3 4 5 6 7 ",
 		"h 0000000a 1 2 3 4 5 6 7 1000000000000001", "h 0000000a 1 2 3 4 5 6 7 8 9", "c 0000000a 1 2 3 4 5", "x 0000000a 1 2 3"} {
 		if got, ok := ParseRecord(limit.TokenBucket, bad); ok || got != limit.Untrusted() || got.Absent() {

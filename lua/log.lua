@@ -168,8 +168,44 @@ do
     r.tail = {place, step, cost, slot}
   end
 
+  -- take_off takes an amount off an entry, that of a slot or the one without that ends at
+  -- an instant, and returns how much it had.
+  local function take_off(r, till, slot, amount)
+    local entries = all(r)
+    for i = 1, #entries do
+      local e = entries[i]
+      if e[3] == slot and (slot > 0 or e[1] == till) then
+        amount = min(amount, e[2])
+        e[2] = e[2] - amount
+        if e[2] == 0 then
+          table.remove(entries, i)
+        end
+        if #entries == 0 then
+          log.forget(r)
+        else
+          put(r, entries)
+        end
+        return amount
+      end
+    end
+    return 0
+  end
+
+  -- give_back: limit.Use.giveBackEntry.
+  function log.give_back(r, l, at, amount)
+    return take_off(r, at + l.window, 0, amount)
+  end
+
+  -- release: limit.Release.
+  function log.release(r, slot)
+    return take_off(r, 0, slot, EXACT)
+  end
+
   function log.add(r, l, cost, slot)
     local till, tail = now + l.window, r.tail
+    if slot > 0 and l.lasts > 0 then
+      till = now + min(l.lasts, l.window)
+    end
     local last = tail and till == r.last
     local full = slot == 0 and r.n >= MAX_ENTRIES
     if r.n == 0 then

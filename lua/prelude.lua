@@ -94,12 +94,12 @@ local function parse(text)
     return nil
   end
   local stamp, tokens, at, carry, gen, cap, rate, frac, rest =
-    match(text, '^h (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
+    match(text, '^h (%x+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
   local hot, extra = stamp ~= nil, 0
   if not hot then
-    stamp, tokens, at, carry = match(text, '^c (%x+) (%d+) (%d+) (%d+)$')
+    stamp, tokens, at, carry = match(text, '^c (%x+) (%-?%d+) (%d+) (%d+)$')
     if not stamp then
-      stamp, tokens, at, carry, gen = match(text, '^c (%x+) (%d+) (%d+) (%d+) (%d+)$')
+      stamp, tokens, at, carry, gen = match(text, '^c (%x+) (%-?%d+) (%d+) (%d+) (%d+)$')
     end
     gen, cap, rate, frac = gen or 0, 0, 0, 0
   elseif rest ~= '' then
@@ -110,7 +110,7 @@ local function parse(text)
     carry = exact(carry, 999999), gen = exact(gen, EXACT), cap = exact(cap, 1e15),
     rate = exact(rate, 1e15), frac = exact(frac, 999999), extra = exact(extra, 1e15),
   }
-  if not (stamp and r.tokens and r.at and r.carry and r.gen and r.cap and r.rate and r.frac and r.extra) then
+  if not (stamp and r.tokens and r.tokens >= -1e15 and r.at and r.carry and r.gen and r.cap and r.rate and r.frac and r.extra) then
     return {gen = 0}
   end
   return r
@@ -162,7 +162,7 @@ local function refill(tokens, carry, cap, rate, frac, from, to)
   local elapsed = to - from
   local us = elapsed % 1000000
   local secs = (elapsed - us) / 1000000
-  if rate > 0 and secs > floor(cap / rate) + 2 then
+  if rate > 0 and secs > floor((cap - min(tokens, 0)) / rate) + 2 then
     return cap, 0
   end
   if secs > MAX_SECS then
@@ -274,7 +274,7 @@ local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, ext
   local amnesia = 0
   local ecap, erate, efrac = fcap, frate, ffrac
   if r and r.stamp == STAMP and now < r.at then -- limit.setBack
-    r.at, r.tokens, r.carry, r.extra = now, 0, 0, 0
+    r.at, r.tokens, r.carry, r.extra = now, min(r.tokens, 0), 0, 0
   end
   if r and r.stamp == STAMP and r.gen >= gen then
     if r.hot then
@@ -297,7 +297,7 @@ local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, ext
     r = fresh_cold(r, fcap + extra, frate, ffrac, lowcap)
   end
   if debit > 0 then
-    spend(r, min(debit, r.tokens + r.extra))
+    spend(r, min(debit, math.max(0, r.tokens + r.extra)))
   end
   r.at, r.stamp = now, STAMP
   return r, ecap, erate, efrac, amnesia

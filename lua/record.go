@@ -14,7 +14,8 @@ import (
 //	c <stamp> <tokens> <at> <carry> [<gen>]                  cold; gen is a fence
 //	h <stamp> <tokens> <at> <carry> <gen> <cap> <rate> <frac> [<extra>]  hot
 //
-// Extra is there only if it is not 0. Amounts are micro-tokens, at is in microseconds, the stamp is 8 hex digits.
+// Extra is there only if it is not 0. Amounts are micro-tokens (tokens below 0 are
+// owed), at is in microseconds, the stamp is 8 hex digits.
 // The texts of limits that count are said in windows.lua and log.lua.
 func FormatRecord(a limit.Algorithm, r limit.Record) string {
 	switch {
@@ -60,7 +61,7 @@ func formatBucket(r limit.Record) string {
 
 func parseBucket(text string) (limit.Record, bool) {
 	hot, stamp, n, ok := numbers(text, []int64{int64(limit.MaxTokens), limit.MaxExact, 999_999, limit.MaxExact,
-		int64(limit.MaxTokens), int64(limit.MaxTokens), 999_999, int64(limit.MaxTokens)})
+		int64(limit.MaxTokens), int64(limit.MaxTokens), 999_999, int64(limit.MaxTokens)}, true)
 	if !ok || hot && len(n) != 7 && len(n) != 8 || !hot && len(n) != 3 && len(n) != 4 {
 		return limit.Record{}, false
 	}
@@ -73,8 +74,8 @@ func parseBucket(text string) (limit.Record, bool) {
 }
 
 // numbers reads the beginning of every text: how the record stands, the stamp, and the
-// numbers that follow, each at most most[i].
-func numbers(text string, most []int64) (hot bool, stamp uint32, n []int64, ok bool) {
+// numbers that follow, each at most most[i]; with debts the first may be as far below 0.
+func numbers(text string, most []int64, debts bool) (hot bool, stamp uint32, n []int64, ok bool) {
 	fields := strings.Split(text, " ")
 	if hot = fields[0] == "h"; !hot && fields[0] != "c" || len(fields) < 3 || len(fields)-2 > len(most) {
 		return false, 0, nil, false
@@ -84,9 +85,13 @@ func numbers(text string, most []int64) (hot bool, stamp uint32, n []int64, ok b
 		return false, 0, nil, false
 	}
 	for i, f := range fields[2:] {
-		u, err := strconv.ParseUint(f, 10, 63)
-		if err != nil || int64(u) > most[i] {
+		digits, negative := strings.CutPrefix(f, "-")
+		u, err := strconv.ParseUint(digits, 10, 63)
+		if err != nil || int64(u) > most[i] || negative && (i > 0 || !debts) {
 			return false, 0, nil, false
+		}
+		if negative {
+			u = -u
 		}
 		n = append(n, int64(u))
 	}

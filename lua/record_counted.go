@@ -48,7 +48,7 @@ func start(r limit.Record, n ...int64) string {
 
 func parseWindows(text string) (limit.Record, bool) {
 	hot, stamp, n, ok := numbers(text, []int64{mostInstant, MaxWindow.Microseconds(), mostUse, mostUse,
-		limit.MaxExact, int64(limit.MaxTokens), mostInstant, int64(limit.MaxTokens) + 1})
+		limit.MaxExact, int64(limit.MaxTokens), mostInstant, int64(limit.MaxTokens) + 1}, false)
 	if !ok {
 		return limit.Record{}, false
 	}
@@ -99,7 +99,7 @@ func formatLog(r limit.Record) string {
 func parseLog(text string) (limit.Record, bool) {
 	head, list, _ := strings.Cut(text, ";")
 	hot, stamp, n, ok := numbers(head, []int64{mostInstant, mostInstant, mostInstant, mostInstant,
-		limit.MaxExact, int64(limit.MaxTokens), mostInstant})
+		limit.MaxExact, int64(limit.MaxTokens), mostInstant}, false)
 	if !ok {
 		return limit.Record{}, false
 	}

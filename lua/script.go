@@ -51,17 +51,21 @@ func before() string {
 
 // Scripts runs the scripts on one Redis. It is safe for concurrent use.
 type Scripts struct {
-	client redis.UniversalClient
-	take   script
-	apply  script
+	client  redis.UniversalClient
+	take    script
+	apply   script
+	reserve script
+	settle  script
 }
 
 // New makes Scripts over a client, which stays the caller's to close.
 func New(client redis.UniversalClient) *Scripts {
 	return &Scripts{
-		client: client,
-		take:   newScript(before() + takeSource),
-		apply:  newScript(before() + applySource),
+		client:  client,
+		take:    newScript(before() + takeSource),
+		apply:   newScript(before() + applySource),
+		reserve: newScript(reserveSource + before() + "local function take()\n" + takeSource + "end\n" + reserveEndSource),
+		settle:  newScript(settleSource + before() + settleEndSource),
 	}
 }
 

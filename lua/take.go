@@ -84,7 +84,7 @@ func (h *header) appendGroup(args []any, g *Group) []any {
 		}
 		args = appendCounted(args, v, false)
 		if v.Algorithm == limit.Concurrency {
-			args = append(args, v.Slot)
+			args = append(args, v.Slot, v.Lasts)
 		}
 	}
 	return args

@@ -6,7 +6,8 @@
 -- ARGV[11..] per group: cost, number of limits (below 0 if some count or have a cost of
 --            their own), then per limit:
 --              its cost   (only if the number of limits was below 0)
---              for a limit that counts what counted.lua says, and of slots the slot; else:
+--              for a limit that counts what counted.lua says, and of slots the slot and
+--              for how long it is held at most (0: its window); else:
 --              generation (0 or less: the key is cold)
 --              share: capacity, rate, fraction   (only if the key is hot)
 --              floor: capacity, rate, fraction

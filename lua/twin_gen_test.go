@@ -54,7 +54,7 @@ func (w *twins) nonsense(a limit.Algorithm) string {
 	case a.Logs():
 		texts = badCounted[limit.SlidingLog]
 	case !a.Counts():
-		texts = []string{"", "c", "h 1 2 3", "c 00000000 -1 2 3", "x 00000000 1 2 3", "c 00000000 1 2 3 ",
+		texts = []string{"", "c", "h 1 2 3", "c 00000000 1 -2 3", fmt.Sprintf("c %08x -1000000000000001 2 3", w.stamp), fmt.Sprintf("c %08x --1 2 3", w.stamp), "x 00000000 1 2 3", "c 00000000 1 2 3 ",
 			"c 0 9007199254740993 1 1", fmt.Sprintf("c %08x 1 2 1000000", w.stamp),
 			fmt.Sprintf("h %08x 1 2 3 4 5 6", w.stamp), fmt.Sprintf("h %08x 1 2 3 4 5 6 7 ", w.stamp),
 			fmt.Sprintf("h %08x 1 2 3 4 5 6 7 x", w.stamp), fmt.Sprintf("h %08x 1 2 3 4 5 6 7 1000000000000001", w.stamp), fmt.Sprintf("c %08x 1 99999999999999999999 3", w.stamp)}
@@ -124,11 +124,14 @@ func (w *twins) record() limit.Record {
 	if w.IntN(4) > 0 {
 		r.Tokens = limit.Tokens(w.amount(int64(r.Share.Cap)))
 	}
+	if w.IntN(6) == 0 {
+		r.Tokens = -r.Tokens // owed
+	}
 	if !r.Hot {
 		r.Share = limit.Bucket{}
 	} else {
 		r.Gen = max(1, r.Gen)
-		if w.IntN(3) == 0 {
+		if w.IntN(3) == 0 && r.Tokens >= 0 {
 			r.Extra = limit.Tokens(w.amount(int64(limit.MaxTokens)))
 		}
 	}
@@ -216,6 +219,9 @@ func (w *twins) group(first limit.View) Group {
 		v := w.view(first, algorithmOfKey(key))
 		if v.Algorithm == limit.Concurrency && w.IntN(10) > 0 {
 			v.Slot = 1 + w.Uint64N(1<<(1+w.IntN(52)))
+			if w.IntN(2) == 0 {
+				v.Lasts = w.amount(2 * v.Window)
+			}
 		}
 		g.Limits = append(g.Limits, KeyView{Key: key, View: v})
 	}

@@ -25,12 +25,7 @@ var (
 // time Redis reports: same answers, same records afterwards, same TTL. Records
 // are planted that no history led to, wild numbers and nonsense included.
 func TestTwins(t *testing.T) {
-	seed := *twinSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("replay with -twin.seed=%d", seed)
-	w := newTwins(t, seed)
+	w := newTwins(t, seedOf(t))
 	start := time.Now()
 	for w.ops < *twinOps {
 		w.step()
@@ -43,6 +38,16 @@ func TestTwins(t *testing.T) {
 			t.Errorf("the generator never led to %q", what)
 		}
 	}
+}
+
+// seedOf is the seed of a test of generated calls.
+func seedOf(t *testing.T) uint64 {
+	seed := *twinSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("replay with -twin.seed=%d", seed)
+	return seed
 }
 
 // algorithm is that of the i-th key: half of them are token buckets.
@@ -83,8 +88,8 @@ func newTwins(t *testing.T, seed uint64) *twins {
 	}
 	w.epoch, w.stamp = epoch, limit.Stamp(epoch)
 	w.now, _ = limit.EpochBirth(epoch)
-	for _, sc := range []script{w.s.take, w.s.apply} { // so that EVALSHA works below
-		if err := w.client.Eval(ctx, sc.source, []string{EpochKey}, "another").Err(); err != nil {
+	for _, sc := range []script{w.s.take, w.s.apply, w.s.reserve, w.s.settle} { // so that EVALSHA works below
+		if err := w.client.Eval(ctx, sc.source, []string{EpochKey, "-"}, "another", 1, 2, 3).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -214,7 +219,11 @@ func (w *twins) take(groups []Group) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	c := w.call(w.s.take, takeArgs(w.epoch, &h, groups))
+	w.took(groups, w.call(w.s.take, takeArgs(w.epoch, &h, groups)))
+}
+
+// took checks what a take came to.
+func (w *twins) took(groups []Group, c calling) {
 	results, now, err := readTake(nil, c.reply, groups)
 	if err != nil {
 		w.Fatal(err)

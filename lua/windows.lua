@@ -103,6 +103,21 @@ do
     r.cur = min(r.cur + cost, MOST_USE)
   end
 
+  -- give_back: the part of limit.Use.giveBack that is of windows.
+  function windows.give_back(r, l, at, amount)
+    local label = (at - at % l.window) / l.window + 1
+    if label == r.label then
+      amount = min(amount, r.cur)
+      r.cur = r.cur - amount
+    elseif label == r.label - 1 then
+      amount = min(amount, r.prev)
+      r.prev = r.prev - amount
+    else
+      return 0
+    end
+    return amount
+  end
+
   -- wait: limit.Use.waitForKnown, where more than most is known to count.
   function windows.wait(r, l, most)
     local left = l.window - now % l.window

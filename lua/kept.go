@@ -1,0 +1,126 @@
+package lua
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"aliquot/limit"
+)
+
+// partNumbers is how many numbers tell what became of one limit of a settlement.
+const partNumbers = 5
+
+// Kept is what a store keeps of a reservation. The zero value is nothing.
+type Kept struct {
+	// Stamp names the store's contents and At is when it was made, microseconds.
+	Stamp uint32
+	At    int64
+	// Text is Reservation.Text.
+	Text string
+	// Settled: it was ended, at SettledAt, with Note.
+	Settled   bool
+	SettledAt int64
+	Note      string
+	Adjusted  []limit.Adjusted
+
+	taken []any // take's reply
+	text  string
+}
+
+// Results are what the store answered when the reservation was made; of groups only the
+// algorithms count, which have to be those of then.
+func (k *Kept) Results(groups []Group) ([]Result, error) {
+	results, _, err := readTake(nil, k.taken, groups)
+	return results, err
+}
+
+// NewKept is what a store keeps of a reservation that was just made; see reserve.lua.
+func NewKept(stamp uint32, now int64, groups []Group, results []Result, text string) *Kept {
+	b := fmt.Appendf(nil, "%08x %d", stamp, now)
+	for i, r := range results {
+		b = fmt.Appendf(b, " %d", bit(r.Allowed))
+		for j, out := range r.Limits {
+			n := [2]int64{out.Bucket.Rate.Micro, out.Bucket.Rate.Frac}
+			if groups[i].Limits[j].View.Algorithm.Counts() {
+				n = [2]int64{out.Reset, out.Retry}
+			}
+			b = fmt.Appendf(b, " %d %d %d %d %d", out.Tokens, out.Bucket.Cap, n[0], n[1], bit(out.Amnesia))
+		}
+	}
+	k, err := ParseKept(string(b) + "\n" + text)
+	if err != nil {
+		panic(err) // it was just written
+	}
+	return k
+}
+
+// Ended is what is kept once the reservation was settled; see settle.lua.
+func (k *Kept) Ended(now int64, adjusted []limit.Adjusted, note string) *Kept {
+	b := fmt.Appendf(nil, "%s\n%d", k.text, now)
+	for _, a := range adjusted {
+		b = fmt.Appendf(b, " %d %d %d %d %d", a.Refunded, a.Spare, a.Charged, a.Tokens, bit(a.Amnesia))
+	}
+	out, err := ParseKept(string(b) + "\n" + note)
+	if err != nil {
+		panic(err) // it was just written
+	}
+	return out
+}
+
+// Is tells whether two are the same reservation in the same state.
+func (k *Kept) Is(other *Kept) bool { return k.text == other.text }
+
+// ParseKept reads what reserve.lua and settle.lua keep.
+func ParseKept(text string) (*Kept, error) {
+	lines := strings.Split(text, "\n")
+	if len(lines) != 2 && len(lines) != 4 {
+		return nil, fmt.Errorf("a reservation of %d lines", len(lines))
+	}
+	stamp, taken, _ := strings.Cut(lines[0], " ")
+	u, err := strconv.ParseUint(stamp, 16, 32)
+	if err != nil {
+		return nil, fmt.Errorf("a reservation's stamp: %w", err)
+	}
+	k := &Kept{Stamp: uint32(u), Text: lines[1], text: text}
+	n, err := integersOf(taken)
+	if err != nil {
+		return nil, err
+	}
+	k.At = n[0]
+	for _, x := range n {
+		k.taken = append(k.taken, x)
+	}
+	if len(lines) == 2 {
+		return k, nil
+	}
+	if n, err = integersOf(lines[2]); err != nil || (len(n)-1)%partNumbers != 0 {
+		return nil, fmt.Errorf("what a reservation was settled with: %d numbers: %w", len(n), err)
+	}
+	k.Settled, k.SettledAt, k.Note, k.Adjusted = true, n[0], lines[3], adjustedOf(n[1:])
+	return k, nil
+}
+
+// integersOf reads at least one number.
+func integersOf(line string) ([]int64, error) {
+	var out []int64
+	for field := range strings.SplitSeq(line, " ") {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("a reservation's numbers: %w", err)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+func adjustedOf(n []int64) []limit.Adjusted {
+	out := make([]limit.Adjusted, 0, len(n)/partNumbers)
+	for ; len(n) > 0; n = n[partNumbers:] {
+		out = append(out, limit.Adjusted{
+			Refunded: limit.Tokens(n[0]), Spare: limit.Tokens(n[1]), Charged: limit.Tokens(n[2]),
+			Tokens: limit.Tokens(n[3]), Amnesia: n[4] == 1,
+		})
+	}
+	return out
+}

@@ -1,0 +1,236 @@
+package lua
+
+import (
+	"context"
+	_ "embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"aliquot/limit"
+)
+
+//go:embed reserve.lua
+var reserveSource string
+
+//go:embed reserve_end.lua
+var reserveEndSource string
+
+//go:embed settle.lua
+var settleSource string
+
+//go:embed settle_end.lua
+var settleEndSource string
+
+// MaxReservationBytes bounds the text that a caller leaves with a reservation, and that
+// of the note: MaxLimits limits fit, with the longest names that rules have.
+const MaxReservationBytes = 64 << 10
+
+// ReservationKey names a reservation by a keyed hash: "aq:{<hash, base64url>}:r".
+func ReservationKey(hash [16]byte) string {
+	return keyPrefix + base64.RawURLEncoding.EncodeToString(hash[:]) + "}:r"
+}
+
+// Reservation is what a store is to remember of a request besides its charges.
+type Reservation struct {
+	Key string // ReservationKey
+	// Text is the caller's, without a line break, at most MaxReservationBytes.
+	Text string
+	// Keep is how long it is remembered, by whole milliseconds.
+	Keep time.Duration
+	// Decided: the first group decides; if it is denied, nothing is remembered.
+	Decided bool
+}
+
+// Reserved is the answer to a reservation: the results, or an earlier reservation of the
+// same name, in whose favour nothing was done.
+type Reserved struct {
+	Results []Result
+	Earlier *Kept
+}
+
+// Settlement ends a reservation.
+type Settlement struct {
+	Key string
+	// Was is what the caller read: the store does nothing if it is something else now.
+	Was *Kept
+	// Ends is the last instant of the store's clock, microseconds, at which it may be
+	// settled.
+	Ends  int64
+	Parts []Part
+	// Note is added to what is kept; as Reservation.Text.
+	Note string
+}
+
+// Part is one limit of a settlement. What KeyView says of views holds here too.
+type Part struct {
+	Key string
+	limit.Adjustment
+}
+
+// Settled is the answer to a settlement. Expired: it came after the end, Changed: the
+// reservation is not what the caller read any more; nothing was done then.
+type Settled struct {
+	Adjusted []limit.Adjusted
+	Expired  bool
+	Changed  bool
+}
+
+// Reserve is Take of the groups of one request, at most TakeChunk, which is remembered:
+// of the same name it is done once. There may be no groups: then it is only remembered.
+func (s *Scripts) Reserve(ctx context.Context, epoch string, groups []Group, r Reservation) (out Reserved, now int64, err error) {
+	if err := CheckReservation(groups, r); err != nil {
+		return Reserved{}, 0, err
+	}
+	h, err := checkGroups(epoch, groups)
+	if err != nil {
+		return Reserved{}, 0, err
+	}
+	args := withKey(takeArgs(epoch, &h, groups), r.Key)
+	args = append(args, r.Keep.Milliseconds(), r.Text, bit(r.Decided))
+	replies, err := s.run(ctx, s.reserve, [][]any{args})
+	if err != nil {
+		return Reserved{}, 0, fmt.Errorf("lua: reserve: %w", err)
+	}
+	if text, other := otherText(replies[0]); other {
+		kept, err := ParseKept(text)
+		if err != nil {
+			return Reserved{}, 0, fmt.Errorf("lua: reserve: %w", err)
+		}
+		return Reserved{Earlier: kept}, 0, nil
+	}
+	if out.Results, now, err = readTake(nil, replies[0], groups); err != nil {
+		return Reserved{}, 0, fmt.Errorf("lua: reserve: %w", err)
+	}
+	return out, now, nil
+}
+
+// CheckReservation tells whether a store can keep a reservation; the error wraps
+// ErrInvalid.
+func CheckReservation(groups []Group, r Reservation) error {
+	switch {
+	case len(groups) > TakeChunk:
+		return fmt.Errorf("%w: a reservation of %d groups; at most %d", ErrInvalid, len(groups), TakeChunk)
+	case r.Decided && len(groups) == 0:
+		return fmt.Errorf("%w: a reservation that no group decides", ErrInvalid)
+	case len(r.Text) > MaxReservationBytes || strings.Contains(r.Text, "\n"):
+		return fmt.Errorf("%w: a reservation's text of %d bytes; it is one line of at most %d", ErrInvalid, len(r.Text), MaxReservationBytes)
+	case r.Keep < time.Millisecond:
+		return fmt.Errorf("%w: a reservation that is kept for %v", ErrInvalid, r.Keep)
+	}
+	return nil
+}
+
+// Reservation reads what is kept under a key; nil if nothing is. An error that is not
+// one of Redis is about its text.
+func (s *Scripts) Reservation(ctx context.Context, key string) (*Kept, error) {
+	text, err := s.client.Get(ctx, key).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lua: reservation: %w", err)
+	}
+	return ParseKept(text)
+}
+
+// Settle ends a reservation.
+func (s *Scripts) Settle(ctx context.Context, epoch string, end Settlement) (out Settled, now int64, err error) {
+	h, err := checkSettlement(epoch, &end)
+	if err != nil {
+		return Settled{}, 0, err
+	}
+	replies, err := s.run(ctx, s.settle, [][]any{settleArgs(epoch, &h, &end)})
+	if err != nil {
+		return Settled{}, 0, fmt.Errorf("lua: settle: %w", err)
+	}
+	if out, now, err = readSettle(replies[0], len(end.Parts)); err != nil {
+		return Settled{}, 0, fmt.Errorf("lua: settle: %w", err)
+	}
+	return out, now, nil
+}
+
+// CheckSettlement tells whether a store can count with a settlement; the error wraps
+// ErrInvalid.
+func CheckSettlement(epoch string, s *Settlement) error {
+	_, err := checkSettlement(epoch, s)
+	return err
+}
+
+func checkSettlement(epoch string, s *Settlement) (header, error) {
+	h := header{stamp: limit.Stamp(epoch)}
+	if s.Was == nil || len(s.Note) > MaxReservationBytes || strings.Contains(s.Note, "\n") {
+		return h, fmt.Errorf("%w: a settlement of nothing that was read, or with a note of %d bytes", ErrInvalid, len(s.Note))
+	}
+	for i := range s.Parts {
+		p := &s.Parts[i]
+		if err := h.admit(p.Key, &p.View); err != nil {
+			return h, err
+		}
+		if p.Reserved < 0 || p.Reserved > limit.MaxExact || p.Used < 0 || p.Used > limit.MaxExact || p.At < 0 || p.At > limit.MaxExact ||
+			p.Window < 0 || p.Debt < 0 || p.Debt > limit.MaxTokens {
+			return h, fmt.Errorf("%w: adjustment of %s: reserved %d, used %d, at %d, debt %d",
+				ErrInvalid, p.Key, p.Reserved, p.Used, p.At, p.Debt)
+		}
+	}
+	return h, nil
+}
+
+func settleArgs(epoch string, h *header, end *Settlement) []any {
+	args := newArgs(len(end.Parts)+1, 4+len(end.Parts)*(applyNumbers+h.lowNumbers()))
+	for i := range end.Parts {
+		args = append(args, end.Parts[i].Key)
+	}
+	args = h.append(args, epoch, h.asksHeard)
+	args = append(args, bounded(h.deadline))
+	for i := range end.Parts {
+		p := &end.Parts[i]
+		if p.View.Algorithm.Counts() {
+			args = appendCounted(args, &p.View, true)
+			args = append(args, p.View.Slot, p.At, p.Window)
+		} else {
+			args = h.appendView(args, &p.View, true)
+		}
+		args = append(args, int64(p.Reserved), int64(p.Used), int64(p.Debt))
+	}
+	args = append(args, end.Was.text, bounded(end.Ends), end.Note)
+	return withKey(args, end.Key)
+}
+
+// withKey adds a key behind all others to a call.
+func withKey(args []any, key string) []any {
+	keys := args[2].(int)
+	args = append(args, nil)
+	at := firstKey - 1 + keys
+	copy(args[at+1:], args[at:])
+	args[2], args[at] = keys+1, key
+	return args
+}
+
+// otherText is what is kept by a name, where it is not what the call is about.
+func otherText(reply []any) (text string, other bool) {
+	if len(reply) != 2 || reply[0] != int64(-3) {
+		return "", false
+	}
+	text, _ = reply[1].(string)
+	return text, true
+}
+
+func readSettle(reply []any, parts int) (Settled, int64, error) {
+	if _, other := otherText(reply); other {
+		return Settled{Changed: true}, 0, nil
+	}
+	if len(reply) == 2 && reply[0] == int64(-4) {
+		now, _ := reply[1].(int64)
+		return Settled{Expired: true}, now, nil
+	}
+	n, err := integers(reply, 1+partNumbers*parts)
+	if err != nil {
+		return Settled{}, 0, err
+	}
+	return Settled{Adjusted: adjustedOf(n[1:])}, n[0], nil
+}
