@@ -11,6 +11,11 @@ import (
 // by the simulator and by the checker.
 const harmlessFor = 3 * time.Second
 
+// testedFor is how much time of a core a plant is looked for, in worlds and in scenarios,
+// that a test sees as well: when worlds have changed and its seed with them, the test is
+// the shorter way.
+const testedFor = 10 * time.Second
+
 // Season tries many plants, a few at a time.
 type Season struct {
 	Bench *Bench
@@ -88,6 +93,9 @@ func (s *Season) errand(p Plant) errand {
 	e := errand{seed: known.Seed, tests: known.Test != "", test: known.Test, limit: s.Limit}
 	if known.Scenario != "" {
 		e.scenarios = []string{known.Scenario}
+	}
+	if e.tests {
+		e.limit = min(s.Limit, testedFor)
 	}
 	switch {
 	case p.Harmless != "": // tests may look at what is not promised

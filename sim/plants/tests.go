@@ -25,7 +25,8 @@ func (t *Trial) Test(ctx context.Context, known string) (Catch, error) {
 	}
 	began := time.Now()
 	for _, pkg := range packages {
-		cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-overlay", t.overlay, "-run", run, "./"+pkg)
+		cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-overlay", t.overlay, "-run", run, "./"+pkg,
+			"-rapid.nofailfile") // what a plant breaks is no failure to be tried again
 		cmd.Dir = t.bench.Root
 		out, err := cmd.Output()
 		c.Worked = time.Since(began)
