@@ -258,10 +258,11 @@ func TestMiddlewareAsks(t *testing.T) {
 		Client: newClient(t, client.Options{Address: server.URL, Timeout: patient}), Namespace: "n",
 		Attributes: func(_ *http.Request, a map[string]string) { a["tier"] = "pro" },
 		Cost:       func(*http.Request) int64 { return 7 },
+		Costs:      func(*http.Request) map[string]int64 { return map[string]int64{"tokens_in": 500} },
 	})
 	// What a proxy would say is the client's own word here.
 	resp, _ := get(t, at+"/a/../%6frders?x=1", "X-API-Key: k", "X-User-Id: root", "X-Original-URI: /b", "X-Forwarded-Method: PUT", "X-Forwarded-For: 198.51.100.1")
-	want := &aliquotv1.CheckRequest{Namespace: "n", Cost: proto.Int64(7), Attributes: map[string]string{
+	want := &aliquotv1.CheckRequest{Namespace: "n", Cost: proto.Int64(7), Costs: map[string]int64{"tokens_in": 500}, Attributes: map[string]string{
 		"api_key": "k", "endpoint": "/orders", "method": "GET", "ip": "198.51.100.1", "tier": "pro"}}
 	if got := <-asked; !proto.Equal(got, want) || resp.StatusCode != http.StatusAccepted {
 		t.Errorf("%s: asked %v, want %v", resp.Status, got, want)

@@ -28,6 +28,9 @@ type MiddlewareOptions struct {
 	Attributes func(r *http.Request, attributes map[string]string)
 	// Cost is what a request consumes; nil: 1.
 	Cost func(*http.Request) int64
+	// Costs are what it consumes of other units than requests, as rules name them
+	// (tokens_in, ...); nil: nothing.
+	Costs func(*http.Request) map[string]int64
 	// Namespace separates services that share an installation.
 	Namespace string
 	// Headers says which rate limit headers an answer has; the zero value is both
@@ -117,6 +120,9 @@ func (m *middleware) request(r *http.Request) (*aliquotv1.CheckRequest, error) {
 	in := &aliquotv1.CheckRequest{Attributes: attributes, Namespace: m.options.Namespace}
 	if m.options.Cost != nil {
 		in.Cost = new(m.options.Cost(r))
+	}
+	if m.options.Costs != nil {
+		in.Costs = m.options.Costs(r)
 	}
 	return in, nil
 }

@@ -357,3 +357,44 @@ func (b *lockedBuffer) String() string {
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
+
+// TestEveryAlgorithmIsAnswered: with its window, its unit, and the delay of a queue.
+func TestEveryAlgorithmIsAnswered(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, `
+defaults: {enforcement: independent}
+rules:
+  - {id: r0, match: {attributes: {endpoint: /bucket}}, params: {capacity: 100, refill_rate: 1.67, window: 60}}
+  - {id: r1, match: {attributes: {endpoint: /queue}}, algorithm: leaky_bucket, mode: queue, params: {capacity: 10, refill_rate: 2}}
+  - {id: r2, match: {attributes: {endpoint: /fixed}}, algorithm: fixed_window, params: {limit: 2, window: 1h}}
+  - {id: r3, match: {attributes: {endpoint: /log}}, algorithm: sliding_window_log, params: {limit: 2, window: 90}}
+  - {id: r4, match: {attributes: {endpoint: /counter}}, algorithm: sliding_window_counter, params: {limit: 2, window: 90}}
+  - {id: r5, match: {attributes: {endpoint: /slots}}, algorithm: concurrency, params: {limit: 2, window: 90}}
+  - {id: r6, match: {attributes: {endpoint: /watched}}, shadow: true, params: {limit: 2, window: 90}}
+`).address()))
+	for _, c := range []struct {
+		path, policy, delay string
+		then                int // the third request's status
+	}{
+		{"/bucket", `"r0";q=100;w=60`, "", 200},
+		{"/queue", `"r1";q=10;w=5`, "0.", 200},
+		{"/fixed", `"r2";q=2;w=3600`, "", 429},
+		{"/log", `"r3";q=2;w=90`, "", 429},
+		{"/counter", `"r4";q=2;w=90`, "", 429},
+		{"/slots", `"r5";q=2;w=90;qu="concurrent-requests"`, "", 429},
+		{"/watched", "", "", 200},
+	} {
+		for i, want := range []int{200, 200, c.then} {
+			a := proxied(t, d, "GET", "/check", "X-API-Key: k", "X-Original-URI: "+c.path)
+			if a.StatusCode != want || a.Header.Get("RateLimit-Policy") != c.policy {
+				t.Errorf("%s, request %d: %s %v %s", c.path, i, a.Status, a.Header, a.body)
+			}
+			delay := a.Header.Get("X-RateLimit-Delay")
+			if delayed := c.delay != "" && i > 0; delayed != (delay != "") || i == 1 && !strings.HasPrefix(delay, c.delay) {
+				t.Errorf("%s, request %d: delay %q", c.path, i, delay)
+			}
+			if want == 429 && (a.number(t, "Retry-After") < 1 || a.number(t, "Retry-After") > 3601 || a.Header.Get("X-RateLimit-Remaining") != "0") {
+				t.Errorf("%s, request %d: %v", c.path, i, a.Header)
+			}
+		}
+	}
+}
