@@ -23,9 +23,16 @@ func (d *decoder) compile(doc *document) *Set {
 		s.byID[r.ID] = r
 	}
 	s.index = newRuleIndex(s.rules)
+	if n := len(s.index.always); n > maxUnindexed {
+		d.warn(doc.rules[s.index.always[0]].at, "this and %d other rules are tried for every request, which takes its time; ask for an exact value, or begin patterns with a text and regular expressions with ^ and a text", n-1)
+	}
 	d.resolveReplaces(s, doc.rules)
 	return s
 }
+
+// maxUnindexed is how many rules without anything to be looked up by go without a
+// warning: to try them takes some ten microseconds.
+const maxUnindexed = 200
 
 // misplacedShared reports misplaced settings of defaults and tiers, once and not
 // for each rule that inherits them.

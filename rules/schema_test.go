@@ -1,8 +1,10 @@
 package rules
 
 import (
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -204,6 +206,20 @@ func TestWarnings(t *testing.T) {
 		if err != nil || s == nil || len(warnings) != 1 || warnings[0].String() != "r:"+want {
 			t.Errorf("%v, %v; want r:%s", warnings, err, want)
 		}
+	}
+}
+
+func TestRulesWithoutAnIndexWarn(t *testing.T) {
+	text := "defaults: {" + someLimit + "}\nrules:\n"
+	for i := range maxUnindexed + 1 {
+		text += fmt.Sprintf("  - {id: r%d, match: {endpoint_regex: \"x%d\"}}\n", i, i)
+	}
+	want := "r:3:5: this and 200 other rules are tried for every request"
+	if _, warnings, err := Parse("r", []byte(text)); err != nil || len(warnings) != 1 || !strings.HasPrefix(warnings[0].String(), want) {
+		t.Errorf("%v, %v", warnings, err)
+	}
+	if _, warnings, err := Parse("r", []byte(strings.Replace(text, "\"x7\"", "\"^x7\"", 1))); err != nil || len(warnings) != 0 {
+		t.Errorf("%v, %v", warnings, err)
 	}
 }
 
