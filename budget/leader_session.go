@@ -93,8 +93,6 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 		l.mayHaveUsedFloors(h.Region)
 	}
 	l.session++
-	// What another daemon of the region applied since, this one may not know.
-	another := r.incarnation != 0 && r.incarnation != h.Incarnation
 	if r.incarnation != h.Incarnation {
 		// The daemon before it may spend until its lease ends, and only records
 		// that outlast it can tell it that the shares have changed.
@@ -115,7 +113,7 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 		})
 	}
 	for n, key := range l.order {
-		if act, differs := l.settle(h.Region, key, held[n], another, now); differs {
+		if act, differs := l.settle(h.Region, key, held[n], now); differs {
 			ok.Actions = append(ok.Actions, act)
 		} else {
 			r.unchanged = append(r.unchanged, key.id)
@@ -127,8 +125,9 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 
 // settle fixes what a region that says Hello is to hold of one key: no more than
 // its liability, than was last sent, and than it says it holds (has; nil: nothing).
-func (l *Leader) settle(i int, key *leaderKey, has *Held, another bool, now Instant) (Action, bool) {
+func (l *Leader) settle(i int, key *leaderKey, has *Held, now Instant) (Action, bool) {
 	kr, liability := &key.regions[i], key.shares[i]
+	sent := kr.gen // zero: nothing in this reign
 	a := kr.sent.Min(liability)
 	if has != nil {
 		a = a.Min(has.Share)
@@ -144,7 +143,11 @@ func (l *Leader) settle(i int, key *leaderKey, has *Held, another bool, now Inst
 	key.stayHot()
 	l.weigh(key)
 	l.touch(key)
-	if has != nil && !another && has.Share == a && a == liability && l.tailOf(key) == 0 {
+	// A share sent later than the one it says it holds may stand in its store without its
+	// knowing: another daemon applied it, or the answer was lost. Only a generation of its
+	// own ends that for certain.
+	knows := has != nil && (sent == Gen{} || sent == has.Gen)
+	if knows && has.Share == a && a == liability && l.tailOf(key) == 0 {
 		kr.gen = has.Gen
 		return Action{}, false
 	}

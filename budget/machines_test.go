@@ -167,6 +167,36 @@ func TestHelloThatAgreesIsAnsweredWithNothing(t *testing.T) {
 	t.Fatalf("no welcome: %#v", out)
 }
 
+// A region that says it holds what an earlier generation gave it may have a later one in
+// its store without knowing: the answer to the change was lost, or another daemon made it.
+// The same share comes with a generation of its own.
+func TestHelloOfAnEarlierGenerationIsAnswered(t *testing.T) {
+	w := started(t, 3)
+	w.load[0] = 10
+	w.runUntil("a has the rate", 3*time.Second, func() bool { return w.rate(0) >= 980 })
+	w.run(time.Second)
+	before := w.regions[1].hot[w.key]
+	earlier := Held{Key: w.key, Gen: before.gen, Share: before.share, Limit: before.limit}
+	w.load = []int64{0, 10, 0}
+	w.runUntil("b has the rate", 3*time.Second, func() bool { return w.rate(1) >= 950 })
+	w.load = []int64{10, 0, 0}
+	w.runUntil("b has what it had", 20*time.Second, func() bool {
+		return w.regions[1].hot[w.key].share == earlier.Share && w.ledger.Shares(w.key)[1] == earlier.Share
+	})
+	held := Hello{Region: 1, Nonce: 77, Incarnation: w.regions[1].incarnation, RedisEpoch: w.regions[1].storeEpoch, Held: []Held{earlier}}
+	out := w.leader.Step(HelloReceived{held}, w.now)
+	out = append(out, w.leader.Step(Verified{}, w.now)...)
+	for _, effect := range out {
+		if welcome, ok := effect.(Welcome); ok {
+			if a := welcome.OK.Actions; len(a) != 1 || !earlier.Gen.Before(a[0].Gen) || a[0].Share != earlier.Share {
+				t.Errorf("answered with %+v; it is to be the same share anew", a)
+			}
+			return
+		}
+	}
+	t.Fatal("no welcome")
+}
+
 // A lower lease is waited for until the old one is over; nothing is proposed before.
 func TestNothingIsProposedWhileALongerLeaseRuns(t *testing.T) {
 	w := started(t, 2)

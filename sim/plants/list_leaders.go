@@ -49,8 +49,8 @@ func leaders() []Plant {
 			Harmless: "argued: every Hello closes the session before it and everything is told anew, so two daemons that take turns waste time and break nothing; heals when one of them dies",
 		},
 		{
-			Name: "other-daemon-knows", Breaks: "what one daemon of a region was told counts as known to the next one",
-			Edits: []Edit{{session, "if has != nil && !another && has.Share", "if has != nil && has.Share"}},
+			Name: "other-daemon-knows", Breaks: "what a region was told, and may not know of, counts as known: another daemon heard it, or the answer was lost",
+			Edits: []Edit{{session, "(sent == Gen{} || sent == has.Gen)", "(sent == Gen{} || sent != Gen{})"}},
 			World: World{Faults: []string{"second daemon", "daemon restarts", "messages lost", "messages reordered"}, Just: true},
 		},
 		{

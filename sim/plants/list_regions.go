@@ -78,12 +78,12 @@ func regions() []Plant {
 			Name: "later-record-spent", Breaks: "a share from before the lease, of which the caller has not heard, is spent whole",
 			Edits:    []Edit{{settle, "		r.Share = r.Share.Min(v.Share)\n	}\n", "	}\n"}},
 			World:    World{Faults: []string{"second daemon", "all store commands stuck", "daemon paused", "store commands stuck", "messages lost"}, Just: true},
-			Harmless: "argued: to another daemon than the one it last welcomed the leader tells every share anew, and to the same one nothing newer was told. Without both, see unheard-record-spent",
+			Harmless: "argued: in one reign the leader tells a share anew to a daemon that says it holds an earlier generation, and at the start of a reign the ledger has what an earlier leader sent. Without both, see unheard-record-spent",
 		},
 		{
-			Name: "unheard-record-spent", Breaks: "what one daemon of a region was told counts as known to the next, and a record of which it has not heard is spent whole",
+			Name: "unheard-record-spent", Breaks: "what one daemon of a region was told counts as known to the next one, and a record of which it has not heard is spent whole",
 			Edits: []Edit{
-				{"budget/leader_session.go", "if has != nil && !another && has.Share", "if has != nil && has.Share"},
+				{"budget/leader_session.go", "(sent == Gen{} || sent == has.Gen)", "(sent == Gen{} || sent != Gen{})"},
 				{settle, "		r.Share = r.Share.Min(v.Share)\n	}\n", "	}\n"},
 			},
 			World: World{Regions: 2, Faults: []string{"second daemon", "daemon restarts", "messages lost"}, Just: true},
