@@ -218,7 +218,7 @@ func (l *Leader) checkReport(rep Report) error {
 	}
 	for _, kr := range rep.Keys {
 		if kr.Admitted < 0 || kr.Offered < kr.Admitted || kr.Released < 0 || kr.Tokens < 0 || kr.Idle < 0 || kr.Gap < 0 ||
-			!kr.Limit.valid() || kr.InUse < 0 || kr.InUse > Unit || kr.Label < 0 {
+			!kr.Limit.valid() || kr.InUse < 0 || kr.InUse > Unit || kr.Label < 0 || kr.Refunded < 0 {
 			return fmt.Errorf("%w: negative or inconsistent usage", ErrMalformed)
 		}
 		key := l.keys[kr.Key]

@@ -90,6 +90,9 @@ type KeyReport struct {
 	// Label numbers the window of the region's store when the share was last looked at
 	// (fixed windows only), from 1 on.
 	Label int64
+	// Refunded is how much of what was admitted has been given back, at most: for who
+	// holds Admitted against the limit, not for the leader.
+	Refunded int64
 }
 
 // KeyLimit is the limit of a key as its region reads it, for the leader's

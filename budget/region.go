@@ -180,6 +180,7 @@ type hotKey struct {
 	offered      int64
 	released     int64
 	toldReleased int64 // by the latest report
+	refunded     int64 // at most, of what was admitted
 	granted      int64
 	tokens       int64
 	used         Instant       // when a request was last decided

@@ -61,6 +61,7 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 			Key: k, Gen: h.gen, Share: h.share, Limit: limit,
 			Admitted: h.admitted, Offered: h.offered, Released: h.released,
 			Tokens: h.tokens, Rejecting: h.rejecting, Idle: h.idle(now), Gap: h.gap, InUse: h.inUse, Label: h.label,
+			Refunded: h.refunded,
 		})
 		h.told, h.toldReleased = h.rejecting, h.released
 		h.queued, h.mustAck, h.rejecting, h.asked, h.lastReport = false, false, false, false, now

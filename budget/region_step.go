@@ -149,6 +149,7 @@ func (r *Region) helloAnswered(e HelloAnswered, now Instant) []RegionEffect {
 	r.lastDirective = now
 	for _, h := range r.hot {
 		h.admitted, h.offered, h.released, h.toldReleased, h.granted = 0, 0, 0, 0, 0
+		h.refunded = 0
 	}
 	a := &applying{hello: true, epoch: e.OK.Epoch, session: e.OK.Session, watermark: e.OK.Watermark}
 	return r.apply(a, e.OK.Actions, now)

@@ -58,6 +58,7 @@ func (c *Canon) keyReport(region int, r *KeyReport) {
 	c.Int(r.Label)
 	c.usage(region, r.Key, r.Admitted, r.Offered)
 	c.released(region, r.Key, r.Released)
+	c.Int(r.Refunded)
 	if c.Demand {
 		c.Int(r.Admitted)
 		c.Int(r.Offered)

@@ -168,6 +168,7 @@ func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
 	c.released(region, k, h.released)
 	c.granted(region, k, h.granted)
 	c.Int(h.released - h.toldReleased)
+	c.Int(h.refunded)
 	c.Bools(h.rejecting, h.asked, h.told, h.queued, h.mustAck, h.lastReport != 0)
 	c.Age(now, h.lastReport, reportKeyEvery) // it takes 2,000 busy keys to make the pace a longer one
 	c.Int(int64(h.inUse))

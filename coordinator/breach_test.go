@@ -169,3 +169,24 @@ func TestBreachBookKeepsTheLogSmall(t *testing.T) {
 		t.Errorf("counts %d and %d, want 650 and that of a rule that is gone", b.of(3), b.of(4))
 	}
 }
+
+// TestWhatWasGivenBackMayBeAdmittedAgain, here or, once the tokens have moved, elsewhere:
+// that is no breach. What is admitted beyond it is.
+func TestWhatWasGivenBackMayBeAdmittedAgain(t *testing.T) {
+	refunded := func(rep budget.Report, whole int64) budget.Report {
+		rep.Keys[0].Refunded = whole * microToken
+		return rep
+	}
+	y := newTally(0, strictly, 0)
+	y.fold(usage(0, 1, 100), second(0), always)
+	y.fold(refunded(usage(0, 1, 190), 90), second(0), always)
+	y.fold(refunded(usage(0, 1, 190), 180), second(0), always)
+	y.fold(usage(1, 2, 80), second(0), always)
+	if len(y.breaches) != 0 {
+		t.Fatalf("%+v; 270 admitted, of which 180 were given back", y.breaches)
+	}
+	y.fold(usage(2, 3, 30), second(0), always)
+	if len(y.breaches) != 1 || !near(y.breaches[0].admitted, 120) {
+		t.Errorf("%+v; 120 were admitted at once and not given back", y.breaches)
+	}
+}

@@ -46,3 +46,10 @@ func (b *busyPeriod) spend(tokens, rate float64, from, now budget.Instant) (beca
 	}
 	return became
 }
+
+// giveBack takes tokens off what was spent.
+func (b *busyPeriod) giveBack(tokens float64) {
+	tokens = min(tokens, b.tokens)
+	b.tokens -= tokens
+	b.over -= tokens
+}

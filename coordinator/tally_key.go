@@ -27,6 +27,7 @@ type tallyKey struct {
 type seen struct {
 	session           uint64
 	admitted, offered int64          // cumulative, micro-tokens
+	refunded          int64          // likewise
 	from              budget.Instant // these were read no earlier than this
 	told              budget.Instant // and told here
 	busy              float64        // of what the key's busy period counts, tokens
@@ -36,6 +37,7 @@ type seen struct {
 type spent struct {
 	region            int
 	admitted, offered float64        // tokens
+	refunded          float64        // of what was admitted, also before; at most
 	from              budget.Instant // not before this
 	pace              time.Duration  // between the region's reports of one key
 }
@@ -85,26 +87,34 @@ func (key *tallyKey) read(rep budget.Report, k budget.KeyReport, from budget.Ins
 		region:   rep.Region,
 		admitted: tokens(max(0, k.Admitted-s.admitted)),
 		offered:  tokens(max(0, k.Offered-s.offered)),
+		refunded: tokens(max(0, k.Refunded-s.refunded)),
 		from:     s.from,
 		pace:     rep.Pace,
 	}
 	if region.unseen.Sub(s.told) >= region.slack {
 		out.from = max(s.from, region.unseen) // it was left out of reports since: it was not used
 	}
-	s.admitted, s.offered, s.from, s.told = k.Admitted, k.Offered, from, now
+	s.admitted, s.offered, s.refunded, s.from, s.told = k.Admitted, k.Offered, k.Refunded, from, now
 	return out
 }
 
-// spend counts what a region used in the busy period.
+// spend counts what a region used in the busy period. What it has given back is taken
+// off, whenever it was admitted: that may hide an excess, and makes none up.
 func (key *tallyKey) spend(s spent, now budget.Instant) {
-	switch key.busy.spend(s.admitted, key.rate, s.from, now) {
+	net := s.admitted - s.refunded
+	if net < 0 {
+		key.busy.giveBack(-net)
+		key.seen[s.region].busy += net
+		net = 0
+	}
+	switch key.busy.spend(net, key.rate, s.from, now) {
 	case begunAnew:
 		for i := range key.seen {
 			key.seen[i].busy = 0
 		}
 		fallthrough
 	case counted:
-		key.seen[s.region].busy += s.admitted
+		key.seen[s.region].busy += net
 	}
 	key.most = max(key.most, key.above())
 }

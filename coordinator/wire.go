@@ -71,7 +71,7 @@ func reportFromWire(region int, m *aliquotv1.ReportRequest) (budget.Report, erro
 			Limit:     limitFromWire(k.GetLimit()),
 			Rejecting: k.GetRejecting(), Cold: k.GetCold(),
 			Idle: time.Duration(k.GetIdleNs()), Gap: time.Duration(k.GetGapNs()),
-			InUse: k.GetInUse(), Label: k.GetLabel(),
+			InUse: k.GetInUse(), Label: k.GetLabel(), Refunded: k.GetRefundedMicro(),
 		}
 	}
 	return r, nil

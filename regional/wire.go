@@ -33,7 +33,7 @@ func reportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
 			Key: keyOut(k.Key), Gen: genOut(k.Gen), Share: shareOut(k.Share),
 			AdmittedMicro: k.Admitted, OfferedMicro: k.Offered, ReleasedMicro: k.Released,
 			TokensMicro: k.Tokens, Limit: limitOut(k.Limit), Rejecting: k.Rejecting, Cold: k.Cold,
-			IdleNs: int64(k.Idle), GapNs: int64(k.Gap), InUse: k.InUse, Label: k.Label,
+			IdleNs: int64(k.Idle), GapNs: int64(k.Gap), InUse: k.InUse, Label: k.Label, RefundedMicro: k.Refunded,
 		}
 	}
 	return out

@@ -940,7 +940,9 @@ type KeyReport struct {
 	InUse int32 `protobuf:"varint,14,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
 	// The window of the region's store when the share was last looked at, from 1 on
 	// (fixed windows only).
-	Label         int64 `protobuf:"varint,15,opt,name=label,proto3" json:"label,omitempty"`
+	Label int64 `protobuf:"varint,15,opt,name=label,proto3" json:"label,omitempty"`
+	// How much of what was admitted has been given back by settlements, at most.
+	RefundedMicro int64 `protobuf:"varint,16,opt,name=refunded_micro,json=refundedMicro,proto3" json:"refunded_micro,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1069,6 +1071,13 @@ func (x *KeyReport) GetInUse() int32 {
 func (x *KeyReport) GetLabel() int64 {
 	if x != nil {
 		return x.Label
+	}
+	return 0
+}
+
+func (x *KeyReport) GetRefundedMicro() int64 {
+	if x != nil {
+		return x.RefundedMicro
 	}
 	return 0
 }
@@ -1431,7 +1440,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"paceMicros\x122\n" +
 	"\x15decided_rules_version\x18\v \x01(\x04R\x13decidedRulesVersion\x12\x18\n" +
 	"\aallowed\x18\f \x01(\x04R\aallowed\x12\x16\n" +
-	"\x06denied\x18\r \x01(\x04R\x06denied\"\xd4\x03\n" +
+	"\x06denied\x18\r \x01(\x04R\x06denied\"\xfb\x03\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
@@ -1447,7 +1456,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\aidle_ns\x18\f \x01(\x03R\x06idleNs\x12\x15\n" +
 	"\x06gap_ns\x18\r \x01(\x03R\x05gapNs\x12\x15\n" +
 	"\x06in_use\x18\x0e \x01(\x05R\x05inUse\x12\x14\n" +
-	"\x05label\x18\x0f \x01(\x03R\x05label\"\xec\x01\n" +
+	"\x05label\x18\x0f \x01(\x03R\x05label\x12%\n" +
+	"\x0erefunded_micro\x18\x10 \x01(\x03R\rrefundedMicro\"\xec\x01\n" +
 	"\x0eReportResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x10\n" +
