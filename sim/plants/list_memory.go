@@ -24,7 +24,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "future-record-trusted", Breaks: "a record from the future, after the store's clock went back, keeps its tokens",
-			Edits: []Edit{{settle, "r.At, r.Tokens, r.Carry, r.Extra = now, 0, 0, 0", "r.At = now"}},
+			Edits: []Edit{{settle, "r.At, r.Tokens, r.Carry, r.Extra = now, min(r.Tokens, 0), 0, 0", "r.At = now"}},
 			World: World{Faults: []string{"store's clock set"}, Just: true},
 		},
 		{
@@ -79,7 +79,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "debit-forgiven", Breaks: "what the emergency limit admitted is not debited",
-			Edits: []Edit{{settle, "	r.spend(min(v.Debit, r.held()))\n", ""}},
+			Edits: []Edit{{settle, "	r.spend(min(v.Debit, max(0, r.held())))\n", ""}},
 			World: World{Keys: 2, Faults: []string{"all store commands stuck", "region's machine suspended"}},
 		},
 	}
