@@ -301,74 +301,10 @@ func changeRules(t *testing.T, coordinator, region string) {
 	rulesHistory(t, coordinator, region, file)
 }
 
-// rulesHistory goes on where version 2 was applied.
-func rulesHistory(t *testing.T, coordinator, region, file string) {
-	at := func(stdin string, args ...string) result {
-		return command(t, stdin, append(args, "--addr", coordinator)...)
-	}
-	at("", "rules", "history").want(t, exitOK, "VERSION", "2        yes       me")
-	at("", "rules", "history", "--limit", "1", "--diff").want(t, exitOK, "+    params: {capacity: 500")
-	at("", "rules", "history", "-o", "json").want(t, exitOK, `"versions":[{"version":"2","author":"me"`)
-	at("", "rules", "history", "-o", "yaml", "--before", "2").want(t, exitOK, `version: "1"`)
-	at("", "rules", "show", "--version", "1").want(t, exitOK, "version 1 by", "capacity: 300")
-	at("", "rules", "show", "--version", "9").want(t, exitError, "kept are 1 to 2")
-	at("", "rules", "diff", "--from", "1").want(t, exitOK, "--- version 1", "+++ version 2", "+    params: {capacity: 500")
-	at("rules: []\n", "rules", "diff", "-", "-o", "json").want(t, exitOK, `{"from":"version 2","to":`, `"diff":"--- version 2`)
-	at("", "rules", "diff", file, "--to", "1").want(t, exitUsage, "FILE or --to")
-	at("", "rules", "rollback", "one").want(t, exitUsage, "rules history")
-	at("", "rules", "rollback", "9").want(t, exitError, "nothing changed", "kept are 1 to 2")
-	at("", "rules", "rollback", "1", "--expected-version", "1").want(t, exitError, "nothing changed", "2 is in force")
-	at("", "rules", "rollback", "1", "--comment", "too many").want(t, exitOK, "version 3 is in force", "-    params: {capacity: 500")
-	at("", "rules", "history").want(t, exitOK, "[text of version 1] too many")
-	await(t, "300", func() string { return command(t, "", "check", "api_key=another", "--addr", region).out })
-	stagedRules(t, coordinator, file)
-	editRules(t, coordinator, region)
-}
-
-// editRules goes on where version 6 was applied.
-func editRules(t *testing.T, coordinator, region string) {
-	at := func(args ...string) result { return command(t, "", append(args, "--addr", coordinator)...) }
-	checked := func(key string) func() string {
-		return func() string { return command(t, "", "check", "api_key="+key, "--addr", region).out }
-	}
-	at("block", "sk_new", "--ttl", "1h", "--reason", "abuse").want(t, exitOK, "+++ version 7", "abuse", "version 7 is in force")
-	await(t, "block list", checked("sk_new"))
-	at("allow", "sk_new", "-o", "json").want(t, exitOK, `"version":"8"`)
-	await(t, "allow_list", checked("sk_new"))
-	at("unlist", "sk_new", "--comment", "settled").want(t, exitOK, "version 9 is in force")
-	await(t, "per-key", checked("sk_new"))
-	at("unlist", "sk_new").want(t, exitError, "nothing changed", "is on no list")
-	at("override", "per-key", "sk_big", "--capacity", "7000", "--refill-rate", "12.5", "--author", "ann").want(t, exitOK, "version 10 is in force")
-	await(t, "7000", checked("sk_big"))
-	at("override", "per-key", "sk_big", "--remove").want(t, exitOK, "version 11 is in force")
-	at("override", "nope", "sk_big", "--limit", "1", "--window", "1m").want(t, exitError, "nothing changed", "nope")
-	at("override", "per-key").want(t, exitUsage, "override RULE PATTERN")
-	at("block", "*").want(t, exitError, "refused, nothing changed")
-	at("block", "a", "--ttl", "0s").want(t, exitError, "ttl")
-	at("rules", "history").want(t, exitOK, `block "sk_new": abuse`, "settled", `override of "sk_big" in per-key`, "ann")
-}
-
-// stagedRules goes on where version 3 was applied.
-func stagedRules(t *testing.T, coordinator, file string) {
-	at := func(args ...string) result { return command(t, "", append(args, "--addr", coordinator)...) }
-	at("rules", "apply", file, "--halt-above", "0.1").want(t, exitUsage, "--stage-regions")
-	at("rules", "promote").want(t, exitError, "no version is staged")
-	at("rules", "apply", file, "--stage-regions", "eu-west", "--promote-after", "1s").want(t, exitError, "promote_after")
-	at("rules", "apply", file, "--stage-regions", "eu-west", "--promote-after", "1h").want(t, exitOK, "version 4 is in force in eu-west only")
-	at("rules", "show").want(t, exitOK, "version 3 by", "version 4 is staged in eu-west until 20", "unless it is halted")
-	at("rules", "apply", file).want(t, exitError, "promote or abort it first")
-	at("rules", "abort", "3").want(t, exitError, "no roll-out of version 3")
-	at("rules", "abort").want(t, exitOK, "version 4 is aborted; version 5")
-	at("rules", "apply", file, "--stage-regions", "eu-west", "--halt-above", "0.2").want(t, exitOK, "version 6")
-	at("rules", "show").want(t, exitOK, "version 6 is staged in eu-west until 'aliquot rules promote'")
-	at("rules", "promote", "-o", "json").want(t, exitOK, `"version":"6"`)
-	at("rules", "history").want(t, exitOK, "[text of version 3] version 4 aborted", "6        yes")
-}
-
 // await repeats a command until its output has the part.
 func await(t *testing.T, part string, output func() string) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(20 * time.Second)
 	for out := output(); !strings.Contains(out, part); out = output() {
 		select {
 		case <-deadline:

@@ -1,7 +1,11 @@
 package regional
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -60,4 +64,32 @@ func TestDecisionsAreCountedByVersion(t *testing.T) {
 	eventually(t, "the refused version is known", func() bool { return d.service.limiter.policies.versionSeen() == 3 })
 	check(t, d, "b")
 	eventually(t, "the good version decided", reported(2, 1, 2))
+}
+
+// TestBadRulesInTheStateFile: a file whose rules this version cannot read costs the
+// rules, not the daemon; the coordinators send theirs.
+func TestBadRulesInTheStateFile(t *testing.T) {
+	l := newLeader(t, fmt.Sprintf(slowRule, 10))
+	c := testConfig(l.address())
+	c.StateFile = filepath.Join(t.TempDir(), "state.json")
+	_, stop := startLive(t, c)
+	stop()
+	text, err := os.ReadFile(c.StateFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoilt := bytes.Replace(text, []byte("capacity: 10"), []byte("capcity: 10"), 1)
+	if err := os.WriteFile(c.StateFile, spoilt, 0o600); err != nil || bytes.Equal(text, spoilt) {
+		t.Fatalf("%v\n%s", err, spoilt)
+	}
+	l.set(func() { l.down = true })
+	d, _ := start(t, c)
+	if a := check(t, d, "k"); !a.Allowed || a.Mode != modeNoRulesYet {
+		t.Errorf("%+v", a)
+	}
+	if !strings.Contains(scrape(t, d), "aliquot_rules_reload_failures_total 1") {
+		t.Error("the refusal is not counted")
+	}
+	l.set(func() { l.down = false })
+	eventually(t, "the coordinators' rules", func() bool { return check(t, d, "k").RuleID == "r0" })
 }

@@ -1,0 +1,123 @@
+package coordinator_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// answered is what PUT /rules/tier/{tier} answers.
+type answered struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (r *running) putTier(t *testing.T, tier, body string, header ...string) answered {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+r.RPC+"/rules/tier/"+tier, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answered{res.StatusCode, res.Header, string(text)}
+}
+
+func TestPutTier(t *testing.T) {
+	r := startCluster(t, 1)[0]
+	if got := r.putTier(t, "free", `{"limit":500}`); got.status != http.StatusConflict || !strings.Contains(got.body, "apply a file first") {
+		t.Errorf("before the first rules: %+v", got)
+	}
+	r.applyRules(t, tieredRules)
+	got := r.putTier(t, "free", `{"limit":500,"capacity":500}`, "Aliquot-Author", "ci", "Aliquot-Comment", "more", "If-Match", `"1"`)
+	if got.status != http.StatusOK || got.header.Get("ETag") != `"2"` || !strings.HasPrefix(got.body, `{"version":"2","warnings":[`) || !strings.Contains(got.body, `+  free: {params: {`) {
+		t.Fatalf("%+v", got)
+	}
+	if yaml := r.yaml(t); !strings.Contains(yaml, "500") || !strings.Contains(yaml, "# not much") || !strings.Contains(yaml, "window: 60") {
+		t.Errorf("in force:\n%s", yaml)
+	}
+	if v, err := r.rules.GetRules(t.Context(), &aliquotv1.GetRulesRequest{}); err != nil || v.GetAuthor() != "ci" || v.GetComment() != "more" {
+		t.Errorf("%v, %v", v, err)
+	}
+	for _, c := range []struct {
+		tier, body string
+		header     []string
+		status     int
+		says       string
+	}{
+		{"new", `{"limit":5,"window":"90s"}`, nil, 200, `"version":"3"`},
+		{"new", `{"capacity":5,"refill_rate":0.5}`, []string{"If-Match", "*"}, 200, `"version":"4"`},
+		{"new", `{"capacity":5,"refill_rate":0.5}`, nil, 200, `"version":"4"`}, // it is so already
+		{"free", `{"limit":1}`, []string{"If-Match", `"1"`}, 412, "4 is in force"},
+		{"free", `{"limit":1}`, []string{"If-Match", `W/"4"`}, 400, "ETag"},
+		{"free", `{"limit":1}`, []string{"If-Match", `4`}, 400, "ETag"},
+		{"free", `{"limit":1}`, []string{"If-Match", `"4", "5"`}, 400, "ETag"},
+		{"free", `{"limit":1}`, []string{"Content-Type", "text/plain"}, 415, "application/json"},
+		{"free", `{"limit":1}`, []string{"Content-Type", ""}, 415, "application/json"},
+		{"free", `{"limit":1}`, []string{"Aliquot-Author", strings.Repeat("a", 300)}, 400, "at most 256"},
+		{"free", ``, nil, 400, "EOF"},
+		{"free", `{`, nil, 400, "unexpected EOF"},
+		{"free", `null`, nil, 400, "say capacity, limit"},
+		{"free", `{}`, nil, 400, "say capacity, limit"},
+		{"free", `[]`, nil, 400, "cannot unmarshal"},
+		{"free", `{"limt":1}`, nil, 400, "limt"},
+		{"free", `{"limit":1}{}`, nil, 400, "something follows"},
+		{"free", `{"limit":0}`, nil, 400, "limit is 0"},
+		{"free", `{"limit":-1}`, nil, 400, "limit is -1"},
+		{"free", `{"limit":1.5}`, nil, 400, "limit"},
+		{"free", `{"limit":"1"}`, nil, 400, "limit"},
+		{"free", `{"limit":99999999999999999999}`, nil, 400, "limit"},
+		{"free", `{"limit":9223372036854775807}`, nil, 400, "above the largest"},
+		{"free", `{"capacity":1,"refill_rate":0}`, nil, 400, "refill_rate is 0"},
+		{"free", `{"capacity":1,"refill_rate":1e400}`, nil, 400, "refill_rate"},
+		{"free", `{"capacity":1,"refill_rate":1e300}`, nil, 400, "refill_rate"},
+		{"free", `{"limit":1,"window":0}`, nil, 400, "window is 0s"},
+		{"free", `{"limit":1,"window":-1}`, nil, 400, "write seconds"},
+		{"free", `{"limit":1,"window":1e300}`, nil, 400, "write seconds"},
+		{"free", `{"limit":1,"window":"soon"}`, nil, 400, "soon"},
+		{"free", `{"limit":1,"window":[]}`, nil, 400, "write seconds"},
+		{"a%0Ab", `{"limit":1,"window":1}`, nil, 400, "tier"},
+		{strings.Repeat("a", 300), `{"limit":1,"window":1}`, nil, 400, "tier"},
+		{"free", `{"limit":` + strings.Repeat(" ", 20_000) + `1}`, nil, 413, "too large"},
+		{"", `{"limit":1}`, nil, 404, ""},
+	} {
+		got := r.putTier(t, c.tier, c.body, c.header...)
+		if got.status != c.status || !strings.Contains(got.body, c.says) {
+			t.Errorf("%.20s %.60s %.40s: %d %.300s\nwant %d with %q", c.tier, c.body, c.header, got.status, got.body, c.status, c.says)
+		}
+		if c.tier != "" && c.status >= 400 {
+			isProblem(t, got)
+		}
+	}
+	if v := status(t, r).GetRulesVersion(); v != 4 {
+		t.Errorf("version %d, want 4: what is refused changes nothing", v)
+	}
+}
+
+func isProblem(t *testing.T, got answered) {
+	t.Helper()
+	var p struct {
+		Type, Title, Detail string
+		Status              int
+	}
+	err := json.Unmarshal([]byte(got.body), &p)
+	if err != nil || got.header.Get("Content-Type") != "application/problem+json" || p.Status != got.status || p.Title == "" || p.Detail == "" || p.Type != "about:blank" {
+		t.Errorf("not a problem: %+v (%v)", got, err)
+	}
+}
