@@ -38,8 +38,13 @@ func TestAssign(t *testing.T) {
 	numbers, next = Assign(numbers, changed, next, moved)
 	check(t, "a changed placement", numbers, map[string]uint32{"a": 13}, next, 14)
 
-	numbers, next = Assign(numbers, moved, next, &Set{})
-	check(t, "no rules", numbers, map[string]uint32{}, next, 14)
+	counting := set("{id: a, placement: home, unit: tokens_in}")
+	counting.rules[0].Algorithm = "another"
+	numbers, next = Assign(numbers, moved, next, counting)
+	check(t, "a changed unit", numbers, map[string]uint32{"a": 14}, next, 15)
+
+	numbers, next = Assign(numbers, counting, next, &Set{})
+	check(t, "no rules", numbers, map[string]uint32{}, next, 15)
 }
 
 func check(t *testing.T, what string, got, want map[string]uint32, next, wantNext uint32) {

@@ -33,6 +33,10 @@ func (d *decoder) mapping(n *node, what string, known schema) (sound bool) {
 		read, ok := known[f.name]
 		if !ok {
 			unknown = true
+			if d.full() {
+				d.dropped++ // to search for what was meant takes longer than to read on
+				return
+			}
 			names := slices.Sorted(maps.Keys(known))
 			d.add(f.at, "unknown field %q in %s; %s", shorten(f.name), what, insteadOf(f.name, names))
 			return

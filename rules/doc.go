@@ -3,7 +3,11 @@
 //
 // The package is pure: no I/O, no clock, no globals. [Parse] turns the bytes of a
 // file into an immutable [Set] or into an [*Error] that lists every problem with
-// its file, line and column. A Set answers [Set.Match] without allocating.
+// its file, line and column. A Set answers [Set.Match] without allocating, and
+// [Set.Explain] for people.
+//
+// [Block], [Allow], [Unlist], [SetOverride], [RemoveOverride] and [SetTier] change the
+// text of a file in one place and leave the rest as it is.
 //
 // # What a value inherits
 //
@@ -17,6 +21,9 @@
 //
 // All rules whose conditions a request meets, except those that another one of them
 // replaces (see [Set.Match]). A rule in shadow replaces rules in shadow only.
+//
+// Entries of lists and overrides may end; one that is over is as if it was not there.
+// The package has no clock: whoever asks says what time it is.
 //
 // # Absent attributes
 //

@@ -71,12 +71,15 @@ type problems struct {
 }
 
 func (p *problems) add(at position, format string, args ...any) {
-	if len(p.found) >= maxCollected {
+	if p.full() {
 		p.dropped++
 		return
 	}
 	p.found = append(p.found, p.problem(at, format, args...))
 }
+
+// full tells whether further problems are only counted.
+func (p *problems) full() bool { return len(p.found) >= maxCollected }
 
 func (p *problems) warn(at position, format string, args ...any) {
 	if len(p.warnings) < maxCollected {
