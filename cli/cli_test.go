@@ -65,7 +65,7 @@ func TestUsageErrors(t *testing.T) {
 	}{
 		"no such command":     {[]string{"chek"}, "chek"},
 		"no such subcommand":  {[]string{"budget", "gte"}, "get, list, watch"},
-		"missing subcommand":  {[]string{"rules"}, "abort, apply, diff, history, promote, rollback, show, validate"},
+		"missing subcommand":  {[]string{"rules"}, "abort, apply, diff, history, plan, promote, rollback, show, validate"},
 		"unknown flag":        {[]string{"check", "--prise"}, "--prise"},
 		"missing argument":    {[]string{"check"}, "check KEY=VALUE"},
 		"not an attribute":    {[]string{"check", "api_key"}, "key=value"},
@@ -245,6 +245,7 @@ func TestAgainstARealCluster(t *testing.T) {
 		})
 	})
 	t.Run("budget watch", func(t *testing.T) { watchABudget(t, coordinator) })
+	t.Run("rules plan", func(t *testing.T) { planRules(t, coordinator, region, r.at(7510), r.at(7520)) })
 	t.Run("rules", func(t *testing.T) { changeRules(t, coordinator, region) })
 	t.Run("dev ends cleanly and leaves nothing", func(t *testing.T) {
 		r.stop()

@@ -20,7 +20,7 @@ const maxRulesFile = 8 << 20
 
 func newRules(g *globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "rules", Short: "Check, apply and show the rules, and their history"}
-	cmd.AddCommand(newRulesValidate(g), newRulesApply(g), newRulesShow(g), newRulesHistory(g), newRulesDiff(g), newRulesRollback(g),
+	cmd.AddCommand(newRulesValidate(g), newRulesPlan(g), newRulesApply(g), newRulesShow(g), newRulesHistory(g), newRulesDiff(g), newRulesRollback(g),
 		newRulesPromote(g), newRulesAbort(g))
 	return cmd
 }

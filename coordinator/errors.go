@@ -27,6 +27,7 @@ var (
 	errCannotEdit     = errors.New("the rules file cannot be edited in place")
 	errInvalid        = errors.New("invalid request")
 	errTooManyWatches = errors.New("too many watches")
+	errPlanning       = errors.New("the regions are at work on another plan; retry in a moment")
 )
 
 // errorTable is the only translation of errors to RPC codes in this package.
@@ -37,6 +38,7 @@ var errorTable = rpc.Table{
 	{Err: errStopping, Code: connect.CodeUnavailable},
 	{Err: errOverloaded, Code: connect.CodeResourceExhausted},
 	{Err: errTooManyWatches, Code: connect.CodeResourceExhausted},
+	{Err: errPlanning, Code: connect.CodeResourceExhausted},
 	{Err: errConfigChanged, Code: connect.CodeUnavailable},
 	{Err: errUndeclared, Code: connect.CodePermissionDenied},
 	{Err: errFenced, Code: connect.CodePermissionDenied},

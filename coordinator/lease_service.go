@@ -19,6 +19,7 @@ type leaseService struct {
 	leadership *leadership
 	forward    *forwarder
 	metrics    *metrics
+	plans      *planBook
 	sent       sentRules
 }
 
@@ -102,7 +103,9 @@ func (s *leaseService) report(ctx context.Context, reign *reign, region int, req
 	if err != nil {
 		return nil, err
 	}
+	s.plans.hear(region, req.GetPlan())
 	res := directiveToWire(directive)
+	res.Plan = s.plans.ask(region, stream{directive.Epoch, directive.Session})
 	s.node.View(func(state *cluster.State) { res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion()) })
 	if !s.sent.note(region, stream{directive.Epoch, directive.Session}, res.Rules) {
 		res.Rules = nil

@@ -23,6 +23,7 @@ type ruleService struct {
 	leadership *leadership
 	forward    *forwarder
 	metrics    *metrics
+	plans      *planBook
 	// edits has room for the one edit at a time: each is made on the file that the one
 	// before it has left.
 	edits chan struct{}

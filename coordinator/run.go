@@ -146,15 +146,16 @@ func (d *daemon) join(ctx context.Context, rpcAddress, nodeID, instanceID, raftA
 
 func (d *daemon) services(m *metrics) services {
 	forward := &forwarder{node: d.node, self: d.cfg.NodeID, http: d.client}
+	plans := &planBook{}
 	regions := &regionService{node: d.node, leadership: d.leadership, forward: forward}
 	return services{
 		budgets: &budgetService{
 			node: d.node, leadership: d.leadership, forward: forward, index: &d.index,
 			watches: make(chan struct{}, maxWatches), stopping: d.stopping,
 		},
-		rules:   &ruleService{node: d.node, leadership: d.leadership, forward: forward, metrics: m, edits: make(chan struct{}, 1)},
+		rules:   &ruleService{node: d.node, leadership: d.leadership, forward: forward, metrics: m, plans: plans, edits: make(chan struct{}, 1)},
 		regions: regions,
-		lease:   &leaseService{node: d.node, leadership: d.leadership, forward: forward, metrics: m},
+		lease:   &leaseService{node: d.node, leadership: d.leadership, forward: forward, metrics: m, plans: plans},
 		cluster: &clusterService{node: d.node, forward: forward, regions: regions},
 	}
 }

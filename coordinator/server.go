@@ -64,7 +64,7 @@ func (s services) handler(ready func(context.Context) error) http.Handler {
 func readLimit(spec connect.Spec) []connect.HandlerOption {
 	limit := maxRequestBytes
 	switch spec.Procedure {
-	case aliquotv1connect.RuleServiceApplyRulesProcedure:
+	case aliquotv1connect.RuleServiceApplyRulesProcedure, aliquotv1connect.RuleServicePlanRulesProcedure:
 		limit = maxRulesBytes
 	case aliquotv1connect.LeaseServiceReportProcedure:
 		limit = maxReportBytes

@@ -9,9 +9,11 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// answer words a decision, names it if it is a denial, and counts it.
-func (s *service) answer(d *decision) *aliquotv1.CheckResponse {
+// answer words a decision, names it if it is a denial, counts it, and remembers the
+// request for replays.
+func (s *service) answer(d *decision, r *request) *aliquotv1.CheckResponse {
 	out := d.answer(s.metrics)
+	s.recent.see(d, r)
 	d.counts.add(out.Allowed)
 	if !out.Allowed {
 		out.DecisionId = s.ids.next()

@@ -129,15 +129,17 @@ func (d *Daemon) build(kept *state) error {
 		policies: d.policies, auth: d.auth, emergency: emergency, metrics: d.metrics, log: d.log,
 		ask: d.askStore(&asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: newSlotNames(self)}),
 	}
+	recent := newRecent(c.Now)
 	d.reporter = &reporter{
 		region: c.Region, address: d.advertised(), version: c.Version,
 		auth: d.auth, guard: d.guard, policies: d.policies, emergency: emergency, keeper: d.keeper,
+		planner: &planner{policies: d.policies, auth: d.auth, recent: recent},
 		peers:   newCoordinators(c.Coordinators, c.HTTPClient, d.log, d.metrics),
 		metrics: d.metrics, log: d.log,
 		live:         func() { d.readyOnce.Do(func() { close(d.ready) }) },
 		wrongCluster: d.fail,
 	}
-	d.service = &service{limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region, self)}
+	d.service = &service{limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region, self), recent: recent}
 	check, err := newHTTPCheck(d.service, c, d.log)
 	if err != nil {
 		return err

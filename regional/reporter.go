@@ -31,6 +31,7 @@ type reporter struct {
 	policies  *policies
 	emergency *emergency
 	keeper    *keeper
+	planner   *planner
 	peers     *coordinators
 	metrics   *metrics
 	log       *slog.Logger
@@ -54,6 +55,7 @@ func (r *reporter) run(ctx context.Context) {
 	defer r.calls.Wait()
 	for {
 		r.auth.tick()
+		r.planner.recent.age()
 		for _, effect := range r.auth.effects() {
 			r.do(ctx, effect)
 		}
@@ -123,9 +125,14 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 	if p := r.policies.load(); p.counts != nil {
 		in.DecidedRulesVersion, in.Allowed, in.Denied = p.text.Version, p.counts.allowed.Load(), p.counts.denied.Load()
 	}
+	in.Plan = r.planner.pending()
 	out, err := r.peers.report(ctx, in)
 	if err != nil {
 		return budget.CallFailed{}
+	}
+	r.planner.told(in.Plan)
+	if task := out.GetPlan(); r.planner.take(task) {
+		r.calls.Go(func() { r.planner.run(ctx, task) })
 	}
 	r.takeRules(out.GetRules())
 	d, err := directiveIn(rep.Region, out)

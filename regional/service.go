@@ -48,6 +48,7 @@ type service struct {
 	limiter *limiter
 	metrics *metrics
 	ids     *decisionIDs
+	recent  *recent
 }
 
 // Check decides one request.
@@ -65,7 +66,7 @@ func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliqu
 	if d[0].tooMany > 0 {
 		return nil, rpcCodes.Error(tooMany(d[0].tooMany))
 	}
-	return s.answer(&d[0]), nil
+	return s.answer(&d[0], &r), nil
 }
 
 // CheckBatch decides many requests; one that is invalid does not spoil the others.
@@ -91,16 +92,16 @@ func (s *service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchReques
 		return nil, rpcCodes.Error(err)
 	}
 	for j := range decisions {
-		results[at[j]] = s.batchResult(&decisions[j])
+		results[at[j]] = s.batchResult(&decisions[j], &valid[j])
 	}
 	return &aliquotv1.CheckBatchResponse{Results: results}, nil
 }
 
-func (s *service) batchResult(d *decision) *aliquotv1.CheckBatchResult {
+func (s *service) batchResult(d *decision, r *request) *aliquotv1.CheckBatchResult {
 	if d.tooMany > 0 {
 		return &aliquotv1.CheckBatchResult{Error: tooMany(d.tooMany).Error()}
 	}
-	return &aliquotv1.CheckBatchResult{Response: s.answer(d)}
+	return &aliquotv1.CheckBatchResult{Response: s.answer(d, r)}
 }
 
 func tooMany(n int) error {

@@ -26,8 +26,11 @@ type GetBudgetRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	RuleId string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
 	// The rule's key attributes, e.g. {"api_key": "k"}.
-	Key           map[string]string `protobuf:"bytes,2,rep,name=key,proto3" json:"key,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Namespace     string            `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	Key       map[string]string `protobuf:"bytes,2,rep,name=key,proto3" json:"key,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Namespace string            `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// In place of key and namespace, for one who does not know them or keeps them to
+	// himself: the key's hash, 16 bytes. The limit shown is the rule's own then.
+	KeyHash       []byte `protobuf:"bytes,4,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -81,6 +84,13 @@ func (x *GetBudgetRequest) GetNamespace() string {
 		return x.Namespace
 	}
 	return ""
+}
+
+func (x *GetBudgetRequest) GetKeyHash() []byte {
+	if x != nil {
+		return x.KeyHash
+	}
+	return nil
 }
 
 type GetBudgetResponse struct {
@@ -923,11 +933,12 @@ var File_aliquot_v1_budget_proto protoreflect.FileDescriptor
 const file_aliquot_v1_budget_proto_rawDesc = "" +
 	"\n" +
 	"\x17aliquot/v1/budget.proto\x12\n" +
-	"aliquot.v1\x1a\x1egoogle/protobuf/duration.proto\"\xba\x01\n" +
+	"aliquot.v1\x1a\x1egoogle/protobuf/duration.proto\"\xd5\x01\n" +
 	"\x10GetBudgetRequest\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x127\n" +
 	"\x03key\x18\x02 \x03(\v2%.aliquot.v1.GetBudgetRequest.KeyEntryR\x03key\x12\x1c\n" +
-	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x1a6\n" +
+	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x19\n" +
+	"\bkey_hash\x18\x04 \x01(\fR\akeyHash\x1a6\n" +
 	"\bKeyEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"?\n" +

@@ -789,8 +789,10 @@ type ReportRequest struct {
 	DecidedRulesVersion uint64 `protobuf:"varint,11,opt,name=decided_rules_version,json=decidedRulesVersion,proto3" json:"decided_rules_version,omitempty"`
 	Allowed             uint64 `protobuf:"varint,12,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	Denied              uint64 `protobuf:"varint,13,opt,name=denied,proto3" json:"denied,omitempty"`
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// What became of a task of an earlier answer; once is enough.
+	Plan          *PlanResult `protobuf:"bytes,14,opt,name=plan,proto3" json:"plan,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportRequest) Reset() {
@@ -912,6 +914,13 @@ func (x *ReportRequest) GetDenied() uint64 {
 		return x.Denied
 	}
 	return 0
+}
+
+func (x *ReportRequest) GetPlan() *PlanResult {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
 }
 
 // KeyReport: counters are cumulative over the session.
@@ -1083,15 +1092,17 @@ func (x *KeyReport) GetRefundedMicro() int64 {
 }
 
 type ReportResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Epoch         uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Session       uint64                 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
-	Seq           uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
-	TSend         int64                  `protobuf:"varint,4,opt,name=t_send,json=tSend,proto3" json:"t_send,omitempty"`
-	Renew         bool                   `protobuf:"varint,5,opt,name=renew,proto3" json:"renew,omitempty"`
-	Actions       []*Action              `protobuf:"bytes,6,rep,name=actions,proto3" json:"actions,omitempty"`
-	Rules         *Rules                 `protobuf:"bytes,7,opt,name=rules,proto3" json:"rules,omitempty"`
-	Shard         uint32                 `protobuf:"varint,8,opt,name=shard,proto3" json:"shard,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Epoch   uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Session uint64                 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
+	Seq     uint64                 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	TSend   int64                  `protobuf:"varint,4,opt,name=t_send,json=tSend,proto3" json:"t_send,omitempty"`
+	Renew   bool                   `protobuf:"varint,5,opt,name=renew,proto3" json:"renew,omitempty"`
+	Actions []*Action              `protobuf:"bytes,6,rep,name=actions,proto3" json:"actions,omitempty"`
+	Rules   *Rules                 `protobuf:"bytes,7,opt,name=rules,proto3" json:"rules,omitempty"`
+	Shard   uint32                 `protobuf:"varint,8,opt,name=shard,proto3" json:"shard,omitempty"`
+	// Something to do beside; it has no part in the protocol.
+	Plan          *PlanTask `protobuf:"bytes,9,opt,name=plan,proto3" json:"plan,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1182,6 +1193,157 @@ func (x *ReportResponse) GetShard() uint32 {
 	return 0
 }
 
+func (x *ReportResponse) GetPlan() *PlanTask {
+	if x != nil {
+		return x.Plan
+	}
+	return nil
+}
+
+// PlanTask asks a region what other rules would have made of the requests that it
+// has decided lately. The requests themselves never leave the region.
+type PlanTask struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The rules to compare with those that the region goes by.
+	Yaml string `protobuf:"bytes,2,opt,name=yaml,proto3" json:"yaml,omitempty"`
+	// How long the replay may take.
+	WithinMicros  int64 `protobuf:"varint,3,opt,name=within_micros,json=withinMicros,proto3" json:"within_micros,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlanTask) Reset() {
+	*x = PlanTask{}
+	mi := &file_aliquot_v1_lease_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanTask) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanTask) ProtoMessage() {}
+
+func (x *PlanTask) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_lease_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanTask.ProtoReflect.Descriptor instead.
+func (*PlanTask) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_lease_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *PlanTask) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *PlanTask) GetYaml() string {
+	if x != nil {
+		return x.Yaml
+	}
+	return ""
+}
+
+func (x *PlanTask) GetWithinMicros() int64 {
+	if x != nil {
+		return x.WithinMicros
+	}
+	return 0
+}
+
+// PlanResult is what the region found.
+type PlanResult struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// What was replayed, or why nothing was. The region's name is not looked at.
+	Replayed *RegionPlan `protobuf:"bytes,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	// At most 1,000 rules, those with the most newly denied keys first.
+	Rules []*RulePlan `protobuf:"bytes,3,rep,name=rules,proto3" json:"rules,omitempty"`
+	// Requests, each of which may count at several rules.
+	NewlyDeniedRequests  int64 `protobuf:"varint,4,opt,name=newly_denied_requests,json=newlyDeniedRequests,proto3" json:"newly_denied_requests,omitempty"`
+	NewlyAllowedRequests int64 `protobuf:"varint,5,opt,name=newly_allowed_requests,json=newlyAllowedRequests,proto3" json:"newly_allowed_requests,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *PlanResult) Reset() {
+	*x = PlanResult{}
+	mi := &file_aliquot_v1_lease_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlanResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlanResult) ProtoMessage() {}
+
+func (x *PlanResult) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_lease_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlanResult.ProtoReflect.Descriptor instead.
+func (*PlanResult) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_lease_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *PlanResult) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *PlanResult) GetReplayed() *RegionPlan {
+	if x != nil {
+		return x.Replayed
+	}
+	return nil
+}
+
+func (x *PlanResult) GetRules() []*RulePlan {
+	if x != nil {
+		return x.Rules
+	}
+	return nil
+}
+
+func (x *PlanResult) GetNewlyDeniedRequests() int64 {
+	if x != nil {
+		return x.NewlyDeniedRequests
+	}
+	return 0
+}
+
+func (x *PlanResult) GetNewlyAllowedRequests() int64 {
+	if x != nil {
+		return x.NewlyAllowedRequests
+	}
+	return 0
+}
+
 // Action sets a region's share of one key.
 type Action struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1204,7 +1366,7 @@ type Action struct {
 
 func (x *Action) Reset() {
 	*x = Action{}
-	mi := &file_aliquot_v1_lease_proto_msgTypes[12]
+	mi := &file_aliquot_v1_lease_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1378,7 @@ func (x *Action) String() string {
 func (*Action) ProtoMessage() {}
 
 func (x *Action) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_lease_proto_msgTypes[12]
+	mi := &file_aliquot_v1_lease_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1391,7 @@ func (x *Action) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Action.ProtoReflect.Descriptor instead.
 func (*Action) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_lease_proto_rawDescGZIP(), []int{12}
+	return file_aliquot_v1_lease_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Action) GetKey() *KeyId {
@@ -1297,7 +1459,7 @@ type KeyLimit struct {
 
 func (x *KeyLimit) Reset() {
 	*x = KeyLimit{}
-	mi := &file_aliquot_v1_lease_proto_msgTypes[13]
+	mi := &file_aliquot_v1_lease_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1309,7 +1471,7 @@ func (x *KeyLimit) String() string {
 func (*KeyLimit) ProtoMessage() {}
 
 func (x *KeyLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_lease_proto_msgTypes[13]
+	mi := &file_aliquot_v1_lease_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1322,7 +1484,7 @@ func (x *KeyLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLimit.ProtoReflect.Descriptor instead.
 func (*KeyLimit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_lease_proto_rawDescGZIP(), []int{13}
+	return file_aliquot_v1_lease_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *KeyLimit) GetCapacityMicro() int64 {
@@ -1365,7 +1527,7 @@ var File_aliquot_v1_lease_proto protoreflect.FileDescriptor
 const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\n" +
 	"\x16aliquot/v1/lease.proto\x12\n" +
-	"aliquot.v1\"1\n" +
+	"aliquot.v1\x1a\x15aliquot/v1/rule.proto\"1\n" +
 	"\x05Share\x12\x12\n" +
 	"\x04rate\x18\x01 \x01(\x05R\x04rate\x12\x14\n" +
 	"\x05burst\x18\x02 \x01(\x05R\x05burst\"<\n" +
@@ -1424,7 +1586,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\anumbers\x18\x03 \x03(\v2\x1e.aliquot.v1.Rules.NumbersEntryR\anumbers\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xff\x02\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xab\x03\n" +
 	"\rReportRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1440,7 +1602,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"paceMicros\x122\n" +
 	"\x15decided_rules_version\x18\v \x01(\x04R\x13decidedRulesVersion\x12\x18\n" +
 	"\aallowed\x18\f \x01(\x04R\aallowed\x12\x16\n" +
-	"\x06denied\x18\r \x01(\x04R\x06denied\"\xfb\x03\n" +
+	"\x06denied\x18\r \x01(\x04R\x06denied\x12*\n" +
+	"\x04plan\x18\x0e \x01(\v2\x16.aliquot.v1.PlanResultR\x04plan\"\xfb\x03\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
@@ -1457,7 +1620,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x06gap_ns\x18\r \x01(\x03R\x05gapNs\x12\x15\n" +
 	"\x06in_use\x18\x0e \x01(\x05R\x05inUse\x12\x14\n" +
 	"\x05label\x18\x0f \x01(\x03R\x05label\x12%\n" +
-	"\x0erefunded_micro\x18\x10 \x01(\x03R\rrefundedMicro\"\xec\x01\n" +
+	"\x0erefunded_micro\x18\x10 \x01(\x03R\rrefundedMicro\"\x96\x02\n" +
 	"\x0eReportResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x10\n" +
@@ -1466,7 +1629,19 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05renew\x18\x05 \x01(\bR\x05renew\x12,\n" +
 	"\aactions\x18\x06 \x03(\v2\x12.aliquot.v1.ActionR\aactions\x12'\n" +
 	"\x05rules\x18\a \x01(\v2\x11.aliquot.v1.RulesR\x05rules\x12\x14\n" +
-	"\x05shard\x18\b \x01(\rR\x05shard\"\xf9\x01\n" +
+	"\x05shard\x18\b \x01(\rR\x05shard\x12(\n" +
+	"\x04plan\x18\t \x01(\v2\x14.aliquot.v1.PlanTaskR\x04plan\"S\n" +
+	"\bPlanTask\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
+	"\x04yaml\x18\x02 \x01(\tR\x04yaml\x12#\n" +
+	"\rwithin_micros\x18\x03 \x01(\x03R\fwithinMicros\"\xe6\x01\n" +
+	"\n" +
+	"PlanResult\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x122\n" +
+	"\breplayed\x18\x02 \x01(\v2\x16.aliquot.v1.RegionPlanR\breplayed\x12*\n" +
+	"\x05rules\x18\x03 \x03(\v2\x14.aliquot.v1.RulePlanR\x05rules\x122\n" +
+	"\x15newly_denied_requests\x18\x04 \x01(\x03R\x13newlyDeniedRequests\x124\n" +
+	"\x16newly_allowed_requests\x18\x05 \x01(\x03R\x14newlyAllowedRequests\"\xf9\x01\n" +
 	"\x06Action\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
@@ -1504,7 +1679,7 @@ func file_aliquot_v1_lease_proto_rawDescGZIP() []byte {
 }
 
 var file_aliquot_v1_lease_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_aliquot_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_aliquot_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_aliquot_v1_lease_proto_goTypes = []any{
 	(Placement)(0),         // 0: aliquot.v1.Placement
 	(*Share)(nil),          // 1: aliquot.v1.Share
@@ -1519,45 +1694,53 @@ var file_aliquot_v1_lease_proto_goTypes = []any{
 	(*ReportRequest)(nil),  // 10: aliquot.v1.ReportRequest
 	(*KeyReport)(nil),      // 11: aliquot.v1.KeyReport
 	(*ReportResponse)(nil), // 12: aliquot.v1.ReportResponse
-	(*Action)(nil),         // 13: aliquot.v1.Action
-	(*KeyLimit)(nil),       // 14: aliquot.v1.KeyLimit
-	nil,                    // 15: aliquot.v1.Rules.NumbersEntry
+	(*PlanTask)(nil),       // 13: aliquot.v1.PlanTask
+	(*PlanResult)(nil),     // 14: aliquot.v1.PlanResult
+	(*Action)(nil),         // 15: aliquot.v1.Action
+	(*KeyLimit)(nil),       // 16: aliquot.v1.KeyLimit
+	nil,                    // 17: aliquot.v1.Rules.NumbersEntry
+	(*RegionPlan)(nil),     // 18: aliquot.v1.RegionPlan
+	(*RulePlan)(nil),       // 19: aliquot.v1.RulePlan
 }
 var file_aliquot_v1_lease_proto_depIdxs = []int32{
 	5,  // 0: aliquot.v1.HelloRequest.held:type_name -> aliquot.v1.HeldKey
 	3,  // 1: aliquot.v1.HeldKey.key:type_name -> aliquot.v1.KeyId
 	2,  // 2: aliquot.v1.HeldKey.gen:type_name -> aliquot.v1.Generation
 	1,  // 3: aliquot.v1.HeldKey.share:type_name -> aliquot.v1.Share
-	14, // 4: aliquot.v1.HeldKey.limit:type_name -> aliquot.v1.KeyLimit
+	16, // 4: aliquot.v1.HeldKey.limit:type_name -> aliquot.v1.KeyLimit
 	7,  // 5: aliquot.v1.HelloResponse.config:type_name -> aliquot.v1.RegionConfig
-	13, // 6: aliquot.v1.HelloResponse.actions:type_name -> aliquot.v1.Action
+	15, // 6: aliquot.v1.HelloResponse.actions:type_name -> aliquot.v1.Action
 	9,  // 7: aliquot.v1.HelloResponse.rules:type_name -> aliquot.v1.Rules
 	2,  // 8: aliquot.v1.HelloResponse.watermark:type_name -> aliquot.v1.Generation
 	8,  // 9: aliquot.v1.RegionConfig.regions:type_name -> aliquot.v1.DeclaredRegion
 	1,  // 10: aliquot.v1.DeclaredRegion.floor:type_name -> aliquot.v1.Share
 	1,  // 11: aliquot.v1.DeclaredRegion.low:type_name -> aliquot.v1.Share
-	15, // 12: aliquot.v1.Rules.numbers:type_name -> aliquot.v1.Rules.NumbersEntry
+	17, // 12: aliquot.v1.Rules.numbers:type_name -> aliquot.v1.Rules.NumbersEntry
 	11, // 13: aliquot.v1.ReportRequest.keys:type_name -> aliquot.v1.KeyReport
-	3,  // 14: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId
-	2,  // 15: aliquot.v1.KeyReport.gen:type_name -> aliquot.v1.Generation
-	1,  // 16: aliquot.v1.KeyReport.share:type_name -> aliquot.v1.Share
-	14, // 17: aliquot.v1.KeyReport.limit:type_name -> aliquot.v1.KeyLimit
-	13, // 18: aliquot.v1.ReportResponse.actions:type_name -> aliquot.v1.Action
-	9,  // 19: aliquot.v1.ReportResponse.rules:type_name -> aliquot.v1.Rules
-	3,  // 20: aliquot.v1.Action.key:type_name -> aliquot.v1.KeyId
-	2,  // 21: aliquot.v1.Action.gen:type_name -> aliquot.v1.Generation
-	1,  // 22: aliquot.v1.Action.share:type_name -> aliquot.v1.Share
-	14, // 23: aliquot.v1.Action.limit:type_name -> aliquot.v1.KeyLimit
-	0,  // 24: aliquot.v1.KeyLimit.placement:type_name -> aliquot.v1.Placement
-	4,  // 25: aliquot.v1.LeaseService.Hello:input_type -> aliquot.v1.HelloRequest
-	10, // 26: aliquot.v1.LeaseService.Report:input_type -> aliquot.v1.ReportRequest
-	6,  // 27: aliquot.v1.LeaseService.Hello:output_type -> aliquot.v1.HelloResponse
-	12, // 28: aliquot.v1.LeaseService.Report:output_type -> aliquot.v1.ReportResponse
-	27, // [27:29] is the sub-list for method output_type
-	25, // [25:27] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	14, // 14: aliquot.v1.ReportRequest.plan:type_name -> aliquot.v1.PlanResult
+	3,  // 15: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId
+	2,  // 16: aliquot.v1.KeyReport.gen:type_name -> aliquot.v1.Generation
+	1,  // 17: aliquot.v1.KeyReport.share:type_name -> aliquot.v1.Share
+	16, // 18: aliquot.v1.KeyReport.limit:type_name -> aliquot.v1.KeyLimit
+	15, // 19: aliquot.v1.ReportResponse.actions:type_name -> aliquot.v1.Action
+	9,  // 20: aliquot.v1.ReportResponse.rules:type_name -> aliquot.v1.Rules
+	13, // 21: aliquot.v1.ReportResponse.plan:type_name -> aliquot.v1.PlanTask
+	18, // 22: aliquot.v1.PlanResult.replayed:type_name -> aliquot.v1.RegionPlan
+	19, // 23: aliquot.v1.PlanResult.rules:type_name -> aliquot.v1.RulePlan
+	3,  // 24: aliquot.v1.Action.key:type_name -> aliquot.v1.KeyId
+	2,  // 25: aliquot.v1.Action.gen:type_name -> aliquot.v1.Generation
+	1,  // 26: aliquot.v1.Action.share:type_name -> aliquot.v1.Share
+	16, // 27: aliquot.v1.Action.limit:type_name -> aliquot.v1.KeyLimit
+	0,  // 28: aliquot.v1.KeyLimit.placement:type_name -> aliquot.v1.Placement
+	4,  // 29: aliquot.v1.LeaseService.Hello:input_type -> aliquot.v1.HelloRequest
+	10, // 30: aliquot.v1.LeaseService.Report:input_type -> aliquot.v1.ReportRequest
+	6,  // 31: aliquot.v1.LeaseService.Hello:output_type -> aliquot.v1.HelloResponse
+	12, // 32: aliquot.v1.LeaseService.Report:output_type -> aliquot.v1.ReportResponse
+	31, // [31:33] is the sub-list for method output_type
+	29, // [29:31] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_lease_proto_init() }
@@ -1565,13 +1748,14 @@ func file_aliquot_v1_lease_proto_init() {
 	if File_aliquot_v1_lease_proto != nil {
 		return
 	}
+	file_aliquot_v1_rule_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_lease_proto_rawDesc), len(file_aliquot_v1_lease_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

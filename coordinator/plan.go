@@ -1,0 +1,187 @@
+package coordinator
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// Limits of what a region tells of a plan, and of what is made of it.
+const (
+	maxPlanRules    = 1000
+	maxPlanExamples = 10
+	maxPlanError    = 1024
+	// maxPlanCount is above what any region decides in ten minutes, and its sums stay far
+	// inside an int64.
+	maxPlanCount = 1 << 40
+)
+
+// planBook is the plan under way at this node while it leads: what the regions are
+// asked, and what they have answered. One at a time, for each is up to 4 MiB of rules
+// that go to every region. Safe for concurrent use. The zero value is ready.
+type planBook struct {
+	mu   sync.Mutex
+	open *plan
+}
+
+// plan is one question to the regions. The book's mu guards what changes.
+type plan struct {
+	task *aliquotv1.PlanTask
+	// waiting are the regions, by index, that have not answered.
+	waiting map[int]bool
+	// sent are those that were asked, each in the stream it was asked in: if an answer of
+	// the leader's is lost, its session is.
+	sent    map[int]stream
+	results map[int]*aliquotv1.PlanResult
+	// done is closed when nobody is waited for any more.
+	done chan struct{}
+}
+
+// begin opens a plan for the regions that are heard. The caller must call end.
+func (b *planBook) begin(yaml string, within time.Duration, regions []int) (*plan, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open != nil {
+		return nil, errPlanning
+	}
+	p := &plan{
+		// By chance, so that no answer to another leader's question is taken for one.
+		task: &aliquotv1.PlanTask{Id: rand.Uint64() | 1, Yaml: yaml, WithinMicros: within.Microseconds()},
+		sent: map[int]stream{}, results: map[int]*aliquotv1.PlanResult{}, waiting: map[int]bool{}, done: make(chan struct{}),
+	}
+	for _, i := range regions {
+		p.waiting[i] = true
+	}
+	if len(regions) == 0 {
+		close(p.done)
+	}
+	b.open = p
+	return p, nil
+}
+
+// end closes the plan and returns what came.
+func (b *planBook) end(p *plan) map[int]*aliquotv1.PlanResult {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open == p {
+		b.open = nil
+	}
+	return p.results
+}
+
+// ask is what a region is to be asked with the answer to its report, nil if it was.
+func (b *planBook) ask(region int, in stream) *aliquotv1.PlanTask {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open == nil || !b.open.waiting[region] || b.open.sent[region] == in {
+		return nil
+	}
+	b.open.sent[region] = in
+	return b.open.task
+}
+
+// hear takes what a region answers; nonsense counts as an answer, and is told as such.
+func (b *planBook) hear(region int, result *aliquotv1.PlanResult) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.open
+	if result == nil || p == nil || result.GetId() != p.task.GetId() || !p.waiting[region] {
+		return
+	}
+	if err := checkPlan(result); err != nil {
+		result = &aliquotv1.PlanResult{Replayed: &aliquotv1.RegionPlan{Error: "its answer cannot be right: " + err.Error()}}
+	}
+	p.results[region] = result
+	delete(p.waiting, region)
+	if len(p.waiting) == 0 {
+		close(p.done)
+	}
+}
+
+// checkPlan refuses what no region finds.
+func checkPlan(r *aliquotv1.PlanResult) error {
+	of := r.GetReplayed()
+	switch {
+	case len(r.GetRules()) > maxPlanRules:
+		return fmt.Errorf("%d rules", len(r.GetRules()))
+	case len(of.GetError()) > maxPlanError || !printable(of.GetError()):
+		return fmt.Errorf("an error of %d bytes", len(of.GetError()))
+	case of.GetSpan() != nil && (of.GetSpan().CheckValid() != nil || of.GetSpan().AsDuration() < 0):
+		return fmt.Errorf("a span that is no time")
+	}
+	counts := []int64{of.GetRequests(), of.GetKeys(), of.GetOneIn(), r.GetNewlyDeniedRequests(), r.GetNewlyAllowedRequests()}
+	for _, rule := range r.GetRules() {
+		counts = append(counts, rule.GetNewlyDeniedKeys(), rule.GetNewlyAllowedKeys(), rule.GetNewlyDeniedRequests(), rule.GetNewlyAllowedRequests())
+		if len(rule.GetRuleId()) > maxRuleID || !printable(rule.GetRuleId()) || len(rule.GetDeniedKeyHashes()) > maxPlanExamples {
+			return fmt.Errorf("a rule that is none")
+		}
+		for _, hash := range rule.GetDeniedKeyHashes() {
+			if raw, err := base64.RawURLEncoding.DecodeString(hash); err != nil || len(raw) != hashBytes {
+				return fmt.Errorf("a key hash that is none")
+			}
+		}
+	}
+	for _, n := range counts {
+		if n < 0 || n > maxPlanCount {
+			return fmt.Errorf("a count of %d", n)
+		}
+	}
+	return nil
+}
+
+// printable: it is shown to people, on their terminals.
+func printable(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError })
+}
+
+// maxRuleID is more than a rules file lets an id have, in bytes.
+const maxRuleID = 1024
+
+// summed adds a region's result to the answer.
+type summed struct {
+	res   *aliquotv1.PlanRulesResponse
+	rules map[string]*aliquotv1.RulePlan
+}
+
+func (s *summed) add(r *aliquotv1.PlanResult) {
+	s.res.NewlyDeniedRequests += r.GetNewlyDeniedRequests()
+	s.res.NewlyAllowedRequests += r.GetNewlyAllowedRequests()
+	for _, one := range r.GetRules() {
+		all := s.rules[one.GetRuleId()]
+		if all == nil {
+			all = &aliquotv1.RulePlan{RuleId: one.GetRuleId()}
+			s.rules[one.GetRuleId()] = all
+			s.res.Rules = append(s.res.Rules, all)
+		}
+		all.NewlyDeniedKeys += one.GetNewlyDeniedKeys()
+		all.NewlyAllowedKeys += one.GetNewlyAllowedKeys()
+		all.NewlyDeniedRequests += one.GetNewlyDeniedRequests()
+		all.NewlyAllowedRequests += one.GetNewlyAllowedRequests()
+		s.res.NewlyDeniedKeys += one.GetNewlyDeniedKeys()
+		s.res.NewlyAllowedKeys += one.GetNewlyAllowedKeys()
+		for _, hash := range one.GetDeniedKeyHashes() {
+			if len(all.DeniedKeyHashes) < maxPlanExamples && !slices.Contains(all.DeniedKeyHashes, hash) {
+				all.DeniedKeyHashes = append(all.DeniedKeyHashes, hash)
+			}
+		}
+	}
+}
+
+// sort puts the rules with the most newly denied keys first, and keeps the answer short.
+func (s *summed) sort() {
+	slices.SortFunc(s.res.Rules, func(a, b *aliquotv1.RulePlan) int {
+		return cmp.Or(cmp.Compare(b.GetNewlyDeniedKeys(), a.GetNewlyDeniedKeys()),
+			cmp.Compare(b.GetNewlyDeniedRequests(), a.GetNewlyDeniedRequests()),
+			cmp.Compare(b.GetNewlyAllowedKeys(), a.GetNewlyAllowedKeys()), cmp.Compare(a.GetRuleId(), b.GetRuleId()))
+	})
+	s.res.Rules = s.res.Rules[:min(len(s.res.Rules), maxPlanRules)]
+}

@@ -1,0 +1,153 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
+)
+
+// How long a plan waits for the regions.
+const (
+	defaultPlanWait = 5 * time.Second
+	maxPlanWait     = 30 * time.Second
+	// planMargin is kept of the caller's deadline for the answer's own way.
+	planMargin = 500 * time.Millisecond
+)
+
+// PlanRules asks every region what other rules would have made of its recent requests.
+func (s *ruleService) PlanRules(ctx context.Context, req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanRulesResponse, error) {
+	wait, err := planWait(req)
+	if err != nil {
+		return nil, toRPC(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait+defaultDeadline)
+	defer cancel()
+	res, err := s.plan(ctx, req, wait)
+	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
+		res, err = toLeader(ctx, s.forward, req, (*peer).PlanRules)
+	}
+	return res, toRPC(err)
+}
+
+func planWait(req *aliquotv1.PlanRulesRequest) (time.Duration, error) {
+	if len(req.GetFileName()) > maxFileNameBytes {
+		return 0, invalid("file_name has %d bytes, at most %d", len(req.GetFileName()), maxFileNameBytes)
+	}
+	if req.GetWait() == nil {
+		return defaultPlanWait, nil
+	}
+	wait := req.GetWait().AsDuration()
+	if req.GetWait().CheckValid() != nil || wait <= 0 || wait > maxPlanWait {
+		return 0, invalid("wait must be above 0 and at most %v; absent it is %v", maxPlanWait, defaultPlanWait)
+	}
+	return wait, nil
+}
+
+// plan is PlanRules at the leader.
+func (s *ruleService) plan(ctx context.Context, req *aliquotv1.PlanRulesRequest, wait time.Duration) (*aliquotv1.PlanRulesResponse, error) {
+	if !s.node.Leads() {
+		return nil, s.node.NotLeader()
+	}
+	res, err := s.planned(req)
+	if err != nil {
+		return nil, err
+	}
+	reign := s.leadership.current()
+	if reign == nil {
+		return nil, errTakingCharge
+	}
+	names, live, err := reign.heard(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end)-planMargin)
+	}
+	asked, err := s.plans.begin(req.GetYaml(), max(wait, 0), live)
+	if err != nil {
+		return nil, err
+	}
+	patience := time.NewTimer(wait)
+	defer patience.Stop()
+	select {
+	case <-asked.done:
+	case <-patience.C:
+	case <-ctx.Done():
+	case <-reign.over:
+	}
+	answered(res, names, live, s.plans.end(asked), wait)
+	return res, ctx.Err()
+}
+
+// planned is what there is to say without the regions.
+func (s *ruleService) planned(req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanRulesResponse, error) {
+	name := req.GetFileName()
+	if name == "" {
+		name = "rules"
+	}
+	_, warnings, err := rules.Parse(name, []byte(req.GetYaml()))
+	if err != nil {
+		return nil, err
+	}
+	res := &aliquotv1.PlanRulesResponse{}
+	before := ""
+	s.node.View(func(state *cluster.State) { res.BaseVersion, before = state.Rules.Version, state.Rules.YAML })
+	for _, w := range warnings {
+		res.Warnings = append(res.Warnings, w.String())
+	}
+	res.Diff, err = unifiedDiff(versionName(res.BaseVersion), name, before, req.GetYaml())
+	return res, err
+}
+
+// heard are the regions that are declared, by index ("" for one that was fenced), and
+// those that are live.
+func (r *reign) heard(ctx context.Context) (names []string, live []int, err error) {
+	err = r.ask(ctx, func(m *budget.Leader, now budget.Instant) {
+		for i, region := range r.ledger.Config.Regions {
+			if region.Fenced {
+				names = append(names, "")
+				continue
+			}
+			names = append(names, region.Name)
+			if m.Region(i, now, 0).Live {
+				live = append(live, i)
+			}
+		}
+	})
+	return names, live, err
+}
+
+// answered fills in what the regions said, and why others said nothing.
+func answered(res *aliquotv1.PlanRulesResponse, names []string, live []int, results map[int]*aliquotv1.PlanResult, wait time.Duration) {
+	asked := map[int]bool{}
+	for _, i := range live {
+		asked[i] = true
+	}
+	sums := summed{res: res, rules: map[string]*aliquotv1.RulePlan{}}
+	for i, name := range names {
+		if name == "" {
+			continue
+		}
+		of := &aliquotv1.RegionPlan{}
+		switch result := results[i]; {
+		case result != nil:
+			sums.add(result)
+			if result.GetReplayed() != nil {
+				of = result.GetReplayed()
+			}
+		case asked[i]:
+			of.Error = fmt.Sprintf("no answer within %v; it may be an older version, or busy", wait.Round(time.Millisecond))
+		default:
+			of.Error = "the region is not heard"
+		}
+		of.Region = name
+		res.Regions = append(res.Regions, of)
+	}
+	sums.sort()
+}

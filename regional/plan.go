@@ -1,0 +1,190 @@
+package regional
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"iter"
+	"runtime"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/replay"
+	"aliquot/rights"
+	"aliquot/rules"
+)
+
+// maxPlanRules bounds what is told of one replay.
+const maxPlanRules = 1000
+
+// maxReplay bounds the time of one, whatever the leader asks for.
+const maxReplay = 30 * time.Second
+
+// planner replays recent requests under the rules that the leader asks about, one
+// version at a time: a later task ends the one before, which nobody waits for any more.
+// Safe for concurrent use.
+type planner struct {
+	policies *policies
+	auth     *authority
+	recent   *recent
+
+	mu     sync.Mutex
+	latest uint64                // the task that was taken last; 0: none
+	result *aliquotv1.PlanResult // to be told; nil if there is none
+}
+
+// take notes a task of the leader's, and reports whether it is news: then its taker has
+// to run it.
+func (p *planner) take(task *aliquotv1.PlanTask) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if task == nil || task.GetId() == p.latest {
+		return false
+	}
+	p.latest, p.result = task.GetId(), nil
+	return true
+}
+
+// pending is the result to tell, nil if there is none. It stays until told.
+func (p *planner) pending() *aliquotv1.PlanResult {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.result
+}
+
+// told drops a result that the leader has.
+func (p *planner) told(result *aliquotv1.PlanResult) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.result == result {
+		p.result = nil
+	}
+}
+
+// run replays for a task that was taken. It takes CPU time that the checks can do
+// without only if there is some to spare, so it makes way now and then.
+func (p *planner) run(ctx context.Context, task *aliquotv1.PlanTask) {
+	within := min(max(time.Duration(task.GetWithinMicros())*time.Microsecond, 0), maxReplay)
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	result := &aliquotv1.PlanResult{Id: task.GetId(), Replayed: &aliquotv1.RegionPlan{}}
+	if err := p.replay(ctx, task, result); err != nil {
+		result.Replayed.Error = err.Error()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.latest == task.GetId() {
+		p.result = result
+	}
+}
+
+func (p *planner) replay(ctx context.Context, task *aliquotv1.PlanTask, out *aliquotv1.PlanResult) error {
+	policy := p.policies.load()
+	if policy.set == nil || policy.hasher == nil {
+		return errors.New("this region has no rules yet")
+	}
+	set, _, err := rules.Parse(rulesFile, []byte(task.GetYaml()))
+	if err != nil {
+		return errors.New("this region's version of the daemon cannot read the rules")
+	}
+	part := p.recent.take()
+	var span spanned
+	r := replay.Run(replay.Config{
+		Old: policy.set, New: set, Hasher: policy.hasher, NowMS: time.Now().UnixMilli(),
+		Right: func(k replay.Key, l limit.Limit) replay.Right { return p.right(policy, k, l) },
+		Stop:  func() bool { return p.stop(ctx, task.GetId()) },
+	}, span.requests(&part))
+	out.Replayed = &aliquotv1.RegionPlan{
+		Requests: r.Requests, Keys: r.Keys, OneIn: int64(part.oneIn), Error: r.Cut,
+		Span: durationpb.New(span.last.Sub(span.first)),
+	}
+	out.NewlyDeniedRequests, out.NewlyAllowedRequests = r.NewlyDenied, r.NewlyAllowed
+	for _, rule := range r.Rules[:min(len(r.Rules), maxPlanRules)] {
+		out.Rules = append(out.Rules, rulePlan(rule))
+	}
+	return nil
+}
+
+// stop ends a replay whose time is up, or that is not the latest.
+func (p *planner) stop(ctx context.Context, task uint64) bool {
+	runtime.Gosched()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return ctx.Err() != nil || p.latest != task
+}
+
+func rulePlan(r replay.RuleResult) *aliquotv1.RulePlan {
+	out := &aliquotv1.RulePlan{
+		RuleId:          r.ID,
+		NewlyDeniedKeys: r.DeniedKeys, NewlyAllowedKeys: r.AllowedKeys,
+		NewlyDeniedRequests: r.DeniedRequests, NewlyAllowedRequests: r.AllowedRequests,
+	}
+	for _, hash := range r.Examples {
+		out.DeniedKeyHashes = append(out.DeniedKeyHashes, hashText(hash))
+	}
+	return out
+}
+
+// hashText is a key's hash as people see it, and as it stands in Redis key names.
+func hashText(hash [16]byte) string { return base64.RawURLEncoding.EncodeToString(hash[:]) }
+
+// spanned notes the times of the requests that pass.
+type spanned struct{ first, last budget.Instant }
+
+// requests are those of a part of the sample, as a replay reads them.
+func (s *spanned) requests(part *recentPart) iter.Seq[*replay.Request] {
+	return func(yield func(*replay.Request) bool) {
+		var out replay.Request
+		part.each(func(r *recentRequest) bool {
+			if s.first == 0 {
+				s.first = r.at
+			}
+			s.last = r.at
+			out = replay.Request{
+				At: max(int64(r.at)/1000, 1), Namespace: r.namespace, Attributes: r.attributes,
+				Cost: int64(r.cost / limit.Token), Costs: r.costs,
+			}
+			return yield(&out)
+		})
+	}
+}
+
+// right is what the region may hold now of a key, under rules that may be new to it. A
+// rule keeps its shares as long as it keeps its name; one that is new gets those of a
+// rule that the client's requests pass already, for it would be asked for as much.
+func (p *planner) right(now *policy, k replay.Key, l limit.Limit) replay.Right {
+	if k.Rule.Enforcement == rules.Independent {
+		return replay.Right{Bucket: rights.Bucket(l, budget.Share{Rate: budget.Unit, Burst: budget.Unit})}
+	}
+	number, known := now.numbers[k.Rule.ID]
+	if !known && k.Like != nil {
+		number, known = now.numbers[k.Like.ID]
+	}
+	if !known {
+		number = aloneBit // which the budget protocol does not know
+	}
+	key := rights.KeyLimit(l)
+	key.Placement = placementOf(k.Rule)
+	return p.auth.mayHold(budget.KeyID{Rule: number, Hash: k.Hash}, key, l, k.Rule.Enforcement == rules.Elastic)
+}
+
+// mayHold is the bucket of a key in force now: the share of a hot key, the floor of a
+// cold one and what an elastic limit adds to it.
+func (a *authority) mayHold(key budget.KeyID, k budget.KeyLimit, l limit.Limit, elastic bool) replay.Right {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var h header
+	right := a.region.Right(key, k, a.now())
+	frame := a.frame(&h, l.Tail(), right)
+	out := replay.Right{Bucket: rights.Bucket(l, right.Effective())}
+	if !right.Hot {
+		view := frame.frame.View(right, l, elastic)
+		out.Extra = view.Extra
+	}
+	return out
+}

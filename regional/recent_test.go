@@ -1,0 +1,155 @@
+package regional
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/rules"
+)
+
+// recentClock is the boot clock of a test.
+type recentClock struct{ at budget.Instant }
+
+func (c *recentClock) now() budget.Instant { return c.at }
+
+func askedBy(apiKey string) *request {
+	return &request{
+		attributes: map[string]string{"api_key": apiKey, "ip": ""}, namespace: "shop", cost: 3 * limit.Token,
+		costs: map[string]int64{"tokens_out": 1 << 40},
+	}
+}
+
+// seen counts the requests of a sample by API key.
+func seen(s *recent) (map[string]int, recentPart) {
+	part, out := s.take(), map[string]int{}
+	part.each(func(r *recentRequest) bool {
+		out[r.attributes["api_key"]]++
+		return true
+	})
+	return out, part
+}
+
+func TestARecentRequestComesBackAsItWas(t *testing.T) {
+	c := &recentClock{at: budget.Instant(time.Hour)}
+	s := newRecent(c.now)
+	want := askedBy("k")
+	s.see(&decision{}, want)
+	c.at += budget.Instant(time.Second)
+	s.see(&decision{}, &request{cost: limit.Token})
+	n := 0
+	part := s.take()
+	part.each(func(r *recentRequest) bool {
+		if n++; n == 2 {
+			if r.at != c.at || len(r.attributes) != 0 || len(r.costs) != 0 || r.namespace != "" || r.cost != limit.Token {
+				t.Errorf("%+v", r)
+			}
+		} else if !maps.Equal(r.attributes, want.attributes) || !maps.Equal(r.costs, want.costs) || r.namespace != "shop" ||
+			r.cost != want.cost || r.at != budget.Instant(time.Hour) {
+			t.Errorf("%+v", r)
+		}
+		return true
+	})
+	if n != 2 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// TestTheSampleThinsWithTraffic: at 20,000 requests a second of 1,000 keys it keeps to
+// the part of the keys that makes it span a minute, all requests of each, and takes all
+// keys again once it is quiet.
+func TestTheSampleThinsWithTraffic(t *testing.T) {
+	c := &recentClock{at: 1}
+	s := newRecent(c.now)
+	const perSecond, keys = 20_000, 1000
+	for i := range 100 * perSecond {
+		c.at += budget.Instant(time.Second / perSecond)
+		s.see(&decision{}, &request{attributes: map[string]string{"api_key": fmt.Sprint(i % keys)}, cost: limit.Token})
+	}
+	got, part := seen(s)
+	if part.oneIn < 8 || part.oneIn > 64 || len(got) < keys/int(part.oneIn)/3 {
+		t.Fatalf("1 in %d, %d keys", part.oneIn, len(got))
+	}
+	span := c.at.Sub(part.segments[0].first)
+	bytes, total := 0, 0
+	for _, at := range part.segments {
+		bytes, total = bytes+cap(at.data), total+at.requests
+	}
+	if span < time.Minute || total > 65_536 || bytes > 40<<20 {
+		t.Errorf("%v, %d requests, %d bytes", span, total, bytes)
+	}
+	for key, n := range got {
+		if whole := int(span.Seconds() * perSecond / keys); n < whole-1 || n > whole+1 {
+			t.Errorf("%d requests of key %s, the span has %d", n, key, whole)
+		}
+	}
+	for range 3600 {
+		c.at += budget.Instant(time.Second)
+		s.age()
+		for key := range 4 {
+			s.see(&decision{}, &request{attributes: map[string]string{"api_key": fmt.Sprint(key)}, cost: limit.Token})
+		}
+	}
+	if got, part := seen(s); part.oneIn != 1 || len(got) != 4 || got["0"] < 500 || got["0"] > 601 {
+		t.Errorf("1 in %d, %v: want ten minutes of all keys", part.oneIn, got)
+	}
+}
+
+// TestTheSampleGoesByTheKeyThatWasAsked: requests of one key are together whatever else
+// they say.
+func TestTheSampleGoesByTheKeyThatWasAsked(t *testing.T) {
+	s := newRecent((&recentClock{at: 1}).now)
+	all := &rules.Rule{ID: "all"}
+	org := &rules.Rule{ID: "org", Key: []string{"org"}}
+	d := &decision{groups: []*group{{asks: []ask{{rule: all}, {rule: org, key: budget.KeyID{Hash: [16]byte{7: 9}}}}}}}
+	if got := s.keyOf(d, askedBy("k")); got != 9 {
+		t.Errorf("%d", got)
+	}
+	if s.keyOf(&decision{}, askedBy("k")) != s.keyOf(&decision{}, askedBy("k")) || s.keyOf(&decision{}, askedBy("k")) == s.keyOf(&decision{}, askedBy("l")) {
+		t.Error("without one it goes by the API key")
+	}
+}
+
+func TestTheSampleIsSafeForManyAtOnce(t *testing.T) {
+	var now atomic.Int64
+	s := newRecent(func() budget.Instant { return budget.Instant(now.Add(int64(time.Millisecond))) })
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for i := range 3 * segmentRequests {
+				s.see(&decision{}, askedBy(fmt.Sprint(i)))
+				if i%1000 == 0 {
+					seen(s)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got, _ := seen(s); len(got) == 0 {
+		t.Error("nothing")
+	}
+}
+
+// BenchmarkRecent is what the sample costs a check that is in it, and one that is not.
+func BenchmarkRecent(b *testing.B) {
+	for name, key := range map[string]byte{"kept": 0, "passed": 1} {
+		b.Run(name, func(b *testing.B) {
+			clock := &recentClock{at: 1}
+			s := newRecent(clock.now)
+			r := &request{attributes: map[string]string{"api_key": "sk_live_0123456789", "endpoint": "/v1/orders", "method": "POST"}, cost: limit.Token}
+			d := &decision{groups: []*group{{asks: []ask{{rule: &rules.Rule{Key: []string{"api_key"}}}}}}}
+			d.groups[0].asks[0].key.Hash[7] = key
+			b.ReportAllocs()
+			for b.Loop() {
+				clock.at += budget.Instant(time.Millisecond)
+				s.mask.Store(maxOneIn - 1) // or it would follow the traffic
+				s.see(d, r)
+			}
+		})
+	}
+}

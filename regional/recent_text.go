@@ -1,0 +1,77 @@
+package regional
+
+import (
+	"encoding/binary"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// appendRecent writes a request: its time, key, cost, namespace, attributes and costs.
+func appendRecent(b []byte, after time.Duration, key uint64, r *request) []byte {
+	b = binary.AppendUvarint(b, uint64(after))
+	b = binary.BigEndian.AppendUint64(b, key)
+	return appendRequest(b, r)
+}
+
+func appendRequest(b []byte, r *request) []byte {
+	b = binary.AppendUvarint(b, uint64(r.cost/limit.Token))
+	b = appendText(b, r.namespace)
+	b = binary.AppendUvarint(b, uint64(len(r.attributes)))
+	for name, value := range r.attributes {
+		b = appendText(appendText(b, name), value)
+	}
+	b = binary.AppendUvarint(b, uint64(len(r.costs)))
+	for unit, cost := range r.costs {
+		b = binary.AppendUvarint(appendText(b, unit), uint64(cost))
+	}
+	return b
+}
+
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+// read takes the first request off a text that was written by appendRecent, and
+// returns the rest.
+func (r *recentRequest) read(text string, first budget.Instant) (rest string) {
+	after, text := readNumber(text)
+	r.at = first.Add(time.Duration(after))
+	r.key = binary.BigEndian.Uint64([]byte(text[:8]))
+	return r.request.read(text[8:])
+}
+
+// read is the reverse of appendRequest. It writes to the maps there are.
+func (r *request) read(text string) (rest string) {
+	cost, text := readNumber(text)
+	r.cost = limit.Tokens(cost) * limit.Token
+	r.namespace, text = readText(text)
+	clear(r.attributes)
+	n, text := readNumber(text)
+	for range n {
+		var name, value string
+		name, text = readText(text)
+		value, text = readText(text)
+		r.attributes[name] = value
+	}
+	clear(r.costs)
+	n, text = readNumber(text)
+	for range n {
+		var unit string
+		unit, text = readText(text)
+		cost, text = readNumber(text)
+		r.costs[unit] = int64(cost)
+	}
+	return text
+}
+
+func readText(text string) (out, rest string) {
+	n, text := readNumber(text)
+	return text[:n], text[n:]
+}
+
+func readNumber(text string) (n uint64, rest string) {
+	n, size := binary.Uvarint([]byte(text[:min(len(text), binary.MaxVarintLen64)]))
+	return n, text[size:]
+}
