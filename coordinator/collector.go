@@ -137,7 +137,7 @@ func (c *collector) collectRule(r *ruleScene, regions []budget.RegionConfig, to 
 	id := r.rule.ID
 	to.gauge(c.desc.enforcement, 1, id, r.rule.Enforcement)
 	to.gauge(c.desc.capacity, float64(r.rule.Limit.Capacity)/microToken, id)
-	to.gauge(c.desc.refill, perSecond(r.rule.Limit.PerSecond()), id)
+	to.gauge(c.desc.refill, lasting(r.rule.Limit), id)
 	if !r.coordinated() {
 		return
 	}

@@ -63,10 +63,7 @@ func bounded(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.Con
 // limit with the drift of clocks, N times as much if they are not coordinated. Slots
 // have none.
 func boundRate(rule *rules.Rule, l limit.Limit, c *budget.Config) float64 {
-	if l.Algorithm == limit.Concurrency {
-		return 0
-	}
-	rate := perSecond(l.PerSecond()) * (1 + float64(c.RhoPPM)/1e6)
+	rate := lasting(l) * (1 + float64(c.RhoPPM)/1e6)
 	if rule.Enforcement == rules.Independent {
 		rate *= float64(c.Holders())
 	}

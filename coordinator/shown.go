@@ -42,7 +42,7 @@ func show(s *cluster.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, w
 	b := &aliquotv1.Budget{
 		RuleId: rule.ID, KeyHash: hashText(key), Hot: shares != nil, AppliedIndex: s.AppliedIndex,
 		Limit: &aliquotv1.Limit{
-			Capacity: int64(l.Capacity / limit.Token), RefillRate: perSecond(l.PerSecond()), Window: durationpb.New(window),
+			Capacity: int64(l.Capacity / limit.Token), RefillRate: lasting(l), Window: durationpb.New(window),
 		},
 	}
 	bounded(b, rule, l, &s.Ledger.Config)
@@ -61,7 +61,7 @@ func show(s *cluster.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, w
 		pool -= share.Rate
 		b.Regions = append(b.Regions, &aliquotv1.RegionBudget{
 			Region: r.Name, Share: fraction(share.Rate), BurstShare: fraction(share.Burst),
-			Rate:  fraction(share.Rate) * perSecond(l.PerSecond()),
+			Rate:  fraction(share.Rate) * lasting(l),
 			Burst: fraction(share.Burst) * float64(l.Capacity) / microToken,
 			State: state, LeaseRemaining: durationpb.New(0),
 		})
@@ -81,6 +81,15 @@ func alone(r *budget.RegionConfig) budget.Share {
 
 // fraction of the whole limit; exact, for a unit is a power of two.
 func fraction(units int32) float64 { return float64(units) / budget.Unit }
+
+// lasting is what a limit allows a second over long times; 0 for slots, of which it
+// depends on how long they are held.
+func lasting(l limit.Limit) float64 {
+	if l.Algorithm == limit.Concurrency {
+		return 0
+	}
+	return perSecond(l.PerSecond())
+}
 
 func perSecond(r limit.Rate) float64 { return (float64(r.Micro) + float64(r.Frac)/1e6) / microToken }
 

@@ -42,8 +42,14 @@ type spent struct {
 	pace              time.Duration  // between the region's reports of one key
 }
 
-// refill is what the key's limit earns, tokens a second.
-func (key *tallyKey) refill() float64 { return key.rate / (1 + key.rho) }
+// refill is what the key's limit earns, tokens a second; 0 for slots, which nothing is
+// earned of.
+func (key *tallyKey) refill() float64 {
+	if key.counts == budget.Slots {
+		return 0
+	}
+	return key.rate / (1 + key.rho)
+}
 
 // above is how far the key is above its limit in the busy period, tokens.
 func (key *tallyKey) above() float64 { return key.busy.over - key.capacity }

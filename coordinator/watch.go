@@ -126,7 +126,7 @@ func (w *watch) single(state *cluster.State, get *aliquotv1.GetBudgetRequest) ([
 func (w *watch) hot(state *cluster.State, only *rules.Rule) []shown {
 	var news []shown
 	for key, rule := range hotKeys(state, state.Ledger.Keys(), only, nil) {
-		if w.differs(state, key, int64(rule.Limit.Capacity), perSecond(rule.Limit.PerSecond())) {
+		if w.differs(state, key, int64(rule.Limit.Capacity), lasting(rule.Limit)) {
 			news = append(news, show(state, rule, key, rule.Limit, rule.Window))
 		}
 	}
