@@ -253,3 +253,22 @@ func TestDrainedRegionGivesUpAKeyOfUnknownLimit(t *testing.T) {
 	}
 	w.runUntil("b holds nothing", 5*time.Second, func() bool { return w.rate(1) == 0 && w.ledger.Shares(w.key)[1] == Share{} })
 }
+
+// What a bucket earned before its floor grew counts at the smaller floor until every bucket
+// has had the time to fill: no sooner is the change forgotten.
+func TestAChangeIsRememberedUntilEveryBucketCouldFill(t *testing.T) {
+	const fill = 30 * time.Second
+	w := started(t, 2)
+	w.change(func(l *Ledger) error { return l.UpdateRegion("a", 3) })
+	w.runUntil("three quarters to one", 10*time.Second, w.steady)
+	steps := NewFloorSteps(&w.ledger.Config, w.now)
+	steps.SetRules(fill, 0)
+	steady := w.now
+	w.runUntil("the change may be forgotten", fill+10*time.Second, func() bool {
+		p, due := steps.Due(w.leader, w.now)
+		return p.Settled && due
+	})
+	if waited := w.now.Sub(steady); waited < fill {
+		t.Errorf("after %v", waited)
+	}
+}
