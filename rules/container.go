@@ -197,6 +197,9 @@ func (s *sheet) endOfFlow(c *container) int {
 // layOutBlock changes what stands on lines of its own. What is added comes after the
 // last entry; comments stay.
 func (s *sheet) layOutBlock(c *container) error {
+	if len(c.was) == 0 {
+		return errNotInPlace
+	}
 	kept := false
 	for i := range c.was {
 		p := &c.was[i]

@@ -39,6 +39,10 @@ func TestHostileFiles(t *testing.T) {
 		{"tabs", "rules:\n\t- id: a\n  - id: b\n \t  shadow: true\n", []string{
 			"2:1: a tab cannot indent YAML; use spaces",
 			"4:2: a tab cannot indent YAML; use spaces"}},
+		{"tabs beside words", "rul\tes: []\nwhitelist:\t[a]\nblacklist: [\"b\" , c\t, \"d\te\"]\t# f\tg\n", []string{
+			"1:1: a tab stands here or before it; use spaces, or quotes if it belongs to a text",
+			"2:11: a tab stands here or before it; use spaces, or quotes if it belongs to a text",
+			"3:19: a tab stands here or before it; use spaces, or quotes if it belongs to a text"}},
 		{"terminal escapes", "rules: []\nwhitelist: [\"\x1b[2J\"]\n", []string{"2:14: control character U+001B; remove it, or write it as an escape in a quoted text"}},
 	})
 }

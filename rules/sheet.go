@@ -148,8 +148,8 @@ func (s *sheet) newline() string {
 
 // isFlow tells whether a mapping or list stands in brackets.
 func (s *sheet) isFlow(n *node) bool {
-	at := s.offset(n.at)
-	return at < len(s.raw) && (s.raw[at] == '{' || s.raw[at] == '[')
+	t := s.tokens[s.index[n.at]].Type
+	return t == token.MappingStartType || t == token.SequenceStartType
 }
 
 // end is the offset behind a value.
@@ -159,10 +159,13 @@ func (s *sheet) end(n *node) int {
 		return s.closing(n)
 	case s.containers[n] != nil:
 		was := s.containers[n].was // n may have changed since
+		if len(was) == 0 {
+			break
+		}
 		return was[len(was)-1].to
-	case n.kind == kindMapping:
+	case n.kind == kindMapping && len(n.fields) > 0:
 		return s.end(n.fields[len(n.fields)-1].value)
-	case n.kind == kindSequence:
+	case n.kind == kindSequence && len(n.items) > 0:
 		return s.end(n.items[len(n.items)-1])
 	}
 	return s.endOfToken(s.lastToken(n))

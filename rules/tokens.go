@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/scanner"
@@ -120,11 +121,36 @@ func (c *tokenCheck) check(tokens token.Tokens, i int) bool {
 		return false
 	}
 	c.content = true
+	if tabBeside(tokens, i) {
+		c.p.add(at, "a tab stands here or before it; use spaces, or quotes if it belongs to a text")
+		return true
+	}
 	if why := c.shape.follow(t, tokens, i); why != "" {
 		c.p.add(at, "%s", why)
 		return false
 	}
 	return true
+}
+
+// tabBeside tells whether a tab stands in a text without quotes, which the scanner would
+// leave out, or beside a token, so that it would miscount columns.
+func tabBeside(tokens token.Tokens, i int) bool {
+	t := tokens[i]
+	if !strings.Contains(t.Origin, "\t") || i > 0 && isBlockSign(tokens[i-1]) || i > 1 && isBlockSign(tokens[i-2]) {
+		return false // or the text of a block scalar, in which tabs are text
+	}
+	origin := strings.TrimRight(t.Origin, " \t\r\n")
+	after, _, newLine := strings.Cut(t.Origin[len(origin):], "\n")
+	body := strings.TrimLeft(origin, " \t\r\n")
+	before := origin[:len(origin)-len(body)]
+	before = before[strings.LastIndexByte(before, '\n')+1:]
+	quoted := t.Type == token.SingleQuoteType || t.Type == token.DoubleQuoteType
+	ends := newLine || i+1 == len(tokens) || tokens[i+1].Type == token.CommentType
+	return strings.Contains(before, "\t") || !quoted && strings.Contains(body, "\t") || !ends && strings.Contains(after, "\t")
+}
+
+func isBlockSign(t *token.Token) bool {
+	return t.Type == token.LiteralType || t.Type == token.FoldedType
 }
 
 // refusedToken says why a token is not accepted, "" if it is.
