@@ -18,7 +18,7 @@ func KeyLimit(l limit.Limit) budget.KeyLimit {
 }
 
 // Limit is the limit that KeyLimit made a key's of, if its algorithm is a; false for
-// one that no limit of that algorithm has.
+// one that no limit of that algorithm has, or that no store could count by.
 func Limit(k budget.KeyLimit, a limit.Algorithm) (l limit.Limit, ok bool) {
 	l = limit.Limit{Algorithm: a, Capacity: limit.Tokens(k.Capacity)}
 	if !a.Counts() {
@@ -28,5 +28,6 @@ func Limit(k budget.KeyLimit, a limit.Algorithm) (l limit.Limit, ok bool) {
 	// The tail is a whole number of windows.
 	l.Window = time.Second
 	l.Window = k.Tail / (l.Tail() / l.Window)
-	return l, k.Tail > 0 && l.Tail() == k.Tail
+	remembered := !a.Logs() || l.Capacity <= limit.MaxEntries*limit.Token
+	return l, remembered && k.Tail > 0 && l.Tail() == k.Tail
 }

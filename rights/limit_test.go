@@ -33,6 +33,7 @@ func TestLimitIsTheReverseOfKeyLimit(t *testing.T) {
 		{Capacity: 1, Rate: 1}:   limit.SlidingLog,
 		odd:                      limit.FixedWindow,
 		{Capacity: 1, Tail: -10}: limit.Concurrency,
+		{Capacity: int64(limit.MaxEntries*limit.Token) + 1, Tail: time.Second}: limit.SlidingLog,
 	} {
 		if l, ok := rights.Limit(k, a); ok {
 			t.Errorf("%+v is no %v, it was read as %+v", k, a, l)
