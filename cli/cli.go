@@ -93,12 +93,12 @@ func newRoot(s Streams) *cobra.Command {
 	root.SetErr(s.Err)
 	root.SetVersionTemplate("aliquot {{.Version}}\n")
 	flags := root.PersistentFlags()
-	flags.StringVar(&g.addr, "addr", "", "host:port or URL to ask (default "+defaultCoordinator+", for check "+defaultRegion+")")
+	flags.StringVar(&g.addr, "addr", "", "host:port or URL to ask (default "+defaultCoordinator+", for check and explain "+defaultRegion+")")
 	flags.StringVarP(&g.output, "output", "o", "table", "table, json or yaml")
 	flags.DurationVar(&g.timeout, "timeout", defaultTimeout, "bound of one call")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return g.validate() }
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newCheck(g), newBudget(g), newRules(g), newBlock(g), newAllow(g), newUnlist(g), newOverride(g), newCluster(g), newRegion(g), newBench(g), newDev(g))
+	root.AddCommand(newCheck(g), newExplain(g), newBudget(g), newRules(g), newBlock(g), newAllow(g), newUnlist(g), newOverride(g), newCluster(g), newRegion(g), newBench(g), newDev(g))
 	refuseUnknown(root)
 	return root
 }

@@ -198,6 +198,8 @@ func TestAgainstARealCluster(t *testing.T) {
 			t.Errorf("output:\n%s", out)
 		}
 	})
+	t.Run("rules plan", func(t *testing.T) { planRules(t, coordinator, region, r.at(7510), r.at(7520)) })
+	t.Run("explain", func(t *testing.T) { explainChecks(t, region) })
 	t.Run("a second one names the port", func(t *testing.T) {
 		command(t, "", "dev", "--port-offset", strconv.Itoa(r.offset)).want(t, exitError,
 			"port "+strconv.Itoa(7400+r.offset)+" is in use", "--port-offset")
@@ -245,7 +247,6 @@ func TestAgainstARealCluster(t *testing.T) {
 		})
 	})
 	t.Run("budget watch", func(t *testing.T) { watchABudget(t, coordinator) })
-	t.Run("rules plan", func(t *testing.T) { planRules(t, coordinator, region, r.at(7510), r.at(7520)) })
 	t.Run("rules", func(t *testing.T) { changeRules(t, coordinator, region) })
 	t.Run("dev ends cleanly and leaves nothing", func(t *testing.T) {
 		r.stop()

@@ -10,8 +10,9 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// planRules ends with the rules as they were. Every region has asked for a key of its
-// own, forty times.
+// planRules ends with the rules as they were. It comes before other requests: a request
+// that only one version lets pass leaves that one fewer tokens for the next, so with much
+// traffic near the limits every change denies and allows some.
 func planRules(t *testing.T, coordinator string, regions ...string) {
 	for _, region := range regions {
 		for range 40 {
@@ -44,9 +45,7 @@ func planRules(t *testing.T, coordinator string, regions ...string) {
 	hash := keyHash(t, coordinator, "planned")
 	less := strings.Replace(text, "capacity: 300, refill_rate: 100", "capacity: 30, refill_rate: 0.001", 1)
 	denied := plan(less, exitDenied, "--fail-if-denied")
-	// What a small limit denies leaves it tokens that the large one has spent: a request or
-	// two of the other tests may pass under the small one only.
-	if len(denied.GetRules()) != 1 || denied.GetNewlyDeniedRequests() < 3*10 {
+	if len(denied.GetRules()) != 1 || denied.GetNewlyAllowedRequests() > 0 || denied.GetNewlyDeniedRequests() < 3*10 {
 		t.Fatalf("a limit that would deny: %v", denied)
 	}
 	if r := denied.GetRules()[0]; r.GetRuleId() != "per-key" || r.GetNewlyDeniedKeys() < 3 || !strings.Contains(strings.Join(r.GetDeniedKeyHashes(), " "), hash) {

@@ -66,10 +66,10 @@ func one(state *cluster.State, req *aliquotv1.GetBudgetRequest) (shown, *promise
 	if err != nil {
 		return shown{}, nil, err
 	}
-	if err := checkKey(rule, req.GetKey()); err != nil {
+	hash, err := hashOf(state, rule, req)
+	if err != nil {
 		return shown{}, nil, err
 	}
-	hash := rules.HashKey(state.HashSecret.Bytes(), req.GetNamespace(), rules.KeyValues(rule, req.GetKey(), nil))
 	key := budget.KeyID{Rule: state.Rules.Numbers[rule.ID], Hash: hash}
 	apiKey := req.GetKey()["api_key"]
 	nowMS := time.Now().UnixMilli()
@@ -77,6 +77,21 @@ func one(state *cluster.State, req *aliquotv1.GetBudgetRequest) (shown, *promise
 	b := show(state, rule, key, l, window)
 	b.limit, b.older, b.shares = keyLimit(rule, l), olderLimits(state, rule, apiKey, nowMS), enforceable(state, key)
 	return b, newPromisedLimit(state, rule, l), nil
+}
+
+// hashOf is the hash of the key asked about.
+func hashOf(state *cluster.State, rule *rules.Rule, req *aliquotv1.GetBudgetRequest) (hash [hashBytes]byte, err error) {
+	switch given := req.GetKeyHash(); {
+	case len(given) == 0:
+	case len(given) != hashBytes || len(req.GetKey()) > 0 || req.GetNamespace() != "":
+		return hash, invalid("key_hash has %d bytes; give %d, and neither key nor namespace beside it", len(given), hashBytes)
+	default:
+		return [hashBytes]byte(given), nil
+	}
+	if err := checkKey(rule, req.GetKey()); err != nil {
+		return hash, err
+	}
+	return rules.HashKey(state.HashSecret.Bytes(), req.GetNamespace(), rules.KeyValues(rule, req.GetKey(), nil)), nil
 }
 
 func findRule(s *cluster.State, id string) (*rules.Rule, error) {

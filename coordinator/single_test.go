@@ -148,8 +148,13 @@ func testColdBudget(t *testing.T, r *running) {
 	if sum != 1 || len(b.Regions) != 3 || b.PoolShare != 0 {
 		t.Errorf("shares and pool sum to %v in %+v", sum, b)
 	}
-	if raw, err := base64.RawURLEncoding.DecodeString(b.KeyHash); err != nil || len(raw) != 16 {
+	raw, err := base64.RawURLEncoding.DecodeString(b.KeyHash)
+	if err != nil || len(raw) != 16 {
 		t.Errorf("key hash %q", b.KeyHash)
+	}
+	same, err := r.budgets.GetBudget(t.Context(), &aliquotv1.GetBudgetRequest{RuleId: "r1", KeyHash: raw})
+	if err != nil || same.GetBudget().GetKeyHash() != b.KeyHash || len(same.GetBudget().GetRegions()) != 3 {
+		t.Errorf("by its hash: %v, %v", same, err)
 	}
 	vip, err := r.budgets.GetBudget(t.Context(), &aliquotv1.GetBudgetRequest{RuleId: "r1", Key: map[string]string{"api_key": "vip"}})
 	if err != nil || vip.GetBudget().GetLimit().GetCapacity() != 1000 || vip.GetBudget().GetLimit().GetRefillRate() != 100 {
@@ -172,6 +177,8 @@ func testBadBudgetRequests(t *testing.T, r *running) {
 		{"GetBudget", `{"ruleId":"r1"}`, 400, `\"api_key\" is missing`},
 		{"GetBudget", `{"ruleId":"r1","key":{"api_key":"k","user":"u"}}`, 400, "keyed by api_key"},
 		{"GetBudget", `{"ruleId":"all","key":{"api_key":"k"}}`, 400, "one bucket for all"},
+		{"GetBudget", `{"ruleId":"r1","keyHash":"AAAA"}`, 400, "key_hash has 3 bytes; give 16"},
+		{"GetBudget", `{"ruleId":"r1","key":{"api_key":"k"},"keyHash":"AAAAAAAAAAAAAAAAAAAAAA=="}`, 400, "neither key nor namespace"},
 		{"GetBudget", `{"ruleId":"r1","key":{"api_key":"` + strings.Repeat("x", 5000) + `"}}`, 400, "at most 4096"},
 		{"GetBudget", `{"ruleid":"r1"}`, 400, "unknown field"},
 		{"GetBudget", `{"ruleId":1}`, 400, ""},

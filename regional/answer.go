@@ -10,13 +10,20 @@ import (
 )
 
 // answer words a decision, names it if it is a denial, counts it, and remembers the
-// request for replays.
+// request for replays and the denial for Explain.
 func (s *service) answer(d *decision, r *request) *aliquotv1.CheckResponse {
 	out := d.answer(s.metrics)
 	s.recent.see(d, r)
-	d.counts.add(out.Allowed)
+	if d.policy != nil {
+		d.policy.counts.add(out.Allowed)
+	}
 	if !out.Allowed {
-		out.DecisionId = s.ids.next()
+		var number uint64
+		number, out.DecisionId = s.ids.next()
+		s.denials.add(number, explained{
+			policy: d.policy, request: *r, decision: *d, answer: out,
+			unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.lease(),
+		})
 	}
 	return out
 }
@@ -28,6 +35,23 @@ func (d *decision) answer(m *metrics) *aliquotv1.CheckResponse {
 		return listAnswer(d.mode)
 	}
 	all, head := d.verdicts()
+	out := limitsAnswer(all, head)
+	for i := range all {
+		v := &all[i]
+		if v.shadow && !v.decision.Allowed {
+			m.decided(v.rule.ID, "shadow_denied", v.mode)
+		} else {
+			m.decided(v.rule.ID, outcome(v.decision.Allowed), v.mode)
+		}
+		if !v.never() {
+			m.charged(v.rule.ID, v.cost, v.decision.Allowed && (v.shadow || out.Allowed))
+		}
+	}
+	return out
+}
+
+// limitsAnswer words what limits have decided; head is the headline of all.
+func limitsAnswer(all []verdict, head *verdict) *aliquotv1.CheckResponse {
 	out := &aliquotv1.CheckResponse{
 		Allowed:    head.shadow || head.decision.Allowed,
 		RuleId:     head.rule.ID,
@@ -45,16 +69,8 @@ func (d *decision) answer(m *metrics) *aliquotv1.CheckResponse {
 	}
 	for i := range all {
 		v := &all[i]
-		if v.shadow && !v.decision.Allowed {
-			m.decided(v.rule.ID, "shadow_denied", v.mode)
-		} else {
-			m.decided(v.rule.ID, outcome(v.decision.Allowed), v.mode)
-		}
 		if out.Allowed && !v.shadow && v.decision.Delay > out.Delay.AsDuration() {
 			out.Delay = durationpb.New(v.decision.Delay)
-		}
-		if !v.never() {
-			m.charged(v.rule.ID, v.cost, v.decision.Allowed && (v.shadow || out.Allowed))
 		}
 		out.Limits = append(out.Limits, limitAnswer(v))
 	}

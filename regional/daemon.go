@@ -139,7 +139,10 @@ func (d *Daemon) build(kept *state) error {
 		live:         func() { d.readyOnce.Do(func() { close(d.ready) }) },
 		wrongCluster: d.fail,
 	}
-	d.service = &service{limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region, self), recent: recent}
+	d.service = &service{
+		limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region, self), recent: recent,
+		denials: &denials{}, holders: newHolders(d.reporter.peers, c.HTTPClient), region: c.Region,
+	}
 	check, err := newHTTPCheck(d.service, c, d.log)
 	if err != nil {
 		return err

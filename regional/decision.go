@@ -34,6 +34,14 @@ type verdict struct {
 	shadow   bool
 	mode     string
 	decision limit.Decision
+	// found is what there was, for Explain; zero where nobody looked.
+	found limit.Outcome
+}
+
+// with is the verdict with what it was made of.
+func (v verdict) with(found limit.Outcome) verdict {
+	v.found = found
+	return v
 }
 
 // verdict is what was decided of the ask. Only a queue that let a request in tells it
@@ -59,8 +67,8 @@ type decision struct {
 	groups []*group
 	// order is the matched rules as they stand in the file.
 	order []*rules.Rule
-	// counts is of the version of the rules that decided.
-	counts *decisionCounts
+	// policy is what decided; nil until there are rules.
+	policy *policy
 }
 
 // plan finds what a request has to pass at nowMS, Unix milliseconds. It returns buf for
@@ -70,7 +78,7 @@ func (d *decision) plan(p *policy, r *request, nowMS int64, buf []rules.Matched)
 		d.mode = modeNoRulesYet
 		return buf
 	}
-	d.counts = p.counts
+	d.policy = p
 	list, matched := p.set.Match(r.attributes, nowMS, buf)
 	switch {
 	case list == rules.Blacklisted:

@@ -2,6 +2,7 @@ package regional
 
 import (
 	"strconv"
+	"strings"
 	"sync/atomic"
 )
 
@@ -17,6 +18,15 @@ func newDecisionIDs(region string, incarnation uint64) *decisionIDs {
 	return &decisionIDs{prefix: region + "-" + strconv.FormatUint(incarnation, 36) + "-"}
 }
 
-func (d *decisionIDs) next() string {
-	return d.prefix + strconv.FormatUint(d.last.Add(1), 36)
+// next is a name and the number it ends with, from 1 on.
+func (d *decisionIDs) next() (number uint64, id string) {
+	number = d.last.Add(1)
+	return number, d.prefix + strconv.FormatUint(number, 36)
+}
+
+// number is that of a name of this daemon's; false for any other text.
+func (d *decisionIDs) number(id string) (number uint64, ok bool) {
+	digits, own := strings.CutPrefix(id, d.prefix)
+	number, err := strconv.ParseUint(digits, 36, 64)
+	return number, own && err == nil
 }

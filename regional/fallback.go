@@ -43,6 +43,7 @@ func (l *limiter) fallBackGroup(g *group, seen []observation) []observation {
 	g.out = make([]verdict, 0, len(g.asks))
 	for i := range g.asks {
 		a := &g.asks[i]
+		var found limit.Outcome
 		d, mode := limit.Decision{Limit: int64(a.limit.Capacity / limit.Token)}, modeEmergency
 		switch a.rule.OnRedisFailure {
 		case rules.FailClosed:
@@ -55,9 +56,9 @@ func (l *limiter) fallBackGroup(g *group, seen []observation) []observation {
 				d.RetryAfter, d.ResetAfter = closedRetry, closedRetry // not before the store is back
 			}
 			seen = demand(seen, a, g, out[0])
-			out = out[1:]
+			found, out = out[0], out[1:]
 		}
-		g.out = append(g.out, a.verdict(g, mode, d))
+		g.out = append(g.out, a.verdict(g, mode, d).with(found))
 	}
 	return seen
 }
@@ -66,7 +67,7 @@ func (l *limiter) fallBackGroup(g *group, seen []observation) []observation {
 // the share it will need when its store is back. A cold key's record is not known,
 // so nothing is said of it.
 func demand(seen []observation, a *ask, g *group, out limit.Outcome) []observation {
-	if !a.right.Hot || !g.allowed && out.Tokens >= a.cost {
+	if g.peek || !a.right.Hot || !g.allowed && out.Tokens >= a.cost {
 		return seen
 	}
 	return append(seen, observation{key: a.key, usage: budget.Usage{

@@ -83,6 +83,7 @@ func placementOf(r *rules.Rule) budget.Placement {
 type group struct {
 	cost    limit.Tokens // the request's own; each ask has the cost of its unit
 	shadow  bool
+	peek    bool // only to be looked at: nobody asks for anything
 	asks    []ask
 	allowed bool
 	out     []verdict // parallel to asks
@@ -174,10 +175,10 @@ func (g *group) settle(r lua.Result, seen []observation) []observation {
 	for i := range g.asks {
 		a, out := &g.asks[i], r.Limits[i]
 		holds := r.Allowed || out.Tokens >= a.cost
-		g.out[i] = a.verdict(g, modeStore, limit.Decide(a.limit, out, a.cost, holds))
+		g.out[i] = a.verdict(g, modeStore, limit.Decide(a.limit, out, a.cost, holds)).with(out)
 		// A limit that would have held, in a request that another one denied, was
 		// not wanting for tokens: that is no demand.
-		if a.alone() || holds && !r.Allowed && !out.Amnesia {
+		if a.alone() || (holds && !r.Allowed || g.peek) && !out.Amnesia {
 			continue
 		}
 		u := budget.Usage{Limit: a.keyLimit(), Admitted: holds, Tokens: int64(out.Tokens)}

@@ -110,7 +110,8 @@ func TestTheSampleGoesByTheKeyThatWasAsked(t *testing.T) {
 	if got := s.keyOf(d, askedBy("k")); got != 9 {
 		t.Errorf("%d", got)
 	}
-	if s.keyOf(&decision{}, askedBy("k")) != s.keyOf(&decision{}, askedBy("k")) || s.keyOf(&decision{}, askedBy("k")) == s.keyOf(&decision{}, askedBy("l")) {
+	one, again := s.keyOf(&decision{}, askedBy("k")), s.keyOf(&decision{}, askedBy("k"))
+	if one != again || one == s.keyOf(&decision{}, askedBy("l")) {
 		t.Error("without one it goes by the API key")
 	}
 }

@@ -36,6 +36,7 @@ var errInvalid = errors.New("invalid request")
 // rpcCodes is the daemon's one translation of errors to RPC codes.
 var rpcCodes = rpc.Table{
 	{Err: errInvalid, Code: connect.CodeInvalidArgument},
+	{Err: errNoDecision, Code: connect.CodeNotFound},
 	{Err: errTooManyRules, Code: connect.CodeFailedPrecondition},
 }
 
@@ -49,6 +50,9 @@ type service struct {
 	metrics *metrics
 	ids     *decisionIDs
 	recent  *recent
+	denials *denials
+	holders *holders
+	region  string
 }
 
 // Check decides one request.

@@ -1,0 +1,236 @@
+package regional
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"aliquot/budget"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
+)
+
+const (
+	// maxUnmatched bounds the rules told of that do not apply.
+	maxUnmatched = 200
+	// maxHeldKeys bounds the keys of one request that the coordinators are asked about.
+	maxHeldKeys = 8
+)
+
+// errNoDecision: nothing is known of a decision id.
+var errNoDecision = errors.New("no such denial is remembered here: a daemon keeps its latest 4,096 or fewer, " +
+	"and forgets them when it restarts; the id begins with the region it was made in")
+
+// Explain tells how a request would be decided now, or how a denial came about.
+func (s *service) Explain(ctx context.Context, in *aliquotv1.ExplainRequest) (*aliquotv1.ExplainResponse, error) {
+	e, err := s.explained(ctx, in)
+	if err != nil {
+		return nil, rpcCodes.Error(err)
+	}
+	out := e.words()
+	out.Region = s.region
+	s.tellHolders(ctx, &e.decision, out)
+	return out, nil
+}
+
+// explained is the decision that is asked about.
+func (s *service) explained(ctx context.Context, in *aliquotv1.ExplainRequest) (explained, error) {
+	if in.GetRequest() == nil {
+		number, ok := s.ids.number(in.GetDecisionId())
+		if in.GetDecisionId() == "" {
+			return explained{}, fmt.Errorf("%w: give a request or a decision_id", errInvalid)
+		}
+		e, kept := s.denials.find(number)
+		if !ok || !kept {
+			return explained{}, errNoDecision
+		}
+		return e, nil
+	}
+	r, err := validate(in.GetRequest())
+	if err != nil {
+		return explained{}, err
+	}
+	e := explained{policy: s.limiter.policies.load(), request: r, unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.lease()}
+	if e.decision, err = s.limiter.peek(ctx, e.policy, &r); err != nil {
+		return explained{}, err
+	}
+	if n := e.decision.tooMany; n > 0 {
+		return explained{}, tooMany(n)
+	}
+	e.answer = e.decision.words()
+	return e, nil
+}
+
+// words is the answer to a decision that counts for nothing.
+func (d *decision) words() *aliquotv1.CheckResponse {
+	if d.mode != "" {
+		return listAnswer(d.mode)
+	}
+	return limitsAnswer(d.verdicts())
+}
+
+// words tells what one daemon knows of a decision.
+func (e *explained) words() *aliquotv1.ExplainResponse {
+	out := &aliquotv1.ExplainResponse{
+		// A copy: the denial's own may be on its way to its caller.
+		Decision: proto.CloneOf(e.answer), UnixMs: e.unixMS, Lease: e.lease.words(),
+	}
+	if e.policy == nil || e.policy.set == nil {
+		return out
+	}
+	out.RulesVersion = e.policy.text.Version
+	found := e.policy.set.Explain(e.request.attributes, e.unixMS)
+	if found.Entry != nil {
+		out.List, out.ListEntry = listName(found.List), entryText(found.Entry)
+	}
+	limits := e.limits()
+	unmatched := 0
+	for i := range found.Rules {
+		one := e.rule(&found.Rules[i], found.List, limits)
+		if !one.GetMatched() {
+			if unmatched++; unmatched > maxUnmatched {
+				out.RulesOmitted++
+				continue
+			}
+		}
+		out.Rules = append(out.Rules, one)
+	}
+	return out
+}
+
+// explainedLimit is one limit that was asked, or not even that (ask is nil) because the
+// cost is above it.
+type explainedLimit struct {
+	ask     *ask
+	verdict *verdict
+}
+
+func (e *explained) limits() map[*rules.Rule]explainedLimit {
+	out := map[*rules.Rule]explainedLimit{}
+	for i := range e.decision.never {
+		v := &e.decision.never[i]
+		out[v.rule] = explainedLimit{verdict: v}
+	}
+	for _, g := range e.decision.groups {
+		for i := range g.out {
+			out[g.asks[i].rule] = explainedLimit{&g.asks[i], &g.out[i]}
+		}
+	}
+	return out
+}
+
+// rule tells of one rule.
+func (e *explained) rule(t *rules.Trace, list rules.ListKind, limits map[*rules.Rule]explainedLimit) *aliquotv1.RuleExplanation {
+	out := &aliquotv1.RuleExplanation{RuleId: t.Rule.ID, Matched: t.Matched, WhyNot: t.WhyNot(), Key: t.Rule.Key}
+	if t.Matched {
+		_, applies := e.request.costOf(t.Rule)
+		switch {
+		case list != rules.None:
+			out.Matched, out.WhyNot = false, "the "+listName(list)+" decides before any rule"
+		case !applies:
+			out.Matched, out.WhyNot = false, fmt.Sprintf("the request says nothing of unit %s, which it counts", t.Rule.Unit)
+		}
+	}
+	if !out.Matched {
+		return out
+	}
+	hash := e.policy.hasher.Key(e.request.namespace, rules.KeyValues(t.Rule, e.request.attributes, nil))
+	out.KeyHash = hashText(hash)
+	if t.Override != nil {
+		out.Override = t.Override.Pattern
+	}
+	l, asked := limits[t.Rule]
+	if !asked {
+		return out // another rule's capacity is below the cost: nothing else was asked
+	}
+	out.Decision, out.RetryBasis = limitAnswer(l.verdict), l.verdict.basis(l.ask)
+	if l.ask != nil {
+		l.ask.tell(l.verdict, out)
+	}
+	return out
+}
+
+// tell adds the region's right and what there was.
+func (a *ask) tell(v *verdict, out *aliquotv1.RuleExplanation) {
+	share := a.right.Effective()
+	out.Hot = a.right.Hot && !a.alone()
+	out.RateShare, out.BurstShare = fraction(share.Rate), fraction(share.Burst)
+	if out.Hot {
+		out.Generation = fmt.Sprintf("%d.%d", a.right.Gen.Epoch, a.right.Gen.Counter)
+	}
+	out.Capacity, out.Tokens = tokens(v.found.Bucket.Cap), tokens(v.found.Tokens)
+	out.Rate = perSecond(v.found.Bucket.Rate)
+}
+
+func fraction(share int32) float64 { return float64(share) / float64(budget.Unit) }
+
+func listName(k rules.ListKind) string {
+	if k == rules.Blacklisted {
+		return "blacklist"
+	}
+	return "whitelist"
+}
+
+// entryText is an entry of a list with its note.
+func entryText(e *rules.ListEntry) string {
+	text := e.Pattern
+	if e.UntilMS != 0 {
+		text += " until " + time.UnixMilli(e.UntilMS).UTC().Format(time.RFC3339)
+	}
+	if e.By != "" {
+		text += ", by " + e.By
+	}
+	if e.Reason != "" {
+		text += ": " + e.Reason
+	}
+	return text
+}
+
+func (l *lease) words() *aliquotv1.LeaseExplanation {
+	out := &aliquotv1.LeaseExplanation{
+		Phase: "limbo", Remaining: durationpb.New(l.remaining), Epoch: l.epoch, Session: l.session.Number,
+	}
+	switch {
+	case l.phase == budget.Live:
+		out.Phase = "live"
+	case l.phase == budget.CutOff:
+		out.Phase = "floor"
+	case l.epoch == 0:
+		out.Phase = "silent"
+	}
+	return out
+}
+
+// tellHolders adds what the other regions hold of the hot keys.
+func (s *service) tellHolders(ctx context.Context, d *decision, out *aliquotv1.ExplainResponse) {
+	keys := map[string]budget.KeyID{}
+	for _, g := range d.groups {
+		for i := range g.asks {
+			keys[g.asks[i].rule.ID] = g.asks[i].key
+		}
+	}
+	var calls sync.WaitGroup
+	asked := 0
+	for _, r := range out.GetRules() {
+		if !r.GetHot() {
+			continue
+		}
+		if asked++; asked > maxHeldKeys {
+			r.RegionsError = fmt.Sprintf("the coordinators are asked about %d keys of a request at most", maxHeldKeys)
+			continue
+		}
+		calls.Go(func() {
+			regions, err := s.holders.of(ctx, s.region, r.GetRuleId(), keys[r.GetRuleId()])
+			if err != nil {
+				r.RegionsError = err.Error()
+			}
+			r.Regions = regions
+		})
+	}
+	calls.Wait()
+}

@@ -1,0 +1,58 @@
+package regional
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"aliquot/limit"
+)
+
+// basis says in a sentence what the wait of a denial comes from; empty for one that
+// would pass. a is nil where the limit was not asked.
+func (v *verdict) basis(a *ask) string {
+	switch {
+	case v.decision.Allowed:
+		return ""
+	case v.never():
+		return fmt.Sprintf("the cost of %s is above the limit's capacity of %d: no waiting helps", whole(v.cost), v.decision.Limit)
+	case v.mode == modeFailClosed:
+		return "the regional store does not answer and the rule fails closed: it is asked again after the wait told"
+	case a != nil && a.limit.Algorithm.Counts():
+		return v.countedBasis()
+	}
+	rate, source := perSecond(v.found.Bucket.Rate), "what this region may spend of the limit now refills"
+	if v.mode == modeEmergency {
+		source = "the regional store does not answer: an emergency limit of this daemon, empty at first, refills"
+	}
+	if rate == 0 {
+		return "this region holds nothing of the limit's rate at present: its share has to come back first; the wait told only spaces the tries"
+	}
+	return fmt.Sprintf("%s tokens are missing of the cost of %s, and %s %s a second",
+		figure(tokens(v.cost-v.found.Tokens)), whole(v.cost), source, figure(rate))
+}
+
+// countedBasis is basis for a limit that counts what is in use.
+func (v *verdict) countedBasis() string {
+	switch {
+	case v.mode == modeEmergency:
+		return "the regional store does not answer: what is in use is not known before it does"
+	case v.found.Retry < 0:
+		return fmt.Sprintf("the cost of %s is above the %s that this region may have in use now: its share has to grow first; the wait told only spaces the tries",
+			whole(v.cost), figure(tokens(v.found.Bucket.Cap)))
+	case v.found.Bucket.Cap == 0:
+		return "what is in use is not known, because the store has lost it or a new share does not count yet: nothing passes until none of it can be left"
+	}
+	return fmt.Sprintf("%s of the %s that this region may have in use are: by then enough of them has ended",
+		figure(tokens(v.found.Bucket.Cap-v.found.Tokens)), figure(tokens(v.found.Bucket.Cap)))
+}
+
+func tokens(t limit.Tokens) float64 { return float64(t) / float64(limit.Token) }
+
+func perSecond(r limit.Rate) float64 { return (float64(r.Micro) + float64(r.Frac)/1e6) / 1e6 }
+
+// whole is a cost in tokens, which are whole.
+func whole(t limit.Tokens) string { return strconv.FormatInt(int64(t/limit.Token), 10) }
+
+// figure prints at most three decimals.
+func figure(f float64) string { return strconv.FormatFloat(math.Round(f*1000)/1000, 'f', -1, 64) }
