@@ -3,16 +3,18 @@ package limit
 import "time"
 
 const (
-	// noRefill is the wait told for a bucket that does not refill here at all: its
-	// region was lent empty; a day is long enough to stop a retry loop.
-	noRefill = 24 * time.Hour
+	// shareMoves is added to the wait for a share that has to grow first: several round
+	// trips to the farthest leader, and a commit.
+	shareMoves = time.Second
 	// longestWait bounds every wait told.
 	longestWait = maxSecs * time.Second
 )
 
 // Decide words the outcome of one limit l for a request of one cost; allowed is
 // the answer to the whole request. Waits are rounded up to a millisecond, are
-// never early, and hold if nobody else spends and the bucket in force stays.
+// never early, and hold if nobody else spends and the bucket in force stays. Where that
+// bucket can never hold the cost, because the region's share was lent, the wait is the
+// time in which the whole limit, unused, would: asking is what brings the share back.
 func Decide(l Limit, out Outcome, cost Tokens, allowed bool) Decision {
 	d := Decision{
 		Allowed:   allowed,
@@ -22,22 +24,35 @@ func Decide(l Limit, out Outcome, cost Tokens, allowed bool) Decision {
 	if l.Algorithm.Counts() {
 		d.ResetAfter = ceilMilli(out.Reset)
 	} else {
-		d.ResetAfter = timeToEarn(out.Bucket.Cap-out.Tokens, out.Bucket.Rate)
+		d.ResetAfter = timeToEarn(out.Bucket.Cap-out.Tokens, out.Bucket.Rate, l)
 	}
 	switch {
 	case allowed && l.Algorithm == LeakyBucket:
-		d.Delay = timeToEarn(out.Bucket.Cap-out.Tokens-cost, out.Bucket.Rate)
+		d.Delay = timeToEarn(out.Bucket.Cap-out.Tokens-cost, out.Bucket.Rate, l)
 	case allowed:
 	case cost > l.Capacity:
 		d.RetryAfter = Never
 	case l.Algorithm.Counts() && out.Retry < 0:
-		d.RetryAfter = noRefill // the share has to grow first
+		d.RetryAfter = ofTheWhole(l, cost)
 	case l.Algorithm.Counts():
 		d.RetryAfter = ceilMilli(out.Retry)
+	case out.Bucket.Rate == Rate{}:
+		d.RetryAfter = ofTheWhole(l, cost)
+	case cost > out.Bucket.Cap:
+		d.RetryAfter = min(timeToEarn(cost-out.Tokens, out.Bucket.Rate, l), ofTheWhole(l, cost))
 	default:
-		d.RetryAfter = timeToEarn(cost-out.Tokens, out.Bucket.Rate)
+		d.RetryAfter = timeToEarn(cost-out.Tokens, out.Bucket.Rate, l)
 	}
 	return d
+}
+
+// ofTheWhole is the wait for a cost until the whole limit, unused, has it.
+func ofTheWhole(l Limit, cost Tokens) time.Duration {
+	earned := timeToEarn(cost, l.Rate, l)
+	if l.Algorithm.Counts() {
+		earned = ceilMilli(l.Window.Microseconds())
+	}
+	return min(earned+shareMoves, longestWait)
 }
 
 // ceilMilli is a wait of so many microseconds in whole milliseconds.
@@ -46,13 +61,17 @@ func ceilMilli(micros int64) time.Duration {
 }
 
 // timeToEarn is the shortest whole number of milliseconds in which a rate earns
-// the missing tokens. A float gives the guess, exact integers the answer.
-func timeToEarn(missing Tokens, r Rate) time.Duration {
+// the missing tokens; the limit's, where the rate is 0: no share of it was left here.
+// A float gives the guess, exact integers the answer.
+func timeToEarn(missing Tokens, r Rate, l Limit) time.Duration {
 	if missing <= 0 {
 		return 0
 	}
-	if r.Micro == 0 && r.Frac == 0 {
-		return noRefill
+	if r == (Rate{}) {
+		r = l.Rate
+	}
+	if r == (Rate{}) {
+		return longestWait
 	}
 	guess := float64(missing) / (float64(r.Micro) + float64(r.Frac)/million) * 1000
 	if guess >= float64(longestWait/time.Millisecond) {

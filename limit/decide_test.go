@@ -28,8 +28,10 @@ func TestDecide(t *testing.T) {
 			Decision{Limit: 100, Remaining: 50, RetryAfter: Never}},
 		{"above the local capacity: as if it grew", Outcome{Tokens: 50 * Token, Bucket: local}, 60 * Token, false,
 			Decision{Limit: 100, Remaining: 50, RetryAfter: 2 * time.Second}},
-		{"lent empty: tomorrow", Outcome{Bucket: of(1, 0)}, Token, false,
-			Decision{Limit: 100, ResetAfter: 24 * time.Hour, RetryAfter: 24 * time.Hour}},
+		{"lent empty: as the whole limit, and a share that moves", Outcome{Bucket: of(1, 0)}, Token, false,
+			Decision{Limit: 100, ResetAfter: 100 * time.Millisecond, RetryAfter: 100*time.Millisecond + shareMoves}},
+		{"hardly a share, and a cost above it", Outcome{Bucket: Bucket{Cap: Token, Rate: Rate{Micro: 1}}}, 50 * Token, false,
+			Decision{Limit: 100, ResetAfter: 1_000_000 * time.Second, RetryAfter: 5*time.Second + shareMoves}},
 		{"full and without rate", Outcome{Tokens: Token, Bucket: of(1, 0)}, Token, true,
 			Decision{Allowed: true, Limit: 100, Remaining: 1}},
 	}
