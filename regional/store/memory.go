@@ -26,6 +26,7 @@ type Memory struct {
 	clock  func() int64
 	heard  atomic.Int64 // when a lease was last taken; 0: never
 	shards [shardCount]shard
+	kept   reservations
 }
 
 const (
@@ -46,6 +47,9 @@ type MemoryConfig struct {
 	// hot records, each apart from the others; 0 means DefaultMaxKeys. Admissions that
 	// are remembered each by itself are at most four times as many.
 	MaxKeys int
+	// MaxReservations bounds the reservations that are remembered; 0 means
+	// DefaultMaxReservations.
+	MaxReservations int
 	// Clock reads microseconds, above 0, and should not go back; if it does, time
 	// stands still meanwhile.
 	Clock func() int64
@@ -56,17 +60,21 @@ func NewMemory(c MemoryConfig) (*Memory, error) {
 	if c.Clock == nil {
 		return nil, errors.New("store: a memory store needs a clock")
 	}
-	if c.MaxKeys < 0 {
-		return nil, fmt.Errorf("store: room for %d keys; it must not be negative", c.MaxKeys)
+	if c.MaxKeys < 0 || c.MaxReservations < 0 {
+		return nil, fmt.Errorf("store: room for %d keys and %d reservations; neither may be negative", c.MaxKeys, c.MaxReservations)
 	}
 	if c.MaxKeys == 0 {
 		c.MaxKeys = DefaultMaxKeys
+	}
+	if c.MaxReservations == 0 {
+		c.MaxReservations = DefaultMaxReservations
 	}
 	birth := c.Clock()
 	if birth < 1 || birth > limit.MaxExact {
 		return nil, fmt.Errorf("store: the clock reads %d; it must be from 1 to 2^53-1 microseconds", birth)
 	}
 	m := &Memory{clock: c.Clock, epoch: fmt.Sprintf("%s:memory:%d", newNonce(), birth)}
+	m.kept.init(c.MaxReservations)
 	for i := range m.shards {
 		m.shards[i].init(max(1, c.MaxKeys/shardCount), birth, limit.Stamp(m.epoch))
 	}
@@ -121,20 +129,41 @@ type work struct {
 }
 
 func (m *Memory) takeGroup(w *work, g *Group, out []limit.Outcome) (allowed bool, now int64, err error) {
+	mask, err := w.begin(g)
+	if err != nil {
+		return false, 0, err
+	}
+	m.lock(mask)
+	defer m.unlock(mask)
+	now = m.read(mask)
+	return m.takeLocked(w, g, now, out), now, nil
+}
+
+// begin reads the keys and views of a group, and tells which shards they are in.
+func (w *work) begin(g *Group) (mask uint64, err error) {
 	w.ids, w.slots, w.records, w.views = w.ids[:0], w.slots[:0], w.records[:0], w.views[:0]
-	var mask uint64
 	for i := range g.Limits {
-		k, ok := parseID(g.Limits[i].Key)
-		if !ok {
-			return false, 0, fmt.Errorf("%w: %q is not a key made by lua.Key", ErrInvalid, g.Limits[i].Key)
+		k, err := keyID(g.Limits[i].Key)
+		if err != nil {
+			return 0, err
 		}
 		w.ids = append(w.ids, k)
 		w.views = append(w.views, g.Limits[i].View)
 		mask |= 1 << k.shard()
 	}
-	m.lock(mask)
-	defer m.unlock(mask)
-	now = m.read(mask)
+	return mask, nil
+}
+
+func keyID(key string) (id, error) {
+	k, ok := parseID(key)
+	if !ok {
+		return k, fmt.Errorf("%w: %q is not a key made by lua.Key", ErrInvalid, key)
+	}
+	return k, nil
+}
+
+// takeLocked decides a group whose shards are locked.
+func (m *Memory) takeLocked(w *work, g *Group, now int64, out []limit.Outcome) (allowed bool) {
 	room := true
 	for i, k := range w.ids {
 		s := m.find(k, &w.views[i], now)
@@ -156,7 +185,7 @@ func (m *Memory) takeGroup(w *work, g *Group, out []limit.Outcome) (allowed bool
 		}
 		m.shards[k.shard()].put(k, w.slots[i], w.records[i], &w.views[i])
 	}
-	return allowed, now, nil
+	return allowed
 }
 
 // refuse has a group denied by those of its limits that have no place of their own, and

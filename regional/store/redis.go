@@ -196,5 +196,20 @@ func (s *Redis) ApplyLease(ctx context.Context, epoch string, changes []Change) 
 	return s.scripts.Apply(ctx, epoch, changes, true)
 }
 
+// Reserve decides the groups of one request and remembers that; see lua.Scripts.Reserve.
+func (s *Redis) Reserve(ctx context.Context, epoch string, groups []Group, r lua.Reservation) (lua.Reserved, int64, error) {
+	return s.scripts.Reserve(ctx, epoch, groups, r)
+}
+
+// Reservation is what is remembered of a request; see lua.Scripts.Reservation.
+func (s *Redis) Reservation(ctx context.Context, key string) (*lua.Kept, error) {
+	return s.scripts.Reservation(ctx, key)
+}
+
+// Settle ends a reservation; see lua.Scripts.Settle.
+func (s *Redis) Settle(ctx context.Context, epoch string, end lua.Settlement) (lua.Settled, int64, error) {
+	return s.scripts.Settle(ctx, epoch, end)
+}
+
 // Close closes the connections; calls under way fail.
 func (s *Redis) Close() error { return s.client.Close() }

@@ -19,6 +19,9 @@ type anyStore interface {
 	Take(context.Context, string, []Group) ([]Result, int64, error)
 	Apply(context.Context, string, []Change) ([]limit.Applied, int64, error)
 	ApplyLease(context.Context, string, []Change) ([]limit.Applied, int64, error)
+	Reserve(context.Context, string, []Group, lua.Reservation) (lua.Reserved, int64, error)
+	Reservation(context.Context, string) (*lua.Kept, error)
+	Settle(context.Context, string, lua.Settlement) (lua.Settled, int64, error)
 }
 
 // onBoth runs a test on an embedded store and on a real Redis, as two daemons of

@@ -1,0 +1,187 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"aliquot/limit"
+	"aliquot/lua"
+)
+
+// DefaultMaxReservations bounds the reservations that a Memory remembers.
+const DefaultMaxReservations = 100_000
+
+// ErrTooManyReservations is wrapped when a Memory has no room for one more: nothing was
+// charged.
+var ErrTooManyReservations = errors.New("store: no room for another reservation")
+
+// reservations are what a Memory keeps of them, by key. What has expired leaves when it
+// is met, and with each new one a few are looked at.
+type reservations struct {
+	mu    sync.Mutex // held over a whole call: lock it before any shard
+	most  int
+	byKey map[string]reservation
+}
+
+type reservation struct {
+	kept    *lua.Kept
+	expires int64 // microseconds
+}
+
+func (r *reservations) init(most int) { r.most, r.byKey = most, map[string]reservation{} }
+
+// get is what is kept under a key; nil if nothing is.
+func (r *reservations) get(key string, now int64) *lua.Kept {
+	one, ok := r.byKey[key]
+	if ok && now >= one.expires {
+		delete(r.byKey, key)
+		return nil
+	}
+	return one.kept
+}
+
+// room makes room for one more, and reports whether there is some.
+func (r *reservations) room(now int64) bool {
+	look := sweepEach
+	if len(r.byKey) >= r.most {
+		look = sweepFull
+	}
+	for key, one := range r.byKey {
+		if now >= one.expires {
+			delete(r.byKey, key)
+		}
+		if look--; look == 0 {
+			break
+		}
+	}
+	return len(r.byKey) < r.most
+}
+
+// Reserve is lua.Scripts.Reserve.
+func (m *Memory) Reserve(ctx context.Context, epoch string, groups []Group, r lua.Reservation) (out lua.Reserved, now int64, err error) {
+	if err := m.usable(ctx, epoch); err != nil {
+		return out, 0, err
+	}
+	if err := errors.Join(lua.CheckReservation(groups, r), lua.CheckGroups(epoch, groups)); err != nil {
+		return out, 0, err
+	}
+	m.kept.mu.Lock()
+	defer m.kept.mu.Unlock()
+	if earlier := m.kept.get(r.Key, m.clock()); earlier != nil {
+		return lua.Reserved{Earlier: earlier}, 0, nil
+	}
+	if !m.kept.room(m.clock()) {
+		return out, 0, fmt.Errorf("%w: %d are remembered", ErrTooManyReservations, m.kept.most)
+	}
+	if out.Results, now, err = m.takeAtOnce(groups); err != nil {
+		return lua.Reserved{}, 0, err
+	}
+	if !r.Decided || out.Results[0].Allowed {
+		kept := lua.NewKept(limit.Stamp(epoch), now, groups, out.Results, r.Text)
+		m.kept.byKey[r.Key] = reservation{kept: kept, expires: now + r.Keep.Microseconds()}
+	}
+	return out, now, nil
+}
+
+// usable is the error of every call that expects other contents, or comes too late.
+func (m *Memory) usable(ctx context.Context, epoch string) error {
+	if epoch != m.epoch {
+		return &EpochError{Actual: m.epoch}
+	}
+	return ctx.Err()
+}
+
+// takeAtOnce decides the groups of one request at one instant.
+func (m *Memory) takeAtOnce(groups []Group) (results []Result, now int64, err error) {
+	var w work
+	var mask uint64
+	for i := range groups {
+		of, err := w.begin(&groups[i])
+		if err != nil {
+			return nil, 0, err
+		}
+		mask |= of
+	}
+	m.lock(mask)
+	defer m.unlock(mask)
+	now = m.read(mask)
+	if len(groups) > 0 {
+		if end := groups[0].Limits[0].View.Deadline; end != 0 && now > end {
+			return nil, 0, &lua.LateError{Now: now}
+		}
+	}
+	results = make([]Result, len(groups))
+	for i := range groups {
+		g := &groups[i]
+		if _, err := w.begin(g); err != nil {
+			return nil, 0, err
+		}
+		results[i].Limits = make([]limit.Outcome, len(g.Limits))
+		results[i].Allowed = m.takeLocked(&w, g, now, results[i].Limits)
+	}
+	return results, now, nil
+}
+
+// Reservation is lua.Scripts.Reservation.
+func (m *Memory) Reservation(ctx context.Context, key string) (*lua.Kept, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.kept.mu.Lock()
+	defer m.kept.mu.Unlock()
+	return m.kept.get(key, m.clock()), nil
+}
+
+// Settle is lua.Scripts.Settle.
+func (m *Memory) Settle(ctx context.Context, epoch string, s lua.Settlement) (out lua.Settled, now int64, err error) {
+	if err := m.usable(ctx, epoch); err != nil {
+		return out, 0, err
+	}
+	if err := lua.CheckSettlement(epoch, &s); err != nil {
+		return out, 0, err
+	}
+	var ids []id
+	var mask uint64
+	for i := range s.Parts {
+		k, err := keyID(s.Parts[i].Key)
+		if err != nil {
+			return out, 0, err
+		}
+		ids = append(ids, k)
+		mask |= 1 << k.shard()
+	}
+	m.kept.mu.Lock()
+	defer m.kept.mu.Unlock()
+	m.lock(mask)
+	defer m.unlock(mask)
+	now = m.read(mask)
+	if len(s.Parts) > 0 && s.Parts[0].View.Deadline != 0 && now > s.Parts[0].View.Deadline {
+		return out, 0, &lua.LateError{Now: now}
+	}
+	kept := m.kept.get(s.Key, now)
+	switch {
+	case kept == nil || !kept.Is(s.Was):
+		return lua.Settled{Changed: true}, now, nil
+	case now > s.Ends:
+		return lua.Settled{Expired: true}, now, nil
+	}
+	out.Adjusted = make([]limit.Adjusted, len(ids))
+	for i, k := range ids {
+		out.Adjusted[i] = m.adjust(k, s.Parts[i].Adjustment, now)
+	}
+	m.kept.byKey[s.Key] = reservation{kept: kept.Ended(now, out.Adjusted, s.Note), expires: m.kept.byKey[s.Key].expires}
+	return out, now, nil
+}
+
+// adjust makes one adjustment; the key's shard is locked.
+func (m *Memory) adjust(k id, a limit.Adjustment, now int64) limit.Adjusted {
+	at := m.find(k, &a.View, now)
+	if at.place == nowhere {
+		return limit.Adjusted{} // there is no room for a record that could owe or be owed
+	}
+	r, out := limit.Adjust(at.record, a, now)
+	m.shards[k.shard()].put(k, at, r, &a.View)
+	return out
+}
