@@ -94,6 +94,8 @@ func admitCounted(key string, v *limit.View) error {
 		return fmt.Errorf("%w: view of %s has rights above what a %v may have, %d", ErrInvalid, key, v.Algorithm, most)
 	case v.Floor.Rate != limit.Rate{} || v.Hot && v.Share.Rate != limit.Rate{} || v.Extra != 0:
 		return fmt.Errorf("%w: view of %s, a %v, has a rate or an extra", ErrInvalid, key, v.Algorithm)
+	case v.Lasts < 0 || v.Lasts > limit.MaxExact:
+		return fmt.Errorf("%w: view of %s has a slot that lasts %d microseconds", ErrInvalid, key, v.Lasts)
 	case v.Slot > limit.MaxExact || v.Slot != 0 && v.Algorithm != limit.Concurrency:
 		return fmt.Errorf("%w: view of %s has slot %d", ErrInvalid, key, v.Slot)
 	}

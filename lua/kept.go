@@ -71,16 +71,16 @@ func (k *Kept) Ended(now int64, adjusted []limit.Adjusted, note string) *Kept {
 // Is tells whether two are the same reservation in the same state.
 func (k *Kept) Is(other *Kept) bool { return k.text == other.text }
 
-// ParseKept reads what reserve.lua and settle.lua keep.
+// ParseKept reads what reserve.lua and settle.lua keep; its errors wrap ErrInvalid.
 func ParseKept(text string) (*Kept, error) {
 	lines := strings.Split(text, "\n")
 	if len(lines) != 2 && len(lines) != 4 {
-		return nil, fmt.Errorf("a reservation of %d lines", len(lines))
+		return nil, fmt.Errorf("%w: a reservation of %d lines", ErrInvalid, len(lines))
 	}
 	stamp, taken, _ := strings.Cut(lines[0], " ")
 	u, err := strconv.ParseUint(stamp, 16, 32)
 	if err != nil {
-		return nil, fmt.Errorf("a reservation's stamp: %w", err)
+		return nil, fmt.Errorf("%w: a reservation's stamp: %w", ErrInvalid, err)
 	}
 	k := &Kept{Stamp: uint32(u), Text: lines[1], text: text}
 	n, err := integersOf(taken)
@@ -95,7 +95,7 @@ func ParseKept(text string) (*Kept, error) {
 		return k, nil
 	}
 	if n, err = integersOf(lines[2]); err != nil || (len(n)-1)%partNumbers != 0 {
-		return nil, fmt.Errorf("what a reservation was settled with: %d numbers: %w", len(n), err)
+		return nil, fmt.Errorf("%w: what a reservation was settled with: %d numbers (%v)", ErrInvalid, len(n), err)
 	}
 	k.Settled, k.SettledAt, k.Note, k.Adjusted = true, n[0], lines[3], adjustedOf(n[1:])
 	return k, nil
@@ -107,7 +107,7 @@ func integersOf(line string) ([]int64, error) {
 	for field := range strings.SplitSeq(line, " ") {
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("a reservation's numbers: %w", err)
+			return nil, fmt.Errorf("%w: a reservation's numbers: %w", ErrInvalid, err)
 		}
 		out = append(out, n)
 	}

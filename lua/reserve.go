@@ -30,6 +30,10 @@ var settleEndSource string
 // of the note: MaxLimits limits fit, with the longest names that rules have.
 const MaxReservationBytes = 64 << 10
 
+// ErrNoRoom is wrapped where a store has no room for another reservation: nothing was
+// charged.
+var ErrNoRoom = errors.New("no room for another reservation")
+
 // ReservationKey names a reservation by a keyed hash: "aq:{<hash, base64url>}:r".
 func ReservationKey(hash [16]byte) string {
 	return keyPrefix + base64.RawURLEncoding.EncodeToString(hash[:]) + "}:r"

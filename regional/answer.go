@@ -28,7 +28,7 @@ func (s *service) answer(d *decision, r *request) *aliquotv1.CheckResponse {
 	return out
 }
 
-// answer words a decision, and counts it.
+// answer words a decision, and counts it, unless m is nil.
 func (d *decision) answer(m *metrics) *aliquotv1.CheckResponse {
 	if d.mode != "" {
 		m.decided("", outcome(d.mode != modeBlockList), d.mode)

@@ -19,15 +19,20 @@ type asker struct {
 // errNoEpoch: the store has not been reached since the start.
 var errNoEpoch = errors.New("regional: the store's contents are not known yet")
 
-// ask decides groups, at most groupsPerCall, in order. Contents that turn out to be
-// others than expected are learnt, and asked once more. After an error nothing was
+// ask decides groups, at most groupsPerCall, in order. After an error nothing was
 // admitted.
 func (a *asker) ask(ctx context.Context, groups []*group) error {
-	err := a.try(ctx, groups)
+	return a.again(ctx, func() error { return a.try(ctx, groups) })
+}
+
+// again tries a call. Contents that turn out to be others than expected are learnt, and
+// asked once more.
+func (a *asker) again(ctx context.Context, try func() error) error {
+	err := try()
 	if _, late := errors.AsType[*lua.LateError](err); late {
 		// By this daemon's clock it was not, or it would have given up: the store's
 		// clock was set, and has been learnt anew.
-		err = a.try(ctx, groups)
+		err = try()
 	}
 	if _, other := errors.AsType[*lua.EpochError](err); !other {
 		return err
@@ -35,7 +40,7 @@ func (a *asker) ask(ctx context.Context, groups []*group) error {
 	if err := a.guard.learn(ctx); err != nil {
 		return err
 	}
-	return a.try(ctx, groups)
+	return try()
 }
 
 // try makes the call. All rights are read at one instant, so that all views of the

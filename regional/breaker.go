@@ -10,7 +10,6 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"aliquot/budget"
-	"aliquot/lua"
 )
 
 const (
@@ -32,14 +31,11 @@ const (
 // errOpen: the store did not answer lately and is not asked for now.
 var errOpen = errors.New("regional: the breaker before the store is open")
 
-// takeCall is one call of the store.
-type takeCall = func() ([]lua.Result, error)
-
 // breaker keeps calls off a store that does not answer. gobreaker counts and
 // decides when to open; how long is decided here, since gobreaker waits the same
 // time always. Safe for concurrent use.
 type breaker struct {
-	calls    *gobreaker.CircuitBreaker[[]lua.Result]
+	calls    *gobreaker.CircuitBreaker[struct{}]
 	now      func() budget.Instant
 	onChange func(gobreaker.State)
 	// shut is the instant until which the open breaker lets nothing through.
@@ -54,7 +50,7 @@ type breaker struct {
 // quick and not call the breaker.
 func newBreaker(now func() budget.Instant, onChange func(gobreaker.State)) *breaker {
 	b := &breaker{now: now, onChange: onChange}
-	b.calls = gobreaker.NewCircuitBreaker[[]lua.Result](gobreaker.Settings{
+	b.calls = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:         "store",
 		Interval:     tripWindow,
 		BucketPeriod: tripWindow / 10,
@@ -71,11 +67,12 @@ func newBreaker(now func() budget.Instant, onChange func(gobreaker.State)) *brea
 }
 
 // do makes a call, or refuses to with an error that isOpen knows.
-func (b *breaker) do(call takeCall) ([]lua.Result, error) {
+func (b *breaker) do(call func() error) error {
 	if int64(b.now()) < b.shut.Load() {
-		return nil, errOpen
+		return errOpen
 	}
-	return b.calls.Execute(call)
+	_, err := b.calls.Execute(func() (struct{}, error) { return struct{}{}, call() })
+	return err
 }
 
 // isOpen tells the breaker's own errors from those of calls.

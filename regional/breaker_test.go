@@ -27,12 +27,12 @@ func TestBreakerWaitsLonger(t *testing.T) {
 	clock := &handClock{at: 100 * second}
 	var state gobreaker.State
 	b := newBreaker(clock.now, func(s gobreaker.State) { state = s })
-	sick := func() ([]lua.Result, error) { return nil, errSick }
-	well := func() ([]lua.Result, error) { return nil, nil }
+	sick := func() error { return errSick }
+	well := func() error { return nil }
 	trip := func() {
 		t.Helper()
 		for range tripAfter {
-			if _, err := b.do(sick); !errors.Is(err, errSick) {
+			if err := b.do(sick); !errors.Is(err, errSick) {
 				t.Fatalf("not asked: %v", err)
 			}
 		}
@@ -44,7 +44,7 @@ func TestBreakerWaitsLonger(t *testing.T) {
 		}
 		began := clock.at
 		for {
-			if _, err := b.do(sick); !isOpen(err) {
+			if err := b.do(sick); !isOpen(err) {
 				break
 			}
 			clock.pass(time.Millisecond)
@@ -58,7 +58,7 @@ func TestBreakerWaitsLonger(t *testing.T) {
 		waits(want)
 	}
 	clock.pass(openMost)
-	if _, err := b.do(well); err != nil || state != gobreaker.StateClosed {
+	if err := b.do(well); err != nil || state != gobreaker.StateClosed {
 		t.Fatalf("after a good call: %v, %v", err, state)
 	}
 	trip() // at once: not well yet

@@ -125,9 +125,10 @@ func (d *Daemon) build(kept *state) error {
 	}
 	d.guard = newGuard(d.store, d.auth, d.metrics, d.storeTripped)
 	emergency := newEmergency(c.Now)
+	direct := &asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: newSlotNames(self)}
 	d.limiter = &limiter{
 		policies: d.policies, auth: d.auth, emergency: emergency, metrics: d.metrics, log: d.log,
-		ask: d.askStore(&asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: newSlotNames(self)}),
+		ask: d.askStore(direct), direct: direct,
 	}
 	recent := newRecent(c.Now)
 	d.reporter = &reporter{

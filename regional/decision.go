@@ -112,6 +112,9 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched) {
 			rule: m.Rule, limit: m.Limit, window: m.Window, cost: cost, enforcement: m.Rule.Enforcement,
 			key: budget.KeyID{Rule: p.numbers[m.Rule.ID], Hash: hash},
 		}
+		if m.Override != nil {
+			a.override = m.Override.Pattern
+		}
 		if cost > m.Limit.Capacity {
 			d.tooCostly(&a, shadow)
 			continue

@@ -26,6 +26,13 @@ type Store interface {
 	// ApplyLease makes share changes, any number of them or none, and remembers that
 	// a daemon of the region was heard: no other takes the floor back for a while.
 	ApplyLease(ctx context.Context, epoch string, changes []lua.Change) (applied []limit.Applied, now int64, err error)
+	// Reserve is Take of one request's groups, remembered under a name and done once by
+	// it. lua.ErrNoRoom: there is no room to remember it.
+	Reserve(ctx context.Context, epoch string, groups []lua.Group, r lua.Reservation) (out lua.Reserved, now int64, err error)
+	// Reservation is what is remembered under a key, nil if nothing is.
+	Reservation(ctx context.Context, key string) (*lua.Kept, error)
+	// Settle ends a reservation, once.
+	Settle(ctx context.Context, epoch string, s lua.Settlement) (out lua.Settled, now int64, err error)
 	Close() error
 }
 
@@ -82,28 +89,40 @@ func newGuard(s Store, auth *authority, m *metrics, onChange func(open bool, cau
 func answered(err error) bool {
 	_, otherContents := errors.AsType[*lua.EpochError](err)
 	_, late := errors.AsType[*lua.LateError](err)
-	return err == nil || otherContents || late || errors.Is(err, lua.ErrInvalid)
+	return err == nil || otherContents || late || errors.Is(err, lua.ErrInvalid) || errors.Is(err, lua.ErrNoRoom)
 }
 
 // take decides groups under the contents named by epoch; they are worded when the
-// breaker has let the call pass. A caller that goes away does not take the call with
-// it: a connection would be lost for nothing.
-func (g *guard) take(ctx context.Context, epoch string, word func() []lua.Group) ([]lua.Result, error) {
-	results, err := g.breaker.do(func() ([]lua.Result, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeDeadline)
-		defer cancel()
+// breaker has let the call pass.
+func (g *guard) take(ctx context.Context, epoch string, word func() []lua.Group) (results []lua.Result, err error) {
+	err = g.call(ctx, "take", epoch, func(ctx context.Context) (now int64, err error) {
 		groups := word()
 		g.metrics.callGroups.Observe(float64(len(groups)))
-		sent := g.now()
-		results, now, err := g.store.Take(ctx, epoch, groups)
-		g.done("take", epoch, sent, now, err)
-		return results, g.judge(sent, err)
+		results, now, err = g.store.Take(ctx, epoch, groups)
+		return now, err
 	})
 	if err != nil {
-		g.metrics.storeErrors.WithLabelValues("take", reason(err)).Inc()
 		return nil, err
 	}
 	return results, nil
+}
+
+// call makes a call of the store that a caller waits for, if the breaker lets it pass;
+// do returns the store's clock, 0 if it was not told. A caller that goes away does not
+// take the call with it: a connection would be lost for nothing.
+func (g *guard) call(ctx context.Context, op, epoch string, do func(context.Context) (now int64, err error)) error {
+	err := g.breaker.do(func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeDeadline)
+		defer cancel()
+		sent := g.now()
+		now, err := do(ctx)
+		g.done(op, epoch, sent, now, err)
+		return g.judge(sent, err)
+	})
+	if err != nil {
+		g.metrics.storeErrors.WithLabelValues(op, reason(err)).Inc()
+	}
+	return err
 }
 
 // judge tells timeouts that this process is to blame for from the store's own: they
@@ -180,6 +199,8 @@ func reason(err error) string {
 		return "late"
 	case errors.Is(err, lua.ErrInvalid):
 		return "invalid"
+	case errors.Is(err, lua.ErrNoRoom):
+		return "full"
 	case isOpen(err):
 		return "breaker"
 	case errors.Is(err, errStarved):

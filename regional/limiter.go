@@ -48,6 +48,10 @@ type ask struct {
 	// slot names what the request asks for of a limit of concurrency; made anew for each
 	// call of the store.
 	slot uint64
+	// lasts is for how long a reservation may hold the slot; 0: as long as the rule allows.
+	lasts time.Duration
+	// override is the pattern of the override that set the limit, if one did.
+	override string
 	// floorCap is the floor's part of the capacity, coldCap all that the bucket holds
 	// while the key is cold; as the last view had them.
 	floorCap, coldCap limit.Tokens
@@ -99,6 +103,8 @@ type limiter struct {
 	// ask puts at most groupsPerCall groups to the store: asker.ask, or
 	// batcher.decide where calls are worth sharing.
 	ask func(ctx context.Context, groups []*group) error
+	// direct is the way to the store of calls that are not shared.
+	direct *asker
 }
 
 // decide answers each request; none of the answers depends on another, but
@@ -116,7 +122,7 @@ func (l *limiter) decide(ctx context.Context, requests []request) ([]decision, e
 	}
 	err := l.spendAll(ctx, groups)
 	if err == nil && len(requests) == 1 {
-		err = l.borrow(ctx, groups)
+		err = l.borrow(ctx, groups, func(g *group) error { return l.spend(ctx, []*group{g}) })
 	}
 	if err != nil {
 		return nil, err
@@ -181,7 +187,7 @@ func (g *group) settle(r lua.Result, seen []observation) []observation {
 		if a.alone() || (holds && !r.Allowed || g.peek) && !out.Amnesia {
 			continue
 		}
-		u := budget.Usage{Limit: a.keyLimit(), Admitted: holds, Tokens: int64(out.Tokens)}
+		u := budget.Usage{Limit: a.keyLimit(), Admitted: holds, Tokens: int64(max(0, out.Tokens))}
 		u.FloorCap, u.ColdCap = int64(a.floorCap), int64(a.coldCap)
 		if r.Allowed || !holds {
 			u.Cost = int64(a.cost)

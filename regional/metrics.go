@@ -12,7 +12,8 @@ import (
 	"aliquot/limit"
 )
 
-// metrics are the daemon's own, by the names that dashboards rely on. Labels come
+// metrics are the daemon's own, by the names that dashboards rely on. Nil counts no
+// decisions. Labels come
 // from configured sets only: rule ids of the rules in force and fixed words.
 type metrics struct {
 	rulesMu   sync.RWMutex
@@ -132,6 +133,9 @@ func (m *metrics) watch(auth *authority, reg prometheus.Registerer) {
 
 // charged counts what one rule was asked for, and whether that was consumed.
 func (m *metrics) charged(rule string, cost limit.Tokens, consumed bool) {
+	if m == nil {
+		return
+	}
 	m.rulesMu.RLock()
 	defer m.rulesMu.RUnlock()
 	if m.goneRules[rule] {
@@ -147,6 +151,9 @@ func (m *metrics) charged(rule string, cost limit.Tokens, consumed bool) {
 // decided counts one rule's decision ("" for none). A decision that was under way
 // when its rule went is not counted: labels stay within what is configured.
 func (m *metrics) decided(rule, outcome, mode string) {
+	if m == nil {
+		return
+	}
 	m.rulesMu.RLock()
 	defer m.rulesMu.RUnlock()
 	if !m.goneRules[rule] {

@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"aliquot/limit"
+	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rpc"
 	"aliquot/rules"
@@ -38,6 +39,9 @@ var rpcCodes = rpc.Table{
 	{Err: errInvalid, Code: connect.CodeInvalidArgument},
 	{Err: errNoDecision, Code: connect.CodeNotFound},
 	{Err: errTooManyRules, Code: connect.CodeFailedPrecondition},
+	{Err: errNoReservation, Code: connect.CodeNotFound},
+	{Err: lua.ErrNoRoom, Code: connect.CodeResourceExhausted},
+	{Err: errNotSettled, Code: connect.CodeUnavailable},
 }
 
 // errTooManyRules: the rules file matches one request too often.

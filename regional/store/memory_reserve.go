@@ -13,10 +13,6 @@ import (
 // DefaultMaxReservations bounds the reservations that a Memory remembers.
 const DefaultMaxReservations = 100_000
 
-// ErrTooManyReservations is wrapped when a Memory has no room for one more: nothing was
-// charged.
-var ErrTooManyReservations = errors.New("store: no room for another reservation")
-
 // reservations are what a Memory keeps of them, by key. What has expired leaves when it
 // is met, and with each new one a few are looked at.
 type reservations struct {
@@ -73,7 +69,7 @@ func (m *Memory) Reserve(ctx context.Context, epoch string, groups []Group, r lu
 		return lua.Reserved{Earlier: earlier}, 0, nil
 	}
 	if !m.kept.room(m.clock()) {
-		return out, 0, fmt.Errorf("%w: %d are remembered", ErrTooManyReservations, m.kept.most)
+		return out, 0, fmt.Errorf("store: %w: %d are remembered", lua.ErrNoRoom, m.kept.most)
 	}
 	if out.Results, now, err = m.takeAtOnce(groups); err != nil {
 		return lua.Reserved{}, 0, err

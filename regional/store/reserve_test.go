@@ -264,7 +264,7 @@ func TestMemoryBoundsReservations(t *testing.T) {
 		mustReserve(t, m, epoch, groups, r)
 	}
 	r.Key = lua.ReservationKey([16]byte{9})
-	if _, _, err := m.Reserve(t.Context(), epoch, groups, r); !errors.Is(err, ErrTooManyReservations) {
+	if _, _, err := m.Reserve(t.Context(), epoch, groups, r); !errors.Is(err, lua.ErrNoRoom) {
 		t.Fatal(err)
 	}
 	if _, out := takeOne(t, m, epoch, groups[0].Limits[0].Key, 1, coldView(epoch, bucket(100, 0))); out.Tokens != 19*limit.Token {

@@ -1,0 +1,224 @@
+package regional
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/lua"
+	"aliquot/rules"
+)
+
+// reservation is what the store is given to remember of a request, as JSON: enough to
+// settle it by any daemon of the region, and to give the same answer again. Of the
+// client there are hashes only.
+type reservation struct {
+	// Print is a keyed hash of what was asked for: one id stands for one request.
+	Print string `json:"f"`
+	// TTL is in microseconds.
+	TTL int64 `json:"t"`
+	// Mode is set where no limit was asked.
+	Mode   string          `json:"m,omitempty"`
+	Limits []reservedLimit `json:"l,omitempty"`
+}
+
+// reservedLimit is one limit as it was when the request was charged.
+type reservedLimit struct {
+	Rule      string          `json:"r"`
+	Number    uint32          `json:"n"`
+	Hash      string          `json:"h"` // base64url
+	Shadow    bool            `json:"s,omitempty"`
+	Never     bool            `json:"x,omitempty"` // a shadow that the cost is above: not charged
+	Algorithm limit.Algorithm `json:"a,omitempty"`
+	Capacity  limit.Tokens    `json:"c"`
+	Rate      int64           `json:"e,omitempty"`
+	Frac      int64           `json:"z,omitempty"`
+	Window    time.Duration   `json:"w,omitempty"` // of a limit that counts
+	Stated    time.Duration   `json:"d,omitempty"` // what the limit is stated over
+	Unit      string          `json:"u"`
+	Queue     bool            `json:"q,omitempty"`
+	Override  string          `json:"v,omitempty"`
+	Cost      limit.Tokens    `json:"k"`
+	Slot      uint64          `json:"o,omitempty"`
+}
+
+// settledLimit is one limit of a settlement, in whole tokens: what is noted of it beside
+// what the store did.
+type settledLimit struct {
+	Used int64 `json:"u"`
+	// Part tells that the store adjusted it; else its rule is gone, or it was not charged.
+	Part bool `json:"p,omitempty"`
+}
+
+// describe is the reservation of a decision whose asks have their slots.
+func describe(d *decision, print string, ttl time.Duration, groups []*group) reservation {
+	out := reservation{Print: print, TTL: ttl.Microseconds(), Mode: d.mode}
+	for _, g := range groups {
+		for i := range g.asks {
+			l := reserved(&g.asks[i])
+			l.Shadow = g.shadow
+			out.Limits = append(out.Limits, l)
+		}
+	}
+	for i := range d.never {
+		v := &d.never[i]
+		out.Limits = append(out.Limits, reservedLimit{
+			Rule: v.rule.ID, Shadow: true, Never: true, Stated: v.window, Unit: v.rule.Unit, Cost: v.cost,
+			Algorithm: v.rule.Limit.Algorithm, Capacity: limit.Tokens(v.decision.Limit) * limit.Token,
+		})
+	}
+	return out
+}
+
+func reserved(a *ask) reservedLimit {
+	return reservedLimit{
+		Rule: a.rule.ID, Number: a.key.Rule, Hash: base64.RawURLEncoding.EncodeToString(a.key.Hash[:]),
+		Algorithm: a.limit.Algorithm, Capacity: a.limit.Capacity, Rate: a.limit.Rate.Micro, Frac: a.limit.Rate.Frac,
+		Window: a.limit.Window, Stated: a.window, Unit: a.rule.Unit, Queue: a.rule.Queue, Override: a.override,
+		Cost: a.cost, Slot: a.slot,
+	}
+}
+
+// ask is the limit as it was charged, of a rule that has no more than an answer shows.
+func (l *reservedLimit) ask() (ask, error) {
+	a := ask{
+		rule: &rules.Rule{ID: l.Rule, Algorithm: l.Algorithm.String(), Unit: l.Unit, Queue: l.Queue},
+		limit: limit.Limit{
+			Algorithm: l.Algorithm, Capacity: l.Capacity, Rate: limit.Rate{Micro: l.Rate, Frac: l.Frac}, Window: l.Window,
+		},
+		window: l.Stated, cost: l.Cost, slot: l.Slot, key: budget.KeyID{Rule: l.Number},
+	}
+	n, err := base64.RawURLEncoding.Decode(a.key.Hash[:], []byte(l.Hash))
+	if err != nil || n != len(a.key.Hash) || len(l.Hash) != base64.RawURLEncoding.EncodedLen(len(a.key.Hash)) {
+		return a, fmt.Errorf("the hash of a key of %s: %d bytes", l.Rule, n)
+	}
+	return a, nil
+}
+
+// current is the limit as the rules in force have it, for the same key; false if they do
+// not, or by another number: what was charged stands then.
+func (l *reservedLimit) current(p *policy) (a ask, ok bool) {
+	a, err := l.ask()
+	rule := p.set.Rule(l.Rule)
+	if err != nil || rule == nil || p.numbers[l.Rule] != l.Number&^aloneBit || rule.Limit.Algorithm != l.Algorithm {
+		return a, false
+	}
+	a.rule, a.enforcement = rule, rule.Enforcement
+	a.limit, a.window = rule.Limit, rule.Window
+	for _, o := range rule.Overrides() {
+		if o.Pattern == l.Override {
+			a.limit, a.window = o.Limit, o.Window
+		}
+	}
+	return a, a.alone() == (l.Number&aloneBit != 0)
+}
+
+// used is how much of the limit was used, by what the caller of Settle says.
+func (l *reservedLimit) used(said usage) int64 {
+	estimate := int64(l.Cost / limit.Token)
+	if l.Unit == rules.UnitRequests {
+		if said.cost != nil {
+			return *said.cost
+		}
+		return estimate
+	}
+	if cost, ok := said.costs[l.Unit]; ok {
+		return cost
+	}
+	return estimate
+}
+
+// groupsOf are the groups that the store decided, and the shadows that it was not asked.
+func (r *reservation) groupsOf() (groups []*group, never []verdict, order []*rules.Rule, err error) {
+	for i := range r.Limits {
+		l := &r.Limits[i]
+		if l.Never {
+			a := ask{rule: &rules.Rule{ID: l.Rule, Algorithm: l.Algorithm.String(), Unit: l.Unit}, window: l.Stated, cost: l.Cost}
+			never = append(never, a.verdict(&group{shadow: true}, modeStore, limit.Decision{
+				Limit: int64(l.Capacity / limit.Token), RetryAfter: limit.Never,
+			}))
+			order = append(order, a.rule)
+			continue
+		}
+		a, err := l.ask()
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		order = append(order, a.rule)
+		if n := len(groups); n > 0 && !l.Shadow {
+			groups[n-1].asks = append(groups[n-1].asks, a)
+			continue
+		}
+		groups = append(groups, &group{shadow: l.Shadow, asks: []ask{a}})
+	}
+	return groups, never, order, nil
+}
+
+// decided is the decision that a reservation was answered with.
+func (r *reservation) decided(kept *lua.Kept) (*decision, error) {
+	if r.Mode != "" {
+		return &decision{mode: r.Mode}, nil
+	}
+	groups, never, order, err := r.groupsOf()
+	if err != nil {
+		return nil, err
+	}
+	results, err := kept.Results(shape(groups))
+	if err != nil {
+		return nil, err
+	}
+	for i, g := range groups {
+		g.settle(results[i], nil)
+	}
+	return &decision{groups: groups, never: never, order: order}, nil
+}
+
+// shape are groups as far as it takes to read a store's answer to them.
+func shape(groups []*group) []lua.Group {
+	out := make([]lua.Group, len(groups))
+	for i, g := range groups {
+		for j := range g.asks {
+			out[i].Limits = append(out[i].Limits, lua.KeyView{View: limit.View{Algorithm: g.asks[j].limit.Algorithm}})
+		}
+	}
+	return out
+}
+
+func parseReservation(kept *lua.Kept) (r reservation, err error) {
+	if err := json.Unmarshal([]byte(kept.Text), &r); err != nil {
+		return r, fmt.Errorf("the store keeps a reservation that cannot be read: %w", err)
+	}
+	return r, nil
+}
+
+// reservationKey names the reservation of an id.
+func reservationKey(h *rules.KeyHasher, namespace, id string) string {
+	return lua.ReservationKey(h.Key(namespace, append([]byte("reservation\x00"), id...)))
+}
+
+// printOf is a hash of what a request asks for, by which a repeated call is told from
+// another one of the same id.
+func printOf(h *rules.KeyHasher, r *request) string {
+	b := append([]byte("request\x00"), binary.BigEndian.AppendUint64(nil, uint64(r.cost))...)
+	text := func(s string) {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(s)))
+		b = append(b, s...)
+	}
+	b = binary.BigEndian.AppendUint32(b, uint32(len(r.attributes)))
+	for _, name := range slices.Sorted(maps.Keys(r.attributes)) {
+		text(name)
+		text(r.attributes[name])
+	}
+	for _, unit := range slices.Sorted(maps.Keys(r.costs)) {
+		text(unit)
+		b = binary.BigEndian.AppendUint64(b, uint64(r.costs[unit]))
+	}
+	sum := h.Key(r.namespace, b)
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}

@@ -1,0 +1,168 @@
+package regional
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"aliquot/limit"
+	"aliquot/lua"
+)
+
+// keepReservation is how long the store remembers a reservation after its end, so that a
+// late Settle is told that, and not that there was none.
+const keepReservation = 10 * time.Minute
+
+// reserving is one Reserve on its way.
+type reserving struct {
+	request
+	id  string
+	ttl time.Duration
+}
+
+// reserveResult is what became of one. There is no reservation, and ends is 0, where the
+// request was denied, or decided without the store.
+type reserveResult struct {
+	decision *decision
+	repeated bool
+	made     bool
+	ends     int64 // microseconds of the store's clock
+}
+
+// errOtherRequest: the id stands for another request.
+var errOtherRequest = fmt.Errorf("%w: this id is of a reservation for other attributes or costs; take another id", errInvalid)
+
+// reserve decides a request like decide, and has the store remember it. Without the store
+// each rule's fallback decides, and there is nothing to settle: the estimate stands.
+func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, error) {
+	p := l.policies.load()
+	out := reserveResult{decision: &decision{}}
+	d := out.decision
+	d.plan(p, &r.request, time.Now().UnixMilli(), nil)
+	if d.tooMany == 0 && len(d.groups) > lua.TakeChunk {
+		d.tooMany = len(d.order)
+	}
+	if d.tooMany > 0 || d.mode == modeNoRulesYet || d.mode == modeBlockList || d.hopeless() {
+		return out, nil
+	}
+	err := l.remember(ctx, p, r, d.groups, &out)
+	if err == nil && !out.repeated {
+		err = l.borrow(ctx, d.groups, func(g *group) error { return l.remember(ctx, p, r, []*group{g}, &out) })
+	}
+	return out, err
+}
+
+// hopeless: a limit that can deny is too small for the request.
+func (d *decision) hopeless() bool {
+	return slices.ContainsFunc(d.never, func(v verdict) bool { return !v.shadow })
+}
+
+// remember asks the store for groups of the decision, once by the reservation's name.
+func (l *limiter) remember(ctx context.Context, p *policy, r *reserving, groups []*group, out *reserveResult) error {
+	for _, g := range groups {
+		for i := range g.asks {
+			g.asks[i].lasts = r.ttl
+		}
+	}
+	var kept *lua.Kept
+	print := printOf(p.hasher, &r.request)
+	key := reservationKey(p.hasher, r.namespace, r.id)
+	describe := func() (string, error) {
+		text, err := json.Marshal(describe(out.decision, print, r.ttl, groups))
+		return string(text), err
+	}
+	at, err := l.direct.reserve(ctx, groups, key, r.ttl+keepReservation, describe, &kept)
+	switch {
+	case errors.Is(err, lua.ErrNoRoom):
+		return err
+	case err != nil:
+		if errors.Is(err, lua.ErrInvalid) {
+			l.log.Error("the store was asked to keep something it cannot; this is a bug", "error", err)
+		}
+		l.fallBack(groups)
+		return nil
+	case kept != nil:
+		return out.again(kept, print)
+	}
+	out.made = len(groups) == 0 || groups[0].shadow || groups[0].allowed
+	if out.made {
+		out.ends = at + r.ttl.Microseconds()
+	}
+	return nil
+}
+
+// again answers a repeated call as the first one was.
+func (out *reserveResult) again(kept *lua.Kept, print string) error {
+	earlier, err := parseReservation(kept)
+	if err != nil {
+		return err
+	}
+	if earlier.Print != print {
+		return errOtherRequest
+	}
+	if out.decision, err = earlier.decided(kept); err != nil {
+		return err
+	}
+	out.repeated, out.made, out.ends = true, true, kept.At+earlier.TTL
+	return nil
+}
+
+// reserve is ask for the groups of one request, which the store remembers; text describes
+// them once they have their slots. at is the store's clock. If there is a reservation by
+// that key already, earlier is it, and nothing was asked.
+func (a *asker) reserve(
+	ctx context.Context, groups []*group, key string, keep time.Duration, text func() (string, error), earlier **lua.Kept,
+) (at int64, err error) {
+	err = a.again(ctx, func() (err error) {
+		at, err = a.tryReserve(ctx, groups, lua.Reservation{
+			Key: key, Keep: keep, Decided: len(groups) > 0 && !groups[0].shadow,
+		}, text, earlier)
+		return err
+	})
+	return at, err
+}
+
+func (a *asker) tryReserve(
+	ctx context.Context, groups []*group, r lua.Reservation, text func() (string, error), earlier **lua.Kept,
+) (at int64, err error) {
+	a.auth.floors.RLock()
+	defer a.auth.floors.RUnlock()
+	head := a.auth.grant(groups)
+	if head.epoch == "" {
+		return 0, errNoEpoch
+	}
+	var out lua.Reserved
+	err = a.guard.call(ctx, "reserve", head.epoch, func(ctx context.Context) (now int64, err error) {
+		a.emergency.debits(groups, head.latest)
+		call := callOf(&head, groups, a.slots)
+		if r.Text, err = text(); err != nil {
+			return 0, err
+		}
+		out, at, err = a.guard.store.Reserve(ctx, head.epoch, call, r)
+		return at, err
+	})
+	a.emergency.settled(groups, err == nil && out.Earlier == nil)
+	if err != nil {
+		return 0, err
+	}
+	if out.Earlier != nil {
+		if out.Earlier.Stamp != limit.Stamp(head.epoch) {
+			return 0, errOtherStore
+		}
+		*earlier = out.Earlier
+		return 0, nil
+	}
+	var seen []observation
+	for i, g := range groups {
+		seen = g.settle(out.Results[i], seen)
+	}
+	a.auth.observe(seen)
+	return at, nil
+}
+
+// errOtherStore: a reservation by this name stands in the store from other contents of
+// it, which came back: nobody knows what became of it since.
+var errOtherStore = fmt.Errorf("%w: this id is of a reservation that the region's store had lost; take another id", errInvalid)

@@ -1,0 +1,414 @@
+package regional
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"aliquot/budget"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// llm is requests, tokens in and out by org, and slots, without anything earned.
+const llm = `
+defaults: {enforcement: independent, params: {refill_rate: 0.001}}
+rules:
+  - id: r0
+    key: [api_key]
+    params: {capacity: 100}
+  - id: r1
+    unit: tokens_in
+    key: [api_key]
+    params: {capacity: 1000}
+  - id: r2
+    unit: tokens_out
+    key: [org]
+    params: {capacity: 2000}
+  - id: r3
+    algorithm: concurrency
+    key: [api_key]
+    params: {limit: 3, window: 3600}
+  - id: r4
+    unit: tokens_in
+    algorithm: fixed_window
+    key: [api_key]
+    params: {limit: 5000, window: 86400}
+  - id: r5
+    unit: tokens_out
+    shadow: true
+    key: [api_key]
+    params: {capacity: 400}
+`
+
+func limiterClient(d *Daemon) aliquotv1connect.LimiterServiceClient {
+	return aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
+}
+
+func reserveFor(t *testing.T, d *Daemon, in *aliquotv1.ReserveRequest) *aliquotv1.ReserveResponse {
+	t.Helper()
+	out, err := limiterClient(d).Reserve(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func settleOf(t *testing.T, d *Daemon, in *aliquotv1.SettleRequest) *aliquotv1.SettleResponse {
+	t.Helper()
+	out, err := limiterClient(d).Settle(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func rpcCode(err error) string { return connect.CodeOf(err).String() }
+
+var client7 = map[string]string{"api_key": "k7", "org": "o1"}
+
+// left is what each rule has for client7, by a request that is denied for ever.
+func left(t *testing.T, d *Daemon) map[string]int64 {
+	t.Helper()
+	out := map[string]int64{}
+	for _, costs := range []map[string]int64{{"tokens_in": 1, "tokens_out": 1}} {
+		in := &aliquotv1.CheckRequest{Attributes: client7, Cost: proto.Int64(100), Costs: costs}
+		for _, l := range askFor(t, d, in).GetLimits() {
+			out[l.GetRuleId()] = l.GetRemaining()
+		}
+	}
+	return out
+}
+
+func wantLeft(t *testing.T, d *Daemon, when string, want map[string]int64) {
+	t.Helper()
+	got := left(t, d)
+	for rule, n := range want {
+		if got[rule] != n {
+			t.Errorf("%s: rule %s has %d left, want %d (%v)", when, rule, got[rule], n, got)
+		}
+	}
+}
+
+// estimate reserves 300 tokens in and 500 out.
+func estimate(id string) *aliquotv1.ReserveRequest {
+	return &aliquotv1.ReserveRequest{
+		Attributes: client7, Id: id, Costs: map[string]int64{"tokens_in": 300, "tokens_out": 500},
+	}
+}
+
+func onStores(t *testing.T, test func(t *testing.T, c Config, l *leader)) {
+	stores(t, func(t *testing.T, redis string) {
+		l := newLeader(t, llm)
+		c := testConfig(l.address())
+		c.Redis = redis
+		test(t, c, l)
+	})
+}
+
+// TestReserveThenSettle: what was estimated is taken everywhere at once, what was not used
+// comes back, and neither happens twice.
+func TestReserveThenSettle(t *testing.T) {
+	onStores(t, func(t *testing.T, c Config, _ *leader) {
+		d, _ := startLive(t, c)
+		first := reserveFor(t, d, estimate("call-1"))
+		if !first.GetDecision().GetAllowed() || first.GetId() != "call-1" || len(first.GetDecision().GetLimits()) != 6 {
+			t.Fatalf("%v", first)
+		}
+		if ends := time.UnixMilli(first.GetExpiresUnixMs()); c.Redis != MemoryStore && (time.Until(ends) > time.Minute || time.Until(ends) < 50*time.Second) {
+			t.Errorf("ends at %v", ends)
+		}
+		reserved := map[string]int64{"r0": 99, "r1": 700, "r2": 1500, "r3": 2, "r4": 4700}
+		wantLeft(t, d, "reserved", reserved)
+		if again := reserveFor(t, d, estimate("call-1")); !proto.Equal(again, first) {
+			t.Errorf("answered %v, at first %v", again, first)
+		}
+		wantLeft(t, d, "reserved again", reserved)
+		other := estimate("call-1")
+		other.Costs["tokens_in"]++
+		if _, err := limiterClient(d).Reserve(t.Context(), other); rpcCode(err) != "invalid_argument" {
+			t.Errorf("another request of the same id: %v", err)
+		}
+		end := &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": 250, "tokens_out": 700}}
+		out := settleOf(t, d, end)
+		want := []*aliquotv1.SettledLimit{
+			{RuleId: "r0", Unit: "requests", Reserved: 1, Used: 1},
+			{RuleId: "r1", Unit: "tokens_in", Reserved: 300, Used: 250, Refunded: 50},
+			{RuleId: "r2", Unit: "tokens_out", Reserved: 500, Used: 700, Charged: 200},
+			{RuleId: "r3", Unit: "concurrency", Reserved: 1, Used: 1, Refunded: 1},
+			{RuleId: "r4", Unit: "tokens_in", Reserved: 300, Used: 250, Refunded: 50},
+		}
+		if out.GetState() != stateSettled || !slices.EqualFunc(out.GetLimits(), want, func(a, b *aliquotv1.SettledLimit) bool { return proto.Equal(a, b) }) {
+			t.Errorf("%v", out)
+		}
+		settled := map[string]int64{"r0": 99, "r1": 750, "r2": 1300, "r3": 3, "r4": 4750}
+		wantLeft(t, d, "settled", settled)
+		end.Costs["tokens_in"] = 0
+		twice := settleOf(t, d, end)
+		out.State = stateAlready
+		if !proto.Equal(twice, out) {
+			t.Errorf("settled twice: %v, at first %v", twice, out)
+		}
+		wantLeft(t, d, "settled twice", settled)
+		if late := reserveFor(t, d, estimate("call-1")); !proto.Equal(late, first) {
+			t.Errorf("reserved once more: %v", late)
+		}
+		wantLeft(t, d, "reserved once more", settled)
+	})
+}
+
+// TestReservationIsOfTheRegion: any daemon settles it, also one that started since.
+func TestReservationIsOfTheRegion(t *testing.T) {
+	l := newLeader(t, llm)
+	c := testConfig(l.address())
+	c.Redis = startRedis(t).url()
+	d, stop := startLive(t, c)
+	reserveFor(t, d, estimate("call-1"))
+	stop()
+	next, _ := startLive(t, c)
+	wantLeft(t, next, "after the restart", map[string]int64{"r1": 700, "r3": 2})
+	if out := settleOf(t, next, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": 0}}); out.GetState() != stateSettled {
+		t.Fatalf("%v", out)
+	}
+	wantLeft(t, next, "settled by the next daemon", map[string]int64{"r1": 1000, "r2": 1500, "r3": 3, "r4": 5000})
+}
+
+// TestDeniedReservationTakesNothing, is not remembered, and may be tried again.
+func TestDeniedReservationTakesNothing(t *testing.T) {
+	onStores(t, func(t *testing.T, c Config, _ *leader) {
+		d, _ := startLive(t, c)
+		in := estimate("call-1")
+		in.Costs["tokens_out"] = 1600
+		reserveFor(t, d, in)
+		in = estimate("call-2")
+		out := reserveFor(t, d, in)
+		if out.GetDecision().GetAllowed() || out.GetId() != "" || out.GetExpiresUnixMs() != 0 || out.GetDecision().GetDecisionId() == "" {
+			t.Fatalf("%v", out)
+		}
+		wantLeft(t, d, "denied", map[string]int64{"r0": 99, "r1": 700, "r2": 400, "r3": 2})
+		if _, err := limiterClient(d).Settle(t.Context(), &aliquotv1.SettleRequest{Id: "call-2"}); rpcCode(err) != "not_found" {
+			t.Errorf("settled what was denied: %v", err)
+		}
+		in.Costs["tokens_out"] = 5000
+		if out := reserveFor(t, d, in); out.GetDecision().GetAllowed() || !out.GetDecision().GetNever() || out.GetId() != "" {
+			t.Errorf("%v", out)
+		}
+		settleOf(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_out": 100}})
+		if out := reserveFor(t, d, estimate("call-2")); !out.GetDecision().GetAllowed() || out.GetId() != "call-2" {
+			t.Errorf("%v", out)
+		}
+	})
+}
+
+// TestDebtDenies until it is paid, and is bounded by the capacity.
+func TestDebtDenies(t *testing.T) {
+	onStores(t, func(t *testing.T, c Config, _ *leader) {
+		d, _ := startLive(t, c)
+		reserveFor(t, d, estimate("call-1"))
+		out := settleOf(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": 1_000_000, "tokens_out": 500}})
+		if got := out.GetLimits()[1]; got.GetCharged() != 1700 || got.GetUsed() != 1_000_000 {
+			t.Errorf("%v; 700 were left, and 1000 may be owed", got)
+		}
+		in := &aliquotv1.CheckRequest{Attributes: client7, Costs: map[string]int64{"tokens_in": 1}}
+		answer := askFor(t, d, in)
+		if answer.GetAllowed() || answer.GetRuleId() != "r1" || answer.GetRemaining() != 0 || answer.GetRetryAfter().AsDuration() < 1000*time.Second*999 {
+			t.Errorf("%v; 1001 tokens at 0.001 a second are to be waited for", answer)
+		}
+	})
+}
+
+// TestExpiredReservationStands at its estimate; its slot is free.
+func TestExpiredReservationStands(t *testing.T) {
+	onStores(t, func(t *testing.T, c Config, _ *leader) {
+		d, _ := startLive(t, c)
+		in := estimate("call-1")
+		in.Ttl = durationpb.New(time.Second)
+		reserveFor(t, d, in)
+		wantLeft(t, d, "reserved", map[string]int64{"r3": 2})
+		eventually(t, "the slot is free", func() bool { return left(t, d)["r3"] == 3 })
+		out := settleOf(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": 0}})
+		if l := out.GetLimits()[1]; out.GetState() != stateExpired || l.GetUsed() != 300 || l.GetRefunded() != 0 {
+			t.Errorf("%v", out)
+		}
+		wantLeft(t, d, "expired", map[string]int64{"r1": 700, "r2": 1500, "r4": 4700})
+	})
+}
+
+// TestSettleAfterTheRulesChanged: a limit that is gone is left out, one that is larger now
+// takes back by the new one, and the rest is settled.
+func TestSettleAfterTheRulesChanged(t *testing.T) {
+	l := newLeader(t, llm)
+	d, _ := startLive(t, testConfig(l.address()))
+	reserveFor(t, d, estimate("call-1"))
+	changed := strings.Replace(llm, "  - id: r2", "  - id: r6", 1)
+	l.setRules(2, strings.Replace(changed, "capacity: 1000}", "capacity: 3000}", 1))
+	eventually(t, "the rules are in force", func() bool { return d.policies.load().text.Version == 2 })
+	out := settleOf(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": 100, "tokens_out": 100}})
+	if out.GetState() != stateSettled || out.GetLimits()[1].GetRefunded() != 200 || out.GetLimits()[2].GetRefunded() != 0 || out.GetLimits()[3].GetRefunded() != 1 {
+		t.Fatalf("%v", out)
+	}
+	if got := left(t, d); got["r1"] != 900 || got["r6"] != 2000 || got["r3"] != 3 {
+		t.Errorf("left %v", got)
+	}
+}
+
+// TestReserveOffTheRules: who is on a list, or has no rule, reserves and settles too.
+func TestReserveOffTheRules(t *testing.T) {
+	l := newLeader(t, `
+whitelist: [vip]
+blacklist: [bad]
+rules:
+  - id: r0
+    match: {api_key_pattern: limited}
+    params: {capacity: 10, refill_rate: 0.001}
+`)
+	d, _ := startLive(t, testConfig(l.address()))
+	for key, mode := range map[string]string{"vip": modeAllowList, "free": modeNoRule} {
+		in := &aliquotv1.ReserveRequest{Attributes: map[string]string{"api_key": key}, Id: key}
+		out := reserveFor(t, d, in)
+		if !out.GetDecision().GetAllowed() || out.GetDecision().GetMode() != mode || out.GetId() != key {
+			t.Errorf("%s: %v", key, out)
+		}
+		if again := reserveFor(t, d, in); !proto.Equal(again, out) {
+			t.Errorf("%s again: %v", key, again)
+		}
+		if out := settleOf(t, d, &aliquotv1.SettleRequest{Id: key}); out.GetState() != stateSettled || len(out.GetLimits()) != 0 {
+			t.Errorf("%s: %v", key, out)
+		}
+	}
+	if out := reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: map[string]string{"api_key": "bad"}}); out.GetDecision().GetAllowed() || out.GetId() != "" {
+		t.Errorf("%v", out)
+	}
+}
+
+// TestReserveWithoutTheStore decides by the fallback and makes no reservation; a
+// settlement is to be tried again.
+func TestReserveWithoutTheStore(t *testing.T) {
+	l := newLeader(t, `
+rules:
+  - id: r0
+    on_redis_failure: open
+    params: {capacity: 10, refill_rate: 0.001}
+`)
+	redis := startRedis(t)
+	c := testConfig(l.address())
+	c.Redis = redis.url()
+	d, _ := startLive(t, c)
+	in := &aliquotv1.ReserveRequest{Attributes: client7, Id: "before"}
+	if out := reserveFor(t, d, in); out.GetId() != "before" {
+		t.Fatalf("%v", out)
+	}
+	redis.signal(syscall.SIGSTOP)
+	in.Id = "without"
+	out := reserveFor(t, d, in)
+	if !out.GetDecision().GetAllowed() || out.GetDecision().GetMode() != modeFailOpen || out.GetId() != "" || !strings.Contains(out.GetDecision().GetReason(), noReservation) {
+		t.Errorf("%v", out)
+	}
+	end := &aliquotv1.SettleRequest{Id: "before", Cost: proto.Int64(0)}
+	if _, err := limiterClient(d).Settle(t.Context(), end); rpcCode(err) != "unavailable" {
+		t.Errorf("%v", err)
+	}
+	redis.signal(syscall.SIGCONT)
+	eventually(t, "the store is back", func() bool {
+		out, err := limiterClient(d).Settle(t.Context(), end)
+		return err == nil && (out.GetState() == stateSettled || out.GetState() == stateAlready) && out.GetLimits()[0].GetRefunded() == 1
+	})
+}
+
+// TestReservationOfLostContents: a store that lost its contents knows none.
+func TestReservationOfLostContents(t *testing.T) {
+	redis := startRedis(t)
+	c := testConfig(newLeader(t, llm).address())
+	c.Redis = redis.url()
+	d, _ := startLive(t, c)
+	reserveFor(t, d, estimate("call-1"))
+	redis.say("FLUSHALL")
+	if _, err := limiterClient(d).Settle(t.Context(), &aliquotv1.SettleRequest{Id: "call-1"}); rpcCode(err) != "not_found" {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestSpareTokensGoToThePool: what a refund finds no room for, in the bucket of a share
+// that has shrunk meanwhile, is reported as released.
+func TestSpareTokensGoToThePool(t *testing.T) {
+	l := newLeader(t, `
+rules:
+  - id: r0
+    enforcement: strict
+    key: [api_key]
+    params: {capacity: 100, refill_rate: 0.001}
+`)
+	d, _ := startLive(t, testConfig(l.address()))
+	key := keyOf(d, "k7")
+	l.lend(key, budget.Unit)
+	reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: client7, Id: "call-1", Cost: proto.Int64(40)})
+	l.lend(key, budget.Unit/10)
+	if out := settleOf(t, d, &aliquotv1.SettleRequest{Id: "call-1", Cost: proto.Int64(0)}); out.GetLimits()[0].GetRefunded() >= 40 {
+		t.Fatalf("%v; a tenth of 100 has no room for it", out)
+	}
+	eventually(t, "the spare tokens are reported", func() (told bool) {
+		l.set(func() {
+			for _, r := range l.reports {
+				for _, k := range r.GetKeys() {
+					told = told || k.GetRefundedMicro() == 40_000_000 && k.GetReleasedMicro() > 35_000_000
+				}
+			}
+		})
+		return told
+	})
+}
+
+// TestReserveRefusesNonsense names what is wrong, and never a value.
+func TestReserveRefusesNonsense(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, llm).address()))
+	for name, edit := range map[string]func(*aliquotv1.ReserveRequest){
+		"cost is 0":     func(r *aliquotv1.ReserveRequest) { r.Cost = proto.Int64(0) },
+		"tokens_in":     func(r *aliquotv1.ReserveRequest) { r.Costs["tokens_in"] = -1 },
+		"an id of 129":  func(r *aliquotv1.ReserveRequest) { r.Id = strings.Repeat("x", 129) },
+		"ttl is 999ms":  func(r *aliquotv1.ReserveRequest) { r.Ttl = durationpb.New(999 * time.Millisecond) },
+		"ttl is 1h0m1s": func(r *aliquotv1.ReserveRequest) { r.Ttl = durationpb.New(time.Hour + time.Second) },
+		"ttl is -1s":    func(r *aliquotv1.ReserveRequest) { r.Ttl = durationpb.New(-time.Second) },
+		"namespace":     func(r *aliquotv1.ReserveRequest) { r.Namespace = strings.Repeat("x", 65) },
+	} {
+		in := estimate("call-1")
+		edit(in)
+		if _, err := limiterClient(d).Reserve(t.Context(), in); rpcCode(err) != "invalid_argument" || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, edit := range map[string]func(*aliquotv1.SettleRequest){
+		"an id of 0":    func(r *aliquotv1.SettleRequest) { r.Id = "" },
+		"an id of 129":  func(r *aliquotv1.SettleRequest) { r.Id = strings.Repeat("x", 129) },
+		"cost is -1":    func(r *aliquotv1.SettleRequest) { r.Cost = proto.Int64(-1) },
+		`"tokens_in"`:   func(r *aliquotv1.SettleRequest) { r.Costs = map[string]int64{"tokens_in": -1} },
+		"unit requests": func(r *aliquotv1.SettleRequest) { r.Costs = map[string]int64{"requests": 1} },
+		"namespace":     func(r *aliquotv1.SettleRequest) { r.Namespace = strings.Repeat("x", 65) },
+		"17 units": func(r *aliquotv1.SettleRequest) {
+			r.Costs = map[string]int64{}
+			for i := range 17 {
+				r.Costs[fmt.Sprint(i)] = 1
+			}
+		},
+	} {
+		in := &aliquotv1.SettleRequest{Id: "call-1"}
+		edit(in)
+		if _, err := limiterClient(d).Settle(t.Context(), in); rpcCode(err) != "invalid_argument" || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	in := estimate("")
+	if a, b := reserveFor(t, d, in), reserveFor(t, d, in); a.GetId() == "" || a.GetId() == b.GetId() {
+		t.Errorf("ids %q and %q were made", a.GetId(), b.GetId())
+	}
+	if _, err := limiterClient(d).Settle(t.Context(), &aliquotv1.SettleRequest{Id: "call-1", Namespace: "another"}); rpcCode(err) != "not_found" {
+		t.Errorf("%v", err)
+	}
+}

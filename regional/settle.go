@@ -1,0 +1,223 @@
+package regional
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"aliquot/limit"
+	"aliquot/lua"
+)
+
+// Why a reservation could not be settled.
+var (
+	errNoReservation = errors.New("no such reservation in this region: it was never made or denied, another region made it, or it is long over")
+	errNotSettled    = errors.New("the reservation could not be settled now; call again, that changes nothing twice")
+)
+
+// settleTries is how often a settlement is tried that others were faster with: one of
+// them ended it, which the next look shows.
+const settleTries = 3
+
+// usage is what the caller of Settle says of a reservation: what is not said was used as
+// estimated.
+type usage struct {
+	cost  *int64
+	costs map[string]int64
+}
+
+// The states of a reservation that was settled, as the wire names them.
+const (
+	stateSettled = "settled"
+	stateAlready = "already_settled"
+	stateExpired = "expired"
+)
+
+// settledResult is what became of a reservation; limits are parallel to reservation's.
+type settledResult struct {
+	state       string
+	reservation reservation
+	notes       []settledLimit
+	adjusted    []limit.Adjusted // of those that are parts
+}
+
+// settle ends a reservation at what was used. Errors: errNoReservation, errNotSettled.
+func (l *limiter) settle(ctx context.Context, namespace, id string, said usage) (settledResult, error) {
+	p := l.policies.load()
+	if p.hasher == nil || p.set == nil {
+		return settledResult{}, fmt.Errorf("%w: this region has not received its first rules yet", errNotSettled)
+	}
+	key := reservationKey(p.hasher, namespace, id)
+	for range settleTries {
+		kept, err := l.direct.kept(ctx, key)
+		if err != nil {
+			return settledResult{}, fmt.Errorf("%w: %w", errNotSettled, err)
+		}
+		if kept == nil {
+			return settledResult{}, errNoReservation
+		}
+		out, changed, err := l.settleKept(ctx, p, key, kept, said)
+		if err != nil {
+			return settledResult{}, fmt.Errorf("%w: %w", errNotSettled, err)
+		}
+		if !changed {
+			return out, nil
+		}
+	}
+	return settledResult{}, errNotSettled
+}
+
+// settleKept settles what was read; changed tells that it is something else by now.
+func (l *limiter) settleKept(ctx context.Context, p *policy, key string, kept *lua.Kept, said usage) (out settledResult, changed bool, err error) {
+	if out.reservation, err = parseReservation(kept); err != nil {
+		return out, false, err
+	}
+	if kept.Settled {
+		out.state, out.adjusted = stateAlready, kept.Adjusted
+		err = json.Unmarshal([]byte(kept.Note), &out.notes)
+		return out, false, err
+	}
+	charged, err := out.reservation.charged(kept)
+	if err != nil {
+		return out, false, err
+	}
+	parts := &group{}
+	var used []limit.Tokens
+	out.notes = make([]settledLimit, len(out.reservation.Limits))
+	for i := range out.reservation.Limits {
+		one := &out.reservation.Limits[i]
+		out.notes[i].Used = one.used(said)
+		a, ok := one.current(p)
+		if !ok || !charged[i] {
+			continue
+		}
+		out.notes[i].Part = true
+		parts.asks = append(parts.asks, a)
+		used = append(used, limit.Tokens(out.notes[i].Used)*limit.Token)
+	}
+	note, err := json.Marshal(out.notes)
+	if err != nil {
+		return out, false, err
+	}
+	end := lua.Settlement{Key: key, Was: kept, Ends: kept.At + out.reservation.TTL, Note: string(note)}
+	done, err := l.direct.settle(ctx, parts, used, out.reservation.windows(out.notes), end)
+	switch {
+	case err != nil || done.Changed:
+		return out, done.Changed, err
+	case done.Expired:
+		out.state = stateExpired
+		for i := range out.notes {
+			out.notes[i] = settledLimit{Used: int64(out.reservation.Limits[i].Cost / limit.Token)}
+		}
+		return out, false, nil
+	}
+	out.state, out.adjusted = stateSettled, done.Adjusted
+	return out, false, nil
+}
+
+// charged tells which limits took their cost: all that can deny, and of the shadows those
+// that held it.
+func (r *reservation) charged(kept *lua.Kept) ([]bool, error) {
+	groups, _, _, err := r.groupsOf()
+	if err != nil {
+		return nil, err
+	}
+	results, err := kept.Results(shape(groups))
+	if err != nil {
+		return nil, err
+	}
+	var allowed []bool
+	for i, g := range groups {
+		for range g.asks {
+			allowed = append(allowed, results[i].Allowed)
+		}
+	}
+	out := make([]bool, len(r.Limits))
+	for i := range r.Limits {
+		if !r.Limits[i].Never {
+			out[i], allowed = allowed[0], allowed[1:]
+		}
+	}
+	return out, nil
+}
+
+// windows are the windows of the limits that are parts, as they were.
+func (r *reservation) windows(notes []settledLimit) (out []int64) {
+	for i := range r.Limits {
+		if notes[i].Part {
+			out = append(out, r.Limits[i].Window.Microseconds())
+		}
+	}
+	return out
+}
+
+// kept reads what the store keeps under a key; nil if that is nothing, or of contents
+// that it has not any more.
+func (a *asker) kept(ctx context.Context, key string) (kept *lua.Kept, err error) {
+	read := func() error {
+		return a.guard.call(ctx, "reservation", a.auth.currentEpoch(), func(ctx context.Context) (now int64, err error) {
+			kept, err = a.guard.store.Reservation(ctx, key)
+			return 0, err
+		})
+	}
+	if err := read(); err != nil || kept == nil {
+		return nil, err
+	}
+	if kept.Stamp != limit.Stamp(a.auth.currentEpoch()) {
+		if err := a.guard.learn(ctx); err != nil {
+			return nil, err
+		}
+		if kept.Stamp != limit.Stamp(a.auth.currentEpoch()) {
+			return nil, nil
+		}
+	}
+	return kept, nil
+}
+
+// settle makes the settlement of parts, of which so much was used.
+func (a *asker) settle(ctx context.Context, parts *group, used []limit.Tokens, windows []int64, end lua.Settlement) (out lua.Settled, err error) {
+	groups := []*group{parts}
+	err = a.again(ctx, func() error {
+		a.auth.floors.RLock()
+		defer a.auth.floors.RUnlock()
+		head := a.auth.grant(groups)
+		if head.epoch == "" {
+			return errNoEpoch
+		}
+		if end.Was.Stamp != limit.Stamp(head.epoch) {
+			out = lua.Settled{Changed: true} // the next look tells
+			return nil
+		}
+		err := a.guard.call(ctx, "settle", head.epoch, func(ctx context.Context) (now int64, err error) {
+			a.emergency.debits(groups, head.latest)
+			end.Parts = partsOf(&head, parts.asks, used, windows, end.Was.At)
+			a.auth.refund(parts.asks, used)
+			out, now, err = a.guard.store.Settle(ctx, head.epoch, end)
+			return now, err
+		})
+		a.emergency.settled(groups, err == nil && len(out.Adjusted) > 0)
+		if err == nil {
+			a.auth.adjusted(parts.asks, out.Adjusted)
+		}
+		return err
+	})
+	return out, err
+}
+
+func partsOf(head *header, asks []ask, used []limit.Tokens, windows []int64, at int64) []lua.Part {
+	parts := make([]lua.Part, len(asks))
+	for i := range asks {
+		a := &asks[i]
+		v := head.view(a)
+		v.Cost = 0
+		a.floorCap, a.coldCap = v.Floor.Cap, v.Cold().Cap
+		parts[i] = lua.Part{
+			Key: lua.Key(a.limit.Algorithm, a.key.Rule, a.key.Hash),
+			Adjustment: limit.Adjustment{
+				View: v, At: at, Window: windows[i], Reserved: a.cost, Used: used[i], Debt: a.limit.Capacity,
+			},
+		}
+	}
+	return parts
+}
