@@ -11,10 +11,7 @@ import (
 )
 
 func newCheck(g *globals) *cobra.Command {
-	var (
-		cost      int64
-		namespace string
-	)
+	var c costFlags
 	cmd := &cobra.Command{
 		Use:     "check KEY=VALUE...",
 		Short:   "Ask a region whether a request may pass; it is counted",
@@ -22,8 +19,7 @@ func newCheck(g *globals) *cobra.Command {
 		Example: "  aliquot check api_key=sk_1\n  aliquot check api_key=sk_1 endpoint=/v1/orders method=POST --cost 5",
 		Args:    cobra.MinimumNArgs(1),
 	}
-	cmd.Flags().Int64Var(&cost, "cost", 1, "how much the request consumes")
-	cmd.Flags().StringVar(&namespace, "namespace", "", `tenant (default "default")`)
+	c.add(cmd.Flags(), "")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		attrs, err := attributes(args)
 		if err != nil {
@@ -31,7 +27,7 @@ func newCheck(g *globals) *cobra.Command {
 		}
 		ctx, cancel := g.call(cmd)
 		defer cancel()
-		answer, err := g.limiter().Check(ctx, &aliquotv1.CheckRequest{Attributes: attrs, Cost: &cost, Namespace: namespace})
+		answer, err := g.limiter().Check(ctx, &aliquotv1.CheckRequest{Attributes: attrs, Cost: &c.cost, Costs: c.costs, Namespace: c.namespace})
 		if err != nil {
 			return g.explain(err, aRegion, g.region())
 		}

@@ -98,7 +98,8 @@ func newRoot(s Streams) *cobra.Command {
 	flags.DurationVar(&g.timeout, "timeout", defaultTimeout, "bound of one call")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return g.validate() }
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newCheck(g), newExplain(g), newBudget(g), newRules(g), newBlock(g), newAllow(g), newUnlist(g), newOverride(g), newCluster(g), newRegion(g), newBench(g), newDev(g))
+	root.AddCommand(newCheck(g), newExplain(g), newReserve(g), newSettle(g), newBudget(g), newRules(g), newBlock(g), newAllow(g),
+		newUnlist(g), newOverride(g), newCluster(g), newRegion(g), newBench(g), newDev(g))
 	refuseUnknown(root)
 	return root
 }

@@ -101,7 +101,7 @@ func unused(t *testing.T) string {
 func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 	nobody := unused(t)
 	for _, args := range [][]string{
-		{"check", "a=1"}, {"budget", "get", "r"}, {"budget", "list"}, {"budget", "watch"},
+		{"check", "a=1"}, {"reserve", "a=1"}, {"settle", "x"}, {"budget", "get", "r"}, {"budget", "list"}, {"budget", "watch"},
 		{"rules", "show"}, {"rules", "history"}, {"block", "k"}, {"override", "r", "k", "--limit", "1"}, {"cluster", "status"}, {"cluster", "members"}, {"cluster", "remove", "c1"},
 	} {
 		command(t, "", append(args, "--addr", nobody)...).want(t, exitError, nobody, "connection refused", "aliquot dev", "--addr")
@@ -210,6 +210,16 @@ func TestAgainstARealCluster(t *testing.T) {
 		command(t, "", "check", "api_key=sk_revoked_1", "--addr", region).want(t, exitDenied, "block_list")
 		command(t, "", "check", "api_key=k", "--cost", "0", "--addr", region).want(t, exitError, "invalid_argument", region)
 		command(t, "", "check", "api_key=k", "--addr", coordinator).want(t, exitError, "a regional daemon?")
+	})
+	t.Run("reserve and settle", func(t *testing.T) {
+		for range 2 {
+			command(t, "", "reserve", "api_key=r", "--cost", "40", "--id", "call-1", "--addr", region).want(t, exitOK, "allowed (store)", "per-key", "reserved as call-1 until 20")
+		}
+		command(t, "", "reserve", "api_key=r", "--cost", "301", "--addr", region).want(t, exitDenied, "denied", "never")
+		command(t, "", "reserve", "api_key=r", "--ttl", "2h", "--addr", region).want(t, exitError, "ttl is 2h0m0s")
+		command(t, "", "settle", "call-1", "--cost", "10", "--addr", region).want(t, exitOK, "settled", "REFUNDED", "per-key  requests  40        10")
+		command(t, "", "settle", "call-1", "--addr", region, "-o", "json").want(t, exitOK, `"state":"already_settled"`)
+		command(t, "", "settle", "call-2", "--addr", region).want(t, exitError, "not_found", "no such reservation")
 	})
 	t.Run("check prints zero values in JSON", func(t *testing.T) {
 		got := command(t, "", "check", "api_key=k", "--cost", "301", "--addr", region, "-o", "json")

@@ -21,8 +21,10 @@ import (
 type reservation struct {
 	// Print is a keyed hash of what was asked for: one id stands for one request.
 	Print string `json:"f"`
-	// TTL is in microseconds.
-	TTL int64 `json:"t"`
+	// TTL is in microseconds, from when the store made the reservation; Ends is that end
+	// as told to the caller, Unix milliseconds.
+	TTL  int64 `json:"t"`
+	Ends int64 `json:"i"`
 	// Mode is set where no limit was asked.
 	Mode   string          `json:"m,omitempty"`
 	Limits []reservedLimit `json:"l,omitempty"`
@@ -57,8 +59,8 @@ type settledLimit struct {
 }
 
 // describe is the reservation of a decision whose asks have their slots.
-func describe(d *decision, print string, ttl time.Duration, groups []*group) reservation {
-	out := reservation{Print: print, TTL: ttl.Microseconds(), Mode: d.mode}
+func describe(d *decision, print string, ttl time.Duration, ends int64, groups []*group) reservation {
+	out := reservation{Print: print, TTL: ttl.Microseconds(), Ends: ends, Mode: d.mode}
 	for _, g := range groups {
 		for i := range g.asks {
 			l := reserved(&g.asks[i])

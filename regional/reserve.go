@@ -29,7 +29,7 @@ type reserveResult struct {
 	decision *decision
 	repeated bool
 	made     bool
-	ends     int64 // microseconds of the store's clock
+	ends     int64 // Unix milliseconds
 }
 
 // errOtherRequest: the id stands for another request.
@@ -70,13 +70,14 @@ func (l *limiter) remember(ctx context.Context, p *policy, r *reserving, groups 
 	var kept *lua.Kept
 	print := printOf(p.hasher, &r.request)
 	key := reservationKey(p.hasher, r.namespace, r.id)
+	ends := time.Now().Add(r.ttl).UnixMilli()
 	describe := func() (string, error) {
-		text, err := json.Marshal(describe(out.decision, print, r.ttl, groups))
+		text, err := json.Marshal(describe(out.decision, print, r.ttl, ends, groups))
 		return string(text), err
 	}
-	at, err := l.direct.reserve(ctx, groups, key, r.ttl+keepReservation, describe, &kept)
+	err := l.direct.reserve(ctx, groups, key, r.ttl+keepReservation, describe, &kept)
 	switch {
-	case errors.Is(err, lua.ErrNoRoom):
+	case errors.Is(err, lua.ErrNoRoom), errors.Is(err, errOtherStore):
 		return err
 	case err != nil:
 		if errors.Is(err, lua.ErrInvalid) {
@@ -89,7 +90,7 @@ func (l *limiter) remember(ctx context.Context, p *policy, r *reserving, groups 
 	}
 	out.made = len(groups) == 0 || groups[0].shadow || groups[0].allowed
 	if out.made {
-		out.ends = at + r.ttl.Microseconds()
+		out.ends = ends
 	}
 	return nil
 }
@@ -106,61 +107,56 @@ func (out *reserveResult) again(kept *lua.Kept, print string) error {
 	if out.decision, err = earlier.decided(kept); err != nil {
 		return err
 	}
-	out.repeated, out.made, out.ends = true, true, kept.At+earlier.TTL
+	out.repeated, out.made, out.ends = true, true, earlier.Ends
 	return nil
 }
 
 // reserve is ask for the groups of one request, which the store remembers; text describes
-// them once they have their slots. at is the store's clock. If there is a reservation by
-// that key already, earlier is it, and nothing was asked.
+// them once they have their slots. If there is a reservation by that key already, earlier
+// is it, and nothing was asked.
 func (a *asker) reserve(
 	ctx context.Context, groups []*group, key string, keep time.Duration, text func() (string, error), earlier **lua.Kept,
-) (at int64, err error) {
-	err = a.again(ctx, func() (err error) {
-		at, err = a.tryReserve(ctx, groups, lua.Reservation{
-			Key: key, Keep: keep, Decided: len(groups) > 0 && !groups[0].shadow,
-		}, text, earlier)
-		return err
-	})
-	return at, err
+) error {
+	r := lua.Reservation{Key: key, Keep: keep, Decided: len(groups) > 0 && !groups[0].shadow}
+	return a.again(ctx, func() error { return a.tryReserve(ctx, groups, r, text, earlier) })
 }
 
 func (a *asker) tryReserve(
 	ctx context.Context, groups []*group, r lua.Reservation, text func() (string, error), earlier **lua.Kept,
-) (at int64, err error) {
+) error {
 	a.auth.floors.RLock()
 	defer a.auth.floors.RUnlock()
 	head := a.auth.grant(groups)
 	if head.epoch == "" {
-		return 0, errNoEpoch
+		return errNoEpoch
 	}
 	var out lua.Reserved
-	err = a.guard.call(ctx, "reserve", head.epoch, func(ctx context.Context) (now int64, err error) {
+	err := a.guard.call(ctx, "reserve", head.epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.debits(groups, head.latest)
 		call := callOf(&head, groups, a.slots)
 		if r.Text, err = text(); err != nil {
 			return 0, err
 		}
-		out, at, err = a.guard.store.Reserve(ctx, head.epoch, call, r)
-		return at, err
+		out, now, err = a.guard.store.Reserve(ctx, head.epoch, call, r)
+		return now, err
 	})
 	a.emergency.settled(groups, err == nil && out.Earlier == nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if out.Earlier != nil {
 		if out.Earlier.Stamp != limit.Stamp(head.epoch) {
-			return 0, errOtherStore
+			return errOtherStore
 		}
 		*earlier = out.Earlier
-		return 0, nil
+		return nil
 	}
 	var seen []observation
 	for i, g := range groups {
 		seen = g.settle(out.Results[i], seen)
 	}
 	a.auth.observe(seen)
-	return at, nil
+	return nil
 }
 
 // errOtherStore: a reservation by this name stands in the store from other contents of

@@ -44,10 +44,10 @@ func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 	if result.repeated {
 		out.Decision = result.decision.answer(nil)
 	} else {
-		out.Decision = s.answer(result.decision)
+		out.Decision = s.answer(result.decision, &r.request)
 	}
 	if result.made {
-		out.Id, out.ExpiresUnixMs = r.id, result.ends/1000
+		out.Id, out.ExpiresUnixMs = r.id, result.ends
 	} else if out.Decision.GetAllowed() {
 		out.Decision.Reason = strings.TrimPrefix(out.Decision.GetReason()+"; "+noReservation, "; ")
 	}

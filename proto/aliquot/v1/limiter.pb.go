@@ -622,9 +622,10 @@ func (x *ReserveRequest) GetTtl() *durationpb.Duration {
 type ReserveResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Decision *CheckResponse         `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
-	// For Settle; empty if the reservation was denied.
+	// For Settle; empty if the request was denied, or allowed without the region's store:
+	// then there is nothing to settle, and the estimate stands.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	// By the regional store's clock, Unix milliseconds.
+	// By the daemon's clock, Unix milliseconds.
 	ExpiresUnixMs int64 `protobuf:"varint,3,opt,name=expires_unix_ms,json=expiresUnixMs,proto3" json:"expires_unix_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

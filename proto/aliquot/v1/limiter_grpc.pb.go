@@ -43,8 +43,8 @@ type LimiterServiceClient interface {
 	// which Settle replaces by the truth. Repeated with the same id it changes nothing
 	// and answers the same.
 	Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error)
-	// Settle ends a reservation at what was used: the rest goes back, more than that
-	// becomes a debt of at most the limit's capacity. Repeated it changes nothing. An id
+	// Settle ends a reservation at what was used: the rest goes back, and its slots are
+	// free; more than that becomes a debt of at most the limit's capacity. Repeated it changes nothing. An id
 	// that this region does not know (any more) is not_found.
 	Settle(ctx context.Context, in *SettleRequest, opts ...grpc.CallOption) (*SettleResponse, error)
 	// Explain tells how a request would be decided now, charging nothing, or how a past
@@ -127,8 +127,8 @@ type LimiterServiceServer interface {
 	// which Settle replaces by the truth. Repeated with the same id it changes nothing
 	// and answers the same.
 	Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error)
-	// Settle ends a reservation at what was used: the rest goes back, more than that
-	// becomes a debt of at most the limit's capacity. Repeated it changes nothing. An id
+	// Settle ends a reservation at what was used: the rest goes back, and its slots are
+	// free; more than that becomes a debt of at most the limit's capacity. Repeated it changes nothing. An id
 	// that this region does not know (any more) is not_found.
 	Settle(context.Context, *SettleRequest) (*SettleResponse, error)
 	// Explain tells how a request would be decided now, charging nothing, or how a past

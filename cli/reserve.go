@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// costFlags are what a request consumes.
+type costFlags struct {
+	cost      int64
+	costs     map[string]int64
+	namespace string
+}
+
+func (c *costFlags) add(f *pflag.FlagSet, absent string) {
+	f.Int64Var(&c.cost, "cost", 1, "how many requests"+absent)
+	f.StringToInt64Var(&c.costs, "costs", nil, "how much of other units, as tokens_in=300,tokens_out=500"+absent)
+	f.StringVar(&c.namespace, "namespace", "", `tenant (default "default")`)
+}
+
+func newReserve(g *globals) *cobra.Command {
+	var (
+		c   costFlags
+		id  string
+		ttl time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:     "reserve KEY=VALUE...",
+		Short:   "Ask a region whether a request may pass whose costs are an estimate",
+		Long:    "Ask a region whether a request with these attributes may pass. Its costs are an estimate,\nwhich 'aliquot settle ID' replaces by what was used. Exits with 3 when it is denied.",
+		Example: "  aliquot reserve api_key=sk_1 --costs tokens_in=300,tokens_out=500 --id call-1\n  aliquot settle call-1 --costs tokens_out=120",
+		Args:    cobra.MinimumNArgs(1),
+	}
+	c.add(cmd.Flags(), "")
+	cmd.Flags().StringVar(&id, "id", "", "makes a repeated call harmless; without one, one is made")
+	cmd.Flags().DurationVar(&ttl, "ttl", time.Minute, "after this time the estimate stands, 1s to 1h")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		attrs, err := attributes(args)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := g.call(cmd)
+		defer cancel()
+		answer, err := g.limiter().Reserve(ctx, &aliquotv1.ReserveRequest{
+			Attributes: attrs, Cost: &c.cost, Costs: c.costs, Namespace: c.namespace, Id: id, Ttl: durationpb.New(ttl),
+		})
+		if err != nil {
+			return g.explain(err, aRegion, g.region())
+		}
+		err = g.print(answer, func(w io.Writer) {
+			printCheck(w, answer.Decision)
+			if answer.Id != "" {
+				fmt.Fprintf(w, "reserved as %s until %s\n", answer.Id, time.UnixMilli(answer.ExpiresUnixMs).UTC().Format(time.RFC3339))
+			}
+		})
+		if err == nil && !answer.Decision.GetAllowed() {
+			return errDenied
+		}
+		return err
+	}
+	return cmd
+}
+
+func newSettle(g *globals) *cobra.Command {
+	var c costFlags
+	cmd := &cobra.Command{
+		Use:     "settle ID",
+		Short:   "End a reservation at what was used",
+		Long:    "End a reservation at what was used: the rest goes back, and more than was reserved is a debt.\nWhat is not said was used as estimated. Repeated it changes nothing.",
+		Example: "  aliquot settle call-1 --costs tokens_out=120\n  aliquot settle call-2 --cost 0",
+		Args:    cobra.ExactArgs(1),
+	}
+	c.add(cmd.Flags(), " (the estimate)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ctx, cancel := g.call(cmd)
+		defer cancel()
+		in := &aliquotv1.SettleRequest{Id: args[0], Namespace: c.namespace, Costs: c.costs}
+		if cmd.Flags().Changed("cost") {
+			in.Cost = &c.cost
+		}
+		answer, err := g.limiter().Settle(ctx, in)
+		if err != nil {
+			return g.explain(err, aRegion, g.region())
+		}
+		return g.print(answer, func(w io.Writer) { printSettled(w, answer) })
+	}
+	return cmd
+}
+
+func printSettled(w io.Writer, a *aliquotv1.SettleResponse) {
+	fmt.Fprintln(w, a.State)
+	if len(a.Limits) == 0 {
+		return
+	}
+	rows := [][]string{{"RULE", "UNIT", "RESERVED", "USED", "REFUNDED", "CHARGED"}}
+	for _, l := range a.Limits {
+		row := []string{l.RuleId, l.Unit}
+		for _, n := range []int64{l.Reserved, l.Used, l.Refunded, l.Charged} {
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		rows = append(rows, row)
+	}
+	columns(w, rows)
+}
