@@ -14,8 +14,10 @@ import (
 const (
 	sampleSegments  = 16
 	segmentRequests = 4096
-	segmentBytes    = 2 << 20
-	sampleFor       = 10 * time.Minute
+	// A segment's last request comes on top of segmentBytes, a few hundred KiB at most,
+	// and its buffer may be a quarter larger: with both a segment stays below 2 MiB.
+	segmentBytes = 5 << 18
+	sampleFor    = 10 * time.Minute
 	// segmentShortest is what a full segment must cover, so that the sample covers a
 	// minute: one segment is being filled. One that takes segmentLongest leaves room for
 	// twice as many keys, or more.

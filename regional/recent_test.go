@@ -3,6 +3,7 @@ package regional
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -80,7 +81,7 @@ func TestTheSampleThinsWithTraffic(t *testing.T) {
 	for _, at := range part.segments {
 		bytes, total = bytes+cap(at.data), total+at.requests
 	}
-	if span < time.Minute || total > 65_536 || bytes > 40<<20 {
+	if span < time.Minute || total > 65_536 || bytes > 32<<20 {
 		t.Errorf("%v, %d requests, %d bytes", span, total, bytes)
 	}
 	for key, n := range got {
@@ -97,6 +98,28 @@ func TestTheSampleThinsWithTraffic(t *testing.T) {
 	}
 	if got, part := seen(s); part.oneIn != 1 || len(got) != 4 || got["0"] < 500 || got["0"] > 601 {
 		t.Errorf("1 in %d, %v: want ten minutes of all keys", part.oneIn, got)
+	}
+}
+
+// TestLargeRequestsTakeNoMoreMemory: the largest that are valid, as fast as they come.
+func TestLargeRequestsTakeNoMoreMemory(t *testing.T) {
+	c := &recentClock{at: 1}
+	s := newRecent(c.now)
+	r := &request{attributes: map[string]string{}, cost: limit.Token}
+	for i := range maxAttributes {
+		r.attributes[fmt.Sprintf("%0*d", maxNameBytes, i)] = strings.Repeat("x", maxValueBytes)
+	}
+	for i := range 500 {
+		c.at += budget.Instant(time.Second) // slowly enough not to thin out
+		r.attributes["api_key"] = fmt.Sprint(i)
+		s.see(&decision{}, r)
+	}
+	bytes := 0
+	for _, at := range s.take().segments {
+		bytes += cap(at.data)
+	}
+	if bytes < 16<<20 || bytes > 32<<20 {
+		t.Errorf("%d bytes", bytes)
 	}
 }
 
