@@ -62,16 +62,8 @@ func (s *service) explained(ctx context.Context, in *aliquotv1.ExplainRequest) (
 	if n := e.decision.tooMany; n > 0 {
 		return explained{}, tooMany(n)
 	}
-	e.answer = e.decision.words()
+	e.answer = e.decision.answer(nil)
 	return e, nil
-}
-
-// words is the answer to a decision that counts for nothing.
-func (d *decision) words() *aliquotv1.CheckResponse {
-	if d.mode != "" {
-		return listAnswer(d.mode)
-	}
-	return limitsAnswer(d.verdicts())
 }
 
 // words tells what one daemon knows of a decision.

@@ -25,12 +25,19 @@ func (v *verdict) basis(a *ask) string {
 	if v.mode == modeEmergency {
 		source = "the regional store does not answer: an emergency limit of this daemon, empty at first, refills"
 	}
-	if rate == 0 {
-		return "this region holds nothing of the limit's rate at present: its share has to come back first; the wait told only spaces the tries"
+	switch {
+	case rate == 0:
+		return "this region holds nothing of the limit's rate at present: " + wholeWait
+	case v.found.Bucket.Cap < v.cost:
+		return fmt.Sprintf("the cost of %s is above the %s that this region may hold at present, of which there are %s: %s",
+			whole(v.cost), figure(tokens(v.found.Bucket.Cap)), figure(tokens(v.found.Tokens)), wholeWait)
 	}
 	return fmt.Sprintf("%s tokens are missing of the cost of %s, and %s %s a second",
 		figure(tokens(v.cost-v.found.Tokens)), whole(v.cost), source, figure(rate))
 }
+
+// wholeWait is the wait where a share has to grow; see limit.Decide.
+const wholeWait = "asking brings its share back, and the wait told is no longer than the whole limit, unused, would take, and a second for the share to move"
 
 // countedBasis is basis for a limit that counts what is in use.
 func (v *verdict) countedBasis() string {
@@ -38,8 +45,8 @@ func (v *verdict) countedBasis() string {
 	case v.mode == modeEmergency:
 		return "the regional store does not answer: what is in use is not known before it does"
 	case v.found.Retry < 0:
-		return fmt.Sprintf("the cost of %s is above the %s that this region may have in use now: its share has to grow first; the wait told only spaces the tries",
-			whole(v.cost), figure(tokens(v.found.Bucket.Cap)))
+		return fmt.Sprintf("the cost of %s is above the %s that this region may have in use now: %s",
+			whole(v.cost), figure(tokens(v.found.Bucket.Cap)), wholeWait)
 	case v.found.Bucket.Cap == 0:
 		return "what is in use is not known, because the store has lost it or a new share does not count yet: nothing passes until none of it can be left"
 	}

@@ -180,7 +180,7 @@ func TestExplainOfAHotKey(t *testing.T) {
 	eventually(t, "the share is told", func() bool {
 		r := explainRequest(t, d, in).GetRules()[0]
 		return r.GetHot() && r.GetBurstShare() == 0.25 && r.GetCapacity() == 25 && strings.HasPrefix(r.GetGeneration(), "1.") &&
-			strings.Contains(r.GetRetryBasis(), "are missing of the cost of 60") && strings.HasPrefix(r.GetRegionsError(), "no coordinator could tell")
+			strings.Contains(r.GetRetryBasis(), "above the 25 that this region may hold") && strings.HasPrefix(r.GetRegionsError(), "no coordinator could tell")
 	})
 }
 
