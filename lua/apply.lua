@@ -74,8 +74,8 @@ end
 while a <= argc do
   local key = KEYS[k]
   k = k + 1
-  if counts(key) then
-    a = counting().apply(key, a, reply, n)
+  if counted.has(key) then
+    a = counted.apply(key, a, reply, n)
     n = n + 6
   else
     change(key)

@@ -36,8 +36,11 @@ func (h *header) append(args []any, epoch string, withHeard bool) []any {
 	}
 	args[2] = len(args) - firstKey + 1
 	wait := int64(0)
-	if h.buckets && h.phase == limit.Floor {
+	switch {
+	case h.buckets && h.phase == limit.Floor && h.heardWait > 0:
 		wait = h.heardWait
+	case h.asksHeard:
+		wait = -1
 	}
 	return append(args, epoch, fmt.Sprintf("%08x", h.stamp), int(h.phase),
 		bounded(h.since), bounded(h.until), bounded(h.birth), h.floorSince, wait, bit(h.blind))

@@ -30,6 +30,7 @@ type header struct {
 	heardWait           int64
 	blind               bool // and in phase Floor
 	asksHeard, anything bool
+	counts              bool // there is a limit that counts
 }
 
 // admit checks one key and view against the header and the bounds of the scripts.
@@ -60,6 +61,7 @@ func (h *header) admit(key string, v *limit.View) error {
 	}
 	h.asksHeard = h.asksHeard || asksHeard(v)
 	if v.Algorithm.Counts() {
+		h.counts = true
 		return admitCounted(key, v)
 	}
 	return h.admitBucket(key, v)

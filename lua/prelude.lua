@@ -1,7 +1,7 @@
--- Shared by take.lua and apply.lua, which follow this text and counting.lua in one
--- chunk: the twin of package limit (settle.go, extra.go, bucket.go, apply.go), step for
--- step. Every number is an integer below 2^53 unless said otherwise; package lua checks
--- what it sends.
+-- Shared by take.lua and apply.lua, which follow this text in one chunk: the twin of
+-- package limit (settle.go, extra.go, bucket.go, apply.go), step for step. Every number
+-- is an integer below 2^53 unless said otherwise; package lua checks what it sends.
+-- Between the two come the texts for limits that count, but for takes of buckets alone.
 --
 -- KEYS[1]  the key of the redis epoch; KEYS[2..] records, in the caller's order: the
 --          last byte says the algorithm, here b (token bucket) or q (leaky bucket);
@@ -12,7 +12,7 @@
 -- ARGV[4]  since   ARGV[5] until   ARGV[6] birth   (microseconds of this clock)
 -- ARGV[7]  since when the floors are what they are, 0: no change matters
 -- ARGV[8]  for how long the region must not have been heard, microseconds; 0: no
---          matter, as in every phase but floor
+--          matter, as in every phase but floor; -1: only to limits that count
 -- ARGV[9]  1 if the caller is blind, in phase floor: limit.View.Blind
 -- ARGV[10..] what the script itself says. A view's generation is that of a hot key's
 -- share, above 0, or for a cold key minus the highest one applied for any key. The
@@ -24,7 +24,7 @@
 
 local EXACT = 9007199254740991 -- 2^53 - 1
 local MAX_SECS = 3153600000    -- 100 years, limit.maxSecs
-local byte, floor, format, match, tonumber = string.byte, math.floor, string.format, string.match, tonumber
+local floor, format, match, tonumber = math.floor, string.format, string.match, tonumber
 local call = redis.call
 
 local found = call('GET', KEYS[1])
@@ -42,42 +42,24 @@ local SINCE, UNTIL, BIRTH = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[
 local FLOOR_SINCE, HEARD_WAIT = tonumber(ARGV[7]), tonumber(ARGV[8])
 local LIMBO, LIVE, FLOOR = 0, 1, 2
 
-local heard_at -- when the region was last heard: nil if nobody asked yet, false for never
-
--- unheard is since, but no sooner than the region has not been heard for a wait.
-local function unheard(since, wait)
-  if heard_at == nil then
-    local heard = redis.pcall('GET', KEYS[#KEYS])
-    heard_at = heard and type(heard) == 'string' and match(heard, '^%d+$') and tonumber(heard)
-    if heard and (not heard_at or heard_at < 1 or heard_at > EXACT) then
+local heard_at -- when the region was last heard; nil for never, or if nobody asks
+if HEARD_WAIT ~= 0 then
+  local heard = redis.pcall('GET', KEYS[#KEYS])
+  if heard then
+    heard_at = type(heard) == 'string' and match(heard, '^%d+$') and tonumber(heard)
+    if not heard_at or heard_at < 1 or heard_at > EXACT then
       heard_at = now -- nonsense: somebody was heard, who knows when
     end
+    if HEARD_WAIT > 0 then
+      SINCE = math.max(SINCE, math.min(heard_at + HEARD_WAIT, EXACT))
+    end
   end
-  if heard_at then
-    return math.max(since, math.min(heard_at + wait, EXACT))
-  end
-  return since
 end
-
--- phase_at: limit.View.phaseAt.
-local function phase_at(asked, since)
-  if (asked == LIVE and now > UNTIL) or (asked == FLOOR and now < since) then
-    return LIMBO
-  end
-  return asked
+local phase = tonumber(ARGV[3])
+if (phase == LIVE and now > UNTIL) or (phase == FLOOR and now < SINCE) then
+  phase = LIMBO
 end
-
-if HEARD_WAIT > 0 then
-  SINCE = unheard(SINCE, HEARD_WAIT)
-end
-local phase = phase_at(tonumber(ARGV[3]), SINCE)
 local BLIND = ARGV[9] == '1'
-
--- counts tells whether a key is of a limit that counts, and not of a bucket.
-local function counts(key)
-  local kind = byte(key, -1)
-  return kind ~= 98 and kind ~= 113
-end
 
 -- exact turns digits (or a number) into a number, or nil above most.
 local function exact(digits, most)
@@ -333,8 +315,9 @@ end
 -- Records are read once and written once a call, however many groups name them. cold
 -- is, for each record that is to be written, its cold bucket or its limit that counts.
 local records, cold, order = {}, {}, {}
+local counted -- the functions for limits that count, see counted.lua; nil if there is none
 
-local function load(key, read)
+local function load(key, read) -- read is parse, or that of a limit that counts
   if cold[key] == nil then
     order[#order + 1] = key
     -- pcall: a key of another type is not trusted, and does not fail the rest.

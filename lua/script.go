@@ -42,17 +42,11 @@ func newScript(source string) script {
 	return script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
-// before is what precedes each script: the prelude, and what makes the functions for
-// limits that count, in a function of its own: a call of buckets alone never runs it.
-func before() string {
-	return preludeSource + "local made\nlocal function counting()\nif made then\n  return made\nend\n" +
-		textSource + windowsSource + logSource + countedSource + "end\n"
-}
-
 // Scripts runs the scripts on one Redis. It is safe for concurrent use.
 type Scripts struct {
 	client  redis.UniversalClient
-	take    script
+	take    script // of buckets alone, which is the quicker for it
+	mixed   script // a take that has limits that count
 	apply   script
 	reserve script
 	settle  script
@@ -60,12 +54,14 @@ type Scripts struct {
 
 // New makes Scripts over a client, which stays the caller's to close.
 func New(client redis.UniversalClient) *Scripts {
+	all := preludeSource + textSource + windowsSource + logSource + countedSource
 	return &Scripts{
 		client:  client,
-		take:    newScript(before() + takeSource),
-		apply:   newScript(before() + applySource),
-		reserve: newScript(reserveSource + before() + "local function take()\n" + takeSource + "end\n" + reserveEndSource),
-		settle:  newScript(settleSource + before() + settleEndSource),
+		take:    newScript(preludeSource + takeSource),
+		mixed:   newScript(all + takeSource),
+		apply:   newScript(all + applySource),
+		reserve: newScript(reserveSource + all + "local function take()\n" + takeSource + "end\n" + reserveEndSource),
+		settle:  newScript(settleSource + all + settleEndSource),
 	}
 }
 

@@ -60,8 +60,8 @@ for k = 2, #KEYS do
     break -- the key of heard is left
   end
   local key = KEYS[k]
-  if counts(key) then
-    a = counting().adjust(key, a, reply, n)
+  if counted.has(key) then
+    a = counted.adjust(key, a, reply, n)
   else
     adjust(key)
   end

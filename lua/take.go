@@ -26,7 +26,7 @@ func (s *Scripts) Take(ctx context.Context, epoch string, groups []Group) (resul
 		calls = append(calls, takeArgs(epoch, &h, rest[:n]))
 		rest = rest[n:]
 	}
-	replies, err := s.run(ctx, s.take, calls)
+	replies, err := s.run(ctx, s.takeOf(&h), calls)
 	if err != nil {
 		return nil, 0, fmt.Errorf("lua: take: %w", err)
 	}
@@ -38,6 +38,14 @@ func (s *Scripts) Take(ctx context.Context, epoch string, groups []Group) (resul
 		}
 	}
 	return results, now, nil
+}
+
+// takeOf is the script for a call of takes.
+func (s *Scripts) takeOf(h *header) script {
+	if h.counts {
+		return s.mixed
+	}
+	return s.take
 }
 
 func takeArgs(epoch string, h *header, groups []Group) []any {

@@ -45,8 +45,8 @@ while a <= argc do
       a = a + 1
       prices[i] = price
     end
-    if mixed and counts(key) then
-      touched[i], a = counting().look(key, a, price, reply, n)
+    if counted and counted.has(key) then
+      touched[i], a = counted.look(key, a, price, reply, n)
     else
       local gen, scap, srate, sfrac = tonumber(ARGV[a]), 0, 0, 0
       if gen > 0 then
@@ -91,7 +91,7 @@ while a <= argc do
       price = prices[i]
     end
     if r.kind then
-      counting().charge(r, price, allowed, reply, at)
+      counted.charge(r, price, allowed, reply, at)
     elseif allowed == 1 then
       reply[at] = reply[at] - price
       if r.extra > 0 then

@@ -88,7 +88,7 @@ func newTwins(t *testing.T, seed uint64) *twins {
 	}
 	w.epoch, w.stamp = epoch, limit.Stamp(epoch)
 	w.now, _ = limit.EpochBirth(epoch)
-	for _, sc := range []script{w.s.take, w.s.apply, w.s.reserve, w.s.settle} { // so that EVALSHA works below
+	for _, sc := range []script{w.s.take, w.s.mixed, w.s.apply, w.s.reserve, w.s.settle} { // so that EVALSHA works below
 		if err := w.client.Eval(ctx, sc.source, []string{EpochKey, "-"}, "another", 1, 2, 3).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func (w *twins) take(groups []Group) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	w.took(groups, w.call(w.s.take, takeArgs(w.epoch, &h, groups)))
+	w.took(groups, w.call(w.s.takeOf(&h), takeArgs(w.epoch, &h, groups)))
 }
 
 // took checks what a take came to.
