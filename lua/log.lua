@@ -36,8 +36,8 @@ do
     if not text then
       return nil
     end
-    local start, entries = match(text, '^([^;]*);?(.*)$')
-    local hot, stamp, n = head(start, MOST)
+    local cut = string.find(text, ';', 1, true) or #text + 1
+    local hot, stamp, n = head(string.sub(text, 1, cut - 1), MOST)
     if not stamp then
       return {gen = 0}
     end
@@ -45,10 +45,10 @@ do
       hot = hot, stamp = stamp, at = n[1], n = n[2] or 0, sum = n[3] or 0,
       gen = n[5] or 0, cap = n[6] or 0, free = n[7] or 0,
     }
-    local first, list = match(entries, '^(%d+)([%d: ]*)$')
-    r.first, r.list = exact(first, EXACT) or 0, list or ''
+    local first, after = match(text, '^(%d+)()', cut + 1)
+    r.first, r.list = exact(first, EXACT) or 0, string.sub(text, after or #text + 1)
     r.last = r.first + (n[4] or 0)
-    if (r.n > 0) ~= (r.first > 0) or (entries == '') ~= (r.n == 0) then
+    if (r.n > 0) ~= (r.first > 0) or (cut <= #text) ~= (r.n > 0) then
       return {gen = 0}
     end
     return r

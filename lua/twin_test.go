@@ -59,7 +59,7 @@ func (w *twins) algorithm(i int) limit.Algorithm {
 }
 
 type twins struct {
-	*testing.T
+	testing.TB
 	*rand.Rand
 	client *redis.Client
 	s      *Scripts
@@ -72,9 +72,9 @@ type twins struct {
 	seen   map[string]int
 }
 
-func newTwins(t *testing.T, seed uint64) *twins {
+func newTwins(t testing.TB, seed uint64) *twins {
 	server := redistest.Start(t)
-	w := &twins{T: t, Rand: rand.New(rand.NewPCG(seed, 1)), client: server.Client(t), seen: map[string]int{}}
+	w := &twins{TB: t, Rand: rand.New(rand.NewPCG(seed, 1)), client: server.Client(t), seen: map[string]int{}}
 	w.s = New(w.client)
 	ctx := context.Background()
 	for i := range 36 {

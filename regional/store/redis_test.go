@@ -314,19 +314,21 @@ func BenchmarkRedisTake(b *testing.B) {
 	epoch := learn(b, s)
 	for _, a := range everyAlgorithm {
 		for _, n := range []int{1, 32} {
-			b.Run(fmt.Sprintf("%v/groups=%d", a, n), func(b *testing.B) { benchmarkRedis(b, s, epoch, a, n) })
+			b.Run(fmt.Sprintf("%v/groups=%d", a, n), func(b *testing.B) { benchmarkRedis(b, s, epoch, a, n, 10_000) })
 		}
+		b.Run(fmt.Sprintf("%v/full", a), func(b *testing.B) { benchmarkRedis(b, s, epoch, a, 1, 1) })
 	}
 }
 
-// benchmarkRedis takes of 10,000 keys, so many groups a call. Besides the checks a second
+// benchmarkRedis takes of some keys, so many groups a call; a limit of one key is full
+// after 900 checks. Besides the checks a second
 // it tells what Redis's processor time a check takes, which does not depend on what else
 // the machine does.
-func benchmarkRedis(b *testing.B, s *Redis, epoch string, a limit.Algorithm, n int) {
-	v := viewOf(epoch, a, 900, time.Minute)
-	keys := make([]string, 10_000)
+func benchmarkRedis(b *testing.B, s *Redis, epoch string, a limit.Algorithm, n, keyCount int) {
+	v := viewOf(epoch, a, 900, 10*time.Minute)
+	keys := make([]string, keyCount)
 	for i := range keys {
-		keys[i] = keyOf(a, i)
+		keys[i] = keyOf(a, 1_000_000*n+keyCount+i)
 	}
 	var slots atomic.Uint64
 	before := redisSeconds(b, s)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"testing"
 	"time"
 
@@ -307,13 +306,9 @@ func TestRedisHeard(t *testing.T) {
 }
 
 // gets is how many keys one take of one key reads.
-func gets(t *testing.T, s *Redis, epoch string, v limit.View) (n int) {
+func gets(t *testing.T, s *Redis, epoch string, v limit.View) int {
 	t.Helper()
 	s.client.ConfigResetStat(t.Context())
 	takeOne(t, s, epoch, key(1), 1, v)
-	stats := s.client.Info(t.Context(), "commandstats").Val()
-	if m := regexp.MustCompile(`cmdstat_get:calls=(\d+)`).FindStringSubmatch(stats); m != nil {
-		fmt.Sscan(m[1], &n)
-	}
-	return n
+	return callsOf(s.client.Info(t.Context(), "commandstats").Val(), "get")
 }
