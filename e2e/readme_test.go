@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -38,13 +39,47 @@ func commands(text string) []string {
 	return out
 }
 
+// says is what some documented commands have to answer, by a part of them; the others
+// have to be found and understood.
+type says map[string]string
+
 // TestDocumentedCurlLines runs every curl line of the README and of docs/http.md, in
 // their order.
 func TestDocumentedCurlLines(t *testing.T) {
+	says{
+		"for port in":       `^\{"allowed":true,"ruleId":"per-key","limit":"300","remaining":"10",(.*\n\{"allowed":true,){2}.*\n\{"allowed":false,"ruleId":"per-key","limit":"300",.*"retryAfter":"[1-3]\.`,
+		"/GetBudget":        `^\{"budget":\{"ruleId":"per-key",.*"region":"us-east","share":`,
+		"/rules/tier/free":  `^\{"version":"2",.*\+tiers:`,
+		"/v1/orders?page=2": `^HTTP/1\.1 200 OK\r\n(.*\r\n)*X-RateLimit-Limit: 300\r\n`,
+		"cost=301":          `^HTTP/1\.1 429 Too Many Requests\r\n(.*\r\n)*X-Decision-Id: us-east-(.*\r\n)*\r\n\{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",.*"error":\{"code":"RATE_LIMIT_EXCEEDED",`,
+	}.run(t, startDev(t), "../README.md", "../docs/http.md")
+}
+
+// TestDocumentedReservation runs those of docs/reserve.md under the rules there.
+func TestDocumentedReservation(t *testing.T) {
+	text, err := os.ReadFile("../docs/reserve.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rules, _ := strings.Cut(string(text), "```yaml\n")
+	rules, _, _ = strings.Cut(rules, "```")
+	file := filepath.Join(t.TempDir(), "llm.yaml")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	says{
+		"/Reserve": `^\{"decision":\{"allowed":true,.*"key-calls".*\},"id":"call-1","expiresUnixMs":"\d+"\}`,
+		"/Settle": `^\{"state":"settled","limits":\[(\{"ruleId":"(org|project|key)-tokens","unit":"tokens_out","reserved":"2000","used":"312","refunded":"1688","charged":"0"\},){3}` +
+			`\{"ruleId":"key-prompt","unit":"tokens_in","reserved":"1200","used":"1187","refunded":"13",`,
+	}.run(t, startDev(t, "--rules", file), "../docs/reserve.md")
+}
+
+// run runs the commands of documents against p in their order.
+func (s says) run(t *testing.T, p *Process, files ...string) {
+	t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("curl is not in PATH; `make test` installs it")
 	}
-	p := startDev(t)
 	at, err := url.Parse(curl.FindStringSubmatch(p.Tail())[1])
 	if err != nil {
 		t.Fatal(err)
@@ -53,16 +88,8 @@ func TestDocumentedCurlLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What some of them have to say; the others have to be found and understood.
-	says := map[string]string{
-		"for port in":       `^\{"allowed":true,"ruleId":"per-key","limit":"300","remaining":"10",(.*\n\{"allowed":true,){2}.*\n\{"allowed":false,"ruleId":"per-key","limit":"300",.*"retryAfter":"[1-3]\.`,
-		"/GetBudget":        `^\{"budget":\{"ruleId":"per-key",.*"region":"us-east","share":`,
-		"/rules/tier/free":  `^\{"version":"2",.*\+tiers:`,
-		"/v1/orders?page=2": `^HTTP/1\.1 200 OK\r\n(.*\r\n)*X-RateLimit-Limit: 300\r\n`,
-		"cost=301":          `^HTTP/1\.1 429 Too Many Requests\r\n(.*\r\n)*X-Decision-Id: us-east-(.*\r\n)*\r\n\{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",.*"error":\{"code":"RATE_LIMIT_EXCEEDED",`,
-	}
 	ran := 0
-	for _, file := range []string{"../README.md", "../docs/http.md"} {
+	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -76,7 +103,7 @@ func TestDocumentedCurlLines(t *testing.T) {
 			if err != nil || len(out) == 0 || strings.HasPrefix(string(out), "404") || strings.Contains(string(out), `"code":"`) && !strings.Contains(string(out), "problem+json") {
 				t.Errorf("%s: %v\n%s\nanswers\n%s", file, err, command, out)
 			}
-			for part, want := range says {
+			for part, want := range s {
 				if strings.Contains(command, part) {
 					ran++
 					if !regexp.MustCompile(want).Match(out) {
@@ -86,7 +113,7 @@ func TestDocumentedCurlLines(t *testing.T) {
 			}
 		}
 	}
-	if ran != len(says) {
-		t.Errorf("%d of the %d known lines were found; are there others now?", ran, len(says))
+	if ran != len(s) {
+		t.Errorf("%d of the %d known lines were found; are there others now?", ran, len(s))
 	}
 }

@@ -419,3 +419,48 @@ func TestReserveRefusesNonsense(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestHierarchy is the table of docs/reserve.md: org > project > key, all or nothing.
+func TestHierarchy(t *testing.T) {
+	const rules = `
+defaults: {enforcement: independent, params: {refill_rate: 0.001}}
+rules:
+  - {id: r0, unit: tokens_out, key: [org], params: {capacity: 100000}}
+  - {id: r1, unit: tokens_out, key: [org, project], params: {capacity: 30000}}
+  - {id: r2, unit: tokens_out, key: [api_key], params: {capacity: 10000}}
+`
+	stores(t, func(t *testing.T, redis string) {
+		c := testConfig(newLeader(t, rules).address())
+		c.Redis = redis
+		d, _ := startLive(t, c)
+		reserve := func(key string) *aliquotv1.CheckResponse {
+			return reserveFor(t, d, &aliquotv1.ReserveRequest{
+				Id: key, Attributes: map[string]string{"org": "acme", "project": "search", "api_key": key},
+				Costs: map[string]int64{"tokens_out": 9000},
+			}).GetDecision()
+		}
+		want := func(when string, got *aliquotv1.CheckResponse, allowed bool, left ...int64) {
+			t.Helper()
+			for i, l := range got.GetLimits() {
+				if got.GetAllowed() != allowed || l.GetRemaining() != left[i] {
+					t.Errorf("%s: allowed %v, %s has %d left, want %d", when, got.GetAllowed(), l.GetRuleId(), l.GetRemaining(), left[i])
+				}
+			}
+		}
+		want("a", reserve("a"), true, 91_000, 21_000, 1000)
+		want("b", reserve("b"), true, 82_000, 12_000, 1000)
+		want("c", reserve("c"), true, 73_000, 3000, 1000)
+		denied := reserve("d")
+		want("d", denied, false, 73_000, 3000, 10_000)
+		if denied.GetRuleId() != "r1" {
+			t.Errorf("%s denied it", denied.GetRuleId())
+		}
+		out := settleOf(t, d, &aliquotv1.SettleRequest{Id: "a", Costs: map[string]int64{"tokens_out": 1000}})
+		for _, l := range out.GetLimits() {
+			if l.GetRefunded() != 8000 {
+				t.Errorf("%v", l)
+			}
+		}
+		want("d again", reserve("d"), true, 72_000, 2000, 1000)
+	})
+}
