@@ -73,6 +73,7 @@ type leader struct {
 	// onReport is called with each report, in the order they come.
 	onReport func(*aliquotv1.ReportRequest)
 	actions  []*aliquotv1.Action // for the next answer
+	plan     *aliquotv1.PlanTask // likewise
 	session  uint64
 	counter  uint64
 	from     int64 // the window that growths count from
@@ -165,9 +166,9 @@ func (l *leader) Report(_ context.Context, in *aliquotv1.ReportRequest) (*aliquo
 	}
 	out := &aliquotv1.ReportResponse{
 		Epoch: l.epoch, Session: in.GetSession(), Seq: in.GetSeq(), TSend: in.GetTSend(), Renew: !l.mean,
-		Actions: l.actions, Rules: l.rulesFor(in.GetRulesVersion()),
+		Actions: l.actions, Rules: l.rulesFor(in.GetRulesVersion()), Plan: l.plan,
 	}
-	l.actions = nil
+	l.actions, l.plan = nil, nil
 	return out, nil
 }
 

@@ -177,3 +177,16 @@ func BenchmarkRecent(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkDenial is what remembering a denial costs it.
+func BenchmarkDenial(b *testing.B) {
+	var s denials
+	r := request{attributes: map[string]string{"api_key": "sk_live_0123456789", "endpoint": "/v1/orders", "method": "POST"}, cost: limit.Token}
+	p := &policy{set: &rules.Set{}}
+	n := uint64(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		n++
+		s.add(n, explained{policy: p, request: r})
+	}
+}
