@@ -16,7 +16,9 @@ func FuzzSlidingLog(f *testing.F)     { fuzzTwin(f, limit.SlidingLog) }
 func FuzzConcurrency(f *testing.F)    { fuzzTwin(f, limit.Concurrency) }
 
 // fuzzTwin is the twin test for a few keys of one algorithm, drawn from the fuzzer's bytes:
-// coverage of package limit leads to the records and views that matter.
+// coverage of package limit leads to the records and views that matter. Run it with
+// -fuzzminimizetime 1x: how far an input gets depends on the clock too, so to make it smaller
+// takes all the time there is.
 func fuzzTwin(f *testing.F, a limit.Algorithm) {
 	for seed := range uint64(8) {
 		data := make([]byte, 512)
@@ -34,6 +36,9 @@ func fuzzTwin(f *testing.F, a limit.Algorithm) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		source := &drawn{data: data, rest: rand.NewPCG(1, uint64(len(data)))}
 		w.TB, w.Rand, w.views = t, rand.New(source), nil
+		if err := w.client.Del(t.Context(), append(w.keys, HeardKey)...).Err(); err != nil {
+			t.Fatal(err)
+		}
 		for range mostSteps {
 			if w.step(); len(source.data) == 0 {
 				return
