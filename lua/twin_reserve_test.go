@@ -65,8 +65,8 @@ func (w *twins) reserve(first limit.View) {
 	if want := NewKept(w.stamp, now, groups, results, r.Text).text; got != want {
 		w.Fatalf("op %d: kept is %q, want %q", w.ops, got, want)
 	}
-	if left := w.client.PTTL(ctx, r.Key).Val(); left > r.Keep || left < r.Keep-time.Second {
-		w.Fatalf("op %d: kept for %v", w.ops, left)
+	if end := w.client.PExpireTime(ctx, r.Key); !keptFor(end, now, r.Keep) {
+		w.Fatalf("op %d: kept at %d until %v", w.ops, now, end.Val())
 	}
 }
 
@@ -148,6 +148,7 @@ func (w *twins) settle(first limit.View) {
 	}
 	ctx := context.Background()
 	w.client.Set(ctx, end.Key, kept, time.Minute)
+	keptUntil := w.client.PExpireTime(ctx, end.Key).Val()
 	c := w.call(w.s.settle, settleArgs(w.epoch, &h, &end))
 	w.ops++
 	out, now, err := readSettle(c.reply, len(end.Parts))
@@ -170,8 +171,8 @@ func (w *twins) settle(first limit.View) {
 	if want := was.Ended(now, out.Adjusted, end.Note).text; got != want {
 		w.Fatalf("op %d: kept is %q, want %q", w.ops, got, want)
 	}
-	if left := w.client.PTTL(ctx, end.Key).Val(); left > time.Minute || left < time.Minute-time.Second {
-		w.Fatalf("op %d: kept for %v", w.ops, left)
+	if got := w.client.PExpireTime(ctx, end.Key).Val(); got != keptUntil {
+		w.Fatalf("op %d: kept until %v, not %v", w.ops, got, keptUntil)
 	}
 }
 

@@ -120,9 +120,9 @@ type calling struct {
 	before     map[string]limit.Record
 	heard      int64 // before, as View.Heard; nonsense counts as the time of the call
 	reply      []any
-	after, ttl []redis.Cmder
+	after, end []redis.Cmder       // the texts, and when each expires
 	heardText  [2]*redis.StringCmd // before and after
-	heardTTL   *redis.DurationCmd
+	heardEnd   *redis.DurationCmd
 }
 
 // call runs one script in one transaction, in which Redis lets no key expire half-way.
@@ -138,9 +138,9 @@ func (w *twins) call(sc script, args []any) (c calling) {
 	cmd := pipe.Do(ctx, args...)
 	for _, key := range w.keys {
 		c.after = append(c.after, pipe.Get(ctx, key))
-		c.ttl = append(c.ttl, pipe.PTTL(ctx, key))
+		c.end = append(c.end, pipe.PExpireTime(ctx, key))
 	}
-	c.heardText[1], c.heardTTL = pipe.Get(ctx, HeardKey), pipe.PTTL(ctx, HeardKey)
+	c.heardText[1], c.heardEnd = pipe.Get(ctx, HeardKey), pipe.PExpireTime(ctx, HeardKey)
 	pipe.Exec(ctx)
 	var err error
 	if c.reply, err = cmd.Slice(); err != nil {
@@ -185,6 +185,14 @@ func algorithmOfKey(key string) limit.Algorithm {
 	return a
 }
 
+// keptFor tells whether a key expires a time after an instant of the store's clock,
+// microseconds. The store counts whole milliseconds from when it writes, a little later. How
+// long the test takes to ask does not matter, as it would for a time to live.
+func keptFor(end *redis.DurationCmd, at int64, d time.Duration) bool {
+	left := end.Val() - time.Duration(at)*time.Microsecond // exact, also where both ends overflow
+	return left > d-time.Millisecond && left < d+time.Second
+}
+
 // same checks the records that were to be written, with the last view of each, and that
 // no other was.
 func (w *twins) same(c calling, want map[string]limit.Record, views map[string]limit.View) {
@@ -205,11 +213,11 @@ func (w *twins) same(c calling, want map[string]limit.Record, views map[string]l
 		if !written {
 			continue
 		}
-		left := c.ttl[i].(*redis.DurationCmd).Val()
+		end := c.end[i].(*redis.DurationCmd)
 		v := views[key]
 		wantTTL := time.Duration(r.Keep(&v)) * time.Millisecond
-		if r.Hot && left >= 0 || !r.Hot && (left > wantTTL || left < wantTTL-time.Second) {
-			w.Fatalf("op %d: %s has TTL %v, the twin %v: %q", w.ops, key, left, wantTTL, text)
+		if r.Hot && end.Val() != -1 || !r.Hot && !keptFor(end, r.At, wantTTL) {
+			w.Fatalf("op %d: %s expires at %v, the twin after %v: %q", w.ops, key, end.Val(), wantTTL, text)
 		}
 	}
 }
@@ -343,8 +351,8 @@ func (w *twins) apply(changes []Change, lease bool) {
 	if lease {
 		w.seen["lease"]++
 		want = strconv.FormatInt(now, 10)
-		if left := c.heardTTL.Val(); left > HeardTTL || left < HeardTTL-time.Second {
-			w.Fatalf("op %d: a lease at %d left heard with TTL %v", w.ops, now, left)
+		if !keptFor(c.heardEnd, now, HeardTTL) {
+			w.Fatalf("op %d: a lease at %d left heard until %v", w.ops, now, c.heardEnd.Val())
 		}
 	}
 	if got := c.heardText[1].Val(); got != want {
