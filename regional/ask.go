@@ -82,7 +82,9 @@ func callOf(head *header, groups []*group, slots *slotNames) []lua.Group {
 			a.floorCap, a.coldCap = v.Floor.Cap, v.Cold().Cap
 			views[j] = lua.KeyView{Key: lua.Key(a.limit.Algorithm, a.key.Rule, a.key.Hash), View: v}
 		}
-		call[i] = lua.Group{Cost: g.cost, Limits: views}
+		// The cost of a request may be beyond what a store counts where its limits are of
+		// other units; one group that is refused would fail all of the call.
+		call[i] = lua.Group{Cost: min(g.cost, limit.MaxExact), Limits: views}
 	}
 	return call
 }

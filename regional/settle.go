@@ -94,7 +94,8 @@ func (l *limiter) settleKept(ctx context.Context, p *policy, key string, kept *l
 		}
 		out.notes[i].Part = true
 		parts.asks = append(parts.asks, a)
-		used = append(used, limit.Tokens(out.notes[i].Used)*limit.Token)
+		// Beyond what a store counts is beyond any debt too.
+		used = append(used, min(limit.Tokens(out.notes[i].Used)*limit.Token, limit.MaxExact))
 	}
 	note, err := json.Marshal(out.notes)
 	if err != nil {

@@ -1,0 +1,47 @@
+package regional
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// TestACostBeyondAllLimits of a unit that no rule counts changes nothing: the store
+// decides what the request costs of the others, and no fallback lets it pass.
+func TestACostBeyondAllLimits(t *testing.T) {
+	stores(t, func(t *testing.T, redis string) {
+		c := testConfig(newLeader(t, `
+rules:
+  - id: r0
+    unit: tokens_in
+    on_redis_failure: open
+    enforcement: independent
+    params: {capacity: 3, refill_rate: 0.001}
+`).address())
+		c.Redis = redis
+		d, _ := startLive(t, c)
+		for i, left := range []int64{2, 1, 0, 0} {
+			in := &aliquotv1.CheckRequest{Cost: proto.Int64(maxCost), Costs: map[string]int64{"tokens_in": 1}}
+			out := askFor(t, d, in)
+			if out.GetMode() != modeStore || out.GetAllowed() != (i < 3) || out.GetRemaining() != left {
+				t.Errorf("request %d: %v", i, out)
+			}
+		}
+	})
+}
+
+// TestSettleBeyondAllLimits: what was used is what the caller says, however much; the
+// limit goes into debt as far as it may.
+func TestSettleBeyondAllLimits(t *testing.T) {
+	onStores(t, func(t *testing.T, c Config, _ *leader) {
+		d, _ := startLive(t, c)
+		reserveFor(t, d, estimate("call-1"))
+		out := settleOf(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": maxCost}})
+		l := out.GetLimits()[1]
+		if out.GetState() != stateSettled || l.GetUsed() != maxCost || l.GetCharged() != 700+1000 {
+			t.Errorf("%v", out)
+		}
+	})
+}
