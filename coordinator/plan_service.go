@@ -107,8 +107,10 @@ func (s *ruleService) planned(req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanR
 
 // heard are the regions that are declared, by index ("" for one that was fenced), and
 // those that are live.
-func (r *reign) heard(ctx context.Context) (names []string, live []int, err error) {
-	err = r.ask(ctx, func(m *budget.Leader, now budget.Instant) {
+func (r *reign) heard(ctx context.Context) ([]string, []int, error) {
+	var names []string
+	var live []int
+	err := r.ask(ctx, func(m *budget.Leader, now budget.Instant) {
 		for i, region := range r.ledger.Config.Regions {
 			if region.Fenced {
 				names = append(names, "")
@@ -120,7 +122,10 @@ func (r *reign) heard(ctx context.Context) (names []string, live []int, err erro
 			}
 		}
 	})
-	return names, live, err
+	if err != nil {
+		return nil, nil, err // the loop may be writing still
+	}
+	return names, live, nil
 }
 
 // answered fills in what the regions said, and why others said nothing.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -169,8 +170,8 @@ func overrideEdit(m *aliquotv1.OverrideEdit, author string) (edit, error) {
 }
 
 func tierEdit(m *aliquotv1.TierEdit) (edit, error) {
-	if m.GetTier() == "" {
-		return edit{}, invalid("tier: say which")
+	if m.GetTier() == "" || !utf8.ValidString(m.GetTier()) { // a URL can say anything
+		return edit{}, invalid("tier: say which, in UTF-8")
 	}
 	params := paramsOf(m)
 	if params == (rules.ParamsText{}) {

@@ -85,6 +85,9 @@ func checkWords(author, comment string) error {
 	if len(author) > maxAuthorBytes || len(comment) > maxCommentBytes {
 		return invalid("author and comment have at most %d and %d bytes", maxAuthorBytes, maxCommentBytes)
 	}
+	if !printable(author) || !printable(comment) {
+		return invalid("author and comment are one line of printable UTF-8 each")
+	}
 	return nil
 }
 
