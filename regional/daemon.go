@@ -163,14 +163,21 @@ func incarnation() uint64 {
 
 func openStore(c *Config, log *slog.Logger, auth *authority) (Store, error) {
 	if c.Redis == MemoryStore {
-		now := c.Now
-		return store.NewMemory(store.MemoryConfig{Clock: func() int64 { return int64(now()) / 1000 }})
+		return store.NewMemory(store.MemoryConfig{Clock: windowClock(c.Now, time.Now())})
 	}
 	store.LogLibrary(c.Logger)
 	redis := store.DefaultRedisConfig(c.Redis)
 	redis.Logger = log
 	redis.OnEpoch = func(epoch string) { auth.storeEpoch(epoch) }
 	return store.NewRedis(redis)
+}
+
+// windowClock reads Unix microseconds, like the clock of a Redis, so that windows begin
+// where people expect them, a day's at midnight UTC, and in all regions at once. It
+// goes by the boot clock from its start on: a wall clock may be set.
+func windowClock(now func() budget.Instant, start time.Time) func() int64 {
+	from, began := start.UnixMicro(), now()
+	return func() int64 { return from + int64(now()-began)/1000 }
 }
 
 // askStore is how checks reach the store. They share calls of Redis; the store in
