@@ -137,7 +137,7 @@ type force struct {
 // obey finds out what is in force for a trusted hot record, whose share it brings up
 // to date.
 func (r *Record) obey(v *View, phase Phase) force {
-	if v.Hot && r.Gen > v.Gen && phase == Live && r.At <= v.Since {
+	if v.Hot && r.Gen > v.Gen && phase == Live && (r.At <= v.Since || r.Gen <= v.Known) {
 		// A later share came before the present lease, in a session that has ended
 		// without the caller hearing of it. This lease covers the caller's at the most.
 		r.Share = r.Share.Min(v.Share)

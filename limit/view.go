@@ -27,6 +27,10 @@ type View struct {
 	// highest generation the daemon has applied for any key, and Share is unused.
 	Hot bool
 	Gen uint64
+	// Known, in phase Live, is the highest generation that the daemon has applied for any
+	// key of its session: a record of a later share than the caller's, but no later than
+	// this, is of a session that has ended without the caller hearing of it.
+	Known uint64
 	// Algorithm and Window, microseconds, are the limit's. For one that counts the
 	// capacities of the buckets below are rights, and their rates are not used.
 	Algorithm Algorithm

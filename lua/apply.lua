@@ -1,9 +1,9 @@
 -- apply: gives keys new shares: limit.Apply.
 --
 -- KEYS[2..]  one per change; a later change of one key sees the earlier
--- ARGV[10]   1 if the caller takes a lease with these changes, of which there may be
+-- ARGV[11]   1 if the caller takes a lease with these changes, of which there may be
 --            none: heard becomes now, after they were made
--- ARGV[11..] per change:
+-- ARGV[12..] per change:
 --              the view before: generation (0 or less: the key was cold), share: capacity,
 --              rate, fraction (always there), floor: capacity, rate, fraction, debit, extra,
 --              low: capacity, rate, fraction (only if floors have changed),
@@ -18,9 +18,9 @@
 
 local HEARD_TTL = 86400000000 -- lua.HeardTTL, milliseconds
 
-local lease = ARGV[10] == '1'
+local lease = ARGV[11] == '1'
 local reply, n = {now}, 1
-local a, k, argc, v = 11, 2, #ARGV, {}
+local a, k, argc, v = 12, 2, #ARGV, {}
 
 -- change makes the change of a bucket that stands at ARGV[a].
 local function change(key)

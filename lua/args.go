@@ -13,7 +13,7 @@ const (
 	// places, the number of keys, and EpochKey.
 	firstKey = 4
 	// headerArgs is how many of ARGV all scripts share.
-	headerArgs = 9
+	headerArgs = 10
 	// takeNumbers is the most that a limit of a take has, a bucket without low, with a
 	// cost of its own.
 	takeNumbers = 12
@@ -43,7 +43,7 @@ func (h *header) append(args []any, epoch string, withHeard bool) []any {
 		wait = -1
 	}
 	return append(args, epoch, fmt.Sprintf("%08x", h.stamp), int(h.phase),
-		bounded(h.since), bounded(h.until), bounded(h.birth), h.floorSince, wait, bit(h.blind))
+		bounded(h.since), bounded(h.until), bounded(h.birth), h.floorSince, wait, bit(h.blind), int64(h.known))
 }
 
 // bounded brings an instant into what Lua counts exactly; beyond either end it

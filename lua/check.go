@@ -18,10 +18,11 @@ const (
 )
 
 // header is what the views of one call share: all of them the end of the lease, the
-// deadline and the stamp, and the rest those that hold tokens. Limits that count say the
+// deadline, what is known and the stamp, and the rest those that hold tokens. Limits that count say the
 // rest each for itself.
 type header struct {
 	until, deadline     int64
+	known               uint64
 	stamp               uint32
 	buckets             bool // there are some, and what follows is theirs
 	phase               limit.Phase
@@ -36,7 +37,7 @@ type header struct {
 // admit checks one key and view against the header and the bounds of the scripts.
 func (h *header) admit(key string, v *limit.View) error {
 	if !h.anything {
-		h.anything, h.until, h.deadline = true, v.Until, v.Deadline
+		h.anything, h.until, h.deadline, h.known = true, v.Until, v.Deadline, v.Known
 	}
 	of, known := algorithmOf(key)
 	switch {
@@ -44,11 +45,11 @@ func (h *header) admit(key string, v *limit.View) error {
 		return fmt.Errorf("%w: a key of %d bytes for a %v; make it with lua.Key", ErrInvalid, len(key), v.Algorithm)
 	case v.Stamp != h.stamp:
 		return fmt.Errorf("%w: view of %s has stamp %08x, the epoch's is %08x", ErrInvalid, key, v.Stamp, h.stamp)
-	case v.Until != h.until || v.Deadline != h.deadline:
-		return fmt.Errorf("%w: view of %s has another lease or deadline than the call's first", ErrInvalid, key)
+	case v.Until != h.until || v.Deadline != h.deadline || v.Known != h.known:
+		return fmt.Errorf("%w: view of %s has another lease, deadline or session than the call's first", ErrInvalid, key)
 	case v.Phase > limit.Floor:
 		return fmt.Errorf("%w: view of %s has phase %d", ErrInvalid, key, v.Phase)
-	case v.Gen > limit.MaxExact || v.Hot && v.Gen == 0:
+	case v.Gen > limit.MaxExact || v.Known > limit.MaxExact || v.Hot && v.Gen == 0:
 		return fmt.Errorf("%w: view of %s has generation %d", ErrInvalid, key, v.Gen)
 	case !v.Floor.Valid() || v.Hot && !v.Share.Valid():
 		return fmt.Errorf("%w: view of %s has a bucket out of range", ErrInvalid, key)

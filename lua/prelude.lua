@@ -14,7 +14,8 @@
 -- ARGV[8]  for how long the region must not have been heard, microseconds; 0: no
 --          matter, as in every phase but floor; -1: only to limits that count
 -- ARGV[9]  1 if the caller is blind, in phase floor: limit.View.Blind
--- ARGV[10..] what the script itself says. A view's generation is that of a hot key's
+-- ARGV[10] the highest generation the caller knows of, in phase live: limit.View.Known
+-- ARGV[11..] what the script itself says. A view's generation is that of a hot key's
 -- share, above 0, or for a cold key minus the highest one applied for any key. The
 -- three numbers of low are sent only if ARGV[7] is not 0, those of the limbo floor only if
 -- ARGV[9] is 1.
@@ -59,7 +60,7 @@ local phase = tonumber(ARGV[3])
 if (phase == LIVE and now > UNTIL) or (phase == FLOOR and now < SINCE) then
   phase = LIMBO
 end
-local BLIND = ARGV[9] == '1'
+local BLIND, KNOWN = ARGV[9] == '1', tonumber(ARGV[10])
 
 -- exact turns digits (or a number) into a number, or nil above most.
 local function exact(digits, most)
@@ -186,7 +187,7 @@ end
 
 -- settle_hot: limit.settleHot.
 local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra, lowcap, lowrate, lowfrac)
-  if gen > 0 and r.gen > gen and phase == LIVE and r.at <= SINCE then
+  if gen > 0 and r.gen > gen and phase == LIVE and (r.at <= SINCE or r.gen <= KNOWN) then
     r.cap = min(r.cap, scap)
     r.rate, r.frac = slower(r.rate, r.frac, srate, sfrac)
   end

@@ -2,8 +2,8 @@
 -- before the prelude; what it is given in addition comes off the ends of KEYS and ARGV.
 --
 -- KEYS[#]    the key of the reservation; KEYS[2..] the records of its limits
--- ARGV[10]   deadline on this clock (0: none)
--- ARGV[11..] per limit: the view, as of apply; for a bucket then what was reserved, used,
+-- ARGV[11]   deadline on this clock (0: none)
+-- ARGV[12..] per limit: the view, as of apply; for a bucket then what was reserved, used,
 --            and the debt it may have; for a limit that counts what counted.lua says
 -- ARGV[# - 2] what the caller read under the key    ARGV[# - 1] the reservation's end on
 --            this clock    ARGV[#] the caller's note

@@ -1,5 +1,5 @@
 -- The end of settle, after the prelude.
-local deadline = tonumber(ARGV[10])
+local deadline = tonumber(ARGV[11])
 if deadline ~= 0 and now > deadline then
   return {-2, now}
 end
@@ -13,7 +13,7 @@ end
 if now > ends then
   return {-4, now}
 end
-local reply, n, a = {now}, 1, 11
+local reply, n, a = {now}, 1, 12
 
 -- adjust: limit.Adjust of the bucket that stands at ARGV[a].
 local function adjust(key)

@@ -2,8 +2,8 @@
 --
 -- KEYS[2..]  one per limit, group by group; groups may repeat keys, and a later
 --            one sees what an earlier one took; within a group keys differ
--- ARGV[10]   deadline on this clock (0: none)
--- ARGV[11..] per group: cost, number of limits (below 0 if some count or have a cost of
+-- ARGV[11]   deadline on this clock (0: none)
+-- ARGV[12..] per group: cost, number of limits (below 0 if some count or have a cost of
 --            their own), then per limit:
 --              its cost   (only if the number of limits was below 0)
 --              for a limit that counts what counted.lua says, and of slots the slot and
@@ -21,12 +21,12 @@
 --             {-2, now} after the deadline: nothing was read or written
 -- Writes every record named, with its TTL if it is cold.
 
-local deadline = tonumber(ARGV[10])
+local deadline = tonumber(ARGV[11])
 if deadline ~= 0 and now > deadline then
   return {-2, now}
 end
 local reply, n = {now}, 1
-local argc, a, k = #ARGV, 11, 2
+local argc, a, k = #ARGV, 12, 2
 local touched, reply_at, prices = {}, {}, {}
 while a <= argc do
   local cost, limits = tonumber(ARGV[a]), tonumber(ARGV[a + 1])

@@ -26,7 +26,7 @@ func (w *twins) rights(a limit.Algorithm) limit.Bucket {
 
 func (w *twins) countedView(first limit.View, a limit.Algorithm) limit.View {
 	v := w.header()
-	v.Until, v.Deadline, v.Algorithm, v.Window = first.Until, first.Deadline, a, w.window()
+	v.Until, v.Deadline, v.Known, v.Algorithm, v.Window = first.Until, first.Deadline, first.Known, a, w.window()
 	v.Gen, v.Floor = w.gen()-1, w.rights(a)
 	if w.IntN(2) == 0 {
 		v.Hot, v.Gen, v.Share = true, w.gen(), w.rights(a)

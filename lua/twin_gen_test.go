@@ -151,7 +151,7 @@ func (w *twins) shared() limit.Bucket {
 }
 
 func (w *twins) header() limit.View {
-	v := limit.View{Phase: limit.Phase(w.IntN(3)), Since: w.near(), Until: w.near(), Stamp: w.stamp}
+	v := limit.View{Known: w.gen() - 1, Phase: limit.Phase(w.IntN(3)), Since: w.near(), Until: w.near(), Stamp: w.stamp}
 	if w.IntN(3) > 0 {
 		v.Until = w.now + w.Int64N(1e9)
 	}

@@ -18,8 +18,8 @@ type Group struct {
 	Limits []KeyView
 }
 
-// KeyView names a record, by Key, and the caller's right to spend it. Stamp, Until and
-// Deadline are the same in all views of one call: one daemon speaks at one instant. So
+// KeyView names a record, by Key, and the caller's right to spend it. Stamp, Until,
+// Known and Deadline are the same in all views of one call: one daemon speaks at one instant. So
 // are Phase, Since, Birth, FloorSince, HeardWait and Blind in those of buckets; limits
 // that count have their own. Heard is the store's to know, and not looked at.
 type KeyView struct {

@@ -37,6 +37,7 @@ type Frame struct {
 	phase                           limit.Phase
 	since, until, birth, floorSince int64
 	heardWait                       int64
+	known                           uint64
 	stamp                           uint32
 	blind, hasFloor                 bool
 }
@@ -45,6 +46,9 @@ type Frame struct {
 // them.
 func (d *Daemon) Frame(r budget.Right, tail time.Duration) Frame {
 	f := Frame{phase: phaseOf(r.Phase), stamp: d.Stamp, hasFloor: d.hasFloor()}
+	if f.phase == limit.Live {
+		f.known = r.Watermark.Pack()
+	}
 	if r.FloorSince != 0 {
 		// What is older earns less, so later is the safe side.
 		f.floorSince = d.Clock.Since(r.FloorSince)
@@ -83,7 +87,7 @@ func (f *Frame) View(r budget.Right, l limit.Limit, elastic bool) limit.View {
 		Algorithm: l.Algorithm, Window: l.Window.Microseconds(),
 		Floor: Bucket(l, r.Floor), FloorSince: f.floorSince,
 		Phase: f.phase, Since: f.since, Until: f.until, HeardWait: f.heardWait,
-		Birth: f.birth, Stamp: f.stamp,
+		Birth: f.birth, Stamp: f.stamp, Known: f.known,
 	}
 	if elastic && f.hasFloor && !l.Algorithm.Counts() {
 		v.Extra = l.Capacity - v.Floor.Cap

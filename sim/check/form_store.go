@@ -75,6 +75,7 @@ func (x *writer) view(v *limit.View, now int64) {
 	c := &x.canon
 	c.Bools(v.Hot, v.Blind, v.Until != 0, v.Since != 0, v.Birth != 0, v.FloorSince != 0)
 	x.packed(v.Gen)
+	x.packed(v.Known)
 	for _, b := range [...]limit.Bucket{v.Share, v.Floor, v.Low, v.LimboFloor} {
 		x.bucket(b)
 	}

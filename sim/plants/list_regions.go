@@ -89,6 +89,11 @@ func regions() []Plant {
 			World: World{Regions: 2, Faults: []string{"second daemon", "daemon restarts", "messages lost"}, Just: true},
 		},
 		{
+			Name: "session-not-known", Breaks: "a share of an earlier session, of which the caller has not heard, is told by the store's clock alone",
+			Edits: []Edit{{settle, " || r.Gen <= v.Known", ""}},
+			World: World{Faults: []string{"second daemon", "daemon restarts", "store's clock set", "messages lost", "leader dies"}, Just: true},
+		},
+		{
 			Name: "later-record-ignored", Breaks: "a caller that has not heard of a record's share spends its own",
 			Edits: []Edit{{settle, "case v.Hot && r.Gen == v.Gen:", "case v.Hot:"}, {settle, "	case v.Hot:\n		if phase == Floor {", "	case v.Blind && v.Hot:\n		if phase == Floor {"}},
 		},
