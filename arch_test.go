@@ -46,7 +46,9 @@ var houses = map[string]row{
 	"rights": {aliquot: []string{"budget", "limit"}, banned: pure},
 	"replay": {aliquot: []string{"limit", "rules"}, banned: pure},
 	"rules":  {aliquot: []string{"limit"}, outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
-	"lua":    {aliquot: []string{"limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
+	// Configurations of another limiter.
+	"envoyimport": {aliquot: []string{"rules"}, banned: pure},
+	"lua":         {aliquot: []string{"limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
 	"sim":           {aliquot: []string{"sim/shell", "rights", "budget", "limit"}},
@@ -81,7 +83,7 @@ var houses = map[string]row{
 
 	"bench": {aliquot: []string{"rules", "limit", "rpc", "proto/aliquot/..."}, outside: anyModule},
 	"dev":   {aliquot: []string{"coordinator", "regional", "rpc", "config"}, outside: anyModule},
-	"cli":   {aliquot: []string{"bench", "dev", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
+	"cli":   {aliquot: []string{"bench", "dev", "envoyimport", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 
 	"cmd/coordinator": {aliquot: []string{"coordinator", "config"}, outside: anyModule},
 	"cmd/regional":    {aliquot: []string{"regional", "config"}, outside: anyModule},
