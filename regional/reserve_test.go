@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -213,8 +214,8 @@ func TestDebtDenies(t *testing.T) {
 	onStores(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
 		reserveFor(t, d, estimate("call-1"))
-		out := settleOf(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": 1_000_000, "tokens_out": 500}})
-		if got := out.GetLimits()[1]; got.GetCharged() != 1700 || got.GetUsed() != 1_000_000 {
+		out := settleOf(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": maxCost, "tokens_out": 500}})
+		if got := out.GetLimits()[1]; got.GetCharged() != 1700 || got.GetUsed() != maxCost {
 			t.Errorf("%v; 700 were left, and 1000 may be owed", got)
 		}
 		in := &aliquotv1.CheckRequest{Attributes: client7, Costs: map[string]int64{"tokens_in": 1}}
@@ -463,4 +464,71 @@ rules:
 		}
 		want("d again", reserve("d"), true, 72_000, 2000, 1000)
 	})
+}
+
+// TestReserveAndSettleAtOnce: whoever is first, a reservation is charged once and settled
+// once, and everybody hears the same of it.
+func TestReserveAndSettleAtOnce(t *testing.T) {
+	onStores(t, func(t *testing.T, c Config, _ *leader) {
+		const callers = 16
+		d, _ := startLive(t, c)
+		var all sync.WaitGroup
+		answers, ends := make([]*aliquotv1.ReserveResponse, callers), make([]*aliquotv1.SettleResponse, callers)
+		for i := range callers {
+			all.Go(func() { answers[i], _ = limiterClient(d).Reserve(t.Context(), estimate("call-1")) })
+		}
+		all.Wait()
+		for _, a := range answers {
+			if !proto.Equal(a, answers[0]) && !missedDeadlines(t)(d) {
+				t.Errorf("%v\nand %v", a, answers[0])
+			}
+		}
+		wantLeft(t, d, "reserved", map[string]int64{"r0": 99, "r1": 700, "r2": 1500, "r3": 2, "r4": 4700})
+		for i := range callers {
+			all.Go(func() {
+				in := &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": int64(10 * i)}}
+				ends[i], _ = limiterClient(d).Settle(t.Context(), in)
+			})
+		}
+		all.Wait()
+		first, settled := int64(0), 0
+		for _, e := range ends {
+			if e.GetState() == stateSettled {
+				settled++
+				first = e.GetLimits()[1].GetUsed()
+			}
+		}
+		if settled != 1 {
+			t.Fatalf("%d callers settled it: %v", settled, ends)
+		}
+		for _, e := range ends {
+			if e != nil && e.GetLimits()[1].GetUsed() != first {
+				t.Errorf("%v; the first said %d", e, first)
+			}
+		}
+		wantLeft(t, d, "settled", map[string]int64{"r1": 1000 - first, "r3": 3, "r4": 5000 - first})
+	})
+}
+
+// TestReservationThatCannotBeRead does no harm.
+func TestReservationThatCannotBeRead(t *testing.T) {
+	redis := startRedis(t)
+	c := testConfig(newLeader(t, llm).address())
+	c.Redis = redis.url()
+	d, _ := startLive(t, c)
+	name := reservationKey(d.policies.load().hasher, "", "call-1")
+	for _, text := range []string{"nonsense", `"00000000 1\n{}"`, `"zz 1\n{}"`, `"00000000 x\n{}"`, `"00000000 1 1 2\nnull\n3\n[]"`} {
+		redis.say("SET " + name + " " + text)
+		if out, err := limiterClient(d).Reserve(t.Context(), estimate("call-1")); err == nil && out.GetId() != "" {
+			t.Errorf("%s: reserved %v", text, out)
+		}
+		if out, err := limiterClient(d).Settle(t.Context(), &aliquotv1.SettleRequest{Id: "call-1"}); err == nil {
+			t.Errorf("%s: settled %v", text, out)
+		}
+	}
+	redis.say("DEL " + name)
+	redis.say("LPUSH " + name + " x")
+	if out := reserveFor(t, d, estimate("call-1")); out.GetId() != "call-1" {
+		t.Errorf("a key of another type: %v", out)
+	}
 }
