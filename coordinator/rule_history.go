@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -15,6 +16,8 @@ const (
 	// maxListedBytes bounds the diffs of one list: what is left out comes with the next
 	// one. Thousands of ordinary changes are far below it.
 	maxListedBytes = 8 << 20
+	// maxListing bounds the time for the diffs of one list likewise.
+	maxListing = 2 * time.Second
 )
 
 // ListRuleVersions lists the versions that are kept here, the latest first.
@@ -30,12 +33,12 @@ func (s *ruleService) ListRuleVersions(ctx context.Context, req *aliquotv1.ListR
 	var inForce uint64
 	s.node.View(func(state *cluster.State) { history, inForce = state.Rules.History, state.Rules.Version })
 	res := &aliquotv1.ListRuleVersionsResponse{}
-	size := 0
+	size, began := 0, time.Now()
 	for _, v := range slices.Backward(history) {
 		if before := req.GetBefore(); before != 0 && v.Version >= before {
 			continue
 		}
-		if len(res.Versions) == limit || size > maxListedBytes || ctx.Err() != nil {
+		if len(res.Versions) == limit || size > maxListedBytes || time.Since(began) > maxListing || ctx.Err() != nil {
 			break
 		}
 		listed, err := versionOf(history, v)
