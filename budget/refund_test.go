@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"math"
 	"testing"
 	"time"
 )
@@ -61,5 +62,33 @@ func TestRefundsAreReported(t *testing.T) {
 	}
 	if got := r.hot[w.key].refunded; got != 7*microToken {
 		t.Errorf("%d refunded", got)
+	}
+}
+
+// TestCountersAreBounded: a flood of denied requests of a very large cost does not end the
+// session of the region, and the counters stay what a leader takes.
+func TestCountersAreBounded(t *testing.T) {
+	w := started(t, 2)
+	w.load = []int64{2, 2}
+	w.runUntil("the key is hot", 5*time.Second, func() bool { return w.regions[0].hot[w.key] != nil })
+	r, session := w.regions[0], w.regions[0].Session()
+	h := r.hot[w.key]
+	for _, admitted := range []bool{true, false} {
+		for range 10_000 {
+			r.Observe(w.key, Usage{Limit: h.limit, Cost: 1e15, Admitted: admitted, Tokens: h.tokens}, w.now)
+			r.Observe(KeyID{Rule: 2}, Usage{Limit: h.limit, Cost: 1e15, Admitted: admitted, ColdCap: 1e15}, w.now)
+		}
+	}
+	r.Refund(w.key, math.MaxInt64)
+	r.Refund(w.key, math.MaxInt64)
+	if h.offered != maxCounted || h.admitted != maxCounted || h.refunded != maxCounted {
+		t.Errorf("offered %d, admitted %d, refunded %d", h.offered, h.admitted, h.refunded)
+	}
+	if c := r.candidates[KeyID{Rule: 2}]; c.offered != maxCounted || c.admitted != maxCounted {
+		t.Errorf("cold: offered %d, admitted %d", c.offered, c.admitted)
+	}
+	w.run(time.Second)
+	if r.Session() != session {
+		t.Errorf("session %v, it was %v", r.Session(), session)
 	}
 }

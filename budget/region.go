@@ -327,10 +327,10 @@ func (r *Region) observeHot(k KeyID, h *hotKey, u Usage, now Instant) bool {
 	h.use(now)
 	h.limit, h.tokens = u.Limit, u.Tokens
 	h.asked = true
-	h.offered += u.Cost
+	h.offered = counted(h.offered, u.Cost)
 	onset := false
 	if u.Admitted {
-		h.admitted += u.Cost
+		h.admitted = counted(h.admitted, u.Cost)
 	} else {
 		onset = !h.rejecting
 		h.rejecting = true
@@ -339,6 +339,15 @@ func (r *Region) observeHot(k KeyID, h *hotKey, u Usage, now Instant) bool {
 	r.urgent = r.urgent || onset
 	return onset
 }
+
+// maxCounted bounds what is counted of a key in a session: denied requests of a very
+// large limit would be beyond an int64 within minutes, and a negative counter ends the
+// session. A key whose counters stand still looks unused: it goes cold, and when it is hot
+// again it is counted anew.
+const maxCounted = 1 << 62
+
+// counted is a counter after an amount; neither is negative.
+func counted(before, amount int64) int64 { return before + min(amount, maxCounted-before) }
 
 // use notes a request. A pause is forgotten after four times its length of steady use.
 func (h *hotKey) use(now Instant) {
@@ -363,10 +372,10 @@ func (r *Region) observeCold(k KeyID, u Usage, now Instant) bool {
 		r.urgent = true
 	}
 	c.limit, c.tokens, c.lastUsed = u.Limit, u.Tokens, now
-	c.offered += u.Cost
+	c.offered = counted(c.offered, u.Cost)
 	onset := false
 	if u.Admitted {
-		c.admitted += u.Cost
+		c.admitted = counted(c.admitted, u.Cost)
 	} else {
 		onset = !c.rejecting
 		c.rejecting = true

@@ -10,7 +10,7 @@ package budget
 // a key may be given back, micro-tokens. It changes nothing but the count in reports.
 func (r *Region) Refund(k KeyID, amount int64) {
 	if h := r.hot[k]; h != nil {
-		h.refunded += amount
+		h.refunded = counted(h.refunded, amount)
 		r.queue(k, h)
 	}
 }
@@ -23,6 +23,6 @@ func (r *Region) Release(k KeyID, gen Gen, amount int64) {
 	if h == nil || h.gen != gen || !r.session.open || r.newRules || r.applying != nil && r.applying.oldRules {
 		return
 	}
-	h.released += amount
+	h.released = counted(h.released, amount)
 	r.queue(k, h)
 }
