@@ -24,9 +24,13 @@ func (p Placement) Valid() bool { return p <= PlacementHome }
 // what remains elsewhere is parts of requests.
 const homedBelow = 10
 
+// homedRights is the same for limits that count: below one whole right a floor is worth
+// nothing. Above it they are split, since use that outlasts its right holds a move up.
+const homedRights = 1
+
 // Homed reports whether a key of this limit has a home: one region that holds all of
 // it while the key is hot. By itself that is a token bucket whose mean floor is below
-// ten requests; use that outlasts its right would hold each move up. It is a question
+// ten requests, or a limit that counts whose mean floor is below one. It is a question
 // of how well the limit is used, never of safety, so the leader and a region with an
 // older configuration may disagree.
 func (c *Config) Homed(limit KeyLimit) bool {
@@ -36,8 +40,9 @@ func (c *Config) Homed(limit KeyLimit) bool {
 	case PlacementHome:
 		return true
 	}
+	least := int64(homedBelow)
 	if limit.Tail > 0 {
-		return false
+		least = homedRights
 	}
 	floors := int64(0)
 	for i := range c.Regions {
@@ -45,7 +50,7 @@ func (c *Config) Homed(limit KeyLimit) bool {
 			floors++
 		}
 	}
-	return limit.Capacity < homedBelow*microToken*floors
+	return limit.Capacity < least*microToken*floors
 }
 
 // How long a home keeps what others ask for. A share that moves does not refill for

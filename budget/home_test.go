@@ -28,16 +28,19 @@ func TestWhichLimitsHaveAHome(t *testing.T) {
 		requests  int64
 		placement Placement
 		homed     bool
+		counted   bool // the same for a limit that counts
 	}{
-		{three, 29, PlacementAuto, true},
-		{three, 30, PlacementAuto, false},
-		{joining, 30, PlacementAuto, false}, // a region without a floor divides nothing
-		{three, 3, PlacementSplit, false},
-		{three, 1000, PlacementHome, true},
+		{three, 29, PlacementAuto, true, false},
+		{three, 30, PlacementAuto, false, false},
+		{joining, 30, PlacementAuto, false, false}, // a region without a floor divides nothing
+		{three, 3, PlacementAuto, true, false},
+		{three, 2, PlacementAuto, true, true}, // no floor has a whole right
+		{three, 2, PlacementSplit, false, false},
+		{three, 1000, PlacementHome, true, true},
 	} {
 		limit := KeyLimit{Capacity: c.requests * microToken, Placement: c.placement}
-		if counts := (KeyLimit{Capacity: limit.Capacity, Placement: c.placement, Tail: time.Minute}); c.config.Homed(counts) != (c.placement == PlacementHome) {
-			t.Errorf("%d requests a minute, placement %d: a home is %v", c.requests, c.placement, !c.homed)
+		if counts := (KeyLimit{Capacity: limit.Capacity, Placement: c.placement, Tail: time.Minute}); c.config.Homed(counts) != c.counted {
+			t.Errorf("%d requests a minute, placement %d: a home is %v", c.requests, c.placement, !c.counted)
 		}
 		if got := c.config.Homed(limit); got != c.homed {
 			t.Errorf("%d requests over %d regions, placement %d: a home is %v", c.requests, len(c.config.Regions), c.placement, got)

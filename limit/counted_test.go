@@ -399,7 +399,7 @@ func TestDecideCounted(t *testing.T) {
 	if d := denied(Outcome{Tokens: 3 * Token, Retry: 1500, Reset: 2000}, 4*Token); d.RetryAfter != 2*time.Millisecond || d.ResetAfter != 2*time.Millisecond || d.Remaining != 3 || d.Limit != 10 {
 		t.Errorf("%+v", d)
 	}
-	if d := denied(Outcome{Retry: -1}, 10*Token); d.RetryAfter != time.Minute+shareMoves {
+	if d := denied(Outcome{Retry: -1}, 10*Token); d.RetryAfter != longestGuess {
 		t.Errorf("above the share: %+v", d)
 	}
 	if d := denied(Outcome{Retry: -1}, 11*Token); d.RetryAfter != Never {

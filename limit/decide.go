@@ -6,6 +6,8 @@ const (
 	// shareMoves is added to the wait for a share that has to grow first: several round
 	// trips to the farthest leader, and a commit.
 	shareMoves = time.Second
+	// longestGuess bounds the wait for such a share: once it is here the answer is exact.
+	longestGuess = 10 * time.Second
 	// longestWait bounds every wait told.
 	longestWait = maxSecs * time.Second
 )
@@ -13,8 +15,9 @@ const (
 // Decide words the outcome of one limit l for a request of one cost; allowed is
 // the answer to the whole request. Waits are rounded up to a millisecond, are
 // never early, and hold if nobody else spends and the bucket in force stays. Where that
-// bucket can never hold the cost, because the region's share was lent, the wait is the
-// time in which the whole limit, unused, would: asking is what brings the share back.
+// bucket can never hold the cost, because the region's share was lent or is too small,
+// the wait is a guess: the time in which the whole limit, unused, would hold it, and no
+// more than some seconds, since asking is what brings the share.
 func Decide(l Limit, out Outcome, cost Tokens, allowed bool) Decision {
 	d := Decision{
 		Allowed:   allowed,
@@ -46,13 +49,14 @@ func Decide(l Limit, out Outcome, cost Tokens, allowed bool) Decision {
 	return d
 }
 
-// ofTheWhole is the wait for a cost until the whole limit, unused, has it.
+// ofTheWhole is the wait for a cost until the whole limit, unused, has it, and a share of
+// it has moved.
 func ofTheWhole(l Limit, cost Tokens) time.Duration {
 	earned := timeToEarn(cost, l.Rate, l)
 	if l.Algorithm.Counts() {
 		earned = ceilMilli(l.Window.Microseconds())
 	}
-	return min(earned+shareMoves, longestWait)
+	return min(earned+shareMoves, longestGuess)
 }
 
 // ceilMilli is a wait of so many microseconds in whole milliseconds.
