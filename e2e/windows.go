@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"aliquot/boottime"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/rpc"
@@ -63,13 +62,18 @@ type passed struct {
 // store's clock.
 type admitted struct{ from, to int64 }
 
-// storeMicros is the clock that the stores of a lab show, which is the same for all of
-// them on one machine.
-func (l *Lab) storeMicros() int64 {
+// memorySkew bounds how far the clock of a store in memory is from this process's: it
+// is set once, when its daemon starts, and nobody sets it again.
+const memorySkew = 5 * time.Millisecond
+
+// counted is when a store counted a request that was asked at a time and is answered
+// now. A Redis on this machine goes by the same clock.
+func (l *Lab) counted(asked time.Time) admitted {
+	skew := int64(0)
 	if l.inMemory {
-		return int64(boottime.Now()) / 1000
+		skew = memorySkew.Microseconds()
 	}
-	return time.Now().UnixMicro()
+	return admitted{asked.UnixMicro() - skew, time.Now().UnixMicro() + skew}
 }
 
 // turnRound sends twice what the limit allows, each request to the next region.
@@ -89,7 +93,7 @@ func (l *Lab) turnRound(ctx context.Context, plan, run string) (p passed, err er
 			return p, nil
 		case <-tick.C:
 		}
-		from := l.storeMicros()
+		asked := time.Now()
 		answer, err := regions[i%len(regions)].Check(context.WithoutCancel(ctx), in)
 		switch {
 		case err != nil:
@@ -97,7 +101,7 @@ func (l *Lab) turnRound(ctx context.Context, plan, run string) (p passed, err er
 		case answer.GetRuleId() != plan:
 			return p, fmt.Errorf("rule %q decided for plan %s", answer.GetRuleId(), plan)
 		case answer.GetAllowed():
-			p.at = append(p.at, admitted{from, l.storeMicros()})
+			p.at = append(p.at, l.counted(asked))
 		}
 	}
 }
