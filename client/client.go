@@ -121,12 +121,21 @@ func New(o Options) (*Client, error) {
 		Name:        o.Address,
 		Timeout:     restAfter,
 		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= tripAfter },
-		// What the region calls invalid it has answered; a caller that goes away says
-		// nothing about the region.
-		IsSuccessful: func(err error) bool { return err == nil || connect.CodeOf(err) == connect.CodeInvalidArgument },
+		// A request that is invalid, or that too many rules match, says nothing about the
+		// others, nor does a caller that goes away.
+		IsSuccessful: func(err error) bool { return err == nil || refused(err) },
 		IsExcluded:   func(err error) bool { return errors.Is(err, errGone) },
 	})
 	return c, nil
+}
+
+// refused tells an answer of the region's about one request from the lack of one.
+func refused(err error) bool {
+	switch connect.CodeOf(err) {
+	case connect.CodeInvalidArgument, connect.CodeFailedPrecondition:
+		return true
+	}
+	return false
 }
 
 // newHTTPClient has one pool, wide enough that a busy service does not dial anew for

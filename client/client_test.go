@@ -110,6 +110,27 @@ func TestWhenTheRegionDoesNotDecide(t *testing.T) {
 	}
 }
 
+// TestARefusalIsOfOneRequest: requests that too many rules match fall back, each by itself;
+// the region goes on deciding the others.
+func TestARefusalIsOfOneRequest(t *testing.T) {
+	server := serve(func(_ context.Context, in *aliquotv1.CheckRequest) (*aliquotv1.CheckResponse, error) {
+		if in.GetAttributes()["api_key"] == "many" {
+			return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("too many rules match"))
+		}
+		return &aliquotv1.CheckResponse{Allowed: true, Mode: "store"}, nil
+	})
+	defer server.Close()
+	c := newClient(t, client.Options{Address: server.URL, Timeout: patient})
+	for range 20 {
+		if out, err := c.Check(t.Context(), keyed("many")); err != nil || out.GetMode() != "fail_open" {
+			t.Fatal(out, err)
+		}
+	}
+	if out, err := c.Check(t.Context(), keyed("k")); err != nil || out.GetMode() != "store" {
+		t.Errorf("%v, %v", out, err)
+	}
+}
+
 // TestARegionThatHangsIsLeftAlone: after a few timeouts nobody waits for it any more.
 func TestARegionThatHangsIsLeftAlone(t *testing.T) {
 	var asked atomic.Int64
