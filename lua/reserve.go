@@ -27,8 +27,9 @@ var settleSource string
 var settleEndSource string
 
 // MaxReservationBytes bounds the text that a caller leaves with a reservation, and that
-// of the note: MaxLimits limits fit, with the longest names that rules have.
-const MaxReservationBytes = 64 << 10
+// of the note: MaxLimits limits and TakeChunk shadows fit, with the longest names that
+// rules have.
+const MaxReservationBytes = 640 << 10
 
 // ErrNoRoom is wrapped where a store has no room for another reservation: nothing was
 // charged.

@@ -1,11 +1,19 @@
 package regional
 
 import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
 
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
 )
 
 // TestACostBeyondAllLimits of a unit that no rule counts changes nothing: the store
@@ -44,4 +52,24 @@ func TestSettleBeyondAllLimits(t *testing.T) {
 			t.Errorf("%v", out)
 		}
 	})
+}
+
+// TestTheLongestReservationFits: as many limits as a request can have, with the longest
+// names that rules have, each character of them written in six bytes.
+func TestTheLongestReservationFits(t *testing.T) {
+	const longestPattern = 512
+	name := strings.Repeat("<", rules.MaxNameChars)
+	a := ask{
+		rule: &rules.Rule{ID: name, Unit: name, Queue: true}, override: strings.Repeat("<", longestPattern),
+		limit:  limit.Limit{Algorithm: limit.Concurrency, Capacity: limit.MaxTokens, Window: math.MaxInt64, Rate: limit.Rate{Micro: 1e15, Frac: 999_999}},
+		window: math.MaxInt64, cost: limit.MaxTokens, slot: limit.MaxExact, key: budget.KeyID{Rule: math.MaxUint32},
+	}
+	groups := []*group{{asks: slices.Repeat([]ask{a}, lua.MaxLimits)}}
+	for range lua.TakeChunk {
+		groups = append(groups, &group{shadow: true, asks: []ask{a}})
+	}
+	text, err := json.Marshal(describe(&decision{}, name, maxTTL, math.MaxInt64, groups))
+	if err != nil || len(text) > lua.MaxReservationBytes {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
 }
