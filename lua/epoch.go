@@ -23,7 +23,7 @@ func LearnEpoch(ctx context.Context, c redis.Cmdable, nonce string) (string, err
 	if err != nil {
 		return "", fmt.Errorf("lua: learn epoch: INFO server: %w", err)
 	}
-	runID := field(info, "run_id")
+	runID := RunID(info)
 	if runID == "" {
 		return "", fmt.Errorf("lua: learn epoch: INFO server names no run_id; is this a Redis server?")
 	}
@@ -40,6 +40,10 @@ func LearnEpoch(ctx context.Context, c redis.Cmdable, nonce string) (string, err
 	}
 	return epoch, nil
 }
+
+// RunID is the run id of a server, from what INFO says of it: another process has another.
+// Empty if there is none.
+func RunID(info string) string { return field(info, "run_id") }
 
 // field is the value of one line of INFO.
 func field(info, name string) string {

@@ -68,6 +68,9 @@ func (k *Kept) Ended(now int64, adjusted []limit.Adjusted, note string) *Kept {
 	return out
 }
 
+// Stored is the text that a store keeps.
+func (k *Kept) Stored() string { return k.text }
+
 // Is tells whether two are the same reservation in the same state.
 func (k *Kept) Is(other *Kept) bool { return k.text == other.text }
 

@@ -23,6 +23,12 @@ var reserveEndSource string
 //go:embed settle.lua
 var settleSource string
 
+//go:embed adjust.lua
+var adjustSource string
+
+//go:embed adjust_end.lua
+var adjustEndSource string
+
 //go:embed settle_end.lua
 var settleEndSource string
 
@@ -34,6 +40,10 @@ const MaxReservationBytes = 640 << 10
 // ErrNoRoom is wrapped where a store has no room for another reservation: nothing was
 // charged.
 var ErrNoRoom = errors.New("no room for another reservation")
+
+// ErrPartly is wrapped where a store of several servers could ask some of them, but not
+// all that a reservation concerns. Nothing is remembered.
+var ErrPartly = errors.New("only some of the store's servers answered")
 
 // ReservationKey names a reservation by a keyed hash: "aq:{<hash, base64url>}:r".
 func ReservationKey(hash [16]byte) string {
@@ -171,29 +181,39 @@ func checkSettlement(epoch string, s *Settlement) (header, error) {
 	if s.Was == nil || len(s.Note) > MaxReservationBytes || strings.Contains(s.Note, "\n") {
 		return h, fmt.Errorf("%w: a settlement of nothing that was read, or with a note of %d bytes", ErrInvalid, len(s.Note))
 	}
-	for i := range s.Parts {
-		p := &s.Parts[i]
+	return h, h.admitParts(s.Parts)
+}
+
+func (h *header) admitParts(parts []Part) error {
+	for i := range parts {
+		p := &parts[i]
 		if err := h.admit(p.Key, &p.View); err != nil {
-			return h, err
+			return err
 		}
 		if p.Reserved < 0 || p.Reserved > limit.MaxExact || p.Used < 0 || p.Used > limit.MaxExact || p.At < 0 || p.At > limit.MaxExact ||
 			p.Window < 0 || p.Debt < 0 || p.Debt > limit.MaxTokens {
-			return h, fmt.Errorf("%w: adjustment of %s: reserved %d, used %d, at %d, debt %d",
+			return fmt.Errorf("%w: adjustment of %s: reserved %d, used %d, at %d, debt %d",
 				ErrInvalid, p.Key, p.Reserved, p.Used, p.At, p.Debt)
 		}
 	}
-	return h, nil
+	return nil
 }
 
 func settleArgs(epoch string, h *header, end *Settlement) []any {
-	args := newArgs(len(end.Parts)+1, 4+len(end.Parts)*(applyNumbers+h.lowNumbers()))
-	for i := range end.Parts {
-		args = append(args, end.Parts[i].Key)
+	args := adjustArgs(epoch, h, end.Parts)
+	args = append(args, end.Was.text, bounded(end.Ends), end.Note)
+	return withKey(args, end.Key)
+}
+
+func adjustArgs(epoch string, h *header, parts []Part) []any {
+	args := newArgs(len(parts)+1, 4+len(parts)*(applyNumbers+h.lowNumbers()))
+	for i := range parts {
+		args = append(args, parts[i].Key)
 	}
 	args = h.append(args, epoch, h.asksHeard)
 	args = append(args, bounded(h.deadline))
-	for i := range end.Parts {
-		p := &end.Parts[i]
+	for i := range parts {
+		p := &parts[i]
 		if p.View.Algorithm.Counts() {
 			args = appendCounted(args, &p.View, true)
 			args = append(args, p.View.Slot, p.At, p.Window)
@@ -202,8 +222,7 @@ func settleArgs(epoch string, h *header, end *Settlement) []any {
 		}
 		args = append(args, int64(p.Reserved), int64(p.Used), int64(p.Debt))
 	}
-	args = append(args, end.Was.text, bounded(end.Ends), end.Note)
-	return withKey(args, end.Key)
+	return args
 }
 
 // withKey adds a key behind all others to a call.

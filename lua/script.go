@@ -34,6 +34,9 @@ var applySource string
 //go:embed mint.lua
 var mintSource string
 
+//go:embed spread.lua
+var spreadSource string
+
 // script is a script's text and the name Redis knows it by.
 type script struct{ source, sha string }
 
@@ -50,9 +53,13 @@ type Scripts struct {
 	apply   script
 	reserve script
 	settle  script
+	adjust  script
+	mint    script
+	spread  script
 }
 
-// New makes Scripts over a client, which stays the caller's to close.
+// New makes Scripts over a client, which stays the caller's to close; nil makes them for
+// calls that the caller sends itself, those of call.go.
 func New(client redis.UniversalClient) *Scripts {
 	all := preludeSource + textSource + windowsSource + logSource + countedSource
 	return &Scripts{
@@ -61,7 +68,10 @@ func New(client redis.UniversalClient) *Scripts {
 		mixed:   newScript(all + takeSource),
 		apply:   newScript(all + applySource),
 		reserve: newScript(reserveSource + all + "local function take()\n" + takeSource + "end\n" + reserveEndSource),
-		settle:  newScript(settleSource + all + settleEndSource),
+		settle:  newScript(settleSource + all + adjustSource + settleEndSource),
+		adjust:  newScript(all + adjustSource + adjustEndSource),
+		mint:    newScript(mintSource),
+		spread:  newScript(spreadSource),
 	}
 }
 

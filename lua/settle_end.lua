@@ -13,61 +13,7 @@ end
 if now > ends then
   return {-4, now}
 end
-local reply, n, a = {now}, 1, 12
-
--- adjust: limit.Adjust of the bucket that stands at ARGV[a].
-local function adjust(key)
-  local v = {}
-  for i = 0, 8 do
-    v[i] = tonumber(ARGV[a + i])
-  end
-  a = a + 9
-  local extra, lowcap, lowrate, lowfrac = v[8], nil, nil, nil
-  if FLOOR_SINCE ~= 0 then
-    lowcap, lowrate, lowfrac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
-    a = a + 3
-  end
-  local hcap, hrate, hfrac = v[4], v[5], v[6] -- the floor that holds
-  if BLIND then
-    hcap, hrate, hfrac, lowcap, lowrate, lowfrac = in_limbo(a, v[4], v[5], v[6], lowcap, lowrate, lowfrac)
-    a = a + 3
-  end
-  local back, debt = tonumber(ARGV[a]) - tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
-  a = a + 3
-  local r, most, _, _, amnesia =
-    settle(load(key, parse), v[0], v[1], v[2], v[3], hcap, hrate, hfrac, v[7], extra, lowcap, lowrate, lowfrac)
-  local refunded, spare, charged = 0, 0, 0
-  if back < 0 then
-    charged = math.max(0, min(-back, r.tokens + r.extra + debt))
-    spend(r, charged)
-  elseif amnesia == 0 then
-    if not r.hot then
-      most = most + extra
-    end
-    refunded = math.max(0, min(back, most - r.tokens))
-    r.tokens = r.tokens + refunded
-    if r.hot and r.gen == v[0] then
-      spare = back - refunded
-    end
-  end
-  keep(key, r, v[4] + extra, v[5], v[6])
-  reply[n + 1], reply[n + 2], reply[n + 3] = refunded, spare, charged
-  reply[n + 4], reply[n + 5] = math.max(0, r.tokens + r.extra), amnesia
-end
-
-for k = 2, #KEYS do
-  if a > #ARGV then
-    break -- the key of heard is left
-  end
-  local key = KEYS[k]
-  if counted.has(key) then
-    a = counted.adjust(key, a, reply, n)
-  else
-    adjust(key)
-  end
-  n = n + 5
-end
-save()
+adjust_all()
 local numbers = {}
 for i = 1, n do
   numbers[i] = format('%.0f', reply[i])

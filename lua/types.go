@@ -27,10 +27,14 @@ type KeyView struct {
 	View limit.View
 }
 
-// Result is the answer to one Group; Limits are in the order asked.
+// Result is the answer to one Group; Limits are in the order asked. Err is why a store of
+// several servers could not decide this group, while it did others: nothing was admitted;
+// Undecided are the limits that it could not ask about.
 type Result struct {
-	Allowed bool
-	Limits  []limit.Outcome
+	Allowed   bool
+	Limits    []limit.Outcome
+	Err       error
+	Undecided []int
 }
 
 // Change is a new share of one key. What KeyView says of views holds here too.

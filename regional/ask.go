@@ -20,7 +20,8 @@ type asker struct {
 var errNoEpoch = errors.New("regional: the store's contents are not known yet")
 
 // ask decides groups, at most groupsPerCall, in order. After an error nothing was
-// admitted.
+// admitted. A group that a store of several servers could only ask about in part is left
+// undecided.
 func (a *asker) ask(ctx context.Context, groups []*group) error {
 	return a.again(ctx, func() error { return a.try(ctx, groups) })
 }
@@ -56,14 +57,23 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 		a.emergency.debits(groups, head.latest)
 		return callOf(&head, groups, a.slots)
 	})
-	a.emergency.settled(groups, err == nil)
 	if err != nil {
+		a.emergency.settled(groups, false)
 		return err
 	}
 	var seen []observation
+	var whole, parts []*group
 	for i, g := range groups {
+		if results[i].Err != nil {
+			g.undecided, g.answer = results[i].Undecided, results[i]
+			parts = append(parts, g)
+			continue
+		}
 		seen = g.settle(results[i], seen)
+		whole = append(whole, g)
 	}
+	a.emergency.settled(whole, true)
+	a.emergency.settled(parts, false)
 	a.auth.observe(seen)
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"aliquot/answer"
 	"aliquot/budget"
 	"aliquot/identity"
+	"aliquot/regional/store"
 	"aliquot/rpc"
 )
 
@@ -160,10 +161,10 @@ func checkRedis(setting string) error {
 	}
 	scheme, _, found := strings.Cut(setting, "://")
 	switch {
-	case found && (scheme == "redis" || scheme == "rediss"):
+	case found && (scheme == "redis" || scheme == "rediss" || store.IsCluster(setting)):
 		return nil
-	case found && (scheme == "redis+sentinel" || scheme == "redis+cluster"):
-		return fmt.Errorf("--redis %s:// is not available yet in this version; use redis:// or rediss:// of a single server", scheme)
+	case found && scheme == "redis+sentinel":
+		return fmt.Errorf("--redis %s:// is not available yet in this version; use redis://, rediss:// or redis+cluster://", scheme)
 	}
-	return errors.New("--redis: give memory, or a URL that begins with redis:// or rediss://")
+	return errors.New("--redis: give memory, or a URL that begins with redis://, rediss:// or redis+cluster://")
 }

@@ -169,6 +169,9 @@ func openStore(c *Config, log *slog.Logger, auth *authority) (Store, error) {
 	redis := store.DefaultRedisConfig(c.Redis)
 	redis.Logger = log
 	redis.OnEpoch = func(epoch string) { auth.storeEpoch(epoch) }
+	if store.IsCluster(c.Redis) {
+		return store.NewCluster(redis)
+	}
 	return store.NewRedis(redis)
 }
 

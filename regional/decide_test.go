@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"aliquot/budget"
+	"aliquot/lua/redistest"
 )
 
 const manyRules = `
@@ -40,6 +41,7 @@ blacklist: ["bad_*"]
 func stores(t *testing.T, test func(t *testing.T, redis string)) {
 	t.Run("memory", func(t *testing.T) { test(t, MemoryStore) })
 	t.Run("redis", func(t *testing.T) { test(t, startRedis(t).url()) })
+	t.Run("cluster", func(t *testing.T) { test(t, redistest.StartCluster(t, 3).URL()) })
 }
 
 func TestDecisions(t *testing.T) {

@@ -91,6 +91,10 @@ type group struct {
 	asks    []ask
 	allowed bool
 	out     []verdict // parallel to asks
+	// undecided are the asks that the store could not be asked about, while it answered
+	// of the others; answer is what it said.
+	undecided []int
+	answer    lua.Result
 }
 
 // limiter decides validated requests. Safe for concurrent use.
@@ -164,8 +168,18 @@ func (l *limiter) spend(ctx context.Context, groups []*group) error {
 		return nil
 	}
 	err := l.ask(ctx, groups)
-	if err == nil || errors.Is(err, errGone) {
+	if errors.Is(err, errGone) {
 		return err
+	}
+	if err == nil {
+		for _, g := range groups {
+			if g.undecided != nil {
+				if err := l.decideInParts(ctx, g); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
 	}
 	if errors.Is(err, lua.ErrInvalid) {
 		l.log.Error("the store was asked for something it cannot count with; this is a bug", "error", err)

@@ -79,6 +79,8 @@ func (l *limiter) remember(ctx context.Context, p *policy, r *reserving, groups 
 	switch {
 	case errors.Is(err, lua.ErrNoRoom), errors.Is(err, errOtherStore):
 		return err
+	case errors.Is(err, lua.ErrPartly):
+		return l.spend(ctx, groups) // what the store can decide it still has to
 	case err != nil:
 		if errors.Is(err, lua.ErrInvalid) {
 			l.log.Error("the store was asked to keep something it cannot; this is a bug", "error", err)

@@ -18,6 +18,7 @@ type Server struct {
 	Addr string
 	dir  string
 	port string
+	bus  string // the port of a cluster's servers among themselves
 	args []string
 	cmd  *exec.Cmd
 }

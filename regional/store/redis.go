@@ -85,7 +85,7 @@ func redisOptions(c RedisConfig) (*redis.Options, error) {
 	switch {
 	case !found:
 		return nil, errors.New("store: the Redis URL has no scheme; write redis://HOST:PORT")
-	case scheme == "redis+sentinel" || scheme == "redis+cluster":
+	case scheme == "redis+sentinel":
 		return nil, fmt.Errorf("store: %s:// is not available yet in this version; name one server with redis:// or rediss://", scheme)
 	case scheme != "redis" && scheme != "rediss":
 		return nil, fmt.Errorf("store: %q is not a Redis URL's scheme; use redis:// or rediss://", scheme)
@@ -163,18 +163,18 @@ func (s *Redis) Epoch(ctx context.Context) (string, error) {
 	s.mu.Unlock()
 	s.learned(epoch)
 	if first {
-		s.warnOfEviction(ctx)
+		warnOfEviction(ctx, s.client, s.log)
 	}
 	return epoch, nil
 }
 
-func (s *Redis) warnOfEviction(ctx context.Context) {
-	got, err := s.client.ConfigGet(ctx, "maxmemory-policy").Result()
+func warnOfEviction(ctx context.Context, client redis.Cmdable, log *slog.Logger) {
+	got, err := client.ConfigGet(ctx, "maxmemory-policy").Result()
 	if err != nil {
 		return // CONFIG is often forbidden; nothing can be said then
 	}
 	if policy := got["maxmemory-policy"]; policy != "" && policy != "noeviction" {
-		s.log.Error("redis evicts keys under memory pressure: an evicted bucket comes back full and limits are exceeded; set maxmemory-policy noeviction",
+		log.Error("redis evicts keys under memory pressure: an evicted bucket comes back full and limits are exceeded; set maxmemory-policy noeviction",
 			"maxmemory-policy", policy)
 	}
 }

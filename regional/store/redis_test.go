@@ -54,7 +54,7 @@ func TestRedisURL(t *testing.T) {
 		{"memory", "no scheme"},
 		{"http://x", `"http"`},
 		{"redis+sentinel://a,b/main", "not available yet"},
-		{"redis+cluster://a", "not available yet"},
+		{"redis+cluster://a", "scheme"},
 		{"redis://u:hunter2@host:6379/notanumber", "cannot be read"},
 		{"redis://u:hunter2%zz@host:6379", "cannot be read"},
 		{"redis://u:hunter2@ho st:6379", "cannot be read"},

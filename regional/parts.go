@@ -1,0 +1,67 @@
+package regional
+
+import (
+	"context"
+	"slices"
+
+	"aliquot/lua"
+)
+
+// decideInParts decides a group of which a store of several servers could not ask about
+// some limits. By these the rules' fallback decides, and by the others still the store:
+// an emergency limit beside a store that answers would let through what both do. What the
+// emergency limits took for a request that the store then denies is lost to the client.
+// The error is errGone.
+func (l *limiter) decideInParts(ctx context.Context, g *group) error {
+	lost, rest := g.parts()
+	l.fallBack([]*group{lost})
+	if lost.allowed && len(rest.asks) > 0 {
+		if err := l.spend(ctx, []*group{rest}); err != nil {
+			return err
+		}
+	} else {
+		// What the store said of them before stands; nothing is charged.
+		answer := lua.Result{Allowed: len(rest.asks) == 0}
+		for i := range g.asks {
+			if !slices.Contains(g.undecided, i) {
+				answer.Limits = append(answer.Limits, g.answer.Limits[i])
+			}
+		}
+		l.auth.floors.RLock()
+		l.auth.observe(rest.settle(answer, nil))
+		l.auth.floors.RUnlock()
+	}
+	g.join(lost, rest)
+	return nil
+}
+
+// parts are the limits that could not be asked about, and the others.
+func (g *group) parts() (lost, rest *group) {
+	lost, rest = &group{cost: g.cost, shadow: g.shadow}, &group{cost: g.cost, shadow: g.shadow}
+	for i := range g.asks {
+		if slices.Contains(g.undecided, i) {
+			lost.asks = append(lost.asks, g.asks[i])
+		} else {
+			rest.asks = append(rest.asks, g.asks[i])
+		}
+	}
+	return lost, rest
+}
+
+// join is the inverse of parts, once both are decided.
+func (g *group) join(lost, rest *group) {
+	g.allowed = lost.allowed && rest.allowed
+	g.out = make([]verdict, 0, len(g.asks))
+	took := map[*group]int{}
+	for i := range g.asks {
+		from := rest
+		if slices.Contains(g.undecided, i) {
+			from = lost
+		}
+		at := took[from]
+		took[from]++
+		g.asks[i] = from.asks[at]
+		g.out = append(g.out, from.out[at])
+	}
+	g.undecided, g.answer = nil, lua.Result{}
+}

@@ -1,0 +1,248 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"aliquot/lua"
+)
+
+const (
+	// maxNodes bounds the servers of one cluster: Redis is made for up to a thousand.
+	maxNodes = 1000
+	// askTimeout bounds each read of a connection that asks about the contents: it
+	// carries thousands of keys at once.
+	askTimeout = 2 * time.Second
+	// refreshEvery spaces questions for the slots' owners.
+	refreshEvery = 50 * time.Millisecond
+	// keepNode is how long a server without slots is kept: it may be about to get some.
+	keepNode = time.Minute
+)
+
+// errStrange: a connection reached a process that nobody vouched for; see nodes.vouched.
+var errStrange = errors.New("store: a node of the Redis Cluster runs another process than when its contents were learned")
+
+// node is one server of the cluster.
+type node struct {
+	addr string
+	// calls carries scripts. Its connections are to processes that were vouched for.
+	calls *redis.Client
+	// asks carries what finds out about contents and owners.
+	asks    *redis.Client
+	clock   nodeClock
+	breaker nodeBreaker
+	met     time.Time // when an answer last named it; nodes.mu guards it
+}
+
+// nodes knows the servers and which slots they have. Safe for concurrent use.
+type nodes struct {
+	options *redis.Options
+	seeds   []string
+	owners  [lua.Slots]atomic.Pointer[node]
+	start   time.Time // where this process's clock begins
+	// vouched are the run ids of the processes whose contents are those of the epoch.
+	vouched atomic.Pointer[map[string]bool]
+	// strange: another process was met. The epoch has to be learned anew.
+	strange atomic.Bool
+
+	mu         sync.Mutex
+	known      map[string]*node
+	refreshing bool
+	refreshed  time.Time
+	closed     bool
+}
+
+func newNodes(options *redis.Options, seeds []string) *nodes {
+	return &nodes{options: options, seeds: seeds, known: map[string]*node{}, start: time.Now()}
+}
+
+// at is the node of an address, made if it is new; nil if there are too many, or none any
+// more.
+func (n *nodes) at(addr string) *node {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if found := n.known[addr]; found != nil {
+		found.met = time.Now()
+		return found
+	}
+	if n.closed || len(n.known) >= maxNodes {
+		return nil
+	}
+	calls, asks := *n.options, *n.options
+	calls.Addr, asks.Addr = addr, addr
+	calls.OnConnect = n.connected
+	asks.ReadTimeout, asks.WriteTimeout, asks.PoolTimeout = askTimeout, askTimeout, askTimeout
+	asks.PoolSize, asks.MinIdleConns = 2, 0
+	made := &node{addr: addr, calls: redis.NewClient(&calls), asks: redis.NewClient(&asks), met: time.Now()}
+	n.known[addr] = made
+	return made
+}
+
+// connected looks, on every new connection before its first use, whether the process is
+// one that was vouched for: a restarted one may have loaded an old state, a replica that
+// was promoted may lack the latest.
+func (n *nodes) connected(ctx context.Context, cn *redis.Conn) error {
+	info, err := cn.Info(ctx, "server").Result()
+	if err != nil {
+		return err
+	}
+	vouched := n.vouched.Load()
+	if vouched == nil || !(*vouched)[lua.RunID(info)] {
+		n.strange.Store(true)
+		return errStrange
+	}
+	return nil
+}
+
+// local is this process's clock, microseconds.
+func (n *nodes) local() int64 { return time.Since(n.start).Microseconds() }
+
+// refresh asks who has which slot. Servers that have long had none are let go.
+func (n *nodes) refresh(ctx context.Context) error {
+	err := errors.New("store: the Redis Cluster has no address")
+	for _, addr := range n.addresses() {
+		asked := n.at(addr)
+		if asked == nil {
+			continue
+		}
+		// CLUSTER SLOTS and not SHARDS, which Redis before 7 does not know.
+		cmd := redis.NewClusterSlotsCmd(ctx, "cluster", "slots")
+		if err = asked.asks.Process(ctx, cmd); err != nil {
+			err = fmt.Errorf("store: ask %s for the cluster's slots: %w", addr, err)
+			if ctx.Err() != nil {
+				return err
+			}
+			continue
+		}
+		n.take(asked, cmd.Val())
+		return nil
+	}
+	return err
+}
+
+// addresses are where the slots may be asked for: the servers that are known, then the
+// configured ones.
+func (n *nodes) addresses() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var list []string
+	for addr, known := range n.known {
+		if !known.breaker.open() {
+			list = append(list, addr)
+		}
+	}
+	return append(list, n.seeds...)
+}
+
+// take stores an answer.
+func (n *nodes) take(asked *node, slots []redis.ClusterSlot) {
+	for _, part := range slots {
+		if len(part.Nodes) == 0 {
+			continue
+		}
+		owner := n.at(addrOf(part.Nodes[0].Addr, asked))
+		if owner == nil {
+			continue
+		}
+		for slot := max(part.Start, 0); slot <= min(part.End, lua.Slots-1); slot++ {
+			n.owners[slot].Store(owner)
+		}
+	}
+	serving := n.masters()
+	n.mu.Lock()
+	var gone []*node
+	for addr, known := range n.known {
+		if !serving[known] && time.Since(known.met) > keepNode {
+			gone = append(gone, known)
+			delete(n.known, addr)
+		}
+	}
+	n.refreshed = time.Now()
+	n.mu.Unlock()
+	for _, old := range gone {
+		old.close()
+	}
+}
+
+// addrOf is an address as another node tells it; without a host it is that node's own.
+func addrOf(addr string, told *node) string {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host != "" && host != "?" {
+		return addr
+	}
+	own, _, _ := net.SplitHostPort(told.addr)
+	return net.JoinHostPort(own, port)
+}
+
+// masters are the servers that have slots.
+func (n *nodes) masters() map[*node]bool {
+	serving := map[*node]bool{}
+	for slot := range n.owners {
+		if owner := n.owners[slot].Load(); owner != nil {
+			serving[owner] = true
+		}
+	}
+	return serving
+}
+
+// refreshSoon is refresh on the side, one at a time and not more often than useful.
+func (s *Cluster) refreshSoon() {
+	n := s.nodes
+	n.mu.Lock()
+	due := !n.refreshing && !n.closed && time.Since(n.refreshed) >= refreshEvery
+	if due {
+		n.refreshing = true
+		n.refreshed = time.Now()
+	}
+	n.mu.Unlock()
+	if !due {
+		return
+	}
+	s.background.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
+		defer cancel()
+		if err := n.refresh(ctx); err != nil {
+			s.log.Debug("who has which slots of the Redis Cluster could not be asked", "error", err)
+		}
+		n.mu.Lock()
+		n.refreshing = false
+		n.mu.Unlock()
+	})
+}
+
+func (n *nodes) close() error {
+	n.mu.Lock()
+	n.closed = true
+	all := n.known
+	n.known = nil
+	n.mu.Unlock()
+	var errs []error
+	for _, one := range all {
+		errs = append(errs, one.close())
+	}
+	return errors.Join(errs...)
+}
+
+func (n *node) close() error { return errors.Join(n.calls.Close(), n.asks.Close()) }
+
+// redirected reads "MOVED <slot> <address>" and "ASK <slot> <address>".
+func redirected(err error) (moved, ask bool, slot int, addr string) {
+	words := strings.Fields(err.Error())
+	if len(words) != 3 || words[0] != "MOVED" && words[0] != "ASK" {
+		return false, false, 0, ""
+	}
+	slot, bad := strconv.Atoi(words[1])
+	if bad != nil || slot < 0 || slot >= lua.Slots {
+		return false, false, 0, ""
+	}
+	return words[0] == "MOVED", words[0] == "ASK", slot, words[2]
+}

@@ -1,0 +1,223 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"aliquot/lua"
+)
+
+const (
+	// pipelineMost bounds the commands of one round trip.
+	pipelineMost = 256
+	// A command that the cluster refused, because its slot is on the move, is sent again
+	// after a wait that doubles, refusedMost times at most and while the context lasts.
+	refusedWait    = time.Millisecond
+	refusedMost    = 40
+	refusedLongest = 16 * time.Millisecond
+	// movedMost is how often a command is sent on at once.
+	movedMost = 3
+)
+
+// errNoOwner: nobody has the slot, as far as is known.
+var errNoOwner = errors.New("store: CLUSTERDOWN no node of the Redis Cluster is known to have the slot")
+
+// job is one command on its way to the owner of a slot: a script, or plain words.
+type job struct {
+	slot  int
+	call  *lua.Call
+	plain []any
+	// reply and err are its outcome.
+	reply any
+	err   error
+	// by answered last; it was sent and answered at these times of nodes.local.
+	by             *node
+	sent, received int64
+
+	asks     bool  // it goes by node.asks
+	withText bool  // the server did not know the script
+	to       *node // where it was sent on to, once
+	asking   bool  // with leave to ask there while the slot is on its way
+	moved    int   // how often it was sent on
+}
+
+func (j *job) words() []any {
+	if j.call != nil {
+		return j.call.Args(j.withText)
+	}
+	return j.plain
+}
+
+// run sends jobs, those of one node together and all nodes at once. What a node refused,
+// having done nothing, is sent again where it belongs now; what may have been done is
+// never sent again, for a script that runs twice charges twice.
+func (s *Cluster) run(ctx context.Context, jobs []*job) {
+	wait := refusedWait
+	for range refusedMost {
+		s.send(ctx, jobs)
+		var again []*job
+		refused := false
+		for _, j := range jobs {
+			switch s.judge(j) {
+			case sendOn:
+				again = append(again, j)
+			case sendLater:
+				again, refused = append(again, j), true
+			}
+		}
+		if len(again) == 0 {
+			return
+		}
+		if refused {
+			s.refreshSoon()
+			if pause(ctx, wait) != nil {
+				return
+			}
+			wait = min(2*wait, refusedLongest)
+		}
+		jobs = again
+	}
+}
+
+// next is what becomes of a job that was sent.
+type next int
+
+const (
+	done next = iota
+	sendOn
+	sendLater
+)
+
+func (s *Cluster) judge(j *job) next {
+	j.to, j.asking = nil, false
+	if j.err == nil {
+		return done
+	}
+	if moved, ask, slot, addr := redirected(j.err); moved || ask {
+		j.to, j.asking = s.nodes.at(addrOf(addr, j.by)), ask
+		if moved && j.to != nil {
+			s.nodes.owners[slot].Store(j.to)
+			s.refreshSoon()
+		}
+		if j.moved++; j.moved > movedMost {
+			return sendLater // the servers do not agree yet
+		}
+		return sendOn
+	}
+	switch {
+	case redis.HasErrorPrefix(j.err, "NOSCRIPT") && !j.withText:
+		j.withText = true
+		return sendOn
+	case errors.Is(j.err, errNoOwner), redis.HasErrorPrefix(j.err, "TRYAGAIN"),
+		redis.HasErrorPrefix(j.err, "CLUSTERDOWN"), redis.HasErrorPrefix(j.err, "READONLY"):
+		return sendLater
+	}
+	return done
+}
+
+// send makes one round trip to every node concerned.
+func (s *Cluster) send(ctx context.Context, jobs []*job) {
+	type route struct {
+		to   *node
+		asks bool
+	}
+	batches := map[route][]*job{}
+	var order []route
+	for _, j := range jobs {
+		to := j.to
+		if to == nil {
+			to = s.nodes.owners[j.slot].Load()
+		}
+		if to == nil {
+			j.err = errNoOwner
+			continue
+		}
+		r := route{to, j.asks}
+		if batches[r] == nil {
+			order = append(order, r)
+		}
+		batches[r] = append(batches[r], j)
+	}
+	if len(order) == 1 {
+		s.sendTo(ctx, order[0].to, order[0].asks, batches[order[0]])
+		return
+	}
+	var calls sync.WaitGroup
+	for _, r := range order {
+		calls.Go(func() { s.sendTo(ctx, r.to, r.asks, batches[r]) })
+	}
+	calls.Wait()
+}
+
+func (s *Cluster) sendTo(ctx context.Context, to *node, asks bool, jobs []*job) {
+	for len(jobs) > 0 {
+		some := jobs[:min(pipelineMost, len(jobs))]
+		jobs = jobs[len(some):]
+		client := to.asks
+		if !asks {
+			client = to.calls
+			if err := to.breaker.enter(); err != nil {
+				fail(some, to, err)
+				continue
+			}
+		}
+		s.pipeline(ctx, to, client, some)
+		if asks {
+			continue
+		}
+		unwell := false
+		for _, j := range some {
+			unwell = unwell || j.err != nil && !answeredBy(j.err)
+		}
+		if to.breaker.leave(unwell) {
+			s.log.Warn("a node of the Redis Cluster does not answer", "node", to.addr, "error", some[len(some)-1].err)
+		}
+		if unwell {
+			s.refreshSoon() // a replica may stand in for it
+		}
+	}
+}
+
+// answeredBy tells the errors that a server answered with from those of the way to it.
+// A process that nobody vouched for is another matter than one that does not answer.
+func answeredBy(err error) bool {
+	_, answered := errors.AsType[redis.Error](err)
+	return answered || errors.Is(err, errStrange)
+}
+
+func fail(jobs []*job, by *node, err error) {
+	for _, j := range jobs {
+		j.by, j.err = by, fmt.Errorf("store: node %s: %w", by.addr, err)
+	}
+}
+
+// pipeline sends jobs on one connection.
+func (s *Cluster) pipeline(ctx context.Context, to *node, client *redis.Client, jobs []*job) {
+	sent := s.nodes.local()
+	cmds := make([]*redis.Cmd, len(jobs))
+	if len(jobs) == 1 && !jobs[0].asking {
+		cmds[0] = client.Do(ctx, jobs[0].words()...)
+	} else {
+		pipe := client.Pipeline()
+		for i, j := range jobs {
+			if j.asking {
+				pipe.Do(ctx, "asking")
+			}
+			cmds[i] = pipe.Do(ctx, j.words()...)
+		}
+		_, _ = pipe.Exec(ctx) // each command has its own error
+	}
+	received := s.nodes.local()
+	for i, j := range jobs {
+		j.by, j.sent, j.received = to, sent, received
+		j.reply, j.err = cmds[i].Result()
+		if errors.Is(j.err, redis.Nil) {
+			j.reply, j.err = nil, nil
+		}
+	}
+}
