@@ -202,3 +202,12 @@ func TestParseHeaders(t *testing.T) {
 		t.Error("all was accepted")
 	}
 }
+
+// TestNeverWithoutARule: a client's own limit has no name, and no wait is told where none
+// helps.
+func TestNeverWithoutARule(t *testing.T) {
+	a := Of(&aliquotv1.CheckResponse{Mode: "emergency", Never: true, Limit: 3}, time.Unix(0, 0), Options{})
+	if body := string(a.Body); strings.Contains(body, "retry") || !strings.Contains(body, "no waiting helps") {
+		t.Error(body)
+	}
+}

@@ -57,6 +57,8 @@ func (v *view) sentence() string {
 	switch {
 	case v.d.GetMode() == modeBlockList:
 		return "This client is blocked; no waiting helps."
+	case v.headline == nil && v.d.GetNever():
+		return "The request asks for more than its limit ever has; no waiting helps."
 	case v.headline == nil:
 		return fmt.Sprintf("Too many requests; retry after %d s.", v.retryAfter())
 	case v.d.GetNever():

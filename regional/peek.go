@@ -16,7 +16,7 @@ import (
 // the store has no other way to be kept right.
 
 // blockerRule is the number of the limit that denies. No rule gets it: numbers are
-// given from 0 on, and those of independent rules are in the upper half.
+// given from 1 on, and those of independent rules are in the upper half.
 const blockerRule = math.MaxUint32
 
 // peek decides a request as of now, and charges nothing. Its error is errGone.
