@@ -4,6 +4,7 @@ package budget
 type allocation struct {
 	Capacity int64 // micro-tokens; 0 if no region has told yet
 	Rate     int64 // micro-tokens a second
+	Counts   bool  // use of the limit outlasts its right: each move costs that time
 	// Avail is what is not reserved for silent regions; negative parts mean that
 	// even that is overdrawn for the moment.
 	Avail   Share

@@ -137,7 +137,7 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 		l.claims = make([]claim, len(l.regions))
 	}
 	in := allocation{
-		Capacity: key.limit.Capacity, Rate: key.limit.Rate,
+		Capacity: key.limit.Capacity, Rate: key.limit.Rate, Counts: key.limit.Tail > 0,
 		Avail:   Share{Rate: Unit, Burst: Unit},
 		Regions: l.claims,
 	}

@@ -32,8 +32,10 @@ func (a allocation) demands(live []int, avail int64) (want, used []int64, contes
 // wants is the region's demand and its use. What is not known counts as the present
 // share, and as the fair one once the region rejects; never as nothing. While any region
 // rejects, the others' demand is what it is at the moment, pauses not left out, and one
-// whose bucket runs low, or over, wants more, or less, than it uses up. Who rejects wants
-// more than it has, whatever the mean says.
+// whose bucket runs low, or over, wants more, or less, than it uses up. Of a limit that
+// counts pauses are left out even then: what is lent at once comes back a tail later,
+// and where all regions pause now and then nobody would have it meanwhile. Who rejects
+// wants more than it has, whatever the mean says.
 func (a allocation) wants(c claim, anyRejecting bool) (demand, used int64) {
 	d := c.Demand
 	switch {
@@ -43,7 +45,7 @@ func (a allocation) wants(c claim, anyRejecting bool) (demand, used int64) {
 		return int64(c.Now.Rate), int64(c.Now.Rate)
 	}
 	demand, used = d.Slow, d.SlowAdmitted
-	if anyRejecting {
+	if anyRejecting && !a.Counts {
 		demand, used = d.Fast+a.correction(c), d.FastAdmitted
 	}
 	if d.Rejecting {
