@@ -6,7 +6,6 @@ import (
 
 	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
 // Limits of a rules change, beyond the file's own.
@@ -18,7 +17,6 @@ const (
 
 // ruleService reads the rules from the applied state and changes them at the leader.
 type ruleService struct {
-	aliquotv1connect.UnimplementedRuleServiceHandler
 	node       *cluster.Node
 	leadership *leadership
 	forward    *forwarder

@@ -71,25 +71,30 @@ func (s *Cluster) current() error {
 	return nil
 }
 
+// bySlot makes a job for each slot that n keys stand in, or more where one would be long:
+// of[j] are those of job j, in their order.
+func bySlot(n int, key func(i int) string) (jobs []*job, of [][]int) {
+	open := map[int]int{} // the job of a slot that has room
+	for i := range n {
+		slot := lua.SlotOf(key(i))
+		at, found := open[slot]
+		if !found || len(of[at]) == lua.ApplyChunk {
+			at = len(jobs)
+			open[slot] = at
+			jobs, of = append(jobs, &job{slot: slot}), append(of, nil)
+		}
+		of[at] = append(of[at], i)
+	}
+	return jobs, of
+}
+
 // Apply makes changes, any number of them, each slot's in order; see lua.Scripts.Apply.
 func (s *Cluster) Apply(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
 	if err := lua.CheckChanges(epoch, changes); err != nil {
 		return nil, 0, err
 	}
 	changes = s.wordChanges(ctx, changes)
-	var jobs []*job
-	var asked [][]int // the changes of a job
-	open := map[int]int{}
-	for i := range changes {
-		slot := lua.SlotOf(changes[i].Key)
-		at, found := open[slot]
-		if !found || len(asked[at]) == lua.ApplyChunk {
-			at = len(jobs)
-			open[slot] = at
-			jobs, asked = append(jobs, &job{slot: slot}), append(asked, nil)
-		}
-		asked[at] = append(asked[at], i)
-	}
+	jobs, asked := bySlot(len(changes), func(i int) string { return changes[i].Key })
 	if len(jobs) == 0 {
 		return s.applyNothing(ctx, epoch)
 	}

@@ -120,19 +120,7 @@ func (s *Cluster) wordParts(ctx context.Context, parts []lua.Part) []lua.Part {
 // knows, is zero.
 func (s *Cluster) adjust(ctx context.Context, epoch string, parts []lua.Part) []limit.Adjusted {
 	out := make([]limit.Adjusted, len(parts))
-	var jobs []*job
-	var of [][]int // the parts of a job
-	open := map[int]int{}
-	for i := range parts {
-		slot := lua.SlotOf(parts[i].Key)
-		at, found := open[slot]
-		if !found || len(of[at]) == lua.ApplyChunk {
-			at = len(jobs)
-			open[slot] = at
-			jobs, of = append(jobs, &job{slot: slot}), append(of, nil)
-		}
-		of[at] = append(of[at], i)
-	}
+	jobs, of := bySlot(len(parts), func(i int) string { return parts[i].Key })
 	for at, j := range jobs {
 		some := make([]lua.Part, len(of[at]))
 		for k, i := range of[at] {
