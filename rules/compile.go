@@ -64,6 +64,8 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 		OnRedisFailure: all.onRedisFailure,
 		LocalCache:     all.localCache != nil && *all.localCache,
 		ShadowPPM:      *all.shadow,
+		CoolDown:       *all.coolDown,
+		AutoBlock:      *all.autoBlock,
 		Version:        text.version,
 		sortedKey:      slices.Sorted(slices.Values(all.key)),
 		conditions:     text.conditions,
@@ -73,6 +75,9 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 	}
 	if r.Enforcement == Elastic && algorithmNamed(r.Algorithm).Counts() {
 		r.Enforcement = Strict // nothing of it is saved up
+	}
+	if r.Watched() && len(r.Key) == 0 {
+		d.warn(text.at, "cool_down and auto_block hold back whom the key names, and key: [] of %s names everybody: what one client does is answered to all; name the attributes that tell clients apart", text)
 	}
 	d.contradictions(text)
 	if all.broken {

@@ -11,7 +11,7 @@ import (
 func fieldNames() []string {
 	return strings.Fields(`rules defaults tiers whitelist blacklist id tier match api_key_pattern endpoint_regex attributes regex key
 		algorithm params capacity limit refill_rate window mode unit enforcement placement borrow_wait on_redis_failure local_cache
-		shadow override until reason by pattern replaces version`)
+		shadow cool_down auto_block after most within for override until reason by pattern replaces version`)
 }
 
 // Every example of the reference is a file without a problem or a warning, and every

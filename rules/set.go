@@ -131,6 +131,10 @@ type Rule struct {
 	// ShadowPPM is which part of the keys, in millionths, the rule only watches: for
 	// these it decides and counts but never denies. See Shadows.
 	ShadowPPM int32
+	// CoolDown is how long clients that do not wait are held back; zero: not at all.
+	CoolDown CoolDown
+	// AutoBlock is when clients are blocked by themselves; zero: never.
+	AutoBlock AutoBlock
 	// Version is the rule's own number, for people; 0 if it states none.
 	Version int64
 	// Replaces names the rules that a request which matches this one is not asked, in

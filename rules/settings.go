@@ -19,6 +19,8 @@ type settings struct {
 	localCache     *bool
 	shadow         *int32   // millionths of the keys
 	key            []string // nil if not stated, empty for []
+	coolDown       *CoolDown
+	autoBlock      *AutoBlock
 	// broken: params were refused or may stand under a wrong name, so that a missing
 	// limit would only be a consequence, not worth reporting.
 	broken bool
@@ -62,6 +64,12 @@ func (s settings) over(inherited settings) settings {
 	if s.key != nil {
 		out.key = s.key
 	}
+	if s.coolDown != nil {
+		out.coolDown = s.coolDown
+	}
+	if s.autoBlock != nil {
+		out.autoBlock = s.autoBlock
+	}
 	return out
 }
 
@@ -78,6 +86,8 @@ func builtIn() settings {
 		localCache:     &yes,
 		shadow:         &nobody,
 		key:            []string{apiKeyAttribute},
+		coolDown:       &CoolDown{},
+		autoBlock:      &AutoBlock{},
 	}
 }
 
@@ -104,6 +114,8 @@ func (d *decoder) settingsSchema(s *settings) schema {
 		"local_cache":      func(f *field) { s.localCache = d.bool(f) },
 		"shadow":           func(f *field) { s.shadow = d.shadow(f) },
 		"key":              func(f *field) { s.key = d.key(f) },
+		"cool_down":        func(f *field) { s.coolDown = d.coolDown(f) },
+		"auto_block":       func(f *field) { s.autoBlock = d.autoBlock(f) },
 	}
 }
 

@@ -12,7 +12,7 @@ const (
 	// maxEdits is how far from a name what was meant for it may be.
 	maxEdits = 2
 	// maxSuggested bounds the names that a message lists: the longest mapping of the
-	// schema has seventeen fields.
+	// schema has nineteen fields.
 	maxSuggested = 20
 )
 
@@ -34,9 +34,11 @@ func placeOf(name string) string {
 		return "match"
 	case "until", "reason", "by":
 		return "an override or an entry of a list"
+	case "after", "most", "within", "for":
+		return "cool_down or auto_block"
 	case "id", "tier", "match", "override", "replaces":
 		return "a rule"
-	case "params", "algorithm", "mode", "unit", "enforcement", "placement", "borrow_wait", "on_redis_failure", "local_cache", "shadow", "key":
+	case "params", "algorithm", "mode", "unit", "enforcement", "placement", "borrow_wait", "on_redis_failure", "local_cache", "shadow", "key", "cool_down", "auto_block":
 		return "a rule, a tier or defaults"
 	case "defaults", "tiers", "rules", "whitelist", "blacklist":
 		return "the file itself, not indented"

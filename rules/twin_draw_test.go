@@ -143,6 +143,8 @@ func drawLevel(t *rapid.T) twinLevel {
 	draw("local_cache", "true", "false")
 	draw("shadow", "true", "false")
 	draw("key", "", "org", "api_key,endpoint")
+	draw("cool_down", "true", "false")
+	draw("auto_block", "true", "false")
 	return l
 }
 

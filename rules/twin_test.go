@@ -87,6 +87,8 @@ func (w *twinFile) compareRule(t *rapid.T, want *twinRule, got *Rule) {
 	if got.Enforcement != nearest(levels, "enforcement", Elastic) ||
 		got.OnRedisFailure != nearest(levels, "on_redis_failure", FailLocal) ||
 		got.LocalCache != (nearest(levels, "local_cache", "true") == "true") ||
+		got.CoolDown.After > 0 != (nearest(levels, "cool_down", "false") == "true") ||
+		got.AutoBlock.After > 0 != (nearest(levels, "auto_block", "false") == "true") ||
 		got.ShadowPPM == wholePPM != (nearest(levels, "shadow", "false") == "true") ||
 		!slices.Equal(got.Key, key) || got.Tier != want.tier || !slices.Equal(got.Replaces, want.replaces) {
 		t.Fatalf("rule %s: %+v\n%s", want.id, got, w.text())

@@ -1,0 +1,104 @@
+package rules
+
+import (
+	"math/big"
+	"time"
+)
+
+// CoolDown is how a rule answers a client that asks again before it was told to: after
+// so many denials in a row that came before their time the client is held back, each
+// time for twice as long. The zero value holds nobody back.
+type CoolDown struct {
+	// After is how many denials before their time it takes, from 1 on; 0: no cool-down.
+	After int64
+	// Most is the longest time that one cool-down lasts.
+	Most time.Duration
+}
+
+// AutoBlock is how a rule blocks a client that goes on being denied, in one region and
+// for a while. The zero value blocks nobody.
+type AutoBlock struct {
+	// After is how many denials within Within it takes, from 1 on; 0: no block.
+	After  int64
+	Within time.Duration
+	// For is how long a block lasts.
+	For time.Duration
+}
+
+// Watched tells whether the rule wants to know how its clients behave.
+func (r *Rule) Watched() bool { return r.CoolDown.After > 0 || r.AutoBlock.After > 0 }
+
+// What a cool_down or an auto_block holds that does not say, and the bounds of what it
+// may say: a second is the least that a person would notice, and after a day or a month
+// an operator should have looked.
+const (
+	defaultCoolAfter   = 100
+	defaultCoolMost    = time.Minute
+	maxCoolDown        = 24 * time.Hour
+	defaultBlockAfter  = 10_000
+	defaultBlockWithin = time.Minute
+	maxBlockWithin     = 24 * time.Hour
+	defaultBlockFor    = 10 * time.Minute
+	maxBlockFor        = 30 * 24 * time.Hour
+)
+
+// coolDown reads {after, most}, or true for what is built in, or false for none.
+func (d *decoder) coolDown(f *field) *CoolDown {
+	c := CoolDown{After: defaultCoolAfter, Most: defaultCoolMost}
+	on := d.switched(f, schema{
+		"after": func(f *field) { c.After = d.denials(f) },
+		"most":  func(f *field) { c.Most = d.lasting(f, maxCoolDown) },
+	})
+	if !on {
+		return &CoolDown{}
+	}
+	return &c
+}
+
+// autoBlock reads {after, within, for}, or true for what is built in, or false for none.
+func (d *decoder) autoBlock(f *field) *AutoBlock {
+	b := AutoBlock{After: defaultBlockAfter, Within: defaultBlockWithin, For: defaultBlockFor}
+	on := d.switched(f, schema{
+		"after":  func(f *field) { b.After = d.denials(f) },
+		"within": func(f *field) { b.Within = d.lasting(f, maxBlockWithin) },
+		"for":    func(f *field) { b.For = d.lasting(f, maxBlockFor) },
+	})
+	if !on {
+		return &AutoBlock{}
+	}
+	return &b
+}
+
+// switched reads a mapping, or true or false in its place, and tells whether it is on.
+func (d *decoder) switched(f *field, known schema) (on bool) {
+	if f.value.kind == kindMapping {
+		return d.mapping(f.value, f.name, known)
+	}
+	if f.value.kind != kindBool {
+		d.add(f.value.at, "%s must be a mapping, or true or false, found %s; write it like %s: {after: 100}", f.name, f.value.kind, f.name)
+		return false
+	}
+	return *d.bool(f)
+}
+
+// denials reads how many of them it takes.
+func (d *decoder) denials(f *field) int64 {
+	v := d.number(f)
+	if v == nil {
+		return 0
+	}
+	if !v.IsInt() || v.Sign() <= 0 || v.Cmp(new(big.Rat).SetInt64(MaxCapacity)) > 0 {
+		d.add(f.value.at, "%s must be a whole number of denials from 1 to %d; write it like 100", f.name, MaxCapacity)
+		return 0
+	}
+	return v.Num().Int64()
+}
+
+// lasting reads a duration from a second to most.
+func (d *decoder) lasting(f *field, most time.Duration) time.Duration {
+	v, ok := d.duration(f)
+	if ok && (v < time.Second || v > most) {
+		d.add(f.value.at, "%s must be from 1s to %dh; write it like 60s", f.name, int64(most/time.Hour))
+	}
+	return v
+}
