@@ -194,7 +194,7 @@ func (c *CompareConfig) trials(rulesInForce string, regions int) ([]trial, error
 
 // othersThatMatch names the rules that would limit the run as well.
 func othersThatMatch(set *rules.Set, attributes map[string]string) (ids []string, err error) {
-	list, matched := set.Match(attributes, time.Now().UnixMilli(), nil)
+	list, matched := set.Match(rules.AttributesOf(attributes), time.Now().UnixMilli(), nil)
 	if list != rules.None {
 		return nil, fmt.Errorf("--attr: the key %q is %s, so that no rule applies to it; use another", attributes[keyAttribute], list)
 	}

@@ -49,7 +49,7 @@ rules:
 		t.Run(name, func(t *testing.T) {
 			set, trials := planned(t, inForce)
 			for _, one := range trials {
-				_, matched := set.Match(request(&one.config, one.config.Run, 0).Attributes, 0, nil)
+				_, matched := set.Match(rules.AttributesOf(request(&one.config, one.config.Run, 0).Attributes), 0, nil)
 				if len(matched) != 1 {
 					t.Fatalf("%d rules match", len(matched))
 				}

@@ -91,7 +91,7 @@ func hashOf(state *cluster.State, rule *rules.Rule, req *aliquotv1.GetBudgetRequ
 	if err := checkKey(rule, req.GetKey()); err != nil {
 		return hash, err
 	}
-	return rules.HashKey(state.HashSecret.Bytes(), req.GetNamespace(), rules.KeyValues(rule, req.GetKey(), nil)), nil
+	return rules.HashKey(state.HashSecret.Bytes(), req.GetNamespace(), rules.KeyValues(rule, rules.AttributesOf(req.GetKey()), nil)), nil
 }
 
 func findRule(s *cluster.State, id string) (*rules.Rule, error) {

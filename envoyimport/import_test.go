@@ -136,7 +136,7 @@ func TestRequestsMeetTheRuleOfTheirNode(t *testing.T) {
 			attrs[name] = value
 		}
 		var got []string
-		_, matched := set.Match(attrs, 0, nil)
+		_, matched := set.Match(rules.AttributesOf(attrs), 0, nil)
 		for _, m := range matched {
 			got = append(got, m.Rule.ID)
 		}

@@ -10,6 +10,7 @@ import (
 	"aliquot/budget"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
 )
 
 // homed are rules with one limit of four requests that has a home. It refills too
@@ -47,7 +48,7 @@ func used(t *testing.T, l *leader, redis string) *Daemon {
 func asks(ctx context.Context, d *Daemon) <-chan error {
 	answer := make(chan error, 1)
 	go func() {
-		ds, err := d.limiter.decide(ctx, []request{{attributes: map[string]string{"api_key": "k"}, cost: limit.Token}})
+		ds, err := d.limiter.decide(ctx, []request{{attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), cost: limit.Token}})
 		if err == nil && !ds[0].groups[0].allowed {
 			err = errDenied
 		}
@@ -164,7 +165,7 @@ func TestWhoDoesNotWait(t *testing.T) {
 			}
 			requests := make([]request, c.batch)
 			for i := range requests {
-				requests[i] = request{attributes: map[string]string{"api_key": "k"}, cost: limit.Token}
+				requests[i] = request{attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), cost: limit.Token}
 			}
 			if _, err := d.limiter.decide(t.Context(), requests); err != nil {
 				t.Fatal(err)

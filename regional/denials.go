@@ -127,7 +127,6 @@ func (s *denials) find(number uint64) (explained, bool) {
 		return explained{}, false
 	}
 	out := d.explained
-	out.request = request{attributes: map[string]string{}, costs: map[string]int64{}}
 	out.request.read(string(d.packed))
 	return out, true
 }

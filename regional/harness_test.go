@@ -28,6 +28,7 @@ import (
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/rules"
 )
 
 // eventually polls until done holds.
@@ -230,7 +231,7 @@ func (l *leader) enforce(key *aliquotv1.KeyId, share int32, cold bool) {
 // planOf is what a check of one client asks of the store.
 func planOf(d *Daemon, apiKey string) *decision {
 	var out decision
-	out.plan(d.policies.load(), &request{attributes: map[string]string{"api_key": apiKey}, cost: limit.Token}, 0, nil)
+	out.plan(d.policies.load(), &request{attributes: rules.AttributesOf(map[string]string{"api_key": apiKey}), cost: limit.Token}, 0, nil)
 	return &out
 }
 

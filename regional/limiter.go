@@ -20,11 +20,11 @@ const chunksAtOnce = 4
 
 // request is one validated request.
 type request struct {
-	attributes map[string]string
+	attributes rules.Attributes
 	namespace  string
 	cost       limit.Tokens
 	// costs is what the request consumes of other units, whole tokens.
-	costs map[string]int64
+	costs rules.Costs
 }
 
 // costOf is what the request consumes of what a rule counts; false if it has none of

@@ -81,10 +81,10 @@ func (s *recent) keyOf(d *decision, r *request) uint64 {
 			}
 		}
 	}
-	if apiKey := r.attributes["api_key"]; apiKey != "" {
+	if apiKey := r.attributes.Get("api_key"); apiKey != "" {
 		return maphash.String(s.seed, apiKey)
 	}
-	return maphash.String(s.seed, r.attributes["ip"])
+	return maphash.String(s.seed, r.attributes.Get("ip"))
 }
 
 // age lets time pass where no request of the sample comes: it takes more keys, and
@@ -170,7 +170,7 @@ func (s *recent) take() recentPart {
 // each calls do with every request in order until it returns false. The request is one
 // and the same each time.
 func (s *recentPart) each(do func(*recentRequest) bool) {
-	r := recentRequest{request: request{attributes: map[string]string{}, costs: map[string]int64{}}}
+	var r recentRequest
 	for i := range s.segments {
 		at := &s.segments[i]
 		for text := string(at.data); text != ""; {

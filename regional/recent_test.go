@@ -2,7 +2,7 @@ package regional
 
 import (
 	"fmt"
-	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,8 +21,8 @@ func (c *recentClock) now() budget.Instant { return c.at }
 
 func askedBy(apiKey string) *request {
 	return &request{
-		attributes: map[string]string{"api_key": apiKey, "ip": ""}, namespace: "shop", cost: 3 * limit.Token,
-		costs: map[string]int64{"tokens_out": 1 << 40},
+		attributes: rules.AttributesOf(map[string]string{"api_key": apiKey, "ip": ""}), namespace: "shop", cost: 3 * limit.Token,
+		costs: rules.CostsOf(map[string]int64{"tokens_out": 1 << 40}),
 	}
 }
 
@@ -30,7 +30,7 @@ func askedBy(apiKey string) *request {
 func seen(s *recent) (map[string]int, recentPart) {
 	part, out := s.take(), map[string]int{}
 	part.each(func(r *recentRequest) bool {
-		out[r.attributes["api_key"]]++
+		out[r.attributes.Get("api_key")]++
 		return true
 	})
 	return out, part
@@ -50,7 +50,7 @@ func TestARecentRequestComesBackAsItWas(t *testing.T) {
 			if r.at != c.at || len(r.attributes) != 0 || len(r.costs) != 0 || r.namespace != "" || r.cost != limit.Token {
 				t.Errorf("%+v", r)
 			}
-		} else if !maps.Equal(r.attributes, want.attributes) || !maps.Equal(r.costs, want.costs) || r.namespace != "shop" ||
+		} else if !slices.Equal(r.attributes, want.attributes) || !slices.Equal(r.costs, want.costs) || r.namespace != "shop" ||
 			r.cost != want.cost || r.at != budget.Instant(time.Hour) {
 			t.Errorf("%+v", r)
 		}
@@ -70,7 +70,7 @@ func TestTheSampleThinsWithTraffic(t *testing.T) {
 	const perSecond, keys = 20_000, 1000
 	for i := range 100 * perSecond {
 		c.at += budget.Instant(time.Second / perSecond)
-		s.see(&decision{}, &request{attributes: map[string]string{"api_key": fmt.Sprint(i % keys)}, cost: limit.Token})
+		s.see(&decision{}, &request{attributes: rules.AttributesOf(map[string]string{"api_key": fmt.Sprint(i % keys)}), cost: limit.Token})
 	}
 	got, part := seen(s)
 	if part.oneIn < 8 || part.oneIn > 64 || len(got) < keys/int(part.oneIn)/3 {
@@ -93,7 +93,7 @@ func TestTheSampleThinsWithTraffic(t *testing.T) {
 		c.at += budget.Instant(time.Second)
 		s.age()
 		for key := range 4 {
-			s.see(&decision{}, &request{attributes: map[string]string{"api_key": fmt.Sprint(key)}, cost: limit.Token})
+			s.see(&decision{}, &request{attributes: rules.AttributesOf(map[string]string{"api_key": fmt.Sprint(key)}), cost: limit.Token})
 		}
 	}
 	if got, part := seen(s); part.oneIn != 1 || len(got) != 4 || got["0"] < 500 || got["0"] > 601 {
@@ -105,13 +105,13 @@ func TestTheSampleThinsWithTraffic(t *testing.T) {
 func TestLargeRequestsTakeNoMoreMemory(t *testing.T) {
 	c := &recentClock{at: 1}
 	s := newRecent(c.now)
-	r := &request{attributes: map[string]string{}, cost: limit.Token}
+	r := &request{cost: limit.Token}
 	for i := range maxAttributes {
-		r.attributes[fmt.Sprintf("%0*d", maxNameBytes, i)] = strings.Repeat("x", maxValueBytes)
+		r.attributes = r.attributes.Set(fmt.Sprintf("%0*d", maxNameBytes, i), strings.Repeat("x", maxValueBytes))
 	}
 	for i := range 500 {
 		c.at += budget.Instant(time.Second) // slowly enough not to thin out
-		r.attributes["api_key"] = fmt.Sprint(i)
+		r.attributes = r.attributes.Set("api_key", fmt.Sprint(i))
 		s.see(&decision{}, r)
 	}
 	bytes := 0
@@ -165,7 +165,7 @@ func BenchmarkRecent(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			clock := &recentClock{at: 1}
 			s := newRecent(clock.now)
-			r := &request{attributes: map[string]string{"api_key": "sk_live_0123456789", "endpoint": "/v1/orders", "method": "POST"}, cost: limit.Token}
+			r := &request{attributes: rules.AttributesOf(map[string]string{"api_key": "sk_live_0123456789", "endpoint": "/v1/orders", "method": "POST"}), cost: limit.Token}
 			d := &decision{groups: []*group{{asks: []ask{{rule: &rules.Rule{Key: []string{"api_key"}}}}}}}
 			d.groups[0].asks[0].key.Hash[7] = key
 			b.ReportAllocs()
@@ -181,7 +181,7 @@ func BenchmarkRecent(b *testing.B) {
 // BenchmarkDenial is what remembering a denial costs it.
 func BenchmarkDenial(b *testing.B) {
 	var s denials
-	r := request{attributes: map[string]string{"api_key": "sk_live_0123456789", "endpoint": "/v1/orders", "method": "POST"}, cost: limit.Token}
+	r := request{attributes: rules.AttributesOf(map[string]string{"api_key": "sk_live_0123456789", "endpoint": "/v1/orders", "method": "POST"}), cost: limit.Token}
 	p := &policy{set: &rules.Set{}}
 	n := uint64(0)
 	b.ReportAllocs()

@@ -6,6 +6,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/rules"
 )
 
 // appendRecent writes a request: its time, key, cost, namespace, attributes and costs.
@@ -19,12 +20,12 @@ func appendRequest(b []byte, r *request) []byte {
 	b = binary.AppendUvarint(b, uint64(r.cost/limit.Token))
 	b = appendText(b, r.namespace)
 	b = binary.AppendUvarint(b, uint64(len(r.attributes)))
-	for name, value := range r.attributes {
-		b = appendText(appendText(b, name), value)
+	for i := range r.attributes {
+		b = appendText(appendText(b, r.attributes[i].Name), r.attributes[i].Value)
 	}
 	b = binary.AppendUvarint(b, uint64(len(r.costs)))
-	for unit, cost := range r.costs {
-		b = binary.AppendUvarint(appendText(b, unit), uint64(cost))
+	for i := range r.costs {
+		b = binary.AppendUvarint(appendText(b, r.costs[i].Unit), uint64(r.costs[i].Cost))
 	}
 	return b
 }
@@ -42,26 +43,26 @@ func (r *recentRequest) read(text string, first budget.Instant) (rest string) {
 	return r.request.read(text[8:])
 }
 
-// read is the reverse of appendRequest. It writes to the maps there are.
+// read is the reverse of appendRequest. It writes to the slices there are.
 func (r *request) read(text string) (rest string) {
 	cost, text := readNumber(text)
 	r.cost = limit.Tokens(cost) * limit.Token
 	r.namespace, text = readText(text)
-	clear(r.attributes)
+	r.attributes = r.attributes[:0]
 	n, text := readNumber(text)
 	for range n {
 		var name, value string
 		name, text = readText(text)
 		value, text = readText(text)
-		r.attributes[name] = value
+		r.attributes = append(r.attributes, rules.Attribute{Name: name, Value: value})
 	}
-	clear(r.costs)
+	r.costs = r.costs[:0]
 	n, text = readNumber(text)
 	for range n {
 		var unit string
 		unit, text = readText(text)
 		cost, text = readNumber(text)
-		r.costs[unit] = int64(cost)
+		r.costs = append(r.costs, rules.UnitCost{Unit: unit, Cost: int64(cost)})
 	}
 	return text
 }

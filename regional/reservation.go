@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -213,13 +212,16 @@ func printOf(h *rules.KeyHasher, r *request) string {
 		b = append(b, s...)
 	}
 	b = binary.BigEndian.AppendUint32(b, uint32(len(r.attributes)))
-	for _, name := range slices.Sorted(maps.Keys(r.attributes)) {
-		text(name)
-		text(r.attributes[name])
+	attributes, costs := slices.Clone(r.attributes), slices.Clone(r.costs)
+	attributes.Sort()
+	for i := range attributes {
+		text(attributes[i].Name)
+		text(attributes[i].Value)
 	}
-	for _, unit := range slices.Sorted(maps.Keys(r.costs)) {
-		text(unit)
-		b = binary.BigEndian.AppendUint64(b, uint64(r.costs[unit]))
+	costs.Sort()
+	for i := range costs {
+		text(costs[i].Unit)
+		b = binary.BigEndian.AppendUint64(b, uint64(costs[i].Cost))
 	}
 	sum := h.Key(r.namespace, b)
 	return base64.RawURLEncoding.EncodeToString(sum[:])

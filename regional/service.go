@@ -147,8 +147,8 @@ func validate(in *aliquotv1.CheckRequest) (request, error) {
 		return request{}, err
 	}
 	return request{
-		attributes: in.GetAttributes(), namespace: in.GetNamespace(),
-		cost: limit.Tokens(cost) * limit.Token, costs: in.GetCosts(),
+		attributes: rules.AttributesOf(in.GetAttributes()), namespace: in.GetNamespace(),
+		cost: limit.Tokens(cost) * limit.Token, costs: rules.CostsOf(in.GetCosts()),
 	}, nil
 }
 

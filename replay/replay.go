@@ -14,10 +14,10 @@ type Request struct {
 	// At is when it was decided, microseconds of any one clock, above 0.
 	At         int64
 	Namespace  string
-	Attributes map[string]string
+	Attributes rules.Attributes
 	// Cost is what it consumed of requests, Costs of other units; whole tokens.
 	Cost  int64
-	Costs map[string]int64
+	Costs rules.Costs
 }
 
 // Right is what a region may hold of one key's limit: the bucket in force and, of an

@@ -27,7 +27,7 @@ const second = int64(1_000_000)
 func asks(n int, apiKey string) []Request {
 	out := make([]Request, n)
 	for i := range out {
-		out[i] = Request{At: int64(i+1) * second, Attributes: map[string]string{"api_key": apiKey}, Cost: 1}
+		out[i] = Request{At: int64(i+1) * second, Attributes: rules.AttributesOf(map[string]string{"api_key": apiKey}), Cost: 1}
 	}
 	return out
 }
@@ -99,7 +99,7 @@ func TestWhatDiffers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			requests := asks(10, "k")
 			for i := range requests {
-				requests[i].Costs = map[string]int64{"bytes": 2}
+				requests[i].Costs = rules.CostsOf(map[string]int64{"bytes": 2})
 			}
 			got := Run(config(t, c.before, c.after), each(requests))
 			if got.Requests != 10 || got.NewlyDenied != c.denied || got.NewlyAllowed != c.allowed || got.Cut != "" {
@@ -125,7 +125,7 @@ func TestWhatDiffers(t *testing.T) {
 // TestADeniedRequestIsChargedNowhere: a second limit that denies everything leaves the
 // first one as full as it was.
 func TestADeniedRequestIsChargedNowhere(t *testing.T) {
-	requests := append(asks(20, "k"), Request{At: 21 * second, Attributes: map[string]string{"api_key": "k", "vip": "1"}, Cost: 5})
+	requests := append(asks(20, "k"), Request{At: 21 * second, Attributes: rules.AttributesOf(map[string]string{"api_key": "k", "vip": "1"}), Cost: 5})
 	const closed = `id: closed, match: {attributes: {vip: ""}}, params: {capacity: 1, refill_rate: 0.001}`
 	got := Run(config(t, rule(closed), rule(closed, narrow)), each(requests))
 	// One of the twenty passed and took one token; by the last 2 would have come back.
@@ -184,10 +184,10 @@ func TestTheSameRulesDifferInNothing(t *testing.T) {
 			at += rapid.Int64Range(0, 3*second).Draw(t, "pause")
 			requests = append(requests, Request{
 				At: at, Cost: rapid.Int64Range(1, 7).Draw(t, "cost"),
-				Attributes: map[string]string{
+				Attributes: rules.AttributesOf(map[string]string{
 					"api_key": rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key"), "ip": rapid.SampledFrom([]string{"1", "2"}).Draw(t, "ip"),
-				},
-				Costs: map[string]int64{"tokens_out": rapid.Int64Range(1, 60).Draw(t, "tokens")},
+				}),
+				Costs: rules.CostsOf(map[string]int64{"tokens_out": rapid.Int64Range(1, 60).Draw(t, "tokens")}),
 			})
 		}
 		if got := Run(c, each(requests)); got.NewlyDenied != 0 || got.NewlyAllowed != 0 || len(got.Rules) != 0 {

@@ -12,13 +12,13 @@ import (
 
 func TestMatchDoesNotAllocate(t *testing.T) {
 	replacing := strings.Replace(matchFile, "{id: all-of,", "{id: all-of, replaces: [pro, everyone, somebody],", 1)
-	attrs := map[string]string{"tier": "pro", "api_key": "sk_prod_1", "endpoint": "/v1/orders/17?x=1", "method": "POST", "org": "[x]", "user": "u"}
+	attrs := AttributesOf(map[string]string{"tier": "pro", "api_key": "sk_prod_1", "endpoint": "/v1/orders/17?x=1", "method": "POST", "org": "[x]", "user": "u"})
 	for text, want := range map[string]int{matchFile: 8, replacing: 5} {
 		matchWithoutAllocating(t, mustParse(t, text), attrs, want)
 	}
 }
 
-func matchWithoutAllocating(t *testing.T, s *Set, attrs map[string]string, want int) {
+func matchWithoutAllocating(t *testing.T, s *Set, attrs Attributes, want int) {
 	buf := make([]Matched, 0, 32)
 	dst := make([]byte, 0, 256)
 	if _, matched := s.Match(attrs, 0, buf); len(matched) != want {

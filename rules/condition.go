@@ -65,16 +65,16 @@ func (c *condition) String() string {
 }
 
 // valueOf is what a condition on an attribute looks at.
-func valueOf(attrs map[string]string, attribute, path string) string {
+func valueOf(attrs Attributes, attribute, path string) string {
 	if attribute == endpointAttribute {
 		return path
 	}
-	return attrs[attribute]
+	return attrs.Get(attribute)
 }
 
 // unmet returns the first condition that a request does not meet, nil if it meets
 // all. Path is the request's endpoint by pathOf.
-func (r *Rule) unmet(attrs map[string]string, path string) *condition {
+func (r *Rule) unmet(attrs Attributes, path string) *condition {
 	for i := range r.conditions {
 		c := &r.conditions[i]
 		if !c.match(valueOf(attrs, c.attribute, path)) {

@@ -43,8 +43,8 @@ func (t *Trace) WhyNot() string {
 // Explain tells for each rule whether Match finds it for these attributes at nowMS,
 // Unix milliseconds, and why not. Its time is in the number of rules: it is for
 // people.
-func (s *Set) Explain(attrs map[string]string, nowMS int64) Explanation {
-	apiKey, path := attrs[apiKeyAttribute], pathOf(attrs[endpointAttribute])
+func (s *Set) Explain(attrs Attributes, nowMS int64) Explanation {
+	apiKey, path := attrs.Get(apiKeyAttribute), pathOf(attrs.Get(endpointAttribute))
 	out := Explanation{Rules: make([]Trace, len(s.rules))}
 	out.List, out.Entry = s.listed(apiKey, nowMS)
 	for i, r := range s.rules {

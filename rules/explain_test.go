@@ -41,7 +41,7 @@ func TestExplain(t *testing.T) {
 		{"allow list", map[string]string{"api_key": "vip_free", "method": "POST"}, 0, "whitelisted vip_free  ", []string{"", `the request does not have tier "pro"`, "", "", `the request does not have endpoint regex "^/v1/orders"`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e := s.Explain(c.attrs, c.nowMS)
+			e := s.Explain(AttributesOf(c.attrs), c.nowMS)
 			list := ""
 			if e.Entry != nil {
 				list = fmt.Sprintf("%s %s %s %s", e.List, e.Entry.Pattern, e.Entry.Reason, e.Entry.By)
@@ -86,7 +86,7 @@ blacklist: [{pattern: y, until: "2020-01-01T00:00:00Z"}, {pattern: y, until: "20
 		{"y", end - 1, 1, Blacklisted}, {"y", end, 1, None}, {"z", end, 1, Blacklisted},
 	} {
 		attrs := map[string]string{"api_key": c.key}
-		list, matched := s.Match(attrs, c.now, nil)
+		list, matched := s.Match(AttributesOf(attrs), c.now, nil)
 		if list != c.list {
 			t.Errorf("%s at %d: %v, want %v", c.key, c.now-end, list, c.list)
 		}

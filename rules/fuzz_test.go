@@ -156,13 +156,13 @@ func FuzzMatch(f *testing.F) {
 			return
 		}
 		attrs := map[string]string{"api_key": apiKey, "endpoint": endpoint, "tier": tier}
-		list, matched := s.Match(attrs, 0, nil)
+		list, matched := s.Match(AttributesOf(attrs), 0, nil)
 		if list != None {
 			t.Fatalf("list %v", list)
 		}
 		want := []string{}
 		for _, r := range s.Rules() {
-			if r.unmet(attrs, pathOf(endpoint)) == nil {
+			if r.unmet(AttributesOf(attrs), pathOf(endpoint)) == nil {
 				want = append(want, r.ID)
 			}
 		}
@@ -173,7 +173,7 @@ func FuzzMatch(f *testing.F) {
 			t.Fatalf("glob %q on %q: %v", keyGlob, apiKey, got)
 		}
 		org := apiKey + tier
-		_, matched = s.Match(map[string]string{"org": org}, 0, nil)
+		_, matched = s.Match(AttributesOf(map[string]string{"org": org}), 0, nil)
 		if got, want := slices.Contains(ids(matched), "list"), naiveAny(org, keyGlob, endpointGlob, regex); got != want {
 			t.Fatalf("%q or %q or regex %q on %q: %v", keyGlob, endpointGlob, regex, org, got)
 		}

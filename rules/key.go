@@ -23,26 +23,26 @@ const hashDomain = "aliquot key hash 1"
 //
 // For each attribute, sorted by name: length and bytes of the name, length and bytes
 // of the value; lengths are 4 bytes, big-endian.
-func KeyValues(r *Rule, attrs map[string]string, dst []byte) []byte {
+func KeyValues(r *Rule, attrs Attributes, dst []byte) []byte {
 	return keyValues(r.sortedKey, attrs, dst)
 }
 
 // ListedValues is KeyValues of a rule whose key is api_key alone: what names the client
 // that a list has decided about.
-func ListedValues(attrs map[string]string, dst []byte) []byte {
+func ListedValues(attrs Attributes, dst []byte) []byte {
 	return keyValues([]string{apiKeyAttribute}, attrs, dst)
 }
 
-func keyValues(sorted []string, attrs map[string]string, dst []byte) []byte {
+func keyValues(sorted []string, attrs Attributes, dst []byte) []byte {
 	for _, name := range sorted {
 		dst = binary.BigEndian.AppendUint32(dst, uint32(len(name)))
 		dst = append(dst, name...)
 		at := len(dst)
 		dst = append(dst, 0, 0, 0, 0)
 		if name == endpointAttribute {
-			dst = appendNormalized(dst, attrs[name])
+			dst = appendNormalized(dst, attrs.Get(name))
 		} else {
-			dst = append(dst, attrs[name]...)
+			dst = append(dst, attrs.Get(name)...)
 		}
 		binary.BigEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
 	}

@@ -17,14 +17,14 @@ func ruleWithKey(t testing.TB, key string) *Rule {
 
 func TestKeyValuesEncoding(t *testing.T) {
 	attrs := map[string]string{"api_key": "k", "endpoint": "/o/42?x"}
-	got := KeyValues(ruleWithKey(t, "endpoint, api_key, org"), attrs, []byte("head:"))
+	got := KeyValues(ruleWithKey(t, "endpoint, api_key, org"), AttributesOf(attrs), []byte("head:"))
 	want := "head:\x00\x00\x00\x07api_key\x00\x00\x00\x01k" +
 		"\x00\x00\x00\x08endpoint\x00\x00\x00\x06/o/:id" +
 		"\x00\x00\x00\x03org\x00\x00\x00\x00"
 	if string(got) != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := KeyValues(ruleWithKey(t, ""), attrs, nil); len(got) != 0 {
+	if got := KeyValues(ruleWithKey(t, ""), AttributesOf(attrs), nil); len(got) != 0 {
 		t.Errorf("one bucket for all: %q", got)
 	}
 }
@@ -35,18 +35,18 @@ func TestKeyValuesAgree(t *testing.T) {
 		values := rapid.StringMatching(`[ab\x00-\x07]{0,6}`)
 		one := map[string]string{"a": values.Draw(t, "a1"), "b": values.Draw(t, "b1"), "c": "ignored"}
 		two := map[string]string{"a": values.Draw(t, "a2"), "b": values.Draw(t, "b2")}
-		if !bytes.Equal(KeyValues(ab, one, nil), KeyValues(ba, one, nil)) {
+		if !bytes.Equal(KeyValues(ab, AttributesOf(one), nil), KeyValues(ba, AttributesOf(one), nil)) {
 			t.Fatalf("the order of names matters")
 		}
 		same := one["a"] == two["a"] && one["b"] == two["b"]
-		if bytes.Equal(KeyValues(ab, one, nil), KeyValues(ab, two, nil)) != same {
+		if bytes.Equal(KeyValues(ab, AttributesOf(one), nil), KeyValues(ab, AttributesOf(two), nil)) != same {
 			t.Fatalf("%q and %q: same encoding is not same values", one, two)
 		}
 		empty := maps.Clone(two)
 		if empty["b"] == "" {
 			delete(empty, "b")
 		}
-		if !bytes.Equal(KeyValues(ab, two, nil), KeyValues(ab, empty, nil)) {
+		if !bytes.Equal(KeyValues(ab, AttributesOf(two), nil), KeyValues(ab, AttributesOf(empty), nil)) {
 			t.Fatalf("absent differs from empty")
 		}
 	})

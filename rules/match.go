@@ -47,9 +47,10 @@ type Matched struct {
 // whose conditions the request meets too, be that one replaced itself or not. The
 // result overwrites buf and grows it if need be: with room enough, and a request that
 // meets at most 128 rules, Match allocates nothing. attrs is only read.
-func (s *Set) Match(attrs map[string]string, nowMS int64, buf []Matched) (ListKind, []Matched) {
+func (s *Set) Match(attrs Attributes, nowMS int64, buf []Matched) (ListKind, []Matched) {
 	buf = buf[:0]
-	if list, _ := s.listed(attrs[apiKeyAttribute], nowMS); list != None {
+	apiKey := attrs.Get(apiKeyAttribute)
+	if list, _ := s.listed(apiKey, nowMS); list != None {
 		return list, buf
 	}
 	var room [roomForFound]int32
@@ -59,7 +60,7 @@ func (s *Set) Match(attrs map[string]string, nowMS int64, buf []Matched) (ListKi
 		if len(r.replacedBy) > 0 && meets(found, r.replacedBy) {
 			continue
 		}
-		m := Matched{Rule: r, Limit: r.Limit, Window: r.Window, Override: r.OverrideFor(attrs[apiKeyAttribute], nowMS)}
+		m := Matched{Rule: r, Limit: r.Limit, Window: r.Window, Override: r.OverrideFor(apiKey, nowMS)}
 		if m.Override != nil {
 			m.Limit, m.Window = m.Override.Limit, m.Override.Window
 		}
@@ -74,9 +75,10 @@ const roomForFound = 128
 
 // find appends to found the ordinals of all rules whose conditions a request meets,
 // in ascending order.
-func (s *Set) find(attrs map[string]string, found []int32) []int32 {
-	path := pathOf(attrs[endpointAttribute])
-	for name, value := range attrs {
+func (s *Set) find(attrs Attributes, found []int32) []int32 {
+	path := pathOf(attrs.Get(endpointAttribute))
+	for i := range attrs {
+		name, value := attrs[i].Name, attrs[i].Value
 		under := s.index.attributes[name]
 		if under == nil {
 			continue
@@ -122,7 +124,7 @@ func (s *Set) listed(apiKey string, nowMS int64) (ListKind, *ListEntry) {
 }
 
 // matching appends those of the candidates that match.
-func (s *Set) matching(candidates []int32, attrs map[string]string, path string, found []int32) []int32 {
+func (s *Set) matching(candidates []int32, attrs Attributes, path string, found []int32) []int32 {
 	for _, ordinal := range candidates {
 		if s.rules[ordinal].unmet(attrs, path) == nil {
 			found = append(found, ordinal)

@@ -78,7 +78,7 @@ func TestMatch(t *testing.T) {
 		{"odd values", map[string]string{"api_key": "}{\x00\r\n*", "__proto__": "{a}"}, None, "everyone nobody"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			list, matched := s.Match(c.attrs, 0, nil)
+			list, matched := s.Match(AttributesOf(c.attrs), 0, nil)
 			if got := strings.Join(ids(matched), " "); list != c.list || got != c.want {
 				t.Errorf("%v: %s, %q; want %s, %q", c.attrs, list, got, c.list, c.want)
 			}
@@ -91,7 +91,7 @@ func TestMatchAppliesOverrides(t *testing.T) {
   - {id: a, params: {limit: 10, window: 10}, override: {"vip*": {limit: 99, window: 1}}}
   - {id: b, params: {limit: 10, window: 10}}
 `)
-	_, matched := s.Match(map[string]string{"api_key": "vip1"}, 0, make([]Matched, 5))
+	_, matched := s.Match(AttributesOf(map[string]string{"api_key": "vip1"}), 0, make([]Matched, 5))
 	if len(matched) != 2 || matched[0].Limit != bucket(99, 99e6, 0) || matched[0].Window != 1e9 ||
 		matched[1].Limit != bucket(10, 1e6, 0) || matched[1].Window != 10e9 {
 		t.Errorf("%+v", matched)
@@ -106,7 +106,7 @@ func TestListKindNames(t *testing.T) {
 
 func TestZeroSetMatchesNothing(t *testing.T) {
 	var s Set
-	if list, matched := s.Match(map[string]string{"api_key": "a"}, 0, nil); list != None || len(matched) != 0 {
+	if list, matched := s.Match(AttributesOf(map[string]string{"api_key": "a"}), 0, nil); list != None || len(matched) != 0 {
 		t.Errorf("%v %v", list, matched)
 	}
 	if s.Rule("a") != nil || len(s.Rules()) != 0 {
@@ -134,7 +134,7 @@ func tenThousand() string {
 
 func TestTenThousandRules(t *testing.T) {
 	s := mustParse(t, tenThousand())
-	_, matched := s.Match(map[string]string{"api_key": "sk_t4242_x", "tier": "pro", "endpoint": "/v1/s777/z"}, 0, nil)
+	_, matched := s.Match(AttributesOf(map[string]string{"api_key": "sk_t4242_x", "tier": "pro", "endpoint": "/v1/s777/z"}), 0, nil)
 	want := []string{"r0", "r777", "r1000", "r2000", "r3000", "r4000", "r4242", "r5000", "r6000", "r7000", "r8000", "r9000"}
 	if got := ids(matched); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -143,7 +143,7 @@ func TestTenThousandRules(t *testing.T) {
 
 func BenchmarkMatchTenThousandRules(b *testing.B) {
 	s := mustParse(b, tenThousand())
-	attrs := map[string]string{"api_key": "sk_t4242_x", "tier": "pro", "endpoint": "/v1/s777/z", "method": "GET"}
+	attrs := AttributesOf(map[string]string{"api_key": "sk_t4242_x", "tier": "pro", "endpoint": "/v1/s777/z", "method": "GET"})
 	buf := make([]Matched, 0, 32)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -153,7 +153,7 @@ func BenchmarkMatchTenThousandRules(b *testing.B) {
 
 func BenchmarkMatchOneRule(b *testing.B) {
 	s := mustParse(b, "rules: [{id: a, match: {api_key_pattern: \"sk_*\"}, params: {limit: 1, window: 1}}]")
-	attrs := map[string]string{"api_key": "sk_t4242_x", "endpoint": "/v1/s777/z"}
+	attrs := AttributesOf(map[string]string{"api_key": "sk_t4242_x", "endpoint": "/v1/s777/z"})
 	buf := make([]Matched, 0, 4)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -163,7 +163,7 @@ func BenchmarkMatchOneRule(b *testing.B) {
 
 func BenchmarkKeyHash(b *testing.B) {
 	r := mustParse(b, "rules: [{id: a, params: {limit: 1, window: 1}}]").Rule("a")
-	attrs := map[string]string{"api_key": "sk_t4242_x"}
+	attrs := AttributesOf(map[string]string{"api_key": "sk_t4242_x"})
 	hasher := NewKeyHasher([]byte("0123456789abcdef0123456789abcdef"))
 	dst := make([]byte, 0, 64)
 	b.ReportAllocs()

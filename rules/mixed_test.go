@@ -36,14 +36,14 @@ func mixedRules() string {
 }
 
 // mixedRequests meet the rules of mixedRules in every way.
-func mixedRequests() []map[string]string {
-	var out []map[string]string
+func mixedRequests() []Attributes {
+	var out []Attributes
 	for i := range 512 {
 		n := i * 37 % MaxRules
-		out = append(out, map[string]string{
+		out = append(out, AttributesOf(map[string]string{
 			"api_key": fmt.Sprintf("sk_t%d_x", n), "endpoint": fmt.Sprintf("/v1/s%d/orders?page=%d", n+1, i), "tier": []string{"pro", "free"}[i%2],
 			"method": "GET", "org": fmt.Sprintf("org%d", n+1), "user": fmt.Sprint("u", i), "ip": "192.0.2.1",
-		})
+		}))
 	}
 	return out
 }

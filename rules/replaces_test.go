@@ -34,7 +34,7 @@ blacklist: [bad]
 		{"a shadow changes no answer", map[string]string{"tier": "pro", "trial": "yes"}, "pro trial"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, matched := s.Match(c.attrs, 0, nil)
+			_, matched := s.Match(AttributesOf(c.attrs), 0, nil)
 			if got := strings.Join(ids(matched), " "); got != c.want {
 				t.Errorf("%v: %s, want %s", c.attrs, got, c.want)
 			}
@@ -43,7 +43,7 @@ blacklist: [bad]
 	if got := s.Rule("partner").Replaces; !slices.Equal(got, []string{"pro", "everyone"}) {
 		t.Errorf("replaces %v", got)
 	}
-	if list, matched := s.Match(map[string]string{"api_key": "bad", "tier": "pro"}, 0, nil); list != Blacklisted || len(matched) != 0 {
+	if list, matched := s.Match(AttributesOf(map[string]string{"api_key": "bad", "tier": "pro"}), 0, nil); list != Blacklisted || len(matched) != 0 {
 		t.Errorf("%v %v", list, matched)
 	}
 }
@@ -59,7 +59,7 @@ rules:
 `)
 	var buf []Matched
 	for range 3 {
-		_, buf = s.Match(map[string]string{"tier": "pro"}, 0, buf)
+		_, buf = s.Match(AttributesOf(map[string]string{"tier": "pro"}), 0, buf)
 		if got := strings.Join(ids(buf), " "); got != "b c" {
 			t.Fatalf("pro: %s", got)
 		}
@@ -78,7 +78,7 @@ func TestLongChainOfReplaces(t *testing.T) {
 		fmt.Fprintf(&b, "  - {id: r%d, match: {attributes: {a: [x, v%d]}}, replaces: [r%d]}\n", i, i, i+1)
 	}
 	open := b.String() + fmt.Sprintf("  - {id: r%d, match: {attributes: {a: [x]}}}\n", MaxRules-1)
-	if _, matched := mustParse(t, open).Match(map[string]string{"a": "x"}, 0, nil); len(matched) != 1 || matched[0].Rule.ID != "r0" {
+	if _, matched := mustParse(t, open).Match(AttributesOf(map[string]string{"a": "x"}), 0, nil); len(matched) != 1 || matched[0].Rule.ID != "r0" {
 		t.Errorf("%v", ids(matched))
 	}
 	closed := b.String() + fmt.Sprintf("  - {id: r%d, match: {attributes: {a: [x]}}, replaces: [r0]}\n", MaxRules-1)

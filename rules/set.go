@@ -195,11 +195,11 @@ func (r *Rule) Shadows(hash [16]byte) bool {
 // UnitRequests, else what it says of the unit, and one slot for UnitConcurrency of
 // which it says nothing. A request that has none of the unit is not limited by the
 // rule.
-func (r *Rule) Cost(requests int64, others map[string]int64) (cost int64, applies bool) {
+func (r *Rule) Cost(requests int64, others Costs) (cost int64, applies bool) {
 	if r.Unit == UnitRequests {
 		return requests, true
 	}
-	cost, said := others[r.Unit]
+	cost, said := others.Of(r.Unit)
 	if !said && r.Unit == UnitConcurrency {
 		return 1, true
 	}

@@ -37,7 +37,7 @@ func TestTwin(t *testing.T) {
 		for range 4 {
 			attrs := drawRequest(t)
 			nowMS := rapid.SampledFrom([]int64{0, twinEnds - 1, twinEnds, twinEnds + 1}).Draw(t, "now")
-			list, matched := s.Match(attrs, nowMS, nil)
+			list, matched := s.Match(AttributesOf(attrs), nowMS, nil)
 			wantList, want := twin.match(attrs)
 			if list != wantList || !slices.Equal(ids(matched), want) {
 				t.Fatalf("%v: %v %v, want %v %v\n%s", attrs, list, ids(matched), wantList, want, twin.text())

@@ -104,7 +104,7 @@ func TestImportedRulesLimitAsThatProjectDoes(t *testing.T) {
 				continue
 			}
 			want := theirs.GetLimit(context.Background(), "d", &descriptors.RateLimitDescriptor{Entries: entries})
-			_, got := set.Match(attrs, 0, nil)
+			_, got := set.Match(rules.AttributesOf(attrs), 0, nil)
 			if g, w := ours(got), said(want); g != w {
 				t.Fatalf("seed %d, %v: %s, want %s\n%s\n%s", seed, attrs, g, w, text, imported.YAML)
 			}
