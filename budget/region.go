@@ -40,6 +40,9 @@ type Right struct {
 	// cut-off region whose store knows that another of its daemons was heard.
 	Floor      Share
 	LimboFloor Share
+	// Told is the floor that the region was told, whatever it may use of it now: a record
+	// is kept for as long as one of that floor needs to be full.
+	Told Share
 	// FloorSince is when the floor last changed, 0 if no change matters any more,
 	// and Low the smallest floor before and since: no bucket has earned more than
 	// that up to then.
@@ -262,7 +265,7 @@ func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 	if len(r.cfg.Regions) == 0 {
 		return Right{}
 	}
-	right := Right{Floor: r.told(), Phase: r.phaseOf(limit, now), Watermark: r.watermark, Blind: r.blind}
+	right := Right{Floor: r.told(), Told: r.told(), Phase: r.phaseOf(limit, now), Watermark: r.watermark, Blind: r.blind}
 	if r.floorSince != 0 {
 		right.FloorSince, right.Low = r.floorSince, r.cfg.Regions[r.self].Low
 	}

@@ -45,7 +45,7 @@ func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 		v.Since = max(v.Since, min(v.Heard+v.HeardWait, MaxExact))
 	}
 	phase := v.phaseAt(now)
-	if v.Blind && v.Phase == Floor && phase == Limbo {
+	if v.Blind && v.Phase != Live && phase == Limbo {
 		v.Floor, v.Low = v.LimboFloor, v.Low.Min(v.LimboFloor)
 	}
 	amnesia, counts := false, v.Algorithm.Counts()

@@ -77,7 +77,7 @@ type View struct {
 	// Birth is when the store's contents began, if they did not start full
 	// (a flush, a failover); 0 if an absent cold bucket is a full one.
 	Birth int64
-	// Blind, in phase Floor: the daemon has not been told which keys are lent, and an
+	// Blind, in phase Floor or Limbo: the daemon has not been told which keys are lent, and an
 	// absent record may be that of a lent one. If the call finds itself in Limbo after
 	// all, LimboFloor stands for Floor; no part of it is above Floor's.
 	Blind      bool

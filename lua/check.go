@@ -29,7 +29,7 @@ type header struct {
 	since, birth        int64
 	floorSince          int64
 	heardWait           int64
-	blind               bool // and in phase Floor
+	blind               bool // and not in phase Live
 	asksHeard, anything bool
 	counts              bool // there is a limit that counts
 }
@@ -115,7 +115,7 @@ func mostRights(a limit.Algorithm) limit.Tokens {
 }
 
 // blind tells whether a view's limbo floor matters to a call.
-func blind(v *limit.View) bool { return v.Blind && v.Phase == limit.Floor }
+func blind(v *limit.View) bool { return v.Blind && v.Phase != limit.Live }
 
 // asksHeard tells whether heard matters to a call.
 func asksHeard(v *limit.View) bool { return v.Phase == limit.Floor && v.HeardWait > 0 }

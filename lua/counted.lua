@@ -7,7 +7,7 @@
 --   the share's rights   (of a take: only if the key is hot)
 --   the floor's rights, debit, window in microseconds
 --   phase, since, birth, and for how long the region must not have been heard
---   the floor's rights in limbo of a blind caller in phase floor, or -1
+--   the floor's rights in limbo of a blind caller in phase floor or limbo, or -1
 counted = {}
 
 do

@@ -13,7 +13,7 @@
 -- ARGV[7]  since when the floors are what they are, 0: no change matters
 -- ARGV[8]  for how long the region must not have been heard, microseconds; 0: no
 --          matter, as in every phase but floor; -1: only to limits that count
--- ARGV[9]  1 if the caller is blind, in phase floor: limit.View.Blind
+-- ARGV[9]  1 if the caller is blind, in phase floor or limbo: limit.View.Blind
 -- ARGV[10] the highest generation the caller knows of, in phase live: limit.View.Known
 -- ARGV[11..] what the script itself says. A view's generation is that of a hot key's
 -- share, above 0, or for a cold key minus the highest one applied for any key. The

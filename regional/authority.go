@@ -222,7 +222,7 @@ const takeAtMost = 5 * storeDeadline
 // that is all of it, at any time.
 func wholeRight(common budget.Right) budget.Right {
 	whole := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
-	common.Floor, common.LimboFloor, common.Low = whole, whole, whole
+	common.Floor, common.Told, common.LimboFloor, common.Low = whole, whole, whole, whole
 	return common
 }
 

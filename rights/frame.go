@@ -66,10 +66,10 @@ func (d *Daemon) Frame(r budget.Right, tail time.Duration) Frame {
 		return f
 	}
 	f.birth = d.Birth
+	f.blind = r.Blind && d.Birth != 0 && f.phase != limit.Live
 	if f.phase == limit.Floor {
 		// New contents do not remember who was heard just before they began.
 		f.since = max(f.since, min(d.Birth+f.heardWait, limit.MaxExact))
-		f.blind = r.Blind && d.Birth != 0
 		if f.blind && tail == 0 {
 			// Tokens are earned from then on. Rights are there at once: what could be
 			// in use has been waited for.
@@ -89,6 +89,11 @@ func (f *Frame) View(r budget.Right, l limit.Limit, elastic bool) limit.View {
 		Phase: f.phase, Since: f.since, Until: f.until, HeardWait: f.heardWait,
 		Birth: f.birth, Stamp: f.stamp, Known: f.known,
 	}
+	if f.blind && f.phase == limit.Limbo {
+		// It may spend the floor of limbo, and has to keep the record for as long as
+		// the floor that others go by needs to be full.
+		v.Floor, v.LimboFloor = Bucket(l, r.Told), v.Floor
+	}
 	if elastic && f.hasFloor && !l.Algorithm.Counts() {
 		v.Extra = l.Capacity - v.Floor.Cap
 	}
@@ -97,7 +102,10 @@ func (f *Frame) View(r budget.Right, l limit.Limit, elastic bool) limit.View {
 		v.Low = Bucket(l, r.Low.Min(r.Floor))
 	}
 	if f.blind {
-		v.Blind, v.LimboFloor = true, Bucket(l, r.LimboFloor)
+		v.Blind = true
+		if f.phase == limit.Floor {
+			v.LimboFloor = Bucket(l, r.LimboFloor)
+		}
 	}
 	if r.Hot {
 		v.Gen, v.Share = r.Gen.Pack(), Bucket(l, r.Share)

@@ -77,6 +77,22 @@ func TestViewAfterAFlush(t *testing.T) {
 	}
 }
 
+// TestARecordOutlastsABlindLimbo: a daemon that does not know what is lent spends nothing
+// in limbo, and what it writes is kept until the floor that others go by would be full: a
+// record that went earlier would be a full bucket for them.
+func TestARecordOutlastsABlindLimbo(t *testing.T) {
+	right := budget.Right{Told: third, Phase: budget.Limbo, Blind: true}
+	v := viewed{right: right, limit: bucket}.view(daemon(false))
+	record, in, _ := limit.Settle(limit.Record{Stamp: 7, At: 99e6, Tokens: 50 * limit.Token}, v, 100e6)
+	if record.Tokens != 0 || in.Cap != 0 {
+		t.Errorf("in limbo it holds %d of %d", record.Tokens, in.Cap)
+	}
+	full := limit.TTL(0, rights.Bucket(bucket, third))
+	if kept := record.Keep(&v); kept != full || full < 3000 {
+		t.Errorf("it is kept for %d ms, and full after %d", kept, full)
+	}
+}
+
 // TestViewOfAnElasticLimit: only a bucket, and only of a region that has a floor, holds
 // the whole burst.
 func TestViewOfAnElasticLimit(t *testing.T) {
