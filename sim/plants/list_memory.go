@@ -54,6 +54,11 @@ func memory() []Plant {
 			World: World{Regions: 2, Lease: 10 * time.Second, Faults: []string{"second daemon", "daemon restarts"}, Just: true},
 		},
 		{
+			Name: "limbo-shortens-life", Breaks: "a daemon that may spend nothing in limbo keeps a record for as long as a bucket of nothing needs to be full",
+			Edits: []Edit{{"rights/frame.go", "v.Floor, v.LimboFloor = Bucket(l, r.Told), v.Floor", "v.LimboFloor = v.Floor"}},
+			World: World{Keys: 2, Faults: []string{"second daemon", "store flushed and daemon restarts", "cut from the leader"}, Just: true},
+		},
+		{
 			Name: "blind-keeps-floor", Breaks: "a daemon that has lost its memory together with its store keeps its floor in limbo",
 			Edits: []Edit{{floor, "		return Share{}\n", "		return floor\n"}},
 		},
