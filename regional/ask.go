@@ -27,10 +27,11 @@ func (a *asker) ask(ctx context.Context, groups []*group) error {
 }
 
 // again tries a call. Contents that turn out to be others than expected are learnt, and
-// asked once more.
+// asked once more, as long as not too many calls are.
 func (a *asker) again(ctx context.Context, try func() error) error {
+	a.guard.retries.called()
 	err := try()
-	if _, late := errors.AsType[*lua.LateError](err); late {
+	if _, late := errors.AsType[*lua.LateError](err); late && a.guard.retries.retry() {
 		// By this daemon's clock it was not, or it would have given up: the store's
 		// clock was set, and has been learnt anew.
 		err = try()
@@ -38,7 +39,10 @@ func (a *asker) again(ctx context.Context, try func() error) error {
 	if _, other := errors.AsType[*lua.EpochError](err); !other {
 		return err
 	}
-	if err := a.guard.learn(ctx); err != nil {
+	if learnt := a.guard.learn(ctx); learnt != nil {
+		return learnt
+	}
+	if !a.guard.retries.retry() {
 		return err
 	}
 	return try()
@@ -66,6 +70,7 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 	for i, g := range groups {
 		if results[i].Err != nil {
 			g.undecided, g.answer = results[i].Undecided, results[i]
+			a.guard.metrics.turnedAway(results[i].Err)
 			parts = append(parts, g)
 			continue
 		}

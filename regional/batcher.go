@@ -19,8 +19,9 @@ const (
 	// costs this process and Redis as much as many groups do. Measured with 128
 	// callers, 2 to 4 do the same.
 	batchCalls = 4
-	// queueFor bounds the wait for a call, the call itself not included; then the
-	// rule's fallback decides.
+	// queueFor bounds the wait for a call of a store that answers others, the call itself
+	// not included; then the rule's fallback decides. For a silent one nobody waits so long:
+	// callerPatience.
 	queueFor = 250 * time.Millisecond
 	// maxQueued bounds the groups that wait: what Redis decides in queueFor at the
 	// 64,000 a second that it does in calls of one.
@@ -52,27 +53,32 @@ type batcher struct {
 	queue   []*waiter
 	queued  int // groups in queue, those of callers that left included
 	running int // calls under way
+	// heard is the store's last sign of life, or when the first of the calls under way began.
+	heard time.Time
 }
 
 // waiter is one caller's groups, at most groupsPerCall. The batcher's mu guards what
 // changes.
 type waiter struct {
 	groups []*group
+	came   time.Time
 	done   chan error // room for one
 	sent   bool       // the groups are in a call, or were
 	left   bool       // the caller does not wait any more
 }
 
 // decide has groups decided in a call shared with others. After an error other than
-// errGone nothing was admitted and the groups are the caller's again; after errGone
-// they may still be in use.
+// errGone and errGivenUp nothing was admitted and the groups are the caller's again;
+// after these they may still be in use.
 func (b *batcher) decide(ctx context.Context, groups []*group) error {
-	w := &waiter{groups: groups, done: make(chan error, 1)}
-	if !b.enqueue(w) {
+	w := &waiter{groups: groups, came: time.Now(), done: make(chan error, 1)}
+	wait, ok := b.enqueue(w)
+	if !ok {
 		b.refused(errBusy)
 		return errBusy
 	}
-	patience := time.NewTimer(queueFor)
+	due := w.came.Add(wait)
+	patience := time.NewTimer(wait)
 	defer patience.Stop()
 	for {
 		select {
@@ -82,22 +88,26 @@ func (b *batcher) decide(ctx context.Context, groups []*group) error {
 			b.leave(w)
 			return fmt.Errorf("%w: %w", errGone, ctx.Err())
 		case <-patience.C:
-			if b.leave(w) {
-				b.refused(errQueued)
-				return errQueued
+			if wait = b.longer(w, due); wait == 0 {
+				return b.giveUp(w)
 			}
-			// The call is under way and has a deadline of its own.
+			due = time.Now().Add(wait)
+			patience.Reset(wait)
 		}
 	}
 }
 
-// enqueue adds w, and starts a call if one more may be under way. It reports false
-// when the queue is full.
-func (b *batcher) enqueue(w *waiter) bool {
+// enqueue adds w, and starts a call if one more may be under way. It returns how long to
+// wait at first, or false when the queue is full.
+func (b *batcher) enqueue(w *waiter) (wait time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.queued+len(w.groups) > maxQueued {
-		return false
+		return 0, false
+	}
+	wait = b.patience(w.came)
+	if b.running == 0 {
+		b.heard = w.came
 	}
 	b.queue = append(b.queue, w)
 	b.queued += len(w.groups)
@@ -105,7 +115,7 @@ func (b *batcher) enqueue(w *waiter) bool {
 		b.running++
 		go b.work()
 	}
-	return true
+	return wait, true
 }
 
 // leave takes w out of the queue and reports whether it was still in it: if so the
@@ -157,7 +167,9 @@ func (b *batcher) next() (waiters []*waiter, groups []*group) {
 // with, which takes a bug, spoil a call before anything is charged; then each caller
 // gets a call of its own, so that the bug harms nobody else.
 func (b *batcher) serve(waiters []*waiter, groups []*group) {
+	began := time.Now()
 	err := b.ask(context.Background(), groups)
+	b.sign(began, err)
 	alone := len(waiters) == 1 || !errors.Is(err, lua.ErrInvalid)
 	for _, w := range waiters {
 		if !alone {

@@ -176,8 +176,8 @@ func TestBatcherCallerLeaves(t *testing.T) {
 	})
 }
 
-// TestBatcherDeadlines: a caller's own deadline is kept to the microsecond, and no
-// check waits longer than queueFor for its turn.
+// TestBatcherDeadlines: a caller's own deadline is kept to the microsecond, and nobody
+// waits for a silent store longer than callerPatience: those that come then hardly at all.
 func TestBatcherDeadlines(t *testing.T) {
 	bubble(t, func(t *testing.T, s *slowStore, b *batcher, refused *[]error) {
 		s.takes = time.Second
@@ -190,22 +190,66 @@ func TestBatcherDeadlines(t *testing.T) {
 		defer cancel()
 		c.arrive(ctx, 66, 1)
 		c.arrive(t.Context(), 67, 1)
-		c.want(t, batchCalls, context.DeadlineExceeded)
-		if waited := time.Since(began); waited != 30*time.Millisecond {
-			t.Errorf("a deadline of 30 ms took %v", waited)
+		waited := func(who int, want error, most time.Duration) {
+			t.Helper()
+			c.want(t, who, want)
+			if took := time.Since(began); took != most {
+				t.Errorf("caller %d waited until %v, want %v", who, took, most)
+			}
 		}
-		c.want(t, batchCalls+1, errQueued)
-		if waited := time.Since(began); waited != queueFor {
-			t.Errorf("waited %v for a turn", waited)
-		}
+		waited(batchCalls, context.DeadlineExceeded, 30*time.Millisecond)
+		waited(batchCalls+1, errStalled, callerPatience)
 		for who := range batchCalls {
-			c.want(t, who, nil) // longer than queueFor, but not in the queue
+			waited(who, errGivenUp, callerPatience)
 		}
+		c.arrive(t.Context(), 68, 1)
+		waited(batchCalls+2, errStalled, callerPatience+silentPatience)
 		idle(t, b)
-		if all := slices.Concat(s.calls...); slices.Contains(all, 66) || slices.Contains(all, 67) {
+		if all := slices.Concat(s.calls...); slices.Max(all) > 1 {
 			t.Errorf("checks that were given up reached the store: %v", all)
 		}
-		if len(*refused) != 1 {
+		if len(*refused) != batchCalls+2 || reason((*refused)[0]) != "stall" {
+			t.Errorf("refused %v", *refused)
+		}
+	})
+}
+
+// TestBatcherWaitsForASlowStore: a store that answers others is worth waiting for, but
+// nobody waits longer than queueFor for a turn.
+func TestBatcherWaitsForASlowStore(t *testing.T) {
+	bubble(t, func(t *testing.T, s *slowStore, b *batcher, refused *[]error) {
+		s.takes = callerPatience / 2
+		c := callers{b: b}
+		turns := int(queueFor / s.takes)
+		for range (turns + 4) * batchCalls {
+			c.arrive(t.Context(), 1, groupsPerCall)
+			<-time.After(s.takes / batchCalls / 8) // their answers do not come all at once
+		}
+		last := len(c.errs) - 1
+		for who := range turns * batchCalls {
+			c.want(t, who, nil)
+		}
+		c.want(t, last, errQueued)
+		idle(t, b)
+		for _, err := range *refused {
+			if !errors.Is(err, errQueued) {
+				t.Errorf("refused %v", err)
+			}
+		}
+	})
+}
+
+// TestBatcherFastFailures: a store that refuses at once is not silent.
+func TestBatcherFastFailures(t *testing.T) {
+	bubble(t, func(t *testing.T, s *slowStore, b *batcher, refused *[]error) {
+		s.fail = func([]*group) error { return errSick }
+		for range 100 {
+			if err := b.decide(t.Context(), []*group{{cost: 1}}); !errors.Is(err, errSick) {
+				t.Fatal(err)
+			}
+		}
+		idle(t, b)
+		if len(*refused) > 0 {
 			t.Errorf("refused %v", *refused)
 		}
 	})

@@ -24,9 +24,9 @@ const (
 // borrow lets a request that was denied only because the share of a limit that has a
 // home is elsewhere wait for it, and asks once more; the denial has told the machine
 // of the wish. It is for single checks: in a batch all other answers would wait too.
-// again asks once more. The error is errGone, or that of again.
-func (l *limiter) borrow(ctx context.Context, groups []*group, again func(*group) error) error {
-	for _, g := range groups {
+// again asks once more for the group at an index. The error is errGone, or that of again.
+func (l *limiter) borrow(ctx context.Context, groups []*group, again func(i int) error) error {
+	for i, g := range groups {
 		if g.shadow || g.allowed {
 			continue
 		}
@@ -46,7 +46,7 @@ func (l *limiter) borrow(ctx context.Context, groups []*group, again func(*group
 		l.metrics.borrowed(result)
 		switch result {
 		case borrowMoved:
-			return again(g)
+			return again(i)
 		case borrowGone:
 			return fmt.Errorf("%w: %w", errGone, ctx.Err())
 		}

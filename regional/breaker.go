@@ -18,7 +18,7 @@ const (
 	tripAfter  = 5
 	tripSample = 20
 	tripWindow = time.Second
-	// It is open for openLeast, then one call tries the store. Each time that
+	// It is open for openLeast, then one trial is made of the store. Each time that
 	// finds it unwell, or that it fails again within openMost of having closed,
 	// the wait doubles, up to openMost.
 	openLeast = 500 * time.Millisecond
@@ -33,11 +33,14 @@ var errOpen = errors.New("regional: the breaker before the store is open")
 
 // breaker keeps calls off a store that does not answer. gobreaker counts and
 // decides when to open; how long is decided here, since gobreaker waits the same
-// time always. Safe for concurrent use.
+// time always. While it is not closed only trials pass, that no client waits for.
+// Safe for concurrent use.
 type breaker struct {
 	calls    *gobreaker.CircuitBreaker[struct{}]
 	now      func() budget.Instant
 	onChange func(gobreaker.State)
+	// open: not closed.
+	open atomic.Bool
 	// shut is the instant until which the open breaker lets nothing through.
 	shut atomic.Int64
 
@@ -67,12 +70,20 @@ func newBreaker(now func() budget.Instant, onChange func(gobreaker.State)) *brea
 }
 
 // do makes a call, or refuses to with an error that isOpen knows.
-func (b *breaker) do(call func() error) error {
-	if int64(b.now()) < b.shut.Load() {
+func (b *breaker) do(trial bool, call func() error) error {
+	if b.open.Load() && (!trial || b.trialIn() > 0) {
 		return errOpen
 	}
 	_, err := b.calls.Execute(func() (struct{}, error) { return struct{}{}, call() })
 	return err
+}
+
+// trialIn is in how long the store is to be tried; 0: now, or the breaker is closed.
+func (b *breaker) trialIn() time.Duration {
+	if !b.open.Load() {
+		return 0
+	}
+	return max(0, budget.Instant(b.shut.Load()).Sub(b.now()))
 }
 
 // isOpen tells the breaker's own errors from those of calls.
@@ -91,6 +102,7 @@ func (b *breaker) changed(_ string, from, to gobreaker.State) {
 	case gobreaker.StateClosed:
 		b.closed = now
 	}
+	b.open.Store(to != gobreaker.StateClosed) // after shut, which tells what it means
 	b.mu.Unlock()
 	b.onChange(to)
 }

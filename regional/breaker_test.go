@@ -32,7 +32,7 @@ func TestBreakerWaitsLonger(t *testing.T) {
 	trip := func() {
 		t.Helper()
 		for range tripAfter {
-			if err := b.do(sick); !errors.Is(err, errSick) {
+			if err := b.do(false, sick); !errors.Is(err, errSick) {
 				t.Fatalf("not asked: %v", err)
 			}
 		}
@@ -44,7 +44,10 @@ func TestBreakerWaitsLonger(t *testing.T) {
 		}
 		began := clock.at
 		for {
-			if err := b.do(sick); !isOpen(err) {
+			if err := b.do(false, well); !isOpen(err) {
+				t.Fatalf("a call that is no trial passed: %v", err)
+			}
+			if err := b.do(true, sick); !isOpen(err) {
 				break
 			}
 			clock.pass(time.Millisecond)
@@ -58,13 +61,16 @@ func TestBreakerWaitsLonger(t *testing.T) {
 		waits(want)
 	}
 	clock.pass(openMost)
-	if err := b.do(well); err != nil || state != gobreaker.StateClosed {
+	if err := b.do(true, well); err != nil || state != gobreaker.StateClosed {
 		t.Fatalf("after a good call: %v, %v", err, state)
+	}
+	if err := b.do(false, well); err != nil {
+		t.Fatalf("a call after it: %v", err)
 	}
 	trip() // at once: not well yet
 	waits(openMost)
 	clock.pass(openMost)
-	b.do(well)
+	b.do(true, well)
 	clock.pass(openMost)
 	trip()
 	waits(openLeast)

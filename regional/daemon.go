@@ -47,6 +47,7 @@ type Daemon struct {
 	health   *health.Server
 
 	storeDown atomic.Bool
+	storeNews chan struct{} // keepStore is to look; room for one
 	ready     chan struct{}
 	readyOnce sync.Once
 	failed    chan error // why the daemon must stop; room for one
@@ -76,7 +77,7 @@ func New(c Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{cfg: c, log: log, registry: c.Registry, ready: make(chan struct{}), failed: make(chan error, 1)}
+	d := &Daemon{cfg: c, log: log, registry: c.Registry, ready: make(chan struct{}), storeNews: make(chan struct{}, 1), failed: make(chan error, 1)}
 	if d.sockets, err = openSockets(&c); err != nil {
 		return nil, err
 	}
@@ -196,11 +197,16 @@ func (d *Daemon) askStore(a *asker) func(context.Context, []*group) error {
 // logged once.
 func (d *Daemon) storeTripped(open bool, cause error) {
 	d.metrics.setDegraded(degradedStore, open)
+	select {
+	case d.storeNews <- struct{}{}:
+	default:
+	}
 	if d.storeDown.Swap(open) == open {
 		return
 	}
 	if open {
-		d.log.Error("the regional store does not answer: each rule's on_redis_failure decides until it does", "error", cause)
+		d.log.Error("the regional store does not answer: each rule's on_redis_failure decides until it does",
+			"reason", reason(cause), "what_to_do", remedy(reason(cause)), "error", cause)
 	} else {
 		d.log.Info("the regional store answers again")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -50,6 +51,9 @@ const (
 	// starvedFor bounds that excuse: a store that answered nothing for so long is
 	// unwell, whoever else is.
 	starvedFor = time.Second
+	// maxCalls bounds the calls under way, those that wait for a connection included. The
+	// batcher's are few; those that reserve and settle are one for each caller.
+	maxCalls = 1024
 )
 
 // errStarved is wrapped by timeouts that this process may be to blame for.
@@ -67,6 +71,9 @@ type guard struct {
 	heard atomic.Int64
 	// failure is why the store's last failed take failed; nil before.
 	failure atomic.Pointer[error]
+	// underWay counts the calls that callers wait for.
+	underWay atomic.Int64
+	retries  retryBudget
 }
 
 // newGuard makes a guard. onChange is told whenever the breaker changes between
@@ -94,8 +101,15 @@ func answered(err error) bool {
 
 // take decides groups under the contents named by epoch; they are worded when the
 // breaker has let the call pass.
-func (g *guard) take(ctx context.Context, epoch string, word func() []lua.Group) (results []lua.Result, err error) {
-	err = g.call(ctx, "take", epoch, func(ctx context.Context) (now int64, err error) {
+func (g *guard) take(ctx context.Context, epoch string, word func() []lua.Group) ([]lua.Result, error) {
+	return g.takeAs(ctx, "take", epoch, word)
+}
+
+// opProbe is a take that no client waits for, and that tries a store that did not answer.
+const opProbe = "probe"
+
+func (g *guard) takeAs(ctx context.Context, op, epoch string, word func() []lua.Group) (results []lua.Result, err error) {
+	err = g.call(ctx, op, epoch, func(ctx context.Context) (now int64, err error) {
 		groups := word()
 		g.metrics.callGroups.Observe(float64(len(groups)))
 		results, now, err = g.store.Take(ctx, epoch, groups)
@@ -111,7 +125,12 @@ func (g *guard) take(ctx context.Context, epoch string, word func() []lua.Group)
 // do returns the store's clock, 0 if it was not told. A caller that goes away does not
 // take the call with it: a connection would be lost for nothing.
 func (g *guard) call(ctx context.Context, op, epoch string, do func(context.Context) (now int64, err error)) error {
-	err := g.breaker.do(func() error {
+	defer g.underWay.Add(-1)
+	if g.underWay.Add(1) > maxCalls {
+		g.metrics.storeErrors.WithLabelValues(op, reason(errBusy)).Inc()
+		return errBusy
+	}
+	err := g.breaker.do(op == opProbe, func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeDeadline)
 		defer cancel()
 		sent := g.now()
@@ -209,9 +228,11 @@ func reason(err error) string {
 		return "busy"
 	case errors.Is(err, errQueued):
 		return "queue"
+	case errors.Is(err, errStalled), errors.Is(err, errGivenUp):
+		return "stall"
 	case errors.Is(err, context.DeadlineExceeded), isNet && netErr.Timeout():
 		return "timeout"
-	case isNet:
+	case isNet, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 		return "connection"
 	}
 	for _, prefix := range redisReasons {

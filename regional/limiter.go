@@ -125,8 +125,12 @@ func (l *limiter) decide(ctx context.Context, requests []request) ([]decision, e
 		groups = append(groups, decisions[i].groups...)
 	}
 	err := l.spendAll(ctx, groups)
+	for i, rest := 0, groups; i < len(decisions); i++ {
+		rest = rest[copy(decisions[i].groups, rest):]
+	}
 	if err == nil && len(requests) == 1 {
-		err = l.borrow(ctx, groups, func(g *group) error { return l.spend(ctx, []*group{g}) })
+		d := &decisions[0]
+		err = l.borrow(ctx, d.groups, func(i int) error { return l.spend(ctx, d.groups[i:i+1]) })
 	}
 	if err != nil {
 		return nil, err
@@ -162,7 +166,8 @@ func (l *limiter) spendAll(ctx context.Context, groups []*group) error {
 
 // spend decides the groups of one store call; without the store each rule has its
 // own fallback. A caller that went away gets neither, so that nothing is charged
-// twice for an answer that nobody hears.
+// twice for an answer that nobody hears. Groups that the store may be deciding yet are
+// replaced in the slice, and what it charges for them is lost to the client.
 func (l *limiter) spend(ctx context.Context, groups []*group) error {
 	if len(groups) == 0 {
 		return nil
@@ -183,6 +188,11 @@ func (l *limiter) spend(ctx context.Context, groups []*group) error {
 	}
 	if errors.Is(err, lua.ErrInvalid) {
 		l.log.Error("the store was asked for something it cannot count with; this is a bug", "error", err)
+	}
+	if errors.Is(err, errGivenUp) {
+		for i := range groups {
+			groups[i] = groups[i].anew()
+		}
 	}
 	l.fallBack(groups)
 	return nil

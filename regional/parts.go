@@ -16,9 +16,11 @@ func (l *limiter) decideInParts(ctx context.Context, g *group) error {
 	lost, rest := g.parts()
 	l.fallBack([]*group{lost})
 	if lost.allowed && len(rest.asks) > 0 {
-		if err := l.spend(ctx, []*group{rest}); err != nil {
+		again := []*group{rest}
+		if err := l.spend(ctx, again); err != nil {
 			return err
 		}
+		rest = again[0]
 	} else {
 		// What the store said of them before stands; nothing is charged.
 		answer := lua.Result{Allowed: len(rest.asks) == 0}

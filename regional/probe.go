@@ -14,30 +14,55 @@ const (
 	// probeEvery spaces the store calls that an idle daemon makes to know the
 	// store's clock and health.
 	probeEvery = time.Second
+	// probeSoon is the least wait between two of them, where one came a little early.
+	probeSoon = 10 * time.Millisecond
 	// probeRule is the rule number of the probe's own record: the largest, which no
 	// rule reaches.
 	probeRule = 1<<32 - 1
 )
 
 // keepStore learns the store's contents at the start, and then sees to it that the
-// store's clock and health are known even when no check comes.
+// store's clock and health are known even when no check comes. While the store does not
+// answer nobody else asks it: no client waits to find out whether it is back.
 func (d *Daemon) keepStore(ctx context.Context) {
 	for {
 		wait := probeEvery
 		switch {
 		case d.auth.currentEpoch() == "":
-			if err := d.guard.learn(ctx); err != nil {
-				d.log.Error("the regional store cannot be reached; asking again", "reason", reason(err), "error", err)
+			err := d.guard.learn(ctx)
+			d.metrics.setDegraded(degradedStore, err != nil)
+			if err != nil {
+				why := reason(err)
+				d.log.Error("the regional store cannot be reached; asking again", "reason", why, "what_to_do", remedy(why), "error", err)
 			} else {
 				wait = 0
 			}
+		case d.guard.breaker.open.Load():
+			if d.guard.breaker.trialIn() == 0 {
+				d.probe(ctx)
+			}
+			wait = max(probeSoon, d.guard.breaker.trialIn())
 		case d.auth.clock.age(d.cfg.Now()) >= probeEvery:
 			d.probe(ctx)
 		}
-		if !pause(ctx, wait) && ctx.Err() != nil {
+		if !d.pauseProbe(ctx, wait) {
 			return
 		}
 	}
+}
+
+// pauseProbe waits, no longer than until the breaker opens or there is news of the store;
+// false if ctx ended.
+func (d *Daemon) pauseProbe(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-d.storeNews:
+	case <-timer.C:
+	}
+	return true
 }
 
 // probe takes a millionth of a token from a bucket of its own.
@@ -45,7 +70,7 @@ func (d *Daemon) probe(ctx context.Context) {
 	one := limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}}
 	g := &group{cost: 1, asks: []ask{{limit: one, key: budget.KeyID{Rule: probeRule}}}}
 	head := d.auth.grant([]*group{g})
-	_, err := d.guard.take(ctx, head.epoch, func() []lua.Group { return callOf(&head, []*group{g}, nil) })
+	_, err := d.guard.takeAs(ctx, opProbe, head.epoch, func() []lua.Group { return callOf(&head, []*group{g}, nil) })
 	if _, other := errors.AsType[*lua.EpochError](err); other {
 		_ = d.guard.learn(ctx) // asked again in a second
 	}

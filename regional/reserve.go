@@ -50,7 +50,7 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 	}
 	err := l.remember(ctx, p, r, d.groups, &out)
 	if err == nil && !out.repeated {
-		err = l.borrow(ctx, d.groups, func(g *group) error { return l.remember(ctx, p, r, []*group{g}, &out) })
+		err = l.borrow(ctx, d.groups, func(i int) error { return l.remember(ctx, p, r, d.groups[i:i+1], &out) })
 	}
 	return out, err
 }

@@ -1,0 +1,29 @@
+package regional
+
+// remedy tells an operator what to do about a store's failure, by its reason; empty if it
+// passes by itself.
+func remedy(reason string) string {
+	switch reason {
+	case "oom":
+		return "raise maxmemory of the Redis, or give it to Aliquot alone; keep maxmemory-policy noeviction"
+	case "readonly":
+		return "this Redis is a replica: name the primary in --redis, or let redis+sentinel:// find it"
+	case "noreplicas":
+		return "fewer replicas are connected than min-replicas-to-write asks for: mend the replication"
+	case "busy":
+		return "a script of somebody else blocks this Redis: SCRIPT KILL ends it; give Aliquot a Redis of its own"
+	case "misconf":
+		return "this Redis cannot save to its disk and refuses writes: free the disk, or turn snapshots off (save \"\")"
+	case "noauth":
+		return "this Redis wants a password: put it into --redis, redis://user:password@host:port"
+	case "wrongpass":
+		return "this Redis does not take the user and password of --redis"
+	case "noperm":
+		return "this Redis does not let the user of --redis run what is needed; docs/operations.md lists it"
+	case "connection":
+		return "nothing answers at the address of --redis: is the Redis running, and reachable from here?"
+	case "timeout":
+		return "this Redis accepts connections and does not answer: is it stopped, paused, or overloaded?"
+	}
+	return ""
+}

@@ -1,0 +1,34 @@
+package regional
+
+import "testing"
+
+// TestRetryBudget: some retries are there at once, and after them one for every ten calls.
+func TestRetryBudget(t *testing.T) {
+	var b retryBudget
+	for n := range retriesAtOnce {
+		if !b.retry() {
+			t.Fatalf("the first %d are free, number %d was refused", retriesAtOnce, n+1)
+		}
+	}
+	if b.retry() {
+		t.Error("more retries at once than were saved")
+	}
+	retried := 0
+	for range 1000 {
+		b.called()
+		if b.retry() {
+			retried++
+		}
+	}
+	if retried != 1000/retryCost {
+		t.Errorf("%d retries of 1000 calls", retried)
+	}
+	for range 10_000 {
+		b.called()
+	}
+	for retried = 0; b.retry(); retried++ {
+	}
+	if retried != retriesAtOnce {
+		t.Errorf("%d retries saved", retried)
+	}
+}
