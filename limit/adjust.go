@@ -56,7 +56,7 @@ func Adjust(r Record, a Adjustment, now int64) (Record, Adjusted) {
 	case a.View.Algorithm.Counts():
 		r.Use, out.Refunded = r.Use.giveBack(&a, back, now)
 	default:
-		out.Refunded = max(0, min(back, r.most(&a.View, in)-r.Tokens))
+		out.Refunded = max(0, min(back, r.most(&a.View, in)-r.out(&a.View)-r.Tokens))
 		r.Tokens += out.Refunded
 		if r.Hot && a.View.Hot && r.Gen == a.View.Gen {
 			out.Spare = back - out.Refunded

@@ -35,14 +35,14 @@ type Applied struct {
 	// Late tells that the deadline had passed; nothing was done.
 	Late bool
 	// Stale tells that the record had seen this generation, or a later one, and
-	// stays untouched. Tokens is what it held when last settled. A limit that counts
-	// takes the same generation again for a question: nothing changes, and InUse, Due
-	// and Label tell how things are now.
+	// stays untouched. Tokens is what it held when last settled. The same generation
+	// again, from a caller that knows it (of a limit that counts, from any), is a
+	// question: nothing changes, and InUse, Due and Label tell how things are now.
 	Stale bool
-	// InUse is what counts against the share (for a limit that counts). While it is
-	// more than the share, the share is not to be acknowledged: the difference may
-	// not be given to others. Due is in how many microseconds that ends at the latest;
-	// 0 if it has.
+	// InUse is what counts against the share: for a bucket what it has lent, where that
+	// is more than the share may hold. While it is more than the share, the share is not
+	// to be acknowledged: the difference may not be given to others. Due is in how many
+	// microseconds that ends at the latest; 0 if it has.
 	InUse Tokens
 	Due   int64
 	// Label is the present window's (fixed windows only).
@@ -51,8 +51,9 @@ type Applied struct {
 
 // Apply makes a change to one record. Time before it is refilled as the old view
 // says; a share that grows arrives empty but for the grant, one that shrinks gives
-// up its part of the tokens: what stays and what is released add up exactly. What
-// an elastic cold bucket holds becomes Extra first, which never moves. A key that
+// up its part of the tokens: what stays and what is released add up exactly. Tokens that
+// are lent count as held, and what can stay of them is all that stays, if there are many.
+// What an elastic cold bucket holds becomes Extra first, which never moves. A key that
 // returns to cold keeps the generation as a fence, until the record expires, against
 // commands that got stuck on the way.
 func Apply(r Record, c Change, now int64) (Record, Applied) {
@@ -60,7 +61,7 @@ func Apply(r Record, c Change, now int64) (Record, Applied) {
 		return r, Applied{Late: true}
 	}
 	counts := c.View.Algorithm.Counts()
-	again := counts && r.Gen == c.Gen && (r.Hot || c.Cold)
+	again := r.Gen == c.Gen && (counts && (r.Hot || c.Cold) || !counts && c.asks())
 	if r.Stamp == c.View.Stamp && r.Gen >= c.Gen && !again {
 		return r, Applied{Tokens: max(0, r.held()), Stale: true}
 	}
@@ -68,18 +69,41 @@ func Apply(r Record, c Change, now int64) (Record, Applied) {
 		return applyCounted(r, c, now)
 	}
 	r, old, amnesia := Settle(r, c.View, now)
-	if !r.Hot {
-		r.setApart(c.View.Extra)
+	a := Applied{Amnesia: amnesia}
+	if !amnesia {
+		r.bringBack(&c.View, old)
 	}
-	keep := shrunk(r.Tokens, old.Cap, c.Share.Cap)
-	a := Applied{Released: r.Tokens - keep, Amnesia: amnesia}
-	r.Tokens, r.Carry = clamp(keep+c.Grant, r.Carry, c.Share.Cap)
-	r.Hot, r.Gen, r.Share = true, c.Gen, c.Share
+	if r.Gen != c.Gen || amnesia {
+		a.Released = r.reshare(&c, old.Cap)
+	}
+	if out := r.out(&c.View); out > c.Share.Cap {
+		a.InUse, a.Due = out, r.LentUntil-now+1
+	}
 	if c.Cold {
 		r.coolDown(&c.View)
 	}
 	a.Tokens = max(0, r.held())
 	return r, a
+}
+
+// asks tells a question about a share that a bucket has already from a change.
+func (c *Change) asks() bool {
+	return c.View.Hot && c.View.Gen == c.Gen && c.Grant == 0 && !c.Cold
+}
+
+// reshare gives a settled record of a bucket its new share, and returns what it had to
+// give up for that.
+func (r *Record) reshare(c *Change, old Tokens) (released Tokens) {
+	if !r.Hot {
+		r.setApart(max(0, c.View.Extra-r.Lent))
+	}
+	r.Hot, r.Gen, r.Share = true, c.Gen, c.Share
+	out, had, keep := r.out(&c.View), r.Tokens, r.Tokens
+	if had > 0 { // a debt stays
+		keep = min(had, max(0, shrunk(had+out, old, c.Share.Cap)-out))
+	}
+	r.Tokens, r.Carry = clamp(keep+c.Grant, r.Carry, max(0, c.Share.Cap-out))
+	return had - keep
 }
 
 // applyCounted makes a change to the record of a limit that counts: the rights follow
@@ -121,7 +145,11 @@ func shrunk(tokens, from, to Tokens) Tokens {
 // TTL says, or for as long as anything counts.
 func (r Record) Keep(v *View) int64 {
 	if !v.Algorithm.Counts() {
-		return TTL(r.Tokens, v.Cold())
+		full := TTL(r.Tokens, v.Cold())
+		if r.Lent == 0 {
+			return full
+		}
+		return max(full, keepFor(r.LentUntil-r.At))
 	}
 	lasts := tail(v.Algorithm, v.Window)
 	if r.Use != nil {
@@ -130,8 +158,12 @@ func (r Record) Keep(v *View) int64 {
 			lasts = max(lasts, r.Use.Entries[n-1].Until-r.At)
 		}
 	}
-	return lasts/1000 + lasts/50_000 + 1001
+	return keepFor(lasts)
 }
+
+// keepFor is for how many milliseconds a store keeps what matters for so many
+// microseconds by its clock: 2 % and a second longer.
+func keepFor(lasts int64) int64 { return lasts/1000 + lasts/50_000 + 1001 }
 
 // TTL is for how many milliseconds a store has to keep a cold record of a bucket: until
 // it is full, with 2 % and a second to spare, because an absent bucket is a full one. A

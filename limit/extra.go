@@ -27,6 +27,6 @@ func (r *Record) setApart(most Tokens) {
 // coolDown makes the record cold; what is above the cold bucket is void.
 func (r *Record) coolDown(v *View) {
 	r.Hot, r.Share = false, Bucket{}
-	r.Tokens, r.Carry = clamp(r.held(), r.Carry, v.Cold().Cap)
+	r.Tokens, r.Carry = clamp(r.held(), r.Carry, v.Cold().without(r.Lent).Cap)
 	r.Extra = 0
 }

@@ -25,6 +25,8 @@ func (r Record) Absent() bool { return r.Stamp == 0 && r.At == 0 }
 //     no more than the floor of it.
 //   - Refill crosses the start of a phase, or a change of the floor, at the smallest
 //     of the rates concerned.
+//   - What is lent is room that the bucket does not have, up to the first settlement
+//     after it has ended.
 //   - What a limit that counts had in use when its memory was lost counts as all there
 //     can be until none of it can be left.
 //
@@ -41,9 +43,7 @@ func Settle(r Record, v View, now int64) (Record, Bucket, bool) {
 // settle is Settle, but the bucket in force is all of it, also where a part of the
 // rights does not count yet.
 func settle(r Record, v View, now int64) (Record, Bucket, bool) {
-	if v.Phase == Floor && v.HeardWait != 0 && v.Heard != 0 {
-		v.Since = max(v.Since, min(v.Heard+v.HeardWait, MaxExact))
-	}
+	v.Since = v.begins()
 	phase := v.phaseAt(now)
 	if v.Blind && v.Phase != Live && phase == Limbo {
 		v.Floor, v.Low = v.LimboFloor, v.Low.Min(v.LimboFloor)
@@ -72,7 +72,11 @@ func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 		}
 	case v.Hot:
 		enforced = under(phase, v.Share, v.Floor)
+		before := r
 		r = Record{Hot: true, Gen: v.Gen, Share: v.Share}
+		if before.Stamp == v.Stamp {
+			r.Lent, r.LentUntil = before.Lent, before.LentUntil // whoever has it may still spend it
+		}
 		if counts {
 			r.Use = blocked(now + tail(v.Algorithm, v.Window))
 		}
@@ -89,6 +93,7 @@ func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 		r.Use = r.Use.at(&v, now).add(&v, v.Debit, 0, now)
 	} else {
 		r.spend(min(v.Debit, max(0, r.held())))
+		r.expire(now)
 	}
 	return r, enforced, amnesia
 }
@@ -97,6 +102,9 @@ func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 // Whoever has had a share since must not get an earlier one because of that, so all of
 // it stays but the tokens, which the time to come was spent from already; a debt does.
 func (r *Record) setBack(v *View, now int64) {
+	if r.Lent > 0 {
+		r.LentUntil += now - r.At // by its holders' clocks nothing happened
+	}
 	r.At, r.Tokens, r.Carry, r.Extra = now, min(r.Tokens, 0), 0, 0
 	if v.Algorithm.Counts() {
 		r.Use = blocked(now + tail(v.Algorithm, v.Window))
@@ -106,10 +114,19 @@ func (r *Record) setBack(v *View, now int64) {
 // phaseAt is the phase that holds at an instant of the store's clock: a deadline
 // that the daemon believes in counts only if the store's clock agrees.
 func (v *View) phaseAt(now int64) Phase {
-	if v.Phase == Live && now > v.Until || v.Phase == Floor && now < v.Since {
+	if v.Phase == Live && now > v.Until || v.Phase == Floor && now < v.begins() {
 		return Limbo
 	}
 	return v.Phase
+}
+
+// begins is when the phase began, or can begin at the earliest, as far as the store
+// knows.
+func (v *View) begins() int64 {
+	if v.Phase == Floor && v.HeardWait != 0 && v.Heard != 0 {
+		return max(v.Since, min(v.Heard+v.HeardWait, MaxExact))
+	}
+	return v.Since
 }
 
 // under is what a share allows in a phase.
@@ -180,9 +197,9 @@ func (r *Record) refillHot(f force, v *View, phase Phase, now int64) {
 			low = low.Min(v.Low)
 		}
 		from = min(start, now)
-		r.Tokens, r.Carry = refill(r.Tokens, r.Carry, low, r.At, from)
+		r.Tokens, r.Carry = refill(r.Tokens, r.Carry, low.without(r.out(v)), r.At, from)
 	}
-	r.Tokens, r.Carry = refill(r.Tokens, r.Carry, f.before.Min(f.enforced), from, now)
+	r.Tokens, r.Carry = refill(r.Tokens, r.Carry, f.before.Min(f.enforced).without(r.out(v)), from, now)
 }
 
 // settleCold is what a trusted cold record holds: what it earned before the floor
@@ -192,9 +209,9 @@ func settleCold(r Record, v *View, now int64) (Tokens, int64) {
 	if r.At < v.FloorSince {
 		from = min(v.FloorSince, now)
 		low := Bucket{Cap: v.Low.Cap + v.Extra, Rate: v.Low.Rate}
-		r.Tokens, r.Carry = refill(r.Tokens, r.Carry, low, r.At, from)
+		r.Tokens, r.Carry = refill(r.Tokens, r.Carry, low.without(r.Lent), r.At, from)
 	}
-	return refill(r.Tokens, r.Carry, v.Cold(), from, now)
+	return refill(r.Tokens, r.Carry, v.Cold().without(r.Lent), from, now)
 }
 
 // freshCold is the cold bucket where no record can be trusted.

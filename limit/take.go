@@ -15,12 +15,22 @@ type Outcome struct {
 	// many the cost would be admitted if nothing else was; -1 if it is more than the
 	// share (for a limit that counts).
 	Reset, Retry int64
+	// Lent was lent by this call, and is not in Tokens any more; see ChunkView.
+	Lent Tokens
+	// LentUntil is when all that the caller has of this key must be spent or back,
+	// microseconds of the store's clock, and LentFor in how many microseconds from the
+	// store's now on that is; 0 if it has nothing.
+	LentUntil, LentFor int64
+	// Kept tells that what the caller had was still lent, so that what it kept is its
+	// own, and what it brought back has counted.
+	Kept bool
 }
 
 // Take decides one request under all its limits: every limit has to hold what the
 // request costs there, its View.Cost or else the cost given, or none is charged.
 // records[i], views[i] and out[i] belong to one limit; no two limits may share a
-// record. The records are settled in place either way and have to be written back.
+// record. The records are settled in place either way and have to be written back, and
+// what their views bring back and borrow counts, whatever the answer.
 func Take(records []Record, views []View, cost Tokens, now int64, out []Outcome) bool {
 	allowed := true
 	for i := range records {
@@ -39,11 +49,27 @@ func Take(records []Record, views []View, cost Tokens, now int64, out []Outcome)
 			out[i].Bucket.Cap -= r.spend(price)
 			out[i].Tokens -= price
 		}
-		if counts {
+		switch {
+		case counts:
 			out[i].Reset = r.Use.wait(v, 0, now)
+		case v.Chunk.Asked():
+			out[i].borrowed(r, v, now)
 		}
 	}
 	return allowed
+}
+
+// borrowed lends what the view wants, and tells what the caller has then.
+func (out *Outcome) borrowed(r *Record, v *View, now int64) {
+	kept := Tokens(0)
+	if out.Kept {
+		kept = v.Chunk.Keep
+	}
+	out.Lent = r.lend(v, kept, now)
+	out.Tokens -= out.Lent
+	if kept+out.Lent > 0 {
+		out.LentUntil, out.LentFor = r.LentUntil, r.LentUntil-now
+	}
 }
 
 // look settles a record and tells what a price would find there.
@@ -63,6 +89,7 @@ func (r *Record) look(v *View, price Tokens, now int64) Outcome {
 	default:
 		out.Bucket.Cap += v.Extra
 	}
+	out.Kept = !amnesia && r.bringBack(v, in)
 	out.Tokens = r.held()
 	return out
 }

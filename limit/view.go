@@ -92,6 +92,8 @@ type View struct {
 	// Debit is what an emergency limit admitted while the store could not be
 	// reached; it is taken off before anything else, at most to zero.
 	Debit Tokens
+	// Chunk is what the caller has borrowed of this key and wants to (buckets only).
+	Chunk ChunkView
 }
 
 // price is what a request of one cost takes under this view.
@@ -128,7 +130,12 @@ type Record struct {
 	Gen uint64
 	// Share is the bucket last applied (Hot only).
 	Share Bucket
-	// Use is there only for a limit that counts; one such has no Tokens, Extra and
-	// Carry. It is never modified.
+	// Lent is out with callers who may spend it until LentUntil, microseconds of the
+	// store's clock: as much less the bucket may hold meanwhile, and until it is settled
+	// for the first time afterwards. LentUntil is 0 if nothing is lent (buckets only).
+	Lent      Tokens
+	LentUntil int64
+	// Use is there only for a limit that counts; one such has no Tokens, Extra, Carry
+	// and Lent. It is never modified.
 	Use *Use
 }

@@ -81,6 +81,8 @@ func (h *header) admitBucket(key string, v *limit.View) error {
 		return fmt.Errorf("%w: view of %s has a low of %+v above its floor %+v", ErrInvalid, key, v.Low, v.Floor)
 	case v.FloorSince < 0 || v.FloorSince > limit.MaxExact:
 		return fmt.Errorf("%w: view of %s has floors since %d", ErrInvalid, key, v.FloorSince)
+	case v.Chunk.Asked():
+		return fmt.Errorf("%w: view of %s has a chunk, which this store does not know", ErrInvalid, key)
 	case v.Extra < 0 || v.Extra > limit.MaxTokens-v.Floor.Cap:
 		return fmt.Errorf("%w: view of %s has an extra of %d over a floor of %d", ErrInvalid, key, v.Extra, v.Floor.Cap)
 	}
