@@ -45,6 +45,19 @@ func (r *Record) out(v *View) Tokens {
 	return max(0, r.Lent-max(0, v.Extra-r.Extra))
 }
 
+// mayBeOut is what may have been lent of a record that was not trusted: what it tells of
+// the same contents, and all there can be before the birth that the caller tells of, which
+// is when what earlier contents had lent is over.
+func (v *View) mayBeOut(found Record, now int64) (lent Tokens, until int64) {
+	switch {
+	case now < v.Birth:
+		return MaxTokens, v.Birth
+	case found.Stamp == v.Stamp:
+		return found.Lent, found.LentUntil
+	}
+	return 0, 0
+}
+
 // expire ends what is lent when its time has passed. It is called after the time up to
 // now was refilled: until then it may have been spent from.
 func (r *Record) expire(now int64) {

@@ -52,6 +52,7 @@ func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 	if r.Stamp == v.Stamp && now < r.At {
 		r.setBack(&v, now)
 	}
+	found := r
 	trusted := r.Stamp == v.Stamp && (!v.Hot || r.Gen >= v.Gen)
 	var enforced Bucket
 	switch {
@@ -72,11 +73,7 @@ func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 		}
 	case v.Hot:
 		enforced = under(phase, v.Share, v.Floor)
-		before := r
 		r = Record{Hot: true, Gen: v.Gen, Share: v.Share}
-		if before.Stamp == v.Stamp {
-			r.Lent, r.LentUntil = before.Lent, before.LentUntil // whoever has it may still spend it
-		}
 		if counts {
 			r.Use = blocked(now + tail(v.Algorithm, v.Window))
 		}
@@ -87,6 +84,9 @@ func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 	default:
 		enforced = v.Floor
 		r = freshCold(r, &v, now)
+	}
+	if !trusted && !counts {
+		r.Lent, r.LentUntil = v.mayBeOut(found, now)
 	}
 	r.At, r.Stamp = now, v.Stamp
 	if counts {

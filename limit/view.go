@@ -75,7 +75,8 @@ type View struct {
 	// Until is the lease's end; a Live call that runs later is treated as Limbo.
 	Until int64
 	// Birth is when the store's contents began, if they did not start full
-	// (a flush, a failover); 0 if an absent cold bucket is a full one.
+	// (a flush, a failover); 0 if an absent cold bucket is a full one. For a bucket it is
+	// later by as long as chunks of earlier contents may still be spent.
 	Birth int64
 	// Blind, in phase Floor or Limbo: the daemon has not been told which keys are lent, and an
 	// absent record may be that of a lent one. If the call finds itself in Limbo after

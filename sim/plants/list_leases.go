@@ -139,13 +139,13 @@ func leases() []Plant {
 		},
 		{
 			Name: "floor-not-checked-in-store", Breaks: "the store does not look whether the floor may be taken back yet",
-			Edits: []Edit{{settle, "now > v.Until || v.Phase == Floor && now < v.Since {", "now > v.Until {"}},
+			Edits: []Edit{{settle, "now > v.Until || v.Phase == Floor && now < v.begins() {", "now > v.Until {"}},
 			World: World{Regions: 2, Keys: 1, Faults: []string{"store commands stuck", "all store commands stuck", "cut both ways", "daemon paused"}},
 		},
 		{
 			Name: "no-deadlines", Breaks: "the store looks at no deadline at all: what the daemon believed when it called is what counts",
 			Edits: []Edit{
-				{settle, "if v.Phase == Live && now > v.Until || v.Phase == Floor && now < v.Since {", "if v.Phase > Floor {"},
+				{settle, "if v.Phase == Live && now > v.Until || v.Phase == Floor && now < v.begins() {", "if v.Phase > Floor {"},
 				{"sim/take.go", "now > c.deadline", "c.deadline < 0 && now < 0"},
 			},
 			World: World{Regions: 2, Keys: 1, Faults: []string{"store commands stuck", "all store commands stuck", "cut both ways", "daemon paused"}},

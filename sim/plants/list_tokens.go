@@ -15,15 +15,15 @@ func tokens() []Plant {
 	return []Plant{
 		{
 			Name: "full-on-grow", Breaks: "a share that grows arrives full",
-			Edits: []Edit{{apply, "clamp(keep+c.Grant, r.Carry, c.Share.Cap)", "clamp(keep+max(0, c.Share.Cap-old.Cap), r.Carry, c.Share.Cap)"}},
+			Edits: []Edit{{apply, "clamp(keep+c.Grant, r.Carry, max(0, c.Share.Cap-out))", "clamp(keep+max(0, c.Share.Cap-old), r.Carry, max(0, c.Share.Cap-out))"}},
 		},
 		{
 			Name: "released-and-kept", Breaks: "a share that shrinks releases tokens and keeps them",
-			Edits: []Edit{{apply, "clamp(keep+c.Grant,", "clamp(keep+a.Released+c.Grant,"}},
+			Edits: []Edit{{apply, "clamp(keep+c.Grant,", "clamp(had+c.Grant,"}},
 		},
 		{
 			Name: "released-whole", Breaks: "a share that shrinks says it released all it had",
-			Edits: []Edit{{apply, "a := Applied{Released: r.Tokens - keep, Amnesia: amnesia}", "a := Applied{Released: r.Tokens, Amnesia: amnesia}"}},
+			Edits: []Edit{{apply, "return had - keep", "return had + 0*keep"}},
 		},
 		{
 			Name: "granted-from-zero", Breaks: "a region that learns of a share counts all that was ever granted with it",
