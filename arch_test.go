@@ -81,9 +81,14 @@ var houses = map[string]row{
 	"cluster":        {aliquot: []string{"budget", "rules", "limit", "proto/raftlog/..."}, outside: anyModule},
 	"coordinator":    {aliquot: []string{"cluster", "boottime", "budget", "rights", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 
-	"bench": {aliquot: []string{"rules", "limit", "rpc", "proto/aliquot/..."}, outside: anyModule},
-	"dev":   {aliquot: []string{"coordinator", "regional", "rpc", "config"}, outside: anyModule},
-	"cli":   {aliquot: []string{"bench", "dev", "envoyimport", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
+	"bench": {aliquot: []string{"bench/latency", "rules", "limit", "rpc", "proto/aliquot/..."}, outside: anyModule},
+	// The load, which asks any server, and servers that decide nothing.
+	"bench/load":    {aliquot: []string{"bench/latency", "rpc"}, outside: anyModule},
+	"bench/floor":   {aliquot: []string{"bench/load", "proto/aliquot/..."}, outside: anyModule},
+	"bench/latency": {banned: pure},
+
+	"dev": {aliquot: []string{"coordinator", "regional", "rpc", "config"}, outside: anyModule},
+	"cli": {aliquot: []string{"bench", "bench/latency", "bench/load", "bench/floor", "dev", "envoyimport", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 
 	"cmd/coordinator": {aliquot: []string{"coordinator", "config"}, outside: anyModule},
 	"cmd/regional":    {aliquot: []string{"regional", "config"}, outside: anyModule},

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"aliquot/bench/latency"
 )
 
 // Report is what a run measured. Durations are nanoseconds in JSON.
@@ -52,9 +54,10 @@ type Report struct {
 	// Utilisation is admitted / min(Bound, offered), over the whole run; Steady is
 	// admitted / min(refill x t, offered) of what was sent after the first second,
 	// with the refill that is promised (0 when the run was too short).
-	Utilisation Spread  `json:"utilisation"`
-	Steady      Spread  `json:"steady"`
-	Latency     Latency `json:"latency"`
+	Utilisation Spread `json:"utilisation"`
+	Steady      Spread `json:"steady"`
+	// Latency is of answered calls; a batch is one call.
+	Latency latency.Summary `json:"latency"`
 	// Regions are in the order of Config.Regions.
 	Regions []RegionReport `json:"regions"`
 	// Series has one entry per Config.Bucket, by the time of the answers.
@@ -71,14 +74,6 @@ type Report struct {
 type Spread struct {
 	Min    float64 `json:"min"`
 	Median float64 `json:"median"`
-}
-
-// Latency is of answered calls (a batch is one call), at most 3 % too high.
-type Latency struct {
-	P50 time.Duration `json:"p50"`
-	P90 time.Duration `json:"p90"`
-	P99 time.Duration `json:"p99"`
-	Max time.Duration `json:"max"`
 }
 
 // RegionReport is one region's part.
@@ -116,7 +111,7 @@ func (r *run) report(workers []*worker) *Report {
 		BucketWidth: r.config.Bucket, WindowsChecked: true, Duration: r.now(), Rests: r.rested.Load(),
 		start: r.start, clients: map[uint32]*slot{},
 	}
-	latency := new(histogram)
+	took := new(latency.Histogram)
 	for i, t := range r.targets {
 		out.Regions = append(out.Regions, RegionReport{Address: t.address, Errors: map[string]int64{}})
 		for _, w := range workers {
@@ -124,11 +119,11 @@ func (r *run) report(workers []*worker) *Report {
 		}
 	}
 	for _, w := range workers {
-		latency.merge(&w.latency)
+		took.Merge(&w.latency)
 		out.WindowsChecked = out.WindowsChecked && !w.dropped
 	}
 	out.Denied = out.Offered - out.Admitted
-	out.Latency = Latency{P50: latency.quantile(.5), P90: latency.quantile(.9), P99: latency.quantile(.99), Max: latency.max}
+	out.Latency = took.Summary()
 	out.collect(workers)
 	out.judgeClients()
 	out.judgeWindows()

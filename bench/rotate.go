@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"aliquot/bench/latency"
 )
 
 const (
@@ -97,7 +99,7 @@ type worker struct {
 	lanes      []*lane
 	rng        *mathrand.Rand
 	regions    []regionCount
-	latency    histogram
+	latency    latency.Histogram
 	admissions []admission
 	dropped    bool // admissions beyond maxAdmissions were not recorded
 }
@@ -145,7 +147,7 @@ func (w *worker) call(l *lane) (ok bool) {
 		at.Errors += int64(len(l.requests))
 		return false
 	}
-	w.latency.add(received - sent)
+	w.latency.Add(received - sent)
 	for i, answer := range answers {
 		w.count(l.slots[i], answer.Allowed, sent, received)
 		w.run.rest(l.slots[i].client, answer.Allowed, received)

@@ -18,7 +18,7 @@ import (
 
 func newBench(g *globals) *cobra.Command {
 	cmd := &cobra.Command{Use: "bench", Short: "Put load on the regions and judge what they admit"}
-	cmd.AddCommand(newRotate(g), newStep(g), newFlood(g))
+	cmd.AddCommand(newLoad(g), newFloor(g), newRotate(g), newStep(g), newFlood(g))
 	return cmd
 }
 

@@ -1,0 +1,97 @@
+// Package floor serves constant answers by the protocols that a regional daemon serves,
+// with the same libraries used in the plainest way: what a server that decides nothing
+// costs. Real servers are compared with it in the same run.
+package floor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"aliquot/bench/load"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// Serve answers by one protocol until ctx ends.
+func Serve(ctx context.Context, protocol load.Protocol, l net.Listener) error {
+	switch protocol {
+	case load.GRPC:
+		return serveGRPC(ctx, l)
+	case load.Connect:
+		mux := http.NewServeMux()
+		mux.Handle(aliquotv1connect.NewLimiterServiceHandler(&limiter{}))
+		return serveHTTP(ctx, mux, l)
+	case load.HTTP:
+		return serveHTTP(ctx, http.HandlerFunc(check), l)
+	}
+	return fmt.Errorf("there is no floor for the protocol %q", protocol)
+}
+
+func serveHTTP(ctx context.Context, h http.Handler, l net.Listener) error {
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func serveGRPC(ctx context.Context, l net.Listener) error {
+	server := grpc.NewServer()
+	aliquotv1.RegisterLimiterServiceServer(server, &limiter{})
+	stop := context.AfterFunc(ctx, server.Stop)
+	defer stop()
+	return server.Serve(l)
+}
+
+// answer is what a check of one limit is told.
+func answer() *aliquotv1.CheckResponse {
+	second := durationpb.New(time.Second)
+	return &aliquotv1.CheckResponse{
+		Allowed: true, RuleId: "floor", Limit: 1000, Remaining: 999, ResetAfter: second, RetryAfter: &durationpb.Duration{}, Mode: "local",
+		Limits: []*aliquotv1.LimitDecision{{
+			RuleId: "floor", Allowed: true, Limit: 1000, Remaining: 999, ResetAfter: second, RetryAfter: &durationpb.Duration{},
+			Mode: "local", Window: second, Algorithm: "token_bucket", Unit: "requests",
+		}},
+	}
+}
+
+func answers(n int) *aliquotv1.CheckBatchResponse {
+	out := &aliquotv1.CheckBatchResponse{Results: make([]*aliquotv1.CheckBatchResult, n)}
+	for i := range out.Results {
+		out.Results[i] = &aliquotv1.CheckBatchResult{Response: answer()}
+	}
+	return out
+}
+
+// limiter answers over Connect and gRPC.
+type limiter struct {
+	aliquotv1.UnimplementedLimiterServiceServer
+}
+
+func (*limiter) Check(context.Context, *aliquotv1.CheckRequest) (*aliquotv1.CheckResponse, error) {
+	return answer(), nil
+}
+
+func (*limiter) CheckBatch(_ context.Context, in *aliquotv1.CheckBatchRequest) (*aliquotv1.CheckBatchResponse, error) {
+	return answers(len(in.GetRequests())), nil
+}
+
+// check answers a proxy with the headers that GET /check has.
+func check(w http.ResponseWriter, _ *http.Request) {
+	h := w.Header()
+	h.Set("X-RateLimit-Limit", "1000")
+	h.Set("X-RateLimit-Remaining", "999")
+	h.Set("X-RateLimit-Reset", "1700000000")
+	h.Set("RateLimit-Policy", `"floor";q=1000;w=1`)
+	h.Set("RateLimit", `"floor";r=999;t=1`)
+	w.WriteHeader(http.StatusOK)
+}
