@@ -44,6 +44,7 @@ var houses = map[string]row{
 	"budget": {banned: pure},
 	"limit":  {banned: pure},
 	"rights": {aliquot: []string{"budget", "limit"}, banned: pure},
+	"chunk":  {aliquot: []string{"budget", "limit"}, banned: pure},
 	"replay": {aliquot: []string{"limit", "rules"}, banned: pure},
 	"rules":  {aliquot: []string{"limit"}, outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
 	// Configurations of another limiter.
@@ -77,7 +78,7 @@ var houses = map[string]row{
 	"client/example": {aliquot: []string{"client"}},
 
 	"regional/store": {aliquot: []string{"lua", "limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "boottime", "lua", "limit", "budget", "rights", "replay", "rules", "rpc", "config", "identity", "answer", "proto/aliquot/..."}, outside: anyModule},
+	"regional":       {aliquot: []string{"regional/...", "chunk", "boottime", "lua", "limit", "budget", "rights", "replay", "rules", "rpc", "config", "identity", "answer", "proto/aliquot/..."}, outside: anyModule},
 	"cluster":        {aliquot: []string{"budget", "rules", "limit", "proto/raftlog/..."}, outside: anyModule},
 	"coordinator":    {aliquot: []string{"cluster", "boottime", "budget", "rights", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 
