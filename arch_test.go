@@ -47,6 +47,8 @@ var houses = map[string]row{
 	"chunk":  {aliquot: []string{"budget", "limit"}, banned: pure},
 	"replay": {aliquot: []string{"limit", "rules"}, banned: pure},
 	"rules":  {aliquot: []string{"limit"}, outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
+	// The messages of a check as bytes, without the generated code.
+	"wire": {aliquot: []string{"rules", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Configurations of another limiter.
 	"envoyimport": {aliquot: []string{"rules"}, banned: pure},
 	"lua":         {aliquot: []string{"limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
@@ -78,13 +80,13 @@ var houses = map[string]row{
 	"client/example": {aliquot: []string{"client"}},
 
 	"regional/store": {aliquot: []string{"lua", "limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "chunk", "boottime", "lua", "limit", "budget", "rights", "replay", "rules", "rpc", "config", "identity", "answer", "proto/aliquot/..."}, outside: anyModule},
+	"regional":       {aliquot: []string{"regional/...", "chunk", "boottime", "lua", "limit", "budget", "rights", "replay", "rules", "rpc", "config", "identity", "answer", "wire", "proto/aliquot/..."}, outside: anyModule},
 	"cluster":        {aliquot: []string{"budget", "rules", "limit", "proto/raftlog/..."}, outside: anyModule},
 	"coordinator":    {aliquot: []string{"cluster", "boottime", "budget", "rights", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 
 	"bench": {aliquot: []string{"bench/latency", "rules", "limit", "rpc", "proto/aliquot/..."}, outside: anyModule},
 	// The load, which asks any server, and servers that decide nothing.
-	"bench/load":    {aliquot: []string{"bench/latency", "rpc"}, outside: anyModule},
+	"bench/load":    {aliquot: []string{"bench/latency", "rpc", "wire", "rules"}, outside: anyModule},
 	"bench/floor":   {aliquot: []string{"bench/load", "proto/aliquot/..."}, outside: anyModule},
 	"bench/latency": {banned: pure},
 

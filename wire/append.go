@@ -1,0 +1,156 @@
+package wire
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// The tags of an answer's fields: number and type.
+const (
+	answerAllowed    = 1<<3 | 0
+	answerRuleID     = 2<<3 | 2
+	answerLimit      = 3<<3 | 0
+	answerRemaining  = 4<<3 | 0
+	answerResetAfter = 5<<3 | 2
+	answerRetryAfter = 6<<3 | 2
+	answerMode       = 7<<3 | 2
+	answerLimits     = 8<<3 | 2
+	answerReason     = 9<<3 | 2
+	answerNever      = 10<<3 | 0
+	answerDecisionID = 11<<3 | 2
+	answerDelay      = 12<<3 | 2
+	answerFields     = 12 // the last number
+
+	limitRuleID     = 1<<3 | 2
+	limitAllowed    = 2<<3 | 0
+	limitLimit      = 3<<3 | 0
+	limitRemaining  = 4<<3 | 0
+	limitResetAfter = 5<<3 | 2
+	limitRetryAfter = 6<<3 | 2
+	limitMode       = 7<<3 | 2
+	limitNever      = 8<<3 | 0
+	limitWindow     = 9<<3 | 2
+	limitAlgorithm  = 10<<3 | 2
+	limitDelay      = 11<<3 | 2
+	limitShadow     = 12<<3 | 0
+	limitUnit       = 13<<3 | 2
+	limitFields     = 13
+
+	durationSeconds = 1<<3 | 0
+	durationNanos   = 2<<3 | 0
+
+	resultsResult  = 1<<3 | 2
+	resultResponse = 1<<3 | 2
+	resultError    = 2<<3 | 2
+)
+
+// Append appends the answer to b as a CheckResponse.
+func (a *Answer) Append(b []byte) []byte {
+	b = appendBool(b, answerAllowed, a.Allowed)
+	b = appendText(b, answerRuleID, a.RuleID)
+	b = appendNumber(b, answerLimit, a.Limit)
+	b = appendNumber(b, answerRemaining, a.Remaining)
+	b = appendDuration(b, answerResetAfter, a.ResetAfter)
+	b = appendDuration(b, answerRetryAfter, a.RetryAfter)
+	b = appendText(b, answerMode, a.Mode)
+	for i := range a.Limits {
+		var at int
+		b, at = begin(b, answerLimits)
+		b = end(a.Limits[i].append(b), at)
+	}
+	b = appendText(b, answerReason, a.Reason)
+	b = appendBool(b, answerNever, a.Never)
+	b = appendText(b, answerDecisionID, a.DecisionID)
+	return appendDuration(b, answerDelay, a.Delay)
+}
+
+func (l *Limit) append(b []byte) []byte {
+	b = appendText(b, limitRuleID, l.RuleID)
+	b = appendBool(b, limitAllowed, l.Allowed)
+	b = appendNumber(b, limitLimit, l.Limit)
+	b = appendNumber(b, limitRemaining, l.Remaining)
+	b = appendDuration(b, limitResetAfter, l.ResetAfter)
+	b = appendDuration(b, limitRetryAfter, l.RetryAfter)
+	b = appendText(b, limitMode, l.Mode)
+	b = appendBool(b, limitNever, l.Never)
+	b = appendDuration(b, limitWindow, l.Window)
+	b = appendText(b, limitAlgorithm, l.Algorithm)
+	b = appendDuration(b, limitDelay, l.Delay)
+	b = appendBool(b, limitShadow, l.Shadow)
+	return appendText(b, limitUnit, l.Unit)
+}
+
+// AppendResult appends the answer to b as the next result of a CheckBatchResponse.
+func (a *Answer) AppendResult(b []byte) []byte {
+	b, result := begin(b, resultsResult)
+	b, response := begin(b, resultResponse)
+	return end(end(a.Append(b), response), result)
+}
+
+// AppendError appends to b a result of a CheckBatchResponse that only says why the
+// request could not be decided.
+func AppendError(b []byte, why string) []byte {
+	b, result := begin(b, resultsResult)
+	return end(appendText(b, resultError, why), result)
+}
+
+// begin appends the tag of a part, and leaves two bytes for its length, which most parts
+// of an answer take; at is where the part starts.
+func begin(b []byte, tag byte) (out []byte, at int) {
+	return append(b, tag, 0, 0), len(b) + 3
+}
+
+// end writes the length of the part that starts at at and ends where b does. A part whose
+// length takes more or less than the room left is moved.
+func end(b []byte, at int) []byte {
+	n := len(b) - at
+	if n >= 1<<7 && n < 1<<14 {
+		b[at-2], b[at-1] = byte(n)|0x80, byte(n>>7)
+		return b
+	}
+	var length [binary.MaxVarintLen64]byte
+	size := binary.PutUvarint(length[:], uint64(n))
+	if size > 2 {
+		b = append(b, length[:size-2]...) // room for the part to move into
+	}
+	copy(b[at-2+size:], b[at:at+n])
+	copy(b[at-2:], length[:size])
+	return b[:at-2+size+n]
+}
+
+func appendBool(b []byte, tag byte, v bool) []byte {
+	if !v {
+		return b
+	}
+	return append(b, tag, 1)
+}
+
+func appendNumber(b []byte, tag byte, v int64) []byte {
+	if v == 0 {
+		return b
+	}
+	return binary.AppendUvarint(append(b, tag), uint64(v))
+}
+
+func appendText(b []byte, tag byte, text string) []byte {
+	if text == "" {
+		return b
+	}
+	if len(text) < 0x80 {
+		b = append(b, tag, byte(len(text)))
+	} else {
+		b = binary.AppendUvarint(append(b, tag), uint64(len(text)))
+	}
+	return append(b, text...)
+}
+
+// appendDuration appends a Duration, which is there even if it is zero. Its length is one
+// byte always.
+func appendDuration(b []byte, tag byte, d time.Duration) []byte {
+	b = append(b, tag, 0)
+	at := len(b)
+	b = appendNumber(b, durationSeconds, int64(d/time.Second))
+	b = appendNumber(b, durationNanos, int64(d%time.Second))
+	b[at-1] = byte(len(b) - at)
+	return b
+}

@@ -1,0 +1,170 @@
+package wire
+
+import (
+	"aliquot/rules"
+)
+
+// The tags of the fields that are read: number and type.
+const (
+	requestAttribute = 1<<3 | 2
+	requestCost      = 2<<3 | 0
+	requestNamespace = 3<<3 | 2
+	requestUnitCost  = 4<<3 | 2
+	requestFields    = 4 // the last number
+
+	entryName     = 1<<3 | 2
+	entryValue    = 2<<3 | 2
+	entryUnitCost = 2<<3 | 0
+
+	batchRequest = 1<<3 | 2
+	batchFields  = 1
+)
+
+// Request is a CheckRequest. Its texts are bytes of the message it was read from: they
+// hold as long as nobody writes to these.
+type Request struct {
+	Attributes rules.Attributes
+	Namespace  string
+	// Cost is 1 where the message says none.
+	Cost  int64
+	Costs rules.Costs
+}
+
+// Requests are those of one call. The zero value is ready for use, and one that is used
+// again, after Reset, allocates nothing.
+type Requests struct {
+	// All are the requests that were read, in order. They hold until the next Reset.
+	All        []Request
+	attributes []rules.Attribute
+	costs      []rules.UnitCost
+}
+
+// Reset forgets the requests, and the messages they were read from.
+func (b *Requests) Reset() {
+	clear(b.All)
+	clear(b.attributes)
+	clear(b.costs)
+	b.All, b.attributes, b.costs = b.All[:0], b.attributes[:0], b.costs[:0]
+}
+
+// Room is about how many bytes are kept for the next use.
+func (b *Requests) Room() int {
+	return cap(b.All)*96 + cap(b.attributes)*32 + cap(b.costs)*24
+}
+
+// Read reads a CheckRequest, and adds it to All. False, and nothing added, where the
+// generated code has to be asked.
+func (b *Requests) Read(message []byte) bool {
+	s := scanner{data: message}
+	r := Request{Cost: 1}
+	attributes, costs := len(b.attributes), len(b.costs)
+	for s.more() {
+		switch s.tag() {
+		case requestAttribute:
+			s.drop()
+			name, value := attribute(&s)
+			b.setAttribute(&s, attributes, name, value)
+		case requestCost:
+			s.drop()
+			r.Cost = int64(s.number())
+		case requestNamespace:
+			s.drop()
+			r.Namespace = s.text()
+		case requestUnitCost:
+			s.drop()
+			unit, cost := unitCost(&s)
+			b.setCost(&s, costs, unit, cost)
+		default:
+			s.skip(requestFields)
+		}
+	}
+	if s.odd {
+		b.attributes, b.costs = b.attributes[:attributes], b.costs[:costs]
+		return false
+	}
+	r.Attributes = b.attributes[attributes:len(b.attributes):len(b.attributes)]
+	r.Costs = b.costs[costs:len(b.costs):len(b.costs)]
+	b.All = append(b.All, r)
+	return true
+}
+
+// ReadBatch calls each with every request of a CheckBatchRequest, as bytes, in order,
+// until it returns false. It returns false if it did, or if the generated code has to be
+// asked about the batch.
+func ReadBatch(message []byte, each func(request []byte) bool) bool {
+	s := scanner{data: message}
+	for s.more() {
+		if s.tag() != batchRequest {
+			s.skip(batchFields)
+			continue
+		}
+		s.drop()
+		if one := s.bytes(); s.odd || !each(one) {
+			return false
+		}
+	}
+	return !s.odd
+}
+
+// setAttribute gives a name its value; the last one said counts. More attributes than a
+// request may have are odd: looking them through would take its time.
+func (b *Requests) setAttribute(s *scanner, from int, name, value string) {
+	own := b.attributes[from:]
+	for i := range own {
+		if own[i].Name == name {
+			own[i].Value = value
+			return
+		}
+	}
+	b.attributes = append(b.attributes, rules.Attribute{Name: name, Value: value})
+	s.odd = s.odd || len(own) >= rules.MaxAttributes
+}
+
+func (b *Requests) setCost(s *scanner, from int, unit string, cost int64) {
+	own := b.costs[from:]
+	for i := range own {
+		if own[i].Unit == unit {
+			own[i].Cost = cost
+			return
+		}
+	}
+	b.costs = append(b.costs, rules.UnitCost{Unit: unit, Cost: cost})
+	s.odd = s.odd || len(own) >= rules.MaxAttributes
+}
+
+// attribute takes an entry of a map of texts. What it lacks is empty.
+func attribute(s *scanner) (name, value string) {
+	entry := scanner{data: s.bytes(), odd: s.odd}
+	for entry.more() {
+		switch entry.tag() {
+		case entryName:
+			entry.drop()
+			name = entry.text()
+		case entryValue:
+			entry.drop()
+			value = entry.text()
+		default:
+			entry.odd = true
+		}
+	}
+	s.odd = entry.odd
+	return name, value
+}
+
+func unitCost(s *scanner) (unit string, cost int64) {
+	entry := scanner{data: s.bytes(), odd: s.odd}
+	for entry.more() {
+		switch entry.tag() {
+		case entryName:
+			entry.drop()
+			unit = entry.text()
+		case entryUnitCost:
+			entry.drop()
+			cost = int64(entry.number())
+		default:
+			entry.odd = true
+		}
+	}
+	s.odd = entry.odd
+	return unit, cost
+}

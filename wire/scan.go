@@ -1,0 +1,89 @@
+package wire
+
+import (
+	"encoding/binary"
+	"unicode/utf8"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// scanner takes a message apart, field by field. After something that is not ordinary it
+// is odd, and what it returned since then means nothing.
+type scanner struct {
+	data []byte
+	odd  bool
+}
+
+// more tells whether there is another field.
+func (s *scanner) more() bool { return len(s.data) > 0 && !s.odd }
+
+// tag is the next field's, of those up to 15 in the shortest spelling; 0 of others, which
+// skip takes.
+func (s *scanner) tag() byte {
+	if tag := s.data[0]; tag < 0x80 {
+		return tag
+	}
+	return 0
+}
+
+// drop takes the tag that tag returned.
+func (s *scanner) drop() { s.data = s.data[1:] }
+
+// number takes a varint.
+func (s *scanner) number() uint64 {
+	if len(s.data) > 0 && s.data[0] < 0x80 {
+		n := uint64(s.data[0])
+		s.data = s.data[1:]
+		return n
+	}
+	n, size := binary.Uvarint(s.data)
+	if size <= 0 {
+		s.odd = true
+		return 0
+	}
+	s.data = s.data[size:]
+	return n
+}
+
+// bytes takes a part of a length that stands before it.
+func (s *scanner) bytes() []byte {
+	n := s.number()
+	if s.odd || n > uint64(len(s.data)) {
+		s.odd = true
+		return nil
+	}
+	part := s.data[:n:n]
+	s.data = s.data[n:]
+	return part
+}
+
+// text takes a string, which must be valid UTF-8. It is the message's own bytes.
+func (s *scanner) text() string {
+	part := s.bytes()
+	if len(part) == 0 {
+		return ""
+	}
+	text := unsafe.String(&part[0], len(part))
+	if !utf8.ValidString(text) {
+		s.odd = true
+	}
+	return text
+}
+
+// skip takes a field that is none of those asked for. One that nobody knows is nothing to
+// a reader; a number that is known, in another type than its own, is odd, and so is a
+// group.
+func (s *scanner) skip(known protowire.Number) {
+	number, kind, size := protowire.ConsumeTag(s.data)
+	if size < 0 || number <= known || number > protowire.MaxValidNumber || kind == protowire.StartGroupType || kind == protowire.EndGroupType {
+		s.odd = true
+		return
+	}
+	value := protowire.ConsumeFieldValue(number, kind, s.data[size:])
+	if value < 0 {
+		s.odd = true
+		return
+	}
+	s.data = s.data[size+value:]
+}
