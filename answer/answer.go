@@ -76,25 +76,10 @@ type Answer struct {
 // Of puts a decision made at now (any clock that says the date) into HTTP: 200 without
 // a body, or 429 with a problem (RFC 9457).
 func Of(d *aliquotv1.CheckResponse, now time.Time, o Options) Answer {
-	v := view{d: d, headline: headline(d), now: now}
-	a := Answer{Status: http.StatusOK}
-	if o.Headers == Both || o.Headers == Legacy {
-		v.legacy(&a)
-	}
-	if o.Headers == Both || o.Headers == IETF {
-		v.ietf(&a)
-	}
-	if d.GetDecisionId() != "" {
-		a.add("X-Decision-Id", d.GetDecisionId())
-	}
-	if delay := d.GetDelay().AsDuration(); d.GetAllowed() && delay > 0 {
-		a.add("X-RateLimit-Delay", fmt.Sprintf("%.3f", ceil(delay, time.Millisecond).Seconds()))
-	}
+	v := viewOf(d, now)
+	a := Answer{Status: http.StatusOK, Fields: v.fields(o.Headers)}
 	if d.GetAllowed() {
 		return a
-	}
-	if !d.GetNever() {
-		a.add("Retry-After", strconv.FormatInt(v.retryAfter(), 10))
 	}
 	a.Status = http.StatusTooManyRequests
 	if o.DenyStatus != 0 {
@@ -102,6 +87,36 @@ func Of(d *aliquotv1.CheckResponse, now time.Time, o Options) Answer {
 	}
 	a.body(v.denied(a.Status))
 	return a
+}
+
+// Fields are the headers of a decision made at now, for who puts them elsewhere than
+// into an Answer.
+func Fields(d *aliquotv1.CheckResponse, now time.Time, h Headers) []Field {
+	return viewOf(d, now).fields(h)
+}
+
+func viewOf(d *aliquotv1.CheckResponse, now time.Time) *view {
+	return &view{d: d, headline: headline(d), now: now}
+}
+
+func (v *view) fields(h Headers) []Field {
+	var a Answer
+	if h == Both || h == Legacy {
+		v.legacy(&a)
+	}
+	if h == Both || h == IETF {
+		v.ietf(&a)
+	}
+	if id := v.d.GetDecisionId(); id != "" {
+		a.add("X-Decision-Id", id)
+	}
+	if delay := v.d.GetDelay().AsDuration(); v.d.GetAllowed() && delay > 0 {
+		a.add("X-RateLimit-Delay", fmt.Sprintf("%.3f", ceil(delay, time.Millisecond).Seconds()))
+	}
+	if !v.d.GetAllowed() && !v.d.GetNever() {
+		a.add("Retry-After", strconv.FormatInt(v.retryAfter(), 10))
+	}
+	return a.Fields
 }
 
 // Refused is the answer to a request that cannot be decided: status and what to do.

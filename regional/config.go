@@ -45,6 +45,8 @@ type Config struct {
 	// Headers says which rate limit headers GET /check answers with: both, legacy,
 	// ietf or none.
 	Headers string
+	// RLSHeaders says the same of answers to Envoy's rate limit protocol.
+	RLSHeaders string
 	// Identity says where GET /check finds who asks.
 	Identity identity.Config
 	// Insecure permits listeners that other machines can reach without TLS.
@@ -72,6 +74,7 @@ func DefaultConfig() Config {
 		OpsListen:  "127.0.0.1:7503",
 		Redis:      MemoryStore,
 		Headers:    "both",
+		RLSHeaders: "none",
 		Identity:   identity.DefaultConfig(),
 		Version:    "dev",
 		Logger:     slog.Default(),
@@ -103,6 +106,9 @@ func (c *Config) Validate() error {
 	}
 	if _, err := answer.ParseHeaders(c.Headers); err != nil {
 		fail("--headers %w", err)
+	}
+	if _, err := answer.ParseHeaders(c.RLSHeaders); err != nil {
+		fail("--rls-headers %w", err)
 	}
 	if _, err := identity.New(c.Identity); err != nil {
 		fail("--api-key-from, --user-header, --trusted-proxies: %w", err)

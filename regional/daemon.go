@@ -151,7 +151,11 @@ func (d *Daemon) build(kept *state) error {
 	}
 	d.http = newHTTPServer(check.before(connectHandler(d.service, c.Region)), d.log)
 	d.ops = newHTTPServer(opsHandler(d, c.Registry), d.log)
-	d.grpc, d.health = grpcServer(d.service)
+	envoy, err := newEnvoyService(d.service, c, d.log)
+	if err != nil {
+		return err
+	}
+	d.grpc, d.health = grpcServer(d.service, envoy)
 	return nil
 }
 

@@ -21,13 +21,36 @@ type envelope struct {
 	err     error
 }
 
-// envelopeCodec fills envelopes, and everything else as usual.
+// decoder is a message that reads itself, from bytes that are gone afterwards, and keeps
+// what is wrong with them for its handler.
+type decoder interface {
+	DecodeFrom(data mem.BufferSlice) error
+}
+
+// encoder is a message that writes itself. It is not used afterwards.
+type encoder interface {
+	Encode() (mem.BufferSlice, error)
+}
+
+// envelopeCodec fills envelopes, lets messages read and write themselves that can, and
+// does everything else as usual.
 type envelopeCodec struct{ encoding.CodecV2 }
+
+// Marshal writes v.
+func (c envelopeCodec) Marshal(v any) (mem.BufferSlice, error) {
+	if e, ok := v.(encoder); ok {
+		return e.Encode()
+	}
+	return c.CodecV2.Marshal(v)
+}
 
 // Unmarshal reads data into v.
 func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
-	if e, ok := v.(*envelope); ok {
-		e.err = c.CodecV2.Unmarshal(data, e.message)
+	switch m := v.(type) {
+	case decoder:
+		return m.DecodeFrom(data)
+	case *envelope:
+		m.err = c.CodecV2.Unmarshal(data, m.message)
 		return nil
 	}
 	return c.CodecV2.Unmarshal(data, v)

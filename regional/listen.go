@@ -25,6 +25,7 @@ import (
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/rls"
 	"aliquot/rpc"
 )
 
@@ -63,8 +64,8 @@ func recovered(_ context.Context, spec connect.Spec, _ http.Header, cause any) e
 }
 
 // grpcServer serves the same over gRPC proper, which costs a third of what the
-// standard library's HTTP/2 server takes for a call.
-func grpcServer(s *service) (*grpc.Server, *health.Server) {
+// standard library's HTTP/2 server takes for a call, and Envoy's rate limit protocol.
+func grpcServer(s *service, envoy *envoyService) (*grpc.Server, *health.Server) {
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxGRPCStreams),
@@ -76,8 +77,11 @@ func grpcServer(s *service) (*grpc.Server, *health.Server) {
 		grpc.ForceServerCodecV2(envelopeCodec{encoding.GetCodecV2("proto")}),
 	)
 	aliquotv1.RegisterLimiterServiceServer(envelopeRegistrar{server}, s)
+	rls.Register(server, envoy)
 	h := health.NewServer()
-	h.SetServingStatus(aliquotv1connect.LimiterServiceName, healthv1.HealthCheckResponse_SERVING)
+	for _, name := range []string{aliquotv1connect.LimiterServiceName, rls.ServiceName} {
+		h.SetServingStatus(name, healthv1.HealthCheckResponse_SERVING)
+	}
 	healthv1.RegisterHealthServer(server, h)
 	reflection.Register(server)
 	return server, h

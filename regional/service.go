@@ -12,6 +12,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rls"
 	"aliquot/rpc"
 	"aliquot/rules"
 )
@@ -37,6 +38,7 @@ var errInvalid = errors.New("invalid request")
 // rpcCodes is the daemon's one translation of errors to RPC codes.
 var rpcCodes = rpc.Table{
 	{Err: errInvalid, Code: connect.CodeInvalidArgument},
+	{Err: rls.ErrInvalid, Code: connect.CodeInvalidArgument},
 	{Err: errNoDecision, Code: connect.CodeNotFound},
 	{Err: errTooManyRules, Code: connect.CodeFailedPrecondition},
 	{Err: errNoReservation, Code: connect.CodeNotFound},

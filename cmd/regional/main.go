@@ -95,6 +95,7 @@ func flags(c *regional.Config, s *settings) *pflag.FlagSet {
 	fs.String("gossip-listen", "127.0.0.1:7502", "reserved for gossip; not opened in this version")
 	fs.String("cluster-label", "", "reserved for gossip; not used in this version")
 	fs.StringVar(&c.Headers, "headers", c.Headers, "rate limit headers of GET /check: both, legacy (X-RateLimit-*), ietf (RateLimit, RateLimit-Policy) or none")
+	fs.StringVar(&c.RLSHeaders, "rls-headers", c.RLSHeaders, "the same of answers to Envoy's rate limit protocol: both, legacy, ietf or none; Envoy can write headers of its own")
 	fs.StringSliceVar(&c.Identity.APIKeyFrom, "api-key-from", c.Identity.APIKeyFrom, "where GET /check finds the API key, the first that has one: header (X-API-Key), header:NAME, bearer, query:NAME, jwt:CLAIM (of the bearer token, which is NOT verified)")
 	fs.StringVar(&c.Identity.UserHeader, "user-header", c.Identity.UserHeader, "header that tells GET /check the user's id; empty: none")
 	fs.StringSliceVar(&c.Identity.TrustedProxies, "trusted-proxies", c.Identity.TrustedProxies, "networks whose X-Forwarded-For GET /check believes, CIDR,...")

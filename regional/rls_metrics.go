@@ -1,0 +1,47 @@
+package regional
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// What a descriptor can ask for in vain.
+const (
+	ignoredLimit = iota
+	ignoredRefund
+	ignoredKinds
+)
+
+// rlsMetrics count the calls of Envoy's rate limit protocol; what its descriptors came to
+// is among the decisions.
+type rlsMetrics struct {
+	ok, overLimit, failed prometheus.Counter
+	ignored               [ignoredKinds]prometheus.Counter
+}
+
+func newRLSMetrics(region string, reg prometheus.Registerer) rlsMetrics {
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "aliquot_rls_requests_total",
+		Help: "Calls of Envoy's rate limit protocol, by the code for the whole request; error: it got no answer but an error.",
+	}, []string{"region", "code"})
+	ignored := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "aliquot_rls_ignored_total",
+		Help: "Descriptors that asked for what is not heeded: a limit of their own (limit), hits to be given back (refund).",
+	}, []string{"region", "what"})
+	reg.MustRegister(requests, ignored)
+	return rlsMetrics{
+		ok: requests.WithLabelValues(region, "ok"), overLimit: requests.WithLabelValues(region, "over_limit"), failed: requests.WithLabelValues(region, "error"),
+		ignored: [ignoredKinds]prometheus.Counter{
+			ignoredLimit: ignored.WithLabelValues(region, "limit"), ignoredRefund: ignored.WithLabelValues(region, "refund"),
+		},
+	}
+}
+
+// answered counts a call.
+func (m *rlsMetrics) answered(err error, over bool) {
+	switch {
+	case err != nil:
+		m.failed.Inc()
+	case over:
+		m.overLimit.Inc()
+	default:
+		m.ok.Inc()
+	}
+}

@@ -1,0 +1,186 @@
+package rls
+
+import (
+	"fmt"
+	"unicode/utf8"
+	"unsafe"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Numbers of the fields that are read.
+const (
+	requestDomain      = 1
+	requestDescriptors = 2
+	requestHits        = 3
+
+	descriptorEntries  = 1
+	descriptorLimit    = 2
+	descriptorHits     = 3
+	descriptorNegative = 4
+
+	entryKey   = 1
+	entryValue = 2
+
+	overrideMultiplier = 3
+
+	wrappedValue = 1
+)
+
+var (
+	errMalformed = fmt.Errorf("%w: the message cannot be read", ErrInvalid)
+	errUTF8      = fmt.Errorf("%w: the message cannot be read: a text of it is not valid UTF-8", ErrInvalid)
+)
+
+// field is one field of a message as it stands on the wire. A number or a wire type that
+// is not expected makes it unknown, and it is skipped, as generated code does.
+type field struct {
+	number   protowire.Number
+	kind     protowire.Type
+	number64 uint64 // of a varint
+	bytes    []byte // of a length-delimited field
+}
+
+// next cuts the first field off b.
+func next(b []byte) (f field, rest []byte, err error) {
+	// Almost every tag and length of a request is one byte.
+	var tag uint64
+	n := 1
+	if b[0] < 0x80 {
+		tag = uint64(b[0])
+	} else if tag, n = protowire.ConsumeVarint(b); n < 0 {
+		return f, nil, errMalformed
+	}
+	b = b[n:]
+	if tag>>3 < uint64(protowire.MinValidNumber) || tag>>3 > uint64(protowire.MaxValidNumber) {
+		return f, nil, errMalformed
+	}
+	f.number, f.kind = protowire.Number(tag>>3), protowire.Type(tag&7)
+	switch f.kind {
+	case protowire.BytesType:
+		f.bytes, n = protowire.ConsumeBytes(b)
+	case protowire.VarintType:
+		f.number64, n = protowire.ConsumeVarint(b)
+	default:
+		n = protowire.ConsumeFieldValue(f.number, f.kind, b)
+	}
+	if n < 0 {
+		return f, nil, errMalformed
+	}
+	return f, b[n:], nil
+}
+
+// text is a string field; it is a part of the message.
+func (f *field) text() (string, error) {
+	if !utf8.Valid(f.bytes) {
+		return "", errUTF8
+	}
+	return unsafe.String(unsafe.SliceData(f.bytes), len(f.bytes)), nil
+}
+
+// is tells whether the field is the one of a number and a kind.
+func (f *field) is(number protowire.Number, kind protowire.Type) bool {
+	return f.number == number && f.kind == kind
+}
+
+// read takes a RateLimitRequest apart.
+func (r *Request) read(b []byte) (err error) {
+	var f field
+	for len(b) > 0 {
+		if f, b, err = next(b); err != nil {
+			return err
+		}
+		switch {
+		case f.is(requestDomain, protowire.BytesType):
+			r.domain, err = f.text()
+		case f.is(requestDescriptors, protowire.BytesType):
+			err = r.readDescriptor(f.bytes)
+		case f.is(requestHits, protowire.VarintType):
+			r.hits = uint32(f.number64)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Request) readDescriptor(b []byte) (err error) {
+	var d descriptor
+	var f field
+	for len(b) > 0 {
+		if f, b, err = next(b); err != nil {
+			return err
+		}
+		switch {
+		case f.is(descriptorEntries, protowire.BytesType):
+			err = r.readEntry(f.bytes)
+		case f.is(descriptorLimit, protowire.BytesType):
+			d.override = true
+			err = readOverride(f.bytes)
+		case f.is(descriptorHits, protowire.BytesType):
+			d.hitsSaid = true
+			err = readWrapped(f.bytes, &d.hits)
+		case f.is(descriptorNegative, protowire.VarintType):
+			d.negative = f.number64 != 0
+		}
+		if err != nil {
+			return err
+		}
+	}
+	d.entries = len(r.entries)
+	r.descriptors = append(r.descriptors, d)
+	return nil
+}
+
+func (r *Request) readEntry(b []byte) (err error) {
+	var e entry
+	var f field
+	for len(b) > 0 {
+		if f, b, err = next(b); err != nil {
+			return err
+		}
+		switch {
+		case f.is(entryKey, protowire.BytesType):
+			e.key, err = f.text()
+		case f.is(entryValue, protowire.BytesType):
+			e.value, err = f.text()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.entries = append(r.entries, e)
+	return nil
+}
+
+// readOverride looks only whether the message is one.
+func readOverride(b []byte) (err error) {
+	var f field
+	for len(b) > 0 {
+		if f, b, err = next(b); err != nil {
+			return err
+		}
+		if f.is(overrideMultiplier, protowire.BytesType) {
+			var multiplier uint64
+			if err = readWrapped(f.bytes, &multiplier); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readWrapped reads a UInt64Value or UInt32Value; said twice, the messages are merged.
+func readWrapped(b []byte, into *uint64) (err error) {
+	var f field
+	for len(b) > 0 {
+		if f, b, err = next(b); err != nil {
+			return err
+		}
+		if f.is(wrappedValue, protowire.VarintType) {
+			*into = f.number64
+		}
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package rls
+
+import (
+	"math"
+	"time"
+)
+
+// unit is a RateLimitResponse.RateLimit.Unit.
+type unit uint8
+
+const day = 24 * time.Hour
+
+// units are the protocol's, the longest first, of the lengths that envoyproxy/ratelimit
+// gives them.
+var units = [...]struct {
+	unit   unit
+	length time.Duration
+}{
+	{6, 365 * day}, {5, 30 * day}, {7, 7 * day}, {4, day}, {3, time.Hour}, {2, time.Minute}, {1, time.Second},
+}
+
+// unitOf words a window as so many of the longest unit that it is a multiple of; unit 0
+// is that it is none of any.
+func unitOf(window time.Duration) (of unit, multiplier uint32) {
+	if window <= 0 {
+		return 0, 1
+	}
+	for i := range units {
+		u := &units[i]
+		if window%u.length == 0 && window/u.length <= math.MaxUint32 {
+			return u.unit, uint32(window / u.length)
+		}
+	}
+	return 0, 1
+}
