@@ -14,8 +14,9 @@ import (
 // there is none or if the server is not the process that it names: a restart may
 // bring back old contents, a failover lose the latest. It takes three round trips
 // and leaves the same epoch for all who ask the same server. nonce must be fresh
-// random text without a colon.
-func LearnEpoch(ctx context.Context, c redis.Cmdable, nonce string) (string, error) {
+// random text without a colon. stale, which may be nil, tells epochs whose contents are
+// not to be relied on any more: they get a new one, too.
+func LearnEpoch(ctx context.Context, c redis.Cmdable, nonce string, stale func(epoch string) bool) (string, error) {
 	if nonce == "" || strings.Contains(nonce, ":") {
 		return "", fmt.Errorf("%w: nonce %q", ErrInvalid, nonce)
 	}
@@ -31,7 +32,7 @@ func LearnEpoch(ctx context.Context, c redis.Cmdable, nonce string) (string, err
 	if err != nil && err != redis.Nil {
 		return "", fmt.Errorf("lua: learn epoch: GET %s: %w", EpochKey, err)
 	}
-	if _, ok := limit.EpochBirth(found); ok && strings.Split(found, ":")[1] == runID {
+	if _, ok := limit.EpochBirth(found); ok && strings.Split(found, ":")[1] == runID && (stale == nil || !stale(found)) {
 		return found, nil
 	}
 	epoch, err := c.Eval(ctx, mintSource, []string{EpochKey}, found, nonce, runID).Text()

@@ -82,7 +82,7 @@ func newTwins(t testing.TB, seed uint64) *twins {
 		binary.BigEndian.PutUint64(hash[:], uint64(i))
 		w.keys = append(w.keys, Key(w.algorithm(i), uint32(i%3), hash))
 	}
-	epoch, err := LearnEpoch(ctx, w.client, "twin")
+	epoch, err := LearnEpoch(ctx, w.client, "twin", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,6 +86,9 @@ func (b *breaker) trialIn() time.Duration {
 	return max(0, budget.Instant(b.shut.Load()).Sub(b.now()))
 }
 
+// tryNow ends the wait: there is reason to think that the store is back.
+func (b *breaker) tryNow() { b.shut.Store(0) }
+
 // isOpen tells the breaker's own errors from those of calls.
 func isOpen(err error) bool {
 	return errors.Is(err, errOpen) || errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests)

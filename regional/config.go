@@ -36,8 +36,8 @@ type Config struct {
 	Advertise string
 	// Coordinators are RPC addresses, host:port or URLs; any of them will do.
 	Coordinators []string
-	// Redis is MemoryStore, or a redis:// or rediss:// URL, which may hold a
-	// password and is never logged.
+	// Redis is MemoryStore, or a redis://, rediss://, redis+sentinel:// or
+	// redis+cluster:// URL, which may hold a password and is never logged.
 	Redis string
 	// StateFile keeps rules, configuration and secret over restarts; empty: none,
 	// and a restarted daemon needs a coordinator before it can enforce anything.
@@ -165,12 +165,8 @@ func checkRedis(setting string) error {
 	if setting == MemoryStore {
 		return nil
 	}
-	scheme, _, found := strings.Cut(setting, "://")
-	switch {
-	case found && (scheme == "redis" || scheme == "rediss" || store.IsCluster(setting)):
-		return nil
-	case found && scheme == "redis+sentinel":
-		return fmt.Errorf("--redis %s:// is not available yet in this version; use redis://, rediss:// or redis+cluster://", scheme)
+	if err := store.CheckURL(setting); err != nil {
+		return fmt.Errorf("--redis: give memory, or the URL of a Redis: %w", err)
 	}
-	return errors.New("--redis: give memory, or a URL that begins with redis://, rediss:// or redis+cluster://")
+	return nil
 }

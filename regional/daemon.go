@@ -121,7 +121,7 @@ func (d *Daemon) build(kept *state) error {
 	d.auth = newAuthority(region, clock, c.Now)
 	d.metrics.watch(d.auth, c.Registry)
 	var err error
-	if d.store, err = openStore(c, d.log, d.auth); err != nil {
+	if d.store, err = d.openStore(); err != nil {
 		return err
 	}
 	d.guard = newGuard(d.store, d.auth, d.metrics, d.storeTripped)
@@ -166,18 +166,34 @@ func incarnation() uint64 {
 	return binary.BigEndian.Uint64(b[:]) | 1
 }
 
-func openStore(c *Config, log *slog.Logger, auth *authority) (Store, error) {
+func (d *Daemon) openStore() (Store, error) {
+	c := &d.cfg
 	if c.Redis == MemoryStore {
 		return store.NewMemory(store.MemoryConfig{Clock: windowClock(c.Now, time.Now())})
 	}
 	store.LogLibrary(c.Logger)
 	redis := store.DefaultRedisConfig(c.Redis)
-	redis.Logger = log
-	redis.OnEpoch = func(epoch string) { auth.storeEpoch(epoch) }
+	redis.Logger = d.log
+	redis.OnEpoch = func(epoch string) { d.auth.storeEpoch(epoch) }
+	redis.OnPrimary = d.newPrimary
 	if store.IsCluster(c.Redis) {
 		return store.NewCluster(redis)
 	}
 	return store.NewRedis(redis)
+}
+
+// newPrimary is told that the store is another server by now, which is tried at once.
+func (d *Daemon) newPrimary() {
+	d.guard.breaker.tryNow()
+	d.lookAtStore()
+}
+
+// lookAtStore has keepStore look before its time.
+func (d *Daemon) lookAtStore() {
+	select {
+	case d.storeNews <- struct{}{}:
+	default:
+	}
 }
 
 // windowClock reads Unix microseconds, like the clock of a Redis, so that windows begin
@@ -201,10 +217,7 @@ func (d *Daemon) askStore(a *asker) func(context.Context, []*group) error {
 // logged once.
 func (d *Daemon) storeTripped(open bool, cause error) {
 	d.metrics.setDegraded(degradedStore, open)
-	select {
-	case d.storeNews <- struct{}{}:
-	default:
-	}
+	d.lookAtStore()
 	if d.storeDown.Swap(open) == open {
 		return
 	}

@@ -87,7 +87,7 @@ func flags(c *regional.Config, s *settings) *pflag.FlagSet {
 	fs.StringVar(&c.Region, "region", "", "name of this region, as declared at the coordinators (required)")
 	fs.StringSliceVar(&c.Coordinators, "coordinators", nil, "RPC addresses of coordinators, host:port,...; any of them will do")
 	fs.StringSliceVar(&s.join, "join", nil, "more RPC addresses of coordinators; the same as --coordinators in this version")
-	fs.StringVar(&c.Redis, "redis", c.Redis, "the region's store: memory, redis://HOST:PORT, rediss://HOST:PORT or redis+cluster://HOST:PORT,HOST:PORT; memory is this process's own, so a second daemon of the region needs Redis: with memory each would admit what the region may")
+	fs.StringVar(&c.Redis, "redis", c.Redis, "the region's store: memory, redis://HOST:PORT, rediss://HOST:PORT, redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT; memory is this process's own, so a second daemon of the region needs Redis: with memory each would admit what the region may")
 	fs.StringVar(&c.StateFile, "state-file", "", "file that keeps rules and configuration, so that a restart needs no coordinator")
 	fs.StringVar(&c.Listen, "listen", c.Listen, "address for Connect RPC, JSON over HTTP, and GET /check")
 	fs.StringVar(&c.GRPCListen, "grpc-listen", c.GRPCListen, "address for gRPC")

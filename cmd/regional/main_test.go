@@ -35,7 +35,7 @@ func TestWordsBeforeServing(t *testing.T) {
 		{"config field", []string{"--config", file}, nil, exitUsage, file + ":2:1"},
 		{"environment", nil, []string{"ALIQUOT_REGION=../x"}, exitUsage, `"../x"`},
 		{"log level", []string{"--log-level", "loud"}, nil, exitUsage, "loud"},
-		{"redis", []string{"--region", "us", "--join", "h:1", "--redis", "redis+sentinel://h"}, nil, exitUsage, "not available yet"},
+		{"redis", []string{"--region", "us", "--join", "h:1", "--redis", "redis+sentinel://h"}, nil, exitUsage, "/NAME"},
 		{"headers", []string{"--region", "us", "--join", "h:1"}, []string{"ALIQUOT_HEADERS=all"}, exitUsage, "use both, legacy, ietf or none"},
 		{"proxies", []string{"--region", "us", "--join", "h:1", "--trusted-proxies", "10.0.0.0/8,here"}, nil, exitUsage, `"here" is no network`},
 		{"open listener", []string{"--region", "us", "--join", "h:1", "--listen", ":7500"}, nil, exitUsage, "--insecure"},

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,7 +21,8 @@ import (
 
 // RedisConfig says how to reach a region's Redis. Start from DefaultRedisConfig.
 type RedisConfig struct {
-	// URL is redis:// or rediss://, with user, password and database as usual.
+	// URL is redis:// or rediss://, with user, password and database as usual, or
+	// redis+sentinel:// or redis+cluster://, see there.
 	URL string
 	// PoolSize is how many connections there may be; each carries one call.
 	PoolSize int
@@ -34,6 +37,9 @@ type RedisConfig struct {
 	// contents of all. It must be quick, safe for concurrent use, and not call the
 	// store. May be nil.
 	OnEpoch func(epoch string)
+	// OnPrimary is called when Sentinels name another primary than before, and for the
+	// first. It must be quick and not call the store. May be nil.
+	OnPrimary func()
 	// Logger gets warnings; nil discards them.
 	Logger *slog.Logger
 }
@@ -49,17 +55,25 @@ func DefaultRedisConfig(redisURL string) RedisConfig {
 	}
 }
 
-// Redis keeps the records in one Redis. It is safe for concurrent use.
+// Redis keeps the records in one Redis, the same always or the primary that Sentinels
+// name. It is safe for concurrent use.
 type Redis struct {
-	client  redis.UniversalClient
-	scripts *lua.Scripts
-	onEpoch func(string)
-	log     *slog.Logger
+	client    redis.UniversalClient
+	scripts   *lua.Scripts
+	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
+	lines     lines
+	sentinels *sentinels // nil: there are none
+	onEpoch   func(string)
+	log       *slog.Logger
 
 	mu            sync.Mutex
-	seen          string // the epoch last learned, by any connection
+	seen          string   // the epoch last learned, by any connection
+	left          []string // earlier ones, at most leftMost
 	policyChecked bool
 }
+
+// leftMost is how many epochs are remembered that the store had before.
+const leftMost = 16
 
 // NewRedis prepares the store; nothing is dialled until the first call. It fails
 // only on a configuration that could never work.
@@ -67,15 +81,70 @@ func NewRedis(c RedisConfig) (*Redis, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	options, err := redisOptions(c)
+	s := &Redis{onEpoch: c.OnEpoch, log: c.Logger}
+	options, err := s.options(c)
 	if err != nil {
 		return nil, err
 	}
-	s := &Redis{onEpoch: c.OnEpoch, log: c.Logger}
-	options.OnConnect = s.connected
-	client := redis.NewClient(options)
+	s.dial = redis.NewDialer(options)
+	dialled := *options
+	dialled.Dialer, dialled.OnConnect = s.connect, s.connected
+	client := redis.NewClient(&dialled)
+	client.AddHook(refusals{demoted: s.demoted})
 	s.client, s.scripts = client, lua.New(client)
 	return s, nil
+}
+
+func (s *Redis) options(c RedisConfig) (*redis.Options, error) {
+	if !IsSentinel(c.URL) {
+		return redisOptions(c)
+	}
+	options, where, err := sentinelOptions(c)
+	if err != nil {
+		return nil, err
+	}
+	if options.TLSConfig != nil {
+		options.TLSConfig = options.TLSConfig.Clone()
+		options.TLSConfig.ServerName = "" // that of the primary, which is not known yet
+	}
+	s.sentinels = newSentinels(where, c.Logger, func(addr string) {
+		c.Logger.Info("the Sentinels name a primary", "address", addr)
+		s.lines.end(addr)
+		if c.OnPrimary != nil {
+			c.OnPrimary()
+		}
+	})
+	return options, nil
+}
+
+// connect makes a connection, to the primary if there are Sentinels to ask for it.
+func (s *Redis) connect(ctx context.Context, network, addr string) (net.Conn, error) {
+	if s.sentinels == nil {
+		conn, err := s.dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return s.lines.add(conn, addr), nil
+	}
+	addr, err := s.sentinels.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.dial(ctx, "tcp", addr)
+	if err != nil {
+		s.sentinels.doubt(addr)
+		return nil, err
+	}
+	return s.lines.add(conn, addr), nil
+}
+
+// demoted ends all connections: the server behind one of them is a replica by now, and
+// would go on refusing calls for as long as there are connections to it.
+func (s *Redis) demoted() {
+	if s.sentinels != nil {
+		s.sentinels.doubt("")
+	}
+	s.lines.end("")
 }
 
 // redisOptions reads the URL. Its errors never show the URL, which may hold a
@@ -85,10 +154,8 @@ func redisOptions(c RedisConfig) (*redis.Options, error) {
 	switch {
 	case !found:
 		return nil, errors.New("store: the Redis URL has no scheme; write redis://HOST:PORT")
-	case scheme == "redis+sentinel":
-		return nil, fmt.Errorf("store: %s:// is not available yet in this version; name one server with redis:// or rediss://", scheme)
 	case scheme != "redis" && scheme != "rediss":
-		return nil, fmt.Errorf("store: %q is not a Redis URL's scheme; use redis:// or rediss://", scheme)
+		return nil, fmt.Errorf("store: %q is not a Redis URL's scheme; use redis://, rediss://, redis+sentinel:// or redis+cluster://", scheme)
 	}
 	o, err := redis.ParseURL(c.URL)
 	if err != nil {
@@ -127,18 +194,32 @@ func withoutSecrets(text, redisURL string) string {
 // connected learns the epoch on every new connection before its first use: a
 // restarted server may have loaded an old state, a new one may lack the latest.
 func (s *Redis) connected(ctx context.Context, cn *redis.Conn) error {
-	epoch, err := lua.LearnEpoch(ctx, cn, newNonce())
+	epoch, err := lua.LearnEpoch(ctx, cn, newNonce(), s.wasLeft)
 	if err != nil {
+		if ofReplica(err) && s.sentinels != nil {
+			s.sentinels.doubt("")
+		}
 		return err
 	}
 	s.learned(epoch)
 	return nil
 }
 
+// wasLeft tells contents that others came after: what was spent of those is not in them, so
+// a primary that Sentinels gave up and came back to has to have a new epoch.
+func (s *Redis) wasLeft(epoch string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.left, epoch)
+}
+
 func (s *Redis) learned(epoch string) {
 	s.mu.Lock()
 	before := s.seen
 	s.seen = epoch
+	if before != "" && before != epoch {
+		s.left = append(s.left[max(0, len(s.left)-leftMost+1):], before)
+	}
 	s.mu.Unlock()
 	if before == "" || before == epoch {
 		return
@@ -153,7 +234,7 @@ func (s *Redis) learned(epoch string) {
 // after an *EpochError. It warns when the server may evict buckets, each of which
 // would come back full.
 func (s *Redis) Epoch(ctx context.Context) (string, error) {
-	epoch, err := lua.LearnEpoch(ctx, s.client, newNonce())
+	epoch, err := lua.LearnEpoch(ctx, s.client, newNonce(), s.wasLeft)
 	if err != nil {
 		return "", fmt.Errorf("store: %w", err)
 	}
@@ -212,4 +293,10 @@ func (s *Redis) Settle(ctx context.Context, epoch string, end lua.Settlement) (l
 }
 
 // Close closes the connections; calls under way fail.
-func (s *Redis) Close() error { return s.client.Close() }
+func (s *Redis) Close() error {
+	err := s.client.Close()
+	if s.sentinels != nil {
+		err = errors.Join(err, s.sentinels.close())
+	}
+	return err
+}

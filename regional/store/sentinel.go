@@ -1,0 +1,173 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// sentinelEvery spaces questions for the primary while all is well: a new one is known
+	// within that.
+	sentinelEvery = 500 * time.Millisecond
+	// sentinelWithin bounds one question. Most of the Sentinels have to answer it or fail.
+	sentinelWithin = 300 * time.Millisecond
+)
+
+// sentinels know which server is the primary. All of them are asked, and of what they say
+// the latest counts, by the epoch of their configuration: one that was cut off goes on
+// naming the primary of before. Safe for concurrent use.
+type sentinels struct {
+	name    string // of the primary
+	clients []*redis.Client
+	log     *slog.Logger
+	// moved is told of another primary than before.
+	moved func(addr string)
+
+	mu       sync.Mutex
+	primary  string // empty: not known
+	watching bool
+	closed   bool
+
+	watch  sync.WaitGroup
+	ctx    context.Context // ends when they are closed
+	cancel context.CancelFunc
+}
+
+func newSentinels(c *sentinelConfig, log *slog.Logger, moved func(addr string)) *sentinels {
+	s := &sentinels{name: c.name, log: log, moved: moved}
+	for _, o := range c.sentinels {
+		s.clients = append(s.clients, redis.NewClient(o))
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// current is the primary's address, as last heard.
+func (s *sentinels) current(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	known := s.primary
+	if !s.watching && !s.closed {
+		s.watching = true
+		s.watch.Go(s.look)
+	}
+	s.mu.Unlock()
+	if known != "" {
+		return known, nil
+	}
+	return s.ask(ctx)
+}
+
+// doubt forgets a primary that cannot be reached, or is none: the next who needs it asks.
+func (s *sentinels) doubt(addr string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if addr == "" || s.primary == addr {
+		s.primary = ""
+	}
+}
+
+// look asks again and again.
+func (s *sentinels) look() {
+	failed := false
+	for pause(s.ctx, sentinelEvery) == nil {
+		_, err := s.ask(s.ctx)
+		if s.ctx.Err() != nil {
+			return
+		}
+		if err != nil && !failed {
+			s.log.Warn("the Sentinels do not say which Redis is the primary", "error", err)
+		}
+		failed = err != nil
+	}
+}
+
+// named is what one Sentinel says.
+type named struct {
+	addr  string
+	epoch int64
+	err   error
+}
+
+// ask asks all, and waits until most have answered.
+func (s *sentinels) ask(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, sentinelWithin)
+	defer cancel()
+	heard := make(chan named, len(s.clients))
+	for _, client := range s.clients {
+		go func() { heard <- s.askOne(ctx, client) }()
+	}
+	var latest named
+	answered := 0
+	var failed error
+	for range s.clients {
+		one := <-heard
+		if one.err != nil {
+			failed = one.err
+			continue
+		}
+		if latest.addr == "" || one.epoch > latest.epoch {
+			latest = one
+		}
+		if answered++; 2*answered > len(s.clients) {
+			break
+		}
+	}
+	if latest.addr == "" {
+		return "", fmt.Errorf("store: ask the Sentinels for the primary %q: %w", s.name, failed)
+	}
+	s.found(latest.addr)
+	return latest.addr, nil
+}
+
+// askOne asks for the epoch first: what it then says of the address is not older.
+func (s *sentinels) askOne(ctx context.Context, client *redis.Client) named {
+	pipe := client.Pipeline()
+	state := redis.NewMapStringStringCmd(ctx, "sentinel", "master", s.name)
+	addr := redis.NewStringSliceCmd(ctx, "sentinel", "get-master-addr-by-name", s.name)
+	_ = pipe.Process(ctx, state) // never fails: the commands are sent by Exec
+	_ = pipe.Process(ctx, addr)
+	_, err := pipe.Exec(ctx)
+	if errors.Is(err, redis.Nil) || err != nil && redis.HasErrorPrefix(err, "No such master") {
+		return named{err: fmt.Errorf("Sentinel %s watches no primary of that name; the name stands behind the hosts in the URL", client.Options().Addr)}
+	}
+	if err != nil {
+		return named{err: fmt.Errorf("Sentinel %s: %w", client.Options().Addr, err)}
+	}
+	epoch, err := strconv.ParseInt(state.Val()["config-epoch"], 10, 64)
+	if err != nil || len(addr.Val()) != 2 {
+		return named{err: fmt.Errorf("Sentinel %s: its answer cannot be read", client.Options().Addr)}
+	}
+	return named{addr: net.JoinHostPort(addr.Val()[0], addr.Val()[1]), epoch: epoch}
+}
+
+// found takes an answer.
+func (s *sentinels) found(addr string) {
+	s.mu.Lock()
+	before := s.primary
+	s.primary = addr
+	s.mu.Unlock()
+	if before != addr {
+		s.moved(addr)
+	}
+}
+
+func (s *sentinels) close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cancel()
+	s.watch.Wait()
+	var errs []error
+	for _, client := range s.clients {
+		errs = append(errs, client.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,83 @@
+package store
+
+import (
+	"errors"
+	"net"
+	"strings"
+)
+
+// manyHosts are the parts of a URL that names several servers,
+// scheme+kind://[user:password@]host:port[,host:port...][/...][?...].
+type manyHosts struct {
+	scheme string // redis or rediss
+	user   string // with its @, or empty
+	hosts  []string
+	tail   string // from the first / or ? on
+}
+
+// parseHosts reads such a URL; false if it is not of the kind.
+func parseHosts(redisURL, kind string) (m manyHosts, ok bool) {
+	scheme, rest, _ := strings.Cut(redisURL, "://")
+	m.scheme, ok = strings.CutSuffix(scheme, "+"+kind)
+	if !ok || m.scheme != "redis" && m.scheme != "rediss" {
+		return m, false
+	}
+	authority := rest
+	if end := strings.IndexAny(rest, "/?"); end >= 0 {
+		authority, m.tail = rest[:end], rest[end:]
+	}
+	if at := strings.LastIndex(authority, "@"); at >= 0 {
+		m.user, authority = authority[:at+1], authority[at+1:]
+	}
+	m.hosts = strings.Split(authority, ",")
+	return m, true
+}
+
+// isKind tells whether a URL is of a kind of several servers.
+func isKind(redisURL, kind string) bool {
+	_, ok := parseHosts(redisURL, kind)
+	return ok
+}
+
+// IsCluster tells whether a URL is that of a Redis Cluster.
+func IsCluster(redisURL string) bool { return isKind(redisURL, "cluster") }
+
+// IsSentinel tells whether a URL is that of a Redis whose primary Sentinels name.
+func IsSentinel(redisURL string) bool { return isKind(redisURL, "sentinel") }
+
+// CheckURL tells what is wrong with a store's URL, of whichever kind, before anything is
+// dialled. Its errors do not show the URL, which may hold a password.
+func CheckURL(redisURL string) error {
+	c := DefaultRedisConfig(redisURL)
+	var err error
+	switch {
+	case IsCluster(redisURL):
+		_, _, err = clusterOptions(c)
+	case IsSentinel(redisURL):
+		_, _, err = sentinelOptions(c)
+	default:
+		_, err = redisOptions(c)
+	}
+	return err
+}
+
+// errHost: a host is missing, or something that is none.
+var errHost = errors.New("not host:port")
+
+// withPort is an address, with a port if it names none.
+func withPort(host, port string) (string, error) {
+	if host == "" {
+		return "", errHost
+	}
+	if _, named, err := net.SplitHostPort(host); err == nil {
+		if named == "" || strings.HasPrefix(host, ":") {
+			return "", errHost
+		}
+		return host, nil
+	}
+	bare := strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.Contains(bare, ":") && net.ParseIP(bare) == nil {
+		return "", errHost
+	}
+	return net.JoinHostPort(bare, port), nil
+}
