@@ -45,6 +45,7 @@ var houses = map[string]row{
 	"limit":  {banned: pure},
 	"rights": {aliquot: []string{"budget", "limit"}, banned: pure},
 	"chunk":  {aliquot: []string{"budget", "limit"}, banned: pure},
+	"abuse":  {aliquot: []string{"budget"}, banned: pure},
 	"replay": {aliquot: []string{"limit", "rules"}, banned: pure},
 	"rules":  {aliquot: []string{"limit"}, outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
 	// The messages of a check as bytes, without the generated code.
