@@ -43,7 +43,7 @@ var anyModule = []string{""}
 var houses = map[string]row{
 	"budget": {banned: pure},
 	"limit":  {banned: pure},
-	"rights": {aliquot: []string{"budget", "limit"}, banned: pure},
+	"rights": {aliquot: []string{"chunk", "budget", "limit"}, banned: pure},
 	"chunk":  {aliquot: []string{"budget", "limit"}, banned: pure},
 	"abuse":  {aliquot: []string{"budget"}, banned: pure},
 	"replay": {aliquot: []string{"limit", "rules"}, banned: pure},
@@ -57,8 +57,8 @@ var houses = map[string]row{
 	"lua":         {aliquot: []string{"limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
-	"sim":           {aliquot: []string{"sim/shell", "rights", "budget", "limit"}},
-	"sim/check":     {aliquot: []string{"sim/shell", "rights", "budget", "limit"}},
+	"sim":           {aliquot: []string{"sim/shell", "chunk", "rights", "budget", "limit"}},
+	"sim/check":     {aliquot: []string{"sim/shell", "chunk", "rights", "budget", "limit"}},
 	"sim/check/run": {aliquot: []string{"sim/check"}},
 	"sim/shell":     {aliquot: []string{"budget", "limit"}, banned: pure},
 	"sim/fleet":     {aliquot: []string{"budget"}, banned: pure},

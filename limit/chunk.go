@@ -2,7 +2,7 @@ package limit
 
 // MaxChunkLife is the longest that tokens may be lent for, microseconds: a holder that
 // dies with them keeps a bucket from filling up for so long.
-const MaxChunkLife = million
+const MaxChunkLife = 3 * million
 
 // ChunkView is what a caller has borrowed of one bucket, a chunk, which it spends without
 // asking the store, and what it wants to borrow anew. The zero value is neither.
@@ -51,7 +51,7 @@ func (r *Record) out(v *View) Tokens {
 func (v *View) mayBeOut(found Record, now int64) (lent Tokens, until int64) {
 	switch {
 	case now < v.Birth:
-		return MaxTokens, v.Birth
+		return MaxTokens, min(v.Birth, now+MaxChunkLife) // the clock may have been set back since
 	case found.Stamp == v.Stamp:
 		return found.Lent, found.LentUntil
 	}

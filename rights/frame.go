@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/chunk"
 	"aliquot/limit"
 )
 
@@ -28,6 +29,9 @@ type Daemon struct {
 	Birth       int64
 	StartedFull bool
 	Clock       Clock
+	// ChunkLife is for how long tokens are taken from the store in advance; 0 stands for
+	// chunk.Life.
+	ChunkLife time.Duration
 }
 
 // Frame is what the views of all limits with one tail have in common at one instant.
@@ -66,6 +70,9 @@ func (d *Daemon) Frame(r budget.Right, tail time.Duration) Frame {
 		return f
 	}
 	f.birth = d.Birth
+	if tail == 0 {
+		f.birth += d.spent()
+	}
 	f.blind = r.Blind && d.Birth != 0 && f.phase != limit.Live
 	if f.phase == limit.Floor {
 		// New contents do not remember who was heard just before they began.
@@ -77,6 +84,18 @@ func (d *Daemon) Frame(r budget.Right, tail time.Duration) Frame {
 		}
 	}
 	return f
+}
+
+// spent is how long after the birth of contents, microseconds of the store's clock, all
+// that was taken in advance from earlier ones is spent or void. Buckets earn nothing
+// before, for a chunk may be out that they do not know of.
+func (d *Daemon) spent() int64 {
+	life := d.ChunkLife
+	if life == 0 {
+		life = chunk.Life
+	}
+	us := life.Microseconds()
+	return us + (us*int64(d.Config.RhoPPM)+999_999)/1_000_000 + 1
 }
 
 // View words a right to a limit for the store. An elastic limit's cold bucket holds

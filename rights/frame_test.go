@@ -119,3 +119,31 @@ func TestViewOfAHotKey(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 }
+
+// TestBucketsWaitForChunksOfEarlierContents: what was taken in advance from the contents
+// before is spent within a chunk's life, 100 ms by a clock that is 2 % slower, which new
+// contents know nothing of; until then a bucket of theirs earns nothing, and a hot one
+// that lost its record holds nothing. A clock that was set back since is no reason to wait.
+func TestBucketsWaitForChunksOfEarlierContents(t *testing.T) {
+	d, right := daemon(false), budget.Right{Floor: third, Phase: budget.Live, Until: 95e9}
+	const after = 102_001
+	v := viewed{right: right, limit: bucket}.view(d)
+	if v.Birth != 40e6+after {
+		t.Errorf("a bucket earns from %d us after the birth on", v.Birth-40e6)
+	}
+	if counted := (viewed{right: right, limit: window}).view(d); counted.Birth != 40e6 {
+		t.Errorf("no chunk is taken of what counts: %d", counted.Birth)
+	}
+	right.Hot, right.Gen, right.Share = true, budget.Gen{Epoch: 1, Counter: 1}, third
+	v = viewed{right: right, limit: bucket}.view(d)
+	lost, _, amnesia := limit.Settle(limit.Record{}, v, 40e6+50_000)
+	early, _, _ := limit.Settle(lost, v, 40e6+after+1)
+	late, _, _ := limit.Settle(early, v, 41e6+after+1)
+	if !amnesia || early.Tokens > 50 || late.Tokens < 33*limit.Token || late.Tokens > 34*limit.Token {
+		t.Errorf("it holds %d when the last chunk has ended, and %d a second later", early.Tokens, late.Tokens)
+	}
+	back, _, _ := limit.Settle(limit.Record{}, v, 10e6)
+	if waits := back.LentUntil - 10e6; waits > limit.MaxChunkLife {
+		t.Errorf("a clock set back by half a minute counts %d us as out", waits)
+	}
+}

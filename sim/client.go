@@ -42,14 +42,18 @@ const (
 func (w *world) newClient() *client {
 	c := &client{w: w, cost: limit.Token}
 	l, elastic, placement := w.drawLimit(), w.chance(1, 2), w.drawPlacement()
+	local := w.drawLocal()
+	if local && !l.Algorithm.Counts() && l.Capacity <= 30*limit.Token && w.cached.IntN(3) == 0 {
+		l.Rate.Micro = int64(l.Capacity) * (2 + w.cached.Int64N(14)) // fills in hardly more than a chunk's life
+	}
 	if w.opts.Limit.Capacity > 0 {
 		l, elastic, placement = w.opts.Limit, w.opts.Elastic, budget.PlacementAuto
 	}
 	if d := w.opts.driven; d != nil {
 		key := d.Keys[len(w.clients)]
-		l, elastic, placement = key.Limit, key.Elastic, key.Placement
+		l, elastic, placement, local = key.Limit, key.Elastic, key.Placement, key.Local
 	}
-	c.first = w.newRule(l, elastic, placement, w.version)
+	c.first = w.newRule(l, elastic, local, placement, w.version)
 	c.rates, c.due = make([]int64, len(w.stores)), make([]int64, len(w.stores))
 	c.every = w.between(10*milli, 60*milli)
 	if also := w.rand.IntN(3 * (len(w.clients) + 1)); also < len(w.clients) && !w.opts.Calm {
@@ -59,6 +63,19 @@ func (w *world) newClient() *client {
 		c.every = 10 * milli
 	}
 	return c
+}
+
+// drawLocal draws whether a rule lets its daemons take tokens in advance; in a quarter of
+// the worlds none does. The draws are not of the world's own numbers, so that those
+// worlds are what they would be if there were no such thing.
+func (w *world) drawLocal() bool {
+	switch w.opts.Local {
+	case LocalNowhere:
+		return false
+	case LocalEverywhere:
+		return true
+	}
+	return w.seed%4 != 0 && w.cached.IntN(4) > 0
 }
 
 func (w *world) drawPlacement() budget.Placement {

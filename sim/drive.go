@@ -33,12 +33,21 @@ type DrivenKey struct {
 	Limit     limit.Limit
 	Elastic   bool
 	Placement budget.Placement
+	// Local: daemons take tokens from their stores in advance.
+	Local bool
 }
 
 // Decided is the answer to a request made several times at one instant.
 type Decided struct {
-	Admitted int
+	Admitted int           // Here included
 	At       time.Duration // when the store decided
+	Here     []Admission   // without the store
+}
+
+// Admission is some requests admitted at once.
+type Admission struct {
+	N  int
+	At time.Duration
 }
 
 // NewDriven builds a world and starts the coordinators and daemons in it. They need
@@ -82,19 +91,26 @@ func (d *Driven) Ask(region, key, n int, cost limit.Tokens, answer func(Decided)
 	if node == nil {
 		return
 	}
-	node.take(c.rules(node.version), n, cost, func(rep taken) {
-		if rep.otherEpoch {
+	node.take(c.rules(node.version), n, cost, func(x decided) {
+		if x.rep.otherEpoch {
 			return
 		}
-		if denied := n - len(rep.tries); denied > 0 {
-			node.deny(c.rule(), denied, cost, rep)
+		d := Decided{Admitted: x.rep.admitted, At: duration(x.rep.at), Here: x.here}
+		for _, a := range x.here {
+			d.Admitted += a.N
 		}
-		answer(Decided{Admitted: rep.admitted, At: duration(rep.at)})
+		if last := len(x.rep.tries); last > x.rep.admitted {
+			node.deny(c.rule(), n-d.Admitted-1, cost, x.rep)
+		}
+		answer(d)
 	})
 }
 
 // deny counts requests that were denied in the same instant as the last one tried.
 func (n *node) deny(r *rule, denied int, cost limit.Tokens, rep taken) {
+	if denied == 0 {
+		return
+	}
 	last := rep.tries[len(rep.tries)-1][0]
 	n.machine.Observe(r.key, budget.Usage{
 		Limit: r.keyLimit(r.at(n.version)), Cost: int64(denied) * int64(cost), Tokens: int64(last.Tokens),

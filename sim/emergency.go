@@ -28,7 +28,11 @@ func (c *takeCall) decideAlone() {
 		return
 	}
 	c.over = true
+	c.lose()
 	n := c.n
+	if c.errand {
+		return
+	}
 	if n.w.faults[secondDaemon] {
 		return // each daemon has a bucket of its own; see doc.go
 	}

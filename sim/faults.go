@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 
+	"aliquot/chunk"
 	"aliquot/limit"
 )
 
@@ -151,6 +152,10 @@ func (w *world) stepClock(region int) {
 		if r.book != nil {
 			r.book.clockSet(region, d)
 			continue
+		}
+		if d > 0 {
+			// What is out counts as over as soon as the clock says so.
+			r.ideal.lent(w.stores[region].get(r).Lent, w.now, w.now+int64(2*chunk.Life))
 		}
 		l := r.ideal.limit
 		if fill := int64(l.Capacity) * second / l.Rate.Micro; d > fill {

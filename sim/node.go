@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/chunk"
 	"aliquot/sim/shell"
 )
 
@@ -38,6 +39,10 @@ type node struct {
 	learning bool
 	debts    []debt // by rule
 	breaker  breaker
+
+	locals   []*local // by rule; nil: nothing
+	stood    chunk.Standing
+	sweeping bool // a look after the chunks is planned
 
 	call     uint64 // number of the latest RPC
 	calling  bool
@@ -176,6 +181,7 @@ func (n *node) step(ev budget.RegionEvent) {
 	defer n.arm()
 	effects := n.machine.Step(ev, n.now())
 	n.noteSession()
+	n.stand()
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case budget.SendHello:

@@ -86,6 +86,7 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		}
 		view := n.view(c.Before, r, l)
 		view.Debit = n.owes(r)
+		view.Chunk = n.recall(r, l)
 		n.calls(r, n.now()+budget.Instant(applyDeadline))
 		call = append(call, change{rule: r, limit: l, change: limit.Change{
 			View: view, Gen: c.Gen.Pack(), Share: rights.Bucket(l, c.Share),
@@ -98,6 +99,9 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		return n.when(func() {
 			if !answered {
 				answered = true
+				for _, c := range call {
+					n.forget(c.rule) // a call that passed this one on its way was decided by the earlier share
+				}
 				n.step(budget.SharesApplied{Results: results})
 			}
 		})

@@ -21,7 +21,10 @@ type ideal struct {
 	stores int64
 	rhoPPM int32
 	at     int64
-	spent  limit.Tokens
+	// out is what the bucket may hold above most, up to a true time.
+	out      int64
+	outUntil int64
+	spent    limit.Tokens
 	// allowed is what could have been spent since the beginning, micro-tokens.
 	allowed            float64
 	closest, burstUsed float64 // as in Result
@@ -70,6 +73,14 @@ func (b *ideal) give(amount limit.Tokens, now int64) {
 	b.allowed += float64(amount)
 }
 
+// lent lets the bucket hold an amount more for a while: it was taken in advance, and the
+// store that knows so was made to forget it.
+func (b *ideal) lent(amount limit.Tokens, now, until int64) {
+	b.refill(now)
+	b.out += int64(amount) * second
+	b.outUntil = max(b.outUntil, until)
+}
+
 // spend takes an amount at a true time and reports whether it was there.
 func (b *ideal) spend(amount limit.Tokens, now int64) bool {
 	b.refill(now)
@@ -83,8 +94,11 @@ func (b *ideal) spend(amount limit.Tokens, now int64) bool {
 func (b *ideal) refill(now int64) {
 	dt := now - b.at
 	b.allowed += float64(dt) * float64(b.rate) / 1e9
-	if b.rate == 0 || dt > (b.most-b.tokens)/b.rate {
-		b.tokens = b.most
+	if now > b.outUntil {
+		b.out = 0
+	}
+	if most := b.most + b.out; b.rate == 0 || dt > (most-b.tokens)/b.rate {
+		b.tokens = most
 	} else {
 		b.tokens += dt * b.rate
 	}

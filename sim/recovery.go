@@ -66,6 +66,9 @@ func (w *world) checkUse(began []limit.Tokens) {
 		if !homed && least < 2*limit.Token || w.coupled(c) {
 			continue // split all the same; or another limit is in the way
 		}
+		if c.fills() < 4*c.every {
+			continue // its bucket is full before the client comes again
+		}
 		l := r.latest()
 		got := int64(r.ideal.spent - began[i])
 		due := l.PerSecond().Micro * int64(recovery/2) / second

@@ -17,6 +17,7 @@ type rule struct {
 	terms []term // oldest first
 	// elastic: every region may save up a burst of the whole capacity.
 	elastic   bool
+	local     bool // daemons may take its tokens in advance, and remember denials
 	placement budget.Placement
 	ideal     ideal
 	book      *book          // of a limit that counts
@@ -34,9 +35,9 @@ type term struct {
 }
 
 // newRule adds a rule, from a version of the rules on.
-func (w *world) newRule(l limit.Limit, elastic bool, p budget.Placement, version uint64) *rule {
+func (w *world) newRule(l limit.Limit, elastic, local bool, p budget.Placement, version uint64) *rule {
 	r := &rule{
-		w: w, index: len(w.rules), elastic: elastic && !l.Algorithm.Counts(), placement: p, terms: []term{{since: version, limit: l}},
+		w: w, index: len(w.rules), elastic: elastic && !l.Algorithm.Counts(), local: local, placement: p, terms: []term{{since: version, limit: l}},
 		got: make([]limit.Tokens, len(w.stores)),
 	}
 	r.key = budget.KeyID{Rule: uint32(r.index + 1)}
@@ -193,7 +194,7 @@ func (r *rule) replaced(version uint64, elastic bool) {
 	if r.gone == 0 {
 		r.gone = version
 	}
-	r.next = r.w.newRule(r.latest(), elastic, r.placement, version)
+	r.next = r.w.newRule(r.latest(), elastic, r.local, r.placement, version)
 }
 
 // remake brings back a rule that was deleted: with another number, for what is

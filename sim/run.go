@@ -17,9 +17,10 @@ type Result struct {
 	// steady trouble struck a message or a command (of drifting clocks: the worlds).
 	Faults int64             `json:"faults"`
 	Kinds  [FaultKinds]int64 `json:"-"`
-	// Decisions are requests decided, Moves shares changed in a region's store, and
-	// Admitted whole tokens.
+	// Decisions are requests decided, Local those of them that were admitted without the
+	// store, Moves shares changed in a region's store, and Admitted whole tokens.
 	Decisions int64 `json:"decisions"`
+	Local     int64 `json:"local"`
 	Moves     int64 `json:"share_moves"`
 	Admitted  int64 `json:"admitted"`
 	// Closest is the largest part of what a key was allowed from its beginning to
@@ -114,6 +115,7 @@ func (r *Result) add(w *world) {
 	r.Events += w.events
 	r.Faults += w.faulted
 	r.Decisions += w.decisions
+	r.Local += w.chunked
 	r.Moves += w.moves
 	r.Admitted += w.admitted
 	for f, n := range w.caused {

@@ -22,6 +22,8 @@ type Options struct {
 	RTT     time.Duration // between regions and coordinators; 0: drawn for each region
 	Limit   limit.Limit   // of every key; zero: drawn
 	Elastic bool          // every key, if Limit is given
+	// Local tells which rules let daemons take tokens in advance.
+	Local Local
 	// Calm worlds have no faults and true clocks.
 	Calm bool
 	// Start is when clients begin to ask; Mode, if not nil, is all they do.
@@ -41,6 +43,17 @@ type Options struct {
 	// Algorithms are what the keys' are drawn from; none: all there are.
 	Algorithms []limit.Algorithm
 }
+
+// Local tells which rules of a world let daemons take tokens from their stores in
+// advance, and remember denials.
+type Local int8
+
+// The choices; the zero value draws it for each rule.
+const (
+	LocalDrawn Local = iota
+	LocalNowhere
+	LocalEverywhere
+)
 
 // Behaviour is one fixed way to call.
 type Behaviour struct {

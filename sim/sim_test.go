@@ -10,8 +10,8 @@ import (
 func TestFaults(t *testing.T) {
 	job := Job{Seed: 1000, Hours: faultHours, Workers: 2}
 	r := job.Run(context.Background())
-	t.Logf("%d worlds, %v, %d events, %d faults, %d decisions, %d share moves, %d tokens admitted, closest %.6f, burst used %.6f",
-		r.Worlds, r.Virtual, r.Events, r.Faults, r.Decisions, r.Moves, r.Admitted, r.Closest, r.BurstUsed)
+	t.Logf("%d worlds, %v, %d events, %d faults, %d decisions (%d admitted from chunks), %d share moves, %d tokens admitted, closest %.6f, burst used %.6f",
+		r.Worlds, r.Virtual, r.Events, r.Faults, r.Decisions, r.Local, r.Moves, r.Admitted, r.Closest, r.BurstUsed)
 	for _, v := range r.Violations {
 		t.Error(v)
 	}

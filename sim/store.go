@@ -109,12 +109,13 @@ type taken struct {
 	slots      [][]uint64        // of each limit, of those tries, if it is one of slots
 }
 
-// take tries a request up to tries times, until one is denied.
-func (s *store) take(epoch string, asks []ask, tries int, cost limit.Tokens) taken {
-	if epoch != s.epoch {
+// take tries a call's requests, until one is denied. What the call brings back and wants
+// of chunks goes with the first of them.
+func (s *store) take(c *takeCall) taken {
+	if c.epoch != s.epoch {
 		return taken{otherEpoch: true}
 	}
-	now := s.time()
+	now, asks := s.time(), c.asks
 	rep := taken{time: now, at: s.w.now, slots: make([][]uint64, len(asks))}
 	records, views := make([]limit.Record, len(asks)), make([]limit.View, len(asks))
 	for i := range asks {
@@ -122,12 +123,18 @@ func (s *store) take(epoch string, asks []ask, tries int, cost limit.Tokens) tak
 		views[i].Heard = s.heardBy(&views[i])
 		records[i] = s.get(asks[i].rule)
 	}
-	for range tries {
+	for range c.tries {
 		out := make([]limit.Outcome, len(asks))
 		s.w.nameSlots(views)
-		ok := limit.Take(records, views, cost, now, out)
+		ok := limit.Take(records, views, c.cost, now, out)
 		rep.tries = append(rep.tries, out)
+		if c.errand {
+			break
+		}
 		s.w.decisions++
+		for i := range views {
+			views[i].Chunk = limit.ChunkView{}
+		}
 		if !ok {
 			break
 		}
@@ -146,7 +153,7 @@ func (s *store) take(epoch string, asks []ask, tries int, cost limit.Tokens) tak
 		}
 		s.put(asks[i].rule, records[i], &views[i], l)
 		if rep.admitted > 0 {
-			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*cost, rep.slots[i])
+			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*c.cost, rep.slots[i])
 		}
 	}
 	return rep

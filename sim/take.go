@@ -2,6 +2,7 @@ package sim
 
 import (
 	"aliquot/budget"
+	"aliquot/chunk"
 	"aliquot/limit"
 )
 
@@ -11,6 +12,9 @@ type ask struct {
 	limit limit.Limit // by the daemon's version of the rules
 	right budget.Right
 	view  limit.View
+	// trip is what the key's chunk has to remember of the call, if brought.
+	trip    chunk.Trip
+	brought bool
 }
 
 // asks words a request under some rules.
@@ -25,11 +29,15 @@ func (n *node) asks(rules []*rule) []ask {
 	return out
 }
 
-// takeCall is a call of the store that decides requests.
+// takeCall is requests for one cost, and the call of the store that decides what of them
+// is not decided without it.
 type takeCall struct {
 	n        *node
+	rules    []*rule
 	asks     []ask
-	tries    int
+	tries    int         // that are not decided
+	here     []Admission // without the store
+	errand   bool        // it decides nothing
 	cost     limit.Tokens
 	epoch    string
 	sent     budget.Instant
@@ -37,32 +45,57 @@ type takeCall struct {
 	deadline int64 // on the store's clock
 	sampled  int64 // node.sampled of the map that the deadline is by
 	over     bool  // answered, or given up
-	done     func(taken)
+	done     func(decided)
 }
 
-// take asks the store for tries requests of one cost under some rules, all of which
-// have to hold it. done, if not nil, is called with the reply, if one comes, after the
-// daemon has learned of it.
-func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(taken)) {
+// decided is what became of some requests: what was admitted without the store, and what
+// the store said of the others.
+type decided struct {
+	here []Admission
+	rep  taken
+}
+
+// take decides tries requests of one cost under some rules, all of which have to hold
+// it, until one is denied. done, if not nil, is called with what became of them, unless
+// nobody knows, after the daemon has learned of it.
+func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(decided)) {
 	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || len(rules) == 0 {
 		return
 	}
-	c := &takeCall{
-		n: n, asks: n.asks(rules), tries: tries, cost: cost, done: done,
-		epoch: n.epoch, sent: n.now(), began: n.w.now,
-		deadline: n.clockMap.Until(n.now() + budget.Instant(takeLate)), sampled: n.sampled,
+	c := &takeCall{n: n, rules: rules, tries: tries, cost: cost, done: done, began: n.w.now}
+	c.seen()
+	if c.decideHere() {
+		c.finish(taken{})
+		return
 	}
+	c.asks = n.asks(rules)
 	if !n.breaker.passes(n.w.now) {
 		c.decideAlone()
 		return
 	}
-	for _, r := range rules {
+	c.bring()
+	c.leave()
+}
+
+// leave sends the call on its way.
+func (c *takeCall) leave() {
+	n := c.n
+	c.epoch, c.sent, c.began, c.sampled = n.epoch, n.now(), n.w.now, n.sampled
+	c.deadline = n.clockMap.Until(n.now() + budget.Instant(takeLate))
+	for _, r := range c.rules {
 		n.calls(r, n.now()+budget.Instant(takeLate))
 	}
 	d := n.w.storeDelay(n.region)
 	n.w.after(d, c.arrive)
 	if d > takeDeadline-2*milli {
 		n.w.after(takeDeadline, n.when(c.giveUp))
+	}
+}
+
+// finish tells whoever asked.
+func (c *takeCall) finish(rep taken) {
+	if c.done != nil {
+		c.done(decided{here: c.here, rep: rep})
 	}
 }
 
@@ -76,7 +109,7 @@ func (c *takeCall) arrive() {
 		n.w.after(n.w.between(milli/20, milli), n.when(func() { c.late(now) }))
 		return
 	}
-	rep := s.take(c.epoch, c.asks, c.tries, c.cost)
+	rep := s.take(c)
 	if n.w.strikes(stuckStore, 200) {
 		n.w.after(takeDeadline, n.when(c.giveUp))
 		return
@@ -123,26 +156,42 @@ func (c *takeCall) answer(rep taken) {
 	for i := range c.asks {
 		n.paid(c.asks[i].rule, c.asks[i].view.Debit)
 	}
+	c.took(&rep)
+	if c.errand {
+		c.observeLoss(rep.tries[0])
+		return
+	}
+	c.tries -= rep.admitted
+	if holds, _ := c.lookHere(); c.tries > 0 && holds > 0 {
+		// What the store denied, the chunk that came with the answer holds.
+		rep.tries = rep.tries[:rep.admitted]
+		c.decideHere()
+	}
 	for try, outs := range rep.tries {
 		c.observe(outs, try < rep.admitted)
 	}
 	for i := range c.asks {
 		c.asks[i].rule.hold(n.region, rep.slots[i])
 	}
-	if c.done != nil {
-		c.done(rep)
+	c.finish(rep)
+}
+
+// observeLoss tells the machine of hot keys that the store has lost.
+func (c *takeCall) observeLoss(outs []limit.Outcome) {
+	for i, out := range outs {
+		if out.Amnesia {
+			c.n.w.note("store lost a hot key", c.n.region, int64(c.n.name), int64(c.asks[i].rule.key.Rule), 0, 0)
+			c.n.step(budget.StoreLost{})
+		}
 	}
 }
 
 // observe tells the machine of one decision.
 func (c *takeCall) observe(outs []limit.Outcome, admitted bool) {
 	n := c.n
+	c.observeLoss(outs)
 	for i, out := range outs {
 		a := &c.asks[i]
-		if out.Amnesia {
-			n.w.note("store lost a hot key", n.region, int64(n.name), int64(a.rule.key.Rule), 0, 0)
-			n.step(budget.StoreLost{})
-		}
 		if !admitted && out.Tokens >= c.cost {
 			continue // another limit denied it
 		}

@@ -6,11 +6,12 @@ import (
 )
 
 // Streams of random numbers that are not the world's own: when single faults come,
-// and what each of them is like. So a world from which some faults are left out
+// what each of them is like, and which rules have chunks. So a world from which some faults are left out
 // still has the others, at the same times.
 const (
 	troubleStream = 0x74726f75626c65
 	faultStream   = 0x6661756c74
+	cachedStream  = 0x636163686564
 )
 
 // mishap is one single fault that was caused.

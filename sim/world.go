@@ -45,6 +45,7 @@ type world struct {
 	faultGap       int64
 	faultsEnd      int64
 	troubles       *rand.Rand // when which single fault comes
+	cached         *rand.Rand // which rules let daemons take tokens in advance
 	struck         int        // single faults so far, those left out too
 	mishaps        []mishap   // caused
 	faulted        int64
@@ -55,6 +56,7 @@ type world struct {
 	slots       uint64 // given out
 	decisions   int64
 	moves       int64
+	chunked     int64 // of the decisions, admitted from chunks
 	emergencies int64 // of the decisions, in-process
 	admitted    int64
 	failure     *Violation
@@ -68,6 +70,7 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	w := &world{
 		seed: seed, opts: opts, rand: rand.New(rand.NewPCG(seed, 0x616c6971756f74)),
 		troubles:  rand.New(rand.NewPCG(seed, troubleStream)),
+		cached:    rand.New(rand.NewPCG(seed, cachedStream)),
 		faultsEnd: int64(faultsEnd), hash: 14695981039346656037,
 	}
 	declared := w.drawn(opts.Regions, 2, 6)
