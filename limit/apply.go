@@ -146,10 +146,10 @@ func shrunk(tokens, from, to Tokens) Tokens {
 func (r Record) Keep(v *View) int64 {
 	if !v.Algorithm.Counts() {
 		full := TTL(r.Tokens, v.Cold())
-		if r.Lent == 0 {
-			return full
+		if r.Lent > 0 {
+			full += keepFor(r.LentUntil - r.At) // it may not fill up before
 		}
-		return max(full, keepFor(r.LentUntil-r.At))
+		return full
 	}
 	lasts := tail(v.Algorithm, v.Window)
 	if r.Use != nil {

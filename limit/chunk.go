@@ -58,8 +58,19 @@ func (v *View) mayBeOut(found Record, now int64) (lent Tokens, until int64) {
 	return 0, 0
 }
 
-// expire ends what is lent when its time has passed. It is called after the time up to
-// now was refilled: until then it may have been spent from.
+// earn refills a bucket from one instant to another, with as much less room as is lent.
+func (r *Record) earn(b Bucket, v *View, from, to int64) {
+	if r.Lent > 0 && from <= r.LentUntil {
+		end := min(to, r.LentUntil)
+		r.Tokens, r.Carry = refill(r.Tokens, r.Carry, b.without(r.out(v)), from, end)
+		if from = end; end == to {
+			return
+		}
+	}
+	r.Tokens, r.Carry = refill(r.Tokens, r.Carry, b, from, to)
+}
+
+// expire ends what is lent when its time has passed.
 func (r *Record) expire(now int64) {
 	if now > r.LentUntil {
 		r.Lent, r.LentUntil = 0, 0

@@ -25,8 +25,8 @@ func (r Record) Absent() bool { return r.Stamp == 0 && r.At == 0 }
 //     no more than the floor of it.
 //   - Refill crosses the start of a phase, or a change of the floor, at the smallest
 //     of the rates concerned.
-//   - What is lent is room that the bucket does not have, up to the first settlement
-//     after it has ended.
+//   - What is lent is room that the bucket does not have until it is brought back, or its
+//     time has passed.
 //   - What a limit that counts had in use when its memory was lost counts as all there
 //     can be until none of it can be left.
 //
@@ -69,7 +69,7 @@ func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 	case trusted:
 		enforced = v.Floor
 		if !counts {
-			r.Tokens, r.Carry = settleCold(r, &v, now)
+			r.settleCold(&v, now)
 		}
 	case v.Hot:
 		enforced = under(phase, v.Share, v.Floor)
@@ -197,21 +197,21 @@ func (r *Record) refillHot(f force, v *View, phase Phase, now int64) {
 			low = low.Min(v.Low)
 		}
 		from = min(start, now)
-		r.Tokens, r.Carry = refill(r.Tokens, r.Carry, low.without(r.out(v)), r.At, from)
+		r.earn(low, v, r.At, from)
 	}
-	r.Tokens, r.Carry = refill(r.Tokens, r.Carry, f.before.Min(f.enforced).without(r.out(v)), from, now)
+	r.earn(f.before.Min(f.enforced), v, from, now)
 }
 
-// settleCold is what a trusted cold record holds: what it earned before the floor
-// changed counts at the smallest floor, whatever it was then.
-func settleCold(r Record, v *View, now int64) (Tokens, int64) {
+// settleCold adds what a trusted cold record earned since it was last touched: before the
+// floor changed at the smallest floor, whatever it was then.
+func (r *Record) settleCold(v *View, now int64) {
 	from := r.At
 	if r.At < v.FloorSince {
 		from = min(v.FloorSince, now)
 		low := Bucket{Cap: v.Low.Cap + v.Extra, Rate: v.Low.Rate}
-		r.Tokens, r.Carry = refill(r.Tokens, r.Carry, low.without(r.Lent), r.At, from)
+		r.earn(low, v, r.At, from)
 	}
-	return refill(r.Tokens, r.Carry, v.Cold().without(r.Lent), from, now)
+	r.earn(v.Cold(), v, from, now)
 }
 
 // freshCold is the cold bucket where no record can be trusted.

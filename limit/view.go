@@ -132,8 +132,8 @@ type Record struct {
 	// Share is the bucket last applied (Hot only).
 	Share Bucket
 	// Lent is out with callers who may spend it until LentUntil, microseconds of the
-	// store's clock: as much less the bucket may hold meanwhile, and until it is settled
-	// for the first time afterwards. LentUntil is 0 if nothing is lent (buckets only).
+	// store's clock: as much less the bucket may hold meanwhile. LentUntil is 0 if nothing
+	// is lent (buckets only).
 	Lent      Tokens
 	LentUntil int64
 	// Use is there only for a limit that counts; one such has no Tokens, Extra, Carry

@@ -33,7 +33,7 @@ local function adjust(key)
     if not r.hot then
       most = most + extra
     end
-    refunded = math.max(0, min(back, most - r.tokens))
+    refunded = math.max(0, min(back, most - out(r, extra) - r.tokens))
     r.tokens = r.tokens + refunded
     if r.hot and r.gen == v[0] then
       spare = back - refunded

@@ -64,7 +64,12 @@ func applyArgs(epoch string, h *header, changes []Change, lease bool) []any {
 		args = h.appendView(args, &c.View, true)
 		args = append(args, c.Gen)
 		args = appendBucket(args, c.Share)
-		args = append(args, int64(min(c.Grant, 2*limit.MaxTokens)), bit(c.Cold), bounded(c.Deadline))
+		args = append(args, int64(min(c.Grant, 2*limit.MaxTokens)))
+		if chunk := &c.View.Chunk; chunk.Was != 0 {
+			args = append(args, 2+bit(c.Cold), bounded(c.Deadline), int64(chunk.Was), chunk.Until, int64(chunk.Back))
+			continue
+		}
+		args = append(args, bit(c.Cold), bounded(c.Deadline))
 	}
 	return args
 }
@@ -77,11 +82,7 @@ func bit(b bool) int {
 }
 
 func readApply(applied []limit.Applied, reply []any, changes []Change) ([]limit.Applied, int64, error) {
-	want := 1
-	for i := range changes {
-		want += answerNumbers(&changes[i])
-	}
-	n, err := integers(reply, want)
+	n, err := integers(reply, 1+answerNumbers*len(changes))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -91,18 +92,13 @@ func readApply(applied []limit.Applied, reply []any, changes []Change) ([]limit.
 		if changes[i].View.Algorithm.Counts() {
 			a.InUse, a.Due, a.Label = limit.Tokens(n[0]), n[4], n[5]
 		} else {
-			a.Released = limit.Tokens(n[0])
+			a.Released, a.Due, a.InUse = limit.Tokens(n[0]), n[4], limit.Tokens(n[5])
 		}
 		applied = append(applied, a)
-		n = n[answerNumbers(&changes[i]):]
+		n = n[answerNumbers:]
 	}
 	return applied, now, nil
 }
 
 // answerNumbers is how many numbers answer a change.
-func answerNumbers(c *Change) int {
-	if c.View.Algorithm.Counts() {
-		return 6
-	}
-	return 4
-}
+const answerNumbers = 6

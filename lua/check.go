@@ -81,10 +81,25 @@ func (h *header) admitBucket(key string, v *limit.View) error {
 		return fmt.Errorf("%w: view of %s has a low of %+v above its floor %+v", ErrInvalid, key, v.Low, v.Floor)
 	case v.FloorSince < 0 || v.FloorSince > limit.MaxExact:
 		return fmt.Errorf("%w: view of %s has floors since %d", ErrInvalid, key, v.FloorSince)
-	case v.Chunk.Asked():
-		return fmt.Errorf("%w: view of %s has a chunk, which this store does not know", ErrInvalid, key)
 	case v.Extra < 0 || v.Extra > limit.MaxTokens-v.Floor.Cap:
 		return fmt.Errorf("%w: view of %s has an extra of %d over a floor of %d", ErrInvalid, key, v.Extra, v.Floor.Cap)
+	}
+	return checkChunk(key, &v.Chunk)
+}
+
+func checkChunk(key string, c *limit.ChunkView) error {
+	for _, amount := range [...]limit.Tokens{c.Was, c.Keep, c.Back, c.Want, c.Least} {
+		if amount < 0 || amount > limit.MaxTokens {
+			return fmt.Errorf("%w: view of %s has a chunk of %d micro-tokens", ErrInvalid, key, amount)
+		}
+	}
+	switch {
+	case c.Keep+c.Back > c.Was || c.Keep > 0 && c.Back > 0:
+		return fmt.Errorf("%w: view of %s keeps %d and brings back %d of a chunk of %d", ErrInvalid, key, c.Keep, c.Back, c.Was)
+	case c.Until < 0 || c.Until > limit.MaxExact || c.Was > 0 && c.Until == 0:
+		return fmt.Errorf("%w: view of %s has a chunk until %d", ErrInvalid, key, c.Until)
+	case c.Life < 0 || c.Life > limit.MaxChunkLife || c.Want > 0 && c.Life == 0:
+		return fmt.Errorf("%w: view of %s wants a chunk for %d microseconds; at most %d", ErrInvalid, key, c.Life, limit.MaxChunkLife)
 	}
 	return nil
 }
@@ -101,6 +116,8 @@ func admitCounted(key string, v *limit.View) error {
 		return fmt.Errorf("%w: view of %s, a %v, has a rate or an extra", ErrInvalid, key, v.Algorithm)
 	case v.Lasts < 0 || v.Lasts > limit.MaxExact:
 		return fmt.Errorf("%w: view of %s has a slot that lasts %d microseconds", ErrInvalid, key, v.Lasts)
+	case v.Chunk.Asked():
+		return fmt.Errorf("%w: view of %s, a %v, has a chunk", ErrInvalid, key, v.Algorithm)
 	case v.Slot > limit.MaxExact || v.Slot != 0 && v.Algorithm != limit.Concurrency:
 		return fmt.Errorf("%w: view of %s has slot %d", ErrInvalid, key, v.Slot)
 	}
@@ -144,7 +161,7 @@ func checkGroups(epoch string, groups []Group) (header, error) {
 			if err := h.admit(l.Key, &l.View); err != nil {
 				return h, err
 			}
-			if g.Cost == 0 && l.View.Cost == 0 {
+			if g.Cost == 0 && l.View.Cost == 0 && !l.View.Chunk.Asked() {
 				return h, fmt.Errorf("%w: neither the group nor its limit %s has a cost", ErrInvalid, l.Key)
 			}
 			for _, earlier := range g.Limits[:j] {
@@ -169,6 +186,9 @@ func checkChanges(epoch string, changes []Change) (header, error) {
 		c := &changes[i]
 		if err := h.admit(c.Key, &c.View); err != nil {
 			return h, err
+		}
+		if chunk := &c.View.Chunk; chunk.Keep != 0 || chunk.Want != 0 {
+			return h, fmt.Errorf("%w: change of %s borrows; it can only bring back", ErrInvalid, c.Key)
 		}
 		counts := c.View.Algorithm.Counts()
 		if c.Gen == 0 || c.Gen > limit.MaxExact || !c.Share.Valid() || c.Grant < 0 || c.From < 0 || c.From > limit.MaxExact ||

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,8 +32,23 @@ type Kept struct {
 // Results are what the store answered when the reservation was made; of groups only the
 // algorithms count, which have to be those of then.
 func (k *Kept) Results(groups []Group) ([]Result, error) {
-	results, _, err := readTake(nil, k.taken, groups)
+	results, _, err := readTake(nil, k.taken, withoutChunks(groups))
 	return results, err
+}
+
+// withoutChunks is groups as they are remembered: what was lent is not.
+func withoutChunks(groups []Group) []Group {
+	if loans(groups) == 0 {
+		return groups
+	}
+	out := make([]Group, len(groups))
+	for i, g := range groups {
+		out[i] = Group{Cost: g.Cost, Limits: slices.Clone(g.Limits)}
+		for j := range out[i].Limits {
+			out[i].Limits[j].View.Chunk = limit.ChunkView{}
+		}
+	}
+	return out
 }
 
 // NewKept is what a store keeps of a reservation that was just made; see reserve.lua.

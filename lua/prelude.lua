@@ -25,6 +25,7 @@
 
 local EXACT = 9007199254740991 -- 2^53 - 1
 local MAX_SECS = 3153600000    -- 100 years, limit.maxSecs
+local MAX_CHUNK_LIFE = 3000000 -- limit.MaxChunkLife, microseconds
 local floor, format, match, tonumber = math.floor, string.format, string.match, tonumber
 local call = redis.call
 
@@ -76,6 +77,14 @@ local function parse(text)
   if not text then
     return nil
   end
+  local lent, lent_until = 0, 0
+  if string.byte(text) == 108 then -- 'l'
+    lent, lent_until, text = match(text, '^l (%d+) (%d+) (.*)$')
+    lent, lent_until = exact(lent, 1e15), exact(lent_until, EXACT)
+    if not (lent and lent > 0 and lent_until) then
+      return {gen = 0}
+    end
+  end
   local stamp, tokens, at, carry, gen, cap, rate, frac, rest =
     match(text, '^h (%x+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
   local hot, extra = stamp ~= nil, 0
@@ -92,6 +101,7 @@ local function parse(text)
     hot = hot, stamp = stamp, tokens = exact(tokens, 1e15), at = exact(at, EXACT),
     carry = exact(carry, 999999), gen = exact(gen, EXACT), cap = exact(cap, 1e15),
     rate = exact(rate, 1e15), frac = exact(frac, 999999), extra = exact(extra, 1e15),
+    lent = lent, lent_until = lent_until,
   }
   if not (stamp and r.tokens and r.tokens >= -1e15 and r.at and r.carry and r.gen and r.cap and r.rate and r.frac and r.extra) then
     return {gen = 0}
@@ -100,7 +110,10 @@ local function parse(text)
 end
 
 -- text is what parse reads.
-local function text(r)
+local function text(r, plain)
+  if r.lent > 0 and not plain then
+    return format('l %.0f %.0f ', r.lent, r.lent_until) .. text(r, true)
+  end
   if r.hot then
     if r.extra > 0 then
       return format('h %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
@@ -178,11 +191,40 @@ local function spend(r, cost)
   return extra
 end
 
+-- less is a capacity of which so much is lent.
+local function less(cap, lent)
+  if lent > 0 then
+    return math.max(0, cap - lent)
+  end
+  return cap
+end
+
+-- out: limit.Record.out; extra is the view's.
+local function out(r, extra)
+  if r.hot and r.lent > 0 then
+    return math.max(0, r.lent - math.max(0, extra - r.extra))
+  end
+  return r.lent
+end
+
 -- cool_down makes a record cold; ccap is the cold bucket's capacity.
 local function cool_down(r, ccap)
   r.hot = false
-  r.tokens, r.carry = clamp(r.tokens + r.extra, r.carry, ccap)
+  r.tokens, r.carry = clamp(r.tokens + r.extra, r.carry, less(ccap, r.lent))
   r.extra = 0
+end
+
+-- earn: limit.Record.earn; extra is the view's.
+local function earn(r, extra, cap, rate, frac, from, to)
+  if r.lent == 0 or from > r.lent_until then
+    return refill(r.tokens, r.carry, cap, rate, frac, from, to)
+  end
+  local till = min(to, r.lent_until)
+  local tokens, carry = refill(r.tokens, r.carry, less(cap, out(r, extra)), rate, frac, from, till)
+  if till == to then
+    return tokens, carry
+  end
+  return refill(tokens, carry, cap, rate, frac, till, to)
 end
 
 -- settle_hot: limit.settleHot.
@@ -225,10 +267,10 @@ local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra,
       lrate, lfrac = slower(lrate, lfrac, lowrate, lowfrac)
     end
     from = min(start, now)
-    r.tokens, r.carry = refill(r.tokens, r.carry, lcap, lrate, lfrac, r.at, from)
+    r.tokens, r.carry = earn(r, extra, lcap, lrate, lfrac, r.at, from)
   end
   prate, pfrac = slower(prate, pfrac, erate, efrac)
-  r.tokens, r.carry = refill(r.tokens, r.carry, min(pcap, ecap), prate, pfrac, from, now)
+  r.tokens, r.carry = earn(r, extra, min(pcap, ecap), prate, pfrac, from, now)
   if cooled then
     cool_down(r, fcap + extra)
   end
@@ -251,12 +293,27 @@ local function fresh_cold(r, ccap, frate, ffrac, lowcap)
   return {hot = false, tokens = tokens, carry = carry, gen = 0, extra = 0}
 end
 
+-- may_be_out: limit.View.mayBeOut.
+local function may_be_out(found)
+  if now < BIRTH then
+    return 1e15, min(BIRTH, now + MAX_CHUNK_LIFE)
+  end
+  if found and found.stamp == STAMP then
+    return found.lent, found.lent_until
+  end
+  return 0, 0
+end
+
 -- settle: limit.Settle. Returns the record, the bucket enforced without extra, and 1
 -- for amnesia. low is nil without FLOOR_SINCE.
 local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, extra, lowcap, lowrate, lowfrac)
   local amnesia = 0
   local ecap, erate, efrac = fcap, frate, ffrac
+  local found = r
   if r and r.stamp == STAMP and now < r.at then -- limit.setBack
+    if r.lent > 0 then
+      r.lent_until = r.lent_until + (now - r.at)
+    end
     r.at, r.tokens, r.carry, r.extra = now, min(r.tokens, 0), 0, 0
   end
   if r and r.stamp == STAMP and r.gen >= gen then
@@ -268,22 +325,52 @@ local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, ext
       local from = r.at
       if from < FLOOR_SINCE then
         from = min(FLOOR_SINCE, now)
-        r.tokens, r.carry = refill(r.tokens, r.carry, lowcap + extra, lowrate, lowfrac, r.at, from)
+        r.tokens, r.carry = earn(r, extra, lowcap + extra, lowrate, lowfrac, r.at, from)
       end
-      r.tokens, r.carry = refill(r.tokens, r.carry, fcap + extra, frate, ffrac, from, now)
+      r.tokens, r.carry = earn(r, extra, fcap + extra, frate, ffrac, from, now)
     end
   elseif gen > 0 then
     ecap, erate, efrac = under(scap, srate, sfrac, fcap, frate, ffrac)
     r = {hot = true, tokens = 0, carry = 0, gen = gen, cap = scap, rate = srate, frac = sfrac, extra = 0}
+    r.lent, r.lent_until = may_be_out(found)
     amnesia = 1
   else
     r = fresh_cold(r, fcap + extra, frate, ffrac, lowcap)
+    r.lent, r.lent_until = may_be_out(found)
   end
   if debit > 0 then
     spend(r, min(debit, math.max(0, r.tokens + r.extra)))
   end
+  if r.lent > 0 and now > r.lent_until then
+    r.lent, r.lent_until = 0, 0
+  end
   r.at, r.stamp = now, STAMP
   return r, ecap, erate, efrac, amnesia
+end
+
+-- bring_back: limit.Record.bringBack; ecap is the capacity in force without extra.
+-- Returns what the caller keeps, or nil if nothing of it was lent any more.
+local function bring_back(r, ecap, extra, was, till, keep, back)
+  if was == 0 or r.lent == 0 or r.lent_until ~= till then
+    return nil
+  end
+  r.lent = r.lent - min(was, r.lent) + keep
+  if r.lent == 0 then
+    r.lent_until = 0
+  end
+  if back > 0 then
+    local most = ecap
+    if not r.hot then
+      most = most + extra
+    end
+    local room = most - out(r, extra) - r.tokens
+    if back >= room then
+      r.tokens, r.carry = r.tokens + math.max(0, room), 0
+    else
+      r.tokens = r.tokens + back
+    end
+  end
+  return keep
 end
 
 -- in_limbo is the floor, and low, that hold if a blind caller, in phase floor, finds
@@ -351,7 +438,12 @@ local function save()
       elseif r.hot then
         call('SET', key, text(r))
       else
-        call('SET', key, text(r), 'PX', format('%.0f', ttl(r.tokens, f[1], f[2], f[3])))
+        local px = ttl(r.tokens, f[1], f[2], f[3])
+        if r.lent > 0 then -- limit.Record.Keep
+          local lasts = r.lent_until - r.at
+          px = px + floor(lasts / 1000) + floor(lasts / 50000) + 1001
+        end
+        call('SET', key, text(r), 'PX', format('%.0f', px))
       end
     end
   end

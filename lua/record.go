@@ -14,7 +14,8 @@ import (
 //	c <stamp> <tokens> <at> <carry> [<gen>]                  cold; gen is a fence
 //	h <stamp> <tokens> <at> <carry> <gen> <cap> <rate> <frac> [<extra>]  hot
 //
-// Extra is there only if it is not 0. Amounts are micro-tokens (tokens below 0 are
+// Extra is there only if it is not 0. Of which something is lent, another text stands
+// before that: "l <lent> <until> ". Amounts are micro-tokens (tokens below 0 are
 // owed), at is in microseconds, the stamp is 8 hex digits.
 // The texts of limits that count are said in windows.lua and log.lua.
 func FormatRecord(a limit.Algorithm, r limit.Record) string {
@@ -45,6 +46,11 @@ func ParseRecord(a limit.Algorithm, text string) (limit.Record, bool) {
 }
 
 func formatBucket(r limit.Record) string {
+	if r.Lent > 0 {
+		lent, until := r.Lent, r.LentUntil
+		r.Lent = 0
+		return fmt.Sprintf("l %d %d %s", lent, until, formatBucket(r))
+	}
 	text := fmt.Sprintf("c %08x %d %d %d", r.Stamp, r.Tokens, r.At, r.Carry)
 	switch {
 	case r.Hot:
@@ -60,6 +66,34 @@ func formatBucket(r limit.Record) string {
 }
 
 func parseBucket(text string) (limit.Record, bool) {
+	loan, rest, ok := cutLoan(text)
+	if !ok {
+		return limit.Record{}, false
+	}
+	r, ok := parseOwn(rest)
+	r.Lent, r.LentUntil = limit.Tokens(loan[0]), loan[1]
+	return r, ok
+}
+
+// cutLoan reads what stands before the text of a bucket of which something is lent.
+func cutLoan(text string) (loan [2]int64, rest string, ok bool) {
+	rest, lent := strings.CutPrefix(text, "l ")
+	if !lent {
+		return loan, rest, true
+	}
+	for i, most := range [...]int64{int64(limit.MaxTokens), limit.MaxExact} {
+		digits, after, found := strings.Cut(rest, " ")
+		u, err := strconv.ParseUint(digits, 10, 63)
+		if !found || err != nil || int64(u) > most {
+			return loan, "", false
+		}
+		loan[i], rest = int64(u), after
+	}
+	return loan, rest, loan[0] > 0
+}
+
+// parseOwn reads the text of a bucket but for what is lent.
+func parseOwn(text string) (limit.Record, bool) {
 	hot, stamp, n, ok := numbers(text, []int64{int64(limit.MaxTokens), limit.MaxExact, 999_999, limit.MaxExact,
 		int64(limit.MaxTokens), int64(limit.MaxTokens), 999_999, int64(limit.MaxTokens)}, true)
 	if !ok || hot && len(n) != 7 && len(n) != 8 || !hot && len(n) != 3 && len(n) != 4 {

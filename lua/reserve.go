@@ -190,6 +190,9 @@ func (h *header) admitParts(parts []Part) error {
 		if err := h.admit(p.Key, &p.View); err != nil {
 			return err
 		}
+		if p.View.Chunk.Asked() {
+			return fmt.Errorf("%w: adjustment of %s has a chunk", ErrInvalid, p.Key)
+		}
 		if p.Reserved < 0 || p.Reserved > limit.MaxExact || p.Used < 0 || p.Used > limit.MaxExact || p.At < 0 || p.At > limit.MaxExact ||
 			p.Window < 0 || p.Debt < 0 || p.Debt > limit.MaxTokens {
 			return fmt.Errorf("%w: adjustment of %s: reserved %d, used %d, at %d, debt %d",

@@ -3,10 +3,10 @@ local earlier = redis.pcall('GET', reservation)
 if type(earlier) == 'string' then
   return {-3, earlier}
 end
-local reply = take()
+local reply, told = take()
 if reply[1] >= 0 and (must ~= '1' or reply[2] == 1) then
   local numbers = {}
-  for i = 1, #reply do
+  for i = 1, told do
     numbers[i] = format('%.0f', reply[i])
   end
   call('SET', reservation, STAMP .. ' ' .. table.concat(numbers, ' ') .. '\n' .. text_of, 'PX', keep_for)

@@ -67,10 +67,17 @@ func takeArgs(epoch string, h *header, groups []Group) []any {
 	return args
 }
 
+// withChunks is added to the number of limits of a group that has chunks; it is more than
+// MaxLimits.
+const withChunks = 100
+
 // appendGroup writes one request; the number of limits is negative if they are not all
 // buckets that cost what the request does.
 func (h *header) appendGroup(args []any, g *Group) []any {
-	limits, plain := len(g.Limits), 1
+	limits, plain, chunks := len(g.Limits), 1, g.chunks()
+	if chunks {
+		limits += withChunks
+	}
 	for i := range g.Limits {
 		if v := &g.Limits[i].View; v.Algorithm.Counts() || v.Cost != 0 {
 			plain = -1
@@ -88,6 +95,9 @@ func (h *header) appendGroup(args []any, g *Group) []any {
 		}
 		if !v.Algorithm.Counts() {
 			args = h.appendView(args, v, false)
+			if chunks {
+				args = appendChunk(args, &v.Chunk)
+			}
 			continue
 		}
 		args = appendCounted(args, v, false)
@@ -98,15 +108,58 @@ func (h *header) appendGroup(args []any, g *Group) []any {
 	return args
 }
 
+func appendChunk(args []any, c *limit.ChunkView) []any {
+	return append(args, int64(c.Was), c.Until, int64(c.Keep), int64(c.Back), int64(c.Want), int64(c.Least), c.Life)
+}
+
+// loanNumbers is how many numbers tell what was lent of a limit of a group with chunks.
+const loanNumbers = 3
+
+// loans is how many limits have such numbers.
+func loans(groups []Group) (n int) {
+	for i := range groups {
+		if !groups[i].chunks() {
+			continue
+		}
+		for j := range groups[i].Limits {
+			if !groups[i].Limits[j].View.Algorithm.Counts() {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// readLoans reads the end of a reply.
+func readLoans(results []Result, groups []Group, now int64, n []int64) {
+	for i := range groups {
+		if !groups[i].chunks() {
+			continue
+		}
+		for j := range groups[i].Limits {
+			if groups[i].Limits[j].View.Algorithm.Counts() {
+				continue
+			}
+			out := &results[i].Limits[j]
+			if out.Lent, out.LentUntil, out.Kept = limit.Tokens(n[0]), n[1], n[2] == 1; out.LentUntil != 0 {
+				out.LentFor = out.LentUntil - now
+			}
+			n = n[loanNumbers:]
+		}
+	}
+}
+
 func readTake(results []Result, reply []any, groups []Group) ([]Result, int64, error) {
 	limits := 0
 	for i := range groups {
 		limits += len(groups[i].Limits)
 	}
-	n, err := integers(reply, 1+len(groups)+5*limits)
+	lent := loans(groups)
+	n, err := integers(reply, 1+len(groups)+5*limits+loanNumbers*lent)
 	if err != nil {
 		return nil, 0, err
 	}
+	before := len(results)
 	outcomes := make([]limit.Outcome, limits)
 	now, n := n[0], n[1:]
 	for i := range groups {
@@ -124,6 +177,9 @@ func readTake(results []Result, reply []any, groups []Group) ([]Result, int64, e
 			n = n[5:]
 		}
 		results = append(results, result)
+	}
+	if lent > 0 {
+		readLoans(results[before:], groups, now, n)
 	}
 	return results, now, nil
 }

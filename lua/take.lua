@@ -4,7 +4,7 @@
 --            one sees what an earlier one took; within a group keys differ
 -- ARGV[11]   deadline on this clock (0: none)
 -- ARGV[12..] per group: cost, number of limits (below 0 if some count or have a cost of
---            their own), then per limit:
+--            their own; 100 more, whatever the sign, if there are chunks), then per limit:
 --              its cost   (only if the number of limits was below 0)
 --              for a limit that counts what counted.lua says, and of slots the slot and
 --              for how long it is held at most (0: its window); else:
@@ -14,10 +14,13 @@
 --              debit, extra
 --              low: capacity, rate, fraction   (only if floors have changed)
 --              limbo floor: capacity, rate, fraction   (only if the caller is blind)
+--              chunk: was, until, keep, back, want, least, life   (only if there are chunks)
 -- Reply      {now, then per group: 1 or 0 for allowed, then per limit:
 --              tokens left with extra, capacity with extra, rate, fraction of the
 --              bucket in force, 1 for amnesia; for a limit that counts: rights left,
---              rights in force, reset, retry, 1 for amnesia}
+--              rights in force, reset, retry, 1 for amnesia; at the very end, for each
+--              limit that has a chunk in ARGV: lent now, when all that the caller has of it
+--              ends, 1 if what it had was still lent}
 --             {-2, now} after the deadline: nothing was read or written
 -- Writes every record named, with its TTL if it is cold.
 
@@ -28,6 +31,32 @@ end
 local reply, n = {now}, 1
 local argc, a, k = #ARGV, 12, 2
 local touched, reply_at, prices = {}, {}, {}
+local chunks, loans -- of the group's limits, and the end of the reply; nil if there are none
+
+-- lend is the end of a take for the limit of a chunk: limit.Outcome.borrowed.
+local function lend(c, r, reply, at)
+  local keep = c.keep or 0
+  local others, grant = r.lent - keep, min(c.want, floor(r.tokens / 2))
+  local hot = c.gen > 0
+  if grant <= 0 or grant < c.least or phase == LIMBO or r.extra > 0 or r.hot ~= hot
+    or (hot and r.gen ~= c.gen) or (not hot and r.gen > -c.gen)
+    or (others > 0 and 4 * (r.lent_until - now) < c.life) then
+    grant = 0
+  else
+    r.tokens, r.lent = r.tokens - grant, r.lent + grant
+    if others == 0 then
+      r.lent_until = math.max(r.lent_until, min(now + c.life, EXACT))
+    end
+    reply[at] = reply[at] - grant
+  end
+  local till = 0
+  if keep + grant > 0 then
+    till = r.lent_until
+  end
+  local m = #loans
+  loans[m + 1], loans[m + 2], loans[m + 3] = grant, till, c.keep and 1 or 0
+end
+
 while a <= argc do
   local cost, limits = tonumber(ARGV[a]), tonumber(ARGV[a + 1])
   a = a + 2
@@ -36,6 +65,10 @@ while a <= argc do
   local mixed = limits < 0
   if mixed then
     limits = -limits
+  end
+  chunks = nil
+  if limits > 100 then
+    limits, chunks, loans = limits - 100, {}, loans or {}
   end
   for i = 1, limits do
     local key, price = KEYS[k], cost
@@ -69,6 +102,16 @@ while a <= argc do
       local r, ecap, erate, efrac, amnesia =
         settle(load(key, parse), gen, scap, srate, sfrac, hcap, hrate, hfrac, debit, extra, lowcap, lowrate, lowfrac)
       keep(key, r, fcap + extra, frate, ffrac)
+      if chunks then
+        local kept
+        if amnesia == 0 then
+          kept = bring_back(r, ecap, extra, tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3]))
+        end
+        chunks[i] = {
+          gen = gen, keep = kept, want = tonumber(ARGV[a + 4]), least = tonumber(ARGV[a + 5]), life = tonumber(ARGV[a + 6]),
+        }
+        a = a + 7
+      end
       if r.hot then
         ecap = ecap + r.extra
       else
@@ -100,7 +143,15 @@ while a <= argc do
         r.tokens = r.tokens - price
       end
     end
+    if chunks and chunks[i] then
+      lend(chunks[i], r, reply, at)
+    end
   end
 end
 save()
-return reply
+if loans then
+  for i = 1, #loans do
+    reply[n + i] = loans[i]
+  end
+end
+return reply, n

@@ -57,7 +57,9 @@ func (w *twins) nonsense(a limit.Algorithm) string {
 		texts = []string{"", "c", "h 1 2 3", "c 00000000 1 -2 3", fmt.Sprintf("c %08x -1000000000000001 2 3", w.stamp), fmt.Sprintf("c %08x --1 2 3", w.stamp), "x 00000000 1 2 3", "c 00000000 1 2 3 ",
 			"c 0 9007199254740993 1 1", fmt.Sprintf("c %08x 1 2 1000000", w.stamp),
 			fmt.Sprintf("h %08x 1 2 3 4 5 6", w.stamp), fmt.Sprintf("h %08x 1 2 3 4 5 6 7 ", w.stamp),
-			fmt.Sprintf("h %08x 1 2 3 4 5 6 7 x", w.stamp), fmt.Sprintf("h %08x 1 2 3 4 5 6 7 1000000000000001", w.stamp), fmt.Sprintf("c %08x 1 99999999999999999999 3", w.stamp)}
+			fmt.Sprintf("h %08x 1 2 3 4 5 6 7 x", w.stamp), fmt.Sprintf("h %08x 1 2 3 4 5 6 7 1000000000000001", w.stamp), fmt.Sprintf("c %08x 1 99999999999999999999 3", w.stamp),
+			fmt.Sprintf("l 0 5 c %08x 1 2 3", w.stamp), fmt.Sprintf("l 5 c %08x 1 2 3", w.stamp), fmt.Sprintf("l 1000000000000001 5 c %08x 1 2 3", w.stamp),
+			fmt.Sprintf("l 5 9007199254740992 c %08x 1 2 3", w.stamp), fmt.Sprintf("l 5 6 l 5 6 c %08x 1 2 3", w.stamp), fmt.Sprintf("l -5 6 c %08x 1 2 3", w.stamp), "l 5 6 ", "l"}
 	}
 	return strings.ReplaceAll(texts[w.IntN(len(texts))], "0000000a", fmt.Sprintf("%08x", w.stamp))
 }
@@ -135,7 +137,55 @@ func (w *twins) record() limit.Record {
 			r.Extra = limit.Tokens(w.amount(int64(limit.MaxTokens)))
 		}
 	}
+	if w.IntN(3) == 0 {
+		r.Lent, r.LentUntil = w.lent(), w.end()
+	}
 	return r
+}
+
+// lent is an amount above 0, from few sizes, so that records and views meet.
+func (w *twins) lent() limit.Tokens {
+	switch w.IntN(6) {
+	case 0:
+		return limit.Tokens(1 + w.amount(int64(limit.MaxTokens)-1))
+	case 1:
+		return limit.Tokens(1 + w.Int64N(20))
+	default:
+		return limit.Tokens(1+w.Int64N(20)) * limit.Token
+	}
+}
+
+// end is one of few instants, mostly to come.
+func (w *twins) end() int64 {
+	if len(w.ends) < 4 || w.IntN(40) == 0 {
+		end := w.now + w.Int64N(20_000_000)
+		if w.IntN(4) == 0 {
+			end = max(1, w.near())
+		}
+		w.ends = append(w.ends[max(0, len(w.ends)-3):], end)
+	}
+	return w.ends[w.IntN(len(w.ends))]
+}
+
+// chunk is what a caller had and wants of a bucket, now and then.
+func (w *twins) chunk() (c limit.ChunkView) {
+	if w.IntN(2) == 0 {
+		c.Was, c.Until = w.lent(), w.end()
+		switch part := limit.Tokens(w.amount(int64(c.Was))); w.IntN(4) {
+		case 0:
+		case 1:
+			c.Back = part
+		default:
+			c.Keep = part
+		}
+	}
+	if w.IntN(2) == 0 {
+		c.Want, c.Life = w.lent(), 1+w.amount(limit.MaxChunkLife-1)
+		if w.IntN(2) == 0 {
+			c.Least = w.lent()
+		}
+	}
+	return c
 }
 
 // shared is a bucket that records and views often have in common.
@@ -214,9 +264,13 @@ func (w *twins) group(first limit.View) Group {
 	} else if w.IntN(10) == 0 {
 		g.Cost = limit.Tokens(1 + w.amount(limit.MaxExact-1))
 	}
+	chunks := w.IntN(2) == 0
 	for _, k := range w.Perm(len(w.keys))[:1+w.IntN(3)] {
 		key := w.keys[k]
 		v := w.view(first, algorithmOfKey(key))
+		if chunks && !v.Algorithm.Counts() {
+			v.Chunk = w.chunk()
+		}
 		if v.Algorithm == limit.Concurrency && w.IntN(10) > 0 {
 			v.Slot = 1 + w.Uint64N(1<<(1+w.IntN(52)))
 			if w.IntN(2) == 0 {
@@ -239,6 +293,12 @@ func (w *twins) change(first limit.View) Change {
 		}
 	} else if w.IntN(2) == 0 {
 		c.Grant = limit.Tokens(w.amount(limit.MaxExact))
+	}
+	if chunk := w.chunk(); !a.Counts() && w.IntN(3) == 0 {
+		c.View.Chunk = limit.ChunkView{Was: chunk.Was, Until: chunk.Until, Back: chunk.Back}
+	}
+	if w.IntN(8) == 0 && c.View.Hot {
+		c.Gen, c.Grant = c.View.Gen, 0
 	}
 	switch w.IntN(8) { // most changes have none, or are in time
 	case 0:

@@ -33,7 +33,8 @@ func TestTwins(t *testing.T) {
 	t.Logf("%d operations in %v: %v", w.ops, time.Since(start).Round(time.Millisecond), w.seen)
 	for _, what := range []string{"allowed", "denied", "amnesia", "stale", "late", "released", "absent", "nonsense", "clock back", "wrong type",
 		"extra spent", "extra left", "set apart", "earlier floor", "absent since a change of the floor", "fenced", "fenced and blind", "a later share before the lease", "heard is nonsense", "lease", "no changes",
-		"counted", "entries", "expired", "merged", "many entries", "blocked", "use outlasts a share", "held", "faded", "retry", "slots", "a cost of its own"} {
+		"counted", "entries", "expired", "merged", "many entries", "blocked", "use outlasts a share", "held", "faded", "retry", "slots", "a cost of its own",
+		"lent", "lent to a few", "a loan is over", "brought back", "chunk kept", "not theirs", "lent by earlier contents", "a loan outlasts a share", "asked again"} {
 		if w.seen[what] == 0 {
 			t.Errorf("the generator never led to %q", what)
 		}
@@ -68,6 +69,7 @@ type twins struct {
 	now    int64
 	keys   []string
 	views  []limit.Bucket
+	ends   []int64 // of loans
 	ops    int
 	seen   map[string]int
 }
@@ -265,6 +267,7 @@ func (w *twins) took(groups []Group, c calling) {
 			w.count("amnesia", out[j].Amnesia)
 			w.count("extra spent", allowed && was[j].Extra > records[j].Extra && records[j].Hot)
 			w.count("extra left", allowed && records[j].Extra > 0)
+			w.noteLoan(&was[j], &records[j], &views[j], out[j])
 		}
 	}
 	w.same(c, state, last)
@@ -278,6 +281,17 @@ func (w *twins) note(r limit.Record, v *limit.View) {
 	w.count("a later share before the lease", r.Hot && r.Stamp == w.stamp && v.Hot && r.Gen > v.Gen && v.Phase == limit.Live && w.now <= v.Until && r.At <= v.Since)
 	w.count("fenced and blind", v.Blind && v.Phase == limit.Floor && w.now < v.Since)
 	w.count("fenced", v.Phase == limit.Floor && w.now >= v.Since && v.Heard != 0 && w.now < v.Heard+v.HeardWait)
+}
+
+// noteLoan counts what a take of a bucket lent and was brought.
+func (w *twins) noteLoan(was, is *limit.Record, v *limit.View, out limit.Outcome) {
+	w.count("lent", out.Lent > 0)
+	w.count("lent to a few", out.Lent > 0 && is.Lent > out.Lent+v.Chunk.Keep)
+	w.count("a loan is over", was.Lent > 0 && is.Lent == 0 && !out.Kept)
+	w.count("brought back", out.Kept && v.Chunk.Back > 0)
+	w.count("chunk kept", out.Kept && v.Chunk.Keep > 0)
+	w.count("not theirs", v.Chunk.Was > 0 && !out.Kept && is.Lent > 0)
+	w.count("lent by earlier contents", is.Lent == limit.MaxTokens && w.now < v.Birth)
 }
 
 // noteUse counts what a take of a limit that counts met.
@@ -342,7 +356,9 @@ func (w *twins) apply(changes []Change, lease bool) {
 		w.count("set apart", !r.Hot && written.Hot && written.Extra > 0)
 		if !a.Late && !a.Stale {
 			state[change.Key], last[change.Key] = written, change.View
-			w.count("use outlasts a share", a.Due > 0)
+			w.count("use outlasts a share", a.Due > 0 && change.View.Algorithm.Counts())
+			w.count("a loan outlasts a share", a.Due > 0 && !change.View.Algorithm.Counts())
+			w.count("asked again", r.Gen == written.Gen && !change.View.Algorithm.Counts() && !a.Amnesia)
 			w.count("held", written.Use != nil && written.Use.HeldLabel != 0)
 		}
 	}

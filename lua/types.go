@@ -11,11 +11,22 @@ import (
 )
 
 // Group is one request: a cost in micro-tokens that all its limits have to hold, each
-// its own if it has one (View.Cost), or none is charged. Cost may be 0 if all have. The
-// keys of one group differ; groups of one call may repeat them.
+// its own if it has one (View.Cost), or none is charged. Cost may be 0 if all have, or if
+// those that have none have a chunk to bring back or to borrow. The keys of one group
+// differ; groups of one call may repeat them.
 type Group struct {
 	Cost   limit.Tokens
 	Limits []KeyView
+}
+
+// chunks tells whether any of its limits has a chunk.
+func (g *Group) chunks() bool {
+	for i := range g.Limits {
+		if g.Limits[i].View.Chunk.Asked() {
+			return true
+		}
+	}
+	return false
 }
 
 // KeyView names a record, by Key, and the caller's right to spend it. Stamp, Until,

@@ -203,7 +203,7 @@ func refund(g *Group, j int, at int64) lua.Part {
 	if v.Cost != 0 {
 		cost = v.Cost
 	}
-	v.Debit = 0 // it was taken off
+	v.Debit, v.Chunk = 0, limit.ChunkView{} // it was taken off, and brought to account
 	return lua.Part{Key: g.Limits[j].Key, Adjustment: limit.Adjustment{View: v, At: at, Window: v.Window, Reserved: cost}}
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/binary"
 	"math"
 	"sync/atomic"
 	"testing"
@@ -68,30 +69,40 @@ func TestConformance(t *testing.T) {
 		s := openRedis(t, redistest.Start(t))
 		conform(t, s, learn(t, s), func(time.Duration) {}) // its clock runs by itself
 	})
+	t.Run("cluster", func(t *testing.T) {
+		s := openCluster(t, redistest.StartCluster(t, 1))
+		conform(t, s, learnCluster(t, s), func(time.Duration) {}, "phase") // it words one for all the clocks there may be
+	})
 }
 
-func conform(t *testing.T, s anyStore, epoch string, pause func(time.Duration)) {
+func conform(t *testing.T, s anyStore, epoch string, pause func(time.Duration), without ...string) {
 	var lives atomic.Int64
 	seen := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		h := &life{T: t, store: s, epoch: epoch, sleep: pause, seen: seen, phase: limit.Live}
+		lives.Add(1)
 		for i := range 8 {
 			a := everyAlgorithm[i%len(everyAlgorithm)]
-			k := &lifeKey{name: keyOf(a, int(lives.Add(1))), algorithm: a}
+			k := &lifeKey{name: h.nameOf(a, i, lives.Load()), algorithm: a}
 			k.window = rapid.SampledFrom([]time.Duration{time.Millisecond, 3 * time.Millisecond, time.Second, time.Minute}).Draw(t, "window")
 			k.floor = rapid.Int64Range(1, 12).Draw(t, "floor")
 			h.keys = append(h.keys, k)
 		}
 		h.ask(h.keys[:1], 1)
-		t.Repeat(map[string]func(*rapid.T){
+		actions := map[string]func(*rapid.T){
 			"take":  h.take,
 			"again": h.take,
 			"apply": h.apply,
 			"phase": h.changePhase,
 			"pause": h.pause,
-		})
+		}
+		for _, name := range without {
+			delete(actions, name)
+		}
+		t.Repeat(actions)
 	})
-	for _, what := range []string{"allowed", "denied", "retry", "own cost", "hot", "due", "delayed by a window"} {
+	for _, what := range []string{"allowed", "denied", "retry", "own cost", "hot", "due", "delayed by a window",
+		"lent", "kept", "brought back", "lost", "brought back with a change", "only brought back"} {
 		if seen[what] == 0 {
 			t.Errorf("no life led to %q", what)
 		}
@@ -109,6 +120,45 @@ type lifeKey struct {
 	gen       uint64
 	share     limit.Bucket
 	record    limit.Record
+	// chunks are what two callers have borrowed of a bucket.
+	chunks [2]chunk
+}
+
+// chunk is what one caller has of a key, as it knows.
+type chunk struct {
+	was, left limit.Tokens
+	until     int64
+}
+
+// spend uses some of it.
+func (c *chunk) spend(t *rapid.T) {
+	c.left -= limit.Tokens(rapid.Int64Range(0, int64(c.left)).Draw(t, "spent"))
+}
+
+// word says what a caller had, keeps or brings back, and wants.
+func (c *chunk) word(t *rapid.T) limit.ChunkView {
+	c.spend(t)
+	v := limit.ChunkView{Was: c.was, Until: c.until, Keep: c.left}
+	if rapid.Bool().Draw(t, "bring back") {
+		v.Keep, v.Back = 0, c.left
+	}
+	if rapid.Bool().Draw(t, "borrow") {
+		v.Want = limit.Tokens(rapid.Int64Range(1, 4_000_000).Draw(t, "want"))
+		v.Least = limit.Tokens(rapid.Int64Range(0, 2_000_000).Draw(t, "least"))
+		v.Life = rapid.Int64Range(1, limit.MaxChunkLife).Draw(t, "life")
+	}
+	return v
+}
+
+// took is what a caller makes of an answer.
+func (c *chunk) took(v limit.ChunkView, out limit.Outcome) {
+	*c = chunk{left: out.Lent}
+	if out.Kept {
+		c.left += v.Keep
+	}
+	if c.left > 0 {
+		c.was, c.until = c.left, out.LentUntil
+	}
 }
 
 type life struct {
@@ -134,6 +184,13 @@ func (h *life) view(k *lifeKey) limit.View {
 	return v
 }
 
+// nameOf is a key of a life, all of which are of one client and so share a slot.
+func (h *life) nameOf(a limit.Algorithm, i int, life int64) string {
+	var hash [16]byte
+	binary.BigEndian.PutUint64(hash[8:], uint64(life))
+	return lua.Key(a, uint32(i), hash)
+}
+
 // bucketOf is a share of whole tokens.
 func (h *life) bucketOf(k *lifeKey, tokens int64) limit.Bucket {
 	return viewOf(h.epoch, k.algorithm, tokens, k.window).Floor
@@ -150,6 +207,10 @@ func (h *life) ask(keys []*lifeKey, cost int64) {
 	group := Group{Cost: limit.Tokens(cost) * limit.Token}
 	var records []limit.Record
 	var views []limit.View
+	caller, borrows := 0, rapid.Bool().Draw(h.T, "with chunks")
+	if borrows {
+		caller = rapid.IntRange(0, 1).Draw(h.T, "caller")
+	}
 	for _, k := range keys {
 		v := h.view(k)
 		if k.algorithm == limit.Concurrency {
@@ -163,8 +224,15 @@ func (h *life) ask(keys []*lifeKey, cost int64) {
 		if rapid.IntRange(0, 15).Draw(h.T, "debit") == 0 {
 			v.Debit = limit.Token
 		}
+		if borrows && !k.algorithm.Counts() {
+			v.Chunk = k.chunks[caller].word(h.T)
+		}
 		group.Limits = append(group.Limits, KeyView{Key: k.name, View: v})
 		records, views = append(records, k.record), append(views, v)
+	}
+	if len(keys) == 1 && views[0].Chunk.Asked() && rapid.Bool().Draw(h.T, "decide nothing") {
+		views[0].Cost, group.Limits[0].View.Cost, group.Cost = 0, 0, 0
+		h.count("only brought back", views[0].Chunk.Was > 0)
 	}
 	got, now, err := h.store.Take(context.Background(), h.epoch, []Group{group})
 	if err != nil {
@@ -183,6 +251,13 @@ func (h *life) ask(keys []*lifeKey, cost int64) {
 		k.record = records[i]
 		h.count("hot", k.hot)
 		h.count("retry", out[i].Retry > 0)
+		if c := views[i].Chunk; borrows && !k.algorithm.Counts() {
+			k.chunks[caller].took(c, out[i])
+			h.count("lent", out[i].Lent > 0)
+			h.count("kept", out[i].Kept && c.Keep > 0)
+			h.count("brought back", out[i].Kept && c.Back > 0)
+			h.count("lost", !out[i].Kept && c.Was > 0)
+		}
 	}
 	h.count("allowed", allowed)
 	h.count("denied", !allowed)
@@ -203,6 +278,12 @@ func (h *life) apply(t *rapid.T) {
 	}
 	if !k.algorithm.Counts() {
 		c.Grant = limit.Tokens(rapid.Int64Range(0, 3).Draw(t, "grant")) * limit.Token
+		if own := &k.chunks[0]; rapid.Bool().Draw(t, "bring back") {
+			own.spend(t)
+			c.View.Chunk = limit.ChunkView{Was: own.was, Until: own.until, Back: own.left}
+			h.count("brought back with a change", own.left > 0)
+			*own = chunk{}
+		}
 	} else if rapid.Bool().Draw(t, "from") {
 		c.From = h.now/k.window.Microseconds() + rapid.Int64Range(0, 2).Draw(t, "window")
 	}

@@ -166,9 +166,12 @@ func keyID(key string) (id, error) {
 func (m *Memory) takeLocked(w *work, g *Group, now int64, out []limit.Outcome) (allowed bool) {
 	room := true
 	for i, k := range w.ids {
-		s := m.find(k, &w.views[i], now)
-		if m.shards[k.shard()].crowded(&w.views[i], now) {
+		s, sh := m.find(k, &w.views[i], now), &m.shards[k.shard()]
+		if sh.crowded(&w.views[i], now) {
 			s.place = nowhere
+		}
+		if chunk := &w.views[i].Chunk; chunk.Want > 0 && !sh.canLend(s.place, now) {
+			chunk.Want = 0
 		}
 		room = room && s.place != nowhere
 		w.slots = append(w.slots, s)

@@ -36,8 +36,8 @@ type coldRecord struct {
 // never is an expiry beyond what a coldRecord can tell, 136 years.
 const never = math.MaxUint32
 
-// shard is a part of the keys with its own lock. Cold buckets stand in cold, all other
-// cold records in counted; hot has the hot ones, and cold ones that carry a generation
+// shard is a part of the keys with its own lock. Cold buckets of which nothing is lent
+// stand in cold, all other cold records in counted; hot has the hot ones, and cold ones that carry a generation
 // as a fence.
 type shard struct {
 	mu       sync.Mutex
@@ -146,8 +146,8 @@ func (s *shard) findNew(v *limit.View, now int64) slot {
 		v.Birth = max(v.Birth, v.FloorSince)
 	}
 	own, fits := inCold, len(s.cold) < s.most || s.sweepCold(sweepFull, now) > 0
-	if v.Algorithm.Counts() {
-		own, fits = inCounted, len(s.counted.records) < s.most || s.counted.sweep(sweepFull, now) > 0
+	if v.Algorithm.Counts() || now < v.Birth { // earlier contents may have lent: see limit.View
+		own, fits = inCounted, s.countedFits(now)
 	}
 	switch {
 	case fits && ok:
@@ -160,6 +160,23 @@ func (s *shard) findNew(v *limit.View, now int64) slot {
 		return slot{place: inOverflow, record: shared, shared: key}
 	}
 	return slot{place: nowhere}
+}
+
+func (s *shard) countedFits(now int64) bool {
+	return len(s.counted.records) < s.most || s.counted.sweep(sweepFull, now) > 0
+}
+
+// canLend tells whether there is room for a record of which something is lent. That of
+// several keys lends nothing: who has it would not be known.
+func (s *shard) canLend(at place, now int64) bool {
+	switch at {
+	case inHot, inCounted:
+		return true
+	case inCold:
+		return s.countedFits(now)
+	default:
+		return false
+	}
 }
 
 // sharesOverflow reports whether two limits of one group stand in one overflow
@@ -194,11 +211,17 @@ func (s *shard) put(k id, at slot, r limit.Record, v *limit.View) {
 		delete(s.cold, k)
 		s.counted.drop(k)
 		s.hot.put(k, r, expires)
-	case v.Algorithm.Counts():
+	case v.Algorithm.Counts() || r.Lent > 0:
 		s.hot.drop(k)
+		if at.place == inCold {
+			delete(s.cold, k)
+		}
 		s.counted.put(k, r, expires)
 	default:
 		s.hot.drop(k)
+		if at.place == inCounted {
+			s.counted.drop(k)
+		}
 		s.cold[k] = s.newColdRecord(r, expires)
 		s.peak = max(s.peak, len(s.cold))
 	}
