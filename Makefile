@@ -92,6 +92,16 @@ bench: need-go ## Go benchmarks
 	@deploy/local/install.sh redis-server
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
+.PHONY: bench-peers
+bench-peers: need-go ## Envoy's protocol against envoyproxy/ratelimit and a server that decides nothing, as a table
+	@deploy/local/install.sh redis-server
+	$(GO) run -C tools ./goals -only '^rls'
+
+.PHONY: bench-goals
+bench-goals: need-go ## everything that is promised about speed, as a table (about 10 minutes, on a quiet machine)
+	@deploy/local/install.sh redis-server
+	$(GO) run -C tools ./goals
+
 .PHONY: sim
 SEED  ?= 1
 HOURS ?= 10

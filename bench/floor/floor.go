@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"time"
 
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -22,7 +23,7 @@ import (
 // Serve answers by one protocol until ctx ends.
 func Serve(ctx context.Context, protocol load.Protocol, l net.Listener) error {
 	switch protocol {
-	case load.GRPC:
+	case load.GRPC, load.RLS:
 		return serveGRPC(ctx, l)
 	case load.Connect:
 		mux := http.NewServeMux()
@@ -47,6 +48,7 @@ func serveHTTP(ctx context.Context, h http.Handler, l net.Listener) error {
 func serveGRPC(ctx context.Context, l net.Listener) error {
 	server := grpc.NewServer()
 	aliquotv1.RegisterLimiterServiceServer(server, &limiter{})
+	ratelimitv3.RegisterRateLimitServiceServer(server, rateLimiter{})
 	stop := context.AfterFunc(ctx, server.Stop)
 	defer stop()
 	return server.Serve(l)
@@ -83,6 +85,20 @@ func (*limiter) Check(context.Context, *aliquotv1.CheckRequest) (*aliquotv1.Chec
 
 func (*limiter) CheckBatch(_ context.Context, in *aliquotv1.CheckBatchRequest) (*aliquotv1.CheckBatchResponse, error) {
 	return answers(len(in.GetRequests())), nil
+}
+
+// rateLimiter answers Envoy.
+type rateLimiter struct{}
+
+func (rateLimiter) ShouldRateLimit(_ context.Context, in *ratelimitv3.RateLimitRequest) (*ratelimitv3.RateLimitResponse, error) {
+	out := &ratelimitv3.RateLimitResponse{OverallCode: ratelimitv3.RateLimitResponse_OK}
+	for range in.GetDescriptors() {
+		out.Statuses = append(out.Statuses, &ratelimitv3.RateLimitResponse_DescriptorStatus{
+			Code: ratelimitv3.RateLimitResponse_OK, LimitRemaining: 999, DurationUntilReset: durationpb.New(time.Second),
+			CurrentLimit: &ratelimitv3.RateLimitResponse_RateLimit{RequestsPerUnit: 1000, Unit: ratelimitv3.RateLimitResponse_RateLimit_SECOND},
+		})
+	}
+	return out, nil
 }
 
 // check answers a proxy with the headers that GET /check has.

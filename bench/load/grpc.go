@@ -37,7 +37,7 @@ type grpcConn struct {
 
 // serveGRPC keeps a connection's share of the workers busy.
 func (l *lane) serveGRPC(ctx context.Context, conn net.Conn) error {
-	g := &grpcConn{lane: l, keys: keysFrom(l.drawn), calls: map[*stream]*grpcCall{}}
+	g := &grpcConn{lane: l, keys: l.newKeys(), calls: map[*stream]*grpcCall{}}
 	g.frames = newHTTP2Conn(conn, []hpack.HeaderField{
 		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: l.config.method()},
 		{Name: ":authority", Value: hostOf(l.config.Address)}, {Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"},
@@ -48,7 +48,9 @@ func (l *lane) serveGRPC(ctx context.Context, conn net.Conn) error {
 	} else if err == nil {
 		err = g.closedLoop()
 	}
-	g.failed(len(g.calls), err)
+	if err != nil {
+		g.failed(max(1, len(g.calls)), err)
+	}
 	return err
 }
 

@@ -33,7 +33,7 @@ type http1 struct {
 // serveHTTP1 makes one call after the other until the run is over or the connection
 // breaks.
 func (l *lane) serveHTTP1(_ context.Context, conn net.Conn) error {
-	h := &http1{lane: l, keys: keysFrom(l.drawn), conn: conn, in: bufio.NewReaderSize(conn, readBuffer)}
+	h := &http1{lane: l, keys: l.newKeys(), conn: conn, in: bufio.NewReaderSize(conn, readBuffer)}
 	pace, err := newPace(l.run)
 	if err != nil {
 		return err

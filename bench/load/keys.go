@@ -1,6 +1,7 @@
 package load
 
 import (
+	"math/bits"
 	"math/rand"
 	randv2 "math/rand/v2"
 )
@@ -13,15 +14,22 @@ const (
 )
 
 // keys is whom the checks are for, in the order in which they are sent. A run's
-// connections share what was drawn, each from a place of its own.
+// connections share what was drawn, each from a place of its own. Without anything drawn
+// all keys are alike.
 type keys struct {
-	drawn []uint32
-	next  uint32
+	drawn  []uint32
+	next   uint32
+	among  uint64
+	chance *randv2.PCG
 }
 
 // drawKeys draws a run's keys, the same ones in every run. The hot key is the one
-// after all others.
+// after all others. Keys that are all alike are drawn as they are sent, so that there may
+// be more of them.
 func drawKeys(c *Config) []uint32 {
+	if c.Zipf == 0 && c.HotKey == 0 {
+		return nil
+	}
 	out := make([]uint32, drawnKeys)
 	chance := rand.New(rand.NewSource(keySeed))
 	draw := func() uint32 { return uint32(chance.Intn(c.Keys)) }
@@ -39,10 +47,16 @@ func drawKeys(c *Config) []uint32 {
 	return out
 }
 
-// keysFrom starts at a place of the drawn keys that is chosen at random.
-func keysFrom(drawn []uint32) keys { return keys{drawn: drawn, next: randv2.Uint32()} }
+// newKeys starts at a place that is chosen at random.
+func (r *run) newKeys() keys {
+	return keys{drawn: r.drawn, next: randv2.Uint32(), among: uint64(r.config.Keys), chance: randv2.NewPCG(randv2.Uint64(), keySeed)}
+}
 
 func (k *keys) take() uint32 {
+	if k.drawn == nil {
+		high, _ := bits.Mul64(k.chance.Uint64(), k.among)
+		return uint32(high)
+	}
 	k.next++
 	return k.drawn[k.next&(drawnKeys-1)]
 }

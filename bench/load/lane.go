@@ -74,7 +74,7 @@ func (l *lane) answered(sent time.Duration, message []byte) {
 // failed records calls without a usable answer. Their checks are neither allowed nor
 // denied.
 func (l *lane) failed(calls int, err error) {
-	if calls == 0 || l.now() < l.from {
+	if l.now() < l.from {
 		return
 	}
 	kind := errorKind(err)

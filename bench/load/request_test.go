@@ -107,8 +107,10 @@ func TestKeysAreDrawnAsConfigured(t *testing.T) {
 	}
 	c.Zipf, c.HotKey = 0, 0
 	clear(count)
-	for _, k := range drawKeys(&c) {
-		count[k]++
+	r := run{config: &c, drawn: drawKeys(&c)}
+	alike := r.newKeys()
+	for range drawnKeys {
+		count[alike.take()]++
 	}
 	if len(count) != 1000 || count[0] > 2*count[999] {
 		t.Errorf("not alike: %d keys, %d, %d", len(count), count[0], count[999])
