@@ -33,6 +33,7 @@ type sentinels struct {
 
 	mu       sync.Mutex
 	primary  string // empty: not known
+	told     string // the last one that moved was told of
 	watching bool
 	closed   bool
 
@@ -151,10 +152,10 @@ func (s *sentinels) askOne(ctx context.Context, client *redis.Client) named {
 // found takes an answer.
 func (s *sentinels) found(addr string) {
 	s.mu.Lock()
-	before := s.primary
-	s.primary = addr
+	other := s.told != addr
+	s.primary, s.told = addr, addr
 	s.mu.Unlock()
-	if before != addr {
+	if other {
 		s.moved(addr)
 	}
 }
