@@ -63,7 +63,7 @@ func newBreaker(now func() budget.Instant, onChange func(gobreaker.State)) *brea
 				c.Requests >= tripSample && 2*c.TotalFailures >= c.Requests
 		},
 		OnStateChange: b.changed,
-		IsSuccessful:  answered,
+		IsSuccessful:  func(err error) bool { return answered(err) || inPart(err) },
 		IsExcluded:    func(err error) bool { return errors.Is(err, errStarved) },
 	})
 	return b

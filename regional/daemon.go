@@ -176,6 +176,7 @@ func (d *Daemon) openStore() (Store, error) {
 	redis.Logger = d.log
 	redis.OnEpoch = func(epoch string) { d.auth.storeEpoch(epoch) }
 	redis.OnPrimary = d.newPrimary
+	redis.OnCircuit = d.shardTripped
 	if store.IsCluster(c.Redis) {
 		return store.NewCluster(redis)
 	}
@@ -226,6 +227,17 @@ func (d *Daemon) storeTripped(open bool, cause error) {
 			"reason", reason(cause), "what_to_do", remedy(reason(cause)), "error", cause)
 	} else {
 		d.log.Info("the regional store answers again")
+	}
+}
+
+// shardTripped is told when the breaker before one node of a Redis Cluster opens or closes.
+func (d *Daemon) shardTripped(node string, open bool, cause error) {
+	d.metrics.shardIs(node, open)
+	if open {
+		d.log.Error("a node of the Redis Cluster does not answer: each rule's on_redis_failure decides for its keys until it does",
+			"node", node, "reason", reason(cause), "what_to_do", remedy(reason(cause)), "error", cause)
+	} else {
+		d.log.Info("a node of the Redis Cluster answers again, or has no slots any more", "node", node)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/store"
 )
 
 // Store keeps one record for each key of the region and decides atomically: Redis,
@@ -97,6 +98,13 @@ func answered(err error) bool {
 	_, otherContents := errors.AsType[*lua.EpochError](err)
 	_, late := errors.AsType[*lua.LateError](err)
 	return err == nil || otherContents || late || errors.Is(err, lua.ErrInvalid) || errors.Is(err, lua.ErrNoRoom)
+}
+
+// inPart tells the failure of one node of several, which the breaker before the whole
+// store has nothing to do with: the node has its own.
+func inPart(err error) bool {
+	_, node := errors.AsType[*store.NodeError](err)
+	return node
 }
 
 // take decides groups under the contents named by epoch; they are worded when the

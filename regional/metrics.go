@@ -28,6 +28,8 @@ type metrics struct {
 	storeErrors     *prometheus.CounterVec
 	callGroups      prometheus.Histogram
 	breaker         prometheus.Gauge
+	circuits        *prometheus.GaugeVec
+	openShards      openShards
 	degraded        *prometheus.GaugeVec
 	reports         *prometheus.CounterVec
 	borrows         *prometheus.CounterVec
@@ -38,6 +40,7 @@ type metrics struct {
 // What the daemon can be degraded by.
 const (
 	degradedStore = "store" // the breaker is open
+	degradedShard = "shard" // that of a node of a Redis Cluster is
 	degradedLease = "lease" // no lease: shares do not hold
 )
 
@@ -78,6 +81,10 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 			Name: "aliquot_store_breaker_state",
 			Help: "The breaker before the regional store: 0 closed, 1 half open (one call tries), 2 open.",
 		}),
+		circuits: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "aliquot_store_circuit_open",
+			Help: "1 while a breaker is open and each rule's on_redis_failure decides: of the whole store, or of a node of a Redis Cluster, which is there while its is open.",
+		}, []string{"shard"}),
 		degraded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "aliquot_degraded", Help: "1 while the region is degraded for this reason.",
 		}, []string{"reason"}),
@@ -95,14 +102,16 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 			Name: "aliquot_rules_reload_failures_total", Help: "Versions of the rules that were refused here.",
 		}),
 	}
+	m.circuits.WithLabelValues(wholeStore).Set(0)
 	m.degraded.WithLabelValues(degradedStore).Set(0)
+	m.degraded.WithLabelValues(degradedShard).Set(0)
 	m.degraded.WithLabelValues(degradedLease).Set(1)
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "aliquot_build_info", Help: "Always 1; the labels say what runs.",
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	reg.MustRegister(m.decisions, m.offered, m.admitted, m.decisionSeconds, m.storeSeconds, m.storeErrors, m.callGroups,
-		m.breaker, m.degraded, m.reports, m.borrows, m.rulesVersion, m.reloadFailures, build,
+		m.breaker, m.circuits, m.degraded, m.reports, m.borrows, m.rulesVersion, m.reloadFailures, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -171,7 +180,41 @@ func (m *metrics) setDegraded(reason string, on bool) {
 }
 
 // breakerIs notes the breaker's state, whose numbers are the metric's.
-func (m *metrics) breakerIs(s gobreaker.State) { m.breaker.Set(float64(s)) }
+func (m *metrics) breakerIs(s gobreaker.State) {
+	m.breaker.Set(float64(s))
+	open := 0.0
+	if s != gobreaker.StateClosed {
+		open = 1
+	}
+	m.circuits.WithLabelValues(wholeStore).Set(open)
+}
+
+// wholeStore is the label of the breaker before all of the store.
+const wholeStore = "store"
+
+// openShards are the nodes whose breaker is open.
+type openShards struct {
+	mu  sync.Mutex
+	set map[string]bool
+}
+
+// shardIs notes the state of a node's breaker. The nodes are those of the cluster's own
+// configuration; a series is there only while its node's breaker is open.
+func (m *metrics) shardIs(node string, open bool) {
+	m.openShards.mu.Lock()
+	defer m.openShards.mu.Unlock()
+	if open {
+		if m.openShards.set == nil {
+			m.openShards.set = map[string]bool{}
+		}
+		m.openShards.set[node] = true
+		m.circuits.WithLabelValues(node).Set(1)
+	} else {
+		delete(m.openShards.set, node)
+		m.circuits.DeleteLabelValues(node)
+	}
+	m.setDegraded(degradedShard, len(m.openShards.set) > 0)
+}
 
 // borrowed counts a check that waited for a share, or would have.
 func (m *metrics) borrowed(result string) { m.borrows.WithLabelValues(m.region, result).Inc() }

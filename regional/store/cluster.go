@@ -22,7 +22,9 @@ type Cluster struct {
 	epochs  *[lua.Slots]string // the keys of the epoch
 	heard   heardMarks
 	onEpoch func(string)
-	log     *slog.Logger
+	// onCircuit is RedisConfig.OnCircuit.
+	onCircuit func(node string, open bool, cause error)
+	log       *slog.Logger
 	// callTimeout bounds a round trip.
 	callTimeout time.Duration
 
@@ -47,8 +49,11 @@ func NewCluster(c RedisConfig) (*Cluster, error) {
 		return nil, err
 	}
 	s := &Cluster{
-		scripts: lua.New(nil), epochs: lua.SlotKeys(lua.EpochKey), onEpoch: c.OnEpoch, log: c.Logger,
+		scripts: lua.New(nil), epochs: lua.SlotKeys(lua.EpochKey), onEpoch: c.OnEpoch, onCircuit: c.OnCircuit, log: c.Logger,
 		nodes: newNodes(options, seeds), callTimeout: c.CallTimeout,
+	}
+	if c.OnCircuit != nil {
+		s.nodes.letGo = func(addr string) { c.OnCircuit(addr, false, nil) }
 	}
 	s.heard.keys = heardKeys()
 	s.ctx, s.stop = context.WithCancel(context.Background())

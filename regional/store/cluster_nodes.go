@@ -53,6 +53,8 @@ type nodes struct {
 	vouched atomic.Pointer[map[string]bool]
 	// strange: another process was met. The epoch has to be learned anew.
 	strange atomic.Bool
+	// letGo is told of nodes that are let go while their breaker is open; may be nil.
+	letGo func(addr string)
 
 	mu         sync.Mutex
 	known      map[string]*node
@@ -170,6 +172,9 @@ func (n *nodes) take(asked *node, slots []redis.ClusterSlot) {
 	n.mu.Unlock()
 	for _, old := range gone {
 		old.close()
+		if old.breaker.open() && n.letGo != nil {
+			n.letGo(old.addr)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -161,38 +160,37 @@ func (s *Cluster) sendTo(ctx context.Context, to *node, asks bool, jobs []*job) 
 		client := to.asks
 		if !asks {
 			client = to.calls
-			if err := to.breaker.enter(); err != nil {
-				fail(some, to, err)
+			if err := to.breaker.enter(time.Now()); err != nil {
+				for _, j := range some {
+					j.by, j.err = to, &NodeError{Node: to.addr, Err: err}
+				}
 				continue
 			}
 		}
+		began := time.Now()
 		s.pipeline(ctx, to, client, some)
-		if asks {
-			continue
-		}
-		unwell := false
-		for _, j := range some {
-			unwell = unwell || j.err != nil && !answeredBy(j.err)
-		}
-		if to.breaker.leave(unwell) {
-			s.log.Warn("a node of the Redis Cluster does not answer", "node", to.addr, "error", some[len(some)-1].err)
-		}
-		if unwell {
-			s.refreshSoon() // a replica may stand in for it
+		if !asks {
+			s.watch(to, some, began)
 		}
 	}
 }
 
-// answeredBy tells the errors that a server answered with from those of the way to it.
-// A process that nobody vouched for is another matter than one that does not answer.
-func answeredBy(err error) bool {
-	_, answered := errors.AsType[redis.Error](err)
-	return answered || errors.Is(err, errStrange)
-}
-
-func fail(jobs []*job, by *node, err error) {
+// watch tells a node's breaker what became of jobs that were sent to it.
+func (s *Cluster) watch(to *node, jobs []*job, began time.Time) {
+	var failed error
 	for _, j := range jobs {
-		j.by, j.err = by, fmt.Errorf("store: node %s: %w", by.addr, err)
+		if unwell(j.err) {
+			failed = j.err
+			j.err = &NodeError{Node: to.addr, Err: j.err}
+		}
+	}
+	now := time.Now()
+	turned := to.breaker.leave(now, failed != nil, now.Sub(began), s.callTimeout)
+	if turned != same && s.onCircuit != nil {
+		s.onCircuit(to.addr, turned == opened, failed)
+	}
+	if failed != nil {
+		s.refreshSoon() // a replica may stand in for it
 	}
 }
 

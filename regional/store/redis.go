@@ -40,6 +40,10 @@ type RedisConfig struct {
 	// OnPrimary is called when Sentinels name another primary than before, and for the
 	// first. It must be quick and not call the store. May be nil.
 	OnPrimary func()
+	// OnCircuit is called when the breaker before a node of a Redis Cluster opens, and why,
+	// when it closes, and when a node that it is open for is let go. It must be quick and not
+	// call the store. May be nil.
+	OnCircuit func(node string, open bool, cause error)
 	// Logger gets warnings; nil discards them.
 	Logger *slog.Logger
 }

@@ -1,0 +1,109 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"aliquot/lua"
+)
+
+// TestNodeBreaker: a node that fails is first asked by one at a time, then left alone for
+// longer and longer, and one call tries it each time.
+func TestNodeBreaker(t *testing.T) {
+	const had = 100 * time.Millisecond
+	now := time.UnixMilli(0)
+	var b nodeBreaker
+	fails := func() turn {
+		t.Helper()
+		if err := b.enter(now); err != nil {
+			t.Fatalf("not asked: %v", err)
+		}
+		return b.leave(now, true, had, had)
+	}
+	for range suspectAfter {
+		if fails() != same {
+			t.Fatal("opened too soon")
+		}
+	}
+	if b.enter(now) != nil || b.enter(now) == nil {
+		t.Fatal("a node that failed gets one call at a time")
+	}
+	b.leave(now, true, had, had)
+	if fails() != opened || !b.open() {
+		t.Fatal("not open after 5 failures in a row")
+	}
+	for _, wait := range []time.Duration{openLeast, 2 * openLeast, 4 * openLeast, 8 * openLeast, openMost, openMost} {
+		now = now.Add(wait - time.Millisecond)
+		if b.enter(now) == nil {
+			t.Fatalf("asked before %v", wait)
+		}
+		now = now.Add(time.Millisecond)
+		if fails() != same {
+			t.Fatal("told twice that it is open")
+		}
+	}
+	now = now.Add(openMost)
+	if b.enter(now) != nil || b.leave(now, false, 0, had) != closed || b.open() {
+		t.Fatal("not closed by a good call")
+	}
+	for range 3 {
+		if b.enter(now) != nil {
+			t.Fatal("a well node gets as many calls as come")
+		}
+	}
+}
+
+// TestNodeBreakerStarved: what this process noticed late is no failure of a node that
+// answered lately.
+func TestNodeBreakerStarved(t *testing.T) {
+	const had = 100 * time.Millisecond
+	now := time.UnixMilli(0)
+	var b nodeBreaker
+	b.enter(now)
+	b.leave(now, false, 0, had)
+	for range 2 * tripAfter {
+		if b.enter(now) != nil {
+			t.Fatal("suspected for what this process did")
+		}
+		b.leave(now, true, had+had/lateBy+time.Millisecond, had)
+	}
+	now = now.Add(excusedFor)
+	for range tripAfter {
+		b.enter(now)
+		b.leave(now, true, 2*had, had)
+	}
+	if !b.open() {
+		t.Error("excused for ever")
+	}
+}
+
+type answer string
+
+func (a answer) Error() string { return string(a) }
+func (answer) RedisError()     {}
+
+func TestUnwell(t *testing.T) {
+	for err, want := range map[error]bool{
+		nil:                      false,
+		context.DeadlineExceeded: true,
+		errors.New("EOF"):        true,
+		errStrange:               false,
+		answer("OOM command not allowed when used memory > 'maxmemory'."): true,
+		answer("LOADING Redis is loading the dataset in memory"):          true,
+		answer("BUSY Redis is busy running a script."):                    true,
+		answer("NOPERM this user has no permissions"):                     true,
+		answer("MOVED 1 127.0.0.1:1"):                                     false,
+		answer("NOSCRIPT No matching script."):                            false,
+		answer("ERR wrong number of arguments"):                           false,
+	} {
+		if got := unwell(err); got != want {
+			t.Errorf("%v: %v", err, got)
+		}
+	}
+	if err := fmt.Errorf("%w", &NodeError{Node: "h:1", Err: lua.ErrInvalid}); !errors.Is(err, lua.ErrInvalid) {
+		t.Error("a node's failure does not tell why")
+	}
+}
