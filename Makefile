@@ -87,10 +87,16 @@ fuzz: need-go ## every fuzzer for FUZZTIME (30s)
 	    echo "$$dir $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$dir"; \
 	  done; done
 
+# What takes minutes by itself: size, growth, elections.
+SLOW_BENCHMARKS = Scale|Growth|Failover|Worst|Search
 .PHONY: bench
-bench: need-go ## Go benchmarks
+bench: need-go ## Go benchmarks with allocations (a few minutes)
 	@deploy/local/install.sh redis-server
-	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(GO) test -run '^$$' -bench . -skip '$(SLOW_BENCHMARKS)' -benchmem -p 1 ./...
+
+.PHONY: bench-scale
+bench-scale: need-go ## Go benchmarks of what grows: coordinators at size, stores, elections
+	$(GO) test -run '^$$' -bench '$(SLOW_BENCHMARKS)' -benchmem -benchtime 3x -p 1 ./...
 
 .PHONY: bench-peers
 bench-peers: need-go ## Envoy's protocol against envoyproxy/ratelimit and a server that decides nothing, as a table

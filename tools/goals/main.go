@@ -31,6 +31,7 @@ var goals = []goal{
 	{"growth", (*bench).growth},
 	{"memory", (*bench).memoryStore},
 	{"leader", (*bench).leader},
+	{"change", (*bench).change},
 }
 
 // bench is what the goals share.
