@@ -1,41 +1,44 @@
 package regional
 
 import (
+	"slices"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	"aliquot/limit"
-	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/wire"
 )
 
-// answer words a decision, names it if it is a denial, counts it, and remembers the
-// request for replays and the denial for Explain.
-func (s *service) answer(d *decision, r *request) *aliquotv1.CheckResponse {
-	out := d.answer(s.metrics)
+// answer words a decision into out, names it if it is a denial, counts it, and remembers
+// the request for replays and the denial for Explain.
+func (s *service) answer(d *decision, r *request, out *wire.Answer) {
+	d.answer(s.metrics, out)
 	s.recent.see(d, r)
 	if d.policy != nil {
 		d.policy.counts.add(out.Allowed)
 	}
-	if !out.Allowed {
-		var number uint64
-		number, out.DecisionId = s.ids.next()
-		s.denials.add(number, explained{
-			policy: d.policy, request: *r, decision: *d, answer: out,
-			unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.lease(),
-		})
+	if out.Allowed {
+		return
 	}
-	return out
+	var number uint64
+	number, out.DecisionID = s.ids.next()
+	kept := *out
+	kept.Limits = slices.Clone(out.Limits) // the answer's own are used again
+	s.denials.add(number, explained{
+		policy: d.policy, request: *r, decision: *d, answer: kept,
+		unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.lease(),
+	})
 }
 
-// answer words a decision, and counts it, unless m is nil.
-func (d *decision) answer(m *metrics) *aliquotv1.CheckResponse {
+// answer words a decision into out, and counts it, unless m is nil.
+func (d *decision) answer(m *metrics, out *wire.Answer) {
+	out.Reset()
 	if d.mode != "" {
 		m.decided("", outcome(d.mode != modeBlockList), d.mode)
-		return listAnswer(d.mode)
+		listAnswer(d.mode, out)
+		return
 	}
 	all, head := d.verdicts()
-	out := limitsAnswer(all, head)
+	limitsAnswer(all, head, out)
 	for i := range all {
 		v := &all[i]
 		if v.shadow && !v.decision.Allowed {
@@ -47,34 +50,23 @@ func (d *decision) answer(m *metrics) *aliquotv1.CheckResponse {
 			m.charged(v.rule.ID, v.cost, v.decision.Allowed && (v.shadow || out.Allowed))
 		}
 	}
-	return out
 }
 
 // limitsAnswer words what limits have decided; head is the headline of all.
-func limitsAnswer(all []verdict, head *verdict) *aliquotv1.CheckResponse {
-	out := &aliquotv1.CheckResponse{
-		Allowed:    head.shadow || head.decision.Allowed,
-		RuleId:     head.rule.ID,
-		Limit:      head.decision.Limit,
-		Remaining:  head.decision.Remaining,
-		ResetAfter: durationpb.New(head.decision.ResetAfter),
-		RetryAfter: durationpb.New(0),
-		Mode:       head.mode,
-		Delay:      durationpb.New(0),
-		Reason:     why(all, head),
-		Limits:     make([]*aliquotv1.LimitDecision, 0, len(all)),
-	}
+func limitsAnswer(all []verdict, head *verdict, out *wire.Answer) {
+	out.Allowed = head.shadow || head.decision.Allowed
+	out.RuleID, out.Mode, out.Reason = head.rule.ID, head.mode, why(all, head)
+	out.Limit, out.Remaining, out.ResetAfter = head.decision.Limit, head.decision.Remaining, head.decision.ResetAfter
 	if !out.Allowed {
 		out.Never, out.RetryAfter = head.never(), retryAfter(head.decision)
 	}
 	for i := range all {
 		v := &all[i]
-		if out.Allowed && !v.shadow && v.decision.Delay > out.Delay.AsDuration() {
-			out.Delay = durationpb.New(v.decision.Delay)
+		if out.Allowed && !v.shadow {
+			out.Delay = max(out.Delay, v.decision.Delay)
 		}
 		out.Limits = append(out.Limits, limitAnswer(v))
 	}
-	return out
 }
 
 func outcome(allowed bool) string {
@@ -84,19 +76,19 @@ func outcome(allowed bool) string {
 	return "denied"
 }
 
-func limitAnswer(v *verdict) *aliquotv1.LimitDecision {
-	return &aliquotv1.LimitDecision{
-		RuleId:     v.rule.ID,
+func limitAnswer(v *verdict) wire.Limit {
+	return wire.Limit{
+		RuleID:     v.rule.ID,
 		Allowed:    v.decision.Allowed,
 		Limit:      v.decision.Limit,
 		Remaining:  v.decision.Remaining,
-		ResetAfter: durationpb.New(v.decision.ResetAfter),
+		ResetAfter: v.decision.ResetAfter,
 		RetryAfter: retryAfter(v.decision),
 		Mode:       v.mode,
 		Never:      v.never(),
-		Window:     durationpb.New(v.window),
+		Window:     v.window,
 		Algorithm:  v.rule.Algorithm,
-		Delay:      durationpb.New(v.decision.Delay),
+		Delay:      v.decision.Delay,
 		Shadow:     v.shadow,
 		Unit:       v.rule.Unit,
 	}
@@ -104,19 +96,16 @@ func limitAnswer(v *verdict) *aliquotv1.LimitDecision {
 
 // retryAfter is zero for a denial that no waiting helps: "never" says so, and any
 // time would be a lie.
-func retryAfter(d limit.Decision) *durationpb.Duration {
+func retryAfter(d limit.Decision) time.Duration {
 	if d.RetryAfter == limit.Never {
-		return durationpb.New(0)
+		return 0
 	}
-	return durationpb.New(max(d.RetryAfter, time.Duration(0)))
+	return max(d.RetryAfter, 0)
 }
 
 // listAnswer is the answer when no limit was asked.
-func listAnswer(mode string) *aliquotv1.CheckResponse {
-	out := &aliquotv1.CheckResponse{
-		Allowed: true, Mode: mode,
-		ResetAfter: durationpb.New(0), RetryAfter: durationpb.New(0),
-	}
+func listAnswer(mode string, out *wire.Answer) {
+	out.Allowed, out.Mode = true, mode
 	switch mode {
 	case modeBlockList:
 		out.Allowed, out.Never = false, true
@@ -124,5 +113,4 @@ func listAnswer(mode string) *aliquotv1.CheckResponse {
 	case modeNoRulesYet:
 		out.Reason = "this region has not received its first rules yet; everything passes until then"
 	}
-	return out
 }

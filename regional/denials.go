@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/wire"
 )
 
 // What is remembered of denials for Explain.
@@ -25,7 +25,7 @@ type explained struct {
 	policy   *policy
 	request  request
 	decision decision
-	answer   *aliquotv1.CheckResponse
+	answer   wire.Answer
 	unixMS   int64
 	lease    lease
 }

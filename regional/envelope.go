@@ -56,8 +56,12 @@ func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// envelopeRegistrar registers services whose requests come in envelopes.
-type envelopeRegistrar struct{ server *grpc.Server }
+// envelopeRegistrar registers services whose requests come in envelopes, but for the
+// methods that have a handler of their own.
+type envelopeRegistrar struct {
+	server *grpc.Server
+	own    map[string]grpc.MethodHandler
+}
 
 // RegisterService registers a copy of the description with other handlers.
 func (r envelopeRegistrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
@@ -65,8 +69,11 @@ func (r envelopeRegistrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	enveloped.Methods = make([]grpc.MethodDesc, len(desc.Methods))
 	for i, m := range desc.Methods {
 		handler := m.Handler
-		m.Handler = func(srv any, ctx context.Context, receive func(any) error, next grpc.UnaryServerInterceptor) (any, error) {
-			return handler(srv, ctx, func(in any) error { return open(receive, in) }, next)
+		m.Handler = r.own[m.MethodName]
+		if m.Handler == nil {
+			m.Handler = func(srv any, ctx context.Context, receive func(any) error, next grpc.UnaryServerInterceptor) (any, error) {
+				return handler(srv, ctx, func(in any) error { return open(receive, in) }, next)
+			}
 		}
 		enveloped.Methods[i] = m
 	}
@@ -79,7 +86,11 @@ func open(receive func(any) error, in any) error {
 		return err
 	}
 	if e.err != nil {
-		return status.Errorf(grpccodes.InvalidArgument, "the message cannot be read: %v", e.err)
+		return unreadable(e.err)
 	}
 	return nil
+}
+
+func unreadable(err error) error {
+	return status.Errorf(grpccodes.InvalidArgument, "the message cannot be read: %v", err)
 }

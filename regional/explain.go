@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/budget"
@@ -51,7 +50,7 @@ func (s *service) explained(ctx context.Context, in *aliquotv1.ExplainRequest) (
 		}
 		return e, nil
 	}
-	r, err := validate(in.GetRequest())
+	r, err := validate(wireRequest(in.GetRequest()))
 	if err != nil {
 		return explained{}, err
 	}
@@ -62,15 +61,14 @@ func (s *service) explained(ctx context.Context, in *aliquotv1.ExplainRequest) (
 	if n := e.decision.tooMany; n > 0 {
 		return explained{}, tooMany(n)
 	}
-	e.answer = e.decision.answer(nil)
+	e.decision.answer(nil, &e.answer)
 	return e, nil
 }
 
 // words tells what one daemon knows of a decision.
 func (e *explained) words() *aliquotv1.ExplainResponse {
 	out := &aliquotv1.ExplainResponse{
-		// A copy: the denial's own may be on its way to its caller.
-		Decision: proto.CloneOf(e.answer), UnixMs: e.unixMS, Lease: e.lease.words(),
+		Decision: e.answer.Message(), UnixMs: e.unixMS, Lease: e.lease.words(),
 	}
 	if e.policy == nil || e.policy.set == nil {
 		return out
@@ -140,7 +138,8 @@ func (e *explained) rule(t *rules.Trace, list rules.ListKind, limits map[*rules.
 	if !asked {
 		return out // another rule's capacity is below the cost: nothing else was asked
 	}
-	out.Decision, out.RetryBasis = limitAnswer(l.verdict), l.verdict.basis(l.ask)
+	words := limitAnswer(l.verdict)
+	out.Decision, out.RetryBasis = words.Message(), l.verdict.basis(l.ask)
 	if l.ask != nil {
 		l.ask.tell(l.verdict, out)
 	}

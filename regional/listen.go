@@ -42,8 +42,9 @@ const (
 // reflection, and a word of welcome.
 func connectHandler(s *service, region string) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(aliquotv1connect.NewLimiterServiceHandler(s,
-		rpc.JSONCodec(), connect.WithReadMaxBytes(maxMessage), connect.WithRecover(recovered)))
+	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithRecover(recovered))
+	mux.Handle(aliquotv1connect.NewLimiterServiceHandler(s, rpc.JSONCodec(), options))
+	handleCalls(mux, s, options)
 	mux.Handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(aliquotv1connect.LimiterServiceName)))
 	reflector := grpcreflect.NewStaticReflector(aliquotv1connect.LimiterServiceName)
 	mux.Handle(grpcreflect.NewHandlerV1(reflector))
@@ -76,7 +77,9 @@ func grpcServer(s *service, envoy *envoyService) (*grpc.Server, *health.Server) 
 		grpc.UnaryInterceptor(grpcErrors),
 		grpc.ForceServerCodecV2(envelopeCodec{encoding.GetCodecV2("proto")}),
 	)
-	aliquotv1.RegisterLimiterServiceServer(envelopeRegistrar{server}, s)
+	aliquotv1.RegisterLimiterServiceServer(envelopeRegistrar{server, map[string]grpc.MethodHandler{
+		"Check": grpcHandler(s, false), "CheckBatch": grpcHandler(s, true),
+	}}, s)
 	rls.Register(server, envoy)
 	h := health.NewServer()
 	for _, name := range []string{aliquotv1connect.LimiterServiceName, rls.ServiceName} {
@@ -96,10 +99,15 @@ func grpcErrors(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler
 		}
 	}()
 	out, err = handler(ctx, in)
+	return out, grpcError(err)
+}
+
+// grpcError is an error in gRPC's words.
+func grpcError(err error) error {
 	if rpcErr, ok := errors.AsType[*connect.Error](err); ok {
-		err = status.Error(grpccodes.Code(rpcErr.Code()), rpcErr.Message())
+		return status.Error(grpccodes.Code(rpcErr.Code()), rpcErr.Message())
 	}
-	return out, err
+	return err
 }
 
 // sockets are the daemon's open listeners.

@@ -11,6 +11,7 @@ import (
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
+	"aliquot/wire"
 )
 
 // How long a reservation may last, and how long one does that says nothing.
@@ -41,11 +42,13 @@ func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 		return nil, rpcCodes.Error(tooMany(result.decision.tooMany))
 	}
 	out := &aliquotv1.ReserveResponse{}
+	var answer wire.Answer
 	if result.repeated {
-		out.Decision = result.decision.answer(nil)
+		result.decision.answer(nil, &answer)
 	} else {
-		out.Decision = s.answer(result.decision, &r.request)
+		s.answer(result.decision, &r.request, &answer)
 	}
+	out.Decision = answer.Message()
 	if result.made {
 		out.Id, out.ExpiresUnixMs = r.id, result.ends
 	} else if out.Decision.GetAllowed() {
@@ -55,9 +58,9 @@ func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 }
 
 func validateReserve(in *aliquotv1.ReserveRequest) (reserving, error) {
-	r, err := validate(&aliquotv1.CheckRequest{
+	r, err := validate(wireRequest(&aliquotv1.CheckRequest{
 		Attributes: in.GetAttributes(), Cost: in.Cost, Namespace: in.GetNamespace(), Costs: in.GetCosts(),
-	})
+	}))
 	if err != nil {
 		return reserving{}, err
 	}

@@ -8,8 +8,8 @@ import (
 
 	"aliquot/answer"
 	"aliquot/limit"
-	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rls"
+	"aliquot/wire"
 )
 
 // envoyService is Envoy's rate limit service: each descriptor of a request is a check of
@@ -57,10 +57,10 @@ func (e *envoyService) decide(ctx context.Context, in *rls.Request, out *rls.Res
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
-	var strictest *aliquotv1.CheckResponse
+	var strictest *wire.Answer
 	for i := range checks {
 		e.warn(&checks[i])
-		var of *aliquotv1.CheckResponse
+		var of *wire.Answer
 		if checks[i].Look {
 			of, err = e.look(ctx, &checks[i])
 		} else {
@@ -75,7 +75,7 @@ func (e *envoyService) decide(ctx context.Context, in *rls.Request, out *rls.Res
 			strictest = of
 		}
 	}
-	for _, f := range answer.Fields(strictest, time.Now(), e.headers) {
+	for _, f := range answer.Fields(strictest.Message(), time.Now(), e.headers) {
 		out.Headers = append(out.Headers, rls.Header{Name: f.Name, Value: f.Value})
 	}
 	return nil
@@ -85,16 +85,18 @@ func requestOf(c *rls.Check) request {
 	return request{attributes: c.Attributes, cost: limit.Tokens(c.Cost) * limit.Token}
 }
 
-func (e *envoyService) answer(d *decision, r *request) (*aliquotv1.CheckResponse, error) {
+func (e *envoyService) answer(d *decision, r *request) (*wire.Answer, error) {
 	if d.tooMany > 0 {
 		return nil, tooMany(d.tooMany)
 	}
-	return e.service.answer(d, r), nil
+	out := new(wire.Answer)
+	e.service.answer(d, r, out)
+	return out, nil
 }
 
 // look answers a descriptor that costs nothing: over if the limit would not hold one
 // more. A denial is one like any other; what passes leaves no trace.
-func (e *envoyService) look(ctx context.Context, c *rls.Check) (*aliquotv1.CheckResponse, error) {
+func (e *envoyService) look(ctx context.Context, c *rls.Check) (*wire.Answer, error) {
 	r := requestOf(c)
 	r.cost = limit.Token
 	d, err := e.service.limiter.peek(ctx, e.service.limiter.policies.load(), &r)
@@ -104,11 +106,12 @@ func (e *envoyService) look(ctx context.Context, c *rls.Check) (*aliquotv1.Check
 	if d.tooMany > 0 {
 		return nil, tooMany(d.tooMany)
 	}
-	out := d.answer(nil)
-	if !out.GetAllowed() {
-		return e.service.answer(&d, &r), nil
+	out := new(wire.Answer)
+	if d.answer(nil, out); !out.Allowed {
+		e.service.answer(&d, &r, out)
+		return out, nil
 	}
-	if out.GetRemaining() >= 0 {
+	if out.Remaining >= 0 {
 		out.Remaining++ // the peek words it as charged
 	}
 	return out, nil
@@ -132,19 +135,19 @@ func (e *envoyService) warn(c *rls.Check) {
 
 // statusOf words a decision. A limit that only watches is not told of, nor one that was
 // decided without the store, of which it is not known what is left.
-func statusOf(of *aliquotv1.CheckResponse) rls.Status {
-	out := rls.Status{Over: !of.GetAllowed()}
-	switch of.GetMode() {
+func statusOf(of *wire.Answer) rls.Status {
+	out := rls.Status{Over: !of.Allowed}
+	switch of.Mode {
 	case modeAllowList:
 		out.Remaining = rls.Unlimited
 		return out
 	case modeEmergency, modeFailOpen, modeFailClosed:
 		return out
 	}
-	for _, l := range of.GetLimits() {
-		if l.GetRuleId() == of.GetRuleId() && !l.GetShadow() {
-			out.Name, out.Limit, out.Window = l.GetRuleId(), of.GetLimit(), l.GetWindow().AsDuration()
-			out.Remaining, out.Reset = of.GetRemaining(), of.GetResetAfter().AsDuration()
+	for i := range of.Limits {
+		if l := &of.Limits[i]; l.RuleID == of.RuleID && !l.Shadow {
+			out.Name, out.Limit, out.Window = l.RuleID, of.Limit, l.Window
+			out.Remaining, out.Reset = of.Remaining, of.ResetAfter
 			break
 		}
 	}
@@ -154,16 +157,16 @@ func statusOf(of *aliquotv1.CheckResponse) rls.Status {
 // stricterAnswer orders the answers of one request for its headers, as a check's limits
 // are ordered for its headline: denials first, those for ever before all, then the
 // longest wait; then what has the least left.
-func stricterAnswer(a, than *aliquotv1.CheckResponse) bool {
+func stricterAnswer(a, than *wire.Answer) bool {
 	switch {
-	case a.GetAllowed() != than.GetAllowed():
-		return !a.GetAllowed()
-	case a.GetNever() != than.GetNever():
-		return a.GetNever()
-	case !a.GetAllowed():
-		return a.GetRetryAfter().AsDuration() > than.GetRetryAfter().AsDuration()
-	case (a.GetRuleId() == "") != (than.GetRuleId() == ""):
-		return a.GetRuleId() != ""
+	case a.Allowed != than.Allowed:
+		return !a.Allowed
+	case a.Never != than.Never:
+		return a.Never
+	case !a.Allowed:
+		return a.RetryAfter > than.RetryAfter
+	case (a.RuleID == "") != (than.RuleID == ""):
+		return a.RuleID != ""
 	}
-	return a.GetRemaining()*than.GetLimit() < than.GetRemaining()*a.GetLimit()
+	return a.Remaining*than.Limit < than.Remaining*a.Limit
 }

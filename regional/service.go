@@ -5,31 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
 
 	"connectrpc.com/connect"
 
-	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rls"
 	"aliquot/rpc"
-	"aliquot/rules"
-)
-
-// Limits of one check.
-const (
-	maxAttributes = 64
-	maxNameBytes  = 64
-	maxValueBytes = 4 << 10
-	// maxCost is the largest cost in whole requests, so that micro-tokens stay far
-	// inside an int64; a cost above a limit's capacity is denied anyway.
-	maxCost = 1_000_000_000_000
-	// maxUnits is the most units that one request can have costs of.
-	maxUnits = 16
-	maxBatch = 1000
-	// maxMessage holds a batch of 1,000 requests of the usual size.
-	maxMessage = 4 << 20
+	"aliquot/wire"
 )
 
 // errInvalid is wrapped by everything that is wrong with a request.
@@ -56,120 +39,98 @@ type service struct {
 	metrics *metrics
 	ids     *decisionIDs
 	recent  *recent
-	denials *denials
-	holders *holders
-	region  string
+	// exchanges are those of the calls that come as bytes.
+	exchanges exchanges
+	denials   *denials
+	holders   *holders
+	region    string
 }
 
 // Check decides one request.
 func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliquotv1.CheckResponse, error) {
+	var out wire.Answer
+	if err := s.check(ctx, wireRequest(in), &out); err != nil {
+		return nil, err
+	}
+	return out.Message(), nil
+}
+
+// check decides one request, and words the answer into out. Its error is one of RPC.
+func (s *service) check(ctx context.Context, in wire.Request, out *wire.Answer) error {
 	began := time.Now()
 	defer func() { s.metrics.decisionSeconds.Observe(time.Since(began).Seconds()) }()
 	r, err := validate(in)
 	if err != nil {
-		return nil, rpcCodes.Error(err)
+		return rpcCodes.Error(err)
 	}
 	d, err := s.limiter.decide(ctx, []request{r})
 	if err != nil {
-		return nil, rpcCodes.Error(err)
+		return rpcCodes.Error(err)
 	}
 	if d[0].tooMany > 0 {
-		return nil, rpcCodes.Error(tooMany(d[0].tooMany))
+		return rpcCodes.Error(tooMany(d[0].tooMany))
 	}
-	return s.answer(&d[0], &r), nil
+	s.answer(&d[0], &r, out)
+	return nil
 }
 
 // CheckBatch decides many requests; one that is invalid does not spoil the others.
 func (s *service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchRequest) (*aliquotv1.CheckBatchResponse, error) {
-	began := time.Now()
-	defer func() { s.metrics.decisionSeconds.Observe(time.Since(began).Seconds()) }()
-	if n := len(in.GetRequests()); n < 1 || n > maxBatch {
-		return nil, rpcCodes.Error(fmt.Errorf("%w: a batch of %d requests; send 1 to %d", errInvalid, n, maxBatch))
+	x := exchange{batch: true}
+	if x.take(in); x.refused != nil {
+		return nil, rpcCodes.Error(x.refused)
 	}
-	results := make([]*aliquotv1.CheckBatchResult, len(in.GetRequests()))
-	valid := make([]request, 0, len(results))
-	at := make([]int, 0, len(results))
-	for i, one := range in.GetRequests() {
-		r, err := validate(one)
-		if err != nil {
-			results[i] = &aliquotv1.CheckBatchResult{Error: err.Error()}
-			continue
+	out := &aliquotv1.CheckBatchResponse{Results: make([]*aliquotv1.CheckBatchResult, 0, len(x.requests.All))}
+	err := s.checkBatch(ctx, &x, func(why error) {
+		if why != nil {
+			out.Results = append(out.Results, &aliquotv1.CheckBatchResult{Error: why.Error()})
+			return
 		}
-		valid, at = append(valid, r), append(at, i)
-	}
-	decisions, err := s.limiter.decide(ctx, valid)
+		out.Results = append(out.Results, &aliquotv1.CheckBatchResult{Response: x.answer.Message()})
+	})
 	if err != nil {
-		return nil, rpcCodes.Error(err)
+		return nil, err
 	}
-	for j := range decisions {
-		results[at[j]] = s.batchResult(&decisions[j], &valid[j])
-	}
-	return &aliquotv1.CheckBatchResponse{Results: results}, nil
+	return out, nil
 }
 
-func (s *service) batchResult(d *decision, r *request) *aliquotv1.CheckBatchResult {
-	if d.tooMany > 0 {
-		return &aliquotv1.CheckBatchResult{Error: tooMany(d.tooMany).Error()}
+// checkBatch decides the requests of an exchange, and calls each for every one of them in
+// order: with why it could not be decided, or nil, and its answer then is the exchange's.
+// Its error is one of RPC.
+func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why error)) error {
+	began := time.Now()
+	defer func() { s.metrics.decisionSeconds.Observe(time.Since(began).Seconds()) }()
+	x.valid, x.invalid = x.valid[:0], x.invalid[:0]
+	for i := range x.requests.All {
+		r, err := validate(x.requests.All[i])
+		if err != nil {
+			x.invalid = append(x.invalid, invalid{at: i, why: err})
+			continue
+		}
+		x.valid = append(x.valid, r)
 	}
-	return &aliquotv1.CheckBatchResult{Response: s.answer(d, r)}
+	decisions, err := s.limiter.decide(ctx, x.valid)
+	if err != nil {
+		return rpcCodes.Error(err)
+	}
+	bad := x.invalid
+	for j := 0; j < len(decisions) || len(bad) > 0; {
+		if at := j + len(x.invalid) - len(bad); len(bad) > 0 && bad[0].at == at {
+			each(bad[0].why)
+			bad = bad[1:]
+			continue
+		}
+		if n := decisions[j].tooMany; n > 0 {
+			each(tooMany(n))
+		} else {
+			s.answer(&decisions[j], &x.valid[j], &x.answer)
+			each(nil)
+		}
+		j++
+	}
+	return nil
 }
 
 func tooMany(n int) error {
 	return fmt.Errorf("%w: %d rules apply to this request, at most 64 may; narrow their match", errTooManyRules, n)
-}
-
-// validate converts a request. Its errors name the field and never a value, which
-// may be a secret.
-func validate(in *aliquotv1.CheckRequest) (request, error) {
-	cost := int64(1)
-	if in.Cost != nil {
-		cost = in.GetCost()
-	}
-	switch {
-	case cost < 1:
-		return request{}, fmt.Errorf("%w: cost is %d; it must be at least 1, or absent for 1", errInvalid, cost)
-	case cost > maxCost:
-		return request{}, fmt.Errorf("%w: cost is %d; it must be at most %d", errInvalid, cost, int64(maxCost))
-	case len(in.GetNamespace()) > maxNameBytes || !utf8.ValidString(in.GetNamespace()):
-		return request{}, fmt.Errorf("%w: namespace must be at most %d bytes of valid UTF-8", errInvalid, maxNameBytes)
-	case len(in.GetAttributes()) > maxAttributes:
-		return request{}, fmt.Errorf("%w: %d attributes; at most %d are allowed", errInvalid, len(in.GetAttributes()), maxAttributes)
-	}
-	for name, value := range in.GetAttributes() {
-		switch {
-		case name == "" || len(name) > maxNameBytes || !utf8.ValidString(name):
-			return request{}, fmt.Errorf("%w: an attribute's name has %d bytes; it must be 1 to %d bytes of valid UTF-8", errInvalid, len(name), maxNameBytes)
-		case len(value) > maxValueBytes:
-			return request{}, fmt.Errorf("%w: attribute %q has %d bytes; at most %d are allowed", errInvalid, name, len(value), maxValueBytes)
-		case !utf8.ValidString(value):
-			return request{}, fmt.Errorf("%w: attribute %q is not valid UTF-8", errInvalid, name)
-		}
-	}
-	if err := validateCosts(in.GetCosts()); err != nil {
-		return request{}, err
-	}
-	return request{
-		attributes: rules.AttributesOf(in.GetAttributes()), namespace: in.GetNamespace(),
-		cost: limit.Tokens(cost) * limit.Token, costs: rules.CostsOf(in.GetCosts()),
-	}, nil
-}
-
-// validateCosts checks what a request consumes of other units than requests.
-func validateCosts(costs map[string]int64) error {
-	if len(costs) > maxUnits {
-		return fmt.Errorf("%w: costs of %d units; at most %d are allowed", errInvalid, len(costs), maxUnits)
-	}
-	for unit, cost := range costs {
-		switch {
-		case unit == "" || len(unit) > maxNameBytes || !utf8.ValidString(unit):
-			return fmt.Errorf("%w: a unit of costs has %d bytes; it must be 1 to %d bytes of valid UTF-8", errInvalid, len(unit), maxNameBytes)
-		case unit == rules.UnitRequests:
-			return fmt.Errorf("%w: costs names the unit %s; say it as cost", errInvalid, unit)
-		case cost < 1:
-			return fmt.Errorf("%w: the cost of unit %q is %d; it must be at least 1, or absent for none", errInvalid, unit, cost)
-		case cost > maxCost:
-			return fmt.Errorf("%w: the cost of unit %q is %d; it must be at most %d", errInvalid, unit, cost, int64(maxCost))
-		}
-	}
-	return nil
 }

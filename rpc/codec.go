@@ -16,7 +16,10 @@ import (
 // script can rely on every field being there. Unset messages stay absent. A
 // request with a field the message does not have is refused: a misspelt "cost"
 // must not count as 1.
-func JSONCodec() connect.Option { return connect.WithCodec(jsonCodec{}) }
+func JSONCodec() connect.Option { return connect.WithCodec(JSON()) }
+
+// JSON is the codec of JSONCodec.
+func JSON() connect.Codec { return jsonCodec{} }
 
 // Lenient is JSONCodec for clients: a field added by a newer server is ignored.
 func Lenient() connect.ClientOption { return connect.WithCodec(jsonCodec{discardUnknown: true}) }

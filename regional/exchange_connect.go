@@ -1,0 +1,166 @@
+package regional
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/rpc"
+)
+
+// checkCall and batchCall are the request and the response of Check and CheckBatch over
+// Connect, whose codecs tell by the type what to read. Without an exchange the message is
+// empty.
+type (
+	checkCall struct{ *exchange }
+	batchCall struct{ *exchange }
+)
+
+// exchangeCodec reads and writes calls, and other messages as usual.
+type exchangeCodec struct {
+	connect.Codec
+	pool *exchanges
+	// binary: messages are protobuf, and calls read them themselves.
+	binary bool
+}
+
+// compressFrom is the size from which a response is compressed for those who accept it. A
+// decision is smaller, and compressing it costs more than all the rest of it.
+const compressFrom = 1 << 10
+
+// exchangeOptions are those of the handlers of calls.
+func exchangeOptions(pool *exchanges) connect.HandlerOption {
+	json := rpc.JSON()
+	return connect.WithHandlerOptions(
+		connect.WithCodec(exchangeCodec{protoCodec{}, pool, true}),
+		connect.WithCodec(exchangeCodec{json, pool, false}),
+		connect.WithCodec(exchangeCodec{named{json, json.Name() + "; charset=utf-8"}, pool, false}),
+		connect.WithCompressMinBytes(compressFrom),
+	)
+}
+
+// handleCalls serves Check and CheckBatch, in the place of the generated handlers.
+func handleCalls(mux *http.ServeMux, s *service, options ...connect.HandlerOption) {
+	methods := aliquotv1.File_aliquot_v1_limiter_proto.Services().ByName("LimiterService").Methods()
+	options = append(options, exchangeOptions(&s.exchanges))
+	mux.Handle(aliquotv1connect.LimiterServiceCheckProcedure, connect.NewUnaryHandlerSimple(
+		aliquotv1connect.LimiterServiceCheckProcedure,
+		func(ctx context.Context, in *checkCall) (*checkCall, error) {
+			return in, s.serveCall(ctx, &in.exchange, false)
+		},
+		connect.WithSchema(methods.ByName("Check")), connect.WithHandlerOptions(options...)))
+	mux.Handle(aliquotv1connect.LimiterServiceCheckBatchProcedure, connect.NewUnaryHandlerSimple(
+		aliquotv1connect.LimiterServiceCheckBatchProcedure,
+		func(ctx context.Context, in *batchCall) (*batchCall, error) {
+			return in, s.serveCall(ctx, &in.exchange, true)
+		},
+		connect.WithSchema(methods.ByName("CheckBatch")), connect.WithHandlerOptions(options...)))
+}
+
+// serveCall decides a call.
+func (s *service) serveCall(ctx context.Context, x **exchange, batch bool) error {
+	if *x == nil { // connect does not read a message of no bytes
+		*x = s.exchanges.take(batch)
+		(*x).unreadable = (*x).read()
+	}
+	return s.serve(ctx, *x)
+}
+
+// Unmarshal reads data into message.
+func (c exchangeCodec) Unmarshal(data []byte, message any) error {
+	switch call := message.(type) {
+	case *checkCall:
+		call.exchange = c.pool.take(false)
+		return c.read(call.exchange, data)
+	case *batchCall:
+		call.exchange = c.pool.take(true)
+		return c.read(call.exchange, data)
+	}
+	return c.Codec.Unmarshal(data, message)
+}
+
+func (c exchangeCodec) read(x *exchange, data []byte) error {
+	in := x.asked()
+	if c.binary {
+		x.message = append(x.message, data...)
+		if err := x.read(); err != nil {
+			return fmt.Errorf("unmarshal into %T: %w", in, err)
+		}
+		return nil
+	}
+	if err := c.Codec.Unmarshal(data, in); err != nil {
+		return err
+	}
+	x.take(in)
+	return nil
+}
+
+// Marshal writes a message.
+func (c exchangeCodec) Marshal(message any) ([]byte, error) {
+	return c.MarshalAppend(nil, message)
+}
+
+// MarshalAppend appends a message to dst. The exchange of a call is done with it.
+func (c exchangeCodec) MarshalAppend(dst []byte, message any) ([]byte, error) {
+	var x *exchange
+	switch call := message.(type) {
+	case *checkCall:
+		x = call.exchange
+	case *batchCall:
+		x = call.exchange
+	default:
+		text, err := c.Codec.Marshal(message)
+		return append(dst, text...), err
+	}
+	defer x.done()
+	if c.binary {
+		return append(dst, x.reply...), nil
+	}
+	out := x.answered()
+	if err := proto.Unmarshal(x.reply, out); err != nil {
+		return nil, err
+	}
+	text, err := c.Codec.Marshal(out)
+	return append(dst, text...), err
+}
+
+// protoCodec is what connect uses for protobuf, which it does not export.
+type protoCodec struct{}
+
+// Name is the codec's name in content types.
+func (protoCodec) Name() string { return "proto" }
+
+// Marshal writes a message.
+func (protoCodec) Marshal(message any) ([]byte, error) {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return nil, fmt.Errorf("regional: %T is not a protobuf message", message)
+	}
+	return proto.Marshal(m)
+}
+
+// Unmarshal reads one.
+func (protoCodec) Unmarshal(data []byte, message any) error {
+	m, ok := message.(proto.Message)
+	if !ok {
+		return fmt.Errorf("regional: %T is not a protobuf message", message)
+	}
+	if err := proto.Unmarshal(data, m); err != nil {
+		return fmt.Errorf("unmarshal into %T: %w", message, err)
+	}
+	return nil
+}
+
+// named is a codec under another name.
+type named struct {
+	connect.Codec
+	name string
+}
+
+// Name is that name.
+func (n named) Name() string { return n.name }

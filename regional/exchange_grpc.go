@@ -1,0 +1,62 @@
+package regional
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+	grpccodes "google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// leastPooled is above what grpc-go copies rather than pools, so that a reply always is
+// written from a buffer that is used again.
+const leastPooled = 1<<10 + 1
+
+// grpcHandler is the method Check or CheckBatch over gRPC. It says what grpcErrors and an
+// envelope would.
+func grpcHandler(s *service, batch bool) grpc.MethodHandler {
+	procedure := aliquotv1connect.LimiterServiceCheckProcedure
+	if batch {
+		procedure = aliquotv1connect.LimiterServiceCheckBatchProcedure
+	}
+	return func(_ any, ctx context.Context, receive func(any) error, _ grpc.UnaryServerInterceptor) (out any, err error) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				out, err = nil, status.Errorf(grpccodes.Internal, "%s failed: %v", procedure, cause)
+			}
+		}()
+		x := s.exchanges.take(batch)
+		if err := receive(x); err != nil {
+			return nil, err
+		}
+		if x.unreadable != nil {
+			return nil, unreadable(x.unreadable)
+		}
+		if err := s.serve(ctx, x); err != nil {
+			return nil, grpcError(err)
+		}
+		return x, nil
+	}
+}
+
+// DecodeFrom reads a request from gRPC's buffers. What is wrong with it is for the handler
+// to tell: gRPC would answer that the server failed.
+func (x *exchange) DecodeFrom(data mem.BufferSlice) error {
+	for _, part := range data {
+		x.message = append(x.message, part.ReadOnlyData()...)
+	}
+	x.unreadable = x.read()
+	return nil
+}
+
+// Encode is the reply in a buffer of gRPC's. The exchange is done with it.
+func (x *exchange) Encode() (mem.BufferSlice, error) {
+	defer x.done()
+	pool := mem.DefaultBufferPool()
+	buffer := pool.Get(max(len(x.reply), leastPooled))
+	*buffer = (*buffer)[:copy(*buffer, x.reply)]
+	return mem.BufferSlice{mem.NewBuffer(buffer, pool)}, nil
+}

@@ -1,0 +1,93 @@
+package regional
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"aliquot/limit"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
+	"aliquot/wire"
+)
+
+// Limits of one check.
+const (
+	maxAttributes = rules.MaxAttributes
+	maxNameBytes  = 64
+	maxValueBytes = 4 << 10
+	// maxCost is the largest cost in whole requests, so that micro-tokens stay far
+	// inside an int64; a cost above a limit's capacity is denied anyway.
+	maxCost = 1_000_000_000_000
+	// maxUnits is the most units that one request can have costs of.
+	maxUnits = 16
+	maxBatch = 1000
+	// maxMessage holds a batch of 1,000 requests of the usual size.
+	maxMessage = 4 << 20
+)
+
+// wireRequest is a message in plain values.
+func wireRequest(in *aliquotv1.CheckRequest) wire.Request {
+	out := wire.Request{
+		Attributes: rules.AttributesOf(in.GetAttributes()), Namespace: in.GetNamespace(),
+		Cost: 1, Costs: rules.CostsOf(in.GetCosts()),
+	}
+	if in.Cost != nil {
+		out.Cost = in.GetCost()
+	}
+	return out
+}
+
+// validate converts a request. Its errors name the field and never a value, which
+// may be a secret.
+func validate(in wire.Request) (request, error) {
+	cost := in.Cost
+	switch {
+	case cost < 1:
+		return request{}, fmt.Errorf("%w: cost is %d; it must be at least 1, or absent for 1", errInvalid, cost)
+	case cost > maxCost:
+		return request{}, fmt.Errorf("%w: cost is %d; it must be at most %d", errInvalid, cost, int64(maxCost))
+	case len(in.Namespace) > maxNameBytes || !utf8.ValidString(in.Namespace):
+		return request{}, fmt.Errorf("%w: namespace must be at most %d bytes of valid UTF-8", errInvalid, maxNameBytes)
+	case len(in.Attributes) > maxAttributes:
+		return request{}, fmt.Errorf("%w: %d attributes; at most %d are allowed", errInvalid, len(in.Attributes), maxAttributes)
+	}
+	for i := range in.Attributes {
+		name, value := in.Attributes[i].Name, in.Attributes[i].Value
+		switch {
+		case name == "" || len(name) > maxNameBytes || !utf8.ValidString(name):
+			return request{}, fmt.Errorf("%w: an attribute's name has %d bytes; it must be 1 to %d bytes of valid UTF-8", errInvalid, len(name), maxNameBytes)
+		case len(value) > maxValueBytes:
+			return request{}, fmt.Errorf("%w: attribute %q has %d bytes; at most %d are allowed", errInvalid, name, len(value), maxValueBytes)
+		case !utf8.ValidString(value):
+			return request{}, fmt.Errorf("%w: attribute %q is not valid UTF-8", errInvalid, name)
+		}
+	}
+	if err := validateCosts(in.Costs); err != nil {
+		return request{}, err
+	}
+	return request{
+		attributes: in.Attributes, namespace: in.Namespace,
+		cost: limit.Tokens(cost) * limit.Token, costs: in.Costs,
+	}, nil
+}
+
+// validateCosts checks what a request consumes of other units than requests.
+func validateCosts(costs rules.Costs) error {
+	if len(costs) > maxUnits {
+		return fmt.Errorf("%w: costs of %d units; at most %d are allowed", errInvalid, len(costs), maxUnits)
+	}
+	for i := range costs {
+		unit, cost := costs[i].Unit, costs[i].Cost
+		switch {
+		case unit == "" || len(unit) > maxNameBytes || !utf8.ValidString(unit):
+			return fmt.Errorf("%w: a unit of costs has %d bytes; it must be 1 to %d bytes of valid UTF-8", errInvalid, len(unit), maxNameBytes)
+		case unit == rules.UnitRequests:
+			return fmt.Errorf("%w: costs names the unit %s; say it as cost", errInvalid, unit)
+		case cost < 1:
+			return fmt.Errorf("%w: the cost of unit %q is %d; it must be at least 1, or absent for none", errInvalid, unit, cost)
+		case cost > maxCost:
+			return fmt.Errorf("%w: the cost of unit %q is %d; it must be at most %d", errInvalid, unit, cost, int64(maxCost))
+		}
+	}
+	return nil
+}
