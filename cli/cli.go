@@ -93,7 +93,7 @@ func newRoot(s Streams) *cobra.Command {
 	root.SetErr(s.Err)
 	root.SetVersionTemplate("aliquot {{.Version}}\n")
 	flags := root.PersistentFlags()
-	flags.StringVar(&g.addr, "addr", "", "host:port or URL to ask (default "+defaultCoordinator+", for check and explain "+defaultRegion+")")
+	flags.StringVar(&g.addr, "addr", "", "host:port, URL or unix:///path to ask (default "+defaultCoordinator+", for check and explain "+defaultRegion+")")
 	flags.StringVarP(&g.output, "output", "o", "table", "table, json or yaml")
 	flags.DurationVar(&g.timeout, "timeout", defaultTimeout, "bound of one call")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return g.validate() }

@@ -31,7 +31,8 @@ func (g *globals) or(address string) string {
 }
 
 func (g *globals) limiter() aliquotv1connect.LimiterServiceClient {
-	return aliquotv1connect.NewLimiterServiceClient(rpc.NewHTTPClient(), rpc.BaseURL(g.region()))
+	client, base := rpc.ClientOf(g.region())
+	return aliquotv1connect.NewLimiterServiceClient(client, base)
 }
 
 func (g *globals) budgets() aliquotv1connect.BudgetServiceClient {

@@ -62,7 +62,8 @@ const (
 
 // Options of a Client. The zero value asks a daemon on this machine and fails open.
 type Options struct {
-	// Address is the regional daemon's, host:port or a URL; empty: DefaultAddress.
+	// Address is the regional daemon's: host:port, a URL, or unix:///path of its socket;
+	// empty: DefaultAddress.
 	Address string
 	// Timeout bounds one call, connecting included; 0: DefaultTimeout.
 	Timeout time.Duration
@@ -93,9 +94,17 @@ func New(o Options) (*Client, error) {
 	if o.Address == "" {
 		o.Address = DefaultAddress
 	}
-	base := rpc.BaseURL(o.Address)
+	path, unix := rpc.UnixPath(o.Address)
+	own, base := rpc.ClientOf(o.Address)
+	switch err := rpc.CheckUnix(path); {
+	case !unix:
+	case err != nil:
+		return nil, fmt.Errorf("client: address %s: %w", o.Address, err)
+	case o.HTTPClient != nil:
+		return nil, fmt.Errorf("client: address %s: an HTTPClient of your own dials by itself; leave one of the two out", o.Address)
+	}
 	if u, err := url.Parse(base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("client: address %q: give host:port, or an http:// or https:// URL", o.Address)
+		return nil, fmt.Errorf("client: address %q: give host:port, an http:// or https:// URL, or unix:///path", o.Address)
 	}
 	if o.Timeout == 0 {
 		o.Timeout = DefaultTimeout
@@ -113,7 +122,7 @@ func New(o Options) (*Client, error) {
 		}
 	}
 	if c.options.HTTPClient == nil {
-		c.own = newHTTPClient()
+		c.own = widened(own)
 		c.options.HTTPClient = c.own
 	}
 	c.calls = aliquotv1connect.NewLimiterServiceClient(c.options.HTTPClient, base)
@@ -138,10 +147,9 @@ func refused(err error) bool {
 	return false
 }
 
-// newHTTPClient has one pool, wide enough that a busy service does not dial anew for
+// widened makes a client's pool wide enough that a busy service does not dial anew for
 // every other call.
-func newHTTPClient() *http.Client {
-	c := rpc.NewHTTPClient()
+func widened(c *http.Client) *http.Client {
 	if t, ok := c.Transport.(*http.Transport); ok {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = maxIdle, maxIdle
 	}

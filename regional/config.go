@@ -122,11 +122,12 @@ func (c *Config) Validate() error {
 func (c *Config) validateListeners(fail func(string, ...any)) {
 	seen := map[string]string{}
 	for _, l := range c.listeners() {
-		if _, _, err := net.SplitHostPort(l.address); err != nil {
-			fail("--%s %q: give host:port", l.flag, l.address)
+		path, unix := rpc.UnixPath(l.address)
+		if err := checkListener(l, path, unix); err != nil {
+			fail("--%s %s: %v", l.flag, l.address, err)
 			continue
 		}
-		if !c.Insecure && !rpc.IsLoopback(l.address) {
+		if !unix && !c.Insecure && !rpc.IsLoopback(l.address) {
 			fail("--%s %s can be reached from other machines and TLS is not available yet in this version; "+
 				"listen on 127.0.0.1, or pass --insecure if the network is trusted", l.flag, l.address)
 		}
@@ -135,6 +136,16 @@ func (c *Config) validateListeners(fail func(string, ...any)) {
 		}
 		seen[l.address] = l.flag
 	}
+}
+
+func checkListener(l listener, path string, unix bool) error {
+	if unix && l.flag != "ops-listen" {
+		return rpc.CheckUnix(path)
+	}
+	if _, _, err := net.SplitHostPort(l.address); err != nil || strings.HasPrefix(l.address, "unix:") {
+		return errors.New("give host:port, or for --listen and --grpc-listen unix:///path")
+	}
+	return nil
 }
 
 // listener is one of the daemon's addresses and the flag that sets it.

@@ -252,14 +252,15 @@ func (d *Daemon) fail(err error) {
 // Ready is closed when the region holds its first lease.
 func (d *Daemon) Ready() <-chan struct{} { return d.ready }
 
-// Addr, GRPCAddr and OpsAddr are where the daemon listens.
-func (d *Daemon) Addr() string     { return d.sockets.connect.Addr().String() }
-func (d *Daemon) GRPCAddr() string { return d.sockets.grpc.Addr().String() }
-func (d *Daemon) OpsAddr() string  { return d.sockets.ops.Addr().String() }
+// Addr, GRPCAddr and OpsAddr are where the daemon listens: host:port, or unix:///path.
+func (d *Daemon) Addr() string     { return rpc.AddressOf(d.sockets.connect) }
+func (d *Daemon) GRPCAddr() string { return rpc.AddressOf(d.sockets.grpc) }
+func (d *Daemon) OpsAddr() string  { return rpc.AddressOf(d.sockets.ops) }
 
-// advertised is where others reach this daemon.
+// advertised is where others reach this daemon. A unix socket has no port that others
+// could reach.
 func (d *Daemon) advertised() string {
-	if d.cfg.Advertise == "" {
+	if _, unix := rpc.UnixPath(d.Addr()); unix || d.cfg.Advertise == "" {
 		return d.Addr()
 	}
 	_, port, _ := net.SplitHostPort(d.Addr()) // of a listener: well-formed

@@ -56,9 +56,17 @@ func NewServer(h http.Handler, log *slog.Logger, readTimeout time.Duration) *htt
 	}
 }
 
-// Listen opens the TCP address that flag was given, for at most MaxConnections
-// connections at a time. Its error names the flag, the address and what to do.
+// Listen opens the TCP address, or the unix socket (unix:///path), that flag was given,
+// for at most MaxConnections connections at a time. Its error names the flag, the address
+// and what to do.
 func Listen(flag, address string) (net.Listener, error) {
+	if path, ok := UnixPath(address); ok {
+		l, err := listenUnix(flag, path)
+		if err != nil {
+			return nil, err
+		}
+		return netutil.LimitListener(l, MaxConnections), nil
+	}
 	l, err := net.Listen("tcp", address)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
