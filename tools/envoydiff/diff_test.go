@@ -30,6 +30,8 @@ var (
 type drawn struct {
 	*rand.Rand
 	strings.Builder
+	units []string
+	most  int // requests a unit
 }
 
 func (d *drawn) level(depth int, indent string) {
@@ -49,7 +51,7 @@ func (d *drawn) level(depth int, indent string) {
 		case 1:
 			fmt.Fprintf(d, "%s  rate_limit: {unlimited: true}\n", indent)
 		default:
-			fmt.Fprintf(d, "%s  rate_limit: {unit: %s, requests_per_unit: %d}\n", indent, units[d.IntN(len(units))], 1+d.IntN(1000))
+			fmt.Fprintf(d, "%s  rate_limit: {unit: %s, requests_per_unit: %d}\n", indent, d.units[d.IntN(len(d.units))], 1+d.IntN(d.most))
 		}
 		if d.IntN(3) == 0 {
 			fmt.Fprintf(d, "%s  shadow_mode: true\n", indent)
@@ -64,11 +66,31 @@ func (d *drawn) level(depth int, indent string) {
 	}
 }
 
-func draw(seed uint64) string {
-	d := &drawn{Rand: rand.New(rand.NewPCG(seed, 1))}
-	d.WriteString("domain: d\ndescriptors:\n")
+func draw(seed uint64, domain string, units []string, most int) string {
+	d := &drawn{Rand: rand.New(rand.NewPCG(seed, 1)), units: units, most: most}
+	d.WriteString("domain: " + domain + "\ndescriptors:\n")
 	d.level(0, "  ")
 	return d.String()
+}
+
+// ask draws a descriptor of up to three entries, in the order of a configuration and with
+// entries left out; nil if none is left.
+func ask(r *rand.Rand, text string) []*descriptors.RateLimitDescriptor_Entry {
+	var entries []*descriptors.RateLimitDescriptor_Entry
+	for _, key := range keys {
+		if r.IntN(4) == 0 || !strings.Contains(text, "key: "+key) {
+			continue // of keys that no descriptor names the import says that it cannot ask
+		}
+		entries = append(entries, &descriptors.RateLimitDescriptor_Entry{Key: key, Value: asked[r.IntN(len(asked))]})
+	}
+	return entries
+}
+
+// theirsOf is that project's own reading of a configuration.
+func theirsOf(text string) config.RateLimitConfig {
+	return config.NewRateLimitConfigImpl([]config.RateLimitConfigToLoad{
+		{Name: "f", ConfigYaml: config.ConfigFileContentToYaml("f", text)},
+	}, mocks.NewMockStatManager(gostats.NewStore(gostats.NewNullSink(), false)), false)
 }
 
 // TestImportedRulesLimitAsThatProjectDoes asks both about every descriptor of one to
@@ -76,10 +98,8 @@ func draw(seed uint64) string {
 func TestImportedRulesLimitAsThatProjectDoes(t *testing.T) {
 	limited, unlimited := 0, 0
 	for seed := range uint64(400) {
-		text := draw(seed)
-		theirs := config.NewRateLimitConfigImpl([]config.RateLimitConfigToLoad{
-			{Name: "f", ConfigYaml: config.ConfigFileContentToYaml("f", text)},
-		}, mocks.NewMockStatManager(gostats.NewStore(gostats.NewNullSink(), false)), false)
+		text := draw(seed, "d", units, 1000)
+		theirs := theirsOf(text)
 		imported, err := envoyimport.Import([]envoyimport.File{{Name: "f", Data: []byte(text)}})
 		if err != nil {
 			t.Fatalf("seed %d: %v\n%s", seed, err, text)
@@ -90,21 +110,16 @@ func TestImportedRulesLimitAsThatProjectDoes(t *testing.T) {
 		}
 		r := rand.New(rand.NewPCG(seed, 2))
 		for range 150 {
-			entries := make([]*descriptors.RateLimitDescriptor_Entry, 0, len(keys))
-			attrs := map[string]string{"domain": "d"}
-			for _, key := range keys {
-				if r.IntN(4) == 0 || !strings.Contains(text, "key: "+key) {
-					continue // of keys that no descriptor names the import says that it cannot ask
-				}
-				value := asked[r.IntN(len(asked))]
-				entries = append(entries, &descriptors.RateLimitDescriptor_Entry{Key: key, Value: value})
-				attrs[key] = value
-			}
+			entries := ask(r, text)
 			if len(entries) == 0 {
 				continue
 			}
+			attrs := rules.Attributes{{Name: "domain", Value: "d"}}
+			for _, e := range entries {
+				attrs = append(attrs, rules.Attribute{Name: e.Key, Value: e.Value})
+			}
 			want := theirs.GetLimit(context.Background(), "d", &descriptors.RateLimitDescriptor{Entries: entries})
-			_, got := set.Match(rules.AttributesOf(attrs), 0, nil)
+			_, got := set.Match(attrs, 0, nil)
 			if g, w := ours(got), said(want); g != w {
 				t.Fatalf("seed %d, %v: %s, want %s\n%s\n%s", seed, attrs, g, w, text, imported.YAML)
 			}
