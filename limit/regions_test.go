@@ -14,7 +14,8 @@ import (
 // or for an elastic limit one that holds the limit once for each region. The regions
 // together must never hold more than it does: so what they admit in any interval is
 // at most N*C + r*t, and C + r*t under a strict limit. Reservations are settled: what
-// is given back counts as not admitted, in the bucket and in the ideal one alike. In
+// is given back counts as not admitted, in the bucket and in the ideal one alike. Daemons
+// borrow: what they have of it counts as held, and is taken from the ideal when spent. In
 // some histories more was used than was reserved; no store loses its memory in those,
 // for with it goes the debt.
 func TestRegions(t *testing.T) {
@@ -38,6 +39,11 @@ func TestRegions(t *testing.T) {
 				"raise":  w.raise,
 				"flush":  w.flush,
 				"settle": w.settle,
+				"borrow": w.borrow,
+				"use":    w.use,
+				"renew":  w.borrow,
+				"arrive": w.deliver,
+				"die":    w.die,
 			})
 		})
 	}
@@ -56,6 +62,7 @@ type regions struct {
 	slack   int32 // the most that floors have fallen short of the whole
 	debts   bool
 	ideal   *big.Int
+	stuck   []stuck
 }
 
 type region struct {
@@ -65,6 +72,8 @@ type region struct {
 	share      int32 // hot only
 	floor, low int32
 	unsettled  []Tokens // what was admitted and is not settled
+	loans      [2]loan
+	owed       int32 // a larger share than the present one, of which chunks are out
 }
 
 func newRegions(t *rapid.T) *regions {
@@ -107,13 +116,14 @@ func (r *region) reserved() int32 {
 	case r.view.Phase == Limbo:
 		return min(r.share, r.floor)
 	}
-	return r.share
+	return max(r.share, r.owed)
 }
 
 // free is the share that no region could be enforcing, with released tokens to fit.
 func (w *regions) free() int32 {
 	free := int32(whole)
 	for _, r := range w.all {
+		w.owes(r)
 		free -= r.reserved()
 	}
 	w.pool = min(w.pool, w.limit.Part(free, 0).Cap)
@@ -141,6 +151,8 @@ func (w *regions) check(t *rapid.T) {
 		w.expire(r)
 		settled, _, _ := Settle(r.record, r.view, w.now)
 		held.Add(held, scaled(settled.held(), settled.Carry))
+		held.Add(held, scaled(r.loans[0].spendable(w.now)+r.loans[1].spendable(w.now), 0))
+		w.checkLoans(t, r, &settled)
 	}
 	if held.Cmp(w.ideal) > 0 {
 		for _, r := range w.all {
@@ -166,7 +178,7 @@ func (w *regions) expire(r *region) {
 func (w *regions) put(r *region, record Record) {
 	r.record, r.expires = record, 0
 	if !record.Hot {
-		r.expires = w.now + TTL(record.Tokens, r.view.Cold())*1000
+		r.expires = w.now + record.Keep(&r.view)*1000
 	}
 }
 
@@ -190,14 +202,20 @@ func (w *regions) pass(d int64) {
 }
 
 func (w *regions) spend(r *region, cost Tokens) bool {
-	records := []Record{r.record}
-	allowed := Take(records, []View{r.view}, cost, w.now, make([]Outcome, 1))
-	if allowed {
+	before := len(r.unsettled)
+	w.ask(r, cost)
+	return len(r.unsettled) > before
+}
+
+// ask makes a request.
+func (w *regions) ask(r *region, cost Tokens) Outcome {
+	records, out := []Record{r.record}, make([]Outcome, 1)
+	if Take(records, []View{r.view}, cost, w.now, out) && cost > 0 {
 		w.ideal.Sub(w.ideal, scaled(cost, 0))
 		r.unsettled = append(r.unsettled, cost)
 	}
 	w.put(r, records[0])
-	return allowed
+	return out[0]
 }
 
 func (w *regions) take(t *rapid.T) {
@@ -222,11 +240,15 @@ func (w *regions) grab(t *rapid.T) {
 // apply makes a change of a connected region.
 func (w *regions) apply(t *rapid.T, r *region, share int32, grant Tokens, cold bool) Applied {
 	w.gen++
-	record, a := Apply(r.record, Change{
-		View: r.view, Gen: w.gen, Share: w.limit.Part(share, share), Grant: grant, Cold: cold,
-	}, w.now)
+	c := Change{View: r.view, Gen: w.gen, Share: w.limit.Part(share, share), Grant: grant, Cold: cold}
+	before := r.reserved()
+	c.View.Chunk = w.comesBack(t, r)
+	record, a := Apply(r.record, c, w.now)
 	if a.Stale {
 		t.Fatalf("stale: %+v", r)
+	}
+	if a.Due > 0 {
+		r.owed = max(r.owed, before)
 	}
 	r.view.Hot, r.view.Gen, r.share = !cold, w.gen, share
 	w.say(r)
@@ -243,7 +265,7 @@ func (w *regions) heat(t *rapid.T) {
 }
 
 func (w *regions) cool(t *rapid.T) {
-	if r := w.pick(t); r.view.Hot && r.view.Phase == Live && r.share == r.floor {
+	if r := w.pick(t); r.view.Hot && r.view.Phase == Live && r.share == r.floor && !w.owes(r) {
 		w.apply(t, r, r.floor, 0, true)
 	}
 }
@@ -251,7 +273,8 @@ func (w *regions) cool(t *rapid.T) {
 // forget makes the key cold in the daemon only: the record is a left-over. (Without a
 // record, a key returns to cold by a change, which leaves one.)
 func (w *regions) forget(t *rapid.T) {
-	if r := w.pick(t); r.view.Hot && r.record.Hot && r.view.Phase == Live && r.floor <= r.share+w.free() {
+	if r := w.pick(t); r.view.Hot && r.record.Hot && r.view.Phase == Live && r.floor <= r.share+w.free() && !w.owes(r) {
+		r.ends()
 		r.view.Hot = false
 		w.say(r)
 	}
@@ -295,7 +318,9 @@ func (w *regions) phase(t *rapid.T) {
 	}
 	if r.view.Phase, r.view.Since = to, w.now; r.reserved() > room {
 		r.view.Phase, r.view.Since = before, since
+		return
 	}
+	r.ends()
 }
 
 // lower makes a region's floor smaller: what it gives up is nobody's.
@@ -320,6 +345,7 @@ func (w *regions) raise(t *rapid.T) {
 }
 
 func (w *regions) floored(r *region) {
+	r.ends()
 	r.low = min(r.low, r.floor)
 	r.view.FloorSince, r.view.Low = w.now, w.limit.Part(r.low, r.low)
 	w.say(r)
@@ -338,7 +364,7 @@ func (w *regions) flush(t *rapid.T) {
 	}
 	r.record, r.expires = Record{}, 0
 	r.view.Stamp += 100
-	r.view.Birth = w.now
+	r.view.Birth = w.now + MaxChunkLife
 }
 
 // settle ends the latest reservation of a region.
