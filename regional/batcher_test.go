@@ -266,7 +266,7 @@ func TestBatcherIsBounded(t *testing.T) {
 		}
 		c.arrive(t.Context(), 2, 1)
 		c.want(t, len(c.errs)-1, errBusy)
-		if len(*refused) != 1 || reason((*refused)[0]) != "busy" {
+		if len(*refused) != 1 || reason((*refused)[0]) != "overload" {
 			t.Errorf("refused %v", *refused)
 		}
 		for _, err := range c.errs[:len(c.errs)-1] {

@@ -36,50 +36,6 @@ func on(t *testing.T, d *Daemon, failure string) answerOf {
 	return a
 }
 
-// TestStoreStopsAnswering: every check is answered by each rule's own choice, says
-// so, and the store is back in charge once it answers.
-func TestStoreStopsAnswering(t *testing.T) {
-	for name, fault := range map[string]struct{ stop, cure func(*redisServer) }{
-		"stalled": {
-			func(s *redisServer) { s.signal(syscall.SIGSTOP) },
-			func(s *redisServer) { s.signal(syscall.SIGCONT) },
-		},
-		"killed":    {(*redisServer).kill, (*redisServer).start},
-		"read-only": {say("REPLICAOF 127.0.0.1 1"), say("REPLICAOF NO ONE")},
-		"full":      {say("CONFIG SET maxmemory 1"), say("CONFIG SET maxmemory 0")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			redis := startRedis(t)
-			c := testConfig(newLeader(t, failRules).address())
-			c.Redis = redis.url()
-			d, _ := startLive(t, c)
-			if a := on(t, d, "local"); a.Mode != modeStore || !a.Allowed {
-				t.Fatalf("before: %+v", a)
-			}
-			fault.stop(redis)
-			eventually(t, "the emergency limit decides", func() bool { return on(t, d, "local").Mode == modeEmergency })
-			if a := on(t, d, "open"); !a.Allowed || a.Mode != modeFailOpen || !strings.Contains(a.Reason, "degraded") {
-				t.Errorf("open: %+v", a)
-			}
-			if a := on(t, d, "closed"); a.Allowed || a.Mode != modeFailClosed || a.RetryAfter != "1s" {
-				t.Errorf("closed: %+v", a)
-			}
-			eventually(t, "the emergency limit admits something", func() bool {
-				a := on(t, d, "local")
-				return a.Allowed && a.Mode == modeEmergency
-			})
-			eventually(t, "the breaker opens", func() bool {
-				on(t, d, "local")
-				return strings.Contains(scrape(t, d), `aliquot_degraded{reason="store"} 1`)
-			})
-			fault.cure(redis)
-			for _, which := range []string{"local", "open", "closed"} {
-				eventually(t, which+" is decided by the store again", func() bool { return on(t, d, which).Mode == modeStore })
-			}
-		})
-	}
-}
-
 func say(command string) func(*redisServer) {
 	return func(s *redisServer) {
 		if got := s.say(command); !strings.HasPrefix(got, "+OK") {

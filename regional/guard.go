@@ -233,7 +233,7 @@ func reason(err error) string {
 	case errors.Is(err, errStarved):
 		return "starved"
 	case errors.Is(err, errBusy):
-		return "busy"
+		return "overload"
 	case errors.Is(err, errQueued):
 		return "queue"
 	case errors.Is(err, errStalled), errors.Is(err, errGivenUp):

@@ -430,10 +430,12 @@ type redisServer struct {
 	t    testing.TB
 	dir  string
 	port int
+	args []string
 	cmd  *exec.Cmd
 }
 
-func startRedis(t testing.TB) *redisServer {
+// startRedis runs one, with more arguments if wanted.
+func startRedis(t testing.TB, args ...string) *redisServer {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatal("redis-server is not in PATH; `make test` installs it")
@@ -442,7 +444,7 @@ func startRedis(t testing.TB) *redisServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &redisServer{t: t, dir: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port}
+	s := &redisServer{t: t, dir: t.TempDir(), args: args, port: l.Addr().(*net.TCPAddr).Port}
 	l.Close()
 	s.start()
 	t.Cleanup(s.kill)
@@ -453,8 +455,8 @@ func (s *redisServer) url() string { return fmt.Sprintf("redis://127.0.0.1:%d", 
 
 func (s *redisServer) start() {
 	s.t.Helper()
-	s.cmd = exec.Command("redis-server", "--port", fmt.Sprint(s.port), "--bind", "127.0.0.1",
-		"--save", "", "--appendonly", "no", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log"))
+	s.cmd = exec.Command("redis-server", append([]string{"--port", fmt.Sprint(s.port), "--bind", "127.0.0.1",
+		"--save", "", "--appendonly", "no", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log")}, s.args...)...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}

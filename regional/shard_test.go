@@ -69,3 +69,30 @@ func TestOneShardStops(t *testing.T) {
 		})
 	}
 }
+
+// TestClusterRefuses: a Redis Cluster that refuses everything is degraded as a whole, and
+// back once it serves.
+func TestClusterRefuses(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	c := testConfig(newLeader(t, failRules).address())
+	c.Redis = servers.URL()
+	d, _ := startLive(t, c)
+	eventually(t, "the store decides", func() bool { return on(t, d, "local").Mode == modeStore })
+	const slot = 1 // of no importance
+	setAll := func(words ...any) {
+		for i := range servers.Nodes {
+			if err := servers.Client(i).Do(t.Context(), words...).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	setAll("config", "set", "cluster-require-full-coverage", "yes")
+	setAll("cluster", "delslots", slot)
+	refuses := storeFault{reason: "clusterdown"}
+	refuses.isFelt(t, d)
+	setAll("config", "set", "cluster-require-full-coverage", "no")
+	eventually(t, "the store decides again", func() bool { return on(t, d, "local").Mode == modeStore })
+	eventually(t, "the circuit is closed", func() bool {
+		return strings.Contains(scrape(t, d), `aliquot_store_circuit_open{shard="store"} 0`)
+	})
+}
