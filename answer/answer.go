@@ -107,16 +107,32 @@ func (v *view) fields(h Headers) []Field {
 	if h == Both || h == IETF {
 		v.ietf(&a)
 	}
-	if id := v.d.GetDecisionId(); id != "" {
-		a.add("X-Decision-Id", id)
+	return Act{
+		Allowed: v.d.GetAllowed(), Never: v.d.GetNever(), DecisionID: v.d.GetDecisionId(),
+		Delay: v.d.GetDelay().AsDuration(), RetryAfter: v.d.GetRetryAfter().AsDuration(),
+	}.Append(a.Fields)
+}
+
+// Act is what of a decision a client is to act on, or an operator to ask about. Its
+// headers belong to neither family, and an ordinary request that passes has none.
+type Act struct {
+	Allowed, Never    bool
+	DecisionID        string
+	Delay, RetryAfter time.Duration
+}
+
+// Append adds its headers to others.
+func (d Act) Append(to []Field) []Field {
+	if d.DecisionID != "" {
+		to = append(to, Field{"X-Decision-Id", d.DecisionID})
 	}
-	if delay := v.d.GetDelay().AsDuration(); v.d.GetAllowed() && delay > 0 {
-		a.add("X-RateLimit-Delay", fmt.Sprintf("%.3f", ceil(delay, time.Millisecond).Seconds()))
+	if d.Allowed && d.Delay > 0 {
+		to = append(to, Field{"X-RateLimit-Delay", fmt.Sprintf("%.3f", ceil(d.Delay, time.Millisecond).Seconds())})
 	}
-	if !v.d.GetAllowed() && !v.d.GetNever() {
-		a.add("Retry-After", strconv.FormatInt(v.retryAfter(), 10))
+	if !d.Allowed && !d.Never {
+		to = append(to, Field{"Retry-After", strconv.FormatInt(wait(d.RetryAfter), 10)})
 	}
-	return a.Fields
+	return to
 }
 
 // Refused is the answer to a request that cannot be decided: status and what to do.
@@ -218,7 +234,9 @@ func (v *view) ietf(a *Answer) {
 }
 
 // retryAfter is in whole seconds, never early and never at once.
-func (v *view) retryAfter() int64 { return max(1, seconds(v.d.GetRetryAfter().AsDuration())) }
+func (v *view) retryAfter() int64 { return wait(v.d.GetRetryAfter().AsDuration()) }
+
+func wait(d time.Duration) int64 { return max(1, seconds(d)) }
 
 // resetAt is the Unix second by which the limit is whole again.
 func (v *view) resetAt() int64 {

@@ -22,6 +22,7 @@ type envoyService struct {
 	log     *slog.Logger
 	// told: what is not heeded is logged once each.
 	override, refund sync.Once
+	kept             sync.Pool // *envoyCall
 }
 
 func newEnvoyService(s *service, c *Config, log *slog.Logger) (*envoyService, error) {
@@ -47,74 +48,117 @@ func (e *envoyService) decide(ctx context.Context, in *rls.Request, out *rls.Res
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
-	requests := make([]request, 0, len(checks))
-	for i := range checks {
-		if !checks[i].Look {
-			requests = append(requests, requestOf(&checks[i]))
-		}
+	kept, _ := e.kept.Get().(*envoyCall)
+	if kept == nil {
+		kept = new(envoyCall)
 	}
-	decisions, err := e.service.limiter.decide(ctx, requests)
-	if err != nil {
+	if err := e.answer(ctx, kept, checks, out); err != nil {
 		return rpcCodes.Error(err)
 	}
-	var strictest *wire.Answer
+	kept.done(&e.kept)
+	return nil
+}
+
+// envoyCall is what a call needs, kept for the next one.
+type envoyCall struct {
+	requests  []request
+	latest    wire.Answer
+	strictest wire.Answer // of those so far
+}
+
+// maxKeptRequests bounds what one call keeps.
+const maxKeptRequests = 64
+
+// done forgets the requests, which point into the message, and keeps the rest. A call
+// that ended in an error is not used again: who was asked may hold on to it.
+func (c *envoyCall) done(kept *sync.Pool) {
+	if cap(c.requests) > maxKeptRequests {
+		return
+	}
+	clear(c.requests)
+	c.requests = c.requests[:0]
+	kept.Put(c)
+}
+
+// answer decides checks into statuses and the headers of the strictest.
+func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Check, out *rls.Response) error {
+	for i := range checks {
+		if !checks[i].Look {
+			c.requests = append(c.requests, requestOf(&checks[i]))
+		}
+	}
+	decisions, err := e.service.limiter.decide(ctx, c.requests)
+	if err != nil {
+		return err
+	}
+	charged := 0
 	for i := range checks {
 		e.warn(&checks[i])
-		var of *wire.Answer
 		if checks[i].Look {
-			of, err = e.look(ctx, &checks[i])
+			err = e.look(ctx, &checks[i], &c.latest)
 		} else {
-			of, err = e.answer(&decisions[0], &requests[0])
-			decisions, requests = decisions[1:], requests[1:]
+			err = e.worded(&decisions[charged], &c.requests[charged], &c.latest)
+			charged++
 		}
 		if err != nil {
-			return rpcCodes.Error(err)
+			return err
 		}
-		out.Statuses = append(out.Statuses, statusOf(of))
-		if strictest == nil || stricterAnswer(of, strictest) {
-			strictest = of
+		out.Statuses = append(out.Statuses, statusOf(&c.latest))
+		if i == 0 || stricterAnswer(&c.latest, &c.strictest) {
+			c.latest, c.strictest = c.strictest, c.latest
 		}
 	}
-	for _, f := range answer.Fields(strictest.Message(), time.Now(), e.headers) {
-		out.Headers = append(out.Headers, rls.Header{Name: f.Name, Value: f.Value})
-	}
+	e.addHeaders(&c.strictest, out)
 	return nil
+}
+
+// addHeaders words the strictest answer. One that passes has no headers, unless they are
+// asked for.
+func (e *envoyService) addHeaders(of *wire.Answer, out *rls.Response) {
+	var fields []answer.Field
+	if e.headers == answer.None {
+		fields = answer.Act{Allowed: of.Allowed, Never: of.Never, DecisionID: of.DecisionID, Delay: of.Delay, RetryAfter: of.RetryAfter}.Append(nil)
+	} else {
+		fields = answer.Fields(of.Message(), time.Now(), e.headers)
+	}
+	for _, f := range fields {
+		out.Headers = append(out.Headers, rls.Header(f))
+	}
 }
 
 func requestOf(c *rls.Check) request {
 	return request{attributes: c.Attributes, cost: limit.Tokens(c.Cost) * limit.Token}
 }
 
-func (e *envoyService) answer(d *decision, r *request) (*wire.Answer, error) {
+// worded is the answer of a decision.
+func (e *envoyService) worded(d *decision, r *request, out *wire.Answer) error {
 	if d.tooMany > 0 {
-		return nil, tooMany(d.tooMany)
+		return tooMany(d.tooMany)
 	}
-	out := new(wire.Answer)
 	e.service.answer(d, r, out)
-	return out, nil
+	return nil
 }
 
 // look answers a descriptor that costs nothing: over if the limit would not hold one
 // more. A denial is one like any other; what passes leaves no trace.
-func (e *envoyService) look(ctx context.Context, c *rls.Check) (*wire.Answer, error) {
+func (e *envoyService) look(ctx context.Context, c *rls.Check, out *wire.Answer) error {
 	r := requestOf(c)
 	r.cost = limit.Token
 	d, err := e.service.limiter.peek(ctx, e.service.limiter.policies.load(), &r)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if d.tooMany > 0 {
-		return nil, tooMany(d.tooMany)
+		return tooMany(d.tooMany)
 	}
-	out := new(wire.Answer)
 	if d.answer(nil, out); !out.Allowed {
 		e.service.answer(&d, &r, out)
-		return out, nil
+		return nil
 	}
 	if out.Remaining >= 0 {
 		out.Remaining++ // the peek words it as charged
 	}
-	return out, nil
+	return nil
 }
 
 // warn tells once of what a descriptor asks for in vain.
