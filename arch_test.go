@@ -83,7 +83,7 @@ var houses = map[string]row{
 	"client/example": {aliquot: []string{"client"}},
 
 	"regional/store": {aliquot: []string{"lua", "limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "chunk", "boottime", "lua", "limit", "budget", "rights", "replay", "rules", "rpc", "config", "identity", "answer", "wire", "rls", "proto/aliquot/..."}, outside: anyModule},
+	"regional":       {aliquot: []string{"regional/...", "abuse", "chunk", "boottime", "lua", "limit", "budget", "rights", "replay", "rules", "rpc", "config", "identity", "answer", "wire", "rls", "proto/aliquot/..."}, outside: anyModule},
 	"cluster":        {aliquot: []string{"budget", "rules", "limit", "proto/raftlog/..."}, outside: anyModule},
 	"coordinator":    {aliquot: []string{"cluster", "boottime", "budget", "rights", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 

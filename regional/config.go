@@ -49,6 +49,11 @@ type Config struct {
 	RLSHeaders string
 	// Identity says where GET /check finds who asks.
 	Identity identity.Config
+	// ThrottleAfter is after how many denials in a row on one connection its answers are
+	// delayed; 0: never. Connections from Identity.TrustedProxies are left alone.
+	ThrottleAfter int
+	// HotKeyLog is how many checks a second make a key worth a line in the log; 0: none.
+	HotKeyLog int
 	// Insecure permits listeners that other machines can reach without TLS.
 	Insecure bool
 	// Version is the program's, for build_info and the coordinators.
@@ -65,6 +70,9 @@ type Config struct {
 	HTTPClient *http.Client
 }
 
+// maxThrottleAfter is more denials in a row than a connection that lives has.
+const maxThrottleAfter = 1_000_000_000
+
 // DefaultConfig is a region on loopback with the embedded store. Region and
 // Coordinators have no default.
 func DefaultConfig() Config {
@@ -74,6 +82,10 @@ func DefaultConfig() Config {
 		OpsListen:  "127.0.0.1:7503",
 		Redis:      MemoryStore,
 		Headers:    "both",
+
+		ThrottleAfter: 1000,
+		HotKeyLog:     10_000,
+
 		RLSHeaders: "none",
 		Identity:   identity.DefaultConfig(),
 		Version:    "dev",
@@ -112,6 +124,12 @@ func (c *Config) Validate() error {
 	}
 	if _, err := identity.New(c.Identity); err != nil {
 		fail("--api-key-from, --user-header, --trusted-proxies: %w", err)
+	}
+	if c.ThrottleAfter < 0 || c.ThrottleAfter > maxThrottleAfter {
+		fail("--throttle-after %d: give a number of denials from 1 to %d, or 0 for none", c.ThrottleAfter, maxThrottleAfter)
+	}
+	if c.HotKeyLog < 0 {
+		fail("--hot-key-log %d: give a number of checks a second, or 0 for none", c.HotKeyLog)
 	}
 	if c.Logger == nil {
 		fail("the logger is missing")

@@ -38,6 +38,8 @@ type Daemon struct {
 	auth     *authority
 	guard    *guard
 	limiter  *limiter
+	conduct  *conduct
+	throttle *throttle
 	service  *service
 	keeper   *keeper
 	reporter *reporter
@@ -131,6 +133,9 @@ func (d *Daemon) build(kept *state) error {
 		policies: d.policies, auth: d.auth, emergency: emergency, metrics: d.metrics, log: d.log,
 		ask: d.askStore(direct), direct: direct,
 	}
+	d.conduct = newConduct(c.Now, d.metrics, d.log)
+	d.limiter.conduct = d.conduct
+	d.metrics.watchConduct(d.conduct, d.policies, c.Registry)
 	recent := newRecent(c.Now)
 	d.reporter = &reporter{
 		region: c.Region, address: d.advertised(), version: c.Version,
@@ -149,13 +154,16 @@ func (d *Daemon) build(kept *state) error {
 	if err != nil {
 		return err
 	}
-	d.http = newHTTPServer(check.before(connectHandler(d.service, c.Region)), d.log)
+	d.throttle = &throttle{after: uint32(c.ThrottleAfter), trusts: check.rules.TrustsPeer, metrics: d.metrics}
+	d.service.throttle = d.throttle
+	d.http = newHTTPServer(d.throttle.before(check.before(connectHandler(d.service, c.Region))), d.log)
+	d.http.ConnContext = connContext
 	d.ops = newHTTPServer(opsHandler(d, c.Registry), d.log)
 	envoy, err := newEnvoyService(d.service, c, d.log)
 	if err != nil {
 		return err
 	}
-	d.grpc, d.health = grpcServer(d.service, envoy)
+	d.grpc, d.health = grpcServer(d.service, envoy, d.throttle)
 	return nil
 }
 
@@ -277,9 +285,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	work.Go(func() { d.reporter.run(background) })
 	work.Go(func() { d.keepStore(background) })
 	work.Go(func() { d.keeper.run(background) })
-	work.Go(func() { d.serve("listen", d.http.Serve(d.sockets.connect)) })
+	work.Go(func() { d.conduct.run(background, d.policies, d.cfg.HotKeyLog) })
+	work.Go(func() { d.serve("listen", d.http.Serve(d.throttle.listener(d.sockets.connect))) })
 	work.Go(func() { d.serve("ops-listen", d.ops.Serve(d.sockets.ops)) })
-	work.Go(func() { d.serve("grpc-listen", d.grpc.Serve(d.sockets.grpc)) })
+	work.Go(func() { d.serve("grpc-listen", d.grpc.Serve(d.throttle.listener(d.sockets.grpc))) })
 	var err error
 	select {
 	case <-ctx.Done():

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"aliquot/abuse"
 	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/lua"
@@ -14,6 +15,7 @@ import (
 // What decided, as answers and metrics name it.
 const (
 	modeStore      = "store"
+	modeLocal      = "local"
 	modeEmergency  = "emergency"
 	modeFailOpen   = "fail_open"
 	modeFailClosed = "fail_closed"
@@ -28,11 +30,14 @@ const unknownRemaining = -1
 
 // verdict is the decision of one limit.
 type verdict struct {
-	rule     *rules.Rule
-	window   time.Duration
-	cost     limit.Tokens
-	shadow   bool
-	mode     string
+	rule   *rules.Rule
+	window time.Duration
+	cost   limit.Tokens
+	shadow bool
+	mode   string
+	key    budget.KeyID
+	// held is how the client is held back, where that denied it.
+	held     abuse.State
 	decision limit.Decision
 	// found is what there was, for Explain; zero where nobody looked.
 	found limit.Outcome
@@ -50,7 +55,7 @@ func (a *ask) verdict(g *group, mode string, d limit.Decision) verdict {
 	if !a.rule.Queue || !g.allowed {
 		d.Delay = 0
 	}
-	return verdict{rule: a.rule, window: a.window, cost: a.cost, shadow: g.shadow, mode: mode, decision: d}
+	return verdict{rule: a.rule, window: a.window, cost: a.cost, shadow: g.shadow, mode: mode, key: a.key, decision: d}
 }
 
 func (v *verdict) never() bool { return v.decision.RetryAfter == limit.Never }
@@ -62,7 +67,8 @@ type decision struct {
 	mode string
 	// tooMany is how many limits matched, when one store call cannot hold them.
 	tooMany int
-	// never are the limits that the cost is above: nothing else is asked then.
+	// never are the limits that the cost is above, or whose clients are held back: nothing
+	// else is asked then.
 	never  []verdict
 	groups []*group
 	// order is the matched rules as they stand in the file.
@@ -192,6 +198,8 @@ func why(all []verdict, headline *verdict) string {
 	case headline.never() && !headline.shadow:
 		return fmt.Sprintf("cost %d is above the capacity %d of rule %s; no waiting helps, split the request",
 			headline.cost/limit.Token, headline.decision.Limit, headline.rule.ID)
+	case headline.held != abuse.Free:
+		return headline.whyHeld()
 	case headline.mode == modeEmergency:
 		return "degraded: the regional store does not answer; an emergency limit of this daemon decided"
 	case headline.mode == modeFailOpen:

@@ -23,6 +23,8 @@ type exchange struct {
 	valid    []request
 	invalid  []invalid
 	answer   wire.Answer
+	// admitted tells, of a batch, that one of its requests was.
+	admitted bool
 	// reply is the response.
 	reply []byte
 	// unreadable is why the message cannot be read, refused why it is not answered though
@@ -127,11 +129,16 @@ func (s *service) serve(ctx context.Context, x *exchange) error {
 		return rpcCodes.Error(x.refused)
 	}
 	if x.batch {
-		return s.checkBatch(ctx, x, x.result)
+		if err := s.checkBatch(ctx, x, x.result); err != nil {
+			return err
+		}
+		s.throttle.answeredBatch(ctx, x)
+		return nil
 	}
 	if err := s.check(ctx, x.requests.All[0], &x.answer); err != nil {
 		return err
 	}
+	s.throttle.answered(ctx, x.answer.Allowed)
 	x.reply = x.answer.Append(x.reply)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strconv"
 
+	"aliquot/abuse"
 	"aliquot/limit"
 )
 
@@ -16,6 +17,8 @@ func (v *verdict) basis(a *ask) string {
 		return ""
 	case v.never():
 		return fmt.Sprintf("the cost of %s is above the limit's capacity of %d: no waiting helps", whole(v.cost), v.decision.Limit)
+	case v.held != abuse.Free:
+		return v.whyHeld()
 	case v.mode == modeFailClosed:
 		return "the regional store does not answer and the rule fails closed: it is asked again after the wait told"
 	case a != nil && a.limit.Algorithm.Counts():

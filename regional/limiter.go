@@ -109,6 +109,8 @@ type limiter struct {
 	ask func(ctx context.Context, groups []*group) error
 	// direct is the way to the store of calls that are not shared.
 	direct *asker
+	// conduct watches what is decided.
+	conduct *conduct
 }
 
 // decide answers each request; none of the answers depends on another, but
@@ -119,9 +121,10 @@ func (l *limiter) decide(ctx context.Context, requests []request) ([]decision, e
 	decisions := make([]decision, len(requests))
 	var groups []*group
 	var matched []rules.Matched
-	nowMS := time.Now().UnixMilli()
+	nowMS, now := time.Now().UnixMilli(), l.auth.now()
 	for i := range requests {
 		matched = decisions[i].plan(p, &requests[i], nowMS, matched)
+		l.conduct.hold(&decisions[i], now)
 		groups = append(groups, decisions[i].groups...)
 	}
 	err := l.spendAll(ctx, groups)
@@ -134,6 +137,10 @@ func (l *limiter) decide(ctx context.Context, requests []request) ([]decision, e
 	}
 	if err != nil {
 		return nil, err
+	}
+	now = l.auth.now()
+	for i := range decisions {
+		l.conduct.decided(&decisions[i], now)
 	}
 	return decisions, nil
 }

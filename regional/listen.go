@@ -66,7 +66,7 @@ func recovered(_ context.Context, spec connect.Spec, _ http.Header, cause any) e
 
 // grpcServer serves the same over gRPC proper, which costs a third of what the
 // standard library's HTTP/2 server takes for a call, and Envoy's rate limit protocol.
-func grpcServer(s *service, envoy *envoyService) (*grpc.Server, *health.Server) {
+func grpcServer(s *service, envoy *envoyService, t *throttle) (*grpc.Server, *health.Server) {
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxGRPCStreams),
@@ -74,6 +74,7 @@ func grpcServer(s *service, envoy *envoyService) (*grpc.Server, *health.Server) 
 		grpc.MaxHeaderListSize(16<<10),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.InTapHandle(t.tap),
 		grpc.UnaryInterceptor(grpcErrors),
 		grpc.ForceServerCodecV2(envelopeCodec{encoding.GetCodecV2("proto")}),
 	)

@@ -35,6 +35,10 @@ type metrics struct {
 	borrows         *prometheus.CounterVec
 	rulesVersion    prometheus.Gauge
 	reloadFailures  prometheus.Counter
+	coolDowns       *prometheus.CounterVec
+	autoBlocks      *prometheus.CounterVec
+	throttled       prometheus.Counter
+	throttleEnds    prometheus.Counter
 }
 
 // What the daemon can be degraded by.
@@ -103,6 +107,7 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 		}),
 	}
 	m.circuits.WithLabelValues(wholeStore).Set(0)
+	m.conduct(reg)
 	m.degraded.WithLabelValues(degradedStore).Set(0)
 	m.degraded.WithLabelValues(degradedShard).Set(0)
 	m.degraded.WithLabelValues(degradedLease).Set(1)
@@ -228,7 +233,7 @@ func (m *metrics) forgetRules(gone map[string]bool) {
 	defer m.rulesMu.Unlock()
 	m.goneRules = gone
 	for id := range gone {
-		for _, of := range []*prometheus.CounterVec{m.decisions, m.offered, m.admitted} {
+		for _, of := range []*prometheus.CounterVec{m.decisions, m.offered, m.admitted, m.coolDowns, m.autoBlocks} {
 			of.DeletePartialMatch(prometheus.Labels{"rule": id})
 		}
 	}

@@ -35,6 +35,7 @@ func opsHandler(d *Daemon, reg *prometheus.Registry) http.Handler {
 		}
 		_ = json.NewEncoder(w).Encode(now) // the client has gone: nobody to tell
 	})
+	d.conduct.handle(mux, d.policies, d.cfg.Region)
 	return mux
 }
 

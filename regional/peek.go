@@ -23,6 +23,7 @@ const blockerRule = math.MaxUint32
 func (l *limiter) peek(ctx context.Context, p *policy, r *request) (decision, error) {
 	var d decision
 	d.plan(p, r, time.Now().UnixMilli(), nil)
+	l.conduct.look(&d, l.auth.now())
 	var peeks []*group
 	for _, g := range d.groups {
 		for _, a := range g.asks {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"aliquot/abuse"
 	"aliquot/limit"
 	"aliquot/rules"
 )
@@ -58,6 +59,7 @@ type numbered struct {
 	// is no such thing: windows of two lengths cannot be told from one another.
 	least       limit.Limit
 	enforcement string
+	conduct     abuse.Terms
 }
 
 // aloneBit in a rule's number names the buckets of the time in which the rule is
@@ -83,7 +85,7 @@ func (p *policy) withRules(text ruleText) (*policy, []rules.Warning, error) {
 		if number >= aloneBit {
 			return nil, nil, fmt.Errorf("rules version %d: rule %q has number %d; it must be below %d", text.Version, r.ID, number, aloneBit)
 		}
-		next.byNumber[number] = numbered{algorithm: r.Limit.Algorithm, least: leastLimit(r), enforcement: r.Enforcement}
+		next.byNumber[number] = numbered{algorithm: r.Limit.Algorithm, least: leastLimit(r), enforcement: r.Enforcement, conduct: termsOf(r)}
 	}
 	return &next, warnings, nil
 }

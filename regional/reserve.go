@@ -42,6 +42,7 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 	out := reserveResult{decision: &decision{}}
 	d := out.decision
 	d.plan(p, &r.request, time.Now().UnixMilli(), nil)
+	l.conduct.hold(d, l.auth.now())
 	if d.tooMany == 0 && len(d.groups) > lua.TakeChunk {
 		d.tooMany = len(d.order)
 	}
@@ -51,6 +52,9 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 	err := l.remember(ctx, p, r, d.groups, &out)
 	if err == nil && !out.repeated {
 		err = l.borrow(ctx, d.groups, func(i int) error { return l.remember(ctx, p, r, d.groups[i:i+1], &out) })
+	}
+	if err == nil && !out.repeated {
+		l.conduct.decided(d, l.auth.now())
 	}
 	return out, err
 }

@@ -54,6 +54,7 @@ func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 	} else if out.Decision.GetAllowed() {
 		out.Decision.Reason = strings.TrimPrefix(out.Decision.GetReason()+"; "+noReservation, "; ")
 	}
+	s.throttle.answered(ctx, out.Decision.GetAllowed())
 	return out, nil
 }
 

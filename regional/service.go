@@ -44,6 +44,8 @@ type service struct {
 	denials   *denials
 	holders   *holders
 	region    string
+	// throttle delays the answers of connections that hear nothing but denials.
+	throttle *throttle
 }
 
 // Check decides one request.
@@ -52,6 +54,7 @@ func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliqu
 	if err := s.check(ctx, wireRequest(in), &out); err != nil {
 		return nil, err
 	}
+	s.throttle.answered(ctx, out.Allowed)
 	return out.Message(), nil
 }
 
@@ -91,6 +94,7 @@ func (s *service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchReques
 	if err != nil {
 		return nil, err
 	}
+	s.throttle.answeredBatch(ctx, &x)
 	return out, nil
 }
 
@@ -100,7 +104,7 @@ func (s *service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchReques
 func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why error)) error {
 	began := time.Now()
 	defer func() { s.metrics.decisionSeconds.Observe(time.Since(began).Seconds()) }()
-	x.valid, x.invalid = x.valid[:0], x.invalid[:0]
+	x.valid, x.invalid, x.admitted = x.valid[:0], x.invalid[:0], false
 	for i := range x.requests.All {
 		r, err := validate(x.requests.All[i])
 		if err != nil {
@@ -124,6 +128,7 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 			each(tooMany(n))
 		} else {
 			s.answer(&decisions[j], &x.valid[j], &x.answer)
+			x.admitted = x.admitted || x.answer.Allowed
 			each(nil)
 		}
 		j++

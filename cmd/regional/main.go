@@ -99,6 +99,8 @@ func flags(c *regional.Config, s *settings) *pflag.FlagSet {
 	fs.StringSliceVar(&c.Identity.APIKeyFrom, "api-key-from", c.Identity.APIKeyFrom, "where GET /check finds the API key, the first that has one: header (X-API-Key), header:NAME, bearer, query:NAME, jwt:CLAIM (of the bearer token, which is NOT verified)")
 	fs.StringVar(&c.Identity.UserHeader, "user-header", c.Identity.UserHeader, "header that tells GET /check the user's id; empty: none")
 	fs.StringSliceVar(&c.Identity.TrustedProxies, "trusted-proxies", c.Identity.TrustedProxies, "networks whose X-Forwarded-For GET /check believes, CIDR,...")
+	fs.IntVar(&c.ThrottleAfter, "throttle-after", c.ThrottleAfter, "denials in a row on one connection after which each further answer on it is delayed (1 ms, doubling up to 100 ms) until one request is admitted; 0: never. Connections from --trusted-proxies are left alone")
+	fs.IntVar(&c.HotKeyLog, "hot-key-log", c.HotKeyLog, "checks a second from which on a key gets a line in the log; 0: none")
 	fs.StringVar(&c.Advertise, "advertise", "", "host under which others reach this daemon (default: that of --listen)")
 	fs.BoolVar(&c.Insecure, "insecure", false, "permit listeners that other machines can reach without TLS")
 	fs.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")

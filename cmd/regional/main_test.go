@@ -38,6 +38,8 @@ func TestWordsBeforeServing(t *testing.T) {
 		{"redis", []string{"--region", "us", "--join", "h:1", "--redis", "redis+sentinel://h"}, nil, exitUsage, "/NAME"},
 		{"headers", []string{"--region", "us", "--join", "h:1"}, []string{"ALIQUOT_HEADERS=all"}, exitUsage, "use both, legacy, ietf or none"},
 		{"proxies", []string{"--region", "us", "--join", "h:1", "--trusted-proxies", "10.0.0.0/8,here"}, nil, exitUsage, `"here" is no network`},
+		{"throttle", []string{"--region", "us", "--join", "h:1", "--throttle-after", "-1"}, nil, exitUsage, "--throttle-after -1: give"},
+		{"hot keys", []string{"--region", "us", "--join", "h:1"}, []string{"ALIQUOT_HOT_KEY_LOG=-5"}, exitUsage, "--hot-key-log -5: give"},
 		{"open listener", []string{"--region", "us", "--join", "h:1", "--listen", ":7500"}, nil, exitUsage, "--insecure"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,0 +1,164 @@
+package regional
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"aliquot/abuse"
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/rules"
+)
+
+// conduct watches how keys behave: it counts which are hot, and holds clients back whose
+// rule says so. It stands before the store and never asks it. A nil one watches nothing.
+// Safe for concurrent use.
+type conduct struct {
+	now     func() budget.Instant
+	hot     *abuse.HotKeys
+	clients abuse.Clients
+	metrics *metrics
+	log     *slog.Logger
+	lines   logBudget
+}
+
+func newConduct(now func() budget.Instant, m *metrics, log *slog.Logger) *conduct {
+	return &conduct{now: now, hot: abuse.NewHotKeys(rand.Uint32), metrics: m, log: log}
+}
+
+// termsOf are a rule's words for clients that do not wait.
+func termsOf(r *rules.Rule) abuse.Terms {
+	return abuse.Terms{
+		CoolAfter: r.CoolDown.After, CoolMost: r.CoolDown.Most,
+		BlockAfter: r.AutoBlock.After, BlockWithin: r.AutoBlock.Within, BlockFor: r.AutoBlock.For,
+	}
+}
+
+// hold denies a request that comes at now if one of its clients is held back: then
+// nothing else is asked, and nothing is consumed anywhere.
+func (c *conduct) hold(d *decision, now budget.Instant) {
+	if c != nil {
+		d.hold(now, func(a *ask) abuse.Hold {
+			held := c.clients.Arrives(a.key, termsOf(a.rule), now)
+			if held.Began {
+				c.began(a.rule, a.key, held)
+			}
+			return held
+		})
+	}
+}
+
+// look is hold for a request that is only looked at.
+func (c *conduct) look(d *decision, now budget.Instant) {
+	if c != nil {
+		d.hold(now, func(a *ask) abuse.Hold { return c.clients.Look(a.key, termsOf(a.rule), now) })
+	}
+}
+
+// hold asks about each limit that can deny and is watched, and takes those that deny as
+// the decision.
+func (d *decision) hold(now budget.Instant, held func(*ask) abuse.Hold) {
+	denied := false
+	for _, g := range d.groups {
+		for i := range g.asks {
+			a := &g.asks[i]
+			if g.shadow || !a.rule.Watched() {
+				continue
+			}
+			if h := held(a); h.State != abuse.Free {
+				d.never = append(d.never, a.heldBack(h, now))
+				denied = true
+			}
+		}
+	}
+	if denied {
+		d.groups = nil
+	}
+}
+
+// heldBack is the verdict on a request of a client that is held back.
+func (a *ask) heldBack(h abuse.Hold, now budget.Instant) verdict {
+	mode, wait := modeLocal, h.Until.Sub(now)
+	if h.State == abuse.Blocked {
+		mode = modeBlockList
+	}
+	v := a.verdict(&group{}, mode, limit.Decision{
+		Limit: int64(a.limit.Capacity / limit.Token), RetryAfter: wait, ResetAfter: wait,
+	})
+	v.held = h.State
+	return v
+}
+
+// decided notes what was decided of a request, at now.
+func (c *conduct) decided(d *decision, now budget.Instant) {
+	if c == nil {
+		return
+	}
+	for i := range d.never {
+		c.hot.Seen(d.never[i].key, true, now)
+	}
+	for _, g := range d.groups {
+		for i := range g.out {
+			c.limitDecided(&g.out[i], now)
+		}
+	}
+}
+
+// limitDecided notes one limit's decision.
+func (c *conduct) limitDecided(v *verdict, now budget.Instant) {
+	denied := !v.decision.Allowed
+	c.hot.Seen(v.key, denied, now)
+	// Only what the limit itself denied is the client's doing: not that a store is down,
+	// nor a cost that no waiting helps.
+	asked := v.mode == modeStore || v.mode == modeLocal
+	if !denied || v.shadow || !v.rule.Watched() || !asked || v.decision.RetryAfter <= 0 || v.never() {
+		return
+	}
+	if held := c.clients.Denied(v.key, termsOf(v.rule), v.decision.RetryAfter, now); held.Began {
+		c.began(v.rule, v.key, held)
+	}
+}
+
+// began tells of a cool-down or a block that begins.
+func (c *conduct) began(r *rules.Rule, key budget.KeyID, h abuse.Hold) {
+	c.metrics.heldBack(r.ID, h.State)
+	if h.State != abuse.Blocked || !c.lines.take(time.Now()) {
+		return
+	}
+	c.log.Warn("a client is blocked in this region, as its rule says: it went on although it was denied", "rule", r.ID,
+		"key_hash", hashText(key.Hash), "for", h.For, "after_denials", r.AutoBlock.After, "within", r.AutoBlock.Within)
+}
+
+// whyHeld is the reason of a denial of a client that is held back.
+func (v *verdict) whyHeld() string {
+	if v.held == abuse.Blocked {
+		until := time.Now().Add(v.decision.RetryAfter).UTC().Format(time.RFC3339)
+		return fmt.Sprintf("blocked in this region until %s by rule %s: denied %d times within %v", until, v.rule.ID, v.rule.AutoBlock.After, v.rule.AutoBlock.Within)
+	}
+	return "cool-down of rule " + v.rule.ID + ": requests came before the time that was told; wait as long as retry_after says"
+}
+
+// linesAMinute is how many lines a minute are logged about clients, of which there can
+// be any number. Metrics count all.
+const linesAMinute = 60
+
+// logBudget keeps to linesAMinute. The zero value has all of them. Safe for concurrent
+// use.
+type logBudget struct {
+	mu    sync.Mutex
+	since time.Time
+	lines int
+}
+
+func (b *logBudget) take(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now.Sub(b.since) >= time.Minute {
+		b.since, b.lines = now, 0
+	}
+	b.lines++
+	return b.lines <= linesAMinute
+}

@@ -1,0 +1,229 @@
+package regional
+
+import (
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"aliquot/abuse"
+	"aliquot/budget"
+	"aliquot/rules"
+)
+
+const watchedRules = `
+defaults: {enforcement: strict, local_cache: false, params: {capacity: 40, refill_rate: 0.001}}
+rules:
+  - id: r0
+    cool_down: {after: 5, most: 1h}
+    auto_block: {after: 40, within: 1h, for: 2h}
+  - id: r1
+    match: {attributes: {only: shadow}}
+    shadow: true
+    params: {capacity: 2, refill_rate: 0.001}
+    cool_down: {after: 1}
+  - id: r2
+    match: {attributes: {method: POST}}
+    key: [api_key, method]
+    params: {capacity: 2, refill_rate: 0.001}
+whitelist: ["in_*"]
+`
+
+// opsJSON reads a page of the ops listener.
+func opsJSON(t *testing.T, d *Daemon, path string, into any) int {
+	t.Helper()
+	resp, err := http.Get("http://" + d.OpsAddr() + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK {
+		if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return resp.StatusCode
+}
+
+func TestClientsThatDoNotWait(t *testing.T) {
+	var log lockedBuffer
+	l := newLeader(t, watchedRules)
+	c := testConfig(l.address())
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	d, _ := startLive(t, c)
+
+	if n := burst(t, d, "rude"); n != 20 {
+		t.Fatalf("%d passed", n)
+	}
+	for i := range 5 { // before their time
+		if a := check(t, d, "rude"); a.Allowed || a.Mode != modeStore {
+			t.Fatalf("denial %d: %+v", i, a)
+		}
+	}
+	a := check(t, d, "rude")
+	if a.Allowed || a.Never || a.Mode != modeLocal || !strings.HasPrefix(a.Reason, "cool-down of rule r0") || a.RetryAfter == "0s" || a.Limit != 40 || len(a.Limits) != 1 {
+		t.Fatalf("%+v", a)
+	}
+	if a := post(t, d, `{"attributes":{"api_key":"rude","method":"POST"}}`); a.Allowed || a.RuleID != "r0" || len(a.Limits) != 1 {
+		t.Errorf("another limit was asked as well: %+v", a)
+	}
+	if a := check(t, d, "polite"); !a.Allowed || a.Mode != modeStore {
+		t.Errorf("another client: %+v", a)
+	}
+	var held struct {
+		Held    int
+		Clients []heldText
+	}
+	if opsJSON(t, d, "/held", &held); held.Held != 1 || len(held.Clients) != 1 || held.Clients[0].State != "cooling" || held.Clients[0].Rule != "r0" ||
+		held.Clients[0].Key != hashText([16]byte(keyOf(d, "rude").GetHash())) || time.Until(held.Clients[0].Until) <= 0 {
+		t.Errorf("%+v", held)
+	}
+
+	// A block, once it has been denied 40 times in all: 6 by its limit, 2 since.
+	for i := range 31 {
+		if a := check(t, d, "rude"); a.Mode != modeLocal {
+			t.Fatalf("denial %d in the cool-down: %+v", i, a)
+		}
+	}
+	for range 3 {
+		if a := check(t, d, "rude"); a.Allowed || a.Mode != modeBlockList || !strings.HasPrefix(a.Reason, "blocked in this region until 2") {
+			t.Fatalf("%+v", a)
+		}
+	}
+	if opsJSON(t, d, "/held", &held); held.Held != 1 || held.Clients[0].State != "blocked" {
+		t.Errorf("%+v", held)
+	}
+	if n := strings.Count(log.String(), "a client is blocked"); n != 1 || strings.Contains(log.String(), "rude") {
+		t.Errorf("the block is told of %d times:\n%s", n, log.String())
+	}
+	text := scrape(t, d)
+	for _, want := range []string{
+		`aliquot_cool_downs_total{region="us",rule="r0"} 1`, `aliquot_auto_blocks_total{region="us",rule="r0"} 1`,
+		`aliquot_clients_held_back{region="us"} 1`, `aliquot_clients_forgotten_total{region="us"} 0`,
+		`aliquot_decisions_total{mode="block_list",outcome="denied",region="us",rule="r0"} 3`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+
+	// The whitelist is stronger, and a rule that states it no more ends it.
+	if a := check(t, d, "in_rude"); !a.Allowed {
+		t.Errorf("%+v", a)
+	}
+	l.setRules(2, strings.NewReplacer("    cool_down: {after: 5, most: 1h}\n", "", "    auto_block: {after: 40, within: 1h, for: 2h}\n", "").Replace(watchedRules))
+	eventually(t, "the new rules decide", func() bool { return check(t, d, "rude").Mode == modeStore })
+}
+
+func TestCoolDownOfRulesThatOnlyWatch(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, watchedRules).address()))
+	for i := range 12 {
+		if a := post(t, d, `{"attributes":{"api_key":"sh","only":"shadow"}}`); !a.Allowed {
+			t.Fatalf("request %d: %+v", i, a)
+		}
+	}
+}
+
+// A request that another rule denied is no offence at a rule that would have let it pass,
+// and neither is a look at it.
+func TestOffencesAreTheLimitsOwn(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, watchedRules).address()))
+	both := `{"attributes":{"api_key":"k","method":"POST"}}`
+	for range 15 {
+		post(t, d, both)
+	}
+	if a := check(t, d, "k"); !a.Allowed {
+		t.Errorf("%+v", a)
+	}
+}
+
+// Reservations and explanations go by it too; an explanation is no offence.
+func TestHeldBackEverywhere(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, watchedRules).address()))
+	burst(t, d, "k")
+	explain := func() *explained {
+		e := &explained{}
+		r := request{attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), cost: 1_000_000}
+		var err error
+		if e.decision, err = d.limiter.peek(t.Context(), d.policies.load(), &r); err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	for range 20 {
+		if e := explain(); len(e.decision.groups) != 1 {
+			t.Fatalf("held back by looking: %+v", e.decision)
+		}
+	}
+	for range 6 {
+		check(t, d, "k")
+	}
+	e := explain()
+	if len(e.decision.groups) != 0 || len(e.decision.never) != 1 || e.decision.never[0].held != abuse.Cooling {
+		t.Fatalf("%+v", e.decision)
+	}
+	if basis := e.decision.never[0].basis(nil); !strings.HasPrefix(basis, "cool-down of rule r0") {
+		t.Error(basis)
+	}
+	out, err := d.limiter.reserve(t.Context(), &reserving{request: request{attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), cost: 1_000_000}, id: "1", ttl: time.Second})
+	if err != nil || out.made || len(out.decision.never) != 1 {
+		t.Errorf("%+v %v", out, err)
+	}
+}
+
+func TestHotKeysPage(t *testing.T) {
+	var log lockedBuffer
+	l := newLeader(t, watchedRules)
+	c := testConfig(l.address())
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	d, _ := startLive(t, c)
+	for i := range 30 {
+		check(t, d, "often")
+		if i%3 == 0 {
+			check(t, d, "in_never_counted")
+			check(t, d, "seldom")
+		}
+	}
+	var page struct {
+		Region string
+		Keys   []hotKeyText
+	}
+	if opsJSON(t, d, "/hotkeys", &page); page.Region != "us" || len(page.Keys) != 2 || page.Keys[0].Rule != "r0" ||
+		page.Keys[0].Key != hashText([16]byte(keyOf(d, "often").GetHash())) || page.Keys[0].Checks <= page.Keys[1].Checks || page.Keys[0].Denied <= 0 {
+		t.Errorf("%+v", page)
+	}
+	if opsJSON(t, d, "/hotkeys?n=1", &page); len(page.Keys) != 1 {
+		t.Errorf("%+v", page)
+	}
+	for _, n := range []string{"0", "1001", "x"} {
+		if status := opsJSON(t, d, "/hotkeys?n="+n, &page); status != http.StatusBadRequest {
+			t.Errorf("n=%s: %d", n, status)
+		}
+	}
+	logged := map[budget.KeyID]time.Time{}
+	now := time.Now()
+	d.conduct.logHot(d.policies.load(), 0.01, logged, now)
+	d.conduct.logHot(d.policies.load(), 0.01, logged, now.Add(time.Second))
+	if n := strings.Count(log.String(), "a key is checked very often"); n != 2 || strings.Contains(log.String(), "often\"") && strings.Contains(log.String(), "api_key") {
+		t.Errorf("%d lines:\n%s", n, log.String())
+	}
+	d.conduct.logHot(d.policies.load(), 0.01, logged, now.Add(hotAgain))
+	if n := strings.Count(log.String(), "a key is checked very often"); n != 4 {
+		t.Errorf("%d lines a minute later", n)
+	}
+}
+
+func TestLogBudget(t *testing.T) {
+	var b logBudget
+	now := time.Now()
+	for i := range 3 * linesAMinute {
+		if b.take(now) != (i < linesAMinute) {
+			t.Fatalf("line %d", i)
+		}
+	}
+	if !b.take(now.Add(time.Minute)) {
+		t.Error("a minute later")
+	}
+}

@@ -1,0 +1,157 @@
+package regional
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	grpccodes "google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"aliquot/abuse"
+)
+
+const (
+	// mostDelayed answers wait at a time, and mostDelayedOfOne of one connection: each
+	// holds a goroutine and its call, some 10 MiB in all.
+	mostDelayed, mostDelayedOfOne = 1024, 64
+	// endAfter is what a gRPC connection that is ended has left, for the answers under way.
+	endAfter = time.Second
+)
+
+// throttle slows down connections that hear nothing but denials: after so many in a row
+// each further one is delayed, until something is admitted. Where too many are delayed
+// already the connection is ended instead. A connection from a proxy that is trusted, or
+// on this machine, carries many clients and is left alone. Safe for concurrent use.
+type throttle struct {
+	after   uint32 // 0: nothing is slowed down
+	trusts  func(peer string) bool
+	delayed atomic.Int32
+	metrics *metrics
+}
+
+// line is a connection that may be slowed down. It is the connection's remote address at
+// the same time: that is what a call knows of its connection, over net/http and gRPC
+// alike.
+type line struct {
+	net.Addr
+	conn    net.Conn
+	streak  abuse.Streak
+	delayed atomic.Int32
+	ending  atomic.Bool
+	closing atomic.Bool
+}
+
+// listener gives the connections that may be slowed down a line.
+func (t *throttle) listener(l net.Listener) net.Listener {
+	if t.after == 0 {
+		return l
+	}
+	return &throttledListener{l, t}
+}
+
+type throttledListener struct {
+	net.Listener
+	throttle *throttle
+}
+
+// Accept waits for the next connection.
+func (l *throttledListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil || l.throttle.trusts(c.RemoteAddr().String()) {
+		return c, err
+	}
+	return &throttledConn{c, &line{Addr: c.RemoteAddr(), conn: c}}, nil
+}
+
+type throttledConn struct {
+	net.Conn
+	line *line
+}
+
+// RemoteAddr is the connection's line.
+func (c *throttledConn) RemoteAddr() net.Addr { return c.line }
+
+// connContext lets the calls on a connection of net/http know their line, as gRPC does.
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	if l, ok := c.RemoteAddr().(*line); ok {
+		return peer.NewContext(ctx, &peer.Peer{Addr: l})
+	}
+	return ctx
+}
+
+// lineOf is the line that a call came on, nil if it is none that is slowed down.
+func lineOf(ctx context.Context) *line {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return nil
+	}
+	l, _ := p.Addr.(*line)
+	return l
+}
+
+// answered notes an answer before it leaves, and returns when it may. The caller holds
+// nothing that others wait for. It takes no more than half of the time that the caller
+// has left.
+func (t *throttle) answered(ctx context.Context, admitted bool) {
+	if t == nil || t.after == 0 {
+		return
+	}
+	l := lineOf(ctx)
+	if l == nil {
+		return
+	}
+	delay := l.streak.Answered(admitted, t.after)
+	if deadline, ok := ctx.Deadline(); ok {
+		delay = min(delay, time.Until(deadline)/2)
+	}
+	if delay <= 0 {
+		return
+	}
+	defer t.delayed.Add(-1)
+	defer l.delayed.Add(-1)
+	if all, here := t.delayed.Add(1), l.delayed.Add(1); all > mostDelayed || here > mostDelayedOfOne {
+		if !l.ending.Swap(true) {
+			t.metrics.throttleEnds.Inc()
+		}
+		return
+	}
+	t.metrics.throttled.Inc()
+	pause(ctx, delay)
+}
+
+// answeredBatch is answered for the requests of a batch, of which one has to be admitted.
+// Requests that were not decided say nothing.
+func (t *throttle) answeredBatch(ctx context.Context, x *exchange) {
+	if len(x.valid) > 0 {
+		t.answered(ctx, x.admitted)
+	}
+}
+
+// before ends a connection of net/http that is to end, after its next answer: by
+// Connection: close, which is a GOAWAY over HTTP/2.
+func (t *throttle) before(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if l := lineOf(r.Context()); l != nil && l.ending.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// tap refuses a call on a gRPC connection that is to end, before anything is decided, and
+// closes the connection a while later: grpc-go has no way to send one client away.
+func (t *throttle) tap(ctx context.Context, _ *tap.Info) (context.Context, error) {
+	l := lineOf(ctx)
+	if l == nil || !l.ending.Load() {
+		return ctx, nil
+	}
+	if !l.closing.Swap(true) {
+		time.AfterFunc(endAfter, func() { l.conn.Close() })
+	}
+	return ctx, status.Error(grpccodes.Unavailable, "this connection had nothing but denials and is being closed; wait as long as answers say, then open another one")
+}

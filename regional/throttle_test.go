@@ -1,0 +1,241 @@
+package regional
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// counterOf is what a counter without labels stands at.
+func counterOf(t *testing.T, from *prometheus.Registry, name string) float64 {
+	t.Helper()
+	all, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range all {
+		if f.GetName() == name {
+			return f.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	t.Fatalf("no metric %s", name)
+	return 0
+}
+
+const (
+	delayedAnswers   = "aliquot_throttled_answers_total"
+	endedConnections = "aliquot_throttled_connections_ended_total"
+)
+
+// throttledConfig slows down connections of this machine after three denials in a row.
+func throttledConfig(coordinator string) Config {
+	c := testConfig(coordinator)
+	c.ThrottleAfter = 3
+	c.Identity.TrustedProxies = []string{"192.0.2.0/24"}
+	return c
+}
+
+func checkOf(apiKey string) *aliquotv1.CheckRequest {
+	return &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": apiKey}}
+}
+
+// h2c is a client that speaks HTTP/2 without TLS.
+func h2c() *http.Client {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	return &http.Client{Transport: &http.Transport{Protocols: protocols}}
+}
+
+// Over each protocol: what is denied after the third denial in a row is delayed, until one
+// is admitted; a batch counts as admitted if any of it is.
+func TestConnectionsThatHearOnlyDenials(t *testing.T) {
+	for name, dial := range map[string]func(*testing.T, *Daemon) (aliquotv1connect.LimiterServiceClient, aliquotv1.LimiterServiceClient){
+		"HTTP/1.1": func(_ *testing.T, d *Daemon) (aliquotv1connect.LimiterServiceClient, aliquotv1.LimiterServiceClient) {
+			return aliquotv1connect.NewLimiterServiceClient(&http.Client{Transport: &http.Transport{}}, "http://"+d.Addr()), nil
+		},
+		"HTTP/2": func(_ *testing.T, d *Daemon) (aliquotv1connect.LimiterServiceClient, aliquotv1.LimiterServiceClient) {
+			return aliquotv1connect.NewLimiterServiceClient(h2c(), "http://"+d.Addr()), nil
+		},
+		"gRPC": func(t *testing.T, d *Daemon) (aliquotv1connect.LimiterServiceClient, aliquotv1.LimiterServiceClient) {
+			return nil, aliquotv1.NewLimiterServiceClient(dialGRPC(t, d))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, _ := startLive(t, throttledConfig(newLeader(t, manyRules).address()))
+			http, rpc := dial(t, d)
+			one := func(apiKey string) {
+				t.Helper()
+				var err error
+				if rpc != nil {
+					_, err = rpc.Check(t.Context(), checkOf(apiKey))
+				} else {
+					_, err = http.Check(t.Context(), checkOf(apiKey))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			batch := func(apiKeys ...string) {
+				t.Helper()
+				in := &aliquotv1.CheckBatchRequest{}
+				for _, k := range apiKeys {
+					in.Requests = append(in.Requests, checkOf(k))
+				}
+				var err error
+				if rpc != nil {
+					_, err = rpc.CheckBatch(t.Context(), in)
+				} else {
+					_, err = http.CheckBatch(t.Context(), in)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			for step, c := range []struct {
+				do   func()
+				want int
+			}{
+				{func() { one("bad_1"); one("bad_1"); batch("bad_1", "bad_2") }, 0},
+				{func() { one("bad_1") }, 1},
+				{func() { batch("bad_1") }, 2},
+				{func() { one("in_1") }, 2}, // whitelisted
+				{func() { one("bad_1"); one("bad_1"); one("bad_1") }, 2},
+				{func() { batch("bad_1", "in_1", "bad_2") }, 2},
+				{func() { one("bad_1"); one("bad_1"); one("bad_1") }, 2},
+				{func() { one("bad_1") }, 3},
+			} {
+				c.do()
+				if got := counterOf(t, d.registry, delayedAnswers); got != float64(c.want) {
+					t.Fatalf("step %d: %v answers were delayed, want %d", step, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// Trusted proxies, this machine by default, and a setting of 0 leave connections alone.
+func TestConnectionsThatAreLeftAlone(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"this machine": func(c *Config) { c.Identity = DefaultConfig().Identity },
+		"off":          func(c *Config) { c.ThrottleAfter = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := throttledConfig(newLeader(t, manyRules).address())
+			change(&c)
+			d, _ := startLive(t, c)
+			for range 10 {
+				if _, err := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d)).Check(t.Context(), checkOf("bad_1")); err != nil {
+					t.Fatal(err)
+				}
+				check(t, d, "bad_1")
+			}
+			if n := counterOf(t, d.registry, delayedAnswers); n != 0 {
+				t.Errorf("%v answers were delayed", n)
+			}
+		})
+	}
+}
+
+// A connection of which too many answers are delayed is ended, in order: a call is
+// refused before anything is decided, or answered; and the next connection begins anew.
+func TestConnectionsAreEnded(t *testing.T) {
+	d, _ := startLive(t, throttledConfig(newLeader(t, manyRules).address()))
+	client := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d))
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var callers sync.WaitGroup
+	for range 2 * mostDelayedOfOne {
+		callers.Go(func() {
+			for ctx.Err() == nil {
+				_, err := client.Check(ctx, checkOf("bad_1"))
+				if status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "nothing but denials") {
+					cancel()
+				} else if err != nil && ctx.Err() == nil {
+					t.Errorf("%v", err)
+					cancel()
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if n := counterOf(t, d.registry, endedConnections); n < 1 {
+		t.Errorf("%v connections were ended", n)
+	}
+	eventually(t, "another connection serves", func() bool {
+		_, err := client.Check(t.Context(), checkOf("in_1"))
+		return err == nil
+	})
+}
+
+// lineContext is the context of a call on a connection that is slowed down.
+func lineContext(t *testing.T) (context.Context, *line) {
+	near, far := net.Pipe()
+	t.Cleanup(func() { near.Close(); far.Close() })
+	l := &line{Addr: near.RemoteAddr(), conn: near}
+	return peer.NewContext(t.Context(), &peer.Peer{Addr: l}), l
+}
+
+func newThrottle() (*throttle, *prometheus.Registry) {
+	registry := prometheus.NewRegistry()
+	return &throttle{after: 1, trusts: func(string) bool { return false }, metrics: newMetrics("us", "test", registry)}, registry
+}
+
+// While as many answers wait as may, none is added: the connection is told to go.
+func TestTooManyDelayed(t *testing.T) {
+	limits, registry := newThrottle()
+	ctx, l := lineContext(t)
+	limits.delayed.Store(mostDelayed)
+	for range 3 {
+		limits.answered(ctx, false)
+	}
+	if !l.ending.Load() || limits.delayed.Load() != mostDelayed || l.delayed.Load() != 0 {
+		t.Errorf("ending %v, %d and %d wait", l.ending.Load(), limits.delayed.Load(), l.delayed.Load())
+	}
+	if n := counterOf(t, registry, endedConnections); n != 1 {
+		t.Errorf("%v connections ended", n)
+	}
+	answer := httptest.NewRecorder()
+	limits.before(http.NotFoundHandler()).ServeHTTP(answer, httptest.NewRequestWithContext(ctx, "GET", "/check", nil))
+	if answer.Header().Get("Connection") != "close" {
+		t.Errorf("%v", answer.Header())
+	}
+	if _, err := limits.tap(ctx, nil); status.Code(err) != codes.Unavailable {
+		t.Error(err)
+	}
+}
+
+// Whoever has no time left, or has gone, does not wait; and no line is nobody's.
+func TestNobodyWaitsInVain(t *testing.T) {
+	limits, registry := newThrottle()
+	ctx, l := lineContext(t)
+	past, cancel := context.WithDeadline(ctx, time.Now().Add(-time.Second))
+	defer cancel()
+	for range 5 {
+		limits.answered(past, false)
+		limits.answered(t.Context(), false)
+	}
+	if n := counterOf(t, registry, delayedAnswers); n != 0 {
+		t.Errorf("%v answers were delayed", n)
+	}
+	gone, leave := context.WithCancel(ctx)
+	leave()
+	for range 1000 { // each for 100 ms would outlast the test
+		limits.answered(gone, false)
+	}
+	if n := counterOf(t, registry, delayedAnswers); n != 1000 || l.ending.Load() {
+		t.Errorf("%v answers", n)
+	}
+}
