@@ -44,6 +44,8 @@ func (w *world) do(e event) {
 		w.arrive(a, b)
 	case advances:
 		w.advance()
+	case renews, returns:
+		w.site(a).nodes[b].borrow(w, e.kind == renews, e.kind == returns)
 	case losesUp:
 		w.up = without(w.up, a)
 	case losesDown:
@@ -169,6 +171,10 @@ func (w *world) regionFault(k kind, region, b int) {
 		s.nodes[0].wayward = storeSticks
 	case applyMute:
 		s.nodes[0].wayward = storeMute
+	case lendSticks:
+		s.nodes[b].tardy = storeSticks
+	case lendMute:
+		s.nodes[b].tardy = storeMute
 	case takeSticks:
 		n := s.nodes[b]
 		v := n.view(n.right(w.sc, w.now), w.sc, &n.clockMap)

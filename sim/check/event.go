@@ -26,6 +26,8 @@ const (
 	elects               // a new leader
 	arrivesA             // stuck command b of region a
 	advances             // the next step of a change of floors or timing
+	renews               // the chunk of region a, daemon b
+	returns              // likewise
 	// Faults.
 	losesUp
 	losesDown
@@ -50,6 +52,8 @@ const (
 	reweighs     // an operator gives region a another weight
 	drains       // likewise, drains region a
 	retimes      // likewise, sets a shorter lease, or a longer one if a is 1
+	lendSticks   // the next call about the chunk of region a, daemon b
+	lendMute     // likewise: made, but the reply is lost
 	kinds
 )
 
@@ -72,6 +76,7 @@ const (
 	Drain    = 1 << drains
 	Retime   = 1 << retimes
 	Stick    = 1<<applySticks | 1<<applyMute | 1<<takeSticks
+	Owe      = 1<<lendSticks | 1<<lendMute
 )
 
 func (e event) fault() bool { return e.kind >= losesUp }
@@ -105,6 +110,10 @@ func (w *world) words(e event) string {
 		return fmt.Sprintf("a stuck command arrives at the store of region %s", regionName(a))
 	case advances:
 		return "the next step of the change is made"
+	case renews:
+		return fmt.Sprintf("daemon %d of region %s renews its chunk", b, regionName(a))
+	case returns:
+		return fmt.Sprintf("daemon %d of region %s brings its chunk back", b, regionName(a))
 	case losesUp:
 		return "lost: " + w.up[a].words()
 	case losesDown:
@@ -163,6 +172,10 @@ func (w *world) regionWords(k kind, region string, b int) string {
 		return fmt.Sprintf("the next change of a share in region %s will get stuck on its way to the store", region)
 	case applyMute:
 		return fmt.Sprintf("the reply to the next change of a share in region %s will be lost", region)
+	case lendSticks:
+		return fmt.Sprintf("the next call about a chunk of daemon %d of region %s will get stuck on its way to the store", b, region)
+	case lendMute:
+		return fmt.Sprintf("the reply to the next call about a chunk of daemon %d of region %s will be lost", b, region)
 	case reweighs:
 		return fmt.Sprintf("region %s is given a weight of %d", region, otherWeight)
 	case drains:

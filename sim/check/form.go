@@ -184,6 +184,13 @@ func (w *world) writeSite(x *writer, s *site) {
 	c.Int(int64(len(s.stuck)))
 	for i := range s.stuck {
 		x.storeCall(&s.stuck[i], s.region, now)
+		if l := s.stuck[i].lend; l != nil {
+			for _, n := range s.nodes {
+				if n.name == s.stuck[i].name {
+					l.trip.AppendState(c, &n.chunk, n.slowNow(w))
+				}
+			}
+		}
 	}
 	c.Int(int64(len(s.nodes)))
 	for _, n := range s.nodes {
@@ -198,11 +205,15 @@ func (w *world) writeNode(x *writer, n *node, storeNow int64) {
 	x.caller(n.caller())
 	c.String(n.epoch)
 	x.age(storeNow-n.birth, w.sc)
-	c.Bools(n.calling, n.askOld, n.cut, n.outdated(w.sites[n.region]))
+	c.Bools(n.calling, n.askOld, n.cut, n.errand, n.outdated(w.sites[n.region]))
 	if n.calling {
 		c.Int(int64(n.waited))
 	}
 	c.Int(int64(n.wayward))
+	if w.sc.Chunks {
+		c.Int(int64(n.tardy))
+		n.chunk.AppendState(c, n.slowNow(w), storeNow)
+	}
 }
 
 // writeSince writes the start of the daemon's phase, and whether it still matters: to a

@@ -23,6 +23,10 @@ func (x *writer) record(r limit.Record, now int64, sc *Scenario) {
 	}
 	x.packed(r.Gen)
 	x.bucket(r.Share)
+	c.Int(int64(r.Lent))
+	if r.Lent > 0 {
+		c.Int(r.LentUntil - now)
+	}
 	if u := r.Use; u != nil {
 		c.Int(max(u.Free-now, 0))
 		c.Int(int64(u.Cur))
@@ -68,6 +72,10 @@ func (x *writer) storeCall(s *storeCall, region int, now int64) {
 	if s.take != nil {
 		x.view(s.take, now)
 	}
+	c.Bools(s.lend != nil)
+	if s.lend != nil {
+		x.view(&s.lend.view, now)
+	}
 }
 
 // view writes a view that is on its way.
@@ -86,4 +94,12 @@ func (x *writer) view(v *limit.View, now int64) {
 	}
 	c.Int(v.HeardWait)
 	c.Int(int64(v.Stamp))
+	if l := &v.Chunk; l.Asked() {
+		for _, amount := range [...]limit.Tokens{l.Was, l.Keep, l.Back, l.Want, l.Least} {
+			c.Int(int64(amount))
+		}
+		if l.Was > 0 {
+			c.Int(l.Until - now)
+		}
+	}
 }

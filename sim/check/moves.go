@@ -79,6 +79,17 @@ func (w *world) ends(out []event) []event {
 		if s.cutUp || s.cutDown {
 			out = append(out, event{heals, uint8(i), 0})
 		}
+		for j, n := range s.nodes {
+			if n.errand || !w.at(i) {
+				continue
+			}
+			if n.chunk.Left() > 0 {
+				out = append(out, event{returns, uint8(i), uint8(j)})
+			}
+			if n.spendable(w.now) > 0 {
+				out = append(out, event{renews, uint8(i), uint8(j)})
+			}
+		}
 		for j := range s.stuck {
 			if !s.stuck[j].made() {
 				out = append(out, event{arrivesA, uint8(i), uint8(j)})
@@ -145,6 +156,11 @@ func (w *world) regionFaults(out []event) []event {
 			b := uint8(j)
 			for _, k := range [...]kind{restarts, forgets, takeSticks} {
 				if w.may(k) && (k != takeSticks || n.configured() && len(s.stuck) == 0) {
+					out = append(out, event{k, a, b})
+				}
+			}
+			for _, k := range [...]kind{lendSticks, lendMute} {
+				if w.may(k) && n.tardy == storeFine && len(s.stuck) == 0 {
 					out = append(out, event{k, a, b})
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/chunk"
 	"aliquot/limit"
 	"aliquot/rights"
 	"aliquot/sim/shell"
@@ -32,8 +33,14 @@ type node struct {
 	askOld  bool             // calls go to the deposed leader
 	cut     bool             // no message passes
 	last    budget.SessionID // that it opened; zero: none yet
-	// wayward: what becomes of the next store call that changes shares.
-	wayward storeFault
+	// wayward: what becomes of the next store call that changes shares, and tardy of the
+	// next one that takes tokens in advance.
+	wayward, tardy storeFault
+	// errand: it has renewed its chunk, or brought it back, since time passed.
+	errand bool
+
+	chunk chunk.Key
+	stood chunk.Standing
 }
 
 // storeFault is what goes wrong with a call of the store.
@@ -107,7 +114,7 @@ func (w *world) replace(n *node, withFile bool) {
 func (n *node) view(r budget.Right, sc *Scenario, clock *shell.ClockMap) limit.View {
 	d := rights.Daemon{
 		Region: n.region, Config: n.machine.Config(), Stamp: limit.Stamp(n.epoch), Birth: n.birth,
-		StartedFull: n.machine.StoreStartedFull(), Clock: clock,
+		StartedFull: n.machine.StoreStartedFull(), Clock: clock, ChunkLife: sc.chunkLife(),
 	}
 	f := d.Frame(r, sc.Limit.Tail())
 	v := f.View(r, sc.Limit, sc.Elastic)
@@ -150,6 +157,7 @@ func (n *node) spend(w *world) {
 func (n *node) step(w *world, ev budget.RegionEvent) {
 	effects := n.machine.Step(ev, n.now(w))
 	n.noteSession(w)
+	n.stand()
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case budget.SendHello:
@@ -238,8 +246,12 @@ func (n *node) apply(w *world, e budget.ApplyShares) {
 	call := storeCall{name: n.name, epoch: n.epoch, heard: e.Heard, changes: make([]storeChange, len(e.Changes))}
 	call.deadline = max(n.clockMap.Until(n.now(w).Add(applyDeadline)), 1)
 	for i, c := range e.Changes {
+		view := n.view(c.Before, w.sc, &n.clockMap)
+		if w.sc.Chunks {
+			view.Chunk = n.recall(w)
+		}
 		call.changes[i] = storeChange{key: c.Key, change: limit.Change{
-			View: n.view(c.Before, w.sc, &n.clockMap), Gen: c.Gen.Pack(), Share: rights.Bucket(w.sc.Limit, c.Share),
+			View: view, Gen: c.Gen.Pack(), Share: rights.Bucket(w.sc.Limit, c.Share),
 			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold, Deadline: call.deadline,
 		}}
 	}

@@ -28,6 +28,8 @@ func (w *world) violate(format string, args ...any) {
 type holds struct {
 	bucket limit.Bucket
 	tokens limit.Tokens
+	// chunks are what its daemons could spend without the store.
+	chunks limit.Tokens
 }
 
 // holdsAt is the most over a region's daemons.
@@ -37,6 +39,7 @@ func (s *site) holdsAt(sc *Scenario, now int64) holds {
 		if !n.configured() || n.epoch == "" || n.epoch != s.epoch {
 			continue
 		}
+		most.chunks += n.spendable(now)
 		r, b, _ := s.look(n, sc, now)
 		most.bucket.Cap = max(most.bucket.Cap, b.Cap)
 		if most.bucket.Rate.Min(b.Rate) == most.bucket.Rate {
@@ -78,8 +81,8 @@ func (w *world) checkTokens() {
 	for i := range w.sc.Regions {
 		s := w.sites[i]
 		h := s.holdsAt(w.sc, w.now)
-		tokens += int64(h.tokens)
-		room -= int64(h.bucket.Cap)
+		tokens += int64(h.tokens + h.chunks)
+		room -= int64(max(h.bucket.Cap, h.tokens+h.chunks))
 		for _, n := range s.nodes {
 			if n.configured() {
 				regions = append(regions, n.machine)
@@ -106,7 +109,7 @@ func (w *world) checkAt(now, ideal int64) {
 		h := w.sites[i].holdsAt(w.sc, now)
 		cap += int64(h.bucket.Cap)
 		rate += h.bucket.Rate.Micro*1_000_000 + h.bucket.Rate.Frac
-		tokens += int64(h.tokens)
+		tokens += int64(h.tokens + h.chunks)
 	}
 	if l := w.sc.Limit; cap > int64(l.Capacity) || rate > l.Rate.Micro*1_000_000 {
 		w.violate("I1: %v after, the regions enforce a burst of %d of %d and a rate of %d of %d micro-tokens%s",
@@ -118,7 +121,7 @@ func (w *world) checkAt(now, ideal int64) {
 	}
 }
 
-// checkBetween looks into the quantum that is about to pass, if leases end in it or
+// checkBetween looks into the quantum that is about to pass, if leases or chunks end in it or
 // floors are taken back: machines are only ticked at its end, but stores count on.
 func (w *world) checkBetween() {
 	const parts = 8
@@ -126,7 +129,8 @@ func (w *world) checkBetween() {
 	changes := false
 	for i := range w.sc.Regions {
 		for _, n := range w.sites[i].nodes {
-			changes = changes || n.machine.Phase(n.clock.Boot(w.now)) != n.machine.Phase(n.clock.Boot(w.now+quantum))
+			changes = changes || n.spendable(w.now) > 0 ||
+				n.machine.Phase(n.clock.Boot(w.now)) != n.machine.Phase(n.clock.Boot(w.now+quantum))
 		}
 	}
 	for i := int64(1); i < parts && changes; i++ {
@@ -154,7 +158,7 @@ func (w *world) sharesText(now int64) string {
 	for i := range w.sc.Regions {
 		s := w.sites[i]
 		h := s.holdsAt(w.sc, now)
-		text += fmt.Sprintf("; %s: burst %d, rate %d, tokens %d,", regionName(i), h.bucket.Cap, h.bucket.Rate.Micro, h.tokens)
+		text += fmt.Sprintf("; %s: burst %d, rate %d, tokens %d, chunks %d,", regionName(i), h.bucket.Cap, h.bucket.Rate.Micro, h.tokens, h.chunks)
 		for _, n := range s.nodes {
 			text += " " + n.machine.Phase(n.clock.Boot(now)).String()
 		}

@@ -41,6 +41,8 @@ type Scenario struct {
 	// Every order of messages is searched, not only that in which all reports come
 	// first and all answers last.
 	AnyOrder bool
+	// Chunks: daemons take tokens from their stores in advance, all they get.
+	Chunks bool
 	// Greedy: every region spends all the time, whoever the limit is given to.
 	Greedy bool
 

@@ -109,6 +109,20 @@ func Scenarios() []Scenario {
 	add(torn, "slots", "a limit of slots in use for two quanta at the most", Lose|Cut|Hold|Flush, func(sc *Scenario) {
 		sc.Limit, sc.Root = rightsOf(limit.Concurrency, 3, 2*sc.Quantum), cutOff
 	})
+	lends := func(root func(*world), at uint8, faults, turns int) func(*Scenario) {
+		return func(sc *Scenario) { sc.Chunks, sc.Root, sc.At, sc.Budget, sc.Turns = true, root, at, faults, turns }
+	}
+	add(hasty, "chunks", "a takes tokens in advance, and replies get lost", Owe|Lose, lends(lent, 1, 2, 1))
+	add(torn, "chunks-cut", "the same, and it was cut off", Cut|Owe, lends(cutHolder, 1, 1, 2))
+	add(two, "chunks-flush", "the same, and its store loses everything", Flush|Restart|Owe, lends(lent, 1, 2, 1))
+	add(two, "chunks-twins", "the same, and it has two daemons", Double|Owe, lends(lent, 1, 2, 1))
+	add(two, "chunks-stuck", "the same, and changes of shares get stuck", Stick|Owe, lends(lent, 1, 2, 1))
+	add(two, "chunks-cooling", "the same, and the key cools down", Restart|Owe, lends(idle, 1, 1, 1))
+	add(hasty, "chunks-floor", "the same, and b is about to take back its floor", Owe|NewLead, lends(cutOff, 3, 1, 1))
+	add(two, "chunks-elastic", "the same with an elastic key that gets hot", Owe|Lose, func(sc *Scenario) {
+		lends(awake, 3, 1, 1)(sc)
+		sc.Elastic = true
+	})
 	return all
 }
 
@@ -195,6 +209,15 @@ func cutOff(w *world) {
 		w.quietly(0, 1)
 		n = w.sites[last].nodes[0]
 	}
+}
+
+// cutHolder: everyone lends all it can to the first region, which is cut off since, and
+// whose lease is about to end.
+func cutHolder(w *world) {
+	lent(w)
+	s := w.site(0)
+	s.cutUp, s.cutDown = true, true
+	w.quietly(0, 1)
 }
 
 // replaced: everyone lends all it can to the first region, which got a second daemon,

@@ -45,7 +45,9 @@ type storeCall struct {
 	changes []storeChange
 	heard   bool
 	// take is not nil for a take, of all there is.
-	take     *limit.View
+	take *limit.View
+	// lend is not nil for a call that takes tokens in advance, or brings them back.
+	lend     *lendCall
 	deadline int64
 	age      int // quanta
 	gaveUp   bool

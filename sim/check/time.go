@@ -69,7 +69,12 @@ func (w *world) passAt(s *site) {
 		n.probe(w)
 	}
 	for _, n := range s.nodes {
+		n.errand = false
 		if w.sc.spends(w.want, s.region) {
+			if w.sc.Chunks {
+				n.spendChunk(w)
+				n.borrow(w, false, false)
+			}
 			n.spend(w)
 		}
 	}
@@ -84,7 +89,13 @@ func (w *world) giveUp(s *site) {
 	s.stuck = nil
 	for _, c := range stuck {
 		c.age++
-		if c.take == nil && !c.gaveUp && c.age >= applyPatience {
+		if c.lend != nil && !c.gaveUp {
+			c.gaveUp = true
+			if n := w.node(s.region, c.name); n != nil {
+				n.chunk.Lost(c.lend.trip)
+			}
+		}
+		if c.take == nil && c.lend == nil && !c.gaveUp && c.age >= applyPatience {
 			c.gaveUp = true
 			if n := w.node(s.region, c.name); n != nil {
 				n.step(w, budget.SharesApplied{Results: c.failed()})
@@ -119,6 +130,11 @@ func (w *world) arrive(region, i int) {
 			admitted, _, _ := s.take(c.epoch, *c.take, w.now)
 			w.admit(admitted)
 		}
+		return
+	}
+	if c.lend != nil {
+		s.stuck = without(s.stuck, i)
+		w.arriveLate(s, n, &c)
 		return
 	}
 	results, ok := s.apply(c.epoch, c.changes, c.heard, w.now)
