@@ -400,7 +400,7 @@ func TestMemoryBytesPerKey(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	t.Logf("%d bytes a key at %d keys", (after.HeapAlloc-before.HeapAlloc)/n, n)
-	if perKey := (after.HeapAlloc - before.HeapAlloc) / n; perKey > 150 {
+	if perKey := (after.HeapAlloc - before.HeapAlloc) / n; perKey > 105 {
 		t.Fatalf("%d bytes a key", perKey)
 	}
 	runtime.KeepAlive(m)

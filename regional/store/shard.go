@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/binary"
-	"math"
 	"sync"
 
 	"aliquot/limit"
@@ -23,18 +22,6 @@ func parseID(key string) (k id, ok bool) {
 // shard is the number of the key's shard. The hash is keyed, so a client cannot
 // choose it.
 func (k *id) shard() int { return int(k[15]^k[19]) % shardCount }
-
-// coldRecord is a cold limit.Record in 24 bytes; it has no generation, and its
-// stamp is the store's.
-type coldRecord struct {
-	tokens  limit.Tokens
-	at      int64
-	carry   int32
-	expires uint32 // when it is full, in whole seconds since the store's birth
-}
-
-// never is an expiry beyond what a coldRecord can tell, 136 years.
-const never = math.MaxUint32
 
 // shard is a part of the keys with its own lock. Cold buckets of which nothing is lent
 // stand in cold, all other cold records in counted; hot has the hot ones, and cold ones that carry a generation
@@ -264,18 +251,4 @@ func (s *shard) shrink() {
 		smaller[k] = c
 	}
 	s.cold, s.peak = smaller, len(smaller)
-}
-
-// newColdRecord rounds the expiry up: a record that leaves early comes back full.
-func (s *shard) newColdRecord(r limit.Record, expires int64) coldRecord {
-	seconds := (expires-s.birth)/1_000_000 + 1
-	return coldRecord{tokens: r.Tokens, at: r.At, carry: int32(r.Carry), expires: uint32(min(seconds, never))}
-}
-
-func (s *shard) record(c coldRecord) limit.Record {
-	return limit.Record{Stamp: s.stamp, Tokens: c.tokens, At: c.at, Carry: int64(c.carry)}
-}
-
-func (s *shard) expired(c coldRecord, now int64) bool {
-	return c.expires != never && now >= s.birth+int64(c.expires)*1_000_000
 }
