@@ -52,6 +52,8 @@ var houses = map[string]row{
 	"wire": {aliquot: []string{"rules", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Envoy's rate limit protocol.
 	"rls": {aliquot: []string{"rules"}, outside: []string{"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf"}},
+	// What an installation needs.
+	"capacity": {banned: pure},
 	// Configurations of another limiter.
 	"envoyimport": {aliquot: []string{"rules"}, banned: pure},
 	"lua":         {aliquot: []string{"limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
@@ -94,7 +96,7 @@ var houses = map[string]row{
 	"bench/latency": {banned: pure},
 
 	"dev": {aliquot: []string{"coordinator", "regional", "rpc", "config"}, outside: anyModule},
-	"cli": {aliquot: []string{"bench", "bench/latency", "bench/load", "bench/floor", "dev", "envoyimport", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
+	"cli": {aliquot: []string{"bench", "bench/latency", "bench/load", "bench/floor", "capacity", "dev", "envoyimport", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 
 	"cmd/coordinator": {aliquot: []string{"coordinator", "config"}, outside: anyModule},
 	"cmd/regional":    {aliquot: []string{"regional", "config"}, outside: anyModule},

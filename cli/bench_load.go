@@ -76,7 +76,7 @@ Exits with 1 when checks failed.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&protocol, "protocol", protocol, "connect, grpc, rls (Envoy's) or http (GET /check)")
-	f.StringVar(&c.Address, "target", "", "host:port or URL of the daemon, or unix:PATH (default 127.0.0.1:7500, for gRPC 7501)")
+	f.StringVar(&c.Address, "target", "", "host:port or URL of the daemon, or unix://PATH (default 127.0.0.1:7500, for gRPC 7501)")
 	loadShape(f, &c)
 	f.DurationVar(&c.Duration, "duration", c.Duration, "how long to measure, with --floor for each of a pair")
 	f.DurationVar(&c.Warmup, "warmup", c.Warmup, "how long to send before")

@@ -41,7 +41,7 @@ const (
 // Config describes one run. Start from DefaultConfig.
 type Config struct {
 	Protocol Protocol
-	// Address is host:port, an http:// URL, or unix:PATH.
+	// Address is host:port, an http:// URL, or unix://PATH.
 	Address string
 	// Attributes of every request as name=value; with RLS they are the entries of each
 	// descriptor, but for domain, which is the request's; with HTTP the headers. Empty: one

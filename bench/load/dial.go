@@ -4,14 +4,13 @@ import (
 	"context"
 	"net"
 	"strings"
-)
 
-// unixPrefix begins the address of a socket in the file system.
-const unixPrefix = "unix:"
+	"aliquot/rpc"
+)
 
 func dial(ctx context.Context, c *Config) (net.Conn, error) {
 	d := net.Dialer{Timeout: c.Timeout}
-	if path, ok := strings.CutPrefix(c.Address, unixPrefix); ok {
+	if path, ok := rpc.UnixPath(c.Address); ok {
 		return d.DialContext(ctx, "unix", path)
 	}
 	return d.DialContext(ctx, "tcp", hostOf(c.Address))
@@ -19,7 +18,7 @@ func dial(ctx context.Context, c *Config) (net.Conn, error) {
 
 // hostOf is host:port of an address that may be a URL.
 func hostOf(address string) string {
-	if strings.HasPrefix(address, unixPrefix) {
+	if _, ok := rpc.UnixPath(address); ok {
 		return "localhost"
 	}
 	address = strings.TrimPrefix(address, "http://")

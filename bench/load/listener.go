@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"aliquot/rpc"
 )
 
 // listening is the state of a listening socket in /proc/net/tcp.
@@ -30,7 +32,7 @@ func listener(address string) int {
 }
 
 func listenerSocket(address string) (inode string) {
-	if path, ok := strings.CutPrefix(address, unixPrefix); ok {
+	if path, ok := rpc.UnixPath(address); ok {
 		return findRow("/proc/net/unix", func(f []string) bool { return len(f) == 8 && f[7] == path }, 6)
 	}
 	_, text, err := net.SplitHostPort(hostOf(address))

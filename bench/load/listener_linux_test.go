@@ -19,7 +19,7 @@ func TestTheListeningProcessIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer socket.Close()
-	for _, address := range []string{tcp.Addr().String(), "http://" + tcp.Addr().String() + "/", unixPrefix + path} {
+	for _, address := range []string{tcp.Addr().String(), "http://" + tcp.Addr().String() + "/", "unix://" + path} {
 		if got := listener(address); got != os.Getpid() {
 			t.Errorf("%s: process %d, want %d", address, got, os.Getpid())
 		}

@@ -57,9 +57,25 @@ func (b *bench) goTest(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
+// held is a check that is decided in the process, without any transport.
+func (b *bench) held(ctx context.Context) ([]row, error) {
+	results, err := b.goBenchmarks(ctx, "./regional", "^BenchmarkHeld", "-benchtime", "2s")
+	if err != nil {
+		return nil, err
+	}
+	var rows []row
+	for _, r := range results {
+		rate, p99, allocations := 1e9/r.figures["ns/op"], r.figures["p99-ns"], r.figures["allocs/op"]
+		rows = append(rows, row{what: "decision in the process, " + strings.TrimPrefix(r.name, "Benchmark"),
+			measured: fmt.Sprintf("%s checks/s, p99 %.0f ns, %.0f allocations", grouped(rate), p99, allocations),
+			goal:     ">= 10,000,000/s, p99 < 1 us, 0 allocations", met: rate >= leasedChecks && p99 < 1000 && allocations == 0})
+	}
+	return rows, nil
+}
+
 // leader is a coordinator's leader at size, in the simulator's fleet.
 func (b *bench) leader(ctx context.Context) ([]row, error) {
-	results, err := b.goBenchmarks(ctx, "./budget", "ScaleCycle/hot=100000$", "-benchtime", "30x")
+	results, err := b.goBenchmarks(ctx, "./budget", "ScaleCycle/hot=100000$", "-benchtime", "10x")
 	if err != nil {
 		return nil, err
 	}

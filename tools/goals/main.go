@@ -23,6 +23,7 @@ var goals = []goal{
 	{"rls-1", func(b *bench, ctx context.Context) ([]row, error) { return b.rls(ctx, 1) }},
 	{"rls-10", func(b *bench, ctx context.Context) ([]row, error) { return b.rls(ctx, 10) }},
 	{"batch", (*bench).batched},
+	{"held", (*bench).held},
 	{"transports", (*bench).transports},
 	{"cold", (*bench).cold},
 	{"calls", (*bench).calls},
@@ -32,6 +33,7 @@ var goals = []goal{
 	{"memory", (*bench).memoryStore},
 	{"leader", (*bench).leader},
 	{"change", (*bench).change},
+	{"units", (*bench).units},
 }
 
 // bench is what the goals share.

@@ -1,0 +1,15 @@
+package capacity
+
+// Measured are the costs as tools/goals measures them (`-only units`, docs/benchmarks.md); those of the
+// leader are explained in docs/sharding.md, LeasedFrom and Renewals follow from the life of what a
+// daemon holds (package chunk), HotPerLedger and ReportsPerRegion are settings.
+func Measured() Costs {
+	return Costs{
+		Call: 25, Check: 4.5, Limit: 3.3, Store: .8,
+		RedisCall: 25, RedisLimit: 6.3, GroupsPerCall: 32, RedisBytes: 149,
+		LeasedFrom: 20, Renewals: 15,
+		ReportsPerRegion: 20_000, ReportsPerMove: 30, PlansPerMove: 22, EntriesPerMove: 13,
+		Report: .75, Plan: 2, LeaderBytes: 3_114, LedgerBytes: 153, EntryBytes: 72, HotPerLedger: 150_000,
+		ReportBytes: 100, ActionBytes: 60,
+	}
+}
