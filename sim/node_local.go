@@ -10,7 +10,7 @@ const (
 	// sweepEvery is how often a daemon that has chunks looks after them.
 	sweepEvery = 20 * milli
 	// tellEvery is how late the machine hears of what was decided without the store.
-	tellEvery = 50 * milli
+	tellEvery = 20 * milli
 )
 
 // local is what a daemon knows of one limit's key without asking its store.

@@ -26,6 +26,8 @@ type Kind struct {
 	Name string
 	// Elastic is judged by its own bound, a burst in each region.
 	Elastic bool
+	// Local: daemons take tokens from their stores in advance.
+	Local bool
 	// Instant is not of this world: it knows everything at once.
 	Instant bool
 	bare    bool // needs no coordinators and daemons
@@ -35,8 +37,9 @@ type Kind struct {
 // Kinds are all limiters, ours first.
 func Kinds() []Kind {
 	return []Kind{
-		{Name: "strict", build: newAliquot},
-		{Name: "elastic", Elastic: true, build: newAliquot},
+		{Name: "strict", Local: true, build: newAliquot},
+		{Name: "elastic", Local: true, Elastic: true, build: newAliquot},
+		{Name: "strict, no chunks", build: newAliquot},
 		{Name: "ideal", Instant: true, bare: true, build: newIdeal},
 		{Name: "independent", bare: true, build: newIndependent},
 		{Name: "static split", bare: true, build: newStatic},

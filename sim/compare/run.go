@@ -73,7 +73,7 @@ func Run(kind Kind, load Workload, seed uint64) (Outcome, error) {
 func drivenKeys(kind Kind, load *Workload) []sim.DrivenKey {
 	keys := make([]sim.DrivenKey, len(load.Keys))
 	for k := range keys {
-		keys[k] = sim.DrivenKey{Limit: load.limitOf(k), Elastic: kind.Elastic}
+		keys[k] = sim.DrivenKey{Limit: load.limitOf(k), Elastic: kind.Elastic, Local: kind.Local}
 	}
 	return keys
 }
@@ -119,17 +119,27 @@ func (r *run) ask(region, key, n int) {
 	}
 	r.under.ask(region, key, n, func(d sim.Decided) {
 		r.latency = append(r.latency, r.now()-sent)
-		if d.Admitted > 0 {
-			t.history = append(t.history, admission{d.At - settle, d.Admitted})
-			if r.load.Step > 0 {
-				t.to[region] = append(t.to[region], admission{d.At - settle, d.Admitted})
-			}
+		left := d.Admitted
+		for _, a := range d.Here {
+			r.admit(t, region, a)
+			left -= a.N
+		}
+		if left > 0 {
+			r.admit(t, region, sim.Admission{N: left, At: d.At})
 		}
 		if measured {
 			r.admitted[region] += d.Admitted
 		}
 		t.compare(ideally, d.Admitted)
 	})
+}
+
+// admit books what was admitted at once.
+func (r *run) admit(t *tally, region int, a sim.Admission) {
+	t.history = append(t.history, admission{a.At - settle, a.N})
+	if r.load.Step > 0 {
+		t.to[region] = append(t.to[region], admission{a.At - settle, a.N})
+	}
 }
 
 // compare counts a false rejection where the ideal bucket admitted, unless it pays for
