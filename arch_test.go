@@ -105,7 +105,7 @@ var houses = map[string]row{
 	// In the images, which have no shell.
 	"deploy/docker/probe": {},
 
-	"e2e":            {aliquot: []string{"bench", "rpc", "sim/compare", "proto/aliquot/..."}, outside: anyModule},
+	"e2e":            {aliquot: []string{"bench", "bench/load", "rpc", "sim/compare", "proto/aliquot/..."}, outside: anyModule},
 	"e2e/acceptance": {aliquot: []string{"e2e"}},
 
 	"proto/aliquot/v1":                  {outside: anyModule},

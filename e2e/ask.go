@@ -18,6 +18,12 @@ import (
 
 // Lease is how long a region's lease still runs, as its own metrics say.
 func (l *Lab) Lease(ctx context.Context, r *Region) (time.Duration, error) {
+	seconds, err := l.metric(ctx, r, "aliquot_lease_remaining_seconds")
+	return time.Duration(seconds * float64(time.Second)), err
+}
+
+// metric is the value of the first of a region's series whose line begins so.
+func (l *Lab) metric(ctx context.Context, r *Region, series string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.ops+"/metrics", nil)
@@ -34,13 +40,12 @@ func (l *Lab) Lease(ctx context.Context, r *Region) (time.Duration, error) {
 		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "aliquot_lease_remaining_seconds") {
+		if strings.HasPrefix(line, series) {
 			fields := strings.Fields(line)
-			seconds, err := strconv.ParseFloat(fields[len(fields)-1], 64)
-			return time.Duration(seconds * float64(time.Second)), err
+			return strconv.ParseFloat(fields[len(fields)-1], 64)
 		}
 	}
-	return 0, errors.New("no aliquot_lease_remaining_seconds in its metrics")
+	return 0, fmt.Errorf("no %s in its metrics", series)
 }
 
 // Flush empties a region's Redis (FLUSHALL).

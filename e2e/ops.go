@@ -1,6 +1,9 @@
 package e2e
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Ops is where the coordinator's metrics and health are.
 func (c *Coordinator) Ops() string { return c.flag("--ops-listen") }
@@ -17,4 +20,14 @@ func (p *Process) flag(name string) string {
 		return p.command[i+1]
 	}
 	return ""
+}
+
+// setFlag changes the value of a flag for the process's next life.
+func (p *Process) setFlag(name, value string) error {
+	i := slices.Index(p.command, name)
+	if i < 0 || i+1 >= len(p.command) {
+		return fmt.Errorf("%s was not given %s", p.Name, name)
+	}
+	p.command[i+1] = value
+	return nil
 }

@@ -47,6 +47,9 @@ func Scenarios() []Scenario {
 		{Name: "a second daemon", Run: secondDaemon},
 		{Name: "one Redis flushed", Run: redisFlushed},
 		{Name: "one Redis restarted", Run: redisRestarted},
+		{Name: "one Redis stopped", Run: redisStopped},
+		{Name: "a primary killed under Sentinels", Run: primaryKilled},
+		{Name: "a node of a Redis Cluster stopped", Run: nodeStopped},
 		{Name: "all coordinators killed", Run: coordinatorsKilled, Long: true},
 		{Name: "a regional restarted without coordinators", Run: restartedAlone},
 		{Name: "a region comes and goes", Run: regionComesAndGoes},
@@ -58,6 +61,10 @@ type Scale struct {
 	// Run is the length of a run, Outage how long all coordinators are away, Watch
 	// how long budgets are watched.
 	Run, Outage, Watch time.Duration
+	// Stall is how long a Redis does not answer.
+	Stall time.Duration
+	// Latencies are asked for as promised. They are of a machine with nothing else to do.
+	Latencies bool
 	// Clients of the scenarios with many.
 	Clients int
 	// Rounds of burst, pause, burst.
@@ -72,12 +79,12 @@ type Scale struct {
 
 // Short fits a test; Full is what was promised.
 func Short() Scale {
-	return Scale{Run: 8 * time.Second, Outage: 13 * time.Second, Watch: 10 * time.Second, Clients: 300, Rounds: 3, ShareChanges: 3, Slack: .1}
+	return Scale{Run: 8 * time.Second, Outage: 13 * time.Second, Watch: 10 * time.Second, Stall: 3 * time.Second, Clients: 300, Rounds: 3, ShareChanges: 3, Slack: .1}
 }
 
 // Full is the length that the promises are made for.
 func Full() Scale {
-	return Scale{Run: 30 * time.Second, Outage: 60 * time.Second, Watch: 60 * time.Second, Clients: 2000, Rounds: 10, ShareChanges: 20}
+	return Scale{Run: 30 * time.Second, Outage: 60 * time.Second, Watch: 60 * time.Second, Stall: 10 * time.Second, Latencies: true, Clients: 2000, Rounds: 10, ShareChanges: 20}
 }
 
 // bigRule limits clients of the plan "big", strictly.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -88,6 +89,11 @@ func (l *Lab) daemon(process, region, redis string, free *ports) *Region {
 		"--grpc-listen", free.next(), "--gossip-listen", free.next(), "--redis", store,
 		"--state-file", filepath.Join(l.dir, process+".json"), "--coordinators", strings.Join(coordinators, ","))
 	return &Region{Process: p, Address: address, Region: region, ops: ops, redis: redis}
+}
+
+// setStore gives a region's daemon another store, by its URL, and waits for its lease.
+func (l *Lab) setStore(ctx context.Context, r *Region, url string) error {
+	return errors.Join(r.Terminate(), r.setFlag("--redis", url), r.Start(), l.awaitLease(ctx, r))
 }
 
 // startRegion adds a region to the lab and starts it. Whether the coordinators let

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 
 	"aliquot/budget"
@@ -240,7 +241,7 @@ func reason(err error) string {
 		return "stall"
 	case errors.Is(err, context.DeadlineExceeded), isNet && netErr.Timeout():
 		return "timeout"
-	case isNet, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+	case isNet, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, redis.ErrClosed):
 		return "connection"
 	}
 	for _, prefix := range redisReasons {

@@ -39,7 +39,7 @@ func (d *Daemon) keepStore(ctx context.Context) {
 			}
 		case d.guard.breaker.open.Load():
 			if d.guard.breaker.trialIn() == 0 {
-				d.probe(ctx)
+				d.try(ctx)
 			}
 			wait = max(probeSoon, d.guard.breaker.trialIn())
 		case d.auth.clock.age(d.cfg.Now()) >= probeEvery:
@@ -49,6 +49,14 @@ func (d *Daemon) keepStore(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// try finds out whether a store that did not answer is back, by new connections.
+func (d *Daemon) try(ctx context.Context) {
+	if pooled, ok := d.store.(interface{ Renew() }); ok {
+		pooled.Renew()
+	}
+	d.probe(ctx)
 }
 
 // pauseProbe waits, no longer than until the breaker opens or there is news of the store;

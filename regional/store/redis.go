@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -62,18 +63,21 @@ func DefaultRedisConfig(redisURL string) RedisConfig {
 // Redis keeps the records in one Redis, the same always or the primary that Sentinels
 // name. It is safe for concurrent use.
 type Redis struct {
-	client    redis.UniversalClient
-	scripts   *lua.Scripts
-	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
-	lines     lines
-	sentinels *sentinels // nil: there are none
-	onEpoch   func(string)
-	log       *slog.Logger
+	access    atomic.Pointer[access]
+	dialled   redis.Options // what each access is made with
+	sentinels *sentinels    // nil: there are none
+	// dial connects to a primary that Sentinels name.
+	dial    func(ctx context.Context, network, addr string) (net.Conn, error)
+	onEpoch func(string)
+	log     *slog.Logger
 
 	mu            sync.Mutex
 	seen          string   // the epoch last learned, by any connection
 	left          []string // earlier ones, at most leftMost
 	policyChecked bool
+
+	renewing sync.Mutex // over replacing access
+	closed   bool
 }
 
 // leftMost is how many epochs are remembered that the store had before.
@@ -90,12 +94,12 @@ func NewRedis(c RedisConfig) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.dial = redis.NewDialer(options)
-	dialled := *options
-	dialled.Dialer, dialled.OnConnect = s.connect, s.connected
-	client := redis.NewClient(&dialled)
-	client.AddHook(refusals{demoted: s.demoted})
-	s.client, s.scripts = client, lua.New(client)
+	s.dialled = *options
+	if s.sentinels != nil {
+		s.dialled.Dialer = s.dialPrimary
+	}
+	s.dialled.OnConnect = s.connected
+	s.access.Store(s.newAccess())
 	return s, nil
 }
 
@@ -111,9 +115,12 @@ func (s *Redis) options(c RedisConfig) (*redis.Options, error) {
 		options.TLSConfig = options.TLSConfig.Clone()
 		options.TLSConfig.ServerName = "" // that of the primary, which is not known yet
 	}
-	s.sentinels = newSentinels(where, c.Logger, func(addr string) {
+	s.dial = redis.NewDialer(options)
+	s.sentinels = newSentinels(where, c.Logger, func(addr string, first bool) {
 		c.Logger.Info("the Sentinels name a primary", "address", addr)
-		s.lines.end(addr)
+		if !first {
+			s.Renew()
+		}
 		if c.OnPrimary != nil {
 			c.OnPrimary()
 		}
@@ -121,15 +128,8 @@ func (s *Redis) options(c RedisConfig) (*redis.Options, error) {
 	return options, nil
 }
 
-// connect makes a connection, to the primary if there are Sentinels to ask for it.
-func (s *Redis) connect(ctx context.Context, network, addr string) (net.Conn, error) {
-	if s.sentinels == nil {
-		conn, err := s.dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return s.lines.add(conn, addr), nil
-	}
+// dialPrimary connects to whoever the Sentinels name.
+func (s *Redis) dialPrimary(ctx context.Context, _, _ string) (net.Conn, error) {
 	addr, err := s.sentinels.current(ctx)
 	if err != nil {
 		return nil, err
@@ -137,18 +137,8 @@ func (s *Redis) connect(ctx context.Context, network, addr string) (net.Conn, er
 	conn, err := s.dial(ctx, "tcp", addr)
 	if err != nil {
 		s.sentinels.doubt(addr)
-		return nil, err
 	}
-	return s.lines.add(conn, addr), nil
-}
-
-// demoted ends all connections: the server behind one of them is a replica by now, and
-// would go on refusing calls for as long as there are connections to it.
-func (s *Redis) demoted() {
-	if s.sentinels != nil {
-		s.sentinels.doubt("")
-	}
-	s.lines.end("")
+	return conn, err
 }
 
 // redisOptions reads the URL. Its errors never show the URL, which may hold a
@@ -238,7 +228,7 @@ func (s *Redis) learned(epoch string) {
 // after an *EpochError. It warns when the server may evict buckets, each of which
 // would come back full.
 func (s *Redis) Epoch(ctx context.Context) (string, error) {
-	epoch, err := lua.LearnEpoch(ctx, s.client, newNonce(), s.wasLeft)
+	epoch, err := lua.LearnEpoch(ctx, s.client(), newNonce(), s.wasLeft)
 	if err != nil {
 		return "", fmt.Errorf("store: %w", err)
 	}
@@ -248,7 +238,7 @@ func (s *Redis) Epoch(ctx context.Context) (string, error) {
 	s.mu.Unlock()
 	s.learned(epoch)
 	if first {
-		warnOfEviction(ctx, s.client, s.log)
+		warnOfEviction(ctx, s.client(), s.log)
 	}
 	return epoch, nil
 }
@@ -266,39 +256,42 @@ func warnOfEviction(ctx context.Context, client redis.Cmdable, log *slog.Logger)
 
 // Take decides groups; see lua.Scripts.Take.
 func (s *Redis) Take(ctx context.Context, epoch string, groups []Group) ([]Result, int64, error) {
-	return s.scripts.Take(ctx, epoch, groups)
+	return s.access.Load().scripts.Take(ctx, epoch, groups)
 }
 
 // Apply makes changes, any number of them; see lua.Scripts.Apply.
 func (s *Redis) Apply(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
-	return s.scripts.Apply(ctx, epoch, changes, false)
+	return s.access.Load().scripts.Apply(ctx, epoch, changes, false)
 }
 
 // ApplyLease is Apply for a caller that takes a lease along with the changes, of
 // which there may be none: afterwards the region was heard now, for every daemon
 // that asks this Redis with View.HeardWait.
 func (s *Redis) ApplyLease(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
-	return s.scripts.Apply(ctx, epoch, changes, true)
+	return s.access.Load().scripts.Apply(ctx, epoch, changes, true)
 }
 
 // Reserve decides the groups of one request and remembers that; see lua.Scripts.Reserve.
 func (s *Redis) Reserve(ctx context.Context, epoch string, groups []Group, r lua.Reservation) (lua.Reserved, int64, error) {
-	return s.scripts.Reserve(ctx, epoch, groups, r)
+	return s.access.Load().scripts.Reserve(ctx, epoch, groups, r)
 }
 
 // Reservation is what is remembered of a request; see lua.Scripts.Reservation.
 func (s *Redis) Reservation(ctx context.Context, key string) (*lua.Kept, error) {
-	return s.scripts.Reservation(ctx, key)
+	return s.access.Load().scripts.Reservation(ctx, key)
 }
 
 // Settle ends a reservation; see lua.Scripts.Settle.
 func (s *Redis) Settle(ctx context.Context, epoch string, end lua.Settlement) (lua.Settled, int64, error) {
-	return s.scripts.Settle(ctx, epoch, end)
+	return s.access.Load().scripts.Settle(ctx, epoch, end)
 }
 
 // Close closes the connections; calls under way fail.
 func (s *Redis) Close() error {
-	err := s.client.Close()
+	s.renewing.Lock()
+	s.closed = true
+	err := s.client().Close()
+	s.renewing.Unlock()
 	if s.sentinels != nil {
 		err = errors.Join(err, s.sentinels.close())
 	}

@@ -86,7 +86,7 @@ func TestRedisEpoch(t *testing.T) {
 	if learn(t, a) != epoch || learn(t, b) != epoch {
 		t.Fatal("the same contents have one epoch")
 	}
-	if err := a.client.FlushAll(context.Background()).Err(); err != nil {
+	if err := a.client().FlushAll(context.Background()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	floor := bucket(10, 1)
@@ -116,7 +116,7 @@ func TestRedisRestartWithOldState(t *testing.T) {
 	epoch := learn(t, s)
 	floor := bucket(10, 1)
 	admit(t, s, epoch, key(1), 3, floor)
-	if err := s.client.Save(context.Background()).Err(); err != nil {
+	if err := s.client().Save(context.Background()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	admit(t, s, epoch, key(1), 7, floor) // lost
@@ -149,7 +149,7 @@ func TestRedisScriptFlush(t *testing.T) {
 	epoch := learn(t, s)
 	floor := bucket(1000, 1)
 	for range 3 {
-		if err := s.client.ScriptFlush(context.Background()).Err(); err != nil {
+		if err := s.client().ScriptFlush(context.Background()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if !admit(t, s, epoch, key(1), 1, floor) {
@@ -157,7 +157,7 @@ func TestRedisScriptFlush(t *testing.T) {
 		}
 	}
 	// Several calls in one pipeline, all unknown.
-	s.client.ScriptFlush(context.Background())
+	s.client().ScriptFlush(context.Background())
 	var groups []Group
 	for range 3 * lua.TakeChunk {
 		groups = append(groups, one(key(2), 10, coldView(epoch, floor))...)
@@ -255,13 +255,13 @@ func TestRedisWrongType(t *testing.T) {
 	s := openRedis(t, redistest.Start(t))
 	epoch := learn(t, s)
 	ctx := context.Background()
-	s.client.LPush(ctx, key(1), "x")
+	s.client().LPush(ctx, key(1), "x")
 	v := coldView(epoch, bucket(10, 1))
 	got, _, err := s.Take(ctx, epoch, append(one(key(1), 1, v), one(key(2), 1, v)...))
 	if err != nil || got[0].Allowed || !got[1].Allowed {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if text := s.client.Get(ctx, key(1)).Val(); !strings.HasPrefix(text, "c ") {
+	if text := s.client().Get(ctx, key(1)).Val(); !strings.HasPrefix(text, "c ") {
 		t.Fatalf("it holds %q", text)
 	}
 }
@@ -304,14 +304,14 @@ func TestRedisBytesPerKey(t *testing.T) {
 	if _, _, err := s.Apply(ctx, epoch, []Change{hot}); err != nil {
 		t.Fatal(err)
 	}
-	cold, _ := s.client.MemoryUsage(ctx, key(1)).Result()
-	t.Logf("cold: %d bytes, %q = %q", cold, key(1), s.client.Get(ctx, key(1)).Val())
-	warm, _ := s.client.MemoryUsage(ctx, key(2)).Result()
-	t.Logf("hot: %d bytes, %q", warm, s.client.Get(ctx, key(2)).Val())
+	cold, _ := s.client().MemoryUsage(ctx, key(1)).Result()
+	t.Logf("cold: %d bytes, %q = %q", cold, key(1), s.client().Get(ctx, key(1)).Val())
+	warm, _ := s.client().MemoryUsage(ctx, key(2)).Result()
+	t.Logf("hot: %d bytes, %q", warm, s.client().Get(ctx, key(2)).Val())
 	if cold > 149 {
 		t.Errorf("a cold key takes %d bytes", cold)
 	}
-	if ttl := s.client.PTTL(ctx, key(2)).Val(); ttl != -1 {
+	if ttl := s.client().PTTL(ctx, key(2)).Val(); ttl != -1 {
 		t.Errorf("a hot key has TTL %v", ttl)
 	}
 }
@@ -366,7 +366,7 @@ func benchmarkRedis(b *testing.B, s *Redis, epoch string, a limit.Algorithm, n, 
 // redisSeconds is the processor time that the server has used.
 func redisSeconds(t testing.TB, s *Redis) (seconds float64) {
 	t.Helper()
-	info, err := s.client.Info(context.Background(), "cpu").Result()
+	info, err := s.client().Info(context.Background(), "cpu").Result()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,8 +28,8 @@ type sentinels struct {
 	name    string // of the primary
 	clients []*redis.Client
 	log     *slog.Logger
-	// moved is told of another primary than before.
-	moved func(addr string)
+	// moved is told of another primary than before, and of the first.
+	moved func(addr string, first bool)
 
 	mu       sync.Mutex
 	primary  string // empty: not known
@@ -42,7 +42,7 @@ type sentinels struct {
 	cancel context.CancelFunc
 }
 
-func newSentinels(c *sentinelConfig, log *slog.Logger, moved func(addr string)) *sentinels {
+func newSentinels(c *sentinelConfig, log *slog.Logger, moved func(addr string, first bool)) *sentinels {
 	s := &sentinels{name: c.name, log: log, moved: moved}
 	for _, o := range c.sentinels {
 		s.clients = append(s.clients, redis.NewClient(o))
@@ -152,11 +152,11 @@ func (s *sentinels) askOne(ctx context.Context, client *redis.Client) named {
 // found takes an answer.
 func (s *sentinels) found(addr string) {
 	s.mu.Lock()
-	other := s.told != addr
+	before := s.told
 	s.primary, s.told = addr, addr
 	s.mu.Unlock()
-	if other {
-		s.moved(addr)
+	if before != addr {
+		s.moved(addr, before == "")
 	}
 }
 

@@ -65,10 +65,10 @@ func redisBytes(t *testing.T, s *Redis, epoch string, a limit.Algorithm, n int) 
 	}
 	r, _ := limit.Apply(records[0], limit.Change{View: v, Gen: 1<<32 + 7, Share: v.Floor}, now)
 	ctx, key := context.Background(), keyOf(a, n)
-	s.client.Set(ctx, key, lua.FormatRecord(a, records[0]), time.Minute)
-	cold = s.client.MemoryUsage(ctx, key).Val()
-	s.client.Set(ctx, key, lua.FormatRecord(a, r), 0)
-	return cold, s.client.MemoryUsage(ctx, key).Val()
+	s.client().Set(ctx, key, lua.FormatRecord(a, records[0]), time.Minute)
+	cold = s.client().MemoryUsage(ctx, key).Val()
+	s.client().Set(ctx, key, lua.FormatRecord(a, r), 0)
+	return cold, s.client().MemoryUsage(ctx, key).Val()
 }
 
 // memoryBytes is what a cold key of an embedded store takes, so many admissions in it.
@@ -107,12 +107,12 @@ func TestCallsPerCheck(t *testing.T) {
 		group.Limits = append(group.Limits, KeyView{Key: keyOf(a, 1), View: viewOf(epoch, a, 10, time.Minute)})
 	}
 	for _, warm := range []bool{false, true} {
-		s.client.ConfigResetStat(t.Context())
+		s.client().ConfigResetStat(t.Context())
 		if got, _, err := s.Take(t.Context(), epoch, []Group{group}); err != nil || !got[0].Allowed {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		if warm {
-			stats := s.client.Info(t.Context(), "commandstats").Val()
+			stats := s.client().Info(t.Context(), "commandstats").Val()
 			for command, want := range map[string]int{"evalsha": 1, "eval": 0, "get": 1 + len(everyAlgorithm), "set": len(everyAlgorithm)} {
 				if got := callsOf(stats, command); got != want {
 					t.Errorf("%d calls of %s, want %d", got, command, want)

@@ -42,7 +42,7 @@ func onBoth(t *testing.T, test func(t *testing.T, a, b anyStore, epoch string, p
 
 func redisNow(t *testing.T, s *Redis) int64 {
 	t.Helper()
-	at, err := s.client.Time(t.Context()).Result()
+	at, err := s.client().Time(t.Context()).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,10 +272,10 @@ func TestRedisHeard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := s.client.Get(ctx, "aq:heard").Val(); got != fmt.Sprint(now) {
+	if got := s.client().Get(ctx, "aq:heard").Val(); got != fmt.Sprint(now) {
 		t.Fatalf("heard is %q, the lease was at %d", got, now)
 	}
-	if left := s.client.PTTL(ctx, "aq:heard").Val(); left > lua.HeardTTL || left < lua.HeardTTL-time.Minute {
+	if left := s.client().PTTL(ctx, "aq:heard").Val(); left > lua.HeardTTL || left < lua.HeardTTL-time.Minute {
 		t.Fatalf("it stays for %v", left)
 	}
 	floor, share := bucket(30, 0), bucket(6, 0)
@@ -283,11 +283,11 @@ func TestRedisHeard(t *testing.T) {
 	applyOne(t, s, epoch, key(1), limit.Change{View: v, Gen: 1, Share: share})
 	v.Hot, v.Gen, v.Share, v.Phase, v.Since, v.HeardWait = true, 1, share, limit.Floor, 1, 1_000_000
 	spoil := map[string]func(){
-		"a word":     func() { s.client.Set(ctx, "aq:heard", "yesterday", 0) },
-		"a fraction": func() { s.client.Set(ctx, "aq:heard", "1.5", 0) },
-		"nothing":    func() { s.client.Set(ctx, "aq:heard", "", 0) },
-		"too much":   func() { s.client.Set(ctx, "aq:heard", "9007199254740992", 0) },
-		"a list":     func() { s.client.Del(ctx, "aq:heard"); s.client.LPush(ctx, "aq:heard", "x") },
+		"a word":     func() { s.client().Set(ctx, "aq:heard", "yesterday", 0) },
+		"a fraction": func() { s.client().Set(ctx, "aq:heard", "1.5", 0) },
+		"nothing":    func() { s.client().Set(ctx, "aq:heard", "", 0) },
+		"too much":   func() { s.client().Set(ctx, "aq:heard", "9007199254740992", 0) },
+		"a list":     func() { s.client().Del(ctx, "aq:heard"); s.client().LPush(ctx, "aq:heard", "x") },
 	}
 	for name, f := range spoil {
 		f()
@@ -295,7 +295,7 @@ func TestRedisHeard(t *testing.T) {
 			t.Errorf("%s: %+v", name, out)
 		}
 	}
-	if _, _, err := s.ApplyLease(ctx, epoch, nil); err != nil || s.client.Type(ctx, "aq:heard").Val() != "string" {
+	if _, _, err := s.ApplyLease(ctx, epoch, nil); err != nil || s.client().Type(ctx, "aq:heard").Val() != "string" {
 		t.Errorf("a lease over nonsense: %v", err)
 	}
 	live := v
@@ -308,7 +308,7 @@ func TestRedisHeard(t *testing.T) {
 // gets is how many keys one take of one key reads.
 func gets(t *testing.T, s *Redis, epoch string, v limit.View) int {
 	t.Helper()
-	s.client.ConfigResetStat(t.Context())
+	s.client().ConfigResetStat(t.Context())
 	takeOne(t, s, epoch, key(1), 1, v)
-	return callsOf(s.client.Info(t.Context(), "commandstats").Val(), "get")
+	return callsOf(s.client().Info(t.Context(), "commandstats").Val(), "get")
 }

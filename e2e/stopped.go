@@ -1,0 +1,120 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"aliquot/bench/load"
+)
+
+const (
+	// stallRate is the checks a second of the short form; the full one takes half of what
+	// the machine can do.
+	stallRate = 300
+	// measureFor is how long that is measured.
+	measureFor = 3 * time.Second
+	// settleFor is how long a daemon is left alone before its memory is looked at.
+	settleFor = 2 * time.Second
+	// moreGoroutines and moreHeap are what a daemon may have more of after a fault: calls
+	// under way when it is looked at, connections of the load that go away in a while, and
+	// garbage.
+	moreGoroutines = 50
+	moreHeap       = 32 << 20
+)
+
+// redisStopped: a Redis that takes connections and does not answer costs its region's
+// clients neither answers nor time, and nobody gains by it.
+func redisStopped(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	region, redis := l.Regions[0], l.Redis[0]
+	c, err := l.manyKeys(ctx, region, s)
+	if err != nil {
+		return nil, err
+	}
+	pause(ctx, settleFor)
+	before, err := l.footprint(ctx, region)
+	if err != nil {
+		return nil, err
+	}
+	rotation := begin(ctx, l.load(s.Stall+s.Run))
+	if err := redis.Pause(); err != nil {
+		return nil, err
+	}
+	stopped := time.Now()
+	first, err := part(ctx, c, time.Second)
+	if err != nil {
+		return nil, errors.Join(err, redis.Resume())
+	}
+	later, err := part(ctx, c, s.Stall-time.Second)
+	if err != nil {
+		return nil, errors.Join(err, redis.Resume())
+	}
+	pause(ctx, s.Stall-time.Since(stopped))
+	if err := redis.Resume(); err != nil {
+		return nil, err
+	}
+	took, err := l.degradedSince(ctx, region, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	r, err := rotation.wait()
+	if err != nil {
+		return nil, err
+	}
+	pause(ctx, settleFor)
+	after, err := l.footprint(ctx, region)
+	if err != nil {
+		return nil, err
+	}
+	out := append(bounded(r), unfailing(r),
+		none("checks without an answer", first.Failed+later.Failed, first.Examples),
+		none("checks decided by a store that did not answer, after the first second", later.Modes["store"], later.Modes),
+		atMost("seconds degraded after the Redis went on", took.Seconds(), 6),
+		atMost("more goroutines afterwards", after.goroutines-before.goroutines, moreGoroutines),
+		atMost("more heap afterwards, MiB", (after.heap-before.heap)/(1<<20), moreHeap/(1<<20)))
+	if s.Latencies {
+		out = append(out,
+			atMost(fmt.Sprintf("p99 of the first second at %.0f checks/s, ms", c.Rate), milliseconds(first.Latency.P99), 60),
+			atMost("p99 after it, ms", milliseconds(later.Latency.P99), 5))
+	}
+	return out, l.AwaitLeases(ctx)
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// manyKeys is a load on one region, of keys that each stay within their limit: with
+// latencies to be measured, half of what the machine can do.
+func (l *Lab) manyKeys(ctx context.Context, r *Region, s Scale) (load.Config, error) {
+	c := load.DefaultConfig()
+	c.Address, c.Server.Ops, c.Connections, c.Workers, c.Warmup = r.Address, r.Ops(), 32, 32, 0
+	c.Keys, c.Attributes = 10_000, []string{"plan=big", "api_key=load-" + fmt.Sprint(time.Now().UnixNano()) + "-" + load.KeyPlaceholder}
+	c.Rate = stallRate
+	if !s.Latencies {
+		return c, nil
+	}
+	c.Rate = 0
+	most, err := part(ctx, c, measureFor)
+	if err != nil {
+		return c, err
+	}
+	c.Rate = most.ChecksPerSecond / 2
+	return c, nil
+}
+
+// part is the load for a while.
+func part(ctx context.Context, c load.Config, d time.Duration) (*load.Report, error) {
+	c.Duration = d
+	return load.Run(ctx, c)
+}
+
+// footprint is what a daemon holds.
+type footprint struct{ goroutines, heap float64 }
+
+func (l *Lab) footprint(ctx context.Context, r *Region) (f footprint, err error) {
+	if f.goroutines, err = l.metric(ctx, r, "go_goroutines "); err != nil {
+		return f, err
+	}
+	f.heap, err = l.metric(ctx, r, "go_memstats_heap_inuse_bytes ")
+	return f, err
+}
