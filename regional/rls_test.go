@@ -16,6 +16,7 @@ import (
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -203,12 +204,27 @@ func TestEnvoyWhereNoLimitTells(t *testing.T) {
 	}
 }
 
-// TestALongValueBuysNothing: an error would let the request pass.
-func TestALongValueBuysNothing(t *testing.T) {
+// TestNoValueBuysAnything: an error would let the request pass.
+func TestNoValueBuysAnything(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, envoyRules).address()))
 	for i, want := range []string{"k:k", "k:k", "k:k", "O:O"} {
 		if got := codesOf(envoy(t, d, "shop", 1, entries("tenant", strings.Repeat("é", 5<<10+i)))); got != want {
-			t.Errorf("request %d: %s, want %s", i, got, want)
+			t.Errorf("long value %d: %s, want %s", i, got, want)
+		}
+	}
+	// A tenant that is not UTF-8, as Envoy sends it, is one like any other.
+	conn := dialGRPC(t, d)
+	entry := append([]byte{0x0a, 6}, "tenant\x12\x01\xff"...)
+	descriptor := protowire.AppendBytes([]byte{0x0a}, entry)
+	raw := protowire.AppendBytes(append([]byte("\x0a\x04shop"), 0x12), descriptor)
+	for i, want := range []ratelimitv3.RateLimitResponse_Code{1, 1, 1, 2} {
+		var reply []byte
+		if err := conn.Invoke(t.Context(), ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName, &raw, &reply, grpc.ForceCodec(rawCodec{})); err != nil {
+			t.Fatal(err)
+		}
+		var out ratelimitv3.RateLimitResponse
+		if err := proto.Unmarshal(reply, &out); err != nil || out.GetOverallCode() != want {
+			t.Errorf("request %d: %v, %v, want %v", i, &out, err, want)
 		}
 	}
 }
@@ -240,11 +256,10 @@ func TestEnvoysMistakes(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	raw := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "\xff")
-	var out []byte
+	raw, out := []byte{0x0a, 200}, []byte(nil)
 	err := conn.Invoke(t.Context(), ratelimitv3.RateLimitService_ShouldRateLimit_FullMethodName, &raw, &out, grpc.ForceCodec(rawCodec{}))
-	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "UTF-8") {
-		t.Errorf("a domain that is no text: %v", err)
+	if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "cannot be read") {
+		t.Errorf("no message: %v", err)
 	}
 	if metric := scrape(t, d); !strings.Contains(metric, `aliquot_rls_requests_total{code="error",region="us"} 3`) {
 		t.Error("errors are not counted")

@@ -2,6 +2,7 @@ package rls
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 	"unsafe"
 
@@ -27,10 +28,7 @@ const (
 	wrappedValue = 1
 )
 
-var (
-	errMalformed = fmt.Errorf("%w: the message cannot be read", ErrInvalid)
-	errUTF8      = fmt.Errorf("%w: the message cannot be read: a text of it is not valid UTF-8", ErrInvalid)
-)
+var errMalformed = fmt.Errorf("%w: the message cannot be read", ErrInvalid)
 
 // field is one field of a message as it stands on the wire. A number or a wire type that
 // is not expected makes it unknown, and it is skipped, as generated code does.
@@ -70,12 +68,15 @@ func next(b []byte) (f field, rest []byte, err error) {
 	return f, b[n:], nil
 }
 
-// text is a string field; it is a part of the message.
-func (f *field) text() (string, error) {
-	if !utf8.Valid(f.bytes) {
-		return "", errUTF8
+// text is a string field; it is a part of the message. What is not UTF-8 in it is replaced:
+// Envoy sends a client's bytes as they are, and a proxy that is answered by an error lets
+// the request pass, so a byte in a header would free its sender from all limits.
+func (f *field) text() string {
+	text := unsafe.String(unsafe.SliceData(f.bytes), len(f.bytes))
+	if utf8.ValidString(text) {
+		return text
 	}
-	return unsafe.String(unsafe.SliceData(f.bytes), len(f.bytes)), nil
+	return strings.ToValidUTF8(text, string(utf8.RuneError))
 }
 
 // is tells whether the field is the one of a number and a kind.
@@ -92,7 +93,7 @@ func (r *Request) read(b []byte) (err error) {
 		}
 		switch {
 		case f.is(requestDomain, protowire.BytesType):
-			r.domain, err = f.text()
+			r.domain = f.text()
 		case f.is(requestDescriptors, protowire.BytesType):
 			err = r.readDescriptor(f.bytes)
 		case f.is(requestHits, protowire.VarintType):
@@ -142,12 +143,9 @@ func (r *Request) readEntry(b []byte) (err error) {
 		}
 		switch {
 		case f.is(entryKey, protowire.BytesType):
-			e.key, err = f.text()
+			e.key = f.text()
 		case f.is(entryValue, protowire.BytesType):
-			e.value, err = f.text()
-		}
-		if err != nil {
-			return err
+			e.value = f.text()
 		}
 	}
 	r.entries = append(r.entries, e)
