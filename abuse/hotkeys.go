@@ -49,9 +49,11 @@ type HotKeys struct {
 func NewHotKeys(draw func() uint32) *HotKeys { return &HotKeys{draw: draw} }
 
 type hotSet struct {
-	shift atomic.Uint32 // one in 1<<shift checks is looked at
+	// skip is how many checks are passed over before the next one is looked at.
+	skip atomic.Int32
 
 	mu      sync.Mutex
+	shift   uint32         // one in 1<<shift checks is looked at
 	since   budget.Instant // when the weight of a check was 1
 	from    budget.Instant // the samples are counted from here
 	samples int
@@ -71,35 +73,46 @@ type hotKey struct {
 // Seen counts one check of a key.
 func (h *HotKeys) Seen(key budget.KeyID, denied bool, now budget.Instant) {
 	s := &h.sets[placeOf(key)%hotSets]
-	shift := s.shift.Load()
-	if shift > 0 && h.draw()&(1<<shift-1) != 0 {
-		return
+	if s.skip.Add(-1) < 0 {
+		s.count(key, denied, now, h.draw)
 	}
+}
+
+// count looks at a check, which stands for those that were passed over, and draws how many
+// are next: as many as one in 1<<shift leaves on average.
+func (s *hotSet) count(key budget.KeyID, denied bool, now budget.Instant, draw func() uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.follow(shift, now)
+	if s.shift > 0 && s.skip.Load() >= 0 {
+		return // another check of this moment stands for this one too
+	}
 	weight := s.weight(now)
 	k := s.find(key, now)
 	k.hits++
-	k.checks += weight * float64(uint32(1)<<shift)
+	k.checks += weight * float64(uint32(1)<<s.shift)
 	if denied {
-		k.denied += weight * float64(uint32(1)<<shift)
+		k.denied += weight * float64(uint32(1)<<s.shift)
+	}
+	s.follow(now)
+	if s.shift > 0 {
+		s.skip.Store(int32(draw() % (2<<s.shift - 1)))
+	} else {
+		s.skip.Store(0)
 	}
 }
 
 // follow lets the part that is looked at follow the traffic. The caller holds mu.
-func (s *hotSet) follow(shift uint32, now budget.Instant) {
+func (s *hotSet) follow(now budget.Instant) {
 	s.samples++
 	took := now.Sub(s.from)
 	switch {
-	case s.samples >= sampledMost && took < sampleSpan && shift < maxShift:
-		shift++
+	case s.samples >= sampledMost && took < sampleSpan:
+		s.shift = min(s.shift+1, maxShift)
 	case took < sampleSpan:
 		return
-	case s.samples < sampledLeast && shift > 0:
-		shift--
+	case s.samples < sampledLeast && s.shift > 0:
+		s.shift--
 	}
-	s.shift.Store(shift)
 	s.from, s.samples = now, 0
 }
 
