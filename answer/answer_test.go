@@ -137,6 +137,9 @@ func TestBodyOfADenial(t *testing.T) {
 			&aliquotv1.CheckResponse{RuleId: "<a>", Limit: 5, Never: true, Limits: []*aliquotv1.LimitDecision{{RuleId: "<a>", Never: true, Window: durationpb.New(250 * time.Millisecond)}}}},
 		{"blocked", `{` + kind + `,"status":429,"detail":"This client is blocked; no waiting helps.","violated-policies":[],"error":{"code":"RATE_LIMIT_EXCEEDED","message":"This client is blocked; no waiting helps.","details":{}}}`,
 			&aliquotv1.CheckResponse{Mode: "block_list", Never: true}},
+		{"blocked for a while", `{` + kind + `,"status":429,"detail":"This client is blocked for a while; retry after 3 s.","instance":"us-1-2","violated-policies":["everyone","orders-pro"],` +
+			`"error":{"code":"RATE_LIMIT_EXCEEDED","message":"This client is blocked for a while; retry after 3 s.",` +
+			`"details":{"limit":100,"window_seconds":60,"retry_after_seconds":3,"reset_at":1800000060}}}`, mode(denied(), "block_list")},
 		{"a denial that names no rule", `{` + kind + `,"status":429,"detail":"Too many requests; retry after 1 s.","violated-policies":[],"error":{"code":"RATE_LIMIT_EXCEEDED","message":"Too many requests; retry after 1 s.","details":{"retry_after_seconds":1,"reset_at":1800000001}}}`,
 			&aliquotv1.CheckResponse{Mode: "fail_closed"}},
 	} {

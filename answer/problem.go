@@ -55,6 +55,8 @@ func (v *view) denied(status int) problem {
 // sentence tells the client why; it says nothing of the machinery.
 func (v *view) sentence() string {
 	switch {
+	case v.d.GetMode() == modeBlockList && !v.d.GetNever():
+		return fmt.Sprintf("This client is blocked for a while; retry after %d s.", v.retryAfter())
 	case v.d.GetMode() == modeBlockList:
 		return "This client is blocked; no waiting helps."
 	case v.headline == nil && v.d.GetNever():
