@@ -27,13 +27,13 @@ local function adjust(key)
     settle(load(key, parse), v[0], v[1], v[2], v[3], hcap, hrate, hfrac, v[7], extra, lowcap, lowrate, lowfrac)
   local refunded, spare, charged = 0, 0, 0
   if back < 0 then
-    charged = math.max(0, min(-back, r.tokens + r.extra + debt))
+    charged = max(0, min(-back, r.tokens + r.extra + debt))
     spend(r, charged)
   elseif amnesia == 0 then
     if not r.hot then
       most = most + extra
     end
-    refunded = math.max(0, min(back, most - out(r, extra) - r.tokens))
+    refunded = max(0, min(back, most - out(r, extra) - r.tokens))
     r.tokens = r.tokens + refunded
     if r.hot and r.gen == v[0] then
       spare = back - refunded
@@ -41,7 +41,7 @@ local function adjust(key)
   end
   keep(key, r, v[4] + extra, v[5], v[6])
   reply[n + 1], reply[n + 2], reply[n + 3] = refunded, spare, charged
-  reply[n + 4], reply[n + 5] = math.max(0, r.tokens + r.extra), amnesia
+  reply[n + 4], reply[n + 5] = max(0, r.tokens + r.extra), amnesia
 end
 
 local function adjust_all()

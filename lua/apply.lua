@@ -27,7 +27,7 @@ local a, k, argc, v = 12, 2, #ARGV, {}
 -- reshare: limit.Record.reshare.
 local function reshare(r, ecap, extra, gen, cap, rate, frac, grant)
   if not r.hot then
-    r.extra = math.max(0, min(r.tokens, math.max(0, extra - r.lent)))
+    r.extra = max(0, min(r.tokens, max(0, extra - r.lent)))
     r.tokens = r.tokens - r.extra
   end
   r.hot, r.gen, r.cap, r.rate, r.frac = true, gen, cap, rate, frac
@@ -38,7 +38,7 @@ local function reshare(r, ecap, extra, gen, cap, rate, frac, grant)
       -- IEEE doubles, in the order of limit.shrunk
       held = min(min(held, cap), floor(held * (cap / ecap)))
     end
-    stays = min(had, math.max(0, held - lent))
+    stays = min(had, max(0, held - lent))
   end
   r.tokens, r.carry = clamp(stays + grant, r.carry, less(cap, lent))
   return had - stays
@@ -78,7 +78,7 @@ local function change(key)
   end
   local asks = v[0] > 0 and v[0] == gen and grant == 0 and cool == 0 -- limit.Change.asks
   if r and r.stamp == STAMP and r.gen >= gen and not (r.gen == gen and asks) then
-    reply[n + 2], reply[n + 4] = math.max(0, r.tokens + r.extra), 1
+    reply[n + 2], reply[n + 4] = max(0, r.tokens + r.extra), 1
     return
   end
   local ecap, amnesia, _
@@ -98,7 +98,7 @@ local function change(key)
     cool_down(r, v[4] + extra)
   end
   keep(key, r, v[4] + extra, v[5], v[6])
-  reply[n + 2], reply[n + 3] = math.max(0, r.tokens + r.extra), amnesia
+  reply[n + 2], reply[n + 3] = max(0, r.tokens + r.extra), amnesia
 end
 
 while a <= argc do

@@ -11,7 +11,6 @@
 counted = {}
 
 do
-  local byte = string.byte
   local LOG, SLOTS, FIXED = 108, 115, 102
   local ALL = 1e15 -- limit.MaxTokens: in use where that is not known
 
@@ -38,7 +37,7 @@ do
     l.since, l.birth = tonumber(ARGV[a + 5]), tonumber(ARGV[a + 6])
     local wait, limbo = tonumber(ARGV[a + 7]), tonumber(ARGV[a + 8])
     if wait > 0 and heard_at then
-      l.since = math.max(l.since, min(heard_at + wait, EXACT))
+      l.since = max(l.since, min(heard_at + wait, EXACT))
     end
     l.phase, l.holds = tonumber(ARGV[a + 4]), l.floor
     if (l.phase == LIVE and now > UNTIL) or (l.phase == FLOOR and now < l.since) then
@@ -156,7 +155,7 @@ do
     if l.of.known(r, l) > most then
       known = l.of.wait(r, l, most)
     end
-    return math.max(r.free - now, known, 0)
+    return max(r.free - now, known, 0)
   end
 
   -- retry: limit.Use.retry.
@@ -175,7 +174,7 @@ do
       call('SET', key, l.of.text(r))
       return
     end
-    local lasts = math.max(tail(l), r.free - r.at, l.of.lasts(r)) -- limit.Record.Keep
+    local lasts = max(tail(l), r.free - r.at, l.of.lasts(r)) -- limit.Record.Keep
     call('SET', key, l.of.text(r), 'PX', format('%.0f', floor(lasts / 1000) + floor(lasts / 50000) + 1001))
   end
 
@@ -202,7 +201,7 @@ do
     l.r, share, amnesia = settle(load(key, l.of.parse), l)
     keep_counted(key, l.r, l)
     local most, again = rights(l.r, share), 0
-    local left = math.max(0, most - in_use(l.r, l))
+    local left = max(0, most - in_use(l.r, l))
     if left < price then
       again = retry(l.r, l, share, price)
     end
@@ -245,7 +244,7 @@ do
     r.hot, r.gen, r.cap = not cool, gen, cool and 0 or share
     keep_counted(key, r, l)
     local used = in_use(r, l)
-    reply[n + 1], reply[n + 2], reply[n + 3] = used, math.max(0, rights(r, share) - used), amnesia
+    reply[n + 1], reply[n + 2], reply[n + 3] = used, max(0, rights(r, share) - used), amnesia
     reply[n + 5] = wait(r, l, share)
     if l.kind == FIXED then
       reply[n + 6] = (now - now % l.window) / l.window + 1
@@ -268,7 +267,7 @@ do
     if l.kind == SLOTS then
       refunded = log.release(r, slot)
     elseif back < 0 then
-      charged = math.max(0, min(-back, most - in_use(r, l) + debt))
+      charged = max(0, min(-back, most - in_use(r, l) + debt))
       if charged > 0 then
         l.of.add(r, l, charged, 0)
       end
@@ -276,7 +275,7 @@ do
       refunded = l.of.give_back(r, l, at, back)
     end
     reply[n + 1], reply[n + 2], reply[n + 3] = refunded, 0, charged
-    reply[n + 4], reply[n + 5] = math.max(0, most - in_use(r, l)), amnesia
+    reply[n + 4], reply[n + 5] = max(0, most - in_use(r, l)), amnesia
     return a + 6
   end
 end

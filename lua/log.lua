@@ -139,7 +139,7 @@ do
     if slot == 0 and #entries >= MAX_ENTRIES then
       for i = #entries, 1, -1 do
         if entries[i][3] == 0 then
-          till, cost = math.max(till, entries[i][1]), cost + entries[i][2]
+          till, cost = max(till, entries[i][1]), cost + entries[i][2]
           table.remove(entries, i)
           break
         end

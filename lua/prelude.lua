@@ -23,10 +23,11 @@
 -- Reply, first of all: {-1, epoch found or ''} if the contents are not the ones
 -- expected; nothing was read or written then.
 
+local KEYS, ARGV = KEYS, ARGV -- globals take longer
 local EXACT = 9007199254740991 -- 2^53 - 1
 local MAX_SECS = 3153600000    -- 100 years, limit.maxSecs
 local MAX_CHUNK_LIFE = 3000000 -- limit.MaxChunkLife, microseconds
-local floor, format, match, tonumber = math.floor, string.format, string.match, tonumber
+local floor, max, format, match, byte, tonumber = math.floor, math.max, string.format, string.match, string.byte, tonumber
 local call = redis.call
 
 local found = call('GET', KEYS[1])
@@ -53,7 +54,7 @@ if HEARD_WAIT ~= 0 then
       heard_at = now -- nonsense: somebody was heard, who knows when
     end
     if HEARD_WAIT > 0 then
-      SINCE = math.max(SINCE, math.min(heard_at + HEARD_WAIT, EXACT))
+      SINCE = max(SINCE, math.min(heard_at + HEARD_WAIT, EXACT))
     end
   end
 end
@@ -78,54 +79,60 @@ local function parse(text)
     return nil
   end
   local lent, lent_until = 0, 0
-  if string.byte(text) == 108 then -- 'l'
+  if byte(text) == 108 then -- 'l'
     lent, lent_until, text = match(text, '^l (%d+) (%d+) (.*)$')
     lent, lent_until = exact(lent, 1e15), exact(lent_until, EXACT)
     if not (lent and lent > 0 and lent_until) then
       return {gen = 0}
     end
   end
-  local stamp, tokens, at, carry, gen, cap, rate, frac, rest =
-    match(text, '^h (%x+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
-  local hot, extra = stamp ~= nil, 0
-  if not hot then
-    stamp, tokens, at, carry = match(text, '^c (%x+) (%-?%d+) (%d+) (%d+)$')
-    if not stamp then
-      stamp, tokens, at, carry, gen = match(text, '^c (%x+) (%-?%d+) (%d+) (%d+) (%d+)$')
+  local stamp, tokens, at, carry, gen, cap, rate, frac, rest = match(text, '^c (%x+) (%-?%d+) (%d+) (%d+)( ?%d*)$')
+  local hot, extra = not stamp, 0
+  if stamp then
+    if gen ~= '' then
+      gen = exact(gen, EXACT)
+    else
+      gen = 0
     end
-    gen, cap, rate, frac = gen or 0, 0, 0, 0
-  elseif rest ~= '' then
-    extra = match(rest, '^ (%d+)$')
+    cap, rate, frac = 0, 0, 0
+  else
+    stamp, tokens, at, carry, gen, cap, rate, frac, rest =
+      match(text, '^h (%x+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$')
+    gen, cap, rate, frac = exact(gen, EXACT), exact(cap, 1e15), exact(rate, 1e15), exact(frac, 999999)
+    if rest ~= '' then
+      extra = exact(rest and match(rest, '^ (%d+)$'), 1e15)
+    end
   end
-  local r = {
-    hot = hot, stamp = stamp, tokens = exact(tokens, 1e15), at = exact(at, EXACT),
-    carry = exact(carry, 999999), gen = exact(gen, EXACT), cap = exact(cap, 1e15),
-    rate = exact(rate, 1e15), frac = exact(frac, 999999), extra = exact(extra, 1e15),
-    lent = lent, lent_until = lent_until,
-  }
-  if not (stamp and r.tokens and r.tokens >= -1e15 and r.at and r.carry and r.gen and r.cap and r.rate and r.frac and r.extra) then
+  if not stamp then
     return {gen = 0}
   end
-  return r
+  tokens, at, carry = tokens + 0, at + 0, carry + 0 -- a third of what tonumber takes
+  if not (tokens <= 1e15 and tokens >= -1e15 and at <= EXACT and carry <= 999999 and gen and cap and rate and frac and extra) then
+    return {gen = 0}
+  end
+  return {
+    hot = hot, stamp = stamp, tokens = tokens, at = at, carry = carry, gen = gen, cap = cap, rate = rate, frac = frac,
+    extra = extra, lent = lent, lent_until = lent_until, ccap = 0, crate = 0, cfrac = 0,
+  }
 end
 
 -- text is what parse reads.
 local function text(r, plain)
   if r.lent > 0 and not plain then
-    return format('l %.0f %.0f ', r.lent, r.lent_until) .. text(r, true)
+    return format('l %d %d ', r.lent, r.lent_until) .. text(r, true)
   end
   if r.hot then
     if r.extra > 0 then
-      return format('h %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
+      return format('h %s %d %d %d %d %d %d %d %d',
         r.stamp, r.tokens, r.at, r.carry, r.gen, r.cap, r.rate, r.frac, r.extra)
     end
-    return format('h %s %.0f %.0f %.0f %.0f %.0f %.0f %.0f',
+    return format('h %s %d %d %d %d %d %d %d',
       r.stamp, r.tokens, r.at, r.carry, r.gen, r.cap, r.rate, r.frac)
   end
   if r.gen > 0 then
-    return format('c %s %.0f %.0f %.0f %.0f', r.stamp, r.tokens, r.at, r.carry, r.gen)
+    return format('c %s %d %d %d %d', r.stamp, r.tokens, r.at, r.carry, r.gen)
   end
-  return format('c %s %.0f %.0f %.0f', r.stamp, r.tokens, r.at, r.carry)
+  return format('c %s %d %d %d', r.stamp, r.tokens, r.at, r.carry)
 end
 
 local function min(a, b)
@@ -194,7 +201,7 @@ end
 -- less is a capacity of which so much is lent.
 local function less(cap, lent)
   if lent > 0 then
-    return math.max(0, cap - lent)
+    return max(0, cap - lent)
   end
   return cap
 end
@@ -202,7 +209,7 @@ end
 -- out: limit.Record.out; extra is the view's.
 local function out(r, extra)
   if r.hot and r.lent > 0 then
-    return math.max(0, r.lent - math.max(0, extra - r.extra))
+    return max(0, r.lent - max(0, extra - r.extra))
   end
   return r.lent
 end
@@ -281,7 +288,7 @@ end
 local function fresh_cold(r, ccap, frate, ffrac, lowcap)
   local tokens, carry = 0, 0
   if BIRTH ~= 0 then
-    tokens, carry = refill(0, 0, ccap, frate, ffrac, math.max(BIRTH, FLOOR_SINCE), now)
+    tokens, carry = refill(0, 0, ccap, frate, ffrac, max(BIRTH, FLOOR_SINCE), now)
   elseif not r and FLOOR_SINCE == 0 then
     tokens = ccap
   elseif not r then
@@ -290,7 +297,10 @@ local function fresh_cold(r, ccap, frate, ffrac, lowcap)
       tokens, carry = lowcap, 0
     end
   end
-  return {hot = false, tokens = tokens, carry = carry, gen = 0, extra = 0}
+  return {
+    hot = false, stamp = STAMP, tokens = tokens, at = now, carry = carry, gen = 0, extra = 0, lent = 0, lent_until = 0,
+    ccap = ccap, crate = frate, cfrac = ffrac,
+  }
 end
 
 -- may_be_out: limit.View.mayBeOut.
@@ -339,7 +349,7 @@ local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, ext
     r.lent, r.lent_until = may_be_out(found)
   end
   if debit > 0 then
-    spend(r, min(debit, math.max(0, r.tokens + r.extra)))
+    spend(r, min(debit, max(0, r.tokens + r.extra)))
   end
   if r.lent > 0 and now > r.lent_until then
     r.lent, r.lent_until = 0, 0
@@ -365,7 +375,7 @@ local function bring_back(r, ecap, extra, was, till, keep, back)
     end
     local room = most - out(r, extra) - r.tokens
     if back >= room then
-      r.tokens, r.carry = r.tokens + math.max(0, room), 0
+      r.tokens, r.carry = r.tokens + max(0, room), 0
     else
       r.tokens = r.tokens + back
     end
@@ -401,7 +411,8 @@ local function ttl(tokens, ccap, frate, ffrac)
 end
 
 -- Records are read once and written once a call, however many groups name them. cold
--- is, for each record that is to be written, its cold bucket or its limit that counts.
+-- is, for each record that is to be written, itself, with its cold bucket, or its limit
+-- that counts.
 local records, cold, order = {}, {}, {}
 local counted -- the functions for limits that count, see counted.lua; nil if there is none
 
@@ -419,13 +430,8 @@ local function load(key, read) -- read is parse, or that of a limit that counts
 end
 
 local function keep(key, r, ccap, frate, ffrac)
-  records[key] = r
-  local f = cold[key]
-  if f then
-    f[1], f[2], f[3] = ccap, frate, ffrac
-  else
-    cold[key] = {ccap, frate, ffrac}
-  end
+  r.ccap, r.crate, r.cfrac = ccap, frate, ffrac
+  records[key], cold[key] = r, r
 end
 
 local function save()
@@ -438,12 +444,12 @@ local function save()
       elseif r.hot then
         call('SET', key, text(r))
       else
-        local px = ttl(r.tokens, f[1], f[2], f[3])
+        local px = ttl(r.tokens, r.ccap, r.crate, r.cfrac)
         if r.lent > 0 then -- limit.Record.Keep
           local lasts = r.lent_until - r.at
           px = px + floor(lasts / 1000) + floor(lasts / 50000) + 1001
         end
-        call('SET', key, text(r), 'PX', format('%.0f', px))
+        call('SET', key, text(r), 'PX', format('%d', px))
       end
     end
   end
