@@ -69,20 +69,26 @@ func (k *Key) trip(cost limit.Tokens, t Terms, now budget.Instant) Trip {
 }
 
 // ask adds what is wanted, and reports whether that is anything: what the key uses in a
-// chunk's life and a quarter more, and two checks' worth at least. One call at a time
-// asks, or many at once would take all there is and leave nothing to decide the others
-// by; and none so shortly before the lease ends that a chunk would not last.
+// chunk's life and a quarter more, and two checks' worth at least; but no more than a
+// quarter of what the store has, for what is on its way here nobody can be admitted by.
+// One call at a time asks, or many at once would take all there is; and none so shortly
+// before the lease ends that a chunk would not last.
 func (k *Key) ask(view *limit.ChunkView, t Terms, now budget.Instant) bool {
+	if view.Was == 0 {
+		*view = limit.ChunkView{}
+	}
 	if !t.Lends || k.wanting || !k.Busy(now) || t.Until != 0 && t.Until.Sub(now) < Life/4 {
-		if view.Was == 0 {
-			*view = limit.ChunkView{}
-		}
 		return false
 	}
-	use := k.meter.inLife()
-	view.Least = max(2*k.meter.lastCost, 1)
-	view.Want = min(max(use+use/4, view.Least), limit.MaxTokens)
-	view.Least = min(view.Least, view.Want)
+	use, least := k.meter.inLife(), max(2*k.meter.lastCost, 1)
+	want := min(max(use+use/4, least), limit.MaxTokens)
+	if k.Known(now) {
+		want = min(want, k.Outcome(now).Tokens/4)
+	}
+	if want < least {
+		return false
+	}
+	view.Want, view.Least = want, least
 	// The store has it end a little later than this daemon, whatever their clocks do.
 	view.Life = stretched(Life, t.Rho)
 	k.wanting = true
@@ -111,6 +117,9 @@ func (k *Key) Took(t Trip, allowed bool, out limit.Outcome, storeNow int64, rece
 	}
 	if t.turn == k.turn {
 		k.said.take(&t, allowed, out, storeNow, received)
+	}
+	if !out.Kept {
+		k.lose(t.back + t.keep)
 	}
 	if t.renews {
 		k.again = received
@@ -159,6 +168,7 @@ func (k *Key) tookLate(t *Trip, out *limit.Outcome) {
 // back may not have arrived, or counted; what it kept is still counted as this daemon's.
 func (k *Key) Lost(t Trip) {
 	k.arrived(&t)
+	k.lose(t.back)
 	if t.drops == k.drops {
 		k.out += t.keep
 	}

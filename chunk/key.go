@@ -59,6 +59,7 @@ type Key struct {
 	turn, drops uint32
 
 	admitted, denied limit.Tokens // and not told to the machine yet
+	lost             int64
 }
 
 // Seen counts a check of the key; it comes first, whoever decides the check.
@@ -133,6 +134,7 @@ func (k *Key) Due(now budget.Instant) Due {
 	case k.left == 0 && k.out == 0 || k.renewing || k.wanting:
 		return Nothing
 	case rest < -Life:
+		k.lose(k.left)
 		k.left, k.out, k.live = 0, 0, false
 		return Nothing
 	case k.spendable(now) && k.Busy(now) && now.Sub(k.again) >= patience && (k.left < k.size/4 || rest < Life/3):
@@ -150,4 +152,28 @@ func (k *Key) Due(now budget.Instant) Due {
 func (k *Key) Idle(now budget.Instant) bool {
 	return k.calls == 0 && k.admitted == 0 && k.denied == 0 && now.Sub(k.meter.lastChecked) >= Life &&
 		(k.left == 0 || now.Sub(k.end) >= Life)
+}
+
+// lose counts an amount that was borrowed and never came back.
+func (k *Key) lose(amount limit.Tokens) {
+	if amount > 0 {
+		k.lost++
+	}
+}
+
+// TellLost takes how often since the last time something that was borrowed was neither spent
+// nor brought back before it ended.
+func (k *Key) TellLost() (times int64) {
+	times, k.lost = k.lost, 0
+	return times
+}
+
+// Awaits reports whether a call is under way that may bring tokens here, or back: of a
+// denial that comes meanwhile nobody knows whether it is due to that.
+func (k *Key) Awaits() bool { return k.renewing || k.wanting || k.carried > 0 }
+
+// Active reports whether there is something to look after: a chunk, use that was not
+// told, or a call under way.
+func (k *Key) Active() bool {
+	return k.left != 0 || k.out != 0 || k.calls != 0 || k.admitted != 0 || k.denied != 0
 }

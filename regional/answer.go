@@ -19,12 +19,20 @@ func (s *service) answer(d *decision, r *request, out *wire.Answer) {
 	if out.Allowed {
 		return
 	}
+	if d.denier != nil {
+		if out.DecisionID = d.denier.named(d.at); out.DecisionID != "" {
+			return
+		}
+	}
 	var number uint64
 	number, out.DecisionID = s.ids.next()
+	if d.denier != nil {
+		d.denier.rememberDenial(out.DecisionID, d.at)
+	}
 	kept := *out
 	kept.Limits = slices.Clone(out.Limits) // the answer's own are used again
 	s.denials.add(number, explained{
-		policy: d.policy, request: *r, decision: *d, answer: kept,
+		policy: d.policy, request: *r, decision: d.remembered(s.limiter.auth), answer: kept,
 		unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.lease(),
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/lua"
 )
@@ -55,15 +56,24 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 	defer a.auth.floors.RUnlock()
 	head := a.auth.grant(groups)
 	if head.epoch == "" {
+		lost(groups)
 		return errNoEpoch
 	}
-	results, err := a.guard.take(ctx, head.epoch, func() []lua.Group {
+	local := a.auth.local
+	results, storeNow, err := a.guard.take(ctx, head.epoch, func() []lua.Group {
 		a.emergency.debits(groups, head.latest)
-		return callOf(&head, groups, a.slots)
+		return callOf(&head, groups, a.slots, local, a.auth.now())
 	})
 	if err != nil {
+		lost(groups)
 		a.emergency.settled(groups, false)
 		return err
+	}
+	received := a.auth.now()
+	for i, g := range groups {
+		if results[i].Err == nil {
+			g.took(local, &results[i], storeNow, received)
+		}
 	}
 	var seen []observation
 	var whole, parts []*group
@@ -71,10 +81,11 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 		if results[i].Err != nil {
 			g.undecided, g.answer = results[i].Undecided, results[i]
 			a.guard.metrics.turnedAway(results[i].Err)
+			lost(groups[i : i+1])
 			parts = append(parts, g)
 			continue
 		}
-		seen = g.settle(results[i], seen)
+		seen = g.settleHere(local, results[i], received, seen)
 		whole = append(whole, g)
 	}
 	a.emergency.settled(whole, true)
@@ -83,10 +94,29 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 	return nil
 }
 
-// callOf words groups for the store.
-func callOf(head *header, groups []*group, slots *slotNames) []lua.Group {
+// settleHere is settle for a group that the store was asked about just now: what it has
+// denied may be here by the time its answer is.
+func (g *group) settleHere(t *localTable, r lua.Result, received budget.Instant, seen []observation) []observation {
+	switch {
+	case r.Allowed:
+		return g.settle(r, seen)
+	case !t.second(g, received):
+		if g.await(); g.awaits != nil {
+			return seen // it is asked once more
+		}
+		return g.settle(r, seen)
+	}
+	for i := range g.asks {
+		seen = g.asks[i].used(g.out[i].found.Tokens, seen)
+	}
+	return seen
+}
+
+// callOf words groups for the store; the call has to leave at once.
+func callOf(head *header, groups []*group, slots *slotNames, local *localTable, now budget.Instant) []lua.Group {
 	call := make([]lua.Group, len(groups))
 	for i, g := range groups {
+		local.bring(head, g, now)
 		views := make([]lua.KeyView, len(g.asks))
 		for j := range g.asks {
 			a := &g.asks[j]
@@ -94,6 +124,7 @@ func callOf(head *header, groups []*group, slots *slotNames) []lua.Group {
 				a.slot = slots.next()
 			}
 			v := head.view(a)
+			v.Chunk = a.asked
 			a.floorCap, a.coldCap = v.Floor.Cap, v.Cold().Cap
 			views[j] = lua.KeyView{Key: lua.Key(a.limit.Algorithm, a.key.Rule, a.key.Hash), View: v}
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/chunk"
 	"aliquot/limit"
 	"aliquot/rights"
 )
@@ -28,6 +29,9 @@ type authority struct {
 	born    int64
 	pending []budget.RegionEffect
 	borrow  borrowers
+	// local is what checks are decided by without the store; it stands on stood.
+	local *localTable
+	stood chunk.Standing
 
 	// wake has room for one: the reporter has something to do before its tick.
 	wake chan struct{}
@@ -36,7 +40,7 @@ type authority struct {
 func newAuthority(region *budget.Region, clock *clockMap, now func() budget.Instant) *authority {
 	return &authority{
 		region: region, clock: clock, now: now, wake: make(chan struct{}, 1),
-		borrow: borrowers{arrivals: map[budget.KeyID]*arrival{}},
+		borrow: borrowers{arrivals: map[budget.KeyID]*arrival{}}, local: newLocalTable(),
 	}
 }
 
@@ -45,11 +49,28 @@ func (a *authority) post(ev budget.RegionEvent) {
 	a.mu.Lock()
 	now := a.now()
 	a.pending = append(a.pending, a.region.Step(ev, now)...)
-	if _, applied := ev.(budget.SharesApplied); applied {
+	switch ev.(type) {
+	case budget.SharesApplied:
 		a.welcome(now)
+	case budget.RulesReplaced:
+		a.stood.Rules++
+		a.local.end(false)
 	}
+	a.stand()
 	a.mu.Unlock()
 	a.nudge()
+}
+
+// stand ends what checks were decided by without the store, if it stood on something
+// that is not any more. The caller holds mu.
+func (a *authority) stand() {
+	now := chunk.Standing{
+		Session: a.region.Session(), Contents: a.epoch, Config: a.region.Config().Version, Rules: a.stood.Rules,
+	}
+	ends, drops := a.stood.Ends(now)
+	if a.stood = now; ends {
+		a.local.end(drops)
+	}
 }
 
 // adopt gives the machine the answer to a Hello, with the configuration and this
@@ -80,6 +101,7 @@ func (a *authority) tick() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.pending = append(a.pending, a.region.Step(budget.RegionTick{}, a.now())...)
+	a.stand()
 }
 
 // configure gives a machine that knows no configuration its first, before anything
@@ -124,6 +146,7 @@ func (a *authority) storeEpoch(epoch string) (changed bool) {
 		}
 		a.born = born
 		a.pending = append(a.pending, a.region.Step(budget.StoreEpoch{Epoch: epoch}, a.now())...)
+		a.stand()
 	}
 	a.mu.Unlock()
 	if changed {
@@ -165,7 +188,7 @@ func (a *authority) grant(groups []*group) header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
-	h := header{epoch: a.epoch, latest: now.Add(takeAtMost)}
+	h := header{epoch: a.epoch, latest: now.Add(takeAtMost), turn: a.local.turn.Load(), rho: a.clock.drift()}
 	for _, g := range groups {
 		for i := range g.asks {
 			ask := &g.asks[i]
@@ -177,7 +200,9 @@ func (a *authority) grant(groups []*group) header {
 			if ask.alone() {
 				ask.right = wholeRight(f.right)
 			} else {
-				ask.right = a.region.Right(ask.key, ask.keyLimit(), now)
+				l := ask.keyLimit()
+				ask.right = a.region.Right(ask.key, l, now)
+				ask.elsewhere = ask.local != nil && a.region.Elsewhere(ask.right, l)
 			}
 		}
 	}
@@ -236,6 +261,7 @@ func (a *authority) observe(seen []observation) {
 	for _, o := range seen {
 		if o.lost {
 			a.pending = append(a.pending, a.region.Step(budget.StoreLost{}, now)...)
+			a.stand()
 			wake = true
 		}
 		wake = a.region.Observe(o.key, o.usage, now) || wake

@@ -21,6 +21,9 @@ func (a *authority) refund(asks []ask, used []limit.Tokens) {
 // now.
 func (a *authority) adjusted(asks []ask, adjusted []limit.Adjusted) {
 	var seen []observation
+	for i := range asks {
+		a.local.forget(asks[i].key)
+	}
 	a.mu.Lock()
 	for i, out := range adjusted {
 		ask := &asks[i]

@@ -117,7 +117,7 @@ func TestStarvedCallsDoNotTrip(t *testing.T) {
 					g.take(t.Context(), "", noGroups)
 				}
 				late.takes, late.err = c.takes, c.err
-				if _, err := g.take(t.Context(), "", noGroups); err == nil {
+				if _, _, err := g.take(t.Context(), "", noGroups); err == nil {
 					t.Fatal("no error")
 				} else if excused := reason(err) == "starved"; excused == c.open {
 					t.Errorf("counted as %s: %v", reason(err), err)

@@ -110,6 +110,13 @@ func (c *clockMap) setRho(ppm int32) {
 	c.rho = int64(ppm)
 }
 
+// drift is the bound on drift, in millionths.
+func (c *clockMap) drift() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rho
+}
+
 // reset forgets everything: another store has another clock.
 func (c *clockMap) reset() {
 	c.mu.Lock()

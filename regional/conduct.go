@@ -79,6 +79,11 @@ func (d *decision) hold(now budget.Instant, held func(*ask) abuse.Hold) {
 	}
 }
 
+// holds reports whether a client is held back.
+func (c *conduct) holds(key budget.KeyID, r *rules.Rule, now budget.Instant) bool {
+	return c != nil && c.clients.Look(key, termsOf(r), now).State != abuse.Free
+}
+
 // heldBack is the verdict on a request of a client that is held back.
 func (a *ask) heldBack(h abuse.Hold, now budget.Instant) verdict {
 	mode, wait := modeLocal, h.Until.Sub(now)
@@ -99,6 +104,9 @@ func (c *conduct) decided(d *decision, now budget.Instant) {
 	}
 	for i := range d.never {
 		c.hot.Seen(d.never[i].key, true, now)
+	}
+	for i := range d.all {
+		c.limitDecided(&d.all[i], now)
 	}
 	for _, g := range d.groups {
 		for i := range g.out {

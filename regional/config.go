@@ -65,7 +65,8 @@ type Config struct {
 	Registry *prometheus.Registry
 	// Now reads the boot clock; nil: boottime.Now. All of a daemon's leases are
 	// measured on it.
-	Now func() budget.Instant
+	Now       func() budget.Instant
+	bootClock bool // Now was nil
 	// HTTPClient calls the coordinators; nil: one of the daemon's own.
 	HTTPClient *http.Client
 }

@@ -40,6 +40,7 @@ type Daemon struct {
 	limiter  *limiter
 	conduct  *conduct
 	throttle *throttle
+	upkeep   *upkeep
 	service  *service
 	keeper   *keeper
 	reporter *reporter
@@ -95,7 +96,7 @@ func (c *Config) fillIn() {
 		c.Registry = prometheus.NewRegistry()
 	}
 	if c.Now == nil {
-		c.Now = boottime.Now
+		c.Now, c.bootClock = boottime.Now, true
 	}
 	if c.HTTPClient == nil {
 		c.HTTPClient = rpc.NewHTTPClient()
@@ -136,6 +137,10 @@ func (d *Daemon) build(kept *state) error {
 	d.conduct = newConduct(c.Now, d.metrics, d.log)
 	d.limiter.conduct = d.conduct
 	d.metrics.watchConduct(d.conduct, d.policies, c.Registry)
+	if c.bootClock {
+		d.limiter.clock = &boottime.Clock{}
+	}
+	d.upkeep = &upkeep{table: d.auth.local, auth: d.auth, ask: d.limiter.ask}
 	recent := newRecent(c.Now)
 	d.reporter = &reporter{
 		region: c.Region, address: d.advertised(), version: c.Version,
@@ -284,6 +289,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { d.reporter.run(background) })
 	work.Go(func() { d.keepStore(background) })
+	work.Go(func() { d.upkeep.run(background) })
 	work.Go(func() { d.keeper.run(background) })
 	work.Go(func() { d.conduct.run(background, d.policies, d.cfg.HotKeyLog) })
 	work.Go(func() { d.serve("listen", d.http.Serve(d.throttle.listener(d.sockets.connect))) })

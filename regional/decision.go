@@ -36,6 +36,7 @@ type verdict struct {
 	shadow bool
 	mode   string
 	key    budget.KeyID
+	limit  limit.Limit
 	// held is how the client is held back, where that denied it.
 	held     abuse.State
 	decision limit.Decision
@@ -55,7 +56,7 @@ func (a *ask) verdict(g *group, mode string, d limit.Decision) verdict {
 	if !a.rule.Queue || !g.allowed {
 		d.Delay = 0
 	}
-	return verdict{rule: a.rule, window: a.window, cost: a.cost, shadow: g.shadow, mode: mode, key: a.key, decision: d}
+	return verdict{rule: a.rule, window: a.window, cost: a.cost, shadow: g.shadow, mode: mode, key: a.key, limit: a.limit, decision: d}
 }
 
 func (v *verdict) never() bool { return v.decision.RetryAfter == limit.Never }
@@ -75,11 +76,25 @@ type decision struct {
 	order []*rules.Rule
 	// policy is what decided; nil until there are rules.
 	policy *policy
+	// all are the verdicts where memory decided: nothing else is set but policy.
+	all []verdict
+	// denier is the entry of a limit that memory denied, at an instant.
+	denier *localEntry
+	at     budget.Instant
 }
 
 // plan finds what a request has to pass at nowMS, Unix milliseconds. It returns buf for
 // the next one.
 func (d *decision) plan(p *policy, r *request, nowMS int64, buf []rules.Matched) []rules.Matched {
+	matched := d.match(p, r, nowMS, buf)
+	if d.mode == "" {
+		d.limits(p, r, matched, nil, 0)
+	}
+	return matched
+}
+
+// match finds the rules that apply, in buf, unless something else decides.
+func (d *decision) match(p *policy, r *request, nowMS int64, buf []rules.Matched) []rules.Matched {
 	if p.set == nil || p.hasher == nil {
 		d.mode = modeNoRulesYet
 		return buf
@@ -93,15 +108,14 @@ func (d *decision) plan(p *policy, r *request, nowMS int64, buf []rules.Matched)
 		d.mode = modeAllowList
 	case len(matched) == 0:
 		d.mode = modeNoRule
-	default:
-		d.limits(p, r, matched)
 	}
 	return matched
 }
 
 // limits makes the groups: one for all limits that can deny, one for each that
-// cannot, so that a shadow rule never stands in the way of the others.
-func (d *decision) limits(p *policy, r *request, matched []rules.Matched) {
+// cannot, so that a shadow rule never stands in the way of the others. A check, at now,
+// is counted in the table.
+func (d *decision) limits(p *policy, r *request, matched []rules.Matched, t *localTable, now budget.Instant) {
 	strict := &group{cost: r.cost}
 	var shadows []*group
 	var encoded []byte
@@ -127,6 +141,9 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched) {
 		}
 		if a.alone() {
 			a.key.Rule |= aloneBit
+		}
+		if t != nil && m.Rule.LocalCache {
+			a.local = t.seen(&a, r, shadow, now)
 		}
 		if shadow {
 			shadows = append(shadows, &group{cost: r.cost, shadow: true, asks: []ask{a}})
@@ -161,6 +178,9 @@ func (d *decision) tooCostly(a *ask, shadow bool) {
 
 // verdicts are all limits' decisions in rule order, and the headline among them.
 func (d *decision) verdicts() (all []verdict, headline *verdict) {
+	if d.all != nil {
+		return d.all, strictest(d.all)
+	}
 	all = append(all, d.never...)
 	for _, g := range d.groups {
 		all = append(all, g.out...)
@@ -168,13 +188,18 @@ func (d *decision) verdicts() (all []verdict, headline *verdict) {
 	slices.SortStableFunc(all, func(a, b verdict) int {
 		return slices.Index(d.order, a.rule) - slices.Index(d.order, b.rule)
 	})
+	return all, strictest(all)
+}
+
+// strictest is the headline among verdicts.
+func strictest(all []verdict) (headline *verdict) {
 	for i := range all {
 		v := &all[i]
 		if headline == nil || stricter(v, headline) {
 			headline = v
 		}
 	}
-	return all, headline
+	return headline
 }
 
 // stricter orders verdicts for the headline: limits that can deny before shadows, a

@@ -21,7 +21,7 @@ import (
 )
 
 // roomyRule never denies what the tests ask of it, and hardly refills.
-const roomyRule = "rules: [{id: r0, params: {capacity: 1000000, refill_rate: 0.001}}]"
+const roomyRule = "rules: [{id: r0, local_cache: false, params: {capacity: 1000000, refill_rate: 0.001}}]"
 
 // said is an answer to one message, whichever way it came: comparable, without what
 // differs from one call to the next.

@@ -109,25 +109,25 @@ func inPart(err error) bool {
 }
 
 // take decides groups under the contents named by epoch; they are worded when the
-// breaker has let the call pass.
-func (g *guard) take(ctx context.Context, epoch string, word func() []lua.Group) ([]lua.Result, error) {
+// breaker has let the call pass. storeNow is the store's clock then.
+func (g *guard) take(ctx context.Context, epoch string, word func() []lua.Group) (results []lua.Result, storeNow int64, err error) {
 	return g.takeAs(ctx, "take", epoch, word)
 }
 
 // opProbe is a take that no client waits for, and that tries a store that did not answer.
 const opProbe = "probe"
 
-func (g *guard) takeAs(ctx context.Context, op, epoch string, word func() []lua.Group) (results []lua.Result, err error) {
+func (g *guard) takeAs(ctx context.Context, op, epoch string, word func() []lua.Group) (results []lua.Result, storeNow int64, err error) {
 	err = g.call(ctx, op, epoch, func(ctx context.Context) (now int64, err error) {
 		groups := word()
 		g.metrics.callGroups.Observe(float64(len(groups)))
-		results, now, err = g.store.Take(ctx, epoch, groups)
-		return now, err
+		results, storeNow, err = g.store.Take(ctx, epoch, groups)
+		return storeNow, err
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return results, nil
+	return results, storeNow, nil
 }
 
 // call makes a call of the store that a caller waits for, if the breaker lets it pass;

@@ -408,7 +408,10 @@ func exactly(t *testing.T, what string, got, want int, daemons ...*Daemon) {
 }
 
 func missedDeadlines(t *testing.T) func(*Daemon) bool {
-	return func(d *Daemon) bool { return strings.Contains(scrape(t, d), "aliquot_store_errors_total") }
+	return func(d *Daemon) bool {
+		text := scrape(t, d)
+		return strings.Contains(text, "aliquot_store_errors_total") || !strings.Contains(text, "\naliquot_chunks_lost_total 0\n")
+	}
 }
 
 // undisturbed: no session ended but by a store that missed a deadline.
@@ -501,3 +504,7 @@ func mustJSON(v any) string {
 	}
 	return string(raw)
 }
+
+// byTheLimit: a limit decided, by the store or by what was borrowed from it, and not what
+// takes its place while the store does not answer.
+func byTheLimit(mode string) bool { return mode == modeStore || mode == modeLocal }

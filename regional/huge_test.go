@@ -33,7 +33,7 @@ rules:
 		for i, left := range []int64{2, 1, 0, 0} {
 			in := &aliquotv1.CheckRequest{Cost: proto.Int64(maxCost), Costs: map[string]int64{"tokens_in": 1}}
 			out := askFor(t, d, in)
-			if out.GetMode() != modeStore || out.GetAllowed() != (i < 3) || out.GetRemaining() != left {
+			if !byTheLimit(out.GetMode()) || out.GetAllowed() != (i < 3) || out.GetRemaining() != left {
 				t.Errorf("request %d: %v", i, out)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"aliquot/boottime"
 	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/lua"
@@ -55,6 +56,7 @@ type ask struct {
 	// floorCap is the floor's part of the capacity, coldCap all that the bucket holds
 	// while the key is cold; as the last view had them.
 	floorCap, coldCap limit.Tokens
+	borrowing
 }
 
 // alone: this region enforces the whole limit by itself; the budget protocol does
@@ -88,9 +90,14 @@ type group struct {
 	cost    limit.Tokens // the request's own; each ask has the cost of its unit
 	shadow  bool
 	peek    bool // only to be looked at: nobody asks for anything
+	upkeep  bool // only to bring back what was borrowed, or to keep it: it costs nothing
 	asks    []ask
 	allowed bool
 	out     []verdict // parallel to asks
+	// awaits is what may bring the tokens here for want of which the store has denied the
+	// group: nil if nothing does, or it was asked a second time.
+	awaits   []<-chan struct{}
+	lastTime bool
 	// undecided are the asks that the store could not be asked about, while it answered
 	// of the others; answer is what it said.
 	undecided []int
@@ -110,39 +117,74 @@ type limiter struct {
 	// direct is the way to the store of calls that are not shared.
 	direct *asker
 	// conduct watches what is decided.
-	conduct *conduct
+	conduct   *conduct
+	scratches scratches
+	// clock is a faster reading of the machine's clock; nil if that is not the one to go by.
+	clock *boottime.Clock
 }
 
 // decide answers each request; none of the answers depends on another, but
 // requests for the same key are decided in order where they share a store call. It
 // fails only when ctx ends first; what was charged by then is lost to the caller.
 func (l *limiter) decide(ctx context.Context, requests []request) ([]decision, error) {
-	p := l.policies.load()
-	decisions := make([]decision, len(requests))
-	var groups []*group
-	var matched []rules.Matched
-	nowMS, now := time.Now().UnixMilli(), l.auth.now()
-	for i := range requests {
-		matched = decisions[i].plan(p, &requests[i], nowMS, matched)
-		l.conduct.hold(&decisions[i], now)
-		groups = append(groups, decisions[i].groups...)
+	return l.decideIn(ctx, requests, &scratch{})
+}
+
+// decideIn is decide in memory of the caller's: the decisions hold until s is used again.
+func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) ([]decision, error) {
+	groups := l.near(requests, s)
+	if len(groups) == 0 {
+		l.watched(s.decisions, s.now)
+		return s.decisions, nil
 	}
 	err := l.spendAll(ctx, groups)
-	for i, rest := 0, groups; i < len(decisions); i++ {
-		rest = rest[copy(decisions[i].groups, rest):]
+	for i, rest := 0, groups; i < len(s.decisions); i++ {
+		rest = rest[copy(s.decisions[i].groups, rest):]
 	}
 	if err == nil && len(requests) == 1 {
-		d := &decisions[0]
+		d := &s.decisions[0]
 		err = l.borrow(ctx, d.groups, func(i int) error { return l.spend(ctx, d.groups[i:i+1]) })
 	}
 	if err != nil {
 		return nil, err
 	}
-	now = l.auth.now()
+	now, _ := l.read()
+	l.watched(s.decisions, now)
+	return s.decisions, nil
+}
+
+// near decides what can be decided here, and returns what the store has to.
+func (l *limiter) near(requests []request, s *scratch) (groups []*group) {
+	p := l.policies.load()
+	now, wall := l.read()
+	nowMS := wall.UnixMilli()
+	s.reset(len(requests), now)
+	for i := range requests {
+		d, r := &s.decisions[i], &requests[i]
+		s.matched = d.match(p, r, nowMS, s.matched)
+		if d.mode != "" || d.local(l.auth.local, l.conduct, p, r, now, s) {
+			continue
+		}
+		d.limits(p, r, s.matched, l.auth.local, now)
+		l.conduct.hold(d, now)
+		groups = append(groups, d.groups...)
+	}
+	return groups
+}
+
+// watched has noted what was decided.
+func (l *limiter) watched(decisions []decision, now budget.Instant) {
 	for i := range decisions {
 		l.conduct.decided(&decisions[i], now)
 	}
-	return decisions, nil
+}
+
+// read is the time of the boot clock and of the wall clock.
+func (l *limiter) read() (budget.Instant, time.Time) {
+	if l.clock != nil {
+		return l.clock.Read()
+	}
+	return l.auth.now(), time.Now()
 }
 
 // spendAll decides groups, groupsPerCall at a time and a few of those at once. Its
@@ -191,7 +233,7 @@ func (l *limiter) spend(ctx context.Context, groups []*group) error {
 				}
 			}
 		}
-		return nil
+		return l.askAgain(ctx, groups)
 	}
 	if errors.Is(err, lua.ErrInvalid) {
 		l.log.Error("the store was asked for something it cannot count with; this is a bug", "error", err)
@@ -211,11 +253,15 @@ func (g *group) settle(r lua.Result, seen []observation) []observation {
 	g.out = make([]verdict, len(g.asks))
 	for i := range g.asks {
 		a, out := &g.asks[i], r.Limits[i]
-		holds := r.Allowed || out.Tokens >= a.cost
-		g.out[i] = a.verdict(g, modeStore, limit.Decide(a.limit, out, a.cost, holds)).with(out)
+		holds := r.Allowed || out.Tokens+out.Lent >= a.cost || g.peek && out.Tokens+a.left >= a.cost
+		out.Tokens += a.left
+		seen = a.used(out.Tokens, seen)
+		if !g.upkeep {
+			g.out[i] = a.verdict(g, modeStore, limit.Decide(a.limit, out, a.cost, holds)).with(out)
+		}
 		// A limit that would have held, in a request that another one denied, was
 		// not wanting for tokens: that is no demand.
-		if a.alone() || (holds && !r.Allowed || g.peek) && !out.Amnesia {
+		if a.alone() || (holds && !r.Allowed || g.peek || g.upkeep) && !out.Amnesia {
 			continue
 		}
 		u := budget.Usage{Limit: a.keyLimit(), Admitted: holds, Tokens: int64(max(0, out.Tokens))}

@@ -3,13 +3,13 @@ package regional
 import (
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/sony/gobreaker/v2"
 
 	"aliquot/budget"
-	"aliquot/limit"
 )
 
 // metrics are the daemon's own, by the names that dashboards rely on. Nil counts no
@@ -18,11 +18,14 @@ import (
 type metrics struct {
 	rulesMu   sync.RWMutex
 	goneRules map[string]bool // by the latest change of rules
+	// rules are the counters of the rules in force, by their names.
+	rules atomic.Pointer[map[string]*ruleCounters]
 
 	region          string
 	decisions       *prometheus.CounterVec
 	offered         *prometheus.CounterVec
 	admitted        *prometheus.CounterVec
+	localHits       prometheus.Counter
 	decisionSeconds prometheus.Histogram
 	storeSeconds    *prometheus.HistogramVec
 	storeErrors     *prometheus.CounterVec
@@ -68,6 +71,10 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 			Name: "aliquot_admitted_tokens_total",
 			Help: "Cost that a rule's limits admitted. What another rule denied consumes nothing and is left out.",
 		}, []string{"region", "rule"}),
+		localHits: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aliquot_local_cache_hits_total",
+			Help: "Limits decided from what was borrowed of the store, or known of it, without asking it.",
+		}),
 		decisionSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "aliquot_decision_duration_seconds", Help: "Time to answer one Check or CheckBatch.", Buckets: seconds,
 		}),
@@ -108,6 +115,7 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 	}
 	m.circuits.WithLabelValues(wholeStore).Set(0)
 	m.conduct(reg)
+	m.useRules(nil, nil)
 	m.degraded.WithLabelValues(degradedStore).Set(0)
 	m.degraded.WithLabelValues(degradedShard).Set(0)
 	m.degraded.WithLabelValues(degradedLease).Set(1)
@@ -115,7 +123,7 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 		Name: "aliquot_build_info", Help: "Always 1; the labels say what runs.",
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
-	reg.MustRegister(m.decisions, m.offered, m.admitted, m.decisionSeconds, m.storeSeconds, m.storeErrors, m.callGroups,
+	reg.MustRegister(m.decisions, m.offered, m.admitted, m.localHits, m.decisionSeconds, m.storeSeconds, m.storeErrors, m.callGroups,
 		m.breaker, m.circuits, m.degraded, m.reports, m.borrows, m.rulesVersion, m.reloadFailures, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -130,7 +138,17 @@ func (m *metrics) watch(auth *authority, reg prometheus.Registerer) {
 	hot := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "aliquot_hot_keys", Help: "Keys with a share of their own in this region.",
 	}, func() float64 { return float64(auth.info().HotKeys) })
-	reg.MustRegister(lease, hot)
+	lost := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "aliquot_chunks_lost_total",
+		Help: "Chunks, or rests of them, that ended before they were spent or back in the store: a call failed, or this process had no CPU.",
+	}, func() float64 { return float64(auth.local.lost.Load()) })
+	borrowed := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "aliquot_local_keys_active", Help: "Keys of which something is borrowed, or was decided from memory just now.",
+	}, func() float64 { return float64(auth.local.activeKeys()) })
+	known := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "aliquot_local_keys", Help: "Keys that can be decided from memory; at most 65,536.",
+	}, func() float64 { return float64(auth.local.keys()) })
+	reg.MustRegister(lease, hot, lost, borrowed, known)
 	for _, phase := range []budget.Phase{budget.Live, budget.Limbo, budget.CutOff} {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "aliquot_phase",
@@ -142,36 +160,6 @@ func (m *metrics) watch(auth *authority, reg prometheus.Registerer) {
 			}
 			return 0
 		}))
-	}
-}
-
-// charged counts what one rule was asked for, and whether that was consumed.
-func (m *metrics) charged(rule string, cost limit.Tokens, consumed bool) {
-	if m == nil {
-		return
-	}
-	m.rulesMu.RLock()
-	defer m.rulesMu.RUnlock()
-	if m.goneRules[rule] {
-		return
-	}
-	tokens := float64(cost) / float64(limit.Token)
-	m.offered.WithLabelValues(m.region, rule).Add(tokens)
-	if consumed {
-		m.admitted.WithLabelValues(m.region, rule).Add(tokens)
-	}
-}
-
-// decided counts one rule's decision ("" for none). A decision that was under way
-// when its rule went is not counted: labels stay within what is configured.
-func (m *metrics) decided(rule, outcome, mode string) {
-	if m == nil {
-		return
-	}
-	m.rulesMu.RLock()
-	defer m.rulesMu.RUnlock()
-	if !m.goneRules[rule] {
-		m.decisions.WithLabelValues(m.region, rule, outcome, mode).Inc()
 	}
 }
 
@@ -226,15 +214,3 @@ func (m *metrics) borrowed(result string) { m.borrows.WithLabelValues(m.region, 
 
 // turnedAway counts checks that no call took.
 func (m *metrics) turnedAway(err error) { m.storeErrors.WithLabelValues("take", reason(err)).Inc() }
-
-// forgetRules drops the series of the rules that the latest change took away.
-func (m *metrics) forgetRules(gone map[string]bool) {
-	m.rulesMu.Lock()
-	defer m.rulesMu.Unlock()
-	m.goneRules = gone
-	for id := range gone {
-		for _, of := range []*prometheus.CounterVec{m.decisions, m.offered, m.admitted, m.coolDowns, m.autoBlocks} {
-			of.DeletePartialMatch(prometheus.Labels{"rule": id})
-		}
-	}
-}

@@ -27,6 +27,7 @@ func (l *limiter) peek(ctx context.Context, p *policy, r *request) (decision, er
 	var peeks []*group
 	for _, g := range d.groups {
 		for _, a := range g.asks {
+			a.left = l.auth.local.left(a.key) // which can be had without the store
 			peeks = append(peeks, &group{cost: g.cost, shadow: g.shadow, peek: true, asks: []ask{a, blockerOf(&a)}})
 		}
 	}

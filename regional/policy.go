@@ -192,8 +192,8 @@ func (p *policies) setRules(text ruleText) error {
 		p.log.Warn("rules warning", "at", w.String())
 	}
 	p.refused = 0
-	p.install(next)
 	p.forget(before, next)
+	p.install(next)
 	p.metrics.rulesVersion.Set(float64(text.Version))
 	p.log.Info("rules in force", "version", text.Version, "rules", len(next.set.Rules()))
 	return nil
@@ -213,8 +213,8 @@ func (p *policies) remind() {
 	}
 }
 
-// forget drops the series of rules that are gone, so that labels stay within what
-// is configured.
+// forget has the rules counted that are in force from now on, and drops the series of
+// those that are gone, so that labels stay within what is configured.
 func (p *policies) forget(before, next *policy) {
 	gone := map[string]bool{}
 	for id := range before.numbers {
@@ -222,5 +222,9 @@ func (p *policies) forget(before, next *policy) {
 			gone[id] = true
 		}
 	}
-	p.metrics.forgetRules(gone)
+	ids := make([]string, 0, len(next.set.Rules()))
+	for _, r := range next.set.Rules() {
+		ids = append(ids, r.ID)
+	}
+	p.metrics.useRules(ids, gone)
 }

@@ -78,7 +78,9 @@ func (d *Daemon) probe(ctx context.Context) {
 	one := limit.Limit{Capacity: limit.Token, Rate: limit.Rate{Micro: int64(limit.Token)}}
 	g := &group{cost: 1, asks: []ask{{limit: one, key: budget.KeyID{Rule: probeRule}}}}
 	head := d.auth.grant([]*group{g})
-	_, err := d.guard.takeAs(ctx, opProbe, head.epoch, func() []lua.Group { return callOf(&head, []*group{g}, nil) })
+	_, _, err := d.guard.takeAs(ctx, opProbe, head.epoch, func() []lua.Group {
+		return callOf(&head, []*group{g}, nil, d.auth.local, d.auth.now())
+	})
 	if _, other := errors.AsType[*lua.EpochError](err); other {
 		_ = d.guard.learn(ctx) // asked again in a second
 	}

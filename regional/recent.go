@@ -74,6 +74,11 @@ func (s *recent) see(d *decision, r *request) {
 // keyOf is what stands for a request's key: the hash of the first that was asked, which
 // costs nothing more, or that of the API key or else the address where none was.
 func (s *recent) keyOf(d *decision, r *request) uint64 {
+	for i := range d.all {
+		if v := &d.all[i]; len(v.rule.Key) > 0 {
+			return binary.BigEndian.Uint64(v.key.Hash[:])
+		}
+	}
 	for _, g := range d.groups {
 		for i := range g.asks {
 			if a := &g.asks[i]; len(a.rule.Key) > 0 {

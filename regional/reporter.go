@@ -185,8 +185,11 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 	call := make([]lua.Change, len(changes))
 	for i, c := range changes {
 		a := &carried.asks[i]
+		chunk, made := r.auth.local.ended(c.Key, r.auth.now())
+		defer made()
 		call[i].Key = lua.Key(a.limit.Algorithm, c.Key.Rule, c.Key.Hash)
 		call[i].View = head.view(a)
+		call[i].View.Chunk = chunk
 		call[i].Gen, call[i].Share = c.Gen.Pack(), rights.Bucket(a.limit, c.Share)
 		call[i].Grant, call[i].Cold, call[i].From = limit.Tokens(c.Grant), c.Cold, c.From
 	}

@@ -137,15 +137,19 @@ func (a *asker) tryReserve(
 		return errNoEpoch
 	}
 	var out lua.Reserved
+	var storeNow int64
 	err := a.guard.call(ctx, "reserve", head.epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.debits(groups, head.latest)
-		call := callOf(&head, groups, a.slots)
+		call := callOf(&head, groups, a.slots, a.auth.local, a.auth.now())
 		if r.Text, err = text(); err != nil {
 			return 0, err
 		}
-		out, now, err = a.guard.store.Reserve(ctx, head.epoch, call, r)
-		return now, err
+		out, storeNow, err = a.guard.store.Reserve(ctx, head.epoch, call, r)
+		return storeNow, err
 	})
+	if err != nil || out.Earlier != nil {
+		lost(groups)
+	}
 	a.emergency.settled(groups, err == nil && out.Earlier == nil)
 	if err != nil {
 		return err
@@ -158,7 +162,9 @@ func (a *asker) tryReserve(
 		return nil
 	}
 	var seen []observation
+	received := a.auth.now()
 	for i, g := range groups {
+		g.took(a.auth.local, &out.Results[i], storeNow, received)
 		seen = g.settle(out.Results[i], seen)
 	}
 	a.auth.observe(seen)

@@ -87,7 +87,10 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Ch
 			c.requests = append(c.requests, requestOf(&checks[i]))
 		}
 	}
-	decisions, err := e.service.limiter.decide(ctx, c.requests)
+	limiter := e.service.limiter
+	room := limiter.scratches.take()
+	defer limiter.scratches.done(room)
+	decisions, err := limiter.decideIn(ctx, c.requests, room)
 	if err != nil {
 		return err
 	}

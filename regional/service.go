@@ -66,7 +66,10 @@ func (s *service) check(ctx context.Context, in wire.Request, out *wire.Answer) 
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
-	d, err := s.limiter.decide(ctx, []request{r})
+	room := s.limiter.scratches.take()
+	defer s.limiter.scratches.done(room)
+	room.one[0] = r
+	d, err := s.limiter.decideIn(ctx, room.one[:], room)
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
@@ -113,7 +116,9 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 		}
 		x.valid = append(x.valid, r)
 	}
-	decisions, err := s.limiter.decide(ctx, x.valid)
+	room := s.limiter.scratches.take()
+	defer s.limiter.scratches.done(room)
+	decisions, err := s.limiter.decideIn(ctx, x.valid, room)
 	if err != nil {
 		return rpcCodes.Error(err)
 	}

@@ -161,7 +161,7 @@ func (s *redisServer) background(words ...any) {
 // TestScriptsForgotten: a Redis that forgets its scripts, again and again, costs no check.
 func TestScriptsForgotten(t *testing.T) {
 	redis := startRedis(t)
-	c := testConfig(newLeader(t, failRules).address())
+	c := testConfig(newLeader(t, strings.Replace(failRules, "enforcement: strict", "enforcement: strict, local_cache: false", 1)).address())
 	c.Redis = redis.url()
 	d, _ := startLive(t, c)
 	eventually(t, "the store decides", func() bool { return on(t, d, "local").Mode == modeStore })

@@ -16,6 +16,8 @@ type header struct {
 	epoch    string
 	deadline int64
 	latest   budget.Instant // the deadline, on the daemon's clock
+	turn     uint64         // of localTable, when the rights were read
+	rho      int64          // in millionths
 	frames   []framed
 }
 

@@ -1,0 +1,214 @@
+package regional
+
+import (
+	"sync"
+
+	"aliquot/budget"
+	"aliquot/chunk"
+	"aliquot/limit"
+	"aliquot/rules"
+)
+
+// mostLocal is how many limits a request may have that is decided from memory: the locks
+// of all of them are held at once.
+const mostLocal = 8
+
+// scratch is what deciding requests takes, so that those decided from memory need no
+// more. The decisions in it hold until it is used again.
+type scratch struct {
+	now       budget.Instant
+	decisions []decision
+	verdicts  []verdict
+	matched   []rules.Matched
+	name      []byte
+	one       [1]request // of a caller that has no more
+}
+
+// mostKept is the most verdicts that a scratch is kept with: those of a large batch whose
+// requests have a few limits each.
+const mostKept = 4096
+
+// scratches are kept for the next calls. Safe for concurrent use.
+type scratches struct{ kept sync.Pool }
+
+func (p *scratches) take() *scratch {
+	if s, ok := p.kept.Get().(*scratch); ok {
+		return s
+	}
+	return &scratch{}
+}
+
+// done takes back a scratch whose decisions nobody looks at any more. What it refers to
+// belongs to requests that are over.
+func (p *scratches) done(s *scratch) {
+	if cap(s.verdicts) > mostKept {
+		return
+	}
+	clear(s.decisions)
+	clear(s.one[:])
+	p.kept.Put(s)
+}
+
+// reset makes room for the decisions of n requests that came at now.
+func (s *scratch) reset(n int, now budget.Instant) {
+	s.now = now
+	clear(s.decisions) // what it refers to
+	if cap(s.decisions) < n {
+		s.decisions = make([]decision, n)
+	}
+	s.decisions, s.verdicts = s.decisions[:n], s.verdicts[:0]
+}
+
+// localPlan is a request that may be decided from memory.
+type localPlan struct {
+	entries [mostLocal]*localEntry
+	costs   [mostLocal]limit.Tokens
+	found   [mostLocal]chunk.Finding
+	order   [mostLocal]uint8 // of their locks
+	n       int
+}
+
+// local decides a request whose limits match, if all that it takes is here: each of its
+// limits holds its cost, or would be denied, by what this daemon has and knows. It
+// reports false, and has changed nothing, if the store has to be asked about any.
+func (d *decision) local(t *localTable, c *conduct, p *policy, r *request, now budget.Instant, s *scratch) bool {
+	var plan localPlan
+	if t == nil || len(s.matched) > mostLocal || !plan.find(t, c, p, r, now, s) {
+		return false
+	}
+	plan.lock()
+	defer plan.unlock()
+	allowed, known := plan.look(s, now)
+	if !known {
+		return false
+	}
+	plan.charge(t, allowed, now)
+	plan.arrive(c, now)
+	d.word(&plan, s, allowed, now)
+	return true
+}
+
+// find looks for the entries of all limits; false if one has none, or its client is held
+// back.
+func (l *localPlan) find(t *localTable, c *conduct, p *policy, r *request, now budget.Instant, s *scratch) bool {
+	for i := range s.matched {
+		m := &s.matched[i]
+		cost, applies := r.costOf(m.Rule)
+		if !applies {
+			return false
+		}
+		number, known := p.numbers[m.Rule.ID]
+		if !known || !m.Rule.LocalCache || cost > m.Limit.Capacity {
+			return false
+		}
+		if m.Rule.Enforcement == rules.Independent {
+			number |= aloneBit
+		}
+		s.name = appendName(s.name[:0], number, m.Rule, r)
+		e, _ := t.find(s.name)
+		if e == nil || m.Rule.Watched() && c.holds(e.key, m.Rule, now) {
+			return false
+		}
+		l.add(e, cost)
+	}
+	return l.n > 0
+}
+
+// add adds a limit. No two of a request are of one key.
+func (l *localPlan) add(e *localEntry, cost limit.Tokens) {
+	at := l.n
+	for ; at > 0 && l.entries[l.order[at-1]].number > e.number; at-- {
+		l.order[at] = l.order[at-1]
+	}
+	l.order[at] = uint8(l.n)
+	l.entries[l.n], l.costs[l.n] = e, cost
+	l.n++
+}
+
+func (l *localPlan) lock() {
+	for _, i := range l.order[:l.n] {
+		l.entries[i].mu.Lock()
+	}
+}
+
+func (l *localPlan) unlock() {
+	for _, e := range l.entries[:l.n] {
+		e.mu.Unlock()
+	}
+}
+
+// look finds out whether everything that can deny holds, or something would be denied;
+// known is false if the store has to be asked. The locks are held.
+func (l *localPlan) look(s *scratch, now budget.Instant) (allowed, known bool) {
+	allowed, known = true, true
+	denied, told := false, true
+	for i, e := range l.entries[:l.n] {
+		m := &s.matched[i]
+		if e.gone || e.rule != m.Rule || e.limit != m.Limit {
+			return false, false
+		}
+		found := e.chunk.Look(l.costs[i], now)
+		l.found[i] = found
+		switch {
+		case e.shadow:
+			known = known && found != chunk.Ask
+			continue
+		case found == chunk.Denied:
+			denied = true
+		}
+		allowed = allowed && found == chunk.Holds
+		told = told && e.chunk.Known(now)
+	}
+	return allowed, known && (allowed || denied && told)
+}
+
+// charge counts the request at each limit, and spends where it is allowed: a limit of a
+// request that another one denies is not charged, and one that only watches goes by
+// itself.
+func (l *localPlan) charge(t *localTable, allowed bool, now budget.Instant) {
+	for i, e := range l.entries[:l.n] {
+		cost := l.costs[i]
+		e.chunk.Seen(cost, now)
+		switch {
+		case l.found[i] == chunk.Denied:
+			e.chunk.Refuse(cost, now)
+		case e.shadow || allowed:
+			e.chunk.Spend(cost, now)
+			if e.chunk.Due(now) != chunk.Nothing {
+				t.nudge()
+			}
+		default:
+			continue // it would have held
+		}
+		t.activate(e)
+	}
+}
+
+// arrive notes that clients came who are watched, and are not held back.
+func (l *localPlan) arrive(c *conduct, now budget.Instant) {
+	for _, e := range l.entries[:l.n] {
+		if e.rule.Watched() && !e.shadow && c != nil {
+			c.clients.Arrives(e.key, termsOf(e.rule), now)
+		}
+	}
+}
+
+// word makes the verdicts, in the order of the rules.
+func (d *decision) word(l *localPlan, s *scratch, allowed bool, now budget.Instant) {
+	from := len(s.verdicts)
+	d.at = now
+	for i, e := range l.entries[:l.n] {
+		cost, found := l.costs[i], e.chunk.Outcome(now)
+		holds := l.found[i] == chunk.Holds || l.found[i] == chunk.Ask && found.Tokens >= cost
+		decided := limit.Decide(e.limit, found, cost, holds)
+		decided.Delay = 0 // a queue admits nothing from memory
+		s.verdicts = append(s.verdicts, verdict{
+			rule: e.rule, window: e.window, cost: cost, shadow: e.shadow, mode: modeLocal, key: e.key, limit: e.limit,
+			decision: decided, found: found,
+		})
+		if !holds && !e.shadow && d.denier == nil {
+			d.denier = e
+		}
+	}
+	d.all = s.verdicts[from:len(s.verdicts):len(s.verdicts)]
+}

@@ -1,0 +1,69 @@
+package regional
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// BenchmarkHeld is a decision inside the process, of keys whose tokens are here: in
+// batches of 64, for which the time is read once, and one by one.
+func BenchmarkHeld(b *testing.B) {
+	for _, keys := range []int{1, 1000} {
+		for _, batch := range []int{64, 1} {
+			b.Run(fmt.Sprintf("keys=%d/batch=%d", keys, batch), func(b *testing.B) { benchHeld(b, keys, batch) })
+		}
+	}
+}
+
+func benchHeld(b *testing.B, keys, batch int) {
+	l := benchDaemon(b, false).limiter
+	requests := make([]request, 0, keys)
+	for i := range keys {
+		requests = append(requests, asked(fmt.Sprint("k", i))...)
+	}
+	if keys < batch {
+		requests = slices.Repeat(requests, batch)
+		keys = len(requests)
+	}
+	decide := func(room *scratch, at int) {
+		at %= keys - batch + 1
+		if _, err := l.decideIn(context.Background(), requests[at:at+batch], room); err != nil {
+			b.Error(err)
+		}
+	}
+	warm := &scratch{}
+	for end := time.Now().Add(200 * time.Millisecond); time.Now().Before(end); {
+		for at := 0; at < keys; at += batch {
+			decide(warm, at)
+		}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		room, at := &scratch{}, 0
+		for n := 0; pb.Next(); n++ {
+			if n%batch == 0 {
+				decide(room, at)
+				at += batch
+			}
+		}
+	})
+	b.StopTimer()
+	b.ReportMetric(p99(decide, batch), "p99-ns")
+}
+
+// p99 is the time that 99 of 100 decisions take at most, one caller asking.
+func p99(decide func(*scratch, int), batch int) float64 {
+	const samples = 20_000
+	room, took := &scratch{}, make([]time.Duration, samples)
+	for i := range took {
+		began := time.Now()
+		decide(room, i*batch)
+		took[i] = time.Since(began) / time.Duration(batch)
+	}
+	slices.Sort(took)
+	return float64(took[samples*99/100])
+}

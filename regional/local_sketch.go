@@ -1,0 +1,67 @@
+package regional
+
+import "sync/atomic"
+
+const (
+	// sketchWidth counters a row keep apart the keys of a flood: with as many additions as
+	// the sketch remembers, one that came once looks like more to one in some hundred.
+	sketchWidth = 1 << 18
+	sketchRows  = 4
+	// sketchRemembers additions, then all counts are halved.
+	sketchRemembers = sketchWidth / 4
+	sketchMost      = 255
+)
+
+// sketch counts how often keys come, without knowing them: a count-min sketch of 1 MiB
+// that forgets by halves. Its zero value is empty. Safe for concurrent use; a count that
+// is lost to a race does no harm.
+type sketch struct {
+	added atomic.Uint32
+	rows  [sketchRows][sketchWidth / 4]atomic.Uint32 // four counters each
+}
+
+// add counts a key by its hash, and returns how often it came, or more.
+func (s *sketch) add(hash uint64) (count uint32) {
+	if s.added.Add(1)%sketchRemembers == 0 {
+		s.halve()
+	}
+	count = sketchMost
+	for row := range s.rows {
+		word, shift := s.place(row, hash)
+		old := word.Load()
+		n := old >> shift & sketchMost
+		if n < sketchMost {
+			n++
+			word.CompareAndSwap(old, old+1<<shift)
+		}
+		count = min(count, n)
+	}
+	return count
+}
+
+// count is how often a key came, or more.
+func (s *sketch) count(hash uint64) (count uint32) {
+	count = sketchMost
+	for row := range s.rows {
+		word, shift := s.place(row, hash)
+		count = min(count, word.Load()>>shift&sketchMost)
+	}
+	return count
+}
+
+// place is a key's counter in a row: the hash's halves make as many hashes as are needed.
+func (s *sketch) place(row int, hash uint64) (word *atomic.Uint32, shift uint32) {
+	at := (uint32(hash) + uint32(row)*uint32(hash>>32|1)) % sketchWidth
+	return &s.rows[row][at/4], at % 4 * 8
+}
+
+func (s *sketch) halve() {
+	for row := range s.rows {
+		for i := range s.rows[row] {
+			word := &s.rows[row][i]
+			if old := word.Load(); old != 0 {
+				word.CompareAndSwap(old, old>>1&0x7f7f7f7f)
+			}
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package regional
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/chunk"
+	"aliquot/limit"
+	"aliquot/rules"
+)
+
+const noon = budget.Instant(12 * time.Hour)
+
+// keyName is a name and key of a number.
+func keyName(n uint64) ([]byte, budget.KeyID) {
+	name := binary.BigEndian.AppendUint64(nil, n)
+	k := budget.KeyID{Rule: 1}
+	copy(k.Hash[:], name)
+	return name, k
+}
+
+// come lets a key come so often.
+func come(t *localTable, n uint64, times int, now budget.Instant) (e *localEntry) {
+	name, key := keyName(n)
+	for range times {
+		e = t.admit(name, key, now)
+	}
+	return e
+}
+
+// use makes an entry busy at an instant.
+func use(e *localEntry, now budget.Instant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.chunk.Seen(limit.Token, now)
+}
+
+// TestEntryIsMadeForWhatComesOften, and found by its name and by its key.
+func TestEntryIsMadeForWhatComesOften(t *testing.T) {
+	table := newLocalTable()
+	if e := come(table, 1, localWorth-1, noon); e != nil {
+		t.Error("an entry for a key that has hardly come")
+	}
+	e := come(table, 1, 1, noon)
+	name, key := keyName(1)
+	if found, _ := table.find(name); e == nil || found != e || table.ofKey(key) != e {
+		t.Errorf("%p, found %p and %p", e, found, table.ofKey(key))
+	}
+}
+
+// TestFloodOfKeys that come once makes entries for next to none of them, allocates
+// nothing, and leaves those that are there alone.
+func TestFloodOfKeys(t *testing.T) {
+	table := newLocalTable()
+	const busy = 1000
+	for n := range uint64(busy) {
+		use(come(table, n, 100, noon), noon)
+	}
+	name, key := keyName(0)
+	n := uint64(1 << 32)
+	flood := func() {
+		n++
+		binary.BigEndian.PutUint64(name, n)
+		table.admit(name, key, noon)
+	}
+	if allocated := testing.AllocsPerRun(300_000, flood); allocated != 0 {
+		t.Errorf("%v allocations a key", allocated)
+	}
+	if made := len(table.byKey) - busy; made > 300 {
+		t.Errorf("%d entries were made", made)
+	}
+	for n := range uint64(busy) {
+		name, _ := keyName(n)
+		if e, _ := table.find(name); e == nil {
+			t.Fatalf("busy key %d has lost its entry", n)
+		}
+	}
+}
+
+// TestTableIsBounded: where a set is full, a key that comes more often takes the place of
+// one that is idle, and of no other.
+func TestTableIsBounded(t *testing.T) {
+	table := newLocalTable()
+	for n := range uint64(2 * localKeys) {
+		if e := come(table, n, localWorth, noon); e != nil {
+			use(e, noon)
+		}
+	}
+	if n := len(table.byKey); n > localKeys {
+		t.Fatalf("%d entries", n)
+	}
+	var busy []*localEntry
+	for _, e := range table.byKey {
+		busy = append(busy, e)
+	}
+	for n := range uint64(localKeys) {
+		come(table, n+1<<40, localWorth+4, noon)
+	}
+	for _, e := range busy {
+		if table.ofKey(e.key) != e {
+			t.Fatal("a busy key was evicted")
+		}
+	}
+	before := table.made
+	later := noon.Add(time.Second)
+	for n := range uint64(1000) {
+		come(table, n+1<<41, 30, later)
+	}
+	if table.made-before < 500 {
+		t.Errorf("of 1,000 keys that come more often than those that are idle, %d got an entry", table.made-before)
+	}
+	if n := len(table.byKey); n > localKeys {
+		t.Errorf("%d entries", n)
+	}
+}
+
+// TestEndOfAllChunks: what is decided afterwards asks the store.
+func TestEndOfAllChunks(t *testing.T) {
+	for _, drop := range []bool{false, true} {
+		table := newLocalTable()
+		e := come(table, 1, localWorth, noon)
+		e.chunk.Seen(limit.Token, noon)
+		e.chunk.Seen(limit.Token, noon)
+		_, trip := e.chunk.Bring(limit.Token, chunk.Terms{Lends: true}, noon)
+		out := limit.Outcome{Lent: 10 * limit.Token, LentUntil: 200_000, LentFor: 100_000, Tokens: 10 * limit.Token}
+		e.chunk.Took(trip, true, out, 100_000, noon)
+		if e.chunk.Look(limit.Token, noon) != chunk.Holds {
+			t.Fatal("nothing was borrowed")
+		}
+		table.end(drop)
+		if e.chunk.Look(limit.Token, noon) != chunk.Ask || (e.chunk.Left() == 0) != drop {
+			t.Errorf("drop %t: %v, %d left", drop, e.chunk.Look(limit.Token, noon), e.chunk.Left())
+		}
+	}
+}
+
+// TestNamesAreApart: a namespace, a rule's number and values never run into one another.
+func TestNamesAreApart(t *testing.T) {
+	set, _, err := rules.Parse("rules.yaml", []byte("rules:\n  - id: r0\n    key: [a, b]\n    params: {capacity: 9, refill_rate: 1}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for _, namespace := range []string{"", "x", "xy"} {
+		for _, number := range []uint32{1, 2, 1 | aloneBit} {
+			for _, values := range [][2]string{{"", ""}, {"y", ""}, {"", "y"}, {"yz", ""}, {"y", "z"}} {
+				r := request{namespace: namespace, attributes: rules.Attributes{{Name: "a", Value: values[0]}, {Name: "b", Value: values[1]}}}
+				name := string(appendName(nil, number, set.Rules()[0], &r))
+				is := fmt.Sprint(namespace, number, values)
+				if other, taken := seen[name]; taken {
+					t.Errorf("%s and %s have one name", is, other)
+				}
+				seen[name] = is
+			}
+		}
+	}
+}
