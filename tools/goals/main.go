@@ -85,7 +85,7 @@ func run(ctx context.Context, only, root, peer string, b bench) error {
 		began := time.Now()
 		rows, err := g.measure(&b, ctx)
 		for _, r := range rows {
-			fmt.Println(r.markdown())
+			fmt.Println(r.markdown(g.name))
 		}
 		if err != nil {
 			failed++
@@ -100,7 +100,8 @@ func run(ctx context.Context, only, root, peer string, b bench) error {
 	return nil
 }
 
-const head = "| what | measured | against | ratio | goal | |\n|---|---|---|---|---|---|\n"
+// head of the table; a name is what -only takes.
+const head = "| name | what | measured | against | ratio | goal | |\n|---|---|---|---|---|---|---|\n"
 
 // row is one line of the table.
 type row struct {
@@ -108,13 +109,13 @@ type row struct {
 	met                                  bool
 }
 
-func (r row) markdown() string {
+func (r row) markdown(name string) string {
 	verdict := "**missed**"
 	if r.met {
 		verdict = "met"
 	}
-	if r.goal == "" {
+	if r.goal == "" { // nothing was promised
 		verdict = ""
 	}
-	return "| " + strings.Join([]string{r.what, r.measured, r.against, r.ratio, r.goal, verdict}, " | ") + " |"
+	return "| " + strings.Join([]string{name, r.what, r.measured, r.against, r.ratio, r.goal, verdict}, " | ") + " |"
 }
