@@ -15,6 +15,8 @@ const (
 	stallRate = 300
 	// measureFor is how long that is measured.
 	measureFor = 3 * time.Second
+	// warmUp is for how long a load runs before the Redis is stopped.
+	warmUp = 300 * time.Millisecond
 	// settleFor is how long a daemon is left alone before its memory is looked at.
 	settleFor = 2 * time.Second
 	// moreGoroutines and moreHeap are what a daemon may have more of after a fault: calls
@@ -42,11 +44,15 @@ func redisStopped(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	from := c
+	from.Warmup = warmUp
+	loaded := inBackground(ctx, from, time.Second)
+	pause(ctx, warmUp)
 	if err := redis.Pause(); err != nil {
 		return nil, err
 	}
 	stopped := time.Now()
-	first, err := part(ctx, c, time.Second)
+	first, err := loaded()
 	if err != nil {
 		return nil, errors.Join(err, redis.Resume())
 	}
@@ -92,9 +98,10 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 // latencies to be measured, half of what the machine can do.
 func (l *Lab) manyKeys(ctx context.Context, r *Region, s Scale) (load.Config, error) {
 	c := load.DefaultConfig()
-	// Each connection carries one check at a time, and checks that wait must not hold up
-	// the next ones.
-	c.Address, c.Server.Ops, c.Connections, c.Workers, c.Warmup = r.Address, r.Ops(), 512, 512, 0
+	// Many checks share a connection, so that those that wait hold up none of the next ones,
+	// and few connections are opened when a part of the load begins.
+	c.Protocol, c.Address, c.Server.Ops = load.GRPC, r.flag("--grpc-listen"), r.Ops()
+	c.Connections, c.Workers, c.Warmup = 16, 1024, 0
 	c.Keys, c.Attributes = 10_000, []string{"plan=big", "api_key=load-" + fmt.Sprint(time.Now().UnixNano()) + "-" + load.KeyPlaceholder}
 	c.Rate = stallRate
 	if !s.Latencies {
