@@ -48,37 +48,35 @@ func (s *Scripts) Apply(ctx context.Context, epoch string, changes []Change, lea
 }
 
 func applyArgs(epoch string, h *header, changes []Change, lease bool) []any {
-	args := newArgs(len(changes), 1+len(changes)*(applyNumbers+h.lowNumbers()))
+	w := newWords(len(changes), 1+len(changes)*(applyNumbers+h.lowNumbers()))
 	for i := range changes {
-		args = append(args, changes[i].Key)
+		w.key(&changes[i].Key)
 	}
-	args = h.append(args, epoch, lease || h.asksHeard)
-	args = append(args, bit(lease))
+	w.header(h, epoch, lease || h.asksHeard)
+	w.add(bit(lease))
 	for i := range changes {
-		c := &changes[i]
-		if c.View.Algorithm.Counts() {
-			args = appendCounted(args, &c.View, true)
-			args = append(args, c.Gen, int64(c.Share.Cap), c.From, bit(c.Cold), bounded(c.Deadline))
-			continue
-		}
-		args = h.appendView(args, &c.View, true)
-		args = append(args, c.Gen)
-		args = appendBucket(args, c.Share)
-		args = append(args, int64(min(c.Grant, 2*limit.MaxTokens)))
-		if chunk := &c.View.Chunk; chunk.Was != 0 {
-			args = append(args, 2+bit(c.Cold), bounded(c.Deadline), int64(chunk.Was), chunk.Until, int64(chunk.Back))
-			continue
-		}
-		args = append(args, bit(c.Cold), bounded(c.Deadline))
+		w.change(h, &changes[i])
 	}
-	return args
+	return w.args
 }
 
-func bit(b bool) int {
-	if b {
-		return 1
+func (w *words) change(h *header, c *Change) {
+	if c.View.Algorithm.Counts() {
+		w.counted(&c.View, true)
+		w.add(int64(c.Gen), int64(c.Share.Cap), c.From, bit(c.Cold), bounded(c.Deadline))
+		return
 	}
-	return 0
+	w.view(h, &c.View, true)
+	w.add(int64(c.Gen))
+	w.bucket(c.Share)
+	cold, chunk := bit(c.Cold), &c.View.Chunk
+	if chunk.Was != 0 {
+		cold += 2
+	}
+	w.add(int64(min(c.Grant, 2*limit.MaxTokens)), cold, bounded(c.Deadline))
+	if chunk.Was != 0 {
+		w.add(int64(chunk.Was), chunk.Until, int64(chunk.Back))
+	}
 }
 
 func readApply(applied []limit.Applied, reply []any, changes []Change) ([]limit.Applied, int64, error) {

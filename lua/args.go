@@ -17,24 +17,49 @@ const (
 	// takeNumbers is the most that a limit of a take has, a bucket without low, with a
 	// cost of its own.
 	takeNumbers = 12
+	// chunkNumbers are those of a chunk.
+	chunkNumbers = 7
 	// applyNumbers is the most that a change has, without low.
-	applyNumbers = 16
+	applyNumbers = 19
 )
 
-// newArgs starts a call: two places for run, one for the number of keys, the first
-// key. It has room for so many records and numbers after the header.
-func newArgs(records, numbers int) []any {
-	args := make([]any, 0, firstKey+records+1+headerArgs+numbers)
-	return append(args, nil, nil, nil, EpochKey)
+// words are the arguments of one call. Numbers stand in an array of their own, which the
+// arguments point into: each number in an argument would be an allocation.
+type words struct {
+	args    []any
+	numbers []int64
 }
 
-// append ends the keys, with HeardKey if the script is to use it, and writes the
-// header.
-func (h *header) append(args []any, epoch string, withHeard bool) []any {
-	if withHeard {
-		args = append(args, HeardKey)
+// newWords starts a call: two places for run, one for the number of keys, the first
+// key. It has room for so many records and numbers after the header.
+func newWords(records, numbers int) words {
+	w := words{
+		args:    make([]any, 0, firstKey+records+1+headerArgs+numbers),
+		numbers: make([]int64, 0, headerArgs+numbers),
 	}
-	args[2] = len(args) - firstKey + 1
+	w.args = append(w.args, nil, nil, nil, EpochKey)
+	return w
+}
+
+// key adds a key, which stays where it is.
+func (w *words) key(name *string) { w.args = append(w.args, name) }
+
+func (w *words) add(numbers ...int64) {
+	for _, n := range numbers {
+		w.numbers = append(w.numbers, n)
+		w.args = append(w.args, &w.numbers[len(w.numbers)-1])
+	}
+}
+
+func (w *words) bucket(b limit.Bucket) { w.add(int64(b.Cap), b.Rate.Micro, b.Rate.Frac) }
+
+// header ends the keys, with HeardKey if the script is to use it, and writes what the
+// views of the call share.
+func (w *words) header(h *header, epoch string, withHeard bool) {
+	if withHeard {
+		w.args = append(w.args, HeardKey)
+	}
+	w.args[2] = len(w.args) - firstKey + 1
 	wait := int64(0)
 	switch {
 	case h.buckets && h.phase == limit.Floor && h.heardWait > 0:
@@ -42,8 +67,8 @@ func (h *header) append(args []any, epoch string, withHeard bool) []any {
 	case h.asksHeard:
 		wait = -1
 	}
-	return append(args, epoch, fmt.Sprintf("%08x", h.stamp), int(h.phase),
-		bounded(h.since), bounded(h.until), bounded(h.birth), h.floorSince, wait, bit(h.blind), int64(h.known))
+	w.args = append(w.args, epoch, fmt.Sprintf("%08x", h.stamp))
+	w.add(int64(h.phase), bounded(h.since), bounded(h.until), bounded(h.birth), h.floorSince, wait, bit(h.blind), int64(h.known))
 }
 
 // bounded brings an instant into what Lua counts exactly; beyond either end it
@@ -62,36 +87,37 @@ func (h *header) lowNumbers() int {
 	return n
 }
 
-func (h *header) appendView(args []any, v *limit.View, shareAlways bool) []any {
-	gen := int64(v.Gen)
-	if !v.Hot {
-		gen = -gen
-	}
-	args = append(args, gen)
+// view writes the view of a bucket.
+func (w *words) view(h *header, v *limit.View, shareAlways bool) {
+	w.add(generation(v))
 	if v.Hot || shareAlways {
-		args = appendBucket(args, v.Share)
+		w.bucket(v.Share)
 	}
-	args = appendBucket(args, v.Floor)
+	w.bucket(v.Floor)
 	// A record holds at most two full buckets: share and extra.
-	args = append(args, int64(min(v.Debit, 2*limit.MaxTokens)), int64(v.Extra))
+	w.add(int64(min(v.Debit, 2*limit.MaxTokens)), int64(v.Extra))
 	if h.floorSince != 0 {
-		args = appendBucket(args, v.Low)
+		w.bucket(v.Low)
 	}
 	if h.blind {
-		args = appendBucket(args, v.LimboFloor)
+		w.bucket(v.LimboFloor)
 	}
-	return args
 }
 
-// appendCounted writes the view of a limit that counts, in the order of counted.lua.
-func appendCounted(args []any, v *limit.View, shareAlways bool) []any {
-	gen, wait, limbo := int64(v.Gen), int64(0), int64(-1)
+// generation is below 0 for a cold key.
+func generation(v *limit.View) int64 {
 	if !v.Hot {
-		gen = -gen
+		return -int64(v.Gen)
 	}
-	args = append(args, gen)
+	return int64(v.Gen)
+}
+
+// counted writes the view of a limit that counts, in the order of counted.lua.
+func (w *words) counted(v *limit.View, shareAlways bool) {
+	wait, limbo := int64(0), int64(-1)
+	w.add(generation(v))
 	if v.Hot || shareAlways {
-		args = append(args, int64(v.Share.Cap))
+		w.add(int64(v.Share.Cap))
 	}
 	if asksHeard(v) {
 		wait = v.HeardWait
@@ -99,10 +125,13 @@ func appendCounted(args []any, v *limit.View, shareAlways bool) []any {
 	if blind(v) {
 		limbo = int64(v.LimboFloor.Cap)
 	}
-	return append(args, int64(v.Floor.Cap), int64(min(v.Debit, limit.MaxExact)), v.Window,
-		int(v.Phase), bounded(v.Since), bounded(v.Birth), wait, limbo)
+	w.add(int64(v.Floor.Cap), int64(min(v.Debit, limit.MaxExact)), v.Window,
+		int64(v.Phase), bounded(v.Since), bounded(v.Birth), wait, limbo)
 }
 
-func appendBucket(args []any, b limit.Bucket) []any {
-	return append(args, int64(b.Cap), b.Rate.Micro, b.Rate.Frac)
+func bit(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
 }

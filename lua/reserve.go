@@ -209,23 +209,23 @@ func settleArgs(epoch string, h *header, end *Settlement) []any {
 }
 
 func adjustArgs(epoch string, h *header, parts []Part) []any {
-	args := newArgs(len(parts)+1, 4+len(parts)*(applyNumbers+h.lowNumbers()))
+	w := newWords(len(parts)+1, 4+len(parts)*(applyNumbers+h.lowNumbers()))
 	for i := range parts {
-		args = append(args, parts[i].Key)
+		w.key(&parts[i].Key)
 	}
-	args = h.append(args, epoch, h.asksHeard)
-	args = append(args, bounded(h.deadline))
+	w.header(h, epoch, h.asksHeard)
+	w.add(bounded(h.deadline))
 	for i := range parts {
 		p := &parts[i]
 		if p.View.Algorithm.Counts() {
-			args = appendCounted(args, &p.View, true)
-			args = append(args, p.View.Slot, p.At, p.Window)
+			w.counted(&p.View, true)
+			w.add(int64(p.View.Slot), p.At, p.Window)
 		} else {
-			args = h.appendView(args, &p.View, true)
+			w.view(h, &p.View, true)
 		}
-		args = append(args, int64(p.Reserved), int64(p.Used), int64(p.Debt))
+		w.add(int64(p.Reserved), int64(p.Used), int64(p.Debt))
 	}
-	return args
+	return w.args
 }
 
 // withKey adds a key behind all others to a call.

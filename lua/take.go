@@ -53,28 +53,28 @@ func takeArgs(epoch string, h *header, groups []Group) []any {
 	for i := range groups {
 		limits += len(groups[i].Limits)
 	}
-	args := newArgs(limits, 1+2*len(groups)+limits*(takeNumbers+h.lowNumbers()))
+	w := newWords(limits, 1+2*len(groups)+limits*(takeNumbers+h.lowNumbers())+chunkNumbers*loans(groups))
 	for i := range groups {
 		for j := range groups[i].Limits {
-			args = append(args, groups[i].Limits[j].Key)
+			w.key(&groups[i].Limits[j].Key)
 		}
 	}
-	args = h.append(args, epoch, h.asksHeard)
-	args = append(args, bounded(h.deadline))
+	w.header(h, epoch, h.asksHeard)
+	w.add(bounded(h.deadline))
 	for i := range groups {
-		args = h.appendGroup(args, &groups[i])
+		w.group(h, &groups[i])
 	}
-	return args
+	return w.args
 }
 
 // withChunks is added to the number of limits of a group that has chunks; it is more than
 // MaxLimits.
 const withChunks = 100
 
-// appendGroup writes one request; the number of limits is negative if they are not all
+// group writes one request; the number of limits is negative if they are not all
 // buckets that cost what the request does.
-func (h *header) appendGroup(args []any, g *Group) []any {
-	limits, plain, chunks := len(g.Limits), 1, g.chunks()
+func (w *words) group(h *header, g *Group) {
+	limits, plain, chunks := int64(len(g.Limits)), int64(1), g.chunks()
 	if chunks {
 		limits += withChunks
 	}
@@ -83,7 +83,7 @@ func (h *header) appendGroup(args []any, g *Group) []any {
 			plain = -1
 		}
 	}
-	args = append(args, int64(g.Cost), plain*limits)
+	w.add(int64(g.Cost), plain*limits)
 	for i := range g.Limits {
 		v := &g.Limits[i].View
 		if plain < 0 {
@@ -91,25 +91,24 @@ func (h *header) appendGroup(args []any, g *Group) []any {
 			if price == 0 {
 				price = g.Cost
 			}
-			args = append(args, int64(price))
+			w.add(int64(price))
 		}
 		if !v.Algorithm.Counts() {
-			args = h.appendView(args, v, false)
+			w.view(h, v, false)
 			if chunks {
-				args = appendChunk(args, &v.Chunk)
+				w.chunk(&v.Chunk)
 			}
 			continue
 		}
-		args = appendCounted(args, v, false)
+		w.counted(v, false)
 		if v.Algorithm == limit.Concurrency {
-			args = append(args, v.Slot, v.Lasts)
+			w.add(int64(v.Slot), v.Lasts)
 		}
 	}
-	return args
 }
 
-func appendChunk(args []any, c *limit.ChunkView) []any {
-	return append(args, int64(c.Was), c.Until, int64(c.Keep), int64(c.Back), int64(c.Want), int64(c.Least), c.Life)
+func (w *words) chunk(c *limit.ChunkView) {
+	w.add(int64(c.Was), c.Until, int64(c.Keep), int64(c.Back), int64(c.Want), int64(c.Least), c.Life)
 }
 
 // loanNumbers is how many numbers tell what was lent of a limit of a group with chunks.
