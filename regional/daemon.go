@@ -154,6 +154,7 @@ func (d *Daemon) build(kept *state) error {
 	d.service = &service{
 		limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region, self), recent: recent,
 		denials: &denials{}, holders: newHolders(d.reporter.peers, c.HTTPClient), region: c.Region,
+		stopping: make(chan struct{}),
 	}
 	check, err := newHTTPCheck(d.service, c, d.log)
 	if err != nil {
@@ -318,6 +319,7 @@ func (d *Daemon) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), drainFor)
 	defer cancel()
 	d.health.Shutdown()
+	close(d.service.stopping)
 	var servers sync.WaitGroup
 	servers.Go(func() { shutDown(ctx, d.http) })
 	servers.Go(func() { shutDown(ctx, d.ops) })

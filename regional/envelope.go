@@ -2,6 +2,7 @@ package regional
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/grpc"
 	grpccodes "google.golang.org/grpc/codes"
@@ -57,10 +58,11 @@ func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
 }
 
 // envelopeRegistrar registers services whose requests come in envelopes, but for the
-// methods that have a handler of their own.
+// methods that have a handler of their own, as streams all have.
 type envelopeRegistrar struct {
-	server *grpc.Server
-	own    map[string]grpc.MethodHandler
+	server  *grpc.Server
+	own     map[string]grpc.MethodHandler
+	streams map[string]grpc.StreamHandler
 }
 
 // RegisterService registers a copy of the description with other handlers.
@@ -76,6 +78,10 @@ func (r envelopeRegistrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 			}
 		}
 		enveloped.Methods[i] = m
+	}
+	enveloped.Streams = slices.Clone(desc.Streams)
+	for i := range enveloped.Streams {
+		enveloped.Streams[i].Handler = r.streams[desc.Streams[i].StreamName]
 	}
 	r.server.RegisterService(&enveloped, impl)
 }

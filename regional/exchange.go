@@ -11,22 +11,33 @@ import (
 	"aliquot/wire"
 )
 
-// exchange is one call of Check or CheckBatch as bytes: what was asked, in the message's
-// own texts, and what is answered. Everything that it needs it keeps for the next call. It
+// kind is what an exchange is a call of.
+type kind uint8
+
+const (
+	single   kind = iota // Check
+	batch                // CheckBatch
+	streamed             // a message of CheckStream
+)
+
+// exchange is one call as bytes: what was asked, in the message's own texts, and what is
+// answered. Everything that it needs it keeps for the next call. It
 // belongs to one call at a time.
 type exchange struct {
-	pool  *exchanges // where it goes when it is done; nil: nowhere
-	batch bool
+	pool *exchanges // where it goes when it is done; nil: nowhere
+	kind kind
 	// message is the request as it came: requests point into it.
 	message  []byte
 	requests wire.Requests
+	ids      []uint64 // of the requests of a stream
 	valid    []request
 	invalid  []invalid
 	answer   wire.Answer
 	// admitted tells, of a batch, that one of its requests was.
 	admitted bool
-	// reply is the response.
-	reply []byte
+	// reply is the response, with results for so many requests.
+	reply   []byte
+	results int
 	// unreadable is why the message cannot be read, refused why it is not answered though
 	// it can.
 	unreadable, refused error
@@ -45,12 +56,12 @@ const maxKept = 1 << 20
 // exchanges are kept for the next calls. Safe for concurrent use.
 type exchanges struct{ kept sync.Pool }
 
-func (p *exchanges) take(batch bool) *exchange {
+func (p *exchanges) take(of kind) *exchange {
 	x, ok := p.kept.Get().(*exchange)
 	if !ok {
 		x = &exchange{pool: p}
 	}
-	x.batch = batch
+	x.kind = of
 	return x
 }
 
@@ -66,17 +77,18 @@ func (x *exchange) done() {
 	clear(x.invalid)
 	x.answer.Reset()
 	x.message, x.valid, x.invalid, x.reply = x.message[:0], x.valid[:0], x.invalid[:0], x.reply[:0]
-	x.unreadable, x.refused = nil, nil
+	x.ids, x.results, x.unreadable, x.refused = x.ids[:0], 0, nil, nil
 	x.pool.kept.Put(x)
 }
 
 // read reads the message. What is unusual of it, or wrong, is for the generated code to
 // tell, whose error is returned.
 func (x *exchange) read() error {
-	if x.batch && wire.ReadBatch(x.message, x.next) && len(x.requests.All) > 0 || !x.batch && x.requests.Read(x.message) {
+	if x.readFast() {
 		return nil
 	}
 	x.requests.Reset()
+	x.ids = x.ids[:0]
 	in := x.asked()
 	if err := proto.Unmarshal(x.message, in); err != nil {
 		return err
@@ -85,22 +97,43 @@ func (x *exchange) read() error {
 	return nil
 }
 
+// readFast reports false where the generated code is to read the message.
+func (x *exchange) readFast() bool {
+	switch x.kind {
+	case batch:
+		return wire.ReadBatch(x.message, x.next) && len(x.requests.All) > 0
+	case streamed:
+		return wire.ReadStreamed(x.message, x.nextStreamed) && len(x.requests.All) > 0
+	default:
+		return x.requests.Read(x.message)
+	}
+}
+
 // next reads one request of a batch that is not too large.
 func (x *exchange) next(message []byte) bool {
 	return len(x.requests.All) < maxBatch && x.requests.Read(message)
 }
 
-// asked is an empty message of what the exchange asks.
-func (x *exchange) asked() proto.Message {
-	if x.batch {
-		return new(aliquotv1.CheckBatchRequest)
-	}
-	return new(aliquotv1.CheckRequest)
+func (x *exchange) nextStreamed(id uint64, message []byte) bool {
+	x.ids = append(x.ids, id)
+	return x.next(message)
 }
 
-// answered is an empty message of what the exchange answers.
+// asked is an empty message of what the exchange asks.
+func (x *exchange) asked() proto.Message {
+	switch x.kind {
+	case batch:
+		return new(aliquotv1.CheckBatchRequest)
+	case streamed:
+		return new(aliquotv1.CheckStreamRequest)
+	default:
+		return new(aliquotv1.CheckRequest)
+	}
+}
+
+// answered is an empty message of what a call answers.
 func (x *exchange) answered() proto.Message {
-	if x.batch {
+	if x.kind == batch {
 		return new(aliquotv1.CheckBatchResponse)
 	}
 	return new(aliquotv1.CheckResponse)
@@ -108,19 +141,32 @@ func (x *exchange) answered() proto.Message {
 
 // take takes what a message asks.
 func (x *exchange) take(in proto.Message) {
-	one, ok := in.(*aliquotv1.CheckRequest)
-	if ok {
-		x.requests.All = append(x.requests.All, wireRequest(one))
-		return
+	switch in := in.(type) {
+	case *aliquotv1.CheckRequest:
+		x.requests.All = append(x.requests.All, wireRequest(in))
+	case *aliquotv1.CheckBatchRequest:
+		if x.holds(len(in.GetRequests())) {
+			for _, one := range in.GetRequests() {
+				x.requests.All = append(x.requests.All, wireRequest(one))
+			}
+		}
+	case *aliquotv1.CheckStreamRequest:
+		if x.holds(len(in.GetRequests())) {
+			for _, one := range in.GetRequests() {
+				x.requests.All = append(x.requests.All, wireRequest(one.GetRequest()))
+				x.ids = append(x.ids, one.GetId())
+			}
+		}
 	}
-	all := in.(*aliquotv1.CheckBatchRequest).GetRequests()
-	if n := len(all); n < 1 || n > maxBatch {
+}
+
+// holds refuses what is no batch of a good size.
+func (x *exchange) holds(n int) bool {
+	if n < 1 || n > maxBatch {
 		x.refused = fmt.Errorf("%w: a batch of %d requests; send 1 to %d", errInvalid, n, maxBatch)
-		return
+		return false
 	}
-	for _, one := range all {
-		x.requests.All = append(x.requests.All, wireRequest(one))
-	}
+	return true
 }
 
 // serve decides what was read, and writes the reply. Its error is one of RPC.
@@ -128,7 +174,7 @@ func (s *service) serve(ctx context.Context, x *exchange) error {
 	if x.refused != nil {
 		return rpcCodes.Error(x.refused)
 	}
-	if x.batch {
+	if x.kind != single {
 		if err := s.checkBatch(ctx, x, x.result); err != nil {
 			return err
 		}
@@ -143,11 +189,17 @@ func (s *service) serve(ctx context.Context, x *exchange) error {
 	return nil
 }
 
-// result adds a result of a batch to the reply.
+// result adds the next result of a batch to the reply.
 func (x *exchange) result(why error) {
-	if why != nil {
+	switch {
+	case x.kind == streamed && why != nil:
+		x.reply = wire.AppendStreamedError(x.reply, x.ids[x.results], why.Error())
+	case x.kind == streamed:
+		x.reply = x.answer.AppendStreamed(x.reply, x.ids[x.results])
+	case why != nil:
 		x.reply = wire.AppendError(x.reply, why.Error())
-	} else {
+	default:
 		x.reply = x.answer.AppendResult(x.reply)
 	}
+	x.results++
 }

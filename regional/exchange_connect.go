@@ -51,21 +51,21 @@ func handleCalls(mux *http.ServeMux, s *service, options ...connect.HandlerOptio
 	mux.Handle(aliquotv1connect.LimiterServiceCheckProcedure, connect.NewUnaryHandlerSimple(
 		aliquotv1connect.LimiterServiceCheckProcedure,
 		func(ctx context.Context, in *checkCall) (*checkCall, error) {
-			return in, s.serveCall(ctx, &in.exchange, false)
+			return in, s.serveCall(ctx, &in.exchange, single)
 		},
 		connect.WithSchema(methods.ByName("Check")), connect.WithHandlerOptions(options...)))
 	mux.Handle(aliquotv1connect.LimiterServiceCheckBatchProcedure, connect.NewUnaryHandlerSimple(
 		aliquotv1connect.LimiterServiceCheckBatchProcedure,
 		func(ctx context.Context, in *batchCall) (*batchCall, error) {
-			return in, s.serveCall(ctx, &in.exchange, true)
+			return in, s.serveCall(ctx, &in.exchange, batch)
 		},
 		connect.WithSchema(methods.ByName("CheckBatch")), connect.WithHandlerOptions(options...)))
 }
 
 // serveCall decides a call.
-func (s *service) serveCall(ctx context.Context, x **exchange, batch bool) error {
+func (s *service) serveCall(ctx context.Context, x **exchange, of kind) error {
 	if *x == nil { // connect does not read a message of no bytes
-		*x = s.exchanges.take(batch)
+		*x = s.exchanges.take(of)
 		(*x).unreadable = (*x).read()
 	}
 	return s.serve(ctx, *x)
@@ -75,10 +75,10 @@ func (s *service) serveCall(ctx context.Context, x **exchange, batch bool) error
 func (c exchangeCodec) Unmarshal(data []byte, message any) error {
 	switch call := message.(type) {
 	case *checkCall:
-		call.exchange = c.pool.take(false)
+		call.exchange = c.pool.take(single)
 		return c.read(call.exchange, data)
 	case *batchCall:
-		call.exchange = c.pool.take(true)
+		call.exchange = c.pool.take(batch)
 		return c.read(call.exchange, data)
 	}
 	return c.Codec.Unmarshal(data, message)

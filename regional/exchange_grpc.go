@@ -17,9 +17,9 @@ const leastPooled = 1<<10 + 1
 
 // grpcHandler is the method Check or CheckBatch over gRPC. It says what grpcErrors and an
 // envelope would.
-func grpcHandler(s *service, batch bool) grpc.MethodHandler {
+func grpcHandler(s *service, of kind) grpc.MethodHandler {
 	procedure := aliquotv1connect.LimiterServiceCheckProcedure
-	if batch {
+	if of == batch {
 		procedure = aliquotv1connect.LimiterServiceCheckBatchProcedure
 	}
 	return func(_ any, ctx context.Context, receive func(any) error, _ grpc.UnaryServerInterceptor) (out any, err error) {
@@ -28,7 +28,7 @@ func grpcHandler(s *service, batch bool) grpc.MethodHandler {
 				out, err = nil, status.Errorf(grpccodes.Internal, "%s failed: %v", procedure, cause)
 			}
 		}()
-		x := s.exchanges.take(batch)
+		x := s.exchanges.take(of)
 		if err := receive(x); err != nil {
 			return nil, err
 		}

@@ -43,7 +43,9 @@ const (
 func connectHandler(s *service, region string) http.Handler {
 	mux := http.NewServeMux()
 	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithRecover(recovered))
-	mux.Handle(aliquotv1connect.NewLimiterServiceHandler(s, rpc.JSONCodec(), options))
+	path, generated := aliquotv1connect.NewLimiterServiceHandler(connectService{s}, rpc.JSONCodec(), options)
+	mux.Handle(path, generated)
+	mux.Handle(aliquotv1connect.LimiterServiceCheckStreamProcedure, unhurried(generated))
 	handleCalls(mux, s, options)
 	mux.Handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(aliquotv1connect.LimiterServiceName)))
 	reflector := grpcreflect.NewStaticReflector(aliquotv1connect.LimiterServiceName)
@@ -79,8 +81,8 @@ func grpcServer(s *service, envoy *envoyService, t *throttle) (*grpc.Server, *he
 		grpc.ForceServerCodecV2(envelopeCodec{encoding.GetCodecV2("proto")}),
 	)
 	aliquotv1.RegisterLimiterServiceServer(envelopeRegistrar{server, map[string]grpc.MethodHandler{
-		"Check": grpcHandler(s, false), "CheckBatch": grpcHandler(s, true),
-	}}, s)
+		"Check": grpcHandler(s, single), "CheckBatch": grpcHandler(s, batch),
+	}, map[string]grpc.StreamHandler{"CheckStream": grpcStreamHandler(s)}}, s)
 	rls.Register(server, envoy)
 	h := health.NewServer()
 	for _, name := range []string{aliquotv1connect.LimiterServiceName, rls.ServiceName} {

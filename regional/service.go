@@ -41,9 +41,11 @@ type service struct {
 	recent  *recent
 	// exchanges are those of the calls that come as bytes.
 	exchanges exchanges
-	denials   *denials
-	holders   *holders
-	region    string
+	// stopping is closed when the daemon stops, for calls that would not end by themselves.
+	stopping chan struct{}
+	denials  *denials
+	holders  *holders
+	region   string
 	// throttle delays the answers of connections that hear nothing but denials.
 	throttle *throttle
 }
@@ -82,7 +84,7 @@ func (s *service) check(ctx context.Context, in wire.Request, out *wire.Answer) 
 
 // CheckBatch decides many requests; one that is invalid does not spoil the others.
 func (s *service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchRequest) (*aliquotv1.CheckBatchResponse, error) {
-	x := exchange{batch: true}
+	x := exchange{kind: batch}
 	if x.take(in); x.refused != nil {
 		return nil, rpcCodes.Error(x.refused)
 	}

@@ -25,13 +25,13 @@ const (
 	maxMessage = 4 << 20
 )
 
-// wireRequest is a message in plain values.
+// wireRequest is a message in plain values; one that is not there is empty.
 func wireRequest(in *aliquotv1.CheckRequest) wire.Request {
 	out := wire.Request{
 		Attributes: rules.AttributesOf(in.GetAttributes()), Namespace: in.GetNamespace(),
 		Cost: 1, Costs: rules.CostsOf(in.GetCosts()),
 	}
-	if in.Cost != nil {
+	if in != nil && in.Cost != nil {
 		out.Cost = in.GetCost()
 	}
 	return out

@@ -17,7 +17,7 @@ import (
 // sameRequest tells whether a request is what the generated code reads.
 func sameRequest(got Request, want *aliquotv1.CheckRequest) bool {
 	cost := int64(1)
-	if want.Cost != nil {
+	if want != nil && want.Cost != nil {
 		cost = want.GetCost()
 	}
 	attributes, costs := slices.Clone(got.Attributes), slices.Clone(got.Costs)
@@ -305,4 +305,43 @@ func sameLimit(a, b *aliquotv1.LimitDecision) bool {
 		a.GetRetryAfter().AsDuration() == b.GetRetryAfter().AsDuration() && a.GetMode() == b.GetMode() && a.GetNever() == b.GetNever() &&
 		a.GetWindow().AsDuration() == b.GetWindow().AsDuration() && a.GetAlgorithm() == b.GetAlgorithm() &&
 		a.GetDelay().AsDuration() == b.GetDelay().AsDuration() && a.GetShadow() == b.GetShadow() && a.GetUnit() == b.GetUnit()
+}
+
+func TestStreamedAnswers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, id := drawAnswer(t), rapid.Uint64().Draw(t, "id")
+		message := AppendStreamedError(a.AppendStreamed(nil, id), id, "why")
+		want := &aliquotv1.CheckStreamResponse{Answers: []*aliquotv1.StreamedAnswer{{Id: id, Response: a.Message()}, {Id: id, Error: "why"}}}
+		var got aliquotv1.CheckStreamResponse
+		if err := proto.Unmarshal(message, &got); err != nil || !proto.Equal(&got, want) {
+			t.Fatalf("%v, %v; want %v", &got, err, want)
+		}
+	})
+}
+
+func FuzzStreamed(f *testing.F) {
+	f.Add([]byte("\x0a\x06\x08\x05\x12\x02\x10\x03\x0a\x00"))
+	f.Add([]byte("\x0a\x08\x12\x02\x10\x03\x12\x02\x10\x04"))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		var got Requests
+		var ids []uint64
+		if !ReadStreamed(message, func(id uint64, request []byte) bool {
+			ids = append(ids, id)
+			return got.Read(request)
+		}) {
+			return
+		}
+		var want aliquotv1.CheckStreamRequest
+		if err := proto.Unmarshal(message, &want); err != nil {
+			t.Fatalf("%q was read; %v", message, err)
+		}
+		if len(ids) != len(want.GetRequests()) {
+			t.Fatalf("%q: ids %v, want %v", message, ids, &want)
+		}
+		for i, w := range want.GetRequests() {
+			if ids[i] != w.GetId() || !sameRequest(got.All[i], w.GetRequest()) {
+				t.Fatalf("%q: %d, %+v; want %v", message, ids[i], got.All[i], w)
+			}
+		}
+	})
 }

@@ -27,7 +27,7 @@ func Serve(ctx context.Context, protocol load.Protocol, l net.Listener) error {
 		return serveGRPC(ctx, l)
 	case load.Connect:
 		mux := http.NewServeMux()
-		mux.Handle(aliquotv1connect.NewLimiterServiceHandler(&limiter{}))
+		mux.Handle(aliquotv1connect.NewLimiterServiceHandler(connectLimiter{}))
 		return serveHTTP(ctx, mux, l)
 	case load.HTTP:
 		return serveHTTP(ctx, http.HandlerFunc(check), l)
@@ -74,7 +74,7 @@ func answers(n int) *aliquotv1.CheckBatchResponse {
 	return out
 }
 
-// limiter answers over Connect and gRPC.
+// limiter answers over gRPC.
 type limiter struct {
 	aliquotv1.UnimplementedLimiterServiceServer
 }
@@ -85,6 +85,19 @@ func (*limiter) Check(context.Context, *aliquotv1.CheckRequest) (*aliquotv1.Chec
 
 func (*limiter) CheckBatch(_ context.Context, in *aliquotv1.CheckBatchRequest) (*aliquotv1.CheckBatchResponse, error) {
 	return answers(len(in.GetRequests())), nil
+}
+
+// connectLimiter answers over Connect what limiter does over gRPC.
+type connectLimiter struct {
+	aliquotv1connect.UnimplementedLimiterServiceHandler
+}
+
+func (connectLimiter) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliquotv1.CheckResponse, error) {
+	return (*limiter)(nil).Check(ctx, in)
+}
+
+func (connectLimiter) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchRequest) (*aliquotv1.CheckBatchResponse, error) {
+	return (*limiter)(nil).CheckBatch(ctx, in)
 }
 
 // rateLimiter answers Envoy.

@@ -531,6 +531,210 @@ func (x *CheckBatchResult) GetError() string {
 	return ""
 }
 
+type CheckStreamRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// 1 to 1,000.
+	Requests      []*StreamedCheck `protobuf:"bytes,1,rep,name=requests,proto3" json:"requests,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckStreamRequest) Reset() {
+	*x = CheckStreamRequest{}
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckStreamRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckStreamRequest) ProtoMessage() {}
+
+func (x *CheckStreamRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckStreamRequest.ProtoReflect.Descriptor instead.
+func (*CheckStreamRequest) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *CheckStreamRequest) GetRequests() []*StreamedCheck {
+	if x != nil {
+		return x.Requests
+	}
+	return nil
+}
+
+type StreamedCheck struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The caller's name for the request: its answer bears it.
+	Id            uint64        `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Request       *CheckRequest `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamedCheck) Reset() {
+	*x = StreamedCheck{}
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamedCheck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamedCheck) ProtoMessage() {}
+
+func (x *StreamedCheck) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamedCheck.ProtoReflect.Descriptor instead.
+func (*StreamedCheck) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *StreamedCheck) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *StreamedCheck) GetRequest() *CheckRequest {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+type CheckStreamResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answers       []*StreamedAnswer      `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckStreamResponse) Reset() {
+	*x = CheckStreamResponse{}
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckStreamResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckStreamResponse) ProtoMessage() {}
+
+func (x *CheckStreamResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckStreamResponse.ProtoReflect.Descriptor instead.
+func (*CheckStreamResponse) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *CheckStreamResponse) GetAnswers() []*StreamedAnswer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+// StreamedAnswer is a decision, or why that one request could not be decided.
+type StreamedAnswer struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Id       uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Response *CheckResponse         `protobuf:"bytes,2,opt,name=response,proto3" json:"response,omitempty"`
+	// Empty, or a sentence naming the invalid field.
+	Error         string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamedAnswer) Reset() {
+	*x = StreamedAnswer{}
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamedAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamedAnswer) ProtoMessage() {}
+
+func (x *StreamedAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamedAnswer.ProtoReflect.Descriptor instead.
+func (*StreamedAnswer) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *StreamedAnswer) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *StreamedAnswer) GetResponse() *CheckResponse {
+	if x != nil {
+		return x.Response
+	}
+	return nil
+}
+
+func (x *StreamedAnswer) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 type ReserveRequest struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Attributes map[string]string      `protobuf:"bytes,1,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -549,7 +753,7 @@ type ReserveRequest struct {
 
 func (x *ReserveRequest) Reset() {
 	*x = ReserveRequest{}
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[6]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -561,7 +765,7 @@ func (x *ReserveRequest) String() string {
 func (*ReserveRequest) ProtoMessage() {}
 
 func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[6]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -574,7 +778,7 @@ func (x *ReserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveRequest.ProtoReflect.Descriptor instead.
 func (*ReserveRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{6}
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ReserveRequest) GetAttributes() map[string]string {
@@ -633,7 +837,7 @@ type ReserveResponse struct {
 
 func (x *ReserveResponse) Reset() {
 	*x = ReserveResponse{}
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[7]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +849,7 @@ func (x *ReserveResponse) String() string {
 func (*ReserveResponse) ProtoMessage() {}
 
 func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[7]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +862,7 @@ func (x *ReserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReserveResponse.ProtoReflect.Descriptor instead.
 func (*ReserveResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{7}
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ReserveResponse) GetDecision() *CheckResponse {
@@ -698,7 +902,7 @@ type SettleRequest struct {
 
 func (x *SettleRequest) Reset() {
 	*x = SettleRequest{}
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[8]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -710,7 +914,7 @@ func (x *SettleRequest) String() string {
 func (*SettleRequest) ProtoMessage() {}
 
 func (x *SettleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[8]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -723,7 +927,7 @@ func (x *SettleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleRequest.ProtoReflect.Descriptor instead.
 func (*SettleRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{8}
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *SettleRequest) GetId() string {
@@ -766,7 +970,7 @@ type SettleResponse struct {
 
 func (x *SettleResponse) Reset() {
 	*x = SettleResponse{}
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[9]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +982,7 @@ func (x *SettleResponse) String() string {
 func (*SettleResponse) ProtoMessage() {}
 
 func (x *SettleResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[9]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +995,7 @@ func (x *SettleResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettleResponse.ProtoReflect.Descriptor instead.
 func (*SettleResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{9}
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SettleResponse) GetState() string {
@@ -826,7 +1030,7 @@ type SettledLimit struct {
 
 func (x *SettledLimit) Reset() {
 	*x = SettledLimit{}
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[10]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +1042,7 @@ func (x *SettledLimit) String() string {
 func (*SettledLimit) ProtoMessage() {}
 
 func (x *SettledLimit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[10]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +1055,7 @@ func (x *SettledLimit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SettledLimit.ProtoReflect.Descriptor instead.
 func (*SettledLimit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{10}
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SettledLimit) GetRuleId() string {
@@ -909,7 +1113,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[11]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -921,7 +1125,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[11]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -934,7 +1138,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{11}
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExplainRequest) GetWhat() isExplainRequest_What {
@@ -1000,7 +1204,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[12]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1216,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[12]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1229,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{12}
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExplainResponse) GetDecision() *CheckResponse {
@@ -1105,7 +1309,7 @@ type LeaseExplanation struct {
 
 func (x *LeaseExplanation) Reset() {
 	*x = LeaseExplanation{}
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[13]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1117,7 +1321,7 @@ func (x *LeaseExplanation) String() string {
 func (*LeaseExplanation) ProtoMessage() {}
 
 func (x *LeaseExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[13]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1130,7 +1334,7 @@ func (x *LeaseExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseExplanation.ProtoReflect.Descriptor instead.
 func (*LeaseExplanation) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{13}
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LeaseExplanation) GetPhase() string {
@@ -1197,7 +1401,7 @@ type RuleExplanation struct {
 
 func (x *RuleExplanation) Reset() {
 	*x = RuleExplanation{}
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[14]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1209,7 +1413,7 @@ func (x *RuleExplanation) String() string {
 func (*RuleExplanation) ProtoMessage() {}
 
 func (x *RuleExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[14]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1222,7 +1426,7 @@ func (x *RuleExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuleExplanation.ProtoReflect.Descriptor instead.
 func (*RuleExplanation) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{14}
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RuleExplanation) GetRuleId() string {
@@ -1357,7 +1561,7 @@ type RegionHolding struct {
 
 func (x *RegionHolding) Reset() {
 	*x = RegionHolding{}
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[15]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1573,7 @@ func (x *RegionHolding) String() string {
 func (*RegionHolding) ProtoMessage() {}
 
 func (x *RegionHolding) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_limiter_proto_msgTypes[15]
+	mi := &file_aliquot_v1_limiter_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1586,7 @@ func (x *RegionHolding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionHolding.ProtoReflect.Descriptor instead.
 func (*RegionHolding) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{15}
+	return file_aliquot_v1_limiter_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RegionHolding) GetRegion() string {
@@ -1474,7 +1678,18 @@ const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	"\aresults\x18\x01 \x03(\v2\x1c.aliquot.v1.CheckBatchResultR\aresults\"_\n" +
 	"\x10CheckBatchResult\x125\n" +
 	"\bresponse\x18\x01 \x01(\v2\x19.aliquot.v1.CheckResponseR\bresponse\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\x8f\x03\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"K\n" +
+	"\x12CheckStreamRequest\x125\n" +
+	"\brequests\x18\x01 \x03(\v2\x19.aliquot.v1.StreamedCheckR\brequests\"S\n" +
+	"\rStreamedCheck\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x122\n" +
+	"\arequest\x18\x02 \x01(\v2\x18.aliquot.v1.CheckRequestR\arequest\"K\n" +
+	"\x13CheckStreamResponse\x124\n" +
+	"\aanswers\x18\x01 \x03(\v2\x1a.aliquot.v1.StreamedAnswerR\aanswers\"m\n" +
+	"\x0eStreamedAnswer\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x125\n" +
+	"\bresponse\x18\x02 \x01(\v2\x19.aliquot.v1.CheckResponseR\bresponse\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\"\x8f\x03\n" +
 	"\x0eReserveRequest\x12J\n" +
 	"\n" +
 	"attributes\x18\x01 \x03(\v2*.aliquot.v1.ReserveRequest.AttributesEntryR\n" +
@@ -1567,11 +1782,12 @@ const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	"rate_share\x18\x02 \x01(\x01R\trateShare\x12\x1f\n" +
 	"\vburst_share\x18\x03 \x01(\x01R\n" +
 	"burstShare\x12\x14\n" +
-	"\x05state\x18\x04 \x01(\tR\x05state2\xe4\x02\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state2\xb8\x03\n" +
 	"\x0eLimiterService\x12<\n" +
 	"\x05Check\x12\x18.aliquot.v1.CheckRequest\x1a\x19.aliquot.v1.CheckResponse\x12K\n" +
 	"\n" +
-	"CheckBatch\x12\x1d.aliquot.v1.CheckBatchRequest\x1a\x1e.aliquot.v1.CheckBatchResponse\x12B\n" +
+	"CheckBatch\x12\x1d.aliquot.v1.CheckBatchRequest\x1a\x1e.aliquot.v1.CheckBatchResponse\x12R\n" +
+	"\vCheckStream\x12\x1e.aliquot.v1.CheckStreamRequest\x1a\x1f.aliquot.v1.CheckStreamResponse(\x010\x01\x12B\n" +
 	"\aReserve\x12\x1a.aliquot.v1.ReserveRequest\x1a\x1b.aliquot.v1.ReserveResponse\x12?\n" +
 	"\x06Settle\x12\x19.aliquot.v1.SettleRequest\x1a\x1a.aliquot.v1.SettleResponse\x12B\n" +
 	"\aExplain\x12\x1a.aliquot.v1.ExplainRequest\x1a\x1b.aliquot.v1.ExplainResponseB$Z\"aliquot/proto/aliquot/v1;aliquotv1b\x06proto3"
@@ -1588,7 +1804,7 @@ func file_aliquot_v1_limiter_proto_rawDescGZIP() []byte {
 	return file_aliquot_v1_limiter_proto_rawDescData
 }
 
-var file_aliquot_v1_limiter_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_aliquot_v1_limiter_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_aliquot_v1_limiter_proto_goTypes = []any{
 	(*CheckRequest)(nil),        // 0: aliquot.v1.CheckRequest
 	(*CheckResponse)(nil),       // 1: aliquot.v1.CheckResponse
@@ -1596,65 +1812,75 @@ var file_aliquot_v1_limiter_proto_goTypes = []any{
 	(*CheckBatchRequest)(nil),   // 3: aliquot.v1.CheckBatchRequest
 	(*CheckBatchResponse)(nil),  // 4: aliquot.v1.CheckBatchResponse
 	(*CheckBatchResult)(nil),    // 5: aliquot.v1.CheckBatchResult
-	(*ReserveRequest)(nil),      // 6: aliquot.v1.ReserveRequest
-	(*ReserveResponse)(nil),     // 7: aliquot.v1.ReserveResponse
-	(*SettleRequest)(nil),       // 8: aliquot.v1.SettleRequest
-	(*SettleResponse)(nil),      // 9: aliquot.v1.SettleResponse
-	(*SettledLimit)(nil),        // 10: aliquot.v1.SettledLimit
-	(*ExplainRequest)(nil),      // 11: aliquot.v1.ExplainRequest
-	(*ExplainResponse)(nil),     // 12: aliquot.v1.ExplainResponse
-	(*LeaseExplanation)(nil),    // 13: aliquot.v1.LeaseExplanation
-	(*RuleExplanation)(nil),     // 14: aliquot.v1.RuleExplanation
-	(*RegionHolding)(nil),       // 15: aliquot.v1.RegionHolding
-	nil,                         // 16: aliquot.v1.CheckRequest.AttributesEntry
-	nil,                         // 17: aliquot.v1.CheckRequest.CostsEntry
-	nil,                         // 18: aliquot.v1.ReserveRequest.AttributesEntry
-	nil,                         // 19: aliquot.v1.ReserveRequest.CostsEntry
-	nil,                         // 20: aliquot.v1.SettleRequest.CostsEntry
-	(*durationpb.Duration)(nil), // 21: google.protobuf.Duration
+	(*CheckStreamRequest)(nil),  // 6: aliquot.v1.CheckStreamRequest
+	(*StreamedCheck)(nil),       // 7: aliquot.v1.StreamedCheck
+	(*CheckStreamResponse)(nil), // 8: aliquot.v1.CheckStreamResponse
+	(*StreamedAnswer)(nil),      // 9: aliquot.v1.StreamedAnswer
+	(*ReserveRequest)(nil),      // 10: aliquot.v1.ReserveRequest
+	(*ReserveResponse)(nil),     // 11: aliquot.v1.ReserveResponse
+	(*SettleRequest)(nil),       // 12: aliquot.v1.SettleRequest
+	(*SettleResponse)(nil),      // 13: aliquot.v1.SettleResponse
+	(*SettledLimit)(nil),        // 14: aliquot.v1.SettledLimit
+	(*ExplainRequest)(nil),      // 15: aliquot.v1.ExplainRequest
+	(*ExplainResponse)(nil),     // 16: aliquot.v1.ExplainResponse
+	(*LeaseExplanation)(nil),    // 17: aliquot.v1.LeaseExplanation
+	(*RuleExplanation)(nil),     // 18: aliquot.v1.RuleExplanation
+	(*RegionHolding)(nil),       // 19: aliquot.v1.RegionHolding
+	nil,                         // 20: aliquot.v1.CheckRequest.AttributesEntry
+	nil,                         // 21: aliquot.v1.CheckRequest.CostsEntry
+	nil,                         // 22: aliquot.v1.ReserveRequest.AttributesEntry
+	nil,                         // 23: aliquot.v1.ReserveRequest.CostsEntry
+	nil,                         // 24: aliquot.v1.SettleRequest.CostsEntry
+	(*durationpb.Duration)(nil), // 25: google.protobuf.Duration
 }
 var file_aliquot_v1_limiter_proto_depIdxs = []int32{
-	16, // 0: aliquot.v1.CheckRequest.attributes:type_name -> aliquot.v1.CheckRequest.AttributesEntry
-	17, // 1: aliquot.v1.CheckRequest.costs:type_name -> aliquot.v1.CheckRequest.CostsEntry
-	21, // 2: aliquot.v1.CheckResponse.reset_after:type_name -> google.protobuf.Duration
-	21, // 3: aliquot.v1.CheckResponse.retry_after:type_name -> google.protobuf.Duration
+	20, // 0: aliquot.v1.CheckRequest.attributes:type_name -> aliquot.v1.CheckRequest.AttributesEntry
+	21, // 1: aliquot.v1.CheckRequest.costs:type_name -> aliquot.v1.CheckRequest.CostsEntry
+	25, // 2: aliquot.v1.CheckResponse.reset_after:type_name -> google.protobuf.Duration
+	25, // 3: aliquot.v1.CheckResponse.retry_after:type_name -> google.protobuf.Duration
 	2,  // 4: aliquot.v1.CheckResponse.limits:type_name -> aliquot.v1.LimitDecision
-	21, // 5: aliquot.v1.CheckResponse.delay:type_name -> google.protobuf.Duration
-	21, // 6: aliquot.v1.LimitDecision.reset_after:type_name -> google.protobuf.Duration
-	21, // 7: aliquot.v1.LimitDecision.retry_after:type_name -> google.protobuf.Duration
-	21, // 8: aliquot.v1.LimitDecision.window:type_name -> google.protobuf.Duration
-	21, // 9: aliquot.v1.LimitDecision.delay:type_name -> google.protobuf.Duration
+	25, // 5: aliquot.v1.CheckResponse.delay:type_name -> google.protobuf.Duration
+	25, // 6: aliquot.v1.LimitDecision.reset_after:type_name -> google.protobuf.Duration
+	25, // 7: aliquot.v1.LimitDecision.retry_after:type_name -> google.protobuf.Duration
+	25, // 8: aliquot.v1.LimitDecision.window:type_name -> google.protobuf.Duration
+	25, // 9: aliquot.v1.LimitDecision.delay:type_name -> google.protobuf.Duration
 	0,  // 10: aliquot.v1.CheckBatchRequest.requests:type_name -> aliquot.v1.CheckRequest
 	5,  // 11: aliquot.v1.CheckBatchResponse.results:type_name -> aliquot.v1.CheckBatchResult
 	1,  // 12: aliquot.v1.CheckBatchResult.response:type_name -> aliquot.v1.CheckResponse
-	18, // 13: aliquot.v1.ReserveRequest.attributes:type_name -> aliquot.v1.ReserveRequest.AttributesEntry
-	19, // 14: aliquot.v1.ReserveRequest.costs:type_name -> aliquot.v1.ReserveRequest.CostsEntry
-	21, // 15: aliquot.v1.ReserveRequest.ttl:type_name -> google.protobuf.Duration
-	1,  // 16: aliquot.v1.ReserveResponse.decision:type_name -> aliquot.v1.CheckResponse
-	20, // 17: aliquot.v1.SettleRequest.costs:type_name -> aliquot.v1.SettleRequest.CostsEntry
-	10, // 18: aliquot.v1.SettleResponse.limits:type_name -> aliquot.v1.SettledLimit
-	0,  // 19: aliquot.v1.ExplainRequest.request:type_name -> aliquot.v1.CheckRequest
-	1,  // 20: aliquot.v1.ExplainResponse.decision:type_name -> aliquot.v1.CheckResponse
-	14, // 21: aliquot.v1.ExplainResponse.rules:type_name -> aliquot.v1.RuleExplanation
-	13, // 22: aliquot.v1.ExplainResponse.lease:type_name -> aliquot.v1.LeaseExplanation
-	21, // 23: aliquot.v1.LeaseExplanation.remaining:type_name -> google.protobuf.Duration
-	2,  // 24: aliquot.v1.RuleExplanation.decision:type_name -> aliquot.v1.LimitDecision
-	15, // 25: aliquot.v1.RuleExplanation.regions:type_name -> aliquot.v1.RegionHolding
-	0,  // 26: aliquot.v1.LimiterService.Check:input_type -> aliquot.v1.CheckRequest
-	3,  // 27: aliquot.v1.LimiterService.CheckBatch:input_type -> aliquot.v1.CheckBatchRequest
-	6,  // 28: aliquot.v1.LimiterService.Reserve:input_type -> aliquot.v1.ReserveRequest
-	8,  // 29: aliquot.v1.LimiterService.Settle:input_type -> aliquot.v1.SettleRequest
-	11, // 30: aliquot.v1.LimiterService.Explain:input_type -> aliquot.v1.ExplainRequest
-	1,  // 31: aliquot.v1.LimiterService.Check:output_type -> aliquot.v1.CheckResponse
-	4,  // 32: aliquot.v1.LimiterService.CheckBatch:output_type -> aliquot.v1.CheckBatchResponse
-	7,  // 33: aliquot.v1.LimiterService.Reserve:output_type -> aliquot.v1.ReserveResponse
-	9,  // 34: aliquot.v1.LimiterService.Settle:output_type -> aliquot.v1.SettleResponse
-	12, // 35: aliquot.v1.LimiterService.Explain:output_type -> aliquot.v1.ExplainResponse
-	31, // [31:36] is the sub-list for method output_type
-	26, // [26:31] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	7,  // 13: aliquot.v1.CheckStreamRequest.requests:type_name -> aliquot.v1.StreamedCheck
+	0,  // 14: aliquot.v1.StreamedCheck.request:type_name -> aliquot.v1.CheckRequest
+	9,  // 15: aliquot.v1.CheckStreamResponse.answers:type_name -> aliquot.v1.StreamedAnswer
+	1,  // 16: aliquot.v1.StreamedAnswer.response:type_name -> aliquot.v1.CheckResponse
+	22, // 17: aliquot.v1.ReserveRequest.attributes:type_name -> aliquot.v1.ReserveRequest.AttributesEntry
+	23, // 18: aliquot.v1.ReserveRequest.costs:type_name -> aliquot.v1.ReserveRequest.CostsEntry
+	25, // 19: aliquot.v1.ReserveRequest.ttl:type_name -> google.protobuf.Duration
+	1,  // 20: aliquot.v1.ReserveResponse.decision:type_name -> aliquot.v1.CheckResponse
+	24, // 21: aliquot.v1.SettleRequest.costs:type_name -> aliquot.v1.SettleRequest.CostsEntry
+	14, // 22: aliquot.v1.SettleResponse.limits:type_name -> aliquot.v1.SettledLimit
+	0,  // 23: aliquot.v1.ExplainRequest.request:type_name -> aliquot.v1.CheckRequest
+	1,  // 24: aliquot.v1.ExplainResponse.decision:type_name -> aliquot.v1.CheckResponse
+	18, // 25: aliquot.v1.ExplainResponse.rules:type_name -> aliquot.v1.RuleExplanation
+	17, // 26: aliquot.v1.ExplainResponse.lease:type_name -> aliquot.v1.LeaseExplanation
+	25, // 27: aliquot.v1.LeaseExplanation.remaining:type_name -> google.protobuf.Duration
+	2,  // 28: aliquot.v1.RuleExplanation.decision:type_name -> aliquot.v1.LimitDecision
+	19, // 29: aliquot.v1.RuleExplanation.regions:type_name -> aliquot.v1.RegionHolding
+	0,  // 30: aliquot.v1.LimiterService.Check:input_type -> aliquot.v1.CheckRequest
+	3,  // 31: aliquot.v1.LimiterService.CheckBatch:input_type -> aliquot.v1.CheckBatchRequest
+	6,  // 32: aliquot.v1.LimiterService.CheckStream:input_type -> aliquot.v1.CheckStreamRequest
+	10, // 33: aliquot.v1.LimiterService.Reserve:input_type -> aliquot.v1.ReserveRequest
+	12, // 34: aliquot.v1.LimiterService.Settle:input_type -> aliquot.v1.SettleRequest
+	15, // 35: aliquot.v1.LimiterService.Explain:input_type -> aliquot.v1.ExplainRequest
+	1,  // 36: aliquot.v1.LimiterService.Check:output_type -> aliquot.v1.CheckResponse
+	4,  // 37: aliquot.v1.LimiterService.CheckBatch:output_type -> aliquot.v1.CheckBatchResponse
+	8,  // 38: aliquot.v1.LimiterService.CheckStream:output_type -> aliquot.v1.CheckStreamResponse
+	11, // 39: aliquot.v1.LimiterService.Reserve:output_type -> aliquot.v1.ReserveResponse
+	13, // 40: aliquot.v1.LimiterService.Settle:output_type -> aliquot.v1.SettleResponse
+	16, // 41: aliquot.v1.LimiterService.Explain:output_type -> aliquot.v1.ExplainResponse
+	36, // [36:42] is the sub-list for method output_type
+	30, // [30:36] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_limiter_proto_init() }
@@ -1663,9 +1889,9 @@ func file_aliquot_v1_limiter_proto_init() {
 		return
 	}
 	file_aliquot_v1_limiter_proto_msgTypes[0].OneofWrappers = []any{}
-	file_aliquot_v1_limiter_proto_msgTypes[6].OneofWrappers = []any{}
-	file_aliquot_v1_limiter_proto_msgTypes[8].OneofWrappers = []any{}
-	file_aliquot_v1_limiter_proto_msgTypes[11].OneofWrappers = []any{
+	file_aliquot_v1_limiter_proto_msgTypes[10].OneofWrappers = []any{}
+	file_aliquot_v1_limiter_proto_msgTypes[12].OneofWrappers = []any{}
+	file_aliquot_v1_limiter_proto_msgTypes[15].OneofWrappers = []any{
 		(*ExplainRequest_Request)(nil),
 		(*ExplainRequest_DecisionId)(nil),
 	}
@@ -1675,7 +1901,7 @@ func file_aliquot_v1_limiter_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_limiter_proto_rawDesc), len(file_aliquot_v1_limiter_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,11 +19,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	LimiterService_Check_FullMethodName      = "/aliquot.v1.LimiterService/Check"
-	LimiterService_CheckBatch_FullMethodName = "/aliquot.v1.LimiterService/CheckBatch"
-	LimiterService_Reserve_FullMethodName    = "/aliquot.v1.LimiterService/Reserve"
-	LimiterService_Settle_FullMethodName     = "/aliquot.v1.LimiterService/Settle"
-	LimiterService_Explain_FullMethodName    = "/aliquot.v1.LimiterService/Explain"
+	LimiterService_Check_FullMethodName       = "/aliquot.v1.LimiterService/Check"
+	LimiterService_CheckBatch_FullMethodName  = "/aliquot.v1.LimiterService/CheckBatch"
+	LimiterService_CheckStream_FullMethodName = "/aliquot.v1.LimiterService/CheckStream"
+	LimiterService_Reserve_FullMethodName     = "/aliquot.v1.LimiterService/Reserve"
+	LimiterService_Settle_FullMethodName      = "/aliquot.v1.LimiterService/Settle"
+	LimiterService_Explain_FullMethodName     = "/aliquot.v1.LimiterService/Explain"
 )
 
 // LimiterServiceClient is the client API for LimiterService service.
@@ -39,6 +40,13 @@ type LimiterServiceClient interface {
 	// CheckBatch decides up to 1,000 requests; answers are in request order and
 	// independent of each other.
 	CheckBatch(ctx context.Context, in *CheckBatchRequest, opts ...grpc.CallOption) (*CheckBatchResponse, error)
+	// CheckStream decides requests as they come, for gateways and sidecars that ask all
+	// the time: one stream carries them all. Each message is decided as a batch and
+	// answered by one message; several are decided at once, so the answers of later ones
+	// may come first. Who sends without reading answers is not read from any more. The
+	// daemon ends its streams with unavailable when it stops: what was answered counts,
+	// what was not may count.
+	CheckStream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CheckStreamRequest, CheckStreamResponse], error)
 	// Reserve is Check for costs that are known only afterwards: it takes an estimate,
 	// which Settle replaces by the truth. Repeated with the same id it changes nothing
 	// and answers the same.
@@ -79,6 +87,19 @@ func (c *limiterServiceClient) CheckBatch(ctx context.Context, in *CheckBatchReq
 	}
 	return out, nil
 }
+
+func (c *limiterServiceClient) CheckStream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CheckStreamRequest, CheckStreamResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &LimiterService_ServiceDesc.Streams[0], LimiterService_CheckStream_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[CheckStreamRequest, CheckStreamResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LimiterService_CheckStreamClient = grpc.BidiStreamingClient[CheckStreamRequest, CheckStreamResponse]
 
 func (c *limiterServiceClient) Reserve(ctx context.Context, in *ReserveRequest, opts ...grpc.CallOption) (*ReserveResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
@@ -123,6 +144,13 @@ type LimiterServiceServer interface {
 	// CheckBatch decides up to 1,000 requests; answers are in request order and
 	// independent of each other.
 	CheckBatch(context.Context, *CheckBatchRequest) (*CheckBatchResponse, error)
+	// CheckStream decides requests as they come, for gateways and sidecars that ask all
+	// the time: one stream carries them all. Each message is decided as a batch and
+	// answered by one message; several are decided at once, so the answers of later ones
+	// may come first. Who sends without reading answers is not read from any more. The
+	// daemon ends its streams with unavailable when it stops: what was answered counts,
+	// what was not may count.
+	CheckStream(grpc.BidiStreamingServer[CheckStreamRequest, CheckStreamResponse]) error
 	// Reserve is Check for costs that are known only afterwards: it takes an estimate,
 	// which Settle replaces by the truth. Repeated with the same id it changes nothing
 	// and answers the same.
@@ -149,6 +177,9 @@ func (UnimplementedLimiterServiceServer) Check(context.Context, *CheckRequest) (
 }
 func (UnimplementedLimiterServiceServer) CheckBatch(context.Context, *CheckBatchRequest) (*CheckBatchResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CheckBatch not implemented")
+}
+func (UnimplementedLimiterServiceServer) CheckStream(grpc.BidiStreamingServer[CheckStreamRequest, CheckStreamResponse]) error {
+	return status.Error(codes.Unimplemented, "method CheckStream not implemented")
 }
 func (UnimplementedLimiterServiceServer) Reserve(context.Context, *ReserveRequest) (*ReserveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Reserve not implemented")
@@ -215,6 +246,13 @@ func _LimiterService_CheckBatch_Handler(srv interface{}, ctx context.Context, de
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _LimiterService_CheckStream_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(LimiterServiceServer).CheckStream(&grpc.GenericServerStream[CheckStreamRequest, CheckStreamResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type LimiterService_CheckStreamServer = grpc.BidiStreamingServer[CheckStreamRequest, CheckStreamResponse]
 
 func _LimiterService_Reserve_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReserveRequest)
@@ -298,6 +336,13 @@ var LimiterService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _LimiterService_Explain_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "CheckStream",
+			Handler:       _LimiterService_CheckStream_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "aliquot/v1/limiter.proto",
 }

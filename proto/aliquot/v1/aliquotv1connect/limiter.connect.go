@@ -38,6 +38,9 @@ const (
 	// LimiterServiceCheckBatchProcedure is the fully-qualified name of the LimiterService's CheckBatch
 	// RPC.
 	LimiterServiceCheckBatchProcedure = "/aliquot.v1.LimiterService/CheckBatch"
+	// LimiterServiceCheckStreamProcedure is the fully-qualified name of the LimiterService's
+	// CheckStream RPC.
+	LimiterServiceCheckStreamProcedure = "/aliquot.v1.LimiterService/CheckStream"
 	// LimiterServiceReserveProcedure is the fully-qualified name of the LimiterService's Reserve RPC.
 	LimiterServiceReserveProcedure = "/aliquot.v1.LimiterService/Reserve"
 	// LimiterServiceSettleProcedure is the fully-qualified name of the LimiterService's Settle RPC.
@@ -54,6 +57,13 @@ type LimiterServiceClient interface {
 	// CheckBatch decides up to 1,000 requests; answers are in request order and
 	// independent of each other.
 	CheckBatch(context.Context, *v1.CheckBatchRequest) (*v1.CheckBatchResponse, error)
+	// CheckStream decides requests as they come, for gateways and sidecars that ask all
+	// the time: one stream carries them all. Each message is decided as a batch and
+	// answered by one message; several are decided at once, so the answers of later ones
+	// may come first. Who sends without reading answers is not read from any more. The
+	// daemon ends its streams with unavailable when it stops: what was answered counts,
+	// what was not may count.
+	CheckStream(context.Context) (*connect.BidiStreamForClientSimple[v1.CheckStreamRequest, v1.CheckStreamResponse], error)
 	// Reserve is Check for costs that are known only afterwards: it takes an estimate,
 	// which Settle replaces by the truth. Repeated with the same id it changes nothing
 	// and answers the same.
@@ -90,6 +100,12 @@ func NewLimiterServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(limiterServiceMethods.ByName("CheckBatch")),
 			connect.WithClientOptions(opts...),
 		),
+		checkStream: connect.NewClient[v1.CheckStreamRequest, v1.CheckStreamResponse](
+			httpClient,
+			baseURL+LimiterServiceCheckStreamProcedure,
+			connect.WithSchema(limiterServiceMethods.ByName("CheckStream")),
+			connect.WithClientOptions(opts...),
+		),
 		reserve: connect.NewClient[v1.ReserveRequest, v1.ReserveResponse](
 			httpClient,
 			baseURL+LimiterServiceReserveProcedure,
@@ -113,11 +129,12 @@ func NewLimiterServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 
 // limiterServiceClient implements LimiterServiceClient.
 type limiterServiceClient struct {
-	check      *connect.Client[v1.CheckRequest, v1.CheckResponse]
-	checkBatch *connect.Client[v1.CheckBatchRequest, v1.CheckBatchResponse]
-	reserve    *connect.Client[v1.ReserveRequest, v1.ReserveResponse]
-	settle     *connect.Client[v1.SettleRequest, v1.SettleResponse]
-	explain    *connect.Client[v1.ExplainRequest, v1.ExplainResponse]
+	check       *connect.Client[v1.CheckRequest, v1.CheckResponse]
+	checkBatch  *connect.Client[v1.CheckBatchRequest, v1.CheckBatchResponse]
+	checkStream *connect.Client[v1.CheckStreamRequest, v1.CheckStreamResponse]
+	reserve     *connect.Client[v1.ReserveRequest, v1.ReserveResponse]
+	settle      *connect.Client[v1.SettleRequest, v1.SettleResponse]
+	explain     *connect.Client[v1.ExplainRequest, v1.ExplainResponse]
 }
 
 // Check calls aliquot.v1.LimiterService.Check.
@@ -136,6 +153,11 @@ func (c *limiterServiceClient) CheckBatch(ctx context.Context, req *v1.CheckBatc
 		return response.Msg, err
 	}
 	return nil, err
+}
+
+// CheckStream calls aliquot.v1.LimiterService.CheckStream.
+func (c *limiterServiceClient) CheckStream(ctx context.Context) (*connect.BidiStreamForClientSimple[v1.CheckStreamRequest, v1.CheckStreamResponse], error) {
+	return c.checkStream.CallBidiStreamSimple(ctx)
 }
 
 // Reserve calls aliquot.v1.LimiterService.Reserve.
@@ -173,6 +195,13 @@ type LimiterServiceHandler interface {
 	// CheckBatch decides up to 1,000 requests; answers are in request order and
 	// independent of each other.
 	CheckBatch(context.Context, *v1.CheckBatchRequest) (*v1.CheckBatchResponse, error)
+	// CheckStream decides requests as they come, for gateways and sidecars that ask all
+	// the time: one stream carries them all. Each message is decided as a batch and
+	// answered by one message; several are decided at once, so the answers of later ones
+	// may come first. Who sends without reading answers is not read from any more. The
+	// daemon ends its streams with unavailable when it stops: what was answered counts,
+	// what was not may count.
+	CheckStream(context.Context, *connect.BidiStream[v1.CheckStreamRequest, v1.CheckStreamResponse]) error
 	// Reserve is Check for costs that are known only afterwards: it takes an estimate,
 	// which Settle replaces by the truth. Repeated with the same id it changes nothing
 	// and answers the same.
@@ -205,6 +234,12 @@ func NewLimiterServiceHandler(svc LimiterServiceHandler, opts ...connect.Handler
 		connect.WithSchema(limiterServiceMethods.ByName("CheckBatch")),
 		connect.WithHandlerOptions(opts...),
 	)
+	limiterServiceCheckStreamHandler := connect.NewBidiStreamHandler(
+		LimiterServiceCheckStreamProcedure,
+		svc.CheckStream,
+		connect.WithSchema(limiterServiceMethods.ByName("CheckStream")),
+		connect.WithHandlerOptions(opts...),
+	)
 	limiterServiceReserveHandler := connect.NewUnaryHandlerSimple(
 		LimiterServiceReserveProcedure,
 		svc.Reserve,
@@ -229,6 +264,8 @@ func NewLimiterServiceHandler(svc LimiterServiceHandler, opts ...connect.Handler
 			limiterServiceCheckHandler.ServeHTTP(w, r)
 		case LimiterServiceCheckBatchProcedure:
 			limiterServiceCheckBatchHandler.ServeHTTP(w, r)
+		case LimiterServiceCheckStreamProcedure:
+			limiterServiceCheckStreamHandler.ServeHTTP(w, r)
 		case LimiterServiceReserveProcedure:
 			limiterServiceReserveHandler.ServeHTTP(w, r)
 		case LimiterServiceSettleProcedure:
@@ -250,6 +287,10 @@ func (UnimplementedLimiterServiceHandler) Check(context.Context, *v1.CheckReques
 
 func (UnimplementedLimiterServiceHandler) CheckBatch(context.Context, *v1.CheckBatchRequest) (*v1.CheckBatchResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.LimiterService.CheckBatch is not implemented"))
+}
+
+func (UnimplementedLimiterServiceHandler) CheckStream(context.Context, *connect.BidiStream[v1.CheckStreamRequest, v1.CheckStreamResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("aliquot.v1.LimiterService.CheckStream is not implemented"))
 }
 
 func (UnimplementedLimiterServiceHandler) Reserve(context.Context, *v1.ReserveRequest) (*v1.ReserveResponse, error) {

@@ -1,0 +1,215 @@
+package regional
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+	grpccodes "google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// maxStreamed is how many messages of one stream are decided at a time: enough to keep a
+// store busy that takes a millisecond, and a bound on what a client can have here that
+// sends and does not read. The next message is read when one of these is answered, and
+// what waits in the connection holds the client up.
+const maxStreamed = 32
+
+// errStopping ends streams; clients open another one, elsewhere or later.
+var errStopping = connect.NewError(connect.CodeUnavailable, errors.New("the daemon is stopping; open another stream"))
+
+// errThrottled ends streams of a connection that heard nothing but denials, and too many
+// of them.
+var errThrottled = connect.NewError(connect.CodeUnavailable, errors.New("this connection is to end: it heard nothing but denials; wait as the answers say"))
+
+// streamConn is one stream as gRPC or Connect has it. Sending and receiving may go on at
+// the same time; each by itself is for one goroutine at a time.
+type streamConn interface {
+	// receive reads a message; io.EOF: there are no more.
+	receive(x *exchange) error
+	// send writes the reply of an exchange, which is done with then.
+	send(x *exchange) error
+}
+
+// stream is one call of CheckStream under way.
+type stream struct {
+	service *service
+	conn    streamConn
+	slots   chan struct{} // one for each message that is being decided
+	ended   chan error    // why the stream ends; room for one, the first counts
+	sending sync.Mutex
+}
+
+// checkStream decides what comes on a stream until the client sends no more, something
+// fails, or the daemon stops. What was read by then is answered first, but for a failure.
+// Its error is one of RPC.
+func (s *service) checkStream(ctx context.Context, conn streamConn) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // which ends the reader, if it waits for a slot; else the connection does
+	one := &stream{service: s, conn: conn, slots: make(chan struct{}, maxStreamed), ended: make(chan error, 1)}
+	go one.read(ctx)
+	var err error
+	select {
+	case err = <-one.ended:
+	case <-s.stopping:
+		err = errStopping
+	}
+	if err != io.EOF && err != errStopping {
+		return err
+	}
+	for range maxStreamed { // with all slots taken nothing is under way
+		select {
+		case one.slots <- struct{}{}:
+		case failed := <-one.ended:
+			if failed != io.EOF {
+				return failed
+			}
+		case <-ctx.Done():
+			return rpcCodes.Error(ctx.Err())
+		}
+	}
+	select {
+	case failed := <-one.ended:
+		if failed != io.EOF {
+			return failed
+		}
+	default:
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// end ends the stream, unless something did before.
+func (s *stream) end(err error) {
+	select {
+	case s.ended <- err:
+	default:
+	}
+}
+
+// read takes messages off the stream, and lets each be decided by itself.
+func (s *stream) read(ctx context.Context) {
+	defer s.recovered(ctx)
+	for {
+		x := s.service.exchanges.take(streamed)
+		if err := s.conn.receive(x); err != nil {
+			s.end(err)
+			return
+		}
+		if l := lineOf(ctx); l != nil && l.ending.Load() {
+			s.end(errThrottled)
+			return
+		}
+		select {
+		case s.slots <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		go s.decide(ctx, x)
+	}
+}
+
+// recovered ends the stream after a panic: its goroutines are outside of what the servers
+// recover.
+func (s *stream) recovered(ctx context.Context) {
+	if cause := recover(); cause != nil {
+		s.end(recovered(ctx, connect.Spec{Procedure: aliquotv1connect.LimiterServiceCheckStreamProcedure}, nil, cause))
+	}
+}
+
+// decide answers one message.
+func (s *stream) decide(ctx context.Context, x *exchange) {
+	defer func() { <-s.slots }()
+	defer s.recovered(ctx)
+	err := s.service.serve(ctx, x)
+	if err == nil {
+		s.sending.Lock()
+		err = s.conn.send(x)
+		s.sending.Unlock()
+	}
+	if err != nil {
+		s.end(err)
+	}
+}
+
+// grpcStream is a stream of gRPC's.
+type grpcStream struct{ grpc.ServerStream }
+
+func (g grpcStream) receive(x *exchange) error {
+	if err := g.RecvMsg(x); err != nil {
+		return err
+	}
+	if x.unreadable != nil {
+		return unreadable(x.unreadable)
+	}
+	return nil
+}
+
+func (g grpcStream) send(x *exchange) error { return g.SendMsg(x) }
+
+// grpcStreamHandler is CheckStream over gRPC.
+func grpcStreamHandler(s *service) grpc.StreamHandler {
+	return func(_ any, g grpc.ServerStream) (err error) {
+		defer func() {
+			if cause := recover(); cause != nil {
+				err = status.Errorf(grpccodes.Internal, "CheckStream failed: %v", cause)
+			}
+		}()
+		return grpcError(s.checkStream(g.Context(), grpcStream{g}))
+	}
+}
+
+// connectService is the service over Connect, which has streams of its own.
+type connectService struct{ *service }
+
+// CheckStream decides what comes on a stream. Over Connect a message is made of every
+// reply: who is in a hurry uses gRPC.
+func (s connectService) CheckStream(ctx context.Context, c *connect.BidiStream[aliquotv1.CheckStreamRequest, aliquotv1.CheckStreamResponse]) error {
+	return s.checkStream(ctx, connectStream{c})
+}
+
+type connectStream struct {
+	*connect.BidiStream[aliquotv1.CheckStreamRequest, aliquotv1.CheckStreamResponse]
+}
+
+func (c connectStream) receive(x *exchange) error {
+	in, err := c.Receive()
+	if errors.Is(err, io.EOF) {
+		return io.EOF
+	}
+	if err == nil {
+		x.take(in)
+	}
+	return err
+}
+
+func (c connectStream) send(x *exchange) error {
+	var out aliquotv1.CheckStreamResponse
+	if err := proto.Unmarshal(x.reply, &out); err != nil {
+		return err
+	}
+	x.done()
+	return c.Send(&out)
+}
+
+// unhurried lets a stream be read for as long as it is open; the server's read timeout is
+// for calls, whose bodies end.
+func unhurried(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor >= 2 { // Connect refuses a stream of both directions over HTTP/1.1
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+		}
+		next.ServeHTTP(w, r)
+	})
+}

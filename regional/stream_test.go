@@ -1,0 +1,240 @@
+package regional
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// checkStream is a stream as a test has it, whatever carries it.
+type checkStream interface {
+	Send(*aliquotv1.CheckStreamRequest) error
+	Recv() (*aliquotv1.CheckStreamResponse, error)
+	CloseSend() error
+}
+
+// overConnect gives Connect's streams gRPC's names.
+type overConnect struct {
+	*connect.BidiStreamForClientSimple[aliquotv1.CheckStreamRequest, aliquotv1.CheckStreamResponse]
+}
+
+func (o overConnect) Recv() (*aliquotv1.CheckStreamResponse, error) {
+	out, err := o.Receive()
+	if errors.Is(err, io.EOF) {
+		err = io.EOF
+	}
+	return out, err
+}
+func (o overConnect) CloseSend() error { return o.CloseRequest() }
+
+// streams runs a test over gRPC and over Connect.
+func streams(t *testing.T, d *Daemon, test func(t *testing.T, s checkStream)) {
+	t.Run("gRPC", func(t *testing.T) {
+		s, err := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d)).CheckStream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, s)
+	})
+	t.Run("Connect", func(t *testing.T) {
+		client := h2c()
+		defer client.CloseIdleConnections()
+		s, err := aliquotv1connect.NewLimiterServiceClient(client, "http://"+d.Addr()).CheckStream(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, overConnect{s})
+	})
+}
+
+func ask1(id uint64, apiKey string) *aliquotv1.StreamedCheck {
+	return &aliquotv1.StreamedCheck{Id: id, Request: &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": apiKey}}}
+}
+
+// TestStream: every request of every message is answered once, by its id, and the limit
+// holds; what is invalid does not spoil its neighbours.
+func TestStream(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, "rules: [{id: r0, params: {capacity: 10, refill_rate: 0.0001}}]").address()))
+	streams(t, d, func(t *testing.T, s checkStream) {
+		const messages, each = 40, 6
+		go func() {
+			for m := range messages {
+				in := &aliquotv1.CheckStreamRequest{}
+				for i := range each - 1 {
+					in.Requests = append(in.Requests, ask1(uint64(m*each+i), fmt.Sprint(t.Name(), i)))
+				}
+				bad := ask1(uint64(m*each+each-1), "k")
+				bad.Request.Cost = proto.Int64(0)
+				in.Requests = append(in.Requests, bad)
+				if err := s.Send(in); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := s.CloseSend(); err != nil {
+				t.Error(err)
+			}
+		}()
+		seen := map[uint64]bool{}
+		allowed := map[uint64]int{}
+		for {
+			out, err := s.Recv()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range out.GetAnswers() {
+				if id := a.GetId(); seen[id] || (id%each == each-1) != (a.GetError() != "") || (a.GetError() != "") == (a.GetResponse() != nil) {
+					t.Errorf("answer %v", a)
+				}
+				seen[a.GetId()] = true
+				if a.GetResponse().GetAllowed() {
+					allowed[a.GetId()%each]++
+				}
+			}
+		}
+		if len(seen) != messages*each {
+			t.Errorf("%d answers of %d", len(seen), messages*each)
+		}
+		for i := range uint64(each - 1) {
+			if allowed[i] != 10 {
+				t.Errorf("key %d: %d of 10 allowed", i, allowed[i])
+			}
+		}
+	})
+}
+
+// TestStreamEndsAtWhatIsNoBatch with the same error as CheckBatch has.
+func TestStreamEndsAtWhatIsNoBatch(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
+	streams(t, d, func(t *testing.T, s checkStream) {
+		if err := s.Send(&aliquotv1.CheckStreamRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Recv()
+		if code := connect.CodeOf(err); code != connect.CodeInvalidArgument && status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestStreamEndsWithTheDaemon: what was asked is answered, and then the stream ends as
+// unavailable; the daemon does not wait for clients that would go on.
+func TestStreamEndsWithTheDaemon(t *testing.T) {
+	d, stop := startLive(t, testConfig(newLeader(t, oneRule).address()))
+	s, err := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d)).CheckStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Send(&aliquotv1.CheckStreamRequest{Requests: []*aliquotv1.StreamedCheck{ask1(7, "k")}}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := s.Recv()
+	if err != nil || len(out.GetAnswers()) != 1 || out.GetAnswers()[0].GetId() != 7 || !out.GetAnswers()[0].GetResponse().GetAllowed() {
+		t.Fatalf("%v, %v", out, err)
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		stop()
+	}()
+	if _, err := s.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("%v", err)
+	}
+	select {
+	case <-stopped:
+	case <-time.After(drainFor / 2):
+		t.Error("the daemon waits for a stream")
+	}
+	<-stopped
+}
+
+// slowConn is a stream whose client sends and does not read.
+type slowConn struct {
+	received chan struct{} // one for each message that was read
+	ended    context.Context
+}
+
+func (c *slowConn) receive(x *exchange) error {
+	if c.ended.Err() != nil {
+		return c.ended.Err()
+	}
+	x.take(&aliquotv1.CheckStreamRequest{Requests: []*aliquotv1.StreamedCheck{{}}})
+	c.received <- struct{}{}
+	return nil
+}
+
+func (c *slowConn) send(*exchange) error {
+	<-c.ended.Done()
+	return c.ended.Err()
+}
+
+// TestStreamHoldsUpWhoDoesNotRead: so many messages are read and no more.
+func TestStreamHoldsUpWhoDoesNotRead(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := &slowConn{received: make(chan struct{}, 10*maxStreamed), ended: ctx}
+	done := make(chan error, 1)
+	go func() { done <- d.service.checkStream(ctx, c) }()
+	for range maxStreamed + 1 { // one waits for a slot
+		<-c.received
+	}
+	select {
+	case <-c.received:
+		t.Error("more was read than may be under way")
+	case <-time.After(50 * time.Millisecond):
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestStreamOutlivesTheReadTimeout of the HTTP server, which is for calls.
+func TestStreamOutlivesTheReadTimeout(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, roomyRule).address()))
+	const timeout = 30 * time.Millisecond
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := newHTTPServer(connectHandler(d.service, "us"), d.log)
+	server.ReadTimeout = timeout
+	go server.Serve(l)
+	defer server.Close()
+	client := h2c()
+	defer client.CloseIdleConnections()
+	s, err := aliquotv1connect.NewLimiterServiceClient(client, "http://"+l.Addr().String()).CheckStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for n := uint64(1); time.Since(began) < 4*timeout; n++ {
+		if err := s.Send(&aliquotv1.CheckStreamRequest{Requests: []*aliquotv1.StreamedCheck{ask1(n, "k")}}); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := s.Receive(); err != nil || out.GetAnswers()[0].GetId() != n {
+			t.Fatalf("after %v: %v, %v", time.Since(began), out, err)
+		}
+	}
+	if err := s.CloseRequest(); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Receive(); !errors.Is(err, io.EOF) {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,67 @@
+package wire
+
+import "encoding/binary"
+
+// The tags of what goes over a stream of checks.
+const (
+	streamedID       = 1<<3 | 0
+	streamedRequest  = 2<<3 | 2
+	streamedResponse = 2<<3 | 2
+	streamedError    = 3<<3 | 2
+	streamedFields   = 2 // of a request, the last number
+
+	streamRequests = 1<<3 | 2
+	streamAnswers  = 1<<3 | 2
+)
+
+// ReadStreamed calls each with every request of a CheckStreamRequest and its id, as bytes,
+// in order, until it returns false. It returns false if it did, or if the generated code
+// has to be asked.
+func ReadStreamed(message []byte, each func(id uint64, request []byte) bool) bool {
+	return ReadBatch(message, func(streamed []byte) bool {
+		id, request, ok := readStreamed(streamed)
+		return ok && each(id, request)
+	})
+}
+
+func readStreamed(streamed []byte) (id uint64, request []byte, ok bool) {
+	s := scanner{data: streamed}
+	said := false
+	for s.more() {
+		switch s.tag() {
+		case streamedID:
+			s.drop()
+			id = s.number()
+		case streamedRequest:
+			s.drop()
+			s.odd = said // two are to be merged
+			said = true
+			request = s.bytes()
+		default:
+			s.skip(streamedFields)
+		}
+	}
+	return id, request, !s.odd
+}
+
+// AppendStreamed appends the answer to b as the next one of a CheckStreamResponse.
+func (a *Answer) AppendStreamed(b []byte, id uint64) []byte {
+	b, answer := begin(b, streamAnswers)
+	b = appendID(b, id)
+	b, response := begin(b, streamedResponse)
+	return end(end(a.Append(b), response), answer)
+}
+
+// AppendStreamedError appends to b an answer of a CheckStreamResponse that only says why
+// the request could not be decided.
+func AppendStreamedError(b []byte, id uint64, why string) []byte {
+	b, answer := begin(b, streamAnswers)
+	return end(appendText(appendID(b, id), streamedError, why), answer)
+}
+
+func appendID(b []byte, id uint64) []byte {
+	if id == 0 {
+		return b
+	}
+	return binary.AppendUvarint(append(b, streamedID), id)
+}
