@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -193,7 +194,7 @@ func (s *service) serve(ctx context.Context, x *exchange) error {
 func (x *exchange) result(why error) {
 	switch {
 	case x.kind == streamed && why != nil:
-		x.reply = wire.AppendStreamedError(x.reply, x.ids[x.results], why.Error())
+		x.reply = wire.AppendStreamedError(x.reply, x.ids[x.results], why.Error(), uint32(connect.CodeOf(rpcCodes.Error(why))))
 	case x.kind == streamed:
 		x.reply = x.answer.AppendStreamed(x.reply, x.ids[x.results])
 	case why != nil:

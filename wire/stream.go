@@ -8,6 +8,7 @@ const (
 	streamedRequest  = 2<<3 | 2
 	streamedResponse = 2<<3 | 2
 	streamedError    = 3<<3 | 2
+	streamedCode     = 4<<3 | 0
 	streamedFields   = 2 // of a request, the last number
 
 	streamRequests = 1<<3 | 2
@@ -53,10 +54,11 @@ func (a *Answer) AppendStreamed(b []byte, id uint64) []byte {
 }
 
 // AppendStreamedError appends to b an answer of a CheckStreamResponse that only says why
-// the request could not be decided.
-func AppendStreamedError(b []byte, id uint64, why string) []byte {
+// the request could not be decided; code is gRPC's number.
+func AppendStreamedError(b []byte, id uint64, why string, code uint32) []byte {
 	b, answer := begin(b, streamAnswers)
-	return end(appendText(appendID(b, id), streamedError, why), answer)
+	b = appendText(appendID(b, id), streamedError, why)
+	return end(appendNumber(b, streamedCode, int64(code)), answer)
 }
 
 func appendID(b []byte, id uint64) []byte {

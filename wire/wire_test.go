@@ -310,8 +310,8 @@ func sameLimit(a, b *aliquotv1.LimitDecision) bool {
 func TestStreamedAnswers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, id := drawAnswer(t), rapid.Uint64().Draw(t, "id")
-		message := AppendStreamedError(a.AppendStreamed(nil, id), id, "why")
-		want := &aliquotv1.CheckStreamResponse{Answers: []*aliquotv1.StreamedAnswer{{Id: id, Response: a.Message()}, {Id: id, Error: "why"}}}
+		message := AppendStreamedError(a.AppendStreamed(nil, id), id, "why", 3)
+		want := &aliquotv1.CheckStreamResponse{Answers: []*aliquotv1.StreamedAnswer{{Id: id, Response: a.Message()}, {Id: id, Error: "why", Code: 3}}}
 		var got aliquotv1.CheckStreamResponse
 		if err := proto.Unmarshal(message, &got); err != nil || !proto.Equal(&got, want) {
 			t.Fatalf("%v, %v; want %v", &got, err, want)

@@ -679,7 +679,9 @@ type StreamedAnswer struct {
 	Id       uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	Response *CheckResponse         `protobuf:"bytes,2,opt,name=response,proto3" json:"response,omitempty"`
 	// Empty, or a sentence naming the invalid field.
-	Error         string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	// The error's code, as a call of its own would have had it, by gRPC's numbers.
+	Code          uint32 `protobuf:"varint,4,opt,name=code,proto3" json:"code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -733,6 +735,13 @@ func (x *StreamedAnswer) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *StreamedAnswer) GetCode() uint32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
 }
 
 type ReserveRequest struct {
@@ -1685,11 +1694,12 @@ const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x122\n" +
 	"\arequest\x18\x02 \x01(\v2\x18.aliquot.v1.CheckRequestR\arequest\"K\n" +
 	"\x13CheckStreamResponse\x124\n" +
-	"\aanswers\x18\x01 \x03(\v2\x1a.aliquot.v1.StreamedAnswerR\aanswers\"m\n" +
+	"\aanswers\x18\x01 \x03(\v2\x1a.aliquot.v1.StreamedAnswerR\aanswers\"\x81\x01\n" +
 	"\x0eStreamedAnswer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x125\n" +
 	"\bresponse\x18\x02 \x01(\v2\x19.aliquot.v1.CheckResponseR\bresponse\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error\"\x8f\x03\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\rR\x04code\"\x8f\x03\n" +
 	"\x0eReserveRequest\x12J\n" +
 	"\n" +
 	"attributes\x18\x01 \x03(\v2*.aliquot.v1.ReserveRequest.AttributesEntryR\n" +
