@@ -14,7 +14,8 @@
 // trouble that it takes; see Violation.
 //
 // What the oracle lets pass: a clock that is set forward earns what the step is worth,
-// a burst at the most, in its region; while regions go by different versions of the
+// a burst at the most, in its region, and ends too early what daemons have taken in
+// advance; while regions go by different versions of the
 // rules, the most that any of these versions allows; and what a daemon owed its store
 // for when it died.
 //

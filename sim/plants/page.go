@@ -96,6 +96,7 @@ func (w *World) words() string {
 	add(w.Burst != 0, "%d tokens, %d a second", w.Burst, w.Rate)
 	add(w.Lease != 0, "leases of %v", w.Lease)
 	add(w.RhoPPM != 0, "rho %d %%", w.RhoPPM/10_000)
+	add(w.Chunks, "chunks of every key")
 	add(w.Just, "nothing but %s", strings.Join(w.Faults, ", "))
 	add(!w.Just && len(w.Faults) > 0, "always %s", strings.Join(w.Faults, ", "))
 	if len(parts) == 0 {

@@ -56,6 +56,8 @@ type World struct {
 	// Burst and Rate are a strict limit of every key, whole tokens.
 	Burst int `json:"burst,omitempty"`
 	Rate  int `json:"rate,omitempty"`
+	// Chunks: every limit's daemons take tokens in advance.
+	Chunks bool `json:"chunks,omitempty"`
 }
 
 // part is one file of the catalogue.
@@ -90,7 +92,8 @@ func All() []Plant {
 		part{tokens(), []string{"cold", "lent-greedy", "new-leader", "cut-off", "cooling", "elastic"}},
 		part{memory(), []string{"flush", "flush-cut", "roll-back", "cooling", "cooling-flush", "stuck-flush", "twins"}},
 		part{floors(), []string{"reweigh", "reweigh-cut", "reweigh-late", "drain-cold", "drain-3"}},
-		part{timing(), []string{"retime", "retime-cut", "twins-replaced"}})
+		part{timing(), []string{"retime", "retime-cut", "twins-replaced"}},
+		part{chunks(), []string{"chunks", "chunks-cut", "chunks-twins", "chunks-flush", "chunks-stuck", "chunks-elastic"}})
 	add(counts, part{counted(), []string{"window", "window-cut-off", "window-reweigh", "log", "slots"}})
 	add(buckets,
 		part{elastic(), []string{"elastic", "elastic-cooling", "elastic-3"}},

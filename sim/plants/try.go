@@ -77,7 +77,7 @@ func (b *Bench) live(ctx context.Context, worker string, seed uint64, w World, f
 		"-seed", strconv.FormatUint(seed, 10), "-regions", strconv.Itoa(w.Regions), "-keys", strconv.Itoa(w.Keys),
 		"-faults", strings.Join(w.Faults, ","), fmt.Sprintf("-just=%t", w.Just),
 		"-lease", w.Lease.String(), "-rho", strconv.Itoa(w.RhoPPM), "-burst", strconv.Itoa(w.Burst), "-rate", strconv.Itoa(w.Rate),
-		"-algorithms", strings.Join(w.Algorithms, ","),
+		"-algorithms", strings.Join(w.Algorithms, ","), fmt.Sprintf("-chunks=%t", w.Chunks),
 	}, flags...)...)
 }
 

@@ -15,7 +15,7 @@ type worlds struct {
 	seed                     *uint64
 	most, regions, keys, rho *int
 	faults, algorithms       *string
-	just                     *bool
+	just, chunks             *bool
 	lease                    *time.Duration
 	burst, rate              *int64
 }
@@ -29,6 +29,7 @@ func declareWorlds() worlds {
 		rho:     flag.Int("rho", 0, "how far clocks drift, in millionths"),
 		faults:  flag.String("faults", "", "faults that every world has, with commas between"),
 		just:    flag.Bool("just", false, "and no others"),
+		chunks:  flag.Bool("chunks", false, "daemons take tokens of every key in advance"),
 		lease:   flag.Duration("lease", 0, "length of a lease"),
 		burst:   flag.Int64("burst", 0, "capacity of every key's limit, strict"),
 		rate:    flag.Int64("rate", 0, "its rate a second"),
@@ -41,6 +42,9 @@ func (x *worlds) options() (sim.Options, error) {
 	opts := sim.Options{
 		Regions: *x.regions, Keys: *x.keys, Lease: *x.lease, RhoPPM: int32(*x.rho),
 		Limit: limit.Limit{Capacity: limit.Token * limit.Tokens(*x.burst), Rate: limit.Rate{Micro: *x.rate * int64(limit.Token)}},
+	}
+	if *x.chunks {
+		opts.Local = sim.LocalEverywhere
 	}
 	for a := limit.TokenBucket; a <= limit.Concurrency; a++ {
 		if slices.Contains(strings.Split(*x.algorithms, ","), a.String()) {

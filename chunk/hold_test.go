@@ -1,0 +1,132 @@
+package chunk_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"aliquot/chunk"
+	"aliquot/limit"
+)
+
+// flight is one call under way, or one that its daemon has given up.
+type flight struct {
+	view        limit.ChunkView
+	trip        chunk.Trip
+	renews      bool
+	made, given bool
+	allowed     bool
+	out         limit.Outcome
+	at          int64
+}
+
+// TestHoldsNoMoreThanIsLent: whatever is lost, late or overtaken, a daemon never spends
+// what its store does not count as lent. So what it spends was taken from the record, and
+// the bucket has not filled up in its place.
+func TestHoldsNoMoreThanIsLent(t *testing.T) {
+	const rounds = 30 // of rapid's own number of histories: the rare ones tell most
+	for range rounds {
+		rapid.Check(t, func(rt *rapid.T) {
+			d := newDesk(t, 20, 100)
+			var flights []*flight
+			one := func(rt *rapid.T, fits func(*flight) bool) *flight {
+				var found []*flight
+				for _, f := range flights {
+					if fits(f) {
+						found = append(found, f)
+					}
+				}
+				if len(found) == 0 {
+					rt.Skip()
+				}
+				return rapid.SampledFrom(found).Draw(rt, "call")
+			}
+			drop := func(f *flight) {
+				for i := range flights {
+					if flights[i] == f {
+						flights = append(flights[:i:i], flights[i+1:]...)
+						return
+					}
+				}
+			}
+			leave := func(rt *rapid.T, renews bool) {
+				if len(flights) == 4 {
+					rt.Skip()
+				}
+				for range 3 {
+					d.key.Seen(token, d.now)
+				}
+				f := &flight{renews: renews}
+				if renews {
+					f.view, f.trip = d.key.Renew(d.terms, d.now)
+				} else {
+					f.view, f.trip = d.key.Bring(token, d.terms, d.now)
+				}
+				flights = append(flights, f)
+			}
+			rt.Repeat(map[string]func(*rapid.T){
+				"": func(rt *rapid.T) {
+					left := d.key.Left()
+					if left == 0 || d.key.Look(left, d.now) != chunk.Holds {
+						return
+					}
+					if settled, _, _ := limit.Settle(d.record, d.view, d.us()); settled.Lent < left {
+						rt.Fatalf("it can spend %d, and %d are lent", left, settled.Lent)
+					}
+				},
+				"pass":  func(rt *rapid.T) { d.pass(time.Duration(rapid.IntRange(1, 60).Draw(rt, "ms")) * time.Millisecond) },
+				"bring": func(rt *rapid.T) { leave(rt, false) },
+				"renew": func(rt *rapid.T) {
+					for _, f := range flights {
+						if f.renews && !f.given {
+							rt.Skip()
+						}
+					}
+					leave(rt, true)
+				},
+				"spend": func(rt *rapid.T) {
+					if d.key.Look(token, d.now) == chunk.Holds {
+						d.key.Spend(token, d.now)
+					}
+				},
+				"arrive": func(rt *rapid.T) {
+					f := one(rt, func(f *flight) bool { return !f.made })
+					f.allowed, f.out = d.take(0, f.view)
+					f.made, f.at = true, d.us()
+					if f.given {
+						drop(f)
+					}
+				},
+				"answer": func(rt *rapid.T) {
+					f := one(rt, func(f *flight) bool { return f.made })
+					d.key.Took(f.trip, f.allowed, f.out, f.at, d.now)
+					drop(f)
+				},
+				"lose": func(rt *rapid.T) {
+					f := one(rt, func(f *flight) bool { return !f.given })
+					d.key.Lost(f.trip)
+					if f.given = true; f.made {
+						drop(f)
+					}
+				},
+				"end": func(*rapid.T) { d.key.End() },
+			})
+		})
+	}
+}
+
+// TestEndedMemory: a denial says nothing of a share that has changed since.
+func TestEndedMemory(t *testing.T) {
+	d := newDesk(t, 1, 1)
+	for range 3 {
+		d.check(token)
+	}
+	if found := d.key.Look(token, d.now); found != chunk.Denied {
+		t.Fatalf("the store has just denied it: %v", found)
+	}
+	d.key.End()
+	if found := d.key.Look(token, d.now); found != chunk.Ask {
+		t.Errorf("after a change of the share: %v", found)
+	}
+}
