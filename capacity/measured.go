@@ -5,8 +5,8 @@ package capacity
 // daemon holds (package chunk), HotPerLedger and ReportsPerRegion are settings.
 func Measured() Costs {
 	return Costs{
-		Call: 25, Check: 4.5, Limit: 3.3, Store: .8,
-		RedisCall: 25, RedisLimit: 6.3, GroupsPerCall: 32, RedisBytes: 149,
+		Call: 13.4, Check: .57, Limit: .44, Store: 5.7,
+		RedisCall: 34, RedisLimit: 5.6, GroupsPerCall: 64, RedisBytes: 149,
 		LeasedFrom: 20, Renewals: 15,
 		ReportsPerRegion: 20_000, ReportsPerMove: 30, PlansPerMove: 22, EntriesPerMove: 13,
 		Report: .75, Plan: 2, LeaderBytes: 3_114, LedgerBytes: 153, EntryBytes: 72, HotPerLedger: 150_000,

@@ -25,7 +25,7 @@ func (b *bench) batched(ctx context.Context) ([]row, error) {
 	}
 	batch := func(name string, keys int, s *server, redis ...*server) *side {
 		c := b.config(load.GRPC, s, redis...)
-		c.Batch, c.Workers, c.Keys = 256, 16, keys
+		c.Batch, c.Workers, c.Keys = 256, 8, keys
 		return &side{name: name, config: c}
 	}
 	busy := batch("1,000 keys, Redis", 1000, us, redis)

@@ -22,8 +22,8 @@ func (b *bench) units(ctx context.Context) ([]row, error) {
 	}
 	const few, many, batch, coldBatch = 16, 10_000_000, 256, 64
 	single := load1("few keys, single checks", 1, few, 64, "api_key=k"+load.KeyPlaceholder)
-	batches := load1("few keys, batches", batch, few, 16, "api_key=k"+load.KeyPlaceholder)
-	twice := load1("few keys, batches, two limits", batch, few, 16, "api_key=k"+load.KeyPlaceholder, "plan=two")
+	batches := load1("few keys, batches", batch, few, 4, "api_key=k"+load.KeyPlaceholder)
+	twice := load1("few keys, batches, two limits", batch, few, 4, "api_key=k"+load.KeyPlaceholder, "plan=two")
 	cold := load1("cold keys, batches", coldBatch, many, 16, "api_key=cold"+load.KeyPlaceholder)
 	alone := load1("cold keys, one call at a time", 1, many, 1, "api_key=cold"+load.KeyPlaceholder)
 	if err := b.inTurns(ctx, single, batches, twice, cold, alone); err != nil {
