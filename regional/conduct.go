@@ -41,14 +41,37 @@ func termsOf(r *rules.Rule) abuse.Terms {
 // nothing else is asked, and nothing is consumed anywhere.
 func (c *conduct) hold(d *decision, now budget.Instant) {
 	if c != nil {
-		d.hold(now, func(a *ask) abuse.Hold {
-			held := c.clients.Arrives(a.key, termsOf(a.rule), now)
-			if held.Began {
-				c.began(a.rule, a.key, held)
-			}
-			return held
-		})
+		d.hold(now, func(a *ask) abuse.Hold { return c.arrives(a, now) })
 	}
+}
+
+// holdNear is hold for a request whose limits are all in memory. It reports whether the
+// request is denied.
+func (c *conduct) holdNear(d *decision, l *localPlan, s *scratch, now budget.Instant) bool {
+	if c == nil {
+		return false
+	}
+	for i, e := range l.entries[:l.n] {
+		m := &s.matched[i]
+		if !m.Rule.Watched() || m.Rule.Shadows(e.key.Hash) {
+			continue
+		}
+		a := ask{rule: m.Rule, limit: m.Limit, window: m.Window, cost: l.costs[i], key: e.key}
+		if h := c.arrives(&a, now); h.State != abuse.Free {
+			d.never = append(d.never, a.heldBack(h, now))
+		}
+	}
+	return len(d.never) > 0
+}
+
+// arrives notes a request at a limit that is watched, and tells whether its client is held
+// back. A client that is not may be noted twice for one request.
+func (c *conduct) arrives(a *ask, now budget.Instant) abuse.Hold {
+	held := c.clients.Arrives(a.key, termsOf(a.rule), now)
+	if held.Began {
+		c.began(a.rule, a.key, held)
+	}
+	return held
 }
 
 // look is hold for a request that is only looked at.
@@ -77,11 +100,6 @@ func (d *decision) hold(now budget.Instant, held func(*ask) abuse.Hold) {
 	if denied {
 		d.groups = nil
 	}
-}
-
-// holds reports whether a client is held back.
-func (c *conduct) holds(key budget.KeyID, r *rules.Rule, now budget.Instant) bool {
-	return c != nil && c.clients.Look(key, termsOf(r), now).State != abuse.Free
 }
 
 // heldBack is the verdict on a request of a client that is held back.

@@ -73,8 +73,11 @@ type localPlan struct {
 // reports false, and has changed nothing, if the store has to be asked about any.
 func (d *decision) local(t *localTable, c *conduct, p *policy, r *request, now budget.Instant, s *scratch) bool {
 	var plan localPlan
-	if t == nil || len(s.matched) > mostLocal || !plan.find(t, c, p, r, now, s) {
+	if t == nil || len(s.matched) > mostLocal || !plan.find(t, p, r, s) {
 		return false
+	}
+	if c.holdNear(d, &plan, s, now) {
+		return true
 	}
 	plan.lock()
 	defer plan.unlock()
@@ -83,14 +86,12 @@ func (d *decision) local(t *localTable, c *conduct, p *policy, r *request, now b
 		return false
 	}
 	plan.charge(t, allowed, now)
-	plan.arrive(c, now)
 	d.word(&plan, s, allowed, now)
 	return true
 }
 
-// find looks for the entries of all limits; false if one has none, or its client is held
-// back.
-func (l *localPlan) find(t *localTable, c *conduct, p *policy, r *request, now budget.Instant, s *scratch) bool {
+// find looks for the entries of all limits; false if one has none.
+func (l *localPlan) find(t *localTable, p *policy, r *request, s *scratch) bool {
 	for i := range s.matched {
 		m := &s.matched[i]
 		cost, applies := r.costOf(m.Rule)
@@ -106,7 +107,7 @@ func (l *localPlan) find(t *localTable, c *conduct, p *policy, r *request, now b
 		}
 		s.name = appendName(s.name[:0], number, m.Rule, r)
 		e, _ := t.find(s.name)
-		if e == nil || m.Rule.Watched() && c.holds(e.key, m.Rule, now) {
+		if e == nil {
 			return false
 		}
 		l.add(e, cost)
@@ -181,15 +182,6 @@ func (l *localPlan) charge(t *localTable, allowed bool, now budget.Instant) {
 			continue // it would have held
 		}
 		t.activate(e)
-	}
-}
-
-// arrive notes that clients came who are watched, and are not held back.
-func (l *localPlan) arrive(c *conduct, now budget.Instant) {
-	for _, e := range l.entries[:l.n] {
-		if e.rule.Watched() && !e.shadow && c != nil {
-			c.clients.Arrives(e.key, termsOf(e.rule), now)
-		}
 	}
 }
 
