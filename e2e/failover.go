@@ -179,7 +179,7 @@ func (l *Lab) awaitSentinels(ctx context.Context, url string) error {
 			out, err := exec.CommandContext(ctx, "redis-cli", "-p", port, "sentinel", "master", "main").CombinedOutput()
 			words := strings.Join(strings.Fields(string(out)), " ")
 			if err == nil && (!strings.Contains(words, "num-slaves 1 ") || !strings.Contains(words, "num-other-sentinels 2 ")) {
-				err = fmt.Errorf("Sentinel %s says %s", addr, words)
+				err = fmt.Errorf("the Sentinel %s says %s", addr, words)
 			}
 			return err
 		})

@@ -11,7 +11,7 @@ const (
 	// call itself may go on to storeDeadline.
 	callerPatience = 40 * time.Millisecond
 	// aliveFor: a store that answered a call so lately is slow, not silent.
-	aliveFor = callerPatience / 2
+	aliveFor = callerPatience * 3 / 4
 	// lookAgain spaces a patient caller's looks at whether the store is silent by now.
 	lookAgain = callerPatience / 4
 	// silentPatience is for callers that come while the store is silent: next to nothing.

@@ -77,15 +77,19 @@ func rpcCode(err error) string { return connect.CodeOf(err).String() }
 var client7 = map[string]string{"api_key": "k7", "org": "o1"}
 
 // left is what each rule has for client7, by a request that is denied for ever.
-func left(t *testing.T, d *Daemon) map[string]int64 {
+func left(t *testing.T, d *Daemon) (out map[string]int64) {
 	t.Helper()
-	out := map[string]int64{}
-	for _, costs := range []map[string]int64{{"tokens_in": 1, "tokens_out": 1}} {
-		in := &aliquotv1.CheckRequest{Attributes: client7, Cost: proto.Int64(100), Costs: costs}
+	in := &aliquotv1.CheckRequest{Attributes: client7, Cost: proto.Int64(100), Costs: map[string]int64{"tokens_in": 1, "tokens_out": 1}}
+	eventually(t, "the store says what is left", func() bool {
+		out = map[string]int64{}
 		for _, l := range askFor(t, d, in).GetLimits() {
+			if l.GetMode() == modeEmergency {
+				return false // it missed a deadline
+			}
 			out[l.GetRuleId()] = l.GetRemaining()
 		}
-	}
+		return true
+	})
 	return out
 }
 

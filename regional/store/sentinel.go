@@ -137,14 +137,14 @@ func (s *sentinels) askOne(ctx context.Context, client *redis.Client) named {
 	_ = pipe.Process(ctx, addr)
 	_, err := pipe.Exec(ctx)
 	if errors.Is(err, redis.Nil) || err != nil && redis.HasErrorPrefix(err, "No such master") {
-		return named{err: fmt.Errorf("Sentinel %s watches no primary of that name; the name stands behind the hosts in the URL", client.Options().Addr)}
+		return named{err: fmt.Errorf("the Sentinel %s watches no primary of that name; the name stands behind the hosts in the URL", client.Options().Addr)}
 	}
 	if err != nil {
-		return named{err: fmt.Errorf("Sentinel %s: %w", client.Options().Addr, err)}
+		return named{err: fmt.Errorf("the Sentinel %s: %w", client.Options().Addr, err)}
 	}
 	epoch, err := strconv.ParseInt(state.Val()["config-epoch"], 10, 64)
 	if err != nil || len(addr.Val()) != 2 {
-		return named{err: fmt.Errorf("Sentinel %s: its answer cannot be read", client.Options().Addr)}
+		return named{err: fmt.Errorf("the Sentinel %s: its answer cannot be read", client.Options().Addr)}
 	}
 	return named{addr: net.JoinHostPort(addr.Val()[0], addr.Val()[1]), epoch: epoch}
 }

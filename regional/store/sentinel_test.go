@@ -139,7 +139,7 @@ func TestDemotedWithoutSentinels(t *testing.T) {
 	}
 	redistest.Until(t, "several connections", func() bool { return s.client().PoolStats().TotalConns >= 8 })
 	client := first.Client(t)
-	if err := client.SlaveOf(t.Context(), "127.0.0.1", second.Port()).Err(); err != nil {
+	if err := client.ReplicaOf(t.Context(), "127.0.0.1", second.Port()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	to.Store(second.Addr)
