@@ -66,7 +66,7 @@ func (w *words) change(h *header, c *Change) {
 		w.add(int64(c.Gen), int64(c.Share.Cap), c.From, bit(c.Cold), bounded(c.Deadline))
 		return
 	}
-	w.view(h, &c.View, true)
+	w.view(h, &c.View)
 	w.add(int64(c.Gen))
 	w.bucket(c.Share)
 	cold, chunk := bit(c.Cold), &c.View.Chunk

@@ -14,9 +14,9 @@ const (
 	firstKey = 4
 	// headerArgs is how many of ARGV all scripts share.
 	headerArgs = 10
-	// takeNumbers is the most that a limit of a take has, a bucket without low, with a
-	// cost of its own.
-	takeNumbers = 12
+	// takeNumbers is what a limit of a take has: a hot bucket with a cost and a shape of
+	// its own, or most that count.
+	takeNumbers = 11
 	// chunkNumbers are those of a chunk.
 	chunkNumbers = 7
 	// applyNumbers is the most that a change has, without low.
@@ -87,21 +87,11 @@ func (h *header) lowNumbers() int {
 	return n
 }
 
-// view writes the view of a bucket.
-func (w *words) view(h *header, v *limit.View, shareAlways bool) {
+// view writes the view of a bucket that is changed, or adjusted.
+func (w *words) view(h *header, v *limit.View) {
 	w.add(generation(v))
-	if v.Hot || shareAlways {
-		w.bucket(v.Share)
-	}
-	w.bucket(v.Floor)
-	// A record holds at most two full buckets: share and extra.
-	w.add(int64(min(v.Debit, 2*limit.MaxTokens)), int64(v.Extra))
-	if h.floorSince != 0 {
-		w.bucket(v.Low)
-	}
-	if h.blind {
-		w.bucket(v.LimboFloor)
-	}
+	w.bucket(v.Share)
+	w.shape(h, shapeOf(v))
 }
 
 // generation is below 0 for a cold key.

@@ -221,7 +221,7 @@ func adjustArgs(epoch string, h *header, parts []Part) []any {
 			w.counted(&p.View, true)
 			w.add(int64(p.View.Slot), p.At, p.Window)
 		} else {
-			w.view(h, &p.View, true)
+			w.view(h, &p.View)
 		}
 		w.add(int64(p.Reserved), int64(p.Used), int64(p.Debt))
 	}

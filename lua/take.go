@@ -53,7 +53,7 @@ func takeArgs(epoch string, h *header, groups []Group) []any {
 	for i := range groups {
 		limits += len(groups[i].Limits)
 	}
-	w := newWords(limits, 1+2*len(groups)+limits*(takeNumbers+h.lowNumbers())+chunkNumbers*loans(groups))
+	w := newWords(limits, 2+2*len(groups)+limits*takeNumbers+chunkNumbers*loans(groups))
 	for i := range groups {
 		for j := range groups[i].Limits {
 			w.key(&groups[i].Limits[j].Key)
@@ -61,10 +61,65 @@ func takeArgs(epoch string, h *header, groups []Group) []any {
 	}
 	w.header(h, epoch, h.asksHeard)
 	w.add(bounded(h.deadline))
+	shapes, of := shapesOf(groups, make([]int64, 0, limits))
+	w.add(int64(len(shapes)))
+	for i := range shapes {
+		w.shape(h, &shapes[i])
+	}
 	for i := range groups {
-		w.group(h, &groups[i])
+		w.group(&groups[i], of)
+		of = of[len(groups[i].Limits):]
 	}
 	return w.args
+}
+
+// shape is what views of a call often have in common, those of one rule.
+type shape struct {
+	floor, low, limbo limit.Bucket
+	debit, extra      limit.Tokens
+}
+
+func shapeOf(v *limit.View) *shape {
+	return &shape{floor: v.Floor, low: v.Low, limbo: v.LimboFloor, debit: v.Debit, extra: v.Extra}
+}
+
+// shapesOf are the shapes of the buckets in groups, and appends to of the number of each
+// limit's. One is looked for among the latest: a call has as many as rules, if debits are
+// rare.
+func shapesOf(groups []Group, of []int64) ([]shape, []int64) {
+	const among = 8
+	var shapes []shape
+	for i := range groups {
+		for j := range groups[i].Limits {
+			v := &groups[i].Limits[j].View
+			if v.Algorithm.Counts() {
+				of = append(of, 0)
+				continue
+			}
+			s := *shapeOf(v)
+			at := len(shapes) - 1
+			for at >= max(0, len(shapes)-among) && shapes[at] != s {
+				at--
+			}
+			if at < max(0, len(shapes)-among) {
+				at, shapes = len(shapes), append(shapes, s)
+			}
+			of = append(of, int64(at+1))
+		}
+	}
+	return shapes, of
+}
+
+func (w *words) shape(h *header, s *shape) {
+	w.bucket(s.floor)
+	// A record holds at most two full buckets: share and extra.
+	w.add(int64(min(s.debit, 2*limit.MaxTokens)), int64(s.extra))
+	if h.floorSince != 0 {
+		w.bucket(s.low)
+	}
+	if h.blind {
+		w.bucket(s.limbo)
+	}
 }
 
 // withChunks is added to the number of limits of a group that has chunks; it is more than
@@ -72,8 +127,8 @@ func takeArgs(epoch string, h *header, groups []Group) []any {
 const withChunks = 100
 
 // group writes one request; the number of limits is negative if they are not all
-// buckets that cost what the request does.
-func (w *words) group(h *header, g *Group) {
+// buckets that cost what the request does. of are the numbers of their shapes.
+func (w *words) group(g *Group, of []int64) {
 	limits, plain, chunks := int64(len(g.Limits)), int64(1), g.chunks()
 	if chunks {
 		limits += withChunks
@@ -94,7 +149,10 @@ func (w *words) group(h *header, g *Group) {
 			w.add(int64(price))
 		}
 		if !v.Algorithm.Counts() {
-			w.view(h, v, false)
+			w.add(of[i], generation(v))
+			if v.Hot {
+				w.bucket(v.Share)
+			}
 			if chunks {
 				w.chunk(&v.Chunk)
 			}

@@ -3,17 +3,19 @@
 -- KEYS[2..]  one per limit, group by group; groups may repeat keys, and a later
 --            one sees what an earlier one took; within a group keys differ
 -- ARGV[11]   deadline on this clock (0: none)
--- ARGV[12..] per group: cost, number of limits (below 0 if some count or have a cost of
---            their own; 100 more, whatever the sign, if there are chunks), then per limit:
---              its cost   (only if the number of limits was below 0)
---              for a limit that counts what counted.lua says, and of slots the slot and
---              for how long it is held at most (0: its window); else:
---              generation (0 or less: the key is cold)
---              share: capacity, rate, fraction   (only if the key is hot)
+-- ARGV[12]   how many shapes there are: what limits of one rule have in common; then each:
 --              floor: capacity, rate, fraction
 --              debit, extra
 --              low: capacity, rate, fraction   (only if floors have changed)
 --              limbo floor: capacity, rate, fraction   (only if the caller is blind)
+-- ARGV[..]   per group: cost, number of limits (below 0 if some count or have a cost of
+--            their own; 100 more, whatever the sign, if there are chunks), then per limit:
+--              its cost   (only if the number of limits was below 0)
+--              for a limit that counts what counted.lua says, and of slots the slot and
+--              for how long it is held at most (0: its window); else:
+--              the number of its shape, from 1 on
+--              generation (0 or less: the key is cold)
+--              share: capacity, rate, fraction   (only if the key is hot)
 --              chunk: was, until, keep, back, want, least, life   (only if there are chunks)
 -- Reply      {now, then per group: 1 or 0 for allowed, then per limit:
 --              tokens left with extra, capacity with extra, rate, fraction of the
@@ -30,7 +32,26 @@ if deadline ~= 0 and now > deadline then
   return {-2, now}
 end
 local reply, n = {now}, 1
-local argc, a, k = #ARGV, 12, 2
+local argc, a, k = #ARGV, 13, 2
+local shapes = {} -- by number, as text; with the floor that holds
+for i = 1, ARGV[12] + 0 do
+  local fcap, frate, ffrac = ARGV[a] + 0, ARGV[a + 1] + 0, ARGV[a + 2] + 0
+  local shape = {fcap = fcap, frate = frate, ffrac = ffrac, debit = ARGV[a + 3] + 0, extra = ARGV[a + 4] + 0}
+  a = a + 5
+  local lowcap, lowrate, lowfrac
+  if FLOOR_SINCE ~= 0 then
+    lowcap, lowrate, lowfrac = ARGV[a] + 0, ARGV[a + 1] + 0, ARGV[a + 2] + 0
+    a = a + 3
+  end
+  if BLIND then
+    shape.hcap, shape.hrate, shape.hfrac, lowcap, lowrate, lowfrac = in_limbo(a, fcap, frate, ffrac, lowcap, lowrate, lowfrac)
+    a = a + 3
+  else
+    shape.hcap, shape.hrate, shape.hfrac = fcap, frate, ffrac
+  end
+  shape.lowcap, shape.lowrate, shape.lowfrac = lowcap, lowrate, lowfrac
+  shapes[tostring(i)] = shape
+end
 local touched, reply_at, prices = {}, {}, {}
 local chunks, loans -- of the group's limits, and the end of the reply; nil if there are none
 
@@ -82,27 +103,17 @@ while a <= argc do
     if counted and counted.has(key) then
       touched[i], a = counted.look(key, a, price, reply, n)
     else
-      local gen, scap, srate, sfrac = ARGV[a] + 0, 0, 0, 0
+      local shape, gen, scap, srate, sfrac = shapes[ARGV[a]], ARGV[a + 1] + 0, 0, 0, 0
+      a = a + 2
       if gen > 0 then
-        scap, srate, sfrac = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0
+        scap, srate, sfrac = ARGV[a] + 0, ARGV[a + 1] + 0, ARGV[a + 2] + 0
         a = a + 3
       end
-      local fcap, frate, ffrac = ARGV[a + 1] + 0, ARGV[a + 2] + 0, ARGV[a + 3] + 0
-      local debit, extra = ARGV[a + 4] + 0, ARGV[a + 5] + 0
-      a = a + 6
-      local lowcap, lowrate, lowfrac
-      if FLOOR_SINCE ~= 0 then
-        lowcap, lowrate, lowfrac = ARGV[a] + 0, ARGV[a + 1] + 0, ARGV[a + 2] + 0
-        a = a + 3
-      end
-      local hcap, hrate, hfrac = fcap, frate, ffrac -- the floor that holds
-      if BLIND then
-        hcap, hrate, hfrac, lowcap, lowrate, lowfrac = in_limbo(a, fcap, frate, ffrac, lowcap, lowrate, lowfrac)
-        a = a + 3
-      end
+      local extra = shape.extra
       local r, ecap, erate, efrac, amnesia =
-        settle(load(key, parse), gen, scap, srate, sfrac, hcap, hrate, hfrac, debit, extra, lowcap, lowrate, lowfrac)
-      keep(key, r, fcap + extra, frate, ffrac)
+        settle(load(key, parse), gen, scap, srate, sfrac, shape.hcap, shape.hrate, shape.hfrac, shape.debit, extra,
+          shape.lowcap, shape.lowrate, shape.lowfrac)
+      keep(key, r, shape.fcap + extra, shape.frate, shape.ffrac)
       if chunks then
         local kept
         if amnesia == 0 then
