@@ -93,6 +93,9 @@ func (n *node) borrow(w *world, renews, returns bool) {
 // took takes the answer to a call.
 func (n *node) took(w *world, c *lendCall, out limit.Outcome, at int64) {
 	out.LentFor /= slowdown
+	// It believes that the store has plenty, and wants as much each time: what it estimates
+	// is no part of a state.
+	out.Tokens, out.Bucket.Cap = limit.MaxTokens, limit.MaxTokens
 	n.chunk.Took(c.trip, true, out, at, n.slowNow(w))
 	if out.Amnesia {
 		n.step(w, budget.StoreLost{})
