@@ -25,7 +25,7 @@ func (b *bench) config(p load.Protocol, s *server, redis ...*server) load.Config
 			c.Address = s.connect
 		}
 	}
-	c.Duration, c.Warmup = b.slice, b.warmup
+	c.Duration, c.Warmup, c.Keys = b.slice, b.warmup, b.keys
 	for _, r := range redis {
 		c.Redis = append(c.Redis, r.url())
 	}

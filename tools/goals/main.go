@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"aliquot/bench/load"
 )
 
 // goal is one or more rows of the table, and how to measure them.
@@ -39,7 +41,7 @@ var goals = []goal{
 // bench is what the goals share.
 type bench struct {
 	*lab
-	pairs         int
+	keys, pairs   int
 	slice, warmup time.Duration
 }
 
@@ -50,6 +52,7 @@ func main() {
 		slice = flag.Duration("slice", 2*time.Second, "how long each time")
 		peer  = flag.String("peer", "", "the program of envoyproxy/ratelimit; empty: it is built")
 		root  = flag.String("root", "..", "folder of Aliquot's sources")
+		keys  = flag.Int("keys", load.DefaultConfig().Keys, "how many keys there are, where a goal does not say")
 		list  = flag.Bool("list", false, "print the goals' names")
 	)
 	flag.Parse()
@@ -61,7 +64,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *only, *root, *peer, bench{pairs: *pairs, slice: *slice, warmup: *slice / 4}); err != nil {
+	if err := run(ctx, *only, *root, *peer, bench{keys: *keys, pairs: *pairs, slice: *slice, warmup: *slice / 4}); err != nil {
 		fmt.Fprintln(os.Stderr, "goals:", err)
 		os.Exit(1)
 	}
