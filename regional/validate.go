@@ -46,7 +46,7 @@ func validate(in wire.Request) (request, error) {
 		return request{}, fmt.Errorf("%w: cost is %d; it must be at least 1, or absent for 1", errInvalid, cost)
 	case cost > maxCost:
 		return request{}, fmt.Errorf("%w: cost is %d; it must be at most %d", errInvalid, cost, int64(maxCost))
-	case len(in.Namespace) > maxNameBytes || !utf8.ValidString(in.Namespace):
+	case len(in.Namespace) > maxNameBytes || !validText(in.Valid, in.Namespace):
 		return request{}, fmt.Errorf("%w: namespace must be at most %d bytes of valid UTF-8", errInvalid, maxNameBytes)
 	case len(in.Attributes) > maxAttributes:
 		return request{}, fmt.Errorf("%w: %d attributes; at most %d are allowed", errInvalid, len(in.Attributes), maxAttributes)
@@ -54,15 +54,15 @@ func validate(in wire.Request) (request, error) {
 	for i := range in.Attributes {
 		name, value := in.Attributes[i].Name, in.Attributes[i].Value
 		switch {
-		case name == "" || len(name) > maxNameBytes || !utf8.ValidString(name):
+		case name == "" || len(name) > maxNameBytes || !validText(in.Valid, name):
 			return request{}, fmt.Errorf("%w: an attribute's name has %d bytes; it must be 1 to %d bytes of valid UTF-8", errInvalid, len(name), maxNameBytes)
 		case len(value) > maxValueBytes:
 			return request{}, fmt.Errorf("%w: attribute %q has %d bytes; at most %d are allowed", errInvalid, name, len(value), maxValueBytes)
-		case !utf8.ValidString(value):
+		case !validText(in.Valid, value):
 			return request{}, fmt.Errorf("%w: attribute %q is not valid UTF-8", errInvalid, name)
 		}
 	}
-	if err := validateCosts(in.Costs); err != nil {
+	if err := validateCosts(in.Costs, in.Valid); err != nil {
 		return request{}, err
 	}
 	return request{
@@ -71,15 +71,18 @@ func validate(in wire.Request) (request, error) {
 	}, nil
 }
 
+// validText tells whether a text is valid UTF-8, unless that is known of it.
+func validText(known bool, text string) bool { return known || utf8.ValidString(text) }
+
 // validateCosts checks what a request consumes of other units than requests.
-func validateCosts(costs rules.Costs) error {
+func validateCosts(costs rules.Costs, known bool) error {
 	if len(costs) > maxUnits {
 		return fmt.Errorf("%w: costs of %d units; at most %d are allowed", errInvalid, len(costs), maxUnits)
 	}
 	for i := range costs {
 		unit, cost := costs[i].Unit, costs[i].Cost
 		switch {
-		case unit == "" || len(unit) > maxNameBytes || !utf8.ValidString(unit):
+		case unit == "" || len(unit) > maxNameBytes || !validText(known, unit):
 			return fmt.Errorf("%w: a unit of costs has %d bytes; it must be 1 to %d bytes of valid UTF-8", errInvalid, len(unit), maxNameBytes)
 		case unit == rules.UnitRequests:
 			return fmt.Errorf("%w: costs names the unit %s; say it as cost", errInvalid, unit)

@@ -28,6 +28,9 @@ type Request struct {
 	// Cost is 1 where the message says none.
 	Cost  int64
 	Costs rules.Costs
+	// Valid tells that the texts are known to be valid UTF-8, as those of a message that
+	// was read are.
+	Valid bool
 }
 
 // Requests are those of one call. The zero value is ready for use, and one that is used
@@ -49,14 +52,14 @@ func (b *Requests) Reset() {
 
 // Room is about how many bytes are kept for the next use.
 func (b *Requests) Room() int {
-	return cap(b.All)*96 + cap(b.attributes)*32 + cap(b.costs)*24
+	return cap(b.All)*104 + cap(b.attributes)*32 + cap(b.costs)*24
 }
 
 // Read reads a CheckRequest, and adds it to All. False, and nothing added, where the
 // generated code has to be asked.
 func (b *Requests) Read(message []byte) bool {
 	s := scanner{data: message}
-	r := Request{Cost: 1}
+	r := Request{Cost: 1, Valid: true}
 	attributes, costs := len(b.attributes), len(b.costs)
 	for s.more() {
 		switch s.tag() {
