@@ -81,6 +81,8 @@ type decision struct {
 	// denier is the entry of a limit that memory denied, at an instant.
 	denier *localEntry
 	at     budget.Instant
+	// parked: it has waited for another one's call.
+	parked bool
 }
 
 // plan finds what a request has to pass at nowMS, Unix milliseconds. It returns buf for

@@ -132,43 +132,60 @@ func (l *limiter) decide(ctx context.Context, requests []request) ([]decision, e
 
 // decideIn is decide in memory of the caller's: the decisions hold until s is used again.
 func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) ([]decision, error) {
-	groups := l.near(requests, s)
-	if len(groups) == 0 {
-		l.watched(s.decisions, s.now)
-		return s.decisions, nil
+	now, wall := l.read()
+	s.reset(len(requests), now)
+	for round := 0; len(s.todo) > 0; round++ {
+		if round > 0 {
+			if err := s.waitParked(ctx); err != nil {
+				return nil, err
+			}
+			now, _ = l.read()
+		}
+		groups := l.near(requests, s, now, wall.UnixMilli(), round < parkRounds)
+		err := l.spendAll(ctx, groups)
+		s.unclaim()
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range s.asks {
+			groups = groups[copy(s.decisions[i].groups, groups):]
+		}
 	}
-	err := l.spendAll(ctx, groups)
-	for i, rest := 0, groups; i < len(s.decisions); i++ {
-		rest = rest[copy(s.decisions[i].groups, rest):]
-	}
-	if err == nil && len(requests) == 1 {
+	if len(requests) == 1 {
 		d := &s.decisions[0]
-		err = l.borrow(ctx, d.groups, func(i int) error { return l.spend(ctx, d.groups[i:i+1]) })
+		if err := l.borrow(ctx, d.groups, func(i int) error { return l.spend(ctx, d.groups[i:i+1]) }); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	now, _ := l.read()
 	l.watched(s.decisions, now)
 	return s.decisions, nil
 }
 
-// near decides what can be decided here, and returns what the store has to.
-func (l *limiter) near(requests []request, s *scratch) (groups []*group) {
+// near decides of what is to do what can be decided here, and returns what the store has
+// to. What is parked stays to do, if there is patience for that.
+func (l *limiter) near(requests []request, s *scratch, now budget.Instant, nowMS int64, patient bool) (groups []*group) {
 	p := l.policies.load()
-	now, wall := l.read()
-	nowMS := wall.UnixMilli()
-	s.reset(len(requests), now)
-	for i := range requests {
+	parked := s.todo[:0]
+	s.asks = s.asks[:0]
+	for _, i := range s.todo {
 		d, r := &s.decisions[i], &requests[i]
 		s.matched = d.match(p, r, nowMS, s.matched)
-		if d.mode != "" || d.local(l.auth.local, l.conduct, p, r, now, s) {
+		if d.mode != "" {
+			continue
+		}
+		switch d.local(l.auth.local, l.conduct, p, r, now, s, patient) {
+		case wayDecided:
+			continue
+		case wayParked:
+			parked = append(parked, i)
 			continue
 		}
 		d.limits(p, r, s.matched, l.auth.local, now)
 		l.conduct.hold(d, now)
-		groups = append(groups, d.groups...)
+		s.claim(d.groups, now)
+		groups, s.asks = append(groups, d.groups...), append(s.asks, i)
 	}
+	s.todo = parked
 	return groups
 }
 

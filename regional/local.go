@@ -22,6 +22,12 @@ type scratch struct {
 	matched   []rules.Matched
 	name      []byte
 	one       [1]request // of a caller that has no more
+	// todo are the requests that are not decided yet, and asks those of them that the
+	// store is asked about in this round.
+	todo, asks []int
+	// awaits is what the others wait for, claimed what those that ask have claimed.
+	awaits  []<-chan struct{}
+	claimed []*localEntry
 }
 
 // mostKept is the most verdicts that a scratch is kept with: those of a large batch whose
@@ -56,7 +62,10 @@ func (s *scratch) reset(n int, now budget.Instant) {
 	if cap(s.decisions) < n {
 		s.decisions = make([]decision, n)
 	}
-	s.decisions, s.verdicts = s.decisions[:n], s.verdicts[:0]
+	s.decisions, s.verdicts, s.todo = s.decisions[:n], s.verdicts[:0], s.todo[:0]
+	for i := range n {
+		s.todo = append(s.todo, i)
+	}
 }
 
 // localPlan is a request that may be decided from memory.
@@ -68,26 +77,41 @@ type localPlan struct {
 	n       int
 }
 
+// localWay is how a request goes on.
+type localWay uint8
+
+const (
+	wayStore   localWay = iota // the store has to be asked
+	wayParked                  // another one's call is to be waited for
+	wayDecided                 // it is decided
+)
+
 // local decides a request whose limits match, if all that it takes is here: each of its
-// limits holds its cost, or would be denied, by what this daemon has and knows. It
-// reports false, and has changed nothing, if the store has to be asked about any.
-func (d *decision) local(t *localTable, c *conduct, p *policy, r *request, now budget.Instant, s *scratch) bool {
+// limits holds its cost, or would be denied, by what this daemon has and knows. If the
+// store has to be asked about any, nothing has changed; patient requests wait for others'
+// calls.
+func (d *decision) local(t *localTable, c *conduct, p *policy, r *request, now budget.Instant, s *scratch, patient bool) localWay {
 	var plan localPlan
-	if t == nil || len(s.matched) > mostLocal || !plan.find(t, p, r, s) {
-		return false
+	if len(s.matched) > mostLocal || !plan.find(t, p, r, s) {
+		return wayStore
 	}
-	if c.holdNear(d, &plan, s, now) {
-		return true
+	if !d.parked && c.holdNear(d, &plan, s, now) {
+		return wayDecided
 	}
 	plan.lock()
 	defer plan.unlock()
 	allowed, known := plan.look(s, now)
-	if !known {
-		return false
+	switch {
+	case known:
+	case patient && plan.parks(s, now):
+		d.parked = true
+		return wayParked
+	default:
+		return wayStore
 	}
 	plan.charge(t, allowed, now)
 	d.word(&plan, s, allowed, now)
-	return true
+	return wayDecided
 }
 
 // find looks for the entries of all limits; false if one has none.

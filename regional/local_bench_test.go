@@ -67,3 +67,30 @@ func p99(decide func(*scratch, int), batch int) float64 {
 	slices.Sort(took)
 	return float64(took[samples*99/100])
 }
+
+// BenchmarkBatches is many batches at once over few keys, with Redis: what one of them
+// borrows the others are to be served from.
+func BenchmarkBatches(b *testing.B) {
+	for _, keys := range []int{64, 1000} {
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+			d := benchDaemon(b, true)
+			const batch = 256
+			b.SetParallelism(8)
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				room, requests := &scratch{}, []request{}
+				for i := range batch {
+					requests = append(requests, asked(fmt.Sprint("k", i*7919%keys))...)
+				}
+				for n := 0; pb.Next(); n++ {
+					if n%batch == 0 {
+						if _, err := d.limiter.decideIn(context.Background(), requests, room); err != nil {
+							b.Error(err)
+						}
+					}
+				}
+			})
+			b.StopTimer()
+		})
+	}
+}

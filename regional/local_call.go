@@ -38,6 +38,9 @@ func (t *localTable) seen(a *ask, r *request, shadow bool, now budget.Instant) *
 	if e.gone {
 		return nil
 	}
+	if e.rule != a.rule {
+		e.shares = a.lendable()
+	}
 	e.rule, e.limit, e.window, e.shadow = a.rule, a.limit, a.window, shadow
 	e.chunk.Seen(a.cost, now)
 	return e
@@ -46,8 +49,11 @@ func (t *localTable) seen(a *ask, r *request, shadow bool, now budget.Instant) *
 // borrows reports whether chunks may be asked for of a limit, by its rule and the
 // region's right.
 func (a *ask) borrows() bool {
-	return !a.limit.Algorithm.Counts() && !a.rule.Queue && a.right.Phase != budget.Limbo
+	return a.lendable() && a.right.Phase != budget.Limbo
 }
+
+// lendable reports whether chunks of a limit make sense.
+func (a *ask) lendable() bool { return !a.limit.Algorithm.Counts() && !a.rule.Queue }
 
 // bring has a group's asks take along what this daemon has of their keys, and ask for
 // more if all of them are busy. It comes right before the call leaves.
@@ -79,6 +85,8 @@ func (e *localEntry) bring(t *localTable, head *header, a *ask, lends bool, now 
 	}
 	a.asked, a.trip = e.chunk.Bring(a.cost, e.terms(t, head, a, lends), now)
 	a.away = true
+	// A call that asks for nothing brings the others nothing to wait for.
+	e.shares = e.chunk.Awaits()
 }
 
 // terms are what a call made by a header may ask for. What has ended chunks since the
@@ -138,14 +146,6 @@ func lost(groups []*group) {
 	}
 }
 
-// land wakes those who wait for what was on its way here. The caller holds e.mu.
-func (e *localEntry) land() {
-	if e.landed != nil && !e.chunk.Awaits() {
-		close(e.landed)
-		e.landed = nil
-	}
-}
-
 // awaited is closed when what is on its way here has come; nil if nothing is.
 func (e *localEntry) awaited() <-chan struct{} {
 	e.mu.Lock()
@@ -153,10 +153,7 @@ func (e *localEntry) awaited() <-chan struct{} {
 	if !e.chunk.Awaits() {
 		return nil
 	}
-	if e.landed == nil {
-		e.landed = make(chan struct{})
-	}
-	return e.landed
+	return e.landing()
 }
 
 // void is a view of a chunk that counts nothing of it.

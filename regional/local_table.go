@@ -67,8 +67,10 @@ type localEntry struct {
 	// active: it is in the table's list of those that have use to tell, or a chunk.
 	active bool
 	// landed is closed when no call is under way any more that may bring tokens here; nil
-	// if nobody waits for that.
-	landed chan struct{}
+	// if nobody waits for that. claimed tells that one is about to be made, and shares that
+	// others gain by waiting for it, as far as the latest showed.
+	landed          chan struct{}
+	claimed, shares bool
 	// denial is the name that denials from memory have, since deniedAt.
 	denial   string
 	deniedAt budget.Instant
@@ -146,14 +148,14 @@ func (t *localTable) room(hash uint64, count uint32, now budget.Instant) *atomic
 func (e *localEntry) idle(now budget.Instant) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return !e.active && e.chunk.Idle(now)
+	return !e.active && !e.claimed && e.chunk.Idle(now)
 }
 
 // evict ends an entry that is idle still. The caller holds mu.
 func (t *localTable) evict(e *localEntry, now budget.Instant) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.active || !e.chunk.Idle(now) {
+	if e.active || e.claimed || !e.chunk.Idle(now) {
 		return false
 	}
 	e.gone = true

@@ -1,0 +1,20 @@
+package regional
+
+import "testing"
+
+// TestSeveralLimitsAreHeldTogether: a check of two limits is decided from memory as one of
+// one limit is.
+func TestSeveralLimitsAreHeldTogether(t *testing.T) {
+	stores(t, func(t *testing.T, redis string) {
+		const text = "defaults: {enforcement: strict}\nrules:\n  - {id: r0, params: {capacity: 1000000, refill_rate: 1000000}}\n  - {id: r1, params: {capacity: 500000, refill_rate: 500000}}\n"
+		c := testConfig(newLeader(t, text).address())
+		c.Redis = redis
+		d, _ := startLive(t, c)
+		const callers, each = 8, 1000
+		before := sampleOf(t, scrape(t, d), "aliquot_store_call_groups_sum")
+		exactly(t, "all", int(hammer(t, d, callers, each, same("hot"))), callers*each, d)
+		if asked := sampleOf(t, scrape(t, d), "aliquot_store_call_groups_sum") - before; asked > callers*each/10 {
+			t.Errorf("the store was asked %.0f times", asked)
+		}
+	})
+}
