@@ -7,41 +7,41 @@ import (
 
 // The tags of an answer's fields: number and type.
 const (
-	answerAllowed    = 1<<3 | 0
-	answerRuleID     = 2<<3 | 2
-	answerLimit      = 3<<3 | 0
-	answerRemaining  = 4<<3 | 0
-	answerResetAfter = 5<<3 | 2
-	answerRetryAfter = 6<<3 | 2
-	answerMode       = 7<<3 | 2
-	answerLimits     = 8<<3 | 2
-	answerReason     = 9<<3 | 2
-	answerNever      = 10<<3 | 0
-	answerDecisionID = 11<<3 | 2
-	answerDelay      = 12<<3 | 2
+	answerAllowed    = 1<<3 | asNumber
+	answerRuleID     = 2<<3 | asPart
+	answerLimit      = 3<<3 | asNumber
+	answerRemaining  = 4<<3 | asNumber
+	answerResetAfter = 5<<3 | asPart
+	answerRetryAfter = 6<<3 | asPart
+	answerMode       = 7<<3 | asPart
+	answerLimits     = 8<<3 | asPart
+	answerReason     = 9<<3 | asPart
+	answerNever      = 10<<3 | asNumber
+	answerDecisionID = 11<<3 | asPart
+	answerDelay      = 12<<3 | asPart
 	answerFields     = 12 // the last number
 
-	limitRuleID     = 1<<3 | 2
-	limitAllowed    = 2<<3 | 0
-	limitLimit      = 3<<3 | 0
-	limitRemaining  = 4<<3 | 0
-	limitResetAfter = 5<<3 | 2
-	limitRetryAfter = 6<<3 | 2
-	limitMode       = 7<<3 | 2
-	limitNever      = 8<<3 | 0
-	limitWindow     = 9<<3 | 2
-	limitAlgorithm  = 10<<3 | 2
-	limitDelay      = 11<<3 | 2
-	limitShadow     = 12<<3 | 0
-	limitUnit       = 13<<3 | 2
+	limitRuleID     = 1<<3 | asPart
+	limitAllowed    = 2<<3 | asNumber
+	limitLimit      = 3<<3 | asNumber
+	limitRemaining  = 4<<3 | asNumber
+	limitResetAfter = 5<<3 | asPart
+	limitRetryAfter = 6<<3 | asPart
+	limitMode       = 7<<3 | asPart
+	limitNever      = 8<<3 | asNumber
+	limitWindow     = 9<<3 | asPart
+	limitAlgorithm  = 10<<3 | asPart
+	limitDelay      = 11<<3 | asPart
+	limitShadow     = 12<<3 | asNumber
+	limitUnit       = 13<<3 | asPart
 	limitFields     = 13
 
-	durationSeconds = 1<<3 | 0
-	durationNanos   = 2<<3 | 0
+	durationSeconds = 1<<3 | asNumber
+	durationNanos   = 2<<3 | asNumber
 
-	resultsResult  = 1<<3 | 2
-	resultResponse = 1<<3 | 2
-	resultError    = 2<<3 | 2
+	resultsResult  = 1<<3 | asPart
+	resultResponse = 1<<3 | asPart
+	resultError    = 2<<3 | asPart
 )
 
 // Append appends the answer to b as a CheckResponse.

@@ -6,17 +6,17 @@ import (
 
 // The tags of the fields that are read: number and type.
 const (
-	requestAttribute = 1<<3 | 2
-	requestCost      = 2<<3 | 0
-	requestNamespace = 3<<3 | 2
-	requestUnitCost  = 4<<3 | 2
+	requestAttribute = 1<<3 | asPart
+	requestCost      = 2<<3 | asNumber
+	requestNamespace = 3<<3 | asPart
+	requestUnitCost  = 4<<3 | asPart
 	requestFields    = 4 // the last number
 
-	entryName     = 1<<3 | 2
-	entryValue    = 2<<3 | 2
-	entryUnitCost = 2<<3 | 0
+	entryName     = 1<<3 | asPart
+	entryValue    = 2<<3 | asPart
+	entryUnitCost = 2<<3 | asNumber
 
-	batchRequest = 1<<3 | 2
+	batchRequest = 1<<3 | asPart
 	batchFields  = 1
 )
 

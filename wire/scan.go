@@ -8,6 +8,13 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
+// A tag is a field's number and how its value is written: as a number of variable length,
+// or as a part whose length stands before it (a text, another message).
+const (
+	asNumber = 0
+	asPart   = 2
+)
+
 // scanner takes a message apart, field by field. After something that is not ordinary it
 // is odd, and what it returned since then means nothing.
 type scanner struct {

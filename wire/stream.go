@@ -4,15 +4,15 @@ import "encoding/binary"
 
 // The tags of what goes over a stream of checks.
 const (
-	streamedID       = 1<<3 | 0
-	streamedRequest  = 2<<3 | 2
-	streamedResponse = 2<<3 | 2
-	streamedError    = 3<<3 | 2
-	streamedCode     = 4<<3 | 0
+	streamedID       = 1<<3 | asNumber
+	streamedRequest  = 2<<3 | asPart
+	streamedResponse = 2<<3 | asPart
+	streamedError    = 3<<3 | asPart
+	streamedCode     = 4<<3 | asNumber
 	streamedFields   = 2 // of a request, the last number
 
-	streamRequests = 1<<3 | 2
-	streamAnswers  = 1<<3 | 2
+	streamRequests = 1<<3 | asPart
+	streamAnswers  = 1<<3 | asPart
 )
 
 // ReadStreamed calls each with every request of a CheckStreamRequest and its id, as bytes,
