@@ -14,8 +14,10 @@ import (
 )
 
 const (
-	// localKeys bounds the keys that a daemon decides from memory; about 40 MiB when full.
+	// localKeys bounds the keys that a daemon decides from memory: 43 MiB, and their names.
 	localKeys = 65_536
+	// localName bounds a name: keys that take more are decided by the store.
+	localName = 512
 	// localWays are the places that one key may stand in.
 	localWays = 8
 	// localWorth is how often a key has to have come of late to get an entry: in a flood
@@ -102,6 +104,9 @@ func (t *localTable) ofKey(key budget.KeyID) *localEntry {
 // admit finds the entry of a name, or makes one if the key has come often enough of late
 // and a place is free, or held by a key that is idle and came less often.
 func (t *localTable) admit(name []byte, key budget.KeyID, now budget.Instant) *localEntry {
+	if len(name) > localName {
+		return nil
+	}
 	e, hash := t.find(name)
 	if e != nil {
 		return e

@@ -1,8 +1,11 @@
 package regional
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -156,5 +159,55 @@ func TestNamesAreApart(t *testing.T) {
 				seen[name] = is
 			}
 		}
+	}
+}
+
+// TestLongNamesGetNoEntry: what a client sends does not decide how much memory is taken.
+func TestLongNamesGetNoEntry(t *testing.T) {
+	table := newLocalTable()
+	for range 100 {
+		if table.admit(make([]byte, localName+1), budget.KeyID{}, noon) != nil {
+			t.Fatal("an entry")
+		}
+	}
+}
+
+// TestChecksWaitForTheOneThatAsks: of a busy key one call is under way; the others are
+// parked, and woken when it has landed, whatever came of it.
+func TestChecksWaitForTheOneThatAsks(t *testing.T) {
+	table := newLocalTable()
+	e := come(table, 1, localWorth, noon)
+	e.shares = true
+	use(e, noon)
+	use(e, noon)
+	groups := []*group{{asks: []ask{{borrowing: borrowing{local: e}}}}}
+	var first, second scratch
+	var plan localPlan
+	plan.add(e, limit.Token)
+	if plan.parks(&second, noon) {
+		t.Error("parked though nothing is under way")
+	}
+	first.claim(groups, noon)
+	if second.claim(groups, noon); len(first.claimed) != 1 || len(second.claimed) != 0 {
+		t.Errorf("claimed %d and %d times", len(first.claimed), len(second.claimed))
+	}
+	if !plan.parks(&second, noon) {
+		t.Fatal("not parked")
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	awaits := slices.Clone(second.awaits)
+	if err := second.waitParked(ended); !errors.Is(err, errGone) {
+		t.Errorf("%v for a caller that has gone", err)
+	}
+	second.awaits = awaits
+	first.unclaim()
+	if err := second.waitParked(t.Context()); err != nil || plan.parks(&second, noon) {
+		t.Errorf("%v, parked after the call", err)
+	}
+	// A call that brings nothing to others has nobody wait.
+	e.shares = false
+	if first.claim(groups, noon); len(first.claimed) != 0 {
+		t.Error("claimed")
 	}
 }
