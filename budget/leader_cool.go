@@ -45,12 +45,17 @@ func (l *Leader) coolAfter(limit KeyLimit) time.Duration {
 // finishCooling takes a key that is going cold one step further: once every share
 // is the floor, acknowledged, each region is told; once all have acknowledged
 // that, the entry goes. It reports whether the key needs no other planning.
+//
+// The floor is the one that the region was told, which it enforces of a cold key, and not
+// its bound while that is larger: the bound comes down a tail after the region has learned
+// of the smaller floor, and what was used meanwhile under a share above it would be
+// covered neither by the entry nor by the bound.
 func (l *Leader) finishCooling(c *commit, key *leaderKey, lowered []Share) bool {
 	if key.cooling == toFloors && l.allAtFloor(key, lowered) {
 		key.cooling = goingCold
 		for i := range key.regions {
 			key.regions[i].cold = false
-			l.queueAction(i, key, l.cfg.Regions[i].Floor)
+			l.queueAction(i, key, l.cfg.Regions[i].Told)
 		}
 	}
 	if key.cooling != goingCold {
@@ -68,7 +73,7 @@ func (l *Leader) finishCooling(c *commit, key *leaderKey, lowered []Share) bool 
 
 func (l *Leader) allAtFloor(key *leaderKey, lowered []Share) bool {
 	for i := range key.regions {
-		kr, floor := &key.regions[i], l.cfg.Regions[i].Floor
+		kr, floor := &key.regions[i], l.cfg.Regions[i].Told
 		if l.absent(i) && lowered[i] == floor {
 			continue
 		}

@@ -177,11 +177,11 @@ func (kr *keyRegion) current() Share {
 	return kr.sent
 }
 
-// floorsWithin sends every live region back to its floor.
+// floorsWithin sends every live region back to the floor that it was told.
 func (l *Leader) floorsWithin(in allocation) []Share {
 	out := make([]Share, len(in.Regions))
 	for i, c := range in.Regions {
-		out[i] = c.Floor
+		out[i] = l.cfg.Regions[i].Told
 		if c.Silent {
 			out[i] = c.Now
 		}

@@ -215,6 +215,28 @@ func TestFloorOfRightsIsAcknowledgedLate(t *testing.T) {
 	}
 }
 
+// A region that has learned of a smaller floor may use a share above it as long as the key
+// is hot. The key does not cool down before that use has come down to the floor: nobody
+// would know of it when the floor's bound follows.
+func TestKeyCoolsDownToTheSmallerFloor(t *testing.T) {
+	w := counting(t, 2)
+	w.limit.Tail = time.Minute
+	w.change(func(l *Ledger) error { return l.UpdateRegion("b", 3) })
+	w.run(w.limit.Tail / 2) // a has known of it for a while
+	w.load[0] = 3
+	w.runUntil("a uses more than it is told, and less than the bound", 5*time.Second, func() bool { return w.inUse(0) >= 36 })
+	w.load[0] = 0
+	w.runUntil("a's bound has come down", time.Minute, w.steady)
+	if told := w.ledger.Config.Regions[0].Told.Burst; w.inUse(0) <= Scale(90, told) || w.inUse(0) > 45 {
+		t.Fatalf("this test is to see a with more in use than its floor: %d", w.inUse(0))
+	}
+	w.run(5 * time.Second) // b has its larger floor, and I3 holds
+	w.runUntil("the key is cold", 2*time.Minute, func() bool { return w.ledger.Len() == 0 })
+	if w.inUse(0) > 22 {
+		t.Errorf("with %d of a's in use", w.inUse(0))
+	}
+}
+
 // Regions that were cut off come back with their floors in use, whatever they had lent:
 // nobody gets that, and nobody's lease covers it, before it has ceased to count.
 func TestUsedFloorsAreReserved(t *testing.T) {

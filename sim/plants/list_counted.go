@@ -41,6 +41,15 @@ func counted() []Plant {
 			World: World{Faults: []string{"region reweighted", "region drained"}, Just: true},
 		},
 		{
+			Name: "cools-to-old-floor", Breaks: "a key cools down to the floor that a region is giving up: what it used of that since it agreed is not waited for",
+			Edits: []Edit{
+				{"budget/leader_cool.go", "l.queueAction(i, key, l.cfg.Regions[i].Told)", "l.queueAction(i, key, l.cfg.Regions[i].Floor)"},
+				{"budget/leader_cool.go", "&key.regions[i], l.cfg.Regions[i].Told", "&key.regions[i], l.cfg.Regions[i].Floor"},
+				{"budget/leader_plan.go", "out[i] = l.cfg.Regions[i].Told", "out[i] = c.Floor"},
+			},
+			World: World{Faults: []string{"region reweighted", "region drained"}},
+		},
+		{
 			Name: "fenced-use-forgotten", Breaks: "what a fenced region used counts as gone with it",
 			Edits: []Edit{{leader, "	l.delay(key)\n	return true\n", "	return false\n"}},
 			World: World{Faults: []string{"region fenced", "region added"}},
