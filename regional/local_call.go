@@ -41,10 +41,17 @@ func (t *localTable) seen(a *ask, r *request, shadow bool, now budget.Instant) *
 	if e.rule != a.rule {
 		e.shares = a.lendable()
 	}
+	if !e.records(a) {
+		e.chunk.Drop() // it is of a record that nobody asks for any more
+	}
 	e.rule, e.limit, e.window, e.shadow = a.rule, a.limit, a.window, shadow
 	e.chunk.Seen(a.cost, now)
 	return e
 }
+
+// records reports whether an ask is of the record that the entry's chunk is of: the store
+// has one for each algorithm that a rule had. The caller holds mu.
+func (e *localEntry) records(a *ask) bool { return e.limit.Algorithm == a.limit.Algorithm }
 
 // borrows reports whether chunks may be asked for of a limit, by its rule and the
 // region's right.
@@ -79,7 +86,7 @@ func (e *localEntry) busy(now budget.Instant) bool {
 func (e *localEntry) bring(t *localTable, head *header, a *ask, lends bool, now budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.gone {
+	if e.gone || !e.records(a) {
 		a.local, a.asked = nil, limit.ChunkView{}
 		return
 	}
@@ -218,14 +225,17 @@ func (a *ask) used(tokens limit.Tokens, seen []observation) []observation {
 }
 
 // ended ends one key's chunk, and words its return, for a change of the key's share.
-func (t *localTable) ended(key budget.KeyID, now budget.Instant) (limit.ChunkView, func()) {
-	e := t.ofKey(key)
+func (t *localTable) ended(a *ask, now budget.Instant) (limit.ChunkView, func()) {
+	e := t.ofKey(a.key)
 	if e == nil {
 		return limit.ChunkView{}, func() {}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.chunk.End()
+	if !e.records(a) {
+		return limit.ChunkView{}, func() {}
+	}
 	view, trip := e.chunk.Bring(0, chunk.Terms{}, now)
 	return view, func() {
 		e.mu.Lock()

@@ -127,6 +127,9 @@ func (a *ask) keep(t *localTable, head *header, now budget.Instant) bool {
 	e := a.local
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if !e.records(a) {
+		return false
+	}
 	terms := e.terms(t, head, a, a.borrows())
 	switch e.chunk.Due(now) {
 	case chunk.Renewal:

@@ -185,7 +185,7 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 	call := make([]lua.Change, len(changes))
 	for i, c := range changes {
 		a := &carried.asks[i]
-		chunk, made := r.auth.local.ended(c.Key, r.auth.now())
+		chunk, made := r.auth.local.ended(a, r.auth.now())
 		defer made()
 		call[i].Key = lua.Key(a.limit.Algorithm, c.Key.Rule, c.Key.Hash)
 		call[i].View = head.view(a)
