@@ -47,6 +47,9 @@ func holds(awake, passed time.Duration) bool {
 	return awake < anchorFor && passed-awake < slept && awake-passed < slept
 }
 
+// read reads both clocks. A thread that is put aside between the two readings would make
+// an anchor that is late, by which chunks would be spent after their end: no anchor is
+// better than such a one.
 func (c *Clock) read() (budget.Instant, time.Time) {
 	var boot budget.Instant
 	var t time.Time
@@ -54,9 +57,10 @@ func (c *Clock) read() (budget.Instant, time.Time) {
 		before := time.Now()
 		boot = Now()
 		if t = time.Now(); t.Sub(before) < anchorWithin {
-			break
+			c.anchor.Store(&anchor{boot: boot, at: t})
+			return boot, t
 		}
 	}
-	c.anchor.Store(&anchor{boot: boot, at: t})
+	c.anchor.Store(nil)
 	return boot, t
 }
