@@ -3,6 +3,8 @@ package regional
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync"
 
 	"aliquot/budget"
 	"aliquot/limit"
@@ -15,6 +17,25 @@ type asker struct {
 	guard     *guard
 	emergency *emergency
 	slots     *slotNames
+	wordings  sync.Pool // of *wording
+}
+
+// wording is what one call of the store is made of, which nobody looks at any more once the
+// call has returned.
+type wording struct {
+	call  []lua.Group
+	views []lua.KeyView
+	seen  []observation
+}
+
+// mostWorded is the most limits of a call whose wording is kept for another.
+const mostWorded = 4 * groupsPerCall
+
+// keep takes back a wording that is not in use. That of a call that failed is let go.
+func (a *asker) keep(w *wording) {
+	if cap(w.views) <= mostWorded {
+		a.wordings.Put(w)
+	}
 }
 
 // errNoEpoch: the store has not been reached since the start.
@@ -60,9 +81,13 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 		return errNoEpoch
 	}
 	local := a.auth.local
+	w, _ := a.wordings.Get().(*wording)
+	if w == nil {
+		w = &wording{}
+	}
 	results, storeNow, err := a.guard.take(ctx, head.epoch, func() []lua.Group {
 		a.emergency.debits(groups, head.latest)
-		return callOf(&head, groups, a.slots, local, a.auth.now())
+		return w.callOf(&head, groups, a.slots, local, a.auth.now())
 	})
 	if err != nil {
 		lost(groups)
@@ -75,7 +100,7 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 			g.took(local, &results[i], storeNow, received)
 		}
 	}
-	var seen []observation
+	seen := w.seen[:0]
 	var whole, parts []*group
 	for i, g := range groups {
 		if results[i].Err != nil {
@@ -91,6 +116,8 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 	a.emergency.settled(whole, true)
 	a.emergency.settled(parts, false)
 	a.auth.observe(seen)
+	w.seen = seen
+	a.keep(w)
 	return nil
 }
 
@@ -112,12 +139,19 @@ func (g *group) settleHere(t *localTable, r lua.Result, received budget.Instant,
 	return seen
 }
 
-// callOf words groups for the store; the call has to leave at once.
-func callOf(head *header, groups []*group, slots *slotNames, local *localTable, now budget.Instant) []lua.Group {
-	call := make([]lua.Group, len(groups))
+// callOf words groups for the store; the call has to leave at once. What is returned is good
+// until w is used again.
+func (w *wording) callOf(head *header, groups []*group, slots *slotNames, local *localTable, now budget.Instant) []lua.Group {
+	limits := 0
+	for _, g := range groups {
+		limits += len(g.asks)
+	}
+	w.call, w.views = slices.Grow(w.call[:0], len(groups))[:len(groups)], slices.Grow(w.views[:0], limits)[:limits]
+	call, free := w.call, w.views
 	for i, g := range groups {
 		local.bring(head, g, now)
-		views := make([]lua.KeyView, len(g.asks))
+		views := free[:len(g.asks):len(g.asks)]
+		free = free[len(g.asks):]
 		for j := range g.asks {
 			a := &g.asks[j]
 			if a.limit.Algorithm == limit.Concurrency {

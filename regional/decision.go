@@ -90,7 +90,8 @@ type decision struct {
 func (d *decision) plan(p *policy, r *request, nowMS int64, buf []rules.Matched) []rules.Matched {
 	matched := d.match(p, r, nowMS, buf)
 	if d.mode == "" {
-		d.limits(p, r, matched, nil, 0)
+		var names []byte
+		d.limits(p, r, matched, nil, 0, &names)
 	}
 	return matched
 }
@@ -116,11 +117,12 @@ func (d *decision) match(p *policy, r *request, nowMS int64, buf []rules.Matched
 
 // limits makes the groups: one for all limits that can deny, one for each that
 // cannot, so that a shadow rule never stands in the way of the others. A check, at now,
-// is counted in the table.
-func (d *decision) limits(p *policy, r *request, matched []rules.Matched, t *localTable, now budget.Instant) {
-	strict := &group{cost: r.cost}
+// is counted in the table. The buffer is for keys, and is kept for the next request.
+func (d *decision) limits(p *policy, r *request, matched []rules.Matched, t *localTable, now budget.Instant, buf *[]byte) {
+	strict := newGroup(r.cost)
 	var shadows []*group
-	var encoded []byte
+	encoded := *buf
+	defer func() { *buf = encoded }()
 	for _, m := range matched {
 		cost, applies := r.costOf(m.Rule)
 		if !applies {
@@ -148,7 +150,9 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched, t *loc
 			a.local = t.seen(&a, r, shadow, now)
 		}
 		if shadow {
-			shadows = append(shadows, &group{cost: r.cost, shadow: true, asks: []ask{a}})
+			alone := newGroup(r.cost)
+			alone.shadow, alone.asks = true, append(alone.asks, a)
+			shadows = append(shadows, alone)
 		} else {
 			strict.asks = append(strict.asks, a)
 		}
@@ -167,9 +171,11 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched, t *loc
 		}
 	}
 	if len(strict.asks) > 0 {
-		d.groups = append(d.groups, strict)
+		d.groups = strict.self[:]
 	}
-	d.groups = append(d.groups, shadows...)
+	if len(shadows) > 0 {
+		d.groups = append(d.groups, shadows...)
+	}
 }
 
 func (d *decision) tooCostly(a *ask, shadow bool) {

@@ -182,7 +182,7 @@ func enforced(t *testing.T, d *Daemon, apiKey string) (bucket limit.Bucket) {
 	eventually(t, "the store decides", func() bool {
 		groups := planOf(d, apiKey).groups
 		head := d.auth.grant(groups)
-		results, _, err := d.guard.take(t.Context(), head.epoch, func() []lua.Group { return callOf(&head, groups, nil, d.auth.local, d.auth.now()) })
+		results, _, err := d.guard.take(t.Context(), head.epoch, func() []lua.Group { return new(wording).callOf(&head, groups, nil, d.auth.local, d.auth.now()) })
 		if err == nil {
 			bucket = results[0].Limits[0].Bucket
 		}

@@ -94,6 +94,8 @@ type group struct {
 	asks    []ask
 	allowed bool
 	out     []verdict // parallel to asks
+	room    []verdict // for out, if it is large enough
+	self    [1]*group // the group as the only one of its request; nil if nobody needs that
 	// awaits is what may bring the tokens here for want of which the store has denied the
 	// group: nil if nothing does, or it was asked a second time.
 	awaits   []<-chan struct{}
@@ -102,6 +104,30 @@ type group struct {
 	// of the others; answer is what it said.
 	undecided []int
 	answer    lua.Result
+}
+
+// loneGroup is a group with room for one limit and all that comes of it: most requests have
+// one, and with this they are one allocation. It is not used again, for a call that was
+// given up may still hold it.
+type loneGroup struct {
+	group
+	ask     [1]ask
+	verdict [1]verdict
+}
+
+// newGroup makes a group without limits.
+func newGroup(cost limit.Tokens) *group {
+	g := &loneGroup{}
+	g.cost, g.asks, g.room, g.self[0] = cost, g.ask[:0], g.verdict[:], &g.group
+	return &g.group
+}
+
+// verdicts makes room for those of all limits.
+func (g *group) verdicts() []verdict {
+	if len(g.asks) <= len(g.room) {
+		return g.room[:len(g.asks)]
+	}
+	return make([]verdict, len(g.asks))
 }
 
 // limiter decides validated requests. Safe for concurrent use.
@@ -180,7 +206,7 @@ func (l *limiter) near(requests []request, s *scratch, now budget.Instant, nowMS
 			parked = append(parked, i)
 			continue
 		}
-		d.limits(p, r, s.matched, l.auth.local, now)
+		d.limits(p, r, s.matched, l.auth.local, now, &s.name)
 		l.conduct.hold(d, now)
 		s.claim(d.groups, now)
 		groups, s.asks = append(groups, d.groups...), append(s.asks, i)
@@ -267,7 +293,7 @@ func (l *limiter) spend(ctx context.Context, groups []*group) error {
 // settle takes the store's answer, and adds what the machine has to know of it.
 func (g *group) settle(r lua.Result, seen []observation) []observation {
 	g.allowed = r.Allowed
-	g.out = make([]verdict, len(g.asks))
+	g.out = g.verdicts()
 	for i := range g.asks {
 		a, out := &g.asks[i], r.Limits[i]
 		holds := r.Allowed || out.Tokens+out.Lent >= a.cost || g.peek && out.Tokens+a.left >= a.cost

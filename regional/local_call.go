@@ -193,7 +193,7 @@ func (t *localTable) second(g *group, now budget.Instant) bool {
 			return false
 		}
 	}
-	g.allowed, g.out = true, make([]verdict, len(g.asks))
+	g.allowed, g.out = true, g.verdicts()
 	for i, e := range plan.entries[:plan.n] {
 		a := &g.asks[i]
 		e.chunk.Spend(a.cost, now)

@@ -79,7 +79,7 @@ func (d *Daemon) probe(ctx context.Context) {
 	g := &group{cost: 1, asks: []ask{{limit: one, key: budget.KeyID{Rule: probeRule}}}}
 	head := d.auth.grant([]*group{g})
 	_, _, err := d.guard.takeAs(ctx, opProbe, head.epoch, func() []lua.Group {
-		return callOf(&head, []*group{g}, nil, d.auth.local, d.auth.now())
+		return new(wording).callOf(&head, []*group{g}, nil, d.auth.local, d.auth.now())
 	})
 	if _, other := errors.AsType[*lua.EpochError](err); other {
 		_ = d.guard.learn(ctx) // asked again in a second

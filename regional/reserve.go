@@ -140,7 +140,7 @@ func (a *asker) tryReserve(
 	var storeNow int64
 	err := a.guard.call(ctx, "reserve", head.epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.debits(groups, head.latest)
-		call := callOf(&head, groups, a.slots, a.auth.local, a.auth.now())
+		call := new(wording).callOf(&head, groups, a.slots, a.auth.local, a.auth.now())
 		if r.Text, err = text(); err != nil {
 			return 0, err
 		}
