@@ -33,6 +33,7 @@ type Trip struct {
 	renews      bool
 	wants       bool
 	turn, drops uint32
+	forgets     uint32
 }
 
 // Bring words a call that decides a cost, or that decides nothing (0). All that is left
@@ -65,6 +66,7 @@ func (k *Key) trip(cost limit.Tokens, t Terms, now budget.Instant) Trip {
 	k.calls++
 	return Trip{
 		cost: cost, algorithm: t.Algorithm, sent: now, rho: t.Rho, leaseEnd: t.Until, turn: k.turn, drops: k.drops,
+		forgets: k.forgets,
 	}
 }
 
@@ -116,7 +118,7 @@ func (k *Key) Took(t Trip, allowed bool, out limit.Outcome, storeNow int64, rece
 		return // of contents that are no more
 	}
 	if t.turn == k.turn {
-		k.said.take(&t, allowed, out, storeNow, received)
+		k.said.take(&t, allowed, t.forgets == k.forgets, out, storeNow, received)
 	}
 	if !out.Kept {
 		k.lose(t.back + t.keep)
@@ -189,8 +191,12 @@ func (k *Key) Drop() {
 	k.left, k.out, k.until, k.end = 0, 0, 0, 0
 }
 
-// Forget ends the memory of denials: something was given back.
-func (k *Key) Forget() { k.said.denied = false }
+// Forget ends the memory of denials, and those that calls under way bring are not
+// remembered: something was given back, before or after the store decided them.
+func (k *Key) Forget() {
+	k.forgets++
+	k.said.denied = false
+}
 
 // stretched is a time in microseconds of a clock that may be faster by rho.
 func stretched(d time.Duration, rho int64) int64 {

@@ -130,3 +130,21 @@ func TestEndedMemory(t *testing.T) {
 		t.Errorf("after a change of the share: %v", found)
 	}
 }
+
+// TestForgottenDenial: a denial that was on its way when something was given back is not
+// remembered, for nobody knows which came first.
+func TestForgottenDenial(t *testing.T) {
+	d := newDesk(t, 1, 1)
+	d.check(token)
+	view, trip := d.key.Bring(token, d.terms, d.now)
+	allowed, out := d.take(token, view)
+	d.key.Forget()
+	d.key.Took(trip, allowed, out, d.us(), d.now)
+	if found := d.key.Look(token, d.now); allowed || found != chunk.Ask {
+		t.Errorf("allowed %t, then %v", allowed, found)
+	}
+	d.check(token)
+	if found := d.key.Look(token, d.now); found != chunk.Denied {
+		t.Errorf("the store has denied it since: %v", found)
+	}
+}

@@ -55,8 +55,9 @@ type Key struct {
 	// calls are under way; a renewal may be among them, and one that asks for a chunk.
 	calls             int
 	renewing, wanting bool
-	// turn counts what ends chunks, drops those of it that void them.
-	turn, drops uint32
+	// turn counts what ends chunks, drops those of it that void them, and forgets what ends
+	// the memory of denials alone.
+	turn, drops, forgets uint32
 
 	admitted, denied limit.Tokens // and not told to the machine yet
 	lost             int64

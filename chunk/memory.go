@@ -31,8 +31,8 @@ type said struct {
 }
 
 // take notes an outcome, in the order in which the store came to them: calls may
-// overtake one another on their way back.
-func (s *said) take(t *Trip, allowed bool, out limit.Outcome, storeNow int64, received budget.Instant) {
+// overtake one another on their way back. A denial is remembered only if it counts.
+func (s *said) take(t *Trip, allowed, counts bool, out limit.Outcome, storeNow int64, received budget.Instant) {
 	// The store's clock may have been set back; what is old gives way to anything.
 	if s.known && storeNow < s.storeNow && received.Sub(s.received) < Life {
 		return
@@ -40,7 +40,7 @@ func (s *said) take(t *Trip, allowed bool, out limit.Outcome, storeNow int64, re
 	before := *s
 	*s = said{known: true, storeNow: storeNow, sent: t.sent, received: received, out: out, algorithm: t.algorithm}
 	switch {
-	case !allowed && t.cost > 0 && out.Tokens < t.cost:
+	case !allowed && counts && t.cost > 0 && out.Tokens < t.cost:
 		s.denied, s.refused, s.refusedCost = true, received, t.cost
 	case before.denied && received.Sub(before.refused) < Life && !t.algorithm.Counts():
 		// The key is still at its limit: what is short of a cost will go on being so.

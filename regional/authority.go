@@ -49,8 +49,11 @@ func (a *authority) post(ev budget.RegionEvent) {
 	a.mu.Lock()
 	now := a.now()
 	a.pending = append(a.pending, a.region.Step(ev, now)...)
-	switch ev.(type) {
+	switch ev := ev.(type) {
 	case budget.SharesApplied:
+		for i := range ev.Results {
+			a.local.endKey(ev.Results[i].Key)
+		}
 		a.welcome(now)
 	case budget.RulesReplaced:
 		a.stood.Rules++

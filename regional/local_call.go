@@ -245,6 +245,15 @@ func (t *localTable) ended(a *ask, now budget.Instant) (limit.ChunkView, func())
 	}
 }
 
+// endKey ends one key's chunk and memory: its share is another one.
+func (t *localTable) endKey(key budget.KeyID) {
+	if e := t.ofKey(key); e != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.chunk.End()
+	}
+}
+
 // forget ends a key's memory of denials: something was given back.
 func (t *localTable) forget(key budget.KeyID) {
 	if e := t.ofKey(key); e != nil {
