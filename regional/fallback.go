@@ -63,6 +63,16 @@ func (l *limiter) fallBackGroup(g *group, seen []observation) []observation {
 	return seen
 }
 
+// unanswered reports whether something was decided of the group without the store's word.
+func (g *group) unanswered() bool {
+	for i := range g.out {
+		if mode := g.out[i].mode; mode != modeStore && mode != modeLocal {
+			return true
+		}
+	}
+	return false
+}
+
 // demand tells the machine what a hot key was asked for, so that the region keeps
 // the share it will need when its store is back. A cold key's record is not known,
 // so nothing is said of it.

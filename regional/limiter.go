@@ -100,6 +100,8 @@ type group struct {
 	// group: nil if nothing does, or it was asked a second time.
 	awaits   []<-chan struct{}
 	lastTime bool
+	// until is how long its caller waits for that; zero: not at all.
+	until time.Time
 	// undecided are the asks that the store could not be asked about, while it answered
 	// of the others; answer is what it said.
 	undecided []int
@@ -167,9 +169,16 @@ func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) 
 			}
 			now, _ = l.read()
 		}
-		groups := l.near(requests, s, now, wall.UnixMilli(), round < parkRounds)
+		patient := round == 0 || round < parkRounds && time.Now().Before(s.until)
+		groups := l.near(requests, s, now, wall.UnixMilli(), patient)
+		if round == 0 && len(groups)+len(s.todo) > 0 {
+			s.until = time.Now().Add(callerPatience)
+		}
+		for _, g := range groups {
+			g.until = s.until
+		}
 		err := l.spendAll(ctx, groups)
-		s.unclaim()
+		s.unclaim(slices.ContainsFunc(groups, (*group).unanswered))
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package regional
 
 import (
 	"sync"
+	"time"
 
 	"aliquot/budget"
 	"aliquot/chunk"
@@ -25,6 +26,9 @@ type scratch struct {
 	// todo are the requests that are not decided yet, and asks those of them that the
 	// store is asked about in this round.
 	todo, asks []int
+	// until is how long the requests wait for calls of others; set when one has to wait, or
+	// to ask the store.
+	until time.Time
 	// awaits is what the others wait for, claimed what those that ask have claimed.
 	awaits  []<-chan struct{}
 	claimed []*localEntry

@@ -13,7 +13,7 @@ import (
 
 // await notes what a denied group has to wait for.
 func (g *group) await() {
-	if g.lastTime || g.upkeep || g.peek {
+	if g.lastTime || g.upkeep || g.peek || !time.Now().Before(g.until) {
 		return
 	}
 	for i := range g.asks {
@@ -51,13 +51,14 @@ func (l *limiter) askAgain(ctx context.Context, groups []*group) error {
 	return nil
 }
 
-// wait waits for what a group awaits, and no longer than the call that brings it may take.
+// wait waits for what a group awaits, as long as its caller has patience.
 func (g *group) wait(ctx context.Context) error {
-	enough := time.After(storeDeadline)
+	enough := time.NewTimer(time.Until(g.until))
+	defer enough.Stop()
 	for _, landed := range g.awaits {
 		select {
 		case <-landed:
-		case <-enough:
+		case <-enough.C:
 			g.awaits, g.lastTime = nil, true
 			return nil
 		case <-ctx.Done():

@@ -120,6 +120,7 @@ func (e *localEntry) took(t *localTable, a *ask, allowed bool, out limit.Outcome
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.chunk.Took(a.trip, allowed, out, storeNow, received)
+	e.stalled = false
 	e.land()
 	e.floorCap, e.coldCap = a.floorCap, a.coldCap
 	if a.elsewhere {
@@ -147,7 +148,7 @@ func lost(groups []*group) {
 			a.asked = void(a.asked)
 			a.local.mu.Lock()
 			a.local.chunk.Lost(a.trip)
-			a.local.land()
+			a.local.fail()
 			a.local.mu.Unlock()
 		}
 	}

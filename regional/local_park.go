@@ -11,7 +11,9 @@ import (
 
 // At most one call of a busy key is under way, as far as that helps: while it brings a
 // chunk, the other checks of the key would only carry what it brings away from one
-// another, each in a call of its own. So they wait for it and are looked at again.
+// another, each in a call of its own. So they wait for it and are looked at again. All
+// such waiting of a request together is bounded by callerPatience, and a call that fails
+// ends it: of a store that is silent nobody hears sooner by waiting for one another.
 
 // parkRounds is how often a check waits for another one's call before it makes its own.
 const parkRounds = 3
@@ -21,7 +23,7 @@ const parkRounds = 3
 func (l *localPlan) parks(s *scratch, now budget.Instant) bool {
 	waits := false
 	for i, e := range l.entries[:l.n] {
-		if l.found[i] == chunk.Holds || e.gone || !e.shares || !e.chunk.Busy(now) || !e.claimed && !e.chunk.Awaits() {
+		if l.found[i] == chunk.Holds || e.gone || !e.shares || e.stalled || !e.chunk.Busy(now) || !e.claimed && !e.chunk.Awaits() {
 			continue
 		}
 		waits = true
@@ -46,6 +48,17 @@ func (e *localEntry) land() {
 	}
 }
 
+// fail wakes all who wait for the entry's calls, of which one has failed, or was given up
+// and is under way still; until one is answered nobody waits for another. The caller holds
+// mu.
+func (e *localEntry) fail() {
+	e.stalled = true
+	if e.landed != nil {
+		close(e.landed)
+		e.landed = nil
+	}
+}
+
 // claim has others that come for the keys of these groups wait, until unclaim.
 func (s *scratch) claim(groups []*group, now budget.Instant) {
 	for _, g := range groups {
@@ -55,7 +68,7 @@ func (s *scratch) claim(groups []*group, now budget.Instant) {
 				continue
 			}
 			e.mu.Lock()
-			if e.shares && !e.claimed && e.chunk.Busy(now) {
+			if e.shares && !e.claimed && !e.stalled && e.chunk.Busy(now) {
 				e.claimed = true
 				s.claimed = append(s.claimed, e)
 			}
@@ -64,20 +77,24 @@ func (s *scratch) claim(groups []*group, now budget.Instant) {
 	}
 }
 
-// unclaim ends the claims of a round, whatever came of its calls.
-func (s *scratch) unclaim() {
+// unclaim ends the claims of a round, whatever came of its calls; failed: the store did
+// not answer all of them.
+func (s *scratch) unclaim(failed bool) {
 	for _, e := range s.claimed {
 		e.mu.Lock()
 		e.claimed = false
-		e.land()
+		if failed {
+			e.fail()
+		} else {
+			e.land()
+		}
 		e.mu.Unlock()
 	}
 	clear(s.claimed)
 	s.claimed = s.claimed[:0]
 }
 
-// waitParked waits for what the parked requests wait for, and no longer than a call may
-// take.
+// waitParked waits for what the parked requests wait for, as long as there is patience.
 func (s *scratch) waitParked(ctx context.Context) error {
 	defer func() {
 		clear(s.awaits)
@@ -86,7 +103,7 @@ func (s *scratch) waitParked(ctx context.Context) error {
 	if len(s.awaits) == 0 {
 		return nil
 	}
-	enough := time.NewTimer(storeDeadline)
+	enough := time.NewTimer(time.Until(s.until))
 	defer enough.Stop()
 	for _, landed := range s.awaits {
 		select {

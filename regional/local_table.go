@@ -73,6 +73,7 @@ type localEntry struct {
 	// others gain by waiting for it, as far as the latest showed.
 	landed          chan struct{}
 	claimed, shares bool
+	stalled         bool // the latest call that ended, or was given up, had no answer
 	// denial is the name that denials from memory have, since deniedAt.
 	denial   string
 	deniedAt budget.Instant

@@ -197,11 +197,12 @@ func TestChecksWaitForTheOneThatAsks(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	awaits := slices.Clone(second.awaits)
+	second.until = time.Now().Add(time.Minute)
 	if err := second.waitParked(ended); !errors.Is(err, errGone) {
 		t.Errorf("%v for a caller that has gone", err)
 	}
 	second.awaits = awaits
-	first.unclaim()
+	first.unclaim(false)
 	if err := second.waitParked(t.Context()); err != nil || plan.parks(&second, noon) {
 		t.Errorf("%v, parked after the call", err)
 	}

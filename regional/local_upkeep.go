@@ -63,7 +63,21 @@ func (u *upkeep) look(ctx context.Context, now budget.Instant) {
 			if err != nil && !errors.Is(err, errGivenUp) && !errors.Is(err, errGone) {
 				lost(call) // as far as it never left
 			}
+			if err != nil {
+				stalled(call)
+			}
 		})
+	}
+}
+
+// stalled wakes those who wait for a call that has failed, or was given up: which entries
+// its groups are of no call changes.
+func stalled(call []*group) {
+	for _, g := range call {
+		e := g.asks[0].local
+		e.mu.Lock()
+		e.fail()
+		e.mu.Unlock()
 	}
 }
 

@@ -39,7 +39,7 @@ func (l *limiter) decideInParts(ctx context.Context, g *group) error {
 
 // parts are the limits that could not be asked about, and the others.
 func (g *group) parts() (lost, rest *group) {
-	lost, rest = &group{cost: g.cost, shadow: g.shadow}, &group{cost: g.cost, shadow: g.shadow}
+	lost, rest = &group{cost: g.cost, shadow: g.shadow, until: g.until}, &group{cost: g.cost, shadow: g.shadow, until: g.until}
 	for i := range g.asks {
 		if slices.Contains(g.undecided, i) {
 			lost.asks = append(lost.asks, g.asks[i])

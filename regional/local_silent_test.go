@@ -1,0 +1,123 @@
+package regional
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sony/gobreaker/v2"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/lua"
+)
+
+// moodyStore has a thousand tokens of each key, lends none, and is silent or refuses at
+// the test's word.
+type moodyStore struct {
+	Store
+	silent atomic.Bool
+}
+
+func (s *moodyStore) Take(ctx context.Context, _ string, groups []lua.Group) ([]lua.Result, int64, error) {
+	if s.silent.Load() {
+		<-ctx.Done()
+		return nil, 0, ctx.Err()
+	}
+	<-time.After(time.Millisecond) // of the bubble's clock
+	out := make([]lua.Result, len(groups))
+	for i, g := range groups {
+		out[i] = lua.Result{Allowed: true, Limits: make([]limit.Outcome, len(g.Limits))}
+		for j := range out[i].Limits {
+			out[i].Limits[j] = limit.Outcome{Tokens: 1000 * limit.Token}
+		}
+	}
+	return out, 1, nil
+}
+
+// inBubble is a limiter of one rule in virtual time, before a store that the test commands.
+func inBubble(t *testing.T, test func(t *testing.T, l *limiter, s *moodyStore)) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		now := func() budget.Instant { return 100*second + budget.Instant(time.Since(began)) }
+		log, m := slog.New(slog.DiscardHandler), newMetrics("us", "test", prometheus.NewRegistry())
+		auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, now()), newClockMap(), now)
+		// Cut off from the others, so that keys may be lent by its store.
+		half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
+		auth.configure(0, budget.Config{Regions: []budget.RegionConfig{{Floor: half, Told: half, Low: half}}}, "e1")
+		auth.storeEpoch("e1")
+		p := newPolicies("us", log, m)
+		p.setCluster(clusterConfig{Secret: []byte(secret)})
+		if err := p.setRules(ruleText{Version: 1, YAML: strictRule(1_000_000, 1_000_000, ""), Numbers: map[string]uint32{"r0": 1}}); err != nil {
+			t.Fatal(err)
+		}
+		s, e := &moodyStore{}, newEmergency(now)
+		direct := &asker{auth: auth, guard: newGuard(s, auth, m, func(bool, error) {}), emergency: e, slots: newSlotNames(1)}
+		b := &batcher{ask: direct.ask, refused: func(error) {}}
+		defer func() { <-time.After(time.Minute) }() // of the bubble's clock: no call is under way any more
+		test(t, &limiter{policies: p, auth: auth, emergency: e, metrics: m, log: log, ask: b.decide, direct: direct}, s)
+	})
+}
+
+// busyKey asks for a key until it is one of which checks wait for one another.
+func busyKey(t *testing.T, l *limiter) *localEntry {
+	t.Helper()
+	for range 10 {
+		if _, err := l.decide(t.Context(), asked("k")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range l.auth.local.byKey {
+		if !e.shares || !e.busy(l.auth.now()) {
+			t.Fatal("no check would wait for another")
+		}
+		return e
+	}
+	t.Fatal("the key has no entry")
+	return nil
+}
+
+// TestChecksOfABusyKeyWaitForASilentStoreOnce: of a store that falls silent a check hears
+// within callerPatience, and hardly any more, also if it has waited for another check's
+// call before its own, and until the breaker opens.
+func TestChecksOfABusyKeyWaitForASilentStoreOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
+		busyKey(t, l)
+		s.silent.Store(true)
+		var all sync.WaitGroup
+		for n := 0; l.direct.guard.breaker.calls.State() == gobreaker.StateClosed; n++ {
+			came := time.Now()
+			all.Go(func() {
+				out, err := l.decide(t.Context(), asked("k"))
+				if took := time.Since(came); err != nil || took > callerPatience+silentPatience {
+					t.Errorf("check %d had its answer after %v, %v", n, took, err)
+				} else if _, v := out[0].verdicts(); v.mode != modeEmergency {
+					t.Errorf("check %d was decided by %s", n, v.mode)
+				}
+			})
+			<-time.After(3 * time.Millisecond) // of the bubble's clock
+		}
+		all.Wait()
+	})
+}
+
+// TestChecksWaitForOneAnotherAgain once the store answers.
+func TestChecksWaitForOneAnotherAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
+		e := busyKey(t, l)
+		s.silent.Store(true)
+		if _, err := l.decide(t.Context(), asked("k")); err != nil || !e.stalled {
+			t.Fatalf("%v, stalled is %t after a check that was given up", err, e.stalled)
+		}
+		s.silent.Store(false)
+		<-time.After(storeDeadline) // of the bubble's clock
+		if _, err := l.decide(t.Context(), asked("k")); err != nil || e.stalled {
+			t.Errorf("%v, stalled is %t after an answer", err, e.stalled)
+		}
+	})
+}
