@@ -58,6 +58,7 @@ func (a *authority) post(ev budget.RegionEvent) {
 	case budget.RulesReplaced:
 		a.stood.Rules++
 		a.local.end(false)
+		a.local.evictIdle(now)
 	}
 	a.stand()
 	a.mu.Unlock()

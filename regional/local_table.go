@@ -169,6 +169,21 @@ func (t *localTable) evict(e *localEntry, now budget.Instant) bool {
 	return true
 }
 
+// evictIdle ends all entries that are idle: what the rules were that their latest checks
+// had nobody needs to keep for them.
+func (t *localTable) evictIdle(now budget.Instant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.sets {
+		for j := range t.sets[i] {
+			place := &t.sets[i][j]
+			if e := place.Load(); e != nil && t.evict(e, now) {
+				place.Store(nil)
+			}
+		}
+	}
+}
+
 // end ends all chunks and memories, and voids them if the store's contents are others.
 // When it returns, no check is decided by what was known before.
 func (t *localTable) end(drop bool) {
