@@ -176,6 +176,20 @@ func (k *Key) Lost(t Trip) {
 	}
 }
 
+// Unmade ends a call that the store has certainly not made, worded as view: what it took
+// along is here again, unless the loan that it is of is over.
+func (k *Key) Unmade(t Trip, view limit.ChunkView) {
+	k.arrived(&t)
+	switch {
+	case t.drops != k.drops:
+	case view.Until != k.until:
+		k.lose(t.back)
+	default:
+		k.out += view.Was
+		k.left += t.back
+	}
+}
+
 // End stops the key from being decided here: its share, the session, the rules or the
 // configuration are others. What is left can be brought back, and is due for it.
 func (k *Key) End() {

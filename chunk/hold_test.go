@@ -110,6 +110,11 @@ func TestHoldsNoMoreThanIsLent(t *testing.T) {
 						drop(f)
 					}
 				},
+				"unmade": func(rt *rapid.T) {
+					f := one(rt, func(f *flight) bool { return !f.made && !f.given })
+					d.key.Unmade(f.trip, f.view)
+					drop(f)
+				},
 				"end": func(*rapid.T) { d.key.End() },
 			})
 		})

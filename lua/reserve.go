@@ -62,7 +62,8 @@ type Reservation struct {
 }
 
 // Reserved is the answer to a reservation: the results, or an earlier reservation of the
-// same name, in whose favour nothing was done.
+// same name, in whose favour nothing was done; with both, what was done was given back but
+// for what the views say of chunks.
 type Reserved struct {
 	Results []Result
 	Earlier *Kept

@@ -102,6 +102,9 @@ type group struct {
 	lastTime bool
 	// until is how long its caller waits for that; zero: not at all.
 	until time.Time
+	// reserves: it is remembered, and borrows nothing, so that a repeated answer is as the
+	// first one was.
+	reserves bool
 	// undecided are the asks that the store could not be asked about, while it answered
 	// of the others; answer is what it said.
 	undecided []int

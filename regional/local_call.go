@@ -65,7 +65,7 @@ func (a *ask) lendable() bool { return !a.limit.Algorithm.Counts() && !a.rule.Qu
 // bring has a group's asks take along what this daemon has of their keys, and ask for
 // more if all of them are busy. It comes right before the call leaves.
 func (t *localTable) bring(head *header, g *group, now budget.Instant) {
-	lends := true
+	lends := !g.reserves
 	for i := range g.asks {
 		a := &g.asks[i]
 		lends = lends && a.local != nil && a.borrows() && a.local.busy(now)
@@ -138,6 +138,24 @@ func (e *localEntry) took(t *localTable, a *ask, allowed bool, out limit.Outcome
 // lost ends what the groups of a call took along that failed, or never left. Should the
 // call be made once more, it does not speak of that again.
 func lost(groups []*group) {
+	landed(groups, func(a *ask) {
+		a.asked = void(a.asked)
+		a.local.chunk.Lost(a.trip)
+		a.local.fail()
+	})
+}
+
+// unmade ends what the groups of a call took along that the store has not made.
+func unmade(groups []*group) {
+	landed(groups, func(a *ask) {
+		a.local.chunk.Unmade(a.trip, a.asked)
+		a.asked = limit.ChunkView{}
+		a.local.land()
+	})
+}
+
+// landed ends, as end does it under the entry's lock, what the groups of a call took along.
+func landed(groups []*group, end func(*ask)) {
 	for _, g := range groups {
 		for i := range g.asks {
 			a := &g.asks[i]
@@ -145,10 +163,8 @@ func lost(groups []*group) {
 				continue
 			}
 			a.away = false
-			a.asked = void(a.asked)
 			a.local.mu.Lock()
-			a.local.chunk.Lost(a.trip)
-			a.local.fail()
+			end(a)
 			a.local.mu.Unlock()
 		}
 	}

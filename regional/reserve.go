@@ -49,6 +49,7 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 	if d.tooMany > 0 || d.mode == modeNoRulesYet || d.mode == modeBlockList || d.hopeless() {
 		return out, nil
 	}
+	l.recall(d.groups)
 	err := l.remember(ctx, p, r, d.groups, &out)
 	if err == nil && !out.repeated {
 		err = l.borrow(ctx, d.groups, func(i int) error { return l.remember(ctx, p, r, d.groups[i:i+1], &out) })
@@ -57,6 +58,19 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 		l.conduct.decided(d, l.auth.now())
 	}
 	return out, err
+}
+
+// recall has groups take along what this daemon has borrowed of their keys, so that the
+// store decides on all there is.
+func (l *limiter) recall(groups []*group) {
+	for _, g := range groups {
+		g.reserves = true
+		for i := range g.asks {
+			if a := &g.asks[i]; a.rule.LocalCache {
+				a.local = l.auth.local.ofKey(a.key)
+			}
+		}
+	}
 }
 
 // hopeless: a limit that can deny is too small for the request.
@@ -147,12 +161,19 @@ func (a *asker) tryReserve(
 		out, storeNow, err = a.guard.store.Reserve(ctx, head.epoch, call, r)
 		return storeNow, err
 	})
-	if err != nil || out.Earlier != nil {
+	switch {
+	case err != nil:
 		lost(groups)
+	case out.Earlier != nil && out.Results == nil:
+		unmade(groups)
 	}
 	a.emergency.settled(groups, err == nil && out.Earlier == nil)
 	if err != nil {
 		return err
+	}
+	received := a.auth.now()
+	for i := range out.Results {
+		groups[i].took(a.auth.local, &out.Results[i], storeNow, received)
 	}
 	if out.Earlier != nil {
 		if out.Earlier.Stamp != limit.Stamp(head.epoch) {
@@ -162,9 +183,7 @@ func (a *asker) tryReserve(
 		return nil
 	}
 	var seen []observation
-	received := a.auth.now()
 	for i, g := range groups {
-		g.took(a.auth.local, &out.Results[i], storeNow, received)
 		seen = g.settle(out.Results[i], seen)
 	}
 	a.auth.observe(seen)

@@ -50,7 +50,7 @@ func (s *Cluster) Reserve(ctx context.Context, epoch string, groups []Group, r l
 	if err == nil && earlier == nil {
 		err = errUnkept
 	}
-	return lua.Reserved{Earlier: earlier}, 0, err
+	return lua.Reserved{Earlier: earlier, Results: t.results}, t.now, err
 }
 
 // Reservation is what is remembered of a request; see lua.Scripts.Reservation.
