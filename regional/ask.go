@@ -129,7 +129,13 @@ func (g *group) settleHere(t *localTable, r lua.Result, received budget.Instant,
 		return g.settle(r, seen)
 	case !t.second(g, received):
 		if g.await(); g.awaits != nil {
-			return seen // it is asked once more
+			// It is asked once more; what was decided here of its keys is told now, for the
+			// answer to that takes the place of this one.
+			for i := range g.asks {
+				a := &g.asks[i]
+				seen = a.used(r.Limits[i].Tokens+a.left, seen)
+			}
+			return seen
 		}
 		return g.settle(r, seen)
 	}

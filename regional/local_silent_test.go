@@ -13,8 +13,10 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"aliquot/budget"
+	"aliquot/chunk"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/rules"
 )
 
 // moodyStore has a thousand tokens of each key, lends none, and is silent or refuses at
@@ -22,6 +24,7 @@ import (
 type moodyStore struct {
 	Store
 	silent atomic.Bool
+	denies bool
 }
 
 func (s *moodyStore) Take(ctx context.Context, _ string, groups []lua.Group) ([]lua.Result, int64, error) {
@@ -32,9 +35,11 @@ func (s *moodyStore) Take(ctx context.Context, _ string, groups []lua.Group) ([]
 	<-time.After(time.Millisecond) // of the bubble's clock
 	out := make([]lua.Result, len(groups))
 	for i, g := range groups {
-		out[i] = lua.Result{Allowed: true, Limits: make([]limit.Outcome, len(g.Limits))}
+		out[i] = lua.Result{Allowed: !s.denies, Limits: make([]limit.Outcome, len(g.Limits))}
 		for j := range out[i].Limits {
-			out[i].Limits[j] = limit.Outcome{Tokens: 1000 * limit.Token}
+			if !s.denies {
+				out[i].Limits[j] = limit.Outcome{Tokens: 1000 * limit.Token}
+			}
 		}
 	}
 	return out, 1, nil
@@ -120,4 +125,50 @@ func TestChecksWaitForOneAnotherAgain(t *testing.T) {
 			t.Errorf("%v, stalled is %t after an answer", err, e.stalled)
 		}
 	})
+}
+
+// TestAllWaitingOfARequestIsBounded: a check that has waited for another's call before its
+// own does not wait for what it was denied for want of, as one that came straight to the
+// store does; neither waits longer than callerPatience.
+func TestAllWaitingOfARequestIsBounded(t *testing.T) {
+	for _, claimed := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
+			e := busyKey(t, l)
+			e.mu.Lock()
+			e.chunk.Bring(limit.Token, chunk.Terms{Lends: true}, l.auth.now()) // on its way for ever
+			e.claimed, e.shares = claimed, claimed
+			e.mu.Unlock()
+			s.denies = true
+			came := time.Now()
+			out, err := l.decide(t.Context(), asked("k"))
+			want := callerPatience + time.Millisecond // it denies in one
+			if took := time.Since(came); err != nil || out[0].groups[0].allowed || took != want {
+				t.Errorf("claimed %t: %v, %v, want %v", claimed, err, took, want)
+			}
+		})
+	}
+}
+
+// TestUseIsToldBeforeASecondTry: what was decided from memory reaches the machine also
+// where the check that would have told it is put to the store again.
+func TestUseIsToldBeforeASecondTry(t *testing.T) {
+	e := &localEntry{}
+	use(e, noon)
+	use(e, noon)
+	e.chunk.Bring(limit.Token, chunk.Terms{Lends: true}, noon) // on its way
+	g := &group{until: time.Now().Add(time.Hour), asks: []ask{{
+		limit: limit.Limit{Capacity: 10 * limit.Token}, rule: &rules.Rule{}, cost: limit.Token,
+		borrowing: borrowing{local: e, left: 2 * limit.Token, admitted: 7 * limit.Token, denied: 3 * limit.Token},
+	}}}
+	seen := g.settleHere(newLocalTable(), lua.Result{Limits: make([]limit.Outcome, 1)}, noon, nil)
+	if g.awaits == nil {
+		t.Fatal("it is not asked once more")
+	}
+	told := map[bool]int64{}
+	for _, o := range seen {
+		told[o.usage.Admitted] += o.usage.Cost
+	}
+	if told[true] != int64(7*limit.Token) || told[false] != int64(3*limit.Token) {
+		t.Errorf("told %v", seen)
+	}
 }
