@@ -165,6 +165,7 @@ func (l *limiter) decide(ctx context.Context, requests []request) ([]decision, e
 func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) ([]decision, error) {
 	now, wall := l.read()
 	s.reset(len(requests), now)
+	defer s.unclaim(true) // a call that panicked has nobody wait for it; else nothing is claimed any more
 	for round := 0; len(s.todo) > 0; round++ {
 		if round > 0 {
 			if err := s.waitParked(ctx); err != nil {

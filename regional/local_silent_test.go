@@ -172,3 +172,23 @@ func TestUseIsToldBeforeASecondTry(t *testing.T) {
 		t.Errorf("told %v", seen)
 	}
 }
+
+// TestPanicLeavesNoClaim: checks of a key do not wait for one whose call has panicked.
+func TestPanicLeavesNoClaim(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *limiter, _ *moodyStore) {
+		e, ask := busyKey(t, l), l.ask
+		l.ask = func(context.Context, []*group) error { panic("a bug") }
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			l.decide(t.Context(), asked("k"))
+		}()
+		l.ask = ask
+		if e.claimed {
+			t.Error("the key is claimed still")
+		}
+	})
+}
