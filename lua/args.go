@@ -33,12 +33,18 @@ type words struct {
 // newWords starts a call: two places for run, one for the number of keys, the first
 // key. It has room for so many records and numbers after the header.
 func newWords(records, numbers int) words {
-	w := words{
-		args:    make([]any, 0, firstKey+records+1+headerArgs+numbers),
-		numbers: make([]int64, 0, headerArgs+numbers),
-	}
-	w.args = append(w.args, nil, nil, nil, EpochKey)
+	var w words
+	w.start(records, numbers)
 	return w
+}
+
+// start is newWords in the memory of an earlier call that is over.
+func (w *words) start(records, numbers int) {
+	args, numbers := firstKey+records+1+headerArgs+numbers, headerArgs+numbers
+	if cap(w.args) < args || cap(w.numbers) < numbers {
+		w.args, w.numbers = make([]any, 0, args), make([]int64, 0, numbers)
+	}
+	w.args, w.numbers = append(w.args[:0], nil, nil, nil, EpochKey), w.numbers[:0]
 }
 
 // key adds a key, which stays where it is.

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"fmt"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -56,6 +57,7 @@ type Scripts struct {
 	adjust  script
 	mint    script
 	spread  script
+	words   sync.Pool // of *words, for takes
 }
 
 // New makes Scripts over a client, which stays the caller's to close; nil makes them for

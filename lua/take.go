@@ -11,6 +11,10 @@ import (
 // meanwhile, so a call stays well under a millisecond.
 const TakeChunk = 64
 
+// mostWords is the most arguments of a call whose memory is kept for another: those of
+// TakeChunk groups with a few limits each.
+const mostWords = 8192
+
 // Take decides groups in order, TakeChunk a script call, all in one round trip.
 // now is the store's clock at the last of them, microseconds. After an error some
 // may have been charged; none was admitted. Errors: *EpochError, *LateError, ErrInvalid,
@@ -20,15 +24,25 @@ func (s *Scripts) Take(ctx context.Context, epoch string, groups []Group) (resul
 	if err != nil {
 		return nil, 0, err
 	}
+	w, _ := s.words.Get().(*words)
+	if w == nil || len(groups) > TakeChunk {
+		w = &words{} // of which each call has its own
+	}
 	calls := make([][]any, 0, (len(groups)+TakeChunk-1)/TakeChunk)
 	for rest := groups; len(rest) > 0; {
 		n := min(TakeChunk, len(rest))
-		calls = append(calls, takeArgs(epoch, &h, rest[:n]))
-		rest = rest[n:]
+		calls = append(calls, w.take(epoch, &h, rest[:n]))
+		if rest = rest[n:]; len(rest) > 0 {
+			w = &words{}
+		}
 	}
 	replies, err := s.run(ctx, s.takeOf(&h), calls)
 	if err != nil {
 		return nil, 0, fmt.Errorf("lua: take: %w", err)
+	}
+	if len(calls) == 1 && cap(w.args) <= mostWords {
+		clear(w.args) // what it refers to
+		s.words.Put(w)
 	}
 	results = make([]Result, 0, len(groups))
 	for i, reply := range replies {
@@ -49,11 +63,16 @@ func (s *Scripts) takeOf(h *header) script {
 }
 
 func takeArgs(epoch string, h *header, groups []Group) []any {
+	return new(words).take(epoch, h, groups)
+}
+
+// take words a take in the memory of an earlier call that is over.
+func (w *words) take(epoch string, h *header, groups []Group) []any {
 	limits := 0
 	for i := range groups {
 		limits += len(groups[i].Limits)
 	}
-	w := newWords(limits, 2+2*len(groups)+limits*takeNumbers+chunkNumbers*loans(groups))
+	w.start(limits, 2+2*len(groups)+limits*takeNumbers+chunkNumbers*loans(groups))
 	for i := range groups {
 		for j := range groups[i].Limits {
 			w.key(&groups[i].Limits[j].Key)

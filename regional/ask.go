@@ -87,7 +87,7 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 	}
 	results, storeNow, err := a.guard.take(ctx, head.epoch, func() []lua.Group {
 		a.emergency.debits(groups, head.latest)
-		return w.callOf(&head, groups, a.slots, local, a.auth.now())
+		return w.callOf(&head, groups, a.slots, local, head.at)
 	})
 	if err != nil {
 		lost(groups)

@@ -192,7 +192,7 @@ func (a *authority) grant(groups []*group) header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
-	h := header{epoch: a.epoch, latest: now.Add(takeAtMost), turn: a.local.turn.Load(), rho: a.clock.drift()}
+	h := header{epoch: a.epoch, at: now, latest: now.Add(takeAtMost), turn: a.local.turn.Load(), rho: a.clock.drift()}
 	for _, g := range groups {
 		for i := range g.asks {
 			ask := &g.asks[i]

@@ -53,6 +53,8 @@ type batcher struct {
 	queue   []*waiter
 	queued  int // groups in queue, those of callers that left included
 	running int // calls under way
+	// waiters are kept for the next callers.
+	waiters sync.Pool
 	// heard is the store's last sign of life, or when the first of the calls under way began.
 	heard time.Time
 }
@@ -65,34 +67,54 @@ type waiter struct {
 	done   chan error // room for one
 	sent   bool       // the groups are in a call, or were
 	left   bool       // the caller does not wait any more
+
+	patience *time.Timer // of the caller
+}
+
+// waiter is one for a caller that comes now.
+func (b *batcher) waiter(groups []*group) *waiter {
+	w, _ := b.waiters.Get().(*waiter)
+	if w == nil {
+		w = &waiter{done: make(chan error, 1), patience: time.NewTimer(queueFor)}
+	}
+	w.groups, w.came, w.sent, w.left = groups, time.Now(), false, false
+	return w
+}
+
+// over takes back a waiter that has got its answer: nobody else looks at it after that.
+func (b *batcher) over(w *waiter) {
+	w.patience.Stop()
+	w.groups = nil
+	b.waiters.Put(w)
 }
 
 // decide has groups decided in a call shared with others. After an error other than
 // errGone and errGivenUp nothing was admitted and the groups are the caller's again;
 // after these they may still be in use.
 func (b *batcher) decide(ctx context.Context, groups []*group) error {
-	w := &waiter{groups: groups, came: time.Now(), done: make(chan error, 1)}
+	w := b.waiter(groups)
 	wait, ok := b.enqueue(w)
 	if !ok {
 		b.refused(errBusy)
 		return errBusy
 	}
 	due := w.came.Add(wait)
-	patience := time.NewTimer(wait)
-	defer patience.Stop()
+	w.patience.Reset(wait)
 	for {
 		select {
 		case err := <-w.done:
+			b.over(w)
 			return err
 		case <-ctx.Done():
+			w.patience.Stop()
 			b.leave(w)
 			return fmt.Errorf("%w: %w", errGone, ctx.Err())
-		case <-patience.C:
+		case <-w.patience.C:
 			if wait = b.longer(w, due); wait == 0 {
 				return b.giveUp(w)
 			}
 			due = time.Now().Add(wait)
-			patience.Reset(wait)
+			w.patience.Reset(wait)
 		}
 	}
 }
@@ -143,6 +165,9 @@ func (b *batcher) work() {
 func (b *batcher) next() (waiters []*waiter, groups []*group) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if most := min(b.queued, groupsPerCall); most > 0 {
+		waiters, groups = make([]*waiter, 0, min(len(b.queue), most)), make([]*group, 0, most)
+	}
 	for len(b.queue) > 0 {
 		w := b.queue[0]
 		if !w.left && len(groups)+len(w.groups) > groupsPerCall {

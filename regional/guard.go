@@ -144,8 +144,7 @@ func (g *guard) call(ctx context.Context, op, epoch string, do func(context.Cont
 		defer cancel()
 		sent := g.now()
 		now, err := do(ctx)
-		g.done(op, epoch, sent, now, err)
-		return g.judge(sent, err)
+		return g.judge(sent, g.done(op, epoch, sent, now, err), err)
 	})
 	if err != nil {
 		g.metrics.storeErrors.WithLabelValues(op, reason(err)).Inc()
@@ -153,10 +152,9 @@ func (g *guard) call(ctx context.Context, op, epoch string, do func(context.Cont
 	return err
 }
 
-// judge tells timeouts that this process is to blame for from the store's own: they
-// say nothing about the store, and must not open the breaker.
-func (g *guard) judge(sent budget.Instant, err error) error {
-	now := g.now()
+// judge tells timeouts that this process is to blame for from the store's own, of a call
+// that has ended now: they say nothing about the store, and must not open the breaker.
+func (g *guard) judge(sent, now budget.Instant, err error) error {
 	if answered(err) {
 		g.heard.Store(int64(now))
 		return err
@@ -198,8 +196,9 @@ func (g *guard) learn(ctx context.Context) error {
 	return nil
 }
 
-func (g *guard) done(op, epoch string, sent budget.Instant, now int64, err error) {
-	received := g.now()
+// done has noted that a call ended, and tells when.
+func (g *guard) done(op, epoch string, sent budget.Instant, now int64, err error) (received budget.Instant) {
+	received = g.now()
 	g.metrics.storeSeconds.WithLabelValues(op).Observe(received.Sub(sent).Seconds())
 	if late, ok := errors.AsType[*lua.LateError](err); ok {
 		g.auth.clockWasSet(epoch, sample{store: late.Now, sent: sent, received: received})
@@ -207,6 +206,7 @@ func (g *guard) done(op, epoch string, sent budget.Instant, now int64, err error
 	if err == nil {
 		g.auth.sample(epoch, sample{store: now, sent: sent, received: received})
 	}
+	return received
 }
 
 // redisReasons are the error prefixes of Redis that are worth a label of their own.

@@ -29,6 +29,10 @@ type upkeep struct {
 
 	calls sync.WaitGroup
 	told  budget.Instant
+
+	// room for what one look finds due, and has to tell.
+	dues []dueEntry
+	seen []observation
 }
 
 // run works until ctx ends; then it brings everything back.
@@ -57,6 +61,10 @@ func (u *upkeep) look(ctx context.Context, now budget.Instant) {
 	}
 	due, seen := u.due(now, tells)
 	u.auth.observe(seen)
+	defer func() {
+		clear(due)
+		u.dues, u.seen = due[:0], seen[:0]
+	}()
 	for call := range slices.Chunk(u.word(due, now), groupsPerCall) {
 		u.calls.Go(func() {
 			err := u.ask(ctx, call)
@@ -90,6 +98,7 @@ type dueEntry struct {
 // due goes through the active entries: what is to be done, and, if tells, what the
 // machine is to be told. Those with neither, and nothing left, are active no more.
 func (u *upkeep) due(now budget.Instant, tells bool) (due []dueEntry, seen []observation) {
+	due, seen = u.dues, u.seen
 	active := u.table.takeActive()
 	kept := active[:0]
 	for _, e := range active {
@@ -113,8 +122,12 @@ func (u *upkeep) due(now budget.Instant, tells bool) (due []dueEntry, seen []obs
 
 // tell words what was decided here since the last time. The caller holds mu.
 func (e *localEntry) tell(now budget.Instant, seen []observation) []observation {
+	admitted, denied := e.chunk.Tell()
+	if admitted == 0 && denied == 0 {
+		return seen
+	}
 	a := e.ask()
-	a.admitted, a.denied = e.chunk.Tell()
+	a.admitted, a.denied = admitted, denied
 	return a.used(e.chunk.Outcome(now).Tokens, seen)
 }
 
@@ -123,7 +136,9 @@ func (u *upkeep) word(due []dueEntry, now budget.Instant) []*group {
 	groups := make([]*group, 0, len(due))
 	for _, d := range due {
 		d.entry.mu.Lock()
-		groups = append(groups, &group{upkeep: true, asks: []ask{d.entry.ask()}})
+		g := newGroup(0)
+		g.upkeep, g.asks = true, append(g.asks, d.entry.ask())
+		groups = append(groups, g)
 		d.entry.mu.Unlock()
 	}
 	if len(groups) == 0 {

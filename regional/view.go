@@ -15,6 +15,7 @@ import (
 type header struct {
 	epoch    string
 	deadline int64
+	at       budget.Instant // when the rights were read
 	latest   budget.Instant // the deadline, on the daemon's clock
 	turn     uint64         // of localTable, when the rights were read
 	rho      int64          // in millionths

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"sync"
 	"sync/atomic"
 
 	"aliquot/limit"
@@ -27,6 +28,7 @@ type Memory struct {
 	heard  atomic.Int64 // when a lease was last taken; 0: never
 	shards [shardCount]shard
 	kept   reservations
+	works  sync.Pool // of *work
 }
 
 const (
@@ -109,11 +111,15 @@ func (m *Memory) Take(ctx context.Context, epoch string, groups []Group) (result
 	}
 	outcomes := make([]limit.Outcome, limits)
 	results = make([]Result, len(groups))
-	var w work
+	w, _ := m.works.Get().(*work)
+	if w == nil {
+		w = &work{}
+	}
+	defer m.works.Put(w)
 	for i := range groups {
 		n := len(groups[i].Limits)
 		results[i].Limits, outcomes = outcomes[:n:n], outcomes[n:]
-		if results[i].Allowed, now, err = m.takeGroup(&w, &groups[i], results[i].Limits); err != nil {
+		if results[i].Allowed, now, err = m.takeGroup(w, &groups[i], results[i].Limits); err != nil {
 			return nil, 0, err
 		}
 	}
