@@ -111,18 +111,25 @@ func TestChecksOfABusyKeyWaitForASilentStoreOnce(t *testing.T) {
 	})
 }
 
+// fails reports whether the key's latest call had no answer.
+func (e *localEntry) fails() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stalled
+}
+
 // TestChecksWaitForOneAnotherAgain once the store answers.
 func TestChecksWaitForOneAnotherAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
 		e := busyKey(t, l)
 		s.silent.Store(true)
-		if _, err := l.decide(t.Context(), asked("k")); err != nil || !e.stalled {
-			t.Fatalf("%v, stalled is %t after a check that was given up", err, e.stalled)
+		if _, err := l.decide(t.Context(), asked("k")); err != nil || !e.fails() {
+			t.Fatalf("%v, stalled is %t after a check that was given up", err, e.fails())
 		}
 		s.silent.Store(false)
 		<-time.After(storeDeadline) // of the bubble's clock
-		if _, err := l.decide(t.Context(), asked("k")); err != nil || e.stalled {
-			t.Errorf("%v, stalled is %t after an answer", err, e.stalled)
+		if _, err := l.decide(t.Context(), asked("k")); err != nil || e.fails() {
+			t.Errorf("%v, stalled is %t after an answer", err, e.fails())
 		}
 	})
 }
