@@ -40,11 +40,11 @@ func TestChunkIsOfItsRecord(t *testing.T) {
 		e := lent(t, table, before)
 		return table, e, ask{rule: since, limit: limit.Limit{Algorithm: limit.FixedWindow}, key: e.key, cost: limit.Token}
 	}
-	table, e, counts := start()
+	table, _, counts := start()
 	if view, _ := table.ended(&counts, noon); view.Asked() {
 		t.Errorf("a change of its share says %+v", view)
 	}
-	table, e, counts = start()
+	table, e, counts := start()
 	table.end(false) // as new rules do
 	bucket := e.ask()
 	e.rule, e.limit = counts.rule, counts.limit
