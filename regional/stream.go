@@ -51,10 +51,11 @@ type stream struct {
 
 // checkStream decides what comes on a stream until the client sends no more, something
 // fails, or the daemon stops. What was read by then is answered first, but for a failure.
+// Nothing is sent once it has returned: a response over HTTP belongs to another call then.
 // Its error is one of RPC.
 func (s *service) checkStream(ctx context.Context, conn streamConn) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // which ends the reader, if it waits for a slot; else the connection does
+	defer cancel()
 	one := &stream{service: s, conn: conn, slots: make(chan struct{}, maxStreamed), ended: make(chan error, 1)}
 	go one.read(ctx)
 	var err error
@@ -63,31 +64,43 @@ func (s *service) checkStream(ctx context.Context, conn streamConn) error {
 	case <-s.stopping:
 		err = errStopping
 	}
-	if err != io.EOF && err != errStopping {
-		return err
-	}
-	for range maxStreamed { // with all slots taken nothing is under way
-		select {
-		case one.slots <- struct{}{}:
-		case failed := <-one.ended:
-			if failed != io.EOF {
-				return failed
-			}
-		case <-ctx.Done():
-			return rpcCodes.Error(ctx.Err())
-		}
-	}
-	select {
-	case failed := <-one.ended:
-		if failed != io.EOF {
-			return failed
-		}
-	default:
-	}
-	if err == io.EOF {
+	if err = one.finish(err, cancel); err == io.EOF {
 		return nil
 	}
 	return err
+}
+
+// failed tells whether a stream that ended for that has failed.
+func failed(err error) bool { return err != io.EOF && err != errStopping }
+
+// finish waits until nothing is under way, and hurries it after a failure. It returns the
+// first failure, or else why the stream ended.
+func (s *stream) finish(err error, hurry func()) error {
+	for taken := 0; taken < maxStreamed; { // and with all slots taken nothing more begins
+		if failed(err) {
+			hurry()
+		}
+		select {
+		case s.slots <- struct{}{}:
+			taken++
+		case next := <-s.ended:
+			err = worse(err, next)
+		}
+	}
+	select {
+	case next := <-s.ended:
+		err = worse(err, next)
+	default:
+	}
+	return err
+}
+
+// worse is why a stream ends that has ended for one thing when it does for another.
+func worse(err, next error) error {
+	if failed(err) || !failed(next) {
+		return err
+	}
+	return next
 }
 
 // end ends the stream, unless something did before.
@@ -114,6 +127,7 @@ func (s *stream) read(ctx context.Context) {
 		select {
 		case s.slots <- struct{}{}:
 		case <-ctx.Done():
+			s.end(rpcCodes.Error(ctx.Err()))
 			return
 		}
 		go s.decide(ctx, x)
@@ -132,7 +146,10 @@ func (s *stream) recovered(ctx context.Context) {
 func (s *stream) decide(ctx context.Context, x *exchange) {
 	defer func() { <-s.slots }()
 	defer s.recovered(ctx)
-	err := s.service.serve(ctx, x)
+	err := rpcCodes.Error(ctx.Err()) // a stream that has failed charges nothing more
+	if err == nil {
+		err = s.service.serve(ctx, x)
+	}
 	if err == nil {
 		s.sending.Lock()
 		err = s.conn.send(x)
