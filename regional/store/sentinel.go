@@ -19,11 +19,16 @@ const (
 	sentinelEvery = 500 * time.Millisecond
 	// sentinelWithin bounds one question. Most of the Sentinels have to answer it or fail.
 	sentinelWithin = 300 * time.Millisecond
+	// sentinelAnew is for how long most of the Sentinels have to keep to an older
+	// configuration than one that is known before it counts: they tell each other of a newer
+	// one every two seconds, and those that were set up anew begin with old numbers.
+	sentinelAnew = 10 * time.Second
 )
 
 // sentinels know which server is the primary. All of them are asked, and of what they say
 // the latest counts, by the epoch of their configuration: one that was cut off goes on
-// naming the primary of before. Safe for concurrent use.
+// naming the primary of before, and is not followed where no other answers either. Safe
+// for concurrent use.
 type sentinels struct {
 	name    string // of the primary
 	clients []*redis.Client
@@ -32,8 +37,10 @@ type sentinels struct {
 	moved func(addr string, first bool)
 
 	mu       sync.Mutex
-	primary  string // empty: not known
-	told     string // the last one that moved was told of
+	primary  string    // empty: not known
+	told     string    // the last one that moved was told of
+	epoch    int64     // of the latest configuration that was heard of
+	older    time.Time // since when most keep to an older one; zero: they do not
 	watching bool
 	closed   bool
 
@@ -124,8 +131,7 @@ func (s *sentinels) ask(ctx context.Context) (string, error) {
 	if latest.addr == "" {
 		return "", fmt.Errorf("store: ask the Sentinels for the primary %q: %w", s.name, failed)
 	}
-	s.found(latest.addr)
-	return latest.addr, nil
+	return s.found(latest, 2*answered > len(s.clients), time.Now())
 }
 
 // askOne asks for the epoch first: what it then says of the address is not older.
@@ -149,15 +155,36 @@ func (s *sentinels) askOne(ctx context.Context, client *redis.Client) named {
 	return named{addr: net.JoinHostPort(addr.Val()[0], addr.Val()[1]), epoch: epoch}
 }
 
-// found takes an answer.
-func (s *sentinels) found(addr string) {
+// found takes the latest of what the Sentinels said that answered, and whether those are
+// most of them. What is older than what was known does not count, unless most keep to it.
+func (s *sentinels) found(said named, most bool, now time.Time) (addr string, err error) {
 	s.mu.Lock()
 	before := s.told
-	s.primary, s.told = addr, addr
-	s.mu.Unlock()
-	if before != addr {
-		s.moved(addr, before == "")
+	if said.epoch >= s.epoch || s.kept(most, now) {
+		s.epoch, s.older = said.epoch, time.Time{}
+	} else if said.addr != before {
+		defer s.mu.Unlock()
+		return "", fmt.Errorf("store: the Sentinels that answer name %s as the primary %q, by configuration %d; %s is, by configuration %d", said.addr, s.name, said.epoch, before, s.epoch)
 	}
+	s.primary, s.told = said.addr, said.addr
+	s.mu.Unlock()
+	if before != said.addr {
+		s.moved(said.addr, before == "")
+	}
+	return said.addr, nil
+}
+
+// kept notes whether most say what is older than what was known, and tells whether they
+// have for long enough. The caller holds mu.
+func (s *sentinels) kept(most bool, now time.Time) bool {
+	if !most {
+		s.older = time.Time{}
+		return false
+	}
+	if s.older.IsZero() {
+		s.older = now
+	}
+	return now.Sub(s.older) >= sentinelAnew
 }
 
 func (s *sentinels) close() error {

@@ -218,6 +218,78 @@ func TestSentinelsDisagree(t *testing.T) {
 	})
 }
 
+// TestSentinelsOfBefore: where only one answers that was cut off, the primary of before is
+// not taken up again, whether the present one is still believed in or not.
+func TestSentinelsOfBefore(t *testing.T) {
+	stale := redistest.StartSentinel(t, "1", "sentinel config-epoch main 6")
+	latest := redistest.StartSentinel(t, "2", "sentinel config-epoch main 7")
+	s := openSentinels(t, "redis+sentinel://"+stale+","+latest+",127.0.0.1:1/main").sentinels
+	redistest.Until(t, "both are heard", func() bool {
+		got, err := s.ask(t.Context())
+		return err == nil && got == "127.0.0.1:2"
+	})
+	for _, client := range s.clients {
+		if client.Options().Addr == latest {
+			client.Close()
+		}
+	}
+	for _, doubted := range []bool{false, true} {
+		if doubted {
+			s.doubt("")
+		}
+		redistest.Until(t, "the stale one is heard", func() bool {
+			got, err := s.ask(t.Context())
+			if err == nil {
+				t.Fatalf("%s is believed to be the primary", got)
+			}
+			return strings.Contains(err.Error(), "127.0.0.1:1 as the primary")
+		})
+		s.mu.Lock()
+		if s.told != "127.0.0.1:2" || (s.primary == "") != doubted {
+			t.Errorf("doubted: %v, primary %q, told of %q", doubted, s.primary, s.told)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// TestSentinelsAnew: Sentinels that were set up anew count from nought, and are followed
+// when most of them have kept to that.
+func TestSentinelsAnew(t *testing.T) {
+	var moves []string
+	s := &sentinels{name: "main", moved: func(addr string, _ bool) { moves = append(moves, addr) }}
+	began := time.Now()
+	for i, c := range []struct {
+		after time.Duration
+		addr  string
+		epoch int64
+		most  bool
+		taken bool
+	}{
+		{0, "a", 7, true, true},
+		{1 * time.Second, "b", 6, true, false},
+		{2 * time.Second, "a", 7, false, true}, // which are of before, then
+		{11 * time.Second, "b", 6, true, false},
+		{12 * time.Second, "b", 6, false, false}, // too few to count on
+		{21 * time.Second, "b", 6, true, false},
+		{31*time.Second - 1, "b", 6, true, false},
+		{31 * time.Second, "b", 6, true, true},
+		{32 * time.Second, "c", 7, false, true},
+		{33 * time.Second, "c", 1, false, true}, // says nothing else
+		{34 * time.Second, "b", 6, false, false},
+		{35 * time.Second, "c", 1, true, true},
+		{45 * time.Second, "c", 1, true, true}, // from here on that is the latest
+		{46 * time.Second, "a", 2, true, true},
+	} {
+		addr, err := s.found(named{addr: c.addr, epoch: c.epoch}, c.most, began.Add(c.after))
+		if (err == nil) != c.taken || c.taken && addr != c.addr {
+			t.Errorf("%d: %+v: %q, %v", i, c, addr, err)
+		}
+	}
+	if got := strings.Join(moves, " "); got != "a b c a" {
+		t.Errorf("moves %s", got)
+	}
+}
+
 func TestSentinelUnknownName(t *testing.T) {
 	s := openSentinels(t, "redis+sentinel://"+redistest.StartSentinel(t, "1")+"/other")
 	if _, err := s.Epoch(t.Context()); err == nil || !strings.Contains(err.Error(), "watches no primary of that name") {
