@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -171,11 +172,22 @@ func (l *liveStream) ask(in *aliquotv1.CheckRequest) (id uint64, answered <-chan
 	return id, answer
 }
 
-// forget drops a request whose caller is gone; it may have left already.
+// forget drops a request whose caller is gone; it may have left already. While nothing can
+// be sent the queue is rid of such requests here, seldom enough that forgetting one takes
+// no longer the longer the queue is.
 func (l *liveStream) forget(id uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.pending, id)
+	if len(l.queue) > maxAsked+2*len(l.pending) {
+		l.queue = slices.DeleteFunc(l.queue, func(r *aliquotv1.StreamedCheck) bool { return !l.waits(r) })
+	}
+}
+
+// waits tells whether somebody still waits for the answer to a request. The caller holds mu.
+func (l *liveStream) waits(r *aliquotv1.StreamedCheck) bool {
+	_, waits := l.pending[r.GetId()]
+	return waits
 }
 
 // next takes what is to be sent, less what nobody waits for any more.
@@ -184,7 +196,7 @@ func (l *liveStream) next() []*aliquotv1.StreamedCheck {
 	defer l.mu.Unlock()
 	var out []*aliquotv1.StreamedCheck
 	for len(l.queue) > 0 && len(out) < maxAsked {
-		if _, waits := l.pending[l.queue[0].GetId()]; waits {
+		if l.waits(l.queue[0]) {
 			out = append(out, l.queue[0])
 		}
 		l.queue[0] = nil
