@@ -45,7 +45,7 @@ rules:
     match: {attributes: {model: large}}
     algorithm: concurrency
     key: [api_key, model]
-    params: {limit: 2, window: 3600}
+    params: {limit: 2, window: 1800} # not as long as r1's: of two equal waits either may be the longer one
   - id: r3
     match: {attributes: {model: large}}
     unit: tokens_in
