@@ -174,8 +174,7 @@ func (a *authority) clockWasSet(epoch string, s sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if epoch == a.epoch {
-		a.clock.reset()
-		a.clock.add(s)
+		a.clock.anew(s)
 	}
 }
 

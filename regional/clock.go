@@ -83,6 +83,7 @@ type clockMap struct {
 	span [2]span // the present one and the one before
 	pins [3]pin  // the latest asked for first
 	at   budget.Instant
+	leap budget.Instant // when the store's clock was last found set forward; 0: never
 }
 
 // span is the most cautious samples of one stretch of time.
@@ -117,17 +118,39 @@ func (c *clockMap) drift() int64 {
 	return c.rho
 }
 
-// reset forgets everything: another store has another clock.
+// reset forgets all samples: another store has another clock.
 func (c *clockMap) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.span, c.pins, c.at = [2]span{}, [3]pin{}, 0
+	c.forget()
 }
+
+// forget is reset. The caller holds mu.
+func (c *clockMap) forget() { c.span, c.pins, c.at = [2]span{}, [3]pin{}, 0 }
 
 // add takes a sample.
 func (c *clockMap) add(s sample) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.take(s)
+}
+
+// anew takes a sample of a clock that was set, and forgets all earlier ones.
+func (c *clockMap) anew(s sample) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.take(s)
+	c.forget()
+	c.take(s)
+}
+
+// take is add. A sample that no clock within rho can have come to tells that the
+// store's clock was set forward. The caller holds mu.
+func (c *clockMap) take(s sample) {
+	if passed, known := c.began(s.received); known && s.store > passed {
+		c.leap = s.received
+		c.forget()
+	}
 	if s.received > c.at {
 		c.at = s.received
 	}
@@ -180,6 +203,20 @@ func (c *clockMap) Since(e budget.Instant) int64 {
 		return limit.MaxExact
 	}
 	return c.pinned(e, at)
+}
+
+// Leapt is a store time that the store's clock had not passed when it was last found to
+// have been set forward; 0 if it never was, beyond all time without a sample.
+func (c *clockMap) Leapt() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.leap == 0 {
+		return 0
+	}
+	if at, known := c.began(c.leap); known {
+		return at
+	}
+	return limit.MaxExact
 }
 
 // began is Since by the samples alone; false without one.

@@ -49,6 +49,39 @@ func TestClockSinceDoesNotDriftAway(t *testing.T) {
 	}
 }
 
+// TestClockFindsALeap: a reading beyond what a clock within rho can have come to tells
+// that the clock was set forward, also to a daemon that learns it anew by a refused call;
+// one within it, or of a clock set back, does not.
+func TestClockFindsALeap(t *testing.T) {
+	for name, add := range map[string]func(*clockMap, sample){"add": (*clockMap).add, "anew": (*clockMap).anew} {
+		t.Run(name, func(t *testing.T) {
+			c := newClockMap()
+			at := func(store int64, boot budget.Instant) sample {
+				return sample{store: store, sent: boot * second, received: boot * second}
+			}
+			c.add(at(50_000_000, 100))
+			add(c, at(60_200_000, 110)) // 2 % fast
+			add(c, at(60_000_000, 111)) // set back
+			c.add(at(61_000_000, 112))
+			if c.Leapt() != 0 {
+				t.Fatalf("a leap at %d that was none", c.Leapt())
+			}
+			add(c, at(72_000_000, 113))
+			if c.Leapt() != 72_000_000 {
+				t.Errorf("a leap at %d", c.Leapt())
+			}
+			c.anew(at(10_000_000, 114)) // set back
+			if got := c.Leapt(); got < 9_000_000 || got > 9_050_000 {
+				t.Errorf("by the clock that was set back a leap at %d", got)
+			}
+			c.reset()
+			if c.Leapt() != limit.MaxExact {
+				t.Errorf("by no clock a leap at %d", c.Leapt())
+			}
+		})
+	}
+}
+
 // TestClockFloorStaysPinned: phases that come and go do not make the start of the
 // floor drift, which is asked for with every call.
 func TestClockFloorStaysPinned(t *testing.T) {

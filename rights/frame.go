@@ -17,6 +17,9 @@ type Clock interface {
 	// Since is a store time that the store's clock has not passed for certain at the
 	// instant; limit.MaxExact if it was never read.
 	Since(budget.Instant) int64
+	// Leapt is a store time that the store's clock had not passed when it was last found
+	// to have been set forward; 0 if it never was.
+	Leapt() int64
 }
 
 // Daemon is what a daemon knows at one instant of itself and its store.
@@ -65,6 +68,11 @@ func (d *Daemon) Frame(r budget.Right, tail time.Duration) Frame {
 	}
 	if f.phase == limit.Floor {
 		f.heardWait = d.heardWait(tail)
+		if leapt := d.Clock.Leapt(); leapt != 0 {
+			// The mark of who was heard just before a leap looks old after it, though its
+			// lease may not be over.
+			f.since = max(f.since, min(leapt+f.heardWait, limit.MaxExact))
+		}
 	}
 	if d.StartedFull {
 		return f

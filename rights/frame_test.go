@@ -9,11 +9,13 @@ import (
 	"aliquot/rights"
 )
 
-// clock is a store's clock that shows the daemon's time in microseconds.
-type clock struct{}
+// clock is a store's clock that shows the daemon's time in microseconds, and was found
+// set forward at that time of its own; 0: never.
+type clock struct{ leapt int64 }
 
 func (clock) Until(e budget.Instant) int64 { return int64(e) / 1000 }
 func (clock) Since(e budget.Instant) int64 { return int64(e) / 1000 }
+func (c clock) Leapt() int64               { return c.leapt }
 
 var (
 	third  = budget.Share{Rate: budget.Unit / 3, Burst: budget.Unit / 3}
@@ -73,6 +75,28 @@ func TestViewAfterAFlush(t *testing.T) {
 		}
 		if v.Birth != want {
 			t.Errorf("%v: born %d, want %d", l.Algorithm, v.Birth, want)
+		}
+	}
+}
+
+// TestViewAfterALeapOfTheClock: after the store's clock was set forward its mark of who was
+// heard looks old, so a daemon that is cut off trusts its floor only when whoever was heard
+// until then has no lease any more. Until then it shares with whoever that is.
+func TestViewAfterALeapOfTheClock(t *testing.T) {
+	right := budget.Right{Floor: third, Phase: budget.CutOff, Since: 45e9, Hot: true, Gen: budget.Gen{Epoch: 1, Counter: 1}}
+	for _, l := range []limit.Limit{bucket, window} {
+		d := daemon(true)
+		d.Clock = clock{leapt: 200e6}
+		v := viewed{right: right, limit: l}.view(d)
+		v.Heard = 46e6 // by the clock of before
+		want := 200e6 + v.HeardWait
+		_, before, _ := limit.Settle(limit.Record{}, v, want-1)
+		_, after, _ := limit.Settle(limit.Record{}, v, want)
+		if v.Since != want || before.Cap != 0 {
+			t.Errorf("%v: the floor counts from %d on, want %d, and before it %+v", l.Algorithm, v.Since, want, before)
+		}
+		if !l.Algorithm.Counts() && after.Cap != v.Floor.Cap {
+			t.Errorf("then %+v of %+v", after, v.Floor)
 		}
 	}
 }

@@ -121,8 +121,8 @@ func (c *takeCall) arrive() {
 // learns it anew.
 func (c *takeCall) late(now int64) {
 	if c.epoch == c.n.epoch {
-		c.n.clockMap.Reset()
-		c.n.sample(now, c.sent, c.began)
+		c.n.clockMap.Anew(now, c.sent, c.n.now())
+		c.n.sampled = c.began
 	}
 	c.decideAlone()
 }

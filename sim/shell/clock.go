@@ -60,7 +60,9 @@ type ClockMap struct {
 	known          bool
 	store          int64 // microseconds, read between the two instants
 	sent, received budget.Instant
-	pins           [3]pin // of a start of lease, of a floor taken back, of a change of floors
+	pins           [3]pin         // of a start of lease, of a floor taken back, of a change of floors
+	leap           budget.Instant // when the store's clock was last found set forward
+	leapt          bool           // it was
 }
 
 // pin remembers where the start of a phase was mapped to: later samples are ever
@@ -70,13 +72,38 @@ type pin struct {
 	store int64
 }
 
-// Reset forgets everything but Rho: the store's contents are others.
-func (m *ClockMap) Reset() { *m = ClockMap{Rho: m.Rho} }
+// Reset forgets all readings: the store's contents are others.
+func (m *ClockMap) Reset() { *m = ClockMap{Rho: m.Rho, leap: m.leap, leapt: m.leapt} }
 
 // Sample notes a reading of the store's clock, microseconds, that was taken between
-// two instants.
+// two instants. One that no clock within rho can have come to tells that the clock was
+// set forward.
 func (m *ClockMap) Sample(store int64, sent, received budget.Instant) {
+	if m.known && store > m.passed(received) {
+		m.leap, m.leapt = received, true
+		m.Reset()
+	}
 	m.known, m.store, m.sent, m.received = true, store, sent, received
+}
+
+// Anew notes a reading of a clock that was set, and forgets all earlier ones.
+func (m *ClockMap) Anew(store int64, sent, received budget.Instant) {
+	m.Sample(store, sent, received)
+	m.Reset()
+	m.Sample(store, sent, received)
+}
+
+// Leapt is a store time that the store's clock had not passed when it was last found to
+// have been set forward; 0 if it never was.
+func (m *ClockMap) Leapt() int64 {
+	switch {
+	case !m.leapt:
+		return 0
+	case !m.known:
+		return limit.MaxExact
+	default:
+		return m.passed(m.leap)
+	}
 }
 
 // Until is a store time that the store's clock has reached for certain at e.
@@ -96,12 +123,7 @@ func (m *ClockMap) Since(e budget.Instant) int64 {
 	if !m.known {
 		return limit.MaxExact
 	}
-	var at int64
-	if d := int64(e - m.sent); d >= 0 {
-		at = m.store + stretch((d+999)/1000, m.Rho)
-	} else {
-		at = max(0, m.store-shrink(-d/1000, m.Rho))
-	}
+	at := m.passed(e)
 	for i := range m.pins {
 		if m.pins[i].at == e {
 			m.pins[i].store = min(m.pins[i].store, at)
@@ -112,8 +134,17 @@ func (m *ClockMap) Since(e budget.Instant) int64 {
 	return at
 }
 
+// passed is Since by the latest sample alone, of which there is one.
+func (m *ClockMap) passed(e budget.Instant) int64 {
+	if d := int64(e - m.sent); d >= 0 {
+		return m.store + stretch((d+999)/1000, m.Rho)
+	} else {
+		return max(0, m.store-shrink(-d/1000, m.Rho))
+	}
+}
+
 // Pinned is where the start of a phase was mapped to; 0 if it was not yet. It is all
-// that a map remembers beyond its latest sample.
+// that a map remembers beyond its latest sample, where no clock is set.
 func (m *ClockMap) Pinned(e budget.Instant) int64 {
 	for _, p := range m.pins {
 		if p.at == e {
