@@ -21,6 +21,7 @@ type Cluster struct {
 	scripts *lua.Scripts
 	epochs  *[lua.Slots]string // the keys of the epoch
 	heard   heardMarks
+	refused refusedSlots
 	onEpoch func(string)
 	// onCircuit is RedisConfig.OnCircuit.
 	onCircuit func(node string, open bool, cause error)

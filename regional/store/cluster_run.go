@@ -38,6 +38,7 @@ type job struct {
 	by             *node
 	sent, received int64
 
+	hasty    bool  // callers wait for it, those of other slots too
 	asks     bool  // it goes by node.asks
 	withText bool  // the server did not know the script
 	to       *node // where it was sent on to, once
@@ -66,20 +67,34 @@ func (s *Cluster) run(ctx context.Context, jobs []*job) {
 			case sendOn:
 				again = append(again, j)
 			case sendLater:
+				if j.hasty && s.refused.lately(j.slot, time.Now()) {
+					j.inPart()
+					continue
+				}
 				again, refused = append(again, j), true
 			}
 		}
-		if len(again) == 0 {
+		jobs = again
+		if len(jobs) == 0 {
 			return
 		}
 		if refused {
 			s.refreshSoon()
 			if pause(ctx, wait) != nil {
-				return
+				break
 			}
 			wait = min(2*wait, refusedLongest)
 		}
-		jobs = again
+	}
+	s.gaveUp(jobs)
+}
+
+// gaveUp notes the slots of jobs that were refused to the end.
+func (s *Cluster) gaveUp(jobs []*job) {
+	now := time.Now()
+	for _, j := range jobs {
+		s.refused.note(j.slot, now)
+		j.inPart()
 	}
 }
 

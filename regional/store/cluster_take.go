@@ -100,7 +100,7 @@ func (s *Cluster) bundle(epoch string, groups []Group) ([]*bundle, error) {
 				continue
 			}
 			if b == nil || len(b.groups) == lua.TakeChunk {
-				b = &bundle{job: &job{slot: slot}}
+				b = &bundle{job: &job{slot: slot, hasty: true}}
 				open[slot] = b
 				bundles = append(bundles, b)
 			}

@@ -1,0 +1,80 @@
+package regional
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"aliquot/lua"
+	"aliquot/lua/redistest"
+)
+
+const reshardRules = `
+defaults: {enforcement: strict, local_cache: false, on_redis_failure: closed}
+rules:
+  - id: r0
+    key: [api_key]
+    params: {capacity: 1000, refill_rate: 0.001}
+  - id: r1
+    match: {attributes: {more: "yes"}}
+    key: [api_key]
+    params: {capacity: 1000, refill_rate: 0.001}
+`
+
+// TestReshard: while an operator moves a slot of a Redis Cluster, a check of it that either
+// server can decide (ASK, then MOVED) is decided, one that neither can (TRYAGAIN) is answered
+// by its rule's own choice, and those of other slots do not notice. What was spent stays
+// spent.
+func TestReshard(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	c := testConfig(newLeader(t, reshardRules).address())
+	c.Redis = servers.URL()
+	d, _ := startLive(t, c)
+	moves, stays := clientOn(d, 0), clientOn(d, 1)
+	a := &planOf(d, moves).groups[0].asks[0]
+	slot := lua.SlotOf(lua.Key(a.limit.Algorithm, a.key.Rule, a.key.Hash))
+	passed := int64(0)
+	byStore := func(client string) bool {
+		a := check(t, d, client)
+		if a.Allowed && client == moves {
+			passed++
+		}
+		return a.Mode == modeStore
+	}
+	eventually(t, "the store decides", func() bool { return byStore(moves) && byStore(stays) })
+	passed = 0
+	began, refused := check(t, d, moves).Remaining, int64(0)
+	// A step moves two keys, which is the epoch's and the record. Then the second rule's has
+	// to be made, which neither server does while the slot is on its way the first time.
+	for _, way := range [][2]int{{0, 1}, {1, 2}, {2, 0}} {
+		servers.Move(t, slot, way[0], way[1], func() {
+			for range 2 * tripAfter {
+				a := post(t, d, fmt.Sprintf(`{"attributes":{"api_key":%q,"more":"yes"}}`, moves))
+				switch {
+				case a.Status == 200 && a.Mode == modeFailClosed && !a.Allowed:
+					refused++
+				case a.Mode == modeStore && a.Allowed && way[0] != 0:
+					passed++ // a call that its caller gave up has made the record since
+				default:
+					t.Errorf("a check that nobody can decide: %+v", a)
+				}
+			}
+			for _, client := range []string{moves, stays} {
+				if !byStore(client) && !missedDeadlines(t)(d) {
+					t.Errorf("a check that a server can decide was not")
+				}
+			}
+		})
+		eventually(t, "the store decides what has moved", func() bool { return byStore(moves) })
+	}
+	now := scrape(t, d)
+	for _, want := range []string{`aliquot_store_errors_total{op="take",reason="tryagain"} `, `aliquot_store_circuit_open{shard="store"} 0`} {
+		if !strings.Contains(now, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	// What the store charged and nobody heard of is gone too, and no more than that.
+	if left, most := check(t, d, moves).Remaining, began-passed-1; left > most || left < most-refused {
+		t.Errorf("%d remain of %d, of which %d passed", left, began, passed)
+	}
+}
