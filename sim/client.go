@@ -24,6 +24,10 @@ type client struct {
 	every   int64
 	pause   int64 // between bursts (pulsing)
 	pauseTo int64
+
+	// held are the rules by the version heldBy, which was asked for last.
+	held   []*rule
+	heldBy uint64
 }
 
 // mode is how a client behaves.
@@ -125,13 +129,13 @@ func (c *client) rule() *rule {
 
 func (c *client) limit() limit.Limit { return c.rule().latest() }
 
-// live is the client's loop.
-func (c *client) live() {
+// happen is one turn of the client's loop.
+func (c *client) happen() {
 	if c.w.now >= c.changes {
 		c.change()
 	}
 	c.act()
-	c.w.after(c.every, c.live)
+	c.w.plan(c.every, c)
 }
 
 // change draws another behaviour.
@@ -228,13 +232,15 @@ func (c *client) ask(region, tries int) {
 }
 
 // rules are the client's by a version of the rules, each of which a request counts
-// against.
+// against. What one version says never changes, and neither do the rules returned.
 func (c *client) rules(version uint64) []*rule {
-	var out []*rule
-	for ; c != nil; c = c.also {
-		if r := c.first.under(version); r != nil {
-			out = append(out, r)
+	if c.held == nil || c.heldBy != version {
+		c.held, c.heldBy = []*rule{}, version
+		for at := c; at != nil; at = at.also {
+			if r := at.first.under(version); r != nil {
+				c.held = append(c.held, r)
+			}
 		}
 	}
-	return out
+	return c.held
 }

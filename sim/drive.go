@@ -99,19 +99,19 @@ func (d *Driven) Ask(region, key, n int, cost limit.Tokens, answer func(Decided)
 		for _, a := range x.here {
 			d.Admitted += a.N
 		}
-		if last := len(x.rep.tries); last > x.rep.admitted {
-			node.deny(c.rule(), n-d.Admitted-1, cost, x.rep)
+		if x.rep.tried() > x.rep.admitted {
+			node.deny(c.rule(), n-d.Admitted-1, cost, &x.rep)
 		}
 		answer(d)
 	})
 }
 
 // deny counts requests that were denied in the same instant as the last one tried.
-func (n *node) deny(r *rule, denied int, cost limit.Tokens, rep taken) {
+func (n *node) deny(r *rule, denied int, cost limit.Tokens, rep *taken) {
 	if denied == 0 {
 		return
 	}
-	last := rep.tries[len(rep.tries)-1][0]
+	last := rep.try(rep.tried() - 1)[0]
 	n.machine.Observe(r.key, budget.Usage{
 		Limit: r.keyLimit(r.at(n.version)), Cost: int64(denied) * int64(cost), Tokens: int64(last.Tokens),
 	}, n.now())

@@ -51,6 +51,9 @@ type node struct {
 	target   *coord // who answered last
 	ticks    int64  // true time of the next tick that is planned; 0: none
 
+	read   budget.Instant // what its clock showed at readAt
+	readAt int64          // true time; below 0: it was not read yet
+
 	began int64            // true time of its start
 	last  budget.SessionID // that it opened; zero: none yet
 }
@@ -70,7 +73,7 @@ func (w *world) startNode(region int, withFile bool) {
 		return
 	}
 	w.names++
-	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), began: w.now, clockMap: shell.ClockMap{Rho: int64(w.cfg.RhoPPM)}}
+	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), began: w.now, readAt: -1, clockMap: shell.ClockMap{Rho: int64(w.cfg.RhoPPM)}}
 	n.machine = budget.NewRegion(region, budget.Config{}, uint64(n.name), n.now())
 	if file := w.known[region]; withFile && len(file.cfg.Regions) > 0 {
 		n.version = file.rules
@@ -84,23 +87,42 @@ func (w *world) startNode(region int, withFile bool) {
 	w.versionsChanged()
 }
 
-func (n *node) now() budget.Instant { return n.clock.Boot(n.w.now) }
-func (n *node) paused() bool        { return n.w.now < n.pauseTo }
-func (n *node) configured() bool    { return len(n.machine.Config().Regions) > 0 }
+// now is what the daemon's clock shows. It is asked many times in one instant.
+func (n *node) now() budget.Instant {
+	if n.readAt != n.w.now {
+		n.read, n.readAt = n.clock.Boot(n.w.now), n.w.now
+	}
+	return n.read
+}
+
+func (n *node) paused() bool     { return n.w.now < n.pauseTo }
+func (n *node) configured() bool { return len(n.machine.Config().Regions) > 0 }
 
 // nap is how long who is paused waits until it looks whether it still is.
 func (n *node) nap() int64 { return min(n.pauseTo-n.w.now, napEvery) }
 
 // when does something as soon as the daemon runs; never, if it is dead.
 func (n *node) when(do func()) callback {
-	return func() {
-		switch {
-		case n.dead:
-		case n.paused():
-			n.w.after(n.nap(), n.when(do))
-		default:
+	var happen callback
+	happen = func() {
+		if n.runs(happen) {
 			do()
 		}
+	}
+	return happen
+}
+
+// runs reports whether the daemon does what is due now. If it is paused that is planned
+// again; who is dead never does it.
+func (n *node) runs(due happening) bool {
+	switch {
+	case n.dead:
+		return false
+	case n.paused():
+		n.w.plan(n.nap(), due)
+		return false
+	default:
+		return true
 	}
 }
 

@@ -53,10 +53,11 @@ func (n *node) stand() {
 
 // seen counts the requests of a call, whoever decides them.
 func (c *takeCall) seen() {
+	now := c.n.now()
 	for _, r := range c.rules {
 		if k := c.n.localOf(r); k != nil {
 			for range c.tries {
-				k.Seen(c.cost, c.n.now())
+				k.Seen(c.cost, now)
 			}
 		}
 	}
@@ -162,7 +163,7 @@ func (n *node) terms(a *ask, lends bool) chunk.Terms {
 // took tells the chunks what the store said: what was lent with the first request, and
 // what is left after the last.
 func (c *takeCall) took(rep *taken) {
-	n, last := c.n, len(rep.tries)-1
+	n, last := c.n, rep.tried()-1
 	for i := range c.asks {
 		a := &c.asks[i]
 		k := n.localOf(a.rule)
@@ -170,7 +171,7 @@ func (c *takeCall) took(rep *taken) {
 			continue
 		}
 		a.brought = false
-		out, first := rep.tries[last][i], &rep.tries[0][i]
+		out, first := rep.try(last)[i], &rep.try(0)[i]
 		out.Lent, out.LentFor, out.LentUntil, out.Kept = first.Lent, first.LentFor, first.LentUntil, first.Kept
 		k.Took(a.trip, last < rep.admitted, out, rep.time, n.now())
 		if out.Lent > 0 {
@@ -196,7 +197,16 @@ func (c *takeCall) lose() {
 func (n *node) look() {
 	if !n.sweeping {
 		n.sweeping = true
-		n.w.after(sweepEvery, n.when(n.sweep))
+		n.w.plan(sweepEvery, (*sweeper)(n))
+	}
+}
+
+// sweeper is a daemon's next sweep.
+type sweeper node
+
+func (s *sweeper) happen() {
+	if n := (*node)(s); n.runs(s) {
+		n.sweep()
 	}
 }
 

@@ -4,31 +4,46 @@ package sim
 type happening interface{ happen() }
 
 // callback is a happening that is a function. (One is one pointer, so planning it
-// costs no more than the closure.)
+// costs no more than the closure. What is planned most often is a type of its own, which
+// needs no closure either.)
 type callback func()
 
 func (do callback) happen() { do() }
 
-// event is a happening at its time; events of one time happen in the order in which
-// they were planned.
+// event is the true time of a happening, and where the queue keeps it.
 type event struct {
-	at  int64
-	seq uint64
-	do  happening
+	at int64
+	// order is the event's number and, in its lowest placeBits, the happening's place:
+	// events of one time happen in the order in which they were planned.
+	order uint64
 }
 
+// placeBits bounds how many happenings may be planned at a time: 16 million, and more
+// than that would not fit into memory either.
+const placeBits = 24
+
 func (e *event) before(f *event) bool {
-	return e.at < f.at || e.at == f.at && e.seq < f.seq
+	return e.at < f.at || e.at == f.at && e.order < f.order
 }
 
 // queue is a heap of events in which every node has four children: half as deep as
-// one of two, and most of a simulation's time would go into it.
-type queue []event
+// one of two, and most of a simulation's time would go into it. The happenings lie
+// beside it, so that the nodes that move are small and the collector has no business
+// with them.
+type queue struct {
+	heap  []event
+	do    []happening // by place
+	free  []uint32    // places where nothing is
+	count uint64      // events so far
+}
 
 const children = 4
 
-func (q *queue) push(e event) {
-	h := append(*q, e)
+// push plans a happening, after all that is planned for the same time.
+func (q *queue) push(at int64, do happening) {
+	q.count++
+	e := event{at: at, order: q.count<<placeBits | uint64(q.place(do))}
+	h := append(q.heap, e)
 	i := len(h) - 1
 	for i > 0 {
 		parent := (i - 1) / children
@@ -39,35 +54,64 @@ func (q *queue) push(e event) {
 		i = parent
 	}
 	h[i] = e
-	*q = h
+	q.heap = h
 }
 
-// pop takes the earliest event; there has to be one.
-func (q *queue) pop() event {
-	h := *q
-	first, last := h[0], h[len(h)-1]
-	h[len(h)-1] = event{} // or what it holds on to would live as long as the queue
-	h = h[:len(h)-1]
-	*q = h
+// place puts a happening where nothing is.
+func (q *queue) place(do happening) uint32 {
+	if last := len(q.free) - 1; last >= 0 {
+		place := q.free[last]
+		q.free = q.free[:last]
+		q.do[place] = do
+		return place
+	}
+	if len(q.do) == 1<<placeBits {
+		panic("sim: too much is planned at once")
+	}
+	q.do = append(q.do, do)
+	return uint32(len(q.do) - 1)
+}
+
+// due reports whether something is planned up to a time.
+func (q *queue) due(end int64) bool { return len(q.heap) > 0 && q.heap[0].at <= end }
+
+// pop takes the earliest happening, and its time; there has to be one.
+func (q *queue) pop() (at int64, do happening) {
+	first := q.heap[0]
+	q.sink()
+	place := first.order & (1<<placeBits - 1)
+	do, q.do[place] = q.do[place], nil // or it would live as long as the queue
+	q.free = append(q.free, uint32(place))
+	return first.at, do
+}
+
+// sink takes the first node off the heap: the last one takes its place and sinks.
+func (q *queue) sink() {
+	last := q.heap[len(q.heap)-1]
+	h := q.heap[:len(q.heap)-1]
+	q.heap = h
 	if len(h) == 0 {
-		return first
+		return
 	}
 	i := 0
 	for {
-		least, child := i, i*children+1
-		for c := child; c < min(child+children, len(h)); c++ {
-			if least == i && h[c].before(&last) || least != i && h[c].before(&h[least]) {
+		child := i*children + 1
+		if child >= len(h) {
+			break
+		}
+		least := child
+		for c := child + 1; c < min(child+children, len(h)); c++ {
+			if h[c].before(&h[least]) {
 				least = c
 			}
 		}
-		if least == i {
+		if !h[least].before(&last) {
 			break
 		}
 		h[i] = h[least]
 		i = least
 	}
 	h[i] = last
-	return first
 }
 
 // after plans a call for d nanoseconds from now.
@@ -75,17 +119,16 @@ func (w *world) after(d int64, do callback) { w.plan(d, do) }
 
 // plan is after for a happening that is no function.
 func (w *world) plan(d int64, do happening) {
-	w.seq++
-	w.queue.push(event{at: w.now + max(d, 0), seq: w.seq, do: do})
+	w.queue.push(w.now+max(d, 0), do)
 }
 
 // run lets true time pass until end, or until something is violated.
 func (w *world) run(end int64) {
-	for len(w.queue) > 0 && w.queue[0].at <= end && w.failure == nil {
-		e := w.queue.pop()
-		w.now = e.at
+	for w.queue.due(end) && w.failure == nil {
+		var do happening
+		w.now, do = w.queue.pop()
 		w.events++
-		e.do.happen()
+		do.happen()
 		w.checkShares()
 	}
 	if w.failure == nil {

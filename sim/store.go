@@ -21,6 +21,15 @@ type store struct {
 	setBack int64  // true time at which the clock was last set back
 	records []kept // by rule
 	backup  []kept // an older copy, as a replica or a dump holds it
+	desk    desk
+}
+
+// desk is what a store works on while it decides: each call finds what the one before has
+// left there, and writes over it.
+type desk struct {
+	records []limit.Record
+	views   []limit.View
+	outs    []limit.Outcome
 }
 
 // kept is a record, the store time at which it expires (0: never), and the limit that
@@ -103,10 +112,38 @@ func (s *store) copyAway() { s.backup = slices.Clone(s.records) }
 type taken struct {
 	otherEpoch bool
 	time       int64
-	at         int64             // true time
-	tries      [][]limit.Outcome // of each try, of each limit
-	admitted   int               // the first tries; the last one was denied if there are more
-	slots      [][]uint64        // of each limit, of those tries, if it is one of slots
+	at         int64           // true time
+	limits     int             // of the call
+	outs       []limit.Outcome // of each try, of each limit
+	admitted   int             // the first tries; the last one was denied if there are more
+	slots      [][]uint64      // of each limit, of those tries, if it is one of slots; nil: of none
+}
+
+// tried is how many requests were tried.
+func (t *taken) tried() int {
+	if t.limits == 0 {
+		return 0
+	}
+	return len(t.outs) / t.limits
+}
+
+// try is what became of one of them, of each limit.
+func (t *taken) try(i int) []limit.Outcome { return t.outs[i*t.limits : (i+1)*t.limits] }
+
+// slotsOf are the slots that were given out of one limit.
+func (t *taken) slotsOf(i int) []uint64 {
+	if t.slots == nil {
+		return nil
+	}
+	return t.slots[i]
+}
+
+// gave notes a slot that was given out of one limit.
+func (t *taken) gave(i int, slot uint64) {
+	if t.slots == nil {
+		t.slots = make([][]uint64, t.limits)
+	}
+	t.slots[i] = append(t.slots[i], slot)
 }
 
 // take tries a call's requests, until one is denied. What the call brings back and wants
@@ -116,18 +153,17 @@ func (s *store) take(c *takeCall) taken {
 		return taken{otherEpoch: true}
 	}
 	now, asks := s.time(), c.asks
-	rep := taken{time: now, at: s.w.now, slots: make([][]uint64, len(asks))}
-	records, views := make([]limit.Record, len(asks)), make([]limit.View, len(asks))
+	rep := taken{time: now, at: s.w.now, limits: len(asks)}
+	records, views, outs := s.desk.records[:0], s.desk.views[:0], s.desk.outs[:0]
 	for i := range asks {
-		views[i] = asks[i].view
+		views = append(views, asks[i].view)
 		views[i].Heard = s.heardBy(&views[i])
-		records[i] = s.get(asks[i].rule)
+		records = append(records, s.get(asks[i].rule))
 	}
 	for range c.tries {
-		out := make([]limit.Outcome, len(asks))
+		outs = append(outs, make([]limit.Outcome, len(asks))...)
 		s.w.nameSlots(views)
-		ok := limit.Take(records, views, c.cost, now, out)
-		rep.tries = append(rep.tries, out)
+		ok := limit.Take(records, views, c.cost, now, outs[len(outs)-len(asks):])
 		if c.errand {
 			break
 		}
@@ -142,7 +178,7 @@ func (s *store) take(c *takeCall) taken {
 		for i := range views {
 			views[i].Debit = 0
 			if slot := views[i].Slot; slot != 0 {
-				rep.slots[i] = append(rep.slots[i], slot)
+				rep.gave(i, slot)
 			}
 		}
 	}
@@ -153,9 +189,11 @@ func (s *store) take(c *takeCall) taken {
 		}
 		s.put(asks[i].rule, records[i], &views[i], l)
 		if rep.admitted > 0 {
-			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*c.cost, rep.slots[i])
+			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*c.cost, rep.slotsOf(i))
 		}
 	}
+	s.desk = desk{records: records, views: views, outs: outs}
+	rep.outs = slices.Clone(outs)
 	return rep
 }
 

@@ -45,6 +45,7 @@ type takeCall struct {
 	deadline int64 // on the store's clock
 	sampled  int64 // node.sampled of the map that the deadline is by
 	over     bool  // answered, or given up
+	rep      taken // the store's answer, on its way
 	done     func(decided)
 }
 
@@ -86,9 +87,31 @@ func (c *takeCall) leave() {
 		n.calls(r, n.now()+budget.Instant(takeLate))
 	}
 	d := n.w.storeDelay(n.region)
-	n.w.after(d, c.arrive)
+	n.w.plan(d, (*arrival)(c))
 	if d > takeDeadline-2*milli {
-		n.w.after(takeDeadline, n.when(c.giveUp))
+		n.w.plan(takeDeadline, (*patience)(c))
+	}
+}
+
+// arrival is a call on its way to the store, answering one on its way back, and patience
+// one that the daemon waits for no longer.
+type (
+	arrival   takeCall
+	answering takeCall
+	patience  takeCall
+)
+
+func (a *arrival) happen() { (*takeCall)(a).arrive() }
+
+func (a *answering) happen() {
+	if c := (*takeCall)(a); c.n.runs(a) {
+		c.answer()
+	}
+}
+
+func (p *patience) happen() {
+	if c := (*takeCall)(p); c.n.runs(p) {
+		c.giveUp()
 	}
 }
 
@@ -109,12 +132,12 @@ func (c *takeCall) arrive() {
 		n.w.after(n.w.between(milli/20, milli), n.when(func() { c.late(now) }))
 		return
 	}
-	rep := s.take(c)
+	c.rep = s.take(c)
 	if n.w.strikes(stuckStore, 200) {
-		n.w.after(takeDeadline, n.when(c.giveUp))
+		n.w.plan(takeDeadline, (*patience)(c))
 		return
 	}
-	n.w.after(n.w.between(milli/20, milli), n.when(func() { c.answer(rep) }))
+	n.w.plan(n.w.between(milli/20, milli), (*answering)(c))
 }
 
 // late: the store has refused to decide by its clock. If that was set, the daemon
@@ -135,8 +158,8 @@ func (c *takeCall) giveUp() {
 	}
 }
 
-func (c *takeCall) answer(rep taken) {
-	n := c.n
+func (c *takeCall) answer() {
+	n, rep := c.n, &c.rep
 	if n.w.now-c.began > takeDeadline {
 		c.giveUp()
 	}
@@ -156,24 +179,24 @@ func (c *takeCall) answer(rep taken) {
 	for i := range c.asks {
 		n.paid(c.asks[i].rule, c.asks[i].view.Debit)
 	}
-	c.took(&rep)
+	c.took(rep)
 	if c.errand {
-		c.observeLoss(rep.tries[0])
+		c.observeLoss(rep.try(0))
 		return
 	}
 	c.tries -= rep.admitted
 	if holds, _ := c.lookHere(); c.tries > 0 && holds > 0 {
 		// What the store denied, the chunk that came with the answer holds.
-		rep.tries = rep.tries[:rep.admitted]
+		rep.outs = rep.outs[:rep.admitted*rep.limits]
 		c.decideHere()
 	}
-	for try, outs := range rep.tries {
-		c.observe(outs, try < rep.admitted)
+	for try := range rep.tried() {
+		c.observe(rep.try(try), try < rep.admitted)
 	}
 	for i := range c.asks {
-		c.asks[i].rule.hold(n.region, rep.slots[i])
+		c.asks[i].rule.hold(n.region, rep.slotsOf(i))
 	}
-	c.finish(rep)
+	c.finish(*rep)
 }
 
 // observeLoss tells the machine of hot keys that the store has lost.

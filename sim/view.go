@@ -14,8 +14,15 @@ func (n *node) view(right budget.Right, r *rule, l limit.Limit) limit.View {
 	}
 	f := d.Frame(right, l.Tail())
 	v := f.View(right, l, r.elastic)
-	if spoil := n.w.opts.spoil; spoil != nil {
-		spoil(&v)
+	if n.w.opts.spoil != nil {
+		return n.spoiled(v)
 	}
+	return v
+}
+
+// spoiled is a view that a test has changed. (It is a function of its own so that the
+// views of all other worlds need not live on the heap.)
+func (n *node) spoiled(v limit.View) limit.View {
+	n.w.opts.spoil(&v)
 	return v
 }

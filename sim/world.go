@@ -17,7 +17,6 @@ type world struct {
 
 	now    int64 // true time, nanoseconds
 	queue  queue
-	seq    uint64
 	events int64
 
 	cfg    budget.Config  // as at the bootstrap
@@ -118,7 +117,7 @@ func (w *world) begin() {
 
 func (w *world) beginClients() {
 	for _, c := range w.clients {
-		w.after(w.between(0, 100*milli)+int64(w.opts.Start), c.live)
+		w.plan(w.between(0, 100*milli)+int64(w.opts.Start), c)
 	}
 }
 

@@ -34,8 +34,8 @@ Then it compares limiters under the same workloads; docs/comparison.md says how.
 `
 
 // gcPercent: worlds are small and make much garbage, so collecting it less often
-// costs some megabytes and saves a tenth of the time.
-const gcPercent = 400
+// costs some hundred megabytes and saves a tenth of the time.
+const gcPercent = 1600
 
 func main() {
 	debug.SetGCPercent(gcPercent)
