@@ -181,6 +181,7 @@ func (b *batcher) next() (waiters []*waiter, groups []*group) {
 		}
 		w.sent = true
 		waiters, groups = append(waiters, w), append(groups, w.groups...)
+		w.groups = groups[len(groups)-len(w.groups):] // a caller that gives up changes its own slice
 	}
 	if len(waiters) == 0 {
 		b.running--

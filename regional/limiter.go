@@ -182,7 +182,9 @@ func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) 
 			g.until = s.until
 		}
 		err := l.spendAll(ctx, groups)
-		s.unclaim(slices.ContainsFunc(groups, (*group).unanswered))
+		// The groups of a caller that is gone are still the call's; whoever waits for that
+		// goes on waiting.
+		s.unclaim(err == nil && slices.ContainsFunc(groups, (*group).unanswered))
 		if err != nil {
 			return nil, err
 		}
