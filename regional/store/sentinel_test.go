@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -27,6 +28,18 @@ func openSentinels(t testing.TB, url string, change ...func(*RedisConfig)) *Redi
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// askSentinels are Sentinels that only the test asks, and whose primary nobody dials.
+func askSentinels(t testing.TB, url string) *sentinels {
+	t.Helper()
+	_, c, err := sentinelOptions(DefaultRedisConfig(url))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSentinels(c, slog.New(slog.DiscardHandler), func(string, bool) {})
+	t.Cleanup(func() { s.close() })
 	return s
 }
 
@@ -203,9 +216,9 @@ func TestSentinelsDisagree(t *testing.T) {
 		{"one is left", []string{dead, stale, dead}, "127.0.0.1:1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := openSentinels(t, "redis+sentinel://"+strings.Join(c.addrs, ",")+"/main")
+			s := askSentinels(t, "redis+sentinel://"+strings.Join(c.addrs, ",")+"/main")
 			redistest.Until(t, "the Sentinels name "+c.want, func() bool {
-				got, err := s.sentinels.ask(t.Context())
+				got, err := s.ask(t.Context())
 				return err == nil && got == c.want
 			})
 		})
@@ -223,7 +236,7 @@ func TestSentinelsDisagree(t *testing.T) {
 func TestSentinelsOfBefore(t *testing.T) {
 	stale := redistest.StartSentinel(t, "1", "sentinel config-epoch main 6")
 	latest := redistest.StartSentinel(t, "2", "sentinel config-epoch main 7")
-	s := openSentinels(t, "redis+sentinel://"+stale+","+latest+",127.0.0.1:1/main").sentinels
+	s := askSentinels(t, "redis+sentinel://"+stale+","+latest+",127.0.0.1:1/main")
 	redistest.Until(t, "both are heard", func() bool {
 		got, err := s.ask(t.Context())
 		return err == nil && got == "127.0.0.1:2"
