@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
@@ -10,7 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-const clusterSlots = 16384
+const (
+	clusterSlots = 16384
+	// configEpoch is the word of a line of CLUSTER NODES that numbers a server's
+	// configuration.
+	configEpoch = 6
+)
 
 // Cluster is a Redis Cluster of the test's own: servers without replicas, each with its
 // part of the slots, that serve what they have when others are gone.
@@ -116,6 +122,7 @@ func (c *Cluster) ownerBy(t testing.TB, says, slot int) int {
 func (c *Cluster) Move(t testing.TB, slot, from, to int, between func()) {
 	t.Helper()
 	ctx := t.Context()
+	Until(t, "the servers know each other's configurations", func() bool { return c.known(t) })
 	must(t, c.clients[to].Do(ctx, "cluster", "setslot", slot, "importing", c.ids[from]).Err())
 	must(t, c.clients[from].Do(ctx, "cluster", "setslot", slot, "migrating", c.ids[to]).Err())
 	for {
@@ -147,6 +154,32 @@ func (c *Cluster) Move(t testing.TB, slot, from, to int, between func()) {
 		}
 		return agreed
 	})
+}
+
+// known: every server has heard of the latest configuration of all others. One that takes
+// a slot makes its own configuration later than all it knows of; were it to know too little,
+// an older claim to the slot that is still on its way would count for more, and Redis would
+// delete what stands in the slot.
+func (c *Cluster) known(t testing.TB) bool {
+	t.Helper()
+	var first map[string]string
+	for _, client := range c.clients {
+		nodes, err := client.ClusterNodes(t.Context()).Result()
+		must(t, err)
+		epochs := map[string]string{} // by the server's id
+		for line := range strings.Lines(nodes) {
+			if words := strings.Fields(line); len(words) > configEpoch {
+				epochs[words[0]] = words[configEpoch]
+			}
+		}
+		if first == nil {
+			first = epochs
+		}
+		if !maps.Equal(epochs, first) {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *Cluster) others(from, to int) (others []int) {
