@@ -84,7 +84,7 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 		epoch := now.epochs[homeSlot]
 		switch {
 		case now.uniform() && now.names(epoch):
-			s.vouch(now.processes)
+			s.nodes.vouch(now.processes)
 			return epoch, nil
 		case now.names(epoch) && !now.lost(epoch):
 			// Somebody is at it.
@@ -94,7 +94,7 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 				return "", err
 			}
 			if epoch != "" {
-				s.vouch(now.processes)
+				s.nodes.vouch(now.processes)
 				return epoch, nil
 			}
 		}
@@ -102,16 +102,6 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-}
-
-// vouch accepts the processes whose contents were looked at.
-func (s *Cluster) vouch(processes []string) {
-	set := map[string]bool{}
-	for _, id := range processes {
-		set[id] = true
-	}
-	s.nodes.vouched.Store(&set)
-	s.nodes.strange.Store(false)
 }
 
 // contents are what a look at all slots found.

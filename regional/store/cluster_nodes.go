@@ -49,14 +49,15 @@ type nodes struct {
 	seeds   []string
 	owners  [lua.Slots]atomic.Pointer[node]
 	start   time.Time // where this process's clock begins
-	// vouched are the run ids of the processes whose contents are those of the epoch.
-	vouched atomic.Pointer[map[string]bool]
-	// strange: another process was met. The epoch has to be learned anew.
+	// strange: another process was met than those vouched for. The epoch has to be learned
+	// anew. It is set under mu, and read without.
 	strange atomic.Bool
 	// letGo is told of nodes that are let go while their breaker is open; may be nil.
 	letGo func(addr string)
 
-	mu         sync.Mutex
+	mu sync.Mutex
+	// vouched are the run ids of the processes whose contents are those of the epoch.
+	vouched    map[string]bool
 	known      map[string]*node
 	refreshing bool
 	refreshed  time.Time
@@ -97,12 +98,30 @@ func (n *nodes) connected(ctx context.Context, cn *redis.Conn) error {
 	if err != nil {
 		return err
 	}
-	vouched := n.vouched.Load()
-	if vouched == nil || !(*vouched)[lua.RunID(info)] {
+	return n.met(lua.RunID(info))
+}
+
+// met tells whether a process was vouched for.
+func (n *nodes) met(process string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.vouched[process] {
 		n.strange.Store(true)
 		return errStrange
 	}
 	return nil
+}
+
+// vouch accepts the processes whose contents were looked at.
+func (n *nodes) vouch(processes []string) {
+	set := map[string]bool{}
+	for _, id := range processes {
+		set[id] = true
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.vouched = set
+	n.strange.Store(false)
 }
 
 // local is this process's clock, microseconds.

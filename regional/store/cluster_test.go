@@ -20,7 +20,7 @@ import (
 func openCluster(t *testing.T, c *redistest.Cluster, change ...func(*RedisConfig)) *Cluster {
 	t.Helper()
 	config := DefaultRedisConfig(c.URL())
-	config.CallTimeout = 2 * time.Second // of a busy test machine
+	slow(&config)
 	for _, f := range change {
 		f(&config)
 	}
