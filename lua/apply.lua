@@ -57,7 +57,8 @@ local function change(key)
   end
   local hcap, hrate, hfrac = v[4], v[5], v[6] -- the floor that holds
   if BLIND then
-    hcap, hrate, hfrac, lowcap, lowrate, lowfrac = in_limbo(a, v[4], v[5], v[6], lowcap, lowrate, lowfrac)
+    hcap, hrate, hfrac, lowcap, lowrate, lowfrac = in_limbo(
+      tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), v[4], v[5], v[6], lowcap, lowrate, lowfrac)
     a = a + 3
   end
   local gen, cap, rate, frac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])

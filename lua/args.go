@@ -14,20 +14,21 @@ const (
 	firstKey = 4
 	// headerArgs is how many of ARGV all scripts share.
 	headerArgs = 10
-	// takeNumbers is what a limit of a take has: a hot bucket with a cost and a shape of
-	// its own, or most that count.
-	takeNumbers = 11
-	// chunkNumbers are those of a chunk.
-	chunkNumbers = 7
+	// countedNumbers is the most that a limit that counts says of itself in a take.
+	countedNumbers = 11
 	// applyNumbers is the most that a change has, without low.
 	applyNumbers = 19
 )
 
 // words are the arguments of one call. Numbers stand in an array of their own, which the
-// arguments point into: each number in an argument would be an allocation.
+// arguments point into: each number in an argument would be an allocation. Those of a take
+// are packed.
 type words struct {
 	args    []any
 	numbers []int64
+	packed  []byte
+	shapes  []shape
+	of      []int64 // the numbers of the limits' shapes
 }
 
 // newWords starts a call: two places for run, one for the number of keys, the first
@@ -44,7 +45,7 @@ func (w *words) start(records, numbers int) {
 	if cap(w.args) < args || cap(w.numbers) < numbers {
 		w.args, w.numbers = make([]any, 0, args), make([]int64, 0, numbers)
 	}
-	w.args, w.numbers = append(w.args[:0], nil, nil, nil, EpochKey), w.numbers[:0]
+	w.args, w.numbers, w.packed = append(w.args[:0], nil, nil, nil, EpochKey), w.numbers[:0], w.packed[:0]
 }
 
 // key adds a key, which stays where it is.
@@ -58,6 +59,11 @@ func (w *words) add(numbers ...int64) {
 }
 
 func (w *words) bucket(b limit.Bucket) { w.add(int64(b.Cap), b.Rate.Micro, b.Rate.Frac) }
+
+// pack is add for what is packed.
+func (w *words) pack(numbers ...int64) { w.packed = pack(w.packed, numbers...) }
+
+func (w *words) packBucket(b limit.Bucket) { w.pack(int64(b.Cap), b.Rate.Micro, b.Rate.Frac) }
 
 // header ends the keys, with HeardKey if the script is to use it, and writes what the
 // views of the call share.
@@ -97,8 +103,19 @@ func (h *header) lowNumbers() int {
 func (w *words) view(h *header, v *limit.View) {
 	w.add(generation(v))
 	w.bucket(v.Share)
-	w.shape(h, shapeOf(v))
+	w.bucket(v.Floor)
+	w.add(debit(v), int64(v.Extra))
+	if h.floorSince != 0 {
+		w.bucket(v.Low)
+	}
+	if h.blind {
+		w.bucket(v.LimboFloor)
+	}
 }
+
+// debit is what of a bucket's debit can be in its record: that holds at most two full
+// buckets, share and extra.
+func debit(v *limit.View) int64 { return int64(min(v.Debit, 2*limit.MaxTokens)) }
 
 // generation is below 0 for a cold key.
 func generation(v *limit.View) int64 {

@@ -180,7 +180,8 @@ do
 
   local function keep_counted(key, r, l)
     l.write = write
-    records[key], cold[key] = r, l
+    limits_of[key] = l
+    keep_record(key, r)
   end
 
   -- has tells whether a key is of a limit that counts: not b, not q.

@@ -25,14 +25,14 @@ type Kept struct {
 	Note      string
 	Adjusted  []limit.Adjusted
 
-	taken []any // take's reply
+	taken packed // take's reply, after the clock
 	text  string
 }
 
 // Results are what the store answered when the reservation was made; of groups only the
 // algorithms count, which have to be those of then.
 func (k *Kept) Results(groups []Group) ([]Result, error) {
-	results, _, err := readTake(nil, k.taken, withoutChunks(groups))
+	results, _, err := readTake(nil, []any{k.At, string(k.taken)}, withoutChunks(groups))
 	return results, err
 }
 
@@ -106,10 +106,7 @@ func ParseKept(text string) (*Kept, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.At = n[0]
-	for _, x := range n {
-		k.taken = append(k.taken, x)
-	}
+	k.At, k.taken = n[0], packed(pack(nil, n[1:]...))
 	if len(lines) == 2 {
 		return k, nil
 	}

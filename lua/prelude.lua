@@ -27,7 +27,7 @@ local KEYS, ARGV = KEYS, ARGV -- globals take longer
 local EXACT = 9007199254740991 -- 2^53 - 1
 local MAX_SECS = 3153600000    -- 100 years, limit.maxSecs
 local MAX_CHUNK_LIFE = 3000000 -- limit.MaxChunkLife, microseconds
-local floor, max, format, match, byte, tonumber = math.floor, math.max, string.format, string.match, string.byte, tonumber
+local floor, max, format, match, byte, sub, tonumber = math.floor, math.max, string.format, string.match, string.byte, string.sub, tonumber
 local call = redis.call
 
 local found = call('GET', KEYS[1])
@@ -72,6 +72,11 @@ local function exact(digits, most)
   end
 end
 
+-- The beginning of the texts of cold buckets with STAMP, and how those are worded that are
+-- written now.
+local OURS = 'c ' .. STAMP .. ' '
+local OURS_NOW = OURS .. '%d ' .. format('%d', now) .. ' %d'
+
 -- parse reads a record: nil where there is none; without a stamp where the text
 -- makes no sense, so that it is not trusted.
 local function parse(text)
@@ -86,7 +91,13 @@ local function parse(text)
       return {gen = 0}
     end
   end
-  local stamp, tokens, at, carry, gen, cap, rate, frac, rest = match(text, '^c (%x+) (%-?%d+) (%d+) (%d+)( ?%d*)$')
+  local stamp, tokens, at, carry, gen, cap, rate, frac, rest
+  if sub(text, 1, 11) == OURS then -- what most are; a match takes its time for each character
+    tokens, at, carry, gen = match(text, '^(%-?%d+) (%d+) (%d+)( ?%d*)$', 12)
+    stamp = tokens and STAMP
+  else
+    stamp, tokens, at, carry, gen = match(text, '^c (%x+) (%-?%d+) (%d+) (%d+)( ?%d*)$')
+  end
   local hot, extra = not stamp, 0
   if stamp then
     if gen ~= '' then
@@ -131,6 +142,9 @@ local function text(r, plain)
   end
   if r.gen > 0 then
     return format('c %s %d %d %d %d', r.stamp, r.tokens, r.at, r.carry, r.gen)
+  end
+  if r.at == now and r.stamp == STAMP then
+    return format(OURS_NOW, r.tokens, r.carry)
   end
   return format('c %s %d %d %d', r.stamp, r.tokens, r.at, r.carry)
 end
@@ -384,12 +398,11 @@ local function bring_back(r, ecap, extra, was, till, keep, back)
 end
 
 -- in_limbo is the floor, and low, that hold if a blind caller, in phase floor, finds
--- itself in limbo: the numbers of the limbo floor stand at ARGV[a].
-local function in_limbo(a, fcap, frate, ffrac, lowcap, lowrate, lowfrac)
+-- itself in limbo: cap, rate and frac are the limbo floor.
+local function in_limbo(cap, rate, frac, fcap, frate, ffrac, lowcap, lowrate, lowfrac)
   if phase == FLOOR then
     return fcap, frate, ffrac, lowcap, lowrate, lowfrac
   end
-  local cap, rate, frac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
   if lowcap then
     lowcap = min(lowcap, cap)
     lowrate, lowfrac = slower(lowrate, lowfrac, rate, frac)
@@ -410,47 +423,57 @@ local function ttl(tokens, ccap, frate, ffrac)
   return math.ceil(ms) + 1000
 end
 
--- Records are read once and written once a call, however many groups name them. cold
--- is, for each record that is to be written, itself, with its cold bucket, or its limit
--- that counts.
-local records, cold, order = {}, {}, {}
+-- Records are read once and written once a call, however many groups name them. limits are
+-- those of the records that count.
+local records, limits_of, order = {}, {}, {}
 local counted -- the functions for limits that count, see counted.lua; nil if there is none
 
 local function load(key, read) -- read is parse, or that of a limit that counts
-  if cold[key] == nil then
-    order[#order + 1] = key
-    -- pcall: a key of another type is not trusted, and does not fail the rest.
-    local got = redis.pcall('GET', key)
-    if type(got) == 'table' then
-      got = 'of another type'
-    end
-    records[key] = read(got)
+  local r = records[key]
+  if r then
+    return r
   end
-  return records[key]
+  -- pcall: a key of another type is not trusted, and does not fail the rest.
+  local got = redis.pcall('GET', key)
+  if type(got) == 'table' then
+    got = 'of another type'
+  end
+  return read(got)
+end
+
+-- keep_record has a record written in the end.
+local function keep_record(key, r)
+  if not records[key] then
+    order[#order + 1] = key
+  end
+  records[key] = r
 end
 
 local function keep(key, r, ccap, frate, ffrac)
   r.ccap, r.crate, r.cfrac = ccap, frate, ffrac
-  records[key], cold[key] = r, r
+  keep_record(key, r)
 end
 
 local function save()
+  local lasts, ends -- the latest time to live, and when that is over: many have the same
+  local began = floor(now / 1000)
   for i = 1, #order do
     local key = order[i]
-    local r, f = records[key], cold[key]
-    if f then
-      if f.write then
-        f.write(key, r, f)
-      elseif r.hot then
-        call('SET', key, text(r))
-      else
-        local px = ttl(r.tokens, r.ccap, r.crate, r.cfrac)
-        if r.lent > 0 then -- limit.Record.Keep
-          local lasts = r.lent_until - r.at
-          px = px + floor(lasts / 1000) + floor(lasts / 50000) + 1001
-        end
-        call('SET', key, text(r), 'PX', format('%d', px))
+    local r, l = records[key], limits_of[key]
+    if l then
+      l.write(key, r, l)
+    elseif r.hot then
+      call('SET', key, text(r))
+    else
+      local px = ttl(r.tokens, r.ccap, r.crate, r.cfrac)
+      if r.lent > 0 then -- limit.Record.Keep
+        local us = r.lent_until - r.at
+        px = px + floor(us / 1000) + floor(us / 50000) + 1001
       end
+      if px ~= lasts then
+        lasts, ends = px, format('%d', began + px)
+      end
+      call('SET', key, text(r), 'PXAT', ends)
     end
   end
 end

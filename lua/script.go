@@ -26,6 +26,9 @@ var logSource string
 //go:embed counted.lua
 var countedSource string
 
+//go:embed pack.lua
+var packSource string
+
 //go:embed take.lua
 var takeSource string
 
@@ -66,10 +69,10 @@ func New(client redis.UniversalClient) *Scripts {
 	all := preludeSource + textSource + windowsSource + logSource + countedSource
 	return &Scripts{
 		client:  client,
-		take:    newScript(preludeSource + takeSource),
-		mixed:   newScript(all + takeSource),
+		take:    newScript(preludeSource + packSource + takeSource + "return packed(reply)\n"),
+		mixed:   newScript(all + packSource + takeSource + "return packed(reply)\n"),
 		apply:   newScript(all + applySource),
-		reserve: newScript(reserveSource + all + "local function take()\n" + takeSource + "end\n" + reserveEndSource),
+		reserve: newScript(reserveSource + all + packSource + "local function take()\n" + takeSource + "return reply, n\nend\n" + reserveEndSource),
 		settle:  newScript(settleSource + all + adjustSource + settleEndSource),
 		adjust:  newScript(all + adjustSource + adjustEndSource),
 		mint:    newScript(mintSource),
@@ -133,17 +136,28 @@ func (s *Scripts) send(ctx context.Context, how [2]string, calls [][]any, pendin
 	return cmds, err
 }
 
+// refusal is what a reply says that did nothing, an *EpochError or a *LateError; nil for
+// any other.
+func refusal(reply []any) error {
+	if len(reply) != 2 {
+		return nil
+	}
+	switch reply[0] {
+	case int64(-1):
+		actual, _ := reply[1].(string)
+		return &EpochError{Actual: actual}
+	case int64(-2):
+		now, _ := reply[1].(int64)
+		return &LateError{Now: now}
+	}
+	return nil
+}
+
 // integers turns a reply into numbers; the first is the store's clock. A refusal
 // is an *EpochError or a *LateError.
 func integers(reply []any, want int) ([]int64, error) {
-	if len(reply) == 2 {
-		if code, ok := reply[0].(int64); ok && code == -1 {
-			actual, _ := reply[1].(string)
-			return nil, &EpochError{Actual: actual}
-		} else if ok && code == -2 {
-			now, _ := reply[1].(int64)
-			return nil, &LateError{Now: now}
-		}
+	if err := refusal(reply); err != nil {
+		return nil, err
 	}
 	if len(reply) != want {
 		return nil, fmt.Errorf("reply of %d numbers, want %d", len(reply), want)

@@ -68,46 +68,47 @@ func takeArgs(epoch string, h *header, groups []Group) []any {
 
 // take words a take in the memory of an earlier call that is over.
 func (w *words) take(epoch string, h *header, groups []Group) []any {
-	limits := 0
+	limits, counted := 0, 0
 	for i := range groups {
 		limits += len(groups[i].Limits)
 	}
-	w.start(limits, 2+2*len(groups)+limits*takeNumbers+chunkNumbers*loans(groups))
+	if h.counts {
+		counted = limits
+	}
+	w.start(limits, 1+counted*countedNumbers)
 	for i := range groups {
 		for j := range groups[i].Limits {
 			w.key(&groups[i].Limits[j].Key)
 		}
 	}
 	w.header(h, epoch, h.asksHeard)
-	w.add(bounded(h.deadline))
-	shapes, of := shapesOf(groups, make([]int64, 0, limits))
-	w.add(int64(len(shapes)))
-	for i := range shapes {
-		w.shape(h, &shapes[i])
+	w.args = append(w.args, nil) // what is packed, when it is
+	at := len(w.args) - 1
+	w.shapesOf(groups)
+	w.pack(bounded(h.deadline), int64(len(w.shapes)))
+	for i := range w.shapes {
+		w.shape(h, &w.shapes[i])
 	}
+	of := w.of
 	for i := range groups {
 		w.group(&groups[i], of)
 		of = of[len(groups[i].Limits):]
 	}
+	w.args[at] = w.packed
 	return w.args
 }
 
 // shape is what views of a call often have in common, those of one rule.
 type shape struct {
 	floor, low, limbo limit.Bucket
-	debit, extra      limit.Tokens
+	debit, extra      int64
 }
 
-func shapeOf(v *limit.View) *shape {
-	return &shape{floor: v.Floor, low: v.Low, limbo: v.LimboFloor, debit: v.Debit, extra: v.Extra}
-}
-
-// shapesOf are the shapes of the buckets in groups, and appends to of the number of each
-// limit's. One is looked for among the latest: a call has as many as rules, if debits are
-// rare.
-func shapesOf(groups []Group, of []int64) ([]shape, []int64) {
+// shapesOf finds the shapes of the buckets in groups, and the number of each limit's. One is
+// looked for among the latest: a call has as many as rules, if debits are rare.
+func (w *words) shapesOf(groups []Group) {
 	const among = 8
-	var shapes []shape
+	shapes, of := w.shapes[:0], w.of[:0]
 	for i := range groups {
 		for j := range groups[i].Limits {
 			v := &groups[i].Limits[j].View
@@ -115,7 +116,7 @@ func shapesOf(groups []Group, of []int64) ([]shape, []int64) {
 				of = append(of, 0)
 				continue
 			}
-			s := *shapeOf(v)
+			s := shape{floor: v.Floor, low: v.Low, limbo: v.LimboFloor, debit: debit(v), extra: int64(v.Extra)}
 			at := len(shapes) - 1
 			for at >= max(0, len(shapes)-among) && shapes[at] != s {
 				at--
@@ -126,18 +127,17 @@ func shapesOf(groups []Group, of []int64) ([]shape, []int64) {
 			of = append(of, int64(at+1))
 		}
 	}
-	return shapes, of
+	w.shapes, w.of = shapes, of
 }
 
 func (w *words) shape(h *header, s *shape) {
-	w.bucket(s.floor)
-	// A record holds at most two full buckets: share and extra.
-	w.add(int64(min(s.debit, 2*limit.MaxTokens)), int64(s.extra))
+	w.packBucket(s.floor)
+	w.pack(s.debit, s.extra)
 	if h.floorSince != 0 {
-		w.bucket(s.low)
+		w.packBucket(s.low)
 	}
 	if h.blind {
-		w.bucket(s.limbo)
+		w.packBucket(s.limbo)
 	}
 }
 
@@ -157,7 +157,7 @@ func (w *words) group(g *Group, of []int64) {
 			plain = -1
 		}
 	}
-	w.add(int64(g.Cost), plain*limits)
+	w.pack(int64(g.Cost), plain*limits)
 	for i := range g.Limits {
 		v := &g.Limits[i].View
 		if plain < 0 {
@@ -165,12 +165,12 @@ func (w *words) group(g *Group, of []int64) {
 			if price == 0 {
 				price = g.Cost
 			}
-			w.add(int64(price))
+			w.pack(int64(price))
 		}
 		if !v.Algorithm.Counts() {
-			w.add(of[i], generation(v))
+			w.pack(of[i], generation(v))
 			if v.Hot {
-				w.bucket(v.Share)
+				w.packBucket(v.Share)
 			}
 			if chunks {
 				w.chunk(&v.Chunk)
@@ -185,7 +185,7 @@ func (w *words) group(g *Group, of []int64) {
 }
 
 func (w *words) chunk(c *limit.ChunkView) {
-	w.add(int64(c.Was), c.Until, int64(c.Keep), int64(c.Back), int64(c.Want), int64(c.Least), c.Life)
+	w.pack(int64(c.Was), c.Until, int64(c.Keep), int64(c.Back), int64(c.Want), int64(c.Least), c.Life)
 }
 
 // loanNumbers is how many numbers tell what was lent of a limit of a group with chunks.
@@ -207,7 +207,7 @@ func loans(groups []Group) (n int) {
 }
 
 // readLoans reads the end of a reply.
-func readLoans(results []Result, groups []Group, now int64, n []int64) {
+func readLoans(results []Result, groups []Group, now int64, n packed) {
 	for i := range groups {
 		if !groups[i].chunks() {
 			continue
@@ -217,10 +217,9 @@ func readLoans(results []Result, groups []Group, now int64, n []int64) {
 				continue
 			}
 			out := &results[i].Limits[j]
-			if out.Lent, out.LentUntil, out.Kept = limit.Tokens(n[0]), n[1], n[2] == 1; out.LentUntil != 0 {
+			if out.Lent, out.LentUntil, out.Kept = limit.Tokens(n.next()), n.next(), n.next() == 1; out.LentUntil != 0 {
 				out.LentFor = out.LentUntil - now
 			}
-			n = n[loanNumbers:]
 		}
 	}
 }
@@ -231,26 +230,18 @@ func readTake(results []Result, reply []any, groups []Group) ([]Result, int64, e
 		limits += len(groups[i].Limits)
 	}
 	lent := loans(groups)
-	n, err := integers(reply, 1+len(groups)+5*limits+loanNumbers*lent)
+	now, n, err := unpack(reply, len(groups)+outcomeNumbers*limits+loanNumbers*lent)
 	if err != nil {
 		return nil, 0, err
 	}
 	before := len(results)
 	outcomes := make([]limit.Outcome, limits)
-	now, n := n[0], n[1:]
 	for i := range groups {
 		k := len(groups[i].Limits)
-		result := Result{Allowed: n[0] == 1, Limits: outcomes[:k:k]}
-		n, outcomes = n[1:], outcomes[k:]
+		result := Result{Allowed: n.next() == 1, Limits: outcomes[:k:k]}
+		outcomes = outcomes[k:]
 		for j := range result.Limits {
-			out := limit.Outcome{Tokens: limit.Tokens(n[0]), Bucket: limit.Bucket{Cap: limit.Tokens(n[1])}, Amnesia: n[4] == 1}
-			if groups[i].Limits[j].View.Algorithm.Counts() {
-				out.Reset, out.Retry = n[2], n[3]
-			} else {
-				out.Bucket.Rate = limit.Rate{Micro: n[2], Frac: n[3]}
-			}
-			result.Limits[j] = out
-			n = n[5:]
+			result.Limits[j] = readOutcome(groups[i].Limits[j].View.Algorithm, &n)
 		}
 		results = append(results, result)
 	}
@@ -258,4 +249,18 @@ func readTake(results []Result, reply []any, groups []Group) ([]Result, int64, e
 		readLoans(results[before:], groups, now, n)
 	}
 	return results, now, nil
+}
+
+// outcomeNumbers is how many numbers tell what came of a limit.
+const outcomeNumbers = 5
+
+func readOutcome(a limit.Algorithm, n *packed) limit.Outcome {
+	out := limit.Outcome{Tokens: limit.Tokens(n.next()), Bucket: limit.Bucket{Cap: limit.Tokens(n.next())}}
+	if a.Counts() {
+		out.Reset, out.Retry = n.next(), n.next()
+	} else {
+		out.Bucket.Rate = limit.Rate{Micro: n.next(), Frac: n.next()}
+	}
+	out.Amnesia = n.next() == 1
+	return out
 }

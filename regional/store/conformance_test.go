@@ -45,6 +45,7 @@ func openMini(t testing.TB) (anyStore, string, func(time.Duration)) {
 	}
 	client := redis.NewClient(&redis.Options{Addr: mini.Addr(), MaxRetries: -1})
 	t.Cleanup(func() { client.Close() })
+	client.AddHook(withStruct{})
 	return scripted{lua.New(client), epoch}, epoch, func(d time.Duration) {
 		at = at.Add(d)
 		mini.SetTime(at)
