@@ -152,7 +152,7 @@ func (u *Use) add(v *View, cost Tokens, slot uint64, now int64) *Use {
 // long. One that has no slot takes the place of the last such when there are many: it
 // counts for both, as long as either.
 func insert(entries []Entry, e Entry) []Entry {
-	entries = slices.Clone(entries)
+	entries = append(make([]Entry, 0, len(entries)+1), entries...)
 	if e.Slot == 0 && len(entries) >= MaxEntries {
 		for i := len(entries) - 1; i >= 0; i-- {
 			if last := entries[i]; last.Slot == 0 {

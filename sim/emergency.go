@@ -36,7 +36,7 @@ func (c *takeCall) decideAlone() {
 	if n.w.faults[secondDaemon] {
 		return // each daemon has a bucket of its own; see doc.go
 	}
-	asks := n.asks(rulesOf(c.asks)) // by what it may spend now
+	asks := n.asks(nil, rulesOf(c.asks)) // by what it may spend now
 	records, views := make([]limit.Record, len(asks)), make([]limit.View, len(asks))
 	for i := range asks {
 		d := n.debtOf(asks[i].rule)

@@ -40,7 +40,8 @@ type node struct {
 	debts    []debt // by rule
 	breaker  breaker
 
-	locals   []*local // by rule; nil: nothing
+	spare    []*takeCall // over, for newCall
+	locals   []*local    // by rule; nil: nothing
 	stood    chunk.Standing
 	sweeping bool // a look after the chunks is planned
 

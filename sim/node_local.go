@@ -261,11 +261,11 @@ func (n *node) errand(r *rule, renew bool) {
 	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || !r.inForce(n.version) {
 		return
 	}
-	c := &takeCall{n: n, rules: []*rule{r}, tries: 1, errand: true}
 	if !n.breaker.passes(n.w.now) {
 		return
 	}
-	c.asks = n.asks(c.rules)
+	c := n.newCall(takeCall{rules: []*rule{r}, tries: 1, errand: true})
+	c.asks = n.asks(c.asks, c.rules)
 	a := &c.asks[0]
 	k := n.localOf(r)
 	a.brought = true

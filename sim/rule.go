@@ -26,6 +26,9 @@ type rule struct {
 	next      *rule          // what came in its place
 	// suspect: what is enforced of the key may have grown.
 	suspect bool
+	// words are what keyLimit said of the limit worded.
+	worded limit.Limit
+	words  budget.KeyLimit
 }
 
 // term is a limit and the version of the rules that brought it.
@@ -61,11 +64,14 @@ func (r *rule) at(version uint64) limit.Limit {
 	return l
 }
 
-// keyLimit is a limit of the rule as the protocol has it.
+// keyLimit is a limit of the rule as the protocol has it. It is nearly always the same
+// limit's.
 func (r *rule) keyLimit(l limit.Limit) budget.KeyLimit {
-	out := rights.KeyLimit(l)
-	out.Placement = r.placement
-	return out
+	if l != r.worded {
+		r.worded, r.words = l, rights.KeyLimit(l)
+		r.words.Placement = r.placement
+	}
+	return r.words
 }
 
 // latest is the limit by the latest version.

@@ -193,7 +193,7 @@ func (s *store) take(c *takeCall) taken {
 		}
 	}
 	s.desk = desk{records: records, views: views, outs: outs}
-	rep.outs = slices.Clone(outs)
+	rep.outs = append(c.rep.outs[:0], outs...)
 	return rep
 }
 

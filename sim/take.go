@@ -17,13 +17,13 @@ type ask struct {
 	brought bool
 }
 
-// asks words a request under some rules.
-func (n *node) asks(rules []*rule) []ask {
-	out := make([]ask, len(rules))
+// asks words a request under some rules. It writes over what is in out.
+func (n *node) asks(out []ask, rules []*rule) []ask {
+	out = out[:0]
 	for i, r := range rules {
 		l := r.at(n.version)
 		right := n.machine.Right(r.key, r.keyLimit(l), n.now())
-		out[i] = ask{rule: r, limit: l, right: right, view: n.view(right, r, l)}
+		out = append(out, ask{rule: r, limit: l, right: right, view: n.view(right, r, l)})
 		out[i].view.Debit = n.owes(r)
 	}
 	return out
@@ -46,11 +46,31 @@ type takeCall struct {
 	sampled  int64 // node.sampled of the map that the deadline is by
 	over     bool  // answered, or given up
 	rep      taken // the store's answer, on its way
+	watched  bool  // it is planned that the daemon gives up
 	done     func(decided)
 }
 
+// newCall is a call as of says. What it needs room for lies where a call that is over
+// had it: most of what a run would have to collect are calls.
+func (n *node) newCall(of takeCall) *takeCall {
+	c := &takeCall{}
+	if last := len(n.spare) - 1; last >= 0 {
+		c, n.spare = n.spare[last], n.spare[:last]
+	}
+	of.n, of.asks, of.rep.outs = n, c.asks, c.rep.outs
+	*c = of
+	return c
+}
+
+// spared: the call is over and nothing that is planned has to do with it.
+func (c *takeCall) spared() {
+	if !c.watched {
+		c.n.spare = append(c.n.spare, c)
+	}
+}
+
 // decided is what became of some requests: what was admitted without the store, and what
-// the store said of the others.
+// the store said of the others. It holds while the one who is told so looks at it.
 type decided struct {
 	here []Admission
 	rep  taken
@@ -63,13 +83,14 @@ func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(decid
 	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || len(rules) == 0 {
 		return
 	}
-	c := &takeCall{n: n, rules: rules, tries: tries, cost: cost, done: done, began: n.w.now}
+	c := n.newCall(takeCall{rules: rules, tries: tries, cost: cost, done: done, began: n.w.now})
 	c.seen()
 	if c.decideHere() {
-		c.finish(taken{})
+		c.finish(&taken{})
+		c.spared()
 		return
 	}
-	c.asks = n.asks(rules)
+	c.asks = n.asks(c.asks, rules)
 	if !n.breaker.passes(n.w.now) {
 		c.decideAlone()
 		return
@@ -89,8 +110,14 @@ func (c *takeCall) leave() {
 	d := n.w.storeDelay(n.region)
 	n.w.plan(d, (*arrival)(c))
 	if d > takeDeadline-2*milli {
-		n.w.plan(takeDeadline, (*patience)(c))
+		c.watch()
 	}
+}
+
+// watch has the daemon give up in time.
+func (c *takeCall) watch() {
+	c.watched = true
+	c.n.w.plan(takeDeadline, (*patience)(c))
 }
 
 // arrival is a call on its way to the store, answering one on its way back, and patience
@@ -106,6 +133,7 @@ func (a *arrival) happen() { (*takeCall)(a).arrive() }
 func (a *answering) happen() {
 	if c := (*takeCall)(a); c.n.runs(a) {
 		c.answer()
+		c.spared()
 	}
 }
 
@@ -116,9 +144,9 @@ func (p *patience) happen() {
 }
 
 // finish tells whoever asked.
-func (c *takeCall) finish(rep taken) {
+func (c *takeCall) finish(rep *taken) {
 	if c.done != nil {
-		c.done(decided{here: c.here, rep: rep})
+		c.done(decided{here: c.here, rep: *rep})
 	}
 }
 
@@ -134,7 +162,7 @@ func (c *takeCall) arrive() {
 	}
 	c.rep = s.take(c)
 	if n.w.strikes(stuckStore, 200) {
-		n.w.plan(takeDeadline, (*patience)(c))
+		c.watch()
 		return
 	}
 	n.w.plan(n.w.between(milli/20, milli), (*answering)(c))
@@ -196,7 +224,7 @@ func (c *takeCall) answer() {
 	for i := range c.asks {
 		c.asks[i].rule.hold(n.region, rep.slotsOf(i))
 	}
-	c.finish(*rep)
+	c.finish(rep)
 }
 
 // observeLoss tells the machine of hot keys that the store has lost.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -60,8 +61,13 @@ func (x *worlds) options() (sim.Options, error) {
 	return opts, nil
 }
 
+// gcPercent: worlds are small and make much garbage. What the checker keeps is large, and
+// is collected as usual.
+const gcPercent = 1600
+
 // live lives through worlds until one breaks a promise.
 func (x *worlds) live(atMost time.Duration) (found, error) {
+	debug.SetGCPercent(gcPercent)
 	var f found
 	opts, err := x.options()
 	if err != nil {
