@@ -129,18 +129,22 @@ func (g *group) settleHere(t *localTable, r lua.Result, received budget.Instant,
 		return g.settle(r, seen)
 	case !t.second(g, received):
 		if g.await(); g.awaits != nil {
-			// It is asked once more; what was decided here of its keys is told now, for the
-			// answer to that takes the place of this one.
-			for i := range g.asks {
-				a := &g.asks[i]
-				seen = a.used(r.Limits[i].Tokens+a.left, seen)
-			}
-			return seen
+			return g.usedHere(r, seen)
 		}
 		return g.settle(r, seen)
 	}
 	for i := range g.asks {
 		seen = g.asks[i].used(g.out[i].found.Tokens, seen)
+	}
+	return seen
+}
+
+// usedHere tells what was decided here of the keys of a group that is asked once more: the
+// answer to that takes the place of this one.
+func (g *group) usedHere(r lua.Result, seen []observation) []observation {
+	for i := range g.asks {
+		a := &g.asks[i]
+		seen = a.used(r.Limits[i].Tokens+a.left, seen)
 	}
 	return seen
 }

@@ -53,6 +53,7 @@ type batcher struct {
 	queue   []*waiter
 	queued  int // groups in queue, those of callers that left included
 	running int // calls under way
+	workers int // of them those that batches are made for
 	// waiters are kept for the next callers.
 	waiters sync.Pool
 	// heard is the store's last sign of life, or when the first of the calls under way began.
@@ -98,6 +99,11 @@ func (b *batcher) decide(ctx context.Context, groups []*group) error {
 		b.refused(errBusy)
 		return errBusy
 	}
+	return b.wait(ctx, w, wait)
+}
+
+// wait waits for a waiter's answer, as long as it has patience: at first so long.
+func (b *batcher) wait(ctx context.Context, w *waiter, wait time.Duration) error {
 	due := w.came.Add(wait)
 	w.patience.Reset(wait)
 	for {
@@ -127,17 +133,25 @@ func (b *batcher) enqueue(w *waiter) (wait time.Duration, ok bool) {
 	if b.queued+len(w.groups) > maxQueued {
 		return 0, false
 	}
-	wait = b.patience(w.came)
-	if b.running == 0 {
-		b.heard = w.came
-	}
+	wait = b.first(w.came)
 	b.queue = append(b.queue, w)
 	b.queued += len(w.groups)
-	if b.running < batchCalls {
+	if b.workers < batchCalls {
+		b.workers++
 		b.running++
 		go b.work()
 	}
 	return wait, true
+}
+
+// first is how long a caller that comes now waits at first. The caller holds mu, and sees
+// to it that a call is under way.
+func (b *batcher) first(came time.Time) time.Duration {
+	wait := b.patience(came)
+	if b.running == 0 {
+		b.heard = came
+	}
+	return wait
 }
 
 // leave takes w out of the queue and reports whether it was still in it: if so the
@@ -184,6 +198,7 @@ func (b *batcher) next() (waiters []*waiter, groups []*group) {
 		w.groups = groups[len(groups)-len(w.groups):] // a caller that gives up changes its own slice
 	}
 	if len(waiters) == 0 {
+		b.workers--
 		b.running--
 	}
 	return waiters, groups

@@ -132,7 +132,11 @@ func (d *Daemon) build(kept *state) error {
 	direct := &asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: newSlotNames(self)}
 	d.limiter = &limiter{
 		policies: d.policies, auth: d.auth, emergency: emergency, metrics: d.metrics, log: d.log,
-		ask: d.askStore(direct), direct: direct,
+		ask: direct.ask, direct: direct, alone: atOnce,
+	}
+	if c.Redis != MemoryStore {
+		b := &batcher{ask: direct.ask, refused: d.metrics.turnedAway}
+		d.limiter.ask, d.limiter.alone = b.decide, b.alone
 	}
 	d.conduct = newConduct(c.Now, d.metrics, d.log)
 	d.limiter.conduct = d.conduct
@@ -217,15 +221,6 @@ func (d *Daemon) lookAtStore() {
 func windowClock(now func() budget.Instant, start time.Time) func() int64 {
 	from, began := start.UnixMicro(), now()
 	return func() int64 { return from + int64(now()-began)/1000 }
-}
-
-// askStore is how checks reach the store. They share calls of Redis; the store in
-// this process is faster alone.
-func (d *Daemon) askStore(a *asker) func(context.Context, []*group) error {
-	if d.cfg.Redis == MemoryStore {
-		return a.ask
-	}
-	return (&batcher{ask: a.ask, refused: d.metrics.turnedAway}).decide
 }
 
 // storeTripped is told when the breaker opens, tries, and closes: an outage is

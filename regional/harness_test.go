@@ -31,19 +31,30 @@ import (
 	"aliquot/rules"
 )
 
+// pollFor bounds the wait for a condition.
+const pollFor = 15 * time.Second
+
 // eventually polls until done holds.
 func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	deadline := time.After(15 * time.Second)
+	if !polled(done) {
+		t.Fatalf("not within %v: %s", pollFor, what)
+	}
+}
+
+// polled is eventually for any goroutine: it reports whether done came to hold.
+func polled(done func() bool) bool {
+	deadline := time.After(pollFor)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("not within 15 s: %s", what)
+			return false
 		}
 	}
+	return true
 }
 
 // leader is a LeaseService that follows the test's script: it opens every session,

@@ -46,7 +46,7 @@ func TestSettleBeyondAllLimits(t *testing.T) {
 	onStores(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
 		reserveFor(t, d, estimate("call-1"))
-		out := settleOf(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": maxCost}})
+		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": maxCost}})
 		l := out.GetLimits()[1]
 		if out.GetState() != stateSettled || l.GetUsed() != maxCost || l.GetCharged() != 700+1000 {
 			t.Errorf("%v", out)

@@ -145,8 +145,10 @@ type limiter struct {
 	// ask puts at most groupsPerCall groups to the store: asker.ask, or
 	// batcher.decide where calls are worth sharing.
 	ask func(ctx context.Context, groups []*group) error
-	// direct is the way to the store of calls that are not shared.
+	// direct is the way to the store of calls that are not shared, and alone makes them as
+	// patiently as those that are: atOnce, or batcher.alone.
 	direct *asker
+	alone  func(ctx context.Context, call func(context.Context) error) error
 	// conduct watches what is decided.
 	conduct   *conduct
 	scratches scratches

@@ -25,6 +25,16 @@ func (g *group) await() {
 	}
 }
 
+// maySucceed notes what a denied reservation has to wait for, and reports whether it is worth
+// asking once more: for that, or for what has come here since its call left.
+func (g *group) maySucceed() bool {
+	if g.lastTime {
+		return false
+	}
+	g.await()
+	return g.awaits != nil || slices.ContainsFunc(g.asks, func(a ask) bool { return a.local != nil && a.left > 0 })
+}
+
 // askAgain decides the groups that have something to wait for. Its error is errGone.
 func (l *limiter) askAgain(ctx context.Context, groups []*group) error {
 	var again []*group

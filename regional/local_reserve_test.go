@@ -13,9 +13,9 @@ import (
 	"aliquot/rules"
 )
 
-// TestReserveTakesWhatIsBorrowedAlong: of most clients that are busy all there is can be
-// reserved, but for those of which tokens are on their way just then; and again is
-// answered as at first.
+// TestReserveTakesWhatIsBorrowedAlong: of clients that are busy all there is can be reserved,
+// also what is on its way here just then, unless it leaves once more before the second try;
+// and again is answered as at first.
 func TestReserveTakesWhatIsBorrowedAlong(t *testing.T) {
 	stores(t, func(t *testing.T, redis string) {
 		c := testConfig(newLeader(t, strictRule(2000, slow, "")).address())
@@ -30,10 +30,11 @@ func TestReserveTakesWhatIsBorrowedAlong(t *testing.T) {
 			eventually(t, "a chunk", func() bool {
 				for range 10 {
 					out, err := d.service.Check(t.Context(), &aliquotv1.CheckRequest{Attributes: attributes})
-					if err != nil || !out.GetAllowed() {
+					switch {
+					case err == nil && out.GetMode() == modeEmergency:
+					case err != nil || !out.GetAllowed():
 						t.Fatalf("%v, %v", out, err)
-					}
-					if out.GetMode() != modeEmergency {
+					default:
 						passed++
 					}
 				}
@@ -49,7 +50,7 @@ func TestReserveTakesWhatIsBorrowedAlong(t *testing.T) {
 				t.Errorf("answered %v, at first %v", again, first)
 			}
 		}
-		if reserved < clients/2 && !missedDeadlines(t)(d) {
+		if reserved < clients-2 && !missedDeadlines(t)(d) {
 			t.Errorf("%d of %d reserved all there is", reserved, clients)
 		}
 	})

@@ -25,6 +25,10 @@ type moodyStore struct {
 	Store
 	silent atomic.Bool
 	denies bool
+	// relents: of reservations it denies the first one only. brought is what they brought
+	// back.
+	relents bool
+	brought []limit.Tokens
 }
 
 func (s *moodyStore) Take(ctx context.Context, _ string, groups []lua.Group) ([]lua.Result, int64, error) {
@@ -65,7 +69,7 @@ func inBubble(t *testing.T, test func(t *testing.T, l *limiter, s *moodyStore)) 
 		direct := &asker{auth: auth, guard: newGuard(s, auth, m, func(bool, error) {}), emergency: e, slots: newSlotNames(1)}
 		b := &batcher{ask: direct.ask, refused: func(error) {}}
 		defer func() { <-time.After(time.Minute) }() // of the bubble's clock: no call is under way any more
-		test(t, &limiter{policies: p, auth: auth, emergency: e, metrics: m, log: log, ask: b.decide, direct: direct}, s)
+		test(t, &limiter{policies: p, auth: auth, emergency: e, metrics: m, log: log, ask: b.decide, direct: direct, alone: b.alone}, s)
 	})
 }
 

@@ -61,10 +61,11 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 }
 
 // recall has groups take along what this daemon has borrowed of their keys, so that the
-// store decides on all there is.
+// store decides on all there is; what is on its way here by another call is waited for once.
 func (l *limiter) recall(groups []*group) {
+	until := time.Now().Add(callerPatience)
 	for _, g := range groups {
-		g.reserves = true
+		g.reserves, g.until = true, until
 		for i := range g.asks {
 			if a := &g.asks[i]; a.rule.LocalCache {
 				a.local = l.auth.local.ofKey(a.key)
@@ -85,17 +86,18 @@ func (l *limiter) remember(ctx context.Context, p *policy, r *reserving, groups 
 			g.asks[i].lasts = r.ttl
 		}
 	}
-	var kept *lua.Kept
 	print := printOf(p.hasher, &r.request)
-	key := reservationKey(p.hasher, r.namespace, r.id)
 	ends := time.Now().Add(r.ttl).UnixMilli()
-	describe := func() (string, error) {
-		text, err := json.Marshal(describe(out.decision, print, r.ttl, ends, groups))
-		return string(text), err
+	found, err := l.askToRemember(ctx, groups, reservationKey(p.hasher, r.namespace, r.id), r.ttl+keepReservation,
+		describer(out.decision, print, r.ttl, ends))
+	if found.again {
+		if err := groups[0].wait(ctx); err != nil {
+			return err
+		}
+		return l.remember(ctx, p, r, groups, out)
 	}
-	err := l.direct.reserve(ctx, groups, key, r.ttl+keepReservation, describe, &kept)
 	switch {
-	case errors.Is(err, lua.ErrNoRoom), errors.Is(err, errOtherStore):
+	case errors.Is(err, lua.ErrNoRoom), errors.Is(err, errOtherStore), errors.Is(err, errGone):
 		return err
 	case errors.Is(err, lua.ErrPartly):
 		return l.spend(ctx, groups) // what the store can decide it still has to
@@ -103,10 +105,15 @@ func (l *limiter) remember(ctx context.Context, p *policy, r *reserving, groups 
 		if errors.Is(err, lua.ErrInvalid) {
 			l.log.Error("the store was asked to keep something it cannot; this is a bug", "error", err)
 		}
+		if errors.Is(err, errGivenUp) {
+			for i := range groups {
+				groups[i] = groups[i].anew()
+			}
+		}
 		l.fallBack(groups)
 		return nil
-	case kept != nil:
-		return out.again(kept, print)
+	case found.earlier != nil:
+		return out.again(found.earlier, print)
 	}
 	out.made = len(groups) == 0 || groups[0].shadow || groups[0].allowed
 	if out.made {
@@ -131,18 +138,51 @@ func (out *reserveResult) again(kept *lua.Kept, print string) error {
 	return nil
 }
 
+// remembered is what the store found under a reservation's name: an earlier one, and then
+// it was asked nothing, or none. again: it denied the groups, and remembers nothing, but what
+// was borrowed of their keys is here now, or on its way.
+type remembered struct {
+	earlier *lua.Kept
+	again   bool
+}
+
+// askToRemember puts groups to the store, and waits for it as long as a check would. After
+// errGivenUp the groups may be in use; it may have decided and remembered them, for which
+// the same request asks by its name.
+func (l *limiter) askToRemember(
+	ctx context.Context, groups []*group, key string, keep time.Duration, text func([]*group) (string, error),
+) (remembered, error) {
+	var found remembered
+	mine := slices.Clone(groups) // the caller's may have others in their place by then
+	err := l.alone(ctx, func(ctx context.Context) error {
+		return l.direct.reserve(ctx, mine, key, keep, text, &found)
+	})
+	if err != nil {
+		return remembered{}, err
+	}
+	return found, nil
+}
+
+// describer describes groups of a decision, of which it keeps what it needs.
+func describer(d *decision, print string, ttl time.Duration, ends int64) func([]*group) (string, error) {
+	d = &decision{mode: d.mode, never: slices.Clone(d.never)}
+	return func(groups []*group) (string, error) {
+		text, err := json.Marshal(describe(d, print, ttl, ends, groups))
+		return string(text), err
+	}
+}
+
 // reserve is ask for the groups of one request, which the store remembers; text describes
-// them once they have their slots. If there is a reservation by that key already, earlier
-// is it, and nothing was asked.
+// them once they have their slots.
 func (a *asker) reserve(
-	ctx context.Context, groups []*group, key string, keep time.Duration, text func() (string, error), earlier **lua.Kept,
+	ctx context.Context, groups []*group, key string, keep time.Duration, text func([]*group) (string, error), found *remembered,
 ) error {
 	r := lua.Reservation{Key: key, Keep: keep, Decided: len(groups) > 0 && !groups[0].shadow}
-	return a.again(ctx, func() error { return a.tryReserve(ctx, groups, r, text, earlier) })
+	return a.again(ctx, func() error { return a.tryReserve(ctx, groups, r, text, found) })
 }
 
 func (a *asker) tryReserve(
-	ctx context.Context, groups []*group, r lua.Reservation, text func() (string, error), earlier **lua.Kept,
+	ctx context.Context, groups []*group, r lua.Reservation, text func([]*group) (string, error), found *remembered,
 ) error {
 	a.auth.floors.RLock()
 	defer a.auth.floors.RUnlock()
@@ -155,7 +195,7 @@ func (a *asker) tryReserve(
 	err := a.guard.call(ctx, "reserve", head.epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.debits(groups, head.latest)
 		call := new(wording).callOf(&head, groups, a.slots, a.auth.local, a.auth.now())
-		if r.Text, err = text(); err != nil {
+		if r.Text, err = text(groups); err != nil {
 			return 0, err
 		}
 		out, storeNow, err = a.guard.store.Reserve(ctx, head.epoch, call, r)
@@ -179,12 +219,17 @@ func (a *asker) tryReserve(
 		if out.Earlier.Stamp != limit.Stamp(head.epoch) {
 			return errOtherStore
 		}
-		*earlier = out.Earlier
+		found.earlier = out.Earlier
 		return nil
 	}
+	found.again = r.Decided && !out.Results[0].Allowed && groups[0].maySucceed()
 	var seen []observation
 	for i, g := range groups {
-		seen = g.settle(out.Results[i], seen)
+		if found.again {
+			seen = g.usedHere(out.Results[i], seen)
+		} else {
+			seen = g.settle(out.Results[i], seen)
+		}
 	}
 	a.auth.observe(seen)
 	return nil

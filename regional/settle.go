@@ -50,7 +50,7 @@ func (l *limiter) settle(ctx context.Context, namespace, id string, said usage) 
 	}
 	key := reservationKey(p.hasher, namespace, id)
 	for range settleTries {
-		kept, err := l.direct.kept(ctx, key)
+		kept, err := l.kept(ctx, key)
 		if err != nil {
 			return settledResult{}, fmt.Errorf("%w: %w", errNotSettled, err)
 		}
@@ -102,7 +102,7 @@ func (l *limiter) settleKept(ctx context.Context, p *policy, key string, kept *l
 		return out, false, err
 	}
 	end := lua.Settlement{Key: key, Was: kept, Ends: kept.At + out.reservation.TTL, Note: string(note)}
-	done, err := l.direct.settle(ctx, parts, used, out.reservation.windows(out.notes), end)
+	done, err := l.settleParts(ctx, parts, used, out.reservation.windows(out.notes), end)
 	switch {
 	case err != nil || done.Changed:
 		return out, done.Changed, err
@@ -151,6 +151,33 @@ func (r *reservation) windows(notes []settledLimit) (out []int64) {
 		}
 	}
 	return out
+}
+
+// kept is what the store keeps under a key, waited for as long as a check would.
+func (l *limiter) kept(ctx context.Context, key string) (*lua.Kept, error) {
+	var kept *lua.Kept
+	err := l.alone(ctx, func(ctx context.Context) (err error) {
+		kept, err = l.direct.kept(ctx, key)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return kept, nil
+}
+
+// settleParts makes a settlement, waited for as long as a check would. After an error it may
+// have been made, which the next look tells; nothing it was given may be used then.
+func (l *limiter) settleParts(ctx context.Context, parts *group, used []limit.Tokens, windows []int64, end lua.Settlement) (lua.Settled, error) {
+	var out lua.Settled
+	err := l.alone(ctx, func(ctx context.Context) (err error) {
+		out, err = l.direct.settle(ctx, parts, used, windows, end)
+		return err
+	})
+	if err != nil {
+		return lua.Settled{}, err
+	}
+	return out, nil
 }
 
 // kept reads what the store keeps under a key; nil if that is nothing, or of contents

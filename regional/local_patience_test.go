@@ -1,0 +1,100 @@
+package regional
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"aliquot/chunk"
+	"aliquot/limit"
+	"aliquot/lua"
+)
+
+// Reserve is Take, and tells the test what a call brought along of each key.
+func (s *moodyStore) Reserve(ctx context.Context, epoch string, groups []lua.Group, _ lua.Reservation) (lua.Reserved, int64, error) {
+	results, now, err := s.Take(ctx, epoch, groups)
+	if err != nil {
+		return lua.Reserved{}, 0, err
+	}
+	s.brought = append(s.brought, groups[0].Limits[0].View.Chunk.Back)
+	if s.denies && s.relents {
+		s.denies = false
+	}
+	return lua.Reserved{Results: results}, now, nil
+}
+
+// Reservation is silent, or knows none.
+func (s *moodyStore) Reservation(ctx context.Context, _ string) (*lua.Kept, error) {
+	_, _, err := s.Take(ctx, "", nil)
+	return nil, err
+}
+
+// TestReservationsWaitForASilentStoreAsChecksDo: with the same patience, of which there is
+// hardly any once the store is known to be silent.
+func TestReservationsWaitForASilentStoreAsChecksDo(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
+		s.silent.Store(true)
+		reserve := func() {
+			in := reserving{request: asked("k")[0], id: "call-1", ttl: time.Minute}
+			out, err := l.reserve(t.Context(), &in)
+			if _, v := out.decision.verdicts(); err != nil || out.made || v.mode != modeEmergency {
+				t.Errorf("reserved %t by %s, %v", out.made, v.mode, err)
+			}
+		}
+		settle := func() {
+			if _, err := l.settle(t.Context(), "", "call-1", usage{}); !errors.Is(err, errNotSettled) {
+				t.Errorf("settled: %v", err)
+			}
+		}
+		for i, ask := range []func(){reserve, settle, reserve} {
+			want := callerPatience
+			if i > 0 {
+				want = silentPatience
+			}
+			came := time.Now()
+			if ask(); time.Since(came) != want {
+				t.Errorf("call %d was answered after %v, want %v", i, time.Since(came), want)
+			}
+		}
+		s.silent.Store(false)
+		<-time.After(storeDeadline) // of the bubble's clock: the calls that were given up are over
+		if _, err := l.settle(t.Context(), "", "call-1", usage{}); !errors.Is(err, errNoReservation) {
+			t.Errorf("of a store that answers again: %v", err)
+		}
+	})
+}
+
+// TestReservationWaitsForWhatIsOnItsWay: what another call brings here is had by a
+// reservation that was denied for want of it, and no reservation waits for it twice.
+func TestReservationWaitsForWhatIsOnItsWay(t *testing.T) {
+	for _, relents := range []bool{true, false} {
+		inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
+			e := busyKey(t, l)
+			now := l.auth.now()
+			e.mu.Lock()
+			_, trip := e.chunk.Bring(limit.Token, chunk.Terms{Lends: true}, now)
+			e.mu.Unlock()
+			s.denies, s.relents = true, relents
+			const arrives = 5 * time.Millisecond
+			time.AfterFunc(arrives, func() {
+				e.mu.Lock()
+				defer e.mu.Unlock()
+				out := limit.Outcome{Lent: 10 * limit.Token, LentUntil: 200_000, LentFor: 100_000, Tokens: 10 * limit.Token}
+				e.chunk.Took(trip, true, out, 100_000, now)
+				e.land()
+			})
+			came := time.Now()
+			out, err := l.reserve(t.Context(), &reserving{request: asked("k")[0], id: "call-1", ttl: time.Minute})
+			if err != nil || out.made != relents {
+				t.Errorf("reserved %t, want %t, %v", out.made, relents, err)
+			}
+			if took := time.Since(came); took != arrives+time.Millisecond { // the store decides in one
+				t.Errorf("answered after %v", took)
+			}
+			if len(s.brought) != 2 || s.brought[0] != 0 || s.brought[1] == 0 {
+				t.Errorf("the calls brought %v along", s.brought)
+			}
+		})
+	}
+}
