@@ -158,7 +158,7 @@ func (d *Daemon) build(kept *state) error {
 	d.service = &service{
 		limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region, self), recent: recent,
 		denials: &denials{}, holders: newHolders(d.reporter.peers, c.HTTPClient), region: c.Region,
-		stopping: make(chan struct{}),
+		stopping: make(chan struct{}), panics: &panics{metrics: d.metrics, log: d.log},
 	}
 	check, err := newHTTPCheck(d.service, c, d.log)
 	if err != nil {

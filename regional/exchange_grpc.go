@@ -4,9 +4,7 @@ import (
 	"context"
 
 	"google.golang.org/grpc"
-	grpccodes "google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
-	"google.golang.org/grpc/status"
 
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
@@ -25,7 +23,7 @@ func grpcHandler(s *service, of kind) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, receive func(any) error, _ grpc.UnaryServerInterceptor) (out any, err error) {
 		defer func() {
 			if cause := recover(); cause != nil {
-				out, err = nil, status.Errorf(grpccodes.Internal, "%s failed: %v", procedure, cause)
+				out, err = nil, grpcError(s.panics.caught(procedure, cause))
 			}
 		}()
 		x := s.exchanges.take(of)

@@ -69,7 +69,12 @@ func (h *httpCheck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out.ServeHTTP(w, r)
 }
 
-func (h *httpCheck) decide(r *http.Request) (answer.Answer, error) {
+func (h *httpCheck) decide(r *http.Request) (out answer.Answer, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = h.service.panics.caught(checkPath, cause)
+		}
+	}()
 	o, err := originalOf(r, h.rules.QueryNames())
 	if err != nil {
 		return answer.Answer{}, err

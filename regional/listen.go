@@ -42,7 +42,7 @@ const (
 // reflection, and a word of welcome.
 func connectHandler(s *service, region string) http.Handler {
 	mux := http.NewServeMux()
-	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithRecover(recovered))
+	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithRecover(s.recovered))
 	path, generated := aliquotv1connect.NewLimiterServiceHandler(connectService{s}, rpc.JSONCodec(), options)
 	mux.Handle(path, generated)
 	mux.Handle(aliquotv1connect.LimiterServiceCheckStreamProcedure, unhurried(generated))
@@ -61,9 +61,9 @@ func connectHandler(s *service, region string) http.Handler {
 	return mux
 }
 
-// recovered answers a call that panicked; net/http logs nothing then.
-func recovered(_ context.Context, spec connect.Spec, _ http.Header, cause any) error {
-	return connect.NewError(connect.CodeInternal, fmt.Errorf("%s failed: %v", spec.Procedure, cause))
+// recovered answers a call over Connect that panicked.
+func (s *service) recovered(_ context.Context, spec connect.Spec, _ http.Header, cause any) error {
+	return s.panics.caught(spec.Procedure, cause)
 }
 
 // grpcServer serves the same over gRPC proper, which costs a third of what the
@@ -77,7 +77,7 @@ func grpcServer(s *service, envoy *envoyService, t *throttle) (*grpc.Server, *he
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.InTapHandle(t.tap),
-		grpc.UnaryInterceptor(grpcErrors),
+		grpc.UnaryInterceptor(s.grpcErrors),
 		grpc.ForceServerCodecV2(envelopeCodec{encoding.GetCodecV2("proto")}),
 	)
 	aliquotv1.RegisterLimiterServiceServer(envelopeRegistrar{server, map[string]grpc.MethodHandler{
@@ -95,10 +95,10 @@ func grpcServer(s *service, envoy *envoyService, t *throttle) (*grpc.Server, *he
 
 // grpcErrors gives an error the code it has over Connect, and turns a panic into
 // one.
-func grpcErrors(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (out any, err error) {
+func (s *service) grpcErrors(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (out any, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			out, err = nil, status.Errorf(grpccodes.Internal, "%s failed: %v", info.FullMethod, cause)
+			out, err = nil, grpcError(s.panics.caught(info.FullMethod, cause))
 		}
 	}()
 	out, err = handler(ctx, in)

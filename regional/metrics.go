@@ -38,6 +38,7 @@ type metrics struct {
 	borrows         *prometheus.CounterVec
 	rulesVersion    prometheus.Gauge
 	reloadFailures  prometheus.Counter
+	panics          prometheus.Counter
 	coolDowns       *prometheus.CounterVec
 	autoBlocks      *prometheus.CounterVec
 	throttled       prometheus.Counter
@@ -112,6 +113,9 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 		reloadFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "aliquot_rules_reload_failures_total", Help: "Versions of the rules that were refused here.",
 		}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aliquot_panics_total", Help: "Calls that failed by a bug: they panicked, and the log tells where.",
+		}),
 	}
 	m.circuits.WithLabelValues(wholeStore).Set(0)
 	m.conduct(reg)
@@ -124,7 +128,7 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	reg.MustRegister(m.decisions, m.offered, m.admitted, m.localHits, m.decisionSeconds, m.storeSeconds, m.storeErrors, m.callGroups,
-		m.breaker, m.circuits, m.degraded, m.reports, m.borrows, m.rulesVersion, m.reloadFailures, build,
+		m.breaker, m.circuits, m.degraded, m.reports, m.borrows, m.rulesVersion, m.reloadFailures, m.panics, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

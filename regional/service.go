@@ -48,6 +48,7 @@ type service struct {
 	region   string
 	// throttle delays the answers of connections that hear nothing but denials.
 	throttle *throttle
+	panics   *panics
 }
 
 // Check decides one request.

@@ -10,8 +10,6 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
-	grpccodes "google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -113,7 +111,7 @@ func (s *stream) end(err error) {
 
 // read takes messages off the stream, and lets each be decided by itself.
 func (s *stream) read(ctx context.Context) {
-	defer s.recovered(ctx)
+	defer s.recovered()
 	for {
 		x := s.service.exchanges.take(streamed)
 		if err := s.conn.receive(x); err != nil {
@@ -136,16 +134,16 @@ func (s *stream) read(ctx context.Context) {
 
 // recovered ends the stream after a panic: its goroutines are outside of what the servers
 // recover.
-func (s *stream) recovered(ctx context.Context) {
+func (s *stream) recovered() {
 	if cause := recover(); cause != nil {
-		s.end(recovered(ctx, connect.Spec{Procedure: aliquotv1connect.LimiterServiceCheckStreamProcedure}, nil, cause))
+		s.end(s.service.panics.caught(aliquotv1connect.LimiterServiceCheckStreamProcedure, cause))
 	}
 }
 
 // decide answers one message.
 func (s *stream) decide(ctx context.Context, x *exchange) {
 	defer func() { <-s.slots }()
-	defer s.recovered(ctx)
+	defer s.recovered()
 	err := rpcCodes.Error(ctx.Err()) // a stream that has failed charges nothing more
 	if err == nil {
 		err = s.service.serve(ctx, x)
@@ -180,7 +178,7 @@ func grpcStreamHandler(s *service) grpc.StreamHandler {
 	return func(_ any, g grpc.ServerStream) (err error) {
 		defer func() {
 			if cause := recover(); cause != nil {
-				err = status.Errorf(grpccodes.Internal, "CheckStream failed: %v", cause)
+				err = grpcError(s.panics.caught(aliquotv1connect.LimiterServiceCheckStreamProcedure, cause))
 			}
 		}()
 		return grpcError(s.checkStream(g.Context(), grpcStream{g}))

@@ -3,6 +3,7 @@ package rpc
 import (
 	"errors"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -52,7 +53,7 @@ func NewServer(h http.Handler, log *slog.Logger, readTimeout time.Duration) *htt
 			SendPingTimeout:      pingAfter,
 			PingTimeout:          pingTimeout,
 		},
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ErrorLog: stdlog.New(serverLog{log}, "", 0),
 	}
 }
 

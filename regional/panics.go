@@ -1,0 +1,34 @@
+package regional
+
+import (
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+// errBug is what a client hears of a call that panicked: what went wrong where is for the
+// log, since it may hold what others sent.
+var errBug = errors.New("the call failed by a bug of the daemon; its log tells where")
+
+// panics tells of calls that panicked and were recovered, so that a bug does not pass for a
+// client's failed call. A nil one tells nobody. Safe for concurrent use.
+type panics struct {
+	metrics *metrics
+	log     *slog.Logger
+	lines   logBudget
+}
+
+// caught notes that a call panicked, and returns what its client is told. It is for the
+// deferred function that recovers: the stack is that of the panic there.
+func (p *panics) caught(call string, cause any) *connect.Error {
+	if p != nil {
+		p.metrics.panics.Inc()
+		if p.lines.take(time.Now()) {
+			p.log.Error("a call panicked; this is a bug, please report it with this line", "call", call, "panic", cause, "stack", string(debug.Stack()))
+		}
+	}
+	return connect.NewError(connect.CodeInternal, errBug)
+}

@@ -1,0 +1,97 @@
+package regional
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/status"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// TestACallThatPanicsIsToldOf in the log, with where it was, and counted, whatever it came
+// by; its client hears that it failed, and nothing of what others sent.
+func TestACallThatPanicsIsToldOf(t *testing.T) {
+	var log lockedBuffer
+	c := testConfig(newLeader(t, oneRule).address())
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	d, stop := startLive(t, c)
+	d.limiter.ask = func(context.Context, []*group) error { panic("of sk_somebody") }
+	request := &aliquotv1.CheckRequest{Attributes: map[string]string{"api_key": "k"}}
+	batch := &aliquotv1.CheckBatchRequest{Requests: []*aliquotv1.CheckRequest{request}}
+	overConnect := aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
+	overGRPC := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d))
+	calls := map[string]func() error{
+		"Connect": func() error { _, err := overConnect.Check(t.Context(), request); return err },
+		"gRPC":    func() error { _, err := overGRPC.Check(t.Context(), request); return err },
+		"a batch": func() error { _, err := overGRPC.CheckBatch(t.Context(), batch); return err },
+		"Explain": func() error {
+			_, err := overGRPC.Explain(t.Context(), &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_Request{Request: request}})
+			return err
+		},
+		"a stream": func() error {
+			s, err := overGRPC.CheckStream(t.Context())
+			if err != nil {
+				return err
+			}
+			if err := s.Send(&aliquotv1.CheckStreamRequest{Requests: []*aliquotv1.StreamedCheck{{Request: request}}}); err != nil {
+				return err
+			}
+			_, err = s.Recv()
+			return err
+		},
+		"Envoy": func() error {
+			_, err := ratelimitv3.NewRateLimitServiceClient(dialGRPC(t, d)).ShouldRateLimit(t.Context(), &ratelimitv3.RateLimitRequest{
+				Domain: "d", Descriptors: []*commonv3.RateLimitDescriptor{{Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: "api_key", Value: "k"}}}},
+			})
+			return err
+		},
+	}
+	for name, call := range calls {
+		err := call()
+		if code := max(connect.CodeOf(err), connect.Code(status.Code(err))); err == nil || code < connect.CodeInternal || !strings.Contains(err.Error(), errBug.Error()) || strings.Contains(err.Error(), "sk_somebody") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	response, err := http.Get("http://" + d.Addr() + "/check")
+	if err != nil || response.StatusCode != http.StatusInternalServerError {
+		t.Fatalf("GET /check: %v, %v", response, err)
+	}
+	response.Body.Close()
+	stop()
+	if n := counterOf(t, d.registry, "aliquot_panics_total"); n != float64(len(calls)+1) {
+		t.Errorf("%v panics are counted of %d", n, len(calls)+1)
+	}
+	text := log.String()
+	for _, want := range []string{
+		"/Check ", "/CheckBatch ", "/Explain ", "/CheckStream ", "/ShouldRateLimit ", "call=/check ", "of sk_somebody", "panics_test.go",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the log has no %q:\n%.2000s", want, text)
+		}
+	}
+}
+
+// TestPanicsFillNoDisk: a bug that every call meets is logged some times a minute, and
+// counted always.
+func TestPanicsFillNoDisk(t *testing.T) {
+	var log bytes.Buffer
+	registry := prometheus.NewRegistry()
+	p := &panics{metrics: newMetrics("us", "test", registry), log: slog.New(slog.NewTextHandler(&log, nil))}
+	for range 3 * linesAMinute {
+		_ = p.caught("a call", "a bug")
+	}
+	lines, counted := strings.Count(log.String(), "\n"), counterOf(t, registry, "aliquot_panics_total")
+	if lines == 0 || lines > 2*linesAMinute || counted != 3*linesAMinute {
+		t.Errorf("%d lines, %v counted", lines, counted)
+	}
+}
