@@ -20,9 +20,14 @@ const (
 	// held for a moment by the leader.
 	helloDeadline  = 2 * time.Second
 	reportDeadline = 2*time.Second + 500*time.Millisecond
-	// Once every coordinator has failed in a row, the next Hello waits.
+	// Once every coordinator has failed in a row, the next Hello waits, longer each time: up
+	// to a second, or in a cluster of many regions so long that a Hello of theirs comes every
+	// helloEvery, for each brings all that its region holds.
 	backoffFirst = 50 * time.Millisecond
 	backoffMost  = time.Second
+	helloEvery   = 50 * time.Millisecond
+	// spreadMost bounds that: no region stays without a session for longer.
+	spreadMost = 10 * time.Second
 	// complainEvery spaces the log lines about coordinators that do not answer.
 	complainEvery = 30 * time.Second
 	// maxAnswer bounds a coordinator's answer: to a Hello of a region that has
@@ -59,9 +64,9 @@ func newCoordinators(addresses []string, client *http.Client, log *slog.Logger, 
 	return c
 }
 
-// hello waits its turn and asks for a session.
-func (c *coordinators) hello(ctx context.Context, in *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
-	if !pause(ctx, c.backoff()) {
+// hello waits its turn, as one of so many regions, and asks for a session.
+func (c *coordinators) hello(ctx context.Context, in *aliquotv1.HelloRequest, regions int) (*aliquotv1.HelloResponse, error) {
+	if !pause(ctx, c.backoff(regions)) {
 		return nil, ctx.Err()
 	}
 	ctx, cancel := context.WithTimeout(ctx, helloDeadline)
@@ -101,17 +106,21 @@ func (c *coordinators) moveOn() {
 	c.failures++
 }
 
-// backoff is the wait before the next Hello: none until all have failed, then
-// doubling, with jitter so that regions do not come back in step.
-func (c *coordinators) backoff() time.Duration {
+// backoff is the wait before the next Hello of one of so many regions: none until all
+// coordinators have failed, then drawn from a time that doubles, so that regions do not come
+// back in step.
+func (c *coordinators) backoff(regions int) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	rounds := c.failures - len(c.clients)
 	if rounds < 0 {
 		return 0
 	}
-	most := min(backoffFirst<<min(rounds, 5), backoffMost)
-	return most/2 + rand.N(most/2+1)
+	const doublings = 8 // beyond spreadMost
+	longest := max(backoffMost, min(time.Duration(regions)*helloEvery, spreadMost))
+	most := min(backoffFirst<<min(rounds, doublings), longest)
+	least := min(most, backoffMost) / 2
+	return least + rand.N(most-least+1)
 }
 
 // outcome notes how a call went, word being its metric's label, and moves on from a coordinator that failed. A

@@ -28,7 +28,7 @@ func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent
 	h.RulesVersion = r.policies.load().text.Version
 	in := helloRequest(r.region, h)
 	in.Address, in.DaemonVersion = r.address, r.version
-	out, err := r.peers.hello(ctx, in)
+	out, err := r.peers.hello(ctx, in, len(r.policies.load().cluster.Regions))
 	if err != nil {
 		return budget.CallFailed{}
 	}
