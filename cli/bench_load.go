@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -199,6 +200,9 @@ func newFloor(g *globals) *cobra.Command {
 	cmd.Flags().StringVar(&protocol, "protocol", string(load.Connect), "connect, grpc, rls or http")
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "where to listen")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !slices.Contains(load.Protocols[:], load.Protocol(protocol)) {
+			return usagef("--protocol %q: give one of %s", protocol, load.Protocols)
+		}
 		l, err := net.Listen("tcp", listen)
 		if err != nil {
 			return fmt.Errorf("--listen: %w", err)

@@ -75,6 +75,9 @@ func TestUsageErrors(t *testing.T) {
 		"even coordinators":   {[]string{"dev", "--coordinators", "2"}, "--coordinators 2"},
 		"log level":           {[]string{"dev", "--log-level", "loud"}, "--log-level"},
 		"half a limit":        {[]string{"bench", "rotate", "--capacity", "3"}, "--refill"},
+		"no such protocol":    {[]string{"bench", "floor", "--protocol", "smtp"}, "connect grpc rls http"},
+		"endless zipf":        {[]string{"bench", "load", "--zipf", "Inf"}, "--zipf +Inf"},
+		"bench target":        {[]string{"bench", "load", "--target", "nowhere"}, "host:port"},
 		"bench clients":       {[]string{"bench", "rotate", "--clients", "0"}, "--clients"},
 		"one key for clients": {[]string{"bench", "rotate", "--clients", "2", "--attr", "api_key=k"}, "{client}"},
 	} {

@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -101,7 +103,7 @@ func getJSON(ctx context.Context, url string, into any) error {
 	case err != nil:
 		return err
 	case resp.StatusCode == http.StatusBadRequest:
-		return fmt.Errorf("%s", body)
+		return errors.New(strings.TrimSpace(string(body)))
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("status %d; is this an ops listener?", resp.StatusCode)
 	}

@@ -20,7 +20,7 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-// Serve answers by one protocol until ctx ends.
+// Serve answers by one of load.Protocols until ctx ends.
 func Serve(ctx context.Context, protocol load.Protocol, l net.Listener) error {
 	switch protocol {
 	case load.GRPC, load.RLS:

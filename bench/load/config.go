@@ -36,6 +36,11 @@ const (
 	maxConnections = 4096
 	maxWorkers     = 65_536
 	maxKeys        = 100_000_000 // the digits that a request has room for
+	// maxZipf is where all checks are of a few keys already; the draw of an exponent beyond
+	// all numbers never ends.
+	maxZipf = 10
+	// At leastRate a check is sent every few minutes, and at mostRate one a nanosecond.
+	leastRate, mostRate = .001, 1e9
 )
 
 // Config describes one run. Start from DefaultConfig.
@@ -100,7 +105,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	check(slices.Contains(Protocols[:], c.Protocol), "--protocol %q: give one of %s", c.Protocol, Protocols)
-	check(c.Address != "", "--target: name the server")
+	check(isAddress(c.Address), "--target %q: give host:port, http://host:port or unix:///path", c.Address)
 	check(c.Connections >= 1 && c.Connections <= maxConnections, "--connections %d: give 1 to %d", c.Connections, maxConnections)
 	check(c.Workers >= c.Connections && c.Workers <= maxWorkers, "--workers %d: give as many as --connections to %d", c.Workers, maxWorkers)
 	check(!c.oneAtATime() || c.Workers <= maxConnections, "--workers %d: over HTTP/1.1 each has its connection; give up to %d", c.Workers, maxConnections)
@@ -109,9 +114,9 @@ func (c *Config) Validate() error {
 	check(c.Descriptors >= 1 && c.Descriptors <= maxDescriptors, "--descriptors %d: give 1 to %d", c.Descriptors, maxDescriptors)
 	check(c.Descriptors == 1 || c.Protocol == RLS, "--descriptors: only with --protocol rls")
 	check(c.Keys >= 1 && c.Keys <= maxKeys, "--keys %d: give 1 to %d", c.Keys, maxKeys)
-	check(c.Zipf == 0 || c.Zipf > 1, "--zipf %v: give more than 1, or 0 for keys that are all alike", c.Zipf)
+	check(c.Zipf == 0 || c.Zipf > 1 && c.Zipf <= maxZipf, "--zipf %v: give more than 1, up to %d, or 0 for keys that are all alike", c.Zipf, maxZipf)
 	check(c.HotKey >= 0 && c.HotKey <= 100, "--hot-key %v: give a percentage", c.HotKey)
-	check(c.Rate >= 0, "--rate %v: give checks a second, or 0 for as many as it can", c.Rate)
+	check(c.Rate == 0 || c.Rate >= leastRate && c.Rate <= mostRate, "--rate %v: give %v to %v checks a second, or 0 for as many as it can", c.Rate, leastRate, mostRate)
 	check(c.Duration > 0 && c.Warmup >= 0 && c.Timeout > 0, "--duration, --warmup, --timeout: give positive durations, such as 10s")
 	for _, a := range c.Attributes {
 		name, value, ok := strings.Cut(a, "=")

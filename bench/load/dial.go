@@ -16,6 +16,15 @@ func dial(ctx context.Context, c *Config) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", hostOf(c.Address))
 }
 
+// isAddress tells whether an address can be dialled.
+func isAddress(address string) bool {
+	if path, ok := rpc.UnixPath(address); ok {
+		return rpc.CheckUnix(path) == nil
+	}
+	host, port, err := net.SplitHostPort(hostOf(address))
+	return err == nil && host != "" && port != "" && !strings.Contains(host, "://")
+}
+
 // hostOf is host:port of an address that may be a URL.
 func hostOf(address string) string {
 	if _, ok := rpc.UnixPath(address); ok {

@@ -3,9 +3,12 @@ package load
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 )
 
 func TestTimeOfAProcessIsRead(t *testing.T) {
@@ -44,5 +47,15 @@ func TestUsageOfRedisIsRead(t *testing.T) {
 	}
 	if _, calls := redisUsage(commands + "cmdstat_evalsha:calls=7,usec=1\r\ncmdstat_eval:calls=1,usec=1\r\n"); calls != 8 {
 		t.Errorf("%d calls with scripts", calls)
+	}
+}
+
+// TestARunThatCannotBeMeasuredEnds at once, rather than put load on a server for nothing.
+func TestARunThatCannotBeMeasuredEnds(t *testing.T) {
+	c := DefaultConfig()
+	c.Address, c.Server.PID = "127.0.0.1:1", math.MaxInt32 // more than any system has
+	c.Warmup, c.Duration = 0, 24*time.Hour
+	if _, err := Run(t.Context(), c); err == nil || strings.Count(err.Error(), "of the server") != 1 {
+		t.Errorf("%v", err)
 	}
 }

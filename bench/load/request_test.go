@@ -3,6 +3,7 @@ package load
 import (
 	"bufio"
 	"bytes"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -129,6 +130,12 @@ func TestAConfigurationThatCannotMeasureIsRefused(t *testing.T) {
 		"--descriptors": func(c *Config) { c.Descriptors = 2 },
 		"--keys":        func(c *Config) { c.Keys = 0 },
 		"--zipf":        func(c *Config) { c.Zipf = 1 },
+		"--zipf +Inf":   func(c *Config) { c.Zipf = math.Inf(1) }, // whose draw never ends
+		"--rate +Inf":   func(c *Config) { c.Rate = math.Inf(1) }, // which would be none at all
+		"--rate 1e-12":  func(c *Config) { c.Rate = 1e-12 },
+		`"nowhere"`:     func(c *Config) { c.Address = "nowhere" },
+		`"https://h:1"`: func(c *Config) { c.Address = "https://h:1" },
+		`"unix://h"`:    func(c *Config) { c.Address = "unix://h" },
 		"--hot-key":     func(c *Config) { c.HotKey = 101 },
 		"--rate":        func(c *Config) { c.Rate = -1 },
 		"--duration":    func(c *Config) { c.Duration = 0 },

@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -30,6 +29,8 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if c.Rate > 0 {
 		r.every = time.Duration(float64(time.Second) * float64(c.checksPerCall()) / c.Rate)
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	lanes := make([]*lane, connections)
 	var driving sync.WaitGroup
 	r.began = time.Now()
@@ -41,6 +42,9 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 		})
 	}
 	before, after, err := r.measure(ctx, m)
+	if err != nil {
+		stop() // nothing comes of it any more
+	}
 	driving.Wait()
 	if err != nil {
 		return nil, err
@@ -59,12 +63,9 @@ func (r *run) measure(ctx context.Context, m *meters) (before, after usage, err 
 			return before, after, context.Cause(ctx)
 		case <-time.After(time.Until(r.began.Add(point.at))):
 		}
-		var failed error
-		*point.of, failed = m.read(ctx)
-		err = errors.Join(err, failed)
-	}
-	if err != nil {
-		return before, after, fmt.Errorf("processor time: %w", err)
+		if *point.of, err = m.read(ctx); err != nil {
+			return before, after, fmt.Errorf("processor time: %w", err)
+		}
 	}
 	return before, after, nil
 }
