@@ -33,6 +33,7 @@ func short(protocol load.Protocol, address string) load.Config {
 	c := load.DefaultConfig()
 	c.Protocol, c.Address, c.Keys = protocol, address, 1000
 	c.Connections, c.Workers, c.Warmup, c.Duration = 2, 8, 10*time.Millisecond, 100*time.Millisecond
+	c.Timeout = time.Minute // of a machine that may be far behind
 	return c
 }
 
