@@ -65,18 +65,19 @@ With --floor a second server that answers every check alike is started, and both
 measured in turns, --pairs times each: the ratios are medians over the pairs.
 
 Over HTTP/1.1 (connect, http) every worker has a connection of its own; over gRPC (grpc,
-rls) they share --connections.
+rls, stream) they share --connections, with stream as messages of one stream each.
 
 Exits with 1 when checks failed.`,
 		Example: `  aliquot bench load
   aliquot bench load --protocol grpc --floor --redis redis://127.0.0.1:7600
   aliquot bench load --protocol grpc --batch 256 --workers 16 --hot-key 50
+  aliquot bench load --protocol stream --batch 16 --workers 128
   aliquot bench load --protocol rls --descriptors 10 --attr domain=bench --attr tenant=t{key}
   aliquot bench load --rate 10000 --duration 30s`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.StringVar(&protocol, "protocol", protocol, "connect, grpc, rls (Envoy's) or http (GET /check)")
+	f.StringVar(&protocol, "protocol", protocol, "connect, grpc, stream (CheckStream over gRPC), rls (Envoy's) or http (GET /check)")
 	f.StringVar(&c.Address, "target", "", "host:port or URL of the daemon, or unix://PATH (default 127.0.0.1:7500, for gRPC 7501)")
 	loadShape(f, &c)
 	f.DurationVar(&c.Duration, "duration", c.Duration, "how long to measure, with --floor for each of a pair")
@@ -120,7 +121,7 @@ func loadShape(f *pflag.FlagSet, c *load.Config) {
 	f.StringArrayVar(&c.Attributes, "attr", nil, "name=value, repeatable, with {key} for the key's number: attributes, descriptor entries (domain is the request's), or headers")
 	f.IntVar(&c.Connections, "connections", c.Connections, "connections over gRPC")
 	f.IntVar(&c.Workers, "workers", c.Workers, "calls under way at once")
-	f.IntVar(&c.Batch, "batch", c.Batch, "checks in one call (connect, grpc)")
+	f.IntVar(&c.Batch, "batch", c.Batch, "checks in one call (connect, grpc) or message (stream)")
 	f.IntVar(&c.Descriptors, "descriptors", c.Descriptors, "checks in one call (rls)")
 	f.IntVar(&c.Keys, "keys", c.Keys, "how many keys there are")
 	f.Float64Var(&c.Zipf, "zipf", c.Zipf, "exponent of the keys' Zipf distribution; 0: all alike")
@@ -129,7 +130,7 @@ func loadShape(f *pflag.FlagSet, c *load.Config) {
 }
 
 func defaultLoadTarget(p load.Protocol) string {
-	if p == load.GRPC || p == load.RLS {
+	if p == load.GRPC || p == load.RLS || p == load.Stream {
 		return "127.0.0.1:7501"
 	}
 	return defaultRegion
@@ -197,7 +198,7 @@ func newFloor(g *globals) *cobra.Command {
 		Long:  "Prints the address that it listens on, and answers every check alike until it is ended.",
 		Args:  cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&protocol, "protocol", string(load.Connect), "connect, grpc, rls or http")
+	cmd.Flags().StringVar(&protocol, "protocol", string(load.Connect), "connect, grpc, stream, rls or http")
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "where to listen")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !slices.Contains(load.Protocols[:], load.Protocol(protocol)) {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -23,7 +24,7 @@ import (
 // Serve answers by one of load.Protocols until ctx ends.
 func Serve(ctx context.Context, protocol load.Protocol, l net.Listener) error {
 	switch protocol {
-	case load.GRPC, load.RLS:
+	case load.GRPC, load.RLS, load.Stream:
 		return serveGRPC(ctx, l)
 	case load.Connect:
 		mux := http.NewServeMux()
@@ -85,6 +86,25 @@ func (*limiter) Check(context.Context, *aliquotv1.CheckRequest) (*aliquotv1.Chec
 
 func (*limiter) CheckBatch(_ context.Context, in *aliquotv1.CheckBatchRequest) (*aliquotv1.CheckBatchResponse, error) {
 	return answers(len(in.GetRequests())), nil
+}
+
+func (*limiter) CheckStream(stream grpc.BidiStreamingServer[aliquotv1.CheckStreamRequest, aliquotv1.CheckStreamResponse]) error {
+	for {
+		in, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		out := &aliquotv1.CheckStreamResponse{}
+		for _, r := range in.GetRequests() {
+			out.Answers = append(out.Answers, &aliquotv1.StreamedAnswer{Id: r.GetId(), Response: answer()})
+		}
+		if err := stream.Send(out); err != nil {
+			return err
+		}
+	}
 }
 
 // connectLimiter answers over Connect what limiter does over gRPC.

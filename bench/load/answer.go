@@ -14,6 +14,9 @@ const (
 	fieldAllowed  = 1 // CheckResponse
 	fieldMode     = 7
 	fieldStatuses = 2 // RateLimitResponse
+	fieldAnswers  = 1 // CheckStreamResponse
+	fieldID       = 1 // StreamedAnswer, and StreamedCheck
+	fieldStreamed = 2 // StreamedAnswer
 	fieldCode     = 1 // DescriptorStatus
 	codeOK        = 1
 )
@@ -66,6 +69,13 @@ func (t *tally) scan(c *Config, message []byte) error {
 			}
 			return nil
 		})
+	case c.Protocol == Stream:
+		err = each(message, func(n protowire.Number, v []byte, _ uint64) error {
+			if n == fieldAnswers {
+				return each(v, t.streamed)
+			}
+			return nil
+		})
 	case c.Batch > 1:
 		err = each(message, func(n protowire.Number, v []byte, _ uint64) error {
 			if n == fieldResults {
@@ -88,6 +98,28 @@ func (t *tally) result(n protowire.Number, v []byte, _ uint64) error {
 		return t.response(v)
 	}
 	return nil
+}
+
+func (t *tally) streamed(n protowire.Number, v []byte, _ uint64) error {
+	if n == fieldStreamed {
+		return t.response(v)
+	}
+	return nil
+}
+
+// firstID is the name of the request that a stream's message answers first.
+func firstID(message []byte) (id uint64, err error) {
+	_, answer, _, size := field(message)
+	if size < 0 {
+		return 0, errAnswer
+	}
+	err = each(answer, func(n protowire.Number, _ []byte, v uint64) error {
+		if n == fieldID {
+			id = v
+		}
+		return nil
+	})
+	return id, err
 }
 
 func (t *tally) status(message []byte) error {

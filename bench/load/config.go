@@ -21,10 +21,12 @@ const (
 	RLS Protocol = "rls"
 	// HTTP is GET /check, what proxies ask.
 	HTTP Protocol = "http"
+	// Stream is CheckStream over gRPC, one stream for each connection: a call is a message.
+	Stream Protocol = "stream"
 )
 
 // Protocols lists them all.
-var Protocols = [...]Protocol{Connect, GRPC, RLS, HTTP}
+var Protocols = [...]Protocol{Connect, GRPC, RLS, HTTP, Stream}
 
 // KeyPlaceholder in an attribute's value stands for the key's number.
 const KeyPlaceholder = "{key}"
@@ -57,7 +59,8 @@ type Config struct {
 	Connections int
 	// Workers is how many calls are under way at once at most.
 	Workers int
-	// Batch is how many checks go into one call of Connect or GRPC; 1 calls Check.
+	// Batch is how many checks go into one call of Connect or GRPC, where 1 calls Check, or
+	// into one message of Stream.
 	Batch int
 	// Descriptors is how many checks go into one call of RLS.
 	Descriptors int
@@ -110,7 +113,7 @@ func (c *Config) Validate() error {
 	check(c.Workers >= c.Connections && c.Workers <= maxWorkers, "--workers %d: give as many as --connections to %d", c.Workers, maxWorkers)
 	check(!c.oneAtATime() || c.Workers <= maxConnections, "--workers %d: over HTTP/1.1 each has its connection; give up to %d", c.Workers, maxConnections)
 	check(c.Batch >= 1 && c.Batch <= maxBatch, "--batch %d: give 1 to %d", c.Batch, maxBatch)
-	check(c.Batch == 1 || c.Protocol == Connect || c.Protocol == GRPC, "--batch: only with --protocol connect or grpc")
+	check(c.Batch == 1 || c.Protocol == Connect || c.Protocol == GRPC || c.Protocol == Stream, "--batch: only with --protocol connect, grpc or stream")
 	check(c.Descriptors >= 1 && c.Descriptors <= maxDescriptors, "--descriptors %d: give 1 to %d", c.Descriptors, maxDescriptors)
 	check(c.Descriptors == 1 || c.Protocol == RLS, "--descriptors: only with --protocol rls")
 	check(c.Keys >= 1 && c.Keys <= maxKeys, "--keys %d: give 1 to %d", c.Keys, maxKeys)

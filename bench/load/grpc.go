@@ -14,10 +14,11 @@ import (
 // grpcHead is the compression's flag and the length before a message.
 const grpcHead = 5
 
-// grpcCall is a stream with what gRPC needs of it.
+// grpcCall is a call, on a stream of its own or as a message of one that is open.
 type grpcCall struct {
 	stream
-	sent time.Duration
+	number uint32 // among the connection's
+	sent   time.Duration
 }
 
 // grpcConn is a connection of gRPC with several calls at once.
@@ -25,8 +26,10 @@ type grpcConn struct {
 	*lane
 	keys
 	frames  *http2Conn
-	calls   map[*stream]*grpcCall // under way
-	status  string                // of the headers read last
+	calls   map[uint32]*grpcCall // under way, by the streams' ids, or by their numbers on a long one
+	long    *stream              // that all calls are messages of; nil: each has its own
+	done    []*grpcCall          // by the frame read last
+	status  string               // of the headers read last
 	message string
 
 	// Of an open loop, which sends and receives at once; mu guards all of the above then.
@@ -37,7 +40,7 @@ type grpcConn struct {
 
 // serveGRPC keeps a connection's share of the workers busy.
 func (l *lane) serveGRPC(ctx context.Context, conn net.Conn) error {
-	g := &grpcConn{lane: l, keys: l.newKeys(), calls: map[*stream]*grpcCall{}}
+	g := &grpcConn{lane: l, keys: l.newKeys(), calls: map[uint32]*grpcCall{}}
 	g.frames = newHTTP2Conn(conn, []hpack.HeaderField{
 		{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: l.config.method()},
 		{Name: ":authority", Value: hostOf(l.config.Address)}, {Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"},
@@ -72,26 +75,57 @@ func (g *grpcConn) begin() error {
 	if err == nil {
 		_, _, err = g.frames.take(head, payload)
 	}
+	if err == nil && g.config.Protocol == Stream {
+		g.long = &stream{open: true}
+		g.frames.start(g.long)
+	}
 	return err
 }
 
 // depth is how many calls the connection has under way at once.
-func (g *grpcConn) depth() int { return min(g.config.Workers/g.config.Connections, g.frames.most) }
+func (g *grpcConn) depth() int {
+	if g.long != nil {
+		return g.config.Workers / g.config.Connections
+	}
+	return min(g.config.Workers/g.config.Connections, g.frames.most)
+}
 
 // send starts a call; flush must follow.
 func (g *grpcConn) send(c *grpcCall, sent time.Duration) {
 	c.sent = sent
 	c.request = g.mold.pour(c.request[:0], &g.keys)
-	g.calls[&c.stream] = c
+	if g.long != nil {
+		g.mold.name(c.request, c.number)
+		g.calls[c.number] = c
+		g.frames.more(g.long, c.request)
+		return
+	}
 	g.frames.start(&c.stream)
+	g.calls[c.id] = c
+}
+
+// take acts on the frame that was peeked at, and returns the calls that it ended, good until
+// the next one.
+func (g *grpcConn) take(head, payload []byte) ([]*grpcCall, error) {
+	ended, how, err := g.frames.take(head, payload)
+	g.done = g.done[:0]
+	switch {
+	case err != nil:
+		return nil, err
+	case g.long != nil:
+		err = g.messages(ended != nil, how)
+	case ended != nil:
+		g.done = append(g.done, g.ended(ended, how))
+	}
+	return g.done, err
 }
 
 // ended records a call's end and returns the call.
 func (g *grpcConn) ended(s *stream, how error) *grpcCall {
-	c := g.calls[s]
-	delete(g.calls, s)
+	c := g.calls[s.id]
+	delete(g.calls, s.id)
 	if how == nil && g.status != "0" {
-		how = &answerError{status: "grpc status " + g.status, message: g.message}
+		how = g.refusal()
 	}
 	g.status, g.message = "", ""
 	switch {
@@ -105,11 +139,16 @@ func (g *grpcConn) ended(s *stream, how error) *grpcCall {
 	return c
 }
 
+// refusal is what the headers read last say.
+func (g *grpcConn) refusal() error {
+	return &answerError{status: "grpc status " + g.status, message: g.message}
+}
+
 // closedLoop sends a call whenever an answer has come. It flushes when there is nothing
 // more to read.
 func (g *grpcConn) closedLoop() error {
-	for range g.depth() {
-		g.send(&grpcCall{}, g.now())
+	for i := range g.depth() {
+		g.send(&grpcCall{number: uint32(i)}, g.now())
 	}
 	for len(g.calls) > 0 {
 		if g.frames.idle() && len(g.frames.out) > 0 {
@@ -121,16 +160,14 @@ func (g *grpcConn) closedLoop() error {
 		if err != nil {
 			return err
 		}
-		ended, how, err := g.frames.take(head, payload)
+		ended, err := g.take(head, payload)
 		if err != nil {
 			return err
 		}
-		if ended == nil {
-			continue
-		}
-		c := g.ended(ended, how)
-		if now := g.now(); now < g.until && !g.frames.exhausted() {
-			g.send(c, now)
+		for _, c := range ended {
+			if now := g.now(); now < g.until && !g.frames.exhausted() {
+				g.send(c, now)
+			}
 		}
 	}
 	return nil
@@ -139,8 +176,8 @@ func (g *grpcConn) closedLoop() error {
 // openLoop sends calls when they are due, and reads answers on a goroutine of its own.
 func (g *grpcConn) openLoop(ctx context.Context) error {
 	g.free = make(chan *grpcCall, g.depth())
-	for range g.depth() {
-		g.free <- &grpcCall{}
+	for i := range g.depth() {
+		g.free <- &grpcCall{number: uint32(i)}
 	}
 	ctx, broken := context.WithCancelCause(ctx)
 	received := make(chan error, 1)
@@ -214,12 +251,12 @@ func (g *grpcConn) receive() error {
 }
 
 func (g *grpcConn) receiveFrame(head, payload []byte) error {
-	ended, how, err := g.frames.take(head, payload)
+	ended, err := g.take(head, payload)
 	if err != nil {
 		return err
 	}
-	if ended != nil {
-		g.free <- g.ended(ended, how)
+	for _, c := range ended {
+		g.free <- c
 	}
 	if len(g.frames.out) > 0 {
 		return g.frames.flush()

@@ -36,6 +36,10 @@ type stream struct {
 	unsent  []byte // of request
 	request []byte
 	answer  []byte
+	// open: more is sent on it after what is unsent. Only then it lasts long enough that
+	// what was received has to be given back to its window.
+	open       bool
+	unreported int64
 }
 
 // http2Conn is the frames of one connection. What it sends gathers in out until flush.
@@ -127,13 +131,25 @@ func (c *http2Conn) send(s *stream) {
 			return
 		}
 		var flags http2.Flags
-		if n == len(s.unsent) {
+		if n == len(s.unsent) && !s.open {
 			flags = http2.FlagDataEndStream
 		}
 		c.frame(http2.FrameData, flags, s.id, s.unsent[:n])
 		s.unsent = s.unsent[n:]
 		s.window -= int64(n)
 		c.window -= int64(n)
+	}
+}
+
+// more sends more on an open stream.
+func (c *http2Conn) more(s *stream, p []byte) {
+	waits := len(s.unsent) > 0
+	s.unsent = append(s.unsent, p...)
+	if waits {
+		return
+	}
+	if c.send(s); len(s.unsent) > 0 {
+		c.waiting = append(c.waiting, s)
 	}
 }
 
@@ -213,6 +229,10 @@ func (c *http2Conn) data(s *stream, flags http2.Flags, payload []byte) (ended *s
 	}
 	if s == nil {
 		return nil
+	}
+	if s.unreported += int64(len(payload)); s.open && s.unreported > ownWindow/2 {
+		c.frame(http2.FrameWindowUpdate, 0, s.id, binary.BigEndian.AppendUint32(nil, uint32(s.unreported)))
+		s.unreported = 0
 	}
 	s.answer = append(s.answer, unpadded(payload, flags, http2.FlagDataPadded, 0)...)
 	if flags.Has(http2.FlagDataEndStream) {

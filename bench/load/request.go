@@ -14,7 +14,8 @@ import (
 // rls.proto and ratelimit.proto.
 const (
 	fieldAttributes  = 1 // CheckRequest, a map: name 1, value 2
-	fieldRequests    = 1 // CheckBatchRequest
+	fieldRequests    = 1 // CheckBatchRequest, CheckStreamRequest
+	fieldRequest     = 2 // StreamedCheck
 	fieldDomain      = 1 // RateLimitRequest
 	fieldDescriptors = 2
 	fieldEntries     = 1 // RateLimitDescriptor: key 1, value 2
@@ -30,7 +31,15 @@ const keyDigits = 8
 type mold struct {
 	bytes []byte
 	at    []int // where the digits are, one for each check
+	ids   []int // where the names of a stream's checks are
 }
+
+// The name of a stream's check is its call's number and its own within the call, in as many
+// bytes always.
+const (
+	idBytes   = 4
+	idsOfCall = 1024 // above maxBatch; so many calls as there may be workers have room
+)
 
 var emptyDigits = strings.Repeat("\x00", keyDigits)
 
@@ -42,6 +51,8 @@ func newMold(c *Config) *mold {
 		message = rateLimitRequest(c)
 	case HTTP:
 		message = getCheck(c)
+	case Stream:
+		message = streamRequest(c)
 	default:
 		message = checkRequest(c)
 		if c.Batch > 1 {
@@ -49,6 +60,12 @@ func newMold(c *Config) *mold {
 		}
 	}
 	m := &mold{bytes: message}
+	if c.Protocol == Stream {
+		one := len(message) / c.Batch
+		for i := range c.Batch {
+			m.ids = append(m.ids, i*one+idAt(message[:one]))
+		}
+	}
 	for from := 0; ; {
 		i := bytes.Index(message[from:], []byte(emptyDigits))
 		if i < 0 {
@@ -75,11 +92,28 @@ func (m *mold) pour(to []byte, k *keys) []byte {
 	return to
 }
 
+// name writes the names of the checks of a call that was poured.
+func (m *mold) name(call []byte, number uint32) {
+	for i, at := range m.ids {
+		id := uint64(number)*idsOfCall + uint64(i)
+		for j := range idBytes {
+			more := byte(0x80)
+			if j == idBytes-1 {
+				more = 0
+			}
+			call[at+j] = byte(id>>(7*j))&0x7f | more
+		}
+	}
+}
+
 // prefix puts bytes before the message.
 func (m *mold) prefix(p []byte) *mold {
 	out := &mold{bytes: append(bytes.Clone(p), m.bytes...)}
 	for _, at := range m.at {
 		out.at = append(out.at, at+len(p))
+	}
+	for _, at := range m.ids {
+		out.ids = append(out.ids, at+len(p))
 	}
 	return out
 }
@@ -102,6 +136,21 @@ func pairs(to []byte, field protowire.Number, attributes []string) []byte {
 
 func checkRequest(c *Config) []byte { return pairs(nil, fieldAttributes, c.attributes()) }
 
+// streamRequest has room for the names of its checks.
+func streamRequest(c *Config) []byte {
+	one := protowire.AppendTag(nil, fieldID, protowire.VarintType)
+	one = append(one, make([]byte, idBytes)...)
+	one = nested(one, fieldRequest, checkRequest(c))
+	return bytes.Repeat(nested(nil, fieldRequests, one), c.Batch)
+}
+
+// idAt is where the name stands in a check of streamRequest.
+func idAt(check []byte) int {
+	_, _, head := protowire.ConsumeTag(check)
+	_, size := protowire.ConsumeVarint(check[head:])
+	return head + size + protowire.SizeTag(fieldID)
+}
+
 func rateLimitRequest(c *Config) []byte {
 	var entries []string
 	var out []byte
@@ -123,6 +172,7 @@ func rateLimitRequest(c *Config) []byte {
 const (
 	checkMethod      = "/aliquot.v1.LimiterService/Check"
 	checkBatchMethod = "/aliquot.v1.LimiterService/CheckBatch"
+	streamMethod     = "/aliquot.v1.LimiterService/CheckStream"
 	rlsMethod        = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 )
 
@@ -130,6 +180,8 @@ func (c *Config) method() string {
 	switch {
 	case c.Protocol == RLS:
 		return rlsMethod
+	case c.Protocol == Stream:
+		return streamMethod
 	case c.Batch > 1:
 		return checkBatchMethod
 	}

@@ -3,10 +3,12 @@ package load
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
 	"math"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -150,5 +152,65 @@ func TestAConfigurationThatCannotMeasureIsRefused(t *testing.T) {
 		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
 		}
+	}
+}
+
+func TestAStreamsMessageNamesItsChecks(t *testing.T) {
+	c := DefaultConfig()
+	c.Protocol, c.Batch, c.Attributes = Stream, 3, []string{"api_key=a{key}"}
+	m := overGRPC(&c)
+	for _, number := range []uint32{0, 1, 300, maxWorkers - 1} {
+		k := sequence(7, 8, 9)
+		call := m.pour([]byte("before"), &k)[len("before"):]
+		m.name(call, number)
+		var got aliquotv1.CheckStreamRequest
+		if err := proto.Unmarshal(call[grpcHead:], &got); err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range got.GetRequests() {
+			if want := uint64(number)*idsOfCall + uint64(i); r.GetId() != want || r.GetRequest().GetAttributes()["api_key"] != "a0000000"+string(rune('7'+i)) {
+				t.Errorf("call %d, check %d: %v", number, i, r)
+			}
+		}
+		if id, err := firstID(call[grpcHead:]); err != nil || id/idsOfCall != uint64(number) || len(got.GetRequests()) != 3 {
+			t.Errorf("call %d: %d, %v", number, id, err)
+		}
+	}
+}
+
+// A message may come in parts, and several at once.
+func TestAStreamsAnswersAreCutApart(t *testing.T) {
+	c := DefaultConfig()
+	c.Protocol, c.Warmup, c.Duration = Stream, 0, time.Hour
+	r := &run{config: &c, began: time.Now(), until: time.Hour}
+	g := &grpcConn{lane: r.newLane(), long: &stream{open: true}, calls: map[uint32]*grpcCall{}}
+	var wire []byte
+	for n := range uint32(3) {
+		g.calls[n] = &grpcCall{number: n}
+		answer, err := proto.Marshal(&aliquotv1.CheckStreamResponse{Answers: []*aliquotv1.StreamedAnswer{
+			{Id: uint64(n) * idsOfCall, Response: &aliquotv1.CheckResponse{Allowed: n > 0, Mode: "local"}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wire = append(binary.BigEndian.AppendUint32(append(wire, 0), uint32(len(answer))), answer...)
+	}
+	for i := range wire {
+		g.long.answer = append(g.long.answer, wire[i])
+		if i == len(wire)/2 || i == len(wire)-1 {
+			if err := g.messages(false, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if g.allowed != 2 || g.denied != 1 || len(g.done) != 3 || len(g.calls) != 0 || len(g.long.answer) != 0 || len(g.errors) != 0 {
+		t.Errorf("%+v, %d done, %v", g.tally, len(g.done), g.errors)
+	}
+	g.long.answer = wire[:len(wire)/3]
+	if err := g.messages(false, nil); err == nil {
+		t.Error("an answer to nothing")
+	}
+	if err := g.messages(true, nil); err == nil {
+		t.Error("a stream that the server ends")
 	}
 }
