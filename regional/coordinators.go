@@ -69,10 +69,13 @@ func (c *coordinators) hello(ctx context.Context, in *aliquotv1.HelloRequest, re
 	if !pause(ctx, c.backoff(regions)) {
 		return nil, ctx.Err()
 	}
-	ctx, cancel := context.WithTimeout(ctx, helloDeadline)
+	call, cancel := context.WithTimeout(ctx, helloDeadline)
 	defer cancel()
 	client, i := c.pick()
-	out, err := client.Hello(ctx, in)
+	out, err := client.Hello(call, in)
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // the daemon stops, which is no coordinator's failure
+	}
 	word := result(err)
 	if out.GetBusy() {
 		word = "busy" // with another daemon of the region
@@ -83,10 +86,13 @@ func (c *coordinators) hello(ctx context.Context, in *aliquotv1.HelloRequest, re
 
 // report carries usage up and a directive down.
 func (c *coordinators) report(ctx context.Context, in *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, reportDeadline)
+	call, cancel := context.WithTimeout(ctx, reportDeadline)
 	defer cancel()
 	client, i := c.pick()
-	out, err := client.Report(ctx, in)
+	out, err := client.Report(call, in)
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // as above
+	}
 	c.outcome("report", i, result(err), err)
 	return out, err
 }

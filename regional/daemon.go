@@ -164,7 +164,7 @@ func (d *Daemon) build(kept *state) error {
 	if err != nil {
 		return err
 	}
-	d.throttle = &throttle{after: uint32(c.ThrottleAfter), trusts: check.rules.TrustsPeer, metrics: d.metrics}
+	d.throttle = &throttle{after: uint32(c.ThrottleAfter), trusts: check.rules.TrustsPeer, metrics: d.metrics, log: d.log}
 	d.service.throttle = d.throttle
 	d.http = newHTTPServer(d.throttle.before(check.before(connectHandler(d.service, c.Region))), d.log)
 	d.http.ConnContext = connContext

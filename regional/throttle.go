@@ -2,6 +2,7 @@ package regional
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -32,6 +33,8 @@ type throttle struct {
 	trusts  func(peer string) bool
 	delayed atomic.Int32
 	metrics *metrics
+	log     *slog.Logger
+	lines   logBudget
 }
 
 // line is a connection that may be slowed down. It is the connection's remote address at
@@ -117,11 +120,21 @@ func (t *throttle) answered(ctx context.Context, admitted bool) {
 	if all, here := t.delayed.Add(1), l.delayed.Add(1); all > mostDelayed || here > mostDelayedOfOne {
 		if !l.ending.Swap(true) {
 			t.metrics.throttleEnds.Inc()
+			t.tellEnd(l)
 		}
 		return
 	}
 	t.metrics.throttled.Inc()
 	pause(ctx, delay)
+}
+
+// tellEnd tells of a connection that is to end. Of a gateway's that is a mistake in the
+// settings: its other clients hear errors for it.
+func (t *throttle) tellEnd(l *line) {
+	if t.lines.take(time.Now()) {
+		t.log.Warn("a connection heard nothing but denials, and so many at once that it is ended; if it is a gateway's, which carries many clients, name its network in --trusted-proxies",
+			"peer", l.String())
+	}
 }
 
 // answeredBatch is answered for the requests of a batch, of which one has to be admitted.

@@ -1,7 +1,9 @@
 package regional
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -190,12 +192,15 @@ func lineContext(t *testing.T) (context.Context, *line) {
 
 func newThrottle() (*throttle, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
-	return &throttle{after: 1, trusts: func(string) bool { return false }, metrics: newMetrics("us", "test", registry)}, registry
+	return &throttle{after: 1, trusts: func(string) bool { return false }, metrics: newMetrics("us", "test", registry), log: slog.New(slog.DiscardHandler)}, registry
 }
 
-// While as many answers wait as may, none is added: the connection is told to go.
+// While as many answers wait as may, none is added: the connection is told to go, and the log
+// whose it was.
 func TestTooManyDelayed(t *testing.T) {
 	limits, registry := newThrottle()
+	var log bytes.Buffer
+	limits.log = slog.New(slog.NewTextHandler(&log, nil))
 	ctx, l := lineContext(t)
 	limits.delayed.Store(mostDelayed)
 	for range 3 {
@@ -206,6 +211,9 @@ func TestTooManyDelayed(t *testing.T) {
 	}
 	if n := counterOf(t, registry, endedConnections); n != 1 {
 		t.Errorf("%v connections ended", n)
+	}
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "peer=pipe") || !strings.Contains(text, "--trusted-proxies") {
+		t.Errorf("the log has:\n%s", text)
 	}
 	answer := httptest.NewRecorder()
 	limits.before(http.NotFoundHandler()).ServeHTTP(answer, httptest.NewRequestWithContext(ctx, "GET", "/check", nil))
