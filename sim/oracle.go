@@ -190,7 +190,9 @@ func partOf(b limit.Bucket, l limit.Limit) part {
 	return p
 }
 
-// enforced is the most that any daemon of a region could make its store enforce.
+// enforced is the most that any daemon of a region could make its store enforce. One whose
+// calls the store would refuse, because its clock was set forward since that daemon read
+// it, enforces nothing until it has been refused and has read it anew.
 func (w *world) enforced(region int, r *rule) part {
 	var most part
 	s := w.stores[region]
@@ -200,6 +202,9 @@ func (w *world) enforced(region int, r *rule) part {
 		}
 		l := r.at(n.version)
 		v := n.view(n.machine.Right(r.key, r.keyLimit(l), n.now()), r, l)
+		if n.refused() {
+			continue
+		}
 		v.Heard = s.heardBy(&v)
 		record := s.get(r)
 		_, b, _ := limit.Settle(record, v, s.time())

@@ -103,7 +103,7 @@ func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(decid
 func (c *takeCall) leave() {
 	n := c.n
 	c.epoch, c.sent, c.began, c.sampled = n.epoch, n.now(), n.w.now, n.sampled
-	c.deadline = n.clockMap.Until(n.now() + budget.Instant(takeLate))
+	c.deadline = n.takenUntil()
 	for _, r := range c.rules {
 		n.calls(r, n.now()+budget.Instant(takeLate))
 	}
@@ -119,6 +119,13 @@ func (c *takeCall) watch() {
 	c.watched = true
 	c.n.w.plan(takeDeadline, (*patience)(c))
 }
+
+// takenUntil is up to when, on its store's clock, the store takes a call that the daemon
+// makes now.
+func (n *node) takenUntil() int64 { return n.clockMap.Until(n.now() + budget.Instant(takeLate)) }
+
+// refused: the store would refuse such a call, for its clock was set since the daemon read it.
+func (n *node) refused() bool { return n.w.stores[n.region].time() > n.takenUntil() }
 
 // arrival is a call on its way to the store, answering one on its way back, and patience
 // one that the daemon waits for no longer.

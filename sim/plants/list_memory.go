@@ -28,6 +28,11 @@ func memory() []Plant {
 			World: World{Faults: []string{"store's clock set"}, Just: true},
 		},
 		{
+			Name: "leap-not-waited-out", Breaks: "a daemon that finds its store's clock set forward trusts its floor at once: the store's mark of who was heard looks old",
+			Edits: []Edit{{"rights/frame.go", "if leapt := d.Clock.Leapt(); leapt != 0 {", "if leapt := d.Clock.Leapt(); leapt < 0 {"}},
+			World: World{Regions: 2, Keys: 4, Lease: 3 * time.Second, Faults: []string{"second daemon", "store's clock set", "store flushed", "cut both ways"}, Just: true},
+		},
+		{
 			Name: "amnesia-to-floor", Breaks: "a hot key whose record is lost is given the floor",
 			Edits: []Edit{{settle, "r = Record{Hot: true, Gen: v.Gen, Share: v.Share}", "r, enforced = Record{Hot: true, Gen: v.Gen, Share: v.Floor}, v.Floor"}},
 		},
