@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestCompareUsage(t *testing.T) {
@@ -114,7 +113,7 @@ func TestCompareAgainstARealCluster(t *testing.T) {
 // and ends it as Ctrl-C would.
 func interrupted(t *testing.T, args []string, part string, then func()) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out, errs buffer
 	done := make(chan int, 1)

@@ -160,10 +160,13 @@ func startDev(t *testing.T, args ...string) *running {
 	return nil
 }
 
+// patience bounds the wait for what should come in a few seconds.
+const patience = time.Minute
+
 // await reports whether it got ready; false means that a port was in use.
 func (r *running) await(t *testing.T) bool {
 	t.Helper()
-	deadline := time.After(60 * time.Second)
+	deadline := time.After(patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -268,8 +271,8 @@ func TestAgainstARealCluster(t *testing.T) {
 			if code != exitOK {
 				t.Errorf("exit %d: %s", code, r.err.String())
 			}
-		case <-time.After(5 * time.Second):
-			t.Error("not ended after 5 s")
+		case <-time.After(patience):
+			t.Errorf("not ended after %v", patience)
 		}
 		if left, _ := filepath.Glob(filepath.Join(dir, "aliquot-dev-*")); len(left) > 0 {
 			t.Errorf("left behind: %v", left)
@@ -279,7 +282,7 @@ func TestAgainstARealCluster(t *testing.T) {
 
 // watchABudget stops a watch once it has shown something.
 func watchABudget(t *testing.T, coordinator string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var out, errs buffer
 	done := make(chan int, 1)
@@ -319,7 +322,7 @@ func changeRules(t *testing.T, coordinator, region string) {
 // await repeats a command until its output has the part.
 func await(t *testing.T, part string, output func() string) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(patience)
 	for out := output(); !strings.Contains(out, part); out = output() {
 		select {
 		case <-deadline:

@@ -32,7 +32,7 @@ func coordinators(t *testing.T) map[string]string {
 			addresses[cfg.NodeID], join = a.RPC, append(join, a.Gossip)
 		case err := <-ended:
 			t.Fatal(err)
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("a coordinator did not come up")
 		}
 		t.Cleanup(func() {

@@ -21,7 +21,7 @@ func BenchmarkFailover(b *testing.B) {
 		began := time.Now()
 		config := make(chan Config, 1)
 		go func() { config <- l.stop(leader) }() // raft ends first, gossip takes its time
-		eventually(b, "a commit on the next leader", 15*time.Second, func() bool {
+		eventually(b, "a commit on the next leader", func() bool {
 			return slices.ContainsFunc(rest, func(n *Node) bool {
 				if n.raft.State() != raft.Leader {
 					return false
@@ -34,7 +34,7 @@ func BenchmarkFailover(b *testing.B) {
 		back := l.start(<-config)
 		nodes = append(rest, back)
 		next := l.leader(nodes...)
-		eventually(b, "the old leader to catch up", 15*time.Second, func() bool {
+		eventually(b, "the old leader to catch up", func() bool {
 			return back.raft.AppliedIndex() >= next.raft.AppliedIndex() && next.raft.State() == raft.Leader
 		})
 	}

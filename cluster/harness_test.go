@@ -159,7 +159,7 @@ func (l *lab) three() []*Node {
 func (l *lab) leader(nodes ...*Node) *Node {
 	l.t.Helper()
 	var leader *Node
-	eventually(l.t, "a leader", 15*time.Second, func() bool {
+	eventually(l.t, "a leader", func() bool {
 		for _, n := range nodes {
 			if n.raft.State() == raft.Leader && clusterOf(n) != "" {
 				leader = n
@@ -195,8 +195,11 @@ func follower(leader *Node, nodes []*Node) *Node {
 	return nil
 }
 
+// patience bounds the wait for what should come in a few seconds.
+const patience = time.Minute
+
 // eventually polls cond until it holds or the time is up.
-func eventually(t testing.TB, what string, patience time.Duration, cond func() bool) {
+func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	deadline := time.After(patience)
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -161,7 +161,7 @@ func TestSnapshotOverADivergentLog(t *testing.T) {
 			t.Errorf("%s log up to %d: taken after a restart: %v, want %v", c.store, c.last, got, c.restart)
 		}
 		if c.restart {
-			eventually(t, "the committed entry", 5*time.Second, func() bool { return b.fsm.last() == "committed" })
+			eventually(t, "the committed entry", func() bool { return b.fsm.last() == "committed" })
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestSnapshotAgainKeepsAcknowledgedEntries(t *testing.T) {
 		if !full.leader.appendTo(full.self, 3, raft.Log{Index: snapshotAt + 2, Term: 3}, snapshotAt+2).Success {
 			t.Errorf("%s: what follows was refused", store)
 		}
-		eventually(t, "the acknowledged entries", 5*time.Second, func() bool { return full.fsm.last() == "acknowledged" })
+		eventually(t, "the acknowledged entries", func() bool { return full.fsm.last() == "acknowledged" })
 	}
 }
 
@@ -237,7 +237,7 @@ func TestNodeWithAStaleLogEndsAndStartsAgain(t *testing.T) {
 		if !errors.Is(err, ErrLogStale) {
 			t.Fatalf("failed with %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the node goes on with a stale log")
 	}
 	n = l.start(l.stop(n))

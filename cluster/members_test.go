@@ -65,7 +65,7 @@ func (l *lab) commitKey(ctx context.Context, i int) error {
 func sameKeys(t *testing.T, acknowledged int, nodes ...*Node) {
 	t.Helper()
 	for _, n := range nodes {
-		eventually(t, n.NodeID()+" to have what was acknowledged", 15*time.Second, func() bool {
+		eventually(t, n.NodeID()+" to have what was acknowledged", func() bool {
 			got := hotKeys(n)
 			return got == acknowledged || got == acknowledged+1
 		})
@@ -81,7 +81,7 @@ func TestWipedNodeJoinsUnderLoad(t *testing.T) {
 	leader := l.leader(nodes...)
 	victim := follower(leader, nodes)
 	stop := l.underLoad()
-	eventually(t, "some load", 15*time.Second, func() bool { return hotKeys(leader) > 20 })
+	eventually(t, "some load", func() bool { return hotKeys(leader) > 20 })
 	for _, where := range []string{"same address", "other address"} {
 		old, before := victim.serverID, hotKeys(leader)
 		c := l.stop(victim)
@@ -136,7 +136,7 @@ func TestFourthAndFifthNodeJoinUnderLoad(t *testing.T) {
 			gone++
 		}
 	}
-	eventually(t, "a commit with the late votes", 15*time.Second, func() bool {
+	eventually(t, "a commit with the late votes", func() bool {
 		_, err := l.leader(l.all()...).MintEpoch(t.Context())
 		return err == nil
 	})
@@ -160,7 +160,7 @@ func TestJoinerThatEndsBeforeItsPromotion(t *testing.T) {
 		s, listed := find(leader.configuration(), n.serverID)
 		return listed && s.Suffrage == raft.Nonvoter
 	}
-	eventually(t, "the log on the joiner", 15*time.Second, func() bool { return without(joiner) && clusterOf(joiner) == clusterOf(leader) })
+	eventually(t, "the log on the joiner", func() bool { return without(joiner) && clusterOf(joiner) == clusterOf(leader) })
 	id := joiner.serverID
 	c = l.stop(joiner)
 	if !without(joiner) {
@@ -184,8 +184,8 @@ func TestJoinerThatNeverCatchesUpCanBeRemoved(t *testing.T) {
 	l.leader(n)
 	joined := make(chan error, 1)
 	go func() { joined <- n.Join(t.Context(), "c9", "00000009", "127.0.0.1:1") }() // nobody there
-	eventually(t, "the joiner to be listed", 5*time.Second, func() bool { return len(n.Status().Members) == 2 })
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	eventually(t, "the joiner to be listed", func() bool { return len(n.Status().Members) == 2 })
+	ctx, cancel := context.WithTimeout(t.Context(), catchUpTimeout/2)
 	defer cancel()
 	if err := n.RemoveMember(ctx, "c9"); err != nil {
 		t.Errorf("remove a joiner under way: %v", err)
@@ -195,7 +195,7 @@ func TestJoinerThatNeverCatchesUpCanBeRemoved(t *testing.T) {
 		if !errors.Is(err, ErrRemoved) {
 			t.Errorf("the join ended with %v", err)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		t.Error("the join goes on")
 	}
 	if err := n.Join(t.Context(), "c1", "00000009", n.RaftAddress()); !errors.Is(err, ErrNodeAlive) {

@@ -83,7 +83,7 @@ func TestStuckLeaderFails(t *testing.T) {
 		if !errors.Is(err, ErrLeaderStuck) {
 			t.Errorf("failed with %v", err)
 		}
-	case <-time.After(15 * time.Second):
+	case <-time.After(patience):
 		t.Error("the leader went on leading nothing")
 	}
 }
@@ -191,7 +191,7 @@ func TestStrangersAreRefused(t *testing.T) {
 					t.Error("the stranger's join succeeded")
 				}
 			}
-			eventually(t, "four refusals", 10*time.Second, func() bool { return heard.count("", c.says) >= 4 })
+			eventually(t, "four refusals", func() bool { return heard.count("", c.says) >= 4 })
 			if got := heard.count("level=WARN", c.says); got != 1 {
 				t.Errorf("%d warnings, want one a minute", got)
 			}
@@ -210,7 +210,7 @@ func TestTwoClustersOfOneLabelStayApart(t *testing.T) {
 	b := l.config("b1")
 	second := l.start(b)
 	l.leader(second)
-	eventually(t, "b's identity on disk", 5*time.Second, func() bool {
+	eventually(t, "b's identity on disk", func() bool {
 		return second.gossip.meta.Load().Cluster != "" && a.gossip.meta.Load().Cluster != ""
 	})
 	if _, err := second.gossip.list.Join([]string{a.GossipAddress()}); err == nil {

@@ -210,7 +210,7 @@ func TestRemoveDownToTheLastVoter(t *testing.T) {
 // waitMember waits until the node knows, on disk, that it was a voter.
 func waitMember(t *testing.T, n *Node) {
 	t.Helper()
-	eventually(t, "the node to know itself a member", 15*time.Second, func() bool {
+	eventually(t, "the node to know itself a member", func() bool {
 		data, err := os.ReadFile(filepath.Join(n.cfg.DataDir, identityFile))
 		return err == nil && strings.Contains(string(data), `"member": true`)
 	})
@@ -231,7 +231,7 @@ func waitRemoved(t *testing.T, n *Node) {
 // waitVoters waits until the configuration is this many servers, all with a vote.
 func waitVoters(t *testing.T, n *Node, want int) {
 	t.Helper()
-	eventually(t, "the voters", 30*time.Second, func() bool {
+	eventually(t, "the voters", func() bool {
 		voters := 0
 		members := n.Status().Members
 		for _, m := range members {

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
@@ -91,7 +90,7 @@ func TestCleanStopLogsNoTransportError(t *testing.T) {
 	}
 	leader := l.leader(nodes...)
 	for _, n := range nodes {
-		eventually(t, "the cluster everywhere", 5*time.Second, func() bool { return clusterOf(n) != "" })
+		eventually(t, "the cluster everywhere", func() bool { return clusterOf(n) != "" })
 	}
 	for _, n := range nodes {
 		if n != leader {
@@ -99,7 +98,7 @@ func TestCleanStopLogsNoTransportError(t *testing.T) {
 		}
 	}
 	// The goroutines of closed connections may speak a moment later.
-	eventually(t, "the ends of connections", 5*time.Second, func() bool {
+	eventually(t, "the ends of connections", func() bool {
 		return strings.Contains(out.String(), "failed to decode incoming command")
 	})
 	for line := range strings.Lines(out.String()) {

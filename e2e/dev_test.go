@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // startDev runs `aliquot dev` with more flags as a process and waits for "ready".
@@ -70,12 +69,8 @@ func TestDevAnswersItsExampleAndEndsOnSIGTERM(t *testing.T) {
 	if err != nil || !strings.Contains(string(body), `"allowed":true,"ruleId":"per-key","limit":"300"`) {
 		t.Errorf("%v: %s", err, body)
 	}
-	began := time.Now()
-	if err := p.Terminate(); err != nil {
+	if err := p.Terminate(); err != nil || strings.Contains(p.Tail(), "did not stop in time") {
 		t.Errorf("%v\n%s", err, p.Tail())
-	}
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v to end", took)
 	}
 	if left, _ := filepath.Glob(filepath.Join(temp, "aliquot-dev-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
