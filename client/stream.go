@@ -190,14 +190,15 @@ func (l *liveStream) waits(r *aliquotv1.StreamedCheck) bool {
 	return waits
 }
 
-// next takes what is to be sent, less what nobody waits for any more.
+// next takes what is to be sent in one message, less what nobody waits for any more.
 func (l *liveStream) next() []*aliquotv1.StreamedCheck {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var out []*aliquotv1.StreamedCheck
-	for len(l.queue) > 0 && len(out) < maxAsked {
+	for size := 0; len(l.queue) > 0 && len(out) < maxAsked && size < maxMessage; {
 		if l.waits(l.queue[0]) {
 			out = append(out, l.queue[0])
+			size += sizeOf(l.queue[0].GetRequest())
 		}
 		l.queue[0] = nil
 		l.queue = l.queue[1:]

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -186,6 +187,35 @@ func TestStreamedWithoutTheRegion(t *testing.T) {
 	c.Close()
 	if got := mode(); got != "fail_closed" {
 		t.Errorf("closed: %s", got)
+	}
+}
+
+// TestARequestThatCannotBeSentHarmsNobody: it is refused, rather than decided by the
+// fallback, and what others ask over the same stream is answered.
+func TestARequestThatCannotBeSentHarmsNobody(t *testing.T) {
+	held, holding := make(chan struct{}), make(chan struct{}, 1)
+	s := &streamStand{answer: func(*aliquotv1.CheckStreamRequest) error { holding <- struct{}{}; <-held; return nil }}
+	address, _ := serveStreams(t, s)
+	overStream := newClient(t, client.Options{Stream: address, Timeout: patient})
+	other := make(chan string, 1)
+	go func() {
+		out, _ := overStream.Check(t.Context(), keyed("other"))
+		other <- out.GetMode()
+	}()
+	<-holding
+	for name, c := range map[string]*client.Client{"a stream": overStream, "calls": newClient(t, client.Options{Address: standIn(100), Timeout: patient})} {
+		for _, in := range []*aliquotv1.CheckRequest{
+			{Attributes: map[string]string{"agent": "\xff"}}, {Attributes: map[string]string{"\xff": "a"}}, {Namespace: "\xff"},
+			{Costs: map[string]int64{"\xff": 1}}, {Attributes: map[string]string{"agent": strings.Repeat("v", 5<<20)}},
+		} {
+			if out, err := c.Check(t.Context(), in); !errors.Is(err, client.ErrInvalid) {
+				t.Errorf("%s: %v, %v", name, out, err)
+			}
+		}
+	}
+	close(held)
+	if mode := <-other; mode != "store" || s.streams.Load() != 1 {
+		t.Errorf("another request on the stream was decided by %q, over %d streams", mode, s.streams.Load())
 	}
 }
 
