@@ -129,6 +129,6 @@ func (l *Lab) footprint(ctx context.Context, r *Region) (f footprint, err error)
 	if f.goroutines, err = l.metric(ctx, r, "go_goroutines "); err != nil {
 		return f, err
 	}
-	f.heap, err = l.metric(ctx, r, "go_memstats_heap_inuse_bytes ")
+	f.heap, err = l.metric(ctx, r, "go_gc_heap_live_bytes ")
 	return f, err
 }

@@ -1,6 +1,7 @@
 package regional
 
 import (
+	"regexp"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -129,8 +130,15 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	reg.MustRegister(m.decisions, m.offered, m.admitted, m.localHits, m.decisionSeconds, m.storeSeconds, m.storeErrors, m.callGroups,
 		m.breaker, m.circuits, m.degraded, m.reports, m.borrows, m.rulesVersion, m.reloadFailures, m.panics, build,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// goCollector exports what Go tells of a process, and what of its heap lives: what is in
+// use besides is garbage, and how much of that there is says nothing of the daemon.
+func goCollector() prometheus.Collector {
+	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)}
+	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live))
 }
 
 // watch exports what the machine knows, read at each scrape.

@@ -33,7 +33,10 @@ const (
 	exitUsage = 2
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
+func main() {
+	paceCollector()
+	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+}
 
 // settings are the flags that are not the daemon's own configuration.
 type settings struct {
