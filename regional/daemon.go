@@ -136,7 +136,7 @@ func (d *Daemon) build(kept *state) error {
 	}
 	if c.Redis != MemoryStore {
 		b := &batcher{ask: direct.ask, refused: d.metrics.turnedAway}
-		d.limiter.ask, d.limiter.alone = b.decide, b.alone
+		d.limiter.ask, d.limiter.alone = d.guard.whileClosed(b.decide), b.alone
 	}
 	d.conduct = newConduct(c.Now, d.metrics, d.log)
 	d.limiter.conduct = d.conduct

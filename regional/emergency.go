@@ -64,13 +64,17 @@ func newEmergency(now func() budget.Instant) *emergency {
 
 // take decides one request under all its limits: none is charged unless all hold
 // their costs, and denied is false. It reports false too when the table has no room.
-func (e *emergency) take(asks []ask, denied bool, out []limit.Outcome) bool {
+func (e *emergency) take(asks []*ask, denied bool, out []limit.Outcome) bool {
+	var ofKeys [1]*emergencyKey // room for what most requests have
+	var ofRecords [1]limit.Record
+	var ofViews [1]limit.View
+	keys := append(ofKeys[:0], make([]*emergencyKey, len(asks))...)
+	records := append(ofRecords[:0], make([]limit.Record, len(asks))...)
+	views := append(ofViews[:0], make([]limit.View, len(asks))...)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
 	us := int64(now) / 1000
-	keys := make([]*emergencyKey, len(asks))
-	records, views := make([]limit.Record, len(asks)), make([]limit.View, len(asks))
 	free := !denied
 	for i := range asks {
 		keys[i] = e.key(asks[i].key, now)

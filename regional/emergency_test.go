@@ -19,8 +19,24 @@ func anAsk(n uint64) ask {
 	return a
 }
 
+func asksOf(keys ...uint64) (asks []*ask) {
+	for _, n := range keys {
+		asks = append(asks, new(anAsk(n)))
+	}
+	return asks
+}
+
 func admitted(e *emergency, n uint64) bool {
-	return e.take([]ask{anAsk(n)}, false, make([]limit.Outcome, 1))
+	return e.take(asksOf(n), false, make([]limit.Outcome, 1))
+}
+
+func TestEmergencyTakesNoMemoryOfAKeyThatItKnows(t *testing.T) {
+	e := newEmergency(func() budget.Instant { return second })
+	asks, out := asksOf(1), make([]limit.Outcome, 1)
+	e.take(asks, false, out)
+	if n := testing.AllocsPerRun(100, func() { e.take(asks, false, out) }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
 }
 
 func TestEmergencyStartsEmptyAndHasNineTenths(t *testing.T) {
@@ -123,7 +139,7 @@ func TestEmergencyIsAllOrNothing(t *testing.T) {
 	admitted(e, 1)
 	now = now.Add(takeAtMost) + second/10
 	out := make([]limit.Outcome, 2)
-	if e.take([]ask{anAsk(1), anAsk(2)}, false, out) || out[0].Tokens < limit.Token {
+	if e.take(asksOf(1, 2), false, out) || out[0].Tokens < limit.Token {
 		t.Fatalf("%+v", out)
 	}
 	if g := []*group{{asks: []ask{anAsk(1)}}}; true {

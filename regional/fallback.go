@@ -27,20 +27,22 @@ func (l *limiter) fallBack(groups []*group) {
 
 func (l *limiter) fallBackGroup(g *group, seen []observation) []observation {
 	closed := false
-	var local []ask
+	var asks [1]*ask // room for what most groups have
+	var outcomes [1]limit.Outcome
+	local := asks[:0]
 	for i := range g.asks {
 		switch g.asks[i].rule.OnRedisFailure {
 		case rules.FailClosed:
 			closed = true
 		case rules.FailOpen:
 		default:
-			local = append(local, g.asks[i])
+			local = append(local, &g.asks[i])
 		}
 	}
-	out := make([]limit.Outcome, len(local))
+	out := append(outcomes[:0], make([]limit.Outcome, len(local))...)
 	held := len(local) == 0 || l.emergency.take(local, closed, out)
 	g.allowed = held && !closed
-	g.out = make([]verdict, 0, len(g.asks))
+	g.out = g.verdicts()
 	for i := range g.asks {
 		a := &g.asks[i]
 		var found limit.Outcome
@@ -58,7 +60,7 @@ func (l *limiter) fallBackGroup(g *group, seen []observation) []observation {
 			seen = demand(seen, a, g, out[0])
 			found, out = out[0], out[1:]
 		}
-		g.out = append(g.out, a.verdict(g, mode, d).with(found))
+		g.out[i] = a.verdict(g, mode, d).with(found)
 	}
 	return seen
 }

@@ -152,6 +152,19 @@ func (g *guard) call(ctx context.Context, op, epoch string, do func(context.Cont
 	return err
 }
 
+// whileClosed is a way to the store that is closed while the breaker is open: a store that
+// nobody but the daemon's own probe asks has no queue, and what decides without it needs no
+// other goroutine.
+func (g *guard) whileClosed(ask func(context.Context, []*group) error) func(context.Context, []*group) error {
+	return func(ctx context.Context, groups []*group) error {
+		if g.breaker.open.Load() {
+			g.metrics.turnedAway(errOpen)
+			return errOpen
+		}
+		return ask(ctx, groups)
+	}
+}
+
 // judge tells timeouts that this process is to blame for from the store's own, of a call
 // that has ended now: they say nothing about the store, and must not open the breaker.
 func (g *guard) judge(sent, now budget.Instant, err error) error {
