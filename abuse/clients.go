@@ -103,11 +103,10 @@ func (c *Clients) Refused() uint64 { return c.refused.Load() }
 // Arrives notes a request before its limit is looked at, and tells whether its client is
 // held back: then it is denied, and counts as a denial.
 func (c *Clients) Arrives(key budget.KeyID, t Terms, now budget.Instant) Hold {
-	all := c.sets.Load()
-	if all == nil {
+	s := c.set(key)
+	if s == nil {
 		return Hold{}
 	}
-	s := &all[placeOf(key)%clientSets]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one := s.find(key)
@@ -132,17 +131,25 @@ func (c *Clients) Arrives(key budget.KeyID, t Terms, now budget.Instant) Hold {
 
 // Look tells whether a client is held back, and notes nothing.
 func (c *Clients) Look(key budget.KeyID, t Terms, now budget.Instant) Hold {
-	all := c.sets.Load()
-	if all == nil {
+	s := c.set(key)
+	if s == nil {
 		return Hold{}
 	}
-	s := &all[placeOf(key)%clientSets]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if one := s.find(key); one != nil {
 		return one.held(t, now)
 	}
 	return Hold{}
+}
+
+// set is where a client is remembered if it is; nil while nobody is.
+func (c *Clients) set(key budget.KeyID) *clientSet {
+	all := c.sets.Load()
+	if all == nil {
+		return nil
+	}
+	return &all[placeOf(key)%clientSets]
 }
 
 // Denied notes that a request was denied by the limit and told to wait, and tells whether
