@@ -7,25 +7,11 @@ local reply, n, a = {now}, 1, 12
 -- adjust: limit.Adjust of the bucket that stands at ARGV[a].
 local function adjust(key)
   local v = {}
-  for i = 0, 8 do
-    v[i] = tonumber(ARGV[a + i])
-  end
-  a = a + 9
-  local extra, lowcap, lowrate, lowfrac = v[8], nil, nil, nil
-  if FLOOR_SINCE ~= 0 then
-    lowcap, lowrate, lowfrac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
-    a = a + 3
-  end
-  local hcap, hrate, hfrac = v[4], v[5], v[6] -- the floor that holds
-  if BLIND then
-    hcap, hrate, hfrac, lowcap, lowrate, lowfrac = in_limbo(
-      tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), v[4], v[5], v[6], lowcap, lowrate, lowfrac)
-    a = a + 3
-  end
+  a = read_view(v, a)
+  local extra = v[8]
   local back, debt = tonumber(ARGV[a]) - tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
   a = a + 3
-  local r, most, _, _, amnesia =
-    settle(load(key, parse), v[0], v[1], v[2], v[3], hcap, hrate, hfrac, v[7], extra, lowcap, lowrate, lowfrac)
+  local r, most, _, _, amnesia = settle_by(v, load(key, parse))
   local refunded, spare, charged = 0, 0, 0
   if back < 0 then
     charged = max(0, min(-back, r.tokens + r.extra + debt))

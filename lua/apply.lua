@@ -46,21 +46,8 @@ end
 
 -- change makes the change of a bucket that stands at ARGV[a].
 local function change(key)
-  for i = 0, 8 do
-    v[i] = tonumber(ARGV[a + i])
-  end
-  a = a + 9
-  local extra, lowcap, lowrate, lowfrac = v[8], nil, nil, nil
-  if FLOOR_SINCE ~= 0 then
-    lowcap, lowrate, lowfrac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2])
-    a = a + 3
-  end
-  local hcap, hrate, hfrac = v[4], v[5], v[6] -- the floor that holds
-  if BLIND then
-    hcap, hrate, hfrac, lowcap, lowrate, lowfrac = in_limbo(
-      tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), v[4], v[5], v[6], lowcap, lowrate, lowfrac)
-    a = a + 3
-  end
+  a = read_view(v, a)
+  local extra = v[8]
   local gen, cap, rate, frac = tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), tonumber(ARGV[a + 3])
   local grant, cool, deadline = tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]), tonumber(ARGV[a + 6])
   a = a + 7
@@ -83,8 +70,7 @@ local function change(key)
     return
   end
   local ecap, amnesia, _
-  r, ecap, _, _, amnesia =
-    settle(r, v[0], v[1], v[2], v[3], hcap, hrate, hfrac, v[7], extra, lowcap, lowrate, lowfrac)
+  r, ecap, _, _, amnesia = settle_by(v, r)
   if amnesia == 0 then
     bring_back(r, ecap, extra, was, till, 0, back)
   end

@@ -32,6 +32,9 @@ var packSource string
 //go:embed take.lua
 var takeSource string
 
+//go:embed view.lua
+var viewSource string
+
 //go:embed apply.lua
 var applySource string
 
@@ -71,10 +74,10 @@ func New(client redis.UniversalClient) *Scripts {
 		client:  client,
 		take:    newScript(preludeSource + packSource + takeSource + "return packed(reply)\n"),
 		mixed:   newScript(all + packSource + takeSource + "return packed(reply)\n"),
-		apply:   newScript(all + applySource),
+		apply:   newScript(all + viewSource + applySource),
 		reserve: newScript(reserveSource + all + packSource + "local function take()\n" + takeSource + "return reply, n\nend\n" + reserveEndSource),
-		settle:  newScript(settleSource + all + adjustSource + settleEndSource),
-		adjust:  newScript(all + adjustSource + adjustEndSource),
+		settle:  newScript(settleSource + all + viewSource + adjustSource + settleEndSource),
+		adjust:  newScript(all + viewSource + adjustSource + adjustEndSource),
 		mint:    newScript(mintSource),
 		spread:  newScript(spreadSource),
 	}
