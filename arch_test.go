@@ -41,7 +41,7 @@ var anyModule = []string{""}
 // houses is the whole table: a package without a row fails the test, so that every
 // new folder has its place thought about.
 var houses = map[string]row{
-	"budget": {banned: pure},
+	"budget": {aliquot: []string{"hashslot"}, banned: pure},
 	"limit":  {banned: pure},
 	"rights": {aliquot: []string{"chunk", "budget", "limit"}, banned: pure},
 	"chunk":  {aliquot: []string{"budget", "limit"}, banned: pure},
@@ -56,7 +56,9 @@ var houses = map[string]row{
 	"capacity": {banned: pure},
 	// Configurations of another limiter.
 	"envoyimport": {aliquot: []string{"rules"}, banned: pure},
-	"lua":         {aliquot: []string{"limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
+	// The parts of a Redis Cluster, for who keeps records there and who plans for regions that do.
+	"hashslot": {banned: pure},
+	"lua":      {aliquot: []string{"hashslot", "limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
 	"sim":           {aliquot: []string{"sim/shell", "chunk", "rights", "budget", "limit"}},
@@ -84,10 +86,10 @@ var houses = map[string]row{
 	"client":         {aliquot: []string{"answer", "identity", "rpc", "proto/aliquot/..."}, outside: anyModule},
 	"client/example": {aliquot: []string{"client"}},
 
-	"regional/store": {aliquot: []string{"lua", "limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "abuse", "chunk", "boottime", "lua", "limit", "budget", "rights", "replay", "rules", "rpc", "config", "identity", "answer", "wire", "rls", "proto/aliquot/..."}, outside: anyModule},
+	"regional/store": {aliquot: []string{"hashslot", "lua", "limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
+	"regional":       {aliquot: []string{"regional/...", "abuse", "chunk", "boottime", "hashslot", "lua", "limit", "budget", "rights", "replay", "rules", "rpc", "config", "identity", "answer", "wire", "rls", "proto/aliquot/..."}, outside: anyModule},
 	"cluster":        {aliquot: []string{"budget", "rules", "limit", "proto/raftlog/..."}, outside: anyModule},
-	"coordinator":    {aliquot: []string{"cluster", "boottime", "budget", "rights", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
+	"coordinator":    {aliquot: []string{"cluster", "boottime", "hashslot", "budget", "rights", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
 
 	"bench": {aliquot: []string{"bench/latency", "rules", "limit", "rpc", "proto/aliquot/..."}, outside: anyModule},
 	// The load, which asks any server, and servers that decide nothing.
@@ -200,9 +202,10 @@ func allowed(house row, imported string, standard bool) bool {
 // TestPureToTheBottom looks at everything the core depends on, not only at what it
 // imports itself.
 func TestPureToTheBottom(t *testing.T) {
-	for _, p := range list(t, "-deps", "./budget", "./limit") {
-		if !p.Standard && p.ImportPath != "aliquot/budget" && p.ImportPath != "aliquot/limit" {
-			t.Errorf("budget and limit depend on %s; they use the standard library alone", p.ImportPath)
+	core := []string{"aliquot/budget", "aliquot/limit", "aliquot/hashslot"}
+	for _, p := range list(t, "-deps", "./budget", "./limit", "./hashslot") {
+		if !p.Standard && !slices.Contains(core, p.ImportPath) {
+			t.Errorf("budget and limit depend on %s; they use the standard library and hashslot alone", p.ImportPath)
 		}
 	}
 }

@@ -13,6 +13,8 @@ type allocation struct {
 
 // claim is one region's part in an allocation.
 type claim struct {
+	// Silent: it cannot be told anything, for it is not heard, or its store cannot change
+	// the key's share.
 	Silent bool
 	// Draining: the region is to hold nothing, whatever it asks for.
 	Draining bool

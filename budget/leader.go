@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"aliquot/hashslot"
 )
 
 // Leader is the leader's side of the protocol for one epoch: it folds reports into
@@ -78,6 +80,10 @@ type leaderRegion struct {
 	hello     *Hello // awaits its answer
 	helloAt   Instant
 	outbox    []KeyID
+	// unreached are the hash slots that the region cannot reach in its store, nil if there
+	// are none, and kept the pending shares of keys in them; see Leader.stuck.
+	unreached *hashslot.Set
+	kept      []KeyID
 	// unchanged are the keys of which the Hello said what the leader would have
 	// told; the session's first report acknowledges them.
 	unchanged []KeyID
@@ -294,8 +300,12 @@ func (l *Leader) dropRules(kept func(uint32) bool) {
 	})
 }
 
-// sendCold tells a region that a key the ledger does not have is cold.
+// sendCold tells a region that a key the ledger does not have is cold. One that cannot be
+// told now is told when it reports the key again, or says Hello.
 func (l *Leader) sendCold(i int, k KeyID) {
+	if l.stuck(i, k) {
+		return
+	}
 	r := &l.regions[i]
 	r.cold = append(r.cold, Action{Key: k, Gen: l.nextGen(), Share: l.cfg.Regions[i].Floor, Cold: true})
 }

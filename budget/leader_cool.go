@@ -20,7 +20,7 @@ func (l *Leader) sweep(now Instant) {
 	}
 	end := min(l.swept+sweepKeys, len(l.order))
 	for _, key := range l.order[min(l.swept, end):end] {
-		if key.cooling == hotKeyState && now.Sub(key.used) >= l.coolAfter(key.limit) {
+		if key.cooling == hotKeyState && now.Sub(key.used) >= l.coolAfter(key.limit) && !l.stuckAnywhere(key.id) {
 			key.cooling = toFloors
 			l.touch(key)
 		}

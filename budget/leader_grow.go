@@ -85,7 +85,7 @@ func (l *Leader) queueAction(i int, key *leaderKey, share Share) {
 	}
 	if !kr.pending {
 		kr.pending = true
-		r.outbox = append(r.outbox, key.id)
+		l.enqueue(i, key.id)
 	} else {
 		key.pool += kr.grant
 	}

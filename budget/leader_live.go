@@ -27,6 +27,7 @@ func (l *Leader) passTime(now Instant) []LeaderEffect {
 type turn struct {
 	due    bool
 	silent bool  // a region has fallen silent
+	reach  bool  // what some region reaches of its store is another part now
 	ended  []int // whose leases have ended
 }
 
@@ -53,6 +54,9 @@ func (l *Leader) rethink() {
 		l.weigh(key)
 		if t.silent {
 			l.clampPool(key, key.shares)
+			key.stayHot()
+		}
+		if t.reach && l.stuckAnywhere(key.id) {
 			key.stayHot()
 		}
 		l.touch(key)

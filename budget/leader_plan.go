@@ -112,7 +112,8 @@ func (l *Leader) lowered(key *leaderKey, now Instant) []Share {
 }
 
 // target is what every region should hold, and whether it is worth moving there.
-// A silent region's target is what must be reserved for it.
+// The target of a silent region, and of one that cannot be told anything of the key, is
+// what must be reserved for it.
 func (l *Leader) target(key *leaderKey, lowered []Share, now Instant) ([]Share, bool) {
 	in := l.allocationOf(key, lowered)
 	if key.cooling != hotKeyState {
@@ -146,6 +147,13 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 		floor := l.cfg.Regions[i].Floor
 		if !r.live {
 			reserve := lowered[i].Max(floor)
+			in.Avail = in.Avail.Sub(reserve)
+			in.Regions[i] = claim{Silent: true, Now: reserve, Floor: floor}
+			continue
+		}
+		if l.stuck(i, key.id) {
+			// As long as it cannot be told anything, what it may hold is what it holds.
+			reserve := l.mayUse(i, key, lowered[i])
 			in.Avail = in.Avail.Sub(reserve)
 			in.Regions[i] = claim{Silent: true, Now: reserve, Floor: floor}
 			continue

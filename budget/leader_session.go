@@ -70,16 +70,19 @@ func (l *Leader) closeSession(i int, why error) []LeaderEffect {
 	if r.hello != nil {
 		out = append(out, Refuse{Region: i, Nonce: r.hello.Nonce, Err: why})
 	}
-	for _, k := range r.outbox {
-		if key := l.keys[k]; key != nil {
-			key.regions[i].pending = false
-			l.touch(key)
+	for _, keys := range [...][]KeyID{r.outbox, r.kept} {
+		for _, k := range keys {
+			if key := l.keys[k]; key != nil {
+				key.regions[i].pending = false
+				l.touch(key)
+			}
 		}
 	}
 	if r.open && r.leaseEnd == 0 {
 		l.turn.due = true // liabilities above the floor can come down now
 	}
 	r.open, r.waiting, r.hello, r.outbox, r.unchanged, r.cold, r.acked = false, false, nil, nil, nil, nil, false
+	r.kept, r.unreached = nil, nil
 	if r.live {
 		l.turned(i, false)
 	}
@@ -100,6 +103,7 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	}
 	r.open, r.session, r.incarnation = true, l.session, h.Incarnation
 	r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt, r.pace = 0, now, now, h.RulesVersion, 0, 0
+	l.reaches(h.Region, h.Unreached)
 	ok := HelloOK{Shard: h.Shard, Region: h.Region, Epoch: l.epoch, Session: r.session, Nonce: h.Nonce}
 	held := make([]*Held, len(l.order))
 	for n := range h.Held {
@@ -108,13 +112,18 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 			held[key.at] = x
 			continue
 		}
+		if l.stuck(h.Region, x.Key) && x.Share.Within(l.cfg.Regions[h.Region].Floor) {
+			continue // it could not apply it, and has no more than it would be told
+		}
 		ok.Actions = append(ok.Actions, Action{
 			Key: x.Key, Gen: l.nextGen(), Share: l.cfg.Regions[h.Region].Floor, Cold: true,
 		})
 	}
 	for n, key := range l.order {
 		if act, differs := l.settle(h.Region, key, held[n], now); differs {
-			ok.Actions = append(ok.Actions, act)
+			if !l.leaves(h.Region, held[n], act) {
+				ok.Actions = append(ok.Actions, act)
+			}
 		} else {
 			r.unchanged = append(r.unchanged, key.id)
 		}
@@ -188,6 +197,7 @@ func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 	}
 	r.waiting, r.waitSince, r.tSend = true, now, rep.TSend
 	l.confirm(rep.Region)
+	l.reaches(rep.Region, rep.Unreached)
 	for _, kr := range rep.Keys {
 		l.foldKey(rep.Region, kr, previous, now)
 	}

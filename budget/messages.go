@@ -1,6 +1,10 @@
 package budget
 
-import "time"
+import (
+	"time"
+
+	"aliquot/hashslot"
+)
 
 // Instant is a reading of one machine's boot clock (a clock that runs while the
 // machine sleeps, CLOCK_BOOTTIME), in nanoseconds. Instants of two machines are
@@ -22,6 +26,9 @@ type Hello struct {
 	Nonce        uint64
 	RulesVersion uint64
 	Held         []Held
+	// Unreached are the hash slots of the store in which the region cannot change any share
+	// at present, because their server does not answer; nil if there are none.
+	Unreached *hashslot.Set
 }
 
 // Held is a share a region says it holds.
@@ -62,6 +69,8 @@ type Report struct {
 	// key that is not in a report may be used all the same for that long.
 	Pace time.Duration
 	Keys []KeyReport
+	// Unreached as in Hello.
+	Unreached *hashslot.Set
 }
 
 // KeyReport is a region's usage of one key. A zero Gen asks for the key to become

@@ -1,6 +1,10 @@
 package budget
 
-import "time"
+import (
+	"time"
+
+	"aliquot/hashslot"
+)
 
 // Phase says what backs a region's right to spend.
 type Phase uint8
@@ -85,6 +89,8 @@ type Region struct {
 
 	storeEpoch   string
 	initialEpoch string
+	// unreached are the hash slots whose server in the store does not answer; nil: none.
+	unreached *hashslot.Set
 	// blind: this incarnation has not been told yet which keys are hot.
 	blind bool
 

@@ -1,6 +1,10 @@
 package budget
 
-import "time"
+import (
+	"time"
+
+	"aliquot/hashslot"
+)
 
 // RegionEvent is something that happened to a region; see Region.Step.
 type RegionEvent interface{ regionEvent() }
@@ -52,6 +56,11 @@ type ShareResult struct {
 // it has changed.
 type StoreEpoch struct{ Epoch string }
 
+// StoreReach tells in which hash slots the store cannot be asked, because their server does
+// not answer; nil: in none. It is for stores of several servers. The set must not change
+// after the event.
+type StoreReach struct{ Unreached *hashslot.Set }
+
 // StoreLost: a record of a hot key was missing from the store.
 type StoreLost struct{}
 
@@ -67,6 +76,7 @@ func (DirectiveReceived) regionEvent() {}
 func (CallFailed) regionEvent()        {}
 func (SharesApplied) regionEvent()     {}
 func (StoreEpoch) regionEvent()        {}
+func (StoreReach) regionEvent()        {}
 func (StoreLost) regionEvent()         {}
 func (RulesReplaced) regionEvent()     {}
 func (RegionTick) regionEvent()        {}

@@ -14,6 +14,7 @@ func (r *Region) sendReport(now Instant) []RegionEffect {
 	r.inFlight = reportCall
 	rep := Report{
 		Shard: r.shard, Region: r.self, Epoch: s.epoch, Session: s.id, Seq: s.seq, TSend: now, Ack: s.ack, Pace: r.pace(),
+		Unreached: r.unreached,
 	}
 	rep.Keys = r.coldReports(rep.Keys)
 	rep.Keys = r.hotReports(rep.Keys, rep.Pace, now)

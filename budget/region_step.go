@@ -28,6 +28,8 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 		return r.speak(now)
 	case StoreEpoch:
 		r.storeIs(e.Epoch)
+	case StoreReach:
+		r.unreached = e.Unreached
 	case StoreLost:
 		r.doubt()
 	case RulesReplaced:
@@ -122,7 +124,7 @@ func (r *Region) sayHello(now Instant) []RegionEffect {
 	r.inFlight = helloCall
 	h := Hello{
 		Shard: r.shard, Region: r.self, Incarnation: r.incarnation, RedisEpoch: r.storeEpoch, Nonce: r.helloNonce,
-		Held: make([]Held, 0, len(r.hot)),
+		Held: make([]Held, 0, len(r.hot)), Unreached: r.unreached,
 	}
 	for k, e := range r.hot {
 		h.Held = append(h.Held, Held{Key: k, Gen: e.gen, Share: e.share, Limit: e.limit})

@@ -1,6 +1,10 @@
 package budget
 
-import "time"
+import (
+	"time"
+
+	"aliquot/hashslot"
+)
 
 // A share of a limit that counts can shrink below what is in use: what was admitted
 // counts until its window has passed, or its slot is released. The share is in force at
@@ -39,7 +43,8 @@ func (r *Region) lookAgain(changes []ShareChange, now Instant) []ShareChange {
 			continue
 		}
 		waiting = append(waiting, k)
-		if _, changing := r.applying.left[k]; !changing && now >= h.lookAt && len(changes) < maxActions {
+		_, changing := r.applying.left[k]
+		if !changing && now >= h.lookAt && len(changes) < maxActions && !r.unreached.Has(hashslot.OfHash(k.Hash)) {
 			changes = append(changes, ShareChange{
 				Key: k, Before: r.Right(k, h.limit, now), Gen: h.gen, Share: h.share, Limit: h.limit,
 			})

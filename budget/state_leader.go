@@ -15,6 +15,7 @@ func (l *Leader) Clone() *Leader {
 	for i := range c.regions {
 		r := &c.regions[i]
 		r.outbox, r.unchanged, r.cold = slices.Clone(r.outbox), slices.Clone(r.unchanged), slices.Clone(r.cold)
+		r.kept = slices.Clone(r.kept)
 	}
 	c.keys, c.order = make(map[KeyID]*leaderKey, len(l.keys)), make([]*leaderKey, len(l.order))
 	for i, key := range l.order {
@@ -141,7 +142,8 @@ func (l *Leader) appendRegion(c *Canon, i int, now Instant) {
 		c.Hello(r.hello)
 		l.time(c, r.helloAt)
 	}
-	for _, keys := range [...][]KeyID{r.outbox, r.unchanged} {
+	c.slots(r.unreached)
+	for _, keys := range [...][]KeyID{r.outbox, r.kept, r.unchanged} {
 		c.Int(int64(len(keys)))
 		for _, k := range keys {
 			c.key(k)

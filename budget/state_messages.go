@@ -1,5 +1,7 @@
 package budget
 
+import "aliquot/hashslot"
+
 // Hello writes a Hello. Only its own nonce is ever compared with a nonce.
 func (c *Canon) Hello(h *Hello) {
 	c.Int(int64(h.Shard))
@@ -15,6 +17,7 @@ func (c *Canon) Hello(h *Hello) {
 		c.share(x.Share)
 		c.limit(x.Limit)
 	}
+	c.slots(h.Unreached)
 }
 
 func (c *Canon) nonce(region int, nonce uint64) {
@@ -46,6 +49,16 @@ func (c *Canon) Report(r *Report) {
 	for i := range r.Keys {
 		c.keyReport(r.Region, &r.Keys[i])
 	}
+	c.slots(r.Unreached)
+}
+
+func (c *Canon) slots(s *hashslot.Set) {
+	if s != nil {
+		for _, word := range s {
+			c.Int(int64(word))
+		}
+	}
+	c.Int(-1)
 }
 
 func (c *Canon) keyReport(region int, r *KeyReport) {

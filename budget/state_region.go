@@ -77,6 +77,7 @@ func (r *Region) AppendState(c *Canon, now Instant) {
 	c.Incarnation(r.self, r.incarnation)
 	c.String(r.storeEpoch)
 	c.String(r.initialEpoch)
+	c.slots(r.unreached)
 	c.Bools(r.blind, r.urgent, r.newRules, r.session.open, r.applying != nil, r.leaseEnd != 0)
 	c.Left(now, r.leaseEnd)
 	if r.Phase(now) == Live && c.Lapses {

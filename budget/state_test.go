@@ -15,7 +15,7 @@ var fields = []struct {
 	names string
 }{
 	{Leader{}, "cfg ledger epoch counter session start regions keys order dirty creates creating most refused over committing began verifying verifyFrom nextSweep rules ruleTail swept turn delayed claims stats divide"},
-	{leaderRegion{}, "open session incarnation seq adoptedAt sentAt ackedSentAt acked live leaseEnd leaseOver coolFrom lastReport pace rules renewedAt waiting waitSince tSend hello helloAt outbox unchanged cold"},
+	{leaderRegion{}, "open session incarnation seq adoptedAt sentAt ackedSentAt acked live leaseEnd leaseOver coolFrom lastReport pace rules renewedAt waiting waitSince tSend hello helloAt outbox unreached kept unchanged cold"},
 	{leaderKey{}, "id at shares limit tail delayed pool regions dirty settled over cooling used credit moved home homeSince rules since"},
 	{keyRegion{}, "sent gen acked pending next grant granted cold outlasted inUse looked label released tokens demand planned homeUntil"},
 	{FloorSteps{}, "done began held fill tail"},
@@ -23,10 +23,10 @@ var fields = []struct {
 	{planned{}, "slow admitted active"},
 	{create{}, "region report"},
 	{refused{}, "create at"},
-	{turn{}, "due silent ended"},
+	{turn{}, "due silent reach ended"},
 	{commit{}, "plan began grows creates"},
 	{growth{}, "key region from share grant"},
-	{Region{}, "shard self cfg incarnation storeEpoch initialEpoch blind leaseEnd liveSince lastDirective marked floorVersion floorOpened floorSince highestEpoch session helloNonce helloEpoch helloFails nextHello inFlight applying hot candidates asking asked watermark reportable urgent newRules coldAcks outlasting"},
+	{Region{}, "shard self cfg incarnation storeEpoch initialEpoch unreached blind leaseEnd liveSince lastDirective marked floorVersion floorOpened floorSince highestEpoch session helloNonce helloEpoch helloFails nextHello inFlight applying hot candidates asking asked watermark reportable urgent newRules coldAcks outlasting"},
 	{session{}, "open epoch id seq ack tSend lastSent"},
 	{applying{}, "hello epoch session seq renew tSend left void oldRules watermark"},
 	{hotKey{}, "gen share limit admitted offered released toldReleased refunded granted tokens used gap rejecting asked told queued mustAck lastReport inUse lookAt outlasting label"},
@@ -38,10 +38,10 @@ var fields = []struct {
 	{KeyID{}, "Rule Hash"},
 	{KeyLimit{}, "Capacity Rate RateFrac Tail Placement"},
 	{Gen{}, "Epoch Counter"},
-	{Hello{}, "Shard Region Incarnation RedisEpoch Nonce RulesVersion Held"},
+	{Hello{}, "Shard Region Incarnation RedisEpoch Nonce RulesVersion Held Unreached"},
 	{Held{}, "Key Gen Share Limit"},
 	{HelloOK{}, "Shard Region Epoch Session Nonce Watermark Actions"},
-	{Report{}, "Shard Region Epoch Session Seq TSend Ack RulesVersion Pace Keys"},
+	{Report{}, "Shard Region Epoch Session Seq TSend Ack RulesVersion Pace Keys Unreached"},
 	{KeyReport{}, "Key Gen Share Admitted Offered Released Tokens Limit Rejecting Idle Gap Cold InUse Label Refunded"},
 	{Directive{}, "Shard Region Epoch Session Seq TSend Renew Actions"},
 	{Action{}, "Key Gen Share Granted Cold From Limit"},
@@ -116,7 +116,7 @@ func shared(a, b reflect.Value, path string, found *[]string) {
 
 // immutable says which memory clones may share: it is replaced, never changed.
 func immutable(path string) bool {
-	for _, end := range []string{".Regions", ".entries[]", ".shares", ".Shares", ".Actions", ".Held", ".hello", ".committing"} {
+	for _, end := range []string{".Regions", ".entries[]", ".shares", ".Shares", ".Actions", ".Held", ".hello", ".committing", ".unreached"} {
 		if strings.HasSuffix(path, end) {
 			return true
 		}

@@ -41,6 +41,8 @@ type world struct {
 	mail            []letter
 	// rights is not nil if the limit counts: a log, of which the Tail is the window.
 	rights *rights
+	// records is not nil if changes are made there, of any key, and not in the crude bucket.
+	records func(i int, c ShareChange) ShareResult
 }
 
 // letter is something that happens later.
@@ -245,6 +247,9 @@ func (w *world) act(i int, effects []RegionEffect) {
 
 // store applies a share as a store does: a shrink releases its part of the tokens.
 func (w *world) store(i int, c ShareChange) ShareResult {
+	if w.records != nil {
+		return w.records(i, c)
+	}
 	if w.rights != nil {
 		return w.storeRights(i, c)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/hashslot"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -25,6 +26,10 @@ func helloFromWire(region int, m *aliquotv1.HelloRequest) (budget.Hello, error) 
 	}
 	if len(m.GetRedisEpoch()) > maxRedisEpoch {
 		return h, fmt.Errorf("%w: redis_epoch has %d bytes, at most %d", budget.ErrMalformed, len(m.GetRedisEpoch()), maxRedisEpoch)
+	}
+	var err error
+	if h.Unreached, err = slotsFromWire(m.GetUnreachedSlots()); err != nil {
+		return h, err
 	}
 	for i, held := range m.GetHeld() {
 		key, err := keyFromWire(held.GetKey())
@@ -54,6 +59,10 @@ func reportFromWire(region int, m *aliquotv1.ReportRequest) (budget.Report, erro
 		TSend: budget.Instant(m.GetTSend()), Ack: m.GetAck(), RulesVersion: m.GetRulesVersion(),
 		Pace: microsFromWire(m.GetPaceMicros()),
 		Keys: make([]budget.KeyReport, len(m.GetKeys())),
+	}
+	var err error
+	if r.Unreached, err = slotsFromWire(m.GetUnreachedSlots()); err != nil {
+		return r, err
 	}
 	for i, k := range m.GetKeys() {
 		key, err := keyFromWire(k.GetKey())
@@ -89,6 +98,14 @@ func keyFromWire(m *aliquotv1.KeyId) (budget.KeyID, error) {
 		return budget.KeyID{}, fmt.Errorf("%w: key hash of %d bytes, want %d", budget.ErrMalformed, len(m.GetHash()), hashBytes)
 	}
 	return budget.KeyID{Rule: m.GetRule(), Hash: [hashBytes]byte(m.GetHash())}, nil
+}
+
+func slotsFromWire(m []byte) (*hashslot.Set, error) {
+	s, err := hashslot.FromBytes(m)
+	if err != nil {
+		return nil, fmt.Errorf("%w: unreached_slots: %w", budget.ErrMalformed, err)
+	}
+	return s, nil
 }
 
 func shareFromWire(m *aliquotv1.Share) (budget.Share, error) {

@@ -125,3 +125,24 @@ func TestTailsOfTheRules(t *testing.T) {
 		t.Errorf("a region may still go by the rules before: %v", got)
 	}
 }
+
+// TestSlotsThatAreNotReached: a region's word for them gets to the machine, and what is none
+// is refused.
+func TestSlotsThatAreNotReached(t *testing.T) {
+	slots := make([]byte, 2048)
+	slots[1] = 1 << 2
+	h, err := helloFromWire(0, &aliquotv1.HelloRequest{Nonce: 1, UnreachedSlots: slots})
+	if err != nil || !h.Unreached.Has(10) || h.Unreached.Has(11) {
+		t.Errorf("%v, %v", h.Unreached, err)
+	}
+	r, err := reportFromWire(0, &aliquotv1.ReportRequest{UnreachedSlots: slots})
+	if err != nil || !r.Unreached.Same(h.Unreached) {
+		t.Errorf("%v, %v", r.Unreached, err)
+	}
+	if _, err := helloFromWire(0, &aliquotv1.HelloRequest{Nonce: 1, UnreachedSlots: slots[1:]}); !errors.Is(err, budget.ErrMalformed) {
+		t.Errorf("a Hello with 2047 bytes: %v", err)
+	}
+	if _, err := reportFromWire(0, &aliquotv1.ReportRequest{UnreachedSlots: slots[1:]}); !errors.Is(err, budget.ErrMalformed) {
+		t.Errorf("a report with 2047 bytes: %v", err)
+	}
+}

@@ -3,10 +3,12 @@ package lua
 import (
 	"strconv"
 	"strings"
+
+	"aliquot/hashslot"
 )
 
 // Slots is how many hash slots a Redis Cluster has. A script reaches the keys of one.
-const Slots = 16384
+const Slots = hashslot.Count
 
 // SlotOf is the slot of a key in a Redis Cluster: that of its hash tag, if it has one.
 func SlotOf(key string) int {
@@ -15,24 +17,7 @@ func SlotOf(key string) int {
 			key = tag
 		}
 	}
-	return int(crc16(key) % Slots)
-}
-
-// crc16 is CRC-16/XMODEM, by which a Redis Cluster names slots.
-func crc16(text string) uint16 {
-	const polynomial = 0x1021
-	var crc uint16
-	for i := range len(text) {
-		crc ^= uint16(text[i]) << 8
-		for range 8 {
-			if crc&0x8000 != 0 {
-				crc = crc<<1 ^ polynomial
-			} else {
-				crc <<= 1
-			}
-		}
-	}
-	return crc
+	return hashslot.Of(key)
 }
 
 // SlotKeys are keys that stand one in each slot of a Redis Cluster: prefix and, as a hash

@@ -19,6 +19,7 @@ import (
 
 	"aliquot/boottime"
 	"aliquot/budget"
+	"aliquot/hashslot"
 	"aliquot/regional/store"
 	"aliquot/rpc"
 )
@@ -154,6 +155,9 @@ func (d *Daemon) build(kept *state) error {
 		metrics: d.metrics, log: d.log,
 		live:         func() { d.readyOnce.Do(func() { close(d.ready) }) },
 		wrongCluster: d.fail,
+	}
+	if parted, ok := d.store.(interface{ Unreached() *hashslot.Set }); ok {
+		d.reporter.unreached = parted.Unreached
 	}
 	d.service = &service{
 		limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region, self), recent: recent,

@@ -45,6 +45,9 @@ const (
 	storeDeadline = 100 * time.Millisecond
 	// learnDeadline bounds learning the store's contents, three round trips.
 	learnDeadline = 2 * storeDeadline
+	// heardDeadline bounds telling the store that the region is heard: before a Redis Cluster
+	// the first time takes a quarter of a second.
+	heardDeadline = 5 * storeDeadline
 	// applyDeadline bounds the application of one directive, up to 8,192 changes.
 	applyDeadline = time.Second
 	// starvedAfter: a call that ends this long after its deadline was ended late,

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"testing"
 
+	"aliquot/budget"
+	"aliquot/hashslot"
+	"aliquot/limit"
+	"aliquot/lua"
 	"aliquot/lua/redistest"
 )
 
@@ -41,4 +45,58 @@ func TestClusterNodeLost(t *testing.T) {
 		seen[mode]++
 		return seen[modeStore] >= 5 && seen[modeEmergency] >= 5
 	})
+}
+
+// A daemon names the slots of a node that does not answer until it does, with no client
+// asking about a key there, and meanwhile shares of other keys are applied in one session.
+func TestClusterNodeNamed(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	l := newLeader(t, twoKeysRules)
+	c := testConfig(l.address())
+	c.Redis = servers.URL()
+	d, _ := startLive(t, c)
+	slotOf := func(client string) int {
+		return lua.SlotOf(lua.Key(limit.TokenBucket, 1, [16]byte(keyOf(d, client).GetHash())))
+	}
+	var lost, well string
+	for i := 0; lost == "" || well == ""; i++ {
+		client := fmt.Sprintf("key %d", i)
+		if slotOf(client)*3/lua.Slots == 1 {
+			lost = client
+		} else {
+			well = client
+		}
+	}
+	named := func(client string) bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		last := l.reports[len(l.reports)-1].GetUnreachedSlots()
+		if last == nil {
+			return false
+		}
+		slots, err := hashslot.FromBytes(last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slots.Has(slotOf(client))
+	}
+	l.lend(keyOf(d, well), budget.Unit/3)
+	if named(lost) || named(well) {
+		t.Fatal("a node that answers is named")
+	}
+	servers.Nodes[1].Kill()
+	// The check is what finds out; nobody asks for the key again.
+	eventually(t, "the node is known to be lost", func() bool {
+		return named(lost) || post(t, d, fmt.Sprintf(`{"attributes":{"api_key":%q}}`, lost)).Mode == modeEmergency && named(lost)
+	})
+	before := l.sessions()
+	l.lend(keyOf(d, well), budget.Unit/4)
+	if got := d.auth.rightOf(keyOf(d, well)).Share.Rate; got != budget.Unit/4 {
+		t.Errorf("the share of a key in reach is %d", got)
+	}
+	if named(well) || !named(lost) || l.sessions() != before {
+		t.Errorf("in reach: %v, out of reach: %v, %d sessions before and %d after", !named(well), named(lost), before, l.sessions())
+	}
+	servers.Nodes[1].Run(t)
+	eventually(t, "the node is named no more", func() bool { return !named(lost) })
 }

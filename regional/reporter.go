@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/hashslot"
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -36,6 +37,10 @@ type reporter struct {
 	metrics   *metrics
 	log       *slog.Logger
 
+	// unreached are the hash slots that the store cannot reach at present; nil: it is one
+	// server. told is what the machine was last told of them.
+	unreached func() *hashslot.Set
+	told      *hashslot.Set
 	// live is called at the first lease.
 	live func()
 	// wrongCluster is told of a cluster other than the one the state file knows,
@@ -54,6 +59,7 @@ func (r *reporter) run(ctx context.Context) {
 	defer tick.Stop()
 	defer r.calls.Wait()
 	for {
+		r.tellReach()
 		r.auth.tick()
 		r.planner.recent.age()
 		for _, effect := range r.auth.effects() {
@@ -67,6 +73,20 @@ func (r *reporter) run(ctx context.Context) {
 		case <-r.auth.wake:
 		}
 	}
+}
+
+// tellReach tells the machine which part of the store's keys cannot be reached, when that
+// has changed.
+func (r *reporter) tellReach() {
+	if r.unreached == nil {
+		return
+	}
+	now := r.unreached()
+	if now.Same(r.told) {
+		return
+	}
+	r.told = now
+	r.auth.post(budget.StoreReach{Unreached: now})
 }
 
 func (r *reporter) do(ctx context.Context, effect budget.RegionEffect) {
@@ -242,7 +262,7 @@ var errNoStoreClock = errors.New("the store's clock is not known yet")
 // that does not answer changes nothing: the region admits next to nothing then, and
 // the failure is counted.
 func (r *reporter) tellHeard(ctx context.Context) {
-	if _, err := r.guard.apply(ctx, storeDeadline, r.auth.currentEpoch(), nil); err != nil && reason(err) == "epoch" {
+	if _, err := r.guard.apply(ctx, heardDeadline, r.auth.currentEpoch(), nil); err != nil && reason(err) == "epoch" {
 		_ = r.guard.learn(ctx) // asked again by the next check and by the probe
 	}
 }

@@ -13,7 +13,7 @@ import (
 func helloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
 	out := &aliquotv1.HelloRequest{
 		Shard: h.Shard, Region: region, Incarnation: h.Incarnation, RedisEpoch: h.RedisEpoch,
-		Nonce: h.Nonce, RulesVersion: h.RulesVersion,
+		Nonce: h.Nonce, RulesVersion: h.RulesVersion, UnreachedSlots: h.Unreached.Bytes(),
 		Held: make([]*aliquotv1.HeldKey, len(h.Held)),
 	}
 	for i, k := range h.Held {
@@ -26,6 +26,7 @@ func reportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
 	out := &aliquotv1.ReportRequest{
 		Shard: r.Shard, Region: region, Epoch: r.Epoch, Session: r.Session, Seq: r.Seq, TSend: int64(r.TSend),
 		Ack: r.Ack, RulesVersion: r.RulesVersion, PaceMicros: r.Pace.Microseconds(), Keys: make([]*aliquotv1.KeyReport, len(r.Keys)),
+		UnreachedSlots: r.Unreached.Bytes(),
 	}
 	for i := range r.Keys {
 		k := &r.Keys[i]

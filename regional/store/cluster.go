@@ -153,9 +153,10 @@ func (s *Cluster) applyNothing(ctx context.Context, epoch string) ([]limit.Appli
 // there may be none; see Redis.ApplyLease and heard.go.
 func (s *Cluster) ApplyLease(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
 	applied, now, err := s.Apply(ctx, epoch, changes)
-	if err != nil {
+	if _, node := errors.AsType[*NodeError](err); err != nil && (!node || len(changes) > 0) {
 		return nil, 0, err
 	}
+	// Without changes the mark is all there is to do, and it needs most of its slots only.
 	if err := s.markHeard(ctx); err != nil {
 		return nil, 0, err
 	}

@@ -11,7 +11,7 @@ import (
 
 const (
 	// A node that failed tripAfter calls in a row is left alone for openLeast, then for
-	// twice as long each time that the next call fails too, up to openMost.
+	// twice as long each time that a trial fails too, up to openMost.
 	tripAfter = 5
 	openLeast = 500 * time.Millisecond
 	openMost  = 5 * time.Second
@@ -50,11 +50,13 @@ type nodeBreaker struct {
 	heard  time.Time // when it last answered
 }
 
-// enter asks for leave to make a call, which leave ends.
-func (b *nodeBreaker) enter(now time.Time) error {
+// enter asks for leave to make a call, which leave ends. While the breaker is open only
+// trials get it, that nobody waits for: a call of many clients would hold up all of them
+// for the one node.
+func (b *nodeBreaker) enter(now time.Time, trial bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.failed >= suspectAfter && (b.under > 0 || now.Before(b.until)) {
+	if b.failed >= suspectAfter && (b.under > 0 || now.Before(b.until)) || b.failed >= tripAfter && !trial {
 		return errOpen
 	}
 	b.under++
@@ -106,6 +108,13 @@ func (b *nodeBreaker) open() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.failed >= tripAfter
+}
+
+// trialIn is in how long the node is to be tried; 0: it is not left alone.
+func (b *nodeBreaker) trialIn(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(0, b.until.Sub(now))
 }
 
 // refusing are the answers of a server that does not decide anything for now.

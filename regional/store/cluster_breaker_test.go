@@ -11,14 +11,14 @@ import (
 )
 
 // TestNodeBreaker: a node that fails is first asked by one at a time, then left alone for
-// longer and longer, and one call tries it each time.
+// longer and longer, and one trial is made each time.
 func TestNodeBreaker(t *testing.T) {
 	const had = 100 * time.Millisecond
 	now := time.UnixMilli(0)
 	var b nodeBreaker
 	fails := func() turn {
 		t.Helper()
-		if err := b.enter(now); err != nil {
+		if err := b.enter(now, true); err != nil {
 			t.Fatalf("not asked: %v", err)
 		}
 		return b.leave(now, true, had, had)
@@ -28,7 +28,7 @@ func TestNodeBreaker(t *testing.T) {
 			t.Fatal("opened too soon")
 		}
 	}
-	if b.enter(now) != nil || b.enter(now) == nil {
+	if b.enter(now, true) != nil || b.enter(now, true) == nil {
 		t.Fatal("a node that failed gets one call at a time")
 	}
 	b.leave(now, true, had, had)
@@ -37,20 +37,23 @@ func TestNodeBreaker(t *testing.T) {
 	}
 	for _, wait := range []time.Duration{openLeast, 2 * openLeast, 4 * openLeast, 8 * openLeast, openMost, openMost} {
 		now = now.Add(wait - time.Millisecond)
-		if b.enter(now) == nil {
+		if b.enter(now, true) == nil {
 			t.Fatalf("asked before %v", wait)
 		}
 		now = now.Add(time.Millisecond)
+		if b.enter(now, false) == nil {
+			t.Fatal("a call that somebody waits for tries it")
+		}
 		if fails() != same {
 			t.Fatal("told twice that it is open")
 		}
 	}
 	now = now.Add(openMost)
-	if b.enter(now) != nil || b.leave(now, false, 0, had) != closed || b.open() {
+	if b.enter(now, true) != nil || b.leave(now, false, 0, had) != closed || b.open() {
 		t.Fatal("not closed by a good call")
 	}
 	for range 3 {
-		if b.enter(now) != nil {
+		if b.enter(now, false) != nil {
 			t.Fatal("a well node gets as many calls as come")
 		}
 	}
@@ -62,17 +65,17 @@ func TestNodeBreakerStarved(t *testing.T) {
 	const had = 100 * time.Millisecond
 	now := time.UnixMilli(0)
 	var b nodeBreaker
-	b.enter(now)
+	b.enter(now, true)
 	b.leave(now, false, 0, had)
 	for range 2 * tripAfter {
-		if b.enter(now) != nil {
+		if b.enter(now, true) != nil {
 			t.Fatal("suspected for what this process did")
 		}
 		b.leave(now, true, had+had/lateBy+time.Millisecond, had)
 	}
 	now = now.Add(excusedFor)
 	for range tripAfter {
-		b.enter(now)
+		b.enter(now, true)
 		b.leave(now, true, 2*had, had)
 	}
 	if !b.open() {

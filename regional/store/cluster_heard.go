@@ -26,7 +26,8 @@ import (
 //     heardGap + heardLag longer.
 const (
 	heardLag = 250 * time.Millisecond
-	heardGap = time.Second
+	// heardGap is well above the second after which a region is marked again.
+	heardGap = 3 * time.Second
 	// heardCopies are in slots as far from each other as can be, of different nodes then
 	// as a rule.
 	heardCopies = 3

@@ -40,7 +40,8 @@ type node struct {
 	asks    *redis.Client
 	clock   nodeClock
 	breaker nodeBreaker
-	met     time.Time // when an answer last named it; nodes.mu guards it
+	asked   atomic.Bool // somebody asks until it answers; see Cluster.askUntilWell
+	met     time.Time   // when an answer last named it; nodes.mu guards it
 }
 
 // nodes knows the servers and which slots they have. Safe for concurrent use.

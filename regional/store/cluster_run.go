@@ -40,6 +40,7 @@ type job struct {
 
 	hasty    bool  // callers wait for it, those of other slots too
 	asks     bool  // it goes by node.asks
+	trial    bool  // it finds out whether a node is back, and goes alone
 	withText bool  // the server did not know the script
 	to       *node // where it was sent on to, once
 	asking   bool  // with leave to ask there while the slot is on its way
@@ -175,10 +176,11 @@ func (s *Cluster) sendTo(ctx context.Context, to *node, asks bool, jobs []*job) 
 		client := to.asks
 		if !asks {
 			client = to.calls
-			if err := to.breaker.enter(time.Now()); err != nil {
+			if err := to.breaker.enter(time.Now(), some[0].trial); err != nil {
 				for _, j := range some {
 					j.by, j.err = to, &NodeError{Node: to.addr, Err: err}
 				}
+				s.askUntilWell(to)
 				continue
 			}
 		}
@@ -206,6 +208,7 @@ func (s *Cluster) watch(to *node, jobs []*job, began time.Time) {
 	}
 	if failed != nil {
 		s.refreshSoon() // a replica may stand in for it
+		s.askUntilWell(to)
 	}
 }
 

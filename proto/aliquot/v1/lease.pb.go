@@ -249,9 +249,13 @@ type HelloRequest struct {
 	Shard         uint32 `protobuf:"varint,7,opt,name=shard,proto3" json:"shard,omitempty"`
 	DaemonVersion string `protobuf:"bytes,8,opt,name=daemon_version,json=daemonVersion,proto3" json:"daemon_version,omitempty"`
 	// Where this region's daemon answers checks (a hint for tools).
-	Address       string `protobuf:"bytes,9,opt,name=address,proto3" json:"address,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Address string `protobuf:"bytes,9,opt,name=address,proto3" json:"address,omitempty"`
+	// The hash slots of the region's Redis Cluster whose server does not answer, so that no
+	// share of a key in them can change: 2,048 bytes, a bit for each slot, the lowest of a
+	// byte first. Empty if there are none.
+	UnreachedSlots []byte `protobuf:"bytes,10,opt,name=unreached_slots,json=unreachedSlots,proto3" json:"unreached_slots,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *HelloRequest) Reset() {
@@ -345,6 +349,13 @@ func (x *HelloRequest) GetAddress() string {
 		return x.Address
 	}
 	return ""
+}
+
+func (x *HelloRequest) GetUnreachedSlots() []byte {
+	if x != nil {
+		return x.UnreachedSlots
+	}
+	return nil
 }
 
 type HeldKey struct {
@@ -790,9 +801,11 @@ type ReportRequest struct {
 	Allowed             uint64 `protobuf:"varint,12,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	Denied              uint64 `protobuf:"varint,13,opt,name=denied,proto3" json:"denied,omitempty"`
 	// What became of a task of an earlier answer; once is enough.
-	Plan          *PlanResult `protobuf:"bytes,14,opt,name=plan,proto3" json:"plan,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Plan *PlanResult `protobuf:"bytes,14,opt,name=plan,proto3" json:"plan,omitempty"`
+	// As in HelloRequest.
+	UnreachedSlots []byte `protobuf:"bytes,15,opt,name=unreached_slots,json=unreachedSlots,proto3" json:"unreached_slots,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *ReportRequest) Reset() {
@@ -919,6 +932,13 @@ func (x *ReportRequest) GetDenied() uint64 {
 func (x *ReportRequest) GetPlan() *PlanResult {
 	if x != nil {
 		return x.Plan
+	}
+	return nil
+}
+
+func (x *ReportRequest) GetUnreachedSlots() []byte {
+	if x != nil {
+		return x.UnreachedSlots
 	}
 	return nil
 }
@@ -1537,7 +1557,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\"/\n" +
 	"\x05KeyId\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\rR\x04rule\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xa4\x02\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xcd\x02\n" +
 	"\fHelloRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1f\n" +
@@ -1548,7 +1568,9 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x04held\x18\x06 \x03(\v2\x13.aliquot.v1.HeldKeyR\x04held\x12\x14\n" +
 	"\x05shard\x18\a \x01(\rR\x05shard\x12%\n" +
 	"\x0edaemon_version\x18\b \x01(\tR\rdaemonVersion\x12\x18\n" +
-	"\aaddress\x18\t \x01(\tR\aaddress\"\xad\x01\n" +
+	"\aaddress\x18\t \x01(\tR\aaddress\x12'\n" +
+	"\x0funreached_slots\x18\n" +
+	" \x01(\fR\x0eunreachedSlots\"\xad\x01\n" +
 	"\aHeldKey\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
@@ -1586,7 +1608,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\anumbers\x18\x03 \x03(\v2\x1e.aliquot.v1.Rules.NumbersEntryR\anumbers\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xab\x03\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xd4\x03\n" +
 	"\rReportRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1603,7 +1625,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x15decided_rules_version\x18\v \x01(\x04R\x13decidedRulesVersion\x12\x18\n" +
 	"\aallowed\x18\f \x01(\x04R\aallowed\x12\x16\n" +
 	"\x06denied\x18\r \x01(\x04R\x06denied\x12*\n" +
-	"\x04plan\x18\x0e \x01(\v2\x16.aliquot.v1.PlanResultR\x04plan\"\xfb\x03\n" +
+	"\x04plan\x18\x0e \x01(\v2\x16.aliquot.v1.PlanResultR\x04plan\x12'\n" +
+	"\x0funreached_slots\x18\x0f \x01(\fR\x0eunreachedSlots\"\xfb\x03\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
