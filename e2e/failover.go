@@ -58,55 +58,6 @@ func primaryKilled(ctx context.Context, l *Lab, s Scale) (out []Result, err erro
 		atMost("seconds degraded, the Sentinels' own included", took.Seconds(), 5)), nil
 }
 
-// nodeStopped: one of a Redis Cluster's three nodes does not answer. Its clients' limits
-// are decided without it, and nobody else's.
-func nodeStopped(ctx context.Context, l *Lab, s Scale) (out []Result, err error) {
-	region := l.Regions[0]
-	servers, url, err := l.startCluster(ctx)
-	defer endAll(servers)
-	if err != nil {
-		return nil, err
-	}
-	before := region.flag("--redis")
-	defer func() { err = errors.Join(err, l.setStore(ctx, region, before)) }()
-	if err := l.setStore(ctx, region, url); err != nil {
-		return nil, err
-	}
-	c, err := l.manyKeys(ctx, region, Scale{})
-	if err != nil {
-		return nil, err
-	}
-	loaded := inBackground(ctx, c, s.Stall)
-	if err := servers[0].Pause(); err != nil {
-		return nil, err
-	}
-	pause(ctx, s.Stall/2)
-	least, most := 1., 0.
-	for n := range 20 {
-		seen, err := l.look(ctx, region, n)
-		if err != nil {
-			return nil, errors.Join(err, servers[0].Resume())
-		}
-		part := float64(seen.degraded) / float64(seen.all)
-		least, most = min(least, part), max(most, part)
-		pause(ctx, lookEvery)
-	}
-	report, err := loaded()
-	if err = errors.Join(err, servers[0].Resume()); err != nil {
-		return nil, err
-	}
-	took, err := l.degradedSince(ctx, region, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	return []Result{
-		none("checks without an answer", report.Failed, report.Examples),
-		atLeast("part of the clients decided without the store, least", least, .1),
-		atMost("part of the clients decided without the store, most", most, .6),
-		atMost("seconds degraded after the node went on", took.Seconds(), 6),
-	}, nil
-}
-
 // inBackground is the load for a while; what it returns waits for it.
 func inBackground(ctx context.Context, c load.Config, d time.Duration) (wait func() (*load.Report, error)) {
 	var report *load.Report

@@ -50,6 +50,7 @@ func Scenarios() []Scenario {
 		{Name: "one Redis stopped", Run: redisStopped},
 		{Name: "a primary killed under Sentinels", Run: primaryKilled},
 		{Name: "a node of a Redis Cluster stopped", Run: nodeStopped},
+		{Name: "a node of a Redis Cluster killed", Run: nodeKilled, Long: true},
 		{Name: "all coordinators killed", Run: coordinatorsKilled, Long: true},
 		{Name: "a regional restarted without coordinators", Run: restartedAlone},
 		{Name: "a region comes and goes", Run: regionComesAndGoes},

@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	// smallDemand is what each client of these scenarios asks for a second, twice its limit.
+	smallDemand = 4
+	// burstCost is what each check asks for before the node is lost, so that the bursts are used
+	// up by then, and clients have what they earn.
+	burstCost = 5
+	// stays is for how long a client asks in one region before it goes to the other one: so
+	// shares move all the time, in the region whose store has lost a node, too.
+	stays = 5 * time.Second
+	// foundOut is the time that a region gets to find out about a node.
+	foundOut = 2 * time.Second
+	// leaseLeft is what a region's lease has left at the least as long as it is renewed: a
+	// session that ended for a directive which was on its way costs two seconds of it.
+	leaseLeft = 5 * time.Second
+	// nodeClients are as many that the part of them which stands on one node of three is
+	// between 0.15 and 0.55 but once in some hundred thousand runs.
+	nodeClients              = 120
+	leastOnNode, mostOnANode = .15, .55
+)
+
+// nodeStopped: one of a Redis Cluster's three nodes does not answer, for longer than a lease.
+// Its clients' limits are decided without it, and nobody else notices.
+func nodeStopped(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	return l.nodeLost(ctx, s, (*Process).Pause, (*Process).Resume)
+}
+
+// nodeKilled is nodeStopped with a node that loses what it knew.
+func nodeKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	return l.nodeLost(ctx, s, (*Process).Kill9, (*Process).Start)
+}
+
+func (l *Lab) nodeLost(ctx context.Context, s Scale, lose, bring func(*Process) error) (out []Result, err error) {
+	region := l.Regions[0]
+	servers, url, err := l.startCluster(ctx)
+	defer endAll(servers)
+	if err != nil {
+		return nil, err
+	}
+	before := region.flag("--redis")
+	defer func() { err = errors.Join(err, l.setStore(ctx, region, before)) }()
+	if err := l.setStore(ctx, region, url); err != nil {
+		return nil, err
+	}
+	w := newWanderers(l, nodeClients)
+	w.cost = burstCost
+	w.ask(ctx, 2*stays)
+	w.cost = 1
+	if err := lose(servers[0]); err != nil {
+		return nil, err
+	}
+	w.ask(ctx, foundOut)
+	found := len(w.seen)
+	shortest := w.ask(ctx, s.Outage)
+	lost := w.seen[found:]
+	if err := bring(servers[0]); err != nil {
+		return nil, err
+	}
+	took, err := l.degradedSince(ctx, region, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	onNode, wrongly := w.degraded(lost)
+	others := float64(nodeClients-len(onNode)) / 2 * smallDemand * s.Outage.Seconds() // half of them are there
+	part := float64(len(onNode)) / nodeClients
+	most := float64(small.Refill) * s.Outage.Seconds() * float64(nodeClients-len(onNode))
+	return []Result{
+		none("checks without an answer", w.failed, w.failure),
+		atLeast("part of the clients that stand on the node", part, leastOnNode),
+		atMost("part of the clients that stand on the node, at most", part, mostOnANode),
+		atMost("part of the checks of other clients that is decided without the store", float64(wrongly)/others, .01+s.Slack),
+		atLeast("lease of the region at its shortest, s", shortest.Seconds(), leaseLeft.Seconds()),
+		atLeast("part of their limit that other clients had, who change regions all the time",
+			float64(admittedBy(lost, onNode))/most, .8-s.Slack),
+		atMost("seconds degraded after the node was back", took.Seconds(), 6),
+	}, nil
+}
