@@ -112,7 +112,7 @@ func (x *exchange) readFast() bool {
 
 // next reads one request of a batch that is not too large.
 func (x *exchange) next(message []byte) bool {
-	return len(x.requests.All) < maxBatch && x.requests.Read(message)
+	return len(x.requests.All) < maxBatch && x.requests.ReadAmong(message)
 }
 
 func (x *exchange) nextStreamed(id uint64, message []byte) bool {

@@ -28,8 +28,8 @@ type Request struct {
 	// Cost is 1 where the message says none.
 	Cost  int64
 	Costs rules.Costs
-	// Valid tells that the texts are known to be valid UTF-8, as those of a message that
-	// was read are.
+	// Valid tells that the texts are known to be valid UTF-8, as those of a message are that
+	// was read by Read.
 	Valid bool
 }
 
@@ -57,9 +57,17 @@ func (b *Requests) Room() int {
 
 // Read reads a CheckRequest, and adds it to All. False, and nothing added, where the
 // generated code has to be asked.
-func (b *Requests) Read(message []byte) bool {
-	s := scanner{data: message}
-	r := Request{Cost: 1, Valid: true}
+func (b *Requests) Read(message []byte) bool { return b.read(scanner{data: message}) }
+
+// ReadAmong is Read for one of several requests of a message, which the generated code
+// would refuse whole for a text that is not UTF-8 in one of them: that one is added and is
+// not Valid. Such a text is what one client sent, and is not to cost others their answers.
+func (b *Requests) ReadAmong(message []byte) bool {
+	return b.read(scanner{data: message, lenient: true})
+}
+
+func (b *Requests) read(s scanner) bool {
+	r := Request{Cost: 1}
 	attributes, costs := len(b.attributes), len(b.costs)
 	for s.more() {
 		switch s.tag() {
@@ -85,6 +93,7 @@ func (b *Requests) Read(message []byte) bool {
 		b.attributes, b.costs = b.attributes[:attributes], b.costs[:costs]
 		return false
 	}
+	r.Valid = !s.unclean
 	r.Attributes = b.attributes[attributes:len(b.attributes):len(b.attributes)]
 	r.Costs = b.costs[costs:len(b.costs):len(b.costs)]
 	b.All = append(b.All, r)
@@ -137,7 +146,7 @@ func (b *Requests) setCost(s *scanner, from int, unit string, cost int64) {
 
 // attribute takes an entry of a map of texts. What it lacks is empty.
 func attribute(s *scanner) (name, value string) {
-	entry := scanner{data: s.bytes(), odd: s.odd}
+	entry := s.part()
 	for entry.more() {
 		switch entry.tag() {
 		case entryName:
@@ -150,12 +159,12 @@ func attribute(s *scanner) (name, value string) {
 			entry.odd = true
 		}
 	}
-	s.odd = entry.odd
+	s.odd, s.unclean = entry.odd, entry.unclean
 	return name, value
 }
 
 func unitCost(s *scanner) (unit string, cost int64) {
-	entry := scanner{data: s.bytes(), odd: s.odd}
+	entry := s.part()
 	for entry.more() {
 		switch entry.tag() {
 		case entryName:
@@ -168,6 +177,6 @@ func unitCost(s *scanner) (unit string, cost int64) {
 			entry.odd = true
 		}
 	}
-	s.odd = entry.odd
+	s.odd, s.unclean = entry.odd, entry.unclean
 	return unit, cost
 }

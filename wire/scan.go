@@ -20,6 +20,8 @@ const (
 type scanner struct {
 	data []byte
 	odd  bool
+	// lenient: a text that is not UTF-8 makes the message unclean, and not odd.
+	lenient, unclean bool
 }
 
 // more tells whether there is another field.
@@ -65,7 +67,14 @@ func (s *scanner) bytes() []byte {
 	return part
 }
 
-// text takes a string, which must be valid UTF-8. It is the message's own bytes.
+// part takes a part, to be read as s is.
+func (s *scanner) part() scanner {
+	data := s.bytes()
+	return scanner{data: data, odd: s.odd, lenient: s.lenient, unclean: s.unclean}
+}
+
+// text takes a string, which must be valid UTF-8 unless the scanner is lenient. It is the
+// message's own bytes.
 func (s *scanner) text() string {
 	part := s.bytes()
 	if len(part) == 0 {
@@ -73,7 +82,7 @@ func (s *scanner) text() string {
 	}
 	text := unsafe.String(&part[0], len(part))
 	if !utf8.ValidString(text) {
-		s.odd = true
+		s.unclean, s.odd = true, s.odd || !s.lenient
 	}
 	return text
 }

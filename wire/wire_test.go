@@ -160,14 +160,19 @@ func FuzzRequest(f *testing.F) {
 func FuzzBatch(f *testing.F) {
 	f.Add([]byte("\x0a\x0a\x0a\x08\x0a\x02ab\x12\x02cd\x0a\x02\x10\x03"))
 	f.Add([]byte("\x0a\x00\x10\x01\x12\x01x"))
+	f.Add([]byte("\x0a\x0a\x0a\x08\x0a\x02ab\x12\x02c\xff\x0a\x03\x1a\x01\xfe\x0a\x09\x22\x07\x0a\x03\xffbc\x10\x05\x0a\x02\x10\x03"))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		var got Requests
-		if !ReadBatch(message, got.Read) {
+		if !ReadBatch(message, got.ReadAmong) {
 			return
 		}
 		var want aliquotv1.CheckBatchRequest
-		if err := proto.Unmarshal(message, &want); err != nil {
-			t.Fatalf("%q was read; %v", message, err)
+		err := proto.Unmarshal(message, &want)
+		if clean := !slices.ContainsFunc(got.All, func(r Request) bool { return !r.Valid }); clean != (err == nil) {
+			t.Fatalf("%q was read, and is UTF-8: %v; %v", message, clean, err)
+		}
+		if err != nil {
+			return
 		}
 		if !slices.EqualFunc(got.All, want.GetRequests(), sameRequest) {
 			t.Fatalf("%q: %+v, want %v", message, got.All, &want)
