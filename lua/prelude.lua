@@ -27,8 +27,8 @@ local KEYS, ARGV = KEYS, ARGV -- globals take longer
 local EXACT = 9007199254740991 -- 2^53 - 1
 local MAX_SECS = 3153600000    -- 100 years, limit.maxSecs
 local MAX_CHUNK_LIFE = 3000000 -- limit.MaxChunkLife, microseconds
-local floor, max, format, match, byte, sub, tonumber = math.floor, math.max, string.format, string.match, string.byte, string.sub, tonumber
-local call = redis.call
+local floor, max, format, match, byte, tonumber = math.floor, math.max, string.format, string.match, string.byte, tonumber
+local ceil, call = math.ceil, redis.call
 
 local found = call('GET', KEYS[1])
 if found ~= ARGV[1] then
@@ -72,17 +72,8 @@ local function exact(digits, most)
   end
 end
 
--- The beginning of the texts of cold buckets with STAMP, and how those are worded that are
--- written now.
-local OURS = 'c ' .. STAMP .. ' '
-local OURS_NOW = OURS .. '%d ' .. format('%d', now) .. ' %d'
-
--- parse reads a record: nil where there is none; without a stamp where the text
--- makes no sense, so that it is not trusted.
-local function parse(text)
-  if not text then
-    return nil
-  end
+-- parse_any is parse of any text.
+local function parse_any(text)
   local lent, lent_until = 0, 0
   if byte(text) == 108 then -- 'l'
     lent, lent_until, text = match(text, '^l (%d+) (%d+) (.*)$')
@@ -91,13 +82,7 @@ local function parse(text)
       return {gen = 0}
     end
   end
-  local stamp, tokens, at, carry, gen, cap, rate, frac, rest
-  if sub(text, 1, 11) == OURS then -- what most are; a match takes its time for each character
-    tokens, at, carry, gen = match(text, '^(%-?%d+) (%d+) (%d+)( ?%d*)$', 12)
-    stamp = tokens and STAMP
-  else
-    stamp, tokens, at, carry, gen = match(text, '^c (%x+) (%-?%d+) (%d+) (%d+)( ?%d*)$')
-  end
+  local stamp, tokens, at, carry, gen, cap, rate, frac, rest = match(text, '^c (%x+) (%-?%d+) (%d+) (%d+)( ?%d*)$')
   local hot, extra = not stamp, 0
   if stamp then
     if gen ~= '' then
@@ -117,7 +102,7 @@ local function parse(text)
   if not stamp then
     return {gen = 0}
   end
-  tokens, at, carry = tokens + 0, at + 0, carry + 0 -- a third of what tonumber takes
+  tokens, at, carry = tokens + 0, at + 0, carry + 0
   if not (tokens <= 1e15 and tokens >= -1e15 and at <= EXACT and carry <= 999999 and gen and cap and rate and frac and extra) then
     return {gen = 0}
   end
@@ -127,8 +112,49 @@ local function parse(text)
   }
 end
 
+-- Most records are cold, with STAMP and without gen, and something may be lent of them. They
+-- are read and written with the fewest steps: PLAIN and LENT are patterns of such texts,
+-- and PLAIN_NOW and LENT_NOW formats of those that are written now.
+local OURS, NOW = 'c ' .. STAMP .. ' ', ' ' .. format('%d', now) .. ' '
+local PLAIN, PLAIN_NOW = '^' .. OURS .. '(%-?%d+) (%d+) (%d+)$', OURS .. '%d' .. NOW .. '%d'
+local LENT, LENT_NOW = '^l (%d+) (%d+) ' .. OURS .. '(%-?%d+) (%d+) (%d+)$', 'l %d %d ' .. PLAIN_NOW
+
+-- parse reads a record: nil where there is none; without a stamp where the text
+-- makes no sense, so that it is not trusted.
+local function parse(text)
+  if not text then
+    return nil
+  end
+  local lent, lent_until = 0, 0
+  local tokens, at, carry = match(text, PLAIN)
+  if not tokens then
+    lent, lent_until, tokens, at, carry = match(text, LENT)
+    if not tokens then
+      return parse_any(text)
+    end
+    lent, lent_until = lent + 0, lent_until + 0 -- a third of what tonumber takes
+    if lent == 0 then
+      return {gen = 0}
+    end
+  end
+  tokens, at, carry = tokens + 0, at + 0, carry + 0
+  if tokens > 1e15 or tokens < -1e15 or at > EXACT or carry > 999999 or lent > 1e15 or lent_until > EXACT then
+    return {gen = 0}
+  end
+  return {
+    hot = false, stamp = STAMP, tokens = tokens, at = at, carry = carry, gen = 0, cap = 0, rate = 0, frac = 0,
+    extra = 0, lent = lent, lent_until = lent_until, ccap = 0, crate = 0, cfrac = 0,
+  }
+end
+
 -- text is what parse reads.
 local function text(r, plain)
+  if not r.hot and r.gen == 0 and r.at == now and r.stamp == STAMP then
+    if r.lent > 0 and not plain then
+      return format(LENT_NOW, r.lent, r.lent_until, r.tokens, r.carry)
+    end
+    return format(PLAIN_NOW, r.tokens, r.carry)
+  end
   if r.lent > 0 and not plain then
     return format('l %d %d ', r.lent, r.lent_until) .. text(r, true)
   end
@@ -142,9 +168,6 @@ local function text(r, plain)
   end
   if r.gen > 0 then
     return format('c %s %d %d %d %d', r.stamp, r.tokens, r.at, r.carry, r.gen)
-  end
-  if r.at == now and r.stamp == STAMP then
-    return format(OURS_NOW, r.tokens, r.carry)
   end
   return format('c %s %d %d %d', r.stamp, r.tokens, r.at, r.carry)
 end
@@ -179,14 +202,17 @@ local function refill(tokens, carry, cap, rate, frac, from, to)
   local elapsed = to - from
   local us = elapsed % 1000000
   local secs = (elapsed - us) / 1000000
-  if rate > 0 and secs > floor((cap - min(tokens, 0)) / rate) + 2 then
+  if secs > 2 and rate > 0 and secs > floor((cap - min(tokens, 0)) / rate) + 2 then
     return cap, 0
   end
   if secs > MAX_SECS then
     secs, us = MAX_SECS, 0
   end
   local part = rate % 1000000
-  local low = part * us + frac * secs + floor(frac * us / 1000000) + carry
+  local low = part * us + carry
+  if frac > 0 then
+    low = low + frac * secs + floor(frac * us / 1000000)
+  end
   local rest = low % 1000000
   local whole = rate * secs + (rate - part) / 1000000 * us + (low - rest) / 1000000
   return clamp(tokens + whole, rest, cap)
@@ -420,7 +446,7 @@ local function ttl(tokens, ccap, frate, ffrac)
   if not (ms < MAX_SECS * 1000) then
     return MAX_SECS * 1000
   end
-  return math.ceil(ms) + 1000
+  return ceil(ms) + 1000
 end
 
 -- Records are read once and written once a call, however many groups name them. limits are

@@ -58,6 +58,7 @@ for i = 1, shape_count do
 end
 local touched, reply_at, prices = {}, {}, {}
 local chunks, loans -- of the group's limits, and the end of the reply; nil if there are none
+local told = 0 -- numbers in loans
 
 -- lend is the end of a take for the limit of a chunk: limit.Outcome.borrowed.
 local function lend(c, r, reply, at)
@@ -79,8 +80,8 @@ local function lend(c, r, reply, at)
   if keep + grant > 0 then
     till = r.lent_until
   end
-  local m = #loans
-  loans[m + 1], loans[m + 2], loans[m + 3] = grant, till, c.keep and 1 or 0
+  loans[told + 1], loans[told + 2], loans[told + 3] = grant, till, c.keep and 1 or 0
+  told = told + 3
 end
 
 local all = #packed_numbers
@@ -166,7 +167,7 @@ while p <= all do
 end
 save()
 if loans then
-  for i = 1, #loans do
+  for i = 1, told do
     reply[n + i] = loans[i]
   end
 end
