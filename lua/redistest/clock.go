@@ -96,12 +96,17 @@ func (c *Clock) requests(client io.Reader, to io.Writer) {
 	}
 }
 
-var readsClock = regexp.MustCompile(`(redis\.)?call\('TIME'\)`)
+var (
+	readsClock = regexp.MustCompile(`(redis\.)?call\('TIME'\)`)
+	setsExpiry = regexp.MustCompile(`'PXAT', (\w+)`)
+)
 
-// reading is a script's text that reads this clock.
+// reading is a script's text that reads this clock, and names instants of it to the server.
 func (c *Clock) reading(text string) string {
+	ahead := c.ahead.Load()
+	text = setsExpiry.ReplaceAllString(text, fmt.Sprintf("'PXAT', string.format('%%d', $1 - %d)", ahead*1000))
 	return readsClock.ReplaceAllString(text, fmt.Sprintf(
-		"(function() local t = redis.call('TIME') t[1] = t[1] + %d return t end)()", c.ahead.Load()))
+		"(function() local t = redis.call('TIME') t[1] = t[1] + %d return t end)()", ahead))
 }
 
 // command reads one command of a client.
