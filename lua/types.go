@@ -40,10 +40,12 @@ type KeyView struct {
 
 // Result is the answer to one Group; Limits are in the order asked. Err is why a store of
 // several servers could not decide this group, while it did others: nothing was admitted;
-// Undecided are the limits that it could not ask about.
+// Undecided are the limits that it could not ask about. Clocks are the clocks that the limits
+// were decided by, where those of one call were decided by several; nil: all by the call's.
 type Result struct {
 	Allowed   bool
 	Limits    []limit.Outcome
+	Clocks    []int64
 	Err       error
 	Undecided []int
 }
@@ -52,6 +54,14 @@ type Result struct {
 type Change struct {
 	Key string
 	limit.Change
+}
+
+// Clock is the one that a limit was decided by, microseconds, of a call whose clock was now.
+func (r *Result) Clock(limit int, now int64) int64 {
+	if r.Clocks == nil {
+		return now
+	}
+	return r.Clocks[limit]
 }
 
 // EpochError tells that the store's contents are not the ones the caller expected:

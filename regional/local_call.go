@@ -112,7 +112,7 @@ func (g *group) took(t *localTable, r *lua.Result, storeNow int64, received budg
 			continue
 		}
 		a.away = false
-		a.local.took(t, a, r.Allowed, r.Limits[i], storeNow, received)
+		a.local.took(t, a, r.Allowed, r.Limits[i], r.Clock(i, storeNow), received)
 	}
 }
 

@@ -124,6 +124,9 @@ func (t *taken) merge(whole bool) error {
 	t.results = make([]Result, len(t.groups))
 	for i := range t.groups {
 		t.results[i] = Result{Allowed: true, Limits: make([]limit.Outcome, len(t.groups[i].Limits))}
+		if len(t.bundles) > 1 {
+			t.results[i].Clocks = make([]int64, len(t.groups[i].Limits))
+		}
 	}
 	var refused, failed error
 	for _, b := range t.bundles {
@@ -163,6 +166,9 @@ func (b *bundle) into(results []Result) {
 		r.Allowed = r.Allowed && b.out[k].Allowed
 		for at, j := range p.limits {
 			r.Limits[j] = b.out[k].Limits[at]
+			if r.Clocks != nil {
+				r.Clocks[j] = b.now
+			}
 		}
 	}
 }
