@@ -134,10 +134,14 @@ func (x *exchange) asked() proto.Message {
 
 // answered is an empty message of what a call answers.
 func (x *exchange) answered() proto.Message {
-	if x.kind == batch {
+	switch x.kind {
+	case batch:
 		return new(aliquotv1.CheckBatchResponse)
+	case streamed:
+		return new(aliquotv1.CheckStreamResponse)
+	default:
+		return new(aliquotv1.CheckResponse)
 	}
-	return new(aliquotv1.CheckResponse)
 }
 
 // take takes what a message asks.

@@ -13,12 +13,13 @@ import (
 	"aliquot/rpc"
 )
 
-// checkCall and batchCall are the request and the response of Check and CheckBatch over
-// Connect, whose codecs tell by the type what to read. Without an exchange the message is
-// empty.
+// checkCall, batchCall and streamCall are the request and the response of Check and
+// CheckBatch, and messages of CheckStream, over Connect, whose codecs tell by the type what
+// to read. Without an exchange the message is empty.
 type (
-	checkCall struct{ *exchange }
-	batchCall struct{ *exchange }
+	checkCall  struct{ *exchange }
+	batchCall  struct{ *exchange }
+	streamCall struct{ *exchange }
 )
 
 // exchangeCodec reads and writes calls, and other messages as usual.
@@ -44,7 +45,8 @@ func exchangeOptions(pool *exchanges) connect.HandlerOption {
 	)
 }
 
-// handleCalls serves Check and CheckBatch, in the place of the generated handlers.
+// handleCalls serves Check, CheckBatch and CheckStream, in the place of the generated
+// handlers.
 func handleCalls(mux *http.ServeMux, s *service, options ...connect.HandlerOption) {
 	methods := aliquotv1.File_aliquot_v1_limiter_proto.Services().ByName("LimiterService").Methods()
 	options = append(options, exchangeOptions(&s.exchanges))
@@ -60,6 +62,12 @@ func handleCalls(mux *http.ServeMux, s *service, options ...connect.HandlerOptio
 			return in, s.serveCall(ctx, &in.exchange, batch)
 		},
 		connect.WithSchema(methods.ByName("CheckBatch")), connect.WithHandlerOptions(options...)))
+	mux.Handle(aliquotv1connect.LimiterServiceCheckStreamProcedure, unhurried(connect.NewBidiStreamHandler(
+		aliquotv1connect.LimiterServiceCheckStreamProcedure,
+		func(ctx context.Context, c *connect.BidiStream[streamCall, streamCall]) error {
+			return s.checkStream(ctx, connectStream{c})
+		},
+		connect.WithSchema(methods.ByName("CheckStream")), connect.WithHandlerOptions(options...))))
 }
 
 // serveCall decides a call.
@@ -79,6 +87,9 @@ func (c exchangeCodec) Unmarshal(data []byte, message any) error {
 		return c.read(call.exchange, data)
 	case *batchCall:
 		call.exchange = c.pool.take(batch)
+		return c.read(call.exchange, data)
+	case *streamCall:
+		call.exchange = c.pool.take(streamed)
 		return c.read(call.exchange, data)
 	}
 	return c.Codec.Unmarshal(data, message)
@@ -112,6 +123,8 @@ func (c exchangeCodec) MarshalAppend(dst []byte, message any) ([]byte, error) {
 	case *checkCall:
 		x = call.exchange
 	case *batchCall:
+		x = call.exchange
+	case *streamCall:
 		x = call.exchange
 	default:
 		text, err := c.Codec.Marshal(message)

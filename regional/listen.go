@@ -51,7 +51,6 @@ func connectHandler(s *service, region string) http.Handler {
 	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithRecover(s.recovered))
 	path, generated := aliquotv1connect.NewLimiterServiceHandler(connectService{s}, rpc.JSONCodec(), options)
 	mux.Handle(path, generated)
-	mux.Handle(aliquotv1connect.LimiterServiceCheckStreamProcedure, unhurried(generated))
 	handleCalls(mux, s, options)
 	mux.Handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(aliquotv1connect.LimiterServiceName)))
 	reflector := grpcreflect.NewStaticReflector(aliquotv1connect.LimiterServiceName)

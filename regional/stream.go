@@ -10,7 +10,6 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -188,35 +187,31 @@ func grpcStreamHandler(s *service) grpc.StreamHandler {
 // connectService is the service over Connect, which has streams of its own.
 type connectService struct{ *service }
 
-// CheckStream decides what comes on a stream. Over Connect a message is made of every
-// reply: who is in a hurry uses gRPC.
-func (s connectService) CheckStream(ctx context.Context, c *connect.BidiStream[aliquotv1.CheckStreamRequest, aliquotv1.CheckStreamResponse]) error {
-	return s.checkStream(ctx, connectStream{c})
+// CheckStream is there because the generated handler wants it; handleCalls serves it.
+func (connectService) CheckStream(context.Context, *connect.BidiStream[aliquotv1.CheckStreamRequest, aliquotv1.CheckStreamResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("served by another handler"))
 }
 
+// connectStream is a stream of Connect's, or one of gRPC's on Connect's listener.
 type connectStream struct {
-	*connect.BidiStream[aliquotv1.CheckStreamRequest, aliquotv1.CheckStreamResponse]
+	*connect.BidiStream[streamCall, streamCall]
 }
 
 func (c connectStream) receive(x *exchange) error {
 	in, err := c.Receive()
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
 		return io.EOF
+	case err != nil:
+		return err
+	case in.exchange == nil: // connect does not read a message of no bytes
+		return x.read()
 	}
-	if err == nil {
-		x.take(in)
-	}
-	return err
+	*x = *in.exchange
+	return nil
 }
 
-func (c connectStream) send(x *exchange) error {
-	var out aliquotv1.CheckStreamResponse
-	if err := proto.Unmarshal(x.reply, &out); err != nil {
-		return err
-	}
-	x.done()
-	return c.Send(&out)
-}
+func (c connectStream) send(x *exchange) error { return c.Send(&streamCall{x}) }
 
 // unhurried lets a stream be read for as long as it is open; the server's read timeout is
 // for calls, whose bodies end.

@@ -39,7 +39,7 @@ func (o overConnect) Recv() (*aliquotv1.CheckStreamResponse, error) {
 }
 func (o overConnect) CloseSend() error { return o.CloseRequest() }
 
-// streams runs a test over gRPC and over Connect.
+// streams runs a test over gRPC, and over Connect with both codecs.
 func streams(t *testing.T, d *Daemon, test func(t *testing.T, s checkStream)) {
 	t.Run("gRPC", func(t *testing.T) {
 		s, err := aliquotv1.NewLimiterServiceClient(dialGRPC(t, d)).CheckStream(t.Context())
@@ -48,15 +48,17 @@ func streams(t *testing.T, d *Daemon, test func(t *testing.T, s checkStream)) {
 		}
 		test(t, s)
 	})
-	t.Run("Connect", func(t *testing.T) {
-		client := h2c()
-		defer client.CloseIdleConnections()
-		s, err := aliquotv1connect.NewLimiterServiceClient(client, "http://"+d.Addr()).CheckStream(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(t, overConnect{s})
-	})
+	for name, codec := range map[string]connect.ClientOption{"Connect": connect.WithClientOptions(), "JSON": connect.WithProtoJSON()} {
+		t.Run(name, func(t *testing.T) {
+			client := h2c()
+			defer client.CloseIdleConnections()
+			s, err := aliquotv1connect.NewLimiterServiceClient(client, "http://"+d.Addr(), codec).CheckStream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, overConnect{s})
+		})
+	}
 }
 
 func ask1(id uint64, apiKey string) *aliquotv1.StreamedCheck {

@@ -1,6 +1,7 @@
 package regional
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
@@ -53,40 +54,61 @@ func TestBytesOfOneClientCostTheOthersNothing(t *testing.T) {
 	}
 }
 
+// uncleanStream is the same as a CheckStreamRequest.
+func uncleanStream() (message []byte) {
+	id := uint64(0)
+	for rest := uncleanBatch(); len(rest) > 0; id++ {
+		_, _, n := protowire.ConsumeTag(rest)
+		request, size := protowire.ConsumeBytes(rest[n:])
+		rest = rest[n+size:]
+		one := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), id)
+		one = protowire.AppendBytes(protowire.AppendTag(one, 2, protowire.BytesType), request)
+		message = protowire.AppendBytes(protowire.AppendTag(message, 1, protowire.BytesType), one)
+	}
+	return message
+}
+
 // TestBytesOfOneClientEndNoStream, on which the checks of many travel.
 func TestBytesOfOneClientEndNoStream(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, roomyRule).address()))
-	stream, err := dialGRPC(t, d).NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+	overGRPC, err := dialGRPC(t, d).NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
 		aliquotv1connect.LimiterServiceCheckStreamProcedure, grpc.ForceCodec(rawBytes{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		var message []byte
-		id := uint64(0)
-		for rest := uncleanBatch(); len(rest) > 0; id++ {
-			_, _, n := protowire.ConsumeTag(rest)
-			request, size := protowire.ConsumeBytes(rest[n:])
-			rest = rest[n+size:]
-			one := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), id)
-			one = protowire.AppendBytes(protowire.AppendTag(one, 2, protowire.BytesType), request)
-			message = protowire.AppendBytes(protowire.AppendTag(message, 1, protowire.BytesType), one)
+	client := h2c()
+	defer client.CloseIdleConnections()
+	overConnect := connect.NewClient[[]byte, []byte](client, "http://"+d.Addr()+aliquotv1connect.LimiterServiceCheckStreamProcedure,
+		connect.WithCodec(rawBytes{})).CallBidiStream(t.Context())
+	for name, ask := range map[string]func(message []byte) (reply []byte, err error){
+		"gRPC": func(message []byte) (reply []byte, err error) {
+			return reply, errors.Join(overGRPC.SendMsg(&message), overGRPC.RecvMsg(&reply))
+		},
+		"Connect": func(message []byte) (reply []byte, err error) {
+			if err := overConnect.Send(&message); err != nil {
+				return nil, err
+			}
+			got, err := overConnect.Receive()
+			if err != nil {
+				return nil, err
+			}
+			return *got, nil
+		},
+	} {
+		for range 2 {
+			reply, err := ask(uncleanStream())
+			var out aliquotv1.CheckStreamResponse
+			if err := errors.Join(err, proto.Unmarshal(reply, &out)); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			answers := out.GetAnswers()
+			if len(answers) != 3 || !answers[0].GetResponse().GetAllowed() || !answers[2].GetResponse().GetAllowed() ||
+				!strings.Contains(answers[1].GetError(), uncleanSays) || answers[1].GetCode() != uint32(connect.CodeInvalidArgument) {
+				t.Errorf("%s: %v", name, answers)
+			}
 		}
-		var reply []byte
-		if err := stream.SendMsg(&message); err != nil {
-			t.Fatal(err)
-		}
-		if err := stream.RecvMsg(&reply); err != nil {
-			t.Fatal(err)
-		}
-		var out aliquotv1.CheckStreamResponse
-		if err := proto.Unmarshal(reply, &out); err != nil {
-			t.Fatal(err)
-		}
-		answers := out.GetAnswers()
-		if len(answers) != 3 || !answers[0].GetResponse().GetAllowed() || !answers[2].GetResponse().GetAllowed() ||
-			!strings.Contains(answers[1].GetError(), uncleanSays) || answers[1].GetCode() != uint32(connect.CodeInvalidArgument) {
-			t.Errorf("%v", answers)
-		}
+	}
+	if err := errors.Join(overConnect.CloseRequest(), overConnect.CloseResponse()); err != nil {
+		t.Error(err)
 	}
 }
