@@ -31,8 +31,8 @@ import (
 	"aliquot/rules"
 )
 
-// pollFor bounds the wait for a condition.
-const pollFor = 15 * time.Second
+// pollFor bounds the wait for a condition that should come about in a few seconds.
+const pollFor = time.Minute
 
 // eventually polls until done holds.
 func eventually(t testing.TB, what string, done func() bool) {
@@ -341,8 +341,8 @@ func startLive(t testing.TB, c Config) (*Daemon, func()) {
 	d, stop := start(t, c)
 	select {
 	case <-d.Ready():
-	case <-time.After(15 * time.Second):
-		t.Fatal("no lease within 15 s")
+	case <-time.After(pollFor):
+		t.Fatalf("no lease within %v", pollFor)
 	}
 	return d, stop
 }

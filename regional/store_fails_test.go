@@ -30,7 +30,7 @@ var storeFaults = map[string]storeFault{
 		stop: func(s *redisServer) { s.signal(syscall.SIGSTOP) }, cure: func(s *redisServer) { s.signal(syscall.SIGCONT) },
 		reason: "timeout",
 	},
-	"paused":          {stop: say("CLIENT PAUSE 2500 ALL"), cure: func(*redisServer) {}, reason: "timeout"},
+	"paused":          {stop: say("CLIENT PAUSE 600000 WRITE"), cure: say("CLIENT UNPAUSE"), reason: "timeout"},
 	"killed":          {stop: (*redisServer).kill, cure: (*redisServer).start, reason: "connection"},
 	"made a replica":  {stop: say("REPLICAOF 127.0.0.1 1"), cure: say("REPLICAOF NO ONE"), reason: "readonly"},
 	"full":            {stop: say("CONFIG SET maxmemory 1"), cure: say("CONFIG SET maxmemory 0"), reason: "oom"},
