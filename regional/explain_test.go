@@ -3,6 +3,7 @@ package regional
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,49 +66,72 @@ func TestExplainSaysWhatCheckSays(t *testing.T) {
 		c := testConfig(newLeader(t, explainedRules).address())
 		c.Redis = redis
 		d, _ := startLive(t, c)
-		requests := []*aliquotv1.CheckRequest{
-			{Attributes: map[string]string{"api_key": "k"}},
-			{Attributes: map[string]string{"api_key": "vip_1"}, Cost: proto.Int64(12)},
-			{Attributes: map[string]string{"api_key": "k", "model": "large"}, Costs: map[string]int64{"tokens_in": 60}},
-			{Attributes: map[string]string{"api_key": "k", "model": "large"}, Costs: map[string]int64{"tokens_in": 60}},
-			{Attributes: map[string]string{"api_key": "k", "model": "large"}},
-			{Attributes: map[string]string{"api_key": "k", "model": "large"}},
-			{Attributes: map[string]string{"api_key": "k", "model": "large"}, Cost: proto.Int64(2)},
-			{Attributes: map[string]string{"api_key": "k"}, Cost: proto.Int64(11)},
-			{Attributes: map[string]string{"api_key": "k"}, Cost: proto.Int64(8)},
-			{Attributes: map[string]string{"api_key": "bad_1"}},
-			{Attributes: map[string]string{"api_key": "friend"}},
-		}
-		denied := 0
-		for i, in := range requests {
-			explainRequest(t, d, in)
-			would := explainRequest(t, d, in)
-			is := askFor(t, d, in)
-			if would.GetDecision().GetDecisionId() != "" {
-				t.Errorf("request %d: an explanation has no id", i)
+		// A call that misses its deadline on a busy machine is explained, and decided, without
+		// the store: then others ask.
+		for try := 0; !explainedAsDecided(t, d, try); try++ {
+			if !missedDeadlines(t)(d) {
+				t.Fatal("decided without the store, which missed no deadline")
 			}
-			if got, want := decided1(would.GetDecision()), decided1(is); got != want {
-				t.Errorf("request %d:\n explained %s\n decided   %s", i, got, want)
-			}
-			if is.GetAllowed() {
-				continue
-			}
-			denied++
-			was, err := explain(t, d, &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_DecisionId{DecisionId: is.GetDecisionId()}})
-			if err != nil || !proto.Equal(was.GetDecision(), is) || len(was.GetRules()) != len(would.GetRules()) ||
-				was.GetLease().GetPhase() != "live" || was.GetRulesVersion() != 1 || was.GetRegion() != "us" {
-				t.Fatalf("request %d: %v, %v\nit was %v", i, err, was, is)
-			}
-			for j, r := range was.GetRules() {
-				if now := would.GetRules()[j]; r.GetRetryBasis() != now.GetRetryBasis() || r.GetKeyHash() != now.GetKeyHash() || r.GetWhyNot() != now.GetWhyNot() {
-					t.Errorf("request %d: was %v, would be %v", i, r, now)
-				}
-			}
-		}
-		if denied != 6 {
-			t.Errorf("%d denials", denied)
 		}
 	})
+}
+
+// explainedAsDecided compares what is explained with what is decided for clients of a
+// number; false if something was decided without the store.
+func explainedAsDecided(t *testing.T, d *Daemon, number int) bool {
+	t.Helper()
+	k, vip, bad := fmt.Sprint("k", number), fmt.Sprint("vip_", number), fmt.Sprint("bad_", number)
+	requests := []*aliquotv1.CheckRequest{
+		{Attributes: map[string]string{"api_key": k}},
+		{Attributes: map[string]string{"api_key": vip}, Cost: proto.Int64(12)},
+		{Attributes: map[string]string{"api_key": k, "model": "large"}, Costs: map[string]int64{"tokens_in": 60}},
+		{Attributes: map[string]string{"api_key": k, "model": "large"}, Costs: map[string]int64{"tokens_in": 60}},
+		{Attributes: map[string]string{"api_key": k, "model": "large"}},
+		{Attributes: map[string]string{"api_key": k, "model": "large"}},
+		{Attributes: map[string]string{"api_key": k, "model": "large"}, Cost: proto.Int64(2)},
+		{Attributes: map[string]string{"api_key": k}, Cost: proto.Int64(11)},
+		{Attributes: map[string]string{"api_key": k}, Cost: proto.Int64(8)},
+		{Attributes: map[string]string{"api_key": bad}},
+		{Attributes: map[string]string{"api_key": "friend"}},
+	}
+	denied := 0
+	for i, in := range requests {
+		explainRequest(t, d, in)
+		would := explainRequest(t, d, in)
+		is := askFor(t, d, in)
+		if withoutStore(would.GetDecision()) || withoutStore(is) {
+			return false
+		}
+		if would.GetDecision().GetDecisionId() != "" {
+			t.Errorf("request %d: an explanation has no id", i)
+		}
+		if got, want := decided1(would.GetDecision()), decided1(is); got != want {
+			t.Errorf("request %d:\n explained %s\n decided   %s", i, got, want)
+		}
+		if is.GetAllowed() {
+			continue
+		}
+		denied++
+		was, err := explain(t, d, &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_DecisionId{DecisionId: is.GetDecisionId()}})
+		if err != nil || !proto.Equal(was.GetDecision(), is) || len(was.GetRules()) != len(would.GetRules()) ||
+			was.GetLease().GetPhase() != "live" || was.GetRulesVersion() != 1 || was.GetRegion() != "us" {
+			t.Fatalf("request %d: %v, %v\nit was %v", i, err, was, is)
+		}
+		for j, r := range was.GetRules() {
+			if now := would.GetRules()[j]; r.GetRetryBasis() != now.GetRetryBasis() || r.GetKeyHash() != now.GetKeyHash() || r.GetWhyNot() != now.GetWhyNot() {
+				t.Errorf("request %d: was %v, would be %v", i, r, now)
+			}
+		}
+	}
+	if denied != 6 {
+		t.Errorf("%d denials", denied)
+	}
+	return true
+}
+
+// withoutStore: a limit was decided without the store.
+func withoutStore(a *aliquotv1.CheckResponse) bool {
+	return slices.ContainsFunc(a.GetLimits(), func(l *aliquotv1.LimitDecision) bool { return l.GetMode() == modeEmergency })
 }
 
 // decided1 is a decision in one line, without what changes while time goes by.
