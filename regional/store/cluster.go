@@ -21,8 +21,10 @@ type Cluster struct {
 	scripts *lua.Scripts
 	epochs  *[lua.Slots]string // the keys of the epoch
 	heard   heardMarks
-	refused refusedSlots
-	onEpoch func(string)
+	// reserving are the reservations that are being made.
+	reserving names
+	refused   refusedSlots
+	onEpoch   func(string)
 	// onCircuit is RedisConfig.OnCircuit.
 	onCircuit func(node string, open bool, cause error)
 	log       *slog.Logger

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"aliquot/limit"
 	"aliquot/lua"
@@ -14,12 +15,18 @@ var errUnkept = errors.New("store: the reservation ended just now; call again")
 
 // Reserve is lua.Scripts.Reserve. The reservation's name is in a slot of its own, so it is
 // written after the charges: whoever finds it written by another gives back what it
-// charged. Where it is not known whether it was written nothing is given back, for a
+// charged. Callers of one name in this process take turns, for one that charges beside
+// another may be denied for that. Where it is not known whether it was written nothing is given back, for a
 // settlement may do so; the client then is charged for nothing.
 func (s *Cluster) Reserve(ctx context.Context, epoch string, groups []Group, r lua.Reservation) (out lua.Reserved, now int64, err error) {
 	if err := errors.Join(lua.CheckReservation(groups, r), lua.CheckGroups(epoch, groups), s.current()); err != nil {
 		return out, 0, err
 	}
+	done, err := s.reserving.turn(ctx, r.Key)
+	if err != nil {
+		return out, 0, err
+	}
+	defer done()
 	if out.Earlier, err = s.Reservation(ctx, r.Key); err != nil || out.Earlier != nil {
 		return out, 0, err
 	}
@@ -51,6 +58,42 @@ func (s *Cluster) Reserve(ctx context.Context, epoch string, groups []Group, r l
 		err = errUnkept
 	}
 	return lua.Reserved{Earlier: earlier, Results: t.results}, t.now, err
+}
+
+// names are the names that somebody is at work on. The zero value has none. Safe for
+// concurrent use.
+type names struct {
+	mu   sync.Mutex
+	busy map[string]chan struct{} // closed when its turn is over
+}
+
+// turn waits until nobody else is at work on a name, which done ends. There are as many
+// names as calls under way at the most.
+func (n *names) turn(ctx context.Context, name string) (done func(), err error) {
+	for {
+		n.mu.Lock()
+		other, taken := n.busy[name]
+		if !taken {
+			if n.busy == nil {
+				n.busy = map[string]chan struct{}{}
+			}
+			mine := make(chan struct{})
+			n.busy[name] = mine
+			n.mu.Unlock()
+			return func() {
+				n.mu.Lock()
+				delete(n.busy, name)
+				n.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		n.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("store: another call reserves by this name: %w", ctx.Err())
+		}
+	}
 }
 
 // Reservation is what is remembered of a request; see lua.Scripts.Reservation.

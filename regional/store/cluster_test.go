@@ -408,3 +408,38 @@ func TestOneCall(t *testing.T) {
 		}
 	}
 }
+
+// Callers that make one reservation at once, of nearly all that there is, hear of one that
+// was made: none is denied for what another of them holds for a moment.
+func TestClusterReserveAtOnce(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	s := openCluster(t, servers)
+	epoch := learnCluster(t, s)
+	view := coldView(epoch, bucket(10, 0))
+	group := []Group{{Cost: 6 * limit.Token, Limits: []KeyView{{Key: keyOn(servers, 0, 1), View: view}, {Key: keyOn(servers, 1, 2), View: view}}}}
+	for round := range byte(5) {
+		r := lua.Reservation{Key: lua.ReservationKey([16]byte{round}), Text: "mine", Keep: time.Minute, Decided: true}
+		var calls sync.WaitGroup
+		var made, earlier atomic.Int64
+		for range 16 {
+			calls.Go(func() {
+				switch out, _, err := s.Reserve(t.Context(), epoch, group, r); {
+				case err != nil:
+					t.Error(err)
+				case out.Earlier != nil:
+					earlier.Add(1)
+				case out.Results[0].Allowed:
+					made.Add(1)
+				}
+			})
+		}
+		calls.Wait()
+		want := int64(1)
+		if round > 0 {
+			want = 0 // the first one holds most of it
+		}
+		if made.Load() != want || earlier.Load() != 15*want {
+			t.Fatalf("round %d: %d made it, %d heard of it", round, made.Load(), earlier.Load())
+		}
+	}
+}
