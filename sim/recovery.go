@@ -73,6 +73,11 @@ func (w *world) checkUse(began []limit.Tokens) {
 		got := int64(r.ideal.spent - began[i])
 		due := l.PerSecond().Micro * int64(recovery/2) / second
 		due += due / 1000 * shell.Slowest(w.cfg.RhoPPM) / million
+		if fills := c.fills(); l.Capacity < 2*limit.Token {
+			// A full bucket of one request earns nothing until the client comes again.
+			asked := (fills + c.every - 1) / c.every * c.every
+			due = due / asked * fills
+		}
 		if !homed && least < 10*limit.Token {
 			due /= 2 // its rule has it split all the same: whole requests move slowly
 		}
