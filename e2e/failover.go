@@ -26,9 +26,9 @@ func primaryKilled(ctx context.Context, l *Lab, s Scale) (out []Result, err erro
 	if err := l.awaitSentinels(ctx, url); err != nil {
 		return nil, err
 	}
-	before := region.flag("--redis")
-	defer func() { err = errors.Join(err, l.setStore(ctx, region, before)) }()
-	if err := l.setStore(ctx, region, url); err != nil {
+	back, err := l.lendStore(ctx, region, url)
+	defer func() { err = errors.Join(err, back()) }()
+	if err != nil {
 		return nil, err
 	}
 	c, err := l.manyKeys(ctx, region, Scale{})

@@ -44,9 +44,9 @@ func (l *Lab) nodeLost(ctx context.Context, s Scale, lose, bring func(*Process) 
 	if err != nil {
 		return nil, err
 	}
-	before := region.flag("--redis")
-	defer func() { err = errors.Join(err, l.setStore(ctx, region, before)) }()
-	if err := l.setStore(ctx, region, url); err != nil {
+	back, err := l.lendStore(ctx, region, url)
+	defer func() { err = errors.Join(err, back()) }()
+	if err != nil {
 		return nil, err
 	}
 	w := newWanderers(l, nodeClients)

@@ -96,6 +96,12 @@ func (l *Lab) setStore(ctx context.Context, r *Region, url string) error {
 	return errors.Join(r.Terminate(), r.setFlag("--redis", url), r.Start(), l.awaitLease(ctx, r))
 }
 
+// lendStore is setStore for a while; back gives the daemon the store again that it had.
+func (l *Lab) lendStore(ctx context.Context, r *Region, url string) (back func() error, err error) {
+	before := r.flag("--redis")
+	return func() error { return l.setStore(ctx, r, before) }, l.setStore(ctx, r, url)
+}
+
 // startRegion adds a region to the lab and starts it. Whether the coordinators let
 // it take part is for them to say.
 func (l *Lab) startRegion(name string) (*Region, error) {

@@ -2,7 +2,6 @@ package regional
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -11,140 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
-	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
-
-// llm is requests, tokens in and out by org, and slots, without anything earned. Nothing
-// passes without the store.
-const llm = `
-defaults: {enforcement: independent, on_redis_failure: closed, params: {refill_rate: 0.001}}
-rules:
-  - id: r0
-    key: [api_key]
-    params: {capacity: 100}
-  - id: r1
-    unit: tokens_in
-    key: [api_key]
-    params: {capacity: 1000}
-  - id: r2
-    unit: tokens_out
-    key: [org]
-    params: {capacity: 2000}
-  - id: r3
-    algorithm: concurrency
-    key: [api_key]
-    params: {limit: 3, window: 3600}
-  - id: r4
-    unit: tokens_in
-    algorithm: fixed_window
-    key: [api_key]
-    params: {limit: 5000, window: 86400}
-  - id: r5
-    unit: tokens_out
-    shadow: true
-    key: [api_key]
-    params: {capacity: 400}
-`
-
-func limiterClient(d *Daemon) aliquotv1connect.LimiterServiceClient {
-	return aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
-}
-
-// reserveFor reserves, once more by the same id if the store missed a deadline and the rules
-// fail closed: that charges nothing twice.
-func reserveFor(t *testing.T, d *Daemon, in *aliquotv1.ReserveRequest) (out *aliquotv1.ReserveResponse) {
-	t.Helper()
-	var err error
-	if !polled(func() bool {
-		out, err = limiterClient(d).Reserve(t.Context(), in)
-		return err != nil || out.GetDecision().GetMode() != modeFailClosed
-	}) {
-		t.Errorf("the store does not decide: %v", out)
-	}
-	if err != nil {
-		t.Error(err)
-	}
-	return out
-}
-
-// settleOf settles, once more if the store missed a deadline; again tells that it did, and
-// maybe settled it all the same.
-func settleOf(t *testing.T, d *Daemon, in *aliquotv1.SettleRequest) (out *aliquotv1.SettleResponse, again bool) {
-	t.Helper()
-	var err error
-	polled(func() bool {
-		out, err = limiterClient(d).Settle(t.Context(), in)
-		again = again || err != nil
-		return err == nil || rpcCode(err) != "unavailable"
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	return out, again
-}
-
-// settleFirst is settleOf for who is the first to settle a reservation.
-func settleFirst(t *testing.T, d *Daemon, in *aliquotv1.SettleRequest) *aliquotv1.SettleResponse {
-	t.Helper()
-	out, again := settleOf(t, d, in)
-	if again && out.GetState() == stateAlready {
-		out.State = stateSettled
-	}
-	return out
-}
-
-func rpcCode(err error) string { return connect.CodeOf(err).String() }
-
-var client7 = map[string]string{"api_key": "k7", "org": "o1"}
-
-// left is what each rule has for client7, by a request that is denied for ever.
-func left(t *testing.T, d *Daemon) (out map[string]int64) {
-	t.Helper()
-	in := &aliquotv1.CheckRequest{Attributes: client7, Cost: proto.Int64(100), Costs: map[string]int64{"tokens_in": 1, "tokens_out": 1}}
-	eventually(t, "the store says what is left", func() bool {
-		out = map[string]int64{}
-		for _, l := range askFor(t, d, in).GetLimits() {
-			if l.GetMode() == modeFailClosed {
-				return false // it missed a deadline
-			}
-			out[l.GetRuleId()] = l.GetRemaining()
-		}
-		return true
-	})
-	return out
-}
-
-func wantLeft(t *testing.T, d *Daemon, when string, want map[string]int64) {
-	t.Helper()
-	got := left(t, d)
-	for rule, n := range want {
-		if got[rule] != n {
-			t.Errorf("%s: rule %s has %d left, want %d (%v)", when, rule, got[rule], n, got)
-		}
-	}
-}
-
-// estimate reserves 300 tokens in and 500 out.
-func estimate(id string) *aliquotv1.ReserveRequest {
-	return &aliquotv1.ReserveRequest{
-		Attributes: client7, Id: id, Costs: map[string]int64{"tokens_in": 300, "tokens_out": 500},
-	}
-}
-
-func onStores(t *testing.T, test func(t *testing.T, c Config, l *leader)) {
-	stores(t, func(t *testing.T, redis string) {
-		l := newLeader(t, llm)
-		c := testConfig(l.address())
-		c.Redis = redis
-		test(t, c, l)
-	})
-}
 
 // TestReserveThenSettle: what was estimated is taken everywhere at once, what was not used
 // comes back, and neither happens twice.
@@ -240,58 +109,6 @@ func TestDeniedReservationTakesNothing(t *testing.T) {
 	})
 }
 
-// TestDebtDenies until it is paid, and is bounded by the capacity.
-func TestDebtDenies(t *testing.T) {
-	onStores(t, func(t *testing.T, c Config, _ *leader) {
-		d, _ := startLive(t, c)
-		reserveFor(t, d, estimate("call-1"))
-		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": maxCost, "tokens_out": 500}})
-		if got := out.GetLimits()[1]; got.GetCharged() != 1700 || got.GetUsed() != maxCost {
-			t.Errorf("%v; 700 were left, and 1000 may be owed", got)
-		}
-		in := &aliquotv1.CheckRequest{Attributes: client7, Costs: map[string]int64{"tokens_in": 1}}
-		answer := askFor(t, d, in)
-		if answer.GetAllowed() || answer.GetRuleId() != "r1" || answer.GetRemaining() != 0 || answer.GetRetryAfter().AsDuration() < 1000*time.Second*999 {
-			t.Errorf("%v; 1001 tokens at 0.001 a second are to be waited for", answer)
-		}
-	})
-}
-
-// TestExpiredReservationStands at its estimate; its slot is free.
-func TestExpiredReservationStands(t *testing.T) {
-	onStores(t, func(t *testing.T, c Config, _ *leader) {
-		d, _ := startLive(t, c)
-		in := estimate("call-1")
-		in.Ttl = durationpb.New(time.Second)
-		reserveFor(t, d, in)
-		wantLeft(t, d, "reserved", map[string]int64{"r3": 2})
-		eventually(t, "the slot is free", func() bool { return left(t, d)["r3"] == 3 })
-		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": 0}})
-		if l := out.GetLimits()[1]; out.GetState() != stateExpired || l.GetUsed() != 300 || l.GetRefunded() != 0 {
-			t.Errorf("%v", out)
-		}
-		wantLeft(t, d, "expired", map[string]int64{"r1": 700, "r2": 1500, "r4": 4700})
-	})
-}
-
-// TestSettleAfterTheRulesChanged: a limit that is gone is left out, one that is larger now
-// takes back by the new one, and the rest is settled.
-func TestSettleAfterTheRulesChanged(t *testing.T) {
-	l := newLeader(t, llm)
-	d, _ := startLive(t, testConfig(l.address()))
-	reserveFor(t, d, estimate("call-1"))
-	changed := strings.Replace(llm, "  - id: r2", "  - id: r6", 1)
-	l.setRules(2, strings.Replace(changed, "capacity: 1000}", "capacity: 3000}", 1))
-	eventually(t, "the rules are in force", func() bool { return d.policies.load().text.Version == 2 })
-	out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": 100, "tokens_out": 100}})
-	if out.GetState() != stateSettled || out.GetLimits()[1].GetRefunded() != 200 || out.GetLimits()[2].GetRefunded() != 0 || out.GetLimits()[3].GetRefunded() != 1 {
-		t.Fatalf("%v", out)
-	}
-	if got := left(t, d); got["r1"] != 900 || got["r6"] != 2000 || got["r3"] != 3 {
-		t.Errorf("left %v", got)
-	}
-}
-
 // TestReserveOffTheRules: who is on a list, or has no rule, reserves and settles too.
 func TestReserveOffTheRules(t *testing.T) {
 	l := newLeader(t, `
@@ -360,96 +177,6 @@ rules:
 		last = fmt.Sprint(out, err)
 		return err == nil && (out.GetState() == stateSettled || out.GetState() == stateAlready) && out.GetLimits()[0].GetRefunded() == 1
 	})
-}
-
-// TestReservationOfLostContents: a store that lost its contents knows none.
-func TestReservationOfLostContents(t *testing.T) {
-	redis := startRedis(t)
-	c := testConfig(newLeader(t, llm).address())
-	c.Redis = redis.url()
-	d, _ := startLive(t, c)
-	reserveFor(t, d, estimate("call-1"))
-	redis.say("FLUSHALL")
-	if _, err := limiterClient(d).Settle(t.Context(), &aliquotv1.SettleRequest{Id: "call-1"}); rpcCode(err) != "not_found" {
-		t.Errorf("%v", err)
-	}
-}
-
-// TestSpareTokensGoToThePool: what a refund finds no room for, in the bucket of a share
-// that has shrunk meanwhile, is reported as released.
-func TestSpareTokensGoToThePool(t *testing.T) {
-	l := newLeader(t, `
-rules:
-  - id: r0
-    enforcement: strict
-    key: [api_key]
-    params: {capacity: 100, refill_rate: 0.001}
-`)
-	d, _ := startLive(t, testConfig(l.address()))
-	key := keyOf(d, "k7")
-	l.lend(key, budget.Unit)
-	reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: client7, Id: "call-1", Cost: proto.Int64(40)})
-	l.lend(key, budget.Unit/10)
-	if out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: "call-1", Cost: proto.Int64(0)}); out.GetLimits()[0].GetRefunded() >= 40 {
-		t.Fatalf("%v; a tenth of 100 has no room for it", out)
-	}
-	eventually(t, "the spare tokens are reported", func() (told bool) {
-		l.set(func() {
-			for _, r := range l.reports {
-				for _, k := range r.GetKeys() {
-					told = told || k.GetRefundedMicro() == 40_000_000 && k.GetReleasedMicro() > 35_000_000
-				}
-			}
-		})
-		return told
-	})
-}
-
-// TestReserveRefusesNonsense names what is wrong, and never a value.
-func TestReserveRefusesNonsense(t *testing.T) {
-	d, _ := startLive(t, testConfig(newLeader(t, llm).address()))
-	for name, edit := range map[string]func(*aliquotv1.ReserveRequest){
-		"cost is 0":     func(r *aliquotv1.ReserveRequest) { r.Cost = proto.Int64(0) },
-		"tokens_in":     func(r *aliquotv1.ReserveRequest) { r.Costs["tokens_in"] = -1 },
-		"an id of 129":  func(r *aliquotv1.ReserveRequest) { r.Id = strings.Repeat("x", 129) },
-		"ttl is 999ms":  func(r *aliquotv1.ReserveRequest) { r.Ttl = durationpb.New(999 * time.Millisecond) },
-		"ttl is 1h0m1s": func(r *aliquotv1.ReserveRequest) { r.Ttl = durationpb.New(time.Hour + time.Second) },
-		"ttl is -1s":    func(r *aliquotv1.ReserveRequest) { r.Ttl = durationpb.New(-time.Second) },
-		"namespace":     func(r *aliquotv1.ReserveRequest) { r.Namespace = strings.Repeat("x", 65) },
-	} {
-		in := estimate("call-1")
-		edit(in)
-		if _, err := limiterClient(d).Reserve(t.Context(), in); rpcCode(err) != "invalid_argument" || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for name, edit := range map[string]func(*aliquotv1.SettleRequest){
-		"an id of 0":    func(r *aliquotv1.SettleRequest) { r.Id = "" },
-		"an id of 129":  func(r *aliquotv1.SettleRequest) { r.Id = strings.Repeat("x", 129) },
-		"cost is -1":    func(r *aliquotv1.SettleRequest) { r.Cost = proto.Int64(-1) },
-		`"tokens_in"`:   func(r *aliquotv1.SettleRequest) { r.Costs = map[string]int64{"tokens_in": -1} },
-		"unit requests": func(r *aliquotv1.SettleRequest) { r.Costs = map[string]int64{"requests": 1} },
-		"namespace":     func(r *aliquotv1.SettleRequest) { r.Namespace = strings.Repeat("x", 65) },
-		"17 units": func(r *aliquotv1.SettleRequest) {
-			r.Costs = map[string]int64{}
-			for i := range 17 {
-				r.Costs[fmt.Sprint(i)] = 1
-			}
-		},
-	} {
-		in := &aliquotv1.SettleRequest{Id: "call-1"}
-		edit(in)
-		if _, err := limiterClient(d).Settle(t.Context(), in); rpcCode(err) != "invalid_argument" || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	in := estimate("")
-	if a, b := reserveFor(t, d, in), reserveFor(t, d, in); a.GetId() == "" || a.GetId() == b.GetId() {
-		t.Errorf("ids %q and %q were made", a.GetId(), b.GetId())
-	}
-	if _, err := limiterClient(d).Settle(t.Context(), &aliquotv1.SettleRequest{Id: "call-1", Namespace: "another"}); rpcCode(err) != "not_found" {
-		t.Errorf("%v", err)
-	}
 }
 
 // TestHierarchy is the table of docs/reserve.md: org > project > key, all or nothing.
@@ -543,27 +270,4 @@ func TestReserveAndSettleAtOnce(t *testing.T) {
 		}
 		wantLeft(t, d, "settled", map[string]int64{"r1": 1000 - first, "r3": 3, "r4": 5000 - first})
 	})
-}
-
-// TestReservationThatCannotBeRead does no harm.
-func TestReservationThatCannotBeRead(t *testing.T) {
-	redis := startRedis(t)
-	c := testConfig(newLeader(t, llm).address())
-	c.Redis = redis.url()
-	d, _ := startLive(t, c)
-	name := reservationKey(d.policies.load().hasher, "", "call-1")
-	for _, text := range []string{"nonsense", `"00000000 1\n{}"`, `"zz 1\n{}"`, `"00000000 x\n{}"`, `"00000000 1 1 2\nnull\n3\n[]"`} {
-		redis.say("SET " + name + " " + text)
-		if out, err := limiterClient(d).Reserve(t.Context(), estimate("call-1")); err == nil && out.GetId() != "" {
-			t.Errorf("%s: reserved %v", text, out)
-		}
-		if out, err := limiterClient(d).Settle(t.Context(), &aliquotv1.SettleRequest{Id: "call-1"}); err == nil {
-			t.Errorf("%s: settled %v", text, out)
-		}
-	}
-	redis.say("DEL " + name)
-	redis.say("LPUSH " + name + " x")
-	if out := reserveFor(t, d, estimate("call-1")); out.GetId() != "call-1" {
-		t.Errorf("a key of another type: %v", out)
-	}
 }

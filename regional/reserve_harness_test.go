@@ -1,0 +1,138 @@
+package regional
+
+import (
+	"net/http"
+	"testing"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// llm is requests, tokens in and out by org, and slots, without anything earned. Nothing
+// passes without the store.
+const llm = `
+defaults: {enforcement: independent, on_redis_failure: closed, params: {refill_rate: 0.001}}
+rules:
+  - id: r0
+    key: [api_key]
+    params: {capacity: 100}
+  - id: r1
+    unit: tokens_in
+    key: [api_key]
+    params: {capacity: 1000}
+  - id: r2
+    unit: tokens_out
+    key: [org]
+    params: {capacity: 2000}
+  - id: r3
+    algorithm: concurrency
+    key: [api_key]
+    params: {limit: 3, window: 3600}
+  - id: r4
+    unit: tokens_in
+    algorithm: fixed_window
+    key: [api_key]
+    params: {limit: 5000, window: 86400}
+  - id: r5
+    unit: tokens_out
+    shadow: true
+    key: [api_key]
+    params: {capacity: 400}
+`
+
+func limiterClient(d *Daemon) aliquotv1connect.LimiterServiceClient {
+	return aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
+}
+
+// reserveFor reserves, once more by the same id if the store missed a deadline and the rules
+// fail closed: that charges nothing twice.
+func reserveFor(t *testing.T, d *Daemon, in *aliquotv1.ReserveRequest) (out *aliquotv1.ReserveResponse) {
+	t.Helper()
+	var err error
+	if !polled(func() bool {
+		out, err = limiterClient(d).Reserve(t.Context(), in)
+		return err != nil || out.GetDecision().GetMode() != modeFailClosed
+	}) {
+		t.Errorf("the store does not decide: %v", out)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	return out
+}
+
+// settleOf settles, once more if the store missed a deadline; again tells that it did, and
+// maybe settled it all the same.
+func settleOf(t *testing.T, d *Daemon, in *aliquotv1.SettleRequest) (out *aliquotv1.SettleResponse, again bool) {
+	t.Helper()
+	var err error
+	polled(func() bool {
+		out, err = limiterClient(d).Settle(t.Context(), in)
+		again = again || err != nil
+		return err == nil || rpcCode(err) != "unavailable"
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return out, again
+}
+
+// settleFirst is settleOf for who is the first to settle a reservation.
+func settleFirst(t *testing.T, d *Daemon, in *aliquotv1.SettleRequest) *aliquotv1.SettleResponse {
+	t.Helper()
+	out, again := settleOf(t, d, in)
+	if again && out.GetState() == stateAlready {
+		out.State = stateSettled
+	}
+	return out
+}
+
+func rpcCode(err error) string { return connect.CodeOf(err).String() }
+
+var client7 = map[string]string{"api_key": "k7", "org": "o1"}
+
+// left is what each rule has for client7, by a request that is denied for ever.
+func left(t *testing.T, d *Daemon) (out map[string]int64) {
+	t.Helper()
+	in := &aliquotv1.CheckRequest{Attributes: client7, Cost: proto.Int64(100), Costs: map[string]int64{"tokens_in": 1, "tokens_out": 1}}
+	eventually(t, "the store says what is left", func() bool {
+		out = map[string]int64{}
+		for _, l := range askFor(t, d, in).GetLimits() {
+			if l.GetMode() == modeFailClosed {
+				return false // it missed a deadline
+			}
+			out[l.GetRuleId()] = l.GetRemaining()
+		}
+		return true
+	})
+	return out
+}
+
+func wantLeft(t *testing.T, d *Daemon, when string, want map[string]int64) {
+	t.Helper()
+	got := left(t, d)
+	for rule, n := range want {
+		if got[rule] != n {
+			t.Errorf("%s: rule %s has %d left, want %d (%v)", when, rule, got[rule], n, got)
+		}
+	}
+}
+
+// estimate reserves 300 tokens in and 500 out.
+func estimate(id string) *aliquotv1.ReserveRequest {
+	return &aliquotv1.ReserveRequest{
+		Attributes: client7, Id: id, Costs: map[string]int64{"tokens_in": 300, "tokens_out": 500},
+	}
+}
+
+func onStores(t *testing.T, test func(t *testing.T, c Config, l *leader)) {
+	stores(t, func(t *testing.T, redis string) {
+		l := newLeader(t, llm)
+		c := testConfig(l.address())
+		c.Redis = redis
+		test(t, c, l)
+	})
+}
