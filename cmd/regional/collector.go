@@ -9,10 +9,10 @@ import (
 
 const (
 	// leastHeap is up to where the heap of a daemon grows before the garbage collector
-	// runs. By Go's default it may double: a daemon has 5 to 15 MiB that live and makes
-	// some 50 MiB of garbage a second, so that it would run five times a second, and what
-	// is asked meanwhile waits longer: that is seen at p99. Half of what a daemon may take
-	// with ten million random keys.
+	// runs. By Go's default it may double: of a daemon 5 to 15 MiB live, and 4,000 checks a
+	// second leave 25 MB of garbage, so that it would run three to five times a second, and
+	// what is asked meanwhile waits longer: that is seen at p99. Half of what a daemon may
+	// take with ten million random keys.
 	leastHeap = 128 << 20
 	// goPercent is Go's own: how much the heap grows by, in percent of what lives.
 	goPercent = 100
