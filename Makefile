@@ -2,7 +2,7 @@
 
 GO        ?= go
 # Tests share two cores with the daemons they start.
-TESTFLAGS ?= -race -count=1 -timeout 10m -p 2 -parallel 4
+TESTFLAGS ?= -race -count=1 -timeout 20m -p 2 -parallel 4
 FUZZTIME  ?= 30s
 
 .DEFAULT_GOAL := help
