@@ -157,6 +157,27 @@ func (c *claim) holds() bool { return !c.Silent && !c.Draining }
 // largest is the demand as far as anything speaks for it.
 func (d demandNow) largest() int64 { return max(d.Slow, d.Fast) }
 
+// makeRoom has others keep nothing, from the last on, until the home can hold a whole
+// request: what each keeps is rounded up, so that where they keep one each of a limit of
+// a few, a little less than one can be left, which admits nothing for as long as that is so.
+func (a allocation) makeRoom(home int) {
+	if home == noHome || Scale(a.Capacity, a.Avail.Burst) < microToken {
+		return
+	}
+	left := a.Avail.Burst
+	for i := range a.Regions {
+		if c := &a.Regions[i]; i != home && c.holds() {
+			left -= c.Keep.Burst
+		}
+	}
+	for i := len(a.Regions) - 1; i >= 0 && Scale(a.Capacity, left) < microToken; i-- {
+		if c := &a.Regions[i]; i != home && c.holds() {
+			left += c.Keep.Burst
+			c.Keep = Share{}
+		}
+	}
+}
+
 // homed gives one region all that the others do not keep. Nothing stays in the pool:
 // a growth has to wait for the home's acknowledgement anyway. Without a home yet
 // everyone stays at its floor.

@@ -124,7 +124,9 @@ func (l *Leader) target(key *leaderKey, lowered []Share, now Instant) ([]Share, 
 		return allocate(in), in.short() || in.drains()
 	}
 	if l.divide == nil && l.cfg.Homed(key.limit) {
-		out := in.homed(l.chooseHome(key, in, now))
+		home := l.chooseHome(key, in, now)
+		in.makeRoom(home)
+		out := in.homed(home)
 		return out, in.short() || in.moves(out)
 	}
 	key.settled = l.divide == nil && l.remember(key, in)
