@@ -2,6 +2,8 @@ package redistest
 
 import (
 	"bufio"
+	"crypto/sha1" // #nosec: what EVALSHA names scripts by, not for secrecy
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
@@ -21,7 +23,21 @@ type Clock struct {
 	// Addr is where clients connect to instead of the server.
 	Addr  string
 	ahead atomic.Int64 // seconds
+
+	mu sync.Mutex
+	// worded are scripts that were worded for a clock: that takes longer than a store is
+	// waited for on a busy machine.
+	worded map[clocked]script
 }
+
+// clocked names a script, by its hash, as a clock that is so much ahead has it.
+type clocked struct {
+	sha   string
+	ahead int64
+}
+
+// script is a script worded for a clock.
+type script struct{ text, sha string }
 
 // StartClock runs one before a server's address until the test ends. It shows the server's
 // own time at first.
@@ -29,7 +45,7 @@ func StartClock(t testing.TB, server string) *Clock {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	c := &Clock{Addr: l.Addr().String()}
+	c := &Clock{Addr: l.Addr().String(), worded: map[clocked]script{}}
 	var conns sync.WaitGroup
 	ended := make(chan struct{})
 	conns.Go(func() {
@@ -74,8 +90,7 @@ func (c *Clock) serve(client net.Conn, server string, ended <-chan struct{}) {
 	copies.Wait()
 }
 
-// requests passes a client's commands on, with another clock in the texts of scripts. A
-// script called by its name is not found then, and comes again with its text.
+// requests passes a client's commands on, with another clock in the texts of scripts.
 func (c *Clock) requests(client io.Reader, to io.Writer) {
 	in, out := bufio.NewReader(client), bufio.NewWriter(to)
 	for {
@@ -83,8 +98,8 @@ func (c *Clock) requests(client io.Reader, to io.Writer) {
 		if err != nil {
 			return
 		}
-		if len(words) > 1 && strings.EqualFold(words[0], "eval") {
-			words[1] = c.reading(words[1])
+		if len(words) > 1 {
+			words[1] = c.word(words[0], words[1])
 		}
 		fmt.Fprintf(out, "*%d\r\n", len(words))
 		for _, w := range words {
@@ -96,14 +111,44 @@ func (c *Clock) requests(client io.Reader, to io.Writer) {
 	}
 }
 
+// word is the first argument of a command. A script called by its name is called by that which
+// it has for this clock; one that has none is not found, and comes again with its text.
+func (c *Clock) word(command, first string) string {
+	ahead := c.ahead.Load()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case strings.EqualFold(command, "evalsha"):
+		if known, found := c.worded[clocked{first, ahead}]; found {
+			return known.sha
+		}
+	case strings.EqualFold(command, "eval"):
+		name := clocked{hash(first), ahead}
+		known, found := c.worded[name]
+		if !found {
+			known.text = reading(first, ahead)
+			known.sha = hash(known.text)
+			c.worded[name] = known
+		}
+		return known.text
+	}
+	return first
+}
+
+// hash is what Redis knows a script by.
+func hash(text string) string {
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
 var (
 	readsClock = regexp.MustCompile(`(redis\.)?call\('TIME'\)`)
 	setsExpiry = regexp.MustCompile(`'PXAT', (\w+)`)
 )
 
-// reading is a script's text that reads this clock, and names instants of it to the server.
-func (c *Clock) reading(text string) string {
-	ahead := c.ahead.Load()
+// reading is a script's text that reads a clock so many seconds ahead, and names instants of
+// it to the server.
+func reading(text string, ahead int64) string {
 	text = setsExpiry.ReplaceAllString(text, fmt.Sprintf("'PXAT', string.format('%%d', $1 - %d)", ahead*1000))
 	return readsClock.ReplaceAllString(text, fmt.Sprintf(
 		"(function() local t = redis.call('TIME') t[1] = t[1] + %d return t end)()", ahead))
