@@ -35,8 +35,10 @@ down: ## stop what `make up` started and wipe its data
 test: need-go ## every test, with the race detector
 	@deploy/local/install.sh redis-server cc prometheus promtool nginx caddy curl
 	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -v '^aliquot/e2e')
-	@# Without the race detector, which slows it down tenfold: five million states.
+	@# Without the race detector, which slows them down tenfold: five million states, and
+	@# ten million keys.
 	$(GO) test -count=1 -timeout 20m ./sim/check/
+	$(GO) test -count=1 ./abuse/
 	$(GO) test -count=1 -timeout 40m ./sim/plants/
 	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/...
 	@# By itself: it measures what real processes admit, on two cores.

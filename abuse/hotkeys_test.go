@@ -11,10 +11,8 @@ import (
 	"aliquot/budget"
 )
 
-// flood is how many different keys the tests of memory send.
-const flood = 10_000_000
-
-// flat runs do, and fails if more is kept, or much was allocated at all, than before.
+// flat runs do, which sends flood different keys, and fails if more is kept, or much was
+// allocated at all, than before.
 func flat(t *testing.T, do func()) {
 	t.Helper()
 	var before, after runtime.MemStats
