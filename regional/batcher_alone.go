@@ -2,6 +2,9 @@ package regional
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
 	"time"
 )
 
@@ -16,14 +19,36 @@ func (b *batcher) alone(ctx context.Context, call func(context.Context) error) e
 	b.mu.Unlock()
 	go func() {
 		began := time.Now()
-		err := call(context.WithoutCancel(ctx))
+		err := caughtIn(func() error { return call(context.WithoutCancel(ctx)) })
 		b.sign(began, err)
 		b.mu.Lock()
 		b.running--
 		b.mu.Unlock()
 		w.done <- err
 	}()
-	return b.wait(ctx, w, wait)
+	err := b.wait(ctx, w, wait)
+	if bug, ok := errors.AsType[*panicError](err); ok {
+		panic(bug.Error()) // where panics of calls are looked after
+	}
+	return err
+}
+
+// panicError is a panic on a goroutine that serves a caller.
+type panicError struct {
+	cause any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("%v\n%s", e.cause, e.stack) }
+
+// caughtIn makes a panic an error, so that it ends a call and not the process.
+func caughtIn(do func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = &panicError{cause: cause, stack: debug.Stack()}
+		}
+	}()
+	return do()
 }
 
 // atOnce makes a call that is not shared of a store that is never silent.

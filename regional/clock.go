@@ -16,6 +16,11 @@ const (
 	// sampleSpan is how long samples are collected before the older half is
 	// dropped: short, so that drift between samples does not matter.
 	sampleSpan = time.Second
+	// leastLeap is by how much, microseconds, a store's clock must be ahead of what is
+	// possible to count as set forward. The nodes of a Redis Cluster have a clock each, a few
+	// milliseconds apart, and a smaller leap than the time a decision may take is not seen by
+	// its deadline either.
+	leastLeap = int64(takeAtMost / time.Microsecond)
 )
 
 // sample is one reading of the store's clock: store (microseconds) was read
@@ -144,10 +149,10 @@ func (c *clockMap) anew(s sample) {
 	c.take(s)
 }
 
-// take is add. A sample that no clock within rho can have come to tells that the
+// take is add. A sample far beyond what a clock within rho can have come to tells that the
 // store's clock was set forward. The caller holds mu.
 func (c *clockMap) take(s sample) {
-	if passed, known := c.began(s.received); known && s.store > passed {
+	if passed, known := c.began(s.received); known && s.store > passed+leastLeap {
 		c.leap = s.received
 		c.forget()
 	}

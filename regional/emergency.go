@@ -1,6 +1,7 @@
 package regional
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,9 +69,9 @@ func (e *emergency) take(asks []*ask, denied bool, out []limit.Outcome) bool {
 	var ofKeys [1]*emergencyKey // room for what most requests have
 	var ofRecords [1]limit.Record
 	var ofViews [1]limit.View
-	keys := append(ofKeys[:0], make([]*emergencyKey, len(asks))...)
-	records := append(ofRecords[:0], make([]limit.Record, len(asks))...)
-	views := append(ofViews[:0], make([]limit.View, len(asks))...)
+	keys := slices.Grow(ofKeys[:0], len(asks))[:len(asks)]
+	records := slices.Grow(ofRecords[:0], len(asks))[:len(asks)]
+	views := slices.Grow(ofViews[:0], len(asks))[:len(asks)]
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()

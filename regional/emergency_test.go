@@ -34,9 +34,10 @@ func TestEmergencyTakesNoMemoryOfAKeyThatItKnows(t *testing.T) {
 	e := newEmergency(func() budget.Instant { return second })
 	asks, out := asksOf(1), make([]limit.Outcome, 1)
 	e.take(asks, false, out)
-	if n := testing.AllocsPerRun(100, func() { e.take(asks, false, out) }); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
+	// What other tests left running may take memory meanwhile.
+	eventually(t, "it takes no memory", func() bool {
+		return testing.AllocsPerRun(100, func() { e.take(asks, false, out) }) == 0
+	})
 }
 
 func TestEmergencyStartsEmptyAndHasNineTenths(t *testing.T) {

@@ -37,10 +37,10 @@ func (b *batcher) patience(now time.Time) time.Duration {
 }
 
 // sign takes the end of a call for a sign of life, if it is one: a timeout is none, and a
-// refusal that came at once is.
+// refusal that came at once is, if the store was asked at all.
 func (b *batcher) sign(began time.Time, err error) {
 	now := time.Now()
-	if !answered(err) && now.Sub(began) >= callerPatience {
+	if isOpen(err) || errors.Is(err, errBusy) || !answered(err) && now.Sub(began) >= callerPatience {
 		return
 	}
 	b.mu.Lock()

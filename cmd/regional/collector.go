@@ -19,8 +19,11 @@ const (
 	// mostPercent is for a heap in which hardly anything lives yet: more would only let
 	// it grow further beyond leastHeap before the next run finds out how much does.
 	mostPercent = 3200
-	// liveBytes is what the last run of the collector found to live.
-	liveBytes = "/gc/heap/live:bytes"
+	// liveBytes is what the last run of the collector found to live, and the others are
+	// what else it looked through, which Go's percentage is of as well.
+	liveBytes    = "/gc/heap/live:bytes"
+	stackBytes   = "/gc/scan/stack:bytes"
+	globalsBytes = "/gc/scan/globals:bytes"
 )
 
 // paceCollector has the garbage collector run when the heap has grown to leastHeap, or
@@ -31,7 +34,7 @@ func paceCollector() {
 		return
 	}
 	p := &collectorPace{percent: goPercent}
-	p.sample[0].Name = liveBytes
+	p.samples[0].Name, p.samples[1].Name, p.samples[2].Name = liveBytes, stackBytes, globalsBytes
 	p.adjust()
 	afterCollection(p.adjust)
 }
@@ -39,26 +42,27 @@ func paceCollector() {
 // collectorPace adjusts the collector to the heap. One goroutine uses it at a time.
 type collectorPace struct {
 	percent int
-	sample  [1]metrics.Sample
+	samples [3]metrics.Sample
 }
 
 // adjust follows what lives now. A change stops the process for some microseconds, so
 // small ones are not made.
 func (p *collectorPace) adjust() {
-	metrics.Read(p.sample[:])
-	percent := percentFor(p.sample[0].Value.Uint64())
+	metrics.Read(p.samples[:])
+	percent := percentFor(p.samples[0].Value.Uint64(), p.samples[1].Value.Uint64()+p.samples[2].Value.Uint64())
 	if difference := max(percent-p.percent, p.percent-percent); difference > p.percent/8 || percent == goPercent && difference > 0 {
 		p.percent = percent
 		debug.SetGCPercent(percent)
 	}
 }
 
-// percentFor is by how much a heap may grow of which so many bytes live.
-func percentFor(live uint64) int {
+// percentFor is by how much a heap may grow of which so many bytes live, beside stacks and
+// globals of so many: Go lets it grow by a percentage of all three.
+func percentFor(live, beside uint64) int {
 	if live >= leastHeap/2 {
 		return goPercent
 	}
-	return int(min(mostPercent, (leastHeap-live)*100/max(live, 1)))
+	return int(max(goPercent, min(mostPercent, (leastHeap-live)*100/max(live+beside, 1))))
 }
 
 // collected is found dead by every run of the collector.

@@ -9,17 +9,19 @@ import (
 func TestHeapGrowsToTheLeastBeforeItIsCollected(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
-		live uint64
-		want int
+		live, beside uint64
+		want         int
 	}{
-		{0, mostPercent}, {1 * mib, mostPercent}, {8 * mib, 1500}, {32 * mib, 300},
-		{64*mib - 1, 100}, {64 * mib, goPercent}, {1 << 40, goPercent},
+		{0, 0, mostPercent}, {1 * mib, 0, mostPercent}, {8 * mib, 0, 1500}, {32 * mib, 0, 300},
+		{64*mib - 1, 0, 100}, {64 * mib, 0, goPercent}, {1 << 40, 0, goPercent},
+		{8 * mib, 20 * mib, 428}, {8 * mib, 112 * mib, 100}, {8 * mib, 500 * mib, goPercent},
 	} {
-		got := percentFor(c.live)
+		got := percentFor(c.live, c.beside)
 		if got != c.want {
-			t.Errorf("%d MiB that live: %d %%, want %d", c.live/mib, got, c.want)
+			t.Errorf("%d MiB that live beside %d: %d %%, want %d", c.live/mib, c.beside/mib, got, c.want)
 		}
-		if most := max(leastHeap, 2*c.live); c.live+c.live*uint64(got)/100 > most {
+		byGo := c.live + (c.live+c.beside)*goPercent/100
+		if most := max(leastHeap, byGo); c.live+(c.live+c.beside)*uint64(got)/100 > most {
 			t.Errorf("%d MiB that live: the heap grows beyond %d MiB", c.live/mib, most/mib)
 		}
 	}

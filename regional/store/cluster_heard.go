@@ -52,7 +52,9 @@ func heardKeys() map[int]string {
 	all := lua.SlotKeys(lua.HeardKey)
 	keys := map[int]string{}
 	for i := range heardCopies {
-		slot := i * lua.Slots / heardCopies
+		// The middle of each third: clusters of three are dealt so that the borders of the
+		// thirds may be anybody's.
+		slot := (2*i + 1) * lua.Slots / (2 * heardCopies)
 		keys[slot] = all[slot]
 	}
 	return keys

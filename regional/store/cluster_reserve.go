@@ -60,40 +60,73 @@ func (s *Cluster) Reserve(ctx context.Context, epoch string, groups []Group, r l
 	return lua.Reserved{Earlier: earlier, Results: t.results}, t.now, err
 }
 
+// waitForName is how many callers wait for their turn of one name at the most: more than
+// try again after one another, and few enough that they take nobody else's place.
+const waitForName = 32
+
+// errTurn: others are at work on the name, and nothing was asked.
+var errTurn = errors.New("other calls reserve by this name; call again")
+
 // names are the names that somebody is at work on. The zero value has none. Safe for
 // concurrent use.
 type names struct {
 	mu   sync.Mutex
-	busy map[string]chan struct{} // closed when its turn is over
+	busy map[string]*nameTurn
+}
+
+// nameTurn is somebody's turn of a name.
+type nameTurn struct {
+	over    chan struct{} // closed then
+	waiting int
 }
 
 // turn waits until nobody else is at work on a name, which done ends. There are as many
-// names as calls under way at the most.
+// names as calls under way at the most. A failure is a *NodeError, for it says nothing about
+// the store.
 func (n *names) turn(ctx context.Context, name string) (done func(), err error) {
 	for {
 		n.mu.Lock()
 		other, taken := n.busy[name]
 		if !taken {
-			if n.busy == nil {
-				n.busy = map[string]chan struct{}{}
-			}
-			mine := make(chan struct{})
-			n.busy[name] = mine
+			mine := n.begin(name)
 			n.mu.Unlock()
-			return func() {
-				n.mu.Lock()
-				delete(n.busy, name)
-				n.mu.Unlock()
-				close(mine)
-			}, nil
+			return func() { n.end(name, mine) }, nil
 		}
+		if other.waiting == waitForName {
+			n.mu.Unlock()
+			return nil, &NodeError{Node: noNode, Err: errTurn}
+		}
+		other.waiting++
 		n.mu.Unlock()
 		select {
-		case <-other:
+		case <-other.over:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("store: another call reserves by this name: %w", ctx.Err())
+			n.mu.Lock()
+			other.waiting--
+			n.mu.Unlock()
+			return nil, &NodeError{Node: noNode, Err: fmt.Errorf("%w: %w", errTurn, ctx.Err())}
 		}
 	}
+}
+
+// noNode stands for the node where a name is waited for.
+const noNode = "of a reservation"
+
+// begin is the beginning of a turn. The caller holds mu.
+func (n *names) begin(name string) *nameTurn {
+	if n.busy == nil {
+		n.busy = map[string]*nameTurn{}
+	}
+	mine := &nameTurn{over: make(chan struct{})}
+	n.busy[name] = mine
+	return mine
+}
+
+func (n *names) end(name string, mine *nameTurn) {
+	n.mu.Lock()
+	delete(n.busy, name)
+	n.mu.Unlock()
+	close(mine.over)
 }
 
 // Reservation is what is remembered of a request; see lua.Scripts.Reservation.

@@ -39,6 +39,7 @@ type job struct {
 	sent, received int64
 
 	hasty    bool  // callers wait for it, those of other slots too
+	refused  bool  // the last time
 	asks     bool  // it goes by node.asks
 	trial    bool  // it finds out whether a node is back, and goes alone
 	withText bool  // the server did not know the script
@@ -64,7 +65,9 @@ func (s *Cluster) run(ctx context.Context, jobs []*job) {
 		var again []*job
 		refused := false
 		for _, j := range jobs {
-			switch s.judge(j) {
+			became := s.judge(j)
+			j.refused = became == sendLater
+			switch became {
 			case sendOn:
 				again = append(again, j)
 			case sendLater:
@@ -90,12 +93,14 @@ func (s *Cluster) run(ctx context.Context, jobs []*job) {
 	s.gaveUp(jobs)
 }
 
-// gaveUp notes the slots of jobs that were refused to the end.
+// gaveUp notes the slots of those jobs that were refused to the end.
 func (s *Cluster) gaveUp(jobs []*job) {
 	now := time.Now()
 	for _, j := range jobs {
-		s.refused.note(j.slot, now)
-		j.inPart()
+		if j.refused {
+			s.refused.note(j.slot, now)
+			j.inPart()
+		}
 	}
 }
 

@@ -1,0 +1,58 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+// TestTurnsOfAName: one call after the other has its turn of a name, no more than a few
+// wait for theirs, and neither who is refused nor who stops waiting speaks for the store.
+func TestTurnsOfAName(t *testing.T) {
+	var n names
+	done, err := n.turn(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, err := n.turn(t.Context(), "b"); err != nil {
+		t.Errorf("another name: %v", err)
+	} else {
+		other()
+	}
+	waits, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	for range waitForName {
+		go func() {
+			_, err := n.turn(waits, "a")
+			ended <- err
+		}()
+	}
+	isOfANode := func(err error) {
+		t.Helper()
+		if _, ok := errors.AsType[*NodeError](err); !ok || !errors.Is(err, errTurn) {
+			t.Errorf("%v", err)
+		}
+	}
+	for { // until all of them wait
+		n.mu.Lock()
+		waiting := n.busy["a"].waiting
+		n.mu.Unlock()
+		if waiting == waitForName {
+			break
+		}
+	}
+	_, err = n.turn(t.Context(), "a")
+	isOfANode(err)
+	stop()
+	for range waitForName {
+		isOfANode(<-ended)
+	}
+	done()
+	if done, err = n.turn(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	done()
+	if len(n.busy) != 0 {
+		t.Errorf("%d names are left", len(n.busy))
+	}
+}
