@@ -33,6 +33,20 @@ func (b *batcher) alone(ctx context.Context, call func(context.Context) error) e
 	return err
 }
 
+// answerAlone makes a call by a limiter's way of those that are not shared, and returns what
+// it brings. What a call that was given up still brings is nobody's.
+func answerAlone[T any](ctx context.Context, l *limiter, call func(context.Context) (T, error)) (T, error) {
+	var out, none T
+	err := l.alone(ctx, func(ctx context.Context) (err error) {
+		out, err = call(ctx)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return out, nil
+}
+
 // panicError is a panic on a goroutine that serves a caller.
 type panicError struct {
 	cause any

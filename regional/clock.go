@@ -218,7 +218,12 @@ func (c *clockMap) Leapt() int64 {
 	if c.leap == 0 {
 		return 0
 	}
-	if at, known := c.began(c.leap); known {
+	return c.notPassed(c.leap)
+}
+
+// notPassed is began, and beyond all time without a sample. The caller holds mu.
+func (c *clockMap) notPassed(e budget.Instant) int64 {
+	if at, known := c.began(e); known {
 		return at
 	}
 	return limit.MaxExact
@@ -243,10 +248,7 @@ type tailClock struct{ *clockMap }
 func (c tailClock) Since(e budget.Instant) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if at, known := c.began(e); known {
-		return at
-	}
-	return limit.MaxExact
+	return c.notPassed(e)
 }
 
 // stale reports whether the older span is too far back to be worth asking: after

@@ -152,15 +152,11 @@ type remembered struct {
 func (l *limiter) askToRemember(
 	ctx context.Context, groups []*group, key string, keep time.Duration, text func([]*group) (string, error),
 ) (remembered, error) {
-	var found remembered
 	mine := slices.Clone(groups) // the caller's may have others in their place by then
-	err := l.alone(ctx, func(ctx context.Context) error {
-		return l.direct.reserve(ctx, mine, key, keep, text, &found)
+	return answerAlone(ctx, l, func(ctx context.Context) (found remembered, err error) {
+		err = l.direct.reserve(ctx, mine, key, keep, text, &found)
+		return found, err
 	})
-	if err != nil {
-		return remembered{}, err
-	}
-	return found, nil
 }
 
 // describer describes groups of a decision, of which it keeps what it needs.

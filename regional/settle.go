@@ -155,29 +155,15 @@ func (r *reservation) windows(notes []settledLimit) (out []int64) {
 
 // kept is what the store keeps under a key, waited for as long as a check would.
 func (l *limiter) kept(ctx context.Context, key string) (*lua.Kept, error) {
-	var kept *lua.Kept
-	err := l.alone(ctx, func(ctx context.Context) (err error) {
-		kept, err = l.direct.kept(ctx, key)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return kept, nil
+	return answerAlone(ctx, l, func(ctx context.Context) (*lua.Kept, error) { return l.direct.kept(ctx, key) })
 }
 
 // settleParts makes a settlement, waited for as long as a check would. After an error it may
 // have been made, which the next look tells; nothing it was given may be used then.
 func (l *limiter) settleParts(ctx context.Context, parts *group, used []limit.Tokens, windows []int64, end lua.Settlement) (lua.Settled, error) {
-	var out lua.Settled
-	err := l.alone(ctx, func(ctx context.Context) (err error) {
-		out, err = l.direct.settle(ctx, parts, used, windows, end)
-		return err
+	return answerAlone(ctx, l, func(ctx context.Context) (lua.Settled, error) {
+		return l.direct.settle(ctx, parts, used, windows, end)
 	})
-	if err != nil {
-		return lua.Settled{}, err
-	}
-	return out, nil
 }
 
 // kept reads what the store keeps under a key; nil if that is nothing, or of contents

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"aliquot/lua/redistest"
 )
 
 // TestTurnsOfAName: one call after the other has its turn of a name, no more than a few
@@ -33,14 +35,11 @@ func TestTurnsOfAName(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	for { // until all of them wait
+	redistest.Until(t, "all of them wait", func() bool {
 		n.mu.Lock()
-		waiting := n.busy["a"].waiting
-		n.mu.Unlock()
-		if waiting == waitForName {
-			break
-		}
-	}
+		defer n.mu.Unlock()
+		return n.busy["a"].waiting == waitForName
+	})
 	_, err = n.turn(t.Context(), "a")
 	isOfANode(err)
 	stop()
