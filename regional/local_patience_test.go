@@ -3,6 +3,8 @@ package regional
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +63,24 @@ func TestReservationsWaitForASilentStoreAsChecksDo(t *testing.T) {
 		<-time.After(storeDeadline) // of the bubble's clock: the calls that were given up are over
 		if _, err := l.settle(t.Context(), "", "call-1", usage{}); !errors.Is(err, errNoReservation) {
 			t.Errorf("of a store that answers again: %v", err)
+		}
+	})
+}
+
+// TestAPanicOfACallIsItsCallers: a bug in a call that is waited for on another goroutine is
+// one of its caller's, where it is recovered, and the next call is made.
+func TestAPanicOfACallIsItsCallers(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *limiter, _ *moodyStore) {
+		func() {
+			defer func() {
+				if cause := recover(); !strings.Contains(fmt.Sprint(cause), "a bug") {
+					t.Errorf("the caller heard of %v", cause)
+				}
+			}()
+			t.Errorf("the call ended: %v", l.alone(t.Context(), func(context.Context) error { panic("a bug") }))
+		}()
+		if err := l.alone(t.Context(), func(context.Context) error { return nil }); err != nil {
+			t.Errorf("the next call: %v", err)
 		}
 	})
 }
