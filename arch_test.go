@@ -76,8 +76,10 @@ var houses = map[string]row{
 	"sim/plants/worker": {aliquot: []string{"limit", "sim", "sim/check"}},
 
 	"boottime": {aliquot: []string{"budget"}, outside: []string{"golang.org/x/sys"}},
-	"rpc":      {aliquot: []string{"proto/..."}, outside: anyModule},
-	"config":   {aliquot: []string{"proto/..."}, outside: anyModule},
+	"rpc":      {aliquot: []string{"proto/..."}, outside: []string{"connectrpc.com/connect", "golang.org/x/net/netutil", "google.golang.org/protobuf"}},
+	// How many connections the daemons' listeners have, which clients have no use for.
+	"rpc/connections": {aliquot: []string{"rpc"}, outside: []string{"github.com/prometheus/client_golang"}},
+	"config":          {aliquot: []string{"proto/..."}, outside: anyModule},
 
 	// HTTP in and out, for regional and client alike.
 	"identity": {banned: pureHTTP},
@@ -87,9 +89,9 @@ var houses = map[string]row{
 	"client/example": {aliquot: []string{"client"}},
 
 	"regional/store": {aliquot: []string{"hashslot", "lua", "limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "abuse", "chunk", "boottime", "hashslot", "lua", "limit", "budget", "rights", "replay", "rules", "rpc", "config", "identity", "answer", "wire", "rls", "proto/aliquot/..."}, outside: anyModule},
+	"regional":       {aliquot: []string{"regional/...", "abuse", "chunk", "boottime", "hashslot", "lua", "limit", "budget", "rights", "replay", "rules", "rpc", "rpc/connections", "config", "identity", "answer", "wire", "rls", "proto/aliquot/..."}, outside: anyModule},
 	"cluster":        {aliquot: []string{"budget", "rules", "limit", "proto/raftlog/..."}, outside: anyModule},
-	"coordinator":    {aliquot: []string{"cluster", "boottime", "hashslot", "budget", "rights", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
+	"coordinator":    {aliquot: []string{"cluster", "boottime", "hashslot", "budget", "rights", "rules", "limit", "rpc", "rpc/connections", "config", "proto/aliquot/..."}, outside: anyModule},
 
 	"bench": {aliquot: []string{"bench/latency", "rules", "limit", "rpc", "proto/aliquot/..."}, outside: anyModule},
 	// The load, which asks any server, and servers that decide nothing.

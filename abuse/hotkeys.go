@@ -72,8 +72,20 @@ type hotKey struct {
 
 // Seen counts one check of a key.
 func (h *HotKeys) Seen(key budget.KeyID, denied bool, now budget.Instant) {
+	h.SeenTimes(key, 1, denied, now)
+}
+
+// SeenTimes is Seen for so many checks of a key.
+func (h *HotKeys) SeenTimes(key budget.KeyID, times int32, denied bool, now budget.Instant) {
 	s := &h.sets[placeOf(key)%hotSets]
-	if s.skip.Add(-1) < 0 {
+	for times > 0 {
+		left := s.skip.Add(-times)
+		if left >= 0 {
+			return
+		}
+		// The check that the skip ended at is looked at; what is below it comes after that. Where
+		// others took the skip below zero first, it is the first of these.
+		times = min(-left, times) - 1
 		s.count(key, denied, now, h.draw)
 	}
 }

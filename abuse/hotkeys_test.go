@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -121,6 +122,45 @@ func TestSamplingFollows(t *testing.T) {
 	}
 	if top := h.Top(1, now); math.Abs(top[0].Checks/1000-1) > 0.25 {
 		t.Errorf("%.0f checks a second", top[0].Checks)
+	}
+}
+
+// So many checks of a key at once count as one after the other does, looked at or passed over:
+// from when each is looked at until one in thousands is.
+func TestChecksAtOnceCountAsOneByOne(t *testing.T) {
+	one, other, sizes := rand.New(rand.NewPCG(5, 6)), rand.New(rand.NewPCG(5, 6)), rand.New(rand.NewPCG(7, 8))
+	together, apart := NewHotKeys(one.Uint32), NewHotKeys(other.Uint32)
+	now, all := start, 0.
+	for i := range 5000 {
+		now = now.Add(time.Duration(sizes.IntN(1000)) * time.Microsecond)
+		key, times, denied := someKey(uint64(i%3)), 1+sizes.Int32N(2000), i%2 == 0
+		all += float64(times)
+		together.SeenTimes(key, times, denied, now)
+		for range times {
+			apart.Seen(key, denied, now)
+		}
+		if i%500 != 0 {
+			continue
+		}
+		if got, want := together.Top(10, now), apart.Top(10, now); !slices.Equal(got, want) {
+			t.Fatalf("after %d: %+v, want %+v", i+1, got, want)
+		}
+	}
+	for i := range uint64(3) {
+		got, want := &together.sets[placeOf(someKey(i))%hotSets], &apart.sets[placeOf(someKey(i))%hotSets]
+		if got.shift < 8 || got.shift != want.shift || got.samples != want.samples || got.skip.Load() != want.skip.Load() {
+			t.Errorf("key %d: one in %d, %d samples, %d to pass over; want one in %d, %d, %d",
+				i, 1<<got.shift, got.samples, got.skip.Load(), 1<<want.shift, want.samples, want.skip.Load())
+		}
+	}
+	for _, got := range together.Top(3, now) {
+		if want := all / 3 / now.Sub(start).Seconds(); math.Abs(got.Checks/want-1) > .2 {
+			t.Errorf("%.0f checks a second of a key, want %.0f", got.Checks, want)
+		}
+	}
+	together.SeenTimes(someKey(9), 0, true, now)
+	if got, want := together.Top(10, now), apart.Top(10, now); !slices.Equal(got, want) {
+		t.Errorf("no check at all counted: %+v, want %+v", got, want)
 	}
 }
 

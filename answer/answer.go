@@ -5,7 +5,6 @@ package answer
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -76,63 +75,8 @@ type Answer struct {
 // Of puts a decision made at now (any clock that says the date) into HTTP: 200 without
 // a body, or 429 with a problem (RFC 9457).
 func Of(d *aliquotv1.CheckResponse, now time.Time, o Options) Answer {
-	v := viewOf(d, now)
-	a := Answer{Status: http.StatusOK, Fields: v.fields(o.Headers)}
-	if d.GetAllowed() {
-		return a
-	}
-	a.Status = http.StatusTooManyRequests
-	if o.DenyStatus != 0 {
-		a.Status = o.DenyStatus
-	}
-	a.body(v.denied(a.Status))
-	return a
-}
-
-// Fields are the headers of a decision made at now, for who puts them elsewhere than
-// into an Answer.
-func Fields(d *aliquotv1.CheckResponse, now time.Time, h Headers) []Field {
-	return viewOf(d, now).fields(h)
-}
-
-func viewOf(d *aliquotv1.CheckResponse, now time.Time) *view {
-	return &view{d: d, headline: headline(d), now: now}
-}
-
-func (v *view) fields(h Headers) []Field {
-	var a Answer
-	if h == Both || h == Legacy {
-		v.legacy(&a)
-	}
-	if h == Both || h == IETF {
-		v.ietf(&a)
-	}
-	return Act{
-		Allowed: v.d.GetAllowed(), Never: v.d.GetNever(), DecisionID: v.d.GetDecisionId(),
-		Delay: v.d.GetDelay().AsDuration(), RetryAfter: v.d.GetRetryAfter().AsDuration(),
-	}.Append(a.Fields)
-}
-
-// Act is what of a decision a client is to act on, or an operator to ask about. Its
-// headers belong to neither family, and an ordinary request that passes has none.
-type Act struct {
-	Allowed, Never    bool
-	DecisionID        string
-	Delay, RetryAfter time.Duration
-}
-
-// Append adds its headers to others.
-func (d Act) Append(to []Field) []Field {
-	if d.DecisionID != "" {
-		to = append(to, Field{"X-Decision-Id", d.DecisionID})
-	}
-	if d.Allowed && d.Delay > 0 {
-		to = append(to, Field{"X-RateLimit-Delay", fmt.Sprintf("%.3f", ceil(d.Delay, time.Millisecond).Seconds())})
-	}
-	if !d.Allowed && !d.Never {
-		to = append(to, Field{"Retry-After", strconv.FormatInt(wait(d.RetryAfter), 10)})
-	}
-	return to
+	plain := decisionOf(d)
+	return plain.Answer(now, o)
 }
 
 // Refused is the answer to a request that cannot be decided: status and what to do.
@@ -145,114 +89,30 @@ func Refused(status int, detail string) Answer {
 // AddTo sets the answer's headers in h, under the very names they are documented by:
 // Header.Get of such a name finds them only after they went over a connection.
 func (a Answer) AddTo(h http.Header) {
-	for _, f := range a.Fields {
-		h.Del(f.Name)
-		h[f.Name] = []string{f.Value}
+	empty := len(h) == 0 // then nothing has to go under another spelling
+	values := make([]string, len(a.Fields))
+	for i := range a.Fields {
+		f := &a.Fields[i]
+		if !empty {
+			h.Del(f.Name)
+		}
+		values[i] = f.Value
+		h[f.Name] = values[i : i+1 : i+1]
 	}
 }
 
-// ServeHTTP writes the answer.
-func (a Answer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	a.AddTo(w.Header())
-	w.Header().Set("Content-Length", strconv.Itoa(len(a.Body)))
+// ServeHTTP writes the answer. The length of one without a body is left to the server,
+// which tells it, but for HEAD, where it cannot know.
+func (a Answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	a.AddTo(h)
+	if len(a.Body) > 0 || r.Method == http.MethodHead {
+		h["Content-Length"] = []string{strconv.Itoa(len(a.Body))}
+	}
 	w.WriteHeader(a.Status)
-	_, _ = w.Write(a.Body) // the client has gone: nobody to tell
+	if len(a.Body) > 0 {
+		_, _ = w.Write(a.Body) // the client has gone: nobody to tell
+	}
 }
 
 func (a *Answer) add(name, value string) { a.Fields = append(a.Fields, Field{name, value}) }
-
-// view is a decision, and the limit that makes its headline.
-type view struct {
-	d *aliquotv1.CheckResponse
-	// headline is nil when no limit was asked, or only some that watch.
-	headline *aliquotv1.LimitDecision
-	now      time.Time
-}
-
-func headline(d *aliquotv1.CheckResponse) *aliquotv1.LimitDecision {
-	if d.GetRuleId() == "" {
-		return nil
-	}
-	for _, l := range d.GetLimits() {
-		if l.GetRuleId() == d.GetRuleId() {
-			if l.GetShadow() {
-				return nil
-			}
-			return l
-		}
-	}
-	return &aliquotv1.LimitDecision{RuleId: d.GetRuleId()}
-}
-
-// degraded: the region's store did not decide, and what remains is not known.
-func (v *view) degraded() bool {
-	switch v.d.GetMode() {
-	case modeEmergency, modeFailOpen, modeFailClosed, modeNoRulesYet:
-		return true
-	}
-	return false
-}
-
-// legacy headers.
-func (v *view) legacy(a *Answer) {
-	if v.headline != nil {
-		a.add("X-RateLimit-Limit", strconv.FormatInt(v.d.GetLimit(), 10))
-	}
-	if v.degraded() {
-		a.add("X-RateLimit-Remaining", "-1")
-		a.add("X-RateLimit-Policy", "degraded")
-	} else if v.headline != nil {
-		a.add("X-RateLimit-Remaining", strconv.FormatInt(max(0, v.d.GetRemaining()), 10))
-	}
-	if v.headline != nil {
-		a.add("X-RateLimit-Reset", strconv.FormatInt(v.resetAt(), 10))
-	}
-}
-
-// ietf headers. What remains is left out while it is not known.
-func (v *view) ietf(a *Answer) {
-	if v.headline == nil {
-		return
-	}
-	id := quote(v.headline.GetRuleId())
-	policy := id + ";q=" + strconv.FormatInt(v.d.GetLimit(), 10)
-	if window := v.headline.GetWindow().AsDuration(); window > 0 {
-		policy += ";w=" + strconv.FormatInt(seconds(window), 10)
-	}
-	switch unit := v.headline.GetUnit(); unit {
-	case "", "requests":
-	case "concurrency":
-		policy += `;qu="concurrent-requests"`
-	default:
-		policy += ";qu=" + quote(unit)
-	}
-	a.add("RateLimit-Policy", policy)
-	if v.degraded() || v.d.GetNever() {
-		return
-	}
-	a.add("RateLimit", fmt.Sprintf("%s;r=%d;t=%d", id, max(0, v.d.GetRemaining()), seconds(v.d.GetResetAfter().AsDuration())))
-}
-
-// retryAfter is in whole seconds, never early and never at once.
-func (v *view) retryAfter() int64 { return wait(v.d.GetRetryAfter().AsDuration()) }
-
-func wait(d time.Duration) int64 { return max(1, seconds(d)) }
-
-// resetAt is the Unix second by which the limit is whole again.
-func (v *view) resetAt() int64 {
-	at := v.now.Add(v.d.GetResetAfter().AsDuration())
-	if at.Nanosecond() > 0 {
-		return at.Unix() + 1
-	}
-	return at.Unix()
-}
-
-func seconds(d time.Duration) int64 { return int64(ceil(d, time.Second) / time.Second) }
-
-// ceil rounds up to a multiple of unit, unless that is beyond all durations.
-func ceil(d, unit time.Duration) time.Duration {
-	if rest := d % unit; rest > 0 && d <= math.MaxInt64-unit {
-		return d - rest + unit
-	}
-	return d
-}

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
+	"time"
 )
 
 const (
@@ -43,59 +43,56 @@ type details struct {
 }
 
 // denied is the body of a denial.
-func (v *view) denied(status int) problem {
-	sentence := v.sentence()
+func (d *Decision) denied(status int, now time.Time) problem {
+	sentence := d.sentence()
 	return problem{
 		Type: exceededType, Title: exceeded, Status: status, Detail: sentence,
-		Instance: v.d.GetDecisionId(), Violated: v.violated(),
-		Error: &exceeding{Code: exceededCode, Message: sentence, Details: v.details()},
+		Instance: d.DecisionID, Violated: d.violated(),
+		Error: &exceeding{Code: exceededCode, Message: sentence, Details: d.details(now)},
 	}
 }
 
 // sentence tells the client why; it says nothing of the machinery.
-func (v *view) sentence() string {
+func (d *Decision) sentence() string {
 	switch {
-	case v.d.GetMode() == modeBlockList && !v.d.GetNever():
-		return fmt.Sprintf("This client is blocked for a while; retry after %d s.", v.retryAfter())
-	case v.d.GetMode() == modeBlockList:
+	case d.Mode == modeBlockList && !d.Never:
+		return fmt.Sprintf("This client is blocked for a while; retry after %d s.", d.wait())
+	case d.Mode == modeBlockList:
 		return "This client is blocked; no waiting helps."
-	case v.headline == nil && v.d.GetNever():
+	case d.Rule == "" && d.Never:
 		return "The request asks for more than its limit ever has; no waiting helps."
-	case v.headline == nil:
-		return fmt.Sprintf("Too many requests; retry after %d s.", v.retryAfter())
-	case v.d.GetNever():
-		return fmt.Sprintf("The request asks for more than the limit %s (%d) ever has; no waiting helps.", v.headline.GetRuleId(), v.d.GetLimit())
+	case d.Rule == "":
+		return fmt.Sprintf("Too many requests; retry after %d s.", d.wait())
+	case d.Never:
+		return fmt.Sprintf("The request asks for more than the limit %s (%d) ever has; no waiting helps.", d.Rule, d.Limit)
 	}
 	per := ""
-	if window := v.headline.GetWindow().AsDuration(); window > 0 {
+	if window := d.Window; window > 0 {
 		per = fmt.Sprintf(" in %s s", strconv.FormatFloat(window.Seconds(), 'f', -1, 64))
 	}
-	return fmt.Sprintf("The limit %s (%d%s) is used up; retry after %d s.", v.headline.GetRuleId(), v.d.GetLimit(), per, v.retryAfter())
+	return fmt.Sprintf("The limit %s (%d%s) is used up; retry after %d s.", d.Rule, d.Limit, per, d.wait())
 }
 
-func (v *view) violated() []string {
-	ids := []string{}
-	for _, l := range v.d.GetLimits() {
-		if !l.GetAllowed() && !l.GetShadow() {
-			ids = append(ids, l.GetRuleId())
-		}
+func (d *Decision) violated() []string {
+	switch {
+	case len(d.Violated) > 0:
+		return d.Violated
+	case d.Rule != "":
+		return []string{d.Rule}
 	}
-	if len(ids) == 0 && v.headline != nil {
-		ids = []string{v.headline.GetRuleId()}
-	}
-	return ids
+	return []string{}
 }
 
-func (v *view) details() details {
+func (d *Decision) details(now time.Time) details {
 	var out details
-	if v.headline != nil {
-		out.Limit = new(v.d.GetLimit())
-		if window := v.headline.GetWindow().AsDuration(); window > 0 {
+	if d.Rule != "" {
+		out.Limit = new(d.Limit)
+		if window := d.Window; window > 0 {
 			out.Window = new(window.Seconds())
 		}
 	}
-	if !v.d.GetNever() {
-		out.RetryAfter, out.ResetAt = new(v.retryAfter()), new(v.resetAt())
+	if !d.Never {
+		out.RetryAfter, out.ResetAt = new(d.wait()), new(d.resetAt(now))
 	}
 	return out
 }
@@ -109,24 +106,4 @@ func (a *Answer) body(p problem) {
 	}
 	a.Body = out.Bytes()
 	a.add("Content-Type", problemType)
-}
-
-// quote is a String of RFC 9651. That has printable ASCII only; other bytes of an id
-// are percent-encoded.
-func quote(text string) string {
-	var out strings.Builder
-	out.WriteByte('"')
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '"' || c == '\\':
-			out.WriteByte('\\')
-			out.WriteByte(c)
-		case c < ' ' || c > '~':
-			fmt.Fprintf(&out, "%%%02X", c)
-		default:
-			out.WriteByte(c)
-		}
-	}
-	out.WriteByte('"')
-	return out.String()
 }

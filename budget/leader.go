@@ -32,8 +32,10 @@ type Leader struct {
 	// of them and of those whose creation is being committed.
 	creates  []create
 	creating map[KeyID]bool
-	// most is how many keys may be hot, and refused those that found the table full.
+	// most is how many keys may be hot, held how many of a rule are or are about to be, and
+	// refused those that found no place.
 	most    int
+	held    map[uint32]int
 	refused map[KeyID]refused
 	// over counts the keys whose sent shares and reserved floors sum above the
 	// limit: while there is one, nobody's lease is renewed.
@@ -192,7 +194,7 @@ func NewLeader(ledger *Ledger, now Instant) *Leader {
 		cfg: ledger.Config, ledger: ledger, epoch: ledger.Epoch, start: now,
 		regions:  make([]leaderRegion, len(ledger.Config.Regions)),
 		keys:     make(map[KeyID]*leaderKey, ledger.Len()),
-		creating: map[KeyID]bool{}, most: MaxHotKeys, refused: map[KeyID]refused{},
+		creating: map[KeyID]bool{}, most: MaxHotKeys, held: map[uint32]int{}, refused: map[KeyID]refused{},
 	}
 	for i := range l.regions {
 		l.regions[i].leaseEnd = now.Add(l.cfg.LeasesOver())
@@ -216,6 +218,7 @@ func (l *Leader) addKey(k KeyID, now Instant) *leaderKey {
 		key.regions[i].sent = key.shares[i]
 	}
 	l.keys[k] = key
+	l.hold(k, 1)
 	l.order = append(l.order, key)
 	return key
 }
@@ -230,6 +233,7 @@ func (l *Leader) forget(key *leaderKey) {
 	l.order = slices.Delete(l.order, len(l.order)-1, len(l.order))
 	key.at = -1
 	delete(l.keys, key.id)
+	l.hold(key.id, -1)
 }
 
 // Step takes one event at one instant and returns what is to be done about it, in
@@ -295,7 +299,7 @@ func (l *Leader) dropRules(kept func(uint32) bool) {
 		if kept(r.report.Key.Rule) {
 			return false
 		}
-		delete(l.creating, r.report.Key)
+		l.unmake(r.report.Key)
 		return true
 	})
 }

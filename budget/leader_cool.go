@@ -32,9 +32,13 @@ func (l *Leader) sweep(now Instant) {
 }
 
 // coolAfter is how long a key is unused before it cools down: until every bucket
-// is full again, so that nothing is lost by it, within reason.
+// is full again, so that nothing is lost by it, within reason, and as long as there is
+// room for others.
 func (l *Leader) coolAfter(limit KeyLimit) time.Duration {
 	const longest = 10 * time.Minute
+	if l.crowded() {
+		return minCoolAfter
+	}
 	if limit.Rate <= 0 {
 		return longest
 	}

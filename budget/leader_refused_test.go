@@ -20,30 +20,30 @@ func TestFreedPlacesGoToTheBusiest(t *testing.T) {
 	l := w.leader
 	l.most = 2
 	for rule, offered := range map[uint32]int64{1: 5, 2: 5} {
-		l.wantHot(0, ask(rule, offered, false), w.now)
+		l.wantHot(0, ask(rule, offered, true), w.now)
 	}
 	w.run(time.Second)
-	if len(l.keys) != 2 || !l.full() {
+	if len(l.keys) != 2 || l.hasRoom(ask(3, 1, true)) {
 		t.Fatalf("%d keys are hot", len(l.keys))
 	}
 	l.wantHot(0, ask(3, 1000, false), w.now) // asks once and never again
 	w.run(refusedFor + time.Second)
 	for rule := uint32(4); rule < 10; rule++ {
-		l.wantHot(1, ask(rule, int64(rule), rule == 5), w.now)
+		l.wantHot(1, ask(rule, int64(rule), rule != 9), w.now)
 	}
-	l.wantHot(1, ask(4, 4, false), w.now)
+	l.wantHot(1, ask(4, 4, true), w.now)
 	if l.Refused() != 7 || l.stats.Refused != 8 {
 		t.Errorf("%d wait, %d were refused", l.Refused(), l.stats.Refused)
 	}
 	l.most = 4
 	w.run(time.Second)
-	for rule, hot := range map[uint32]bool{1: true, 2: true, 3: false, 4: false, 5: true, 6: false, 8: false, 9: true} {
+	for rule, hot := range map[uint32]bool{1: true, 2: true, 3: false, 4: false, 6: false, 7: true, 8: true, 9: false} {
 		if _, is := l.keys[KeyID{Rule: rule}]; is != hot {
 			t.Errorf("key %d is hot: %v", rule, is)
 		}
 	}
 	w.run(refusedFor)
-	if len(l.waiting(w.now)) != 0 {
+	if len(l.waiting(w.now, nil)) != 0 {
 		t.Errorf("%d still wait", l.Refused())
 	}
 }
@@ -60,6 +60,86 @@ func TestRefusedKeysAreBounded(t *testing.T) {
 	}
 	if _, kept := l.refused[KeyID{Rule: 3 * maxRefused}]; !kept {
 		t.Error("the busiest is forgotten")
+	}
+}
+
+// A flood of keys of one rule leaves room for the keys of others, and those that are
+// there when it is over have it to themselves again.
+func TestFloodOfOneRuleLeavesRoomForOthers(t *testing.T) {
+	w := started(t, 2)
+	l := w.leader
+	l.most = 10
+	key := func(rule uint32, i int) KeyReport {
+		rep := ask(rule, 1, true)
+		rep.Key.Hash[0] = byte(i)
+		return rep
+	}
+	for i := range 3 * l.most {
+		l.wantHot(0, key(1, i), w.now)
+		w.run(tick)
+	}
+	if l.used() != 8 || l.held[1] != 8 {
+		t.Fatalf("the flood holds %d of %d places", l.used(), l.most)
+	}
+	for i := range 3 {
+		l.wantHot(1, key(2, i), w.now)
+	}
+	w.run(time.Second)
+	if len(l.keys) != 10 || l.held[2] != 2 {
+		t.Errorf("%d keys are hot, %d of them of the rule that is not flooded", len(l.keys), l.held[2])
+	}
+	w.run(time.Minute)
+	if len(l.keys) != 0 || len(l.held) != 0 {
+		t.Errorf("%d keys are hot a minute after the last use; counted are %v", len(l.keys), l.held)
+	}
+}
+
+// In a crowd a key becomes hot when it is denied, not when half of its floor is gone: most
+// of a flood is never denied anything.
+func TestEarlyWarningsAreNotHeardInACrowd(t *testing.T) {
+	w := started(t, 2)
+	l := w.leader
+	l.most = 4
+	for rule := uint32(1); rule <= 3; rule++ {
+		l.wantHot(0, ask(rule, 1, false), w.now)
+	}
+	w.run(time.Second)
+	if len(l.keys) != 2 {
+		t.Fatalf("%d keys are hot", len(l.keys))
+	}
+	l.wantHot(0, ask(3, 2, true), w.now)
+	w.run(time.Second)
+	if l.keys[KeyID{Rule: 3}] == nil {
+		t.Error("a key that is denied is not hot")
+	}
+	w.run(3 * minCoolAfter)
+	l.wantHot(0, ask(4, 1, false), w.now)
+	w.run(time.Second)
+	if l.keys[KeyID{Rule: 4}] == nil {
+		t.Error("a key that has used half of its floor is not hot, though there is room again")
+	}
+}
+
+// Keys whose buckets take an hour to fill stay hot for minutes after they were used, but
+// not while there is little room.
+func TestUnusedKeysGiveWayInACrowd(t *testing.T) {
+	for most, hot := range map[int]int{6: 0, 7: 3} {
+		w := started(t, 2)
+		l := w.leader
+		l.most = most
+		for rule := range uint32(3) {
+			rep := ask(rule+1, 1, true)
+			rep.Limit = KeyLimit{Capacity: 5 * microToken, Rate: 5 * microToken / 3600}
+			l.wantHot(0, rep, w.now)
+		}
+		w.run(time.Second)
+		if len(l.keys) != 3 {
+			t.Fatalf("%d of 3 keys are hot", len(l.keys))
+		}
+		w.run(3 * minCoolAfter)
+		if len(l.keys) != hot {
+			t.Errorf("with %d places %d of 3 keys are still hot, want %d", most, len(l.keys), hot)
+		}
 	}
 }
 

@@ -313,7 +313,7 @@ func (l *Leader) wantHot(i int, rep KeyReport, now Instant) {
 	asked := create{region: i, report: rep}
 	switch {
 	case !l.cfg.Regions[i].Takes() || l.creating[rep.Key]:
-	case l.full():
+	case !l.hasRoom(rep):
 		l.refuse(asked, now)
 	default:
 		l.create(asked)

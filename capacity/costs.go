@@ -47,55 +47,64 @@ type Costs struct {
 	ActionBytes float64 `json:"action_bytes"`
 }
 
-// unit is one of the costs by its name on the command line.
+// unit is one of the costs by its name on the command line, and what it may be: beyond that
+// nothing is a cost of machines that there are.
 type unit struct {
 	name, meaning string
 	of            *float64
+	least, most   float64
 }
 
 func (c *Costs) units() []unit {
+	microseconds := func(name, meaning string, of *float64) unit { return unit{name, meaning, of, 1e-3, 1e6} }
+	size := func(name, meaning string, of *float64) unit { return unit{name, meaning, of, 1, 1e6} }
+	perMove := func(name, meaning string, of *float64) unit { return unit{name, meaning, of, .01, 1e4} }
 	return []unit{
-		{"call_us", "daemon, for a call of gRPC", &c.Call},
-		{"check_us", "daemon, for a check decided in memory", &c.Check},
-		{"limit_us", "daemon, for each further limit of a check", &c.Limit},
-		{"store_us", "daemon, for a check that goes to the store, besides", &c.Store},
-		{"redis_call_us", "Redis, for a script call", &c.RedisCall},
-		{"redis_limit_us", "Redis, for each limit in it", &c.RedisLimit},
-		{"groups_per_call", "checks that share a call to Redis", &c.GroupsPerCall},
-		{"redis_bytes_per_key", "Redis, memory for a limit of a key", &c.RedisBytes},
-		{"leased_from_per_s", "checks a second from which a daemon holds tokens of a key", &c.LeasedFrom},
-		{"renewals_per_s", "how often it then asks the store", &c.Renewals},
-		{"key_reports_per_region", "keys that a region reports a second at most", &c.ReportsPerRegion},
-		{"key_reports_per_move", "reports of a key that moves", &c.ReportsPerMove},
-		{"plans_per_move", "plans for it", &c.PlansPerMove},
-		{"entries_per_move", "entries of the log for it", &c.EntriesPerMove},
-		{"leader_report_us", "leader, for a key's report", &c.Report},
-		{"leader_plan_us", "leader, for a key's plan", &c.Plan},
-		{"leader_bytes_per_hot_key", "leader, heap", &c.LeaderBytes},
-		{"ledger_bytes_per_hot_key", "every coordinator, heap", &c.LedgerBytes},
-		{"log_bytes_per_entry", "log", &c.EntryBytes},
-		{"hot_keys_per_ledger", "hot keys that one group of coordinators carries", &c.HotPerLedger},
-		{"report_bytes", "wire, for a key's report", &c.ReportBytes},
-		{"action_bytes", "wire, for a key's new share", &c.ActionBytes},
+		microseconds("call_us", "daemon, for a call of gRPC", &c.Call),
+		microseconds("check_us", "daemon, for a check decided in memory", &c.Check),
+		microseconds("limit_us", "daemon, for each further limit of a check", &c.Limit),
+		microseconds("store_us", "daemon, for a check that goes to the store, besides", &c.Store),
+		microseconds("redis_call_us", "Redis, for a script call", &c.RedisCall),
+		microseconds("redis_limit_us", "Redis, for each limit in it", &c.RedisLimit),
+		{"groups_per_call", "checks that share a call to Redis", &c.GroupsPerCall, 1, 1000},
+		size("redis_bytes_per_key", "Redis, memory for a limit of a key", &c.RedisBytes),
+		{"leased_from_per_s", "checks a second from which a daemon holds tokens of a key", &c.LeasedFrom, .1, 1e6},
+		{"renewals_per_s", "how often it then asks the store", &c.Renewals, .1, 1e4},
+		{"key_reports_per_region", "keys that a region reports a second at most", &c.ReportsPerRegion, 1, 1e9},
+		perMove("key_reports_per_move", "reports of a key that moves", &c.ReportsPerMove),
+		perMove("plans_per_move", "plans for it", &c.PlansPerMove),
+		perMove("entries_per_move", "entries of the log for it", &c.EntriesPerMove),
+		microseconds("leader_report_us", "leader, for a key's report", &c.Report),
+		microseconds("leader_plan_us", "leader, for a key's plan", &c.Plan),
+		size("leader_bytes_per_hot_key", "leader, heap", &c.LeaderBytes),
+		size("ledger_bytes_per_hot_key", "every coordinator, heap", &c.LedgerBytes),
+		size("log_bytes_per_entry", "log", &c.EntryBytes),
+		{"hot_keys_per_ledger", "hot keys that one group of coordinators carries", &c.HotPerLedger, 1000, 1e9},
+		size("report_bytes", "wire, for a key's report", &c.ReportBytes),
+		size("action_bytes", "wire, for a key's new share", &c.ActionBytes),
 	}
 }
 
-// Set overrides one cost by name=value.
+// Set overrides one cost by name=value. Its error says what would do.
 func (c *Costs) Set(assignment string) error {
-	name, text, _ := strings.Cut(assignment, "=")
-	value, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(value > 0) || value > 1e12 {
-		return fmt.Errorf("%q: give name=value with a positive number", assignment)
+	name, text, assigned := strings.Cut(assignment, "=")
+	if !assigned {
+		return fmt.Errorf("%q: give name=value, as in check_us=0.6", assignment)
 	}
 	var names []string
 	for _, u := range c.units() {
-		if u.name == name {
-			*u.of = value
-			return nil
+		if u.name != name {
+			names = append(names, u.name)
+			continue
 		}
-		names = append(names, u.name)
+		value, err := strconv.ParseFloat(text, 64)
+		if err != nil || !within(value, u.least, u.most) {
+			return fmt.Errorf("%q: give %s a number from %v to %v", assignment, name, u.least, u.most)
+		}
+		*u.of = value
+		return nil
 	}
-	return fmt.Errorf("%q: there is no such cost; one of %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("%q: there is no such cost; one of %s", assignment, strings.Join(names, ", "))
 }
 
 // Each calls visit with every cost in a fixed order.

@@ -40,30 +40,33 @@ func Specified() Load {
 	}
 }
 
-// maxKeys bounds the arithmetic.
-const maxKeys = 1e12
+// within reports whether f is a number from least to most. NaN is none.
+func within(f, least, most float64) bool { return f >= least && f <= most }
 
-// Validate says what is wrong, naming the flags.
+// Validate says what is wrong, naming the flags, and what would do.
 func (l *Load) Validate() error {
 	var errs []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
+	between := func(flag string, f, least, most float64) {
+		if !within(f, least, most) {
+			errs = append(errs, fmt.Errorf("--%s %v: give %v to %v", flag, f, least, most))
 		}
 	}
-	within := func(f, least, most float64) bool { return f >= least && f <= most } // NaN is not
-	check(within(l.Checks, 1, 1e12), "--checks %v: give 1 to 1e12 a second", l.Checks)
-	check(within(l.Limits, 1, 1000), "--limits %v: give 1 to 1000 a check", l.Limits)
-	check(within(l.PerCall, 1, 1000), "--batch %v: give 1 to 1000 checks a call", l.PerCall)
-	check(l.Regions >= 1 && l.Regions <= 1000, "--regions %d: give 1 to 1000", l.Regions)
-	check(l.Gateways >= l.Regions && l.Gateways <= 1e6, "--gateways %d: give one a region at least", l.Gateways)
-	check(l.Shards >= l.Regions && l.Shards <= 1e6, "--shards %d: give one a region at least", l.Shards)
-	check(within(l.Keys, 1, maxKeys), "--keys %v: give 1 to 1e12", l.Keys)
-	check(within(l.Users, 1, float64(l.Regions)), "--regions-per-key %v: give 1 to --regions", l.Users)
-	check(within(l.Zipf, 0, 5), "--zipf %v: give 0 to 5", l.Zipf)
-	check(within(l.HotShare, 0, 1) && within(l.MovesShare, 0, 1), "--hot, --moves: give shares from 0 to 1")
-	check(l.Cores >= 1 && l.Cores <= 1024, "--cores %d: give 1 to 1024", l.Cores)
-	check(within(l.Busy, .01, 1), "--busy %v: give 0.01 to 1", l.Busy)
+	regions := float64(l.Regions)
+	between("checks", l.Checks, 1, 1e12)
+	between("limits", l.Limits, 1, 1000)
+	between("batch", l.PerCall, 1, 1000)
+	between("regions", regions, 1, 1000)
+	between("keys", l.Keys, 1, 1e12)
+	between("zipf", l.Zipf, 0, 5)
+	between("hot", l.HotShare, 0, 1)
+	between("moves", l.MovesShare, 0, 1)
+	between("cores", float64(l.Cores), 1, 1024)
+	between("busy", l.Busy, .01, 1)
+	if within(regions, 1, 1000) { // else these say nothing of use
+		between("gateways", float64(l.Gateways), regions, 1e6)
+		between("shards", float64(l.Shards), regions, 1e6)
+		between("regions-per-key", l.Users, 1, regions)
+	}
 	return errors.Join(errs...)
 }
 

@@ -1,6 +1,9 @@
 package capacity
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Need is what a load takes. What is of a region is the same in each.
 type Need struct {
@@ -76,6 +79,31 @@ func Estimate(l Load, c Costs) Need {
 	return n
 }
 
+// mostOf is where counting servers ends: nobody has so many, and a number of them beyond
+// what an int holds would come out as few.
+const mostOf = 1_000_000_000
+
+// servers is how many it takes for so much of one, at least one.
+func servers(f float64) int { return int(math.Min(math.Max(1, math.Ceil(f)), mostOf)) }
+
+// Validate refuses a result that is beyond all counting, and names the flags it comes of.
+func (n *Need) Validate() error {
+	for _, of := range []struct {
+		what  string
+		count int
+		flags string
+	}{
+		{"daemons a region", n.Regional.Daemons, "--checks, --limits and the --cost of the daemon"},
+		{"Redis servers a region", n.Redis.ShardsNeeded, "--checks, --limits and the --cost of Redis"},
+		{"groups of coordinators", n.Coordinator.Ledgers, "--keys, --hot and --cost hot_keys_per_ledger"},
+	} {
+		if of.count >= mostOf {
+			return fmt.Errorf("this takes %d %s or more, which nobody has: look at %s", mostOf, of.what, of.flags)
+		}
+	}
+	return nil
+}
+
 // region estimates the daemons and the store of one region.
 func (n *Need) region() {
 	l, c, r := &n.Load, &n.Costs, &n.Regional
@@ -89,7 +117,7 @@ func (n *Need) region() {
 		r.LeasedKeys, r.InMemory = busyKeys(keys, l.Zipf, each, c.LeasedFrom)
 		groups = r.Checks*(1-r.InMemory) + float64(r.Daemons)*r.LeasedKeys*c.Renewals
 		r.Cores = (r.Checks*(c.Call/l.PerCall+c.Check+(l.Limits-1)*c.Limit) + groups*c.Store) / second
-		daemons := int(math.Ceil(r.Cores / (float64(l.Cores) * l.Busy)))
+		daemons := servers(r.Cores / (float64(l.Cores) * l.Busy))
 		if daemons <= r.Daemons { // more would do as well, and ask the store more often
 			break
 		}
@@ -103,7 +131,7 @@ func (n *Need) store(groups, keys float64) {
 	s.Calls = groups / c.GroupsPerCall
 	s.CallsPerCheck = s.Calls / n.Regional.Checks
 	s.Cores = (s.Calls*c.RedisCall + groups*l.Limits*c.RedisLimit) / second
-	s.ShardsNeeded = max(1, int(math.Ceil(s.Cores/l.Busy)))
+	s.ShardsNeeded = servers(s.Cores / l.Busy)
 	s.Shards = float64(l.Shards) / float64(l.Regions)
 	s.Busy = s.Cores / s.Shards
 	s.Keys = keys * l.Limits
@@ -117,7 +145,7 @@ func (n *Need) ledger() {
 	l, c, k := &n.Load, &n.Costs, &n.Coordinator
 	regions := float64(l.Regions)
 	k.HotKeys = l.Keys * l.HotShare
-	k.Ledgers = max(1, int(math.Ceil(k.HotKeys/c.HotPerLedger)))
+	k.Ledgers = servers(k.HotKeys / c.HotPerLedger)
 	k.Moves = k.HotKeys * l.MovesShare
 	// A region reports each of its hot keys, once a second or as often as it may.
 	each := math.Min(k.HotKeys*l.Users/regions, c.ReportsPerRegion*float64(k.Ledgers))

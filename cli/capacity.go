@@ -58,6 +58,9 @@ defaults are the size that Aliquot is made for. docs/capacity.md explains it.`,
 			return usageError{err}
 		}
 		need := capacity.Estimate(load, costs)
+		if err := need.Validate(); err != nil {
+			return usageError{err}
+		}
 		return g.printValue(need, func(w io.Writer) { printNeed(w, &need) })
 	}
 	return cmd

@@ -21,6 +21,37 @@ func TestCapacityTellsWhatALoadNeeds(t *testing.T) {
 	command(t, "", "capacity", "--shards", "3").want(t, exitUsage, "--shards 3")
 }
 
+// What no installation can be is refused, and the refusal says what would do.
+func TestCapacityRefusesWhatCannotBe(t *testing.T) {
+	for args, want := range map[string]string{
+		"--checks 0":                        "--checks 0: give 1 to 1e+12",
+		"--checks=-1":                       "--checks -1: give 1",
+		"--checks NaN":                      "--checks NaN: give 1",
+		"--checks Inf":                      "--checks +Inf: give 1",
+		"--keys 1e400":                      "--keys",
+		"--regions 0":                       "--regions 0: give 1 to 1000",
+		"--gateways 2000000":                "--gateways 2e+06: give 10 to 1e+06",
+		"--gateways=-9223372036854775808":   "--gateways",
+		"--hot 2":                           "--hot 2: give 0 to 1",
+		"--moves NaN":                       "--moves NaN: give 0 to 1",
+		"--busy 0":                          "--busy 0: give 0.01 to 1",
+		"--cost check_us":                   "give name=value",
+		"--cost check_us=":                  "give check_us a number from 0.001 to 1e+06",
+		"--cost check_us=0":                 "give check_us a number from 0.001 to 1e+06",
+		"--cost check_us=-1":                "give check_us a number from 0.001 to 1e+06",
+		"--cost check_us=NaN":               "give check_us a number from 0.001 to 1e+06",
+		"--cost check_us=Inf":               "give check_us a number from 0.001 to 1e+06",
+		"--cost check_us=1e400":             "give check_us a number from 0.001 to 1e+06",
+		"--cost groups_per_call=1e-300":     "give groups_per_call a number from 1 to 1000",
+		"--cost hot_keys_per_ledger=1e-300": "give hot_keys_per_ledger a number from 1000 to 1e+09",
+		"--checks 1e12 --limits 1000 --cores 1 --busy 0.01 --cost limit_us=1e6": "1000000000 daemons a region or more",
+		"--checks 1e12 --zipf 0 --cost redis_limit_us=1e6":                      "1000000000 Redis servers a region or more",
+		"--keys 1e12 --hot 1 --cost hot_keys_per_ledger=1000":                   "1000000000 groups of coordinators or more",
+	} {
+		command(t, "", append([]string{"capacity"}, strings.Fields(args)...)...).want(t, exitUsage, want)
+	}
+}
+
 func TestLargeNumbersAreShort(t *testing.T) {
 	for f, want := range map[float64]string{0: "0", 7: "7", 999: "999", 2540: "2.5k", 13_600: "13.6k", 200_000: "200k", 1.7e6: "1.7M"} {
 		if got := large(f); got != want {

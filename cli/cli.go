@@ -133,9 +133,9 @@ func missingCommand(c *cobra.Command, args []string) error {
 	}
 	choice := strings.Join(names, ", ")
 	if len(args) == 0 {
-		return usagef("%s: which command? one of %s", c.CommandPath(), choice)
+		return usagef("which command of '%s'? one of %s", c.CommandPath(), choice)
 	}
-	return usagef("%s: there is no command %q; one of %s", c.CommandPath(), args[0], choice)
+	return usagef("there is no command '%s %s'; one of %s", c.CommandPath(), args[0], choice)
 }
 
 func (g *globals) validate() error {

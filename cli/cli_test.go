@@ -63,8 +63,8 @@ func TestUsageErrors(t *testing.T) {
 		args []string
 		says string
 	}{
-		"no such command":     {[]string{"chek"}, "chek"},
-		"no such subcommand":  {[]string{"budget", "gte"}, "get, list, watch"},
+		"no such command":     {[]string{"chek"}, "aliquot: there is no command 'aliquot chek'; one of allow"},
+		"no such subcommand":  {[]string{"budget", "gte"}, "aliquot: there is no command 'aliquot budget gte'; one of get, list, watch"},
 		"missing subcommand":  {[]string{"rules"}, "abort, apply, diff, history, plan, promote, rollback, show, validate"},
 		"unknown flag":        {[]string{"check", "--prise"}, "--prise"},
 		"missing argument":    {[]string{"check"}, "check KEY=VALUE"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"strings"
 	"time"
 
@@ -92,13 +93,18 @@ func (f *changeFlags) addAuthor(cmd *cobra.Command) {
 }
 
 // whoami is who changes the rules unless they say so: user@host, as far as either is
-// known.
+// known. A container or a timer has no $USER.
 func whoami() string {
-	user := os.Getenv("USER")
-	if host, err := os.Hostname(); err == nil && host != "" {
-		return user + "@" + host
+	name := os.Getenv("USER")
+	if name == "" {
+		if u, err := user.Current(); err == nil {
+			name = u.Username
+		}
 	}
-	return user
+	if host, err := os.Hostname(); err == nil && host != "" {
+		return name + "@" + host
+	}
+	return name
 }
 
 // changeRules makes a change, and prints what it changed.

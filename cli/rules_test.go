@@ -116,3 +116,10 @@ func TestValidateOurOwnRules(t *testing.T) {
 		}
 	}
 }
+
+func TestTheAuthorHasANameWithoutUSER(t *testing.T) {
+	t.Setenv("USER", "")
+	if got := whoami(); got == "" || strings.HasPrefix(got, "@") {
+		t.Errorf("the author is %q", got)
+	}
+}

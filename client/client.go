@@ -190,8 +190,7 @@ var errGone = errors.New("client: the caller is gone")
 // Check decides one request, which is counted. A denial is an answer, not an error, and
 // so is what Fallback decides while the region does not: the answer's mode is emergency,
 // fail_open or fail_closed then, and its reason says what happened. The error is ErrInvalid,
-// or ctx's own when that ended first. Nobody may change the request after a call that
-// failed or fell back: with Options.Stream it may be on its way still.
+// or ctx's own when that ended first. The request is the caller's again when Check returns.
 func (c *Client) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliquotv1.CheckResponse, error) {
 	if err := sendable(in); err != nil {
 		return nil, err

@@ -20,7 +20,9 @@ func TestMessagesAreReadable(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 * maxAsked {
-			l.ask(in)
+			if _, _, err := l.ask(in); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	sent, messages := 0, 0

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
@@ -77,7 +78,10 @@ func (s *streamed) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliq
 	if err != nil {
 		return nil, err
 	}
-	id, answered := stream.ask(in)
+	id, answered, err := stream.ask(in)
+	if err != nil {
+		return nil, err
+	}
 	select {
 	case a := <-answered:
 		return outcome(a)
@@ -92,6 +96,19 @@ func (s *streamed) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliq
 	default:
 		return nil, stream.err
 	}
+}
+
+// sealed is a request that is written already: a message whose fields nobody knows, and
+// which marshals to their bytes. It may leave when its caller is gone and has changed the
+// one that it is of.
+func sealed(in *aliquotv1.CheckRequest) (*aliquotv1.CheckRequest, error) {
+	raw, err := proto.Marshal(in)
+	if err != nil {
+		return nil, connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	out := new(aliquotv1.CheckRequest)
+	out.ProtoReflect().SetUnknown(raw)
+	return out, nil
 }
 
 // outcome is what a call of its own would have returned.
@@ -156,8 +173,11 @@ type liveStream struct {
 	pending map[uint64]chan<- *aliquotv1.StreamedAnswer
 }
 
-// ask puts a request into the queue.
-func (l *liveStream) ask(in *aliquotv1.CheckRequest) (id uint64, answered <-chan *aliquotv1.StreamedAnswer) {
+// ask puts a request into the queue, sealed.
+func (l *liveStream) ask(in *aliquotv1.CheckRequest) (id uint64, answered <-chan *aliquotv1.StreamedAnswer, err error) {
+	if in, err = sealed(in); err != nil {
+		return 0, nil, err
+	}
 	answer := make(chan *aliquotv1.StreamedAnswer, 1)
 	l.mu.Lock()
 	l.last++
@@ -169,7 +189,7 @@ func (l *liveStream) ask(in *aliquotv1.CheckRequest) (id uint64, answered <-chan
 	case l.wake <- struct{}{}:
 	default:
 	}
-	return id, answer
+	return id, answer, nil
 }
 
 // forget drops a request whose caller is gone; it may have left already. While nothing can
@@ -198,7 +218,7 @@ func (l *liveStream) next() []*aliquotv1.StreamedCheck {
 	for size := 0; len(l.queue) > 0 && len(out) < maxAsked && size < maxMessage; {
 		if l.waits(l.queue[0]) {
 			out = append(out, l.queue[0])
-			size += sizeOf(l.queue[0].GetRequest())
+			size += fieldBytes + len(l.queue[0].GetRequest().ProtoReflect().GetUnknown())
 		}
 		l.queue[0] = nil
 		l.queue = l.queue[1:]

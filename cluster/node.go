@@ -126,17 +126,26 @@ func (n *Node) openStores() (snapshots raft.SnapshotStore, fresh bool, err error
 	// raft-wal 0.4.0 closes its segments but not its meta database, whose file lock
 	// would then outlive the node. So it gets one that this node closes itself.
 	n.meta = &metadb.BoltMetaDB{}
-	n.store, err = wal.Open(path, wal.WithMetaStore(n.meta), wal.WithSegmentSize(walSegmentBytes), wal.WithLogger(newHclog(n.log, "raft-wal")))
+	err = withoutPanic(func() (err error) {
+		n.store, err = wal.Open(path, wal.WithMetaStore(n.meta), wal.WithSegmentSize(walSegmentBytes), wal.WithLogger(newHclog(n.log, "raft-wal")))
+		return err
+	})
 	if err != nil {
-		return nil, false, fmt.Errorf("--data-dir: open the log in %s: %w", path, err)
+		return nil, false, damaged(path, err)
 	}
-	n.logs = &raftLog{WAL: n.store}
+	n.logs = &raftLog{WAL: n.store, unwritable: n.fail}
+	if err := removeUnfinished(n.dir.path); err != nil {
+		return nil, false, fmt.Errorf("--data-dir: %w", err)
+	}
 	files, err := raft.NewFileSnapshotStoreWithLogger(n.dir.path, snapshotsRetained, newHclog(n.log, "raft-snapshot"))
 	if err != nil {
 		return nil, false, fmt.Errorf("--data-dir: open the snapshots: %w", err)
 	}
 	if snapshots, err = newNotedSnapshots(files, n.logs); err != nil {
 		return nil, false, fmt.Errorf("--data-dir: %w", err)
+	}
+	if err := withoutPanic(n.checkWhole); err != nil {
+		return nil, false, damaged(path, err)
 	}
 	existing, err := raft.HasExistingState(n.logs, n.store, snapshots)
 	if err != nil {

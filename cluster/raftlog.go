@@ -29,9 +29,35 @@ import (
 // checkLog ends the node. Raft's goroutines share it.
 type raftLog struct {
 	*wal.WAL
+	// unwritable is told that the disk takes nothing more; nil: nobody is.
+	unwritable func(error)
 
 	mu       sync.Mutex
 	snapshot entryID
+	held     bool // as far as keyHeld has been written since the start
+}
+
+// keyHeld is kept beside the list of segments: 1 while the log holds an entry. An empty log
+// behind a snapshot is what it should be, or what is left of one. keyTerm is raft's own.
+var keyHeld, keyTerm = []byte("aliquot-log-held"), []byte("CurrentTerm")
+
+// hold notes, after the first entry was written and before the last one goes, whether the log
+// holds any: what a crash leaves between the two looks like less than there is.
+func (l *raftLog) hold(entries bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if entries && l.held {
+		return nil
+	}
+	var mark uint64
+	if entries {
+		mark = 1
+	}
+	if err := l.WAL.SetUint64(keyHeld, mark); err != nil {
+		return err
+	}
+	l.held = entries
+	return nil
 }
 
 // entryID names an entry of the log; the zero value is before the first.
@@ -77,13 +103,19 @@ func (l *raftLog) DeleteRange(from, to uint64) error {
 	if err != nil {
 		return err
 	}
-	if from > first || to < last || !l.agrees(first, last) {
-		return l.WAL.DeleteRange(from, to)
+	switch {
+	case from > first || to < last:
+		return l.written(l.WAL.DeleteRange(from, to))
+	case !l.agrees(first, last):
+		if err := l.hold(false); err != nil {
+			return l.written(err)
+		}
+		return l.written(l.WAL.DeleteRange(from, to))
 	}
 	l.mu.Lock()
 	keep := l.snapshot.index
 	l.mu.Unlock()
-	return l.WAL.DeleteRange(first, keep-1)
+	return l.written(l.WAL.DeleteRange(first, keep-1))
 }
 
 // agrees reports whether the log from first to last holds the snapshot's last entry.

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -112,6 +113,9 @@ func lookupEnv(environ []string, flag string) (string, bool) {
 	return "", false
 }
 
+// byteOrderMark is what some editors begin a file with.
+const byteOrderMark = "\ufeff"
+
 func readFile(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -124,5 +128,5 @@ func readFile(file string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--config %s: %w", file, err)
 	}
-	return data, nil
+	return bytes.TrimPrefix(data, []byte(byteOrderMark)), nil
 }

@@ -77,6 +77,13 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+func TestFileOfAnotherEditor(t *testing.T) {
+	s, err := load(t, "\ufeffnode_id: c1\r\nlease: 3s\r\n", nil, nil)
+	if err != nil || s.nodeID != "c1" || s.lease != 3*time.Second {
+		t.Errorf("a file with a byte order mark and CRLF: %v, %+v", err, s)
+	}
+}
+
 func TestDefaultsStay(t *testing.T) {
 	for _, yaml := range []string{"", "# nothing\n", "---\n"} {
 		s, err := load(t, yaml, nil, nil)

@@ -43,7 +43,7 @@ func newDescriptions() descriptions {
 		version: desc("rules_version", "Version of the rules in force."),
 		rollout: desc("rules_rollout", "1 for the state of the staged roll-out, or of the last one until the rules change again: staged, promoted, halted or aborted.", "state"),
 		hotKeys: desc("hot_keys", "Keys with shares of their own."),
-		refused: desc("hot_keys_refused", "Keys that wait for a place in the full table of hot keys, at their floors meanwhile. Only the leader knows."),
+		refused: desc("hot_keys_refused", "Keys that find no place in the table of hot keys, full or crowded, and stay at their floors meanwhile. Only the leader knows."),
 		epoch:   desc("leader_epoch", "Epoch of the latest leader that took charge of the budgets, as applied here."),
 		leader:  desc("leader", "1 while this node is in charge of the budgets."),
 

@@ -21,6 +21,8 @@ type leaseService struct {
 	metrics    *metrics
 	plans      *planBook
 	sent       sentRules
+	claims     claims
+	leavers    leavers
 }
 
 // Hello opens a session.
@@ -45,9 +47,22 @@ func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.H
 	if err != nil {
 		return nil, err
 	}
+	if h.RedisEpoch == "" && h.Shard == 0 { // the machine refuses another shard
+		holder, err := s.introduced(ctx, reign, h, req.GetRegion())
+		if err != nil {
+			return nil, err
+		}
+		return s.withoutSession(ctx, region, req, holder)
+	}
+	if s.claims.wants(req.GetRegion(), h.Incarnation, reign.now()) {
+		return s.withoutSession(ctx, region, req, aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER)
+	}
 	ok, err := reign.hello(ctx, h)
+	if errors.Is(err, budget.ErrRegionBusy) && s.leavers.makeWay(reign, req.GetRegion(), region) {
+		ok, err = reign.hello(ctx, h)
+	}
 	if errors.Is(err, budget.ErrRegionBusy) {
-		return s.busy(ctx, region, req)
+		return s.withoutSession(ctx, region, req, aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER)
 	}
 	if err != nil {
 		return nil, err
@@ -61,14 +76,27 @@ func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.H
 	return res, nil
 }
 
-// busy tells a region's second daemon what to serve the floor by. Like the answer
-// that opens a session it needs a proof of leadership: a deposed leader's floors are
-// old.
-func (s *leaseService) busy(ctx context.Context, region int, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+// introduced hears a daemon whose store has not answered yet, and returns whose its region's
+// floor is.
+func (s *leaseService) introduced(ctx context.Context, reign *reign, h budget.Hello, name string) (aliquotv1.FloorHolder, error) {
+	var session aliquotv1.FloorHolder
+	err := reign.ask(ctx, func(m *budget.Leader, now budget.Instant) {
+		session = bySession(m.Region(h.Region, now, 0), h.Incarnation, reign.began, now, reign.ledger.Config.FloorAfterUse(0))
+	})
+	if err != nil {
+		return 0, err
+	}
+	return s.claims.introduced(name, h.Incarnation, session, reign.now()), nil
+}
+
+// withoutSession tells a daemon what to serve the floor by, and whose that is: a region's
+// second one, or one whose store has not answered yet. Like the answer that opens a session it
+// needs a proof of leadership: a deposed leader's floors are old, and others hear the regions.
+func (s *leaseService) withoutSession(ctx context.Context, region int, req *aliquotv1.HelloRequest, holder aliquotv1.FloorHolder) (*aliquotv1.HelloResponse, error) {
 	if err := s.node.VerifyLeader(ctx); err != nil {
 		return nil, err
 	}
-	res := &aliquotv1.HelloResponse{Shard: req.GetShard(), Nonce: req.GetNonce(), Busy: true}
+	res := &aliquotv1.HelloResponse{Shard: req.GetShard(), Nonce: req.GetNonce(), Busy: true, FloorHolder: holder}
 	s.node.View(func(state *cluster.State) {
 		res.Config = configToWire(state, region)
 		res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion())
@@ -88,6 +116,10 @@ func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest)
 	region, err := s.declared(reign, req.GetRegion())
 	if err != nil {
 		return nil, toRPC(err)
+	}
+	if req.GetLeaving() {
+		s.leavers.hear(req.GetRegion(), stream{req.GetEpoch(), req.GetSession()})
+		return &aliquotv1.ReportResponse{}, nil
 	}
 	res, err := s.report(ctx, reign, region, req)
 	s.metrics.countReport(req.GetRegion(), res, err)

@@ -31,6 +31,7 @@ const (
 type reign struct {
 	*leadership
 	epoch   uint64
+	began   budget.Instant
 	machine *budget.Leader
 
 	inbox   chan func(context.Context)
@@ -60,6 +61,7 @@ func newReign(l *leadership, ledger *budget.Ledger) *reign {
 	r := &reign{
 		leadership: l,
 		epoch:      ledger.Epoch,
+		began:      now,
 		machine:    budget.NewLeader(ledger, now),
 		ledger:     ledger,
 		floors:     newFloors(&ledger.Config, now),

@@ -18,6 +18,7 @@ import (
 	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rpc"
+	"aliquot/rpc/connections"
 )
 
 const (
@@ -26,6 +27,10 @@ const (
 	// maxRulesFile is the largest rules file there is any sense in reading.
 	maxRulesFile = 4 << 20
 )
+
+// ErrRemoved is in the error of a Run that ended because the cluster's members have voted
+// this node out.
+var ErrRemoved = cluster.ErrRemoved
 
 // Run is the whole daemon. It returns nil after ctx ended and everything was
 // stopped in order, else what went wrong. Several can run in one process.
@@ -55,7 +60,7 @@ type daemon struct {
 	cfg Config
 	log *slog.Logger
 
-	listener, opsListener net.Listener
+	listener, opsListener *rpc.Listener
 	node                  *cluster.Node
 	leadership            *leadership
 	index                 keyIndex
@@ -83,6 +88,8 @@ func (d *daemon) start(ctx context.Context) error {
 	m := newMetrics(registry)
 	d.leadership = &leadership{node: d.node, now: d.cfg.Now, log: d.log, metrics: m}
 	registry.MustRegister(&collector{node: d.node, leadership: d.leadership, index: &d.index, desc: newDescriptions()})
+
+	connections.Watch(registry, d.listener, d.opsListener)
 
 	// The leader's loop ends in stop, in its turn, not with ctx.
 	reign, revoke := context.WithCancel(context.WithoutCancel(ctx))

@@ -85,6 +85,7 @@ func limitBody(next http.Handler) http.Handler {
 		if !streams[r.URL.Path] {
 			// What cannot set a deadline (a test's recorder) has no slow peer either.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
+			r.Body = rpc.QuietBody(r.Body)
 		}
 		next.ServeHTTP(w, r)
 	})

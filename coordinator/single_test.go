@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ func TestOneCoordinator(t *testing.T) {
 	t.Run("cold budget", func(t *testing.T) { testColdBudget(t, r) })
 	t.Run("bad budget requests", func(t *testing.T) { testBadBudgetRequests(t, r) })
 	t.Run("bad leases", func(t *testing.T) { testBadLeases(t, r) })
+	t.Run("leaving", func(t *testing.T) { testLeaving(t, r) })
 	t.Run("hot budget", func(t *testing.T) { testHotBudget(t, r) })
 	t.Run("metrics", func(t *testing.T) { testMetrics(t, r) })
 	t.Run("grpc and health", func(t *testing.T) { testProtocols(t, r) })
@@ -228,10 +230,25 @@ func testBadLeases(t *testing.T, r *running) {
 	if connect.CodeOf(err) != connect.CodePermissionDenied {
 		t.Errorf("Report of no region: %v", err)
 	}
+	// A daemon whose store has not answered opens no session, and takes none away; one that
+	// asks for a session waits until it has been told.
+	storeless := func(want ...aliquotv1.FloorHolder) {
+		t.Helper()
+		got, err := r.lease.Hello(t.Context(), &aliquotv1.HelloRequest{Region: "us", Incarnation: 3, Nonce: 1})
+		if err != nil || !got.GetBusy() || got.GetSession() != 0 || got.GetRules() == nil || !slices.Contains(want, got.GetFloorHolder()) {
+			t.Errorf("a Hello of a daemon without a store: %v, %v", err, got)
+		}
+	}
+	storeless(aliquotv1.FloorHolder_FLOOR_HOLDER_UNSPECIFIED, aliquotv1.FloorHolder_FLOOR_HOLDER_YOU)
 	us := newRegion(r.lease, "us")
+	if err := us.sayHello(t.Context()); !errors.Is(err, errBusy) {
+		t.Errorf("a session beside a daemon that may go by the floor: %v", err)
+	}
+	storeless(aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER)
 	if err := us.sayHello(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	storeless(aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER)
 	second := newRegion(r.lease, "us")
 	second.inc = 2
 	err = second.sayHello(t.Context())
@@ -241,6 +258,39 @@ func testBadLeases(t *testing.T, r *running) {
 	negative := wants(1, strings.Repeat("h", 16), -1, 0)
 	if _, err := us.report(t.Context(), negative); connect.CodeOf(err) != connect.CodeInvalidArgument {
 		t.Errorf("negative usage: %v", err)
+	}
+}
+
+// testLeaving: the next daemon of a region has the place of one that says that it stops at
+// once, and that of no other.
+func testLeaving(t *testing.T, r *running) {
+	first, second := newRegion(r.lease, "ap"), newRegion(r.lease, "ap")
+	first.inc, second.inc = 11, 12
+	leave := func(session uint64) {
+		t.Helper()
+		if _, err := r.lease.Report(t.Context(), &aliquotv1.ReportRequest{Region: "ap", Epoch: first.hello.GetEpoch(), Session: session, Leaving: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := first.sayHello(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	leave(first.hello.GetSession() - 1)
+	if err := second.sayHello(t.Context()); !errors.Is(err, errBusy) {
+		t.Errorf("after the end of an earlier session: %v", err)
+	}
+	leave(first.hello.GetSession())
+	if _, err := first.report(t.Context()); err != nil {
+		t.Errorf("nobody wanted the place, and a report on its way was refused: %v", err)
+	}
+	if err := second.sayHello(t.Context()); err != nil {
+		t.Errorf("after the first has left: %v", err)
+	}
+	if _, err := second.report(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := first.sayHello(t.Context()); !errors.Is(err, errBusy) {
+		t.Errorf("the word of one session ended another: %v", err)
 	}
 }
 

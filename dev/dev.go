@@ -26,7 +26,8 @@ var exampleRules []byte
 const stopWithin = 4 * time.Second
 
 // Run starts everything, prints the addresses and, when every region holds a
-// lease, "ready"; it returns when ctx ends (nil) or a daemon fails.
+// lease, "ready"; it returns when ctx ends (nil) or a daemon fails. A coordinator that is
+// removed from the cluster ends alone.
 func Run(ctx context.Context, c Config) error {
 	if err := c.Validate(); err != nil {
 		return err
@@ -158,10 +159,16 @@ func (h *house) startRegion(ctx context.Context, i int) error {
 	return nil
 }
 
-// run keeps one daemon; the first that fails ends all.
+// run keeps one daemon; the first that fails ends all. A coordinator that an operator has
+// removed from the cluster has not failed.
 func (h *house) run(name string, daemon func() error) {
 	h.daemons.Go(func() {
-		if err := daemon(); err != nil && !errors.Is(err, context.Canceled) {
+		err := daemon()
+		switch {
+		case err == nil || errors.Is(err, context.Canceled):
+		case errors.Is(err, coordinator.ErrRemoved):
+			h.config.Logger.Warn("a daemon has ended, the others go on", "daemon", name, "error", err)
+		default:
 			h.fail(fmt.Errorf("%s: %w", name, err))
 		}
 	})

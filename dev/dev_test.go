@@ -3,6 +3,7 @@ package dev
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"aliquot/coordinator"
 	"aliquot/rules"
 )
 
@@ -96,5 +98,25 @@ func TestDelayTakesARoundTrip(t *testing.T) {
 	request, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, strings.NewReader("body"))
 	if _, err := client.Do(request); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Everybody who tries `aliquot cluster remove` tries it on this.
+func TestACoordinatorThatWasRemovedEndsAlone(t *testing.T) {
+	for _, c := range []struct {
+		of   error
+		ends bool
+	}{
+		{fmt.Errorf("c3: %w", coordinator.ErrRemoved), false},
+		{errors.New("disk full"), true},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		h := &house{config: valid(), fail: cancel}
+		h.run("coordinator c3", func() error { return c.of })
+		h.daemons.Wait()
+		if ended := ctx.Err() != nil; ended != c.ends {
+			t.Errorf("after %q the others have ended: %v", c.of, ended)
+		}
+		cancel(nil)
 	}
 }

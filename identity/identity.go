@@ -65,13 +65,13 @@ func DefaultConfig() Config {
 // Rules are a compiled Config. Safe for concurrent use.
 type Rules struct {
 	keys    []source
-	user    string
+	user    header // without a name: there is none
 	trusted []netip.Prefix
 }
 
 // New compiles c; its errors name the entry.
 func New(c Config) (*Rules, error) {
-	r := &Rules{user: c.UserHeader}
+	r := &Rules{user: headerOf(c.UserHeader)}
 	if c.UserHeader != "" && !isToken(c.UserHeader) {
 		return nil, fmt.Errorf("the user header %q is not the name of a header", c.UserHeader)
 	}
@@ -104,32 +104,54 @@ type Request struct {
 	URI    string
 }
 
+// Attribute is one attribute of a check; without a value it is not known.
+type Attribute struct{ Name, Value string }
+
+// Places in what All returns, which are those of their names.
+const (
+	apiKeyAt = iota
+	endpointAt
+	ipAt
+	methodAt
+	userAt
+	attributes
+)
+
 // Attributes are those of a check: endpoint, method, ip and user as far as they are
 // known, and api_key always, unless nothing at all is known: a client without an API
 // key has "user:" and its id there, or else "ip:" and its address, so that a rule by
 // api_key gives each client a bucket of its own. A key that begins like that gets
 // "key:" in front, so that nobody can spend what is another's.
 func (r *Rules) Attributes(of Request) (map[string]string, error) {
-	path, query := target(of.URI)
-	out := make(map[string]string, 5)
-	set(out, Endpoint, path)
-	set(out, Method, of.Method)
-	if ip, ok := r.client(of.Header, of.Peer); ok {
-		out[IP] = group(ip)
-	}
-	if r.user != "" {
-		user, err := one(of.Header, r.user)
-		if err != nil {
-			return nil, err
-		}
-		set(out, User, user)
-	}
-	key, err := r.key(of.Header, query)
+	all, err := r.All(of)
 	if err != nil {
 		return nil, err
 	}
-	set(out, APIKey, clientKey(key, out[User], out[IP]))
-	return out, check(out)
+	out := make(map[string]string, len(all))
+	for _, a := range all {
+		if a.Value != "" {
+			out[a.Name] = a.Value
+		}
+	}
+	return out, nil
+}
+
+// All are the same in the order of their names, those that are not known without a value.
+func (r *Rules) All(of Request) (all [attributes]Attribute, err error) {
+	path, query := target(of.URI)
+	all = [attributes]Attribute{apiKeyAt: {Name: APIKey}, endpointAt: {Endpoint, path}, ipAt: {Name: IP}, methodAt: {Method, of.Method}, userAt: {Name: User}}
+	if ip, ok := r.client(of.Header, of.Peer); ok {
+		all[ipAt].Value = group(ip)
+	}
+	if all[userAt].Value, err = r.user.one(of.Header); err != nil {
+		return all, err
+	}
+	key, err := r.key(of.Header, query)
+	if err != nil {
+		return all, err
+	}
+	all[apiKeyAt].Value = clientKey(key, all[userAt].Value, all[ipAt].Value)
+	return all, check(&all)
 }
 
 func clientKey(key, user, ip string) string {
@@ -146,15 +168,10 @@ func clientKey(key, user, ip string) string {
 	return ""
 }
 
-func set(attributes map[string]string, name, value string) {
-	if value != "" {
-		attributes[name] = value
-	}
-}
-
-func check(attributes map[string]string) error {
-	for _, name := range [...]string{APIKey, User, Endpoint, Method} {
-		switch value := attributes[name]; {
+// check refuses what the daemons would. An address is none of the client's own words.
+func check(all *[attributes]Attribute) error {
+	for _, at := range [...]int{apiKeyAt, userAt, endpointAt, methodAt} {
+		switch name, value := all[at].Name, all[at].Value; {
 		case len(value) > maxValueBytes:
 			return fmt.Errorf("%w: the %s has %d bytes; at most %d are allowed", ErrInvalid, name, len(value), maxValueBytes)
 		case !utf8.ValidString(value):
@@ -164,12 +181,17 @@ func check(attributes map[string]string) error {
 	return nil
 }
 
-// one is a header that may be there once: which of two values the service behind
-// goes by is anybody's guess.
-func one(h http.Header, name string) (string, error) {
-	values := h.Values(name)
+// header is the name of one, as people write it, and as it stands in an http.Header.
+type header struct{ name, key string }
+
+func headerOf(name string) header { return header{name, http.CanonicalHeaderKey(name)} }
+
+// one is the value of a header that may be there once: which of two values the service
+// behind goes by is anybody's guess.
+func (n header) one(h http.Header) (string, error) {
+	values := h[n.key]
 	if len(values) > 1 {
-		return "", fmt.Errorf("%w: the header %s is there %d times; send it once", ErrInvalid, name, len(values))
+		return "", fmt.Errorf("%w: the header %s is there %d times; send it once", ErrInvalid, n.name, len(values))
 	}
 	if len(values) == 0 {
 		return "", nil

@@ -56,7 +56,7 @@ func (r *Rules) client(h http.Header, peer string) (netip.Addr, bool) {
 	if ok && !r.trusts(client) {
 		return client, true
 	}
-	lines := h.Values(forwardedFor)
+	lines := h[forwardedFor]
 	hops := 0
 	for i := len(lines) - 1; i >= 0; i-- {
 		for rest, more := lines[i], true; more; {
@@ -89,6 +89,11 @@ func cutLast(list string) (last, rest string, more bool) {
 // IPv6 one is an IPv4 address, and zones, which mean nothing elsewhere, go.
 func parseHop(text string) (netip.Addr, bool) {
 	text = strings.TrimSpace(text)
+	if colon := strings.IndexByte(text, ':'); colon >= 0 && colon == strings.LastIndexByte(text, ':') {
+		// No address has a single colon, so it is one with a port or nothing.
+		ap, err := netip.ParseAddrPort(text)
+		return ap.Addr().Unmap(), err == nil
+	}
 	if a, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
 		return a.Unmap().WithZone(""), true
 	}

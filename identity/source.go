@@ -10,23 +10,27 @@ import (
 	"strings"
 )
 
-const apiKeyHeader = "X-API-Key"
+const (
+	apiKeyHeader  = "X-API-Key"
+	authorization = "Authorization"
+)
 
 // source is a place where an API key may be.
 type source struct {
-	kind string // header, bearer, query, jwt
-	name string
+	kind   string // header, bearer, query, jwt
+	name   string
+	header header // of a header
 }
 
 func parseSource(text string) (source, error) {
 	kind, name, named := strings.Cut(text, ":")
 	switch {
 	case text == "header":
-		return source{kind, apiKeyHeader}, nil
+		return source{kind: kind, header: headerOf(apiKeyHeader)}, nil
 	case text == "bearer", kind == "query" && name != "", kind == "jwt" && name != "":
-		return source{kind, name}, nil
+		return source{kind: kind, name: name}, nil
 	case kind == "header" && named && isToken(name):
-		return source{kind, name}, nil
+		return source{kind: kind, header: headerOf(name)}, nil
 	}
 	return source{}, fmt.Errorf("%q is no place of an API key; use header, header:NAME, bearer, query:NAME or jwt:CLAIM", text)
 }
@@ -56,7 +60,7 @@ func (r *Rules) key(h http.Header, query string) (string, error) {
 func (s source) key(h http.Header, query string) (string, error) {
 	switch s.kind {
 	case "header":
-		return one(h, s.name)
+		return s.header.one(h)
 	case "query":
 		return inQuery(query, s.name)
 	}
@@ -79,7 +83,7 @@ func inQuery(query, name string) (string, error) {
 
 // bearer is the token of Authorization: Bearer; empty for other schemes.
 func bearer(h http.Header) (string, error) {
-	value, err := one(h, "Authorization")
+	value, err := header{authorization, authorization}.one(h)
 	scheme, token, _ := strings.Cut(value, " ")
 	if err != nil || !strings.EqualFold(scheme, "Bearer") {
 		return "", err

@@ -1,7 +1,8 @@
 -- Shared by take.lua and apply.lua, which follow this text in one chunk: the twin of
 -- package limit (settle.go, extra.go, bucket.go, apply.go), step for step. Every number
 -- is an integer below 2^53 unless said otherwise; package lua checks what it sends.
--- Between the two come the texts for limits that count, but for takes of buckets alone.
+-- Between the two come the texts for limits that count, but for takes of buckets alone, and
+-- before take.lua usual.lua.
 --
 -- KEYS[1]  the key of the redis epoch; KEYS[2..] records, in the caller's order: the
 --          last byte says the algorithm, here b (token bucket) or q (leaky bucket);
@@ -28,7 +29,7 @@ local EXACT = 9007199254740991 -- 2^53 - 1
 local MAX_SECS = 3153600000    -- 100 years, limit.maxSecs
 local MAX_CHUNK_LIFE = 3000000 -- limit.MaxChunkLife, microseconds
 local floor, max, format, match, byte, tonumber = math.floor, math.max, string.format, string.match, string.byte, tonumber
-local ceil, call = math.ceil, redis.call
+local ceil, call, pcall_redis, type = math.ceil, redis.call, redis.pcall, type
 
 local found = call('GET', KEYS[1])
 if found ~= ARGV[1] then
@@ -449,22 +450,24 @@ local function ttl(tokens, ccap, frate, ffrac)
   return ceil(ms) + 1000
 end
 
--- Records are read once and written once a call, however many groups name them. limits are
--- those of the records that count.
+-- Records are read once and written once a call, however many groups name them, but for usual
+-- ones, see usual.lua. limits are those of the records that count.
 local records, limits_of, order = {}, {}, {}
 local counted -- the functions for limits that count, see counted.lua; nil if there is none
 
-local function load(key, read) -- read is parse, or that of a limit that counts
-  local r = records[key]
-  if r then
-    return r
-  end
+-- text_at is the text under a key; false if there is none.
+local function text_at(key)
   -- pcall: a key of another type is not trusted, and does not fail the rest.
-  local got = redis.pcall('GET', key)
+  local got = pcall_redis('GET', key)
   if type(got) == 'table' then
-    got = 'of another type'
+    return 'of another type'
   end
-  return read(got)
+  return got
+end
+
+-- load is the record under a key; read is parse, or that of a limit that counts.
+local function load(key, read)
+  return records[key] or read(text_at(key))
 end
 
 -- keep_record has a record written in the end.
@@ -480,9 +483,18 @@ local function keep(key, r, ccap, frate, ffrac)
   keep_record(key, r)
 end
 
+-- expires is when a time to live ends that begins now, as PXAT wants it. The latest is
+-- remembered: many have the same.
+local last_ttl, last_end
+local now_ms = floor(now / 1000)
+local function expires(ttl)
+  if ttl ~= last_ttl then
+    last_ttl, last_end = ttl, format('%d', now_ms + ttl)
+  end
+  return last_end
+end
+
 local function save()
-  local lasts, ends -- the latest time to live, and when that is over: many have the same
-  local began = floor(now / 1000)
   for i = 1, #order do
     local key = order[i]
     local r, l = records[key], limits_of[key]
@@ -496,10 +508,7 @@ local function save()
         local us = r.lent_until - r.at
         px = px + floor(us / 1000) + floor(us / 50000) + 1001
       end
-      if px ~= lasts then
-        lasts, ends = px, format('%d', began + px)
-      end
-      call('SET', key, text(r), 'PXAT', ends)
+      call('SET', key, text(r), 'PXAT', expires(px))
     end
   end
 end

@@ -26,6 +26,9 @@ var logSource string
 //go:embed counted.lua
 var countedSource string
 
+//go:embed usual.lua
+var usualSource string
+
 //go:embed pack.lua
 var packSource string
 
@@ -72,10 +75,10 @@ func New(client redis.UniversalClient) *Scripts {
 	all := preludeSource + textSource + windowsSource + logSource + countedSource
 	return &Scripts{
 		client:  client,
-		take:    newScript(preludeSource + packSource + takeSource + "return packed(reply)\n"),
-		mixed:   newScript(all + packSource + takeSource + "return packed(reply)\n"),
+		take:    newScript(preludeSource + packSource + usualSource + takeSource + "return packed(reply)\n"),
+		mixed:   newScript(all + packSource + usualSource + takeSource + "return packed(reply)\n"),
 		apply:   newScript(all + viewSource + applySource),
-		reserve: newScript(reserveSource + all + packSource + "local function take()\n" + takeSource + "return reply, n\nend\n" + reserveEndSource),
+		reserve: newScript(reserveSource + all + packSource + usualSource + "local function take()\n" + takeSource + "return reply, n\nend\n" + reserveEndSource),
 		settle:  newScript(settleSource + all + viewSource + adjustSource + settleEndSource),
 		adjust:  newScript(all + viewSource + adjustSource + adjustEndSource),
 		mint:    newScript(mintSource),

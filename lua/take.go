@@ -153,7 +153,7 @@ func (w *words) group(g *Group, of []int64) {
 		limits += withChunks
 	}
 	for i := range g.Limits {
-		if v := &g.Limits[i].View; v.Algorithm.Counts() || v.Cost != 0 {
+		if v := &g.Limits[i].View; v.Algorithm.Counts() || v.Cost != 0 && v.Cost != g.Cost {
 			plain = -1
 		}
 	}

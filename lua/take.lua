@@ -54,9 +54,14 @@ for i = 1, shape_count do
       in_limbo(cap, rate, frac, fcap, frate, ffrac, lowcap, lowrate, lowfrac)
   end
   shape.lowcap, shape.lowrate, shape.lowfrac = lowcap, lowrate, lowfrac
+  usual_shape(shape)
   shapes[i] = shape
 end
+-- Of the limits of a group; touched are the records, nil for a usual one, which is written by
+-- key_of, carries and shape_of. again has the keys of such records: one that is named a second
+-- time is read into records, for else each naming would read and write it.
 local touched, reply_at, prices = {}, {}, {}
+local key_of, carries, shape_of, again = {}, {}, {}, {}
 local chunks, loans -- of the group's limits, and the end of the reply; nil if there are none
 local told = 0 -- numbers in loans
 
@@ -114,29 +119,43 @@ while p <= all do
         scap, srate, sfrac, p = unpacked('<ddd', packed_numbers, p)
       end
       local shape = shapes[number]
-      local extra = shape.extra
-      local r, ecap, erate, efrac, amnesia =
-        settle(load(key, parse), gen, scap, srate, sfrac, shape.hcap, shape.hrate, shape.hfrac, shape.debit, extra,
-          shape.lowcap, shape.lowrate, shape.lowfrac)
-      keep(key, r, shape.fcap + extra, shape.frate, shape.ffrac)
-      if chunks then
-        local was, till, kept, back, want, least, life
-        was, till, kept, back, want, least, life, p = unpacked('<ddddddd', packed_numbers, p)
-        if amnesia == 0 then
-          kept = bring_back(r, ecap, extra, was, till, kept, back)
-        else
-          kept = nil
+      local r, found, tokens, carry = records[key], nil, nil, nil
+      if not r then
+        found = text_at(key)
+        if gen <= 0 and not chunks and shape.usual and not again[key] then
+          tokens, carry = usual_settle(found, shape)
         end
-        chunks[i] = {gen = gen, keep = kept, want = want, least = least, life = life}
       end
-      if r.hot then
-        ecap = ecap + r.extra
+      if tokens then
+        again[key] = true
+        key_of[i], carries[i], shape_of[i] = key, carry, shape
+        reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] =
+          tokens, shape.cap, shape.hrate, shape.hfrac, 0
       else
-        ecap = ecap + extra
+        local extra, ecap, erate, efrac, amnesia = shape.extra, nil, nil, nil, nil
+        r, ecap, erate, efrac, amnesia =
+          settle(r or parse(found), gen, scap, srate, sfrac, shape.hcap, shape.hrate, shape.hfrac, shape.debit, extra,
+            shape.lowcap, shape.lowrate, shape.lowfrac)
+        keep(key, r, shape.fcap + extra, shape.frate, shape.ffrac)
+        if chunks then
+          local was, till, kept, back, want, least, life
+          was, till, kept, back, want, least, life, p = unpacked('<ddddddd', packed_numbers, p)
+          if amnesia == 0 then
+            kept = bring_back(r, ecap, extra, was, till, kept, back)
+          else
+            kept = nil
+          end
+          chunks[i] = {gen = gen, keep = kept, want = want, least = least, life = life}
+        end
+        if r.hot then
+          ecap = ecap + r.extra
+        else
+          ecap = ecap + extra
+        end
+        reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] =
+          r.tokens + r.extra, ecap, erate, efrac, amnesia
       end
       touched[i] = r
-      reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] =
-        r.tokens + r.extra, ecap, erate, efrac, amnesia
     end
     reply_at[i] = n + 1
     if reply[n + 1] < price then
@@ -150,7 +169,12 @@ while p <= all do
     if mixed then
       price = prices[i]
     end
-    if r.kind then
+    if not r then -- usual
+      if allowed == 1 then
+        reply[at] = reply[at] - price
+      end
+      usual_save(key_of[i], reply[at], carries[i], shape_of[i])
+    elseif r.kind then
       counted.charge(r, price, allowed, reply, at)
     elseif allowed == 1 then
       reply[at] = reply[at] - price

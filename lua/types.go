@@ -42,12 +42,15 @@ type KeyView struct {
 // several servers could not decide this group, while it did others: nothing was admitted;
 // Undecided are the limits that it could not ask about. Clocks are the clocks that the limits
 // were decided by, where those of one call were decided by several; nil: all by the call's.
+// Crowded are the limits of cold keys for which the store has no record of their own, for want
+// of room: several share one, or are denied without any.
 type Result struct {
 	Allowed   bool
 	Limits    []limit.Outcome
 	Clocks    []int64
 	Err       error
 	Undecided []int
+	Crowded   []int
 }
 
 // Change is a new share of one key. What KeyView says of views holds here too.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/wire"
 )
@@ -11,10 +12,17 @@ import (
 // answer words a decision into out, names it if it is a denial, counts it, and remembers
 // the request for replays and the denial for Explain.
 func (s *service) answer(d *decision, r *request, out *wire.Answer) {
-	d.answer(s.metrics, out)
+	var counted tally
+	s.answerAmong(d, r, out, &counted)
+	counted.flush(s.metrics)
+}
+
+// answerAmong is answer for one of several decisions that are counted together.
+func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted *tally) {
+	d.answer(s.metrics, counted, out)
 	s.recent.see(d, r)
 	if d.policy != nil {
-		d.policy.counts.add(out.Allowed)
+		counted.under(d.policy.counts, out.Allowed)
 	}
 	if out.Allowed {
 		return
@@ -24,10 +32,21 @@ func (s *service) answer(d *decision, r *request, out *wire.Answer) {
 			return
 		}
 	}
+	key, shut := d.shut(r)
+	var now budget.Instant
+	if shut {
+		now = s.limiter.auth.now()
+		if out.DecisionID = s.names.named(key, now); out.DecisionID != "" {
+			return
+		}
+	}
 	var number uint64
 	number, out.DecisionID = s.ids.next()
 	if d.denier != nil {
 		d.denier.rememberDenial(out.DecisionID, d.at)
+	}
+	if shut {
+		s.names.remember(key, out.DecisionID, now)
 	}
 	kept := *out
 	kept.Limits = slices.Clone(out.Limits) // the answer's own are used again
@@ -37,11 +56,12 @@ func (s *service) answer(d *decision, r *request, out *wire.Answer) {
 	})
 }
 
-// answer words a decision into out, and counts it, unless m is nil.
-func (d *decision) answer(m *metrics, out *wire.Answer) {
+// answer words a decision into out, and counts it, unless counted is nil. Where that has no
+// room left, m takes what is in it.
+func (d *decision) answer(m *metrics, counted *tally, out *wire.Answer) {
 	out.Reset()
 	if d.mode != "" {
-		m.decided("", outcome(d.mode != modeBlockList), d.mode)
+		counted.decided(m, "", outcome(d.mode != modeBlockList), d.mode)
 		listAnswer(d.mode, out)
 		return
 	}
@@ -49,13 +69,13 @@ func (d *decision) answer(m *metrics, out *wire.Answer) {
 	limitsAnswer(all, head, out)
 	for i := range all {
 		v := &all[i]
+		what := outcome(v.decision.Allowed)
 		if v.shadow && !v.decision.Allowed {
-			m.decided(v.rule.ID, "shadow_denied", v.mode)
-		} else {
-			m.decided(v.rule.ID, outcome(v.decision.Allowed), v.mode)
+			what = "shadow_denied"
 		}
+		row := counted.decided(m, v.rule.ID, what, v.mode)
 		if !v.never() {
-			m.charged(v.rule.ID, v.cost, v.decision.Allowed && (v.shadow || out.Allowed))
+			row.charged(v.cost, v.decision.Allowed && (v.shadow || out.Allowed))
 		}
 	}
 }

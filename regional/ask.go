@@ -75,9 +75,9 @@ func (a *asker) again(ctx context.Context, try func() error) error {
 func (a *asker) try(ctx context.Context, groups []*group) error {
 	a.auth.floors.RLock()
 	defer a.auth.floors.RUnlock()
+	defer lost(groups) // what has not come back by then, also where something panicked
 	head := a.auth.grant(groups)
 	if head.epoch == "" {
-		lost(groups)
 		return errNoEpoch
 	}
 	local := a.auth.local
@@ -90,7 +90,6 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 		return w.callOf(&head, groups, a.slots, local, head.at)
 	})
 	if err != nil {
-		lost(groups)
 		a.emergency.settled(groups, false)
 		return err
 	}

@@ -178,6 +178,13 @@ func (a *authority) clockWasSet(epoch string, s sample) {
 	}
 }
 
+// session is the one that is open; zero if none is.
+func (a *authority) session() budget.SessionID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.region.Session()
+}
+
 // currentEpoch is the store's contents as last told; empty before the first time.
 func (a *authority) currentEpoch() string {
 	a.mu.Lock()
@@ -259,8 +266,17 @@ func (a *authority) observe(seen []observation) {
 	if len(seen) == 0 {
 		return
 	}
+	if a.observeAll(seen) {
+		a.nudge()
+	}
+}
+
+// observeAll reports whether the reporter has something to do. A panic in it, which ends a
+// call and not the daemon, must not keep the lock.
+func (a *authority) observeAll(seen []observation) (wake bool) {
 	a.mu.Lock()
-	now, wake := a.now(), false
+	defer a.mu.Unlock()
+	now := a.now()
 	for _, o := range seen {
 		if o.lost {
 			a.pending = append(a.pending, a.region.Step(budget.StoreLost{}, now)...)
@@ -269,10 +285,7 @@ func (a *authority) observe(seen []observation) {
 		}
 		wake = a.region.Observe(o.key, o.usage, now) || wake
 	}
-	a.mu.Unlock()
-	if wake {
-		a.nudge()
-	}
+	return wake
 }
 
 // observation is one decision, for the machine.

@@ -33,6 +33,8 @@ var (
 	errBusy = errors.New("regional: too many checks wait for the store")
 	// errQueued: no call had room for the groups within queueFor.
 	errQueued = errors.New("regional: the check waited too long for its turn at the store")
+	// errBroken: a call failed by a bug. The store may have decided the groups all the same.
+	errBroken = errors.New("regional: a call of the store failed by a bug of the daemon")
 	// errGone is wrapped with the cause when a caller's context ended first.
 	errGone = errors.New("the caller did not wait for the decision")
 )
@@ -48,6 +50,8 @@ type batcher struct {
 	ask func(ctx context.Context, groups []*group) error
 	// refused is told of groups that were turned away or gave up waiting.
 	refused func(error)
+	// caught is told of calls that panicked; not nil.
+	caught func(cause any)
 
 	mu      sync.Mutex
 	queue   []*waiter
@@ -90,8 +94,8 @@ func (b *batcher) over(w *waiter) {
 }
 
 // decide has groups decided in a call shared with others. After an error other than
-// errGone and errGivenUp nothing was admitted and the groups are the caller's again;
-// after these they may still be in use.
+// errGone, errGivenUp and errBroken nothing was admitted and the groups are the caller's
+// again; after these they may still be in use, or half decided.
 func (b *batcher) decide(ctx context.Context, groups []*group) error {
 	w := b.waiter(groups)
 	wait, ok := b.enqueue(w)
@@ -206,16 +210,33 @@ func (b *batcher) next() (waiters []*waiter, groups []*group) {
 
 // serve makes one call and tells its callers. Groups that the store cannot count
 // with, which takes a bug, spoil a call before anything is charged; then each caller
-// gets a call of its own, so that the bug harms nobody else.
+// gets a call of its own, so that the bug harms nobody else. After a panic nobody knows
+// what was charged, and nothing is asked again.
 func (b *batcher) serve(waiters []*waiter, groups []*group) {
 	began := time.Now()
-	err := b.ask(context.Background(), groups)
+	err := b.call(groups)
 	b.sign(began, err)
 	alone := len(waiters) == 1 || !errors.Is(err, lua.ErrInvalid)
 	for _, w := range waiters {
 		if !alone {
-			err = b.ask(context.Background(), w.groups)
+			err = b.call(w.groups)
 		}
 		w.done <- err
 	}
 }
+
+// call puts groups to the store. A panic is errBroken to those who wait for it, whose rules'
+// fallbacks decide: it is no caller's own, so it must end neither their calls nor the
+// process.
+func (b *batcher) call(groups []*group) error {
+	err := caughtIn(func() error { return b.ask(context.Background(), groups) })
+	if bug, ok := errors.AsType[*panicError](err); ok {
+		b.caught(bug.Error())
+		return errBroken
+	}
+	return err
+}
+
+// unsettled tells whether groups may be in use, or half decided, after an error of their
+// call: whoever goes on with them takes others in their place.
+func unsettled(err error) bool { return errors.Is(err, errGivenUp) || errors.Is(err, errBroken) }

@@ -27,9 +27,7 @@ func (b *batcher) alone(ctx context.Context, call func(context.Context) error) e
 		w.done <- err
 	}()
 	err := b.wait(ctx, w, wait)
-	if bug, ok := errors.AsType[*panicError](err); ok {
-		panic(bug.Error()) // where panics of calls are looked after
-	}
+	panicAgain(err)
 	return err
 }
 
@@ -55,14 +53,33 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("%v\n%s", e.cause, e.stack) }
 
-// caughtIn makes a panic an error, so that it ends a call and not the process.
+// isBug tells a panic that was made an error from the errors of calls.
+func isBug(err error) bool {
+	_, bug := errors.AsType[*panicError](err)
+	return bug
+}
+
+// caughtIn makes a panic an error, so that it ends a call and not the process. One that was
+// caught before, and went on, keeps where it came from.
 func caughtIn(do func() error) (err error) {
 	defer func() {
-		if cause := recover(); cause != nil {
+		switch cause := recover().(type) {
+		case nil:
+		case *panicError:
+			err = cause
+		default:
 			err = &panicError{cause: cause, stack: debug.Stack()}
 		}
 	}()
 	return do()
+}
+
+// panicAgain lets a panic that was caught, on another goroutine perhaps, reach the one whose
+// call it is, where panics of calls are looked after.
+func panicAgain(err error) {
+	if bug, ok := errors.AsType[*panicError](err); ok {
+		panic(bug)
+	}
 }
 
 // atOnce makes a call that is not shared of a store that is never silent.

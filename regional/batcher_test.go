@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,8 @@ type slowStore struct {
 	calls [][]limit.Tokens // the costs of the groups of each call
 	fail  func(groups []*group) error
 	takes time.Duration
+	// panics of calls that the batcher told of.
+	panics atomic.Int64
 }
 
 func (s *slowStore) ask(_ context.Context, groups []*group) error {
@@ -47,7 +50,7 @@ func bubble(t *testing.T, test func(t *testing.T, s *slowStore, b *batcher, refu
 			mu.Lock()
 			defer mu.Unlock()
 			*refused = append(*refused, err)
-		}}, refused)
+		}, caught: func(any) { s.panics.Add(1) }}, refused)
 	})
 }
 
@@ -309,4 +312,31 @@ func TestBatcherSharesErrors(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestBatcherOutlivesAPanic: whoever shares the call is answered, once, and the calls after
+// it are made as if nothing had been.
+func TestBatcherOutlivesAPanic(t *testing.T) {
+	bubble(t, func(t *testing.T, s *slowStore, b *batcher, _ *[]error) {
+		s.fail = func(groups []*group) error {
+			if groups[0].cost == 1 {
+				panic("a bug")
+			}
+			return nil
+		}
+		c := callers{b: b}
+		for range batchCalls {
+			c.arrive(t.Context(), 1, 1)
+		}
+		c.arrive(t.Context(), 1, 1)
+		c.arrive(t.Context(), 2, 1)
+		for who := range c.errs {
+			c.want(t, who, errBroken)
+		}
+		c.arrive(t.Context(), 3, 1)
+		c.want(t, len(c.errs)-1, nil)
+		if idle(t, b); s.panics.Load() != batchCalls+1 {
+			t.Errorf("%d panics are told of, %d calls had one", s.panics.Load(), batchCalls+1)
+		}
+	})
 }

@@ -64,17 +64,20 @@ func newBreaker(now func() budget.Instant, onChange func(gobreaker.State)) *brea
 		},
 		OnStateChange: b.changed,
 		IsSuccessful:  func(err error) bool { return answered(err) || inPart(err) },
-		IsExcluded:    func(err error) bool { return errors.Is(err, errStarved) },
+		IsExcluded:    func(err error) bool { return errors.Is(err, errStarved) || isBug(err) },
 	})
 	return b
 }
 
-// do makes a call, or refuses to with an error that isOpen knows.
+// do makes a call, or refuses to with an error that isOpen knows. A call that panics does so
+// here too, with a *panicError, and counts as none: a bug that one key's requests meet says
+// nothing of the store, and must not keep all others from it.
 func (b *breaker) do(trial bool, call func() error) error {
 	if b.open.Load() && (!trial || b.trialIn() > 0) {
 		return errOpen
 	}
-	_, err := b.calls.Execute(func() (struct{}, error) { return struct{}{}, call() })
+	_, err := b.calls.Execute(func() (struct{}, error) { return struct{}{}, caughtIn(call) })
+	panicAgain(err)
 	return err
 }
 

@@ -3,6 +3,7 @@ package regional
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -74,6 +75,22 @@ func TestBreakerWaitsLonger(t *testing.T) {
 	clock.pass(openMost)
 	trip()
 	waits(openLeast)
+}
+
+// TestPanicsDoNotTrip: a bug that the calls of one key meet is none of the store's; where it
+// was is told as without the breaker.
+func TestPanicsDoNotTrip(t *testing.T) {
+	clock := &handClock{at: 100 * second}
+	b := newBreaker(clock.now, func(s gobreaker.State) { t.Errorf("state %v", s) })
+	for range 4 * tripSample {
+		err := caughtIn(func() error { return b.do(false, func() error { panic("a bug") }) })
+		if !isBug(err) || !strings.HasPrefix(err.Error(), "a bug\n") || !strings.Contains(err.Error(), "TestPanicsDoNotTrip") {
+			t.Fatalf("a call that panicked: %v", err)
+		}
+	}
+	if err := b.do(false, func() error { return nil }); err != nil {
+		t.Errorf("a call after it: %v", err)
+	}
 }
 
 // lateStore is a store whose calls end with a fault, after a time of the test's

@@ -115,28 +115,63 @@ func (a *ask) heldBack(h abuse.Hold, now budget.Instant) verdict {
 	return v
 }
 
-// decided notes what was decided of a request, at now.
-func (c *conduct) decided(d *decision, now budget.Instant) {
+// mostSeen bounds the checks of one key that are noted together.
+const mostSeen = 1 << 16
+
+// run is a number of checks of one key, one after the other, of which all were denied or none.
+type run struct {
+	key    budget.KeyID
+	denied bool
+	times  int32
+}
+
+// decided notes what was decided of requests, at now.
+func (c *conduct) decided(decisions []decision, now budget.Instant) {
 	if c == nil {
 		return
 	}
+	var seen run
+	for i := range decisions {
+		c.requestDecided(&decisions[i], &seen, now)
+	}
+	c.seen(&seen, now)
+}
+
+// seen has a run counted.
+func (c *conduct) seen(r *run, now budget.Instant) {
+	c.hot.SeenTimes(r.key, r.times, r.denied, now)
+	r.times = 0
+}
+
+// checked adds a check to a run, or begins another one.
+func (c *conduct) checked(key *budget.KeyID, denied bool, seen *run, now budget.Instant) {
+	if seen.times > 0 && (seen.denied != denied || seen.key != *key || seen.times == mostSeen) {
+		c.seen(seen, now)
+	}
+	if seen.times == 0 {
+		seen.key, seen.denied = *key, denied
+	}
+	seen.times++
+}
+
+func (c *conduct) requestDecided(d *decision, seen *run, now budget.Instant) {
 	for i := range d.never {
-		c.hot.Seen(d.never[i].key, true, now)
+		c.checked(&d.never[i].key, true, seen, now)
 	}
 	for i := range d.all {
-		c.limitDecided(&d.all[i], now)
+		c.limitDecided(&d.all[i], seen, now)
 	}
 	for _, g := range d.groups {
 		for i := range g.out {
-			c.limitDecided(&g.out[i], now)
+			c.limitDecided(&g.out[i], seen, now)
 		}
 	}
 }
 
 // limitDecided notes one limit's decision.
-func (c *conduct) limitDecided(v *verdict, now budget.Instant) {
+func (c *conduct) limitDecided(v *verdict, seen *run, now budget.Instant) {
 	denied := !v.decision.Allowed
-	c.hot.Seen(v.key, denied, now)
+	c.checked(&v.key, denied, seen, now)
 	// Only what the limit itself denied is the client's doing: not that a store is down,
 	// nor a cost that no waiting helps.
 	asked := v.mode == modeStore || v.mode == modeLocal

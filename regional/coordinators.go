@@ -20,13 +20,18 @@ const (
 	// held for a moment by the leader.
 	helloDeadline  = 2 * time.Second
 	reportDeadline = 2*time.Second + 500*time.Millisecond
+	// helloKey is how much longer a Hello may take for each key that it names, every second time
+	// that all coordinators have failed in a row: of 200,000 keys it is 10 MB, and where processors or
+	// the network are short of what that takes within helloDeadline, one that is given up and
+	// said again would only make them shorter, and never open a session.
+	helloKey = 100 * time.Microsecond
 	// Once every coordinator has failed in a row, the next Hello waits, longer each time: up
 	// to a second, or in a cluster of many regions so long that a Hello of theirs comes every
 	// helloEvery, for each brings all that its region holds.
 	backoffFirst = 50 * time.Millisecond
 	backoffMost  = time.Second
 	helloEvery   = 50 * time.Millisecond
-	// spreadMost bounds that: no region stays without a session for longer.
+	// spreadMost bounds that wait.
 	spreadMost = 10 * time.Second
 	// complainEvery spaces the log lines about coordinators that do not answer.
 	complainEvery = 30 * time.Second
@@ -44,15 +49,15 @@ type coordinators struct {
 	log       *slog.Logger
 	metrics   *metrics
 
-	mu         sync.Mutex
-	current    int
-	failures   int // in a row
-	lastError  string
-	complained time.Time
+	mu       sync.Mutex
+	current  int
+	failures int // in a row
+	failing  complaint
+	refused  string // what the leader said, if the last call was refused; else ""
 }
 
 func newCoordinators(addresses []string, client *http.Client, log *slog.Logger, m *metrics) *coordinators {
-	c := &coordinators{addresses: addresses, log: log, metrics: m}
+	c := &coordinators{addresses: addresses, log: log, metrics: m, failing: complaint{every: complainEvery}}
 	for _, a := range addresses {
 		c.clients = append(c.clients, aliquotv1connect.NewLeaseServiceClient(
 			client, rpc.BaseURL(a), connect.WithReadMaxBytes(maxAnswer)))
@@ -64,12 +69,25 @@ func newCoordinators(addresses []string, client *http.Client, log *slog.Logger, 
 	return c
 }
 
-// hello waits its turn, as one of so many regions, and asks for a session.
-func (c *coordinators) hello(ctx context.Context, in *aliquotv1.HelloRequest, regions int) (*aliquotv1.HelloResponse, error) {
-	if !pause(ctx, c.backoff(regions)) {
-		return nil, ctx.Err()
+// turn waits until a region says its next Hello, as one of so many; false if the context
+// ended first.
+func (c *coordinators) turn(ctx context.Context, regions int) bool {
+	return pause(ctx, c.backoff(regions))
+}
+
+// helloWithin is how long a Hello that names so many keys may take.
+func (c *coordinators) helloWithin(keys int) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failures/len(c.clients)%2 == 0 {
+		return helloDeadline // one that does not answer at all holds up nobody for longer, every other round
 	}
-	call, cancel := context.WithTimeout(ctx, helloDeadline)
+	return helloDeadline + time.Duration(keys)*helloKey
+}
+
+// hello asks for a session.
+func (c *coordinators) hello(ctx context.Context, in *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	call, cancel := context.WithTimeout(ctx, c.helloWithin(len(in.GetHeld())))
 	defer cancel()
 	client, i := c.pick()
 	out, err := client.Hello(call, in)
@@ -77,7 +95,7 @@ func (c *coordinators) hello(ctx context.Context, in *aliquotv1.HelloRequest, re
 		return nil, ctx.Err() // the daemon stops, which is no coordinator's failure
 	}
 	word := result(err)
-	if out.GetBusy() {
+	if out.GetBusy() && in.GetRedisEpoch() != "" {
 		word = "busy" // with another daemon of the region
 	}
 	c.outcome("hello", i, word, err)
@@ -95,6 +113,12 @@ func (c *coordinators) report(ctx context.Context, in *aliquotv1.ReportRequest) 
 	}
 	c.outcome("report", i, result(err), err)
 	return out, err
+}
+
+// leave tells that this daemon stops. Whether anybody heard it makes no difference here.
+func (c *coordinators) leave(ctx context.Context, in *aliquotv1.ReportRequest) {
+	client, _ := c.pick()
+	_, _ = client.Report(ctx, in)
 }
 
 func (c *coordinators) pick() (aliquotv1connect.LeaseServiceClient, int) {
@@ -136,33 +160,42 @@ func (c *coordinators) outcome(call string, i int, word string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
-		if c.lastError != "" {
+		if c.failing.over() {
 			c.log.Info("coordinators answer again", "address", c.addresses[i])
 		}
-		c.failures, c.lastError = 0, ""
+		c.failures, c.refused = 0, ""
 		return
 	}
 	c.failures++
 	refused := refusal(err)
+	if c.refused = ""; refused {
+		c.refused = err.Error()
+	}
 	if !refused && i == c.current {
 		c.current = (i + 1) % len(c.clients)
 	}
 	c.complain(call, c.addresses[i], refused, err)
 }
 
+// refusal is why the leader refuses this region; "" if the last call had another end, after
+// which nobody knows whether it still would.
+func (c *coordinators) refusal() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refused
+}
+
 // complain logs a failure once, and again when it is another or has lasted.
 func (c *coordinators) complain(call, address string, refused bool, err error) {
-	word := connect.CodeOf(err).String()
 	routine := connect.CodeOf(err) == connect.CodeFailedPrecondition && c.failures <= len(c.clients)
-	if routine || word == c.lastError && time.Since(c.complained) < complainEvery {
+	if routine || !c.failing.due(connect.CodeOf(err).String()) {
 		return
 	}
-	c.lastError, c.complained = word, time.Now()
 	if refused {
 		c.log.Error("the leader refuses this region", "call", call, "error", err)
 		return
 	}
-	c.log.Warn("no answer from a coordinator; checks go on with what this region may spend without them",
+	c.log.Warn("a call to the coordinators failed; checks go on with what this region may spend without them",
 		"call", call, "address", address, "error", err)
 }
 

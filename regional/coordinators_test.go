@@ -3,14 +3,20 @@ package regional
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
 // TestAStopIsNoFailureOfCoordinators: a call that ends because the daemon does says nothing
@@ -40,5 +46,87 @@ func TestAStopIsNoFailureOfCoordinators(t *testing.T) {
 	}
 	if c.failures != 0 || c.current != before || log.Len() > 0 {
 		t.Errorf("%d failures; the log has:\n%s", c.failures, log.String())
+	}
+}
+
+// TestALargeHelloGetsLonger once nobody has answered it: else one that takes longer than
+// its deadline is said for ever.
+func TestALargeHelloGetsLonger(t *testing.T) {
+	c := newCoordinators([]string{"127.0.0.1:1", "127.0.0.1:2"}, http.DefaultClient, slog.New(slog.DiscardHandler),
+		newMetrics("us", "test", prometheus.NewRegistry()))
+	for _, is := range []struct {
+		failures, keys int
+		want           time.Duration
+	}{
+		{0, 200_000, helloDeadline},
+		{1, 200_000, helloDeadline}, // the next coordinator may be quicker
+		{2, 200_000, helloDeadline + 20*time.Second},
+		{3, 10, helloDeadline + time.Millisecond},
+		{3, 0, helloDeadline},
+		{4, 200_000, helloDeadline}, // and so it is for one that needs no longer
+		{7, 200_000, helloDeadline + 20*time.Second},
+	} {
+		c.failures = is.failures
+		if got := c.helloWithin(is.keys); got != is.want {
+			t.Errorf("after %d failures a Hello of %d keys has %v, want %v", is.failures, is.keys, got, is.want)
+		}
+	}
+}
+
+// lastHello is a coordinator that answers no Hello, and keeps the last one.
+type lastHello struct {
+	aliquotv1connect.LeaseServiceClient
+	heard  *aliquotv1.HelloRequest
+	answer *aliquotv1.HelloResponse // nil: it is no leader
+}
+
+func (l *lastHello) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	l.heard = in
+	if l.answer != nil {
+		return l.answer, nil
+	}
+	return nil, connect.NewError(connect.CodeUnavailable, errors.New("no leader"))
+}
+
+// TestAHelloIsWordedWhenItLeaves, however long it waited for its turn.
+func TestAHelloIsWordedWhenItLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log, m, leader := slog.New(slog.DiscardHandler), newMetrics("us", "test", prometheus.NewRegistry()), &lastHello{}
+		peers := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, log, m)
+		peers.clients[0], peers.failures = leader, 1000
+		r := &reporter{region: "us", policies: newPolicies("us", log, m), peers: peers, log: log, metrics: m}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r.hello(t.Context(), budget.Hello{})
+		}()
+		synctest.Wait()
+		if leader.heard != nil {
+			t.Fatal("it did not wait for its turn")
+		}
+		if err := r.policies.setRules(ruleText{Version: 7, YAML: oneRule, Numbers: map[string]uint32{"r0": 1}}); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		if got := leader.heard.GetRulesVersion(); got != 7 {
+			t.Errorf("it tells of rules of version %d, in force are those of version 7", got)
+		}
+	})
+}
+
+// TestARefusalIsToldUntilTheNextWord: a leader that refused a region, and is heard no more, may
+// have taken it in since.
+func TestARefusalIsToldUntilTheNextWord(t *testing.T) {
+	c := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, slog.New(slog.DiscardHandler), newMetrics("us", "test", prometheus.NewRegistry()))
+	undeclared := connect.NewError(connect.CodePermissionDenied, errors.New("undeclared region"))
+	for range 2 {
+		c.outcome("hello", 0, "refused", undeclared)
+		if c.refusal() != undeclared.Error() {
+			t.Errorf("refused: %q", c.refusal())
+		}
+		c.outcome("hello", 0, "failed", connect.NewError(connect.CodeUnavailable, errors.New("no leader")))
+		if c.refusal() != "" {
+			t.Errorf("with no leader to ask: %q", c.refusal())
+		}
 	}
 }

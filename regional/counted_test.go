@@ -92,7 +92,7 @@ func TestInvalidCosts(t *testing.T) {
 		`{"requests":1}`:                        "say it as cost",
 		`{"":1}`:                                "1 to 64 bytes",
 		`{"` + strings.Repeat("u", 65) + `":1}`: "1 to 64 bytes",
-		`{` + strings.Join(many, ",") + `}`:     "at most 16",
+		`{` + strings.Join(many, ",") + `}`:     "more than 16",
 	} {
 		a := post(t, d, `{"attributes":{"api_key":"k"},"costs":`+costs+`}`)
 		if a.Code != "invalid_argument" || !strings.Contains(a.Message, want) || len(a.Message) > 300 {

@@ -22,6 +22,7 @@ import (
 	"aliquot/hashslot"
 	"aliquot/regional/store"
 	"aliquot/rpc"
+	"aliquot/rpc/connections"
 )
 
 // drainFor is how long calls under way may take at shutdown.
@@ -49,6 +50,9 @@ type Daemon struct {
 	ops      *http.Server
 	grpc     *grpc.Server
 	health   *health.Server
+	parting  *parting
+	// partingFor is the constant of that name; a test has more time.
+	partingFor time.Duration
 
 	storeDown atomic.Bool
 	storeNews chan struct{} // keepStore is to look; room for one
@@ -81,7 +85,7 @@ func New(c Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{cfg: c, log: log, registry: c.Registry, ready: make(chan struct{}), storeNews: make(chan struct{}, 1), failed: make(chan error, 1)}
+	d := &Daemon{cfg: c, log: log, registry: c.Registry, ready: make(chan struct{}), storeNews: make(chan struct{}, 1), failed: make(chan error, 1), partingFor: partingFor}
 	if d.sockets, err = openSockets(&c); err != nil {
 		return nil, err
 	}
@@ -124,19 +128,21 @@ func (d *Daemon) build(kept *state) error {
 	d.keeper = newKeeper(c.StateFile, c.Region, kept, d.policies, d.log)
 	d.auth = newAuthority(region, clock, c.Now)
 	d.metrics.watch(d.auth, c.Registry)
+	connections.Watch(c.Registry, d.sockets.connect, d.sockets.grpc, d.sockets.ops)
 	var err error
 	if d.store, err = d.openStore(); err != nil {
 		return err
 	}
 	d.guard = newGuard(d.store, d.auth, d.metrics, d.storeTripped)
 	emergency := newEmergency(c.Now)
+	bugs := &panics{metrics: d.metrics, log: d.log}
 	direct := &asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: newSlotNames(self)}
 	d.limiter = &limiter{
 		policies: d.policies, auth: d.auth, emergency: emergency, metrics: d.metrics, log: d.log,
 		ask: direct.ask, direct: direct, alone: atOnce,
 	}
 	if c.Redis != MemoryStore {
-		b := &batcher{ask: direct.ask, refused: d.metrics.turnedAway}
+		b := &batcher{ask: direct.ask, refused: d.metrics.turnedAway, caught: func(cause any) { _ = bugs.caught("a call of the store", cause) }}
 		d.limiter.ask, d.limiter.alone = d.guard.whileClosed(b.decide), b.alone
 	}
 	d.conduct = newConduct(c.Now, d.metrics, d.log)
@@ -148,13 +154,14 @@ func (d *Daemon) build(kept *state) error {
 	d.upkeep = &upkeep{table: d.auth.local, auth: d.auth, ask: d.limiter.ask}
 	recent := newRecent(c.Now)
 	d.reporter = &reporter{
-		region: c.Region, address: d.advertised(), version: c.Version,
+		region: c.Region, address: d.advertised(), version: c.Version, incarnation: self,
 		auth: d.auth, guard: d.guard, policies: d.policies, emergency: emergency, keeper: d.keeper,
 		planner: &planner{policies: d.policies, auth: d.auth, recent: recent},
 		peers:   newCoordinators(c.Coordinators, c.HTTPClient, d.log, d.metrics),
 		metrics: d.metrics, log: d.log,
 		live:         func() { d.readyOnce.Do(func() { close(d.ready) }) },
 		wrongCluster: d.fail,
+		leaveFor:     leaveFor,
 	}
 	if parted, ok := d.store.(interface{ Unreached() *hashslot.Set }); ok {
 		d.reporter.unreached = parted.Unreached
@@ -162,16 +169,18 @@ func (d *Daemon) build(kept *state) error {
 	d.service = &service{
 		limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region, self), recent: recent,
 		denials: &denials{}, holders: newHolders(d.reporter.peers, c.HTTPClient), region: c.Region,
-		stopping: make(chan struct{}), panics: &panics{metrics: d.metrics, log: d.log},
+		stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),
 	}
+	d.metrics.watchRoom(d.service.room, c.Registry)
 	check, err := newHTTPCheck(d.service, c, d.log)
 	if err != nil {
 		return err
 	}
 	d.throttle = &throttle{after: uint32(c.ThrottleAfter), trusts: check.rules.TrustsPeer, metrics: d.metrics, log: d.log}
 	d.service.throttle = d.throttle
-	d.http = newHTTPServer(d.throttle.before(check.before(connectHandler(d.service, c.Region))), d.log)
-	d.http.ConnContext = connContext
+	d.parting = &parting{stopping: d.service.stopping}
+	d.http = newHTTPServer(d.parting.before(d.throttle.before(check.before(connectHandler(d.service, c.Region)))), d.log)
+	d.http.ConnContext, d.http.ConnState = connContext, d.parting.watch
 	d.ops = newHTTPServer(opsHandler(d, c.Registry), d.log)
 	envoy, err := newEnvoyService(d.service, c, d.log)
 	if err != nil {
@@ -301,8 +310,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	case err = <-d.failed:
 	}
 	d.drain()
+	session := d.auth.session() // which the report that is under way loses when it is given up
 	stop()
 	work.Wait()
+	d.reporter.leave(session)
 	return errors.Join(err, d.store.Close())
 }
 
@@ -312,7 +323,7 @@ func (d *Daemon) serve(flag string, err error) {
 	}
 }
 
-// drain stops accepting and lets calls under way finish.
+// drain sends clients away, stops accepting, and lets calls under way finish.
 func (d *Daemon) drain() {
 	d.log.Info("draining")
 	ctx, cancel := context.WithTimeout(context.Background(), drainFor)
@@ -320,8 +331,11 @@ func (d *Daemon) drain() {
 	d.health.Shutdown()
 	close(d.service.stopping)
 	var servers sync.WaitGroup
-	servers.Go(func() { shutDown(ctx, d.http) })
-	servers.Go(func() { shutDown(ctx, d.ops) })
+	servers.Go(func() {
+		d.parting.wait(d.partingFor)
+		shutDown(ctx, d.http)
+		shutDown(ctx, d.ops)
+	})
 	servers.Go(func() {
 		hard := context.AfterFunc(ctx, d.grpc.Stop)
 		d.grpc.GracefulStop()

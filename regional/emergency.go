@@ -33,7 +33,8 @@ const (
 // is empty and earns nothing. The breaker keeps such calls rare.
 //
 // Of a limit that counts nothing is admitted here: what the store has in use is not
-// known, and nothing is earned.
+// known, and nothing is earned. Nor is anything earned at a floor before it is known to be
+// this region's: it may be lent, which only the store and the coordinators remember.
 // Safe for concurrent use.
 type emergency struct {
 	now func() budget.Instant
@@ -43,6 +44,9 @@ type emergency struct {
 	mu    sync.Mutex
 	table map[budget.KeyID]*emergencyKey
 	call  uint64 // the last store call that debts were looked up for
+	// left: what the region may spend is not this daemon's. back is when it last came to be.
+	left bool
+	back budget.Instant
 }
 
 type emergencyKey struct {
@@ -84,13 +88,16 @@ func (e *emergency) take(asks []*ask, denied bool, out []limit.Outcome) bool {
 			keys[i] = &emergencyKey{record: emptyRecord(us)}
 		}
 		records[i] = keys[i].record
+		if since := int64(e.back) / 1000; records[i].At < since && !asks[i].alone() {
+			records[i] = emptyRecord(since)
+		}
 		if now <= keys[i].calls {
 			free = false
 			records[i] = emptyRecord(us)
 		} else {
-			records[i].At = max(records[i].At, int64(keys[i].calls)/1000+1)
+			records[i].At = max(records[i].At, int64(max(keys[i].calls, asks[i].ownsSince()))/1000+1)
 		}
-		views[i] = limit.View{Floor: rights.Emergency(asks[i].right, asks[i].limit), Phase: limit.Floor, Stamp: emergencyStamp, Cost: asks[i].cost}
+		views[i] = limit.View{Floor: e.bucketOf(asks[i]), Phase: limit.Floor, Stamp: emergencyStamp, Cost: asks[i].cost}
 	}
 	if !free {
 		for i := range views {
@@ -106,6 +113,50 @@ func (e *emergency) take(asks []*ask, denied bool, out []limit.Outcome) bool {
 		}
 	}
 	return allowed
+}
+
+// leaveFloor tells whether what the region may spend is another daemon's: a coordinator has
+// said that one is heard, which may have lent what this one remembers, or was until lately.
+// /readyz says so, and sends clients to that one. Nothing is kept beyond such a time.
+func (e *emergency) leaveFloor(left bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.left && !left {
+		e.back = e.now()
+	}
+	e.left = left
+}
+
+// bucketOf is what the limit inside the process fills for an ask. A daemon that has
+// had no session since its start goes by a floor that may be lent: its store has the record
+// of that, and cannot be asked. Such a floor counts when everyone has made room for it. The
+// caller holds mu.
+func (e *emergency) bucketOf(a *ask) limit.Bucket {
+	switch {
+	case a.alone():
+	case e.left, a.right.Blind && a.right.Phase != budget.CutOff:
+		return limit.Bucket{}
+	case a.right.Blind && e.back != 0:
+		// What others used of the floor, while another daemon had lent it, may count for as
+		// long as the limit's window; half of it more is beyond any rho there may be.
+		tail := a.keyLimit().Tail
+		if e.now() < e.back.Add(tail+tail/2) {
+			return limit.Bucket{}
+		}
+	}
+	return rights.Emergency(a.right, a.limit)
+}
+
+// ownsSince is when an ask's floor came to be this region's own, if it may have been lent
+// until then, or was another one; 0: it was always.
+func (a *ask) ownsSince() budget.Instant {
+	switch {
+	case a.alone():
+		return 0
+	case a.right.Phase != budget.CutOff || !a.right.Blind && !a.right.Hot:
+		return a.right.FloorSince
+	}
+	return max(a.right.Since, a.right.FloorSince)
 }
 
 // timeToFull is after how long the store's bucket is full whatever it is told.

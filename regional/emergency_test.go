@@ -3,9 +3,11 @@ package regional
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/rules"
 )
 
 // anAsk is for key n of a limit of 100, 100 a second, of which the region has half.
@@ -216,5 +218,161 @@ func TestEmergencyWaitsForCallsUnderWay(t *testing.T) {
 	e.settled(call, true)
 	if e.keys.Load() != 0 {
 		t.Errorf("%d keys after a good call", e.keys.Load())
+	}
+}
+
+// restarted is the machine of a daemon that a coordinator told before its restart that the
+// store had started full, and that has learnt its contents and had no session since.
+func restarted(c budget.Config, at budget.Instant) *budget.Region {
+	region := budget.NewRegion(0, budget.Config{}, 1, at)
+	region.SetConfig(0, c, "first", 1, at)
+	region.Step(budget.StoreEpoch{Epoch: "first"}, at)
+	return region
+}
+
+// TestEmergencyLimitOfALentFloor: a store that fails before the first session of a daemon
+// has kept to itself what was lent. The daemon admits nothing of a floor before everyone
+// has made room for it, and then what it has earned since; what no other region has a part
+// in is its own all along.
+func TestEmergencyLimitOfALentFloor(t *testing.T) {
+	now := second
+	config := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
+	region := restarted(config, now)
+	e := newEmergency(func() budget.Instant { return now })
+	burst := func(n uint64, enforcement string) (passed int) {
+		a := anAsk(n)
+		a.enforcement = enforcement
+		if a.right = region.Right(a.key, a.keyLimit(), now); enforcement == rules.Independent {
+			a.right = wholeRight(a.right)
+		}
+		for e.take([]*ask{&a}, false, make([]limit.Outcome, 1)) {
+			passed++
+		}
+		return passed
+	}
+	own := now.Add(config.FloorAfterUse(0))
+	burst(2, rules.Independent)
+	alone := 0
+	for ; now < own; now += second / 10 {
+		if n := burst(1, rules.Strict); n != 0 {
+			t.Fatalf("%d passed of a floor that may be lent, %v before it is back", n, own.Sub(now))
+		}
+		alone += burst(2, rules.Independent)
+	}
+	if least := 80 * int(own.Sub(second).Seconds()); alone < least {
+		t.Errorf("%d passed of a limit that is this region's alone, %d at least were earned", alone, least)
+	}
+	now = own + second/5
+	if n := burst(1, rules.Strict); n < 7 || n > 9 {
+		t.Errorf("%d passed 0.2 s after the floor was back, at 45/s", n)
+	}
+}
+
+// TestEmergencyLimitOfASecondDaemon: while the region has another daemon, this one admits
+// nothing of what that one may have lent, however long it has heard nothing; and when it has
+// the floor for itself it begins with what it earns from then on.
+func TestEmergencyLimitOfASecondDaemon(t *testing.T) {
+	now := second
+	config := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
+	region := restarted(config, now)
+	e := newEmergency(func() budget.Instant { return now })
+	burst := func(n uint64, enforcement string) (passed int) {
+		a := anAsk(n)
+		a.enforcement = enforcement
+		if a.right = region.Right(a.key, a.keyLimit(), now); enforcement == rules.Independent {
+			a.right = wholeRight(a.right)
+		}
+		for e.take([]*ask{&a}, false, make([]limit.Outcome, 1)) {
+			passed++
+		}
+		return passed
+	}
+	burst(1, rules.Strict)
+	burst(2, rules.Independent)
+	burst(3, rules.Strict)
+	now = now.Add(config.FloorAfterUse(0)) + 10*second
+	if n := burst(1, rules.Strict); n < 44 {
+		t.Fatalf("%d passed of a bucket of 45 that is full, and everyone has made room: nothing was shown", n)
+	}
+	e.leaveFloor(true)
+	for range 100 {
+		now += second / 10
+		if n := burst(1, rules.Strict); n != 0 {
+			t.Fatalf("%d passed of what may be lent", n)
+		}
+	}
+	if n := burst(2, rules.Independent); n < 89 {
+		t.Errorf("%d passed of a limit that is this region's alone, a full bucket has 90", n)
+	}
+	e.leaveFloor(false)
+	now += second / 5
+	for _, key := range []uint64{1, 3} {
+		if n := burst(key, rules.Strict); n < 7 || n > 9 {
+			t.Errorf("key %d: %d passed 0.2 s after the floor was this one's, at 45/s", key, n)
+		}
+	}
+}
+
+// TestEmergencyLimitOfASecondDaemonsWindows: what others used of a lent floor counts for as
+// long as the window, also when the floor is this daemon's again.
+func TestEmergencyLimitOfASecondDaemonsWindows(t *testing.T) {
+	now := second
+	config := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
+	region := restarted(config, now)
+	e := newEmergency(func() budget.Instant { return now })
+	a := anAsk(1)
+	a.enforcement = rules.Strict
+	a.limit = limit.Limit{Algorithm: limit.FixedWindow, Capacity: 100 * limit.Token, Window: time.Hour}
+	bucket := func() limit.Bucket {
+		a.right = region.Right(a.key, a.keyLimit(), now)
+		return e.bucketOf(&a)
+	}
+	tail := a.keyLimit().Tail
+	now = now.Add(3 * tail)
+	if bucket() == (limit.Bucket{}) {
+		t.Fatal("a daemon that never heard of another has no floor: nothing was shown")
+	}
+	e.leaveFloor(true)
+	e.leaveFloor(false)
+	for _, is := range []struct {
+		after time.Duration
+		empty bool
+	}{{0, true}, {tail, true}, {tail*3/2 - 1, true}, {tail * 3 / 2, false}} {
+		back := now
+		now = now.Add(is.after)
+		if empty := bucket() == (limit.Bucket{}); empty != is.empty {
+			t.Errorf("%v after the floor was its own again it has none: %v", is.after, empty)
+		}
+		now = back
+	}
+}
+
+// TestEmergencyLimitOfAFloorThatComesBack: a key whose whole share was lent earns from when
+// the region is cut off, and one whose floor has changed from then on, however long its
+// record is older.
+func TestEmergencyLimitOfAFloorThatComesBack(t *testing.T) {
+	for name, back := range map[string]func(a *ask, at budget.Instant){
+		"lent":            func(a *ask, at budget.Instant) { a.right.Hot, a.right.Phase, a.right.Since = true, budget.CutOff, at },
+		"grown and heard": func(a *ask, at budget.Instant) { a.right.Phase, a.right.FloorSince = budget.Live, at },
+		"grown and cut off": func(a *ask, at budget.Instant) {
+			a.right.Phase, a.right.Since, a.right.FloorSince = budget.CutOff, at-second, at
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := second
+			e := newEmergency(func() budget.Instant { return now })
+			a, out := anAsk(1), make([]limit.Outcome, 1)
+			a.right.Hot, a.right.Phase = name == "lent", budget.Limbo
+			e.take([]*ask{&a}, false, out)
+			now = 60 * second
+			back(&a, now-second/5)
+			passed := 0
+			for e.take([]*ask{&a}, false, out) {
+				passed++
+			}
+			if passed < 7 || passed > 9 {
+				t.Errorf("%d passed 0.2 s after the floor was back, at 45/s", passed)
+			}
+		})
 	}
 }

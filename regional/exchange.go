@@ -28,7 +28,9 @@ type exchange struct {
 	pool *exchanges // where it goes when it is done; nil: nowhere
 	kind kind
 	// message is the request as it came: requests point into it.
-	message  []byte
+	message []byte
+	// came is the size of a message that is not kept: one in JSON.
+	came     int
 	requests wire.Requests
 	ids      []uint64 // of the requests of a stream
 	valid    []request
@@ -78,7 +80,7 @@ func (x *exchange) done() {
 	clear(x.invalid)
 	x.answer.Reset()
 	x.message, x.valid, x.invalid, x.reply = x.message[:0], x.valid[:0], x.invalid[:0], x.reply[:0]
-	x.ids, x.results, x.unreadable, x.refused = x.ids[:0], 0, nil, nil
+	x.ids, x.came, x.results, x.unreadable, x.refused = x.ids[:0], 0, 0, nil, nil
 	x.pool.kept.Put(x)
 }
 
@@ -90,6 +92,9 @@ func (x *exchange) read() error {
 	}
 	x.requests.Reset()
 	x.ids = x.ids[:0]
+	if x.kind != single && !x.holdsAtMost(wire.Requested(x.message)) {
+		return nil
+	}
 	in := x.asked()
 	if err := proto.Unmarshal(x.message, in); err != nil {
 		return err
@@ -164,6 +169,10 @@ func (x *exchange) take(in proto.Message) {
 		}
 	}
 }
+
+// holdsAtMost refuses a batch that is too large before its requests are made objects, which
+// take up to sixty times the room of their bytes.
+func (x *exchange) holdsAtMost(n int) bool { return n <= maxBatch || x.holds(n) }
 
 // holds refuses what is no batch of a good size.
 func (x *exchange) holds(n int) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -11,6 +12,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/rpc"
+	"aliquot/wire"
 )
 
 // checkCall, batchCall and streamCall are the request and the response of Check and
@@ -50,24 +52,46 @@ func exchangeOptions(pool *exchanges) connect.HandlerOption {
 func handleCalls(mux *http.ServeMux, s *service, options ...connect.HandlerOption) {
 	methods := aliquotv1.File_aliquot_v1_limiter_proto.Services().ByName("LimiterService").Methods()
 	options = append(options, exchangeOptions(&s.exchanges))
-	mux.Handle(aliquotv1connect.LimiterServiceCheckProcedure, connect.NewUnaryHandlerSimple(
+	mux.Handle(aliquotv1connect.LimiterServiceCheckProcedure, newPlainCalls(s, quiet(connect.NewUnaryHandlerSimple(
 		aliquotv1connect.LimiterServiceCheckProcedure,
 		func(ctx context.Context, in *checkCall) (*checkCall, error) {
 			return in, s.serveCall(ctx, &in.exchange, single)
 		},
-		connect.WithSchema(methods.ByName("Check")), connect.WithHandlerOptions(options...)))
-	mux.Handle(aliquotv1connect.LimiterServiceCheckBatchProcedure, connect.NewUnaryHandlerSimple(
+		connect.WithSchema(methods.ByName("Check")), connect.WithHandlerOptions(options...)))))
+	mux.Handle(aliquotv1connect.LimiterServiceCheckBatchProcedure, hurried(batchTimeout, quiet(connect.NewUnaryHandlerSimple(
 		aliquotv1connect.LimiterServiceCheckBatchProcedure,
 		func(ctx context.Context, in *batchCall) (*batchCall, error) {
 			return in, s.serveCall(ctx, &in.exchange, batch)
 		},
-		connect.WithSchema(methods.ByName("CheckBatch")), connect.WithHandlerOptions(options...)))
+		connect.WithSchema(methods.ByName("CheckBatch")), connect.WithHandlerOptions(options...)))))
 	mux.Handle(aliquotv1connect.LimiterServiceCheckStreamProcedure, unhurried(connect.NewBidiStreamHandler(
 		aliquotv1connect.LimiterServiceCheckStreamProcedure,
 		func(ctx context.Context, c *connect.BidiStream[streamCall, streamCall]) error {
-			return s.checkStream(ctx, connectStream{c})
+			return s.checkStream(ctx, connectStream{c, responseOf(ctx)})
 		},
 		connect.WithSchema(methods.ByName("CheckStream")), connect.WithHandlerOptions(options...))))
+}
+
+// batchTimeout is how long a batch may take until its answer has left: far more than deciding
+// it does. Without it each call of a client that does not read keeps an answer of a thousand
+// checks here, and HTTP/2 has a thousand calls on a connection.
+const batchTimeout = 30 * time.Second
+
+// hurried ends calls whose client has not read the answer by a time.
+func hurried(timeout time.Duration, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// Servers have one, and take it off before a connection's next call.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// quiet keeps the addresses of a connection out of what is said of a body that failed.
+func quiet(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = rpc.QuietBody(r.Body)
+		next.ServeHTTP(w, r)
+	})
 }
 
 // serveCall decides a call.
@@ -104,12 +128,34 @@ func (c exchangeCodec) read(x *exchange, data []byte) error {
 		}
 		return nil
 	}
+	objects, names := wire.ObjectsAndNames(data)
+	if x.kind != single && objects > 1+maxBatch*objectsOfOne {
+		x.refused = fmt.Errorf("%w: a batch of over %d requests; send 1 to %d", errInvalid, maxBatch, maxBatch)
+		return nil
+	}
+	most := 1
+	if x.kind != single {
+		most = maxBatch
+	}
+	if names > most*namesOfOne {
+		x.refused = fmt.Errorf("%w: more names than %d requests can have: each has at most %d attributes and costs of %d units", errInvalid, most, maxAttributes, maxUnits)
+		return nil
+	}
 	if err := c.Codec.Unmarshal(data, in); err != nil {
 		return err
 	}
+	x.came = len(data)
 	x.take(in)
 	return nil
 }
+
+// objectsOfOne is the most objects that a request of a batch is in JSON: a streamed one, the
+// request in it, its attributes and its costs.
+const objectsOfOne = 4
+
+// namesOfOne is more than the names that a request has in JSON: its attributes, its units, and
+// its fields with those of what it stands in. Without a bound two bytes of JSON become sixty.
+const namesOfOne = maxAttributes + maxUnits + 16
 
 // Marshal writes a message.
 func (c exchangeCodec) Marshal(message any) ([]byte, error) {

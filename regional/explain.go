@@ -61,7 +61,7 @@ func (s *service) explained(ctx context.Context, in *aliquotv1.ExplainRequest) (
 	if n := e.decision.tooMany; n > 0 {
 		return explained{}, tooMany(n)
 	}
-	e.decision.answer(nil, &e.answer)
+	e.decision.answer(nil, nil, &e.answer)
 	return e, nil
 }
 

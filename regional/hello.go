@@ -23,34 +23,52 @@ func (r *reporter) helloed(ev budget.RegionEvent) {
 	}
 }
 
-// hello opens a session; what it returns is for the machine.
+// hello opens a session; what it returns is for the machine. The message, which names every
+// key that the region holds, is not made before it may leave.
 func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent {
+	r.saying.Lock()
+	defer r.saying.Unlock()
+	if !r.peers.turn(ctx, len(r.policies.load().cluster.Regions)) {
+		return budget.CallFailed{}
+	}
 	h.RulesVersion = r.policies.load().text.Version
 	in := helloRequest(r.region, h)
 	in.Address, in.DaemonVersion = r.address, r.version
-	out, err := r.peers.hello(ctx, in, len(r.policies.load().cluster.Regions))
-	if err != nil {
-		return budget.CallFailed{}
+	out, ev := r.say(ctx, in)
+	if ev != nil || out.GetBusy() {
+		r.isSecond(out.GetBusy())
 	}
-	if r.outOfDate(out) {
-		r.peers.moveOn()
+	if ev == nil {
 		return budget.CallFailed{Busy: out.GetBusy()}
 	}
-	ev, err := r.welcome(out)
-	if err != nil {
-		r.log.Error("the answer to a Hello was refused", "error", err)
-		return budget.CallFailed{Busy: out.GetBusy()}
-	}
-	r.tellSecond(out.GetBusy())
 	return ev
 }
 
-// tellSecond logs that the region has another daemon, once.
-func (r *reporter) tellSecond(busy bool) {
-	if busy && !r.second {
-		r.log.Warn("another daemon of this region is heard; this one serves from the region's floor and takes over when that one falls silent")
+// say asks a coordinator, and takes what it answers: out is nil if none did, ev if nothing
+// can be made of the answer. The caller holds saying.
+func (r *reporter) say(ctx context.Context, in *aliquotv1.HelloRequest) (out *aliquotv1.HelloResponse, ev budget.RegionEvent) {
+	out, err := r.peers.hello(ctx, in)
+	if err != nil {
+		return nil, nil // the way to the coordinators has told
 	}
-	r.second = busy
+	if r.outOfDate(out) {
+		r.peers.moveOn()
+		return out, nil
+	}
+	if ev, err = r.welcome(out); err != nil {
+		r.log.Error("the answer to a Hello was refused", "error", err)
+		return out, nil
+	}
+	return out, ev
+}
+
+// isSecond notes whether another daemon of the region is heard, and logs that once. The floor
+// is that one's then.
+func (r *reporter) isSecond(second bool) {
+	r.emergency.leaveFloor(second)
+	if !r.second.Swap(second) && second {
+		r.log.Warn("another daemon of this region is heard; this one serves what the store lets it, nothing without its store, and takes over when that one falls silent")
+	}
 }
 
 // welcome takes the configuration and the rules that came with the answer to a

@@ -12,7 +12,8 @@ import (
 
 	"aliquot/answer"
 	"aliquot/identity"
-	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
+	"aliquot/wire"
 )
 
 // checkPath is where proxies ask.
@@ -25,17 +26,25 @@ const statusClientGone = 499
 // auth_request, Traefik forwardAuth, Caddy forward_auth, Envoy ext_authz). Every
 // method is checked alike, and no body is read. Safe for concurrent use.
 type httpCheck struct {
-	service *service
-	rules   *identity.Rules
-	headers answer.Headers
-	log     *slog.Logger
+	service    *service
+	rules      *identity.Rules
+	queryNames []string // of query parameters that may have an API key
+	headers    answer.Headers
+	log        *slog.Logger
 	// stranger is told once: a proxy that is not trusted is a mistake more often than
 	// an attack.
 	stranger sync.Once
+	kept     sync.Pool // *httpCall
+}
+
+// httpCall is what a call needs, kept for the next one.
+type httpCall struct {
+	attributes rules.Attributes
+	answer     wire.Answer
 }
 
 func newHTTPCheck(s *service, c *Config, log *slog.Logger) (*httpCheck, error) {
-	rules, err := identity.New(c.Identity)
+	who, err := identity.New(c.Identity)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +52,7 @@ func newHTTPCheck(s *service, c *Config, log *slog.Logger) (*httpCheck, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &httpCheck{service: s, rules: rules, headers: headers, log: log}, nil
+	return &httpCheck{service: s, rules: who, queryNames: who.QueryNames(), headers: headers, log: log}, nil
 }
 
 // before serves /check and what is under it, and leaves the rest to next. It stands
@@ -52,43 +61,77 @@ func (h *httpCheck) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()
 		if path == checkPath || strings.HasPrefix(path, checkPath+"/") {
-			h.ServeHTTP(w, r)
+			h.serve(w, r, path)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// ServeHTTP answers 200 or the status of a denial, or 400 to what it cannot read.
-func (h *httpCheck) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Cache-Control", "no-store")
-	out, err := h.decide(r)
+// serve answers 200 or the status of a denial, or 400 to what it cannot read.
+func (h *httpCheck) serve(w http.ResponseWriter, r *http.Request, path string) {
+	out, err := h.decide(r, path)
 	if err != nil {
 		out = answer.Refused(httpStatus(err), messageOf(err))
 	}
+	out.Fields = append(out.Fields, answer.Field{Name: "Cache-Control", Value: "no-store"})
 	out.ServeHTTP(w, r)
 }
 
-func (h *httpCheck) decide(r *http.Request) (out answer.Answer, err error) {
+func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = h.service.panics.caught(checkPath, cause)
 		}
 	}()
-	o, err := originalOf(r, h.rules.QueryNames())
+	o, err := originalOf(r, path, h.queryNames)
 	if err != nil {
 		return answer.Answer{}, err
 	}
-	attributes, err := h.rules.Attributes(identity.Request{Header: r.Header, Peer: r.RemoteAddr, Method: o.method, URI: o.uri})
+	all, err := h.rules.All(identity.Request{Header: r.Header, Peer: r.RemoteAddr, Method: o.method, URI: o.uri})
 	if err != nil {
 		return answer.Answer{}, err
 	}
 	h.warn(r)
-	decision, err := h.service.Check(r.Context(), &aliquotv1.CheckRequest{Attributes: attributes, Cost: o.cost, Namespace: o.namespace})
-	if err != nil {
+	call, _ := h.kept.Get().(*httpCall)
+	if call == nil {
+		call = new(httpCall)
+	}
+	for _, a := range all {
+		if a.Value != "" {
+			call.attributes = append(call.attributes, rules.Attribute(a))
+		}
+	}
+	ctx := r.Context()
+	if err := h.service.check(ctx, wire.Request{Attributes: call.attributes, Cost: o.cost, Namespace: o.namespace}, &call.answer); err != nil {
 		return answer.Answer{}, err
 	}
-	return answer.Of(decision, time.Now(), answer.Options{Headers: h.headers, DenyStatus: o.denyStatus}), nil
+	h.service.throttle.answered(ctx, call.answer.Allowed)
+	decision := httpDecision(&call.answer)
+	call.done(&h.kept)
+	return decision.Answer(time.Now(), answer.Options{Headers: h.headers, DenyStatus: o.denyStatus}), nil
+}
+
+// done forgets the request, and keeps the room for the next. A call that ended in an error
+// is not used again: who was asked may hold on to it.
+func (c *httpCall) done(kept *sync.Pool) {
+	clear(c.attributes)
+	c.attributes = c.attributes[:0]
+	c.answer.Reset()
+	kept.Put(c)
+}
+
+// httpDecision is an answer as HTTP tells of it.
+func httpDecision(of *wire.Answer) answer.Decision {
+	out := answer.Decision{
+		Act:  answer.Act{Allowed: of.Allowed, Never: of.Never, DecisionID: of.DecisionID, Delay: of.Delay, RetryAfter: of.RetryAfter},
+		Mode: of.Mode, Limit: of.Limit, Remaining: of.Remaining, ResetAfter: of.ResetAfter, Rule: of.RuleID,
+	}
+	for i := range of.Limits {
+		l := &of.Limits[i]
+		out.AddLimit(l.RuleID, l.Allowed, l.Shadow, l.Window, l.Unit)
+	}
+	return out
 }
 
 // warn tells that X-Forwarded-For is not believed: every client of that proxy has the

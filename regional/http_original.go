@@ -13,25 +13,29 @@ import (
 // wants to be answered.
 type original struct {
 	method, uri string
-	cost        *int64
+	cost        int64
 	namespace   string
 	denyStatus  int // 0: the usual one
 }
 
+// proxyHeader is the name of a header, as people write it, and as it stands in an
+// http.Header.
+type proxyHeader struct{ name, key string }
+
 // Headers that proxies name the original request by: nginx and its kin the first,
 // Traefik and Caddy the second.
 var (
-	uriHeaders    = [...]string{"X-Original-URI", "X-Forwarded-Uri"}
-	methodHeaders = [...]string{"X-Original-Method", "X-Forwarded-Method"}
+	uriHeaders    = [...]proxyHeader{{"X-Original-URI", "X-Original-Uri"}, {"X-Forwarded-Uri", "X-Forwarded-Uri"}}
+	methodHeaders = [...]proxyHeader{{"X-Original-Method", "X-Original-Method"}, {"X-Forwarded-Method", "X-Forwarded-Method"}}
 )
 
-// originalOf reads a request to /check. One to a path under it is a proxy that sends
-// the request itself with a prefix (Envoy): then path, method and query are the
-// client's own, and no header may say otherwise. keys are query parameters that may
+// originalOf reads a request to /check, or to a path under it, as it stands in the URL. That
+// is a proxy that sends the request itself with a prefix (Envoy): then path, method and query
+// are the client's own, and no header may say otherwise. keys are query parameters that may
 // have an API key.
-func originalOf(r *http.Request, keys []string) (original, error) {
-	if path := r.URL.EscapedPath(); path != checkPath {
-		return original{method: r.Method, uri: path[len(checkPath):] + "?" + r.URL.RawQuery}, nil
+func originalOf(r *http.Request, path string, keys []string) (original, error) {
+	if path != checkPath {
+		return original{cost: 1, method: r.Method, uri: path[len(checkPath):] + "?" + r.URL.RawQuery}, nil
 	}
 	o, err := parameters(r.URL.RawQuery, keys)
 	if err != nil {
@@ -59,15 +63,15 @@ func originalOf(r *http.Request, keys []string) (original, error) {
 
 // told is what those of the headers say that are there. A proxy sets one of them; if
 // another says something else, that one came with the client's request.
-func told(h http.Header, names []string) (string, error) {
+func told(h http.Header, names []proxyHeader) (string, error) {
 	said := ""
-	for i, name := range names {
-		for j, value := range h.Values(name) {
+	for i, n := range names {
+		for j, value := range h[n.key] {
 			if said != "" && value != said {
 				if i > 0 && j == 0 {
-					return "", fmt.Errorf("%w: %s and %s disagree; let the proxy strip the one it does not set", errInvalid, names[0], name)
+					return "", fmt.Errorf("%w: %s and %s disagree; let the proxy strip the one it does not set", errInvalid, names[0].name, n.name)
 				}
-				return "", fmt.Errorf("%w: the header %s is there more than once", errInvalid, name)
+				return "", fmt.Errorf("%w: the header %s is there more than once", errInvalid, n.name)
 			}
 			said = value
 		}
@@ -78,7 +82,10 @@ func told(h http.Header, names []string) (string, error) {
 // parameters are those of the proxy's own request. An unknown one is refused: a
 // misspelt "cost" must not count as 1.
 func parameters(query string, keys []string) (original, error) {
-	var o original
+	o := original{cost: 1}
+	if query == "" {
+		return o, nil
+	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return o, fmt.Errorf("%w: the query of %s cannot be read; escape its values", errInvalid, checkPath)
@@ -93,7 +100,7 @@ func parameters(query string, keys []string) (original, error) {
 			if err != nil {
 				return o, fmt.Errorf("%w: cost is not a whole number from 1 to %d", errInvalid, int64(maxCost))
 			}
-			o.cost = &cost
+			o.cost = cost
 		case name == "namespace":
 			o.namespace = value
 		case name == "deny_status":
@@ -104,7 +111,7 @@ func parameters(query string, keys []string) (original, error) {
 			o.denyStatus = status
 		case !slices.Contains(keys, name):
 			return o, fmt.Errorf("%w: %s takes the query parameters %s; the client's own belong in %s",
-				errInvalid, checkPath, strings.Join(append([]string{"cost", "namespace", "deny_status"}, keys...), ", "), uriHeaders[0])
+				errInvalid, checkPath, strings.Join(append([]string{"cost", "namespace", "deny_status"}, keys...), ", "), uriHeaders[0].name)
 		}
 	}
 	return o, nil

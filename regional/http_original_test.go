@@ -26,7 +26,7 @@ func FuzzOriginal(f *testing.F) {
 			return // the server refuses it, or it goes elsewhere
 		}
 		h := http.Header{"X-Original-Uri": {originalURI}, "X-Forwarded-Uri": {forwardedURI}, "X-Original-Method": {method}}
-		o, err := originalOf(&http.Request{Method: "GET", URL: u, Header: h}, []string{"key"})
+		o, err := originalOf(&http.Request{Method: "GET", URL: u, Header: h}, u.EscapedPath(), []string{"key"})
 		if err != nil {
 			if !errors.Is(err, errInvalid) {
 				t.Fatal(err)
@@ -36,7 +36,7 @@ func FuzzOriginal(f *testing.F) {
 		if o.denyStatus != 0 && (o.denyStatus < 400 || o.denyStatus > 599) {
 			t.Errorf("deny status %d", o.denyStatus)
 		}
-		told := o.cost != nil || o.namespace != "" || o.denyStatus != 0
+		told := o.cost != 1 || o.namespace != "" || o.denyStatus != 0
 		if _, query, _ := strings.Cut(o.uri, "?"); told && query == u.RawQuery && (originalURI != "" || forwardedURI != "" || u.EscapedPath() != checkPath) {
 			t.Errorf("the client's query %q decides %+v", query, o)
 		}

@@ -105,6 +105,9 @@ type group struct {
 	// reserves: it is remembered, and borrows nothing, so that a repeated answer is as the
 	// first one was.
 	reserves bool
+	// before is what became of a shadow of a reservation whose other limits were denied, and
+	// are asked once more.
+	before *chargedBefore
 	// undecided are the asks that the store could not be asked about, while it answered
 	// of the others; answer is what it said.
 	undecided []int
@@ -200,7 +203,7 @@ func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) 
 			return nil, err
 		}
 	}
-	l.watched(s.decisions, now)
+	l.conduct.decided(s.decisions, now)
 	return s.decisions, nil
 }
 
@@ -232,13 +235,6 @@ func (l *limiter) near(requests []request, s *scratch, now budget.Instant, nowMS
 	return groups
 }
 
-// watched has noted what was decided.
-func (l *limiter) watched(decisions []decision, now budget.Instant) {
-	for i := range decisions {
-		l.conduct.decided(&decisions[i], now)
-	}
-}
-
 // read is the time of the boot clock and of the wall clock.
 func (l *limiter) read() (budget.Instant, time.Time) {
 	if l.clock != nil {
@@ -260,12 +256,13 @@ func (l *limiter) spendAll(ctx context.Context, groups []*group) error {
 	for i, chunk := range chunks {
 		slots <- struct{}{}
 		calls.Go(func() {
-			gone[i] = l.spend(ctx, chunk)
+			gone[i] = caughtIn(func() error { return l.spend(ctx, chunk) })
 			<-slots
 		})
 	}
 	calls.Wait()
 	for _, err := range gone {
+		panicAgain(err)
 		if err != nil {
 			return err
 		}
@@ -298,7 +295,7 @@ func (l *limiter) spend(ctx context.Context, groups []*group) error {
 	if errors.Is(err, lua.ErrInvalid) {
 		l.log.Error("the store was asked for something it cannot count with; this is a bug", "error", err)
 	}
-	if errors.Is(err, errGivenUp) {
+	if unsettled(err) {
 		for i := range groups {
 			groups[i] = groups[i].anew()
 		}
@@ -321,7 +318,7 @@ func (g *group) settle(r lua.Result, seen []observation) []observation {
 		}
 		// A limit that would have held, in a request that another one denied, was
 		// not wanting for tokens: that is no demand.
-		if a.alone() || (holds && !r.Allowed || g.peek || g.upkeep) && !out.Amnesia {
+		if a.alone() || (holds && !r.Allowed || g.peek || g.upkeep || a.passesBy(r.Crowded, i)) && !out.Amnesia {
 			continue
 		}
 		u := budget.Usage{Limit: a.keyLimit(), Admitted: holds, Tokens: int64(max(0, out.Tokens))}
@@ -332,4 +329,12 @@ func (g *group) settle(r lua.Result, seen []observation) []observation {
 		seen = append(seen, observation{key: a.key, usage: u, lost: out.Amnesia})
 	}
 	return seen
+}
+
+// passesBy tells that a key has no record of its own in the store, for want of room, and has
+// not come often of late: what it found says what others use. Were each such key to ask for
+// a share, a flood of keys that come once would fill the table of hot keys in every
+// coordinator; one that comes often gets a record of its own by becoming hot.
+func (a *ask) passesBy(crowded []int, limit int) bool {
+	return a.local == nil && slices.Contains(crowded, limit)
 }

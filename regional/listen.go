@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -40,6 +39,10 @@ const (
 	// the busiest closed loop of the benchmarks; of 16, 64, 256 and 1024 they took the least.
 	// A call that finds all of them at work gets a goroutine of its own.
 	streamWorkers = 64
+	// maxGRPCIdle closes a connection that nobody calls on, pings or not, so that those of
+	// clients that are done do not add up to the listener's limit. A gRPC client connects
+	// again by itself; it is above what proxies keep an idle connection for.
+	maxGRPCIdle = 5 * time.Minute
 	// minPing is how often a gRPC client may ping, idle or not.
 	minPing = 10 * time.Second
 )
@@ -50,7 +53,7 @@ func connectHandler(s *service, region string) http.Handler {
 	mux := http.NewServeMux()
 	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithRecover(s.recovered))
 	path, generated := aliquotv1connect.NewLimiterServiceHandler(connectService{s}, rpc.JSONCodec(), options)
-	mux.Handle(path, generated)
+	mux.Handle(path, quiet(generated))
 	handleCalls(mux, s, options)
 	mux.Handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(aliquotv1connect.LimiterServiceName)))
 	reflector := grpcreflect.NewStaticReflector(aliquotv1connect.LimiterServiceName)
@@ -81,7 +84,7 @@ func grpcServer(s *service, envoy *envoyService, t *throttle) (*grpc.Server, *he
 		grpc.ConnectionTimeout(5*time.Second),
 		grpc.MaxHeaderListSize(16<<10),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxGRPCIdle, Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.InTapHandle(t.tap),
 		grpc.UnaryInterceptor(s.grpcErrors),
 		grpc.ForceServerCodecV2(envelopeCodec{encoding.GetCodecV2("proto")}),
@@ -120,10 +123,10 @@ func grpcError(err error) error {
 }
 
 // sockets are the daemon's open listeners.
-type sockets struct{ connect, grpc, ops net.Listener }
+type sockets struct{ connect, grpc, ops *rpc.Listener }
 
 func openSockets(c *Config) (s sockets, err error) {
-	for i, at := range []*net.Listener{&s.connect, &s.grpc, &s.ops} {
+	for i, at := range []**rpc.Listener{&s.connect, &s.grpc, &s.ops} {
 		l := c.listeners()[i]
 		if *at, err = rpc.Listen(l.flag, l.address); err != nil {
 			s.close()
@@ -134,7 +137,7 @@ func openSockets(c *Config) (s sockets, err error) {
 }
 
 func (s *sockets) close() {
-	for _, l := range []net.Listener{s.connect, s.grpc, s.ops} {
+	for _, l := range []*rpc.Listener{s.connect, s.grpc, s.ops} {
 		if l != nil {
 			l.Close()
 		}

@@ -55,6 +55,7 @@ func (p *scratches) done(s *scratch) {
 		return
 	}
 	clear(s.decisions)
+	s.decisions = s.decisions[:0] // not to be cleared once more
 	clear(s.one[:])
 	p.kept.Put(s)
 }

@@ -2,7 +2,9 @@ package regional
 
 import (
 	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -73,4 +75,86 @@ func TestRepeatedReservationLosesNothing(t *testing.T) {
 	if e.chunk.Left() != 10*limit.Token || e.chunk.Look(limit.Token, noon) != chunk.Holds || e.chunk.TellLost() != 0 || e.chunk.Awaits() {
 		t.Errorf("%d are left", e.chunk.Left())
 	}
+}
+
+// TestShadowOfAReservationIsChargedOnce: where the limits that can deny are asked once more,
+// because tokens were on their way here, a shadow is not; it is repeated and settled with the
+// others all the same.
+func TestShadowOfAReservationIsChargedOnce(t *testing.T) {
+	stores(t, func(t *testing.T, redis string) {
+		c := testConfig(newLeader(t, `
+defaults: {enforcement: independent, params: {refill_rate: 0.001}}
+rules:
+  - {id: r0, params: {capacity: 10}}
+  - {id: r1, unit: tokens_out, shadow: true, params: {capacity: 1000}}
+  - {id: r2, unit: tokens_in, shadow: true, algorithm: sliding_window_log, params: {limit: 1000, window: 3600}}
+  - {id: r3, unit: tokens_in, shadow: true, params: {capacity: 40}}
+`).address())
+		c.Redis = redis
+		d, _ := startLive(t, c)
+		missed := missedDeadlines(t)
+		in := &aliquotv1.ReserveRequest{
+			Attributes: map[string]string{"api_key": "k"}, Id: "b", Cost: proto.Int64(5), Costs: map[string]int64{"tokens_out": 400, "tokens_in": 30},
+		}
+		p := d.policies.load()
+		r := reserving{id: "b", ttl: time.Minute, request: request{
+			attributes: rules.AttributesOf(in.GetAttributes()), cost: 5 * limit.Token, costs: rules.CostsOf(in.GetCosts()),
+		}}
+		want := func(when string, want ...limit.Tokens) {
+			t.Helper()
+			var got []limit.Tokens
+			seen, err := d.limiter.peek(t.Context(), p, &r.request)
+			for _, g := range seen.groups {
+				got = append(got, g.out[0].found.Tokens/limit.Token)
+			}
+			if (err != nil || !slices.Equal(got, want)) && !missed(d) {
+				t.Errorf("%s %v are left, want %v: %v", when, got, want, err)
+			}
+		}
+		reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: in.GetAttributes(), Id: "a", Cost: proto.Int64(8)})
+		out := reserveResult{decision: &decision{}}
+		out.decision.plan(p, &r.request, time.Now().UnixMilli(), nil)
+		groups := out.decision.groups
+		first := &groups[0].asks[0]
+		var e *localEntry
+		for range localWorth {
+			e = d.auth.local.admit(appendName(nil, first.key.Rule, first.rule, &r.request), first.key, d.auth.now())
+		}
+		e.mu.Lock()
+		e.rule, e.limit = first.rule, first.limit
+		_, trip := e.chunk.Renew(chunk.Terms{}, d.auth.now()) // a call is under way
+		e.mu.Unlock()
+		d.limiter.recall(groups)
+		for _, g := range groups {
+			g.until = time.Now().Add(time.Minute)
+		}
+		done := make(chan error, 1)
+		go func() { done <- d.limiter.remember(t.Context(), p, &r, groups, &out) }()
+		eventually(t, "the reservation waits for what is on its way", func() bool {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			return e.landed != nil
+		})
+		want("asked once", 2, 600, 970, 10)
+		settleFirst(t, d, &aliquotv1.SettleRequest{Id: "a", Cost: proto.Int64(0)})
+		e.mu.Lock()
+		e.chunk.Lost(trip)
+		e.land()
+		e.mu.Unlock()
+		if err := <-done; (err != nil || !out.made) && !missed(d) {
+			t.Errorf("%v, made: %v", err, out.made)
+		}
+		want("asked twice", 5, 600, 970, 10)
+		again := reserveFor(t, d, in)
+		if n := len(again.GetDecision().GetLimits()); n != 4 && !missed(d) {
+			t.Errorf("asked again, %d limits are told of: %v", n, again)
+		}
+		for i, l := range again.GetDecision().GetLimits() {
+			if want := []int64{5, 600, 970, 10}[i]; l.GetRemaining() != want && !missed(d) {
+				t.Errorf("asked again: %v, want %d left", l, want)
+			}
+		}
+		settleFirst(t, d, &aliquotv1.SettleRequest{Id: "b", Costs: map[string]int64{"tokens_out": 100, "tokens_in": 10}})
+		want("settled", 5, 900, 990, 30)
+	})
 }

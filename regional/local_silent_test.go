@@ -24,6 +24,7 @@ import (
 type moodyStore struct {
 	Store
 	silent atomic.Bool
+	panics atomic.Bool
 	denies bool
 	// relents: of reservations it denies the first one only. brought is what they brought
 	// back.
@@ -37,6 +38,9 @@ func (s *moodyStore) Take(ctx context.Context, _ string, groups []lua.Group) ([]
 		return nil, 0, ctx.Err()
 	}
 	<-time.After(time.Millisecond) // of the bubble's clock
+	if s.panics.Load() {
+		panic("a bug")
+	}
 	out := make([]lua.Result, len(groups))
 	for i, g := range groups {
 		out[i] = lua.Result{Allowed: !s.denies, Limits: make([]limit.Outcome, len(g.Limits))}
@@ -54,23 +58,31 @@ func inBubble(t *testing.T, test func(t *testing.T, l *limiter, s *moodyStore)) 
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		now := func() budget.Instant { return 100*second + budget.Instant(time.Since(began)) }
-		log, m := slog.New(slog.DiscardHandler), newMetrics("us", "test", prometheus.NewRegistry())
-		auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, now()), newClockMap(), now)
-		// Cut off from the others, so that keys may be lent by its store.
-		half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
-		auth.configure(0, budget.Config{Regions: []budget.RegionConfig{{Floor: half, Told: half, Low: half}}}, "e1")
-		auth.storeEpoch("e1")
-		p := newPolicies("us", log, m)
-		p.setCluster(clusterConfig{Secret: []byte(secret)})
-		if err := p.setRules(ruleText{Version: 1, YAML: strictRule(1_000_000, 1_000_000, ""), Numbers: map[string]uint32{"r0": 1}}); err != nil {
-			t.Fatal(err)
-		}
-		s, e := &moodyStore{}, newEmergency(now)
-		direct := &asker{auth: auth, guard: newGuard(s, auth, m, func(bool, error) {}), emergency: e, slots: newSlotNames(1)}
-		b := &batcher{ask: direct.ask, refused: func(error) {}}
+		s := &moodyStore{}
+		l := limiterBefore(t, s, "e1", now, strictRule(1_000_000, 1_000_000, ""))
 		defer func() { <-time.After(time.Minute) }() // of the bubble's clock: no call is under way any more
-		test(t, &limiter{policies: p, auth: auth, emergency: e, metrics: m, log: log, ask: b.decide, direct: direct, alone: b.alone}, s)
+		test(t, l, s)
 	})
+}
+
+// limiterBefore is the limiter of a region with half of a rule r0, before a store with the
+// given contents.
+func limiterBefore(t *testing.T, s Store, epoch string, now func() budget.Instant, yaml string) *limiter {
+	log, m := slog.New(slog.DiscardHandler), newMetrics("us", "test", prometheus.NewRegistry())
+	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, now()), newClockMap(), now)
+	// Cut off from the others, so that keys may be lent by its store.
+	half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
+	auth.configure(0, budget.Config{Regions: []budget.RegionConfig{{Floor: half, Told: half, Low: half}}}, epoch)
+	auth.storeEpoch(epoch)
+	p := newPolicies("us", log, m)
+	p.setCluster(clusterConfig{Secret: []byte(secret)})
+	if err := p.setRules(ruleText{Version: 1, YAML: yaml, Numbers: map[string]uint32{"r0": 1}}); err != nil {
+		t.Fatal(err)
+	}
+	e := newEmergency(now)
+	direct := &asker{auth: auth, guard: newGuard(s, auth, m, func(bool, error) {}), emergency: e, slots: newSlotNames(1)}
+	b := &batcher{ask: direct.ask, refused: func(error) {}, caught: func(cause any) { t.Error(cause) }}
+	return &limiter{policies: p, auth: auth, emergency: e, metrics: m, log: log, ask: b.decide, direct: direct, alone: b.alone}
 }
 
 // busyKey asks for a key until it is one of which checks wait for one another.
@@ -200,6 +212,35 @@ func TestPanicLeavesNoClaim(t *testing.T) {
 		l.ask = ask
 		if e.claimed {
 			t.Error("the key is claimed still")
+		}
+	})
+}
+
+// TestAPanicLeavesNothingUnderWay: what a call took along that panicked is given up, or all
+// later checks of the key would wait for it, and its entry would be kept for good.
+func TestAPanicLeavesNothingUnderWay(t *testing.T) {
+	inBubble(t, func(t *testing.T, l *limiter, s *moodyStore) {
+		told := 0
+		b := &batcher{ask: l.direct.ask, refused: func(error) {}, caught: func(any) { told++ }}
+		l.ask = b.decide
+		e := busyKey(t, l)
+		s.panics.Store(true)
+		out, err := l.decide(t.Context(), asked("k"))
+		if err != nil || told != 1 {
+			t.Fatalf("%v, %d panics are told of", err, told)
+		}
+		if _, v := out[0].verdicts(); v.mode != modeEmergency {
+			t.Errorf("decided by %s", v.mode)
+		}
+		if e.awaited() != nil {
+			t.Error("checks wait for what the call took along")
+		}
+		s.panics.Store(false)
+		<-time.After(chunk.Life) // of the bubble's clock
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if !e.chunk.Idle(l.auth.now()) {
+			t.Error("the entry is kept for a call that has ended")
 		}
 	})
 }

@@ -30,9 +30,10 @@ const (
 // no lock; an entry has its own, which is held for a few additions. Safe for concurrent
 // use.
 type localTable struct {
+	sets   [localKeys / localWays]localSet // first, so that a set is one line of the processor's cache
+	tags   [localKeys / localWays]localTags
 	seed   maphash.Seed
 	sketch sketch
-	sets   [localKeys / localWays][localWays]atomic.Pointer[localEntry]
 
 	// turn counts what ended all chunks.
 	turn atomic.Uint64
@@ -46,6 +47,23 @@ type localTable struct {
 	activeMu sync.Mutex // taken after those of entries
 	active   []*localEntry
 	wake     chan struct{} // room for one: something is due before its time
+}
+
+// localSet are the places of one set.
+type localSet [localWays]atomic.Pointer[localEntry]
+
+// localTags are a byte of the hash of each entry of a set, in the order of its places: most
+// of those that are not looked for need not be touched, which are far apart in memory. A tag
+// changes a moment after its place does; who finds nothing meanwhile asks the store.
+type localTags struct{ all atomic.Uint64 }
+
+// tagOf is a byte of a hash that does not tell the set.
+func tagOf(hash uint64) uint8 { return uint8(hash >> 56) }
+
+// put gives a place its tag. The caller holds the table's mu.
+func (t *localTags) put(place int, tag uint8) {
+	at := 8 * place
+	t.all.Store(t.all.Load()&^(0xff<<at) | uint64(tag)<<at)
 }
 
 // localEntry is one key. What stands above its lock does not change.
@@ -86,9 +104,13 @@ func newLocalTable() *localTable {
 // find returns the entry of a name, nil if there is none.
 func (t *localTable) find(name []byte) (e *localEntry, hash uint64) {
 	hash = maphash.Bytes(t.seed, name)
-	set := &t.sets[hash%uint64(len(t.sets))]
-	for i := range set {
-		if e := set[i].Load(); e != nil && e.hash == hash && e.name == string(name) {
+	at := hash % uint64(len(t.sets))
+	tags, tag := t.tags[at].all.Load(), tagOf(hash)
+	for i := range localWays {
+		if uint8(tags>>(8*i)) != tag {
+			continue
+		}
+		if e := t.sets[at][i].Load(); e != nil && e.hash == hash && e.name == string(name) {
 			return e, hash
 		}
 	}
@@ -121,34 +143,34 @@ func (t *localTable) admit(name []byte, key budget.KeyID, now budget.Instant) *l
 	if e, _ := t.find(name); e != nil {
 		return e
 	}
-	place := t.room(hash, count, now)
-	if place == nil {
+	place, free := t.room(hash, count, now)
+	if !free {
 		return nil
 	}
 	t.made++
 	e = &localEntry{hash: hash, name: string(name), key: key, number: t.made}
 	t.byKey[key] = e
-	place.Store(e)
+	at := hash % uint64(len(t.sets))
+	t.sets[at][place].Store(e)
+	t.tags[at].put(place, tagOf(hash))
 	return e
 }
 
-// room is a place in the set of a hash that is free, or is made so. The caller holds mu.
-func (t *localTable) room(hash uint64, count uint32, now budget.Instant) *atomic.Pointer[localEntry] {
+// room is a place in the set of a hash that is free, or is made so; false if there is none.
+// The caller holds mu.
+func (t *localTable) room(hash uint64, count uint32, now budget.Instant) (place int, free bool) {
 	set := &t.sets[hash%uint64(len(t.sets))]
-	var place *atomic.Pointer[localEntry]
+	var out *localEntry
 	for i := range set {
 		e := set[i].Load()
 		if e == nil {
-			return &set[i]
+			return i, true
 		}
 		if n := t.sketch.count(e.hash); n < count && e.idle(now) {
-			place, count = &set[i], n
+			place, count, out = i, n, e
 		}
 	}
-	if place == nil || !t.evict(place.Load(), now) {
-		return nil
-	}
-	return place
+	return place, out != nil && t.evict(out, now)
 }
 
 func (e *localEntry) idle(now budget.Instant) bool {

@@ -44,6 +44,8 @@ type metrics struct {
 	autoBlocks      *prometheus.CounterVec
 	throttled       prometheus.Counter
 	throttleEnds    prometheus.Counter
+	streamWaits     prometheus.Counter
+	streamsEnded    map[string]prometheus.Counter // by reason
 }
 
 // What the daemon can be degraded by.
@@ -120,6 +122,7 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 	}
 	m.circuits.WithLabelValues(wholeStore).Set(0)
 	m.conduct(reg)
+	m.streams(reg)
 	m.useRules(nil, nil)
 	m.degraded.WithLabelValues(degradedStore).Set(0)
 	m.degraded.WithLabelValues(degradedShard).Set(0)

@@ -4,8 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"aliquot/limit"
 )
 
 // ruleCounters are the counters of one rule, each looked up once: looking one up by its
@@ -56,43 +54,33 @@ func (m *metrics) counter(at *atomic.Pointer[prometheus.Counter], vec *prometheu
 	return c
 }
 
-// charged counts what one rule was asked for, and whether that was consumed. A decision
-// that was under way when its rule went is not counted.
-func (m *metrics) charged(rule string, cost limit.Tokens, consumed bool) {
+// decided counts what was decided of one rule ("" for none). Decisions that were under way
+// when their rule went are not counted.
+func (m *metrics) decided(row *tallyRow) {
 	if m == nil {
 		return
 	}
-	known := m.of(rule)
-	if known == nil {
-		return
+	if row.mode == modeLocal {
+		m.localHits.Add(float64(row.decisions))
 	}
-	tokens := float64(cost) / float64(limit.Token)
-	if c := m.counter(&known.offered, m.offered, rule); c != nil {
-		c.Add(tokens)
-	}
-	if !consumed {
-		return
-	}
-	if c := m.counter(&known.admitted, m.admitted, rule); c != nil {
-		c.Add(tokens)
-	}
-}
-
-// decided counts one rule's decision ("" for none). A decision that was under way when
-// its rule went is not counted.
-func (m *metrics) decided(rule, outcome, mode string) {
-	if m == nil {
-		return
-	}
-	if mode == modeLocal {
-		m.localHits.Inc()
-	}
-	known, o, in := m.of(rule), indexOf(outcomes[:], outcome), indexOf(modes[:], mode)
+	known, o, in := m.of(row.rule), indexOf(outcomes[:], row.outcome), indexOf(modes[:], row.mode)
 	if known == nil || o < 0 || in < 0 {
 		return
 	}
-	if c := m.counter(&known.decisions[o][in], m.decisions, rule, outcome, mode); c != nil {
-		c.Inc()
+	if c := m.counter(&known.decisions[o][in], m.decisions, row.rule, row.outcome, row.mode); c != nil {
+		c.Add(float64(row.decisions))
+	}
+	m.add(&known.offered, m.offered, row.rule, row.offered)
+	m.add(&known.admitted, m.admitted, row.rule, row.admitted)
+}
+
+// add adds tokens to a counter of a rule, if there are any.
+func (m *metrics) add(at *atomic.Pointer[prometheus.Counter], vec *prometheus.CounterVec, rule string, tokens float64) {
+	if tokens == 0 {
+		return
+	}
+	if c := m.counter(at, vec, rule); c != nil {
+		c.Add(tokens)
 	}
 }
 

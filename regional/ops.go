@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"aliquot/budget"
 )
 
 // readiness is the body of /readyz.
@@ -39,7 +41,10 @@ func opsHandler(d *Daemon, reg *prometheus.Registry) http.Handler {
 	return mux
 }
 
-// readiness: a region is ready once it has rules to decide by, or a session.
+// readiness: a region is ready once it has rules to decide by, or a session, until it stops.
+// A store that does not answer changes that only for who has another daemon to be asked instead,
+// or may have: all daemons of a region have the same store, and a limit that each rule chooses
+// for such a time is worth more than none.
 func (d *Daemon) readiness() readiness {
 	info := d.auth.info()
 	r := readiness{
@@ -47,9 +52,24 @@ func (d *Daemon) readiness() readiness {
 		LeaseRemainingSeconds: info.LeaseRemaining.Seconds(), HotKeys: info.HotKeys,
 		RulesVersion: d.policies.load().text.Version, StoreReached: info.StoreEpoch != "",
 	}
-	r.Ready = d.policies.ready() || info.SessionOpen
-	if !r.Ready {
-		r.Reason = "no rules yet: no coordinator has answered since the start, and there is no state file with rules"
+	switch {
+	case d.parting.begun():
+		r.Reason = "stopping"
+	case !d.policies.ready() && !info.SessionOpen:
+		r.Reason = d.reporter.withoutRules()
+	case d.reporter.second.Load() && (!r.StoreReached || d.storeDown.Load()):
+		r.Reason = "another daemon of this region is heard, and the store does not answer this one"
+	case !r.StoreReached && !d.reporter.heardWhose.Load() && info.Phase != budget.CutOff:
+		r.Reason = "the store has not answered since the start, nor has a coordinator said whether another daemon of this region is heard"
 	}
+	r.Ready = r.Reason == ""
 	return r
+}
+
+// withoutRules is why there are no rules.
+func (r *reporter) withoutRules() string {
+	if why := r.peers.refusal(); why != "" {
+		return "no rules yet: the leader refuses this region, and there is no state file with rules: " + why
+	}
+	return "no rules yet: no coordinator has given any, and there is no state file with rules"
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +35,11 @@ func TestACallThatPanicsIsToldOf(t *testing.T) {
 		"Connect": func() error { _, err := overConnect.Check(t.Context(), request); return err },
 		"gRPC":    func() error { _, err := overGRPC.Check(t.Context(), request); return err },
 		"a batch": func() error { _, err := overGRPC.CheckBatch(t.Context(), batch); return err },
+		"a large batch": func() error {
+			large := &aliquotv1.CheckBatchRequest{Requests: slices.Repeat(batch.GetRequests(), 2*groupsPerCall)}
+			_, err := overGRPC.CheckBatch(t.Context(), large)
+			return err
+		},
 		"Explain": func() error {
 			_, err := overGRPC.Explain(t.Context(), &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_Request{Request: request}})
 			return err
@@ -93,5 +99,24 @@ func TestPanicsFillNoDisk(t *testing.T) {
 	lines, counted := strings.Count(log.String(), "\n"), counterOf(t, registry, "aliquot_panics_total")
 	if lines == 0 || lines > 2*linesAMinute || counted != 3*linesAMinute {
 		t.Errorf("%d lines, %v counted", lines, counted)
+	}
+}
+
+// TestAPanicOfASharedCallIsDecidedWithoutTheStore: it is none of its callers' doing, so each
+// hears what its rule says of a store that does not answer.
+func TestAPanicOfASharedCallIsDecidedWithoutTheStore(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, failRules).address()))
+	b := &batcher{
+		ask: func(context.Context, []*group) error { panic("a bug") }, refused: d.metrics.turnedAway,
+		caught: func(cause any) { _ = d.service.panics.caught("a call of the store", cause) },
+	}
+	d.limiter.ask = b.decide
+	for which, mode := range map[string]string{"local": modeEmergency, "open": modeFailOpen, "closed": modeFailClosed} {
+		if a := on(t, d, which); a.Mode != mode {
+			t.Errorf("%s: %+v", which, a)
+		}
+	}
+	if n := counterOf(t, d.registry, "aliquot_panics_total"); n != 3 {
+		t.Errorf("%v panics are counted of 3", n)
 	}
 }

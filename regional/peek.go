@@ -21,31 +21,48 @@ const blockerRule = math.MaxUint32
 
 // peek decides a request as of now, and charges nothing. Its error is errGone.
 func (l *limiter) peek(ctx context.Context, p *policy, r *request) (decision, error) {
-	var d decision
-	d.plan(p, r, time.Now().UnixMilli(), nil)
-	l.conduct.look(&d, l.auth.now())
+	d := make([]decision, 1)
+	err := l.peekAll(ctx, p, []*request{r}, d)
+	return d[0], err
+}
+
+// peekAll is peek for several requests, which share calls of the store, into as many
+// decisions.
+func (l *limiter) peekAll(ctx context.Context, p *policy, requests []*request, into []decision) error {
 	var peeks []*group
-	for _, g := range d.groups {
-		for _, a := range g.asks {
-			a.left = l.auth.local.left(a.key) // which can be had without the store
-			peeks = append(peeks, &group{cost: g.cost, shadow: g.shadow, peek: true, asks: []ask{a, blockerOf(&a)}})
+	for i, r := range requests {
+		d := &into[i]
+		d.plan(p, r, time.Now().UnixMilli(), nil)
+		l.conduct.look(d, l.auth.now())
+		for _, g := range d.groups {
+			for _, a := range g.asks {
+				a.left = l.auth.local.left(a.key) // which can be had without the store
+				peeks = append(peeks, &group{cost: g.cost, shadow: g.shadow, peek: true, asks: []ask{a, blockerOf(&a)}})
+			}
 		}
 	}
 	if err := l.spendAll(ctx, peeks); err != nil {
-		return d, err
+		return err
 	}
-	for _, g := range d.groups {
-		g.out, g.allowed = make([]verdict, len(g.asks)), true
-		for i := range g.asks {
-			g.asks[i], g.out[i] = peeks[i].asks[0], peeks[i].out[0]
-			g.allowed = g.allowed && g.out[i].decision.Allowed
-		}
-		peeks = peeks[len(g.asks):]
-		if g.allowed {
-			g.asIfCharged()
+	for i := range requests {
+		for _, g := range into[i].groups {
+			g.peeked(peeks[:len(g.asks)])
+			peeks = peeks[len(g.asks):]
 		}
 	}
-	return d, nil
+	return nil
+}
+
+// peeked takes what the peeks of a group's limits came to.
+func (g *group) peeked(peeks []*group) {
+	g.out, g.allowed = make([]verdict, len(g.asks)), true
+	for i, p := range peeks {
+		g.asks[i], g.out[i] = p.asks[0], p.out[0]
+		g.allowed = g.allowed && g.out[i].decision.Allowed
+	}
+	if g.allowed {
+		g.asIfCharged()
+	}
 }
 
 // asIfCharged words the decisions of a group that would be allowed as after it.

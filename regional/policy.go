@@ -40,13 +40,15 @@ type policy struct {
 // counts nothing. Safe for concurrent use.
 type decisionCounts struct{ allowed, denied atomic.Uint64 }
 
-func (c *decisionCounts) add(allowed bool) {
-	switch {
-	case c == nil:
-	case allowed:
-		c.allowed.Add(1)
-	default:
-		c.denied.Add(1)
+func (c *decisionCounts) add(allowed, denied uint64) {
+	if c == nil {
+		return
+	}
+	if allowed > 0 {
+		c.allowed.Add(allowed)
+	}
+	if denied > 0 {
+		c.denied.Add(denied)
 	}
 }
 

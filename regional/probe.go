@@ -25,17 +25,22 @@ const (
 // store's clock and health are known even when no check comes. While the store does not
 // answer nobody else asks it: no client waits to find out whether it is back.
 func (d *Daemon) keepStore(ctx context.Context) {
+	silence := complaint{every: complainEvery}
 	for {
 		wait := probeEvery
 		switch {
 		case d.auth.currentEpoch() == "":
 			err := d.guard.learn(ctx)
 			d.metrics.setDegraded(degradedStore, err != nil)
-			if err != nil {
-				why := reason(err)
-				d.log.Error("the regional store cannot be reached; asking again", "reason", why, "what_to_do", remedy(why), "error", err)
-			} else {
+			d.reporter.storeless.Store(err != nil)
+			if err == nil {
 				wait = 0
+				if silence.over() {
+					d.log.Info("the regional store answers")
+				}
+			} else if why := reason(err); silence.due(why) {
+				d.log.Error("the regional store has not answered since the start; asking again each second, and each rule's on_redis_failure decides until it does",
+					"reason", why, "what_to_do", remedy(why), "error", err)
 			}
 		case d.guard.breaker.open.Load():
 			if d.guard.breaker.trialIn() == 0 {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"aliquot/budget"
@@ -24,33 +25,45 @@ const tickEvery = 20 * time.Millisecond
 // shares. The machine allows one call and one application at a time, so nothing
 // here queues.
 type reporter struct {
-	region    string
-	address   string
-	version   string
-	auth      *authority
-	guard     *guard
-	policies  *policies
-	emergency *emergency
-	keeper    *keeper
-	planner   *planner
-	peers     *coordinators
-	metrics   *metrics
-	log       *slog.Logger
+	region  string
+	address string
+	version string
+	// incarnation is the machine's.
+	incarnation uint64
+	auth        *authority
+	guard       *guard
+	policies    *policies
+	emergency   *emergency
+	keeper      *keeper
+	planner     *planner
+	peers       *coordinators
+	metrics     *metrics
+	log         *slog.Logger
 
 	// unreached are the hash slots that the store cannot reach at present; nil: it is one
 	// server. told is what the machine was last told of them.
 	unreached func() *hashslot.Set
 	told      *hashslot.Set
+	leaveFor  time.Duration // how long the word that this daemon stops may take
 	// live is called at the first lease.
 	live func()
 	// wrongCluster is told of a cluster other than the one the state file knows,
 	// before any session was open.
 	wrongCluster func(error)
 	calls        sync.WaitGroup
-	opened       bool // a Hello was answered; of the one hello call at a time
-	second       bool // the last one by "busy"; likewise
-	phase        budget.Phase
-	phaseTold    bool
+	// saying is held through a Hello, and guards opened.
+	saying sync.Mutex
+	opened bool // a Hello was answered
+	// second: a coordinator said last that another daemon of the region is heard.
+	second atomic.Bool
+	// storeless: the store has not answered since the start. heardWhose: a coordinator has
+	// said since whether another daemon of the region is heard.
+	storeless   atomic.Bool
+	heardWhose  atomic.Bool
+	introducing atomic.Bool
+	introduced  time.Time // the last time it was due; of run
+	phase       budget.Phase
+	phaseTold   bool
 }
 
 // run serves the machine until ctx ends.
@@ -65,6 +78,7 @@ func (r *reporter) run(ctx context.Context) {
 		for _, effect := range r.auth.effects() {
 			r.do(ctx, effect)
 		}
+		r.introduceIfDue(ctx)
 		r.watchPhase()
 		select {
 		case <-ctx.Done():
@@ -73,6 +87,21 @@ func (r *reporter) run(ctx context.Context) {
 		case <-r.auth.wake:
 		}
 	}
+}
+
+// leaveFor is how long the word that this daemon stops may take.
+const leaveFor = 500 * time.Millisecond
+
+// leave tells the coordinators that this daemon, which had a session, is done, so that the next one of the region
+// need not wait until it was silent for long enough; as it does where nobody hears this. It is
+// for after run.
+func (r *reporter) leave(session budget.SessionID) {
+	if session == (budget.SessionID{}) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), r.leaveFor)
+	defer cancel()
+	r.peers.leave(ctx, &aliquotv1.ReportRequest{Region: r.region, Epoch: session.Epoch, Session: session.Number, Leaving: true})
 }
 
 // tellReach tells the machine which part of the store's keys cannot be reached, when that
@@ -198,6 +227,7 @@ func unknownLimit(c budget.ShareChange) budget.ShareResult {
 }
 
 func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange, carried *group) []budget.ShareResult {
+	r.learnClock(ctx)
 	groups := []*group{carried}
 	end := r.auth.now().Add(applyDeadline)
 	r.emergency.debits(groups, end)
@@ -235,6 +265,14 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 	return results
 }
 
+// learnClock asks a store for its time whose contents were learnt a moment ago, and that no
+// check has asked since: what a session begins with could not be applied, and would end it.
+func (r *reporter) learnClock(ctx context.Context) {
+	if r.auth.clock.Until(r.auth.now()) == 0 {
+		r.tellHeard(ctx)
+	}
+}
+
 // applyInTime applies changes before an instant or not at all. When the store has
 // not answered, the changes may still be on their way to it; the leader must not
 // hear that they failed while they could take effect, so this waits until they no
@@ -242,6 +280,7 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 func (r *reporter) applyInTime(ctx context.Context, end budget.Instant, epoch string, call []lua.Change) ([]limit.Applied, error) {
 	deadline := r.auth.clock.Until(end)
 	if deadline == 0 {
+		pause(ctx, end.Sub(r.auth.now())) // the next Hello would bring the same changes at once
 		return nil, errNoStoreClock
 	}
 	for i := range call {

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -47,6 +48,33 @@ type reservedLimit struct {
 	Override  string          `json:"v,omitempty"`
 	Cost      limit.Tokens    `json:"k"`
 	Slot      uint64          `json:"o,omitempty"`
+	// Before is what became of it where it was asked before the others, which were denied
+	// then; the store tells of all others itself.
+	Before *chargedBefore `json:"b,omitempty"`
+}
+
+// chargedBefore is a shadow's answer: at this time of the store's clock, microseconds.
+type chargedBefore struct {
+	At      int64         `json:"a"`
+	Allowed bool          `json:"w,omitempty"`
+	Outcome limit.Outcome `json:"o"`
+}
+
+// result is the answer as the store gave it.
+func (b *chargedBefore) result() lua.Result {
+	return lua.Result{Allowed: b.Allowed, Limits: []limit.Outcome{b.Outcome}}
+}
+
+// shadowsBefore are the shadows of a request that have been asked already.
+func shadowsBefore(groups []*group) (out []reservedLimit) {
+	for _, g := range groups {
+		if g.before != nil {
+			l := reserved(&g.asks[0])
+			l.Shadow, l.Before = true, g.before
+			out = append(out, l)
+		}
+	}
+	return out
 }
 
 // settledLimit is one limit of a settlement, in whole tokens: what is noted of it beside
@@ -135,7 +163,8 @@ func (l *reservedLimit) used(said usage) int64 {
 	return estimate
 }
 
-// groupsOf are the groups that the store decided, and the shadows that it was not asked.
+// groupsOf are the groups that the store decided, those that it had decided before last, and
+// the shadows that it was not asked.
 func (r *reservation) groupsOf() (groups []*group, never []verdict, order []*rules.Rule, err error) {
 	for i := range r.Limits {
 		l := &r.Limits[i]
@@ -156,7 +185,7 @@ func (r *reservation) groupsOf() (groups []*group, never []verdict, order []*rul
 			groups[n-1].asks = append(groups[n-1].asks, a)
 			continue
 		}
-		groups = append(groups, &group{shadow: l.Shadow, asks: []ask{a}})
+		groups = append(groups, &group{shadow: l.Shadow, asks: []ask{a}, before: l.Before})
 	}
 	return groups, never, order, nil
 }
@@ -170,7 +199,7 @@ func (r *reservation) decided(kept *lua.Kept) (*decision, error) {
 	if err != nil {
 		return nil, err
 	}
-	results, err := kept.Results(shape(groups))
+	results, err := resultsOf(kept, groups)
 	if err != nil {
 		return nil, err
 	}
@@ -178,6 +207,25 @@ func (r *reservation) decided(kept *lua.Kept) (*decision, error) {
 		g.settle(results[i], nil)
 	}
 	return &decision{groups: groups, never: never, order: order}, nil
+}
+
+// resultsOf are what became of the groups of a reservation.
+func resultsOf(kept *lua.Kept, groups []*group) ([]lua.Result, error) {
+	last := len(groups)
+	for last > 0 && groups[last-1].before != nil {
+		last--
+	}
+	results, err := kept.Results(shape(groups[:last]))
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range groups[last:] {
+		if g.before == nil {
+			return nil, errors.New("the store keeps a reservation whose limits are out of order")
+		}
+		results = append(results, g.before.result())
+	}
+	return results, nil
 }
 
 // shape are groups as far as it takes to read a store's answer to them.

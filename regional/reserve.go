@@ -55,7 +55,7 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 		err = l.borrow(ctx, d.groups, func(i int) error { return l.remember(ctx, p, r, d.groups[i:i+1], &out) })
 	}
 	if err == nil && !out.repeated {
-		l.conduct.decided(d, l.auth.now())
+		l.conduct.decided([]decision{*d}, l.auth.now())
 	}
 	return out, err
 }
@@ -94,7 +94,7 @@ func (l *limiter) remember(ctx context.Context, p *policy, r *reserving, groups 
 		if err := groups[0].wait(ctx); err != nil {
 			return err
 		}
-		return l.remember(ctx, p, r, groups, out)
+		return l.remember(ctx, p, r, groups[:1], out) // its shadows have been asked
 	}
 	switch {
 	case errors.Is(err, lua.ErrNoRoom), errors.Is(err, errOtherStore), errors.Is(err, errGone):
@@ -159,11 +159,15 @@ func (l *limiter) askToRemember(
 	})
 }
 
-// describer describes groups of a decision, of which it keeps what it needs.
+// describer describes groups of a decision, of which it keeps what it needs, and the shadows
+// that were asked before them.
 func describer(d *decision, print string, ttl time.Duration, ends int64) func([]*group) (string, error) {
+	before := shadowsBefore(d.groups)
 	d = &decision{mode: d.mode, never: slices.Clone(d.never)}
 	return func(groups []*group) (string, error) {
-		text, err := json.Marshal(describe(d, print, ttl, ends, groups))
+		described := describe(d, print, ttl, ends, groups)
+		described.Limits = append(described.Limits, before...)
+		text, err := json.Marshal(described)
 		return string(text), err
 	}
 }
@@ -218,13 +222,17 @@ func (a *asker) tryReserve(
 		found.earlier = out.Earlier
 		return nil
 	}
-	found.again = r.Decided && !out.Results[0].Allowed && groups[0].maySucceed()
+	denied := r.Decided && !out.Results[0].Allowed // nothing is remembered then
+	found.again = denied && groups[0].maySucceed()
 	var seen []observation
 	for i, g := range groups {
-		if found.again {
+		if i == 0 && found.again {
 			seen = g.usedHere(out.Results[i], seen)
-		} else {
-			seen = g.settle(out.Results[i], seen)
+			continue
+		}
+		seen = g.settle(out.Results[i], seen)
+		if denied && g.shadow {
+			g.before = &chargedBefore{At: out.Results[i].Clock(0, storeNow), Allowed: out.Results[i].Allowed, Outcome: out.Results[i].Limits[0]}
 		}
 	}
 	a.auth.observe(seen)

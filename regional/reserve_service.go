@@ -44,7 +44,7 @@ func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 	out := &aliquotv1.ReserveResponse{}
 	var answer wire.Answer
 	if result.repeated {
-		result.decision.answer(nil, &answer)
+		result.decision.answer(nil, nil, &answer)
 	} else {
 		s.answer(result.decision, &r.request, &answer)
 	}

@@ -82,8 +82,13 @@ func (c *envoyCall) done(kept *sync.Pool) {
 
 // answer decides checks into statuses and the headers of the strictest.
 func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Check, out *rls.Response) error {
+	var looks []request
 	for i := range checks {
-		if !checks[i].Look {
+		if checks[i].Look {
+			one := requestOf(&checks[i])
+			one.cost = limit.Token
+			looks = append(looks, one)
+		} else {
 			c.requests = append(c.requests, requestOf(&checks[i]))
 		}
 	}
@@ -94,13 +99,19 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Ch
 	if err != nil {
 		return err
 	}
+	seen, err := limiter.lookAll(ctx, looks, room)
+	if err != nil {
+		return err
+	}
+	var counted tally
+	defer counted.flush(e.service.metrics)
 	charged := 0
 	for i := range checks {
 		e.warn(&checks[i])
 		if checks[i].Look {
-			err = e.look(ctx, &checks[i], &c.latest)
+			err = e.look(&seen[i-charged], &c.latest)
 		} else {
-			err = e.worded(&decisions[charged], &c.requests[charged], &c.latest)
+			err = e.worded(&decisions[charged], &c.requests[charged], &c.latest, &counted)
 			charged++
 		}
 		if err != nil {
@@ -118,13 +129,8 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Ch
 // addHeaders words the strictest answer. One that passes has no headers, unless they are
 // asked for.
 func (e *envoyService) addHeaders(of *wire.Answer, out *rls.Response) {
-	var fields []answer.Field
-	if e.headers == answer.None {
-		fields = answer.Act{Allowed: of.Allowed, Never: of.Never, DecisionID: of.DecisionID, Delay: of.Delay, RetryAfter: of.RetryAfter}.Append(nil)
-	} else {
-		fields = answer.Fields(of.Message(), time.Now(), e.headers)
-	}
-	for _, f := range fields {
+	d := httpDecision(of)
+	for _, f := range d.Fields(time.Now(), e.headers) {
 		out.Headers = append(out.Headers, rls.Header(f))
 	}
 }
@@ -134,33 +140,11 @@ func requestOf(c *rls.Check) request {
 }
 
 // worded is the answer of a decision.
-func (e *envoyService) worded(d *decision, r *request, out *wire.Answer) error {
+func (e *envoyService) worded(d *decision, r *request, out *wire.Answer, counted *tally) error {
 	if d.tooMany > 0 {
 		return tooMany(d.tooMany)
 	}
-	e.service.answer(d, r, out)
-	return nil
-}
-
-// look answers a descriptor that costs nothing: over if the limit would not hold one
-// more. A denial is one like any other; what passes leaves no trace.
-func (e *envoyService) look(ctx context.Context, c *rls.Check, out *wire.Answer) error {
-	r := requestOf(c)
-	r.cost = limit.Token
-	d, err := e.service.limiter.peek(ctx, e.service.limiter.policies.load(), &r)
-	if err != nil {
-		return err
-	}
-	if d.tooMany > 0 {
-		return tooMany(d.tooMany)
-	}
-	if d.answer(nil, out); !out.Allowed {
-		e.service.answer(&d, &r, out)
-		return nil
-	}
-	if out.Remaining >= 0 {
-		out.Remaining++ // the peek words it as charged
-	}
+	e.service.answerAmong(d, r, out, counted)
 	return nil
 }
 

@@ -43,9 +43,12 @@ type service struct {
 	exchanges exchanges
 	// stopping is closed when the daemon stops, for calls that would not end by themselves.
 	stopping chan struct{}
-	denials  *denials
-	holders  *holders
-	region   string
+	// room bounds what all streams together have in memory.
+	room    *room
+	denials *denials
+	names   denialNames
+	holders *holders
+	region  string
 	// throttle delays the answers of connections that hear nothing but denials.
 	throttle *throttle
 	panics   *panics
@@ -125,6 +128,8 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
+	var counted tally
+	defer counted.flush(s.metrics)
 	bad := x.invalid
 	for j := 0; j < len(decisions) || len(bad) > 0; {
 		if at := j + len(x.invalid) - len(bad); len(bad) > 0 && bad[0].at == at {
@@ -135,7 +140,7 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 		if n := decisions[j].tooMany; n > 0 {
 			each(tooMany(n))
 		} else {
-			s.answer(&decisions[j], &x.valid[j], &x.answer)
+			s.answerAmong(&decisions[j], &x.valid[j], &x.answer, &counted)
 			x.admitted = x.admitted || x.answer.Allowed
 			each(nil)
 		}

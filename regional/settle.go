@@ -102,7 +102,7 @@ func (l *limiter) settleKept(ctx context.Context, p *policy, key string, kept *l
 		return out, false, err
 	}
 	end := lua.Settlement{Key: key, Was: kept, Ends: kept.At + out.reservation.TTL, Note: string(note)}
-	done, err := l.settleParts(ctx, parts, used, out.reservation.windows(out.notes), end)
+	done, err := l.settleParts(ctx, parts, used, out.reservation.charges(out.notes, kept.At), end)
 	switch {
 	case err != nil || done.Changed:
 		return out, done.Changed, err
@@ -124,7 +124,7 @@ func (r *reservation) charged(kept *lua.Kept) ([]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	results, err := kept.Results(shape(groups))
+	results, err := resultsOf(kept, groups)
 	if err != nil {
 		return nil, err
 	}
@@ -143,12 +143,21 @@ func (r *reservation) charged(kept *lua.Kept) ([]bool, error) {
 	return out, nil
 }
 
-// windows are the windows of the limits that are parts, as they were.
-func (r *reservation) windows(notes []settledLimit) (out []int64) {
+// charge is when a part was charged, by the store's clock, and the limit's window then.
+type charge struct{ at, window int64 }
+
+// charges are those of the limits that are parts, of a reservation that was made at a time.
+func (r *reservation) charges(notes []settledLimit, at int64) (out []charge) {
 	for i := range r.Limits {
-		if notes[i].Part {
-			out = append(out, r.Limits[i].Window.Microseconds())
+		l := &r.Limits[i]
+		if !notes[i].Part {
+			continue
 		}
+		one := charge{at: at, window: l.Window.Microseconds()}
+		if l.Before != nil {
+			one.at = l.Before.At
+		}
+		out = append(out, one)
 	}
 	return out
 }
@@ -160,9 +169,9 @@ func (l *limiter) kept(ctx context.Context, key string) (*lua.Kept, error) {
 
 // settleParts makes a settlement, waited for as long as a check would. After an error it may
 // have been made, which the next look tells; nothing it was given may be used then.
-func (l *limiter) settleParts(ctx context.Context, parts *group, used []limit.Tokens, windows []int64, end lua.Settlement) (lua.Settled, error) {
+func (l *limiter) settleParts(ctx context.Context, parts *group, used []limit.Tokens, charges []charge, end lua.Settlement) (lua.Settled, error) {
 	return answerAlone(ctx, l, func(ctx context.Context) (lua.Settled, error) {
-		return l.direct.settle(ctx, parts, used, windows, end)
+		return l.direct.settle(ctx, parts, used, charges, end)
 	})
 }
 
@@ -190,7 +199,7 @@ func (a *asker) kept(ctx context.Context, key string) (kept *lua.Kept, err error
 }
 
 // settle makes the settlement of parts, of which so much was used.
-func (a *asker) settle(ctx context.Context, parts *group, used []limit.Tokens, windows []int64, end lua.Settlement) (out lua.Settled, err error) {
+func (a *asker) settle(ctx context.Context, parts *group, used []limit.Tokens, charges []charge, end lua.Settlement) (out lua.Settled, err error) {
 	groups := []*group{parts}
 	err = a.again(ctx, func() error {
 		a.auth.floors.RLock()
@@ -205,7 +214,7 @@ func (a *asker) settle(ctx context.Context, parts *group, used []limit.Tokens, w
 		}
 		err := a.guard.call(ctx, "settle", head.epoch, func(ctx context.Context) (now int64, err error) {
 			a.emergency.debits(groups, head.latest)
-			end.Parts = partsOf(&head, parts.asks, used, windows, end.Was.At)
+			end.Parts = partsOf(&head, parts.asks, used, charges)
 			a.auth.refund(parts.asks, used)
 			out, now, err = a.guard.store.Settle(ctx, head.epoch, end)
 			return now, err
@@ -219,7 +228,7 @@ func (a *asker) settle(ctx context.Context, parts *group, used []limit.Tokens, w
 	return out, err
 }
 
-func partsOf(head *header, asks []ask, used []limit.Tokens, windows []int64, at int64) []lua.Part {
+func partsOf(head *header, asks []ask, used []limit.Tokens, charges []charge) []lua.Part {
 	parts := make([]lua.Part, len(asks))
 	for i := range asks {
 		a := &asks[i]
@@ -229,7 +238,7 @@ func partsOf(head *header, asks []ask, used []limit.Tokens, windows []int64, at 
 		parts[i] = lua.Part{
 			Key: lua.Key(a.limit.Algorithm, a.key.Rule, a.key.Hash),
 			Adjustment: limit.Adjustment{
-				View: v, At: at, Window: windows[i], Reserved: a.cost, Used: used[i], Debt: a.limit.Capacity,
+				View: v, At: charges[i].at, Window: charges[i].window, Reserved: a.cost, Used: used[i], Debt: a.limit.Capacity,
 			},
 		}
 	}

@@ -29,6 +29,10 @@ func (c *stepConn) receive(x *exchange) error {
 
 func (c *stepConn) send(*exchange) error { return <-c.leave }
 
+func (c *stepConn) abandon() bool { return true }
+
+func (c *stepConn) peer() string { return "" }
+
 // TestStreamReturnsWhenNothingIsSent: however a stream ends, no answer is on its way once
 // it has returned.
 func TestStreamReturnsWhenNothingIsSent(t *testing.T) {
@@ -51,7 +55,7 @@ func TestStreamReturnsWhenNothingIsSent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
-				s := &service{limiter: d.limiter, metrics: d.metrics, stopping: make(chan struct{})}
+				s := &service{limiter: d.limiter, metrics: d.metrics, stopping: make(chan struct{}), room: newRoom(streamRoom, d.metrics, d.log)}
 				conn := &stepConn{messages: make(chan error), leave: make(chan error)}
 				ended := make(chan error, 1)
 				go func() { ended <- s.checkStream(ctx, conn) }()

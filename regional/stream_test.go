@@ -184,6 +184,10 @@ func (c *slowConn) send(*exchange) error {
 	return c.ended.Err()
 }
 
+func (c *slowConn) abandon() bool { return false }
+
+func (c *slowConn) peer() string { return "slow" }
+
 // TestStreamHoldsUpWhoDoesNotRead: so many messages are read and no more.
 func TestStreamHoldsUpWhoDoesNotRead(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))

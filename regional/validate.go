@@ -49,7 +49,7 @@ func validate(in wire.Request) (request, error) {
 	case len(in.Namespace) > maxNameBytes || !validText(in.Valid, in.Namespace):
 		return request{}, fmt.Errorf("%w: namespace must be at most %d bytes of valid UTF-8", errInvalid, maxNameBytes)
 	case len(in.Attributes) > maxAttributes:
-		return request{}, fmt.Errorf("%w: %d attributes; at most %d are allowed", errInvalid, len(in.Attributes), maxAttributes)
+		return request{}, fmt.Errorf("%w: more than %d attributes", errInvalid, maxAttributes)
 	}
 	for i := range in.Attributes {
 		name, value := in.Attributes[i].Name, in.Attributes[i].Value
@@ -77,7 +77,7 @@ func validText(known bool, text string) bool { return known || utf8.ValidString(
 // validateCosts checks what a request consumes of other units than requests.
 func validateCosts(costs rules.Costs, known bool) error {
 	if len(costs) > maxUnits {
-		return fmt.Errorf("%w: costs of %d units; at most %d are allowed", errInvalid, len(costs), maxUnits)
+		return fmt.Errorf("%w: costs of more than %d units", errInvalid, maxUnits)
 	}
 	for i := range costs {
 		unit, cost := costs[i].Unit, costs[i].Cost

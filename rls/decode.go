@@ -115,7 +115,8 @@ func (r *Request) readDescriptor(b []byte) (err error) {
 		}
 		switch {
 		case f.is(descriptorEntries, protowire.BytesType):
-			err = r.readEntry(f.bytes)
+			d.said++
+			err = r.readEntry(f.bytes, d.said <= maxEntries && r.described < maxDescriptors)
 		case f.is(descriptorLimit, protowire.BytesType):
 			d.override = true
 			err = readOverride(f.bytes)
@@ -129,12 +130,16 @@ func (r *Request) readDescriptor(b []byte) (err error) {
 			return err
 		}
 	}
+	if r.described++; r.described > maxDescriptors {
+		return nil // a few bytes would stand for an object each
+	}
 	d.entries = len(r.entries)
 	r.descriptors = append(r.descriptors, d)
 	return nil
 }
 
-func (r *Request) readEntry(b []byte) (err error) {
+// readEntry reads an entry, and keeps it if it is to.
+func (r *Request) readEntry(b []byte, keep bool) (err error) {
 	var e entry
 	var f field
 	for len(b) > 0 {
@@ -148,7 +153,9 @@ func (r *Request) readEntry(b []byte) (err error) {
 			e.value = f.text()
 		}
 	}
-	r.entries = append(r.entries, e)
+	if keep {
+		r.entries = append(r.entries, e)
+	}
 	return nil
 }
 

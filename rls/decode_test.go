@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -218,6 +219,28 @@ func mended(t testing.TB, loose protoreflect.Message) *ratelimitv3.RateLimitRequ
 		t.Fatal(err)
 	}
 	return &out
+}
+
+// TestGiantRequestsTakeNoMemory: what is too much is counted, and not kept.
+func TestGiantRequestsTakeNoMemory(t *testing.T) {
+	const n = 1 << 20 // in 2 MiB
+	domain := []byte("\x0a\x01d")
+	for what, message := range map[string][]byte{
+		"1048576 descriptors":             append(domain, bytes.Repeat([]byte{requestDescriptors<<3 | 2, 0}, n)...),
+		"a descriptor of 1048576 entries": append(protowire.AppendBytes([]byte{requestDescriptors<<3 | 2}, bytes.Repeat([]byte{descriptorEntries<<3 | 2, 0}, n)), domain...),
+	} {
+		var r Request
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := r.Decode(message)
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), what+"; at most") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if made := after.TotalAlloc - before.TotalAlloc; made > 1<<20 {
+			t.Errorf("%s: %d MiB were made", what, made>>20)
+		}
+	}
 }
 
 // TestChecks says what a descriptor becomes.

@@ -48,15 +48,18 @@ type Request struct {
 	domain      string
 	hits        uint32
 	descriptors []descriptor
+	described   int // descriptors of the message; of those beyond maxDescriptors none is kept
 	entries     []entry
 	checks      []Check
 	attributes  rules.Attributes
 	err         error
 }
 
-// descriptor is one as it came; its entries are those of the request up to a place.
+// descriptor is one as it came; its entries are those of the request up to a place, and of
+// those beyond maxEntries none is kept.
 type descriptor struct {
 	entries            int
+	said               int // entries of the message
 	hits               uint64
 	hitsSaid           bool
 	negative, override bool
@@ -68,7 +71,7 @@ type entry struct{ key, value string }
 // which must not change while they are in use. The error is kept for Checks; it wraps
 // ErrInvalid.
 func (r *Request) Decode(data []byte) error {
-	r.domain, r.hits = "", 0
+	r.domain, r.hits, r.described = "", 0, 0
 	r.descriptors, r.entries = r.descriptors[:0], r.entries[:0]
 	r.checks, r.attributes = r.checks[:0], r.attributes[:0]
 	if r.err = r.read(data); r.err == nil {
@@ -89,15 +92,15 @@ func (r *Request) check() error {
 		return fmt.Errorf("%w: rate limit domain must not be empty", ErrInvalid)
 	case len(r.descriptors) == 0:
 		return fmt.Errorf("%w: rate limit descriptor list must not be empty", ErrInvalid)
-	case len(r.descriptors) > maxDescriptors:
-		return fmt.Errorf("%w: %d descriptors; at most %d are allowed", ErrInvalid, len(r.descriptors), maxDescriptors)
+	case max(r.described, len(r.descriptors)) > maxDescriptors:
+		return fmt.Errorf("%w: %d descriptors; at most %d are allowed", ErrInvalid, max(r.described, len(r.descriptors)), maxDescriptors)
 	}
 	from := 0
 	for i := range r.descriptors {
 		d := &r.descriptors[i]
 		entries := r.entries[from:d.entries]
-		if len(entries) > maxEntries {
-			return fmt.Errorf("%w: a descriptor of %d entries; at most %d are allowed", ErrInvalid, len(entries), maxEntries)
+		if said := max(d.said, len(entries)); said > maxEntries {
+			return fmt.Errorf("%w: a descriptor of %d entries; at most %d are allowed", ErrInvalid, said, maxEntries)
 		}
 		from = d.entries
 		cost, look := r.costOf(d)

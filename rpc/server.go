@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"syscall"
 	"time"
-
-	"golang.org/x/net/netutil"
 )
 
 // Limits of an HTTP listener.
@@ -30,6 +28,10 @@ const (
 	// pingAfter finds a dead HTTP/2 peer.
 	pingAfter   = 15 * time.Second
 	pingTimeout = 5 * time.Second
+	// blockedTimeout ends an HTTP/2 connection that takes no byte. Pings do not find one
+	// whose client sends and does not read: any frame counts as a sign of life, and the ping
+	// stands behind what is not read.
+	blockedTimeout = 10 * time.Second
 )
 
 // NewServer is an HTTP/1.1 and HTTP/2 server, the latter without TLS too (h2c,
@@ -52,6 +54,7 @@ func NewServer(h http.Handler, log *slog.Logger, readTimeout time.Duration) *htt
 			MaxConcurrentStreams: maxStreams,
 			SendPingTimeout:      pingAfter,
 			PingTimeout:          pingTimeout,
+			WriteByteTimeout:     blockedTimeout,
 		},
 		ErrorLog: stdlog.New(serverLog{log}, "", 0),
 	}
@@ -60,13 +63,13 @@ func NewServer(h http.Handler, log *slog.Logger, readTimeout time.Duration) *htt
 // Listen opens the TCP address, or the unix socket (unix:///path), that flag was given,
 // for at most MaxConnections connections at a time. Its error names the flag, the address
 // and what to do.
-func Listen(flag, address string) (net.Listener, error) {
+func Listen(flag, address string) (*Listener, error) {
 	if path, ok := UnixPath(address); ok {
 		l, err := listenUnix(flag, path)
 		if err != nil {
 			return nil, err
 		}
-		return netutil.LimitListener(l, MaxConnections), nil
+		return newListener(flag, l), nil
 	}
 	l, err := net.Listen("tcp", address)
 	switch {
@@ -77,7 +80,7 @@ func Listen(flag, address string) (net.Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("--%s %s: %w; give host:port of an address of this machine", flag, address, err)
 	}
-	return netutil.LimitListener(l, MaxConnections), nil
+	return newListener(flag, l), nil
 }
 
 // IsLoopback reports whether a listen address can only be reached from this

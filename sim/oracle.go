@@ -65,11 +65,11 @@ func (b *ideal) allow(l limit.Limit, bursts int, less bool, now int64) {
 	b.allowed += max(0, float64(b.most-before)/1e9)
 }
 
-// give adds tokens that were not earned, up to a full bucket.
+// give adds tokens that were not earned, up to a full bucket and what is out of it.
 func (b *ideal) give(amount limit.Tokens, now int64) {
 	b.refill(now)
 	amount = min(amount, b.limit.Capacity) // more than that no bucket holds
-	b.tokens = min(b.tokens+int64(amount)*second, b.most)
+	b.tokens = min(b.tokens+int64(amount)*second, b.most+b.out)
 	b.allowed += float64(amount)
 }
 

@@ -94,28 +94,26 @@ func AppendError(b []byte, why string) []byte {
 	return end(appendText(b, resultError, why), result)
 }
 
-// begin appends the tag of a part, and leaves two bytes for its length, which most parts
+// begin appends the tag of a part, and leaves the one byte for its length that most parts
 // of an answer take; at is where the part starts.
 func begin(b []byte, tag byte) (out []byte, at int) {
-	return append(b, tag, 0, 0), len(b) + 3
+	return append(b, tag, 0), len(b) + 2
 }
 
 // end writes the length of the part that starts at at and ends where b does. A part whose
-// length takes more or less than the room left is moved.
+// length takes more than the room left is moved.
 func end(b []byte, at int) []byte {
 	n := len(b) - at
-	if n >= 1<<7 && n < 1<<14 {
-		b[at-2], b[at-1] = byte(n)|0x80, byte(n>>7)
+	if n < 0x80 {
+		b[at-1] = byte(n)
 		return b
 	}
 	var length [binary.MaxVarintLen64]byte
 	size := binary.PutUvarint(length[:], uint64(n))
-	if size > 2 {
-		b = append(b, length[:size-2]...) // room for the part to move into
-	}
-	copy(b[at-2+size:], b[at:at+n])
-	copy(b[at-2:], length[:size])
-	return b[:at-2+size+n]
+	b = append(b, length[:size-1]...) // room for the part to move into
+	copy(b[at-1+size:], b[at:at+n])
+	copy(b[at-1:], length[:size])
+	return b
 }
 
 func appendBool(b []byte, tag byte, v bool) []byte {

@@ -21,7 +21,8 @@ const (
 )
 
 // Request is a CheckRequest. Its texts are bytes of the message it was read from: they
-// hold as long as nobody writes to these.
+// hold as long as nobody writes to these. Of more attributes than rules.MaxAttributes, and of
+// costs of more units than that, only one beyond is here: such a request is to be refused.
 type Request struct {
 	Attributes rules.Attributes
 	Namespace  string
@@ -74,7 +75,7 @@ func (b *Requests) read(s scanner) bool {
 		case requestAttribute:
 			s.drop()
 			name, value := attribute(&s)
-			b.setAttribute(&s, attributes, name, value)
+			b.setAttribute(attributes, name, value)
 		case requestCost:
 			s.drop()
 			r.Cost = int64(s.number())
@@ -84,7 +85,7 @@ func (b *Requests) read(s scanner) bool {
 		case requestUnitCost:
 			s.drop()
 			unit, cost := unitCost(&s)
-			b.setCost(&s, costs, unit, cost)
+			b.setCost(costs, unit, cost)
 		default:
 			s.skip(requestFields)
 		}
@@ -118,10 +119,14 @@ func ReadBatch(message []byte, each func(request []byte) bool) bool {
 	return !s.odd
 }
 
-// setAttribute gives a name its value; the last one said counts. More attributes than a
-// request may have are odd: looking them through would take its time.
-func (b *Requests) setAttribute(s *scanner, from int, name, value string) {
+// setAttribute gives a name its value; the last one said counts. Of more attributes than a
+// request may have one is kept, by which the request is refused: a few bytes would stand for
+// an object each, and looking all of them through would take its time.
+func (b *Requests) setAttribute(from int, name, value string) {
 	own := b.attributes[from:]
+	if len(own) > rules.MaxAttributes {
+		return
+	}
 	for i := range own {
 		if own[i].Name == name {
 			own[i].Value = value
@@ -129,11 +134,14 @@ func (b *Requests) setAttribute(s *scanner, from int, name, value string) {
 		}
 	}
 	b.attributes = append(b.attributes, rules.Attribute{Name: name, Value: value})
-	s.odd = s.odd || len(own) >= rules.MaxAttributes
 }
 
-func (b *Requests) setCost(s *scanner, from int, unit string, cost int64) {
+// setCost is setAttribute for what is consumed of a unit.
+func (b *Requests) setCost(from int, unit string, cost int64) {
 	own := b.costs[from:]
+	if len(own) > rules.MaxAttributes {
+		return
+	}
 	for i := range own {
 		if own[i].Unit == unit {
 			own[i].Cost = cost
@@ -141,12 +149,14 @@ func (b *Requests) setCost(s *scanner, from int, unit string, cost int64) {
 		}
 	}
 	b.costs = append(b.costs, rules.UnitCost{Unit: unit, Cost: cost})
-	s.odd = s.odd || len(own) >= rules.MaxAttributes
 }
 
 // attribute takes an entry of a map of texts. What it lacks is empty.
 func attribute(s *scanner) (name, value string) {
 	entry := s.part()
+	if name, value, is := entry.pair(); is {
+		return name, value
+	}
 	for entry.more() {
 		switch entry.tag() {
 		case entryName:

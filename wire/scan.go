@@ -87,6 +87,33 @@ func (s *scanner) text() string {
 	return text
 }
 
+// pair is a name and a value, in this order, if the message is nothing else, each shorter
+// than 128 bytes, and both ASCII. Nearly all attributes are, and are read at once.
+func (s *scanner) pair() (name, value string, is bool) {
+	d := s.data
+	if len(d) < 4 || d[0] != entryName || !ascii(d) {
+		return "", "", false
+	}
+	at := 2 + int(d[1])
+	if len(d) < at+2 || d[at] != entryValue || len(d) != at+2+int(d[at+1]) {
+		return "", "", false
+	}
+	text := unsafe.String(&d[0], len(d))
+	return text[2:at], text[at+2:], true
+}
+
+// ascii tells whether no byte is above 127.
+func ascii(b []byte) bool {
+	var all uint64
+	for ; len(b) >= 8; b = b[8:] {
+		all |= binary.LittleEndian.Uint64(b)
+	}
+	for _, c := range b {
+		all |= uint64(c)
+	}
+	return all&0x8080808080808080 == 0
+}
+
 // skip takes a field that is none of those asked for. One that nobody knows is nothing to
 // a reader; a number that is known, in another type than its own, is odd, and so is a
 // group.

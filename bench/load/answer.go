@@ -185,6 +185,11 @@ func each(message []byte, visit func(n protowire.Number, v []byte, number uint64
 
 // field reads a message's first field; its size is negative if it is malformed.
 func field(message []byte) (n protowire.Number, v []byte, number uint64, size int) {
+	if len(message) >= 2 && message[0] < 0x80 && message[1] < 0x80 {
+		if n, v, number, size = shortField(message); size > 0 {
+			return n, v, number, size
+		}
+	}
 	n, kind, head := protowire.ConsumeTag(message)
 	if head < 0 {
 		return 0, nil, 0, head
@@ -202,4 +207,18 @@ func field(message []byte) (n protowire.Number, v []byte, number uint64, size in
 		return 0, nil, 0, body
 	}
 	return n, v, number, head + body
+}
+
+// shortField is field of one whose tag, and whose number or length, take a byte each, as
+// most do: an answer has a dozen of them for each check. Its size is 0 of all others.
+func shortField(message []byte) (n protowire.Number, v []byte, number uint64, size int) {
+	n, kind := protowire.DecodeTag(uint64(message[0]))
+	switch second := int(message[1]); {
+	case n < 1:
+	case kind == protowire.VarintType:
+		return n, nil, uint64(second), 2
+	case kind == protowire.BytesType && len(message) >= 2+second:
+		return n, message[2 : 2+second], 0, 2 + second
+	}
+	return 0, nil, 0, 0
 }

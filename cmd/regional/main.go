@@ -56,7 +56,7 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 		fmt.Fprint(stdout, usage, fs.FlagUsages())
 		return 0
 	case err == nil && s.version:
-		fmt.Fprintln(stdout, "regional", c.Version)
+		fmt.Fprintln(stdout, "aliquot regional", c.Version)
 		return 0
 	case err == nil && fs.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))

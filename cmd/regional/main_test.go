@@ -28,7 +28,7 @@ func TestWordsBeforeServing(t *testing.T) {
 		want    string
 	}{
 		{"help", []string{"--help"}, nil, 0, "--state-file"},
-		{"version", []string{"--version"}, nil, 0, "regional "},
+		{"version", []string{"--version"}, nil, 0, "aliquot regional "},
 		{"nothing", nil, nil, exitUsage, "--region"},
 		{"unknown flag", []string{"--nonsense"}, nil, exitUsage, "nonsense"},
 		{"argument", []string{"us"}, nil, exitUsage, `"us"`},

@@ -20,7 +20,8 @@ package() { # package COMMAND MANAGER: the package that has the command
 	case "$1:$2" in
 	redis-server:brew) echo redis ;;
 	protoc:brew) echo protobuf ;;
-	protoc:apt) echo protobuf-compiler ;;
+	# Debian keeps the definitions that ours import in a package of their own.
+	protoc:apt) echo protobuf-compiler libprotobuf-dev ;;
 	promtool:apt | promtool:brew) echo prometheus ;;
 	cc:apt) echo gcc libc6-dev ;;
 	*) echo "$1" ;;

@@ -143,7 +143,7 @@ func hash(text string) string {
 
 var (
 	readsClock = regexp.MustCompile(`(redis\.)?call\('TIME'\)`)
-	setsExpiry = regexp.MustCompile(`'PXAT', (\w+)`)
+	setsExpiry = regexp.MustCompile(`'PXAT', (\w+(?:\(\w*\))?)`)
 )
 
 // reading is a script's text that reads a clock so many seconds ahead, and names instants of

@@ -18,10 +18,10 @@ import (
 // It is bounded. Cold records leave when they are full, because an absent bucket is
 // a full one, or when nothing in them counts any more. When a shard has no room for one
 // more, the new keys of that shard share overflow records, one for each size of limit,
-// as if they were one client: that denies them more than it should, but evicting a
-// bucket that is not full would give its client a free one. When there is no room for
-// one more entry of logs and slots, their limits deny until some have ended. Records of
-// hot keys are never evicted.
+// as if they were one client, and their results say so (Crowded): that denies them more
+// than it should, but evicting a bucket that is not full would give its client a free one.
+// When there is no room for one more entry of logs and slots, their limits deny until
+// some have ended. Records of hot keys are never evicted.
 type Memory struct {
 	epoch  string
 	clock  func() int64
@@ -89,7 +89,9 @@ func (m *Memory) Epoch(context.Context) (string, error) { return m.epoch, nil }
 // Close does nothing: the store has no goroutine and nothing open.
 func (m *Memory) Close() error { return nil }
 
-// Take decides groups in order, each atomically. now is the clock at the last.
+// Take decides groups in order, each atomically, and all at the instant of the call, as a
+// script in Redis does, unless another call was at one of their shards after that. now is
+// the clock at the last.
 func (m *Memory) Take(ctx context.Context, epoch string, groups []Group) (results []Result, now int64, err error) {
 	if epoch != m.epoch {
 		return nil, 0, &EpochError{Actual: m.epoch}
@@ -100,9 +102,10 @@ func (m *Memory) Take(ctx context.Context, epoch string, groups []Group) (result
 	if err := lua.CheckGroups(epoch, groups); err != nil {
 		return nil, 0, err
 	}
+	came := m.clock()
 	if len(groups) > 0 {
-		if end, now := groups[0].Limits[0].View.Deadline, m.clock(); end != 0 && now > end {
-			return nil, 0, &lua.LateError{Now: now}
+		if end := groups[0].Limits[0].View.Deadline; end != 0 && came > end {
+			return nil, 0, &lua.LateError{Now: came}
 		}
 	}
 	limits := 0
@@ -119,9 +122,11 @@ func (m *Memory) Take(ctx context.Context, epoch string, groups []Group) (result
 	for i := range groups {
 		n := len(groups[i].Limits)
 		results[i].Limits, outcomes = outcomes[:n:n], outcomes[n:]
-		if results[i].Allowed, now, err = m.takeGroup(w, &groups[i], results[i].Limits); err != nil {
+		at, err := m.takeGroup(w, &groups[i], came, &results[i])
+		if err != nil {
 			return nil, 0, err
 		}
+		now = max(now, at)
 	}
 	return results, now, nil
 }
@@ -134,15 +139,17 @@ type work struct {
 	views   []limit.View
 }
 
-func (m *Memory) takeGroup(w *work, g *Group, out []limit.Outcome) (allowed bool, now int64, err error) {
+// takeGroup decides a group that came at an instant. The result has room for its limits.
+func (m *Memory) takeGroup(w *work, g *Group, came int64, result *Result) (now int64, err error) {
 	mask, err := w.begin(g)
 	if err != nil {
-		return false, 0, err
+		return 0, err
 	}
 	m.lock(mask)
 	defer m.unlock(mask)
-	now = m.read(mask)
-	return m.takeLocked(w, g, now, out), now, nil
+	now = m.atLeast(mask, came)
+	m.takeLocked(w, g, now, result)
+	return now, nil
 }
 
 // begin reads the keys and views of a group, and tells which shards they are in.
@@ -169,7 +176,7 @@ func keyID(key string) (id, error) {
 }
 
 // takeLocked decides a group whose shards are locked.
-func (m *Memory) takeLocked(w *work, g *Group, now int64, out []limit.Outcome) (allowed bool) {
+func (m *Memory) takeLocked(w *work, g *Group, now int64, result *Result) {
 	room := true
 	for i, k := range w.ids {
 		s, sh := m.find(k, &w.views[i], now), &m.shards[k.shard()]
@@ -186,22 +193,25 @@ func (m *Memory) takeLocked(w *work, g *Group, now int64, out []limit.Outcome) (
 	if !room || sharesOverflow(w.slots) {
 		refuse(w)
 	}
-	allowed = limit.Take(w.records, w.views, g.Cost, now, out)
+	out := result.Limits
+	result.Allowed = limit.Take(w.records, w.views, g.Cost, now, out)
 	for i, k := range w.ids {
+		if w.slots[i].crowded() && !w.views[i].Hot {
+			result.Crowded = append(result.Crowded, i)
+		}
 		if w.slots[i].place == nowhere {
 			out[i].Tokens, out[i].Reset, out[i].Retry = 0, w.views[i].Window, w.views[i].Window
 			continue
 		}
 		m.shards[k.shard()].put(k, w.slots[i], w.records[i], &w.views[i])
 	}
-	return allowed
 }
 
 // refuse has a group denied by those of its limits that have no place of their own, and
 // charges nothing.
 func refuse(w *work) {
 	for i := range w.slots {
-		if p := w.slots[i].place; p == nowhere || p == inOverflow {
+		if w.slots[i].crowded() {
 			w.views[i].Cost = limit.MaxExact // more than any bucket holds
 		}
 	}
@@ -232,8 +242,11 @@ func (m *Memory) unlock(mask uint64) {
 
 // read is the time for the locked shards of a mask: read under the locks, and never
 // before a time they have already seen.
-func (m *Memory) read(mask uint64) int64 {
-	now := m.clock()
+func (m *Memory) read(mask uint64) int64 { return m.atLeast(mask, m.clock()) }
+
+// atLeast is an instant that was read, for the locked shards of a mask: one that they have
+// already seen, if that is later.
+func (m *Memory) atLeast(mask uint64, now int64) int64 {
 	for rest := mask; rest != 0; rest &= rest - 1 {
 		now = max(now, m.shards[bits.TrailingZeros64(rest)].last)
 	}

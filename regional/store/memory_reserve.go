@@ -115,7 +115,7 @@ func (m *Memory) takeAtOnce(groups []Group) (results []Result, now int64, err er
 			return nil, 0, err
 		}
 		results[i].Limits = make([]limit.Outcome, len(g.Limits))
-		results[i].Allowed = m.takeLocked(&w, g, now, results[i].Limits)
+		m.takeLocked(&w, g, now, &results[i])
 	}
 	return results, now, nil
 }

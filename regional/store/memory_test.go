@@ -77,7 +77,7 @@ func TestMemoryRefillsAndExpires(t *testing.T) {
 		t.Fatal("four seconds earn four tokens")
 	}
 	c.wait(1000)
-	for range 10 { // other keys' writes sweep it away
+	for range sweepPuts { // other keys' writes sweep it away
 		admit(t, m, epoch, key(1+shardCount), 1, floor)
 	}
 	if n := m.cold(); n != 1 {

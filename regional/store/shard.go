@@ -39,6 +39,8 @@ type shard struct {
 	overflow table[overflowKey]
 	// entries are all the admissions that records remember each by itself.
 	entries int
+	// puts counts what was written since the last sweep.
+	puts int
 	// overflowed is when the first overflow record was used; 0: never.
 	overflowed int64
 }
@@ -60,8 +62,10 @@ func overflowOf(v *limit.View) overflowKey {
 
 const (
 	// sweepEach is how many records a write looks at for expired ones: more than
-	// one, so that a shard empties faster than it fills.
+	// one, so that a shard empties faster than it fills. sweepPuts writes do so together:
+	// to begin with a map at a random place takes longer than to look at a few records.
 	sweepEach = 3
+	sweepPuts = 16
 	// sweepFull is the same for a write that finds its shard full.
 	sweepFull = 32
 	// maxOverflow bounds a shard's overflow records, one for each size of floor: a
@@ -99,6 +103,9 @@ type slot struct {
 	record limit.Record
 	shared overflowKey // of an overflow record
 }
+
+// crowded tells that there is no room for a record of the key's own.
+func (s *slot) crowded() bool { return s.place == nowhere || s.place == inOverflow }
 
 // find gives a key's record, or the one that a new key starts with, and its place. It
 // corrects the view of a new key.
@@ -199,22 +206,29 @@ func (s *shard) put(k id, at slot, r limit.Record, v *limit.View) {
 		s.counted.drop(k)
 		s.hot.put(k, r, expires)
 	case v.Algorithm.Counts() || r.Lent > 0:
-		s.hot.drop(k)
-		if at.place == inCold {
+		switch at.place {
+		case inHot:
+			s.hot.drop(k)
+		case inCold:
 			delete(s.cold, k)
 		}
 		s.counted.put(k, r, expires)
 	default:
-		s.hot.drop(k)
-		if at.place == inCounted {
+		switch at.place {
+		case inHot:
+			s.hot.drop(k)
+		case inCounted:
 			s.counted.drop(k)
 		}
 		s.cold[k] = s.newColdRecord(r, expires)
 		s.peak = max(s.peak, len(s.cold))
 	}
-	s.sweepCold(sweepEach, r.At)
-	s.counted.sweep(sweepEach, r.At)
-	s.hot.sweep(1, r.At)
+	if s.puts++; s.puts == sweepPuts {
+		s.puts = 0
+		s.sweepCold(sweepPuts*sweepEach, r.At)
+		s.counted.sweep(sweepPuts*sweepEach, r.At)
+		s.hot.sweep(sweepPuts, r.At)
+	}
 }
 
 // crowded tells that there is no room to remember one more admission by itself.

@@ -113,7 +113,7 @@ func TestSeesWhatIsBroken(t *testing.T) {
 		t.Run(b.what, func(t *testing.T) {
 			sc := scenario(t, b.scenario)
 			b.do(&sc)
-			r := sc.Search(Bound{States: b.within, Workers: 2})
+			r := sc.Search(Bound{States: b.within}) // by one worker: of several violations at one depth always the same is seen
 			if r.Violation == nil || !strings.Contains(r.Violation.What, b.says) {
 				t.Fatalf("not seen: %v", &r)
 			}

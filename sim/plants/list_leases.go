@@ -60,13 +60,13 @@ func leases() []Plant {
 			Name: "reclaim-while-open", Breaks: "a liability falls to the floor at the lease's end although a session is open in which another could begin",
 			Edits:    []Edit{{"budget/leader_plan.go", "case !r.open && r.leaseEnd == 0 &&", "case r.leaseEnd == 0 &&"}},
 			World:    World{Keys: 2, Faults: []string{"cut both ways", "cut one way", "cut from the leader", "slow commits", "messages lost", "messages reordered"}, Just: true},
-			Harmless: "argued: as for told-more-without-lease, which is the first guard",
+			Harmless: "not found, and not shown to be without harm: as for told-more-without-lease, which is the first guard",
 		},
 		{
 			Name: "told-more-without-lease", Breaks: "a session that opens without a lease is told more than the floor, whose liability may be on its way down",
 			Edits:    []Edit{{session, "	if l.regions[i].leaseEnd == 0 {\n		// Its", "	if false {\n		// Its"}},
 			World:    World{Keys: 2, Faults: []string{"cut both ways", "cut one way", "cut from the leader", "slow commits", "messages lost", "messages reordered"}, Just: true},
-			Harmless: "argued: what is told without a lease is not enforced, and when a lease is renewed it is in the sum that renewals look at; only a leader that comes between the two could go by a liability that is too low. Neither search puts that together",
+			Harmless: "not found, and not shown to be without harm: what is told without a lease is not enforced, and when a lease is renewed it is in the sum that renewals look at; but a leader that comes between the two could go by a liability that is too low. Neither search puts that together",
 		},
 		{
 			Name: "renewal-after-lease-end", Breaks: "a session goes on, and is renewed, after the end of its lease",
@@ -109,7 +109,7 @@ func leases() []Plant {
 			Name: "unacknowledged-shrink-counts", Breaks: "in the sum that renewals look at, a shrink counts when it is sent, not when it is acknowledged",
 			Edits:    []Edit{{live, "e := key.regions[i].sent.Max(key.shares[i].Min(l.cfg.Regions[i].Floor))", "e := key.regions[i].sent"}},
 			World:    World{Keys: 1, Faults: []string{"cut both ways", "cut one way", "slow commits", "coordinator paused", "messages lost"}, Just: true},
-			Harmless: "argued: what others hold is bounded by liabilities, which fall with acknowledgements only; to see the difference a shrink has to be lost between two silences of other regions. Neither search puts that together",
+			Harmless: "not found, and not shown to be without harm: what others hold is bounded by liabilities, which fall with acknowledgements only; but a shrink that is lost between two silences of other regions makes a difference. Neither search puts that together",
 		},
 		{
 			Name: "silent-floor-not-in-sum", Breaks: "in the sum that renewals look at, a silent region counts for what it was sent, not for its floor",

@@ -39,7 +39,7 @@ func withTable(text []byte, known map[string]Sighting) ([]byte, error) {
 	return []byte(before + tableBegins + tables(known) + tableEnds + after), nil
 }
 
-// tables are the plants that are caught, and those that are said to break nothing.
+// tables are the plants that are caught, and those of which nothing is expected to be seen.
 func tables(known map[string]Sighting) string {
 	var caught, harmless strings.Builder
 	n, bySim, byCheck, byTest := 0, 0, 0, 0
@@ -74,9 +74,10 @@ func tables(known map[string]Sighting) string {
 | plant | what the code does wrong (and the worlds in which it is looked for) | simulator | checker, or test |
 |---|---|---|---|
 %s
-Changes that break nothing that is promised, or that a second guard makes good:
+Changes of which neither search has seen anything. For most it is argued that nothing that is promised breaks by them, mostly for a second guard; an argument is no proof, and where one says that
+something was not found, the code as it is may well be needed:
 
-| plant | what the code does otherwise | why nothing comes of it |
+| plant | what the code does otherwise | why nothing is seen of it |
 |---|---|---|
 %s
 `, n, bySim, byCheck, byTest, caught.String(), harmless.String())

@@ -28,8 +28,8 @@ type Plant struct {
 	// Scenarios are those of the checker that have to do with it; empty: those of its
 	// part of the catalogue, see All.
 	Scenarios []string
-	// Harmless is the argument why it breaks nothing; then it is an error if it
-	// does. Empty for all others, which have to be caught.
+	// Harmless is the argument why it breaks nothing, or why nothing that looks for it sees
+	// that it does; then it is an error if it is caught. Empty for all others, which have to be.
 	Harmless string
 }
 

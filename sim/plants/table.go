@@ -37,7 +37,7 @@ func (v *Verdict) WriteText(w io.Writer) error {
 	case v.Test.Caught:
 		checker = "test " + v.Test.Test
 	case v.AsExpected() && !v.Caught():
-		simulator, checker = "breaks nothing", ""
+		simulator, checker = "nothing seen", ""
 	case !v.Caught():
 		simulator, checker = "NOT CAUGHT", fmt.Sprintf("%d worlds, %.1f s", v.Sim.Worlds, v.Sim.Worked.Seconds())
 	}

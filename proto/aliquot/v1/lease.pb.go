@@ -21,6 +21,63 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// FloorHolder tells whose a region's floor is.
+type FloorHolder int32
+
+const (
+	// This leader has not led for long enough to know.
+	FloorHolder_FLOOR_HOLDER_UNSPECIFIED FloorHolder = 0
+	// Another daemon of the region is heard. It may have lent the floor, or go by it itself.
+	FloorHolder_FLOOR_HOLDER_OTHER FloorHolder = 1
+	// None is heard, but one was: what it had lent may not be back yet.
+	FloorHolder_FLOOR_HOLDER_NOBODY FloorHolder = 2
+	// No other one was heard for so long that everyone has made room: the asking daemon's.
+	FloorHolder_FLOOR_HOLDER_YOU FloorHolder = 3
+)
+
+// Enum value maps for FloorHolder.
+var (
+	FloorHolder_name = map[int32]string{
+		0: "FLOOR_HOLDER_UNSPECIFIED",
+		1: "FLOOR_HOLDER_OTHER",
+		2: "FLOOR_HOLDER_NOBODY",
+		3: "FLOOR_HOLDER_YOU",
+	}
+	FloorHolder_value = map[string]int32{
+		"FLOOR_HOLDER_UNSPECIFIED": 0,
+		"FLOOR_HOLDER_OTHER":       1,
+		"FLOOR_HOLDER_NOBODY":      2,
+		"FLOOR_HOLDER_YOU":         3,
+	}
+)
+
+func (x FloorHolder) Enum() *FloorHolder {
+	p := new(FloorHolder)
+	*p = x
+	return p
+}
+
+func (x FloorHolder) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (FloorHolder) Descriptor() protoreflect.EnumDescriptor {
+	return file_aliquot_v1_lease_proto_enumTypes[0].Descriptor()
+}
+
+func (FloorHolder) Type() protoreflect.EnumType {
+	return &file_aliquot_v1_lease_proto_enumTypes[0]
+}
+
+func (x FloorHolder) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use FloorHolder.Descriptor instead.
+func (FloorHolder) EnumDescriptor() ([]byte, []int) {
+	return file_aliquot_v1_lease_proto_rawDescGZIP(), []int{0}
+}
+
 // Placement is how a key's rule wants it held by the regions.
 type Placement int32
 
@@ -56,11 +113,11 @@ func (x Placement) String() string {
 }
 
 func (Placement) Descriptor() protoreflect.EnumDescriptor {
-	return file_aliquot_v1_lease_proto_enumTypes[0].Descriptor()
+	return file_aliquot_v1_lease_proto_enumTypes[1].Descriptor()
 }
 
 func (Placement) Type() protoreflect.EnumType {
-	return &file_aliquot_v1_lease_proto_enumTypes[0]
+	return &file_aliquot_v1_lease_proto_enumTypes[1]
 }
 
 func (x Placement) Number() protoreflect.EnumNumber {
@@ -69,7 +126,7 @@ func (x Placement) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Placement.Descriptor instead.
 func (Placement) EnumDescriptor() ([]byte, []int) {
-	return file_aliquot_v1_lease_proto_rawDescGZIP(), []int{0}
+	return file_aliquot_v1_lease_proto_rawDescGZIP(), []int{1}
 }
 
 // Share is a fraction of one limit, in units of 2^-20, for the rate and the
@@ -237,7 +294,9 @@ type HelloRequest struct {
 	Region string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
 	// Minted when the daemon starts.
 	Incarnation uint64 `protobuf:"varint,2,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
-	// The identity of the regional store's contents; see docs/protocol.md.
+	// The identity of the regional store's contents; see docs/protocol.md. Empty: the store
+	// has not answered since the daemon started. Then no session is opened, the answer is
+	// that to a second daemon, and floor_holder tells whether it is one.
 	RedisEpoch string `protobuf:"bytes,3,opt,name=redis_epoch,json=redisEpoch,proto3" json:"redis_epoch,omitempty"`
 	// Fresh for each Hello; only the answer to the latest opens a session.
 	Nonce        uint64     `protobuf:"varint,4,opt,name=nonce,proto3" json:"nonce,omitempty"`
@@ -438,11 +497,13 @@ type HelloResponse struct {
 	Rules *Rules `protobuf:"bytes,6,opt,name=rules,proto3" json:"rules,omitempty"`
 	// The latest generation given to anyone when the session opened.
 	Watermark *Generation `protobuf:"bytes,7,opt,name=watermark,proto3" json:"watermark,omitempty"`
-	// Another daemon of the region is still reporting, so no session was opened: the
-	// answer has the configuration and the rules alone, to serve the floor by. Say
-	// Hello again: once the other one was silent for 3 s, it is answered.
-	Busy          bool   `protobuf:"varint,8,opt,name=busy,proto3" json:"busy,omitempty"`
-	Shard         uint32 `protobuf:"varint,9,opt,name=shard,proto3" json:"shard,omitempty"`
+	// Another daemon of the region is still reporting, or redis_epoch was empty, so no
+	// session was opened: the answer has the configuration and the rules alone, to serve
+	// the floor by. Say Hello again: once the other one was silent for 3 s, it is answered.
+	Busy  bool   `protobuf:"varint,8,opt,name=busy,proto3" json:"busy,omitempty"`
+	Shard uint32 `protobuf:"varint,9,opt,name=shard,proto3" json:"shard,omitempty"`
+	// With busy: whether a daemon that cannot ask its store may go by the region's floor.
+	FloorHolder   FloorHolder `protobuf:"varint,10,opt,name=floor_holder,json=floorHolder,proto3,enum=aliquot.v1.FloorHolder" json:"floor_holder,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -538,6 +599,13 @@ func (x *HelloResponse) GetShard() uint32 {
 		return x.Shard
 	}
 	return 0
+}
+
+func (x *HelloResponse) GetFloorHolder() FloorHolder {
+	if x != nil {
+		return x.FloorHolder
+	}
+	return FloorHolder_FLOOR_HOLDER_UNSPECIFIED
 }
 
 // RegionConfig is what a region must know to enforce anything.
@@ -804,8 +872,12 @@ type ReportRequest struct {
 	Plan *PlanResult `protobuf:"bytes,14,opt,name=plan,proto3" json:"plan,omitempty"`
 	// As in HelloRequest.
 	UnreachedSlots []byte `protobuf:"bytes,15,opt,name=unreached_slots,json=unreachedSlots,proto3" json:"unreached_slots,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// The daemon stops: this is its last word, of which nothing counts but region, epoch and
+	// session. If another daemon of the region asks for a session it gets one at once, and not
+	// after 3 s of silence. The answer says nothing.
+	Leaving       bool `protobuf:"varint,16,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportRequest) Reset() {
@@ -941,6 +1013,13 @@ func (x *ReportRequest) GetUnreachedSlots() []byte {
 		return x.UnreachedSlots
 	}
 	return nil
+}
+
+func (x *ReportRequest) GetLeaving() bool {
+	if x != nil {
+		return x.Leaving
+	}
+	return false
 }
 
 // KeyReport: counters are cumulative over the session.
@@ -1575,7 +1654,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
 	"\x05share\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x05share\x12*\n" +
-	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xbe\x02\n" +
+	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xfa\x02\n" +
 	"\rHelloResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x14\n" +
@@ -1585,7 +1664,9 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05rules\x18\x06 \x01(\v2\x11.aliquot.v1.RulesR\x05rules\x124\n" +
 	"\twatermark\x18\a \x01(\v2\x16.aliquot.v1.GenerationR\twatermark\x12\x12\n" +
 	"\x04busy\x18\b \x01(\bR\x04busy\x12\x14\n" +
-	"\x05shard\x18\t \x01(\rR\x05shard\"\xc3\x02\n" +
+	"\x05shard\x18\t \x01(\rR\x05shard\x12:\n" +
+	"\ffloor_holder\x18\n" +
+	" \x01(\x0e2\x17.aliquot.v1.FloorHolderR\vfloorHolder\"\xc3\x02\n" +
 	"\fRegionConfig\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12%\n" +
@@ -1608,7 +1689,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\anumbers\x18\x03 \x03(\v2\x1e.aliquot.v1.Rules.NumbersEntryR\anumbers\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xd4\x03\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xee\x03\n" +
 	"\rReportRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1626,7 +1707,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\aallowed\x18\f \x01(\x04R\aallowed\x12\x16\n" +
 	"\x06denied\x18\r \x01(\x04R\x06denied\x12*\n" +
 	"\x04plan\x18\x0e \x01(\v2\x16.aliquot.v1.PlanResultR\x04plan\x12'\n" +
-	"\x0funreached_slots\x18\x0f \x01(\fR\x0eunreachedSlots\"\xfb\x03\n" +
+	"\x0funreached_slots\x18\x0f \x01(\fR\x0eunreachedSlots\x12\x18\n" +
+	"\aleaving\x18\x10 \x01(\bR\aleaving\"\xfb\x03\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
@@ -1680,7 +1762,12 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\trate_frac\x18\x03 \x01(\x03R\brateFrac\x123\n" +
 	"\tplacement\x18\x04 \x01(\x0e2\x15.aliquot.v1.PlacementR\tplacement\x12\x1f\n" +
 	"\vtail_micros\x18\x05 \x01(\x03R\n" +
-	"tailMicros*O\n" +
+	"tailMicros*r\n" +
+	"\vFloorHolder\x12\x1c\n" +
+	"\x18FLOOR_HOLDER_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12FLOOR_HOLDER_OTHER\x10\x01\x12\x17\n" +
+	"\x13FLOOR_HOLDER_NOBODY\x10\x02\x12\x14\n" +
+	"\x10FLOOR_HOLDER_YOU\x10\x03*O\n" +
 	"\tPlacement\x12\x19\n" +
 	"\x15PLACEMENT_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPLACEMENT_SPLIT\x10\x01\x12\x12\n" +
@@ -1701,69 +1788,71 @@ func file_aliquot_v1_lease_proto_rawDescGZIP() []byte {
 	return file_aliquot_v1_lease_proto_rawDescData
 }
 
-var file_aliquot_v1_lease_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_aliquot_v1_lease_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
 var file_aliquot_v1_lease_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_aliquot_v1_lease_proto_goTypes = []any{
-	(Placement)(0),         // 0: aliquot.v1.Placement
-	(*Share)(nil),          // 1: aliquot.v1.Share
-	(*Generation)(nil),     // 2: aliquot.v1.Generation
-	(*KeyId)(nil),          // 3: aliquot.v1.KeyId
-	(*HelloRequest)(nil),   // 4: aliquot.v1.HelloRequest
-	(*HeldKey)(nil),        // 5: aliquot.v1.HeldKey
-	(*HelloResponse)(nil),  // 6: aliquot.v1.HelloResponse
-	(*RegionConfig)(nil),   // 7: aliquot.v1.RegionConfig
-	(*DeclaredRegion)(nil), // 8: aliquot.v1.DeclaredRegion
-	(*Rules)(nil),          // 9: aliquot.v1.Rules
-	(*ReportRequest)(nil),  // 10: aliquot.v1.ReportRequest
-	(*KeyReport)(nil),      // 11: aliquot.v1.KeyReport
-	(*ReportResponse)(nil), // 12: aliquot.v1.ReportResponse
-	(*PlanTask)(nil),       // 13: aliquot.v1.PlanTask
-	(*PlanResult)(nil),     // 14: aliquot.v1.PlanResult
-	(*Action)(nil),         // 15: aliquot.v1.Action
-	(*KeyLimit)(nil),       // 16: aliquot.v1.KeyLimit
-	nil,                    // 17: aliquot.v1.Rules.NumbersEntry
-	(*RegionPlan)(nil),     // 18: aliquot.v1.RegionPlan
-	(*RulePlan)(nil),       // 19: aliquot.v1.RulePlan
+	(FloorHolder)(0),       // 0: aliquot.v1.FloorHolder
+	(Placement)(0),         // 1: aliquot.v1.Placement
+	(*Share)(nil),          // 2: aliquot.v1.Share
+	(*Generation)(nil),     // 3: aliquot.v1.Generation
+	(*KeyId)(nil),          // 4: aliquot.v1.KeyId
+	(*HelloRequest)(nil),   // 5: aliquot.v1.HelloRequest
+	(*HeldKey)(nil),        // 6: aliquot.v1.HeldKey
+	(*HelloResponse)(nil),  // 7: aliquot.v1.HelloResponse
+	(*RegionConfig)(nil),   // 8: aliquot.v1.RegionConfig
+	(*DeclaredRegion)(nil), // 9: aliquot.v1.DeclaredRegion
+	(*Rules)(nil),          // 10: aliquot.v1.Rules
+	(*ReportRequest)(nil),  // 11: aliquot.v1.ReportRequest
+	(*KeyReport)(nil),      // 12: aliquot.v1.KeyReport
+	(*ReportResponse)(nil), // 13: aliquot.v1.ReportResponse
+	(*PlanTask)(nil),       // 14: aliquot.v1.PlanTask
+	(*PlanResult)(nil),     // 15: aliquot.v1.PlanResult
+	(*Action)(nil),         // 16: aliquot.v1.Action
+	(*KeyLimit)(nil),       // 17: aliquot.v1.KeyLimit
+	nil,                    // 18: aliquot.v1.Rules.NumbersEntry
+	(*RegionPlan)(nil),     // 19: aliquot.v1.RegionPlan
+	(*RulePlan)(nil),       // 20: aliquot.v1.RulePlan
 }
 var file_aliquot_v1_lease_proto_depIdxs = []int32{
-	5,  // 0: aliquot.v1.HelloRequest.held:type_name -> aliquot.v1.HeldKey
-	3,  // 1: aliquot.v1.HeldKey.key:type_name -> aliquot.v1.KeyId
-	2,  // 2: aliquot.v1.HeldKey.gen:type_name -> aliquot.v1.Generation
-	1,  // 3: aliquot.v1.HeldKey.share:type_name -> aliquot.v1.Share
-	16, // 4: aliquot.v1.HeldKey.limit:type_name -> aliquot.v1.KeyLimit
-	7,  // 5: aliquot.v1.HelloResponse.config:type_name -> aliquot.v1.RegionConfig
-	15, // 6: aliquot.v1.HelloResponse.actions:type_name -> aliquot.v1.Action
-	9,  // 7: aliquot.v1.HelloResponse.rules:type_name -> aliquot.v1.Rules
-	2,  // 8: aliquot.v1.HelloResponse.watermark:type_name -> aliquot.v1.Generation
-	8,  // 9: aliquot.v1.RegionConfig.regions:type_name -> aliquot.v1.DeclaredRegion
-	1,  // 10: aliquot.v1.DeclaredRegion.floor:type_name -> aliquot.v1.Share
-	1,  // 11: aliquot.v1.DeclaredRegion.low:type_name -> aliquot.v1.Share
-	17, // 12: aliquot.v1.Rules.numbers:type_name -> aliquot.v1.Rules.NumbersEntry
-	11, // 13: aliquot.v1.ReportRequest.keys:type_name -> aliquot.v1.KeyReport
-	14, // 14: aliquot.v1.ReportRequest.plan:type_name -> aliquot.v1.PlanResult
-	3,  // 15: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId
-	2,  // 16: aliquot.v1.KeyReport.gen:type_name -> aliquot.v1.Generation
-	1,  // 17: aliquot.v1.KeyReport.share:type_name -> aliquot.v1.Share
-	16, // 18: aliquot.v1.KeyReport.limit:type_name -> aliquot.v1.KeyLimit
-	15, // 19: aliquot.v1.ReportResponse.actions:type_name -> aliquot.v1.Action
-	9,  // 20: aliquot.v1.ReportResponse.rules:type_name -> aliquot.v1.Rules
-	13, // 21: aliquot.v1.ReportResponse.plan:type_name -> aliquot.v1.PlanTask
-	18, // 22: aliquot.v1.PlanResult.replayed:type_name -> aliquot.v1.RegionPlan
-	19, // 23: aliquot.v1.PlanResult.rules:type_name -> aliquot.v1.RulePlan
-	3,  // 24: aliquot.v1.Action.key:type_name -> aliquot.v1.KeyId
-	2,  // 25: aliquot.v1.Action.gen:type_name -> aliquot.v1.Generation
-	1,  // 26: aliquot.v1.Action.share:type_name -> aliquot.v1.Share
-	16, // 27: aliquot.v1.Action.limit:type_name -> aliquot.v1.KeyLimit
-	0,  // 28: aliquot.v1.KeyLimit.placement:type_name -> aliquot.v1.Placement
-	4,  // 29: aliquot.v1.LeaseService.Hello:input_type -> aliquot.v1.HelloRequest
-	10, // 30: aliquot.v1.LeaseService.Report:input_type -> aliquot.v1.ReportRequest
-	6,  // 31: aliquot.v1.LeaseService.Hello:output_type -> aliquot.v1.HelloResponse
-	12, // 32: aliquot.v1.LeaseService.Report:output_type -> aliquot.v1.ReportResponse
-	31, // [31:33] is the sub-list for method output_type
-	29, // [29:31] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	6,  // 0: aliquot.v1.HelloRequest.held:type_name -> aliquot.v1.HeldKey
+	4,  // 1: aliquot.v1.HeldKey.key:type_name -> aliquot.v1.KeyId
+	3,  // 2: aliquot.v1.HeldKey.gen:type_name -> aliquot.v1.Generation
+	2,  // 3: aliquot.v1.HeldKey.share:type_name -> aliquot.v1.Share
+	17, // 4: aliquot.v1.HeldKey.limit:type_name -> aliquot.v1.KeyLimit
+	8,  // 5: aliquot.v1.HelloResponse.config:type_name -> aliquot.v1.RegionConfig
+	16, // 6: aliquot.v1.HelloResponse.actions:type_name -> aliquot.v1.Action
+	10, // 7: aliquot.v1.HelloResponse.rules:type_name -> aliquot.v1.Rules
+	3,  // 8: aliquot.v1.HelloResponse.watermark:type_name -> aliquot.v1.Generation
+	0,  // 9: aliquot.v1.HelloResponse.floor_holder:type_name -> aliquot.v1.FloorHolder
+	9,  // 10: aliquot.v1.RegionConfig.regions:type_name -> aliquot.v1.DeclaredRegion
+	2,  // 11: aliquot.v1.DeclaredRegion.floor:type_name -> aliquot.v1.Share
+	2,  // 12: aliquot.v1.DeclaredRegion.low:type_name -> aliquot.v1.Share
+	18, // 13: aliquot.v1.Rules.numbers:type_name -> aliquot.v1.Rules.NumbersEntry
+	12, // 14: aliquot.v1.ReportRequest.keys:type_name -> aliquot.v1.KeyReport
+	15, // 15: aliquot.v1.ReportRequest.plan:type_name -> aliquot.v1.PlanResult
+	4,  // 16: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId
+	3,  // 17: aliquot.v1.KeyReport.gen:type_name -> aliquot.v1.Generation
+	2,  // 18: aliquot.v1.KeyReport.share:type_name -> aliquot.v1.Share
+	17, // 19: aliquot.v1.KeyReport.limit:type_name -> aliquot.v1.KeyLimit
+	16, // 20: aliquot.v1.ReportResponse.actions:type_name -> aliquot.v1.Action
+	10, // 21: aliquot.v1.ReportResponse.rules:type_name -> aliquot.v1.Rules
+	14, // 22: aliquot.v1.ReportResponse.plan:type_name -> aliquot.v1.PlanTask
+	19, // 23: aliquot.v1.PlanResult.replayed:type_name -> aliquot.v1.RegionPlan
+	20, // 24: aliquot.v1.PlanResult.rules:type_name -> aliquot.v1.RulePlan
+	4,  // 25: aliquot.v1.Action.key:type_name -> aliquot.v1.KeyId
+	3,  // 26: aliquot.v1.Action.gen:type_name -> aliquot.v1.Generation
+	2,  // 27: aliquot.v1.Action.share:type_name -> aliquot.v1.Share
+	17, // 28: aliquot.v1.Action.limit:type_name -> aliquot.v1.KeyLimit
+	1,  // 29: aliquot.v1.KeyLimit.placement:type_name -> aliquot.v1.Placement
+	5,  // 30: aliquot.v1.LeaseService.Hello:input_type -> aliquot.v1.HelloRequest
+	11, // 31: aliquot.v1.LeaseService.Report:input_type -> aliquot.v1.ReportRequest
+	7,  // 32: aliquot.v1.LeaseService.Hello:output_type -> aliquot.v1.HelloResponse
+	13, // 33: aliquot.v1.LeaseService.Report:output_type -> aliquot.v1.ReportResponse
+	32, // [32:34] is the sub-list for method output_type
+	30, // [30:32] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_lease_proto_init() }
@@ -1777,7 +1866,7 @@ func file_aliquot_v1_lease_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_lease_proto_rawDesc), len(file_aliquot_v1_lease_proto_rawDesc)),
-			NumEnums:      1,
+			NumEnums:      2,
 			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,

@@ -1,0 +1,156 @@
+package answer
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Fields are the headers of the decision, made at now, for who puts them elsewhere than
+// into an Answer.
+func (d *Decision) Fields(now time.Time, h Headers) []Field {
+	var s sheet
+	if h != None {
+		s.text.Grow(usualText)
+	}
+	if h == Both || h == Legacy {
+		d.legacy(&s, now)
+	}
+	if h == Both || h == IETF {
+		d.ietf(&s)
+	}
+	d.act(&s)
+	return s.fields()
+}
+
+// No decision has more than mostFields headers; an answer may have moreFields besides: its
+// Content-Type and its Cache-Control. usualText is more bytes than their values usually have.
+const (
+	mostFields = 8
+	moreFields = 2
+	usualText  = 192
+)
+
+// sheet is where headers are worded: the values stand one behind the other, so that all
+// of them are one piece of memory.
+type sheet struct {
+	text  strings.Builder
+	names [mostFields]string
+	ends  [mostFields]int
+	n     int
+}
+
+// end ends the value of a header, which begins where the one before ended.
+func (s *sheet) end(name string) {
+	s.names[s.n], s.ends[s.n] = name, s.text.Len()
+	s.n++
+}
+
+func (s *sheet) number(n int64) {
+	var room [20]byte // for any
+	s.text.Write(strconv.AppendInt(room[:0], n, 10))
+}
+
+func (s *sheet) word(text string) { s.text.WriteString(text) }
+
+func (s *sheet) fields() []Field {
+	if s.n == 0 {
+		return nil
+	}
+	text, from := s.text.String(), 0
+	out := make([]Field, s.n, s.n+moreFields)
+	for i := range out {
+		out[i] = Field{s.names[i], text[from:s.ends[i]]}
+		from = s.ends[i]
+	}
+	return out
+}
+
+// legacy headers.
+func (d *Decision) legacy(s *sheet, now time.Time) {
+	if d.Rule != "" {
+		s.number(d.Limit)
+		s.end("X-RateLimit-Limit")
+	}
+	if d.degraded() {
+		s.word("-1")
+		s.end("X-RateLimit-Remaining")
+		s.word("degraded")
+		s.end("X-RateLimit-Policy")
+	} else if d.Rule != "" {
+		s.number(max(0, d.Remaining))
+		s.end("X-RateLimit-Remaining")
+	}
+	if d.Rule != "" {
+		s.number(d.resetAt(now))
+		s.end("X-RateLimit-Reset")
+	}
+}
+
+// ietf headers. What remains is left out while it is not known.
+func (d *Decision) ietf(s *sheet) {
+	if d.Rule == "" {
+		return
+	}
+	s.quote(d.Rule)
+	s.word(";q=")
+	s.number(d.Limit)
+	if d.Window > 0 {
+		s.word(";w=")
+		s.number(seconds(d.Window))
+	}
+	switch d.Unit {
+	case "", "requests":
+	case "concurrency":
+		s.word(`;qu="concurrent-requests"`)
+	default:
+		s.word(";qu=")
+		s.quote(d.Unit)
+	}
+	s.end("RateLimit-Policy")
+	if d.degraded() || d.Never {
+		return
+	}
+	s.quote(d.Rule)
+	s.word(";r=")
+	s.number(max(0, d.Remaining))
+	s.word(";t=")
+	s.number(seconds(d.ResetAfter))
+	s.end("RateLimit")
+}
+
+// act is what belongs to neither family.
+func (d *Act) act(s *sheet) {
+	if d.DecisionID != "" {
+		s.word(d.DecisionID)
+		s.end("X-Decision-Id")
+	}
+	if d.Allowed && d.Delay > 0 {
+		s.word(strconv.FormatFloat(ceil(d.Delay, time.Millisecond).Seconds(), 'f', 3, 64))
+		s.end("X-RateLimit-Delay")
+	}
+	if !d.Allowed && !d.Never {
+		s.number(d.wait())
+		s.end("Retry-After")
+	}
+}
+
+const upperHex = "0123456789ABCDEF"
+
+// quote writes a String of RFC 9651. That has printable ASCII only; other bytes of an id
+// are percent-encoded.
+func (s *sheet) quote(text string) {
+	s.text.WriteByte('"')
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"' || c == '\\':
+			s.text.WriteByte('\\')
+			s.text.WriteByte(c)
+		case c < ' ' || c > '~':
+			s.text.Write([]byte{'%', upperHex[c>>4], upperHex[c&15]})
+		default:
+			s.text.WriteByte(c)
+		}
+	}
+	s.text.WriteByte('"')
+}

@@ -1,0 +1,174 @@
+package regional
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+const (
+	// maxPlain bounds the message of a plain call: more than a check usually has, and little
+	// enough to make room for before it has come, on each of a connection's 1,000 streams.
+	maxPlain = 4 << 10
+	// maxTimeoutDigits is what Connect allows a timeout in milliseconds.
+	maxTimeoutDigits = 10
+	plainType        = "application/proto"
+	compression      = "gzip"
+)
+
+// plainCalls answers Check over Connect where nothing about the call is unusual, by the same
+// rules as connect-go, whose handler makes many objects for each. All else is for
+// next, which reads what was read here once more. Safe for concurrent use.
+type plainCalls struct {
+	service *service
+	next    http.Handler
+	errors  *connect.ErrorWriter
+	zips    sync.Pool // *gzip.Writer: each takes 800 KiB
+}
+
+func newPlainCalls(s *service, next http.Handler) *plainCalls {
+	return &plainCalls{service: s, next: next, errors: connect.NewErrorWriter()}
+}
+
+// ServeHTTP answers one call.
+func (p *plainCalls) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	timeout, plain := plainTimeout(r)
+	if !plain {
+		p.next.ServeHTTP(w, r)
+		return
+	}
+	x := p.service.exchanges.take(single)
+	if !p.read(x, r) {
+		p.next.ServeHTTP(w, r)
+		return
+	}
+	ctx := r.Context()
+	if timeout >= 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	h := w.Header()
+	h["Content-Type"] = []string{plainType}
+	h["Accept-Encoding"] = []string{compression}
+	if err := p.decide(ctx, x); err != nil {
+		_ = p.errors.Write(w, r, err) // the client has gone: nobody to tell
+		return
+	}
+	p.write(w, r, x.reply)
+	x.done()
+}
+
+// plainTimeout is how long a plain call may take, negative if for ever; false if the call is
+// not plain.
+func plainTimeout(r *http.Request) (timeout time.Duration, plain bool) {
+	h := r.Header
+	if r.Method != http.MethodPost || r.ContentLength <= 0 || r.ContentLength > maxPlain || first(h, "Content-Type") != plainType ||
+		first(h, "Content-Encoding") != "" {
+		return 0, false
+	}
+	if version := first(h, "Connect-Protocol-Version"); version != "" && version != "1" {
+		return 0, false
+	}
+	text := first(h, "Connect-Timeout-Ms")
+	if text == "" {
+		return -1, true
+	}
+	ms, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || ms < 0 || len(text) > maxTimeoutDigits {
+		return 0, false
+	}
+	return time.Duration(ms) * time.Millisecond, true
+}
+
+// first is the first value of a header, whose name is in its canonical form.
+func first(h http.Header, name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// read reads the message of a call, and that nothing is behind it: over HTTP/2 a client whose
+// stream is answered before it ended is told that it was reset. What cannot be read, or only
+// by the generated code, is as it was for who comes next.
+func (p *plainCalls) read(x *exchange, r *http.Request) bool {
+	told := int(r.ContentLength)
+	x.message = slices.Grow(x.message[:0], told+1)[:told+1]
+	n, err := io.ReadFull(r.Body, x.message)
+	x.message = x.message[:n]
+	whole := n == told && err == io.ErrUnexpectedEOF // one byte more was not there
+	if whole && x.readFast() {
+		return true
+	}
+	var rest io.Reader = r.Body
+	if !whole && err != nil {
+		rest = failing{err}
+	}
+	r.Body = replayed{io.MultiReader(bytes.NewReader(x.message), rest), r.Body}
+	return false
+}
+
+// replayed is a body of which something was read.
+type replayed struct {
+	io.Reader
+	io.Closer
+}
+
+// failing fails every read.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// decide decides a call. Its error is one of RPC.
+func (p *plainCalls) decide(ctx context.Context, x *exchange) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = p.service.panics.caught(aliquotv1connect.LimiterServiceCheckProcedure, cause)
+		}
+	}()
+	if err := ctx.Err(); err != nil {
+		return rpcCodes.Error(err)
+	}
+	return p.service.serve(ctx, x)
+}
+
+// write writes a response, compressed if it is large and the client reads that.
+func (p *plainCalls) write(w http.ResponseWriter, r *http.Request, reply []byte) {
+	// Errors: the client has gone, and there is nobody to tell.
+	if len(reply) < compressFrom || !accepts(first(r.Header, "Accept-Encoding"), compression) {
+		_, _ = w.Write(reply)
+		return
+	}
+	w.Header()["Content-Encoding"] = []string{compression}
+	z, ok := p.zips.Get().(*gzip.Writer)
+	if !ok {
+		z = gzip.NewWriter(nil)
+	}
+	z.Reset(w)
+	_, _ = z.Write(reply)
+	_ = z.Close()
+	z.Reset(nil) // not to hold on to the connection
+	p.zips.Put(z)
+}
+
+// accepts reports whether a list of encodings names one.
+func accepts(list, encoding string) bool {
+	for name := range strings.FieldsFuncSeq(list, func(c rune) bool { return c == ',' || c == ' ' }) {
+		if name == encoding {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,84 @@
+package regional
+
+import (
+	"context"
+	"time"
+
+	"aliquot/wire"
+)
+
+// looked is what became of a request that was looked at and costs nothing.
+type looked struct {
+	request  *request
+	decision decision
+	// near: memory told, and what is left is as it is; else it is told as after one more.
+	near bool
+}
+
+// lookAll finds out whether each of the requests would pass, of a cost of one, and charges
+// nothing. What memory would decide it tells; the store is asked about all others at once.
+// What it returns holds until s, which has been decided in, is used again. Its error is errGone.
+func (l *limiter) lookAll(ctx context.Context, requests []request, s *scratch) ([]looked, error) {
+	if len(requests) == 0 {
+		return nil, nil
+	}
+	p, out := l.policies.load(), make([]looked, len(requests))
+	var far []int
+	var asked []*request
+	for i := range requests {
+		one := &out[i]
+		one.request = &requests[i]
+		if one.near = one.decision.lookNear(l, p, one.request, s); !one.near {
+			one.decision = decision{}
+			far, asked = append(far, i), append(asked, one.request)
+		}
+	}
+	found := make([]decision, len(far))
+	if err := l.peekAll(ctx, p, asked, found); err != nil {
+		return nil, err
+	}
+	for j, i := range far {
+		out[i].decision = found[j]
+	}
+	return out, nil
+}
+
+// lookNear tells of a request what memory would decide; false if the store has to be asked,
+// or a client may be held back.
+func (d *decision) lookNear(l *limiter, p *policy, r *request, s *scratch) bool {
+	now := l.auth.now()
+	s.matched = d.match(p, r, time.Now().UnixMilli(), s.matched)
+	var plan localPlan
+	if d.mode != "" || len(s.matched) > mostLocal || !plan.find(l.auth.local, p, r, s) {
+		return false
+	}
+	for i := range s.matched {
+		if s.matched[i].Rule.Watched() {
+			return false
+		}
+	}
+	plan.lock()
+	defer plan.unlock()
+	allowed, known := plan.look(s, now)
+	if known {
+		d.word(&plan, s, allowed, now)
+	}
+	return known
+}
+
+// look answers a descriptor that costs nothing: over if the limit would not hold one
+// more. A denial is one like any other; what passes leaves no trace.
+func (e *envoyService) look(of *looked, out *wire.Answer) error {
+	d := &of.decision
+	if d.tooMany > 0 {
+		return tooMany(d.tooMany)
+	}
+	if d.answer(nil, nil, out); !out.Allowed {
+		e.service.answer(d, of.request, out)
+		return nil
+	}
+	if !of.near && out.Remaining >= 0 {
+		out.Remaining++ // the peek words it as charged
+	}
+	return nil
+}

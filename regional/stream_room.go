@@ -1,0 +1,205 @@
+package regional
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+)
+
+const (
+	// streamRoom is what the messages that are being answered may take, of all streams
+	// together, with their answers: eight of the largest messages there are, and over a
+	// hundred batches of a thousand checks.
+	streamRoom = 64 << 20
+	// answerRoom is what a request takes beside its own bytes until its answer has left: more
+	// than an answer that tells of two limits.
+	answerRoom = 512
+	// roomRounds times unreadFor is how long a message waits for room.
+	roomRounds = 5
+	// unreadFor is how long an answer may take to leave while others wait for room.
+	unreadFor = time.Second
+)
+
+var (
+	// errUnread ends a stream whose client does not read, when others want for room.
+	errUnread = connect.NewError(connect.CodeResourceExhausted, errors.New(
+		"the answers of this stream were not read while other streams waited for room; read answers as they come, and open another stream"))
+	// errNoRoom ends a stream whose message found no room.
+	errNoRoom = connect.NewError(connect.CodeResourceExhausted, fmt.Errorf(
+		"the messages of all streams together take %d MiB already; send smaller ones, and wait for answers before sending more", streamRoom>>20))
+)
+
+// room bounds what all streams together have in memory. Without it each could have 32 of the
+// largest messages here, for as long as its client does not read the answers. Where there is
+// none, who does not read is made to go, and who reads waits. Safe for concurrent use.
+type room struct {
+	most    int64
+	metrics *metrics
+	log     *slog.Logger
+	lines   logBudget
+
+	mu      sync.Mutex
+	used    int64
+	streams map[*stream]struct{}
+	waiting int
+	freed   chan struct{} // closed when there is room for one who waits for that
+	least   int64         // nobody who waits for freed wants less
+	looking bool          // somebody looks who does not read
+}
+
+func newRoom(most int64, m *metrics, log *slog.Logger) *room {
+	return &room{most: most, metrics: m, log: log, streams: map[*stream]struct{}{}, freed: make(chan struct{}), least: most}
+}
+
+// inUse is how many bytes are taken.
+func (r *room) inUse() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.used
+}
+
+// open lets a stream be made to go, until close.
+func (r *room) open(s *stream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.streams[s] = struct{}{}
+}
+
+func (r *room) close(s *stream) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.streams, s)
+}
+
+// tell tells of a stream that was made to go; its client hears of it only if it reads.
+func (r *room) tell(s *stream) {
+	if r.lines.take(time.Now()) {
+		r.log.Warn("a stream was ended whose client did not read its answers while other streams waited for room: look at why it does not",
+			"peer", s.conn.peer())
+	}
+}
+
+// size is what an exchange takes that was read. None takes more than there is.
+func (r *room) size(x *exchange) int64 {
+	return min(int64(max(len(x.message), x.came)+answerRoom*len(x.requests.All)), r.most)
+}
+
+// take takes so many bytes, and waits for them if it has to. Its error is one of RPC.
+func (r *room) take(ctx context.Context, n int64) error {
+	if r.try(n) {
+		return nil
+	}
+	r.metrics.streamWaits.Inc()
+	for range roomRounds {
+		seen, looks := r.look()
+		err := r.wait(ctx, n)
+		if looks {
+			r.looked(seen, err == errNoRoom)
+		}
+		if err != errNoRoom {
+			return err
+		}
+	}
+	r.metrics.streamsEnded[endedNoRoom].Inc()
+	return errNoRoom
+}
+
+// try takes so many bytes if they are free.
+func (r *room) try(n int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.used+n > r.most {
+		return false
+	}
+	r.used += n
+	return true
+}
+
+// wait waits one round for so many bytes, and takes them. errNoRoom: they did not come.
+func (r *room) wait(ctx context.Context, n int64) error {
+	over := time.NewTimer(unreadFor)
+	defer over.Stop()
+	for {
+		freed, ok := r.await(n)
+		if ok {
+			return nil
+		}
+		select {
+		case <-freed:
+			r.here()
+		case <-over.C:
+			r.here()
+			return errNoRoom
+		case <-ctx.Done():
+			r.here()
+			return rpcCodes.Error(ctx.Err())
+		}
+	}
+}
+
+// await is try, for one who waits, until here, where it fails.
+func (r *room) await(n int64) (freed <-chan struct{}, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.used+n <= r.most {
+		r.used += n
+		return nil, true
+	}
+	r.waiting++
+	r.least = min(r.least, n)
+	return r.freed, false
+}
+
+func (r *room) here() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting--
+}
+
+// give gives bytes back; fewer than none are taken, whether there is room or not.
+func (r *room) give(n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.used -= n
+	if r.waiting > 0 && n > 0 && r.used+r.least <= r.most {
+		close(r.freed)
+		r.freed, r.least = make(chan struct{}), r.most
+	}
+}
+
+// look tells which answer each stream is sending; false if somebody else looks already.
+func (r *room) look() (seen map[*stream]uint64, looks bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.looking {
+		return nil, false
+	}
+	r.looking = true
+	seen = map[*stream]uint64{}
+	for s := range r.streams {
+		if turn := s.turn.Load(); turn%2 == 1 {
+			seen[s] = turn
+		}
+	}
+	return seen, true
+}
+
+// looked ends a look. After a round without room the streams go that still send what they
+// sent then.
+func (r *room) looked(seen map[*stream]uint64, short bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.looking = false
+	for s, turn := range seen {
+		if _, open := r.streams[s]; short && open && s.turn.Load() == turn {
+			close(s.unread)
+			delete(r.streams, s)
+			r.metrics.streamsEnded[endedUnread].Inc()
+		}
+	}
+}
