@@ -15,11 +15,11 @@ import (
 
 const (
 	// learnWithin bounds learning, minting for all slots included, whoever waits for it.
-	learnWithin = 10 * time.Second
-	// mintWithin is how long a daemon may take to give a new epoch to all slots before
-	// another one mints its own.
+	learnWithin = 30 * time.Second
+	// mintWithin is how long no slot may get a new epoch before the daemon that gives it is
+	// taken for gone, and another one mints its own.
 	mintWithin = 2 * time.Second
-	// learnPause spaces looks at a mint that another daemon makes.
+	// learnPause spaces looks at a mint that another daemon makes, at least.
 	learnPause = 20 * time.Millisecond
 )
 
@@ -76,17 +76,21 @@ func (s *Cluster) learn(l *learning) {
 }
 
 func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
+	var seen spread
 	for {
+		started := time.Now()
 		now, err := s.survey(ctx)
 		if err != nil {
 			return "", err
 		}
+		took := time.Since(started)
 		epoch := now.epochs[homeSlot]
+		seen.look(now)
 		switch {
 		case now.uniform() && now.names(epoch):
 			s.nodes.vouch(now.processes)
 			return epoch, nil
-		case now.names(epoch) && !now.lost(epoch):
+		case now.names(epoch) && !seen.over(now):
 			// Somebody is at it.
 		default:
 			epoch, err = s.mint(ctx, now)
@@ -98,7 +102,8 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 				return epoch, nil
 			}
 		}
-		if err := pause(ctx, learnPause); err != nil {
+		// Half of the nodes' time, at most, is for those who wait.
+		if err := pause(ctx, max(learnPause, took)); err != nil {
 			return "", err
 		}
 	}
@@ -132,10 +137,35 @@ func (c *contents) uniform() bool {
 	return true
 }
 
-// lost tells that an epoch is old enough to stand in every slot, if nothing was lost.
-func (c *contents) lost(epoch string) bool {
-	birth, _ := limit.EpochBirth(epoch)
-	return c.now-birth > mintWithin.Microseconds() || c.now < birth
+// spread is what one daemon sees of an epoch that another one gives to the slots. However
+// slow that is, it is not disturbed while it goes on: two that take turns in minting would
+// never end. The zero value has seen nothing.
+type spread struct {
+	epoch string
+	slots int   // that had it when last looked at
+	grown int64 // when more had it than before, or its birth, in microseconds of the nodes' clocks
+}
+
+func (s *spread) look(now *contents) {
+	epoch, slots := now.epochs[homeSlot], 0
+	for _, other := range now.epochs {
+		if other == epoch {
+			slots++
+		}
+	}
+	switch {
+	case epoch != s.epoch:
+		birth, _ := limit.EpochBirth(epoch)
+		*s = spread{epoch: epoch, slots: slots, grown: birth}
+	case slots > s.slots:
+		s.slots, s.grown = slots, now.now
+	}
+}
+
+// over tells that the epoch stands in every slot by now or will not: something was lost, or
+// whoever gave it is gone.
+func (s *spread) over(now *contents) bool {
+	return now.now-s.grown > mintWithin.Microseconds() || now.now < s.grown
 }
 
 // survey asks all slots for their epoch, and all their owners who they are.
