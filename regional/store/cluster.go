@@ -34,7 +34,10 @@ type Cluster struct {
 	mu            sync.Mutex
 	seen          string    // the epoch last learned
 	learning      *learning // nil: nobody learns
+	learned       *learning // the last one, if nobody has taken what it found
 	policyChecked bool
+
+	spread spread // of whoever learns
 
 	background sync.WaitGroup
 	ctx        context.Context // ends when the store is closed

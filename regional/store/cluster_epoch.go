@@ -2,14 +2,10 @@ package store
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"aliquot/limit"
 	"aliquot/lua"
 )
 
@@ -19,6 +15,8 @@ const (
 	// mintWithin is how long no slot may get a new epoch before the daemon that gives it is
 	// taken for gone, and another one mints its own.
 	mintWithin = 2 * time.Second
+	// learnedFor is how long what was learned is kept for whoever stopped waiting for it.
+	learnedFor = 2 * time.Second
 	// learnPause spaces looks at a mint that another daemon makes, at least.
 	learnPause = 20 * time.Millisecond
 )
@@ -28,14 +26,19 @@ type learning struct {
 	done  chan struct{}
 	epoch string
 	err   error
+	ended time.Time
 }
 
 // Epoch learns the epoch of the contents, one for all slots, or mints it: where a slot has
 // none or another one, something was lost, and likewise where a node is not the process
-// that it was, or one more. Minting goes on when ctx ends; whoever asks next finds it done.
+// that it was, or one more. Learning goes on when ctx ends; whoever asks next finds it done,
+// however long it takes beside what callers have time for.
 func (s *Cluster) Epoch(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	l := s.learning
+	if l == nil && s.learned != nil && time.Since(s.learned.ended) < learnedFor {
+		l = s.learned
+	}
 	if l == nil {
 		l = &learning{done: make(chan struct{})}
 		s.learning = l
@@ -46,6 +49,11 @@ func (s *Cluster) Epoch(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", fmt.Errorf("store: learn the Redis Cluster's contents: %w", ctx.Err())
 	case <-l.done:
+		s.mu.Lock()
+		if s.learned == l {
+			s.learned = nil // the next one wants to know anew
+		}
+		s.mu.Unlock()
 		return l.epoch, l.err
 	}
 }
@@ -54,8 +62,12 @@ func (s *Cluster) learn(l *learning) {
 	ctx, cancel := context.WithTimeout(s.ctx, learnWithin)
 	defer cancel()
 	l.epoch, l.err = s.learnEpoch(ctx)
+	l.ended = time.Now()
 	s.mu.Lock()
 	s.learning = nil
+	if l.err == nil {
+		s.learned = l
+	}
 	before := s.seen
 	if l.err == nil {
 		s.seen = l.epoch
@@ -76,7 +88,6 @@ func (s *Cluster) learn(l *learning) {
 }
 
 func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
-	var seen spread
 	for {
 		started := time.Now()
 		now, err := s.survey(ctx)
@@ -85,12 +96,12 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 		}
 		took := time.Since(started)
 		epoch := now.epochs[homeSlot]
-		seen.look(now)
+		s.spread.look(now)
 		switch {
 		case now.uniform() && now.names(epoch):
 			s.nodes.vouch(now.processes)
 			return epoch, nil
-		case now.names(epoch) && !seen.over(now):
+		case now.names(epoch) && !s.spread.over(now):
 			// Somebody is at it.
 		default:
 			epoch, err = s.mint(ctx, now)
@@ -109,104 +120,6 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 	}
 }
 
-// contents are what a look at all slots found.
-type contents struct {
-	epochs    [lua.Slots]string
-	processes []string // run ids of the owners of slots, sorted
-	now       int64    // the latest clock
-}
-
-// servers names a set of processes.
-func (c *contents) servers() string {
-	sum := sha256.Sum256([]byte(strings.Join(c.processes, " ")))
-	return hex.EncodeToString(sum[:8])
-}
-
-// names tells whether an epoch is of these processes.
-func (c *contents) names(epoch string) bool {
-	_, ok := limit.EpochBirth(epoch)
-	return ok && strings.Split(epoch, ":")[1] == c.servers()
-}
-
-func (c *contents) uniform() bool {
-	for _, epoch := range c.epochs {
-		if epoch != c.epochs[homeSlot] {
-			return false
-		}
-	}
-	return true
-}
-
-// spread is what one daemon sees of an epoch that another one gives to the slots. However
-// slow that is, it is not disturbed while it goes on: two that take turns in minting would
-// never end. The zero value has seen nothing.
-type spread struct {
-	epoch string
-	slots int   // that had it when last looked at
-	grown int64 // when more had it than before, or its birth, in microseconds of the nodes' clocks
-}
-
-func (s *spread) look(now *contents) {
-	epoch, slots := now.epochs[homeSlot], 0
-	for _, other := range now.epochs {
-		if other == epoch {
-			slots++
-		}
-	}
-	switch {
-	case epoch != s.epoch:
-		birth, _ := limit.EpochBirth(epoch)
-		*s = spread{epoch: epoch, slots: slots, grown: birth}
-	case slots > s.slots:
-		s.slots, s.grown = slots, now.now
-	}
-}
-
-// over tells that the epoch stands in every slot by now or will not: something was lost, or
-// whoever gave it is gone.
-func (s *spread) over(now *contents) bool {
-	return now.now-s.grown > mintWithin.Microseconds() || now.now < s.grown
-}
-
-// survey asks all slots for their epoch, and all their owners who they are.
-func (s *Cluster) survey(ctx context.Context) (*contents, error) {
-	if err := s.nodes.refresh(ctx); err != nil {
-		return nil, err
-	}
-	found := &contents{}
-	for owner := range s.nodes.masters() {
-		info, err := owner.asks.Info(ctx, "server").Result()
-		if err != nil {
-			return nil, fmt.Errorf("store: ask node %s what it is: %w", owner.addr, err)
-		}
-		id := lua.RunID(info)
-		if id == "" {
-			return nil, fmt.Errorf("store: node %s names no run_id; is this a Redis server?", owner.addr)
-		}
-		sent := s.nodes.local()
-		clock, err := owner.asks.Time(ctx).Result()
-		if err != nil {
-			return nil, fmt.Errorf("store: ask node %s for its clock: %w", owner.addr, err)
-		}
-		owner.clock.add(clock.UnixMicro(), sent, s.nodes.local())
-		found.now = max(found.now, clock.UnixMicro())
-		found.processes = append(found.processes, id)
-	}
-	slices.Sort(found.processes)
-	jobs := make([]*job, lua.Slots)
-	for slot := range jobs {
-		jobs[slot] = &job{slot: slot, asks: true, plain: []any{"get", s.epochs[slot]}}
-	}
-	s.run(ctx, jobs)
-	for slot, j := range jobs {
-		if j.err != nil {
-			return nil, fmt.Errorf("store: ask slot %d for its epoch: %w", slot, j.err)
-		}
-		found.epochs[slot], _ = j.reply.(string)
-	}
-	return found, nil
-}
-
 // mint makes a new epoch and gives it to all slots; empty if another daemon was faster, or
 // if something was lost meanwhile. Of two that mint at once, the home slot decides. The
 // one that lost does not help: what it saw may be gone by now.
@@ -222,6 +135,7 @@ func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
 	if !strings.HasPrefix(epoch, nonce+":") {
 		return "", nil
 	}
+	s.spread.failed = epoch // until it stands everywhere
 	// One call for each node first: then all know the script, and the others are short.
 	var first, rest []*job
 	knows := map[*node]bool{}
@@ -248,6 +162,16 @@ func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
 			}
 		}
 	}
+	// Another daemon may have taken this one for gone, and given the home slot its own.
+	home = &job{slot: homeSlot, asks: true, plain: []any{"get", s.epochs[homeSlot]}}
+	s.run(ctx, []*job{home})
+	if home.err != nil {
+		return "", fmt.Errorf("store: look whether an epoch stands: %w", home.err)
+	}
+	if home.reply != any(epoch) {
+		return "", nil
+	}
+	s.spread.failed = ""
 	return epoch, nil
 }
 

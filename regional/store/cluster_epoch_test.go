@@ -1,8 +1,17 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"aliquot/lua"
+	"aliquot/lua/redistest"
 )
 
 // TestSpreadIsNotDisturbed: an epoch that another daemon gives to the slots is waited for
@@ -26,25 +35,114 @@ func TestSpreadIsNotDisturbed(t *testing.T) {
 		{200, birth + 5*within, false},    // a node was flushed:
 		{200, birth + 6*within + 1, true}, // fewer are no sign of life
 	}
-	var s spread
+	s := spread{epoch: epoch, slots: 1, grown: birth}
 	for i, look := range looks {
-		now := &contents{now: look.now}
-		for slot := range look.slots {
-			now.epochs[homeSlot], now.epochs[(homeSlot+slot)%len(now.epochs)] = epoch, epoch
-		}
-		s.look(now)
-		if s.over(now) != look.over {
+		if s.look(standing(epoch, look.slots, look.now)); s.over(standing(epoch, look.slots, look.now)) != look.over {
 			t.Errorf("look %d, %d slots at %d: over %t", i, look.slots, look.now-birth, !look.over)
 		}
 	}
-	var fresh spread
-	found := &contents{now: birth + within + 1}
-	found.epochs[homeSlot] = epoch
-	if fresh.look(found); !fresh.over(found) {
-		t.Error("who comes to an old epoch that is not everywhere waits")
+}
+
+// TestSpreadAtFirstSight: who comes while an epoch is in some slots and not in others
+// waits to see whether it goes on, unless nobody can be at it any more.
+func TestSpreadAtFirstSight(t *testing.T) {
+	const birth = 1_700_000_000_000_000
+	within := mintWithin.Microseconds()
+	epoch := fmt.Sprintf("0123456789abcdef:fedcba9876543210:%d", birth)
+	cases := map[string]struct {
+		spread     spread
+		first, now int64 // since the epoch's birth
+		over       bool
+	}{
+		"young":                   {now: within},
+		"older":                   {first: 3 * within, now: 4 * within},
+		"older, and at rest":      {first: 3 * within, now: 5*within + 1, over: true},
+		"older than any mint":     {first: learnWithin.Microseconds(), now: learnWithin.Microseconds(), over: true},
+		"of the future":           {first: -1, now: -1 - within, over: true},
+		"one's own that failed":   {spread: spread{failed: epoch}, now: 1, over: true},
+		"another's, after that":   {spread: spread{failed: "another"}, now: 1},
+		"whole before: a flush":   {spread: spread{epoch: epoch, slots: lua.Slots, grown: birth}, first: within, now: within + 1, over: true},
+		"whole before, but young": {spread: spread{epoch: epoch, slots: lua.Slots, grown: birth}, first: 1, now: within},
 	}
-	found.now = birth - 1
-	if fresh.look(found); !fresh.over(found) {
-		t.Error("an epoch of the future is waited for")
+	for name, c := range cases {
+		c.spread.look(standing(epoch, 100, birth+c.first))
+		now := standing(epoch, 100, birth+c.now)
+		if c.spread.look(now); c.spread.over(now) != c.over {
+			t.Errorf("%s: over %t", name, !c.over)
+		}
+	}
+}
+
+// standing is an epoch that so many slots have.
+func standing(epoch string, slots int, now int64) *contents {
+	found := &contents{now: now}
+	for slot := range slots {
+		found.epochs[(homeSlot+slot)%len(found.epochs)] = epoch
+	}
+	return found
+}
+
+// TestOvertakenMint: a daemon whose epoch was replaced in the home slot while it gave it to
+// the others has no epoch.
+func TestOvertakenMint(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	s := openCluster(t, servers)
+	const other = "0000000000000000:0000000000000000:1"
+	redistest.Until(t, "a mint is overtaken, and says so", func() bool {
+		was, err := s.survey(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		home := servers.Client(0)
+		var overtaker sync.WaitGroup
+		overtaker.Go(func() {
+			for {
+				now, err := home.Get(t.Context(), s.epochs[homeSlot]).Result()
+				if (err == nil || errors.Is(err, redis.Nil)) && now == was.epochs[homeSlot] {
+					continue
+				}
+				if err = home.Set(t.Context(), s.epochs[homeSlot], other, 0).Err(); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+		})
+		epoch, err := s.mint(t.Context(), was)
+		overtaker.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return epoch == ""
+	})
+}
+
+// TestWhoeverAsksNextFindsWhatWasLearned: callers have less time than learning may take.
+func TestWhoeverAsksNextFindsWhatWasLearned(t *testing.T) {
+	s := openCluster(t, redistest.StartCluster(t, 3))
+	hurried, cancel := context.WithCancel(t.Context())
+	cancel()
+	var learned *learning
+	redistest.Until(t, "something was learned that nobody waited for", func() bool {
+		_, _ = s.Epoch(hurried)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if learned = s.learned; learned != nil {
+			learned.ended = time.Now().Add(time.Hour)
+		}
+		return learned != nil
+	})
+	if epoch := learnCluster(t, s); epoch == "" || epoch != learned.epoch {
+		t.Errorf("%q after %q", epoch, learned.epoch)
+	}
+	s.mu.Lock()
+	if s.learned != nil || s.learning != nil {
+		t.Error("what was learned was not taken, or it was learned again")
+	}
+	s.mu.Unlock()
+	learnCluster(t, s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.learned != nil {
+		t.Error("what was taken is kept")
 	}
 }
