@@ -47,6 +47,9 @@ type emergency struct {
 	// left: what the region may spend is not this daemon's. back is when it last came to be.
 	left bool
 	back budget.Instant
+	// lapses is when that no longer holds for a daemon that is cut off, because nobody else was
+	// heard when it was said; 0: never.
+	lapses budget.Instant
 }
 
 type emergencyKey struct {
@@ -82,6 +85,7 @@ func (e *emergency) take(asks []*ask, denied bool, out []limit.Outcome) bool {
 	us := int64(now) / 1000
 	free := !denied
 	for i := range asks {
+		e.lapse(asks[i].right.Phase, now)
 		keys[i] = e.key(asks[i].key, now)
 		if keys[i] == nil {
 			free = false
@@ -124,7 +128,33 @@ func (e *emergency) leaveFloor(left bool) {
 	if e.left && !left {
 		e.back = e.now()
 	}
-	e.left = left
+	e.left, e.lapses = left, 0
+}
+
+// leaveFloorFor is leaveFloor(true) for as long as a coordinator says so, and so long after
+// that for a daemon which hears nothing more: nobody else was heard, so it is like one that
+// has never heard of another.
+func (e *emergency) leaveFloorFor(wait time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.left, e.lapses = true, e.now().Add(wait)
+}
+
+// stillLeft is a coordinator's answer that it does not know whose the floor is: what was said
+// before is no older by it.
+func (e *emergency) stillLeft(wait time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.lapses != 0 {
+		e.lapses = e.now().Add(wait)
+	}
+}
+
+// lapse has the floor back for a daemon that is cut off. The caller holds mu.
+func (e *emergency) lapse(phase budget.Phase, now budget.Instant) {
+	if e.lapses != 0 && phase == budget.CutOff && now >= e.lapses {
+		e.left, e.lapses, e.back = false, 0, now
+	}
 }
 
 // bucketOf is what the limit inside the process fills for an ask. A daemon that has

@@ -313,6 +313,44 @@ func TestEmergencyLimitOfASecondDaemon(t *testing.T) {
 	}
 }
 
+// TestEmergencyLimitOfADaemonNobodyIsHeardBeside: a daemon that was told that nobody has the
+// floor yet, and then hears nothing more, has it when everyone has made room, as one that
+// was never told anything. Another one's is not its own for that.
+func TestEmergencyLimitOfADaemonNobodyIsHeardBeside(t *testing.T) {
+	now := second
+	config := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
+	region := restarted(config, now)
+	room := config.FloorAfterUse(0)
+	e := newEmergency(func() budget.Instant { return now })
+	passes := func() bool {
+		a := anAsk(1)
+		a.enforcement = rules.Strict
+		a.right = region.Right(a.key, a.keyLimit(), now)
+		return e.take([]*ask{&a}, false, make([]limit.Outcome, 1))
+	}
+	later := func(d time.Duration) {
+		now = now.Add(d)
+		passes() // a bucket fills from when it was first looked at
+		now += second
+	}
+	e.leaveFloorFor(room)
+	if later(room - time.Second - 1); passes() {
+		t.Error("admitted before everyone has made room")
+	}
+	e.stillLeft(room)
+	if later(room - time.Second - 1); passes() {
+		t.Error("admitted though a coordinator was heard since, who does not know of others")
+	}
+	if later(time.Second); !passes() {
+		t.Error("nothing is admitted though everyone has made room")
+	}
+	e.leaveFloor(true)
+	e.stillLeft(room)
+	if later(10 * room); passes() {
+		t.Error("admitted of what another daemon may have lent")
+	}
+}
+
 // TestEmergencyLimitOfASecondDaemonsWindows: what others used of a lent floor counts for as
 // long as the window, also when the floor is this daemon's again.
 func TestEmergencyLimitOfASecondDaemonsWindows(t *testing.T) {

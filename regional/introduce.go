@@ -69,15 +69,18 @@ func (r *reporter) introduce(ctx context.Context) {
 // hearWhose takes a coordinator's word of whose the region's floor is. What a leader that is
 // new does not know is no news: there may be another daemon all the same.
 func (r *reporter) hearWhose(holder aliquotv1.FloorHolder) {
+	config := r.policies.load().cluster.protocol()
+	room := config.FloorAfterUse(0) // by then everyone has made room for a region that is not heard
 	switch holder {
 	case aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER:
 		r.isSecond(true)
 	case aliquotv1.FloorHolder_FLOOR_HOLDER_NOBODY:
 		r.second.Store(false)
-		r.emergency.leaveFloor(true)
+		r.emergency.leaveFloorFor(room)
 	case aliquotv1.FloorHolder_FLOOR_HOLDER_YOU:
 		r.isSecond(false)
 	default:
+		r.emergency.stillLeft(room)
 		return
 	}
 	r.heardWhose.Store(true)

@@ -45,7 +45,7 @@ func (c *contents) uniform() bool {
 // never end. The zero value has seen nothing.
 type spread struct {
 	epoch string
-	slots int   // that had it when last looked at
+	slots int // that had it when last looked at
 	// grown is when more had it than before, or its birth if nobody can be at it any more, in
 	// microseconds of the nodes' clocks.
 	grown int64
