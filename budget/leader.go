@@ -32,10 +32,12 @@ type Leader struct {
 	// of them and of those whose creation is being committed.
 	creates  []create
 	creating map[KeyID]bool
-	// most is how many keys may be hot, held how many of a rule are or are about to be, and
-	// refused those that found no place.
+	// most is how many keys may be hot, held how many of a rule are or are about to be,
+	// cooling how many of them all are on their way back to cold, and refused those that
+	// found no place.
 	most    int
 	held    map[uint32]int
+	cooling int
 	refused map[KeyID]refused
 	// over counts the keys whose sent shares and reserved floors sum above the
 	// limit: while there is one, nobody's lease is renewed.
@@ -227,6 +229,9 @@ func (l *Leader) addKey(k KeyID, now Instant) *leaderKey {
 func (l *Leader) forget(key *leaderKey) {
 	if key.over {
 		l.over--
+	}
+	if key.cooling != hotKeyState {
+		l.cooling--
 	}
 	last := l.order[len(l.order)-1]
 	l.order[key.at], last.at = last, key.at

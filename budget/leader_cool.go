@@ -22,6 +22,7 @@ func (l *Leader) sweep(now Instant) {
 	for _, key := range l.order[min(l.swept, end):end] {
 		if key.cooling == hotKeyState && now.Sub(key.used) >= l.coolAfter(key.limit) && !l.stuckAnywhere(key.id) {
 			key.cooling = toFloors
+			l.cooling++
 			l.touch(key)
 		}
 	}
@@ -33,10 +34,11 @@ func (l *Leader) sweep(now Instant) {
 
 // coolAfter is how long a key is unused before it cools down: until every bucket
 // is full again, so that nothing is lost by it, within reason, and as long as there is
-// room for others.
+// room for others: those that are leaving already make some, so that no more are sent
+// away than are too many.
 func (l *Leader) coolAfter(limit KeyLimit) time.Duration {
 	const longest = 10 * time.Minute
-	if l.crowded() {
+	if 2*(l.used()-l.cooling) >= l.most {
 		return minCoolAfter
 	}
 	if limit.Rate <= 0 {
@@ -44,6 +46,15 @@ func (l *Leader) coolAfter(limit KeyLimit) time.Duration {
 	}
 	full := time.Duration(min(limit.Capacity/limit.Rate+1, int64(longest/time.Second))) * time.Second
 	return max(minCoolAfter, l.cfg.lengthen(full))
+}
+
+// stayHot ends a return to cold, unless it is being committed already. A region
+// that has been told asks again; see Leader.reheat.
+func (l *Leader) stayHot(key *leaderKey) {
+	if key.cooling == toFloors || key.cooling == goingCold {
+		key.cooling = hotKeyState
+		l.cooling--
+	}
 }
 
 // finishCooling takes a key that is going cold one step further: once every share

@@ -54,20 +54,12 @@ func (l *Leader) rethink() {
 		l.weigh(key)
 		if t.silent {
 			l.clampPool(key, key.shares)
-			key.stayHot()
+			l.stayHot(key)
 		}
 		if t.reach && l.stuckAnywhere(key.id) {
-			key.stayHot()
+			l.stayHot(key)
 		}
 		l.touch(key)
-	}
-}
-
-// stayHot ends a return to cold, unless it is being committed already. A region
-// that has been told asks again; see Leader.reheat.
-func (key *leaderKey) stayHot() {
-	if key.cooling != leaving {
-		key.cooling = hotKeyState
 	}
 }
 

@@ -35,8 +35,9 @@ func (l *Leader) hasRoom(rep KeyReport) bool {
 	return rep.Rejecting || !l.crowded()
 }
 
-// crowded reports whether half of the table is in use. Keys then leave it once they are
-// not used, though tokens of theirs are lost by that: places are scarcer.
+// crowded reports whether half of the table is in use. As many keys as are too many then
+// leave it once they are not used (see Leader.coolAfter), though tokens of theirs are lost
+// by that: places are scarcer.
 func (l *Leader) crowded() bool { return 2*l.used() >= l.most }
 
 // used is how many keys are hot or about to be.

@@ -121,9 +121,9 @@ func TestEarlyWarningsAreNotHeardInACrowd(t *testing.T) {
 }
 
 // Keys whose buckets take an hour to fill stay hot for minutes after they were used, but
-// not while there is little room.
+// not while there is little room: as many give way as are too many, and no more.
 func TestUnusedKeysGiveWayInACrowd(t *testing.T) {
-	for most, hot := range map[int]int{6: 0, 7: 3} {
+	for most, hot := range map[int]int{3: 1, 4: 1, 6: 2, 7: 3} {
 		w := started(t, 2)
 		l := w.leader
 		l.most = most
@@ -140,6 +140,64 @@ func TestUnusedKeysGiveWayInACrowd(t *testing.T) {
 		if len(l.keys) != hot {
 			t.Errorf("with %d places %d of 3 keys are still hot, want %d", most, len(l.keys), hot)
 		}
+	}
+}
+
+// The keys on their way back to cold are counted whatever ends that: it is done, a region
+// falls silent, or the rule goes away.
+func TestCoolingKeysAreCounted(t *testing.T) {
+	w := started(t, 2)
+	l := w.leader
+	most := 0
+	live := func(d time.Duration) {
+		t.Helper()
+		for range d / tick {
+			w.run(tick)
+			n := 0
+			for _, key := range l.order {
+				if key.cooling != hotKeyState {
+					n++
+				}
+			}
+			if l.cooling != n {
+				t.Fatalf("at %v %d keys are counted and %d are on their way", w.now, l.cooling, n)
+			}
+			most = max(most, n)
+		}
+	}
+	flood := func() {
+		for rule := range uint32(3) {
+			l.wantHot(0, ask(rule+1, 1, true), w.now)
+		}
+		live(time.Second)
+	}
+	until := func(cooling bool) {
+		t.Helper()
+		for limit := w.now.Add(time.Minute); (l.cooling > 0) != cooling; {
+			if live(tick); w.now > limit {
+				t.Fatalf("%d keys are on their way", l.cooling)
+			}
+		}
+	}
+	flood()
+	live(2 * minCoolAfter)
+	if len(l.keys) != 0 || most != 3 {
+		t.Fatalf("%d of 3 keys are still hot, %d were on their way", len(l.keys), most)
+	}
+	flood()
+	w.cut[1] = true
+	live(minCoolAfter - 2*time.Second) // its lease ends when they have set out
+	until(true)
+	until(false)
+	if len(l.keys) != 3 {
+		t.Fatalf("%d of 3 keys are hot beside a silent region", len(l.keys))
+	}
+	w.cut[1] = false
+	until(true)
+	l.dropRules(func(rule uint32) bool { return rule != 2 })
+	live(minCoolAfter)
+	if len(l.keys) != 0 || l.cooling != 0 {
+		t.Errorf("%d keys are hot, %d are on their way", len(l.keys), l.cooling)
 	}
 }
 

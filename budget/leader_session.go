@@ -149,7 +149,7 @@ func (l *Leader) settle(i int, key *leaderKey, has *Held, now Instant) (Action, 
 		a = a.Min(l.cfg.Regions[i].Floor)
 	}
 	*kr = keyRegion{sent: a, tokens: kr.tokens, label: kr.label, inUse: kr.inUse, looked: kr.looked, homeUntil: kr.homeUntil, demand: demand{since: now}}
-	key.stayHot()
+	l.stayHot(key)
 	l.weigh(key)
 	l.touch(key)
 	// A share sent later than the one it says it holds may stand in its store without its
@@ -266,7 +266,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 	if rep.Offered > kr.demand.offered {
 		key.used = now
 		if key.cooling == toFloors {
-			key.cooling = hotKeyState
+			l.stayHot(key)
 		}
 	}
 	if l.regions[i].rules >= key.since {
@@ -301,7 +301,7 @@ func (l *Leader) reheat(key *leaderKey) {
 	if key.cooling == leaving {
 		return // it asks again once the key is gone
 	}
-	key.cooling = hotKeyState
+	l.stayHot(key)
 	for j := range key.regions {
 		if kr := &key.regions[j]; kr.cold && !kr.pending {
 			l.queueAction(j, key, kr.sent)

@@ -43,7 +43,7 @@ func (l *Leader) itsOwn(keys []*leaderKey) []*leaderKey {
 
 // AppendState writes everything that influences what the leader does from now on.
 // Left out are the counters of generations and sessions, which are beyond all there
-// are in use; what is derived from the rest (over, held, a key's shares); what is empty
+// are in use; what is derived from the rest (over, held, cooling, a key's shares); what is empty
 // between steps (turn) or memory alone (claims); what is only shown (stats,
 // tokens); and, without c.Demand, what only the division of a key looks at.
 func (l *Leader) AppendState(c *Canon, now Instant) {

@@ -14,7 +14,7 @@ var fields = []struct {
 	of    any
 	names string
 }{
-	{Leader{}, "cfg ledger epoch counter session start regions keys order dirty creates creating most held refused over committing began verifying verifyFrom nextSweep rules ruleTail swept turn delayed claims stats divide"},
+	{Leader{}, "cfg ledger epoch counter session start regions keys order dirty creates creating most held cooling refused over committing began verifying verifyFrom nextSweep rules ruleTail swept turn delayed claims stats divide"},
 	{leaderRegion{}, "open session incarnation seq adoptedAt sentAt ackedSentAt acked live leaseEnd leaseOver coolFrom lastReport pace rules renewedAt waiting waitSince tSend hello helloAt outbox unreached kept unchanged cold"},
 	{leaderKey{}, "id at shares limit tail delayed pool regions dirty settled over cooling used credit moved home homeSince rules since"},
 	{keyRegion{}, "sent gen acked pending next grant granted cold outlasted inUse looked label released tokens demand planned homeUntil"},
