@@ -191,8 +191,11 @@ func TestManyPacedClientsInBatches(t *testing.T) {
 		c := short(limit, one, one)
 		c.Clients, c.Batch, c.Rate = clients, clients/10, 10
 		r := mustRotate(t, c)
-		if len(b.asked) != clients || r.Failed > 0 {
+		if len(b.asked) > clients || r.Failed > 0 {
 			t.Fatalf("%d clients of %d were seen, %d failed", len(b.asked), clients, r.Failed)
+		}
+		if len(b.asked) < clients {
+			return fmt.Errorf("%d clients of %d were seen", len(b.asked), clients)
 		}
 		perClient := float64(r.Offered) / float64(clients)
 		if perClient > 17 {

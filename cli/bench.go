@@ -71,7 +71,7 @@ failed.`,
 		if asJSON {
 			g.output = "json"
 		}
-		if err := g.completeRotate(&c, attrs); err != nil {
+		if err := g.completeRotate(cmd, &c, attrs); err != nil {
 			return err
 		}
 		if cmd.Flags().Changed("compare") {
@@ -106,7 +106,10 @@ func loadFlags(f *pflag.FlagSet, c *bench.Config, attrs *[]string, proto *string
 }
 
 // completeRotate fills in what other flags say.
-func (g *globals) completeRotate(c *bench.Config, attrs []string) error {
+func (g *globals) completeRotate(cmd *cobra.Command, c *bench.Config, attrs []string) error {
+	if cmd.Flags().Changed("timeout") {
+		c.Timeout = g.timeout
+	}
 	if len(attrs) > 0 {
 		given, err := attributes(attrs)
 		if err != nil {

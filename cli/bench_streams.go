@@ -43,7 +43,7 @@ failed.`,
 	f.Float64Var(&c.Rate, "rate", c.Rate, "requests a second; 0: as fast as it can")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c.Protocol = bench.Protocol(proto)
-		if err := g.completeStream(&c.Config, attrs, c.Validate); err != nil {
+		if err := g.completeStream(cmd, &c.Config, attrs, c.Validate); err != nil {
 			return err
 		}
 		r, err := bench.Step(cmd.Context(), c)
@@ -91,7 +91,7 @@ failed.`,
 	f.IntVar(&regions, "parts", 0, "among how many regions the limit is divided (default as many as --regions names)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c.Protocol = bench.Protocol(proto)
-		if err := g.completeStream(&c.Config, attrs, c.Validate); err != nil {
+		if err := g.completeStream(cmd, &c.Config, attrs, c.Validate); err != nil {
 			return err
 		}
 		if regions == 0 {
@@ -112,8 +112,8 @@ func printFlood(w io.Writer, r *bench.FloodReport) {
 }
 
 // completeStream fills in what the flags leave open, and refuses what is impossible.
-func (g *globals) completeStream(c *bench.Config, attrs []string, validate func() error) error {
-	if err := g.completeRotate(c, attrs); err != nil {
+func (g *globals) completeStream(cmd *cobra.Command, c *bench.Config, attrs []string, validate func() error) error {
+	if err := g.completeRotate(cmd, c, attrs); err != nil {
 		return err
 	}
 	if err := validate(); err != nil {

@@ -23,6 +23,7 @@ func coordinators(t *testing.T) map[string]string {
 		cfg.NodeID, cfg.DataDir, cfg.BootstrapExpect, cfg.Join = fmt.Sprintf("c%d", i+1), t.TempDir(), 3, join
 		cfg.Listen, cfg.RaftListen, cfg.GossipListen, cfg.OpsListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 		cfg.Regions, cfg.Logger = []string{"us"}, slog.New(slog.DiscardHandler)
+		cfg.RaftMultiplier = 3 // a pause of this machine is no reason for an election
 		listening, ended := make(chan coordinator.Addresses, 1), make(chan error, 1)
 		cfg.OnListening = func(a coordinator.Addresses) { listening <- a }
 		ctx, stop := context.WithCancel(context.Background())

@@ -81,11 +81,12 @@ func start(t *testing.T, cfg coordinator.Config) *running {
 	client := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(client.CloseIdleConnections)
 	bounded := connect.WithInterceptors(connect.UnaryInterceptorFunc(withPatience))
-	r.budgets = aliquotv1connect.NewBudgetServiceClient(client, url, bounded)
-	r.cluster = aliquotv1connect.NewClusterServiceClient(client, url, bounded)
-	r.lease = aliquotv1connect.NewLeaseServiceClient(client, url, bounded)
-	r.regions = aliquotv1connect.NewRegionServiceClient(client, url, bounded)
-	r.rules = aliquotv1connect.NewRuleServiceClient(client, url, bounded)
+	led := connect.WithInterceptors(connect.UnaryInterceptorFunc(withPatience), connect.UnaryInterceptorFunc(untilLed))
+	r.budgets = aliquotv1connect.NewBudgetServiceClient(client, url, led)
+	r.cluster = aliquotv1connect.NewClusterServiceClient(client, url, led)
+	r.lease = aliquotv1connect.NewLeaseServiceClient(client, url, bounded) // a region asks again by itself
+	r.regions = aliquotv1connect.NewRegionServiceClient(client, url, led)
+	r.rules = aliquotv1connect.NewRuleServiceClient(client, url, led)
 	return r
 }
 
@@ -96,6 +97,38 @@ func withPatience(next connect.UnaryFunc) connect.UnaryFunc {
 		defer cancel()
 		return next(ctx, req)
 	}
+}
+
+// untilLed repeats a call that was refused, with nothing changed, because nobody leads:
+// a machine that stops for a moment has an election any time. At the end of its context
+// that refusal is the answer.
+func untilLed(next connect.UnaryFunc) connect.UnaryFunc {
+	return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+		again := time.NewTicker(20 * time.Millisecond)
+		defer again.Stop()
+		var refused error
+		for {
+			res, err := next(ctx, req)
+			if err != nil && refused != nil && ctx.Err() != nil {
+				return res, refused
+			}
+			if !leaderless(err) {
+				return res, err
+			}
+			refused = err
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+				return res, err
+			}
+		}
+	}
+}
+
+// leaderless tells the refusals in the gap between two leaders.
+func leaderless(err error) bool {
+	return connect.CodeOf(err) == connect.CodeUnavailable &&
+		(strings.Contains(err.Error(), "no leader is known") || strings.Contains(err.Error(), "taking charge"))
 }
 
 func (r *running) stop(t *testing.T) {

@@ -3,7 +3,6 @@ package redistest
 import (
 	"fmt"
 	"maps"
-	"net"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,15 +46,11 @@ func StartCluster(t testing.TB, servers int, args ...string) *Cluster {
 
 func (c *Cluster) add(t testing.TB, args ...string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, bus, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	s := Start(t, append([]string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000",
-		"--cluster-require-full-coverage", "no", "--cluster-allow-replica-migration", "no"}, args...)...)
-	s.bus = bus
+	s := start(t, func() *Server {
+		_, bus := freePort(t)
+		return &Server{bus: bus, args: append([]string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000",
+			"--cluster-require-full-coverage", "no", "--cluster-allow-replica-migration", "no"}, args...)}
+	})
 	client := s.Client(t)
 	id, err := client.Do(t.Context(), "cluster", "myid").Text()
 	must(t, err)

@@ -2,9 +2,7 @@ package redistest
 
 import (
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,31 +49,34 @@ func StartSentinels(t testing.TB, args ...string) *Sentinels {
 // configuration if wanted. It ends with the test.
 func StartSentinel(t testing.TB, primary string, config ...string) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	addr = l.Addr().String()
-	_, port, _ := net.SplitHostPort(addr)
-	l.Close()
+	for range portsTried {
+		if addr, up := startSentinel(t, primary, config...); up {
+			Until(t, "the Sentinel answers", func() bool {
+				_, err := ask(t, addr)
+				return err == nil
+			})
+			return addr
+		}
+	}
+	t.Fatalf("a Sentinel ended at once, %d times", portsTried)
+	return ""
+}
+
+// startSentinel reports whether it came up; else its port was in use.
+func startSentinel(t testing.TB, primary string, config ...string) (addr string, up bool) {
+	t.Helper()
+	addr, port := freePort(t)
 	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
 	file := filepath.Join(dir, "sentinel.conf")
 	lines := append([]string{
-		"port " + port, "bind 127.0.0.1", "dir " + dir, "logfile " + filepath.Join(dir, "log"),
+		"port " + port, "bind 127.0.0.1", "dir " + dir, "logfile " + log,
 		fmt.Sprintf("sentinel monitor %s 127.0.0.1 %s 2", SentinelName, primary),
 		fmt.Sprintf("sentinel down-after-milliseconds %s 500", SentinelName),
 		fmt.Sprintf("sentinel failover-timeout %s 4000", SentinelName),
 	}, config...)
 	must(t, os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
-	cmd := exec.Command("redis-server", file, "--sentinel")
-	must(t, cmd.Start())
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	Until(t, "the Sentinel answers", func() bool {
-		_, err := ask(t, addr)
-		return err == nil
-	})
-	return addr
+	return addr, launch(t, log, "+monitor master", file, "--sentinel") != nil
 }
 
 // ask is what a Sentinel says of the primary.
@@ -96,5 +97,5 @@ func (s *Server) Port() string { return s.port }
 // Signal sends the server's process a signal.
 func (s *Server) Signal(t testing.TB, sig os.Signal) {
 	t.Helper()
-	must(t, s.cmd.Process.Signal(sig))
+	must(t, s.process.cmd.Process.Signal(sig))
 }

@@ -4,6 +4,7 @@ package redistest
 import (
 	"context"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -20,7 +21,8 @@ type Server struct {
 	port string
 	bus  string // the port of a cluster's servers among themselves
 	args []string
-	cmd  *exec.Cmd
+
+	process *process // nil: it does not run
 }
 
 // startWithin bounds a server's start, and a condition's coming true.
@@ -33,27 +35,56 @@ func Start(t testing.TB, args ...string) *Server {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatal("redis-server is not in PATH: `make test` installs it (apt install redis-server, brew install redis)")
 	}
-	s := &Server{dir: t.TempDir(), args: args}
-	t.Cleanup(func() { s.Kill() })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	return start(t, func() *Server { return &Server{args: args} })
+}
+
+// start runs a server; with another port if somebody took the one that was free.
+func start(t testing.TB, anew func() *Server) *Server {
+	t.Helper()
+	var log []byte
+	for range portsTried {
+		s := anew()
+		s.dir = t.TempDir()
+		s.Addr, s.port = freePort(t)
+		if s.run(t) {
+			return s
+		}
+		log, _ = os.ReadFile(s.log())
 	}
-	s.Addr = l.Addr().String()
-	_, s.port, _ = net.SplitHostPort(s.Addr)
-	l.Close()
-	s.Run(t)
-	return s
+	t.Fatalf("redis-server ended at once, %d times:\n%s", portsTried, log)
+	return nil
+}
+
+// portsTried bounds how often a port is taken that was free a moment before.
+const portsTried = 5
+
+// freePort is free now; who listens on it soon finds it so in all but one of some hundred
+// times, on a machine on which much goes on.
+func freePort(t testing.TB) (addr, port string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	_, port, _ = net.SplitHostPort(l.Addr().String())
+	return l.Addr().String(), port
 }
 
 // Run starts the server again after Kill, on the same address and data.
 func (s *Server) Run(t testing.TB) {
 	t.Helper()
+	Until(t, "redis-server answers again", func() bool { return s.run(t) })
+}
+
+func (s *Server) log() string { return filepath.Join(s.dir, "log") }
+
+// run reports whether the server came up; else it has ended, as it does if its port is in
+// use.
+func (s *Server) run(t testing.TB) bool {
+	t.Helper()
 	args := append([]string{"--port", s.port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "",
-		"--appendonly", "no", "--logfile", filepath.Join(s.dir, "log")}, s.args...)
-	s.cmd = exec.Command("redis-server", args...)
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
+		"--appendonly", "no", "--logfile", s.log()}, s.args...)
+	if s.process = launch(t, s.log(), "Ready to accept connections", args...); s.process == nil {
+		return false
 	}
 	Until(t, "redis-server answers", func() bool {
 		conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
@@ -68,16 +99,55 @@ func (s *Server) Run(t testing.TB) {
 		answer := string(b[:n])
 		return strings.HasPrefix(answer, "+PONG") || strings.HasPrefix(answer, "-NOAUTH")
 	})
+	return true
 }
 
 // Kill ends the server as a crash would.
 func (s *Server) Kill() {
-	if s.cmd == nil {
-		return
+	if s.process != nil {
+		s.process.kill()
 	}
-	s.cmd.Process.Kill()
-	s.cmd.Wait()
-	s.cmd = nil
+	s.process = nil
+}
+
+// process is a redis-server.
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+// launch runs a redis-server and returns when its log says that it listens; nil if it
+// ended before. Its own log: whoever answers on its port may be another one.
+func launch(t testing.TB, log, listens string, args ...string) *process {
+	t.Helper()
+	before, _ := os.ReadFile(log) // of an earlier life, if any
+	p := &process{cmd: exec.Command("redis-server", args...), ended: make(chan struct{})}
+	must(t, p.cmd.Start())
+	go func() {
+		defer close(p.ended)
+		p.cmd.Wait()
+	}()
+	t.Cleanup(p.kill)
+	up := false
+	Until(t, "redis-server listens", func() bool {
+		select {
+		case <-p.ended:
+			return true
+		default:
+		}
+		text, _ := os.ReadFile(log)
+		up = len(text) > len(before) && strings.Contains(string(text[len(before):]), listens)
+		return up
+	})
+	if !up {
+		return nil
+	}
+	return p
+}
+
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	<-p.ended
 }
 
 // Client is a plain client that ends with the test.
