@@ -32,6 +32,7 @@ func Scenarios() []Scenario {
 		{Name: "rotate", Run: rotate},
 		{Name: "stay", Run: stay},
 		{Name: "agrees with the simulator", Run: agrees, Long: true},
+		{Name: "a Zipf crowd agrees with the simulator", Run: crowd, Long: true},
 		{Name: "enforcements compared", Run: enforcements, Long: true},
 		{Name: "elastic", Run: elastic},
 		{Name: "many clients", Run: manyPaced},

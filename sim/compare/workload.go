@@ -32,7 +32,10 @@ type Workload struct {
 type Bucket struct{ Capacity, Rate int64 }
 
 func (w *Workload) limitOf(key int) limit.Limit {
-	b := w.Keys[key]
+	return w.Keys[key].limit()
+}
+
+func (b Bucket) limit() limit.Limit {
 	return limit.Limit{Capacity: limit.Token * limit.Tokens(b.Capacity), Rate: limit.Rate{Micro: b.Rate * int64(limit.Token)}}
 }
 
