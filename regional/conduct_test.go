@@ -144,9 +144,7 @@ rules:
     params: {capacity: 400, refill_rate: 0.001}
     cool_down: {after: 50, most: 1h}
 `).address()))
-	if n := burst(t, d, "rude"); n != 200 {
-		t.Fatalf("%d passed", n)
-	}
+	exactly(t, "half of 400", burst(t, d, "rude"), 200, d)
 	modes := map[string]int{}
 	for range 50 {
 		a := deny(t, d, "rude")

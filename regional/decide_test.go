@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -47,72 +48,86 @@ func stores(t *testing.T, test func(t *testing.T, redis string)) {
 	t.Run("cluster", func(t *testing.T) { test(t, redistest.StartCluster(t, 3).URL()) })
 }
 
-// TestDecisions counts to the last token, so nothing of it is out when a machine is slow.
+// TestDecisions counts to the last token, so nothing of it is out when a machine is slow. What
+// went wrong where the store missed a deadline is tried again, with another daemon and others
+// that ask.
 func TestDecisions(t *testing.T) {
 	exact := strings.Replace(manyRules, "{enforcement: strict}", "{enforcement: strict, local_cache: false}", 1)
 	stores(t, func(t *testing.T, redis string) {
-		c := testConfig(newLeader(t, exact).address())
-		c.Redis = redis
-		d, _ := startLive(t, c)
-		t.Run("a region alone enforces its floor", func(t *testing.T) {
-			if n := burst(t, d, "alone"); n != 20 {
-				t.Errorf("%d passed, half of 40 is 20", n)
+		for try := 0; ; try++ {
+			c := testConfig(newLeader(t, exact).address())
+			c.Redis = redis
+			d, stop := startLive(t, c)
+			wrong := decisions(t, d, strconv.Itoa(try))
+			if len(wrong) == 0 {
+				return
 			}
-		})
-		t.Run("lists", func(t *testing.T) {
-			if a := check(t, d, "in_1"); !a.Allowed || a.Mode != modeAllowList {
-				t.Errorf("%+v", a)
+			if try == 20 || !missedDeadlines(t)(d) {
+				t.Fatal(strings.Join(wrong, "\n"))
 			}
-			if a := check(t, d, "bad_1"); a.Allowed || !a.Never || a.Mode != modeBlockList {
-				t.Errorf("%+v", a)
-			}
-		})
-		t.Run("all or nothing, and the strictest heads", func(t *testing.T) {
-			both := `{"attributes":{"api_key":"both","method":"POST"}}`
-			for i := range 5 {
-				a := post(t, d, both)
-				if !a.Allowed || a.RuleID != "r1" || a.Remaining != int64(4-i) || len(a.Limits) != 2 {
-					t.Fatalf("check %d: %+v", i, a)
-				}
-			}
-			a := post(t, d, both)
-			if a.Allowed || a.RuleID != "r1" || !a.Limits[0].Allowed || a.Limits[1].Allowed || a.RetryAfter == "0s" {
-				t.Fatalf("%+v", a)
-			}
-			if a := check(t, d, "both"); a.Remaining != 14 {
-				t.Errorf("the denied request cost r0 something: %d left, want 14", a.Remaining)
-			}
-		})
-		t.Run("shadow", func(t *testing.T) {
-			body := `{"attributes":{"api_key":"sh","trial":"yes"}}`
-			var a answerOf
-			for range 3 {
-				a = post(t, d, body)
-			}
-			if !a.Allowed || a.RuleID != "r0" || a.Remaining != 17 || len(a.Limits) != 2 || a.Limits[1].Allowed {
-				t.Errorf("%+v", a)
-			}
-			if !strings.Contains(a.Reason, "r2 would have denied") {
-				t.Errorf("reason %q", a.Reason)
-			}
-		})
-		t.Run("metrics", func(t *testing.T) {
-			text := scrape(t, d)
-			for _, want := range []string{
-				`aliquot_decisions_total{mode="allow_list",outcome="allowed",region="us",rule=""} 1`,
-				`aliquot_decisions_total{mode="block_list",outcome="denied",region="us",rule=""} 1`,
-				`aliquot_decisions_total{mode="store",outcome="shadow_denied",region="us",rule="r2"} 1`,
-				"aliquot_decision_duration_seconds_count", `aliquot_store_duration_seconds_count{op="take"}`,
-				`aliquot_degraded{reason="lease"} 0`, `aliquot_lease_remaining_seconds{region="us"}`, "aliquot_hot_keys 0",
-				`aliquot_reports_total{region="us",result="ok"}`, "aliquot_rules_version 1",
-				"aliquot_rules_reload_failures_total 0", "aliquot_build_info{",
-			} {
-				if !strings.Contains(text, want) {
-					t.Errorf("no %s in\n%s", want, text)
-				}
-			}
-		})
+			stop()
+		}
 	})
+}
+
+// decisions tells what is wrong about those of a daemon that has decided nothing, for clients
+// of a number.
+func decisions(t *testing.T, d *Daemon, number string) (wrong []string) {
+	t.Helper()
+	fail := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+
+	if n := burst(t, d, "alone"+number); n != 20 {
+		fail("a region alone enforces its floor: %d passed, half of 40 is 20", n)
+	}
+
+	if a := check(t, d, "in_1"); !a.Allowed || a.Mode != modeAllowList {
+		fail("allow list: %+v", a)
+	}
+	if a := check(t, d, "bad_1"); a.Allowed || !a.Never || a.Mode != modeBlockList {
+		fail("block list: %+v", a)
+	}
+
+	// All or nothing, and the strictest heads.
+	both := fmt.Sprintf(`{"attributes":{"api_key":"both%s","method":"POST"}}`, number)
+	for i := range 5 {
+		a := post(t, d, both)
+		if !a.Allowed || a.RuleID != "r1" || a.Remaining != int64(4-i) || len(a.Limits) != 2 {
+			fail("both rules, check %d: %+v", i, a)
+		}
+	}
+	a := post(t, d, both)
+	if a.Allowed || a.RuleID != "r1" || len(a.Limits) != 2 || !a.Limits[0].Allowed || a.Limits[1].Allowed || a.RetryAfter == "0s" {
+		fail("one rule denies: %+v", a)
+	}
+	if a := check(t, d, "both"+number); a.Remaining != 14 {
+		fail("the denied request cost r0 something: %d left, want 14", a.Remaining)
+	}
+
+	for range 3 {
+		a = post(t, d, fmt.Sprintf(`{"attributes":{"api_key":"sh%s","trial":"yes"}}`, number))
+	}
+	if !a.Allowed || a.RuleID != "r0" || a.Remaining != 17 || len(a.Limits) != 2 || a.Limits[1].Allowed {
+		fail("shadow: %+v", a)
+	}
+	if !strings.Contains(a.Reason, "r2 would have denied") {
+		fail("shadow: reason %q", a.Reason)
+	}
+
+	text := scrape(t, d)
+	for _, want := range []string{
+		`aliquot_decisions_total{mode="allow_list",outcome="allowed",region="us",rule=""} 1`,
+		`aliquot_decisions_total{mode="block_list",outcome="denied",region="us",rule=""} 1`,
+		`aliquot_decisions_total{mode="store",outcome="shadow_denied",region="us",rule="r2"} 1`,
+		"aliquot_decision_duration_seconds_count", `aliquot_store_duration_seconds_count{op="take"}`,
+		`aliquot_degraded{reason="lease"} 0`, `aliquot_lease_remaining_seconds{region="us"}`, "aliquot_hot_keys 0",
+		`aliquot_reports_total{region="us",result="ok"}`, "aliquot_rules_version 1",
+		"aliquot_rules_reload_failures_total 0", "aliquot_build_info{",
+	} {
+		if !strings.Contains(text, want) {
+			fail("no %s in\n%s", want, text)
+		}
+	}
+	return wrong
 }
 
 func scrape(t *testing.T, d *Daemon) string {
@@ -204,26 +219,28 @@ func TestAnUndeclaredRegionServesAndIsRefused(t *testing.T) {
 func TestPhases(t *testing.T) {
 	stores(t, func(t *testing.T, redis string) {
 		l := newLeader(t, "defaults: {enforcement: strict}\nrules:\n  - id: r0\n    key: [api_key]\n    params: {capacity: 1000, refill_rate: 50}\n")
-		l.set(func() { l.lease = time.Second })
+		l.set(func() { l.lease = 3 * time.Second })
 		c := testConfig(l.address())
 		c.Redis = redis
+		stood := stalls(t)
 		d, _ := startLive(t, c)
 		began := time.Now()
 		if n := burst(t, d, "k"); n < 500 && !missedDeadlines(t)(d) || float64(n) > 501+25*time.Since(began).Seconds() {
 			t.Fatalf("cold: %d passed in %v, the floor holds 500 and refills 25/s", n, time.Since(began))
 		}
 		began = time.Now() // with an empty bucket
-		key := l.asked()
-		l.give(key, budget.Unit/10*9, budget.Unit/10*9)
-		eventually(t, "the key is hot", func() bool { return d.auth.info().HotKeys == 1 })
+		l.lend(l.asked(), budget.Unit/10*9)
 		// Grown empty: what passes now was earned since, at 45/s.
 		if n := burst(t, d, "k"); float64(n) > 1+45*time.Since(began).Seconds() {
 			t.Errorf("live: %d passed in %v at no more than 45/s: a share that grows arrives empty", n, time.Since(began))
 		}
 		empty := time.Now()
 		eventually(t, "600 ms go by", func() bool { return time.Since(empty) > 600*time.Millisecond })
-		if a := check(t, d, "k"); a.Remaining < 25 && !missedDeadlines(t)(d) || float64(a.Remaining) > 1+45*time.Since(empty).Seconds() {
+		if a := check(t, d, "k"); a.Remaining < 25 && !missedDeadlines(t)(d) && l.sessions() == 1 || float64(a.Remaining) > 1+45*time.Since(empty).Seconds() {
 			t.Errorf("live: %d left after %v at 45/s", a.Remaining, time.Since(empty))
+		}
+		if stood() < time.Second { // of three
+			undisturbed(t, d, l)
 		}
 		l.set(func() { l.down = true })
 		phase(t, d, budget.Limbo)

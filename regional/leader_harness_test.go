@@ -281,7 +281,7 @@ func (l *leader) setFloor(floor, low *aliquotv1.Share, version uint64) {
 }
 
 // busyAfter is the silence after which a leader lets another daemon of a region in.
-const busyAfter = 3 * time.Second
+const busyAfter = 30 * time.Second
 
 // asked is the key that the region wants to become hot, once it does.
 func (l *leader) asked() (key *aliquotv1.KeyId) {

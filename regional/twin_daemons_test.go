@@ -142,7 +142,7 @@ func TestSecondDaemon(t *testing.T) {
 // by the rules that come with the refusal, and keeps them for its own restart.
 func TestSecondDaemonKnowsNothing(t *testing.T) {
 	l := newLeader(t, ruled(rules.Strict))
-	l.set(func() { l.exclusive, l.lease = true, time.Second })
+	l.set(func() { l.exclusive, l.lease = true, 3*time.Second })
 	c := withRedis(t, l)
 	first, _ := startKept(t, c)
 	twin := testConfig(l.address())
@@ -157,7 +157,7 @@ func TestSecondDaemonKnowsNothing(t *testing.T) {
 		if got := second.auth.info().Phase; got != budget.Limbo {
 			t.Fatalf("phase %v after %v; the first may have lent the floor", got, time.Since(began))
 		}
-		return time.Since(began) > 3*time.Second
+		return time.Since(began) > 7*time.Second
 	})
 	l.setFloor(oneOf(4), oneOf(4), 2)
 	eventually(t, "a smaller floor is on the second's disk and in force", func() bool {
@@ -223,20 +223,28 @@ func passedIn(t *testing.T, d *Daemon, apiKey string, length time.Duration) (pas
 // is gone.
 func TestFence(t *testing.T) {
 	l := newLeader(t, refilling)
-	l.set(func() { l.lease = 500 * time.Millisecond })
+	l.set(func() { l.lease = time.Second })
 	c := withRedis(t, l)
 	first, stop := startKept(t, c)
 	burst(t, first, "k")
 	l.lend(keyOf(first, "k"), budget.Unit/16)
 	second, _ := start(t, copied(t, c, "127.0.0.1:1"))
 	phase(t, second, budget.CutOff)
-	burst(t, second, "k")
-	passed, took := passedIn(t, second, "k", time.Second)
-	if most := 5*took.Seconds()*1.02 + 2; float64(passed) > most {
-		t.Errorf("%d passed in %v, the share allows %.1f", passed, took, most)
-	}
-	if first.auth.info().Phase != budget.Live {
-		t.Fatal("the first has no lease: nothing was shown")
+	for try, shown := 0, false; !shown; try++ {
+		stood := stalls(t)
+		l.lend(keyOf(first, "k"), budget.Unit/16) // which is lost with its session
+		session := l.sessions()
+		burst(t, second, "k")
+		passed, took := passedIn(t, second, "k", time.Second)
+		shown = first.auth.info().Phase == budget.Live && l.sessions() == session
+		if most := 5*took.Seconds()*1.02 + 2; float64(passed) > most && stood() < aStall && shown {
+			t.Fatalf("%d passed in %v, the share allows %.1f", passed, took, most)
+		} else if float64(passed) > most {
+			shown = false // the first was not heard for a while
+		}
+		if try == 20 && !shown {
+			t.Fatalf("the first keeps no lease: nothing was shown; %d passed in %v", passed, took)
+		}
 	}
 	stop()
 	eventually(t, "the floor is taken back", func() bool { return enforced(t, second, "k").Cap == 400*limit.Token })
@@ -247,33 +255,41 @@ func TestFence(t *testing.T) {
 // ones; once everyone has made room, the floor.
 func TestRestartOfALender(t *testing.T) {
 	l := newLeader(t, refilling)
-	l.set(func() { l.lease = 500 * time.Millisecond })
+	const lease = 2 * time.Second
+	l.set(func() { l.lease = lease })
 	c := withRedis(t, l)
 	d, stop := startKept(t, c)
-	l.lend(keyOf(d, "lent"), budget.Unit/16)
-	l.lend(keyOf(d, "borrowed"), budget.Unit/10*9)
-	if got := enforced(t, d, "borrowed"); got.Cap < 719*limit.Token {
-		t.Fatalf("enforced is %+v, borrowed were nine tenths", got)
-	}
+	eventually(t, "a sixteenth and nine tenths are enforced", func() bool { // both, for a session that ends takes them along
+		l.lend(keyOf(d, "lent"), budget.Unit/16)
+		l.lend(keyOf(d, "borrowed"), budget.Unit/10*9)
+		return enforced(t, d, "borrowed").Cap >= 719*limit.Token && enforced(t, d, "lent").Cap <= 50*limit.Token
+	})
 	stop()
 	l.set(func() { l.down = true })
 
+	started := time.Now()
 	d, _ = start(t, c)
-	eventually(t, "the store is reached", func() bool { return d.auth.currentEpoch() != "" })
-	if got := d.auth.info().Phase; got != budget.Limbo {
-		t.Fatalf("phase %v", got)
+	// limbo: everything before was seen in it; it lasts two leases at least.
+	limbo := func() bool {
+		t.Helper()
+		got := d.auth.info().Phase
+		if got != budget.Limbo && time.Since(started) < 2*lease {
+			t.Fatalf("phase %v", got)
+		}
+		return got == budget.Limbo
 	}
+	eventually(t, "the store is reached", func() bool { return d.auth.currentEpoch() != "" })
 	for apiKey, want := range map[string]limit.Tokens{"lent": 50, "borrowed": 400, "cold": 400} {
-		if got := enforced(t, d, apiKey); got.Cap != want*limit.Token {
+		if got := enforced(t, d, apiKey); got.Cap != want*limit.Token && limbo() {
 			t.Errorf("%s: enforced is %+v, want a capacity of %d", apiKey, got, want)
 		}
 	}
-	if a := check(t, d, "cold"); !a.Allowed {
+	if a := check(t, d, "cold"); !a.Allowed && !missedDeadlines(t)(d) {
 		t.Errorf("cold: %+v", a)
 	}
 	burst(t, d, "lent")
 	passed, took := passedIn(t, d, "lent", 300*time.Millisecond)
-	if most := 5*took.Seconds()*1.02 + 2; d.auth.info().Phase == budget.Limbo && float64(passed) > most {
+	if most := 5*took.Seconds()*1.02 + 2; limbo() && float64(passed) > most {
 		t.Errorf("limbo: %d passed in %v, the share allows %.1f", passed, took, most)
 	}
 	phase(t, d, budget.CutOff)
@@ -309,23 +325,31 @@ func TestStoreKnowsWhoIsHeard(t *testing.T) {
 // TestLeaseOutlivesItsStore: a store that does not answer costs no lease and no
 // session; the region would only have to ask for all its shares again.
 func TestLeaseOutlivesItsStore(t *testing.T) {
+	const lease = 2 * time.Second
 	l := newLeader(t, refilling)
-	l.set(func() { l.lease = time.Second })
+	l.set(func() { l.lease = lease })
 	redis := startRedis(t)
 	c := testConfig(l.address())
 	c.Redis = redis.url()
 	d, _ := startLive(t, c)
-	redis.signal(syscall.SIGSTOP)
-	stopped := time.Now()
-	eventually(t, "two leases' time without a store", func() bool {
-		if got := d.auth.info().Phase; got != budget.Live {
-			t.Fatalf("phase %v after %v", got, time.Since(stopped))
+	for try := 0; ; try++ {
+		phase(t, d, budget.Live)
+		sessions, stood := l.sessions(), stalls(t)
+		redis.signal(syscall.SIGSTOP)
+		stopped := time.Now()
+		kept := true
+		eventually(t, "two leases' time without a store", func() bool {
+			kept = d.auth.info().Phase == budget.Live && l.sessions() == sessions
+			return !kept || time.Since(stopped) > 2*lease
+		})
+		lost := time.Since(stopped)
+		redis.signal(syscall.SIGCONT)
+		eventually(t, "the store decides again", func() bool { return check(t, d, "k").Mode == modeStore })
+		if kept && l.sessions() == sessions {
+			return
 		}
-		return time.Since(stopped) > 2*time.Second
-	})
-	redis.signal(syscall.SIGCONT)
-	eventually(t, "the store decides again", func() bool { return check(t, d, "k").Mode == modeStore })
-	if n := l.sessions(); n != 1 {
-		t.Errorf("%d sessions; a store that is silent should have ended none", n)
+		if try == 20 || stood() < aStall { // while a machine stands still, a lease ends
+			t.Fatalf("the store was silent, and after %v the lease or the session had ended", lost)
+		}
 	}
 }
