@@ -16,20 +16,19 @@ const startEmpty = "the disk or somebody has damaged it; start this node with an
 // old name that has forgotten what it acknowledged could elect, with one that never had it,
 // a leader without what was committed: two regions would hold the same share. The libraries
 // take a log whose first segment is gone for a new one, and panic over an entry that cannot
-// be read only when they come to it.
+// be read only when they come to it; a last segment that is gone they begin anew.
 func (n *Node) checkWhole() error {
 	first, last, err := n.logs.bounds()
 	if err != nil {
 		return err
 	}
-	held, err := n.store.GetUint64(keyHeld)
-	if err != nil {
-		return err
-	}
-	// Raft keeps its term and its vote beside the list of segments, before it keeps a
-	// snapshot of that term.
-	term, err := n.store.GetUint64(keyTerm)
-	if err != nil {
+	held, errHeld := n.logs.GetUint64(keyHeld)
+	relied, errRelied := n.logs.GetUint64(keyCovered)
+	// Raft keeps its term and its vote beside the list of segments, before it keeps an entry
+	// or a snapshot of that term. Without a list the library makes one at the first start,
+	// and takes the first segment for the log at the next.
+	term, errTerm := n.logs.GetUint64(keyTerm)
+	if err := errors.Join(errHeld, errRelied, errTerm); err != nil {
 		return err
 	}
 	covered := n.logs.snapshot.index // nobody else has the log yet
@@ -40,6 +39,10 @@ func (n *Node) checkWhole() error {
 		return errors.New("there is no entry in it, though there was one when it was last written")
 	case first == 0 && covered == 0 && n.dir.id.Listed:
 		return errors.New("there is no entry in it, though this node was a server of its cluster")
+	case covered < relied:
+		return fmt.Errorf("it was emptied for a snapshot up to entry %d, and the latest one ends with %d", relied, covered)
+	case last < held:
+		return fmt.Errorf("it ends with entry %d, though it had entry %d: its last segment is not what it was", last, held)
 	case first > covered+1:
 		return fmt.Errorf("it begins with entry %d, and the latest snapshot ends with %d", first, covered)
 	case first == 0:
@@ -51,17 +54,21 @@ func (n *Node) checkWhole() error {
 			return fmt.Errorf("entry %d: %w", i, err)
 		}
 	}
-	return n.logs.hold(true)
+	if term < entry.Term {
+		return fmt.Errorf("it knows of term %d, and its last entry is of term %d", term, entry.Term)
+	}
+	n.logs.held = held
+	return n.logs.reaches(last)
 }
 
-// damaged says what to do about a log that cannot be used. What the operating system refuses,
+// damaged says what to do about a log, or snapshots, that cannot be used. What the operating system refuses,
 // for want of room or of rights, is no damage; but that a segment is there which the log does
 // not know of is, or that one is not which it does.
-func damaged(path string, err error) error {
+func damaged(what, path string, err error) error {
 	if _, refused := errors.AsType[syscall.Errno](err); refused && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("--data-dir: the log in %s: %w", path, err)
+		return fmt.Errorf("--data-dir: %s in %s: %w", what, path, err)
 	}
-	return fmt.Errorf("--data-dir: the log in %s: %w: %s", path, err, startEmpty)
+	return fmt.Errorf("--data-dir: %s in %s: %w: %s", what, path, err, startEmpty)
 }
 
 // withoutPanic makes an error of a panic, which is how some of what is read there tells that

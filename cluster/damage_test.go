@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hashicorp/raft"
+	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
 // segmentOf is the one file of a small log.
@@ -56,6 +56,12 @@ func TestANodeWithADamagedLogRefusesToStart(t *testing.T) {
 		"its segment is another's": func(t *testing.T, dir string) {
 			change(t, segmentOf(t, dir), func(data []byte) []byte { data[9] ^= 1; return data })
 		},
+		"its last entries are gone": func(t *testing.T, dir string) {
+			change(t, segmentOf(t, dir), func(data []byte) []byte {
+				clear(data[len(bytes.TrimRight(data, "\x00"))-100:])
+				return data
+			})
+		},
 		"an entry is other bytes": func(t *testing.T, dir string) {
 			change(t, segmentOf(t, dir), func(data []byte) []byte {
 				const header, frame = 32, 8
@@ -97,13 +103,64 @@ func refusesToStart(t *testing.T, snapshot bool, spoil func(t *testing.T, dir st
 	}
 	c := l.stop(n)
 	spoil(t, c.DataDir)
-	n, err := Start(t.Context(), c)
-	if err == nil {
-		t.Fatalf("started (shutdown: %v)", n.Shutdown())
+	refused(t, c, filepath.Join(c.DataDir, "wal"))
+}
+
+// refused starts a node twice, since the libraries mend what they take for unfinished.
+func refused(t *testing.T, c Config, where string) {
+	t.Helper()
+	for range 2 {
+		n, err := Start(t.Context(), c)
+		if err == nil {
+			t.Fatalf("started (shutdown: %v)", n.Shutdown())
+		}
+		if !strings.Contains(err.Error(), where) || !strings.Contains(err.Error(), "empty --data-dir") {
+			t.Errorf("the error does not say what to do: %v", err)
+		}
 	}
-	if !strings.Contains(err.Error(), filepath.Join(c.DataDir, "wal")) || !strings.Contains(err.Error(), "empty --data-dir") {
-		t.Errorf("the error does not say what to do: %v", err)
+}
+
+func TestANodeWithoutItsLastSegmentRefusesToStart(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	n := l.start(l.config("c1"))
+	l.leader(n)
+	large := encoded(t, &raftlogv1.Command{Kind: &raftlogv1.Command_ApplyRules{ApplyRules: &raftlogv1.ApplyRules{Yaml: strings.Repeat("#", 3<<20)}}})
+	for range 7 { // more than a segment
+		if err := n.raft.Apply(large, 0).Error(); err != nil {
+			t.Fatal(err)
+		}
 	}
+	c := l.stop(n)
+	file := lastSegment(t, filepath.Join(c.DataDir, "wal"))
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, left := range [][]byte{nil, {}, make([]byte, len(whole))} {
+		if left == nil {
+			err = os.Remove(file)
+		} else {
+			err = os.WriteFile(file, left, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused(t, c, filepath.Join(c.DataDir, "wal"))
+	}
+	if err := os.WriteFile(file, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.leader(l.start(c))
+}
+
+func encoded(t *testing.T, cmd *raftlogv1.Command) []byte {
+	t.Helper()
+	data, err := encodeCommand(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 func TestALogWithoutItsSnapshotRefusesToStart(t *testing.T) {
@@ -111,12 +168,7 @@ func TestALogWithoutItsSnapshotRefusesToStart(t *testing.T) {
 	l := newLab(t)
 	n := l.start(l.config("c1"))
 	l.leader(n)
-	if err := n.raft.ReloadConfig(raft.ReloadableConfig{
-		TrailingLogs: 1, SnapshotInterval: snapshotInterval, SnapshotThreshold: snapshotThreshold,
-		HeartbeatTimeout: n.cfg.electionTimeout(), ElectionTimeout: n.cfg.electionTimeout(),
-	}); err != nil {
-		t.Fatal(err)
-	}
+	keepTrailing(t, n, 1)
 	if err := n.raft.Snapshot().Error(); err != nil {
 		t.Fatal(err)
 	}

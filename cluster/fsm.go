@@ -15,6 +15,7 @@ type fsm struct {
 	mu      sync.RWMutex
 	state   State
 	parser  ruleParser
+	refused error         // why the last snapshot to be restored was not; raft only logs it
 	changed chan struct{} // closed and replaced when state changes
 }
 
@@ -52,11 +53,11 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 func (f *fsm) Restore(r io.ReadCloser) error {
 	defer r.Close()
 	state, err := readSnapshot(r)
-	if err != nil {
-		return err
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.refused = err; err != nil {
+		return err
+	}
 	f.state = *state
 	f.announce()
 	return nil

@@ -34,6 +34,7 @@ type lab struct {
 	nodes map[string]*Node // by RPC address
 	dir   string
 	seeds []string // gossip addresses for restarts
+	slow  bool     // leaders are to stay, for what cannot be asked of another one
 }
 
 func newLab(t testing.TB) *lab {
@@ -67,6 +68,9 @@ func (l *lab) config(id string) Config {
 	c.DataDir = filepath.Join(l.dir, id)
 	c.RaftListen, c.GossipListen = "127.0.0.1:0", "127.0.0.1:0"
 	c.RPCAddress = "rpc-" + id
+	if l.slow {
+		c.RaftMultiplier = maxRaftMultiplier
+	}
 	c.BootstrapExpect = 1
 	c.Regions = []string{"us", "eu", "ap"}
 	c.RulesYAML = testRules
@@ -167,6 +171,22 @@ func (l *lab) leader(nodes ...*Node) *Node {
 			}
 		}
 		return false
+	})
+	return leader
+}
+
+// asLeader has whoever leads do something, once more if it lost its leadership meanwhile, as
+// on a machine that stalls. It returns who did it.
+func (l *lab) asLeader(do func(leader *Node) error) (leader *Node) {
+	l.t.Helper()
+	eventually(l.t, "a leader that stays", func() bool {
+		leader = l.leader(l.all()...)
+		term := leader.raft.CurrentTerm()
+		err := do(leader)
+		if err != nil && leader.raft.State() == raft.Leader && leader.raft.CurrentTerm() == term {
+			l.t.Fatal(err)
+		}
+		return err == nil
 	})
 	return leader
 }

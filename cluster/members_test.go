@@ -152,8 +152,13 @@ func TestJoinerThatEndsBeforeItsPromotion(t *testing.T) {
 	c := l.config("c4")
 	c.BootstrapExpect, c.Regions, c.RulesYAML, c.Join = 0, nil, "", l.seeds
 	c.JoinFunc = func(ctx context.Context, _, nodeID, instance, address string) error {
-		_, err := leader.admit(ctx, raft.Server{ID: serverID(nodeID, instance), Address: raft.ServerAddress(address)})
-		return errors.Join(err, errors.New("the leader went no further"))
+		for _, n := range nodes {
+			if n.raft.State() == raft.Leader {
+				_, err := n.admit(ctx, raft.Server{ID: serverID(nodeID, instance), Address: raft.ServerAddress(address)})
+				return errors.Join(err, errors.New("the leader went no further"))
+			}
+		}
+		return errors.New("nobody leads")
 	}
 	joiner := l.start(c)
 	without := func(n *Node) bool {

@@ -161,7 +161,9 @@ func (m *membership) bootstrap(servers []raft.Server) {
 		return m.raft.BootstrapCluster(raft.Configuration{Servers: servers})
 	})
 	if err != nil {
-		m.log.Info("not bootstrapped here; waiting to hear from whoever did", "error", err)
+		if m.quiet.allow("bootstrap", time.Now()) {
+			m.log.Info("not bootstrapped here; waiting to hear from whoever did", "error", err)
+		}
 		return
 	}
 	m.log.Info("bootstrapped raft", "voters", len(servers))

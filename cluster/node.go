@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
-	"github.com/hashicorp/raft-wal/metadb"
 )
 
 const (
@@ -37,7 +37,7 @@ type Node struct {
 	raft   *raft.Raft
 	store  *wal.WAL // raft's small durable values
 	logs   *raftLog // its log, in the same files
-	meta   *metadb.BoltMetaDB
+	meta   *segmentList
 	trans  *transport
 	gossip *gossip
 
@@ -101,8 +101,13 @@ func (n *Node) start() (err error) {
 	notify := make(chan bool, 1)
 	n.metrics = newMetrics(n.cfg.Registerer)
 	metered := meteredSnapshots{snapshots, n.metrics}
-	if n.raft, err = raft.NewRaft(n.raftConfig(notify), n.fsm, n.logs, n.store, metered, n.trans); err != nil {
-		return fmt.Errorf("cluster: start raft: %w", err)
+	if err := withoutPanic(func() (err error) {
+		n.raft, err = raft.NewRaft(n.raftConfig(notify), n.fsm, n.logs, n.store, metered, n.trans)
+		return err
+	}); n.fsm.refused != nil {
+		return fmt.Errorf("--data-dir: the latest snapshot in %s: %w: start the version that wrote it, or a later one", n.dir.path, n.fsm.refused)
+	} else if err != nil {
+		return damaged("what raft keeps", n.dir.path, err)
 	}
 	if n.gossip, err = startGossip(n.cfg, n.ownMeta(""), n.quiet); err != nil {
 		return err
@@ -125,15 +130,11 @@ func (n *Node) openStores() (snapshots raft.SnapshotStore, fresh bool, err error
 	}
 	// raft-wal 0.4.0 closes its segments but not its meta database, whose file lock
 	// would then outlive the node. So it gets one that this node closes itself.
-	n.meta = &metadb.BoltMetaDB{}
-	err = withoutPanic(func() (err error) {
-		n.store, err = wal.Open(path, wal.WithMetaStore(n.meta), wal.WithSegmentSize(walSegmentBytes), wal.WithLogger(newHclog(n.log, "raft-wal")))
-		return err
-	})
-	if err != nil {
-		return nil, false, damaged(path, err)
+	n.meta = newSegmentList()
+	if n.logs, err = openLog(path, n.meta, walSegmentBytes, newHclog(n.log, "raft-wal")); err != nil {
+		return nil, false, damaged("the log", path, err)
 	}
-	n.logs = &raftLog{WAL: n.store, unwritable: n.fail}
+	n.store, n.logs.unwritable = n.logs.WAL, n.fail
 	if err := removeUnfinished(n.dir.path); err != nil {
 		return nil, false, fmt.Errorf("--data-dir: %w", err)
 	}
@@ -141,17 +142,24 @@ func (n *Node) openStores() (snapshots raft.SnapshotStore, fresh bool, err error
 	if err != nil {
 		return nil, false, fmt.Errorf("--data-dir: open the snapshots: %w", err)
 	}
-	if snapshots, err = newNotedSnapshots(files, n.logs); err != nil {
-		return nil, false, fmt.Errorf("--data-dir: %w", err)
-	}
-	if err := withoutPanic(n.checkWhole); err != nil {
-		return nil, false, damaged(path, err)
-	}
-	existing, err := raft.HasExistingState(n.logs, n.store, snapshots)
+	noted, err := newNotedSnapshots(files, n.logs)
 	if err != nil {
 		return nil, false, fmt.Errorf("--data-dir: %w", err)
 	}
-	return snapshots, !existing, nil
+	if err := noted.check(); err != nil {
+		return nil, false, damaged("the snapshots", filepath.Join(n.dir.path, "snapshots"), err)
+	}
+	if err := withoutPanic(n.checkWhole); err != nil {
+		return nil, false, damaged("the log", path, err)
+	}
+	if err := n.forgetUnfinishedBootstrap(); err != nil {
+		return nil, false, fmt.Errorf("--data-dir: %w", err)
+	}
+	existing, err := raft.HasExistingState(n.logs, n.store, noted)
+	if err != nil {
+		return nil, false, fmt.Errorf("--data-dir: %w", err)
+	}
+	return noted, !existing, nil
 }
 
 // checkFirstBoot refuses a node that could only wait for ever.
@@ -226,7 +234,7 @@ func (n *Node) stop() error {
 		errs = append(errs, n.trans.Close()) // raft waits for the exchanges under way, which end here
 	}
 	if stopped != nil {
-		errs = append(errs, stopped.Error())
+		errs = append(errs, stopped.Error(), n.logs.settle())
 	}
 	if n.gossip != nil {
 		errs = append(errs, n.gossip.stop())

@@ -29,35 +29,13 @@ import (
 // checkLog ends the node. Raft's goroutines share it.
 type raftLog struct {
 	*wal.WAL
+	segments *segmentList // nil: it has one segment
 	// unwritable is told that the disk takes nothing more; nil: nobody is.
 	unwritable func(error)
 
 	mu       sync.Mutex
 	snapshot entryID
-	held     bool // as far as keyHeld has been written since the start
-}
-
-// keyHeld is kept beside the list of segments: 1 while the log holds an entry. An empty log
-// behind a snapshot is what it should be, or what is left of one. keyTerm is raft's own.
-var keyHeld, keyTerm = []byte("aliquot-log-held"), []byte("CurrentTerm")
-
-// hold notes, after the first entry was written and before the last one goes, whether the log
-// holds any: what a crash leaves between the two looks like less than there is.
-func (l *raftLog) hold(entries bool) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if entries && l.held {
-		return nil
-	}
-	var mark uint64
-	if entries {
-		mark = 1
-	}
-	if err := l.WAL.SetUint64(keyHeld, mark); err != nil {
-		return err
-	}
-	l.held = entries
-	return nil
+	held     uint64 // what keyHeld says
 }
 
 // entryID names an entry of the log; the zero value is before the first.
@@ -104,18 +82,26 @@ func (l *raftLog) DeleteRange(from, to uint64) error {
 		return err
 	}
 	switch {
-	case from > first || to < last:
+	case to < last:
 		return l.written(l.WAL.DeleteRange(from, to))
+	case from > first:
+		return l.cut(from, to, from-1)
 	case !l.agrees(first, last):
-		if err := l.hold(false); err != nil {
-			return l.written(err)
-		}
-		return l.written(l.WAL.DeleteRange(from, to))
+		return l.cut(from, to, 0)
 	}
 	l.mu.Lock()
 	keep := l.snapshot.index
 	l.mu.Unlock()
 	return l.written(l.WAL.DeleteRange(first, keep-1))
+}
+
+// cut deletes the log's end, after which it ends with last.
+func (l *raftLog) cut(from, to, last uint64) error {
+	err := l.recedes(last)
+	if err == nil {
+		err = l.WAL.DeleteRange(from, to)
+	}
+	return l.written(err)
 }
 
 // agrees reports whether the log from first to last holds the snapshot's last entry.
@@ -145,7 +131,9 @@ func (l *raftLog) noteSnapshot(at entryID) {
 	l.snapshot = at
 }
 
-// notedSnapshots tells a raftLog what is written through a snapshot store.
+// notedSnapshots tells a raftLog what is written through a snapshot store. It lists the latest
+// one alone: raft goes on from an older one, without a word to anybody, if that cannot be
+// read, though the log may begin behind it.
 type notedSnapshots struct {
 	raft.SnapshotStore
 	log *raftLog
@@ -153,14 +141,34 @@ type notedSnapshots struct {
 
 // newNotedSnapshots also tells of the latest one that is there already.
 func newNotedSnapshots(store raft.SnapshotStore, log *raftLog) (notedSnapshots, error) {
-	there, err := store.List()
+	s := notedSnapshots{store, log}
+	there, err := s.List()
 	if err != nil {
 		return notedSnapshots{}, fmt.Errorf("list the snapshots: %w", err)
 	}
 	if len(there) > 0 {
 		log.noteSnapshot(entryID{there[0].Index, there[0].Term})
 	}
-	return notedSnapshots{store, log}, nil
+	return s, nil
+}
+
+// List implements raft.SnapshotStore.
+func (s notedSnapshots) List() ([]*raft.SnapshotMeta, error) {
+	there, err := s.SnapshotStore.List()
+	return there[:min(len(there), 1)], err
+}
+
+// check reads the latest snapshot through.
+func (s notedSnapshots) check() error {
+	there, err := s.List()
+	if err != nil || len(there) == 0 {
+		return err
+	}
+	_, state, err := s.Open(there[0].ID)
+	if err != nil {
+		return fmt.Errorf("the latest one, %s: %w", there[0].ID, err)
+	}
+	return state.Close()
 }
 
 // Create implements raft.SnapshotStore.

@@ -19,8 +19,8 @@ func (l *raftLog) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.L
 // StoreLogs implements raft.LogStore.
 func (l *raftLog) StoreLogs(entries []*raft.Log) error {
 	err := l.WAL.StoreLogs(entries)
-	if err == nil {
-		err = l.hold(true)
+	if n := len(entries); err == nil && n > 0 {
+		err = l.reaches(entries[n-1].Index)
 	}
 	return l.written(err)
 }
