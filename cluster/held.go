@@ -29,10 +29,16 @@ func newSegmentList() *segmentList { return &segmentList{BoltMetaDB: &metadb.Bol
 // Load implements types.MetaStore.
 func (s *segmentList) Load(dir string) (types.PersistentState, error) {
 	state, err := s.BoltMetaDB.Load(dir)
-	if err == nil {
-		s.note(state)
+	if err != nil {
+		return state, err
 	}
-	return state, err
+	if changed, err := finishSeal(dir, &state); err != nil {
+		return state, fmt.Errorf("finish the last segment: %w", err)
+	} else if changed {
+		return state, s.CommitState(state)
+	}
+	s.note(state)
+	return state, nil
 }
 
 // CommitState implements types.MetaStore.
