@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -15,14 +16,16 @@ const heardFor = 3 * time.Second
 // claims tells which daemon of a region may go by the region's floor although its store has
 // not answered since it started. One at a time, for two would admit the floor twice; and none
 // beside a daemon with a session, which may have lent it. So a daemon that asks for a session
-// waits until the claimant has been told.
+// waits until the claimant has been told; and while a session is being opened, which takes a
+// proof of leadership, for a new region a commit too, the floor is that daemon's already.
 //
 // They are this node's memory alone. A new leader has none and may take another claimant; the
 // one before hears of that with its next Hello, a second later. The zero value has none; safe
 // for concurrent use.
 type claims struct {
-	mu sync.Mutex
-	of map[string]claim // by region
+	mu      sync.Mutex
+	of      map[string]claim    // by region
+	opening map[string][]uint64 // by region, the incarnations whose Hello may open a session yet
 }
 
 // claim is a daemon's that is heard.
@@ -33,10 +36,13 @@ type claim struct {
 	told        bool           // the claimant knows of that one
 }
 
-// introduced hears a daemon without a store, and returns whose the floor is. session is what
-// that is by the sessions of the region's other daemons.
+// anothers is what a daemon is told that must not go by its region's floor.
+const anothers = aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER
+
+// introduced hears a daemon without a store, and returns whose the floor is; what the daemon
+// is told is for answer to say. session is what it is by the sessions of the region's other
+// daemons, and is to be as of this call: none opens between the two.
 func (c *claims) introduced(region string, incarnation uint64, session aliquotv1.FloorHolder, now budget.Instant) aliquotv1.FloorHolder {
-	const other = aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of == nil {
@@ -45,35 +51,88 @@ func (c *claims) introduced(region string, incarnation uint64, session aliquotv1
 	has := c.of[region]
 	own := has.incarnation == incarnation
 	switch {
-	case session == other:
+	case session == anothers:
 		if own {
 			delete(c.of, region)
 		}
-		return other
+		return anothers
 	case !own && recent(has.heard, now):
-		return other
-	case own && recent(has.wanted, now):
-		has.heard, has.told = now, true
-		c.of[region] = has
-		return other
+		return anothers
+	case c.asked(region, incarnation, now):
+		if own {
+			has.heard = now
+			c.of[region] = has
+		}
+		return anothers
 	}
 	c.of[region] = claim{incarnation: incarnation, heard: now}
 	return session
 }
 
-// wants hears a daemon that asks for a session, and reports whether it has to wait: another
-// one may go by the floor and does not know of it yet.
-func (c *claims) wants(region string, incarnation uint64, now budget.Instant) (wait bool) {
+// asked reports whether a session was lately asked for by another daemon than this one, or is
+// being opened for it. c.mu is held.
+func (c *claims) asked(region string, incarnation uint64, now budget.Instant) bool {
+	return recent(c.of[region].wanted, now) ||
+		slices.ContainsFunc(c.opening[region], func(by uint64) bool { return by != incarnation })
+}
+
+// answer returns what to tell a daemon without a store that was heard at an instant, when
+// nothing stands between it and the answer any more: only an answer that leaves tells
+// anyone anything. whose the floor was when it was heard may be over, if that took long.
+func (c *claims) answer(region string, incarnation uint64, whose aliquotv1.FloorHolder, heard, now budget.Instant) aliquotv1.FloorHolder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	has := c.of[region]
-	if has.incarnation == incarnation || !recent(has.heard, now) {
-		delete(c.of, region)
-		return false
+	if has.incarnation != incarnation || has.heard != heard {
+		return anothers // it has no claim any more, or has asked anew and waits for that answer
 	}
-	has.wanted = now
+	has.heard = now
+	if c.asked(region, incarnation, now) {
+		has.told, whose = true, anothers
+	}
 	c.of[region] = has
-	return !has.told
+	return whose
+}
+
+// wants hears a daemon that asks for a session, and reports whether it has to wait: another
+// one may go by the floor and does not know of it yet. If not, opened ends what begins here.
+func (c *claims) wants(region string, incarnation uint64, now budget.Instant) (wait bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	has, claimed := c.of[region]
+	if claimed && (has.incarnation == incarnation || !recent(has.heard, now)) {
+		delete(c.of, region)
+		claimed = false
+	}
+	if claimed {
+		has.wanted = now
+		c.of[region] = has
+	}
+	if claimed && !has.told {
+		return true
+	}
+	if c.opening == nil {
+		c.opening = map[string][]uint64{}
+	}
+	c.opening[region] = append(c.opening[region], incarnation)
+	return false
+}
+
+// opened hears that a Hello which did not have to wait is answered: with a session, which is
+// known by itself from then on, or without, so that it keeps the floor from nobody.
+func (c *claims) opened(region string, incarnation uint64, session bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if i := slices.Index(c.opening[region], incarnation); i >= 0 {
+		c.opening[region] = slices.Delete(c.opening[region], i, i+1)
+	}
+	if len(c.opening[region]) == 0 {
+		delete(c.opening, region)
+	}
+	if has, claimed := c.of[region]; claimed && !session {
+		has.wanted = 0
+		c.of[region] = has
+	}
 }
 
 // recent reports whether a daemon that was last heard at an instant, 0 for never, still
@@ -90,7 +149,7 @@ func bySession(known budget.RegionStatus, incarnation uint64, began, now budget.
 	}
 	switch {
 	case recent(heard, now):
-		return aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER
+		return anothers
 	case heard != 0 && now.Sub(heard) < room:
 		return aliquotv1.FloorHolder_FLOOR_HOLDER_NOBODY
 	case now.Sub(began) < room:

@@ -53,7 +53,8 @@ func TestClaims(t *testing.T) {
 	var c claims
 	tell := func(when time.Duration, incarnation uint64, session, want aliquotv1.FloorHolder) {
 		t.Helper()
-		if got := c.introduced("us", incarnation, session, at(when)); got != want {
+		got := c.introduced("us", incarnation, session, at(when))
+		if got = c.answer("us", incarnation, got, at(when), at(when)); got != want {
 			t.Errorf("at %v daemon %d is told %v, want %v", when, incarnation, got, want)
 		}
 	}
@@ -61,6 +62,8 @@ func TestClaims(t *testing.T) {
 		t.Helper()
 		if got := c.wants("us", incarnation, at(when)); got != wait {
 			t.Errorf("at %v daemon %d has to wait: %v", when, incarnation, got)
+		} else if !wait {
+			defer c.opened("us", incarnation, true)
 		}
 	}
 	tell(0, 1, you, you)
@@ -87,7 +90,55 @@ func TestClaims(t *testing.T) {
 	tell(30*time.Second, 1, you, you)
 	ask(30*time.Second, 1, false) // its store answers
 	ask(30*time.Second, 3, false)
+	ask(40*time.Second, 5, false)
+	tell(40*time.Second, 1, you, you) // what was opened has ended
 	if got := c.introduced("eu", 9, you, at(30*time.Second)); got != you {
 		t.Errorf("in another region: %v", got)
+	}
+}
+
+// TestClaimsMeetOnTheWay: what happens between the hearing of a daemon and the answer to it
+// counts, however long that takes.
+func TestClaimsMeetOnTheWay(t *testing.T) {
+	var c claims
+	hear := func(when time.Duration, incarnation uint64) (answer func(later time.Duration) aliquotv1.FloorHolder) {
+		whose := c.introduced("us", incarnation, you, at(when))
+		return func(later time.Duration) aliquotv1.FloorHolder {
+			return c.answer("us", incarnation, whose, at(when), at(later))
+		}
+	}
+	check := func(what string, got, want aliquotv1.FloorHolder) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	first := hear(0, 1)
+	if !c.wants("us", 2, at(time.Second)) {
+		t.Error("a session is opened beside one that is about to hear that the floor is its own")
+	}
+	check("another has asked meanwhile", first(2*time.Second), other)
+	if c.wants("us", 2, at(2*time.Second)) {
+		t.Error("who asks for a session waits, though the claimant was told")
+	}
+	check("a session is being opened for long", hear(2*heardFor, 1)(2*heardFor), other)
+	check("and for a third one", hear(4*heardFor, 3)(4*heardFor), other)
+	c.opened("us", 2, false)
+	check("it was not opened", hear(4*heardFor, 1)(4*heardFor), you)
+
+	late := hear(time.Minute, 1)
+	if c.wants("us", 2, at(time.Minute+heardFor)) {
+		t.Error("a claim outlasts its claimant")
+	}
+	check("its claim is over", late(time.Minute+heardFor), other)
+	c.opened("us", 2, true)
+
+	slow := hear(time.Hour, 1)
+	check("it is heard until it is answered", slow(time.Hour+heardFor), you)
+	if !c.wants("us", 2, at(time.Hour+2*heardFor-1)) {
+		t.Error("a session is opened beside one that was told that the floor is its own")
+	}
+	if len(c.opening) != 0 {
+		t.Errorf("%v are said to be opening", c.opening)
 	}
 }

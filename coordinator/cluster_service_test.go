@@ -66,7 +66,7 @@ func TestRemoveMember(t *testing.T) {
 	// Of the two that are left one stops: no leader, nobody can be removed.
 	leader.stop(t)
 	eventually(t, func() string {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		_, err := asked.cluster.RemoveMember(ctx, &aliquotv1.RemoveMemberRequest{NodeId: leader.cfg.NodeID})
 		if connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(err.Error(), "start them again") {

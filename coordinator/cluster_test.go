@@ -250,7 +250,7 @@ func TestNoMajority(t *testing.T) {
 		return ""
 	})
 	eventually(t, func() string {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		_, err := last.rules.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: someRules})
 		if connect.CodeOf(err) != connect.CodeUnavailable {
@@ -308,8 +308,21 @@ func TestRefusedConfig(t *testing.T) {
 }
 
 // TestStopEndsWatchesAndHeldReports: nothing a caller waits for outlives the daemon
-// by more than a moment.
+// by more than a moment. A stop in which something had to be cut off takes drainTimeout each
+// time, one on a machine that stands still does not.
 func TestStopEndsWatchesAndHeldReports(t *testing.T) {
+	const drainTimeout = 5 * time.Second
+	var took time.Duration
+	for range 3 {
+		if took = stopWithWatch(t); took < drainTimeout {
+			return
+		}
+	}
+	t.Errorf("the daemon took %s to stop", took)
+}
+
+// stopWithWatch is how long a coordinator takes to stop that has a watch and held reports.
+func stopWithWatch(t *testing.T) time.Duration {
 	r := startCluster(t, 1)[0]
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -321,12 +334,11 @@ func TestStopEndsWatchesAndHeldReports(t *testing.T) {
 	inBackground(t, func(string, bool) []*aliquotv1.KeyReport { return nil }, newRegion(r.lease, "us"))
 	began := time.Now()
 	r.stop(t)
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("the daemon took %s to stop", took)
-	}
+	took := time.Since(began)
 	for stream.Receive() {
 	}
 	if err := stream.Err(); err != nil && connect.CodeOf(err) != connect.CodeUnavailable && !errors.Is(err, context.Canceled) {
 		t.Errorf("the watch ended with %v", err)
 	}
+	return took
 }

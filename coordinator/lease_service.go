@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -23,85 +22,6 @@ type leaseService struct {
 	sent       sentRules
 	claims     claims
 	leavers    leavers
-}
-
-// Hello opens a session.
-func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
-	ctx, cancel := withDeadline(ctx)
-	defer cancel()
-	reign := s.leadership.current()
-	if reign == nil {
-		res, err := toLeader(ctx, s.forward, req, (*peer).Hello)
-		return res, toRPC(err)
-	}
-	res, err := s.hello(ctx, reign, req)
-	return res, toRPC(err)
-}
-
-func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
-	region, err := s.declared(reign, req.GetRegion())
-	if err != nil {
-		return nil, err
-	}
-	h, err := helloFromWire(region, req)
-	if err != nil {
-		return nil, err
-	}
-	if h.RedisEpoch == "" && h.Shard == 0 { // the machine refuses another shard
-		holder, err := s.introduced(ctx, reign, h, req.GetRegion())
-		if err != nil {
-			return nil, err
-		}
-		return s.withoutSession(ctx, region, req, holder)
-	}
-	if s.claims.wants(req.GetRegion(), h.Incarnation, reign.now()) {
-		return s.withoutSession(ctx, region, req, aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER)
-	}
-	ok, err := reign.hello(ctx, h)
-	if errors.Is(err, budget.ErrRegionBusy) && s.leavers.makeWay(reign, req.GetRegion(), region) {
-		ok, err = reign.hello(ctx, h)
-	}
-	if errors.Is(err, budget.ErrRegionBusy) {
-		return s.withoutSession(ctx, region, req, aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER)
-	}
-	if err != nil {
-		return nil, err
-	}
-	res := helloToWire(ok)
-	s.node.View(func(state *cluster.State) {
-		res.Config = configToWire(state, region)
-		res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion())
-	})
-	s.sent.note(region, stream{ok.Epoch, ok.Session}, res.Rules)
-	return res, nil
-}
-
-// introduced hears a daemon whose store has not answered yet, and returns whose its region's
-// floor is.
-func (s *leaseService) introduced(ctx context.Context, reign *reign, h budget.Hello, name string) (aliquotv1.FloorHolder, error) {
-	var session aliquotv1.FloorHolder
-	err := reign.ask(ctx, func(m *budget.Leader, now budget.Instant) {
-		session = bySession(m.Region(h.Region, now, 0), h.Incarnation, reign.began, now, reign.ledger.Config.FloorAfterUse(0))
-	})
-	if err != nil {
-		return 0, err
-	}
-	return s.claims.introduced(name, h.Incarnation, session, reign.now()), nil
-}
-
-// withoutSession tells a daemon what to serve the floor by, and whose that is: a region's
-// second one, or one whose store has not answered yet. Like the answer that opens a session it
-// needs a proof of leadership: a deposed leader's floors are old, and others hear the regions.
-func (s *leaseService) withoutSession(ctx context.Context, region int, req *aliquotv1.HelloRequest, holder aliquotv1.FloorHolder) (*aliquotv1.HelloResponse, error) {
-	if err := s.node.VerifyLeader(ctx); err != nil {
-		return nil, err
-	}
-	res := &aliquotv1.HelloResponse{Shard: req.GetShard(), Nonce: req.GetNonce(), Busy: true, FloorHolder: holder}
-	s.node.View(func(state *cluster.State) {
-		res.Config = configToWire(state, region)
-		res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion())
-	})
-	return res, nil
 }
 
 // Report takes usage and answers with a directive.

@@ -40,6 +40,6 @@ func (l *leavers) makeWay(r *reign, region string, index int) bool {
 
 // endSession ends a session, if it is open, as a gap in its reports does.
 func (r *reign) endSession(region int, of stream) error {
-	gap := budget.Report{Region: region, Epoch: of.epoch, Session: of.session, Seq: math.MaxUint64}
+	gap := budget.Report{Shard: r.ledger.Shard, Region: region, Epoch: of.epoch, Session: of.session, Seq: math.MaxUint64}
 	return r.post(func(loop context.Context) { r.step(loop, budget.ReportReceived{Report: gap}) })
 }

@@ -52,7 +52,7 @@ func newCourt(t *testing.T) *court {
 	})
 	select {
 	case <-node.LeaderCh():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("no leader")
 	}
 	c := &court{t: t, now: 1}
@@ -81,7 +81,7 @@ func (c *court) plan() []budget.LeaderEffect {
 // do executes effects, and takes the outcome if there is a commit among them.
 func (c *court) do(effects []budget.LeaderEffect) (committed bool) {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(c.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
 	c.execute(ctx, effects)
 	if !slices.ContainsFunc(effects, isCommit) {

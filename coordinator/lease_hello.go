@@ -1,0 +1,100 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+
+	"aliquot/budget"
+	"aliquot/cluster"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// Hello opens a session.
+func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	reign := s.leadership.current()
+	if reign == nil {
+		res, err := toLeader(ctx, s.forward, req, (*peer).Hello)
+		return res, toRPC(err)
+	}
+	res, err := s.hello(ctx, reign, req)
+	return res, toRPC(err)
+}
+
+func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	region, err := s.declared(reign, req.GetRegion())
+	if err != nil {
+		return nil, err
+	}
+	h, err := helloFromWire(region, req)
+	if err != nil {
+		return nil, err
+	}
+	if h.RedisEpoch == "" && h.Shard == reign.ledger.Shard { // the machine refuses another shard
+		return s.introduce(ctx, reign, h, req)
+	}
+	if s.claims.wants(req.GetRegion(), h.Incarnation, reign.now()) {
+		return s.withoutSession(ctx, region, req)
+	}
+	ok, err := s.open(ctx, reign, h, req.GetRegion())
+	if errors.Is(err, budget.ErrRegionBusy) {
+		return s.withoutSession(ctx, region, req)
+	}
+	if err != nil {
+		return nil, err
+	}
+	res := helloToWire(ok)
+	s.node.View(func(state *cluster.State) {
+		res.Config = configToWire(state, region)
+		res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion())
+	})
+	s.sent.note(region, stream{ok.Epoch, ok.Session}, res.Rules)
+	return res, nil
+}
+
+// open has the machine open a session that wants has let pass.
+func (s *leaseService) open(ctx context.Context, reign *reign, h budget.Hello, name string) (ok budget.HelloOK, err error) {
+	defer func() { s.claims.opened(name, h.Incarnation, err == nil) }()
+	ok, err = reign.hello(ctx, h)
+	if errors.Is(err, budget.ErrRegionBusy) && s.leavers.makeWay(reign, name, h.Region) {
+		ok, err = reign.hello(ctx, h)
+	}
+	return ok, err
+}
+
+// introduce answers a daemon whose store has not answered yet: whose its region's floor is.
+// That is looked up on the loop, where sessions open, so that none does meanwhile.
+func (s *leaseService) introduce(ctx context.Context, reign *reign, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	var whose aliquotv1.FloorHolder
+	var heard budget.Instant
+	err := reign.ask(ctx, func(m *budget.Leader, now budget.Instant) {
+		session := bySession(m.Region(h.Region, now, 0), h.Incarnation, reign.began, now, reign.ledger.Config.FloorAfterUse(0))
+		whose, heard = s.claims.introduced(req.GetRegion(), h.Incarnation, session, now), now
+	})
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.withoutSession(ctx, h.Region, req)
+	if err != nil {
+		return nil, err
+	}
+	res.FloorHolder = s.claims.answer(req.GetRegion(), h.Incarnation, whose, heard, reign.now())
+	return res, nil
+}
+
+// withoutSession tells a daemon what to serve the floor by: a region's second one, for which
+// the floor is another's, or one whose store has not answered yet. Like the answer that opens
+// a session it needs a proof of leadership: a deposed leader's floors are old, and others hear
+// the regions.
+func (s *leaseService) withoutSession(ctx context.Context, region int, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	if err := s.node.VerifyLeader(ctx); err != nil {
+		return nil, err
+	}
+	res := &aliquotv1.HelloResponse{Shard: req.GetShard(), Nonce: req.GetNonce(), Busy: true, FloorHolder: anothers}
+	s.node.View(func(state *cluster.State) {
+		res.Config = configToWire(state, region)
+		res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion())
+	})
+	return res, nil
+}
