@@ -59,7 +59,7 @@ func TestCountedLimits(t *testing.T) {
 // and acknowledged only as far as the use has come down.
 func TestUseOutlastsAShare(t *testing.T) {
 	stores(t, func(t *testing.T, redis string) {
-		l := newLeader(t, counted("sliding_window_log", 4))
+		l := newLeader(t, counted("sliding_window_log", 10))
 		c := testConfig(l.address())
 		c.Redis = redis
 		d, _ := startLive(t, c)

@@ -176,7 +176,7 @@ func (d *Daemon) build(kept *state) error {
 	if err != nil {
 		return err
 	}
-	d.throttle = &throttle{after: uint32(c.ThrottleAfter), trusts: check.rules.TrustsPeer, metrics: d.metrics, log: d.log}
+	d.throttle = &throttle{after: uint32(c.ThrottleAfter), trusts: check.rules.TrustsPeer, metrics: d.metrics, log: d.log, pause: pause}
 	d.service.throttle = d.throttle
 	d.parting = &parting{stopping: d.service.stopping}
 	d.http = newHTTPServer(d.parting.before(d.throttle.before(check.before(connectHandler(d.service, c.Region)))), d.log)

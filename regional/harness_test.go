@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -51,12 +52,15 @@ func testConfig(coordinators ...string) Config {
 	return c
 }
 
-// start runs a daemon until the test ends, or until stop is called.
-func start(t testing.TB, c Config) (d *Daemon, stop func()) {
+// start runs a daemon, changed before it runs, until the test ends, or until stop is called.
+func start(t testing.TB, c Config, change ...func(*Daemon)) (d *Daemon, stop func()) {
 	t.Helper()
 	d, err := New(c)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, f := range change {
+		f(d)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -72,9 +76,9 @@ func start(t testing.TB, c Config) (d *Daemon, stop func()) {
 }
 
 // startLive is start, and waits for the first lease.
-func startLive(t testing.TB, c Config) (*Daemon, func()) {
+func startLive(t testing.TB, c Config, change ...func(*Daemon)) (*Daemon, func()) {
 	t.Helper()
-	d, stop := start(t, c)
+	d, stop := start(t, c, change...)
 	select {
 	case <-d.Ready():
 	case <-time.After(pollFor):
@@ -157,6 +161,24 @@ func exactly(t *testing.T, what string, got, want int, daemons ...*Daemon) {
 		t.Errorf("%s: %d, want %d", what, got, want)
 	}
 }
+
+// unlessLate runs what tells what is wrong, and once more, for others that ask, whom the number
+// names, where the store of a busy machine has missed a deadline. What is wrong each time fails.
+func unlessLate(t *testing.T, d *Daemon, test func(number string) (wrong string)) {
+	t.Helper()
+	for try := range mostTries {
+		wrong := test(strconv.Itoa(try))
+		if wrong == "" {
+			return
+		}
+		if try == mostTries-1 || !missedDeadlines(t)(d) {
+			t.Fatal(wrong)
+		}
+	}
+}
+
+// mostTries bounds what is tried again because a machine is busy: a fault fails each time.
+const mostTries = 20
 
 func missedDeadlines(t *testing.T) func(*Daemon) bool {
 	return func(d *Daemon) bool {

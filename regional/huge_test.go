@@ -2,6 +2,7 @@ package regional
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -30,13 +31,18 @@ rules:
 `).address())
 		c.Redis = redis
 		d, _ := startLive(t, c)
-		for i, left := range []int64{2, 1, 0, 0} {
-			in := &aliquotv1.CheckRequest{Cost: proto.Int64(maxCost), Costs: map[string]int64{"tokens_in": 1}}
-			out := askFor(t, d, in)
-			if !byTheLimit(out.GetMode()) || out.GetAllowed() != (i < 3) || out.GetRemaining() != left {
-				t.Errorf("request %d: %v", i, out)
+		unlessLate(t, d, func(number string) string {
+			for i, left := range []int64{2, 1, 0, 0} {
+				in := &aliquotv1.CheckRequest{
+					Attributes: map[string]string{"api_key": number}, Cost: proto.Int64(maxCost), Costs: map[string]int64{"tokens_in": 1},
+				}
+				out := askFor(t, d, in)
+				if !byTheLimit(out.GetMode()) || out.GetAllowed() != (i < 3) || out.GetRemaining() != left {
+					return fmt.Sprintf("request %d: %v", i, out)
+				}
 			}
-		}
+			return ""
+		})
 	})
 }
 

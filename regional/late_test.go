@@ -1,6 +1,7 @@
 package regional
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -13,19 +14,22 @@ func TestStoreClockSetForward(t *testing.T) {
 	c := testConfig(newLeader(t, oneRule).address())
 	c.Redis = redis.url()
 	d, _ := startLive(t, c)
-	if a := check(t, d, "k"); !a.Allowed || a.Mode != modeStore {
-		t.Fatalf("before: %+v", a)
-	}
-	for range 3 {
+	eventually(t, "the store decides", func() bool {
+		a := check(t, d, "before")
+		return a.Allowed && a.Mode == modeStore
+	})
+	for tries, done := 0, 0; done < 3; tries++ {
 		auth := d.limiter.auth
 		now := auth.now()
 		hourAgo := time.Now().Add(-time.Hour).UnixMicro() // what the store's clock showed before it was set
 		auth.clockWasSet(auth.currentEpoch(), sample{store: hourAgo, sent: now, received: now})
-		if until := auth.clock.Until(now.Add(takeAtMost)); until > time.Now().UnixMicro() {
-			t.Fatalf("the deadline is %d, which is not in the store's past", until)
-		}
-		if a := check(t, d, "k"); !a.Allowed || a.Mode != modeStore {
-			t.Fatalf("after the store's clock was set forward: %+v", a)
+		// The daemon may look at the store's clock at any time, and a busy store miss a deadline.
+		past := auth.clock.Until(now.Add(takeAtMost)) <= time.Now().UnixMicro()
+		a := check(t, d, fmt.Sprint("k", tries))
+		if past && a.Allowed && a.Mode == modeStore {
+			done++
+		} else if tries == mostTries {
+			t.Fatalf("after the store's clock was set forward: deadlines in its past %v, %+v", past, a)
 		}
 	}
 	now := d.limiter.auth.now()

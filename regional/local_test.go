@@ -150,18 +150,27 @@ func TestSaturatedKeyLosesNothing(t *testing.T) {
 	c := testConfig(newLeader(t, strictRule(1000, 4000, "")).address())
 	c.Redis = startRedis(t).url()
 	d, _ := startLive(t, c)
-	hammer(t, d, 8, 500, same("k")) // the burst
-	began := time.Now()
-	passed, checks := int64(0), 0
-	eventually(t, "a second passes", func() bool {
-		passed += hammer(t, d, 8, 100, same("k"))
-		checks += 800
-		return time.Since(began) > time.Second
-	})
-	took := time.Since(began).Seconds()
-	earned := 2000 * took
-	if float64(passed) > earned+500 || float64(passed) < .95*earned && !missedDeadlines(t)(d) {
-		t.Errorf("%d of %d passed in %.2f s, %.0f were earned", passed, checks, took, earned)
+	for try := range mostTries {
+		hammer(t, d, 8, 500, same("k")) // the burst
+		began, stood := time.Now(), stalls(t)
+		passed, checks := int64(0), 0
+		eventually(t, "a second passes", func() bool {
+			passed += hammer(t, d, 8, 100, same("k"))
+			checks += 800
+			return time.Since(began) > time.Second
+		})
+		took := time.Since(began).Seconds()
+		earned := 2000 * took
+		if float64(passed) > earned+500 {
+			t.Fatalf("%d of %d passed in %.2f s, %.0f were earned", passed, checks, took, earned)
+		}
+		if float64(passed) >= .95*min(earned, float64(checks)) {
+			return
+		}
+		// The bucket holds what a quarter of a second earns.
+		if try == mostTries-1 || stood() < 100*time.Millisecond && !missedDeadlines(t)(d) {
+			t.Fatalf("%d of %d passed in %.2f s, %.0f were earned", passed, checks, took, earned)
+		}
 	}
 }
 

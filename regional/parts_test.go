@@ -81,21 +81,23 @@ func TestClusterNodeNamed(t *testing.T) {
 		return slots.Has(slotOf(client))
 	}
 	l.lend(keyOf(d, well), budget.Unit/3)
-	if named(lost) || named(well) {
-		t.Fatal("a node that answers is named")
-	}
+	eventually(t, "no node that answers is named", func() bool { return !named(lost) && !named(well) })
 	servers.Nodes[1].Kill()
 	// The check is what finds out; nobody asks for the key again.
 	eventually(t, "the node is known to be lost", func() bool {
 		return named(lost) || post(t, d, fmt.Sprintf(`{"attributes":{"api_key":%q}}`, lost)).Mode == modeEmergency && named(lost)
 	})
-	before := l.sessions()
-	l.lend(keyOf(d, well), budget.Unit/4)
-	if got := d.auth.rightOf(keyOf(d, well)).Share.Rate; got != budget.Unit/4 {
-		t.Errorf("the share of a key in reach is %d", got)
-	}
-	if named(well) || !named(lost) || l.sessions() != before {
-		t.Errorf("in reach: %v, out of reach: %v, %d sessions before and %d after", !named(well), named(lost), before, l.sessions())
+	// On a busy machine a node that is well may miss a deadline too, which costs a session.
+	for try := 1; ; try++ {
+		before := l.sessions()
+		l.lend(keyOf(d, well), budget.Unit/4)
+		share := d.auth.rightOf(keyOf(d, well)).Share.Rate
+		if share == budget.Unit/4 && !named(well) && named(lost) && l.sessions() == before {
+			break
+		}
+		if try == mostTries {
+			t.Fatalf("share in reach %d, in reach: %v, out of reach: %v, %d sessions before and %d after", share, !named(well), named(lost), before, l.sessions())
+		}
 	}
 	servers.Nodes[1].Run(t)
 	eventually(t, "the node is named no more", func() bool { return !named(lost) })

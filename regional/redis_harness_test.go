@@ -1,12 +1,12 @@
 package regional
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +19,8 @@ type redisServer struct {
 	port int
 	args []string
 	cmd  *exec.Cmd
+	// exited is closed when the process has ended.
+	exited chan struct{}
 }
 
 // startRedis runs one, with more arguments if wanted.
@@ -27,42 +29,74 @@ func startRedis(t testing.TB, args ...string) *redisServer {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatal("redis-server is not in PATH; `make test` installs it")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &redisServer{t: t, dir: t.TempDir(), args: args, port: l.Addr().(*net.TCPAddr).Port}
-	l.Close()
-	s.start()
+	s := &redisServer{t: t, dir: t.TempDir(), args: args}
 	t.Cleanup(s.kill)
+	eventually(t, "a redis-server on a port of its own", func() bool { // another program may be faster to take it
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.port = l.Addr().(*net.TCPAddr).Port
+		l.Close()
+		return s.tryStart()
+	})
 	return s
 }
 
 func (s *redisServer) url() string { return fmt.Sprintf("redis://127.0.0.1:%d", s.port) }
 
+// start runs it on its port, again after kill.
 func (s *redisServer) start() {
 	s.t.Helper()
-	s.cmd = exec.Command("redis-server", append([]string{"--port", fmt.Sprint(s.port), "--bind", "127.0.0.1",
-		"--save", "", "--appendonly", "no", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log")}, s.args...)...)
-	if err := s.cmd.Start(); err != nil {
+	eventually(s.t, "redis-server starts again", s.tryStart)
+}
+
+// tryStart is start; false if the server has ended, as it does where its port is taken.
+func (s *redisServer) tryStart() bool {
+	s.t.Helper()
+	cmd, exited := exec.Command("redis-server", append([]string{"--port", fmt.Sprint(s.port), "--bind", "127.0.0.1",
+		"--save", "", "--appendonly", "no", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log")}, s.args...)...), make(chan struct{})
+	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	eventually(s.t, "redis-server answers", func() bool { return s.say("PING") == "+PONG" })
+	s.cmd, s.exited = cmd, exited
+	go func() {
+		defer close(exited)
+		_ = cmd.Wait()
+	}()
+	answers := false
+	eventually(s.t, "redis-server answers", func() bool {
+		select {
+		case <-exited:
+			return true
+		default:
+		}
+		// By its own number: the server of another test may have the port.
+		answers = strings.Contains(s.reply("INFO server"), fmt.Sprintf("process_id:%d\r\n", cmd.Process.Pid)) && s.say("PING") == "+PONG"
+		return answers
+	})
+	return answers
 }
 
 // say sends one inline command and returns the first line of the reply.
 func (s *redisServer) say(command string) string {
-	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", s.port), time.Second)
+	line, _, _ := strings.Cut(s.reply(command), "\r\n")
+	return line
+}
+
+// reply is what comes at once for an inline command.
+func (s *redisServer) reply(command string) string {
+	const patience = 30 * time.Second // on a busy machine
+	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", s.port), patience)
 	if err != nil {
 		return err.Error()
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(time.Second))
+	conn.SetDeadline(time.Now().Add(patience))
 	fmt.Fprintf(conn, "%s\r\n", command)
-	reply := make([]byte, 512)
+	reply := make([]byte, 4096)
 	n, _ := conn.Read(reply)
-	line, _, _ := bytes.Cut(reply[:n], []byte("\r\n"))
-	return string(line)
+	return string(reply[:n])
 }
 
 func (s *redisServer) signal(sig os.Signal) {
@@ -77,6 +111,6 @@ func (s *redisServer) kill() {
 	}
 	s.cmd.Process.Signal(syscall.SIGCONT)
 	s.cmd.Process.Kill()
-	s.cmd.Wait()
+	<-s.exited
 	s.cmd = nil
 }

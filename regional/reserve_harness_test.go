@@ -90,6 +90,20 @@ func settleFirst(t *testing.T, d *Daemon, in *aliquotv1.SettleRequest) *aliquotv
 	return out
 }
 
+// storeCode is how a call ends, made again where the store misses a deadline.
+func storeCode(t *testing.T, call func() error) (code string) {
+	t.Helper()
+	eventually(t, "the store answers", func() bool {
+		err := call()
+		code = rpcCode(err)
+		if err == nil {
+			code = "ok"
+		}
+		return code != "unavailable"
+	})
+	return code
+}
+
 func rpcCode(err error) string { return connect.CodeOf(err).String() }
 
 var client7 = map[string]string{"api_key": "k7", "org": "o1"}

@@ -35,6 +35,7 @@ type throttle struct {
 	metrics *metrics
 	log     *slog.Logger
 	lines   logBudget
+	pause   func(context.Context, time.Duration) bool // delays an answer
 }
 
 // line is a connection that may be slowed down. It is the connection's remote address at
@@ -125,7 +126,7 @@ func (t *throttle) answered(ctx context.Context, admitted bool) {
 		return
 	}
 	t.metrics.throttled.Inc()
-	pause(ctx, delay)
+	t.pause(ctx, delay)
 }
 
 // tellEnd tells of a connection that is to end. Of a gateway's that is a mistake in the

@@ -48,7 +48,7 @@ func (c *Cluster) add(t testing.TB, args ...string) {
 	t.Helper()
 	s := start(t, func() *Server {
 		_, bus := freePort(t)
-		return &Server{bus: bus, args: append([]string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000",
+		return &Server{bus: bus, args: append([]string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "15000",
 			"--cluster-require-full-coverage", "no", "--cluster-allow-replica-migration", "no"}, args...)}
 	})
 	client := s.Client(t)
