@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,9 +113,31 @@ func (l *Lab) Leader(ctx context.Context) (*Coordinator, error) {
 	return nil, errors.New("no coordinator says it leads")
 }
 
+// someLeader is Leader once there is one.
+func (l *Lab) someLeader(ctx context.Context) (leader *Coordinator, err error) {
+	err = until(ctx, readyWithin, "led", func() error {
+		leader, err = l.Leader(ctx)
+		return err
+	})
+	return leader, err
+}
+
+// led makes a call again that was refused, with nothing changed, because nobody leads.
+func led(ctx context.Context, call func() error) error {
+	var err error
+	refused := until(ctx, readyWithin, "led", func() error {
+		err = call()
+		if err != nil && (strings.Contains(err.Error(), "no leader is known") || strings.Contains(err.Error(), "taking charge")) {
+			return err
+		}
+		return nil
+	})
+	return cmp.Or(refused, err)
+}
+
 // follower is a running coordinator that does not lead.
 func (l *Lab) follower(ctx context.Context) (*Coordinator, error) {
-	leader, err := l.Leader(ctx)
+	leader, err := l.someLeader(ctx)
 	if err != nil {
 		return nil, err
 	}

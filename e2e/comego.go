@@ -115,8 +115,8 @@ func (c *comeAndGo) tell(ctx context.Context) ([]Result, error) {
 	out = append(out, prefixed("in the new region alone: ", append(bounded(only), unfailing(only),
 		atLeast("admitted / rt after the first second", only.Steady.Min, .9-s.Slack))...)...)
 	return append(out,
-		atMost("seconds from AddRegion and the start of its daemon to its whole floor", joined.Seconds(), 30),
-		atMost("seconds from DrainRegion to drained", drained.Seconds(), 30),
+		soon("seconds from AddRegion and the start of its daemon to its whole floor", joined.Seconds(), 30),
+		soon("seconds from DrainRegion to drained", drained.Seconds(), 30),
 		atLeast("afterwards: floors of the other regions together", others, .999),
 		atLeast("afterwards: rotating client's admitted / rt after the first second", after.Steady.Min, .95-s.Slack)), nil
 }
@@ -129,7 +129,11 @@ func (c *comeAndGo) add(ctx context.Context) (*Region, time.Duration, error) {
 		return nil, 0, err
 	}
 	began := time.Now()
-	if _, err := c.lab.regions(at).AddRegion(ctx, &aliquotv1.AddRegionRequest{Name: newRegion}); err != nil {
+	err = led(ctx, func() error {
+		_, err := c.lab.regions(at).AddRegion(ctx, &aliquotv1.AddRegionRequest{Name: newRegion})
+		return err
+	})
+	if err != nil {
 		return nil, 0, err
 	}
 	r, err := c.lab.startRegion(newRegion)
@@ -161,7 +165,11 @@ func (c *comeAndGo) drain(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	began := time.Now()
-	if _, err := c.lab.regions(at).DrainRegion(ctx, &aliquotv1.DrainRegionRequest{Name: newRegion}); err != nil {
+	err = led(ctx, func() error {
+		_, err := c.lab.regions(at).DrainRegion(ctx, &aliquotv1.DrainRegionRequest{Name: newRegion})
+		return err
+	})
+	if err != nil {
 		return 0, err
 	}
 	err = c.await(ctx, "drained", func(r *aliquotv1.Region, b *aliquotv1.Budget) error {

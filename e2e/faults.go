@@ -18,7 +18,7 @@ func leaderKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 	key := map[string]string{"api_key": "bench-" + c.Run + "-0"}
 	run := begin(ctx, c)
 	pause(ctx, s.Run/3)
-	leader, err := l.Leader(ctx)
+	leader, err := l.someLeader(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -30,8 +30,7 @@ func leaderKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 	if err := leader.Kill9(); err != nil {
 		return nil, err
 	}
-	var next *Coordinator
-	err = until(ctx, readyWithin, "led again", func() (err error) { next, err = l.Leader(ctx); return err })
+	next, err := l.someLeader(ctx)
 	if err != nil {
 		return nil, l.withLogs(err)
 	}
@@ -48,8 +47,8 @@ func leaderKilled(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 		return nil, err
 	}
 	return append(bounded(r), unfailing(r),
-		atMost("seconds to a new leader", took.Seconds(), 5),
-		atMost("largest change of a share over the change of leader", largestChange(before, after), .05),
+		soon("seconds to a new leader", took.Seconds(), 5),
+		soon("largest change of a share over the change of leader", largestChange(before, after), .05),
 		atLeast("utilisation", r.Utilisation.Min, .95-s.Slack)), nil
 }
 
@@ -140,5 +139,5 @@ func unfailingBut(r *bench.Report, dead *Region) Result {
 			detail += fmt.Sprint(region.Errors)
 		}
 	}
-	return none("checks without an answer where the daemon lived", n, detail)
+	return spoilable(none("checks without an answer where the daemon lived", n, detail))
 }

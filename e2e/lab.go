@@ -25,8 +25,8 @@ const (
 	readyWithin = 60 * time.Second
 	// pollEvery is how often a condition is looked at.
 	pollEvery = 50 * time.Millisecond
-	// callWithin bounds one question to a daemon.
-	callWithin = 2 * time.Second
+	// callWithin bounds one question to a daemon, on a machine that may stop for a while.
+	callWithin = 10 * time.Second
 )
 
 // regionNames are the lab's regions.

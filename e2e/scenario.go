@@ -14,6 +14,9 @@ type Result struct {
 	Want    string
 	Got     string
 	OK      bool
+	// Spoilable is one that a machine which stops for a while spoils: a time, or how much
+	// was had. What must never be is not.
+	Spoilable bool
 }
 
 // Scenario is one story with its promises. It leaves the lab as it found it: all
@@ -156,8 +159,16 @@ func atMost(promise string, got, want float64) Result {
 	return Result{Promise: promise, Want: fmt.Sprintf("<= %.4g", want), Got: fmt.Sprintf("%.4f", got), OK: got <= want}
 }
 
+// soon is atMost of what a pause of the machine spoils.
+func soon(promise string, got, want float64) Result { return spoilable(atMost(promise, got, want)) }
+
+func spoilable(r Result) Result {
+	r.Spoilable = true
+	return r
+}
+
 func atLeast(promise string, got, want float64) Result {
-	return Result{Promise: promise, Want: fmt.Sprintf(">= %.4g", want), Got: fmt.Sprintf("%.4f", got), OK: got >= want}
+	return Result{Promise: promise, Want: fmt.Sprintf(">= %.4g", want), Got: fmt.Sprintf("%.4f", got), OK: got >= want, Spoilable: true}
 }
 
 func none(promise string, n int64, detail any) Result {
@@ -173,4 +184,6 @@ func bounded(r *bench.Report) []Result {
 	return []Result{atMost("gain over the run", r.Gain, 1), atMost("gain over its worst interval", r.Worst.Gain, 1)}
 }
 
-func unfailing(r *bench.Report) Result { return none("checks without an answer", r.Failed, r.Errors) }
+func unfailing(r *bench.Report) Result {
+	return spoilable(none("checks without an answer", r.Failed, r.Errors))
+}

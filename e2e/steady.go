@@ -82,8 +82,8 @@ func rulesChanged(ctx context.Context, l *Lab, _ Scale) ([]Result, error) {
 	}
 	back, err := l.applyRules(ctx, rulesYAML, 60)
 	return []Result{
-		atMost("seconds until a change is in force everywhere", took.Seconds(), 2),
-		atMost("seconds until it is undone everywhere", back.Seconds(), 2),
+		soon("seconds until a change is in force everywhere", took.Seconds(), 2),
+		soon("seconds until it is undone everywhere", back.Seconds(), 2),
 	}, err
 }
 
@@ -96,7 +96,11 @@ func (l *Lab) applyRules(ctx context.Context, yaml string, capacity int64) (time
 	}
 	client := aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(at.Address))
 	began := time.Now()
-	if _, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: yaml, Author: "e2e"}); err != nil {
+	err = led(ctx, func() error {
+		_, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: yaml, Author: "e2e"})
+		return err
+	})
+	if err != nil {
 		return 0, fmt.Errorf("apply rules at %s: %w", at.Name, err)
 	}
 	for _, r := range l.Regions {

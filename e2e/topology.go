@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,18 +15,35 @@ import (
 // ports nothing listens on; an address is taken off the front.
 type ports []string
 
+// lowestPort and portRange are below what systems give to whoever asks for any port, so
+// that nobody else has a port by the time that a daemon listens on it.
+const lowestPort, portRange = 10_000, 20_000
+
 // freePorts finds ports that nothing listens on.
 func freePorts(n int) (ports, error) {
 	var out ports
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	for tries := 0; len(out) < n; tries++ {
+		port := strconv.Itoa(lowestPort + rand.IntN(portRange))
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
+		if err != nil && tries > 100*n {
 			return nil, err
 		}
+		if err != nil {
+			continue
+		}
 		defer l.Close() // after all were found, so that they differ
-		out = append(out, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+		out = append(out, port)
 	}
 	return out, nil
+}
+
+// FreeAddress is an address on loopback that nothing listens on.
+func FreeAddress() (string, error) {
+	free, err := freePorts(1)
+	if err != nil {
+		return "", err
+	}
+	return free.next(), nil
 }
 
 func (p *ports) next() (address string) {

@@ -3,11 +3,11 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -57,22 +57,21 @@ func TestSignals(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ops := l.Addr().String()
-	l.Close()
 	cmd := exec.Command(program, "--region", "us", "--coordinators", "127.0.0.1:1",
-		"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--ops-listen", ops)
+		"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0")
 	var log lockedBuffer
 	cmd.Stderr = &log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer cmd.Process.Kill()
+	opsAt := regexp.MustCompile(`\bops"?[=:]"?(127\.0\.0\.1:\d+)`)
 	healthy := func() bool {
-		resp, err := http.Get(fmt.Sprintf("http://%s/healthz", ops))
+		ops := opsAt.FindStringSubmatch(log.String())
+		if ops == nil {
+			return false
+		}
+		resp, err := http.Get(fmt.Sprintf("http://%s/healthz", ops[1]))
 		if err != nil {
 			return false
 		}

@@ -122,11 +122,12 @@ func burst(ctx context.Context, lab *e2e.Lab, key string) {
 func applyRules(t *testing.T, lab *e2e.Lab, p *prometheus) {
 	t.Helper()
 	rules := aliquotv1connect.NewRuleServiceClient(http.DefaultClient, rpc.BaseURL(lab.Coordinators[0].Address))
-	applied, err := rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: rulesYAML})
-	if err != nil {
-		t.Fatal(err)
-	}
-	until(t, 10*time.Second, "the rules are in force everywhere", func() error {
+	var applied *aliquotv1.ApplyRulesResponse
+	until(t, alertWithin, "the rules are applied", func() (err error) {
+		applied, err = rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: rulesYAML})
+		return err
+	})
+	until(t, alertWithin, "the rules are in force everywhere", func() error {
 		seen, err := p.query("aliquot_rules_version")
 		if err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,6 +17,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml"
+
+	"aliquot/e2e"
 )
 
 // hurry is how much shorter than in production alerts wait before they fire here: a
@@ -38,12 +39,10 @@ func startPrometheus(t *testing.T, targets map[string]string) *prometheus {
 	config := filepath.Join(dir, "prometheus.yml")
 	write(t, config, retargeted(t, targets))
 
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := e2e.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := listener.Addr().String()
-	listener.Close()
 	log := &bytes.Buffer{}
 	cmd := exec.Command("prometheus", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+address, "--log.level=warn")
@@ -59,7 +58,7 @@ func startPrometheus(t *testing.T, targets map[string]string) *prometheus {
 		}
 	})
 	p := &prometheus{url: "http://" + address}
-	until(t, 30*time.Second, "Prometheus is ready", func() error {
+	until(t, alertWithin, "Prometheus is ready", func() error {
 		answer, err := http.Get(p.url + "/-/ready")
 		if err != nil {
 			return err

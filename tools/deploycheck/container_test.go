@@ -3,6 +3,7 @@ package deploycheck
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"regexp"
 	"slices"
@@ -52,7 +53,7 @@ func newNetwork() *network {
 func (n *network) port(host, port string) string {
 	key := host + ":" + port
 	if n.ports[key] == "" {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := listenBelow()
 		if err != nil {
 			n.fail("find a free port: %v", err)
 			return ""
@@ -61,6 +62,17 @@ func (n *network) port(host, port string) string {
 		n.ports[key] = l.Addr().String()
 	}
 	return n.ports[key]
+}
+
+// listenBelow listens on a port below those that systems give to whoever asks for any, so
+// that nobody else has it by the time that a daemon does.
+func listenBelow() (l net.Listener, err error) {
+	for range 1000 {
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(20_000))); err == nil {
+			return l, nil
+		}
+	}
+	return nil, err
 }
 
 // release lets the daemons have the ports.

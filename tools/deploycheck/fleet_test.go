@@ -22,8 +22,8 @@ const (
 	readyWithin = 60 * time.Second
 	// pollEvery is how often a condition is looked at.
 	pollEvery = 50 * time.Millisecond
-	// askWithin bounds one question.
-	askWithin = 3 * time.Second
+	// askWithin bounds one question, on a machine that may stop for a while.
+	askWithin = 15 * time.Second
 	// stopWithin is below the grace that every deployment here gives.
 	stopWithin = 12 * time.Second
 	// logTail is how much of a log is shown when something failed.

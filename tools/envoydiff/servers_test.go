@@ -81,19 +81,24 @@ func start(t *testing.T, ready string, env []string, name string, args ...string
 	go io.Copy(io.Discard, out)
 }
 
-// freePorts are ports of loopback that nobody listens on.
+// freePorts are ports of loopback that nobody listens on, below those that systems give to
+// whoever asks for any, so that nobody else has one by the time that a server does.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
-	ports := make([]string, n)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	var ports []string
+	for range 1000 {
+		port := strconv.Itoa(10_000 + rand.IntN(20_000))
+		l, err := net.Listen("tcp", "127.0.0.1:"+port)
 		if err != nil {
-			t.Fatal(err)
+			continue
 		}
-		defer l.Close()
-		_, ports[i], _ = net.SplitHostPort(l.Addr().String())
+		defer l.Close() // after all were found, so that they differ
+		if ports = append(ports, port); len(ports) == n {
+			return ports
+		}
 	}
-	return ports
+	t.Fatal("no free ports")
+	return nil
 }
 
 // freeOffset is a --port-offset for one coordinator and one region.
