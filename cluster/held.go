@@ -108,7 +108,7 @@ func (l *raftLog) settle() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if last <= l.held {
+	if last <= l.held || l.unsure {
 		return nil
 	}
 	return l.setHeld(last)

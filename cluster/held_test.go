@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,6 +79,45 @@ func lastSegment(t *testing.T, dir string) string {
 		t.Fatalf("segments: %v, %v", files, err)
 	}
 	return slices.Max(files)
+}
+
+// A cut that the disk could not make whole leaves a shorter log there than in memory: the
+// orderly end that follows notes nothing that is gone.
+func TestALogWhoseCutFailedIsTaken(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ from, snapshot uint64 }{
+		"a new leader's": {from: 2}, "a snapshot's": {from: 1, snapshot: 20},
+	} {
+		l, dir := newSmall(t, 3)
+		l.noteSnapshot(entryID{c.snapshot, 0})
+		if err := l.settle(); err != nil {
+			t.Fatal(err)
+		}
+		var inTheWay []string // of the segment that is to follow
+		for base := range uint64(5) {
+			inTheWay = append(inTheWay, filepath.Join(dir, fmt.Sprintf("%020d-%016x.wal", base, 1)))
+			if err := os.Mkdir(inTheWay[base], 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.DeleteRange(c.from, 3); err == nil {
+			t.Fatalf("%s: the cut did not fail", name)
+		}
+		if err := l.settle(); err != nil {
+			t.Fatal(err)
+		}
+		closeLog(t, l)
+		for _, dir := range inTheWay {
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if l, err := openSmall(t, dir, c.snapshot); err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else {
+			closeLog(t, l)
+		}
+	}
 }
 
 // The library takes a last segment that is not there for one that was to be made.

@@ -36,6 +36,9 @@ type raftLog struct {
 	mu       sync.Mutex
 	snapshot entryID
 	held     uint64 // what keyHeld says
+	// unsure: a cut failed, which the disk may have made all the same, or in part. The library
+	// tells of the log as it was before.
+	unsure bool
 }
 
 // entryID names an entry of the log; the zero value is before the first.
@@ -97,9 +100,14 @@ func (l *raftLog) DeleteRange(from, to uint64) error {
 
 // cut deletes the log's end, after which it ends with last.
 func (l *raftLog) cut(from, to, last uint64) error {
-	err := l.recedes(last)
-	if err == nil {
-		err = l.WAL.DeleteRange(from, to)
+	if err := l.recedes(last); err != nil {
+		return l.written(err)
+	}
+	err := l.WAL.DeleteRange(from, to)
+	if err != nil {
+		l.mu.Lock()
+		l.unsure = true
+		l.mu.Unlock()
 	}
 	return l.written(err)
 }

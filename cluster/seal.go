@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	walfs "github.com/hashicorp/raft-wal/fs"
@@ -36,7 +37,11 @@ func finishSeal(dir string, state *types.PersistentState) (bool, error) {
 		return false, err
 	}
 	last.MaxIndex, last.IndexStart, last.SealTime = tail.LastIndex(), indexStart, time.Now()
-	if !readsAlike(files, last, tail) {
+	alike, err := readsAlike(files, last, tail)
+	if err != nil {
+		return false, err
+	}
+	if !alike {
 		return false, unseal(filepath.Join(dir, segment.FileName(last)), indexStart)
 	}
 	state.Segments[n-1] = last
@@ -49,30 +54,40 @@ func finishSeal(dir string, state *types.PersistentState) (bool, error) {
 }
 
 // readsAlike reports whether the index at a segment's end leads to all that was written: it
-// may be what a crash has left of one.
-func readsAlike(files *segment.Filer, sealed types.SegmentInfo, tail types.SegmentReader) bool {
+// may be what a crash has left of one. An error is the operating system's, which says nothing
+// about that.
+func readsAlike(files *segment.Filer, sealed types.SegmentInfo, tail types.SegmentReader) (alike bool, err error) {
 	if sealed.MaxIndex < sealed.MinIndex {
-		return false
+		return false, nil
 	}
 	r, err := files.Open(sealed)
 	if err != nil {
-		return false
+		return false, refusal(err)
 	}
 	defer r.Close()
 	for i := sealed.MinIndex; i <= sealed.MaxIndex; i++ {
 		want, err := tail.GetLog(i)
 		if err != nil {
-			return false
+			return false, refusal(err)
 		}
 		got, err := r.GetLog(i)
 		if err != nil || !bytes.Equal(got.Bs, want.Bs) {
-			return false // the buffers go with the files
+			return false, refusal(err) // the buffers go with the files
 		}
-		if errors.Join(got.Close(), want.Close()) != nil {
-			return false
+		if err := errors.Join(got.Close(), want.Close()); err != nil {
+			return false, err
 		}
 	}
-	return true
+	return true, nil
+}
+
+// refusal is an error of the operating system; what else cannot be read is no error, but what
+// is in the file.
+func refusal(err error) error {
+	if _, refused := errors.AsType[syscall.Errno](err); refused {
+		return err
+	}
+	return nil
 }
 
 // unseal takes an index out again whose segment was not written to its end. What was written

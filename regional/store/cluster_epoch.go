@@ -171,7 +171,7 @@ func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
 	if home.reply != any(epoch) {
 		return "", nil
 	}
-	s.spread.failed = ""
+	s.spread = spread{epoch: epoch, slots: lua.Slots, grown: was.now}
 	return epoch, nil
 }
 

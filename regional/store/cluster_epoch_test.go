@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/lua/redistest"
 )
@@ -88,32 +89,51 @@ func TestOvertakenMint(t *testing.T) {
 	servers := redistest.StartCluster(t, 3)
 	s := openCluster(t, servers)
 	const other = "0000000000000000:0000000000000000:1"
+	home := servers.Client(0)
 	redistest.Until(t, "a mint is overtaken, and says so", func() bool {
 		was, err := s.survey(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		home := servers.Client(0)
+		ctx, minted := context.WithCancel(t.Context())
 		var overtaker sync.WaitGroup
 		overtaker.Go(func() {
-			for {
-				now, err := home.Get(t.Context(), s.epochs[homeSlot]).Result()
-				if (err == nil || errors.Is(err, redis.Nil)) && now == was.epochs[homeSlot] {
+			for ctx.Err() == nil {
+				now, err := home.Get(ctx, s.epochs[homeSlot]).Result()
+				if err != nil && !errors.Is(err, redis.Nil) || now == was.epochs[homeSlot] {
 					continue
 				}
-				if err = home.Set(t.Context(), s.epochs[homeSlot], other, 0).Err(); err != nil {
+				if err := home.Set(t.Context(), s.epochs[homeSlot], other, 0).Err(); err != nil {
 					t.Error(err)
 				}
 				return
 			}
 		})
 		epoch, err := s.mint(t.Context(), was)
+		minted()
 		overtaker.Wait()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return epoch == ""
+		return err == nil && epoch == ""
 	})
+}
+
+// TestOnesOwnMintIsWhole: a daemon that has given its epoch to every slot waits for nobody
+// when one of them loses it.
+func TestOnesOwnMintIsWhole(t *testing.T) {
+	s := openCluster(t, redistest.StartCluster(t, 3))
+	var epoch string
+	redistest.Until(t, "an epoch is minted", func() bool {
+		was, err := s.survey(t.Context())
+		if err == nil {
+			epoch, err = s.mint(t.Context(), was)
+		}
+		return err == nil && epoch != ""
+	})
+	birth, _ := limit.EpochBirth(epoch)
+	lost := standing(epoch, lua.Slots-1, birth+2*mintWithin.Microseconds())
+	s.spread.look(lost)
+	if !s.spread.over(lost) {
+		t.Errorf("%+v waits for itself", s.spread)
+	}
 }
 
 // TestWhoeverAsksNextFindsWhatWasLearned: callers have less time than learning may take.
