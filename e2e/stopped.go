@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"aliquot/bench"
 	"aliquot/bench/load"
 )
 
@@ -27,6 +28,8 @@ const (
 	// garbage.
 	moreGoroutines = 50
 	moreHeap       = 32 << 20
+	// greedyBy is how many times its limit a client asks for that is to be denied.
+	greedyBy = 5
 )
 
 // redisStopped: a Redis that takes connections and does not answer costs its region's
@@ -42,14 +45,14 @@ func redisStopped(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	rotation := begin(ctx, l.load(2*time.Second+s.Stall+s.Run))
+	rotation := begin(ctx, l.paced(2*time.Second+s.Stall+s.Run))
 	usual, err := part(ctx, c, time.Second)
 	if err != nil {
 		return nil, err
 	}
 	var floor *load.Report // nobody asks for it where latencies do not count
 	if s.Latencies {
-		if floor, err = l.onFloor(ctx, c, time.Second); err != nil {
+		if floor, err = l.onFloor(ctx, c, s.Stall-time.Second); err != nil {
 			return nil, err
 		}
 	}
@@ -102,6 +105,14 @@ func redisStopped(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 	return out, l.AwaitLeases(ctx)
 }
 
+// paced is a client that turns to one region after the other and asks for a few times its
+// limit. One that asks as fast as it can takes all of the machine that the load leaves.
+func (l *Lab) paced(d time.Duration) bench.Config {
+	c := l.load(d)
+	c.Rate = greedyBy * big.Refill
+	return c
+}
+
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // manyKeys is a load on one region, of keys of which but the busiest stay within their
@@ -128,7 +139,7 @@ func (l *Lab) manyKeys(ctx context.Context, r *Region, s Scale) (load.Config, er
 // as it does when checks come by themselves. The rest of the scenario's load is there, too.
 func (l *Lab) capacity(ctx context.Context, c load.Config) (float64, error) {
 	c.Rate, c.Workers, c.Warmup = 0, atOnce, warmUp
-	rotation := begin(ctx, l.load(warmUp+measureFor))
+	rotation := begin(ctx, l.paced(warmUp+measureFor))
 	most, err := part(ctx, c, measureFor)
 	_, rotated := rotation.wait()
 	if err := errors.Join(err, rotated); err != nil {
