@@ -4,6 +4,11 @@ GO        ?= go
 # Tests share two cores with the daemons they start.
 TESTFLAGS ?= -race -count=1 -timeout 20m -p 2 -parallel 4
 FUZZTIME  ?= 30s
+# A test that fails is run again by itself, twice at the most, unless more than three fail or
+# one found a data race: these tests start daemons that have deadlines, on machines that may
+# stand still for a second. Which were run again is said at the end.
+TESTS     = bin/tools/gotestsum --format standard-quiet --hide-summary=skipped --rerun-fails=2 \
+            --rerun-fails-max-failures=3 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race
 
 .DEFAULT_GOAL := help
 
@@ -34,7 +39,8 @@ down: ## stop what `make up` started and wipe its data
 .PHONY: test
 test: need-go ## every test, with the race detector
 	@deploy/local/install.sh redis-server cc prometheus promtool nginx caddy curl
-	$(GO) test $(TESTFLAGS) $$($(GO) list ./... | grep -v '^aliquot/e2e')
+	$(GO) build -C tools -o ../bin/tools/ gotest.tools/gotestsum
+	$(TESTS) --packages="$$($(GO) list ./... | grep -v '^aliquot/e2e' | tr '\n' ' ')" -- $(TESTFLAGS)
 	@# Without the race detector, which slows them down tenfold: five million states, and
 	@# ten million keys.
 	$(GO) test -count=1 -timeout 20m ./sim/check/
@@ -42,7 +48,7 @@ test: need-go ## every test, with the race detector
 	$(GO) test -count=1 -timeout 40m ./sim/plants/
 	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/...
 	@# By itself: it measures what real processes admit, on two cores.
-	$(GO) test -count=1 -timeout 10m -p 1 ./e2e/...
+	$(TESTS) --packages=./e2e/... -- -count=1 -timeout 10m -p 1
 
 .PHONY: deploycheck
 deploycheck: need-go ## deploy/ against BuildKit, compose, Kubernetes and systemd, and run for real
