@@ -32,7 +32,7 @@ const (
 func crowd(ctx context.Context, l *Lab, _ Scale) ([]Result, error) {
 	var out []Result
 	for _, rate := range []float64{crowdRate, largerCrowdRate} {
-		w := compare.Far(compare.Crowd(rate), time.Millisecond)
+		w := compare.AgreedCrowd(rate)
 		simulated, err := compare.Run(compare.KindOf("strict"), w, 1)
 		if err != nil {
 			return nil, err

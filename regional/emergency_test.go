@@ -230,19 +230,15 @@ func restarted(c budget.Config, at budget.Instant) *budget.Region {
 	return region
 }
 
-// TestEmergencyLimitOfALentFloor: a store that fails before the first session of a daemon
-// has kept to itself what was lent. The daemon admits nothing of a floor before everyone
-// has made room for it, and then what it has earned since; what no other region has a part
-// in is its own all along.
-func TestEmergencyLimitOfALentFloor(t *testing.T) {
-	now := second
-	config := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
-	region := restarted(config, now)
-	e := newEmergency(func() budget.Instant { return now })
-	burst := func(n uint64, enforcement string) (passed int) {
+// burstsOfARestarted is the emergency limit of a restarted daemon, and how much of a key it
+// admits at once.
+func burstsOfARestarted(c budget.Config, now *budget.Instant) (e *emergency, burst func(n uint64, enforcement string) (passed int)) {
+	region := restarted(c, *now)
+	e = newEmergency(func() budget.Instant { return *now })
+	return e, func(n uint64, enforcement string) (passed int) {
 		a := anAsk(n)
 		a.enforcement = enforcement
-		if a.right = region.Right(a.key, a.keyLimit(), now); enforcement == rules.Independent {
+		if a.right = region.Right(a.key, a.keyLimit(), *now); enforcement == rules.Independent {
 			a.right = wholeRight(a.right)
 		}
 		for e.take([]*ask{&a}, false, make([]limit.Outcome, 1)) {
@@ -250,6 +246,16 @@ func TestEmergencyLimitOfALentFloor(t *testing.T) {
 		}
 		return passed
 	}
+}
+
+// TestEmergencyLimitOfALentFloor: a store that fails before the first session of a daemon
+// has kept to itself what was lent. The daemon admits nothing of a floor before everyone
+// has made room for it, and then what it has earned since; what no other region has a part
+// in is its own all along.
+func TestEmergencyLimitOfALentFloor(t *testing.T) {
+	now := second
+	config := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
+	_, burst := burstsOfARestarted(config, &now)
 	own := now.Add(config.FloorAfterUse(0))
 	burst(2, rules.Independent)
 	alone := 0
@@ -274,19 +280,7 @@ func TestEmergencyLimitOfALentFloor(t *testing.T) {
 func TestEmergencyLimitOfASecondDaemon(t *testing.T) {
 	now := second
 	config := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
-	region := restarted(config, now)
-	e := newEmergency(func() budget.Instant { return now })
-	burst := func(n uint64, enforcement string) (passed int) {
-		a := anAsk(n)
-		a.enforcement = enforcement
-		if a.right = region.Right(a.key, a.keyLimit(), now); enforcement == rules.Independent {
-			a.right = wholeRight(a.right)
-		}
-		for e.take([]*ask{&a}, false, make([]limit.Outcome, 1)) {
-			passed++
-		}
-		return passed
-	}
+	e, burst := burstsOfARestarted(config, &now)
 	burst(1, rules.Strict)
 	burst(2, rules.Independent)
 	burst(3, rules.Strict)
@@ -319,15 +313,9 @@ func TestEmergencyLimitOfASecondDaemon(t *testing.T) {
 func TestEmergencyLimitOfADaemonNobodyIsHeardBeside(t *testing.T) {
 	now := second
 	config := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
-	region := restarted(config, now)
 	room := config.FloorAfterUse(0)
-	e := newEmergency(func() budget.Instant { return now })
-	passes := func() bool {
-		a := anAsk(1)
-		a.enforcement = rules.Strict
-		a.right = region.Right(a.key, a.keyLimit(), now)
-		return e.take([]*ask{&a}, false, make([]limit.Outcome, 1))
-	}
+	e, burst := burstsOfARestarted(config, &now)
+	passes := func() bool { return burst(1, rules.Strict) > 0 }
 	later := func(d time.Duration) {
 		now = now.Add(d)
 		passes() // a bucket fills from when it was first looked at

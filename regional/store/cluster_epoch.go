@@ -65,12 +65,9 @@ func (s *Cluster) learn(l *learning) {
 	l.ended = time.Now()
 	s.mu.Lock()
 	s.learning = nil
-	if l.err == nil {
-		s.learned = l
-	}
 	before := s.seen
 	if l.err == nil {
-		s.seen = l.epoch
+		s.learned, s.seen = l, l.epoch
 	}
 	check := l.err == nil && !s.policyChecked
 	s.policyChecked = s.policyChecked || check

@@ -25,3 +25,6 @@ func Agreed() (rotation, step, flood Workload) {
 	}
 	return rotation, step, flood
 }
+
+// AgreedCrowd is the crowd that is run on real daemons.
+func AgreedCrowd(perSecond float64) Workload { return Far(Crowd(perSecond), near) }
