@@ -1,0 +1,149 @@
+package e2e
+
+import (
+	"io"
+	"net"
+	"sync"
+)
+
+// link is a TCP proxy before one server, which can be cut. What is sent over a cut link waits, as
+// it does in a real network: connections stay open, and nothing is lost. It is safe for
+// concurrent use.
+type link struct {
+	listener net.Listener
+	target   string
+
+	mu     sync.Mutex
+	passes *sync.Cond // signals that a direction was cut or restored, or that the link was closed
+	cut    [2]bool    // by direction
+	closed bool
+	conns  map[net.Conn]bool
+}
+
+// direction is one way of a link.
+type direction int
+
+const (
+	requests direction = iota // from the client to the server
+	answers                   // from the server to the client
+)
+
+// newLink opens a link to a server. The caller closes it.
+func newLink(target string) (*link, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	l := &link{listener: listener, target: target, conns: map[net.Conn]bool{}}
+	l.passes = sync.NewCond(&l.mu)
+	go l.accept()
+	return l, nil
+}
+
+// address is where clients of the link connect.
+func (l *link) address() string { return l.listener.Addr().String() }
+
+// cutOff stops directions of the link until restore.
+func (l *link) cutOff(directions ...direction) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range directions {
+		l.cut[d] = true
+	}
+}
+
+// restore lets both directions pass again; what waited goes on its way.
+func (l *link) restore() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = [2]bool{}
+	l.passes.Broadcast()
+}
+
+// close ends the link and all its connections.
+func (l *link) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.listener.Close()
+	for c := range l.conns {
+		c.Close()
+	}
+	l.passes.Broadcast()
+}
+
+func (l *link) accept() {
+	for {
+		client, err := l.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		go l.connect(client)
+	}
+}
+
+// connect reaches the server for a client once requests pass.
+func (l *link) connect(client net.Conn) {
+	defer client.Close()
+	if !l.keep(client) || !l.await(requests) {
+		return
+	}
+	defer l.drop(client)
+	server, err := net.Dial("tcp", l.target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	if !l.keep(server) {
+		return
+	}
+	defer l.drop(server)
+	var both sync.WaitGroup
+	both.Go(func() { l.forward(server, client, requests) })
+	both.Go(func() { l.forward(client, server, answers) })
+	both.Wait()
+}
+
+// forward copies one direction of a connection until either side ends it.
+func (l *link) forward(to, from net.Conn, d direction) {
+	defer to.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 && !l.await(d) {
+			return
+		}
+		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
+			if err != io.EOF {
+				from.Close()
+			}
+			return
+		}
+	}
+}
+
+// await waits while a direction is cut. It reports false if the link was closed.
+func (l *link) await(d direction) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.cut[d] && !l.closed {
+		l.passes.Wait()
+	}
+	return !l.closed
+}
+
+// keep notes a connection, so that close ends it. It reports false if the link was closed.
+func (l *link) keep(c net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.conns[c] = true
+	}
+	return !l.closed
+}
+
+func (l *link) drop(c net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, c)
+}
