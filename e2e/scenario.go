@@ -58,6 +58,7 @@ func Scenarios() []Scenario {
 		{Name: "all coordinators killed", Run: coordinatorsKilled, Long: true},
 		{Name: "a regional restarted without coordinators", Run: restartedAlone},
 		{Name: "a region comes and goes", Run: regionComesAndGoes},
+		{Name: "links cut, processes paused", Run: cuts},
 	}
 }
 
