@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// The breaker opens after tripAfter failures in a row, or when half of at
-	// least tripSample calls of tripWindow failed.
+	// The breaker opens after tripAfter failures in a row, however seldom calls come, or
+	// when half of at least tripSample calls of tripWindow failed.
 	tripAfter  = 5
 	tripSample = 20
 	tripWindow = time.Second
@@ -43,6 +43,9 @@ type breaker struct {
 	open atomic.Bool
 	// shut is the instant until which the open breaker lets nothing through.
 	shut atomic.Int64
+	// failures counts the calls that failed since the last that did not. gobreaker's own
+	// count forgets those that are older than tripWindow.
+	failures atomic.Int64
 
 	mu     sync.Mutex
 	wait   time.Duration // the last one, without jitter; 0: never opened
@@ -59,11 +62,11 @@ func newBreaker(now func() budget.Instant, onChange func(gobreaker.State)) *brea
 		BucketPeriod: tripWindow / 10,
 		Timeout:      time.Nanosecond, // over long before shut is
 		ReadyToTrip: func(c gobreaker.Counts) bool {
-			return c.ConsecutiveFailures >= tripAfter ||
+			return b.failures.Load() >= tripAfter ||
 				c.Requests >= tripSample && 2*c.TotalFailures >= c.Requests
 		},
 		OnStateChange: b.changed,
-		IsSuccessful:  func(err error) bool { return answered(err) || inPart(err) },
+		IsSuccessful:  b.succeeded,
 		IsExcluded:    func(err error) bool { return errors.Is(err, errStarved) || isBug(err) },
 	})
 	return b
@@ -80,6 +83,19 @@ func (b *breaker) do(trial bool, call func() error) error {
 	panicAgain(err)
 	return err
 }
+
+// succeeded reports whether a call says that the store is well, and counts those that do not.
+func (b *breaker) succeeded(err error) bool {
+	if answered(err) || inPart(err) {
+		b.failures.Store(0)
+		return true
+	}
+	b.failures.Add(1)
+	return false
+}
+
+// suspects reports whether the last call failed and the breaker is closed still.
+func (b *breaker) suspects() bool { return b.failures.Load() > 0 && !b.open.Load() }
 
 // trialIn is in how long the store is to be tried; 0: now, or the breaker is closed.
 func (b *breaker) trialIn() time.Duration {

@@ -77,6 +77,35 @@ func TestBreakerWaitsLonger(t *testing.T) {
 	waits(openLeast)
 }
 
+// TestBreakerCountsSeldomFailures: five failures in a row open the breaker, however long after
+// each other they come; a call that succeeds in between begins the count again.
+func TestBreakerCountsSeldomFailures(t *testing.T) {
+	clock := &handClock{at: 100 * second}
+	b := newBreaker(clock.now, func(gobreaker.State) {})
+	failing := func(n int) {
+		for range n {
+			b.do(false, func() error { return errSick })
+			clock.pass(10 * tripWindow)
+		}
+	}
+	failing(tripAfter - 1)
+	if b.open.Load() || !b.suspects() {
+		t.Fatalf("after %d failures: open %v, suspects %v", tripAfter-1, b.open.Load(), b.suspects())
+	}
+	b.do(false, func() error { return nil })
+	if b.suspects() {
+		t.Fatal("a call that succeeded leaves a suspicion")
+	}
+	failing(tripAfter - 1)
+	if b.open.Load() {
+		t.Fatal("failures from before a success count")
+	}
+	failing(1)
+	if !b.open.Load() {
+		t.Fatalf("%d failures in a row, one every %v, leave the breaker closed", tripAfter, 10*tripWindow)
+	}
+}
+
 // TestPanicsDoNotTrip: a bug that the calls of one key meet is none of the store's; where it
 // was is told as without the breaker.
 func TestPanicsDoNotTrip(t *testing.T) {
@@ -127,7 +156,7 @@ func TestStarvedCallsDoNotTrip(t *testing.T) {
 			late := &lateStore{clock: clock}
 			auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, clock.at), newClockMap(), clock.now)
 			open := false
-			g := newGuard(late, auth, newMetrics("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o })
+			g := newGuard(late, auth, newMetrics("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o }, func() {})
 			for range tripAfter {
 				if c.heard {
 					late.takes, late.err = 0, nil
@@ -160,7 +189,7 @@ func TestStarvationIsNoExcuseForLong(t *testing.T) {
 	late := &lateStore{clock: clock}
 	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, clock.at), newClockMap(), clock.now)
 	open := false
-	g := newGuard(late, auth, newMetrics("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o })
+	g := newGuard(late, auth, newMetrics("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o }, func() {})
 	g.take(t.Context(), "", noGroups)
 	began := clock.at
 	late.takes, late.err = 2*storeDeadline, context.DeadlineExceeded

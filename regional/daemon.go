@@ -133,7 +133,7 @@ func (d *Daemon) build(kept *state) error {
 	if d.store, err = d.openStore(); err != nil {
 		return err
 	}
-	d.guard = newGuard(d.store, d.auth, d.metrics, d.storeTripped)
+	d.guard = newGuard(d.store, d.auth, d.metrics, d.storeTripped, d.lookAtStore)
 	emergency := newEmergency(c.Now)
 	bugs := &panics{metrics: d.metrics, log: d.log}
 	direct := &asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: newSlotNames(self)}

@@ -119,3 +119,49 @@ func TestOutageIsDebited(t *testing.T) {
 		t.Errorf("%d passed, the region's floor allows %.0f", passed, most)
 	}
 }
+
+// TestStoppedStoreIsNoticedWithoutTraffic: the daemon's own calls find a store that stopped and
+// one that went on, without a check; meanwhile a seldom client is served by the emergency limit.
+func TestStoppedStoreIsNoticedWithoutTraffic(t *testing.T) {
+	redis := startRedis(t)
+	c := testConfig(newLeader(t, failRules).address())
+	c.Redis = redis.url()
+	d, _ := startLive(t, c)
+	redis.signal(syscall.SIGSTOP)
+	eventually(t, "the breaker is open", d.guard.breaker.open.Load)
+	eventually(t, "a check is admitted by the emergency limit", func() bool {
+		a := on(t, d, "local")
+		return a.Allowed && a.Mode == modeEmergency
+	})
+	redis.signal(syscall.SIGCONT)
+	eventually(t, "the breaker is closed", func() bool { return !d.guard.breaker.open.Load() })
+	if a := on(t, d, "local"); a.Mode != modeStore {
+		t.Errorf("after the store is back a check is decided by %s", a.Mode)
+	}
+}
+
+// TestSeldomClientsOfAStoppedStore: one client, whose next check comes when the breaker has had the time
+// to forget the last, is denied a handful of times and then admitted, not for as long as the store is stopped.
+func TestSeldomClientsOfAStoppedStore(t *testing.T) {
+	redis := startRedis(t)
+	c := testConfig(newLeader(t, failRules).address())
+	c.Redis = redis.url()
+	d, _ := startLive(t, c)
+	if a := on(t, d, "local"); !a.Allowed {
+		t.Fatalf("before: %+v", a)
+	}
+	redis.signal(syscall.SIGSTOP)
+	defer redis.signal(syscall.SIGCONT)
+	denied := 0
+	tick := time.NewTicker(700 * time.Millisecond)
+	defer tick.Stop()
+	for range 8 {
+		if a := on(t, d, "local"); !a.Allowed {
+			denied++
+		}
+		<-tick.C
+	}
+	if denied > 3 {
+		t.Errorf("%d of 8 checks denied", denied)
+	}
+}

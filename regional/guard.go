@@ -76,15 +76,17 @@ type guard struct {
 	heard atomic.Int64
 	// failure is why the store's last failed take failed; nil before.
 	failure atomic.Pointer[error]
+	// failed is told of each call that failed, when the breaker has counted it.
+	failed func()
 	// underWay counts the calls that callers wait for.
 	underWay atomic.Int64
 	retries  retryBudget
 }
 
 // newGuard makes a guard. onChange is told whenever the breaker changes between
-// closed and not, with the store's last error.
-func newGuard(s Store, auth *authority, m *metrics, onChange func(open bool, cause error)) *guard {
-	g := &guard{store: s, auth: auth, metrics: m, now: auth.now}
+// closed and not, with the store's last error. onFailure is told of each call that failed.
+func newGuard(s Store, auth *authority, m *metrics, onChange func(open bool, cause error), onFailure func()) *guard {
+	g := &guard{store: s, auth: auth, metrics: m, now: auth.now, failed: onFailure}
 	g.breaker = newBreaker(auth.now, func(state gobreaker.State) {
 		m.breakerIs(state)
 		var cause error
@@ -151,6 +153,9 @@ func (g *guard) call(ctx context.Context, op, epoch string, do func(context.Cont
 	})
 	if err != nil {
 		g.metrics.storeErrors.WithLabelValues(op, reason(err)).Inc()
+		if op != opProbe && g.breaker.suspects() {
+			g.failed()
+		}
 	}
 	return err
 }

@@ -16,6 +16,9 @@ const (
 	probeEvery = time.Second
 	// probeSoon is the least wait between two of them, where one came a little early.
 	probeSoon = 10 * time.Millisecond
+	// suspectEvery spaces the daemon's own calls of a store whose last call failed: so the
+	// breaker opens, or finds the store well, within half a second at any rate of traffic.
+	suspectEvery = 25 * time.Millisecond
 	// probeRule is the rule number of the probe's own record: the largest, which no
 	// rule reaches.
 	probeRule = 1<<32 - 1
@@ -47,8 +50,11 @@ func (d *Daemon) keepStore(ctx context.Context) {
 				d.try(ctx)
 			}
 			wait = max(probeSoon, d.guard.breaker.trialIn())
-		case d.auth.clock.age(d.cfg.Now()) >= probeEvery:
+		case d.guard.breaker.suspects(), d.auth.clock.age(d.cfg.Now()) >= probeEvery:
 			d.probe(ctx)
+			if d.guard.breaker.suspects() {
+				wait = suspectEvery
+			}
 		}
 		if !d.pauseProbe(ctx, wait) {
 			return
