@@ -2,7 +2,6 @@ package rules
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"unicode/utf8"
 )
@@ -16,17 +15,24 @@ func (d *decoder) compile(doc *document) *Set {
 		blacklist: newAccessList(doc.blacklist),
 	}
 	d.misplacedShared(doc)
+	s.tiers = d.tiersOf(doc)
+	d.ties(doc, &s.tiers)
 	for i, text := range doc.rules {
 		r := d.compileRule(doc, text)
 		r.ordinal = i
+		if slices.Contains(r.Key, tierAttribute) {
+			r.tiers = &s.tiers
+		}
 		s.rules = append(s.rules, r)
 		s.byID[r.ID] = r
 	}
 	s.index = newRuleIndex(s.rules)
-	if n := len(s.index.always); n > maxUnindexed {
-		d.warn(doc.rules[s.index.always[0]].at, "this and %d other rules are tried for every request, which takes its time; ask for an exact value, or begin patterns with a text and regular expressions with ^ and a text", n-1)
+	if unindexed := s.index.unindexed(); len(unindexed) > maxUnindexed {
+		n := len(unindexed)
+		d.warn(doc.rules[unindexed[0]].at, "this and %d other rules are tried for every request, which takes its time; ask for an exact value, or begin patterns with a text and regular expressions with ^ and a text", n-1)
 	}
 	d.resolveReplaces(s, doc.rules)
+	d.unreached(doc, s)
 	return s
 }
 
@@ -39,8 +45,10 @@ const maxUnindexed = 200
 func (d *decoder) misplacedShared(doc *document) {
 	defaults := doc.defaults.over(builtIn())
 	d.misplaced(doc.defaults, defaults)
-	for _, name := range slices.Sorted(maps.Keys(doc.tiers)) {
-		d.misplaced(*doc.tiers[name], doc.tiers[name].over(defaults))
+	for _, name := range doc.sortedTiers() {
+		tier := doc.tiers[name]
+		d.misplaced(tier.settings, tier.over(defaults))
+		d.contradictions(tier.at, "tier "+shorten(name), tier.conditions)
 	}
 }
 
@@ -79,7 +87,7 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 	if r.Watched() && len(r.Key) == 0 {
 		d.warn(text.at, "cool_down and auto_block hold back whom the key names, and key: [] of %s names everybody: what one client does is answered to all; name the attributes that tell clients apart", text)
 	}
-	d.contradictions(text)
+	d.contradictions(text.at, text.String(), text.conditions)
 	if all.broken {
 		return r
 	}

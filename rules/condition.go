@@ -13,6 +13,8 @@ import (
 type condition struct {
 	attribute string
 	values    []matcher
+	// orNone also accepts a request that belongs to no tier; of a rule's tier alone.
+	orNone bool
 	// where the condition stands, for messages
 	at position
 }
@@ -22,10 +24,6 @@ type condition struct {
 type matcher struct {
 	pattern
 	regex *regexp.Regexp // the pattern has only the prefix then
-}
-
-func exactly(attribute, value string, at position) condition {
-	return condition{attribute: attribute, values: []matcher{{pattern: newPattern(value, false)}}, at: at}
 }
 
 func (m *matcher) match(value string) bool {
@@ -39,6 +37,9 @@ func (m *matcher) match(value string) bool {
 func (m *matcher) isExact() bool { return m.regex == nil && !m.glob }
 
 func (c *condition) match(value string) bool {
+	if c.orNone && value == "" {
+		return true
+	}
 	for i := range c.values {
 		if c.values[i].match(value) {
 			return true
@@ -64,20 +65,12 @@ func (c *condition) String() string {
 	return c.attribute + " " + strings.Join(texts, " or ")
 }
 
-// valueOf is what a condition on an attribute looks at.
-func valueOf(attrs Attributes, attribute, path string) string {
-	if attribute == endpointAttribute {
-		return path
-	}
-	return attrs.Get(attribute)
-}
-
-// unmet returns the first condition that a request does not meet, nil if it meets
-// all. Path is the request's endpoint by pathOf.
-func (r *Rule) unmet(attrs Attributes, path string) *condition {
-	for i := range r.conditions {
-		c := &r.conditions[i]
-		if !c.match(valueOf(attrs, c.attribute, path)) {
+// unmet returns the first of the conditions that a request does not meet, nil if it
+// meets all.
+func unmet(conditions []condition, s *subject) *condition {
+	for i := range conditions {
+		c := &conditions[i]
+		if !c.match(s.value(c.attribute)) {
 			return c
 		}
 	}
@@ -86,17 +79,21 @@ func (r *Rule) unmet(attrs Attributes, path string) *condition {
 
 // asksAllOf tells whether every request that r applies to meets the conditions of
 // other as well, where that is plain: r states all of them, word for word.
-func (r *Rule) asksAllOf(other *Rule) bool {
-	for i := range other.conditions {
-		if !slices.ContainsFunc(r.conditions, other.conditions[i].equal) {
+func (r *Rule) asksAllOf(other *Rule) bool { return implies(r.conditions, other.conditions) }
+
+// implies tells whether what meets all of the conditions meets all of others too, where
+// that is plain.
+func implies(conditions, others []condition) bool {
+	for i := range others {
+		if !slices.ContainsFunc(conditions, others[i].impliedBy) {
 			return false
 		}
 	}
 	return true
 }
 
-func (c *condition) equal(other condition) bool {
-	return c.attribute == other.attribute && slices.EqualFunc(c.values, other.values, func(a, b matcher) bool {
+func (c *condition) impliedBy(other condition) bool {
+	return c.attribute == other.attribute && (c.orNone || !other.orNone) && slices.EqualFunc(c.values, other.values, func(a, b matcher) bool {
 		if a.regex != nil || b.regex != nil {
 			return a.regex != nil && b.regex != nil && a.regex.String() == b.regex.String()
 		}

@@ -4,15 +4,15 @@ import "strings"
 
 // contradictions reports conditions that no request can meet, where that is plain:
 // the rule would never apply, and what it was to limit would be free.
-func (d *decoder) contradictions(text *ruleText) {
-	for i := range text.conditions {
-		c := &text.conditions[i]
+func (d *decoder) contradictions(at position, what string, conditions []condition) {
+	for i := range conditions {
+		c := &conditions[i]
 		if c.attribute == endpointAttribute && !c.acceptsPath() {
-			d.add(c.at, "%s can never apply: an endpoint is compared without its query, so nothing matches %s; cut it off at the ? or #", text, c)
+			d.add(c.at, "%s can never apply: an endpoint is compared without its query, so nothing matches %s; cut it off at the ? or #", what, c)
 		}
 		for j := range i {
-			if other := &text.conditions[j]; other.attribute == c.attribute && !c.compatible(other) {
-				d.add(text.at, "%s can never apply: it asks for %s and for %s; remove one", text, other, c)
+			if other := &conditions[j]; other.attribute == c.attribute && !c.compatible(other) {
+				d.add(at, "%s can never apply: it asks for %s and for %s; remove one", what, other, c)
 			}
 		}
 	}
@@ -33,6 +33,9 @@ func (c *condition) acceptsPath() bool {
 // compatible tells, of two conditions on one attribute, whether some value may meet
 // both. It may say yes where none does.
 func (c *condition) compatible(other *condition) bool {
+	if c.orNone && other.match("") || other.orNone && c.match("") {
+		return true
+	}
 	for i := range c.values {
 		for j := range other.values {
 			if c.values[i].compatible(&other.values[j]) {

@@ -9,6 +9,8 @@ type Explanation struct {
 	// are explained all the same, as if it did not.
 	List  ListKind
 	Entry *ListEntry
+	// Tier is the tier that the request belongs to; empty if to none.
+	Tier string
 	// Rules has an element for each rule, in the order of the file.
 	Rules []Trace
 }
@@ -44,14 +46,17 @@ func (t *Trace) WhyNot() string {
 // Unix milliseconds, and why not. Its time is in the number of rules: it is for
 // people.
 func (s *Set) Explain(attrs Attributes, nowMS int64) Explanation {
-	apiKey, path := attrs.Get(apiKeyAttribute), pathOf(attrs.Get(endpointAttribute))
-	out := Explanation{Rules: make([]Trace, len(s.rules))}
+	apiKey, of := attrs.Get(apiKeyAttribute), s.subject(attrs)
+	out := Explanation{Tier: of.tier, Rules: make([]Trace, len(s.rules))}
 	out.List, out.Entry = s.listed(apiKey, nowMS)
 	for i, r := range s.rules {
 		t := &out.Rules[i]
 		t.Rule, t.Override = r, r.OverrideFor(apiKey, nowMS)
-		if c := r.unmet(attrs, path); c != nil {
+		if c := unmet(r.conditions, &of); c != nil {
 			t.Unmet = c.String()
+			if c.attribute == tierAttribute && of.tier != "" && of.tier != attrs.Get(tierAttribute) {
+				t.Unmet += fmt.Sprintf(": the file assigns it to the tier %q", shorten(of.tier))
+			}
 		}
 	}
 	for i, r := range s.rules {

@@ -161,8 +161,9 @@ func FuzzMatch(f *testing.F) {
 			t.Fatalf("list %v", list)
 		}
 		want := []string{}
+		of := s.subject(AttributesOf(attrs))
 		for _, r := range s.Rules() {
-			if r.unmet(AttributesOf(attrs), pathOf(endpoint)) == nil {
+			if unmet(r.conditions, &of) == nil {
 				want = append(want, r.ID)
 			}
 		}

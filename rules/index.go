@@ -97,7 +97,8 @@ func (x *ruleIndex) file(a anchor, ordinal int32) {
 
 // anchors are what a rule can be filed under by the condition: an anchor for each
 // value it accepts, each once. An absent attribute counts as empty, so a condition
-// that may accept an empty value has none.
+// that may accept an empty value has none, but for the tier, which is looked up for
+// every request.
 func (c *condition) anchors() []anchor {
 	var out []anchor
 	for i := range c.values {
@@ -113,5 +114,16 @@ func (c *condition) anchors() []anchor {
 			out = append(out, a)
 		}
 	}
+	if c.orNone {
+		out = append(out, anchor{attribute: c.attribute})
+	}
 	return out
+}
+
+// unindexed are the rules that are tried for every request that belongs to no tier.
+func (x *ruleIndex) unindexed() []int32 {
+	if tiers := x.attributes[tierAttribute]; tiers != nil && len(tiers.exact[""]) > 0 {
+		return slices.Sorted(slices.Values(slices.Concat(x.always, tiers.exact[""])))
+	}
+	return x.always
 }

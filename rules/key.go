@@ -19,29 +19,33 @@ const hashDomain = "aliquot key hash 1"
 // rule's key attributes, and returns it. Two requests have the same encoding exactly
 // when they share a bucket; rules with the same key attributes have the same
 // encodings, in whatever order they name them. An absent attribute counts as an
-// empty value, and the value of endpoint is normalised with NormalizeEndpoint.
+// empty value, the value of endpoint is normalised with NormalizeEndpoint, and that of
+// tier is the tier that the request belongs to (Set.TierOf).
 //
 // For each attribute, sorted by name: length and bytes of the name, length and bytes
 // of the value; lengths are 4 bytes, big-endian.
 func KeyValues(r *Rule, attrs Attributes, dst []byte) []byte {
-	return keyValues(r.sortedKey, attrs, dst)
+	return keyValues(r.sortedKey, attrs, r.tiers, dst)
 }
 
 // ListedValues is KeyValues of a rule whose key is api_key alone: what names the client
 // that a list has decided about.
 func ListedValues(attrs Attributes, dst []byte) []byte {
-	return keyValues([]string{apiKeyAttribute}, attrs, dst)
+	return keyValues([]string{apiKeyAttribute}, attrs, nil, dst)
 }
 
-func keyValues(sorted []string, attrs Attributes, dst []byte) []byte {
+func keyValues(sorted []string, attrs Attributes, of *tiers, dst []byte) []byte {
 	for _, name := range sorted {
 		dst = binary.BigEndian.AppendUint32(dst, uint32(len(name)))
 		dst = append(dst, name...)
 		at := len(dst)
 		dst = append(dst, 0, 0, 0, 0)
-		if name == endpointAttribute {
+		switch {
+		case name == endpointAttribute:
 			dst = appendNormalized(dst, attrs.Get(name))
-		} else {
+		case name == tierAttribute && of != nil:
+			dst = append(dst, of.of(&subject{attrs: attrs, path: pathOf(attrs.Get(endpointAttribute))})...)
+		default:
 			dst = append(dst, attrs.Get(name)...)
 		}
 		binary.BigEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))

@@ -76,27 +76,34 @@ const roomForFound = 128
 // find appends to found the ordinals of all rules whose conditions a request meets,
 // in ascending order.
 func (s *Set) find(attrs Attributes, found []int32) []int32 {
-	path := pathOf(attrs.Get(endpointAttribute))
+	of := s.subject(attrs)
 	for i := range attrs {
-		name, value := attrs[i].Name, attrs[i].Value
-		under := s.index.attributes[name]
-		if under == nil {
-			continue
-		}
-		if name == endpointAttribute {
-			value = path
-		}
-		found = s.matching(under.exact[value], attrs, path, found)
-		for _, n := range under.prefixes.lengths {
-			if n > len(value) {
-				break
-			}
-			found = s.matching(under.prefixes.under[value[:n]], attrs, path, found)
+		if name := attrs[i].Name; name != tierAttribute {
+			found = s.filedUnder(name, &of, found)
 		}
 	}
-	found = s.matching(s.index.always, attrs, path, found)
+	found = s.filedUnder(tierAttribute, &of, found)
+	found = s.matching(s.index.always, &of, found)
 	slices.Sort(found)
 	return slices.Compact(found) // a rule that is filed in several places may be found in two
+}
+
+// filedUnder appends the rules that are filed under the request's value of an attribute
+// and match.
+func (s *Set) filedUnder(attribute string, of *subject, found []int32) []int32 {
+	under := s.index.attributes[attribute]
+	if under == nil {
+		return found
+	}
+	value := of.value(attribute)
+	found = s.matching(under.exact[value], of, found)
+	for _, n := range under.prefixes.lengths {
+		if n > len(value) {
+			break
+		}
+		found = s.matching(under.prefixes.under[value[:n]], of, found)
+	}
+	return found
 }
 
 // meets tells whether two ascending lists have an ordinal in common.
@@ -124,9 +131,9 @@ func (s *Set) listed(apiKey string, nowMS int64) (ListKind, *ListEntry) {
 }
 
 // matching appends those of the candidates that match.
-func (s *Set) matching(candidates []int32, attrs Attributes, path string, found []int32) []int32 {
+func (s *Set) matching(candidates []int32, of *subject, found []int32) []int32 {
 	for _, ordinal := range candidates {
-		if s.rules[ordinal].unmet(attrs, path) == nil {
+		if unmet(s.rules[ordinal].conditions, of) == nil {
 			found = append(found, ordinal)
 		}
 	}

@@ -23,7 +23,7 @@ const (
 // document is a rules file as written, before anything is inherited.
 type document struct {
 	defaults  settings
-	tiers     map[string]*settings
+	tiers     map[string]*tierText
 	rules     []*ruleText
 	whitelist []ListEntry
 	blacklist []ListEntry
@@ -54,7 +54,7 @@ func Parse(file string, data []byte) (*Set, []Warning, error) {
 }
 
 func (d *decoder) document(n *node) *document {
-	doc := &document{tiers: make(map[string]*settings)}
+	doc := &document{tiers: make(map[string]*tierText)}
 	if n.kind == kindNull {
 		d.add(n.at, "the file is empty; write \"rules: []\" if nothing is to be limited")
 		return doc
@@ -73,7 +73,7 @@ func (d *decoder) document(n *node) *document {
 	return doc
 }
 
-func (d *decoder) tiers(f *field, tiers map[string]*settings) {
+func (d *decoder) tiers(f *field, tiers map[string]*tierText) {
 	if !d.is(f.value, kindMapping, "tiers") {
 		return
 	}
@@ -83,8 +83,25 @@ func (d *decoder) tiers(f *field, tiers map[string]*settings) {
 	}
 	d.eachField(f.value, func(tier *field) {
 		if d.named(tier.at, tier.name, "the tier's name", MaxNameChars) {
-			s := d.settingsOf(tier.value, "a tier")
-			tiers[tier.name] = &s
+			tiers[tier.name] = d.tierText(tier)
 		}
 	})
+}
+
+func (d *decoder) tierText(f *field) *tierText {
+	t := &tierText{at: f.at}
+	known := d.settingsSchema(&t.settings)
+	known["match"] = func(m *field) {
+		t.matchAt = m.at
+		t.conditions = d.match(m)
+		for i := range t.conditions {
+			if c := &t.conditions[i]; c.attribute == tierAttribute {
+				d.add(c.at, "the match of a tier asks for the attribute tier, but it is for requests that name none; remove it")
+			}
+		}
+	}
+	if !d.mapping(f.value, "a tier", known) {
+		t.broken = true
+	}
+	return t
 }

@@ -62,6 +62,11 @@ type position struct {
 	line, column int
 }
 
+// after tells whether p comes behind other.
+func (p position) after(other position) bool {
+	return p.line > other.line || p.line == other.line && p.column > other.column
+}
+
 // problems collects what is found in one file.
 type problems struct {
 	file     string

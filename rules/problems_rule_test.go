@@ -41,8 +41,8 @@ func TestRefusedRules(t *testing.T) {
 			`2:27: replaces names "b" twice; remove one`,
 			`2:30: a rule id of replaces must be a text, found a number; put it in quotes: "1"`,
 			"2:33: a rule id of replaces is empty; write a value"}},
-		{"replaced always", "rules:\n  - {id: a, tier: pro, replaces: [b], " + someLimit + "}\n  - {id: b, tier: pro, match: {api_key_pattern: x}, " + someLimit + "}\n", []string{
-			"2:35: rule b would never apply: rule a replaces it and matches every request that it matches; remove this, that rule, or give rule a a condition of its own"}},
+		{"replaced always", "rules:\n  - {id: a, tier: pro, match: {attributes: {org: y}}, replaces: [b], " + someLimit + "}\n  - {id: b, tier: pro, match: {api_key_pattern: x, attributes: {org: y}}, " + someLimit + "}\n", []string{
+			"2:66: rule b would never apply: rule a replaces it and matches every request that it matches; remove this, that rule, or give rule a a condition of its own"}},
 		{"replaces is no list", oneRule("replaces: b, " + someLimit), []string{"2:23: replaces must be a list, found a text; write it in brackets, like [a, b]"}},
 		{"replaces too many", oneRule("replaces: [" + strings.Repeat("b,", MaxReplaces+1) + "], " + someLimit), []string{"2:23: replaces has 65 entries; at most 64 are accepted"}},
 		{"replaces in a circle of two", "rules:\n  - {id: a, replaces: [b], " + someLimit + "}\n  - {id: b, replaces: [a], " + someLimit + "}\n", []string{

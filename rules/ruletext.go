@@ -1,6 +1,9 @@
 package rules
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // ruleText is one rule as written.
 type ruleText struct {
@@ -8,6 +11,7 @@ type ruleText struct {
 	id         string
 	idAt       position
 	tier       string
+	tierAt     position
 	paramsAt   position
 	version    int64
 	conditions []condition
@@ -53,13 +57,16 @@ func (d *decoder) rule(n *node) *ruleText {
 	readParams := known["params"]
 	known["params"] = func(f *field) { r.paramsAt = f.at; readParams(f) }
 	known["id"] = func(f *field) { r.idAt = f.value.at; r.id = d.id(f) }
-	known["tier"] = func(f *field) { r.tier = d.tier(f, r) }
-	known["match"] = func(f *field) { d.match(f, r) }
+	known["tier"] = func(f *field) { r.tierAt = f.at; r.tier, _ = d.text(f.value, "tier", MaxNameChars) }
+	known["match"] = func(f *field) { r.conditions = append(r.conditions, d.match(f)...) }
 	known["override"] = func(f *field) { r.overrides = d.overrides(f) }
 	known["version"] = func(f *field) { r.version = d.version(f) }
 	known["replaces"] = func(f *field) { r.replaces = d.names(f, "a rule id of replaces", MaxReplaces) }
 	if !d.mapping(n, "a rule", known) {
 		r.broken = true
+	}
+	if r.tier != "" {
+		r.conditions = slices.Insert(r.conditions, 0, r.tierCondition())
 	}
 	if n.kind == kindMapping && !hasField(n, "id") {
 		d.add(n.at, "the rule has no id; add one, like id: orders-pro")
@@ -93,12 +100,13 @@ func isIDRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
 }
 
-func (d *decoder) tier(f *field, r *ruleText) string {
-	tier, ok := d.text(f.value, "tier", MaxNameChars)
-	if ok {
-		r.conditions = append(r.conditions, exactly(tierAttribute, tier, f.at))
+// tierCondition is what a rule's tier asks for: a request of that tier or, if the rule
+// has other conditions, one that belongs to no tier.
+func (r *ruleText) tierCondition() condition {
+	return condition{
+		attribute: tierAttribute, values: []matcher{{pattern: newPattern(r.tier, false)}}, at: r.tierAt,
+		orNone: slices.ContainsFunc(r.conditions, func(c condition) bool { return c.attribute != tierAttribute }),
 	}
-	return tier
 }
 
 func (d *decoder) version(f *field) int64 {
@@ -112,20 +120,23 @@ func (d *decoder) version(f *field) int64 {
 	return v
 }
 
-func (d *decoder) match(f *field, r *ruleText) {
+// match reads the conditions of a rule or a tier.
+func (d *decoder) match(f *field) []condition {
+	var out []condition
 	d.mapping(f.value, "match", schema{
 		"api_key_pattern": func(f *field) {
 			if text, ok := d.text(f.value, f.name, maxPatternChars); ok {
-				r.conditions = append(r.conditions, condition{attribute: apiKeyAttribute, values: []matcher{{pattern: keyPattern(text)}}, at: f.at})
+				out = append(out, condition{attribute: apiKeyAttribute, values: []matcher{{pattern: keyPattern(text)}}, at: f.at})
 			}
 		},
 		"endpoint_regex": func(f *field) {
 			if m, ok := d.regex(f); ok {
-				r.conditions = append(r.conditions, condition{attribute: endpointAttribute, values: []matcher{m}, at: f.at})
+				out = append(out, condition{attribute: endpointAttribute, values: []matcher{m}, at: f.at})
 			}
 		},
-		"attributes": func(f *field) { r.conditions = append(r.conditions, d.attributes(f)...) },
+		"attributes": func(f *field) { out = append(out, d.attributes(f)...) },
 	})
+	return out
 }
 
 // regex reads a regular expression.

@@ -81,6 +81,7 @@ type Set struct {
 	rules     []*Rule
 	byID      map[string]*Rule
 	index     ruleIndex
+	tiers     tiers
 	whitelist accessList
 	blacklist accessList
 }
@@ -96,7 +97,9 @@ func (s *Set) Rule(id string) *Rule { return s.byID[id] }
 // and are immutable; the caller must not change them.
 type Rule struct {
 	ID string
-	// Tier is the tier a request must name; "" if the rule asks for none.
+	// Tier is the tier of the rule: a request that belongs to another one does not meet
+	// it. One that belongs to none meets it if the rule has other conditions. "" if the
+	// rule asks for none.
 	Tier string
 	// Algorithm is TokenBucket, LeakyBucket, FixedWindow, SlidingWindowLog,
 	// SlidingWindowCounter or Concurrency. Limit.Algorithm says the same.
@@ -144,6 +147,7 @@ type Rule struct {
 	ordinal    int
 	replacedBy []int32 // ordinals of the rules that replace it, ascending
 	sortedKey  []string
+	tiers      *tiers // of the set, where the key has the tier; else nil
 	conditions []condition
 	patterns   patternSet // of overrides, strongest first
 	overrides  []Override // parallel to patterns

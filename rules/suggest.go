@@ -36,7 +36,9 @@ func placeOf(name string) string {
 		return "an override or an entry of a list"
 	case "after", "most", "within", "for":
 		return "cool_down or auto_block"
-	case "id", "tier", "match", "override", "replaces":
+	case "match":
+		return "a rule or a tier"
+	case "id", "tier", "override", "replaces":
 		return "a rule"
 	case "params", "algorithm", "mode", "unit", "enforcement", "placement", "borrow_wait", "on_redis_failure", "local_cache", "shadow", "key", "cool_down", "auto_block":
 		return "a rule, a tier or defaults"

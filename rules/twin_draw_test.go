@@ -14,6 +14,7 @@ import (
 type twinFile struct {
 	defaults             twinLevel
 	tiers                map[string]twinLevel
+	assigned             map[string]twinMatch // by tier
 	rules                []*twinRule
 	whitelist, blacklist []string
 }
@@ -23,6 +24,9 @@ type twinLevel struct {
 	params   numbers
 	settings map[string]string // a key as names with commas between
 }
+
+// twinMatch is whom a tier gets; what is empty is not asked.
+type twinMatch struct{ apiKey, org string }
 
 type twinRule struct {
 	twinLevel
@@ -73,20 +77,26 @@ func drawRequest(t *rapid.T) map[string]string {
 	}
 	draw("api_key", apiKeys)
 	draw("endpoint", endpoints)
-	draw("tier", tierNames)
+	draw("tier", append(tierNames, "", "unheard"))
 	draw("method", values)
 	draw("org", values)
 	return attrs
 }
 
 func drawTwin(t *rapid.T) *twinFile {
-	w := &twinFile{defaults: drawLevel(t), tiers: map[string]twinLevel{}}
+	w := &twinFile{defaults: drawLevel(t), tiers: map[string]twinLevel{}, assigned: map[string]twinMatch{}}
 	if rapid.Bool().Draw(t, "complete defaults") {
 		w.defaults.params = numbers{"capacity": "7", "refill_rate": "0.3"}
 	}
 	for _, name := range tierNames[:2] {
 		if rapid.Bool().Draw(t, "tier "+name) {
 			w.tiers[name] = drawLevel(t)
+			if rapid.Bool().Draw(t, "assigned") {
+				w.assigned[name] = twinMatch{
+					apiKey: rapid.SampledFrom(append(keyPatterns, "")).Draw(t, "assigned key"),
+					org:    rapid.SampledFrom([]string{"", "", "x", "p*"}).Draw(t, "assigned org"),
+				}
+			}
 		}
 	}
 	n := rapid.IntRange(1, 7).Draw(t, "rules")
@@ -166,13 +176,28 @@ func drawNumbers(t *rapid.T) numbers {
 func (w *twinFile) text() string {
 	var tiers, rules []string
 	for _, name := range slices.Sorted(maps.Keys(w.tiers)) {
-		tiers = append(tiers, name+": {"+w.tiers[name].text()+"}")
+		text := w.tiers[name].text()
+		if match, ok := w.assigned[name]; ok {
+			text += ", match: " + match.text()
+		}
+		tiers = append(tiers, name+": {"+text+"}")
 	}
 	for _, r := range w.rules {
 		rules = append(rules, "  - {"+r.text()+"}\n")
 	}
 	return "defaults: {" + w.defaults.text() + "}\ntiers: {" + strings.Join(tiers, ", ") + "}\nwhitelist: [" + quoteAll(w.whitelist) +
 		"]\nblacklist: [" + quoteAll(w.blacklist) + "]\nrules:\n" + strings.Join(rules, "")
+}
+
+func (m twinMatch) text() string {
+	var fields []string
+	if m.apiKey != "" {
+		fields = append(fields, "api_key_pattern: "+quoted(m.apiKey))
+	}
+	if m.org != "" {
+		fields = append(fields, "attributes: {org: "+quoted(m.org)+"}")
+	}
+	return "{" + strings.Join(fields, ", ") + "}"
 }
 
 func (l twinLevel) text() string {

@@ -1,0 +1,233 @@
+package rules
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// subject is a request as conditions see it. Path is its endpoint by pathOf, tier the
+// tier that it belongs to.
+type subject struct {
+	attrs      Attributes
+	path, tier string
+}
+
+// value returns the value of an attribute that conditions compare.
+func (s *subject) value(attribute string) string {
+	switch attribute {
+	case endpointAttribute:
+		return s.path
+	case tierAttribute:
+		return s.tier
+	}
+	return s.attrs.Get(attribute)
+}
+
+// subject returns a request with the tier that it belongs to.
+func (s *Set) subject(attrs Attributes) subject {
+	out := subject{attrs: attrs, path: pathOf(attrs.Get(endpointAttribute))}
+	out.tier = s.tiers.of(&out)
+	return out
+}
+
+// TierOf returns the tier that a request belongs to: the one that it names in the
+// attribute tier, if a rule or the file's tiers know it, else the tier that the file
+// assigns, else "". A file that knows no tier takes each name as it comes. TierOf
+// allocates nothing; attrs is only read.
+func (s *Set) TierOf(attrs Attributes) string {
+	of := s.subject(attrs)
+	return of.tier
+}
+
+// UnknownTier tells whether a request names a tier that the file does not know, though
+// it knows others. Such a name counts as none.
+func (s *Set) UnknownTier(attrs Attributes) bool {
+	if !s.tiers.inUse() {
+		return false
+	}
+	named := attrs.Get(tierAttribute)
+	return named != "" && !s.tiers.knows(named)
+}
+
+// HasTier tells whether a rule names the tier or the file assigns requests to it.
+func (s *Set) HasTier(tier string) bool { return slices.Contains(s.tiers.named, tier) }
+
+// Tiers returns the tiers that a rule names or that the file assigns requests to,
+// sorted. The caller must not change the slice.
+func (s *Set) Tiers() []string { return s.tiers.named }
+
+// tiers tell which tier a request belongs to. The zero value knows none.
+type tiers struct {
+	// named are those that rules name and those with a match, sorted.
+	named []string
+	// known are all exact names that rules and the file's tiers state.
+	known map[string]struct{}
+	// patterns are what matches of rules accept for the attribute tier beside exact names.
+	patterns []matcher
+	// assigned are in the order of their strength: the exact key, then the longest
+	// pattern about keys, then those that ask for something else. A tier has one for
+	// each API key that it lists.
+	assigned []assignment
+	exact    map[string][]int32
+	globs    prefixTable
+	others   []int32
+}
+
+// assignment gives requests that meet all conditions a tier.
+type assignment struct {
+	tier string
+	// key is the pattern about API keys that the request meets; the zero value where
+	// the assignment does not ask for one.
+	key        matcher
+	strength   int
+	conditions []condition
+}
+
+// exactKey is the strength of an assignment that names one API key: above that of any
+// pattern, which is its length.
+const exactKey = maxPatternChars + 1
+
+// inUse tells whether the file states anything about tiers.
+func (t *tiers) inUse() bool { return len(t.known) > 0 || len(t.patterns) > 0 }
+
+func (t *tiers) knows(name string) bool {
+	if _, known := t.known[name]; known {
+		return true
+	}
+	for i := range t.patterns {
+		if t.patterns[i].match(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// of returns the tier that a request belongs to; its own tier is not looked at.
+func (t *tiers) of(s *subject) string {
+	named := s.attrs.Get(tierAttribute)
+	if !t.inUse() || named != "" && t.knows(named) {
+		return named
+	}
+	if len(t.assigned) == 0 {
+		return ""
+	}
+	apiKey := s.attrs.Get(apiKeyAttribute)
+	best := t.first(t.exact[apiKey], s, apiKey, int32(len(t.assigned)))
+	for _, n := range t.globs.lengths {
+		if n > len(apiKey) {
+			break
+		}
+		best = t.first(t.globs.under[apiKey[:n]], s, apiKey, best)
+	}
+	best = t.first(t.others, s, apiKey, best)
+	if int(best) == len(t.assigned) {
+		return ""
+	}
+	return t.assigned[best].tier
+}
+
+// first returns the first of the ascending candidates that the request meets, best if
+// none before best does.
+func (t *tiers) first(candidates []int32, s *subject, apiKey string, best int32) int32 {
+	for _, i := range candidates {
+		if i >= best {
+			break
+		}
+		if a := &t.assigned[i]; (a.strength == 0 || a.key.match(apiKey)) && unmet(a.conditions, s) == nil {
+			return i
+		}
+	}
+	return best
+}
+
+// tierText is one tier as written.
+type tierText struct {
+	at position
+	settings
+	// matchAt is where it says which requests belong to it, zero if it does not.
+	matchAt    position
+	conditions []condition
+}
+
+// assigns tells whether the tier says which requests belong to it.
+func (t *tierText) assigns() bool { return t.matchAt != (position{}) }
+
+// tiersOf works out which tiers there are and which requests belong to them.
+func (d *decoder) tiersOf(doc *document) tiers {
+	t := tiers{known: make(map[string]struct{}), exact: make(map[string][]int32)}
+	named := make(map[string]struct{})
+	for _, r := range doc.rules {
+		if r.tier != "" {
+			named[r.tier] = struct{}{}
+		}
+		for i := range r.conditions {
+			if c := &r.conditions[i]; c.attribute == tierAttribute {
+				t.learn(c)
+			}
+		}
+	}
+	for name, text := range doc.tiers {
+		t.known[name] = struct{}{}
+		if text.assigns() {
+			named[name] = struct{}{}
+			t.assigned = append(t.assigned, assignmentsOf(name, text)...)
+		}
+	}
+	for name := range named {
+		t.named = append(t.named, name)
+	}
+	slices.Sort(t.named)
+	slices.SortStableFunc(t.assigned, func(a, b assignment) int {
+		return cmp.Or(cmp.Compare(b.strength, a.strength), strings.Compare(a.key.text, b.key.text), strings.Compare(a.tier, b.tier))
+	})
+	for i := range t.assigned {
+		switch a := &t.assigned[i]; {
+		case a.strength == exactKey:
+			t.exact[a.key.text] = append(t.exact[a.key.text], int32(i))
+		case a.strength == 0:
+			t.others = append(t.others, int32(i))
+		default:
+			t.globs.add(a.key.prefix, int32(i))
+		}
+	}
+	return t
+}
+
+// learn adds the tiers that a condition of a rule names.
+func (t *tiers) learn(c *condition) {
+	for _, m := range c.values {
+		switch {
+		case !m.isExact():
+			t.patterns = append(t.patterns, m)
+		case m.text != "":
+			t.known[m.text] = struct{}{}
+		}
+	}
+}
+
+// assignmentsOf returns one assignment for each API key or pattern about keys that the
+// tier's match lists, and one if it lists none.
+func assignmentsOf(name string, text *tierText) []assignment {
+	at := slices.IndexFunc(text.conditions, func(c condition) bool {
+		return c.attribute == apiKeyAttribute && !slices.ContainsFunc(c.values, func(m matcher) bool { return m.regex != nil })
+	})
+	if at < 0 {
+		return []assignment{{tier: name, conditions: text.conditions}}
+	}
+	rest := slices.Concat(text.conditions[:at], text.conditions[at+1:])
+	var out []assignment
+	for _, m := range text.conditions[at].values {
+		a := assignment{tier: name, key: m, strength: exactKey, conditions: rest}
+		if m.glob {
+			a.strength = utf8.RuneCountInString(m.text)
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// sortedTiers returns the names of a file's tiers in their order.
+func (doc *document) sortedTiers() []string { return slices.Sorted(maps.Keys(doc.tiers)) }

@@ -1,0 +1,89 @@
+package rules
+
+import "slices"
+
+// maxTieSteps bounds the comparisons of one file's assignments: some hundred
+// milliseconds.
+const maxTieSteps = 20_000_000
+
+// ties refuses two tiers that a request may belong to alike: both name its API key, or
+// their patterns about it are equally long.
+func (d *decoder) ties(doc *document, t *tiers) {
+	steps := 0
+	shown := make(map[[2]string]bool)
+	for i := range t.assigned {
+		a := &t.assigned[i]
+		for j := i + 1; j < len(t.assigned) && t.assigned[j].strength == a.strength; j++ {
+			b := &t.assigned[j]
+			if a.strength == exactKey && b.key.text != a.key.text {
+				break // they are sorted
+			}
+			if steps++; steps > maxTieSteps {
+				d.add(doc.tiers[a.tier].matchAt, "tiers: there are too many assignments to compare; use fewer API keys and values, and patterns of different lengths")
+				return
+			}
+			pair := [2]string{min(a.tier, b.tier), max(a.tier, b.tier)}
+			if a.tier == b.tier || shown[pair] || !a.mayMeet(b, &steps) {
+				continue
+			}
+			shown[pair] = true
+			d.tie(doc, a, b)
+		}
+	}
+}
+
+func (d *decoder) tie(doc *document, a, b *assignment) {
+	at, other := a, b
+	if doc.tiers[b.tier].matchAt.after(doc.tiers[a.tier].matchAt) {
+		at, other = b, a
+	}
+	d.add(doc.tiers[at.tier].matchAt, "tiers %s and %s (line %d) may both get one request, and neither has the longer pattern about API keys; make one of them longer, or give them different values of one attribute",
+		shorten(at.tier), shorten(other.tier), doc.tiers[other.tier].matchAt.line)
+}
+
+// mayMeet tells whether one request may meet both assignments. It may say yes where
+// none does. Steps counts what was compared.
+func (a *assignment) mayMeet(b *assignment, steps *int) bool {
+	if a.strength != 0 && a.strength != exactKey && !a.key.meets(b.key.pattern) {
+		return false
+	}
+	for i := range a.conditions {
+		for j := range b.conditions {
+			c, other := &a.conditions[i], &b.conditions[j]
+			if c.attribute != other.attribute {
+				continue
+			}
+			*steps += len(c.values) * len(other.values)
+			if *steps <= maxTieSteps && !c.compatible(other) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// meets tells whether a text may match both of two globs of the same length: what
+// stands before their first * and behind their last one goes together. It may say yes
+// where there is none, if one of them has no *.
+func (p pattern) meets(other pattern) bool {
+	a, b := []rune(p.text), []rune(other.text)
+	if !headsMeet(a, b) {
+		return false
+	}
+	slices.Reverse(a)
+	slices.Reverse(b)
+	return headsMeet(a, b)
+}
+
+// headsMeet compares two globs up to the first * of either.
+func headsMeet(a, b []rune) bool {
+	for i := range min(len(a), len(b)) {
+		switch {
+		case a[i] == '*' || b[i] == '*':
+			return true
+		case a[i] != b[i] && a[i] != '?' && b[i] != '?':
+			return false
+		}
+	}
+	return true
+}
