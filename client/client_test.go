@@ -293,6 +293,25 @@ func TestMiddlewareAsks(t *testing.T) {
 	}
 }
 
+// Attributes and costs that a proxy in front sets, believed because it is trusted.
+func TestMiddlewareMapsHeaders(t *testing.T) {
+	asked := make(chan *aliquotv1.CheckRequest, 1)
+	server := serve(func(_ context.Context, in *aliquotv1.CheckRequest) (*aliquotv1.CheckResponse, error) {
+		asked <- in
+		return &aliquotv1.CheckResponse{Allowed: true, Mode: "no_rule"}, nil
+	})
+	defer server.Close()
+	who := client.DefaultIdentity()
+	who.AttributeHeaders = []string{"X-Tier=tier", "X-Tokens=costs.tokens_in"}
+	at := limited(t, client.MiddlewareOptions{Client: newClient(t, client.Options{Address: server.URL, Timeout: patient}), Identity: &who})
+	get(t, at+"/orders", "X-API-Key: k", "X-Tier: pro", "X-Tokens: 500")
+	want := &aliquotv1.CheckRequest{Costs: map[string]int64{"tokens_in": 500}, Attributes: map[string]string{
+		"api_key": "k", "endpoint": "/orders", "method": "GET", "ip": "127.0.0.1", "tier": "pro"}}
+	if got := <-asked; !proto.Equal(got, want) {
+		t.Errorf("asked %v, want %v", got, want)
+	}
+}
+
 func TestMiddlewareAnswers(t *testing.T) {
 	var next atomic.Pointer[aliquotv1.CheckResponse]
 	server := serve(func(context.Context, *aliquotv1.CheckRequest) (*aliquotv1.CheckResponse, error) {

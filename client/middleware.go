@@ -29,7 +29,7 @@ type MiddlewareOptions struct {
 	// Cost is what a request consumes; nil: 1.
 	Cost func(*http.Request) int64
 	// Costs are what it consumes of other units than requests, as rules name them
-	// (tokens_in, ...); nil: nothing.
+	// (tokens_in, ...), beside those of Identity.AttributeHeaders, which win; nil: nothing.
 	Costs func(*http.Request) map[string]int64
 	// Namespace separates services that share an installation.
 	Namespace string
@@ -110,7 +110,12 @@ func (m *middleware) request(r *http.Request) (*aliquotv1.CheckRequest, error) {
 	if uri == "" {
 		uri = r.URL.RequestURI()
 	}
-	attributes, err := m.rules.Attributes(identity.Request{Header: r.Header, Peer: r.RemoteAddr, Method: r.Method, URI: uri})
+	of := identity.Request{Header: r.Header, Peer: r.RemoteAddr, Method: r.Method, URI: uri}
+	attributes, err := m.rules.Attributes(of)
+	if err != nil {
+		return nil, err
+	}
+	mapped, err := m.rules.Mapped(of)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +128,12 @@ func (m *middleware) request(r *http.Request) (*aliquotv1.CheckRequest, error) {
 	}
 	if m.options.Costs != nil {
 		in.Costs = m.options.Costs(r)
+	}
+	for _, c := range mapped.Costs {
+		if in.Costs == nil {
+			in.Costs = make(map[string]int64, len(mapped.Costs))
+		}
+		in.Costs[c.Unit] = c.Cost
 	}
 	return in, nil
 }

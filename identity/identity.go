@@ -43,11 +43,16 @@ type Config struct {
 	// token, which is NOT verified here: only for what stands behind something that
 	// does verify it).
 	APIKeyFrom []string
-	// UserHeader has the user's id; empty: there is none. Whatever stands in front
-	// must set it or strip it, for a client can send it too.
+	// UserHeader has the user's id; empty: there is none. It is believed from
+	// TrustedProxies alone, which must set it or strip it, for a client can send it too.
 	UserHeader string
-	// TrustedProxies are networks (CIDR, or single addresses) whose X-Forwarded-For
-	// is believed.
+	// AttributeHeaders take attributes and costs from headers, "X-Tier=tier" and
+	// "X-Tokens=costs.tokens", and from claims of the bearer token, which is NOT verified
+	// here, "jwt:plan=tier". They are believed from TrustedProxies alone, which must set
+	// these headers or strip them.
+	AttributeHeaders []string
+	// TrustedProxies are networks (CIDR, or single addresses) whose X-Forwarded-For,
+	// UserHeader and AttributeHeaders are believed.
 	TrustedProxies []string
 }
 
@@ -67,6 +72,8 @@ type Rules struct {
 	keys    []source
 	user    header // without a name: there is none
 	trusted []netip.Prefix
+	// mappings are sorted by the names that they set.
+	mappings []mapping
 }
 
 // New compiles c; its errors name the entry.
@@ -89,7 +96,9 @@ func New(c Config) (*Rules, error) {
 		}
 		r.trusted = append(r.trusted, p)
 	}
-	return r, nil
+	var err error
+	r.mappings, err = parseMappings(c.AttributeHeaders)
+	return r, err
 }
 
 // Request is what a client asked for.
@@ -121,9 +130,14 @@ const (
 // known, and api_key always, unless nothing at all is known: a client without an API
 // key has "user:" and its id there, or else "ip:" and its address, so that a rule by
 // api_key gives each client a bucket of its own. A key that begins like that gets
-// "key:" in front, so that nobody can spend what is another's.
+// "key:" in front, so that nobody can spend what is another's. Those of AttributeHeaders
+// are among them.
 func (r *Rules) Attributes(of Request) (map[string]string, error) {
 	all, err := r.All(of)
+	if err != nil {
+		return nil, err
+	}
+	mapped, err := r.Mapped(of)
 	if err != nil {
 		return nil, err
 	}
@@ -133,18 +147,24 @@ func (r *Rules) Attributes(of Request) (map[string]string, error) {
 			out[a.Name] = a.Value
 		}
 	}
+	for _, a := range mapped.Attributes {
+		out[a.Name] = a.Value
+	}
 	return out, nil
 }
 
-// All are the same in the order of their names, those that are not known without a value.
+// All are the same in the order of their names, those that are not known without a value,
+// and without those of AttributeHeaders, which Mapped has.
 func (r *Rules) All(of Request) (all [attributes]Attribute, err error) {
 	path, query := target(of.URI)
 	all = [attributes]Attribute{apiKeyAt: {Name: APIKey}, endpointAt: {Endpoint, path}, ipAt: {Name: IP}, methodAt: {Method, of.Method}, userAt: {Name: User}}
 	if ip, ok := r.client(of.Header, of.Peer); ok {
 		all[ipAt].Value = group(ip)
 	}
-	if all[userAt].Value, err = r.user.one(of.Header); err != nil {
-		return all, err
+	if r.TrustsPeer(of.Peer) {
+		if all[userAt].Value, err = r.user.one(of.Header); err != nil {
+			return all, err
+		}
 	}
 	key, err := r.key(of.Header, query)
 	if err != nil {

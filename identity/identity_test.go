@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,6 +38,40 @@ func token(claims string) string {
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
 }
 
+func mapped(c *Config) {
+	c.AttributeHeaders = []string{"X-Tier=tier", "X-Org=org", "jwt:plan=plan", "X-Tokens=costs.tokens", "X-Bytes=costs.bytes"}
+}
+
+func TestCostsFromHeaders(t *testing.T) {
+	r := rules(t, mapped)
+	got, err := r.Mapped(Request{Peer: "127.0.0.1:1", Header: headers("X-Tokens: 500", "X-Bytes: 7", "X-Tier: pro")})
+	if err != nil || !slices.Equal(got.Costs, []Cost{{"bytes", 7}, {"tokens", 500}}) || !slices.Equal(got.Attributes, []Attribute{{"tier", "pro"}}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for in, says := range map[string]string{
+		"X-Tokens: 0":                          "the header X-Tokens is the cost of the unit tokens; send a whole number of at least 1, or none",
+		"X-Tokens: secret":                     "send a whole number",
+		"X-Tier: " + strings.Repeat("t", 4097): "the header X-Tier has 4097 bytes; at most 4096 of UTF-8 are allowed",
+		"X-Tier: \xff":                         "at most 4096 of UTF-8",
+	} {
+		if got, err := r.Mapped(Request{Header: headers(in)}); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%.20s: %+v, %v", in, got, err)
+		}
+	}
+	if _, err := r.Mapped(Request{Header: headers("X-Tier: pro", "X-Tier: gold")}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("two tiers: %v", err)
+	}
+}
+
+func TestUnbelievedHeaders(t *testing.T) {
+	r := rules(t, mapped)
+	for in, want := range map[string]string{"X-Tier: pro": "X-Tier", "X-User-Id: a": "X-User-Id", "X-Forwarded-For: 192.0.2.1": "X-Forwarded-For", "X-API-Key: k": ""} {
+		if got := r.Unbelieved(headers(in)); got != want {
+			t.Errorf("%s: %q", in, got)
+		}
+	}
+}
+
 func TestAttributes(t *testing.T) {
 	everywhere := func(c *Config) { c.APIKeyFrom = []string{"header:X-Key", "query:key", "jwt:sub", "bearer"} }
 	for _, c := range []struct {
@@ -47,10 +82,16 @@ func TestAttributes(t *testing.T) {
 	}{
 		{"nothing but an address", nil, Request{Method: "GET", URI: "/v1/orders?x=1", Peer: "203.0.113.7:4711"},
 			map[string]string{"api_key": "ip:203.0.113.7", "ip": "203.0.113.7", "endpoint": "/v1/orders", "method": "GET"}},
-		{"a user comes before the address", nil, Request{Method: "GET", URI: "/", Peer: "203.0.113.7:1", Header: headers("X-User-Id: alice")},
+		{"a user comes before the address", nil, Request{Method: "GET", URI: "/", Peer: "127.0.0.1:1", Header: headers("X-User-Id: alice", "X-Forwarded-For: 203.0.113.7")},
 			map[string]string{"api_key": "user:alice", "user": "alice", "ip": "203.0.113.7", "endpoint": "/", "method": "GET"}},
-		{"a key comes before the user", nil, Request{Method: "PUT", URI: "/", Peer: "203.0.113.7:1", Header: headers("X-User-Id: alice", "X-API-Key: k", "Authorization: Bearer t")},
-			map[string]string{"api_key": "k", "user": "alice", "ip": "203.0.113.7", "endpoint": "/", "method": "PUT"}},
+		{"a key comes before the user", nil, Request{Method: "PUT", URI: "/", Peer: "127.0.0.1:1", Header: headers("X-User-Id: alice", "X-API-Key: k", "Authorization: Bearer t")},
+			map[string]string{"api_key": "k", "user": "alice", "ip": "127.0.0.1", "endpoint": "/", "method": "PUT"}},
+		{"a user is a trusted proxy's word alone", nil, Request{Method: "PUT", URI: "/", Peer: "203.0.113.7:1", Header: headers("X-User-Id: alice", "X-User-Id: bob")},
+			map[string]string{"api_key": "ip:203.0.113.7", "ip": "203.0.113.7", "endpoint": "/", "method": "PUT"}},
+		{"an attribute header", mapped, Request{Method: "GET", URI: "/", Peer: "127.0.0.1:1", Header: headers("X-Tier: pro", "X-Org:", "X-Tokens: 5", "Authorization: Bearer a.eyJwbGFuIjoiZ29sZCJ9.c")},
+			map[string]string{"api_key": "a.eyJwbGFuIjoiZ29sZCJ9.c", "tier": "pro", "plan": "gold", "ip": "127.0.0.1", "endpoint": "/", "method": "GET"}},
+		{"an attribute header is a trusted proxy's word alone", mapped, Request{Method: "GET", URI: "/", Peer: "203.0.113.7:1", Header: headers("X-Tier: pro", "X-Tier: gold", "X-Tokens: 5")},
+			map[string]string{"api_key": "ip:203.0.113.7", "ip": "203.0.113.7", "endpoint": "/", "method": "GET"}},
 		{"a bearer token is a key", nil, Request{Method: "GET", URI: "/", Header: headers("Authorization: bearer  t.o.k ")},
 			map[string]string{"api_key": "t.o.k", "endpoint": "/", "method": "GET"}},
 		{"other schemes are not", nil, Request{Method: "GET", URI: "/", Header: headers("Authorization: Basic YTpi")},
@@ -106,15 +147,23 @@ func TestRequestsThatAreRefused(t *testing.T) {
 
 func TestSettingsThatAreRefused(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"cookie:a":    func(c *Config) { c.APIKeyFrom = []string{"cookie:a"} },
-		"header:":     func(c *Config) { c.APIKeyFrom = []string{"header:"} },
-		"header:a b":  func(c *Config) { c.APIKeyFrom = []string{"header:a b"} },
-		"query":       func(c *Config) { c.APIKeyFrom = []string{"query"} },
-		"jwt:":        func(c *Config) { c.APIKeyFrom = []string{"jwt:"} },
-		"bearer:x":    func(c *Config) { c.APIKeyFrom = []string{"bearer:x"} },
-		"X User":      func(c *Config) { c.UserHeader = "X User" },
-		"10.0.0.0/33": func(c *Config) { c.TrustedProxies = []string{"10.0.0.0/33"} },
-		"proxy.local": func(c *Config) { c.TrustedProxies = []string{"proxy.local"} },
+		"cookie:a":         func(c *Config) { c.APIKeyFrom = []string{"cookie:a"} },
+		"header:":          func(c *Config) { c.APIKeyFrom = []string{"header:"} },
+		"header:a b":       func(c *Config) { c.APIKeyFrom = []string{"header:a b"} },
+		"query":            func(c *Config) { c.APIKeyFrom = []string{"query"} },
+		"jwt:":             func(c *Config) { c.APIKeyFrom = []string{"jwt:"} },
+		"bearer:x":         func(c *Config) { c.APIKeyFrom = []string{"bearer:x"} },
+		"X-Tier: write":    func(c *Config) { c.AttributeHeaders = []string{"X-Tier"} },
+		"=tier":            func(c *Config) { c.AttributeHeaders = []string{"=tier"} },
+		"jwt:=tier":        func(c *Config) { c.AttributeHeaders = []string{"jwt:=tier"} },
+		"X=costs.":         func(c *Config) { c.AttributeHeaders = []string{"X=costs."} },
+		"X=api_key":        func(c *Config) { c.AttributeHeaders = []string{"X=api_key"} },
+		"X=costs.requests": func(c *Config) { c.AttributeHeaders = []string{"X=costs.requests"} },
+		"Y=tier":           func(c *Config) { c.AttributeHeaders = []string{"X=tier", "Y=tier"} },
+		"33 attribute":     func(c *Config) { c.AttributeHeaders = make([]string, 33) },
+		"X User":           func(c *Config) { c.UserHeader = "X User" },
+		"10.0.0.0/33":      func(c *Config) { c.TrustedProxies = []string{"10.0.0.0/33"} },
+		"proxy.local":      func(c *Config) { c.TrustedProxies = []string{"proxy.local"} },
 		"::ffff:0:0/96": func(c *Config) {
 			c.TrustedProxies = []string{"::ffff:0:0/96"}
 		},

@@ -31,8 +31,8 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// TrustsPeer reports whether X-Forwarded-For from the other end of a connection, as
-// http.Request.RemoteAddr has it, is believed.
+// TrustsPeer reports whether the other end of a connection, as http.Request.RemoteAddr has
+// it, is a trusted proxy, whose X-Forwarded-For, user and attribute headers are believed.
 func (r *Rules) TrustsPeer(peer string) bool {
 	ip, ok := parseHop(peer)
 	return !ok || r.trusts(ip)

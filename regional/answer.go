@@ -23,6 +23,9 @@ func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted
 	s.recent.see(d, r)
 	if d.policy != nil {
 		counted.under(d.policy.counts, out.Allowed)
+		if d.policy.set.UnknownTier(r.attributes) {
+			s.metrics.unknownTier.Inc()
+		}
 	}
 	if out.Allowed {
 		return

@@ -124,7 +124,7 @@ func (c *Config) Validate() error {
 		fail("--rls-headers %w", err)
 	}
 	if _, err := identity.New(c.Identity); err != nil {
-		fail("--api-key-from, --user-header, --trusted-proxies: %w", err)
+		fail("--api-key-from, --user-header, --attribute-header, --trusted-proxies: %w", err)
 	}
 	if c.ThrottleAfter < 0 || c.ThrottleAfter > maxThrottleAfter {
 		fail("--throttle-after %d: give a number of denials from 1 to %d, or 0 for none", c.ThrottleAfter, maxThrottleAfter)

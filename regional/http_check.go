@@ -40,6 +40,7 @@ type httpCheck struct {
 // httpCall is what a call needs, kept for the next one.
 type httpCall struct {
 	attributes rules.Attributes
+	costs      rules.Costs
 	answer     wire.Answer
 }
 
@@ -88,7 +89,12 @@ func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err
 	if err != nil {
 		return answer.Answer{}, err
 	}
-	all, err := h.rules.All(identity.Request{Header: r.Header, Peer: r.RemoteAddr, Method: o.method, URI: o.uri})
+	of := identity.Request{Header: r.Header, Peer: r.RemoteAddr, Method: o.method, URI: o.uri}
+	all, err := h.rules.All(of)
+	if err != nil {
+		return answer.Answer{}, err
+	}
+	mapped, err := h.rules.Mapped(of)
 	if err != nil {
 		return answer.Answer{}, err
 	}
@@ -102,8 +108,9 @@ func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err
 			call.attributes = append(call.attributes, rules.Attribute(a))
 		}
 	}
+	call.add(&mapped)
 	ctx := r.Context()
-	if err := h.service.check(ctx, wire.Request{Attributes: call.attributes, Cost: o.cost, Namespace: o.namespace}, &call.answer); err != nil {
+	if err := h.service.check(ctx, wire.Request{Attributes: call.attributes, Cost: o.cost, Namespace: o.namespace, Costs: call.costs}, &call.answer); err != nil {
 		return answer.Answer{}, err
 	}
 	h.service.throttle.answered(ctx, call.answer.Allowed)
@@ -112,11 +119,24 @@ func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err
 	return decision.Answer(time.Now(), answer.Options{Headers: h.headers, DenyStatus: o.denyStatus}), nil
 }
 
+// add takes what --attribute-header found.
+func (c *httpCall) add(m *identity.Mapped) {
+	for _, a := range m.Attributes {
+		c.attributes = append(c.attributes, rules.Attribute(a))
+	}
+	if len(m.Attributes) > 0 {
+		c.attributes.Sort()
+	}
+	for _, cost := range m.Costs {
+		c.costs = append(c.costs, rules.UnitCost(cost))
+	}
+}
+
 // done forgets the request, and keeps the room for the next. A call that ended in an error
 // is not used again: who was asked may hold on to it.
 func (c *httpCall) done(kept *sync.Pool) {
 	clear(c.attributes)
-	c.attributes = c.attributes[:0]
+	c.attributes, c.costs = c.attributes[:0], c.costs[:0]
 	c.answer.Reset()
 	kept.Put(c)
 }
@@ -134,15 +154,17 @@ func httpDecision(of *wire.Answer) answer.Decision {
 	return out
 }
 
-// warn tells that X-Forwarded-For is not believed: every client of that proxy has the
-// proxy's address then.
+// warn tells that X-Forwarded-For, the user and the attribute headers are not believed:
+// every client of that proxy has the proxy's address then, and no tier.
 func (h *httpCheck) warn(r *http.Request) {
-	if r.Header.Get("X-Forwarded-For") == "" || h.rules.TrustsPeer(r.RemoteAddr) {
+	if h.rules.TrustsPeer(r.RemoteAddr) {
 		return
 	}
-	h.stranger.Do(func() {
-		h.log.Warn("the X-Forwarded-For of a peer that is not in --trusted-proxies is ignored; if that is a proxy of yours, name its network there", "peer", r.RemoteAddr)
-	})
+	if name := h.rules.Unbelieved(r.Header); name != "" {
+		h.stranger.Do(func() {
+			h.log.Warn("a header of a peer that is not in --trusted-proxies is ignored; if that is a proxy of yours, name its network there", "header", name, "peer", r.RemoteAddr)
+		})
+	}
 }
 
 func httpStatus(err error) int {

@@ -320,15 +320,43 @@ func TestSettingsOfCheck(t *testing.T) {
 		t.Errorf("told %d times that a proxy is not trusted", n)
 	}
 	for name, change := range map[string]func(*Config){
-		"--headers":         func(c *Config) { c.Headers = "all" },
-		"--api-key-from":    func(c *Config) { c.Identity.APIKeyFrom = []string{"cookie"} },
-		"--trusted-proxies": func(c *Config) { c.Identity.TrustedProxies = []string{"everyone"} },
+		"--headers":          func(c *Config) { c.Headers = "all" },
+		"--api-key-from":     func(c *Config) { c.Identity.APIKeyFrom = []string{"cookie"} },
+		"--trusted-proxies":  func(c *Config) { c.Identity.TrustedProxies = []string{"everyone"} },
+		"--attribute-header": func(c *Config) { c.Identity.AttributeHeaders = []string{"X-Tier"} },
 	} {
 		wrong := testConfig("127.0.0.1:1")
 		change(&wrong)
 		if err := wrong.Validate(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A proxy says the tier and the costs; a name that the rules do not know counts as none.
+func TestCheckTakesAttributesFromHeaders(t *testing.T) {
+	c := testConfig(newLeader(t, `rules:
+  - {id: r0, tier: gold, params: {capacity: 5, refill_rate: 0.001}}
+  - {id: r1, unit: tokens, params: {capacity: 100, refill_rate: 0.001}}
+`).address())
+	c.Identity.AttributeHeaders = []string{"X-Tier=tier", "X-Tokens=costs.tokens"}
+	d, _ := startLive(t, c)
+	for _, c := range []struct{ header, limit, remaining string }{
+		{"X-Tier: gold", "5", "4"},
+		{"X-Tokens: 30", "100", "70"},
+		{"X-Tier: platinum", "", ""},
+		{"X-Tier: ", "", ""},
+	} {
+		a := proxied(t, d, "GET", "/check", "X-API-Key: k", c.header)
+		if a.StatusCode != 200 || a.Header.Get("X-RateLimit-Limit") != c.limit || a.Header.Get("X-RateLimit-Remaining") != c.remaining {
+			t.Errorf("%s: %s %v", c.header, a.Status, a.Header)
+		}
+	}
+	if a := proxied(t, d, "GET", "/check", "X-API-Key: k", "X-Tokens: many"); a.StatusCode != 400 {
+		t.Errorf("a cost that is no number: %s", a.Status)
+	}
+	if text := scrape(t, d); !strings.Contains(text, "aliquot_unknown_tier_total 1\n") {
+		t.Error("the unknown tier was not counted once")
 	}
 }
 

@@ -39,6 +39,7 @@ type metrics struct {
 	borrows         *prometheus.CounterVec
 	rulesVersion    prometheus.Gauge
 	reloadFailures  prometheus.Counter
+	unknownTier     prometheus.Counter
 	panics          prometheus.Counter
 	coolDowns       *prometheus.CounterVec
 	autoBlocks      *prometheus.CounterVec
@@ -116,6 +117,10 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 		reloadFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "aliquot_rules_reload_failures_total", Help: "Versions of the rules that were refused here.",
 		}),
+		unknownTier: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aliquot_unknown_tier_total",
+			Help: "Decisions on requests that name a tier which neither a rule nor the tiers of the file know: it counts as none named.",
+		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "aliquot_panics_total", Help: "Calls that failed by a bug: they panicked, and the log tells where.",
 		}),
@@ -132,7 +137,7 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	reg.MustRegister(m.decisions, m.offered, m.admitted, m.localHits, m.decisionSeconds, m.storeSeconds, m.storeErrors, m.callGroups,
-		m.breaker, m.circuits, m.degraded, m.reports, m.borrows, m.rulesVersion, m.reloadFailures, m.panics, build,
+		m.breaker, m.circuits, m.degraded, m.reports, m.borrows, m.rulesVersion, m.reloadFailures, m.unknownTier, m.panics, build,
 		goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
