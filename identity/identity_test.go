@@ -153,7 +153,7 @@ func TestSettingsThatAreRefused(t *testing.T) {
 		"query":            func(c *Config) { c.APIKeyFrom = []string{"query"} },
 		"jwt:":             func(c *Config) { c.APIKeyFrom = []string{"jwt:"} },
 		"bearer:x":         func(c *Config) { c.APIKeyFrom = []string{"bearer:x"} },
-		"X-Tier: write":    func(c *Config) { c.AttributeHeaders = []string{"X-Tier"} },
+		`"X-Tier": write`:  func(c *Config) { c.AttributeHeaders = []string{"X-Tier"} },
 		"=tier":            func(c *Config) { c.AttributeHeaders = []string{"=tier"} },
 		"jwt:=tier":        func(c *Config) { c.AttributeHeaders = []string{"jwt:=tier"} },
 		"X=costs.":         func(c *Config) { c.AttributeHeaders = []string{"X=costs."} },
