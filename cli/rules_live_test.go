@@ -101,6 +101,8 @@ func stagedRules(t *testing.T, coordinator, file string) {
 	at("rules", "apply", file, "--halt-above", "0.1").want(t, exitUsage, "--stage-regions")
 	at("rules", "promote").want(t, exitError, "no version is staged")
 	at("rules", "apply", file, "--stage-regions", "eu-west", "--promote-after", "1s").want(t, exitError, "promote_after")
+	command(t, "rules: []", "rules", "apply", "-", "--stage-regions", "eu-west", "--addr", coordinator).want(t, exitError,
+		"nothing changed", "cannot be staged", "is left out", "everywhere at once, without a stage")
 	at("rules", "apply", file, "--stage-regions", "eu-west", "--promote-after", "1h").want(t, exitOK, "version 4 is in force in eu-west only")
 	at("rules", "show").want(t, exitOK, "version 3 by", "version 4 is staged in eu-west until 20", "unless it is halted")
 	at("rules", "apply", file).want(t, exitError, "promote or abort it first")

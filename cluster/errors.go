@@ -56,6 +56,8 @@ var (
 	ErrRolloutUnderWay = errors.New("cluster: a roll-out is under way")
 	// ErrNoRollout refuses to end a staged roll-out that is not under way (any more).
 	ErrNoRollout = errors.New("cluster: there is no roll-out")
+	// ErrNotStageable refuses a stage under which a rule would hold two limits, or none.
+	ErrNotStageable = errors.New("cluster: this version cannot be staged")
 	// ErrNothingInForce refuses to stage the first rules of all.
 	ErrNothingInForce = errors.New("cluster: there is nothing to go back to")
 	// ErrUnknownVersion says that a version of the rules is not kept (any more).

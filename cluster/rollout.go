@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	raftlogv1 "aliquot/proto/raftlog/v1"
 	"aliquot/rules"
@@ -71,6 +72,9 @@ func (s *State) stageRules(c *raftlogv1.StageRules, parser *ruleParser) (version
 	if err != nil {
 		return 0, err
 	}
+	if err := s.Rules.stageable(set); err != nil {
+		return 0, err
+	}
 	book := s.Rules
 	book.Last++
 	book.History = keptVersions(book.History, newRuleVersion(book.Last, book.Version, a))
@@ -105,6 +109,18 @@ func (s *State) checkStage(regions []string) error {
 		if at < 0 || s.Ledger.Config.Regions[at].Fenced || slices.Contains(regions[:i], name) {
 			return fmt.Errorf("%w: the stage's region %q is not declared, fenced, or named twice", ErrInvalidArgument, shortName(name))
 		}
+	}
+	return nil
+}
+
+// stageable refuses rules of which some regions cannot go by these while the others go by
+// those in force: each rule is to hold one limit, by one number.
+func (b *RuleBook) stageable(set *rules.Set) error {
+	if b.Set == nil {
+		return nil
+	}
+	if why := rules.Unstageable(b.Set, set); len(why) > 0 {
+		return fmt.Errorf("%w: %s", ErrNotStageable, strings.Join(why, "; "))
 	}
 	return nil
 }

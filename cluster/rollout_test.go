@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 
 	"aliquot/budget"
@@ -133,6 +134,8 @@ func TestRolloutsRefused(t *testing.T) {
 		"everywhere":     {stageCmd(twoRules, "us", "eu", "ap"), ErrInvalidArgument},
 		"unknown region": {stageCmd(twoRules, "us", "mars"), ErrInvalidArgument},
 		"region twice":   {stageCmd(twoRules, "us", "us"), ErrInvalidArgument},
+		"another kind":   {stageCmd(strings.Replace(testRules, "id: r1", "id: r1\n    placement: split", 1), "us"), ErrNotStageable},
+		"a rule removed": {stageCmd("rules: []", "us"), ErrNotStageable},
 		"none under way": {endCmd(1, RolloutAborted), ErrNoRollout},
 	} {
 		if err, _ := drive(t, f, c.cmd).(error); !errors.Is(err, c.want) {

@@ -49,8 +49,9 @@ type Stage struct {
 }
 
 // StageRules brings rules into force in some regions. It errs as ApplyRules does, with
-// ErrNothingInForce before the first rules, and with ErrInvalidArgument for regions
-// that are not declared, or all of them.
+// ErrNothingInForce before the first rules, with ErrNotStageable for rules under which a
+// rule in force would hold two limits or none, and with ErrInvalidArgument for regions that
+// are not declared, or all of them.
 func (n *Node) StageRules(ctx context.Context, c RulesChange, s Stage) (version uint64, err error) {
 	return n.proposeVersion(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_StageRules{StageRules: &raftlogv1.StageRules{
 		Rules: c.command(), Regions: s.Regions, PromoteAfterMs: s.PromoteAfter.Milliseconds(),

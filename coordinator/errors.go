@@ -66,6 +66,7 @@ var errorTable = rpc.Table{
 	{Err: cluster.ErrNodeAlive, Code: connect.CodeAlreadyExists},
 	{Err: cluster.ErrRolloutUnderWay, Code: connect.CodeFailedPrecondition},
 	{Err: cluster.ErrNoRollout, Code: connect.CodeFailedPrecondition},
+	{Err: cluster.ErrNotStageable, Code: connect.CodeFailedPrecondition},
 	{Err: cluster.ErrNothingInForce, Code: connect.CodeFailedPrecondition},
 	{Err: cluster.ErrUnknownVersion, Code: connect.CodeNotFound},
 	{Err: cluster.ErrInvalidArgument, Code: connect.CodeInvalidArgument},

@@ -91,7 +91,7 @@ func (s *ruleService) planned(req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanR
 	if name == "" {
 		name = "rules"
 	}
-	_, warnings, err := rules.Parse(name, []byte(req.GetYaml()))
+	set, warnings, err := rules.Parse(name, []byte(req.GetYaml()))
 	if err != nil {
 		return nil, err
 	}
@@ -101,6 +101,7 @@ func (s *ruleService) planned(req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanR
 	for _, w := range warnings {
 		res.Warnings = append(res.Warnings, w.String())
 	}
+	res.Warnings = append(res.Warnings, s.restarts(set)...)
 	res.Diff, err = unifiedDiff(versionName(res.BaseVersion), name, before, req.GetYaml())
 	return res, err
 }

@@ -46,8 +46,11 @@ func (s *ruleService) stage(ctx context.Context, change cluster.RulesChange, sta
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
-	warnings, err := s.parse(change)
+	set, warnings, err := s.parse(change)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.node.Stageable(set); err != nil {
 		return nil, err
 	}
 	reign := s.leadership.current()

@@ -205,6 +205,25 @@ func TestStagesRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	moved := strings.Replace(limited(100), "id: r1", "id: r1\n    placement: split", 1)
+	for name, c := range map[string]struct{ yaml, why string }{
+		"another placement": {moved, `rule "r1" changes its placement (auto to split)`},
+		"a rule left out":   {strings.Replace(limited(100), "r1", "r2", 1), `rule "r1" is left out`},
+	} {
+		_, err := r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: c.yaml, Stage: &aliquotv1.Stage{Regions: []string{"us"}}})
+		if connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), c.why) || !strings.Contains(err.Error(), "everywhere at once, without a stage") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	warned := func(what string, warnings []string, err error) {
+		if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], `rule "r1" changes its placement (auto to split): its clients begin with full buckets`) {
+			t.Errorf("%s: warnings %q, %v", what, warnings, err)
+		}
+	}
+	plan, err := r.rules.PlanRules(t.Context(), &aliquotv1.PlanRulesRequest{Yaml: moved})
+	warned("a plan", plan.GetWarnings(), err)
+	applied, err := r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: moved})
+	warned("without a stage", applied.GetWarnings(), err)
 	for _, err := range []error{
 		errorOf(r.rules.PromoteRules(t.Context(), &aliquotv1.PromoteRulesRequest{Version: 1})),
 		errorOf(r.rules.AbortRules(t.Context(), &aliquotv1.AbortRulesRequest{Version: 1})),

@@ -6,6 +6,7 @@ import (
 
 	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/rules"
 )
 
 // Limits of a rules change, beyond the file's own.
@@ -120,10 +121,11 @@ func (s *ruleService) apply(ctx context.Context, change cluster.RulesChange) (*a
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
-	warnings, err := s.parse(change)
+	set, warnings, err := s.parse(change)
 	if err != nil {
 		return nil, err
 	}
+	warnings = append(warnings, s.restarts(set)...)
 	version, err := s.node.ApplyRules(ctx, change)
 	if err != nil {
 		return nil, err
@@ -131,17 +133,24 @@ func (s *ruleService) apply(ctx context.Context, change cluster.RulesChange) (*a
 	return s.applied(version, warnings), nil
 }
 
-// parse returns the warnings of rules that are valid.
-func (s *ruleService) parse(change cluster.RulesChange) (warnings []string, err error) {
-	found, err := s.node.ParseRules(change.FileName, change.YAML)
+// parse returns rules that are valid, with their warnings.
+func (s *ruleService) parse(change cluster.RulesChange) (set *rules.Set, warnings []string, err error) {
+	set, found, err := s.node.ParseRules(change.FileName, change.YAML)
 	if err != nil {
 		s.metrics.rulesFailures.Inc()
-		return nil, err
+		return nil, nil, err
 	}
 	for _, w := range found {
 		warnings = append(warnings, w.String())
 	}
-	return warnings, nil
+	return set, warnings, nil
+}
+
+// restarts warns of the rules whose clients begin with full buckets once set is in force.
+func (s *ruleService) restarts(set *rules.Set) []string {
+	var inForce *rules.Set
+	s.node.View(func(state *cluster.State) { inForce = state.Rules.Set })
+	return rules.Restarts(inForce, set)
 }
 
 // applied is the answer once a version has been made. Not to know the diff is no
