@@ -109,7 +109,7 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 			parts = append(parts, g)
 			continue
 		}
-		seen = g.settleHere(local, results[i], received, seen)
+		seen = g.settleHere(local, results[i], a.auth.now, seen)
 		whole = append(whole, g)
 	}
 	a.emergency.settled(whole, true)
@@ -122,11 +122,11 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 
 // settleHere is settle for a group that the store was asked about just now: what it has
 // denied may be here by the time its answer is.
-func (g *group) settleHere(t *localTable, r lua.Result, received budget.Instant, seen []observation) []observation {
+func (g *group) settleHere(t *localTable, r lua.Result, clock func() budget.Instant, seen []observation) []observation {
 	switch {
 	case r.Allowed:
 		return g.settle(r, seen)
-	case !t.second(g, received):
+	case !t.second(g, clock):
 		if g.await(); g.awaits != nil {
 			return g.usedHere(r, seen)
 		}

@@ -101,7 +101,7 @@ func (e *emergency) take(asks []*ask, denied bool, out []limit.Outcome) bool {
 		} else {
 			records[i].At = max(records[i].At, int64(max(keys[i].calls, asks[i].ownsSince()))/1000+1)
 		}
-		views[i] = limit.View{Floor: e.bucketOf(asks[i]), Phase: limit.Floor, Stamp: emergencyStamp, Cost: asks[i].cost}
+		views[i] = limit.View{Floor: e.bucketOf(asks[i], now), Phase: limit.Floor, Stamp: emergencyStamp, Cost: asks[i].cost}
 	}
 	if !free {
 		for i := range views {
@@ -159,18 +159,21 @@ func (e *emergency) lapse(phase budget.Phase, now budget.Instant) {
 
 // bucketOf is what the limit inside the process fills for an ask. A daemon that has
 // had no session since its start goes by a floor that may be lent: its store has the record
-// of that, and cannot be asked. Such a floor counts when everyone has made room for it. The
-// caller holds mu.
-func (e *emergency) bucketOf(a *ask) limit.Bucket {
+// of that, and cannot be asked. Such a floor counts when everyone has made room for it. A
+// right whose lease has ended since it was read is worth nothing: the next request reads
+// another one. The caller holds mu.
+func (e *emergency) bucketOf(a *ask, now budget.Instant) limit.Bucket {
 	switch {
 	case a.alone():
+	case a.right.Until != 0 && now >= a.right.Until:
+		return limit.Bucket{}
 	case e.left, a.right.Blind && a.right.Phase != budget.CutOff:
 		return limit.Bucket{}
 	case a.right.Blind && e.back != 0:
 		// What others used of the floor, while another daemon had lent it, may count for as
 		// long as the limit's window; half of it more is beyond any rho there may be.
 		tail := a.keyLimit().Tail
-		if e.now() < e.back.Add(tail+tail/2) {
+		if now < e.back.Add(tail+tail/2) {
 			return limit.Bucket{}
 		}
 	}

@@ -351,7 +351,7 @@ func TestEmergencyLimitOfASecondDaemonsWindows(t *testing.T) {
 	a.limit = limit.Limit{Algorithm: limit.FixedWindow, Capacity: 100 * limit.Token, Window: time.Hour}
 	bucket := func() limit.Bucket {
 		a.right = region.Right(a.key, a.keyLimit(), now)
-		return e.bucketOf(&a)
+		return e.bucketOf(&a, now)
 	}
 	tail := a.keyLimit().Tail
 	now = now.Add(3 * tail)

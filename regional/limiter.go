@@ -219,7 +219,7 @@ func (l *limiter) near(requests []request, s *scratch, now budget.Instant, nowMS
 		if d.mode != "" {
 			continue
 		}
-		switch d.local(l.auth.local, l.conduct, p, r, now, s, patient) {
+		switch d.local(l, p, r, now, s, patient) {
 		case wayDecided:
 			continue
 		case wayParked:
@@ -241,6 +241,13 @@ func (l *limiter) read() (budget.Instant, time.Time) {
 		return l.clock.Read()
 	}
 	return l.auth.now(), time.Now()
+}
+
+// later is the time of the boot clock, and not before an instant: readings of the fast
+// clock may step back a little.
+func (l *limiter) later(than budget.Instant) budget.Instant {
+	now, _ := l.read()
+	return max(now, than)
 }
 
 // spendAll decides groups, groupsPerCall at a time and a few of those at once. Its

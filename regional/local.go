@@ -94,17 +94,21 @@ const (
 // local decides a request whose limits match, if all that it takes is here: each of its
 // limits holds its cost, or would be denied, by what this daemon has and knows. If the
 // store has to be asked about any, nothing has changed; patient requests wait for others'
-// calls.
-func (d *decision) local(t *localTable, c *conduct, p *policy, r *request, now budget.Instant, s *scratch, patient bool) localWay {
+// calls. The request came at an instant, and is decided at the one that is read when its
+// limits are locked: the wait for a lock may be longer than a chunk's life, and a process
+// may be stopped at any line before.
+func (d *decision) local(l *limiter, p *policy, r *request, came budget.Instant, s *scratch, patient bool) localWay {
 	var plan localPlan
+	t := l.auth.local
 	if len(s.matched) > mostLocal || !plan.find(t, p, r, s) {
 		return wayStore
 	}
-	if !d.parked && c.holdNear(d, &plan, s, now) {
+	if !d.parked && l.conduct.holdNear(d, &plan, s, came) {
 		return wayDecided
 	}
 	plan.lock()
 	defer plan.unlock()
+	now := l.later(came)
 	allowed, known := plan.look(s, now)
 	switch {
 	case known:

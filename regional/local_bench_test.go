@@ -10,7 +10,7 @@ import (
 )
 
 // BenchmarkHeld is a decision inside the process, of keys whose tokens are here: in
-// batches of 64, for which the time is read once, and one by one.
+// batches of 64, and one by one.
 func BenchmarkHeld(b *testing.B) {
 	for _, keys := range []int{1, 1000} {
 		for _, batch := range []int{64, 1} {

@@ -190,8 +190,9 @@ func void(v limit.ChunkView) limit.ChunkView {
 }
 
 // second decides a group that the store denied once more, by what is here: another call
-// may have borrowed what this one found missing. It reports false if that does not do.
-func (t *localTable) second(g *group, now budget.Instant) bool {
+// may have borrowed what this one found missing. It reports false if that does not do. The
+// clock is read when the group's limits are locked, as in decision.local.
+func (t *localTable) second(g *group, clock func() budget.Instant) bool {
 	if g.upkeep || g.peek || len(g.asks) > mostLocal {
 		return false
 	}
@@ -205,6 +206,7 @@ func (t *localTable) second(g *group, now budget.Instant) bool {
 	}
 	plan.lock()
 	defer plan.unlock()
+	now := clock()
 	for i, e := range plan.entries[:plan.n] {
 		if e.gone || e.rule != g.asks[i].rule || e.chunk.Look(plan.costs[i], now) != chunk.Holds {
 			return false

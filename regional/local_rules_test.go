@@ -13,10 +13,16 @@ import (
 // lent is an entry that has borrowed ten tokens of a rule's bucket.
 func lent(t *testing.T, table *localTable, rule *rules.Rule) *localEntry {
 	t.Helper()
+	return lentTo(t, table, rule, &request{})
+}
+
+// lentTo is lent for the client of a request.
+func lentTo(t *testing.T, table *localTable, rule *rules.Rule, r *request) *localEntry {
+	t.Helper()
 	key := budget.KeyID{Rule: 1}
 	var e *localEntry
 	for range localWorth {
-		e = table.admit(appendName(nil, key.Rule, rule, &request{}), key, noon)
+		e = table.admit(appendName(nil, key.Rule, rule, r), key, noon)
 	}
 	e.rule = rule
 	use(e, noon)

@@ -183,7 +183,7 @@ func TestUseIsToldBeforeASecondTry(t *testing.T) {
 		limit: limit.Limit{Capacity: 10 * limit.Token}, rule: &rules.Rule{}, cost: limit.Token,
 		borrowing: borrowing{local: e, left: 2 * limit.Token, admitted: 7 * limit.Token, denied: 3 * limit.Token},
 	}}}
-	seen := g.settleHere(newLocalTable(), lua.Result{Limits: make([]limit.Outcome, 1)}, noon, nil)
+	seen := g.settleHere(newLocalTable(), lua.Result{Limits: make([]limit.Outcome, 1)}, func() budget.Instant { return noon }, nil)
 	if g.awaits == nil {
 		t.Fatal("it is not asked once more")
 	}

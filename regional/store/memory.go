@@ -89,9 +89,10 @@ func (m *Memory) Epoch(context.Context) (string, error) { return m.epoch, nil }
 // Close does nothing: the store has no goroutine and nothing open.
 func (m *Memory) Close() error { return nil }
 
-// Take decides groups in order, each atomically, and all at the instant of the call, as a
-// script in Redis does, unless another call was at one of their shards after that. now is
-// the clock at the last.
+// Take decides groups in order, each atomically and at an instant of its own, at which the
+// group's shards are locked: the wait for them may be longer than the caller's right lasts.
+// A group that comes after its deadline fails the call with *LateError; what was charged
+// for those before it stays charged. now is the clock at the last.
 func (m *Memory) Take(ctx context.Context, epoch string, groups []Group) (results []Result, now int64, err error) {
 	if epoch != m.epoch {
 		return nil, 0, &EpochError{Actual: m.epoch}
@@ -101,12 +102,6 @@ func (m *Memory) Take(ctx context.Context, epoch string, groups []Group) (result
 	}
 	if err := lua.CheckGroups(epoch, groups); err != nil {
 		return nil, 0, err
-	}
-	came := m.clock()
-	if len(groups) > 0 {
-		if end := groups[0].Limits[0].View.Deadline; end != 0 && came > end {
-			return nil, 0, &lua.LateError{Now: came}
-		}
 	}
 	limits := 0
 	for i := range groups {
@@ -122,7 +117,7 @@ func (m *Memory) Take(ctx context.Context, epoch string, groups []Group) (result
 	for i := range groups {
 		n := len(groups[i].Limits)
 		results[i].Limits, outcomes = outcomes[:n:n], outcomes[n:]
-		at, err := m.takeGroup(w, &groups[i], came, &results[i])
+		at, err := m.takeGroup(w, &groups[i], &results[i])
 		if err != nil {
 			return nil, 0, err
 		}
@@ -139,17 +134,28 @@ type work struct {
 	views   []limit.View
 }
 
-// takeGroup decides a group that came at an instant. The result has room for its limits.
-func (m *Memory) takeGroup(w *work, g *Group, came int64, result *Result) (now int64, err error) {
+// takeGroup decides a group. The result has room for its limits.
+func (m *Memory) takeGroup(w *work, g *Group, result *Result) (now int64, err error) {
 	mask, err := w.begin(g)
 	if err != nil {
 		return 0, err
 	}
 	m.lock(mask)
 	defer m.unlock(mask)
-	now = m.atLeast(mask, came)
+	now = m.read(mask)
+	if err := late(g, now); err != nil {
+		return 0, err
+	}
 	m.takeLocked(w, g, now, result)
 	return now, nil
+}
+
+// late is the error of a group that is decided after the deadline of its call.
+func late(g *Group, now int64) error {
+	if end := g.Limits[0].View.Deadline; end != 0 && now > end {
+		return &lua.LateError{Now: now}
+	}
+	return nil
 }
 
 // begin reads the keys and views of a group, and tells which shards they are in.
@@ -242,11 +248,8 @@ func (m *Memory) unlock(mask uint64) {
 
 // read is the time for the locked shards of a mask: read under the locks, and never
 // before a time they have already seen.
-func (m *Memory) read(mask uint64) int64 { return m.atLeast(mask, m.clock()) }
-
-// atLeast is an instant that was read, for the locked shards of a mask: one that they have
-// already seen, if that is later.
-func (m *Memory) atLeast(mask uint64, now int64) int64 {
+func (m *Memory) read(mask uint64) int64 {
+	now := m.clock()
 	for rest := mask; rest != 0; rest &= rest - 1 {
 		now = max(now, m.shards[bits.TrailingZeros64(rest)].last)
 	}

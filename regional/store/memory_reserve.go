@@ -104,8 +104,8 @@ func (m *Memory) takeAtOnce(groups []Group) (results []Result, now int64, err er
 	defer m.unlock(mask)
 	now = m.read(mask)
 	if len(groups) > 0 {
-		if end := groups[0].Limits[0].View.Deadline; end != 0 && now > end {
-			return nil, 0, &lua.LateError{Now: now}
+		if err := late(&groups[0], now); err != nil {
+			return nil, 0, err
 		}
 	}
 	results = make([]Result, len(groups))

@@ -88,6 +88,26 @@ func TestMemoryRefillsAndExpires(t *testing.T) {
 	}
 }
 
+// TestMemoryDecidesNothingAfterTheDeadline: a call comes in time, and waits for a lock until
+// it is late.
+func TestMemoryDecidesNothingAfterTheDeadline(t *testing.T) {
+	m, c, epoch := newMemory(t, 0)
+	all := ^uint64(0)
+	groups := one(key(1), 1, coldView(epoch, bucket(10, 1)))
+	groups[0].Limits[0].View.Deadline = c.us.Load() + second
+	m.lock(all)
+	failed := make(chan error)
+	go func() {
+		_, _, err := m.Take(context.Background(), epoch, groups)
+		failed <- err
+	}()
+	c.wait(2)
+	m.unlock(all)
+	if err := <-failed; !errors.As(err, new(*lua.LateError)) {
+		t.Errorf("a second after its deadline: %v", err)
+	}
+}
+
 func (m *Memory) cold() (n int) {
 	for i := range m.shards {
 		n += len(m.shards[i].cold)

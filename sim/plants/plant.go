@@ -93,6 +93,7 @@ func All() []Plant {
 		part{memory(), []string{"flush", "flush-cut", "roll-back", "cooling", "cooling-flush", "stuck-flush", "twins"}},
 		part{floors(), []string{"reweigh", "reweigh-cut", "reweigh-late", "drain-cold", "drain-3"}},
 		part{timing(), []string{"retime", "retime-cut", "twins-replaced"}},
+		part{pauses(), []string{"chunks", "stuck"}},
 		part{chunks(), []string{"chunks", "chunks-cut", "chunks-twins", "chunks-flush", "chunks-stuck", "chunks-elastic"}})
 	add(counts, part{counted(), []string{"window", "window-cut-off", "window-reweigh", "log", "slots"}})
 	add(buckets,

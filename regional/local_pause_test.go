@@ -1,0 +1,70 @@
+package regional
+
+import (
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/rules"
+)
+
+// TestACheckThatPausedSpendsNothingThatHasEnded: a check reads the clock, and its process is
+// put aside until the chunk of its key is over.
+func TestACheckThatPausedSpendsNothingThatHasEnded(t *testing.T) {
+	for _, c := range []struct {
+		pause time.Duration
+		want  localWay
+	}{{99 * time.Millisecond, wayDecided}, {100 * time.Millisecond, wayStore}, {2 * time.Second, wayStore}} {
+		now := noon
+		l := limiterBefore(t, &moodyStore{}, "e1", func() budget.Instant { return now }, strictRule(1000, 1000, ""))
+		p, r, s := l.policies.load(), &asked("k")[0], &scratch{}
+		d := decision{}
+		s.matched = d.match(p, r, 0, nil)
+		m := &s.matched[0]
+		e := lentTo(t, l.auth.local, m.Rule, r)
+		e.limit = m.Limit
+		before := e.chunk.Left()
+		came, _ := l.read()
+		now = noon.Add(c.pause)
+		if way := d.local(l, p, r, came, s, false); way != c.want {
+			t.Errorf("after a pause of %v it is decided by way %d, want %d", c.pause, way, c.want)
+		}
+		if spent := before - e.chunk.Left(); (spent > 0) != (c.want == wayDecided) {
+			t.Errorf("after a pause of %v it spent %d", c.pause, spent)
+		}
+	}
+}
+
+// TestASecondLookSpendsNothingThatHasEnded: the store's denial is here, and the process is
+// put aside before it looks at what another call has brought.
+func TestASecondLookSpendsNothingThatHasEnded(t *testing.T) {
+	table, rule := newLocalTable(), &rules.Rule{ID: "r0", LocalCache: true}
+	e := lent(t, table, rule)
+	g := newGroup(limit.Token)
+	g.asks = append(g.asks, ask{rule: rule, cost: limit.Token, key: e.key, borrowing: borrowing{local: e}})
+	now := noon.Add(2 * time.Second)
+	if table.second(g, func() budget.Instant { return now }) {
+		t.Error("it was admitted by a chunk that has ended")
+	}
+	if now = noon.Add(time.Millisecond); !table.second(g, func() budget.Instant { return now }) {
+		t.Error("it was not admitted by a chunk that it could spend")
+	}
+}
+
+// TestEmergencyGoesByNoLeaseThatHasEnded: the right was read under a lease, which ends
+// before the emergency limit decides by it.
+func TestEmergencyGoesByNoLeaseThatHasEnded(t *testing.T) {
+	now := second
+	e := newEmergency(func() budget.Instant { return now })
+	a := anAsk(1)
+	a.right.Phase, a.right.Until = budget.Live, 11*second
+	take := func() bool { return e.take([]*ask{&a}, false, make([]limit.Outcome, 1)) }
+	take()
+	if now = 10 * second; !take() {
+		t.Fatal("under its lease it admits nothing")
+	}
+	if now = a.right.Until; take() {
+		t.Error("after its lease it admits")
+	}
+}
