@@ -179,6 +179,7 @@ func bareNode(t *testing.T, trans raft.Transport, peers ...raft.Server) (*Node, 
 		serverID: "a/00000001", leaderCh: make(chan bool, 1), joining: make(chan struct{}, 1), failed: make(chan error, 1),
 	}
 	n.cfg.NodeID, n.cfg.Regions, n.cfg.Logger = "a", []string{"us", "eu"}, n.log
+	n.trans, _ = trans.(*transport)
 	n.ctx, n.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
 	store, snaps := raft.NewInmemStore(), raft.NewInmemSnapshotStore()
 	servers := append([]raft.Server{{ID: n.serverID, Address: trans.LocalAddr()}}, peers...)

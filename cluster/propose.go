@@ -137,15 +137,6 @@ func splitPlan(plan budget.Plan) []budget.Plan {
 	return append(parts, part)
 }
 
-// VerifyLeader returns nil if a majority agrees, after this call began, that this
-// node leads. Any error means it must not act as leader.
-func (n *Node) VerifyLeader(ctx context.Context) error {
-	if _, err := wait(ctx, n, n.raft.VerifyLeader); err != nil {
-		return n.explain(err)
-	}
-	return nil
-}
-
 // Barrier returns once this node, as leader, has applied everything committed
 // before the call.
 func (n *Node) Barrier(ctx context.Context) error {

@@ -49,13 +49,13 @@ func (n *Node) RemoveMember(ctx context.Context, nodeID string) error {
 }
 
 // removable is what checkRemoval says once the voters that are there had time to
-// show it. Only an answer after this call began counts: a voter that was heard a
-// moment ago may be dead, and a change of members that cannot be committed is the
-// end of the cluster.
+// show it. Only an answer to a message that was sent after this call began counts: a
+// voter that was heard a moment ago may be dead, and a change of members that cannot
+// be committed is the end of the cluster.
 func (n *Node) removable(ctx context.Context, nodeID string) ([]raft.Server, error) {
-	began := time.Now()
+	term, asked := n.Term(), n.trans.proofs.mark()
 	everybody := func(raft.ServerID) bool { return true }
-	heard := func(id raft.ServerID) bool { return id == n.serverID || n.trans.lastAnswer(id).After(began) }
+	heard := func(id raft.ServerID) bool { return id == n.serverID || n.trans.proofs.confirms(id, term, asked) }
 	if _, err := checkRemoval(n.configuration(), n.serverID, nodeID, everybody); err != nil {
 		return nil, err
 	}
@@ -94,12 +94,11 @@ func (n *Node) rememberRemoved(id raft.ServerID) {
 // with the vote last.
 //
 // A leader does not remove itself. hashicorp/raft 1.8.0 would replicate the change
-// and shut down, but until the change is committed the leader goes on counting its
-// own voice in VerifyLeader, which a member of the new configuration may not: of
-// three remaining voters one would be enough, while the other two elect another
-// leader. Leases are renewed on that proof. And nobody would hear the outcome,
-// because a future may stay unanswered when raft shuts down. Handing leadership
-// over first is no way out (issue 696).
+// and shut down, and nobody would hear the outcome, because a future may stay
+// unanswered when raft shuts down. Handing leadership over first is no way out (issue
+// 696). Until the change is committed raft goes on counting the leader's own voice in
+// its VerifyLeader: of three remaining voters one would be enough, while the other two
+// elect another leader. Node.VerifyLeader does not count it.
 func checkRemoval(c raft.Configuration, leader raft.ServerID, nodeID string, hears func(raft.ServerID) bool) ([]raft.Server, error) {
 	going, voters := partition(c, nodeID)
 	refused := func(format string, args ...any) ([]raft.Server, error) {

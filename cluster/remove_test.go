@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -67,52 +66,6 @@ func TestCheckRemoval(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Why a leader is not removed by itself, see checkRemoval: if raft no longer counts
-// the voice of a leader that is leaving, that refusal can go.
-func TestALeaderOnItsWayOutVouchesForItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		net := newWires()
-		trans := newTransport(net.listen("a"), testLogger())
-		config := raft.Configuration{Servers: []raft.Server{{ID: "a/00000001", Address: "a"}}}
-		var peers []*puppet
-		for _, name := range []string{"b", "c", "d"} {
-			p := newPuppet(t, net.listen(name), raft.ServerID(name+"/00000002"))
-			defer p.stop()
-			peers = append(peers, p)
-			config.Servers = append(config.Servers, p.server)
-		}
-		self := config.Servers[0]
-		rc, store, snaps := quietRaft(self.ID), raft.NewInmemStore(), raft.NewInmemSnapshotStore()
-		if err := raft.BootstrapCluster(rc, store, store, snaps, trans, config); err != nil {
-			t.Fatal(err)
-		}
-		a, err := raft.NewRaft(rc, &recorder{}, store, store, snaps, trans)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() {
-			if err := a.Shutdown().Error(); err != nil {
-				t.Error(err)
-			}
-		}()
-		if err := peers[0].TimeoutNow(self.ID, self.Address, &raft.TimeoutNowRequest{RPCHeader: peers[0].header()}, &raft.TimeoutNowResponse{}); err != nil {
-			t.Fatal(err)
-		}
-		<-time.After(time.Second)
-		peers[1].mute.Store(true)
-		peers[2].mute.Store(true)
-		committed := a.CommitIndex()
-		a.RemoveServer(self.ID, 0, 0)
-		<-time.After(time.Second)
-		if a.CommitIndex() != committed {
-			t.Fatal("one of three committed")
-		}
-		if err := a.VerifyLeader().Error(); err != nil {
-			t.Errorf("with one of the three voters that remain, A proved its leadership: %v; raft has changed", err)
-		}
-	})
 }
 
 func TestRemoveMember(t *testing.T) {

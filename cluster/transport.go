@@ -19,18 +19,14 @@ const (
 )
 
 // transport is raft's network transport with three differences: the heartbeat fast
-// path is off, each connection names its target server, and it is remembered when
-// each peer last answered and what log it had, which raft itself does not tell.
+// path is off, each connection names its target server, and it keeps what raft itself
+// does not tell: which message each peer last confirmed, and what log it had.
 type transport struct {
 	*raft.NetworkTransport
-	mu      sync.Mutex
-	answers map[raft.ServerID]answer
-}
+	proofs *proofs
 
-// answer is what a peer last said to this node as its leader.
-type answer struct {
-	lastLog uint64
-	at      time.Time
+	mu   sync.Mutex
+	logs map[raft.ServerID]uint64 // the last log index of each peer that answered
 }
 
 var (
@@ -44,7 +40,7 @@ func newTransport(layer raft.StreamLayer, log *slog.Logger) *transport {
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream: layer, MaxPool: raftPool, Timeout: raftIOTimeout, Logger: transportLog{newHclog(log, "raft-net")},
 		}),
-		answers: map[raft.ServerID]answer{},
+		proofs: newProofs(), logs: map[raft.ServerID]uint64{},
 	}
 }
 
@@ -56,13 +52,19 @@ func newTransport(layer raft.StreamLayer, log *slog.Logger) *transport {
 // far above one.
 func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
-// AppendEntries implements raft.Transport.
+// AppendEntries implements raft.Transport. Each message has its number before it is sent.
 func (t *transport) AppendEntries(id raft.ServerID, address raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	err := t.NetworkTransport.AppendEntries(id, target(id, address), req, resp)
-	if err == nil && resp.Term <= req.Term { // a later term answers as no follower of ours
-		t.note(id, answer{lastLog: resp.LastLog, at: time.Now()})
+	number := t.proofs.mark()
+	if err := t.NetworkTransport.AppendEntries(id, target(id, address), req, resp); err != nil {
+		return err
 	}
-	return err
+	if resp.Term <= req.Term { // a later term answers as no follower of ours
+		t.noteLog(id, resp.LastLog)
+	}
+	if resp.Success && resp.Term == req.Term {
+		t.proofs.confirm(id, req.Term, number)
+	}
+	return nil
 }
 
 // AppendEntriesPipeline implements raft.Transport. Replies on a pipeline are not
@@ -92,10 +94,10 @@ func (t *transport) TimeoutNow(id raft.ServerID, address raft.ServerAddress, req
 	return t.NetworkTransport.TimeoutNow(id, target(id, address), req, resp)
 }
 
-func (t *transport) note(id raft.ServerID, a answer) {
+func (t *transport) noteLog(id raft.ServerID, last uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.answers[id] = a
+	t.logs[id] = last
 }
 
 // progress is the last log index a peer said it has; 0 when it never answered. It
@@ -103,19 +105,13 @@ func (t *transport) note(id raft.ServerID, a answer) {
 func (t *transport) progress(id raft.ServerID) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.answers[id].lastLog
-}
-
-// lastAnswer is when a peer last answered this node as its leader; zero for never.
-func (t *transport) lastAnswer(id raft.ServerID) time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.answers[id].at
+	return t.logs[id]
 }
 
 // forget drops what is known of a server, before it is added or after it is removed.
 func (t *transport) forget(id raft.ServerID) {
+	t.proofs.forget(id)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.answers, id)
+	delete(t.logs, id)
 }

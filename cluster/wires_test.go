@@ -95,10 +95,15 @@ func (l *wire) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn
 }
 
 // puppet is a Raft peer that says what a test tells it to. What it is asked, it
-// grants, every vote and every entry, unless it is mute.
+// grants, every vote and every entry, unless it is mute when it is asked. Its answers
+// arrive late, in nanoseconds. It counts the heartbeats that it was sent, and says what
+// it is told to, if anything, in answer to them.
 type puppet struct {
 	*transport
 	mute   atomic.Bool
+	late   atomic.Int64
+	beats  atomic.Int64
+	says   atomic.Pointer[raft.AppendEntriesResponse]
 	t      testing.TB
 	server raft.Server
 	quit   chan struct{}
@@ -126,21 +131,40 @@ func (p *puppet) agree() {
 		case <-p.quit:
 			return
 		case rpc := <-p.Consumer():
+			if ask, ok := rpc.Command.(*raft.AppendEntriesRequest); ok && ask.PrevLogEntry == 0 && len(ask.Entries) == 0 {
+				p.beats.Add(1)
+				if says := p.says.Load(); says != nil {
+					rpc.Respond(says, nil)
+					continue
+				}
+			}
 			if p.mute.Load() {
 				continue
 			}
-			switch ask := rpc.Command.(type) {
-			case *raft.RequestVoteRequest:
-				rpc.Respond(&raft.RequestVoteResponse{Term: ask.Term, Granted: true}, nil)
-			case *raft.RequestPreVoteRequest:
-				rpc.Respond(&raft.RequestPreVoteResponse{Term: ask.Term, Granted: true}, nil)
-			case *raft.AppendEntriesRequest:
-				rpc.Respond(&raft.AppendEntriesResponse{Term: ask.Term, LastLog: ask.PrevLogEntry + uint64(len(ask.Entries)), Success: true}, nil)
-			default:
-				rpc.Respond(nil, errors.New("a puppet does not know this"))
+			answer, err := grant(rpc.Command)
+			if late := p.late.Load(); late > 0 {
+				p.done.Go(func() {
+					<-time.After(time.Duration(late))
+					rpc.Respond(answer, err)
+				})
+				continue
 			}
+			rpc.Respond(answer, err)
 		}
 	}
+}
+
+// grant is a puppet's answer.
+func grant(command any) (any, error) {
+	switch ask := command.(type) {
+	case *raft.RequestVoteRequest:
+		return &raft.RequestVoteResponse{Term: ask.Term, Granted: true}, nil
+	case *raft.RequestPreVoteRequest:
+		return &raft.RequestPreVoteResponse{Term: ask.Term, Granted: true}, nil
+	case *raft.AppendEntriesRequest:
+		return &raft.AppendEntriesResponse{Term: ask.Term, LastLog: ask.PrevLogEntry + uint64(len(ask.Entries)), Success: true}, nil
+	}
+	return nil, errors.New("a puppet does not know this")
 }
 
 // header names the puppet as the sender.

@@ -86,10 +86,12 @@ func (l *leadership) rule(ctx context.Context) (leading bool) {
 
 // establish reads everything committed by earlier leaders, then starts an epoch of
 // its own. A plan of an older epoch that is still on its way is refused from then
-// on, so the copy of the ledger made here is the whole truth.
+// on, so the copy of the ledger made here is the whole truth, for as long as this node
+// leads in the same term: between two of its terms another leader may have changed it.
 func (l *leadership) establish(ctx context.Context) (*reign, error) {
 	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
 	defer cancel()
+	term := l.node.Term()
 	if err := l.node.Barrier(ctx); err != nil {
 		return nil, fmt.Errorf("barrier: %w", err)
 	}
@@ -104,5 +106,5 @@ func (l *leadership) establish(ctx context.Context) (*reign, error) {
 	if ledger.Epoch != epoch {
 		return nil, errors.New("another leader has minted a later epoch")
 	}
-	return newReign(l, ledger), nil
+	return newReign(l, ledger, term), nil
 }

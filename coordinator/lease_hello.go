@@ -35,11 +35,11 @@ func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.H
 		return s.introduce(ctx, reign, h, req)
 	}
 	if s.claims.wants(req.GetRegion(), h.Incarnation, reign.now()) {
-		return s.withoutSession(ctx, region, req)
+		return s.withoutSession(ctx, reign, region, req)
 	}
 	ok, err := s.open(ctx, reign, h, req.GetRegion())
 	if errors.Is(err, budget.ErrRegionBusy) {
-		return s.withoutSession(ctx, region, req)
+		return s.withoutSession(ctx, reign, region, req)
 	}
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (s *leaseService) introduce(ctx context.Context, reign *reign, h budget.Hel
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.withoutSession(ctx, h.Region, req)
+	res, err := s.withoutSession(ctx, reign, h.Region, req)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +87,8 @@ func (s *leaseService) introduce(ctx context.Context, reign *reign, h budget.Hel
 // the floor is another's, or one whose store has not answered yet. Like the answer that opens
 // a session it needs a proof of leadership: a deposed leader's floors are old, and others hear
 // the regions.
-func (s *leaseService) withoutSession(ctx context.Context, region int, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
-	if err := s.node.VerifyLeader(ctx); err != nil {
+func (s *leaseService) withoutSession(ctx context.Context, reign *reign, region int, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	if err := s.node.VerifyLeader(ctx, reign.term); err != nil {
 		return nil, err
 	}
 	res := &aliquotv1.HelloResponse{Shard: req.GetShard(), Nonce: req.GetNonce(), Busy: true, FloorHolder: anothers}

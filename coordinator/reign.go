@@ -31,6 +31,7 @@ const (
 type reign struct {
 	*leadership
 	epoch   uint64
+	term    uint64 // of raft, in which the epoch was minted
 	began   budget.Instant
 	machine *budget.Leader
 
@@ -55,12 +56,13 @@ type reign struct {
 	failed       error // ends the loop
 }
 
-// newReign starts the machine on its own copy of the ledger.
-func newReign(l *leadership, ledger *budget.Ledger) *reign {
+// newReign starts the machine on its own copy of the ledger, for a term of raft.
+func newReign(l *leadership, ledger *budget.Ledger, term uint64) *reign {
 	now := l.now()
 	r := &reign{
 		leadership: l,
 		epoch:      ledger.Epoch,
+		term:       term,
 		began:      now,
 		machine:    budget.NewLeader(ledger, now),
 		ledger:     ledger,
@@ -262,7 +264,7 @@ func (r *reign) verify(ctx context.Context) {
 	r.pending.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 		defer cancel()
-		r.verified <- r.node.VerifyLeader(ctx)
+		r.verified <- r.node.VerifyLeader(ctx, r.term)
 	})
 }
 
