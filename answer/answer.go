@@ -56,7 +56,7 @@ const (
 // Options of an answer.
 type Options struct {
 	Headers Headers
-	// DenyStatus is the status of a denial; 0: 429.
+	// DenyStatus is the status of a denial; 0: 429, or 503 while the rules are not known.
 	DenyStatus int
 }
 
@@ -73,7 +73,7 @@ type Answer struct {
 }
 
 // Of puts a decision made at now (any clock that says the date) into HTTP: 200 without
-// a body, or 429 with a problem (RFC 9457).
+// a body, or 429 with a problem (RFC 9457); 503 while the rules are not known.
 func Of(d *aliquotv1.CheckResponse, now time.Time, o Options) Answer {
 	plain := decisionOf(d)
 	return plain.Answer(now, o)

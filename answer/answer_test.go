@@ -94,7 +94,10 @@ func TestHeaders(t *testing.T) {
 		{"fail_open, ietf", mode(allowed(), "fail_open"), Options{Headers: IETF}, 200, []string{`RateLimit-Policy: "orders-pro";q=100;w=60`}},
 		{"fail_closed", mode(denied(), "fail_closed"), Options{Headers: Legacy}, 429, []string{"Retry-After: 3", "X-Decision-Id: us-1-2",
 			"X-RateLimit-Limit: 100", "X-RateLimit-Policy: degraded", "X-RateLimit-Remaining: -1", "X-RateLimit-Reset: 1800000060"}},
-		{"no rules yet", &aliquotv1.CheckResponse{Allowed: true, Mode: "no_rules_yet"}, Options{}, 200,
+		{"no rules yet", &aliquotv1.CheckResponse{Mode: "no_rules_yet", RetryAfter: durationpb.New(time.Second)}, Options{}, 503,
+			[]string{"Retry-After: 1", "X-RateLimit-Policy: degraded", "X-RateLimit-Remaining: -1"}},
+		{"no rules yet, and another status", &aliquotv1.CheckResponse{Mode: "no_rules_yet"}, Options{Headers: None, DenyStatus: 403}, 403, []string{"Retry-After: 1"}},
+		{"no rules yet, and all pass", &aliquotv1.CheckResponse{Allowed: true, Mode: "no_rules_yet"}, Options{}, 200,
 			[]string{"X-RateLimit-Policy: degraded", "X-RateLimit-Remaining: -1"}},
 		{"no rule", &aliquotv1.CheckResponse{Allowed: true, Mode: "no_rule"}, Options{}, 200, nil},
 		{"on the allow list", &aliquotv1.CheckResponse{Allowed: true, Mode: "allow_list"}, Options{}, 200, nil},
@@ -135,6 +138,11 @@ func TestBodyOfADenial(t *testing.T) {
 		{"never", `{` + kind + `,"status":429,"detail":"The request asks for more than the limit <a> (5) ever has; no waiting helps.","violated-policies":["<a>"],` +
 			`"error":{"code":"RATE_LIMIT_EXCEEDED","message":"The request asks for more than the limit <a> (5) ever has; no waiting helps.","details":{"limit":5,"window_seconds":0.25}}}`,
 			&aliquotv1.CheckResponse{RuleId: "<a>", Limit: 5, Never: true, Limits: []*aliquotv1.LimitDecision{{RuleId: "<a>", Never: true, Window: durationpb.New(250 * time.Millisecond)}}}},
+		{"no rules yet", `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
+			`"title":"Request cannot be satisfied due to temporary server capacity constraints","status":503,` +
+			`"detail":"This service does not know its limits yet; retry after 1 s.","instance":"us-1-2","error":{"code":"TEMPORARY_REDUCED_CAPACITY",` +
+			`"message":"This service does not know its limits yet; retry after 1 s.","details":{"retry_after_seconds":1}}}`,
+			&aliquotv1.CheckResponse{Mode: "no_rules_yet", DecisionId: "us-1-2", RetryAfter: durationpb.New(time.Second)}},
 		{"blocked", `{` + kind + `,"status":429,"detail":"This client is blocked; no waiting helps.","violated-policies":[],"error":{"code":"RATE_LIMIT_EXCEEDED","message":"This client is blocked; no waiting helps.","details":{}}}`,
 			&aliquotv1.CheckResponse{Mode: "block_list", Never: true}},
 		{"blocked for a while", `{` + kind + `,"status":429,"detail":"This client is blocked for a while; retry after 3 s.","instance":"us-1-2","violated-policies":["everyone","orders-pro"],` +

@@ -78,6 +78,9 @@ func (d *Decision) Answer(now time.Time, o Options) Answer {
 		return a
 	}
 	a.Status = http.StatusTooManyRequests
+	if d.reduced() {
+		a.Status = http.StatusServiceUnavailable
+	}
 	if o.DenyStatus != 0 {
 		a.Status = o.DenyStatus
 	}
@@ -93,6 +96,9 @@ func (d *Decision) degraded() bool {
 	}
 	return false
 }
+
+// reduced: the daemon denied the request because it cannot decide yet, and not because of a limit.
+func (d *Decision) reduced() bool { return d.Mode == modeNoRulesYet && !d.Allowed }
 
 // wait is in whole seconds, never early and never at once.
 func (d *Act) wait() int64 { return max(1, seconds(d.RetryAfter)) }

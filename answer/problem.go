@@ -13,6 +13,10 @@ const (
 	exceededType = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	exceeded     = "Request cannot be satisfied as assigned quota has been exceeded"
 	exceededCode = "RATE_LIMIT_EXCEEDED"
+
+	reducedType = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
+	reduced     = "Request cannot be satisfied due to temporary server capacity constraints"
+	reducedCode = "TEMPORARY_REDUCED_CAPACITY"
 )
 
 // problem is the body of an answer that is not a success, as RFC 9457 has it.
@@ -45,16 +49,22 @@ type details struct {
 // denied is the body of a denial.
 func (d *Decision) denied(status int, now time.Time) problem {
 	sentence := d.sentence()
-	return problem{
+	p := problem{
 		Type: exceededType, Title: exceeded, Status: status, Detail: sentence,
 		Instance: d.DecisionID, Violated: d.violated(),
 		Error: &exceeding{Code: exceededCode, Message: sentence, Details: d.details(now)},
 	}
+	if d.reduced() {
+		p.Type, p.Title, p.Violated, p.Error.Code = reducedType, reduced, nil, reducedCode
+	}
+	return p
 }
 
 // sentence tells the client why; it says nothing of the machinery.
 func (d *Decision) sentence() string {
 	switch {
+	case d.reduced():
+		return fmt.Sprintf("This service does not know its limits yet; retry after %d s.", d.wait())
 	case d.Mode == modeBlockList && !d.Never:
 		return fmt.Sprintf("This client is blocked for a while; retry after %d s.", d.wait())
 	case d.Mode == modeBlockList:
@@ -91,7 +101,10 @@ func (d *Decision) details(now time.Time) details {
 			out.Window = new(window.Seconds())
 		}
 	}
-	if !d.Never {
+	switch {
+	case d.reduced():
+		out.RetryAfter = new(d.wait())
+	case !d.Never:
 		out.RetryAfter, out.ResetAt = new(d.wait()), new(d.resetAt(now))
 	}
 	return out

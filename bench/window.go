@@ -144,3 +144,17 @@ func (s *starts) argBest() int {
 	}
 	return node - s.size
 }
+
+// Admission is one allowed request of one client, by the times of its sending and of its answer
+// since any one moment.
+type Admission struct{ Sent, Received time.Duration }
+
+// WorstWindow returns, exactly, the interval in which a client's admissions came closest to a limit,
+// or went furthest beyond: those count that were sent and answered in it.
+func WorstWindow(of []Admission, l Limit) Window {
+	all := make([]admission, len(of))
+	for i, a := range of {
+		all[i] = admission{sent: a.Sent, received: a.Received}
+	}
+	return intervalsOf(all).worst(l)
+}

@@ -36,7 +36,8 @@ type MiddlewareOptions struct {
 	// Headers says which rate limit headers an answer has; the zero value is both
 	// families.
 	Headers answer.Headers
-	// DenyStatus is the status of a denial, 400 to 599; 0: 429.
+	// DenyStatus is the status of a denial, 400 to 599; 0: 429, or 503 while the region does
+	// not know its rules.
 	DenyStatus int
 }
 
@@ -49,7 +50,8 @@ func DefaultIdentity() identity.Config {
 }
 
 // Middleware lets through to next what the region allows, with the headers of the
-// decision, and answers the rest itself: 429 and the problem that GET /check answers, or
+// decision, and answers the rest itself: 429 (503 while the region does not know its rules) and
+// the problem that GET /check answers, or
 // 400 for what cannot be decided (two API keys, one of more than 4 KiB). A request that
 // a queue delays (leaky_bucket with mode: queue) waits here. Use it before anything that
 // costs something, and behind what checks that API keys exist.

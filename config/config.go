@@ -102,11 +102,20 @@ func envName(flag string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// lookupEnv takes the last of several equal names, as a shell does.
-func lookupEnv(environ []string, flag string) (string, bool) {
-	name := envName(flag) + "="
+// lookupEnv is a flag's value in the environment.
+func lookupEnv(environ []string, flag string) (string, bool) { return lookup(environ, envName(flag)) }
+
+// Getenv returns the value of a variable of the environment, each entry NAME=VALUE; empty if it is
+// not there.
+func Getenv(environ []string, name string) string {
+	value, _ := lookup(environ, name)
+	return value
+}
+
+// lookup takes the last of several equal names, as a shell does.
+func lookup(environ []string, name string) (string, bool) {
 	for _, e := range slices.Backward(environ) {
-		if value, ok := strings.CutPrefix(e, name); ok {
+		if value, ok := strings.CutPrefix(e, name+"="); ok {
 			return value, true
 		}
 	}

@@ -77,6 +77,19 @@ func testNoRulesYet(t *testing.T, r *running) {
 	if code, body := r.post(t, "BudgetService/GetBudget", `{"ruleId":"r1"}`); code != 404 {
 		t.Errorf("GetBudget: %d %s", code, body)
 	}
+	if hello := toldRules(t, r, 0); !hello.GetNoRules() || hello.GetRules() != nil {
+		t.Errorf("a region is not told that there are no rules: %v", hello)
+	}
+}
+
+// toldRules is what a region that has a version of the rules is told of them; it opens no session.
+func toldRules(t *testing.T, r *running, has uint64) *aliquotv1.HelloResponse {
+	t.Helper()
+	hello, err := r.lease.Hello(t.Context(), &aliquotv1.HelloRequest{Region: "eu", Incarnation: 1, Nonce: 1, RulesVersion: has})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hello
 }
 
 func testRules(t *testing.T, r *running) {
@@ -84,6 +97,12 @@ func testRules(t *testing.T, r *running) {
 	res, err := r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: someRules, ExpectedVersion: &zero, Author: "me"})
 	if err != nil || res.GetVersion() != 1 {
 		t.Fatalf("ApplyRules: %v, %v", res, err)
+	}
+	if hello := toldRules(t, r, 0); hello.GetNoRules() || hello.GetRules().GetVersion() != 1 {
+		t.Errorf("a region is told: %v", hello)
+	}
+	if hello := toldRules(t, r, 1); hello.GetNoRules() || hello.GetRules() != nil {
+		t.Errorf("a region that has the rules is told: %v", hello)
 	}
 	_, err = r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: someRules, ExpectedVersion: &nine})
 	if connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), "1 is in force") {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -15,6 +16,12 @@ import (
 // startDev runs `aliquot dev` with more flags as a process and waits for "ready".
 func startDev(t *testing.T, flags ...string) *Process {
 	t.Helper()
+	return startDevWatched(t, func(int) {}, flags...)
+}
+
+// startDevWatched is startDev, and calls watch with the port offset again and again meanwhile.
+func startDevWatched(t *testing.T, watch func(offset int), flags ...string) *Process {
+	t.Helper()
 	for range 5 {
 		offset := 1000 + rand.IntN(30_000)
 		command := append([]string{filepath.Join(bin, "aliquot"), "dev", "--port-offset", strconv.Itoa(offset)}, flags...)
@@ -25,6 +32,7 @@ func startDev(t *testing.T, flags ...string) *Process {
 		t.Cleanup(func() { p.Kill9() })
 		inUse := errors.New("a port is in use")
 		err := until(t.Context(), readyWithin, "ready", func() error {
+			watch(offset)
 			switch {
 			case strings.Contains(p.Tail(), "\nready\n"):
 				return nil
@@ -42,6 +50,43 @@ func startDev(t *testing.T, flags ...string) *Process {
 	}
 	t.Fatal("no free ports were found")
 	return nil
+}
+
+// TestDevLetsNothingPassBeforeItsRules: at an ordinary start each request is denied, until the rules
+// are known that decide it.
+func TestDevLetsNothingPassBeforeItsRules(t *testing.T) {
+	asked, free, denied, limited := 0, 0, 0, 0
+	ask := func(offset int) {
+		for range 50 {
+			answer, err := http.Post(fmt.Sprintf("http://127.0.0.1:%d/aliquot.v1.LimiterService/Check", 7500+offset), "application/json",
+				strings.NewReader(`{"attributes":{"api_key":"early"}}`))
+			if err != nil {
+				return // it does not listen yet
+			}
+			body, err := io.ReadAll(answer.Body)
+			answer.Body.Close()
+			asked++
+			switch text := string(body); {
+			case err != nil:
+				t.Error(err)
+			case strings.Contains(text, `"ruleId":"per-key"`):
+				limited++
+			case strings.Contains(text, `"allowed":true`):
+				free++
+			case strings.Contains(text, `"mode":"no_rules_yet"`):
+				denied++
+			default:
+				t.Errorf("an answer by something else: %s", text)
+			}
+		}
+	}
+	var latest int
+	startDevWatched(t, func(offset int) { latest = offset; ask(offset) })
+	ask(latest)
+	t.Logf("%d asked: %d free, %d denied before the rules, %d decided by the rule", asked, free, denied, limited)
+	if free > 0 || denied == 0 || limited == 0 {
+		t.Errorf("%d of %d passed without a rule, %d were denied before the rules were known, %d decided by them", free, asked, denied, limited)
+	}
 }
 
 // curl takes the printed example apart: URL, header, body.

@@ -32,8 +32,11 @@ const (
 // regionNames are the lab's regions.
 var regionNames = []string{"us-east", "eu-west", "ap-south"}
 
+// checkedPath is the path that rulesYAML limits for proxies.
+const checkedPath = "/checked"
+
 // rulesYAML is what the lab starts with: one limit, strict and elastic, a small one for
-// keys of many clients at once, and one that counts, in three ways.
+// keys of many clients at once, one that counts, in three ways, and one for proxies.
 const rulesYAML = `rules:
   - id: per-key
     match: {attributes: {plan: big}}
@@ -59,6 +62,10 @@ const rulesYAML = `rules:
     match: {attributes: {plan: log}}
     algorithm: sliding_window_log
     params: {limit: 60, window: 2}
+  - id: checked
+    match: {endpoint_regex: "^/checked$"}
+    params: {capacity: 300, refill_rate: 100}
+    enforcement: strict
 `
 
 // Lab is three Redis servers, three coordinators and three regional daemons.

@@ -57,6 +57,7 @@ func Scenarios() []Scenario {
 		{Name: "a node of a Redis Cluster killed", Run: nodeKilled, Long: true},
 		{Name: "all coordinators killed", Run: coordinatorsKilled, Long: true},
 		{Name: "a regional restarted without coordinators", Run: restartedAlone},
+		{Name: "regions before coordinators", Run: regionsBeforeCoordinators},
 		{Name: "a region comes and goes", Run: regionComesAndGoes},
 		{Name: "links cut, processes paused", Run: cuts},
 	}

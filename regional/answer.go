@@ -21,11 +21,9 @@ func (s *service) answer(d *decision, r *request, out *wire.Answer) {
 func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted *tally) {
 	d.answer(s.metrics, counted, out)
 	s.recent.see(d, r)
-	if d.policy != nil {
-		counted.under(d.policy.counts, out.Allowed)
-		if d.policy.set.UnknownTier(r.attributes) {
-			s.metrics.unknownTier.Inc()
-		}
+	counted.under(d.policy.counts, out.Allowed)
+	if d.policy.known() && d.policy.set.UnknownTier(r.attributes) {
+		s.metrics.unknownTier.Inc()
 	}
 	if out.Allowed {
 		return
@@ -64,8 +62,8 @@ func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted
 func (d *decision) answer(m *metrics, counted *tally, out *wire.Answer) {
 	out.Reset()
 	if d.mode != "" {
-		counted.decided(m, "", outcome(d.mode != modeBlockList), d.mode)
-		listAnswer(d.mode, out)
+		counted.decided(m, "", outcome(d.passes()), d.mode)
+		d.listAnswer(out)
 		return
 	}
 	all, head := d.verdicts()
@@ -135,13 +133,24 @@ func retryAfter(d limit.Decision) time.Duration {
 }
 
 // listAnswer is the answer when no limit was asked.
-func listAnswer(mode string, out *wire.Answer) {
-	out.Allowed, out.Mode = true, mode
-	switch mode {
-	case modeBlockList:
-		out.Allowed, out.Never = false, true
+func (d *decision) listAnswer(out *wire.Answer) {
+	out.Allowed, out.Mode = d.passes(), d.mode
+	switch {
+	case d.mode == modeBlockList:
+		out.Never = true
 		out.Reason = "the API key is on the block list"
-	case modeNoRulesYet:
-		out.Reason = "this region has not received its first rules yet; everything passes until then"
+	case d.mode == modeNoRulesYet && out.Allowed:
+		out.Reason = "the rules are not known yet, and --without-rules allow lets every request pass until they are"
+	case d.mode == modeNoRulesYet:
+		out.RetryAfter = rulesRetry
+		out.Reason = "the rules are not known yet: neither a state file nor a coordinator has told this daemon; " +
+			"its /readyz says why, --coordinators and --state-file say where they come from"
 	}
 }
+
+// rulesRetry is the wait told where the rules are not known: a daemon that can reach a coordinator
+// has them after less.
+const rulesRetry = time.Second
+
+// deniedByRules reports whether an answer is a denial that the client brought about.
+func deniedByRules(a *wire.Answer) bool { return !a.Allowed && a.Mode != modeNoRulesYet }

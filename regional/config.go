@@ -39,9 +39,15 @@ type Config struct {
 	// Redis is MemoryStore, or a redis://, rediss://, redis+sentinel:// or
 	// redis+cluster:// URL, which may hold a password and is never logged.
 	Redis string
-	// StateFile keeps rules, configuration and secret over restarts; empty: none,
-	// and a restarted daemon needs a coordinator before it can enforce anything.
+	// StateFile keeps rules, configuration and secret over restarts; empty or NoStateFile:
+	// none, and a restarted daemon needs a coordinator before it lets anything pass.
 	StateFile string
+	// StateFileIsDefault: nobody has chosen StateFile, so the daemon does without it where it
+	// cannot be used, and says so.
+	StateFileIsDefault bool
+	// WithoutRules says what becomes of requests while it is not known whether there are
+	// rules: DenyWithoutRules or PassWithoutRules.
+	WithoutRules string
 	// Headers says which rate limit headers GET /check answers with: both, legacy,
 	// ietf or none.
 	Headers string
@@ -71,6 +77,12 @@ type Config struct {
 	HTTPClient *http.Client
 }
 
+// The values of WithoutRules.
+const (
+	DenyWithoutRules = "deny"
+	PassWithoutRules = "allow"
+)
+
 // maxThrottleAfter is more denials in a row than a connection that lives has.
 const maxThrottleAfter = 1_000_000_000
 
@@ -86,6 +98,7 @@ func DefaultConfig() Config {
 
 		ThrottleAfter: 1000,
 		HotKeyLog:     10_000,
+		WithoutRules:  DenyWithoutRules,
 
 		RLSHeaders: "none",
 		Identity:   identity.DefaultConfig(),
@@ -131,6 +144,9 @@ func (c *Config) Validate() error {
 	}
 	if c.HotKeyLog < 0 {
 		fail("--hot-key-log %d: give a number of checks a second, or 0 for none", c.HotKeyLog)
+	}
+	if c.WithoutRules != DenyWithoutRules && c.WithoutRules != PassWithoutRules {
+		fail("--without-rules %q: give deny, or allow to let every request pass until the rules are known", c.WithoutRules)
 	}
 	if c.Logger == nil {
 		fail("the logger is missing")

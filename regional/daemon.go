@@ -78,10 +78,7 @@ func New(c Config) (*Daemon, error) {
 	}
 	c.fillIn()
 	log := c.Logger.With("region", c.Region)
-	if err := makeStateDir(c.StateFile); err != nil {
-		return nil, err
-	}
-	kept, err := readState(c.StateFile, c.Region, log)
+	kept, err := openState(&c, log)
 	if err != nil {
 		return nil, err
 	}
@@ -112,15 +109,18 @@ func (c *Config) fillIn() {
 func (d *Daemon) build(kept *state) error {
 	c := &d.cfg
 	d.metrics = newMetrics(c.Region, c.Version, c.Registry)
-	d.policies = newPolicies(c.Region, d.log, d.metrics)
+	d.policies = newPolicies(c.Region, c.WithoutRules == PassWithoutRules, d.log, d.metrics)
 	clock := newClockMap()
 	now := c.Now()
 	self := incarnation()
 	region := budget.NewRegion(0, budget.Config{}, self, now)
 	if kept != nil {
 		d.policies.setCluster(kept.Cluster)
-		if kept.Rules.Version > 0 {
-			_ = d.policies.setRules(kept.Rules) // logged; the coordinators will send them again
+		switch {
+		case kept.Rules.Version > 0 && d.policies.setRules(kept.Rules) != nil:
+			keepUnread(c.StateFile, d.log) // the coordinators will send them again
+		case kept.NoRules:
+			d.policies.setNone()
 		}
 		clock.setRho(kept.Cluster.RhoPPM)
 		region.SetConfig(kept.Cluster.index(c.Region), kept.Cluster.protocol(), kept.Cluster.InitialEpoch, kept.Cluster.LeaderEpoch, now)

@@ -165,7 +165,7 @@ func TestFirstBootWithoutCoordinators(t *testing.T) {
 	l.set(func() { l.down = true })
 	d, _ := start(t, testConfig(l.address()))
 	a := check(t, d, "k")
-	if !a.Allowed || a.Mode != modeNoRulesYet || readyz(t, d) != http.StatusServiceUnavailable {
+	if a.Allowed || a.Mode != modeNoRulesYet || readyz(t, d) != http.StatusServiceUnavailable {
 		t.Errorf("%+v, ready %d", a, readyz(t, d))
 	}
 	l.set(func() { l.down = false })
@@ -202,14 +202,14 @@ func TestRulesReload(t *testing.T) {
 	}
 }
 
-func TestAnUndeclaredRegionServesAndIsRefused(t *testing.T) {
+func TestAnUndeclaredRegionIsRefusedAndDenies(t *testing.T) {
 	l := newLeader(t, oneRule)
 	l.set(func() { l.refuse = connect.NewError(connect.CodePermissionDenied, io.ErrUnexpectedEOF) })
 	d, _ := start(t, testConfig(l.address()))
 	eventually(t, "refusals are counted", func() bool {
 		return strings.Contains(scrape(t, d), `aliquot_reports_total{region="us",result="refused"}`)
 	})
-	if a := check(t, d, "k"); !a.Allowed || a.Mode != modeNoRulesYet {
+	if a := check(t, d, "k"); a.Allowed || a.Mode != modeNoRulesYet {
 		t.Errorf("%+v", a)
 	}
 }

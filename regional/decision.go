@@ -74,7 +74,7 @@ type decision struct {
 	groups []*group
 	// order is the matched rules as they stand in the file.
 	order []*rules.Rule
-	// policy is what decided; nil until there are rules.
+	// policy is what decided.
 	policy *policy
 	// all are the verdicts where memory decided: nothing else is set but policy.
 	all []verdict
@@ -98,11 +98,11 @@ func (d *decision) plan(p *policy, r *request, nowMS int64, buf []rules.Matched)
 
 // match finds the rules that apply, in buf, unless something else decides.
 func (d *decision) match(p *policy, r *request, nowMS int64, buf []rules.Matched) []rules.Matched {
-	if p.set == nil || p.hasher == nil {
+	d.policy = p
+	if !p.known() {
 		d.mode = modeNoRulesYet
 		return buf
 	}
-	d.policy = p
 	list, matched := p.set.Match(r.attributes, nowMS, buf)
 	switch {
 	case list == rules.Blacklisted:
@@ -113,6 +113,17 @@ func (d *decision) match(p *policy, r *request, nowMS int64, buf []rules.Matched
 		d.mode = modeNoRule
 	}
 	return matched
+}
+
+// passes reports whether a request passes that no limit was asked about.
+func (d *decision) passes() bool {
+	switch d.mode {
+	case modeBlockList:
+		return false
+	case modeNoRulesYet:
+		return d.policy.open
+	}
+	return true
 }
 
 // limits makes the groups: one for all limits that can deny, one for each that

@@ -13,7 +13,8 @@ import (
 // and each denial has a name of its own then.
 const namedKeys = 1024
 
-// denialNames has the denials of a client that is held back, or on the blacklist, share one
+// denialNames has the denials of a client that is held back, or on the blacklist, and all denials
+// while the rules are not known, share one
 // name for a chunk's life, as those from memory do: such a client may ask as often as it
 // likes, and would push the denials of all others out of what is remembered. The zero value
 // has none. Safe for concurrent use.
@@ -53,6 +54,9 @@ func (n *denialNames) remember(key budget.KeyID, id string, now budget.Instant) 
 
 // shut is the key of a client that is denied whatever its limits hold; false if it is not.
 func (d *decision) shut(r *request) (key budget.KeyID, ok bool) {
+	if d.mode == modeNoRulesYet {
+		return budget.KeyID{Rule: blockerRule}, true
+	}
 	if d.mode == modeBlockList {
 		return budget.KeyID{Rule: blockerRule, Hash: d.policy.hasher.Key(r.namespace, []byte(r.attributes.Get("api_key")))}, true
 	}

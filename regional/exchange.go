@@ -198,7 +198,7 @@ func (s *service) serve(ctx context.Context, x *exchange) error {
 	if err := s.check(ctx, x.requests.All[0], &x.answer); err != nil {
 		return err
 	}
-	s.throttle.answered(ctx, x.answer.Allowed)
+	s.throttle.answered(ctx, !deniedByRules(&x.answer))
 	x.reply = x.answer.Append(x.reply)
 	return nil
 }

@@ -81,8 +81,8 @@ func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, er
 		return nil, err
 	}
 	if known.ClusterID != "" && known.ClusterID != cluster.ClusterID {
-		err := fmt.Errorf("these coordinators are of cluster %s, this region's state file is of cluster %s; "+
-			"point --coordinators at the right cluster, or remove the state file to join the new one", cluster.ClusterID, known.ClusterID)
+		err := fmt.Errorf("these coordinators are of cluster %s, this region's state file %s is of cluster %s; "+
+			"point --coordinators at the right cluster, or remove the state file to join the new one", cluster.ClusterID, r.keeper.file, known.ClusterID)
 		if !r.opened {
 			r.wrongCluster(err)
 		}
@@ -96,6 +96,9 @@ func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, er
 	r.auth.configure(ok.Region, cluster.protocol(), cluster.InitialEpoch)
 	r.policies.setCluster(cluster)
 	r.takeRules(out.GetRules())
+	if out.GetNoRules() {
+		r.policies.setNone()
+	}
 	r.opened = true
 	// On disk before the session counts, so that no restart forgets it. An epoch is
 	// worth going on without; a floor, once acknowledged, belongs to others, and they

@@ -113,7 +113,7 @@ func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err
 	if err := h.service.check(ctx, wire.Request{Attributes: call.attributes, Cost: o.cost, Namespace: o.namespace, Costs: call.costs}, &call.answer); err != nil {
 		return answer.Answer{}, err
 	}
-	h.service.throttle.answered(ctx, call.answer.Allowed)
+	h.service.throttle.answered(ctx, !deniedByRules(&call.answer))
 	decision := httpDecision(&call.answer)
 	call.done(&h.kept)
 	return decision.Answer(time.Now(), answer.Options{Headers: h.headers, DenyStatus: o.denyStatus}), nil

@@ -273,7 +273,7 @@ func TestRawRequestsToCheck(t *testing.T) {
 func TestCheckWithoutRules(t *testing.T) {
 	d, _ := start(t, testConfig("127.0.0.1:1"))
 	a := proxied(t, d, "GET", "/check", "X-API-Key: k")
-	if a.StatusCode != 200 || a.Header.Get("X-RateLimit-Policy") != "degraded" || a.Header.Get("X-RateLimit-Remaining") != "-1" {
+	if a.StatusCode != http.StatusServiceUnavailable || a.Header.Get("X-RateLimit-Policy") != "degraded" || a.Header.Get("X-RateLimit-Remaining") != "-1" {
 		t.Errorf("%s %v", a.Status, a.Header)
 	}
 }

@@ -31,11 +31,13 @@ var (
 
 // originalOf reads a request to /check, or to a path under it, as it stands in the URL. That
 // is a proxy that sends the request itself with a prefix (Envoy): then path, method and query
-// are the client's own, and no header may say otherwise. keys are query parameters that may
-// have an API key.
+// are the client's own, and no header may say otherwise. Every denial is 429 there, also while
+// the rules are not known: Envoy takes a 5xx for a failure of its authorization server, which
+// failure_mode_allow lets pass. keys are query parameters that may have an API key.
 func originalOf(r *http.Request, path string, keys []string) (original, error) {
 	if path != checkPath {
-		return original{cost: 1, method: r.Method, uri: path[len(checkPath):] + "?" + r.URL.RawQuery}, nil
+		uri := path[len(checkPath):] + "?" + r.URL.RawQuery
+		return original{cost: 1, method: r.Method, uri: uri, denyStatus: http.StatusTooManyRequests}, nil
 	}
 	o, err := parameters(r.URL.RawQuery, keys)
 	if err != nil {

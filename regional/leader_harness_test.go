@@ -33,6 +33,7 @@ type leader struct {
 	lease   time.Duration
 	wait    time.Duration // for leases, while they are changed
 	rules   *aliquotv1.Rules
+	silent  bool   // of rules that there are none
 	initial string // "": the first redis epoch said
 	later   bool   // the region was added later: no store of it started full
 	down    bool
@@ -113,7 +114,7 @@ func (l *leader) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv
 	second := l.exclusive && in.GetIncarnation() != l.holder && time.Since(l.heard) < busyAfter
 	if second || in.GetRedisEpoch() == "" {
 		return &aliquotv1.HelloResponse{
-			Nonce: in.GetNonce(), Busy: true, Rules: l.rulesFor(in.GetRulesVersion()), Config: l.config(), FloorHolder: l.floorFor(second),
+			Nonce: in.GetNonce(), Busy: true, Rules: l.rulesFor(in.GetRulesVersion()), NoRules: l.noRules(), Config: l.config(), FloorHolder: l.floorFor(second),
 		}, nil
 	}
 	l.holder, l.heard = in.GetIncarnation(), time.Now()
@@ -123,7 +124,7 @@ func (l *leader) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv
 	}
 	l.session++
 	return &aliquotv1.HelloResponse{
-		Epoch: l.epoch, Session: l.session, Nonce: in.GetNonce(), Rules: l.rulesFor(in.GetRulesVersion()),
+		Epoch: l.epoch, Session: l.session, Nonce: in.GetNonce(), Rules: l.rulesFor(in.GetRulesVersion()), NoRules: l.noRules(),
 		Config: l.config(),
 	}, nil
 }
@@ -175,6 +176,9 @@ func (l *leader) Report(ctx context.Context, in *aliquotv1.ReportRequest) (*aliq
 	l.actions, l.plan = nil, nil
 	return out, nil
 }
+
+// noRules is whether a Hello's answer says that there are none. The caller holds mu.
+func (l *leader) noRules() bool { return l.rules == nil && !l.silent }
 
 func (l *leader) rulesFor(version uint64) *aliquotv1.Rules {
 	if version == l.rules.GetVersion() {

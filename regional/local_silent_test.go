@@ -74,7 +74,7 @@ func limiterBefore(t *testing.T, s Store, epoch string, now func() budget.Instan
 	half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
 	auth.configure(0, budget.Config{Regions: []budget.RegionConfig{{Floor: half, Told: half, Low: half}}}, epoch)
 	auth.storeEpoch(epoch)
-	p := newPolicies("us", log, m)
+	p := newPolicies("us", false, log, m)
 	p.setCluster(clusterConfig{Secret: []byte(secret)})
 	if err := p.setRules(ruleText{Version: 1, YAML: yaml, Numbers: map[string]uint32{"r0": 1}}); err != nil {
 		t.Fatal(err)

@@ -51,9 +51,10 @@ type metrics struct {
 
 // What the daemon can be degraded by.
 const (
-	degradedStore = "store" // the breaker is open
-	degradedShard = "shard" // that of a node of a Redis Cluster is
-	degradedLease = "lease" // no lease: shares do not hold
+	degradedStore = "store"    // the breaker is open
+	degradedShard = "shard"    // that of a node of a Redis Cluster is
+	degradedLease = "lease"    // no lease: shares do not hold
+	degradedRules = "no_rules" // it is not known whether there are rules
 )
 
 // seconds spans from what memory takes to what a stalled store costs.
@@ -132,6 +133,7 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 	m.degraded.WithLabelValues(degradedStore).Set(0)
 	m.degraded.WithLabelValues(degradedShard).Set(0)
 	m.degraded.WithLabelValues(degradedLease).Set(1)
+	m.degraded.WithLabelValues(degradedRules).Set(1)
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "aliquot_build_info", Help: "Always 1; the labels say what runs.",
 	}, []string{"version", "goversion"})

@@ -41,7 +41,7 @@ func opsHandler(d *Daemon, reg *prometheus.Registry) http.Handler {
 	return mux
 }
 
-// readiness: a region is ready once it has rules to decide by, or a session, until it stops.
+// readiness: a region is ready once it knows its rules, or that there are none, until it stops.
 // A store that does not answer changes that only for who has another daemon to be asked instead,
 // or may have: all daemons of a region have the same store, and a limit that each rule chooses
 // for such a time is worth more than none.
@@ -55,7 +55,7 @@ func (d *Daemon) readiness() readiness {
 	switch {
 	case d.parting.begun():
 		r.Reason = "stopping"
-	case !d.policies.ready() && !info.SessionOpen:
+	case !d.policies.load().known():
 		r.Reason = d.reporter.withoutRules()
 	case d.reporter.second.Load() && (!r.StoreReached || d.storeDown.Load()):
 		r.Reason = "another daemon of this region is heard, and the store does not answer this one"
@@ -66,10 +66,17 @@ func (d *Daemon) readiness() readiness {
 	return r
 }
 
-// withoutRules is why there are no rules.
+// withoutRules is why no rules are known, and what becomes of requests meanwhile.
 func (r *reporter) withoutRules() string {
-	if why := r.peers.refusal(); why != "" {
-		return "no rules yet: the leader refuses this region, and there is no state file with rules: " + why
+	meanwhile := "every request is denied until rules are known"
+	if r.policies.load().open {
+		meanwhile = "every request passes until rules are known"
 	}
-	return "no rules yet: no coordinator has given any, and there is no state file with rules"
+	if version := r.policies.versionSeen(); version > 0 {
+		return fmt.Sprintf("no rules yet: this daemon cannot read version %d, its log says why; upgrade it, or roll the rules back; %s", version, meanwhile)
+	}
+	if why := r.peers.refusal(); why != "" {
+		return "no rules yet: the leader refuses this region, and there is no state file with rules: " + why + "; " + meanwhile
+	}
+	return "no rules yet: no coordinator has given any, and there is no state file with rules; " + meanwhile
 }

@@ -86,7 +86,7 @@ func (p *planner) run(ctx context.Context, task *aliquotv1.PlanTask) {
 func (p *planner) replay(ctx context.Context, task *aliquotv1.PlanTask, out *aliquotv1.PlanResult) error {
 	policy := p.policies.load()
 	if policy.set == nil || policy.hasher == nil {
-		return errors.New("this region has no rules yet")
+		return errors.New("this region knows no rules yet")
 	}
 	set, _, err := rules.Parse(rulesFile, []byte(task.GetYaml()))
 	if err != nil {

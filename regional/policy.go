@@ -27,9 +27,13 @@ type ruleText struct {
 type policy struct {
 	cluster clusterConfig
 	// epoch is the highest epoch of a leader that opened a session here.
-	epoch    uint64
-	text     ruleText
-	set      *rules.Set // nil until the first rules arrive
+	epoch uint64
+	text  ruleText
+	set   *rules.Set // nil until the first rules arrive
+	// none: a coordinator has said that there are no rules; set is empty then.
+	none bool
+	// open lets requests pass while it is not known whether there are rules.
+	open     bool
 	hasher   *rules.KeyHasher
 	numbers  map[string]uint32
 	byNumber map[uint32]numbered
@@ -77,7 +81,7 @@ func (p *policy) withRules(text ruleText) (*policy, []rules.Warning, error) {
 		return nil, nil, err
 	}
 	next := *p
-	next.text, next.set, next.counts = text, set, &decisionCounts{}
+	next.text, next.set, next.none, next.counts = text, set, false, &decisionCounts{}
 	next.numbers, next.byNumber = maps.Clone(text.Numbers), map[uint32]numbered{}
 	for _, r := range set.Rules() {
 		number, ok := text.Numbers[r.ID]
@@ -106,6 +110,9 @@ func leastLimit(r *rules.Rule) limit.Limit {
 	return l
 }
 
+// known reports whether it is known by which rules to decide, or that there are none.
+func (p *policy) known() bool { return p.set != nil && p.hasher != nil }
+
 // withCluster takes a configuration.
 func (p *policy) withCluster(c clusterConfig) *policy {
 	next := *p
@@ -127,9 +134,10 @@ type policies struct {
 	changed chan struct{}
 }
 
-func newPolicies(region string, log *slog.Logger, m *metrics) *policies {
+// newPolicies knows no rules yet, and whether requests pass until it does.
+func newPolicies(region string, open bool, log *slog.Logger, m *metrics) *policies {
 	p := &policies{region: region, log: log, metrics: m, changed: make(chan struct{}, 1)}
-	p.current.Store(&policy{})
+	p.current.Store(&policy{open: open})
 	return p
 }
 
@@ -142,12 +150,6 @@ func (p *policies) versionSeen() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return max(p.load().text.Version, p.refused)
-}
-
-// ready reports whether checks can be decided.
-func (p *policies) ready() bool {
-	now := p.load()
-	return now.set != nil && now.hasher != nil
 }
 
 // setCluster takes a configuration that was checked.
@@ -201,9 +203,34 @@ func (p *policies) setRules(text ruleText) error {
 	return nil
 }
 
+// setNone notes that there are no rules. A region that has some keeps them: versions only rise,
+// so whoever says this knows less.
+func (p *policies) setNone() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.load()
+	if now.set != nil {
+		return
+	}
+	next := *now
+	next.set, next.none = emptySet(), true
+	p.install(&next)
+	p.log.Info("there are no rules: every request passes until some are applied")
+}
+
+// emptySet is that of a file without rules.
+func emptySet() *rules.Set {
+	set, _, err := rules.Parse(rulesFile, []byte("rules: []\n"))
+	if err != nil {
+		panic("regional: a file without rules cannot be read: " + err.Error()) // a constant: it can
+	}
+	return set
+}
+
 // install makes a policy the one in force.
 func (p *policies) install(next *policy) {
 	p.current.Store(next)
+	p.metrics.setDegraded(degradedRules, !next.known())
 	p.remind()
 }
 

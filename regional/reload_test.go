@@ -67,7 +67,8 @@ func TestDecisionsAreCountedByVersion(t *testing.T) {
 }
 
 // TestBadRulesInTheStateFile: a file whose rules this version cannot read costs the
-// rules, not the daemon; the coordinators send theirs.
+// rules, not the daemon; the coordinators send theirs. Nothing passes meanwhile, and the file
+// is kept.
 func TestBadRulesInTheStateFile(t *testing.T) {
 	l := newLeader(t, fmt.Sprintf(slowRule, 10))
 	c := testConfig(l.address())
@@ -78,14 +79,20 @@ func TestBadRulesInTheStateFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spoilt := bytes.Replace(text, []byte("capacity: 10"), []byte("capcity: 10"), 1)
+	spoilt := summed(t, bytes.Replace(text, []byte("capacity: 10"), []byte("capcity: 10"), 1))
 	if err := os.WriteFile(c.StateFile, spoilt, 0o600); err != nil || bytes.Equal(text, spoilt) {
 		t.Fatalf("%v\n%s", err, spoilt)
 	}
 	l.set(func() { l.down = true })
 	d, _ := start(t, c)
-	if a := check(t, d, "k"); !a.Allowed || a.Mode != modeNoRulesYet {
+	if a := check(t, d, "k"); a.Allowed || a.Mode != modeNoRulesYet {
 		t.Errorf("%+v", a)
+	}
+	if r := reasonOf(t, d); !strings.Contains(r, "cannot read version 1") {
+		t.Errorf("not ready because: %s", r)
+	}
+	if kept, err := os.ReadFile(c.StateFile + ".bad"); err != nil || !bytes.Equal(kept, spoilt) {
+		t.Errorf("%v: the file was not kept: %s", err, kept)
 	}
 	if !strings.Contains(scrape(t, d), "aliquot_rules_reload_failures_total 1") {
 		t.Error("the refusal is not counted")

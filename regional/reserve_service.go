@@ -54,7 +54,7 @@ func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 	} else if out.Decision.GetAllowed() {
 		out.Decision.Reason = strings.TrimPrefix(out.Decision.GetReason()+"; "+noReservation, "; ")
 	}
-	s.throttle.answered(ctx, out.Decision.GetAllowed())
+	s.throttle.answered(ctx, !deniedByRules(&answer))
 	return out, nil
 }
 

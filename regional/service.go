@@ -60,7 +60,7 @@ func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliqu
 	if err := s.check(ctx, wireRequest(in), &out); err != nil {
 		return nil, err
 	}
-	s.throttle.answered(ctx, out.Allowed)
+	s.throttle.answered(ctx, !deniedByRules(&out))
 	return out.Message(), nil
 }
 
@@ -141,7 +141,7 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 			each(tooMany(n))
 		} else {
 			s.answerAmong(&decisions[j], &x.valid[j], &x.answer, &counted)
-			x.admitted = x.admitted || x.answer.Allowed
+			x.admitted = x.admitted || !deniedByRules(&x.answer)
 			each(nil)
 		}
 		j++

@@ -46,7 +46,7 @@ type settledResult struct {
 func (l *limiter) settle(ctx context.Context, namespace, id string, said usage) (settledResult, error) {
 	p := l.policies.load()
 	if p.hasher == nil || p.set == nil {
-		return settledResult{}, fmt.Errorf("%w: this region has not received its first rules yet", errNotSettled)
+		return settledResult{}, fmt.Errorf("%w: this region knows no rules yet", errNotSettled)
 	}
 	key := reservationKey(p.hasher, namespace, id)
 	for range settleTries {

@@ -1,7 +1,10 @@
 package regional
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -25,13 +29,46 @@ const (
 // state is what a daemon needs to go on without coordinators after a restart. The
 // file holds the secret that keys are hashed with, so only its owner may read it.
 type state struct {
+	// Sum is the SHA-256 of the file with zeros in its own place, in hex; empty in files of
+	// versions that wrote none. It is the first field, so that no other text comes before it.
+	Sum     string        `json:"sum,omitempty"`
 	Format  int           `json:"format"`
 	Region  string        `json:"region"`
 	Cluster clusterConfig `json:"cluster"`
 	Rules   ruleText      `json:"rules"`
+	// NoRules: the coordinators have none, which an absence of rules does not say.
+	NoRules bool `json:"no_rules,omitempty"`
 	// Epoch is the highest epoch of a leader that opened a session here: after a
 	// restart an older leader must not be believed.
 	Epoch uint64 `json:"epoch"`
+}
+
+// NoStateFile is the StateFile setting that means none.
+const NoStateFile = "none"
+
+// openState reads the daemon's state file and sees that it can be written. Nil without a file, or
+// where nothing can be read from it. A default file that cannot be used is a warning, and none
+// is kept then; the error of any other names the flag.
+func openState(c *Config, log *slog.Logger) (*state, error) {
+	if c.StateFile == NoStateFile {
+		c.StateFile = ""
+	}
+	if c.StateFile == "" {
+		log.Info("there is no state file: after a restart nothing passes until a coordinator has told the rules")
+		return nil, nil
+	}
+	err := makeStateDir(c.StateFile)
+	var kept *state
+	if err == nil {
+		kept, err = readState(c.StateFile, c.Region, log)
+	}
+	if err == nil || !c.StateFileIsDefault || errors.Is(err, errNewerState) {
+		return kept, err
+	}
+	log.Warn("the default state file cannot be used: after a restart nothing passes until a coordinator has told the rules; "+
+		"name a file that this daemon may write with --state-file, or none", "error", err)
+	c.StateFile = ""
+	return nil, nil
 }
 
 // makeStateDir makes the state file's directory if it is missing, for its owner
@@ -59,7 +96,7 @@ func createTemp(file string) (*os.File, error) {
 
 // readState reads a state file. None yet, or none at all (an empty name), is not an
 // error, and neither is a damaged one: that is put aside as FILE.bad and the daemon
-// asks the coordinators again. Another region's is.
+// asks the coordinators again. Another region's is, and one of a newer format.
 func readState(file, region string, log *slog.Logger) (*state, error) {
 	if file == "" {
 		return nil, nil
@@ -72,6 +109,10 @@ func readState(file, region string, log *slog.Logger) (*state, error) {
 		return nil, fmt.Errorf("--state-file %s: %w", file, err)
 	}
 	s, err := parseState(data)
+	if errors.Is(err, errNewerState) {
+		return nil, fmt.Errorf("--state-file %s: %w; start the version that wrote it, or move the file away: "+
+			"then nothing passes until a coordinator has told the rules", file, err)
+	}
 	if err != nil {
 		return nil, putAside(file, err, log)
 	}
@@ -104,8 +145,14 @@ func parseState(data []byte) (*state, error) {
 	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, err
 	}
+	if s.Format > stateFormat {
+		return nil, fmt.Errorf("%w: format %d, this version reads format %d", errNewerState, s.Format, stateFormat)
+	}
 	if s.Format != stateFormat {
 		return nil, fmt.Errorf("format %d, this version reads format %d", s.Format, stateFormat)
+	}
+	if s.Sum != "" && s.Sum != stateSum(data, s.Sum) {
+		return nil, errors.New("its content does not match its checksum")
 	}
 	for i, r := range s.Cluster.Regions {
 		s.Cluster.Regions[i] = r.normal()
@@ -113,14 +160,37 @@ func parseState(data []byte) (*state, error) {
 	return &s, nil
 }
 
+// errNewerState: a later version of this program has written the file.
+var errNewerState = errors.New("it was written by a newer version")
+
+// noSum is in the place of a checksum while the checksum is made.
+var noSum = strings.Repeat("0", hex.EncodedLen(sha256.Size))
+
+// stateSum is the checksum of a state file's text in which another one has its place.
+func stateSum(data []byte, sum string) string {
+	of := sha256.Sum256(bytes.Replace(data, []byte(sum), []byte(noSum), 1))
+	return hex.EncodeToString(of[:])
+}
+
 // putAside keeps a damaged file for inspection and goes on without it.
 func putAside(file string, cause error, log *slog.Logger) error {
-	log.Warn("the state file is damaged and was put aside; until a coordinator answers, this region knows no rules and lets everything pass",
+	log.Error("the state file is damaged and was put aside; this daemon knows no rules until a coordinator has told them",
 		"file", file, "kept_as", file+".bad", "error", cause)
 	if err := os.Rename(file, file+".bad"); err != nil {
 		return fmt.Errorf("--state-file %s is damaged (%v) and cannot be put aside: %w", file, cause, err)
 	}
 	return nil
+}
+
+// keepUnread copies a state file whose rules this version cannot read: the next write of the file
+// would lose them.
+func keepUnread(file string, log *slog.Logger) {
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file+".bad", data, 0o600)
+	}
+	log.Error("the rules in the state file cannot be read by this version; this daemon knows no rules until a coordinator has told them",
+		"file", file, "copied_to", file+".bad", "copy_error", err)
 }
 
 // keeper writes the state file. Safe for concurrent use.
@@ -172,7 +242,7 @@ func (k *keeper) save() bool {
 	if k.file == "" || p.cluster.ClusterID == "" {
 		return true
 	}
-	err := writeState(k.file, &state{Region: k.region, Cluster: p.cluster, Rules: p.text, Epoch: p.epoch})
+	err := writeState(k.file, &state{Region: k.region, Cluster: p.cluster, Rules: p.text, NoRules: p.none, Epoch: p.epoch})
 	switch {
 	case err != nil && !k.failing:
 		k.log.Error("the state file cannot be written; until it can, a restart will need a coordinator", "file", k.file, "error", err)
@@ -207,17 +277,19 @@ func (k *keeper) run(ctx context.Context) {
 // writeState replaces a state file in one step: whoever reads it finds the old or
 // the new one, even after a power cut.
 func writeState(file string, s *state) error {
-	s.Format = stateFormat
+	s.Format, s.Sum = stateFormat, noSum
 	data, err := json.MarshalIndent(s, "", " ")
 	if err != nil {
 		return err
 	}
+	data = append(data, '\n')
+	data = bytes.Replace(data, []byte(noSum), []byte(stateSum(data, noSum)), 1)
 	temp, err := createTemp(file)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(temp.Name()) // fails once it was renamed
-	_, err = temp.Write(append(data, '\n'))
+	_, err = temp.Write(data)
 	if err = errors.Join(err, temp.Sync(), temp.Close()); err != nil {
 		return err
 	}

@@ -74,7 +74,8 @@ func TestRestartWithoutCoordinators(t *testing.T) {
 func TestDamagedStateFileIsPutAside(t *testing.T) {
 	for name, content := range map[string]string{
 		"garbage": "\x00garbage", "cut off": `{"format":1,"region":"us"`, "empty": "",
-		"newer format": `{"format":99,"region":"us"}`, "incomplete": `{"format":1,"region":"us"}`,
+		"no format": `{"region":"us"}`, "incomplete": `{"format":1,"region":"us"}`, "null": "null",
+		"an older format": `{"format":-1,"region":"us"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "state")
@@ -88,13 +89,16 @@ func TestDamagedStateFileIsPutAside(t *testing.T) {
 			if s != nil || err != nil {
 				t.Fatalf("%v, %v", s, err)
 			}
-			if !strings.Contains(log.String(), "put aside") {
+			if !strings.Contains(log.String(), "put aside") || !strings.Contains(log.String(), file) {
 				t.Errorf("log: %s", log.String())
 			}
 			if kept, err := os.ReadFile(file + ".bad"); err != nil || string(kept) != content {
 				t.Errorf("kept %q, %v", kept, err)
 			}
 			keptState(t, c, file)
+			if left, err := os.ReadFile(file + ".bad"); err != nil || string(left) != content {
+				t.Errorf("kept %q, %v", left, err)
+			}
 		})
 	}
 }

@@ -46,6 +46,20 @@ type settings struct {
 }
 
 func run(args, environ []string, stdout, stderr io.Writer) int {
+	c, code := configured(args, environ, stdout, stderr)
+	if c == nil {
+		return code
+	}
+	if err := serve(*c); err != nil {
+		fmt.Fprintln(stderr, err)
+		return exitError
+	}
+	return 0
+}
+
+// configured reads the settings of a daemon. Nil if none is to run: the exit code is set then, and
+// everything is printed.
+func configured(args, environ []string, stdout, stderr io.Writer) (set *regional.Config, code int) {
 	c := regional.DefaultConfig()
 	c.Version = config.Version()
 	var s settings
@@ -54,10 +68,10 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, pflag.ErrHelp), err == nil && s.help:
 		fmt.Fprint(stdout, usage, fs.FlagUsages())
-		return 0
+		return nil, 0
 	case err == nil && s.version:
 		fmt.Fprintln(stdout, "aliquot regional", c.Version)
-		return 0
+		return nil, 0
 	case err == nil && fs.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
@@ -73,13 +87,26 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "%v\nregional --help lists the flags\n", err)
-		return exitUsage
+		return nil, exitUsage
 	}
-	if err := serve(c); err != nil {
-		fmt.Fprintln(stderr, err)
-		return exitError
+	if !fs.Changed(stateFileFlag) {
+		useDefaultStateFile(&c, environ)
 	}
-	return 0
+	return &c, 0
+}
+
+// stateFileFlag names the flag whose default depends on other flags.
+const stateFileFlag = "state-file"
+
+// useDefaultStateFile sets the state file of a daemon that was told none.
+func useDefaultStateFile(c *regional.Config, environ []string) {
+	file, err := regional.DefaultStateFile(c.Region, c.Listen, func(name string) string { return config.Getenv(environ, name) })
+	if err != nil {
+		c.Logger.Warn("there is no default state file: after a restart nothing passes until a coordinator has told the rules; "+
+			"name a file with --state-file, or none", "error", err)
+		return
+	}
+	c.StateFile, c.StateFileIsDefault = file, true
 }
 
 // flags binds the command line to the configuration; the defaults are c's.
@@ -91,7 +118,9 @@ func flags(c *regional.Config, s *settings) *pflag.FlagSet {
 	fs.StringSliceVar(&c.Coordinators, "coordinators", nil, "RPC addresses of coordinators, host:port,...; any of them will do")
 	fs.StringSliceVar(&s.join, "join", nil, "more RPC addresses of coordinators; the same as --coordinators in this version")
 	fs.StringVar(&c.Redis, "redis", c.Redis, "the region's store: memory, redis://HOST:PORT, rediss://HOST:PORT, redis+sentinel://HOST:PORT,HOST:PORT/NAME or redis+cluster://HOST:PORT,HOST:PORT; memory is this process's own, so a second daemon of the region needs Redis: with memory each would admit what the region may")
-	fs.StringVar(&c.StateFile, "state-file", "", "file that keeps rules and configuration, so that a restart needs no coordinator")
+	fs.StringVar(&c.StateFile, stateFileFlag, "", "file that keeps rules and configuration, so that a restart needs no coordinator; none: no file "+
+		"(default regional-REGION-PORT.json, with the port of --listen, in $STATE_DIRECTORY, $XDG_STATE_HOME/aliquot or ~/.local/state/aliquot)")
+	fs.StringVar(&c.WithoutRules, "without-rules", c.WithoutRules, "what becomes of requests until the state file or a coordinator has told the rules: deny (mode no_rules_yet, HTTP 503), or allow, which lets every request pass meanwhile")
 	fs.StringVar(&c.Listen, "listen", c.Listen, "address for Connect RPC, JSON over HTTP, and GET /check: host:port, or unix:///path")
 	fs.StringVar(&c.GRPCListen, "grpc-listen", c.GRPCListen, "address for gRPC: host:port, or unix:///path")
 	fs.StringVar(&c.OpsListen, "ops-listen", c.OpsListen, "address for /metrics, /healthz and /readyz")

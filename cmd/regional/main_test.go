@@ -40,6 +40,12 @@ func TestWordsBeforeServing(t *testing.T) {
 		{"proxies", []string{"--region", "us", "--join", "h:1", "--trusted-proxies", "10.0.0.0/8,here"}, nil, exitUsage, `"here" is no network`},
 		{"throttle", []string{"--region", "us", "--join", "h:1", "--throttle-after", "-1"}, nil, exitUsage, "--throttle-after -1: give"},
 		{"hot keys", []string{"--region", "us", "--join", "h:1"}, []string{"ALIQUOT_HOT_KEY_LOG=-5"}, exitUsage, "--hot-key-log -5: give"},
+		{"without rules", []string{"--region", "us", "--join", "h:1", "--without-rules", "perhaps"}, nil, exitUsage, "--without-rules \"perhaps\": give deny, or allow"},
+		{"without rules in the environment", []string{"--region", "us", "--join", "h:1"}, []string{"ALIQUOT_WITHOUT_RULES=no"}, exitUsage, "--without-rules \"no\""},
+		{"help on without rules", []string{"--help"}, nil, 0, "--without-rules"},
+		{"help on the state file", []string{"--help"}, nil, 0, "regional-REGION-PORT.json"},
+		{"state file of nobody", []string{"--region", "us", "--join", "h:1", "--state-file", file + "/state"}, nil, exitError, "--state-file " + file + "/state"},
+		{"state file of nobody in the environment", []string{"--region", "us", "--join", "h:1"}, []string{"ALIQUOT_STATE_FILE=" + file + "/state"}, exitError, "--state-file " + file + "/state"},
 		{"open listener", []string{"--region", "us", "--join", "h:1", "--listen", ":7500"}, nil, exitUsage, "--insecure"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -57,7 +63,7 @@ func TestSignals(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	cmd := exec.Command(program, "--region", "us", "--coordinators", "127.0.0.1:1",
+	cmd := exec.Command(program, "--region", "us", "--coordinators", "127.0.0.1:1", "--state-file", "none",
 		"--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0")
 	var log lockedBuffer
 	cmd.Stderr = &log
@@ -91,6 +97,46 @@ func TestSignals(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after SIGTERM: %v\n%s", err, log.String())
+	}
+}
+
+// TestDefaultStateFile: only a daemon that is told nothing of a state file has the default one.
+func TestDefaultStateFile(t *testing.T) {
+	home := t.TempDir()
+	settings := filepath.Join(t.TempDir(), "regional.yaml")
+	if err := os.WriteFile(settings, []byte("state-file: none\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const byDefault = ".local/state/aliquot/regional-us-7500.json"
+	for _, c := range []struct {
+		name    string
+		args    []string
+		environ []string
+		want    string // below home; empty: none
+	}{
+		{"told nothing", nil, nil, byDefault},
+		{"port", []string{"--listen", "127.0.0.1:7510"}, nil, ".local/state/aliquot/regional-us-7510.json"},
+		{"systemd", nil, []string{"STATE_DIRECTORY=" + home + "/systemd"}, "systemd/regional-us-7500.json"},
+		{"none", []string{"--state-file", "none"}, nil, ""},
+		{"nothing", []string{"--state-file", ""}, nil, ""},
+		{"none in the environment", nil, []string{"ALIQUOT_STATE_FILE=none"}, ""},
+		{"none in the file", []string{"--config", settings}, nil, ""},
+		{"a port of each start", []string{"--listen", "127.0.0.1:0"}, nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out bytes.Buffer
+			got, code := configured(append([]string{"--region", "us", "--join", "h:1"}, c.args...), append(c.environ, "HOME="+home), &out, &out)
+			if got == nil {
+				t.Fatalf("exit %d: %s", code, out.String())
+			}
+			file := got.StateFile
+			if file == "none" {
+				file = ""
+			}
+			if c.want == "" && (file != "" || got.StateFileIsDefault) || c.want != "" && (file != filepath.Join(home, c.want) || !got.StateFileIsDefault) {
+				t.Errorf("%q, default %v; want %q", got.StateFile, got.StateFileIsDefault, c.want)
+			}
+		})
 	}
 }
 

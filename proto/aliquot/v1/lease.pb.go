@@ -495,6 +495,9 @@ type HelloResponse struct {
 	Actions []*Action              `protobuf:"bytes,5,rep,name=actions,proto3" json:"actions,omitempty"`
 	// Set when the region's rules_version is not the one in force.
 	Rules *Rules `protobuf:"bytes,6,opt,name=rules,proto3" json:"rules,omitempty"`
+	// No rules were applied yet, so that everything may pass. Without rules and without this
+	// a region has not been told, and denies. Not set with rules.
+	NoRules bool `protobuf:"varint,90,opt,name=no_rules,json=noRules,proto3" json:"no_rules,omitempty"`
 	// The latest generation given to anyone when the session opened.
 	Watermark *Generation `protobuf:"bytes,7,opt,name=watermark,proto3" json:"watermark,omitempty"`
 	// Another daemon of the region is still reporting, or redis_epoch was empty, so no
@@ -578,6 +581,13 @@ func (x *HelloResponse) GetRules() *Rules {
 		return x.Rules
 	}
 	return nil
+}
+
+func (x *HelloResponse) GetNoRules() bool {
+	if x != nil {
+		return x.NoRules
+	}
+	return false
 }
 
 func (x *HelloResponse) GetWatermark() *Generation {
@@ -1654,14 +1664,15 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
 	"\x05share\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x05share\x12*\n" +
-	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xfa\x02\n" +
+	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\x95\x03\n" +
 	"\rHelloResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x14\n" +
 	"\x05nonce\x18\x03 \x01(\x04R\x05nonce\x120\n" +
 	"\x06config\x18\x04 \x01(\v2\x18.aliquot.v1.RegionConfigR\x06config\x12,\n" +
 	"\aactions\x18\x05 \x03(\v2\x12.aliquot.v1.ActionR\aactions\x12'\n" +
-	"\x05rules\x18\x06 \x01(\v2\x11.aliquot.v1.RulesR\x05rules\x124\n" +
+	"\x05rules\x18\x06 \x01(\v2\x11.aliquot.v1.RulesR\x05rules\x12\x19\n" +
+	"\bno_rules\x18Z \x01(\bR\anoRules\x124\n" +
 	"\twatermark\x18\a \x01(\v2\x16.aliquot.v1.GenerationR\twatermark\x12\x12\n" +
 	"\x04busy\x18\b \x01(\bR\x04busy\x12\x14\n" +
 	"\x05shard\x18\t \x01(\rR\x05shard\x12:\n" +
