@@ -70,7 +70,7 @@ func (e *explained) words() *aliquotv1.ExplainResponse {
 	out := &aliquotv1.ExplainResponse{
 		Decision: e.answer.Message(), UnixMs: e.unixMS, Lease: e.lease.words(),
 	}
-	if e.policy == nil || e.policy.set == nil {
+	if e.policy.set == nil {
 		return out
 	}
 	out.RulesVersion = e.policy.text.Version
