@@ -91,7 +91,7 @@ type leaderRegion struct {
 	// unchanged are the keys of which the Hello said what the leader would have
 	// told; the session's first report acknowledges them.
 	unchanged []KeyID
-	cold      []Action // for keys the ledger does not have
+	cold      []Action // for keys the ledger does not have; they get their generation when sent
 }
 
 // leaderKey is one hot key.
@@ -282,6 +282,15 @@ func (l *Leader) nextGen() Gen {
 	return Gen{Epoch: l.epoch, Counter: l.counter}
 }
 
+// EpochSpent reports whether half of the epoch's generations are used. Then a new leader is
+// to be made with an epoch of its own: regions open new sessions with it, and their leases
+// last through that. The other half is room for whoever cannot begin one at once.
+func (l *Leader) EpochSpent() bool { return l.counter > maxCounter/2 }
+
+// SpendGenerations has the leader go on as if it had given out so many generations more. It
+// is for tests and simulations, which would take hours to use up an epoch.
+func (l *Leader) SpendGenerations(n uint64) { l.counter += n }
+
 func (l *Leader) dropRules(kept func(uint32) bool) {
 	for _, key := range slices.Clone(l.order) {
 		if kept(key.id.Rule) {
@@ -316,7 +325,7 @@ func (l *Leader) sendCold(i int, k KeyID) {
 		return
 	}
 	r := &l.regions[i]
-	r.cold = append(r.cold, Action{Key: k, Gen: l.nextGen(), Share: l.cfg.Regions[i].Floor, Cold: true})
+	r.cold = append(r.cold, Action{Key: k, Share: l.cfg.Regions[i].Floor, Cold: true})
 }
 
 // LeaderStats counts since the epoch began.

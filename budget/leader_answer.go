@@ -50,10 +50,20 @@ func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 	d := Directive{Shard: l.ledger.Shard, Region: i, Epoch: l.epoch, Session: r.session, Seq: r.seq, TSend: r.tSend}
 	told := min(len(r.cold), maxActions)
 	d.Actions, r.cold = r.cold[:told:told], slices.Clone(r.cold[told:])
+	if told > 0 {
+		gen := l.nextGen()
+		for n := range d.Actions {
+			d.Actions[n].Gen = gen
+		}
+	}
 	n := min(len(r.outbox), maxActions-told)
-	for _, k := range r.outbox[:n] {
-		if key := l.keys[k]; key != nil && key.regions[i].pending {
-			d.Actions = append(d.Actions, l.send(i, key))
+	if n > 0 {
+		// It is later than that of the cold keys: one of them may be hot again.
+		gen := l.nextGen()
+		for _, k := range r.outbox[:n] {
+			if key := l.keys[k]; key != nil && key.regions[i].pending {
+				d.Actions = append(d.Actions, l.send(i, key, gen))
+			}
 		}
 	}
 	r.outbox = slices.Clone(r.outbox[n:])
@@ -68,11 +78,11 @@ func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 	return d
 }
 
-// send turns a pending share into an action. A growth that was planned before
+// send turns a pending share into an action of a generation. A growth that was planned before
 // another region fell silent may no longer fit beside that region's floor: it is
 // cut back to what the region has. Leases renewed since would outlast the silent
 // region's patience.
-func (l *Leader) send(i int, key *leaderKey) Action {
+func (l *Leader) send(i int, key *leaderKey, gen Gen) Action {
 	kr := &key.regions[i]
 	before := kr.sent
 	kr.sent = kr.next
@@ -80,7 +90,7 @@ func (l *Leader) send(i int, key *leaderKey) Action {
 		kr.sent, kr.grant = kr.next.Min(before), 0
 	}
 	kr.pending, kr.acked, kr.outlasted, kr.cold = false, false, false, false
-	kr.gen = l.nextGen()
+	kr.gen = gen
 	kr.granted += kr.grant
 	kr.grant = 0
 	l.weigh(key)

@@ -105,6 +105,7 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt, r.pace = 0, now, now, h.RulesVersion, 0, 0
 	l.reaches(h.Region, h.Unreached)
 	ok := HelloOK{Shard: h.Shard, Region: h.Region, Epoch: l.epoch, Session: r.session, Nonce: h.Nonce}
+	gen := l.nextGen()
 	held := make([]*Held, len(l.order))
 	for n := range h.Held {
 		x := &h.Held[n]
@@ -116,11 +117,11 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 			continue // it could not apply it, and has no more than it would be told
 		}
 		ok.Actions = append(ok.Actions, Action{
-			Key: x.Key, Gen: l.nextGen(), Share: l.cfg.Regions[h.Region].Floor, Cold: true,
+			Key: x.Key, Gen: gen, Share: l.cfg.Regions[h.Region].Floor, Cold: true,
 		})
 	}
 	for n, key := range l.order {
-		if act, differs := l.settle(h.Region, key, held[n], now); differs {
+		if act, differs := l.settle(h.Region, key, held[n], gen, now); differs {
 			if !l.leaves(h.Region, held[n], act) {
 				ok.Actions = append(ok.Actions, act)
 			}
@@ -128,13 +129,14 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 			r.unchanged = append(r.unchanged, key.id)
 		}
 	}
-	ok.Watermark = Gen{Epoch: l.epoch, Counter: l.counter}
+	ok.Watermark = gen
 	return Welcome{OK: ok}
 }
 
 // settle fixes what a region that says Hello is to hold of one key: no more than
-// its liability, than was last sent, and than it says it holds (has; nil: nothing).
-func (l *Leader) settle(i int, key *leaderKey, has *Held, now Instant) (Action, bool) {
+// its liability, than was last sent, and than it says it holds (has; nil: nothing). A share
+// that it is to be told has the generation gen.
+func (l *Leader) settle(i int, key *leaderKey, has *Held, gen Gen, now Instant) (Action, bool) {
 	kr, liability := &key.regions[i], key.shares[i]
 	sent := kr.gen // zero: nothing in this reign
 	a := kr.sent.Min(liability)
@@ -160,7 +162,7 @@ func (l *Leader) settle(i int, key *leaderKey, has *Held, now Instant) (Action, 
 		kr.gen = has.Gen
 		return Action{}, false
 	}
-	kr.gen = l.nextGen()
+	kr.gen = gen
 	return Action{Key: key.id, Gen: kr.gen, Share: a, Limit: key.limitNow(), From: l.firstWindow(key)}, true
 }
 

@@ -288,7 +288,7 @@ func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 		if r.blind {
 			// Whatever share of that epoch a record remembers, everyone has made
 			// room for the floor since.
-			right.Watermark = Gen{Epoch: r.highestEpoch, Counter: 1<<counterBits - 1}
+			right.Watermark = Gen{Epoch: r.highestEpoch, Counter: maxCounter}
 		}
 	case Limbo:
 		right.Floor = r.limboFloor(right.Floor)

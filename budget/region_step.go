@@ -138,6 +138,10 @@ func (r *Region) helloAnswered(e HelloAnswered, now Instant) []RegionEffect {
 		return nil // an answer to an older Hello opens nothing
 	}
 	r.inFlight = noCall
+	if !e.OK.Watermark.Valid() || !(Gen{Epoch: e.OK.Epoch}).Valid() || !validGens(e.OK.Actions) {
+		r.nextHello = now.Add(retryHello) // no store could keep it
+		return nil
+	}
 	if e.OK.Epoch < r.highestEpoch || e.Config.Version < r.cfg.Version || r.applying != nil || r.helloEpoch != r.storeEpoch {
 		// An old leader; or the leader was told of store contents that are gone.
 		r.nextHello = now.Add(retryHello)
@@ -169,7 +173,7 @@ func (r *Region) directiveReceived(d Directive, now Instant) []RegionEffect {
 	if d.Epoch == s.epoch && d.Session == s.id && d.Seq < s.seq {
 		return nil // a duplicate
 	}
-	if d.Shard != r.shard || d.Epoch != s.epoch || d.Session != s.id || d.Seq != s.seq || d.TSend != s.tSend {
+	if d.Shard != r.shard || d.Epoch != s.epoch || d.Session != s.id || d.Seq != s.seq || d.TSend != s.tSend || !validGens(d.Actions) {
 		r.callFailed(now)
 		return nil
 	}
@@ -178,6 +182,11 @@ func (r *Region) directiveReceived(d Directive, now Instant) []RegionEffect {
 	return r.apply(&applying{
 		epoch: d.Epoch, session: d.Session, seq: d.Seq, renew: d.Renew, tSend: d.TSend,
 	}, d.Actions, now)
+}
+
+// validGens reports whether a store can keep the generations of all actions.
+func validGens(actions []Action) bool {
+	return !slices.ContainsFunc(actions, func(a Action) bool { return !a.Gen.Valid() })
 }
 
 // rulesReplaced forgets the limits of hot keys as older rules had them, until a request

@@ -75,7 +75,8 @@ func (k KeyID) Compare(o KeyID) int {
 }
 
 // Gen orders all shares ever sent to a region: by the epoch of the leader that
-// sent them, then its counter. The zero value is before all.
+// sent them, then its counter. The shares of different keys that one message brings have
+// the same one. The zero value is before all.
 type Gen struct {
 	Epoch   uint64
 	Counter uint64
@@ -87,16 +88,21 @@ func (g Gen) Before(o Gen) bool {
 }
 
 // The packed form keeps a generation below 2^53, the largest integer Lua counts
-// exactly: 2^21 epochs of 2^32 shares each.
+// exactly: 2^21 epochs of 2^32 messages each. A leader begins a new epoch when it has used
+// half of the generations of its own; see Leader.EpochSpent.
 const (
 	counterBits = 32
+	maxCounter  = 1<<counterBits - 1
 	maxEpoch    = 1<<21 - 1
 )
 
-// Pack is g as one integer in the same order, below 2^53. It panics beyond 2^21
-// epochs or 2^32 shares an epoch: both are years of elections every minute.
+// Valid reports whether g is one that a leader may send: it can be packed.
+func (g Gen) Valid() bool { return g.Epoch <= maxEpoch && g.Counter <= maxCounter }
+
+// Pack is g as one integer in the same order, below 2^53. It panics if g is not Valid, which
+// is checked where a message comes in.
 func (g Gen) Pack() uint64 {
-	if g.Epoch > maxEpoch || g.Counter >= 1<<counterBits {
+	if !g.Valid() {
 		panic("budget: generation out of range")
 	}
 	return g.Epoch<<counterBits | g.Counter

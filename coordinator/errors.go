@@ -21,6 +21,7 @@ var (
 	errOverloaded     = errors.New("too many requests are waiting for the leader; retry")
 	errRaftChanged    = errors.New("raft reports a change of leadership")
 	errConfigChanged  = errors.New("the regions, their floors or the lease have changed; every region says Hello again")
+	errEpochSpent     = errors.New("half of this epoch's generations are used, and a new epoch begins; every region says Hello again")
 	errFenced         = errors.New("fenced region")
 	errUndeclared     = errors.New("undeclared region")
 	errUnknownRule    = errors.New("unknown rule")
@@ -40,6 +41,7 @@ var errorTable = rpc.Table{
 	{Err: errTooManyWatches, Code: connect.CodeResourceExhausted},
 	{Err: errPlanning, Code: connect.CodeResourceExhausted},
 	{Err: errConfigChanged, Code: connect.CodeUnavailable},
+	{Err: errEpochSpent, Code: connect.CodeUnavailable},
 	{Err: errUndeclared, Code: connect.CodePermissionDenied},
 	{Err: errFenced, Code: connect.CodePermissionDenied},
 	{Err: budget.ErrRegionExists, Code: connect.CodeAlreadyExists},

@@ -69,6 +69,10 @@ func (l *leadership) rule(ctx context.Context) (leading bool) {
 		l.log.Info("the regions or their floors have changed; taking charge anew")
 		return true
 	}
+	if errors.Is(err, errEpochSpent) {
+		l.log.Info("half of the epoch's generations are used; taking charge with a new epoch", "epoch", r.epoch)
+		return true
+	}
 	if errors.Is(err, errRaftChanged) || ctx.Err() != nil {
 		l.log.Info("gave up charge of the budgets", "reason", err)
 		return leading

@@ -116,6 +116,7 @@ func (r *reign) run(ctx context.Context, leading <-chan bool) (again bool, reaso
 			r.advanceFloors(ctx)
 			r.watchTally()
 			r.watchRollout(ctx)
+			r.endSpentEpoch()
 		}
 	}
 	return false, r.failed
@@ -166,10 +167,20 @@ func (r *reign) post(work func(context.Context)) error {
 	}
 }
 
+// endSpentEpoch ends the reign when half of its epoch's generations are used: the next one
+// has an epoch of its own. Sessions open again, and leases last through that.
+func (r *reign) endSpentEpoch() {
+	if r.failed == nil && r.machine.EpochSpent() {
+		r.failed = errEpochSpent
+	}
+}
+
 // ended is what to tell whoever the loop did not answer any more; over is closed.
 func (r *reign) ended() error {
-	if errors.Is(r.failed, errConfigChanged) {
-		return errConfigChanged
+	for _, known := range []error{errConfigChanged, errEpochSpent} {
+		if errors.Is(r.failed, known) {
+			return known
+		}
 	}
 	return errLeadershipOver
 }

@@ -36,6 +36,32 @@ type court struct {
 
 func newCourt(t *testing.T) *court {
 	t.Helper()
+	c := &court{t: t, now: 1}
+	l := leadershipOfOne(t, func() budget.Instant { return c.now })
+	select {
+	case <-l.node.LeaderCh():
+	case <-time.After(time.Minute):
+		t.Fatal("no leader")
+	}
+	var err error
+	if c.reign, err = l.establish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	regions := len(c.ledger.Config.Regions)
+	c.seq = make([]uint64, regions)
+	c.rulesChanged(t.Context())
+	for i := range regions {
+		c.step(t.Context(), budget.HelloReceived{Hello: budget.Hello{Region: i, Incarnation: 1, Nonce: 1, RedisEpoch: "n:r:1"}})
+	}
+	if !c.do(c.plan()) {
+		t.Fatal("the regions' first store contents were not put on record")
+	}
+	return c
+}
+
+// leadershipOfOne is the leadership of a real node of one, which nothing runs yet.
+func leadershipOfOne(t *testing.T, clock func() budget.Instant) *leadership {
+	t.Helper()
 	cfg := cluster.DefaultConfig()
 	cfg.NodeID, cfg.DataDir, cfg.BootstrapExpect = "c1", t.TempDir(), 1
 	cfg.RaftListen, cfg.GossipListen = "127.0.0.1:0", "127.0.0.1:0"
@@ -50,26 +76,7 @@ func newCourt(t *testing.T) *court {
 			t.Error(err)
 		}
 	})
-	select {
-	case <-node.LeaderCh():
-	case <-time.After(time.Minute):
-		t.Fatal("no leader")
-	}
-	c := &court{t: t, now: 1}
-	clock := func() budget.Instant { return c.now }
-	l := &leadership{node: node, now: clock, log: cfg.Logger, metrics: newMetrics(prometheus.NewRegistry())}
-	if c.reign, err = l.establish(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	c.seq = make([]uint64, len(cfg.Regions))
-	c.rulesChanged(t.Context())
-	for i := range cfg.Regions {
-		c.step(t.Context(), budget.HelloReceived{Hello: budget.Hello{Region: i, Incarnation: 1, Nonce: 1, RedisEpoch: "n:r:1"}})
-	}
-	if !c.do(c.plan()) {
-		t.Fatal("the regions' first store contents were not put on record")
-	}
-	return c
+	return &leadership{node: node, now: clock, log: cfg.Logger, metrics: newMetrics(prometheus.NewRegistry())}
 }
 
 // plan lets the machine plan, without executing it.

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"aliquot/budget"
 )
 
 const (
@@ -153,6 +155,11 @@ func parseState(data []byte) (*state, error) {
 	}
 	if s.Sum != "" && s.Sum != stateSum(data, s.Sum) {
 		return nil, errors.New("its content does not match its checksum")
+	}
+	for _, epoch := range []uint64{s.Epoch, s.Cluster.LeaderEpoch} {
+		if !(budget.Gen{Epoch: epoch}).Valid() {
+			return nil, fmt.Errorf("epoch %d; no leader has that", epoch)
+		}
 	}
 	for i, r := range s.Cluster.Regions {
 		s.Cluster.Regions[i] = r.normal()

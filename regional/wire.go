@@ -52,10 +52,14 @@ func directiveIn(region int, in *aliquotv1.ReportResponse) (budget.Directive, er
 // helloIn reads the answer to a Hello.
 func helloIn(region int, in *aliquotv1.HelloResponse) (budget.HelloOK, error) {
 	actions, err := actionsIn(in.GetActions())
-	return budget.HelloOK{
+	ok := budget.HelloOK{
 		Shard: in.GetShard(), Region: region, Epoch: in.GetEpoch(), Session: in.GetSession(), Nonce: in.GetNonce(), Actions: actions,
 		Watermark: budget.Gen{Epoch: in.GetWatermark().GetEpoch(), Counter: in.GetWatermark().GetCounter()},
-	}, err
+	}
+	if err == nil && (!ok.Watermark.Valid() || !(budget.Gen{Epoch: ok.Epoch}).Valid()) {
+		err = fmt.Errorf("regional: epoch %d or watermark %+v out of range", ok.Epoch, ok.Watermark)
+	}
+	return ok, err
 }
 
 // clusterIn reads the cluster's configuration. It is not checked yet.
@@ -89,8 +93,12 @@ func actionsIn(in []*aliquotv1.Action) ([]budget.Action, error) {
 		if a.GetGrantedMicro() < 0 || a.GetFrom() < 0 {
 			return nil, fmt.Errorf("regional: action that grants %d from window %d on", a.GetGrantedMicro(), a.GetFrom())
 		}
+		gen := budget.Gen{Epoch: a.GetGen().GetEpoch(), Counter: a.GetGen().GetCounter()}
+		if !gen.Valid() {
+			return nil, fmt.Errorf("regional: action with generation %+v out of range", gen)
+		}
 		out[i] = budget.Action{
-			Key: key, Gen: budget.Gen{Epoch: a.GetGen().GetEpoch(), Counter: a.GetGen().GetCounter()},
+			Key: key, Gen: gen,
 			Share: share, Granted: a.GetGrantedMicro(), Cold: a.GetCold(), From: a.GetFrom(),
 			Limit: limitIn(a.GetLimit()),
 		}

@@ -1,0 +1,48 @@
+package coordinator
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"aliquot/boottime"
+	"aliquot/budget"
+)
+
+// TestASpentEpochIsFollowedByTheNext: when half of an epoch's generations are used the same
+// node leads on with a new epoch, long before a region would have to refuse its shares.
+func TestASpentEpochIsFollowedByTheNext(t *testing.T) {
+	l := leadershipOfOne(t, boottime.Now)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { l.run(ctx) })
+	defer running.Wait()
+	defer stop()
+	reignAfter := func(epoch uint64) *reign {
+		for deadline := time.Now().Add(time.Minute); ; {
+			if r := l.current(); r != nil && r.epoch > epoch {
+				return r
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("no reign after epoch %d", epoch)
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	first := reignAfter(0)
+	if err := first.ask(ctx, func(m *budget.Leader, _ budget.Instant) { m.SpendGenerations(1 << 31) }); err != nil {
+		t.Fatal(err)
+	}
+	second := reignAfter(first.epoch)
+	if err := second.ask(ctx, func(m *budget.Leader, _ budget.Instant) {
+		if m.EpochSpent() {
+			t.Error("the new epoch is spent as well")
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := first.ask(ctx, func(*budget.Leader, budget.Instant) {}); err != errEpochSpent {
+		t.Errorf("whoever asks the old reign is told %v", err)
+	}
+}
