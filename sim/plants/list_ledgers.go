@@ -77,6 +77,18 @@ func ledgers() []Plant {
 			Edits: []Edit{{"budget/share.go", "return g.Epoch<<counterBits | g.Counter", "return g.Counter"}},
 		},
 		{
+			Name: "epoch-never-spent", Breaks: "an epoch goes on until its generations end, and nobody can apply a share any more",
+			Edits: []Edit{{"budget/leader.go", "return l.counter > maxCounter/2", "return false"}},
+		},
+		{
+			Name: "impossible-generation-taken", Breaks: "a region applies a share of a generation that no store can keep",
+			Edits: []Edit{{"budget/region_step.go", "return !slices.ContainsFunc(actions, func(a Action) bool { return !a.Gen.Valid() })", "return true"}},
+		},
+		{
+			Name: "hot-again-with-one-generation", Breaks: "a key that one directive ends and brings back has the same generation twice",
+			Edits: []Edit{{answer, "		gen := l.nextGen()\n		for _, k := range", "		gen := Gen{Epoch: l.epoch, Counter: l.counter}\n		for _, k := range"}},
+		},
+		{
 			Name: "hot-without-floors", Breaks: "a key that becomes hot commits no liability for regions that are not live",
 			Edits: []Edit{{plan, "			shares[i] = r.Floor\n", "			if l.regions[i].live {\n				shares[i] = r.Floor\n			}\n"}},
 			World: World{Regions: 2, Keys: 4, Lease: 3 * time.Second, Faults: []string{"leader dies", "cut both ways", "all coordinators stop"}, Just: true},
