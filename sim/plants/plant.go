@@ -94,6 +94,7 @@ func All() []Plant {
 		part{floors(), []string{"reweigh", "reweigh-cut", "reweigh-late", "drain-cold", "drain-3"}},
 		part{timing(), []string{"retime", "retime-cut", "twins-replaced"}},
 		part{pauses(), []string{"chunks", "stuck"}},
+		part{unknownRules(), []string{"chunks", "stuck"}},
 		part{chunks(), []string{"chunks", "chunks-cut", "chunks-twins", "chunks-flush", "chunks-stuck", "chunks-elastic"}})
 	add(counts, part{counted(), []string{"window", "window-cut-off", "window-reweigh", "log", "slots"}})
 	add(buckets,
