@@ -16,7 +16,9 @@ type coord struct {
 	clock   shell.Clock
 	machine *budget.Leader
 	dead    bool
-	pauseTo int64
+	// It stands still from pausedAt until pauseTo, and leads until deposedAt, in true time; 0: it has not, and it leads.
+	pausedAt, pauseTo, deposedAt int64
+
 	cutOff  []bool        // by region: no message passes
 	cfg     budget.Config // the machine's, for the answers to Hellos
 	version uint64        // of the rules, as far as it has applied the log
@@ -91,7 +93,7 @@ func (w *world) depose() {
 	if c == nil {
 		return
 	}
-	w.leader = nil
+	w.leader, c.deposedAt = nil, w.now
 	if c.pending != nil && w.chance(1, 2) {
 		c.applyPending()
 	}

@@ -67,17 +67,48 @@ func (c *coord) applyPending() bool {
 	return true
 }
 
-// verify proves the leadership, if it is one at some time in between.
+// beat is a message of a leader to the voters, and the answer of a majority of them: when it was sent, answered and back.
+type beat struct{ sent, answered, back int64 }
+
+// lateAnswer is how late an answer is at the most: the coordinators' transport gives up on it then.
+const lateAnswer = 5 * second
+
+// beats are those whose answers come after a proof was asked for now, in the time d that a round takes: one that is under
+// way, and one that is sent now. Where the log is slow an answer can be late, and a coordinator that stood still finds the
+// answer to one of before.
+func (c *coord) beats(d int64) [2]beat {
+	now := c.w.now
+	before := now - d
+	if c.w.has(slowLog) {
+		before = now - max(d, now%lateAnswer) // any time will do, and none is drawn
+	}
+	if before < c.pauseTo {
+		before = min(before, c.pausedAt)
+	}
+	return [2]beat{{before, before + d/2, now}, {now, now + d/2, now + d}}
+}
+
+// ledAt reports whether it led at a true time that has come.
+func (c *coord) ledAt(t int64) bool { return c.leads() || t < c.deposedAt }
+
+// verify proves the leadership by the answers to messages that are sent from now on (cluster/proof.go): others may be of
+// before it was deposed.
 func (c *coord) verify() {
-	d, m := c.w.logDelay(), c.machine
-	c.w.after(d/2, func() {
-		if c.machine != m {
-			return
+	m, asked, proven := c.machine, c.w.now, false
+	for _, b := range c.beats(c.w.logDelay()) {
+		if b.sent < asked {
+			continue
 		}
-		if c.dead || !c.leads() {
-			c.w.after(c.w.between(0, 20*second), c.when(c.stop))
-			return
-		}
-		c.w.after(d-d/2, c.when(func() { c.stepOf(m, budget.Verified{}) }))
-	})
+		c.w.after(b.answered-asked, func() {
+			if c.machine != m || proven {
+				return
+			}
+			if c.dead || !c.ledAt(b.answered) {
+				c.w.after(c.w.between(0, 20*second), c.when(c.stop))
+				return
+			}
+			proven = true
+			c.w.after(b.back-max(b.answered, asked), c.when(func() { c.stepOf(m, budget.Verified{}) }))
+		})
+	}
 }

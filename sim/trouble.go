@@ -93,7 +93,7 @@ func (w *world) cause(f fault, region int) bool {
 	case pauseDaemon:
 		n.pause(w.between(second, 60*second))
 	case pauseCoordinator:
-		w.leader.pauseTo = w.now + w.between(100*milli, 20*second)
+		w.leader.pausedAt, w.leader.pauseTo = w.now, w.now+w.between(100*milli, 20*second)
 		if w.chance(1, 2) {
 			w.after(w.between(0, 5*second), w.linger)
 		}

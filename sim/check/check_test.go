@@ -96,7 +96,8 @@ func TestSeesWhatIsBroken(t *testing.T) {
 		{"records of other contents are trusted", "roll-back", "the bound", 30000, func(sc *Scenario) {
 			sc.spoil = func(_ *node, v *limit.View) { v.Stamp = 1 }
 		}},
-		{"a deposed leader believes that it leads", "deposed-both", "I1", 300000, func(sc *Scenario) { sc.noProof = true }},
+		{"a deposed leader believes that it leads", "deposed-split", "I1", 1000, func(sc *Scenario) { sc.noProof = true }},
+		{"a deposed leader's proof is an answer of before", "deposed-split", "I1", 1000, func(sc *Scenario) { sc.olderProof = true }},
 		{"use is forgotten with the lease", "sliding-window-log", "I3", 200000, func(sc *Scenario) { sc.noTail = true }},
 		{"an elastic bucket refills at the whole rate", "elastic", "I1", 1000, func(sc *Scenario) {
 			sc.spoil = func(_ *node, v *limit.View) {

@@ -48,12 +48,13 @@ type Scenario struct {
 
 	divisions []budget.Divide
 	// For tests, which break something on purpose: by how much clocks really differ, if
-	// not by RhoPPM; what becomes of a view; that a deposed leader gets its proofs; and
-	// that nobody knows that use outlasts a right.
-	driftPPM int32
-	spoil    func(*node, *limit.View)
-	noProof  bool
-	noTail   bool
+	// not by RhoPPM; what becomes of a view; that a deposed leader gets its proofs, or
+	// proves itself by older answers; and that nobody knows that use outlasts a right.
+	driftPPM   int32
+	spoil      func(*node, *limit.View)
+	noProof    bool
+	olderProof bool
+	noTail     bool
 }
 
 // Machines is a set of machines, as bits.

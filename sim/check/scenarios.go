@@ -48,6 +48,12 @@ func Scenarios() []Scenario {
 	add(two, "new-leader", "a has nearly all, and the leader dies with a plan on its way", NewLead|NoLeader|Lose|Hold, func(sc *Scenario) { sc.Root = moving })
 	add(hasty, "deposed", "a deposed leader lingers", Linger|Lose|Hold|SlowLog, func(sc *Scenario) { sc.Root = moving })
 	add(hasty, "deposed-both", "a deposed leader lingers, and both regions still ask it", Lose|Hold|Restart, func(sc *Scenario) { sc.Root = deposed })
+	// Without proofs a deposed leader still shrinks a's share when b is silent. So b has to turn to the new leader late, and to
+	// have its share soon.
+	add(two, "deposed-split", "a deposed leader lingers and both regions ask it, until b starts again and asks the new one", Restart, func(sc *Scenario) {
+		sc.Lease, sc.Root, sc.At, sc.Budget, sc.Turns = 6*time.Second, outdated, 2, 1, 0
+		sc.Fast, sc.Slow = Leader, DaemonA|StoreA
+	})
 	add(two, "deposed-amnesia", "a deposed leader lingers, and regions lose their memory", Linger|Forget|Flush, func(sc *Scenario) { sc.Budget = 4 })
 	add(three, "deposed-3", "a deposed leader lingers", Linger|Lose|NewLead, func(sc *Scenario) { sc.Root = moving })
 	add(hasty, "cut-off", "b is cut off and about to take back its floor", Cut|Lose|Hold|Restart, func(sc *Scenario) { sc.Root = cutOff })
@@ -195,6 +201,13 @@ func deposed(w *world) {
 	for i := range w.sc.Regions {
 		w.do(event{asksOld, uint8(i), 0})
 	}
+}
+
+// outdated: the first region has what the others can lend, and the leader was deposed four quanta ago; it does not know, and
+// all regions still ask it.
+func outdated(w *world) {
+	deposed(w)
+	w.quietly(int8(w.sc.Regions-1), 4)
 }
 
 // cutOff: the last region has lent all it can and is cut off since; in two quanta it

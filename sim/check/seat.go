@@ -155,7 +155,7 @@ func (w *world) act(s *seat, effect budget.LeaderEffect) {
 	case budget.Commit:
 		s.pending, s.held = &e.Plan, false
 	case budget.Verify:
-		if s == w.leads || w.sc.noProof {
+		if w.proves(s) {
 			w.step(s, budget.Verified{})
 		}
 	case budget.Welcome:
@@ -173,6 +173,20 @@ func (w *world) act(s *seat, effect budget.LeaderEffect) {
 	default:
 		panic(fmt.Sprintf("check: unknown effect %T", effect))
 	}
+}
+
+// beat is a message of a leader to the voters that a majority has answered: whether it was sent after the question that it
+// is to settle, and whether it led then.
+type beat struct{ after, led bool }
+
+// lateAnswer is for how many quanta after it was deposed a leader may receive answers to messages of before.
+const lateAnswer = 4
+
+// proves reports whether a seat's leadership is proved, by the answer to a message that is sent now. An answer to one of
+// before it was deposed proves nothing (cluster/proof.go).
+func (w *world) proves(s *seat) bool {
+	beats := [...]beat{{after: false, led: s.lasted < lateAnswer}, {after: true, led: s == w.leads}}
+	return w.sc.noProof || slices.ContainsFunc(beats[:], func(b beat) bool { return (b.after || w.sc.olderProof) && b.led })
 }
 
 // refuse answers a Hello that opens nothing, or a report that waits. A second daemon is

@@ -4,14 +4,36 @@ import (
 	"context"
 	"errors"
 	"os/exec"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
 
 // tested are the packages whose own tests may see what no promise is broken by: a limit
-// that is safe and badly used.
+// that is safe and badly used. The tests of other packages that a plant breaks are asked, too.
 var tested = []string{"budget", "limit", "rights", "chunk"}
+
+// drawing are those of them whose tests draw their inputs.
+var drawing = []string{"budget", "limit", "chunk"}
+
+// testedWith are the packages whose tests are asked about a plant, those that it breaks first. The worlds that stand for
+// what ships have no say.
+func testedWith(p Plant) []string {
+	var out []string
+	for _, e := range p.Edits {
+		if pkg := path.Dir(e.File); !slices.Contains(out, pkg) && pkg != "sim" && !strings.HasPrefix(pkg, "sim/") {
+			out = append(out, pkg)
+		}
+	}
+	for _, pkg := range tested {
+		if !slices.Contains(out, pkg) {
+			out = append(out, pkg)
+		}
+	}
+	return out
+}
 
 var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 
@@ -19,14 +41,14 @@ var failedTest = regexp.MustCompile(`(?m)^--- FAIL: (\w+)`)
 // as "package name", or all. It is caught if one fails.
 func (t *Trial) Test(ctx context.Context, known string) (Catch, error) {
 	c := Catch{Tried: true}
-	packages, run := tested, "."
+	packages, run := testedWith(t.plant), "."
 	if pkg, name, ok := strings.Cut(known, " "); ok {
 		packages, run = []string{pkg}, "^"+name+"$"
 	}
 	began := time.Now()
 	for _, pkg := range packages {
 		args := []string{"test", "-count=1", "-overlay", t.overlay, "-run", run, "./" + pkg}
-		if pkg != "rights" { // which draws nothing, and does not know the flag
+		if slices.Contains(drawing, pkg) { // the others do not know the flag
 			args = append(args, "-rapid.nofailfile") // what a plant breaks is no failure to be tried again
 		}
 		cmd := exec.CommandContext(ctx, "go", args...)
