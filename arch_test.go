@@ -45,6 +45,7 @@ var houses = map[string]row{
 	"limit":  {banned: pure},
 	"rights": {aliquot: []string{"chunk", "budget", "limit"}, banned: pure},
 	"chunk":  {aliquot: []string{"budget", "limit"}, banned: pure},
+	"roster": {aliquot: []string{"budget"}, banned: pure},
 	"abuse":  {aliquot: []string{"budget"}, banned: pure},
 	"replay": {aliquot: []string{"limit", "rules"}, banned: pure},
 	"rules":  {aliquot: []string{"limit"}, outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
@@ -58,10 +59,10 @@ var houses = map[string]row{
 	"envoyimport": {aliquot: []string{"rules"}, banned: pure},
 	// The parts of a Redis Cluster, for who keeps records there and who plans for regions that do.
 	"hashslot": {banned: pure},
-	"lua":      {aliquot: []string{"hashslot", "limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
+	"lua":      {aliquot: []string{"budget", "hashslot", "limit", "roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
-	"sim":           {aliquot: []string{"sim/shell", "chunk", "rights", "budget", "limit"}},
+	"sim":           {aliquot: []string{"sim/shell", "roster", "chunk", "rights", "budget", "limit"}},
 	"sim/check":     {aliquot: []string{"sim/shell", "chunk", "rights", "budget", "limit"}},
 	"sim/check/run": {aliquot: []string{"sim/check"}},
 	"sim/shell":     {aliquot: []string{"budget", "limit"}, banned: pure},
@@ -88,8 +89,8 @@ var houses = map[string]row{
 	"client":         {aliquot: []string{"answer", "identity", "rpc", "proto/aliquot/..."}, outside: anyModule},
 	"client/example": {aliquot: []string{"client"}},
 
-	"regional/store": {aliquot: []string{"hashslot", "lua", "limit"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "abuse", "chunk", "boottime", "hashslot", "lua", "limit", "budget", "rights", "replay", "rules", "rpc", "rpc/connections", "config", "identity", "answer", "wire", "rls", "proto/aliquot/..."}, outside: anyModule},
+	"regional/store": {aliquot: []string{"hashslot", "lua", "limit", "roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
+	"regional":       {aliquot: []string{"regional/...", "abuse", "chunk", "boottime", "hashslot", "lua", "limit", "budget", "rights", "roster", "replay", "rules", "rpc", "rpc/connections", "config", "identity", "answer", "wire", "rls", "proto/aliquot/..."}, outside: anyModule},
 	"cluster":        {aliquot: []string{"budget", "rules", "limit", "proto/raftlog/..."}, outside: anyModule},
 	"coordinator":    {aliquot: []string{"cluster", "boottime", "hashslot", "budget", "rights", "rules", "limit", "rpc", "rpc/connections", "config", "proto/aliquot/..."}, outside: anyModule},
 

@@ -74,6 +74,7 @@ type leaderRegion struct {
 	leaseOver   Instant // when the last of them had ended
 	coolFrom    Instant // no key cools down before
 	lastReport  Instant
+	markedAt    Instant       // the last report that lets the region count as heard
 	pace        time.Duration // of its reports of one busy key
 	rules       uint64
 	renewedAt   Instant // by this leader, in this session; 0: not yet
@@ -92,6 +93,7 @@ type leaderRegion struct {
 	// told; the session's first report acknowledges them.
 	unchanged []KeyID
 	cold      []Action // for keys the ledger does not have; they get their generation when sent
+	daemons   regionDaemons
 }
 
 // leaderKey is one hot key.
@@ -260,6 +262,8 @@ func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 		l.dropRules(e.Kept)
 		l.newRules(e.Version)
 		l.ruleTail = e.Tail
+	case DaemonLeft:
+		l.daemonLeft(e)
 	case Tick:
 		out = append(out, l.plan(now)...)
 	default:

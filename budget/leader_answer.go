@@ -47,7 +47,7 @@ func (l *Leader) mayRenew(now Instant) bool { return l.over == 0 && l.graceOver(
 // everything consistent, the renewal of its lease.
 func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 	r := &l.regions[i]
-	d := Directive{Shard: l.ledger.Shard, Region: i, Epoch: l.epoch, Session: r.session, Seq: r.seq, TSend: r.tSend}
+	d := Directive{Shard: l.ledger.Shard, Region: i, Epoch: l.epoch, Session: r.session, Seq: r.seq, TSend: r.tSend, Others: r.daemons.others(now)}
 	told := min(len(r.cold), maxActions)
 	d.Actions, r.cold = r.cold[:told:told], slices.Clone(r.cold[told:])
 	if told > 0 {

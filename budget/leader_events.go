@@ -30,6 +30,12 @@ type RulesChanged struct {
 	Tail func(rule uint32) time.Duration
 }
 
+// DaemonLeft tells that a daemon of a region has stopped.
+type DaemonLeft struct {
+	Region int
+	Daemon DaemonID
+}
+
 // Tick lets time pass and plans; every 20 ms or so.
 type Tick struct{}
 
@@ -38,6 +44,7 @@ func (ReportReceived) leaderEvent() {}
 func (Committed) leaderEvent()      {}
 func (Verified) leaderEvent()       {}
 func (RulesChanged) leaderEvent()   {}
+func (DaemonLeft) leaderEvent()     {}
 func (Tick) leaderEvent()           {}
 
 // LeaderEffect is something the shell is to do; see Leader.Step.

@@ -15,7 +15,7 @@ func (l *Leader) passTime(now Instant) []LeaderEffect {
 			l.turn.due = true
 			l.turn.ended = append(l.turn.ended, i)
 		}
-		if r.open && !r.live && r.leaseEnd == 0 && now.Sub(r.lastReport) >= l.cfg.leaseAtLeader() {
+		if r.open && !r.live && r.leaseEnd == 0 && now.Sub(r.markedAt) >= l.cfg.leaseAtLeader() {
 			out = append(out, l.closeSession(i, ErrSessionClosed)...) // it never came to life
 		}
 	}

@@ -20,8 +20,14 @@ func (l *Leader) hello(h Hello, now Instant) []LeaderEffect {
 		}
 	}
 	r := &l.regions[h.Region]
-	if r.open && r.incarnation != h.Incarnation && now.Sub(r.lastReport) < busyAfter {
+	r.daemons.hear(h.Standing, now)
+	if r.open && r.incarnation != h.Incarnation && now.Sub(r.lastReport) < busyAfter && !r.yieldsTo(h.Standing, now) {
 		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: ErrRegionBusy}}
+	}
+	if r.daemons.unmarked(h.Standing, now) {
+		// Another daemon may have the store, and spends by it.
+		out := l.closeSession(h.Region, ErrSuperseded)
+		return append(out, Refuse{Region: h.Region, Nonce: h.Nonce, Err: ErrRegionBusy})
 	}
 	out := l.closeSession(h.Region, ErrSuperseded)
 	r.hello, r.helloAt = &h, now
@@ -103,6 +109,8 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	}
 	r.open, r.session, r.incarnation = true, l.session, h.Incarnation
 	r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt, r.pace = 0, now, now, h.RulesVersion, 0, 0
+	r.markedAt = now
+	r.daemons.opened(h.Standing, now)
 	l.reaches(h.Region, h.Unreached)
 	ok := HelloOK{Shard: h.Shard, Region: h.Region, Epoch: l.epoch, Session: r.session, Nonce: h.Nonce}
 	gen := l.nextGen()
@@ -193,7 +201,10 @@ func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 	}
 	previous := r.lastReport
 	r.seq, r.lastReport, r.rules, r.pace = rep.Seq, now, rep.RulesVersion, rep.Pace
-	r.ackedSentAt, r.acked = r.sentAt, true
+	r.daemons.report(rep.Standing, now)
+	if !r.daemons.unmarked(rep.Standing, now) {
+		r.ackedSentAt, r.acked, r.markedAt = r.sentAt, true, now
+	}
 	if r.adoptedAt == 0 {
 		r.adoptedAt = now
 	}

@@ -29,7 +29,28 @@ type Hello struct {
 	// Unreached are the hash slots of the store in which the region cannot change any share
 	// at present, because their server does not answer; nil if there are none.
 	Unreached *hashslot.Set
+	Standing
 }
+
+// DaemonID names a daemon of a region, over its restarts. Zero names none.
+type DaemonID uint64
+
+// Standing is what a daemon says of itself and of the other daemons of its region. The zero
+// value is that of a daemon which says nothing of this.
+type Standing struct {
+	Daemon DaemonID
+	// Storeless: the daemon's store does not answer it, or has not taken the latest mark that
+	// the region is heard.
+	Storeless bool
+	// Alone: the daemon admits by its emergency limit while its store does not answer. One
+	// that knows of another daemon does not.
+	Alone bool
+	// Others are the other daemons of the region that it knows of, at most MaxDaemons.
+	Others []DaemonID
+}
+
+// MaxDaemons bounds the daemons of a region that are known at a time.
+const MaxDaemons = 32
 
 // Held is a share a region says it holds.
 type Held struct {
@@ -71,6 +92,7 @@ type Report struct {
 	Keys []KeyReport
 	// Unreached as in Hello.
 	Unreached *hashslot.Set
+	Standing
 }
 
 // KeyReport is a region's usage of one key. A zero Gen asks for the key to become
@@ -133,6 +155,8 @@ type Directive struct {
 	TSend   Instant // echoed from the Report it answers
 	Renew   bool
 	Actions []Action
+	// Others are the other daemons of the region that the leader knows of.
+	Others []DaemonID
 }
 
 // Action sets a region's share of one key.

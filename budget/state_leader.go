@@ -16,6 +16,7 @@ func (l *Leader) Clone() *Leader {
 		r := &c.regions[i]
 		r.outbox, r.unchanged, r.cold = slices.Clone(r.outbox), slices.Clone(r.unchanged), slices.Clone(r.cold)
 		r.kept = slices.Clone(r.kept)
+		r.daemons.known = slices.Clone(r.daemons.known)
 	}
 	c.keys, c.order = make(map[KeyID]*leaderKey, len(l.keys)), make([]*leaderKey, len(l.order))
 	for i, key := range l.order {
@@ -142,6 +143,8 @@ func (l *Leader) appendRegion(c *Canon, i int, now Instant) {
 		c.Hello(r.hello)
 		l.time(c, r.helloAt)
 	}
+	c.Age(now, r.markedAt, l.cfg.leaseAtLeader())
+	r.daemons.appendState(c, now)
 	c.slots(r.unreached)
 	for _, keys := range [...][]KeyID{r.outbox, r.kept, r.unchanged} {
 		c.Int(int64(len(keys)))
@@ -150,6 +153,18 @@ func (l *Leader) appendRegion(c *Canon, i int, now Instant) {
 		}
 	}
 	c.actions(i, r.cold)
+}
+
+func (d *regionDaemons) appendState(c *Canon, now Instant) {
+	c.Int(int64(d.session))
+	c.Bools(d.storeless == 0, d.alone)
+	c.Age(now, d.storeless, yieldAfter)
+	c.daemons(d.knows)
+	c.Int(int64(len(d.known)))
+	for _, k := range d.known {
+		c.Int(int64(k.id))
+		c.Age(now, k.heard, ForgetDaemonAfter)
+	}
 }
 
 func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {

@@ -18,6 +18,22 @@ func (c *Canon) Hello(h *Hello) {
 		c.limit(x.Limit)
 	}
 	c.slots(h.Unreached)
+	c.standing(&h.Standing)
+}
+
+// standing writes what a daemon says of itself and of others.
+func (c *Canon) standing(s *Standing) {
+	c.Int(int64(s.Daemon))
+	c.Bools(s.Storeless, s.Alone)
+	c.daemons(s.Others)
+}
+
+// daemons writes the ids of daemons.
+func (c *Canon) daemons(ids []DaemonID) {
+	c.Int(int64(len(ids)))
+	for _, id := range ids {
+		c.Int(int64(id))
+	}
 }
 
 func (c *Canon) nonce(region int, nonce uint64) {
@@ -50,6 +66,7 @@ func (c *Canon) Report(r *Report) {
 		c.keyReport(r.Region, &r.Keys[i])
 	}
 	c.slots(r.Unreached)
+	c.standing(&r.Standing)
 }
 
 func (c *Canon) slots(s *hashslot.Set) {
@@ -89,6 +106,7 @@ func (c *Canon) Directive(d *Directive) {
 	c.session(d.Epoch, d.Session, d.Seq)
 	c.regionTime(d.Region, d.TSend)
 	c.Bools(d.Renew)
+	c.daemons(d.Others)
 	c.actions(d.Region, d.Actions)
 }
 

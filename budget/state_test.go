@@ -15,7 +15,10 @@ var fields = []struct {
 	names string
 }{
 	{Leader{}, "cfg ledger epoch counter session start regions keys order dirty creates creating most held cooling refused over committing began verifying verifyFrom nextSweep rules ruleTail swept turn delayed claims stats divide"},
-	{leaderRegion{}, "open session incarnation seq adoptedAt sentAt ackedSentAt acked live leaseEnd leaseOver coolFrom lastReport pace rules renewedAt waiting waitSince tSend hello helloAt outbox unreached kept unchanged cold"},
+	{leaderRegion{}, "open session incarnation seq adoptedAt sentAt ackedSentAt acked live leaseEnd leaseOver coolFrom lastReport pace rules renewedAt waiting waitSince tSend hello helloAt outbox unreached kept unchanged cold markedAt daemons"},
+	{regionDaemons{}, "session storeless alone knows known"},
+	{knownDaemon{}, "id heard"},
+	{Standing{}, "Daemon Storeless Alone Others"},
 	{leaderKey{}, "id at shares limit tail delayed pool regions dirty settled over cooling used credit moved home homeSince rules since"},
 	{keyRegion{}, "sent gen acked pending next grant granted cold outlasted inUse looked label released tokens demand planned homeUntil"},
 	{FloorSteps{}, "done began held fill tail"},
@@ -38,12 +41,12 @@ var fields = []struct {
 	{KeyID{}, "Rule Hash"},
 	{KeyLimit{}, "Capacity Rate RateFrac Tail Placement"},
 	{Gen{}, "Epoch Counter"},
-	{Hello{}, "Shard Region Incarnation RedisEpoch Nonce RulesVersion Held Unreached"},
+	{Hello{}, "Shard Region Incarnation RedisEpoch Nonce RulesVersion Held Unreached Standing"},
 	{Held{}, "Key Gen Share Limit"},
 	{HelloOK{}, "Shard Region Epoch Session Nonce Watermark Actions"},
-	{Report{}, "Shard Region Epoch Session Seq TSend Ack RulesVersion Pace Keys Unreached"},
+	{Report{}, "Shard Region Epoch Session Seq TSend Ack RulesVersion Pace Keys Unreached Standing"},
 	{KeyReport{}, "Key Gen Share Admitted Offered Released Tokens Limit Rejecting Idle Gap Cold InUse Label Refunded"},
-	{Directive{}, "Shard Region Epoch Session Seq TSend Renew Actions"},
+	{Directive{}, "Shard Region Epoch Session Seq TSend Renew Actions Others"},
 	{Action{}, "Key Gen Share Granted Cold From Limit"},
 	{Plan{}, "Shard Epoch Changes InitialRedisEpochs"},
 	{Entry{}, "Key Shares"},
@@ -116,7 +119,7 @@ func shared(a, b reflect.Value, path string, found *[]string) {
 
 // immutable says which memory clones may share: it is replaced, never changed.
 func immutable(path string) bool {
-	for _, end := range []string{".Regions", ".entries[]", ".shares", ".Shares", ".Actions", ".Held", ".hello", ".committing", ".unreached"} {
+	for _, end := range []string{".Regions", ".entries[]", ".shares", ".Shares", ".Actions", ".Held", ".hello", ".committing", ".unreached", ".knows", ".Others"} {
 		if strings.HasSuffix(path, end) {
 			return true
 		}

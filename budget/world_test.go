@@ -30,7 +30,8 @@ type world struct {
 	sums    []Share // every ledger state seen
 	// what lenders gave up and growing regions got, micro-tokens
 	released, granted int64
-	rules             uint64 // the version in force
+	rules             uint64           // the version in force
+	standings         map[int]Standing // what the daemons say of themselves
 	// left: a region's reports have no room for the key; nil: all have.
 	left func(region int) bool
 	// far is what a message of each region takes one way, quorum what a commit or a
@@ -328,12 +329,12 @@ func (w *world) rate(i int) int64 {
 
 // hello and report are as the daemon's shell sends them.
 func (w *world) hello(h Hello) Hello {
-	h.RulesVersion = w.rules
+	h.RulesVersion, h.Standing = w.rules, w.standings[h.Region]
 	return h
 }
 
 func (w *world) report(r Report) Report {
-	r.RulesVersion = w.rules
+	r.RulesVersion, r.Standing = w.rules, w.standings[r.Region]
 	if w.left != nil && w.left(r.Region) {
 		r.Keys = nil
 	}

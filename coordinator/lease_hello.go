@@ -35,11 +35,15 @@ func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.H
 		return s.introduce(ctx, reign, h, req)
 	}
 	if s.claims.wants(req.GetRegion(), h.Incarnation, reign.now()) {
-		return s.withoutSession(ctx, reign, region, req)
+		res, err := s.withoutSession(ctx, reign, region, req)
+		if err == nil {
+			res.Wait = true // another one goes by the floor
+		}
+		return res, err
 	}
 	ok, err := s.open(ctx, reign, h, req.GetRegion())
 	if errors.Is(err, budget.ErrRegionBusy) {
-		return s.withoutSession(ctx, reign, region, req)
+		return s.second(ctx, reign, h, req)
 	}
 	if err != nil {
 		return nil, err
@@ -79,6 +83,22 @@ func (s *leaseService) introduce(ctx context.Context, reign *reign, h budget.Hel
 		return nil, err
 	}
 	res.FloorHolder = s.claims.answer(req.GetRegion(), h.Incarnation, whose, heard, reign.now())
+	return res, nil
+}
+
+// second answers a daemon that gets no session now. It may spend by the store if whoever has
+// the session knows of it.
+func (s *leaseService) second(ctx context.Context, reign *reign, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	var vouched bool
+	err := reign.ask(ctx, func(m *budget.Leader, _ budget.Instant) { vouched = m.Vouches(h.Region, h.Daemon) })
+	if err != nil {
+		return nil, err
+	}
+	res, err := s.withoutSession(ctx, reign, h.Region, req)
+	if err != nil {
+		return nil, err
+	}
+	res.Wait = !vouched
 	return res, nil
 }
 

@@ -38,8 +38,10 @@ func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest)
 		return nil, toRPC(err)
 	}
 	if req.GetLeaving() {
-		s.leavers.hear(req.GetRegion(), stream{req.GetEpoch(), req.GetSession()})
-		return &aliquotv1.ReportResponse{}, nil
+		if req.GetSession() != 0 {
+			s.leavers.hear(req.GetRegion(), stream{req.GetEpoch(), req.GetSession()})
+		}
+		return &aliquotv1.ReportResponse{}, toRPC(reign.daemonLeft(region, budget.DaemonID(req.GetDaemon())))
 	}
 	res, err := s.report(ctx, reign, region, req)
 	s.metrics.countReport(req.GetRegion(), res, err)

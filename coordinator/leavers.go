@@ -38,6 +38,11 @@ func (l *leavers) makeWay(r *reign, region string, index int) bool {
 	return left && r.endSession(index, of) == nil
 }
 
+// daemonLeft tells the machine that a daemon of a region has stopped.
+func (r *reign) daemonLeft(region int, id budget.DaemonID) error {
+	return r.post(func(loop context.Context) { r.step(loop, budget.DaemonLeft{Region: region, Daemon: id}) })
+}
+
 // endSession ends a session, if it is open, as a gap in its reports does.
 func (r *reign) endSession(region int, of stream) error {
 	gap := budget.Report{Shard: r.ledger.Shard, Region: region, Epoch: of.epoch, Session: of.session, Seq: math.MaxUint64}

@@ -31,6 +31,9 @@ func helloFromWire(region int, m *aliquotv1.HelloRequest) (budget.Hello, error) 
 	if h.Unreached, err = slotsFromWire(m.GetUnreachedSlots()); err != nil {
 		return h, err
 	}
+	if h.Standing, err = standingFromWire(m); err != nil {
+		return h, err
+	}
 	for i, held := range m.GetHeld() {
 		key, err := keyFromWire(held.GetKey())
 		if err != nil {
@@ -64,6 +67,9 @@ func reportFromWire(region int, m *aliquotv1.ReportRequest) (budget.Report, erro
 	if r.Unreached, err = slotsFromWire(m.GetUnreachedSlots()); err != nil {
 		return r, err
 	}
+	if r.Standing, err = standingFromWire(m); err != nil {
+		return r, err
+	}
 	for i, k := range m.GetKeys() {
 		key, err := keyFromWire(k.GetKey())
 		if err != nil {
@@ -84,6 +90,26 @@ func reportFromWire(region int, m *aliquotv1.ReportRequest) (budget.Report, erro
 		}
 	}
 	return r, nil
+}
+
+// standing is what Hellos and reports say of a daemon and of the others of its region.
+type standing interface {
+	GetDaemon() uint64
+	GetStoreless() bool
+	GetAlone() bool
+	GetOthers() []uint64
+}
+
+// standingFromWire reads what a daemon says of itself. The error is budget.ErrMalformed.
+func standingFromWire(m standing) (budget.Standing, error) {
+	s := budget.Standing{Daemon: budget.DaemonID(m.GetDaemon()), Storeless: m.GetStoreless(), Alone: m.GetAlone()}
+	if n := len(m.GetOthers()); n > budget.MaxDaemons {
+		return s, fmt.Errorf("%w: others names %d daemons, at most %d", budget.ErrMalformed, n, budget.MaxDaemons)
+	}
+	for _, id := range m.GetOthers() {
+		s.Others = append(s.Others, budget.DaemonID(id))
+	}
+	return s, nil
 }
 
 // microsFromWire does not let a large number wrap: the machine refuses what is negative
@@ -136,10 +162,14 @@ func helloToWire(ok budget.HelloOK) *aliquotv1.HelloResponse {
 }
 
 func directiveToWire(d budget.Directive) *aliquotv1.ReportResponse {
-	return &aliquotv1.ReportResponse{
+	out := &aliquotv1.ReportResponse{
 		Shard: d.Shard, Epoch: d.Epoch, Session: d.Session, Seq: d.Seq, TSend: int64(d.TSend),
 		Renew: d.Renew, Actions: actionsToWire(d.Actions),
 	}
+	for _, id := range d.Others {
+		out.Others = append(out.Others, uint64(id))
+	}
+	return out
 }
 
 func actionsToWire(actions []budget.Action) []*aliquotv1.Action {

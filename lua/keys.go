@@ -16,6 +16,9 @@ const (
 	// the store's clock. Like EpochKey it has no hash tag, so in a Redis Cluster
 	// it stands in another slot than the records.
 	HeardKey = "aq:heard"
+	// RosterKey holds the list of the region's daemons; see package roster. It has no hash
+	// tag either.
+	RosterKey = "aq:daemons"
 	// HeardTTL is how long HeardKey stays: far above any sensible View.HeardWait, which
 	// it bounds, that of a window of 366 days included, and short enough that a region
 	// that is gone leaves nothing for good.

@@ -66,6 +66,7 @@ type Scripts struct {
 	adjust  script
 	mint    script
 	spread  script
+	roster  script
 	words   sync.Pool // of *words, for takes
 }
 
@@ -83,6 +84,7 @@ func New(client redis.UniversalClient) *Scripts {
 		adjust:  newScript(all + viewSource + adjustSource + adjustEndSource),
 		mint:    newScript(mintSource),
 		spread:  newScript(spreadSource),
+		roster:  newScript(rosterSource),
 	}
 }
 

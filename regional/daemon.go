@@ -21,6 +21,7 @@ import (
 	"aliquot/budget"
 	"aliquot/hashslot"
 	"aliquot/regional/store"
+	"aliquot/roster"
 	"aliquot/rpc"
 	"aliquot/rpc/connections"
 )
@@ -45,6 +46,7 @@ type Daemon struct {
 	upkeep   *upkeep
 	service  *service
 	keeper   *keeper
+	others   *others
 	reporter *reporter
 	http     *http.Server
 	ops      *http.Server
@@ -135,6 +137,8 @@ func (d *Daemon) build(kept *state) error {
 	}
 	d.guard = newGuard(d.store, d.auth, d.metrics, d.storeTripped, d.lookAtStore)
 	emergency := newEmergency(c.Now)
+	d.others = d.newOthers(kept, emergency)
+	d.guard.others, d.keeper.others = d.others, d.others
 	bugs := &panics{metrics: d.metrics, log: d.log}
 	direct := &asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: newSlotNames(self)}
 	d.limiter = &limiter{
@@ -155,7 +159,7 @@ func (d *Daemon) build(kept *state) error {
 	recent := newRecent(c.Now)
 	d.reporter = &reporter{
 		region: c.Region, address: d.advertised(), version: c.Version, incarnation: self,
-		auth: d.auth, guard: d.guard, policies: d.policies, emergency: emergency, keeper: d.keeper,
+		auth: d.auth, guard: d.guard, policies: d.policies, emergency: emergency, keeper: d.keeper, others: d.others,
 		planner: &planner{policies: d.policies, auth: d.auth, recent: recent},
 		peers:   newCoordinators(c.Coordinators, c.HTTPClient, d.log, d.metrics),
 		metrics: d.metrics, log: d.log,
@@ -188,6 +192,27 @@ func (d *Daemon) build(kept *state) error {
 	}
 	d.grpc, d.health = grpcServer(d.service, envoy, d.throttle)
 	return nil
+}
+
+// newOthers is nil where no other daemon can have the same store.
+func (d *Daemon) newOthers(kept *state, e *emergency) *others {
+	shared, ok := d.store.(rosterStore)
+	if !ok {
+		return nil
+	}
+	o := &others{
+		store: shared, guard: d.guard, auth: d.auth, emergency: e, policies: d.policies, metrics: d.metrics, log: d.log, now: d.cfg.Now,
+	}
+	o.began = o.now()
+	if kept != nil {
+		o.kept = kept.others()
+		if kept.Daemon == "" {
+			d.policies.remind() // the file gets an id
+		}
+	}
+	o.roster = roster.New(daemonID(d.keeper.id, d.advertised()), o.kept, o.now())
+	e.beside(!o.roster.Alone(o.now()))
+	return o
 }
 
 // incarnation tells this process from an earlier or a second one of the region.
@@ -298,6 +323,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	var work sync.WaitGroup
 	work.Go(func() { d.reporter.run(background) })
 	work.Go(func() { d.keepStore(background) })
+	work.Go(func() { d.others.run(background) })
 	work.Go(func() { d.upkeep.run(background) })
 	work.Go(func() { d.keeper.run(background) })
 	work.Go(func() { d.conduct.run(background, d.policies, d.cfg.HotKeyLog) })

@@ -47,7 +47,9 @@ type emergency struct {
 	// left: what the region may spend is not this daemon's. back is when it last came to be.
 	left bool
 	back budget.Instant
-	// lapses is when that no longer holds for a daemon that is cut off, because nobody else was
+	// isBeside: another daemon of the region is known, which may spend by the store.
+	isBeside bool
+	// lapses is when left no longer holds for a daemon that is cut off, because nobody else was
 	// heard when it was said; 0: never.
 	lapses budget.Instant
 }
@@ -131,6 +133,17 @@ func (e *emergency) leaveFloor(left bool) {
 	e.left, e.lapses = left, 0
 }
 
+// beside tells whether another daemon of the region is known: it may have the store, and spends
+// by that what this one would admit without it. Nothing is kept beyond such a time.
+func (e *emergency) beside(another bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.isBeside && !another {
+		e.back = e.now()
+	}
+	e.isBeside = another
+}
+
 // leaveFloorFor is leaveFloor(true) for as long as a coordinator says so, and so long after
 // that for a daemon which hears nothing more: nobody else was heard, so it is like one that
 // has never heard of another.
@@ -167,7 +180,7 @@ func (e *emergency) bucketOf(a *ask, now budget.Instant) limit.Bucket {
 	case a.alone():
 	case a.right.Until != 0 && now >= a.right.Until:
 		return limit.Bucket{}
-	case e.left, a.right.Blind && a.right.Phase != budget.CutOff:
+	case e.left, e.isBeside, a.right.Blind && a.right.Phase != budget.CutOff:
 		return limit.Bucket{}
 	case a.right.Blind && e.back != 0:
 		// What others used of the floor, while another daemon had lent it, may count for as

@@ -81,6 +81,8 @@ type guard struct {
 	// underWay counts the calls that callers wait for.
 	underWay atomic.Int64
 	retries  retryBudget
+	// others says whether this daemon may spend by the store at all.
+	others *others
 }
 
 // newGuard makes a guard. onChange is told whenever the breaker changes between
@@ -140,6 +142,9 @@ func (g *guard) takeAs(ctx context.Context, op, epoch string, word func() []lua.
 // take the call with it: a connection would be lost for nothing.
 func (g *guard) call(ctx context.Context, op, epoch string, do func(context.Context) (now int64, err error)) error {
 	defer g.underWay.Add(-1)
+	if op != opProbe && op != opRoster && !g.others.spends() {
+		return errWaits
+	}
 	if g.underWay.Add(1) > maxCalls {
 		g.metrics.storeErrors.WithLabelValues(op, reason(errBusy)).Inc()
 		return errBusy
@@ -254,6 +259,8 @@ func reason(err error) string {
 		return "breaker"
 	case errors.Is(err, errStarved):
 		return "starved"
+	case errors.Is(err, errWaits):
+		return "waits"
 	case errors.Is(err, errBusy):
 		return "overload"
 	case errors.Is(err, errQueued):

@@ -32,17 +32,22 @@ func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent
 		return budget.CallFailed{}
 	}
 	h.RulesVersion = r.policies.load().text.Version
+	h.Standing = r.others.standing(r.noStore())
 	in := helloRequest(r.region, h)
 	in.Address, in.DaemonVersion = r.address, r.version
 	out, ev := r.say(ctx, in)
 	if ev != nil || out.GetBusy() {
 		r.isSecond(out.GetBusy())
+		r.others.answered(out.GetBusy() && out.GetWait())
 	}
 	if ev == nil {
 		return budget.CallFailed{Busy: out.GetBusy()}
 	}
 	return ev
 }
+
+// noStore reports whether the store does not answer this daemon.
+func (r *reporter) noStore() bool { return r.storeless.Load() || r.guard.breaker.open.Load() }
 
 // say asks a coordinator, and takes what it answers: out is nil if none did, ev if nothing
 // can be made of the answer. The caller holds saying.

@@ -47,6 +47,7 @@ type leader struct {
 	// one is heard, as by a real leader.
 	exclusive bool
 	holder    uint64
+	knows     []uint64 // the daemons that the holder has said it knows of
 	heard     time.Time
 	// floor is whose the floor is, for a daemon without a store while none is heard.
 	floor aliquotv1.FloorHolder
@@ -115,9 +116,10 @@ func (l *leader) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv
 	if second || in.GetRedisEpoch() == "" {
 		return &aliquotv1.HelloResponse{
 			Nonce: in.GetNonce(), Busy: true, Rules: l.rulesFor(in.GetRulesVersion()), NoRules: l.noRules(), Config: l.config(), FloorHolder: l.floorFor(second),
+			Wait: in.GetRedisEpoch() != "" && !slices.Contains(l.knows, in.GetDaemon()),
 		}, nil
 	}
-	l.holder, l.heard = in.GetIncarnation(), time.Now()
+	l.holder, l.heard, l.knows = in.GetIncarnation(), time.Now(), in.GetOthers()
 	l.hellos = append(l.hellos, in)
 	if l.initial == "" && !l.later {
 		l.initial = in.GetRedisEpoch()
@@ -164,7 +166,7 @@ func (l *leader) Report(ctx context.Context, in *aliquotv1.ReportRequest) (*aliq
 		l.heard = time.Time{}
 		return &aliquotv1.ReportResponse{}, nil
 	}
-	l.heard = time.Now()
+	l.heard, l.knows = time.Now(), in.GetOthers()
 	l.reports = append(l.reports, in)
 	if l.onReport != nil {
 		l.onReport(in)

@@ -55,6 +55,7 @@ const (
 	degradedShard = "shard"    // that of a node of a Redis Cluster is
 	degradedLease = "lease"    // no lease: shares do not hold
 	degradedRules = "no_rules" // it is not known whether there are rules
+	degradedWaits = "waits"    // another daemon of the region may be admitting without the store
 )
 
 // seconds spans from what memory takes to what a stalled store costs.
@@ -134,6 +135,7 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 	m.degraded.WithLabelValues(degradedShard).Set(0)
 	m.degraded.WithLabelValues(degradedLease).Set(1)
 	m.degraded.WithLabelValues(degradedRules).Set(1)
+	m.degraded.WithLabelValues(degradedWaits).Set(0)
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "aliquot_build_info", Help: "Always 1; the labels say what runs.",
 	}, []string{"version", "goversion"})

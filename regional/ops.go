@@ -57,6 +57,10 @@ func (d *Daemon) readiness() readiness {
 		r.Reason = "stopping"
 	case !d.policies.load().known():
 		r.Reason = d.reporter.withoutRules()
+	case r.StoreReached && !d.storeDown.Load() && !d.others.spends():
+		r.Reason = "another daemon of this region may be admitting without the store, or a coordinator has not said yet that this one may spend beside it"
+	case !d.others.alone() && d.storeDown.Load():
+		r.Reason = "the store does not answer, and another daemon of this region is known, which may have it"
 	case d.reporter.second.Load() && (!r.StoreReached || d.storeDown.Load()):
 		r.Reason = "another daemon of this region is heard, and the store does not answer this one"
 	case !r.StoreReached && !d.reporter.heardWhose.Load() && info.Phase != budget.CutOff:

@@ -34,6 +34,7 @@ type reporter struct {
 	guard       *guard
 	policies    *policies
 	emergency   *emergency
+	others      *others
 	keeper      *keeper
 	planner     *planner
 	peers       *coordinators
@@ -92,16 +93,17 @@ func (r *reporter) run(ctx context.Context) {
 // leaveFor is how long the word that this daemon stops may take.
 const leaveFor = 500 * time.Millisecond
 
-// leave tells the coordinators that this daemon, which had a session, is done, so that the next one of the region
+// leave tells the coordinators that this daemon is done, so that the next one of the region
 // need not wait until it was silent for long enough; as it does where nobody hears this. It is
 // for after run.
 func (r *reporter) leave(session budget.SessionID) {
-	if session == (budget.SessionID{}) {
+	if session == (budget.SessionID{}) && !r.opened {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.leaveFor)
 	defer cancel()
-	r.peers.leave(ctx, &aliquotv1.ReportRequest{Region: r.region, Epoch: session.Epoch, Session: session.Number, Leaving: true})
+	r.peers.leave(ctx, &aliquotv1.ReportRequest{Region: r.region, Epoch: session.Epoch, Session: session.Number, Leaving: true,
+		Daemon: uint64(r.others.standing(false).Daemon)})
 }
 
 // tellReach tells the machine which part of the store's keys cannot be reached, when that
@@ -170,6 +172,7 @@ func (r *reporter) takeRules(in *aliquotv1.Rules) {
 
 func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionEvent {
 	rep.RulesVersion = r.policies.versionSeen()
+	rep.Standing = r.others.standing(r.noStore())
 	in := reportRequest(r.region, rep)
 	if p := r.policies.load(); p.counts != nil {
 		in.DecidedRulesVersion, in.Allowed, in.Denied = p.text.Version, p.counts.allowed.Load(), p.counts.denied.Load()
@@ -189,6 +192,7 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 		r.log.Error("a directive was refused", "error", err)
 		return budget.CallFailed{}
 	}
+	r.others.told(d.Epoch, d.Others)
 	return budget.DirectiveReceived{Directive: d}
 }
 
@@ -245,6 +249,7 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 	}
 	applied, err := r.applyInTime(ctx, end, head.epoch, call)
 	r.emergency.settled(groups, err == nil)
+	r.others.marked(err == nil)
 	results := make([]budget.ShareResult, len(changes))
 	if err != nil {
 		r.applyFailed(ctx, err)
@@ -297,11 +302,13 @@ func (r *reporter) applyInTime(ctx context.Context, end budget.Instant, epoch st
 var errNoStoreClock = errors.New("the store's clock is not known yet")
 
 // tellHeard lets the store know that a daemon of this region is heard, so that
-// another one that is cut off does not take the floor back: it may be lent. A store
-// that does not answer changes nothing: the region admits next to nothing then, and
-// the failure is counted.
+// another one that is cut off does not take the floor back: it may be lent. Reports tell of
+// a store that does not take this, and the leader counts the region as silent if another daemon
+// of it is known.
 func (r *reporter) tellHeard(ctx context.Context) {
-	if _, err := r.guard.apply(ctx, heardDeadline, r.auth.currentEpoch(), nil); err != nil && reason(err) == "epoch" {
+	_, err := r.guard.apply(ctx, heardDeadline, r.auth.currentEpoch(), nil)
+	r.others.marked(err == nil)
+	if err != nil && reason(err) == "epoch" {
 		_ = r.guard.learn(ctx) // asked again by the next check and by the probe
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -43,6 +44,21 @@ type state struct {
 	// Epoch is the highest epoch of a leader that opened a session here: after a
 	// restart an older leader must not be believed.
 	Epoch uint64 `json:"epoch"`
+	// Daemon is the file's id, a part of the daemon's; Others are the other daemons of the
+	// region that it knows of, 16 hex digits each.
+	Daemon string   `json:"daemon,omitempty"`
+	Others []string `json:"others,omitempty"`
+}
+
+// others are the ids of the other daemons.
+func (s *state) others() []budget.DaemonID {
+	var out []budget.DaemonID
+	for _, text := range s.Others {
+		if id, err := strconv.ParseUint(text, 16, 64); err == nil {
+			out = append(out, budget.DaemonID(id))
+		}
+	}
+	return out
 }
 
 // NoStateFile is the StateFile setting that means none.
@@ -205,6 +221,8 @@ type keeper struct {
 	file     string // empty: none is kept
 	region   string
 	policies *policies
+	others   *others
+	id       string // the file's
 	log      *slog.Logger
 	mu       sync.Mutex
 	failing  bool // the last write failed
@@ -226,7 +244,13 @@ func (c *clusterConfig) kept(region string) *keptConfig {
 // newKeeper makes a keeper; read is what the file holds, nil if nothing.
 func newKeeper(file, region string, read *state, p *policies, log *slog.Logger) *keeper {
 	k := &keeper{file: file, region: region, policies: p, log: log}
+	if file != "" {
+		k.id = newFileID()
+	}
 	if read != nil {
+		if read.Daemon != "" {
+			k.id = read.Daemon
+		}
 		k.kept = read.Cluster.kept(region)
 	}
 	return k
@@ -249,7 +273,11 @@ func (k *keeper) save() bool {
 	if k.file == "" || p.cluster.ClusterID == "" {
 		return true
 	}
-	err := writeState(k.file, &state{Region: k.region, Cluster: p.cluster, Rules: p.text, NoRules: p.none, Epoch: p.epoch})
+	now := &state{Region: k.region, Cluster: p.cluster, Rules: p.text, NoRules: p.none, Epoch: p.epoch, Daemon: k.id}
+	for _, id := range k.others.known() {
+		now.Others = append(now.Others, fmt.Sprintf("%016x", uint64(id)))
+	}
+	err := writeState(k.file, now)
 	switch {
 	case err != nil && !k.failing:
 		k.log.Error("the state file cannot be written; until it can, a restart will need a coordinator", "file", k.file, "error", err)

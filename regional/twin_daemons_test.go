@@ -117,7 +117,9 @@ func TestSecondDaemon(t *testing.T) {
 	l.lend(keyOf(first, "had"), budget.Unit/8) // gave up three quarters of a full floor
 
 	second, _ := start(t, copied(t, c, l.address()))
-	eventually(t, "the second is told that the region is busy", func() bool { return answers(t, second, "busy") > 2 })
+	eventually(t, "the second is told that the region is busy, and that the first knows of it", func() bool {
+		return answers(t, second, "busy") > 2 && second.others.spends()
+	})
 	exactly(t, "cold, the floor of both", alternate(t, "cold", first, second), 200, first, second)
 	exactly(t, "lent and used up", alternate(t, "lent", first, second), 0, first, second)
 	exactly(t, "lent, the share of both", alternate(t, "had", first, second), 50, first, second)
@@ -140,7 +142,7 @@ func TestSecondDaemon(t *testing.T) {
 	})
 	phase(t, second, budget.Live)
 	again, _ := start(t, c)
-	eventually(t, "the first is told so now", func() bool { return answers(t, again, "busy") > 2 })
+	eventually(t, "the first is told so now", func() bool { return answers(t, again, "busy") > 2 && again.others.spends() })
 	exactly(t, "cold after the change, the floor of both", alternate(t, "cold2", again, second), 200, again, second)
 	if second.auth.info().Phase != budget.Live || again.auth.info().Phase != budget.Limbo {
 		t.Errorf("phases %v and %v", again.auth.info().Phase, second.auth.info().Phase)

@@ -14,7 +14,8 @@ func helloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
 	out := &aliquotv1.HelloRequest{
 		Shard: h.Shard, Region: region, Incarnation: h.Incarnation, RedisEpoch: h.RedisEpoch,
 		Nonce: h.Nonce, RulesVersion: h.RulesVersion, UnreachedSlots: h.Unreached.Bytes(),
-		Held: make([]*aliquotv1.HeldKey, len(h.Held)),
+		Held:   make([]*aliquotv1.HeldKey, len(h.Held)),
+		Daemon: uint64(h.Daemon), Storeless: h.Storeless, Alone: h.Alone, Others: daemonsOut(h.Others),
 	}
 	for i, k := range h.Held {
 		out.Held[i] = &aliquotv1.HeldKey{Key: keyOut(k.Key), Gen: genOut(k.Gen), Share: shareOut(k.Share), Limit: limitOut(k.Limit)}
@@ -27,6 +28,7 @@ func reportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
 		Shard: r.Shard, Region: region, Epoch: r.Epoch, Session: r.Session, Seq: r.Seq, TSend: int64(r.TSend),
 		Ack: r.Ack, RulesVersion: r.RulesVersion, PaceMicros: r.Pace.Microseconds(), Keys: make([]*aliquotv1.KeyReport, len(r.Keys)),
 		UnreachedSlots: r.Unreached.Bytes(),
+		Daemon:         uint64(r.Daemon), Storeless: r.Storeless, Alone: r.Alone, Others: daemonsOut(r.Others),
 	}
 	for i := range r.Keys {
 		k := &r.Keys[i]
@@ -45,8 +47,25 @@ func directiveIn(region int, in *aliquotv1.ReportResponse) (budget.Directive, er
 	actions, err := actionsIn(in.GetActions())
 	return budget.Directive{
 		Shard: in.GetShard(), Region: region, Epoch: in.GetEpoch(), Session: in.GetSession(), Seq: in.GetSeq(),
-		TSend: budget.Instant(in.GetTSend()), Renew: in.GetRenew(), Actions: actions,
+		TSend: budget.Instant(in.GetTSend()), Renew: in.GetRenew(), Actions: actions, Others: daemonsIn(in.GetOthers()),
 	}, err
+}
+
+func daemonsOut(ids []budget.DaemonID) []uint64 {
+	out := make([]uint64, len(ids))
+	for i, id := range ids {
+		out[i] = uint64(id)
+	}
+	return out
+}
+
+// daemonsIn reads the ids of daemons, at most budget.MaxDaemons.
+func daemonsIn(ids []uint64) []budget.DaemonID {
+	var out []budget.DaemonID
+	for _, id := range ids[:min(len(ids), budget.MaxDaemons)] {
+		out = append(out, budget.DaemonID(id))
+	}
+	return out
 }
 
 // helloIn reads the answer to a Hello.

@@ -9,6 +9,7 @@ import (
 
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/roster"
 )
 
 // Cluster keeps the records in a Redis Cluster. The records of one client share a slot,
@@ -21,6 +22,7 @@ type Cluster struct {
 	scripts *lua.Scripts
 	epochs  *[lua.Slots]string // the keys of the epoch
 	heard   heardMarks
+	roster  string // the key of the list of daemons, in homeSlot
 	// reserving are the reservations that are being made.
 	reserving names
 	refused   refusedSlots
@@ -61,7 +63,7 @@ func NewCluster(c RedisConfig) (*Cluster, error) {
 	if c.OnCircuit != nil {
 		s.nodes.letGo = func(addr string) { c.OnCircuit(addr, false, nil) }
 	}
-	s.heard.keys = heardKeys()
+	s.heard.keys, s.roster = heardKeys(), lua.SlotKeys(lua.RosterKey)[homeSlot]
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -166,6 +168,18 @@ func (s *Cluster) ApplyLease(ctx context.Context, epoch string, changes []Change
 		return nil, 0, err
 	}
 	return applied, now, nil
+}
+
+// Roster tells the list of the region's daemons of one, and reads it. The list stands in one
+// slot: while the node of that does not answer, nobody reads it, and what was read holds.
+func (s *Cluster) Roster(ctx context.Context, epoch string, c roster.Call) (roster.Reply, error) {
+	j := &job{slot: homeSlot, call: s.scripts.RosterCall(s.epochs[homeSlot], s.roster, epoch, c)}
+	s.run(ctx, []*job{j})
+	reply, err := s.result(j)
+	if err != nil {
+		return roster.Reply{}, err
+	}
+	return lua.ReadRoster(reply)
 }
 
 // result is a script's reply. While a node runs a process that nobody vouched for, its

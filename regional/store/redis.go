@@ -18,6 +18,7 @@ import (
 
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/roster"
 )
 
 // RedisConfig says how to reach a region's Redis. Start from DefaultRedisConfig.
@@ -284,6 +285,11 @@ func (s *Redis) Reservation(ctx context.Context, key string) (*lua.Kept, error) 
 // Settle ends a reservation; see lua.Scripts.Settle.
 func (s *Redis) Settle(ctx context.Context, epoch string, end lua.Settlement) (lua.Settled, int64, error) {
 	return s.access.Load().scripts.Settle(ctx, epoch, end)
+}
+
+// Roster tells the list of the region's daemons of one, and reads it; see lua.Scripts.Roster.
+func (s *Redis) Roster(ctx context.Context, epoch string, c roster.Call) (roster.Reply, error) {
+	return s.access.Load().scripts.Roster(ctx, epoch, c)
 }
 
 // Close closes the connections; calls under way fail.

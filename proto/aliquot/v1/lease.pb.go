@@ -313,8 +313,17 @@ type HelloRequest struct {
 	// share of a key in them can change: 2,048 bytes, a bit for each slot, the lowest of a
 	// byte first. Empty if there are none.
 	UnreachedSlots []byte `protobuf:"bytes,10,opt,name=unreached_slots,json=unreachedSlots,proto3" json:"unreached_slots,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Which daemon of the region this is, over its restarts. 0: one of an earlier version.
+	Daemon uint64 `protobuf:"fixed64,50,opt,name=daemon,proto3" json:"daemon,omitempty"`
+	// The daemon's store does not answer, or has not taken the latest mark that the region is
+	// heard.
+	Storeless bool `protobuf:"varint,51,opt,name=storeless,proto3" json:"storeless,omitempty"`
+	// The daemon admits by its emergency limit while its store does not answer.
+	Alone bool `protobuf:"varint,52,opt,name=alone,proto3" json:"alone,omitempty"`
+	// The other daemons of the region that it knows of, at most 32.
+	Others        []uint64 `protobuf:"fixed64,53,rep,packed,name=others,proto3" json:"others,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HelloRequest) Reset() {
@@ -417,6 +426,34 @@ func (x *HelloRequest) GetUnreachedSlots() []byte {
 	return nil
 }
 
+func (x *HelloRequest) GetDaemon() uint64 {
+	if x != nil {
+		return x.Daemon
+	}
+	return 0
+}
+
+func (x *HelloRequest) GetStoreless() bool {
+	if x != nil {
+		return x.Storeless
+	}
+	return false
+}
+
+func (x *HelloRequest) GetAlone() bool {
+	if x != nil {
+		return x.Alone
+	}
+	return false
+}
+
+func (x *HelloRequest) GetOthers() []uint64 {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
 type HeldKey struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   *KeyId                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
@@ -506,7 +543,10 @@ type HelloResponse struct {
 	Busy  bool   `protobuf:"varint,8,opt,name=busy,proto3" json:"busy,omitempty"`
 	Shard uint32 `protobuf:"varint,9,opt,name=shard,proto3" json:"shard,omitempty"`
 	// With busy: whether a daemon that cannot ask its store may go by the region's floor.
-	FloorHolder   FloorHolder `protobuf:"varint,10,opt,name=floor_holder,json=floorHolder,proto3,enum=aliquot.v1.FloorHolder" json:"floor_holder,omitempty"`
+	FloorHolder FloorHolder `protobuf:"varint,10,opt,name=floor_holder,json=floorHolder,proto3,enum=aliquot.v1.FloorHolder" json:"floor_holder,omitempty"`
+	// With busy: the daemon that has the session does not know of this one, which must not spend
+	// by the store before it does.
+	Wait          bool `protobuf:"varint,50,opt,name=wait,proto3" json:"wait,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -616,6 +656,13 @@ func (x *HelloResponse) GetFloorHolder() FloorHolder {
 		return x.FloorHolder
 	}
 	return FloorHolder_FLOOR_HOLDER_UNSPECIFIED
+}
+
+func (x *HelloResponse) GetWait() bool {
+	if x != nil {
+		return x.Wait
+	}
+	return false
 }
 
 // RegionConfig is what a region must know to enforce anything.
@@ -882,10 +929,16 @@ type ReportRequest struct {
 	Plan *PlanResult `protobuf:"bytes,14,opt,name=plan,proto3" json:"plan,omitempty"`
 	// As in HelloRequest.
 	UnreachedSlots []byte `protobuf:"bytes,15,opt,name=unreached_slots,json=unreachedSlots,proto3" json:"unreached_slots,omitempty"`
-	// The daemon stops: this is its last word, of which nothing counts but region, epoch and
-	// session. If another daemon of the region asks for a session it gets one at once, and not
-	// after 3 s of silence. The answer says nothing.
-	Leaving       bool `protobuf:"varint,16,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	// The daemon stops: this is its last word, of which nothing counts but region, epoch,
+	// session and daemon. If another daemon of the region asks for a session it gets one at once, and not
+	// after 3 s of silence. The answer says nothing. A daemon that had
+	// no session leaves epoch and session at 0.
+	Leaving bool `protobuf:"varint,16,opt,name=leaving,proto3" json:"leaving,omitempty"`
+	// As in HelloRequest.
+	Daemon        uint64   `protobuf:"fixed64,50,opt,name=daemon,proto3" json:"daemon,omitempty"`
+	Storeless     bool     `protobuf:"varint,51,opt,name=storeless,proto3" json:"storeless,omitempty"`
+	Alone         bool     `protobuf:"varint,52,opt,name=alone,proto3" json:"alone,omitempty"`
+	Others        []uint64 `protobuf:"fixed64,53,rep,packed,name=others,proto3" json:"others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1030,6 +1083,34 @@ func (x *ReportRequest) GetLeaving() bool {
 		return x.Leaving
 	}
 	return false
+}
+
+func (x *ReportRequest) GetDaemon() uint64 {
+	if x != nil {
+		return x.Daemon
+	}
+	return 0
+}
+
+func (x *ReportRequest) GetStoreless() bool {
+	if x != nil {
+		return x.Storeless
+	}
+	return false
+}
+
+func (x *ReportRequest) GetAlone() bool {
+	if x != nil {
+		return x.Alone
+	}
+	return false
+}
+
+func (x *ReportRequest) GetOthers() []uint64 {
+	if x != nil {
+		return x.Others
+	}
+	return nil
 }
 
 // KeyReport: counters are cumulative over the session.
@@ -1211,7 +1292,9 @@ type ReportResponse struct {
 	Rules   *Rules                 `protobuf:"bytes,7,opt,name=rules,proto3" json:"rules,omitempty"`
 	Shard   uint32                 `protobuf:"varint,8,opt,name=shard,proto3" json:"shard,omitempty"`
 	// Something to do beside; it has no part in the protocol.
-	Plan          *PlanTask `protobuf:"bytes,9,opt,name=plan,proto3" json:"plan,omitempty"`
+	Plan *PlanTask `protobuf:"bytes,9,opt,name=plan,proto3" json:"plan,omitempty"`
+	// The other daemons of the region that the leader knows of, at most 32.
+	Others        []uint64 `protobuf:"fixed64,50,rep,packed,name=others,proto3" json:"others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1305,6 +1388,13 @@ func (x *ReportResponse) GetShard() uint32 {
 func (x *ReportResponse) GetPlan() *PlanTask {
 	if x != nil {
 		return x.Plan
+	}
+	return nil
+}
+
+func (x *ReportResponse) GetOthers() []uint64 {
+	if x != nil {
+		return x.Others
 	}
 	return nil
 }
@@ -1646,7 +1736,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\"/\n" +
 	"\x05KeyId\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\rR\x04rule\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xcd\x02\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xb1\x03\n" +
 	"\fHelloRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1f\n" +
@@ -1659,12 +1749,16 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x0edaemon_version\x18\b \x01(\tR\rdaemonVersion\x12\x18\n" +
 	"\aaddress\x18\t \x01(\tR\aaddress\x12'\n" +
 	"\x0funreached_slots\x18\n" +
-	" \x01(\fR\x0eunreachedSlots\"\xad\x01\n" +
+	" \x01(\fR\x0eunreachedSlots\x12\x16\n" +
+	"\x06daemon\x182 \x01(\x06R\x06daemon\x12\x1c\n" +
+	"\tstoreless\x183 \x01(\bR\tstoreless\x12\x14\n" +
+	"\x05alone\x184 \x01(\bR\x05alone\x12\x16\n" +
+	"\x06others\x185 \x03(\x06R\x06others\"\xad\x01\n" +
 	"\aHeldKey\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
 	"\x05share\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x05share\x12*\n" +
-	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\x95\x03\n" +
+	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xa9\x03\n" +
 	"\rHelloResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x14\n" +
@@ -1677,7 +1771,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x04busy\x18\b \x01(\bR\x04busy\x12\x14\n" +
 	"\x05shard\x18\t \x01(\rR\x05shard\x12:\n" +
 	"\ffloor_holder\x18\n" +
-	" \x01(\x0e2\x17.aliquot.v1.FloorHolderR\vfloorHolder\"\xc3\x02\n" +
+	" \x01(\x0e2\x17.aliquot.v1.FloorHolderR\vfloorHolder\x12\x12\n" +
+	"\x04wait\x182 \x01(\bR\x04wait\"\xc3\x02\n" +
 	"\fRegionConfig\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12%\n" +
@@ -1700,7 +1795,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\anumbers\x18\x03 \x03(\v2\x1e.aliquot.v1.Rules.NumbersEntryR\anumbers\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xee\x03\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xd2\x04\n" +
 	"\rReportRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1719,7 +1814,11 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x06denied\x18\r \x01(\x04R\x06denied\x12*\n" +
 	"\x04plan\x18\x0e \x01(\v2\x16.aliquot.v1.PlanResultR\x04plan\x12'\n" +
 	"\x0funreached_slots\x18\x0f \x01(\fR\x0eunreachedSlots\x12\x18\n" +
-	"\aleaving\x18\x10 \x01(\bR\aleaving\"\xfb\x03\n" +
+	"\aleaving\x18\x10 \x01(\bR\aleaving\x12\x16\n" +
+	"\x06daemon\x182 \x01(\x06R\x06daemon\x12\x1c\n" +
+	"\tstoreless\x183 \x01(\bR\tstoreless\x12\x14\n" +
+	"\x05alone\x184 \x01(\bR\x05alone\x12\x16\n" +
+	"\x06others\x185 \x03(\x06R\x06others\"\xfb\x03\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
@@ -1736,7 +1835,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x06gap_ns\x18\r \x01(\x03R\x05gapNs\x12\x15\n" +
 	"\x06in_use\x18\x0e \x01(\x05R\x05inUse\x12\x14\n" +
 	"\x05label\x18\x0f \x01(\x03R\x05label\x12%\n" +
-	"\x0erefunded_micro\x18\x10 \x01(\x03R\rrefundedMicro\"\x96\x02\n" +
+	"\x0erefunded_micro\x18\x10 \x01(\x03R\rrefundedMicro\"\xae\x02\n" +
 	"\x0eReportResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x10\n" +
@@ -1746,7 +1845,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\aactions\x18\x06 \x03(\v2\x12.aliquot.v1.ActionR\aactions\x12'\n" +
 	"\x05rules\x18\a \x01(\v2\x11.aliquot.v1.RulesR\x05rules\x12\x14\n" +
 	"\x05shard\x18\b \x01(\rR\x05shard\x12(\n" +
-	"\x04plan\x18\t \x01(\v2\x14.aliquot.v1.PlanTaskR\x04plan\"S\n" +
+	"\x04plan\x18\t \x01(\v2\x14.aliquot.v1.PlanTaskR\x04plan\x12\x16\n" +
+	"\x06others\x182 \x03(\x06R\x06others\"S\n" +
 	"\bPlanTask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04yaml\x18\x02 \x01(\tR\x04yaml\x12#\n" +

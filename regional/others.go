@@ -1,0 +1,223 @@
+package regional
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/lua"
+	"aliquot/roster"
+)
+
+// rosterStore is a store that several daemons of a region may share, with their list in it.
+type rosterStore interface {
+	Roster(ctx context.Context, epoch string, c roster.Call) (roster.Reply, error)
+}
+
+// others is what this daemon knows of the other daemons of its region, and what it may spend
+// beside them. A nil one knows of none, as where the store is this process's own. Safe for
+// concurrent use.
+type others struct {
+	store     rosterStore
+	guard     *guard
+	auth      *authority
+	emergency *emergency
+	policies  *policies
+	metrics   *metrics
+	log       *slog.Logger
+	now       func() budget.Instant
+
+	mu       sync.Mutex
+	roster   *roster.Roster
+	contents string // that the roster's number is of
+	unmarked bool   // the store did not take the latest mark that the region is heard
+	waits    bool   // as last logged
+	began    budget.Instant
+	kept     []budget.DaemonID
+}
+
+// errWaits: this daemon may not spend by the store yet.
+var errWaits = errors.New("regional: another daemon of this region may be admitting without the store")
+
+// daemonID names a daemon over its restarts: by an id in its state file and by its address, so
+// that another one with a copy of the file is another one.
+func daemonID(fileID, address string) budget.DaemonID {
+	sum := sha256.Sum256([]byte(fileID + "\n" + address))
+	return budget.DaemonID(binary.BigEndian.Uint64(sum[:]) | 1)
+}
+
+// newFileID is the id of a new state file.
+func newFileID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails: crypto/rand crashes the process instead
+	return hex.EncodeToString(b[:])
+}
+
+// spends reports whether this daemon may spend by the store.
+func (o *others) spends() bool {
+	if o == nil {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.roster.Spends(o.now())
+}
+
+// alone reports whether this daemon may admit by its emergency limit.
+func (o *others) alone() bool {
+	if o == nil {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.roster.Alone(o.now())
+}
+
+// standing is what the daemon says of itself in Hellos and reports.
+func (o *others) standing(storeless bool) budget.Standing {
+	if o == nil {
+		return budget.Standing{}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.now()
+	return budget.Standing{
+		Daemon: o.roster.Self(), Storeless: storeless || o.unmarked, Alone: o.roster.Alone(now), Others: o.roster.Others(now),
+	}
+}
+
+// marked tells whether the store has taken a mark that the region is heard.
+func (o *others) marked(ok bool) {
+	if o != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.unmarked = !ok
+	}
+}
+
+// told takes the other daemons that the leader of an epoch knows of.
+func (o *others) told(epoch uint64, ids []budget.DaemonID) {
+	o.change(func(r *roster.Roster, now budget.Instant) { r.Told(epoch, ids, now) })
+}
+
+// answered takes a coordinator's answer to a Hello: whether this daemon may spend by the store.
+func (o *others) answered(wait bool) {
+	o.change(func(r *roster.Roster, now budget.Instant) {
+		if wait {
+			r.Wait(now)
+		} else {
+			r.Vouched()
+		}
+	})
+}
+
+// change changes the roster. What the emergency limit admits follows at once.
+func (o *others) change(do func(r *roster.Roster, now budget.Instant)) {
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.now()
+	do(o.roster, now)
+	o.emergency.beside(!o.roster.Alone(now))
+	o.tell(now)
+}
+
+// tell logs and shows whether this daemon waits, and has the others it knows of written to the
+// state file. The caller holds mu.
+func (o *others) tell(now budget.Instant) {
+	if waits := o.contents != "" && !o.roster.Spends(now) && now.Sub(o.began) >= quietFor; waits != o.waits {
+		o.waits = waits
+		o.metrics.setDegraded(degradedWaits, waits)
+		if waits {
+			o.log.Warn("this daemon does not spend by the store yet: a coordinator has not vouched for it, or another daemon of this region is in the store's list and has not read of it. " +
+				"That one may be admitting without the store. If it is gone for good, this one needs a coordinator, or the key " + lua.RosterKey + " deleted in the store")
+		} else {
+			o.log.Info("this daemon spends by the store")
+		}
+	}
+	if known := o.roster.Others(now); !slices.Equal(known, o.kept) {
+		o.kept = known
+		o.policies.remind()
+	}
+}
+
+// quietFor is how long a daemon may wait at its start before that is worth a word.
+const quietFor = 3 * time.Second
+
+// known are the others that this daemon knows of.
+func (o *others) known() []budget.DaemonID {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.kept)
+}
+
+// run reads the store's list until ctx ends, and then leaves it.
+func (o *others) run(ctx context.Context) {
+	if o == nil {
+		return
+	}
+	for {
+		wait := o.read(ctx)
+		if !pause(ctx, wait) {
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeDeadline)
+	defer cancel()
+	o.mu.Lock()
+	call, epoch := o.roster.Call(), o.contents
+	o.mu.Unlock()
+	if call.Number != 0 {
+		call.Leaves = true
+		_, _ = o.store.Roster(ctx, epoch, call) // others forget it in an hour
+	}
+}
+
+// opRoster is a call of the store for the list of daemons.
+const opRoster = "roster"
+
+// notYet is how long to wait for a store that has not answered yet.
+const notYet = 20 * time.Millisecond
+
+// read reads the list, and returns when to do so again.
+func (o *others) read(ctx context.Context) (wait time.Duration) {
+	epoch := o.auth.currentEpoch()
+	if epoch == "" {
+		return notYet
+	}
+	o.mu.Lock()
+	if epoch != o.contents {
+		o.contents = epoch
+		o.roster.Contents()
+	}
+	call := o.roster.Call()
+	o.mu.Unlock()
+	var reply roster.Reply
+	err := o.guard.call(ctx, opRoster, epoch, func(ctx context.Context) (now int64, err error) {
+		reply, err = o.store.Roster(ctx, epoch, call)
+		return reply.Now, err
+	})
+	if _, other := errors.AsType[*lua.EpochError](err); other {
+		_ = o.guard.learn(ctx) // asked again by the next reading
+	}
+	o.change(func(r *roster.Roster, now budget.Instant) {
+		if err == nil {
+			r.Answered(reply, now)
+		}
+		wait = r.NextRead(now)
+	})
+	return wait
+}

@@ -1,0 +1,71 @@
+package roster
+
+import (
+	"slices"
+	"time"
+
+	"aliquot/budget"
+)
+
+// DropAfter is how long a daemon that does not come back stays in the list.
+const DropAfter = 24 * time.Hour
+
+// Entry is one daemon in the list.
+type Entry struct {
+	ID budget.DaemonID
+	// Read is the highest number that the daemon has read of.
+	Read uint64
+	// At is when it came last, microseconds of the store's clock.
+	At int64
+}
+
+// Call is what a daemon tells the list.
+type Call struct {
+	Self budget.DaemonID
+	// Number is the daemon's own number; 0 asks for one.
+	Number uint64
+	// Read as in Entry.
+	Read uint64
+	// Leaves: the daemon stops, and is to be dropped.
+	Leaves bool
+}
+
+// Reply is what the list answers.
+type Reply struct {
+	// Now is the store's clock, microseconds.
+	Now int64
+	// Number is the caller's number, Last the highest that was given out.
+	Number, Last uint64
+	// Was: the caller stood in the list before the call.
+	Was bool
+	// Others are the other daemons in the list, those that came last first.
+	Others []Entry
+}
+
+// List is the list as a store keeps it, the twin of lua/roster.lua. The zero value is empty.
+type List struct {
+	Last    uint64
+	Entries []Entry
+}
+
+// Answer is what the list answers to a call at an instant of the store's clock.
+func (l *List) Answer(c Call, now int64) Reply {
+	if c.Number == 0 {
+		l.Last++
+		c.Number = l.Last
+	}
+	l.Last = max(l.Last, c.Number)
+	kept := make([]Entry, 0, len(l.Entries)+1)
+	if !c.Leaves {
+		kept = append(kept, Entry{ID: c.Self, Read: c.Read, At: now})
+	}
+	r := Reply{Now: now, Number: c.Number, Last: l.Last}
+	for _, e := range l.Entries {
+		r.Was = r.Was || e.ID == c.Self
+		if e.ID != c.Self && now-e.At < DropAfter.Microseconds() && len(r.Others) < budget.MaxDaemons-1 {
+			r.Others = append(r.Others, e)
+		}
+	}
+	l.Entries = slices.Concat(kept, r.Others)
+	return r
+}

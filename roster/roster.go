@@ -1,0 +1,197 @@
+package roster
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"aliquot/budget"
+)
+
+const (
+	// ReadEvery is how often a daemon reads the list.
+	ReadEvery = time.Second
+	// ReadSoon is how often it does while it waits for others, or others may wait for it.
+	ReadSoon = 100 * time.Millisecond
+	// staleAfter is how long a daemon may spend by the store without reading the list: others
+	// forget it later than that.
+	staleAfter = budget.ForgetDaemonAfter / 2
+	// wordFor is how long a new daemon waits for a coordinator's word: whoever has no store, and
+	// never had, is not in the list, but a coordinator knows it.
+	wordFor = time.Second
+	// soonFor bounds how long a daemon that waits reads the list that often.
+	soonFor = 10 * time.Second
+)
+
+// Roster is what one daemon knows of the others of its region. Not safe for concurrent use.
+type Roster struct {
+	self budget.DaemonID
+	// number is this daemon's in the present contents of the store; 0: none yet. read is the
+	// highest that it has read of there.
+	number, read uint64
+	readAt       budget.Instant // when the list answered last; 0: never
+	// waits is since when it waits for a coordinator's word: since the list first answered, or
+	// since a coordinator said to wait.
+	waits  budget.Instant
+	began  budget.Instant // of waiting for the others
+	listed map[budget.DaemonID]listed
+	told   map[budget.DaemonID]told
+	// seen: every other one in the list has read of this daemon. vouched: a coordinator said so.
+	seen, vouched bool
+	news          bool // there was a new number when the list was last read
+}
+
+// listed is another daemon in the list.
+type listed struct {
+	at      int64          // as in Entry, when it was last read
+	until   budget.Instant // counts as known
+	present bool           // in the list of the present contents, when that was last read
+	reads   bool           // has read of this daemon
+}
+
+// told is another daemon that a leader knows of.
+type told struct {
+	until budget.Instant
+	epoch uint64 // of that leader
+}
+
+// New is the roster of a daemon that starts. kept are the others that it knew of when it last
+// ran.
+func New(self budget.DaemonID, kept []budget.DaemonID, now budget.Instant) *Roster {
+	r := &Roster{self: self, listed: map[budget.DaemonID]listed{}, told: map[budget.DaemonID]told{}}
+	for _, id := range kept {
+		if id != self {
+			r.told[id] = told{until: now.Add(budget.ForgetDaemonAfter)}
+		}
+	}
+	return r
+}
+
+// Self is the daemon's own id.
+func (r *Roster) Self() budget.DaemonID { return r.self }
+
+// Call is what to tell the list now.
+func (r *Roster) Call() Call { return Call{Self: r.self, Number: r.number, Read: r.read} }
+
+// Contents tells that the store has other contents than before: the list begins again, or is
+// an older one.
+func (r *Roster) Contents() {
+	r.number, r.read = 0, 0
+	for id, l := range r.listed {
+		l.present, l.reads = false, false
+		r.listed[id] = l
+	}
+}
+
+// Answered takes the list's answer to a call, which must be of the store's present contents.
+func (r *Roster) Answered(a Reply, now budget.Instant) {
+	if r.stale(now) {
+		// Others may have forgotten this daemon: it begins again.
+		r.seen, r.vouched, r.number, r.readAt = false, false, 0, 0
+		return
+	}
+	if r.readAt == 0 {
+		r.began = now
+		if r.waits = now; a.Was {
+			r.waits = 0 // no other daemon could have found the list without it
+		}
+	}
+	r.news = a.Last > r.read
+	r.number, r.read, r.readAt = a.Number, a.Last, now
+	for id, l := range r.listed {
+		if l.present && !slices.ContainsFunc(a.Others, func(e Entry) bool { return e.ID == id }) {
+			delete(r.listed, id) // it has left
+		}
+	}
+	for _, e := range a.Others {
+		was, found := r.listed[e.ID]
+		l := listed{at: e.At, until: was.until, present: true, reads: e.Read >= a.Number}
+		switch {
+		case !found:
+			age := time.Duration(min(max(a.Now-e.At, 0), DropAfter.Microseconds())) * time.Microsecond
+			l.until = now.Add(budget.ForgetDaemonAfter - age)
+		case was.at != e.At:
+			l.until = now.Add(budget.ForgetDaemonAfter)
+		}
+		r.listed[e.ID] = l
+	}
+	r.seen = r.seen || r.everyoneReads(now)
+}
+
+// everyoneReads reports whether all others have read of this daemon, as far as they were found
+// in the list.
+func (r *Roster) everyoneReads(now budget.Instant) bool {
+	for _, l := range r.listed {
+		if !l.reads && (l.present || now < l.until) {
+			return false
+		}
+	}
+	return true
+}
+
+// stale: the list was not read for so long that others forget this daemon.
+func (r *Roster) stale(now budget.Instant) bool {
+	return r.readAt != 0 && now.Sub(r.readAt) >= staleAfter
+}
+
+// Told takes the other daemons of the region that the leader of an epoch knows of.
+func (r *Roster) Told(epoch uint64, ids []budget.DaemonID, now budget.Instant) {
+	for _, id := range ids {
+		if id != r.self {
+			r.told[id] = told{until: now.Add(budget.ForgetDaemonAfter), epoch: epoch}
+		}
+	}
+	maps.DeleteFunc(r.told, func(id budget.DaemonID, t told) bool {
+		return t.epoch == epoch && !slices.Contains(ids, id) || now >= t.until
+	})
+}
+
+// Vouched tells that a coordinator lets this daemon spend by the store: it has a session, or
+// the one that has it knows of this one.
+func (r *Roster) Vouched() { r.vouched = true }
+
+// Wait tells that a coordinator does not do so yet.
+func (r *Roster) Wait(now budget.Instant) { r.waits = now }
+
+// Spends reports whether this daemon may spend by the store.
+func (r *Roster) Spends(now budget.Instant) bool {
+	switch {
+	case r.stale(now):
+		return false
+	case r.vouched:
+		return true
+	}
+	return r.readAt != 0 && r.seen && (r.waits == 0 || now.Sub(r.waits) >= wordFor)
+}
+
+// Alone reports whether this daemon may admit by its emergency limit: it knows of no other, and
+// waits for none.
+func (r *Roster) Alone(now budget.Instant) bool {
+	return len(r.Others(now)) == 0 && (r.readAt == 0 || r.seen || r.vouched)
+}
+
+// Others are the other daemons of the region that this one knows of, by their ids, at most
+// budget.MaxDaemons.
+func (r *Roster) Others(now budget.Instant) []budget.DaemonID {
+	var out []budget.DaemonID
+	for id, l := range r.listed {
+		if now < l.until {
+			out = append(out, id)
+		}
+	}
+	for id, t := range r.told {
+		if _, also := r.listed[id]; now < t.until && !also {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out[:min(len(out), budget.MaxDaemons)]
+}
+
+// NextRead is after how long the list is to be read again.
+func (r *Roster) NextRead(now budget.Instant) time.Duration {
+	if r.news || !r.Spends(now) && now.Sub(r.began) < soonFor {
+		return ReadSoon
+	}
+	return ReadEvery
+}
