@@ -136,6 +136,9 @@ type KeyLimit struct {
 	Tail time.Duration
 	// Placement is what the key's rule asks for.
 	Placement Placement
+	// Algorithm is how the limit counts, in the store's words; 0: it is not known. Nothing
+	// here depends on it: it is for regions whose rules do not have the key's rule.
+	Algorithm uint8
 }
 
 // valid reports whether a rule can ask for the limit: beyond, the leader's arithmetic

@@ -207,6 +207,9 @@ type hotKey struct {
 	lookAt     Instant
 	outlasting bool
 	label      int64 // of the store's window when last looked at
+	// unenforced: the store does not have this share, so nothing is reported of it, and it
+	// is tried again at lookAt.
+	unenforced bool
 }
 
 type candidate struct {

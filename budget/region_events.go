@@ -44,6 +44,10 @@ type ShareResult struct {
 	Tokens   int64
 	Amnesia  bool
 	Failed   bool
+	// Unenforced: the store was not asked, for neither the rules here nor the change tell
+	// what the limit is. The region admits nothing of it now; whoever learns the rule would
+	// find no record of the share.
+	Unenforced bool
 	// InUse counts against the share, Due is for how long that can be more than the
 	// share allows, by the store's clock, and Label is the present window's number (for
 	// a limit that counts); see limit.Applied.

@@ -49,6 +49,10 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 		if h == nil {
 			continue
 		}
+		if h.unenforced {
+			h.queued = false
+			continue
+		}
 		due := h.mustAck || h.lastReport == 0 || now.Sub(h.lastReport) >= pace || h.rejecting && (!h.told || few && r.urgent)
 		if !due || len(out) >= maxReportKeys {
 			waiting = append(waiting, k)

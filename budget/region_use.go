@@ -17,17 +17,31 @@ const lookEvery = 250 * time.Millisecond
 
 // outlasts notes what use outlasts a share that was just applied, or looked at again,
 // and has that reported.
+//
+// A share that the store does not have is not reported at all. It may be less than the floor,
+// which a daemon that learns the rule later would enforce: without an acknowledgement nobody
+// is given the difference.
 func (r *Region) outlasts(k KeyID, h *hotKey, res ShareResult, now Instant) {
+	h.unenforced = res.Unenforced
+	if res.Unenforced {
+		r.look(k, h, now.Add(lookEvery))
+		return
+	}
 	h.label, h.inUse, h.mustAck = res.Label, 0, true
 	if res.Due > 0 {
 		h.inUse = max(partOf(res.InUse, h.limit.Capacity), min(h.share.Burst, Unit-1)+1)
-		h.lookAt = now.Add(min(r.cfg.lengthen(res.Due), lookEvery))
-		if !h.outlasting {
-			h.outlasting = true
-			r.outlasting = append(r.outlasting, k)
-		}
+		r.look(k, h, now.Add(min(r.cfg.lengthen(res.Due), lookEvery)))
 	}
 	r.queue(k, h)
+}
+
+// look has the store asked again about a key.
+func (r *Region) look(k KeyID, h *hotKey, at Instant) {
+	h.lookAt = at
+	if !h.outlasting {
+		h.outlasting = true
+		r.outlasting = append(r.outlasting, k)
+	}
 }
 
 // lookAgain adds the keys to a store call whose use may have come down.
@@ -38,7 +52,7 @@ func (r *Region) lookAgain(changes []ShareChange, now Instant) []ShareChange {
 		if h == nil {
 			continue
 		}
-		if h.inUse == 0 {
+		if h.inUse == 0 && !h.unenforced {
 			h.outlasting = false
 			continue
 		}

@@ -189,6 +189,7 @@ func (c *Canon) limit(l KeyLimit) {
 	c.Int(l.RateFrac)
 	c.Int(int64(l.Tail))
 	c.Int(int64(l.Placement))
+	c.Int(int64(l.Algorithm))
 }
 
 // Config writes a configuration. Names of regions are for people.

@@ -170,7 +170,7 @@ func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
 	c.granted(region, k, h.granted)
 	c.Int(h.released - h.toldReleased)
 	c.Int(h.refunded)
-	c.Bools(h.rejecting, h.asked, h.told, h.queued, h.mustAck, h.lastReport != 0)
+	c.Bools(h.rejecting, h.asked, h.told, h.queued, h.mustAck, h.lastReport != 0, h.unenforced)
 	c.Age(now, h.lastReport, reportKeyEvery) // it takes 2,000 busy keys to make the pace a longer one
 	c.Int(int64(h.inUse))
 	c.Int(h.label)

@@ -370,30 +370,14 @@ func tailsOf(s *cluster.State, staged map[uint32]*rules.Rule, before map[uint32]
 	return out
 }
 
-// wanted is the keys of a report as the machine is to read them: without requests to
-// make keys hot whose rule is not in force, for a region that still has the old rules
-// would ask again with every report, each time for a commit that the ledger ignores; and
-// without use of what is staged elsewhere. A region that does not know a rule cannot look
-// how much of it is in use, and says all; but where a rule never was, nothing is.
-func (r *reign) wanted(ctx context.Context, region int, keys []budget.KeyReport) []budget.KeyReport {
+// wanted is the keys of a report as the machine is to read them: without requests to make
+// keys hot whose rule is not in force, for a region that still has the old rules would ask
+// again with every report, each time for a commit that the ledger ignores.
+func (r *reign) wanted(ctx context.Context, keys []budget.KeyReport) []budget.KeyReport {
 	r.rulesMayHaveChanged(ctx) // the region may be ahead: it was sent what is applied here
 	gone := func(k budget.KeyReport) bool { return k.Gen == (budget.Gen{}) && !k.Cold && !r.inForce(k.Key.Rule) }
-	elsewhere := func(k budget.KeyReport) bool { return k.InUse > 0 && r.stagedElsewhere(k.Key.Rule, region) }
-	if !slices.ContainsFunc(keys, func(k budget.KeyReport) bool { return gone(k) || elsewhere(k) }) {
+	if !slices.ContainsFunc(keys, gone) {
 		return keys
 	}
-	keys = slices.DeleteFunc(slices.Clone(keys), gone)
-	for i := range keys {
-		if elsewhere(keys[i]) {
-			keys[i].InUse = 0
-		}
-	}
-	return keys
-}
-
-// stagedElsewhere reports whether the staged version alone has a rule, and the region
-// was never sent that version.
-func (r *reign) stagedElsewhere(rule uint32, region int) bool {
-	staged := r.staged[rule]
-	return staged != nil && staged == r.rules[rule] && !r.rollout.staged.StagedIn(r.ledger.Config.Regions[region].Name)
+	return slices.DeleteFunc(slices.Clone(keys), gone)
 }

@@ -117,7 +117,7 @@ func (c *court) report(region int, keys ...budget.KeyReport) {
 	c.seq[region]++
 	rep := budget.Report{
 		Region: region, Epoch: c.epoch, Session: uint64(region + 1), Seq: c.seq[region], Ack: c.seq[region] - 1,
-		Keys: c.wanted(c.t.Context(), region, keys),
+		Keys: c.wanted(c.t.Context(), keys),
 	}
 	c.step(c.t.Context(), budget.ReportReceived{Report: rep})
 }
@@ -201,37 +201,5 @@ func TestWishForADroppedRuleCostsNothing(t *testing.T) {
 	c.do(c.plan())
 	if replicated, own := c.hotKeys(); replicated != 2 || own != 2 {
 		t.Errorf("%d replicated and %d own hot keys, want 2 and 2", replicated, own)
-	}
-}
-
-// A region that was never sent a staged rule has used nothing of it, whatever it says
-// for want of the rule; a region it is staged in, and the rules in force, are believed.
-func TestUseOfARuleStagedElsewhere(t *testing.T) {
-	c := newCourt(t)
-	c.apply(oneRule)
-	counted := oneRule + "  - {id: r3, key: [api_key], algorithm: fixed_window, params: {limit: 9, window: 60}}\n"
-	stage := cluster.Stage{Regions: []string{"us"}}
-	version, err := c.node.StageRules(t.Context(), cluster.RulesChange{YAML: counted, FileName: "r.yaml"}, stage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var number uint32
-	c.node.View(func(s *cluster.State) { number = s.Rules.Rollout.Numbers["r3"] })
-	used := func(region int, rule uint32) int32 {
-		keys := []budget.KeyReport{{Key: budget.KeyID{Rule: rule}, Gen: budget.Gen{Epoch: 1}, InUse: budget.Unit}}
-		out := c.wanted(t.Context(), region, keys)
-		if len(out) != 1 || keys[0].InUse != budget.Unit {
-			t.Fatalf("%d keys are left of one, whose report says %d now", len(out), keys[0].InUse)
-		}
-		return out[0].InUse
-	}
-	if us, eu, old := used(0, number), used(1, number), used(1, 1); us != budget.Unit || eu != 0 || old != budget.Unit {
-		t.Errorf("in use: %d where it is staged, %d elsewhere, %d of a rule in force", us, eu, old)
-	}
-	if _, err := c.node.EndRollout(t.Context(), version, cluster.RolloutPromoted, "", "test"); err != nil {
-		t.Fatal(err)
-	}
-	if eu := used(1, number); eu != budget.Unit {
-		t.Errorf("in use: %d once it is in force everywhere", eu)
 	}
 }

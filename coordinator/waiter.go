@@ -37,7 +37,7 @@ func (r *reign) report(ctx context.Context, rep budget.Report, told decided) (bu
 	w := waiter{region: rep.Region, report: rep, decided: told}
 	got := r.await(ctx, w, func(loop context.Context) budget.LeaderEvent {
 		r.pace.reported(rep, r.now())
-		rep.Keys = r.wanted(loop, rep.Region, rep.Keys)
+		rep.Keys = r.wanted(loop, rep.Keys)
 		return budget.ReportReceived{Report: rep}
 	})
 	return got.directive, got.err

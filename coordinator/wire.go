@@ -150,6 +150,7 @@ func limitFromWire(m *aliquotv1.KeyLimit) budget.KeyLimit {
 	return budget.KeyLimit{
 		Capacity: m.GetCapacityMicro(), Rate: m.GetRateMicro(), RateFrac: m.GetRateFrac(),
 		Placement: placementFromWire(m.GetPlacement()), Tail: microsFromWire(m.GetTailMicros()),
+		Algorithm: uint8(min(m.GetAlgorithm(), math.MaxUint8)),
 	}
 }
 
@@ -199,7 +200,7 @@ func limitToWire(l budget.KeyLimit) *aliquotv1.KeyLimit {
 	}
 	return &aliquotv1.KeyLimit{
 		CapacityMicro: l.Capacity, RateMicro: l.Rate, RateFrac: l.RateFrac,
-		Placement: aliquotv1.Placement(l.Placement), TailMicros: l.Tail.Microseconds(),
+		Placement: aliquotv1.Placement(l.Placement), TailMicros: l.Tail.Microseconds(), Algorithm: uint32(l.Algorithm),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/rights"
 )
 
 // askFor sends one check and returns the whole answer.
@@ -211,27 +212,36 @@ func TestActionsOfALimitThatCounts(t *testing.T) {
 	}
 }
 
-// TestChangeOfAnUnknownLimit: how much is in use of a limit that counts, nobody knows
-// before the rule has come, so its share is not acknowledged.
+// TestChangeOfAnUnknownLimit: a region whose rules do not have a key's rule keeps the record of
+// its share by the limit that the leader tells. Without either there is no record, and the share
+// is not acknowledged.
 func TestChangeOfAnUnknownLimit(t *testing.T) {
-	known := numbered{algorithm: limit.SlidingLog, least: limit.Limit{Algorithm: limit.SlidingLog, Capacity: limit.Token, Window: time.Second}}
+	log := limit.Limit{Algorithm: limit.SlidingLog, Capacity: limit.Token, Window: time.Second}
+	p := policy{byNumber: map[uint32]numbered{1: {algorithm: limit.SlidingLog, least: log}}}
 	window := budget.KeyLimit{Capacity: 40e6, Rate: 10e6, Tail: 4 * time.Second}
-	if l, ok := known.limitOf(window); !ok || l.Window != 4*time.Second || l.Capacity != 40*limit.Token {
+	if _, l, ok := p.limitOf(1, window); !ok || l.Window != 4*time.Second || l.Capacity != 40*limit.Token {
 		t.Errorf("%+v, %t", l, ok)
 	}
-	if l, ok := known.limitOf(budget.KeyLimit{}); !ok || l != known.least {
+	if _, l, ok := p.limitOf(1, budget.KeyLimit{}); !ok || l != log {
 		t.Errorf("the rule's own: %+v, %t", l, ok)
 	}
-	var unknown numbered
-	for k, due := range map[budget.KeyLimit]bool{window: true, {}: true} {
-		if _, ok := unknown.limitOf(k); ok {
-			t.Errorf("%+v was read without its rule", k)
+	queue := limit.Limit{Algorithm: limit.LeakyBucket, Capacity: 9 * limit.Token, Rate: limit.Rate{Micro: 1e6}}
+	for _, told := range []limit.Limit{log, queue} {
+		if _, l, ok := p.limitOf(2, rights.KeyLimit(told)); !ok || l != told {
+			t.Errorf("as told: %+v, %t, want %+v", l, ok, told)
 		}
-		if got := unknownLimit(budget.ShareChange{Limit: k}); got.Due > 0 != due {
+	}
+	future := rights.KeyLimit(queue)
+	future.Algorithm = 200
+	for _, k := range []budget.KeyLimit{window, {}, {Capacity: 40e6, Rate: 10e6}, future, {Algorithm: 1}} {
+		if _, l, ok := p.limitOf(2, k); ok {
+			t.Errorf("%+v was read as %+v without its rule", k, l)
+		}
+		if got := unknownLimit(budget.ShareChange{Limit: k}); !got.Unenforced || got.Failed {
 			t.Errorf("%+v: %+v", k, got)
 		}
 	}
-	if l, ok := unknown.limitOf(budget.KeyLimit{Capacity: 40e6, Rate: 10e6}); !ok || l.Algorithm != limit.TokenBucket {
-		t.Errorf("a bucket: %+v, %t", l, ok)
+	if got := unknownLimit(budget.ShareChange{Cold: true}); got.Unenforced {
+		t.Error("a return to cold, which needs nothing of the store, is not acknowledged")
 	}
 }

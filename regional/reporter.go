@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -203,8 +202,7 @@ func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []bu
 	var usable []budget.ShareChange
 	p := r.policies.load()
 	for _, c := range changes {
-		known := p.byNumber[c.Key.Rule]
-		l, ok := known.limitOf(c.Limit)
+		known, l, ok := p.limitOf(c.Key.Rule, c.Limit)
 		if !ok {
 			results = append(results, unknownLimit(c))
 			continue
@@ -219,15 +217,11 @@ func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []bu
 	return append(results, r.applyUsable(ctx, usable, carried)...)
 }
 
-// unknownLimit is the result of a change of a key of a rule that is gone, or has not
-// come yet. Without a record its first use counts as amnesia: it starts empty. How much
-// is in use of one that counts, nobody knows until the rule has come.
+// unknownLimit is the result of a change of a key of a rule that is gone, or has not come
+// yet, and of which the leader does not tell the limit either. The store does not hear of
+// it. A key that returns to cold needs nothing there: its share was the floor before.
 func unknownLimit(c budget.ShareChange) budget.ShareResult {
-	out := budget.ShareResult{Key: c.Key}
-	if c.Limit.Tail > 0 || c.Limit.Capacity == 0 {
-		out.InUse, out.Due = math.MaxInt64, time.Second
-	}
-	return out
+	return budget.ShareResult{Key: c.Key, Unenforced: !c.Cold}
 }
 
 func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange, carried *group) []budget.ShareResult {

@@ -59,6 +59,19 @@ func (n *numbered) limitOf(k budget.KeyLimit) (limit.Limit, bool) {
 	return rights.Limit(k, n.algorithm)
 }
 
+// limitOf is the limit of a key by its rule's number and what the protocol tells, with what
+// the rules say beside; false if neither the rules here nor the protocol tell how it counts.
+func (p *policy) limitOf(rule uint32, k budget.KeyLimit) (numbered, limit.Limit, bool) {
+	n, known := p.byNumber[rule]
+	if !known {
+		if n.algorithm, known = rights.AlgorithmOf(k); !known {
+			return n, limit.Limit{}, false
+		}
+	}
+	l, ok := n.limitOf(k)
+	return n, l, ok
+}
+
 // wholeBucket is a limit as one bucket, for a check of its range.
 func wholeBucket(l budget.KeyLimit) limit.Bucket {
 	return limit.Bucket{Cap: limit.Tokens(l.Capacity), Rate: limit.Rate{Micro: l.Rate, Frac: l.RateFrac}}

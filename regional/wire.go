@@ -2,6 +2,7 @@ package regional
 
 import (
 	"fmt"
+	"math"
 	"time"
 
 	"aliquot/budget"
@@ -152,7 +153,7 @@ func shareIn(in *aliquotv1.Share) budget.Share {
 func limitOut(l budget.KeyLimit) *aliquotv1.KeyLimit {
 	return &aliquotv1.KeyLimit{
 		CapacityMicro: l.Capacity, RateMicro: l.Rate, RateFrac: l.RateFrac,
-		Placement: aliquotv1.Placement(l.Placement), TailMicros: l.Tail.Microseconds(),
+		Placement: aliquotv1.Placement(l.Placement), TailMicros: l.Tail.Microseconds(), Algorithm: uint32(l.Algorithm),
 	}
 }
 
@@ -165,6 +166,7 @@ func limitIn(in *aliquotv1.KeyLimit) budget.KeyLimit {
 		Tail:     time.Duration(in.GetTailMicros()) * time.Microsecond,
 		Capacity: in.GetCapacityMicro(), Rate: in.GetRateMicro(), RateFrac: in.GetRateFrac(),
 		Placement: budget.Placement(in.GetPlacement()),
+		Algorithm: uint8(min(in.GetAlgorithm(), math.MaxUint8)),
 	}
 	if !l.Placement.Valid() || l.Capacity < 0 || l.Rate < 0 || l.RateFrac < 0 || !wholeBucket(l).Valid() {
 		return budget.KeyLimit{}

@@ -14,7 +14,17 @@ func Bucket(l limit.Limit, s budget.Share) limit.Bucket { return l.Part(s.Burst,
 // KeyLimit is a limit as the budget protocol knows it, with no placement asked for.
 func KeyLimit(l limit.Limit) budget.KeyLimit {
 	rate := l.PerSecond()
-	return budget.KeyLimit{Capacity: int64(l.Capacity), Rate: rate.Micro, RateFrac: rate.Frac, Tail: l.Tail()}
+	return budget.KeyLimit{
+		Capacity: int64(l.Capacity), Rate: rate.Micro, RateFrac: rate.Frac, Tail: l.Tail(), Algorithm: uint8(l.Algorithm) + 1,
+	}
+}
+
+// AlgorithmOf is the algorithm that a key's limit was said to be of; false if it was not.
+func AlgorithmOf(k budget.KeyLimit) (limit.Algorithm, bool) {
+	if k.Algorithm == 0 || k.Algorithm > uint8(limit.Concurrency)+1 {
+		return 0, false
+	}
+	return limit.Algorithm(k.Algorithm - 1), true
 }
 
 // Limit is the limit that KeyLimit made a key's of, if its algorithm is a; false for

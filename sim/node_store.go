@@ -1,9 +1,6 @@
 package sim
 
 import (
-	"math"
-	"time"
-
 	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/rights"
@@ -78,10 +75,8 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		case r.inForce(n.version):
 			l = r.at(n.version)
 		default:
-			// A key of a rule that is gone, or has not come yet. Without a record its
-			// first use counts as amnesia: it starts empty.
-			// How much is in use of one that counts, nobody knows.
-			unknown = append(unknown, budget.ShareResult{Key: c.Key, InUse: math.MaxInt64, Due: unknownUse(r)})
+			// A key of a rule that is gone, or has not come yet, of which nobody tells the limit.
+			unknown = append(unknown, budget.ShareResult{Key: c.Key, Unenforced: !c.Cold})
 			continue
 		}
 		view := n.view(c.Before, r, l)
@@ -134,14 +129,6 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 	})
 	// Without a reply in time the changes may or may not have been made.
 	n.w.after(applyDeadline+applyDeadline/20, answer(failed(changes)))
-}
-
-// unknownUse is when to look again at a limit that the daemon's rules do not have.
-func unknownUse(r *rule) time.Duration {
-	if r.book == nil {
-		return 0
-	}
-	return time.Second
 }
 
 func failed(changes []budget.ShareChange) []budget.ShareResult {

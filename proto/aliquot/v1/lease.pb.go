@@ -1651,7 +1651,11 @@ type KeyLimit struct {
 	RateFrac      int64                  `protobuf:"varint,3,opt,name=rate_frac,json=rateFrac,proto3" json:"rate_frac,omitempty"`
 	Placement     Placement              `protobuf:"varint,4,opt,name=placement,proto3,enum=aliquot.v1.Placement" json:"placement,omitempty"`
 	// How long use can outlast the right to it; 0 for buckets.
-	TailMicros    int64 `protobuf:"varint,5,opt,name=tail_micros,json=tailMicros,proto3" json:"tail_micros,omitempty"`
+	TailMicros int64 `protobuf:"varint,5,opt,name=tail_micros,json=tailMicros,proto3" json:"tail_micros,omitempty"`
+	// How the limit counts, in the words of the regions' stores: 1 token bucket, 2 leaky
+	// bucket, 3 fixed window, 4 sliding counter, 5 sliding log, 6 slots. 0: it is not known. A
+	// region whose rules do not have the key's rule keeps the share's record by it.
+	Algorithm     uint32 `protobuf:"varint,40,opt,name=algorithm,proto3" json:"algorithm,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1717,6 +1721,13 @@ func (x *KeyLimit) GetPlacement() Placement {
 func (x *KeyLimit) GetTailMicros() int64 {
 	if x != nil {
 		return x.TailMicros
+	}
+	return 0
+}
+
+func (x *KeyLimit) GetAlgorithm() uint32 {
+	if x != nil {
+		return x.Algorithm
 	}
 	return 0
 }
@@ -1865,7 +1876,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\rgranted_micro\x18\x04 \x01(\x03R\fgrantedMicro\x12\x12\n" +
 	"\x04cold\x18\x05 \x01(\bR\x04cold\x12*\n" +
 	"\x05limit\x18\x06 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\x12\x12\n" +
-	"\x04from\x18\a \x01(\x03R\x04from\"\xc3\x01\n" +
+	"\x04from\x18\a \x01(\x03R\x04from\"\xe1\x01\n" +
 	"\bKeyLimit\x12%\n" +
 	"\x0ecapacity_micro\x18\x01 \x01(\x03R\rcapacityMicro\x12\x1d\n" +
 	"\n" +
@@ -1873,7 +1884,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\trate_frac\x18\x03 \x01(\x03R\brateFrac\x123\n" +
 	"\tplacement\x18\x04 \x01(\x0e2\x15.aliquot.v1.PlacementR\tplacement\x12\x1f\n" +
 	"\vtail_micros\x18\x05 \x01(\x03R\n" +
-	"tailMicros*r\n" +
+	"tailMicros\x12\x1c\n" +
+	"\talgorithm\x18( \x01(\rR\talgorithm*r\n" +
 	"\vFloorHolder\x12\x1c\n" +
 	"\x18FLOOR_HOLDER_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12FLOOR_HOLDER_OTHER\x10\x01\x12\x17\n" +
