@@ -10,6 +10,7 @@ import (
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
 
+	"aliquot/budget"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/rpc"
 )
@@ -22,6 +23,10 @@ const (
 	maxReportBytes = 8 << 20
 	// maxHelloBytes holds a full hot table: 200,000 keys of some 60 bytes.
 	maxHelloBytes = 32 << 20
+	// maxHelloParts holds a full hot table and a quarter more: each key is a message with four
+	// others. maxReportParts is for a report's keys, and the result of a plan beside them.
+	maxHelloParts  = 5 * (budget.MaxHotKeys + budget.MaxHotKeys/4)
+	maxReportParts = 200_000
 	// maxAnswerBytes is for what the leader answers: a Hello's actions and rules.
 	maxAnswerBytes = 32 << 20
 	// bodyTimeout ends slow bodies; the largest takes 26 s at 10 Mbit/s.
@@ -44,7 +49,8 @@ func (s services) handler(ready func(context.Context) error) http.Handler {
 	mux.Handle(aliquotv1connect.NewBudgetServiceHandler(s.budgets, options))
 	mux.Handle(aliquotv1connect.NewRuleServiceHandler(s.rules, options))
 	mux.Handle(aliquotv1connect.NewRegionServiceHandler(s.regions, options))
-	mux.Handle(aliquotv1connect.NewLeaseServiceHandler(s.lease, options))
+	path, lease := aliquotv1connect.NewLeaseServiceHandler(s.lease, options, connect.WithConditionalHandlerOptions(partLimit))
+	mux.Handle(path, rpc.Uncompressed(lease))
 	mux.Handle(aliquotv1connect.NewClusterServiceHandler(s.cluster, options))
 	names := []string{
 		aliquotv1connect.BudgetServiceName, aliquotv1connect.RuleServiceName, aliquotv1connect.RegionServiceName,
@@ -72,6 +78,15 @@ func readLimit(spec connect.Spec) []connect.HandlerOption {
 		limit = maxHelloBytes
 	}
 	return []connect.HandlerOption{connect.WithReadMaxBytes(limit)}
+}
+
+// partLimit bounds what a message of LeaseService becomes in memory: an empty key takes two bytes of
+// a message and a hundred in here.
+func partLimit(spec connect.Spec) []connect.HandlerOption {
+	if spec.Procedure == aliquotv1connect.LeaseServiceHelloProcedure {
+		return []connect.HandlerOption{rpc.CountedCodecs(maxHelloParts)}
+	}
+	return []connect.HandlerOption{rpc.CountedCodecs(maxReportParts)}
 }
 
 // limitBody bounds the time a request's body may take, except where the request

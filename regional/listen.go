@@ -33,6 +33,8 @@ const (
 	readTimeout = 10 * time.Second
 	// maxGRPCStreams bounds the calls under way on one gRPC connection.
 	maxGRPCStreams = 1000
+	// maxSmallMessage bounds a message to health or reflection, uncompressed: it names a service.
+	maxSmallMessage = 64 << 10
 	// streamWorkers are the goroutines that go from one gRPC call to the next. One that is
 	// made for a call has its stack copied twice before the call is read, which took a sixth
 	// of the processor time of a check that memory decides. As many as calls are under way in
@@ -55,10 +57,11 @@ func connectHandler(s *service, region string) http.Handler {
 	path, generated := aliquotv1connect.NewLimiterServiceHandler(connectService{s}, rpc.JSONCodec(), options)
 	mux.Handle(path, quiet(generated))
 	handleCalls(mux, s, options)
-	mux.Handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(aliquotv1connect.LimiterServiceName)))
+	small := connect.WithReadMaxBytes(maxSmallMessage)
+	mux.Handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(aliquotv1connect.LimiterServiceName), small))
 	reflector := grpcreflect.NewStaticReflector(aliquotv1connect.LimiterServiceName)
-	mux.Handle(grpcreflect.NewHandlerV1(reflector))
-	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector))
+	mux.Handle(grpcreflect.NewHandlerV1(reflector, small))
+	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		fmt.Fprintf(w, "Aliquot regional daemon of region %s.\n\n"+
