@@ -122,7 +122,19 @@ func (r *reign) run(ctx context.Context, leading <-chan bool) (again bool, reaso
 	return false, r.failed
 }
 
-func (r *reign) hot(k budget.KeyID) bool  { return r.ledger.Shares(k) != nil }
+// hot reports whether the ledger has a key, by its rule's number in force or staged.
+func (r *reign) hot(k budget.KeyID) bool {
+	if r.ledger.Shares(k) != nil {
+		return true
+	}
+	for staged, inForce := range r.tally.counted {
+		if inForce == k.Rule {
+			return r.ledger.Shares(budget.KeyID{Rule: staged, Hash: k.Hash}) != nil
+		}
+	}
+	return false
+}
+
 func (r *reign) inForce(rule uint32) bool { _, known := r.rules[rule]; return known }
 
 // promised is what is promised of a limit now; nothing for a rule that is not in force.
@@ -134,7 +146,13 @@ func (r *reign) promised(rule uint32, l budget.KeyLimit) budget.Promise {
 	}
 	around := r.surroundings(r.now())
 	promise := terms(in, l, &r.ledger.Config, around).Promise()
-	if staged := r.staged[rule]; staged != nil && staged != in {
+	staged := r.staged[rule]
+	for other, inForce := range r.tally.counted {
+		if inForce == rule {
+			staged = r.staged[other]
+		}
+	}
+	if staged != nil && staged != in {
 		if looser := terms(staged, l, &r.ledger.Config, around).Promise(); looser.Excess > promise.Excess {
 			return looser
 		}
@@ -313,12 +331,31 @@ func stagedByNumber(s *cluster.State) map[uint32]*rules.Rule {
 	return out
 }
 
+// countedAs is, for each rule with another number in the staged version than in force, the
+// number in force by the staged one; nil if there is none. No stage that is accepted here has
+// one: this is for the watch over the promise, which trusts nobody.
+func countedAs(s *cluster.State) map[uint32]uint32 {
+	var out map[uint32]uint32
+	if r := s.Rules.Rollout; r.UnderWay() {
+		for id, number := range r.Numbers {
+			if inForce, known := s.Rules.Numbers[id]; known && inForce != number {
+				if out == nil {
+					out = map[uint32]uint32{}
+				}
+				out[number] = inForce
+			}
+		}
+	}
+	return out
+}
+
 // rulesChanged tells the machine which rules there are, and lets every report that
 // is held be answered: the new rules travel with the answer.
 func (r *reign) rulesChanged(ctx context.Context) {
 	r.node.View(func(s *cluster.State) {
 		r.rulesSerial, r.rulesVersion = serialOf(s), s.Rules.Version
 		r.staged = stagedByNumber(s)
+		r.tally.staged, r.tally.counted = s.Rules.Rollout.UnderWay(), countedAs(s)
 		r.rules = maps.Clone(r.staged)
 		maps.Copy(r.rules, rulesByNumber(s, nil))
 		sets := []*rules.Set{s.Rules.Set}

@@ -36,6 +36,11 @@ type tally struct {
 	rho     float64  // how much faster than this one a region's clock may run
 	promise promised // what the rules promise
 	version uint64   // changes with it
+	// staged: some regions go by another version of the rules than the others. counted is
+	// the number in force of a rule that has another one in the staged version: both are
+	// counted as one, for a client has one limit. By staged number; nil: there is none.
+	staged  bool
+	counted map[uint32]uint32
 
 	keys    map[budget.KeyID]*tallyKey
 	order   []budget.KeyID // of keys, which are looked at in turn
@@ -86,14 +91,15 @@ func (t *tally) fold(rep budget.Report, now budget.Instant, hot func(budget.KeyI
 		if k.Gen == (budget.Gen{}) || k.Cold || k.Limit.Capacity <= 0 || !hot(k.Key) {
 			continue
 		}
-		key, rule := t.key(k, now), t.rule(k.Key.Rule)
+		key := t.key(k, now)
+		rule := t.rule(key.id.Rule)
 		spent := key.read(rep, k, readFrom, region, now)
 		rule.add(rep.Region, spent.admitted, spent.offered)
 		if key.counts == budget.Slots {
 			continue // how many are in use at a time, nothing here tells
 		}
 		if spent.from >= key.changed {
-			t.judge(k.Key, key, spent, now)
+			t.judge(key, spent, now)
 		}
 		t.missed(key, rule, spent, now)
 	}
@@ -102,25 +108,42 @@ func (t *tally) fold(rep budget.Report, now budget.Instant, hot func(budget.KeyI
 	}
 }
 
-// key is the record of a key whose limit k tells.
+// key is the record of a key whose limit k tells. While two versions of the rules are in force
+// the larger limit counts, in each part: the regions' parts of both sum to no more.
 func (t *tally) key(k budget.KeyReport, now budget.Instant) *tallyKey {
-	key, rule := t.keys[k.Key], t.rule(k.Key.Rule)
+	id, limit := k.Key, k.Limit
+	if number, other := t.counted[id.Rule]; other {
+		id.Rule = number
+	}
+	key, rule := t.keys[id], t.rule(id.Rule)
 	if key == nil {
-		key = &tallyKey{id: k.Key}
-		t.keys[k.Key] = key
-		t.order = append(t.order, k.Key)
+		key = &tallyKey{id: id}
+		t.keys[id] = key
+		t.order = append(t.order, id)
 		rule.keys++
 	}
-	if key.version == t.version && key.limit == k.Limit {
+	if t.staged && key.version == t.version {
+		limit = larger(limit, key.limit)
+	}
+	if key.version == t.version && key.limit == limit {
 		return key
 	}
 	rule.limit -= key.refill()
-	if less := key.learn(k.Limit, t.promise(k.Key.Rule, k.Limit), t.rho, now); less {
+	if less := key.learn(limit, t.promise(id.Rule, limit), t.rho, now); less {
 		rule.excess = shelved{} // what was seen was within what was promised then
 	}
 	key.version = t.version
 	rule.limit += key.refill()
 	return key
+}
+
+// larger is b with the capacity and the rate of a where those are larger.
+func larger(a, b budget.KeyLimit) budget.KeyLimit {
+	b.Capacity = max(a.Capacity, b.Capacity)
+	if a.Rate > b.Rate || a.Rate == b.Rate && a.RateFrac > b.RateFrac {
+		b.Rate, b.RateFrac = a.Rate, a.RateFrac
+	}
+	return b
 }
 
 func (t *tally) rule(number uint32) *tallyRule {
@@ -134,9 +157,9 @@ func (t *tally) rule(number uint32) *tallyRule {
 
 // judge notes how far a key is above its limit, and whether that is more than is
 // promised.
-func (t *tally) judge(id budget.KeyID, key *tallyKey, spent spent, now budget.Instant) {
+func (t *tally) judge(key *tallyKey, spent spent, now budget.Instant) {
 	key.spend(spent, now)
-	r := t.rule(id.Rule)
+	r := t.rule(key.id.Rule)
 	r.excess.see(key.above())
 	if possible := key.capacity + key.rate*now.Sub(key.busy.since).Seconds(); possible > 0 {
 		r.gain = max(r.gain, key.busy.tokens/possible)

@@ -21,6 +21,9 @@ type tallyKey struct {
 	told           float64 // of the breach that was last told, tokens beyond excess
 	short          shortWindow
 	seen           []seen // by region
+	// alsoSeen are the counters under the number that the key's rule has in the staged
+	// version, by region; of busy they count nothing.
+	alsoSeen []seen
 }
 
 // seen is what a region last reported of a key.
@@ -79,6 +82,7 @@ func (key *tallyKey) newSessions() {
 	for i := range key.seen {
 		key.seen[i] = seen{busy: key.seen[i].busy}
 	}
+	clear(key.alsoSeen)
 }
 
 // read takes in a region's counters, told now and read no earlier than from, and
@@ -86,6 +90,10 @@ func (key *tallyKey) newSessions() {
 func (key *tallyKey) read(rep budget.Report, k budget.KeyReport, from budget.Instant, region *tallyRegion, now budget.Instant) spent {
 	key.seen = reach(key.seen, rep.Region)
 	s := &key.seen[rep.Region]
+	if k.Key.Rule != key.id.Rule {
+		key.alsoSeen = reach(key.alsoSeen, rep.Region)
+		s = &key.alsoSeen[rep.Region]
+	}
 	if s.session != rep.Session {
 		*s = seen{session: rep.Session, from: region.unseen, busy: s.busy} // counters begin at zero
 	}
