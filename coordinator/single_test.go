@@ -235,7 +235,7 @@ func testBadLeases(t *testing.T, r *running) {
 		{"undeclared", &aliquotv1.HelloRequest{Region: "mars", Nonce: 1}, connect.CodePermissionDenied, "declared are us, eu, ap"},
 		{"long name", &aliquotv1.HelloRequest{Region: strings.Repeat("m", 9999), Nonce: 1}, connect.CodePermissionDenied, "mmm..."},
 		{"no nonce", &aliquotv1.HelloRequest{Region: "us"}, connect.CodeInvalidArgument, "nonce"},
-		{"long epoch", &aliquotv1.HelloRequest{Region: "us", Nonce: 1, RedisEpoch: strings.Repeat("e", 300)}, connect.CodeInvalidArgument, "redis_epoch"},
+		{"long epoch", &aliquotv1.HelloRequest{Region: "us", Nonce: 1, RedisEpoch: strings.Repeat("e", 20_000)}, connect.CodeInvalidArgument, "redis_epoch"},
 		{"short hash", &aliquotv1.HelloRequest{Region: "us", Nonce: 1, Held: []*aliquotv1.HeldKey{{}}}, connect.CodeInvalidArgument, "held[0]"},
 		{"another shard", &aliquotv1.HelloRequest{Region: "us", Nonce: 1, Shard: 512}, connect.CodeInvalidArgument, "for shard 512"},
 		{"share", &aliquotv1.HelloRequest{Region: "us", Nonce: 1, Held: []*aliquotv1.HeldKey{{

@@ -51,8 +51,9 @@ func helloFromWire(region int, m *aliquotv1.HelloRequest) (budget.Hello, error) 
 	return h, nil
 }
 
-// maxRedisEpoch is far above nonce, run id and birth time; it is replicated.
-const maxRedisEpoch = 256
+// maxRedisEpoch is above nonce, run id, birth time and the promotions of a thousand nodes of
+// a Redis Cluster; it is replicated.
+const maxRedisEpoch = 10_000
 
 // reportFromWire reads a Report of the region with this index. The error is
 // budget.ErrMalformed.

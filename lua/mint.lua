@@ -2,8 +2,8 @@
 --
 -- KEYS[1]  the key of the redis epoch
 -- ARGV[1]  the value read before, '' for none: another one now stands for good
--- ARGV[2]  nonce    ARGV[3]  the server's run id
--- Reply    the redis epoch in force: "<nonce>:<run id>:<microseconds>"
+-- ARGV[2]  nonce    ARGV[3]  the server's run id, and its promotion, if there was one
+-- Reply    the redis epoch in force: "<nonce>:<run id and promotion>:<microseconds>"
 
 if redis.replicate_commands then
   redis.replicate_commands()

@@ -22,7 +22,8 @@
 -- ARGV[9] is 1.
 --
 -- Reply, first of all: {-1, epoch found or ''} if the contents are not the ones
--- expected; nothing was read or written then.
+-- expected, or if the server was promoted since they were named; nothing was read or
+-- written then.
 
 local KEYS, ARGV = KEYS, ARGV -- globals take longer
 local EXACT = 9007199254740991 -- 2^53 - 1
@@ -37,6 +38,15 @@ if found ~= ARGV[1] then
 end
 if redis.replicate_commands then -- Redis before 7: replicate the writes, not the script
   redis.replicate_commands()
+end
+
+-- A promotion leaves the connections of before and, where it was replicated, the epoch; the
+-- latest writes may be lost. It gives the server a second replication id, by which the epoch
+-- names it ever since; see epoch.go.
+local replication = redis.pcall('INFO', 'replication')
+local second = type(replication) == 'string' and match(replication, 'master_replid2:(%x%x%x%x%x%x%x%x)')
+if second and second ~= '00000000' and not string.find(found, '-' .. second, 1, true) then
+  return {-1, ''}
 end
 
 local clock = call('TIME')

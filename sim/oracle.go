@@ -197,7 +197,7 @@ func (w *world) enforced(region int, r *rule) part {
 	var most part
 	s := w.stores[region]
 	for _, n := range w.nodes {
-		if n.region != region || n.dead || n.paused() || n.epoch == "" || n.epoch != s.epoch || !n.configured() || n.staleFloors() || !r.inForce(n.version) {
+		if n.region != region || n.dead || n.paused() || n.epoch == "" || n.epoch != s.epoch || s.promoted() || !n.configured() || n.staleFloors() || !r.inForce(n.version) {
 			continue
 		}
 		l := r.at(n.version)

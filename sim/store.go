@@ -20,8 +20,18 @@ type store struct {
 	heard   int64  // when a daemon of the region last took a lease; 0: not yet
 	setBack int64  // true time at which the clock was last set back
 	records []kept // by rule
-	backup  []kept // an older copy, as a replica or a dump holds it
-	desk    desk
+	// promotions counts the times that a replica took over, and named is the promotion that
+	// the epoch names.
+	promotions, named int
+	backup            backup
+	desk              desk
+}
+
+// backup is an older copy of a store, its identity included, as a replica or a dump holds it.
+type backup struct {
+	records []kept
+	epoch   string
+	named   int
 }
 
 // desk is what a store works on while it decides: each call finds what the one before has
@@ -61,9 +71,11 @@ func (s *store) outlived(sampled, sent, deadline int64) bool {
 	return sampled < s.setBack && s.w.now-sent > deadline
 }
 
-// learn is the identity of the contents, minted if there is none.
+// learn is the identity of the contents, minted if there is none, or if the server was
+// promoted since.
 func (s *store) learn() string {
-	if s.epoch == "" {
+	if s.epoch == "" || s.promoted() {
+		s.named = s.promotions
 		s.mints++
 		s.epoch = fmt.Sprintf("n%d:r%d:%d", s.mints, s.region, s.time())
 		s.w.suspectAll()
@@ -100,13 +112,21 @@ func (s *store) flush() {
 	s.w.suspectAll()
 }
 
-// rollBack brings back an older copy, as a failover with lost writes does.
+// rollBack brings back an older copy, as a failover with lost writes does, and one back. The
+// connections to the server that takes over are good, and it names its contents as they were
+// named when the copy was made.
 func (s *store) rollBack() {
-	s.records, s.epoch = slices.Clone(s.backup), ""
+	s.records, s.epoch, s.named = slices.Clone(s.backup.records), s.backup.epoch, s.backup.named
+	s.promotions++
 	s.w.suspectAll()
 }
 
-func (s *store) copyAway() { s.backup = slices.Clone(s.records) }
+// promoted reports whether the server was promoted since its contents were named.
+func (s *store) promoted() bool { return s.named != s.promotions }
+
+func (s *store) copyAway() {
+	s.backup = backup{records: slices.Clone(s.records), epoch: s.epoch, named: s.named}
+}
 
 // taken is the reply to a take.
 type taken struct {
@@ -149,7 +169,7 @@ func (t *taken) gave(i int, slot uint64) {
 // take tries a call's requests, until one is denied. What the call brings back and wants
 // of chunks goes with the first of them.
 func (s *store) take(c *takeCall) taken {
-	if c.epoch != s.epoch {
+	if c.epoch != s.epoch || s.promoted() {
 		return taken{otherEpoch: true}
 	}
 	now, asks := s.time(), c.asks
@@ -209,7 +229,7 @@ func (s *store) heardBy(v *limit.View) int64 {
 // apply makes the first n of some changes; fewer than all when the connection
 // breaks on the way.
 func (s *store) apply(epoch string, changes []change, n int, lease bool) (results []budget.ShareResult, ok bool) {
-	if epoch != s.epoch {
+	if epoch != s.epoch || s.promoted() {
 		return nil, false
 	}
 	if lease {

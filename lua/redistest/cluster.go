@@ -192,3 +192,50 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Replica adds a replica of server i, which is not among Nodes, and returns it in step with
+// its primary, a client of it and its node id.
+func (c *Cluster) Replica(t testing.TB, i int) (*Server, *redis.Client, string) {
+	t.Helper()
+	s := start(t, func() *Server {
+		_, bus := freePort(t)
+		return &Server{bus: bus, args: []string{"--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "15000",
+			"--cluster-require-full-coverage", "no", "--cluster-allow-replica-migration", "no", "--repl-diskless-sync-delay", "0"}}
+	})
+	client := s.Client(t)
+	id, err := client.Do(t.Context(), "cluster", "myid").Text()
+	must(t, err)
+	c.meet(t, s)
+	Until(t, "it knows its primary", func() bool {
+		nodes, err := client.ClusterNodes(t.Context()).Result()
+		return err == nil && strings.Contains(nodes, c.ids[i]) && !strings.Contains(nodes, "handshake")
+	})
+	Until(t, "it replicates", func() bool {
+		return client.Do(t.Context(), "cluster", "replicate", c.ids[i]).Err() == nil
+	})
+	InStep(t, client)
+	return s, client, id
+}
+
+// ID is the node id of server i.
+func (c *Cluster) ID(i int) string { return c.ids[i] }
+
+// Owns reports whether all servers of Nodes say that the node of an id has slots.
+func (c *Cluster) Owns(t testing.TB, id string) bool {
+	t.Helper()
+	const words = 8 // of a line of CLUSTER NODES before the slots
+	for _, client := range c.clients {
+		says, err := client.ClusterNodes(t.Context()).Result()
+		if err != nil {
+			return false
+		}
+		owns := false
+		for line := range strings.Lines(says) {
+			owns = owns || strings.HasPrefix(line, id) && strings.Contains(line, "master") && len(strings.Fields(line)) > words
+		}
+		if !owns {
+			return false
+		}
+	}
+	return true
+}

@@ -174,3 +174,12 @@ func Until(t testing.TB, what string, condition func() bool) {
 		}
 	}
 }
+
+// InStep waits until a replica has all that its primary has.
+func InStep(t testing.TB, replica *redis.Client) {
+	t.Helper()
+	Until(t, "it is in step", func() bool {
+		info, err := replica.Info(t.Context(), "replication").Result()
+		return err == nil && strings.Contains(info, "role:slave") && strings.Contains(info, "master_link_status:up")
+	})
+}

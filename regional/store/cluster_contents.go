@@ -16,7 +16,9 @@ import (
 type contents struct {
 	epochs    [lua.Slots]string
 	processes []string // run ids of the owners of slots, sorted
-	now       int64    // the latest clock
+	// promotions are those of the owners that were replicas, sorted; see lua.Promotion.
+	promotions []string
+	now        int64 // the latest clock
 }
 
 // servers names a set of processes.
@@ -25,10 +27,9 @@ func (c *contents) servers() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// names tells whether an epoch is of these processes.
+// names tells whether an epoch is of these processes, as they were last promoted.
 func (c *contents) names(epoch string) bool {
-	_, ok := limit.EpochBirth(epoch)
-	return ok && strings.Split(epoch, ":")[1] == c.servers()
+	return lua.Names(epoch, c.servers(), c.promotions...)
 }
 
 func (c *contents) uniform() bool {
@@ -86,17 +87,17 @@ func (s *Cluster) survey(ctx context.Context) (*contents, error) {
 	}
 	found := &contents{}
 	for owner := range s.nodes.masters() {
-		info, err := owner.asks.Info(ctx, "server").Result()
+		process, promotion, err := lua.Server(ctx, owner.asks)
 		if err != nil {
 			return nil, fmt.Errorf("store: ask node %s what it is: %w", owner.addr, err)
 		}
-		id := lua.RunID(info)
-		if id == "" {
-			return nil, fmt.Errorf("store: node %s names no run_id; is this a Redis server?", owner.addr)
+		found.processes = append(found.processes, process)
+		if promotion != "" {
+			found.promotions = append(found.promotions, promotion)
 		}
-		found.processes = append(found.processes, id)
 	}
 	slices.Sort(found.processes)
+	slices.Sort(found.promotions)
 	jobs := make([]*job, lua.Slots)
 	for slot := range jobs {
 		jobs[slot] = &job{slot: slot, asks: true, plain: []any{"get", s.epochs[slot]}}

@@ -123,7 +123,7 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
 	nonce := newNonce()
 	home := &job{slot: homeSlot, asks: true,
-		call: s.scripts.MintCall(s.epochs[homeSlot], was.epochs[homeSlot], nonce, was.servers())}
+		call: s.scripts.MintCall(s.epochs[homeSlot], was.epochs[homeSlot], nonce, was.servers()+strings.Join(was.promotions, ""))}
 	s.run(ctx, []*job{home})
 	if home.err != nil {
 		return "", fmt.Errorf("store: mint an epoch for the Redis Cluster: %w", home.err)

@@ -18,3 +18,23 @@ func pauses() []Plant {
 		},
 	}
 }
+
+// promotions are bugs of stores whose servers fail over, and back, with connections that stay
+// and an epoch that is replicated.
+func promotions() []Plant {
+	return []Plant{
+		{
+			Name: "promotion-keeps-contents", Breaks: "a replica that takes over without the latest writes is spent from by the epoch that it has",
+			Edits: []Edit{{"sim/store.go", "return s.named != s.promotions", "return false"}},
+			World: World{Keys: 2, Faults: []string{"store rolled back"}, Just: true},
+		},
+		{
+			Name: "script-ignores-promotion", Breaks: "the scripts do not look whether their server was promoted since its contents were named",
+			Edits: []Edit{{"lua/prelude.lua", "if second and second ~= '00000000' and", "if second == '' and"}},
+		},
+		{
+			Name: "promotion-not-named", Breaks: "a server that was promoted keeps the epoch of before",
+			Edits: []Edit{{"lua/epoch.go", "return named == servers && !slices.ContainsFunc(promotions, func(p string) bool { return !strings.Contains(epoch, p) })", "_ = slices.Contains(promotions, \"\")\n	return named == servers"}},
+		},
+	}
+}

@@ -1,0 +1,90 @@
+package store
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"aliquot/limit"
+	"aliquot/lua/redistest"
+)
+
+// TestClusterFailsOverAndBack: a primary fails over to its replica and takes over again,
+// without the replica's latest writes. It is the process that it was, so the connections to
+// it from before are good, and nobody asks it who it is. What was spent on the replica does
+// not come back.
+func TestClusterFailsOverAndBack(t *testing.T) {
+	servers := redistest.StartCluster(t, 3)
+	replica, client, id := servers.Replica(t, 1)
+	s := openCluster(t, servers)
+	epoch := learnCluster(t, s)
+	key := keyOn(servers, 1, 1)
+	spend := func() (allowed bool, err error) {
+		got, _, err := s.Take(t.Context(), epoch, one(key, 1, coldView(epoch, bucket(100, 0))))
+		if err != nil {
+			return false, err
+		}
+		return got[0].Allowed, got[0].Err
+	}
+	if ok, err := spend(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if err := client.Do(t.Context(), "cluster", "failover").Err(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Until(t, "the replica has the slots", func() bool { return servers.Owns(t, id) })
+	redistest.Until(t, "the store finds other contents", func() bool {
+		_, err := spend()
+		return errors.As(err, new(*EpochError))
+	})
+	before := epoch
+	epoch = learnCluster(t, s)
+	key = keyOn(servers, 1, 2) // a new client's
+	if ok, err := spend(); !ok || err != nil || epoch == before {
+		t.Fatal(ok, err, epoch)
+	}
+	primary := servers.Client(1)
+	redistest.InStep(t, primary)
+	// From here on the primary of before hears of no more writes.
+	if err := client.ConfigSet(t.Context(), "requirepass", "x").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.Do(t.Context(), "client", "kill", "type", "replica").Err(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Until(t, "it is cut off", func() bool {
+		info, err := primary.Info(t.Context(), "replication").Result()
+		return err == nil && strings.Contains(info, "master_link_status:down")
+	})
+	spent := 0
+	for range 60 {
+		if ok, err := spend(); ok && err == nil {
+			spent++
+		}
+	}
+	if spent < 30 {
+		t.Fatalf("%d were spent on the replica", spent)
+	}
+	replica.Kill()
+	if err := primary.Do(t.Context(), "cluster", "failover", "takeover").Err(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Until(t, "the primary has the slots again", func() bool { return servers.Owns(t, servers.ID(1)) })
+	redistest.Until(t, "the store finds other contents once more", func() bool {
+		ok, err := spend()
+		if ok && err == nil {
+			t.Fatalf("it spends by the epoch %s, under which %d tokens were spent elsewhere", epoch, spent)
+		}
+		return errors.As(err, new(*EpochError))
+	})
+	before = epoch
+	epoch = learnCluster(t, s)
+	var left limit.Tokens
+	got, _, err := s.Take(t.Context(), epoch, one(key, 1, coldView(epoch, bucket(100, 0))))
+	if err == nil {
+		left = got[0].Limits[0].Tokens
+	}
+	if err != nil || epoch == before || left > 0 {
+		t.Errorf("by the epoch %s after %s: %d left, %v", epoch, before, left, err)
+	}
+}
