@@ -14,6 +14,8 @@ import (
 type ruleParser struct {
 	mu   sync.Mutex
 	last parsed
+	// ahead is held while proposed rules are read: each text takes a hundred times its size.
+	ahead sync.Mutex
 }
 
 // parsed is an outcome; neither part of it is ever changed.
@@ -45,6 +47,8 @@ func (p *ruleParser) readAhead(cmd *raftlogv1.Command) {
 		a = staged.GetRules()
 	}
 	if a != nil {
+		p.ahead.Lock()
+		defer p.ahead.Unlock()
 		_, _, _ = p.parse(a.GetFileName(), a.GetYaml()) // the outcome is asked for again
 	}
 }

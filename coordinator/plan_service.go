@@ -91,7 +91,9 @@ func (s *ruleService) planned(req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanR
 	if name == "" {
 		name = "rules"
 	}
+	s.parsing.Lock()
 	set, warnings, err := rules.Parse(name, []byte(req.GetYaml()))
+	s.parsing.Unlock()
 	if err != nil {
 		return nil, err
 	}

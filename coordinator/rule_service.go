@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -26,6 +27,9 @@ type ruleService struct {
 	// edits has room for the one edit at a time: each is made on the file that the one
 	// before it has left.
 	edits chan struct{}
+	// parsing is held while the rules of a plan are read, which takes a hundred times the memory
+	// of their text.
+	parsing sync.Mutex
 }
 
 // GetRules answers with the rules in force here, or a version that is kept here.

@@ -26,9 +26,9 @@ const (
 
 // tokenize splits the text, as far as maxTokens and as far as nothing is refused.
 func tokenize(p *problems, text string) (token.Tokens, bool) {
-	// The scanner splits a whole line at once, so that brackets are counted before it
-	// sees them; whoever has as many of them in quotes is refused with the others.
-	if at, tooMany := bracketsBeyond(text, maxTokens); tooMany {
+	// The scanner splits a whole line at once, so signs are counted before it sees them. A file
+	// with as many of them in quotes or comments is refused too.
+	if at, tooMany := signsBeyond(text, maxTokens); tooMany {
 		p.add(at, "the file has too many parts; a rules file holds at most %d words and signs", maxTokens)
 		return nil, false
 	}
@@ -53,18 +53,31 @@ func tokenize(p *problems, text string) (token.Tokens, bool) {
 	}
 }
 
-// bracketsBeyond finds the place of the bracket, brace or comma after the first most
-// ones.
-func bracketsBeyond(text string, most int) (at position, tooMany bool) {
-	line, start := 1, 0
+// signsBeyond finds the place of the sign after the first most ones: of what begins a token, or ends
+// one, and of lines with anything in them.
+func signsBeyond(text string, most int) (at position, tooMany bool) {
+	line, start, quotes := 1, 0, 0
 	for i := range len(text) {
+		sign := false
 		switch text[i] {
 		case '\n':
-			line, start = line+1, i+1
+			sign = i > start
 		case '[', ']', '{', '}', ',':
-			if most--; most < 0 {
-				return position{line, utf8.RuneCountInString(text[start:i]) + 1}, true
-			}
+			sign = true
+		case '-', '?', ':', '&', '*', '!', '|', '>':
+			sign = i+1 == len(text) || text[i+1] <= ' '
+		case '\'', '"':
+			quotes++
+			sign = quotes%2 == 0
+		}
+		if sign {
+			most--
+		}
+		if most < 0 {
+			return position{line, utf8.RuneCountInString(text[start:i]) + 1}, true
+		}
+		if text[i] == '\n' {
+			line, start = line+1, i+1
 		}
 	}
 	return position{}, false
