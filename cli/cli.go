@@ -99,7 +99,7 @@ func newRoot(s Streams) *cobra.Command {
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return g.validate() }
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(newCheck(g), newExplain(g), newReserve(g), newSettle(g), newBudget(g), newRules(g), newBlock(g), newAllow(g),
-		newUnlist(g), newOverride(g), newHotKeys(g), newCluster(g), newRegion(g), newBench(g), newCapacity(g), newDev(g), newImport(g))
+		newUnlist(g), newOverride(g), newEntries(g), newHotKeys(g), newCluster(g), newRegion(g), newBench(g), newCapacity(g), newDev(g), newImport(g))
 	refuseUnknown(root)
 	return root
 }

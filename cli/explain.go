@@ -86,6 +86,9 @@ func printExplanation(w io.Writer, e *aliquotv1.ExplainResponse) {
 	if e.GetList() != "" {
 		fmt.Fprintf(w, "%s entry %s\n", e.GetList(), e.GetListEntry())
 	}
+	if e.GetTier() != "" {
+		fmt.Fprintf(w, "tier %s\n", e.GetTier())
+	}
 	l := e.GetLease()
 	fmt.Fprintf(w, "lease %s, %s remaining, epoch %d, session %d\n", l.GetPhase(), duration(l.GetRemaining()), l.GetEpoch(), l.GetSession())
 	rows := [][]string{{"RULE", "DOES NOT APPLY BECAUSE"}}
@@ -120,6 +123,9 @@ func printMatched(w io.Writer, r *aliquotv1.RuleExplanation) {
 	fmt.Fprintf(w, "\n  limit   %s of %d, window %s, unit %s", d.GetAlgorithm(), d.GetLimit(), duration(d.GetWindow()), d.GetUnit())
 	if r.GetOverride() != "" {
 		fmt.Fprintf(w, ", by the override %s", r.GetOverride())
+	}
+	if r.GetSetForTier() != "" {
+		fmt.Fprintf(w, ", set for the tier %s", r.GetSetForTier())
 	}
 	state := "cold: the floor"
 	if r.GetHot() {

@@ -53,8 +53,8 @@ func (p *ruleParser) readAhead(cmd *raftlogv1.Command) {
 	}
 }
 
-// ParseRules parses a rules file and returns the rules and their warnings, or a *rules.Error.
-// What is applied next is not parsed again.
+// ParseRules parses a rules file and returns what it states, without tier values, and its
+// warnings, or a *rules.Error. What is applied next is not parsed again.
 func (n *Node) ParseRules(file, yaml string) (*rules.Set, []rules.Warning, error) {
 	return n.fsm.parser.parse(file, yaml)
 }

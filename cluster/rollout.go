@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +27,8 @@ func RolloutStates() []string {
 // is immutable; nil is none.
 type Rollout struct {
 	Version uint64
+	// First is the version that it began with: each change of a tier makes another.
+	First uint64
 	// Base is the version in force elsewhere.
 	Base    uint64
 	Regions []string
@@ -81,7 +84,7 @@ func (s *State) stageRules(c *raftlogv1.StageRules, parser *ruleParser) (version
 	r := &Rollout{
 		Version: book.Last, Base: book.Version, Regions: c.GetRegions(), State: RolloutStaged,
 		StartedUnixMS: a.GetUnixMs(), HaltAbovePPM: c.GetHaltAbovePpm(), Before: decodeDecisions(c.GetBefore()),
-		YAML: a.GetYaml(), Set: set,
+		YAML: a.GetYaml(), Set: set.With(tierValues(book.Tiers)), First: book.Last,
 	}
 	if c.GetPromoteAfterMs() > 0 {
 		r.PromoteAtUnixMS = a.GetUnixMs() + c.GetPromoteAfterMs()
@@ -130,7 +133,7 @@ func (b *RuleBook) stageable(set *rules.Set) error {
 // of them knows which one is the later.
 func (s *State) endRollout(c *raftlogv1.EndRollout) (version uint64, err error) {
 	book := s.Rules
-	if !book.Rollout.UnderWay() || book.Rollout.Version != c.GetVersion() {
+	if r := book.Rollout; !r.UnderWay() || c.GetVersion() != r.Version && c.GetVersion() != r.First {
 		return 0, fmt.Errorf("%w of version %d", ErrNoRollout, c.GetVersion())
 	}
 	ended := *book.Rollout
@@ -221,7 +224,7 @@ func encodeRollout(r *Rollout) *raftlogv1.Rollout {
 	out := &raftlogv1.Rollout{
 		Version: r.Version, BaseVersion: r.Base, Regions: r.Regions,
 		StartedUnixMs: r.StartedUnixMS, PromoteAtUnixMs: r.PromoteAtUnixMS, HaltAbovePpm: r.HaltAbovePPM,
-		Before: encodeDecisions(r.Before), RuleNumbers: r.Numbers,
+		Before: encodeDecisions(r.Before), RuleNumbers: r.Numbers, FirstVersion: r.First,
 	}
 	if !r.UnderWay() {
 		out.End = &raftlogv1.EndRollout{Version: r.Version, Outcome: stateOutcome(r.State), Reason: r.Reason}
@@ -235,7 +238,7 @@ func decodeRollout(m *raftlogv1.Rollout, b *RuleBook) (*Rollout, error) {
 		return nil, nil
 	}
 	r := &Rollout{
-		Version: m.GetVersion(), Base: m.GetBaseVersion(), Regions: m.GetRegions(), State: RolloutStaged,
+		Version: m.GetVersion(), First: cmp.Or(m.GetFirstVersion(), m.GetVersion()), Base: m.GetBaseVersion(), Regions: m.GetRegions(), State: RolloutStaged,
 		StartedUnixMS: m.GetStartedUnixMs(), PromoteAtUnixMS: m.GetPromoteAtUnixMs(), HaltAbovePPM: m.GetHaltAbovePpm(),
 		Before: decodeDecisions(m.GetBefore()), Numbers: m.GetRuleNumbers(),
 	}
@@ -251,8 +254,10 @@ func decodeRollout(m *raftlogv1.Rollout, b *RuleBook) (*Rollout, error) {
 	if r.YAML, err = v.Text(); err != nil {
 		return nil, err
 	}
-	if r.Set, _, err = rules.Parse("rules.yaml", []byte(r.YAML)); err != nil {
+	set, _, err := rules.Parse("rules.yaml", []byte(r.YAML))
+	if err != nil {
 		return nil, fmt.Errorf("the staged rules in it do not parse in this version: %w", err)
 	}
+	r.Set = set.With(tierValues(b.Tiers))
 	return r, nil
 }

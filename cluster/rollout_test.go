@@ -48,11 +48,11 @@ func TestStagedRulesGoToTheirRegions(t *testing.T) {
 	before := bytesOf(t, f)
 	for name, f := range map[string]*fsm{"as it went": f, "from a snapshot": restored(t, f)} {
 		b := &f.state.Rules
-		want := RulesFor{2, twoRules, map[string]uint32{"r1": 1, "r2": 2}}
+		want := RulesFor{2, twoRules, map[string]uint32{"r1": 1, "r2": 2}, nil}
 		if got := b.For("us"); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: us goes by %+v, want %+v", name, got, want)
 		}
-		want = RulesFor{1, testRules, map[string]uint32{"r1": 1}}
+		want = RulesFor{1, testRules, map[string]uint32{"r1": 1}, nil}
 		if got := b.For("eu"); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: eu goes by %+v, want %+v", name, got, want)
 		}

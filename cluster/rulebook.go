@@ -28,6 +28,9 @@ type RuleBook struct {
 	Last uint64
 	// History is every version that is kept, the oldest first; see keptVersions.
 	History []RuleVersion
+	// Tiers are the values that were set for tiers, above the text, sorted by tier. Set and
+	// the set of what is staged are under them.
+	Tiers []TierEntry
 	// Rollout is the staged roll-out under way or, until the next change, the last one;
 	// nil if there was none.
 	Rollout *Rollout
@@ -94,17 +97,18 @@ func (b RuleBook) indexed() RuleBook {
 type RulesFor struct {
 	Version uint64
 	YAML    string
-	// Numbers must not be changed.
+	// Numbers and Tiers must not be changed.
 	Numbers map[string]uint32
+	Tiers   []TierEntry
 }
 
 // For is what a region is to go by: the staged version where it is staged, else the
 // one in force.
 func (b *RuleBook) For(region string) RulesFor {
 	if b.Rollout.StagedIn(region) {
-		return RulesFor{b.Rollout.Version, b.Rollout.YAML, b.Rollout.Numbers}
+		return RulesFor{b.Rollout.Version, b.Rollout.YAML, b.Rollout.Numbers, b.Tiers}
 	}
-	return RulesFor{b.Version, b.YAML, b.Numbers}
+	return RulesFor{b.Version, b.YAML, b.Numbers, b.Tiers}
 }
 
 // next is the book after the given rules, or the file's problems.
@@ -114,7 +118,8 @@ func (b RuleBook) next(a *raftlogv1.ApplyRules, parser *ruleParser) (RuleBook, e
 		return RuleBook{}, err
 	}
 	version := newRuleVersion(b.Last+1, b.Version, a)
-	next := RuleBook{Older: b.older(OlderRules{Version: b.Version, Set: b.Set}), History: keptVersions(b.History, version)}
+	set = set.With(tierValues(b.Tiers))
+	next := RuleBook{Tiers: b.Tiers, Older: b.older(OlderRules{Version: b.Version, Set: b.Set}), History: keptVersions(b.History, version)}
 	next.Numbers, next.NextNumber = rules.Assign(b.Numbers, b.Set, b.NextNumber, set)
 	next.Version, next.Last, next.Set, next.YAML = version.Version, version.Version, set, a.GetYaml()
 	next.Author, next.Comment, next.UnixMS = version.Author, version.Comment, version.UnixMS

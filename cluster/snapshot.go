@@ -131,6 +131,7 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 		RuleVersions:     encodeHistory(s.Rules.History),
 		LastRulesVersion: s.Rules.Last,
 		Rollout:          encodeRollout(s.Rules.Rollout),
+		TierValues:       encodeTiers(s.Rules.Tiers),
 		AppliedIndex:     s.AppliedIndex,
 		Shard:            s.Ledger.Shard,
 	}
@@ -203,7 +204,10 @@ func decodeRuleBook(m *raftlogv1.Snapshot) (RuleBook, error) {
 	if err != nil {
 		return RuleBook{}, fmt.Errorf("the rules in it do not parse in this version: %w", err)
 	}
-	b.Set = set
+	if b.Tiers, err = decodeTiers(m.GetTierValues()); err != nil {
+		return RuleBook{}, err
+	}
+	b.Set = set.With(tierValues(b.Tiers))
 	if b.History, err = decodeHistory(m.GetRuleVersions()); err != nil {
 		return RuleBook{}, err
 	}

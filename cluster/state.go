@@ -50,6 +50,8 @@ func (s *State) apply(cmd *raftlogv1.Command, parser *ruleParser) (answer any, c
 	case *raftlogv1.Command_EndRollout:
 		answer, err = s.endRollout(kind.EndRollout)
 		changed = err == nil
+	case *raftlogv1.Command_ChangeTier:
+		answer, changed, err = s.changeTier(kind.ChangeTier)
 	case *raftlogv1.Command_MintEpoch:
 		answer, changed = s.Ledger.MintEpoch(), true
 	case *raftlogv1.Command_CommitPlan:

@@ -104,6 +104,7 @@ func (s *ruleService) planned(req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanR
 		res.Warnings = append(res.Warnings, w.String())
 	}
 	res.Warnings = append(res.Warnings, s.restarts(set)...)
+	res.Warnings = append(res.Warnings, s.hidden(set)...)
 	res.Diff, err = unifiedDiff(versionName(res.BaseVersion), name, before, req.GetYaml())
 	return res, err
 }

@@ -17,7 +17,7 @@ import (
 const index = `Aliquot coordinator: splits rate limits over regions and keeps their sum at the limit.
 
   curl http://%[1]s/rules
-  curl -X PUT -H 'Content-Type: application/json' -d '{"limit":500,"window":60}' http://%[1]s/rules/tier/free
+  curl -X PUT -d '{"limit":500,"capacity":500}' http://%[1]s/rules/tier/pro
   curl -H 'Content-Type: application/json' -d '{}' http://%[1]s/aliquot.v1.ClusterService/GetStatus
   curl -H 'Content-Type: application/json' -d '{}' http://%[1]s/aliquot.v1.BudgetService/ListBudgets
 

@@ -1,12 +1,12 @@
 package coordinator
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -55,33 +55,39 @@ func (w *window) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// putTier sets the params of one tier in the rules in force, and makes the tier if
-// there is none. If-Match with the ETag of GET /rules makes it conditional.
+// putTier sets the value of one tier, above what the file states. If-Match with the ETag
+// of GET /rules makes it conditional. The body is JSON whatever its Content-Type says:
+// curl -d names another, and a browser asks before it sends a PUT to another origin.
 func (s *ruleService) putTier(w http.ResponseWriter, r *http.Request) {
-	req := &aliquotv1.EditRulesRequest{Author: r.Header.Get(authorHeader), Comment: r.Header.Get(commentHeader)}
-	if req.Author == "" {
-		req.Author = restAuthor
-	}
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		serveStatus(w, http.StatusUnsupportedMediaType, "send the limit as application/json, such as {\"limit\": 500, \"window\": 60}")
-		return
-	}
-	var err error
-	if req.ExpectedVersion, err = ifMatch(r.Header.Values("If-Match")); err != nil {
-		serveStatus(w, http.StatusBadRequest, err.Error())
-		return
-	}
 	tier, err := readTier(http.MaxBytesReader(w, r.Body, maxTierBody))
 	if err != nil {
 		status := http.StatusBadRequest
 		if _, large := errors.AsType[*http.MaxBytesError](err); large {
 			status = http.StatusRequestEntityTooLarge
 		}
-		serveStatus(w, status, "the body: "+err.Error())
+		serveStatus(w, status, "the body: "+err.Error()+`; send JSON such as {"limit": 500, "capacity": 500}`)
 		return
 	}
+	s.serveTier(w, r, tier)
+}
+
+// deleteTier takes the value of one tier away: what the file states holds again.
+func (s *ruleService) deleteTier(w http.ResponseWriter, r *http.Request) {
+	s.serveTier(w, r, &aliquotv1.TierEdit{Remove: true})
+}
+
+// serveTier makes a change of the tier in the path, and answers with its rules.
+func (s *ruleService) serveTier(w http.ResponseWriter, r *http.Request, tier *aliquotv1.TierEdit) {
 	tier.Tier = r.PathValue("tier")
-	req.Edit = &aliquotv1.EditRulesRequest_Tier{Tier: tier}
+	req := &aliquotv1.EditRulesRequest{
+		Edit:   &aliquotv1.EditRulesRequest_Tier{Tier: tier},
+		Author: cmp.Or(r.Header.Get(authorHeader), restAuthor), Comment: r.Header.Get(commentHeader),
+	}
+	var err error
+	if req.ExpectedVersion, err = ifMatch(r.Header.Values("If-Match")); err != nil {
+		serveStatus(w, http.StatusBadRequest, err.Error())
+		return
+	}
 	res, err := s.EditRules(r.Context(), req)
 	if err != nil {
 		if req.ExpectedVersion != nil && s.differs(*req.ExpectedVersion) {

@@ -19,11 +19,16 @@ type answered struct {
 
 func (r *running) putTier(t *testing.T, tier, body string, header ...string) answered {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+r.RPC+"/rules/tier/"+tier, strings.NewReader(body))
+	return r.asksTier(t, http.MethodPut, tier, body, header...)
+}
+
+func (r *running) asksTier(t *testing.T, method, tier, body string, header ...string) answered {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.RPC+"/rules/tier/"+tier, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d does
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
@@ -46,11 +51,13 @@ func TestPutTier(t *testing.T) {
 	}
 	r.applyRules(t, tieredRules)
 	got := r.putTier(t, "free", `{"limit":500,"capacity":500}`, "Aliquot-Author", "ci", "Aliquot-Comment", "more", "If-Match", `"1"`)
-	if got.status != http.StatusOK || got.header.Get("ETag") != `"2"` || !strings.HasPrefix(got.body, `{"version":"2","warnings":[`) || !strings.Contains(got.body, `+  free: {params: {`) {
+	const changed = `{"version":"2","warnings":[],"diff":"","tierRules":[{"ruleId":"r1",` +
+		`"before":{"limit":"100","refillRate":1.666666666666,"window":"60s"},"after":{"limit":"500","refillRate":8.333333333333,"window":"60s"},"whyNot":""}]}`
+	if got.status != http.StatusOK || got.header.Get("ETag") != `"2"` || strings.ReplaceAll(got.body, " ", "") != strings.ReplaceAll(changed, " ", "") {
 		t.Fatalf("%+v", got)
 	}
-	if yaml := r.yaml(t); !strings.Contains(yaml, "500") || !strings.Contains(yaml, "# not much") || !strings.Contains(yaml, "window: 60") {
-		t.Errorf("in force:\n%s", yaml)
+	if yaml := r.yaml(t); yaml != tieredRules {
+		t.Errorf("the file has changed:\n%s", yaml)
 	}
 	if v, err := r.rules.GetRules(t.Context(), &aliquotv1.GetRulesRequest{}); err != nil || v.GetAuthor() != "ci" || v.GetComment() != "more" {
 		t.Errorf("%v, %v", v, err)
@@ -61,23 +68,25 @@ func TestPutTier(t *testing.T) {
 		status     int
 		says       string
 	}{
-		{"new", `{"limit":5,"window":"90s"}`, nil, 200, `"version":"3"`},
-		{"new", `{"capacity":5,"refill_rate":0.5}`, []string{"If-Match", "*"}, 200, `"version":"4"`},
-		{"new", `{"capacity":5,"refill_rate":0.5}`, nil, 200, `"version":"4"`}, // it is so already
+		{"free", `{"limit":5,"window":"90s"}`, nil, 200, `"version":"3"`},
+		{"free", `{"capacity":5,"refill_rate":0.5}`, []string{"If-Match", "*", "Content-Type", "application/json"}, 200, `"version":"4"`},
+		{"free", `{"capacity":5,"refill_rate":0.5}`, []string{"Content-Type", ""}, 200, `"version":"4"`}, // it is so already
+		{"gold", `{"limit":5}`, nil, 404, `no rule names the tier \"gold\", and the file assigns no request to it; known here: free`},
+		{"free", `{"limit":5,"refill_rate":1}`, nil, 400, "limit and refill_rate both state a rate; state one of them"},
+		{"free", `{"window":5}`, nil, 400, "window alone states no limit"},
+		{"free", `limit=5`, nil, 400, `send JSON such as {\"limit\": 500, \"capacity\": 500}`},
 		{"free", `{"limit":1}`, []string{"If-Match", `"1"`}, 412, "4 is in force"},
 		{"free", `{"limit":1}`, []string{"If-Match", `W/"4"`}, 400, "ETag"},
 		{"free", `{"limit":1}`, []string{"If-Match", `4`}, 400, "ETag"},
 		{"free", `{"limit":1}`, []string{"If-Match", `"4", "5"`}, 400, "ETag"},
-		{"free", `{"limit":1}`, []string{"Content-Type", "text/plain"}, 415, "application/json"},
-		{"free", `{"limit":1}`, []string{"Content-Type", ""}, 415, "application/json"},
 		{"free", `{"limit":1}`, []string{"Aliquot-Author", strings.Repeat("a", 300)}, 400, "at most 256"},
 		{"free", `{"limit":1}`, []string{"Aliquot-Author", "\xff"}, 400, "printable"},
 		{"free", `{"limit":1}`, []string{"Aliquot-Comment", "a\tb"}, 400, "printable"},
 		{"a%ffb", `{"limit":1}`, nil, 400, "tier"},
 		{"free", ``, nil, 400, "EOF"},
 		{"free", `{`, nil, 400, "unexpected EOF"},
-		{"free", `null`, nil, 400, "say capacity, limit"},
-		{"free", `{}`, nil, 400, "say capacity, limit"},
+		{"free", `null`, nil, 400, "state limit, capacity or refill_rate"},
+		{"free", `{}`, nil, 400, "state limit, capacity or refill_rate"},
 		{"free", `[]`, nil, 400, "cannot unmarshal"},
 		{"free", `{"limt":1}`, nil, 400, "limt"},
 		{"free", `{"limit":1}{}`, nil, 400, "something follows"},
@@ -95,8 +104,8 @@ func TestPutTier(t *testing.T) {
 		{"free", `{"limit":1,"window":1e300}`, nil, 400, "write seconds"},
 		{"free", `{"limit":1,"window":"soon"}`, nil, 400, "soon"},
 		{"free", `{"limit":1,"window":[]}`, nil, 400, "write seconds"},
-		{"a%0Ab", `{"limit":1,"window":1}`, nil, 400, "tier"},
-		{strings.Repeat("a", 300), `{"limit":1,"window":1}`, nil, 400, "tier"},
+		{"a%0Ab", `{"limit":1,"window":1}`, nil, 404, "tier"},
+		{strings.Repeat("a", 300), `{"limit":1,"window":1}`, nil, 404, "tier"},
 		{"free", `{"limit":` + strings.Repeat(" ", 20_000) + `1}`, nil, 413, "too large"},
 		{"", `{"limit":1}`, nil, 404, ""},
 	} {
@@ -110,6 +119,12 @@ func TestPutTier(t *testing.T) {
 	}
 	if v := status(t, r).GetRulesVersion(); v != 4 {
 		t.Errorf("version %d, want 4: what is refused changes nothing", v)
+	}
+	if got := r.asksTier(t, http.MethodDelete, "free", "", "If-Match", `"4"`); got.status != http.StatusOK || !strings.Contains(got.body, `"version":"5"`) || !strings.Contains(got.body, `"limit":"100"`) {
+		t.Errorf("%+v", got)
+	}
+	if got := r.asksTier(t, http.MethodDelete, "free", ""); got.status != http.StatusNotFound || !strings.Contains(got.body, "has no value above the file") {
+		t.Errorf("%+v", got)
 	}
 }
 

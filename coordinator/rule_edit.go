@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"time"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -34,6 +33,15 @@ type edit struct {
 func (s *ruleService) EditRules(ctx context.Context, req *aliquotv1.EditRulesRequest) (*aliquotv1.ApplyRulesResponse, error) {
 	if err := checkWords(req.GetAuthor(), req.GetComment()); err != nil {
 		return nil, toRPC(err)
+	}
+	if of, is := req.GetEdit().(*aliquotv1.EditRulesRequest_Tier); is {
+		change, err := tierChange(req, of.Tier)
+		if err != nil {
+			return nil, toRPC(err)
+		}
+		return atLeader(ctx, s, req, (*peer).EditRules, inForce, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+			return s.changeTier(ctx, change)
+		})
 	}
 	e, err := editOf(req)
 	if err != nil {
@@ -124,8 +132,6 @@ func editOf(req *aliquotv1.EditRulesRequest) (edit, error) {
 		}}, nil
 	case *aliquotv1.EditRulesRequest_Override:
 		return overrideEdit(of.Override, req.GetAuthor())
-	case *aliquotv1.EditRulesRequest_Tier:
-		return tierEdit(of.Tier)
 	}
 	return edit{}, invalid("say what to edit: block, allow, unlist, override or tier")
 }
@@ -166,19 +172,6 @@ func overrideEdit(m *aliquotv1.OverrideEdit, author string) (edit, error) {
 	}
 	return edit{name: named("set the "+of, m.GetReason()), change: func(yaml []byte, nowMS int64) ([]byte, error) {
 		return rules.SetOverride(yaml, m.GetRuleId(), m.GetPattern(), params, note(ttl, m.GetReason(), author, nowMS), nowMS)
-	}}, nil
-}
-
-func tierEdit(m *aliquotv1.TierEdit) (edit, error) {
-	if m.GetTier() == "" || !utf8.ValidString(m.GetTier()) { // a URL can say anything
-		return edit{}, invalid("tier: say which, in UTF-8")
-	}
-	params := paramsOf(m)
-	if params == (rules.ParamsText{}) {
-		return edit{}, invalid("tier: say capacity, limit, refill_rate or window")
-	}
-	return edit{name: fmt.Sprintf("set the tier %q", shorten(m.GetTier())), change: func(yaml []byte, nowMS int64) ([]byte, error) {
-		return rules.SetTier(yaml, m.GetTier(), params, nowMS)
 	}}, nil
 }
 

@@ -51,6 +51,9 @@ func (s *ruleService) GetRules(_ context.Context, req *aliquotv1.GetRulesRequest
 			Version: r.Version, Yaml: r.YAML, Author: r.Author, AppliedUnixMs: r.UnixMS, Comment: r.Comment,
 			Rollout: rolloutShown(r.Rollout),
 		}
+		if r.Set != nil {
+			res.Tiers = tiersToWire(r.Tiers, r.Set)
+		}
 	})
 	return res, nil
 }
@@ -147,7 +150,13 @@ func (s *ruleService) parse(change cluster.RulesChange) (set *rules.Set, warning
 	for _, w := range found {
 		warnings = append(warnings, w.String())
 	}
-	return set, warnings, nil
+	return set, append(warnings, s.hidden(set)...), nil
+}
+
+// hidden warns of what a file changes in vain.
+func (s *ruleService) hidden(file *rules.Set) (warnings []string) {
+	s.node.View(func(state *cluster.State) { warnings = hidden(&state.Rules, file) })
+	return warnings
 }
 
 // restarts warns of the rules whose clients begin with full buckets once set is in force.

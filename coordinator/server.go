@@ -63,6 +63,7 @@ func (s services) handler(ready func(context.Context) error) http.Handler {
 	mux.Handle(grpcreflect.NewHandlerV1Alpha(reflector, small))
 	mux.HandleFunc("GET /rules", s.rules.serveRules)
 	mux.HandleFunc("PUT /rules/tier/{tier}", s.rules.putTier)
+	mux.HandleFunc("DELETE /rules/tier/{tier}", s.rules.deleteTier)
 	mux.HandleFunc("GET /{$}", serveIndex)
 	return limitBody(mux)
 }

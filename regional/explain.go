@@ -75,6 +75,7 @@ func (e *explained) words() *aliquotv1.ExplainResponse {
 	}
 	out.RulesVersion = e.policy.text.Version
 	found := e.policy.set.Explain(e.request.attributes, e.unixMS)
+	out.Tier = found.Tier
 	if found.Entry != nil {
 		out.List, out.ListEntry = listName(found.List), entryText(found.Entry)
 	}
@@ -131,8 +132,11 @@ func (e *explained) rule(t *rules.Trace, list rules.ListKind, limits map[*rules.
 	}
 	hash := e.policy.hasher.Key(e.request.namespace, rules.KeyValues(t.Rule, e.request.attributes, nil))
 	out.KeyHash = hashText(hash)
-	if t.Override != nil {
+	switch {
+	case t.Override != nil:
 		out.Override = t.Override.Pattern
+	case t.Rule.SetForTier:
+		out.SetForTier = t.Rule.Tier
 	}
 	l, asked := limits[t.Rule]
 	if !asked {

@@ -20,6 +20,8 @@ type ruleText struct {
 	Version uint64            `json:"version"`
 	YAML    string            `json:"yaml"`
 	Numbers map[string]uint32 `json:"numbers"`
+	// Tiers are the values that were set for tiers, above the file.
+	Tiers []rules.TierValue `json:"tiers,omitempty"`
 }
 
 // policy is what checks are decided by: one version of the rules and the cluster's
@@ -80,6 +82,7 @@ func (p *policy) withRules(text ruleText) (*policy, []rules.Warning, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	set = set.With(text.Tiers)
 	next := *p
 	next.text, next.set, next.none, next.counts = text, set, false, &decisionCounts{}
 	next.numbers, next.byNumber = maps.Clone(text.Numbers), map[uint32]numbered{}

@@ -15,6 +15,7 @@ import (
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rights"
+	"aliquot/rules"
 )
 
 // tickEvery is the pace of the protocol: the leader ticks as often.
@@ -164,7 +165,8 @@ func (r *reporter) takeRules(in *aliquotv1.Rules) {
 		return
 	}
 	// A refusal is logged and counted by policies; the session goes on.
-	if r.policies.setRules(ruleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers()}) == nil {
+	text := ruleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers(), Tiers: rules.TierValuesOf(in.GetTiers())}
+	if r.policies.setRules(text) == nil {
 		r.auth.post(budget.RulesReplaced{})
 	}
 }

@@ -96,7 +96,7 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 		d.add(text.paramsAt, "%s: %s", text, why)
 		return r
 	}
-	r.Limit, r.Window = l, window
+	r.Limit, r.Window, r.params = l, window, all.params
 	d.compileOverrides(r, text, all.params)
 	if len(text.overrides) > 0 && !slices.Contains(all.key, apiKeyAttribute) {
 		d.warn(text.overrides[0].at, "the API keys of this override share their buckets with others, which have another limit; add api_key to the key of %s", text)
@@ -128,7 +128,7 @@ func (d *decoder) compileOverrides(r *Rule, text *ruleText, inherited params) {
 			continue
 		}
 		patterns = append(patterns, held{o.pattern, o.note.UntilMS})
-		r.overrides = append(r.overrides, Override{Pattern: o.pattern.text, Limit: l, Window: window, Note: o.note})
+		r.overrides = append(r.overrides, Override{Pattern: o.pattern.text, Limit: l, Window: window, Note: o.note, params: o.params})
 	}
 	r.patterns = newPatternSet(patterns)
 }

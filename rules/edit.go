@@ -111,34 +111,6 @@ func RemoveOverride(yaml []byte, ruleID, pattern string, nowMS int64) ([]byte, e
 	})
 }
 
-// SetTier lays params over those that a tier states, as a nearer level over an
-// inherited one: {limit: 500} replaces a capacity and a rate and keeps the window. A
-// tier that is not there is made.
-func SetTier(yaml []byte, tier string, p ParamsText, nowMS int64) ([]byte, error) {
-	stated, err := p.fields()
-	if err != nil {
-		return nil, err
-	}
-	if len(stated) == 0 {
-		return nil, fmt.Errorf("%w: no limit is stated", ErrBadEdit)
-	}
-	params := mappingNode(stated...)
-	made := mappingNode(field{name: "params", value: params})
-	return edit(yaml, nowMS, tier, func(s *sheet) error {
-		tiers := s.root.field("tiers")
-		switch {
-		case tiers == nil:
-			return s.addField(s.root, field{name: "tiers", value: mappingNode(field{name: tier, value: made})})
-		case tiers.field(tier) == nil:
-			return s.addField(tiers, field{name: tier, value: made})
-		case tiers.field(tier).field("params") == nil:
-			return s.addField(tiers.field(tier), field{name: "params", value: params})
-		}
-		before := tiers.field(tier).field("params")
-		return s.setFields(before, laidOver(stated, before))
-	})
-}
-
 func patternOf(item *node) string {
 	if item.kind == kindMapping {
 		if p := item.field("pattern"); p != nil {
@@ -160,8 +132,8 @@ func endOf(n *node) int64 {
 	return math.MaxInt64
 }
 
-// edit makes one change of a file, and drops what has ended. Name is the pattern or
-// the tier that it is about.
+// edit makes one change of a file, and drops what has ended. Name is the pattern that it
+// is about.
 func edit(yaml []byte, nowMS int64, name string, change func(s *sheet) error) ([]byte, error) {
 	if !utf8.ValidString(name) {
 		return nil, fmt.Errorf("%w: %q is not UTF-8", ErrBadEdit, shorten(name))

@@ -24,7 +24,7 @@ func FuzzEdit(f *testing.F) {
 		if err != nil {
 			return
 		}
-		rule, tier := "none", "free"
+		rule := "none"
 		if len(before.Rules()) > 0 {
 			rule = before.Rules()[int(which)%len(before.Rules())].ID
 		}
@@ -37,9 +37,6 @@ func FuzzEdit(f *testing.F) {
 				return SetOverride(text, rule, pattern, ParamsText{Limit: 7, Window: time.Hour}, entry.Note, before2020)
 			},
 			"remove": func() ([]byte, error) { return RemoveOverride(text, rule, pattern, before2020) },
-			"tier": func() ([]byte, error) {
-				return SetTier(text, tier, ParamsText{Capacity: 7, RefillRate: "0.5"}, before2020)
-			},
 		} {
 			after, err := edit()
 			if errors.Is(err, errNotInPlace) {
@@ -82,7 +79,7 @@ func checkEdit(t *testing.T, name string, before *Set, text, result []byte, entr
 		if r.ID == rule && name == "override" {
 			delete(is, entry.Pattern)
 		}
-		if name != "tier" && (!maps.Equal(was, is) || r.Limit != before.Rules()[i].Limit) {
+		if !maps.Equal(was, is) || r.Limit != before.Rules()[i].Limit {
 			t.Fatalf("%s: rule %s: %v, want %v\n%s", name, r.ID, is, was, result)
 		}
 	}
@@ -115,7 +112,7 @@ func overridesOf(r *Rule, holding bool) map[string]Override {
 // isKept tells whether an edit takes nothing out of a file.
 func isKept(before *Set, name, pattern string) bool {
 	ends := func(e ListEntry) bool { return !e.Holds(before2020) || e.Pattern == pattern }
-	if slices.ContainsFunc(before.Whitelist(), ends) || slices.ContainsFunc(before.Blacklist(), ends) || name == "tier" {
+	if slices.ContainsFunc(before.Whitelist(), ends) || slices.ContainsFunc(before.Blacklist(), ends) {
 		return false
 	}
 	for _, r := range before.Rules() {

@@ -117,15 +117,6 @@ func TestEdits(t *testing.T) {
 		}, "-  - {id: flow, override: {a: {limit: 2}, \"b\": {limit: 3, until: \"2020-01-01T00:00:00Z\"}}}\n" +
 			"+  - {id: flow, override: {a: {capacity: 9, window: 1.5}, \"b\": {limit: 3, until: \"2020-01-01T00:00:00Z\"}}}\n"},
 		{"remove an override", func(b []byte) ([]byte, error) { return RemoveOverride(b, "orders", "vip_1", before2020) }, "-      \"vip_1\": {limit: 5}\n"},
-		{"tier", func(b []byte) ([]byte, error) {
-			return SetTier(b, "pro", ParamsText{Limit: 500, Capacity: 400}, before2020)
-		}, "-      capacity: 1000 # burst\n-      refill_rate: 16.67\n+      capacity: 400 # burst\n+      limit: 500\n"},
-		{"tier in brackets", func(b []byte) ([]byte, error) {
-			return SetTier(b, "free", ParamsText{RefillRate: "2", Capacity: 400}, before2020)
-		}, "-  free: {params: {limit: 100, window: 1m}}\n+  free: {params: {capacity: 400, refill_rate: 2}}\n"},
-		{"another tier", func(b []byte) ([]byte, error) {
-			return SetTier(b, "gold", ParamsText{Limit: 500}, before2020)
-		}, "+  \"gold\": {params: {limit: 500}}\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, newline := range []string{"\n", "\r\n", "\r"} {
@@ -155,35 +146,31 @@ func TestEditsOfOddForms(t *testing.T) {
 		return SetOverride(b, "r", "k", ParamsText{Limit: 2}, Note{}, before2020)
 	}
 	remove := func(b []byte) ([]byte, error) { return RemoveOverride(b, "r", "k", before2020) }
-	tier := func(b []byte) ([]byte, error) { return SetTier(b, "t", ParamsText{Limit: 2}, before2020) }
 	const rule = "params: {limit: 1, window: 1}"
 	for name, c := range map[string]struct {
 		edit         func(b []byte) ([]byte, error)
 		before, want string
 	}{
-		"nothing applied yet":       {block, " \n", "rules: []\nblacklist: [\"n\"]\n"},
-		"no list":                   {block, "rules: []", "rules: []\nblacklist: [\"n\"]"},
-		"no list, with an end":      {block, "---\nrules: []\n...\n", "---\nrules: []\nblacklist: [\"n\"]\n...\n"},
-		"no list, in braces":        {block, `{"rules": []}`, `{"rules": [], blacklist: ["n"]}`},
-		"empty list":                {block, "blacklist: [ ] # none\nrules: []\n", "blacklist: [\"n\" ] # none\nrules: []\n"},
-		"a comma at the end":        {block, "blacklist: [\n  a, # one\n]\nrules: []\n", "blacklist: [\n  a, \"n\", # one\n]\nrules: []\n"},
-		"no indentation":            {block, "blacklist:\n- a\nrules: []\n", "blacklist:\n- a\n- \"n\"\nrules: []\n"},
-		"no newline":                {block, "rules: []\nblacklist:\n  - a", "rules: []\nblacklist:\n  - a\n  - \"n\""},
-		"dash on its own line":      {unlist, "rules: []\nblacklist:\n  -\n    pattern: a\n  - b\n", "rules: []\nblacklist:\n  - b\n"},
-		"the only one":              {unlist, "rules: []\nblacklist: # bad\n  # worse\n  - a # a\nwhitelist: [b]\n", "rules: []\nblacklist: [] # bad\n  # worse\nwhitelist: [b]\n"},
-		"the only one in brackets":  {unlist, "rules: []\nblacklist: [ a, ] # bad\n", "rules: []\nblacklist: [] # bad\n"},
-		"the first in brackets":     {unlist, "rules: []\nblacklist: [\"a\", b]\n", "rules: []\nblacklist: [b]\n"},
-		"the last in brackets":      {unlist, "rules: []\nblacklist: [b, {pattern: 'a', reason: \"x, y]\"}]\n", "rules: []\nblacklist: [b]\n"},
-		"all in brackets":           {unlist, "rules: []\nblacklist: [a, a]\nwhitelist: [a, b, a, a]\n", "rules: []\nblacklist: []\nwhitelist: [b]\n"},
-		"wide characters before":    {unlist, "rules: []\nblacklist: [\"日本é\", a, \"ü\"]\n", "rules: []\nblacklist: [\"日本é\", \"ü\"]\n"},
-		"a text over lines":         {block, "rules: []\nblacklist:\n  - \"a\n    b\"\n# end\n", "rules: []\nblacklist:\n  - \"a\n    b\"\n  - \"n\"\n# end\n"},
-		"rule without overrides":    {override, "rules:\n- id: r\n  " + rule + " # x\n- {id: s, " + rule + "}\n", "rules:\n- id: r\n  " + rule + " # x\n  override: {\"k\": {limit: 2}}\n- {id: s, " + rule + "}\n"},
-		"rule in braces":            {override, "rules: [{id: r, " + rule + "}]\n", "rules: [{id: r, " + rule + ", override: {\"k\": {limit: 2}}}]\n"},
-		"empty overrides":           {override, "rules: [{id: r, " + rule + ", override: {}}]\n", "rules: [{id: r, " + rule + ", override: {\"k\": {limit: 2}}}]\n"},
-		"the only override":         {remove, "rules:\n  - id: r\n    override:\n      k:\n        limit: 2\n    " + rule + "\n", "rules:\n  - id: r\n    override: {}\n    " + rule + "\n"},
-		"no tiers":                  {tier, "rules: []\n", "rules: []\ntiers: {\"t\": {params: {limit: 2}}}\n"},
-		"a tier without params":     {tier, "tiers:\n  t:\n    shadow: true\nrules: []\n", "tiers:\n  t:\n    shadow: true\n    params: {limit: 2}\nrules: []\n"},
-		"a tier with nothing in it": {tier, "tiers: {t: {}}\nrules: []\n", "tiers: {t: {params: {limit: 2}}}\nrules: []\n"},
+		"nothing applied yet":      {block, " \n", "rules: []\nblacklist: [\"n\"]\n"},
+		"no list":                  {block, "rules: []", "rules: []\nblacklist: [\"n\"]"},
+		"no list, with an end":     {block, "---\nrules: []\n...\n", "---\nrules: []\nblacklist: [\"n\"]\n...\n"},
+		"no list, in braces":       {block, `{"rules": []}`, `{"rules": [], blacklist: ["n"]}`},
+		"empty list":               {block, "blacklist: [ ] # none\nrules: []\n", "blacklist: [\"n\" ] # none\nrules: []\n"},
+		"a comma at the end":       {block, "blacklist: [\n  a, # one\n]\nrules: []\n", "blacklist: [\n  a, \"n\", # one\n]\nrules: []\n"},
+		"no indentation":           {block, "blacklist:\n- a\nrules: []\n", "blacklist:\n- a\n- \"n\"\nrules: []\n"},
+		"no newline":               {block, "rules: []\nblacklist:\n  - a", "rules: []\nblacklist:\n  - a\n  - \"n\""},
+		"dash on its own line":     {unlist, "rules: []\nblacklist:\n  -\n    pattern: a\n  - b\n", "rules: []\nblacklist:\n  - b\n"},
+		"the only one":             {unlist, "rules: []\nblacklist: # bad\n  # worse\n  - a # a\nwhitelist: [b]\n", "rules: []\nblacklist: [] # bad\n  # worse\nwhitelist: [b]\n"},
+		"the only one in brackets": {unlist, "rules: []\nblacklist: [ a, ] # bad\n", "rules: []\nblacklist: [] # bad\n"},
+		"the first in brackets":    {unlist, "rules: []\nblacklist: [\"a\", b]\n", "rules: []\nblacklist: [b]\n"},
+		"the last in brackets":     {unlist, "rules: []\nblacklist: [b, {pattern: 'a', reason: \"x, y]\"}]\n", "rules: []\nblacklist: [b]\n"},
+		"all in brackets":          {unlist, "rules: []\nblacklist: [a, a]\nwhitelist: [a, b, a, a]\n", "rules: []\nblacklist: []\nwhitelist: [b]\n"},
+		"wide characters before":   {unlist, "rules: []\nblacklist: [\"日本é\", a, \"ü\"]\n", "rules: []\nblacklist: [\"日本é\", \"ü\"]\n"},
+		"a text over lines":        {block, "rules: []\nblacklist:\n  - \"a\n    b\"\n# end\n", "rules: []\nblacklist:\n  - \"a\n    b\"\n  - \"n\"\n# end\n"},
+		"rule without overrides":   {override, "rules:\n- id: r\n  " + rule + " # x\n- {id: s, " + rule + "}\n", "rules:\n- id: r\n  " + rule + " # x\n  override: {\"k\": {limit: 2}}\n- {id: s, " + rule + "}\n"},
+		"rule in braces":           {override, "rules: [{id: r, " + rule + "}]\n", "rules: [{id: r, " + rule + ", override: {\"k\": {limit: 2}}}]\n"},
+		"empty overrides":          {override, "rules: [{id: r, " + rule + ", override: {}}]\n", "rules: [{id: r, " + rule + ", override: {\"k\": {limit: 2}}}]\n"},
+		"the only override":        {remove, "rules:\n  - id: r\n    override:\n      k:\n        limit: 2\n    " + rule + "\n", "rules:\n  - id: r\n    override: {}\n    " + rule + "\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := c.edit([]byte(c.before))
@@ -216,9 +203,6 @@ func TestRefusedEdits(t *testing.T) {
 		{"not a number", func() ([]byte, error) {
 			return SetOverride(text, "orders", "a", ParamsText{RefillRate: "1}, x: {"}, Note{}, 0)
 		}, ErrBadEdit, "refill_rate"},
-		{"a rate alone", func() ([]byte, error) { return SetTier(text, "free", ParamsText{Window: -1}, 0) }, ErrBadEdit, "negative"},
-		{"nothing", func() ([]byte, error) { return SetTier(text, "free", ParamsText{}, 0) }, ErrBadEdit, "no limit"},
-		{"too large", func() ([]byte, error) { return SetTier(text, "free", ParamsText{Limit: MaxCapacity + 1}, 0) }, nil, "rules:4:"},
 		{"an invalid file", func() ([]byte, error) { return Unlist([]byte("rules: 5"), "a", 0) }, nil, "rules:1:8"},
 		{"not YAML", func() ([]byte, error) { return Unlist([]byte("rules: ["), "a", 0) }, nil, "rules:1:8"},
 	} {

@@ -6,33 +6,17 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"aliquot/limit"
 )
 
 // ParamsText are the numbers of a limit as a file states them; what is zero or empty
 // is not stated.
 type ParamsText struct {
-	Capacity, Limit int64
+	Capacity int64 `json:"capacity,omitempty"`
+	Limit    int64 `json:"limit,omitempty"`
 	// RefillRate is a decimal number of requests a second, as text: an edit writes
 	// what was said, not a float near it.
-	RefillRate string
-	Window     time.Duration
-}
-
-// laidOver are the fields of params when new ones are laid over them.
-func laidOver(stated []field, before *node) []field {
-	d := &decoder{problems: &problems{}}
-	near := d.params(mappingNode(stated...), "params")
-	out := near.over(d.params(before, "params"))
-	keeps := map[string]bool{"capacity": out.capacity != 0, "limit": out.limit != 0, "refill_rate": out.rate != (limit.Rate{}), "window": out.window != 0}
-	var fields []field
-	for _, f := range before.fields {
-		if keeps[f.name] && mappingNode(stated...).field(f.name) == nil {
-			fields = append(fields, f)
-		}
-	}
-	return append(fields, stated...)
+	RefillRate string        `json:"refill_rate,omitempty"`
+	Window     time.Duration `json:"window_ns,omitempty"`
 }
 
 // fields writes what is stated. Which numbers are in bounds is for the reader to say.

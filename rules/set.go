@@ -78,10 +78,12 @@ const (
 // Set is one version of the rules. It is immutable and safe for concurrent use.
 // The zero value has no rules: every request passes.
 type Set struct {
-	rules     []*Rule
-	byID      map[string]*Rule
-	index     ruleIndex
-	tiers     tiers
+	rules []*Rule
+	byID  map[string]*Rule
+	index ruleIndex
+	tiers tiers
+	// file is the set without tier values; nil: it has none.
+	file      *Set
 	whitelist accessList
 	blacklist accessList
 }
@@ -119,6 +121,8 @@ type Rule struct {
 	// Window is the period the limit is stated over, for display: the stated one,
 	// else the time to fill, in whole seconds.
 	Window time.Duration
+	// SetForTier tells that Limit is what an operator has set for the tier; see Set.With.
+	SetForTier bool
 	// Enforcement is Strict, Elastic or Independent; where the file says nothing or
 	// Elastic it is Elastic, of an algorithm that counts use Strict.
 	Enforcement string
@@ -148,6 +152,7 @@ type Rule struct {
 	replacedBy []int32 // ordinals of the rules that replace it, ascending
 	sortedKey  []string
 	tiers      *tiers // of the set, where the key has the tier; else nil
+	params     params // as the file states and inherits them
 	conditions []condition
 	patterns   patternSet // of overrides, strongest first
 	overrides  []Override // parallel to patterns
@@ -159,6 +164,8 @@ type Override struct {
 	Limit   limit.Limit
 	Window  time.Duration
 	Note
+
+	params params // as the file states them
 }
 
 // Note is what is said of an entry that somebody made for a while: until when it

@@ -62,6 +62,11 @@ func didYouMean(name string, known []string) string {
 	if best != "" {
 		return fmt.Sprintf("did you mean %q?", best)
 	}
+	return knownHere(known)
+}
+
+// knownHere lists names, as many as a message holds.
+func knownHere(known []string) string {
 	sorted := slices.Sorted(slices.Values(known))
 	if more := len(sorted) - maxSuggested; more > 0 {
 		return fmt.Sprintf("known here: %s and %d more", strings.Join(sorted[:maxSuggested], ", "), more)

@@ -848,7 +848,9 @@ type Rules struct {
 	Version uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	Yaml    string                 `protobuf:"bytes,2,opt,name=yaml,proto3" json:"yaml,omitempty"`
 	// The number that stands for each rule id in keys.
-	Numbers       map[string]uint32 `protobuf:"bytes,3,rep,name=numbers,proto3" json:"numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	Numbers map[string]uint32 `protobuf:"bytes,3,rep,name=numbers,proto3" json:"numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// What was set for tiers, above the file.
+	Tiers         []*TierValue `protobuf:"bytes,110,rep,name=tiers,proto3" json:"tiers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -900,6 +902,13 @@ func (x *Rules) GetYaml() string {
 func (x *Rules) GetNumbers() map[string]uint32 {
 	if x != nil {
 		return x.Numbers
+	}
+	return nil
+}
+
+func (x *Rules) GetTiers() []*TierValue {
+	if x != nil {
+		return x.Tiers
 	}
 	return nil
 }
@@ -1799,11 +1808,12 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x05floor\x18\x02 \x01(\v2\x11.aliquot.v1.ShareR\x05floor\x12#\n" +
 	"\x03low\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x03low\x12#\n" +
-	"\rfloor_version\x18\x04 \x01(\x04R\ffloorVersion\"\xab\x01\n" +
+	"\rfloor_version\x18\x04 \x01(\x04R\ffloorVersion\"\xd8\x01\n" +
 	"\x05Rules\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04yaml\x18\x02 \x01(\tR\x04yaml\x128\n" +
-	"\anumbers\x18\x03 \x03(\v2\x1e.aliquot.v1.Rules.NumbersEntryR\anumbers\x1a:\n" +
+	"\anumbers\x18\x03 \x03(\v2\x1e.aliquot.v1.Rules.NumbersEntryR\anumbers\x12+\n" +
+	"\x05tiers\x18n \x03(\v2\x15.aliquot.v1.TierValueR\x05tiers\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xd2\x04\n" +
@@ -1933,8 +1943,9 @@ var file_aliquot_v1_lease_proto_goTypes = []any{
 	(*Action)(nil),         // 16: aliquot.v1.Action
 	(*KeyLimit)(nil),       // 17: aliquot.v1.KeyLimit
 	nil,                    // 18: aliquot.v1.Rules.NumbersEntry
-	(*RegionPlan)(nil),     // 19: aliquot.v1.RegionPlan
-	(*RulePlan)(nil),       // 20: aliquot.v1.RulePlan
+	(*TierValue)(nil),      // 19: aliquot.v1.TierValue
+	(*RegionPlan)(nil),     // 20: aliquot.v1.RegionPlan
+	(*RulePlan)(nil),       // 21: aliquot.v1.RulePlan
 }
 var file_aliquot_v1_lease_proto_depIdxs = []int32{
 	6,  // 0: aliquot.v1.HelloRequest.held:type_name -> aliquot.v1.HeldKey
@@ -1951,31 +1962,32 @@ var file_aliquot_v1_lease_proto_depIdxs = []int32{
 	2,  // 11: aliquot.v1.DeclaredRegion.floor:type_name -> aliquot.v1.Share
 	2,  // 12: aliquot.v1.DeclaredRegion.low:type_name -> aliquot.v1.Share
 	18, // 13: aliquot.v1.Rules.numbers:type_name -> aliquot.v1.Rules.NumbersEntry
-	12, // 14: aliquot.v1.ReportRequest.keys:type_name -> aliquot.v1.KeyReport
-	15, // 15: aliquot.v1.ReportRequest.plan:type_name -> aliquot.v1.PlanResult
-	4,  // 16: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId
-	3,  // 17: aliquot.v1.KeyReport.gen:type_name -> aliquot.v1.Generation
-	2,  // 18: aliquot.v1.KeyReport.share:type_name -> aliquot.v1.Share
-	17, // 19: aliquot.v1.KeyReport.limit:type_name -> aliquot.v1.KeyLimit
-	16, // 20: aliquot.v1.ReportResponse.actions:type_name -> aliquot.v1.Action
-	10, // 21: aliquot.v1.ReportResponse.rules:type_name -> aliquot.v1.Rules
-	14, // 22: aliquot.v1.ReportResponse.plan:type_name -> aliquot.v1.PlanTask
-	19, // 23: aliquot.v1.PlanResult.replayed:type_name -> aliquot.v1.RegionPlan
-	20, // 24: aliquot.v1.PlanResult.rules:type_name -> aliquot.v1.RulePlan
-	4,  // 25: aliquot.v1.Action.key:type_name -> aliquot.v1.KeyId
-	3,  // 26: aliquot.v1.Action.gen:type_name -> aliquot.v1.Generation
-	2,  // 27: aliquot.v1.Action.share:type_name -> aliquot.v1.Share
-	17, // 28: aliquot.v1.Action.limit:type_name -> aliquot.v1.KeyLimit
-	1,  // 29: aliquot.v1.KeyLimit.placement:type_name -> aliquot.v1.Placement
-	5,  // 30: aliquot.v1.LeaseService.Hello:input_type -> aliquot.v1.HelloRequest
-	11, // 31: aliquot.v1.LeaseService.Report:input_type -> aliquot.v1.ReportRequest
-	7,  // 32: aliquot.v1.LeaseService.Hello:output_type -> aliquot.v1.HelloResponse
-	13, // 33: aliquot.v1.LeaseService.Report:output_type -> aliquot.v1.ReportResponse
-	32, // [32:34] is the sub-list for method output_type
-	30, // [30:32] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	19, // 14: aliquot.v1.Rules.tiers:type_name -> aliquot.v1.TierValue
+	12, // 15: aliquot.v1.ReportRequest.keys:type_name -> aliquot.v1.KeyReport
+	15, // 16: aliquot.v1.ReportRequest.plan:type_name -> aliquot.v1.PlanResult
+	4,  // 17: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId
+	3,  // 18: aliquot.v1.KeyReport.gen:type_name -> aliquot.v1.Generation
+	2,  // 19: aliquot.v1.KeyReport.share:type_name -> aliquot.v1.Share
+	17, // 20: aliquot.v1.KeyReport.limit:type_name -> aliquot.v1.KeyLimit
+	16, // 21: aliquot.v1.ReportResponse.actions:type_name -> aliquot.v1.Action
+	10, // 22: aliquot.v1.ReportResponse.rules:type_name -> aliquot.v1.Rules
+	14, // 23: aliquot.v1.ReportResponse.plan:type_name -> aliquot.v1.PlanTask
+	20, // 24: aliquot.v1.PlanResult.replayed:type_name -> aliquot.v1.RegionPlan
+	21, // 25: aliquot.v1.PlanResult.rules:type_name -> aliquot.v1.RulePlan
+	4,  // 26: aliquot.v1.Action.key:type_name -> aliquot.v1.KeyId
+	3,  // 27: aliquot.v1.Action.gen:type_name -> aliquot.v1.Generation
+	2,  // 28: aliquot.v1.Action.share:type_name -> aliquot.v1.Share
+	17, // 29: aliquot.v1.Action.limit:type_name -> aliquot.v1.KeyLimit
+	1,  // 30: aliquot.v1.KeyLimit.placement:type_name -> aliquot.v1.Placement
+	5,  // 31: aliquot.v1.LeaseService.Hello:input_type -> aliquot.v1.HelloRequest
+	11, // 32: aliquot.v1.LeaseService.Report:input_type -> aliquot.v1.ReportRequest
+	7,  // 33: aliquot.v1.LeaseService.Hello:output_type -> aliquot.v1.HelloResponse
+	13, // 34: aliquot.v1.LeaseService.Report:output_type -> aliquot.v1.ReportResponse
+	33, // [33:35] is the sub-list for method output_type
+	31, // [31:33] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_lease_proto_init() }

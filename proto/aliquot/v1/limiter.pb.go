@@ -1206,7 +1206,9 @@ type ExplainResponse struct {
 	Rules []*RuleExplanation `protobuf:"bytes,7,rep,name=rules,proto3" json:"rules,omitempty"`
 	Lease *LeaseExplanation  `protobuf:"bytes,8,opt,name=lease,proto3" json:"lease,omitempty"`
 	// Rules that did not match and are left out above.
-	RulesOmitted  int32 `protobuf:"varint,9,opt,name=rules_omitted,json=rulesOmitted,proto3" json:"rules_omitted,omitempty"`
+	RulesOmitted int32 `protobuf:"varint,9,opt,name=rules_omitted,json=rulesOmitted,proto3" json:"rules_omitted,omitempty"`
+	// The tier that the request belongs to; empty if to none.
+	Tier          string `protobuf:"bytes,110,opt,name=tier,proto3" json:"tier,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1304,6 +1306,13 @@ func (x *ExplainResponse) GetRulesOmitted() int32 {
 	return 0
 }
 
+func (x *ExplainResponse) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
 // LeaseExplanation is what backs the region's rights.
 type LeaseExplanation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1389,7 +1398,9 @@ type RuleExplanation struct {
 	KeyHash string `protobuf:"bytes,6,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
 	// The pattern of the override that set the limit, if one did.
 	Override string `protobuf:"bytes,7,opt,name=override,proto3" json:"override,omitempty"`
-	Hot      bool   `protobuf:"varint,8,opt,name=hot,proto3" json:"hot,omitempty"`
+	// The tier whose value set the limit, above the file; empty if none did.
+	SetForTier string `protobuf:"bytes,110,opt,name=set_for_tier,json=setForTier,proto3" json:"set_for_tier,omitempty"`
+	Hot        bool   `protobuf:"varint,8,opt,name=hot,proto3" json:"hot,omitempty"`
 	// This region's right: share of the rate and of the burst, 0 to 1.
 	RateShare  float64 `protobuf:"fixed64,9,opt,name=rate_share,json=rateShare,proto3" json:"rate_share,omitempty"`
 	BurstShare float64 `protobuf:"fixed64,10,opt,name=burst_share,json=burstShare,proto3" json:"burst_share,omitempty"`
@@ -1483,6 +1494,13 @@ func (x *RuleExplanation) GetKeyHash() string {
 func (x *RuleExplanation) GetOverride() string {
 	if x != nil {
 		return x.Override
+	}
+	return ""
+}
+
+func (x *RuleExplanation) GetSetForTier() string {
+	if x != nil {
+		return x.SetForTier
 	}
 	return ""
 }
@@ -1745,7 +1763,7 @@ const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	"\arequest\x18\x01 \x01(\v2\x18.aliquot.v1.CheckRequestH\x00R\arequest\x12!\n" +
 	"\vdecision_id\x18\x02 \x01(\tH\x00R\n" +
 	"decisionIdB\x06\n" +
-	"\x04what\"\xdd\x02\n" +
+	"\x04what\"\xf1\x02\n" +
 	"\x0fExplainResponse\x125\n" +
 	"\bdecision\x18\x01 \x01(\v2\x19.aliquot.v1.CheckResponseR\bdecision\x12\x16\n" +
 	"\x06region\x18\x02 \x01(\tR\x06region\x12\x17\n" +
@@ -1756,12 +1774,13 @@ const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	"list_entry\x18\x06 \x01(\tR\tlistEntry\x121\n" +
 	"\x05rules\x18\a \x03(\v2\x1b.aliquot.v1.RuleExplanationR\x05rules\x122\n" +
 	"\x05lease\x18\b \x01(\v2\x1c.aliquot.v1.LeaseExplanationR\x05lease\x12#\n" +
-	"\rrules_omitted\x18\t \x01(\x05R\frulesOmitted\"\x91\x01\n" +
+	"\rrules_omitted\x18\t \x01(\x05R\frulesOmitted\x12\x12\n" +
+	"\x04tier\x18n \x01(\tR\x04tier\"\x91\x01\n" +
 	"\x10LeaseExplanation\x12\x14\n" +
 	"\x05phase\x18\x01 \x01(\tR\x05phase\x127\n" +
 	"\tremaining\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tremaining\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x18\n" +
-	"\asession\x18\x04 \x01(\x04R\asession\"\x92\x04\n" +
+	"\asession\x18\x04 \x01(\x04R\asession\"\xb4\x04\n" +
 	"\x0fRuleExplanation\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x18\n" +
 	"\amatched\x18\x02 \x01(\bR\amatched\x12\x17\n" +
@@ -1769,7 +1788,9 @@ const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	"\bdecision\x18\x04 \x01(\v2\x19.aliquot.v1.LimitDecisionR\bdecision\x12\x10\n" +
 	"\x03key\x18\x05 \x03(\tR\x03key\x12\x19\n" +
 	"\bkey_hash\x18\x06 \x01(\tR\akeyHash\x12\x1a\n" +
-	"\boverride\x18\a \x01(\tR\boverride\x12\x10\n" +
+	"\boverride\x18\a \x01(\tR\boverride\x12 \n" +
+	"\fset_for_tier\x18n \x01(\tR\n" +
+	"setForTier\x12\x10\n" +
 	"\x03hot\x18\b \x01(\bR\x03hot\x12\x1d\n" +
 	"\n" +
 	"rate_share\x18\t \x01(\x01R\trateShare\x12\x1f\n" +

@@ -77,7 +77,9 @@ type GetRulesResponse struct {
 	AppliedUnixMs int64  `protobuf:"varint,4,opt,name=applied_unix_ms,json=appliedUnixMs,proto3" json:"applied_unix_ms,omitempty"`
 	Comment       string `protobuf:"bytes,5,opt,name=comment,proto3" json:"comment,omitempty"`
 	// The staged roll-out under way, or the last one if it was halted.
-	Rollout       *Rollout `protobuf:"bytes,6,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	Rollout *Rollout `protobuf:"bytes,6,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// What was set for tiers, above the file; with the version in force only.
+	Tiers         []*TierValue `protobuf:"bytes,110,rep,name=tiers,proto3" json:"tiers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -150,6 +152,13 @@ func (x *GetRulesResponse) GetComment() string {
 func (x *GetRulesResponse) GetRollout() *Rollout {
 	if x != nil {
 		return x.Rollout
+	}
+	return nil
+}
+
+func (x *GetRulesResponse) GetTiers() []*TierValue {
+	if x != nil {
+		return x.Tiers
 	}
 	return nil
 }
@@ -418,7 +427,9 @@ type ApplyRulesResponse struct {
 	// What is odd but not wrong, with file:line:column.
 	Warnings []string `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	// What changed, as a unified diff.
-	Diff          string `protobuf:"bytes,3,opt,name=diff,proto3" json:"diff,omitempty"`
+	Diff string `protobuf:"bytes,3,opt,name=diff,proto3" json:"diff,omitempty"`
+	// Of a change of a tier: its rules, and what it made of their limits.
+	TierRules     []*TierRule `protobuf:"bytes,110,rep,name=tier_rules,json=tierRules,proto3" json:"tier_rules,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -474,6 +485,267 @@ func (x *ApplyRulesResponse) GetDiff() string {
 	return ""
 }
 
+func (x *ApplyRulesResponse) GetTierRules() []*TierRule {
+	if x != nil {
+		return x.TierRules
+	}
+	return nil
+}
+
+// TierRule is one rule of a tier whose value was changed.
+type TierRule struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	RuleId string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	// What the rule's limits counted before and count now: a limit a window, of a bucket
+	// the burst and requests a second.
+	Before *TierLimit `protobuf:"bytes,2,opt,name=before,proto3" json:"before,omitempty"`
+	After  *TierLimit `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	// Why the value is not the rule's limit; empty if it is, or was taken away.
+	WhyNot        string `protobuf:"bytes,4,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TierRule) Reset() {
+	*x = TierRule{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TierRule) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TierRule) ProtoMessage() {}
+
+func (x *TierRule) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TierRule.ProtoReflect.Descriptor instead.
+func (*TierRule) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TierRule) GetRuleId() string {
+	if x != nil {
+		return x.RuleId
+	}
+	return ""
+}
+
+func (x *TierRule) GetBefore() *TierLimit {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *TierRule) GetAfter() *TierLimit {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *TierRule) GetWhyNot() string {
+	if x != nil {
+		return x.WhyNot
+	}
+	return ""
+}
+
+// TierLimit is the limit of a rule.
+type TierLimit struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         int64                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	RefillRate    float64                `protobuf:"fixed64,2,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
+	Window        *durationpb.Duration   `protobuf:"bytes,3,opt,name=window,proto3" json:"window,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TierLimit) Reset() {
+	*x = TierLimit{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TierLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TierLimit) ProtoMessage() {}
+
+func (x *TierLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TierLimit.ProtoReflect.Descriptor instead.
+func (*TierLimit) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *TierLimit) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *TierLimit) GetRefillRate() float64 {
+	if x != nil {
+		return x.RefillRate
+	}
+	return 0
+}
+
+func (x *TierLimit) GetWindow() *durationpb.Duration {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+// TierValue is the limit that was set for a tier, above what the file states. What is 0
+// or empty is not stated.
+type TierValue struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Tier     string                 `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
+	Capacity int64                  `protobuf:"varint,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Limit    int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// A decimal number of requests a second.
+	RefillRate   string `protobuf:"bytes,4,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
+	WindowMicros int64  `protobuf:"varint,5,opt,name=window_micros,json=windowMicros,proto3" json:"window_micros,omitempty"`
+	Author       string `protobuf:"bytes,6,opt,name=author,proto3" json:"author,omitempty"`
+	Comment      string `protobuf:"bytes,7,opt,name=comment,proto3" json:"comment,omitempty"`
+	UnixMs       int64  `protobuf:"varint,8,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	// The version of the rules that it made.
+	Version uint64 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
+	// Rules in force that have it as their limit; empty: it is without effect.
+	RuleIds       []string `protobuf:"bytes,10,rep,name=rule_ids,json=ruleIds,proto3" json:"rule_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TierValue) Reset() {
+	*x = TierValue{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TierValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TierValue) ProtoMessage() {}
+
+func (x *TierValue) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TierValue.ProtoReflect.Descriptor instead.
+func (*TierValue) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *TierValue) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *TierValue) GetCapacity() int64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *TierValue) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *TierValue) GetRefillRate() string {
+	if x != nil {
+		return x.RefillRate
+	}
+	return ""
+}
+
+func (x *TierValue) GetWindowMicros() int64 {
+	if x != nil {
+		return x.WindowMicros
+	}
+	return 0
+}
+
+func (x *TierValue) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *TierValue) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *TierValue) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+func (x *TierValue) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *TierValue) GetRuleIds() []string {
+	if x != nil {
+		return x.RuleIds
+	}
+	return nil
+}
+
 type EditRulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Edit:
@@ -493,7 +765,7 @@ type EditRulesRequest struct {
 
 func (x *EditRulesRequest) Reset() {
 	*x = EditRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[6]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -505,7 +777,7 @@ func (x *EditRulesRequest) String() string {
 func (*EditRulesRequest) ProtoMessage() {}
 
 func (x *EditRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[6]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -518,7 +790,7 @@ func (x *EditRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRulesRequest.ProtoReflect.Descriptor instead.
 func (*EditRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{6}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *EditRulesRequest) GetEdit() isEditRulesRequest_Edit {
@@ -642,7 +914,7 @@ type ListEdit struct {
 
 func (x *ListEdit) Reset() {
 	*x = ListEdit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[7]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -654,7 +926,7 @@ func (x *ListEdit) String() string {
 func (*ListEdit) ProtoMessage() {}
 
 func (x *ListEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[7]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -667,7 +939,7 @@ func (x *ListEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEdit.ProtoReflect.Descriptor instead.
 func (*ListEdit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{7}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ListEdit) GetPattern() string {
@@ -710,7 +982,7 @@ type OverrideEdit struct {
 
 func (x *OverrideEdit) Reset() {
 	*x = OverrideEdit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +994,7 @@ func (x *OverrideEdit) String() string {
 func (*OverrideEdit) ProtoMessage() {}
 
 func (x *OverrideEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +1007,7 @@ func (x *OverrideEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverrideEdit.ProtoReflect.Descriptor instead.
 func (*OverrideEdit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{8}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OverrideEdit) GetRuleId() string {
@@ -801,21 +1073,26 @@ func (x *OverrideEdit) GetRemove() bool {
 	return false
 }
 
-// TierEdit sets a tier's params. What is 0 is not stated.
+// TierEdit sets the value of a tier: the limit of its rules that count requests, above
+// what the file states for them. It is kept beside the file, over every other change of the
+// rules. What is 0 is not stated: limit alone is the burst of a bucket too, and a limit
+// that counts has no capacity.
 type TierEdit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Tier          string                 `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
-	Capacity      int64                  `protobuf:"varint,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Limit         int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
-	RefillRate    float64                `protobuf:"fixed64,4,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
-	Window        *durationpb.Duration   `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Tier       string                 `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
+	Capacity   int64                  `protobuf:"varint,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Limit      int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	RefillRate float64                `protobuf:"fixed64,4,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
+	Window     *durationpb.Duration   `protobuf:"bytes,5,opt,name=window,proto3" json:"window,omitempty"`
+	// Takes the value away; nothing else is stated then.
+	Remove        bool `protobuf:"varint,110,opt,name=remove,proto3" json:"remove,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TierEdit) Reset() {
 	*x = TierEdit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -827,7 +1104,7 @@ func (x *TierEdit) String() string {
 func (*TierEdit) ProtoMessage() {}
 
 func (x *TierEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -840,7 +1117,7 @@ func (x *TierEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierEdit.ProtoReflect.Descriptor instead.
 func (*TierEdit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{9}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TierEdit) GetTier() string {
@@ -878,6 +1155,13 @@ func (x *TierEdit) GetWindow() *durationpb.Duration {
 	return nil
 }
 
+func (x *TierEdit) GetRemove() bool {
+	if x != nil {
+		return x.Remove
+	}
+	return false
+}
+
 type PlanRulesRequest struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Yaml     string                 `protobuf:"bytes,1,opt,name=yaml,proto3" json:"yaml,omitempty"`
@@ -890,7 +1174,7 @@ type PlanRulesRequest struct {
 
 func (x *PlanRulesRequest) Reset() {
 	*x = PlanRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +1186,7 @@ func (x *PlanRulesRequest) String() string {
 func (*PlanRulesRequest) ProtoMessage() {}
 
 func (x *PlanRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +1199,7 @@ func (x *PlanRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRulesRequest.ProtoReflect.Descriptor instead.
 func (*PlanRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{10}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PlanRulesRequest) GetYaml() string {
@@ -959,7 +1243,7 @@ type PlanRulesResponse struct {
 
 func (x *PlanRulesResponse) Reset() {
 	*x = PlanRulesResponse{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1255,7 @@ func (x *PlanRulesResponse) String() string {
 func (*PlanRulesResponse) ProtoMessage() {}
 
 func (x *PlanRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1268,7 @@ func (x *PlanRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRulesResponse.ProtoReflect.Descriptor instead.
 func (*PlanRulesResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{11}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PlanRulesResponse) GetBaseVersion() uint64 {
@@ -1068,7 +1352,7 @@ type RegionPlan struct {
 
 func (x *RegionPlan) Reset() {
 	*x = RegionPlan{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1080,7 +1364,7 @@ func (x *RegionPlan) String() string {
 func (*RegionPlan) ProtoMessage() {}
 
 func (x *RegionPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1093,7 +1377,7 @@ func (x *RegionPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionPlan.ProtoReflect.Descriptor instead.
 func (*RegionPlan) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{12}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RegionPlan) GetRegion() string {
@@ -1153,7 +1437,7 @@ type RulePlan struct {
 
 func (x *RulePlan) Reset() {
 	*x = RulePlan{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1449,7 @@ func (x *RulePlan) String() string {
 func (*RulePlan) ProtoMessage() {}
 
 func (x *RulePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1462,7 @@ func (x *RulePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulePlan.ProtoReflect.Descriptor instead.
 func (*RulePlan) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{13}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RulePlan) GetRuleId() string {
@@ -1235,7 +1519,7 @@ type ListRuleVersionsRequest struct {
 
 func (x *ListRuleVersionsRequest) Reset() {
 	*x = ListRuleVersionsRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1247,7 +1531,7 @@ func (x *ListRuleVersionsRequest) String() string {
 func (*ListRuleVersionsRequest) ProtoMessage() {}
 
 func (x *ListRuleVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1260,7 +1544,7 @@ func (x *ListRuleVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRuleVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRuleVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{14}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ListRuleVersionsRequest) GetLimit() int32 {
@@ -1286,7 +1570,7 @@ type ListRuleVersionsResponse struct {
 
 func (x *ListRuleVersionsResponse) Reset() {
 	*x = ListRuleVersionsResponse{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1582,7 @@ func (x *ListRuleVersionsResponse) String() string {
 func (*ListRuleVersionsResponse) ProtoMessage() {}
 
 func (x *ListRuleVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1595,7 @@ func (x *ListRuleVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRuleVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRuleVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{15}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListRuleVersionsResponse) GetVersions() []*RuleVersion {
@@ -1338,7 +1622,7 @@ type RuleVersion struct {
 
 func (x *RuleVersion) Reset() {
 	*x = RuleVersion{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1634,7 @@ func (x *RuleVersion) String() string {
 func (*RuleVersion) ProtoMessage() {}
 
 func (x *RuleVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1647,7 @@ func (x *RuleVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuleVersion.ProtoReflect.Descriptor instead.
 func (*RuleVersion) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{16}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RuleVersion) GetVersion() uint64 {
@@ -1427,7 +1711,7 @@ type RollbackRulesRequest struct {
 
 func (x *RollbackRulesRequest) Reset() {
 	*x = RollbackRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1439,7 +1723,7 @@ func (x *RollbackRulesRequest) String() string {
 func (*RollbackRulesRequest) ProtoMessage() {}
 
 func (x *RollbackRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1452,7 +1736,7 @@ func (x *RollbackRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRulesRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{17}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RollbackRulesRequest) GetVersion() uint64 {
@@ -1493,7 +1777,7 @@ type PromoteRulesRequest struct {
 
 func (x *PromoteRulesRequest) Reset() {
 	*x = PromoteRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1505,7 +1789,7 @@ func (x *PromoteRulesRequest) String() string {
 func (*PromoteRulesRequest) ProtoMessage() {}
 
 func (x *PromoteRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1518,7 +1802,7 @@ func (x *PromoteRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteRulesRequest.ProtoReflect.Descriptor instead.
 func (*PromoteRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{18}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PromoteRulesRequest) GetVersion() uint64 {
@@ -1545,7 +1829,7 @@ type AbortRulesRequest struct {
 
 func (x *AbortRulesRequest) Reset() {
 	*x = AbortRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1841,7 @@ func (x *AbortRulesRequest) String() string {
 func (*AbortRulesRequest) ProtoMessage() {}
 
 func (x *AbortRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1570,7 +1854,7 @@ func (x *AbortRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRulesRequest.ProtoReflect.Descriptor instead.
 func (*AbortRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{19}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AbortRulesRequest) GetVersion() uint64 {
@@ -1597,7 +1881,7 @@ type AbortRulesResponse struct {
 
 func (x *AbortRulesResponse) Reset() {
 	*x = AbortRulesResponse{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1609,7 +1893,7 @@ func (x *AbortRulesResponse) String() string {
 func (*AbortRulesResponse) ProtoMessage() {}
 
 func (x *AbortRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1622,7 +1906,7 @@ func (x *AbortRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRulesResponse.ProtoReflect.Descriptor instead.
 func (*AbortRulesResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{20}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AbortRulesResponse) GetVersion() uint64 {
@@ -1639,14 +1923,15 @@ const file_aliquot_v1_rule_proto_rawDesc = "" +
 	"\x15aliquot/v1/rule.proto\x12\n" +
 	"aliquot.v1\x1a\x1egoogle/protobuf/duration.proto\"+\n" +
 	"\x0fGetRulesRequest\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\x04R\aversion\"\xc9\x01\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\"\xf6\x01\n" +
 	"\x10GetRulesResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04yaml\x18\x02 \x01(\tR\x04yaml\x12\x16\n" +
 	"\x06author\x18\x03 \x01(\tR\x06author\x12&\n" +
 	"\x0fapplied_unix_ms\x18\x04 \x01(\x03R\rappliedUnixMs\x12\x18\n" +
 	"\acomment\x18\x05 \x01(\tR\acomment\x12-\n" +
-	"\arollout\x18\x06 \x01(\v2\x13.aliquot.v1.RolloutR\arollout\"\xe4\x01\n" +
+	"\arollout\x18\x06 \x01(\v2\x13.aliquot.v1.RolloutR\arollout\x12+\n" +
+	"\x05tiers\x18n \x03(\v2\x15.aliquot.v1.TierValueR\x05tiers\"\xe4\x01\n" +
 	"\x11ApplyRulesRequest\x12\x12\n" +
 	"\x04yaml\x18\x01 \x01(\tR\x04yaml\x12.\n" +
 	"\x10expected_version\x18\x02 \x01(\x04H\x00R\x0fexpectedVersion\x88\x01\x01\x12\x16\n" +
@@ -1670,11 +1955,36 @@ const file_aliquot_v1_rule_proto_rawDesc = "" +
 	"\x0fstarted_unix_ms\x18\x06 \x01(\x03R\rstartedUnixMs\x12+\n" +
 	"\x12promote_at_unix_ms\x18\a \x01(\x03R\x0fpromoteAtUnixMs\x12\x1d\n" +
 	"\n" +
-	"halt_above\x18\b \x01(\x01R\thaltAbove\"^\n" +
+	"halt_above\x18\b \x01(\x01R\thaltAbove\"\x93\x01\n" +
 	"\x12ApplyRulesResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x1a\n" +
 	"\bwarnings\x18\x02 \x03(\tR\bwarnings\x12\x12\n" +
-	"\x04diff\x18\x03 \x01(\tR\x04diff\"\xeb\x02\n" +
+	"\x04diff\x18\x03 \x01(\tR\x04diff\x123\n" +
+	"\n" +
+	"tier_rules\x18n \x03(\v2\x14.aliquot.v1.TierRuleR\ttierRules\"\x98\x01\n" +
+	"\bTierRule\x12\x17\n" +
+	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12-\n" +
+	"\x06before\x18\x02 \x01(\v2\x15.aliquot.v1.TierLimitR\x06before\x12+\n" +
+	"\x05after\x18\x03 \x01(\v2\x15.aliquot.v1.TierLimitR\x05after\x12\x17\n" +
+	"\awhy_not\x18\x04 \x01(\tR\x06whyNot\"u\n" +
+	"\tTierLimit\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\x03R\x05limit\x12\x1f\n" +
+	"\vrefill_rate\x18\x02 \x01(\x01R\n" +
+	"refillRate\x121\n" +
+	"\x06window\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06window\"\x97\x02\n" +
+	"\tTierValue\x12\x12\n" +
+	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x1a\n" +
+	"\bcapacity\x18\x02 \x01(\x03R\bcapacity\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\x12\x1f\n" +
+	"\vrefill_rate\x18\x04 \x01(\tR\n" +
+	"refillRate\x12#\n" +
+	"\rwindow_micros\x18\x05 \x01(\x03R\fwindowMicros\x12\x16\n" +
+	"\x06author\x18\x06 \x01(\tR\x06author\x12\x18\n" +
+	"\acomment\x18\a \x01(\tR\acomment\x12\x17\n" +
+	"\aunix_ms\x18\b \x01(\x03R\x06unixMs\x12\x18\n" +
+	"\aversion\x18\t \x01(\x04R\aversion\x12\x19\n" +
+	"\brule_ids\x18\n" +
+	" \x03(\tR\aruleIds\"\xeb\x02\n" +
 	"\x10EditRulesRequest\x12,\n" +
 	"\x05block\x18\x01 \x01(\v2\x14.aliquot.v1.ListEditH\x00R\x05block\x12,\n" +
 	"\x05allow\x18\x02 \x01(\v2\x14.aliquot.v1.ListEditH\x00R\x05allow\x12\x18\n" +
@@ -1700,14 +2010,15 @@ const file_aliquot_v1_rule_proto_rawDesc = "" +
 	"\x06window\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x06window\x12+\n" +
 	"\x03ttl\x18\a \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12\x16\n" +
 	"\x06reason\x18\b \x01(\tR\x06reason\x12\x16\n" +
-	"\x06remove\x18\t \x01(\bR\x06remove\"\xa4\x01\n" +
+	"\x06remove\x18\t \x01(\bR\x06remove\"\xbc\x01\n" +
 	"\bTierEdit\x12\x12\n" +
 	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x1a\n" +
 	"\bcapacity\x18\x02 \x01(\x03R\bcapacity\x12\x14\n" +
 	"\x05limit\x18\x03 \x01(\x03R\x05limit\x12\x1f\n" +
 	"\vrefill_rate\x18\x04 \x01(\x01R\n" +
 	"refillRate\x121\n" +
-	"\x06window\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06window\"r\n" +
+	"\x06window\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06window\x12\x16\n" +
+	"\x06remove\x18n \x01(\bR\x06remove\"r\n" +
 	"\x10PlanRulesRequest\x12\x12\n" +
 	"\x04yaml\x18\x01 \x01(\tR\x04yaml\x12\x1b\n" +
 	"\tfile_name\x18\x02 \x01(\tR\bfileName\x12-\n" +
@@ -1789,7 +2100,7 @@ func file_aliquot_v1_rule_proto_rawDescGZIP() []byte {
 	return file_aliquot_v1_rule_proto_rawDescData
 }
 
-var file_aliquot_v1_rule_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_aliquot_v1_rule_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_aliquot_v1_rule_proto_goTypes = []any{
 	(*GetRulesRequest)(nil),          // 0: aliquot.v1.GetRulesRequest
 	(*GetRulesResponse)(nil),         // 1: aliquot.v1.GetRulesResponse
@@ -1797,61 +2108,69 @@ var file_aliquot_v1_rule_proto_goTypes = []any{
 	(*Stage)(nil),                    // 3: aliquot.v1.Stage
 	(*Rollout)(nil),                  // 4: aliquot.v1.Rollout
 	(*ApplyRulesResponse)(nil),       // 5: aliquot.v1.ApplyRulesResponse
-	(*EditRulesRequest)(nil),         // 6: aliquot.v1.EditRulesRequest
-	(*ListEdit)(nil),                 // 7: aliquot.v1.ListEdit
-	(*OverrideEdit)(nil),             // 8: aliquot.v1.OverrideEdit
-	(*TierEdit)(nil),                 // 9: aliquot.v1.TierEdit
-	(*PlanRulesRequest)(nil),         // 10: aliquot.v1.PlanRulesRequest
-	(*PlanRulesResponse)(nil),        // 11: aliquot.v1.PlanRulesResponse
-	(*RegionPlan)(nil),               // 12: aliquot.v1.RegionPlan
-	(*RulePlan)(nil),                 // 13: aliquot.v1.RulePlan
-	(*ListRuleVersionsRequest)(nil),  // 14: aliquot.v1.ListRuleVersionsRequest
-	(*ListRuleVersionsResponse)(nil), // 15: aliquot.v1.ListRuleVersionsResponse
-	(*RuleVersion)(nil),              // 16: aliquot.v1.RuleVersion
-	(*RollbackRulesRequest)(nil),     // 17: aliquot.v1.RollbackRulesRequest
-	(*PromoteRulesRequest)(nil),      // 18: aliquot.v1.PromoteRulesRequest
-	(*AbortRulesRequest)(nil),        // 19: aliquot.v1.AbortRulesRequest
-	(*AbortRulesResponse)(nil),       // 20: aliquot.v1.AbortRulesResponse
-	(*durationpb.Duration)(nil),      // 21: google.protobuf.Duration
+	(*TierRule)(nil),                 // 6: aliquot.v1.TierRule
+	(*TierLimit)(nil),                // 7: aliquot.v1.TierLimit
+	(*TierValue)(nil),                // 8: aliquot.v1.TierValue
+	(*EditRulesRequest)(nil),         // 9: aliquot.v1.EditRulesRequest
+	(*ListEdit)(nil),                 // 10: aliquot.v1.ListEdit
+	(*OverrideEdit)(nil),             // 11: aliquot.v1.OverrideEdit
+	(*TierEdit)(nil),                 // 12: aliquot.v1.TierEdit
+	(*PlanRulesRequest)(nil),         // 13: aliquot.v1.PlanRulesRequest
+	(*PlanRulesResponse)(nil),        // 14: aliquot.v1.PlanRulesResponse
+	(*RegionPlan)(nil),               // 15: aliquot.v1.RegionPlan
+	(*RulePlan)(nil),                 // 16: aliquot.v1.RulePlan
+	(*ListRuleVersionsRequest)(nil),  // 17: aliquot.v1.ListRuleVersionsRequest
+	(*ListRuleVersionsResponse)(nil), // 18: aliquot.v1.ListRuleVersionsResponse
+	(*RuleVersion)(nil),              // 19: aliquot.v1.RuleVersion
+	(*RollbackRulesRequest)(nil),     // 20: aliquot.v1.RollbackRulesRequest
+	(*PromoteRulesRequest)(nil),      // 21: aliquot.v1.PromoteRulesRequest
+	(*AbortRulesRequest)(nil),        // 22: aliquot.v1.AbortRulesRequest
+	(*AbortRulesResponse)(nil),       // 23: aliquot.v1.AbortRulesResponse
+	(*durationpb.Duration)(nil),      // 24: google.protobuf.Duration
 }
 var file_aliquot_v1_rule_proto_depIdxs = []int32{
 	4,  // 0: aliquot.v1.GetRulesResponse.rollout:type_name -> aliquot.v1.Rollout
-	3,  // 1: aliquot.v1.ApplyRulesRequest.stage:type_name -> aliquot.v1.Stage
-	21, // 2: aliquot.v1.Stage.promote_after:type_name -> google.protobuf.Duration
-	7,  // 3: aliquot.v1.EditRulesRequest.block:type_name -> aliquot.v1.ListEdit
-	7,  // 4: aliquot.v1.EditRulesRequest.allow:type_name -> aliquot.v1.ListEdit
-	8,  // 5: aliquot.v1.EditRulesRequest.override:type_name -> aliquot.v1.OverrideEdit
-	9,  // 6: aliquot.v1.EditRulesRequest.tier:type_name -> aliquot.v1.TierEdit
-	21, // 7: aliquot.v1.ListEdit.ttl:type_name -> google.protobuf.Duration
-	21, // 8: aliquot.v1.OverrideEdit.window:type_name -> google.protobuf.Duration
-	21, // 9: aliquot.v1.OverrideEdit.ttl:type_name -> google.protobuf.Duration
-	21, // 10: aliquot.v1.TierEdit.window:type_name -> google.protobuf.Duration
-	21, // 11: aliquot.v1.PlanRulesRequest.wait:type_name -> google.protobuf.Duration
-	12, // 12: aliquot.v1.PlanRulesResponse.regions:type_name -> aliquot.v1.RegionPlan
-	13, // 13: aliquot.v1.PlanRulesResponse.rules:type_name -> aliquot.v1.RulePlan
-	21, // 14: aliquot.v1.RegionPlan.span:type_name -> google.protobuf.Duration
-	16, // 15: aliquot.v1.ListRuleVersionsResponse.versions:type_name -> aliquot.v1.RuleVersion
-	0,  // 16: aliquot.v1.RuleService.GetRules:input_type -> aliquot.v1.GetRulesRequest
-	2,  // 17: aliquot.v1.RuleService.ApplyRules:input_type -> aliquot.v1.ApplyRulesRequest
-	6,  // 18: aliquot.v1.RuleService.EditRules:input_type -> aliquot.v1.EditRulesRequest
-	10, // 19: aliquot.v1.RuleService.PlanRules:input_type -> aliquot.v1.PlanRulesRequest
-	14, // 20: aliquot.v1.RuleService.ListRuleVersions:input_type -> aliquot.v1.ListRuleVersionsRequest
-	17, // 21: aliquot.v1.RuleService.RollbackRules:input_type -> aliquot.v1.RollbackRulesRequest
-	18, // 22: aliquot.v1.RuleService.PromoteRules:input_type -> aliquot.v1.PromoteRulesRequest
-	19, // 23: aliquot.v1.RuleService.AbortRules:input_type -> aliquot.v1.AbortRulesRequest
-	1,  // 24: aliquot.v1.RuleService.GetRules:output_type -> aliquot.v1.GetRulesResponse
-	5,  // 25: aliquot.v1.RuleService.ApplyRules:output_type -> aliquot.v1.ApplyRulesResponse
-	5,  // 26: aliquot.v1.RuleService.EditRules:output_type -> aliquot.v1.ApplyRulesResponse
-	11, // 27: aliquot.v1.RuleService.PlanRules:output_type -> aliquot.v1.PlanRulesResponse
-	15, // 28: aliquot.v1.RuleService.ListRuleVersions:output_type -> aliquot.v1.ListRuleVersionsResponse
-	5,  // 29: aliquot.v1.RuleService.RollbackRules:output_type -> aliquot.v1.ApplyRulesResponse
-	5,  // 30: aliquot.v1.RuleService.PromoteRules:output_type -> aliquot.v1.ApplyRulesResponse
-	20, // 31: aliquot.v1.RuleService.AbortRules:output_type -> aliquot.v1.AbortRulesResponse
-	24, // [24:32] is the sub-list for method output_type
-	16, // [16:24] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	8,  // 1: aliquot.v1.GetRulesResponse.tiers:type_name -> aliquot.v1.TierValue
+	3,  // 2: aliquot.v1.ApplyRulesRequest.stage:type_name -> aliquot.v1.Stage
+	24, // 3: aliquot.v1.Stage.promote_after:type_name -> google.protobuf.Duration
+	6,  // 4: aliquot.v1.ApplyRulesResponse.tier_rules:type_name -> aliquot.v1.TierRule
+	7,  // 5: aliquot.v1.TierRule.before:type_name -> aliquot.v1.TierLimit
+	7,  // 6: aliquot.v1.TierRule.after:type_name -> aliquot.v1.TierLimit
+	24, // 7: aliquot.v1.TierLimit.window:type_name -> google.protobuf.Duration
+	10, // 8: aliquot.v1.EditRulesRequest.block:type_name -> aliquot.v1.ListEdit
+	10, // 9: aliquot.v1.EditRulesRequest.allow:type_name -> aliquot.v1.ListEdit
+	11, // 10: aliquot.v1.EditRulesRequest.override:type_name -> aliquot.v1.OverrideEdit
+	12, // 11: aliquot.v1.EditRulesRequest.tier:type_name -> aliquot.v1.TierEdit
+	24, // 12: aliquot.v1.ListEdit.ttl:type_name -> google.protobuf.Duration
+	24, // 13: aliquot.v1.OverrideEdit.window:type_name -> google.protobuf.Duration
+	24, // 14: aliquot.v1.OverrideEdit.ttl:type_name -> google.protobuf.Duration
+	24, // 15: aliquot.v1.TierEdit.window:type_name -> google.protobuf.Duration
+	24, // 16: aliquot.v1.PlanRulesRequest.wait:type_name -> google.protobuf.Duration
+	15, // 17: aliquot.v1.PlanRulesResponse.regions:type_name -> aliquot.v1.RegionPlan
+	16, // 18: aliquot.v1.PlanRulesResponse.rules:type_name -> aliquot.v1.RulePlan
+	24, // 19: aliquot.v1.RegionPlan.span:type_name -> google.protobuf.Duration
+	19, // 20: aliquot.v1.ListRuleVersionsResponse.versions:type_name -> aliquot.v1.RuleVersion
+	0,  // 21: aliquot.v1.RuleService.GetRules:input_type -> aliquot.v1.GetRulesRequest
+	2,  // 22: aliquot.v1.RuleService.ApplyRules:input_type -> aliquot.v1.ApplyRulesRequest
+	9,  // 23: aliquot.v1.RuleService.EditRules:input_type -> aliquot.v1.EditRulesRequest
+	13, // 24: aliquot.v1.RuleService.PlanRules:input_type -> aliquot.v1.PlanRulesRequest
+	17, // 25: aliquot.v1.RuleService.ListRuleVersions:input_type -> aliquot.v1.ListRuleVersionsRequest
+	20, // 26: aliquot.v1.RuleService.RollbackRules:input_type -> aliquot.v1.RollbackRulesRequest
+	21, // 27: aliquot.v1.RuleService.PromoteRules:input_type -> aliquot.v1.PromoteRulesRequest
+	22, // 28: aliquot.v1.RuleService.AbortRules:input_type -> aliquot.v1.AbortRulesRequest
+	1,  // 29: aliquot.v1.RuleService.GetRules:output_type -> aliquot.v1.GetRulesResponse
+	5,  // 30: aliquot.v1.RuleService.ApplyRules:output_type -> aliquot.v1.ApplyRulesResponse
+	5,  // 31: aliquot.v1.RuleService.EditRules:output_type -> aliquot.v1.ApplyRulesResponse
+	14, // 32: aliquot.v1.RuleService.PlanRules:output_type -> aliquot.v1.PlanRulesResponse
+	18, // 33: aliquot.v1.RuleService.ListRuleVersions:output_type -> aliquot.v1.ListRuleVersionsResponse
+	5,  // 34: aliquot.v1.RuleService.RollbackRules:output_type -> aliquot.v1.ApplyRulesResponse
+	5,  // 35: aliquot.v1.RuleService.PromoteRules:output_type -> aliquot.v1.ApplyRulesResponse
+	23, // 36: aliquot.v1.RuleService.AbortRules:output_type -> aliquot.v1.AbortRulesResponse
+	29, // [29:37] is the sub-list for method output_type
+	21, // [21:29] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_rule_proto_init() }
@@ -1861,21 +2180,21 @@ func file_aliquot_v1_rule_proto_init() {
 	}
 	file_aliquot_v1_rule_proto_msgTypes[2].OneofWrappers = []any{}
 	file_aliquot_v1_rule_proto_msgTypes[3].OneofWrappers = []any{}
-	file_aliquot_v1_rule_proto_msgTypes[6].OneofWrappers = []any{
+	file_aliquot_v1_rule_proto_msgTypes[9].OneofWrappers = []any{
 		(*EditRulesRequest_Block)(nil),
 		(*EditRulesRequest_Allow)(nil),
 		(*EditRulesRequest_Unlist)(nil),
 		(*EditRulesRequest_Override)(nil),
 		(*EditRulesRequest_Tier)(nil),
 	}
-	file_aliquot_v1_rule_proto_msgTypes[17].OneofWrappers = []any{}
+	file_aliquot_v1_rule_proto_msgTypes[20].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_rule_proto_rawDesc), len(file_aliquot_v1_rule_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

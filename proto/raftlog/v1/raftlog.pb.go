@@ -76,7 +76,7 @@ func (x ChangeRegion_Change) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeRegion_Change.Descriptor instead.
 func (ChangeRegion_Change) EnumDescriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{2, 0}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{4, 0}
 }
 
 type EndRollout_Outcome int32
@@ -132,7 +132,7 @@ func (x EndRollout_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EndRollout_Outcome.Descriptor instead.
 func (EndRollout_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11, 0}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{13, 0}
 }
 
 // Command is one log entry. Times are the proposing leader's.
@@ -151,6 +151,7 @@ type Command struct {
 	//	*Command_SetTiming
 	//	*Command_StageRules
 	//	*Command_EndRollout
+	//	*Command_ChangeTier
 	Kind          isCommand_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -290,6 +291,15 @@ func (x *Command) GetEndRollout() *EndRollout {
 	return nil
 }
 
+func (x *Command) GetChangeTier() *ChangeTier {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_ChangeTier); ok {
+			return x.ChangeTier
+		}
+	}
+	return nil
+}
+
 type isCommand_Kind interface {
 	isCommand_Kind()
 }
@@ -335,6 +345,10 @@ type Command_EndRollout struct {
 	EndRollout *EndRollout `protobuf:"bytes,11,opt,name=end_rollout,json=endRollout,proto3,oneof"`
 }
 
+type Command_ChangeTier struct {
+	ChangeTier *ChangeTier `protobuf:"bytes,110,opt,name=change_tier,json=changeTier,proto3,oneof"`
+}
+
 func (*Command_Bootstrap) isCommand_Kind() {}
 
 func (*Command_ApplyRules) isCommand_Kind() {}
@@ -355,6 +369,215 @@ func (*Command_StageRules) isCommand_Kind() {}
 
 func (*Command_EndRollout) isCommand_Kind() {}
 
+func (*Command_ChangeTier) isCommand_Kind() {}
+
+// ChangeTier sets the value of a tier, above the file, or takes it away.
+type ChangeTier struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only the tier is set if it is taken away.
+	Value       *TierValue `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	Remove      bool       `protobuf:"varint,2,opt,name=remove,proto3" json:"remove,omitempty"`
+	Author      string     `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	Comment     string     `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
+	UnixMs      int64      `protobuf:"varint,5,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	HasExpected bool       `protobuf:"varint,6,opt,name=has_expected,json=hasExpected,proto3" json:"has_expected,omitempty"`
+	// The version of the rules that it was made against.
+	ExpectedVersion uint64 `protobuf:"varint,7,opt,name=expected_version,json=expectedVersion,proto3" json:"expected_version,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ChangeTier) Reset() {
+	*x = ChangeTier{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeTier) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeTier) ProtoMessage() {}
+
+func (x *ChangeTier) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeTier.ProtoReflect.Descriptor instead.
+func (*ChangeTier) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ChangeTier) GetValue() *TierValue {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *ChangeTier) GetRemove() bool {
+	if x != nil {
+		return x.Remove
+	}
+	return false
+}
+
+func (x *ChangeTier) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *ChangeTier) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *ChangeTier) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+func (x *ChangeTier) GetHasExpected() bool {
+	if x != nil {
+		return x.HasExpected
+	}
+	return false
+}
+
+func (x *ChangeTier) GetExpectedVersion() uint64 {
+	if x != nil {
+		return x.ExpectedVersion
+	}
+	return 0
+}
+
+// TierValue is the limit of a tier, above what the file states. What is 0 or empty is
+// not stated.
+type TierValue struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Tier     string                 `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
+	Capacity int64                  `protobuf:"varint,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Limit    int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+	// A decimal number of requests a second.
+	RefillRate   string `protobuf:"bytes,4,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
+	WindowMicros int64  `protobuf:"varint,5,opt,name=window_micros,json=windowMicros,proto3" json:"window_micros,omitempty"`
+	// By whom, why and when, and the version of the rules that it made.
+	Author        string `protobuf:"bytes,6,opt,name=author,proto3" json:"author,omitempty"`
+	Comment       string `protobuf:"bytes,7,opt,name=comment,proto3" json:"comment,omitempty"`
+	UnixMs        int64  `protobuf:"varint,8,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	Version       uint64 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TierValue) Reset() {
+	*x = TierValue{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TierValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TierValue) ProtoMessage() {}
+
+func (x *TierValue) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TierValue.ProtoReflect.Descriptor instead.
+func (*TierValue) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *TierValue) GetTier() string {
+	if x != nil {
+		return x.Tier
+	}
+	return ""
+}
+
+func (x *TierValue) GetCapacity() int64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *TierValue) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *TierValue) GetRefillRate() string {
+	if x != nil {
+		return x.RefillRate
+	}
+	return ""
+}
+
+func (x *TierValue) GetWindowMicros() int64 {
+	if x != nil {
+		return x.WindowMicros
+	}
+	return 0
+}
+
+func (x *TierValue) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *TierValue) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *TierValue) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+func (x *TierValue) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 type Noop struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -363,7 +586,7 @@ type Noop struct {
 
 func (x *Noop) Reset() {
 	*x = Noop{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[1]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -375,7 +598,7 @@ func (x *Noop) String() string {
 func (*Noop) ProtoMessage() {}
 
 func (x *Noop) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[1]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -388,7 +611,7 @@ func (x *Noop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noop.ProtoReflect.Descriptor instead.
 func (*Noop) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{1}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{3}
 }
 
 // ChangeRegion is an operator's change of one region.
@@ -406,7 +629,7 @@ type ChangeRegion struct {
 
 func (x *ChangeRegion) Reset() {
 	*x = ChangeRegion{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -418,7 +641,7 @@ func (x *ChangeRegion) String() string {
 func (*ChangeRegion) ProtoMessage() {}
 
 func (x *ChangeRegion) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -431,7 +654,7 @@ func (x *ChangeRegion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeRegion.ProtoReflect.Descriptor instead.
 func (*ChangeRegion) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{2}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ChangeRegion) GetName() string {
@@ -482,7 +705,7 @@ type SetTiming struct {
 
 func (x *SetTiming) Reset() {
 	*x = SetTiming{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -494,7 +717,7 @@ func (x *SetTiming) String() string {
 func (*SetTiming) ProtoMessage() {}
 
 func (x *SetTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -507,7 +730,7 @@ func (x *SetTiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTiming.ProtoReflect.Descriptor instead.
 func (*SetTiming) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{3}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SetTiming) GetLeaseMicros() int64 {
@@ -554,7 +777,7 @@ type AdvanceFloors struct {
 
 func (x *AdvanceFloors) Reset() {
 	*x = AdvanceFloors{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +789,7 @@ func (x *AdvanceFloors) String() string {
 func (*AdvanceFloors) ProtoMessage() {}
 
 func (x *AdvanceFloors) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +802,7 @@ func (x *AdvanceFloors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceFloors.ProtoReflect.Descriptor instead.
 func (*AdvanceFloors) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{4}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AdvanceFloors) GetConfigVersion() uint64 {
@@ -628,7 +851,7 @@ type Bootstrap struct {
 
 func (x *Bootstrap) Reset() {
 	*x = Bootstrap{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +863,7 @@ func (x *Bootstrap) String() string {
 func (*Bootstrap) ProtoMessage() {}
 
 func (x *Bootstrap) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +876,7 @@ func (x *Bootstrap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bootstrap.ProtoReflect.Descriptor instead.
 func (*Bootstrap) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{5}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Bootstrap) GetClusterId() string {
@@ -735,7 +958,7 @@ type Region struct {
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -747,7 +970,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -760,7 +983,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{6}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Region) GetName() string {
@@ -843,7 +1066,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +1078,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +1091,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{7}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Share) GetRate() int32 {
@@ -903,7 +1126,7 @@ type ApplyRules struct {
 
 func (x *ApplyRules) Reset() {
 	*x = ApplyRules{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -915,7 +1138,7 @@ func (x *ApplyRules) String() string {
 func (*ApplyRules) ProtoMessage() {}
 
 func (x *ApplyRules) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -928,7 +1151,7 @@ func (x *ApplyRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRules.ProtoReflect.Descriptor instead.
 func (*ApplyRules) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{8}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ApplyRules) GetYaml() string {
@@ -1004,7 +1227,7 @@ type StageRules struct {
 
 func (x *StageRules) Reset() {
 	*x = StageRules{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1239,7 @@ func (x *StageRules) String() string {
 func (*StageRules) ProtoMessage() {}
 
 func (x *StageRules) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1252,7 @@ func (x *StageRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageRules.ProtoReflect.Descriptor instead.
 func (*StageRules) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{9}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StageRules) GetRules() *ApplyRules {
@@ -1079,7 +1302,7 @@ type Decisions struct {
 
 func (x *Decisions) Reset() {
 	*x = Decisions{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1091,7 +1314,7 @@ func (x *Decisions) String() string {
 func (*Decisions) ProtoMessage() {}
 
 func (x *Decisions) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1104,7 +1327,7 @@ func (x *Decisions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decisions.ProtoReflect.Descriptor instead.
 func (*Decisions) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Decisions) GetRegion() string {
@@ -1144,7 +1367,7 @@ type EndRollout struct {
 
 func (x *EndRollout) Reset() {
 	*x = EndRollout{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1156,7 +1379,7 @@ func (x *EndRollout) String() string {
 func (*EndRollout) ProtoMessage() {}
 
 func (x *EndRollout) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1169,7 +1392,7 @@ func (x *EndRollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRollout.ProtoReflect.Descriptor instead.
 func (*EndRollout) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EndRollout) GetVersion() uint64 {
@@ -1217,7 +1440,7 @@ type MintEpoch struct {
 
 func (x *MintEpoch) Reset() {
 	*x = MintEpoch{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1229,7 +1452,7 @@ func (x *MintEpoch) String() string {
 func (*MintEpoch) ProtoMessage() {}
 
 func (x *MintEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1242,7 +1465,7 @@ func (x *MintEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintEpoch.ProtoReflect.Descriptor instead.
 func (*MintEpoch) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{12}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *MintEpoch) GetNodeId() string {
@@ -1273,7 +1496,7 @@ type CommitPlan struct {
 
 func (x *CommitPlan) Reset() {
 	*x = CommitPlan{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1508,7 @@ func (x *CommitPlan) String() string {
 func (*CommitPlan) ProtoMessage() {}
 
 func (x *CommitPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1521,7 @@ func (x *CommitPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPlan.ProtoReflect.Descriptor instead.
 func (*CommitPlan) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{13}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CommitPlan) GetEpoch() uint64 {
@@ -1343,7 +1566,7 @@ type Liabilities struct {
 
 func (x *Liabilities) Reset() {
 	*x = Liabilities{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1355,7 +1578,7 @@ func (x *Liabilities) String() string {
 func (*Liabilities) ProtoMessage() {}
 
 func (x *Liabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1368,7 +1591,7 @@ func (x *Liabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Liabilities.ProtoReflect.Descriptor instead.
 func (*Liabilities) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{14}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Liabilities) GetRule() uint32 {
@@ -1409,7 +1632,7 @@ type InitialRedisEpoch struct {
 
 func (x *InitialRedisEpoch) Reset() {
 	*x = InitialRedisEpoch{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1421,7 +1644,7 @@ func (x *InitialRedisEpoch) String() string {
 func (*InitialRedisEpoch) ProtoMessage() {}
 
 func (x *InitialRedisEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1434,7 +1657,7 @@ func (x *InitialRedisEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InitialRedisEpoch.ProtoReflect.Descriptor instead.
 func (*InitialRedisEpoch) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{15}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *InitialRedisEpoch) GetRegion() uint32 {
@@ -1484,13 +1707,15 @@ type Snapshot struct {
 	// The highest number that a version has; 0: rules_version.
 	LastRulesVersion uint64   `protobuf:"varint,23,opt,name=last_rules_version,json=lastRulesVersion,proto3" json:"last_rules_version,omitempty"`
 	Rollout          *Rollout `protobuf:"bytes,24,opt,name=rollout,proto3" json:"rollout,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Sorted by tier.
+	TierValues    []*TierValue `protobuf:"bytes,110,rep,name=tier_values,json=tierValues,proto3" json:"tier_values,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1502,7 +1727,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1515,7 +1740,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{16}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -1686,6 +1911,13 @@ func (x *Snapshot) GetRollout() *Rollout {
 	return nil
 }
 
+func (x *Snapshot) GetTierValues() []*TierValue {
+	if x != nil {
+		return x.TierValues
+	}
+	return nil
+}
+
 // RuleVersion is one version of the rules as it was applied.
 type RuleVersion struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -1707,7 +1939,7 @@ type RuleVersion struct {
 
 func (x *RuleVersion) Reset() {
 	*x = RuleVersion{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1719,7 +1951,7 @@ func (x *RuleVersion) String() string {
 func (*RuleVersion) ProtoMessage() {}
 
 func (x *RuleVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1732,7 +1964,7 @@ func (x *RuleVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuleVersion.ProtoReflect.Descriptor instead.
 func (*RuleVersion) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{17}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RuleVersion) GetVersion() uint64 {
@@ -1811,14 +2043,16 @@ type Rollout struct {
 	// Empty while it is under way.
 	End *EndRollout `protobuf:"bytes,8,opt,name=end,proto3" json:"end,omitempty"`
 	// Of the staged rules, while it is under way.
-	RuleNumbers   map[string]uint32 `protobuf:"bytes,9,rep,name=rule_numbers,json=ruleNumbers,proto3" json:"rule_numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	RuleNumbers map[string]uint32 `protobuf:"bytes,9,rep,name=rule_numbers,json=ruleNumbers,proto3" json:"rule_numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	// The version that it began with: each change of a tier makes another. 0: version.
+	FirstVersion  uint64 `protobuf:"varint,110,opt,name=first_version,json=firstVersion,proto3" json:"first_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +2064,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +2077,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{18}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Rollout) GetVersion() uint64 {
@@ -1909,12 +2143,19 @@ func (x *Rollout) GetRuleNumbers() map[string]uint32 {
 	return nil
 }
 
+func (x *Rollout) GetFirstVersion() uint64 {
+	if x != nil {
+		return x.FirstVersion
+	}
+	return 0
+}
+
 var File_raftlog_v1_raftlog_proto protoreflect.FileDescriptor
 
 const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\n" +
 	"\x18raftlog/v1/raftlog.proto\x12\n" +
-	"raftlog.v1\"\xe9\x04\n" +
+	"raftlog.v1\"\xa4\x05\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x125\n" +
 	"\tbootstrap\x18\x02 \x01(\v2\x15.raftlog.v1.BootstrapH\x00R\tbootstrap\x129\n" +
@@ -1933,8 +2174,30 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	" \x01(\v2\x16.raftlog.v1.StageRulesH\x00R\n" +
 	"stageRules\x129\n" +
 	"\vend_rollout\x18\v \x01(\v2\x16.raftlog.v1.EndRolloutH\x00R\n" +
-	"endRolloutB\x06\n" +
-	"\x04kind\"\x06\n" +
+	"endRollout\x129\n" +
+	"\vchange_tier\x18n \x01(\v2\x16.raftlog.v1.ChangeTierH\x00R\n" +
+	"changeTierB\x06\n" +
+	"\x04kind\"\xea\x01\n" +
+	"\n" +
+	"ChangeTier\x12+\n" +
+	"\x05value\x18\x01 \x01(\v2\x15.raftlog.v1.TierValueR\x05value\x12\x16\n" +
+	"\x06remove\x18\x02 \x01(\bR\x06remove\x12\x16\n" +
+	"\x06author\x18\x03 \x01(\tR\x06author\x12\x18\n" +
+	"\acomment\x18\x04 \x01(\tR\acomment\x12\x17\n" +
+	"\aunix_ms\x18\x05 \x01(\x03R\x06unixMs\x12!\n" +
+	"\fhas_expected\x18\x06 \x01(\bR\vhasExpected\x12)\n" +
+	"\x10expected_version\x18\a \x01(\x04R\x0fexpectedVersion\"\xfc\x01\n" +
+	"\tTierValue\x12\x12\n" +
+	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x1a\n" +
+	"\bcapacity\x18\x02 \x01(\x03R\bcapacity\x12\x14\n" +
+	"\x05limit\x18\x03 \x01(\x03R\x05limit\x12\x1f\n" +
+	"\vrefill_rate\x18\x04 \x01(\tR\n" +
+	"refillRate\x12#\n" +
+	"\rwindow_micros\x18\x05 \x01(\x03R\fwindowMicros\x12\x16\n" +
+	"\x06author\x18\x06 \x01(\tR\x06author\x12\x18\n" +
+	"\acomment\x18\a \x01(\tR\acomment\x12\x17\n" +
+	"\aunix_ms\x18\b \x01(\x03R\x06unixMs\x12\x18\n" +
+	"\aversion\x18\t \x01(\x04R\aversion\"\x06\n" +
 	"\x04Noop\"\x8d\x02\n" +
 	"\fChangeRegion\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
@@ -2038,7 +2301,7 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\x11InitialRedisEpoch\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12\x1f\n" +
 	"\vredis_epoch\x18\x02 \x01(\tR\n" +
-	"redisEpoch\"\xed\a\n" +
+	"redisEpoch\"\xa5\b\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -2068,7 +2331,9 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\rrules_comment\x18\x15 \x01(\tR\frulesComment\x12<\n" +
 	"\rrule_versions\x18\x16 \x03(\v2\x17.raftlog.v1.RuleVersionR\fruleVersions\x12,\n" +
 	"\x12last_rules_version\x18\x17 \x01(\x04R\x10lastRulesVersion\x12-\n" +
-	"\arollout\x18\x18 \x01(\v2\x13.raftlog.v1.RolloutR\arollout\x1a>\n" +
+	"\arollout\x18\x18 \x01(\v2\x13.raftlog.v1.RolloutR\arollout\x126\n" +
+	"\vtier_values\x18n \x03(\v2\x15.raftlog.v1.TierValueR\n" +
+	"tierValues\x1a>\n" +
 	"\x10RuleNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xec\x01\n" +
@@ -2082,7 +2347,7 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\x04base\x18\a \x01(\x04R\x04base\x12\x1f\n" +
 	"\vrollback_to\x18\b \x01(\x04R\n" +
 	"rollbackTo\x12\x12\n" +
-	"\x04size\x18\t \x01(\rR\x04size\"\xbd\x03\n" +
+	"\x04size\x18\t \x01(\rR\x04size\"\xe2\x03\n" +
 	"\aRollout\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12!\n" +
 	"\fbase_version\x18\x02 \x01(\x04R\vbaseVersion\x12\x18\n" +
@@ -2092,7 +2357,8 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\x0ehalt_above_ppm\x18\x06 \x01(\rR\fhaltAbovePpm\x12-\n" +
 	"\x06before\x18\a \x03(\v2\x15.raftlog.v1.DecisionsR\x06before\x12(\n" +
 	"\x03end\x18\b \x01(\v2\x16.raftlog.v1.EndRolloutR\x03end\x12G\n" +
-	"\frule_numbers\x18\t \x03(\v2$.raftlog.v1.Rollout.RuleNumbersEntryR\vruleNumbers\x1a>\n" +
+	"\frule_numbers\x18\t \x03(\v2$.raftlog.v1.Rollout.RuleNumbersEntryR\vruleNumbers\x12#\n" +
+	"\rfirst_version\x18n \x01(\x04R\ffirstVersion\x1a>\n" +
 	"\x10RuleNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01B$Z\"aliquot/proto/raftlog/v1;raftlogv1b\x06proto3"
@@ -2110,66 +2376,71 @@ func file_raftlog_v1_raftlog_proto_rawDescGZIP() []byte {
 }
 
 var file_raftlog_v1_raftlog_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_raftlog_v1_raftlog_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_raftlog_v1_raftlog_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_raftlog_v1_raftlog_proto_goTypes = []any{
 	(ChangeRegion_Change)(0),  // 0: raftlog.v1.ChangeRegion.Change
 	(EndRollout_Outcome)(0),   // 1: raftlog.v1.EndRollout.Outcome
 	(*Command)(nil),           // 2: raftlog.v1.Command
-	(*Noop)(nil),              // 3: raftlog.v1.Noop
-	(*ChangeRegion)(nil),      // 4: raftlog.v1.ChangeRegion
-	(*SetTiming)(nil),         // 5: raftlog.v1.SetTiming
-	(*AdvanceFloors)(nil),     // 6: raftlog.v1.AdvanceFloors
-	(*Bootstrap)(nil),         // 7: raftlog.v1.Bootstrap
-	(*Region)(nil),            // 8: raftlog.v1.Region
-	(*Share)(nil),             // 9: raftlog.v1.Share
-	(*ApplyRules)(nil),        // 10: raftlog.v1.ApplyRules
-	(*StageRules)(nil),        // 11: raftlog.v1.StageRules
-	(*Decisions)(nil),         // 12: raftlog.v1.Decisions
-	(*EndRollout)(nil),        // 13: raftlog.v1.EndRollout
-	(*MintEpoch)(nil),         // 14: raftlog.v1.MintEpoch
-	(*CommitPlan)(nil),        // 15: raftlog.v1.CommitPlan
-	(*Liabilities)(nil),       // 16: raftlog.v1.Liabilities
-	(*InitialRedisEpoch)(nil), // 17: raftlog.v1.InitialRedisEpoch
-	(*Snapshot)(nil),          // 18: raftlog.v1.Snapshot
-	(*RuleVersion)(nil),       // 19: raftlog.v1.RuleVersion
-	(*Rollout)(nil),           // 20: raftlog.v1.Rollout
-	nil,                       // 21: raftlog.v1.Snapshot.RuleNumbersEntry
-	nil,                       // 22: raftlog.v1.Rollout.RuleNumbersEntry
+	(*ChangeTier)(nil),        // 3: raftlog.v1.ChangeTier
+	(*TierValue)(nil),         // 4: raftlog.v1.TierValue
+	(*Noop)(nil),              // 5: raftlog.v1.Noop
+	(*ChangeRegion)(nil),      // 6: raftlog.v1.ChangeRegion
+	(*SetTiming)(nil),         // 7: raftlog.v1.SetTiming
+	(*AdvanceFloors)(nil),     // 8: raftlog.v1.AdvanceFloors
+	(*Bootstrap)(nil),         // 9: raftlog.v1.Bootstrap
+	(*Region)(nil),            // 10: raftlog.v1.Region
+	(*Share)(nil),             // 11: raftlog.v1.Share
+	(*ApplyRules)(nil),        // 12: raftlog.v1.ApplyRules
+	(*StageRules)(nil),        // 13: raftlog.v1.StageRules
+	(*Decisions)(nil),         // 14: raftlog.v1.Decisions
+	(*EndRollout)(nil),        // 15: raftlog.v1.EndRollout
+	(*MintEpoch)(nil),         // 16: raftlog.v1.MintEpoch
+	(*CommitPlan)(nil),        // 17: raftlog.v1.CommitPlan
+	(*Liabilities)(nil),       // 18: raftlog.v1.Liabilities
+	(*InitialRedisEpoch)(nil), // 19: raftlog.v1.InitialRedisEpoch
+	(*Snapshot)(nil),          // 20: raftlog.v1.Snapshot
+	(*RuleVersion)(nil),       // 21: raftlog.v1.RuleVersion
+	(*Rollout)(nil),           // 22: raftlog.v1.Rollout
+	nil,                       // 23: raftlog.v1.Snapshot.RuleNumbersEntry
+	nil,                       // 24: raftlog.v1.Rollout.RuleNumbersEntry
 }
 var file_raftlog_v1_raftlog_proto_depIdxs = []int32{
-	7,  // 0: raftlog.v1.Command.bootstrap:type_name -> raftlog.v1.Bootstrap
-	10, // 1: raftlog.v1.Command.apply_rules:type_name -> raftlog.v1.ApplyRules
-	14, // 2: raftlog.v1.Command.mint_epoch:type_name -> raftlog.v1.MintEpoch
-	15, // 3: raftlog.v1.Command.commit_plan:type_name -> raftlog.v1.CommitPlan
-	3,  // 4: raftlog.v1.Command.noop:type_name -> raftlog.v1.Noop
-	4,  // 5: raftlog.v1.Command.change_region:type_name -> raftlog.v1.ChangeRegion
-	6,  // 6: raftlog.v1.Command.advance_floors:type_name -> raftlog.v1.AdvanceFloors
-	5,  // 7: raftlog.v1.Command.set_timing:type_name -> raftlog.v1.SetTiming
-	11, // 8: raftlog.v1.Command.stage_rules:type_name -> raftlog.v1.StageRules
-	13, // 9: raftlog.v1.Command.end_rollout:type_name -> raftlog.v1.EndRollout
-	0,  // 10: raftlog.v1.ChangeRegion.change:type_name -> raftlog.v1.ChangeRegion.Change
-	8,  // 11: raftlog.v1.Bootstrap.regions:type_name -> raftlog.v1.Region
-	9,  // 12: raftlog.v1.Region.floor:type_name -> raftlog.v1.Share
-	9,  // 13: raftlog.v1.Region.told:type_name -> raftlog.v1.Share
-	9,  // 14: raftlog.v1.Region.low:type_name -> raftlog.v1.Share
-	10, // 15: raftlog.v1.StageRules.rules:type_name -> raftlog.v1.ApplyRules
-	12, // 16: raftlog.v1.StageRules.before:type_name -> raftlog.v1.Decisions
-	1,  // 17: raftlog.v1.EndRollout.outcome:type_name -> raftlog.v1.EndRollout.Outcome
-	16, // 18: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
-	17, // 19: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
-	8,  // 20: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
-	21, // 21: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
-	16, // 22: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
-	19, // 23: raftlog.v1.Snapshot.rule_versions:type_name -> raftlog.v1.RuleVersion
-	20, // 24: raftlog.v1.Snapshot.rollout:type_name -> raftlog.v1.Rollout
-	12, // 25: raftlog.v1.Rollout.before:type_name -> raftlog.v1.Decisions
-	13, // 26: raftlog.v1.Rollout.end:type_name -> raftlog.v1.EndRollout
-	22, // 27: raftlog.v1.Rollout.rule_numbers:type_name -> raftlog.v1.Rollout.RuleNumbersEntry
-	28, // [28:28] is the sub-list for method output_type
-	28, // [28:28] is the sub-list for method input_type
-	28, // [28:28] is the sub-list for extension type_name
-	28, // [28:28] is the sub-list for extension extendee
-	0,  // [0:28] is the sub-list for field type_name
+	9,  // 0: raftlog.v1.Command.bootstrap:type_name -> raftlog.v1.Bootstrap
+	12, // 1: raftlog.v1.Command.apply_rules:type_name -> raftlog.v1.ApplyRules
+	16, // 2: raftlog.v1.Command.mint_epoch:type_name -> raftlog.v1.MintEpoch
+	17, // 3: raftlog.v1.Command.commit_plan:type_name -> raftlog.v1.CommitPlan
+	5,  // 4: raftlog.v1.Command.noop:type_name -> raftlog.v1.Noop
+	6,  // 5: raftlog.v1.Command.change_region:type_name -> raftlog.v1.ChangeRegion
+	8,  // 6: raftlog.v1.Command.advance_floors:type_name -> raftlog.v1.AdvanceFloors
+	7,  // 7: raftlog.v1.Command.set_timing:type_name -> raftlog.v1.SetTiming
+	13, // 8: raftlog.v1.Command.stage_rules:type_name -> raftlog.v1.StageRules
+	15, // 9: raftlog.v1.Command.end_rollout:type_name -> raftlog.v1.EndRollout
+	3,  // 10: raftlog.v1.Command.change_tier:type_name -> raftlog.v1.ChangeTier
+	4,  // 11: raftlog.v1.ChangeTier.value:type_name -> raftlog.v1.TierValue
+	0,  // 12: raftlog.v1.ChangeRegion.change:type_name -> raftlog.v1.ChangeRegion.Change
+	10, // 13: raftlog.v1.Bootstrap.regions:type_name -> raftlog.v1.Region
+	11, // 14: raftlog.v1.Region.floor:type_name -> raftlog.v1.Share
+	11, // 15: raftlog.v1.Region.told:type_name -> raftlog.v1.Share
+	11, // 16: raftlog.v1.Region.low:type_name -> raftlog.v1.Share
+	12, // 17: raftlog.v1.StageRules.rules:type_name -> raftlog.v1.ApplyRules
+	14, // 18: raftlog.v1.StageRules.before:type_name -> raftlog.v1.Decisions
+	1,  // 19: raftlog.v1.EndRollout.outcome:type_name -> raftlog.v1.EndRollout.Outcome
+	18, // 20: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
+	19, // 21: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
+	10, // 22: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
+	23, // 23: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
+	18, // 24: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
+	21, // 25: raftlog.v1.Snapshot.rule_versions:type_name -> raftlog.v1.RuleVersion
+	22, // 26: raftlog.v1.Snapshot.rollout:type_name -> raftlog.v1.Rollout
+	4,  // 27: raftlog.v1.Snapshot.tier_values:type_name -> raftlog.v1.TierValue
+	14, // 28: raftlog.v1.Rollout.before:type_name -> raftlog.v1.Decisions
+	15, // 29: raftlog.v1.Rollout.end:type_name -> raftlog.v1.EndRollout
+	24, // 30: raftlog.v1.Rollout.rule_numbers:type_name -> raftlog.v1.Rollout.RuleNumbersEntry
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_raftlog_v1_raftlog_proto_init() }
@@ -2188,6 +2459,7 @@ func file_raftlog_v1_raftlog_proto_init() {
 		(*Command_SetTiming)(nil),
 		(*Command_StageRules)(nil),
 		(*Command_EndRollout)(nil),
+		(*Command_ChangeTier)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2195,7 +2467,7 @@ func file_raftlog_v1_raftlog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_raftlog_v1_raftlog_proto_rawDesc), len(file_raftlog_v1_raftlog_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
