@@ -58,6 +58,25 @@ func printEntries(w io.Writer, r *aliquotv1.GetRulesResponse) {
 	columns(w, rows)
 }
 
+// printTierRules prints what a change of a tier made of its rules.
+func printTierRules(w io.Writer, changed []*aliquotv1.TierRule) {
+	if len(changed) == 0 {
+		return
+	}
+	rows := [][]string{{"RULE", "BEFORE", "NOW", ""}}
+	for _, r := range changed {
+		rows = append(rows, []string{r.GetRuleId(), limitText(r.GetBefore()), limitText(r.GetAfter()), r.GetWhyNot()})
+	}
+	columns(w, rows)
+}
+
+func limitText(l *aliquotv1.TierLimit) string {
+	if l.GetRefillRate() > 0 {
+		return fmt.Sprintf("%d, %s/s", l.GetLimit(), figure(l.GetRefillRate()))
+	}
+	return fmt.Sprintf("%d in %s", l.GetLimit(), duration(l.GetWindow()))
+}
+
 func newEntriesRemove(g *globals) *cobra.Command {
 	var by changeFlags
 	cmd := &cobra.Command{

@@ -55,6 +55,9 @@ func editRules(t *testing.T, coordinator, region string) {
 	at("block", "*").want(t, exitError, "refused, nothing changed")
 	at("block", "a", "--ttl", "0s").want(t, exitError, "ttl")
 	at("rules", "history").want(t, exitOK, `block "sk_new": abuse`, "settled", `override of "sk_big" in per-key`, "ann")
+	at("entries", "list").want(t, exitOK, "no entries")
+	at("entries", "remove", "tier", "pro").want(t, exitError, "nothing changed", "has no value above the file")
+	at("entries", "remove", "block", "a").want(t, exitUsage, "no kind of entry")
 	haltedRules(t, coordinator, region)
 }
 
