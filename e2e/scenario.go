@@ -46,6 +46,7 @@ func Scenarios() []Scenario {
 		{Name: "leader wiped", Run: leaderWiped, Long: true},
 		{Name: "budgets watched", Run: budgetsWatched},
 		{Name: "rules changed", Run: rulesChanged},
+		{Name: "a rule becomes another one", Run: kindChanged},
 		{Name: "many clients, overload", Run: overload},
 		{Name: "regional killed", Run: regionalKilled},
 		{Name: "a second daemon", Run: secondDaemon},

@@ -77,6 +77,26 @@ func ledgers() []Plant {
 			Edits: []Edit{{"budget/share.go", "return g.Epoch<<counterBits | g.Counter", "return g.Counter"}},
 		},
 		{
+			Name: "other-kind-staged", Breaks: "a stage may give a rule another algorithm, unit or placement, and so a second limit",
+			Edits: []Edit{{"rules/stage.go", "		if from != to {", "		if from == \"\" {"}},
+		},
+		{
+			Name: "other-key-staged", Breaks: "a stage may count a rule under another key, and so a client twice",
+			Edits: []Edit{{"rules/stage.go", "if !slices.Equal(before.sortedKey, after.sortedKey) {", "if false {"}},
+		},
+		{
+			Name: "rule-left-out-of-stage", Breaks: "a stage may leave out a rule, so that nothing is limited by it where it is staged",
+			Edits: []Edit{{"rules/stage.go", "		if after == nil {", "		if after == nil {\n			continue\n		}\n		if after.ID == \"\" {"}},
+		},
+		{
+			Name: "share-without-record-acknowledged", Breaks: "a region acknowledges a share that its store does not have, for it does not know the rule",
+			Edits: []Edit{{"budget/region_use.go", "	if res.Unenforced {", "	if false {"}},
+		},
+		{
+			Name: "numbers-counted-apart", Breaks: "the watch over the promise counts what a rule admits under its two numbers apart",
+			Edits: []Edit{{"coordinator/tally.go", "if number, other := t.counted[id.Rule]; other {", "if number, other := t.counted[id.Rule]; other && number == id.Rule {"}},
+		},
+		{
 			Name: "epoch-never-spent", Breaks: "an epoch goes on until its generations end, and nobody can apply a share any more",
 			Edits: []Edit{{"budget/leader.go", "return l.counter > maxCounter/2", "return false"}},
 		},
