@@ -35,6 +35,7 @@ const (
 	raiseLimit
 	replaceRule
 	remakeRule
+	stageLimit
 	addRegion
 	drainRegion
 	reweight
@@ -53,7 +54,7 @@ func FaultName(kind int) string {
 		"store flushed", "store flushed and daemon restarts", "store rolled back", "second daemon",
 		"daemon paused", "coordinator paused", "cut one way", "cut both ways", "cut from the leader",
 		"all store commands stuck", "region's machine suspended", "store's clock set", "limit lowered", "limit raised",
-		"rule replaced", "rule deleted and made again", "region added", "region drained", "region reweighted", "region fenced",
+		"rule replaced", "rule deleted and made again", "limit staged", "region added", "region drained", "region reweighted", "region fenced",
 		"timing changed",
 	}[kind]
 }
@@ -88,7 +89,7 @@ func (w *world) drawFaults() {
 		}
 	}
 	if w.chance(1, 2) { // nor the rules
-		for f := lowerLimit; f <= remakeRule; f++ {
+		for f := lowerLimit; f <= stageLimit; f++ {
 			w.faults[f] = false
 		}
 	}

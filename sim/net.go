@@ -31,7 +31,7 @@ func (n *node) send(deliver func(*coord, reply)) {
 	}
 	n.target = c
 	back := func(ev budget.RegionEvent) {
-		version := c.version
+		version := w.versionFor(n.region, c.version)
 		for range w.copies(n.cut || w.cutDown[n.region] || c.cutOff[n.region]) {
 			w.after(w.delay(n.region), n.when(func() {
 				n.takeRules(version)

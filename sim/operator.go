@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/limit"
 )
 
 // slowestFill is how long any bucket takes to fill at the smallest floor, on the
@@ -19,8 +20,9 @@ func (w *world) slowestFill(cfg *budget.Config) time.Duration {
 	slowest := 0.0
 	for _, r := range w.rules {
 		if r.gone == 0 {
-			l := r.latest()
-			slowest = max(slowest, float64(l.Capacity)/float64(l.PerSecond().Micro))
+			for _, l := range []limit.Limit{r.latest(), r.at(w.inForce(w.version))} {
+				slowest = max(slowest, float64(l.Capacity)/float64(l.PerSecond().Micro))
+			}
 		}
 	}
 	seconds := slowest * budget.Unit / float64(least) * (1 + float64(cfg.RhoPPM)/1e6)

@@ -140,6 +140,11 @@ func (w *world) changeRules(what string, r *rule, change ruleChange) {
 	l := r.latest()
 	w.note(what, int(r.key.Rule), int64(w.version), int64(l.Capacity), l.Rate.Micro, 0)
 	w.ledger.DropRules(w.kept(w.version))
+	w.rulesApplied()
+}
+
+// rulesApplied: the log has another state of the rules, which the leader learns of soon.
+func (w *world) rulesApplied() {
 	w.versionsChanged()
 	if c := w.leader; c != nil {
 		w.after(w.between(0, 200*milli), c.when(func() {
@@ -158,7 +163,7 @@ func (w *world) kept(version uint64) func(uint32) bool {
 // proposeRules brings a change of the rules into the log, if somebody leads.
 func (w *world) proposeRules(what string, r *rule, change ruleChange) {
 	w.after(w.logDelay(), func() {
-		if w.leader != nil && w.now < w.faultsEnd && r.gone == 0 {
+		if w.leader != nil && w.now < w.faultsEnd && r.gone == 0 && !w.staging() {
 			w.changeRules(what, r, change)
 		}
 	})
@@ -167,6 +172,10 @@ func (w *world) proposeRules(what string, r *rule, change ruleChange) {
 // operateRules lets the operator change a rule.
 func (w *world) operateRules(f fault) {
 	r := w.clients[w.rand.IntN(len(w.clients))].rule()
+	if f == stageLimit {
+		w.stageRule(r)
+		return
+	}
 	l := r.latest()
 	factor := w.between(2, 6)
 	if r.book != nil && (f == lowerLimit || f == raiseLimit) {
@@ -174,11 +183,9 @@ func (w *world) operateRules(f fault) {
 	}
 	switch f {
 	case lowerLimit:
-		l.Capacity = max(l.Capacity/limit.Tokens(factor), limit.Token)
-		l.Rate.Micro = max(l.Rate.Micro/factor, million/10)
+		l = r.lowered(factor)
 	case raiseLimit:
-		l.Capacity = min(l.Capacity*limit.Tokens(factor), 1000*limit.Token)
-		l.Rate.Micro = min(l.Rate.Micro*factor, 1000*million)
+		l = r.raised(factor)
 	}
 	switch f {
 	case lowerLimit, raiseLimit:
@@ -195,6 +202,21 @@ func (w *world) operateRules(f fault) {
 	}
 }
 
+// lowered and raised are the rule's limit, so many times smaller or larger.
+func (r *rule) lowered(factor int64) limit.Limit {
+	l := r.latest()
+	l.Capacity = max(l.Capacity/limit.Tokens(factor), limit.Token)
+	l.Rate.Micro = max(l.Rate.Micro/factor, million/10)
+	return l
+}
+
+func (r *rule) raised(factor int64) limit.Limit {
+	l := r.latest()
+	l.Capacity = min(l.Capacity*limit.Tokens(factor), 1000*limit.Token)
+	l.Rate.Micro = min(l.Rate.Micro*factor, 1000*million)
+	return l
+}
+
 // replaced puts another rule, with a number of its own, in r's place.
 func (r *rule) replaced(version uint64, elastic bool) {
 	if r.gone == 0 {
@@ -209,6 +231,10 @@ func (r *rule) remake() {
 	if r.next != nil {
 		return
 	}
+	if r.w.staging() {
+		r.w.after(second, r.remake)
+		return
+	}
 	r.w.changeRules("rule made again", r, func(version uint64) { r.replaced(version, r.elastic) })
 }
 
@@ -217,7 +243,7 @@ func (c *coord) takeRules() {
 	c.version = c.w.version
 	c.steps.SetRules(c.w.slowestFill(&c.cfg), c.w.longestTail())
 	kept := c.w.kept(c.version)
-	c.step(budget.RulesChanged{Kept: kept, Version: c.version})
+	c.step(budget.RulesChanged{Kept: kept, Version: c.w.inForce(c.version)})
 	for _, effect := range c.machine.ReleaseAll(c.now()) {
 		c.do(effect)
 	}
@@ -269,7 +295,7 @@ func (w *world) versionsChanged() {
 // oldestVersion is the oldest version of the rules that a daemon decides by, or could
 // come back to when it starts again.
 func (w *world) oldestVersion() uint64 {
-	oldest := w.version
+	oldest := w.inForce(w.version)
 	for _, n := range w.nodes {
 		if n.version != 0 {
 			oldest = min(oldest, n.version)

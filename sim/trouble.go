@@ -113,7 +113,7 @@ func (w *world) cause(f fault, region int) bool {
 		n.pause(d)
 	case stepClock:
 		w.stepClock(region)
-	case lowerLimit, raiseLimit, replaceRule, remakeRule:
+	case lowerLimit, raiseLimit, replaceRule, remakeRule, stageLimit:
 		w.operateRules(f)
 	}
 	return true

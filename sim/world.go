@@ -29,6 +29,7 @@ type world struct {
 	clients []*client
 	rules   []*rule
 	version uint64 // of the rules, in the log
+	stage   *stage // the latest one; nil: none yet
 	known   []stateFile
 	opened  []budget.SessionID // by region: the latest that a daemon of it opened
 	names   int

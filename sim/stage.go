@@ -1,0 +1,74 @@
+package sim
+
+// stage is a version of the rules that some regions go by before the others do. It changes the
+// limit of one rule. No stage changes what a rule counts on: rules.Unstageable refuses that.
+type stage struct {
+	version, base uint64
+	in            []bool // by region
+	promoted      bool
+	over          bool
+}
+
+// stageRule has some regions, not all of them, go by another limit of a rule for a while. Then
+// the limit comes into force everywhere, or the one before comes back as a later version.
+func (w *world) stageRule(r *rule) {
+	in, some := make([]bool, len(w.stores)), false
+	for i := range in {
+		in[i] = w.chance(1, 2)
+		some = some || in[i]
+	}
+	in[w.rand.IntN(len(in))] = false
+	before, l := r.latest(), r.latest()
+	factor := w.between(2, 6)
+	if w.chance(1, 2) {
+		l = r.lowered(factor)
+	} else {
+		l = r.raised(factor)
+	}
+	promote, lasts := w.chance(1, 2), w.between(second, 30*second)
+	if r.book != nil || !some {
+		return
+	}
+	w.proposeRules("limit staged", r, func(version uint64) {
+		s := stage{version: version, base: version - 1, in: in}
+		if w.stage != nil {
+			s.base = w.inForce(s.base)
+		}
+		w.stage = &s
+		r.terms = append(r.terms, term{version, l})
+		w.after(lasts, func() { w.endStage(r, promote, term{limit: before}) })
+	})
+}
+
+// endStage promotes the staged version, or takes it back.
+func (w *world) endStage(r *rule, promote bool, before term) {
+	if promote {
+		w.stage.promoted, w.stage.over = true, true
+		w.note("stage promoted", int(r.key.Rule), int64(w.version), 0, 0, 0)
+		w.rulesApplied()
+		return
+	}
+	w.stage.over = true
+	w.changeRules("stage taken back", r, func(version uint64) {
+		r.terms = append(r.terms, term{version, before.limit})
+	})
+}
+
+// staging: a version is staged, so that nothing else changes the rules.
+func (w *world) staging() bool { return w.stage != nil && !w.stage.over }
+
+// inForce is the version in force where nothing is staged, when version is the latest one.
+func (w *world) inForce(version uint64) uint64 {
+	if s := w.stage; s != nil && s.version == version && !s.promoted {
+		return s.base
+	}
+	return version
+}
+
+// versionFor is the version that a region is to go by, when version is the latest one.
+func (w *world) versionFor(region int, version uint64) uint64 {
+	if s := w.stage; s != nil && s.version == version && s.in[region] {
+		return version
+	}
+	return w.inForce(version)
+}
