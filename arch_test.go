@@ -46,9 +46,11 @@ var houses = map[string]row{
 	"rights": {aliquot: []string{"chunk", "budget", "limit"}, banned: pure},
 	"chunk":  {aliquot: []string{"budget", "limit"}, banned: pure},
 	"roster": {aliquot: []string{"budget"}, banned: pure},
-	"abuse":  {aliquot: []string{"budget"}, banned: pure},
-	"replay": {aliquot: []string{"limit", "rules"}, banned: pure},
-	"rules":  {aliquot: []string{"limit"}, outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
+	// What a daemon remembers of its store's records.
+	"internal/recall": {aliquot: []string{"budget", "limit"}, banned: pure},
+	"abuse":           {aliquot: []string{"budget"}, banned: pure},
+	"replay":          {aliquot: []string{"limit", "rules"}, banned: pure},
+	"rules":           {aliquot: []string{"limit"}, outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
 	// The messages of a check as bytes, without the generated code.
 	"wire": {aliquot: []string{"rules", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Envoy's rate limit protocol.
@@ -62,7 +64,7 @@ var houses = map[string]row{
 	"lua":      {aliquot: []string{"budget", "hashslot", "limit", "roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
-	"sim":           {aliquot: []string{"sim/shell", "roster", "chunk", "rights", "budget", "limit"}},
+	"sim":           {aliquot: []string{"internal/recall", "sim/shell", "roster", "chunk", "rights", "budget", "limit"}},
 	"sim/check":     {aliquot: []string{"sim/shell", "chunk", "rights", "budget", "limit"}},
 	"sim/check/run": {aliquot: []string{"sim/check"}},
 	"sim/shell":     {aliquot: []string{"budget", "limit"}, banned: pure},
@@ -90,7 +92,7 @@ var houses = map[string]row{
 	"client/example": {aliquot: []string{"client"}},
 
 	"regional/store": {aliquot: []string{"hashslot", "lua", "limit", "roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "abuse", "chunk", "boottime", "hashslot", "lua", "limit", "budget", "rights", "roster", "replay", "rules", "rpc", "rpc/connections", "config", "identity", "answer", "wire", "rls", "proto/aliquot/..."}, outside: anyModule},
+	"regional":       {aliquot: []string{"regional/...", "internal/recall", "abuse", "chunk", "boottime", "hashslot", "lua", "limit", "budget", "rights", "roster", "replay", "rules", "rpc", "rpc/connections", "config", "identity", "answer", "wire", "rls", "proto/aliquot/..."}, outside: anyModule},
 	"cluster":        {aliquot: []string{"budget", "rules", "limit", "proto/raftlog/..."}, outside: anyModule},
 	"coordinator":    {aliquot: []string{"cluster", "boottime", "hashslot", "budget", "rights", "rules", "limit", "rpc", "rpc/connections", "config", "proto/aliquot/..."}, outside: anyModule},
 

@@ -86,34 +86,32 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 		w = &wording{}
 	}
 	results, storeNow, err := a.guard.take(ctx, head.epoch, func() []lua.Group {
-		a.emergency.debits(groups, head.latest)
+		a.emergency.sent(groups, &head)
 		return w.callOf(&head, groups, a.slots, local, head.at)
 	})
 	if err != nil {
-		a.emergency.settled(groups, false)
+		a.emergency.failed(groups, err, head.latest)
 		return err
 	}
 	received := a.auth.now()
 	for i, g := range groups {
-		if results[i].Err == nil {
-			g.took(local, &results[i], storeNow, received)
+		if err := results[i].Err; err != nil {
+			a.emergency.failed(groups[i:i+1], err, head.latest)
+			continue
 		}
+		a.emergency.answered(g, &results[i], storeNow, received)
+		g.took(local, &results[i], storeNow, received)
 	}
 	seen := w.seen[:0]
-	var whole, parts []*group
 	for i, g := range groups {
 		if results[i].Err != nil {
 			g.undecided, g.answer = results[i].Undecided, results[i]
 			a.guard.metrics.turnedAway(results[i].Err)
 			lost(groups[i : i+1])
-			parts = append(parts, g)
 			continue
 		}
 		seen = g.settleHere(local, results[i], a.auth.now, seen)
-		whole = append(whole, g)
 	}
-	a.emergency.settled(whole, true)
-	a.emergency.settled(parts, false)
 	a.auth.observe(seen)
 	w.seen = seen
 	a.keep(w)

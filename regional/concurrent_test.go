@@ -126,8 +126,8 @@ func TestCallerWithoutTime(t *testing.T) {
 	if connect.CodeOf(err) != connect.CodeDeadlineExceeded {
 		t.Errorf("%v", err)
 	}
-	if n := d.limiter.emergency.keys.Load(); n != 0 {
-		t.Errorf("the emergency limit was asked for %d keys", n)
+	if n := d.limiter.emergency.owing.Load(); n != 0 {
+		t.Errorf("%d keys owe what a caller without time was charged", n)
 	}
 	redis.signal(syscall.SIGCONT)
 }

@@ -147,8 +147,8 @@ rules:
 	}
 }
 
-// TestCountedWithoutTheStore: what is in use is not known then, so nothing is admitted,
-// and nobody is told to come back at once; a bucket beside it is not charged.
+// TestCountedWithoutTheStore: of a limit that counts memory admits what the store said was left; of one that it
+// knows nothing of nothing, and then a bucket beside it is not charged.
 func TestCountedWithoutTheStore(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, `
 rules:
@@ -158,20 +158,30 @@ rules:
     algorithm: fixed_window
     params: {limit: 10, window: 3600}
 `).address()))
-	groups := planOf(d, "k").groups
-	d.limiter.fallBack(groups)
-	g := groups[0]
-	if g.allowed || g.out[1].mode != modeEmergency || g.out[1].decision.RetryAfter != closedRetry {
-		t.Errorf("%+v", g.out)
+	unknown := planOf(d, "unknown").groups
+	d.limiter.fallBack(unknown)
+	if g := unknown[0]; g.allowed || g.out[1].mode != modeEmergency || g.out[1].decision.RetryAfter != closedRetry {
+		t.Errorf("a key of which nothing is known, a moment after the start: %+v", g.out)
 	}
-	d.auth.mu.Lock()
-	defer d.auth.mu.Unlock()
-	d.limiter.emergency.mu.Lock()
-	defer d.limiter.emergency.mu.Unlock()
-	for key, k := range d.limiter.emergency.table {
-		if k.owed != 0 {
-			t.Errorf("rule %d owes %d", key.Rule, k.owed)
+	if n := d.limiter.emergency.table.Owing(); n != 0 {
+		t.Errorf("%d keys owe what was denied", n)
+	}
+	store := 0
+	for check(t, d, "k").Allowed {
+		if store++; store == 2 {
+			break
 		}
+	}
+	memory := 0
+	for {
+		groups := planOf(d, "k").groups
+		if d.limiter.fallBack(groups); !groups[0].allowed {
+			break
+		}
+		memory++
+	}
+	if store != 2 || memory == 0 || store+memory > 5 {
+		t.Errorf("the store admitted %d and memory %d of the region's 5", store, memory)
 	}
 }
 

@@ -136,7 +136,7 @@ func (d *Daemon) build(kept *state) error {
 		return err
 	}
 	d.guard = newGuard(d.store, d.auth, d.metrics, d.storeTripped, d.lookAtStore)
-	emergency := newEmergency(c.Now)
+	emergency := newEmergency(c.Now, clock)
 	d.others = d.newOthers(kept, emergency)
 	d.guard.others, d.keeper.others = d.others, d.others
 	bugs := &panics{metrics: d.metrics, log: d.log}

@@ -1,49 +1,34 @@
 package regional
 
 import (
-	"slices"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/recall"
 	"aliquot/limit"
+	"aliquot/lua"
 	"aliquot/rights"
 	"aliquot/rules"
 )
 
-const (
-	// maxEmergencyKeys bounds the table; beyond it requests are denied until keys
-	// that owe nothing are dropped. About 20 MiB.
-	maxEmergencyKeys = 100_000
-	// sweepSteps is how many keys one new key looks at for something to drop.
-	sweepSteps = 32
-	// emergencyStamp marks the records of the table, which have no epoch.
-	emergencyStamp = 1
-)
-
-// emergency is the limit inside the process for the time the store does not
-// answer: nine tenths of what the region may spend, starting empty. What it
-// admitted is owed: the first call of the key that the store answers debits it, at
-// most to zero. That holds for new contents of the store too: they start with what
-// was earned since their birth, and some of that may have been admitted here.
+// emergency is the limit inside the process for the time the store does not answer: what the daemon
+// remembers of the store's records, and what the region may spend by that. See package recall.
 //
-// A call that is given up may still be decided, by the debt of when it was sent, and
-// leave nothing to take a later debt off. So while one may be, the bucket of its key
-// is empty and earns nothing. The breaker keeps such calls rare.
-//
-// Of a limit that counts nothing is admitted here: what the store has in use is not
-// known, and nothing is earned. Nor is anything earned at a floor before it is known to be
-// this region's: it may be lent, which only the store and the coordinators remember.
-// Safe for concurrent use.
+// Nothing is earned at a floor before it is known to be this region's: it may be lent, which only
+// the store and the coordinators remember. Safe for concurrent use.
 type emergency struct {
-	now func() budget.Instant
-	// keys counts the table, so that checks pass it by while it is empty.
-	keys atomic.Int64
+	now   func() budget.Instant
+	clock *clockMap
+	// owing counts the keys that owe something, so that checks pass them by while there are none.
+	owing atomic.Int64
 
 	mu    sync.Mutex
-	table map[budget.KeyID]*emergencyKey
-	call  uint64 // the last store call that debts were looked up for
+	table *recall.Table
+	// contents are those of the store that the table remembers; empty: none yet.
+	contents string
 	// left: what the region may spend is not this daemon's. back is when it last came to be.
 	left bool
 	back budget.Instant
@@ -54,71 +39,230 @@ type emergency struct {
 	lapses budget.Instant
 }
 
-type emergencyKey struct {
-	record limit.Record
-	// owed was admitted here and is not debited yet.
-	owed limit.Tokens
-	// until is when the store's bucket would be full again without the debit: from
-	// then on nothing is owed.
-	until budget.Instant
-	// carried is the last store call that had the debt with it.
-	carried uint64
-	// calls is up to when the store may still decide a call that had no more than an
-	// earlier debt with it.
-	calls budget.Instant
+func newEmergency(now func() budget.Instant, clock *clockMap) *emergency {
+	return &emergency{now: now, clock: clock, table: recall.New(recall.DefaultKeys, now())}
 }
 
-func newEmergency(now func() budget.Instant) *emergency {
-	return &emergency{now: now, table: map[budget.KeyID]*emergencyKey{}}
-}
-
-// take decides one request under all its limits: none is charged unless all hold
-// their costs, and denied is false. It reports false too when the table has no room.
-func (e *emergency) take(asks []*ask, denied bool, out []limit.Outcome) bool {
-	var ofKeys [1]*emergencyKey // room for what most requests have
-	var ofRecords [1]limit.Record
-	var ofViews [1]limit.View
-	keys := slices.Grow(ofKeys[:0], len(asks))[:len(asks)]
-	records := slices.Grow(ofRecords[:0], len(asks))[:len(asks)]
-	views := slices.Grow(ofViews[:0], len(asks))[:len(asks)]
+// take decides one request under all its limits by what is remembered: none is charged unless all hold
+// their costs, and denied is false. contents are those that the store had last.
+func (e *emergency) take(asks []*ask, denied bool, contents string, out []limit.Outcome) bool {
+	var room [1]recall.Charge // for what most requests have
+	charges := append(room[:0], make([]recall.Charge, len(asks))...)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
-	us := int64(now) / 1000
-	free := !denied
-	for i := range asks {
-		e.lapse(asks[i].right.Phase, now)
-		keys[i] = e.key(asks[i].key, now)
-		if keys[i] == nil {
-			free = false
-			keys[i] = &emergencyKey{record: emptyRecord(us)}
-		}
-		records[i] = keys[i].record
-		if since := int64(e.back) / 1000; records[i].At < since && !asks[i].alone() {
-			records[i] = emptyRecord(since)
-		}
-		if now <= keys[i].calls {
-			free = false
-			records[i] = emptyRecord(us)
-		} else {
-			records[i].At = max(records[i].At, int64(max(keys[i].calls, asks[i].ownsSince()))/1000+1)
-		}
-		views[i] = limit.View{Floor: e.bucketOf(asks[i], now), Phase: limit.Floor, Stamp: emergencyStamp, Cost: asks[i].cost}
+	e.see(contents, now)
+	for i, a := range asks {
+		e.lapse(a.right.Phase, now)
+		charges[i] = e.charge(a, now)
+		charges[i].Full = a.timeToFull()
 	}
-	if !free {
-		for i := range views {
-			views[i].Cost = limit.MaxExact // settle, to say how long to wait, but admit nothing
+	defer e.count()
+	return e.table.Decide(charges, denied, now, out)
+}
+
+// holds reports whether take would admit a group.
+func (e *emergency) holds(g *group, contents string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	e.see(contents, now)
+	for i := range g.asks {
+		c := e.charge(&g.asks[i], now)
+		if !e.table.Holds(&c, now) {
+			return false
 		}
 	}
-	allowed := limit.Take(records, views, limit.MaxExact, us, out)
-	for i, k := range keys {
-		k.record = records[i]
-		if allowed {
-			k.owed += asks[i].cost
-			k.until = now.Add(asks[i].timeToFull())
+	return true
+}
+
+// sent charges the asks of a call that leaves now, and has the call carry what their keys owe.
+func (e *emergency) sent(groups []*group, head *header) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	e.see(head.epoch, now)
+	e.carry(groups, now)
+	for _, g := range groups {
+		for i := range g.asks {
+			a := &g.asks[i]
+			c := recall.Charge{Key: a.key, Limit: a.limit}
+			if !e.table.Knows(a.key) {
+				c = e.charge(a, now)
+			}
+			if c.Cost = a.cost; g.peek || g.upkeep {
+				c.Cost = 0
+			}
+			e.table.Sent(&a.ticket, &c, now)
 		}
 	}
-	return allowed
+}
+
+// carry has a call carry what keys owe, in the first ask of each. The caller holds mu.
+func (e *emergency) carry(groups []*group, now budget.Instant) {
+	if e.table.Owing() == 0 {
+		for _, g := range groups {
+			for i := range g.asks {
+				g.asks[i].carried = recall.Debt{} // of an earlier try
+			}
+		}
+		return
+	}
+	call := e.table.Call()
+	for _, g := range groups {
+		for i := range g.asks {
+			a := &g.asks[i]
+			a.carried = recall.Debt{}
+			if e.table.Owes(a.key) {
+				c := e.charge(a, now)
+				a.carried = e.table.Carry(&c, call, now)
+			}
+		}
+	}
+	e.count()
+}
+
+// answered takes the store's answer to a group of a call. storeNow is its clock then.
+func (e *emergency) answered(g *group, r *lua.Result, storeNow int64, received budget.Instant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range g.asks {
+		a := &g.asks[i]
+		c := recall.Charge{Key: a.key, Limit: a.limit}
+		e.table.Answered(&a.ticket, &c, r.Allowed, r.Limits[i], a.carried, storeNow, received)
+	}
+	e.count()
+}
+
+// failed ends calls of the store that brought no answer: by err it decided nothing, or may yet until latest.
+func (e *emergency) failed(groups []*group, err error, latest budget.Instant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	nothing := decidedNothing(err)
+	for _, g := range groups {
+		for i := range g.asks {
+			a := &g.asks[i]
+			c := recall.Charge{Key: a.key, Limit: a.limit}
+			e.table.Paid(a.key, a.carried, false)
+			if a.carried = (recall.Debt{}); nothing {
+				e.table.NotSent(&a.ticket, &c)
+			} else {
+				e.table.Lost(&a.ticket, &c, latest)
+			}
+		}
+	}
+	e.count()
+}
+
+// decidedNothing tells an error after which the store has charged nothing, and will not.
+func decidedNothing(err error) bool {
+	_, otherContents := errors.AsType[*lua.EpochError](err)
+	_, late := errors.AsType[*lua.LateError](err)
+	return otherContents || late || errors.Is(err, lua.ErrInvalid) || errors.Is(err, lua.ErrNoRoom) || isOpen(err) || errors.Is(err, errBusy)
+}
+
+// settling reports whether a call is under way that carries what a key of the group owes. Another one
+// would take it off twice.
+func (e *emergency) settling(g *group) bool {
+	if e.owing.Load() == 0 || g.peek || g.upkeep {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range g.asks {
+		if e.table.Settling(g.asks[i].key) {
+			return true
+		}
+	}
+	return false
+}
+
+// applying is for share changes, which leave now: they carry what their keys owe, and nobody knows what the keys
+// hold until applied.
+func (e *emergency) applying(changed *group, contents string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	e.see(contents, now)
+	e.carry([]*group{changed}, now)
+	for i := range changed.asks {
+		e.table.Forget(changed.asks[i].key, now)
+	}
+}
+
+// applied takes what the store said of share changes; none if it did not.
+func (e *emergency) applied(changed *group, shares []limit.Bucket, made []limit.Applied, storeNow int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	for i := range changed.asks {
+		a := &changed.asks[i]
+		is := made != nil && !made[i].Stale && !made[i].Late
+		e.table.Paid(a.key, a.carried, is)
+		if is && !a.limit.Algorithm.Counts() {
+			e.table.Tell(a.key, made[i].Tokens, shares[i].Rate.Micro, storeNow, now)
+		}
+	}
+	e.count()
+}
+
+// overran charges what was used beyond reservations that are settled now, and has the call carry what is owed.
+func (e *emergency) overran(parts *group, used []limit.Tokens, contents string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	e.see(contents, now)
+	e.carry([]*group{parts}, now)
+	for i := range parts.asks {
+		a := &parts.asks[i]
+		e.table.Spend(a.key, max(0, used[i]-a.cost))
+	}
+}
+
+// adjusted ends the call of overran.
+func (e *emergency) adjusted(parts *group, made bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range parts.asks {
+		e.table.Paid(parts.asks[i].key, parts.asks[i].carried, made)
+	}
+	e.count()
+}
+
+// revise is for other rules: what they allow counts from now on.
+func (e *emergency) revise() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.table.Revise(e.now())
+}
+
+// see forgets what contents held that the store has lost. The caller holds mu.
+func (e *emergency) see(contents string, now budget.Instant) {
+	if contents == e.contents || contents == "" {
+		return
+	}
+	if e.contents != "" {
+		e.table.Void(now)
+	}
+	e.contents = contents
+}
+
+// count notes how many keys owe something. The caller holds mu.
+func (e *emergency) count() { e.owing.Store(int64(e.table.Owing())) }
+
+// charge is what an ask costs its key, and what the region may hold of that. The caller holds mu.
+func (e *emergency) charge(a *ask, now budget.Instant) recall.Charge {
+	c := recall.Charge{
+		Key: a.key, Limit: a.limit, Cost: a.cost, Bucket: e.bucketOf(a, now), Own: a.own,
+		StoreNow: e.clock.Until(now), StoreLatest: e.clock.Since(now),
+	}
+	if !a.alone() {
+		c.From = max(rights.OwnSince(a.right), e.back)
+	}
+	if c.Own == nil {
+		c.Own = &a.ticket
+	}
+	return c
 }
 
 // leaveFloor tells whether what the region may spend is another daemon's: a coordinator has
@@ -190,118 +334,10 @@ func (e *emergency) bucketOf(a *ask, now budget.Instant) limit.Bucket {
 			return limit.Bucket{}
 		}
 	}
-	return rights.Emergency(a.right, a.limit)
-}
-
-// ownsSince is when an ask's floor came to be this region's own, if it may have been lent
-// until then, or was another one; 0: it was always.
-func (a *ask) ownsSince() budget.Instant {
-	switch {
-	case a.alone():
-		return 0
-	case a.right.Phase != budget.CutOff || !a.right.Blind && !a.right.Hot:
-		return a.right.FloorSince
-	}
-	return max(a.right.Since, a.right.FloorSince)
+	return rights.WithoutStore(a.right, a.limit, a.enforcement == rules.Elastic, e.clock.drift())
 }
 
 // timeToFull is after how long the store's bucket is full whatever it is told.
 func (a *ask) timeToFull() time.Duration {
 	return rights.TimeToFull(a.right, a.limit, a.enforcement == rules.Elastic)
-}
-
-func emptyRecord(us int64) limit.Record { return limit.Record{Stamp: emergencyStamp, At: us} }
-
-// key finds or makes a key's entry; nil when there is no room.
-func (e *emergency) key(id budget.KeyID, now budget.Instant) *emergencyKey {
-	if k := e.table[id]; k != nil {
-		return k
-	}
-	if len(e.table) >= maxEmergencyKeys && !e.sweep(now) {
-		return nil
-	}
-	// Calls that were sent before it was there had no debt with them.
-	k := &emergencyKey{record: emptyRecord(int64(now) / 1000), calls: now.Add(takeAtMost)}
-	e.table[id] = k
-	e.keys.Store(int64(len(e.table)))
-	return k
-}
-
-// sweep drops keys that owe nothing (they would start empty again, so dropping one
-// gives nothing away) and reports whether there is room.
-func (e *emergency) sweep(now budget.Instant) bool {
-	steps := 0
-	for id, k := range e.table {
-		if k.owed == 0 || now > k.until {
-			delete(e.table, id)
-		}
-		if steps++; steps >= sweepSteps {
-			break
-		}
-	}
-	return len(e.table) < maxEmergencyKeys
-}
-
-// debits writes what each key owes into the first ask of it, to be passed to the
-// store: the store sees the asks of one call in order. Calls that are under way at
-// once all carry the whole debt: were only one to, the others could spend ahead of
-// it. A debt debited twice costs the client a little, once; a debt that comes too
-// late would break the limit. The call must be sent at once, and decide nothing after
-// the given instant.
-func (e *emergency) debits(groups []*group, latest budget.Instant) {
-	for _, g := range groups {
-		for i := range g.asks {
-			g.asks[i].debit = 0 // of an earlier try
-		}
-	}
-	if e.keys.Load() == 0 {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := e.now()
-	e.call++
-	for _, g := range groups {
-		for i := range g.asks {
-			a := &g.asks[i]
-			k := e.table[a.key]
-			if k == nil {
-				continue
-			}
-			k.calls = max(k.calls, latest)
-			k.record = emptyRecord(int64(now) / 1000)
-			if k.owed == 0 || k.carried == e.call {
-				continue
-			}
-			if now > k.until {
-				k.owed = 0
-				continue
-			}
-			k.carried = e.call
-			a.debit = min(k.owed, limit.MaxExact)
-		}
-	}
-}
-
-// settled ends a store call: with success what it carried is paid, and the table
-// forgets the key; without, it is owed still.
-func (e *emergency) settled(groups []*group, paid bool) {
-	if e.keys.Load() == 0 {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, g := range groups {
-		for i := range g.asks {
-			a := &g.asks[i]
-			k := e.table[a.key]
-			if k == nil || !paid {
-				continue
-			}
-			if k.owed = max(0, k.owed-a.debit); k.owed == 0 {
-				delete(e.table, a.key)
-			}
-		}
-	}
-	e.keys.Store(int64(len(e.table)))
 }

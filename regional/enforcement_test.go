@@ -83,12 +83,12 @@ func TestIndependent(t *testing.T) {
 	})
 }
 
-// TestIndependentEmergency: without the store, nine tenths of the whole limit.
-func TestIndependentEmergency(t *testing.T) {
+// TestIndependentWithoutTheStore: the whole limit, earned by a clock that may run fast by rho.
+func TestIndependentWithoutTheStore(t *testing.T) {
 	a := ask{enforcement: rules.Independent, limit: limit.Limit{Capacity: 100 * limit.Token, Rate: limit.Rate{Micro: 10e6}}}
 	a.right = wholeRight(budget.Right{Phase: budget.Limbo})
-	if b := rights.Emergency(a.right, a.limit); b.Cap < 89*limit.Token || b.Cap > 90*limit.Token || b.Rate.Micro < 8.9e6 || b.Rate.Micro > 9e6 {
-		t.Errorf("%+v, want nine tenths of 100 and of 10/s", b)
+	if b := rights.WithoutStore(a.right, a.limit, false, 20_000); b.Cap != 100*limit.Token || b.Rate.Micro != 9_803_921 {
+		t.Errorf("%+v, want 100 and 10/s divided by 1.02", b)
 	}
 }
 

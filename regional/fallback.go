@@ -17,15 +17,15 @@ const closedRetry = time.Second
 func (l *limiter) fallBack(groups []*group) {
 	l.auth.floors.RLock()
 	defer l.auth.floors.RUnlock()
-	l.auth.grant(groups)
+	contents := l.auth.grant(groups).epoch
 	var seen []observation
 	for _, g := range groups {
-		seen = l.fallBackGroup(g, seen)
+		seen = l.fallBackGroup(g, contents, seen)
 	}
 	l.auth.observe(seen)
 }
 
-func (l *limiter) fallBackGroup(g *group, seen []observation) []observation {
+func (l *limiter) fallBackGroup(g *group, contents string, seen []observation) []observation {
 	closed := false
 	var asks [1]*ask // room for what most groups have
 	var outcomes [1]limit.Outcome
@@ -40,7 +40,7 @@ func (l *limiter) fallBackGroup(g *group, seen []observation) []observation {
 		}
 	}
 	out := append(outcomes[:0], make([]limit.Outcome, len(local))...)
-	held := len(local) == 0 || l.emergency.take(local, closed, out)
+	held := len(local) == 0 || l.emergency.take(local, closed, contents, out)
 	g.allowed = held && !closed
 	g.out = g.verdicts()
 	for i := range g.asks {

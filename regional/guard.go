@@ -195,7 +195,7 @@ func (g *guard) judge(sent, now budget.Instant, err error) error {
 
 // apply makes share changes, and tells the store that the region is heard. It does
 // not pass the breaker: a directive is rare, and failing it costs the session.
-func (g *guard) apply(ctx context.Context, within time.Duration, epoch string, changes []lua.Change) ([]limit.Applied, error) {
+func (g *guard) apply(ctx context.Context, within time.Duration, epoch string, changes []lua.Change) ([]limit.Applied, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	sent := g.now()
@@ -204,7 +204,7 @@ func (g *guard) apply(ctx context.Context, within time.Duration, epoch string, c
 	if err != nil {
 		g.metrics.storeErrors.WithLabelValues("apply", reason(err)).Inc()
 	}
-	return applied, err
+	return applied, now, err
 }
 
 // learn asks which contents the store has and tells the machine.

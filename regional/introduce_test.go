@@ -171,7 +171,7 @@ func TestWordsThatSayNothingOfTheFloor(t *testing.T) {
 		peers.clients[0] = &lastHello{answer: c.answer}
 		r := &reporter{
 			region: "us", auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), newClockMap(), now),
-			policies: newPolicies("us", false, log, m), peers: peers, log: log, metrics: m, emergency: newEmergency(now), wrongCluster: func(error) {},
+			policies: newPolicies("us", false, log, m), peers: peers, log: log, metrics: m, emergency: newEmergency(now, newClockMap()), wrongCluster: func(error) {},
 		}
 		r.keeper = newKeeper("", "us", nil, r.policies, log)
 		r.policies.setCluster(clusterIn(l.config()))

@@ -10,6 +10,7 @@ import (
 
 	"aliquot/boottime"
 	"aliquot/budget"
+	"aliquot/internal/recall"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/rights"
@@ -45,7 +46,11 @@ type ask struct {
 	enforcement string
 	key         budget.KeyID
 	right       budget.Right
-	debit       limit.Tokens
+	// ticket is the charge of the call that the ask was sent with last, and carried what that call has with it of
+	// what the key owes. own is the ticket of a call that was given up and may have been for this request.
+	ticket  recall.Ticket
+	carried recall.Debt
+	own     *recall.Ticket
 	// slot names what the request asks for of a limit of concurrency; made anew for each
 	// call of the store.
 	slot uint64
@@ -282,6 +287,50 @@ func (l *limiter) spendAll(ctx context.Context, groups []*group) error {
 // twice for an answer that nobody hears. Groups that the store may be deciding yet are
 // replaced in the slice, and what it charges for them is lost to the client.
 func (l *limiter) spend(ctx context.Context, groups []*group) error {
+	if l.emergency.owing.Load() == 0 {
+		return l.put(ctx, groups)
+	}
+	rest, places := make([]*group, 0, len(groups)), make([]int, 0, len(groups))
+	for i, g := range groups {
+		if !l.decidedWhileSettling(g) {
+			rest, places = append(rest, g), append(places, i)
+		}
+	}
+	err := l.put(ctx, rest)
+	for j, i := range places {
+		groups[i] = rest[j]
+	}
+	return err
+}
+
+// decidedWhileSettling decides a group from memory, if memory holds it, for whose keys a call is under way that
+// carries what they owe: another call would carry that as well, and the store take it off twice.
+func (l *limiter) decidedWhileSettling(g *group) bool {
+	if g.reserves || !g.fallsBackLocally() || !l.emergency.settling(g) {
+		return false
+	}
+	l.auth.floors.RLock()
+	head := l.auth.grant([]*group{g})
+	held := l.emergency.holds(g, head.epoch)
+	l.auth.floors.RUnlock()
+	if held {
+		l.fallBack([]*group{g})
+	}
+	return held
+}
+
+// fallsBackLocally reports whether memory may decide the group: each of its limits falls back to that.
+func (g *group) fallsBackLocally() bool {
+	for i := range g.asks {
+		if on := g.asks[i].rule.OnRedisFailure; on == rules.FailOpen || on == rules.FailClosed {
+			return false
+		}
+	}
+	return true
+}
+
+// put has the store decide groups, and their rules' fallbacks where it does not.
+func (l *limiter) put(ctx context.Context, groups []*group) error {
 	if len(groups) == 0 {
 		return nil
 	}

@@ -56,10 +56,10 @@ func TestASecondLookSpendsNothingThatHasEnded(t *testing.T) {
 // before the emergency limit decides by it.
 func TestEmergencyGoesByNoLeaseThatHasEnded(t *testing.T) {
 	now := second
-	e := newEmergency(func() budget.Instant { return now })
+	e := newEmergency(func() budget.Instant { return now }, newClockMap())
 	a := anAsk(1)
 	a.right.Phase, a.right.Until = budget.Live, 11*second
-	take := func() bool { return e.take([]*ask{&a}, false, make([]limit.Outcome, 1)) }
+	take := func() bool { return e.take([]*ask{&a}, false, "", make([]limit.Outcome, 1)) }
 	take()
 	if now = 10 * second; !take() {
 		t.Fatal("under its lease it admits nothing")

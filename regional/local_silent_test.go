@@ -79,7 +79,7 @@ func limiterBefore(t *testing.T, s Store, epoch string, now func() budget.Instan
 	if err := p.setRules(ruleText{Version: 1, YAML: yaml, Numbers: map[string]uint32{"r0": 1}}); err != nil {
 		t.Fatal(err)
 	}
-	e := newEmergency(now)
+	e := newEmergency(now, newClockMap())
 	direct := &asker{auth: auth, guard: newGuard(s, auth, m, func(bool, error) {}, func() {}), emergency: e, slots: newSlotNames(1)}
 	b := &batcher{ask: direct.ask, refused: func(error) {}, caught: func(cause any) { t.Error(cause) }}
 	return &limiter{policies: p, auth: auth, emergency: e, metrics: m, log: log, ask: b.decide, direct: direct, alone: b.alone}

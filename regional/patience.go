@@ -89,7 +89,7 @@ func (g *group) anew() *group {
 		a := &g.asks[i]
 		out.asks[i] = ask{
 			rule: a.rule, limit: a.limit, window: a.window, cost: a.cost, enforcement: a.enforcement,
-			key: a.key, lasts: a.lasts, override: a.override,
+			key: a.key, lasts: a.lasts, override: a.override, own: &a.ticket,
 		}
 	}
 	return out

@@ -167,6 +167,7 @@ func (r *reporter) takeRules(in *aliquotv1.Rules) {
 	// A refusal is logged and counted by policies; the session goes on.
 	text := ruleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers(), Tiers: rules.TierValuesOf(in.GetTiers())}
 	if r.policies.setRules(text) == nil {
+		r.emergency.revise()
 		r.auth.post(budget.RulesReplaced{})
 	}
 }
@@ -228,10 +229,10 @@ func unknownLimit(c budget.ShareChange) budget.ShareResult {
 
 func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange, carried *group) []budget.ShareResult {
 	r.learnClock(ctx)
-	groups := []*group{carried}
 	end := r.auth.now().Add(applyDeadline)
-	r.emergency.debits(groups, end)
 	head := r.auth.headerFor(carried.asks)
+	r.emergency.applying(carried, head.epoch)
+	shares := make([]limit.Bucket, len(changes))
 	call := make([]lua.Change, len(changes))
 	for i, c := range changes {
 		a := &carried.asks[i]
@@ -240,11 +241,12 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 		call[i].Key = lua.Key(a.limit.Algorithm, c.Key.Rule, c.Key.Hash)
 		call[i].View = head.view(a)
 		call[i].View.Chunk = chunk
-		call[i].Gen, call[i].Share = c.Gen.Pack(), rights.Bucket(a.limit, c.Share)
+		shares[i] = rights.Bucket(a.limit, c.Share)
+		call[i].Gen, call[i].Share = c.Gen.Pack(), shares[i]
 		call[i].Grant, call[i].Cold, call[i].From = limit.Tokens(c.Grant), c.Cold, c.From
 	}
-	applied, err := r.applyInTime(ctx, end, head.epoch, call)
-	r.emergency.settled(groups, err == nil)
+	applied, storeNow, err := r.applyInTime(ctx, end, head.epoch, call)
+	r.emergency.applied(carried, shares, applied, storeNow)
 	r.others.marked(err == nil)
 	results := make([]budget.ShareResult, len(changes))
 	if err != nil {
@@ -278,20 +280,20 @@ func (r *reporter) learnClock(ctx context.Context) {
 // not answered, the changes may still be on their way to it; the leader must not
 // hear that they failed while they could take effect, so this waits until they no
 // longer can.
-func (r *reporter) applyInTime(ctx context.Context, end budget.Instant, epoch string, call []lua.Change) ([]limit.Applied, error) {
+func (r *reporter) applyInTime(ctx context.Context, end budget.Instant, epoch string, call []lua.Change) ([]limit.Applied, int64, error) {
 	deadline := r.auth.clock.Until(end)
 	if deadline == 0 {
 		pause(ctx, end.Sub(r.auth.now())) // the next Hello would bring the same changes at once
-		return nil, errNoStoreClock
+		return nil, 0, errNoStoreClock
 	}
 	for i := range call {
 		call[i].Deadline = deadline
 	}
-	applied, err := r.guard.apply(ctx, applyDeadline, epoch, call)
+	applied, storeNow, err := r.guard.apply(ctx, applyDeadline, epoch, call)
 	if err != nil && reason(err) != "epoch" {
 		pause(ctx, end.Sub(r.auth.now())+time.Millisecond)
 	}
-	return applied, err
+	return applied, storeNow, err
 }
 
 // errNoStoreClock: the store's clock has not been read since it was reached.
@@ -302,7 +304,7 @@ var errNoStoreClock = errors.New("the store's clock is not known yet")
 // a store that does not take this, and the leader counts the region as silent if another daemon
 // of it is known.
 func (r *reporter) tellHeard(ctx context.Context) {
-	_, err := r.guard.apply(ctx, heardDeadline, r.auth.currentEpoch(), nil)
+	_, _, err := r.guard.apply(ctx, heardDeadline, r.auth.currentEpoch(), nil)
 	r.others.marked(err == nil)
 	if err != nil && reason(err) == "epoch" {
 		_ = r.guard.learn(ctx) // asked again by the next check and by the probe

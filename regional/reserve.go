@@ -193,7 +193,7 @@ func (a *asker) tryReserve(
 	var out lua.Reserved
 	var storeNow int64
 	err := a.guard.call(ctx, "reserve", head.epoch, func(ctx context.Context) (now int64, err error) {
-		a.emergency.debits(groups, head.latest)
+		a.emergency.sent(groups, &head)
 		call := new(wording).callOf(&head, groups, a.slots, a.auth.local, a.auth.now())
 		if r.Text, err = text(groups); err != nil {
 			return 0, err
@@ -207,12 +207,16 @@ func (a *asker) tryReserve(
 	case out.Earlier != nil && out.Results == nil:
 		unmade(groups)
 	}
-	a.emergency.settled(groups, err == nil && out.Earlier == nil)
 	if err != nil {
+		a.emergency.failed(groups, err, head.latest)
 		return err
 	}
 	received := a.auth.now()
+	if out.Results == nil {
+		a.emergency.failed(groups, lua.ErrNoRoom, head.latest) // nothing was asked: it was made before
+	}
 	for i := range out.Results {
+		a.emergency.answered(groups[i], &out.Results[i], storeNow, received)
 		groups[i].took(a.auth.local, &out.Results[i], storeNow, received)
 	}
 	if out.Earlier != nil {

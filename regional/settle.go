@@ -213,13 +213,13 @@ func (a *asker) settle(ctx context.Context, parts *group, used []limit.Tokens, c
 			return nil
 		}
 		err := a.guard.call(ctx, "settle", head.epoch, func(ctx context.Context) (now int64, err error) {
-			a.emergency.debits(groups, head.latest)
+			a.emergency.overran(parts, used, head.epoch)
 			end.Parts = partsOf(&head, parts.asks, used, charges)
 			a.auth.refund(parts.asks, used)
 			out, now, err = a.guard.store.Settle(ctx, head.epoch, end)
 			return now, err
 		})
-		a.emergency.settled(groups, err == nil && len(out.Adjusted) > 0)
+		a.emergency.adjusted(parts, err == nil && len(out.Adjusted) > 0)
 		if err == nil {
 			a.auth.adjusted(parts.asks, out.Adjusted)
 		}

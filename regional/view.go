@@ -43,7 +43,7 @@ func (h *header) of(tail time.Duration) *framed {
 func (h *header) view(a *ask) limit.View {
 	v := h.of(a.limit.Tail()).frame.View(a.right, a.limit, a.enforcement == rules.Elastic)
 	v.HeardWait = min(v.HeardWait, lua.HeardTTL.Microseconds())
-	v.Deadline, v.Debit, v.Slot, v.Cost = h.deadline, a.debit, a.slot, a.cost
+	v.Deadline, v.Debit, v.Slot, v.Cost = h.deadline, a.carried.Amount, a.slot, a.cost
 	if a.limit.Algorithm == limit.Concurrency {
 		v.Lasts = a.lasts.Microseconds()
 	}

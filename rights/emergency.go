@@ -1,26 +1,41 @@
 package rights
 
 import (
+	"math/bits"
 	"time"
 
 	"aliquot/budget"
 	"aliquot/limit"
 )
 
-// An emergency limit earns nine tenths of the region's right, to leave room for what
-// the store was asked before it stopped answering.
-const (
-	emergencyNumerator   = 9
-	emergencyDenominator = 10
-)
+// WithoutStore is the bucket by which a daemon decides while its store does not answer: what the region may
+// hold of a key by a right, and what that earns by the daemon's own clock, which may run fast by
+// rhoPPM millionths. The bucket of an elastic limit's cold key holds all of the capacity. Of a
+// limit that counts, the capacity is the rights.
+func WithoutStore(r budget.Right, l limit.Limit, elastic bool, rhoPPM int64) limit.Bucket {
+	b := Bucket(l, r.Effective())
+	if elastic && !r.Hot && b.Cap > 0 && !l.Algorithm.Counts() {
+		b.Cap = l.Capacity
+	}
+	b.Rate = slowed(b.Rate, rhoPPM)
+	return b
+}
 
-// Emergency is the bucket, empty at first, by which a daemon decides while its store
-// does not answer: nine tenths of its present right.
-func Emergency(r budget.Right, l limit.Limit) limit.Bucket {
-	s := r.Effective()
-	s.Rate = s.Rate / emergencyDenominator * emergencyNumerator
-	s.Burst = s.Burst / emergencyDenominator * emergencyNumerator
-	return Bucket(l, s)
+// OwnSince is when what a right allows without the store came to be the region's own, if it may have been
+// lent until then, or was another floor; 0: it always was.
+func OwnSince(r budget.Right) budget.Instant {
+	if r.Phase != budget.CutOff || !r.Blind && !r.Hot {
+		return r.FloorSince
+	}
+	return max(r.Since, r.FloorSince)
+}
+
+// slowed is a rate divided by 1 + rho, rounded down to whole micro-tokens a second.
+func slowed(r limit.Rate, rhoPPM int64) limit.Rate {
+	const million = 1_000_000
+	hi, lo := bits.Mul64(uint64(r.Micro), million)
+	micro, _ := bits.Div64(hi, lo, uint64(million+rhoPPM))
+	return limit.Rate{Micro: int64(micro)}
 }
 
 // TimeToFull is how long an empty bucket of the least of a right takes to fill, with

@@ -2,27 +2,16 @@ package sim
 
 import (
 	"aliquot/budget"
+	"aliquot/internal/recall"
 	"aliquot/limit"
 	"aliquot/rights"
 )
 
-// debt is what a daemon knows of one limit while its store does not answer: an
-// in-process bucket that starts empty and earns nine tenths of the region's right,
-// and what it admitted and the store has not been told of.
-type debt struct {
-	open   bool
-	record limit.Record
-	owed   limit.Tokens
-	until  budget.Instant // from then on the store's bucket is full whatever it is told
-	// calls is up to when the store may still decide by an earlier debt. Until then the
-	// bucket holds and earns nothing: what it admitted could not be taken off any more.
-	calls budget.Instant
-}
+// recalledKeys is above the number of keys of any world: what a table drops is for the tests of package recall.
+const recalledKeys = 1000
 
-// emergencyStamp marks in-process records: their contents never change.
-const emergencyStamp = 1
-
-// decideAlone decides without the store, as a rule with on_redis_failure: local does.
+// decideAlone decides by what the daemon remembers of its store, as a rule with on_redis_failure: local does. The
+// call, if it was sent, may still be decided by the store.
 func (c *takeCall) decideAlone() {
 	if c.over {
 		return
@@ -34,35 +23,28 @@ func (c *takeCall) decideAlone() {
 		return
 	}
 	if n.w.faults[secondDaemon] {
-		return // each daemon has a bucket of its own; see doc.go
+		return // each daemon remembers by itself; see doc.go
 	}
 	asks := n.asks(nil, rulesOf(c.asks)) // by what it may spend now
-	records, views := make([]limit.Record, len(asks)), make([]limit.View, len(asks))
+	charges := make([]recall.Charge, len(asks))
 	for i := range asks {
-		d := n.debtOf(asks[i].rule)
-		if !d.open {
-			d.open, d.record = true, limit.Record{Stamp: emergencyStamp, At: n.micros()}
+		charges[i] = n.charge(&asks[i], c.cost)
+		if c.tries == 1 {
+			charges[i].Own = &c.asks[i].ticket
 		}
-		if n.now() < d.calls {
-			return // denied
-		}
-		d.record.At = max(d.record.At, int64(d.calls)/1000+1)
-		records[i] = d.record
-		views[i] = limit.View{Floor: rights.Emergency(asks[i].right, asks[i].limit), Phase: limit.Floor, Stamp: emergencyStamp}
 	}
 	for range c.tries {
 		out := make([]limit.Outcome, len(asks))
-		admitted := limit.Take(records, views, c.cost, n.micros(), out)
+		admitted := n.recalled.Decide(charges, false, n.now(), out)
 		n.w.decisions++
 		for i := range asks {
-			a, d := &asks[i], n.debtOf(asks[i].rule)
-			d.record = records[i]
+			a := &asks[i]
 			if admitted {
-				d.owed += c.cost
-				d.until = n.now().Add(rights.TimeToFull(a.right, a.limit, a.rule.elastic))
 				n.w.emergencies++
-				n.w.note("without the store", n.region, int64(a.rule.key.Rule), int64(n.name), int64(d.owed), 0)
-				n.w.admit(a.rule, n.region, c.cost, nil)
+				n.w.note("without the store", n.region, int64(a.rule.key.Rule), int64(n.name), int64(n.recalled.Owed(a.rule.key, n.now())), 0)
+				if !c.given {
+					n.w.admit(a.rule, n.region, c.cost, nil)
+				}
 			}
 			if a.right.Hot && (admitted || out[i].Tokens < c.cost) {
 				n.machine.Observe(a.rule.key, budget.Usage{
@@ -73,6 +55,19 @@ func (c *takeCall) decideAlone() {
 		if !admitted {
 			break
 		}
+		if c.tries == 1 {
+			c.given = true
+		}
+	}
+}
+
+// charge is what an ask costs its key, and what the region may hold of it without the store.
+func (n *node) charge(a *ask, cost limit.Tokens) recall.Charge {
+	return recall.Charge{
+		Key: a.rule.key, Limit: a.limit, Cost: cost,
+		Bucket: rights.WithoutStore(a.right, a.limit, a.rule.elastic, int64(n.machine.Config().RhoPPM)),
+		Full:   rights.TimeToFull(a.right, a.limit, a.rule.elastic),
+		From:   rights.OwnSince(a.right), StoreNow: n.clockMap.Until(n.now()), StoreLatest: n.clockMap.Since(n.now()),
 	}
 }
 
@@ -84,48 +79,56 @@ func rulesOf(asks []ask) []*rule {
 	return out
 }
 
-// micros is the daemon's clock as a store would show it.
-func (n *node) micros() int64 { return int64(n.now()) / 1000 }
-
-func (n *node) debtOf(r *rule) *debt {
-	for len(n.debts) <= r.index {
-		n.debts = append(n.debts, debt{})
-	}
-	return &n.debts[r.index]
-}
-
-// owes is the debt that a call of the store carries: all of it, whatever other calls
-// carry that are under way.
-func (n *node) owes(r *rule) limit.Tokens {
-	d := n.debtOf(r)
-	if n.now() > d.until {
-		d.owed = 0
-	}
-	return d.owed
-}
-
-// paid: the store has taken off what a call carried. Without a debt the bucket is
-// forgotten.
-func (n *node) paid(r *rule, amount limit.Tokens) {
-	d := n.debtOf(r)
-	if d.owed = max(0, d.owed-amount); d.owed == 0 {
-		*d = debt{calls: d.calls}
+// charged charges the call, which leaves now, and has it carry what its keys owe.
+func (c *takeCall) charged() {
+	n := c.n
+	number := n.recalled.Call()
+	for i := range c.asks {
+		a := &c.asks[i]
+		cost := limit.Tokens(c.tries) * c.cost
+		if c.errand {
+			cost = 0
+		}
+		charge := n.charge(a, cost)
+		a.carried = n.recalled.Carry(&charge, number, n.now())
+		a.view.Debit = a.carried.Amount
+		n.recalled.Sent(&a.ticket, &charge, n.now())
 	}
 }
 
-// calls notes a call of the store that may be decided up to the given time.
-func (n *node) calls(r *rule, until budget.Instant) {
-	d := n.debtOf(r)
-	d.calls = max(d.calls, until)
-	d.record.Tokens, d.record.Carry = 0, 0
+// settled takes the store's answer to the call, before anything else is made of it.
+func (c *takeCall) settled(rep *taken) {
+	last := rep.try(rep.tried() - 1)
+	for i := range c.asks {
+		a := &c.asks[i]
+		charge := a.named()
+		c.n.recalled.Answered(&a.ticket, &charge, rep.admitted == c.tries, last[i], a.carried, rep.time, c.n.now())
+	}
 }
+
+// ended ends the call without an answer: the store has decided nothing, or may yet.
+func (c *takeCall) ended(nothing bool) {
+	for i := range c.asks {
+		a := &c.asks[i]
+		charge := a.named()
+		if c.n.recalled.Paid(a.rule.key, a.carried, false); nothing {
+			c.n.recalled.NotSent(&a.ticket, &charge)
+		} else {
+			c.n.recalled.Lost(&a.ticket, &charge, c.sent+budget.Instant(takeLate))
+		}
+		a.carried = recall.Debt{}
+	}
+}
+
+// named names the key of an ask to the table.
+func (a *ask) named() recall.Charge { return recall.Charge{Key: a.rule.key, Limit: a.limit} }
 
 // forgiveDebts: a daemon that dies takes with it what it knows of its debts. The
 // oracle lets that pass; see doc.go.
 func (n *node) forgiveDebts() {
-	for i := range n.debts {
-		if d := &n.debts[i]; d.owed > 0 {
-			n.w.rules[i].ideal.give(d.owed, n.w.now)
+	for _, r := range n.w.rules {
+		if owed := n.recalled.Owed(r.key, n.now()); owed > 0 {
+			r.ideal.give(owed, n.w.now)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/chunk"
+	"aliquot/internal/recall"
 	"aliquot/sim/shell"
 )
 
@@ -37,7 +38,7 @@ type node struct {
 	clockMap shell.ClockMap
 	sampled  int64 // true time at which the reading that clockMap goes by was asked for
 	learning bool
-	debts    []debt // by rule
+	recalled *recall.Table
 	breaker  breaker
 
 	spare    []*takeCall // over, for newCall
@@ -76,6 +77,7 @@ func (w *world) startNode(region int, withFile bool) {
 	w.names++
 	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), began: w.now, readAt: -1, clockMap: shell.ClockMap{Rho: int64(w.cfg.RhoPPM)}}
 	n.machine = budget.NewRegion(region, budget.Config{}, uint64(n.name), n.now())
+	n.recalled = recall.New(recalledKeys, n.now())
 	if file := w.known[region]; withFile && len(file.cfg.Regions) > 0 {
 		n.version = file.rules
 		n.machine.SetConfig(region, file.cfg, file.initialEpoch, file.epoch, n.now())

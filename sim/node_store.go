@@ -48,6 +48,9 @@ func (n *node) storeIs(epoch string) {
 	n.w.note("learns contents", n.region, int64(n.name), 0, 0, 0)
 	birth, _ := limit.EpochBirth(epoch)
 	n.clockMap.Reset()
+	if n.epoch != "" {
+		n.recalled.Void(n.now())
+	}
 	n.epoch, n.birth = epoch, birth
 	n.step(budget.StoreEpoch{Epoch: epoch})
 }
@@ -64,6 +67,7 @@ func (n *node) probe() {
 // apply makes a directive's changes in the store, and tells it of a lease.
 func (n *node) apply(changes []budget.ShareChange, lease bool) {
 	call := make([]change, 0, len(changes))
+	number := n.recalled.Call()
 	var unknown []budget.ShareResult
 	for _, c := range changes {
 		r := n.w.ruleOf(c.Key)
@@ -80,20 +84,25 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 			continue
 		}
 		view := n.view(c.Before, r, l)
-		view.Debit = n.owes(r)
+		charge := n.charge(&ask{rule: r, limit: l, right: c.Before}, 0)
+		carried := n.recalled.Carry(&charge, number, n.now())
+		view.Debit = carried.Amount
 		view.Chunk = n.recall(r, l)
-		n.calls(r, n.now()+budget.Instant(applyDeadline))
-		call = append(call, change{rule: r, limit: l, change: limit.Change{
+		n.recalled.Forget(r.key, n.now())
+		call = append(call, change{rule: r, limit: l, carried: carried, change: limit.Change{
 			View: view, Gen: c.Gen.Pack(), Share: rights.Bucket(l, c.Share),
 			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold,
 			Deadline: max(n.clockMap.Until(n.now()+budget.Instant(applyDeadline)), 1),
 		}})
 	}
 	answered := false
-	answer := func(results []budget.ShareResult) callback {
+	answer := func(results []budget.ShareResult, storeNow int64) callback {
 		return n.when(func() {
 			if !answered {
 				answered = true
+				for i := range call {
+					n.applied(&call[i], results, i, storeNow)
+				}
 				for _, c := range call {
 					n.forget(c.rule) // a call that passed this one on its way was decided by the earlier share
 				}
@@ -110,25 +119,27 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		if n.w.strikes(stuckStore, 50) {
 			upTo, lost = int(n.w.between(0, int64(len(call)))), true
 		}
+		now := s.time()
 		results, ok := s.apply(epoch, call, upTo, lease)
 		switch {
 		case !ok && !lost:
 			n.w.after(milli, n.when(n.learn))
-			n.w.after(milli, answer(failed(changes)))
+			n.w.after(milli, answer(failed(changes), 0))
 		case !lost:
-			paid := answer(append(results, unknown...))
-			n.w.after(n.w.between(milli/20, milli), func() {
-				if !answered && !n.dead {
-					for _, c := range call {
-						n.paid(c.rule, c.change.View.Debit)
-					}
-				}
-				paid()
-			})
+			n.w.after(n.w.between(milli/20, milli), answer(append(results, unknown...), now))
 		}
 	})
 	// Without a reply in time the changes may or may not have been made.
-	n.w.after(applyDeadline+applyDeadline/20, answer(failed(changes)))
+	n.w.after(applyDeadline+applyDeadline/20, answer(failed(changes), 0))
+}
+
+// applied takes what the store said of one of the changes of a call, at its clock's time; 0: nothing.
+func (n *node) applied(c *change, results []budget.ShareResult, i int, storeNow int64) {
+	made := storeNow != 0 && !results[i].Failed
+	n.recalled.Paid(c.rule.key, c.carried, made)
+	if made && !c.limit.Algorithm.Counts() {
+		n.recalled.Tell(c.rule.key, limit.Tokens(results[i].Tokens), c.change.Share.Rate.Micro, storeNow, n.now())
+	}
 }
 
 func failed(changes []budget.ShareChange) []budget.ShareResult {

@@ -266,6 +266,7 @@ func (c *coord) wanted(keys []budget.KeyReport) []budget.KeyReport {
 func (n *node) takeRules(version uint64) {
 	if version > n.version {
 		n.version = version
+		n.recalled.Revise(n.now())
 		n.step(budget.RulesReplaced{})
 		n.w.known[n.region].rules = max(n.w.known[n.region].rules, version)
 		n.w.versionsChanged()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/recall"
 	"aliquot/limit"
 	"aliquot/sim/shell"
 )
@@ -208,9 +209,12 @@ func (s *store) take(c *takeCall) taken {
 			l = s.records[asks[i].rule.index].limit // the share stays what it was
 		}
 		s.put(asks[i].rule, records[i], &views[i], l)
-		if rep.admitted > 0 {
+		if rep.admitted > 0 && !c.given { // else its client has it already
 			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*c.cost, rep.slotsOf(i))
 		}
+	}
+	if c.tries == 1 && rep.admitted == 1 {
+		c.given = true
 	}
 	s.desk = desk{records: records, views: views, outs: outs}
 	rep.outs = append(c.rep.outs[:0], outs...)
@@ -264,7 +268,8 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 
 // change is one share change on its way to the store.
 type change struct {
-	rule   *rule
-	limit  limit.Limit // by which it was worded
-	change limit.Change
+	rule    *rule
+	limit   limit.Limit // by which it was worded
+	change  limit.Change
+	carried recall.Debt // of what its key owes
 }

@@ -1,8 +1,11 @@
 package sim
 
 import (
+	"slices"
+
 	"aliquot/budget"
 	"aliquot/chunk"
+	"aliquot/internal/recall"
 	"aliquot/limit"
 )
 
@@ -12,6 +15,9 @@ type ask struct {
 	limit limit.Limit // by the daemon's version of the rules
 	right budget.Right
 	view  limit.View
+	// ticket is the charge of the call, and carried what it has with it of what the key owes.
+	ticket  recall.Ticket
+	carried recall.Debt
 	// trip is what the key's chunk has to remember of the call, if brought.
 	trip    chunk.Trip
 	brought bool
@@ -20,11 +26,10 @@ type ask struct {
 // asks words a request under some rules. It writes over what is in out.
 func (n *node) asks(out []ask, rules []*rule) []ask {
 	out = out[:0]
-	for i, r := range rules {
+	for _, r := range rules {
 		l := r.at(n.version)
 		right := n.machine.Right(r.key, r.keyLimit(l), n.now())
 		out = append(out, ask{rule: r, limit: l, right: right, view: n.view(right, r, l)})
-		out[i].view.Debit = n.owes(r)
 	}
 	return out
 }
@@ -45,6 +50,7 @@ type takeCall struct {
 	deadline int64 // on the store's clock
 	sampled  int64 // node.sampled of the map that the deadline is by
 	over     bool  // answered, or given up
+	given    bool  // its one request was admitted from memory
 	rep      taken // the store's answer, on its way
 	watched  bool  // it is planned that the daemon gives up
 	done     func(decided)
@@ -91,7 +97,7 @@ func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(decid
 		return
 	}
 	c.asks = n.asks(c.asks, rules)
-	if !n.breaker.passes(n.w.now) {
+	if !n.breaker.passes(n.w.now) || n.settling(rules) {
 		c.decideAlone()
 		return
 	}
@@ -99,14 +105,17 @@ func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(decid
 	c.leave()
 }
 
+// settling reports whether a call under way carries what one of the rules' keys owes.
+func (n *node) settling(rules []*rule) bool {
+	return slices.ContainsFunc(rules, func(r *rule) bool { return n.recalled.Settling(r.key) })
+}
+
 // leave sends the call on its way.
 func (c *takeCall) leave() {
 	n := c.n
 	c.epoch, c.sent, c.began, c.sampled = n.epoch, n.now(), n.w.now, n.sampled
 	c.deadline = n.takenUntil()
-	for _, r := range c.rules {
-		n.calls(r, n.now()+budget.Instant(takeLate))
-	}
+	c.charged()
 	d := n.w.storeDelay(n.region)
 	n.w.plan(d, (*arrival)(c))
 	if d > takeDeadline-2*milli {
@@ -182,6 +191,9 @@ func (c *takeCall) late(now int64) {
 		c.n.clockMap.Anew(now, c.sent, c.n.now())
 		c.n.sampled = c.began
 	}
+	if !c.over {
+		c.ended(true)
+	}
 	c.decideAlone()
 }
 
@@ -189,6 +201,7 @@ func (c *takeCall) late(now int64) {
 func (c *takeCall) giveUp() {
 	if !c.over {
 		c.n.breaker.done(c.n.w.now, false)
+		c.ended(false)
 		c.decideAlone()
 	}
 }
@@ -204,6 +217,7 @@ func (c *takeCall) answer() {
 	n.breaker.done(n.w.now, true)
 	if rep.otherEpoch {
 		n.learn()
+		c.ended(true)
 		c.decideAlone()
 		return
 	}
@@ -211,9 +225,7 @@ func (c *takeCall) answer() {
 	if c.epoch == n.epoch {
 		n.sample(rep.time, c.sent, c.began)
 	}
-	for i := range c.asks {
-		n.paid(c.asks[i].rule, c.asks[i].view.Debit)
-	}
+	c.settled(rep)
 	c.took(rep)
 	if c.errand {
 		c.observeLoss(rep.try(0))

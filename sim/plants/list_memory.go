@@ -79,13 +79,39 @@ func memory() []Plant {
 			World: World{Keys: 4, Faults: []string{"messages lost"}, Just: true},
 		},
 		{
-			Name: "emergency-beside-a-call", Breaks: "the emergency limit admits while the store may still decide by a call that does not know of it",
-			Edits: []Edit{
-				{"sim/emergency.go", "		if n.now() < d.calls {\n", "		if d.calls < 0 {\n"},
-				{"sim/emergency.go", "		d.record.At = max(d.record.At, int64(d.calls)/1000+1)\n", ""},
-				{"sim/emergency.go", "	d.record.Tokens, d.record.Carry = 0, 0\n", ""},
-			},
+			Name: "recall-forgets-calls", Breaks: "what a call under way may take is not taken off what the daemon remembers",
+			Edits: []Edit{{"internal/recall/call.go", "	e.asked += c.Cost\n", ""}, {"internal/recall/call.go", "		d.lost += k.cost\n", "		d.lost += 0\n"}},
 			World: World{Regions: 2, Keys: 2, Burst: 10, Rate: 100, Faults: []string{"all store commands stuck", "store commands stuck"}, Just: true},
+		},
+		{
+			Name: "recall-pays-unheard", Breaks: "a debt counts as paid by a call that was not answered",
+			Edits: []Edit{{"internal/recall/call.go", "	if taken {\n", "	if taken || true {\n"}},
+			World: World{Regions: 2, Keys: 2, Burst: 10, Rate: 100, Faults: []string{"all store commands stuck", "store commands stuck"}, Just: true},
+		},
+		{
+			Name: "recall-keeps-lost-contents", Breaks: "a daemon goes by what the store held before its contents were lost",
+			Edits: []Edit{{"regional/emergency.go", "		e.table.Void(now)\n", ""}},
+		},
+		{
+			Name: "recall-keeps-shares", Breaks: "what a daemon remembers of a key stays while its share shrinks in the store",
+			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at = 0, now\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	e.left, e.at, e.basis, e.stamp = tokens-t.Owed(key, now), now, rate, stamp\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}},
+			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}},
+		},
+		{
+			Name: "recall-of-a-lent-floor", Breaks: "a daemon that is cut off goes on by what it remembered of a key whose floor it had lent",
+			Edits: []Edit{{"rights/emergency.go", "	return max(r.Since, r.FloorSince)\n", "	return r.FloorSince\n"}},
+			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "cut both ways", "cut from the leader"}},
+		},
+		{
+			Name: "recall-full-at-once", Breaks: "a key that the daemon has not asked about is full from its start on",
+			Edits: []Edit{{"internal/recall/table.go", "earned(0, rate, c.Bucket.Cap, since, now)", "c.Bucket.Cap"}},
+			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "daemon restarts", "store flushed and daemon restarts"}},
+		},
+		{
+			Name: "recall-by-a-fast-clock", Breaks: "what is earned without the store is counted by a clock that may run fast",
+			Edits:    []Edit{{"rights/emergency.go", "uint64(million+rhoPPM)", "uint64(million)"}},
+			World:    World{Regions: 2, Keys: 2, Burst: 10, Rate: 100, Faults: []string{"all store commands stuck", "drifting clocks"}},
+			Harmless: "argued: what is promised of a key has rho of its rate to spare, which is as much as one daemon's clock can run fast; it shows only where all regions' stores stop at once and all their daemons' clocks run fast, beside refill that has rounded nothing away",
 		},
 		{
 			Name: "debit-forgiven", Breaks: "what the emergency limit admitted is not debited",

@@ -13,7 +13,7 @@ import (
 
 // tested are the packages whose own tests may see what no promise is broken by: a limit
 // that is safe and badly used. The tests of other packages that a plant breaks are asked, too.
-var tested = []string{"budget", "limit", "rights", "chunk"}
+var tested = []string{"budget", "limit", "rights", "chunk", "internal/recall"}
 
 // drawing are those of them whose tests draw their inputs.
 var drawing = []string{"budget", "limit", "chunk"}

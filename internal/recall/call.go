@@ -1,0 +1,207 @@
+package recall
+
+import (
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// Ticket is the charge of one limit of a call that was sent to the store. The zero value is that
+// of a call that was not.
+type Ticket struct {
+	state  ticketState
+	voided uint32 // of the table, when it was sent
+	cost   limit.Tokens
+	sent   budget.Instant
+	// covered is what its caller was admitted for from memory while it was under way; it is owed since.
+	covered limit.Tokens
+	// mark is the debt's mark then, or its lostMark when the call was lost.
+	mark uint64
+}
+
+type ticketState uint8
+
+const (
+	unsent   ticketState = iota
+	underway             // on its way, or on its way back
+	missing              // without an answer: the store may have charged it
+	charged              // the store charged it
+	refused              // the store did not charge it
+)
+
+// Call numbers the next call of the store, for Debit.
+func (t *Table) Call() uint64 {
+	t.call++
+	return t.call
+}
+
+// Debt is what a call carries of a key's debt. The zero value is nothing.
+type Debt struct {
+	// Amount is what the store is to take off the key's record.
+	Amount limit.Tokens
+	upTo   limit.Tokens // of all that was ever owed
+}
+
+// Carry has a call carry what a charge's key owes; nothing if that call has it with it already.
+func (t *Table) Carry(c *Charge, call uint64, now budget.Instant) Debt {
+	key := c.Key
+	d := t.debt[key]
+	if d == nil || d.carrier == call {
+		return Debt{}
+	}
+	if now > d.full {
+		d.paid = d.total
+		t.settle(key, d)
+	}
+	if d.use != nil {
+		// What was admitted in windows that are over counts no more.
+		d.use.forget(c)
+		_, here := d.use.most(c)
+		d.paid = max(d.paid, d.total-here)
+	}
+	if d.total == d.paid {
+		return Debt{}
+	}
+	d.carrier, d.carried, d.mark = call, d.carried+1, t.nextMark()
+	return Debt{Amount: min(d.total-d.paid, limit.MaxExact), upTo: d.total}
+}
+
+// Settling reports whether a call that carries a key's debt is under way. Another call would have to carry
+// it as well, or could spend ahead of it; so what comes meanwhile is better decided from memory.
+func (t *Table) Settling(key budget.KeyID) bool {
+	d := t.debt[key]
+	return d != nil && d.carried > 0
+}
+
+// Paid ends the call that carried a debt, and takes off what the store took.
+func (t *Table) Paid(key budget.KeyID, carried Debt, taken bool) {
+	d := t.debt[key]
+	if d == nil || carried == (Debt{}) {
+		return
+	}
+	d.carried = max(0, d.carried-1)
+	if taken {
+		d.paid = max(d.paid, carried.upTo)
+	}
+	if d.total == d.paid {
+		d.use = nil
+	}
+	t.settle(key, d)
+}
+
+// Sent charges a cost whose call leaves now.
+func (t *Table) Sent(k *Ticket, c *Charge, now budget.Instant) {
+	*k = Ticket{state: underway, cost: c.Cost, sent: now, voided: t.voided}
+	e, known := t.keys[c.Key]
+	if !known {
+		if !t.makeRoom() {
+			return
+		}
+		e = t.untouched(c, now)
+	}
+	e.asked += c.Cost
+	t.keys[c.Key] = e
+}
+
+// Answered takes the store's answer to a call: whether it charged the cost, and what is left. stamp is the
+// store's clock then: an answer that an earlier one overtook says nothing new, unless that clock was set back. carried is what the call had with it of the debt.
+func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, carried Debt, stamp int64, now budget.Instant) {
+	t.landed(k, c)
+	if allowed {
+		t.uncover(k, c)
+	}
+	t.Paid(c.Key, carried, true)
+	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp > e.stamp || k.sent >= e.at) {
+		e.at, e.stamp = now, stamp
+		if e.left = out.Tokens; c.Limit.Algorithm.Counts() {
+			e.basis = int64(out.Bucket.Cap - out.Tokens)
+			t.recount(c, &e)
+		} else {
+			e.basis = out.Bucket.Rate.Micro
+			e.left -= t.Owed(c.Key, now)
+		}
+		t.keys[c.Key] = e
+	}
+	if d := t.debt[c.Key]; d != nil {
+		if d.lost > 0 && k.sent > d.lostUntil {
+			d.lost, d.lostMark = 0, t.nextMark()
+		}
+		t.settle(c.Key, d)
+	}
+	if k.state = refused; allowed {
+		k.state = charged
+	}
+}
+
+// recount takes what the store says is in use of a limit that counts, beside what was admitted here and not told it.
+func (t *Table) recount(c *Charge, e *entry) {
+	switch d := t.debt[c.Key]; {
+	case d == nil || d.use == nil:
+	case d.total == d.paid:
+		d.use = nil
+	default:
+		d.use.count(c, limit.Tokens(e.basis), 0, e.stamp, e.stamp)
+	}
+}
+
+// NotSent takes back a charge: the store has decided nothing of the call, and will not.
+func (t *Table) NotSent(k *Ticket, c *Charge) {
+	if k.state != underway {
+		return
+	}
+	t.landed(k, c)
+	k.state = refused
+}
+
+// Lost leaves a charge standing: the store may decide the call until an instant.
+func (t *Table) Lost(k *Ticket, c *Charge, until budget.Instant) {
+	if k.state != underway {
+		return
+	}
+	t.landed(k, c)
+	k.state = missing
+	if k.cost > 0 && k.voided == t.voided {
+		d := t.debtOf(c.Key)
+		d.lost += k.cost
+		k.mark = d.lostMark
+		d.lostUntil = max(d.lostUntil, until)
+	}
+}
+
+// landed: a call is not under way any more.
+func (t *Table) landed(k *Ticket, c *Charge) {
+	if e, known := t.keys[c.Key]; known && k.state == underway && k.voided == t.voided {
+		e.asked = max(0, e.asked-k.cost)
+		t.keys[c.Key] = e
+	}
+}
+
+// cover has the caller of a call that is under way admitted from memory. Its cost is owed at once, for calls that
+// are sent from now on may overtake it.
+func (t *Table) cover(k *Ticket, c *Charge, now budget.Instant) {
+	t.landed(k, c)
+	t.owe(c, c.Cost, now)
+	k.covered, k.cost, k.mark = c.Cost, 0, t.debtOf(c.Key).mark
+}
+
+// uncover: the store charged a call whose caller was admitted from memory. That is not owed any more, unless a call
+// has carried the debt since: then the store may have taken it twice.
+func (t *Table) uncover(k *Ticket, c *Charge) {
+	if d := t.debt[c.Key]; k.covered > 0 && d != nil && d.mark == k.mark {
+		d.total = max(d.paid, d.total-k.covered)
+		t.Spend(c.Key, -k.covered)
+	}
+	k.covered = 0
+}
+
+// owe books what was admitted here.
+func (t *Table) owe(c *Charge, cost limit.Tokens, now budget.Instant) {
+	if cost == 0 {
+		return
+	}
+	d := t.debtOf(c.Key)
+	d.total += cost
+	d.full = max(d.full, now.Add(c.Full))
+	if !c.Limit.Algorithm.Counts() {
+		t.Spend(c.Key, cost)
+	}
+}

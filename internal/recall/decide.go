@@ -1,0 +1,91 @@
+package recall
+
+import (
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// Decide decides one request under all its limits: none is charged unless each of them holds its
+// cost, and denied is false. No two charges may be of one key. out[i] is what became of charges[i].
+func (t *Table) Decide(charges []Charge, denied bool, now budget.Instant, out []limit.Outcome) bool {
+	allowed := !denied
+	for i := range charges {
+		c := &charges[i]
+		out[i] = t.look(c, now)
+		_, known := t.keys[c.Key]
+		allowed = allowed && t.holds(c, out[i]) && (known || t.makeRoom())
+	}
+	if !allowed {
+		return false
+	}
+	for i := range charges {
+		if t.admit(&charges[i], now) {
+			out[i].Tokens -= charges[i].Cost
+		}
+	}
+	return true
+}
+
+// Holds reports whether a charge would be admitted now.
+func (t *Table) Holds(c *Charge, now budget.Instant) bool { return t.holds(c, t.look(c, now)) }
+
+// look is what there is for a charge.
+func (t *Table) look(c *Charge, now budget.Instant) limit.Outcome {
+	e := t.find(c, now)
+	if c.Limit.Algorithm.Counts() {
+		return t.leftOf(c, &e, now)
+	}
+	return limit.Outcome{Tokens: max(0, e.left-t.pending(c, &e)), Bucket: c.Bucket}
+}
+
+// holds reports whether what there is holds a charge, or its own call was charged while its caller gave up.
+func (t *Table) holds(c *Charge, out limit.Outcome) bool {
+	return out.Tokens >= c.Cost || c.Own != nil && c.Own.state == charged && c.Own.voided == t.voided
+}
+
+// admit charges one limit of a request that is admitted, unless its own call was. It reports whether it did.
+func (t *Table) admit(c *Charge, now budget.Instant) bool {
+	if own := c.Own; own != nil && own.state == charged && own.voided == t.voided {
+		own.state = refused // for this one request
+		return false
+	}
+	e := t.find(c, now)
+	t.keys[c.Key] = e
+	if c.Limit.Algorithm.Counts() {
+		t.useOf(c, &e).add(c, c.Cost)
+	}
+	own := c.Own
+	switch {
+	case !t.stands(own, c):
+		t.owe(c, c.Cost, now)
+	case own.state == underway:
+		t.cover(own, c, now)
+	default:
+		t.debt[c.Key].lost -= own.cost
+		own.cost = 0
+		t.owe(c, c.Cost, now)
+	}
+	return true
+}
+
+// pending is what calls other than the request's own may have taken, or may take yet.
+func (t *Table) pending(c *Charge, e *entry) limit.Tokens {
+	out := e.asked
+	if d := t.debt[c.Key]; d != nil {
+		out += d.lost
+	}
+	if t.stands(c.Own, c) {
+		out -= c.Own.cost
+	}
+	return max(0, out)
+}
+
+// stands reports whether the charge of a call stands in the table: it is under way, or nobody knows yet what
+// became of it.
+func (t *Table) stands(k *Ticket, c *Charge) bool {
+	if k == nil || k.voided != t.voided {
+		return false
+	}
+	d := t.debt[c.Key]
+	return k.state == underway || k.state == missing && d != nil && d.lostMark == k.mark && d.lost >= k.cost
+}

@@ -1,0 +1,152 @@
+package recall
+
+import (
+	"slices"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// use is what is in use of a limit that counts, as far as the daemon knows: what the store said, and what was
+// admitted here since. The store's clock is known within two bounds only, so an admission counts in
+// every window that the store may have been in. The zero value is no use.
+type use struct {
+	windows []windowUse // of fixed windows and sliding counters, by label
+	entries []entryUse  // of logs, in the order of until
+}
+
+// windowUse is what may be in use of one window, and how much of that was admitted here.
+type windowUse struct {
+	label      int64
+	used, here limit.Tokens
+}
+
+// entryUse is what may be in use until a time of the store's clock.
+type entryUse struct {
+	until      int64
+	used, here limit.Tokens
+}
+
+// maxUnsure is in how many windows the store may be at once for a request to be decided by them.
+const maxUnsure = 64
+
+// labelAt numbers the window of a time of the store's clock.
+func labelAt(c *Charge, at int64) int64 {
+	u := limit.Use{Window: c.Limit.Window.Microseconds()}
+	return u.LabelOf(at)
+}
+
+// count adds what is in use between two times of the store's clock.
+func (u *use) count(c *Charge, used, here limit.Tokens, from, to int64) {
+	if used == 0 {
+		return
+	}
+	if c.Limit.Algorithm.Logs() {
+		until := to + c.Limit.Window.Microseconds()
+		if last := len(u.entries) - 1; last >= 0 && u.entries[last].until >= until {
+			u.entries[last].used += used
+			u.entries[last].here += here
+			return
+		}
+		u.entries = append(u.entries, entryUse{until: until, used: used, here: here})
+		return
+	}
+	for label := labelAt(c, from); label <= labelAt(c, to); label++ {
+		i := slices.IndexFunc(u.windows, func(w windowUse) bool { return w.label == label })
+		if i < 0 {
+			i = len(u.windows)
+			u.windows = append(u.windows, windowUse{label: label})
+		}
+		u.windows[i].used += used
+		u.windows[i].here += here
+	}
+}
+
+// add counts an admission of now.
+func (u *use) add(c *Charge, cost limit.Tokens) { u.count(c, cost, cost, c.StoreNow, c.StoreLatest) }
+
+// forget drops what counts no more at the earliest time that the store's clock may show.
+func (u *use) forget(c *Charge) {
+	u.entries = slices.DeleteFunc(u.entries, func(e entryUse) bool { return e.until <= c.StoreNow })
+	oldest := labelAt(c, c.StoreNow)
+	if c.Limit.Algorithm == limit.SlidingCounter {
+		oldest--
+	}
+	u.windows = slices.DeleteFunc(u.windows, func(w windowUse) bool { return w.label < oldest })
+}
+
+// most is the most that may be in use now, and how much of that was admitted here.
+func (u *use) most(c *Charge) (used, here limit.Tokens) {
+	for _, e := range u.entries {
+		used, here = used+e.used, here+e.here
+	}
+	if c.Limit.Algorithm.Logs() {
+		return used, here
+	}
+	window := c.Limit.Window.Microseconds()
+	for label := labelAt(c, c.StoreNow); label <= labelAt(c, c.StoreLatest); label++ {
+		var in windowUse
+		for _, w := range u.windows {
+			switch {
+			case w.label == label:
+				in.used, in.here = in.used+w.used, in.here+w.here
+			case w.label == label-1 && c.Limit.Algorithm == limit.SlidingCounter:
+				// What is left of the window before; all of it, if this one may have begun just now.
+				rest := window
+				if labelAt(c, c.StoreNow) == label {
+					rest -= c.StoreNow % window
+				}
+				in.used += partOf(w.used, rest, window)
+				in.here += partOf(w.here, rest, window)
+			}
+		}
+		used, here = max(used, in.used), max(here, in.here)
+	}
+	return used, here
+}
+
+// partOf is a part of an amount, rounded up. Capacities are below 1e15, and seconds below 4e7.
+func partOf(of limit.Tokens, part, whole int64) limit.Tokens {
+	// In parts of a second or coarser the product stays below 2^63.
+	scale := max(1, whole/8000)
+	return limit.Tokens((int64(of)*(part/scale+1) + whole/scale - 1) / (whole / scale))
+}
+
+// useOf is what is known to be in use of a charge's key; it is the table's own, and made at need.
+func (t *Table) useOf(c *Charge, e *entry) *use {
+	d := t.debtOf(c.Key)
+	if d.use == nil {
+		d.use = &use{}
+		if e.stamp != 0 {
+			d.use.count(c, limit.Tokens(e.basis), 0, e.stamp, e.stamp)
+		}
+	}
+	d.use.forget(c)
+	return d.use
+}
+
+// leftOf is what a limit that counts has left for a request. Of slots nothing is admitted: nobody could give
+// one back.
+func (t *Table) leftOf(c *Charge, e *entry, now budget.Instant) limit.Outcome {
+	rights := c.Bucket.Cap
+	tail := c.Limit.Tail()
+	switch {
+	case e.at < c.From && now < c.From.Add(tail+tail/2):
+		rights = 0 // others may have used them
+	case now < e.at.Add(tail+tail/2):
+		// The rights of a share that grew in mid-window may not count in it.
+		rights = min(rights, e.left+limit.Tokens(e.basis))
+	}
+	out := limit.Outcome{Bucket: limit.Bucket{Cap: rights}, Reset: c.Limit.Tail().Microseconds(), Retry: -1}
+	unsure := c.StoreLatest-c.StoreNow > maxUnsure*c.Limit.Window.Microseconds()
+	if c.Limit.Algorithm == limit.Concurrency || c.StoreNow == 0 || e.stamp == 0 || unsure {
+		return out
+	}
+	used, _ := t.useOf(c, e).most(c)
+	if d := t.debt[c.Key]; d.total == d.paid && d.lost == 0 && d.carried == 0 {
+		d.use = nil // a look leaves nothing behind
+		t.settle(c.Key, d)
+	}
+	out.Tokens = max(0, rights-used-t.pending(c, e))
+	return out
+}
