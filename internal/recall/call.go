@@ -82,9 +82,6 @@ func (t *Table) Paid(key budget.KeyID, carried Debt, taken bool) {
 	if taken {
 		d.paid = max(d.paid, carried.upTo)
 	}
-	if d.total == d.paid {
-		d.use = nil
-	}
 	t.settle(key, d)
 }
 
@@ -93,7 +90,7 @@ func (t *Table) Sent(k *Ticket, c *Charge, now budget.Instant) {
 	*k = Ticket{state: underway, cost: c.Cost, sent: now, voided: t.voided}
 	e, known := t.keys[c.Key]
 	if !known {
-		if !t.makeRoom() {
+		if !t.makeRoom(now) {
 			return
 		}
 		e = t.untouched(c, now)

@@ -13,7 +13,7 @@ func (t *Table) Decide(charges []Charge, denied bool, now budget.Instant, out []
 		c := &charges[i]
 		out[i] = t.look(c, now)
 		_, known := t.keys[c.Key]
-		allowed = allowed && t.holds(c, out[i]) && (known || t.makeRoom())
+		allowed = allowed && t.holds(c, out[i]) && (known || t.makeRoom(now))
 	}
 	if !allowed {
 		return false

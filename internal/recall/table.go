@@ -125,13 +125,13 @@ func (t *Table) Void(now budget.Instant) {
 func (t *Table) Revise(now budget.Instant) { t.whole = now }
 
 // Forget begins a key from empty, before its share changes in the store: nobody knows what it
-// will hold until Tell.
+// will hold until Tell. Nothing is admitted of a limit that counts until the store has answered a call.
 func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 	e, known := t.keys[key]
-	if !known && !t.makeRoom() {
+	if !known && !t.makeRoom(now) {
 		return
 	}
-	e.left, e.at = 0, now
+	e.left, e.at, e.stamp = 0, now, 0
 	t.keys[key] = e
 }
 
@@ -139,7 +139,7 @@ func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 // one that earns at rate micro-tokens a second.
 func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, now budget.Instant) {
 	e, known := t.keys[key]
-	if !known && !t.makeRoom() {
+	if !known && !t.makeRoom(now) {
 		return
 	}
 	e.left, e.at, e.basis, e.stamp = tokens-t.Owed(key, now), now, rate, stamp
@@ -210,7 +210,7 @@ func earned(tokens limit.Tokens, rate int64, most limit.Tokens, from, to budget.
 
 // makeRoom drops a key that is neither owed for nor on its way, if the table is full. It reports
 // whether there is room.
-func (t *Table) makeRoom() bool {
+func (t *Table) makeRoom(now budget.Instant) bool {
 	if len(t.keys) < t.max {
 		return true
 	}
@@ -218,7 +218,7 @@ func (t *Table) makeRoom() bool {
 	found, seen := false, 0
 	var at budget.Instant
 	for key, e := range t.keys {
-		if e.asked == 0 && t.debt[key] == nil && (!found || e.at < at) {
+		if e.asked == 0 && t.nothingOwed(key, now) && (!found || e.at < at) {
 			oldest, at, found = key, e.at, true
 		}
 		if seen++; seen == evictionSample {
@@ -229,8 +229,18 @@ func (t *Table) makeRoom() bool {
 		return false
 	}
 	delete(t.keys, oldest)
+	if d := t.debt[oldest]; d != nil {
+		d.use = nil
+		t.settle(oldest, d)
+	}
 	t.whole = max(t.whole, at)
 	return true
+}
+
+// nothingOwed reports whether nothing is owed of a key, and nothing in use that was.
+func (t *Table) nothingOwed(key budget.KeyID, now budget.Instant) bool {
+	d := t.debt[key]
+	return d == nil || d.total == d.paid && d.lost == 0 && d.carried == 0 && now > d.full
 }
 
 // debtOf finds or makes a key's debt.
@@ -248,9 +258,10 @@ func (t *Table) nextMark() uint64 {
 	return t.marks
 }
 
-// settle drops a debt of nothing.
+// settle drops a debt of nothing. What was in use of a limit that counts stays known, also when it was paid, until the
+// store has said what is in use.
 func (t *Table) settle(key budget.KeyID, d *debt) {
-	if d.total == d.paid && d.lost == 0 && d.carried == 0 {
+	if d.total == d.paid && d.lost == 0 && d.carried == 0 && d.use == nil {
 		t.settled = max(t.settled, d.total)
 		delete(t.debt, key)
 	}

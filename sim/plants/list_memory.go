@@ -94,7 +94,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-keeps-shares", Breaks: "what a daemon remembers of a key stays while its share shrinks in the store",
-			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at = 0, now\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	e.left, e.at, e.basis, e.stamp = tokens-t.Owed(key, now), now, rate, stamp\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}},
+			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.stamp = 0, now, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	e.left, e.at, e.basis, e.stamp = tokens-t.Owed(key, now), now, rate, stamp\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}},
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}},
 		},
 		{
