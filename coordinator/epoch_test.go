@@ -19,15 +19,19 @@ func TestASpentEpochIsFollowedByTheNext(t *testing.T) {
 	running.Go(func() { l.run(ctx) })
 	defer running.Wait()
 	defer stop()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	limit := time.After(time.Minute)
 	reignAfter := func(epoch uint64) *reign {
-		for deadline := time.Now().Add(time.Minute); ; {
-			if r := l.current(); r != nil && r.epoch > epoch {
-				return r
+		for {
+			select {
+			case <-poll.C:
+				if r := l.current(); r != nil && r.epoch > epoch {
+					return r
+				}
+			case <-limit:
+				t.Fatalf("nobody leads after epoch %d", epoch)
 			}
-			if time.Now().After(deadline) {
-				t.Fatalf("no reign after epoch %d", epoch)
-			}
-			time.Sleep(5 * time.Millisecond)
 		}
 	}
 	first := reignAfter(0)
