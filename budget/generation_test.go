@@ -91,7 +91,7 @@ func TestRegionRefusesImpossibleGenerations(t *testing.T) {
 			Region: 1, Epoch: r.session.epoch, Session: r.session.id, Seq: r.session.seq, TSend: r.session.tSend, Actions: []Action{action},
 		}}, w.now)
 		if slices.ContainsFunc(out, isApply) || r.session.open {
-			t.Errorf("%s: a directive with %+v: %v, session open: %v", name, gen, out, r.session.open)
+			t.Fatalf("%s: a directive with %+v: %v, session open: %v", name, gen, out, r.session.open)
 		}
 		later := w.now.Add(time.Minute)
 		for r.inFlight != helloCall {

@@ -82,7 +82,7 @@ func ledgers() []Plant {
 		},
 		{
 			Name: "other-key-staged", Breaks: "a stage may count a rule under another key, and so a client twice",
-			Edits: []Edit{{"rules/stage.go", "if !slices.Equal(before.sortedKey, after.sortedKey) {", "if false {"}},
+			Edits: []Edit{{"rules/stage.go", "if !slices.Equal(before.sortedKey, after.sortedKey) {", "if !slices.Equal(before.sortedKey, before.sortedKey) {"}},
 		},
 		{
 			Name: "rule-left-out-of-stage", Breaks: "a stage may leave out a rule, so that nothing is limited by it where it is staged",
