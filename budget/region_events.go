@@ -68,6 +68,10 @@ type StoreReach struct{ Unreached *hashslot.Set }
 // StoreLost: a record of a hot key was missing from the store.
 type StoreLost struct{}
 
+// ClockStopped: the clock by which Step is called may have stood still, or was set back. A
+// lease that it measured may be over at the leader.
+type ClockStopped struct{}
+
 // RulesReplaced tells that other rules are in force here. What limits the region knows
 // of keys may be older, and so are tokens on their way: none are counted.
 type RulesReplaced struct{}
@@ -82,6 +86,7 @@ func (SharesApplied) regionEvent()     {}
 func (StoreEpoch) regionEvent()        {}
 func (StoreReach) regionEvent()        {}
 func (StoreLost) regionEvent()         {}
+func (ClockStopped) regionEvent()      {}
 func (RulesReplaced) regionEvent()     {}
 func (RegionTick) regionEvent()        {}
 

@@ -32,6 +32,9 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 		r.unreached = e.Unreached
 	case StoreLost:
 		r.doubt()
+	case ClockStopped:
+		r.leaseEnd = 0
+		r.doubt()
 	case RulesReplaced:
 		r.rulesReplaced()
 	case RegionTick:

@@ -49,6 +49,7 @@ func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.H
 		return nil, err
 	}
 	res := helloToWire(ok)
+	res.LeaderClockMicros = clockMicros(reign)
 	s.node.View(func(state *cluster.State) {
 		tellConfig(res, state, region, req)
 	})

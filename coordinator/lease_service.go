@@ -60,6 +60,7 @@ func (s *leaseService) report(ctx context.Context, reign *reign, region int, req
 	}
 	s.plans.hear(region, req.GetPlan())
 	res := directiveToWire(directive)
+	res.LeaderClockMicros = clockMicros(reign)
 	res.Plan = s.plans.ask(region, stream{directive.Epoch, directive.Session})
 	s.node.View(func(state *cluster.State) { res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion()) })
 	if !s.sent.note(region, stream{directive.Epoch, directive.Session}, res.Rules) {
@@ -67,6 +68,9 @@ func (s *leaseService) report(ctx context.Context, reign *reign, region int, req
 	}
 	return res, nil
 }
+
+// clockMicros is what a leader's clock shows, for regions to compare theirs with.
+func clockMicros(r *reign) int64 { return int64(r.now()) / 1000 }
 
 // declared is the index of a declared region. The error names those there are.
 func (s *leaseService) declared(reign *reign, name string) (index int, err error) {

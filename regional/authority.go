@@ -164,8 +164,8 @@ func (a *authority) storeEpoch(epoch string) (changed bool) {
 func (a *authority) sample(epoch string, s sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if epoch == a.epoch && s.store > 0 {
-		a.clock.add(s)
+	if epoch == a.epoch && s.store > 0 && a.clock.add(s) {
+		a.distrust()
 	}
 }
 
@@ -173,9 +173,17 @@ func (a *authority) sample(epoch string, s sample) {
 func (a *authority) clockWasSet(epoch string, s sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if epoch == a.epoch {
-		a.clock.anew(s)
+	if epoch == a.epoch && a.clock.anew(s) {
+		a.distrust()
 	}
+}
+
+// distrust ends the session, its lease and what was taken in advance under it: the clock that
+// measures them may have stood still. The caller holds mu.
+func (a *authority) distrust() {
+	a.pending = append(a.pending, a.region.Step(budget.ClockStopped{}, a.now())...)
+	a.stand()
+	a.nudge()
 }
 
 // session is the one that is open; zero if none is.

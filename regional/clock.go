@@ -133,27 +133,30 @@ func (c *clockMap) reset() {
 // forget is reset. The caller holds mu.
 func (c *clockMap) forget() { c.span, c.pins, c.at = [2]span{}, [3]pin{}, 0 }
 
-// add takes a sample.
-func (c *clockMap) add(s sample) {
+// add takes a sample, and reports whether the store's clock was set forward before it, or
+// the daemon's stood still: nothing tells one from the other.
+func (c *clockMap) add(s sample) (leapt bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.take(s)
+	return c.take(s)
 }
 
-// anew takes a sample of a clock that was set, and forgets all earlier ones.
-func (c *clockMap) anew(s sample) {
+// anew takes a sample of a clock that was set, and forgets all earlier ones. It reports what
+// add does.
+func (c *clockMap) anew(s sample) (leapt bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.take(s)
+	leapt = c.take(s)
 	c.forget()
 	c.take(s)
+	return leapt
 }
 
 // take is add. A sample far beyond what a clock within rho can have come to tells that the
-// store's clock was set forward. The caller holds mu.
-func (c *clockMap) take(s sample) {
+// store's clock was set forward, or that the daemon's stood still. The caller holds mu.
+func (c *clockMap) take(s sample) (leapt bool) {
 	if passed, known := c.began(s.received); known && s.store > passed+leastLeap {
-		c.leap = s.received
+		leapt, c.leap = true, s.received
 		c.forget()
 	}
 	if s.received > c.at {
@@ -165,7 +168,7 @@ func (c *clockMap) take(s sample) {
 	}
 	if !now.filled {
 		*now = span{began: s.received, early: s, late: s, filled: true}
-		return
+		return leapt
 	}
 	if s.early() < now.early.early() {
 		now.early = s
@@ -173,6 +176,7 @@ func (c *clockMap) take(s sample) {
 	if s.late() > now.late.late() {
 		now.late = s
 	}
+	return leapt
 }
 
 // age is the time since the latest sample.

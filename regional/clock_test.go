@@ -53,7 +53,7 @@ func TestClockSinceDoesNotDriftAway(t *testing.T) {
 // that the clock was set forward, also to a daemon that learns it anew by a refused call;
 // one within it, or of a clock set back, does not.
 func TestClockFindsALeap(t *testing.T) {
-	for name, add := range map[string]func(*clockMap, sample){"add": (*clockMap).add, "anew": (*clockMap).anew} {
+	for name, add := range map[string]func(*clockMap, sample) bool{"add": (*clockMap).add, "anew": (*clockMap).anew} {
 		t.Run(name, func(t *testing.T) {
 			c := newClockMap()
 			at := func(store int64, boot budget.Instant) sample {

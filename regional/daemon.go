@@ -166,6 +166,7 @@ func (d *Daemon) build(kept *state) error {
 		live:         func() { d.readyOnce.Do(func() { close(d.ready) }) },
 		wrongCluster: d.fail,
 		leaveFor:     leaveFor,
+		wall:         newWall(c.bootClock),
 	}
 	if parted, ok := d.store.(interface{ Unreached() *hashslot.Set }); ok {
 		d.reporter.unreached = parted.Unreached

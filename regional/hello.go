@@ -35,7 +35,12 @@ func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent
 	h.Standing = r.others.standing(r.noStore())
 	in := helloRequest(r.region, h)
 	in.Address, in.DaemonVersion = r.address, r.version
+	sent := r.auth.now()
 	out, ev := r.say(ctx, in)
+	if _, opens := ev.(budget.HelloAnswered); opens {
+		r.reference.Forget()
+		r.compare(out.GetLeaderClockMicros(), sent)
+	}
 	if ev != nil || out.GetBusy() {
 		r.isSecond(out.GetBusy())
 		r.others.answered(out.GetBusy() && out.GetWait())

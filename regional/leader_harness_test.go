@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"aliquot/boottime"
 	"aliquot/budget"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -60,9 +61,11 @@ type leader struct {
 	plan     *aliquotv1.PlanTask // likewise
 	session  uint64
 	counter  uint64
-	from     int64 // the window that growths count from
-	hellos   []*aliquotv1.HelloRequest
-	reports  []*aliquotv1.ReportRequest
+	// clock is what it says that its clock shows, microseconds.
+	clock   func() int64
+	from    int64 // the window that growths count from
+	hellos  []*aliquotv1.HelloRequest
+	reports []*aliquotv1.ReportRequest
 }
 
 const secret = "0123456789abcdef0123456789abcdef"
@@ -70,6 +73,7 @@ const secret = "0123456789abcdef0123456789abcdef"
 func newLeader(t testing.TB, yaml string) *leader {
 	l := &leader{t: t, cluster: "c1", lease: 10 * time.Second, epoch: 1, version: 1}
 	l.us = &aliquotv1.DeclaredRegion{Name: "us", Floor: oneOf(2)}
+	l.clock = func() int64 { return int64(boottime.Now()) / 1000 }
 	l.setRules(1, yaml)
 	mux := http.NewServeMux()
 	mux.Handle(aliquotv1connect.NewLeaseServiceHandler(l))
@@ -127,7 +131,7 @@ func (l *leader) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv
 	l.session++
 	return &aliquotv1.HelloResponse{
 		Epoch: l.epoch, Session: l.session, Nonce: in.GetNonce(), Rules: l.rulesFor(in.GetRulesVersion()), NoRules: l.noRules(),
-		Config: l.config(),
+		Config: l.config(), LeaderClockMicros: l.clock(),
 	}, nil
 }
 
@@ -174,6 +178,7 @@ func (l *leader) Report(ctx context.Context, in *aliquotv1.ReportRequest) (*aliq
 	out := &aliquotv1.ReportResponse{
 		Epoch: l.epoch, Session: in.GetSession(), Seq: in.GetSeq(), TSend: in.GetTSend(), Renew: !l.mean,
 		Actions: l.actions, Rules: l.rulesFor(in.GetRulesVersion()), Plan: l.plan,
+		LeaderClockMicros: l.clock(),
 	}
 	l.actions, l.plan = nil, nil
 	return out, nil

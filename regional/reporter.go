@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"aliquot/boottime"
 	"aliquot/budget"
 	"aliquot/hashslot"
 	"aliquot/limit"
@@ -63,8 +64,12 @@ type reporter struct {
 	heardWhose  atomic.Bool
 	introducing atomic.Bool
 	introduced  time.Time // the last time it was due; of run
-	phase       budget.Phase
-	phaseTold   bool
+	// reference is the clock of the leader that has opened the session, and wall this
+	// machine's wall clock; nil: it is not looked at.
+	reference boottime.Reference
+	wall      *boottime.Wall
+	phase     budget.Phase
+	phaseTold bool
 }
 
 // run serves the machine until ctx ends.
@@ -74,6 +79,7 @@ func (r *reporter) run(ctx context.Context) {
 	defer r.calls.Wait()
 	for {
 		r.tellReach()
+		r.watchWall()
 		r.auth.tick()
 		r.planner.recent.age()
 		for _, effect := range r.auth.effects() {
@@ -180,10 +186,12 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 		in.DecidedRulesVersion, in.Allowed, in.Denied = p.text.Version, p.counts.allowed.Load(), p.counts.denied.Load()
 	}
 	in.Plan = r.planner.pending()
+	sent := r.auth.now()
 	out, err := r.peers.report(ctx, in)
 	if err != nil {
 		return budget.CallFailed{}
 	}
+	r.compare(out.GetLeaderClockMicros(), sent)
 	r.planner.told(in.Plan)
 	if task := out.GetPlan(); r.planner.take(task) {
 		r.calls.Go(func() { r.planner.run(ctx, task) })

@@ -41,9 +41,14 @@ const (
 	reweight
 	fenceRegion
 	retime
+	// What follows has draws and times of its own, so that worlds without it are as they
+	// would be if it did not exist.
+	stopClocks
+	turnClocks
 	faultKinds
 
 	steadyKinds = leaderDies
+	ownKinds    = stopClocks
 )
 
 // FaultName names a kind of fault; kinds count from 0 to FaultKinds - 1.
@@ -55,7 +60,7 @@ func FaultName(kind int) string {
 		"daemon paused", "coordinator paused", "cut one way", "cut both ways", "cut from the leader",
 		"all store commands stuck", "region's machine suspended", "store's clock set", "limit lowered", "limit raised",
 		"rule replaced", "rule deleted and made again", "limit staged", "region added", "region drained", "region reweighted", "region fenced",
-		"timing changed",
+		"timing changed", "region's machine stood still", "clock's rate changed",
 	}[kind]
 }
 
@@ -80,8 +85,11 @@ func faultNamed(name string) (fault, bool) {
 // most worlds some single fault every few seconds, in some so rarely that the world
 // comes to rest in between.
 func (w *world) drawFaults() {
-	for f := range faultKinds {
+	for f := range ownKinds {
 		w.faults[f] = w.chance(1, 2) && !w.opts.Calm
+	}
+	for f := ownKinds; f < faultKinds; f++ {
+		w.faults[f] = w.clockTrouble.IntN(8) == 0 && !w.opts.Calm && w.opts.driven == nil
 	}
 	if w.chance(1, 2) { // nobody operates this world
 		for f := addRegion; f <= retime; f++ {
@@ -114,7 +122,7 @@ func (w *world) drawFaults() {
 
 // operated reports whether an operator changes the regions of this world.
 func (w *world) operated() bool {
-	return slices.Contains(w.faults[addRegion:], true)
+	return slices.Contains(w.faults[addRegion:ownKinds], true)
 }
 
 // has reports whether there is steady trouble of a kind now.

@@ -14,6 +14,7 @@ func (n *node) send(deliver func(*coord, reply)) {
 	w := n.w
 	n.call++
 	n.calling = true
+	n.sent, n.sentAt = w.now, n.now()
 	id := n.call
 	n.deadline = w.now + callDeadline
 	if !n.waiting {
@@ -31,10 +32,13 @@ func (n *node) send(deliver func(*coord, reply)) {
 	}
 	n.target = c
 	back := func(ev budget.RegionEvent) {
-		version := w.versionFor(n.region, c.version)
+		version, shows := w.versionFor(n.region, c.version), c.clock.Micros(w.now)
 		for range w.copies(n.cut || w.cutDown[n.region] || c.cutOff[n.region]) {
 			w.after(w.delay(n.region), n.when(func() {
 				n.takeRules(version)
+				if id == n.call && n.calling {
+					n.compare(shows, ev)
+				}
 				n.answered(id, c, ev)
 			}))
 		}

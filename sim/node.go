@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"aliquot/boottime"
 	"aliquot/budget"
 	"aliquot/chunk"
 	"aliquot/internal/recall"
@@ -46,7 +47,12 @@ type node struct {
 	stood    chunk.Standing
 	sweeping bool // a look after the chunks is planned
 
+	reference boottime.Reference // the leader's clock
+	unseen    unseen
+
 	call     uint64 // number of the latest RPC
+	sent     int64  // true time at which it was sent
+	sentAt   budget.Instant
 	calling  bool
 	deadline int64  // true time at which the call in flight counts as lost
 	waiting  bool   // a look at the deadline is planned

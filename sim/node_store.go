@@ -20,7 +20,7 @@ func (n *node) learn() {
 	}
 	n.learning = true
 	s, sent, began := n.w.stores[n.region], n.now(), n.w.now
-	n.w.after(n.w.between(milli/10, 2*milli), func() {
+	n.w.atStore(n.region, n.w.between(milli/10, 2*milli), func() {
 		epoch, time := s.learn(), s.time()
 		n.w.after(n.w.between(milli/10, 2*milli), n.when(func() {
 			n.learning = false
@@ -33,8 +33,17 @@ func (n *node) learn() {
 // sample takes a reading of the store's clock, asked for at the daemon's instant sent,
 // true time began.
 func (n *node) sample(store int64, sent budget.Instant, began int64) {
-	n.clockMap.Sample(store, sent, n.now())
+	leapt := n.clockMap.Sample(store, sent, n.now())
 	n.sampled = began
+	n.distrust(leapt)
+}
+
+// distrust gives up the lease where the store's clock was set forward: nothing tells that
+// from a clock of the daemon's that stood still.
+func (n *node) distrust(leapt bool) {
+	if leapt {
+		n.step(budget.ClockStopped{})
+	}
 }
 
 func (n *node) storeIs(epoch string) {
@@ -111,7 +120,7 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		})
 	}
 	s, epoch, sent, sampled := n.w.stores[n.region], n.epoch, n.w.now, n.sampled
-	n.w.after(n.w.storeDelay(n.region), func() {
+	n.w.atStore(n.region, n.w.storeDelay(n.region), func() {
 		if n.buried || s.outlived(sampled, sent, applyDeadline) {
 			return
 		}

@@ -115,6 +115,9 @@ func (w *world) admit(r *rule, region int, amount limit.Tokens, slots []uint64) 
 		w.admitCounted(r, region, amount, slots)
 		return
 	}
+	if w.forgives(region) {
+		r.ideal.give(amount, w.now)
+	}
 	if !r.ideal.spend(amount, w.now) {
 		w.violate("key %d: %d micro-tokens more admitted than %s + r(1+rho)t", r.key.Rule, -r.ideal.tokens/second, r.burst())
 	}
@@ -197,7 +200,7 @@ func (w *world) enforced(region int, r *rule) part {
 	var most part
 	s := w.stores[region]
 	for _, n := range w.nodes {
-		if n.region != region || n.dead || n.paused() || n.epoch == "" || n.epoch != s.epoch || s.promoted() || !n.configured() || n.staleFloors() || !r.inForce(n.version) {
+		if n.region != region || n.dead || n.paused() || n.forgiven() || n.epoch == "" || n.epoch != s.epoch || s.promoted() || !n.configured() || n.staleFloors() || !r.inForce(n.version) {
 			continue
 		}
 		l := r.at(n.version)

@@ -20,6 +20,7 @@ type store struct {
 	mints   int
 	heard   int64  // when a daemon of the region last took a lease; 0: not yet
 	setBack int64  // true time at which the clock was last set back
+	pauseTo int64  // true time until which its machine stands still
 	records []kept // by rule
 	// promotions counts the times that a replica took over, and named is the promotion that
 	// the epoch names.

@@ -169,6 +169,10 @@ func (c *takeCall) finish(rep *taken) {
 // arrive is the call at the store.
 func (c *takeCall) arrive() {
 	n, s := c.n, c.n.w.stores[c.n.region]
+	if n.w.now < s.pauseTo {
+		n.w.plan(s.pauseTo-n.w.now, (*arrival)(c))
+		return
+	}
 	if n.buried || s.outlived(c.sampled, c.began, takeLate) {
 		return
 	}
@@ -188,8 +192,9 @@ func (c *takeCall) arrive() {
 // learns it anew.
 func (c *takeCall) late(now int64) {
 	if c.epoch == c.n.epoch {
-		c.n.clockMap.Anew(now, c.sent, c.n.now())
+		leapt := c.n.clockMap.Anew(now, c.sent, c.n.now())
 		c.n.sampled = c.began
+		c.n.distrust(leapt)
 	}
 	if !c.over {
 		c.ended(true)

@@ -12,6 +12,7 @@ const (
 	troubleStream = 0x74726f75626c65
 	faultStream   = 0x6661756c74
 	cachedStream  = 0x636163686564
+	clockStream   = 0x636c6f636b
 )
 
 // mishap is one single fault that was caused.
@@ -27,11 +28,22 @@ func (w *world) trouble() {
 	if w.now >= w.faultsEnd {
 		return
 	}
-	const singles = int(faultKinds - steadyKinds)
+	const singles = int(ownKinds - steadyKinds)
 	if f := steadyKinds + fault(w.troubles.IntN(singles)); w.faults[f] {
 		w.strike(f)
 	}
 	w.after(exponential(w.troubles, w.faultGap/int64(singles)*3), w.trouble)
+}
+
+// troubleClocks causes what has to do with clocks that are not as they should be.
+func (w *world) troubleClocks() {
+	if w.now >= w.faultsEnd {
+		return
+	}
+	if f := ownKinds + fault(w.clockTrouble.IntN(int(faultKinds-ownKinds))); w.faults[f] {
+		w.strike(f)
+	}
+	w.after(exponential(w.clockTrouble, 5*second), w.troubleClocks)
 }
 
 // strike causes the next fault, unless it is left out.
@@ -62,6 +74,10 @@ func (w *world) cause(f fault, region int) bool {
 		}
 	case restart, secondDaemon, pauseDaemon, suspendMachine:
 		if n == nil {
+			return false
+		}
+	case stopClocks:
+		if n == nil || w.counts() {
 			return false
 		}
 	case addRegion, drainRegion, reweight, fenceRegion, retime:
@@ -113,6 +129,10 @@ func (w *world) cause(f fault, region int) bool {
 		n.pause(d)
 	case stepClock:
 		w.stepClock(region)
+	case stopClocks:
+		w.stopClocks(region, w.between(second, 3*second))
+	case turnClocks:
+		w.turnClocks(region)
 	case lowerLimit, raiseLimit, replaceRule, remakeRule, stageLimit:
 		w.operateRules(f)
 	}

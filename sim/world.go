@@ -3,6 +3,7 @@ package sim
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"aliquot/budget"
@@ -46,6 +47,7 @@ type world struct {
 	faultsEnd      int64
 	troubles       *rand.Rand // when which single fault comes
 	cached         *rand.Rand // which rules let daemons take tokens in advance
+	clockTrouble   *rand.Rand // of clocks that are not as they should be
 	struck         int        // single faults so far, those left out too
 	mishaps        []mishap   // caused
 	faulted        int64
@@ -69,9 +71,11 @@ type world struct {
 func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	w := &world{
 		seed: seed, opts: opts, rand: rand.New(rand.NewPCG(seed, 0x616c6971756f74)),
-		troubles:  rand.New(rand.NewPCG(seed, troubleStream)),
-		cached:    rand.New(rand.NewPCG(seed, cachedStream)),
-		faultsEnd: int64(faultsEnd), hash: 14695981039346656037,
+		troubles: rand.New(rand.NewPCG(seed, troubleStream)),
+		cached:   rand.New(rand.NewPCG(seed, cachedStream)),
+
+		clockTrouble: rand.New(rand.NewPCG(seed, clockStream)),
+		faultsEnd:    int64(faultsEnd), hash: 14695981039346656037,
 	}
 	declared := w.drawn(opts.Regions, 2, 6)
 	names := make([]string, declared)
@@ -112,6 +116,9 @@ func (w *world) begin() {
 		w.beginClients()
 	}
 	w.after(second, w.trouble)
+	if slices.Contains(w.faults[ownKinds:], true) {
+		w.after(second, w.troubleClocks)
+	}
 	w.after(second, w.copyStores)
 	w.after(w.faultsEnd, w.heal)
 }

@@ -12,16 +12,38 @@ const (
 	million = int64(1_000_000)
 )
 
-// Clock is one machine's clock: it runs at a steady rate of its own. Times of the
-// world ("true" time) are nanoseconds since its beginning. The zero value runs true.
+// Clock is one machine's clock: it runs at a rate of its own. Times of the world
+// ("true" time) are nanoseconds since its beginning. The zero value runs true.
 type Clock struct {
 	Offset int64 // nanoseconds
 	Drift  int64 // parts per thousand million that it runs fast
+
+	stop, stopped int64 // the true time at which it last stood still, and for how long
 }
 
 // At is the clock's reading, nanoseconds, at a true time.
 func (c Clock) At(t int64) int64 {
+	if t > c.stop {
+		t = max(c.stop, t-c.stopped)
+	}
 	return c.Offset + t + t/second*c.Drift + t%second*c.Drift/second
+}
+
+// Stop has the clock stand still for a time from a true time on, which is not in the past.
+func (c *Clock) Stop(at, d int64) {
+	c.settle(at, c.Drift)
+	c.stop, c.stopped = at, d
+}
+
+// Run has the clock run at another rate from a true time on, which is not in the past.
+func (c *Clock) Run(at, drift int64) { c.settle(max(at, c.stop+c.stopped), drift) }
+
+// settle makes the clock one that was never stopped and has always had a rate, and that shows
+// what it does at a true time.
+func (c *Clock) settle(at, drift int64) {
+	reading := c.At(at)
+	*c = Clock{Drift: drift}
+	c.Offset = reading - c.At(at)
 }
 
 // Reaches is the first true time, or one a few nanoseconds later, at which the
@@ -29,6 +51,9 @@ func (c Clock) At(t int64) int64 {
 func (c Clock) Reaches(r int64) int64 {
 	d, speed := r-c.Offset, second+c.Drift
 	t := d/speed*second + d%speed*second/speed
+	if t > c.stop {
+		t += c.stopped
+	}
 	for c.At(t) < r {
 		t++
 	}
@@ -76,21 +101,24 @@ type pin struct {
 func (m *ClockMap) Reset() { *m = ClockMap{Rho: m.Rho, leap: m.leap, leapt: m.leapt} }
 
 // Sample notes a reading of the store's clock, microseconds, that was taken between
-// two instants. One that no clock within rho can have come to tells that the clock was
-// set forward.
-func (m *ClockMap) Sample(store int64, sent, received budget.Instant) {
+// two instants. It reports whether no clock within rho can have come to it: the store's
+// was set forward, or the daemon's stood still.
+func (m *ClockMap) Sample(store int64, sent, received budget.Instant) (leapt bool) {
 	if m.known && store > m.passed(received) {
-		m.leap, m.leapt = received, true
+		leapt, m.leap, m.leapt = true, received, true
 		m.Reset()
 	}
 	m.known, m.store, m.sent, m.received = true, store, sent, received
+	return leapt
 }
 
-// Anew notes a reading of a clock that was set, and forgets all earlier ones.
-func (m *ClockMap) Anew(store int64, sent, received budget.Instant) {
-	m.Sample(store, sent, received)
+// Anew notes a reading of a clock that was set, and forgets all earlier ones. It reports what
+// Sample does.
+func (m *ClockMap) Anew(store int64, sent, received budget.Instant) (leapt bool) {
+	leapt = m.Sample(store, sent, received)
 	m.Reset()
 	m.Sample(store, sent, received)
+	return leapt
 }
 
 // Leapt is a store time that the store's clock had not passed when it was last found to

@@ -546,9 +546,12 @@ type HelloResponse struct {
 	FloorHolder FloorHolder `protobuf:"varint,10,opt,name=floor_holder,json=floorHolder,proto3,enum=aliquot.v1.FloorHolder" json:"floor_holder,omitempty"`
 	// With busy: the daemon that has the session does not know of this one, which must not spend
 	// by the store before it does.
-	Wait          bool `protobuf:"varint,50,opt,name=wait,proto3" json:"wait,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Wait bool `protobuf:"varint,50,opt,name=wait,proto3" json:"wait,omitempty"`
+	// What the leader's boot clock showed when it answered, microseconds; 0: it did not say.
+	// Only differences between answers of one session mean anything.
+	LeaderClockMicros int64 `protobuf:"varint,100,opt,name=leader_clock_micros,json=leaderClockMicros,proto3" json:"leader_clock_micros,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *HelloResponse) Reset() {
@@ -663,6 +666,13 @@ func (x *HelloResponse) GetWait() bool {
 		return x.Wait
 	}
 	return false
+}
+
+func (x *HelloResponse) GetLeaderClockMicros() int64 {
+	if x != nil {
+		return x.LeaderClockMicros
+	}
+	return 0
 }
 
 // RegionConfig is what a region must know to enforce anything.
@@ -1303,9 +1313,12 @@ type ReportResponse struct {
 	// Something to do beside; it has no part in the protocol.
 	Plan *PlanTask `protobuf:"bytes,9,opt,name=plan,proto3" json:"plan,omitempty"`
 	// The other daemons of the region that the leader knows of, at most 32.
-	Others        []uint64 `protobuf:"fixed64,50,rep,packed,name=others,proto3" json:"others,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Others []uint64 `protobuf:"fixed64,50,rep,packed,name=others,proto3" json:"others,omitempty"`
+	// As in HelloResponse: a region whose clock shows less time between two answers than the
+	// leader's, by more than drift and the way explain, stood still.
+	LeaderClockMicros int64 `protobuf:"varint,100,opt,name=leader_clock_micros,json=leaderClockMicros,proto3" json:"leader_clock_micros,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *ReportResponse) Reset() {
@@ -1406,6 +1419,13 @@ func (x *ReportResponse) GetOthers() []uint64 {
 		return x.Others
 	}
 	return nil
+}
+
+func (x *ReportResponse) GetLeaderClockMicros() int64 {
+	if x != nil {
+		return x.LeaderClockMicros
+	}
+	return 0
 }
 
 // PlanTask asks a region what other rules would have made of the requests that it
@@ -1778,7 +1798,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
 	"\x05share\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x05share\x12*\n" +
-	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xa9\x03\n" +
+	"\x05limit\x18\x04 \x01(\v2\x14.aliquot.v1.KeyLimitR\x05limit\"\xd9\x03\n" +
 	"\rHelloResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x14\n" +
@@ -1792,7 +1812,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05shard\x18\t \x01(\rR\x05shard\x12:\n" +
 	"\ffloor_holder\x18\n" +
 	" \x01(\x0e2\x17.aliquot.v1.FloorHolderR\vfloorHolder\x12\x12\n" +
-	"\x04wait\x182 \x01(\bR\x04wait\"\xc3\x02\n" +
+	"\x04wait\x182 \x01(\bR\x04wait\x12.\n" +
+	"\x13leader_clock_micros\x18d \x01(\x03R\x11leaderClockMicros\"\xc3\x02\n" +
 	"\fRegionConfig\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12%\n" +
@@ -1856,7 +1877,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x06gap_ns\x18\r \x01(\x03R\x05gapNs\x12\x15\n" +
 	"\x06in_use\x18\x0e \x01(\x05R\x05inUse\x12\x14\n" +
 	"\x05label\x18\x0f \x01(\x03R\x05label\x12%\n" +
-	"\x0erefunded_micro\x18\x10 \x01(\x03R\rrefundedMicro\"\xae\x02\n" +
+	"\x0erefunded_micro\x18\x10 \x01(\x03R\rrefundedMicro\"\xde\x02\n" +
 	"\x0eReportResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x10\n" +
@@ -1867,7 +1888,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05rules\x18\a \x01(\v2\x11.aliquot.v1.RulesR\x05rules\x12\x14\n" +
 	"\x05shard\x18\b \x01(\rR\x05shard\x12(\n" +
 	"\x04plan\x18\t \x01(\v2\x14.aliquot.v1.PlanTaskR\x04plan\x12\x16\n" +
-	"\x06others\x182 \x03(\x06R\x06others\"S\n" +
+	"\x06others\x182 \x03(\x06R\x06others\x12.\n" +
+	"\x13leader_clock_micros\x18d \x01(\x03R\x11leaderClockMicros\"S\n" +
 	"\bPlanTask\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04yaml\x18\x02 \x01(\tR\x04yaml\x12#\n" +
