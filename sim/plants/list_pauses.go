@@ -13,6 +13,14 @@ func pauses() []Plant {
 			Edits: []Edit{{"regional/emergency.go", "	case a.right.Until != 0 && now >= a.right.Until:\n", "	case a.right.Until < 0:\n"}},
 		},
 		{
+			Name: "stop-not-seen", Breaks: "a region whose clock stood still goes on by its lease, though the leader's clock shows it",
+			Edits: []Edit{{"boottime/reference.go", "stopped = max(0, passed-stretched(received.Sub(r.sent), rhoPPM))", "stopped = 0"}},
+		},
+		{
+			Name: "stopped-lease-goes-on", Breaks: "a region that learns that its clock stood still ends its session and keeps its lease",
+			Edits: []Edit{{"budget/region_step.go", "	case ClockStopped:\n		r.leaseEnd = 0\n", "	case ClockStopped:\n"}},
+		},
+		{
 			Name: "memory-by-an-earlier-clock", Breaks: "the memory store decides a group after the deadline of its call, if it has waited for a lock until then",
 			Edits: []Edit{{"regional/store/memory.go", "	if err := late(g, now); err != nil {\n		return 0, err\n	}\n	m.takeLocked", "	m.takeLocked"}},
 		},
