@@ -16,22 +16,23 @@ func newExplain(g *globals) *cobra.Command {
 	var decision, namespace string
 	var cost int64
 	cmd := &cobra.Command{
-		Use:   "explain (--attr KEY=VALUE... | --decision ID)",
+		Use:   "explain (KEY=VALUE... | --decision ID)",
 		Short: "Why a region decides as it does: rules, shares, tokens, lease; nothing is counted",
 		Long: "Ask a region how it would decide a request now, which charges nothing, or how a denial came\n" +
 			"about (by the decision id in its answer; a daemon remembers some 4,000 of them).",
-		Example: "  aliquot explain --attr api_key=sk_1 --attr endpoint=/v1/orders\n  aliquot explain --decision us-east-1y2p0ij32e8e7-4a",
-		Args:    cobra.NoArgs,
+		Example: "  aliquot explain api_key=sk_1 endpoint=/v1/orders\n  aliquot explain --decision us-east-1y2p0ij32e8e7-4a",
+		Args:    cobra.ArbitraryArgs,
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&attrs, "attr", nil, "an attribute of the request, key=value; once for each")
+	flags.StringArrayVar(&attrs, "attr", nil, "an attribute of the request, key=value, as an argument says it")
 	flags.StringArrayVar(&costs, "costs", nil, "what it consumes of another unit, unit=number; once for each")
 	flags.Int64Var(&cost, "cost", 1, "how much the request consumes")
 	flags.StringVar(&namespace, "namespace", "", `tenant (default "default")`)
 	flags.StringVar(&decision, "decision", "", "the decision id of a denial, in place of a request")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		attrs = append(attrs, args...)
 		if (decision == "") == (len(attrs) == 0) {
-			return usagef("give --attr, once for each attribute of a request, or --decision")
+			return usagef("give the attributes of a request as key=value, or --decision")
 		}
 		request := &aliquotv1.ExplainRequest{What: &aliquotv1.ExplainRequest_DecisionId{DecisionId: decision}}
 		if decision == "" {

@@ -10,7 +10,7 @@ import (
 
 func TestExplainUsage(t *testing.T) {
 	for _, args := range [][]string{
-		{"explain"}, {"explain", "--attr", "a=1", "--decision", "x"}, {"explain", "--attr", "a"},
+		{"explain"}, {"explain", "--attr", "a=1", "--decision", "x"}, {"explain", "--attr", "a"}, {"explain", "a"}, {"explain", "a=1", "--decision", "x"},
 		{"explain", "--attr", "a=1", "--costs", "tokens=many"},
 	} {
 		command(t, "", args...).want(t, exitUsage, "--help")
@@ -36,7 +36,7 @@ func explainChecks(t *testing.T, region string) {
 	at("explain", "--decision", answer.GetDecisionId()+"zzz").want(t, exitError, "not_found", "no such denial")
 	at("explain", "--attr", "api_key=told", "--cost", "301").want(t, exitOK, "retry   never: the cost of 301 is above the limit's capacity of 300")
 	at("explain", "--attr", "api_key=sk_revoked_1").want(t, exitOK, "denied (block_list)", "blacklist entry sk_revoked_*", "the blacklist decides before any rule")
-	at("explain", "--attr", "api_key=told", "-o", "yaml").want(t, exitOK, "rateShare: ", "retryBasis: ")
+	at("explain", "api_key=told", "-o", "yaml").want(t, exitOK, "rateShare: ", "retryBasis: ")
 	await(t, "hot, generation ", func() string {
 		at("check", "api_key=told2", "--cost", "30")
 		return at("explain", "--attr", "api_key=told2").out

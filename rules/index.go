@@ -38,7 +38,9 @@ type anchor struct {
 // places, for a condition that accepts several values.
 type ruleIndex struct {
 	attributes map[string]*attributeIndex
-	always     []int32
+	// tiers are the rules of attributes that are filed under a tier; nil if none is.
+	tiers  *attributeIndex
+	always []int32
 }
 
 type attributeIndex struct {
@@ -79,6 +81,7 @@ func newRuleIndex(rules []*Rule) ruleIndex {
 			index.file(a, int32(ordinal))
 		}
 	}
+	index.tiers = index.attributes[tierAttribute]
 	return index
 }
 
@@ -122,8 +125,8 @@ func (c *condition) anchors() []anchor {
 
 // unindexed are the rules that are tried for every request that belongs to no tier.
 func (x *ruleIndex) unindexed() []int32 {
-	if tiers := x.attributes[tierAttribute]; tiers != nil && len(tiers.exact[""]) > 0 {
-		return slices.Sorted(slices.Values(slices.Concat(x.always, tiers.exact[""])))
+	if x.tiers != nil && len(x.tiers.exact[""]) > 0 {
+		return slices.Sorted(slices.Values(slices.Concat(x.always, x.tiers.exact[""])))
 	}
 	return x.always
 }

@@ -78,11 +78,14 @@ const roomForFound = 128
 func (s *Set) find(attrs Attributes, found []int32) []int32 {
 	of := s.subject(attrs)
 	for i := range attrs {
-		if name := attrs[i].Name; name != tierAttribute {
-			found = s.filedUnder(name, &of, found)
+		name := attrs[i].Name
+		if under := s.index.attributes[name]; under != nil && under != s.index.tiers {
+			found = s.filedUnder(under, of.value(name), &of, found)
 		}
 	}
-	found = s.filedUnder(tierAttribute, &of, found)
+	if s.index.tiers != nil { // also a request that names none belongs to one, or to none
+		found = s.filedUnder(s.index.tiers, of.tier, &of, found)
+	}
 	found = s.matching(s.index.always, &of, found)
 	slices.Sort(found)
 	return slices.Compact(found) // a rule that is filed in several places may be found in two
@@ -90,12 +93,7 @@ func (s *Set) find(attrs Attributes, found []int32) []int32 {
 
 // filedUnder appends the rules that are filed under the request's value of an attribute
 // and match.
-func (s *Set) filedUnder(attribute string, of *subject, found []int32) []int32 {
-	under := s.index.attributes[attribute]
-	if under == nil {
-		return found
-	}
-	value := of.value(attribute)
+func (s *Set) filedUnder(under *attributeIndex, value string, of *subject, found []int32) []int32 {
 	found = s.matching(under.exact[value], of, found)
 	for _, n := range under.prefixes.lengths {
 		if n > len(value) {
