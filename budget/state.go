@@ -14,6 +14,8 @@ type Canon struct {
 	// Demand: how regions use their keys matters. A checker that divides the keys
 	// by itself (Leader.DivideBy) leaves it out.
 	Demand bool
+	// Longest: no age beyond it makes a difference, as the checker knows of its worlds. Zero: a day.
+	Longest time.Duration
 	// Lapses: since when a lease has held without a lapse matters. It does not to
 	// records that were touched since.
 	Lapses bool
@@ -106,6 +108,18 @@ func (c *Canon) String(s string) {
 // it.
 func (c *Canon) Age(now, t Instant, longest time.Duration) {
 	c.Int(int64(min(now.Sub(t), longest)))
+}
+
+// forever is longer than any wait of the protocol.
+const forever = 24 * time.Hour
+
+// Ago writes how long ago t was, up to the age beyond which nothing depends on it.
+func (c *Canon) Ago(now, t Instant) {
+	longest := c.Longest
+	if longest == 0 {
+		longest = forever
+	}
+	c.Age(now, t, longest)
 }
 
 // Left writes how long it is until t, 0 once it has passed.

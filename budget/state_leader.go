@@ -196,13 +196,13 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 			c.Int(int64(kr.planned.slow))
 			c.Int(int64(kr.planned.admitted))
 			c.Bools(kr.planned.active)
-			c.Age(now, kr.homeUntil, forever)
+			c.Ago(now, kr.homeUntil)
 		}
 	}
 	if c.Demand {
 		c.Bools(key.settled)
 		c.Int(key.credit)
-		c.Age(now, key.moved, forever)
+		c.Ago(now, key.moved)
 		c.Int(int64(key.home))
 		c.Age(now, key.homeSince, max(busyDwell, tailsDwell*key.limit.Tail))
 	}
@@ -216,7 +216,7 @@ func (d *demand) appendState(c *Canon, now Instant) {
 		c.Int(v)
 	}
 	for _, t := range [...]Instant{d.since, d.window, d.last, d.used} {
-		c.Age(now, t, forever)
+		c.Ago(now, t)
 	}
 }
 
@@ -253,9 +253,9 @@ func (s *FloorSteps) AppendState(c *Canon, now Instant) {
 	if s.done {
 		return
 	}
-	c.Age(now, s.began, forever)
+	c.Ago(now, s.began)
 	if s.held != 0 {
-		c.Age(now, s.held, forever)
+		c.Ago(now, s.held)
 	}
 	c.Int(int64(s.fill))
 	c.Int(int64(s.tail))

@@ -3,7 +3,6 @@ package budget
 import (
 	"maps"
 	"slices"
-	"time"
 )
 
 // Clone is a copy that goes its own way, for model checking. Configurations are
@@ -65,10 +64,6 @@ func sortedKeys[V any](m map[KeyID]V) []KeyID {
 	return keys
 }
 
-// forever is longer than any wait of the protocol: an age beyond it is as good as any
-// other.
-const forever = 24 * time.Hour
-
 // AppendState writes everything that influences what the region does from now on.
 func (r *Region) AppendState(c *Canon, now Instant) {
 	c.Int(int64(r.shard))
@@ -81,14 +76,14 @@ func (r *Region) AppendState(c *Canon, now Instant) {
 	c.Bools(r.blind, r.urgent, r.newRules, r.session.open, r.applying != nil, r.leaseEnd != 0)
 	c.Left(now, r.leaseEnd)
 	if r.Phase(now) == Live && c.Lapses {
-		c.Age(now, r.liveSince, forever) // set anew when a lease begins
+		c.Ago(now, r.liveSince) // set anew when a lease begins
 	}
-	c.Age(now, r.lastDirective, forever)
+	c.Ago(now, r.lastDirective)
 	c.Age(now, r.marked, MarkEvery)
 	c.Int(int64(r.floorVersion))
 	c.Int(int64(r.floorOpened))
 	if r.floorSince != 0 {
-		c.Age(now, r.floorSince, forever)
+		c.Ago(now, r.floorSince)
 	}
 	c.Epoch(r.highestEpoch)
 	if s := &r.session; s.open {
@@ -114,7 +109,7 @@ func (r *Region) AppendState(c *Canon, now Instant) {
 // tSend writes when a report was sent, for whoever counts a lease from it.
 func (c *Canon) tSend(region int, now, t Instant) {
 	c.regionTime(region, t)
-	c.Age(now, t, forever)
+	c.Ago(now, t)
 }
 
 func (a *applying) appendState(c *Canon, region int, now Instant) {
@@ -181,7 +176,7 @@ func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
 		c.Int(h.admitted)
 		c.Int(h.offered)
 		c.Int(h.tokens)
-		c.Age(now, h.used, forever)
+		c.Ago(now, h.used)
 		c.Int(int64(h.gap))
 	}
 }

@@ -12,16 +12,22 @@ import (
 
 // Nothing that can happen breaks a promise, as far as the search goes.
 func TestScenarios(t *testing.T) {
-	states := 0
+	states, exhausted := 0, 0
+	t.Log(Header)
 	for _, sc := range Scenarios() {
 		r := sc.Search(Bound{States: statesEach, Workers: 2})
 		t.Log(&r)
 		states += r.States
+		if r.End == Exhausted {
+			exhausted++
+		} else if sc.Small && statesEach >= smallStates {
+			t.Errorf("%s does not end by itself: %v", sc.Name, r.End)
+		}
 		if r.Violation != nil {
 			t.Error(r.Violation)
 		}
 	}
-	t.Logf("%d states", states)
+	t.Logf("%d states; %d scenarios ended by themselves", states, exhausted)
 	if states < statesDue {
 		t.Errorf("%d states, not %d", states, statesDue)
 	}
@@ -166,7 +172,22 @@ func TestReplayRefusesNonsense(t *testing.T) {
 // A bound on time ends a search.
 func TestTimeBound(t *testing.T) {
 	r := scenario(t, "cold").Search(Bound{Time: time.Nanosecond})
-	if r.Whole || r.Violation != nil {
+	if r.End != TimeOver {
 		t.Errorf("%v", &r)
+	}
+}
+
+// A search says what ended it, and how far it went.
+func TestSearchSaysWhatEndedIt(t *testing.T) {
+	for _, x := range []struct {
+		scenario string
+		bound    Bound
+		want     End
+	}{{"cold", Bound{States: 100}, StatesFound}, {"cold", Bound{Depth: 3}, DepthFound}, {"deposed-both-1", Bound{}, Exhausted}} {
+		sc := scenario(t, x.scenario)
+		r := sc.Search(x.bound)
+		if r.End != x.want || r.Faults != sc.Budget || r.Turns != sc.Turns || r.States == 0 || r.Depth == 0 {
+			t.Errorf("%s within %+v: %v", x.scenario, x.bound, &r)
+		}
 	}
 }

@@ -45,6 +45,7 @@ func (x *writer) take() *form {
 
 // key is the hash of a world's canonical form.
 func (x *writer) key(w *world) uint64 {
+	x.canon.Longest = ages(w.sc)
 	parts := make([]*form, 0, maxRegions+4)
 	for i := range w.sc.Regions {
 		s := w.sites[i]
@@ -231,16 +232,16 @@ func (w *world) writeSince(x *writer, n *node, storeNow int64) (matters bool) {
 	matters = w.sc.Faults&RollBack != 0 || right.Phase != budget.Live || stuck || s.get(w.now).At <= since
 	c.Bools(matters && since != 0, floorSince != 0)
 	if matters && since != 0 {
-		c.Int(since - storeNow)
+		x.age(storeNow-since, w.sc)
 	}
 	if floorSince != 0 {
-		c.Int(floorSince - storeNow)
+		x.age(storeNow-floorSince, w.sc)
 	}
 	return matters
 }
 
-// age writes an age in microseconds of a store's clock, up to the time in which a
-// region takes its floor back and fills any bucket: beyond, it makes no difference.
-func (x *writer) age(us int64, sc *Scenario) {
-	x.canon.Int(min(us, (4*sc.Lease + time.Minute).Microseconds()))
-}
+// age writes an age in microseconds of a store's clock, up to the time from which on it makes no difference.
+func (x *writer) age(us int64, sc *Scenario) { x.canon.Int(min(us, ages(sc).Microseconds())) }
+
+// ages is the time in which a region takes its floor back and fills any bucket: beyond, an age makes no difference.
+func ages(sc *Scenario) time.Duration { return 4*sc.Lease + time.Minute }

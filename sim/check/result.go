@@ -15,39 +15,54 @@ type Bound struct {
 	Workers int
 }
 
+// End says what ended a search.
+type End string
+
+// The ends of a search. Whatever it was, no path has more faults and turns than its scenario allows.
+const (
+	Exhausted   End = "exhausted" // there is nothing more to search
+	StatesFound End = "states"    // Bound.States
+	DepthFound  End = "depth"     // Bound.Depth
+	TimeOver    End = "time"      // Bound.Time
+	Broken      End = "violation"
+)
+
 // Result is what a search came to.
 type Result struct {
-	Scenario    string
-	States      int // distinct, after canonicalisation
-	Transitions int64
-	Depth       int  // events from the root that were searched whole
-	Quanta      int  // the longest time that passed in a path
-	Recoveries  int  // states from which the world was made to recover
-	Whole       bool // there is nothing more to search
-	Took        time.Duration
-	Violation   *Violation
+	Scenario string `json:"scenario"`
+	About    string `json:"about"`
+	// Faults and Turns are how many of them a path has at the most, by the scenario.
+	Faults      int           `json:"faults"`
+	Turns       int           `json:"turns"`
+	States      int           `json:"states"` // distinct, after canonicalisation
+	Transitions int64         `json:"transitions"`
+	Depth       int           `json:"depth"`      // events from the root that were searched whole
+	Quanta      int           `json:"quanta"`     // the longest time that passed in a path
+	Recoveries  int           `json:"recoveries"` // states from which the world was made to recover
+	End         End           `json:"end"`
+	Took        time.Duration `json:"took_ns"`
+	Violation   *Violation    `json:"violation,omitempty"`
 }
 
-// String is a line about the search.
+// Header is the heading of the lines that String returns.
+const Header = "scenario                          states  transitions  depth  quanta  faults  turns  recoveries   seconds  ended by"
+
+// String returns a line of a table about the search.
 func (r *Result) String() string {
-	end := "bounded"
-	if r.Whole {
-		end = "whole"
-	}
-	line := fmt.Sprintf("%-22s %9d states %10d transitions  depth %3d  %2d quanta  %6d recoveries  %6.1f s  %s",
-		r.Scenario, r.States, r.Transitions, r.Depth, r.Quanta, r.Recoveries, r.Took.Seconds(), end)
+	line := fmt.Sprintf("%-30s %9d  %11d  %5d  %6d  %6d  %5d  %10d  %8.1f  %s",
+		r.Scenario, r.States, r.Transitions, r.Depth, r.Quanta, r.Faults, r.Turns, r.Recoveries, r.Took.Seconds(), r.End)
 	if r.Violation != nil {
-		line += "  VIOLATION: " + r.Violation.What
+		line += ": " + r.Violation.What
 	}
 	return line
 }
 
 // Violation is a promise broken, and a shortest path to it.
 type Violation struct {
-	Scenario string
-	What     string
-	Path     []string // in words
-	Replay   string   // for Scenario.Replay
+	Scenario string   `json:"scenario"`
+	What     string   `json:"what"`
+	Path     []string `json:"path"`   // in words
+	Replay   string   `json:"replay"` // for Scenario.Replay
 }
 
 // String tells what happened, event by event.

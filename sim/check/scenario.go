@@ -36,6 +36,8 @@ type Scenario struct {
 	Faults uint64
 	Budget int
 	Turns  int
+	// Small: there is so little that may happen that a search ends by itself, within smallStates.
+	Small bool
 	// At are the regions to which faults happen; 0: to all. Bit i is region i.
 	At uint8
 	// Every order of messages is searched, not only that in which all reports come

@@ -32,6 +32,7 @@ type search struct {
 	states  atomic.Int64
 	workers []*worker
 	stop    atomic.Bool
+	full    atomic.Bool // as many states as there may be
 	began   time.Time
 
 	mu    sync.Mutex
@@ -66,10 +67,10 @@ func (sc Scenario) Search(bound Bound) Result {
 	for n := range max(bound.Workers, 1) {
 		s.workers = append(s.workers, &worker{s: s, n: n})
 	}
-	r := Result{Scenario: sc.Name}
+	r := Result{Scenario: sc.Name, About: sc.About, Faults: sc.Budget, Turns: sc.Turns}
 	root, failed := sc.root()
 	if failed != "" {
-		r.Violation = &Violation{Scenario: sc.Name, What: "on the way to the root: " + failed}
+		r.End, r.Violation = Broken, &Violation{Scenario: sc.Name, What: "on the way to the root: " + failed}
 		return r
 	}
 	level := []item{{root, noLink}}
@@ -81,7 +82,7 @@ func (sc Scenario) Search(bound Bound) Result {
 			r.Depth++
 		}
 	}
-	r.States, r.Whole, r.Took = int(s.states.Load()), len(level) == 0 && !s.stop.Load(), time.Since(s.began)
+	r.States, r.End, r.Took = int(s.states.Load()), s.end(len(level)), time.Since(s.began)
 	for _, x := range s.workers {
 		r.Transitions += x.transitions
 		r.Recoveries += x.recoveries
@@ -91,6 +92,22 @@ func (sc Scenario) Search(bound Bound) Result {
 		r.Violation = sc.explain(s.path(s.found.from, s.found.event))
 	}
 	return r
+}
+
+// end says what ended the search, with how many states left to search on from.
+func (s *search) end(left int) End {
+	switch {
+	case s.found != nil:
+		return Broken
+	case s.full.Load():
+		return StatesFound
+	case s.stop.Load():
+		return TimeOver
+	case left > 0:
+		return DepthFound
+	default:
+		return Exhausted
+	}
 }
 
 // root is the world at the root, with the scenario's budgets.
@@ -182,6 +199,7 @@ func (x *worker) count(w *world, key uint64, it item, e event) bool {
 		}
 	}
 	if x.s.bound.States > 0 && n >= int64(x.s.bound.States) {
+		x.s.full.Store(true)
 		x.s.stop.Store(true)
 		return false
 	}
