@@ -56,8 +56,20 @@ type View struct {
 	FloorSince int64
 	// Low is the floor's bucket of this limit at the smallest floor the region has
 	// had: no part of it is above Floor's (only with FloorSince).
-	Low   Bucket
-	Phase Phase
+	Low Bucket
+	// RuleSince is when the limit last changed; 0 if no change matters. Slow and Before
+	// tell what is known of the time until then (only with RuleSince).
+	RuleSince int64
+	// Slow is the slowest rate of a cold bucket before RuleSince: a record that was last
+	// touched earlier has earned no more until then. A limit that counts has none.
+	Slow Rate
+	// Before is what is known of an absent record that was last touched before RuleSince.
+	// Its time to live was that of a faster bucket, so it may have gone before it was full
+	// by the present limit: it held at least Before.Cap, less what Before.Rate earns from
+	// RuleSince on. For a limit that counts, whose records were kept for a shorter window,
+	// Before.Cap is the most that may have been in use; the rate is 0.
+	Before Bucket
+	Phase  Phase
 	// Since is when the present phase began (Live without a lapse, or Floor; for a
 	// limit that counts, the floor comes its Tail later than for a bucket).
 	// Time before it is refilled at the smallest of the rates that could apply, and

@@ -62,7 +62,7 @@ func applyArgs(epoch string, h *header, changes []Change, lease bool) []any {
 
 func (w *words) change(h *header, c *Change) {
 	if c.View.Algorithm.Counts() {
-		w.counted(&c.View, true)
+		w.counted(h, &c.View, true)
 		w.add(int64(c.Gen), int64(c.Share.Cap), c.From, bit(c.Cold), bounded(c.Deadline))
 		return
 	}

@@ -7,7 +7,8 @@
 --              the view before: generation (0 or less: the key was cold), share: capacity,
 --              rate, fraction (always there), floor: capacity, rate, fraction, debit, extra,
 --              low: capacity, rate, fraction (only if floors have changed),
---              limbo floor: capacity, rate, fraction (only if the caller is blind)
+--              limbo floor: capacity, rate, fraction (only if the caller is blind),
+--              change: as in take.lua (only if some limit has changed)
 --              the change: generation, share: capacity, rate, fraction, grant,
 --              1 if the key returns to cold, and 2 more if a chunk comes back, deadline on
 --              this clock (0: none)

@@ -15,8 +15,8 @@ const (
 	// headerArgs is how many of ARGV all scripts share.
 	headerArgs = 10
 	// countedNumbers is the most that a limit that counts says of itself in a take.
-	countedNumbers = 11
-	// applyNumbers is the most that a change has, without low.
+	countedNumbers = 13
+	// applyNumbers is the most that a change has, without low and what has changed.
 	applyNumbers = 19
 )
 
@@ -80,14 +80,14 @@ func (w *words) header(h *header, epoch string, withHeard bool) {
 		wait = -1
 	}
 	w.args = append(w.args, epoch, fmt.Sprintf("%08x", h.stamp))
-	w.add(int64(h.phase), bounded(h.since), bounded(h.until), bounded(h.birth), h.floorSince, wait, bit(h.blind), int64(h.known))
+	w.add(int64(h.phase), bounded(h.since), bounded(h.until), bounded(h.birth), h.floorSince, wait, bit(h.blind)+2*bit(h.changes), int64(h.known))
 }
 
 // bounded brings an instant into what Lua counts exactly; beyond either end it
 // compares with the clock as before.
 func bounded(at int64) int64 { return min(max(at, 0), limit.MaxExact) }
 
-// lowNumbers is how many numbers a view's Low and LimboFloor take.
+// lowNumbers is how many numbers a view's Low and LimboFloor, and a change of its limit, take.
 func (h *header) lowNumbers() int {
 	n := 0
 	if h.floorSince != 0 {
@@ -95,6 +95,9 @@ func (h *header) lowNumbers() int {
 	}
 	if h.blind {
 		n += 3
+	}
+	if h.changes {
+		n += 6
 	}
 	return n
 }
@@ -111,6 +114,10 @@ func (w *words) view(h *header, v *limit.View) {
 	if h.blind {
 		w.bucket(v.LimboFloor)
 	}
+	if h.changes {
+		w.add(bounded(v.RuleSince), v.Slow.Micro, v.Slow.Frac)
+		w.bucket(v.Before)
+	}
 }
 
 // debit is what of a bucket's debit can be in its record: that holds at most two full
@@ -126,7 +133,7 @@ func generation(v *limit.View) int64 {
 }
 
 // counted writes the view of a limit that counts, in the order of counted.lua.
-func (w *words) counted(v *limit.View, shareAlways bool) {
+func (w *words) counted(h *header, v *limit.View, shareAlways bool) {
 	wait, limbo := int64(0), int64(-1)
 	w.add(generation(v))
 	if v.Hot || shareAlways {
@@ -140,6 +147,9 @@ func (w *words) counted(v *limit.View, shareAlways bool) {
 	}
 	w.add(int64(v.Floor.Cap), int64(min(v.Debit, limit.MaxExact)), v.Window,
 		int64(v.Phase), bounded(v.Since), bounded(v.Birth), wait, limbo)
+	if h.changes {
+		w.add(bounded(v.RuleSince), int64(v.Before.Cap))
+	}
 }
 
 func bit(b bool) int64 {

@@ -32,6 +32,7 @@ type header struct {
 	blind               bool // and not in phase Live
 	asksHeard, anything bool
 	counts              bool // there is a limit that counts
+	changes             bool // there is a limit that has changed
 }
 
 // admit checks one key and view against the header and the bounds of the scripts.
@@ -57,10 +58,12 @@ func (h *header) admit(key string, v *limit.View) error {
 		return fmt.Errorf("%w: view of %s waits %d microseconds after heard; at most %v", ErrInvalid, key, v.HeardWait, HeardTTL)
 	case v.Debit < 0 || v.Cost < 0 || v.Cost > limit.MaxExact:
 		return fmt.Errorf("%w: view of %s has a debit of %d, a cost of %d", ErrInvalid, key, v.Debit, v.Cost)
+	case v.RuleSince < 0 || v.RuleSince != 0 && (!v.Before.Valid() || !(limit.Bucket{Rate: v.Slow}).Valid()):
+		return fmt.Errorf("%w: view of %s has a limit since %d, %+v and %+v before", ErrInvalid, key, v.RuleSince, v.Slow, v.Before)
 	case blind(v) && (!v.LimboFloor.Valid() || v.LimboFloor.Min(v.Floor) != v.LimboFloor):
 		return fmt.Errorf("%w: view of %s has a limbo floor of %+v above its floor %+v", ErrInvalid, key, v.LimboFloor, v.Floor)
 	}
-	h.asksHeard = h.asksHeard || asksHeard(v)
+	h.asksHeard, h.changes = h.asksHeard || asksHeard(v), h.changes || v.RuleSince != 0
 	if v.Algorithm.Counts() {
 		h.counts = true
 		return admitCounted(key, v)

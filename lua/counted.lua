@@ -8,6 +8,8 @@
 --   the floor's rights, debit, window in microseconds
 --   phase, since, birth, and for how long the region must not have been heard
 --   the floor's rights in limbo of a blind caller in phase floor or limbo, or -1
+--   since when the limit is what it is, and what may have been in use   (only if some limit
+--   has changed)
 counted = {}
 
 do
@@ -45,6 +47,10 @@ do
     end
     if limbo >= 0 and l.phase == LIMBO then
       l.holds = limbo -- of the floor
+    end
+    if CHANGES then
+      l.changed, l.before = tonumber(ARGV[a + 9]), tonumber(ARGV[a + 10])
+      a = a + 2
     end
     return l, a + 9
   end
@@ -99,6 +105,9 @@ do
       block(r, l, now + tail(l))
     else
       block(r, l, 0)
+      if CHANGES and l.changed ~= 0 and l.of == windows then
+        windows.forgotten(r, l)
+      end
     end
     return r
   end

@@ -14,12 +14,14 @@
 -- ARGV[7]  since when the floors are what they are, 0: no change matters
 -- ARGV[8]  for how long the region must not have been heard, microseconds; 0: no
 --          matter, as in every phase but floor; -1: only to limits that count
--- ARGV[9]  1 if the caller is blind, in phase floor or limbo: limit.View.Blind
+-- ARGV[9]  1 if the caller is blind, in phase floor or limbo: limit.View.Blind; 2 more if
+--          some limit has changed
 -- ARGV[10] the highest generation the caller knows of, in phase live: limit.View.Known
 -- ARGV[11..] what the script itself says. A view's generation is that of a hot key's
 -- share, above 0, or for a cold key minus the highest one applied for any key. The
 -- three numbers of low are sent only if ARGV[7] is not 0, those of the limbo floor only if
--- ARGV[9] is 1.
+-- the caller is blind, and those of a change only if some limit has changed: since (0: this
+-- one has not), slow: rate, fraction, before: capacity, rate, fraction.
 --
 -- Reply, first of all: {-1, epoch found or ''} if the contents are not the ones
 -- expected, or if the server was promoted since they were named; nothing was read or
@@ -73,7 +75,7 @@ local phase = tonumber(ARGV[3])
 if (phase == LIVE and now > UNTIL) or (phase == FLOOR and now < SINCE) then
   phase = LIMBO
 end
-local BLIND, KNOWN = ARGV[9] == '1', tonumber(ARGV[10])
+local BLIND, CHANGES, KNOWN = tonumber(ARGV[9]) % 2 == 1, tonumber(ARGV[9]) >= 2, tonumber(ARGV[10])
 
 -- exact turns digits (or a number) into a number, or nil above most.
 local function exact(digits, most)
@@ -286,7 +288,7 @@ local function earn(r, extra, cap, rate, frac, from, to)
 end
 
 -- settle_hot: limit.settleHot.
-local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra, lowcap, lowrate, lowfrac)
+local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra, lowcap, lowrate, lowfrac, change)
   if gen > 0 and r.gen > gen and phase == LIVE and (r.at <= SINCE or r.gen <= KNOWN) then
     r.cap = min(r.cap, scap)
     r.rate, r.frac = slower(r.rate, r.frac, srate, sfrac)
@@ -316,13 +318,20 @@ local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra,
   if phase ~= LIMBO and SINCE > start then
     start = SINCE
   end
-  if (phase ~= LIMBO and r.at <= SINCE) or r.at < FLOOR_SINCE then
+  local slow = change and phase == FLOOR and r.at < change.since
+  if slow then
+    start = max(start, change.since)
+  end
+  if (phase ~= LIMBO and r.at <= SINCE) or r.at < FLOOR_SINCE or slow then
     local lcap = min(min(bcap, fcap), ecap)
     local lrate, lfrac = slower(brate, bfrac, frate, ffrac)
     lrate, lfrac = slower(lrate, lfrac, erate, efrac)
     if r.at < FLOOR_SINCE then
       lcap = min(lcap, lowcap)
       lrate, lfrac = slower(lrate, lfrac, lowrate, lowfrac)
+    end
+    if slow then
+      lrate, lfrac = slower(lrate, lfrac, change.rate, change.frac)
     end
     from = min(start, now)
     r.tokens, r.carry = earn(r, extra, lcap, lrate, lfrac, r.at, from)
@@ -335,17 +344,38 @@ local function settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra,
   return r, ecap, erate, efrac
 end
 
--- fresh_cold: limit.freshCold.
-local function fresh_cold(r, ccap, frate, ffrac, lowcap)
+-- expired: limit.View.expired.
+local function expired(ccap, frate, ffrac, change)
+  local lost, part = refill(0, 0, 1e15, change.brate, change.bfrac, change.since, now)
+  if part > 0 then
+    lost = lost + 1
+  end
+  return refill(max(0, change.bcap - lost), 0, ccap, frate, ffrac, change.since, now)
+end
+
+-- fresh_cold: limit.freshCold. change is nil if the limit has not changed.
+local function fresh_cold(r, ccap, frate, ffrac, lowcap, change)
   local tokens, carry = 0, 0
   if BIRTH ~= 0 then
-    tokens, carry = refill(0, 0, ccap, frate, ffrac, max(BIRTH, FLOOR_SINCE), now)
+    local from = max(BIRTH, FLOOR_SINCE)
+    if change and from < change.since then
+      local rate, frac = slower(frate, ffrac, change.rate, change.frac)
+      tokens, carry = refill(0, 0, ccap, rate, frac, from, min(change.since, now))
+      from = change.since
+    end
+    tokens, carry = refill(tokens, carry, ccap, frate, ffrac, from, now)
   elseif not r and FLOOR_SINCE == 0 then
     tokens = ccap
   elseif not r then
     tokens, carry = refill(0, 0, ccap, frate, ffrac, FLOOR_SINCE, now)
     if tokens < lowcap then
       tokens, carry = lowcap, 0
+    end
+  end
+  if change then
+    local left, part = expired(ccap, frate, ffrac, change)
+    if left < tokens then
+      tokens, carry = left, part
     end
   end
   return {
@@ -366,8 +396,8 @@ local function may_be_out(found)
 end
 
 -- settle: limit.Settle. Returns the record, the bucket enforced without extra, and 1
--- for amnesia. low is nil without FLOOR_SINCE.
-local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, extra, lowcap, lowrate, lowfrac)
+-- for amnesia. low is nil without FLOOR_SINCE, change for a limit that has not changed.
+local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, extra, lowcap, lowrate, lowfrac, change)
   local amnesia = 0
   local ecap, erate, efrac = fcap, frate, ffrac
   local found = r
@@ -381,12 +411,22 @@ local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, ext
     if r.hot then
       r.extra = min(r.extra, extra)
       r, ecap, erate, efrac =
-        settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra, lowcap, lowrate, lowfrac)
+        settle_hot(r, gen, scap, srate, sfrac, fcap, frate, ffrac, extra, lowcap, lowrate, lowfrac, change)
     else -- limit.settleCold
-      local from = r.at
-      if from < FLOOR_SINCE then
-        from = min(FLOOR_SINCE, now)
-        r.tokens, r.carry = earn(r, extra, lowcap + extra, lowrate, lowfrac, r.at, from)
+      local from, since = r.at, FLOOR_SINCE
+      if change then
+        since = max(since, change.since)
+      end
+      if from < since then
+        local cap, rate, frac = fcap + extra, frate, ffrac
+        if from < FLOOR_SINCE then
+          cap, rate, frac = lowcap + extra, lowrate, lowfrac
+        end
+        if change and from < change.since then
+          rate, frac = slower(rate, frac, change.rate, change.frac)
+        end
+        from = min(since, now)
+        r.tokens, r.carry = earn(r, extra, cap, rate, frac, r.at, from)
       end
       r.tokens, r.carry = earn(r, extra, fcap + extra, frate, ffrac, from, now)
     end
@@ -396,7 +436,7 @@ local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, ext
     r.lent, r.lent_until = may_be_out(found)
     amnesia = 1
   else
-    r = fresh_cold(r, fcap + extra, frate, ffrac, lowcap)
+    r = fresh_cold(r, fcap + extra, frate, ffrac, lowcap, change)
     r.lent, r.lent_until = may_be_out(found)
   end
   if debit > 0 then
@@ -445,6 +485,13 @@ local function in_limbo(cap, rate, frac, fcap, frate, ffrac, lowcap, lowrate, lo
     lowrate, lowfrac = slower(lowrate, lowfrac, rate, frac)
   end
   return cap, rate, frac, lowcap, lowrate, lowfrac
+end
+
+-- change_of is a limit's change as a table, nil if it has none.
+local function change_of(since, rate, frac, bcap, brate, bfrac)
+  if since ~= 0 then
+    return {since = since, rate = rate, frac = frac, bcap = bcap, brate = brate, bfrac = bfrac}
+  end
 end
 
 -- ttl: limit.TTL, milliseconds, of a cold bucket.

@@ -219,7 +219,7 @@ func adjustArgs(epoch string, h *header, parts []Part) []any {
 	for i := range parts {
 		p := &parts[i]
 		if p.View.Algorithm.Counts() {
-			w.counted(&p.View, true)
+			w.counted(h, &p.View, true)
 			w.add(int64(p.View.Slot), p.At, p.Window)
 		} else {
 			w.view(h, &p.View)

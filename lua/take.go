@@ -91,7 +91,7 @@ func (w *words) take(epoch string, h *header, groups []Group) []any {
 	}
 	of := w.of
 	for i := range groups {
-		w.group(&groups[i], of)
+		w.group(h, &groups[i], of)
 		of = of[len(groups[i].Limits):]
 	}
 	w.args[at] = w.packed
@@ -102,6 +102,9 @@ func (w *words) take(epoch string, h *header, groups []Group) []any {
 type shape struct {
 	floor, low, limbo limit.Bucket
 	debit, extra      int64
+	ruleSince         int64
+	slow              limit.Rate
+	before            limit.Bucket
 }
 
 // shapesOf finds the shapes of the buckets in groups, and the number of each limit's. One is
@@ -117,6 +120,9 @@ func (w *words) shapesOf(groups []Group) {
 				continue
 			}
 			s := shape{floor: v.Floor, low: v.Low, limbo: v.LimboFloor, debit: debit(v), extra: int64(v.Extra)}
+			if v.RuleSince != 0 {
+				s.ruleSince, s.slow, s.before = v.RuleSince, v.Slow, v.Before
+			}
 			at := len(shapes) - 1
 			for at >= max(0, len(shapes)-among) && shapes[at] != s {
 				at--
@@ -139,6 +145,10 @@ func (w *words) shape(h *header, s *shape) {
 	if h.blind {
 		w.packBucket(s.limbo)
 	}
+	if h.changes {
+		w.pack(bounded(s.ruleSince), s.slow.Micro, s.slow.Frac)
+		w.packBucket(s.before)
+	}
 }
 
 // withChunks is added to the number of limits of a group that has chunks; it is more than
@@ -147,7 +157,7 @@ const withChunks = 100
 
 // group writes one request; the number of limits is negative if they are not all
 // buckets that cost what the request does. of are the numbers of their shapes.
-func (w *words) group(g *Group, of []int64) {
+func (w *words) group(h *header, g *Group, of []int64) {
 	limits, plain, chunks := int64(len(g.Limits)), int64(1), g.chunks()
 	if chunks {
 		limits += withChunks
@@ -177,7 +187,7 @@ func (w *words) group(g *Group, of []int64) {
 			}
 			continue
 		}
-		w.counted(v, false)
+		w.counted(h, v, false)
 		if v.Algorithm == limit.Concurrency {
 			w.add(int64(v.Slot), v.Lasts)
 		}

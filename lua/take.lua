@@ -8,6 +8,8 @@
 --              debit, extra
 --              low: capacity, rate, fraction   (only if floors have changed)
 --              limbo floor: capacity, rate, fraction   (only if the caller is blind)
+--              change: since, slow: rate, fraction, before: capacity, rate, fraction
+--                (only if some limit has changed)
 --            then per group: cost, number of limits (below 0 if some count or have a cost of
 --            their own; 100 more, whatever the sign, if there are chunks), then per limit:
 --              its cost   (only if the number of limits was below 0)
@@ -54,6 +56,11 @@ for i = 1, shape_count do
       in_limbo(cap, rate, frac, fcap, frate, ffrac, lowcap, lowrate, lowfrac)
   end
   shape.lowcap, shape.lowrate, shape.lowfrac = lowcap, lowrate, lowfrac
+  if CHANGES then
+    local since, rate, frac, bcap, brate, bfrac
+    since, rate, frac, bcap, brate, bfrac, p = unpacked('<dddddd', packed_numbers, p)
+    shape.change = change_of(since, rate, frac, bcap, brate, bfrac)
+  end
   usual_shape(shape)
   shapes[i] = shape
 end
@@ -135,7 +142,7 @@ while p <= all do
         local extra, ecap, erate, efrac, amnesia = shape.extra, nil, nil, nil, nil
         r, ecap, erate, efrac, amnesia =
           settle(r or parse(found), gen, scap, srate, sfrac, shape.hcap, shape.hrate, shape.hfrac, shape.debit, extra,
-            shape.lowcap, shape.lowrate, shape.lowfrac)
+            shape.lowcap, shape.lowrate, shape.lowfrac, shape.change)
         keep(key, r, shape.fcap + extra, shape.frate, shape.ffrac)
         if chunks then
           local was, till, kept, back, want, least, life

@@ -32,6 +32,7 @@ func (w *twins) countedView(first limit.View, a limit.Algorithm) limit.View {
 		v.Hot, v.Gen, v.Share = true, w.gen(), w.rights(a)
 	}
 	v.LimboFloor = w.rights(a).Min(v.Floor)
+	w.changed(&v, func() limit.Bucket { return w.rights(a) })
 	w.charges(&v)
 	return v
 }

@@ -240,8 +240,23 @@ func (w *twins) view(first limit.View, a limit.Algorithm) limit.View {
 		v.Low = v.Floor
 	}
 	v.LimboFloor = w.shared().Min(v.Floor)
+	w.changed(&v, func() limit.Bucket { return w.bucket() })
 	w.charges(&v)
 	return v
+}
+
+// changed has the limit of a view changed, now and then; before draws what is known of it.
+func (w *twins) changed(v *limit.View, before func() limit.Bucket) {
+	if w.IntN(4) > 0 {
+		return
+	}
+	v.RuleSince, v.Before = max(1, w.near()), before()
+	if !v.Algorithm.Counts() {
+		v.Slow = w.shared().Rate
+	}
+	if w.IntN(8) == 0 {
+		v.Before.Cap = limit.MaxTokens // as where a limit was only raised
+	}
 }
 
 // charges gives a view a debit and a cost of its own, now and then.

@@ -6,7 +6,7 @@
 -- usual_shape tells, as shape.usual, whether a shape's limits may have the usual record, and
 -- adds what these have in common: the capacity with extra, now and to be kept for.
 local function usual_shape(shape)
-  shape.usual = FLOOR_SINCE == 0 and shape.debit == 0 and now >= BIRTH
+  shape.usual = FLOOR_SINCE == 0 and shape.debit == 0 and now >= BIRTH and not shape.change
   shape.cap, shape.kept_cap = shape.hcap + shape.extra, shape.fcap + shape.extra
 end
 

@@ -18,11 +18,16 @@ local function read_view(v, a)
       tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]), v[4], v[5], v[6], lowcap, lowrate, lowfrac)
     a = a + 3
   end
-  v.lowcap, v.lowrate, v.lowfrac = lowcap, lowrate, lowfrac
+  v.lowcap, v.lowrate, v.lowfrac, v.change = lowcap, lowrate, lowfrac, nil
+  if CHANGES then
+    v.change = change_of(tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]),
+      tonumber(ARGV[a + 3]), tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]))
+    a = a + 6
+  end
   return a
 end
 
 -- settle_by is settle by a view that was read.
 local function settle_by(v, r)
-  return settle(r, v[0], v[1], v[2], v[3], v.hcap, v.hrate, v.hfrac, v[7], v[8], v.lowcap, v.lowrate, v.lowfrac)
+  return settle(r, v[0], v[1], v[2], v[3], v.hcap, v.hrate, v.hfrac, v[7], v[8], v.lowcap, v.lowrate, v.lowfrac, v.change)
 end

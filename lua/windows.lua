@@ -35,6 +35,17 @@ do
     r.window, r.label, r.cur, r.prev, r.held = 0, 0, 0, 0, nil
   end
 
+  -- forgotten: limit.forgotten.
+  function windows.forgotten(r, l)
+    local current, at = (now - now % l.window) / l.window + 1, min(l.changed, now)
+    local changed = (at - at % l.window) / l.window + 1
+    if changed == current then
+      r.window, r.label, r.cur = l.window, current, l.before
+    elseif changed == current - 1 and l.kind ~= FIXED then
+      r.window, r.label, r.prev = l.window, current, l.before
+    end
+  end
+
   function windows.parse(text)
     if not text then
       return nil

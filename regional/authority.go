@@ -222,6 +222,7 @@ func (a *authority) grant(groups []*group) header {
 				ask.right = a.region.Right(ask.key, l, now)
 				ask.elsewhere = ask.local != nil && a.region.Elsewhere(ask.right, l)
 			}
+			a.since(ask)
 		}
 	}
 	h.deadline = a.clock.Until(h.latest)
@@ -238,8 +239,17 @@ func (a *authority) headerFor(asks []ask) header {
 		if tail := asks[i].limit.Tail(); h.of(tail) == nil {
 			a.frame(&h, tail, asks[i].right)
 		}
+		a.since(&asks[i])
 	}
 	return h
+}
+
+// since notes from when on, by the store's clock, only the present limit of an ask holds. The
+// caller holds mu.
+func (a *authority) since(ask *ask) {
+	if ask.changed != nil {
+		ask.ruleSince = a.clock.changed(ask.changed.At.Add(rights.LateUse))
+	}
 }
 
 // frame makes the header's frame of a tail; r is any right of the instant to a limit

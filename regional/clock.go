@@ -89,6 +89,8 @@ type clockMap struct {
 	pins [3]pin  // the latest asked for first
 	at   budget.Instant
 	leap budget.Instant // when the store's clock was last found set forward; 0: never
+	// changes are pins of changes of limits, the oldest first.
+	changes []pin
 }
 
 // span is the most cautious samples of one stretch of time.
@@ -131,7 +133,7 @@ func (c *clockMap) reset() {
 }
 
 // forget is reset. The caller holds mu.
-func (c *clockMap) forget() { c.span, c.pins, c.at = [2]span{}, [3]pin{}, 0 }
+func (c *clockMap) forget() { c.span, c.pins, c.changes, c.at = [2]span{}, [3]pin{}, nil, 0 }
 
 // add takes a sample, and reports whether the store's clock was set forward before it, or
 // the daemon's stood still: nothing tells one from the other.
@@ -212,6 +214,30 @@ func (c *clockMap) Since(e budget.Instant) int64 {
 		return limit.MaxExact
 	}
 	return c.pinned(e, at)
+}
+
+// mostChanges is how many changes of limits a map remembers the instants of. Those of more are
+// mapped anew each time: a little later the older they are.
+const mostChanges = 16
+
+// changed is Since of a change of a limit.
+func (c *clockMap) changed(e budget.Instant) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, known := c.began(e)
+	if !known {
+		return limit.MaxExact
+	}
+	i := slices.IndexFunc(c.changes, func(p pin) bool { return p.at == e })
+	if i >= 0 {
+		c.changes[i].store = min(c.changes[i].store, at)
+		return c.changes[i].store
+	}
+	if len(c.changes) == mostChanges {
+		c.changes = c.changes[1:]
+	}
+	c.changes = append(c.changes, pin{at: e, store: at, filled: true})
+	return at
 }
 
 // Leapt is a store time that the store's clock had not passed when it was last found to

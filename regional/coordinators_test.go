@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"aliquot/boottime"
 	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -94,7 +95,7 @@ func TestAHelloIsWordedWhenItLeaves(t *testing.T) {
 		log, m, leader := slog.New(slog.DiscardHandler), newMetrics("us", "test", prometheus.NewRegistry()), &lastHello{}
 		peers := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, log, m)
 		peers.clients[0], peers.failures = leader, 1000
-		r := &reporter{region: "us", policies: newPolicies("us", false, log, m), peers: peers, log: log, metrics: m}
+		r := &reporter{region: "us", policies: newPolicies("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

@@ -111,7 +111,7 @@ func (c *Config) fillIn() {
 func (d *Daemon) build(kept *state) error {
 	c := &d.cfg
 	d.metrics = newMetrics(c.Region, c.Version, c.Registry)
-	d.policies = newPolicies(c.Region, c.WithoutRules == PassWithoutRules, d.log, d.metrics)
+	d.policies = newPolicies(c.Region, c.WithoutRules == PassWithoutRules, c.Now, d.log, d.metrics)
 	clock := newClockMap()
 	now := c.Now()
 	self := incarnation()
@@ -123,6 +123,8 @@ func (d *Daemon) build(kept *state) error {
 			keepUnread(c.StateFile, d.log) // the coordinators will send them again
 		case kept.NoRules:
 			d.policies.setNone()
+		default:
+			d.policies.recall(kept.Former)
 		}
 		clock.setRho(kept.Cluster.RhoPPM)
 		region.SetConfig(kept.Cluster.index(c.Region), kept.Cluster.protocol(), kept.Cluster.InitialEpoch, kept.Cluster.LeaderEpoch, now)

@@ -147,6 +147,9 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched, t *loc
 			rule: m.Rule, limit: m.Limit, window: m.Window, cost: cost, enforcement: m.Rule.Enforcement,
 			key: budget.KeyID{Rule: p.numbers[m.Rule.ID], Hash: hash},
 		}
+		if len(p.former) > 0 {
+			a.changed = p.changed(a.key.Rule, m.Rule, r.attributes.Get("api_key"), m.Limit, now)
+		}
 		if m.Override != nil {
 			a.override = m.Override.Pattern
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"aliquot/boottime"
 	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
@@ -75,7 +76,7 @@ func TestRefusedRulesAreNotAskedForAgain(t *testing.T) {
 	peers.clients[0] = leader
 	r := &reporter{
 		region: "us", auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), newClockMap(), now),
-		policies: newPolicies("us", false, log, m), peers: peers, log: log, metrics: m,
+		policies: newPolicies("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
 	}
 	if err := r.policies.setRules(ruleText{Version: 7, YAML: "rules: of another time"}); err == nil {
 		t.Fatal("these rules are not refused")
@@ -171,7 +172,7 @@ func TestWordsThatSayNothingOfTheFloor(t *testing.T) {
 		peers.clients[0] = &lastHello{answer: c.answer}
 		r := &reporter{
 			region: "us", auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), newClockMap(), now),
-			policies: newPolicies("us", false, log, m), peers: peers, log: log, metrics: m, emergency: newEmergency(now, newClockMap()), wrongCluster: func(error) {},
+			policies: newPolicies("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m, emergency: newEmergency(now, newClockMap()), wrongCluster: func(error) {},
 		}
 		r.keeper = newKeeper("", "us", nil, r.policies, log)
 		r.policies.setCluster(clusterIn(l.config()))

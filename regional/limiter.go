@@ -51,6 +51,10 @@ type ask struct {
 	ticket  recall.Ticket
 	carried recall.Debt
 	own     *recall.Ticket
+	// changed is what is remembered of a change of the limit, nil if nothing; ruleSince is the
+	// store's time from which on only the present limit holds.
+	changed   *rights.Change
+	ruleSince int64
 	// slot names what the request asks for of a limit of concurrency; made anew for each
 	// call of the store.
 	slot uint64
@@ -215,7 +219,7 @@ func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) 
 // near decides of what is to do what can be decided here, and returns what the store has
 // to. What is parked stays to do, if there is patience for that.
 func (l *limiter) near(requests []request, s *scratch, now budget.Instant, nowMS int64, patient bool) (groups []*group) {
-	p := l.policies.load()
+	p := l.policies.at(nowMS)
 	parked := s.todo[:0]
 	s.asks = s.asks[:0]
 	for _, i := range s.todo {

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
 
+	"aliquot/boottime"
 	"aliquot/budget"
 	"aliquot/chunk"
 	"aliquot/limit"
@@ -74,7 +75,7 @@ func limiterBefore(t *testing.T, s Store, epoch string, now func() budget.Instan
 	half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
 	auth.configure(0, budget.Config{Regions: []budget.RegionConfig{{Floor: half, Told: half, Low: half}}}, epoch)
 	auth.storeEpoch(epoch)
-	p := newPolicies("us", false, log, m)
+	p := newPolicies("us", false, boottime.Now, log, m)
 	p.setCluster(clusterConfig{Secret: []byte(secret)})
 	if err := p.setRules(ruleText{Version: 1, YAML: yaml, Numbers: map[string]uint32{"r0": 1}}); err != nil {
 		t.Fatal(err)

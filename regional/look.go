@@ -22,7 +22,7 @@ func (l *limiter) lookAll(ctx context.Context, requests []request, s *scratch) (
 	if len(requests) == 0 {
 		return nil, nil
 	}
-	p, out := l.policies.load(), make([]looked, len(requests))
+	p, out := l.policies.at(time.Now().UnixMilli()), make([]looked, len(requests))
 	var far []int
 	var asked []*request
 	for i := range requests {

@@ -82,7 +82,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 	if p.run(context.Background(), first); p.pending() != nil {
 		t.Errorf("nobody waits for %v", p.pending())
 	}
-	empty := &planner{policies: newPolicies("us", false, d.log, d.metrics), auth: d.auth, recent: newRecent(d.cfg.Now)}
+	empty := &planner{policies: newPolicies("us", false, d.cfg.Now, d.log, d.metrics), auth: d.auth, recent: newRecent(d.cfg.Now)}
 	empty.take(first)
 	if empty.run(context.Background(), first); !strings.Contains(empty.pending().GetReplayed().GetError(), "no rules") {
 		t.Errorf("%v", empty.pending())

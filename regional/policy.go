@@ -6,8 +6,10 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"aliquot/abuse"
+	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/rules"
 )
@@ -40,6 +42,15 @@ type policy struct {
 	numbers  map[string]uint32
 	byNumber map[uint32]numbered
 	counts   *decisionCounts // of this version of the rules; nil until the first
+	// former is what rules were before, by number, and least the smallest share of a limit
+	// that a cold bucket of this region may have had since.
+	former map[uint32]formerRules
+	least  budget.Share
+	// unixMS is when this became the policy, and from fromMS to before untilMS the overrides
+	// hold that held then; Unix milliseconds.
+	unixMS, fromMS, untilMS int64
+	// changedAt is when a limit last changed; 0: none did.
+	changedAt budget.Instant
 }
 
 // decisionCounts counts what was decided under one version of the rules. A nil one
@@ -135,12 +146,16 @@ type policies struct {
 	mu      sync.Mutex // of writers
 	refused uint64     // the version of the rules last refused
 	changed chan struct{}
+	now     func() budget.Instant
+	seen    atomic.Int64 // when overrides were last looked after, an instant
 }
 
-// newPolicies knows no rules yet, and whether requests pass until it does.
-func newPolicies(region string, open bool, log *slog.Logger, m *metrics) *policies {
-	p := &policies{region: region, log: log, metrics: m, changed: make(chan struct{}, 1)}
-	p.current.Store(&policy{open: open})
+// newPolicies knows no rules yet, and whether requests pass until it does. now is the boot clock.
+func newPolicies(region string, open bool, now func() budget.Instant, log *slog.Logger, m *metrics) *policies {
+	p := &policies{region: region, now: now, log: log, metrics: m, changed: make(chan struct{}, 1)}
+	first := &policy{open: open}
+	first.turnsAt(time.Now().UnixMilli())
+	p.current.Store(first)
 	return p
 }
 
@@ -184,7 +199,8 @@ func (p *policies) setEpoch(epoch uint64) bool {
 func (p *policies) setRules(text ruleText) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before := p.load()
+	now := time.Now().UnixMilli()
+	before := p.turn(now)
 	next, warnings, err := before.withRules(text)
 	if err != nil {
 		if p.refused != text.Version {
@@ -199,6 +215,8 @@ func (p *policies) setRules(text ruleText) error {
 		p.log.Warn("rules warning", "at", w.String())
 	}
 	p.refused = 0
+	next.turnsAt(now)
+	next.former = p.superseded(before, next)
 	p.forget(before, next)
 	p.install(next)
 	p.metrics.rulesVersion.Set(float64(text.Version))
@@ -232,6 +250,9 @@ func emptySet() *rules.Set {
 
 // install makes a policy the one in force.
 func (p *policies) install(next *policy) {
+	if self := next.cluster.index(p.region); self >= 0 {
+		next.least = next.cluster.Regions[self].Floor.Min(next.cluster.Regions[self].Low)
+	}
 	p.current.Store(next)
 	p.metrics.setDegraded(degradedRules, !next.known())
 	p.remind()

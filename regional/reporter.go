@@ -82,6 +82,7 @@ func (r *reporter) run(ctx context.Context) {
 		r.watchWall()
 		r.auth.tick()
 		r.planner.recent.age()
+		r.policies.look(r.auth.clock)
 		for _, effect := range r.auth.effects() {
 			r.do(ctx, effect)
 		}
@@ -219,7 +220,9 @@ func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []bu
 			continue
 		}
 		usable = append(usable, c)
-		carried.asks = append(carried.asks, ask{limit: l, enforcement: known.enforcement, key: c.Key, right: c.Before})
+		carried.asks = append(carried.asks, ask{
+			limit: l, enforcement: known.enforcement, key: c.Key, right: c.Before, changed: p.changedLimit(c.Key.Rule, l, r.auth.now()),
+		})
 	}
 	if len(usable) == 0 {
 		r.tellHeard(ctx)

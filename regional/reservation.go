@@ -132,7 +132,7 @@ func (l *reservedLimit) ask() (ask, error) {
 
 // current is the limit as the rules in force have it, for the same key; false if they do
 // not, or by another number: what was charged stands then.
-func (l *reservedLimit) current(p *policy) (a ask, ok bool) {
+func (l *reservedLimit) current(p *policy, now budget.Instant) (a ask, ok bool) {
 	a, err := l.ask()
 	rule := p.set.Rule(l.Rule)
 	if err != nil || rule == nil || p.numbers[l.Rule] != l.Number&^aloneBit || rule.Limit.Algorithm != l.Algorithm {
@@ -145,6 +145,7 @@ func (l *reservedLimit) current(p *policy) (a ask, ok bool) {
 			a.limit, a.window = o.Limit, o.Window
 		}
 	}
+	a.changed = p.changedLimit(l.Number, a.limit, now)
 	return a, a.alone() == (l.Number&aloneBit != 0)
 }
 

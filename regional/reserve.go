@@ -38,10 +38,11 @@ var errOtherRequest = fmt.Errorf("%w: this id is of a reservation for other attr
 // reserve decides a request like decide, and has the store remember it. Without the store
 // each rule's fallback decides, and there is nothing to settle: the estimate stands.
 func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, error) {
-	p := l.policies.load()
+	now := time.Now().UnixMilli()
+	p := l.policies.at(now)
 	out := reserveResult{decision: &decision{}}
 	d := out.decision
-	d.plan(p, &r.request, time.Now().UnixMilli(), nil)
+	d.plan(p, &r.request, now, nil)
 	l.conduct.hold(d, l.auth.now())
 	if d.tooMany == 0 && len(d.groups) > lua.TakeChunk {
 		d.tooMany = len(d.order)

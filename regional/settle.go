@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"aliquot/limit"
 	"aliquot/lua"
@@ -44,7 +45,7 @@ type settledResult struct {
 
 // settle ends a reservation at what was used. Errors: errNoReservation, errNotSettled.
 func (l *limiter) settle(ctx context.Context, namespace, id string, said usage) (settledResult, error) {
-	p := l.policies.load()
+	p := l.policies.at(time.Now().UnixMilli())
 	if p.hasher == nil || p.set == nil {
 		return settledResult{}, fmt.Errorf("%w: this region knows no rules yet", errNotSettled)
 	}
@@ -88,7 +89,7 @@ func (l *limiter) settleKept(ctx context.Context, p *policy, key string, kept *l
 	for i := range out.reservation.Limits {
 		one := &out.reservation.Limits[i]
 		out.notes[i].Used = one.used(said)
-		a, ok := one.current(p)
+		a, ok := one.current(p, l.auth.now())
 		if !ok || !charged[i] {
 			continue
 		}

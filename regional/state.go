@@ -48,6 +48,8 @@ type state struct {
 	// region that it knows of, 16 hex digits each.
 	Daemon string   `json:"daemon,omitempty"`
 	Others []string `json:"others,omitempty"`
+	// Former is what rules were whose records may still be those of that time.
+	Former []formerState `json:"former_rules,omitempty"`
 }
 
 // others are the ids of the other daemons.
@@ -273,7 +275,7 @@ func (k *keeper) save() bool {
 	if k.file == "" || p.cluster.ClusterID == "" {
 		return true
 	}
-	now := &state{Region: k.region, Cluster: p.cluster, Rules: p.text, NoRules: p.none, Epoch: p.epoch, Daemon: k.id}
+	now := &state{Region: k.region, Cluster: p.cluster, Rules: p.text, NoRules: p.none, Epoch: p.epoch, Daemon: k.id, Former: p.formerState()}
 	for _, id := range k.others.known() {
 		now.Others = append(now.Others, fmt.Sprintf("%016x", uint64(id)))
 	}

@@ -41,7 +41,11 @@ func (h *header) of(tail time.Duration) *framed {
 
 // view words an ask's right for the store.
 func (h *header) view(a *ask) limit.View {
-	v := h.of(a.limit.Tail()).frame.View(a.right, a.limit, a.enforcement == rules.Elastic)
+	f := &h.of(a.limit.Tail()).frame
+	v := f.View(a.right, a.limit, a.enforcement == rules.Elastic)
+	if a.changed != nil {
+		f.Changed(&v, *a.changed, a.ruleSince, a.right, a.enforcement == rules.Elastic)
+	}
 	v.HeardWait = min(v.HeardWait, lua.HeardTTL.Microseconds())
 	v.Deadline, v.Debit, v.Slot, v.Cost = h.deadline, a.carried.Amount, a.slot, a.cost
 	if a.limit.Algorithm == limit.Concurrency {

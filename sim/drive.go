@@ -113,7 +113,7 @@ func (n *node) deny(r *rule, denied int, cost limit.Tokens, rep *taken) {
 	}
 	last := rep.try(rep.tried() - 1)[0]
 	n.machine.Observe(r.key, budget.Usage{
-		Limit: r.keyLimit(r.at(n.version)), Cost: int64(denied) * int64(cost), Tokens: int64(last.Tokens),
+		Limit: r.keyLimit(n.limitOf(r)), Cost: int64(denied) * int64(cost), Tokens: int64(last.Tokens),
 	}, n.now())
 }
 

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"aliquot/boottime"
@@ -42,6 +43,9 @@ type node struct {
 	recalled *recall.Table
 	breaker  breaker
 
+	formers []former       // by rule
+	looked  budget.Instant // when formers were last brought up to date
+
 	spare    []*takeCall // over, for newCall
 	locals   []*local    // by rule; nil: nothing
 	stood    chunk.Standing
@@ -72,6 +76,7 @@ type stateFile struct {
 	initialEpoch string
 	epoch        uint64
 	rules        uint64
+	formers      []former
 }
 
 // startNode starts a daemon. With a state file it knows the configuration, and
@@ -86,6 +91,7 @@ func (w *world) startNode(region int, withFile bool) {
 	n.recalled = recall.New(recalledKeys, n.now())
 	if file := w.known[region]; withFile && len(file.cfg.Regions) > 0 {
 		n.version = file.rules
+		n.remember(file.formers)
 		n.machine.SetConfig(region, file.cfg, file.initialEpoch, file.epoch, n.now())
 	}
 	w.nodes = append(w.nodes, n)
@@ -158,6 +164,7 @@ func (n *node) happen() {
 		n.w.replace(n, 100*milli)
 	default:
 		n.ticks = 0
+		n.noteLimits()
 		n.step(budget.RegionTick{})
 		n.lookAtPhase()
 	}
@@ -274,6 +281,6 @@ func (n *node) writeDown(cfg budget.Config, initialEpoch string) {
 		*last = adoption{version: n.machine.Config().Version, at: n.w.now}
 	}
 	if n.machine.Config().Version == cfg.Version && cfg.Version >= n.w.known[n.region].cfg.Version {
-		n.w.known[n.region] = stateFile{cfg: cfg, initialEpoch: initialEpoch, epoch: n.machine.Info(n.now()).Epoch, rules: max(n.version, n.w.known[n.region].rules)}
+		n.w.known[n.region] = stateFile{cfg: cfg, initialEpoch: initialEpoch, epoch: n.machine.Info(n.now()).Epoch, rules: max(n.version, n.w.known[n.region].rules), formers: slices.Clone(n.formers)}
 	}
 }

@@ -241,7 +241,7 @@ func (n *node) tell(r *rule) {
 	if admitted == 0 && denied == 0 || !r.inForce(n.version) {
 		return
 	}
-	l := r.at(n.version)
+	l := n.limitOf(r)
 	v := n.view(n.machine.Right(r.key, r.keyLimit(l), n.now()), r, l)
 	u := budget.Usage{
 		Limit: r.keyLimit(l), Tokens: int64(max(0, k.Outcome(n.now()).Tokens)), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),

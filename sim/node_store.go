@@ -86,7 +86,7 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 			l = r.latest() // never changed
 		case l.Capacity > 0:
 		case r.inForce(n.version):
-			l = r.at(n.version)
+			l = n.limitOf(r)
 		default:
 			// A key of a rule that is gone, or has not come yet, of which nobody tells the limit.
 			unknown = append(unknown, budget.ShareResult{Key: c.Key, Unenforced: !c.Cold})

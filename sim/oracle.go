@@ -203,7 +203,7 @@ func (w *world) enforced(region int, r *rule) part {
 		if n.region != region || n.dead || n.paused() || n.forgiven() || n.epoch == "" || n.epoch != s.epoch || s.promoted() || !n.configured() || n.staleFloors() || !r.inForce(n.version) {
 			continue
 		}
-		l := r.at(n.version)
+		l := r.at(n.version, n.wall())
 		v := n.view(n.machine.Right(r.key, r.keyLimit(l), n.now()), r, l)
 		if n.refused() {
 			continue

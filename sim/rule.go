@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"aliquot/budget"
 	"aliquot/limit"
@@ -31,16 +33,19 @@ type rule struct {
 	words  budget.KeyLimit
 }
 
-// term is a limit and the version of the rules that brought it.
+// term is a limit and the version of the rules that brought it, at a true time. It is an
+// override with an end if ends, a true time, is not 0.
 type term struct {
 	since uint64
 	limit limit.Limit
+	at    int64
+	ends  int64
 }
 
 // newRule adds a rule, from a version of the rules on.
 func (w *world) newRule(l limit.Limit, elastic, local bool, p budget.Placement, version uint64) *rule {
 	r := &rule{
-		w: w, index: len(w.rules), elastic: elastic && !l.Algorithm.Counts(), local: local, placement: p, terms: []term{{since: version, limit: l}},
+		w: w, index: len(w.rules), elastic: elastic && !l.Algorithm.Counts(), local: local, placement: p, terms: []term{{since: version, limit: l, at: w.now}},
 		got: make([]limit.Tokens, len(w.stores)),
 	}
 	r.key = budget.KeyID{Rule: uint32(r.index + 1)}
@@ -53,15 +58,39 @@ func (w *world) newRule(l limit.Limit, elastic, local bool, p budget.Placement, 
 // ruleOf is the rule of a key.
 func (w *world) ruleOf(k budget.KeyID) *rule { return w.rules[k.Rule-1] }
 
-// at is the limit by a version of the rules.
-func (r *rule) at(version uint64) limit.Limit {
+// at is the limit by a version of the rules, at a time by which overrides end.
+func (r *rule) at(version uint64, now int64) limit.Limit {
 	l := r.terms[0].limit
 	for _, t := range r.terms[1:] {
-		if t.since <= version {
+		if t.since <= version && (t.ends == 0 || now < t.ends) {
 			l = t.limit
 		}
 	}
 	return l
+}
+
+// past are the limits that a version of the rules knows of, the oldest first, up to now's.
+func (r *rule) past(version uint64, now int64) (out []limit.Limit) {
+	var times []int64
+	for _, t := range r.terms {
+		if t.since <= version {
+			times = append(times, t.at)
+			if t.ends != 0 && t.ends <= now {
+				times = append(times, t.ends)
+			}
+		}
+	}
+	slices.Sort(times)
+	for _, at := range times {
+		l := r.terms[0].limit
+		for _, t := range r.terms[1:] {
+			if t.since <= version && t.at <= at && (t.ends == 0 || at < t.ends) {
+				l = t.limit
+			}
+		}
+		out = append(out, l)
+	}
+	return out
 }
 
 // keyLimit is a limit of the rule as the protocol has it. It is nearly always the same
@@ -75,7 +104,7 @@ func (r *rule) keyLimit(l limit.Limit) budget.KeyLimit {
 }
 
 // latest is the limit by the latest version.
-func (r *rule) latest() limit.Limit { return r.terms[len(r.terms)-1].limit }
+func (r *rule) latest() limit.Limit { return r.at(math.MaxUint64, r.w.now) }
 
 // larger is the larger of two limits, in each part.
 func larger(a, b limit.Limit) limit.Limit {
@@ -177,19 +206,19 @@ func (w *world) operateRules(f fault) {
 		return
 	}
 	l := r.latest()
-	factor := w.between(2, 6)
-	if r.book != nil && (f == lowerLimit || f == raiseLimit) {
-		return // what is in use of which limit has no exact account
-	}
-	switch f {
-	case lowerLimit:
-		l = r.lowered(factor)
-	case raiseLimit:
-		l = r.raised(factor)
+	if f == lowerLimit || f == raiseLimit {
+		if r.book != nil {
+			return // what is in use of which limit has no exact account
+		}
+		l = w.redrawn(f, l)
 	}
 	switch f {
 	case lowerLimit, raiseLimit:
-		w.proposeRules(f.String(), r, func(version uint64) { r.terms = append(r.terms, term{version, l}) })
+		lasts := int64(0)
+		if w.chance(1, 3) {
+			lasts = w.between(second, 40*second)
+		}
+		w.proposeRules(f.String(), r, func(version uint64) { r.changes(version, l, lasts) })
 	case replaceRule:
 		elastic := w.chance(1, 2)
 		w.proposeRules(f.String(), r, func(version uint64) { r.replaced(version, elastic) })
@@ -216,6 +245,40 @@ func (r *rule) raised(factor int64) limit.Limit {
 	l.Rate.Micro = min(l.Rate.Micro*factor, 1000*million)
 	return l
 }
+
+// redrawn is a bucket's limit lowered or raised: its burst, its rate, or both.
+func (w *world) redrawn(f fault, l limit.Limit) limit.Limit {
+	factor, part := w.between(2, 6), w.rand.IntN(4)
+	if part == 0 {
+		factor *= factor
+	}
+	if burst := part != 1; burst && f == lowerLimit {
+		l.Capacity = max(l.Capacity/limit.Tokens(factor), limit.Token)
+	} else if burst {
+		l.Capacity = min(l.Capacity*limit.Tokens(factor), 1000*limit.Token)
+	}
+	if rate := part != 2; rate && f == lowerLimit {
+		l.Rate.Micro = max(l.Rate.Micro/factor, million/10)
+	} else if rate {
+		l.Rate.Micro = min(l.Rate.Micro*factor, 1000*million)
+	}
+	return l
+}
+
+// changes gives the rule another limit, from a version on; for a while only, if lasts is not 0.
+func (r *rule) changes(version uint64, l limit.Limit, lasts int64) {
+	t := term{since: version, limit: l, at: r.w.now}
+	if lasts != 0 {
+		t.ends = r.w.now + lasts
+		r.w.after(lasts-wallApart, r.w.versionsChanged)
+		r.w.after(lasts+wallApart, r.w.versionsChanged)
+	}
+	r.terms = append(r.terms, t)
+}
+
+// wallApart is how far daemons' clocks on the wall, by which overrides end, differ from the
+// true time at most.
+const wallApart = 100 * milli
 
 // replaced puts another rule, with a number of its own, in r's place.
 func (r *rule) replaced(version uint64, elastic bool) {
@@ -265,7 +328,12 @@ func (c *coord) wanted(keys []budget.KeyReport) []budget.KeyReport {
 // takeRules has a daemon go by the rules that came with an answer.
 func (n *node) takeRules(version uint64) {
 	if version > n.version {
+		if n.version == 0 {
+			n.toldFormers(version)
+		}
+		n.noteLimits()
 		n.version = version
+		n.noteLimits()
 		n.recalled.Revise(n.now())
 		n.step(budget.RulesReplaced{})
 		n.w.known[n.region].rules = max(n.w.known[n.region].rules, version)
@@ -308,10 +376,11 @@ func (w *world) oldestVersion() uint64 {
 // allow tells the oracle what the rule may admit: at once if it is more than before,
 // and if it is less only when told so.
 func (r *rule) allow(oldest uint64, less bool) {
-	most := r.at(oldest)
+	soon, late := r.w.now+wallApart, r.w.now-wallApart-settleRules
+	most := larger(r.at(oldest, soon), r.at(oldest, late))
 	for _, t := range r.terms {
 		if t.since > oldest {
-			most = larger(most, t.limit)
+			most = larger(most, larger(r.at(t.since, soon), r.at(t.since, late)))
 		}
 	}
 	r.ideal.allow(most, r.bursts(), less, r.w.now)

@@ -35,7 +35,7 @@ func (w *world) stageRule(r *rule) {
 			s.base = w.inForce(s.base)
 		}
 		w.stage = &s
-		r.terms = append(r.terms, term{version, l})
+		r.terms = append(r.terms, term{since: version, limit: l, at: w.now})
 		w.after(lasts, func() { w.endStage(r, promote, term{limit: before}) })
 	})
 }
@@ -50,7 +50,7 @@ func (w *world) endStage(r *rule, promote bool, before term) {
 	}
 	w.stage.over = true
 	w.changeRules("stage taken back", r, func(version uint64) {
-		r.terms = append(r.terms, term{version, before.limit})
+		r.terms = append(r.terms, term{since: version, limit: before.limit, at: w.now})
 	})
 }
 

@@ -27,7 +27,7 @@ type ask struct {
 func (n *node) asks(out []ask, rules []*rule) []ask {
 	out = out[:0]
 	for _, r := range rules {
-		l := r.at(n.version)
+		l := n.limitOf(r)
 		right := n.machine.Right(r.key, r.keyLimit(l), n.now())
 		out = append(out, ask{rule: r, limit: l, right: right, view: n.view(right, r, l)})
 	}

@@ -66,7 +66,7 @@ func (w *world) standing() []string {
 			out = append(out, fmt.Sprintf("  store %d: %+v, in use %+v, enforces %+v", i, record, use, w.enforced(i, c)))
 		}
 		for _, n := range w.nodes {
-			out = append(out, fmt.Sprintf("  daemon %d of %d, rules %d: %+v", n.name, n.region, n.version, n.machine.Right(c.key, c.keyLimit(c.at(n.version)), n.now())))
+			out = append(out, fmt.Sprintf("  daemon %d of %d, rules %d: %+v", n.name, n.region, n.version, n.machine.Right(c.key, c.keyLimit(c.at(n.version, n.wall())), n.now())))
 		}
 	}
 	return out

@@ -14,6 +14,7 @@ func (n *node) view(right budget.Right, r *rule, l limit.Limit) limit.View {
 	}
 	f := d.Frame(right, l.Tail())
 	v := f.View(right, l, r.elastic)
+	n.changed(&v, &f, right, r, l)
 	if n.w.opts.spoil != nil {
 		return n.spoiled(v)
 	}

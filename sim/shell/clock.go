@@ -86,6 +86,7 @@ type ClockMap struct {
 	store          int64 // microseconds, read between the two instants
 	sent, received budget.Instant
 	pins           [3]pin         // of a start of lease, of a floor taken back, of a change of floors
+	changes        []pin          // of limits
 	leap           budget.Instant // when the store's clock was last found set forward
 	leapt          bool           // it was
 }
@@ -152,14 +153,41 @@ func (m *ClockMap) Since(e budget.Instant) int64 {
 		return limit.MaxExact
 	}
 	at := m.passed(e)
-	for i := range m.pins {
-		if m.pins[i].at == e {
-			m.pins[i].store = min(m.pins[i].store, at)
-			return m.pins[i].store
-		}
+	if was := pinned(m.pins[:], e); was != nil {
+		was.store = min(was.store, at)
+		return was.store
 	}
 	m.pins[2], m.pins[1], m.pins[0] = m.pins[1], m.pins[0], pin{at: e, store: at}
 	return at
+}
+
+// mostChanges is how many changes of limits a map remembers the instants of.
+const mostChanges = 16
+
+// Changed is Since of a change of a limit.
+func (m *ClockMap) Changed(e budget.Instant) int64 {
+	if !m.known {
+		return limit.MaxExact
+	}
+	at := m.passed(e)
+	if was := pinned(m.changes, e); was != nil {
+		was.store = min(was.store, at)
+		return was.store
+	}
+	if len(m.changes) == mostChanges {
+		m.changes = m.changes[1:]
+	}
+	m.changes = append(m.changes, pin{at: e, store: at})
+	return at
+}
+
+func pinned(pins []pin, e budget.Instant) *pin {
+	for i := range pins {
+		if pins[i].at == e {
+			return &pins[i]
+		}
+	}
+	return nil
 }
 
 // passed is Since by the latest sample alone, of which there is one.

@@ -1,0 +1,247 @@
+package regional
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"aliquot/boottime"
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/rights"
+	"aliquot/rules"
+)
+
+// quick is a bucket of 100 that fills in a second, and slowed one that does not while a test
+// runs; the region's floor is half of it, strictly.
+var quick, slowed = strictRule(100, 100, ", local_cache: false"), strictRule(100, slow, ", local_cache: false")
+
+// earned is what a bucket of the quick rule earns at most from an instant on.
+func earned(since time.Time) int { return int(time.Since(since).Seconds()*50*1.02) + 1 }
+
+// storeOf is a store for a test, which can wait for a record to be gone.
+type storeOf struct {
+	config func(*Config)
+	expire func(t *testing.T)
+}
+
+// bothStores are a Redis, whose own clock passes, and the memory store, whose clock the test sets.
+func bothStores(t *testing.T) map[string]storeOf {
+	r := startRedis(t)
+	var skipped atomic.Int64
+	return map[string]storeOf{
+		"redis": {
+			config: func(c *Config) { c.Redis = r.url() },
+			expire: func(t *testing.T) {
+				t.Helper()
+				eventually(t, "the record is gone", func() bool { return r.say("KEYS aq:{*}:1:*") == "*0" })
+			},
+		},
+		"memory": {
+			config: func(c *Config) {
+				c.Now = func() budget.Instant { return boottime.Now() + budget.Instant(skipped.Load()) }
+			},
+			expire: func(*testing.T) { skipped.Add(int64(4 * time.Second)) },
+		},
+	}
+}
+
+// takes waits until a daemon goes by a version of the rules.
+func takes(t *testing.T, d *Daemon, l *leader, version uint64, yaml string) {
+	t.Helper()
+	l.setRules(version, yaml)
+	eventually(t, "the version is in force", func() bool { return d.policies.load().text.Version == version })
+}
+
+// TestASlowedRuleRefillsNoBucket: what a record was kept for is a thing of the faster rule.
+func TestASlowedRuleRefillsNoBucket(t *testing.T) {
+	for name, store := range bothStores(t) {
+		t.Run(name, func(t *testing.T) {
+			l := newLeader(t, quick)
+			c := testConfig(l.address())
+			store.config(&c)
+			d, _ := startLive(t, c)
+			before, began := burst(t, d, "k"), time.Now()
+			takes(t, d, l, 2, slowed)
+			most := earned(began)
+			store.expire(t)
+			if again := burst(t, d, "k"); before < 50 || again > most {
+				t.Errorf("of a bucket of 50 %d passed, and %d more when its rule was slowed and its record gone; it had earned %d", before, again, most)
+			}
+		})
+	}
+}
+
+// TestASlowedRuleIsRememberedOverARestart: the state file tells a daemon what its store's records
+// were kept for.
+func TestASlowedRuleIsRememberedOverARestart(t *testing.T) {
+	l := newLeader(t, quick)
+	c := testConfig(l.address())
+	r := startRedis(t)
+	c.Redis, c.StateFile = r.url(), filepath.Join(t.TempDir(), "state")
+	d, stop := startKept(t, c)
+	burst(t, d, "k")
+	takes(t, d, l, 2, slowed)
+	eventually(t, "the state file remembers the faster rule", func() bool {
+		s, err := readState(c.StateFile, c.Region, c.Logger)
+		return err == nil && s != nil && len(s.Former) == 1
+	})
+	stop()
+	l.set(func() { l.down = true })
+	eventually(t, "the record is gone", func() bool { return r.say("KEYS aq:{*}:1:*") == "*0" })
+	d, _ = start(t, c)
+	if again := burst(t, d, "k"); again > 0 {
+		t.Errorf("%d more after a restart", again)
+	}
+}
+
+// TestAnOverrideThatEndsRefillsNoBucket: at its end the rule's own numbers hold, for its key
+// and no other one.
+func TestAnOverrideThatEndsRefillsNoBucket(t *testing.T) {
+	const rule = "defaults: {enforcement: strict, local_cache: false}\nrules:\n  - id: r0\n" +
+		"    params: {capacity: 100, refill_rate: 0.001}\n    override: {k: {capacity: 100, refill_rate: 100, until: %q}}\n"
+	ends := time.Now().Add(3 * time.Second).UTC()
+	l := newLeader(t, fmt.Sprintf(rule, ends.Format(time.RFC3339Nano)))
+	c, r := testConfig(l.address()), startRedis(t)
+	c.Redis = r.url()
+	d, _ := startLive(t, c)
+	before, most, last := 0, 0, time.Now()
+	for time.Now().Before(ends) { // at its end the bucket is drained, but for what it earned since
+		before, last = before+burst(t, d, "k"), time.Now()
+	}
+	most = earned(last)
+	eventually(t, "the record is gone", func() bool { return r.say("KEYS aq:{*}:1:*") == "*0" })
+	if again := burst(t, d, "k"); before < 50 || again > most {
+		t.Errorf("of a bucket of 50 %d passed, and %d more when its override had ended; it had earned %d", before, again, most)
+	}
+	exactly(t, "another client", burst(t, d, "other"), 50, d)
+}
+
+// TestAnOverrideThatGoesIsItsKeysMatter: the clients that had the rule's own numbers all along
+// keep full buckets.
+func TestAnOverrideThatGoesIsItsKeysMatter(t *testing.T) {
+	l := newLeader(t, slowed+"    override: {vip: {capacity: 100, refill_rate: 100}, \"vip_*\": {capacity: 100, refill_rate: 90}}\n")
+	c, r := testConfig(l.address()), startRedis(t)
+	c.Redis = r.url()
+	d, _ := startLive(t, c)
+	began := time.Now()
+	for _, key := range []string{"vip", "vip_1"} {
+		burst(t, d, key)
+	}
+	takes(t, d, l, 2, slowed)
+	most := earned(began)
+	eventually(t, "the records are gone", func() bool { return r.say("KEYS aq:{*}:1:*") == "*0" })
+	for _, key := range []string{"vip", "vip_1"} {
+		if got := burst(t, d, key); got > most {
+			t.Errorf("%s had %d more, and had earned %d", key, got, most)
+		}
+	}
+	exactly(t, "another client", burst(t, d, "another"), 50, d)
+}
+
+// TestARaisedRuleIsWholeAtOnce: who has no bucket has the new one, and who has one keeps what is
+// in it, and has earned no more than the rule gave until then.
+func TestARaisedRuleIsWholeAtOnce(t *testing.T) {
+	store := bothStores(t)["memory"]
+	l := newLeader(t, strictRule(20, slow, ", local_cache: false"))
+	c := testConfig(l.address())
+	store.config(&c)
+	d, _ := startLive(t, c)
+	if got := burst(t, d, "k"); got != 10 {
+		t.Fatalf("%d of 10", got)
+	}
+	store.expire(t)
+	takes(t, d, l, 2, strictRule(200, 2, ", local_cache: false"))
+	if got := burst(t, d, "new"); got < 100 {
+		t.Errorf("a new client had %d of 100", got)
+	}
+	if got := burst(t, d, "k"); got > 2 {
+		t.Errorf("a drained one has %d of what the new rate would have earned before it held", got)
+	}
+}
+
+// TestALongerWindowForgetsNoUse: a record that a shorter window kept may have counted all there
+// was, until the window ends in which the rule changed.
+func TestALongerWindowForgetsNoUse(t *testing.T) {
+	const rule = "rules:\n  - id: r0\n    algorithm: %s\n    local_cache: false\n    params: {limit: 100, window: %s}\n"
+	for _, algorithm := range []string{rules.FixedWindow, rules.SlidingWindowCounter} {
+		for name, store := range bothStores(t) {
+			t.Run(algorithm+" "+name, func(t *testing.T) {
+				l := newLeader(t, fmt.Sprintf(rule, algorithm, "1s"))
+				c := testConfig(l.address())
+				store.config(&c)
+				d, _ := startLive(t, c)
+				if got := burst(t, d, "k"); got < 50 {
+					t.Fatalf("%d of 50", got)
+				}
+				takes(t, d, l, 2, fmt.Sprintf(rule, algorithm, "365d"))
+				store.expire(t)
+				if again := burst(t, d, "k"); again > 0 {
+					t.Errorf("%d more when its window had grown and its record was gone", again)
+				}
+				takes(t, d, l, 3, strings.Replace(fmt.Sprintf(rule, algorithm, "365d"), "limit: 100", "limit: 200", 1))
+				exactly(t, "a new client has what the limit has grown by", burst(t, d, "new"), 50, d)
+			})
+		}
+	}
+}
+
+// TestWhatARuleWasIsForgottenInTime: nothing is remembered beyond what records could be kept for,
+// nor more than some changes of one rule.
+func TestWhatARuleWasIsForgottenInTime(t *testing.T) {
+	now := budget.Instant(time.Hour)
+	c := testConfig("127.0.0.1:1")
+	c.Now = func() budget.Instant { return now }
+	d, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.sockets.close)
+	p := d.policies
+	third := budget.Share{Rate: budget.Unit / 3, Burst: budget.Unit / 3}
+	p.setCluster(clusterConfig{ClusterID: "c", Secret: []byte("s"), Lease: time.Second, Regions: []regionConfig{{Name: "us", Floor: third, Low: third}}})
+	version := uint64(0)
+	apply := func(rate int) {
+		version++
+		if err := p.setRules(ruleText{Version: version, YAML: strictRule(100, float64(rate), ""), Numbers: map[string]uint32{"r0": 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known := func() *rights.Change {
+		r := p.load().set.Rule("r0")
+		return p.load().changed(1, r, "k", r.Limit, now)
+	}
+	apply(100)
+	if known() != nil {
+		t.Fatalf("a first version has changed nothing: %+v", known())
+	}
+	apply(10)
+	fast, slow := limit.Rate{Micro: 100e6}, limit.Rate{Micro: 10e6}
+	if c := known(); c == nil || *c != (rights.Change{At: now, Slow: fast, Cap: 100 * limit.Token, Rate: fast}) {
+		t.Fatalf("%+v", c)
+	}
+	now = now.Add(15 * time.Second)
+	if known() == nil {
+		t.Error("a bucket of 100 fills in 10 s; it was forgotten after 15")
+	}
+	now = now.Add(2 * time.Second)
+	if c := known(); c != nil {
+		t.Errorf("after 17 s %+v is remembered", c)
+	}
+	apply(100)
+	if c := known(); c == nil || c.Cap != limit.MaxTokens || c.Slow != slow {
+		t.Errorf("raised, it is %+v", c)
+	}
+	for i := range 20 {
+		apply(50 - i)
+	}
+	if got := len(p.load().former[1].rules); got != mostFormer {
+		t.Errorf("%d changes of one rule are remembered", got)
+	}
+	if c := known(); c == nil || c.Slow != (limit.Rate{}) || c.Cap != 0 {
+		t.Errorf("of what went before nothing is known, but %+v", c)
+	}
+}
