@@ -163,6 +163,9 @@ func (c *client) change() {
 		if w.chance(1, 2) {
 			c.pause = max(c.pause*w.between(1, int64(len(w.stores))+1), 12*second) // long enough to cool down
 		}
+		if w.chance(1, 3) {
+			c.pause = w.between(second, 15*second) // whatever the limit needs to be full
+		}
 		c.changes += w.exponential(4 * c.pause)
 	}
 	if c.mode == idle && w.chance(1, 2) {

@@ -84,7 +84,7 @@ func tokens() []Plant {
 		},
 		{
 			Name: "retroactive-refill", Breaks: "time before the present phase is refilled at the phase's rate",
-			Edits: []Edit{{settle, "if phase != Limbo && r.At <= v.Since || r.At < v.FloorSince {", "if r.At < v.FloorSince {"}},
+			Edits: []Edit{{settle, "if phase != Limbo && r.At <= v.Since || r.At < v.FloorSince || slower {", "if r.At < v.FloorSince {"}},
 			World: World{Regions: 2, Burst: 300, Rate: 15, Keys: 1, Faults: []string{"cut both ways", "cut one way", "messages lost"}, Just: true},
 		},
 		{
