@@ -20,7 +20,7 @@ func (w *world) slowestFill(cfg *budget.Config) time.Duration {
 	slowest := 0.0
 	for _, r := range w.rules {
 		if r.gone == 0 {
-			for _, l := range []limit.Limit{r.latest(), r.at(w.inForce(w.version))} {
+			for _, l := range []limit.Limit{r.latest(), r.at(w.inForce(w.version), w.now)} {
 				slowest = max(slowest, float64(l.Capacity)/float64(l.PerSecond().Micro))
 			}
 		}
