@@ -20,9 +20,9 @@ type former struct {
 // wall is a daemon's clock on the wall, as a true time: by it an override ends.
 func (n *node) wall() int64 { return n.w.now + int64(n.name)*37%200*milli - wallApart }
 
-// unseen is for how long a daemon may have stood still without a limit's end being older than
+// unlooked is for how long a daemon may have stood still without a limit's end being older than
 // it thinks.
-const unseen = 500 * time.Millisecond
+const unlooked = 500 * time.Millisecond
 
 // limitOf is the limit of a rule as a daemon has it now. One that changes, with its rules or
 // when an override ends, is remembered.
@@ -33,7 +33,7 @@ func (n *node) limitOf(r *rule) limit.Limit {
 	}
 	if f.known {
 		f.change = f.change.Then(f.limit, l, n.leastFloor(), r.elastic, n.now())
-		if n.now().Sub(n.looked) > unseen {
+		if n.now().Sub(n.looked) > unlooked {
 			f.change = f.change.Unknown(l.Algorithm.Counts())
 		}
 	}
