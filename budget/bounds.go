@@ -20,6 +20,8 @@ const (
 	renewEvery = time.Second
 	// candidateIdle forgets a cold key that asked to become hot and went quiet.
 	candidateIdle = 2 * time.Second
+	// progressEvery spaces the reports of a region that applies what a session begins with.
+	progressEvery = 500 * time.Millisecond
 	// retryHello is the first pause before the next Hello; it doubles.
 	retryHello = 50 * time.Millisecond
 	// repeatCandidate spaces the requests for one key to become hot.
@@ -47,6 +49,8 @@ const (
 	// maxReportKeys and maxActions bound one message to about a megabyte.
 	maxReportKeys = 8192
 	maxActions    = 8192
+	// applyPart bounds one ApplyShares: a script call of a few milliseconds.
+	applyPart = 128
 	// maxTokens is the largest capacity, and rate a second: 1e9 tokens.
 	maxTokens = 1_000_000_000 * microToken
 	// maxPlanKeys bounds one log entry to about 256 KiB with ten regions.

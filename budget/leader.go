@@ -80,6 +80,7 @@ type leaderRegion struct {
 	renewedAt   Instant // by this leader, in this session; 0: not yet
 
 	waiting   bool // a report awaits its answer
+	opening   bool // the latest report was one of a region that applies what the session began with
 	waitSince Instant
 	tSend     Instant
 	hello     *Hello // awaits its answer

@@ -25,7 +25,7 @@ func (l *Leader) answers(now Instant) []LeaderEffect {
 		if renew && !proved {
 			out = append(out, l.prove(now)...)
 		}
-		news := len(r.outbox) > 0 || len(r.cold) > 0
+		news := !r.opening && (len(r.outbox) > 0 || len(r.cold) > 0)
 		if renew && !proved && !expired {
 			continue // shares wait for the proof too, else a busy region starves of leases
 		}
@@ -44,10 +44,15 @@ func (l *Leader) renewalDue(r *leaderRegion, now Instant) bool {
 func (l *Leader) mayRenew(now Instant) bool { return l.over == 0 && l.graceOver(now) }
 
 // directive answers a region's report: the shares that are due, and, if they leave
-// everything consistent, the renewal of its lease.
+// everything consistent, the renewal of its lease. A region that is still applying what its
+// session began with is told only that it was heard.
 func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 	r := &l.regions[i]
 	d := Directive{Shard: l.ledger.Shard, Region: i, Epoch: l.epoch, Session: r.session, Seq: r.seq, TSend: r.tSend, Others: r.daemons.others(now)}
+	r.waiting, r.sentAt = false, now
+	if r.opening {
+		return d
+	}
 	told := min(len(r.cold), maxActions)
 	d.Actions, r.cold = r.cold[:told:told], slices.Clone(r.cold[told:])
 	if told > 0 {
@@ -67,7 +72,6 @@ func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 		}
 	}
 	r.outbox = slices.Clone(r.outbox[n:])
-	r.waiting, r.sentAt = false, now
 	if renew && l.mayRenew(now) {
 		d.Renew = true
 		r.renewedAt = now

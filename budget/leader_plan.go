@@ -51,7 +51,13 @@ func (l *Leader) planCreates(c *commit) {
 	l.creates = l.creates[n:]
 }
 
+// planDirty plans keys whose facts have changed. It waits for the regions that a new leader
+// has not heard yet, as the renewal of leases does: what would be made room for their floors
+// with, in every key, they mostly need not be told a moment later.
 func (l *Leader) planDirty(c *commit, now Instant) {
+	if !l.graceOver(now) {
+		return
+	}
 	n := 0
 	for n < min(len(l.dirty), maxPlanLooks) && len(c.plan.Changes) < maxPlanKeys {
 		key := l.dirty[n]
@@ -85,15 +91,15 @@ func (l *Leader) planKey(c *commit, key *leaderKey, now Instant) {
 	}
 }
 
-// lowered are the liabilities that facts already allow: what a live region has
-// acknowledged, and the floor of one whose lease has ended, whose use since then counts
+// lowered are the liabilities that facts already allow: what a region has acknowledged that is
+// live, or whose session is being opened, and the floor of one whose lease has ended, whose use since then counts
 // no more, and that has no session in which another lease could begin.
 func (l *Leader) lowered(key *leaderKey, now Instant) []Share {
 	out := make([]Share, len(key.shares))
 	for i, li := range key.shares {
 		r, kr := &l.regions[i], &key.regions[i]
 		switch {
-		case r.live && (kr.acked || kr.outlasted):
+		case (r.live || r.opening) && (kr.acked || kr.outlasted):
 			// A share whose growth is committed but still waits to be sent
 			// counts as sent.
 			li = li.Min(kr.sent.Max(kr.current()).Max(Share{Burst: kr.inUse}))

@@ -87,7 +87,7 @@ func (l *Leader) closeSession(i int, why error) []LeaderEffect {
 	if r.open && r.leaseEnd == 0 {
 		l.turn.due = true // liabilities above the floor can come down now
 	}
-	r.open, r.waiting, r.hello, r.outbox, r.unchanged, r.cold, r.acked = false, false, nil, nil, nil, nil, false
+	r.open, r.waiting, r.opening, r.hello, r.outbox, r.unchanged, r.cold, r.acked = false, false, false, nil, nil, nil, nil, false
 	r.kept, r.unreached = nil, nil
 	if r.live {
 		l.turned(i, false)
@@ -195,26 +195,45 @@ func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 		out := l.closeSession(rep.Region, ErrSessionClosed)
 		return append(out, Refuse{Region: rep.Region, Seq: rep.Seq, Err: ErrSessionClosed})
 	}
-	if err := l.checkReport(rep); err != nil {
+	if err := l.checkReport(r, rep); err != nil {
 		out := l.closeSession(rep.Region, ErrSessionClosed)
 		return append(out, Refuse{Region: rep.Region, Seq: rep.Seq, Err: err})
 	}
 	previous := r.lastReport
 	r.seq, r.lastReport, r.rules, r.pace = rep.Seq, now, rep.RulesVersion, rep.Pace
 	r.daemons.report(rep.Standing, now)
+	r.waiting, r.opening, r.waitSince, r.tSend = true, rep.Opening, now, rep.TSend
+	if rep.Opening {
+		l.keepFor(r, now)
+	} else {
+		l.acknowledged(rep, now)
+	}
+	l.reaches(rep.Region, rep.Unreached)
+	for _, kr := range rep.Keys {
+		l.foldKey(rep.Region, kr, previous, now)
+	}
+	return l.passTime(now) // it may be live now
+}
+
+// acknowledged takes a report's acknowledgement of everything that was sent before it.
+func (l *Leader) acknowledged(rep Report, now Instant) {
+	r := &l.regions[rep.Region]
 	if !r.daemons.unmarked(rep.Standing, now) {
 		r.ackedSentAt, r.acked, r.markedAt = r.sentAt, true, now
 	}
 	if r.adoptedAt == 0 {
 		r.adoptedAt = now
 	}
-	r.waiting, r.waitSince, r.tSend = true, now, rep.TSend
 	l.confirm(rep.Region)
-	l.reaches(rep.Region, rep.Unreached)
-	for _, kr := range rep.Keys {
-		l.foldKey(rep.Region, kr, previous, now)
+}
+
+// keepFor keeps the session of a region that is still applying what it began with, and with
+// it what the region may have had before: as if its lease had been renewed now, which it was
+// not. Without a lease it is told the floors alone, and there is nothing to keep.
+func (l *Leader) keepFor(r *leaderRegion, now Instant) {
+	if r.leaseEnd != 0 {
+		r.leaseEnd = max(r.leaseEnd, now.Add(l.cfg.leaseAtLeader()))
 	}
-	return l.passTime(now) // it may be live now
 }
 
 // confirm takes the session's first report as the acknowledgement of what its Hello
@@ -232,7 +251,10 @@ func (l *Leader) confirm(i int) {
 }
 
 // checkReport refuses what no correct region sends, before anything is folded in.
-func (l *Leader) checkReport(rep Report) error {
+func (l *Leader) checkReport(r *leaderRegion, rep Report) error {
+	if rep.Opening && r.acked {
+		return fmt.Errorf("%w: the session is open already", ErrMalformed)
+	}
 	if len(rep.Keys) > maxReportKeys {
 		return fmt.Errorf("%w: %d keys in one report, at most %d", ErrMalformed, len(rep.Keys), maxReportKeys)
 	}

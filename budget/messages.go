@@ -84,7 +84,7 @@ type Report struct {
 	Session      uint64
 	Seq          uint64
 	TSend        Instant // the region's clock, opaque to the leader
-	Ack          uint64  // the latest directive whose actions are all applied
+	Ack          uint64  // the latest directive whose actions are all applied; see Opening
 	RulesVersion uint64
 	// Pace is how far apart the region's reports of one busy key are at present: a
 	// key that is not in a report may be used all the same for that long.
@@ -92,6 +92,10 @@ type Report struct {
 	Keys []KeyReport
 	// Unreached as in Hello.
 	Unreached *hashslot.Set
+	// Opening: the region is still applying what the session begins with. The report
+	// acknowledges the keys in it and that the directives up to Ack, which say nothing, were
+	// received.
+	Opening bool
 	Standing
 }
 

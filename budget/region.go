@@ -122,6 +122,7 @@ type Region struct {
 	// which they got it.
 	reportable []KeyID
 	urgent     bool
+	part       int // how many changes one ApplyShares has at most
 	// newRules: the rules were replaced since the latest directive.
 	newRules bool
 	// coldAcks are the keys that went back to cold since the last report.
@@ -130,16 +131,23 @@ type Region struct {
 	outlasting []KeyID
 }
 
-// session is one ordered stream of reports and directives.
+// session is one ordered stream of reports and directives; zero if there is none.
 type session struct {
+	// open: what it began with is applied whole. Until then its reports acknowledge keys, and
+	// not the session.
 	open     bool
 	epoch    uint64
 	id       uint64
 	seq      uint64 // of the last report sent
-	ack      uint64 // of the last directive applied whole
+	ack      uint64 // of the last directive received, and while open applied whole
 	tSend    Instant
 	lastSent Instant
 }
+
+// exists reports whether there is a session, open or not.
+func (s *session) exists() bool { return s.id != 0 }
+
+func (s *session) name() SessionID { return SessionID{Epoch: s.epoch, Number: s.id} }
 
 // SessionID names a session of a region. The zero value names none.
 type SessionID struct{ Epoch, Number uint64 }
@@ -154,8 +162,12 @@ func (r *Region) Session() SessionID {
 	if !r.session.open {
 		return SessionID{}
 	}
-	return SessionID{Epoch: r.session.epoch, Number: r.session.id}
+	return r.session.name()
 }
+
+// LatestSession is the session that the region reports in, or is about to: the one that is
+// open, or whose beginning is being applied; zero if there is neither.
+func (r *Region) LatestSession() SessionID { return r.session.name() }
 
 // call is the RPC in flight: at most one.
 type call uint8
@@ -166,18 +178,24 @@ const (
 	reportCall
 )
 
-// applying is a directive whose shares the store is applying.
+// applying is a directive whose shares the store is applying, part by part.
 type applying struct {
 	hello    bool
-	epoch    uint64
-	session  uint64
 	seq      uint64
 	renew    bool
 	tSend    Instant
-	left     map[KeyID]Action
-	void     bool // the session was closed meanwhile
-	oldRules bool // the rules were replaced meanwhile
-	// watermark comes with a HelloOK.
+	began    Instant
+	keys     int              // of the directive
+	left     map[KeyID]Action // of the part that the store has
+	rest     []Action         // of the parts to come, in order
+	looks    []KeyID          // at the use of keys, after all of them
+	void     bool             // the session was closed meanwhile
+	oldRules bool             // the rules were replaced meanwhile
+	// noGrants: the tokens that come with it are of a limit by older rules.
+	noGrants bool
+	// watermark is the latest generation in it, or what came with a HelloOK. It counts when
+	// all of the directive is applied: a key of a part to come may have a record of a
+	// generation between.
 	watermark Gen
 }
 
@@ -230,10 +248,14 @@ type candidate struct {
 func NewRegion(self int, cfg Config, incarnation uint64, now Instant) *Region {
 	return &Region{
 		self: self, cfg: cfg, incarnation: incarnation,
-		blind: true, lastDirective: now,
+		blind: true, lastDirective: now, part: applyPart,
 		hot: map[KeyID]*hotKey{}, candidates: map[KeyID]*candidate{},
 	}
 }
+
+// ApplyAtMost sets how many changes one ApplyShares has at most, 128 if it is never called;
+// for models, whose worlds have few keys. n is at least 1.
+func (r *Region) ApplyAtMost(n int) { r.part = n }
 
 // Config is the configuration in force; no regions before the first is known.
 func (r *Region) Config() Config { return r.cfg }
@@ -419,6 +441,9 @@ type RegionInfo struct {
 	HotKeys        int
 	Candidates     int
 	StoreEpoch     string
+	// Applying is how many keys the directive has whose shares are being applied, and
+	// Applied how many of them the store has applied; both 0 if none is.
+	Applying, Applied int
 }
 
 // Info describes the region at now.
@@ -429,6 +454,9 @@ func (r *Region) Info(now Instant) RegionInfo {
 	}
 	if info.Phase == Live {
 		info.LeaseRemaining = r.leaseEnd.Sub(now)
+	}
+	if a := r.applying; a != nil {
+		info.Applying, info.Applied = a.keys, a.keys-len(a.left)-len(a.rest)
 	}
 	return info
 }

@@ -1,19 +1,38 @@
 package budget
 
-// apply hands a directive's actions to the store; the directive counts as applied
-// only when all of them are.
+// A directive's shares are applied in parts, each with a deadline of its own, so that one of
+// 200,000 keys neither keeps the store from deciding checks nor is lost whole. What a part
+// has applied stays applied, is held by the next Hello, and is acknowledged by the next
+// report. The directive itself counts when all parts are applied: only then the lease holds
+// that it renews, and the session is open that it begins.
+
+// apply begins to apply a directive's actions.
 func (r *Region) apply(a *applying, actions []Action, now Instant) []RegionEffect {
+	a.began, a.keys, a.rest = now, len(actions), actions
+	a.noGrants, r.newRules = r.newRules, false
+	a.looks = r.dueLooks(maxActions-len(actions), now)
 	r.applying = a
-	a.left = make(map[KeyID]Action, len(actions))
-	changes := make([]ShareChange, 0, len(actions))
-	for _, act := range actions {
+	return r.applyPart(true, now)
+}
+
+// applyPart hands the next part to the store, or finishes the directive.
+func (r *Region) applyPart(first bool, now Instant) []RegionEffect {
+	a := r.applying
+	n := min(len(a.rest), r.part)
+	changes := make([]ShareChange, 0, n)
+	a.left = make(map[KeyID]Action, n)
+	for _, act := range a.rest[:n] {
 		a.left[act.Key] = act
 		changes = append(changes, r.change(act, now))
+		if a.watermark.Before(act.Gen) {
+			a.watermark = act.Gen
+		}
 	}
-	r.newRules = false
-	changes = r.lookAgain(changes, now)
+	if a.rest = a.rest[n:]; len(a.rest) == 0 {
+		changes = r.lookAgain(changes, now)
+	}
 	// The leader counts the region as heard by any directive, not by leases alone.
-	mark := a.renew || r.marked == 0 || now.Sub(r.marked) >= MarkEvery
+	mark := first && a.renew || r.marked == 0 || now.Sub(r.marked) >= MarkEvery
 	if mark {
 		r.marked = now
 	}
@@ -21,7 +40,7 @@ func (r *Region) apply(a *applying, actions []Action, now Instant) []RegionEffec
 		r.finishApplying(now)
 		return r.speak(now)
 	}
-	return []RegionEffect{ApplyShares{Changes: changes, Heard: mark}}
+	return []RegionEffect{ApplyShares{Changes: changes, Follows: !first, Heard: mark}}
 }
 
 func (r *Region) change(act Action, now Instant) ShareChange {
@@ -38,17 +57,18 @@ func (r *Region) change(act Action, now Instant) ShareChange {
 		c.Grant = max(0, act.Granted-h.granted)
 		h.granted = act.Granted // counted once, even if the store fails now
 	}
-	if r.newRules {
-		c.Grant = 0 // of a limit by older rules
+	if r.newRules || r.applying.noGrants {
+		c.Grant = 0
 	}
 	c.Before = r.Right(act.Key, c.Limit, now)
 	return c
 }
 
-func (r *Region) sharesApplied(results []ShareResult, now Instant) {
+// sharesApplied takes what became of a part.
+func (r *Region) sharesApplied(results []ShareResult, now Instant) []RegionEffect {
 	a := r.applying
 	if a == nil {
-		return
+		return r.speak(now)
 	}
 	failed := false
 	for _, res := range results {
@@ -67,13 +87,24 @@ func (r *Region) sharesApplied(results []ShareResult, now Instant) {
 		failed = failed || res.Amnesia
 		r.took(act, res, now)
 	}
-	if failed || len(a.left) > 0 {
-		r.applying = nil
+	switch {
+	case failed || len(a.left) > 0:
 		r.doubt()
-		r.nextHello = now.Add(retryHello)
-		return
+		r.stopApplying(now)
+	case a.void:
+		r.stopApplying(now)
+	case len(a.rest) > 0 || len(a.looks) > 0:
+		return append(r.speak(now), r.applyPart(false, now)...)
+	default:
+		r.finishApplying(now)
 	}
-	r.finishApplying(now)
+	return r.speak(now)
+}
+
+// stopApplying gives up what is left of a directive. What was applied of it is held.
+func (r *Region) stopApplying(now Instant) {
+	r.applying = nil
+	r.nextHello = now.Add(retryHello)
 }
 
 // believeLess: a share that may not have reached the store is not acknowledged, but
@@ -87,9 +118,6 @@ func (r *Region) believeLess(act Action) {
 
 // took records a share that the store now enforces.
 func (r *Region) took(act Action, res ShareResult, now Instant) {
-	if r.watermark.Before(act.Gen) {
-		r.watermark = act.Gen
-	}
 	h := r.hot[act.Key]
 	if act.Cold {
 		delete(r.hot, act.Key)
@@ -117,21 +145,17 @@ func (r *Region) took(act Action, res ShareResult, now Instant) {
 func (r *Region) finishApplying(now Instant) {
 	a := r.applying
 	r.applying = nil
-	if a.void {
-		r.nextHello = now.Add(retryHello)
-		return
+	if r.watermark.Before(a.watermark) {
+		r.watermark = a.watermark
 	}
+	s := &r.session
 	if a.hello {
-		r.session = session{open: true, epoch: a.epoch, id: a.session}
-		if r.watermark.Before(a.watermark) {
-			r.watermark = a.watermark
-		}
+		s.open = true
 		r.blind = false
 		r.openFloor(now)
 		r.coldAcks = nil
 		return
 	}
-	s := &r.session
 	s.ack = a.seq
 	if !a.renew {
 		return

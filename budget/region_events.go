@@ -99,9 +99,13 @@ type SendHello struct{ Hello Hello }
 // SendReport sends a Report; answered by DirectiveReceived or CallFailed.
 type SendReport struct{ Report Report }
 
-// ApplyShares applies changes in the store; answered by SharesApplied.
+// ApplyShares applies changes in the store; answered by SharesApplied. A directive's changes
+// come in parts, one when the one before was answered.
 type ApplyShares struct {
 	Changes []ShareChange
+	// Follows: it is not the first part of its directive. The shell lets checks have the store
+	// between two.
+	Follows bool
 	// Heard: the store is told, also without any change, that a daemon of this region
 	// is heard, so that no other one takes the floor back: with every renewal of the
 	// lease, and with any directive if the last time was MarkEvery ago. If only that

@@ -6,7 +6,8 @@ import (
 )
 
 // sendReport says what changed since the last report: acknowledgements at once,
-// busy keys at their pace, and the cold keys that ask to become hot.
+// busy keys at their pace, and the cold keys that ask to become hot. While the session is
+// being opened it acknowledges what is applied by then, and asks for nothing.
 func (r *Region) sendReport(now Instant) []RegionEffect {
 	s := &r.session
 	s.seq++
@@ -15,6 +16,11 @@ func (r *Region) sendReport(now Instant) []RegionEffect {
 	rep := Report{
 		Shard: r.shard, Region: r.self, Epoch: s.epoch, Session: s.id, Seq: s.seq, TSend: now, Ack: s.ack, Pace: r.pace(),
 		Unreached: r.unreached,
+	}
+	if r.opening() {
+		rep.Opening = true
+		rep.Keys = r.hotReports(nil, rep.Pace, now)
+		return []RegionEffect{SendReport{rep}}
 	}
 	rep.Keys = r.coldReports(rep.Keys)
 	rep.Keys = r.hotReports(rep.Keys, rep.Pace, now)

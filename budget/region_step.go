@@ -24,8 +24,7 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 		}
 		r.callFailed(now)
 	case SharesApplied:
-		r.sharesApplied(e.Results, now)
-		return r.speak(now)
+		return r.sharesApplied(e.Results, now)
 	case StoreEpoch:
 		r.storeIs(e.Epoch)
 	case StoreReach:
@@ -51,7 +50,9 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 func (r *Region) NextTick(now Instant) Instant {
 	next := Instant(math.MaxInt64)
 	switch {
-	case r.inFlight != noCall || r.applying != nil:
+	case r.inFlight != noCall || r.applying != nil && !r.opening():
+	case r.opening():
+		next = r.progressDue()
 	case r.session.open:
 		next = r.session.lastSent.Add(minReportGap)
 	case r.storeEpoch != "":
@@ -76,12 +77,24 @@ func (r *Region) doubt() {
 }
 
 // noticeLeaseEnd closes the session when the lease has ended: the leader may have
-// given away what it covered, so shares must be told anew.
+// given away what it covered, so shares must be told anew. Not a session that is being
+// opened: the leader keeps what the region had until it has acknowledged what it is to have,
+// and refuses the next report if it has closed the session.
 func (r *Region) noticeLeaseEnd(now Instant) {
 	if r.leaseEnd != 0 && now >= r.leaseEnd {
 		r.leaseEnd = 0
-		r.doubt()
+		if !r.opening() {
+			r.doubt()
+		}
 	}
+}
+
+// opening reports whether the store is applying what a session begins with.
+func (r *Region) opening() bool { return r.session.exists() && !r.session.open }
+
+// progressDue is when the region reports next how far it has come with that.
+func (r *Region) progressDue() Instant {
+	return max(r.applying.began, r.session.lastSent).Add(progressEvery)
 }
 
 func (r *Region) storeIs(epoch string) {
@@ -106,13 +119,19 @@ func (r *Region) callFailed(now Instant) {
 
 // speak sends what is due: a Hello without a session, else a Report.
 func (r *Region) speak(now Instant) []RegionEffect {
-	if r.inFlight != noCall || r.applying != nil {
+	switch {
+	case r.inFlight != noCall:
 		return nil
-	}
-	if !r.session.open {
+	case r.opening():
+		if now < r.progressDue() {
+			return nil
+		}
+		return r.sendReport(now)
+	case r.applying != nil:
+		return nil
+	case !r.session.open:
 		return r.sayHello(now)
-	}
-	if now.Sub(r.session.lastSent) < minReportGap {
+	case now.Sub(r.session.lastSent) < minReportGap:
 		return nil
 	}
 	return r.sendReport(now)
@@ -160,8 +179,8 @@ func (r *Region) helloAnswered(e HelloAnswered, now Instant) []RegionEffect {
 		h.admitted, h.offered, h.released, h.toldReleased, h.granted = 0, 0, 0, 0, 0
 		h.refunded = 0
 	}
-	a := &applying{hello: true, epoch: e.OK.Epoch, session: e.OK.Session, watermark: e.OK.Watermark}
-	return r.apply(a, e.OK.Actions, now)
+	r.session = session{epoch: e.OK.Epoch, id: e.OK.Session}
+	return r.apply(&applying{hello: true, watermark: e.OK.Watermark}, e.OK.Actions, now)
 }
 
 func (r *Region) directiveReceived(d Directive, now Instant) []RegionEffect {
@@ -169,7 +188,7 @@ func (r *Region) directiveReceived(d Directive, now Instant) []RegionEffect {
 		return nil
 	}
 	s := &r.session
-	if !s.open {
+	if !s.exists() {
 		r.inFlight = noCall // the answer to a report of a session that is over
 		return nil
 	}
@@ -180,11 +199,17 @@ func (r *Region) directiveReceived(d Directive, now Instant) []RegionEffect {
 		r.callFailed(now)
 		return nil
 	}
+	if r.applying != nil && (d.Renew || len(d.Actions) > 0) {
+		r.callFailed(now) // no leader says anything before the session is open
+		return nil
+	}
 	r.inFlight = noCall
 	r.lastDirective = now
-	return r.apply(&applying{
-		epoch: d.Epoch, session: d.Session, seq: d.Seq, renew: d.Renew, tSend: d.TSend,
-	}, d.Actions, now)
+	if r.applying != nil {
+		s.ack = d.Seq
+		return nil
+	}
+	return r.apply(&applying{seq: d.Seq, renew: d.Renew, tSend: d.TSend}, d.Actions, now)
 }
 
 // validGens reports whether a store can keep the generations of all actions.

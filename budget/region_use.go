@@ -44,8 +44,9 @@ func (r *Region) look(k KeyID, h *hotKey, at Instant) {
 	}
 }
 
-// lookAgain adds the keys to a store call whose use may have come down.
-func (r *Region) lookAgain(changes []ShareChange, now Instant) []ShareChange {
+// dueLooks are the keys whose use may have come down, most of them at the most.
+func (r *Region) dueLooks(most int, now Instant) []KeyID {
+	var due []KeyID
 	waiting := r.outlasting[:0]
 	for _, k := range r.outlasting {
 		h := r.hot[k]
@@ -57,15 +58,30 @@ func (r *Region) lookAgain(changes []ShareChange, now Instant) []ShareChange {
 			continue
 		}
 		waiting = append(waiting, k)
-		_, changing := r.applying.left[k]
-		if !changing && now >= h.lookAt && len(changes) < maxActions && !r.unreached.Has(hashslot.OfHash(k.Hash)) {
-			changes = append(changes, ShareChange{
-				Key: k, Before: r.Right(k, h.limit, now), Gen: h.gen, Share: h.share, Limit: h.limit,
-			})
+		if now >= h.lookAt && len(due) < most && !r.unreached.Has(hashslot.OfHash(k.Hash)) {
+			due = append(due, k)
 		}
 	}
 	clear(r.outlasting[len(waiting):])
 	r.outlasting = waiting
+	return due
+}
+
+// lookAgain adds keys to a part whose use the store is to tell, unless the directive has just
+// changed their shares.
+func (r *Region) lookAgain(changes []ShareChange, now Instant) []ShareChange {
+	a := r.applying
+	for len(a.looks) > 0 && len(changes) < r.part {
+		k := a.looks[0]
+		a.looks = a.looks[1:]
+		h := r.hot[k]
+		if _, changing := a.left[k]; changing || h == nil || h.inUse == 0 && !h.unenforced || now < h.lookAt {
+			continue
+		}
+		changes = append(changes, ShareChange{
+			Key: k, Before: r.Right(k, h.limit, now), Gen: h.gen, Share: h.share, Limit: h.limit,
+		})
+	}
 	return changes
 }
 

@@ -114,7 +114,7 @@ func (l *Leader) longestTail() time.Duration {
 
 func (l *Leader) appendRegion(c *Canon, i int, now Instant) {
 	r := &l.regions[i]
-	c.Bools(r.open, r.acked, r.live, r.waiting, r.hello != nil, r.renewedAt != 0, r.leaseEnd != 0)
+	c.Bools(r.open, r.acked, r.live, r.waiting, r.opening, r.hello != nil, r.renewedAt != 0, r.leaseEnd != 0)
 	c.Incarnation(i, r.incarnation)
 	c.Int(int64(r.rules))
 	c.Left(now, r.leaseEnd)

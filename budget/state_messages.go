@@ -57,6 +57,7 @@ func (c *Canon) Report(r *Report) {
 	c.session(r.Epoch, r.Session, r.Seq)
 	c.seq(r.Epoch, r.Session, r.Ack)
 	c.regionTime(r.Region, r.TSend)
+	c.Bools(r.Opening)
 	c.Int(int64(r.RulesVersion))
 	if c.Demand {
 		c.Int(int64(r.Pace))

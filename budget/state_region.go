@@ -64,7 +64,8 @@ func sortedKeys[V any](m map[KeyID]V) []KeyID {
 	return keys
 }
 
-// AppendState writes everything that influences what the region does from now on.
+// AppendState writes everything that influences what the region does from now on. How many
+// changes a part has never changes, and how many keys a directive had is only shown.
 func (r *Region) AppendState(c *Canon, now Instant) {
 	c.Int(int64(r.shard))
 	c.Int(int64(r.self))
@@ -86,7 +87,7 @@ func (r *Region) AppendState(c *Canon, now Instant) {
 		c.Ago(now, r.floorSince)
 	}
 	c.Epoch(r.highestEpoch)
-	if s := &r.session; s.open {
+	if s := &r.session; s.exists() {
 		c.session(s.epoch, s.id, s.seq)
 		c.seq(s.epoch, s.id, s.ack)
 		c.tSend(r.self, now, s.tSend)
@@ -102,6 +103,9 @@ func (r *Region) AppendState(c *Canon, now Instant) {
 	if r.applying != nil {
 		r.applying.appendState(c, r.self, now)
 	}
+	if r.opening() {
+		c.Left(now, r.progressDue())
+	}
 	c.Gen(r.watermark)
 	r.appendKeys(c, now)
 }
@@ -113,8 +117,7 @@ func (c *Canon) tSend(region int, now, t Instant) {
 }
 
 func (a *applying) appendState(c *Canon, region int, now Instant) {
-	c.Bools(a.hello, a.renew, a.void, a.oldRules)
-	c.session(a.epoch, a.session, a.seq)
+	c.Bools(a.hello, a.renew, a.void, a.oldRules, a.noGrants)
 	if a.renew {
 		c.tSend(region, now, a.tSend)
 	}
@@ -124,6 +127,11 @@ func (a *applying) appendState(c *Canon, region int, now Instant) {
 		left = append(left, a.left[k])
 	}
 	c.actions(region, left)
+	c.actions(region, a.rest)
+	c.Int(int64(len(a.looks)))
+	for _, k := range a.looks {
+		c.key(k)
+	}
 }
 
 func (r *Region) appendKeys(c *Canon, now Instant) {

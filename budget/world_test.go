@@ -44,6 +44,8 @@ type world struct {
 	rights *rights
 	// records is not nil if changes are made there, of any key, and not in the crude bucket.
 	records func(i int, c ShareChange) ShareResult
+	// hold keeps what a region is to apply from its store; nil: nothing.
+	hold func(i int, e ApplyShares) bool
 }
 
 // letter is something that happens later.
@@ -237,6 +239,9 @@ func (w *world) act(i int, effects []RegionEffect) {
 			}
 			w.after(w.way(i), func() { w.lead(w.leader.Step(ReportReceived{w.report(e.Report)}, w.now)) })
 		case ApplyShares:
+			if w.hold != nil && w.hold(i, e) {
+				continue
+			}
 			var done SharesApplied
 			for _, c := range e.Changes {
 				done.Results = append(done.Results, w.store(i, c))

@@ -61,7 +61,7 @@ func reportFromWire(region int, m *aliquotv1.ReportRequest) (budget.Report, erro
 	r := budget.Report{
 		Shard: m.GetShard(), Region: region, Epoch: m.GetEpoch(), Session: m.GetSession(), Seq: m.GetSeq(),
 		TSend: budget.Instant(m.GetTSend()), Ack: m.GetAck(), RulesVersion: m.GetRulesVersion(),
-		Pace: microsFromWire(m.GetPaceMicros()),
+		Pace: microsFromWire(m.GetPaceMicros()), Opening: m.GetOpening(),
 		Keys: make([]budget.KeyReport, len(m.GetKeys())),
 	}
 	var err error

@@ -75,6 +75,8 @@ type Lab struct {
 	Regions      []*Region
 	seconds      []*Region // second daemons of regions
 	inMemory     bool      // no Redis: each daemon's store is in its process
+	names        []string  // of the regions to begin with
+	rules        string
 	bin, dir     string
 	http         *http.Client
 }
@@ -112,23 +114,29 @@ func Start(ctx context.Context, bin, dir string) (*Lab, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, errors.New("redis-server is missing; `make test` installs it")
 	}
-	return start(ctx, &Lab{http: rpc.NewHTTPClient(), bin: bin, dir: dir})
+	return start(ctx, newLab(bin, dir))
 }
 
 // StartInMemory is Start without Redis: every daemon keeps its records itself.
 func StartInMemory(ctx context.Context, bin, dir string) (*Lab, error) {
-	return start(ctx, &Lab{http: rpc.NewHTTPClient(), bin: bin, dir: dir, inMemory: true})
+	l := newLab(bin, dir)
+	l.inMemory = true
+	return start(ctx, l)
+}
+
+func newLab(bin, dir string) *Lab {
+	return &Lab{http: rpc.NewHTTPClient(), bin: bin, dir: dir, names: regionNames, rules: rulesYAML}
 }
 
 func start(ctx context.Context, l *Lab) (*Lab, error) {
-	ports, err := freePorts(len(regionNames) + 3*4 + len(regionNames)*4)
+	ports, err := freePorts(3*4 + len(l.names)*5)
 	if err != nil {
 		return nil, err
 	}
 	if err := l.addCoordinators(&ports); err != nil {
 		return nil, err
 	}
-	for _, name := range regionNames {
+	for _, name := range l.names {
 		l.addRegion(name, &ports)
 	}
 	for _, p := range l.processes() {

@@ -54,7 +54,7 @@ func (p *ports) next() (address string) {
 
 func (l *Lab) addCoordinators(free *ports) error {
 	rulesFile := filepath.Join(l.dir, "rules.yaml")
-	if err := os.WriteFile(rulesFile, []byte(rulesYAML), 0o600); err != nil {
+	if err := os.WriteFile(rulesFile, []byte(l.rules), 0o600); err != nil {
 		return err
 	}
 	var gossip [3]string
@@ -67,7 +67,7 @@ func (l *Lab) addCoordinators(free *ports) error {
 		p := newProcess(l.dir, name, filepath.Join(l.bin, "coordinator"), "--node-id", name, "--data-dir", dataDir,
 			"--listen", address, "--raft-listen", free.next(), "--gossip-listen", gossip[i], "--ops-listen", free.next(),
 			"--join", strings.Join(gossip[:], ","), "--bootstrap-expect", "3",
-			"--regions", strings.Join(regionNames, ","), "--rules", rulesFile)
+			"--regions", strings.Join(l.names, ","), "--rules", rulesFile)
 		l.Coordinators = append(l.Coordinators, &Coordinator{Process: p, Address: address, dataDir: dataDir})
 	}
 	return nil

@@ -54,6 +54,7 @@ type coordinators struct {
 	failures int // in a row
 	failing  complaint
 	refused  string // what the leader said, if the last call was refused; else ""
+	answered time.Time
 }
 
 func newCoordinators(addresses []string, client *http.Client, log *slog.Logger, m *metrics) *coordinators {
@@ -159,6 +160,9 @@ func (c *coordinators) outcome(call string, i int, word string, err error) {
 	c.metrics.reports.WithLabelValues(c.metrics.region, word).Inc()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err == nil || refusal(err) {
+		c.answered = time.Now()
+	}
 	if err == nil {
 		if c.failing.over() {
 			c.log.Info("coordinators answer again", "address", c.addresses[i])
@@ -175,6 +179,13 @@ func (c *coordinators) outcome(call string, i int, word string, err error) {
 		c.current = (i + 1) % len(c.clients)
 	}
 	c.complain(call, c.addresses[i], refused, err)
+}
+
+// answer reports whether a coordinator has answered since a while ago, be it by a refusal.
+func (c *coordinators) answer(lately time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.answered.IsZero() && time.Since(c.answered) < lately
 }
 
 // refusal is why the leader refuses this region; "" if the last call had another end, after

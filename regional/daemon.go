@@ -170,6 +170,7 @@ func (d *Daemon) build(kept *state) error {
 		leaveFor:     leaveFor,
 		wall:         newWall(c.bootClock),
 	}
+	d.metrics.watchSession(d.reporter, c.Registry)
 	if parted, ok := d.store.(interface{ Unreached() *hashslot.Set }); ok {
 		d.reporter.unreached = parted.Unreached
 	}

@@ -48,7 +48,7 @@ const (
 	// heardDeadline bounds telling the store that the region is heard: before a Redis Cluster
 	// the first time takes a quarter of a second.
 	heardDeadline = 5 * storeDeadline
-	// applyDeadline bounds the application of one directive, up to 8,192 changes.
+	// applyDeadline bounds the application of one part of a directive, some hundred changes.
 	applyDeadline = time.Second
 	// starvedAfter: a call that ends this long after its deadline was ended late,
 	// since this process had no CPU to do it sooner; nor had it to read a reply.

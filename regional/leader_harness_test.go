@@ -62,7 +62,10 @@ type leader struct {
 	session  uint64
 	counter  uint64
 	// clock is what it says that its clock shows, microseconds.
-	clock   func() int64
+	clock func() int64
+	// opens are the shares that a session begins with; the answer to a Hello has those that
+	// the region does not hold.
+	opens   []*aliquotv1.Action
 	from    int64 // the window that growths count from
 	hellos  []*aliquotv1.HelloRequest
 	reports []*aliquotv1.ReportRequest
@@ -131,8 +134,23 @@ func (l *leader) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv
 	l.session++
 	return &aliquotv1.HelloResponse{
 		Epoch: l.epoch, Session: l.session, Nonce: in.GetNonce(), Rules: l.rulesFor(in.GetRulesVersion()), NoRules: l.noRules(),
-		Config: l.config(), LeaderClockMicros: l.clock(),
+		Config: l.config(), LeaderClockMicros: l.clock(), Actions: l.opening(in.GetHeld()),
 	}, nil
+}
+
+// opening is what the answer to a Hello is to say to a region that holds some keys. The
+// caller holds mu.
+func (l *leader) opening(held []*aliquotv1.HeldKey) (out []*aliquotv1.Action) {
+	known := map[string]uint64{}
+	for _, h := range held {
+		known[string(h.GetKey().GetHash())] = h.GetGen().GetCounter()
+	}
+	for _, a := range l.opens {
+		if known[string(a.GetKey().GetHash())] != a.GetGen().GetCounter() {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // floorFor is whose the floor is. The caller holds mu.

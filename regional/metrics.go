@@ -56,6 +56,8 @@ const (
 	degradedLease = "lease"    // no lease: shares do not hold
 	degradedRules = "no_rules" // it is not known whether there are rules
 	degradedWaits = "waits"    // another daemon of the region may be admitting without the store
+	// No session, though coordinators answer: the lease will end, and nothing is told.
+	degradedSession = "session"
 )
 
 // seconds spans from what memory takes to what a stalled store costs.
@@ -136,6 +138,7 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 	m.degraded.WithLabelValues(degradedLease).Set(1)
 	m.degraded.WithLabelValues(degradedRules).Set(1)
 	m.degraded.WithLabelValues(degradedWaits).Set(0)
+	m.degraded.WithLabelValues(degradedSession).Set(0)
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "aliquot_build_info", Help: "Always 1; the labels say what runs.",
 	}, []string{"version", "goversion"})
@@ -184,6 +187,26 @@ func (m *metrics) watch(auth *authority, reg prometheus.Registerer) {
 			}
 			return 0
 		}))
+	}
+}
+
+// watchSession exports for how long the region is heard without a session, and how the
+// application of shares under way gets on.
+func (m *metrics) watchSession(r *reporter, reg prometheus.Registerer) {
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name:        "aliquot_session_seconds_without",
+		Help:        "For how long this region has had no session though coordinators answer it; 0 with a session, and while none answers.",
+		ConstLabels: prometheus.Labels{"region": m.region},
+	}, func() float64 { return r.without().Seconds() }))
+	for state, keys := range map[string]func(budget.RegionInfo) int{
+		"told":    func(i budget.RegionInfo) int { return i.Applying },
+		"applied": func(i budget.RegionInfo) int { return i.Applied },
+	} {
+		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "aliquot_apply_keys",
+			Help:        "Keys of the directive that is being applied in the store: those it tells a share of, and those that have it. 0 while none is.",
+			ConstLabels: prometheus.Labels{"state": state},
+		}, func() float64 { return float64(keys(r.auth.info())) }))
 	}
 }
 

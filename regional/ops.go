@@ -65,6 +65,8 @@ func (d *Daemon) readiness() readiness {
 		r.Reason = "another daemon of this region is heard, and the store does not answer this one"
 	case !r.StoreReached && !d.reporter.heardWhose.Load() && info.Phase != budget.CutOff:
 		r.Reason = "the store has not answered since the start, nor has a coordinator said whether another daemon of this region is heard"
+	default:
+		r.Reason = d.reporter.withoutSession(info)
 	}
 	r.Ready = r.Reason == ""
 	return r

@@ -70,6 +70,8 @@ type reporter struct {
 	wall      *boottime.Wall
 	phase     budget.Phase
 	phaseTold bool
+	session   sessionWatch
+	lastPart  time.Duration // what the latest part of a directive took to apply
 }
 
 // run serves the machine until ctx ends.
@@ -136,7 +138,7 @@ func (r *reporter) do(ctx context.Context, effect budget.RegionEffect) {
 	case budget.ApplyShares:
 		// With or without e.Heard the store is told that the region is heard: that
 		// costs nothing where there are changes.
-		r.calls.Go(func() { r.auth.post(budget.SharesApplied{Results: r.apply(ctx, e.Changes)}) })
+		r.calls.Go(func() { r.auth.post(budget.SharesApplied{Results: r.applyPart(ctx, e)}) })
 	default:
 		panic(fmt.Sprintf("regional: unknown effect %T", effect))
 	}
@@ -145,6 +147,7 @@ func (r *reporter) do(ctx context.Context, effect budget.RegionEffect) {
 // watchPhase tells the world when the phase changes.
 func (r *reporter) watchPhase() {
 	info := r.auth.info()
+	r.watchSession(info)
 	if r.phaseTold && info.Phase == r.phase {
 		return
 	}
@@ -207,7 +210,22 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 	return budget.DirectiveReceived{Directive: d}
 }
 
-// apply makes a directive's share changes in the store.
+// restAtMost bounds how long the store is left to checks between two parts of a directive.
+const restAtMost = 20 * time.Millisecond
+
+// applyPart makes the changes of one part, after as much time for checks as the part before
+// took. The machine has one part under way at a time.
+func (r *reporter) applyPart(ctx context.Context, part budget.ApplyShares) []budget.ShareResult {
+	if part.Follows {
+		pause(ctx, min(r.lastPart, restAtMost))
+	}
+	began := r.auth.now()
+	results := r.apply(ctx, part.Changes)
+	r.lastPart = r.auth.now().Sub(began)
+	return results
+}
+
+// apply makes share changes in the store.
 func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []budget.ShareResult {
 	results := make([]budget.ShareResult, 0, len(changes))
 	carried := &group{} // as asks, for the debts the changes carry

@@ -89,6 +89,7 @@ func (w *world) startNode(region int, withFile bool) {
 	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), began: w.now, readAt: -1, clockMap: shell.ClockMap{Rho: int64(w.cfg.RhoPPM)}}
 	n.machine = budget.NewRegion(region, budget.Config{}, uint64(n.name), n.now())
 	n.recalled = recall.New(recalledKeys, n.now())
+	n.machine.ApplyAtMost(1 + n.name%3) // few keys are hot at once, and their shares are to come in parts
 	if file := w.known[region]; withFile && len(file.cfg.Regions) > 0 {
 		n.version = file.rules
 		n.remember(file.formers)
@@ -197,13 +198,13 @@ func (n *node) outdated() bool {
 	return n.last != budget.SessionID{} && n.last.Before(n.w.opened[n.region])
 }
 
-// noteSession notes which session the daemon has open. An answer that its machine does
+// noteSession notes which session the daemon reports in. An answer that its machine does
 // not take, because the session was over by then, is no sign of one.
 func (n *node) noteSession() {
-	if open := n.machine.Session(); n.last.Before(open) {
-		n.last = open
-		if n.w.opened[n.region].Before(open) {
-			n.w.opened[n.region] = open
+	if latest := n.machine.LatestSession(); n.last.Before(latest) {
+		n.last = latest
+		if n.w.opened[n.region].Before(latest) {
+			n.w.opened[n.region] = latest
 		}
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -15,13 +16,20 @@ import (
 type access struct {
 	client  *redis.Client
 	scripts *lua.Scripts
+	// applies are the scripts for changes of shares, on the same connections: many at once, and
+	// nobody waits for their reply as a check does, so it may take as long as their context.
+	applies *lua.Scripts
 }
+
+// applyTimeout bounds each read and write of changes of shares; a context may shorten it.
+const applyTimeout = 5 * time.Second
 
 // newAccess makes one; nothing is dialled until the first call, but for idle connections.
 func (s *Redis) newAccess() *access {
 	a := &access{client: redis.NewClient(&s.dialled)}
 	a.scripts = lua.New(a.client)
 	a.client.AddHook(refusals{demoted: func() { s.demoted(a) }})
+	a.applies = lua.New(a.client.WithTimeout(applyTimeout))
 	return a
 }
 

@@ -32,7 +32,8 @@ type RedisConfig struct {
 	MinIdle int
 	// DialTimeout bounds a new connection, learning the epoch included.
 	DialTimeout time.Duration
-	// CallTimeout bounds each read and write; a context may shorten it.
+	// CallTimeout bounds each read and write but those of Apply and ApplyLease, which their
+	// context bounds; it may shorten the others.
 	CallTimeout time.Duration
 	// OnEpoch is called when a new connection finds contents other than the last
 	// ones seen, before that connection serves its first call; not for the first
@@ -262,14 +263,14 @@ func (s *Redis) Take(ctx context.Context, epoch string, groups []Group) ([]Resul
 
 // Apply makes changes, any number of them; see lua.Scripts.Apply.
 func (s *Redis) Apply(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
-	return s.access.Load().scripts.Apply(ctx, epoch, changes, false)
+	return s.access.Load().applies.Apply(ctx, epoch, changes, false)
 }
 
 // ApplyLease is Apply for a caller that takes a lease along with the changes, of
 // which there may be none: afterwards the region was heard now, for every daemon
 // that asks this Redis with View.HeardWait.
 func (s *Redis) ApplyLease(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
-	return s.access.Load().scripts.Apply(ctx, epoch, changes, true)
+	return s.access.Load().applies.Apply(ctx, epoch, changes, true)
 }
 
 // Reserve decides the groups of one request and remembers that; see lua.Scripts.Reserve.

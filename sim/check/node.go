@@ -217,12 +217,12 @@ func (n *node) answered(w *world, m downMessage) {
 	}
 }
 
-// noteSession notes which session the daemon has open.
+// noteSession notes which session the daemon reports in.
 func (n *node) noteSession(w *world) {
-	if open := n.machine.Session(); n.last.Before(open) {
-		n.last = open
-		if s := w.site(n.region); s.latest.Before(open) {
-			s.latest = open
+	if latest := n.machine.LatestSession(); n.last.Before(latest) {
+		n.last = latest
+		if s := w.site(n.region); s.latest.Before(latest) {
+			s.latest = latest
 		}
 	}
 }

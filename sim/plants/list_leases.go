@@ -25,7 +25,7 @@ func leases() []Plant {
 		},
 		{
 			Name: "lease-before-applied", Breaks: "the lease holds as soon as the directive has come, before its shares are in the store",
-			Edits:    []Edit{{step, "	r.lastDirective = now\n	return r.apply(&applying{\n", "	r.lastDirective = now\n	if d.Renew {\n		r.leaseEnd = d.TSend.Add(r.cfg.Lease)\n	}\n	return r.apply(&applying{\n"}},
+			Edits:    []Edit{{step, "	r.inFlight = noCall\n	r.lastDirective = now\n	if r.applying", "	r.inFlight = noCall\n	r.lastDirective = now\n	if d.Renew {\n		r.leaseEnd = d.TSend.Add(r.cfg.Lease)\n	}\n	if r.applying"}},
 			Harmless: "argued: the lease covers a share that is not yet smaller for a second at most, and what it covers is committed; who is to have it later waits for longer than that",
 		},
 		{
@@ -71,7 +71,7 @@ func leases() []Plant {
 		{
 			Name: "renewal-after-lease-end", Breaks: "a session goes on, and is renewed, after the end of its lease",
 			Edits: []Edit{
-				{step, "		r.leaseEnd = 0\n		r.doubt()\n", "		r.leaseEnd = 0\n"},
+				{step, "		if !r.opening() {\n			r.doubt()\n		}\n", ""},
 				{live, "r.leaseEnd, r.leaseOver = 0, r.leaseEnd\n			out = append(out, l.closeSession(i, ErrSessionClosed)...)\n", "r.leaseEnd, r.leaseOver = 0, r.leaseEnd\n"},
 			},
 			World: World{Keys: 2, Faults: []string{"cut both ways", "cut one way", "cut from the leader", "messages lost"}, Just: true},
@@ -83,7 +83,7 @@ func leases() []Plant {
 		},
 		{
 			Name: "session-outlives-lease-at-region", Breaks: "the region keeps its session after the end of its lease",
-			Edits:    []Edit{{step, "		r.leaseEnd = 0\n		r.doubt()\n", "		r.leaseEnd = 0\n"}},
+			Edits:    []Edit{{step, "		if !r.opening() {\n			r.doubt()\n		}\n", ""}},
 			World:    World{Faults: []string{"cut both ways", "cut from the leader", "slow commits", "messages lost", "leader dies"}, Just: true},
 			Harmless: "argued: the leader closes the session when it counts the lease as over, which is never earlier, and lowers nothing before",
 		},

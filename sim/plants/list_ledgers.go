@@ -27,11 +27,11 @@ func ledgers() []Plant {
 		},
 		{
 			Name: "liability-lowered-on-send", Breaks: "a liability is lowered when a smaller share is sent, before it is acknowledged",
-			Edits: []Edit{{plan, "case r.live && (kr.acked || kr.outlasted):", "case r.live:"}},
+			Edits: []Edit{{plan, "case (r.live || r.opening) && (kr.acked || kr.outlasted):", "case r.live:"}},
 		},
 		{
 			Name: "ledger-of-targets", Breaks: "the ledger holds what every region was last told, live or not, in the place of liabilities",
-			Edits: []Edit{{plan, "case r.live && (kr.acked || kr.outlasted):", "case r.session >= 0:"}},
+			Edits: []Edit{{plan, "case (r.live || r.opening) && (kr.acked || kr.outlasted):", "case r.session >= 0:"}},
 		},
 		{
 			Name: "pool-without-silent-floor", Breaks: "what a silent region has lent is free to be given to others",

@@ -43,7 +43,7 @@ func regions() []Plant {
 		},
 		{
 			Name: "heard-by-renewals-only", Breaks: "only a renewal tells the store that the region is heard, although any directive makes the leader count on it",
-			Edits:    []Edit{{applied, "mark := a.renew || r.marked == 0 || now.Sub(r.marked) >= MarkEvery", "mark := a.renew"}},
+			Edits:    []Edit{{applied, "mark := first && a.renew || r.marked == 0 || now.Sub(r.marked) >= MarkEvery", "mark := first && a.renew"}},
 			World:    World{Faults: []string{"second daemon", "cut from the leader", "leader dies", "cut both ways"}, Just: true},
 			Harmless: "argued: a leader that answers without renewing lends what it must not only for as long as somebody else is silent, at most a lease, and the store waits a second longer than the daemon. Not seen in 98 worlds",
 		},
@@ -54,11 +54,39 @@ func regions() []Plant {
 		},
 		{
 			Name: "failed-share-acknowledged", Breaks: "a share that may not have reached the store is acknowledged",
-			Edits: []Edit{{applied, "	if failed || len(a.left) > 0 {", "	if false {"}},
+			Edits: []Edit{{applied, "	case failed || len(a.left) > 0:", "	case false:"}},
+		},
+		{
+			Name: "first-part-counts", Breaks: "a directive counts when the first part of it is applied",
+			Edits: []Edit{{applied, "case len(a.rest) > 0 || len(a.looks) > 0:", "case false:"}},
+		},
+		{
+			Name: "watermark-with-each-part", Breaks: "a region counts as knowing all generations up to those of a part, before the rest of the directive is applied",
+			Edits: []Edit{{applied, "		if a.watermark.Before(act.Gen) {\n			a.watermark = act.Gen\n", "		if r.watermark.Before(act.Gen) {\n			r.watermark = act.Gen\n"}},
+			World: World{Faults: []string{"second daemon", "store commands stuck", "messages lost"}, Just: true},
+		},
+		{
+			Name: "progress-acknowledges-all", Breaks: "a report of a region that is still applying what its session begins with acknowledges all of it",
+			Edits: []Edit{{"budget/leader_session.go", "	if rep.Opening {\n", "	if false {\n"}},
+		},
+		{
+			Name: "told-while-opening", Breaks: "a region that is still applying what its session begins with is told shares, and its lease renewed",
+			Edits: []Edit{
+				{"budget/leader_answer.go", "	if r.opening {\n", "	if false {\n"},
+				{"budget/leader_answer.go", "news := !r.opening && (len(r.outbox) > 0 || len(r.cold) > 0)", "news := len(r.outbox) > 0 || len(r.cold) > 0"},
+			},
+		},
+		{
+			Name: "opening-not-kept", Breaks: "a session that is being opened ends with the lease that the region had before, however its region gets on",
+			Edits: []Edit{{"budget/leader_session.go", "		l.keepFor(r, now)\n", ""}},
+		},
+		{
+			Name: "new-leader-makes-room-at-once", Breaks: "a new leader makes room for the floors of regions that it has not heard for a moment",
+			Edits: []Edit{{"budget/leader_plan.go", "	if !l.graceOver(now) {\n", "	if false {\n"}},
 		},
 		{
 			Name: "void-directive-counts", Breaks: "a directive counts although its session was closed while its shares were applied",
-			Edits:    []Edit{{applied, "	if a.void {", "	if false {"}},
+			Edits:    []Edit{{applied, "	case a.void:", "	case false:"}},
 			World:    World{Faults: []string{"store commands stuck", "store flushed", "store rolled back", "all store commands stuck"}, Just: true},
 			Harmless: "argued: a directive whose session was closed meanwhile was applied whole, and the leader counts with the lease that it renewed; what is void is only its acknowledgement, which the closed session does not send",
 		},

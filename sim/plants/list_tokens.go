@@ -79,7 +79,7 @@ func tokens() []Plant {
 		},
 		{
 			Name: "grant-of-old-rules", Breaks: "tokens that were granted under an older limit arrive under the new one",
-			Edits: []Edit{{"budget/region_apply.go", "	if r.newRules {\n", "	if false {\n"}},
+			Edits: []Edit{{"budget/region_apply.go", "	if r.newRules || r.applying.noGrants {\n", "	if false {\n"}},
 			World: World{Faults: []string{"limit lowered", "messages lost"}, Just: true},
 		},
 		{

@@ -954,10 +954,13 @@ type ReportRequest struct {
 	// no session leaves epoch and session at 0.
 	Leaving bool `protobuf:"varint,16,opt,name=leaving,proto3" json:"leaving,omitempty"`
 	// As in HelloRequest.
-	Daemon        uint64   `protobuf:"fixed64,50,opt,name=daemon,proto3" json:"daemon,omitempty"`
-	Storeless     bool     `protobuf:"varint,51,opt,name=storeless,proto3" json:"storeless,omitempty"`
-	Alone         bool     `protobuf:"varint,52,opt,name=alone,proto3" json:"alone,omitempty"`
-	Others        []uint64 `protobuf:"fixed64,53,rep,packed,name=others,proto3" json:"others,omitempty"`
+	Daemon    uint64   `protobuf:"fixed64,50,opt,name=daemon,proto3" json:"daemon,omitempty"`
+	Storeless bool     `protobuf:"varint,51,opt,name=storeless,proto3" json:"storeless,omitempty"`
+	Alone     bool     `protobuf:"varint,52,opt,name=alone,proto3" json:"alone,omitempty"`
+	Others    []uint64 `protobuf:"fixed64,53,rep,packed,name=others,proto3" json:"others,omitempty"`
+	// The region is still applying what the Hello's answer said: the report acknowledges the
+	// keys in it, and ack the answers received, which say nothing until all of it is applied.
+	Opening       bool `protobuf:"varint,80,opt,name=opening,proto3" json:"opening,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1130,6 +1133,13 @@ func (x *ReportRequest) GetOthers() []uint64 {
 		return x.Others
 	}
 	return nil
+}
+
+func (x *ReportRequest) GetOpening() bool {
+	if x != nil {
+		return x.Opening
+	}
+	return false
 }
 
 // KeyReport: counters are cumulative over the session.
@@ -1837,7 +1847,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x05tiers\x18n \x03(\v2\x15.aliquot.v1.TierValueR\x05tiers\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xd2\x04\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xec\x04\n" +
 	"\rReportRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1860,7 +1870,8 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x06daemon\x182 \x01(\x06R\x06daemon\x12\x1c\n" +
 	"\tstoreless\x183 \x01(\bR\tstoreless\x12\x14\n" +
 	"\x05alone\x184 \x01(\bR\x05alone\x12\x16\n" +
-	"\x06others\x185 \x03(\x06R\x06others\"\xfb\x03\n" +
+	"\x06others\x185 \x03(\x06R\x06others\x12\x18\n" +
+	"\aopening\x18P \x01(\bR\aopening\"\xfb\x03\n" +
 	"\tKeyReport\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +

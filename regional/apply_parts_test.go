@@ -1,0 +1,54 @@
+package regional
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"aliquot/budget"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+const partsRules = `
+rules:
+  - id: r0
+    enforcement: strict
+    params: {capacity: 1000, refill_rate: 0.1}`
+
+// opensWith gives the region, with its next session, shares of so many keys of rule r0.
+func (l *leader) opensWith(keys int) {
+	l.set(func() {
+		l.opens = nil
+		for i := range keys {
+			hash := make([]byte, 16)
+			binary.BigEndian.PutUint64(hash, uint64(i))
+			l.counter++
+			l.opens = append(l.opens, &aliquotv1.Action{
+				Key: &aliquotv1.KeyId{Rule: 1, Hash: hash}, Gen: &aliquotv1.Generation{Epoch: l.epoch, Counter: l.counter},
+				Share: &aliquotv1.Share{Rate: budget.Unit / 4, Burst: budget.Unit / 4},
+			})
+		}
+	})
+}
+
+// TestASessionOpensWithManyShares: a new leader tells a region its share of 20,000 hot keys,
+// which is more than a Redis does in the time that one call may take. The session opens all
+// the same, and checks are decided meanwhile.
+func TestASessionOpensWithManyShares(t *testing.T) {
+	const keys = 20_000
+	l := newLeader(t, partsRules)
+	c := testConfig(l.address())
+	c.Redis = startRedis(t).url()
+	d, _ := startLive(t, c)
+	l.set(func() { l.epoch, l.session, l.counter = 2, l.session+1, 0 })
+	l.opensWith(keys)
+	eventually(t, "a session with the new leader is open", func() bool {
+		answer := post(t, d, `{"attributes":{"api_key":"one"}}`)
+		if answer.Status != 200 {
+			t.Fatalf("a check meanwhile: %+v", answer)
+		}
+		return d.auth.session().Epoch == 2
+	})
+	if held := d.auth.info().HotKeys; held != keys {
+		t.Errorf("it holds %d keys, want %d", held, keys)
+	}
+}
