@@ -13,13 +13,7 @@
 // comes out is the same. A seed that fails replays, and is shortened to the little
 // trouble that it takes; see Violation.
 //
-// What the oracle lets pass: a clock that is set forward earns what the step is worth,
-// a burst at the most, in its region, and ends too early what daemons have taken in
-// advance; while regions go by different versions of the
-// rules, the most that any of these versions allows; what a daemon owed its store
-// for when it died; and what a region whose machine stood still, its clocks too, spends by
-// a lease that would be over by a clock that had run on, until it has an answer to a call
-// that it made since (unseen).
+// What the oracle knows, and what it lets pass, is all in allowances.go.
 //
 // Kept out of every world, because nothing fences them: a daemon that is cut off while
 // another one of its region is told other floors; one that outlives both a session that

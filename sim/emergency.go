@@ -122,13 +122,3 @@ func (c *takeCall) ended(nothing bool) {
 
 // named names the key of an ask to the table.
 func (a *ask) named() recall.Charge { return recall.Charge{Key: a.rule.key, Limit: a.limit} }
-
-// forgiveDebts: a daemon that dies takes with it what it knows of its debts. The
-// oracle lets that pass; see doc.go.
-func (n *node) forgiveDebts() {
-	for _, r := range n.w.rules {
-		if owed := n.recalled.Owed(r.key, n.now()); owed > 0 {
-			r.ideal.give(owed, n.w.now)
-		}
-	}
-}

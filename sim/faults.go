@@ -1,11 +1,6 @@
 package sim
 
-import (
-	"math"
-
-	"aliquot/chunk"
-	"aliquot/limit"
-)
+import "math"
 
 // linger elects a new leader while the old one goes on, cut off from the log.
 func (w *world) linger() {
@@ -136,8 +131,6 @@ func b2i(b bool) int {
 }
 
 // stepClock sets a store's clock, forward or back, by a millisecond to an hour.
-// Buckets take the time that seems to have passed for time to refill in: the region
-// earns what the step is worth, a burst at the most. A step back earns nothing.
 func (w *world) stepClock(region int) {
 	const hour = 3600 * second
 	d := int64(float64(milli) * math.Pow(float64(hour/milli), w.rand.Float64()))
@@ -153,16 +146,7 @@ func (w *world) stepClock(region int) {
 			r.book.clockSet(region, d)
 			continue
 		}
-		if d > 0 {
-			// What is out counts as over as soon as the clock says so.
-			r.ideal.lent(w.stores[region].get(r).Lent, w.now, w.now+int64(2*chunk.Life))
-		}
-		l := r.ideal.limit
-		if fill := int64(l.Capacity) * second / l.Rate.Micro; d > fill {
-			r.ideal.give(l.Capacity, w.now)
-		} else if d > 0 {
-			r.ideal.give(limit.Tokens(float64(d)/1e9*float64(l.Rate.Micro))+1, w.now)
-		}
+		r.clockSet(region, d)
 	}
 	w.suspectAll()
 }

@@ -58,6 +58,7 @@ func (w *world) command(what string, do func(*budget.Ledger) error) bool {
 		return false
 	}
 	w.checkFloors()
+	w.floorsMoved = w.floorsMoved || what != retimed
 	w.versionsChanged() // how many regions may hold a burst has changed too
 	version := w.ledger.Config.Version
 	w.note(what, 0, int64(version), int64(len(w.ledger.Config.Regions)), int64(b2i(w.ledger.Config.Steady())), int64(b2i(w.ledger.Config.Settled())))
@@ -114,8 +115,11 @@ func (w *world) retime() {
 	if which != 1 {
 		rho = int32(w.between(int64(w.cfg.RhoPPM), min(2*int64(w.cfg.RhoPPM), budget.MaxRhoPPM)))
 	}
-	w.propose("timing changed", func(l *budget.Ledger) error { return l.SetTiming(lease, rho) })
+	w.propose(retimed, func(l *budget.Ledger) error { return l.SetTiming(lease, rho) })
 }
+
+// retimed is the one command that moves no floors.
+const retimed = "timing changed"
 
 // longestSet is the longest lease an operator sets: a world has a minute to recover.
 const longestSet = 12 * time.Second
@@ -159,6 +163,7 @@ func (w *world) addRegion() bool {
 		if err := l.AddRegion(regionName(i), weight); err != nil {
 			return err
 		}
+		w.declared = max(w.declared, i+1)
 		w.after(w.between(0, 10*second), func() {
 			if w.fences[i] != fences {
 				return

@@ -131,25 +131,6 @@ func (r *rule) under(version uint64) *rule {
 	return r
 }
 
-// bursts is how many bursts regions may hold. Of an elastic limit that is one for each
-// that has a floor, and one more while the floors are not whole: a region sets apart
-// what its floor does not cover, and may be lent all of the limit beside that.
-func (r *rule) bursts() int {
-	if !r.elastic {
-		return 1
-	}
-	cfg, n := &r.w.ledger.Config, 0
-	for _, region := range cfg.Regions {
-		if region.Floor != (budget.Share{}) {
-			n++
-		}
-	}
-	if n == 0 || !cfg.Steady() {
-		n++
-	}
-	return n
-}
-
 // burst words what the rule may admit at once.
 func (r *rule) burst() string {
 	if r.elastic {
@@ -339,49 +320,4 @@ func (n *node) takeRules(version uint64) {
 		n.w.known[n.region].rules = max(n.w.known[n.region].rules, version)
 		n.w.versionsChanged()
 	}
-}
-
-// settleRules is how long after the last daemon has other rules a decision by the
-// old ones may still be on its way: more than takeLate, on any clock.
-const settleRules = second
-
-// versionsChanged: some daemon goes by another version of the rules, or there is
-// another one. What may be admitted is the most that any version allows by which a
-// daemon still decides.
-func (w *world) versionsChanged() {
-	w.suspectAll()
-	oldest := w.oldestVersion()
-	for _, r := range w.rules {
-		r.allow(oldest, false)
-	}
-	w.after(settleRules, func() {
-		for _, r := range w.rules {
-			r.allow(oldest, oldest == w.oldestVersion())
-		}
-	})
-}
-
-// oldestVersion is the oldest version of the rules that a daemon decides by, or could
-// come back to when it starts again.
-func (w *world) oldestVersion() uint64 {
-	oldest := w.inForce(w.version)
-	for _, n := range w.nodes {
-		if n.version != 0 {
-			oldest = min(oldest, n.version)
-		}
-	}
-	return oldest
-}
-
-// allow tells the oracle what the rule may admit: at once if it is more than before,
-// and if it is less only when told so.
-func (r *rule) allow(oldest uint64, less bool) {
-	soon, late := r.w.now+wallApart, r.w.now-wallApart-settleRules
-	most := larger(r.at(oldest, soon), r.at(oldest, late))
-	for _, t := range r.terms {
-		if t.since > oldest {
-			most = larger(most, larger(r.at(t.since, soon), r.at(t.since, late)))
-		}
-	}
-	r.ideal.allow(most, r.bursts(), less, r.w.now)
 }

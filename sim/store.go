@@ -210,6 +210,9 @@ func (s *store) take(c *takeCall) taken {
 			l = s.records[asks[i].rule.index].limit // the share stays what it was
 		}
 		s.put(asks[i].rule, records[i], &views[i], l)
+		if lent := outs[i].Lent; lent > 0 {
+			asks[i].rule.ideal.borrowed(s.region, lent, s.w.now)
+		}
 		if rep.admitted > 0 && !c.given { // else its client has it already
 			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*c.cost, rep.slotsOf(i))
 		}

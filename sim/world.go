@@ -40,6 +40,8 @@ type world struct {
 	buried         []bool     // by region: fenced, its daemons never come back
 	adopted        []adoption // by region
 	fences         []int      // by region, how often
+	declared       int        // regions, those that have left too
+	floorsMoved    bool       // an operator has had them moved
 	stuck          []int64    // until when a region's store commands get stuck
 	faults         [faultKinds]bool
 	clocksAgree    bool // the stores' clocks show the same, within a second
@@ -82,7 +84,7 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	for i := range names {
 		names[i] = regionName(i)
 	}
-	w.cfg = budget.NewConfig(names, w.drawLease(), w.drawRho())
+	w.cfg, w.declared = budget.NewConfig(names, w.drawLease(), w.drawRho()), len(names)
 	w.ledger, w.version = &budget.Ledger{Config: w.cfg}, 1
 	w.drawFaults()
 	regions := declared + opts.spare

@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// sampleEvery is how many events pass between two looks at a key that nothing has
+// touched.
+const sampleEvery = 16
+
+// suspectAll has every key checked after the present event.
+func (w *world) suspectAll() {
+	w.suspects = true
+	for _, r := range w.rules {
+		r.suspect = true
+	}
+}
+
+// suspects has a key checked after the present event.
+func (r *rule) suspects() { r.w.suspects, r.suspect = true, true }
+
+// checkShares is I1: what the stores would enforce at this instant, for whichever
+// daemon of each region asked, sums to at most the limit.
+//
+// It looks at a key after whatever can raise what is enforced of it: a share that is
+// applied, an answer that a machine takes in, a daemon that starts or wakes up, store
+// contents that change, a phase that begins. A take raises nothing: it writes down
+// what Settle says, which is what would have been enforced without it. Time raises
+// something in two places only, when a daemon's phase becomes the floor's and when
+// its store agrees; the second, and whatever this list forgets, is what the sample
+// in turn is for: what is too much then stays so for seconds.
+func (w *world) checkShares() {
+	switch {
+	case w.suspects:
+		w.suspects = false
+		for _, r := range w.rules {
+			if r.suspect {
+				r.suspect = false
+				w.checkKey(r)
+			}
+		}
+	case w.events%sampleEvery == 0:
+		w.turn = (w.turn + 1) % len(w.rules)
+		w.checkKey(w.rules[w.turn])
+	}
+}
+
+// checkKey sums parts of the limit, each of the limit by the rules that the region's
+// daemon has.
+func (w *world) checkKey(r *rule) {
+	if r.book != nil {
+		w.checkRights(r)
+		return
+	}
+	var bursts, rates float64
+	for i := range w.stores {
+		b := w.enforced(i, r)
+		bursts, rates = bursts+b.burst, rates+b.rate
+	}
+	// Every part is rounded down in whole micro-tokens, and once more by float64.
+	if most := 1 + 1e-12; bursts > most || rates > most {
+		w.violate("I1, key %d: regions enforce %.9f of the burst and %.9f of the rate", r.key.Rule, bursts, rates)
+	}
+}
+
+// part is a part of a limit.
+type part struct{ burst, rate float64 }
+
+func partOf(b limit.Bucket, l limit.Limit) part {
+	p := part{burst: float64(b.Cap) / float64(l.Capacity)}
+	if !l.Algorithm.Counts() {
+		p.rate = (float64(b.Rate.Micro) + float64(b.Rate.Frac)/1e6) / float64(l.Rate.Micro)
+	}
+	return p
+}
+
+// enforced is the most that any daemon of a region could make its store enforce. One whose
+// calls the store would refuse, because its clock was set forward since that daemon read
+// it, enforces nothing until it has been refused and has read it anew.
+func (w *world) enforced(region int, r *rule) part {
+	var most part
+	s := w.stores[region]
+	for _, n := range w.nodes {
+		if n.region != region || n.dead || n.paused() || n.forgiven() || n.epoch == "" || n.epoch != s.epoch || s.promoted() || !n.configured() || n.staleFloors() || !r.inForce(n.version) {
+			continue
+		}
+		l := r.at(n.version, n.wall())
+		v := n.view(n.machine.Right(r.key, r.keyLimit(l), n.now()), r, l)
+		if n.refused() {
+			continue
+		}
+		v.Heard = s.heardBy(&v)
+		record := s.get(r)
+		_, b, _ := limit.Settle(record, v, s.time())
+		if record.Hot && !(v.Hot && v.Gen == record.Gen) {
+			// The record's share may be one of another limit than this daemon's.
+			l = larger(l, s.records[r.index].limit)
+		}
+		p := partOf(b, l)
+		most.burst, most.rate = max(most.burst, p.burst), max(most.rate, p.rate)
+	}
+	return most
+}
+
+// checkLedger is I1 on record.
+func (w *world) checkLedger() {
+	for _, k := range w.ledger.Keys() {
+		var sum budget.Share
+		for _, s := range w.ledger.Shares(k) {
+			sum = sum.Add(s)
+		}
+		if !sum.Within(budget.Share{Rate: budget.Unit, Burst: budget.Unit}) {
+			w.violate("I1, key %d: liabilities sum to %v", k.Rule, sum)
+		}
+	}
+}
