@@ -24,6 +24,8 @@ import (
 //   - a full bucket of the larger limit where one is raised (ideal.allow): who has not used the limit has that;
 //   - what a step of a store's clock is worth, a burst at the most, and what its daemons had borrowed of late
 //     (rule.clockSet): buckets take the step for time to refill in, and loans for over, while their holders may still spend;
+//   - of a limit that counts, entries that a fast clock shows as over, and what a store's clock that is set shows as passed
+//     (book.lasts, book.clockSet): use is promised by the stores' clocks; windows are compared by number only while these agree;
 //   - what a daemon owed its store when it died (node.forgiveDebts): nobody else knows of it.
 
 // bursts is how many bursts regions may hold.
