@@ -56,7 +56,7 @@ func fairness() []Plant {
 		},
 		{
 			Name: "busy-for-ever", Breaks: "a region whose daemon is gone is busy for as long as its session is open",
-			Edits:    []Edit{{session, "r.incarnation != h.Incarnation && now.Sub(r.lastReport) < busyAfter {", "r.incarnation != h.Incarnation {"}},
+			Edits:    []Edit{{session, "r.incarnation != h.Incarnation && now.Sub(r.lastReport) < busyAfter && !r.yieldsTo(", "r.incarnation != h.Incarnation && !r.yieldsTo("}},
 			Harmless: "argued: a session without reports is closed at the end of its lease, or a lease after it was opened, so a daemon that was killed is replaced after T(1+rho) instead of three seconds",
 		},
 		{

@@ -39,13 +39,13 @@ func leaders() []Plant {
 		},
 		{
 			Name: "report-is-proof-of-life", Breaks: "a region counts as live from the receipt of its acknowledgement, not from the sending of what it acknowledges",
-			Edits:    []Edit{{session, "r.ackedSentAt, r.acked = r.sentAt, true", "r.ackedSentAt, r.acked = now, true"}},
+			Edits:    []Edit{{session, "r.ackedSentAt, r.acked, r.markedAt = r.sentAt, true, now", "r.ackedSentAt, r.acked, r.markedAt = now, true, now"}},
 			World:    World{Regions: 2, Keys: 1, Faults: []string{"cut one way", "cut both ways", "all coordinators stop", "drifting clocks", "messages lost"}, Just: true},
 			Harmless: "argued: it makes a region live for one held answer and one round trip longer; the third factor 1+rho of the wait is not needed for anything else and is mostly longer than that. Not seen in 300 worlds",
 		},
 		{
 			Name: "two-daemons-take-turns", Breaks: "a second daemon of a region gets a session while the first is heard",
-			Edits:    []Edit{{session, "now.Sub(r.lastReport) < busyAfter {", "now.Sub(r.lastReport) < 0 {"}},
+			Edits:    []Edit{{session, "now.Sub(r.lastReport) < busyAfter && !r.yieldsTo(", "now.Sub(r.lastReport) < 0 && !r.yieldsTo("}},
 			Harmless: "argued: every Hello closes the session before it and everything is told anew, so two daemons that take turns waste time and break nothing; heals when one of them dies",
 		},
 		{
