@@ -135,13 +135,15 @@ func (p *policies) at(unixMS int64) *policy {
 // being older than it seems.
 const unseen = 500 * time.Millisecond
 
-// look sees to it that overrides end, and that the clock knows when limits have changed.
-func (p *policies) look(clock *clockMap) {
+// look sees to it that overrides end, and that the clock knows when limits have changed. It
+// returns the instant of the last change; 0: there was none.
+func (p *policies) look(clock *clockMap) budget.Instant {
 	now := p.at(time.Now().UnixMilli())
 	p.seen.Store(int64(p.now()))
 	if at := now.changedAt; at != 0 {
 		clock.changed(at.Add(rights.LateUse))
 	}
+	return now.changedAt
 }
 
 // turn is at. The caller holds mu.

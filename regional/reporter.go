@@ -34,13 +34,15 @@ type reporter struct {
 	auth        *authority
 	guard       *guard
 	policies    *policies
-	emergency   *emergency
-	others      *others
-	keeper      *keeper
-	planner     *planner
-	peers       *coordinators
-	metrics     *metrics
-	log         *slog.Logger
+	// changedAt is the change of limits that was last looked at.
+	changedAt budget.Instant
+	emergency *emergency
+	others    *others
+	keeper    *keeper
+	planner   *planner
+	peers     *coordinators
+	metrics   *metrics
+	log       *slog.Logger
 
 	// unreached are the hash slots that the store cannot reach at present; nil: it is one
 	// server. told is what the machine was last told of them.
@@ -84,7 +86,10 @@ func (r *reporter) run(ctx context.Context) {
 		r.watchWall()
 		r.auth.tick()
 		r.planner.recent.age()
-		r.policies.look(r.auth.clock)
+		if at := r.policies.look(r.auth.clock); at != r.changedAt {
+			r.changedAt = at
+			r.emergency.revise()
+		}
 		for _, effect := range r.auth.effects() {
 			r.do(ctx, effect)
 		}

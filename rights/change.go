@@ -91,7 +91,7 @@ func (c Change) Unknown(counts bool) Change {
 
 // forward is what is known at a later instant, without what was earned since.
 func (c Change) forward(at budget.Instant) Change {
-	if c.Cap < limit.MaxTokens {
+	if c.Cap < limit.MaxTokens && at != c.At {
 		c.Cap = max(0, c.Cap-earnedIn(c.Rate, at.Sub(c.At)))
 	}
 	c.At = at
