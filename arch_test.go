@@ -64,7 +64,7 @@ var houses = map[string]row{
 	"lua":      {aliquot: []string{"budget", "hashslot", "limit", "roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
 	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
-	"sim":           {aliquot: []string{"internal/recall", "sim/shell", "roster", "chunk", "rights", "budget", "limit"}},
+	"sim":           {aliquot: []string{"boottime", "internal/recall", "sim/shell", "roster", "chunk", "rights", "budget", "limit"}},
 	"sim/check":     {aliquot: []string{"sim/shell", "chunk", "rights", "budget", "limit"}},
 	"sim/check/run": {aliquot: []string{"sim/check"}},
 	"sim/shell":     {aliquot: []string{"budget", "limit"}, banned: pure},
