@@ -40,7 +40,8 @@ func run(ctx context.Context, h e2e.HotKeys, bin string) (ok bool, err error) {
 	}
 	defer os.RemoveAll(dir)
 	if bin == "" {
-		if bin = dir; e2e.Build(ctx, ".", dir) != nil {
+		bin = dir
+		if err := e2e.Build(ctx, ".", dir); err != nil {
 			return false, err
 		}
 	}
