@@ -25,6 +25,9 @@ type CallFailed struct {
 	// region is being heard, so this one must not take the floor back: the other
 	// may have lent it.
 	Busy bool
+	// Wait, with Busy, is for the shell: the daemon must not spend by the store yet; see
+	// Leader.Vouches.
+	Wait bool
 	// Config came with a refusal for being busy: what to serve the floor by. Nil if
 	// none did. Self is the region's index in it.
 	Config            *Config

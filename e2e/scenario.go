@@ -50,6 +50,8 @@ func Scenarios() []Scenario {
 		{Name: "many clients, overload", Run: overload},
 		{Name: "regional killed", Run: regionalKilled},
 		{Name: "a second daemon", Run: secondDaemon},
+		{Name: "a store lost for one of two daemons", Run: storeLostForOneOfTwo},
+		{Name: "store and coordinators heard by two daemons", Run: storeAndCoordinatorsApart},
 		{Name: "one Redis flushed", Run: redisFlushed},
 		{Name: "one Redis restarted", Run: redisRestarted},
 		{Name: "one Redis stopped", Run: redisStopped},

@@ -81,7 +81,19 @@ func (o *others) alone() bool {
 	return o.roster.Alone(o.now())
 }
 
-// standing is what the daemon says of itself in Hellos and reports.
+// inSession is what the daemon says of itself in reports: it has no store also where that did
+// not take the latest mark. Marks come with sessions, so a Hello does not look at them.
+func (o *others) inSession(storeless bool) budget.Standing {
+	s := o.standing(storeless)
+	if o != nil {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		s.Storeless = s.Storeless || o.unmarked
+	}
+	return s
+}
+
+// standing is what the daemon says of itself in Hellos.
 func (o *others) standing(storeless bool) budget.Standing {
 	if o == nil {
 		return budget.Standing{}
@@ -90,7 +102,7 @@ func (o *others) standing(storeless bool) budget.Standing {
 	defer o.mu.Unlock()
 	now := o.now()
 	return budget.Standing{
-		Daemon: o.roster.Self(), Storeless: storeless || o.unmarked, Alone: o.roster.Alone(now), Others: o.roster.Others(now),
+		Daemon: o.roster.Self(), Storeless: storeless, Alone: o.roster.Alone(now), Others: o.roster.Others(now),
 	}
 }
 

@@ -189,7 +189,7 @@ func (r *reporter) takeRules(in *aliquotv1.Rules) {
 
 func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionEvent {
 	rep.RulesVersion = r.policies.versionSeen()
-	rep.Standing = r.others.standing(r.noStore())
+	rep.Standing = r.others.inSession(r.noStore())
 	in := reportRequest(r.region, rep)
 	if p := r.policies.load(); p.counts != nil {
 		in.DecidedRulesVersion, in.Allowed, in.Denied = p.text.Version, p.counts.allowed.Load(), p.counts.denied.Load()

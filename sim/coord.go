@@ -39,8 +39,9 @@ const (
 )
 
 type helloWait struct {
-	nonce uint64
-	reply reply
+	nonce  uint64
+	daemon budget.DaemonID
+	reply  reply
 }
 
 // elect gives the ledger a new leader. The one before lingers, or is dead.
@@ -186,8 +187,8 @@ func (c *coord) do(effect budget.LeaderEffect) {
 	case budget.Verify:
 		c.verify()
 	case budget.Welcome:
-		if answer := c.waitingHello(e.OK.Region, e.OK.Nonce, true); answer != nil {
-			answer(budget.HelloAnswered{
+		if h := c.waitingHello(e.OK.Region, e.OK.Nonce, true); h.reply != nil {
+			h.reply(budget.HelloAnswered{
 				OK: e.OK, Config: told(c.cfg), InitialRedisEpoch: c.cfg.Regions[e.OK.Region].InitialRedisEpoch,
 			})
 		}

@@ -12,14 +12,15 @@ func (c *coord) hello(h budget.Hello, r reply) {
 		r(budget.CallFailed{})
 		return
 	}
-	c.hellos[h.Region] = append(c.hellos[h.Region], helloWait{h.Nonce, r})
+	c.hellos[h.Region] = append(c.hellos[h.Region], helloWait{nonce: h.Nonce, daemon: h.Daemon, reply: r})
 	c.step(budget.HelloReceived{Hello: h})
 }
 
 // refuseHello answers a Hello that opens nothing. A second daemon is told what to
 // serve its floor by, under a proof of leadership: a deposed leader's floors are old.
 func (c *coord) refuseHello(e budget.Refuse) {
-	answer := c.waitingHello(e.Region, e.Nonce, e.Err != budget.ErrSuperseded)
+	hello := c.waitingHello(e.Region, e.Nonce, e.Err != budget.ErrSuperseded)
+	answer := hello.reply
 	if answer == nil || e.Err != budget.ErrRegionBusy {
 		if answer != nil {
 			answer(budget.CallFailed{})
@@ -35,7 +36,7 @@ func (c *coord) refuseHello(e budget.Refuse) {
 		c.w.after(d-d/2, c.when(func() {
 			cfg := told(c.w.ledger.Config)
 			answer(budget.CallFailed{
-				Busy: true, Config: &cfg, Self: e.Region, InitialRedisEpoch: cfg.Regions[e.Region].InitialRedisEpoch,
+				Busy: true, Wait: !c.machine.Vouches(e.Region, hello.daemon), Config: &cfg, Self: e.Region, InitialRedisEpoch: cfg.Regions[e.Region].InitialRedisEpoch,
 			})
 		}))
 	})
@@ -43,7 +44,7 @@ func (c *coord) refuseHello(e budget.Refuse) {
 
 // waitingHello takes the latest, or the oldest, Hello of a nonce: two daemons of one
 // region may have counted to the same one.
-func (c *coord) waitingHello(region int, nonce uint64, latest bool) reply {
+func (c *coord) waitingHello(region int, nonce uint64, latest bool) helloWait {
 	waits := c.hellos[region]
 	found := -1
 	for i, h := range waits {
@@ -53,9 +54,9 @@ func (c *coord) waitingHello(region int, nonce uint64, latest bool) reply {
 	}
 	if found < 0 {
 		c.w.violate("coordinator %d answers a Hello of region %d that does not wait", c.name, region)
-		return nil
+		return helloWait{}
 	}
-	r := waits[found].reply
+	r := waits[found]
 	c.hellos[region] = append(waits[:found:found], waits[found+1:]...)
 	return r
 }

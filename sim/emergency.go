@@ -22,8 +22,8 @@ func (c *takeCall) decideAlone() {
 	if c.errand {
 		return
 	}
-	if n.w.faults[secondDaemon] {
-		return // each daemon remembers by itself; see doc.go
+	if n.beside || n.roster != nil && !n.roster.Alone(n.now()) {
+		return // another daemon may spend by the store
 	}
 	asks := n.asks(nil, rulesOf(c.asks)) // by what it may spend now
 	charges := make([]recall.Charge, len(asks))
@@ -67,7 +67,7 @@ func (n *node) charge(a *ask, cost limit.Tokens) recall.Charge {
 		Key: a.rule.key, Limit: a.limit, Cost: cost,
 		Bucket: rights.WithoutStore(a.right, a.limit, a.rule.elastic, int64(n.machine.Config().RhoPPM)),
 		Full:   rights.TimeToFull(a.right, a.limit, a.rule.elastic),
-		From:   rights.OwnSince(a.right), StoreNow: n.clockMap.Until(n.now()), StoreLatest: n.clockMap.Since(n.now()),
+		From:   max(rights.OwnSince(a.right), n.aloneSince), StoreNow: n.clockMap.Until(n.now()), StoreLatest: n.clockMap.Since(n.now()),
 	}
 }
 

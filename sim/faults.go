@@ -31,7 +31,7 @@ func (w *world) replace(n *node, after int64) {
 	withFile := w.chance(3, 4)
 	w.after(after, func() {
 		if w.nodeOf(n.region) == nil {
-			w.startNode(n.region, withFile)
+			w.startNode(n.region, withFile, n.id())
 		}
 	})
 }
@@ -57,14 +57,14 @@ func (w *world) doubleUp(n *node) {
 	}
 	w.note("second daemon", n.region, int64(n.name), 0, 0, 0)
 	n.cut = w.chance(1, 2)
-	w.startNode(n.region, w.chance(3, 4))
+	w.startNode(n.region, w.chance(3, 4), 0)
 	w.after(w.between(second, 60*second), func() {
 		if n.dead || w.now >= w.faultsEnd {
 			return // or the other one has died, and this one was left when trouble ended
 		}
 		w.kill(n)
 		if w.nodeOf(n.region) == nil {
-			w.startNode(n.region, true)
+			w.startNode(n.region, true, n.id())
 		}
 	})
 }
@@ -102,11 +102,11 @@ func (w *world) heal() {
 		}
 		w.buried[i] = false // if it was, nobody heard the operator
 		if w.nodeOf(i) == nil {
-			w.startNode(i, true)
+			w.startNode(i, true, 0)
 		}
 	}
 	for _, n := range w.nodes {
-		n.cut, n.pauseTo = false, min(n.pauseTo, w.now)
+		n.cut, n.pauseTo, n.storeCutTo = false, min(n.pauseTo, w.now), 0
 	}
 	for _, c := range w.coords {
 		clear(c.cutOff)

@@ -45,6 +45,7 @@ const (
 	// would be if it did not exist.
 	stopClocks
 	turnClocks
+	storeCut
 	faultKinds
 
 	steadyKinds = leaderDies
@@ -60,7 +61,7 @@ func FaultName(kind int) string {
 		"daemon paused", "coordinator paused", "cut one way", "cut both ways", "cut from the leader",
 		"all store commands stuck", "region's machine suspended", "store's clock set", "limit lowered", "limit raised",
 		"rule replaced", "rule deleted and made again", "limit staged", "region added", "region drained", "region reweighted", "region fenced",
-		"timing changed", "region's machine stood still", "clock's rate changed",
+		"timing changed", "region's machine stood still", "clock's rate changed", "store lost for one daemon",
 	}[kind]
 }
 
@@ -88,9 +89,10 @@ func (w *world) drawFaults() {
 	for f := range ownKinds {
 		w.faults[f] = w.chance(1, 2) && !w.opts.Calm
 	}
-	for f := ownKinds; f < faultKinds; f++ {
+	for f := ownKinds; f < storeCut; f++ {
 		w.faults[f] = w.clockTrouble.IntN(8) == 0 && !w.opts.Calm && w.opts.driven == nil
 	}
+	w.faults[storeCut] = w.cuts.IntN(2) == 0 && w.faults[secondDaemon]
 	if w.chance(1, 2) { // nobody operates this world
 		for f := addRegion; f <= retime; f++ {
 			w.faults[f] = false

@@ -9,6 +9,7 @@ import (
 	"aliquot/budget"
 	"aliquot/chunk"
 	"aliquot/internal/recall"
+	"aliquot/roster"
 	"aliquot/sim/shell"
 )
 
@@ -66,6 +67,16 @@ type node struct {
 	read   budget.Instant // what its clock showed at readAt
 	readAt int64          // true time; below 0: it was not read yet
 
+	// roster is what it knows of the region's other daemons; nil: the world has no such list.
+	// listOf are the contents that it read the list of.
+	roster     *roster.Roster
+	listOf     string
+	beside     bool // another daemon is known
+	aloneSince budget.Instant
+	unmarked   bool  // the store did not take the latest mark
+	storeCutTo int64 // true time up to which its commands do not reach its store
+	heardAt    int64 // true time of a coordinator's last answer
+
 	began int64            // true time of its start
 	last  budget.SessionID // that it opened; zero: none yet
 }
@@ -80,8 +91,9 @@ type stateFile struct {
 }
 
 // startNode starts a daemon. With a state file it knows the configuration, and
-// which store contents started full.
-func (w *world) startNode(region int, withFile bool) {
+// which store contents started full. id is that of the daemon whose place it takes; 0: it is
+// another one.
+func (w *world) startNode(region int, withFile bool, id budget.DaemonID) {
 	if w.buried[region] {
 		return
 	}
@@ -98,6 +110,7 @@ func (w *world) startNode(region int, withFile bool) {
 	w.nodes = append(w.nodes, n)
 	w.note("daemon starts", region, int64(n.name), 0, 0, 0)
 	n.learn()
+	w.newRoster(n, id)
 	n.arm()
 	w.after(w.between(0, second), n.probe)
 	w.versionsChanged()
@@ -224,11 +237,11 @@ func (n *node) step(ev budget.RegionEvent) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case budget.SendHello:
-			e.Hello.RulesVersion = n.version
+			e.Hello.RulesVersion, e.Hello.Standing = n.version, n.standing(false)
 			n.w.note("says Hello", n.region, int64(n.name), int64(e.Hello.Nonce), int64(len(e.Hello.Held)), 0)
 			n.send(func(c *coord, reply reply) { c.hello(e.Hello, reply) })
 		case budget.SendReport:
-			e.Report.RulesVersion = n.version
+			e.Report.RulesVersion, e.Report.Standing = n.version, n.standing(n.unmarked)
 			n.w.quiet("reports", n.region, int64(n.name), int64(e.Report.Seq), int64(e.Report.Session), int64(len(e.Report.Keys)))
 			n.send(func(c *coord, reply reply) { c.report(e.Report, reply) })
 		case budget.ApplyShares:
@@ -245,6 +258,10 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 	if failed, ok := ev.(budget.CallFailed); ok {
 		if id == n.call && n.calling {
 			n.calling, n.target = false, nil
+			if failed.Busy {
+				n.heardAt = n.w.now
+				n.knows(func() { n.hears(failed.Wait) })
+			}
 			n.step(ev)
 			if failed.Config != nil {
 				n.writeDown(*failed.Config, failed.InitialRedisEpoch)
@@ -254,7 +271,7 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 	}
 	current := id == n.call && n.calling
 	if current {
-		n.calling, n.target = false, from
+		n.calling, n.target, n.heardAt = false, from, n.w.now
 	}
 	switch e := ev.(type) {
 	case budget.HelloAnswered:
@@ -269,9 +286,24 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 			n.w.quiet("directive", n.region, int64(n.name), int64(e.Directive.Seq), int64(e.Directive.Session), int64(len(e.Directive.Actions)))
 		}
 	}
+	if d, ok := ev.(budget.DirectiveReceived); ok && current {
+		n.knows(func() { n.roster.Told(d.Directive.Epoch, d.Directive.Others, n.now()) })
+	}
 	n.step(ev)
+	if _, ok := ev.(budget.HelloAnswered); ok && current {
+		n.knows(func() { n.hears(false) })
+	}
 	if e, ok := ev.(budget.HelloAnswered); ok && n.machine.Info(n.now()).Epoch == e.OK.Epoch {
 		n.writeDown(e.Config, e.InitialRedisEpoch)
+	}
+}
+
+// hears takes a coordinator's answer to a Hello: whether to wait before it spends by the store.
+func (n *node) hears(wait bool) {
+	if wait {
+		n.roster.Wait(n.now())
+	} else {
+		n.roster.Vouched()
 	}
 }
 

@@ -261,7 +261,7 @@ func (n *node) errand(r *rule, renew bool) {
 	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || !r.inForce(n.version) {
 		return
 	}
-	if !n.breaker.passes(n.w.now) {
+	if !n.spends() || !n.breaker.passes(n.w.now) {
 		return
 	}
 	c := n.newCall(takeCall{rules: []*rule{r}, tries: 1, errand: true})

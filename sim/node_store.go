@@ -15,7 +15,7 @@ const (
 
 // learn asks the store for the identity of its contents.
 func (n *node) learn() {
-	if n.learning {
+	if n.learning || n.storeCut() {
 		return
 	}
 	n.learning = true
@@ -109,6 +109,7 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		return n.when(func() {
 			if !answered {
 				answered = true
+				n.unmarked = storeNow == 0 && (lease || n.unmarked)
 				for i := range call {
 					n.applied(&call[i], results, i, storeNow)
 				}
@@ -121,7 +122,7 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 	}
 	s, epoch, sent, sampled := n.w.stores[n.region], n.epoch, n.w.now, n.sampled
 	n.w.atStore(n.region, n.w.storeDelay(n.region), func() {
-		if n.buried || s.outlived(sampled, sent, applyDeadline) {
+		if n.buried || n.storeCut() || s.outlived(sampled, sent, applyDeadline) {
 			return
 		}
 		upTo, lost := len(call), false

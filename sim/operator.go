@@ -170,7 +170,7 @@ func (w *world) addRegion() bool {
 			}
 			w.buried[i] = false
 			if w.nodeOf(i) == nil {
-				w.startNode(i, false)
+				w.startNode(i, false, 0)
 			}
 		})
 		return nil

@@ -18,7 +18,7 @@ func slept(t *testing.T, another bool) (w *world, sleeper *node) {
 	}
 	sleeper.pause(int64(40 * time.Second))
 	if another {
-		w.startNode(0, true)
+		w.startNode(0, true, 0)
 	}
 	w.pass(t, 20*time.Second)
 	w.stores[0].flush()

@@ -8,6 +8,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/recall"
 	"aliquot/limit"
+	"aliquot/roster"
 	"aliquot/sim/shell"
 )
 
@@ -26,6 +27,7 @@ type store struct {
 	// the epoch names.
 	promotions, named int
 	backup            backup
+	list              roster.List // of the region's daemons
 	desk              desk
 }
 
@@ -34,6 +36,7 @@ type backup struct {
 	records []kept
 	epoch   string
 	named   int
+	list    roster.List
 }
 
 // desk is what a store works on while it decides: each call finds what the one before has
@@ -110,7 +113,7 @@ func (s *store) put(of *rule, r limit.Record, v *limit.View, l limit.Limit) {
 
 // flush loses everything, the identity too.
 func (s *store) flush() {
-	s.records, s.epoch, s.heard = nil, "", 0
+	s.records, s.epoch, s.heard, s.list = nil, "", 0, roster.List{}
 	s.w.suspectAll()
 }
 
@@ -118,7 +121,7 @@ func (s *store) flush() {
 // connections to the server that takes over are good, and it names its contents as they were
 // named when the copy was made.
 func (s *store) rollBack() {
-	s.records, s.epoch, s.named = slices.Clone(s.backup.records), s.backup.epoch, s.backup.named
+	s.records, s.epoch, s.named, s.list = slices.Clone(s.backup.records), s.backup.epoch, s.backup.named, s.backup.list
 	s.promotions++
 	s.w.suspectAll()
 }
@@ -127,7 +130,7 @@ func (s *store) rollBack() {
 func (s *store) promoted() bool { return s.named != s.promotions }
 
 func (s *store) copyAway() {
-	s.backup = backup{records: slices.Clone(s.records), epoch: s.epoch, named: s.named}
+	s.backup = backup{records: slices.Clone(s.records), epoch: s.epoch, named: s.named, list: s.list}
 }
 
 // taken is the reply to a take.

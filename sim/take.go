@@ -97,7 +97,7 @@ func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(decid
 		return
 	}
 	c.asks = n.asks(c.asks, rules)
-	if !n.breaker.passes(n.w.now) || n.settling(rules) {
+	if !n.spends() || !n.breaker.passes(n.w.now) || n.settling(rules) {
 		c.decideAlone()
 		return
 	}
@@ -116,6 +116,10 @@ func (c *takeCall) leave() {
 	c.epoch, c.sent, c.began, c.sampled = n.epoch, n.now(), n.w.now, n.sampled
 	c.deadline = n.takenUntil()
 	c.charged()
+	if n.storeCut() {
+		c.watch()
+		return
+	}
 	d := n.w.storeDelay(n.region)
 	n.w.plan(d, (*arrival)(c))
 	if d > takeDeadline-2*milli {

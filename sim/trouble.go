@@ -83,6 +83,9 @@ func (w *world) cause(f fault, region int) bool {
 	case addRegion, drainRegion, reweight, fenceRegion, retime:
 		return w.operate(f, region)
 	}
+	if f == storeCut && !w.cutStore(region) {
+		return false
+	}
 	w.note(f.String(), region, int64(f), 0, 0, 0)
 	switch f {
 	case leaderDies:

@@ -48,6 +48,7 @@ type world struct {
 	faultGap       int64
 	faultsEnd      int64
 	troubles       *rand.Rand // when which single fault comes
+	cuts           *rand.Rand // when a store is lost for one daemon
 	cached         *rand.Rand // which rules let daemons take tokens in advance
 	clockTrouble   *rand.Rand // of clocks that are not as they should be
 	struck         int        // single faults so far, those left out too
@@ -76,6 +77,7 @@ func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 		troubles: rand.New(rand.NewPCG(seed, troubleStream)),
 		cached:   rand.New(rand.NewPCG(seed, cachedStream)),
 
+		cuts:         rand.New(rand.NewPCG(seed, cutStream)),
 		clockTrouble: rand.New(rand.NewPCG(seed, clockStream)),
 		faultsEnd:    int64(faultsEnd), hash: 14695981039346656037,
 	}
@@ -112,7 +114,7 @@ func (w *world) begin() {
 	}
 	w.elect()
 	for i := range w.ledger.Config.Regions {
-		w.startNode(i, false)
+		w.startNode(i, false, 0)
 	}
 	if w.opts.driven == nil {
 		w.beginClients()
@@ -122,6 +124,9 @@ func (w *world) begin() {
 		w.after(second, w.troubleClocks)
 	}
 	w.after(second, w.copyStores)
+	if w.faults[storeCut] {
+		w.after(exponential(w.cuts, 20*second), w.cutStores)
+	}
 	w.after(w.faultsEnd, w.heal)
 }
 
