@@ -20,8 +20,9 @@
 // another of its region opened after its own last and the contents of the store, flushed
 // or rolled back, that would have told it so (it is replaced when it looks at the new
 // ones, which also happens to one that would have done no harm); two daemons of a region where a rule is
-// deleted (one of them may go on by it, after the other has given its key up) or where
-// they decide without the store (each has a bucket for that); and a command that is
+// deleted (one of them may go on by it, after the other has given its key up); a daemon that reaches
+// neither its store nor a coordinator, and does not know of a new daemon that gets its place (it is
+// replaced when the new one may spend, and what it owes the store is let pass, as if it died); and a command that is
 // stuck for longer than its deadline while its store's clock is set back, or was since the
 // daemon last read it, since the deadline is by that clock.
 package sim

@@ -28,6 +28,9 @@ func (c *takeCall) decideAlone() {
 	asks := n.asks(nil, rulesOf(c.asks)) // by what it may spend now
 	charges := make([]recall.Charge, len(asks))
 	for i := range asks {
+		if r := asks[i].right; n.roster != nil && r.Blind && r.Phase != budget.CutOff {
+			return // as in the daemon: the floor may be lent
+		}
 		charges[i] = n.charge(&asks[i], c.cost)
 		if c.tries == 1 {
 			charges[i].Own = &c.asks[i].ticket

@@ -26,8 +26,14 @@ func (w *world) cutStores() {
 	w.after(exponential(w.cuts, 20*second), w.cutStores)
 }
 
-// cutStore takes away the way to the store from one of a region's daemons.
+// cutStore takes away the way to the store from one of a region's daemons, where there is one
+// from one of two.
 func (w *world) cutStore(region int) bool {
+	for i := range w.stores {
+		if w.oldest(i) != nil {
+			region = i
+		}
+	}
 	var all []*node
 	for _, n := range w.nodes {
 		if n.region == region {

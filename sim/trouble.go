@@ -40,7 +40,7 @@ func (w *world) troubleClocks() {
 	if w.now >= w.faultsEnd {
 		return
 	}
-	if f := ownKinds + fault(w.clockTrouble.IntN(int(faultKinds-ownKinds))); w.faults[f] {
+	if f := ownKinds + fault(w.clockTrouble.IntN(int(storeCut-ownKinds))); w.faults[f] {
 		w.strike(f)
 	}
 	w.after(exponential(w.clockTrouble, 5*second), w.troubleClocks)

@@ -1,5 +1,7 @@
 package plants
 
+import "time"
+
 // regions are bugs in what a region's daemon believes.
 func regions() []Plant {
 	const (
@@ -10,6 +12,21 @@ func regions() []Plant {
 		apply   = "limit/apply.go"
 	)
 	return []Plant{
+		{
+			Name: "alone-beside-another", Breaks: "a daemon that knows of another one of its region admits by its emergency limit",
+			Edits: []Edit{{"roster/roster.go", "	return len(r.Others(now)) == 0 && (r.readAt == 0 || r.seen || r.vouched)", "	return true"}},
+			World: World{Faults: []string{"second daemon", "store lost for one daemon", "cut both ways", "leader dies"}, Just: true, Lease: 3 * time.Second},
+		},
+		{
+			Name: "spends-unread", Breaks: "a new daemon spends by the store before the others have read of it",
+			Edits: []Edit{{"roster/roster.go", "	return r.readAt != 0 && r.seen && (r.waits == 0 || now.Sub(r.waits) >= wordFor)", "	return true"}},
+			World: World{Faults: []string{"second daemon", "store lost for one daemon", "cut both ways"}, Just: true, Lease: 3 * time.Second},
+		},
+		{
+			Name: "unmarked-is-heard", Breaks: "reports of a daemon whose store takes no mark let the region count as heard, though another daemon of it is known",
+			Edits: []Edit{{"budget/leader_daemons.go", "	return s.Storeless && (len(s.Others) > 0 || len(d.besides(s.Daemon, now)) > 0)", "	return false"}},
+			World: World{Faults: []string{"second daemon", "store lost for one daemon"}, Just: true, Lease: 3 * time.Second},
+		},
 		{
 			Name: "old-nonce-opens", Breaks: "the answer to an older Hello opens a session",
 			Edits:    []Edit{{step, "if r.inFlight != helloCall || e.OK.Nonce != r.helloNonce ||", "if r.inFlight != helloCall ||"}},
