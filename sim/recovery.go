@@ -69,6 +69,9 @@ func (w *world) checkUse(began []limit.Tokens) {
 		if c.fills() < 4*c.every {
 			continue // its bucket is full before the client comes again
 		}
+		if c.fills() > int64(recovery/2) {
+			continue // too slow for its demand to be measured in the time shown
+		}
 		l := r.latest()
 		got := int64(r.ideal.spent - began[i])
 		due := l.PerSecond().Micro * int64(recovery/2) / second

@@ -30,11 +30,11 @@ func changedRules() []Plant {
 		},
 		{
 			Name: "slowed-rule-not-seen", Breaks: "a region remembers nothing of the limits of the rules before",
-			Edits: []Edit{{former, "		return &formerRule{at: at, rule: old, unixMS: next.unixMS}\n", "		return nil\n"}},
+			Edits: []Edit{{former, "if old == nil || old.SameLimits(r) {", "if old == nil || old.SameLimits(r) || at != 0 {"}},
 		},
 		{
 			Name: "ended-override-not-seen", Breaks: "the end of an override is no change of the limit",
-			Edits: []Edit{{former, "if o.Holds(before.unixMS) != o.Holds(unixMS) {", "if false {"}},
+			Edits: []Edit{{former, "if o.Holds(before.unixMS) != o.Holds(unixMS) {", "if o.Holds(before.unixMS) != o.Holds(unixMS) && at == 0 {"}},
 		},
 		{
 			Name: "restart-proves-nothing", Breaks: "a daemon that restarts takes a change for as recent as its start, also for what an expired record has lost",
