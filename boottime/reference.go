@@ -11,35 +11,33 @@ import (
 // on the machine tells of that, but another machine's clock does, and so does a wall clock
 // that somebody sets right.
 
-// Reference compares the boot clock with that of another machine. Only differences count: no
-// reading of one clock is compared with one of the other. The zero value has no reading. It
-// is not safe for concurrent use.
+// Reference compares the boot clock with that of another machine, of one leader at a time.
+// Only differences count: no reading of one clock is compared with one of the other. The zero
+// value has no reading. It is not safe for concurrent use.
 //
 // Worked number, rho = 2 %: an answer to a call that left at 10.00 s here shows 500.00 s
 // there; an answer that is received at 11.00 s shows 503.00 s. At most 1.00 x 1.02 s can have
 // passed there while this clock ran, so it stood still for 1.98 s or more.
 type Reference struct {
-	known bool
-	sent  budget.Instant
-	other int64
+	leader uint64
+	known  bool
+	sent   budget.Instant
+	other  int64
 }
 
-// Forget ends the comparison: the next reading is of another machine's clock.
-func (r *Reference) Forget() { *r = Reference{} }
-
-// Read takes a reading of the other clock, microseconds, that was made between the sending
-// of a call and the receipt of its answer, and returns for how long at least this machine's
-// clock stood still since earlier readings; 0 if it need not have. rhoPPM bounds how
-// differently two clocks may run, in millionths.
-func (r *Reference) Read(other int64, sent, received budget.Instant, rhoPPM int32) (stopped time.Duration) {
-	if r.known {
+// Read takes a reading of the clock of the leader with an epoch, microseconds, that was made
+// between the sending of a call and the receipt of its answer. It returns for how long at
+// least this machine's clock stood still since earlier readings of the same clock; 0 if it
+// need not have. rhoPPM bounds how differently two clocks may run, in millionths.
+func (r *Reference) Read(leader uint64, other int64, sent, received budget.Instant, rhoPPM int32) (stopped time.Duration) {
+	if r.known && r.leader == leader {
 		passed := time.Duration(other-r.other) * time.Microsecond
 		stopped = max(0, passed-stretched(received.Sub(r.sent), rhoPPM))
-		if stretched(sent.Sub(r.sent), rhoPPM) < passed {
-			return stopped // the earlier reading says more
+		if stopped == 0 && stretched(sent.Sub(r.sent), rhoPPM) < passed {
+			return 0 // the earlier reading says more
 		}
 	}
-	r.known, r.sent, r.other = true, sent, other
+	r.leader, r.known, r.sent, r.other = leader, true, sent, other
 	return stopped
 }
 

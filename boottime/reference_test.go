@@ -22,7 +22,7 @@ func TestReferenceSeesAClockThatStoodStill(t *testing.T) {
 		"steady":             {{500_000, 0, 80, 0}, {501_000, 1000, 1080, 0}, {502_000, 2000, 2080, 0}},
 		"fast by rho":        {{500_000, 0, 0, 0}, {510_200, 10_000, 10_000, 0}},
 		"slow":               {{500_000, 0, 0, 0}, {509_000, 10_000, 10_000, 0}},
-		"paused":             {{500_040, 0, 80, 0}, {503_540, 1500, 1580, 1888_400 * time.Microsecond}},
+		"paused once":        {{500_040, 0, 80, 0}, {503_540, 1500, 1580, 1888_400 * time.Microsecond}, {504_540, 2500, 2580, 0}},
 		"paused on the way":  {{500_040, 0, 80, 0}, {501_040, 1000, 1080, 0}, {504_040, 2000, 2080, 1898_400 * time.Microsecond}},
 		"late answer":        {{500_040, 0, 80, 0}, {501_040, 1000, 3080, 0}, {504_100, 4000, 4080, 0}},
 		"late before, held":  {{500_900, 0, 980, 0}, {501_040, 1000, 1080, 0}, {503_040, 2000, 2080, 898_400 * time.Microsecond}},
@@ -30,17 +30,16 @@ func TestReferenceSeesAClockThatStoodStill(t *testing.T) {
 	} {
 		var r Reference
 		for i, x := range readings {
-			got := r.Read(x.other*ms, at(x.sent), at(x.received), rho)
+			got := r.Read(1, x.other*ms, at(x.sent), at(x.received), rho)
 			if (got - x.stopped).Abs() > 2*time.Millisecond {
 				t.Errorf("%s: reading %d says that it stood still for %v, want %v", name, i, got, x.stopped)
 			}
 		}
 	}
 	var r Reference
-	r.Read(0, 0, 0, rho)
-	r.Forget()
-	if got := r.Read(1_000_000_000, 0, 0, rho); got != 0 {
-		t.Errorf("another machine's clock says %v", got)
+	r.Read(1, 0, 0, 0, rho)
+	if got := r.Read(2, 1_000_000_000, 0, 0, rho); got != 0 {
+		t.Errorf("another leader's clock says %v", got)
 	}
 }
 

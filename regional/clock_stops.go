@@ -10,13 +10,14 @@ import (
 // A machine that was paused may come back with clocks that stood still. The leader's clock,
 // the store's and the wall clock show it, each if it ran on, or was set right, meanwhile.
 
-// compare takes what the leader's clock showed in the answer to a call that was sent at an
-// instant; 0 is nothing. It comes before the answer is believed.
-func (r *reporter) compare(leader int64, sent budget.Instant) {
-	if leader == 0 {
+// compare takes what the clock of the leader with an epoch showed in the answer to a call
+// that was sent at an instant; 0 is nothing. It comes before the answer is believed. A lease
+// outlives its session, so readings of several sessions are compared.
+func (r *reporter) compare(leader uint64, shows int64, sent budget.Instant) {
+	if shows == 0 {
 		return
 	}
-	if stopped := r.reference.Read(leader, sent, r.auth.now(), int32(r.auth.clock.drift())); stopped > 0 {
+	if stopped := r.reference.Read(leader, shows, sent, r.auth.now(), int32(r.auth.clock.drift())); stopped > 0 {
 		r.stoodStill("by the leader's clock", stopped)
 	}
 }

@@ -95,7 +95,11 @@ func TestAHelloIsWordedWhenItLeaves(t *testing.T) {
 		log, m, leader := slog.New(slog.DiscardHandler), newMetrics("us", "test", prometheus.NewRegistry()), &lastHello{}
 		peers := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, log, m)
 		peers.clients[0], peers.failures = leader, 1000
-		r := &reporter{region: "us", policies: newPolicies("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m}
+		auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), newClockMap(), func() budget.Instant { return second })
+		r := &reporter{
+			region: "us", policies: newPolicies("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
+			auth: auth, guard: newGuard(nil, auth, m, func(bool, error) {}, func() {}),
+		}
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

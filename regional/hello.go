@@ -38,8 +38,7 @@ func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent
 	sent := r.auth.now()
 	out, ev := r.say(ctx, in)
 	if _, opens := ev.(budget.HelloAnswered); opens {
-		r.reference.Forget()
-		r.compare(out.GetLeaderClockMicros(), sent)
+		r.compare(out.GetEpoch(), out.GetLeaderClockMicros(), sent)
 	}
 	if ev != nil || out.GetBusy() {
 		r.isSecond(out.GetBusy())

@@ -66,8 +66,8 @@ type reporter struct {
 	heardWhose  atomic.Bool
 	introducing atomic.Bool
 	introduced  time.Time // the last time it was due; of run
-	// reference is the clock of the leader that has opened the session, and wall this
-	// machine's wall clock; nil: it is not looked at.
+	// reference is the clock of the leader that answered last, and wall this machine's wall
+	// clock; nil: it is not looked at.
 	reference boottime.Reference
 	wall      *boottime.Wall
 	phase     budget.Phase
@@ -200,7 +200,7 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 	if err != nil {
 		return budget.CallFailed{}
 	}
-	r.compare(out.GetLeaderClockMicros(), sent)
+	r.compare(out.GetEpoch(), out.GetLeaderClockMicros(), sent)
 	r.planner.told(in.Plan)
 	if task := out.GetPlan(); r.planner.take(task) {
 		r.calls.Go(func() { r.planner.run(ctx, task) })

@@ -53,6 +53,7 @@ type node struct {
 	sweeping bool // a look after the chunks is planned
 
 	reference boottime.Reference // the leader's clock
+	heard     uint64             // the epoch of the leader that reference is of
 	unseen    unseen
 
 	call     uint64 // number of the latest RPC

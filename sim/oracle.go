@@ -73,7 +73,7 @@ func (w *world) admit(r *rule, region int, amount limit.Tokens, slots []uint64) 
 		return
 	}
 	if w.forgives(region) {
-		r.ideal.give(amount, w.now)
+		return
 	}
 	if !r.ideal.spend(amount, w.now) {
 		w.violate("key %d: %d micro-tokens more admitted than %s + r(1+rho)t", r.key.Rule, -r.ideal.tokens/second, r.burst())

@@ -9,11 +9,16 @@ import (
 // back with clocks that stood still. No clock of the region tells of it; the leader's does,
 // in its next answer.
 
-// unseen is what a daemon cannot know yet: that its lease was over at a true time, by a clock
-// that had not stood still. What it spends from then on under that lease is not held against
-// it, until it has an answer to a call that it made after it came back, at another true time.
-// The zero value is nothing.
-type unseen struct{ over, back int64 }
+// unseen is what a daemon cannot know yet: that its lease, which ends at an instant of its
+// clock, was over at a true time, by a clock that had not stood still. What it spends from
+// then on under that lease is not held against it, until it has an answer of the leader that
+// it had heard before to a call that it made after it came back, at another true time. The
+// zero value is nothing.
+type unseen struct {
+	over, back int64
+	until      budget.Instant
+	leader     uint64
+}
 
 // stopClocks has a region's machine stand still for a while, and its clocks with it.
 func (w *world) stopClocks(region int, d int64) {
@@ -24,10 +29,10 @@ func (w *world) stopClocks(region int, d int64) {
 		}
 		if r := n.machine.Right(budget.KeyID{}, budget.KeyLimit{}, n.now()); r.Phase == budget.Live {
 			over := n.clock.Reaches(int64(r.Until))
-			if n.unseen.over != 0 {
+			if n.forgiven(); n.unseen.over != 0 {
 				over = min(over, n.unseen.over)
 			}
-			n.unseen = unseen{over: over, back: w.now + d}
+			n.unseen = unseen{over: over, back: w.now + d, until: r.Until, leader: n.heard}
 		}
 		n.clock.Stop(w.now, d)
 		n.readAt = -1
@@ -59,24 +64,31 @@ func (w *world) turnClocks(region int) {
 // compare takes what a coordinator's clock showed, microseconds, in the answer to the call
 // under way.
 func (n *node) compare(other int64, ev budget.RegionEvent) {
-	switch ev.(type) {
+	var leader uint64
+	switch e := ev.(type) {
 	case budget.HelloAnswered:
-		n.reference.Forget()
-		n.reference.Read(other, n.sentAt, n.now(), n.w.cfg.RhoPPM)
+		leader = e.OK.Epoch
 	case budget.DirectiveReceived:
-		if n.reference.Read(other, n.sentAt, n.now(), n.w.cfg.RhoPPM) > 0 {
-			n.w.note("stood still", n.region, int64(n.name), 0, 0, 0)
-			n.step(budget.ClockStopped{})
-		}
-		if n.sent >= n.unseen.back {
-			n.unseen = unseen{}
-		}
+		leader = e.Directive.Epoch
+	default:
+		return
 	}
+	if n.reference.Read(leader, other, n.sentAt, n.now(), n.w.cfg.RhoPPM) > 0 {
+		n.w.note("stood still", n.region, int64(n.name), 0, 0, 0)
+		n.step(budget.ClockStopped{})
+	}
+	if n.sent >= n.unseen.back && leader == n.unseen.leader && leader == n.heard {
+		n.unseen = unseen{}
+	}
+	n.heard = leader
 }
 
 // forgiven reports whether a daemon spends by a lease whose end it cannot know.
 func (n *node) forgiven() bool {
-	if n.unseen.over != 0 && n.machine.Phase(n.now()) != budget.Live {
+	if n.unseen.over == 0 {
+		return false
+	}
+	if r := n.machine.Right(budget.KeyID{}, budget.KeyLimit{}, n.now()); r.Phase != budget.Live || r.Until != n.unseen.until {
 		n.unseen = unseen{}
 	}
 	return n.unseen.over != 0 && n.w.now >= n.unseen.over

@@ -1,8 +1,14 @@
 package plants
 
+import "time"
+
 // pauses are bugs of daemons that are put aside: the clock is read, and what it allowed is
 // spent later.
 func pauses() []Plant {
+	stopped := World{
+		Regions: 2, Keys: 2, Lease: 3 * time.Second,
+		Faults: []string{"region's machine stood still", "cut from the leader", "leader dies", "leader lingers", "slow commits"}, Just: true,
+	}
 	return []Plant{
 		{
 			Name: "chunk-by-an-earlier-clock", Breaks: "a check goes by the clock that it read when it came, however long it has waited for its limits' locks",
@@ -15,10 +21,12 @@ func pauses() []Plant {
 		{
 			Name: "stop-not-seen", Breaks: "a region whose clock stood still goes on by its lease, though the leader's clock shows it",
 			Edits: []Edit{{"boottime/reference.go", "stopped = max(0, passed-stretched(received.Sub(r.sent), rhoPPM))", "stopped = 0"}},
+			World: stopped,
 		},
 		{
 			Name: "stopped-lease-goes-on", Breaks: "a region that learns that its clock stood still ends its session and keeps its lease",
 			Edits: []Edit{{"budget/region_step.go", "	case ClockStopped:\n		r.leaseEnd = 0\n", "	case ClockStopped:\n"}},
+			World: stopped,
 		},
 		{
 			Name: "memory-by-an-earlier-clock", Breaks: "the memory store decides a group after the deadline of its call, if it has waited for a lock until then",
