@@ -120,6 +120,7 @@ func TestFloorsOutOfDateAreNotBelieved(t *testing.T) {
 			l.holder, l.heard = 1, time.Now().Add(time.Hour)
 		})
 		d, _ = start(t, c)
+		l.set(func() { l.knows = append(l.knows, uint64(d.others.roster.Self())) }) // by whom has the session
 		eventually(t, "a few answers", func() bool { return answers(t, d, result) > 2 })
 		exactly(t, "the floor that was acknowledged, a quarter of 400", burst(t, d, "k"), 100, d)
 		if got := floorOnDisk(t, &c).Floor.Burst; got != budget.Unit/4 {

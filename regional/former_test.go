@@ -103,7 +103,7 @@ func TestASlowedRuleIsRememberedOverARestart(t *testing.T) {
 func TestAnOverrideThatEndsRefillsNoBucket(t *testing.T) {
 	const rule = "defaults: {enforcement: strict, local_cache: false}\nrules:\n  - id: r0\n" +
 		"    params: {capacity: 100, refill_rate: 0.001}\n    override: {k: {capacity: 100, refill_rate: 100, until: %q}}\n"
-	ends := time.Now().Add(3 * time.Second).UTC()
+	ends := time.Now().Add(8 * time.Second).UTC()
 	l := newLeader(t, fmt.Sprintf(rule, ends.Format(time.RFC3339Nano)))
 	c, r := testConfig(l.address()), startRedis(t)
 	c.Redis = r.url()
