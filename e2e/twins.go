@@ -18,13 +18,13 @@ const floorBack = floorAfter + 3*time.Second
 type twins struct {
 	lab           *Lab
 	first, second *Region
-	way           *cutter
+	way           *link
 }
 
 // newTwins starts a second daemon beside the lab's second region.
 func (l *Lab) newTwins(ctx context.Context) (t *twins, end func() error, err error) {
 	t = &twins{lab: l, first: l.Regions[1]}
-	if t.way, err = newCutter(t.first.redis); err != nil {
+	if t.way, err = newLink(t.first.redis); err != nil {
 		return nil, nil, err
 	}
 	back, err := l.lendStore(ctx, t.first, "redis://"+t.way.address())
@@ -78,7 +78,7 @@ func storeLostForOneOfTwo(ctx context.Context, l *Lab, s Scale) (out []Result, e
 	run := t.load(ctx, 2*s.Run)
 	pause(ctx, s.Run/2)
 	cut := time.Now()
-	t.way.cut()
+	t.way.close()
 	if err := l.awaitLease(ctx, t.second); err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func storeAndCoordinatorsApart(ctx context.Context, l *Lab, s Scale) (out []Resu
 	}
 	run := t.load(ctx, s.Run+floorBack)
 	pause(ctx, s.Run/2)
-	t.way.cut()
+	t.way.close()
 	lost := run.at()
 	r, err := run.wait()
 	if err != nil {
