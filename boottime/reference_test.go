@@ -26,6 +26,7 @@ func TestReferenceSeesAClockThatStoodStill(t *testing.T) {
 		"paused on the way":  {{500_040, 0, 80, 0}, {501_040, 1000, 1080, 0}, {504_040, 2000, 2080, 1898_400 * time.Microsecond}},
 		"late answer":        {{500_040, 0, 80, 0}, {501_040, 1000, 3080, 0}, {504_100, 4000, 4080, 0}},
 		"late before, held":  {{500_900, 0, 980, 0}, {501_040, 1000, 1080, 0}, {503_040, 2000, 2080, 898_400 * time.Microsecond}},
+		"late, not held":     {{500_000, 0, 80, 0}, {502_500, 1000, 2580, 0}, {504_080, 2600, 2680, 1346_400 * time.Microsecond}},
 		"the other one slow": {{500_000, 0, 80, 0}, {500_001, 60_000, 60_080, 0}, {502_001, 61_000, 61_080, 898_400 * time.Microsecond}},
 	} {
 		var r Reference

@@ -9,15 +9,32 @@ import (
 // back with clocks that stood still. No clock of the region tells of it; the leader's does,
 // in its next answer.
 
-// unseen is what a daemon cannot know yet: that its lease, which ends at an instant of its
-// clock, was over at a true time, by a clock that had not stood still. What it spends from
-// then on under that lease is not held against it, until it has an answer of the leader that
-// it had heard before to a call that it made after it came back, at another true time. The
-// zero value is nothing.
+// unseen is what a daemon cannot know yet: that its clock stood still while it measured its lease.
+// What it spends by that lease after its true end is not held against it. It can know as soon as
+// it has an answer, of the leader that it had heard before, to a call that it made after it came
+// back. An answer that was on its way while the machine stood still tells nothing, and may renew
+// the lease: it counts from the sending of its call. The zero value is nothing.
 type unseen struct {
-	over, back int64
-	until      budget.Instant
-	leader     uint64
+	stops  []clockStop // the earliest first
+	back   int64       // true time at which the machine ran again
+	leader uint64
+}
+
+// clockStop is a daemon's clock as it would have gone on, and its reading when it stood still.
+type clockStop struct {
+	clock   shell.Clock
+	reading budget.Instant
+}
+
+// over is the true time at which a lease was over that a call sent at an instant began and that
+// ends at another; 0 if the clock did not stand still since the call.
+func (u *unseen) over(sent, ends budget.Instant) int64 {
+	for _, s := range u.stops {
+		if sent <= s.reading {
+			return s.clock.Reaches(int64(ends))
+		}
+	}
+	return 0
 }
 
 // stopClocks has a region's machine stand still for a while, and its clocks with it.
@@ -27,13 +44,8 @@ func (w *world) stopClocks(region int, d int64) {
 		if n.region != region {
 			continue
 		}
-		if r := n.machine.Right(budget.KeyID{}, budget.KeyLimit{}, n.now()); r.Phase == budget.Live {
-			over := n.clock.Reaches(int64(r.Until))
-			if n.forgiven(); n.unseen.over != 0 {
-				over = min(over, n.unseen.over)
-			}
-			n.unseen = unseen{over: over, back: w.now + d, until: r.Until, leader: n.heard}
-		}
+		n.unseen.stops = append(n.unseen.stops, clockStop{clock: n.clock, reading: n.now()})
+		n.unseen.back, n.unseen.leader = w.now+d, n.heard
 		n.clock.Stop(w.now, d)
 		n.readAt = -1
 		n.pause(d)
@@ -85,13 +97,15 @@ func (n *node) compare(other int64, ev budget.RegionEvent) {
 
 // forgiven reports whether a daemon spends by a lease whose end it cannot know.
 func (n *node) forgiven() bool {
-	if n.unseen.over == 0 {
+	if len(n.unseen.stops) == 0 {
 		return false
 	}
-	if r := n.machine.Right(budget.KeyID{}, budget.KeyLimit{}, n.now()); r.Phase != budget.Live || r.Until != n.unseen.until {
-		n.unseen = unseen{}
+	r := n.machine.Right(budget.KeyID{}, budget.KeyLimit{}, n.now())
+	if r.Phase != budget.Live {
+		return false
 	}
-	return n.unseen.over != 0 && n.w.now >= n.unseen.over
+	over := n.unseen.over(r.Until.Add(-n.machine.Config().Lease), r.Until)
+	return over != 0 && n.w.now >= over
 }
 
 // forgives reports whether what a region spends now is not held against it.

@@ -24,6 +24,10 @@ func pauses() []Plant {
 			World: stopped,
 		},
 		{
+			Name: "late-reading-kept", Breaks: "the leader's clock is compared with its last reading alone, also if that answer came late",
+			Edits: []Edit{{"boottime/reference.go", "if stopped == 0 && stretched(sent.Sub(r.sent), rhoPPM) < passed {", "if stopped < 0 {"}},
+		},
+		{
 			Name: "stopped-lease-goes-on", Breaks: "a region that learns that its clock stood still ends its session and keeps its lease",
 			Edits: []Edit{{"budget/region_step.go", "	case ClockStopped:\n		r.leaseEnd = 0\n", "	case ClockStopped:\n"}},
 			World: stopped,
