@@ -23,7 +23,7 @@ const (
 	Both Headers = iota
 	// Legacy is X-RateLimit-Limit, -Remaining, -Reset, and -Policy when degraded.
 	Legacy
-	// IETF is RateLimit-Policy and RateLimit, as in draft-ietf-httpapi-ratelimit-headers.
+	// IETF is RateLimit-Policy and RateLimit, as in draft-ietf-httpapi-ratelimit-headers-10.
 	IETF
 	// None of them.
 	None
@@ -56,7 +56,7 @@ const (
 // Options of an answer.
 type Options struct {
 	Headers Headers
-	// DenyStatus is the status of a denial; 0: 429, or 503 while the rules are not known.
+	// DenyStatus is the status of a denial; 0: 429, or 503 of the problem ReducedCapacity.
 	DenyStatus int
 }
 
@@ -73,7 +73,7 @@ type Answer struct {
 }
 
 // Of puts a decision made at now (any clock that says the date) into HTTP: 200 without
-// a body, or 429 with a problem (RFC 9457); 503 while the rules are not known.
+// a body, or 429 with a problem (RFC 9457); 503 where nothing is known that the decision could go by.
 func Of(d *aliquotv1.CheckResponse, now time.Time, o Options) Answer {
 	plain := decisionOf(d)
 	return plain.Answer(now, o)
@@ -86,19 +86,37 @@ func Refused(status int, detail string) Answer {
 	return a
 }
 
-// AddTo sets the answer's headers in h, under the very names they are documented by:
-// Header.Get of such a name finds them only after they went over a connection.
+// AddTo sets the answer's headers in h, in the canonical spelling that Header.Get looks for.
 func (a Answer) AddTo(h http.Header) {
-	empty := len(h) == 0 // then nothing has to go under another spelling
 	values := make([]string, len(a.Fields))
 	for i := range a.Fields {
 		f := &a.Fields[i]
-		if !empty {
-			h.Del(f.Name)
-		}
 		values[i] = f.Value
-		h[f.Name] = values[i : i+1 : i+1]
+		h[canonical(f.Name)] = values[i : i+1 : i+1]
 	}
+}
+
+// canonical returns http.CanonicalHeaderKey of a name, without an allocation for those of this package.
+func canonical(name string) string {
+	switch name {
+	case "X-RateLimit-Limit":
+		return "X-Ratelimit-Limit"
+	case "X-RateLimit-Remaining":
+		return "X-Ratelimit-Remaining"
+	case "X-RateLimit-Reset":
+		return "X-Ratelimit-Reset"
+	case "X-RateLimit-Policy":
+		return "X-Ratelimit-Policy"
+	case "X-RateLimit-Delay":
+		return "X-Ratelimit-Delay"
+	case "X-RateLimit-Problem":
+		return "X-Ratelimit-Problem"
+	case "RateLimit-Policy":
+		return "Ratelimit-Policy"
+	case "RateLimit":
+		return "Ratelimit"
+	}
+	return http.CanonicalHeaderKey(name)
 }
 
 // ServeHTTP writes the answer. The length of one without a body is left to the server,

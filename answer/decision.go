@@ -14,6 +14,8 @@ type Act struct {
 	Allowed, Never    bool
 	DecisionID        string
 	Delay, RetryAfter time.Duration
+	// Problem names the problem type of a denial, as regions name it; empty is QuotaExceeded.
+	Problem string
 }
 
 // Decision is a decision in plain values, as far as HTTP tells of it. The zero value is a
@@ -38,6 +40,7 @@ func decisionOf(in *aliquotv1.CheckResponse) Decision {
 		Act: Act{
 			Allowed: in.GetAllowed(), Never: in.GetNever(), DecisionID: in.GetDecisionId(),
 			Delay: in.GetDelay().AsDuration(), RetryAfter: in.GetRetryAfter().AsDuration(),
+			Problem: in.GetProblem(),
 		},
 		Mode: in.GetMode(), Limit: in.GetLimit(), Remaining: in.GetRemaining(), ResetAfter: in.GetResetAfter().AsDuration(),
 		Rule: in.GetRuleId(),
@@ -78,7 +81,7 @@ func (d *Decision) Answer(now time.Time, o Options) Answer {
 		return a
 	}
 	a.Status = http.StatusTooManyRequests
-	if d.reduced() {
+	if d.problem() == ReducedCapacity {
 		a.Status = http.StatusServiceUnavailable
 	}
 	if o.DenyStatus != 0 {
@@ -96,9 +99,6 @@ func (d *Decision) degraded() bool {
 	}
 	return false
 }
-
-// reduced: the daemon denied the request because it cannot decide yet, and not because of a limit.
-func (d *Decision) reduced() bool { return d.Mode == modeNoRulesYet && !d.Allowed }
 
 // wait is in whole seconds, never early and never at once.
 func (d *Act) wait() int64 { return max(1, seconds(d.RetryAfter)) }

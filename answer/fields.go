@@ -26,7 +26,7 @@ func (d *Decision) Fields(now time.Time, h Headers) []Field {
 // No decision has more than mostFields headers; an answer may have moreFields besides: its
 // Content-Type and its Cache-Control. usualText is more bytes than their values usually have.
 const (
-	mostFields = 8
+	mostFields = 9
 	moreFields = 2
 	usualText  = 192
 )
@@ -87,9 +87,16 @@ func (d *Decision) legacy(s *sheet, now time.Time) {
 	}
 }
 
-// ietf headers. What remains is left out while it is not known.
+// quotaUnits are the registered quota units by what rules count; "" is the default, requests.
+var quotaUnits = map[string]string{
+	"": "", "requests": "", "concurrency": "concurrent-requests", "content-bytes": "content-bytes", "content_bytes": "content-bytes",
+}
+
+// ietf headers. What remains is left out while it is not known. A limit of a unit that has no
+// registered name has none of them: without the unit, clients would count requests.
 func (d *Decision) ietf(s *sheet) {
-	if d.Rule == "" {
+	unit, registered := quotaUnits[d.Unit]
+	if d.Rule == "" || !registered {
 		return
 	}
 	s.quote(d.Rule)
@@ -99,13 +106,9 @@ func (d *Decision) ietf(s *sheet) {
 		s.word(";w=")
 		s.number(seconds(d.Window))
 	}
-	switch d.Unit {
-	case "", "requests":
-	case "concurrency":
-		s.word(`;qu="concurrent-requests"`)
-	default:
+	if unit != "" {
 		s.word(";qu=")
-		s.quote(d.Unit)
+		s.quote(unit)
 	}
 	s.end("RateLimit-Policy")
 	if d.degraded() || d.Never {
@@ -115,21 +118,30 @@ func (d *Decision) ietf(s *sheet) {
 	s.word(";r=")
 	s.number(max(0, d.Remaining))
 	s.word(";t=")
-	s.number(seconds(d.ResetAfter))
+	if d.Allowed {
+		s.number(seconds(d.ResetAfter))
+	} else {
+		s.number(d.wait()) // Retry-After must not be earlier
+	}
 	s.end("RateLimit")
 }
 
 // act is what belongs to neither family.
-func (d *Act) act(s *sheet) {
+func (d *Decision) act(s *sheet) {
 	if d.DecisionID != "" {
 		s.word(d.DecisionID)
 		s.end("X-Decision-Id")
 	}
-	if d.Allowed && d.Delay > 0 {
-		s.word(strconv.FormatFloat(ceil(d.Delay, time.Millisecond).Seconds(), 'f', 3, 64))
-		s.end("X-RateLimit-Delay")
+	if d.Allowed {
+		if d.Delay > 0 {
+			s.word(strconv.FormatFloat(ceil(d.Delay, time.Millisecond).Seconds(), 'f', 3, 64))
+			s.end("X-RateLimit-Delay")
+		}
+		return
 	}
-	if !d.Allowed && !d.Never {
+	s.word(d.problem())
+	s.end("X-RateLimit-Problem")
+	if !d.Never {
 		s.number(d.wait())
 		s.end("Retry-After")
 	}

@@ -8,15 +8,31 @@ import (
 	"time"
 )
 
+// Problem types of draft-ietf-httpapi-ratelimit-headers-10, by the names that it registers.
 const (
-	problemType  = "application/problem+json"
-	exceededType = "https://iana.org/assignments/http-problem-types#quota-exceeded"
-	exceeded     = "Request cannot be satisfied as assigned quota has been exceeded"
-	exceededCode = "RATE_LIMIT_EXCEEDED"
+	// QuotaExceeded is the problem of a limit that does not hold the request.
+	QuotaExceeded = "quota-exceeded"
+	// ReducedCapacity is the problem of a daemon that knows nothing the decision could go by.
+	ReducedCapacity = "temporary-reduced-capacity"
+	// AbnormalUsage is the problem of a client that is blocked or held back.
+	AbnormalUsage = "abnormal-usage-detected"
+)
 
-	reducedType = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
-	reduced     = "Request cannot be satisfied due to temporary server capacity constraints"
-	reducedCode = "TEMPORARY_REDUCED_CAPACITY"
+const (
+	problemContent = "application/problem+json"
+	problemTypes   = "https://iana.org/assignments/http-problem-types#"
+)
+
+// titles and codes of the problem types.
+var (
+	titles = map[string]string{
+		QuotaExceeded:   "Request cannot be satisfied as assigned quota has been exceeded",
+		ReducedCapacity: "Request cannot be satisfied due to temporary server capacity constraints",
+		AbnormalUsage:   "Request not satisfied due to detection of abnormal request pattern",
+	}
+	codes = map[string]string{
+		QuotaExceeded: "RATE_LIMIT_EXCEEDED", ReducedCapacity: "TEMPORARY_REDUCED_CAPACITY", AbnormalUsage: "ABNORMAL_USAGE_DETECTED",
+	}
 )
 
 // problem is the body of an answer that is not a success, as RFC 9457 has it.
@@ -26,7 +42,9 @@ type problem struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 	// Instance is the decision id.
-	Instance string     `json:"instance,omitempty"`
+	Instance string `json:"instance,omitempty"`
+	// Degraded: the region's store did not decide.
+	Degraded bool       `json:"degraded,omitempty"`
 	Violated []string   `json:"violated-policies,omitzero"`
 	Error    *exceeding `json:"error,omitempty"`
 }
@@ -46,41 +64,72 @@ type details struct {
 	ResetAt    *int64   `json:"reset_at,omitempty"`
 }
 
+// problem returns the problem type of a denial. A daemon that names none is told by its mode.
+func (d *Decision) problem() string {
+	if _, known := titles[d.Problem]; known {
+		return d.Problem
+	}
+	switch d.Mode {
+	case modeNoRulesYet, modeFailClosed:
+		return ReducedCapacity
+	case modeBlockList:
+		return AbnormalUsage
+	}
+	return QuotaExceeded
+}
+
 // denied is the body of a denial.
 func (d *Decision) denied(status int, now time.Time) problem {
-	sentence := d.sentence()
+	sentence, kind := d.sentence(), d.problem()
 	p := problem{
-		Type: exceededType, Title: exceeded, Status: status, Detail: sentence,
-		Instance: d.DecisionID, Violated: d.violated(),
-		Error: &exceeding{Code: exceededCode, Message: sentence, Details: d.details(now)},
+		Type: problemTypes + kind, Title: titles[kind], Status: status, Detail: sentence,
+		Instance: d.DecisionID, Degraded: d.degraded(), Violated: d.violated(),
+		Error: &exceeding{Code: codes[kind], Message: sentence, Details: d.details(now)},
 	}
-	if d.reduced() {
-		p.Type, p.Title, p.Violated, p.Error.Code = reducedType, reduced, nil, reducedCode
+	if d.Mode == modeNoRulesYet {
+		p.Violated = nil
 	}
 	return p
 }
 
-// sentence tells the client why; it says nothing of the machinery.
+// sentence tells the client why; it says nothing of the machinery. "Used up" is not said: a part
+// of the limit may be elsewhere, or the request may ask for more than is left.
 func (d *Decision) sentence() string {
-	switch {
-	case d.reduced():
+	switch kind := d.problem(); {
+	case d.Mode == modeNoRulesYet:
 		return fmt.Sprintf("This service does not know its limits yet; retry after %d s.", d.wait())
-	case d.Mode == modeBlockList && !d.Never:
-		return fmt.Sprintf("This client is blocked for a while; retry after %d s.", d.wait())
-	case d.Mode == modeBlockList:
+	case kind == ReducedCapacity && d.Rule == "":
+		return fmt.Sprintf("This service cannot tell now what is left of a limit; retry after %d s.", d.wait())
+	case kind == ReducedCapacity:
+		return fmt.Sprintf("This service cannot tell now what is left of the limit %s; retry after %d s.", d.named(), d.wait())
+	case kind == AbnormalUsage && d.Never:
 		return "This client is blocked; no waiting helps."
-	case d.Rule == "" && d.Never:
+	case kind == AbnormalUsage && d.Mode == modeBlockList:
+		return fmt.Sprintf("This client is blocked for a while; retry after %d s.", d.wait())
+	case kind == AbnormalUsage:
+		return fmt.Sprintf("This client did not wait as it was told, and is held back; retry after %d s.", d.wait())
+	case d.Never && d.Rule == "":
 		return "The request asks for more than its limit ever has; no waiting helps."
-	case d.Rule == "":
-		return fmt.Sprintf("Too many requests; retry after %d s.", d.wait())
+	case d.Never && d.Limit == 0:
+		return fmt.Sprintf("The limit %s admits nothing; no waiting helps.", d.Rule)
 	case d.Never:
 		return fmt.Sprintf("The request asks for more than the limit %s (%d) ever has; no waiting helps.", d.Rule, d.Limit)
+	case d.Rule == "":
+		return fmt.Sprintf("Too many requests; retry after %d s.", d.wait())
+	case d.degraded():
+		return fmt.Sprintf("The limit %s admits less than usual for now, and not this request; retry after %d s.", d.named(), d.wait())
+	case d.Remaining > 0:
+		return fmt.Sprintf("The limit %s has %d left, which is less than the request asks for; retry after %d s.", d.named(), d.Remaining, d.wait())
 	}
-	per := ""
-	if window := d.Window; window > 0 {
-		per = fmt.Sprintf(" in %s s", strconv.FormatFloat(window.Seconds(), 'f', -1, 64))
+	return fmt.Sprintf("The limit %s admits no more for now; retry after %d s.", d.named(), d.wait())
+}
+
+// named is the limit as sentences name it.
+func (d *Decision) named() string {
+	if d.Window <= 0 {
+		return fmt.Sprintf("%s (%d)", d.Rule, d.Limit)
 	}
-	return fmt.Sprintf("The limit %s (%d%s) is used up; retry after %d s.", d.Rule, d.Limit, per, d.wait())
+	return fmt.Sprintf("%s (%d in %s s)", d.Rule, d.Limit, strconv.FormatFloat(d.Window.Seconds(), 'f', -1, 64))
 }
 
 func (d *Decision) violated() []string {
@@ -102,7 +151,7 @@ func (d *Decision) details(now time.Time) details {
 		}
 	}
 	switch {
-	case d.reduced():
+	case d.problem() == ReducedCapacity:
 		out.RetryAfter = new(d.wait())
 	case !d.Never:
 		out.RetryAfter, out.ResetAt = new(d.wait()), new(d.resetAt(now))
@@ -118,5 +167,5 @@ func (a *Answer) body(p problem) {
 		panic("answer: a problem cannot be encoded: " + err.Error()) // texts and numbers always can
 	}
 	a.Body = out.Bytes()
-	a.add("Content-Type", problemType)
+	a.add("Content-Type", problemContent)
 }

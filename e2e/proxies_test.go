@@ -194,8 +194,9 @@ func TestProxies(t *testing.T) {
 			{"one with a body", "PUT", "/a", []string{"X-API-Key: " + id}, passes, map[string]string{"X-RateLimit-Remaining": "1"}},
 			{"an order", "POST", "/orders/1?x", []string{"X-API-Key: " + id}, passes, map[string]string{"X-RateLimit-Remaining": "0"}},
 			{"one too many", "GET", "/a", []string{"X-API-Key: " + id}, 429, map[string]string{
-				"X-RateLimit-Limit": "3", "X-RateLimit-Remaining": "0", "Retry-After": "*", "X-Decision-Id": "*", "Content-Type": "application/problem+json"}},
-			{"a blocked client", "GET", "/a", []string{"X-API-Key: sk_revoked_1"}, 429, map[string]string{"Retry-After": "", "X-RateLimit-Limit": "", "X-Decision-Id": "*"}},
+				"X-RateLimit-Limit": "3", "X-RateLimit-Remaining": "0", "Retry-After": "*", "X-Decision-Id": "*", "X-RateLimit-Problem": "quota-exceeded", "Content-Type": "application/problem+json"}},
+			{"a blocked client", "GET", "/a", []string{"X-API-Key: sk_revoked_1"}, 429, map[string]string{
+				"Retry-After": "", "X-RateLimit-Limit": "", "X-Decision-Id": "*", "X-RateLimit-Problem": "abnormal-usage-detected"}},
 			{"another client's order", "POST", "/orders", []string{"Authorization: Bearer " + id + "2"}, passes, map[string]string{"X-RateLimit-Limit": "1"}},
 			{"a second one, spelt otherwise and denied by the client itself", "POST", "/x/..//%6frders", []string{"Authorization: Bearer " + id + "2",
 				"X-Original-URI: /a", "X-Forwarded-Uri: /a", "X-Original-Method: GET", "X-Forwarded-Method: GET"}, 429, map[string]string{"X-RateLimit-Limit": "1"}},
@@ -227,5 +228,37 @@ func TestProxies(t *testing.T) {
 	}
 	if err := dev.Kill9(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestProxiesWhereNothingIsKnown: while the region knows no limits, clients behind a proxy hear 503 and when to
+// come again, and the service is not reached.
+func TestProxiesWhereNothingIsKnown(t *testing.T) {
+	ports, err := freePorts(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	region := "127.0.0.1:" + ports[0]
+	startProxy(t, ports[0], filepath.Join(bin, "regional"), "--region", "here", "--coordinators", "127.0.0.1:1", "--state-file", "none",
+		"--listen", region, "--grpc-listen", "127.0.0.1:"+ports[1], "--ops-listen", "127.0.0.1:"+ports[2])
+	for _, c := range []struct {
+		name    string
+		command func(port string) []string
+	}{
+		{"nginx", func(port string) []string {
+			config := configured(t, "nginx/nginx.conf", region, port)
+			return []string{"nginx", "-p", filepath.Dir(config), "-c", config, "-e", "stderr", "-g", "daemon off; master_process off;"}
+		}},
+		{"caddy", func(port string) []string {
+			return []string{"caddy", "run", "--adapter", "caddyfile", "--config", configured(t, "caddy/Caddyfile", region, port)}
+		}},
+	} {
+		port := freePort(t)
+		p := startProxy(t, port, c.command(port)...)
+		resp, body := p.send(t, "GET", "/a", "", "X-API-Key: k")
+		if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || resp.Header.Get("X-RateLimit-Problem") != "temporary-reduced-capacity" ||
+			resp.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(body, `#temporary-reduced-capacity"`) || !strings.Contains(body, `"status":503`) {
+			t.Errorf("%s: %s %v %s", c.name, resp.Status, resp.Header, body)
+		}
 	}
 }

@@ -52,7 +52,7 @@ func TestDocumentedCurlLines(t *testing.T) {
 		"for port in":       `^\{"allowed":true,"ruleId":"per-key","limit":"300","remaining":"10",(.*\n\{"allowed":true,){2}.*\n\{"allowed":false,"ruleId":"per-key","limit":"300",.*"retryAfter":"[0-3]\.`,
 		"/GetBudget":        `^\{"budget":\{"ruleId":"per-key",.*"region":"us-east","share":`,
 		"/rules/tier/pro":   `^\{"type":"about:blank","title":"Not Found","status":404,"detail":"not in the rules: no rule names a tier`, // these rules have none
-		"/v1/orders?page=2": `^HTTP/1\.1 200 OK\r\n(.*\r\n)*X-RateLimit-Limit: 300\r\n`,
+		"/v1/orders?page=2": `^HTTP/1\.1 200 OK\r\n(.*\r\n)*X-Ratelimit-Limit: 300\r\n`,
 		"cost=301":          `^HTTP/1\.1 429 Too Many Requests\r\n(.*\r\n)*X-Decision-Id: us-east-(.*\r\n)*\r\n\{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",.*"error":\{"code":"RATE_LIMIT_EXCEEDED",`,
 	}.run(t, startDev(t), "../README.md", "../docs/http.md")
 }

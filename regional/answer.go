@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	"aliquot/abuse"
+	"aliquot/answer"
 	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/wire"
@@ -87,7 +89,7 @@ func limitsAnswer(all []verdict, head *verdict, out *wire.Answer) {
 	out.RuleID, out.Mode, out.Reason = head.rule.ID, head.mode, why(all, head)
 	out.Limit, out.Remaining, out.ResetAfter = head.decision.Limit, head.decision.Remaining, head.decision.ResetAfter
 	if !out.Allowed {
-		out.Never, out.RetryAfter = head.never(), retryAfter(head.decision)
+		out.Never, out.RetryAfter, out.Problem = head.never(), retryAfter(head.decision), head.problem()
 	}
 	for i := range all {
 		v := &all[i]
@@ -96,6 +98,17 @@ func limitsAnswer(all []verdict, head *verdict, out *wire.Answer) {
 		}
 		out.Limits = append(out.Limits, limitAnswer(v))
 	}
+}
+
+// problem returns the problem type of a denial; empty is answer.QuotaExceeded.
+func (v *verdict) problem() string {
+	switch {
+	case v.held != abuse.Free:
+		return answer.AbnormalUsage
+	case v.unknown:
+		return answer.ReducedCapacity
+	}
+	return ""
 }
 
 func outcome(allowed bool) string {
@@ -137,12 +150,12 @@ func (d *decision) listAnswer(out *wire.Answer) {
 	out.Allowed, out.Mode = d.passes(), d.mode
 	switch {
 	case d.mode == modeBlockList:
-		out.Never = true
+		out.Never, out.Problem = true, answer.AbnormalUsage
 		out.Reason = "the API key is on the block list"
 	case d.mode == modeNoRulesYet && out.Allowed:
 		out.Reason = "the rules are not known yet, and --without-rules allow lets every request pass until they are"
 	case d.mode == modeNoRulesYet:
-		out.RetryAfter = rulesRetry
+		out.RetryAfter, out.Problem = rulesRetry, answer.ReducedCapacity
 		out.Reason = "the rules are not known yet: neither a state file nor a coordinator has told this daemon; " +
 			"its /readyz says why, --coordinators and --state-file say where they come from"
 	}

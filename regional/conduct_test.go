@@ -1,6 +1,7 @@
 package regional
 
 import (
+	"aliquot/answer"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -80,7 +81,8 @@ func TestClientsThatDoNotWait(t *testing.T) {
 		}
 	}
 	a := deny(t, d, "rude")
-	if a.Never || a.Mode != modeLocal || !strings.HasPrefix(a.Reason, "cool-down of rule r0") || a.RetryAfter == "0s" || a.Limit != 40 || len(a.Limits) != 1 {
+	if a.Never || a.Mode != modeLocal || !strings.HasPrefix(a.Reason, "cool-down of rule r0") || a.RetryAfter == "0s" || a.Limit != 40 || len(a.Limits) != 1 ||
+		a.Problem != answer.AbnormalUsage {
 		t.Fatalf("%+v", a)
 	}
 	if a := post(t, d, `{"attributes":{"api_key":"rude","method":"POST"}}`); a.Allowed || a.RuleID != "r0" || len(a.Limits) != 1 {
@@ -105,7 +107,7 @@ func TestClientsThatDoNotWait(t *testing.T) {
 		}
 	}
 	for range 3 {
-		if a := deny(t, d, "rude"); a.Mode != modeBlockList || !strings.HasPrefix(a.Reason, "blocked in this region until 2") {
+		if a := deny(t, d, "rude"); a.Mode != modeBlockList || !strings.HasPrefix(a.Reason, "blocked in this region until 2") || a.Problem != answer.AbnormalUsage {
 			t.Fatalf("%+v", a)
 		}
 	}

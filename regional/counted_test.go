@@ -160,7 +160,7 @@ rules:
 `).address()))
 	unknown := planOf(d, "unknown").groups
 	d.limiter.fallBack(unknown)
-	if g := unknown[0]; g.allowed || g.out[1].mode != modeEmergency || g.out[1].decision.RetryAfter != closedRetry {
+	if g := unknown[0]; g.allowed || g.out[1].mode != modeEmergency || g.out[1].decision.RetryAfter != storeDeadline || !g.out[1].unknown {
 		t.Errorf("a key of which nothing is known, a moment after the start: %+v", g.out)
 	}
 	if n := d.limiter.emergency.table.Owing(); n != 0 {

@@ -37,6 +37,8 @@ type verdict struct {
 	mode   string
 	key    budget.KeyID
 	limit  limit.Limit
+	// unknown: it was denied without the store, and nothing is known of what is left.
+	unknown bool
 	// held is how the client is held back, where that denied it.
 	held     abuse.State
 	decision limit.Decision

@@ -76,6 +76,15 @@ func (e *emergency) holds(g *group, contents string) bool {
 	return true
 }
 
+// knows reports whether what is left of an ask's key is known, when take has denied it.
+func (e *emergency) knows(a *ask) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.now()
+	c := e.charge(a, now)
+	return e.table.Tells(&c, now)
+}
+
 // sent charges the asks of a call that leaves now, and has the call carry what their keys owe.
 func (e *emergency) sent(groups []*group, head *header) {
 	e.mu.Lock()

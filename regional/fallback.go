@@ -8,11 +8,6 @@ import (
 	"aliquot/rules"
 )
 
-// closedRetry is the wait told by a rule that fails closed, and by a limit that counts,
-// of which nothing is admitted without the store: the breaker asks the
-// store again after half a second at first, and every few seconds in a long outage.
-const closedRetry = time.Second
-
 // fallBack decides groups without the store, by each rule's on_redis_failure.
 func (l *limiter) fallBack(groups []*group) {
 	l.auth.floors.RLock()
@@ -46,23 +41,45 @@ func (l *limiter) fallBackGroup(g *group, contents string, seen []observation) [
 	for i := range g.asks {
 		a := &g.asks[i]
 		var found limit.Outcome
-		d, mode := limit.Decision{Limit: int64(a.limit.Capacity / limit.Token)}, modeEmergency
+		d, mode, unknown := limit.Decision{Limit: int64(a.limit.Capacity / limit.Token)}, modeEmergency, false
 		switch a.rule.OnRedisFailure {
 		case rules.FailClosed:
-			mode, d.RetryAfter, d.ResetAfter = modeFailClosed, closedRetry, closedRetry
+			mode, unknown = modeFailClosed, true
 		case rules.FailOpen:
 			mode, d.Allowed, d.Remaining = modeFailOpen, true, unknownRemaining
 		default:
 			d = limit.Decide(a.limit, out[0], a.cost, g.allowed || out[0].Tokens >= a.cost)
-			if a.limit.Algorithm.Counts() && !d.Allowed {
-				d.RetryAfter, d.ResetAfter = closedRetry, closedRetry // not before the store is back
-			}
+			unknown = !d.Allowed && !l.emergency.knows(a)
 			seen = demand(seen, a, g, out[0])
 			found, out = out[0], out[1:]
 		}
+		if !d.Allowed {
+			d = untilProbe(d, l.probeIn(), unknown || a.limit.Algorithm.Counts())
+		}
 		g.out[i] = a.verdict(g, mode, d).with(found)
+		g.out[i].unknown = unknown
 	}
 	return seen
+}
+
+// probeIn is in how long the store is tried the next time, and has answered if it is well.
+func (l *limiter) probeIn() time.Duration {
+	if l.direct == nil {
+		return storeDeadline
+	}
+	return l.direct.guard.breaker.trialIn() + storeDeadline
+}
+
+// untilProbe is a denial without the store, whose wait ends when the store is tried again, if not
+// before: the store may know of more. Where nothing is known of the limit only that helps.
+func untilProbe(d limit.Decision, probe time.Duration, unknown bool) limit.Decision {
+	if unknown || d.RetryAfter == limit.Never || d.RetryAfter > probe {
+		d.RetryAfter = probe
+	}
+	if unknown {
+		d.ResetAfter = probe
+	}
+	return d
 }
 
 // unanswered reports whether something was decided of the group without the store's word.

@@ -100,11 +100,22 @@ type answerOf struct {
 	Mode       string `json:"mode"`
 	Reason     string `json:"reason"`
 	Never      bool   `json:"never"`
+	Problem    string `json:"problem"`
 	Limits     []struct {
 		RuleID  string `json:"ruleId"`
 		Allowed bool   `json:"allowed"`
 		Mode    string `json:"mode"`
 	} `json:"limits"`
+}
+
+// wait is how long a denial says to wait.
+func (a *answerOf) wait(t *testing.T) time.Duration {
+	t.Helper()
+	wait, err := time.ParseDuration(a.RetryAfter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wait
 }
 
 // post sends a raw body to Check.

@@ -144,7 +144,7 @@ func (c *httpCall) done(kept *sync.Pool) {
 // httpDecision is an answer as HTTP tells of it.
 func httpDecision(of *wire.Answer) answer.Decision {
 	out := answer.Decision{
-		Act:  answer.Act{Allowed: of.Allowed, Never: of.Never, DecisionID: of.DecisionID, Delay: of.Delay, RetryAfter: of.RetryAfter},
+		Act:  answer.Act{Allowed: of.Allowed, Never: of.Never, DecisionID: of.DecisionID, Delay: of.Delay, RetryAfter: of.RetryAfter, Problem: of.Problem},
 		Mode: of.Mode, Limit: of.Limit, Remaining: of.Remaining, ResetAfter: of.ResetAfter, Rule: of.RuleID,
 	}
 	for i := range of.Limits {

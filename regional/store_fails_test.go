@@ -1,6 +1,7 @@
 package regional
 
 import (
+	"aliquot/answer"
 	"context"
 	"fmt"
 	"os"
@@ -103,7 +104,7 @@ func (f *storeFault) isFelt(t *testing.T, d *Daemon) {
 	if a := on(t, d, "open"); !a.Allowed || a.Mode != modeFailOpen || !strings.Contains(a.Reason, "degraded") {
 		t.Errorf("open: %+v", a)
 	}
-	if a := on(t, d, "closed"); a.Allowed || a.Mode != modeFailClosed || a.RetryAfter != "1s" {
+	if a := on(t, d, "closed"); a.Allowed || a.Mode != modeFailClosed || a.Problem != answer.ReducedCapacity || a.wait(t) <= 0 || a.wait(t) > openMost+storeDeadline {
 		t.Errorf("closed: %+v", a)
 	}
 	eventually(t, "the emergency limit admits something", func() bool {

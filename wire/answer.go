@@ -22,6 +22,7 @@ type Answer struct {
 	Mode       string
 	Reason     string
 	DecisionID string
+	Problem    string
 	Limits     []Limit
 }
 
@@ -54,6 +55,7 @@ func (a *Answer) Message() *aliquotv1.CheckResponse {
 		Allowed: a.Allowed, RuleId: a.RuleID, Limit: a.Limit, Remaining: a.Remaining,
 		ResetAfter: durationpb.New(a.ResetAfter), RetryAfter: durationpb.New(a.RetryAfter),
 		Mode: a.Mode, Reason: a.Reason, Never: a.Never, DecisionId: a.DecisionID, Delay: durationpb.New(a.Delay),
+		Problem: a.Problem,
 	}
 	if len(a.Limits) > 0 {
 		out.Limits = make([]*aliquotv1.LimitDecision, len(a.Limits))

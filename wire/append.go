@@ -19,7 +19,8 @@ const (
 	answerNever      = 10<<3 | asNumber
 	answerDecisionID = 11<<3 | asPart
 	answerDelay      = 12<<3 | asPart
-	answerFields     = 12 // the last number
+	answerFields     = 12 // the last number of one byte
+	answerProblem    = 70<<3 | asPart
 
 	limitRuleID     = 1<<3 | asPart
 	limitAllowed    = 2<<3 | asNumber
@@ -61,7 +62,12 @@ func (a *Answer) Append(b []byte) []byte {
 	b = appendText(b, answerReason, a.Reason)
 	b = appendBool(b, answerNever, a.Never)
 	b = appendText(b, answerDecisionID, a.DecisionID)
-	return appendDuration(b, answerDelay, a.Delay)
+	b = appendDuration(b, answerDelay, a.Delay)
+	if a.Problem != "" {
+		b = append(binary.AppendUvarint(b, answerProblem), byte(len(a.Problem))) // shorter than 128 bytes
+		b = append(b, a.Problem...)
+	}
+	return b
 }
 
 func (l *Limit) append(b []byte) []byte {

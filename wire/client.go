@@ -43,6 +43,10 @@ func (a *Answer) Read(message []byte) bool {
 	s := scanner{data: message}
 	for s.more() {
 		tag := s.tag()
+		if tag == 0 && s.longTag(answerProblem) {
+			a.Problem = s.text()
+			continue
+		}
 		if tag == 0 || tag>>3 > answerFields {
 			s.skip(answerFields)
 			continue

@@ -39,6 +39,15 @@ func (s *scanner) tag() byte {
 // drop takes the tag that tag returned.
 func (s *scanner) drop() { s.data = s.data[1:] }
 
+// longTag takes a tag of two bytes in the shortest spelling, if it is the next one.
+func (s *scanner) longTag(tag uint16) bool {
+	if len(s.data) < 2 || s.data[0] != byte(tag)|0x80 || s.data[1] != byte(tag>>7) {
+		return false
+	}
+	s.data = s.data[2:]
+	return true
+}
+
 // number takes a varint.
 func (s *scanner) number() uint64 {
 	if len(s.data) > 0 && s.data[0] < 0x80 {

@@ -216,6 +216,7 @@ func drawAnswer(t *rapid.T) Answer {
 		Limit: rapid.Int64().Draw(t, "limit"), Remaining: rapid.Int64().Draw(t, "remaining"),
 		ResetAfter: drawDuration(t, "reset"), RetryAfter: drawDuration(t, "retry"), Delay: drawDuration(t, "delay"),
 		Mode: text.Draw(t, "mode"), Reason: text.Draw(t, "reason"), DecisionID: text.Draw(t, "id"),
+		Problem: rapid.SampledFrom([]string{"", "temporary-reduced-capacity", "abnormal-usage-detected"}).Draw(t, "problem"),
 	}
 	for range rapid.IntRange(0, 4).Draw(t, "limits") {
 		a.Limits = append(a.Limits, Limit{
@@ -325,7 +326,7 @@ func sameAnswer(a, b *aliquotv1.CheckResponse) bool {
 	return a.GetAllowed() == b.GetAllowed() && a.GetRuleId() == b.GetRuleId() && a.GetLimit() == b.GetLimit() &&
 		a.GetRemaining() == b.GetRemaining() && a.GetResetAfter().AsDuration() == b.GetResetAfter().AsDuration() &&
 		a.GetRetryAfter().AsDuration() == b.GetRetryAfter().AsDuration() && a.GetMode() == b.GetMode() &&
-		a.GetReason() == b.GetReason() && a.GetNever() == b.GetNever() && a.GetDecisionId() == b.GetDecisionId() &&
+		a.GetReason() == b.GetReason() && a.GetNever() == b.GetNever() && a.GetDecisionId() == b.GetDecisionId() && a.GetProblem() == b.GetProblem() &&
 		a.GetDelay().AsDuration() == b.GetDelay().AsDuration() && slices.EqualFunc(a.GetLimits(), b.GetLimits(), sameLimit)
 }
 

@@ -125,7 +125,11 @@ type CheckResponse struct {
 	DecisionId string `protobuf:"bytes,11,opt,name=decision_id,json=decisionId,proto3" json:"decision_id,omitempty"`
 	// For how long an allowed request is to wait before it proceeds: the longest of its
 	// queues (leaky_bucket with mode: queue). Zero otherwise.
-	Delay         *durationpb.Duration `protobuf:"bytes,12,opt,name=delay,proto3" json:"delay,omitempty"`
+	Delay *durationpb.Duration `protobuf:"bytes,12,opt,name=delay,proto3" json:"delay,omitempty"`
+	// Of a denial, the problem type by its registered name: temporary-reduced-capacity where
+	// nothing is known that the decision could go by, abnormal-usage-detected of a client that is
+	// blocked or held back. Empty: quota-exceeded.
+	Problem       string `protobuf:"bytes,70,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -242,6 +246,13 @@ func (x *CheckResponse) GetDelay() *durationpb.Duration {
 		return x.Delay
 	}
 	return nil
+}
+
+func (x *CheckResponse) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
 }
 
 type LimitDecision struct {
@@ -1664,7 +1675,7 @@ const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	"CostsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01B\a\n" +
-	"\x05_cost\"\xb5\x03\n" +
+	"\x05_cost\"\xcf\x03\n" +
 	"\rCheckResponse\x12\x18\n" +
 	"\aallowed\x18\x01 \x01(\bR\aallowed\x12\x17\n" +
 	"\arule_id\x18\x02 \x01(\tR\x06ruleId\x12\x14\n" +
@@ -1681,7 +1692,8 @@ const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	" \x01(\bR\x05never\x12\x1f\n" +
 	"\vdecision_id\x18\v \x01(\tR\n" +
 	"decisionId\x12/\n" +
-	"\x05delay\x18\f \x01(\v2\x19.google.protobuf.DurationR\x05delay\"\xc6\x03\n" +
+	"\x05delay\x18\f \x01(\v2\x19.google.protobuf.DurationR\x05delay\x12\x18\n" +
+	"\aproblem\x18F \x01(\tR\aproblem\"\xc6\x03\n" +
 	"\rLimitDecision\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x18\n" +
 	"\aallowed\x18\x02 \x01(\bR\aallowed\x12\x14\n" +

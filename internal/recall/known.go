@@ -1,0 +1,22 @@
+package recall
+
+import (
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// Tells reports whether the table knows what is left of a charge's key: the store has told, or all of it was
+// spent from here since. If not, a denial says nothing of the limit.
+func (t *Table) Tells(c *Charge, now budget.Instant) bool {
+	if c.Bucket.Cap <= 0 {
+		return false
+	}
+	e := t.find(c, now)
+	if c.Limit.Algorithm.Counts() {
+		out := t.leftOf(c, &e, now)
+		unsure := c.StoreNow == 0 || c.StoreLatest-c.StoreNow > maxUnsure*c.Limit.Window.Microseconds()
+		return out.Bucket.Cap > 0 && e.stamp != 0 && !unsure && c.Limit.Algorithm != limit.Concurrency
+	}
+	told := e.stamp != 0 && t.keys[c.Key].at >= c.From
+	return told || t.Owed(c.Key, now) > 0
+}
