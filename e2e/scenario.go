@@ -47,6 +47,7 @@ func Scenarios() []Scenario {
 		{Name: "budgets watched", Run: budgetsWatched},
 		{Name: "rules changed", Run: rulesChanged},
 		{Name: "a rule becomes another one", Run: kindChanged},
+		{Name: "a rule slowed", Run: ruleSlowed},
 		{Name: "many clients, overload", Run: overload},
 		{Name: "regional killed", Run: regionalKilled},
 		{Name: "a second daemon", Run: secondDaemon},
