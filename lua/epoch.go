@@ -85,6 +85,10 @@ const promotionDigits = 8
 // Empty if there is none.
 func RunID(info string) string { return field(info, "run_id") }
 
+// EvictionPolicy is what a server does when its memory is full, from what INFO says of it. Empty if it
+// says nothing.
+func EvictionPolicy(info string) string { return field(info, "maxmemory_policy") }
+
 // field is the value of one line of INFO.
 func field(info, name string) string {
 	for line := range strings.Lines(info) {

@@ -142,6 +142,7 @@ func (d *Daemon) build(kept *state) error {
 	d.others = d.newOthers(kept, emergency)
 	d.guard.others, d.keeper.others = d.others, d.others
 	bugs := &panics{metrics: d.metrics, log: d.log}
+	d.guard.bugs = bugs
 	direct := &asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: newSlotNames(self)}
 	d.limiter = &limiter{
 		policies: d.policies, auth: d.auth, emergency: emergency, metrics: d.metrics, log: d.log,
@@ -157,14 +158,14 @@ func (d *Daemon) build(kept *state) error {
 	if c.bootClock {
 		d.limiter.clock = &boottime.Clock{}
 	}
-	d.upkeep = &upkeep{table: d.auth.local, auth: d.auth, ask: d.limiter.ask}
+	d.upkeep = &upkeep{table: d.auth.local, auth: d.auth, ask: d.limiter.ask, bugs: bugs}
 	recent := newRecent(c.Now)
 	d.reporter = &reporter{
 		region: c.Region, address: d.advertised(), version: c.Version, incarnation: self,
 		auth: d.auth, guard: d.guard, policies: d.policies, emergency: emergency, keeper: d.keeper, others: d.others,
 		planner: &planner{policies: d.policies, auth: d.auth, recent: recent},
 		peers:   newCoordinators(c.Coordinators, c.HTTPClient, d.log, d.metrics),
-		metrics: d.metrics, log: d.log,
+		metrics: d.metrics, log: d.log, bugs: bugs,
 		live:         func() { d.readyOnce.Do(func() { close(d.ready) }) },
 		wrongCluster: d.fail,
 		leaveFor:     leaveFor,
@@ -325,12 +326,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 		"coordinators", d.cfg.Coordinators, "rules_version", d.policies.load().text.Version)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var work sync.WaitGroup
-	work.Go(func() { d.reporter.run(background) })
-	work.Go(func() { d.keepStore(background) })
-	work.Go(func() { d.others.run(background) })
-	work.Go(func() { d.upkeep.run(background) })
-	work.Go(func() { d.keeper.run(background) })
-	work.Go(func() { d.conduct.run(background, d.policies, d.cfg.HotKeyLog) })
+	for name, run := range map[string]func(context.Context){
+		"reports": d.reporter.run, "the store's probe": d.keepStore, "the list of daemons": d.others.run,
+		"upkeep": d.upkeep.run, "the state file": d.keeper.run,
+		"conduct": func(ctx context.Context) { d.conduct.run(ctx, d.policies, d.cfg.HotKeyLog) },
+	} {
+		work.Go(func() { d.service.panics.keep(background, name, run) })
+	}
 	work.Go(func() { d.serve("listen", d.http.Serve(d.throttle.listener(d.sockets.connect))) })
 	work.Go(func() { d.serve("ops-listen", d.ops.Serve(d.sockets.ops)) })
 	work.Go(func() { d.serve("grpc-listen", d.grpc.Serve(d.throttle.listener(d.sockets.grpc))) })

@@ -83,6 +83,8 @@ type guard struct {
 	retries  retryBudget
 	// others says whether this daemon may spend by the store at all.
 	others *others
+	// bugs is told of calls that panicked, where no caller is.
+	bugs *panics
 }
 
 // newGuard makes a guard. onChange is told whenever the breaker changes between
@@ -199,7 +201,12 @@ func (g *guard) apply(ctx context.Context, within time.Duration, epoch string, c
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	sent := g.now()
-	applied, now, err := g.store.ApplyLease(ctx, epoch, changes)
+	var applied []limit.Applied
+	var now int64
+	err := g.safely("apply", func() (err error) {
+		applied, now, err = g.store.ApplyLease(ctx, epoch, changes)
+		return err
+	})
 	g.done("apply", epoch, sent, now, err)
 	if err != nil {
 		g.metrics.storeErrors.WithLabelValues("apply", reason(err)).Inc()
@@ -212,7 +219,11 @@ func (g *guard) learn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), learnDeadline)
 	defer cancel()
 	sent := g.now()
-	epoch, err := g.store.Epoch(ctx)
+	var epoch string
+	err := g.safely("epoch", func() (err error) {
+		epoch, err = g.store.Epoch(ctx)
+		return err
+	})
 	g.metrics.storeSeconds.WithLabelValues("epoch").Observe(g.now().Sub(sent).Seconds())
 	if err != nil {
 		g.metrics.storeErrors.WithLabelValues("epoch", reason(err)).Inc()
@@ -220,6 +231,14 @@ func (g *guard) learn(ctx context.Context) error {
 	}
 	g.auth.storeEpoch(epoch)
 	return nil
+}
+
+// safely makes a call that no client waits for. A panic is told of, and becomes errBroken.
+func (g *guard) safely(op string, do func() error) (err error) {
+	if g.bugs.guard("the store's "+op, func() { err = do() }) {
+		return errBroken
+	}
+	return err
 }
 
 // done has noted that a call ended, and tells when.
@@ -267,6 +286,8 @@ func reason(err error) string {
 		return "queue"
 	case errors.Is(err, errStalled), errors.Is(err, errGivenUp):
 		return "stall"
+	case errors.Is(err, store.ErrReply):
+		return "reply"
 	case errors.Is(err, context.DeadlineExceeded), isNet && netErr.Timeout():
 		return "timeout"
 	case isNet, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, redis.ErrClosed):

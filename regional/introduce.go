@@ -26,7 +26,7 @@ func (r *reporter) introduceIfDue(ctx context.Context) {
 		return
 	}
 	r.introduced = now
-	r.calls.Go(func() {
+	r.background("Hello", func() {
 		defer r.introducing.Store(false)
 		r.introduce(ctx)
 	})

@@ -25,7 +25,8 @@ type upkeep struct {
 	table *localTable
 	auth  *authority
 	// ask puts groups to the store, as checks are.
-	ask func(ctx context.Context, groups []*group) error
+	ask  func(ctx context.Context, groups []*group) error
+	bugs *panics
 
 	calls sync.WaitGroup
 	told  budget.Instant
@@ -67,7 +68,8 @@ func (u *upkeep) look(ctx context.Context, now budget.Instant) {
 	}()
 	for call := range slices.Chunk(u.word(due, now), groupsPerCall) {
 		u.calls.Go(func() {
-			err := u.ask(ctx, call)
+			err := errBroken
+			u.bugs.guard("upkeep", func() { err = u.ask(ctx, call) })
 			if err != nil && !errors.Is(err, errGivenUp) && !errors.Is(err, errGone) {
 				lost(call) // as far as it never left
 			}

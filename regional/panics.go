@@ -1,6 +1,7 @@
 package regional
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"runtime/debug"
@@ -31,4 +32,24 @@ func (p *panics) caught(call string, cause any) *connect.Error {
 		}
 	}
 	return connect.NewError(connect.CodeInternal, errBug)
+}
+
+// keepPause is how long a background loop that panicked rests.
+const keepPause = time.Second
+
+// keep runs a background loop until it returns. One that panics is told of, and begins again after
+// keepPause: the daemon answers without it meanwhile.
+func (p *panics) keep(ctx context.Context, loop string, run func(context.Context)) {
+	for p.guard(loop, func() { run(ctx) }) && pause(ctx, keepPause) {
+	}
+}
+
+// guard runs do and reports whether it panicked, which is told of.
+func (p *panics) guard(what string, do func()) (panicked bool) {
+	err := caughtIn(func() error { do(); return nil })
+	if bug, ok := errors.AsType[*panicError](err); ok {
+		_ = p.caught(what, bug.Error())
+		return true
+	}
+	return false
 }

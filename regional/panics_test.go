@@ -3,11 +3,14 @@ package regional
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"connectrpc.com/connect"
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -15,6 +18,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/status"
 
+	"aliquot/budget"
+	"aliquot/limit"
+	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
@@ -118,5 +124,45 @@ func TestAPanicOfASharedCallIsDecidedWithoutTheStore(t *testing.T) {
 	}
 	if n := counterOf(t, d.registry, "aliquot_panics_total"); n != 3 {
 		t.Errorf("%v panics are counted of 3", n)
+	}
+}
+
+// TestBackgroundLoopsThatPanicBeginAgain: a bug in one of the daemon's own loops is told of and counted, and
+// the loop goes on a second later; without that the process would end.
+func TestBackgroundLoopsThatPanicBeginAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		p := &panics{metrics: newMetrics("us", "test", registry), log: slog.New(slog.DiscardHandler)}
+		began, times := time.Now(), 0
+		p.keep(t.Context(), "a loop", func(context.Context) {
+			if times++; times < 3 {
+				panic("a bug")
+			}
+		})
+		if times != 3 || time.Since(began) != 2*keepPause || counterOf(t, registry, "aliquot_panics_total") != 2 {
+			t.Errorf("%d times in %v, %v counted", times, time.Since(began), counterOf(t, registry, "aliquot_panics_total"))
+		}
+	})
+}
+
+// panickyStore panics where no client waits.
+type panickyStore struct{ Store }
+
+func (panickyStore) Epoch(context.Context) (string, error) { panic("a bug") }
+func (panickyStore) ApplyLease(context.Context, string, []lua.Change) ([]limit.Applied, int64, error) {
+	panic("a bug")
+}
+
+// TestAPanicOfTheDaemonsOwnCallsIsAFailure of the store, as it is for calls that clients wait for.
+func TestAPanicOfTheDaemonsOwnCallsIsAFailure(t *testing.T) {
+	m := newMetrics("us", "test", prometheus.NewRegistry())
+	now := func() budget.Instant { return second }
+	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), newClockMap(), now)
+	g := newGuard(panickyStore{}, auth, m, func(bool, error) {}, func() {})
+	if err := g.learn(t.Context()); !errors.Is(err, errBroken) {
+		t.Errorf("learn: %v", err)
+	}
+	if _, _, err := g.apply(t.Context(), time.Second, "e", nil); !errors.Is(err, errBroken) {
+		t.Errorf("apply: %v", err)
 	}
 }

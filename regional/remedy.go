@@ -22,6 +22,8 @@ func remedy(reason string) string {
 		return "this Redis does not let the user of --redis run what is needed; docs/operations.md lists it"
 	case "connection":
 		return "nothing answers at the address of --redis: is the Redis running, and reachable from here?"
+	case "reply":
+		return "what answers at the address of --redis is no Redis, or not itself: look at what listens there, and at proxies on the way"
 	case "timeout":
 		return "this Redis accepts connections and does not answer: is it stopped, paused, or overloaded?"
 	}

@@ -43,6 +43,7 @@ type reporter struct {
 	peers     *coordinators
 	metrics   *metrics
 	log       *slog.Logger
+	bugs      *panics
 
 	// unreached are the hash slots that the store cannot reach at present; nil: it is one
 	// server. told is what the machine was last told of them.
@@ -137,16 +138,21 @@ func (r *reporter) tellReach() {
 func (r *reporter) do(ctx context.Context, effect budget.RegionEffect) {
 	switch e := effect.(type) {
 	case budget.SendHello:
-		r.calls.Go(func() { r.helloed(r.hello(ctx, e.Hello)) })
+		r.background("Hello", func() { r.helloed(r.hello(ctx, e.Hello)) })
 	case budget.SendReport:
-		r.calls.Go(func() { r.auth.post(r.report(ctx, e.Report)) })
+		r.background("Report", func() { r.auth.post(r.report(ctx, e.Report)) })
 	case budget.ApplyShares:
 		// With or without e.Heard the store is told that the region is heard: that
 		// costs nothing where there are changes.
-		r.calls.Go(func() { r.auth.post(budget.SharesApplied{Results: r.applyPart(ctx, e)}) })
+		r.background("a change of shares", func() { r.auth.post(budget.SharesApplied{Results: r.applyPart(ctx, e)}) })
 	default:
 		panic(fmt.Sprintf("regional: unknown effect %T", effect))
 	}
+}
+
+// background makes a call that run does not wait for. One that panics is told of and has no outcome.
+func (r *reporter) background(what string, call func()) {
+	r.calls.Go(func() { r.bugs.guard(what, call) })
 }
 
 // watchPhase tells the world when the phase changes.
@@ -203,7 +209,7 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 	r.compare(out.GetEpoch(), out.GetLeaderClockMicros(), sent)
 	r.planner.told(in.Plan)
 	if task := out.GetPlan(); r.planner.take(task) {
-		r.calls.Go(func() { r.planner.run(ctx, task) })
+		r.background("a plan", func() { r.planner.run(ctx, task) })
 	}
 	r.takeRules(out.GetRules())
 	d, err := directiveIn(rep.Region, out)

@@ -61,7 +61,10 @@ func (s *Cluster) Epoch(ctx context.Context) (string, error) {
 func (s *Cluster) learn(l *learning) {
 	ctx, cancel := context.WithTimeout(s.ctx, learnWithin)
 	defer cancel()
-	l.epoch, l.err = s.learnEpoch(ctx)
+	l.err = safely(s.log, "learn the contents", func() (err error) {
+		l.epoch, err = s.learnEpoch(ctx)
+		return err
+	})
 	l.ended = time.Now()
 	s.mu.Lock()
 	s.learning = nil

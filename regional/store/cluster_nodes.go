@@ -81,7 +81,9 @@ func (n *nodes) at(addr string) *node {
 	if n.closed || len(n.known) >= maxNodes {
 		return nil
 	}
-	calls, asks := *n.options, *n.options
+	calls := *n.options
+	bounded(&calls, nil)
+	asks := calls
 	calls.Addr, asks.Addr = addr, addr
 	calls.OnConnect = n.connected
 	asks.ReadTimeout, asks.WriteTimeout, asks.PoolTimeout = askTimeout, askTimeout, askTimeout
@@ -235,7 +237,7 @@ func (s *Cluster) refreshSoon() {
 	s.background.Go(func() {
 		ctx, cancel := context.WithTimeout(s.ctx, askTimeout)
 		defer cancel()
-		if err := n.refresh(ctx); err != nil {
+		if err := safely(s.log, "a question for the slots", func() error { return n.refresh(ctx) }); err != nil {
 			s.log.Debug("who has which slots of the Redis Cluster could not be asked", "error", err)
 		}
 		n.mu.Lock()

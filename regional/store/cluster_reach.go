@@ -59,7 +59,8 @@ func (s *Cluster) askUntilWell(to *node) {
 	s.background.Go(func() {
 		defer to.asked.Store(false)
 		for pause(s.ctx, max(askAgain, to.breaker.trialIn(time.Now()))) == nil {
-			if s.answers(to) {
+			well := false
+			if safely(s.log, "a trial of a node", func() error { well = s.answers(to); return nil }) == nil && well {
 				return
 			}
 		}

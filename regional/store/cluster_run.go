@@ -169,7 +169,13 @@ func (s *Cluster) send(ctx context.Context, jobs []*job) {
 	}
 	var calls sync.WaitGroup
 	for _, r := range order {
-		calls.Go(func() { s.sendTo(ctx, r.to, r.asks, batches[r]) })
+		calls.Go(func() {
+			if err := safely(s.log, "a call of a node", func() error { s.sendTo(ctx, r.to, r.asks, batches[r]); return nil }); err != nil {
+				for _, j := range batches[r] {
+					j.err = err
+				}
+			}
+		})
 	}
 	calls.Wait()
 }

@@ -98,7 +98,9 @@ func NewRedis(c RedisConfig) (*Redis, error) {
 	}
 	s.dialled = *options
 	if s.sentinels != nil {
-		s.dialled.Dialer = s.dialPrimary
+		bounded(&s.dialled, s.dialPrimary)
+	} else {
+		bounded(&s.dialled, nil)
 	}
 	s.dialled.OnConnect = s.connected
 	s.access.Store(s.newAccess())
@@ -246,11 +248,11 @@ func (s *Redis) Epoch(ctx context.Context) (string, error) {
 }
 
 func warnOfEviction(ctx context.Context, client redis.Cmdable, log *slog.Logger) {
-	got, err := client.ConfigGet(ctx, "maxmemory-policy").Result()
+	info, err := client.Info(ctx, "memory").Result() // and not CONFIG GET, which few users may
 	if err != nil {
-		return // CONFIG is often forbidden; nothing can be said then
+		return // nothing can be said then
 	}
-	if policy := got["maxmemory-policy"]; policy != "" && policy != "noeviction" {
+	if policy := lua.EvictionPolicy(info); policy != "" && policy != "noeviction" {
 		log.Error("redis evicts keys under memory pressure: an evicted bucket comes back full and limits are exceeded; set maxmemory-policy noeviction",
 			"maxmemory-policy", policy)
 	}

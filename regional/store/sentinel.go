@@ -52,6 +52,7 @@ type sentinels struct {
 func newSentinels(c *sentinelConfig, log *slog.Logger, moved func(addr string, first bool)) *sentinels {
 	s := &sentinels{name: c.name, log: log, moved: moved}
 	for _, o := range c.sentinels {
+		bounded(o, nil)
 		s.clients = append(s.clients, redis.NewClient(o))
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -110,7 +111,13 @@ func (s *sentinels) ask(ctx context.Context) (string, error) {
 	defer cancel()
 	heard := make(chan named, len(s.clients))
 	for _, client := range s.clients {
-		go func() { heard <- s.askOne(ctx, client) }()
+		go func() {
+			var one named
+			if err := safely(s.log, "a question to a Sentinel", func() error { one = s.askOne(ctx, client); return nil }); err != nil {
+				one = named{err: err}
+			}
+			heard <- one
+		}()
 	}
 	var latest named
 	answered := 0

@@ -1,0 +1,55 @@
+package regional
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// rightsThatSuffice are those that docs/operations.md tells an operator to give, and no others.
+const rightsThatSuffice = "ACL SETUSER aliquot on >secret ~aq:* resetchannels -@all +eval +evalsha +info +get +set +append +time +ping +hello +auth"
+
+// TestRightsThatSuffice: a user of Redis with the rights that the docs name can do all that a daemon asks
+// of it, for limits of all algorithms, and Redis refused it nothing. That the Redis evicts is told too.
+func TestRightsThatSuffice(t *testing.T) {
+	server := startRedis(t, "--maxmemory-policy", "allkeys-lru")
+	say(rightsThatSuffice)(server)
+	rules := "defaults: {enforcement: strict}\nrules:\n"
+	for id, of := range map[string]string{
+		"r0": "algorithm: token_bucket, params: {capacity: 100, refill_rate: 10}", "r1": "algorithm: fixed_window, params: {limit: 100, window: 60s}",
+		"r2": "algorithm: sliding_window_counter, params: {limit: 100, window: 60s}", "r3": "algorithm: sliding_window_log, params: {limit: 100, window: 60s}",
+		"r4": "algorithm: concurrency, params: {limit: 10, window: 60s}",
+	} {
+		rules += "  - {id: " + id + ", key: [api_key], " + of + "}\n"
+	}
+	var log lockedBuffer
+	c := testConfig(newLeader(t, rules).address())
+	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	c.Redis = strings.Replace(server.url(), "//", "//aliquot:secret@", 1)
+	d, _ := startLive(t, c)
+	if a := check(t, d, "k"); a.Status != http.StatusOK || a.Mode != modeStore || len(a.Limits) != 5 {
+		t.Errorf("%+v", a)
+	}
+	client := aliquotv1connect.NewLimiterServiceClient(http.DefaultClient, "http://"+d.Addr())
+	reserved, err := client.Reserve(t.Context(), &aliquotv1.ReserveRequest{Attributes: map[string]string{"api_key": "k"}, Cost: new(int64(5))})
+	if err != nil || reserved.GetId() == "" {
+		t.Fatalf("%v, %v", reserved, err)
+	}
+	settled, err := client.Settle(t.Context(), &aliquotv1.SettleRequest{Id: reserved.GetId(), Cost: new(int64(2))})
+	if err != nil {
+		t.Fatalf("%v, %v", settled, err)
+	}
+	eventually(t, "the log tells that the Redis evicts", func() bool { return strings.Contains(log.String(), "maxmemory-policy=allkeys-lru") })
+	admin := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(server.url(), "redis://")})
+	defer admin.Close()
+	if refused, err := admin.Do(context.Background(), "acl", "log").Slice(); err != nil || len(refused) > 0 {
+		t.Errorf("Redis refused the user something: %v, %v", refused, err)
+	}
+}

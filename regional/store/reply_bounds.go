@@ -1,0 +1,206 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Bounds on what a server may send. go-redis believes the lengths in a reply: it allocates what
+// they say, or panics where they are below -1. The largest reply that a daemon asks for is
+// CLUSTER SLOTS of a cluster whose every slot is a range of its own, about 6 MB.
+const (
+	maxReplyBulk  = 1 << 20   // bytes of one text
+	maxReplyArray = 64 << 10  // parts of one array, set or push, and pairs of a map
+	maxReplyDepth = 8         // arrays in each other
+	maxReplyLine  = 64 << 10  // bytes of one line: an error, a number, a length
+	maxReplyParts = 512 << 10 // parts of one reply, at all depths
+	maxReplyBytes = 16 << 20  // of one reply
+)
+
+// ErrReply is wrapped by the error of a call whose server sent what is no reply of a Redis, or is
+// larger than any reply that a daemon asks for. The connection is of no use after it.
+var ErrReply = errors.New("store: the Redis sent what is no reply to its command")
+
+// bounded sets the dialler of options to one whose connections check what comes against the bounds
+// above before go-redis reads it. dial is the dialler to use; nil is go-redis's own.
+func bounded(o *redis.Options, dial func(context.Context, string, string) (net.Conn, error)) {
+	if dial == nil {
+		own := *o
+		dial = redis.NewDialer(&own)
+	}
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return boundReplies(conn), nil
+	}
+}
+
+// boundReplies returns conn with checked replies. It can be looked at for unread bytes, which
+// go-redis does before it uses a connection again, if conn can.
+func boundReplies(conn net.Conn) net.Conn {
+	out := &boundedConn{Conn: conn}
+	if raw, ok := conn.(syscall.Conn); ok {
+		return &rawBoundedConn{out, raw}
+	}
+	return out
+}
+
+// boundedConn is a connection whose incoming bytes are checked. One goroutine reads at a time.
+type boundedConn struct {
+	net.Conn
+	replies replyScanner
+}
+
+type rawBoundedConn struct {
+	*boundedConn
+	syscall.Conn
+}
+
+// Read reads what came, unless it is out of bounds.
+func (c *boundedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if bad := c.replies.scan(p[:n]); bad != nil {
+		return 0, bad
+	}
+	return n, err
+}
+
+// replyScanner follows a stream of replies by their headers, and skips what is in them.
+type replyScanner struct {
+	line  []byte // the beginning of a line that has not ended
+	long  int    // the bytes of that line so far
+	skip  int    // the bytes of a text that are to come, its end included
+	depth int
+	left  [maxReplyDepth]int // the parts to come of each array that is open
+	parts int                // of the reply so far
+	bytes int                // of the reply so far
+	bad   error              // the first thing that was wrong
+}
+
+// scan takes the next bytes. Once it has returned an error it returns that.
+func (s *replyScanner) scan(b []byte) error {
+	for len(b) > 0 && s.bad == nil {
+		if s.skip > 0 {
+			n := min(s.skip, len(b))
+			s.skip, s.bytes, b = s.skip-n, s.bytes+n, b[n:]
+			if s.skip == 0 {
+				s.ended()
+			}
+			continue
+		}
+		end := bytes.IndexByte(b, '\n') + 1
+		if end == 0 {
+			s.keep(b)
+			break
+		}
+		s.bytes += end
+		line := b[:end]
+		if s.long > 0 {
+			s.keep(line)
+			line = s.line
+		}
+		b = b[end:]
+		s.header(line, max(s.long, end))
+		s.line, s.long = s.line[:0], 0
+	}
+	if s.bad == nil && s.bytes+s.long > maxReplyBytes {
+		s.refuse("a reply of more than %d bytes", maxReplyBytes)
+	}
+	return s.bad
+}
+
+// longestHeader is the longest line that says how long something is.
+const longestHeader = 24
+
+// keep takes a part of a line, of which no more is kept than a header has.
+func (s *replyScanner) keep(part []byte) {
+	if s.long += len(part); s.long > maxReplyLine {
+		s.refuse("a line of more than %d bytes", maxReplyLine)
+	}
+	s.line = append(s.line, part[:min(len(part), max(0, longestHeader-len(s.line)))]...)
+}
+
+// header takes a line that has ended, or its first bytes, and how long it is.
+func (s *replyScanner) header(line []byte, long int) {
+	switch line[0] {
+	case '+', '-', ':', '_', '#', ',', '(':
+		s.ended()
+	case '$', '=', '!':
+		n, ok := lengthIn(line, long)
+		switch {
+		case !ok || n > maxReplyBulk:
+			s.refuse("a text of the length %.24q; at most %d bytes", line[1:], maxReplyBulk)
+		case n < 0:
+			s.ended()
+		default:
+			s.skip = n + len("\r\n")
+		}
+	case '*', '~', '>', '%':
+		n, ok := lengthIn(line, long)
+		switch {
+		case !ok || n > maxReplyArray:
+			s.refuse("an array of the length %.24q; at most %d parts", line[1:], maxReplyArray)
+		case n <= 0:
+			s.ended()
+		case s.depth == maxReplyDepth:
+			s.refuse("arrays more than %d deep", maxReplyDepth)
+		default:
+			if line[0] == '%' {
+				n *= 2
+			}
+			s.left[s.depth] = n
+			s.depth++
+		}
+	default:
+		s.refuse("a reply that begins with %q", line[0])
+	}
+}
+
+// ended notes that a part has ended, and with it the arrays whose last one it was.
+func (s *replyScanner) ended() {
+	if s.parts++; s.parts > maxReplyParts {
+		s.refuse("a reply of more than %d parts", maxReplyParts)
+	}
+	for s.depth > 0 {
+		if s.left[s.depth-1]--; s.left[s.depth-1] > 0 {
+			return
+		}
+		s.depth--
+	}
+	s.parts, s.bytes = 0, 0
+}
+
+func (s *replyScanner) refuse(format string, args ...any) {
+	if s.bad == nil {
+		s.bad = fmt.Errorf("%w: "+format, append([]any{ErrReply}, args...)...)
+	}
+}
+
+// lengthIn reads the number of a header: -1 for nothing, or digits.
+func lengthIn(line []byte, long int) (n int, ok bool) {
+	if long > longestHeader || long < len("$0\r\n") || string(line[long-2:]) != "\r\n" {
+		return 0, false
+	}
+	digits := line[1 : long-2]
+	if string(digits) == "-1" {
+		return -1, true
+	}
+	if len(digits) > 9 {
+		return 0, false
+	}
+	for _, c := range digits {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n, true
+}
