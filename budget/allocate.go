@@ -22,7 +22,11 @@ type claim struct {
 	Floor    Share
 	Keep     Share // connected floor: never lent while live
 	Tokens   int64 // in its bucket at its latest report, micro-tokens
-	Demand   demandNow
+	// Used is what was in use of a limit that counts at its latest report, micro-tokens, and
+	// Recent that the region uses the key.
+	Used   int64
+	Recent bool
+	Demand demandNow
 }
 
 // drains reports whether a region that is to hold nothing still does.

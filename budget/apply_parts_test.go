@@ -275,7 +275,7 @@ func TestAnAcknowledgedKeyIsLoweredWhileOthersAreApplied(t *testing.T) {
 	if l.regions[0].live || l.regions[0].leaseEnd <= before {
 		t.Errorf("live %v, and what the region had ends after %v", l.regions[0].live, l.regions[0].leaseEnd.Sub(before))
 	}
-	now = now.Add(answerHold)
+	now = now.Add(AnswerHold)
 	answered := l.Step(Tick{}, now)
 	if i := slices.IndexFunc(answered, func(e LeaderEffect) bool { _, ok := e.(Answer); return ok }); i < 0 {
 		t.Errorf("no answer: %+v", answered)

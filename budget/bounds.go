@@ -14,8 +14,8 @@ const (
 	keyReportTakes = 50 * time.Microsecond
 	// maxPace is that of a region in which the whole hot table is busy.
 	maxPace = MaxHotKeys * keyReportTakes
-	// answerHold is how long the leader keeps a report open for something to say.
-	answerHold = 100 * time.Millisecond
+	// AnswerHold is how long the leader keeps a report open for something to say.
+	AnswerHold = 100 * time.Millisecond
 	// renewEvery spaces lease renewals: ten chances in a lease of ten seconds.
 	renewEvery = time.Second
 	// candidateIdle forgets a cold key that asked to become hot and went quiet.
@@ -103,15 +103,28 @@ func ConnectedFloor(floor Share, limit KeyLimit) Share {
 	case PlacementHome:
 		return Share{}
 	case PlacementAuto:
-		if limit.Tail == 0 {
-			least = homedBelow * microToken
+		if limit.lendsUnused() {
+			return keptUnused(floor, limit)
 		}
+		least = homedBelow * microToken
 	}
 	if limit.Capacity <= 0 || Scale(limit.Capacity, floor.Burst) < least {
 		return Share{}
 	}
 	request := int32((Unit*microToken + limit.Capacity - 1) / limit.Capacity)
 	return Share{Rate: floor.Rate / 50, Burst: max(floor.Burst/50, request)}.Min(floor)
+}
+
+// keptUnused is the connected floor of a limit that lendsUnused: a fiftieth of the floor in whole
+// requests, so that all but a fiftieth of a large limit, and the whole of a small one, is for
+// the region that asks.
+func keptUnused(floor Share, limit KeyLimit) Share {
+	kept := Scale(limit.Capacity, floor.Burst/50) / microToken * microToken
+	if kept == 0 {
+		return Share{}
+	}
+	part := partOf(kept, limit.Capacity)
+	return Share{Rate: part, Burst: part}.Min(floor)
 }
 
 // microToken is one whole token in micro-tokens.

@@ -24,14 +24,10 @@ func (p Placement) Valid() bool { return p <= PlacementHome }
 // what remains elsewhere is parts of requests.
 const homedBelow = 10
 
-// homedRights is the same for limits that count: below one whole right a floor is worth
-// nothing. Above it they are split, since use that outlasts its right holds a move up.
-const homedRights = 1
-
 // Homed reports whether a key of this limit has a home: one region that holds all of
 // it while the key is hot. By itself that is a token bucket whose mean floor is below
-// ten requests, or a limit that counts whose mean floor is below one. It is a question
-// of how well the limit is used, never of safety, so the leader and a region with an
+// ten requests: what a limit that counts leaves unused is lent whole, however small it is.
+// It is a question of how well the limit is used, never of safety, so the leader and a region with an
 // older configuration may disagree.
 func (c *Config) Homed(limit KeyLimit) bool {
 	switch limit.Placement {
@@ -40,9 +36,8 @@ func (c *Config) Homed(limit KeyLimit) bool {
 	case PlacementHome:
 		return true
 	}
-	least := int64(homedBelow)
-	if limit.Tail > 0 {
-		least = homedRights
+	if limit.lendsUnused() {
+		return false
 	}
 	floors := int64(0)
 	for i := range c.Regions {
@@ -50,7 +45,7 @@ func (c *Config) Homed(limit KeyLimit) bool {
 			floors++
 		}
 	}
-	return limit.Capacity < least*microToken*floors
+	return limit.Capacity < homedBelow*microToken*floors
 }
 
 // How long a home keeps what others ask for. A share that moves does not refill for
@@ -156,27 +151,6 @@ func (c *claim) holds() bool { return !c.Silent && !c.Draining }
 
 // largest is the demand as far as anything speaks for it.
 func (d demandNow) largest() int64 { return max(d.Slow, d.Fast) }
-
-// makeRoom has others keep nothing, from the last on, until the home can hold a whole
-// request: what each keeps is rounded up, so that where they keep one each of a limit of
-// a few, a little less than one can be left, which admits nothing for as long as that is so.
-func (a allocation) makeRoom(home int) {
-	if home == noHome || Scale(a.Capacity, a.Avail.Burst) < microToken {
-		return
-	}
-	left := a.Avail.Burst
-	for i := range a.Regions {
-		if c := &a.Regions[i]; i != home && c.holds() {
-			left -= c.Keep.Burst
-		}
-	}
-	for i := len(a.Regions) - 1; i >= 0 && Scale(a.Capacity, left) < microToken; i-- {
-		if c := &a.Regions[i]; i != home && c.holds() {
-			left += c.Keep.Burst
-			c.Keep = Share{}
-		}
-	}
-}
 
 // homed gives one region all that the others do not keep. Nothing stays in the pool:
 // a growth has to wait for the home's acknowledgement anyway. Without a home yet

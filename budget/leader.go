@@ -54,9 +54,12 @@ type Leader struct {
 	turn       turn
 	// delayed are keys of which something can be planned only when a tail is over.
 	delayed []*leaderKey
-	claims  []claim // memory for allocationOf
-	stats   LeaderStats
-	divide  Divide // nil: allocate
+	// urgent: a check may be waiting for what the next plan moves, so it is not left to the
+	// next Tick.
+	urgent bool
+	claims []claim // memory for allocationOf
+	stats  LeaderStats
+	divide Divide // nil: allocate
 }
 
 // leaderRegion is what the leader knows of a region's daemon.
@@ -120,6 +123,7 @@ type leaderKey struct {
 	// homeSince when it became that.
 	home      int
 	homeSince Instant
+	shrunk    Instant // when a share was last lowered
 }
 
 // cooling is how far a key is on its way back to cold.
@@ -151,8 +155,12 @@ type keyRegion struct {
 	looked    bool
 	label     int64
 
+	// shrinks: the share last sent, or about to be, is smaller than the one before.
+	shrinks bool
+
 	released int64
 	tokens   int64
+	used     int64 // of a limit that counts; see usedOf
 	demand   demand
 	planned  planned
 	// homeUntil is when the region last ceased to be the home; 0: never in this reign.
@@ -256,6 +264,7 @@ func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 		out = append(out, l.report(e.Report, now)...)
 	case Committed:
 		l.committed(now)
+		l.urgent = true // what was told meanwhile has waited long enough
 	case Verified:
 		l.verifying = false
 		l.began = max(l.began, l.verifyFrom)
@@ -271,6 +280,9 @@ func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 		panic(fmt.Sprintf("budget: unknown leader event %T", ev))
 	}
 	l.rethink()
+	if l.urgent {
+		out = append(out, l.plan(now)...)
+	}
 	return append(out, l.answers(now)...)
 }
 
@@ -355,7 +367,7 @@ func (l *Leader) Epoch() uint64 { return l.epoch }
 // there is news for all of them outside the machine (new rules).
 func (l *Leader) ReleaseAll(now Instant) []LeaderEffect {
 	for i := range l.regions {
-		l.regions[i].waitSince = min(l.regions[i].waitSince, now.Add(-answerHold))
+		l.regions[i].waitSince = min(l.regions[i].waitSince, now.Add(-AnswerHold))
 	}
 	return l.answers(now)
 }

@@ -19,7 +19,7 @@ func (l *Leader) answers(now Instant) []LeaderEffect {
 		if !r.waiting {
 			continue
 		}
-		expired := now.Sub(r.waitSince) >= answerHold
+		expired := now.Sub(r.waitSince) >= AnswerHold
 		renew := l.renewalDue(r, now) && l.mayRenew(now)
 		proved := l.began >= r.waitSince
 		if renew && !proved {

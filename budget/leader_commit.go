@@ -53,6 +53,10 @@ func (l *Leader) created(asked create, now Instant) {
 	l.learn(key, rep.Limit, l.regions[asked.region].rules)
 	key.home, key.homeSince = asked.region, now
 	l.stats.Created++
+	if rep.Limit.lendsUnused() && rep.Rejecting {
+		d := &key.regions[asked.region].demand
+		d.last, d.rejecting = now, true // so that the others' parts move with the first directives
+	}
 	for i := range l.regions {
 		l.queueAction(i, key, key.shares[i])
 	}

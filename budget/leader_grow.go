@@ -4,7 +4,7 @@ package budget
 // liabilities to commit. It reports whether it raised any.
 func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now Instant) bool {
 	pool := l.poolOf(key, lowered)
-	if l.fencedUseCounts(key, now) {
+	if l.fencedUseCounts(key, now) || l.awaitsRoom(key, now) {
 		pool = Share{}
 	}
 	need := make([]Share, len(target))
@@ -28,6 +28,7 @@ func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now 
 		}
 		if rates[i] == 0 && bursts[i] == 0 {
 			l.queueAction(i, key, next)
+			key.shrunk = now
 			continue
 		}
 		raised = true
@@ -83,6 +84,7 @@ func (l *Leader) queueAction(i int, key *leaderKey, share Share) {
 	if !r.open {
 		return
 	}
+	kr.shrinks = share.Burst < kr.current().Burst
 	if !kr.pending {
 		kr.pending = true
 		l.enqueue(i, key.id)

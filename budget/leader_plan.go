@@ -14,6 +14,7 @@ func (l *Leader) plan(now Instant) []LeaderEffect {
 	if l.committing != nil {
 		return nil
 	}
+	l.urgent = false
 	c := &commit{plan: Plan{Shard: l.ledger.Shard, Epoch: l.epoch}, began: now}
 	l.planRedisEpochs(c)
 	l.admitRefused(now)
@@ -131,9 +132,11 @@ func (l *Leader) target(key *leaderKey, lowered []Share, now Instant) ([]Share, 
 	}
 	if l.divide == nil && l.cfg.Homed(key.limit) {
 		home := l.chooseHome(key, in, now)
-		in.makeRoom(home)
 		out := in.homed(home)
 		return out, in.short() || in.moves(out)
+	}
+	if l.divide == nil && key.limit.lendsUnused() {
+		return in.lendUnused()
 	}
 	key.settled = l.divide == nil && l.remember(key, in)
 	return l.divided(key, in, now)
@@ -180,6 +183,7 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 		in.Regions[i] = claim{
 			Now: kr.current(), Floor: floor, Keep: keep,
 			Tokens: kr.tokens, Demand: kr.demand.at(r.lastReport, key.limit, r.pace),
+			Used: kr.used, Recent: kr.demand.offered > 0 && r.lastReport.Sub(kr.demand.used) < recentUse+2*r.pace,
 		}
 	}
 	return in

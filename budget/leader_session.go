@@ -308,9 +308,11 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 		key.pool += rep.Released - kr.released
 	}
 	kr.released, kr.tokens = rep.Released, rep.Tokens
+	l.urgent = l.urgent || key.limit.lendsUnused() && (rep.Rejecting || !kr.acked)
 	kr.demand.fold(rep, key.limit, l.regions[i].pace, previous, now)
 	if rep.Gen == kr.gen && rep.Share == kr.sent {
 		l.acknowledge(rep, i, key)
+		kr.used = usedOf(key.limit, &rep)
 	}
 	if news || !l.steady(i, key) {
 		l.touch(key)

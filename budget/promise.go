@@ -210,8 +210,8 @@ func (t *Terms) waits(p *Promise) {
 	p.Measured = true
 	measure := quietAfter(t.Limit, t.Pace)
 	exchange := t.exchange()
-	p.ToHot = measure + 2*exchange + t.tail()
-	p.ToFollow = 2*measure + 2*exchange + t.tail()
+	p.ToHot = measure + 2*exchange + t.held()
+	p.ToFollow = 2*measure + 2*exchange + t.held()
 
 	floor, kept := int32(Unit), int32(Unit)
 	for i := range t.Config.Regions {
@@ -236,13 +236,22 @@ func (t *Terms) tail() time.Duration {
 	return t.Config.lengthen(t.Limit.Tail)
 }
 
+// held is how long what was used delays a share that moves: not at all where nothing moves but
+// what is unused.
+func (t *Terms) held() time.Duration {
+	if t.Limit.lendsUnused() {
+		return 0
+	}
+	return t.tail()
+}
+
 // exchange is how long a share needs from the region that lends to the one that
 // asks, once the leader knows both demands: a report that has to wait for the answer
 // to the one before it, the shrink and its acknowledgement, and the growth, which
 // waits for a report as well: three round trips; a commit of what moves, and a proof
 // of leadership if a lease is due; and three pauses of the leader and the daemons.
 func (t *Terms) exchange() time.Duration {
-	return max(reportKeyEvery, t.Pace) + answerHold + 3*minReportGap + 3*t.RoundTrip + 2*t.Quorum
+	return max(reportKeyEvery, t.Pace) + AnswerHold + 3*minReportGap + 3*t.RoundTrip + 2*t.Quorum
 }
 
 // rateWithin is a part of the limit's rate, rounded up.

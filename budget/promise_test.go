@@ -98,30 +98,30 @@ func TestPromiseInNumbers(t *testing.T) {
 			kept: "0.000", floor: "3.333",
 		},
 		{
-			// Each window of 3 s is within 300 everywhere. What is in use outlasts a share by
-			// two windows, 2 % and a rounding: touch (300 + 100 x 7.41) x 2/3, step 100 x 7.66 - 2.
+			// Each window of 3 s is within 300 everywhere. What is unused moves at once, but for one
+			// request of each region: touch (300 + 100 x 1.29) x 2/3, step 100 x 1.54 - 1.
 			name: "fixed windows, strict even if elastic", terms: terms(Elastic), with: func(t *Terms) {
 				t.Counts, t.Limit.Tail = Windows, 6*time.Second
 			},
 			burst: "900.000", rate: "102.000", excess: "600.000", moving: "0.000",
-			touch: "694.002", step: "764.002", steadyRate: "2.333", steadyBurst: "7.000", silent: "35.667", silentNow: "0.000",
-			kept: "0.667", floor: "33.333",
+			touch: "286.000", step: "153.000", steadyRate: "1.667", steadyBurst: "5.000", silent: "35.000", silentNow: "0.000",
+			kept: "0.333", floor: "33.333",
 		},
 		{
 			name: "a log of 3 s, strict even if elastic", terms: terms(Elastic), with: func(t *Terms) {
 				t.Counts, t.Limit.Tail = Log, 3*time.Second
 			},
 			burst: "300.000", rate: "102.000", excess: "0.000", moving: "0.000",
-			touch: "490.002", step: "458.002", steadyRate: "2.333", steadyBurst: "7.000", silent: "35.667", silentNow: "0.000",
-			kept: "0.667", floor: "33.333",
+			touch: "286.000", step: "153.000", steadyRate: "1.667", steadyBurst: "5.000", silent: "35.000", silentNow: "0.000",
+			kept: "0.333", floor: "33.333",
 		},
 		{
 			name: "slots: 300 in use at a time", terms: terms(Strict), with: func(t *Terms) {
 				t.Counts, t.Limit.Tail = Slots, 3*time.Second
 			},
 			burst: "300.000", rate: "0.000", excess: "0.000", moving: "0.000",
-			touch: "490.002", step: "458.002", steadyRate: "2.333", steadyBurst: "7.000", silent: "35.667", silentNow: "0.000",
-			kept: "0.667", floor: "33.333",
+			touch: "286.000", step: "153.000", steadyRate: "1.667", steadyBurst: "5.000", silent: "35.000", silentNow: "0.000",
+			kept: "0.333", floor: "33.333",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -324,15 +324,33 @@ func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 	return right
 }
 
-// Elsewhere reports whether a right is that of a region which waits for the share of a
-// limit with a home: it holds no more than its floor, another region may hold the
-// rest, and the leader is heard.
+// Elsewhere reports whether others may hold what a right lacks, and would lend it: the leader
+// is heard, and either the limit has a home and the right is no more than the floor, or the
+// limit is one of which what is not used is lent, and others hold more than they keep of it.
 func (r *Region) Elsewhere(right Right, limit KeyLimit) bool {
-	if right.Phase != Live || !r.cfg.Homed(limit) {
+	if right.Phase != Live {
+		return false
+	}
+	if limit.lendsUnused() {
+		return right.Effective().Burst < r.lendable(limit)
+	}
+	if !r.cfg.Homed(limit) {
 		return false
 	}
 	floor := right.Floor.Rate
 	return floor > 0 && floor < Unit && (!right.Hot || right.Share.Rate <= floor)
+}
+
+// lendable is what the region could hold of a limit at the most, if others lend what they do
+// not keep.
+func (r *Region) lendable(limit KeyLimit) int32 {
+	most := int32(Unit)
+	for i := range r.cfg.Regions {
+		if i != r.self {
+			most -= ConnectedFloor(r.cfg.Regions[i].Told, limit).Burst
+		}
+	}
+	return most
 }
 
 // Usage is one decision as the region's store made it.

@@ -52,7 +52,7 @@ func (l *Leader) AppendState(c *Canon, now Instant) {
 	l.ledger.AppendState(c)
 	c.Epoch(l.epoch)
 	c.Age(now, l.start, max(l.cfg.Lease/2, l.longestTail()))
-	c.Bools(l.committing != nil, l.verifying)
+	c.Bools(l.committing != nil, l.verifying, l.urgent)
 	c.Left(now, l.nextSweep)
 	c.Int(int64(l.rules)) // ruleTail follows from it
 	c.Int(int64(l.swept))
@@ -135,7 +135,7 @@ func (l *Leader) appendRegion(c *Canon, i int, now Instant) {
 		c.Int(int64(r.pace))
 	}
 	if r.waiting {
-		c.Age(now, r.waitSince, answerHold)
+		c.Age(now, r.waitSince, AnswerHold)
 		l.time(c, r.waitSince)
 		c.regionTime(i, r.tSend)
 	}
@@ -197,6 +197,8 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 			c.Int(int64(kr.planned.admitted))
 			c.Bools(kr.planned.active)
 			c.Ago(now, kr.homeUntil)
+			c.Int(kr.used)
+			c.Bools(kr.shrinks)
 		}
 	}
 	if c.Demand {
@@ -204,6 +206,7 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 		c.Int(key.credit)
 		c.Ago(now, key.moved)
 		c.Int(int64(key.home))
+		c.Age(now, key.shrunk, giveUpWithin)
 		c.Age(now, key.homeSince, max(busyDwell, tailsDwell*key.limit.Tail))
 	}
 }

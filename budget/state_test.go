@@ -14,13 +14,13 @@ var fields = []struct {
 	of    any
 	names string
 }{
-	{Leader{}, "cfg ledger epoch counter session start regions keys order dirty creates creating most held cooling refused over committing began verifying verifyFrom nextSweep rules ruleTail swept turn delayed claims stats divide"},
+	{Leader{}, "cfg ledger epoch counter session start regions keys order dirty creates creating most held cooling refused over committing began verifying verifyFrom nextSweep rules ruleTail swept turn delayed urgent claims stats divide"},
 	{leaderRegion{}, "open session incarnation seq adoptedAt sentAt ackedSentAt acked live leaseEnd leaseOver coolFrom lastReport pace rules renewedAt waiting opening waitSince tSend hello helloAt outbox unreached kept unchanged cold markedAt daemons"},
 	{regionDaemons{}, "session storeless alone knows known"},
 	{knownDaemon{}, "id heard"},
 	{Standing{}, "Daemon Storeless Alone Others"},
-	{leaderKey{}, "id at shares limit tail delayed pool regions dirty settled over cooling used credit moved home homeSince rules since"},
-	{keyRegion{}, "sent gen acked pending next grant granted cold outlasted inUse looked label released tokens demand planned homeUntil"},
+	{leaderKey{}, "id at shares limit tail delayed pool regions dirty settled over cooling used credit moved home homeSince shrunk rules since"},
+	{keyRegion{}, "sent gen acked pending next grant granted cold outlasted inUse looked label shrinks released tokens used demand planned homeUntil"},
 	{FloorSteps{}, "done began held fill tail"},
 	{demand{}, "admitted offered since last used gap known rejecting over meanOffered meanAdmitted window windowOffered windowAdmitted slow slowAdmitted"},
 	{planned{}, "slow admitted active"},

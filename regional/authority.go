@@ -2,6 +2,7 @@ package regional
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"aliquot/budget"
@@ -29,6 +30,8 @@ type authority struct {
 	born    int64
 	pending []budget.RegionEffect
 	borrow  borrowers
+	// roundTrip is how far the leader is, in nanoseconds.
+	roundTrip atomic.Int64
 	// local is what checks are decided by without the store; it stands on stood.
 	local *localTable
 	stood chunk.Standing
@@ -40,7 +43,7 @@ type authority struct {
 func newAuthority(region *budget.Region, clock *clockMap, now func() budget.Instant) *authority {
 	return &authority{
 		region: region, clock: clock, now: now, wake: make(chan struct{}, 1),
-		borrow: borrowers{arrivals: map[budget.KeyID]*arrival{}}, local: newLocalTable(),
+		borrow: borrowers{arrivals: map[budget.KeyID]*arrival{}, unlent: map[budget.KeyID]budget.Instant{}}, local: newLocalTable(),
 	}
 }
 
@@ -54,7 +57,7 @@ func (a *authority) post(ev budget.RegionEvent) {
 		for i := range ev.Results {
 			a.local.endKey(ev.Results[i].Key)
 		}
-		a.welcome(now)
+		a.welcome(ev.Results, now)
 	case budget.RulesReplaced:
 		a.stood.Rules++
 		a.local.end(false)
@@ -220,7 +223,7 @@ func (a *authority) grant(groups []*group) header {
 			} else {
 				l := ask.keyLimit()
 				ask.right = a.region.Right(ask.key, l, now)
-				ask.elsewhere = ask.local != nil && a.region.Elsewhere(ask.right, l)
+				ask.elsewhere = ask.local != nil && a.mayCome(ask.key, ask.right, l, now)
 			}
 			a.since(ask)
 		}

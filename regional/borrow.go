@@ -7,6 +7,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/limit"
+	"aliquot/rules"
 )
 
 // maxBorrowers bounds the checks that wait for a share, all keys together: each holds
@@ -21,54 +22,99 @@ const (
 	borrowGone    = "gone"    // the caller left
 )
 
-// borrow lets a request that was denied only because the share of a limit that has a
-// home is elsewhere wait for it, and asks once more; the denial has told the machine
-// of the wish. It is for single checks: in a batch all other answers would wait too.
-// again asks once more for the group at an index. The error is errGone, or that of again.
+// borrow lets a request that was denied only because others hold what it lacks wait for that, and
+// decides it again each time that something of it has come, until the rule's wait is over. The
+// denial has told the machine of the wish. It is for single checks: in a batch all other answers
+// would wait too. again decides the group at an index. The error is errGone, or that of again.
 func (l *limiter) borrow(ctx context.Context, groups []*group, again func(i int) error) error {
-	for i, g := range groups {
-		if g.shadow || g.allowed {
-			continue
+	for i := range groups {
+		if err := l.borrowFor(ctx, groups, i, again); err != nil {
+			return err
 		}
-		wait, ok := g.mayBorrow()
-		if !ok {
-			continue
+	}
+	return nil
+}
+
+// borrowFor is borrow for one group.
+func (l *limiter) borrowFor(ctx context.Context, groups []*group, i int, again func(i int) error) error {
+	result, waited := "", time.Duration(0)
+	for began := time.Now(); ; waited = time.Since(began) {
+		g := groups[i]
+		wait, ok := l.mayBorrow(g)
+		if g.shadow || g.allowed || !ok || wait <= waited {
+			break
 		}
 		arrivals, lent := l.auth.await(g)
 		if !lent {
-			continue
+			break
 		}
-		result := borrowFull
+		result = borrowFull
 		if arrivals != nil {
-			result = arrived(ctx, arrivals, within(ctx, wait))
-			l.auth.leave(arrivals)
+			result = arrived(ctx, arrivals, within(ctx, wait-waited))
+			l.auth.leave(arrivals, result == borrowExpired)
 		}
-		l.metrics.borrowed(result)
-		switch result {
-		case borrowMoved:
-			return again(i)
-		case borrowGone:
+		if result == borrowGone {
+			l.metrics.borrowed(result)
 			return fmt.Errorf("%w: %w", errGone, ctx.Err())
 		}
+		if result != borrowMoved {
+			break
+		}
+		if err := again(i); err != nil {
+			return err
+		}
+	}
+	if result != "" {
+		l.metrics.borrowed(result)
 	}
 	return nil
 }
 
 // mayBorrow is how long a denied group may wait; false if something denies it that
 // waiting does not mend.
-func (g *group) mayBorrow() (wait time.Duration, ok bool) {
+func (l *limiter) mayBorrow(g *group) (wait time.Duration, ok bool) {
 	for i := range g.asks {
 		a, v := &g.asks[i], &g.out[i]
-		switch {
-		case v.decision.Allowed:
+		if v.decision.Allowed {
 			continue
-		case v.mode != modeStore || a.alone() || a.rule.BorrowWait == 0:
+		}
+		if v.mode != modeStore || a.alone() || a.rule.BorrowWait == 0 || a.cost > a.limit.Capacity {
 			return 0, false
-		case !ok || a.rule.BorrowWait < wait:
-			wait, ok = a.rule.BorrowWait, true
+		}
+		most := a.rule.BorrowWait
+		if most == rules.AutoBorrowWait {
+			most = l.auth.borrowWait()
+		}
+		if !ok || most < wait {
+			wait, ok = most, true
 		}
 	}
 	return wait, ok
+}
+
+// What a borrow takes: the report with the wish waits for the answer to the one before, which the
+// leader holds for a tenth of a second, and then come up to two round trips and two commits. The
+// third round trip, and the rest of baseBorrowWait, are for a busy machine.
+const (
+	baseBorrowWait = 300 * time.Millisecond
+	maxBorrowWait  = 500 * time.Millisecond
+)
+
+// borrowWait is how long a check waits whose rule does not say it.
+func (a *authority) borrowWait() time.Duration {
+	return min(baseBorrowWait+3*time.Duration(a.roundTrip.Load()), maxBorrowWait)
+}
+
+// answered takes how long the answer to a report took to come, held if the leader had nothing to
+// say and kept it for a while. The fastest counts, and is forgotten by and by.
+func (a *authority) answered(took time.Duration, held bool) {
+	if held {
+		took -= budget.AnswerHold
+	}
+	if known := time.Duration(a.roundTrip.Load()); known > 0 {
+		took = min(took, known+known/64+time.Millisecond)
+	}
+	a.roundTrip.Store(int64(max(took, 1)))
 }
 
 // within is how long a caller can wait so that the denial it has still reaches it.
@@ -95,11 +141,12 @@ func arrived(ctx context.Context, arrivals []*arrival, wait time.Duration) strin
 	return borrowMoved
 }
 
-// arrival is a share that checks wait for.
+// arrival is a part of a limit that checks wait for.
 type arrival struct {
 	key     budget.KeyID
 	limit   budget.KeyLimit
-	came    chan struct{} // closed when the share has come
+	held    budget.Share  // what is held meanwhile
+	came    chan struct{} // closed when more than that is held
 	waiters int64
 }
 
@@ -107,10 +154,20 @@ type arrival struct {
 type borrowers struct {
 	arrivals map[budget.KeyID]*arrival
 	waiting  int
+	// unlent are the keys of which nothing came in time, and until when no check waits for them:
+	// the leader knows of the wish, and sends what comes free.
+	unlent map[budget.KeyID]budget.Instant
 }
 
-// await enters a denied group among those that wait for the shares of its keys. lent
-// is false if one of these is here: then the limit is used up. No arrivals: too many
+const (
+	// unlentFor is how long checks of a key are denied at once after one has waited in vain.
+	unlentFor = 2 * time.Second
+	// maxUnlent bounds the keys that are known to be unlent.
+	maxUnlent = 4096
+)
+
+// await enters a denied group among those that wait for what its keys lack. lent is false if
+// of one of these nothing is to be had: then the limit is used up. No arrivals: too many
 // wait already. A share that has come since the denial is not waited for.
 func (a *authority) await(g *group) (arrivals []*arrival, lent bool) {
 	a.mu.Lock()
@@ -123,14 +180,14 @@ func (a *authority) await(g *group) (arrivals []*arrival, lent bool) {
 		if g.out[i].decision.Allowed {
 			continue
 		}
-		if !a.region.Elsewhere(ask.right, l) {
+		if !a.mayCome(ask.key, ask.right, l, now) {
 			a.borrow.leave(arrivals)
 			return nil, false
 		}
-		if !a.region.Elsewhere(a.region.Right(ask.key, l, now), l) {
+		if grown(ask.right.Effective(), a.region.Right(ask.key, l, now).Effective()) {
 			continue
 		}
-		at := a.borrow.enter(ask.key, l)
+		at := a.borrow.enter(ask.key, l, ask.right.Effective())
 		if at == nil {
 			a.borrow.leave(arrivals)
 			return nil, true
@@ -140,29 +197,51 @@ func (a *authority) await(g *group) (arrivals []*arrival, lent bool) {
 	return arrivals, true
 }
 
-// leave takes a group from among those that wait.
-func (a *authority) leave(arrivals []*arrival) {
+// mayCome reports whether more of a key than a right holds may come from elsewhere in a while. The
+// caller holds mu.
+func (a *authority) mayCome(key budget.KeyID, right budget.Right, l budget.KeyLimit, now budget.Instant) bool {
+	return a.region.Elsewhere(right, l) && now >= a.borrow.unlent[key]
+}
+
+// grown reports whether more of a limit's burst or rate is held after than before.
+func grown(before, after budget.Share) bool { return !after.Within(before) }
+
+// leave takes a group from among those that wait; inVain if nothing came.
+func (a *authority) leave(arrivals []*arrival, inVain bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if inVain {
+		until := a.now().Add(unlentFor)
+		for _, at := range arrivals {
+			select {
+			case <-at.came:
+			default:
+				a.borrow.deny(at.key, until)
+			}
+		}
+	}
 	a.borrow.leave(arrivals)
 }
 
 // welcome wakes those whose share has come. The caller holds mu.
-func (a *authority) welcome(now budget.Instant) {
-	for key, at := range a.borrow.arrivals {
-		if !a.region.Elsewhere(a.region.Right(key, at.limit, now), at.limit) {
+func (a *authority) welcome(changed []budget.ShareResult, now budget.Instant) {
+	for i := range changed {
+		key := changed[i].Key
+		delete(a.borrow.unlent, key)
+		at := a.borrow.arrivals[key]
+		if at != nil && grown(at.held, a.region.Right(key, at.limit, now).Effective()) {
 			close(at.came)
-			delete(a.borrow.arrivals, key) // who leaves finds it gone
+			delete(a.borrow.arrivals, key) // a check that leaves finds it gone
 		}
 	}
 }
 
-// enter adds one who waits for a key; nil if there are too many. No more wait for one
+// enter adds a check that waits for a key; nil if there are too many. No more wait for one
 // key than its burst could ever serve.
-func (b *borrowers) enter(key budget.KeyID, l budget.KeyLimit) *arrival {
+func (b *borrowers) enter(key budget.KeyID, l budget.KeyLimit, held budget.Share) *arrival {
 	at := b.arrivals[key]
 	if at == nil {
-		at = &arrival{key: key, limit: l, came: make(chan struct{})}
+		at = &arrival{key: key, limit: l, held: held, came: make(chan struct{})}
 	}
 	if b.waiting >= maxBorrowers || at.waiters >= l.Capacity/int64(limit.Token) {
 		return nil
@@ -181,4 +260,16 @@ func (b *borrowers) leave(arrivals []*arrival) {
 			delete(b.arrivals, at.key)
 		}
 	}
+}
+
+// deny notes that nothing of a key is to be had until an instant. Of too many keys any one is
+// forgotten: a check of it waits in vain once more.
+func (b *borrowers) deny(key budget.KeyID, until budget.Instant) {
+	if len(b.unlent) >= maxUnlent {
+		for k := range b.unlent {
+			delete(b.unlent, k)
+			break
+		}
+	}
+	b.unlent[key] = until
 }

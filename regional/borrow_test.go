@@ -178,17 +178,17 @@ func TestWhoDoesNotWait(t *testing.T) {
 }
 
 func TestBorrowersAreBounded(t *testing.T) {
-	b := borrowers{arrivals: map[budget.KeyID]*arrival{}}
+	b := borrowers{arrivals: map[budget.KeyID]*arrival{}, unlent: map[budget.KeyID]budget.Instant{}}
 	l := budget.KeyLimit{Capacity: 2 * int64(limit.Token)}
 	var all []*arrival
 	for i := range maxBorrowers {
-		at := b.enter(budget.KeyID{Rule: uint32(i / 2)}, l)
+		at := b.enter(budget.KeyID{Rule: uint32(i / 2)}, l, budget.Share{})
 		if at == nil {
 			t.Fatalf("borrower %d is refused", i)
 		}
 		all = append(all, at)
 	}
-	if b.enter(budget.KeyID{Rule: maxBorrowers}, l) != nil {
+	if b.enter(budget.KeyID{Rule: maxBorrowers}, l, budget.Share{}) != nil {
 		t.Error("one more than there may be")
 	}
 	b.leave(all)
@@ -196,7 +196,7 @@ func TestBorrowersAreBounded(t *testing.T) {
 		t.Errorf("left behind: %d waiting, %d keys", b.waiting, len(b.arrivals))
 	}
 	for i := range 3 {
-		if got := b.enter(budget.KeyID{}, l) != nil; got != (i < 2) {
+		if got := b.enter(budget.KeyID{}, l, budget.Share{}) != nil; got != (i < 2) {
 			t.Errorf("borrower %d of a limit of two: %v", i, got)
 		}
 	}

@@ -207,6 +207,7 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 		return budget.CallFailed{}
 	}
 	r.compare(out.GetEpoch(), out.GetLeaderClockMicros(), sent)
+	r.auth.answered(r.auth.now().Sub(sent), !out.GetRenew() && len(out.GetActions()) == 0)
 	r.planner.told(in.Plan)
 	if task := out.GetPlan(); r.planner.take(task) {
 		r.background("a plan", func() { r.planner.run(ctx, task) })

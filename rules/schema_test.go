@@ -90,7 +90,7 @@ func TestInheritance(t *testing.T) {
 
 func TestBuiltInDefaults(t *testing.T) {
 	r := mustParse(t, "rules: [{id: a, version: 12, params: {limit: 5, window: 1}}]").Rule("a")
-	if r.Algorithm != TokenBucket || r.Enforcement != Elastic || r.Placement != Auto || r.BorrowWait != DefaultBorrowWait || r.OnRedisFailure != FailLocal ||
+	if r.Algorithm != TokenBucket || r.Enforcement != Elastic || r.Placement != Auto || r.BorrowWait != AutoBorrowWait || r.OnRedisFailure != FailLocal ||
 		!r.LocalCache || r.ShadowPPM != 0 || !slices.Equal(r.Key, []string{"api_key"}) || r.Version != 12 {
 		t.Errorf("%+v", r)
 	}

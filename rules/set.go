@@ -54,9 +54,9 @@ const (
 	Home = "home"
 )
 
-// DefaultBorrowWait is the BorrowWait of a rule that states none: what a share needs
-// to move between regions that are near each other, and what a client hardly notices.
-const DefaultBorrowWait = 150 * time.Millisecond
+// AutoBorrowWait is the BorrowWait of a rule that states none: the daemon takes as long as a
+// share needs to move, by its round trips to the leader, and half a second at the most.
+const AutoBorrowWait time.Duration = -1
 
 // What decides while a region's store does not answer, as Rule.OnRedisFailure
 // names it.
@@ -128,8 +128,8 @@ type Rule struct {
 	Enforcement string
 	// Placement is Auto, Split or Home; Auto where the file says nothing.
 	Placement string
-	// BorrowWait is how long a request may wait for the share of a limit that has a
-	// home to come here; 0 for Split.
+	// BorrowWait is how long a request may wait for what other regions lend of the limit to
+	// come here; AutoBorrowWait where the file says nothing, 0 for Split.
 	BorrowWait time.Duration
 	// OnRedisFailure is FailLocal, FailOpen or FailClosed.
 	OnRedisFailure string

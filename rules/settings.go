@@ -81,7 +81,7 @@ func builtIn() settings {
 		mode:           modeMeter,
 		enforcement:    Elastic,
 		placement:      Auto,
-		borrowWait:     DefaultBorrowWait,
+		borrowWait:     AutoBorrowWait,
 		onRedisFailure: FailLocal,
 		localCache:     &yes,
 		shadow:         &nobody,
