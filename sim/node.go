@@ -111,7 +111,7 @@ func (w *world) startNode(region int, withFile bool, id budget.DaemonID) {
 	w.nodes = append(w.nodes, n)
 	w.note("daemon starts", region, int64(n.name), 0, 0, 0)
 	n.learn()
-	w.newRoster(n, id)
+	w.newRoster(n, id, withFile)
 	n.arm()
 	w.after(w.between(0, second), n.probe)
 	w.versionsChanged()

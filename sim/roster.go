@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"aliquot/budget"
 	"aliquot/roster"
 )
@@ -127,15 +129,23 @@ func (w *world) joined(n *node) {
 	}
 }
 
-// newRoster is the roster of a daemon that starts, of an id; 0: a new one.
-func (w *world) newRoster(n *node, id budget.DaemonID) {
+// newRoster is the roster of a daemon that starts, of an id; 0: a new one. Its state file, if it
+// has one, lists the other daemons of the region.
+func (w *world) newRoster(n *node, id budget.DaemonID, withFile bool) {
 	if !w.listed() {
 		return
 	}
 	if id == 0 {
 		id = budget.DaemonID(n.name)
 	}
-	n.roster = roster.New(id, nil, n.now())
+	var known []budget.DaemonID
+	for _, other := range w.nodes {
+		if withFile && other != n && other.region == n.region && other.id() != id {
+			known = append(known, other.id())
+		}
+	}
+	slices.Sort(known)
+	n.roster = roster.New(id, known, n.now())
 	n.readList()
 }
 
