@@ -22,9 +22,10 @@ import (
 const (
 	// DefaultAddress is where a regional daemon listens by itself.
 	DefaultAddress = "127.0.0.1:7500"
-	// DefaultTimeout leaves room for a check that waits for its share (borrow_wait,
-	// 150 ms) and then for the region's store (100 ms).
-	DefaultTimeout = 500 * time.Millisecond
+	// DefaultTimeout leaves room for a check that waits for what other regions lend (half a
+	// second at the most where the rule does not say otherwise) and then for the region's
+	// store (100 ms).
+	DefaultTimeout = 750 * time.Millisecond
 	// tripAfter failures in a row the region is not asked for restAfter, so that a
 	// daemon that hangs does not cost every request the timeout.
 	tripAfter = 5

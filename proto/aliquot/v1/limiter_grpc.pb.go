@@ -32,7 +32,7 @@ const (
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
 // LimiterService decides requests. Every regional daemon serves it, from its
-// own region alone: no call here waits for another datacenter.
+// own region: a call waits for another one only where it would be denied otherwise (borrow_wait).
 type LimiterServiceClient interface {
 	// Check decides one request. A denial is an ordinary answer
 	// (allowed = false), never an RPC error.
@@ -136,7 +136,7 @@ func (c *limiterServiceClient) Explain(ctx context.Context, in *ExplainRequest, 
 // for forward compatibility.
 //
 // LimiterService decides requests. Every regional daemon serves it, from its
-// own region alone: no call here waits for another datacenter.
+// own region: a call waits for another one only where it would be denied otherwise (borrow_wait).
 type LimiterServiceServer interface {
 	// Check decides one request. A denial is an ordinary answer
 	// (allowed = false), never an RPC error.
