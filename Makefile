@@ -135,6 +135,11 @@ plants: need-go ## every planted bug, and where the simulator catches it (ONLY=n
 plants-doc: need-go ## search anew for what catches the planted bugs; the table in docs/planted-bugs.md
 	@$(GO) run ./sim/plants/run -hunt -doc
 
+.PHONY: demo
+demo: build ## a greedy client, a killed leader, a flushed Redis and a region that is cut off, live (1 minute)
+	@deploy/local/install.sh redis-server
+	@$(GO) run ./e2e/demo -bin bin
+
 .PHONY: acceptance
 acceptance: build ## every promise at full length on real processes, as a table (about 10 minutes)
 	@deploy/local/install.sh redis-server
