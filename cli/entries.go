@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -16,11 +19,13 @@ import (
 func newEntries(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "entries",
-		Short: "What was set above the rules file, and outlives every change of it: values of tiers",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Short: "What stands above the rules file and outlives it: blocks, allows, overrides, tiers",
+		Long: "What was set above the rules file: blocks, allows, overrides and values of tiers. They hold\n" +
+			"through every apply, rollback and stage, until a command or their time takes them away.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newEntriesList(g), newEntriesRemove(g))
+	cmd.AddCommand(newEntriesList(g), newEntriesRemove(g), newEntriesExport(g), newEntriesImport(g), newEntriesHistory(g))
 	return cmd
 }
 
@@ -35,27 +40,69 @@ func newEntriesList(g *globals) *cobra.Command {
 				return err
 			}
 			// The file is another command's.
-			return g.print(&aliquotv1.GetRulesResponse{Version: answer.GetVersion(), Tiers: answer.GetTiers()}, func(w io.Writer) { printEntries(w, answer) })
+			shown := &aliquotv1.GetRulesResponse{Version: answer.GetVersion(), Entries: answer.GetEntries(), EntriesRevision: answer.GetEntriesRevision()}
+			return g.print(shown, func(w io.Writer) { printEntries(w, shown) })
 		},
 	}
 }
 
 func printEntries(w io.Writer, r *aliquotv1.GetRulesResponse) {
-	if len(r.GetTiers()) == 0 {
-		fmt.Fprintln(w, "no entries; PUT /rules/tier/TIER on a coordinator sets the value of a tier")
+	if len(r.GetEntries()) == 0 {
+		fmt.Fprintln(w, "no entries; 'aliquot block', 'allow' and 'override' make some, and PUT /rules/tier/TIER does")
 		return
 	}
-	rows := [][]string{{"ENTRY", "VALUE", "RULES", "SINCE", "BY", "COMMENT"}}
-	for i, value := range rules.TierValuesOf(r.GetTiers()) {
-		e := r.GetTiers()[i]
-		holds := strings.Join(e.GetRuleIds(), ",")
-		if holds == "" {
+	rows := [][]string{{"ENTRY", "VALUE", "RULES", "UNTIL", "BY", "REASON"}}
+	for _, m := range r.GetEntries() {
+		e := rules.EntryOf(m)
+		holds := strings.Join(m.GetRuleIds(), ",")
+		if m.GetWithoutEffect() != "" {
 			holds = "without effect"
 		}
-		since := "version " + strconv.FormatUint(e.GetVersion(), 10) + ", " + instant(e.GetUnixMs())
-		rows = append(rows, []string{"tier " + e.GetTier(), value.String(), holds, since, e.GetAuthor(), e.GetComment()})
+		rows = append(rows, []string{e.EntryID.String(), orDash(e.Value()), orDash(holds), untilText(e.UntilMS), orDash(e.By), e.Reason})
 	}
 	columns(w, rows)
+	for _, m := range r.GetEntries() {
+		if why := m.GetWithoutEffect(); why != "" {
+			fmt.Fprintf(w, "%v is without effect: %s\n", rules.EntryOf(m).EntryID, why)
+		}
+	}
+}
+
+func untilText(unixMS int64) string {
+	if unixMS == 0 {
+		return "-"
+	}
+	return instant(unixMS)
+}
+
+// printEntryChange prints what a change of entries did.
+func printEntryChange(w io.Writer, c *aliquotv1.EntryChange) {
+	if c == nil {
+		return
+	}
+	line := func(sign string, m *aliquotv1.Entry) {
+		e := rules.EntryOf(m)
+		text := sign + " " + e.EntryID.String()
+		if e.Value() != "" {
+			text += " (" + e.Value() + ")"
+		}
+		if e.UntilMS != 0 {
+			text += " until " + instant(e.UntilMS)
+		}
+		if e.Reason != "" {
+			text += ": " + e.Reason
+		}
+		fmt.Fprintln(w, text)
+	}
+	for _, m := range c.GetRemoved() {
+		line("-", m)
+	}
+	for _, m := range c.GetPut() {
+		line("+", m)
+	}
+	if more := int(c.GetPuts()+c.GetRemovals()) - len(c.GetPut()) - len(c.GetRemoved()); more > 0 {
+		fmt.Fprintf(w, "and %d more\n", more)
+	}
 }
 
 // printTierRules prints what a change of a tier made of its rules.
@@ -77,23 +124,213 @@ func limitText(l *aliquotv1.TierLimit) string {
 	return fmt.Sprintf("%d in %s", l.GetLimit(), duration(l.GetWindow()))
 }
 
-func newEntriesRemove(g *globals) *cobra.Command {
-	var by changeFlags
+func newEntriesHistory(g *globals) *cobra.Command {
+	var limit int
 	cmd := &cobra.Command{
-		Use:     "remove tier TIER",
-		Short:   "Take the value of a tier away: what the file states holds again",
-		Example: "  aliquot entries remove tier pro",
-		Args:    cobra.ExactArgs(2),
+		Use:   "history",
+		Short: "The latest changes of entries, the latest first",
+		Args:  cobra.NoArgs,
 	}
-	by.add(cmd)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if args[0] != "tier" {
-			return usagef("%q is no kind of entry; give tier and its name", args[0])
+	cmd.Flags().IntVar(&limit, "limit", 20, "how many")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if limit < 1 {
+			return usagef("--limit %d: give 1 or more", limit)
 		}
-		return g.editRules(cmd, &aliquotv1.EditRulesRequest{
-			Edit:   &aliquotv1.EditRulesRequest_Tier{Tier: &aliquotv1.TierEdit{Tier: args[1], Remove: true}},
-			Author: by.author, Comment: by.comment,
+		ctx, cancel := g.call(cmd)
+		defer cancel()
+		answer, err := g.ruleService().GetRules(ctx, &aliquotv1.GetRulesRequest{EntryChanges: true})
+		if err != nil {
+			return g.explain(err, aCoordinator, g.coordinator())
+		}
+		changes := answer.GetEntryChanges()
+		shown := &aliquotv1.GetRulesResponse{
+			Version: answer.GetVersion(), EntriesRevision: answer.GetEntriesRevision(), EntryChanges: changes[:min(len(changes), limit)],
+		}
+		return g.print(shown, func(w io.Writer) {
+			for _, c := range shown.GetEntryChanges() {
+				fmt.Fprintf(w, "revision %d at %s by %s: %s\n", c.GetRevision(), instant(c.GetUnixMs()), orDash(c.GetAuthor()), c.GetComment())
+				printEntryChange(w, c)
+			}
 		})
 	}
 	return cmd
+}
+
+func newEntriesRemove(g *globals) *cobra.Command {
+	var by changeFlags
+	cmd := &cobra.Command{
+		Use:     "remove (block PATTERN | allow PATTERN | override RULE PATTERN | tier TIER)",
+		Short:   "Take an entry away: what the file states holds again",
+		Example: "  aliquot entries remove block 'sk_leaked_*'\n  aliquot entries remove override per-key sk_partner\n  aliquot entries remove tier pro",
+		Args:    cobra.RangeArgs(2, 3),
+	}
+	by.add(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		e := &aliquotv1.Entry{Kind: args[0], Name: args[len(args)-1]}
+		switch kind := rules.EntryKind(args[0]); {
+		case kind == rules.OverrideEntry && len(args) == 3:
+			e.RuleId = args[1]
+		case kind == rules.OverrideEntry:
+			return usagef("an override is of a rule; give both, as 'aliquot entries list' shows them")
+		case kind != rules.BlockEntry && kind != rules.AllowEntry && kind != rules.TierEntry:
+			return usagef("%q is no kind of entry; give block, allow, override or tier, and its name", args[0])
+		case len(args) == 3:
+			return usagef("a %s has one name, found %q and %q", kind, args[1], args[2])
+		}
+		return g.editEntries(cmd, &aliquotv1.EntriesEdit{Remove: []*aliquotv1.Entry{e}}, by)
+	}
+	return cmd
+}
+
+func (g *globals) editEntries(cmd *cobra.Command, e *aliquotv1.EntriesEdit, by changeFlags) error {
+	return g.changeRules(cmd, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+		return g.ruleService().EditRules(ctx, &aliquotv1.EditRulesRequest{
+			Edit: &aliquotv1.EditRulesRequest_Entries{Entries: e}, Author: by.author, Comment: by.comment,
+		})
+	})
+}
+
+// entriesFile is what export writes and import reads.
+type entriesFile struct {
+	Entries []entryText `json:"entries" yaml:"entries"`
+}
+
+// entryText is an entry in a file; what is empty is not stated.
+type entryText struct {
+	Kind       string `json:"kind" yaml:"kind"`
+	Rule       string `json:"rule,omitempty" yaml:"rule,omitempty"`
+	Pattern    string `json:"pattern,omitempty" yaml:"pattern,omitempty"`
+	Tier       string `json:"tier,omitempty" yaml:"tier,omitempty"`
+	Limit      int64  `json:"limit,omitempty" yaml:"limit,omitempty"`
+	Capacity   int64  `json:"capacity,omitempty" yaml:"capacity,omitempty"`
+	RefillRate string `json:"refill_rate,omitempty" yaml:"refill_rate,omitempty"`
+	Window     string `json:"window,omitempty" yaml:"window,omitempty"`
+	Until      string `json:"until,omitempty" yaml:"until,omitempty"`
+	Reason     string `json:"reason,omitempty" yaml:"reason,omitempty"`
+	By         string `json:"by,omitempty" yaml:"by,omitempty"`
+}
+
+func entryTextOf(e rules.Entry) entryText {
+	out := entryText{
+		Kind: string(e.Kind), Rule: e.Rule, Pattern: e.Name, Limit: e.Limit, Capacity: e.Capacity, RefillRate: e.RefillRate, Reason: e.Reason, By: e.By,
+	}
+	if e.Kind == rules.TierEntry {
+		out.Pattern, out.Tier = "", e.Name
+	}
+	if e.Window != 0 {
+		out.Window = e.Window.String()
+	}
+	if e.UntilMS != 0 {
+		out.Until = time.UnixMilli(e.UntilMS).UTC().Format(time.RFC3339Nano)
+	}
+	return out
+}
+
+// message is the entry as a request carries it; an error names the field.
+func (t *entryText) message() (*aliquotv1.Entry, error) {
+	out := &aliquotv1.Entry{
+		Kind: t.Kind, RuleId: t.Rule, Name: t.Pattern, Limit: t.Limit, Capacity: t.Capacity, RefillRate: t.RefillRate, Reason: t.Reason, Author: t.By,
+	}
+	if t.Tier != "" {
+		if t.Pattern != "" {
+			return nil, fmt.Errorf("tier and pattern are both given; give one")
+		}
+		out.Name = t.Tier
+	}
+	if t.Window != "" {
+		window, err := time.ParseDuration(t.Window)
+		if err != nil {
+			return nil, fmt.Errorf("window %q: give a duration such as 1m", t.Window)
+		}
+		out.WindowMicros = window.Microseconds()
+	}
+	if t.Until != "" {
+		until, err := time.Parse(time.RFC3339, t.Until)
+		if err != nil {
+			return nil, fmt.Errorf("until %q: give a time with date and zone, such as 2030-01-31T18:00:00Z", t.Until)
+		}
+		out.UntilUnixMs = until.UnixMilli()
+	}
+	return out, nil
+}
+
+func newEntriesExport(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "export",
+		Short: "The entries as a file that import reads, on standard output",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			answer, err := g.getRules(cmd, 0)
+			if err != nil {
+				return err
+			}
+			file := entriesFile{Entries: []entryText{}}
+			for _, e := range rules.EntriesOf(answer.GetEntries()) {
+				file.Entries = append(file.Entries, entryTextOf(e))
+			}
+			var text []byte
+			return g.printValue(file, func(w io.Writer) {
+				if text, err = yaml.Marshal(file); err == nil { // strings and numbers can always be written
+					_, _ = w.Write(text)
+				}
+			})
+		},
+	}
+}
+
+func newEntriesImport(g *globals) *cobra.Command {
+	var by changeFlags
+	var replace bool
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Put the entries of a file, all or none (- reads standard input)",
+		Long: "Put the entries of a file that export wrote, all or none. Those whose rule or tier is not\n" +
+			"there are put too, without effect until it is; those that are over are left out.",
+		Example: "  aliquot entries export > entries.yaml\n  aliquot entries import entries.yaml --replace",
+		Args:    cobra.ExactArgs(1),
+	}
+	by.add(cmd)
+	cmd.Flags().BoolVar(&replace, "replace", false, "take away every entry that is not in the file")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		data, name, err := g.readRules(args[0])
+		if err != nil {
+			return err
+		}
+		put, over, err := readEntries(data, time.Now())
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if over > 0 {
+			fmt.Fprintf(g.Err, "warning: %d entries of the file are over and were left out\n", over)
+		}
+		if len(put) == 0 && !replace {
+			fmt.Fprintln(g.Err, "there is nothing to put")
+			return nil
+		}
+		if by.comment == "" {
+			by.comment = "import of " + strconv.Itoa(len(put)) + " entries"
+		}
+		return g.editEntries(cmd, &aliquotv1.EntriesEdit{Put: put, Replace: replace, WithoutEffect: true}, by)
+	}
+	return cmd
+}
+
+// readEntries reads a file of entries, without those that are over.
+func readEntries(data []byte, now time.Time) (put []*aliquotv1.Entry, over int, err error) {
+	var file entriesFile
+	if err := yaml.UnmarshalWithOptions(data, &file, yaml.Strict()); err != nil {
+		return nil, 0, fmt.Errorf("this is no file of entries: %s", shortOf(err))
+	}
+	for i := range file.Entries {
+		e, err := file.Entries[i].message()
+		if err != nil {
+			return nil, 0, fmt.Errorf("entry %d: %w", i+1, err)
+		}
+		if e.UntilUnixMs != 0 && e.UntilUnixMs <= now.UnixMilli() {
+			over++
+			continue
+		}
+		put = append(put, e)
+	}
+	return put, over, nil
 }

@@ -85,7 +85,7 @@ func printExplanation(w io.Writer, e *aliquotv1.ExplainResponse) {
 		fmt.Fprintln(w, d.GetReason())
 	}
 	if e.GetList() != "" {
-		fmt.Fprintf(w, "%s entry %s\n", e.GetList(), e.GetListEntry())
+		fmt.Fprintf(w, "%s entry %s\n", strings.TrimSuffix(e.GetList(), " entry"), e.GetListEntry())
 	}
 	if e.GetTier() != "" {
 		fmt.Fprintf(w, "tier %s\n", e.GetTier())
@@ -124,6 +124,9 @@ func printMatched(w io.Writer, r *aliquotv1.RuleExplanation) {
 	fmt.Fprintf(w, "\n  limit   %s of %d, window %s, unit %s", d.GetAlgorithm(), d.GetLimit(), duration(d.GetWindow()), d.GetUnit())
 	if r.GetOverride() != "" {
 		fmt.Fprintf(w, ", by the override %s", r.GetOverride())
+		if e := r.GetOverrideEntry(); e != "" {
+			fmt.Fprintf(w, ", an entry above the file (%s)", e)
+		}
 	}
 	if r.GetSetForTier() != "" {
 		fmt.Fprintf(w, ", set for the tier %s", r.GetSetForTier())

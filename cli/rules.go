@@ -125,6 +125,7 @@ func (g *globals) changeRulesIn(cmd *cobra.Command, where string, change func(co
 	}
 	return g.print(answer, func(w io.Writer) {
 		fmt.Fprint(w, answer.GetDiff())
+		printEntryChange(w, answer.GetEntryChange())
 		printTierRules(w, answer.GetTierRules())
 		fmt.Fprintf(w, "version %d is in force%s\n", answer.GetVersion(), where)
 	})

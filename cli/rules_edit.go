@@ -18,7 +18,7 @@ type entryFlags struct {
 
 func (f *entryFlags) add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.ttl, "ttl", 0, "for so long (default: for good)")
-	cmd.Flags().StringVar(&f.reason, "reason", "", "why; it stays in the rules beside the entry")
+	cmd.Flags().StringVar(&f.reason, "reason", "", "why; it is shown with the entry")
 }
 
 // lasting is nil where nothing was said.
@@ -71,7 +71,7 @@ func newUnlist(g *globals) *cobra.Command {
 	var by changeFlags
 	cmd := &cobra.Command{
 		Use:   "unlist PATTERN",
-		Short: "Take a pattern off the block list and the allow list",
+		Short: "Take the block or the allow of a pattern away",
 		Args:  cobra.ExactArgs(1),
 	}
 	by.add(cmd)

@@ -40,13 +40,13 @@ func editRules(t *testing.T, coordinator, region string) {
 	checked := func(key string) func() string {
 		return func() string { return command(t, "", "check", "api_key="+key, "--addr", region).out }
 	}
-	at("block", "sk_new", "--ttl", "1h", "--reason", "abuse").want(t, exitOK, "+++ version 7", "abuse", "version 7 is in force")
+	at("block", "sk_new", "--ttl", "1h", "--reason", "abuse").want(t, exitOK, `+ block "sk_new" until 20`, ": abuse", "version 7 is in force")
 	await(t, "block list", checked("sk_new"))
 	at("allow", "sk_new", "-o", "json").want(t, exitOK, `"version":"8"`)
 	await(t, "allow_list", checked("sk_new"))
 	at("unlist", "sk_new", "--comment", "settled").want(t, exitOK, "version 9 is in force")
 	await(t, "per-key", checked("sk_new"))
-	at("unlist", "sk_new").want(t, exitError, "nothing changed", "is on no list")
+	at("unlist", "sk_new").want(t, exitError, "nothing changed", `no entry blocks or allows "sk_new"`)
 	at("override", "per-key", "sk_big", "--capacity", "7000", "--refill-rate", "12.5", "--author", "ann").want(t, exitOK, "version 10 is in force")
 	await(t, "7000", checked("sk_big"))
 	at("override", "per-key", "sk_big", "--remove").want(t, exitOK, "version 11 is in force")
@@ -54,10 +54,13 @@ func editRules(t *testing.T, coordinator, region string) {
 	at("override", "per-key").want(t, exitUsage, "override RULE PATTERN")
 	at("block", "*").want(t, exitError, "refused, nothing changed")
 	at("block", "a", "--ttl", "0s").want(t, exitError, "ttl")
-	at("rules", "history").want(t, exitOK, `block "sk_new": abuse`, "settled", `override of "sk_big" in per-key`, "ann")
+	at("entries", "history").want(t, exitOK, `block "sk_new": abuse`, "settled", `set the override of "sk_big" in per-key`, "by ann", `- override per-key "sk_big" (capacity 7000, refill_rate 12.5)`)
+	at("entries", "history", "--limit", "1", "-o", "json").want(t, exitOK, `"entriesRevision":"5"`)
 	at("entries", "list").want(t, exitOK, "no entries")
-	at("entries", "remove", "tier", "pro").want(t, exitError, "nothing changed", "has no value above the file")
-	at("entries", "remove", "block", "a").want(t, exitUsage, "no kind of entry")
+	at("entries", "remove", "tier", "pro").want(t, exitError, "nothing changed", `there is no entry tier "pro" above the file`)
+	for _, args := range [][]string{{"block"}, {"ban", "a"}, {"override", "a"}, {"block", "a", "b"}} {
+		at(append([]string{"entries", "remove"}, args...)...).want(t, exitUsage)
+	}
 	haltedRules(t, coordinator, region)
 }
 
@@ -94,8 +97,44 @@ func haltedRules(t *testing.T, coordinator, region string) {
 		decide("")
 		return at("", "rules", "show").err
 	})
-	at("", "rules", "history").want(t, exitOK, "13       yes       coordinator c", "[text of version 11] version 12 halted")
+	at("", "rules", "history").want(t, exitOK, "13       yes       coordinator c", "[text of version 6] version 12 halted")
 	await(t, "per-key", func() string { return command(t, "", "check", "api_key=many_1", "--addr", region).out })
+	movedEntries(t, coordinator, region)
+}
+
+// movedEntries goes on where version 13 was applied: entries go to a file and back, and
+// outlive a rollback.
+func movedEntries(t *testing.T, coordinator, region string) {
+	at := func(stdin string, args ...string) result {
+		return command(t, stdin, append(args, "--addr", coordinator)...)
+	}
+	at("", "block", "sk_leaked*", "--ttl", "1h", "--reason", "in a public repository").want(t, exitOK, "version 14")
+	at("", "override", "per-key", "sk_big", "--limit", "5", "--window", "1m30s").want(t, exitOK, "version 15")
+	at("", "entries", "list").want(t, exitOK, `override per-key "sk_big"  limit 5, window 1m30s  per-key`, `block "sk_leaked*"`, "in a public repository")
+	await(t, "by the override sk_big, an entry above the file (sk_big, by ", func() string { return command(t, "", "explain", "api_key=sk_big", "--addr", region).out })
+	await(t, "block entry sk_leaked* until 20", func() string { return command(t, "", "explain", "api_key=sk_leaked_1", "--addr", region).out })
+	file := at("", "entries", "export").out
+	for _, want := range []string{"- kind: block", "pattern: sk_leaked*", "until: ", "rule: per-key", "window: 1m30s", "reason: in a public repository"} {
+		if !strings.Contains(file, want) {
+			t.Errorf("no %q in\n%s", want, file)
+		}
+	}
+	at("", "rules", "rollback", "1").want(t, exitOK, "version 16")
+	at("", "entries", "remove", "override", "per-key", "sk_big").want(t, exitOK, `- override per-key "sk_big"`, "version 17")
+	at("", "entries", "remove", "block", "sk_leaked*").want(t, exitOK, "version 18")
+	at(file, "entries", "import", "-").want(t, exitOK, `+ block "sk_leaked*" until`, `+ override per-key "sk_big" (limit 5, window 1m30s)`, "version 19")
+	at(file, "entries", "import", "-", "--replace").want(t, exitOK, "version 19")
+	if again := at("", "entries", "export").out; again != file {
+		t.Errorf("%s\nwant\n%s", again, file)
+	}
+	gone := strings.ReplaceAll(file, "per-key", "per-kay")
+	if got := at(gone, "entries", "import", "-", "--replace"); got.code != exitOK || !strings.Contains(got.err, `override per-kay "sk_big" is without effect: there is no rule "per-kay"`) {
+		t.Errorf("%+v", got)
+	}
+	at("", "entries", "list").want(t, exitOK, "without effect")
+	at("entries: []", "entries", "import", "-", "--replace").want(t, exitOK, "- block", "version 21")
+	at("entries: [{kind: ban, pattern: a}]", "entries", "import", "-").want(t, exitError, "entry 1", `"ban" is no kind of entry`)
+	at("entrys: []", "entries", "import", "-").want(t, exitError, "no file of entries")
 }
 
 // stagedRules goes on where version 3 was applied.

@@ -27,7 +27,7 @@ func RolloutStates() []string {
 // is immutable; nil is none.
 type Rollout struct {
 	Version uint64
-	// First is the version that it began with: each change of a tier makes another.
+	// First is the version that it began with: each change of entries makes another.
 	First uint64
 	// Base is the version in force elsewhere.
 	Base    uint64
@@ -80,11 +80,11 @@ func (s *State) stageRules(c *raftlogv1.StageRules, parser *ruleParser) (version
 	}
 	book := s.Rules
 	book.Last++
-	book.History = keptVersions(book.History, newRuleVersion(book.Last, book.Version, a))
+	book.History = keptVersions(book.History, newRuleVersion(book.Last, book.Applied, a))
 	r := &Rollout{
 		Version: book.Last, Base: book.Version, Regions: c.GetRegions(), State: RolloutStaged,
 		StartedUnixMS: a.GetUnixMs(), HaltAbovePPM: c.GetHaltAbovePpm(), Before: decodeDecisions(c.GetBefore()),
-		YAML: a.GetYaml(), Set: set.With(tierValues(book.Tiers)), First: book.Last,
+		YAML: a.GetYaml(), Set: set.With(entriesAbove(book.Entries)), First: book.Last,
 	}
 	if c.GetPromoteAfterMs() > 0 {
 		r.PromoteAtUnixMS = a.GetUnixMs() + c.GetPromoteAfterMs()
@@ -133,7 +133,7 @@ func (b *RuleBook) stageable(set *rules.Set) error {
 // of them knows which one is the later.
 func (s *State) endRollout(c *raftlogv1.EndRollout) (version uint64, err error) {
 	book := s.Rules
-	if r := book.Rollout; !r.UnderWay() || c.GetVersion() != r.Version && c.GetVersion() != r.First {
+	if r := book.Rollout; !r.UnderWay() || c.GetVersion() < r.First || c.GetVersion() > r.Version {
 		return 0, fmt.Errorf("%w of version %d", ErrNoRollout, c.GetVersion())
 	}
 	ended := *book.Rollout
@@ -178,8 +178,8 @@ func stateOutcome(state string) raftlogv1.EndRollout_Outcome {
 func (b RuleBook) promoted() RuleBook {
 	r := b.Rollout
 	b.Older = b.older(OlderRules{Version: b.Version, Set: b.Set})
-	b.Version, b.YAML, b.Set, b.Numbers = r.Version, r.YAML, r.Set, r.Numbers
-	if v, kept := Kept(b.History, r.Version); kept {
+	b.Version, b.Applied, b.YAML, b.Set, b.Numbers = r.Version, r.First, r.YAML, r.Set, r.Numbers
+	if v, kept := Kept(b.History, r.First); kept {
 		b.Author, b.Comment, b.UnixMS = v.Author, v.Comment, v.UnixMS
 	}
 	return b
@@ -192,12 +192,12 @@ func (b RuleBook) takenBack(c *raftlogv1.EndRollout, state string) RuleBook {
 	b.Older = b.older(OlderRules{Version: b.Version, Set: b.Set})
 	b.Older = b.older(OlderRules{r.Version, r.Set, r.Regions})
 	b.Last++
-	again := newRuleVersion(b.Last, r.Version, &raftlogv1.ApplyRules{
-		Yaml: b.YAML, Author: c.GetAuthor(), UnixMs: c.GetUnixMs(), RollbackTo: b.Version,
-		Comment: fmt.Sprintf("version %d %s", r.Version, state),
+	again := newRuleVersion(b.Last, r.First, &raftlogv1.ApplyRules{
+		Yaml: b.YAML, Author: c.GetAuthor(), UnixMs: c.GetUnixMs(), RollbackTo: b.Applied,
+		Comment: fmt.Sprintf("version %d %s", r.First, state),
 	})
 	b.History = keptVersions(b.History, again)
-	b.Version, b.Author, b.Comment, b.UnixMS = again.Version, again.Author, again.Comment, again.UnixMS
+	b.Version, b.Applied, b.Author, b.Comment, b.UnixMS = again.Version, again.Version, again.Author, again.Comment, again.UnixMS
 	return b
 }
 
@@ -246,7 +246,7 @@ func decodeRollout(m *raftlogv1.Rollout, b *RuleBook) (*Rollout, error) {
 		r.State, r.Reason = outcomeState(end.GetOutcome()), end.GetReason()
 		return r, nil
 	}
-	v, kept := Kept(b.History, r.Version)
+	v, kept := Kept(b.History, r.First)
 	if !kept {
 		return nil, fmt.Errorf("the staged rules version %d is not in it", r.Version)
 	}
@@ -258,6 +258,6 @@ func decodeRollout(m *raftlogv1.Rollout, b *RuleBook) (*Rollout, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the staged rules in it do not parse in this version: %w", err)
 	}
-	r.Set = set.With(tierValues(b.Tiers))
+	r.Set = set.With(entriesAbove(b.Entries))
 	return r, nil
 }

@@ -28,9 +28,16 @@ type RuleBook struct {
 	Last uint64
 	// History is every version that is kept, the oldest first; see keptVersions.
 	History []RuleVersion
-	// Tiers are the values that were set for tiers, above the text, sorted by tier. Set and
-	// the set of what is staged are under them.
-	Tiers []TierEntry
+	// Applied is the version that brought the text into force: those above it changed entries
+	// only.
+	Applied uint64
+	// Entries are what was set above the text, sorted by id. Set and the set of what is staged
+	// are under them.
+	Entries []Entry
+	// EntriesRevision counts the changes of entries; EntryChanges are the latest of them, the
+	// oldest first.
+	EntriesRevision uint64
+	EntryChanges    []*raftlogv1.EntryChange
 	// Rollout is the staged roll-out under way or, until the next change, the last one;
 	// nil if there was none.
 	Rollout *Rollout
@@ -97,18 +104,18 @@ func (b RuleBook) indexed() RuleBook {
 type RulesFor struct {
 	Version uint64
 	YAML    string
-	// Numbers and Tiers must not be changed.
+	// Numbers and Entries must not be changed.
 	Numbers map[string]uint32
-	Tiers   []TierEntry
+	Entries []Entry
 }
 
 // For is what a region is to go by: the staged version where it is staged, else the
 // one in force.
 func (b *RuleBook) For(region string) RulesFor {
 	if b.Rollout.StagedIn(region) {
-		return RulesFor{b.Rollout.Version, b.Rollout.YAML, b.Rollout.Numbers, b.Tiers}
+		return RulesFor{b.Rollout.Version, b.Rollout.YAML, b.Rollout.Numbers, b.Entries}
 	}
-	return RulesFor{b.Version, b.YAML, b.Numbers, b.Tiers}
+	return RulesFor{b.Version, b.YAML, b.Numbers, b.Entries}
 }
 
 // next is the book after the given rules, or the file's problems.
@@ -117,11 +124,14 @@ func (b RuleBook) next(a *raftlogv1.ApplyRules, parser *ruleParser) (RuleBook, e
 	if err != nil {
 		return RuleBook{}, err
 	}
-	version := newRuleVersion(b.Last+1, b.Version, a)
-	set = set.With(tierValues(b.Tiers))
-	next := RuleBook{Tiers: b.Tiers, Older: b.older(OlderRules{Version: b.Version, Set: b.Set}), History: keptVersions(b.History, version)}
+	version := newRuleVersion(b.Last+1, b.Applied, a)
+	set = set.With(entriesAbove(b.Entries))
+	next := RuleBook{
+		Entries: b.Entries, EntriesRevision: b.EntriesRevision, EntryChanges: b.EntryChanges,
+		Older: b.older(OlderRules{Version: b.Version, Set: b.Set}), History: keptVersions(b.History, version),
+	}
 	next.Numbers, next.NextNumber = rules.Assign(b.Numbers, b.Set, b.NextNumber, set)
-	next.Version, next.Last, next.Set, next.YAML = version.Version, version.Version, set, a.GetYaml()
+	next.Version, next.Applied, next.Last, next.Set, next.YAML = version.Version, version.Version, version.Version, set, a.GetYaml()
 	next.Author, next.Comment, next.UnixMS = version.Author, version.Comment, version.UnixMS
 	return next.indexed(), nil
 }
@@ -138,13 +148,13 @@ func (s *State) applyRules(a *raftlogv1.ApplyRules, parser *ruleParser) (version
 	return book.Version, nil
 }
 
-// mayChangeRules refuses a change made against another version, and any change while
+// mayChangeRules refuses a change made against another file, and any change while
 // a version is being rolled out: what it is compared with must not move.
 func (s *State) mayChangeRules(a *raftlogv1.ApplyRules) error {
 	if s.ClusterID == "" {
 		return fmt.Errorf("%w: rules before the bootstrap", ErrInvalidArgument)
 	}
-	if a.GetHasExpected() && a.GetExpectedVersion() != s.Rules.Version {
+	if expected := a.GetExpectedVersion(); a.GetHasExpected() && (expected < s.Rules.Applied || expected > s.Rules.Version) {
 		return ErrVersionConflict{Expected: a.GetExpectedVersion(), InForce: s.Rules.Version}
 	}
 	if r := s.Rules.Rollout; r.UnderWay() {

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -131,7 +132,10 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 		RuleVersions:     encodeHistory(s.Rules.History),
 		LastRulesVersion: s.Rules.Last,
 		Rollout:          encodeRollout(s.Rules.Rollout),
-		TierValues:       encodeTiers(s.Rules.Tiers),
+		Above:            encodeEntries(s.Rules.Entries),
+		EntriesRevision:  s.Rules.EntriesRevision,
+		EntryChanges:     s.Rules.EntryChanges,
+		AppliedVersion:   s.Rules.Applied,
 		AppliedIndex:     s.AppliedIndex,
 		Shard:            s.Ledger.Shard,
 	}
@@ -204,10 +208,12 @@ func decodeRuleBook(m *raftlogv1.Snapshot) (RuleBook, error) {
 	if err != nil {
 		return RuleBook{}, fmt.Errorf("the rules in it do not parse in this version: %w", err)
 	}
-	if b.Tiers, err = decodeTiers(m.GetTierValues()); err != nil {
+	if b.Entries, err = decodeEntries(m); err != nil {
 		return RuleBook{}, err
 	}
-	b.Set = set.With(tierValues(b.Tiers))
+	b.Applied, b.EntryChanges = cmp.Or(m.GetAppliedVersion(), b.Version), m.GetEntryChanges()
+	b.EntriesRevision = max(m.GetEntriesRevision(), uint64(min(len(m.GetTierValues()), 1)))
+	b.Set = set.With(entriesAbove(b.Entries))
 	if b.History, err = decodeHistory(m.GetRuleVersions()); err != nil {
 		return RuleBook{}, err
 	}

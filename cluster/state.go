@@ -50,6 +50,10 @@ func (s *State) apply(cmd *raftlogv1.Command, parser *ruleParser) (answer any, c
 	case *raftlogv1.Command_EndRollout:
 		answer, err = s.endRollout(kind.EndRollout)
 		changed = err == nil
+	case *raftlogv1.Command_ChangeEntries:
+		answer, changed, err = s.changeEntries(kind.ChangeEntries)
+	case *raftlogv1.Command_EndEntries:
+		answer, changed, err = s.endEntries(kind.EndEntries)
 	case *raftlogv1.Command_ChangeTier:
 		answer, changed, err = s.changeTier(kind.ChangeTier)
 	case *raftlogv1.Command_MintEpoch:

@@ -25,7 +25,6 @@ var (
 	errFenced         = errors.New("fenced region")
 	errUndeclared     = errors.New("undeclared region")
 	errUnknownRule    = errors.New("unknown rule")
-	errCannotEdit     = errors.New("the rules file cannot be edited in place")
 	errInvalid        = errors.New("invalid request")
 	errTooManyWatches = errors.New("too many watches")
 	errPlanning       = errors.New("the regions are at work on another plan; retry in a moment")
@@ -51,7 +50,6 @@ var errorTable = rpc.Table{
 	{Err: budget.ErrBadWeight, Code: connect.CodeInvalidArgument},
 	{Err: budget.ErrBadTiming, Code: connect.CodeInvalidArgument},
 	{Err: errUnknownRule, Code: connect.CodeNotFound},
-	{Err: errCannotEdit, Code: connect.CodeFailedPrecondition},
 	{Err: rules.ErrNotThere, Code: connect.CodeNotFound},
 	{Err: rules.ErrBadEdit, Code: connect.CodeInvalidArgument},
 	{Err: errInvalid, Code: connect.CodeInvalidArgument},

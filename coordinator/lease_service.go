@@ -10,7 +10,6 @@ import (
 	"aliquot/budget"
 	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/rules"
 )
 
 // leaseService carries the protocol between the regions and the leader's machine.
@@ -132,7 +131,7 @@ func newerRules(s *cluster.State, region string, has uint64) *aliquotv1.Rules {
 	if r.Version == has || r.Version == 0 {
 		return nil
 	}
-	return &aliquotv1.Rules{Version: r.Version, Yaml: r.YAML, Numbers: maps.Clone(r.Numbers), Tiers: tiersToWire(r.Tiers, new(rules.Set))}
+	return &aliquotv1.Rules{Version: r.Version, Yaml: r.YAML, Numbers: maps.Clone(r.Numbers), Entries: entriesToWire(r.Entries)}
 }
 
 // stream names one session of one region.

@@ -52,6 +52,7 @@ type reign struct {
 	rules        map[uint32]*rules.Rule // in force, or staged where none is, by number
 	staged       map[uint32]*rules.Rule // staged, by number
 	rollout      rollout
+	entries      entryEnds
 	tails        map[uint32]time.Duration
 	failed       error // ends the loop
 }
@@ -73,6 +74,7 @@ func newReign(l *leadership, ledger *budget.Ledger, term uint64) *reign {
 		committed:  make(chan error, 1),
 		verified:   make(chan error, 1),
 		rollout:    newRollout(len(ledger.Config.Regions), now),
+		entries:    entryEnds{ended: make(chan error, 1)},
 	}
 	l.pace.newReign()
 	l.tally = l.tally.resume(ledger.Config.RhoPPM, r.promised, now)
@@ -107,6 +109,8 @@ func (r *reign) run(ctx context.Context, leading <-chan bool) (again bool, reaso
 			r.advanceDone(err)
 		case err := <-r.rollout.ended:
 			r.rolloutEnded(err)
+		case err := <-r.entries.ended:
+			r.entriesEnded(err)
 		case <-changed:
 			changed = r.node.Changed()
 			r.configMayHaveChanged()
@@ -116,6 +120,7 @@ func (r *reign) run(ctx context.Context, leading <-chan bool) (again bool, reaso
 			r.advanceFloors(ctx)
 			r.watchTally()
 			r.watchRollout(ctx)
+			r.endEntries(ctx)
 			r.endSpentEpoch()
 		}
 	}
@@ -355,6 +360,7 @@ func (r *reign) rulesChanged(ctx context.Context) {
 	r.node.View(func(s *cluster.State) {
 		r.rulesSerial, r.rulesVersion = serialOf(s), s.Rules.Version
 		r.staged = stagedByNumber(s)
+		r.entries.next = s.Rules.NextEnd()
 		r.tally.staged, r.tally.counted = s.Rules.Rollout.UnderWay(), countedAs(s)
 		r.rules = maps.Clone(r.staged)
 		maps.Copy(r.rules, rulesByNumber(s, nil))

@@ -31,7 +31,7 @@ func (s *ruleService) ListRuleVersions(ctx context.Context, req *aliquotv1.ListR
 	}
 	var history []cluster.RuleVersion
 	var inForce uint64
-	s.node.View(func(state *cluster.State) { history, inForce = state.Rules.History, state.Rules.Version })
+	s.node.View(func(state *cluster.State) { history, inForce = state.Rules.History, state.Rules.Applied })
 	res := &aliquotv1.ListRuleVersionsResponse{}
 	size, began := 0, time.Now()
 	for _, v := range slices.Backward(history) {
@@ -100,8 +100,18 @@ func (s *ruleService) textOf(ctx context.Context, version uint64) (string, error
 // kept is a version of the history as it is here.
 func (s *ruleService) kept(version uint64) (v cluster.RuleVersion, err error) {
 	var history []cluster.RuleVersion
-	s.node.View(func(state *cluster.State) { history = state.Rules.History })
-	v, ok := cluster.Kept(history, version)
+	text := version // the version that brought its text into force
+	s.node.View(func(state *cluster.State) {
+		b := &state.Rules
+		history = b.History
+		switch r := b.Rollout; {
+		case version == b.Version:
+			text = b.Applied
+		case r.UnderWay() && version == r.Version:
+			text = r.First
+		}
+	})
+	v, ok := cluster.Kept(history, text)
 	if ok {
 		return v, nil
 	}

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"aliquot/cluster"
@@ -24,8 +25,7 @@ type ruleService struct {
 	forward    *forwarder
 	metrics    *metrics
 	plans      *planBook
-	// edits has room for the one edit at a time: each is made on the file that the one
-	// before it has left.
+	// edits has room for the one change of entries at a time.
 	edits chan struct{}
 	// parsing is held while the rules of a plan are read, which takes a hundred times the memory
 	// of their text.
@@ -52,7 +52,12 @@ func (s *ruleService) GetRules(_ context.Context, req *aliquotv1.GetRulesRequest
 			Rollout: rolloutShown(r.Rollout),
 		}
 		if r.Set != nil {
-			res.Tiers = tiersToWire(r.Tiers, r.Set)
+			res.Entries, res.EntriesRevision, res.AppliedVersion = entriesShown(r), r.EntriesRevision, r.Applied
+		}
+		if req.GetEntryChanges() {
+			for _, m := range slices.Backward(r.EntryChanges) {
+				res.EntryChanges = append(res.EntryChanges, entryChangeToWire(m))
+			}
 		}
 	})
 	return res, nil

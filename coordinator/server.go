@@ -13,6 +13,7 @@ import (
 	"aliquot/budget"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/rpc"
+	"aliquot/rules"
 )
 
 // Limits of one message, after decompression.
@@ -27,6 +28,8 @@ const (
 	// others. maxReportParts is for a report's keys, and the result of a plan beside them.
 	maxHelloParts  = 5 * (budget.MaxHotKeys + budget.MaxHotKeys/4)
 	maxReportParts = 200_000
+	// maxEditParts is an edit of as many entries as there may be, each named twice.
+	maxEditParts = 2*rules.MaxEntries + 100
 	// maxAnswerBytes is for what the leader answers: a Hello's actions and rules.
 	maxAnswerBytes = 32 << 20
 	// bodyTimeout ends slow bodies; the largest takes 26 s at 10 Mbit/s.
@@ -47,7 +50,7 @@ func (s services) handler(ready func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	options := connect.WithHandlerOptions(rpc.JSONCodec(), connect.WithConditionalHandlerOptions(readLimit))
 	mux.Handle(aliquotv1connect.NewBudgetServiceHandler(s.budgets, options))
-	mux.Handle(aliquotv1connect.NewRuleServiceHandler(s.rules, options))
+	mux.Handle(aliquotv1connect.NewRuleServiceHandler(s.rules, options, rpc.CountedCodecs(maxEditParts)))
 	mux.Handle(aliquotv1connect.NewRegionServiceHandler(s.regions, options))
 	path, lease := aliquotv1connect.NewLeaseServiceHandler(s.lease, options, connect.WithConditionalHandlerOptions(partLimit))
 	mux.Handle(path, rpc.Uncompressed(lease))
@@ -71,7 +74,7 @@ func (s services) handler(ready func(context.Context) error) http.Handler {
 func readLimit(spec connect.Spec) []connect.HandlerOption {
 	limit := maxRequestBytes
 	switch spec.Procedure {
-	case aliquotv1connect.RuleServiceApplyRulesProcedure, aliquotv1connect.RuleServicePlanRulesProcedure:
+	case aliquotv1connect.RuleServiceApplyRulesProcedure, aliquotv1connect.RuleServicePlanRulesProcedure, aliquotv1connect.RuleServiceEditRulesProcedure:
 		limit = maxRulesBytes
 	case aliquotv1connect.LeaseServiceReportProcedure:
 		limit = maxReportBytes

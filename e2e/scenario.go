@@ -48,6 +48,7 @@ func Scenarios() []Scenario {
 		{Name: "rules changed", Run: rulesChanged},
 		{Name: "a rule becomes another one", Run: kindChanged},
 		{Name: "a rule slowed", Run: ruleSlowed},
+		{Name: "blocks hold through every change", Run: blocksHold},
 		{Name: "many clients, overload", Run: overload},
 		{Name: "regional killed", Run: regionalKilled},
 		{Name: "a second daemon", Run: secondDaemon},

@@ -23,7 +23,9 @@ func (s *service) answer(d *decision, r *request, out *wire.Answer) {
 func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted *tally) {
 	d.answer(s.metrics, counted, out)
 	s.recent.see(d, r)
-	counted.under(d.policy.counts, out.Allowed)
+	if list := d.mode == modeBlockList || d.mode == modeAllowList; !list || !d.policy.set.ByEntry(r.attributes.Get("api_key")) {
+		counted.under(d.policy.counts, out.Allowed) // what entries decide no file has made better or worse
+	}
 	if d.policy.known() && d.policy.set.UnknownTier(r.attributes) {
 		s.metrics.unknownTier.Inc()
 	}

@@ -77,12 +77,12 @@ func (e *explained) words() *aliquotv1.ExplainResponse {
 	found := e.policy.set.Explain(e.request.attributes, e.unixMS)
 	out.Tier = found.Tier
 	if found.Entry != nil {
-		out.List, out.ListEntry = listName(found.List), entryText(found.Entry)
+		out.List, out.ListEntry = listName(&found), noteText(found.Entry.Pattern, &found.Entry.Note)
 	}
 	limits := e.limits()
 	unmatched := 0
 	for i := range found.Rules {
-		one := e.rule(&found.Rules[i], found.List, limits)
+		one := e.rule(&found.Rules[i], &found, limits)
 		if !one.GetMatched() {
 			if unmatched++; unmatched > maxUnmatched {
 				out.RulesOmitted++
@@ -116,13 +116,13 @@ func (e *explained) limits() map[*rules.Rule]explainedLimit {
 }
 
 // rule tells of one rule.
-func (e *explained) rule(t *rules.Trace, list rules.ListKind, limits map[*rules.Rule]explainedLimit) *aliquotv1.RuleExplanation {
+func (e *explained) rule(t *rules.Trace, of *rules.Explanation, limits map[*rules.Rule]explainedLimit) *aliquotv1.RuleExplanation {
 	out := &aliquotv1.RuleExplanation{RuleId: t.Rule.ID, Matched: t.Matched, WhyNot: t.WhyNot(), Key: t.Rule.Key}
 	if t.Matched {
 		_, applies := e.request.costOf(t.Rule)
 		switch {
-		case list != rules.None:
-			out.Matched, out.WhyNot = false, "the "+listName(list)+" decides before any rule"
+		case of.List != rules.None:
+			out.Matched, out.WhyNot = false, "the "+listName(of)+" decides before any rule"
 		case !applies:
 			out.Matched, out.WhyNot = false, fmt.Sprintf("the request says nothing of unit %s, which it counts", t.Rule.Unit)
 		}
@@ -135,6 +135,9 @@ func (e *explained) rule(t *rules.Trace, list rules.ListKind, limits map[*rules.
 	switch {
 	case t.Override != nil:
 		out.Override = t.Override.Pattern
+		if e := t.Override.Entry; e != nil {
+			out.OverrideEntry = noteText(e.Name, &e.Note)
+		}
 	case t.Rule.SetForTier:
 		out.SetForTier = t.Rule.Tier
 	}
@@ -164,16 +167,23 @@ func (a *ask) tell(v *verdict, out *aliquotv1.RuleExplanation) {
 
 func fraction(share int32) float64 { return float64(share) / float64(budget.Unit) }
 
-func listName(k rules.ListKind) string {
-	if k == rules.Blacklisted {
+// listName is the list that decides: the file's, or the entries above it.
+func listName(e *rules.Explanation) string {
+	blocks := e.List == rules.Blacklisted
+	switch {
+	case e.AboveFile && blocks:
+		return "block entry"
+	case e.AboveFile:
+		return "allow entry"
+	case blocks:
 		return "blacklist"
 	}
 	return "whitelist"
 }
 
-// entryText is an entry of a list with its note.
-func entryText(e *rules.ListEntry) string {
-	text := e.Pattern
+// noteText is a pattern with the note of its entry.
+func noteText(pattern string, e *rules.Note) string {
+	text := pattern
 	if e.UntilMS != 0 {
 		text += " until " + time.UnixMilli(e.UntilMS).UTC().Format(time.RFC3339)
 	}

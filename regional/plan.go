@@ -95,7 +95,7 @@ func (p *planner) replay(ctx context.Context, task *aliquotv1.PlanTask, out *ali
 	part := p.recent.take()
 	var span spanned
 	r := replay.Run(replay.Config{
-		Old: policy.set, New: set.With(policy.text.Tiers), Hasher: policy.hasher, NowMS: time.Now().UnixMilli(),
+		Old: policy.set, New: set.With(policy.text.Entries), Hasher: policy.hasher, NowMS: time.Now().UnixMilli(),
 		Right: func(k replay.Key, l limit.Limit) replay.Right { return p.right(policy, k, l) },
 		Stop:  func() bool { return p.stop(ctx, task.GetId()) },
 	}, span.requests(&part))

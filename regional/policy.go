@@ -22,8 +22,8 @@ type ruleText struct {
 	Version uint64            `json:"version"`
 	YAML    string            `json:"yaml"`
 	Numbers map[string]uint32 `json:"numbers"`
-	// Tiers are the values that were set for tiers, above the file.
-	Tiers []rules.TierValue `json:"tiers,omitempty"`
+	// Entries are what was set above the file.
+	Entries []rules.Entry `json:"entries,omitempty"`
 }
 
 // policy is what checks are decided by: one version of the rules and the cluster's
@@ -89,11 +89,14 @@ const aloneBit = 1 << 31
 
 // withRules compiles a version of the rules. On an error the policy in force stays.
 func (p *policy) withRules(text ruleText) (*policy, []rules.Warning, error) {
-	set, warnings, err := rules.Parse(rulesFile, []byte(text.YAML))
-	if err != nil {
-		return nil, nil, err
+	set, warnings := p.set, []rules.Warning(nil)
+	if set == nil || p.none || text.YAML != p.text.YAML { // else entries alone have changed
+		var err error
+		if set, warnings, err = rules.Parse(rulesFile, []byte(text.YAML)); err != nil {
+			return nil, nil, err
+		}
 	}
-	set = set.With(text.Tiers)
+	set = set.With(text.Entries)
 	next := *p
 	next.text, next.set, next.none, next.counts = text, set, false, &decisionCounts{}
 	next.numbers, next.byNumber = maps.Clone(text.Numbers), map[uint32]numbered{}

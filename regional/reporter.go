@@ -186,7 +186,7 @@ func (r *reporter) takeRules(in *aliquotv1.Rules) {
 		return
 	}
 	// A refusal is logged and counted by policies; the session goes on.
-	text := ruleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers(), Tiers: rules.TierValuesOf(in.GetTiers())}
+	text := ruleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers(), Entries: rules.EntriesOf(in.GetEntries())}
 	if r.policies.setRules(text) == nil {
 		r.emergency.revise()
 		r.auth.post(budget.RulesReplaced{})

@@ -1,10 +1,6 @@
 package rules
 
-import (
-	"cmp"
-	"slices"
-	"unicode/utf8"
-)
+import "slices"
 
 // compile works out what every rule inherits. The Set is of use only if no problem
 // was found.
@@ -108,16 +104,7 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 // first, then longer patterns first, then as in the file.
 func (d *decoder) compileOverrides(r *Rule, text *ruleText, inherited params) {
 	ordered := slices.Clone(text.overrides)
-	slices.SortStableFunc(ordered, func(a, b overrideText) int {
-		if a.pattern.glob != b.pattern.glob {
-			if b.pattern.glob {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(utf8.RuneCountInString(b.pattern.text), utf8.RuneCountInString(a.pattern.text))
-	})
-	patterns := make([]held, 0, len(ordered))
+	slices.SortStableFunc(ordered, func(a, b overrideText) int { return strongerPattern(a.pattern, b.pattern) })
 	for _, o := range ordered {
 		if o.broken {
 			continue
@@ -127,10 +114,9 @@ func (d *decoder) compileOverrides(r *Rule, text *ruleText, inherited params) {
 			d.add(o.at, "override %q of %s: %s", shorten(o.pattern.text), text, why)
 			continue
 		}
-		patterns = append(patterns, held{o.pattern, o.note.UntilMS})
 		r.overrides = append(r.overrides, Override{Pattern: o.pattern.text, Limit: l, Window: window, Note: o.note, params: o.params})
 	}
-	r.patterns = newPatternSet(patterns)
+	r.patterns = newPatternSet(heldBy(r.overrides))
 }
 
 func unitOf(all settings) string {

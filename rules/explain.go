@@ -9,6 +9,8 @@ type Explanation struct {
 	// are explained all the same, as if it did not.
 	List  ListKind
 	Entry *ListEntry
+	// AboveFile tells that Entry is a block or an allow above the file.
+	AboveFile bool
 	// Tier is the tier that the request belongs to; empty if to none.
 	Tier string
 	// Rules has an element for each rule, in the order of the file.
@@ -48,7 +50,7 @@ func (t *Trace) WhyNot() string {
 func (s *Set) Explain(attrs Attributes, nowMS int64) Explanation {
 	apiKey, of := attrs.Get(apiKeyAttribute), s.subject(attrs)
 	out := Explanation{Tier: of.tier, Rules: make([]Trace, len(s.rules))}
-	out.List, out.Entry = s.listed(apiKey, nowMS)
+	out.List, out.Entry, out.AboveFile = s.listed(apiKey, nowMS)
 	for i, r := range s.rules {
 		t := &out.Rules[i]
 		t.Rule, t.Override = r, r.OverrideFor(apiKey, nowMS)

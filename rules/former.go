@@ -5,11 +5,7 @@ import "aliquot/limit"
 // Former returns a rule that knows its limits alone: Limit, and those of overrides, in the order in
 // which they win. It is for a rule of an earlier version, of which LimitFor is all that matters.
 func Former(l limit.Limit, overrides []Override) *Rule {
-	patterns := make([]held, len(overrides))
-	for i := range overrides {
-		patterns[i] = held{keyPattern(overrides[i].Pattern), overrides[i].UntilMS}
-	}
-	return &Rule{Limit: l, overrides: overrides, patterns: newPatternSet(patterns)}
+	return &Rule{Limit: l, overrides: overrides, patterns: newPatternSet(heldBy(overrides))}
 }
 
 // SameLimits reports whether two rules have the same limits for every API key, at any time.

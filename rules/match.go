@@ -42,15 +42,15 @@ type Matched struct {
 }
 
 // Match finds every rule that applies at nowMS, Unix milliseconds, to a request with
-// these attributes, in the order of the file, or the list that decides instead; the
-// blacklist beats the whitelist. Not among them are rules that another one replaces
+// these attributes, in the order of the file, or the list that decides instead: a block
+// beats an allow, both beat the blacklist, and that beats the whitelist. Not among them are rules that another one replaces
 // whose conditions the request meets too, be that one replaced itself or not. The
 // result overwrites buf and grows it if need be: with room enough, and a request that
 // meets at most 128 rules, Match allocates nothing. attrs is only read.
 func (s *Set) Match(attrs Attributes, nowMS int64, buf []Matched) (ListKind, []Matched) {
 	buf = buf[:0]
 	apiKey := attrs.Get(apiKeyAttribute)
-	if list, _ := s.listed(apiKey, nowMS); list != None {
+	if list, _, _ := s.listed(apiKey, nowMS); list != None {
 		return list, buf
 	}
 	var room [roomForFound]int32
@@ -117,15 +117,28 @@ func meets(few, many []int32) bool {
 	return false
 }
 
-// listed finds the entry of a list that decides for an API key, nil if none does.
-func (s *Set) listed(apiKey string, nowMS int64) (ListKind, *ListEntry) {
+// listed finds the entry of a list that decides for an API key, nil if none does, and whether
+// it stands above the file.
+func (s *Set) listed(apiKey string, nowMS int64) (kind ListKind, entry *ListEntry, above bool) {
+	if e := s.blocks.lists(apiKey, nowMS); e != nil {
+		return Blacklisted, e, true
+	}
+	if e := s.allows.lists(apiKey, nowMS); e != nil {
+		return Whitelisted, e, true
+	}
 	if e := s.blacklist.lists(apiKey, nowMS); e != nil {
-		return Blacklisted, e
+		return Blacklisted, e, false
 	}
 	if e := s.whitelist.lists(apiKey, nowMS); e != nil {
-		return Whitelisted, e
+		return Whitelisted, e, false
 	}
-	return None, nil
+	return None, nil, false
+}
+
+// ByEntry reports whether an entry above the file decides for an API key, whatever the file says.
+func (s *Set) ByEntry(apiKey string) bool {
+	_, _, above := s.listed(apiKey, 0)
+	return above
 }
 
 // matching appends those of the candidates that match.

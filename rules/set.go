@@ -82,10 +82,12 @@ type Set struct {
 	byID  map[string]*Rule
 	index ruleIndex
 	tiers tiers
-	// file is the set without tier values; nil: it has none.
+	// file is the set without entries; nil: it has none.
 	file      *Set
 	whitelist accessList
 	blacklist accessList
+	// blocks and allows are those of entries above the file.
+	blocks, allows accessList
 }
 
 // Rules returns the rules in the order of the file. The caller must not change the
@@ -121,7 +123,7 @@ type Rule struct {
 	// Window is the period the limit is stated over, for display: the stated one,
 	// else the time to fill, in whole seconds.
 	Window time.Duration
-	// SetForTier tells that Limit is what an operator has set for the tier; see Set.With.
+	// SetForTier tells that Limit is the value that an entry has set for the tier; see Set.With.
 	SetForTier bool
 	// Enforcement is Strict, Elastic or Independent; where the file says nothing or
 	// Elastic it is Elastic, of an algorithm that counts use Strict.
@@ -163,19 +165,21 @@ type Override struct {
 	Pattern string
 	Limit   limit.Limit
 	Window  time.Duration
+	// Note is the file's; of an override by an entry it is zero.
 	Note
+	// Entry is the entry above the file that the override is, nil if it is the file's.
+	Entry *Entry
 
 	params params // as the file states them
 }
 
-// Note is what is said of an entry that somebody made for a while: until when it
-// holds, why, and who made it.
+// Note is until when an entry holds, why it was made, and by whom.
 type Note struct {
 	// UntilMS is the first instant at which the entry does not hold any more, Unix
 	// milliseconds; 0 if it holds for good.
-	UntilMS int64
-	Reason  string
-	By      string
+	UntilMS int64  `json:"until_ms,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	By      string `json:"by,omitempty"`
 }
 
 // Holds tells whether the entry holds at nowMS, Unix milliseconds.
@@ -233,7 +237,8 @@ func (r *Rule) LimitFor(apiKey string, nowMS int64) (limit.Limit, time.Duration)
 
 // OverrideFor returns the override of an API key, nil if it has none: of those that
 // hold at nowMS the one that names the key exactly, else the longest pattern that
-// matches it, of two equally long ones the first in the file.
+// matches it, of two equally long ones the first in the file. Those of entries come
+// before all of the file.
 func (r *Rule) OverrideFor(apiKey string, nowMS int64) *Override {
 	if len(r.overrides) == 0 {
 		return nil

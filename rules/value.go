@@ -1,5 +1,10 @@
 package rules
 
+import (
+	"encoding/json"
+	"strings"
+)
+
 // Value is one value of a YAML file with its place, for files beside rules files that
 // are read with the same care: bounded, and nothing in them lost. Line and Column count
 // from 1. The zero value is an empty one.
@@ -51,4 +56,11 @@ func valueOfNode(n *node) *Value {
 }
 
 // Quote writes a text in double quotes, as a rules file accepts any text.
-func Quote(text string) string { return quoteText(text) }
+func Quote(text string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(text) // a text can always be written
+	quoted := strings.TrimSuffix(b.String(), "\n")
+	return strings.NewReplacer("\x7f", `\u007f`, "\u0085", `\u0085`, byteOrderMark, `\ufeff`).Replace(quoted)
+}

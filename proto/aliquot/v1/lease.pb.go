@@ -859,8 +859,8 @@ type Rules struct {
 	Yaml    string                 `protobuf:"bytes,2,opt,name=yaml,proto3" json:"yaml,omitempty"`
 	// The number that stands for each rule id in keys.
 	Numbers map[string]uint32 `protobuf:"bytes,3,rep,name=numbers,proto3" json:"numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// What was set for tiers, above the file.
-	Tiers         []*TierValue `protobuf:"bytes,110,rep,name=tiers,proto3" json:"tiers,omitempty"`
+	// What was set above the file.
+	Entries       []*Entry `protobuf:"bytes,81,rep,name=entries,proto3" json:"entries,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -916,9 +916,9 @@ func (x *Rules) GetNumbers() map[string]uint32 {
 	return nil
 }
 
-func (x *Rules) GetTiers() []*TierValue {
+func (x *Rules) GetEntries() []*Entry {
 	if x != nil {
-		return x.Tiers
+		return x.Entries
 	}
 	return nil
 }
@@ -1839,15 +1839,15 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12'\n" +
 	"\x05floor\x18\x02 \x01(\v2\x11.aliquot.v1.ShareR\x05floor\x12#\n" +
 	"\x03low\x18\x03 \x01(\v2\x11.aliquot.v1.ShareR\x03low\x12#\n" +
-	"\rfloor_version\x18\x04 \x01(\x04R\ffloorVersion\"\xd8\x01\n" +
+	"\rfloor_version\x18\x04 \x01(\x04R\ffloorVersion\"\xde\x01\n" +
 	"\x05Rules\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04yaml\x18\x02 \x01(\tR\x04yaml\x128\n" +
 	"\anumbers\x18\x03 \x03(\v2\x1e.aliquot.v1.Rules.NumbersEntryR\anumbers\x12+\n" +
-	"\x05tiers\x18n \x03(\v2\x15.aliquot.v1.TierValueR\x05tiers\x1a:\n" +
+	"\aentries\x18Q \x03(\v2\x11.aliquot.v1.EntryR\aentries\x1a:\n" +
 	"\fNumbersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01\"\xec\x04\n" +
+	"\x05value\x18\x02 \x01(\rR\x05value:\x028\x01J\x04\bn\x10o\"\xec\x04\n" +
 	"\rReportRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x18\n" +
@@ -1976,7 +1976,7 @@ var file_aliquot_v1_lease_proto_goTypes = []any{
 	(*Action)(nil),         // 16: aliquot.v1.Action
 	(*KeyLimit)(nil),       // 17: aliquot.v1.KeyLimit
 	nil,                    // 18: aliquot.v1.Rules.NumbersEntry
-	(*TierValue)(nil),      // 19: aliquot.v1.TierValue
+	(*Entry)(nil),          // 19: aliquot.v1.Entry
 	(*RegionPlan)(nil),     // 20: aliquot.v1.RegionPlan
 	(*RulePlan)(nil),       // 21: aliquot.v1.RulePlan
 }
@@ -1995,7 +1995,7 @@ var file_aliquot_v1_lease_proto_depIdxs = []int32{
 	2,  // 11: aliquot.v1.DeclaredRegion.floor:type_name -> aliquot.v1.Share
 	2,  // 12: aliquot.v1.DeclaredRegion.low:type_name -> aliquot.v1.Share
 	18, // 13: aliquot.v1.Rules.numbers:type_name -> aliquot.v1.Rules.NumbersEntry
-	19, // 14: aliquot.v1.Rules.tiers:type_name -> aliquot.v1.TierValue
+	19, // 14: aliquot.v1.Rules.entries:type_name -> aliquot.v1.Entry
 	12, // 15: aliquot.v1.ReportRequest.keys:type_name -> aliquot.v1.KeyReport
 	15, // 16: aliquot.v1.ReportRequest.plan:type_name -> aliquot.v1.PlanResult
 	4,  // 17: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId

@@ -1210,7 +1210,8 @@ type ExplainResponse struct {
 	// When it was decided, Unix milliseconds of the daemon's clock.
 	UnixMs       int64  `protobuf:"varint,3,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
 	RulesVersion uint64 `protobuf:"varint,4,opt,name=rules_version,json=rulesVersion,proto3" json:"rules_version,omitempty"`
-	// A list that decided before any rule: "whitelist" or "blacklist", and its entry.
+	// What decided before any rule: "block entry" or "allow entry" above the file, "whitelist"
+	// or "blacklist", and its entry.
 	List      string `protobuf:"bytes,5,opt,name=list,proto3" json:"list,omitempty"`
 	ListEntry string `protobuf:"bytes,6,opt,name=list_entry,json=listEntry,proto3" json:"list_entry,omitempty"`
 	// Every rule in the order of the file; at most 200 of those that did not match.
@@ -1409,6 +1410,8 @@ type RuleExplanation struct {
 	KeyHash string `protobuf:"bytes,6,opt,name=key_hash,json=keyHash,proto3" json:"key_hash,omitempty"`
 	// The pattern of the override that set the limit, if one did.
 	Override string `protobuf:"bytes,7,opt,name=override,proto3" json:"override,omitempty"`
+	// What is noted of it if it is an entry above the file.
+	OverrideEntry string `protobuf:"bytes,80,opt,name=override_entry,json=overrideEntry,proto3" json:"override_entry,omitempty"`
 	// The tier whose value set the limit, above the file; empty if none did.
 	SetForTier string `protobuf:"bytes,110,opt,name=set_for_tier,json=setForTier,proto3" json:"set_for_tier,omitempty"`
 	Hot        bool   `protobuf:"varint,8,opt,name=hot,proto3" json:"hot,omitempty"`
@@ -1505,6 +1508,13 @@ func (x *RuleExplanation) GetKeyHash() string {
 func (x *RuleExplanation) GetOverride() string {
 	if x != nil {
 		return x.Override
+	}
+	return ""
+}
+
+func (x *RuleExplanation) GetOverrideEntry() string {
+	if x != nil {
+		return x.OverrideEntry
 	}
 	return ""
 }
@@ -1792,7 +1802,7 @@ const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	"\x05phase\x18\x01 \x01(\tR\x05phase\x127\n" +
 	"\tremaining\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tremaining\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x18\n" +
-	"\asession\x18\x04 \x01(\x04R\asession\"\xb4\x04\n" +
+	"\asession\x18\x04 \x01(\x04R\asession\"\xdb\x04\n" +
 	"\x0fRuleExplanation\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x18\n" +
 	"\amatched\x18\x02 \x01(\bR\amatched\x12\x17\n" +
@@ -1800,7 +1810,8 @@ const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	"\bdecision\x18\x04 \x01(\v2\x19.aliquot.v1.LimitDecisionR\bdecision\x12\x10\n" +
 	"\x03key\x18\x05 \x03(\tR\x03key\x12\x19\n" +
 	"\bkey_hash\x18\x06 \x01(\tR\akeyHash\x12\x1a\n" +
-	"\boverride\x18\a \x01(\tR\boverride\x12 \n" +
+	"\boverride\x18\a \x01(\tR\boverride\x12%\n" +
+	"\x0eoverride_entry\x18P \x01(\tR\roverrideEntry\x12 \n" +
 	"\fset_for_tier\x18n \x01(\tR\n" +
 	"setForTier\x12\x10\n" +
 	"\x03hot\x18\b \x01(\bR\x03hot\x12\x1d\n" +

@@ -25,7 +25,9 @@ const (
 type GetRulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Absent or 0: the version in force. One that is not kept (any more) is not_found.
-	Version       uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// Whether the answer has the latest changes of entries.
+	EntryChanges  bool `protobuf:"varint,80,opt,name=entry_changes,json=entryChanges,proto3" json:"entry_changes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -67,6 +69,13 @@ func (x *GetRulesRequest) GetVersion() uint64 {
 	return 0
 }
 
+func (x *GetRulesRequest) GetEntryChanges() bool {
+	if x != nil {
+		return x.EntryChanges
+	}
+	return false
+}
+
 type GetRulesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// 0: no rules were ever applied.
@@ -78,10 +87,16 @@ type GetRulesResponse struct {
 	Comment       string `protobuf:"bytes,5,opt,name=comment,proto3" json:"comment,omitempty"`
 	// The staged roll-out under way, or the last one if it was halted.
 	Rollout *Rollout `protobuf:"bytes,6,opt,name=rollout,proto3" json:"rollout,omitempty"`
-	// What was set for tiers, above the file; with the version in force only.
-	Tiers         []*TierValue `protobuf:"bytes,110,rep,name=tiers,proto3" json:"tiers,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// What was set above the file, and how often that was changed; with the version in force
+	// only.
+	Entries         []*Entry `protobuf:"bytes,80,rep,name=entries,proto3" json:"entries,omitempty"`
+	EntriesRevision uint64   `protobuf:"varint,81,opt,name=entries_revision,json=entriesRevision,proto3" json:"entries_revision,omitempty"`
+	// The latest changes of entries, the latest first; where they were asked for.
+	EntryChanges []*EntryChange `protobuf:"bytes,82,rep,name=entry_changes,json=entryChanges,proto3" json:"entry_changes,omitempty"`
+	// The version that brought yaml into force: later ones changed entries only.
+	AppliedVersion uint64 `protobuf:"varint,83,opt,name=applied_version,json=appliedVersion,proto3" json:"applied_version,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetRulesResponse) Reset() {
@@ -156,17 +171,39 @@ func (x *GetRulesResponse) GetRollout() *Rollout {
 	return nil
 }
 
-func (x *GetRulesResponse) GetTiers() []*TierValue {
+func (x *GetRulesResponse) GetEntries() []*Entry {
 	if x != nil {
-		return x.Tiers
+		return x.Entries
 	}
 	return nil
+}
+
+func (x *GetRulesResponse) GetEntriesRevision() uint64 {
+	if x != nil {
+		return x.EntriesRevision
+	}
+	return 0
+}
+
+func (x *GetRulesResponse) GetEntryChanges() []*EntryChange {
+	if x != nil {
+		return x.EntryChanges
+	}
+	return nil
+}
+
+func (x *GetRulesResponse) GetAppliedVersion() uint64 {
+	if x != nil {
+		return x.AppliedVersion
+	}
+	return 0
 }
 
 type ApplyRulesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Yaml  string                 `protobuf:"bytes,1,opt,name=yaml,proto3" json:"yaml,omitempty"`
-	// The version the change was made against. Absent applies unconditionally.
+	// The version the change was made against: the one in force, or an earlier one since
+	// which entries alone have changed. Absent applies unconditionally.
 	ExpectedVersion *uint64 `protobuf:"varint,2,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
 	Author          string  `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
 	// Names the file in error positions; absent means "rules".
@@ -429,7 +466,9 @@ type ApplyRulesResponse struct {
 	// What changed, as a unified diff.
 	Diff string `protobuf:"bytes,3,opt,name=diff,proto3" json:"diff,omitempty"`
 	// Of a change of a tier: its rules, and what it made of their limits.
-	TierRules     []*TierRule `protobuf:"bytes,110,rep,name=tier_rules,json=tierRules,proto3" json:"tier_rules,omitempty"`
+	TierRules []*TierRule `protobuf:"bytes,110,rep,name=tier_rules,json=tierRules,proto3" json:"tier_rules,omitempty"`
+	// Of a change of entries: the revision of the entries that it made, and what it changed.
+	EntryChange   *EntryChange `protobuf:"bytes,80,opt,name=entry_change,json=entryChange,proto3" json:"entry_change,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -488,6 +527,13 @@ func (x *ApplyRulesResponse) GetDiff() string {
 func (x *ApplyRulesResponse) GetTierRules() []*TierRule {
 	if x != nil {
 		return x.TierRules
+	}
+	return nil
+}
+
+func (x *ApplyRulesResponse) GetEntryChange() *EntryChange {
+	if x != nil {
+		return x.EntryChange
 	}
 	return nil
 }
@@ -625,41 +671,49 @@ func (x *TierLimit) GetWindow() *durationpb.Duration {
 	return nil
 }
 
-// TierValue is the limit that was set for a tier, above what the file states. What is 0
-// or empty is not stated.
-type TierValue struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Tier     string                 `protobuf:"bytes,1,opt,name=tier,proto3" json:"tier,omitempty"`
-	Capacity int64                  `protobuf:"varint,2,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Limit    int64                  `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
+// Entry is one thing that was set above the rules file: it outlives every change of the file,
+// and holds on both sides of a stage. Numbers that are 0 or empty are not stated.
+type Entry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// block, allow, override or tier.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Of an override.
+	RuleId string `protobuf:"bytes,2,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	// A pattern about API keys, or a tier.
+	Name     string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Capacity int64  `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Limit    int64  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
 	// A decimal number of requests a second.
-	RefillRate   string `protobuf:"bytes,4,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
-	WindowMicros int64  `protobuf:"varint,5,opt,name=window_micros,json=windowMicros,proto3" json:"window_micros,omitempty"`
-	Author       string `protobuf:"bytes,6,opt,name=author,proto3" json:"author,omitempty"`
-	Comment      string `protobuf:"bytes,7,opt,name=comment,proto3" json:"comment,omitempty"`
-	UnixMs       int64  `protobuf:"varint,8,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
-	// The version of the rules that it made.
-	Version uint64 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
-	// Rules in force that have it as their limit; empty: it is without effect.
-	RuleIds       []string `protobuf:"bytes,10,rep,name=rule_ids,json=ruleIds,proto3" json:"rule_ids,omitempty"`
+	RefillRate   string `protobuf:"bytes,6,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
+	WindowMicros int64  `protobuf:"varint,7,opt,name=window_micros,json=windowMicros,proto3" json:"window_micros,omitempty"`
+	// When the leader is to take it away, Unix milliseconds; 0: never.
+	UntilUnixMs int64  `protobuf:"varint,8,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"`
+	Reason      string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	Author      string `protobuf:"bytes,10,opt,name=author,proto3" json:"author,omitempty"`
+	UnixMs      int64  `protobuf:"varint,11,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	// The revision of the entries that it made.
+	Revision uint64 `protobuf:"varint,12,opt,name=revision,proto3" json:"revision,omitempty"`
+	// Rules in force whose numbers it sets, and why there are none; not in a request.
+	RuleIds       []string `protobuf:"bytes,13,rep,name=rule_ids,json=ruleIds,proto3" json:"rule_ids,omitempty"`
+	WithoutEffect string   `protobuf:"bytes,14,opt,name=without_effect,json=withoutEffect,proto3" json:"without_effect,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *TierValue) Reset() {
-	*x = TierValue{}
+func (x *Entry) Reset() {
+	*x = Entry{}
 	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *TierValue) String() string {
+func (x *Entry) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*TierValue) ProtoMessage() {}
+func (*Entry) ProtoMessage() {}
 
-func (x *TierValue) ProtoReflect() protoreflect.Message {
+func (x *Entry) ProtoReflect() protoreflect.Message {
 	mi := &file_aliquot_v1_rule_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -671,79 +725,218 @@ func (x *TierValue) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use TierValue.ProtoReflect.Descriptor instead.
-func (*TierValue) Descriptor() ([]byte, []int) {
+// Deprecated: Use Entry.ProtoReflect.Descriptor instead.
+func (*Entry) Descriptor() ([]byte, []int) {
 	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{8}
 }
 
-func (x *TierValue) GetTier() string {
+func (x *Entry) GetKind() string {
 	if x != nil {
-		return x.Tier
+		return x.Kind
 	}
 	return ""
 }
 
-func (x *TierValue) GetCapacity() int64 {
+func (x *Entry) GetRuleId() string {
+	if x != nil {
+		return x.RuleId
+	}
+	return ""
+}
+
+func (x *Entry) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Entry) GetCapacity() int64 {
 	if x != nil {
 		return x.Capacity
 	}
 	return 0
 }
 
-func (x *TierValue) GetLimit() int64 {
+func (x *Entry) GetLimit() int64 {
 	if x != nil {
 		return x.Limit
 	}
 	return 0
 }
 
-func (x *TierValue) GetRefillRate() string {
+func (x *Entry) GetRefillRate() string {
 	if x != nil {
 		return x.RefillRate
 	}
 	return ""
 }
 
-func (x *TierValue) GetWindowMicros() int64 {
+func (x *Entry) GetWindowMicros() int64 {
 	if x != nil {
 		return x.WindowMicros
 	}
 	return 0
 }
 
-func (x *TierValue) GetAuthor() string {
+func (x *Entry) GetUntilUnixMs() int64 {
+	if x != nil {
+		return x.UntilUnixMs
+	}
+	return 0
+}
+
+func (x *Entry) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Entry) GetAuthor() string {
 	if x != nil {
 		return x.Author
 	}
 	return ""
 }
 
-func (x *TierValue) GetComment() string {
-	if x != nil {
-		return x.Comment
-	}
-	return ""
-}
-
-func (x *TierValue) GetUnixMs() int64 {
+func (x *Entry) GetUnixMs() int64 {
 	if x != nil {
 		return x.UnixMs
 	}
 	return 0
 }
 
-func (x *TierValue) GetVersion() uint64 {
+func (x *Entry) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Entry) GetRuleIds() []string {
+	if x != nil {
+		return x.RuleIds
+	}
+	return nil
+}
+
+func (x *Entry) GetWithoutEffect() string {
+	if x != nil {
+		return x.WithoutEffect
+	}
+	return ""
+}
+
+// EntryChange is one revision of the entries.
+type EntryChange struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Revision uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The version of the rules that it made.
+	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Author  string `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	Comment string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
+	UnixMs  int64  `protobuf:"varint,5,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	// The first of what was put and taken away, and of how many.
+	Put           []*Entry `protobuf:"bytes,6,rep,name=put,proto3" json:"put,omitempty"`
+	Removed       []*Entry `protobuf:"bytes,7,rep,name=removed,proto3" json:"removed,omitempty"`
+	Puts          uint32   `protobuf:"varint,8,opt,name=puts,proto3" json:"puts,omitempty"`
+	Removals      uint32   `protobuf:"varint,9,opt,name=removals,proto3" json:"removals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntryChange) Reset() {
+	*x = EntryChange{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntryChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntryChange) ProtoMessage() {}
+
+func (x *EntryChange) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntryChange.ProtoReflect.Descriptor instead.
+func (*EntryChange) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *EntryChange) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *EntryChange) GetVersion() uint64 {
 	if x != nil {
 		return x.Version
 	}
 	return 0
 }
 
-func (x *TierValue) GetRuleIds() []string {
+func (x *EntryChange) GetAuthor() string {
 	if x != nil {
-		return x.RuleIds
+		return x.Author
+	}
+	return ""
+}
+
+func (x *EntryChange) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *EntryChange) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+func (x *EntryChange) GetPut() []*Entry {
+	if x != nil {
+		return x.Put
 	}
 	return nil
+}
+
+func (x *EntryChange) GetRemoved() []*Entry {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
+func (x *EntryChange) GetPuts() uint32 {
+	if x != nil {
+		return x.Puts
+	}
+	return 0
+}
+
+func (x *EntryChange) GetRemovals() uint32 {
+	if x != nil {
+		return x.Removals
+	}
+	return 0
 }
 
 type EditRulesRequest struct {
@@ -755,6 +948,7 @@ type EditRulesRequest struct {
 	//	*EditRulesRequest_Unlist
 	//	*EditRulesRequest_Override
 	//	*EditRulesRequest_Tier
+	//	*EditRulesRequest_Entries
 	Edit            isEditRulesRequest_Edit `protobuf_oneof:"edit"`
 	ExpectedVersion *uint64                 `protobuf:"varint,6,opt,name=expected_version,json=expectedVersion,proto3,oneof" json:"expected_version,omitempty"`
 	Author          string                  `protobuf:"bytes,7,opt,name=author,proto3" json:"author,omitempty"`
@@ -765,7 +959,7 @@ type EditRulesRequest struct {
 
 func (x *EditRulesRequest) Reset() {
 	*x = EditRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -777,7 +971,7 @@ func (x *EditRulesRequest) String() string {
 func (*EditRulesRequest) ProtoMessage() {}
 
 func (x *EditRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[9]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -790,7 +984,7 @@ func (x *EditRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EditRulesRequest.ProtoReflect.Descriptor instead.
 func (*EditRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{9}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *EditRulesRequest) GetEdit() isEditRulesRequest_Edit {
@@ -845,6 +1039,15 @@ func (x *EditRulesRequest) GetTier() *TierEdit {
 	return nil
 }
 
+func (x *EditRulesRequest) GetEntries() *EntriesEdit {
+	if x != nil {
+		if x, ok := x.Edit.(*EditRulesRequest_Entries); ok {
+			return x.Entries
+		}
+	}
+	return nil
+}
+
 func (x *EditRulesRequest) GetExpectedVersion() uint64 {
 	if x != nil && x.ExpectedVersion != nil {
 		return *x.ExpectedVersion
@@ -879,7 +1082,7 @@ type EditRulesRequest_Allow struct {
 }
 
 type EditRulesRequest_Unlist struct {
-	// Takes a pattern off both lists.
+	// Takes the block and the allow of a pattern away.
 	Unlist string `protobuf:"bytes,3,opt,name=unlist,proto3,oneof"`
 }
 
@@ -889,6 +1092,10 @@ type EditRulesRequest_Override struct {
 
 type EditRulesRequest_Tier struct {
 	Tier *TierEdit `protobuf:"bytes,5,opt,name=tier,proto3,oneof"`
+}
+
+type EditRulesRequest_Entries struct {
+	Entries *EntriesEdit `protobuf:"bytes,80,opt,name=entries,proto3,oneof"`
 }
 
 func (*EditRulesRequest_Block) isEditRulesRequest_Edit() {}
@@ -901,7 +1108,83 @@ func (*EditRulesRequest_Override) isEditRulesRequest_Edit() {}
 
 func (*EditRulesRequest_Tier) isEditRulesRequest_Edit() {}
 
-// ListEdit puts API keys on the blacklist or the whitelist.
+func (*EditRulesRequest_Entries) isEditRulesRequest_Edit() {}
+
+// EntriesEdit puts entries and takes others away, all at once.
+type EntriesEdit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Author, unix_ms and revision are set by the coordinator; an author that is given is kept.
+	Put []*Entry `protobuf:"bytes,1,rep,name=put,proto3" json:"put,omitempty"`
+	// Only kind, rule_id and name count.
+	Remove []*Entry `protobuf:"bytes,2,rep,name=remove,proto3" json:"remove,omitempty"`
+	// Every entry that is not put goes.
+	Replace bool `protobuf:"varint,3,opt,name=replace,proto3" json:"replace,omitempty"`
+	// Entries may be without effect under the rules in force.
+	WithoutEffect bool `protobuf:"varint,4,opt,name=without_effect,json=withoutEffect,proto3" json:"without_effect,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntriesEdit) Reset() {
+	*x = EntriesEdit{}
+	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntriesEdit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntriesEdit) ProtoMessage() {}
+
+func (x *EntriesEdit) ProtoReflect() protoreflect.Message {
+	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntriesEdit.ProtoReflect.Descriptor instead.
+func (*EntriesEdit) Descriptor() ([]byte, []int) {
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *EntriesEdit) GetPut() []*Entry {
+	if x != nil {
+		return x.Put
+	}
+	return nil
+}
+
+func (x *EntriesEdit) GetRemove() []*Entry {
+	if x != nil {
+		return x.Remove
+	}
+	return nil
+}
+
+func (x *EntriesEdit) GetReplace() bool {
+	if x != nil {
+		return x.Replace
+	}
+	return false
+}
+
+func (x *EntriesEdit) GetWithoutEffect() bool {
+	if x != nil {
+		return x.WithoutEffect
+	}
+	return false
+}
+
+// ListEdit blocks or allows the API keys of a pattern. A block and an allow of one pattern
+// replace each other.
 type ListEdit struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Pattern string                 `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
@@ -914,7 +1197,7 @@ type ListEdit struct {
 
 func (x *ListEdit) Reset() {
 	*x = ListEdit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -926,7 +1209,7 @@ func (x *ListEdit) String() string {
 func (*ListEdit) ProtoMessage() {}
 
 func (x *ListEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[10]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -939,7 +1222,7 @@ func (x *ListEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEdit.ProtoReflect.Descriptor instead.
 func (*ListEdit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{10}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListEdit) GetPattern() string {
@@ -963,8 +1246,8 @@ func (x *ListEdit) GetReason() string {
 	return ""
 }
 
-// OverrideEdit sets or removes the limit that one rule has for some API keys. What is
-// 0 is not stated.
+// OverrideEdit sets or removes the limit that one rule has for some API keys, above the
+// overrides of the file. What is 0 is not stated.
 type OverrideEdit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RuleId        string                 `protobuf:"bytes,1,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
@@ -982,7 +1265,7 @@ type OverrideEdit struct {
 
 func (x *OverrideEdit) Reset() {
 	*x = OverrideEdit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +1277,7 @@ func (x *OverrideEdit) String() string {
 func (*OverrideEdit) ProtoMessage() {}
 
 func (x *OverrideEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[11]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +1290,7 @@ func (x *OverrideEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverrideEdit.ProtoReflect.Descriptor instead.
 func (*OverrideEdit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{11}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OverrideEdit) GetRuleId() string {
@@ -1092,7 +1375,7 @@ type TierEdit struct {
 
 func (x *TierEdit) Reset() {
 	*x = TierEdit{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1387,7 @@ func (x *TierEdit) String() string {
 func (*TierEdit) ProtoMessage() {}
 
 func (x *TierEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[12]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1400,7 @@ func (x *TierEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierEdit.ProtoReflect.Descriptor instead.
 func (*TierEdit) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{12}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TierEdit) GetTier() string {
@@ -1174,7 +1457,7 @@ type PlanRulesRequest struct {
 
 func (x *PlanRulesRequest) Reset() {
 	*x = PlanRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1469,7 @@ func (x *PlanRulesRequest) String() string {
 func (*PlanRulesRequest) ProtoMessage() {}
 
 func (x *PlanRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[13]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1482,7 @@ func (x *PlanRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRulesRequest.ProtoReflect.Descriptor instead.
 func (*PlanRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{13}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PlanRulesRequest) GetYaml() string {
@@ -1243,7 +1526,7 @@ type PlanRulesResponse struct {
 
 func (x *PlanRulesResponse) Reset() {
 	*x = PlanRulesResponse{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1538,7 @@ func (x *PlanRulesResponse) String() string {
 func (*PlanRulesResponse) ProtoMessage() {}
 
 func (x *PlanRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[14]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1551,7 @@ func (x *PlanRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanRulesResponse.ProtoReflect.Descriptor instead.
 func (*PlanRulesResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{14}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PlanRulesResponse) GetBaseVersion() uint64 {
@@ -1352,7 +1635,7 @@ type RegionPlan struct {
 
 func (x *RegionPlan) Reset() {
 	*x = RegionPlan{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1364,7 +1647,7 @@ func (x *RegionPlan) String() string {
 func (*RegionPlan) ProtoMessage() {}
 
 func (x *RegionPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[15]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1377,7 +1660,7 @@ func (x *RegionPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegionPlan.ProtoReflect.Descriptor instead.
 func (*RegionPlan) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{15}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RegionPlan) GetRegion() string {
@@ -1437,7 +1720,7 @@ type RulePlan struct {
 
 func (x *RulePlan) Reset() {
 	*x = RulePlan{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1732,7 @@ func (x *RulePlan) String() string {
 func (*RulePlan) ProtoMessage() {}
 
 func (x *RulePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[16]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1745,7 @@ func (x *RulePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulePlan.ProtoReflect.Descriptor instead.
 func (*RulePlan) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{16}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RulePlan) GetRuleId() string {
@@ -1519,7 +1802,7 @@ type ListRuleVersionsRequest struct {
 
 func (x *ListRuleVersionsRequest) Reset() {
 	*x = ListRuleVersionsRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1531,7 +1814,7 @@ func (x *ListRuleVersionsRequest) String() string {
 func (*ListRuleVersionsRequest) ProtoMessage() {}
 
 func (x *ListRuleVersionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[17]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1544,7 +1827,7 @@ func (x *ListRuleVersionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRuleVersionsRequest.ProtoReflect.Descriptor instead.
 func (*ListRuleVersionsRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{17}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListRuleVersionsRequest) GetLimit() int32 {
@@ -1570,7 +1853,7 @@ type ListRuleVersionsResponse struct {
 
 func (x *ListRuleVersionsResponse) Reset() {
 	*x = ListRuleVersionsResponse{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1582,7 +1865,7 @@ func (x *ListRuleVersionsResponse) String() string {
 func (*ListRuleVersionsResponse) ProtoMessage() {}
 
 func (x *ListRuleVersionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[18]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1595,7 +1878,7 @@ func (x *ListRuleVersionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRuleVersionsResponse.ProtoReflect.Descriptor instead.
 func (*ListRuleVersionsResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{18}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListRuleVersionsResponse) GetVersions() []*RuleVersion {
@@ -1622,7 +1905,7 @@ type RuleVersion struct {
 
 func (x *RuleVersion) Reset() {
 	*x = RuleVersion{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1634,7 +1917,7 @@ func (x *RuleVersion) String() string {
 func (*RuleVersion) ProtoMessage() {}
 
 func (x *RuleVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[19]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1647,7 +1930,7 @@ func (x *RuleVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuleVersion.ProtoReflect.Descriptor instead.
 func (*RuleVersion) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{19}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RuleVersion) GetVersion() uint64 {
@@ -1711,7 +1994,7 @@ type RollbackRulesRequest struct {
 
 func (x *RollbackRulesRequest) Reset() {
 	*x = RollbackRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +2006,7 @@ func (x *RollbackRulesRequest) String() string {
 func (*RollbackRulesRequest) ProtoMessage() {}
 
 func (x *RollbackRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[20]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +2019,7 @@ func (x *RollbackRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RollbackRulesRequest.ProtoReflect.Descriptor instead.
 func (*RollbackRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{20}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RollbackRulesRequest) GetVersion() uint64 {
@@ -1777,7 +2060,7 @@ type PromoteRulesRequest struct {
 
 func (x *PromoteRulesRequest) Reset() {
 	*x = PromoteRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[21]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1789,7 +2072,7 @@ func (x *PromoteRulesRequest) String() string {
 func (*PromoteRulesRequest) ProtoMessage() {}
 
 func (x *PromoteRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[21]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1802,7 +2085,7 @@ func (x *PromoteRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PromoteRulesRequest.ProtoReflect.Descriptor instead.
 func (*PromoteRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{21}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PromoteRulesRequest) GetVersion() uint64 {
@@ -1829,7 +2112,7 @@ type AbortRulesRequest struct {
 
 func (x *AbortRulesRequest) Reset() {
 	*x = AbortRulesRequest{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[22]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +2124,7 @@ func (x *AbortRulesRequest) String() string {
 func (*AbortRulesRequest) ProtoMessage() {}
 
 func (x *AbortRulesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[22]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +2137,7 @@ func (x *AbortRulesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRulesRequest.ProtoReflect.Descriptor instead.
 func (*AbortRulesRequest) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{22}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AbortRulesRequest) GetVersion() uint64 {
@@ -1881,7 +2164,7 @@ type AbortRulesResponse struct {
 
 func (x *AbortRulesResponse) Reset() {
 	*x = AbortRulesResponse{}
-	mi := &file_aliquot_v1_rule_proto_msgTypes[23]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1893,7 +2176,7 @@ func (x *AbortRulesResponse) String() string {
 func (*AbortRulesResponse) ProtoMessage() {}
 
 func (x *AbortRulesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_aliquot_v1_rule_proto_msgTypes[23]
+	mi := &file_aliquot_v1_rule_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1906,7 +2189,7 @@ func (x *AbortRulesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRulesResponse.ProtoReflect.Descriptor instead.
 func (*AbortRulesResponse) Descriptor() ([]byte, []int) {
-	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{23}
+	return file_aliquot_v1_rule_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AbortRulesResponse) GetVersion() uint64 {
@@ -1921,9 +2204,10 @@ var File_aliquot_v1_rule_proto protoreflect.FileDescriptor
 const file_aliquot_v1_rule_proto_rawDesc = "" +
 	"\n" +
 	"\x15aliquot/v1/rule.proto\x12\n" +
-	"aliquot.v1\x1a\x1egoogle/protobuf/duration.proto\"+\n" +
+	"aliquot.v1\x1a\x1egoogle/protobuf/duration.proto\"P\n" +
 	"\x0fGetRulesRequest\x12\x18\n" +
-	"\aversion\x18\x01 \x01(\x04R\aversion\"\xf6\x01\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x12#\n" +
+	"\rentry_changes\x18P \x01(\bR\fentryChanges\"\x8e\x03\n" +
 	"\x10GetRulesResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04yaml\x18\x02 \x01(\tR\x04yaml\x12\x16\n" +
@@ -1931,7 +2215,10 @@ const file_aliquot_v1_rule_proto_rawDesc = "" +
 	"\x0fapplied_unix_ms\x18\x04 \x01(\x03R\rappliedUnixMs\x12\x18\n" +
 	"\acomment\x18\x05 \x01(\tR\acomment\x12-\n" +
 	"\arollout\x18\x06 \x01(\v2\x13.aliquot.v1.RolloutR\arollout\x12+\n" +
-	"\x05tiers\x18n \x03(\v2\x15.aliquot.v1.TierValueR\x05tiers\"\xe4\x01\n" +
+	"\aentries\x18P \x03(\v2\x11.aliquot.v1.EntryR\aentries\x12)\n" +
+	"\x10entries_revision\x18Q \x01(\x04R\x0fentriesRevision\x12<\n" +
+	"\rentry_changes\x18R \x03(\v2\x17.aliquot.v1.EntryChangeR\fentryChanges\x12'\n" +
+	"\x0fapplied_version\x18S \x01(\x04R\x0eappliedVersionJ\x04\bn\x10o\"\xe4\x01\n" +
 	"\x11ApplyRulesRequest\x12\x12\n" +
 	"\x04yaml\x18\x01 \x01(\tR\x04yaml\x12.\n" +
 	"\x10expected_version\x18\x02 \x01(\x04H\x00R\x0fexpectedVersion\x88\x01\x01\x12\x16\n" +
@@ -1955,13 +2242,14 @@ const file_aliquot_v1_rule_proto_rawDesc = "" +
 	"\x0fstarted_unix_ms\x18\x06 \x01(\x03R\rstartedUnixMs\x12+\n" +
 	"\x12promote_at_unix_ms\x18\a \x01(\x03R\x0fpromoteAtUnixMs\x12\x1d\n" +
 	"\n" +
-	"halt_above\x18\b \x01(\x01R\thaltAbove\"\x93\x01\n" +
+	"halt_above\x18\b \x01(\x01R\thaltAbove\"\xcf\x01\n" +
 	"\x12ApplyRulesResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x1a\n" +
 	"\bwarnings\x18\x02 \x03(\tR\bwarnings\x12\x12\n" +
 	"\x04diff\x18\x03 \x01(\tR\x04diff\x123\n" +
 	"\n" +
-	"tier_rules\x18n \x03(\v2\x14.aliquot.v1.TierRuleR\ttierRules\"\x98\x01\n" +
+	"tier_rules\x18n \x03(\v2\x14.aliquot.v1.TierRuleR\ttierRules\x12:\n" +
+	"\fentry_change\x18P \x01(\v2\x17.aliquot.v1.EntryChangeR\ventryChange\"\x98\x01\n" +
 	"\bTierRule\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12-\n" +
 	"\x06before\x18\x02 \x01(\v2\x15.aliquot.v1.TierLimitR\x06before\x12+\n" +
@@ -1971,31 +2259,51 @@ const file_aliquot_v1_rule_proto_rawDesc = "" +
 	"\x05limit\x18\x01 \x01(\x03R\x05limit\x12\x1f\n" +
 	"\vrefill_rate\x18\x02 \x01(\x01R\n" +
 	"refillRate\x121\n" +
-	"\x06window\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06window\"\x97\x02\n" +
-	"\tTierValue\x12\x12\n" +
-	"\x04tier\x18\x01 \x01(\tR\x04tier\x12\x1a\n" +
-	"\bcapacity\x18\x02 \x01(\x03R\bcapacity\x12\x14\n" +
-	"\x05limit\x18\x03 \x01(\x03R\x05limit\x12\x1f\n" +
-	"\vrefill_rate\x18\x04 \x01(\tR\n" +
+	"\x06window\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x06window\"\x8b\x03\n" +
+	"\x05Entry\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x17\n" +
+	"\arule_id\x18\x02 \x01(\tR\x06ruleId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1a\n" +
+	"\bcapacity\x18\x04 \x01(\x03R\bcapacity\x12\x14\n" +
+	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12\x1f\n" +
+	"\vrefill_rate\x18\x06 \x01(\tR\n" +
 	"refillRate\x12#\n" +
-	"\rwindow_micros\x18\x05 \x01(\x03R\fwindowMicros\x12\x16\n" +
-	"\x06author\x18\x06 \x01(\tR\x06author\x12\x18\n" +
-	"\acomment\x18\a \x01(\tR\acomment\x12\x17\n" +
-	"\aunix_ms\x18\b \x01(\x03R\x06unixMs\x12\x18\n" +
-	"\aversion\x18\t \x01(\x04R\aversion\x12\x19\n" +
-	"\brule_ids\x18\n" +
-	" \x03(\tR\aruleIds\"\xeb\x02\n" +
+	"\rwindow_micros\x18\a \x01(\x03R\fwindowMicros\x12\"\n" +
+	"\runtil_unix_ms\x18\b \x01(\x03R\vuntilUnixMs\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x12\x16\n" +
+	"\x06author\x18\n" +
+	" \x01(\tR\x06author\x12\x17\n" +
+	"\aunix_ms\x18\v \x01(\x03R\x06unixMs\x12\x1a\n" +
+	"\brevision\x18\f \x01(\x04R\brevision\x12\x19\n" +
+	"\brule_ids\x18\r \x03(\tR\aruleIds\x12%\n" +
+	"\x0ewithout_effect\x18\x0e \x01(\tR\rwithoutEffect\"\x90\x02\n" +
+	"\vEntryChange\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06author\x18\x03 \x01(\tR\x06author\x12\x18\n" +
+	"\acomment\x18\x04 \x01(\tR\acomment\x12\x17\n" +
+	"\aunix_ms\x18\x05 \x01(\x03R\x06unixMs\x12#\n" +
+	"\x03put\x18\x06 \x03(\v2\x11.aliquot.v1.EntryR\x03put\x12+\n" +
+	"\aremoved\x18\a \x03(\v2\x11.aliquot.v1.EntryR\aremoved\x12\x12\n" +
+	"\x04puts\x18\b \x01(\rR\x04puts\x12\x1a\n" +
+	"\bremovals\x18\t \x01(\rR\bremovals\"\xa0\x03\n" +
 	"\x10EditRulesRequest\x12,\n" +
 	"\x05block\x18\x01 \x01(\v2\x14.aliquot.v1.ListEditH\x00R\x05block\x12,\n" +
 	"\x05allow\x18\x02 \x01(\v2\x14.aliquot.v1.ListEditH\x00R\x05allow\x12\x18\n" +
 	"\x06unlist\x18\x03 \x01(\tH\x00R\x06unlist\x126\n" +
 	"\boverride\x18\x04 \x01(\v2\x18.aliquot.v1.OverrideEditH\x00R\boverride\x12*\n" +
-	"\x04tier\x18\x05 \x01(\v2\x14.aliquot.v1.TierEditH\x00R\x04tier\x12.\n" +
+	"\x04tier\x18\x05 \x01(\v2\x14.aliquot.v1.TierEditH\x00R\x04tier\x123\n" +
+	"\aentries\x18P \x01(\v2\x17.aliquot.v1.EntriesEditH\x00R\aentries\x12.\n" +
 	"\x10expected_version\x18\x06 \x01(\x04H\x01R\x0fexpectedVersion\x88\x01\x01\x12\x16\n" +
 	"\x06author\x18\a \x01(\tR\x06author\x12\x18\n" +
 	"\acomment\x18\b \x01(\tR\acommentB\x06\n" +
 	"\x04editB\x13\n" +
-	"\x11_expected_version\"i\n" +
+	"\x11_expected_version\"\x9e\x01\n" +
+	"\vEntriesEdit\x12#\n" +
+	"\x03put\x18\x01 \x03(\v2\x11.aliquot.v1.EntryR\x03put\x12)\n" +
+	"\x06remove\x18\x02 \x03(\v2\x11.aliquot.v1.EntryR\x06remove\x12\x18\n" +
+	"\areplace\x18\x03 \x01(\bR\areplace\x12%\n" +
+	"\x0ewithout_effect\x18\x04 \x01(\bR\rwithoutEffect\"i\n" +
 	"\bListEdit\x12\x18\n" +
 	"\apattern\x18\x01 \x01(\tR\apattern\x12+\n" +
 	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12\x16\n" +
@@ -2100,7 +2408,7 @@ func file_aliquot_v1_rule_proto_rawDescGZIP() []byte {
 	return file_aliquot_v1_rule_proto_rawDescData
 }
 
-var file_aliquot_v1_rule_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_aliquot_v1_rule_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_aliquot_v1_rule_proto_goTypes = []any{
 	(*GetRulesRequest)(nil),          // 0: aliquot.v1.GetRulesRequest
 	(*GetRulesResponse)(nil),         // 1: aliquot.v1.GetRulesResponse
@@ -2110,67 +2418,76 @@ var file_aliquot_v1_rule_proto_goTypes = []any{
 	(*ApplyRulesResponse)(nil),       // 5: aliquot.v1.ApplyRulesResponse
 	(*TierRule)(nil),                 // 6: aliquot.v1.TierRule
 	(*TierLimit)(nil),                // 7: aliquot.v1.TierLimit
-	(*TierValue)(nil),                // 8: aliquot.v1.TierValue
-	(*EditRulesRequest)(nil),         // 9: aliquot.v1.EditRulesRequest
-	(*ListEdit)(nil),                 // 10: aliquot.v1.ListEdit
-	(*OverrideEdit)(nil),             // 11: aliquot.v1.OverrideEdit
-	(*TierEdit)(nil),                 // 12: aliquot.v1.TierEdit
-	(*PlanRulesRequest)(nil),         // 13: aliquot.v1.PlanRulesRequest
-	(*PlanRulesResponse)(nil),        // 14: aliquot.v1.PlanRulesResponse
-	(*RegionPlan)(nil),               // 15: aliquot.v1.RegionPlan
-	(*RulePlan)(nil),                 // 16: aliquot.v1.RulePlan
-	(*ListRuleVersionsRequest)(nil),  // 17: aliquot.v1.ListRuleVersionsRequest
-	(*ListRuleVersionsResponse)(nil), // 18: aliquot.v1.ListRuleVersionsResponse
-	(*RuleVersion)(nil),              // 19: aliquot.v1.RuleVersion
-	(*RollbackRulesRequest)(nil),     // 20: aliquot.v1.RollbackRulesRequest
-	(*PromoteRulesRequest)(nil),      // 21: aliquot.v1.PromoteRulesRequest
-	(*AbortRulesRequest)(nil),        // 22: aliquot.v1.AbortRulesRequest
-	(*AbortRulesResponse)(nil),       // 23: aliquot.v1.AbortRulesResponse
-	(*durationpb.Duration)(nil),      // 24: google.protobuf.Duration
+	(*Entry)(nil),                    // 8: aliquot.v1.Entry
+	(*EntryChange)(nil),              // 9: aliquot.v1.EntryChange
+	(*EditRulesRequest)(nil),         // 10: aliquot.v1.EditRulesRequest
+	(*EntriesEdit)(nil),              // 11: aliquot.v1.EntriesEdit
+	(*ListEdit)(nil),                 // 12: aliquot.v1.ListEdit
+	(*OverrideEdit)(nil),             // 13: aliquot.v1.OverrideEdit
+	(*TierEdit)(nil),                 // 14: aliquot.v1.TierEdit
+	(*PlanRulesRequest)(nil),         // 15: aliquot.v1.PlanRulesRequest
+	(*PlanRulesResponse)(nil),        // 16: aliquot.v1.PlanRulesResponse
+	(*RegionPlan)(nil),               // 17: aliquot.v1.RegionPlan
+	(*RulePlan)(nil),                 // 18: aliquot.v1.RulePlan
+	(*ListRuleVersionsRequest)(nil),  // 19: aliquot.v1.ListRuleVersionsRequest
+	(*ListRuleVersionsResponse)(nil), // 20: aliquot.v1.ListRuleVersionsResponse
+	(*RuleVersion)(nil),              // 21: aliquot.v1.RuleVersion
+	(*RollbackRulesRequest)(nil),     // 22: aliquot.v1.RollbackRulesRequest
+	(*PromoteRulesRequest)(nil),      // 23: aliquot.v1.PromoteRulesRequest
+	(*AbortRulesRequest)(nil),        // 24: aliquot.v1.AbortRulesRequest
+	(*AbortRulesResponse)(nil),       // 25: aliquot.v1.AbortRulesResponse
+	(*durationpb.Duration)(nil),      // 26: google.protobuf.Duration
 }
 var file_aliquot_v1_rule_proto_depIdxs = []int32{
 	4,  // 0: aliquot.v1.GetRulesResponse.rollout:type_name -> aliquot.v1.Rollout
-	8,  // 1: aliquot.v1.GetRulesResponse.tiers:type_name -> aliquot.v1.TierValue
-	3,  // 2: aliquot.v1.ApplyRulesRequest.stage:type_name -> aliquot.v1.Stage
-	24, // 3: aliquot.v1.Stage.promote_after:type_name -> google.protobuf.Duration
-	6,  // 4: aliquot.v1.ApplyRulesResponse.tier_rules:type_name -> aliquot.v1.TierRule
-	7,  // 5: aliquot.v1.TierRule.before:type_name -> aliquot.v1.TierLimit
-	7,  // 6: aliquot.v1.TierRule.after:type_name -> aliquot.v1.TierLimit
-	24, // 7: aliquot.v1.TierLimit.window:type_name -> google.protobuf.Duration
-	10, // 8: aliquot.v1.EditRulesRequest.block:type_name -> aliquot.v1.ListEdit
-	10, // 9: aliquot.v1.EditRulesRequest.allow:type_name -> aliquot.v1.ListEdit
-	11, // 10: aliquot.v1.EditRulesRequest.override:type_name -> aliquot.v1.OverrideEdit
-	12, // 11: aliquot.v1.EditRulesRequest.tier:type_name -> aliquot.v1.TierEdit
-	24, // 12: aliquot.v1.ListEdit.ttl:type_name -> google.protobuf.Duration
-	24, // 13: aliquot.v1.OverrideEdit.window:type_name -> google.protobuf.Duration
-	24, // 14: aliquot.v1.OverrideEdit.ttl:type_name -> google.protobuf.Duration
-	24, // 15: aliquot.v1.TierEdit.window:type_name -> google.protobuf.Duration
-	24, // 16: aliquot.v1.PlanRulesRequest.wait:type_name -> google.protobuf.Duration
-	15, // 17: aliquot.v1.PlanRulesResponse.regions:type_name -> aliquot.v1.RegionPlan
-	16, // 18: aliquot.v1.PlanRulesResponse.rules:type_name -> aliquot.v1.RulePlan
-	24, // 19: aliquot.v1.RegionPlan.span:type_name -> google.protobuf.Duration
-	19, // 20: aliquot.v1.ListRuleVersionsResponse.versions:type_name -> aliquot.v1.RuleVersion
-	0,  // 21: aliquot.v1.RuleService.GetRules:input_type -> aliquot.v1.GetRulesRequest
-	2,  // 22: aliquot.v1.RuleService.ApplyRules:input_type -> aliquot.v1.ApplyRulesRequest
-	9,  // 23: aliquot.v1.RuleService.EditRules:input_type -> aliquot.v1.EditRulesRequest
-	13, // 24: aliquot.v1.RuleService.PlanRules:input_type -> aliquot.v1.PlanRulesRequest
-	17, // 25: aliquot.v1.RuleService.ListRuleVersions:input_type -> aliquot.v1.ListRuleVersionsRequest
-	20, // 26: aliquot.v1.RuleService.RollbackRules:input_type -> aliquot.v1.RollbackRulesRequest
-	21, // 27: aliquot.v1.RuleService.PromoteRules:input_type -> aliquot.v1.PromoteRulesRequest
-	22, // 28: aliquot.v1.RuleService.AbortRules:input_type -> aliquot.v1.AbortRulesRequest
-	1,  // 29: aliquot.v1.RuleService.GetRules:output_type -> aliquot.v1.GetRulesResponse
-	5,  // 30: aliquot.v1.RuleService.ApplyRules:output_type -> aliquot.v1.ApplyRulesResponse
-	5,  // 31: aliquot.v1.RuleService.EditRules:output_type -> aliquot.v1.ApplyRulesResponse
-	14, // 32: aliquot.v1.RuleService.PlanRules:output_type -> aliquot.v1.PlanRulesResponse
-	18, // 33: aliquot.v1.RuleService.ListRuleVersions:output_type -> aliquot.v1.ListRuleVersionsResponse
-	5,  // 34: aliquot.v1.RuleService.RollbackRules:output_type -> aliquot.v1.ApplyRulesResponse
-	5,  // 35: aliquot.v1.RuleService.PromoteRules:output_type -> aliquot.v1.ApplyRulesResponse
-	23, // 36: aliquot.v1.RuleService.AbortRules:output_type -> aliquot.v1.AbortRulesResponse
-	29, // [29:37] is the sub-list for method output_type
-	21, // [21:29] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	8,  // 1: aliquot.v1.GetRulesResponse.entries:type_name -> aliquot.v1.Entry
+	9,  // 2: aliquot.v1.GetRulesResponse.entry_changes:type_name -> aliquot.v1.EntryChange
+	3,  // 3: aliquot.v1.ApplyRulesRequest.stage:type_name -> aliquot.v1.Stage
+	26, // 4: aliquot.v1.Stage.promote_after:type_name -> google.protobuf.Duration
+	6,  // 5: aliquot.v1.ApplyRulesResponse.tier_rules:type_name -> aliquot.v1.TierRule
+	9,  // 6: aliquot.v1.ApplyRulesResponse.entry_change:type_name -> aliquot.v1.EntryChange
+	7,  // 7: aliquot.v1.TierRule.before:type_name -> aliquot.v1.TierLimit
+	7,  // 8: aliquot.v1.TierRule.after:type_name -> aliquot.v1.TierLimit
+	26, // 9: aliquot.v1.TierLimit.window:type_name -> google.protobuf.Duration
+	8,  // 10: aliquot.v1.EntryChange.put:type_name -> aliquot.v1.Entry
+	8,  // 11: aliquot.v1.EntryChange.removed:type_name -> aliquot.v1.Entry
+	12, // 12: aliquot.v1.EditRulesRequest.block:type_name -> aliquot.v1.ListEdit
+	12, // 13: aliquot.v1.EditRulesRequest.allow:type_name -> aliquot.v1.ListEdit
+	13, // 14: aliquot.v1.EditRulesRequest.override:type_name -> aliquot.v1.OverrideEdit
+	14, // 15: aliquot.v1.EditRulesRequest.tier:type_name -> aliquot.v1.TierEdit
+	11, // 16: aliquot.v1.EditRulesRequest.entries:type_name -> aliquot.v1.EntriesEdit
+	8,  // 17: aliquot.v1.EntriesEdit.put:type_name -> aliquot.v1.Entry
+	8,  // 18: aliquot.v1.EntriesEdit.remove:type_name -> aliquot.v1.Entry
+	26, // 19: aliquot.v1.ListEdit.ttl:type_name -> google.protobuf.Duration
+	26, // 20: aliquot.v1.OverrideEdit.window:type_name -> google.protobuf.Duration
+	26, // 21: aliquot.v1.OverrideEdit.ttl:type_name -> google.protobuf.Duration
+	26, // 22: aliquot.v1.TierEdit.window:type_name -> google.protobuf.Duration
+	26, // 23: aliquot.v1.PlanRulesRequest.wait:type_name -> google.protobuf.Duration
+	17, // 24: aliquot.v1.PlanRulesResponse.regions:type_name -> aliquot.v1.RegionPlan
+	18, // 25: aliquot.v1.PlanRulesResponse.rules:type_name -> aliquot.v1.RulePlan
+	26, // 26: aliquot.v1.RegionPlan.span:type_name -> google.protobuf.Duration
+	21, // 27: aliquot.v1.ListRuleVersionsResponse.versions:type_name -> aliquot.v1.RuleVersion
+	0,  // 28: aliquot.v1.RuleService.GetRules:input_type -> aliquot.v1.GetRulesRequest
+	2,  // 29: aliquot.v1.RuleService.ApplyRules:input_type -> aliquot.v1.ApplyRulesRequest
+	10, // 30: aliquot.v1.RuleService.EditRules:input_type -> aliquot.v1.EditRulesRequest
+	15, // 31: aliquot.v1.RuleService.PlanRules:input_type -> aliquot.v1.PlanRulesRequest
+	19, // 32: aliquot.v1.RuleService.ListRuleVersions:input_type -> aliquot.v1.ListRuleVersionsRequest
+	22, // 33: aliquot.v1.RuleService.RollbackRules:input_type -> aliquot.v1.RollbackRulesRequest
+	23, // 34: aliquot.v1.RuleService.PromoteRules:input_type -> aliquot.v1.PromoteRulesRequest
+	24, // 35: aliquot.v1.RuleService.AbortRules:input_type -> aliquot.v1.AbortRulesRequest
+	1,  // 36: aliquot.v1.RuleService.GetRules:output_type -> aliquot.v1.GetRulesResponse
+	5,  // 37: aliquot.v1.RuleService.ApplyRules:output_type -> aliquot.v1.ApplyRulesResponse
+	5,  // 38: aliquot.v1.RuleService.EditRules:output_type -> aliquot.v1.ApplyRulesResponse
+	16, // 39: aliquot.v1.RuleService.PlanRules:output_type -> aliquot.v1.PlanRulesResponse
+	20, // 40: aliquot.v1.RuleService.ListRuleVersions:output_type -> aliquot.v1.ListRuleVersionsResponse
+	5,  // 41: aliquot.v1.RuleService.RollbackRules:output_type -> aliquot.v1.ApplyRulesResponse
+	5,  // 42: aliquot.v1.RuleService.PromoteRules:output_type -> aliquot.v1.ApplyRulesResponse
+	25, // 43: aliquot.v1.RuleService.AbortRules:output_type -> aliquot.v1.AbortRulesResponse
+	36, // [36:44] is the sub-list for method output_type
+	28, // [28:36] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_rule_proto_init() }
@@ -2180,21 +2497,22 @@ func file_aliquot_v1_rule_proto_init() {
 	}
 	file_aliquot_v1_rule_proto_msgTypes[2].OneofWrappers = []any{}
 	file_aliquot_v1_rule_proto_msgTypes[3].OneofWrappers = []any{}
-	file_aliquot_v1_rule_proto_msgTypes[9].OneofWrappers = []any{
+	file_aliquot_v1_rule_proto_msgTypes[10].OneofWrappers = []any{
 		(*EditRulesRequest_Block)(nil),
 		(*EditRulesRequest_Allow)(nil),
 		(*EditRulesRequest_Unlist)(nil),
 		(*EditRulesRequest_Override)(nil),
 		(*EditRulesRequest_Tier)(nil),
+		(*EditRulesRequest_Entries)(nil),
 	}
-	file_aliquot_v1_rule_proto_msgTypes[20].OneofWrappers = []any{}
+	file_aliquot_v1_rule_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_aliquot_v1_rule_proto_rawDesc), len(file_aliquot_v1_rule_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   24,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -42,8 +42,7 @@ type RuleServiceClient interface {
 	// (else failed_precondition, and nothing changes). Invalid rules are
 	// invalid_argument with file:line:column, and nothing changes.
 	ApplyRules(ctx context.Context, in *ApplyRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error)
-	// EditRules makes one small change of the rules in force and keeps the rest of the
-	// file, its comments included.
+	// EditRules changes the entries above the rules file; the file stays as it is.
 	EditRules(ctx context.Context, in *EditRulesRequest, opts ...grpc.CallOption) (*ApplyRulesResponse, error)
 	// PlanRules replays recently sampled decisions of every region through other rules
 	// and tells who would fare differently. Nothing changes.
@@ -161,8 +160,7 @@ type RuleServiceServer interface {
 	// (else failed_precondition, and nothing changes). Invalid rules are
 	// invalid_argument with file:line:column, and nothing changes.
 	ApplyRules(context.Context, *ApplyRulesRequest) (*ApplyRulesResponse, error)
-	// EditRules makes one small change of the rules in force and keeps the rest of the
-	// file, its comments included.
+	// EditRules changes the entries above the rules file; the file stays as it is.
 	EditRules(context.Context, *EditRulesRequest) (*ApplyRulesResponse, error)
 	// PlanRules replays recently sampled decisions of every region through other rules
 	// and tells who would fare differently. Nothing changes.

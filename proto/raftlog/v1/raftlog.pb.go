@@ -76,7 +76,7 @@ func (x ChangeRegion_Change) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeRegion_Change.Descriptor instead.
 func (ChangeRegion_Change) EnumDescriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{4, 0}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{8, 0}
 }
 
 type EndRollout_Outcome int32
@@ -132,7 +132,7 @@ func (x EndRollout_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EndRollout_Outcome.Descriptor instead.
 func (EndRollout_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{13, 0}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{17, 0}
 }
 
 // Command is one log entry. Times are the proposing leader's.
@@ -151,6 +151,8 @@ type Command struct {
 	//	*Command_SetTiming
 	//	*Command_StageRules
 	//	*Command_EndRollout
+	//	*Command_ChangeEntries
+	//	*Command_EndEntries
 	//	*Command_ChangeTier
 	Kind          isCommand_Kind `protobuf_oneof:"kind"`
 	unknownFields protoimpl.UnknownFields
@@ -291,6 +293,24 @@ func (x *Command) GetEndRollout() *EndRollout {
 	return nil
 }
 
+func (x *Command) GetChangeEntries() *ChangeEntries {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_ChangeEntries); ok {
+			return x.ChangeEntries
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetEndEntries() *EndEntries {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_EndEntries); ok {
+			return x.EndEntries
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetChangeTier() *ChangeTier {
 	if x != nil {
 		if x, ok := x.Kind.(*Command_ChangeTier); ok {
@@ -345,7 +365,16 @@ type Command_EndRollout struct {
 	EndRollout *EndRollout `protobuf:"bytes,11,opt,name=end_rollout,json=endRollout,proto3,oneof"`
 }
 
+type Command_ChangeEntries struct {
+	ChangeEntries *ChangeEntries `protobuf:"bytes,80,opt,name=change_entries,json=changeEntries,proto3,oneof"`
+}
+
+type Command_EndEntries struct {
+	EndEntries *EndEntries `protobuf:"bytes,81,opt,name=end_entries,json=endEntries,proto3,oneof"`
+}
+
 type Command_ChangeTier struct {
+	// Of logs before change_entries.
 	ChangeTier *ChangeTier `protobuf:"bytes,110,opt,name=change_tier,json=changeTier,proto3,oneof"`
 }
 
@@ -369,7 +398,420 @@ func (*Command_StageRules) isCommand_Kind() {}
 
 func (*Command_EndRollout) isCommand_Kind() {}
 
+func (*Command_ChangeEntries) isCommand_Kind() {}
+
+func (*Command_EndEntries) isCommand_Kind() {}
+
 func (*Command_ChangeTier) isCommand_Kind() {}
+
+// ChangeEntries puts entries above the rules file, and takes others away.
+type ChangeEntries struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// An entry of the same id is replaced. Author, time and revision are the command's.
+	Put []*Entry `protobuf:"bytes,1,rep,name=put,proto3" json:"put,omitempty"`
+	// Only the id of each counts; one without a kind is the block and the allow of its name.
+	Remove []*Entry `protobuf:"bytes,2,rep,name=remove,proto3" json:"remove,omitempty"`
+	// Every entry that is not put goes.
+	Replace bool `protobuf:"varint,3,opt,name=replace,proto3" json:"replace,omitempty"`
+	// Entries may be without effect under the rules.
+	WithoutEffect bool   `protobuf:"varint,4,opt,name=without_effect,json=withoutEffect,proto3" json:"without_effect,omitempty"`
+	Author        string `protobuf:"bytes,5,opt,name=author,proto3" json:"author,omitempty"`
+	Comment       string `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
+	UnixMs        int64  `protobuf:"varint,7,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	HasExpected   bool   `protobuf:"varint,8,opt,name=has_expected,json=hasExpected,proto3" json:"has_expected,omitempty"`
+	// The version of the rules that it was made against.
+	ExpectedVersion uint64 `protobuf:"varint,9,opt,name=expected_version,json=expectedVersion,proto3" json:"expected_version,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *ChangeEntries) Reset() {
+	*x = ChangeEntries{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeEntries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeEntries) ProtoMessage() {}
+
+func (x *ChangeEntries) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeEntries.ProtoReflect.Descriptor instead.
+func (*ChangeEntries) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ChangeEntries) GetPut() []*Entry {
+	if x != nil {
+		return x.Put
+	}
+	return nil
+}
+
+func (x *ChangeEntries) GetRemove() []*Entry {
+	if x != nil {
+		return x.Remove
+	}
+	return nil
+}
+
+func (x *ChangeEntries) GetReplace() bool {
+	if x != nil {
+		return x.Replace
+	}
+	return false
+}
+
+func (x *ChangeEntries) GetWithoutEffect() bool {
+	if x != nil {
+		return x.WithoutEffect
+	}
+	return false
+}
+
+func (x *ChangeEntries) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *ChangeEntries) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *ChangeEntries) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+func (x *ChangeEntries) GetHasExpected() bool {
+	if x != nil {
+		return x.HasExpected
+	}
+	return false
+}
+
+func (x *ChangeEntries) GetExpectedVersion() uint64 {
+	if x != nil {
+		return x.ExpectedVersion
+	}
+	return 0
+}
+
+// EndEntries takes away each entry whose time is over at unix_ms.
+type EndEntries struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	UnixMs        int64                  `protobuf:"varint,1,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndEntries) Reset() {
+	*x = EndEntries{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndEntries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndEntries) ProtoMessage() {}
+
+func (x *EndEntries) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndEntries.ProtoReflect.Descriptor instead.
+func (*EndEntries) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *EndEntries) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+// Entry is one thing set above the rules file. Numbers that are 0 or empty are not stated.
+type Entry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// block, allow, override or tier.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Of an override.
+	RuleId string `protobuf:"bytes,2,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`
+	// A pattern about API keys, or a tier.
+	Name     string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Capacity int64  `protobuf:"varint,4,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Limit    int64  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
+	// A decimal number of requests a second.
+	RefillRate   string `protobuf:"bytes,6,opt,name=refill_rate,json=refillRate,proto3" json:"refill_rate,omitempty"`
+	WindowMicros int64  `protobuf:"varint,7,opt,name=window_micros,json=windowMicros,proto3" json:"window_micros,omitempty"`
+	// When it is to be taken away; 0: never.
+	UntilUnixMs int64  `protobuf:"varint,8,opt,name=until_unix_ms,json=untilUnixMs,proto3" json:"until_unix_ms,omitempty"`
+	Reason      string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	Author      string `protobuf:"bytes,10,opt,name=author,proto3" json:"author,omitempty"`
+	UnixMs      int64  `protobuf:"varint,11,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	// The revision of the entries that it made.
+	Revision      uint64 `protobuf:"varint,12,opt,name=revision,proto3" json:"revision,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Entry) Reset() {
+	*x = Entry{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Entry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Entry) ProtoMessage() {}
+
+func (x *Entry) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Entry.ProtoReflect.Descriptor instead.
+func (*Entry) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Entry) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Entry) GetRuleId() string {
+	if x != nil {
+		return x.RuleId
+	}
+	return ""
+}
+
+func (x *Entry) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Entry) GetCapacity() int64 {
+	if x != nil {
+		return x.Capacity
+	}
+	return 0
+}
+
+func (x *Entry) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *Entry) GetRefillRate() string {
+	if x != nil {
+		return x.RefillRate
+	}
+	return ""
+}
+
+func (x *Entry) GetWindowMicros() int64 {
+	if x != nil {
+		return x.WindowMicros
+	}
+	return 0
+}
+
+func (x *Entry) GetUntilUnixMs() int64 {
+	if x != nil {
+		return x.UntilUnixMs
+	}
+	return 0
+}
+
+func (x *Entry) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Entry) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *Entry) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+func (x *Entry) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+// EntryChange is one revision of the entries.
+type EntryChange struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Revision uint64                 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
+	// The version of the rules that it made.
+	Version uint64 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Author  string `protobuf:"bytes,3,opt,name=author,proto3" json:"author,omitempty"`
+	Comment string `protobuf:"bytes,4,opt,name=comment,proto3" json:"comment,omitempty"`
+	UnixMs  int64  `protobuf:"varint,5,opt,name=unix_ms,json=unixMs,proto3" json:"unix_ms,omitempty"`
+	// The first of what was put and taken away, and of how many.
+	Put           []*Entry `protobuf:"bytes,6,rep,name=put,proto3" json:"put,omitempty"`
+	Removed       []*Entry `protobuf:"bytes,7,rep,name=removed,proto3" json:"removed,omitempty"`
+	Puts          uint32   `protobuf:"varint,8,opt,name=puts,proto3" json:"puts,omitempty"`
+	Removals      uint32   `protobuf:"varint,9,opt,name=removals,proto3" json:"removals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntryChange) Reset() {
+	*x = EntryChange{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntryChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntryChange) ProtoMessage() {}
+
+func (x *EntryChange) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntryChange.ProtoReflect.Descriptor instead.
+func (*EntryChange) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *EntryChange) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *EntryChange) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *EntryChange) GetAuthor() string {
+	if x != nil {
+		return x.Author
+	}
+	return ""
+}
+
+func (x *EntryChange) GetComment() string {
+	if x != nil {
+		return x.Comment
+	}
+	return ""
+}
+
+func (x *EntryChange) GetUnixMs() int64 {
+	if x != nil {
+		return x.UnixMs
+	}
+	return 0
+}
+
+func (x *EntryChange) GetPut() []*Entry {
+	if x != nil {
+		return x.Put
+	}
+	return nil
+}
+
+func (x *EntryChange) GetRemoved() []*Entry {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
+func (x *EntryChange) GetPuts() uint32 {
+	if x != nil {
+		return x.Puts
+	}
+	return 0
+}
+
+func (x *EntryChange) GetRemovals() uint32 {
+	if x != nil {
+		return x.Removals
+	}
+	return 0
+}
 
 // ChangeTier sets the value of a tier, above the file, or takes it away.
 type ChangeTier struct {
@@ -389,7 +831,7 @@ type ChangeTier struct {
 
 func (x *ChangeTier) Reset() {
 	*x = ChangeTier{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[1]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -401,7 +843,7 @@ func (x *ChangeTier) String() string {
 func (*ChangeTier) ProtoMessage() {}
 
 func (x *ChangeTier) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[1]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -414,7 +856,7 @@ func (x *ChangeTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeTier.ProtoReflect.Descriptor instead.
 func (*ChangeTier) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{1}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ChangeTier) GetValue() *TierValue {
@@ -487,7 +929,7 @@ type TierValue struct {
 
 func (x *TierValue) Reset() {
 	*x = TierValue{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -499,7 +941,7 @@ func (x *TierValue) String() string {
 func (*TierValue) ProtoMessage() {}
 
 func (x *TierValue) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[2]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -512,7 +954,7 @@ func (x *TierValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierValue.ProtoReflect.Descriptor instead.
 func (*TierValue) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{2}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TierValue) GetTier() string {
@@ -586,7 +1028,7 @@ type Noop struct {
 
 func (x *Noop) Reset() {
 	*x = Noop{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -598,7 +1040,7 @@ func (x *Noop) String() string {
 func (*Noop) ProtoMessage() {}
 
 func (x *Noop) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[3]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -611,7 +1053,7 @@ func (x *Noop) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Noop.ProtoReflect.Descriptor instead.
 func (*Noop) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{3}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{7}
 }
 
 // ChangeRegion is an operator's change of one region.
@@ -629,7 +1071,7 @@ type ChangeRegion struct {
 
 func (x *ChangeRegion) Reset() {
 	*x = ChangeRegion{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +1083,7 @@ func (x *ChangeRegion) String() string {
 func (*ChangeRegion) ProtoMessage() {}
 
 func (x *ChangeRegion) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[4]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +1096,7 @@ func (x *ChangeRegion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeRegion.ProtoReflect.Descriptor instead.
 func (*ChangeRegion) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{4}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ChangeRegion) GetName() string {
@@ -705,7 +1147,7 @@ type SetTiming struct {
 
 func (x *SetTiming) Reset() {
 	*x = SetTiming{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -717,7 +1159,7 @@ func (x *SetTiming) String() string {
 func (*SetTiming) ProtoMessage() {}
 
 func (x *SetTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[5]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -730,7 +1172,7 @@ func (x *SetTiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTiming.ProtoReflect.Descriptor instead.
 func (*SetTiming) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{5}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SetTiming) GetLeaseMicros() int64 {
@@ -777,7 +1219,7 @@ type AdvanceFloors struct {
 
 func (x *AdvanceFloors) Reset() {
 	*x = AdvanceFloors{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -789,7 +1231,7 @@ func (x *AdvanceFloors) String() string {
 func (*AdvanceFloors) ProtoMessage() {}
 
 func (x *AdvanceFloors) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[6]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -802,7 +1244,7 @@ func (x *AdvanceFloors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceFloors.ProtoReflect.Descriptor instead.
 func (*AdvanceFloors) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{6}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AdvanceFloors) GetConfigVersion() uint64 {
@@ -851,7 +1293,7 @@ type Bootstrap struct {
 
 func (x *Bootstrap) Reset() {
 	*x = Bootstrap{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +1305,7 @@ func (x *Bootstrap) String() string {
 func (*Bootstrap) ProtoMessage() {}
 
 func (x *Bootstrap) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[7]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +1318,7 @@ func (x *Bootstrap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bootstrap.ProtoReflect.Descriptor instead.
 func (*Bootstrap) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{7}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Bootstrap) GetClusterId() string {
@@ -958,7 +1400,7 @@ type Region struct {
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1412,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1425,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{8}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Region) GetName() string {
@@ -1066,7 +1508,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1520,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +1533,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{9}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Share) GetRate() int32 {
@@ -1126,7 +1568,7 @@ type ApplyRules struct {
 
 func (x *ApplyRules) Reset() {
 	*x = ApplyRules{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1138,7 +1580,7 @@ func (x *ApplyRules) String() string {
 func (*ApplyRules) ProtoMessage() {}
 
 func (x *ApplyRules) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1151,7 +1593,7 @@ func (x *ApplyRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRules.ProtoReflect.Descriptor instead.
 func (*ApplyRules) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ApplyRules) GetYaml() string {
@@ -1227,7 +1669,7 @@ type StageRules struct {
 
 func (x *StageRules) Reset() {
 	*x = StageRules{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1239,7 +1681,7 @@ func (x *StageRules) String() string {
 func (*StageRules) ProtoMessage() {}
 
 func (x *StageRules) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1252,7 +1694,7 @@ func (x *StageRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageRules.ProtoReflect.Descriptor instead.
 func (*StageRules) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StageRules) GetRules() *ApplyRules {
@@ -1302,7 +1744,7 @@ type Decisions struct {
 
 func (x *Decisions) Reset() {
 	*x = Decisions{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1314,7 +1756,7 @@ func (x *Decisions) String() string {
 func (*Decisions) ProtoMessage() {}
 
 func (x *Decisions) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1327,7 +1769,7 @@ func (x *Decisions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decisions.ProtoReflect.Descriptor instead.
 func (*Decisions) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{12}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Decisions) GetRegion() string {
@@ -1367,7 +1809,7 @@ type EndRollout struct {
 
 func (x *EndRollout) Reset() {
 	*x = EndRollout{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1821,7 @@ func (x *EndRollout) String() string {
 func (*EndRollout) ProtoMessage() {}
 
 func (x *EndRollout) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1834,7 @@ func (x *EndRollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRollout.ProtoReflect.Descriptor instead.
 func (*EndRollout) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{13}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EndRollout) GetVersion() uint64 {
@@ -1440,7 +1882,7 @@ type MintEpoch struct {
 
 func (x *MintEpoch) Reset() {
 	*x = MintEpoch{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1452,7 +1894,7 @@ func (x *MintEpoch) String() string {
 func (*MintEpoch) ProtoMessage() {}
 
 func (x *MintEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1465,7 +1907,7 @@ func (x *MintEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintEpoch.ProtoReflect.Descriptor instead.
 func (*MintEpoch) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{14}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MintEpoch) GetNodeId() string {
@@ -1496,7 +1938,7 @@ type CommitPlan struct {
 
 func (x *CommitPlan) Reset() {
 	*x = CommitPlan{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1950,7 @@ func (x *CommitPlan) String() string {
 func (*CommitPlan) ProtoMessage() {}
 
 func (x *CommitPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1963,7 @@ func (x *CommitPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPlan.ProtoReflect.Descriptor instead.
 func (*CommitPlan) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{15}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CommitPlan) GetEpoch() uint64 {
@@ -1566,7 +2008,7 @@ type Liabilities struct {
 
 func (x *Liabilities) Reset() {
 	*x = Liabilities{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1578,7 +2020,7 @@ func (x *Liabilities) String() string {
 func (*Liabilities) ProtoMessage() {}
 
 func (x *Liabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1591,7 +2033,7 @@ func (x *Liabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Liabilities.ProtoReflect.Descriptor instead.
 func (*Liabilities) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{16}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Liabilities) GetRule() uint32 {
@@ -1632,7 +2074,7 @@ type InitialRedisEpoch struct {
 
 func (x *InitialRedisEpoch) Reset() {
 	*x = InitialRedisEpoch{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1644,7 +2086,7 @@ func (x *InitialRedisEpoch) String() string {
 func (*InitialRedisEpoch) ProtoMessage() {}
 
 func (x *InitialRedisEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1657,7 +2099,7 @@ func (x *InitialRedisEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InitialRedisEpoch.ProtoReflect.Descriptor instead.
 func (*InitialRedisEpoch) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{17}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *InitialRedisEpoch) GetRegion() uint32 {
@@ -1707,7 +2149,14 @@ type Snapshot struct {
 	// The highest number that a version has; 0: rules_version.
 	LastRulesVersion uint64   `protobuf:"varint,23,opt,name=last_rules_version,json=lastRulesVersion,proto3" json:"last_rules_version,omitempty"`
 	Rollout          *Rollout `protobuf:"bytes,24,opt,name=rollout,proto3" json:"rollout,omitempty"`
-	// Sorted by tier.
+	// Sorted by id.
+	Above           []*Entry `protobuf:"bytes,80,rep,name=above,proto3" json:"above,omitempty"`
+	EntriesRevision uint64   `protobuf:"varint,81,opt,name=entries_revision,json=entriesRevision,proto3" json:"entries_revision,omitempty"`
+	// The latest changes of entries, the oldest first.
+	EntryChanges []*EntryChange `protobuf:"bytes,82,rep,name=entry_changes,json=entryChanges,proto3" json:"entry_changes,omitempty"`
+	// The version that brought rules_yaml into force; 0: rules_version.
+	AppliedVersion uint64 `protobuf:"varint,83,opt,name=applied_version,json=appliedVersion,proto3" json:"applied_version,omitempty"`
+	// Of snapshots before above.
 	TierValues    []*TierValue `protobuf:"bytes,110,rep,name=tier_values,json=tierValues,proto3" json:"tier_values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1715,7 +2164,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +2176,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +2189,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{18}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -1911,6 +2360,34 @@ func (x *Snapshot) GetRollout() *Rollout {
 	return nil
 }
 
+func (x *Snapshot) GetAbove() []*Entry {
+	if x != nil {
+		return x.Above
+	}
+	return nil
+}
+
+func (x *Snapshot) GetEntriesRevision() uint64 {
+	if x != nil {
+		return x.EntriesRevision
+	}
+	return 0
+}
+
+func (x *Snapshot) GetEntryChanges() []*EntryChange {
+	if x != nil {
+		return x.EntryChanges
+	}
+	return nil
+}
+
+func (x *Snapshot) GetAppliedVersion() uint64 {
+	if x != nil {
+		return x.AppliedVersion
+	}
+	return 0
+}
+
 func (x *Snapshot) GetTierValues() []*TierValue {
 	if x != nil {
 		return x.TierValues
@@ -1939,7 +2416,7 @@ type RuleVersion struct {
 
 func (x *RuleVersion) Reset() {
 	*x = RuleVersion{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[19]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1951,7 +2428,7 @@ func (x *RuleVersion) String() string {
 func (*RuleVersion) ProtoMessage() {}
 
 func (x *RuleVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[19]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1964,7 +2441,7 @@ func (x *RuleVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuleVersion.ProtoReflect.Descriptor instead.
 func (*RuleVersion) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{19}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RuleVersion) GetVersion() uint64 {
@@ -2044,7 +2521,7 @@ type Rollout struct {
 	End *EndRollout `protobuf:"bytes,8,opt,name=end,proto3" json:"end,omitempty"`
 	// Of the staged rules, while it is under way.
 	RuleNumbers map[string]uint32 `protobuf:"bytes,9,rep,name=rule_numbers,json=ruleNumbers,proto3" json:"rule_numbers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// The version that it began with: each change of a tier makes another. 0: version.
+	// The version that it began with: each change of entries makes another. 0: version.
 	FirstVersion  uint64 `protobuf:"varint,110,opt,name=first_version,json=firstVersion,proto3" json:"first_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2052,7 +2529,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[20]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2064,7 +2541,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[20]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2077,7 +2554,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{20}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Rollout) GetVersion() uint64 {
@@ -2155,7 +2632,7 @@ var File_raftlog_v1_raftlog_proto protoreflect.FileDescriptor
 const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\n" +
 	"\x18raftlog/v1/raftlog.proto\x12\n" +
-	"raftlog.v1\"\xa4\x05\n" +
+	"raftlog.v1\"\xa3\x06\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x125\n" +
 	"\tbootstrap\x18\x02 \x01(\v2\x15.raftlog.v1.BootstrapH\x00R\tbootstrap\x129\n" +
@@ -2174,10 +2651,51 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	" \x01(\v2\x16.raftlog.v1.StageRulesH\x00R\n" +
 	"stageRules\x129\n" +
 	"\vend_rollout\x18\v \x01(\v2\x16.raftlog.v1.EndRolloutH\x00R\n" +
-	"endRollout\x129\n" +
+	"endRollout\x12B\n" +
+	"\x0echange_entries\x18P \x01(\v2\x19.raftlog.v1.ChangeEntriesH\x00R\rchangeEntries\x129\n" +
+	"\vend_entries\x18Q \x01(\v2\x16.raftlog.v1.EndEntriesH\x00R\n" +
+	"endEntries\x129\n" +
 	"\vchange_tier\x18n \x01(\v2\x16.raftlog.v1.ChangeTierH\x00R\n" +
 	"changeTierB\x06\n" +
-	"\x04kind\"\xea\x01\n" +
+	"\x04kind\"\xb9\x02\n" +
+	"\rChangeEntries\x12#\n" +
+	"\x03put\x18\x01 \x03(\v2\x11.raftlog.v1.EntryR\x03put\x12)\n" +
+	"\x06remove\x18\x02 \x03(\v2\x11.raftlog.v1.EntryR\x06remove\x12\x18\n" +
+	"\areplace\x18\x03 \x01(\bR\areplace\x12%\n" +
+	"\x0ewithout_effect\x18\x04 \x01(\bR\rwithoutEffect\x12\x16\n" +
+	"\x06author\x18\x05 \x01(\tR\x06author\x12\x18\n" +
+	"\acomment\x18\x06 \x01(\tR\acomment\x12\x17\n" +
+	"\aunix_ms\x18\a \x01(\x03R\x06unixMs\x12!\n" +
+	"\fhas_expected\x18\b \x01(\bR\vhasExpected\x12)\n" +
+	"\x10expected_version\x18\t \x01(\x04R\x0fexpectedVersion\"%\n" +
+	"\n" +
+	"EndEntries\x12\x17\n" +
+	"\aunix_ms\x18\x01 \x01(\x03R\x06unixMs\"\xc9\x02\n" +
+	"\x05Entry\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x17\n" +
+	"\arule_id\x18\x02 \x01(\tR\x06ruleId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1a\n" +
+	"\bcapacity\x18\x04 \x01(\x03R\bcapacity\x12\x14\n" +
+	"\x05limit\x18\x05 \x01(\x03R\x05limit\x12\x1f\n" +
+	"\vrefill_rate\x18\x06 \x01(\tR\n" +
+	"refillRate\x12#\n" +
+	"\rwindow_micros\x18\a \x01(\x03R\fwindowMicros\x12\"\n" +
+	"\runtil_unix_ms\x18\b \x01(\x03R\vuntilUnixMs\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x12\x16\n" +
+	"\x06author\x18\n" +
+	" \x01(\tR\x06author\x12\x17\n" +
+	"\aunix_ms\x18\v \x01(\x03R\x06unixMs\x12\x1a\n" +
+	"\brevision\x18\f \x01(\x04R\brevision\"\x90\x02\n" +
+	"\vEntryChange\x12\x1a\n" +
+	"\brevision\x18\x01 \x01(\x04R\brevision\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x16\n" +
+	"\x06author\x18\x03 \x01(\tR\x06author\x12\x18\n" +
+	"\acomment\x18\x04 \x01(\tR\acomment\x12\x17\n" +
+	"\aunix_ms\x18\x05 \x01(\x03R\x06unixMs\x12#\n" +
+	"\x03put\x18\x06 \x03(\v2\x11.raftlog.v1.EntryR\x03put\x12+\n" +
+	"\aremoved\x18\a \x03(\v2\x11.raftlog.v1.EntryR\aremoved\x12\x12\n" +
+	"\x04puts\x18\b \x01(\rR\x04puts\x12\x1a\n" +
+	"\bremovals\x18\t \x01(\rR\bremovals\"\xea\x01\n" +
 	"\n" +
 	"ChangeTier\x12+\n" +
 	"\x05value\x18\x01 \x01(\v2\x15.raftlog.v1.TierValueR\x05value\x12\x16\n" +
@@ -2301,7 +2819,7 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\x11InitialRedisEpoch\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12\x1f\n" +
 	"\vredis_epoch\x18\x02 \x01(\tR\n" +
-	"redisEpoch\"\xa5\b\n" +
+	"redisEpoch\"\xe0\t\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -2331,7 +2849,11 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\rrules_comment\x18\x15 \x01(\tR\frulesComment\x12<\n" +
 	"\rrule_versions\x18\x16 \x03(\v2\x17.raftlog.v1.RuleVersionR\fruleVersions\x12,\n" +
 	"\x12last_rules_version\x18\x17 \x01(\x04R\x10lastRulesVersion\x12-\n" +
-	"\arollout\x18\x18 \x01(\v2\x13.raftlog.v1.RolloutR\arollout\x126\n" +
+	"\arollout\x18\x18 \x01(\v2\x13.raftlog.v1.RolloutR\arollout\x12'\n" +
+	"\x05above\x18P \x03(\v2\x11.raftlog.v1.EntryR\x05above\x12)\n" +
+	"\x10entries_revision\x18Q \x01(\x04R\x0fentriesRevision\x12<\n" +
+	"\rentry_changes\x18R \x03(\v2\x17.raftlog.v1.EntryChangeR\fentryChanges\x12'\n" +
+	"\x0fapplied_version\x18S \x01(\x04R\x0eappliedVersion\x126\n" +
 	"\vtier_values\x18n \x03(\v2\x15.raftlog.v1.TierValueR\n" +
 	"tierValues\x1a>\n" +
 	"\x10RuleNumbersEntry\x12\x10\n" +
@@ -2376,71 +2898,83 @@ func file_raftlog_v1_raftlog_proto_rawDescGZIP() []byte {
 }
 
 var file_raftlog_v1_raftlog_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_raftlog_v1_raftlog_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_raftlog_v1_raftlog_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_raftlog_v1_raftlog_proto_goTypes = []any{
 	(ChangeRegion_Change)(0),  // 0: raftlog.v1.ChangeRegion.Change
 	(EndRollout_Outcome)(0),   // 1: raftlog.v1.EndRollout.Outcome
 	(*Command)(nil),           // 2: raftlog.v1.Command
-	(*ChangeTier)(nil),        // 3: raftlog.v1.ChangeTier
-	(*TierValue)(nil),         // 4: raftlog.v1.TierValue
-	(*Noop)(nil),              // 5: raftlog.v1.Noop
-	(*ChangeRegion)(nil),      // 6: raftlog.v1.ChangeRegion
-	(*SetTiming)(nil),         // 7: raftlog.v1.SetTiming
-	(*AdvanceFloors)(nil),     // 8: raftlog.v1.AdvanceFloors
-	(*Bootstrap)(nil),         // 9: raftlog.v1.Bootstrap
-	(*Region)(nil),            // 10: raftlog.v1.Region
-	(*Share)(nil),             // 11: raftlog.v1.Share
-	(*ApplyRules)(nil),        // 12: raftlog.v1.ApplyRules
-	(*StageRules)(nil),        // 13: raftlog.v1.StageRules
-	(*Decisions)(nil),         // 14: raftlog.v1.Decisions
-	(*EndRollout)(nil),        // 15: raftlog.v1.EndRollout
-	(*MintEpoch)(nil),         // 16: raftlog.v1.MintEpoch
-	(*CommitPlan)(nil),        // 17: raftlog.v1.CommitPlan
-	(*Liabilities)(nil),       // 18: raftlog.v1.Liabilities
-	(*InitialRedisEpoch)(nil), // 19: raftlog.v1.InitialRedisEpoch
-	(*Snapshot)(nil),          // 20: raftlog.v1.Snapshot
-	(*RuleVersion)(nil),       // 21: raftlog.v1.RuleVersion
-	(*Rollout)(nil),           // 22: raftlog.v1.Rollout
-	nil,                       // 23: raftlog.v1.Snapshot.RuleNumbersEntry
-	nil,                       // 24: raftlog.v1.Rollout.RuleNumbersEntry
+	(*ChangeEntries)(nil),     // 3: raftlog.v1.ChangeEntries
+	(*EndEntries)(nil),        // 4: raftlog.v1.EndEntries
+	(*Entry)(nil),             // 5: raftlog.v1.Entry
+	(*EntryChange)(nil),       // 6: raftlog.v1.EntryChange
+	(*ChangeTier)(nil),        // 7: raftlog.v1.ChangeTier
+	(*TierValue)(nil),         // 8: raftlog.v1.TierValue
+	(*Noop)(nil),              // 9: raftlog.v1.Noop
+	(*ChangeRegion)(nil),      // 10: raftlog.v1.ChangeRegion
+	(*SetTiming)(nil),         // 11: raftlog.v1.SetTiming
+	(*AdvanceFloors)(nil),     // 12: raftlog.v1.AdvanceFloors
+	(*Bootstrap)(nil),         // 13: raftlog.v1.Bootstrap
+	(*Region)(nil),            // 14: raftlog.v1.Region
+	(*Share)(nil),             // 15: raftlog.v1.Share
+	(*ApplyRules)(nil),        // 16: raftlog.v1.ApplyRules
+	(*StageRules)(nil),        // 17: raftlog.v1.StageRules
+	(*Decisions)(nil),         // 18: raftlog.v1.Decisions
+	(*EndRollout)(nil),        // 19: raftlog.v1.EndRollout
+	(*MintEpoch)(nil),         // 20: raftlog.v1.MintEpoch
+	(*CommitPlan)(nil),        // 21: raftlog.v1.CommitPlan
+	(*Liabilities)(nil),       // 22: raftlog.v1.Liabilities
+	(*InitialRedisEpoch)(nil), // 23: raftlog.v1.InitialRedisEpoch
+	(*Snapshot)(nil),          // 24: raftlog.v1.Snapshot
+	(*RuleVersion)(nil),       // 25: raftlog.v1.RuleVersion
+	(*Rollout)(nil),           // 26: raftlog.v1.Rollout
+	nil,                       // 27: raftlog.v1.Snapshot.RuleNumbersEntry
+	nil,                       // 28: raftlog.v1.Rollout.RuleNumbersEntry
 }
 var file_raftlog_v1_raftlog_proto_depIdxs = []int32{
-	9,  // 0: raftlog.v1.Command.bootstrap:type_name -> raftlog.v1.Bootstrap
-	12, // 1: raftlog.v1.Command.apply_rules:type_name -> raftlog.v1.ApplyRules
-	16, // 2: raftlog.v1.Command.mint_epoch:type_name -> raftlog.v1.MintEpoch
-	17, // 3: raftlog.v1.Command.commit_plan:type_name -> raftlog.v1.CommitPlan
-	5,  // 4: raftlog.v1.Command.noop:type_name -> raftlog.v1.Noop
-	6,  // 5: raftlog.v1.Command.change_region:type_name -> raftlog.v1.ChangeRegion
-	8,  // 6: raftlog.v1.Command.advance_floors:type_name -> raftlog.v1.AdvanceFloors
-	7,  // 7: raftlog.v1.Command.set_timing:type_name -> raftlog.v1.SetTiming
-	13, // 8: raftlog.v1.Command.stage_rules:type_name -> raftlog.v1.StageRules
-	15, // 9: raftlog.v1.Command.end_rollout:type_name -> raftlog.v1.EndRollout
-	3,  // 10: raftlog.v1.Command.change_tier:type_name -> raftlog.v1.ChangeTier
-	4,  // 11: raftlog.v1.ChangeTier.value:type_name -> raftlog.v1.TierValue
-	0,  // 12: raftlog.v1.ChangeRegion.change:type_name -> raftlog.v1.ChangeRegion.Change
-	10, // 13: raftlog.v1.Bootstrap.regions:type_name -> raftlog.v1.Region
-	11, // 14: raftlog.v1.Region.floor:type_name -> raftlog.v1.Share
-	11, // 15: raftlog.v1.Region.told:type_name -> raftlog.v1.Share
-	11, // 16: raftlog.v1.Region.low:type_name -> raftlog.v1.Share
-	12, // 17: raftlog.v1.StageRules.rules:type_name -> raftlog.v1.ApplyRules
-	14, // 18: raftlog.v1.StageRules.before:type_name -> raftlog.v1.Decisions
-	1,  // 19: raftlog.v1.EndRollout.outcome:type_name -> raftlog.v1.EndRollout.Outcome
-	18, // 20: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
-	19, // 21: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
-	10, // 22: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
-	23, // 23: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
-	18, // 24: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
-	21, // 25: raftlog.v1.Snapshot.rule_versions:type_name -> raftlog.v1.RuleVersion
-	22, // 26: raftlog.v1.Snapshot.rollout:type_name -> raftlog.v1.Rollout
-	4,  // 27: raftlog.v1.Snapshot.tier_values:type_name -> raftlog.v1.TierValue
-	14, // 28: raftlog.v1.Rollout.before:type_name -> raftlog.v1.Decisions
-	15, // 29: raftlog.v1.Rollout.end:type_name -> raftlog.v1.EndRollout
-	24, // 30: raftlog.v1.Rollout.rule_numbers:type_name -> raftlog.v1.Rollout.RuleNumbersEntry
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	13, // 0: raftlog.v1.Command.bootstrap:type_name -> raftlog.v1.Bootstrap
+	16, // 1: raftlog.v1.Command.apply_rules:type_name -> raftlog.v1.ApplyRules
+	20, // 2: raftlog.v1.Command.mint_epoch:type_name -> raftlog.v1.MintEpoch
+	21, // 3: raftlog.v1.Command.commit_plan:type_name -> raftlog.v1.CommitPlan
+	9,  // 4: raftlog.v1.Command.noop:type_name -> raftlog.v1.Noop
+	10, // 5: raftlog.v1.Command.change_region:type_name -> raftlog.v1.ChangeRegion
+	12, // 6: raftlog.v1.Command.advance_floors:type_name -> raftlog.v1.AdvanceFloors
+	11, // 7: raftlog.v1.Command.set_timing:type_name -> raftlog.v1.SetTiming
+	17, // 8: raftlog.v1.Command.stage_rules:type_name -> raftlog.v1.StageRules
+	19, // 9: raftlog.v1.Command.end_rollout:type_name -> raftlog.v1.EndRollout
+	3,  // 10: raftlog.v1.Command.change_entries:type_name -> raftlog.v1.ChangeEntries
+	4,  // 11: raftlog.v1.Command.end_entries:type_name -> raftlog.v1.EndEntries
+	7,  // 12: raftlog.v1.Command.change_tier:type_name -> raftlog.v1.ChangeTier
+	5,  // 13: raftlog.v1.ChangeEntries.put:type_name -> raftlog.v1.Entry
+	5,  // 14: raftlog.v1.ChangeEntries.remove:type_name -> raftlog.v1.Entry
+	5,  // 15: raftlog.v1.EntryChange.put:type_name -> raftlog.v1.Entry
+	5,  // 16: raftlog.v1.EntryChange.removed:type_name -> raftlog.v1.Entry
+	8,  // 17: raftlog.v1.ChangeTier.value:type_name -> raftlog.v1.TierValue
+	0,  // 18: raftlog.v1.ChangeRegion.change:type_name -> raftlog.v1.ChangeRegion.Change
+	14, // 19: raftlog.v1.Bootstrap.regions:type_name -> raftlog.v1.Region
+	15, // 20: raftlog.v1.Region.floor:type_name -> raftlog.v1.Share
+	15, // 21: raftlog.v1.Region.told:type_name -> raftlog.v1.Share
+	15, // 22: raftlog.v1.Region.low:type_name -> raftlog.v1.Share
+	16, // 23: raftlog.v1.StageRules.rules:type_name -> raftlog.v1.ApplyRules
+	18, // 24: raftlog.v1.StageRules.before:type_name -> raftlog.v1.Decisions
+	1,  // 25: raftlog.v1.EndRollout.outcome:type_name -> raftlog.v1.EndRollout.Outcome
+	22, // 26: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
+	23, // 27: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
+	14, // 28: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
+	27, // 29: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
+	22, // 30: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
+	25, // 31: raftlog.v1.Snapshot.rule_versions:type_name -> raftlog.v1.RuleVersion
+	26, // 32: raftlog.v1.Snapshot.rollout:type_name -> raftlog.v1.Rollout
+	5,  // 33: raftlog.v1.Snapshot.above:type_name -> raftlog.v1.Entry
+	6,  // 34: raftlog.v1.Snapshot.entry_changes:type_name -> raftlog.v1.EntryChange
+	8,  // 35: raftlog.v1.Snapshot.tier_values:type_name -> raftlog.v1.TierValue
+	18, // 36: raftlog.v1.Rollout.before:type_name -> raftlog.v1.Decisions
+	19, // 37: raftlog.v1.Rollout.end:type_name -> raftlog.v1.EndRollout
+	28, // 38: raftlog.v1.Rollout.rule_numbers:type_name -> raftlog.v1.Rollout.RuleNumbersEntry
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_raftlog_v1_raftlog_proto_init() }
@@ -2459,6 +2993,8 @@ func file_raftlog_v1_raftlog_proto_init() {
 		(*Command_SetTiming)(nil),
 		(*Command_StageRules)(nil),
 		(*Command_EndRollout)(nil),
+		(*Command_ChangeEntries)(nil),
+		(*Command_EndEntries)(nil),
 		(*Command_ChangeTier)(nil),
 	}
 	type x struct{}
@@ -2467,7 +3003,7 @@ func file_raftlog_v1_raftlog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_raftlog_v1_raftlog_proto_rawDesc), len(file_raftlog_v1_raftlog_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   23,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

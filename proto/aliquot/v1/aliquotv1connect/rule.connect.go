@@ -61,8 +61,7 @@ type RuleServiceClient interface {
 	// (else failed_precondition, and nothing changes). Invalid rules are
 	// invalid_argument with file:line:column, and nothing changes.
 	ApplyRules(context.Context, *v1.ApplyRulesRequest) (*v1.ApplyRulesResponse, error)
-	// EditRules makes one small change of the rules in force and keeps the rest of the
-	// file, its comments included.
+	// EditRules changes the entries above the rules file; the file stays as it is.
 	EditRules(context.Context, *v1.EditRulesRequest) (*v1.ApplyRulesResponse, error)
 	// PlanRules replays recently sampled decisions of every region through other rules
 	// and tells who would fare differently. Nothing changes.
@@ -232,8 +231,7 @@ type RuleServiceHandler interface {
 	// (else failed_precondition, and nothing changes). Invalid rules are
 	// invalid_argument with file:line:column, and nothing changes.
 	ApplyRules(context.Context, *v1.ApplyRulesRequest) (*v1.ApplyRulesResponse, error)
-	// EditRules makes one small change of the rules in force and keeps the rest of the
-	// file, its comments included.
+	// EditRules changes the entries above the rules file; the file stays as it is.
 	EditRules(context.Context, *v1.EditRulesRequest) (*v1.ApplyRulesResponse, error)
 	// PlanRules replays recently sampled decisions of every region through other rules
 	// and tells who would fare differently. Nothing changes.

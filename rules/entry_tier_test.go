@@ -13,7 +13,7 @@ import (
 // What PUT /rules/tier/pro {"limit":500,"capacity":500} makes of the specification's rules.
 func TestTierValueStandsAboveTheRule(t *testing.T) {
 	file := specification(t)
-	s := file.With([]TierValue{{"pro", ParamsText{Limit: 500, Capacity: 500}}})
+	s := file.With([]Entry{tierOf("pro", ParamsText{Limit: 500, Capacity: 500})})
 	pro := s.Rule("rule_001")
 	if want := bucket(500, 8_333_333, 333_333); pro.Limit != want || pro.Window != time.Minute || !pro.SetForTier {
 		t.Errorf("%+v, want %+v", pro.Limit, want)
@@ -34,7 +34,7 @@ func TestTierValueStandsAboveTheRule(t *testing.T) {
 	if back := s.With(nil); back.Rule("rule_001") != file.Rule("rule_001") {
 		t.Error("without values the file holds again")
 	}
-	if again := s.With([]TierValue{{"free", ParamsText{Limit: 5}}}); again.Rule("rule_001").SetForTier || again.Rule("rule_002").Limit.Capacity != 5*limit.Token {
+	if again := s.With([]Entry{tierOf("free", ParamsText{Limit: 5})}); again.Rule("rule_001").SetForTier || again.Rule("rule_002").Limit.Capacity != 5*limit.Token {
 		t.Error("other values must replace those before")
 	}
 }
@@ -70,17 +70,21 @@ func TestTierValueByAlgorithm(t *testing.T) {
 		{"unit: tokens, params: {limit: 100, window: 10}", ParamsText{Limit: 5}, `no rule of the tier "pro" counts requests, and only those have the value of a tier; change the file`},
 	} {
 		s := mustParse(t, "rules: [{id: a, tier: pro, match: {endpoint_regex: x}, "+c.rule+"}]\n")
-		v := TierValue{"pro", c.value}
-		got := fmt.Sprint(s.CheckTierValue(v))
-		if s.CheckTierValue(v) == nil {
-			got = limitText(s.With([]TierValue{v}).Rule("a"))
-		} else if !errors.Is(s.CheckTierValue(v), ErrBadEdit) || s.With([]TierValue{v}).Rule("a").SetForTier {
+		v := tierOf("pro", c.value)
+		got := fmt.Sprint(s.CheckEntry(&v))
+		if s.CheckEntry(&v) == nil {
+			got = limitText(s.With([]Entry{v}).Rule("a"))
+		} else if !errors.Is(s.CheckEntry(&v), ErrBadEdit) || s.With([]Entry{v}).Rule("a").SetForTier {
 			t.Errorf("%s, %v: what is refused must be without effect", c.rule, v)
 		}
 		if !strings.HasSuffix(got, c.want) && !strings.Contains(got, c.want) {
 			t.Errorf("%s, %v: %s, want %s", c.rule, v, got, c.want)
 		}
 	}
+}
+
+func tierOf(tier string, p ParamsText) Entry {
+	return Entry{EntryID: EntryID{Kind: TierEntry, Name: tier}, ParamsText: p}
 }
 
 func limitText(r *Rule) string {
@@ -99,7 +103,7 @@ func TestOverrideStandsAboveTheTierValue(t *testing.T) {
     match: {endpoint_regex: x}
     params: {limit: 10, window: 10}
     override: {whole: {limit: 70, window: 7}, burst: {capacity: 90}}
-`).With([]TierValue{{"pro", ParamsText{Limit: 50}}})
+`).With([]Entry{tierOf("pro", ParamsText{Limit: 50})})
 	r := s.Rule("a")
 	if got := limitAt(r, "whole", 0); got != bucket(70, 10e6, 0) {
 		t.Errorf("%+v", got)
@@ -110,21 +114,21 @@ func TestOverrideStandsAboveTheTierValue(t *testing.T) {
 }
 
 func TestTierValueOfAnUnknownTier(t *testing.T) {
-	v := TierValue{"gold", ParamsText{Limit: 5}}
+	v := tierOf("gold", ParamsText{Limit: 5})
 	for file, want := range map[string]string{
 		"rules: []\n": "not in the rules: no rule names a tier, and the file assigns none",
 		"tiers: {b: {match: {api_key_pattern: x}}, stated: {}}\nrules: [{id: a, tier: c, match: {endpoint_regex: x}, " + someLimit + "}]\n": `not in the rules: no rule names the tier "gold", and the file assigns no request to it; known here: b, c`,
 	} {
 		s := mustParse(t, file)
-		if err := s.CheckTierValue(v); !errors.Is(err, ErrNotThere) || err.Error() != want {
+		if err := s.CheckEntry(&v); !errors.Is(err, ErrNotThere) || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
-		if got := s.With([]TierValue{v}); len(got.Rules()) != len(s.Rules()) {
+		if got := s.With([]Entry{v}); len(got.Rules()) != len(s.Rules()) {
 			t.Error("a value without effect changed the rules")
 		}
 	}
 	assigned := mustParse(t, "tiers: {gold: {match: {api_key_pattern: x}}}\nrules: []\n")
-	if err := assigned.CheckTierValue(v); err != nil {
+	if err := assigned.CheckEntry(&v); err != nil {
 		t.Errorf("a tier that requests are assigned to: %v", err)
 	}
 }

@@ -1,0 +1,362 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	raftlogv1 "aliquot/proto/raftlog/v1"
+	"aliquot/rules"
+)
+
+// Bounds of the changes of entries that are kept.
+const (
+	maxEntryChanges     = 1000
+	maxEntryChangeBytes = 4 << 20
+	// maxEntriesNamed is how many entries of a change are kept with it, of each kind.
+	maxEntriesNamed = 20
+)
+
+// Entry is one thing that a command has set above the rules file. It is immutable.
+type Entry struct {
+	rules.Entry
+	// UnixMS is the proposing leader's time, for display.
+	UnixMS int64
+	// Revision is the revision of the entries that it made.
+	Revision uint64
+}
+
+// EntriesChange puts entries above the file and takes others away, all at once.
+type EntriesChange struct {
+	// Put replaces entries of the same ids; a block and an allow of one pattern replace each
+	// other.
+	Put []rules.Entry
+	// Remove names entries; one without a kind names the block and the allow of a pattern.
+	Remove []rules.EntryID
+	// Replace takes away every entry that is not put.
+	Replace bool
+	// WithoutEffect lets entries be put that are without effect under the rules.
+	WithoutEffect bool
+	// Expected is the version of the rules that it was made against; nil: any.
+	Expected *uint64
+	// Author is that of entries that name none, too.
+	Author  string
+	Comment string
+}
+
+// ChangeEntries makes a change of entries and returns the version of the rules that has it. A
+// change that changes nothing returns the version in force. Errors wrap rules.ErrNotThere,
+// rules.ErrBadEdit, ErrNothingInForce or ErrInvalidArgument, or are an ErrVersionConflict.
+func (n *Node) ChangeEntries(ctx context.Context, c EntriesChange) (version uint64, err error) {
+	m := &raftlogv1.ChangeEntries{
+		Replace: c.Replace, WithoutEffect: c.WithoutEffect, Author: c.Author, Comment: c.Comment, UnixMs: time.Now().UnixMilli(),
+	}
+	for _, e := range c.Put {
+		m.Put = append(m.Put, encodeAbove(Entry{Entry: e}))
+	}
+	for _, id := range c.Remove {
+		m.Remove = append(m.Remove, &raftlogv1.Entry{Kind: string(id.Kind), RuleId: id.Rule, Name: id.Name})
+	}
+	if c.Expected != nil {
+		m.HasExpected, m.ExpectedVersion = true, *c.Expected
+	}
+	return n.proposeVersion(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_ChangeEntries{ChangeEntries: m}})
+}
+
+// EndEntries takes away the entries whose time is over at unixMS, Unix milliseconds.
+func (n *Node) EndEntries(ctx context.Context, unixMS int64) error {
+	_, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_EndEntries{EndEntries: &raftlogv1.EndEntries{UnixMs: unixMS}}})
+	return err
+}
+
+// NextEnd returns when the first of the entries is to be taken away, Unix milliseconds; 0:
+// none is.
+func (b *RuleBook) NextEnd() int64 {
+	next := int64(0)
+	for i := range b.Entries {
+		if until := b.Entries[i].UntilMS; until != 0 && (next == 0 || until < next) {
+			next = until
+		}
+	}
+	return next
+}
+
+// changeEntries makes a version of the rules with other entries, and another one of what is
+// staged. The texts stay as they are.
+func (s *State) changeEntries(c *raftlogv1.ChangeEntries) (version uint64, changed bool, err error) {
+	b := s.Rules
+	switch {
+	case b.Version == 0:
+		return 0, false, fmt.Errorf("%w: no rules are in force; apply a file first", ErrNothingInForce)
+	case c.GetHasExpected() && c.GetExpectedVersion() != b.Version:
+		return 0, false, ErrVersionConflict{Expected: c.GetExpectedVersion(), InForce: b.Version}
+	}
+	e := newEntryEdit(&b, c.GetAuthor(), c.GetComment(), c.GetUnixMs())
+	if c.GetReplace() {
+		clear(e.next)
+	}
+	for _, m := range c.GetRemove() {
+		if err := e.remove(rules.EntryOf(m).EntryID); err != nil {
+			return 0, false, err
+		}
+	}
+	for _, m := range c.GetPut() {
+		if err := e.put(rules.EntryOf(m), c.GetWithoutEffect()); err != nil {
+			return 0, false, err
+		}
+	}
+	return s.take(e)
+}
+
+// changeTier is a change of one entry, as logs before ChangeEntries have it.
+func (s *State) changeTier(c *raftlogv1.ChangeTier) (version uint64, changed bool, err error) {
+	v := c.GetValue()
+	m := []*raftlogv1.Entry{{
+		Kind: string(rules.TierEntry), Name: v.GetTier(), Capacity: v.GetCapacity(), Limit: v.GetLimit(), RefillRate: v.GetRefillRate(), WindowMicros: v.GetWindowMicros(),
+	}}
+	all := &raftlogv1.ChangeEntries{
+		Author: c.GetAuthor(), Comment: c.GetComment(), UnixMs: c.GetUnixMs(), HasExpected: c.GetHasExpected(), ExpectedVersion: c.GetExpectedVersion(),
+	}
+	if all.Put = m; c.GetRemove() {
+		all.Put, all.Remove = nil, m
+	}
+	return s.changeEntries(all)
+}
+
+// endEntries takes away what is over. It changes nothing if nothing is.
+func (s *State) endEntries(c *raftlogv1.EndEntries) (version uint64, changed bool, err error) {
+	b := s.Rules
+	e := newEntryEdit(&b, "coordinator", "its time is over", c.GetUnixMs())
+	maps.DeleteFunc(e.next, func(_ rules.EntryID, one Entry) bool { return one.UntilMS != 0 && one.UntilMS <= c.GetUnixMs() })
+	return s.take(e)
+}
+
+// take makes an edit the entries in force; one that changes nothing makes no version.
+func (s *State) take(e *entryEdit) (version uint64, changed bool, err error) {
+	change, limits := e.change()
+	if change == nil {
+		return s.Rules.Version, false, nil
+	}
+	entries := slices.SortedFunc(maps.Values(e.next), func(a, b Entry) int { return a.Compare(b.EntryID) })
+	if err := checkBounds(entries); err != nil {
+		return 0, false, err
+	}
+	s.setRules(s.Rules.withEntries(entries, change, limits))
+	return s.Rules.Version, true, nil
+}
+
+func checkBounds(entries []Entry) error {
+	bytes := 0
+	for i := range entries {
+		bytes += entries[i].Size()
+	}
+	if len(entries) > rules.MaxEntries || bytes > rules.MaxEntryBytes {
+		return fmt.Errorf("%w: these would be %d entries of %d bytes above the file, at most %d of %d bytes; remove some, or write them into the file",
+			ErrInvalidArgument, len(entries), bytes, rules.MaxEntries, rules.MaxEntryBytes)
+	}
+	return nil
+}
+
+// entryEdit is a change of entries while it is made.
+type entryEdit struct {
+	book *RuleBook
+	// was are the entries before, next those after.
+	was, next map[rules.EntryID]Entry
+	author    string
+	comment   string
+	unixMS    int64
+}
+
+func newEntryEdit(b *RuleBook, author, comment string, unixMS int64) *entryEdit {
+	e := &entryEdit{book: b, next: make(map[rules.EntryID]Entry, len(b.Entries)), author: author, comment: comment, unixMS: unixMS}
+	for _, one := range b.Entries {
+		e.next[one.EntryID] = one
+	}
+	e.was = maps.Clone(e.next)
+	return e
+}
+
+// remove takes an entry away.
+func (e *entryEdit) remove(id rules.EntryID) error {
+	ids := []rules.EntryID{id}
+	if id.Kind == "" {
+		ids = []rules.EntryID{{Kind: rules.BlockEntry, Name: id.Name}, {Kind: rules.AllowEntry, Name: id.Name}}
+	}
+	found := false
+	for _, id := range ids {
+		_, is := e.next[id]
+		found = found || is
+		delete(e.next, id)
+	}
+	if found {
+		return nil
+	}
+	why := "there is no entry " + id.String()
+	if id.Kind == "" {
+		why = fmt.Sprintf("no entry blocks or allows %q", shortName(id.Name))
+	}
+	return fmt.Errorf("%w: %s above the file; see `aliquot entries list`", rules.ErrNotThere, why)
+}
+
+// put sets an entry.
+func (e *entryEdit) put(one rules.Entry, withoutEffect bool) error {
+	one.By = cmp.Or(one.By, e.author)
+	if one.Reason == "" && one.Kind == rules.TierEntry {
+		one.Reason = e.comment
+	}
+	if err := e.check(&one, withoutEffect); err != nil {
+		return err
+	}
+	switch one.Kind { // of a block and an allow the later one counts
+	case rules.BlockEntry:
+		delete(e.next, rules.EntryID{Kind: rules.AllowEntry, Name: one.Name})
+	case rules.AllowEntry:
+		delete(e.next, rules.EntryID{Kind: rules.BlockEntry, Name: one.Name})
+	}
+	if before, is := e.was[one.EntryID]; is && before.Entry == one {
+		e.next[one.EntryID] = before
+		return nil
+	}
+	e.next[one.EntryID] = Entry{Entry: one, UnixMS: e.unixMS, Revision: e.book.EntriesRevision + 1}
+	return nil
+}
+
+// check accepts an entry that the rules in force can have, or those that are staged.
+func (e *entryEdit) check(one *rules.Entry, withoutEffect bool) error {
+	if one.UntilMS != 0 && one.UntilMS <= e.unixMS {
+		return fmt.Errorf("%w: %v would end before now", rules.ErrBadEdit, one.EntryID)
+	}
+	if withoutEffect {
+		return one.Check()
+	}
+	err := e.book.Set.CheckEntry(one)
+	if r := e.book.Rollout; err != nil && r.UnderWay() && r.Set.CheckEntry(one) == nil {
+		return nil
+	}
+	return err
+}
+
+// change words what is different, nil if nothing is, and whether limits of rules are.
+func (e *entryEdit) change() (out *raftlogv1.EntryChange, limits bool) {
+	out = &raftlogv1.EntryChange{Revision: e.book.EntriesRevision + 1, Author: e.author, Comment: e.comment, UnixMs: e.unixMS}
+	note := func(one Entry, to *[]*raftlogv1.Entry, count *uint32) {
+		limits = limits || one.Kind == rules.OverrideEntry || one.Kind == rules.TierEntry
+		if *count++; len(*to) < maxEntriesNamed {
+			*to = append(*to, encodeAbove(one))
+		}
+	}
+	for _, one := range e.book.Entries {
+		if _, stays := e.next[one.EntryID]; !stays {
+			note(one, &out.Removed, &out.Removals)
+		}
+	}
+	var put []Entry
+	for _, one := range e.next {
+		if one.Revision == out.Revision {
+			put = append(put, one)
+		}
+	}
+	slices.SortFunc(put, func(a, b Entry) int { return a.Compare(b.EntryID) })
+	for _, one := range put {
+		note(one, &out.Put, &out.Puts)
+	}
+	if out.Puts+out.Removals == 0 {
+		return nil, false
+	}
+	return out, limits
+}
+
+// withEntries is the book under other entries: a version of the text in force and, while one is
+// staged, a version of that, which stays the later one. limits tells whether limits of rules
+// change.
+func (b RuleBook) withEntries(entries []Entry, change *raftlogv1.EntryChange, limits bool) RuleBook {
+	if limits {
+		b.Older = b.older(OlderRules{Version: b.Version, Set: b.Set})
+	}
+	b.Last++
+	b.Version, b.Entries, b.EntriesRevision = b.Last, entries, change.GetRevision()
+	above := entriesAbove(entries)
+	b.Set = b.Set.With(above)
+	if b.Rollout.UnderWay() {
+		r := *b.Rollout
+		if limits {
+			b.Older = b.older(OlderRules{r.Version, r.Set, r.Regions})
+		}
+		b.Last++
+		r.Base, r.Version, r.Set = b.Version, b.Last, r.Set.With(above)
+		b.Rollout = &r
+	}
+	change.Version = b.Version
+	b.EntryChanges = keptChanges(b.EntryChanges, change)
+	return b.indexed()
+}
+
+// keptChanges are the changes of entries with one more, without the oldest where that is too
+// many or too much.
+func keptChanges(changes []*raftlogv1.EntryChange, one *raftlogv1.EntryChange) []*raftlogv1.EntryChange {
+	out := append(slices.Clone(changes), one)
+	total, first := 0, len(out)
+	for first > 0 && len(out)-first < maxEntryChanges {
+		if total += proto.Size(out[first-1]); total > maxEntryChangeBytes && first < len(out) {
+			break
+		}
+		first--
+	}
+	return out[first:]
+}
+
+func entriesAbove(entries []Entry) []rules.Entry {
+	out := make([]rules.Entry, len(entries))
+	for i := range entries {
+		out[i] = entries[i].Entry
+	}
+	return out
+}
+
+func encodeAbove(e Entry) *raftlogv1.Entry {
+	return &raftlogv1.Entry{
+		Kind: string(e.Kind), RuleId: e.Rule, Name: e.Name,
+		Capacity: e.Capacity, Limit: e.Limit, RefillRate: e.RefillRate, WindowMicros: e.Window.Microseconds(),
+		UntilUnixMs: e.UntilMS, Reason: e.Reason, Author: e.By, UnixMs: e.UnixMS, Revision: e.Revision,
+	}
+}
+
+func encodeEntries(entries []Entry) []*raftlogv1.Entry {
+	out := make([]*raftlogv1.Entry, len(entries))
+	for i := range entries {
+		out[i] = encodeAbove(entries[i])
+	}
+	return out
+}
+
+// decodeEntries reads the entries of a snapshot, or the values of tiers of an earlier one. It
+// wants entries that make sense, in order, none twice.
+func decodeEntries(m *raftlogv1.Snapshot) ([]Entry, error) {
+	var out []Entry
+	for _, e := range m.GetAbove() {
+		out = append(out, Entry{Entry: rules.EntryOf(e), UnixMS: e.GetUnixMs(), Revision: e.GetRevision()})
+	}
+	for _, v := range m.GetTierValues() {
+		one := Entry{UnixMS: v.GetUnixMs(), Revision: 1}
+		one.EntryID = rules.EntryID{Kind: rules.TierEntry, Name: v.GetTier()}
+		one.ParamsText = rules.ParamsText{
+			Capacity: v.GetCapacity(), Limit: v.GetLimit(), RefillRate: v.GetRefillRate(), Window: time.Duration(v.GetWindowMicros()) * time.Microsecond,
+		}
+		one.Reason, one.By = v.GetComment(), v.GetAuthor()
+		out = append(out, one)
+	}
+	for i := range out {
+		if err := out[i].Check(); err != nil {
+			return nil, err
+		}
+		if i > 0 && out[i].Compare(out[i-1].EntryID) <= 0 {
+			return nil, fmt.Errorf("the entry %v is out of order", out[i].EntryID)
+		}
+	}
+	return out, checkBounds(out)
+}

@@ -1,0 +1,328 @@
+package coordinator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"aliquot/cluster"
+	"aliquot/limit"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	raftlogv1 "aliquot/proto/raftlog/v1"
+	"aliquot/rules"
+)
+
+const (
+	// maxTTL is as good as for ever.
+	maxTTL = 10 * 365 * 24 * time.Hour
+	minTTL = time.Second
+)
+
+// EditRules changes the entries above the rules file.
+func (s *ruleService) EditRules(ctx context.Context, req *aliquotv1.EditRulesRequest) (*aliquotv1.ApplyRulesResponse, error) {
+	if err := checkWords(req.GetAuthor(), req.GetComment()); err != nil {
+		return nil, toRPC(err)
+	}
+	change, err := entriesChange(req, time.Now().UnixMilli())
+	if err != nil {
+		return nil, toRPC(err)
+	}
+	return atLeader(ctx, s, req, (*peer).EditRules, inForce, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
+		return s.changeEntries(ctx, change)
+	})
+}
+
+// changeEntries makes a change of entries, and tells what became of the rules of a tier.
+func (s *ruleService) changeEntries(ctx context.Context, c cluster.EntriesChange) (*aliquotv1.ApplyRulesResponse, error) {
+	if !s.node.Leads() {
+		return nil, s.node.NotLeader()
+	}
+	select { // one at a time: each answer tells what this change alone has made
+	case s.edits <- struct{}{}:
+		defer func() { <-s.edits }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if err := s.node.Barrier(ctx); err != nil {
+		return nil, err
+	}
+	before, last := s.ruleSet()
+	version, err := s.node.ChangeEntries(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	res := &aliquotv1.ApplyRulesResponse{Version: version}
+	after, _ := s.ruleSet()
+	s.node.View(func(state *cluster.State) {
+		changes := state.Rules.EntryChanges
+		if i := slices.IndexFunc(changes, func(m *raftlogv1.EntryChange) bool { return m.GetVersion() == version }); i >= 0 && version > last {
+			res.EntryChange = entryChangeToWire(changes[i])
+		}
+	})
+	for i := range c.Put {
+		res.Warnings = append(res.Warnings, entryWarnings(&c.Put[i], after)...)
+	}
+	tier, removed := tierChanged(c)
+	for _, r := range after.Rules() {
+		if tier != "" && r.Tier == tier {
+			res.TierRules = append(res.TierRules, tierRule(before.Rule(r.ID), r, removed))
+		}
+	}
+	return res, nil
+}
+
+// entryWarnings are what is odd about an entry under the rules in force.
+func entryWarnings(e *rules.Entry, set *rules.Set) (out []string) {
+	if _, why := set.Effect(e); why != "" {
+		out = append(out, fmt.Sprintf("%v is without effect: %s", e.EntryID, why))
+	}
+	if r := set.Rule(e.Rule); r != nil && !slices.Contains(r.Key, "api_key") {
+		out = append(out, fmt.Sprintf("%v: its API keys share their buckets with others, which have another limit; add api_key to the key of rule %s", e.EntryID, r.ID))
+	}
+	return out
+}
+
+// tierChanged is the tier that a change is about, and whether its value goes.
+func tierChanged(c cluster.EntriesChange) (tier string, removed bool) {
+	switch {
+	case len(c.Put) == 1 && c.Put[0].Kind == rules.TierEntry:
+		return c.Put[0].Name, false
+	case len(c.Remove) == 1 && c.Remove[0].Kind == rules.TierEntry:
+		return c.Remove[0].Name, true
+	}
+	return "", false
+}
+
+// ruleSet is the rules in force here, empty before the first, and their version.
+func (s *ruleService) ruleSet() (set *rules.Set, version uint64) {
+	set = new(rules.Set)
+	s.node.View(func(state *cluster.State) {
+		if version = state.Rules.Version; version > 0 {
+			set = state.Rules.Set
+		}
+	})
+	return set, version
+}
+
+// entriesChange reads a change of entries. nowMS is the time that a ttl counts from.
+func entriesChange(req *aliquotv1.EditRulesRequest, nowMS int64) (c cluster.EntriesChange, err error) {
+	c = cluster.EntriesChange{Expected: req.ExpectedVersion, Author: req.GetAuthor(), Comment: req.GetComment()}
+	put := func(e rules.Entry, name string) {
+		c.Put, c.Comment = []rules.Entry{e}, cmp.Or(c.Comment, named(name, e.Reason))
+	}
+	remove := func(id rules.EntryID, name string) {
+		c.Remove, c.Comment = []rules.EntryID{id}, cmp.Or(c.Comment, name)
+	}
+	switch of := req.GetEdit().(type) {
+	case *aliquotv1.EditRulesRequest_Block:
+		e, err := listEntry(rules.BlockEntry, of.Block, nowMS)
+		put(e, e.EntryID.String())
+		return c, err
+	case *aliquotv1.EditRulesRequest_Allow:
+		e, err := listEntry(rules.AllowEntry, of.Allow, nowMS)
+		put(e, e.EntryID.String())
+		return c, err
+	case *aliquotv1.EditRulesRequest_Unlist:
+		if of.Unlist == "" {
+			return c, invalid("unlist: say which pattern")
+		}
+		remove(rules.EntryID{Name: of.Unlist}, fmt.Sprintf("unlist %q", shorten(of.Unlist)))
+		return c, nil
+	case *aliquotv1.EditRulesRequest_Override:
+		e, err := overrideEntry(of.Override, nowMS)
+		what := fmt.Sprintf("override of %q in %s", shorten(e.Name), shorten(e.Rule))
+		if of.Override.GetRemove() {
+			remove(e.EntryID, "remove the "+what)
+		} else {
+			put(e, "set the "+what)
+		}
+		return c, err
+	case *aliquotv1.EditRulesRequest_Tier:
+		e, err := tierEntry(of.Tier)
+		if of.Tier.GetRemove() {
+			remove(e.EntryID, fmt.Sprintf("remove the value of the tier %q", shorten(e.Name)))
+		} else {
+			put(e, fmt.Sprintf("set the tier %q: %v", shorten(e.Name), e.ParamsText))
+		}
+		return c, err
+	case *aliquotv1.EditRulesRequest_Entries:
+		return manyEntries(c, of.Entries)
+	}
+	return c, invalid("say what to edit: block, allow, unlist, override, tier or entries")
+}
+
+func manyEntries(c cluster.EntriesChange, m *aliquotv1.EntriesEdit) (cluster.EntriesChange, error) {
+	if len(m.GetPut())+len(m.GetRemove()) > rules.MaxEntries {
+		return c, invalid("entries: %d at once, at most %d", len(m.GetPut())+len(m.GetRemove()), rules.MaxEntries)
+	}
+	if len(m.GetPut())+len(m.GetRemove()) == 0 && !m.GetReplace() {
+		return c, invalid("entries: say what to put or remove")
+	}
+	c.Put, c.Replace, c.WithoutEffect = rules.EntriesOf(m.GetPut()), m.GetReplace(), m.GetWithoutEffect()
+	for _, id := range rules.EntriesOf(m.GetRemove()) {
+		if id.Name == "" || !utf8.ValidString(id.Name+id.Rule) {
+			return c, invalid("entries: name what to remove, in UTF-8")
+		}
+		c.Remove = append(c.Remove, id.EntryID)
+	}
+	c.Comment = cmp.Or(c.Comment, fmt.Sprintf("put %d entries, remove %d", len(c.Put), len(c.Remove)))
+	for i := range c.Put {
+		if err := c.Put[i].Check(); err != nil {
+			return c, fmt.Errorf("entry %d: %w", i+1, err)
+		}
+	}
+	return c, nil
+}
+
+func listEntry(kind rules.EntryKind, m *aliquotv1.ListEdit, nowMS int64) (e rules.Entry, err error) {
+	e = rules.Entry{EntryID: rules.EntryID{Kind: kind, Name: m.GetPattern()}}
+	if e.Name == "" {
+		return e, invalid("%s: say which pattern", kind)
+	}
+	e.Note, err = noteOf(string(kind), m.GetTtl(), m.GetReason(), nowMS)
+	return e, err
+}
+
+func overrideEntry(m *aliquotv1.OverrideEdit, nowMS int64) (e rules.Entry, err error) {
+	e = rules.Entry{EntryID: rules.EntryID{Kind: rules.OverrideEntry, Rule: m.GetRuleId(), Name: m.GetPattern()}, ParamsText: paramsOf(m)}
+	none := e.ParamsText == rules.ParamsText{}
+	switch {
+	case e.Rule == "" || e.Name == "":
+		return e, invalid("override: say which rule and which pattern")
+	case m.GetRemove() && (!none || m.GetTtl() != nil || m.GetReason() != ""):
+		return e, invalid("override: one that is removed has no limit, ttl or reason")
+	case !m.GetRemove() && none:
+		return e, invalid("override: say capacity, limit, refill_rate or window")
+	}
+	e.Note, err = noteOf("override", m.GetTtl(), m.GetReason(), nowMS)
+	return e, err
+}
+
+func tierEntry(m *aliquotv1.TierEdit) (rules.Entry, error) {
+	e := rules.Entry{EntryID: rules.EntryID{Kind: rules.TierEntry, Name: m.GetTier()}, ParamsText: paramsOf(m)}
+	none := e.ParamsText == rules.ParamsText{}
+	switch {
+	case m.GetTier() == "" || !utf8.ValidString(m.GetTier()): // a URL can say anything
+		return e, invalid("tier: say which, in UTF-8")
+	case m.GetRemove() && !none:
+		return e, invalid("tier: one whose value is removed has no limit")
+	case !m.GetRemove() && none:
+		return e, invalid("tier: state limit, capacity or refill_rate")
+	}
+	return e, nil
+}
+
+// stated are the numbers of a limit in an edit.
+type stated interface {
+	GetCapacity() int64
+	GetLimit() int64
+	GetRefillRate() float64
+	GetWindow() *durationpb.Duration
+}
+
+func paramsOf(m stated) rules.ParamsText {
+	p := rules.ParamsText{Capacity: m.GetCapacity(), Limit: m.GetLimit(), Window: m.GetWindow().AsDuration()}
+	if rate := m.GetRefillRate(); rate != 0 {
+		p.RefillRate = strconv.FormatFloat(rate, 'f', -1, 64)
+	}
+	return p
+}
+
+// noteOf is why an entry is made, and until when it holds: for good without a ttl.
+func noteOf(what string, m *durationpb.Duration, reason string, nowMS int64) (rules.Note, error) {
+	n := rules.Note{Reason: reason}
+	if m == nil {
+		return n, nil
+	}
+	ttl := m.AsDuration()
+	if ttl < minTTL || ttl > maxTTL {
+		return n, invalid("%s: ttl is %s; give %s to %s, or nothing for good", what, ttl, minTTL, maxTTL)
+	}
+	n.UntilMS = nowMS + ttl.Milliseconds()
+	return n, nil
+}
+
+// named is what an edit is called where nothing else is said, with its reason.
+func named(name, reason string) string {
+	if reason == "" {
+		return name
+	}
+	return name + ": " + reason
+}
+
+func tierRule(before, after *rules.Rule, removed bool) *aliquotv1.TierRule {
+	out := &aliquotv1.TierRule{RuleId: after.ID, After: tierLimit(after)}
+	if before != nil {
+		out.Before = tierLimit(before)
+	}
+	if !removed && !after.SetForTier {
+		out.WhyNot = fmt.Sprintf("it counts %s; the value of a tier is for rules that count %s", after.Unit, rules.UnitRequests)
+	}
+	return out
+}
+
+func tierLimit(r *rules.Rule) *aliquotv1.TierLimit {
+	out := &aliquotv1.TierLimit{Limit: int64(r.Limit.Capacity / limit.Token), Window: durationpb.New(r.Window)}
+	if !r.Limit.Algorithm.Counts() {
+		out.RefillRate = perSecond(r.Limit.Rate)
+	}
+	return out
+}
+
+// entriesToWire are entries as regions get them.
+func entriesToWire(entries []cluster.Entry) []*aliquotv1.Entry {
+	out := make([]*aliquotv1.Entry, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		out[i] = &aliquotv1.Entry{
+			Kind: string(e.Kind), RuleId: e.Rule, Name: e.Name, Capacity: e.Capacity, Limit: e.Limit, RefillRate: e.RefillRate, WindowMicros: e.Window.Microseconds(),
+			UntilUnixMs: e.UntilMS, Reason: e.Reason, Author: e.By, UnixMs: e.UnixMS, Revision: e.Revision,
+		}
+	}
+	return out
+}
+
+// entriesShown are entries as the API shows them: with the rules that they hold for.
+func entriesShown(book *cluster.RuleBook) []*aliquotv1.Entry {
+	out := entriesToWire(book.Entries)
+	for i := range out {
+		out[i].RuleIds, out[i].WithoutEffect = book.Set.Effect(&book.Entries[i].Entry)
+	}
+	return out
+}
+
+func entryChangeToWire(m *raftlogv1.EntryChange) *aliquotv1.EntryChange {
+	out := &aliquotv1.EntryChange{
+		Revision: m.GetRevision(), Version: m.GetVersion(), Author: m.GetAuthor(), Comment: m.GetComment(), UnixMs: m.GetUnixMs(),
+		Puts: m.GetPuts(), Removals: m.GetRemovals(),
+	}
+	out.Put, out.Removed = loggedToWire(m.GetPut()), loggedToWire(m.GetRemoved())
+	return out
+}
+
+func loggedToWire(in []*raftlogv1.Entry) []*aliquotv1.Entry {
+	out := make([]*aliquotv1.Entry, len(in))
+	for i, e := range in {
+		out[i] = entriesToWire([]cluster.Entry{{Entry: rules.EntryOf(e), UnixMS: e.GetUnixMs(), Revision: e.GetRevision()}})[0]
+	}
+	return out
+}
+
+// hidden warns of each entry that stands above what a file changes.
+func hidden(book *cluster.RuleBook, file *rules.Set) []string {
+	return rules.Hides(rulesEntries(book.Entries), book.Set, file)
+}
+
+func rulesEntries(entries []cluster.Entry) []rules.Entry {
+	out := make([]rules.Entry, len(entries))
+	for i := range entries {
+		out[i] = entries[i].Entry
+	}
+	return out
+}

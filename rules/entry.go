@@ -1,0 +1,298 @@
+package rules
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ErrNotThere means that a change of entries names what the rules, or the entries, do not have.
+var ErrNotThere = errors.New("not in the rules")
+
+// ErrBadEdit means that what an entry says makes no sense in any rules.
+var ErrBadEdit = errors.New("cannot be set above the rules")
+
+const (
+	// MaxEntries bounds the entries above a file, of all kinds together.
+	MaxEntries = 10_000
+	// MaxEntryBytes bounds the sum of Entry.Size over them.
+	MaxEntryBytes = 1 << 20
+)
+
+// EntryKind is what an entry above the file does. The zero value is no kind.
+type EntryKind string
+
+// The kinds of entries. Blocks beat allows, and both beat the file's lists. An override beats
+// the overrides of the file; the value of a tier beats the numbers of the tier's rules.
+const (
+	BlockEntry    EntryKind = "block"
+	AllowEntry    EntryKind = "allow"
+	OverrideEntry EntryKind = "override"
+	TierEntry     EntryKind = "tier"
+)
+
+// EntryID names an entry above the file: there is one of each at most.
+type EntryID struct {
+	Kind EntryKind `json:"kind"`
+	// Rule is the id of the rule that an override is of; empty for the other kinds.
+	Rule string `json:"rule,omitempty"`
+	// Name is the pattern about API keys, or the name of a tier.
+	Name string `json:"name"`
+}
+
+// Compare orders ids: by kind, then by rule, then by name.
+func (id EntryID) Compare(other EntryID) int {
+	return cmp.Or(cmp.Compare(id.Kind, other.Kind), cmp.Compare(id.Rule, other.Rule), cmp.Compare(id.Name, other.Name))
+}
+
+// String returns the id as commands take it, such as `override per-key "sk_1"`.
+func (id EntryID) String() string {
+	if id.Rule != "" {
+		return fmt.Sprintf("%s %s %q", id.Kind, shorten(id.Rule), shorten(id.Name))
+	}
+	return fmt.Sprintf("%s %q", id.Kind, shorten(id.Name))
+}
+
+// Entry is one thing that an operator has set above the rules file. It holds until it is taken
+// away: UntilMS says when a command is to do that, and no daemon ends it by its own clock.
+type Entry struct {
+	EntryID
+	// ParamsText are the numbers of an override or of a tier; of other kinds it is zero.
+	ParamsText
+	Note
+}
+
+// Value returns what the entry sets, for people: numbers, or "" for a block and an allow.
+func (e *Entry) Value() string { return e.ParamsText.String() }
+
+// Size is how many bytes the entry counts towards MaxEntryBytes: its texts, and its numbers.
+func (e *Entry) Size() int {
+	const numbers = 64
+	return numbers + len(e.Rule) + len(e.Name) + len(e.RefillRate) + len(e.Reason) + len(e.By)
+}
+
+// EntryMessage is an entry as a message carries it.
+type EntryMessage interface {
+	GetKind() string
+	GetRuleId() string
+	GetName() string
+	GetCapacity() int64
+	GetLimit() int64
+	GetRefillRate() string
+	GetWindowMicros() int64
+	GetUntilUnixMs() int64
+	GetReason() string
+	GetAuthor() string
+}
+
+// EntryOf returns the entry that a message carries, unchecked.
+func EntryOf(m EntryMessage) Entry {
+	return Entry{
+		EntryID: EntryID{Kind: EntryKind(m.GetKind()), Rule: m.GetRuleId(), Name: m.GetName()},
+		ParamsText: ParamsText{
+			Capacity: m.GetCapacity(), Limit: m.GetLimit(), RefillRate: m.GetRefillRate(),
+			Window: time.Duration(m.GetWindowMicros()) * time.Microsecond,
+		},
+		Note: Note{UntilMS: m.GetUntilUnixMs(), Reason: m.GetReason(), By: m.GetAuthor()},
+	}
+}
+
+// EntriesOf returns the entries that messages carry, unchecked.
+func EntriesOf[M EntryMessage](messages []M) []Entry {
+	out := make([]Entry, len(messages))
+	for i, m := range messages {
+		out[i] = EntryOf(m)
+	}
+	return out
+}
+
+// Check returns what is wrong with the entry in any rules, nil if nothing is; it is an
+// ErrBadEdit.
+func (e *Entry) Check() error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%w: %s", ErrBadEdit, fmt.Sprintf(format, args...))
+	}
+	what := "the pattern"
+	if e.Kind == TierEntry {
+		what = "the tier"
+	}
+	for _, text := range []struct {
+		what, text string
+		max        int
+	}{{what, e.Name, maxPatternChars}, {"the rule", e.Rule, MaxNameChars}, {"the reason", e.Reason, maxReasonChars}, {"the author", e.By, maxReasonChars}} {
+		switch {
+		case !utf8.ValidString(text.text):
+			return bad("%s is not UTF-8", text.what)
+		case utf8.RuneCountInString(text.text) > text.max:
+			return bad("%s is longer than %d characters; shorten it", text.what, text.max)
+		case strings.ContainsFunc(text.text, unicode.IsControl):
+			return bad("%s contains a control character; remove it", text.what)
+		}
+	}
+	switch {
+	case e.Name == "":
+		return bad("%s is empty; write a value", what)
+	case e.UntilMS < 0 || e.UntilMS > latestMS:
+		return bad("until is out of range; give a time before the year 10000")
+	case e.Rule == "" && e.Kind == OverrideEntry:
+		return bad("an override is of a rule; say which")
+	case e.Rule != "" && e.Kind != OverrideEntry:
+		return bad("only an override is of a rule, not a %s", e.Kind)
+	}
+	switch e.Kind {
+	case BlockEntry, AllowEntry:
+		if e.ParamsText != (ParamsText{}) {
+			return bad("a %s has no limit", e.Kind)
+		}
+		if e.Kind == BlockEntry && keyPattern(e.Name).anyKey() {
+			return bad("block %q would reject every request; name the API keys to block", shorten(e.Name))
+		}
+	case OverrideEntry:
+		if _, why := e.read(); why != "" {
+			return bad("%s", why)
+		}
+	case TierEntry:
+		if _, why := e.tierParams(); why != "" {
+			return bad("%s", why)
+		}
+	default:
+		return bad("%q is no kind of entry; it is block, allow, override or tier", shorten(string(e.Kind)))
+	}
+	return nil
+}
+
+// latestMS is the last instant that RFC 3339 can say, in the year 9999.
+const latestMS = 253_402_300_799_999
+
+// CheckEntry returns what is wrong with an entry under these rules, nil if nothing is:
+// ErrNotThere if the rule or tier that it is of is not there, ErrBadEdit if its numbers make
+// no sense there.
+func (s *Set) CheckEntry(e *Entry) error {
+	if err := e.Check(); err != nil {
+		return err
+	}
+	switch e.Kind {
+	case TierEntry:
+		return s.checkTier(e)
+	case OverrideEntry:
+		r := s.asInFile().Rule(e.Rule)
+		if r == nil {
+			return fmt.Errorf("%w: %s", ErrNotThere, s.noRule(e.Rule))
+		}
+		if _, _, why := e.overrideOf(r); why != "" {
+			return fmt.Errorf("%w: rule %s: %s", ErrBadEdit, r.ID, why)
+		}
+	}
+	return nil
+}
+
+func (s *Set) noRule(id string) string {
+	ids := make([]string, len(s.rules))
+	for i, r := range s.rules {
+		ids[i] = r.ID
+	}
+	if len(ids) == 0 {
+		return fmt.Sprintf("there is no rule %q", shorten(id))
+	}
+	return fmt.Sprintf("there is no rule %q; %s", shorten(id), didYouMean(id, ids))
+}
+
+// Effect returns the ids of the rules whose numbers an entry sets under s, and why it is
+// without effect there; "" if it has one. A block or an allow always has.
+func (s *Set) Effect(e *Entry) (ruleIDs []string, whyNot string) {
+	switch e.Kind {
+	case OverrideEntry:
+		r := s.Rule(e.Rule)
+		if r == nil {
+			return nil, fmt.Sprintf("there is no rule %q", shorten(e.Rule))
+		}
+		if _, _, why := e.overrideOf(s.asInFile().Rule(e.Rule)); why != "" {
+			return nil, why
+		}
+		return []string{r.ID}, ""
+	case TierEntry:
+		for _, r := range s.asInFile().rules {
+			if r.Tier != e.Name {
+				continue
+			}
+			if _, why := r.under(e); why != "" {
+				whyNot = fmt.Sprintf("rule %s: %s", r.ID, why)
+				continue
+			}
+			ruleIDs = append(ruleIDs, r.ID)
+		}
+		if len(ruleIDs) > 0 {
+			return ruleIDs, ""
+		}
+		return nil, cmp.Or(whyNot, fmt.Sprintf("no rule has the tier %q", shorten(e.Name)))
+	}
+	return nil, ""
+}
+
+// ParamsText are the numbers of a limit as people state them; what is zero or empty is not
+// stated.
+type ParamsText struct {
+	Capacity int64 `json:"capacity,omitempty"`
+	Limit    int64 `json:"limit,omitempty"`
+	// RefillRate is a decimal number of requests a second, as text: what was written, not a
+	// float near it.
+	RefillRate string        `json:"refill_rate,omitempty"`
+	Window     time.Duration `json:"window_ns,omitempty"`
+}
+
+// String returns the numbers as people state them, such as "limit 500, window 1m0s".
+func (p ParamsText) String() string {
+	var out []string
+	state := func(name string, is bool, value any) {
+		if is {
+			out = append(out, fmt.Sprintf("%s %v", name, value))
+		}
+	}
+	state("limit", p.Limit != 0, p.Limit)
+	state("capacity", p.Capacity != 0, p.Capacity)
+	state("refill_rate", p.RefillRate != "", p.RefillRate)
+	state("window", p.Window != 0, p.Window)
+	return strings.Join(out, ", ")
+}
+
+// read reads the numbers as those of a file are read; why says what is wrong with them
+// whatever they are for, "" if nothing is.
+func (p ParamsText) read() (out params, why string) {
+	n := &node{kind: kindMapping}
+	number := func(name, text string) {
+		n.fields = append(n.fields, field{name: name, value: &node{kind: kindNumber, text: text}})
+	}
+	if p.Capacity != 0 {
+		number("capacity", strconv.FormatInt(p.Capacity, 10))
+	}
+	if p.Limit != 0 {
+		number("limit", strconv.FormatInt(p.Limit, 10))
+	}
+	if p.RefillRate != "" {
+		if _, why := parseDecimal(p.RefillRate); why != "" {
+			return out, fmt.Sprintf("refill_rate %q: %s", shorten(p.RefillRate), why)
+		}
+		number("refill_rate", p.RefillRate)
+	}
+	switch {
+	case p.Window < 0 || p.Window == math.MinInt64:
+		return out, fmt.Sprintf("window %s is negative", p.Window)
+	case p.Window > 0:
+		seconds := fmt.Sprintf("%d.%09d", p.Window/time.Second, p.Window%time.Second)
+		number("window", strings.TrimRight(strings.TrimRight(seconds, "0"), "."))
+	}
+	if len(n.fields) == 0 {
+		return out, "no limit is stated; state limit or capacity"
+	}
+	d := &decoder{problems: &problems{}}
+	if out = d.params(n, "params"); len(d.found) > 0 {
+		return out, d.found[0].Message
+	}
+	return out, ""
+}

@@ -1,0 +1,117 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"aliquot/limit"
+)
+
+// With returns the set under entries: a copy in which their blocks and allows come before the
+// lists of the file, and their numbers before those of its rules. An entry that says nothing
+// about any rule of s, or nothing that suits it, is without effect there; see Effect. Entries
+// that s was under before are not kept. s is not changed.
+func (s *Set) With(entries []Entry) *Set {
+	file := s.asInFile()
+	if len(entries) == 0 {
+		return file
+	}
+	out := *file
+	out.file = file
+	tiers, overrides := make(map[string]*Entry), make(map[string][]*Entry)
+	var blocks, allows []ListEntry
+	for i := range entries {
+		switch e := &entries[i]; e.Kind {
+		case BlockEntry:
+			blocks = append(blocks, ListEntry{Pattern: e.Name, Note: e.Note})
+		case AllowEntry:
+			allows = append(allows, ListEntry{Pattern: e.Name, Note: e.Note})
+		case TierEntry:
+			tiers[e.Name] = e
+		case OverrideEntry:
+			overrides[e.Rule] = append(overrides[e.Rule], e)
+		}
+	}
+	out.blocks, out.allows = newEntryList(blocks), newEntryList(allows)
+	if len(tiers)+len(overrides) == 0 {
+		return &out
+	}
+	out.rules, out.byID = slices.Clone(file.rules), make(map[string]*Rule, len(file.rules))
+	for i, r := range out.rules {
+		if e := tiers[r.Tier]; e != nil {
+			if under, why := r.under(e); why == "" {
+				r = under
+			}
+		}
+		out.rules[i] = r.withOverrides(overrides[r.ID])
+		out.byID[r.ID] = out.rules[i]
+	}
+	return &out
+}
+
+// asInFile returns the set without entries.
+func (s *Set) asInFile() *Set {
+	if s.file != nil {
+		return s.file
+	}
+	return s
+}
+
+// newEntryList is a list of entries, which hold until they are taken away.
+func newEntryList(entries []ListEntry) accessList {
+	patterns := make([]held, len(entries))
+	for i := range entries {
+		patterns[i] = held{pattern: keyPattern(entries[i].Pattern)}
+	}
+	return accessList{entries: entries, set: newPatternSet(patterns)}
+}
+
+// withOverrides returns the rule with entries before the overrides of the file.
+func (r *Rule) withOverrides(entries []*Entry) *Rule {
+	if len(entries) == 0 {
+		return r
+	}
+	added := make([]Override, 0, len(entries)+len(r.overrides))
+	for _, e := range entries {
+		if l, window, why := e.overrideOf(r); why == "" {
+			added = append(added, Override{Pattern: e.Name, Limit: l, Window: window, Entry: e})
+		}
+	}
+	slices.SortStableFunc(added, func(a, b Override) int { return strongerPattern(keyPattern(a.Pattern), keyPattern(b.Pattern)) })
+	changed := *r
+	changed.overrides = append(added, r.overrides...)
+	changed.patterns = newPatternSet(heldBy(changed.overrides))
+	return &changed
+}
+
+// overrideOf returns the limit of the API keys of an override entry under a rule, or why it
+// has none.
+func (e *Entry) overrideOf(r *Rule) (l limit.Limit, window time.Duration, why string) {
+	p, why := e.read()
+	if why != "" {
+		return l, 0, why
+	}
+	return p.over(r.params).under(r.Algorithm)
+}
+
+// strongerPattern orders patterns: exact ones first, then longer ones.
+func strongerPattern(a, b pattern) int {
+	if a.glob != b.glob {
+		if b.glob {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Compare(utf8.RuneCountInString(b.text), utf8.RuneCountInString(a.text))
+}
+
+// heldBy are the patterns of overrides.
+func heldBy(overrides []Override) []held {
+	out := make([]held, len(overrides))
+	for i := range overrides {
+		out[i] = held{keyPattern(overrides[i].Pattern), overrides[i].UntilMS}
+	}
+	return out
+}
