@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	raftlogv1 "aliquot/proto/raftlog/v1"
 	"aliquot/rules"
 )
@@ -29,6 +27,32 @@ type Entry struct {
 	UnixMS int64
 	// Revision is the revision of the entries that it made.
 	Revision uint64
+}
+
+// EntryChange is one revision of the entries. It is immutable.
+type EntryChange struct {
+	Revision uint64
+	// Version is the version of the rules that it made.
+	Version uint64
+	Author  string
+	Comment string
+	// UnixMS is the proposing leader's time, for display.
+	UnixMS int64
+	// Put and Removed are the first of what was put and taken away, Puts and Removals how many
+	// those were.
+	Put, Removed   []Entry
+	Puts, Removals uint32
+}
+
+// size is what the change counts towards maxEntryChangeBytes.
+func (c *EntryChange) size() int {
+	out := len(c.Author) + len(c.Comment)
+	for _, entries := range [][]Entry{c.Put, c.Removed} {
+		for i := range entries {
+			out += entries[i].Size()
+		}
+	}
+	return out
 }
 
 // EntriesChange puts entries above the file and takes others away, all at once.
@@ -197,8 +221,11 @@ func (e *entryEdit) remove(id rules.EntryID) error {
 		return nil
 	}
 	why := "there is no entry " + id.String()
-	if id.Kind == "" {
+	switch id.Kind {
+	case "":
 		why = fmt.Sprintf("no entry blocks or allows %q", shortName(id.Name))
+	case rules.TierEntry:
+		why = fmt.Sprintf("the tier %q has no value", shortName(id.Name))
 	}
 	return fmt.Errorf("%w: %s above the file; see `aliquot entries list`", rules.ErrNotThere, why)
 }
@@ -242,12 +269,12 @@ func (e *entryEdit) check(one *rules.Entry, withoutEffect bool) error {
 }
 
 // change words what is different, nil if nothing is, and whether limits of rules are.
-func (e *entryEdit) change() (out *raftlogv1.EntryChange, limits bool) {
-	out = &raftlogv1.EntryChange{Revision: e.book.EntriesRevision + 1, Author: e.author, Comment: e.comment, UnixMs: e.unixMS}
-	note := func(one Entry, to *[]*raftlogv1.Entry, count *uint32) {
+func (e *entryEdit) change() (out *EntryChange, limits bool) {
+	out = &EntryChange{Revision: e.book.EntriesRevision + 1, Author: e.author, Comment: e.comment, UnixMS: e.unixMS}
+	note := func(one Entry, to *[]Entry, count *uint32) {
 		limits = limits || one.Kind == rules.OverrideEntry || one.Kind == rules.TierEntry
 		if *count++; len(*to) < maxEntriesNamed {
-			*to = append(*to, encodeAbove(one))
+			*to = append(*to, one)
 		}
 	}
 	for _, one := range e.book.Entries {
@@ -274,12 +301,12 @@ func (e *entryEdit) change() (out *raftlogv1.EntryChange, limits bool) {
 // withEntries is the book under other entries: a version of the text in force and, while one is
 // staged, a version of that, which stays the later one. limits tells whether limits of rules
 // change.
-func (b RuleBook) withEntries(entries []Entry, change *raftlogv1.EntryChange, limits bool) RuleBook {
+func (b RuleBook) withEntries(entries []Entry, change *EntryChange, limits bool) RuleBook {
 	if limits {
 		b.Older = b.older(OlderRules{Version: b.Version, Set: b.Set})
 	}
 	b.Last++
-	b.Version, b.Entries, b.EntriesRevision = b.Last, entries, change.GetRevision()
+	b.Version, b.Entries, b.EntriesRevision = b.Last, entries, change.Revision
 	above := entriesAbove(entries)
 	b.Set = b.Set.With(above)
 	if b.Rollout.UnderWay() {
@@ -292,17 +319,17 @@ func (b RuleBook) withEntries(entries []Entry, change *raftlogv1.EntryChange, li
 		b.Rollout = &r
 	}
 	change.Version = b.Version
-	b.EntryChanges = keptChanges(b.EntryChanges, change)
+	b.EntryChanges = keptChanges(b.EntryChanges, *change)
 	return b.indexed()
 }
 
 // keptChanges are the changes of entries with one more, without the oldest where that is too
 // many or too much.
-func keptChanges(changes []*raftlogv1.EntryChange, one *raftlogv1.EntryChange) []*raftlogv1.EntryChange {
+func keptChanges(changes []EntryChange, one EntryChange) []EntryChange {
 	out := append(slices.Clone(changes), one)
 	total, first := 0, len(out)
 	for first > 0 && len(out)-first < maxEntryChanges {
-		if total += proto.Size(out[first-1]); total > maxEntryChangeBytes && first < len(out) {
+		if total += out[first-1].size(); total > maxEntryChangeBytes && first < len(out) {
 			break
 		}
 		first--
@@ -334,13 +361,40 @@ func encodeEntries(entries []Entry) []*raftlogv1.Entry {
 	return out
 }
 
+func encodeChanges(changes []EntryChange) []*raftlogv1.EntryChange {
+	out := make([]*raftlogv1.EntryChange, len(changes))
+	for i, c := range changes {
+		out[i] = &raftlogv1.EntryChange{
+			Revision: c.Revision, Version: c.Version, Author: c.Author, Comment: c.Comment, UnixMs: c.UnixMS,
+			Put: encodeEntries(c.Put), Removed: encodeEntries(c.Removed), Puts: c.Puts, Removals: c.Removals,
+		}
+	}
+	return out
+}
+
+func decodeChanges(in []*raftlogv1.EntryChange) []EntryChange {
+	out := make([]EntryChange, len(in))
+	for i, m := range in {
+		out[i] = EntryChange{
+			Revision: m.GetRevision(), Version: m.GetVersion(), Author: m.GetAuthor(), Comment: m.GetComment(), UnixMS: m.GetUnixMs(),
+			Put: decodeAbove(m.GetPut()), Removed: decodeAbove(m.GetRemoved()), Puts: m.GetPuts(), Removals: m.GetRemovals(),
+		}
+	}
+	return out
+}
+
+func decodeAbove(in []*raftlogv1.Entry) []Entry {
+	out := make([]Entry, len(in))
+	for i, e := range in {
+		out[i] = Entry{Entry: rules.EntryOf(e), UnixMS: e.GetUnixMs(), Revision: e.GetRevision()}
+	}
+	return out
+}
+
 // decodeEntries reads the entries of a snapshot, or the values of tiers of an earlier one. It
 // wants entries that make sense, in order, none twice.
 func decodeEntries(m *raftlogv1.Snapshot) ([]Entry, error) {
-	var out []Entry
-	for _, e := range m.GetAbove() {
-		out = append(out, Entry{Entry: rules.EntryOf(e), UnixMS: e.GetUnixMs(), Revision: e.GetRevision()})
-	}
+	out := decodeAbove(m.GetAbove())
 	for _, v := range m.GetTierValues() {
 		one := Entry{UnixMS: v.GetUnixMs(), Revision: 1}
 		one.EntryID = rules.EntryID{Kind: rules.TierEntry, Name: v.GetTier()}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"aliquot/limit"
 	raftlogv1 "aliquot/proto/raftlog/v1"
 	"aliquot/rules"
@@ -173,8 +171,8 @@ func TestEntriesEndByACommand(t *testing.T) {
 			t.Errorf("at %d: version %v, %d entries, the next end at %d; want %+v", c.at, got, len(b().Entries), b().NextEnd(), c)
 		}
 	}
-	if last := b().EntryChanges[2]; last.GetRevision() != 3 || last.GetRemovals() != 1 || last.GetRemoved()[0].GetName() != "b" || last.GetVersion() != 5 {
-		t.Errorf("%v", last)
+	if last := b().EntryChanges[2]; last.Revision != 3 || last.Removals != 1 || last.Removed[0].Name != "b" || last.Version != 5 {
+		t.Errorf("%+v", last)
 	}
 }
 
@@ -261,19 +259,19 @@ func TestEntriesAndExpectedVersions(t *testing.T) {
 
 // The history of entries is bounded by number and by bytes.
 func TestHistoryOfEntriesIsBounded(t *testing.T) {
-	one := &raftlogv1.EntryChange{Comment: "small"}
-	var kept []*raftlogv1.EntryChange
+	one := EntryChange{Comment: "small"}
+	var kept []EntryChange
 	for range maxEntryChanges + 10 {
 		kept = keptChanges(kept, one)
 	}
 	if len(kept) != maxEntryChanges {
 		t.Errorf("%d are kept", len(kept))
 	}
-	large := &raftlogv1.EntryChange{Comment: strings.Repeat("x", 1<<20)}
+	large := EntryChange{Comment: strings.Repeat("x", 1<<20)}
 	for range 10 {
 		kept = keptChanges(kept, large)
 	}
-	if len(kept) != maxEntryChangeBytes/proto.Size(large) {
+	if len(kept) != maxEntryChangeBytes/large.size() {
 		t.Errorf("%d large ones are kept", len(kept))
 	}
 }

@@ -37,7 +37,7 @@ type RuleBook struct {
 	// EntriesRevision counts the changes of entries; EntryChanges are the latest of them, the
 	// oldest first.
 	EntriesRevision uint64
-	EntryChanges    []*raftlogv1.EntryChange
+	EntryChanges    []EntryChange
 	// Rollout is the staged roll-out under way or, until the next change, the last one;
 	// nil if there was none.
 	Rollout *Rollout

@@ -134,7 +134,7 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 		Rollout:          encodeRollout(s.Rules.Rollout),
 		Above:            encodeEntries(s.Rules.Entries),
 		EntriesRevision:  s.Rules.EntriesRevision,
-		EntryChanges:     s.Rules.EntryChanges,
+		EntryChanges:     encodeChanges(s.Rules.EntryChanges),
 		AppliedVersion:   s.Rules.Applied,
 		AppliedIndex:     s.AppliedIndex,
 		Shard:            s.Ledger.Shard,
@@ -211,7 +211,7 @@ func decodeRuleBook(m *raftlogv1.Snapshot) (RuleBook, error) {
 	if b.Entries, err = decodeEntries(m); err != nil {
 		return RuleBook{}, err
 	}
-	b.Applied, b.EntryChanges = cmp.Or(m.GetAppliedVersion(), b.Version), m.GetEntryChanges()
+	b.Applied, b.EntryChanges = cmp.Or(m.GetAppliedVersion(), b.Version), decodeChanges(m.GetEntryChanges())
 	b.EntriesRevision = max(m.GetEntriesRevision(), uint64(min(len(m.GetTierValues()), 1)))
 	b.Set = set.With(entriesAbove(b.Entries))
 	if b.History, err = decodeHistory(m.GetRuleVersions()); err != nil {

@@ -14,7 +14,6 @@ import (
 	"aliquot/cluster"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	raftlogv1 "aliquot/proto/raftlog/v1"
 	"aliquot/rules"
 )
 
@@ -61,8 +60,8 @@ func (s *ruleService) changeEntries(ctx context.Context, c cluster.EntriesChange
 	after, _ := s.ruleSet()
 	s.node.View(func(state *cluster.State) {
 		changes := state.Rules.EntryChanges
-		if i := slices.IndexFunc(changes, func(m *raftlogv1.EntryChange) bool { return m.GetVersion() == version }); i >= 0 && version > last {
-			res.EntryChange = entryChangeToWire(changes[i])
+		if i := slices.IndexFunc(changes, func(c cluster.EntryChange) bool { return c.Version == version }); i >= 0 && version > last {
+			res.EntryChange = entryChangeToWire(&changes[i])
 		}
 	})
 	for i := range c.Put {
@@ -297,21 +296,11 @@ func entriesShown(book *cluster.RuleBook) []*aliquotv1.Entry {
 	return out
 }
 
-func entryChangeToWire(m *raftlogv1.EntryChange) *aliquotv1.EntryChange {
-	out := &aliquotv1.EntryChange{
-		Revision: m.GetRevision(), Version: m.GetVersion(), Author: m.GetAuthor(), Comment: m.GetComment(), UnixMs: m.GetUnixMs(),
-		Puts: m.GetPuts(), Removals: m.GetRemovals(),
+func entryChangeToWire(c *cluster.EntryChange) *aliquotv1.EntryChange {
+	return &aliquotv1.EntryChange{
+		Revision: c.Revision, Version: c.Version, Author: c.Author, Comment: c.Comment, UnixMs: c.UnixMS,
+		Put: entriesToWire(c.Put), Removed: entriesToWire(c.Removed), Puts: c.Puts, Removals: c.Removals,
 	}
-	out.Put, out.Removed = loggedToWire(m.GetPut()), loggedToWire(m.GetRemoved())
-	return out
-}
-
-func loggedToWire(in []*raftlogv1.Entry) []*aliquotv1.Entry {
-	out := make([]*aliquotv1.Entry, len(in))
-	for i, e := range in {
-		out[i] = entriesToWire([]cluster.Entry{{Entry: rules.EntryOf(e), UnixMS: e.GetUnixMs(), Revision: e.GetRevision()}})[0]
-	}
-	return out
 }
 
 // hidden warns of each entry that stands above what a file changes.

@@ -55,8 +55,8 @@ func (s *ruleService) GetRules(_ context.Context, req *aliquotv1.GetRulesRequest
 			res.Entries, res.EntriesRevision, res.AppliedVersion = entriesShown(r), r.EntriesRevision, r.Applied
 		}
 		if req.GetEntryChanges() {
-			for _, m := range slices.Backward(r.EntryChanges) {
-				res.EntryChanges = append(res.EntryChanges, entryChangeToWire(m))
+			for _, c := range slices.Backward(r.EntryChanges) {
+				res.EntryChanges = append(res.EntryChanges, entryChangeToWire(&c))
 			}
 		}
 	})

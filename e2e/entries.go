@@ -40,7 +40,11 @@ func blocksHold(ctx context.Context, l *Lab, _ Scale) (out []Result, err error) 
 		if err != nil {
 			return err
 		}
-		return errors.Join(leader.Kill9(), block("without the leader there was"), leader.Start(), l.awaitAllCoordinators(ctx))
+		if err := leader.Kill9(); err != nil {
+			return err
+		}
+		_, err = w.block(ctx, "without the leader there was") // sessions open again first
+		return errors.Join(err, leader.Start(), l.awaitAllCoordinators(ctx))
 	}
 	for _, step := range []func() error{
 		func() error { return block("before") },

@@ -174,13 +174,13 @@ const latestMS = 253_402_300_799_999
 // ErrNotThere if the rule or tier that it is of is not there, ErrBadEdit if its numbers make
 // no sense there.
 func (s *Set) CheckEntry(e *Entry) error {
+	if e.Kind == TierEntry {
+		return s.checkTier(e)
+	}
 	if err := e.Check(); err != nil {
 		return err
 	}
-	switch e.Kind {
-	case TierEntry:
-		return s.checkTier(e)
-	case OverrideEntry:
+	if e.Kind == OverrideEntry {
 		r := s.asInFile().Rule(e.Rule)
 		if r == nil {
 			return fmt.Errorf("%w: %s", ErrNotThere, s.noRule(e.Rule))

@@ -26,6 +26,9 @@ func (s *Set) checkTier(v *Entry) error {
 		}
 		return fmt.Errorf("%w: no rule names the tier %q, and the file assigns no request to it; %s", ErrNotThere, shorten(v.Name), knownHere(s.Tiers()))
 	}
+	if err := v.Check(); err != nil {
+		return err
+	}
 	there, counts := false, false
 	for _, r := range s.asInFile().rules {
 		if r.Tier != v.Name {
