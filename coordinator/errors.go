@@ -15,6 +15,7 @@ import (
 // Refusals of this package.
 var (
 	errNoLeader       = errors.New("no leader is known; retry")
+	errAnotherLeads   = errors.New("passed on to a coordinator that does not lead; no leader is known; retry")
 	errTakingCharge   = errors.New("the new leader is still taking charge of the budgets; retry")
 	errLeadershipOver = errors.New("this coordinator stopped leading while it was working on the request; retry")
 	errStopping       = errors.New("this coordinator is stopping; ask another one")
@@ -33,6 +34,7 @@ var (
 // errorTable is the only translation of errors to RPC codes in this package.
 var errorTable = rpc.Table{
 	{Err: errNoLeader, Code: connect.CodeUnavailable},
+	{Err: errAnotherLeads, Code: connect.CodeUnavailable},
 	{Err: errTakingCharge, Code: connect.CodeUnavailable},
 	{Err: errLeadershipOver, Code: connect.CodeUnavailable},
 	{Err: errStopping, Code: connect.CodeUnavailable},

@@ -3,23 +3,56 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"time"
+
+	"connectrpc.com/connect"
 
 	"aliquot/budget"
 	"aliquot/cluster"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// Hello opens a session.
+const (
+	// leaderPatience is how long a Hello waits here for a leader. A region whose coordinators all
+	// refused it would say the next one up to a second after there is a leader, and say it whole.
+	leaderPatience = time.Second
+	// leaderEvery is how often that looks for a leader.
+	leaderEvery = 25 * time.Millisecond
+)
+
+// Hello opens a session. It waits for a leader, which may be about to be elected.
 func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	reign := s.leadership.current()
-	if reign == nil {
-		res, err := toLeader(ctx, s.forward, req, (*peer).Hello)
-		return res, toRPC(err)
+	patience, end := context.WithTimeout(ctx, leaderPatience)
+	defer end()
+	for {
+		if reign := s.leadership.current(); reign != nil {
+			res, err := s.hello(ctx, reign, req)
+			return res, toRPC(err)
+		}
+		res, err := s.helloToLeader(ctx, req)
+		if err == nil || connect.CodeOf(toRPC(err)) != connect.CodeUnavailable || errors.Is(err, errAnotherLeads) {
+			return res, toRPC(err)
+		}
+		select {
+		case <-patience.Done():
+			return nil, toRPC(err)
+		case <-time.After(leaderEvery):
+		}
 	}
-	res, err := s.hello(ctx, reign, req)
-	return res, toRPC(err)
+}
+
+// helloToLeader passes a Hello on. One that was passed on before came to a node that is about to
+// lead, or stays with the one that passed it on.
+func (s *leaseService) helloToLeader(ctx context.Context, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	if !forwarded(ctx) {
+		return toLeader(ctx, s.forward, req, (*peer).Hello)
+	}
+	if _, err := s.forward.leader(); errors.Is(err, errTakingCharge) {
+		return nil, err
+	}
+	return nil, errAnotherLeads
 }
 
 func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {

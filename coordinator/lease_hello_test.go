@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"connectrpc.com/connect"
 
 	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -26,6 +29,33 @@ func newReception(t *testing.T) *reception {
 type said struct {
 	*aliquotv1.HelloResponse
 	err error
+}
+
+// TestAHelloWaitsForALeader: one that comes while nobody leads reaches the next leader as soon as
+// there is one, and is refused after a second without.
+func TestAHelloWaitsForALeader(t *testing.T) {
+	r := newReception(t)
+	r.service.forward = &forwarder{node: r.node, self: "c1"}
+	hello := func(t *testing.T) <-chan error {
+		answered := make(chan error, 1)
+		go func() {
+			_, err := r.service.Hello(t.Context(), &aliquotv1.HelloRequest{Region: "nowhere", Nonce: 1})
+			answered <- err
+		}()
+		synctest.Wait()
+		return answered
+	}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := <-hello(t); connect.CodeOf(err) != connect.CodeUnavailable || time.Since(began) != leaderPatience {
+			t.Errorf("without a leader: %v after %v", err, time.Since(began))
+		}
+		answered := hello(t)
+		r.leadership.reign.Store(r.reign)
+		if err := <-answered; connect.CodeOf(err) != connect.CodePermissionDenied {
+			t.Errorf("with a leader, which does not know the region: %v", err)
+		}
+	})
 }
 
 // say says a Hello of us; without contents it is that of a daemon without a store.

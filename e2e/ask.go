@@ -25,28 +25,61 @@ func (l *Lab) Lease(ctx context.Context, r *Region) (time.Duration, error) {
 
 // metric is the value of the first of a region's series whose line begins so.
 func (l *Lab) metric(ctx context.Context, r *Region, series string) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, callWithin)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.ops+"/metrics", nil)
+	values, err := l.metrics(ctx, r.Ops(), series)
+	if err == nil && len(values) == 0 {
+		err = fmt.Errorf("no %s in its metrics", series)
+	}
 	if err != nil {
 		return 0, err
 	}
+	return values[0], nil
+}
+
+// metrics are the values of all series of a process, by its ops listener, whose lines begin so.
+func (l *Lab) metrics(ctx context.Context, ops, series string) (out []float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
 	answer, err := l.http.Do(request)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for line := range strings.Lines(string(text)) {
 		if strings.HasPrefix(line, series) {
 			fields := strings.Fields(line)
-			return strconv.ParseFloat(fields[len(fields)-1], 64)
+			value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, value)
 		}
 	}
-	return 0, fmt.Errorf("no %s in its metrics", series)
+	return out, nil
+}
+
+// broken is how many promises the coordinators that run have seen broken, all together.
+func (l *Lab) broken(ctx context.Context) (sum float64, err error) {
+	for _, c := range l.Coordinators {
+		if !c.Running() {
+			continue
+		}
+		values, err := l.metrics(ctx, c.Ops(), "aliquot_bound_violations_total{")
+		if err != nil {
+			return 0, err
+		}
+		for _, v := range values {
+			sum += v
+		}
+	}
+	return sum, nil
 }
 
 // Flush empties a region's Redis (FLUSHALL).

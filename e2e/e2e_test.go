@@ -71,11 +71,19 @@ func kept(t *testing.T, lab *Lab, run func(context.Context, *Lab, Scale) ([]Resu
 		}
 		return results
 	}
+	before, err := lab.broken(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	stop := meterGaps()
 	results := once()
 	if gap := stop(); gap > stalledFor && spoilt(results) {
 		t.Logf("told again, for this machine stood still for %v: %+v", gap, results)
 		results = once()
+	}
+	// Coordinators that were killed count from 0 again.
+	if after, err := lab.broken(t.Context()); err != nil || after > before {
+		t.Errorf("the coordinators saw %v promises broken before, and %v after (%v)", before, after, err)
 	}
 	for _, r := range results {
 		if !r.OK {

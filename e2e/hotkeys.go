@@ -8,22 +8,28 @@ import (
 	"sync"
 	"time"
 
+	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/rpc"
 )
 
 const (
-	// hotRules are the lab's, and one of slow limits, whose keys stay hot without being used.
-	hotRules = rulesYAML + `  - id: hot
-    match: {attributes: {plan: hot}}
+	// hotRule is one of the rules of slow limits, whose keys stay hot without being used. There are
+	// hotRules of them: one that had half of a table which is nearly full would get no more of it.
+	hotRule = `  - id: hot-%[1]d
+    match: {attributes: {plan: hot-%[1]d}}
     params: {capacity: 1000, refill_rate: 0.1}
     enforcement: strict
 `
+	hotRules = 4
+	// absent is a region that is declared and never heard, so that no key cools down.
+	absent = "absent"
 	// heatCost is more than half of one of five floors of that limit.
 	heatCost = 150
-	// heatBatch is how many keys one call makes hot, and heatWithin for how long that is tried.
-	heatBatch, heatWithin = 500, 10 * time.Minute
+	// heatBatch is how many keys one call makes hot, heatTogether how many are made hot together,
+	// and heatWithin for how long that is tried.
+	heatBatch, heatTogether, heatWithin = 500, 10_000, 20 * time.Minute
 	// leaseGrows is by how much a lease ends later for certain if it was renewed.
 	leaseGrows = 500 * time.Millisecond
 )
@@ -42,7 +48,12 @@ type HotKeys struct {
 func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []Result, err error) {
 	l := newLab(bin, dir)
 	l.names = []string{"us-east", "us-west", "eu-west", "eu-north", "ap-south"}
-	l.rules = hotRules
+	for i := range hotRules {
+		l.rules += fmt.Sprintf(hotRule, i)
+	}
+	if h.Keys > budget.MaxHotKeys/2 { // else keys cool down soon, however slow their limits are
+		l.absent = absent
+	}
 	if _, err = start(ctx, l); err != nil {
 		l.Stop()
 		return nil, err
@@ -77,16 +88,18 @@ func (h HotKeys) log(format string, args ...any) {
 	}
 }
 
-// heat uses keys, each in one of the regions, until all are hot in all of them.
+// heat uses keys, some at a time and each in one of the regions, until all are hot in all of them.
+// In a table that is half full a key becomes hot when it is denied, as each is the second time.
 func (h HotKeys) heat(ctx context.Context, l *Lab) error {
 	ctx, cancel := context.WithTimeout(ctx, heatWithin)
 	defer cancel()
-	began, before := time.Now(), 0.
-	for cost := int64(heatCost); ; {
+	began := time.Now()
+	for from := 0; from < h.Keys; {
+		to := min(from+heatTogether, h.Keys)
 		var wait sync.WaitGroup
 		errs := make([]error, len(l.Regions))
 		for i, r := range l.Regions {
-			wait.Go(func() { errs[i] = h.use(ctx, l, r, i, cost) })
+			wait.Go(func() { errs[i] = h.use(ctx, l, r, from+i, to) })
 		}
 		wait.Wait()
 		if err := errors.Join(errs...); err != nil {
@@ -96,27 +109,23 @@ func (h HotKeys) heat(ctx context.Context, l *Lab) error {
 		if err != nil {
 			return err
 		}
-		h.log("%.0f s: %v keys are hot", time.Since(began).Seconds(), hot)
-		least := slices.Min(hot)
-		if least >= float64(h.Keys) {
-			return nil
+		if slices.Min(hot) >= float64(to) {
+			h.log("%.0f s: %v keys are hot", time.Since(began).Seconds(), hot)
+			from = to
 		}
-		if cost = 1; least <= before {
-			cost = heatCost // some were decided without the store
-		}
-		before = least
 	}
+	return nil
 }
 
-// use asks one region for its part of the keys.
-func (h HotKeys) use(ctx context.Context, l *Lab, r *Region, region int, cost int64) error {
+// use asks one region for its part of the keys from one to another.
+func (h HotKeys) use(ctx context.Context, l *Lab, r *Region, from, to int) error {
 	client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
-	batch := &aliquotv1.CheckBatchRequest{}
-	for i := region; i < h.Keys; i += len(l.Regions) {
+	batch, cost := &aliquotv1.CheckBatchRequest{}, int64(heatCost)
+	for i := from; i < to; i += len(l.Regions) {
 		batch.Requests = append(batch.Requests, &aliquotv1.CheckRequest{
-			Attributes: map[string]string{"plan": "hot", "api_key": fmt.Sprintf("hot-%d", i)}, Cost: &cost,
+			Attributes: map[string]string{"plan": fmt.Sprintf("hot-%d", i%hotRules), "api_key": fmt.Sprintf("hot-%d", i)}, Cost: &cost,
 		})
-		if len(batch.Requests) == heatBatch || i+len(l.Regions) >= h.Keys {
+		if len(batch.Requests) == heatBatch || i+len(l.Regions) >= to {
 			if _, err := client.CheckBatch(ctx, batch); err != nil {
 				return err
 			}

@@ -40,6 +40,14 @@ func kindChanged(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
 		refused("a stage that changes a rule's placement", code, said,
 			`rule "per-key" changes its placement (auto to split)`, "everywhere at once, without a stage", "new id"),
 	}
+	if code == 0 { // what it would admit, and whether the coordinators see it
+		staged, err := bench.Rotate(ctx, l.paced(s.Run))
+		if err != nil {
+			return nil, err
+		}
+		_, _, err = l.command(ctx, "rules", "abort", "--addr", at.Address)
+		return append(out, prefixed("while it is staged: ", bounded(staged)...)...), err
+	}
 	c := l.paced(s.Run)
 	c.Limit = bench.Limit{Capacity: 2 * big.Capacity, Refill: big.Refill}
 	during := begin(ctx, c)

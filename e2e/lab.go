@@ -76,6 +76,7 @@ type Lab struct {
 	seconds      []*Region // second daemons of regions
 	inMemory     bool      // no Redis: each daemon's store is in its process
 	names        []string  // of the regions to begin with
+	absent       string    // one more, which is declared and never runs; empty: none
 	rules        string
 	bin, dir     string
 	http         *http.Client

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -67,10 +68,18 @@ func (l *Lab) addCoordinators(free *ports) error {
 		p := newProcess(l.dir, name, filepath.Join(l.bin, "coordinator"), "--node-id", name, "--data-dir", dataDir,
 			"--listen", address, "--raft-listen", free.next(), "--gossip-listen", gossip[i], "--ops-listen", free.next(),
 			"--join", strings.Join(gossip[:], ","), "--bootstrap-expect", "3",
-			"--regions", strings.Join(l.names, ","), "--rules", rulesFile)
+			"--regions", strings.Join(l.declaredNames(), ","), "--rules", rulesFile)
 		l.Coordinators = append(l.Coordinators, &Coordinator{Process: p, Address: address, dataDir: dataDir})
 	}
 	return nil
+}
+
+// declaredNames are the regions that the coordinators are told of.
+func (l *Lab) declaredNames() []string {
+	if l.absent == "" {
+		return l.names
+	}
+	return append(slices.Clone(l.names), l.absent)
 }
 
 // addRegion makes a region and its Redis, if it is to have one; neither is started yet.
