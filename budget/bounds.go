@@ -40,6 +40,12 @@ const (
 	minCoolAfter = 10 * time.Second
 )
 
+// SessionHolds is for how long after a daemon has sent a report that is answered no other one gets its region's
+// session, by a clock within rhoPPM millionths of the leader's.
+func SessionHolds(rhoPPM int64) time.Duration {
+	return busyAfter - busyAfter*time.Duration(rhoPPM)/(1_000_000+time.Duration(rhoPPM)) - 1
+}
+
 // Limits on everything that grows with the number of clients.
 const (
 	// MaxHotKeys caps the hot table; a key refused here stays at its floors.

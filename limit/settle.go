@@ -55,8 +55,14 @@ func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 	}
 	found := r
 	trusted := r.Stamp == v.Stamp && (!v.Hot || r.Gen >= v.Gen)
+	remembered := v.Memory != nil && r.Stamp != v.Stamp
 	var enforced Bucket
 	switch {
+	case remembered:
+		if enforced = v.Floor; v.Hot {
+			enforced = under(phase, v.Share, v.Floor)
+		}
+		r = v.remembered(enforced, now)
 	case trusted && r.Hot:
 		f := r.obey(&v, phase)
 		enforced = f.enforced
@@ -86,7 +92,7 @@ func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 		enforced = v.Floor
 		r = freshCold(r, &v, now)
 	}
-	if !trusted && !counts {
+	if !trusted && !remembered && !counts {
 		r.Lent, r.LentUntil = v.mayBeOut(found, now)
 	}
 	r.At, r.Stamp = now, v.Stamp

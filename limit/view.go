@@ -105,6 +105,9 @@ type View struct {
 	// Debit is what an emergency limit admitted while the store could not be
 	// reached; it is taken off before anything else, at most to zero.
 	Debit Tokens
+	// Memory is what the caller knows of the record if the store has lost it with all its contents;
+	// nil: nothing.
+	Memory *Memory
 	// Chunk is what the caller has borrowed of this key and wants to (buckets only).
 	Chunk ChunkView
 }

@@ -15,7 +15,7 @@ const (
 	// headerArgs is how many of ARGV all scripts share.
 	headerArgs = 10
 	// countedNumbers is the most that a limit that counts says of itself in a take.
-	countedNumbers = 13
+	countedNumbers = 17
 	// applyNumbers is the most that a change has, without low and what has changed.
 	applyNumbers = 19
 )
@@ -80,7 +80,7 @@ func (w *words) header(h *header, epoch string, withHeard bool) {
 		wait = -1
 	}
 	w.args = append(w.args, epoch, fmt.Sprintf("%08x", h.stamp))
-	w.add(int64(h.phase), bounded(h.since), bounded(h.until), bounded(h.birth), h.floorSince, wait, bit(h.blind)+2*bit(h.changes), int64(h.known))
+	w.add(int64(h.phase), bounded(h.since), bounded(h.until), bounded(h.birth), h.floorSince, wait, bit(h.blind)+2*bit(h.changes)+4*bit(h.remembers), int64(h.known))
 }
 
 // bounded brings an instant into what Lua counts exactly; beyond either end it
@@ -98,6 +98,9 @@ func (h *header) lowNumbers() int {
 	}
 	if h.changes {
 		n += 6
+	}
+	if h.remembers {
+		n += 4
 	}
 	return n
 }
@@ -117,6 +120,24 @@ func (w *words) view(h *header, v *limit.View) {
 	if h.changes {
 		w.add(bounded(v.RuleSince), v.Slow.Micro, v.Slow.Frac)
 		w.bucket(v.Before)
+	}
+	if h.remembers {
+		m := memory(v)
+		w.add(m[:3]...)
+	}
+}
+
+// memory is what is remembered of a record as numbers: whether anything is, then of a bucket tokens and
+// extra, and of a limit that counts what was in use, the rights and when.
+func memory(v *limit.View) [4]int64 {
+	m := v.Memory
+	switch {
+	case m == nil:
+		return [4]int64{}
+	case v.Algorithm.Counts():
+		return [4]int64{1, int64(m.Used), int64(m.Rights), m.At}
+	default:
+		return [4]int64{1, int64(m.Tokens), int64(m.Extra)}
 	}
 }
 
@@ -149,6 +170,10 @@ func (w *words) counted(h *header, v *limit.View, shareAlways bool) {
 		int64(v.Phase), bounded(v.Since), bounded(v.Birth), wait, limbo)
 	if h.changes {
 		w.add(bounded(v.RuleSince), int64(v.Before.Cap))
+	}
+	if h.remembers {
+		m := memory(v)
+		w.add(m[:]...)
 	}
 }
 

@@ -33,6 +33,7 @@ type header struct {
 	asksHeard, anything bool
 	counts              bool // there is a limit that counts
 	changes             bool // there is a limit that has changed
+	remembers           bool // there is a record that the caller remembers
 }
 
 // admit checks one key and view against the header and the bounds of the scripts.
@@ -60,10 +61,13 @@ func (h *header) admit(key string, v *limit.View) error {
 		return fmt.Errorf("%w: view of %s has a debit of %d, a cost of %d", ErrInvalid, key, v.Debit, v.Cost)
 	case v.RuleSince < 0 || v.RuleSince != 0 && (!v.Before.Valid() || !(limit.Bucket{Rate: v.Slow}).Valid()):
 		return fmt.Errorf("%w: view of %s has a limit since %d, %+v and %+v before", ErrInvalid, key, v.RuleSince, v.Slow, v.Before)
+	case v.Memory != nil && !memorable(v.Memory):
+		return fmt.Errorf("%w: view of %s remembers %+v", ErrInvalid, key, *v.Memory)
 	case blind(v) && (!v.LimboFloor.Valid() || v.LimboFloor.Min(v.Floor) != v.LimboFloor):
 		return fmt.Errorf("%w: view of %s has a limbo floor of %+v above its floor %+v", ErrInvalid, key, v.LimboFloor, v.Floor)
 	}
 	h.asksHeard, h.changes = h.asksHeard || asksHeard(v), h.changes || v.RuleSince != 0
+	h.remembers = h.remembers || v.Memory != nil
 	if v.Algorithm.Counts() {
 		h.counts = true
 		return admitCounted(key, v)
@@ -125,6 +129,12 @@ func admitCounted(key string, v *limit.View) error {
 		return fmt.Errorf("%w: view of %s has slot %d", ErrInvalid, key, v.Slot)
 	}
 	return nil
+}
+
+// memorable tells whether the scripts can count with what is remembered.
+func memorable(m *limit.Memory) bool {
+	return m.Tokens <= limit.MaxTokens && m.Tokens >= -limit.MaxTokens && m.Extra >= 0 && m.Extra <= limit.MaxTokens &&
+		m.Used >= 0 && m.Used <= limit.MaxTokens && m.Rights >= 0 && m.Rights <= limit.MaxTokens && m.At >= 0 && m.At <= limit.MaxExact
 }
 
 // mostRights bounds a share: an algorithm that remembers every admission by itself has

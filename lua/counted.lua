@@ -10,6 +10,8 @@
 --   the floor's rights in limbo of a blind caller in phase floor or limbo, or -1
 --   since when the limit is what it is, and what may have been in use   (only if some limit
 --   has changed)
+--   1 or 0 for what is remembered of the record, what was in use, the rights then, and when (only if
+--   some record is remembered)
 counted = {}
 
 do
@@ -51,6 +53,12 @@ do
     if CHANGES then
       l.changed, l.before = tonumber(ARGV[a + 9]), tonumber(ARGV[a + 10])
       a = a + 2
+    end
+    if REMEMBERS then
+      if ARGV[a + 9] == '1' then
+        l.memory = {used = tonumber(ARGV[a + 10]), rights = tonumber(ARGV[a + 11]), at = tonumber(ARGV[a + 12])}
+      end
+      a = a + 4
     end
     return l, a + 9
   end
@@ -119,7 +127,16 @@ do
       r.at = now
       block(r, l, now + tail(l))
     end
-    if r and r.stamp == STAMP and r.gen >= l.gen then
+    if l.memory and not (r and r.stamp == STAMP) then -- limit.View.remembered
+      r = {hot = l.gen > 0, gen = 0, cap = 0}
+      if r.hot then
+        share = rights_under(l, l.share)
+        r.gen, r.cap = l.gen, l.share
+      end
+      r.free = 0
+      l.of.forget(r)
+      l.of.remember(r, l, l.memory)
+    elseif r and r.stamp == STAMP and r.gen >= l.gen then
       if r.hot then
         share = obey(r, l)
       end

@@ -20,6 +20,18 @@ do
     r.n, r.sum, r.first, r.last, r.list, r.tail = 0, 0, 0, 0, '', nil
   end
 
+  -- remember: the part of limit.Memory.use that is of logs; see finish.
+  local finish
+  function log.remember(r, l, m)
+    local till = min(m.at + l.window, EXACT)
+    if m.used == 0 or till <= now then
+      return
+    end
+    local cost = min(m.used, MOST_ENTRY)
+    r.n, r.sum, r.first, r.last = 1, cost, till, till
+    finish(r, 1, nil, cost, 0)
+  end
+
   -- suffix is what follows an entry's until.
   local function suffix(cost, slot)
     if slot > 0 then
@@ -159,7 +171,7 @@ do
   end
 
   -- finish writes the last entry, one of this call, at its place in the list.
-  local function finish(r, place, step, cost, slot)
+  function finish(r, place, step, cost, slot)
     local before = string.sub(r.list, 1, place - 1)
     if step then
       before = before .. format(' %.0f', step)

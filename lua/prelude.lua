@@ -15,13 +15,14 @@
 -- ARGV[8]  for how long the region must not have been heard, microseconds; 0: no
 --          matter, as in every phase but floor; -1: only to limits that count
 -- ARGV[9]  1 if the caller is blind, in phase floor or limbo: limit.View.Blind; 2 more if
---          some limit has changed
+--          some limit has changed; 4 more if some record is remembered
 -- ARGV[10] the highest generation the caller knows of, in phase live: limit.View.Known
 -- ARGV[11..] what the script itself says. A view's generation is that of a hot key's
 -- share, above 0, or for a cold key minus the highest one applied for any key. The
 -- three numbers of low are sent only if ARGV[7] is not 0, those of the limbo floor only if
 -- the caller is blind, and those of a change only if some limit has changed: since (0: this
--- one has not), slow: rate, fraction, before: capacity, rate, fraction.
+-- one has not), slow: rate, fraction, before: capacity, rate, fraction. What is remembered (limit.Memory) is sent only if some
+-- record is: 1 if this one is, then tokens and extra.
 --
 -- Reply, first of all: {-1, epoch found or ''} if the contents are not the ones
 -- expected, or if the server was promoted since they were named; nothing was read or
@@ -75,7 +76,8 @@ local phase = tonumber(ARGV[3])
 if (phase == LIVE and now > UNTIL) or (phase == FLOOR and now < SINCE) then
   phase = LIMBO
 end
-local BLIND, CHANGES, KNOWN = tonumber(ARGV[9]) % 2 == 1, tonumber(ARGV[9]) >= 2, tonumber(ARGV[10])
+local FLAGS, KNOWN = tonumber(ARGV[9]), tonumber(ARGV[10])
+local BLIND, CHANGES, REMEMBERS = FLAGS % 2 == 1, FLAGS % 4 >= 2, FLAGS >= 4
 
 -- exact turns digits (or a number) into a number, or nil above most.
 local function exact(digits, most)
@@ -396,8 +398,9 @@ local function may_be_out(found)
 end
 
 -- settle: limit.Settle. Returns the record, the bucket enforced without extra, and 1
--- for amnesia. low is nil without FLOOR_SINCE, change for a limit that has not changed.
-local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, extra, lowcap, lowrate, lowfrac, change)
+-- for amnesia. low is nil without FLOOR_SINCE, change for a limit that has not changed, memory where
+-- nothing is remembered.
+local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, extra, lowcap, lowrate, lowfrac, change, memory)
   local amnesia = 0
   local ecap, erate, efrac = fcap, frate, ffrac
   local found = r
@@ -407,7 +410,14 @@ local function settle(r, gen, scap, srate, sfrac, fcap, frate, ffrac, debit, ext
     end
     r.at, r.tokens, r.carry, r.extra = now, min(r.tokens, 0), 0, 0
   end
-  if r and r.stamp == STAMP and r.gen >= gen then
+  if memory and not (r and r.stamp == STAMP) then -- limit.View.remembered
+    r = {hot = gen > 0, tokens = min(memory.tokens, fcap + extra), carry = 0, gen = 0, extra = 0, lent = 0, lent_until = 0}
+    if r.hot then
+      ecap, erate, efrac = under(scap, srate, sfrac, fcap, frate, ffrac)
+      r.gen, r.cap, r.rate, r.frac = gen, scap, srate, sfrac
+      r.tokens, r.extra = min(memory.tokens, ecap), min(memory.extra, extra)
+    end
+  elseif r and r.stamp == STAMP and r.gen >= gen then
     if r.hot then
       r.extra = min(r.extra, extra)
       r, ecap, erate, efrac =
@@ -491,6 +501,13 @@ end
 local function change_of(since, rate, frac, bcap, brate, bfrac)
   if since ~= 0 then
     return {since = since, rate = rate, frac = frac, bcap = bcap, brate = brate, bfrac = bfrac}
+  end
+end
+
+-- memory_of is what is remembered of a record as a table, nil if nothing is.
+local function memory_of(is, tokens, extra)
+  if is == 1 then
+    return {tokens = tokens, extra = extra}
   end
 end
 

@@ -182,6 +182,10 @@ func (w *words) group(h *header, g *Group, of []int64) {
 			if v.Hot {
 				w.packBucket(v.Share)
 			}
+			if h.remembers {
+				m := memory(v)
+				w.pack(m[:3]...)
+			}
 			if chunks {
 				w.chunk(&v.Chunk)
 			}

@@ -17,6 +17,7 @@
 --              the number of its shape, from 1 on
 --              generation (0 or less: the key is cold)
 --              share: capacity, rate, fraction   (only if the key is hot)
+--              memory: 1 or 0, tokens, extra   (only if some record is remembered)
 --              chunk: was, until, keep, back, want, least, life   (only if there are chunks)
 -- ARGV[12..] for each limit that counts what counted.lua says, and of slots the slot and
 --            for how long it is held at most (0: its window)
@@ -125,11 +126,17 @@ while p <= all do
       if gen > 0 then
         scap, srate, sfrac, p = unpacked('<ddd', packed_numbers, p)
       end
+      local memory
+      if REMEMBERS then
+        local is, left, more
+        is, left, more, p = unpacked('<ddd', packed_numbers, p)
+        memory = memory_of(is, left, more)
+      end
       local shape = shapes[number]
       local r, found, tokens, carry = records[key], nil, nil, nil
       if not r then
         found = text_at(key)
-        if gen <= 0 and not chunks and shape.usual and not again[key] then
+        if gen <= 0 and not chunks and not memory and shape.usual and not again[key] then
           tokens, carry = usual_settle(found, shape)
         end
       end
@@ -142,7 +149,7 @@ while p <= all do
         local extra, ecap, erate, efrac, amnesia = shape.extra, nil, nil, nil, nil
         r, ecap, erate, efrac, amnesia =
           settle(r or parse(found), gen, scap, srate, sfrac, shape.hcap, shape.hrate, shape.hfrac, shape.debit, extra,
-            shape.lowcap, shape.lowrate, shape.lowfrac, shape.change)
+            shape.lowcap, shape.lowrate, shape.lowfrac, shape.change, memory)
         keep(key, r, shape.fcap + extra, shape.frate, shape.ffrac)
         if chunks then
           local was, till, kept, back, want, least, life

@@ -262,6 +262,9 @@ func (w *twins) changed(v *limit.View, before func() limit.Bucket) {
 // charges gives a view a debit and a cost of its own, now and then.
 func (w *twins) charges(v *limit.View) {
 	if w.IntN(8) == 0 {
+		v.Memory = w.memory(v)
+	}
+	if w.IntN(8) == 0 {
 		v.Debit = limit.Tokens(w.amount(limit.MaxExact))
 	}
 	switch w.IntN(8) {
@@ -270,6 +273,20 @@ func (w *twins) charges(v *limit.View) {
 	case 2:
 		v.Cost = limit.Tokens(1 + w.amount(limit.MaxExact-1))
 	}
+}
+
+// memory is what a daemon may remember of a record.
+func (w *twins) memory(v *limit.View) *limit.Memory {
+	m := limit.Memory{Tokens: limit.Tokens(w.amount(int64(limit.MaxTokens))), Extra: limit.Tokens(w.amount(int64(limit.MaxTokens)))}
+	m.Used, m.Rights, m.At = min(w.used(), limit.MaxTokens), limit.Tokens(w.Int64N(60))*limit.Token, w.near()
+	if w.IntN(3) > 0 {
+		m.Tokens, m.Extra = limit.Tokens(w.amount(int64(v.Floor.Cap))), limit.Tokens(w.amount(int64(v.Floor.Cap)))
+		m.At = w.now - min(w.now, w.Int64N(3*v.Window+1))
+	}
+	if w.IntN(6) == 0 {
+		m.Tokens = -m.Tokens
+	}
+	return &m
 }
 
 func (w *twins) group(first limit.View) Group {

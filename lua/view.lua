@@ -24,10 +24,15 @@ local function read_view(v, a)
       tonumber(ARGV[a + 3]), tonumber(ARGV[a + 4]), tonumber(ARGV[a + 5]))
     a = a + 6
   end
+  v.memory = nil
+  if REMEMBERS then
+    v.memory = memory_of(tonumber(ARGV[a]), tonumber(ARGV[a + 1]), tonumber(ARGV[a + 2]))
+    a = a + 3
+  end
   return a
 end
 
 -- settle_by is settle by a view that was read.
 local function settle_by(v, r)
-  return settle(r, v[0], v[1], v[2], v[3], v.hcap, v.hrate, v.hfrac, v[7], v[8], v.lowcap, v.lowrate, v.lowfrac, v.change)
+  return settle(r, v[0], v[1], v[2], v[3], v.hcap, v.hrate, v.hfrac, v[7], v[8], v.lowcap, v.lowrate, v.lowfrac, v.change, v.memory)
 end

@@ -46,6 +46,24 @@ do
     end
   end
 
+  -- remember: the part of limit.Memory.use that is of windows.
+  function windows.remember(r, l, m)
+    local current, at = (now - now % l.window) / l.window + 1, (m.at - m.at % l.window) / l.window + 1
+    if at > current then
+      r.free = min(now + 2 * l.window, EXACT)
+      return
+    end
+    r.window, r.label = l.window, current
+    if at == current then
+      r.cur = min(m.used, MOST_USE)
+      if l.kind == FIXED then
+        r.held = m.rights
+      end
+    elseif at == current - 1 and l.kind ~= FIXED then
+      r.prev = min(m.used, MOST_USE)
+    end
+  end
+
   function windows.parse(text)
     if not text then
       return nil

@@ -76,9 +76,9 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 	a.auth.floors.RLock()
 	defer a.auth.floors.RUnlock()
 	defer lost(groups) // what has not come back by then, also where something panicked
-	head := a.auth.grant(groups)
-	if head.epoch == "" {
-		return errNoEpoch
+	head, err := a.grant(ctx, groups)
+	if err != nil {
+		return err
 	}
 	local := a.auth.local
 	w, _ := a.wordings.Get().(*wording)
@@ -116,6 +116,22 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 	w.seen = seen
 	a.keep(w)
 	return nil
+}
+
+// grant reads the rights of all asks. Where the store's clock is not known it is read first: no lease holds by
+// a clock that nobody knows.
+func (a *asker) grant(ctx context.Context, groups []*group) (header, error) {
+	head := a.auth.grant(groups)
+	if head.epoch != "" && head.deadline == 0 {
+		if err := a.guard.readClock(ctx, head.epoch); err != nil {
+			return head, err
+		}
+		head = a.auth.grant(groups)
+	}
+	if head.epoch == "" {
+		return head, errNoEpoch
+	}
+	return head, nil
 }
 
 // settleHere is settle for a group that the store was asked about just now: what it has

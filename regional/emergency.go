@@ -102,6 +102,7 @@ func (e *emergency) sent(groups []*group, head *header) {
 			if c.Cost = a.cost; g.peek || g.upkeep {
 				c.Cost = 0
 			}
+			a.memory = e.memory(a, now)
 			e.table.Sent(&a.ticket, &c, now)
 		}
 	}
@@ -195,6 +196,7 @@ func (e *emergency) applying(changed *group, contents string) {
 	e.see(contents, now)
 	e.carry([]*group{changed}, now)
 	for i := range changed.asks {
+		changed.asks[i].memory = e.memory(&changed.asks[i], now)
 		e.table.Forget(changed.asks[i].key, now)
 	}
 }
@@ -208,7 +210,11 @@ func (e *emergency) applied(changed *group, shares []limit.Bucket, made []limit.
 		a := &changed.asks[i]
 		is := made != nil && !made[i].Stale && !made[i].Late
 		e.table.Paid(a.key, a.carried, is)
-		if is && !a.limit.Algorithm.Counts() {
+		switch {
+		case !is:
+		case a.limit.Algorithm.Counts():
+			e.table.TellUse(a.key, made[i].Tokens, made[i].InUse, storeNow, now)
+		default:
 			e.table.Tell(a.key, made[i].Tokens, shares[i].Rate.Micro, storeNow, now)
 		}
 	}
@@ -245,13 +251,13 @@ func (e *emergency) revise() {
 	e.table.Revise(e.now())
 }
 
-// see forgets what contents held that the store has lost. The caller holds mu.
+// see takes it that the store has other contents. The caller holds mu.
 func (e *emergency) see(contents string, now budget.Instant) {
 	if contents == e.contents || contents == "" {
 		return
 	}
 	if e.contents != "" {
-		e.table.Void(now)
+		e.table.Emptied(now)
 	}
 	e.contents = contents
 }
@@ -263,7 +269,7 @@ func (e *emergency) count() { e.owing.Store(int64(e.table.Owing())) }
 func (e *emergency) charge(a *ask, now budget.Instant) recall.Charge {
 	c := recall.Charge{
 		Key: a.key, Limit: a.limit, Cost: a.cost, Bucket: e.bucketOf(a, now), Own: a.own,
-		StoreNow: e.clock.Until(now), StoreLatest: e.clock.Since(now),
+		StoreNow: e.clock.Until(now), StoreLatest: e.clock.Since(now), RhoPPM: e.clock.drift(),
 	}
 	if !a.alone() {
 		c.From = max(rights.OwnSince(a.right), e.back)
@@ -272,6 +278,26 @@ func (e *emergency) charge(a *ask, now budget.Instant) recall.Charge {
 		c.Own = &a.ticket
 	}
 	return c
+}
+
+// memory is what the store is to be told of an ask's key, should it have lost the record with other contents;
+// nil: nothing. The caller holds mu.
+func (e *emergency) memory(a *ask, now budget.Instant) *limit.Memory {
+	if !e.table.Remembers() {
+		return nil
+	}
+	c := e.charge(a, now)
+	c.Full, c.Extra = a.timeToFull(), a.right.Hot && a.enforcement == rules.Elastic
+	c.Foreign = e.left || e.isBeside || !a.alone() && a.right.Blind && a.right.Phase != budget.CutOff
+	return e.table.Memory(&c, now)
+}
+
+// inSession notes that a coordinator has answered a report that was sent at an instant: for a while after that
+// no other daemon gets the region's session.
+func (e *emergency) inSession(sent budget.Instant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.table.HoldsUntil(sent.Add(budget.SessionHolds(e.clock.drift())))
 }
 
 // leaveFloor tells whether what the region may spend is another daemon's: a coordinator has

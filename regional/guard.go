@@ -26,6 +26,8 @@ type Store interface {
 	Epoch(ctx context.Context) (string, error)
 	// Take decides groups in order. now is the store's clock, microseconds.
 	Take(ctx context.Context, epoch string, groups []lua.Group) (results []lua.Result, now int64, err error)
+	// Apply makes share changes, any number of them or none.
+	Apply(ctx context.Context, epoch string, changes []lua.Change) (applied []limit.Applied, now int64, err error)
 	// ApplyLease makes share changes, any number of them or none, and remembers that
 	// a daemon of the region was heard: no other takes the floor back for a while.
 	ApplyLease(ctx context.Context, epoch string, changes []lua.Change) (applied []limit.Applied, now int64, err error)
@@ -212,6 +214,17 @@ func (g *guard) apply(ctx context.Context, within time.Duration, epoch string, c
 		g.metrics.storeErrors.WithLabelValues("apply", reason(err)).Inc()
 	}
 	return applied, now, err
+}
+
+// opClock is a call that asks the store for its clock alone.
+const opClock = "clock"
+
+// readClock asks the store for its clock.
+func (g *guard) readClock(ctx context.Context, epoch string) error {
+	return g.call(ctx, opClock, epoch, func(ctx context.Context) (int64, error) {
+		_, now, err := g.store.Apply(ctx, epoch, nil)
+		return now, err
+	})
 }
 
 // learn asks which contents the store has and tells the machine.

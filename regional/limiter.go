@@ -51,6 +51,8 @@ type ask struct {
 	ticket  recall.Ticket
 	carried recall.Debt
 	own     *recall.Ticket
+	// memory is what the daemon knows of the key's record, should the store have lost it; nil: nothing.
+	memory *limit.Memory
 	// changed is what is remembered of a change of the limit, nil if nothing; ruleSince is the
 	// store's time from which on only the present limit holds.
 	changed   *rights.Change

@@ -219,6 +219,7 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 		return budget.CallFailed{}
 	}
 	r.others.told(d.Epoch, d.Others)
+	r.emergency.inSession(sent)
 	return budget.DirectiveReceived{Directive: d}
 }
 

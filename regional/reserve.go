@@ -187,13 +187,13 @@ func (a *asker) tryReserve(
 ) error {
 	a.auth.floors.RLock()
 	defer a.auth.floors.RUnlock()
-	head := a.auth.grant(groups)
-	if head.epoch == "" {
-		return errNoEpoch
+	head, err := a.grant(ctx, groups)
+	if err != nil {
+		return err
 	}
 	var out lua.Reserved
 	var storeNow int64
-	err := a.guard.call(ctx, "reserve", head.epoch, func(ctx context.Context) (now int64, err error) {
+	err = a.guard.call(ctx, "reserve", head.epoch, func(ctx context.Context) (now int64, err error) {
 		a.emergency.sent(groups, &head)
 		call := new(wording).callOf(&head, groups, a.slots, a.auth.local, a.auth.now())
 		if r.Text, err = text(groups); err != nil {

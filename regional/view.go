@@ -47,7 +47,7 @@ func (h *header) view(a *ask) limit.View {
 		f.Changed(&v, *a.changed, a.ruleSince, a.right, a.enforcement == rules.Elastic)
 	}
 	v.HeardWait = min(v.HeardWait, lua.HeardTTL.Microseconds())
-	v.Deadline, v.Debit, v.Slot, v.Cost = h.deadline, a.carried.Amount, a.slot, a.cost
+	v.Deadline, v.Debit, v.Slot, v.Cost, v.Memory = h.deadline, a.carried.Amount, a.slot, a.cost, a.memory
 	if a.limit.Algorithm == limit.Concurrency {
 		v.Lasts = a.lasts.Microseconds()
 	}

@@ -71,7 +71,19 @@ func (n *node) charge(a *ask, cost limit.Tokens) recall.Charge {
 		Bucket: rights.WithoutStore(a.right, a.limit, a.rule.elastic, int64(n.machine.Config().RhoPPM)),
 		Full:   rights.TimeToFull(a.right, a.limit, a.rule.elastic),
 		From:   max(rights.OwnSince(a.right), n.aloneSince), StoreNow: n.clockMap.Until(n.now()), StoreLatest: n.clockMap.Since(n.now()),
+		RhoPPM: int64(n.machine.Config().RhoPPM),
 	}
+}
+
+// memory is what the store is to be told of an ask's key, should it have lost the record with other contents.
+func (n *node) memory(a *ask) *limit.Memory {
+	if !n.recalled.Remembers() {
+		return nil
+	}
+	c := n.charge(a, 0)
+	c.Extra = a.right.Hot && a.rule.elastic
+	c.Foreign = n.beside || n.roster != nil && !n.roster.Alone(n.now()) || a.right.Blind && a.right.Phase != budget.CutOff
+	return n.recalled.Memory(&c, n.now())
 }
 
 func rulesOf(asks []ask) []*rule {
@@ -94,7 +106,7 @@ func (c *takeCall) charged() {
 		}
 		charge := n.charge(a, cost)
 		a.carried = n.recalled.Carry(&charge, number, n.now())
-		a.view.Debit = a.carried.Amount
+		a.view.Debit, a.view.Memory = a.carried.Amount, n.memory(a)
 		n.recalled.Sent(&a.ticket, &charge, n.now())
 	}
 }

@@ -288,6 +288,9 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 		}
 	}
 	if d, ok := ev.(budget.DirectiveReceived); ok && current {
+		if n.machine.LatestSession() == (budget.SessionID{Epoch: d.Directive.Epoch, Number: d.Directive.Session}) {
+			n.recalled.HoldsUntil(n.sentAt.Add(budget.SessionHolds(int64(n.w.cfg.RhoPPM))))
+		}
 		n.knows(func() { n.roster.Told(d.Directive.Epoch, d.Directive.Others, n.now()) })
 	}
 	n.step(ev)

@@ -58,7 +58,7 @@ func (n *node) storeIs(epoch string) {
 	birth, _ := limit.EpochBirth(epoch)
 	n.clockMap.Reset()
 	if n.epoch != "" {
-		n.recalled.Void(n.now())
+		n.recalled.Emptied(n.now())
 	}
 	n.epoch, n.birth = epoch, birth
 	n.step(budget.StoreEpoch{Epoch: epoch})
@@ -97,6 +97,7 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		carried := n.recalled.Carry(&charge, number, n.now())
 		view.Debit = carried.Amount
 		view.Chunk = n.recall(r, l)
+		view.Memory = n.memory(&ask{rule: r, limit: l, right: c.Before})
 		n.recalled.Forget(r.key, n.now())
 		call = append(call, change{rule: r, limit: l, carried: carried, change: limit.Change{
 			View: view, Gen: c.Gen.Pack(), Share: rights.Bucket(l, c.Share),
@@ -147,8 +148,12 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 func (n *node) applied(c *change, results []budget.ShareResult, i int, storeNow int64) {
 	made := storeNow != 0 && !results[i].Failed
 	n.recalled.Paid(c.rule.key, c.carried, made)
-	if made && !c.limit.Algorithm.Counts() {
-		n.recalled.Tell(c.rule.key, limit.Tokens(results[i].Tokens), c.change.Share.Rate.Micro, storeNow, n.now())
+	switch tokens := limit.Tokens(results[i].Tokens); {
+	case !made:
+	case c.limit.Algorithm.Counts():
+		n.recalled.TellUse(c.rule.key, tokens, limit.Tokens(results[i].InUse), storeNow, n.now())
+	default:
+		n.recalled.Tell(c.rule.key, tokens, c.change.Share.Rate.Micro, storeNow, n.now())
 	}
 }
 

@@ -110,7 +110,7 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp > e.stamp || k.sent >= e.at) {
 		e.at, e.stamp = now, stamp
 		if e.left = out.Tokens; c.Limit.Algorithm.Counts() {
-			e.basis = int64(out.Bucket.Cap - out.Tokens)
+			e.basis, e.counts, e.unsaid = int64(out.Bucket.Cap-out.Tokens), true, out.Tokens <= 0 && out.Reset > 0
 			t.recount(c, &e)
 		} else {
 			e.basis = out.Bucket.Rate.Micro

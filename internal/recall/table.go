@@ -26,12 +26,18 @@ type Charge struct {
 	// Full is how long an empty bucket may take to fill, or use of a limit that counts may last: a debt that is
 	// older than that has nothing to be taken off.
 	Full time.Duration
+	// Extra: the bucket may hold more than its capacity that it earned when the key was cold.
+	Extra bool
+	// Foreign: another daemon may spend for the region by its store, so nothing is known for certain.
+	Foreign bool
 	// From is when the bucket came to be this region's own; 0: it always was. What was known of
 	// the key before counts for nothing.
 	From budget.Instant
 	// StoreNow and StoreLatest are times, in microseconds of the store's clock, that it has reached for certain
 	// and has not passed for certain; 0 if none are known. Limits that count go by them.
 	StoreNow, StoreLatest int64
+	// RhoPPM bounds by how many millionths that clock and the daemon's differ.
+	RhoPPM int64
 	// Own is the charge that stands for this request already, if a call for it was sent and not
 	// answered; else nil.
 	Own *Ticket
@@ -50,8 +56,13 @@ type Table struct {
 	// settled is the largest total of a debt that was dropped: a later one of its key begins there, so that a late
 	// answer pays nothing of it.
 	settled limit.Tokens
-	// voided counts the calls of Void: a call of the store from before says nothing any more.
+	// voided counts the calls of Void and Emptied: a call of the store from before says nothing any more.
 	voided uint32
+	// emptied is when the store's contents began that Memory tells of; 0: never. heldUntil is up to when no
+	// other daemon can have spent.
+	emptied, heldUntil budget.Instant
+	// changing are keys as they were before their share changed, while nobody knows what they hold.
+	changing map[budget.KeyID]entry
 }
 
 // entry is what is known of one key. It has no pointers, so that the garbage collector need not
@@ -69,6 +80,9 @@ type entry struct {
 	stamp int64
 	// asked is the cost of calls on their way.
 	asked limit.Tokens
+	// counts: it is of a limit that counts. unsaid: the store did not say what is in use of that, but
+	// that there is nothing left.
+	counts, unsaid bool
 }
 
 // debt is what was admitted of one key and not told the store, and what calls without an answer
@@ -95,7 +109,7 @@ type debt struct {
 // New makes an empty table of at most max keys. The daemon has been the only one that spends for
 // its region since now, or counts on nothing from before.
 func New(max int, now budget.Instant) *Table {
-	return &Table{keys: map[budget.KeyID]entry{}, debt: map[budget.KeyID]*debt{}, max: max, whole: now}
+	return &Table{keys: map[budget.KeyID]entry{}, debt: map[budget.KeyID]*debt{}, changing: map[budget.KeyID]entry{}, max: max, whole: now}
 }
 
 // Len is how many keys the table knows.
@@ -114,7 +128,8 @@ func (t *Table) Owing() int { return len(t.debt) }
 // or when others may have spent.
 func (t *Table) Void(now budget.Instant) {
 	clear(t.keys)
-	t.whole = now
+	clear(t.changing)
+	t.whole, t.emptied = now, 0
 	t.voided++
 	for _, d := range t.debt {
 		d.lost, d.use, d.lostMark = 0, nil, t.nextMark()
@@ -131,6 +146,9 @@ func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 	if !known && !t.makeRoom(now) {
 		return
 	}
+	if t.emptied != 0 && known && e.stamp != 0 {
+		t.changing[key] = e
+	}
 	e.left, e.at, e.stamp = 0, now, 0
 	t.keys[key] = e
 }
@@ -144,6 +162,21 @@ func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, n
 	}
 	e.left, e.at, e.basis, e.stamp = tokens-t.Owed(key, now), now, rate, stamp
 	t.keys[key] = e
+	delete(t.changing, key)
+}
+
+// TellUse is Tell for a limit that counts: what is left of its rights, and what is in use.
+func (t *Table) TellUse(key budget.KeyID, left, used limit.Tokens, stamp int64, now budget.Instant) {
+	e, known := t.keys[key]
+	if !known && !t.makeRoom(now) {
+		return
+	}
+	if stamp >= e.stamp {
+		e.left, e.at, e.basis, e.stamp = left, now, int64(min(used, limit.MaxTokens)), stamp
+		e.counts, e.unsaid = true, used >= limit.MaxTokens
+	}
+	t.keys[key] = e
+	delete(t.changing, key)
 }
 
 // Spend takes what was charged to a key in another way than by a call of Sent.
@@ -169,6 +202,11 @@ func (t *Table) find(c *Charge, now budget.Instant) entry {
 	if !known {
 		return t.untouched(c, now)
 	}
+	return e.to(c, now)
+}
+
+// to is what was known, brought to now.
+func (e entry) to(c *Charge, now budget.Instant) entry {
 	if c.Limit.Algorithm.Counts() {
 		return e // it decays by the store's clock, see use
 	}
@@ -183,15 +221,37 @@ func (t *Table) find(c *Charge, now budget.Instant) entry {
 // untouched is what a key holds that nobody has asked about since the table is whole.
 func (t *Table) untouched(c *Charge, now budget.Instant) entry {
 	since := max(t.whole, c.From)
-	if tail := c.Limit.Tail(); tail > 0 {
-		// Half of it more is beyond what clocks may differ by.
-		if now < since.Add(tail+tail/2) {
-			return entry{at: now}
+	if c.Limit.Algorithm.Counts() {
+		if !t.unused(c, now) {
+			return entry{at: now, counts: true}
 		}
-		return entry{left: c.Bucket.Cap, at: now, stamp: c.StoreNow}
+		return entry{left: c.Bucket.Cap, at: now, stamp: c.StoreNow, counts: true}
 	}
 	rate := c.Bucket.Rate.Micro
 	return entry{left: earned(0, rate, c.Bucket.Cap, since, now), at: now, basis: rate}
+}
+
+// unused reports whether nothing can be in use of a limit that counts whose key nobody has asked about since the
+// table is whole: nothing of this region by the present window of its store's clock, and nothing that others used of
+// its rights.
+func (t *Table) unused(c *Charge, now budget.Instant) bool {
+	tail := c.Limit.Tail()
+	// Half of it more is beyond what clocks may differ by.
+	if c.From != 0 && now < c.From.Add(tail+tail/2) {
+		return false
+	}
+	if unsure(c) {
+		return now >= t.whole.Add(tail+tail/2)
+	}
+	window, age := c.Limit.Window.Microseconds(), int64(now-t.whole)/1000
+	begins := c.StoreNow - window
+	switch c.Limit.Algorithm {
+	case limit.FixedWindow:
+		begins = c.StoreNow - c.StoreNow%window
+	case limit.SlidingCounter:
+		begins -= c.StoreNow % window
+	}
+	return begins >= c.StoreLatest-age+(age*c.RhoPPM+999_999)/1_000_000
 }
 
 // earned is what a bucket holds at an instant that held tokens at an earlier one. It rounds down.

@@ -75,7 +75,8 @@ func (u *use) forget(c *Charge) {
 	u.windows = slices.DeleteFunc(u.windows, func(w windowUse) bool { return w.label < oldest })
 }
 
-// most is the most that may be in use now, and how much of that was admitted here.
+// most is the most that may be in use now, and how much of that was admitted here. A window to come, by a
+// clock that was another one, counts as the present one; without any clock all do.
 func (u *use) most(c *Charge) (used, here limit.Tokens) {
 	for _, e := range u.entries {
 		used, here = used+e.used, here+e.here
@@ -83,12 +84,18 @@ func (u *use) most(c *Charge) (used, here limit.Tokens) {
 	if c.Limit.Algorithm.Logs() {
 		return used, here
 	}
-	window := c.Limit.Window.Microseconds()
-	for label := labelAt(c, c.StoreNow); label <= labelAt(c, c.StoreLatest); label++ {
+	if unsure(c) {
+		for _, w := range u.windows {
+			used, here = used+w.used, here+w.here
+		}
+		return used, here
+	}
+	window, last := c.Limit.Window.Microseconds(), labelAt(c, c.StoreLatest)
+	for label := labelAt(c, c.StoreNow); label <= last; label++ {
 		var in windowUse
 		for _, w := range u.windows {
 			switch {
-			case w.label == label:
+			case w.label == label, w.label > last:
 				in.used, in.here = in.used+w.used, in.here+w.here
 			case w.label == label-1 && c.Limit.Algorithm == limit.SlidingCounter:
 				// What is left of the window before; all of it, if this one may have begun just now.
@@ -103,6 +110,11 @@ func (u *use) most(c *Charge) (used, here limit.Tokens) {
 		used, here = max(used, in.used), max(here, in.here)
 	}
 	return used, here
+}
+
+// unsure reports whether nobody knows in which window the store is.
+func unsure(c *Charge) bool {
+	return c.StoreNow == 0 || c.StoreLatest-c.StoreNow > maxUnsure*c.Limit.Window.Microseconds()
 }
 
 // partOf is a part of an amount, rounded up. Capacities are below 1e15, and seconds below 4e7.
@@ -138,8 +150,7 @@ func (t *Table) leftOf(c *Charge, e *entry, now budget.Instant) limit.Outcome {
 		rights = min(rights, e.left+limit.Tokens(e.basis))
 	}
 	out := limit.Outcome{Bucket: limit.Bucket{Cap: rights}, Reset: c.Limit.Tail().Microseconds(), Retry: -1}
-	unsure := c.StoreLatest-c.StoreNow > maxUnsure*c.Limit.Window.Microseconds()
-	if c.Limit.Algorithm == limit.Concurrency || c.StoreNow == 0 || e.stamp == 0 || unsure {
+	if c.Limit.Algorithm == limit.Concurrency || e.stamp == 0 || unsure(c) {
 		return out
 	}
 	used, _ := t.useOf(c, e).most(c)

@@ -1,0 +1,99 @@
+package recall
+
+import (
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// HoldsUntil notes an instant up to which no other daemon can have had the region's session: a
+// coordinator has answered in this daemon's own.
+func (t *Table) HoldsUntil(until budget.Instant) { t.heldUntil = max(t.heldUntil, until) }
+
+// Emptied takes it that the store has other contents. What is known of keys stays if the daemon
+// holds the session, and Memory has it for the store. What calls under way may have taken of the
+// earlier contents counts as taken. A daemon that does not hold the session forgets all but what is
+// owed, for another one may have spent.
+func (t *Table) Emptied(now budget.Instant) {
+	if now >= t.heldUntil {
+		t.Void(now)
+		return
+	}
+	t.voided++
+	t.emptied = now
+	clear(t.changing) // the change may have been made
+	for key, e := range t.keys {
+		taken := e.asked
+		if d := t.debt[key]; d != nil {
+			taken += d.lost
+		}
+		if taken == 0 {
+			continue
+		}
+		if e.asked = 0; e.counts {
+			t.takenOfUse(key, &e, taken, now)
+		} else {
+			e.left -= taken
+		}
+		t.keys[key] = e
+	}
+	for key, d := range t.debt {
+		d.lost, d.lostMark = 0, t.nextMark()
+		t.settle(key, d)
+	}
+}
+
+// longestDebt is beyond what a debt of a window may last.
+const longestDebt = 2 * 366 * 24 * time.Hour
+
+// takenOfUse has calls under way count as admitted here, in the window in which the store hears of them. Where
+// admissions of several windows are known, nobody knows which.
+func (t *Table) takenOfUse(key budget.KeyID, e *entry, taken limit.Tokens, now budget.Instant) {
+	d := t.debtOf(key)
+	if d.use != nil {
+		e.stamp = 0
+		return
+	}
+	d.total, d.full = d.total+taken, max(d.full, now.Add(longestDebt))
+}
+
+// Remembers reports whether Memory may have something to tell.
+func (t *Table) Remembers() bool { return t.emptied != 0 }
+
+// Memory is what the store is to be told of a charge's key, whose record it may have lost with
+// earlier contents; nil: nothing is known, or nothing of it matters any more. What the key owes is in
+// it, for the call carries that.
+func (t *Table) Memory(c *Charge, now budget.Instant) *limit.Memory {
+	if t.emptied == 0 || c.Foreign || now > t.emptied.Add(max(c.Full, 2*c.Limit.Tail())) {
+		return nil
+	}
+	e, known := t.keys[c.Key]
+	if was, changing := t.changing[c.Key]; changing {
+		e = was
+	}
+	if c.Limit.Algorithm.Counts() {
+		return t.usedBefore(c, &e, known, now)
+	}
+	if !known {
+		return &limit.Memory{Tokens: t.untouched(c, now).left}
+	}
+	m := limit.Memory{Tokens: max(e.to(c, now).left+t.Owed(c.Key, now), -limit.MaxTokens)}
+	if c.Extra && e.at >= c.From {
+		m.Extra = min(max(0, e.left-c.Bucket.Cap), limit.MaxTokens)
+	}
+	return &m
+}
+
+// usedBefore is Memory of a limit that counts.
+func (t *Table) usedBefore(c *Charge, e *entry, known bool, now budget.Instant) *limit.Memory {
+	tail := c.Limit.Tail()
+	switch {
+	case !known && t.unused(c, now):
+		return &limit.Memory{}
+	case !known, e.stamp == 0, e.unsaid, e.at < c.From && now < c.From.Add(tail+tail/2):
+		return nil
+	}
+	used := limit.Tokens(e.basis)
+	return &limit.Memory{Used: min(used, limit.MaxTokens), Rights: min(max(0, e.left+used), limit.MaxTokens), At: e.stamp}
+}

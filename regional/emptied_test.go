@@ -1,0 +1,48 @@
+package regional
+
+import "testing"
+
+// TestEmptiedStoreForgetsNothing: what a store holds that has lost its contents is what the daemon knows. So a client
+// that has used 40 of 100 gets exactly 60 more: also after two flushes in a row, and
+// where the server was started anew.
+func TestEmptiedStoreForgetsNothing(t *testing.T) {
+	empties := map[string]func(*redisServer){
+		"flush":      say("FLUSHALL"),
+		"two":        func(r *redisServer) { say("FLUSHALL")(r); say("FLUSHALL")(r) },
+		"restart":    func(r *redisServer) { r.kill(); r.start() },
+		"flushed db": say("FLUSHDB"),
+	}
+	for name, rule := range map[string]string{
+		"bucket":  `{id: r0, enforcement: strict, params: {capacity: 200, refill_rate: 0.01}, local_cache: false}`,
+		"elastic": `{id: r0, params: {capacity: 100, refill_rate: 0.01}, local_cache: false}`,
+		"fixed":   `{id: r0, algorithm: fixed_window, params: {limit: 200, window: 86400}}`,
+		"counter": `{id: r0, algorithm: sliding_window_counter, params: {limit: 200, window: 86400}}`,
+		"log":     `{id: r0, algorithm: sliding_window_log, params: {limit: 200, window: 86400}}`,
+	} {
+		for how, empty := range empties {
+			t.Run(name+" "+how, func(t *testing.T) {
+				redis := startRedis(t)
+				c := testConfig(newLeader(t, "rules: ["+rule+"]").address())
+				c.Redis = redis.url()
+				d, _ := startLive(t, c)
+				passed := 0
+				for range 40 {
+					if check(t, d, "k").Allowed {
+						passed++
+					}
+				}
+				empty(redis)
+				eventually(t, "the store denies", func() bool {
+					a := check(t, d, "k")
+					if a.Allowed {
+						passed++
+					}
+					return !a.Allowed && a.Mode == modeStore
+				})
+				if passed != 100 {
+					t.Errorf("%d passed of 100", passed)
+				}
+			})
+		}
+	}
+}
