@@ -220,7 +220,6 @@ func (e entry) to(c *Charge, now budget.Instant) entry {
 
 // untouched is what a key holds that nobody has asked about since the table is whole.
 func (t *Table) untouched(c *Charge, now budget.Instant) entry {
-	since := max(t.whole, c.From)
 	if c.Limit.Algorithm.Counts() {
 		if !t.unused(c, now) {
 			return entry{at: now, counts: true}
@@ -228,7 +227,7 @@ func (t *Table) untouched(c *Charge, now budget.Instant) entry {
 		return entry{left: c.Bucket.Cap, at: now, stamp: c.StoreNow, counts: true}
 	}
 	rate := c.Bucket.Rate.Micro
-	return entry{left: earned(0, rate, c.Bucket.Cap, since, now), at: now, basis: rate}
+	return entry{left: earned(0, rate, c.Bucket.Cap, max(t.whole, c.From), now), at: now, basis: rate}
 }
 
 // unused reports whether nothing can be in use of a limit that counts whose key nobody has asked about since the

@@ -90,7 +90,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-keeps-lost-contents", Breaks: "a daemon goes by what the store held before its contents were lost",
-			Edits: []Edit{{"regional/emergency.go", "		e.table.Void(now)\n", ""}},
+			Edits: []Edit{{"regional/emergency.go", "		e.table.Emptied(now)\n", ""}},
 		},
 		{
 			Name: "recall-keeps-shares", Breaks: "what a daemon remembers of a key stays while its share shrinks in the store",
@@ -104,7 +104,7 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-full-at-once", Breaks: "a key that the daemon has not asked about is full from its start on",
-			Edits: []Edit{{"internal/recall/table.go", "earned(0, rate, c.Bucket.Cap, since, now)", "c.Bucket.Cap"}},
+			Edits: []Edit{{"internal/recall/table.go", "earned(0, rate, c.Bucket.Cap, max(t.whole, c.From), now)", "c.Bucket.Cap"}},
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "daemon restarts", "store flushed and daemon restarts"}},
 		},
 		{

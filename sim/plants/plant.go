@@ -97,6 +97,7 @@ func All() []Plant {
 		part{pauses(), []string{"chunks", "stuck"}},
 		part{unknownRules(), []string{"chunks", "stuck"}},
 		part{changedRules(), []string{"cold"}},
+		part{emptied(), []string{"flush", "roll-back"}},
 		part{promotions(), []string{"flush", "roll-back"}},
 		part{chunks(), []string{"chunks", "chunks-cut", "chunks-twins", "chunks-flush", "chunks-stuck", "chunks-elastic"}})
 	add(counts, part{counted(), []string{"window", "window-cut-off", "window-reweigh", "log", "slots"}})

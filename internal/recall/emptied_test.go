@@ -1,0 +1,185 @@
+package recall
+
+import (
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/limit"
+)
+
+// emptied is a table of a daemon that has run for an hour and holds the session, whose store has just lost its
+// contents, after the store answered of key 1 that so many tokens were left.
+func emptied(l limit.Limit, left int, now budget.Instant) *Table {
+	table := New(10, now-3600*second)
+	answered(table, l, 1, left, now-second)
+	table.HoldsUntil(now + second)
+	table.Emptied(now)
+	return table
+}
+
+// memory is what a table remembers of a key, whole tokens; false if nothing.
+func memory(table *Table, l limit.Limit, n uint64, now budget.Instant) (tokens, used int64, known bool) {
+	c := charge(l, n, 0, now)
+	m := table.Memory(&c, now)
+	if m == nil {
+		return 0, 0, false
+	}
+	return int64(m.Tokens / limit.Token), int64(m.Used / limit.Token), true
+}
+
+const hour = 3600 * second
+
+// TestEmptiedStoreIsToldWhatIsKnown: what the store said last, with what was earned since; a key that nobody has asked
+// about is full, or unused.
+func TestEmptiedStoreIsToldWhatIsKnown(t *testing.T) {
+	for _, is := range []struct {
+		limit        limit.Limit
+		key          uint64
+		tokens, used int64
+	}{{bucket, 1, 50, 0}, {bucket, 2, 100, 0}, {counting, 1, 0, 60}, {counting, 2, 0, 0}} {
+		table := emptied(is.limit, 40, hour)
+		if tokens, used, known := memory(table, is.limit, is.key, hour); tokens != is.tokens || used != is.used || !known {
+			t.Errorf("key %d of a %v: %d tokens, %d in use (%v), want %d, %d", is.key, is.limit.Algorithm, tokens, used, known, is.tokens, is.used)
+		}
+	}
+}
+
+// TestEmptiedStoreOfAnother: a daemon that does not hold the session, beside another one, or whose rights were others'
+// until just now, tells its store nothing of what it knew.
+func TestEmptiedStoreOfAnother(t *testing.T) {
+	table := New(10, 0)
+	answered(table, counting, 1, 40, hour-second)
+	table.HoldsUntil(hour)
+	table.Emptied(hour)
+	if _, _, known := memory(table, counting, 1, hour); known {
+		t.Error("without the session")
+	}
+	table = emptied(counting, 40, hour)
+	for why, change := range map[string]func(*Charge){
+		"beside another daemon":    func(c *Charge) { c.Foreign = true },
+		"of rights that came late": func(c *Charge) { c.From = hour },
+	} {
+		c := charge(counting, 1, 0, hour)
+		change(&c)
+		if m := table.Memory(&c, hour); m != nil {
+			t.Errorf("%s: %+v", why, *m)
+		}
+	}
+	if _, _, known := memory(New(10, 0), counting, 1, hour); known {
+		t.Error("of contents that nothing was lost of")
+	}
+}
+
+// TestCallsUnderWayCountAsTaken: the earlier contents may have been charged by calls that were under way, or had no
+// answer. Of a limit that counts they are owed, and count in the window in which the store hears of them.
+func TestCallsUnderWayCountAsTaken(t *testing.T) {
+	for _, l := range []limit.Limit{bucket, counting} {
+		table, now := New(10, 0), hour
+		answered(table, l, 1, 40, now)
+		var underWay, lost Ticket
+		c := charge(l, 1, 3, now)
+		table.Sent(&underWay, &c, now)
+		table.Sent(&lost, &c, now)
+		table.Lost(&lost, &c, now+second)
+		table.HoldsUntil(now + second)
+		table.Emptied(now)
+		table.NotSent(&underWay, &c) // too late
+		tokens, used, _ := memory(table, l, 1, now)
+		owed := table.Carry(&c, table.Call(), now).Amount / limit.Token
+		if want := int64(40 - 3 - 3); l.Algorithm == limit.TokenBucket && (tokens != want || owed != 0) {
+			t.Errorf("a bucket: %d tokens, %d owed; want %d", tokens, owed, want)
+		}
+		if l.Algorithm.Counts() && (used != 60 || owed != 6) {
+			t.Errorf("a window: %d in use, %d owed; want 60, 6", used, owed)
+		}
+	}
+}
+
+// TestWhatIsOwedIsCarried: what was admitted without the store is not in what it is told; the call carries it.
+func TestWhatIsOwedIsCarried(t *testing.T) {
+	for _, l := range []limit.Limit{bucket, counting} {
+		table := emptied(l, 40, hour)
+		was, _, _ := memory(table, l, 1, hour)
+		out := make([]limit.Outcome, 1)
+		if !table.Decide([]Charge{charge(l, 1, 7, hour)}, false, hour, out) {
+			t.Fatalf("%+v", out[0])
+		}
+		c := charge(l, 1, 0, hour)
+		tokens, used, _ := memory(table, l, 1, hour)
+		if owed := table.Carry(&c, table.Call(), hour).Amount; owed != 7*limit.Token || tokens != was || l.Algorithm.Counts() && used != 60 {
+			t.Errorf("a %v: %d owed, %d tokens of %d, %d in use", l.Algorithm, owed/limit.Token, tokens, was, used)
+		}
+		// Nobody knows the clock of new contents: then all that was admitted here counts.
+		c.StoreNow, c.StoreLatest = 0, limit.MaxExact
+		if owed := table.Carry(&c, table.Call(), hour+second).Amount; owed != 7*limit.Token {
+			t.Errorf("a %v, without a clock: %d owed", l.Algorithm, owed/limit.Token)
+		}
+	}
+}
+
+// TestWhileAShareChanges: a call that is sent before the store has answered tells of the key as it was before, if the
+// store still has the contents of then; of a later loss nobody knows whether the share had changed.
+func TestWhileAShareChanges(t *testing.T) {
+	for _, l := range []limit.Limit{bucket, counting} {
+		table := emptied(l, 40, hour)
+		before, usedBefore, _ := memory(table, l, 1, hour)
+		table.Forget(keyOf(1), hour)
+		if tokens, used, known := memory(table, l, 1, hour); tokens != before || used != usedBefore || !known {
+			t.Errorf("a %v on its way: %d of %d tokens, %d in use (%v)", l.Algorithm, tokens, before, used, known)
+		}
+		table.Emptied(hour)
+		if tokens, _, known := memory(table, l, 1, hour); tokens > 0 || known && l.Algorithm.Counts() {
+			t.Errorf("a %v of contents after those: %d tokens (%v)", l.Algorithm, tokens, known)
+		}
+		table = emptied(l, 40, hour)
+		table.Forget(keyOf(1), hour)
+		if l.Algorithm.Counts() {
+			table.TellUse(keyOf(1), 5*limit.Token, 60*limit.Token, int64(hour)/1000, hour)
+		} else {
+			table.Tell(keyOf(1), 5*limit.Token, l.Rate.Micro, int64(hour)/1000, hour)
+		}
+		table.Emptied(hour)
+		if tokens, used, _ := memory(table, l, 1, hour); tokens+used != 5 && used != 60 {
+			t.Errorf("a %v whose share has changed: %d tokens, %d in use", l.Algorithm, tokens, used)
+		}
+	}
+}
+
+// TestUsedUpOrUnknown: of a limit that counts and has nothing left nobody knows how much is in use: the record may be
+// one that was blocked.
+func TestUsedUpOrUnknown(t *testing.T) {
+	table, now := New(10, 0), hour
+	var k Ticket
+	c := charge(counting, 1, 1, now)
+	table.Sent(&k, &c, now)
+	table.Answered(&k, &c, false, limit.Outcome{Reset: time.Minute.Microseconds()}, Debt{}, int64(now)/1000, now)
+	table.HoldsUntil(now + second)
+	table.Emptied(now)
+	if _, _, known := memory(table, counting, 1, now); known {
+		t.Error("what is in use is known")
+	}
+}
+
+// TestUnusedByItsOwnWindow: a key that nobody has asked about since before the present window began is unused.
+func TestUnusedByItsOwnWindow(t *testing.T) {
+	began := 600 * second // a window of a minute begins
+	for _, is := range []struct {
+		algorithm limit.Algorithm
+		since     budget.Instant // the start of the daemon
+		unused    bool
+	}{
+		{limit.FixedWindow, began, true}, {limit.FixedWindow, began + second, false},
+		{limit.SlidingCounter, began - 60*second, true}, {limit.SlidingCounter, began - 59*second, false},
+		{limit.SlidingLog, began - 30*second, true}, {limit.SlidingLog, began - 29*second, false},
+	} {
+		l, now := counting, began+30*second
+		l.Algorithm = is.algorithm
+		table := New(10, is.since)
+		table.HoldsUntil(now + second)
+		table.Emptied(now)
+		if _, used, known := memory(table, l, 1, now); known != is.unused || used != 0 {
+			t.Errorf("a %v, %v after the start: unused %v", l.Algorithm, now.Sub(is.since), known)
+		}
+	}
+}

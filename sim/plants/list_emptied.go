@@ -1,0 +1,65 @@
+package plants
+
+// emptied are bugs of what a daemon tells a store that has lost its contents.
+func emptied() []Plant {
+	const (
+		emptied = "internal/recall/emptied.go"
+		table   = "internal/recall/table.go"
+		settle  = "limit/settle.go"
+		mem     = "limit/memory.go"
+	)
+	return []Plant{
+		{
+			Name: "emptied-without-session", Breaks: "a daemon that does not hold the session goes on by what it knew of contents that the store has lost",
+			Edits: []Edit{{emptied, "\tif now >= t.heldUntil {\n", "\tif now < 0 {\n"}},
+		},
+		{
+			Name: "emptied-calls-forgotten", Breaks: "what calls under way took of contents that the store has lost is given out again",
+			Edits: []Edit{{emptied, "\t\ttaken := e.asked\n", "\t\ttaken := limit.Tokens(0)\n"}},
+		},
+		{
+			Name: "emptied-lost-calls-forgotten", Breaks: "what calls without an answer took of contents that the store has lost is given out again",
+			Edits: []Edit{{emptied, "\t\t\ttaken += d.lost\n", "\t\t\ttaken += 0\n"}},
+		},
+		{
+			Name: "memory-beside-another", Breaks: "a daemon tells its store what it knows of keys though another one may have spent of them",
+			Edits: []Edit{{emptied, "t.emptied == 0 || c.Foreign || now", "t.emptied == 0 || now"}},
+		},
+		{
+			Name: "memory-of-late-rights", Breaks: "a daemon tells its store of use under rights that others had until just now",
+			Edits: []Edit{{emptied, "e.unsaid, e.at < c.From && now < c.From.Add(tail+tail/2):", "e.unsaid, tail < 0:"}},
+		},
+		{
+			Name: "memory-of-a-change-that-was-made", Breaks: "what a key held before its share changed is told to contents after those in which it may have changed",
+			Edits: []Edit{{emptied, "\tclear(t.changing) // the change may have been made\n", ""}},
+		},
+		{
+			Name: "memory-of-what-nobody-said", Breaks: "a limit that counts of which nothing was left is remembered as one of which nothing was in use",
+			Edits: []Edit{{emptied, "e.stamp == 0, e.unsaid, e.at", "e.stamp == 0, e.at"}},
+		},
+		{
+			Name: "unused-too-early", Breaks: "a window that began before the daemon did is unused",
+			Edits: []Edit{{table, "\treturn begins >= c.StoreLatest-age+", "\treturn begins+window >= c.StoreLatest-age+"}},
+		},
+		{
+			Name: "memory-over-record", Breaks: "what a daemon remembers stands for records that are there",
+			Edits: []Edit{{settle, "remembered := v.Memory != nil && r.Stamp != v.Stamp\n", "remembered := v.Memory != nil\n"}},
+		},
+		{
+			Name: "memory-above-the-floor", Breaks: "what a daemon remembers of a cold key is more than its bucket holds",
+			Edits: []Edit{{mem, "r.Tokens = min(m.Tokens, v.Cold().Cap)", "r.Tokens = m.Tokens"}},
+		},
+		{
+			Name: "memory-above-the-share", Breaks: "what a daemon remembers of a hot key is more than its share holds now",
+			Edits: []Edit{{mem, "r.Tokens, r.Extra = min(m.Tokens, enforced.Cap), min", "r.Tokens, r.Extra = m.Tokens, min"}},
+		},
+		{
+			Name: "memory-of-another-clock", Breaks: "use of a window that has not begun is forgotten",
+			Edits: []Edit{{mem, "\tif then > current {\n", "\tif then < 0 {\n"}},
+		},
+		{
+			Name: "memory-of-a-share-that-grew", Breaks: "a share that grew in a window counts at once in it where the store has lost the record",
+			Edits: []Edit{{mem, "\t\t\tu.Held, u.HeldLabel = m.Rights, current\n", ""}},
+		},
+	}
+}
