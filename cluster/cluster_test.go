@@ -374,7 +374,7 @@ func TestMetricsAndRestartInOneRegistry(t *testing.T) {
 	for _, f := range families {
 		seen[f.GetName()] = true
 	}
-	for _, name := range []string{"state", "term", "applied_index", "commit_index", "last_contact_seconds", "apply_seconds", "snapshot_seconds", "snapshot_bytes"} {
+	for _, name := range []string{"state", "term", "applied_index", "commit_index", "last_contact_seconds", "apply_seconds", "snapshot_seconds", "snapshot_bytes", "refused_total"} {
 		if !seen["aliquot_raft_"+name] {
 			t.Errorf("aliquot_raft_%s is missing", name)
 		}
@@ -388,9 +388,12 @@ func TestRaftConnectionForAnotherServerIsRefused(t *testing.T) {
 	n := l.start(l.config("c1"))
 	l.leader(n)
 	for greeting, accepted := range map[string]bool{
-		fmt.Sprintf("%s%c%s", greetingMagic, len(n.serverID), n.serverID): true,
-		greetingMagic + "\x0bc1/00000000":                                 false,
-		"GET / HTTP/1.1\r\n\r\n":                                          false,
+		fmt.Sprintf("%s%c%s%c%s", greetingMagic, len(n.serverID), n.serverID, len(n.clusterID()), n.clusterID()): true,
+		fmt.Sprintf("%s%c%s\x00", greetingMagic, len(n.serverID), n.serverID):                                    true,
+		fmt.Sprintf("%s%c%s", greetingMagic1, len(n.serverID), n.serverID):                                       true,
+		fmt.Sprintf("%s%c%s\x05other", greetingMagic, len(n.serverID), n.serverID):                               false,
+		greetingMagic + "\x0bc1/00000000\x00":                                                                    false,
+		"GET / HTTP/1.1\r\n\r\n":                                                                                 false,
 	} {
 		conn, err := net.Dial("tcp", n.RaftAddress())
 		if err != nil {

@@ -82,13 +82,13 @@ func (n *Node) ownMeta(view string) meta {
 	return m
 }
 
-// clusterID is what the state says, or what the data directory remembers before
-// the log is replayed.
+// clusterID is what the state says, or what the data directory remembered at the start,
+// before the log is replayed.
 func (n *Node) clusterID() string {
 	id := ""
 	n.View(func(s *State) { id = s.ClusterID })
 	if id == "" {
-		return n.dir.id.ClusterID
+		return n.cluster
 	}
 	return id
 }

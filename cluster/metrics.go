@@ -19,6 +19,7 @@ type metrics struct {
 	apply           prometheus.Histogram
 	snapshotSeconds prometheus.Histogram
 	snapshotBytes   prometheus.Gauge
+	refused         *prometheus.CounterVec
 }
 
 // newMetrics is nil for no registerer.
@@ -26,7 +27,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	if registerer == nil {
 		return nil
 	}
-	return &metrics{
+	m := &metrics{
 		registerer: registerer,
 		apply: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "aliquot_raft_apply_seconds",
@@ -41,7 +42,14 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 		snapshotBytes: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "aliquot_raft_snapshot_bytes", Help: "Size of the latest snapshot written.",
 		}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aliquot_raft_refused_total", Help: "Raft messages and answers of other servers that were refused, by reason.",
+		}, []string{"reason"}),
 	}
+	for _, reason := range refusedReasons {
+		m.refused.WithLabelValues(reason)
+	}
+	return m
 }
 
 // register makes everything visible; n's raft must be running.
@@ -49,7 +57,7 @@ func (m *metrics) register(n *Node) error {
 	if m == nil {
 		return nil
 	}
-	for _, c := range append(gauges(n), m.apply, m.snapshotSeconds, m.snapshotBytes) {
+	for _, c := range append(gauges(n), m.apply, m.snapshotSeconds, m.snapshotBytes, m.refused) {
 		if err := m.registerer.Register(c); err != nil {
 			return fmt.Errorf("cluster: register metrics: %w", err)
 		}
@@ -95,6 +103,13 @@ func gauges(n *Node) []prometheus.Collector {
 func (m *metrics) observeApply(d time.Duration) {
 	if m != nil {
 		m.apply.Observe(d.Seconds())
+	}
+}
+
+// countRefused counts a message that the guard refused.
+func (m *metrics) countRefused(reason string) {
+	if m != nil {
+		m.refused.WithLabelValues(reason).Inc()
 	}
 }
 

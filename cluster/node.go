@@ -30,20 +30,23 @@ const (
 // Node is one member of the replicated cluster, or one on its way to be. All
 // methods are safe for concurrent use.
 type Node struct {
-	cfg    Config
-	log    *slog.Logger
-	dir    *dataDir // after Start its identity belongs to keepMembership alone
-	fsm    *fsm
-	raft   *raft.Raft
-	store  *wal.WAL // raft's small durable values
-	logs   *raftLog // its log, in the same files
-	meta   *segmentList
-	trans  *transport
-	gossip *gossip
+	cfg  Config
+	log  *slog.Logger
+	dir  *dataDir // after Start its identity belongs to keepMembership alone
+	fsm  *fsm
+	raft *raft.Raft
+	// running is raft as soon as it runs: messages come before Start returns.
+	running atomic.Pointer[raft.Raft]
+	store   *wal.WAL // raft's small durable values
+	logs    *raftLog // its log, in the same files
+	meta    *segmentList
+	trans   *transport
+	gossip  *gossip
 
 	raftAddr  string
 	instance  string
 	serverID  raft.ServerID
+	cluster   string // the id of the cluster that node.json had at the start
 	leaderCh  chan bool
 	joining   chan struct{}   // one slot: one change of members at a time
 	removed   []raft.ServerID // what RemoveMember removed here; belongs to who holds joining
@@ -87,7 +90,7 @@ func (n *Node) start() (err error) {
 	if n.dir, err = openDataDir(n.cfg.DataDir, n.cfg.NodeID); err != nil {
 		return err
 	}
-	n.instance, n.serverID = n.dir.id.InstanceID, n.dir.id.serverID()
+	n.instance, n.serverID, n.cluster = n.dir.id.InstanceID, n.dir.id.serverID(), n.dir.id.ClusterID
 	snapshots, fresh, err := n.openStores()
 	if err != nil {
 		return err
@@ -101,6 +104,7 @@ func (n *Node) start() (err error) {
 	notify := make(chan bool, 1)
 	n.metrics = newMetrics(n.cfg.Registerer)
 	metered := meteredSnapshots{snapshots, n.metrics}
+	n.trans.guard = n.newGuard()
 	if err := withoutPanic(func() (err error) {
 		n.raft, err = raft.NewRaft(n.raftConfig(notify), n.fsm, n.logs, n.store, metered, n.trans)
 		return err
@@ -109,6 +113,8 @@ func (n *Node) start() (err error) {
 	} else if err != nil {
 		return damaged("what raft keeps", n.dir.path, err)
 	}
+	n.running.Store(n.raft)
+	n.loops.Go(func() { n.trans.guard.run(n.ctx, n.trans.NetworkTransport.Consumer()) })
 	if n.gossip, err = startGossip(n.cfg, n.ownMeta(""), n.quiet); err != nil {
 		return err
 	}
@@ -194,7 +200,7 @@ func (n *Node) listenRaft() error {
 		}
 		n.raftAddr = net.JoinHostPort(n.cfg.AdvertiseHost, port)
 	}
-	layer := newStreamLayer(listener, n.serverID, n.raftAddr, n.log.With("component", "raft-net"), n.quiet)
+	layer := newStreamLayer(listener, n.serverID, n.raftAddr, n.clusterID, n.log.With("component", "raft-net"), n.quiet)
 	n.trans = newTransport(layer, n.log)
 	return nil
 }

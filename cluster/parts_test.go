@@ -27,7 +27,7 @@ func TestHeartbeatsTakeTheOrdinaryWay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tr := newTransport(newStreamLayer(l, id, l.Addr().String(), testLogger(), newQuiet()), testLogger())
+		tr := newTransport(newStreamLayer(l, id, l.Addr().String(), func() string { return "" }, testLogger(), newQuiet()), testLogger())
 		t.Cleanup(func() {
 			if err := tr.Close(); err != nil {
 				t.Error(err)

@@ -15,8 +15,11 @@ import (
 
 const (
 	// greetingMagic opens every Raft connection; then one length byte and the id of
-	// the server that the caller means to reach.
-	greetingMagic = "AQR1"
+	// the server that the caller means to reach, and one length byte and the id of the
+	// caller's cluster, which is empty before it knows.
+	greetingMagic = "AQR2"
+	// greetingMagic1 is that of an earlier version, which names no cluster.
+	greetingMagic1 = "AQR1"
 	// greetingTimeout ends a connection that says nothing.
 	greetingTimeout = 5 * time.Second
 	// maxRaftConns bounds accepted connections: each peer holds a handful.
@@ -30,11 +33,12 @@ const (
 // that lost its disk and came back at the same address would therefore receive, and
 // acknowledge, what its predecessor was sent, and could vote a second time in a
 // term. So each connection begins by naming the server it wants, and any other
-// server hangs up.
+// server hangs up; so does one of another cluster.
 type streamLayer struct {
 	net.Listener
 	self      raft.ServerID
 	advertise net.Addr
+	cluster   func() string
 	log       *slog.Logger
 	quiet     *quiet
 
@@ -52,8 +56,8 @@ type advertised string
 func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
-func newStreamLayer(l net.Listener, self raft.ServerID, advertise string, log *slog.Logger, q *quiet) *streamLayer {
-	return &streamLayer{Listener: l, self: self, advertise: advertised(advertise), log: log, quiet: q,
+func newStreamLayer(l net.Listener, self raft.ServerID, advertise string, cluster func() string, log *slog.Logger, q *quiet) *streamLayer {
+	return &streamLayer{Listener: l, self: self, advertise: advertised(advertise), cluster: cluster, log: log, quiet: q,
 		conns: map[net.Conn]struct{}{}, dialed: map[net.Conn]struct{}{}}
 }
 
@@ -68,7 +72,8 @@ func target(id raft.ServerID, address raft.ServerAddress) raft.ServerAddress {
 // Dial implements raft.StreamLayer for an address made by target.
 func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	id, host, ok := strings.Cut(string(address), "@")
-	if !ok || len(id) > maxServerID {
+	cluster := s.cluster()
+	if !ok || len(id) > maxServerID || len(cluster) > 255 {
 		return nil, fmt.Errorf("cluster: %q is no raft target", address)
 	}
 	conn, err := net.DialTimeout("tcp", host, timeout)
@@ -76,10 +81,11 @@ func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 		return nil, err
 	}
 	greeting := append([]byte(greetingMagic), byte(len(id)))
+	greeting = append(append(greeting, id...), byte(len(cluster)))
 	if err := conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	if _, err := conn.Write(append(greeting, id...)); err != nil {
+	if _, err := conn.Write(append(greeting, cluster...)); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	if err := conn.SetWriteDeadline(time.Time{}); err != nil {
@@ -199,19 +205,41 @@ func (c *greetedConn) greet() error {
 	if err := c.SetReadDeadline(time.Now().Add(greetingTimeout)); err != nil {
 		return err
 	}
-	head := make([]byte, len(greetingMagic)+1)
-	if _, err := io.ReadFull(c.Conn, head); err != nil {
+	magic := make([]byte, len(greetingMagic))
+	if _, err := io.ReadFull(c.Conn, magic); err != nil {
 		return fmt.Errorf("no greeting: %w", err)
 	}
-	if string(head[:len(greetingMagic)]) != greetingMagic {
+	if string(magic) != greetingMagic && string(magic) != greetingMagic1 {
 		return errors.New("the caller does not speak this protocol")
 	}
-	id := make([]byte, head[len(greetingMagic)])
-	if _, err := io.ReadFull(c.Conn, id); err != nil {
-		return fmt.Errorf("greeting cut short: %w", err)
+	id, err := readText(c.Conn)
+	if err != nil {
+		return err
 	}
 	if raft.ServerID(id) != c.layer.self {
 		return fmt.Errorf("it is meant for server %q, this is %q: the address was taken over from a node that is gone", id, c.layer.self)
 	}
+	if string(magic) == greetingMagic {
+		cluster, err := readText(c.Conn)
+		if err != nil {
+			return err
+		}
+		if own := c.layer.cluster(); own != "" && cluster != "" && cluster != own {
+			return fmt.Errorf("the caller is of cluster %q, this node of %s", cluster, own)
+		}
+	}
 	return c.SetReadDeadline(time.Time{})
+}
+
+// readText reads a text with its length in one byte before it.
+func readText(r io.Reader) (string, error) {
+	var length [1]byte
+	if _, err := io.ReadFull(r, length[:]); err != nil {
+		return "", fmt.Errorf("greeting cut short: %w", err)
+	}
+	text := make([]byte, length[0])
+	if _, err := io.ReadFull(r, text); err != nil {
+		return "", fmt.Errorf("greeting cut short: %w", err)
+	}
+	return string(text), nil
 }

@@ -18,12 +18,14 @@ const (
 	raftIOTimeout = 5 * time.Second
 )
 
-// transport is raft's network transport with three differences: the heartbeat fast
-// path is off, each connection names its target server, and it keeps what raft itself
-// does not tell: which message each peer last confirmed, and what log it had.
+// transport is raft's network transport with four differences: the heartbeat fast
+// path is off, each connection names its target server, a guard checks what comes in,
+// and it keeps what raft itself does not tell: which message each peer last confirmed,
+// and what log it had.
 type transport struct {
 	*raft.NetworkTransport
 	proofs *proofs
+	guard  *guard // nil: everything may pass; set before the first use
 
 	mu   sync.Mutex
 	logs map[raft.ServerID]uint64 // the last log index of each peer that answered
@@ -52,10 +54,21 @@ func newTransport(layer raft.StreamLayer, log *slog.Logger) *transport {
 // far above one.
 func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
+// Consumer implements raft.Transport.
+func (t *transport) Consumer() <-chan raft.RPC {
+	if t.guard == nil {
+		return t.NetworkTransport.Consumer()
+	}
+	return t.guard.out
+}
+
 // AppendEntries implements raft.Transport. Each message has its number before it is sent.
 func (t *transport) AppendEntries(id raft.ServerID, address raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	number := t.proofs.mark()
 	if err := t.NetworkTransport.AppendEntries(id, target(id, address), req, resp); err != nil {
+		return err
+	}
+	if err := t.guard.checkAnswer(resp.Term, id); err != nil {
 		return err
 	}
 	if resp.Term <= req.Term { // a later term answers as no follower of ours
@@ -70,22 +83,35 @@ func (t *transport) AppendEntries(id raft.ServerID, address raft.ServerAddress, 
 // AppendEntriesPipeline implements raft.Transport. Replies on a pipeline are not
 // noted: heartbeats go through AppendEntries and say the same soon after.
 func (t *transport) AppendEntriesPipeline(id raft.ServerID, address raft.ServerAddress) (raft.AppendPipeline, error) {
-	return t.NetworkTransport.AppendEntriesPipeline(id, target(id, address))
+	p, err := t.NetworkTransport.AppendEntriesPipeline(id, target(id, address))
+	if err != nil || t.guard == nil {
+		return p, err
+	}
+	return newGuardedPipeline(p, t.guard, id), nil
 }
 
 // RequestVote implements raft.Transport.
 func (t *transport) RequestVote(id raft.ServerID, address raft.ServerAddress, req *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
-	return t.NetworkTransport.RequestVote(id, target(id, address), req, resp)
+	if err := t.NetworkTransport.RequestVote(id, target(id, address), req, resp); err != nil {
+		return err
+	}
+	return t.guard.checkAnswer(resp.Term, id)
 }
 
 // RequestPreVote implements raft.WithPreVote.
 func (t *transport) RequestPreVote(id raft.ServerID, address raft.ServerAddress, req *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
-	return t.NetworkTransport.RequestPreVote(id, target(id, address), req, resp)
+	if err := t.NetworkTransport.RequestPreVote(id, target(id, address), req, resp); err != nil {
+		return err
+	}
+	return t.guard.checkAnswer(resp.Term, id)
 }
 
 // InstallSnapshot implements raft.Transport.
 func (t *transport) InstallSnapshot(id raft.ServerID, address raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
-	return t.NetworkTransport.InstallSnapshot(id, target(id, address), req, resp, data)
+	if err := t.NetworkTransport.InstallSnapshot(id, target(id, address), req, resp, data); err != nil {
+		return err
+	}
+	return t.guard.checkAnswer(resp.Term, id)
 }
 
 // TimeoutNow implements raft.Transport. Nothing here transfers leadership

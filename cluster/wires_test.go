@@ -104,6 +104,7 @@ type puppet struct {
 	late   atomic.Int64
 	beats  atomic.Int64
 	says   atomic.Pointer[raft.AppendEntriesResponse]
+	term   atomic.Uint64 // that its answers claim; 0: that of the question
 	t      testing.TB
 	server raft.Server
 	quit   chan struct{}
@@ -142,6 +143,9 @@ func (p *puppet) agree() {
 				continue
 			}
 			answer, err := grant(rpc.Command)
+			if term := p.term.Load(); term > 0 {
+				answer = claim(answer, term)
+			}
 			if late := p.late.Load(); late > 0 {
 				p.done.Go(func() {
 					<-time.After(time.Duration(late))
@@ -165,6 +169,19 @@ func grant(command any) (any, error) {
 		return &raft.AppendEntriesResponse{Term: ask.Term, LastLog: ask.PrevLogEntry + uint64(len(ask.Entries)), Success: true}, nil
 	}
 	return nil, errors.New("a puppet does not know this")
+}
+
+// claim is an answer in another term.
+func claim(answer any, term uint64) any {
+	switch a := answer.(type) {
+	case *raft.RequestVoteResponse:
+		a.Term = term
+	case *raft.RequestPreVoteResponse:
+		a.Term = term
+	case *raft.AppendEntriesResponse:
+		a.Term = term
+	}
+	return answer
 }
 
 // header names the puppet as the sender.
@@ -230,5 +247,5 @@ func newStreamLayerFor(t *testing.T, id raft.ServerID) *streamLayer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newStreamLayer(l, id, l.Addr().String(), testLogger(), newQuiet())
+	return newStreamLayer(l, id, l.Addr().String(), func() string { return "" }, testLogger(), newQuiet())
 }

@@ -1,0 +1,353 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// maxTermStep bounds how far one message may raise the term of a node. Each election takes one term and a second.
+	maxTermStep = 1_000_000
+	// maxFirstTerm is the highest term that a node without a term of its own takes from its first contact: a cluster
+	// that elects every second gets there after 34,000 years. The bound of the terms after it is relative to it.
+	maxFirstTerm = 1 << 40
+	// maxIndex is above every index that a log can reach.
+	maxIndex = 1 << 62
+)
+
+// Why the guard refuses a message: the reasons of aliquot_raft_refused_total.
+const (
+	refusedTerm     = "term"
+	refusedTransfer = "transfer"
+	refusedEntry    = "entry"
+	refusedSnapshot = "snapshot"
+	refusedKind     = "kind"
+)
+
+var refusedReasons = [...]string{refusedTerm, refusedTransfer, refusedEntry, refusedSnapshot, refusedKind}
+
+var errTransfer = errors.New("it transfers the leadership, which no version of this product does")
+
+// guard checks the messages of other servers before hashicorp/raft acts on them, and their answers before it reads
+// them. The library trusts its peers: it keeps any term, panics over an entry or a configuration that it cannot
+// decode, and makes a snapshot the latest on disk before it is read.
+type guard struct {
+	term    func() uint64 // of this node
+	applied func() uint64 // the last index that its state machine has
+	cluster func() string // the id of its cluster, empty before it knows
+	refused func(reason string, err error)
+
+	out       chan raft.RPC
+	receiving chan struct{} // one slot: a snapshot is in memory until it is verified
+}
+
+func newGuard(term, applied func() uint64, cluster func() string, refused func(reason string, err error)) *guard {
+	return &guard{term: term, applied: applied, cluster: cluster, refused: refused,
+		out: make(chan raft.RPC), receiving: make(chan struct{}, 1)}
+}
+
+// run passes on what may pass, until ctx ends.
+func (g *guard) run(ctx context.Context, in <-chan raft.RPC) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case rpc := <-in:
+			reason, err := g.check(rpc.Command)
+			switch {
+			case err != nil:
+				g.refuse(rpc, reason, err)
+			case rpc.Reader != nil:
+				// It ends with its connection, if not before.
+				go g.receive(ctx, rpc)
+			default:
+				g.pass(ctx, rpc)
+			}
+		}
+	}
+}
+
+func (g *guard) pass(ctx context.Context, rpc raft.RPC) {
+	select {
+	case g.out <- rpc:
+	case <-ctx.Done():
+	}
+}
+
+// refuse answers with an error. The rest of a refused snapshot is read first, since the answer comes after it.
+func (g *guard) refuse(rpc raft.RPC, reason string, err error) {
+	g.refused(reason, fmt.Errorf("%w%s", err, sender(rpc.Command)))
+	if rpc.Reader == nil {
+		rpc.Respond(emptyAnswer(rpc.Command), err)
+		return
+	}
+	go func() {
+		_, errRead := io.Copy(io.Discard, rpc.Reader)
+		rpc.Respond(emptyAnswer(rpc.Command), errors.Join(err, errRead))
+	}()
+}
+
+// sender names who sent a message, as far as the message can be believed.
+func sender(command any) string {
+	h, ok := command.(raft.WithRPCHeader)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf(" (the sender calls itself %q at %q)", h.GetRPCHeader().ID, h.GetRPCHeader().Addr)
+}
+
+func emptyAnswer(command any) any {
+	switch command.(type) {
+	case *raft.AppendEntriesRequest:
+		return &raft.AppendEntriesResponse{}
+	case *raft.RequestVoteRequest:
+		return &raft.RequestVoteResponse{}
+	case *raft.RequestPreVoteRequest:
+		return &raft.RequestPreVoteResponse{}
+	case *raft.InstallSnapshotRequest:
+		return &raft.InstallSnapshotResponse{}
+	}
+	return &raft.TimeoutNowResponse{}
+}
+
+// check returns why a message is not for Raft, and nil if it is. The data of a snapshot are checked when they came.
+func (g *guard) check(command any) (reason string, err error) {
+	switch req := command.(type) {
+	case *raft.AppendEntriesRequest:
+		if err := g.checkTerm(req.Term); err != nil {
+			return refusedTerm, err
+		}
+		return refusedEntry, checkEntries(req)
+	case *raft.RequestVoteRequest:
+		if req.LeadershipTransfer {
+			return refusedTransfer, errTransfer
+		}
+		return refusedTerm, g.checkTerm(req.Term)
+	case *raft.RequestPreVoteRequest:
+		return refusedTerm, g.checkTerm(req.Term)
+	case *raft.InstallSnapshotRequest:
+		if err := g.checkTerm(req.Term); err != nil {
+			return refusedTerm, err
+		}
+		return refusedSnapshot, g.checkSnapshotHead(req)
+	case *raft.TimeoutNowRequest:
+		return refusedTransfer, errTransfer
+	}
+	return refusedKind, fmt.Errorf("a message of an unknown kind, %T", command)
+}
+
+func (g *guard) checkTerm(term uint64) error {
+	own := g.term()
+	bound := own + maxTermStep
+	if own == 0 {
+		bound = maxFirstTerm
+	}
+	if term > bound {
+		return fmt.Errorf("term %d, and this node is in term %d: no election leads there", term, own)
+	}
+	return nil
+}
+
+// checkAnswer returns an error for an answer whose term Raft must not keep. A nil guard takes each.
+func (g *guard) checkAnswer(term uint64, id raft.ServerID) error {
+	if g == nil {
+		return nil
+	}
+	err := g.checkTerm(term)
+	if err != nil {
+		err = fmt.Errorf("the answer of %s: %w", id, err)
+		g.refused(refusedTerm, err)
+	}
+	return err
+}
+
+// checkEntries decodes each entry as Raft and the state machine will: what they could not read would end the process.
+func checkEntries(req *raft.AppendEntriesRequest) error {
+	if req.PrevLogEntry > maxIndex {
+		return fmt.Errorf("entries after index %d", req.PrevLogEntry)
+	}
+	for i, e := range req.Entries {
+		index := req.PrevLogEntry + 1 + uint64(i)
+		switch {
+		case e == nil:
+			return fmt.Errorf("log entry %d is empty", index)
+		case e.Index != index:
+			return fmt.Errorf("log entry %d comes where %d is next", e.Index, index)
+		case e.Term > req.Term:
+			return fmt.Errorf("log entry %d is of term %d, and its leader of term %d", e.Index, e.Term, req.Term)
+		}
+		if err := checkEntry(e); err != nil {
+			return fmt.Errorf("log entry %d of term %d cannot be read: %w; if its leader is of a later version, upgrade this node", e.Index, e.Term, err)
+		}
+	}
+	return nil
+}
+
+func checkEntry(e *raft.Log) error {
+	switch e.Type {
+	case raft.LogNoop, raft.LogBarrier:
+		return nil
+	case raft.LogConfiguration:
+		return checkServers(e.Data)
+	case raft.LogCommand:
+		_, err := decodeCommand(e.Data)
+		return err
+	}
+	return fmt.Errorf("type %d is unknown", e.Type)
+}
+
+// checkServers refuses a configuration that Raft cannot decode, or that no leader makes.
+func checkServers(data []byte) error {
+	var c raft.Configuration
+	if err := withoutPanic(func() error { c = raft.DecodeConfiguration(data); return nil }); err != nil {
+		return err
+	}
+	ids, addresses := map[raft.ServerID]bool{}, map[raft.ServerAddress]bool{}
+	voters := 0
+	for _, s := range c.Servers {
+		if s.ID == "" || s.Address == "" || ids[s.ID] || addresses[s.Address] {
+			return fmt.Errorf("a configuration with server %q at %q, which is empty or there twice", s.ID, s.Address)
+		}
+		ids[s.ID], addresses[s.Address] = true, true
+		if s.Suffrage == raft.Voter {
+			voters++
+		}
+	}
+	if voters == 0 || len(c.Servers) > maxServers {
+		return fmt.Errorf("a configuration of %d servers, %d of them voters", len(c.Servers), voters)
+	}
+	return nil
+}
+
+func (g *guard) checkSnapshotHead(req *raft.InstallSnapshotRequest) error {
+	switch {
+	case req.SnapshotVersion != raft.SnapshotVersionMax:
+		return fmt.Errorf("%w: version %d of the library's format", ErrBadSnapshot, req.SnapshotVersion)
+	case req.Size <= 0 || req.Size > maxSnapshotBytes+snapshotHeaderSize:
+		return fmt.Errorf("%w: %d bytes", ErrBadSnapshot, req.Size)
+	case req.LastLogIndex > maxIndex || req.LastLogTerm > req.Term || req.ConfigurationIndex > req.LastLogIndex:
+		return fmt.Errorf("%w: it ends with entry %d of term %d, in term %d", ErrBadSnapshot, req.LastLogIndex, req.LastLogTerm, req.Term)
+	case req.LastLogIndex < g.applied():
+		return fmt.Errorf("%w: it ends with entry %d, and this node has applied entry %d", ErrBadSnapshot, req.LastLogIndex, g.applied())
+	}
+	if err := checkServers(req.Configuration); err != nil {
+		return fmt.Errorf("%w: %w", ErrBadSnapshot, err)
+	}
+	return nil
+}
+
+// receive reads a snapshot whole and decodes it before Raft hears of it: the library would make it the latest on disk
+// first, and never start again from one that is damaged. Raft's own goroutine does not wait for the sender meanwhile.
+func (g *guard) receive(ctx context.Context, rpc raft.RPC) {
+	req := rpc.Command.(*raft.InstallSnapshotRequest)
+	select {
+	case g.receiving <- struct{}{}:
+		defer func() { <-g.receiving }()
+	default:
+		g.refuse(rpc, refusedSnapshot, errors.New("another snapshot is being received"))
+		return
+	}
+	data, err := io.ReadAll(rpc.Reader)
+	if err == nil {
+		err = g.checkSnapshot(data, req)
+	}
+	if err != nil {
+		g.refuse(rpc, refusedSnapshot, err)
+		return
+	}
+	rpc.Reader = bytes.NewReader(data)
+	g.pass(ctx, rpc)
+}
+
+func (g *guard) checkSnapshot(data []byte, req *raft.InstallSnapshotRequest) error {
+	if int64(len(data)) != req.Size {
+		return fmt.Errorf("%w: %d of %d bytes came", ErrBadSnapshot, len(data), req.Size)
+	}
+	state, err := readSnapshot(bytes.NewReader(data))
+	if err != nil {
+		return err
+	}
+	if own := g.cluster(); own != "" && state.ClusterID != own {
+		return fmt.Errorf("%w: it is of cluster %q, this node of %s", ErrBadSnapshot, state.ClusterID, own)
+	}
+	if state.AppliedIndex > req.LastLogIndex {
+		return fmt.Errorf("%w: its state is of entry %d, and it ends with entry %d", ErrBadSnapshot, state.AppliedIndex, req.LastLogIndex)
+	}
+	return nil
+}
+
+// guardedPipeline checks the answers on a pipeline before Raft reads them.
+type guardedPipeline struct {
+	raft.AppendPipeline
+	guard  *guard
+	server raft.ServerID
+	out    chan raft.AppendFuture
+	done   context.Context
+	end    context.CancelFunc
+}
+
+func newGuardedPipeline(p raft.AppendPipeline, g *guard, server raft.ServerID) *guardedPipeline {
+	out := &guardedPipeline{AppendPipeline: p, guard: g, server: server, out: make(chan raft.AppendFuture)}
+	out.done, out.end = context.WithCancel(context.Background())
+	go out.run()
+	return out
+}
+
+func (p *guardedPipeline) run() {
+	for {
+		select {
+		case <-p.done.Done():
+			return
+		case answer := <-p.AppendPipeline.Consumer():
+			if resp := answer.Response(); p.guard.checkAnswer(resp.Term, p.server) != nil {
+				*resp = raft.AppendEntriesResponse{} // no success: Raft leaves the pipeline
+			}
+			select {
+			case p.out <- answer:
+			case <-p.done.Done():
+				return
+			}
+		}
+	}
+}
+
+// Consumer implements raft.AppendPipeline.
+func (p *guardedPipeline) Consumer() <-chan raft.AppendFuture { return p.out }
+
+// Close implements raft.AppendPipeline.
+func (p *guardedPipeline) Close() error {
+	p.end()
+	return p.AppendPipeline.Close()
+}
+
+// newGuard is this node's guard. It asks raft for its term as soon as raft runs, and the disk until then.
+func (n *Node) newGuard() *guard {
+	term := func() uint64 {
+		if r := n.running.Load(); r != nil {
+			return r.CurrentTerm()
+		}
+		term, err := n.store.GetUint64(keyTerm)
+		if err != nil {
+			n.log.Error("cannot read the term", "error", err)
+		}
+		return term
+	}
+	applied := func() uint64 {
+		if r := n.running.Load(); r != nil {
+			return r.AppliedIndex()
+		}
+		return 0
+	}
+	return newGuard(term, applied, n.clusterID, func(reason string, err error) {
+		n.metrics.countRefused(reason)
+		if n.quiet.allow("raft refused "+reason, time.Now()) {
+			n.log.Error("a Raft message was refused", "reason", reason, "error", err)
+		}
+	})
+}
