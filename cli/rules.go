@@ -48,6 +48,7 @@ func newRulesApply(g *globals) *cobra.Command {
 	var by changeFlags
 	var in stageFlags
 	var expected uint64
+	var denyAll bool
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Replace all rules; in force in every region within 2 s (- reads standard input)",
@@ -56,6 +57,7 @@ func newRulesApply(g *globals) *cobra.Command {
 	by.add(cmd)
 	in.add(cmd)
 	cmd.Flags().Uint64Var(&expected, "expected-version", 0, "apply only if this version is in force (default: whichever is)")
+	cmd.Flags().BoolVar(&denyAll, "allow-deny-all", false, "apply also a rule that denies every request (limit: 0)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data, name, err := g.readRules(args[0])
 		if err != nil {
@@ -65,7 +67,7 @@ func newRulesApply(g *globals) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		request := &aliquotv1.ApplyRulesRequest{Yaml: string(data), FileName: name, Author: by.author, Comment: by.comment, Stage: stage}
+		request := &aliquotv1.ApplyRulesRequest{Yaml: string(data), FileName: name, Author: by.author, Comment: by.comment, Stage: stage, AllowDenyAll: denyAll}
 		if cmd.Flags().Changed("expected-version") {
 			request.ExpectedVersion = &expected
 		}

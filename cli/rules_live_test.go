@@ -15,6 +15,9 @@ func rulesHistory(t *testing.T, coordinator, region, file string) {
 	at := func(stdin string, args ...string) result {
 		return command(t, stdin, append(args, "--addr", coordinator)...)
 	}
+	const denies = "rules:\n  - {id: shut, params: {limit: 0}}\n"
+	at(denies, "rules", "apply", "-").want(t, exitError, "refused, nothing changed", "--allow-deny-all")
+	at(denies, "rules", "apply", "-", "--allow-deny-all", "--expected-version", "9").want(t, exitError, "nothing changed", "2 is in force")
 	at("", "rules", "history").want(t, exitOK, "VERSION", "2        yes       me")
 	at("", "rules", "history", "--limit", "1", "--diff").want(t, exitOK, "+    params: {capacity: 500")
 	at("", "rules", "history", "-o", "json").want(t, exitOK, `"versions":[{"version":"2","author":"me"`)

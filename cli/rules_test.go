@@ -12,7 +12,7 @@ import (
 const badRules = `rules:
   - id: a
     params: {capcity: 300, refill_rate: 100}
-  - {id: b, replaces: [a, c], enforcement: stict, params: {limit: 0, window: 60}, tier: t}
+  - {id: b, replaces: [a, c], enforcement: stict, params: {limit: -1, window: 60}, tier: t}
 `
 
 // badLines are the problems of badRules, without the file's name.
@@ -20,7 +20,7 @@ var badLines = []string{
 	`:3:14: unknown field "capcity" in params; did you mean "capacity"?`,
 	`:4:27: replaces: no rule has the id "c"; known here: a`,
 	`:4:44: unknown enforcement "stict"; did you mean "strict"?`,
-	`:4:67: limit 0 would reject every request; write at least 1, or use blacklist to block API keys`,
+	`:4:67: limit must be positive; write at least 1`,
 }
 
 func writeRules(t *testing.T, text string) string {

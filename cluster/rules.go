@@ -18,6 +18,8 @@ type RulesChange struct {
 	Comment  string
 	// RollbackTo is the version whose text this is again; 0: none.
 	RollbackTo uint64
+	// AllowDenyAll: a rule that denies every request is wanted. The state machine does not look.
+	AllowDenyAll bool
 }
 
 func (c *RulesChange) command() *raftlogv1.ApplyRules {

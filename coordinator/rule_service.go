@@ -73,7 +73,7 @@ func (s *ruleService) ApplyRules(ctx context.Context, req *aliquotv1.ApplyRulesR
 	}
 	change := cluster.RulesChange{
 		YAML: req.GetYaml(), FileName: req.GetFileName(), Expected: req.ExpectedVersion,
-		Author: req.GetAuthor(), Comment: req.GetComment(),
+		Author: req.GetAuthor(), Comment: req.GetComment(), AllowDenyAll: req.GetAllowDenyAll(),
 	}
 	if change.FileName == "" {
 		change.FileName = "rules"
@@ -151,6 +151,9 @@ func (s *ruleService) parse(change cluster.RulesChange) (set *rules.Set, warning
 	if err != nil {
 		s.metrics.rulesFailures.Inc()
 		return nil, nil, err
+	}
+	if id := set.DeniesAll(); id != "" && !change.AllowDenyAll {
+		return nil, nil, invalid("rule %s denies every request (limit: 0); give it a condition, or apply it with --allow-deny-all (allow_deny_all)", id)
 	}
 	for _, w := range found {
 		warnings = append(warnings, w.String())

@@ -113,6 +113,15 @@ func testRules(t *testing.T, r *running) {
 	if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "my.yaml:3:5:") || !strings.Contains(err.Error(), "my.yaml:4:9:") {
 		t.Errorf("broken rules: %v", err)
 	}
+	const denies = "rules:\n  - {id: shut, params: {limit: 0}}\n"
+	_, err = r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: denies})
+	if connect.CodeOf(err) != connect.CodeInvalidArgument || !strings.Contains(err.Error(), "rule shut denies every request") || !strings.Contains(err.Error(), "--allow-deny-all") {
+		t.Errorf("a rule that denies all: %v", err)
+	}
+	_, err = r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: denies, AllowDenyAll: true, ExpectedVersion: &nine})
+	if connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), "1 is in force") {
+		t.Errorf("a rule that denies all, and is wanted: %v", err)
+	}
 	_, err = r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: someRules, Author: strings.Repeat("x", 1000)})
 	if connect.CodeOf(err) != connect.CodeInvalidArgument {
 		t.Errorf("long author: %v", err)

@@ -154,6 +154,26 @@ func (s *Scripts) Reservation(ctx context.Context, key string) (*Kept, error) {
 	return ParseKept(text)
 }
 
+// Adjust makes adjustments without a reservation. It is not to be made twice.
+func (s *Scripts) Adjust(ctx context.Context, epoch string, parts []Part) ([]limit.Adjusted, error) {
+	h := header{stamp: limit.Stamp(epoch)}
+	if err := h.admitParts(parts); err != nil {
+		return nil, err
+	}
+	replies, err := s.run(ctx, s.adjust, [][]any{adjustArgs(epoch, &h, parts)})
+	if err != nil {
+		return nil, fmt.Errorf("lua: adjust: %w", err)
+	}
+	adjusted, _, err := ReadAdjust(replies[0], len(parts))
+	return adjusted, err
+}
+
+// CheckParts tells whether a store can count with adjustments; the error wraps ErrInvalid.
+func CheckParts(epoch string, parts []Part) error {
+	h := header{stamp: limit.Stamp(epoch)}
+	return h.admitParts(parts)
+}
+
 // Settle ends a reservation.
 func (s *Scripts) Settle(ctx context.Context, epoch string, end Settlement) (out Settled, now int64, err error) {
 	h, err := checkSettlement(epoch, &end)

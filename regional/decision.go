@@ -23,6 +23,7 @@ const (
 	modeBlockList  = "block_list"
 	modeNoRule     = "no_rule"
 	modeNoRulesYet = "no_rules_yet"
+	modeUnlimited  = "unlimited"
 )
 
 // unknownRemaining is what an answer that looked nowhere says of what is left.
@@ -106,11 +107,17 @@ func (d *decision) match(p *policy, r *request, nowMS int64, buf []rules.Matched
 		return buf
 	}
 	list, matched := p.set.Match(r.attributes, nowMS, buf)
+	free := false
+	if r.descriptor || p.set.HasUnlimited() {
+		matched, free = r.applying(matched)
+	}
 	switch {
 	case list == rules.Blacklisted:
 		d.mode = modeBlockList
 	case list == rules.Whitelisted:
 		d.mode = modeAllowList
+	case free:
+		d.mode = modeUnlimited
 	case len(matched) == 0:
 		d.mode = modeNoRule
 	}
@@ -142,14 +149,14 @@ func (d *decision) limits(p *policy, r *request, matched []rules.Matched, t *loc
 			continue
 		}
 		d.order = append(d.order, m.Rule)
-		encoded = rules.KeyValues(m.Rule, r.attributes, encoded[:0])
+		encoded = r.keyValues(m.Rule, encoded[:0])
 		hash := p.hasher.Key(r.namespace, encoded)
 		shadow := m.Rule.Shadows(hash)
 		a := ask{
 			rule: m.Rule, limit: m.Limit, window: m.Window, cost: cost, enforcement: m.Rule.Enforcement,
 			key: budget.KeyID{Rule: p.numbers[m.Rule.ID], Hash: hash},
 		}
-		if len(p.former) > 0 {
+		if len(p.former) > 0 && !r.brings(m.Rule) {
 			a.changed = p.changed(a.key.Rule, m.Rule, r.attributes.Get("api_key"), m.Limit, now)
 		}
 		if m.Override != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -123,6 +124,10 @@ func (e *explained) rule(t *rules.Trace, of *rules.Explanation, limits map[*rule
 		switch {
 		case of.List != rules.None:
 			out.Matched, out.WhyNot = false, "the "+listName(of)+" decides before any rule"
+		case e.request.descriptor && !t.Rule.Addresses(e.request.attributes):
+			out.Matched, out.WhyNot = false, "it has no conditions, and the descriptor does not carry its key"
+		case slices.Contains(e.request.without, t.Rule.ID):
+			out.Matched, out.WhyNot = false, "a rule of another descriptor of the request replaces it"
 		case !applies:
 			out.Matched, out.WhyNot = false, fmt.Sprintf("the request says nothing of unit %s, which it counts", t.Rule.Unit)
 		}

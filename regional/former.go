@@ -57,7 +57,7 @@ func (p *policy) change(r *rules.Rule, former []formerRule, limitOf func(*rules.
 		if i+1 < len(former) {
 			to = limitOf(former[i+1].rule, former[i+1].unixMS)
 		}
-		if from := limitOf(f.rule, f.unixMS); from != to {
+		if from := limitOf(f.rule, f.unixMS); from != to && from.Capacity > 0 { // of a limit of 0 nothing was used
 			if c = c.Then(from, to, floor, elastic, f.at); f.missed {
 				c = c.Unknown(to.Algorithm.Counts())
 			}

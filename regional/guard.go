@@ -38,6 +38,9 @@ type Store interface {
 	Reservation(ctx context.Context, key string) (*lua.Kept, error)
 	// Settle ends a reservation, once.
 	Settle(ctx context.Context, epoch string, s lua.Settlement) (out lua.Settled, now int64, err error)
+	// Adjust charges what was used all the same, at most the debt below nothing; see limit.Adjust. It
+	// is not to be made twice.
+	Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]limit.Adjusted, error)
 	Close() error
 }
 

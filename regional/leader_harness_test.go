@@ -107,7 +107,7 @@ func (l *leader) set(change func()) {
 // setRules numbers the rules r0, r1, ... 1, 2, ...; others from 100 on.
 func (l *leader) setRules(version uint64, yaml string) {
 	numbers := map[string]uint32{}
-	for i := range 10 {
+	for i := range 20 {
 		numbers[fmt.Sprintf("r%d", i)] = uint32(i + 1)
 	}
 	l.set(func() { l.rules = &aliquotv1.Rules{Version: version, Yaml: yaml, Numbers: numbers} })

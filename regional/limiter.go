@@ -27,6 +27,23 @@ type request struct {
 	cost       limit.Tokens
 	// costs is what the request consumes of other units, whole tokens.
 	costs rules.Costs
+	described
+}
+
+// described is what there is to a request that came as a descriptor of Envoy's rate limit protocol; the
+// zero value is of one that did not.
+type described struct {
+	descriptor bool
+	// without are the ids of rules that another descriptor of the same request replaces.
+	without []string
+	// own is the limit that the descriptor brings, for rules that take it; no window: none.
+	own ownLimit
+}
+
+// ownLimit is so many requests in each window.
+type ownLimit struct {
+	requests int64
+	window   time.Duration
 }
 
 // costOf is what the request consumes of what a rule counts; false if it has none of
@@ -215,6 +232,7 @@ func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) 
 		}
 	}
 	l.conduct.decided(s.decisions, now)
+	l.overrun(ctx, requests, s.decisions)
 	return s.decisions, nil
 }
 

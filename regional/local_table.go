@@ -257,5 +257,5 @@ func appendName(dst []byte, number uint32, rule *rules.Rule, r *request) []byte 
 	dst = binary.BigEndian.AppendUint32(dst, number)
 	dst = append(dst, byte(len(namespace)))
 	dst = append(dst, namespace...)
-	return rules.KeyValues(rule, r.attributes, dst)
+	return r.keyValues(rule, dst)
 }

@@ -147,7 +147,7 @@ func (s *spanned) requests(part *recentPart) iter.Seq[*replay.Request] {
 			s.last = r.at
 			out = replay.Request{
 				At: max(int64(r.at)/1000, 1), Namespace: r.namespace, Attributes: r.attributes,
-				Cost: int64(r.cost / limit.Token), Costs: r.costs,
+				Cost: int64(r.cost / limit.Token), Costs: r.costs, Descriptor: r.descriptor,
 			}
 			return yield(&out)
 		})

@@ -113,6 +113,9 @@ func (p *policy) withRules(text ruleText) (*policy, []rules.Warning, error) {
 	return &next, warnings, nil
 }
 
+// takesLimits tells whether a rule takes the limit of a descriptor.
+func (p *policy) takesLimits() bool { return p.set != nil && p.set.TakesLimits() }
+
 // leastLimit is the smallest of a rule's limits, part by part; zero if their windows
 // differ.
 func leastLimit(r *rules.Rule) limit.Limit {

@@ -27,7 +27,11 @@ func appendRequest(b []byte, r *request) []byte {
 	for i := range r.costs {
 		b = binary.AppendUvarint(appendText(b, r.costs[i].Unit), uint64(r.costs[i].Cost))
 	}
-	return b
+	descriptor := byte(0)
+	if r.descriptor {
+		descriptor = 1
+	}
+	return append(b, descriptor)
 }
 
 func appendText(b []byte, text string) []byte {
@@ -64,7 +68,8 @@ func (r *request) read(text string) (rest string) {
 		cost, text = readNumber(text)
 		r.costs = append(r.costs, rules.UnitCost{Unit: unit, Cost: int64(cost)})
 	}
-	return text
+	r.descriptor = text[0] == 1
+	return text[1:]
 }
 
 func readText(text string) (out, rest string) {

@@ -9,6 +9,7 @@ import (
 	"aliquot/answer"
 	"aliquot/limit"
 	"aliquot/rls"
+	"aliquot/rules"
 	"aliquot/wire"
 )
 
@@ -80,50 +81,130 @@ func (c *envoyCall) done(kept *sync.Pool) {
 	kept.Put(c)
 }
 
-// answer decides checks into statuses and the headers of the strictest.
+// answer decides checks into statuses and the headers of the strictest. They are decided in their order:
+// a look sees what was charged before it, and nothing that comes after.
 func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Check, out *rls.Response) error {
-	var looks []request
-	for i := range checks {
-		if checks[i].Look {
-			one := requestOf(&checks[i])
-			one.cost = limit.Token
-			looks = append(looks, one)
-		} else {
-			c.requests = append(c.requests, requestOf(&checks[i]))
-		}
-	}
 	limiter := e.service.limiter
-	room := limiter.scratches.take()
-	defer limiter.scratches.done(room)
-	decisions, err := limiter.decideIn(ctx, c.requests, room)
-	if err != nil {
-		return err
-	}
-	seen, err := limiter.lookAll(ctx, looks, room)
-	if err != nil {
-		return err
-	}
-	var counted tally
-	defer counted.flush(e.service.metrics)
-	charged := 0
+	without := limiter.replacedBy(checks)
 	for i := range checks {
 		e.warn(&checks[i])
+		c.requests = append(c.requests, requestOf(&checks[i], without))
+	}
+	room := limiter.scratches.take()
+	defer limiter.scratches.done(room)
+	var counted tally
+	defer counted.flush(e.service.metrics)
+	for i := 0; i < len(checks); {
+		n := 1
+		for i+n < len(checks) && checks[i+n].Look == checks[i].Look {
+			n++
+		}
+		var err error
 		if checks[i].Look {
-			err = e.look(&seen[i-charged], &c.latest)
+			err = e.looks(ctx, c, c.requests[i:i+n], room, out)
 		} else {
-			err = e.worded(&decisions[charged], &c.requests[charged], &c.latest, &counted)
-			charged++
+			err = e.charges(ctx, c, c.requests[i:i+n], room, &counted, out)
 		}
 		if err != nil {
 			return err
 		}
-		out.Statuses = append(out.Statuses, statusOf(&c.latest))
-		if i == 0 || stricterAnswer(&c.latest, &c.strictest) {
-			c.latest, c.strictest = c.strictest, c.latest
-		}
+		i += n
 	}
 	e.addHeaders(&c.strictest, out)
 	return nil
+}
+
+// charges decides checks that cost something.
+func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []request, room *scratch, counted *tally, out *rls.Response) error {
+	limiter := e.service.limiter
+	decisions, err := limiter.decideIn(ctx, requests, room)
+	if err != nil {
+		return err
+	}
+	from := len(out.Statuses)
+	var costly []int
+	for i := range requests {
+		if decisions[i].tooMany > 0 {
+			return tooMany(decisions[i].tooMany)
+		}
+		e.service.answerAmong(&decisions[i], &requests[i], &c.latest, counted)
+		if c.latest.Never && c.latest.Mode == modeStore && c.latest.Limit > 0 {
+			costly = append(costly, i)
+		}
+		e.put(c, out)
+	}
+	return e.lookAtCostly(ctx, requests, costly, room, out.Statuses[from:])
+}
+
+// lookAtCostly tells of costs that are above a whole limit how much of it is left, and when it is whole.
+func (e *envoyService) lookAtCostly(ctx context.Context, requests []request, costly []int, room *scratch, statuses []rls.Status) error {
+	if len(costly) == 0 {
+		return nil
+	}
+	looks := make([]request, len(costly))
+	for j, i := range costly {
+		looks[j] = requests[i]
+		looks[j].cost = limit.Token
+	}
+	seen, err := e.service.limiter.lookAll(ctx, looks, room)
+	if err != nil {
+		return err
+	}
+	for j, i := range costly {
+		all, _ := seen[j].decision.verdicts()
+		for k := range all {
+			if v := &all[k]; v.rule.ID == statuses[i].Name {
+				statuses[i].Remaining, statuses[i].Reset = int64(max(0, v.found.Tokens)/limit.Token), v.decision.ResetAfter
+			}
+		}
+	}
+	return nil
+}
+
+// looks decides checks that cost nothing.
+func (e *envoyService) looks(ctx context.Context, c *envoyCall, requests []request, room *scratch, out *rls.Response) error {
+	for i := range requests {
+		requests[i].cost = limit.Token
+	}
+	seen, err := e.service.limiter.lookAll(ctx, requests, room)
+	if err != nil {
+		return err
+	}
+	for i := range seen {
+		if err := e.look(&seen[i], &c.latest); err != nil {
+			return err
+		}
+		e.put(c, out)
+	}
+	return nil
+}
+
+// put adds the latest answer to the response, and keeps the strictest.
+func (e *envoyService) put(c *envoyCall, out *rls.Response) {
+	out.Statuses = append(out.Statuses, statusOf(&c.latest))
+	if len(out.Statuses) == 1 || stricterAnswer(&c.latest, &c.strictest) {
+		c.strictest, c.latest = c.latest, c.strictest
+	}
+}
+
+// replacedBy are the ids of rules that do not apply to any descriptor of a request, for a rule that one of
+// them matches replaces them.
+func (l *limiter) replacedBy(checks []rls.Check) (without []string) {
+	now := time.Now().UnixMilli()
+	p := l.policies.at(now)
+	if !p.known() || len(checks) < 2 || !p.set.ReplacesInRequest() {
+		return nil
+	}
+	var matched []rules.Matched
+	for i := range checks {
+		_, matched = p.set.Match(checks[i].Attributes, now, matched)
+		for _, m := range matched {
+			if m.Rule.Addresses(checks[i].Attributes) {
+				without = append(without, m.Rule.ReplacesInRequest...)
+			}
+		}
+	}
+	return without
 }
 
 // addHeaders words the strictest answer. One that passes has no headers, unless they are
@@ -135,25 +216,18 @@ func (e *envoyService) addHeaders(of *wire.Answer, out *rls.Response) {
 	}
 }
 
-func requestOf(c *rls.Check) request {
-	return request{attributes: c.Attributes, cost: limit.Tokens(c.Cost) * limit.Token}
-}
-
-// worded is the answer of a decision.
-func (e *envoyService) worded(d *decision, r *request, out *wire.Answer, counted *tally) error {
-	if d.tooMany > 0 {
-		return tooMany(d.tooMany)
-	}
-	e.service.answerAmong(d, r, out, counted)
-	return nil
+func requestOf(c *rls.Check, without []string) request {
+	return request{attributes: c.Attributes, cost: limit.Tokens(c.Cost) * limit.Token, described: described{
+		descriptor: true, without: without, own: ownLimit{c.Requests, c.Window},
+	}}
 }
 
 // warn tells once of what a descriptor asks for in vain.
 func (e *envoyService) warn(c *rls.Check) {
-	if c.Override {
+	if c.Override && !e.service.limiter.policies.load().takesLimits() {
 		e.metrics.ignored[ignoredLimit].Inc()
 		e.override.Do(func() {
-			e.log.Warn("a descriptor brings a limit of its own, which is not heeded in this version: the rules decide it; see docs/envoy.md")
+			e.log.Warn("a descriptor brings a limit of its own, and no rule has request_limit: allow: the rules decide it; see docs/envoy.md")
 		})
 	}
 	if c.Refund {
@@ -169,7 +243,7 @@ func (e *envoyService) warn(c *rls.Check) {
 func statusOf(of *wire.Answer) rls.Status {
 	out := rls.Status{Over: !of.Allowed}
 	switch of.Mode {
-	case modeAllowList:
+	case modeAllowList, modeUnlimited:
 		out.Remaining = rls.Unlimited
 		return out
 	case modeEmergency, modeFailOpen, modeFailClosed:
@@ -196,8 +270,18 @@ func stricterAnswer(a, than *wire.Answer) bool {
 		return a.Never
 	case !a.Allowed:
 		return a.RetryAfter > than.RetryAfter
-	case (a.RuleID == "") != (than.RuleID == ""):
-		return a.RuleID != ""
+	case headed(a) != headed(than):
+		return headed(a)
 	}
 	return a.Remaining*than.Limit < than.Remaining*a.Limit
+}
+
+// headed tells whether a limit that can deny makes the answer's headline: of others there are no headers.
+func headed(a *wire.Answer) bool {
+	for i := range a.Limits {
+		if l := &a.Limits[i]; l.RuleID == a.RuleID {
+			return !l.Shadow
+		}
+	}
+	return false
 }

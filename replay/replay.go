@@ -18,6 +18,8 @@ type Request struct {
 	// Cost is what it consumed of requests, Costs of other units; whole tokens.
 	Cost  int64
 	Costs rules.Costs
+	// Descriptor: it came as a descriptor of Envoy's rate limit protocol.
+	Descriptor bool
 }
 
 // Right is what a region may hold of one key's limit: the bucket in force and, of an

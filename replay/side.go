@@ -85,7 +85,7 @@ func (s *side) limits(r *Request, matched []rules.Matched, v verdict) verdict {
 	for i := range matched {
 		m := &matched[i]
 		whole, applies := m.Rule.Cost(r.Cost, r.Costs)
-		if !applies {
+		if !applies || m.Unlimited || r.Descriptor && !m.Rule.Addresses(r.Attributes) {
 			continue
 		}
 		s.scratch.encoded = rules.KeyValues(m.Rule, r.Attributes, s.scratch.encoded[:0])

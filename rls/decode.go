@@ -23,6 +23,8 @@ const (
 	entryKey   = 1
 	entryValue = 2
 
+	overrideRequests   = 1
+	overrideUnit       = 2
 	overrideMultiplier = 3
 
 	wrappedValue = 1
@@ -119,7 +121,7 @@ func (r *Request) readDescriptor(b []byte) (err error) {
 			err = r.readEntry(f.bytes, d.said <= maxEntries && r.described < maxDescriptors)
 		case f.is(descriptorLimit, protowire.BytesType):
 			d.override = true
-			err = readOverride(f.bytes)
+			err = d.own.read(f.bytes)
 		case f.is(descriptorHits, protowire.BytesType):
 			d.hitsSaid = true
 			err = readWrapped(f.bytes, &d.hits)
@@ -159,16 +161,23 @@ func (r *Request) readEntry(b []byte, keep bool) (err error) {
 	return nil
 }
 
-// readOverride looks only whether the message is one.
-func readOverride(b []byte) (err error) {
+// own is a limit that a descriptor brings, as it came.
+type own struct{ requests, unit, multiplier uint64 }
+
+// read reads a RateLimitOverride; said twice, the messages are merged.
+func (o *own) read(b []byte) (err error) {
 	var f field
 	for len(b) > 0 {
 		if f, b, err = next(b); err != nil {
 			return err
 		}
-		if f.is(overrideMultiplier, protowire.BytesType) {
-			var multiplier uint64
-			if err = readWrapped(f.bytes, &multiplier); err != nil {
+		switch {
+		case f.is(overrideRequests, protowire.VarintType):
+			o.requests = uint64(uint32(f.number64))
+		case f.is(overrideUnit, protowire.VarintType):
+			o.unit = uint64(uint32(f.number64))
+		case f.is(overrideMultiplier, protowire.BytesType):
+			if err = readWrapped(f.bytes, &o.multiplier); err != nil {
 				return err
 			}
 		}

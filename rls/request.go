@@ -3,6 +3,7 @@ package rls
 import (
 	"errors"
 	"fmt"
+	"time"
 	"unicode/utf8"
 
 	"aliquot/rules"
@@ -38,8 +39,11 @@ type Check struct {
 	Look bool
 	// Refund: the descriptor gives back what it cost, which is not done: it is looked at.
 	Refund bool
-	// Override: the descriptor brings a limit of its own, which is not heeded.
+	// Override: the descriptor brings a limit of its own: so many Requests in each Window. No window:
+	// it names no unit that there is.
 	Override bool
+	Requests int64
+	Window   time.Duration
 }
 
 // Request is a RateLimitRequest. The zero value is ready to Decode into, again and again:
@@ -63,6 +67,7 @@ type descriptor struct {
 	hits               uint64
 	hitsSaid           bool
 	negative, override bool
+	own                own
 }
 
 type entry struct{ key, value string }
@@ -106,6 +111,7 @@ func (r *Request) check() error {
 		cost, look := r.costOf(d)
 		r.checks = append(r.checks, Check{
 			Attributes: r.attributesOf(entries), Cost: cost, Look: look, Refund: d.negative, Override: d.override,
+			Requests: int64(d.own.requests), Window: d.own.window(),
 		})
 	}
 	return nil

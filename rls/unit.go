@@ -33,3 +33,18 @@ func unitOf(window time.Duration) (of unit, multiplier uint32) {
 	}
 	return 0, 1
 }
+
+// maxMultiplier bounds a window to what rules may have.
+const maxMultiplier = 100
+
+// window returns what the limit is stated over; 0 if that is of no known unit, or too long.
+func (o *own) window() time.Duration {
+	multiplier := max(1, o.multiplier)
+	for i := range units {
+		u := &units[i]
+		if uint64(u.unit) == o.unit && multiplier <= uint64(maxMultiplier*365*day/u.length) {
+			return time.Duration(multiplier) * u.length
+		}
+	}
+	return 0
+}

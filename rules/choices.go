@@ -48,3 +48,15 @@ func enforcements() []string { return []string{Strict, Elastic, Independent} }
 func placements() []string { return []string{Auto, Split, Home} }
 
 func redisFailures() []string { return []string{FailLocal, FailOpen, FailClosed} }
+
+// What becomes of a cost that a limit does not hold, and of a limit that a descriptor brings.
+const (
+	overrunDeny       = "deny"
+	overrunDebt       = "debt"
+	requestLimitDeny  = "ignore"
+	requestLimitAllow = "allow"
+)
+
+func overruns() []string { return []string{overrunDeny, overrunDebt} }
+
+func requestLimits() []string { return []string{requestLimitDeny, requestLimitAllow} }

@@ -28,7 +28,16 @@ func (d *decoder) compile(doc *document) *Set {
 		d.warn(doc.rules[unindexed[0]].at, "this and %d other rules are tried for every request, which takes its time; ask for an exact value, or begin patterns with a text and regular expressions with ^ and a text", n-1)
 	}
 	d.resolveReplaces(s, doc.rules)
+	d.resolveInRequest(s, doc.rules)
 	d.unreached(doc, s)
+	if id := s.DeniesAll(); id != "" {
+		d.warn(doc.rules[s.byID[id].ordinal].at, "rule %s denies every request; rules apply refuses it without --allow-deny-all", id)
+	}
+	for _, r := range s.rules {
+		s.unlimited = s.unlimited || r.Unlimited || slices.ContainsFunc(r.overrides, func(o Override) bool { return o.Unlimited })
+		s.debts, s.takes = s.debts || r.Debt, s.takes || r.RequestLimit
+		s.inRequest = s.inRequest || len(r.ReplacesInRequest) > 0
+	}
 	return s
 }
 
@@ -70,6 +79,8 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 		ShadowPPM:      *all.shadow,
 		CoolDown:       *all.coolDown,
 		AutoBlock:      *all.autoBlock,
+		Debt:           all.overrun == overrunDebt,
+		RequestLimit:   all.requestLimit == requestLimitAllow,
 		Version:        text.version,
 		sortedKey:      slices.Sorted(slices.Values(all.key)),
 		conditions:     text.conditions,
@@ -92,7 +103,7 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 		d.add(text.paramsAt, "%s: %s", text, why)
 		return r
 	}
-	r.Limit, r.Window, r.params = l, window, all.params
+	r.Limit, r.Window, r.params, r.Unlimited = l, window, all.params, all.params.unlimited
 	d.compileOverrides(r, text, all.params)
 	if len(text.overrides) > 0 && !slices.Contains(all.key, apiKeyAttribute) {
 		d.warn(text.overrides[0].at, "the API keys of this override share their buckets with others, which have another limit; add api_key to the key of %s", text)
@@ -109,12 +120,13 @@ func (d *decoder) compileOverrides(r *Rule, text *ruleText, inherited params) {
 		if o.broken {
 			continue
 		}
-		l, window, why := o.params.over(inherited).under(r.Algorithm)
+		own := o.params.over(inherited)
+		l, window, why := own.under(r.Algorithm)
 		if why != "" {
 			d.add(o.at, "override %q of %s: %s", shorten(o.pattern.text), text, why)
 			continue
 		}
-		r.overrides = append(r.overrides, Override{Pattern: o.pattern.text, Limit: l, Window: window, Note: o.note, params: o.params})
+		r.overrides = append(r.overrides, Override{Pattern: o.pattern.text, Limit: l, Window: window, Unlimited: own.unlimited, Note: o.note, params: o.params})
 	}
 	r.patterns = newPatternSet(heldBy(r.overrides))
 }

@@ -10,8 +10,8 @@ import (
 // fieldNames are all fields that a rules file can have.
 func fieldNames() []string {
 	return strings.Fields(`rules defaults tiers whitelist blacklist id tier match api_key_pattern endpoint_regex attributes regex key
-		algorithm params capacity limit refill_rate window mode unit enforcement placement borrow_wait on_redis_failure local_cache
-		shadow cool_down auto_block after most within for override until reason by pattern replaces version`)
+		algorithm params capacity limit refill_rate window mode unit enforcement placement borrow_wait on_redis_failure overrun request_limit local_cache
+		shadow cool_down auto_block after most within for override until reason by pattern replaces replaces_in_request version`)
 }
 
 // Every example of the reference is a file without a problem or a warning, and every

@@ -77,7 +77,7 @@ func (r *Rule) under(e *Entry) (out *Rule, why string) {
 		if stated.limit == 0 {
 			return nil, r.Algorithm + " has a limit and a window, no capacity or refill_rate; state limit"
 		}
-		p.limit, p.window = stated.limit, cmp.Or(stated.window, p.window)
+		p = params{limit: stated.limit, window: cmp.Or(stated.window, p.window)}
 	default:
 		p = stated.over(p)
 		if p.limit != 0 && p.window == 0 {
@@ -88,12 +88,13 @@ func (r *Rule) under(e *Entry) (out *Rule, why string) {
 	if changed.Limit, changed.Window, why = p.under(r.Algorithm); why != "" {
 		return nil, why
 	}
-	changed.SetForTier, changed.params = true, p
+	changed.SetForTier, changed.Unlimited, changed.params = true, p.unlimited, p
 	changed.overrides = slices.Clone(r.overrides)
 	for i := range changed.overrides {
 		o := &changed.overrides[i]
-		if l, window, why := o.params.over(p).under(r.Algorithm); why == "" {
-			o.Limit, o.Window = l, window
+		own := o.params.over(p)
+		if l, window, why := own.under(r.Algorithm); why == "" {
+			o.Limit, o.Window, o.Unlimited = l, window, own.unlimited
 		}
 	}
 	return &changed, ""

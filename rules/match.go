@@ -37,6 +37,8 @@ type Matched struct {
 	// Limit and Window are those of the request's API key, overrides applied.
 	Limit  limit.Limit
 	Window time.Duration
+	// Unlimited tells that nothing limits them.
+	Unlimited bool
 	// Override is the override that set them, nil if none did.
 	Override *Override
 }
@@ -60,9 +62,9 @@ func (s *Set) Match(attrs Attributes, nowMS int64, buf []Matched) (ListKind, []M
 		if len(r.replacedBy) > 0 && meets(found, r.replacedBy) {
 			continue
 		}
-		m := Matched{Rule: r, Limit: r.Limit, Window: r.Window, Override: r.OverrideFor(apiKey, nowMS)}
+		m := Matched{Rule: r, Limit: r.Limit, Window: r.Window, Unlimited: r.Unlimited, Override: r.OverrideFor(apiKey, nowMS)}
 		if m.Override != nil {
-			m.Limit, m.Window = m.Override.Limit, m.Override.Window
+			m.Limit, m.Window, m.Unlimited = m.Override.Limit, m.Override.Window, m.Override.Unlimited
 		}
 		buf = append(buf, m)
 	}

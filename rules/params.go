@@ -15,6 +15,9 @@ type params struct {
 	limit    int64 // whole requests a window
 	rate     limit.Rate
 	window   time.Duration
+	// denies is limit: 0, which admits nothing, and unlimited limit: unlimited. The other numbers
+	// of the same level but window are 0 then.
+	denies, unlimited bool
 }
 
 // over lays the params of a nearer level over inherited ones, number by number. A
@@ -26,6 +29,16 @@ type params struct {
 //   - capacity with refill_rate replaces limit and window.
 func (p params) over(inherited params) params {
 	out := inherited
+	if p.denies || p.unlimited {
+		out = params{window: inherited.window, denies: p.denies, unlimited: p.unlimited}
+		if p.window != 0 {
+			out.window = p.window
+		}
+		return out
+	}
+	if p.capacity != 0 || p.limit != 0 || p.rate != (limit.Rate{}) {
+		out.denies, out.unlimited = false, false
+	}
 	switch stated := p.rate != (limit.Rate{}); {
 	case p.capacity != 0 && stated:
 		out.limit, out.window = 0, 0
@@ -52,12 +65,37 @@ func (p params) over(inherited params) params {
 // under checks that the numbers suit the algorithm and computes what bucket does.
 func (p params) under(algorithm string) (l limit.Limit, window time.Duration, why string) {
 	kind := algorithmNamed(algorithm)
+	if p.denies || p.unlimited {
+		l, window = p.allOrNothing(kind)
+		return l, window, ""
+	}
 	if kind.Counts() {
 		return p.counted(kind, algorithm)
 	}
 	l, window, why = p.bucket()
 	l.Algorithm = kind
 	return l, window, why
+}
+
+// allOrNothing computes a limit that admits nothing, or one that nobody is asked about. The limit of
+// the second is what it may be taken for where another one comes in its place.
+func (p params) allOrNothing(kind limit.Algorithm) (l limit.Limit, window time.Duration) {
+	window = min(max(p.window, MinWindow), maxCountedWindow)
+	l.Algorithm = kind
+	whole := int64(0)
+	if p.unlimited {
+		whole = MaxCapacity
+		if kind == limit.SlidingLog || kind == limit.Concurrency {
+			whole = limit.MaxEntries
+		}
+	}
+	l.Capacity = limit.Tokens(whole) * limit.Token
+	if kind.Counts() {
+		l.Window = window
+	} else {
+		l.Rate = ratePer(max(1, whole), window)
+	}
+	return l, window
 }
 
 // counted computes a limit that counts: rights in a window.
@@ -123,10 +161,13 @@ func (d *decoder) paramsWith(n *node, what string, known schema) params {
 	var p params
 	var limitAt position
 	known["capacity"] = func(f *field) { p.capacity = d.amount(f) }
-	known["limit"] = func(f *field) { limitAt, p.limit = f.at, d.amount(f) }
+	known["limit"] = func(f *field) { limitAt = f.at; d.limit(f, &p) }
 	known["refill_rate"] = func(f *field) { p.rate = d.rate(f) }
 	known["window"] = func(f *field) { p.window = d.window(f) }
 	d.mapping(n, what, known)
+	if (p.denies || p.unlimited) && (p.capacity != 0 || p.rate != (limit.Rate{})) {
+		d.add(limitAt, "a limit of 0 or unlimited has no capacity and no refill_rate; remove these, or state another limit")
+	}
 	if p.limit != 0 && p.capacity != 0 && p.rate != (limit.Rate{}) {
 		d.warn(limitAt, "limit has no effect here: capacity is the burst and refill_rate the rate; remove it")
 	}
@@ -146,6 +187,24 @@ func (d *decoder) number(f *field) *big.Rat {
 	return v
 }
 
+// limit reads how many requests a window has: 0 is a wanted denial.
+func (d *decoder) limit(f *field, p *params) {
+	if f.value.kind == kindString && f.value.text == unlimited {
+		p.unlimited = true
+		return
+	}
+	if f.value.kind == kindNumber {
+		if v, why := parseDecimal(f.value.text); why == "" && v.Sign() == 0 {
+			p.denies = true
+			return
+		}
+	}
+	p.limit = d.amount(f)
+}
+
+// unlimited is the limit of a rule that limits nothing, and keeps others from it.
+const unlimited = "unlimited"
+
 // amount reads a whole number of requests, 1 to MaxCapacity.
 func (d *decoder) amount(f *field) int64 {
 	v := d.number(f)
@@ -153,7 +212,7 @@ func (d *decoder) amount(f *field) int64 {
 	case v == nil:
 		return 0
 	case v.Sign() == 0:
-		d.add(f.value.at, "%s 0 would reject every request; write at least 1, or use blacklist to block API keys", f.name)
+		d.add(f.value.at, "%s 0 would reject every request; write at least 1, limit: 0 to deny all that the rule matches, or use blacklist to block API keys", f.name)
 	case v.Sign() < 0:
 		d.add(f.value.at, "%s must be positive; write at least 1", f.name)
 	case v.Cmp(new(big.Rat).SetInt64(MaxCapacity)) > 0:

@@ -12,7 +12,7 @@ func TestRefusedNumbers(t *testing.T) {
 		{"no rate", oneRule("params: {capacity: 5}"), []string{"2:13: rule a: the limit has no rate; add refill_rate (requests a second) or window (seconds) to params"}},
 		{"misspelt", oneRule("params: {capcity: 5}"), []string{`2:22: unknown field "capcity" in params; did you mean "capacity"?`}},
 		{"zero", oneRule("params: {capacity: 0, refill_rate: 0, window: 0}"), []string{
-			"2:32: capacity 0 would reject every request; write at least 1, or use blacklist to block API keys",
+			"2:32: capacity 0 would reject every request; write at least 1, limit: 0 to deny all that the rule matches, or use blacklist to block API keys",
 			"2:48: refill_rate 0 would reject every request once the burst is spent; write a rate above 0",
 			"2:59: window is shorter than a second; write at least 1"}},
 		{"negative", oneRule("params: {limit: -1, refill_rate: -0.5, window: -60}"), []string{
@@ -38,15 +38,20 @@ func TestRefusedNumbers(t *testing.T) {
 			"2:66: refill_rate is above the fastest there is; write at most 1000000000 requests a second",
 			`2:81: window 1e300: not a duration; write seconds (60) or a number with a unit (ms, s, m, h, d), like "1m" or "1h30m"`}},
 		{"below the least rate", oneRule("params: {capacity: 1, refill_rate: 0.0000000000009}"), []string{"2:48: refill_rate is below the slowest there is; write at least 0.000000000001 requests a second"}},
-		{"bad defaults say it once", "defaults: {params: {capacity: 0}}\nrules: [{id: a}, {id: b}]\n", []string{"1:31: capacity 0 would reject every request; write at least 1, or use blacklist to block API keys"}},
+		{"bad defaults say it once", "defaults: {params: {capacity: 0}}\nrules: [{id: a}, {id: b}]\n", []string{"1:31: capacity 0 would reject every request; write at least 1, limit: 0 to deny all that the rule matches, or use blacklist to block API keys"}},
 		{"null params", oneRule("params: "), []string{"2:13: params must be a mapping, found nothing; write the value or remove the field"}},
 		{"the largest integers", oneRule("params: {capacity: 9223372036854775807, limit: -9223372036854775808, refill_rate: 9007199254740993}"), []string{
 			"2:32: capacity is above the largest there is; write at most 1000000000",
 			"2:60: limit must be positive; write at least 1",
 			"2:95: refill_rate is above the fastest there is; write at most 1000000000 requests a second"}},
-		{"zero and minus one", "rules:\n  - {id: a, params: {limit: 0, window: 60}}\n  - {id: b, params: {limit: -1, window: 60}}\n", []string{
-			"2:29: limit 0 would reject every request; write at least 1, or use blacklist to block API keys",
+		{"zero and minus one", "rules:\n  - {id: a, params: {capacity: 0, window: 60}}\n  - {id: b, params: {limit: -1, window: 60}}\n", []string{
+			"2:32: capacity 0 would reject every request; write at least 1, limit: 0 to deny all that the rule matches, or use blacklist to block API keys",
 			"3:29: limit must be positive; write at least 1"}},
+		{"nothing, and something", "rules:\n  - {id: a, params: {limit: 0, capacity: 5}}\n  - {id: b, params: {limit: unlimited, refill_rate: 1}}\n", []string{
+			"2:22: a limit of 0 or unlimited has no capacity and no refill_rate; remove these, or state another limit",
+			"3:22: a limit of 0 or unlimited has no capacity and no refill_rate; remove these, or state another limit"}},
+		{"a debt of slots", "rules:\n  - {id: a, algorithm: concurrency, overrun: debt, params: {limit: 1, window: 60}}\n", []string{
+			"2:37: overrun: debt is about what was used already, and a slot that there is not cannot be held; remove it"}},
 		{"periods out of bounds", "rules:\n  - {id: a, params: {limit: 1, window: 0}}\n  - {id: b, params: {limit: 1, window: 999ms}}\n" +
 			"  - {id: c, params: {limit: 1, window: 1ns}}\n  - {id: d, params: {limit: 1, window: 0.000000001}}\n" +
 			"  - {id: e, params: {limit: 1, window: 100y}}\n  - {id: f, params: {limit: 1, window: 36525d1ms}}\n" +

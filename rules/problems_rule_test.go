@@ -31,7 +31,7 @@ func TestRefusedRules(t *testing.T) {
 		{"version is no number", oneRule("version: new, " + someLimit), []string{"2:22: version must be a number, found a text; write it without quotes or units, like 100"}},
 		{"fields of other places", oneRule("rules: [], limits: 5, api_key_pattern: x, " + someLimit), []string{
 			`2:13: unknown field "rules" in a rule; it belongs in the file itself, not indented`,
-			`2:24: unknown field "limits" in a rule; known here: algorithm, auto_block, borrow_wait, cool_down, enforcement, id, key, local_cache, match, mode, on_redis_failure, override, params, placement, replaces, shadow, tier, unit, version`,
+			`2:24: unknown field "limits" in a rule; known here: algorithm, auto_block, borrow_wait, cool_down, enforcement, id, key, local_cache, match, mode, on_redis_failure, override, overrun, params, placement, replaces, replaces_in_request, request_limit, shadow, tier, unit, version`,
 			`2:35: unknown field "api_key_pattern" in a rule; it belongs in match`}},
 		{"replaces nothing there", "rules:\n  - {id: a, replaces: [xyz], " + someLimit + "}\n  - {id: bb, " + someLimit + "}\n", []string{`2:24: replaces: no rule has the id "xyz"; known here: bb`}},
 		{"replaces a misspelt id", "rules:\n  - {id: a, replaces: [orders-por], " + someLimit + "}\n  - {id: orders-pro, " + someLimit + "}\n", []string{`2:24: replaces: no rule has the id "orders-por"; did you mean "orders-pro"?`}},
@@ -94,10 +94,10 @@ func TestRefusedConditions(t *testing.T) {
 func TestRefusedListsTiersAndOverrides(t *testing.T) {
 	checkRefusals(t, []refusal{
 		{"override twice", oneRule("override: {x: {limit: 1}, x: {limit: 2}}, " + someLimit), []string{`2:39: "x" is written twice here, first on line 2; remove one`}},
-		{"bad overrides", oneRule("override: {\"\": {limit: 1}, y: {limit: 0}, z: 5}, " + someLimit), []string{
+		{"bad overrides", oneRule("override: {\"\": {limit: 1}, y: {capacity: 0}, z: 5}, " + someLimit), []string{
 			"2:24: the override's API key pattern is empty; write a value",
-			"2:51: limit 0 would reject every request; write at least 1, or use blacklist to block API keys",
-			"2:58: an override must be a mapping, found a number; write it in braces, like {name: value}, or indented below"}},
+			"2:54: capacity 0 would reject every request; write at least 1, limit: 0 to deny all that the rule matches, or use blacklist to block API keys",
+			"2:61: an override must be a mapping, found a number; write it in braces, like {name: value}, or indented below"}},
 		{"override without a rate", oneRule("params: {capacity: 5, refill_rate: 1}, override: {x: {limit: 5}}"), []string{`2:63: override "x" of rule a: the limit has no rate; add refill_rate (requests a second) or window (seconds) to params`}},
 		{"tier fields", "tiers: {free: {id: x}, pro: 5}\nrules: []\n", []string{
 			`1:16: unknown field "id" in a tier; it belongs in a rule`,

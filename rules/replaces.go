@@ -27,7 +27,7 @@ func (d *decoder) resolveReplaces(s *Set, texts []*ruleText) {
 				d.add(ref.at, "%s cannot replace itself; name another rule or remove this", text)
 				continue
 			case replaced == nil:
-				d.unknownRule(ref, r, s, unknown)
+				d.unknownRule("replaces", ref, r, s, unknown)
 				unknown++
 				continue
 			}
@@ -61,7 +61,7 @@ type replacing struct {
 
 // unknownRule reports an id that no rule has. To search ten thousand ids for a
 // similar one takes milliseconds, so it is done only for problems that can be shown.
-func (d *decoder) unknownRule(ref reference, by *Rule, s *Set, before int) {
+func (d *decoder) unknownRule(field string, ref reference, by *Rule, s *Set, before int) {
 	hint := "; remove it"
 	if before < MaxProblems && len(s.rules) > 1 {
 		others := make([]string, 0, len(s.rules))
@@ -72,7 +72,7 @@ func (d *decoder) unknownRule(ref reference, by *Rule, s *Set, before int) {
 		}
 		hint = "; " + didYouMean(ref.name, others)
 	}
-	d.add(ref.at, "replaces: no rule has the id %q%s", shorten(ref.name), hint)
+	d.add(ref.at, "%s: no rule has the id %q%s", field, shorten(ref.name), hint)
 }
 
 // circles reports rules that replace each other: none of them would apply to a

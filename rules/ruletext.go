@@ -17,6 +17,7 @@ type ruleText struct {
 	conditions []condition
 	overrides  []overrideText
 	replaces   []reference
+	inRequest  []reference
 	settings
 }
 
@@ -62,6 +63,7 @@ func (d *decoder) rule(n *node) *ruleText {
 	known["override"] = func(f *field) { r.overrides = d.overrides(f) }
 	known["version"] = func(f *field) { r.version = d.version(f) }
 	known["replaces"] = func(f *field) { r.replaces = d.names(f, "a rule id of replaces", MaxReplaces) }
+	known["replaces_in_request"] = func(f *field) { r.inRequest = d.names(f, "a rule id of replaces_in_request", MaxReplaces) }
 	if !d.mapping(n, "a rule", known) {
 		r.broken = true
 	}

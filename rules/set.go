@@ -82,6 +82,9 @@ type Set struct {
 	byID  map[string]*Rule
 	index ruleIndex
 	tiers tiers
+	// unlimited, debts, takes and inRequest tell that a rule is Unlimited, or has Debt, RequestLimit or
+	// ReplacesInRequest.
+	unlimited, debts, takes, inRequest bool
 	// file is the set without entries; nil: it has none.
 	file      *Set
 	whitelist accessList
@@ -118,8 +121,10 @@ type Rule struct {
 	// values, in the order of the file; none means one bucket for all requests.
 	Key []string
 	// Limit is the limit of a request without an override; of one that counts it
-	// carries the window.
+	// carries the window. Its capacity is 0 where the rule denies all (limit: 0).
 	Limit limit.Limit
+	// Unlimited tells that the rule limits nothing; Limit is of no use then.
+	Unlimited bool
 	// Window is the period the limit is stated over, for display: the stated one,
 	// else the time to fill, in whole seconds.
 	Window time.Duration
@@ -146,9 +151,17 @@ type Rule struct {
 	AutoBlock AutoBlock
 	// Version is the rule's own number, for people; 0 if it states none.
 	Version int64
+	// Debt tells that a limit is charged what a request costs though it does not hold it, and
+	// denies it: what the request asks to be charged was used already.
+	Debt bool
+	// RequestLimit tells that a descriptor of Envoy's protocol may bring a limit in place of this one.
+	RequestLimit bool
 	// Replaces names the rules that a request which matches this one is not asked, in
 	// the order of the file. See Set.Match.
 	Replaces []string
+	// ReplacesInRequest names the rules that no descriptor of a request of Envoy's protocol is asked, one
+	// of whose descriptors matches this rule, in the order of the file.
+	ReplacesInRequest []string
 
 	ordinal    int
 	replacedBy []int32 // ordinals of the rules that replace it, ascending
@@ -165,6 +178,8 @@ type Override struct {
 	Pattern string
 	Limit   limit.Limit
 	Window  time.Duration
+	// Unlimited tells that nothing limits these API keys.
+	Unlimited bool
 	// Note is the file's; of an override by an entry it is zero.
 	Note
 	// Entry is the entry above the file that the override is, nil if it is the file's.

@@ -16,6 +16,8 @@ type settings struct {
 	placement      string
 	borrowWait     time.Duration
 	onRedisFailure string
+	overrun        string
+	requestLimit   string
 	localCache     *bool
 	shadow         *int32   // millionths of the keys
 	key            []string // nil if not stated, empty for []
@@ -26,7 +28,7 @@ type settings struct {
 	broken bool
 
 	// where this level states them, zero if it does not
-	modeAt, unitAt, borrowWaitAt, enforcementAt position
+	modeAt, unitAt, borrowWaitAt, enforcementAt, overrunAt position
 }
 
 // over lays the settings of a nearer level over inherited ones.
@@ -54,6 +56,12 @@ func (s settings) over(inherited settings) settings {
 	}
 	if s.onRedisFailure != "" {
 		out.onRedisFailure = s.onRedisFailure
+	}
+	if s.overrun != "" {
+		out.overrun = s.overrun
+	}
+	if s.requestLimit != "" {
+		out.requestLimit = s.requestLimit
 	}
 	if s.localCache != nil {
 		out.localCache = s.localCache
@@ -111,6 +119,8 @@ func (d *decoder) settingsSchema(s *settings) schema {
 		"placement":        func(f *field) { s.placement = d.chooseOrBreak(f, s, placements()) },
 		"borrow_wait":      func(f *field) { s.borrowWaitAt = f.at; s.borrowWait = d.borrowWait(f) },
 		"on_redis_failure": func(f *field) { s.onRedisFailure = d.choose(f, redisFailures()) },
+		"overrun":          func(f *field) { s.overrunAt = f.at; s.overrun = d.choose(f, overruns()) },
+		"request_limit":    func(f *field) { s.requestLimit = d.choose(f, requestLimits()) },
 		"local_cache":      func(f *field) { s.localCache = d.bool(f) },
 		"shadow":           func(f *field) { s.shadow = d.shadow(f) },
 		"key":              func(f *field) { s.key = d.key(f) },
@@ -196,6 +206,9 @@ func (d *decoder) misplaced(level, all settings) {
 	}
 	if level.enforcement == Elastic && algorithmNamed(all.algorithm).Counts() {
 		d.warn(level.enforcementAt, "elastic has no effect on algorithm %s, which earns nothing while it is idle: a region that is cut off admits its floor, as with strict", all.algorithm)
+	}
+	if level.overrun == overrunDebt && all.algorithm == Concurrency {
+		d.add(level.overrunAt, "overrun: %s is about what was used already, and a slot that there is not cannot be held; remove it", overrunDebt)
 	}
 	if level.borrowWaitAt != (position{}) && all.placement == Split {
 		d.add(level.borrowWaitAt, "borrow_wait belongs to placement %s and %s, this is %s; remove it", Home, Auto, all.placement)

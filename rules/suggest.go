@@ -13,7 +13,7 @@ const (
 	maxEdits = 2
 	// maxSuggested bounds the names that a message lists: the longest mapping of the
 	// schema has nineteen fields.
-	maxSuggested = 20
+	maxSuggested = 22
 )
 
 // insteadOf ends a sentence about an unknown field: where it belongs if it is one of
@@ -38,9 +38,9 @@ func placeOf(name string) string {
 		return "cool_down or auto_block"
 	case "match":
 		return "a rule or a tier"
-	case "id", "tier", "override", "replaces":
+	case "id", "tier", "override", "replaces", "replaces_in_request":
 		return "a rule"
-	case "params", "algorithm", "mode", "unit", "enforcement", "placement", "borrow_wait", "on_redis_failure", "local_cache", "shadow", "key", "cool_down", "auto_block":
+	case "params", "algorithm", "mode", "unit", "enforcement", "placement", "borrow_wait", "on_redis_failure", "overrun", "request_limit", "local_cache", "shadow", "key", "cool_down", "auto_block":
 		return "a rule, a tier or defaults"
 	case "defaults", "tiers", "rules", "whitelist", "blacklist":
 		return "the file itself, not indented"

@@ -140,6 +140,14 @@ func (s *Cluster) Reservation(ctx context.Context, key string) (*lua.Kept, error
 	return lua.ParseKept(text)
 }
 
+// Adjust is lua.Scripts.Adjust, by each slot for itself: what one could not charge is not charged.
+func (s *Cluster) Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]limit.Adjusted, error) {
+	if err := errors.Join(lua.CheckParts(epoch, parts), s.current()); err != nil {
+		return nil, err
+	}
+	return s.adjust(ctx, epoch, s.wordParts(ctx, parts)), nil
+}
+
 // Settle is lua.Scripts.Settle. The reservation is first marked as settled, with nothing
 // given back, so that nobody else settles it, then its limits are adjusted where they
 // stand, and then what came of it is written. A limit that cannot be reached keeps what

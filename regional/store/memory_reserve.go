@@ -130,6 +130,37 @@ func (m *Memory) Reservation(ctx context.Context, key string) (*lua.Kept, error)
 	return m.kept.get(key, m.clock()), nil
 }
 
+// Adjust is lua.Scripts.Adjust.
+func (m *Memory) Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]limit.Adjusted, error) {
+	if err := errors.Join(m.usable(ctx, epoch), lua.CheckParts(epoch, parts)); err != nil {
+		return nil, err
+	}
+	ids, mask, err := idsOf(parts)
+	if err != nil {
+		return nil, err
+	}
+	m.lock(mask)
+	defer m.unlock(mask)
+	now, out := m.read(mask), make([]limit.Adjusted, len(ids))
+	for i, k := range ids {
+		out[i] = m.adjust(k, parts[i].Adjustment, now)
+	}
+	return out, nil
+}
+
+// idsOf are the keys of parts, and their shards.
+func idsOf(parts []lua.Part) (ids []id, mask uint64, err error) {
+	for i := range parts {
+		k, err := keyID(parts[i].Key)
+		if err != nil {
+			return nil, 0, err
+		}
+		ids = append(ids, k)
+		mask |= 1 << k.shard()
+	}
+	return ids, mask, nil
+}
+
 // Settle is lua.Scripts.Settle.
 func (m *Memory) Settle(ctx context.Context, epoch string, s lua.Settlement) (out lua.Settled, now int64, err error) {
 	if err := m.usable(ctx, epoch); err != nil {
@@ -138,15 +169,9 @@ func (m *Memory) Settle(ctx context.Context, epoch string, s lua.Settlement) (ou
 	if err := lua.CheckSettlement(epoch, &s); err != nil {
 		return out, 0, err
 	}
-	var ids []id
-	var mask uint64
-	for i := range s.Parts {
-		k, err := keyID(s.Parts[i].Key)
-		if err != nil {
-			return out, 0, err
-		}
-		ids = append(ids, k)
-		mask |= 1 << k.shard()
+	ids, mask, err := idsOf(s.Parts)
+	if err != nil {
+		return out, 0, err
 	}
 	m.kept.mu.Lock()
 	defer m.kept.mu.Unlock()

@@ -285,6 +285,11 @@ func (s *Redis) Reservation(ctx context.Context, key string) (*lua.Kept, error) 
 	return s.access.Load().scripts.Reservation(ctx, key)
 }
 
+// Adjust is lua.Scripts.Adjust.
+func (s *Redis) Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]limit.Adjusted, error) {
+	return s.access.Load().scripts.Adjust(ctx, epoch, parts)
+}
+
 // Settle ends a reservation; see lua.Scripts.Settle.
 func (s *Redis) Settle(ctx context.Context, epoch string, end lua.Settlement) (lua.Settled, int64, error) {
 	return s.access.Load().scripts.Settle(ctx, epoch, end)

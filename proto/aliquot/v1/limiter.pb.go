@@ -112,7 +112,7 @@ type CheckResponse struct {
 	// caller; never early. Zero when allowed.
 	RetryAfter *durationpb.Duration `protobuf:"bytes,6,opt,name=retry_after,json=retryAfter,proto3" json:"retry_after,omitempty"`
 	// What decided: store, local, emergency, fail_open, fail_closed, allow_list,
-	// block_list, no_rule, no_rules_yet.
+	// block_list, no_rule, no_rules_yet, unlimited.
 	Mode string `protobuf:"bytes,7,opt,name=mode,proto3" json:"mode,omitempty"`
 	// One entry for each rule that matched, in rule order.
 	Limits []*LimitDecision `protobuf:"bytes,8,rep,name=limits,proto3" json:"limits,omitempty"`

@@ -211,7 +211,9 @@ type ApplyRulesRequest struct {
 	// Why, for the history.
 	Comment string `protobuf:"bytes,5,opt,name=comment,proto3" json:"comment,omitempty"`
 	// Absent: in force everywhere at once.
-	Stage         *Stage `protobuf:"bytes,6,opt,name=stage,proto3" json:"stage,omitempty"`
+	Stage *Stage `protobuf:"bytes,6,opt,name=stage,proto3" json:"stage,omitempty"`
+	// A rule that denies every request (limit: 0) is wanted; else it is refused.
+	AllowDenyAll  bool `protobuf:"varint,70,opt,name=allow_deny_all,json=allowDenyAll,proto3" json:"allow_deny_all,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -286,6 +288,13 @@ func (x *ApplyRulesRequest) GetStage() *Stage {
 		return x.Stage
 	}
 	return nil
+}
+
+func (x *ApplyRulesRequest) GetAllowDenyAll() bool {
+	if x != nil {
+		return x.AllowDenyAll
+	}
+	return false
 }
 
 // Stage asks for a roll-out to some regions first.
@@ -2218,14 +2227,15 @@ const file_aliquot_v1_rule_proto_rawDesc = "" +
 	"\aentries\x18P \x03(\v2\x11.aliquot.v1.EntryR\aentries\x12)\n" +
 	"\x10entries_revision\x18Q \x01(\x04R\x0fentriesRevision\x12<\n" +
 	"\rentry_changes\x18R \x03(\v2\x17.aliquot.v1.EntryChangeR\fentryChanges\x12'\n" +
-	"\x0fapplied_version\x18S \x01(\x04R\x0eappliedVersionJ\x04\bn\x10o\"\xe4\x01\n" +
+	"\x0fapplied_version\x18S \x01(\x04R\x0eappliedVersionJ\x04\bn\x10o\"\x8a\x02\n" +
 	"\x11ApplyRulesRequest\x12\x12\n" +
 	"\x04yaml\x18\x01 \x01(\tR\x04yaml\x12.\n" +
 	"\x10expected_version\x18\x02 \x01(\x04H\x00R\x0fexpectedVersion\x88\x01\x01\x12\x16\n" +
 	"\x06author\x18\x03 \x01(\tR\x06author\x12\x1b\n" +
 	"\tfile_name\x18\x04 \x01(\tR\bfileName\x12\x18\n" +
 	"\acomment\x18\x05 \x01(\tR\acomment\x12'\n" +
-	"\x05stage\x18\x06 \x01(\v2\x11.aliquot.v1.StageR\x05stageB\x13\n" +
+	"\x05stage\x18\x06 \x01(\v2\x11.aliquot.v1.StageR\x05stage\x12$\n" +
+	"\x0eallow_deny_all\x18F \x01(\bR\fallowDenyAllB\x13\n" +
 	"\x11_expected_version\"\x94\x01\n" +
 	"\x05Stage\x12\x18\n" +
 	"\aregions\x18\x01 \x03(\tR\aregions\x12>\n" +

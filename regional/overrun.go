@@ -1,0 +1,114 @@
+package regional
+
+import (
+	"aliquot/abuse"
+	"aliquot/limit"
+	"context"
+)
+
+// Rules with overrun: debt are for costs that are known when they are spent, such as those that Envoy sends when a
+// response has ended (apply_on_stream_done). What the limit does not hold is charged all the same, by the same
+// transition as a reservation that was overrun, and as far below nothing as the limit is large.
+
+// overrun charges what denied requests have used at the limits of rules with debt, once. Without the store
+// nothing is charged.
+func (l *limiter) overrun(ctx context.Context, requests []request, decisions []decision) {
+	for i := range decisions {
+		d := &decisions[i]
+		if d.mode != "" || d.policy == nil || !d.policy.set.HasDebts() {
+			continue
+		}
+		if parts := l.overran(d, &requests[i]); len(parts.asks) > 0 {
+			l.charge(ctx, d, parts)
+		}
+	}
+}
+
+// overran are the limits that a denied request has to be charged at.
+func (l *limiter) overran(d *decision, r *request) *group {
+	parts := &group{}
+	all, head := d.verdicts()
+	if d.tooMany > 0 || head == nil || head.shadow || head.decision.Allowed || head.held != abuse.Free ||
+		head.mode != modeStore && head.mode != modeLocal {
+		return parts
+	}
+	for i := range all {
+		v := &all[i]
+		if !v.rule.Debt || v.shadow && v.decision.Allowed || v.limit.Capacity == 0 {
+			continue
+		}
+		a := ask{rule: v.rule, limit: v.limit, window: v.window, cost: v.cost, enforcement: v.rule.Enforcement, key: v.key}
+		if len(d.policy.former) > 0 && !r.brings(v.rule) {
+			a.changed = d.policy.changed(a.key.Rule&^aloneBit, v.rule, r.attributes.Get("api_key"), v.limit, l.auth.now())
+		}
+		if a.alone() {
+			a.key.Rule |= aloneBit
+		}
+		parts.asks = append(parts.asks, a)
+	}
+	return parts
+}
+
+// charge makes the charges, and brings what is told of the limits up to date.
+func (l *limiter) charge(ctx context.Context, d *decision, parts *group) {
+	used := make([]limit.Tokens, len(parts.asks))
+	for i := range parts.asks {
+		a := &parts.asks[i]
+		used[i], a.cost = min(a.cost, limit.MaxExact), 0
+	}
+	adjusted, err := answerAlone(ctx, l, func(ctx context.Context) ([]limit.Adjusted, error) {
+		return l.direct.overrun(ctx, parts, used)
+	})
+	if err != nil {
+		return
+	}
+	all, _ := d.verdicts()
+	for i := range all {
+		for j := range parts.asks {
+			if all[i].rule == parts.asks[j].rule && !all[i].never() {
+				d.owes(&all[i], &adjusted[j])
+			}
+		}
+	}
+}
+
+// owes words a limit's decision as after a charge. When a limit that counts holds the same cost again only the
+// next request is told.
+func (d *decision) owes(v *verdict, charged *limit.Adjusted) {
+	if v.limit.Algorithm.Counts() {
+		v.decision.Remaining = int64(charged.Tokens / limit.Token)
+	} else {
+		after := v.found
+		after.Tokens -= charged.Charged
+		decided := limit.Decide(v.limit, after, v.cost, v.decision.Allowed)
+		v.decision.Remaining, v.decision.RetryAfter, v.decision.ResetAfter = max(0, decided.Remaining), decided.RetryAfter, decided.ResetAfter
+	}
+	for _, g := range d.groups {
+		for i := range g.out {
+			if g.out[i].key == v.key {
+				g.out[i].decision = v.decision
+			}
+		}
+	}
+}
+
+// overrun charges limits what was used though they did not hold it.
+func (a *asker) overrun(ctx context.Context, parts *group, used []limit.Tokens) (out []limit.Adjusted, err error) {
+	groups := []*group{parts}
+	a.auth.floors.RLock()
+	defer a.auth.floors.RUnlock()
+	head := a.auth.grant(groups)
+	if head.epoch == "" {
+		return nil, errNoEpoch
+	}
+	err = a.guard.call(ctx, "overrun", head.epoch, func(ctx context.Context) (now int64, err error) {
+		a.emergency.overran(parts, used, head.epoch)
+		out, err = a.guard.store.Adjust(ctx, head.epoch, partsOf(&head, parts.asks, used, make([]charge, len(used))))
+		return 0, err
+	})
+	a.emergency.adjusted(parts, err == nil)
+	if err == nil {
+		a.auth.adjusted(parts.asks, out)
+	}
+	return out, err
+}

@@ -1,0 +1,79 @@
+package rules
+
+import (
+	"slices"
+	"time"
+
+	"aliquot/limit"
+)
+
+// Addresses tells whether the rule applies to a descriptor of Envoy's rate limit protocol whose conditions
+// it meets: one without conditions does if the descriptor carries all that its key names. Else descriptors
+// about other things would share one bucket.
+func (r *Rule) Addresses(attrs Attributes) bool {
+	if len(r.conditions) > 0 {
+		return true
+	}
+	for _, name := range r.Key {
+		tier := name == tierAttribute && r.tiers != nil && r.tiers.of(&subject{attrs: attrs, path: pathOf(attrs.Get(endpointAttribute))}) != ""
+		if attrs.Get(name) == "" && !tier {
+			return false
+		}
+	}
+	return len(r.Key) > 0
+}
+
+// HasUnlimited tells whether a limit of the set is unlimited.
+func (s *Set) HasUnlimited() bool { return s.unlimited }
+
+// HasDebts tells whether a rule of the set has Debt.
+func (s *Set) HasDebts() bool { return s.debts }
+
+// ReplacesInRequest tells whether a rule of the set has ReplacesInRequest.
+func (s *Set) ReplacesInRequest() bool { return s.inRequest }
+
+// TakesLimits tells whether a rule of the set has RequestLimit.
+func (s *Set) TakesLimits() bool { return s.takes }
+
+// DeniesAll returns the id of a rule that denies every request; empty if none does.
+func (s *Set) DeniesAll() string {
+	for _, r := range s.rules {
+		all := !slices.ContainsFunc(r.conditions, func(c condition) bool {
+			return !slices.ContainsFunc(c.values, func(m matcher) bool { return m.regex == nil && m.glob && m.text == "*" })
+		})
+		if all && r.Limit.Capacity == 0 && r.Unit == UnitRequests && r.ShadowPPM < wholePPM {
+			return r.ID
+		}
+	}
+	return ""
+}
+
+// LimitOf returns the rule's limit for other numbers: so many requests in each window. Why says what is
+// wrong with them for its algorithm, "" if nothing is.
+func (r *Rule) LimitOf(requests int64, window time.Duration) (l limit.Limit, why string) {
+	p := params{limit: min(requests, MaxCapacity), window: window, denies: requests == 0}
+	l, _, why = p.under(r.Algorithm)
+	return l, why
+}
+
+// resolveInRequest finds the rules that others replace in a whole request.
+func (d *decoder) resolveInRequest(s *Set, texts []*ruleText) {
+	unknown := 0
+	for i, text := range texts {
+		r := s.rules[i]
+		for _, ref := range text.inRequest {
+			replaced := s.byID[ref.name]
+			switch {
+			case replaced == nil:
+				d.unknownRule("replaces_in_request", ref, r, s, unknown)
+				unknown++
+			case replaced == r:
+				d.add(ref.at, "%s cannot replace itself; name another rule or remove this", text)
+			case r.ShadowPPM > 0 && replaced.ShadowPPM < wholePPM:
+				// to try a rule out must not change any answer
+			default:
+				r.ReplacesInRequest = append(r.ReplacesInRequest, ref.name)
+			}
+		}
+	}
+}
