@@ -1,6 +1,8 @@
 package identity
 
 import (
+	"fmt"
+	"net/url"
 	"strings"
 )
 
@@ -9,21 +11,68 @@ const upperHex = "0123456789ABCDEF"
 // target takes a request target apart: the path in the one form that all its
 // spellings share, and the query as it is. An absolute URI's host is dropped; what
 // has no path ("*", host:port) stays as it is.
-func target(uri string) (path, query string) {
+func target(uri string) (path, query string, err error) {
 	uri, _, _ = strings.Cut(uri, "#")
 	uri, query, _ = strings.Cut(uri, "?")
 	if scheme, rest, found := strings.Cut(uri, "://"); found && !strings.Contains(scheme, "/") {
 		i := strings.IndexByte(rest, '/')
 		if i < 0 {
-			return "/", query
+			return "/", query, nil
 		}
 		uri = rest[i:]
 	}
-	if !strings.HasPrefix(uri, "/") {
-		return unescape(uri), query
+	if !validEscapes(uri) {
+		return "", "", fmt.Errorf("%w: the path has a percent sign that two hexadecimal digits do not follow; write %%25 for the sign itself", ErrInvalid)
 	}
-	return resolve(unescape(uri)), query
+	if !strings.HasPrefix(uri, "/") {
+		return unescape(uri), query, nil
+	}
+	return resolve(unescape(uri)), query, nil
 }
+
+// validEscapes reports whether two hexadecimal digits follow each percent sign.
+func validEscapes(path string) bool {
+	for i := strings.IndexByte(path, '%'); i >= 0; {
+		if i+2 >= len(path) || fromHex(path[i+1]) < 0 || fromHex(path[i+2]) < 0 {
+			return false
+		}
+		next := strings.IndexByte(path[i+3:], '%')
+		if next < 0 {
+			return true
+		}
+		i += 3 + next
+	}
+	return true
+}
+
+// decoded is a path as the most permissive of servers read it: escapes are decoded, also those of
+// escapes, parameters of segments are cut off, a backslash is a slash, and the result is
+// resolved. It is empty if that is the path itself.
+func decoded(path string) string {
+	if !strings.HasPrefix(path, "/") || !strings.ContainsAny(path, `%;\`) {
+		return ""
+	}
+	out := path
+	for range maxDecodings {
+		next, err := url.PathUnescape(out)
+		if err != nil || next == out {
+			break
+		}
+		out = next
+	}
+	out = strings.ToValidUTF8(strings.ReplaceAll(out, `\`, "/"), "\uFFFD")
+	segments := strings.Split(out, "/")
+	for i, s := range segments {
+		segments[i], _, _ = strings.Cut(s, ";")
+	}
+	if out = resolve(strings.Join(segments, "/")); out == path {
+		return ""
+	}
+	return out
+}
+
+// maxDecodings is how often a path is decoded: "%252F" is a slash to two servers in a row.
+const maxDecodings = 3
 
 // unescape decodes what need not be escaped (RFC 3986, 6.2.2), escapes what must be, a
 // percent sign that begins no escape included, and leaves everything else: "/%76%31" is

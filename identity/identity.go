@@ -18,7 +18,10 @@ const (
 	User     = "user"
 	IP       = "ip"
 	Endpoint = "endpoint"
-	Method   = "method"
+	// DecodedEndpoint is the path as a server may read it that decodes it further than Endpoint;
+	// it is there only where the two differ. rules.DecodedEndpoint says what it is for.
+	DecodedEndpoint = "endpoint_decoded"
+	Method          = "method"
 )
 
 // Prefixes of the api_key of a client without one, and of keys that look like that.
@@ -120,6 +123,7 @@ type Attribute struct{ Name, Value string }
 const (
 	apiKeyAt = iota
 	endpointAt
+	decodedAt
 	ipAt
 	methodAt
 	userAt
@@ -156,8 +160,11 @@ func (r *Rules) Attributes(of Request) (map[string]string, error) {
 // All are the same in the order of their names, those that are not known without a value,
 // and without those of AttributeHeaders, which Mapped has.
 func (r *Rules) All(of Request) (all [attributes]Attribute, err error) {
-	path, query := target(of.URI)
-	all = [attributes]Attribute{apiKeyAt: {Name: APIKey}, endpointAt: {Endpoint, path}, ipAt: {Name: IP}, methodAt: {Method, of.Method}, userAt: {Name: User}}
+	path, query, err := target(of.URI)
+	if err != nil {
+		return all, err
+	}
+	all = [attributes]Attribute{apiKeyAt: {Name: APIKey}, endpointAt: {Endpoint, path}, decodedAt: {DecodedEndpoint, decoded(path)}, ipAt: {Name: IP}, methodAt: {Method, of.Method}, userAt: {Name: User}}
 	if ip, ok := r.client(of.Header, of.Peer); ok {
 		all[ipAt].Value = group(ip)
 	}
@@ -190,7 +197,7 @@ func clientKey(key, user, ip string) string {
 
 // check refuses what the daemons would. An address is none of the client's own words.
 func check(all *[attributes]Attribute) error {
-	for _, at := range [...]int{apiKeyAt, userAt, endpointAt, methodAt} {
+	for _, at := range [...]int{apiKeyAt, userAt, endpointAt, decodedAt, methodAt} {
 		switch name, value := all[at].Name, all[at].Value; {
 		case len(value) > maxValueBytes:
 			return fmt.Errorf("%w: the %s has %d bytes; at most %d are allowed", ErrInvalid, name, len(value), maxValueBytes)

@@ -46,15 +46,36 @@ func (r *Rules) QueryNames() []string {
 	return names
 }
 
-// key is the API key of the first source that has one.
+// key is the API key of the first source that has one. A key in another place that is not the
+// same is refused: with the one it would be admitted by, a client could hide the one that counts.
 func (r *Rules) key(h http.Header, query string) (string, error) {
+	found, at := "", source{}
 	for _, s := range r.keys {
+		if found != "" && s.place() == at.place() {
+			continue
+		}
 		key, err := s.key(h, query)
-		if key != "" || err != nil {
-			return key, err
+		switch {
+		case err != nil:
+			return "", err
+		case found == "":
+			found, at = key, s
+		case key != "" && key != found:
+			return "", fmt.Errorf("%w: %s and %s have different API keys; send one, or name the one that counts alone in --api-key-from", ErrInvalid, at.place(), s.place())
 		}
 	}
-	return "", nil
+	return found, nil
+}
+
+// place is where a source looks, in words.
+func (s source) place() string {
+	switch s.kind {
+	case "header":
+		return "the header " + s.header.name
+	case "query":
+		return "the query parameter " + s.name
+	}
+	return "the bearer token"
 }
 
 func (s source) key(h http.Header, query string) (string, error) {

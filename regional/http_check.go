@@ -91,10 +91,14 @@ func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err
 	}
 	of := identity.Request{Header: r.Header, Peer: r.RemoteAddr, Method: o.method, URI: o.uri}
 	all, err := h.rules.All(of)
-	if err != nil {
-		return answer.Answer{}, err
+	var mapped identity.Mapped
+	if err == nil {
+		mapped, err = h.rules.Mapped(of)
 	}
-	mapped, err := h.rules.Mapped(of)
+	if err != nil && path == checkPath && o.denyStatus != 0 {
+		// A proxy that asks for a status takes others for a failure of ours.
+		return answer.Refused(o.denyStatus, messageOf(err)), nil
+	}
 	if err != nil {
 		return answer.Answer{}, err
 	}

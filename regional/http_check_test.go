@@ -360,6 +360,37 @@ func TestCheckTakesAttributesFromHeaders(t *testing.T) {
 	}
 }
 
+// TestNoSpellingEvadesARule: a rule about paths applies to a path as it came and as a server may
+// decode it, and to nobody twice.
+func TestNoSpellingEvadesARule(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, `rules:
+  - {id: r0, match: {endpoint_regex: "^/v1/orders"}, params: {capacity: 5, refill_rate: 0.001}}
+`).address()))
+	for i, path := range []string{"/v1/orders", "/v1%2Forders", "/v1;a=b/orders", `/v1\orders`, "/x/..%2fv1//orders"} {
+		a := proxied(t, d, "GET", "/check", "X-API-Key: k", "X-Original-URI: "+path)
+		if want := strconv.Itoa(4 - i); a.StatusCode != 200 || a.Header.Get("X-RateLimit-Remaining") != want {
+			t.Errorf("%s: %s, %q left, want %s", path, a.Status, a.Header.Get("X-RateLimit-Remaining"), want)
+		}
+	}
+	if a := proxied(t, d, "GET", "/check", "X-API-Key: k", "X-Original-URI: /v1%252Forders"); a.StatusCode != 429 {
+		t.Errorf("a sixth spelling: %s", a.Status)
+	}
+	if a := proxied(t, d, "GET", "/check", "X-API-Key: k", "X-Original-URI: /v1%2"); a.StatusCode != 400 {
+		t.Errorf("an invalid encoding: %s", a.Status)
+	}
+}
+
+// TestAKeyBesideAnother: a header that anybody can make up does not stand in for a bearer token.
+func TestAKeyBesideAnother(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, "rules: [{id: r0, params: {capacity: 5, refill_rate: 0.001}}]").address()))
+	for path, want := range map[string]int{"/check": 400, "/check?deny_status=403": 403, "/check/v1": 400} {
+		a := proxied(t, d, "GET", path, "X-API-Key: made-up", "Authorization: Bearer real")
+		if a.StatusCode != want {
+			t.Errorf("%s: %s, want %d", path, a.Status, want)
+		}
+	}
+}
+
 func TestMoreRulesThanOneCallHolds(t *testing.T) {
 	var yaml strings.Builder
 	yaml.WriteString("rules:\n")

@@ -35,6 +35,15 @@ func (a Attributes) Get(name string) string {
 	return ""
 }
 
+// endpoint is the path that names an endpoint: of one that can be read in two ways, the one
+// that all spellings share.
+func (a Attributes) endpoint() string {
+	if path := a.Get(DecodedEndpoint); path != "" {
+		return path
+	}
+	return a.Get(endpointAttribute)
+}
+
 // Set gives an attribute a value, in place of the one it had, and returns what then are
 // the attributes; they may share memory with a.
 func (a Attributes) Set(name, value string) Attributes {

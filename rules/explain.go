@@ -48,7 +48,21 @@ func (t *Trace) WhyNot() string {
 // Unix milliseconds, and why not. Its time is in the number of rules: it is for
 // people.
 func (s *Set) Explain(attrs Attributes, nowMS int64) Explanation {
-	apiKey, of := attrs.Get(apiKeyAttribute), s.subject(attrs)
+	out := s.explain(s.subject(attrs), nowMS)
+	if of := s.subject(attrs); s.decode(&of) {
+		for i, t := range s.explain(of, nowMS).Rules {
+			if t.Matched {
+				out.Rules[i] = t
+			}
+		}
+	}
+	return out
+}
+
+// explain is Explain for the one path that a request is given with.
+func (s *Set) explain(of subject, nowMS int64) Explanation {
+	attrs := of.attrs
+	apiKey := attrs.Get(apiKeyAttribute)
 	out := Explanation{Tier: of.tier, Rules: make([]Trace, len(s.rules))}
 	out.List, out.Entry, out.AboveFile = s.listed(apiKey, nowMS)
 	for i, r := range s.rules {

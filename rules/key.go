@@ -42,7 +42,7 @@ func keyValues(sorted []string, attrs Attributes, of *tiers, dst []byte) []byte 
 		dst = append(dst, 0, 0, 0, 0)
 		switch {
 		case name == endpointAttribute:
-			dst = appendNormalized(dst, attrs.Get(name))
+			dst = appendNormalized(dst, attrs.endpoint())
 		case name == tierAttribute && of != nil:
 			dst = append(dst, of.of(&subject{attrs: attrs, path: pathOf(attrs.Get(endpointAttribute))})...)
 		default:

@@ -55,8 +55,20 @@ func (s *Set) Match(attrs Attributes, nowMS int64, buf []Matched) (ListKind, []M
 	if list, _, _ := s.listed(apiKey, nowMS); list != None {
 		return list, buf
 	}
+	of := s.subject(attrs)
+	buf = s.match(&of, apiKey, nowMS, buf)
+	if s.decode(&of) {
+		first := len(buf)
+		buf = s.match(&of, apiKey, nowMS, buf)
+		buf = inOrder(buf, first)
+	}
+	return None, buf
+}
+
+// match appends the rules that apply to a request by the one path that it is given with.
+func (s *Set) match(of *subject, apiKey string, nowMS int64, buf []Matched) []Matched {
 	var room [roomForFound]int32
-	found := s.find(attrs, room[:0])
+	found := s.find(of, room[:0])
 	for _, ordinal := range found {
 		r := s.rules[ordinal]
 		if len(r.replacedBy) > 0 && meets(found, r.replacedBy) {
@@ -68,7 +80,28 @@ func (s *Set) Match(attrs Attributes, nowMS int64, buf []Matched) (ListKind, []M
 		}
 		buf = append(buf, m)
 	}
-	return None, buf
+	return buf
+}
+
+// decode gives a request the other path that its endpoint may stand for; false if there is
+// none. A rule that another one replaces by one path applies if it does by the other.
+func (s *Set) decode(of *subject) bool {
+	path := of.attrs.Get(DecodedEndpoint)
+	if path == "" || path == of.path {
+		return false
+	}
+	of.path = path
+	of.tier = s.tiers.of(of)
+	return true
+}
+
+// inOrder merges two lists of matched rules, the second from an index on.
+func inOrder(all []Matched, second int) []Matched {
+	if len(all) == second {
+		return all
+	}
+	slices.SortStableFunc(all, func(a, b Matched) int { return a.Rule.ordinal - b.Rule.ordinal })
+	return slices.CompactFunc(all, func(a, b Matched) bool { return a.Rule == b.Rule })
 }
 
 // roomForFound is how many rules a request may meet before Match allocates; a store
@@ -77,18 +110,17 @@ const roomForFound = 128
 
 // find appends to found the ordinals of all rules whose conditions a request meets,
 // in ascending order.
-func (s *Set) find(attrs Attributes, found []int32) []int32 {
-	of := s.subject(attrs)
-	for i := range attrs {
-		name := attrs[i].Name
+func (s *Set) find(of *subject, found []int32) []int32 {
+	for i := range of.attrs {
+		name := of.attrs[i].Name
 		if under := s.index.attributes[name]; under != nil && under != s.index.tiers {
-			found = s.filedUnder(under, of.value(name), &of, found)
+			found = s.filedUnder(under, of.value(name), of, found)
 		}
 	}
 	if s.index.tiers != nil { // also a request that names none belongs to one, or to none
-		found = s.filedUnder(s.index.tiers, of.tier, &of, found)
+		found = s.filedUnder(s.index.tiers, of.tier, of, found)
 	}
-	found = s.matching(s.index.always, &of, found)
+	found = s.matching(s.index.always, of, found)
 	slices.Sort(found)
 	return slices.Compact(found) // a rule that is filed in several places may be found in two
 }

@@ -75,6 +75,11 @@ const (
 	tierAttribute     = "tier"
 )
 
+// DecodedEndpoint is the attribute with the path of the endpoint as a server may read it that
+// decodes it further; absent where that is the endpoint itself. A rule about endpoints applies
+// if it applies by either of the two, so that no spelling of a path evades it.
+const DecodedEndpoint = "endpoint_decoded"
+
 // Set is one version of the rules. It is immutable and safe for concurrent use.
 // The zero value has no rules: every request passes.
 type Set struct {
