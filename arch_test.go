@@ -112,7 +112,7 @@ var houses = map[string]row{
 	// In the images, which have no shell.
 	"deploy/docker/probe": {},
 
-	"e2e":            {aliquot: []string{"bench", "bench/load", "rpc", "sim/compare", "proto/aliquot/..."}, outside: anyModule},
+	"e2e":            {aliquot: []string{"budget", "bench", "bench/load", "rpc", "sim/compare", "proto/aliquot/..."}, outside: anyModule},
 	"e2e/acceptance": {aliquot: []string{"e2e"}},
 	"e2e/counted":    {aliquot: []string{"client", "dev", "proto/aliquot/v1"}},
 	"e2e/demo":       {aliquot: []string{"e2e"}},
