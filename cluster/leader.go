@@ -168,12 +168,15 @@ func (n *Node) proposeNoop(ctx context.Context) error {
 // withPatience gives work three election timeouts, then ErrLeaderStuck. They are
 // counted in ticks, not read off the clock: a process that was stopped for a minute
 // gets one late tick, not a verdict. An error that will not pass by itself, such as
-// a transfer of leadership that never ends, is tried again until then.
+// a transfer of leadership that never ends, is tried again until then. Ticks in which
+// this process had no processor do not count: a starved leader is not a stuck one.
 func (n *Node) withPatience(ctx context.Context, work func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	tick := time.NewTicker(n.cfg.electionTimeout())
 	defer tick.Stop()
+	var hunger starvation
+	hunger.watch(ctx)
 	done := make(chan error, 1)
 	run := func() { done <- work(ctx) }
 	go run()
@@ -188,6 +191,9 @@ func (n *Node) withPatience(ctx context.Context, work func(context.Context) erro
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
+			if hunger.excuses(n.cfg.electionTimeout()) {
+				continue
+			}
 			if ticks++; ticks > stuckTicks {
 				return fmt.Errorf("%w (%w)", ErrLeaderStuck, errOr(last, errors.New("no answer")))
 			}

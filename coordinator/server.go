@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -32,6 +33,11 @@ const (
 	maxEditParts = 2*rules.MaxEntries + 100
 	// maxAnswerBytes is for what the leader answers: a Hello's actions and rules.
 	maxAnswerBytes = 32 << 20
+	// maxWeight bounds the memory of messages, in bytes, for LeaseService and for all else; maxWaiting
+	// calls wait for room, for weighWait at most.
+	maxWeight  = 64 << 20
+	maxWaiting = 1024
+	weighWait  = 5 * time.Second
 	// bodyTimeout ends slow bodies; the largest takes 26 s at 10 Mbit/s.
 	bodyTimeout = 30 * time.Second
 )
@@ -68,7 +74,21 @@ func (s services) handler(ready func(context.Context) error) http.Handler {
 	mux.HandleFunc("PUT /rules/tier/{tier}", s.rules.putTier)
 	mux.HandleFunc("DELETE /rules/tier/{tier}", s.rules.deleteTier)
 	mux.HandleFunc("GET /{$}", serveIndex)
-	return limitBody(mux)
+	return limitBody(weigh(mux))
+}
+
+// weigh bounds the memory of the messages that are being read and answered: those of daemons apart from
+// those of operators, whose rules may be large.
+func weigh(next http.Handler) http.Handler {
+	leases := rpc.Weigh(rpc.NewGate(maxWeight, maxWaiting, weighWait), maxHelloBytes, next)
+	others := rpc.Weigh(rpc.NewGate(maxWeight, maxWaiting, weighWait), maxRulesBytes, next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/"+aliquotv1connect.LeaseServiceName+"/") {
+			leases.ServeHTTP(w, r)
+			return
+		}
+		others.ServeHTTP(w, r)
+	})
 }
 
 func readLimit(spec connect.Spec) []connect.HandlerOption {

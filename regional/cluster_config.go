@@ -104,9 +104,13 @@ func (c *clusterConfig) check(region string) error {
 	case c.index(region) < 0:
 		return fmt.Errorf("region %q is not declared", region)
 	}
+	var sum budget.Share
 	for _, r := range c.Regions {
 		if err := r.check(); err != nil {
 			return err
+		}
+		if sum = sum.Add(r.Floor); !sum.Within(budget.Share{Rate: budget.Unit, Burst: budget.Unit}) {
+			return fmt.Errorf("the floors of the regions up to %q sum above the whole limit", r.Name)
 		}
 	}
 	return nil

@@ -178,6 +178,7 @@ func (d *Daemon) build(kept *state) error {
 	d.service = &service{
 		limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region, self), recent: recent,
 		denials: &denials{}, holders: newHolders(d.reporter.peers, c.HTTPClient), region: c.Region,
+		intake: newIntake(), weights: rpc.NewGate(maxWeight, maxWaiting, weighWait),
 		stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),
 	}
 	d.metrics.watchRoom(d.service.room, c.Registry)
@@ -188,7 +189,8 @@ func (d *Daemon) build(kept *state) error {
 	d.throttle = &throttle{after: uint32(c.ThrottleAfter), trusts: check.rules.TrustsPeer, metrics: d.metrics, log: d.log, pause: pause}
 	d.service.throttle = d.throttle
 	d.parting = &parting{stopping: d.service.stopping}
-	d.http = newHTTPServer(d.parting.before(d.throttle.before(check.before(connectHandler(d.service, c.Region)))), d.log)
+	d.http = newHTTPServer(d.parting.before(new(openCalls).before(d.throttle.before(check.before(connectHandler(d.service, c.Region))))), d.log)
+	d.http.WriteTimeout = writeTimeout
 	d.http.ConnContext, d.http.ConnState = connContext, d.parting.watch
 	d.ops = newHTTPServer(opsHandler(d, c.Registry), d.log)
 	envoy, err := newEnvoyService(d.service, c, d.log)

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
+
+	"aliquot/rpc"
 )
 
 // grpc-go answers a message that cannot be read (invalid UTF-8, say) with an
@@ -20,6 +22,7 @@ import (
 type envelope struct {
 	message any
 	err     error
+	leave   func() // gives the message's room back; nil: it took none
 }
 
 // decoder is a message that reads itself, from bytes that are gone afterwards, and keeps
@@ -35,7 +38,10 @@ type encoder interface {
 
 // envelopeCodec fills envelopes, lets messages read and write themselves that can, and
 // does everything else as usual.
-type envelopeCodec struct{ encoding.CodecV2 }
+type envelopeCodec struct {
+	encoding.CodecV2
+	weights *rpc.Gate // nil: messages are not weighed
+}
 
 // Marshal writes v.
 func (c envelopeCodec) Marshal(v any) (mem.BufferSlice, error) {
@@ -51,6 +57,12 @@ func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	case decoder:
 		return m.DecodeFrom(data)
 	case *envelope:
+		if size := int64(data.Len()); size > rpc.FreeBytes && c.weights != nil {
+			if m.leave, m.err = c.weights.Enter(context.Background(), size*rpc.MemoryOf); m.err != nil {
+				m.err = rpc.ErrHeavy
+				return nil
+			}
+		}
 		m.err = c.CodecV2.Unmarshal(data, m.message)
 		return nil
 	}
@@ -74,7 +86,16 @@ func (r envelopeRegistrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 		m.Handler = r.own[m.MethodName]
 		if m.Handler == nil {
 			m.Handler = func(srv any, ctx context.Context, receive func(any) error, next grpc.UnaryServerInterceptor) (any, error) {
-				return handler(srv, ctx, func(in any) error { return open(receive, in) }, next)
+				var leave func()
+				defer func() {
+					if leave != nil {
+						leave()
+					}
+				}()
+				return handler(srv, ctx, func(in any) (err error) {
+					leave, err = open(receive, in)
+					return err
+				}, next)
 			}
 		}
 		enveloped.Methods[i] = m
@@ -86,15 +107,18 @@ func (r envelopeRegistrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	r.server.RegisterService(&enveloped, impl)
 }
 
-func open(receive func(any) error, in any) error {
+// open receives a message. leave gives its room back; nil: it took none.
+func open(receive func(any) error, in any) (leave func(), err error) {
 	e := envelope{message: in}
-	if err := receive(&e); err != nil {
-		return err
+	err = receive(&e)
+	switch {
+	case err != nil:
+	case e.err == rpc.ErrHeavy:
+		err = grpcError(e.err)
+	case e.err != nil:
+		err = unreadable(e.err)
 	}
-	if e.err != nil {
-		return unreadable(e.err)
-	}
-	return nil
+	return e.leave, err
 }
 
 func unreadable(err error) error {

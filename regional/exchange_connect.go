@@ -49,21 +49,21 @@ func exchangeOptions(pool *exchanges) connect.HandlerOption {
 
 // handleCalls serves Check, CheckBatch and CheckStream, in the place of the generated
 // handlers.
-func handleCalls(mux *http.ServeMux, s *service, options ...connect.HandlerOption) {
+func handleCalls(mux *http.ServeMux, s *service, weigh func(http.Handler) http.Handler, options ...connect.HandlerOption) {
 	methods := aliquotv1.File_aliquot_v1_limiter_proto.Services().ByName("LimiterService").Methods()
 	options = append(options, exchangeOptions(&s.exchanges))
-	mux.Handle(aliquotv1connect.LimiterServiceCheckProcedure, newPlainCalls(s, quiet(connect.NewUnaryHandlerSimple(
+	mux.Handle(aliquotv1connect.LimiterServiceCheckProcedure, newPlainCalls(s, weigh(quiet(connect.NewUnaryHandlerSimple(
 		aliquotv1connect.LimiterServiceCheckProcedure,
 		func(ctx context.Context, in *checkCall) (*checkCall, error) {
 			return in, s.serveCall(ctx, &in.exchange, single)
 		},
-		connect.WithSchema(methods.ByName("Check")), connect.WithHandlerOptions(options...)))))
-	mux.Handle(aliquotv1connect.LimiterServiceCheckBatchProcedure, hurried(batchTimeout, quiet(connect.NewUnaryHandlerSimple(
+		connect.WithSchema(methods.ByName("Check")), connect.WithHandlerOptions(options...))))))
+	mux.Handle(aliquotv1connect.LimiterServiceCheckBatchProcedure, hurried(batchTimeout, weigh(quiet(connect.NewUnaryHandlerSimple(
 		aliquotv1connect.LimiterServiceCheckBatchProcedure,
 		func(ctx context.Context, in *batchCall) (*batchCall, error) {
 			return in, s.serveCall(ctx, &in.exchange, batch)
 		},
-		connect.WithSchema(methods.ByName("CheckBatch")), connect.WithHandlerOptions(options...)))))
+		connect.WithSchema(methods.ByName("CheckBatch")), connect.WithHandlerOptions(options...))))))
 	mux.Handle(aliquotv1connect.LimiterServiceCheckStreamProcedure, unhurried(connect.NewBidiStreamHandler(
 		aliquotv1connect.LimiterServiceCheckStreamProcedure,
 		func(ctx context.Context, c *connect.BidiStream[streamCall, streamCall]) error {
@@ -74,7 +74,7 @@ func handleCalls(mux *http.ServeMux, s *service, options ...connect.HandlerOptio
 
 // batchTimeout is how long a batch may take until its answer has left: far more than deciding
 // it does. Without it each call of a client that does not read keeps an answer of a thousand
-// checks here, and HTTP/2 has a thousand calls on a connection.
+// checks here, and HTTP/2 has hundreds of calls on a connection.
 const batchTimeout = 30 * time.Second
 
 // hurried ends calls whose client has not read the answer by a time.

@@ -19,7 +19,7 @@ import (
 
 const (
 	// maxPlain bounds the message of a plain call: more than a check usually has, and little
-	// enough to make room for before it has come, on each of a connection's 1,000 streams.
+	// enough to make room for before it has come, on each of a connection's streams.
 	maxPlain = 4 << 10
 	// maxTimeoutDigits is what Connect allows a timeout in milliseconds.
 	maxTimeoutDigits = 10

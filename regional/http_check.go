@@ -114,7 +114,9 @@ func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err
 	}
 	call.add(&mapped)
 	ctx := r.Context()
-	if err := h.service.check(ctx, wire.Request{Attributes: call.attributes, Cost: o.cost, Namespace: o.namespace, Costs: call.costs}, &call.answer); err != nil {
+	if err := h.service.check(ctx, wire.Request{Attributes: call.attributes, Cost: o.cost, Namespace: o.namespace, Costs: call.costs}, &call.answer); errors.Is(err, errOverload) {
+		return h.crowdedOut(o.denyStatus), nil
+	} else if err != nil {
 		return answer.Answer{}, err
 	}
 	h.service.throttle.answered(ctx, !deniedByRules(&call.answer))

@@ -206,7 +206,7 @@ func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) 
 			}
 			now, _ = l.read()
 		}
-		patient := round == 0 || round < parkRounds && time.Now().Before(s.until)
+		patient := !s.crowded && (round == 0 || round < parkRounds && time.Now().Before(s.until))
 		groups := l.near(requests, s, now, wall.UnixMilli(), patient)
 		if round == 0 && len(groups)+len(s.todo) > 0 {
 			s.until = time.Now().Add(callerPatience)
@@ -214,7 +214,12 @@ func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) 
 		for _, g := range groups {
 			g.until = s.until
 		}
-		err := l.spendAll(ctx, groups)
+		var err error
+		if s.crowded {
+			l.fallBack(groups)
+		} else {
+			err = l.spendAll(ctx, groups)
+		}
 		// The groups of a caller that is gone are still the call's; whoever waits for that
 		// goes on waiting.
 		s.unclaim(err == nil && slices.ContainsFunc(groups, (*group).unanswered))
@@ -225,7 +230,7 @@ func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) 
 			groups = groups[copy(s.decisions[i].groups, groups):]
 		}
 	}
-	if len(requests) == 1 {
+	if len(requests) == 1 && !s.crowded {
 		d := &s.decisions[0]
 		if err := l.borrow(ctx, d.groups, func(i int) error { return l.spend(ctx, d.groups[i:i+1]) }); err != nil {
 			return nil, err

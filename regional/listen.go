@@ -31,8 +31,9 @@ import (
 const (
 	// readTimeout ends slow-body attacks; a batch of 4 MiB needs 0.4 MiB/s.
 	readTimeout = 10 * time.Second
-	// maxGRPCStreams bounds the calls under way on one gRPC connection.
-	maxGRPCStreams = 1000
+	// maxGRPCStreams bounds the calls under way on one gRPC connection, those included whose answers
+	// are not read.
+	maxGRPCStreams = 256
 	// maxSmallMessage bounds a message to health or reflection, uncompressed: it names a service.
 	maxSmallMessage = 64 << 10
 	// streamWorkers are the goroutines that go from one gRPC call to the next. One that is
@@ -53,10 +54,16 @@ const (
 // reflection, and a word of welcome.
 func connectHandler(s *service, region string) http.Handler {
 	mux := http.NewServeMux()
+	weigh := func(next http.Handler) http.Handler {
+		if s.weights == nil {
+			return next
+		}
+		return rpc.Weigh(s.weights, maxMessage, next)
+	}
 	options := connect.WithHandlerOptions(connect.WithReadMaxBytes(maxMessage), connect.WithRecover(s.recovered))
 	path, generated := aliquotv1connect.NewLimiterServiceHandler(connectService{s}, rpc.JSONCodec(), options)
-	mux.Handle(path, quiet(generated))
-	handleCalls(mux, s, options)
+	mux.Handle(path, weigh(quiet(generated)))
+	handleCalls(mux, s, weigh, options)
 	small := connect.WithReadMaxBytes(maxSmallMessage)
 	mux.Handle(grpchealth.NewHandler(grpchealth.NewStaticChecker(aliquotv1connect.LimiterServiceName), small))
 	reflector := grpcreflect.NewStaticReflector(aliquotv1connect.LimiterServiceName)
@@ -90,7 +97,7 @@ func grpcServer(s *service, envoy *envoyService, t *throttle) (*grpc.Server, *he
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxGRPCIdle, Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.InTapHandle(t.tap),
 		grpc.UnaryInterceptor(s.grpcErrors),
-		grpc.ForceServerCodecV2(envelopeCodec{encoding.GetCodecV2("proto")}),
+		grpc.ForceServerCodecV2(envelopeCodec{encoding.GetCodecV2("proto"), s.weights}),
 	)
 	aliquotv1.RegisterLimiterServiceServer(envelopeRegistrar{server, map[string]grpc.MethodHandler{
 		"Check": grpcHandler(s, single), "CheckBatch": grpcHandler(s, batch),

@@ -17,7 +17,9 @@ const mostLocal = 8
 // scratch is what deciding requests takes, so that those decided from memory need no
 // more. The decisions in it hold until it is used again.
 type scratch struct {
-	now       budget.Instant
+	now budget.Instant
+	// crowded: there is no turn at the store for the requests, and memory or their rules' fallbacks decide.
+	crowded   bool
 	decisions []decision
 	verdicts  []verdict
 	matched   []rules.Matched
@@ -57,6 +59,7 @@ func (p *scratches) done(s *scratch) {
 	clear(s.decisions)
 	s.decisions = s.decisions[:0] // not to be cleared once more
 	clear(s.one[:])
+	s.crowded = false
 	p.kept.Put(s)
 }
 

@@ -41,6 +41,7 @@ type metrics struct {
 	reloadFailures  prometheus.Counter
 	unknownTier     prometheus.Counter
 	panics          prometheus.Counter
+	overload        prometheus.Counter
 	coolDowns       *prometheus.CounterVec
 	autoBlocks      *prometheus.CounterVec
 	throttled       prometheus.Counter
@@ -125,6 +126,9 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 			Name: "aliquot_unknown_tier_total",
 			Help: "Decisions on requests that name a tier which neither a rule nor the tiers of the file know: it counts as none named.",
 		}),
+		overload: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aliquot_overload_total", Help: "Calls that found no turn to be decided: refused, or over Envoy's protocol decided by on_redis_failure.",
+		}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "aliquot_panics_total", Help: "Calls that failed by a bug: they panicked, and the log tells where.",
 		}),
@@ -144,7 +148,7 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	reg.MustRegister(m.decisions, m.offered, m.admitted, m.localHits, m.decisionSeconds, m.storeSeconds, m.storeErrors, m.callGroups,
-		m.breaker, m.circuits, m.degraded, m.reports, m.borrows, m.rulesVersion, m.reloadFailures, m.unknownTier, m.panics, build,
+		m.breaker, m.circuits, m.degraded, m.reports, m.borrows, m.rulesVersion, m.reloadFailures, m.unknownTier, m.panics, m.overload, build,
 		goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -34,6 +34,10 @@ func (s *service) Reserve(ctx context.Context, in *aliquotv1.ReserveRequest) (*a
 	if err != nil {
 		return nil, rpcCodes.Error(err)
 	}
+	if err := s.enter(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer s.leave(1)
 	result, err := s.limiter.reserve(ctx, &r)
 	if err != nil {
 		return nil, rpcCodes.Error(err)
@@ -91,6 +95,10 @@ func (s *service) Settle(ctx context.Context, in *aliquotv1.SettleRequest) (*ali
 	if err := validateSettle(in); err != nil {
 		return nil, rpcCodes.Error(err)
 	}
+	if err := s.enter(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer s.leave(1)
 	result, err := s.limiter.settle(ctx, in.GetNamespace(), in.GetId(), usage{cost: in.Cost, costs: in.GetCosts()})
 	if err != nil {
 		return nil, rpcCodes.Error(err)

@@ -3,6 +3,7 @@ package regional
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -92,6 +93,14 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Ch
 	}
 	room := limiter.scratches.take()
 	defer limiter.scratches.done(room)
+	switch err := e.service.enter(ctx, len(checks)); {
+	case err == nil:
+		defer e.service.leave(len(checks))
+	case err == errOverload && !slices.ContainsFunc(checks, func(c rls.Check) bool { return c.Look }):
+		room.crowded = true // each rule's on_redis_failure is an answer to Envoy, an error may let all pass
+	default:
+		return err
+	}
 	var counted tally
 	defer counted.flush(e.service.metrics)
 	for i := 0; i < len(checks); {
@@ -138,7 +147,7 @@ func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []req
 
 // lookAtCostly tells of costs that are above a whole limit how much of it is left, and when it is whole.
 func (e *envoyService) lookAtCostly(ctx context.Context, requests []request, costly []int, room *scratch, statuses []rls.Status) error {
-	if len(costly) == 0 {
+	if len(costly) == 0 || room.crowded {
 		return nil
 	}
 	looks := make([]request, len(costly))

@@ -52,6 +52,8 @@ type service struct {
 	// throttle delays the answers of connections that hear nothing but denials.
 	throttle *throttle
 	panics   *panics
+	// intake bounds what is decided at once, weights the memory of messages; nil: they do not.
+	intake, weights *rpc.Gate
 }
 
 // Check decides one request.
@@ -72,6 +74,10 @@ func (s *service) check(ctx context.Context, in wire.Request, out *wire.Answer) 
 	if err != nil {
 		return rpcCodes.Error(err)
 	}
+	if err := s.enter(ctx, 1); err != nil {
+		return err
+	}
+	defer s.leave(1)
 	room := s.limiter.scratches.take()
 	defer s.limiter.scratches.done(room)
 	room.one[0] = r
@@ -122,6 +128,15 @@ func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why err
 		}
 		x.valid = append(x.valid, r)
 	}
+	if err := s.enter(ctx, len(x.valid)); err == errOverload && x.kind == streamed {
+		for range x.requests.All { // the stream goes on
+			each(err)
+		}
+		return nil
+	} else if err != nil {
+		return err
+	}
+	defer s.leave(len(x.valid))
 	room := s.limiter.scratches.take()
 	defer s.limiter.scratches.done(room)
 	decisions, err := s.limiter.decideIn(ctx, x.valid, room)

@@ -53,14 +53,14 @@ func (l *limiter) settle(ctx context.Context, namespace, id string, said usage) 
 	for range settleTries {
 		kept, err := l.kept(ctx, key)
 		if err != nil {
-			return settledResult{}, fmt.Errorf("%w: %w", errNotSettled, err)
+			return settledResult{}, notSettled(err)
 		}
 		if kept == nil {
 			return settledResult{}, errNoReservation
 		}
 		out, changed, err := l.settleKept(ctx, p, key, kept, said)
 		if err != nil {
-			return settledResult{}, fmt.Errorf("%w: %w", errNotSettled, err)
+			return settledResult{}, notSettled(err)
 		}
 		if !changed {
 			return out, nil
@@ -68,6 +68,10 @@ func (l *limiter) settle(ctx context.Context, namespace, id string, said usage) 
 	}
 	return settledResult{}, errNotSettled
 }
+
+// notSettled is errNotSettled for a failure of the store: the client hears its kind, and not what the
+// store wrote, which may hold addresses and keys.
+func notSettled(err error) error { return fmt.Errorf("%w (%s)", errNotSettled, reason(err)) }
 
 // settleKept settles what was read; changed tells that it is something else by now.
 func (l *limiter) settleKept(ctx context.Context, p *policy, key string, kept *lua.Kept, said usage) (out settledResult, changed bool, err error) {

@@ -51,3 +51,31 @@ func TestASlowBodyIsToldOf(t *testing.T) {
 		}
 	}
 }
+
+// TestAMalformedBodyIsTheClientsFault: chunks without a length, and a body that is cut off, are 400 and not 500.
+func TestAMalformedBodyIsTheClientsFault(t *testing.T) {
+	d, _ := startLive(t, testConfig(newLeader(t, oneRule).address()))
+	for _, procedure := range []string{
+		aliquotv1connect.LimiterServiceCheckProcedure, aliquotv1connect.LimiterServiceCheckBatchProcedure, aliquotv1connect.LimiterServiceReserveProcedure,
+	} {
+		for _, contentType := range []string{plainType, "application/json"} {
+			for _, body := range []string{"zz\r\n{}\r\n0\r\n\r\n", "-1\r\n{}\r\n", "ffffffffffffffffff\r\n{}", "2\r\n{}garbage"} {
+				conn, err := net.Dial("tcp", d.Addr())
+				if err != nil {
+					t.Fatal(err)
+				}
+				fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: us\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n\r\n%s", procedure, contentType, body)
+				_ = conn.(*net.TCPConn).CloseWrite()
+				out, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if out.StatusCode != http.StatusBadRequest {
+					text, _ := io.ReadAll(out.Body)
+					t.Errorf("%s, %s of %q: %s %s", procedure, contentType, body, out.Status, text)
+				}
+				conn.Close()
+			}
+		}
+	}
+}

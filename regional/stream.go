@@ -292,6 +292,7 @@ func unhurried(next http.Handler) http.Handler {
 		response := http.NewResponseController(w)
 		if r.ProtoMajor >= 2 { // Connect refuses a stream of both directions over HTTP/1.1
 			_ = response.SetReadDeadline(time.Time{})
+			_ = response.SetWriteDeadline(time.Time{})
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), responseKey{}, response)))
 	})

@@ -82,6 +82,7 @@ func (c *throttledConn) RemoteAddr() net.Addr { return c.line }
 
 // connContext lets the calls on a connection of net/http know their line, as gRPC does.
 func connContext(ctx context.Context, c net.Conn) context.Context {
+	ctx = context.WithValue(ctx, lineCallsKey{}, new(lineCalls))
 	if l, ok := c.RemoteAddr().(*line); ok {
 		return peer.NewContext(ctx, &peer.Peer{Addr: l})
 	}

@@ -2,12 +2,17 @@ package rpc
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 
 	"connectrpc.com/connect"
 )
+
+// errBody is a request's body that is not what its framing says: a chunk without a length, or cut off.
+var errBody = errors.New("the request's body cannot be read; send its whole length, or well-formed chunks")
 
 // errSlowBody is a request of which the server has waited for the rest for as long as it does.
 var errSlowBody = errors.New("the request's body did not come in time")
@@ -30,5 +35,11 @@ func (b quietBody) Read(p []byte) (int, error) {
 	if of, ok := errors.AsType[*net.OpError](err); ok {
 		return n, of.Err
 	}
-	return n, err
+	if _, coded := errors.AsType[*connect.Error](err); coded || errors.Is(err, net.ErrClosed) {
+		return n, err
+	}
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return n, err
+	}
+	return n, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%w (%w)", errBody, err))
 }

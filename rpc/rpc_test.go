@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ func TestJSONPrintsZeroValuesWithoutPadding(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"allowed":false,"ruleId":"","limit":"0","remaining":"0","mode":"","limits":[],"reason":"","never":false,"decisionId":""}`
+	want := `{"allowed":false,"ruleId":"","limit":"0","remaining":"0","mode":"","limits":[],"reason":"","never":false,"decisionId":"","problem":""}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -107,5 +108,24 @@ func TestServerSpeaksBothVersions(t *testing.T) {
 		if resp.ProtoMajor != c.want {
 			t.Errorf("HTTP/%d, want %d", resp.ProtoMajor, c.want)
 		}
+	}
+}
+
+// TestOnePeerHasAPartOfTheConnections: one address has no more than its part, and has it again when one of
+// them ends.
+func TestOnePeerHasAPartOfTheConnections(t *testing.T) {
+	l := &Listener{peers: map[netip.Addr]int{}}
+	one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for range MaxPeerConnections {
+		if !l.count(one) {
+			t.Fatal("refused early")
+		}
+	}
+	if l.count(one) || !l.count(other) || !l.count(netip.Addr{}) {
+		t.Error("one peer has more than its part, or takes that of others")
+	}
+	l.uncount(one)
+	if !l.count(one) || l.Open() != MaxPeerConnections+2 {
+		t.Errorf("%d are open", l.Open())
 	}
 }

@@ -21,10 +21,13 @@ const (
 	// maxHeaderBytes leaves room for cookies and traces, not for a flood.
 	maxHeaderBytes = 16 << 10
 	// maxStreams bounds the concurrent requests of one HTTP/2 connection.
-	maxStreams = 1000
+	maxStreams = 250
 	// MaxConnections bounds a listener's open connections, so that idle ones
 	// cannot use up the process's file descriptors.
 	MaxConnections = 16_384
+	// MaxPeerConnections bounds those of one address, so that one peer cannot take them all. A unix
+	// socket's peers have no address.
+	MaxPeerConnections = MaxConnections / 4
 	// pingAfter finds a dead HTTP/2 peer.
 	pingAfter   = 15 * time.Second
 	pingTimeout = 5 * time.Second

@@ -54,6 +54,7 @@ type options struct {
 const gcPercent = 50
 
 func main() {
+	syscall.Umask(0o077) // state and secrets are the daemon's own; a unix socket has its mode all the same
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

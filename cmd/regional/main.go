@@ -34,6 +34,7 @@ const (
 )
 
 func main() {
+	syscall.Umask(0o077) // state and secrets are the daemon's own; a unix socket has its mode all the same
 	paceCollector()
 	os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }

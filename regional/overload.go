@@ -1,0 +1,107 @@
+package regional
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"aliquot/answer"
+	"aliquot/rpc"
+)
+
+// Bounds on what is under way at once. Reports, /readyz and metrics, and health over gRPC are outside of
+// them: a daemon that is asked too much keeps its lease.
+const (
+	// maxDeciding bounds the requests that are being decided, as many as the store's calls hold: what
+	// waits there loses its patience, and is decided without the store.
+	maxDeciding = batchCalls * groupsPerCall
+	// maxWaiting calls wait for their turn, for decideWait at most.
+	maxWaiting = 4096
+	decideWait = 50 * time.Millisecond
+	// overloadRetry is the wait told to a call that was refused.
+	overloadRetry = time.Second
+	// maxWeight bounds the memory of the messages that are being read and decided, in bytes, and
+	// weighWait is how long one waits for its room.
+	maxWeight = 64 << 20
+	weighWait = 2 * time.Second
+	// maxOpen bounds the calls over HTTP/2 that are not over, those included whose clients do not read
+	// the answer; where half of them are open, a connection has at most fewOpen.
+	maxOpen, fewOpen = 4096, 16
+	// writeTimeout is how long a call may take until its answer has left.
+	writeTimeout = 10 * time.Second
+)
+
+// errOverload is what a call hears that found no turn.
+var errOverload = overloaded()
+
+func overloaded() *connect.Error {
+	err := connect.NewError(connect.CodeUnavailable, errors.New("this daemon is asked more than it can decide; retry after 1 s"))
+	err.Meta().Set("Retry-After", "1")
+	return err
+}
+
+// newIntake makes the gate before decisions.
+func newIntake() *rpc.Gate { return rpc.NewGate(maxDeciding, maxWaiting, decideWait) }
+
+// turns is how much of the gate a call of n requests takes.
+func turns(n int) int64 { return int64(min(max(n, 1), groupsPerCall)) }
+
+// enter takes a turn to decide n requests, for which leave is called; or errOverload.
+func (s *service) enter(ctx context.Context, n int) error {
+	if s.intake == nil || s.intake.TryEnter(ctx, turns(n)) == nil {
+		return nil
+	}
+	s.metrics.overload.Inc()
+	if ctx.Err() != nil {
+		return rpcCodes.Error(ctx.Err())
+	}
+	return errOverload
+}
+
+func (s *service) leave(n int) {
+	if s.intake != nil {
+		s.intake.Leave(turns(n))
+	}
+}
+
+// crowdedOut is the answer to a request over HTTP that found no turn.
+func (h *httpCheck) crowdedOut(denyStatus int) answer.Answer {
+	d := answer.Decision{Act: answer.Act{RetryAfter: overloadRetry, Problem: answer.ReducedCapacity}}
+	return d.Answer(time.Now(), answer.Options{Headers: h.headers, DenyStatus: denyStatus})
+}
+
+// openCalls counts the calls over HTTP/2 that are open, and refuses more: by the status alone, which a
+// client gets that reads no body.
+type openCalls struct{ all atomic.Int64 }
+
+// lineCalls counts those of one connection.
+type lineCalls struct{ n atomic.Int64 }
+
+// lineCallsKey is the key under which a connection's context has its lineCalls.
+type lineCallsKey struct{}
+
+// before counts calls until their stream has closed. Over HTTP/1.1 there is one a connection.
+func (o *openCalls) before(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := r.Context()
+		line, _ := ctx.Value(lineCallsKey{}).(*lineCalls)
+		if r.ProtoMajor < 2 || line == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		all, here := o.all.Add(1), line.n.Add(1)
+		over := func() { o.all.Add(-1); line.n.Add(-1) }
+		if all > maxOpen || all > maxOpen/2 && here > fewOpen {
+			over()
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		context.AfterFunc(ctx, over)
+		next.ServeHTTP(w, r)
+	})
+}

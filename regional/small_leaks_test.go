@@ -1,0 +1,34 @@
+package regional
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"aliquot/budget"
+)
+
+// TestSettleDoesNotShowTheStoresWords: a client hears that its reservation was not settled, and of what kind
+// the failure is.
+func TestSettleDoesNotShowTheStoresWords(t *testing.T) {
+	err := notSettled(errors.New("NOAUTH Authentication required by 10.1.2.3 for aq:{secret}"))
+	if text := err.Error(); !errors.Is(err, errNotSettled) || strings.Contains(text, "10.1.2.3") || strings.Contains(text, "secret") || !strings.Contains(text, "noauth") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestFloorsThatSumAboveTheLimitAreRefused, from a coordinator or a state file.
+func TestFloorsThatSumAboveTheLimitAreRefused(t *testing.T) {
+	half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
+	c := clusterConfig{ClusterID: "c", Lease: time.Second, Secret: []byte("s"), Regions: []regionConfig{
+		{Name: "a", Floor: half, Low: half}, {Name: "b", Floor: half, Low: half},
+	}}
+	if err := c.check("a"); err != nil {
+		t.Errorf("halves: %v", err)
+	}
+	c.Regions[1].Floor.Rate++
+	if err := c.check("a"); err == nil || !strings.Contains(err.Error(), "sum above") {
+		t.Errorf("more than halves: %v", err)
+	}
+}

@@ -1,0 +1,105 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"connectrpc.com/connect"
+)
+
+// Bounds by which messages are weighed before they are read.
+const (
+	// FreeBytes is the largest message that is not weighed: there are only as many of them as calls.
+	FreeBytes = 4 << 10
+	// MemoryOf is how many bytes of memory one byte of a message can become.
+	MemoryOf = 8
+	// weighStep is how many bytes are weighed at once of a message that does not tell its length.
+	weighStep = 64 << 10
+	// maxGzipRatio is how many bytes gzip can make of one.
+	maxGzipRatio = 1032
+)
+
+// ErrHeavy is what a call hears whose message finds no room.
+var ErrHeavy = connect.NewError(connect.CodeResourceExhausted, errors.New(
+	"the messages of all calls together are too large for now; send smaller ones, fewer at a time, or later"))
+
+// Weigh lets requests pass to next whose messages have room in gate, in bytes of memory: one that tells its
+// length before it is read, others as they are read, and compressed ones as what they can become, most
+// bytes at the most. The room is given back when next returns.
+func Weigh(gate *Gate, most int64, next http.Handler) http.Handler {
+	refusals := connect.NewErrorWriter()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		size := r.ContentLength
+		if size == 0 || size > 0 && size <= FreeBytes && !packed(r.Header) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if packed(r.Header) {
+			if size < 0 || size > most/maxGzipRatio {
+				size = most
+			} else {
+				size *= maxGzipRatio
+			}
+		}
+		body := &weighed{ReadCloser: r.Body, gate: gate, ctx: r.Context()}
+		defer body.leave()
+		if size > 0 {
+			if body.weigh(min(size, most)) != nil {
+				_ = refusals.Write(w, r, ErrHeavy) // the peer has gone: nobody to tell
+				return
+			}
+		}
+		r.Body = body
+		next.ServeHTTP(w, r)
+	})
+}
+
+// packed reports whether a request is compressed.
+func packed(h http.Header) bool {
+	for _, name := range []string{"Content-Encoding", "Grpc-Encoding", "Connect-Content-Encoding"} {
+		if of := h[name]; len(of) > 0 && of[0] != "" && of[0] != "identity" {
+			return true
+		}
+	}
+	return false
+}
+
+// weighed is a body that takes room for what is read of it.
+type weighed struct {
+	io.ReadCloser
+	gate *Gate
+	ctx  context.Context
+	read int64
+	room int64 // of the message's bytes
+	held int64 // of the gate
+}
+
+// Read is for io.Reader. Its error is ErrHeavy where there is no room.
+func (b *weighed) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.read += int64(n); b.read > max(b.room, FreeBytes) {
+		if b.weigh(max(weighStep, b.read-b.room)) != nil {
+			return 0, ErrHeavy
+		}
+	}
+	return n, err
+}
+
+// weigh takes room for so many bytes more.
+func (b *weighed) weigh(bytes int64) error {
+	units := min(bytes*MemoryOf, b.gate.room-b.held)
+	if err := b.gate.TryEnter(b.ctx, units); err != nil {
+		return fmt.Errorf("weigh a message: %w", err)
+	}
+	b.room, b.held = b.room+bytes, b.held+units
+	return nil
+}
+
+func (b *weighed) leave() {
+	if b.held > 0 {
+		b.gate.Leave(b.held)
+	}
+}
