@@ -28,9 +28,12 @@ type rule struct {
 	match    []condition // the domain is not among them
 	key      []string
 	replaces []string
-	limit    uint32
-	window   string
-	shadow   bool
+	// inRequest are the rules that are replaced in all descriptors of a request.
+	inRequest []string
+	limit     uint32
+	window    string
+	unlimited bool
+	shadow    bool
 }
 
 // condition is one attribute of a match: a text, or regular expressions of which one is
@@ -68,7 +71,29 @@ func (c *converter) convert(d *node) {
 		c.note(d, "not carried over: the domain is longer than %d characters or has control characters", maxRegexChars)
 		return
 	}
+	from := len(c.rules)
 	c.walk(d, nil)
+	c.nameReplaced(c.rules[from:])
+}
+
+// nameReplaced finds the rules of a domain that limits replace by their names, in whichever descriptor of a
+// request they are met. A limit in shadow replaces there what it does not here.
+func (c *converter) nameReplaced(all []*rule) {
+	for _, r := range all {
+		for _, name := range r.from.limit.replaces {
+			for _, other := range all {
+				switch {
+				case other.from.limit.name != name || slices.Contains(r.inRequest, other.id):
+				case len(r.inRequest) == rules.MaxReplaces:
+					c.note(r.from, "not carried over: replaces %q in rule %s; a rule replaces %d at the most", name, other.id, rules.MaxReplaces)
+				case r.shadow && !other.shadow:
+					c.note(r.from, "not carried over: replaces %q; a rule in shadow replaces rules in shadow only", name)
+				default:
+					r.inRequest = append(r.inRequest, other.id)
+				}
+			}
+		}
+	}
 }
 
 func collectKeys(n *node, into map[string]bool) {
@@ -153,16 +178,7 @@ func (c *converter) remarks(n *node, siblings []*node) {
 	if n.quota {
 		c.note(n, "differs: quota_mode is shadow here; the answer has no metadata of it")
 	}
-	for _, name := range n.limit.replaces {
-		c.note(n, "not carried over: replaces %q, which is about several descriptors of one request; each is a check of its own here", name)
-	}
-	if n.limit.unlimited {
-		return
-	}
-	switch {
-	case n.limit.requests == 0:
-		c.note(n, "differs: a limit of 0 denies all; the least a rule can have is 1, so it allows one request in 365 days in all")
-	case n.limit.requests > maxAmount:
+	if !n.limit.unlimited && n.limit.requests > maxAmount {
 		c.note(n, "differs: %d a unit becomes %d, the most a rule can have", n.limit.requests, maxAmount)
 	}
 }
@@ -172,15 +188,15 @@ func (c *converter) reserve(n *node, path []step) {
 	if !n.limits() {
 		return
 	}
-	r := &rule{id: c.ids.of(c.domain, path), from: n, key: []string{}, limit: min(n.limit.requests, maxAmount), window: n.limit.window, shadow: n.shadow || n.quota}
+	r := &rule{
+		id: c.ids.of(c.domain, path), from: n, key: []string{}, limit: min(n.limit.requests, maxAmount), window: n.limit.window,
+		unlimited: n.limit.unlimited, shadow: (n.shadow || n.quota) && !n.limit.unlimited,
+	}
 	for _, s := range path {
 		if !s.span().prefix || s.share {
 			continue // one bucket for all its values
 		}
 		r.key = append(r.key, s.key)
-	}
-	if r.limit == 0 {
-		r.limit, r.window, r.key = 1, windows["YEAR"], []string{}
 	}
 	c.of[n] = r
 	c.rules = append(c.rules, r)

@@ -94,13 +94,23 @@ rules:
       attributes:
         domain: shop
         path: "/files/*"
-        user: {regex: "(?s)^(?:[^0].*|0(?:|[^0].*|0(?:|[^7].*|7(?:.+))))$"}
+        user: "?*"
         database: ""
     key: [user]
     shadow: true
     params: {limit: 7, window: 30d}
+  - id: shop.path--files--any.user-007
+    match:
+      attributes:
+        domain: shop
+        path: "/files/*"
+        user: "007"
+        database: ""
+    key: []
+    replaces: [shop.path--files--any.user]
+    params: {limit: unlimited}
 `
-	if got := string(r.YAML); got != want || r.Rules != 4 || len(r.Notes) > 0 {
+	if got := string(r.YAML); got != want || r.Rules != 5 || len(r.Notes) > 0 {
 		t.Errorf("%d rules\n%s%s\nwant\n%s", r.Rules, got, notes(r), want)
 	}
 }
@@ -125,7 +135,7 @@ func TestRequestsMeetTheRuleOfTheirNode(t *testing.T) {
 		{"database=users user=u", ""},
 		{"path=/files/a", "shop.path--files--any"},
 		{"path=/files/a user=u", "shop.path--files--any.user"},
-		{"path=/files/a user=007", ""},
+		{"path=/files/a user=007", "shop.path--files--any.user-007"},
 		{"path=/file user=u", ""},
 		{"user=u", ""},
 		{"domain=other database=users", ""},
@@ -150,10 +160,10 @@ func TestRequestsMeetTheRuleOfTheirNode(t *testing.T) {
 func TestWhatIsNotCarriedOverIsSaid(t *testing.T) {
 	const head = "domain: d\ndescriptors:\n"
 	for name, c := range map[string]struct{ descriptor, want string }{
-		"zero":           {"- {key: a, rate_limit: {unit: day, requests_per_unit: 0}}", "f1:3:3: differs: a limit of 0 denies all"},
-		"too many":       {"- {key: a, rate_limit: {unit: day, requests_per_unit: 4294967295}}", "f1:3:3: differs: 4294967295 a unit becomes 1000000000"},
-		"quota":          {"- {key: a, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}", "f1:3:3: differs: quota_mode is shadow"},
-		"replaces":       {"- {key: a, rate_limit: {unit: day, requests_per_unit: 1, replaces: [{name: x}]}}", `f1:3:3: not carried over: replaces "x"`},
+		"too many": {"- {key: a, rate_limit: {unit: day, requests_per_unit: 4294967295}}", "f1:3:3: differs: 4294967295 a unit becomes 1000000000"},
+		"quota":    {"- {key: a, quota_mode: true, rate_limit: {unit: day, requests_per_unit: 1}}", "f1:3:3: differs: quota_mode is shadow"},
+		"replaces": {"- {key: a, shadow_mode: true, rate_limit: {unit: day, requests_per_unit: 1, replaces: [{name: x}]}}\n" +
+			"- {key: b, rate_limit: {unit: day, requests_per_unit: 1, name: x}}", `f1:3:3: not carried over: replaces "x"; a rule in shadow`},
 		"metric":         {"- {key: a, detailed_metric: true, value_to_metric: true}", "f1:3:3: not carried over: value_to_metric"},
 		"key wildcard":   {"- {key: \"a*\", rate_limit: {unit: day, requests_per_unit: 1}}", "f1:3:3: not carried over: an attribute's name"},
 		"domain":         {"- {key: domain, rate_limit: {unit: day, requests_per_unit: 1}}", "f1:3:3: not carried over: the attribute domain"},
@@ -168,6 +178,20 @@ func TestWhatIsNotCarriedOverIsSaid(t *testing.T) {
 		if got := notes(r); !strings.Contains(got, c.want) {
 			t.Errorf("%s: notes\n%swant %q", name, got, c.want)
 		}
+	}
+}
+
+// TestNamesAreReplacedInRequests: a limit's name may be that of several, in files of their own.
+func TestNamesAreReplacedInRequests(t *testing.T) {
+	r, set := imported(t, `
+domain: d
+descriptors:
+  - {key: a, rate_limit: {unit: day, requests_per_unit: 0, name: x}}
+  - {key: b, rate_limit: {unlimited: true, replaces: [{name: x}, {name: y}]}}
+`, "domain: d\ndescriptors:\n  - {key: c, rate_limit: {unit: day, requests_per_unit: 1, name: x}}\n")
+	b := set.Rule("d.b")
+	if !b.Unlimited || strings.Join(b.ReplacesInRequest, " ") != "d.a d.c" || set.Rule("d.a").Limit.Capacity != 0 || len(r.Notes) > 0 {
+		t.Errorf("%+v\n%s%s", b, r.YAML, notes(r))
 	}
 }
 

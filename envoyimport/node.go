@@ -24,7 +24,7 @@ func (n *node) rank() int {
 	return 0
 }
 
-func (n *node) limits() bool { return n.limit != nil && !n.limit.unlimited }
+func (n *node) limits() bool { return n.limit != nil }
 
 // title names the node in a message.
 func (n *node) title() string {

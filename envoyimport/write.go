@@ -89,8 +89,15 @@ func (r *rule) write(b *strings.Builder, domain string) {
 	if len(r.replaces) > 0 {
 		fmt.Fprintf(b, "    replaces: %s\n", list(r.replaces))
 	}
+	if len(r.inRequest) > 0 {
+		fmt.Fprintf(b, "    replaces_in_request: %s\n", list(r.inRequest))
+	}
 	if r.shadow {
 		b.WriteString("    shadow: true\n")
+	}
+	if r.unlimited {
+		b.WriteString("    params: {limit: unlimited}\n")
+		return
 	}
 	fmt.Fprintf(b, "    params: {limit: %d, window: %s}\n", r.limit, r.window)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aliquot/answer"
+	"aliquot/budget"
 	"aliquot/limit"
 	"aliquot/rls"
 	"aliquot/rules"
@@ -142,11 +143,14 @@ func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []req
 		}
 		e.put(c, out)
 	}
-	return e.lookAtCostly(ctx, requests, costly, room, out.Statuses[from:])
+	return e.lookAtCostly(ctx, requests, decisions, costly, room, out.Statuses[from:])
 }
 
-// lookAtCostly tells of costs that are above a whole limit how much of it is left, and when it is whole.
-func (e *envoyService) lookAtCostly(ctx context.Context, requests []request, costly []int, room *scratch, statuses []rls.Status) error {
+// lookAtCostly tells of costs that are above a whole limit how much of it is left, and when it is whole. What
+// was charged after one of them was left at its turn.
+func (e *envoyService) lookAtCostly(
+	ctx context.Context, requests []request, decisions []decision, costly []int, room *scratch, statuses []rls.Status,
+) error {
 	if len(costly) == 0 || room.crowded {
 		return nil
 	}
@@ -163,11 +167,29 @@ func (e *envoyService) lookAtCostly(ctx context.Context, requests []request, cos
 		all, _ := seen[j].decision.verdicts()
 		for k := range all {
 			if v := &all[k]; v.rule.ID == statuses[i].Name {
-				statuses[i].Remaining, statuses[i].Reset = int64(max(0, v.found.Tokens)/limit.Token), v.decision.ResetAfter
+				left := max(0, v.found.Tokens)
+				for after := i + 1; after < len(decisions); after++ {
+					left += decisions[after].charged(v.key)
+				}
+				statuses[i].Remaining, statuses[i].Reset = int64(left/limit.Token), v.decision.ResetAfter
 			}
 		}
 	}
 	return nil
+}
+
+// charged is what a decision took of a key.
+func (d *decision) charged(key budget.KeyID) (cost limit.Tokens) {
+	if d.mode != "" {
+		return 0
+	}
+	all, head := d.verdicts()
+	for i := range all {
+		if v := &all[i]; v.key == key && v.decision.Allowed && (v.shadow || head.shadow || head.decision.Allowed) {
+			cost += v.cost
+		}
+	}
+	return cost
 }
 
 // looks decides checks that cost nothing.

@@ -168,6 +168,10 @@ func TestACostAboveTheLimit(t *testing.T) {
 		if code != "O:O" || s.GetLimitRemaining() != 2 || s.GetDurationUntilReset().GetSeconds() < 1000 || s.GetCurrentLimit().GetRequestsPerUnit() != 3 {
 			t.Errorf("%s: %s %v", key, code, s)
 		}
+		out := envoy(t, d, "mesh", 1, costing(4, entries(key, "x")), entries(key, "x"))
+		if s := out.GetStatuses(); codesOf(out) != "O:Ok" || s[0].GetLimitRemaining() != 2 || s[1].GetLimitRemaining() != 1 {
+			t.Errorf("%s, before another one: %v", key, out)
+		}
 	}
 }
 

@@ -139,8 +139,11 @@ func TestImportedRulesLimitAsThatProjectDoes(t *testing.T) {
 }
 
 func said(l *config.RateLimit) string {
-	if l == nil || l.Unlimited {
+	if l == nil {
 		return "no limit"
+	}
+	if l.Unlimited {
+		return "unlimited"
 	}
 	window := time.Duration(utils.UnitToDivider(l.Limit.Unit)) * time.Second
 	return fmt.Sprintf("%d in %v, shadow %t", l.Limit.RequestsPerUnit, window, l.ShadowMode)
@@ -152,6 +155,10 @@ func ours(matched []rules.Matched) string {
 	}
 	var out []string
 	for _, m := range matched {
+		if m.Unlimited {
+			out = append(out, "unlimited")
+			continue
+		}
 		out = append(out, fmt.Sprintf("%d in %v, shadow %t", m.Limit.Capacity/1_000_000, m.Window, m.Rule.ShadowPPM > 0))
 	}
 	return strings.Join(out, " and ")
