@@ -207,7 +207,7 @@ func (r *running) await(t *testing.T) bool {
 	for {
 		select {
 		case <-tick.C:
-			if strings.HasSuffix(r.out.String(), "\nready\n") {
+			if strings.Contains(r.out.String(), "\nready\n") {
 				return true
 			}
 		case code := <-r.done:
@@ -237,6 +237,16 @@ func TestAgainstARealCluster(t *testing.T) {
 		}
 		if !strings.Contains(out, "curl -s http://"+region+"/aliquot.v1.LimiterService/Check") || strings.Count(out, "ready\n") != 1 {
 			t.Errorf("output:\n%s", out)
+		}
+		for _, try := range []string{" check api_key=sk_1 --addr " + region, " budget list --addr ", " bench rotate --duration 10s --regions " + region + ","} {
+			if !strings.Contains(out[strings.Index(out, "\nready\n"):], try) {
+				t.Errorf("after ready there is no %q in\n%s", try, out)
+			}
+		}
+		for _, ordinary := range []string{"no leader is known", "heartbeat timeout reached, starting election", "failed to get previous log", "sending older logs"} {
+			if strings.Contains(r.err.String(), ordinary) {
+				t.Errorf("an ordinary start warns of %q:\n%s", ordinary, r.err.String())
+			}
 		}
 	})
 	t.Run("rules plan", func(t *testing.T) { planRules(t, coordinator, region, r.at(7510), r.at(7520)) })

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"aliquot/config"
@@ -17,8 +19,8 @@ func newDev(g *globals) *cobra.Command {
 		Short: "Run coordinators and regions in this process, to try things out",
 		Long: `Runs the real daemons in this process, on loopback: coordinator i on ports 7400+10i
 (RPC), +1 (Raft), +2 (gossip), +3 (metrics and health); region i on 7500+10i (RPC),
-+1 (gRPC), +2, +3 likewise. Prints every address, an example, and the line "ready"
-when every region holds a lease. Logs go to standard error. Stop it with Ctrl-C.`,
++1 (gRPC), +2, +3 likewise. Prints every address, an example and, when every region
+holds a lease, the line "ready" and what to try. Logs go to standard error. Stop it with Ctrl-C.`,
 		Example: `  aliquot dev
   aliquot dev --redis redis://127.0.0.1:7600,redis://127.0.0.1:7610,redis://127.0.0.1:7620 --rtt 80ms`,
 		Args: cobra.NoArgs,
@@ -37,7 +39,7 @@ when every region holds a lease. Logs go to standard error. Stop it with Ctrl-C.
 		if err != nil {
 			return usageError{err}
 		}
-		c.Out, c.Logger = g.Out, log
+		c.Out, c.Logger, c.Program = g.Out, log, os.Args[0]
 		if err := c.Validate(); err != nil {
 			return usageError{err}
 		}

@@ -36,9 +36,36 @@ func (b *hclogBridge) Warn(msg string, args ...any)  { b.emit(slog.LevelWarn, ms
 func (b *hclogBridge) Error(msg string, args ...any) { b.emit(slog.LevelError, msg, args) }
 
 func (b *hclogBridge) emit(level slog.Level, msg string, args []any) {
+	if level == slog.LevelWarn && ordinary(msg, args) {
+		level = slog.LevelInfo
+	}
 	if b.log.Enabled(context.Background(), level) {
 		b.log.Log(context.Background(), level, msg, formatted(args)...)
 	}
+}
+
+// ordinary tells the warnings of raft that every start of a cluster has: the first election,
+// and the log's way to a node that has none yet.
+func ordinary(msg string, args []any) bool {
+	of := func(name string) string {
+		for i := 0; i+1 < len(args); i += 2 {
+			if args[i] == name {
+				return fmt.Sprint(args[i+1])
+			}
+		}
+		return ""
+	}
+	switch msg {
+	case "heartbeat timeout reached, starting election":
+		return of("last-leader-id") == ""
+	case "failed to get previous log":
+		return of("last-index") == "0"
+	case "appendEntries rejected, sending older logs":
+		return of("next") == "1"
+	case "no known peers, aborting election":
+		return true // a node waits for the others; readiness says so
+	}
+	return false
 }
 
 // formatted renders hclog.Fmt values, which slog would print as a slice.

@@ -28,6 +28,7 @@ const (
 // membership is the state of the loop that makes a node a member.
 type membership struct {
 	*Node
+	began          time.Time
 	duplicateSince time.Time
 	view           string
 	promise        promise
@@ -41,7 +42,7 @@ type membership struct {
 // keepMembership looks around until this node is a voter at its own address, and
 // keeps what it gossips up to date for ever.
 func (n *Node) keepMembership() {
-	m := &membership{Node: n}
+	m := &membership{Node: n, began: time.Now()}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -220,13 +221,21 @@ func (m *membership) joinVia() func(context.Context) error {
 	}
 }
 
+// startsWithin is how long a node may wait for a leader to join before that is a warning: nodes
+// that start together elect one first.
+const startsWithin = 10 * time.Second
+
 // joined takes note of an attempt's end; success shows in the configuration.
 func (m *membership) joined(err error) {
 	m.joinDone = nil
 	wait := min(joinBackoff<<min(m.attempts, 8), joinBackoffMax)
 	m.attempts++
 	m.nextAttempt = time.Now().Add(wait)
-	if err != nil && m.quiet.allow("join failed", time.Now()) {
+	switch {
+	case err == nil:
+	case time.Since(m.began) < startsWithin:
+		m.log.Info("waiting for a leader to join", "error", err)
+	case m.quiet.allow("join failed", time.Now()):
 		m.log.Warn("could not join the cluster; trying again", "error", err)
 	}
 }

@@ -47,7 +47,9 @@ type Config struct {
 	PortOffset int
 	// DataDir keeps the state; empty: a temporary one, removed at the end.
 	DataDir string
-	// Out gets the addresses, an example and the line "ready".
+	// Program is how the command is called, in what Out is told to try; empty: aliquot.
+	Program string
+	// Out gets the addresses, an example, the line "ready" and what to try.
 	Out io.Writer
 	// Logger gets the daemons' logs.
 	Logger *slog.Logger

@@ -1,14 +1,17 @@
 package dev
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -46,6 +49,7 @@ func Run(ctx context.Context, c Config) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	c.Logger = slog.New(untilDone{c.Logger.Handler(), ctx})
 	h := &house{config: c, dir: dir, rulesFile: rulesFile, fail: cancel}
 	if err := h.start(ctx); err != nil {
 		h.stop()
@@ -55,7 +59,7 @@ func Run(ctx context.Context, c Config) error {
 	select {
 	case <-ctx.Done():
 	case <-closedAfter(&h.leases):
-		fmt.Fprintln(c.Out, "ready")
+		io.WriteString(c.Out, "ready\n"+c.tries()) // in one: who waits for the line may read no further
 		<-ctx.Done()
 	}
 	h.stop()
@@ -63,6 +67,28 @@ func Run(ctx context.Context, c Config) error {
 		return cause
 	}
 	return nil
+}
+
+// untilDone drops warnings once everything is stopping: daemons that stop at once miss each
+// other, which is nobody's fault.
+type untilDone struct {
+	slog.Handler
+	ctx context.Context
+}
+
+// Enabled implements slog.Handler.
+func (h untilDone) Enabled(ctx context.Context, level slog.Level) bool {
+	return (h.ctx.Err() == nil || level > slog.LevelWarn) && h.Handler.Enabled(ctx, level)
+}
+
+// WithAttrs implements slog.Handler.
+func (h untilDone) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return untilDone{h.Handler.WithAttrs(attrs), h.ctx}
+}
+
+// WithGroup implements slog.Handler.
+func (h untilDone) WithGroup(name string) slog.Handler {
+	return untilDone{h.Handler.WithGroup(name), h.ctx}
 }
 
 // dataDir is where the state is kept, and how to clean up.
@@ -216,6 +242,35 @@ func (c *Config) storeName(i int) string {
 		return u.Scheme + "://" + u.Host
 	}
 	return c.redis(i)
+}
+
+// tries are commands to go on with, once everything is ready.
+func (c *Config) tries() string {
+	coordinator, region, regions := "", "", ""
+	if c.PortOffset != 0 {
+		coordinator, region = " --addr "+c.coordinator(0).rpc, " --addr "+c.region(0).rpc
+	}
+	if c.PortOffset != 0 || len(c.Regions) != 3 {
+		var all []string
+		for i := range c.Regions {
+			all = append(all, c.region(i).rpc)
+		}
+		regions = " --regions " + strings.Join(all, ",")
+	}
+	var b strings.Builder
+	b.WriteString("\nTry, in another terminal:\n")
+	for _, try := range [][2]string{
+		{"one request: may it pass?", "check api_key=sk_1" + region},
+		{"why is it decided so? Counts nothing", "explain api_key=sk_1" + region},
+		{"a client that uses all regions in turn: what did it get?", "bench rotate --duration 10s" + regions},
+		{"which region holds which part", "budget list" + coordinator},
+		{"deny a client everywhere, within 2 s", "block sk_1 --ttl 1m" + coordinator},
+		{"the rules; 'rules apply FILE' changes them", "rules show" + coordinator},
+	} {
+		fmt.Fprintf(&b, "  # %s\n  %s %s\n", try[0], cmp.Or(c.Program, "aliquot"), try[1])
+	}
+	b.WriteString("Ctrl-C stops it all.\n")
+	return b.String()
 }
 
 func (c *Config) printExample() {

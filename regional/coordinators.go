@@ -33,6 +33,9 @@ const (
 	helloEvery   = 50 * time.Millisecond
 	// spreadMost bounds that wait.
 	spreadMost = 10 * time.Second
+	// startsWithin is how long coordinators may be silent at first, before that is a warning:
+	// those that start together with their regions elect a leader first.
+	startsWithin = 10 * time.Second
 	// complainEvery spaces the log lines about coordinators that do not answer.
 	complainEvery = 30 * time.Second
 	// maxAnswer bounds a coordinator's answer: to a Hello of a region that has
@@ -55,10 +58,11 @@ type coordinators struct {
 	failing  complaint
 	refused  string // what the leader said, if the last call was refused; else ""
 	answered time.Time
+	began    time.Time
 }
 
 func newCoordinators(addresses []string, client *http.Client, log *slog.Logger, m *metrics) *coordinators {
-	c := &coordinators{addresses: addresses, log: log, metrics: m, failing: complaint{every: complainEvery}}
+	c := &coordinators{addresses: addresses, log: log, metrics: m, failing: complaint{every: complainEvery}, began: time.Now()}
 	for _, a := range addresses {
 		c.clients = append(c.clients, aliquotv1connect.NewLeaseServiceClient(
 			client, rpc.BaseURL(a), connect.WithReadMaxBytes(maxAnswer)))
@@ -199,6 +203,10 @@ func (c *coordinators) refusal() string {
 // complain logs a failure once, and again when it is another or has lasted.
 func (c *coordinators) complain(call, address string, refused bool, err error) {
 	routine := connect.CodeOf(err) == connect.CodeFailedPrecondition && c.failures <= len(c.clients)
+	if starts := c.answered.IsZero() && time.Since(c.began) < startsWithin; starts && !refused {
+		c.log.Info("waiting for the coordinators", "call", call, "address", address, "error", err)
+		return
+	}
 	if routine || !c.failing.due(connect.CodeOf(err).String()) {
 		return
 	}
