@@ -84,12 +84,12 @@ type Compared struct {
 	Duration     time.Duration    `json:"duration"`
 	Offered      int64            `json:"offered"`
 	Admitted     int64            `json:"admitted"`
-	StrictBound  float64          `json:"strict_bound"`
+	StrictBound  float64          `json:"strictBound"`
 	Gain         float64          `json:"gain"`
 	Worst        Window           `json:"worst"`
 	Bound        float64          `json:"bound"`
-	OfBound      float64          `json:"of_bound"`
-	WorstOfBound Window           `json:"worst_of_bound"`
+	OfBound      float64          `json:"ofBound"`
+	WorstOfBound Window           `json:"worstOfBound"`
 	Utilisation  float64          `json:"utilisation"` // the least of the clients
 	Failed       int64            `json:"failed"`
 	Errors       map[string]int64 `json:"errors"`

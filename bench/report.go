@@ -35,22 +35,22 @@ type Report struct {
 	// largest admitted/(C + r x t) of any client over its whole run, and Worst the
 	// interval with the largest one of any client. A strict limit keeps both at or
 	// below 1.
-	StrictBound float64 `json:"strict_bound"`
+	StrictBound float64 `json:"strictBound"`
 	Gain        float64 `json:"gain"`
 	Worst       Window  `json:"worst"`
 	// Bound, OfBound and WorstOfBound are the same against what the limit's own
 	// enforcement promises, which keeps them at or below 1. For a strict limit they
 	// are equal to the three above.
 	Bound        float64 `json:"bound"`
-	OfBound      float64 `json:"of_bound"`
-	WorstOfBound Window  `json:"worst_of_bound"`
+	OfBound      float64 `json:"ofBound"`
+	WorstOfBound Window  `json:"worstOfBound"`
 	// Excess is the most admitted above C + r x t in any interval of any client. It
 	// is below 0 if no client could use its whole burst at once.
 	Excess float64 `json:"excess"`
 	// Rests is how often a client rested; see Config.Rest.
 	Rests int64 `json:"rests"`
 	// WindowsChecked is false when there were too many admissions to remember.
-	WindowsChecked bool `json:"windows_checked"`
+	WindowsChecked bool `json:"windowsChecked"`
 	// Utilisation is admitted / min(Bound, offered), over the whole run; Steady is
 	// admitted / min(refill x t, offered) of what was sent after the first second,
 	// with the refill that is promised (0 when the run was too short).
@@ -61,7 +61,7 @@ type Report struct {
 	// Regions are in the order of Config.Regions.
 	Regions []RegionReport `json:"regions"`
 	// Series has one entry per Config.Bucket, by the time of the answers.
-	BucketWidth time.Duration `json:"bucket_width"`
+	BucketWidth time.Duration `json:"bucketWidth"`
 	Series      []Bucket      `json:"series"`
 
 	// What Together judges again.

@@ -56,8 +56,8 @@ func TestCompareAgainstARealCluster(t *testing.T) {
 				Rows []struct {
 					Enforcement string
 					Gain        float64
-					StrictBound float64 `json:"strict_bound"`
-					OfBound     float64 `json:"of_bound"`
+					StrictBound float64 `json:"strictBound"`
+					OfBound     float64 `json:"ofBound"`
 				}
 			}
 			if err := json.Unmarshal([]byte(got.out), &table); err != nil || got.code != exitOK || len(table.Rows) != 1 {

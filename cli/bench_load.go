@@ -36,9 +36,9 @@ type floorResult struct {
 	*load.Report
 	Pairs int `json:"pairs"`
 	// Medians over the pairs of the server's figure divided by the floor's.
-	ChecksRatio    float64 `json:"checks_ratio"`
-	ServerCPURatio float64 `json:"server_cpu_ratio"`
-	P99Ratio       float64 `json:"p99_ratio"`
+	ChecksRatio    float64 `json:"checksRatio"`
+	ServerCPURatio float64 `json:"serverCpuRatio"`
+	P99Ratio       float64 `json:"p99Ratio"`
 }
 
 func newLoad(g *globals) *cobra.Command {

@@ -43,7 +43,7 @@ failed.`,
 	f.Float64Var(&c.Rate, "rate", c.Rate, "requests a second; 0: as fast as it can")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c.Protocol = bench.Protocol(proto)
-		if err := g.completeStream(cmd, &c.Config, attrs, c.Validate); err != nil {
+		if err := g.completeStream(cmd, &c.Config, attrs, func() error { return c.Validate() }); err != nil {
 			return err
 		}
 		r, err := bench.Step(cmd.Context(), c)
@@ -91,7 +91,7 @@ failed.`,
 	f.IntVar(&regions, "parts", 0, "among how many regions the limit is divided (default as many as --regions names)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c.Protocol = bench.Protocol(proto)
-		if err := g.completeStream(cmd, &c.Config, attrs, c.Validate); err != nil {
+		if err := g.completeStream(cmd, &c.Config, attrs, func() error { return c.Validate() }); err != nil {
 			return err
 		}
 		if regions == 0 {

@@ -28,10 +28,11 @@ func newBudget(g *globals) *cobra.Command {
 func newBudgetGet(g *globals) *cobra.Command {
 	var namespace string
 	cmd := &cobra.Command{
-		Use:     "get RULE KEY=VALUE...",
-		Short:   "One client's budget under one rule",
-		Example: "  aliquot budget get per-key api_key=sk_1",
-		Args:    cobra.MinimumNArgs(1),
+		Use:               "get RULE KEY=VALUE...",
+		ValidArgsFunction: g.nth(0, ruleIDs),
+		Short:             "One client's budget under one rule",
+		Example:           "  aliquot budget get per-key api_key=sk_1",
+		Args:              cobra.MinimumNArgs(1),
 	}
 	cmd.Flags().StringVar(&namespace, "namespace", "", `tenant (default "default")`)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -55,9 +56,10 @@ func newBudgetGet(g *globals) *cobra.Command {
 
 func newBudgetList(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "list [RULE]",
-		Short: "The budgets of all hot keys",
-		Args:  cobra.MaximumNArgs(1),
+		Use:               "list [RULE]",
+		ValidArgsFunction: g.nth(0, ruleIDs),
+		Short:             "The budgets of all hot keys",
+		Args:              cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := g.listBudgets(cmd.Context(), &aliquotv1.ListBudgetsRequest{RuleId: first(args), PageSize: pageSize})
 			if err != nil {
@@ -91,10 +93,11 @@ func (g *globals) listBudgets(ctx context.Context, r *aliquotv1.ListBudgetsReque
 func newBudgetWatch(g *globals) *cobra.Command {
 	var namespace string
 	cmd := &cobra.Command{
-		Use:     "watch [RULE [KEY=VALUE...]]",
-		Short:   "Budgets as they change: of all hot keys, of a rule, or of one client",
-		Example: "  aliquot budget watch per-key api_key=sk_1",
-		Args:    cobra.ArbitraryArgs,
+		Use:               "watch [RULE [KEY=VALUE...]]",
+		ValidArgsFunction: g.nth(0, ruleIDs),
+		Short:             "Budgets as they change: of all hot keys, of a rule, or of one client",
+		Example:           "  aliquot budget watch per-key api_key=sk_1",
+		Args:              cobra.ArbitraryArgs,
 	}
 	cmd.Flags().StringVar(&namespace, "namespace", "", `tenant (default "default")`)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -12,16 +12,21 @@ import (
 
 func newCheck(g *globals) *cobra.Command {
 	var c costFlags
+	var also []string
 	cmd := &cobra.Command{
 		Use:     "check KEY=VALUE...",
 		Short:   "Ask a region whether a request may pass; it is counted",
 		Long:    "Ask a region whether a request with these attributes may pass. The request is counted.\nExits with 3 when it is denied.",
 		Example: "  aliquot check api_key=sk_1\n  aliquot check api_key=sk_1 endpoint=/v1/orders method=POST --cost 5",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    cobra.ArbitraryArgs,
 	}
 	c.add(cmd.Flags(), "")
+	cmd.Flags().StringArrayVar(&also, "attr", nil, "an attribute of the request, key=value, as an argument says it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		attrs, err := attributes(args)
+		if len(args)+len(also) == 0 {
+			return usagef("%s: give the attributes of the request as key=value, such as api_key=sk_1", cmd.UseLine())
+		}
+		attrs, err := attributes(append(args, also...))
 		if err != nil {
 			return err
 		}
@@ -50,7 +55,7 @@ func printCheck(w io.Writer, a *aliquotv1.CheckResponse) {
 	if len(a.Limits) == 0 {
 		return
 	}
-	rows := [][]string{{"RULE", "VERDICT", "LIMIT", "REMAINING", "RESET AFTER", "RETRY AFTER"}}
+	rows := [][]string{{"RULE", "VERDICT", "LIMIT", "REMAINING HERE", "RESET AFTER", "RETRY AFTER"}}
 	for _, l := range a.Limits {
 		retry := duration(l.RetryAfter)
 		if l.Never {
@@ -60,6 +65,7 @@ func printCheck(w io.Writer, a *aliquotv1.CheckResponse) {
 			strconv.FormatInt(l.Remaining, 10), duration(l.ResetAfter), retry})
 	}
 	columns(w, rows)
+	fmt.Fprintln(w, "remaining here is this region's part; 'aliquot explain' estimates what all regions have")
 }
 
 func verdict(allowed bool) string {

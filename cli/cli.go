@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"aliquot/config"
+	"aliquot/rules"
 )
 
 // Exit codes.
@@ -53,8 +54,12 @@ type Streams struct {
 type globals struct {
 	Streams
 	addr    string
+	context string
 	output  string
 	timeout time.Duration
+	// at is the installation of the context in use, picked which of several addresses answer.
+	at     installation
+	picked map[string]string
 }
 
 // Run executes the command line (without the program's name) and returns the exit
@@ -93,13 +98,32 @@ func newRoot(s Streams) *cobra.Command {
 	root.SetErr(s.Err)
 	root.SetVersionTemplate("aliquot {{.Version}}\n")
 	flags := root.PersistentFlags()
-	flags.StringVar(&g.addr, "addr", "", "host:port, URL or unix:///path to ask (default "+defaultCoordinator+", for check and explain "+defaultRegion+")")
+	flags.StringVar(&g.addr, "addr", "", "host:port, URL or unix:///path to ask, or several with commas between them\n(default $"+addrVar+", else "+defaultCoordinator+", for check and explain "+defaultRegion+")")
+	flags.StringVar(&g.context, "context", "", "the installation to ask, as 'aliquot context' names it")
 	flags.StringVarP(&g.output, "output", "o", "table", "table, json or yaml")
 	flags.DurationVar(&g.timeout, "timeout", defaultTimeout, "bound of one call")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return g.validate() }
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(newCheck(g), newExplain(g), newReserve(g), newSettle(g), newBudget(g), newRules(g), newBlock(g), newAllow(g),
-		newUnlist(g), newOverride(g), newEntries(g), newHotKeys(g), newCluster(g), newRegion(g), newBench(g), newCapacity(g), newDev(g), newImport(g))
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{flagError(c, err)} })
+	for _, group := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"requests", "Requests, asked of a region:", []*cobra.Command{newCheck(g), newExplain(g), newReserve(g), newSettle(g), newHotKeys(g)}},
+		{"rules", "Rules, and what stands above them:", []*cobra.Command{
+			newRules(g), newBlock(g), newAllow(g), newUnlist(g), newOverride(g), newEntries(g), newImport(g),
+		}},
+		{"cluster", "The cluster:", []*cobra.Command{newBudget(g), newCluster(g), newRegion(g)}},
+		{"try", "To try it out, and to size it:", []*cobra.Command{newDev(g), newBench(g), newCapacity(g)}},
+		{"self", "This command:", []*cobra.Command{newContext(g), newVersion(g)}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
+		for _, cmd := range group.commands {
+			cmd.GroupID = group.id
+			root.AddCommand(cmd)
+		}
+	}
+	root.SetHelpCommandGroupID("self")
+	root.SetCompletionCommandGroupID("self")
 	refuseUnknown(root)
 	return root
 }
@@ -135,17 +159,20 @@ func missingCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return usagef("which command of '%s'? one of %s", c.CommandPath(), choice)
 	}
+	if meant := rules.Nearest(args[0], names); meant != "" {
+		return usagef("there is no command '%s %s'; did you mean '%s %s'?", c.CommandPath(), args[0], c.CommandPath(), meant)
+	}
 	return usagef("there is no command '%s %s'; one of %s", c.CommandPath(), args[0], choice)
 }
 
 func (g *globals) validate() error {
 	if !slices.Contains([]string{"table", "json", "yaml"}, g.output) {
-		return usagef("--output %q: give table, json or yaml", g.output)
+		return usagef("--output %q: give table, json or yaml (import writes a file with --write FILE)", g.output)
 	}
 	if g.timeout <= 0 {
 		return usagef("--timeout %v: give a positive duration, such as 5s", g.timeout)
 	}
-	return nil
+	return g.resolve()
 }
 
 // call is a context with the deadline of one call.

@@ -98,8 +98,8 @@ func TestUsageErrors(t *testing.T) {
 		args []string
 		says string
 	}{
-		"no such command":     {[]string{"chek"}, "aliquot: there is no command 'aliquot chek'; one of allow"},
-		"no such subcommand":  {[]string{"budget", "gte"}, "aliquot: there is no command 'aliquot budget gte'; one of get, list, watch"},
+		"no such command":     {[]string{"chek"}, "aliquot: there is no command 'aliquot chek'; did you mean 'aliquot check'?"},
+		"no such subcommand":  {[]string{"budget", "gte"}, "aliquot: there is no command 'aliquot budget gte'; did you mean 'aliquot budget get'?"},
 		"missing subcommand":  {[]string{"rules"}, "abort, apply, diff, history, plan, promote, rollback, show, validate"},
 		"unknown flag":        {[]string{"check", "--prise"}, "--prise"},
 		"missing argument":    {[]string{"check"}, "check KEY=VALUE"},
@@ -250,6 +250,7 @@ func TestAgainstARealCluster(t *testing.T) {
 		}
 	})
 	t.Run("rules plan", func(t *testing.T) { planRules(t, coordinator, region, r.at(7510), r.at(7520)) })
+	t.Run("completion", func(t *testing.T) { completions(t, coordinator) })
 	t.Run("explain", func(t *testing.T) { explainChecks(t, region) })
 	t.Run("a second one names the port", func(t *testing.T) {
 		command(t, "", "dev", "--port-offset", strconv.Itoa(r.offset)).want(t, exitError,

@@ -20,15 +20,15 @@ const (
 	aRegion      = "a regional daemon"
 )
 
-func (g *globals) coordinator() string { return g.or(defaultCoordinator) }
-func (g *globals) region() string      { return g.or(defaultRegion) }
-
-func (g *globals) or(address string) string {
-	if g.addr != "" {
-		return g.addr
-	}
-	return address
+func (g *globals) coordinator() string {
+	return g.pick(g.choice([]string{addrVar}, g.at.Coordinators, defaultCoordinator))
 }
+
+func (g *globals) region() string {
+	return g.pick(g.choice([]string{regionVar, addrVar}, g.at.Regions, defaultRegion))
+}
+
+func (g *globals) ops() string { return g.pick(g.choice(nil, g.at.Ops, defaultOps)) }
 
 func (g *globals) limiter() aliquotv1connect.LimiterServiceClient {
 	client, base := rpc.ClientOf(g.region())

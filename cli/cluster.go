@@ -19,14 +19,20 @@ func newCluster(g *globals) *cobra.Command {
 func newClusterStatus(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "A coordinator's view of the cluster",
+		Short: "A coordinator's view of the cluster; exits with 1 if nobody leads",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			status, err := g.status(cmd)
 			if err != nil {
 				return err
 			}
-			return g.print(status, func(w io.Writer) { printStatus(w, status) })
+			if err := g.print(status, func(w io.Writer) { printStatus(w, status) }); err != nil {
+				return err
+			}
+			if status.GetLeaderId() == "" {
+				return fmt.Errorf("no coordinator leads: %s knows of no leader. Regions serve on: what they hold, 2 leases later their floors. Start the others, or look at their logs", status.GetNodeId())
+			}
+			return nil
 		},
 	}
 }
@@ -95,6 +101,10 @@ func printStatus(w io.Writer, s *aliquotv1.GetStatusResponse) {
 	fmt.Fprintln(w)
 	rows := [][]string{{"REGION", "STATE", "FLOOR", "LEASE", "RULES"}}
 	for _, r := range s.Regions {
+		if s.LeaderId == "" { // nobody hears them, and they serve on
+			rows = append(rows, []string{r.Name, "serving alone", percent(r.Floor), "-", "-"})
+			continue
+		}
 		rows = append(rows, []string{r.Name, r.State, percent(r.Floor), duration(r.LeaseRemaining), strconv.FormatUint(r.RulesVersion, 10)})
 	}
 	columns(w, rows)

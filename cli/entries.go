@@ -159,10 +159,11 @@ func newEntriesHistory(g *globals) *cobra.Command {
 func newEntriesRemove(g *globals) *cobra.Command {
 	var by changeFlags
 	cmd := &cobra.Command{
-		Use:     "remove (block PATTERN | allow PATTERN | override RULE PATTERN | tier TIER)",
-		Short:   "Take an entry away: what the file states holds again",
-		Example: "  aliquot entries remove block 'sk_leaked_*'\n  aliquot entries remove override per-key sk_partner\n  aliquot entries remove tier pro",
-		Args:    cobra.RangeArgs(2, 3),
+		Use:               "remove (block PATTERN | allow PATTERN | override RULE PATTERN | tier TIER)",
+		ValidArgsFunction: g.entryNames,
+		Short:             "Take an entry away: what the file states holds again",
+		Example:           "  aliquot entries remove block 'sk_leaked_*'\n  aliquot entries remove override per-key sk_partner\n  aliquot entries remove tier pro",
+		Args:              cobra.RangeArgs(2, 3),
 	}
 	by.add(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -136,7 +136,10 @@ func printMatched(w io.Writer, r *aliquotv1.RuleExplanation) {
 		state = "hot, generation " + r.GetGeneration()
 	}
 	fmt.Fprintf(w, "\n  here    %s of the rate, %s of the burst (%s)\n", percent(r.GetRateShare()), percent(r.GetBurstShare()), state)
-	fmt.Fprintf(w, "  there is %s of %s, refilled at %s/s; remaining %d (%s)\n", figure(r.GetTokens()), figure(r.GetCapacity()), figure(r.GetRate()), d.GetRemaining(), d.GetMode())
+	fmt.Fprintf(w, "  there is %s of %s, refilled at %s/s; remaining here %d (%s)\n", figure(r.GetTokens()), figure(r.GetCapacity()), figure(r.GetRate()), d.GetRemaining(), d.GetMode())
+	if r.GetEverywhere() > 0 {
+		fmt.Fprintf(w, "  all     about %s are left in all regions, as they reported last\n", figure(r.GetEverywhere()))
+	}
 	if !d.GetAllowed() && !d.GetNever() {
 		fmt.Fprintf(w, "  retry   after %s: %s\n", duration(d.GetRetryAfter()), r.GetRetryBasis())
 	} else if r.GetRetryBasis() != "" {

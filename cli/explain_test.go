@@ -23,7 +23,7 @@ func explainChecks(t *testing.T, region string) {
 	at := func(args ...string) result { return command(t, "", append(args, "--addr", region)...) }
 	for range 3 {
 		at("explain", "--attr", "api_key=told", "--cost", "90").want(t, exitOK, "allowed (store) in us-east", "rule per-key",
-			"lease live", "token_bucket of 300, window 3s, unit requests", "33.3% of the rate", "cold: the floor", "there is 100 of 100, refilled at 33.33/s; remaining 10 (store)")
+			"lease live", "token_bucket of 300, window 3s, unit requests", "33.3% of the rate", "cold: the floor", "there is 100 of 100, refilled at 33.33/s; remaining here 10 (store)")
 	}
 	at("check", "api_key=told", "--cost", "100").want(t, exitOK)
 	denied := at("check", "api_key=told", "--cost", "90", "-o", "json")

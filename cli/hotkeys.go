@@ -49,6 +49,36 @@ type heldClient struct {
 	Until time.Time `json:"until"`
 }
 
+// shown is the page as --output json has it: like the messages of the RPCs.
+func (p *hotKeys) shown() any {
+	type key struct {
+		Rule    string  `json:"ruleId"`
+		KeyHash string  `json:"keyHash"`
+		Checks  float64 `json:"checksPerSecond"`
+		Denied  float64 `json:"deniedPerSecond"`
+	}
+	keys := make([]key, len(p.Keys))
+	for i, k := range p.Keys {
+		keys[i] = key{k.Rule, k.Key, k.Checks, k.Denied}
+	}
+	return map[string]any{"region": p.Region, "keys": keys}
+}
+
+// shown is like that of hotKeys.
+func (p *heldBack) shown() any {
+	type client struct {
+		Rule    string    `json:"ruleId"`
+		KeyHash string    `json:"keyHash"`
+		State   string    `json:"state"`
+		Until   time.Time `json:"until"`
+	}
+	clients := make([]client, len(p.Clients))
+	for i, c := range p.Clients {
+		clients[i] = client{c.Rule, c.Key, c.State, c.Until}
+	}
+	return map[string]any{"region": p.Region, "held": p.Held, "clients": clients}
+}
+
 func newHotKeys(g *globals) *cobra.Command {
 	n, held := 20, false
 	cmd := &cobra.Command{
@@ -66,20 +96,20 @@ func newHotKeys(g *globals) *cobra.Command {
 			if err := g.opsPage(cmd, "/held", &page); err != nil {
 				return err
 			}
-			return g.printValue(page, func(w io.Writer) { printHeld(w, &page) })
+			return g.printValue(page.shown(), func(w io.Writer) { printHeld(w, &page) })
 		}
 		var page hotKeys
 		if err := g.opsPage(cmd, "/hotkeys?n="+strconv.Itoa(n), &page); err != nil {
 			return err
 		}
-		return g.printValue(page, func(w io.Writer) { printHotKeys(w, &page) })
+		return g.printValue(page.shown(), func(w io.Writer) { printHotKeys(w, &page) })
 	}
 	return cmd
 }
 
 // opsPage reads a page of an ops listener.
 func (g *globals) opsPage(cmd *cobra.Command, path string, into any) error {
-	address := g.or(defaultOps)
+	address := g.ops()
 	ctx, cancel := g.call(cmd)
 	defer cancel()
 	if err := getJSON(ctx, rpc.BaseURL(address)+path, into); err != nil {

@@ -21,7 +21,7 @@ func TestHotKeys(t *testing.T) {
 	}))
 	defer ops.Close()
 	command(t, "", "hotkeys", "--addr", ops.URL).want(t, exitOK, "RULE", "CHECKS/S", "per-key", "abc", "1234.5", "34")
-	command(t, "", "hotkeys", "--addr", ops.URL, "-o", "json").want(t, exitOK, `"key_hash":"abc","checks_per_second":1234.5`)
+	command(t, "", "hotkeys", "--addr", ops.URL, "-o", "json").want(t, exitOK, `"keyHash":"abc","checksPerSecond":1234.5`)
 	command(t, "", "hotkeys", "--held", "--addr", ops.URL).want(t, exitOK, "cooling", "2030-01-31T18:00:00Z", "and 4 more")
 	command(t, "", "hotkeys", "-n", "0", "--addr", ops.URL).want(t, exitError, "from 1 to 1000")
 	command(t, "", "hotkeys", "-n", "7", "--addr", ops.URL).want(t, exitError, "is this an ops listener?")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,7 @@ func newImportEnvoy(g *globals) *cobra.Command {
 			return g.importEnvoy(files, to)
 		},
 	}
-	cmd.Flags().StringVarP(&to, "output", "o", "-", "file to write the rules to; - is standard output")
+	cmd.Flags().StringVar(&to, "write", "-", "file to write the rules to; - is standard output")
 	return cmd
 }
 
@@ -51,9 +52,9 @@ func (g *globals) importEnvoy(files []envoyimport.File, to string) error {
 		fmt.Fprintln(g.Err, note)
 	}
 	fmt.Fprintf(g.Err, "%d rules; remarks: %d\n", imported.Rules, len(imported.Notes))
-	if to == "-" {
-		_, err = g.Out.Write(imported.YAML)
-		return err
+	if to != "-" {
+		return os.WriteFile(to, imported.YAML, 0o644)
 	}
-	return os.WriteFile(to, imported.YAML, 0o644)
+	shown := map[string]any{"rules": imported.Rules, "yaml": string(imported.YAML)}
+	return g.printValue(shown, func(w io.Writer) { _, _ = w.Write(imported.YAML) })
 }

@@ -21,7 +21,7 @@ func TestImportOfEnvoyRatelimitFiles(t *testing.T) {
 	r.want(t, exitOK, "- id: mongo.database", file+":3:5: not carried over: detailed_metric", "1 rules; remarks: 1")
 
 	to := filepath.Join(t.TempDir(), "rules.yaml")
-	command(t, envoyConfig, "import", "envoy-ratelimit", "-", "--output", to).want(t, exitOK, "<stdin>:3:5: not carried over")
+	command(t, envoyConfig, "import", "envoy-ratelimit", "-", "--write", to).want(t, exitOK, "<stdin>:3:5: not carried over")
 	written, err := os.ReadFile(to)
 	if err != nil || string(written) != r.out {
 		t.Errorf("%v, the file has\n%s\nstandard output had\n%s", err, written, r.out)

@@ -55,10 +55,11 @@ func newRegionAdd(g *globals) *cobra.Command {
 
 func newRegionWeight(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:     "weight NAME WEIGHT",
-		Short:   "Change a region's part in the floors",
-		Example: "  aliquot region weight us-east 3",
-		Args:    cobra.ExactArgs(2),
+		Use:               "weight NAME WEIGHT",
+		ValidArgsFunction: g.nth(0, regionIDs),
+		Short:             "Change a region's part in the floors",
+		Example:           "  aliquot region weight us-east 3",
+		Args:              cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			weight, err := strconv.ParseInt(args[1], 10, 32)
 			if err != nil {
@@ -73,8 +74,9 @@ func newRegionWeight(g *globals) *cobra.Command {
 
 func newRegionDrain(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use:   "drain NAME",
-		Short: "Take a region's floor and shares away, step by step",
+		Use:               "drain NAME",
+		ValidArgsFunction: g.nth(0, regionIDs),
+		Short:             "Take a region's floor and shares away, step by step",
 		Long: "Takes a region's floor and shares away by acknowledged steps. Its daemon denies every request afterwards, so send it no\n" +
 			"traffic. `aliquot region list` says drained when nothing is left; then the daemon may be stopped.",
 		Args: cobra.ExactArgs(1),
@@ -89,8 +91,9 @@ func newRegionDrain(g *globals) *cobra.Command {
 func newRegionFence(g *globals) *cobra.Command {
 	var dead bool
 	cmd := &cobra.Command{
-		Use:   "fence NAME --dead",
-		Short: "Give what a dead region held to the others at once",
+		Use:               "fence NAME --dead",
+		ValidArgsFunction: g.nth(0, regionIDs),
+		Short:             "Give what a dead region held to the others at once",
 		Long: "Gives what a region held to the others at once, on your word that no daemon of it admits anything any more. If one does,\n" +
 			"what it admits comes on top of the limits. A region that can be reached is better drained.",
 		Args: cobra.ExactArgs(1),

@@ -154,6 +154,9 @@ func newRulesShow(g *globals) *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	cmd.Flags().Uint64Var(&version, "version", 0, "a version of the history (default: the one in force)")
+	_ = cmd.RegisterFlagCompletionFunc("version", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return g.complete(cmd, ruleVersions)
+	}) // errs only for a flag that is not there
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		answer, err := g.getRules(cmd, version)
 		if err != nil {

@@ -89,8 +89,9 @@ func newOverride(g *globals) *cobra.Command {
 	var window time.Duration
 	o := &aliquotv1.OverrideEdit{}
 	cmd := &cobra.Command{
-		Use:   "override RULE PATTERN",
-		Short: "Give some API keys a limit of their own under one rule, or take it away",
+		Use:               "override RULE PATTERN",
+		ValidArgsFunction: g.nth(0, ruleIDs),
+		Short:             "Give some API keys a limit of their own under one rule, or take it away",
 		Example: "  aliquot override per-key sk_partner --capacity 1000 --refill-rate 200 --ttl 24h --reason \"migration\"\n" +
 			"  aliquot override per-key sk_partner --remove",
 		Args: cobra.ExactArgs(2),

@@ -117,9 +117,10 @@ func newRulesRollback(g *globals) *cobra.Command {
 	var by changeFlags
 	var expected uint64
 	cmd := &cobra.Command{
-		Use:   "rollback VERSION",
-		Short: "Bring the text of an earlier version into force again, as a new version",
-		Args:  cobra.ExactArgs(1),
+		Use:               "rollback VERSION",
+		ValidArgsFunction: g.nth(0, ruleVersions),
+		Short:             "Bring the text of an earlier version into force again, as a new version",
+		Args:              cobra.ExactArgs(1),
 	}
 	by.add(cmd)
 	cmd.Flags().Uint64Var(&expected, "expected-version", 0, "roll back only if this version is in force (default: whichever is)")

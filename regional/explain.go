@@ -240,6 +240,12 @@ func (s *service) tellHolders(ctx context.Context, d *decision, out *aliquotv1.E
 				r.RegionsError = err.Error()
 			}
 			r.Regions = regions
+			if err == nil {
+				r.Everywhere = r.GetTokens()
+				for _, other := range regions {
+					r.Everywhere += other.GetTokens()
+				}
+			}
 		})
 	}
 	calls.Wait()

@@ -49,7 +49,7 @@ func (h *holders) of(ctx context.Context, self, rule string, key budget.KeyID) (
 	for _, r := range out.GetBudget().GetRegions() {
 		if r.GetRegion() != self {
 			others = append(others, &aliquotv1.RegionHolding{
-				Region: r.GetRegion(), RateShare: r.GetShare(), BurstShare: r.GetBurstShare(), State: r.GetState(),
+				Region: r.GetRegion(), RateShare: r.GetShare(), BurstShare: r.GetBurstShare(), State: r.GetState(), Tokens: r.GetTokens(),
 			})
 		}
 	}

@@ -38,6 +38,7 @@ type metrics struct {
 	reports         *prometheus.CounterVec
 	borrows         *prometheus.CounterVec
 	rulesVersion    prometheus.Gauge
+	leaseLength     prometheus.Gauge
 	reloadFailures  prometheus.Counter
 	unknownTier     prometheus.Counter
 	panics          prometheus.Counter
@@ -116,6 +117,10 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 			Name: "aliquot_borrow_waits_total",
 			Help: "Checks that waited for the share of a limit that has a home: it moved here, or its time expired, too many waited (full), the caller left (gone).",
 		}, []string{"region", "result"}),
+		leaseLength: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "aliquot_lease_seconds", Help: "How long a lease of this region lasts from its renewal; 0 before a coordinator has told it.",
+			ConstLabels: prometheus.Labels{"region": region},
+		}),
 		rulesVersion: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "aliquot_rules_version", Help: "Version of the rules in force here.",
 		}),
@@ -148,7 +153,7 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
 	reg.MustRegister(m.decisions, m.offered, m.admitted, m.localHits, m.decisionSeconds, m.storeSeconds, m.storeErrors, m.callGroups,
-		m.breaker, m.circuits, m.degraded, m.reports, m.borrows, m.rulesVersion, m.reloadFailures, m.unknownTier, m.panics, m.overload, build,
+		m.breaker, m.circuits, m.degraded, m.reports, m.borrows, m.rulesVersion, m.leaseLength, m.reloadFailures, m.unknownTier, m.panics, m.overload, build,
 		goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -260,6 +260,7 @@ func (p *policies) install(next *policy) {
 		next.least = next.cluster.Regions[self].Floor.Min(next.cluster.Regions[self].Low)
 	}
 	p.current.Store(next)
+	p.metrics.leaseLength.Set(next.cluster.Lease.Seconds())
 	p.metrics.setDegraded(degradedRules, !next.known())
 	p.remind()
 }

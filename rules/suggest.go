@@ -116,3 +116,17 @@ func farRow(n int) []int {
 	}
 	return row
 }
+
+// Nearest returns the name that a text was most likely meant for, "" if none is near it.
+func Nearest(text string, names []string) string {
+	best, least := "", maxEdits+1
+	if len(text) > maxSuggestText {
+		return ""
+	}
+	for _, name := range names {
+		if n := editDistance(text, name); n < least {
+			best, least = name, n
+		}
+	}
+	return best
+}

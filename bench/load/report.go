@@ -23,17 +23,17 @@ type Report struct {
 	Examples map[string]string `json:"examples"`
 	// Modes are the allowed and denied checks by what decided, where answers tell.
 	Modes           map[string]int64 `json:"modes"`
-	ChecksPerSecond float64          `json:"checks_per_second"`
+	ChecksPerSecond float64          `json:"checksPerSecond"`
 	// Latency is of calls: from sending to the answer, or from when a call was due.
 	Latency latency.Summary `json:"latency"`
 	// Late is how much later than due calls were sent: what the generator itself adds.
 	Late latency.Summary `json:"late"`
 	// Processor seconds for a million checks.
-	ServerCPU    float64 `json:"server_cpu_s_per_million"`
-	RedisCPU     float64 `json:"redis_cpu_s_per_million"`
-	GeneratorCPU float64 `json:"generator_cpu_s_per_million"`
+	ServerCPU    float64 `json:"serverCpuSPerMillion"`
+	RedisCPU     float64 `json:"redisCpuSPerMillion"`
+	GeneratorCPU float64 `json:"generatorCpuSPerMillion"`
 	// RedisCallsPerCheck counts scripts, or commands where no script is called.
-	RedisCallsPerCheck float64 `json:"redis_calls_per_check"`
+	RedisCallsPerCheck float64 `json:"redisCallsPerCheck"`
 }
 
 // report folds what the connections saw.

@@ -1428,7 +1428,10 @@ type RuleExplanation struct {
 	// What other regions hold of this key, as the coordinators know it.
 	Regions []*RegionHolding `protobuf:"bytes,16,rep,name=regions,proto3" json:"regions,omitempty"`
 	// Why regions is empty although the key is hot.
-	RegionsError  string `protobuf:"bytes,17,opt,name=regions_error,json=regionsError,proto3" json:"regions_error,omitempty"`
+	RegionsError string `protobuf:"bytes,17,opt,name=regions_error,json=regionsError,proto3" json:"regions_error,omitempty"`
+	// Of a hot key what is left here and, as they reported last, in the other regions: an
+	// estimate. 0 if nobody could tell.
+	Everywhere    float64 `protobuf:"fixed64,81,opt,name=everywhere,proto3" json:"everywhere,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1596,13 +1599,22 @@ func (x *RuleExplanation) GetRegionsError() string {
 	return ""
 }
 
+func (x *RuleExplanation) GetEverywhere() float64 {
+	if x != nil {
+		return x.Everywhere
+	}
+	return 0
+}
+
 type RegionHolding struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Region     string                 `protobuf:"bytes,1,opt,name=region,proto3" json:"region,omitempty"`
 	RateShare  float64                `protobuf:"fixed64,2,opt,name=rate_share,json=rateShare,proto3" json:"rate_share,omitempty"`
 	BurstShare float64                `protobuf:"fixed64,3,opt,name=burst_share,json=burstShare,proto3" json:"burst_share,omitempty"`
 	// cold, live, lent or silent, as in Budget.
-	State         string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	State string `protobuf:"bytes,4,opt,name=state,proto3" json:"state,omitempty"`
+	// What the region had left when it reported last.
+	Tokens        float64 `protobuf:"fixed64,80,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1663,6 +1675,13 @@ func (x *RegionHolding) GetState() string {
 		return x.State
 	}
 	return ""
+}
+
+func (x *RegionHolding) GetTokens() float64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
 }
 
 var File_aliquot_v1_limiter_proto protoreflect.FileDescriptor
@@ -1802,7 +1821,7 @@ const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	"\x05phase\x18\x01 \x01(\tR\x05phase\x127\n" +
 	"\tremaining\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\tremaining\x12\x14\n" +
 	"\x05epoch\x18\x03 \x01(\x04R\x05epoch\x12\x18\n" +
-	"\asession\x18\x04 \x01(\x04R\asession\"\xdb\x04\n" +
+	"\asession\x18\x04 \x01(\x04R\asession\"\xfb\x04\n" +
 	"\x0fRuleExplanation\x12\x17\n" +
 	"\arule_id\x18\x01 \x01(\tR\x06ruleId\x12\x18\n" +
 	"\amatched\x18\x02 \x01(\bR\amatched\x12\x17\n" +
@@ -1829,14 +1848,18 @@ const file_aliquot_v1_limiter_proto_rawDesc = "" +
 	"\vretry_basis\x18\x0f \x01(\tR\n" +
 	"retryBasis\x123\n" +
 	"\aregions\x18\x10 \x03(\v2\x19.aliquot.v1.RegionHoldingR\aregions\x12#\n" +
-	"\rregions_error\x18\x11 \x01(\tR\fregionsError\"}\n" +
+	"\rregions_error\x18\x11 \x01(\tR\fregionsError\x12\x1e\n" +
+	"\n" +
+	"everywhere\x18Q \x01(\x01R\n" +
+	"everywhere\"\x95\x01\n" +
 	"\rRegionHolding\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12\x1d\n" +
 	"\n" +
 	"rate_share\x18\x02 \x01(\x01R\trateShare\x12\x1f\n" +
 	"\vburst_share\x18\x03 \x01(\x01R\n" +
 	"burstShare\x12\x14\n" +
-	"\x05state\x18\x04 \x01(\tR\x05state2\xb8\x03\n" +
+	"\x05state\x18\x04 \x01(\tR\x05state\x12\x16\n" +
+	"\x06tokens\x18P \x01(\x01R\x06tokens2\xb8\x03\n" +
 	"\x0eLimiterService\x12<\n" +
 	"\x05Check\x12\x18.aliquot.v1.CheckRequest\x1a\x19.aliquot.v1.CheckResponse\x12K\n" +
 	"\n" +

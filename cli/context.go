@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+)
+
+// newContext returns the commands about named installations.
+func newContext(g *globals) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "context",
+		Short: "Name installations, and say which one is asked",
+		Long: "Name installations, and say which one is asked. --addr and --context come before the environment\n" +
+			"(" + addrVar + ", " + regionVar + " for check, explain, reserve and settle, " + contextVar + "), and that before the context in use.\n" +
+			"Several addresses stand with commas between them: the first one that takes a connection is asked.",
+	}
+	cmd.AddCommand(newContextList(g), newContextSet(g), newContextUse(g), newContextRemove(g))
+	return cmd
+}
+
+func newContextList(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "The contexts, and which one is in use", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			all, err := readContexts()
+			if err != nil {
+				return err
+			}
+			return g.printValue(all, func(w io.Writer) {
+				rows := [][]string{{"CONTEXT", "IN USE", "COORDINATORS", "REGIONS", "OPS"}}
+				for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
+					c := all.Contexts[name]
+					rows = append(rows, []string{name, yes(name == all.Current), orDash(c.Coordinators), orDash(c.Regions), orDash(c.Ops)})
+				}
+				columns(w, rows)
+			})
+		},
+	}
+}
+
+func newContextSet(g *globals) *cobra.Command {
+	var c installation
+	cmd := &cobra.Command{
+		Use: "set NAME", Short: "Name an installation, and use it if it is the first", Args: cobra.ExactArgs(1),
+		Example: "  aliquot context set prod --coordinators c1:7400,c2:7400,c3:7400 --regions us-east:7500",
+	}
+	cmd.Flags().StringVar(&c.Coordinators, "coordinators", "", "addresses of coordinators, with commas between them")
+	cmd.Flags().StringVar(&c.Regions, "regions", "", "addresses of regional daemons")
+	cmd.Flags().StringVar(&c.Ops, "ops", "", "addresses of a regional daemon's ops listener, for hotkeys")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if c == (installation{}) {
+			return usagef("say --coordinators, --regions or --ops")
+		}
+		return g.changeContexts(func(all *contexts) error {
+			all.Contexts[args[0]] = c
+			if len(all.Contexts) == 1 {
+				all.Current = args[0]
+			}
+			return nil
+		})
+	}
+	return cmd
+}
+
+func newContextUse(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use: "use NAME", Short: "Ask this installation from now on", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return g.changeContexts(func(all *contexts) error {
+				all.Current = args[0]
+				return all.has(args[0])
+			})
+		},
+	}
+}
+
+func newContextRemove(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME", Short: "Forget an installation", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
+		RunE: func(_ *cobra.Command, args []string) error {
+			return g.changeContexts(func(all *contexts) error {
+				err := all.has(args[0])
+				delete(all.Contexts, args[0])
+				if all.Current == args[0] {
+					all.Current = ""
+				}
+				return err
+			})
+		},
+	}
+}
+
+func (c *contexts) has(name string) error {
+	if _, known := c.Contexts[name]; !known {
+		return fmt.Errorf("there is no context %q; 'aliquot context list' shows those there are", name)
+	}
+	return nil
+}
+
+func (g *globals) changeContexts(change func(*contexts) error) error {
+	all, err := readContexts()
+	if err != nil {
+		return err
+	}
+	if err := change(&all); err != nil {
+		return err
+	}
+	return all.write()
+}
+
+func completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	all, err := readContexts()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return slices.Sorted(maps.Keys(all.Contexts)), cobra.ShellCompDirectiveNoFileComp
+}
