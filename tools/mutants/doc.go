@@ -9,6 +9,9 @@
 // alone. The changed copy is compiled beside the rest of the module (go build -overlay), so the
 // tree stays as it is.
 //
+// A test that fails runs once more alone. If it passes then, the change is neither caught nor
+// survived: "once" says so.
+//
 // A change that survives is not yet a fault: another line may keep the promise, or the line may
 // have nothing to do with it. docs/mutants.md has the reason for each survivor of the last run.
 package main

@@ -29,7 +29,8 @@ var testsOf = map[string][]string{
 // verdict is what became of one change.
 type verdict struct {
 	site
-	// Outcome is "caught", "survived" or "does not compile".
+	// Outcome is "caught", "survived", "once" or "does not compile". Once is a change of which a test
+	// failed, and did not fail again alone: a busy machine fails tests, too.
 	Outcome string  `json:"outcome"`
 	Test    string  `json:"test,omitempty"` // the first that failed, after its package
 	Seconds float64 `json:"seconds"`
@@ -94,7 +95,10 @@ func run(ctx context.Context, root, folders, only string, n int, seed uint64, li
 	return ctx.Err()
 }
 
-var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+var (
+	failed   = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+	testName = regexp.MustCompile(`^(Test|Fuzz)[^/\s]*`) // without its subtest
+)
 
 // try makes the change and runs the tests.
 func (v *verdict) try(ctx context.Context, root string, limit time.Duration) error {
@@ -131,22 +135,44 @@ func (v *verdict) try(ctx context.Context, root string, limit time.Duration) err
 	}
 	v.Outcome = "survived"
 	for _, pkg := range packagesFor(v.File) {
-		test := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-timeout", limit.String(), "-overlay", list, pkg)
-		test.Dir = root
-		out, err := test.CombinedOutput()
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		failure, err := testOf(ctx, root, list, pkg, ".", limit)
+		if err != nil {
 			return err
 		}
-		if err == nil {
+		if failure == "" {
 			continue
 		}
-		v.Outcome, v.Test = "caught", pkg+" "+reason(string(out))
+		v.Outcome, v.Test = "caught", pkg+" "+failure
+		if found := testName.FindString(failure); found != "" {
+			again, err := testOf(ctx, root, list, pkg, "^"+found+"$", limit)
+			if err != nil {
+				return err
+			}
+			if again == "" {
+				v.Outcome = "once"
+			}
+		}
 		break
 	}
 	return nil
+}
+
+// testOf runs the tests of a package whose names match, on a changed copy, and returns the first
+// that fails; empty if none does.
+func testOf(ctx context.Context, root, overlay, pkg, names string, limit time.Duration) (failure string, err error) {
+	test := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-timeout", limit.String(), "-run", names, "-overlay", overlay, pkg)
+	test.Dir = root
+	out, err := test.CombinedOutput()
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		return "", err
+	}
+	if err == nil {
+		return "", nil
+	}
+	return reason(string(out)), nil
 }
 
 // packagesFor are those of the innermost folder of a file that the table knows.
