@@ -123,8 +123,15 @@ func (s *leaseService) introduce(ctx context.Context, reign *reign, h budget.Hel
 // second answers a daemon that gets no session now. It may spend by the store if whoever has
 // the session knows of it.
 func (s *leaseService) second(ctx context.Context, reign *reign, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	spent, err := spentFromWire(req)
+	if err != nil {
+		return nil, err
+	}
 	var vouched bool
-	err := reign.ask(ctx, func(m *budget.Leader, _ budget.Instant) { vouched = m.Vouches(h.Region, h.Daemon) })
+	err = reign.ask(ctx, func(m *budget.Leader, now budget.Instant) {
+		vouched = m.Vouches(h.Region, h.Daemon)
+		reign.tally.foldBeside(beside{h.Region, h.Incarnation}, h.Nonce, req.GetSpentSince(), spent, now, reign.hot)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -47,10 +47,11 @@ type tally struct {
 	turn    int
 	rules   map[uint32]*tallyRule
 	regions []tallyRegion
-	began   budget.Instant // no session that is counted here is older
-	unheard budget.Instant // when a region that takes part was last not heard
-	window  budget.Instant // when the present window began
-	shelf   budget.Instant // when the rules' latest excesses began to be collected
+	beside  map[beside]besideAnswer // daemons without a session that tell what they admit
+	began   budget.Instant          // no session that is counted here is older
+	unheard budget.Instant          // when a region that takes part was last not heard
+	window  budget.Instant          // when the present window began
+	shelf   budget.Instant          // when the rules' latest excesses began to be collected
 
 	breaches []breach // since they were last taken
 }

@@ -72,25 +72,50 @@ func reportFromWire(region int, m *aliquotv1.ReportRequest) (budget.Report, erro
 		return r, err
 	}
 	for i, k := range m.GetKeys() {
-		key, err := keyFromWire(k.GetKey())
-		if err != nil {
+		if r.Keys[i], err = keyReportFromWire(k); err != nil {
 			return r, fmt.Errorf("%w in keys[%d]", err, i)
-		}
-		share, err := shareFromWire(k.GetShare())
-		if err != nil {
-			return r, fmt.Errorf("%w in keys[%d]", err, i)
-		}
-		r.Keys[i] = budget.KeyReport{
-			Key: key, Gen: genFromWire(k.GetGen()), Share: share,
-			Admitted: k.GetAdmittedMicro(), Offered: k.GetOfferedMicro(),
-			Released: k.GetReleasedMicro(), Tokens: k.GetTokensMicro(),
-			Limit:     limitFromWire(k.GetLimit()),
-			Rejecting: k.GetRejecting(), Cold: k.GetCold(),
-			Idle: time.Duration(k.GetIdleNs()), Gap: time.Duration(k.GetGapNs()),
-			InUse: k.GetInUse(), Label: k.GetLabel(), Refunded: k.GetRefundedMicro(),
 		}
 	}
 	return r, nil
+}
+
+func keyReportFromWire(k *aliquotv1.KeyReport) (budget.KeyReport, error) {
+	key, err := keyFromWire(k.GetKey())
+	if err != nil {
+		return budget.KeyReport{}, err
+	}
+	share, err := shareFromWire(k.GetShare())
+	return budget.KeyReport{
+		Key: key, Gen: genFromWire(k.GetGen()), Share: share,
+		Admitted: k.GetAdmittedMicro(), Offered: k.GetOfferedMicro(),
+		Released: k.GetReleasedMicro(), Tokens: k.GetTokensMicro(),
+		Limit:     limitFromWire(k.GetLimit()),
+		Rejecting: k.GetRejecting(), Cold: k.GetCold(),
+		Idle: time.Duration(k.GetIdleNs()), Gap: time.Duration(k.GetGapNs()),
+		InUse: k.GetInUse(), Label: k.GetLabel(), Refunded: k.GetRefundedMicro(),
+	}, err
+}
+
+// maxSpent bounds the keys that a daemon without a session tells of.
+const maxSpent = 1000
+
+// spentFromWire reads what a daemon without a session has admitted. The error is
+// budget.ErrMalformed.
+func spentFromWire(m *aliquotv1.HelloRequest) ([]budget.KeyReport, error) {
+	if n := len(m.GetSpent()); n > maxSpent {
+		return nil, fmt.Errorf("%w: spent names %d keys, at most %d", budget.ErrMalformed, n, maxSpent)
+	}
+	out := make([]budget.KeyReport, len(m.GetSpent()))
+	for i, k := range m.GetSpent() {
+		var err error
+		if out[i], err = keyReportFromWire(k); err != nil {
+			return nil, fmt.Errorf("%w in spent[%d]", err, i)
+		}
+		if l := out[i].Limit; out[i].Admitted < 0 || out[i].Refunded < 0 || l.Capacity < 0 || l.Rate < 0 || l.RateFrac < 0 {
+			return nil, fmt.Errorf("%w: negative amount in spent[%d]", budget.ErrMalformed, i)
+		}
+	}
+	return out, nil
 }
 
 // standing is what Hellos and reports say of a daemon and of the others of its region.

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"aliquot/budget"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/rpc"
@@ -23,8 +22,9 @@ const (
     enforcement: strict
 `
 	hotRules = 4
-	// absent is a region that is declared and never heard, so that no key cools down.
-	absent = "absent"
+	// absent is a region that is declared and never heard, so that no key cools down: of more than
+	// manyHot, half of the table, unused ones do soon, however slow their limits are.
+	absent, manyHot = "absent", 100_000
 	// heatCost is more than half of one of five floors of that limit.
 	heatCost = 150
 	// heatBatch is how many keys one call makes hot, heatTogether how many are made hot together,
@@ -51,7 +51,7 @@ func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []Result, err er
 	for i := range hotRules {
 		l.rules += fmt.Sprintf(hotRule, i)
 	}
-	if h.Keys > budget.MaxHotKeys/2 { // else keys cool down soon, however slow their limits are
+	if h.Keys > manyHot {
 		l.absent = absent
 	}
 	if _, err = start(ctx, l); err != nil {

@@ -30,6 +30,8 @@ type authority struct {
 	born    int64
 	pending []budget.RegionEffect
 	borrow  borrowers
+	// unreported is what is admitted without a session.
+	unreported unreported
 	// roundTrip is how far the leader is, in nanoseconds.
 	roundTrip atomic.Int64
 	// local is what checks are decided by without the store; it stands on stood.
@@ -303,6 +305,9 @@ func (a *authority) observeAll(seen []observation) (wake bool) {
 			a.pending = append(a.pending, a.region.Step(budget.StoreLost{}, now)...)
 			a.stand()
 			wake = true
+		}
+		if o.usage.Admitted {
+			a.unreported.admit(o.key, o.usage)
 		}
 		wake = a.region.Observe(o.key, o.usage, now) || wake
 	}

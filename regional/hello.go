@@ -35,10 +35,15 @@ func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent
 	h.Standing = r.others.standing(r.noStore())
 	in := helloRequest(r.region, h)
 	in.Address, in.DaemonVersion = r.address, r.version
+	r.auth.tellUnreported(in)
 	sent := r.auth.now()
 	out, ev := r.say(ctx, in)
 	if _, opens := ev.(budget.HelloAnswered); opens {
 		r.compare(out.GetEpoch(), out.GetLeaderClockMicros(), sent)
+		r.auth.countUnreported(0) // the session's reports tell
+	}
+	if out.GetBusy() {
+		r.auth.countUnreported(in.GetNonce())
 	}
 	if ev != nil || out.GetBusy() {
 		r.isSecond(out.GetBusy())

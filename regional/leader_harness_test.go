@@ -68,6 +68,7 @@ type leader struct {
 	opens   []*aliquotv1.Action
 	from    int64 // the window that growths count from
 	hellos  []*aliquotv1.HelloRequest
+	seconds []*aliquotv1.HelloRequest // that were told "busy"
 	reports []*aliquotv1.ReportRequest
 }
 
@@ -121,6 +122,7 @@ func (l *leader) Hello(_ context.Context, in *aliquotv1.HelloRequest) (*aliquotv
 	}
 	second := l.exclusive && in.GetIncarnation() != l.holder && time.Since(l.heard) < busyAfter
 	if second || in.GetRedisEpoch() == "" {
+		l.seconds = append(l.seconds, in)
 		return &aliquotv1.HelloResponse{
 			Nonce: in.GetNonce(), Busy: true, Rules: l.rulesFor(in.GetRulesVersion()), NoRules: l.noRules(), Config: l.config(), FloorHolder: l.floorFor(second),
 			Wait: in.GetRedisEpoch() != "" && !slices.Contains(l.knows, in.GetDaemon()),

@@ -321,7 +321,12 @@ type HelloRequest struct {
 	// The daemon admits by its emergency limit while its store does not answer.
 	Alone bool `protobuf:"varint,52,opt,name=alone,proto3" json:"alone,omitempty"`
 	// The other daemons of the region that it knows of, at most 32.
-	Others        []uint64 `protobuf:"fixed64,53,rep,packed,name=others,proto3" json:"others,omitempty"`
+	Others []uint64 `protobuf:"fixed64,53,rep,packed,name=others,proto3" json:"others,omitempty"`
+	// What a daemon without a session has admitted and given back, by key, since it had the answer
+	// to the Hello with the nonce spent_since: keys, limits and these counters alone, at most 1,000.
+	// It is for the watch over promises. 0: nothing was counted.
+	Spent         []*KeyReport `protobuf:"bytes,120,rep,name=spent,proto3" json:"spent,omitempty"`
+	SpentSince    uint64       `protobuf:"varint,121,opt,name=spent_since,json=spentSince,proto3" json:"spent_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -452,6 +457,20 @@ func (x *HelloRequest) GetOthers() []uint64 {
 		return x.Others
 	}
 	return nil
+}
+
+func (x *HelloRequest) GetSpent() []*KeyReport {
+	if x != nil {
+		return x.Spent
+	}
+	return nil
+}
+
+func (x *HelloRequest) GetSpentSince() uint64 {
+	if x != nil {
+		return x.SpentSince
+	}
+	return 0
 }
 
 type HeldKey struct {
@@ -1786,7 +1805,7 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\acounter\x18\x02 \x01(\x04R\acounter\"/\n" +
 	"\x05KeyId\x12\x12\n" +
 	"\x04rule\x18\x01 \x01(\rR\x04rule\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xb1\x03\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\"\xff\x03\n" +
 	"\fHelloRequest\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\tR\x06region\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x04R\vincarnation\x12\x1f\n" +
@@ -1803,7 +1822,10 @@ const file_aliquot_v1_lease_proto_rawDesc = "" +
 	"\x06daemon\x182 \x01(\x06R\x06daemon\x12\x1c\n" +
 	"\tstoreless\x183 \x01(\bR\tstoreless\x12\x14\n" +
 	"\x05alone\x184 \x01(\bR\x05alone\x12\x16\n" +
-	"\x06others\x185 \x03(\x06R\x06others\"\xad\x01\n" +
+	"\x06others\x185 \x03(\x06R\x06others\x12+\n" +
+	"\x05spent\x18x \x03(\v2\x15.aliquot.v1.KeyReportR\x05spent\x12\x1f\n" +
+	"\vspent_since\x18y \x01(\x04R\n" +
+	"spentSince\"\xad\x01\n" +
 	"\aHeldKey\x12#\n" +
 	"\x03key\x18\x01 \x01(\v2\x11.aliquot.v1.KeyIdR\x03key\x12(\n" +
 	"\x03gen\x18\x02 \x01(\v2\x16.aliquot.v1.GenerationR\x03gen\x12'\n" +
@@ -1982,45 +2004,46 @@ var file_aliquot_v1_lease_proto_goTypes = []any{
 }
 var file_aliquot_v1_lease_proto_depIdxs = []int32{
 	6,  // 0: aliquot.v1.HelloRequest.held:type_name -> aliquot.v1.HeldKey
-	4,  // 1: aliquot.v1.HeldKey.key:type_name -> aliquot.v1.KeyId
-	3,  // 2: aliquot.v1.HeldKey.gen:type_name -> aliquot.v1.Generation
-	2,  // 3: aliquot.v1.HeldKey.share:type_name -> aliquot.v1.Share
-	17, // 4: aliquot.v1.HeldKey.limit:type_name -> aliquot.v1.KeyLimit
-	8,  // 5: aliquot.v1.HelloResponse.config:type_name -> aliquot.v1.RegionConfig
-	16, // 6: aliquot.v1.HelloResponse.actions:type_name -> aliquot.v1.Action
-	10, // 7: aliquot.v1.HelloResponse.rules:type_name -> aliquot.v1.Rules
-	3,  // 8: aliquot.v1.HelloResponse.watermark:type_name -> aliquot.v1.Generation
-	0,  // 9: aliquot.v1.HelloResponse.floor_holder:type_name -> aliquot.v1.FloorHolder
-	9,  // 10: aliquot.v1.RegionConfig.regions:type_name -> aliquot.v1.DeclaredRegion
-	2,  // 11: aliquot.v1.DeclaredRegion.floor:type_name -> aliquot.v1.Share
-	2,  // 12: aliquot.v1.DeclaredRegion.low:type_name -> aliquot.v1.Share
-	18, // 13: aliquot.v1.Rules.numbers:type_name -> aliquot.v1.Rules.NumbersEntry
-	19, // 14: aliquot.v1.Rules.entries:type_name -> aliquot.v1.Entry
-	12, // 15: aliquot.v1.ReportRequest.keys:type_name -> aliquot.v1.KeyReport
-	15, // 16: aliquot.v1.ReportRequest.plan:type_name -> aliquot.v1.PlanResult
-	4,  // 17: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId
-	3,  // 18: aliquot.v1.KeyReport.gen:type_name -> aliquot.v1.Generation
-	2,  // 19: aliquot.v1.KeyReport.share:type_name -> aliquot.v1.Share
-	17, // 20: aliquot.v1.KeyReport.limit:type_name -> aliquot.v1.KeyLimit
-	16, // 21: aliquot.v1.ReportResponse.actions:type_name -> aliquot.v1.Action
-	10, // 22: aliquot.v1.ReportResponse.rules:type_name -> aliquot.v1.Rules
-	14, // 23: aliquot.v1.ReportResponse.plan:type_name -> aliquot.v1.PlanTask
-	20, // 24: aliquot.v1.PlanResult.replayed:type_name -> aliquot.v1.RegionPlan
-	21, // 25: aliquot.v1.PlanResult.rules:type_name -> aliquot.v1.RulePlan
-	4,  // 26: aliquot.v1.Action.key:type_name -> aliquot.v1.KeyId
-	3,  // 27: aliquot.v1.Action.gen:type_name -> aliquot.v1.Generation
-	2,  // 28: aliquot.v1.Action.share:type_name -> aliquot.v1.Share
-	17, // 29: aliquot.v1.Action.limit:type_name -> aliquot.v1.KeyLimit
-	1,  // 30: aliquot.v1.KeyLimit.placement:type_name -> aliquot.v1.Placement
-	5,  // 31: aliquot.v1.LeaseService.Hello:input_type -> aliquot.v1.HelloRequest
-	11, // 32: aliquot.v1.LeaseService.Report:input_type -> aliquot.v1.ReportRequest
-	7,  // 33: aliquot.v1.LeaseService.Hello:output_type -> aliquot.v1.HelloResponse
-	13, // 34: aliquot.v1.LeaseService.Report:output_type -> aliquot.v1.ReportResponse
-	33, // [33:35] is the sub-list for method output_type
-	31, // [31:33] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	12, // 1: aliquot.v1.HelloRequest.spent:type_name -> aliquot.v1.KeyReport
+	4,  // 2: aliquot.v1.HeldKey.key:type_name -> aliquot.v1.KeyId
+	3,  // 3: aliquot.v1.HeldKey.gen:type_name -> aliquot.v1.Generation
+	2,  // 4: aliquot.v1.HeldKey.share:type_name -> aliquot.v1.Share
+	17, // 5: aliquot.v1.HeldKey.limit:type_name -> aliquot.v1.KeyLimit
+	8,  // 6: aliquot.v1.HelloResponse.config:type_name -> aliquot.v1.RegionConfig
+	16, // 7: aliquot.v1.HelloResponse.actions:type_name -> aliquot.v1.Action
+	10, // 8: aliquot.v1.HelloResponse.rules:type_name -> aliquot.v1.Rules
+	3,  // 9: aliquot.v1.HelloResponse.watermark:type_name -> aliquot.v1.Generation
+	0,  // 10: aliquot.v1.HelloResponse.floor_holder:type_name -> aliquot.v1.FloorHolder
+	9,  // 11: aliquot.v1.RegionConfig.regions:type_name -> aliquot.v1.DeclaredRegion
+	2,  // 12: aliquot.v1.DeclaredRegion.floor:type_name -> aliquot.v1.Share
+	2,  // 13: aliquot.v1.DeclaredRegion.low:type_name -> aliquot.v1.Share
+	18, // 14: aliquot.v1.Rules.numbers:type_name -> aliquot.v1.Rules.NumbersEntry
+	19, // 15: aliquot.v1.Rules.entries:type_name -> aliquot.v1.Entry
+	12, // 16: aliquot.v1.ReportRequest.keys:type_name -> aliquot.v1.KeyReport
+	15, // 17: aliquot.v1.ReportRequest.plan:type_name -> aliquot.v1.PlanResult
+	4,  // 18: aliquot.v1.KeyReport.key:type_name -> aliquot.v1.KeyId
+	3,  // 19: aliquot.v1.KeyReport.gen:type_name -> aliquot.v1.Generation
+	2,  // 20: aliquot.v1.KeyReport.share:type_name -> aliquot.v1.Share
+	17, // 21: aliquot.v1.KeyReport.limit:type_name -> aliquot.v1.KeyLimit
+	16, // 22: aliquot.v1.ReportResponse.actions:type_name -> aliquot.v1.Action
+	10, // 23: aliquot.v1.ReportResponse.rules:type_name -> aliquot.v1.Rules
+	14, // 24: aliquot.v1.ReportResponse.plan:type_name -> aliquot.v1.PlanTask
+	20, // 25: aliquot.v1.PlanResult.replayed:type_name -> aliquot.v1.RegionPlan
+	21, // 26: aliquot.v1.PlanResult.rules:type_name -> aliquot.v1.RulePlan
+	4,  // 27: aliquot.v1.Action.key:type_name -> aliquot.v1.KeyId
+	3,  // 28: aliquot.v1.Action.gen:type_name -> aliquot.v1.Generation
+	2,  // 29: aliquot.v1.Action.share:type_name -> aliquot.v1.Share
+	17, // 30: aliquot.v1.Action.limit:type_name -> aliquot.v1.KeyLimit
+	1,  // 31: aliquot.v1.KeyLimit.placement:type_name -> aliquot.v1.Placement
+	5,  // 32: aliquot.v1.LeaseService.Hello:input_type -> aliquot.v1.HelloRequest
+	11, // 33: aliquot.v1.LeaseService.Report:input_type -> aliquot.v1.ReportRequest
+	7,  // 34: aliquot.v1.LeaseService.Hello:output_type -> aliquot.v1.HelloResponse
+	13, // 35: aliquot.v1.LeaseService.Report:output_type -> aliquot.v1.ReportResponse
+	34, // [34:36] is the sub-list for method output_type
+	32, // [32:34] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_aliquot_v1_lease_proto_init() }
