@@ -160,6 +160,11 @@ func (c Config) validateAddresses() (errs []error) {
 			errs = append(errs, fmt.Errorf("%s %q is reachable from other machines without encryption: listen on loopback, encrypt, or say --insecure", listen.flag, listen.address))
 		}
 	}
+	for _, cidr := range c.GossipCIDRs {
+		if _, _, err := net.ParseCIDR(cidr); err != nil {
+			errs = append(errs, fmt.Errorf("--gossip-allow %q: give a network like 10.0.0.0/8", cidr))
+		}
+	}
 	for _, address := range c.Join {
 		if _, port, err := net.SplitHostPort(address); err != nil || !validPort(port, 1) {
 			errs = append(errs, fmt.Errorf("--join %q: give host:port of another node's --gossip-listen", address))

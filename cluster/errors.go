@@ -6,7 +6,7 @@ import (
 )
 
 // ErrNotLeader says that only the leader can do what was asked. Both fields are
-// hints and may be empty: there may be no leader, or gossip may not know it yet.
+// hints and may be empty: there may be no leader, or its address may not be replicated yet.
 // It is returned by value; test for it with errors.As.
 type ErrNotLeader struct {
 	// LeaderID is the leader's node id.

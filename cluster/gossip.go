@@ -32,8 +32,8 @@ const (
 	maxKeyFileBytes = 256
 )
 
-// gossip finds the other coordinators. It is a source of hints: addresses, who is
-// up, and before the first bootstrap, who is there.
+// gossip finds the other coordinators. It is a source of hints: who is up, and before
+// the first bootstrap, who is there.
 type gossip struct {
 	list  *memberlist.Memberlist
 	peers *peerTable
@@ -104,7 +104,7 @@ func (g *gossip) listConfig(c Config, self meta, key []byte) (*memberlist.Config
 	for _, cidr := range c.GossipCIDRs {
 		_, block, err := net.ParseCIDR(cidr)
 		if err != nil {
-			return nil, fmt.Errorf("gossip CIDR: %w", err)
+			return nil, fmt.Errorf("--gossip-allow: %w", err)
 		}
 		mc.CIDRsAllowed = append(mc.CIDRsAllowed, *block)
 	}
@@ -221,6 +221,9 @@ func (g *gossip) admit(n *memberlist.Node) error {
 	m, err := decodeMeta(n.Meta)
 	if err != nil {
 		return fmt.Errorf("node %s at %s refused: %w", n.Name, n.Address(), err)
+	}
+	if m.Role == roleCoordinator && n.Name != string(m.serverID()) {
+		return fmt.Errorf("node %s at %s refused: it gossips as %s", n.Name, n.Address(), m.serverID())
 	}
 	own := g.meta.Load().Cluster
 	if own != "" && m.Cluster != "" && m.Cluster != own {

@@ -35,8 +35,9 @@ type membership struct {
 	attempts       int
 	nextAttempt    time.Time
 	joinDone       chan error // nil when no attempt is under way
-	unlistedSince  time.Time  // zero while this node's own configuration lists it
-	forgottenSince time.Time  // zero while no other leader is seen that does not list it
+	book           addressBook
+	unlistedSince  time.Time // zero while this node's own configuration lists it
+	forgottenSince time.Time // zero while no other leader is seen that does not list it
 }
 
 // keepMembership looks around until this node is a voter at its own address, and
@@ -53,8 +54,11 @@ func (n *Node) keepMembership() {
 		case <-n.gossip.peers.kick:
 		case err := <-m.joinDone:
 			m.joined(err)
+		case <-m.book.done:
+			m.book.done = nil
 		}
 		settled := m.step(time.Now())
+		m.keepAddresses(time.Now())
 		n.gossip.announce(n.ownMeta(m.view))
 		if settled {
 			timer.Reset(settledEvery)
@@ -192,7 +196,7 @@ func (m *membership) tryJoin(now time.Time) {
 }
 
 // joinVia is the way to ask: this node itself if it leads (its address changed),
-// else the leader by gossip, else any member in turn, which forwards. nil: none.
+// else the leader by gossip, then each member in turn, which forwards. nil: none.
 func (m *membership) joinVia() func(context.Context) error {
 	if m.raft.State() == raft.Leader {
 		return func(ctx context.Context) error {
@@ -204,14 +208,14 @@ func (m *membership) joinVia() func(context.Context) error {
 		if !p.Alive || !p.Bootstrapped || p.RPC == "" {
 			continue
 		}
-		members = append(members, p.RPC)
 		if p.Leader {
 			leader = append(leader, p.RPC)
+		} else {
+			members = append(members, p.RPC)
 		}
 	}
-	if len(leader) > 0 {
-		members = leader
-	}
+	// Gossip takes anybody's word for who leads: the others have their turn too.
+	members = append(leader, members...)
 	if len(members) == 0 || m.cfg.JoinFunc == nil {
 		return nil
 	}

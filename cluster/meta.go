@@ -14,8 +14,9 @@ import (
 // roleCoordinator marks the members that can be voters; others may gossip too.
 const roleCoordinator = "coordinator"
 
-// meta is what each node tells all others by gossip, at most 512 bytes of JSON. It
-// is a hint for everything but the first bootstrap.
+// meta is what each node tells all others by gossip, at most 512 bytes of JSON, and
+// what it answers to whoever asks on its Raft port. Gossip is a hint for everything but
+// the first bootstrap: anybody can send it.
 type meta struct {
 	Role       string `json:"r"`
 	NodeID     string `json:"n"`
@@ -70,16 +71,24 @@ func decodeMeta(b []byte) (meta, error) {
 
 // ownMeta is what this node says of itself.
 func (n *Node) ownMeta(view string) meta {
+	m := n.identify()
+	m.Expect, m.View = n.cfg.BootstrapExpect, view
+	m.Bootstrapped = len(n.configuration().Servers) > 0 || n.dir.id.Member
+	return m
+}
+
+// identify is what this node answers on its Raft port. It is safe for concurrent use.
+func (n *Node) identify() meta {
 	m := meta{
 		Role: roleCoordinator, NodeID: n.cfg.NodeID, InstanceID: n.instance,
-		Raft: n.raftAddr, RPC: n.cfg.RPCAddress, Expect: n.cfg.BootstrapExpect, View: view,
-		Leader: n.raft.State() == raft.Leader, Cluster: n.clusterID(),
+		Raft: n.raftAddr, RPC: n.cfg.RPCAddress, Cluster: n.clusterID(),
 	}
-	m.Bootstrapped = len(n.configuration().Servers) > 0 || n.dir.id.Member
-	if m.Leader {
-		return m.withMembers(n.configuration())
+	r := n.running.Load()
+	if r == nil || r.State() != raft.Leader {
+		return m
 	}
-	return m
+	m.Leader = true
+	return m.withMembers(r.GetConfiguration().Configuration())
 }
 
 // clusterID is what the state says, or what the data directory remembered at the start,

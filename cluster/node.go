@@ -41,6 +41,7 @@ type Node struct {
 	logs    *raftLog // its log, in the same files
 	meta    *segmentList
 	trans   *transport
+	layer   *streamLayer
 	gossip  *gossip
 
 	raftAddr  string
@@ -201,7 +202,8 @@ func (n *Node) listenRaft() error {
 		n.raftAddr = net.JoinHostPort(n.cfg.AdvertiseHost, port)
 	}
 	layer := newStreamLayer(listener, n.serverID, n.raftAddr, n.clusterID, n.log.With("component", "raft-net"), n.quiet)
-	n.trans = newTransport(layer, n.log)
+	layer.identify = n.identify
+	n.layer, n.trans = layer, newTransport(layer, n.log)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 	"github.com/hashicorp/raft"
@@ -13,12 +14,17 @@ import (
 // and a few dozen regional daemons; the rest is churn.
 const maxPeers = 256
 
+// expireAfter is how long a dead peer that is no server of the cluster is remembered.
+const expireAfter = time.Minute
+
 // peer is a coordinator as gossip last described it.
 type peer struct {
 	meta
 	// Gossip is its gossip address, ip:port.
 	Gossip string
 	Alive  bool
+	// LastSeen is when gossip last said anything of it.
+	LastSeen time.Time
 }
 
 // peerTable keeps the latest of each coordinator, dead ones included until their
@@ -47,15 +53,20 @@ func (t *peerTable) NotifyLeave(n *memberlist.Node) { t.put(n, false) }
 
 func (t *peerTable) put(n *memberlist.Node, alive bool) {
 	m, err := decodeMeta(n.Meta)
-	if err != nil || m.Role != roleCoordinator {
-		return // the alive delegate has refused the former; the latter is no voter
+	if err != nil || m.Role != roleCoordinator || n.Name != string(m.serverID()) {
+		return // the alive delegate has refused all but those that are no voters
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, known := t.byName[n.Name]; !known && len(t.byName) >= maxPeers && !t.evict() {
 		return
 	}
-	t.byName[n.Name] = peer{meta: m, Gossip: n.Address(), Alive: alive}
+	t.byName[n.Name] = peer{meta: m, Gossip: n.Address(), Alive: alive, LastSeen: time.Now()}
+	t.wake()
+}
+
+// wake has the loop of membership look around at once.
+func (t *peerTable) wake() {
 	select {
 	case t.kick <- struct{}{}:
 	default:
@@ -71,6 +82,17 @@ func (t *peerTable) evict() bool {
 		}
 	}
 	return false
+}
+
+// expire drops the dead ones that gossip has not mentioned for expireAfter, but those to keep.
+func (t *peerTable) expire(now time.Time, keep func(raft.ServerID) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, p := range t.byName {
+		if !p.Alive && now.Sub(p.LastSeen) > expireAfter && !keep(p.serverID()) {
+			delete(t.byName, name)
+		}
+	}
 }
 
 // others are all peers but self, in order of server id.
@@ -93,12 +115,8 @@ func (t *peerTable) others(self raft.ServerID) []peer {
 func (t *peerTable) get(id raft.ServerID) (peer, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, p := range t.byName {
-		if p.serverID() == id {
-			return p, true
-		}
-	}
-	return peer{}, false
+	p, known := t.byName[string(id)]
+	return p, known
 }
 
 // aliveAt reports whether a live coordinator gossips from address.

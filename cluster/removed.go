@@ -12,7 +12,7 @@ const (
 	// next one, elected after two to three, takes it back.
 	unlistedTimeouts = 5
 	// forgottenTimeouts is the same for a node that hears of its removal by gossip
-	// alone: long enough for failure detection to notice that the leader with the list
+	// first: long enough for failure detection to notice that the leader with the list
 	// is dead, and for the next one to make itself heard.
 	forgottenTimeouts = 15
 )
@@ -27,9 +27,10 @@ func (m *membership) removedFrom(c raft.Configuration, now time.Time) (removed, 
 	unlisted := !listed && len(c.Servers) > 0 && (m.dir.id.Member || m.dir.id.Listed)
 	removed = lasts(&m.unlistedSince, unlisted, now, unlistedTimeouts*m.cfg.electionTimeout())
 	_, leader := m.raft.LeaderWithID()
-	forgotten := listed && self.Suffrage == raft.Voter && leader == "" && m.forgottenByLeader()
+	forgotten := listed && self.Suffrage == raft.Voter && leader == "" && m.forgottenByGossip()
 	if lasts(&m.forgottenSince, forgotten, now, forgottenTimeouts*m.cfg.electionTimeout()) {
-		removed = true
+		m.forgottenSince = now
+		removed = removed || m.forgottenByLeader(c)
 	}
 	return removed, unlisted
 }
@@ -45,9 +46,25 @@ func lasts(since *time.Time, holds bool, now time.Time, patience time.Duration) 
 	return holds && now.Sub(*since) >= patience
 }
 
-// forgottenByLeader reports that somebody is seen leading this cluster without this
-// node among the members.
-func (m *membership) forgottenByLeader() bool {
+// forgottenByLeader asks the servers that this node knows, at their Raft addresses,
+// whether one leads this cluster without this node among the members. Gossip takes
+// anybody's word for that.
+func (m *membership) forgottenByLeader(c raft.Configuration) bool {
+	for _, s := range c.Servers {
+		if s.ID == m.serverID {
+			continue
+		}
+		p, err := m.layer.ask(m.ctx, s)
+		if err == nil && p.Leader && p.Members != "" && p.Cluster == m.clusterID() && !p.lists(m.instance) {
+			return true
+		}
+	}
+	return false
+}
+
+// forgottenByGossip reports that a live node is said to lead this cluster without this
+// node among the members: then it is time to ask.
+func (m *membership) forgottenByGossip() bool {
 	for _, p := range m.gossip.peers.others(m.serverID) {
 		if p.Alive && p.Leader && p.Members != "" && p.Cluster == m.clusterID() && !p.lists(m.instance) {
 			return true

@@ -132,6 +132,7 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 		RuleVersions:     encodeHistory(s.Rules.History),
 		LastRulesVersion: s.Rules.Last,
 		Rollout:          encodeRollout(s.Rules.Rollout),
+		Addresses:        encodeAddresses(s.Addresses),
 		Above:            encodeEntries(s.Rules.Entries),
 		EntriesRevision:  s.Rules.EntriesRevision,
 		EntryChanges:     encodeChanges(s.Rules.EntryChanges),
@@ -154,6 +155,9 @@ func decodeState(m *raftlogv1.Snapshot) (*State, error) {
 		return nil, fmt.Errorf("format %d, this version reads %d", m.GetFormat(), snapshotFormat)
 	}
 	var err error
+	if s.Addresses, err = decodeAddresses(m.GetAddresses()); err != nil {
+		return nil, err
+	}
 	if s.Rules, err = decodeRuleBook(m); err != nil {
 		return nil, err
 	}

@@ -31,6 +31,8 @@ type State struct {
 	Ledger budget.Ledger
 	// Rules are the rules in force, a staged version beside them, and those before.
 	Rules RuleBook
+	// Addresses are where the coordinators serve RPC, sorted by server; immutable.
+	Addresses []ServerAddress
 }
 
 // apply is one step of the replicated state machine: the same state and command
@@ -70,6 +72,8 @@ func (s *State) apply(cmd *raftlogv1.Command, parser *ruleParser) (answer any, c
 	case *raftlogv1.Command_AdvanceFloors:
 		err = s.advanceFloors(kind.AdvanceFloors)
 		changed = err == nil
+	case *raftlogv1.Command_SetAddresses:
+		changed, err = s.setAddresses(kind.SetAddresses)
 	case *raftlogv1.Command_Noop:
 	default:
 		panic(fmt.Sprintf("cluster: command %T passed the decoder but has no meaning here", kind))

@@ -17,7 +17,7 @@ type Status struct {
 	AppliedIndex uint64
 	CommitIndex  uint64
 	// LeaderID is a node id, empty while there is no leader; LeaderAddress is where
-	// it serves RPC, as far as gossip knows.
+	// it serves RPC.
 	LeaderID      string
 	LeaderAddress string
 	ClusterID     string
@@ -33,7 +33,7 @@ type Member struct {
 	NodeID      string
 	InstanceID  string
 	RaftAddress string
-	// RPCAddress is empty when gossip does not know.
+	// RPCAddress is empty until the leader has asked the server for it.
 	RPCAddress string
 	// Suffrage is voter or nonvoter.
 	Suffrage string
@@ -53,12 +53,12 @@ func (n *Node) Leader() (nodeID, rpcAddress string) {
 	return nodeID, n.rpcAddress(id)
 }
 
+// rpcAddress comes from the replicated state alone: gossip takes anybody's word for it.
 func (n *Node) rpcAddress(id raft.ServerID) string {
 	if id == n.serverID {
 		return n.cfg.RPCAddress
 	}
-	p, _ := n.gossip.peers.get(id)
-	return p.RPC
+	return n.addresses()[id]
 }
 
 // Status reads no disk and asks nobody.

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +22,11 @@ const (
 	greetingMagic = "AQR2"
 	// greetingMagic1 is that of an earlier version, which names no cluster.
 	greetingMagic1 = "AQR1"
+	// askMagic opens a connection that only asks who is there. The same two texts follow;
+	// the answer is two bytes of length and the node's meta.
+	askMagic = "AQW2"
+	// askTimeout bounds such a question with its answer.
+	askTimeout = 2 * time.Second
 	// greetingTimeout ends a connection that says nothing.
 	greetingTimeout = 5 * time.Second
 	// maxRaftConns bounds accepted connections: each peer holds a handful.
@@ -39,6 +46,7 @@ type streamLayer struct {
 	self      raft.ServerID
 	advertise net.Addr
 	cluster   func() string
+	identify  func() meta // what is answered to a question; set before the first use
 	log       *slog.Logger
 	quiet     *quiet
 
@@ -72,26 +80,84 @@ func target(id raft.ServerID, address raft.ServerAddress) raft.ServerAddress {
 // Dial implements raft.StreamLayer for an address made by target.
 func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	id, host, ok := strings.Cut(string(address), "@")
-	cluster := s.cluster()
-	if !ok || len(id) > maxServerID || len(cluster) > 255 {
+	if !ok {
 		return nil, fmt.Errorf("cluster: %q is no raft target", address)
 	}
-	conn, err := net.DialTimeout("tcp", host, timeout)
+	conn, err := s.dial(context.Background(), greetingMagic, raft.ServerID(id), host, timeout)
 	if err != nil {
 		return nil, err
 	}
-	greeting := append([]byte(greetingMagic), byte(len(id)))
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return s.trackDialed(conn)
+}
+
+// dial opens a connection and greets; its deadline is the timeout's end.
+func (s *streamLayer) dial(ctx context.Context, magic string, id raft.ServerID, host string, timeout time.Duration) (net.Conn, error) {
+	cluster := s.cluster()
+	if len(id) > maxServerID || len(cluster) > 255 {
+		return nil, fmt.Errorf("cluster: server %q of cluster %q is too long to be named", id, cluster)
+	}
+	dialer := net.Dialer{Deadline: time.Now().Add(timeout)}
+	conn, err := dialer.DialContext(ctx, "tcp", host)
+	if err != nil {
+		return nil, err
+	}
+	greeting := append([]byte(magic), byte(len(id)))
 	greeting = append(append(greeting, id...), byte(len(cluster)))
-	if err := conn.SetWriteDeadline(time.Now().Add(timeout)); err != nil {
+	if err := conn.SetDeadline(dialer.Deadline); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	if _, err := conn.Write(append(greeting, cluster...)); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	if err := conn.SetWriteDeadline(time.Time{}); err != nil {
-		return nil, errors.Join(err, conn.Close())
+	return conn, nil
+}
+
+// ask returns what the server at an address says of itself, and an error unless it is the one that was meant.
+func (s *streamLayer) ask(ctx context.Context, server raft.Server) (meta, error) {
+	conn, err := s.dial(ctx, askMagic, server.ID, string(server.Address), askTimeout)
+	if err != nil {
+		return meta{}, err
 	}
-	return s.trackDialed(conn)
+	defer conn.Close()
+	var length [2]byte
+	if _, err := io.ReadFull(conn, length[:]); err != nil {
+		return meta{}, fmt.Errorf("%s at %s does not say who it is: %w", server.ID, server.Address, err)
+	}
+	answer := make([]byte, binary.BigEndian.Uint16(length[:]))
+	if _, err := io.ReadFull(conn, answer); err != nil {
+		return meta{}, fmt.Errorf("%s at %s does not say who it is: %w", server.ID, server.Address, err)
+	}
+	m, err := decodeMeta(answer)
+	if err != nil {
+		return meta{}, err
+	}
+	if m.Role != roleCoordinator || m.serverID() != server.ID {
+		return meta{}, fmt.Errorf("at %s is %s, not %s", server.Address, m.serverID(), server.ID)
+	}
+	return m, nil
+}
+
+// errAsked ends a connection that only asked who is there.
+var errAsked = errors.New("answered")
+
+func (c *greetedConn) answer() error {
+	if c.layer.identify == nil {
+		return errors.New("nobody is here to be asked")
+	}
+	data, err := c.layer.identify().encode()
+	if err != nil {
+		return err
+	}
+	if err := c.SetWriteDeadline(time.Now().Add(askTimeout)); err != nil {
+		return err
+	}
+	if _, err := c.Conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(data))), data...)); err != nil {
+		return err
+	}
+	return errAsked
 }
 
 // trackDialed lets Close end the connection. There are a handful for each peer.
@@ -186,7 +252,9 @@ type greetedConn struct {
 func (c *greetedConn) Read(p []byte) (int, error) {
 	c.once.Do(func() {
 		if c.err = c.greet(); c.err != nil {
-			c.layer.warn(c.Conn, "raft connection refused", c.err)
+			if !errors.Is(c.err, errAsked) {
+				c.layer.warn(c.Conn, "raft connection refused", c.err)
+			}
 			c.err = io.EOF // said once above; raft's transport logs all but EOF each time
 		}
 	})
@@ -209,7 +277,7 @@ func (c *greetedConn) greet() error {
 	if _, err := io.ReadFull(c.Conn, magic); err != nil {
 		return fmt.Errorf("no greeting: %w", err)
 	}
-	if string(magic) != greetingMagic && string(magic) != greetingMagic1 {
+	if string(magic) != greetingMagic && string(magic) != greetingMagic1 && string(magic) != askMagic {
 		return errors.New("the caller does not speak this protocol")
 	}
 	id, err := readText(c.Conn)
@@ -219,7 +287,7 @@ func (c *greetedConn) greet() error {
 	if raft.ServerID(id) != c.layer.self {
 		return fmt.Errorf("it is meant for server %q, this is %q: the address was taken over from a node that is gone", id, c.layer.self)
 	}
-	if string(magic) == greetingMagic {
+	if string(magic) != greetingMagic1 {
 		cluster, err := readText(c.Conn)
 		if err != nil {
 			return err
@@ -227,6 +295,9 @@ func (c *greetedConn) greet() error {
 		if own := c.layer.cluster(); own != "" && cluster != "" && cluster != own {
 			return fmt.Errorf("the caller is of cluster %q, this node of %s", cluster, own)
 		}
+	}
+	if string(magic) == askMagic {
+		return c.answer()
 	}
 	return c.SetReadDeadline(time.Time{})
 }

@@ -38,6 +38,8 @@ type Config struct {
 	// ClusterLabel keeps clusters that can reach each other apart.
 	ClusterLabel  string
 	GossipKeyFile string
+	// GossipCIDRs are the networks that gossip is taken from; none: any.
+	GossipCIDRs []string
 	// Insecure allows listening beyond loopback without TLS.
 	Insecure bool
 	// RaftMultiplier stretches all of Raft's timeouts, for slow networks and disks.
@@ -126,6 +128,7 @@ func (c Config) cluster() cluster.Config {
 	out.RaftListen, out.GossipListen, out.AdvertiseHost = c.RaftListen, c.GossipListen, c.Advertise
 	out.Join, out.BootstrapExpect = c.Join, c.BootstrapExpect
 	out.Label, out.GossipKeyFile, out.Insecure = c.ClusterLabel, c.GossipKeyFile, c.Insecure
+	out.GossipCIDRs = c.GossipCIDRs
 	out.Regions, out.Lease, out.RhoPPM = c.Regions, c.Lease, c.RhoPPM
 	out.RaftMultiplier, out.Logger = c.RaftMultiplier, c.Logger
 	return out

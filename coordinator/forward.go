@@ -10,7 +10,10 @@ import (
 
 	"connectrpc.com/connect"
 
+	"google.golang.org/protobuf/proto"
+
 	"aliquot/cluster"
+	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/rpc"
 )
@@ -58,7 +61,7 @@ func newPeer(client *http.Client, address string) *peer {
 	}
 }
 
-// leader is the peer that leads, as far as gossip knows.
+// leader is the peer that leads, as far as this node knows.
 func (f *forwarder) leader() (*peer, error) {
 	id, address := f.node.Leader()
 	switch {
@@ -93,7 +96,24 @@ func toLeader[Req, Res any](ctx context.Context, f *forwarder, req *Req,
 	if err != nil {
 		return nil, leaderError(leader.address, err)
 	}
+	if err := checkAnswer(leader.address, res); err != nil {
+		return nil, err
+	}
 	return res, nil
+}
+
+// checkAnswer refuses an answer without content whose kind always has some: it would pass for a change that was made.
+func checkAnswer(address string, res any) error {
+	switch res := res.(type) {
+	case *aliquotv1.ListBudgetsResponse, *aliquotv1.PlanRulesResponse:
+		return nil
+	case proto.Message:
+		if proto.Size(res) > 0 {
+			return nil
+		}
+	}
+	return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the leader at %s answered nothing, as no coordinator does: "+
+		"a change may or may not have been made; look who listens there", address))
 }
 
 // forwarded reports whether another coordinator passed this request on.

@@ -135,6 +135,7 @@ func flags(c *coordinator.Config, o *options, help io.Writer) *pflag.FlagSet {
 	fs.StringVar(&c.RulesFile, "rules", c.RulesFile, "rules file of a new cluster (first boot only)")
 	fs.StringVar(&c.ClusterLabel, "cluster-label", c.ClusterLabel, "keeps this cluster's gossip apart from others'")
 	fs.StringVar(&c.GossipKeyFile, "gossip-key-file", c.GossipKeyFile, "file with the AES key of the gossip, 16, 24 or 32 bytes, raw or base64")
+	fs.StringSliceVar(&c.GossipCIDRs, "gossip-allow", c.GossipCIDRs, "networks that gossip is taken from, CIDR,... (default any)")
 	fs.BoolVar(&c.Insecure, "insecure", c.Insecure, "allow listening beyond this machine without TLS")
 	fs.IntVar(&c.RaftMultiplier, "raft-multiplier", c.RaftMultiplier, "stretches Raft's timeouts of about a second, 1 to 10")
 	fs.StringVar(&o.logLevel, "log-level", "info", "debug, info, warn or error")

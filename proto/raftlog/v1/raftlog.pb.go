@@ -76,7 +76,7 @@ func (x ChangeRegion_Change) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ChangeRegion_Change.Descriptor instead.
 func (ChangeRegion_Change) EnumDescriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{8, 0}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10, 0}
 }
 
 type EndRollout_Outcome int32
@@ -132,7 +132,7 @@ func (x EndRollout_Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EndRollout_Outcome.Descriptor instead.
 func (EndRollout_Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{17, 0}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{19, 0}
 }
 
 // Command is one log entry. Times are the proposing leader's.
@@ -151,6 +151,7 @@ type Command struct {
 	//	*Command_SetTiming
 	//	*Command_StageRules
 	//	*Command_EndRollout
+	//	*Command_SetAddresses
 	//	*Command_ChangeEntries
 	//	*Command_EndEntries
 	//	*Command_ChangeTier
@@ -293,6 +294,15 @@ func (x *Command) GetEndRollout() *EndRollout {
 	return nil
 }
 
+func (x *Command) GetSetAddresses() *SetAddresses {
+	if x != nil {
+		if x, ok := x.Kind.(*Command_SetAddresses); ok {
+			return x.SetAddresses
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetChangeEntries() *ChangeEntries {
 	if x != nil {
 		if x, ok := x.Kind.(*Command_ChangeEntries); ok {
@@ -365,6 +375,10 @@ type Command_EndRollout struct {
 	EndRollout *EndRollout `protobuf:"bytes,11,opt,name=end_rollout,json=endRollout,proto3,oneof"`
 }
 
+type Command_SetAddresses struct {
+	SetAddresses *SetAddresses `protobuf:"bytes,60,opt,name=set_addresses,json=setAddresses,proto3,oneof"`
+}
+
 type Command_ChangeEntries struct {
 	ChangeEntries *ChangeEntries `protobuf:"bytes,80,opt,name=change_entries,json=changeEntries,proto3,oneof"`
 }
@@ -397,6 +411,8 @@ func (*Command_SetTiming) isCommand_Kind() {}
 func (*Command_StageRules) isCommand_Kind() {}
 
 func (*Command_EndRollout) isCommand_Kind() {}
+
+func (*Command_SetAddresses) isCommand_Kind() {}
 
 func (*Command_ChangeEntries) isCommand_Kind() {}
 
@@ -1056,6 +1072,107 @@ func (*Noop) Descriptor() ([]byte, []int) {
 	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{7}
 }
 
+// SetAddresses replaces the addresses at which the coordinators serve RPC, as each
+// told the leader on its Raft port.
+type SetAddresses struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Sorted by server.
+	Addresses     []*ServerAddress `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetAddresses) Reset() {
+	*x = SetAddresses{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetAddresses) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetAddresses) ProtoMessage() {}
+
+func (x *SetAddresses) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetAddresses.ProtoReflect.Descriptor instead.
+func (*SetAddresses) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *SetAddresses) GetAddresses() []*ServerAddress {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
+type ServerAddress struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The id of a Raft server: node id, slash, instance id.
+	Server string `protobuf:"bytes,1,opt,name=server,proto3" json:"server,omitempty"`
+	// host:port
+	Rpc           string `protobuf:"bytes,2,opt,name=rpc,proto3" json:"rpc,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ServerAddress) Reset() {
+	*x = ServerAddress{}
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ServerAddress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ServerAddress) ProtoMessage() {}
+
+func (x *ServerAddress) ProtoReflect() protoreflect.Message {
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ServerAddress.ProtoReflect.Descriptor instead.
+func (*ServerAddress) Descriptor() ([]byte, []int) {
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *ServerAddress) GetServer() string {
+	if x != nil {
+		return x.Server
+	}
+	return ""
+}
+
+func (x *ServerAddress) GetRpc() string {
+	if x != nil {
+		return x.Rpc
+	}
+	return ""
+}
+
 // ChangeRegion is an operator's change of one region.
 type ChangeRegion struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1071,7 +1188,7 @@ type ChangeRegion struct {
 
 func (x *ChangeRegion) Reset() {
 	*x = ChangeRegion{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1083,7 +1200,7 @@ func (x *ChangeRegion) String() string {
 func (*ChangeRegion) ProtoMessage() {}
 
 func (x *ChangeRegion) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[8]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1096,7 +1213,7 @@ func (x *ChangeRegion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeRegion.ProtoReflect.Descriptor instead.
 func (*ChangeRegion) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{8}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ChangeRegion) GetName() string {
@@ -1147,7 +1264,7 @@ type SetTiming struct {
 
 func (x *SetTiming) Reset() {
 	*x = SetTiming{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1159,7 +1276,7 @@ func (x *SetTiming) String() string {
 func (*SetTiming) ProtoMessage() {}
 
 func (x *SetTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[9]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1172,7 +1289,7 @@ func (x *SetTiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTiming.ProtoReflect.Descriptor instead.
 func (*SetTiming) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{9}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *SetTiming) GetLeaseMicros() int64 {
@@ -1219,7 +1336,7 @@ type AdvanceFloors struct {
 
 func (x *AdvanceFloors) Reset() {
 	*x = AdvanceFloors{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1348,7 @@ func (x *AdvanceFloors) String() string {
 func (*AdvanceFloors) ProtoMessage() {}
 
 func (x *AdvanceFloors) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[10]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1361,7 @@ func (x *AdvanceFloors) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceFloors.ProtoReflect.Descriptor instead.
 func (*AdvanceFloors) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{10}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AdvanceFloors) GetConfigVersion() uint64 {
@@ -1293,7 +1410,7 @@ type Bootstrap struct {
 
 func (x *Bootstrap) Reset() {
 	*x = Bootstrap{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1422,7 @@ func (x *Bootstrap) String() string {
 func (*Bootstrap) ProtoMessage() {}
 
 func (x *Bootstrap) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[11]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1435,7 @@ func (x *Bootstrap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bootstrap.ProtoReflect.Descriptor instead.
 func (*Bootstrap) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{11}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Bootstrap) GetClusterId() string {
@@ -1400,7 +1517,7 @@ type Region struct {
 
 func (x *Region) Reset() {
 	*x = Region{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1412,7 +1529,7 @@ func (x *Region) String() string {
 func (*Region) ProtoMessage() {}
 
 func (x *Region) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[12]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1425,7 +1542,7 @@ func (x *Region) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Region.ProtoReflect.Descriptor instead.
 func (*Region) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{12}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Region) GetName() string {
@@ -1508,7 +1625,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1520,7 +1637,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[13]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1533,7 +1650,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{13}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Share) GetRate() int32 {
@@ -1568,7 +1685,7 @@ type ApplyRules struct {
 
 func (x *ApplyRules) Reset() {
 	*x = ApplyRules{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1697,7 @@ func (x *ApplyRules) String() string {
 func (*ApplyRules) ProtoMessage() {}
 
 func (x *ApplyRules) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[14]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1710,7 @@ func (x *ApplyRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyRules.ProtoReflect.Descriptor instead.
 func (*ApplyRules) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{14}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ApplyRules) GetYaml() string {
@@ -1669,7 +1786,7 @@ type StageRules struct {
 
 func (x *StageRules) Reset() {
 	*x = StageRules{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1798,7 @@ func (x *StageRules) String() string {
 func (*StageRules) ProtoMessage() {}
 
 func (x *StageRules) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[15]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1811,7 @@ func (x *StageRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StageRules.ProtoReflect.Descriptor instead.
 func (*StageRules) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{15}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StageRules) GetRules() *ApplyRules {
@@ -1744,7 +1861,7 @@ type Decisions struct {
 
 func (x *Decisions) Reset() {
 	*x = Decisions{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1873,7 @@ func (x *Decisions) String() string {
 func (*Decisions) ProtoMessage() {}
 
 func (x *Decisions) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[16]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1886,7 @@ func (x *Decisions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decisions.ProtoReflect.Descriptor instead.
 func (*Decisions) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{16}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Decisions) GetRegion() string {
@@ -1809,7 +1926,7 @@ type EndRollout struct {
 
 func (x *EndRollout) Reset() {
 	*x = EndRollout{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1821,7 +1938,7 @@ func (x *EndRollout) String() string {
 func (*EndRollout) ProtoMessage() {}
 
 func (x *EndRollout) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[17]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1834,7 +1951,7 @@ func (x *EndRollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRollout.ProtoReflect.Descriptor instead.
 func (*EndRollout) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{17}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EndRollout) GetVersion() uint64 {
@@ -1882,7 +1999,7 @@ type MintEpoch struct {
 
 func (x *MintEpoch) Reset() {
 	*x = MintEpoch{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1894,7 +2011,7 @@ func (x *MintEpoch) String() string {
 func (*MintEpoch) ProtoMessage() {}
 
 func (x *MintEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[18]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1907,7 +2024,7 @@ func (x *MintEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MintEpoch.ProtoReflect.Descriptor instead.
 func (*MintEpoch) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{18}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MintEpoch) GetNodeId() string {
@@ -1938,7 +2055,7 @@ type CommitPlan struct {
 
 func (x *CommitPlan) Reset() {
 	*x = CommitPlan{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[19]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2067,7 @@ func (x *CommitPlan) String() string {
 func (*CommitPlan) ProtoMessage() {}
 
 func (x *CommitPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[19]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2080,7 @@ func (x *CommitPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommitPlan.ProtoReflect.Descriptor instead.
 func (*CommitPlan) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{19}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CommitPlan) GetEpoch() uint64 {
@@ -2008,7 +2125,7 @@ type Liabilities struct {
 
 func (x *Liabilities) Reset() {
 	*x = Liabilities{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[20]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2020,7 +2137,7 @@ func (x *Liabilities) String() string {
 func (*Liabilities) ProtoMessage() {}
 
 func (x *Liabilities) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[20]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2033,7 +2150,7 @@ func (x *Liabilities) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Liabilities.ProtoReflect.Descriptor instead.
 func (*Liabilities) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{20}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Liabilities) GetRule() uint32 {
@@ -2074,7 +2191,7 @@ type InitialRedisEpoch struct {
 
 func (x *InitialRedisEpoch) Reset() {
 	*x = InitialRedisEpoch{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[21]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2203,7 @@ func (x *InitialRedisEpoch) String() string {
 func (*InitialRedisEpoch) ProtoMessage() {}
 
 func (x *InitialRedisEpoch) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[21]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2216,7 @@ func (x *InitialRedisEpoch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InitialRedisEpoch.ProtoReflect.Descriptor instead.
 func (*InitialRedisEpoch) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{21}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *InitialRedisEpoch) GetRegion() uint32 {
@@ -2149,6 +2266,8 @@ type Snapshot struct {
 	// The highest number that a version has; 0: rules_version.
 	LastRulesVersion uint64   `protobuf:"varint,23,opt,name=last_rules_version,json=lastRulesVersion,proto3" json:"last_rules_version,omitempty"`
 	Rollout          *Rollout `protobuf:"bytes,24,opt,name=rollout,proto3" json:"rollout,omitempty"`
+	// Sorted by server.
+	Addresses []*ServerAddress `protobuf:"bytes,60,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	// Sorted by id.
 	Above           []*Entry `protobuf:"bytes,80,rep,name=above,proto3" json:"above,omitempty"`
 	EntriesRevision uint64   `protobuf:"varint,81,opt,name=entries_revision,json=entriesRevision,proto3" json:"entries_revision,omitempty"`
@@ -2164,7 +2283,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[22]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2176,7 +2295,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[22]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2189,7 +2308,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{22}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Snapshot) GetFormat() uint32 {
@@ -2360,6 +2479,13 @@ func (x *Snapshot) GetRollout() *Rollout {
 	return nil
 }
 
+func (x *Snapshot) GetAddresses() []*ServerAddress {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
 func (x *Snapshot) GetAbove() []*Entry {
 	if x != nil {
 		return x.Above
@@ -2416,7 +2542,7 @@ type RuleVersion struct {
 
 func (x *RuleVersion) Reset() {
 	*x = RuleVersion{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[23]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2554,7 @@ func (x *RuleVersion) String() string {
 func (*RuleVersion) ProtoMessage() {}
 
 func (x *RuleVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[23]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2567,7 @@ func (x *RuleVersion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RuleVersion.ProtoReflect.Descriptor instead.
 func (*RuleVersion) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{23}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RuleVersion) GetVersion() uint64 {
@@ -2529,7 +2655,7 @@ type Rollout struct {
 
 func (x *Rollout) Reset() {
 	*x = Rollout{}
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[24]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2541,7 +2667,7 @@ func (x *Rollout) String() string {
 func (*Rollout) ProtoMessage() {}
 
 func (x *Rollout) ProtoReflect() protoreflect.Message {
-	mi := &file_raftlog_v1_raftlog_proto_msgTypes[24]
+	mi := &file_raftlog_v1_raftlog_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2554,7 +2680,7 @@ func (x *Rollout) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rollout.ProtoReflect.Descriptor instead.
 func (*Rollout) Descriptor() ([]byte, []int) {
-	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{24}
+	return file_raftlog_v1_raftlog_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Rollout) GetVersion() uint64 {
@@ -2632,7 +2758,7 @@ var File_raftlog_v1_raftlog_proto protoreflect.FileDescriptor
 const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\n" +
 	"\x18raftlog/v1/raftlog.proto\x12\n" +
-	"raftlog.v1\"\xa3\x06\n" +
+	"raftlog.v1\"\xe4\x06\n" +
 	"\aCommand\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x125\n" +
 	"\tbootstrap\x18\x02 \x01(\v2\x15.raftlog.v1.BootstrapH\x00R\tbootstrap\x129\n" +
@@ -2651,7 +2777,8 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	" \x01(\v2\x16.raftlog.v1.StageRulesH\x00R\n" +
 	"stageRules\x129\n" +
 	"\vend_rollout\x18\v \x01(\v2\x16.raftlog.v1.EndRolloutH\x00R\n" +
-	"endRollout\x12B\n" +
+	"endRollout\x12?\n" +
+	"\rset_addresses\x18< \x01(\v2\x18.raftlog.v1.SetAddressesH\x00R\fsetAddresses\x12B\n" +
 	"\x0echange_entries\x18P \x01(\v2\x19.raftlog.v1.ChangeEntriesH\x00R\rchangeEntries\x129\n" +
 	"\vend_entries\x18Q \x01(\v2\x16.raftlog.v1.EndEntriesH\x00R\n" +
 	"endEntries\x129\n" +
@@ -2716,7 +2843,12 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\acomment\x18\a \x01(\tR\acomment\x12\x17\n" +
 	"\aunix_ms\x18\b \x01(\x03R\x06unixMs\x12\x18\n" +
 	"\aversion\x18\t \x01(\x04R\aversion\"\x06\n" +
-	"\x04Noop\"\x8d\x02\n" +
+	"\x04Noop\"G\n" +
+	"\fSetAddresses\x127\n" +
+	"\taddresses\x18\x01 \x03(\v2\x19.raftlog.v1.ServerAddressR\taddresses\"9\n" +
+	"\rServerAddress\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\tR\x06server\x12\x10\n" +
+	"\x03rpc\x18\x02 \x01(\tR\x03rpc\"\x8d\x02\n" +
 	"\fChangeRegion\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x127\n" +
 	"\x06change\x18\x02 \x01(\x0e2\x1f.raftlog.v1.ChangeRegion.ChangeR\x06change\x12\x16\n" +
@@ -2819,7 +2951,8 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\x11InitialRedisEpoch\x12\x16\n" +
 	"\x06region\x18\x01 \x01(\rR\x06region\x12\x1f\n" +
 	"\vredis_epoch\x18\x02 \x01(\tR\n" +
-	"redisEpoch\"\xe0\t\n" +
+	"redisEpoch\"\x99\n" +
+	"\n" +
 	"\bSnapshot\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12\x1d\n" +
 	"\n" +
@@ -2849,7 +2982,8 @@ const file_raftlog_v1_raftlog_proto_rawDesc = "" +
 	"\rrules_comment\x18\x15 \x01(\tR\frulesComment\x12<\n" +
 	"\rrule_versions\x18\x16 \x03(\v2\x17.raftlog.v1.RuleVersionR\fruleVersions\x12,\n" +
 	"\x12last_rules_version\x18\x17 \x01(\x04R\x10lastRulesVersion\x12-\n" +
-	"\arollout\x18\x18 \x01(\v2\x13.raftlog.v1.RolloutR\arollout\x12'\n" +
+	"\arollout\x18\x18 \x01(\v2\x13.raftlog.v1.RolloutR\arollout\x127\n" +
+	"\taddresses\x18< \x03(\v2\x19.raftlog.v1.ServerAddressR\taddresses\x12'\n" +
 	"\x05above\x18P \x03(\v2\x11.raftlog.v1.EntryR\x05above\x12)\n" +
 	"\x10entries_revision\x18Q \x01(\x04R\x0fentriesRevision\x12<\n" +
 	"\rentry_changes\x18R \x03(\v2\x17.raftlog.v1.EntryChangeR\fentryChanges\x12'\n" +
@@ -2898,7 +3032,7 @@ func file_raftlog_v1_raftlog_proto_rawDescGZIP() []byte {
 }
 
 var file_raftlog_v1_raftlog_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_raftlog_v1_raftlog_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_raftlog_v1_raftlog_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_raftlog_v1_raftlog_proto_goTypes = []any{
 	(ChangeRegion_Change)(0),  // 0: raftlog.v1.ChangeRegion.Change
 	(EndRollout_Outcome)(0),   // 1: raftlog.v1.EndRollout.Outcome
@@ -2910,71 +3044,76 @@ var file_raftlog_v1_raftlog_proto_goTypes = []any{
 	(*ChangeTier)(nil),        // 7: raftlog.v1.ChangeTier
 	(*TierValue)(nil),         // 8: raftlog.v1.TierValue
 	(*Noop)(nil),              // 9: raftlog.v1.Noop
-	(*ChangeRegion)(nil),      // 10: raftlog.v1.ChangeRegion
-	(*SetTiming)(nil),         // 11: raftlog.v1.SetTiming
-	(*AdvanceFloors)(nil),     // 12: raftlog.v1.AdvanceFloors
-	(*Bootstrap)(nil),         // 13: raftlog.v1.Bootstrap
-	(*Region)(nil),            // 14: raftlog.v1.Region
-	(*Share)(nil),             // 15: raftlog.v1.Share
-	(*ApplyRules)(nil),        // 16: raftlog.v1.ApplyRules
-	(*StageRules)(nil),        // 17: raftlog.v1.StageRules
-	(*Decisions)(nil),         // 18: raftlog.v1.Decisions
-	(*EndRollout)(nil),        // 19: raftlog.v1.EndRollout
-	(*MintEpoch)(nil),         // 20: raftlog.v1.MintEpoch
-	(*CommitPlan)(nil),        // 21: raftlog.v1.CommitPlan
-	(*Liabilities)(nil),       // 22: raftlog.v1.Liabilities
-	(*InitialRedisEpoch)(nil), // 23: raftlog.v1.InitialRedisEpoch
-	(*Snapshot)(nil),          // 24: raftlog.v1.Snapshot
-	(*RuleVersion)(nil),       // 25: raftlog.v1.RuleVersion
-	(*Rollout)(nil),           // 26: raftlog.v1.Rollout
-	nil,                       // 27: raftlog.v1.Snapshot.RuleNumbersEntry
-	nil,                       // 28: raftlog.v1.Rollout.RuleNumbersEntry
+	(*SetAddresses)(nil),      // 10: raftlog.v1.SetAddresses
+	(*ServerAddress)(nil),     // 11: raftlog.v1.ServerAddress
+	(*ChangeRegion)(nil),      // 12: raftlog.v1.ChangeRegion
+	(*SetTiming)(nil),         // 13: raftlog.v1.SetTiming
+	(*AdvanceFloors)(nil),     // 14: raftlog.v1.AdvanceFloors
+	(*Bootstrap)(nil),         // 15: raftlog.v1.Bootstrap
+	(*Region)(nil),            // 16: raftlog.v1.Region
+	(*Share)(nil),             // 17: raftlog.v1.Share
+	(*ApplyRules)(nil),        // 18: raftlog.v1.ApplyRules
+	(*StageRules)(nil),        // 19: raftlog.v1.StageRules
+	(*Decisions)(nil),         // 20: raftlog.v1.Decisions
+	(*EndRollout)(nil),        // 21: raftlog.v1.EndRollout
+	(*MintEpoch)(nil),         // 22: raftlog.v1.MintEpoch
+	(*CommitPlan)(nil),        // 23: raftlog.v1.CommitPlan
+	(*Liabilities)(nil),       // 24: raftlog.v1.Liabilities
+	(*InitialRedisEpoch)(nil), // 25: raftlog.v1.InitialRedisEpoch
+	(*Snapshot)(nil),          // 26: raftlog.v1.Snapshot
+	(*RuleVersion)(nil),       // 27: raftlog.v1.RuleVersion
+	(*Rollout)(nil),           // 28: raftlog.v1.Rollout
+	nil,                       // 29: raftlog.v1.Snapshot.RuleNumbersEntry
+	nil,                       // 30: raftlog.v1.Rollout.RuleNumbersEntry
 }
 var file_raftlog_v1_raftlog_proto_depIdxs = []int32{
-	13, // 0: raftlog.v1.Command.bootstrap:type_name -> raftlog.v1.Bootstrap
-	16, // 1: raftlog.v1.Command.apply_rules:type_name -> raftlog.v1.ApplyRules
-	20, // 2: raftlog.v1.Command.mint_epoch:type_name -> raftlog.v1.MintEpoch
-	21, // 3: raftlog.v1.Command.commit_plan:type_name -> raftlog.v1.CommitPlan
+	15, // 0: raftlog.v1.Command.bootstrap:type_name -> raftlog.v1.Bootstrap
+	18, // 1: raftlog.v1.Command.apply_rules:type_name -> raftlog.v1.ApplyRules
+	22, // 2: raftlog.v1.Command.mint_epoch:type_name -> raftlog.v1.MintEpoch
+	23, // 3: raftlog.v1.Command.commit_plan:type_name -> raftlog.v1.CommitPlan
 	9,  // 4: raftlog.v1.Command.noop:type_name -> raftlog.v1.Noop
-	10, // 5: raftlog.v1.Command.change_region:type_name -> raftlog.v1.ChangeRegion
-	12, // 6: raftlog.v1.Command.advance_floors:type_name -> raftlog.v1.AdvanceFloors
-	11, // 7: raftlog.v1.Command.set_timing:type_name -> raftlog.v1.SetTiming
-	17, // 8: raftlog.v1.Command.stage_rules:type_name -> raftlog.v1.StageRules
-	19, // 9: raftlog.v1.Command.end_rollout:type_name -> raftlog.v1.EndRollout
-	3,  // 10: raftlog.v1.Command.change_entries:type_name -> raftlog.v1.ChangeEntries
-	4,  // 11: raftlog.v1.Command.end_entries:type_name -> raftlog.v1.EndEntries
-	7,  // 12: raftlog.v1.Command.change_tier:type_name -> raftlog.v1.ChangeTier
-	5,  // 13: raftlog.v1.ChangeEntries.put:type_name -> raftlog.v1.Entry
-	5,  // 14: raftlog.v1.ChangeEntries.remove:type_name -> raftlog.v1.Entry
-	5,  // 15: raftlog.v1.EntryChange.put:type_name -> raftlog.v1.Entry
-	5,  // 16: raftlog.v1.EntryChange.removed:type_name -> raftlog.v1.Entry
-	8,  // 17: raftlog.v1.ChangeTier.value:type_name -> raftlog.v1.TierValue
-	0,  // 18: raftlog.v1.ChangeRegion.change:type_name -> raftlog.v1.ChangeRegion.Change
-	14, // 19: raftlog.v1.Bootstrap.regions:type_name -> raftlog.v1.Region
-	15, // 20: raftlog.v1.Region.floor:type_name -> raftlog.v1.Share
-	15, // 21: raftlog.v1.Region.told:type_name -> raftlog.v1.Share
-	15, // 22: raftlog.v1.Region.low:type_name -> raftlog.v1.Share
-	16, // 23: raftlog.v1.StageRules.rules:type_name -> raftlog.v1.ApplyRules
-	18, // 24: raftlog.v1.StageRules.before:type_name -> raftlog.v1.Decisions
-	1,  // 25: raftlog.v1.EndRollout.outcome:type_name -> raftlog.v1.EndRollout.Outcome
-	22, // 26: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
-	23, // 27: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
-	14, // 28: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
-	27, // 29: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
-	22, // 30: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
-	25, // 31: raftlog.v1.Snapshot.rule_versions:type_name -> raftlog.v1.RuleVersion
-	26, // 32: raftlog.v1.Snapshot.rollout:type_name -> raftlog.v1.Rollout
-	5,  // 33: raftlog.v1.Snapshot.above:type_name -> raftlog.v1.Entry
-	6,  // 34: raftlog.v1.Snapshot.entry_changes:type_name -> raftlog.v1.EntryChange
-	8,  // 35: raftlog.v1.Snapshot.tier_values:type_name -> raftlog.v1.TierValue
-	18, // 36: raftlog.v1.Rollout.before:type_name -> raftlog.v1.Decisions
-	19, // 37: raftlog.v1.Rollout.end:type_name -> raftlog.v1.EndRollout
-	28, // 38: raftlog.v1.Rollout.rule_numbers:type_name -> raftlog.v1.Rollout.RuleNumbersEntry
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	12, // 5: raftlog.v1.Command.change_region:type_name -> raftlog.v1.ChangeRegion
+	14, // 6: raftlog.v1.Command.advance_floors:type_name -> raftlog.v1.AdvanceFloors
+	13, // 7: raftlog.v1.Command.set_timing:type_name -> raftlog.v1.SetTiming
+	19, // 8: raftlog.v1.Command.stage_rules:type_name -> raftlog.v1.StageRules
+	21, // 9: raftlog.v1.Command.end_rollout:type_name -> raftlog.v1.EndRollout
+	10, // 10: raftlog.v1.Command.set_addresses:type_name -> raftlog.v1.SetAddresses
+	3,  // 11: raftlog.v1.Command.change_entries:type_name -> raftlog.v1.ChangeEntries
+	4,  // 12: raftlog.v1.Command.end_entries:type_name -> raftlog.v1.EndEntries
+	7,  // 13: raftlog.v1.Command.change_tier:type_name -> raftlog.v1.ChangeTier
+	5,  // 14: raftlog.v1.ChangeEntries.put:type_name -> raftlog.v1.Entry
+	5,  // 15: raftlog.v1.ChangeEntries.remove:type_name -> raftlog.v1.Entry
+	5,  // 16: raftlog.v1.EntryChange.put:type_name -> raftlog.v1.Entry
+	5,  // 17: raftlog.v1.EntryChange.removed:type_name -> raftlog.v1.Entry
+	8,  // 18: raftlog.v1.ChangeTier.value:type_name -> raftlog.v1.TierValue
+	11, // 19: raftlog.v1.SetAddresses.addresses:type_name -> raftlog.v1.ServerAddress
+	0,  // 20: raftlog.v1.ChangeRegion.change:type_name -> raftlog.v1.ChangeRegion.Change
+	16, // 21: raftlog.v1.Bootstrap.regions:type_name -> raftlog.v1.Region
+	17, // 22: raftlog.v1.Region.floor:type_name -> raftlog.v1.Share
+	17, // 23: raftlog.v1.Region.told:type_name -> raftlog.v1.Share
+	17, // 24: raftlog.v1.Region.low:type_name -> raftlog.v1.Share
+	18, // 25: raftlog.v1.StageRules.rules:type_name -> raftlog.v1.ApplyRules
+	20, // 26: raftlog.v1.StageRules.before:type_name -> raftlog.v1.Decisions
+	1,  // 27: raftlog.v1.EndRollout.outcome:type_name -> raftlog.v1.EndRollout.Outcome
+	24, // 28: raftlog.v1.CommitPlan.changes:type_name -> raftlog.v1.Liabilities
+	25, // 29: raftlog.v1.CommitPlan.initial_redis_epochs:type_name -> raftlog.v1.InitialRedisEpoch
+	16, // 30: raftlog.v1.Snapshot.regions:type_name -> raftlog.v1.Region
+	29, // 31: raftlog.v1.Snapshot.rule_numbers:type_name -> raftlog.v1.Snapshot.RuleNumbersEntry
+	24, // 32: raftlog.v1.Snapshot.entries:type_name -> raftlog.v1.Liabilities
+	27, // 33: raftlog.v1.Snapshot.rule_versions:type_name -> raftlog.v1.RuleVersion
+	28, // 34: raftlog.v1.Snapshot.rollout:type_name -> raftlog.v1.Rollout
+	11, // 35: raftlog.v1.Snapshot.addresses:type_name -> raftlog.v1.ServerAddress
+	5,  // 36: raftlog.v1.Snapshot.above:type_name -> raftlog.v1.Entry
+	6,  // 37: raftlog.v1.Snapshot.entry_changes:type_name -> raftlog.v1.EntryChange
+	8,  // 38: raftlog.v1.Snapshot.tier_values:type_name -> raftlog.v1.TierValue
+	20, // 39: raftlog.v1.Rollout.before:type_name -> raftlog.v1.Decisions
+	21, // 40: raftlog.v1.Rollout.end:type_name -> raftlog.v1.EndRollout
+	30, // 41: raftlog.v1.Rollout.rule_numbers:type_name -> raftlog.v1.Rollout.RuleNumbersEntry
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_raftlog_v1_raftlog_proto_init() }
@@ -2993,6 +3132,7 @@ func file_raftlog_v1_raftlog_proto_init() {
 		(*Command_SetTiming)(nil),
 		(*Command_StageRules)(nil),
 		(*Command_EndRollout)(nil),
+		(*Command_SetAddresses)(nil),
 		(*Command_ChangeEntries)(nil),
 		(*Command_EndEntries)(nil),
 		(*Command_ChangeTier)(nil),
@@ -3003,7 +3143,7 @@ func file_raftlog_v1_raftlog_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_raftlog_v1_raftlog_proto_rawDesc), len(file_raftlog_v1_raftlog_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

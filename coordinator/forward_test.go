@@ -1,0 +1,46 @@
+package coordinator
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// A listener that is no coordinator answers 200 and nothing: no change was made.
+func TestAnEmptyAnswerIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+	}))
+	defer stranger.Close()
+	address := strings.TrimPrefix(stranger.URL, "http://")
+	leader := newPeer(stranger.Client(), address)
+	ctx := context.Background()
+	for name, call := range map[string]func() (proto.Message, error){
+		"ApplyRules":   func() (proto.Message, error) { return leader.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{}) },
+		"RemoveMember": func() (proto.Message, error) { return leader.RemoveMember(ctx, &aliquotv1.RemoveMemberRequest{}) },
+		"FenceRegion":  func() (proto.Message, error) { return leader.FenceRegion(ctx, &aliquotv1.FenceRegionRequest{}) },
+		"SetTiming":    func() (proto.Message, error) { return leader.SetTiming(ctx, &aliquotv1.SetTimingRequest{}) },
+		"Report":       func() (proto.Message, error) { return leader.Report(ctx, &aliquotv1.ReportRequest{}) },
+	} {
+		res, err := call()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := checkAnswer(address, res); err == nil || !strings.Contains(err.Error(), address) {
+			t.Errorf("%s: the empty answer counts as success (%v)", name, err)
+		}
+	}
+	if err := checkAnswer(address, &aliquotv1.ListBudgetsResponse{}); err != nil {
+		t.Errorf("a list without budgets: %v", err)
+	}
+	if err := checkAnswer(address, &aliquotv1.ApplyRulesResponse{Version: 1}); err != nil {
+		t.Errorf("an answer with content: %v", err)
+	}
+}
