@@ -237,7 +237,9 @@ func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) 
 		}
 	}
 	l.conduct.decided(s.decisions, now)
-	l.overrun(ctx, requests, s.decisions)
+	if !s.crowded {
+		l.overrun(ctx, requests, s.decisions)
+	}
 	return s.decisions, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -84,6 +85,14 @@ type lineCalls struct{ n atomic.Int64 }
 // lineCallsKey is the key under which a connection's context has its lineCalls.
 type lineCallsKey struct{}
 
+// refusedStatus is 503, and 429 under /check/: there Envoy asks, which may let a request pass of which it hears 5xx.
+func refusedStatus(r *http.Request) int {
+	if strings.HasPrefix(r.URL.EscapedPath(), checkPath+"/") {
+		return http.StatusTooManyRequests
+	}
+	return http.StatusServiceUnavailable
+}
+
 // before counts calls until their stream has closed. Over HTTP/1.1 there is one a connection.
 func (o *openCalls) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +107,7 @@ func (o *openCalls) before(next http.Handler) http.Handler {
 		if all > maxOpen || all > maxOpen/2 && here > fewOpen {
 			over()
 			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(http.StatusServiceUnavailable)
+			w.WriteHeader(refusedStatus(r))
 			return
 		}
 		context.AfterFunc(ctx, over)

@@ -84,6 +84,38 @@ func lefts(t *testing.T, s anyStore, epoch string, groups []Group) (left [3]int6
 	return left
 }
 
+// TestAdjust: what was used is charged though it is not there, as far below nothing as the debt allows.
+func TestAdjust(t *testing.T) {
+	onBoth(t, func(t *testing.T, a, b anyStore, epoch string, _ func()) {
+		groups, _ := aReservation(epoch, 0)
+		parts := func(tokens, entries int64) []lua.Part {
+			out := endOf(groups, &lua.Kept{}, tokens, entries).Parts[:2]
+			for i := range out {
+				out[i].Reserved, out[i].View.Cost, out[i].At, out[i].Window = 0, 0, 0, 0
+			}
+			return out
+		}
+		for _, c := range []struct {
+			store           anyStore
+			tokens, entries int64
+			charged         [2]int64
+			left            [3]int64
+		}{
+			{a, 60, 4, [2]int64{60, 4}, [3]int64{40, 6, 2}},
+			{b, 90, 9, [2]int64{90, 9}, [3]int64{-50, 0, 2}},  // 50 and 3 are owed
+			{a, 90, 9, [2]int64{50, 7}, [3]int64{-100, 0, 2}}, // no more than 100 and 10
+		} {
+			out, err := c.store.Adjust(t.Context(), epoch, parts(c.tokens, c.entries))
+			if err != nil || out[0].Charged != limit.Tokens(c.charged[0])*limit.Token || out[1].Charged != limit.Tokens(c.charged[1])*limit.Token {
+				t.Errorf("%d and %d: %+v, %v, want %v", c.tokens, c.entries, out, err, c.charged)
+			}
+			if got := lefts(t, a, epoch, groups); got != c.left {
+				t.Errorf("%d and %d: left %v, want %v", c.tokens, c.entries, got, c.left)
+			}
+		}
+	})
+}
+
 // TestReserveAndSettle: all of the request's limits are charged at once, once by a name,
 // and settled once, by whichever daemon.
 func TestReserveAndSettle(t *testing.T) {

@@ -21,6 +21,7 @@ type anyStore interface {
 	Reserve(context.Context, string, []Group, lua.Reservation) (lua.Reserved, int64, error)
 	Reservation(context.Context, string) (*lua.Kept, error)
 	Settle(context.Context, string, lua.Settlement) (lua.Settled, int64, error)
+	Adjust(context.Context, string, []lua.Part) ([]limit.Adjusted, error)
 }
 
 // onBoth runs a test on an embedded store and on a real Redis, as two daemons of
