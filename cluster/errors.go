@@ -47,6 +47,8 @@ var (
 	ErrTooLarge = errors.New("cluster: command too large")
 	// ErrNodeAlive refuses a join under the id of a node that is alive elsewhere.
 	ErrNodeAlive = errors.New("cluster: a live node already uses this node id")
+	// ErrNotThere refuses a join of a server that does not answer for itself at its address.
+	ErrNotThere = errors.New("cluster: the server that is to join does not answer at its Raft address; check its --advertise and --raft-listen")
 	// ErrUnknownMember refuses the removal of a node that is no member.
 	ErrUnknownMember = errors.New("cluster: no such member")
 	// ErrNotRemovable refuses a removal that would leave a cluster without a working

@@ -21,17 +21,25 @@ const (
 	maxServers = 2 * maxVoters
 )
 
-// Join makes a server a voter, on the leader: add it without a vote, wait until it
-// has the log, promote it, then remove older instances of the same node. A member
-// that comes back under another address gets its entry corrected. ErrNotLeader
-// elsewhere; ErrNodeAlive if another instance of the node is still alive; ErrRemoved
-// if this leader has removed the server. An error leaves a server without a vote at
-// worst; joining again goes on from there.
+// Join makes a server a voter, on the leader: have it prove its address, add it
+// without a vote, wait until it has the log, promote it, then remove older instances
+// of the same node. A member that comes back under another address gets its entry
+// corrected. ErrNotLeader elsewhere; ErrNotThere if the server does not answer at the
+// address; ErrNodeAlive if another instance of the node is still alive; ErrNotRemovable
+// if the cluster would lose its majority with an older instance; ErrRemoved if this
+// leader has removed the server. An error leaves a server without a vote at worst;
+// joining again goes on from there.
 func (n *Node) Join(ctx context.Context, nodeID, instanceID, raftAddress string) error {
 	if err := checkJoin(nodeID, instanceID, raftAddress); err != nil {
 		return err
 	}
 	joiner := raft.Server{Suffrage: raft.Voter, ID: serverID(nodeID, instanceID), Address: raft.ServerAddress(raftAddress)}
+	if !n.Leads() {
+		return n.NotLeader()
+	}
+	if err := n.prove(ctx, joiner); err != nil {
+		return err
+	}
 	done, err := n.admit(ctx, joiner)
 	if err != nil || done {
 		return err
@@ -42,6 +50,27 @@ func (n *Node) Join(ctx context.Context, nodeID, instanceID, raftAddress string)
 		return err
 	}
 	return n.promote(ctx, joiner)
+}
+
+// prove has the joiner answer for itself at the address that was given for it: a
+// request to join can come from anybody.
+func (n *Node) prove(ctx context.Context, joiner raft.Server) error {
+	if joiner.ID == n.serverID {
+		if string(joiner.Address) != n.raftAddr {
+			return fmt.Errorf("%w: this leader is at %s", ErrNotThere, n.raftAddr)
+		}
+		return nil
+	}
+	m, err := n.layer.ask(ctx, joiner)
+	switch own := n.clusterID(); {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrNotThere, err)
+	case m.Raft != string(joiner.Address):
+		return fmt.Errorf("%w: %s answers at %s, but says that it is at %s", ErrNotThere, joiner.ID, joiner.Address, m.Raft)
+	case m.Cluster != "" && m.Cluster != own:
+		return fmt.Errorf("%w: %s belongs to cluster %s, this is %s", ErrNotThere, joiner.ID, m.Cluster, own)
+	}
+	return nil
 }
 
 // lockMembers makes this leader's change of members the only one until unlock is
@@ -78,7 +107,7 @@ func (n *Node) admit(ctx context.Context, joiner raft.Server) (done bool, err er
 	} else if !listed && len(config.Servers) >= maxServers {
 		return false, fmt.Errorf("%w: the cluster has %d servers, at most %d: remove one first", ErrInvalidArgument, len(config.Servers), maxServers)
 	}
-	older, err := n.olderInstances(config, joiner)
+	older, err := n.olderInstances(ctx, config, joiner)
 	if err != nil {
 		return false, err
 	}
@@ -115,8 +144,11 @@ func (n *Node) promote(ctx context.Context, joiner raft.Server) error {
 	if _, listed := find(config, joiner.ID); !listed {
 		return ErrRemoved
 	}
-	older, err := n.olderInstances(config, joiner)
+	older, err := n.olderInstances(ctx, config, joiner)
 	if err != nil {
+		return err
+	}
+	if err := n.checkRemovals(ctx, older); err != nil {
 		return err
 	}
 	if err := n.changeMembers(ctx, func() raft.IndexFuture { return n.raft.AddVoter(joiner.ID, joiner.Address, 0, configTimeout) }); err != nil {
@@ -137,30 +169,75 @@ func checkJoin(nodeID, instanceID, raftAddress string) error {
 }
 
 // olderInstances are the joiner's earlier servers. It is an error if one of them
-// still lives: then two machines claim the same node id. An instance that gossips
-// from the joiner's own address is the joiner's past, not yet missed; this leader
-// itself is nobody's past.
-func (n *Node) olderInstances(c raft.Configuration, joiner raft.Server) ([]raft.Server, error) {
-	var older []raft.Server
+// still lives: then two machines claim the same node id. It lives if it follows this
+// leader in Raft; gossip has no say. An instance at the joiner's own address is its
+// past, for the joiner has proved that it is there; this leader itself is nobody's past.
+func (n *Node) olderInstances(ctx context.Context, c raft.Configuration, joiner raft.Server) ([]raft.Server, error) {
+	var older, elsewhere []raft.Server
 	nodeID, _ := splitServerID(joiner.ID)
 	for _, s := range c.Servers {
 		if node, _ := splitServerID(s.ID); node != nodeID || s.ID == joiner.ID {
 			continue
 		}
-		p, known := n.gossip.peers.get(s.ID)
-		if s.ID == n.serverID || known && p.Alive && s.Address != joiner.Address {
-			return nil, fmt.Errorf("%w: %s at %s; if that node is gone, failure detection will notice in some seconds", ErrNodeAlive, s.ID, s.Address)
+		if s.ID == n.serverID {
+			return nil, fmt.Errorf("%w: %s at %s leads the cluster", ErrNodeAlive, s.ID, s.Address)
 		}
 		older = append(older, s)
+		if s.Address != joiner.Address {
+			elsewhere = append(elsewhere, s)
+		}
 	}
-	return older, nil
+	return older, n.checkSilent(ctx, elsewhere)
 }
 
-// removeServers removes those of the servers that which picks.
+// checkSilent is ErrNodeAlive if one of the servers answers a message that is sent from now on, within an election
+// timeout.
+func (n *Node) checkSilent(ctx context.Context, servers []raft.Server) error {
+	if len(servers) == 0 {
+		return nil
+	}
+	hears := n.hearsFromNow()
+	patience := time.NewTimer(n.cfg.electionTimeout())
+	defer patience.Stop()
+	tick := time.NewTicker(hearEvery)
+	defer tick.Stop()
+	for {
+		for _, s := range servers {
+			if hears(s.ID) {
+				return fmt.Errorf("%w: %s at %s answers the leader; stop that node, or give this one an id of its own", ErrNodeAlive, s.ID, s.Address)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-patience.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-n.ctx.Done():
+			return ErrShutdown
+		}
+	}
+}
+
+// checkRemovals is why the servers cannot be removed, as an operator's removal would say.
+func (n *Node) checkRemovals(ctx context.Context, servers []raft.Server) error {
+	if len(servers) == 0 {
+		return nil
+	}
+	going := func(s raft.Server) bool { _, listed := find(raft.Configuration{Servers: servers}, s.ID); return listed }
+	_, err := n.removable(ctx, "the earlier instance of "+names(servers), going)
+	return err
+}
+
+// removeServers removes those of the servers that which picks, one after the other, if
+// that leaves a majority.
 func (n *Node) removeServers(ctx context.Context, servers []raft.Server, which func(raft.Server) bool) error {
 	for _, s := range servers {
 		if !which(s) {
 			continue
+		}
+		if err := n.checkRemovals(ctx, []raft.Server{s}); err != nil {
+			return err
 		}
 		if err := n.removeServer(ctx, s.ID); err != nil {
 			return err

@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"os"
 	"sync"
 	"testing"
@@ -180,6 +182,38 @@ func TestJoinerThatEndsBeforeItsPromotion(t *testing.T) {
 	waitMember(t, joiner)
 }
 
+// silentServer says at its Raft address who it is, and answers nothing else.
+func silentServer(t *testing.T, nodeID, instance, listen string) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address = l.Addr().String()
+	layer := newStreamLayer(l, serverID(nodeID, instance), address, func() string { return "" }, testLogger(), newQuiet())
+	layer.identify = func() meta {
+		return meta{Role: roleCoordinator, NodeID: nodeID, InstanceID: instance, Raft: address}
+	}
+	t.Cleanup(func() {
+		if err := layer.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	go func() {
+		for {
+			conn, err := layer.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _ = io.Copy(io.Discard, conn)
+				_ = conn.Close()
+			}()
+		}
+	}()
+	return address
+}
+
 // A joiner that never catches up neither keeps an operator from removing it nor
 // comes back by itself.
 func TestJoinerThatNeverCatchesUpCanBeRemoved(t *testing.T) {
@@ -188,7 +222,8 @@ func TestJoinerThatNeverCatchesUpCanBeRemoved(t *testing.T) {
 	n := l.start(l.config("c1"))
 	l.leader(n)
 	joined := make(chan error, 1)
-	go func() { joined <- n.Join(t.Context(), "c9", "00000009", "127.0.0.1:1") }() // nobody there
+	address := silentServer(t, "c9", "00000009", "127.0.0.1:0")
+	go func() { joined <- n.Join(t.Context(), "c9", "00000009", address) }()
 	eventually(t, "the joiner to be listed", func() bool { return len(n.Status().Members) == 2 })
 	ctx, cancel := context.WithTimeout(t.Context(), catchUpTimeout/2)
 	defer cancel()
@@ -203,7 +238,7 @@ func TestJoinerThatNeverCatchesUpCanBeRemoved(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("the join goes on")
 	}
-	if err := n.Join(t.Context(), "c1", "00000009", n.RaftAddress()); !errors.Is(err, ErrNodeAlive) {
+	if err := n.Join(t.Context(), "c1", "00000009", n.RaftAddress()); !errors.Is(err, ErrNotThere) {
 		t.Errorf("a join that would have removed the leader: %v", err)
 	}
 }

@@ -35,7 +35,7 @@ func (n *Node) RemoveMember(ctx context.Context, nodeID string) error {
 		return err
 	}
 	defer unlock()
-	going, err := n.removable(ctx, nodeID)
+	going, err := n.removable(ctx, nodeID, ofNode(nodeID))
 	if err != nil {
 		return err
 	}
@@ -52,11 +52,10 @@ func (n *Node) RemoveMember(ctx context.Context, nodeID string) error {
 // show it. Only an answer to a message that was sent after this call began counts: a
 // voter that was heard a moment ago may be dead, and a change of members that cannot
 // be committed is the end of the cluster.
-func (n *Node) removable(ctx context.Context, nodeID string) ([]raft.Server, error) {
-	term, asked := n.Term(), n.trans.proofs.mark()
+func (n *Node) removable(ctx context.Context, name string, goes func(raft.Server) bool) ([]raft.Server, error) {
 	everybody := func(raft.ServerID) bool { return true }
-	heard := func(id raft.ServerID) bool { return id == n.serverID || n.trans.proofs.confirms(id, term, asked) }
-	if _, err := checkRemoval(n.configuration(), n.serverID, nodeID, everybody); err != nil {
+	heard := n.hearsFromNow()
+	if _, err := checkRemoval(n.configuration(), n.serverID, name, goes, everybody); err != nil {
 		return nil, err
 	}
 	// Heartbeats go out at least five times in an election timeout.
@@ -65,7 +64,7 @@ func (n *Node) removable(ctx context.Context, nodeID string) ([]raft.Server, err
 	tick := time.NewTicker(hearEvery)
 	defer tick.Stop()
 	for {
-		going, err := checkRemoval(n.configuration(), n.serverID, nodeID, heard)
+		going, err := checkRemoval(n.configuration(), n.serverID, name, goes, heard)
 		if err == nil {
 			return going, nil
 		}
@@ -81,6 +80,18 @@ func (n *Node) removable(ctx context.Context, nodeID string) ([]raft.Server, err
 	}
 }
 
+// hearsFromNow reports of a server whether it has answered, as a follower of this
+// leader, a message that was sent after the call of hearsFromNow. This node hears itself.
+func (n *Node) hearsFromNow() func(raft.ServerID) bool {
+	term, asked := n.Term(), n.trans.proofs.mark()
+	return func(id raft.ServerID) bool { return id == n.serverID || n.trans.proofs.confirms(id, term, asked) }
+}
+
+// ofNode picks the servers of a node.
+func ofNode(nodeID string) func(raft.Server) bool {
+	return func(s raft.Server) bool { node, _ := splitServerID(s.ID); return node == nodeID }
+}
+
 // rememberRemoved lets this leader refuse a request to join that the server sent
 // before it heard of its removal. It runs with the members locked.
 func (n *Node) rememberRemoved(id raft.ServerID) {
@@ -90,8 +101,8 @@ func (n *Node) rememberRemoved(id raft.ServerID) {
 	n.removed = append(n.removed, id)
 }
 
-// checkRemoval is every reason not to remove a node, and else its servers, the one
-// with the vote last.
+// checkRemoval is every reason not to remove the servers that goes picks, which errors
+// call name, and else these servers, the one with the vote last.
 //
 // A leader does not remove itself. hashicorp/raft 1.8.0 would replicate the change
 // and shut down, and nobody would hear the outcome, because a future may stay
@@ -99,39 +110,38 @@ func (n *Node) rememberRemoved(id raft.ServerID) {
 // 696). Until the change is committed raft goes on counting the leader's own voice in
 // its VerifyLeader: of three remaining voters one would be enough, while the other two
 // elect another leader. Node.VerifyLeader does not count it.
-func checkRemoval(c raft.Configuration, leader raft.ServerID, nodeID string, hears func(raft.ServerID) bool) ([]raft.Server, error) {
-	going, voters := partition(c, nodeID)
+func checkRemoval(c raft.Configuration, leader raft.ServerID, name string, goes func(raft.Server) bool, hears func(raft.ServerID) bool) ([]raft.Server, error) {
+	going, voters := partition(c, goes)
 	refused := func(format string, args ...any) ([]raft.Server, error) {
 		return nil, fmt.Errorf("%w: %s", ErrNotRemovable, fmt.Sprintf(format, args...))
 	}
 	leads := slices.ContainsFunc(going, func(s raft.Server) bool { return s.ID == leader })
 	switch {
 	case len(going) == 0:
-		return nil, fmt.Errorf("%w: %q; the members are %s", ErrUnknownMember, nodeID, names(c.Servers))
+		return nil, fmt.Errorf("%w: %q; the members are %s", ErrUnknownMember, name, names(c.Servers))
 	case len(voters) == 0:
-		return refused("%s is the last voter, and without it there is no cluster; let another coordinator join first", nodeID)
+		return refused("%s is the last voter, and without it there is no cluster; let another coordinator join first", name)
 	case leads && len(voters) == 1:
-		return refused("%s leads the cluster and %s alone could not elect a leader without it; let another coordinator join first", nodeID, names(voters))
+		return refused("%s leads the cluster and %s alone could not elect a leader without it; let another coordinator join first", name, names(voters))
 	case leads:
-		return refused("%s leads the cluster, and a leader does not remove itself; stop its process, wait some seconds until another coordinator leads, then remove it there", nodeID)
+		return refused("%s leads the cluster, and a leader does not remove itself; stop its process, wait some seconds until another coordinator leads, then remove it there", name)
 	}
 	silent := slices.DeleteFunc(slices.Clone(voters), func(s raft.Server) bool { return hears(s.ID) })
 	if need := len(voters)/2 + 1; len(voters)-len(silent) < need {
 		return refused("without %s the voters would be %s, of which %d must be there, but the leader does not hear %s; start what is silent again, its data directory is the truth, or if it is gone for good, remove that first",
-			nodeID, names(voters), need, names(silent))
+			name, names(voters), need, names(silent))
 	}
 	return going, nil
 }
 
-// partition splits a configuration into the node's servers, the one with the vote
+// partition splits a configuration into the servers that go, the one with the vote
 // last, and the voters that would remain.
-func partition(c raft.Configuration, nodeID string) (going, voters []raft.Server) {
+func partition(c raft.Configuration, goes func(raft.Server) bool) (going, voters []raft.Server) {
 	for _, s := range c.Servers {
-		node, _ := splitServerID(s.ID)
 		switch {
-		case node == nodeID && s.Suffrage == raft.Voter:
+		case goes(s) && s.Suffrage == raft.Voter:
 			going = append(going, s)
-		case node == nodeID:
+		case goes(s):
 			going = slices.Insert(going, 0, s)
 		case s.Suffrage == raft.Voter:
 			voters = append(voters, s)

@@ -52,7 +52,7 @@ func TestCheckRemoval(t *testing.T) {
 		"nobody":                     {servers: three, remove: "c", err: ErrUnknownMember, says: []string{`"c"`, "c1, c2, c3"}},
 	} {
 		hears := func(id raft.ServerID) bool { return !strings.Contains(c.silent, string(id)) }
-		going, err := checkRemoval(raft.Configuration{Servers: c.servers}, "c1/a", c.remove, hears)
+		going, err := checkRemoval(raft.Configuration{Servers: c.servers}, "c1/a", c.remove, ofNode(c.remove), hears)
 		var ids []string
 		for _, s := range going {
 			ids = append(ids, string(s.ID))

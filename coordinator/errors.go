@@ -65,6 +65,7 @@ var errorTable = rpc.Table{
 	{Err: cluster.ErrUnknownOutcome, Code: connect.CodeUnavailable},
 	{Err: cluster.ErrShutdown, Code: connect.CodeUnavailable},
 	{Err: cluster.ErrTooLarge, Code: connect.CodeInvalidArgument},
+	{Err: cluster.ErrNotThere, Code: connect.CodeFailedPrecondition},
 	{Err: cluster.ErrNodeAlive, Code: connect.CodeAlreadyExists},
 	{Err: cluster.ErrRolloutUnderWay, Code: connect.CodeFailedPrecondition},
 	{Err: cluster.ErrNoRollout, Code: connect.CodeFailedPrecondition},
