@@ -140,6 +140,11 @@ demo: build ## a greedy client, a killed leader, a flushed Redis and a region th
 	@deploy/local/install.sh redis-server
 	@$(GO) run ./e2e/demo -bin bin
 
+.PHONY: attack
+attack: need-go ## hostile bytes and overload against real daemons, at full length (a few minutes)
+	@deploy/local/install.sh redis-server
+	$(GO) test -count=1 -timeout 20m -v ./e2e/attack -args -long
+
 .PHONY: acceptance
 acceptance: build ## every promise at full length on real processes, as a table (about 10 minutes)
 	@deploy/local/install.sh redis-server

@@ -114,6 +114,7 @@ var houses = map[string]row{
 
 	"e2e":            {aliquot: []string{"budget", "bench", "bench/load", "rpc", "sim/compare", "proto/aliquot/..."}, outside: anyModule},
 	"e2e/acceptance": {aliquot: []string{"e2e"}},
+	"e2e/attack":     {aliquot: []string{"e2e", "bench/load"}, outside: anyModule},
 	"e2e/counted":    {aliquot: []string{"client", "dev", "proto/aliquot/v1"}},
 	"e2e/demo":       {aliquot: []string{"e2e"}},
 	"e2e/hotkeys":    {aliquot: []string{"e2e"}},

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -95,7 +96,13 @@ func grpcServer(s *service, envoy *envoyService, t *throttle) (*grpc.Server, *he
 		grpc.MaxHeaderListSize(16<<10),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxGRPCIdle, Time: 30 * time.Second, Timeout: 10 * time.Second}),
-		grpc.InTapHandle(t.tap),
+		grpc.InTapHandle(func(ctx context.Context, info *tap.Info) (context.Context, error) {
+			ctx, err := t.tap(ctx, info)
+			if err != nil {
+				return ctx, err
+			}
+			return s.tap(ctx, info)
+		}),
 		grpc.UnaryInterceptor(s.grpcErrors),
 		grpc.ForceServerCodecV2(envelopeCodec{encoding.GetCodecV2("proto"), s.weights}),
 	)

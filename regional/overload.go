@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/grpc/tap"
 
 	"aliquot/answer"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/rls"
 	"aliquot/rpc"
 )
 
@@ -23,6 +26,8 @@ const (
 	// maxWaiting calls wait for their turn, for decideWait at most.
 	maxWaiting = 4096
 	decideWait = 50 * time.Millisecond
+	// maxCallsGRPC bounds the calls over gRPC that are under way: what a core decides in 50 ms.
+	maxCallsGRPC = 1024
 	// overloadRetry is the wait told to a call that was refused.
 	overloadRetry = time.Second
 	// maxWeight bounds the memory of the messages that are being read and decided, in bytes, and
@@ -73,6 +78,27 @@ func (s *service) leave(n int) {
 func (h *httpCheck) crowdedOut(denyStatus int) answer.Answer {
 	d := answer.Decision{Act: answer.Act{RetryAfter: overloadRetry, Problem: answer.ReducedCapacity}}
 	return d.Answer(time.Now(), answer.Options{Headers: h.headers, DenyStatus: denyStatus})
+}
+
+// tap refuses calls over gRPC beyond maxCallsGRPC before they have a goroutine: thousands of them would
+// stand before those that talk to the store. Envoy's have twice the room, for each rule's own answer to
+// an overload is better than an error. Health and streams are not counted.
+func (s *service) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
+	most := int64(maxCallsGRPC)
+	switch {
+	case strings.HasPrefix(info.FullMethodName, "/"+rls.ServiceName+"/"):
+		most *= 2
+	case !strings.HasPrefix(info.FullMethodName, "/"+aliquotv1connect.LimiterServiceName+"/"),
+		info.FullMethodName == aliquotv1connect.LimiterServiceCheckStreamProcedure:
+		return ctx, nil
+	}
+	if s.calls.Add(1) > most {
+		s.calls.Add(-1)
+		s.metrics.overload.Inc()
+		return ctx, grpcError(errOverload)
+	}
+	context.AfterFunc(ctx, func() { s.calls.Add(-1) }) // when its stream is over, however it ends
+	return ctx, nil
 }
 
 // openCalls counts the calls over HTTP/2 that are open, and refuses more: by the status alone, which a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -54,6 +55,7 @@ type service struct {
 	panics   *panics
 	// intake bounds what is decided at once, weights the memory of messages; nil: they do not.
 	intake, weights *rpc.Gate
+	calls           atomic.Int64 // over gRPC, under way
 }
 
 // Check decides one request.
