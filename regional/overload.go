@@ -26,8 +26,8 @@ const (
 	// maxWaiting calls wait for their turn, for decideWait at most.
 	maxWaiting = 4096
 	decideWait = 50 * time.Millisecond
-	// maxCallsGRPC bounds the calls over gRPC that are under way: what a core decides in 50 ms.
-	maxCallsGRPC = 1024
+	// maxCallsGRPC bounds the calls over gRPC that are under way: what a core decides in 100 ms.
+	maxCallsGRPC = 2048
 	// overloadRetry is the wait told to a call that was refused.
 	overloadRetry = time.Second
 	// maxWeight bounds the memory of the messages that are being read and decided, in bytes, and

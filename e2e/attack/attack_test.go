@@ -86,7 +86,7 @@ func TestOverload(t *testing.T) {
 					t.Errorf("an answer that is not defined: %s, %s", kind, r.Examples[kind])
 				}
 			}
-			return fmt.Sprintf("%.0f/s answered of %.0f/s (alone %.0f/s), p99 %v, the generator %v late", r.ChecksPerSecond, c.Rate, whole.ChecksPerSecond, r.Latency.P99, r.Late.P99)
+			return fmt.Sprintf("%.0f/s answered of %.0f/s (alone %.0f/s), p99 %v, the generator %v late, %v, failed %v", r.ChecksPerSecond, c.Rate, whole.ChecksPerSecond, r.Latency.P99, r.Late.P99, r.Modes, r.Errors)
 		})
 	}
 }
