@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,8 @@ type Config struct {
 	// Advertise is the host that others reach this one by; empty: that of the
 	// listen addresses.
 	Advertise string
+	// AllowHosts are more names, without ports, by which this one may be asked; see rpc.Hosts.
+	AllowHosts []string
 	// Join lists gossip addresses of other coordinators.
 	Join []string
 	// BootstrapExpect coordinators form a new cluster together.
@@ -132,6 +135,11 @@ func (c Config) cluster() cluster.Config {
 	out.Regions, out.Lease, out.RhoPPM = c.Regions, c.Lease, c.RhoPPM
 	out.RaftMultiplier, out.Logger = c.RaftMultiplier, c.Logger
 	return out
+}
+
+// hosts are the names by which the coordinator may be asked.
+func (c Config) hosts() rpc.Hosts {
+	return rpc.NewHosts(append(slices.Clone(c.AllowHosts), c.Advertise)...)
 }
 
 // advertised is where others reach the RPC listener that has this port.

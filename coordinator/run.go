@@ -97,7 +97,7 @@ func (d *daemon) start(ctx context.Context) error {
 	d.reigning.Go(func() { d.leadership.run(reign) })
 
 	ready := readiness(d.node)
-	d.server = rpc.NewServer(d.services(m).handler(ready), d.log, 0)
+	d.server = rpc.NewServer(rpc.Browsers(d.cfg.hosts(), d.services(m).handler(ready)), d.log, 0)
 	d.ops = rpc.NewServer(opsHandler(registry, ready), d.log, 0)
 	go d.serve(d.server, d.listener, "listen")
 	go d.serve(d.ops, d.opsListener, "ops-listen")

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,9 @@ type Config struct {
 	// Advertise is the host that others reach this daemon under; empty: the host
 	// of Listen.
 	Advertise string
+	// AllowHosts are more names, without ports, by which calls over Connect may ask this daemon; see
+	// rpc.Hosts. GET /check, which proxies pass the client's own host to, is asked by any.
+	AllowHosts []string
 	// Coordinators are RPC addresses, host:port or URLs; any of them will do.
 	Coordinators []string
 	// Redis is MemoryStore, or a redis://, rediss://, redis+sentinel:// or
@@ -215,4 +219,9 @@ func checkRedis(setting string) error {
 		return fmt.Errorf("--redis: give memory, or the URL of a Redis: %w", err)
 	}
 	return nil
+}
+
+// hosts are the names by which calls over Connect may ask the daemon.
+func (c *Config) hosts() rpc.Hosts {
+	return rpc.NewHosts(append(slices.Clone(c.AllowHosts), c.Advertise)...)
 }

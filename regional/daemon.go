@@ -189,7 +189,7 @@ func (d *Daemon) build(kept *state) error {
 	d.throttle = &throttle{after: uint32(c.ThrottleAfter), trusts: check.rules.TrustsPeer, metrics: d.metrics, log: d.log, pause: pause}
 	d.service.throttle = d.throttle
 	d.parting = &parting{stopping: d.service.stopping}
-	d.http = newHTTPServer(d.parting.before(new(openCalls).before(d.throttle.before(check.before(connectHandler(d.service, c.Region))))), d.log)
+	d.http = newHTTPServer(d.parting.before(new(openCalls).before(d.throttle.before(check.before(rpc.Browsers(c.hosts(), connectHandler(d.service, c.Region)))))), d.log)
 	d.http.WriteTimeout = writeTimeout
 	d.http.ConnContext, d.http.ConnState = connContext, d.parting.watch
 	d.ops = newHTTPServer(opsHandler(d, c.Registry), d.log)

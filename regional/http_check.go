@@ -2,6 +2,7 @@ package regional
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -101,6 +102,9 @@ func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err
 	}
 	if err != nil {
 		return answer.Answer{}, err
+	}
+	if o.costTold && !h.rules.TrustsPeer(r.RemoteAddr) {
+		return answer.Answer{}, fmt.Errorf("%w: cost is believed from --trusted-proxies alone; leave it out, or name the network of the proxy there", errInvalid)
 	}
 	h.warn(r)
 	call, _ := h.kept.Get().(*httpCall)

@@ -14,6 +14,7 @@ import (
 type original struct {
 	method, uri string
 	cost        int64
+	costTold    bool // by the proxy's own query
 	namespace   string
 	denyStatus  int // 0: the usual one
 }
@@ -102,7 +103,7 @@ func parameters(query string, keys []string) (original, error) {
 			if err != nil {
 				return o, fmt.Errorf("%w: cost is not a whole number from 1 to %d", errInvalid, int64(maxCost))
 			}
-			o.cost = cost
+			o.cost, o.costTold = cost, true
 		case name == "namespace":
 			o.namespace = value
 		case name == "deny_status":

@@ -54,6 +54,15 @@ func (s *moodyStore) Take(ctx context.Context, _ string, groups []lua.Group) ([]
 	return out, 1, nil
 }
 
+// Apply tells the time of its clock, which stands still; shares are not applied.
+func (s *moodyStore) Apply(ctx context.Context, _ string, _ []lua.Change) ([]limit.Applied, int64, error) {
+	if s.silent.Load() {
+		<-ctx.Done()
+		return nil, 0, ctx.Err()
+	}
+	return nil, 1, nil
+}
+
 // inBubble is a limiter of one rule in virtual time, before a store that the test commands.
 func inBubble(t *testing.T, test func(t *testing.T, l *limiter, s *moodyStore)) {
 	synctest.Test(t, func(t *testing.T) {

@@ -129,6 +129,7 @@ func flags(c *coordinator.Config, o *options, help io.Writer) *pflag.FlagSet {
 	fs.StringVar(&c.GossipListen, "gossip-listen", c.GossipListen, "address for gossip between coordinators (TCP and UDP)")
 	fs.StringVar(&c.OpsListen, "ops-listen", c.OpsListen, "address for /metrics, /healthz and /readyz")
 	fs.StringVar(&c.Advertise, "advertise", c.Advertise, "host that others reach this coordinator by (default the listen addresses')")
+	fs.StringSliceVar(&c.AllowHosts, "allow-host", c.AllowHosts, "name, without a port, by which this coordinator may be asked, a,b,c; addresses, --advertise, the machine's name and names that are not public are allowed")
 	fs.StringSliceVar(&c.Join, "join", c.Join, "gossip addresses of other coordinators, host:port,...")
 	fs.IntVar(&c.BootstrapExpect, "bootstrap-expect", c.BootstrapExpect, "coordinators that form a new cluster together; 0 joins only")
 	fs.StringSliceVar(&c.Regions, "regions", c.Regions, "regions of a new cluster, a,b,c (first boot only)")
