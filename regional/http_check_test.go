@@ -288,11 +288,11 @@ rules:
 	c.Redis = redis.url()
 	d, _ := startLive(t, c)
 	redis.signal(syscall.SIGKILL)
-	for path, want := range map[string]int{"/closed": 429, "/open": 200} {
+	for path, want := range map[string]int{"/closed": 503, "/open": 200} {
 		eventually(t, "the daemon decides "+path+" without its store", func() bool {
 			a := proxied(t, d, "GET", "/check", "X-API-Key: k", "X-Original-URI: "+path)
 			return a.StatusCode == want && a.Header.Get("X-RateLimit-Policy") == "degraded" && a.Header.Get("X-RateLimit-Remaining") == "-1" &&
-				a.Header.Get("RateLimit") == "" && (a.Header.Get("Retry-After") != "") == (want == 429)
+				a.Header.Get("RateLimit") == "" && (a.Header.Get("Retry-After") != "") == (want == 503)
 		})
 	}
 }
@@ -304,16 +304,23 @@ func TestSettingsOfCheck(t *testing.T) {
 	c.Identity = identity.Config{APIKeyFrom: []string{"query:key", "jwt:sub"}, TrustedProxies: []string{"192.0.2.0/24"}}
 	c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 	d, _ := startLive(t, c)
-	if a := proxied(t, d, "GET", "/check?cost=2&key=q", "X-API-Key: h"); a.StatusCode != 200 || a.Header.Get("RateLimit") != "" || a.Header.Get("X-RateLimit-Limit") != "2" {
-		t.Errorf("%s %v", a.Status, a.Header)
+	for range 2 {
+		if a := proxied(t, d, "GET", "/check?key=q", "X-API-Key: h"); a.StatusCode != 200 || a.Header.Get("RateLimit") != "" || a.Header.Get("X-RateLimit-Limit") != "2" {
+			t.Errorf("%s %v", a.Status, a.Header)
+		}
+	}
+	if a := proxied(t, d, "GET", "/check?cost=2&key=other"); a.StatusCode != 400 {
+		t.Errorf("a cost of a peer that is not trusted: %s", a.Status)
 	}
 	if a := proxied(t, d, "GET", "/check", "X-Original-URI: /x?key=q", "X-Forwarded-For: 198.51.100.1"); a.StatusCode != 429 {
 		t.Errorf("the same key in the original query: %s", a.Status)
 	}
-	if a := proxied(t, d, "GET", "/check", "X-Forwarded-For: 198.51.100.2", "X-User-Id: a"); a.StatusCode != 200 {
-		t.Errorf("%s", a.Status)
+	for client := range 2 {
+		if a := proxied(t, d, "GET", "/check", fmt.Sprintf("X-Forwarded-For: 198.51.100.%d", client), fmt.Sprintf("X-User-Id: user-%d", client)); a.StatusCode != 200 {
+			t.Errorf("%s", a.Status)
+		}
 	}
-	if a := proxied(t, d, "GET", "/check?cost=2", "X-Forwarded-For: 198.51.100.3", "X-User-Id: b"); a.StatusCode != 429 {
+	if a := proxied(t, d, "GET", "/check", "X-Forwarded-For: 198.51.100.3", "X-User-Id: b"); a.StatusCode != 429 {
 		t.Errorf("the word of a proxy that is not trusted made another client: %s", a.Status)
 	}
 	if n := strings.Count(log.String(), "--trusted-proxies"); n != 1 {
