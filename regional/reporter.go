@@ -223,8 +223,9 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 	return budget.DirectiveReceived{Directive: d}
 }
 
-// restAtMost bounds how long the store is left to checks between two parts of a directive.
-const restAtMost = 20 * time.Millisecond
+// restAtMost bounds how long the store is left to checks between two parts of a directive. A part
+// keeps a store for some 3 ms; one that took longer waited for a processor, while the store was free.
+const restAtMost = 5 * time.Millisecond
 
 // applyPart makes the changes of one part, after as much time for checks as the part before
 // took. The machine has one part under way at a time.
