@@ -33,6 +33,7 @@ type hotKey struct {
 	Key    string  `json:"key_hash"`
 	Checks float64 `json:"checks_per_second"`
 	Denied float64 `json:"denied_per_second"`
+	Values string  `json:"values"`
 }
 
 // heldBack is the page /held.
@@ -56,10 +57,11 @@ func (p *hotKeys) shown() any {
 		KeyHash string  `json:"keyHash"`
 		Checks  float64 `json:"checksPerSecond"`
 		Denied  float64 `json:"deniedPerSecond"`
+		Values  string  `json:"values,omitempty"`
 	}
 	keys := make([]key, len(p.Keys))
 	for i, k := range p.Keys {
-		keys[i] = key{k.Rule, k.Key, k.Checks, k.Denied}
+		keys[i] = key{k.Rule, k.Key, k.Checks, k.Denied, k.Values}
 	}
 	return map[string]any{"region": p.Region, "keys": keys}
 }
@@ -80,15 +82,16 @@ func (p *heldBack) shown() any {
 }
 
 func newHotKeys(g *globals) *cobra.Command {
-	n, held := 20, false
+	n, held, values := 20, false, false
 	cmd := &cobra.Command{
 		Use:   "hotkeys",
-		Short: "The keys that a region is asked about most, by their hashes; or the clients that it holds back",
+		Short: "The keys a region is asked about most, or the clients it holds back",
 		Long: "The keys that a region is asked about most, by their hashes, which 'aliquot explain' tells of a client. With --held\n" +
 			"the clients that cool_down or auto_block of a rule holds back. --addr is a regional daemon's ops listener (" + defaultOps + ").",
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", n, "how many keys")
+	cmd.Flags().BoolVar(&values, "values", false, "whose they are, too: of a daemon with --remember-keys")
 	cmd.Flags().BoolVar(&held, "held", false, "the clients that are held back instead")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if held {
@@ -99,7 +102,11 @@ func newHotKeys(g *globals) *cobra.Command {
 			return g.printValue(page.shown(), func(w io.Writer) { printHeld(w, &page) })
 		}
 		var page hotKeys
-		if err := g.opsPage(cmd, "/hotkeys?n="+strconv.Itoa(n), &page); err != nil {
+		path := "/hotkeys?n=" + strconv.Itoa(n)
+		if values {
+			path += "&values=true"
+		}
+		if err := g.opsPage(cmd, path, &page); err != nil {
 			return err
 		}
 		return g.printValue(page.shown(), func(w io.Writer) { printHotKeys(w, &page) })
@@ -141,9 +148,9 @@ func getJSON(ctx context.Context, url string, into any) error {
 }
 
 func printHotKeys(w io.Writer, page *hotKeys) {
-	rows := [][]string{{"RULE", "KEY", "CHECKS/S", "DENIED/S"}}
+	rows := [][]string{{"RULE", "KEY", "CHECKS/S", "DENIED/S", "VALUES"}}
 	for _, k := range page.Keys {
-		rows = append(rows, []string{orDash(k.Rule), k.Key, figure(k.Checks), figure(k.Denied)})
+		rows = append(rows, []string{orDash(k.Rule), k.Key, figure(k.Checks), figure(k.Denied), orDash(k.Values)})
 	}
 	columns(w, rows)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -57,21 +56,6 @@ func (g *globals) write(raw []byte) error {
 	}
 	_, err := fmt.Fprintln(g.Out, line.String())
 	return err
-}
-
-// columns prints rows aligned, the first one being the head.
-func columns(w io.Writer, rows [][]string) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		for i, cell := range row {
-			if i > 0 {
-				fmt.Fprint(t, "\t")
-			}
-			fmt.Fprint(t, cell)
-		}
-		fmt.Fprintln(t)
-	}
-	t.Flush()
 }
 
 // number prints at most four decimals.

@@ -383,10 +383,10 @@ func decodeChanges(in []*raftlogv1.EntryChange) []EntryChange {
 	return out
 }
 
-func decodeAbove(in []*raftlogv1.Entry) []Entry {
-	out := make([]Entry, len(in))
-	for i, e := range in {
-		out[i] = Entry{Entry: rules.EntryOf(e), UnixMS: e.GetUnixMs(), Revision: e.GetRevision()}
+// decodeAbove is nil of none, as in a state that has none.
+func decodeAbove(in []*raftlogv1.Entry) (out []Entry) {
+	for _, e := range in {
+		out = append(out, Entry{Entry: rules.EntryOf(e), UnixMS: e.GetUnixMs(), Revision: e.GetRevision()})
 	}
 	return out
 }

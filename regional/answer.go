@@ -23,6 +23,7 @@ func (s *service) answer(d *decision, r *request, out *wire.Answer) {
 func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted *tally) {
 	d.answer(s.metrics, counted, out)
 	s.recent.see(d, r)
+	s.limiter.conduct.remember(d.policy, r)
 	if list := d.mode == modeBlockList || d.mode == modeAllowList; !list || !d.policy.set.ByEntry(r.attributes.Get("api_key")) {
 		counted.under(d.policy.counts, out.Allowed) // what entries decide no file has made better or worse
 	}

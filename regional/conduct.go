@@ -20,6 +20,7 @@ type conduct struct {
 	now     func() budget.Instant
 	hot     *abuse.HotKeys
 	clients abuse.Clients
+	values  *keyValues
 	metrics *metrics
 	log     *slog.Logger
 	lines   logBudget

@@ -64,6 +64,9 @@ type Config struct {
 	ThrottleAfter int
 	// HotKeyLog is how many checks a second make a key worth a line in the log; 0: none.
 	HotKeyLog int
+	// RememberKeys is how many keys /hotkeys?values=true can tell the values of, which are kept in
+	// memory; 0: none.
+	RememberKeys int
 	// Insecure permits listeners that other machines can reach without TLS.
 	Insecure bool
 	// Version is the program's, for build_info and the coordinators.
@@ -145,6 +148,9 @@ func (c *Config) Validate() error {
 	}
 	if c.ThrottleAfter < 0 || c.ThrottleAfter > maxThrottleAfter {
 		fail("--throttle-after %d: give a number of denials from 1 to %d, or 0 for none", c.ThrottleAfter, maxThrottleAfter)
+	}
+	if c.RememberKeys < 0 || c.RememberKeys > maxRememberKeys {
+		fail("--remember-keys %d: give 0 to %d", c.RememberKeys, maxRememberKeys)
 	}
 	if c.HotKeyLog < 0 {
 		fail("--hot-key-log %d: give a number of checks a second, or 0 for none", c.HotKeyLog)

@@ -153,6 +153,7 @@ func (d *Daemon) build(kept *state) error {
 		d.limiter.ask, d.limiter.alone = d.guard.whileClosed(b.decide), b.alone
 	}
 	d.conduct = newConduct(c.Now, d.metrics, d.log)
+	d.conduct.values = newKeyValues(c.RememberKeys)
 	d.limiter.conduct = d.conduct
 	d.metrics.watchConduct(d.conduct, d.policies, c.Registry)
 	if c.bootClock {

@@ -27,6 +27,8 @@ type hotKeyText struct {
 	Key    string  `json:"key_hash"`
 	Checks float64 `json:"checks_per_second"`
 	Denied float64 `json:"denied_per_second"`
+	// Values are the key's attributes, where they were asked for and are remembered.
+	Values string `json:"values,omitempty"`
 }
 
 // heldText is a client of /held.
@@ -46,14 +48,24 @@ func (p *policy) ruleNames() map[uint32]string {
 	return out
 }
 
-// hotKeys are the n keys that are checked most.
-func (c *conduct) hotKeys(p *policy, n int) []hotKeyText {
+// remember notes the values of a request's keys, if that was asked for.
+func (c *conduct) remember(p *policy, r *request) {
+	if c != nil {
+		c.values.see(p, r)
+	}
+}
+
+// hotKeys are the n keys that are checked most, with their values where these are asked for.
+func (c *conduct) hotKeys(p *policy, n int, values bool) []hotKeyText {
 	names := p.ruleNames()
 	out := []hotKeyText{}
 	for _, k := range c.hot.Top(n, c.now()) {
 		out = append(out, hotKeyText{
 			Rule: names[k.Key.Rule&^aloneBit], Key: hashText(k.Key.Hash), Checks: tenths(k.Checks), Denied: tenths(k.Denied),
 		})
+		if values {
+			out[len(out)-1].Values = c.values.of(k.Key)
+		}
 	}
 	return out
 }
@@ -91,7 +103,15 @@ func (c *conduct) handle(mux *http.ServeMux, policies *policies, region string) 
 				return
 			}
 		}
-		writeJSON(w, map[string]any{"region": region, "keys": c.hotKeys(policies.load(), n)})
+		values := r.URL.Query().Get("values") == "true"
+		switch {
+		case values && c.values == nil:
+			http.Error(w, "no values are remembered here; start the daemon with --remember-keys, such as 10000", http.StatusBadRequest)
+			return
+		case values:
+			c.log.Info("the values of hot keys were asked for", "from", r.RemoteAddr)
+		}
+		writeJSON(w, map[string]any{"region": region, "keys": c.hotKeys(policies.load(), n, values)})
 	})
 	mux.HandleFunc("GET /held", func(w http.ResponseWriter, _ *http.Request) {
 		shown, n := c.held(policies.load())

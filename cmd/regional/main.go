@@ -136,6 +136,7 @@ func flags(c *regional.Config, s *settings) *pflag.FlagSet {
 	fs.IntVar(&c.ThrottleAfter, "throttle-after", c.ThrottleAfter, "denials in a row on one connection after which each further answer on it is delayed (1 ms, doubling up to 100 ms) until one request is admitted; 0: never. Connections from --trusted-proxies are left alone")
 	fs.IntVar(&c.HotKeyLog, "hot-key-log", c.HotKeyLog, "checks a second from which on a key gets a line in the log; 0: none")
 	fs.StringSliceVar(&c.AllowHosts, "allow-host", nil, "name, without a port, by which calls over Connect may ask this daemon, a,b,c; addresses, --advertise, the machine's name and names that are not public are allowed, and GET /check by any name")
+	fs.IntVar(&c.RememberKeys, "remember-keys", 0, "of how many keys the values stay in memory, so that 'aliquot hotkeys --values' tells whose they are to whoever reaches --ops-listen; 0: none")
 	fs.StringVar(&c.Advertise, "advertise", "", "host under which others reach this daemon (default: that of --listen)")
 	fs.BoolVar(&c.Insecure, "insecure", false, "permit listeners that other machines can reach without TLS")
 	fs.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
