@@ -13,7 +13,7 @@ import (
 // follow makes a server a replica, in step, of another one.
 func follow(t *testing.T, replica *redis.Client, primary *redistest.Server) {
 	t.Helper()
-	if err := replica.SlaveOf(t.Context(), "127.0.0.1", primary.Port()).Err(); err != nil {
+	if err := replica.ReplicaOf(t.Context(), "127.0.0.1", primary.Port()).Err(); err != nil {
 		t.Fatal(err)
 	}
 	redistest.InStep(t, replica)
@@ -22,7 +22,7 @@ func follow(t *testing.T, replica *redis.Client, primary *redistest.Server) {
 // promote makes a replica a primary, of what it has.
 func promote(t *testing.T, replica *redis.Client) {
 	t.Helper()
-	if err := replica.SlaveOf(t.Context(), "no", "one").Err(); err != nil {
+	if err := replica.ReplicaOf(t.Context(), "no", "one").Err(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -79,7 +79,7 @@ func TestAPromotedServerHasOtherContents(t *testing.T) {
 		t.Fatalf("%d left on the promoted replica by %s after %s, %v", left, next, epoch, err)
 	}
 	follow(t, m, second)
-	if err := m.SlaveOf(t.Context(), "127.0.0.1", "1").Err(); err != nil { // nobody: it hears of no more writes
+	if err := m.ReplicaOf(t.Context(), "127.0.0.1", "1").Err(); err != nil { // nobody: it hears of no more writes
 		t.Fatal(err)
 	}
 	for range 60 {
