@@ -88,8 +88,15 @@ func leads(t *testing.T, n *Node, term uint64) {
 
 func startLeader(t *testing.T) (*lab, *Node) {
 	l := newLab(t)
-	n := l.start(l.config("c1"))
-	return l, l.leader(n)
+	n := l.leader(l.start(l.config("c1")))
+	settled(t, n)
+	return l, n
+}
+
+// settled waits until the leader writes nothing more by itself.
+func settled(t *testing.T, n *Node) {
+	t.Helper()
+	eventually(t, "the addresses in the log", func() bool { return n.addresses()[n.serverID] != "" })
 }
 
 func TestATermThatNoElectionReachesIsRefused(t *testing.T) {
@@ -184,6 +191,7 @@ func TestALogEntryThatCannotBeReadIsRefused(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	c.Registerer = registry
 	n := l.leader(l.start(c))
+	settled(t, n)
 	i, term, last := newIntruder(t, n), n.Term(), newIntruder(t, n).last().Index
 	for name, entry := range map[string]*raft.Log{
 		"a command":       {Index: last + 1, Term: term, Type: raft.LogCommand, Data: []byte("\xff\xff not a command")},

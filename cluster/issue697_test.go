@@ -214,7 +214,7 @@ func TestNodeWithAStaleLogEndsAndStartsAgain(t *testing.T) {
 	config := raft.EncodeConfiguration(raft.Configuration{Servers: []raft.Server{self, leader.server}})
 	entries := []*raft.Log{{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: config}}
 	for i := uint64(2); i <= snapshotAt; i++ {
-		entries = append(entries, command(i, 2, "uncommitted"))
+		entries = append(entries, &raft.Log{Index: i, Term: 2, Type: raft.LogNoop})
 	}
 	if !leader.appendTo(self, 2, raft.Log{}, 1, entries...).Success {
 		t.Fatal("the node refused its first entries")
