@@ -34,7 +34,8 @@ func (t *Table) Emptied(now budget.Instant) {
 		if e.asked = 0; e.counts {
 			t.takenOfUse(key, &e, taken, now)
 		} else {
-			e.left -= taken
+			// No call takes more than there is, so the record held no less than nothing.
+			e.left = max(e.left-taken, min(e.left, -t.Owed(key, now)))
 		}
 		t.keys[key] = e
 	}

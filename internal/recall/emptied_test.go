@@ -183,3 +183,18 @@ func TestUnusedByItsOwnWindow(t *testing.T) {
 		}
 	}
 }
+
+// TestCallsTakeNoMoreThanThereIs: an outage of many calls without an answer leaves no debt behind it.
+func TestCallsTakeNoMoreThanThereIs(t *testing.T) {
+	table, now := New(10, 0), hour
+	answered(table, bucket, 1, 40, now)
+	var lost Ticket
+	c := charge(bucket, 1, 500, now)
+	table.Sent(&lost, &c, now)
+	table.Lost(&lost, &c, now+second)
+	table.HoldsUntil(now + second)
+	table.Emptied(now)
+	if tokens, _, _ := memory(table, bucket, 1, now); tokens != 0 {
+		t.Errorf("%d tokens, want 0", tokens)
+	}
+}
