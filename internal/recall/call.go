@@ -106,7 +106,7 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 	if allowed {
 		t.uncover(k, c)
 	}
-	t.Paid(c.Key, carried, true)
+	t.Paid(c.Key, carried, k.voided == t.voided) // else it was paid of a record that is lost
 	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp > e.stamp || k.sent >= e.at) {
 		e.at, e.stamp = now, stamp
 		if e.left = out.Tokens; c.Limit.Algorithm.Counts() {
