@@ -170,6 +170,10 @@ func (r *rule) allow(oldest uint64, less bool) {
 func (n *node) forgiveDebts() {
 	for _, r := range n.w.rules {
 		if owed := n.recalled.Owed(r.key, n.now()); owed > 0 {
+			if r.book != nil {
+				r.book.forget(n.region, owed)
+				continue
+			}
 			r.ideal.give(owed, n.w.now)
 		}
 	}

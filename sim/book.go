@@ -149,6 +149,23 @@ func (b *book) inLabel(storeNow int64, cost limit.Tokens) limit.Tokens {
 	return cost
 }
 
+// forget takes what nobody knows of any more from what one region admitted, the latest first.
+func (b *book) forget(region int, amount limit.Tokens) {
+	r := &b.regions[region]
+	take := func(from *limit.Tokens, most limit.Tokens) limit.Tokens {
+		part := min(*from, most)
+		*from -= part
+		return most - part
+	}
+	left := take(&r.prev, take(&r.cur, amount))
+	for i := len(r.entries) - 1; i >= 0 && left > 0; i-- {
+		left = take(&r.entries[i].cost, left)
+	}
+	for i, left := len(b.labels)-1, amount; i >= 0 && left > 0; i-- {
+		left = take(&b.labels[i].used, left)
+	}
+}
+
 // release ends the use of a slot.
 func (b *book) release(region int, slot uint64) {
 	r := &b.regions[region]
