@@ -50,7 +50,7 @@ func (l *limiter) borrowFor(ctx context.Context, groups []*group, i int, again f
 		}
 		result = borrowFull
 		if arrivals != nil {
-			result = arrived(ctx, arrivals, within(ctx, wait-waited))
+			result = l.withoutTurn(func() string { return arrived(ctx, arrivals, within(ctx, wait-waited)) })
 			l.auth.leave(arrivals, result == borrowExpired)
 		}
 		if result == borrowGone {
@@ -68,6 +68,17 @@ func (l *limiter) borrowFor(ctx context.Context, groups []*group, i int, again f
 		l.metrics.borrowed(result)
 	}
 	return nil
+}
+
+// withoutTurn gives the turn of a check back while it waits: others could not be decided meanwhile. It
+// is taken again at once after that, for the share has come.
+func (l *limiter) withoutTurn(wait func() string) string {
+	if l.intake == nil {
+		return wait()
+	}
+	l.intake.Leave(1)
+	defer l.intake.Retake(1)
+	return wait()
 }
 
 // mayBorrow is how long a denied group may wait; false if something denies it that

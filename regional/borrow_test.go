@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
+	"aliquot/wire"
 )
 
 // homed are rules with one limit of four requests that has a home. It refills too
@@ -108,6 +110,32 @@ func TestCheckWaitsForTheShare(t *testing.T) {
 			t.Error("a check waits for a share that is here")
 		}
 	})
+}
+
+// TestChecksThatWaitHoldNoTurn: checks that wait for a share leave the daemon's turns to others, and
+// give each back once.
+func TestChecksThatWaitHoldNoTurn(t *testing.T) {
+	l := newLeader(t, homed("10s"))
+	d := used(t, l, MemoryStore)
+	var answers sync.WaitGroup
+	for range 4 {
+		answers.Go(func() {
+			var out wire.Answer
+			in := wire.Request{Attributes: rules.AttributesOf(map[string]string{"api_key": "k"}), Cost: 1}
+			if err := d.service.check(t.Context(), in, &out); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	eventually(t, "four checks wait", func() bool { return d.auth.waiting() == 4 })
+	if taken, _ := d.service.intake.Used(); taken != 0 {
+		t.Errorf("%d turns are taken by checks that wait", taken)
+	}
+	l.move(l.asked())
+	answers.Wait()
+	if taken, _ := d.service.intake.Used(); taken != 0 {
+		t.Errorf("%d turns are taken when all have their answers", taken)
+	}
 }
 
 func TestCheckWaitsNoLongerThanItsRuleSays(t *testing.T) {

@@ -146,7 +146,7 @@ func (d *Daemon) build(kept *state) error {
 	direct := &asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: newSlotNames(self)}
 	d.limiter = &limiter{
 		policies: d.policies, auth: d.auth, emergency: emergency, metrics: d.metrics, log: d.log,
-		ask: direct.ask, direct: direct, alone: atOnce,
+		ask: direct.ask, direct: direct, alone: atOnce, intake: newIntake(),
 	}
 	if c.Redis != MemoryStore {
 		b := &batcher{ask: direct.ask, refused: d.metrics.turnedAway, caught: func(cause any) { _ = bugs.caught("a call of the store", cause) }}
@@ -179,7 +179,7 @@ func (d *Daemon) build(kept *state) error {
 	d.service = &service{
 		limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region, self), recent: recent,
 		denials: &denials{}, holders: newHolders(d.reporter.peers, c.HTTPClient), region: c.Region,
-		intake: newIntake(), weights: rpc.NewGate(maxWeight, maxWaiting, weighWait),
+		intake: d.limiter.intake, weights: rpc.NewGate(maxWeight, maxWaiting, weighWait),
 		stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),
 	}
 	d.metrics.watchRoom(d.service.room, c.Registry)

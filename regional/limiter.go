@@ -14,6 +14,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/rights"
+	"aliquot/rpc"
 	"aliquot/rules"
 )
 
@@ -183,6 +184,8 @@ type limiter struct {
 	// conduct watches what is decided.
 	conduct   *conduct
 	scratches scratches
+	// intake gives turns to those that call decide, one to a single check; nil: they need none.
+	intake *rpc.Gate
 	// clock is a faster reading of the machine's clock; nil if that is not the one to go by.
 	clock *boottime.Clock
 }

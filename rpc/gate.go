@@ -127,6 +127,14 @@ func (g *Gate) Leave(size int64) {
 	g.admit()
 }
 
+// Retake takes size units, at most all there are, that its caller has given back for a while. It does not
+// wait: where there is no room, others do until there is some again.
+func (g *Gate) Retake(size int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.used += min(size, g.room)
+}
+
 // admit lets those in who have room, in turn.
 func (g *Gate) admit() {
 	for first := g.waiting.Front(); first != nil; first = g.waiting.Front() {
