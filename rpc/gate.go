@@ -28,6 +28,10 @@ type Gate struct {
 	left time.Time
 }
 
+// paceOver is over how many that leave their pace is smoothed: one pause of the process, as long as the
+// longest wait, has nobody refused who comes after it.
+const paceOver = 256
+
 // turn is one that waits.
 type turn struct {
 	size  int64
@@ -122,7 +126,7 @@ func (g *Gate) Leave(size int64) {
 		return
 	}
 	now := time.Now()
-	g.pace += (now.Sub(g.left) - g.pace) / 8
+	g.pace += (now.Sub(g.left) - g.pace) / paceOver
 	g.left = now
 	g.admit()
 }
