@@ -21,7 +21,9 @@ func grpcHandler(s *service, of kind) grpc.MethodHandler {
 		procedure = aliquotv1connect.LimiterServiceCheckBatchProcedure
 	}
 	return func(_ any, ctx context.Context, receive func(any) error, _ grpc.UnaryServerInterceptor) (out any, err error) {
+		s.calls.Add(1)
 		defer func() {
+			s.calls.Add(-1)
 			if cause := recover(); cause != nil {
 				out, err = nil, grpcError(s.panics.caught(procedure, cause))
 			}

@@ -81,7 +81,7 @@ func (h *httpCheck) crowdedOut(denyStatus int) answer.Answer {
 }
 
 // tap refuses calls over gRPC beyond maxCallsGRPC before they have a goroutine: thousands of them would
-// stand before those that talk to the store. Envoy's have twice the room, for each rule's own answer to
+// stand before those that talk to the store. Their handlers count them, so a few more may begin at once. Envoy's have twice the room, for each rule's own answer to
 // an overload is better than an error. Health and streams are not counted.
 func (s *service) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	most := int64(maxCallsGRPC)
@@ -92,12 +92,10 @@ func (s *service) tap(ctx context.Context, info *tap.Info) (context.Context, err
 		info.FullMethodName == aliquotv1connect.LimiterServiceCheckStreamProcedure:
 		return ctx, nil
 	}
-	if s.calls.Add(1) > most {
-		s.calls.Add(-1)
+	if s.calls.Load() >= most {
 		s.metrics.overload.Inc()
 		return ctx, grpcError(errOverload)
 	}
-	context.AfterFunc(ctx, func() { s.calls.Add(-1) }) // when its stream is over, however it ends
 	return ctx, nil
 }
 

@@ -39,6 +39,8 @@ func newEnvoyService(s *service, c *Config, log *slog.Logger) (*envoyService, er
 // ShouldRateLimit decides the checks of a request. Its errors are Connect's, which the
 // interceptor translates.
 func (e *envoyService) ShouldRateLimit(ctx context.Context, in *rls.Request, out *rls.Response) error {
+	e.service.calls.Add(1)
+	defer e.service.calls.Add(-1)
 	began := time.Now()
 	err := e.decide(ctx, in, out)
 	e.service.metrics.decisionSeconds.Observe(time.Since(began).Seconds())
