@@ -145,6 +145,12 @@ func (k *Key) lend(t *Trip, out *limit.Outcome, received budget.Instant) {
 	if t.leaseEnd != 0 {
 		end = min(end, t.leaseEnd)
 	}
+	if !t.renews && out.LentUntil > k.until {
+		// The store has begun another loan, so the one before was over: what came back here of that, with
+		// a call that was not made, is lent no more.
+		k.lose(k.left)
+		k.left, k.out = 0, out.Lent
+	}
 	if k.live {
 		end = max(end, k.end)
 	}

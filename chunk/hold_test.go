@@ -121,6 +121,40 @@ func TestHoldsNoMoreThanIsLent(t *testing.T) {
 	}
 }
 
+// TestALoanThatIsOverIsNotTakenIntoTheNext: what a call brought along that the store has not made comes
+// back here; if the store has begun another loan meanwhile, it is lent no more.
+func TestALoanThatIsOverIsNotTakenIntoTheNext(t *testing.T) {
+	d := newDesk(t, 20, 100)
+	call := func(lends bool) (limit.ChunkView, chunk.Trip) {
+		for range 3 {
+			d.key.Seen(token, d.now)
+		}
+		terms := d.terms
+		terms.Lends = lends
+		return d.key.Bring(token, terms, d.now)
+	}
+	answer := func(view limit.ChunkView, trip chunk.Trip) func() {
+		allowed, out := d.take(0, view)
+		at := d.us()
+		return func() { d.key.Took(trip, allowed, out, at, d.now) }
+	}
+	view, trip := call(true)
+	answer(view, trip)()
+	if d.key.Left() == 0 {
+		t.Fatal("nothing was lent to begin with")
+	}
+	stays, stayed := call(false) // takes along what is left, and does not arrive
+	d.pass(chunk.Life + 10*time.Millisecond)
+	view, trip = call(true)
+	arrived := answer(view, trip)
+	d.key.Unmade(stayed, stays)
+	arrived()
+	settled, _, _ := limit.Settle(d.record, d.view, d.us())
+	if left := d.key.Left(); d.key.Look(left, d.now) == chunk.Holds && settled.Lent < left {
+		t.Errorf("it can spend %d, and %d are lent", left, settled.Lent)
+	}
+}
+
 // TestEndedMemory: a denial says nothing of a share that has changed since.
 func TestEndedMemory(t *testing.T) {
 	d := newDesk(t, 1, 1)
