@@ -26,8 +26,8 @@ import (
 //     (rule.clockSet): buckets take the step for time to refill in, and loans for over, while their holders may still spend;
 //   - of a limit that counts, entries that a fast clock shows as over, and what a store's clock that is set shows as passed
 //     (book.lasts, book.clockSet): use is promised by the stores' clocks; windows are compared by number only while these agree;
-//   - what a daemon spends by a lease that it measured while its machine's clocks stood still, from the lease's true end on
-//     until an answer could show it (unseen.over): nothing on the machine tells it;
+//   - what a daemon spends by a lease that it measured while its clocks stood still, from the lease's true end on
+//     until an answer could show it (unseen.over): nothing there shows it;
 //   - what a daemon owed its store when it died (node.forgiveDebts): nobody else knows of it.
 
 // bursts is how many bursts regions may hold.
