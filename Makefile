@@ -48,7 +48,7 @@ test: need-go ## every test, with the race detector
 	$(GO) test -count=1 -timeout 40m ./sim/plants/
 	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/...
 	@# By itself: it measures what real processes admit, on two cores.
-	$(TESTS) --packages=./e2e/... -- -count=1 -timeout 10m -p 1
+	$(TESTS) --packages=./e2e/... -- -count=1 -timeout 25m -p 1
 
 .PHONY: deploycheck
 deploycheck: need-go ## deploy/ against BuildKit, compose, Kubernetes and systemd, and run for real
