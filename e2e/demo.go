@@ -120,9 +120,7 @@ func (r *demoRun) play(ctx context.Context) error {
 		if err := p.begin(); err != nil {
 			return err
 		}
-		if key := map[string]string{"api_key": p.key}; r.key == nil || r.key["api_key"] != p.key {
-			r.key = key
-		}
+		r.key = map[string]string{"api_key": p.key}
 		r.ask(ctx, p.what, p.perSecond, p.region)
 		if err := ctx.Err(); err != nil {
 			return err

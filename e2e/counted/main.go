@@ -6,6 +6,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -79,16 +80,7 @@ func (m *measurement) run(ctx context.Context) error {
 	}
 	err = m.table(ctx)
 	cancel()
-	return errorOf(err, <-ended)
-}
-
-func errorOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(err, <-ended)
 }
 
 // ready closes is when the line "ready" is printed.

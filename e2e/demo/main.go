@@ -35,16 +35,5 @@ func run(ctx context.Context, d e2e.Demo, bin string) (ok bool, err error) {
 	if err := d.Valid(); err != nil {
 		return false, err
 	}
-	dir, err := os.MkdirTemp("", "aliquot-demo-")
-	if err != nil {
-		return false, err
-	}
-	defer os.RemoveAll(dir)
-	if bin == "" {
-		bin = dir
-		if err := e2e.Build(ctx, ".", dir); err != nil {
-			return false, err
-		}
-	}
-	return d.Run(ctx, bin, dir)
+	return e2e.InFolder(ctx, "demo", bin, func(bin, dir string) (bool, error) { return d.Run(ctx, bin, dir) })
 }

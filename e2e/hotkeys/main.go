@@ -34,22 +34,13 @@ func main() {
 }
 
 func run(ctx context.Context, h e2e.HotKeys, bin string) (ok bool, err error) {
-	dir, err := os.MkdirTemp("", "aliquot-hotkeys-")
-	if err != nil {
-		return false, err
-	}
-	defer os.RemoveAll(dir)
-	if bin == "" {
-		bin = dir
-		if err := e2e.Build(ctx, ".", dir); err != nil {
-			return false, err
+	return e2e.InFolder(ctx, "hotkeys", bin, func(bin, dir string) (ok bool, err error) {
+		results, err := h.Run(ctx, bin, dir)
+		ok = true
+		for _, r := range results {
+			ok = ok && r.OK
+			fmt.Printf("%v\t%s\t%s\t%s\n", r.OK, r.Promise, r.Got, r.Want)
 		}
-	}
-	results, err := h.Run(ctx, bin, dir)
-	ok = true
-	for _, r := range results {
-		ok = ok && r.OK
-		fmt.Printf("%v\t%s\t%s\t%s\n", r.OK, r.Promise, r.Got, r.Want)
-	}
-	return ok, err
+		return ok, err
+	})
 }
