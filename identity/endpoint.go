@@ -74,9 +74,9 @@ func decoded(path string) string {
 // maxDecodings is how often a path is decoded: "%252F" is a slash to two servers in a row.
 const maxDecodings = 3
 
-// unescape decodes what need not be escaped (RFC 3986, 6.2.2), escapes what must be, a
-// percent sign that begins no escape included, and leaves everything else: "/%76%31" is
-// "/v1", and "%2f" stays an escape, "%2F", for it is not the same as a slash.
+// unescape decodes what need not be escaped (RFC 3986, 6.2.2), escapes what must be, and
+// leaves everything else: "/%76%31" is "/v1", and "%2f" stays an escape, "%2F", for it is not
+// the same as a slash. The path has validEscapes.
 func unescape(path string) string {
 	plain := true
 	for i := 0; plain && i < len(path); i++ {
@@ -88,19 +88,13 @@ func unescape(path string) string {
 	out := make([]byte, 0, len(path))
 	for i := 0; i < len(path); i++ {
 		c := path[i]
-		hi, lo := -1, -1
-		if c == '%' && i+2 < len(path) {
-			hi, lo = fromHex(path[i+1]), fromHex(path[i+2])
-		}
-		switch {
-		case hi >= 0 && lo >= 0:
-			c = byte(hi<<4 | lo)
+		escaped := c <= ' ' || c >= 0x7f
+		if c == '%' {
+			c = byte(fromHex(path[i+1])<<4 | fromHex(path[i+2]))
 			i += 2
-			if !isUnreserved(c) {
-				out = append(out, '%', upperHex[c>>4], upperHex[c&15])
-				continue
-			}
-		case c <= ' ' || c >= 0x7f || c == '%':
+			escaped = !isUnreserved(c)
+		}
+		if escaped {
 			out = append(out, '%', upperHex[c>>4], upperHex[c&15])
 			continue
 		}
