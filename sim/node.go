@@ -76,7 +76,7 @@ type node struct {
 	aloneSince budget.Instant
 	unmarked   bool  // the store did not take the latest mark
 	storeCutTo int64 // true time up to which its commands do not reach its store
-	heardAt    int64 // true time of a coordinator's last answer
+	heardAt    int64 // true time at which it sent the last call that a coordinator has answered
 
 	began int64            // true time of its start
 	last  budget.SessionID // that it opened; zero: none yet
@@ -260,7 +260,7 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 		if id == n.call && n.calling {
 			n.calling, n.target = false, nil
 			if failed.Busy {
-				n.heardAt = n.w.now
+				n.heardAt = n.sent
 				n.knows(func() { n.hears(failed.Wait) })
 			}
 			n.step(ev)
@@ -272,7 +272,7 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 	}
 	current := id == n.call && n.calling
 	if current {
-		n.calling, n.target, n.heardAt = false, from, n.w.now
+		n.calling, n.target, n.heardAt = false, from, n.sent
 	}
 	switch e := ev.(type) {
 	case budget.HelloAnswered:

@@ -118,10 +118,11 @@ func (n *node) knows(change func()) {
 // joined: a daemon may spend by the store. What another one owes that store, it cannot know of;
 // see doc.go.
 func (w *world) joined(n *node) {
+	silent := silentFor - silentFor*int64(w.cfg.RhoPPM)/1_000_000 // the leader's clock may be fast
 	for _, other := range w.nodes {
 		switch {
 		case other == n || other.region != n.region || other.roster == nil:
-		case w.now-other.heardAt >= silentFor && other.roster.Alone(other.now()):
+		case w.now-other.heardAt >= silent && other.roster.Alone(other.now()):
 			w.replace(other, 100*milli) // nothing can tell it of the new one
 		default:
 			other.forgiveDebts()
