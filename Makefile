@@ -40,12 +40,12 @@ down: ## stop what `make up` started and wipe its data
 test: need-go ## every test, with the race detector
 	@deploy/local/install.sh redis-server cc prometheus promtool nginx caddy curl
 	$(GO) build -C tools -o ../bin/tools/ gotest.tools/gotestsum
-	$(TESTS) --packages="$$($(GO) list ./... | grep -v '^aliquot/e2e' | tr '\n' ' ')" -- $(TESTFLAGS)
+	$(TESTS) --packages="$$($(GO) list ./... | grep -v '^aliquot/internal/e2e' | tr '\n' ' ')" -- $(TESTFLAGS)
 	@# Without the race detector, which slows them down tenfold: five million states, and
 	@# ten million keys.
-	$(GO) test -count=1 -timeout 20m ./sim/check/
+	$(GO) test -count=1 -timeout 20m ./internal/sim/check/
 	$(GO) test -count=1 ./abuse/
-	$(GO) test -count=1 -timeout 40m ./sim/plants/
+	$(GO) test -count=1 -timeout 40m ./internal/sim/plants/
 	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/...
 	@# By itself: it measures what real processes admit, on two cores.
 	$(TESTS) --packages=./e2e/... -- -count=1 -timeout 25m -p 1
@@ -120,32 +120,32 @@ bench-goals: need-go ## everything that is promised about speed, as a table (abo
 SEED  ?= 1
 HOURS ?= 10
 sim: need-go ## HOURS virtual hours of random faults from SEED on; exit 1 on a violation
-	@$(GO) run ./sim/run -seed $(SEED) -hours $(HOURS)
+	@$(GO) run ./internal/sim/run -seed $(SEED) -hours $(HOURS)
 
 .PHONY: check-states
 STATES ?= 400000
 check-states: need-go ## everything that can happen in small worlds, up to STATES states of each; exit 1 on a violation
-	@$(GO) run ./sim/check/run -states $(STATES)
+	@$(GO) run ./internal/sim/check/run -states $(STATES)
 
 .PHONY: plants
 plants: need-go ## every planted bug, and where the simulator catches it (ONLY=name,name)
-	@$(GO) run ./sim/plants/run -only '$(ONLY)'
+	@$(GO) run ./internal/sim/plants/run -only '$(ONLY)'
 
 .PHONY: plants-doc
 plants-doc: need-go ## search anew for what catches the planted bugs; the table in docs/planted-bugs.md
-	@$(GO) run ./sim/plants/run -hunt -doc
+	@$(GO) run ./internal/sim/plants/run -hunt -doc
 
 .PHONY: demo
 demo: build ## a greedy client, a killed leader, a flushed Redis and a region that is cut off, live (1 minute)
 	@deploy/local/install.sh redis-server
-	@$(GO) run ./e2e/demo -bin bin
+	@$(GO) run ./internal/e2e/demo -bin bin
 
 .PHONY: attack
 attack: need-go ## hostile bytes and overload against real daemons, at full length (a few minutes)
 	@deploy/local/install.sh redis-server
-	$(GO) test -count=1 -timeout 20m -v ./e2e/attack -args -long
+	$(GO) test -count=1 -timeout 20m -v ./internal/e2e/attack -args -long
 
 .PHONY: acceptance
 acceptance: build ## every promise at full length on real processes, as a table (about 10 minutes)
 	@deploy/local/install.sh redis-server
-	$(GO) run ./e2e/acceptance
+	$(GO) run ./internal/e2e/acceptance

@@ -41,83 +41,83 @@ var anyModule = []string{""}
 // houses is the whole table: a package without a row fails the test, so that every
 // new folder has its place thought about.
 var houses = map[string]row{
-	"budget": {aliquot: []string{"hashslot"}, banned: pure},
-	"limit":  {banned: pure},
-	"rights": {aliquot: []string{"chunk", "budget", "limit"}, banned: pure},
-	"chunk":  {aliquot: []string{"budget", "limit"}, banned: pure},
-	"roster": {aliquot: []string{"budget"}, banned: pure},
+	"budget":          {aliquot: []string{"internal/hashslot"}, banned: pure},
+	"limit":           {banned: pure},
+	"internal/rights": {aliquot: []string{"internal/chunk", "budget", "limit"}, banned: pure},
+	"internal/chunk":  {aliquot: []string{"budget", "limit"}, banned: pure},
+	"internal/roster": {aliquot: []string{"budget"}, banned: pure},
 	// What a daemon remembers of its store's records.
 	"internal/recall": {aliquot: []string{"budget", "limit"}, banned: pure},
-	"abuse":           {aliquot: []string{"budget"}, banned: pure},
-	"replay":          {aliquot: []string{"limit", "rules"}, banned: pure},
+	"internal/abuse":  {aliquot: []string{"budget"}, banned: pure},
+	"internal/replay": {aliquot: []string{"limit", "rules"}, banned: pure},
 	"rules":           {aliquot: []string{"limit"}, outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
 	// The messages of a check as bytes, without the generated code.
-	"wire": {aliquot: []string{"rules", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
+	"internal/wire": {aliquot: []string{"rules", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Envoy's rate limit protocol.
-	"rls": {aliquot: []string{"rules"}, outside: []string{"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf"}},
+	"internal/rls": {aliquot: []string{"rules"}, outside: []string{"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf"}},
 	// What an installation needs.
-	"capacity": {banned: pure},
+	"internal/capacity": {banned: pure},
 	// Configurations of another limiter.
-	"envoyimport": {aliquot: []string{"rules"}, banned: pure},
+	"internal/envoyimport": {aliquot: []string{"rules"}, banned: pure},
 	// The parts of a Redis Cluster, for who keeps records there and who plans for regions that do.
-	"hashslot": {banned: pure},
-	"lua":      {aliquot: []string{"budget", "hashslot", "limit", "roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
+	"internal/hashslot": {banned: pure},
+	"lua":               {aliquot: []string{"budget", "internal/hashslot", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	// A real redis-server for tests.
-	"lua/redistest": {outside: []string{"github.com/redis/go-redis/v9"}},
-	"sim":           {aliquot: []string{"boottime", "internal/recall", "sim/shell", "roster", "chunk", "rights", "budget", "limit"}},
-	"sim/check":     {aliquot: []string{"sim/shell", "chunk", "rights", "budget", "limit"}},
-	"sim/check/run": {aliquot: []string{"sim/check"}},
-	"sim/shell":     {aliquot: []string{"budget", "limit"}, banned: pure},
-	"sim/fleet":     {aliquot: []string{"budget"}, banned: pure},
-	"sim/run":       {aliquot: []string{"sim", "sim/compare"}},
+	"lua/redistest":          {outside: []string{"github.com/redis/go-redis/v9"}},
+	"internal/sim":           {aliquot: []string{"internal/boottime", "internal/recall", "internal/sim/shell", "internal/roster", "internal/chunk", "internal/rights", "budget", "limit"}},
+	"internal/sim/check":     {aliquot: []string{"internal/sim/shell", "internal/chunk", "internal/rights", "budget", "limit"}},
+	"internal/sim/check/run": {aliquot: []string{"internal/sim/check"}},
+	"internal/sim/shell":     {aliquot: []string{"budget", "limit"}, banned: pure},
+	"internal/sim/fleet":     {aliquot: []string{"budget"}, banned: pure},
+	"internal/sim/run":       {aliquot: []string{"internal/sim", "internal/sim/compare"}},
 	// Other limiters in the simulator's world.
-	"sim/compare":     {aliquot: []string{"budget", "limit", "sim"}},
-	"sim/compare/run": {aliquot: []string{"sim/compare"}},
+	"internal/sim/compare":     {aliquot: []string{"budget", "limit", "internal/sim"}},
+	"internal/sim/compare/run": {aliquot: []string{"internal/sim/compare"}},
 	// Bugs put into the sources above; what is built from them is the worker.
-	"sim/plants":        {aliquot: []string{"limit"}},
-	"sim/plants/run":    {aliquot: []string{"sim/plants"}},
-	"sim/plants/worker": {aliquot: []string{"limit", "sim", "sim/check"}},
+	"internal/sim/plants":        {aliquot: []string{"limit"}},
+	"internal/sim/plants/run":    {aliquot: []string{"internal/sim/plants"}},
+	"internal/sim/plants/worker": {aliquot: []string{"limit", "internal/sim", "internal/sim/check"}},
 
-	"boottime": {aliquot: []string{"budget"}, outside: []string{"golang.org/x/sys"}},
-	"rpc":      {aliquot: []string{"proto/..."}, outside: []string{"connectrpc.com/connect", "golang.org/x/net/netutil", "google.golang.org/protobuf"}},
+	"internal/boottime": {aliquot: []string{"budget"}, outside: []string{"golang.org/x/sys"}},
+	"internal/rpc":      {aliquot: []string{"proto/..."}, outside: []string{"connectrpc.com/connect", "golang.org/x/net/netutil", "google.golang.org/protobuf"}},
 	// How many connections the daemons' listeners have, which clients have no use for.
-	"rpc/connections": {aliquot: []string{"rpc"}, outside: []string{"github.com/prometheus/client_golang"}},
-	"config":          {aliquot: []string{"proto/..."}, outside: anyModule},
+	"internal/rpc/connections": {aliquot: []string{"internal/rpc"}, outside: []string{"github.com/prometheus/client_golang"}},
+	"internal/config":          {aliquot: []string{"proto/..."}, outside: anyModule},
 
 	// HTTP in and out, for regional and client alike.
-	"identity": {banned: pureHTTP},
-	"answer":   {aliquot: []string{"proto/aliquot/v1"}, banned: pureHTTP},
+	"internal/identity": {banned: pureHTTP},
+	"internal/answer":   {aliquot: []string{"proto/aliquot/v1"}, banned: pureHTTP},
 	// For services of others: it must not need the daemons.
-	"client":         {aliquot: []string{"answer", "identity", "rpc", "proto/aliquot/..."}, outside: anyModule},
+	"client":         {aliquot: []string{"internal/answer", "internal/identity", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	"client/example": {aliquot: []string{"client"}},
 
-	"regional/store": {aliquot: []string{"hashslot", "lua", "limit", "roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "internal/recall", "abuse", "chunk", "boottime", "hashslot", "lua", "limit", "budget", "rights", "roster", "replay", "rules", "rpc", "rpc/connections", "config", "identity", "answer", "wire", "rls", "proto/aliquot/..."}, outside: anyModule},
+	"regional/store": {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
+	"regional":       {aliquot: []string{"regional/...", "internal/recall", "internal/abuse", "internal/chunk", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/rights", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/answer", "internal/wire", "internal/rls", "proto/aliquot/..."}, outside: anyModule},
 	"cluster":        {aliquot: []string{"budget", "rules", "limit", "proto/raftlog/..."}, outside: anyModule},
-	"coordinator":    {aliquot: []string{"cluster", "boottime", "hashslot", "budget", "rights", "rules", "limit", "rpc", "rpc/connections", "config", "proto/aliquot/..."}, outside: anyModule},
+	"coordinator":    {aliquot: []string{"cluster", "internal/boottime", "internal/hashslot", "budget", "internal/rights", "rules", "limit", "internal/rpc", "internal/rpc/connections", "internal/config", "proto/aliquot/..."}, outside: anyModule},
 
-	"bench": {aliquot: []string{"bench/latency", "rules", "limit", "rpc", "proto/aliquot/..."}, outside: anyModule},
+	"internal/bench": {aliquot: []string{"internal/bench/latency", "rules", "limit", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	// The load, which asks any server, and servers that decide nothing.
-	"bench/load":    {aliquot: []string{"bench/latency", "rpc", "wire", "rules"}, outside: anyModule},
-	"bench/floor":   {aliquot: []string{"bench/load", "proto/aliquot/..."}, outside: anyModule},
-	"bench/latency": {banned: pure},
+	"internal/bench/load":    {aliquot: []string{"internal/bench/latency", "internal/rpc", "internal/wire", "rules"}, outside: anyModule},
+	"internal/bench/floor":   {aliquot: []string{"internal/bench/load", "proto/aliquot/..."}, outside: anyModule},
+	"internal/bench/latency": {banned: pure},
 
-	"dev": {aliquot: []string{"coordinator", "regional", "rpc", "config"}, outside: anyModule},
-	"cli": {aliquot: []string{"bench", "bench/latency", "bench/load", "bench/floor", "capacity", "dev", "envoyimport", "rules", "limit", "rpc", "config", "proto/aliquot/..."}, outside: anyModule},
+	"internal/dev": {aliquot: []string{"coordinator", "regional", "internal/rpc", "internal/config"}, outside: anyModule},
+	"internal/cli": {aliquot: []string{"internal/bench", "internal/bench/latency", "internal/bench/load", "internal/bench/floor", "internal/capacity", "internal/dev", "internal/envoyimport", "rules", "limit", "internal/rpc", "internal/config", "proto/aliquot/..."}, outside: anyModule},
 
-	"cmd/coordinator": {aliquot: []string{"coordinator", "config"}, outside: anyModule},
-	"cmd/regional":    {aliquot: []string{"regional", "config"}, outside: anyModule},
-	"cmd/aliquot":     {aliquot: []string{"cli"}, outside: anyModule},
+	"cmd/coordinator": {aliquot: []string{"coordinator", "internal/config"}, outside: anyModule},
+	"cmd/regional":    {aliquot: []string{"regional", "internal/config"}, outside: anyModule},
+	"cmd/aliquot":     {aliquot: []string{"internal/cli"}, outside: anyModule},
 
 	// In the images, which have no shell.
 	"deploy/docker/probe": {},
 
-	"e2e":            {aliquot: []string{"budget", "bench", "bench/load", "rpc", "sim/compare", "proto/aliquot/..."}, outside: anyModule},
-	"e2e/acceptance": {aliquot: []string{"e2e"}},
-	"e2e/attack":     {aliquot: []string{"e2e", "bench/load"}, outside: anyModule},
-	"e2e/counted":    {aliquot: []string{"client", "dev", "proto/aliquot/v1"}},
-	"e2e/demo":       {aliquot: []string{"e2e"}},
-	"e2e/hotkeys":    {aliquot: []string{"e2e"}},
+	"internal/e2e":            {aliquot: []string{"budget", "internal/bench", "internal/bench/load", "internal/rpc", "internal/sim/compare", "proto/aliquot/..."}, outside: anyModule},
+	"internal/e2e/acceptance": {aliquot: []string{"internal/e2e"}},
+	"internal/e2e/attack":     {aliquot: []string{"internal/e2e", "internal/bench/load"}, outside: anyModule},
+	"internal/e2e/counted":    {aliquot: []string{"client", "internal/dev", "proto/aliquot/v1"}},
+	"internal/e2e/demo":       {aliquot: []string{"internal/e2e"}},
+	"internal/e2e/hotkeys":    {aliquot: []string{"internal/e2e"}},
 
 	"proto/aliquot/v1":                  {outside: anyModule},
 	"proto/aliquot/v1/aliquotv1connect": {aliquot: []string{"proto/aliquot/v1"}, outside: anyModule},
@@ -211,10 +211,10 @@ func allowed(house row, imported string, standard bool) bool {
 // TestPureToTheBottom looks at everything the core depends on, not only at what it
 // imports itself.
 func TestPureToTheBottom(t *testing.T) {
-	core := []string{"aliquot/budget", "aliquot/limit", "aliquot/hashslot"}
-	for _, p := range list(t, "-deps", "./budget", "./limit", "./hashslot") {
+	core := []string{"aliquot/budget", "aliquot/limit", "aliquot/internal/hashslot"}
+	for _, p := range list(t, "-deps", "./budget", "./limit", "./internal/hashslot") {
 		if !p.Standard && !slices.Contains(core, p.ImportPath) {
-			t.Errorf("budget and limit depend on %s; they use the standard library and hashslot alone", p.ImportPath)
+			t.Errorf("budget and limit depend on %s; they use the standard library and internal/hashslot alone", p.ImportPath)
 		}
 	}
 }
@@ -281,7 +281,7 @@ func TestThePureHaveNoClock(t *testing.T) {
 func TestTestsNeitherSleepNorSkip(t *testing.T) {
 	banned := []string{"time.Sleep", "t.Skip", "t.Skipf", "t.SkipNow", "b.Skip", "b.Skipf", "b.SkipNow", "f.Skip", "f.Skipf", "f.SkipNow"}
 	sources(t, func(path string, _ []byte, file *ast.File, set *token.FileSet) {
-		if !strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(filepath.ToSlash(path), "e2e/") {
+		if !strings.HasSuffix(path, "_test.go") && !strings.HasPrefix(filepath.ToSlash(path), "internal/e2e/") {
 			return
 		}
 		calls(file, func(at token.Pos, name string) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"aliquot/hashslot"
+	"aliquot/internal/hashslot"
 )
 
 // Leader is the leader's side of the protocol for one epoch: it folds reports into

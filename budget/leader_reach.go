@@ -1,6 +1,6 @@
 package budget
 
-import "aliquot/hashslot"
+import "aliquot/internal/hashslot"
 
 // A region's store may be several servers, each with a part of the keys. While one of them
 // does not answer, no share of its keys can change in that region, for a share that the

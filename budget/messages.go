@@ -3,7 +3,7 @@ package budget
 import (
 	"time"
 
-	"aliquot/hashslot"
+	"aliquot/internal/hashslot"
 )
 
 // Instant is a reading of one machine's boot clock (a clock that runs while the

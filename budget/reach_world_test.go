@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"aliquot/hashslot"
+	"aliquot/internal/hashslot"
 )
 
 // parted is a world of several keys, the stores of which are several servers: each key

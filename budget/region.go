@@ -3,7 +3,7 @@ package budget
 import (
 	"time"
 
-	"aliquot/hashslot"
+	"aliquot/internal/hashslot"
 )
 
 // Phase says what backs a region's right to spend.

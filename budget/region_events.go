@@ -3,7 +3,7 @@ package budget
 import (
 	"time"
 
-	"aliquot/hashslot"
+	"aliquot/internal/hashslot"
 )
 
 // RegionEvent is something that happened to a region; see Region.Step.

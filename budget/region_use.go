@@ -3,7 +3,7 @@ package budget
 import (
 	"time"
 
-	"aliquot/hashslot"
+	"aliquot/internal/hashslot"
 )
 
 // A share of a limit that counts can shrink below what is in use: what was admitted

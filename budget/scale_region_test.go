@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/sim/fleet"
+	"aliquot/internal/sim/fleet"
 )
 
 // busyRegion is a daemon's machine with a session and a share of each key.

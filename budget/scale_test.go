@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/sim/fleet"
+	"aliquot/internal/sim/fleet"
 )
 
 // churn is how many keys move each second: 2 % of the 100,000 hot ones.

@@ -1,6 +1,6 @@
 package budget
 
-import "aliquot/hashslot"
+import "aliquot/internal/hashslot"
 
 // Hello writes a Hello. Only its own nonce is ever compared with a nonce.
 func (c *Canon) Hello(h *Hello) {

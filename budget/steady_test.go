@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/sim/fleet"
+	"aliquot/internal/sim/fleet"
 )
 
 // looks is how many times a key was planned.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/sim/fleet"
+	"aliquot/internal/sim/fleet"
 )
 
 // TestANewLeaderMovesNothingBeforeAllAreHeard: two of five regions say Hello a second after

@@ -14,9 +14,9 @@ import (
 	"github.com/sony/gobreaker/v2"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/rpc"
 )
 
 const (

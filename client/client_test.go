@@ -20,10 +20,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"aliquot/answer"
 	"aliquot/client"
-	"aliquot/dev"
-	"aliquot/identity"
+	"aliquot/internal/answer"
+	"aliquot/internal/dev"
+	"aliquot/internal/identity"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )

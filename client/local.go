@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"aliquot/identity"
+	"aliquot/internal/identity"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 

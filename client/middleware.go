@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
-	"aliquot/answer"
-	"aliquot/identity"
+	"aliquot/internal/answer"
+	"aliquot/internal/identity"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 

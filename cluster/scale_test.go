@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/raft"
 
 	"aliquot/budget"
+	"aliquot/internal/sim/fleet"
 	raftlogv1 "aliquot/proto/raftlog/v1"
-	"aliquot/sim/fleet"
 )
 
 // scaleSizes are the hot keys of the benchmarks, churn how many move each second.

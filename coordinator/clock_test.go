@@ -3,8 +3,8 @@ package coordinator_test
 import (
 	"sync"
 
-	"aliquot/boottime"
 	"aliquot/budget"
+	"aliquot/internal/boottime"
 )
 
 // slowness is how much slower a slowable clock can run.

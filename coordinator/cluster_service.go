@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"aliquot/cluster"
-	"aliquot/config"
+	"aliquot/internal/config"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 

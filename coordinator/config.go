@@ -11,7 +11,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
-	"aliquot/rpc"
+	"aliquot/internal/rpc"
 )
 
 // Config is what one coordinator is started with. Every exported setting is a flag

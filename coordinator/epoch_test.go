@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"aliquot/boottime"
 	"aliquot/budget"
+	"aliquot/internal/boottime"
 )
 
 // TestASpentEpochIsFollowedByTheNext: when half of an epoch's generations are used the same

@@ -8,7 +8,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
-	"aliquot/rpc"
+	"aliquot/internal/rpc"
 	"aliquot/rules"
 )
 

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"aliquot/cluster"
+	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/rpc"
 )
 
 const (

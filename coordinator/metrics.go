@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"aliquot/config"
+	"aliquot/internal/config"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 

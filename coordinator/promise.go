@@ -8,9 +8,9 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	"aliquot/internal/rights"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/rights"
 	"aliquot/rules"
 )
 

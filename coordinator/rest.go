@@ -10,8 +10,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/rpc"
 )
 
 const index = `Aliquot coordinator: splits rate limits over regions and keeps their sum at the limit.

@@ -14,11 +14,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"aliquot/boottime"
 	"aliquot/cluster"
+	"aliquot/internal/boottime"
+	"aliquot/internal/rpc"
+	"aliquot/internal/rpc/connections"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/rpc"
-	"aliquot/rpc/connections"
 )
 
 const (

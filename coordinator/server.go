@@ -12,8 +12,8 @@ import (
 	"connectrpc.com/grpcreflect"
 
 	"aliquot/budget"
+	"aliquot/internal/rpc"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/rpc"
 	"aliquot/rules"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/hashslot"
+	"aliquot/internal/hashslot"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"aliquot/budget"
+	"aliquot/internal/roster"
 	"aliquot/limit"
-	"aliquot/roster"
 )
 
 //go:embed roster.lua

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"aliquot/hashslot"
+	"aliquot/internal/hashslot"
 )
 
 // Slots is how many hash slots a Redis Cluster has. A script reaches the keys of one.

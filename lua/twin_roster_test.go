@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/roster"
 	"aliquot/lua/redistest"
-	"aliquot/roster"
 )
 
 // TestRosterTwins runs generated calls on the list of daemons on a real Redis and on

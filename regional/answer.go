@@ -4,11 +4,11 @@ import (
 	"slices"
 	"time"
 
-	"aliquot/abuse"
-	"aliquot/answer"
 	"aliquot/budget"
+	"aliquot/internal/abuse"
+	"aliquot/internal/answer"
+	"aliquot/internal/wire"
 	"aliquot/limit"
-	"aliquot/wire"
 )
 
 // answer words a decision into out, names it if it is a denial, counts it, and remembers

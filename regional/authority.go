@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/chunk"
+	"aliquot/internal/chunk"
+	"aliquot/internal/rights"
 	"aliquot/limit"
-	"aliquot/rights"
 )
 
 // authority is the region's machine behind its lock: what this region may spend.

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/wire"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
-	"aliquot/wire"
 )
 
 // homed are rules with one limit of four requests that has a home. It refills too

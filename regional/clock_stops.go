@@ -3,8 +3,8 @@ package regional
 import (
 	"time"
 
-	"aliquot/boottime"
 	"aliquot/budget"
+	"aliquot/internal/boottime"
 )
 
 // A machine that was paused may come back with clocks that stood still. The leader's clock,

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"aliquot/abuse"
 	"aliquot/budget"
+	"aliquot/internal/abuse"
 	"aliquot/limit"
 	"aliquot/rules"
 )

@@ -3,7 +3,7 @@ package regional
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"aliquot/abuse"
+	"aliquot/internal/abuse"
 )
 
 // conduct makes the metrics of clients that do not wait, and of the connections they come

@@ -1,7 +1,7 @@
 package regional
 
 import (
-	"aliquot/answer"
+	"aliquot/internal/answer"
 	"encoding/json"
 	"log/slog"
 	"net/http"
@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"aliquot/abuse"
 	"aliquot/budget"
+	"aliquot/internal/abuse"
 	"aliquot/rules"
 )
 

@@ -13,11 +13,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"aliquot/answer"
 	"aliquot/budget"
-	"aliquot/identity"
+	"aliquot/internal/answer"
+	"aliquot/internal/identity"
+	"aliquot/internal/rpc"
 	"aliquot/regional/store"
-	"aliquot/rpc"
 )
 
 // MemoryStore is the Redis setting that means the store inside the process.

@@ -10,9 +10,9 @@ import (
 
 	"connectrpc.com/connect"
 
+	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/rpc"
 )
 
 const (

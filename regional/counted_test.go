@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/rights"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/rights"
 )
 
 // askFor sends one check and returns the whole answer.

@@ -17,13 +17,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 
-	"aliquot/boottime"
 	"aliquot/budget"
-	"aliquot/hashslot"
+	"aliquot/internal/boottime"
+	"aliquot/internal/hashslot"
+	"aliquot/internal/roster"
+	"aliquot/internal/rpc"
+	"aliquot/internal/rpc/connections"
 	"aliquot/regional/store"
-	"aliquot/roster"
-	"aliquot/rpc"
-	"aliquot/rpc/connections"
 )
 
 // drainFor is how long calls under way may take at shutdown.

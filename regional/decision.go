@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"aliquot/abuse"
 	"aliquot/budget"
+	"aliquot/internal/abuse"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/rules"

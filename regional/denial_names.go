@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"sync"
 
-	"aliquot/abuse"
 	"aliquot/budget"
-	"aliquot/chunk"
+	"aliquot/internal/abuse"
+	"aliquot/internal/chunk"
 )
 
 // namedKeys is how many keys' latest names are kept; two that fall on one place take turns,

@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"aliquot/chunk"
+	"aliquot/internal/chunk"
+	"aliquot/internal/wire"
 	"aliquot/rules"
-	"aliquot/wire"
 )
 
 // TestAClientThatIsShutOutTakesNoPlace of the denials that are remembered but one in each

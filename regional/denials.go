@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/wire"
+	"aliquot/internal/wire"
 )
 
 // What is remembered of denials for Explain.

@@ -8,9 +8,9 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/recall"
+	"aliquot/internal/rights"
 	"aliquot/limit"
 	"aliquot/lua"
-	"aliquot/rights"
 	"aliquot/rules"
 )
 

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/rights"
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/rights"
 	"aliquot/rules"
 )
 

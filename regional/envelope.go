@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/status"
 
-	"aliquot/rpc"
+	"aliquot/internal/rpc"
 )
 
 // grpc-go answers a message that cannot be read (invalid UTF-8, say) with an

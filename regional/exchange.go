@@ -8,8 +8,8 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"aliquot/internal/wire"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/wire"
 )
 
 // kind is what an exchange is a call of.

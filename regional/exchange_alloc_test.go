@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"aliquot/internal/wire"
 	"aliquot/rules"
-	"aliquot/wire"
 )
 
 // The race detector makes pools forget on purpose, so these hold without it only.

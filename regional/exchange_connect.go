@@ -9,10 +9,10 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"aliquot/internal/rpc"
+	"aliquot/internal/wire"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/rpc"
-	"aliquot/wire"
 )
 
 // checkCall, batchCall and streamCall are the request and the response of Check and

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/rpc"
 )
 
 // TestGiantBatchTakesNoMemory: a message that is small enough, but full of requests, is refused

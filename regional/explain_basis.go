@@ -5,7 +5,7 @@ import (
 	"math"
 	"strconv"
 
-	"aliquot/abuse"
+	"aliquot/internal/abuse"
 	"aliquot/limit"
 )
 

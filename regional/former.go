@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/rights"
 	"aliquot/limit"
-	"aliquot/rights"
 	"aliquot/rules"
 )
 

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"aliquot/boottime"
 	"aliquot/budget"
+	"aliquot/internal/boottime"
+	"aliquot/internal/rights"
 	"aliquot/limit"
-	"aliquot/rights"
 	"aliquot/rules"
 )
 

@@ -9,9 +9,9 @@ import (
 	"connectrpc.com/connect"
 
 	"aliquot/budget"
+	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/rpc"
 )
 
 // holdersWithin bounds the wait for what other regions hold: whoever asks wants to know

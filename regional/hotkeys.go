@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"aliquot/abuse"
 	"aliquot/budget"
+	"aliquot/internal/abuse"
 )
 
 const (

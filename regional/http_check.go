@@ -11,10 +11,10 @@ import (
 
 	"connectrpc.com/connect"
 
-	"aliquot/answer"
-	"aliquot/identity"
+	"aliquot/internal/answer"
+	"aliquot/internal/identity"
+	"aliquot/internal/wire"
 	"aliquot/rules"
-	"aliquot/wire"
 )
 
 // checkPath is where proxies ask.

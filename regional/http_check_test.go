@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"aliquot/identity"
+	"aliquot/internal/identity"
 )
 
 const proxyRules = `

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"aliquot/identity"
+	"aliquot/internal/identity"
 )
 
 // FuzzOriginal: what a proxy, or its client, sends to /check is read or refused, and a

@@ -11,8 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"aliquot/boottime"
 	"aliquot/budget"
+	"aliquot/internal/boottime"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 

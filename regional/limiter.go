@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"aliquot/boottime"
 	"aliquot/budget"
+	"aliquot/internal/boottime"
 	"aliquot/internal/recall"
+	"aliquot/internal/rights"
+	"aliquot/internal/rpc"
 	"aliquot/limit"
 	"aliquot/lua"
-	"aliquot/rights"
-	"aliquot/rpc"
 	"aliquot/rules"
 )
 

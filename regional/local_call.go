@@ -2,7 +2,7 @@ package regional
 
 import (
 	"aliquot/budget"
-	"aliquot/chunk"
+	"aliquot/internal/chunk"
 	"aliquot/limit"
 	"aliquot/lua"
 )

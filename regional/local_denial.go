@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"aliquot/budget"
-	"aliquot/chunk"
+	"aliquot/internal/chunk"
 )
 
 // A key at its limit is denied from memory a hundred thousand times a second. Each denial

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/chunk"
+	"aliquot/internal/chunk"
 )
 
 // At most one call of a busy key is under way, as far as that helps: while it brings a

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"aliquot/chunk"
+	"aliquot/internal/chunk"
 	"aliquot/limit"
 	"aliquot/lua"
 )

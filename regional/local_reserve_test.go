@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"aliquot/budget"
-	"aliquot/chunk"
+	"aliquot/internal/chunk"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"aliquot/budget"
-	"aliquot/chunk"
+	"aliquot/internal/chunk"
 	"aliquot/limit"
 	"aliquot/rules"
 )

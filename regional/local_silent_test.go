@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sony/gobreaker/v2"
 
-	"aliquot/boottime"
 	"aliquot/budget"
-	"aliquot/chunk"
+	"aliquot/internal/boottime"
+	"aliquot/internal/chunk"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/rules"

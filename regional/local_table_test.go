@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/chunk"
+	"aliquot/internal/chunk"
 	"aliquot/limit"
 	"aliquot/rules"
 )

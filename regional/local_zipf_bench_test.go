@@ -8,8 +8,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"aliquot/internal/wire"
 	"aliquot/rules"
-	"aliquot/wire"
 )
 
 // BenchmarkZipf is batches of 10, as a proxy sends them, over 100,000 keys of which a few

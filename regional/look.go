@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"aliquot/wire"
+	"aliquot/internal/wire"
 )
 
 // looked is what became of a request that was looked at and costs nothing.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/roster"
 	"aliquot/lua"
-	"aliquot/roster"
 )
 
 // rosterStore is a store that several daemons of a region may share, with their list in it.

@@ -11,10 +11,10 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/grpc/tap"
 
-	"aliquot/answer"
+	"aliquot/internal/answer"
+	"aliquot/internal/rls"
+	"aliquot/internal/rpc"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/rls"
-	"aliquot/rpc"
 )
 
 // Bounds on what is under way at once. Reports, /readyz and metrics, and health over gRPC are outside of

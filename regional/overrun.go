@@ -1,7 +1,7 @@
 package regional
 
 import (
-	"aliquot/abuse"
+	"aliquot/internal/abuse"
 	"aliquot/limit"
 	"context"
 )

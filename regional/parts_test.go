@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"aliquot/budget"
-	"aliquot/hashslot"
+	"aliquot/internal/hashslot"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/lua/redistest"

@@ -12,10 +12,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/budget"
+	"aliquot/internal/replay"
+	"aliquot/internal/rights"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/replay"
-	"aliquot/rights"
 	"aliquot/rules"
 )
 

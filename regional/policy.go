@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"aliquot/abuse"
 	"aliquot/budget"
+	"aliquot/internal/abuse"
 	"aliquot/limit"
 	"aliquot/rules"
 )

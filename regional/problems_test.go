@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"aliquot/answer"
+	"aliquot/internal/answer"
 )
 
 const problemRules = `

@@ -9,13 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"aliquot/boottime"
 	"aliquot/budget"
-	"aliquot/hashslot"
+	"aliquot/internal/boottime"
+	"aliquot/internal/hashslot"
+	"aliquot/internal/rights"
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/rights"
 	"aliquot/rules"
 )
 

@@ -8,10 +8,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"aliquot/internal/wire"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
-	"aliquot/wire"
 )
 
 // How long a reservation may last, and how long one does that says nothing.

@@ -7,12 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"aliquot/answer"
 	"aliquot/budget"
+	"aliquot/internal/answer"
+	"aliquot/internal/rls"
+	"aliquot/internal/wire"
 	"aliquot/limit"
-	"aliquot/rls"
 	"aliquot/rules"
-	"aliquot/wire"
 )
 
 // envoyService is Envoy's rate limit service: each descriptor of a request is a check of

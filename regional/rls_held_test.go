@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
-	"aliquot/rls"
+	"aliquot/internal/rls"
 )
 
 const heldRules = `

@@ -21,8 +21,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"aliquot/internal/rls"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/rls"
 )
 
 const envoyRules = `

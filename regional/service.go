@@ -9,11 +9,11 @@ import (
 
 	"connectrpc.com/connect"
 
+	"aliquot/internal/rls"
+	"aliquot/internal/rpc"
+	"aliquot/internal/wire"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
-	"aliquot/rls"
-	"aliquot/rpc"
-	"aliquot/wire"
 )
 
 // errInvalid is wrapped by everything that is wrong with a request.

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"aliquot/rpc"
+	"aliquot/internal/rpc"
 )
 
 // DefaultStateFile returns the path of the state file of a daemon that is told none, by its region

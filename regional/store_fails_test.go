@@ -1,7 +1,7 @@
 package regional
 
 import (
-	"aliquot/answer"
+	"aliquot/internal/answer"
 	"context"
 	"fmt"
 	"os"

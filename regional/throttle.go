@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
-	"aliquot/abuse"
+	"aliquot/internal/abuse"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/chunk"
+	"aliquot/internal/chunk"
 	"aliquot/limit"
 	"aliquot/rules"
 )

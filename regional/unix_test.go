@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
-	"aliquot/rpc"
 )
 
 // TestUnixSockets: the daemon is asked over sockets of the file system, both ways, and

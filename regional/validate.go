@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"aliquot/internal/wire"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
-	"aliquot/wire"
 )
 
 // Limits of one check.

@@ -4,9 +4,9 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/rights"
 	"aliquot/limit"
 	"aliquot/lua"
-	"aliquot/rights"
 	"aliquot/rules"
 )
 

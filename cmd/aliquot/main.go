@@ -7,7 +7,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"aliquot/cli"
+	"aliquot/internal/cli"
 )
 
 func main() {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"aliquot/config"
 	"aliquot/coordinator"
+	"aliquot/internal/config"
 )
 
 // Exit codes.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"aliquot/config"
+	"aliquot/internal/config"
 	"aliquot/regional"
 )
 

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"aliquot/internal/roster"
 	"aliquot/limit"
 	"aliquot/lua"
-	"aliquot/roster"
 )
 
 // Cluster keeps the records in a Redis Cluster. The records of one client share a slot,

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"aliquot/hashslot"
+	"aliquot/internal/hashslot"
 	"aliquot/lua"
 )
 

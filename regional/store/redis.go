@@ -16,9 +16,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"aliquot/internal/roster"
 	"aliquot/limit"
 	"aliquot/lua"
-	"aliquot/roster"
 )
 
 // RedisConfig says how to reach a region's Redis. Start from DefaultRedisConfig.

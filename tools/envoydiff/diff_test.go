@@ -14,7 +14,7 @@ import (
 	mocks "github.com/envoyproxy/ratelimit/test/mocks/stats"
 	gostats "github.com/lyft/gostats"
 
-	"aliquot/envoyimport"
+	"aliquot/internal/envoyimport"
 	"aliquot/rules"
 )
 

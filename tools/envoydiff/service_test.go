@@ -20,7 +20,7 @@ import (
 	"github.com/envoyproxy/ratelimit/src/utils"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"aliquot/envoyimport"
+	"aliquot/internal/envoyimport"
 )
 
 // requests is how many the run has; docs/envoy.md has the table of a long one.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"aliquot/bench/load"
+	"aliquot/internal/bench/load"
 )
 
 // side is one of the servers that are compared.

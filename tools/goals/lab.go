@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"aliquot/bench/load"
+	"aliquot/internal/bench/load"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"aliquot/bench/load"
+	"aliquot/internal/bench/load"
 )
 
 // goal is one or more rows of the table, and how to measure them.

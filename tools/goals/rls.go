@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"aliquot/bench/load"
+	"aliquot/internal/bench/load"
 )
 
 // Goals against envoyproxy/ratelimit and the floor.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"aliquot/bench/load"
+	"aliquot/internal/bench/load"
 )
 
 const (

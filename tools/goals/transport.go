@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"aliquot/bench/load"
+	"aliquot/internal/bench/load"
 )
 
 // batchChecks is the specification's whole load of 20 gateways, in checks a second.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"aliquot/bench/load"
+	"aliquot/internal/bench/load"
 )
 
 // units measures what one of each costs, for `aliquot capacity`: two loads that differ in

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"aliquot/internal/bench"
+)
+
+// The limit of temporary rules if the flags name none: that of 'aliquot dev'.
+const (
+	compareCapacity = 300
+	compareRefill   = 100
+)
+
+// compare runs `bench rotate --compare`. Progress goes to standard error.
+func (g *globals) compare(cmd *cobra.Command, c bench.CompareConfig) error {
+	if c.Limit == (bench.Limit{}) {
+		c.Limit = bench.Limit{Capacity: compareCapacity, Refill: compareRefill}
+	}
+	if err := c.Validate(); err != nil {
+		return usageError{err}
+	}
+	c.Progress = func(what string) { fmt.Fprintln(g.Err, what) }
+	result, err := bench.Compare(cmd.Context(), c)
+	if err != nil {
+		return err
+	}
+	if err := g.printValue(result, func(w io.Writer) { printComparison(w, result) }); err != nil {
+		return err
+	}
+	switch {
+	case result.Exceeded():
+		return errDenied
+	case result.Failed() > 0:
+		return fmt.Errorf("%d checks failed", result.Failed())
+	}
+	return nil
+}
+
+func printComparison(w io.Writer, c *bench.Comparison) {
+	fmt.Fprintf(w, "C = %s, r = %s/s, %d regions, %v each\n\n", number(c.Limit.Capacity), number(c.Limit.Refill), c.Regions, c.Duration)
+	rows := [][]string{{"ENFORCEMENT", "ADMITTED", "C + RT", "GAIN", "BOUND", "OF BOUND", "UTILISATION", "FAILED"}}
+	for _, r := range c.Rows {
+		rows = append(rows, []string{
+			r.Enforcement, strconv.FormatInt(r.Admitted, 10), fmt.Sprintf("%.1f", r.StrictBound), fmt.Sprintf("%.4f", r.Gain),
+			fmt.Sprintf("%.1f", r.Bound), fmt.Sprintf("%.4f", r.OfBound), fmt.Sprintf("%.4f", r.Utilisation),
+			strings.TrimSpace(fmt.Sprintf("%d %s", r.Failed, counts(r.Errors))),
+		})
+	}
+	columns(w, rows)
+	for _, r := range c.Rows {
+		if r.Exceeded {
+			fmt.Fprintf(w, "EXCEEDED: %s, %.4f of its bound in its worst interval of %v\n", r.Enforcement,
+				max(r.OfBound, r.WorstOfBound.Gain), (r.WorstOfBound.To - r.WorstOfBound.From).Round(time.Millisecond))
+		}
+	}
+}

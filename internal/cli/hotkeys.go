@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"aliquot/internal/rpc"
+)
+
+// defaultOps is the ops listener of the first region of `aliquot dev`.
+const defaultOps = "127.0.0.1:7503"
+
+// maxOpsAnswer bounds what is read of a page of the ops listener.
+const maxOpsAnswer = 1 << 20
+
+// hotKeys is the page /hotkeys.
+type hotKeys struct {
+	Region string   `json:"region"`
+	Keys   []hotKey `json:"keys"`
+}
+
+type hotKey struct {
+	Rule   string  `json:"rule"`
+	Key    string  `json:"key_hash"`
+	Checks float64 `json:"checks_per_second"`
+	Denied float64 `json:"denied_per_second"`
+	Values string  `json:"values"`
+}
+
+// heldBack is the page /held.
+type heldBack struct {
+	Region  string       `json:"region"`
+	Held    int          `json:"held"`
+	Clients []heldClient `json:"clients"`
+}
+
+type heldClient struct {
+	Rule  string    `json:"rule"`
+	Key   string    `json:"key_hash"`
+	State string    `json:"state"`
+	Until time.Time `json:"until"`
+}
+
+// shown is the page as --output json has it: like the messages of the RPCs.
+func (p *hotKeys) shown() any {
+	type key struct {
+		Rule    string  `json:"ruleId"`
+		KeyHash string  `json:"keyHash"`
+		Checks  float64 `json:"checksPerSecond"`
+		Denied  float64 `json:"deniedPerSecond"`
+		Values  string  `json:"values,omitempty"`
+	}
+	keys := make([]key, len(p.Keys))
+	for i, k := range p.Keys {
+		keys[i] = key{k.Rule, k.Key, k.Checks, k.Denied, k.Values}
+	}
+	return map[string]any{"region": p.Region, "keys": keys}
+}
+
+// shown is like that of hotKeys.
+func (p *heldBack) shown() any {
+	type client struct {
+		Rule    string    `json:"ruleId"`
+		KeyHash string    `json:"keyHash"`
+		State   string    `json:"state"`
+		Until   time.Time `json:"until"`
+	}
+	clients := make([]client, len(p.Clients))
+	for i, c := range p.Clients {
+		clients[i] = client{c.Rule, c.Key, c.State, c.Until}
+	}
+	return map[string]any{"region": p.Region, "held": p.Held, "clients": clients}
+}
+
+func newHotKeys(g *globals) *cobra.Command {
+	n, held, values := 20, false, false
+	cmd := &cobra.Command{
+		Use:   "hotkeys",
+		Short: "The keys a region is asked about most, or the clients it holds back",
+		Long: "The keys that a region is asked about most, by their hashes, which 'aliquot explain' tells of a client. With --held\n" +
+			"the clients that cool_down or auto_block of a rule holds back. --addr is a regional daemon's ops listener (" + defaultOps + ").",
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().IntVarP(&n, "number", "n", n, "how many keys")
+	cmd.Flags().BoolVar(&values, "values", false, "whose they are, too: of a daemon with --remember-keys")
+	cmd.Flags().BoolVar(&held, "held", false, "the clients that are held back instead")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if held {
+			var page heldBack
+			if err := g.opsPage(cmd, "/held", &page); err != nil {
+				return err
+			}
+			return g.printValue(page.shown(), func(w io.Writer) { printHeld(w, &page) })
+		}
+		var page hotKeys
+		path := "/hotkeys?n=" + strconv.Itoa(n)
+		if values {
+			path += "&values=true"
+		}
+		if err := g.opsPage(cmd, path, &page); err != nil {
+			return err
+		}
+		return g.printValue(page.shown(), func(w io.Writer) { printHotKeys(w, &page) })
+	}
+	return cmd
+}
+
+// opsPage reads a page of an ops listener.
+func (g *globals) opsPage(cmd *cobra.Command, path string, into any) error {
+	address := g.ops()
+	ctx, cancel := g.call(cmd)
+	defer cancel()
+	if err := getJSON(ctx, rpc.BaseURL(address)+path, into); err != nil {
+		return g.explain(err, "the ops listener of a regional daemon", address)
+	}
+	return nil
+}
+
+func getJSON(ctx context.Context, url string, into any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := rpc.NewHTTPClient().Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxOpsAnswer))
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode == http.StatusBadRequest:
+		return errors.New(strings.TrimSpace(string(body)))
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("status %d; is this an ops listener?", resp.StatusCode)
+	}
+	return json.Unmarshal(body, into)
+}
+
+func printHotKeys(w io.Writer, page *hotKeys) {
+	rows := [][]string{{"RULE", "KEY", "CHECKS/S", "DENIED/S", "VALUES"}}
+	for _, k := range page.Keys {
+		rows = append(rows, []string{orDash(k.Rule), k.Key, figure(k.Checks), figure(k.Denied), orDash(k.Values)})
+	}
+	columns(w, rows)
+}
+
+func printHeld(w io.Writer, page *heldBack) {
+	rows := [][]string{{"RULE", "KEY", "STATE", "UNTIL"}}
+	for _, c := range page.Clients {
+		rows = append(rows, []string{orDash(c.Rule), c.Key, c.State, c.Until.Format(time.RFC3339)})
+	}
+	columns(w, rows)
+	if more := page.Held - len(page.Clients); more > 0 {
+		fmt.Fprintf(w, "and %d more\n", more)
+	}
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"aliquot/internal/envoyimport"
+)
+
+func newImport(g *globals) *cobra.Command {
+	cmd := &cobra.Command{Use: "import", Short: "Turn the configuration of another rate limiter into a rules file"}
+	cmd.AddCommand(newImportEnvoy(g))
+	return cmd
+}
+
+func newImportEnvoy(g *globals) *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:   "envoy-ratelimit FILE...",
+		Short: "Configuration files of envoyproxy/ratelimit (- reads standard input)",
+		Long: "Turn configuration files of envoyproxy/ratelimit into one rules file; - reads standard\n" +
+			"input. Files of the same domain are taken together. The same files give the same text.\n\n" +
+			"What could not be carried over, and what differs, is printed to standard error as\n" +
+			"file:line:column: text, with the place of the descriptor. Look through it, then bring\n" +
+			"the file into force with `aliquot rules plan` and `aliquot rules apply`.",
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			files := make([]envoyimport.File, 0, len(args))
+			for _, arg := range args {
+				data, name, err := g.readRules(arg)
+				if err != nil {
+					return err
+				}
+				files = append(files, envoyimport.File{Name: name, Data: data})
+			}
+			return g.importEnvoy(files, to)
+		},
+	}
+	cmd.Flags().StringVar(&to, "write", "-", "file to write the rules to; - is standard output")
+	return cmd
+}
+
+func (g *globals) importEnvoy(files []envoyimport.File, to string) error {
+	imported, err := envoyimport.Import(files)
+	if err != nil {
+		return err
+	}
+	for _, note := range imported.Notes {
+		fmt.Fprintln(g.Err, note)
+	}
+	fmt.Fprintf(g.Err, "%d rules; remarks: %d\n", imported.Rules, len(imported.Notes))
+	if to != "-" {
+		return os.WriteFile(to, imported.YAML, 0o644)
+	}
+	shown := map[string]any{"rules": imported.Rules, "yaml": string(imported.YAML)}
+	return g.printValue(shown, func(w io.Writer) { _, _ = w.Write(imported.YAML) })
+}

@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"aliquot/internal/config"
+)
+
+// newVersion returns the command that says which build this is.
+func newVersion(g *globals) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Which build this is ('aliquot cluster status' says a coordinator's)",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			platform := runtime.GOOS + "/" + runtime.GOARCH
+			shown := map[string]string{"version": config.Version(), "go": runtime.Version(), "platform": platform}
+			return g.printValue(shown, func(w io.Writer) {
+				fmt.Fprintf(w, "aliquot %s (%s, %s)\n", config.Version(), runtime.Version(), platform)
+			})
+		},
+	}
+}

@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"aliquot/internal/bench"
+	"aliquot/internal/sim/compare"
+)
+
+// agreement is by how much the real daemons may differ from the simulator.
+const agreement = .02
+
+// agrees: the same workload, on these processes and in the simulator, admits the same.
+func agrees(ctx context.Context, l *Lab, _ Scale) ([]Result, error) {
+	rotation, step, flood := compare.Agreed()
+	var out []Result
+	for _, one := range []struct {
+		load compare.Workload
+		run  func(context.Context, *Lab, compare.Workload) ([]seen, error)
+	}{{rotation, agreedRotation}, {step, agreedStep}, {flood, agreedFlood}} {
+		simulated, err := compare.Run(compare.KindOf("strict"), one.load, 1)
+		if err != nil {
+			return nil, err
+		}
+		real, err := one.run(ctx, l, one.load)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range real {
+			out = append(out, s.against(one.load, simulated))
+		}
+	}
+	return out, nil
+}
+
+// seen is one figure of a real run, and how to read the same in a simulated one.
+type seen struct {
+	what string
+	got  float64
+	want func(compare.Workload, compare.Outcome) float64
+}
+
+// against compares a figure of both.
+func (s seen) against(load compare.Workload, o compare.Outcome) Result {
+	want := s.want(load, o)
+	apart := math.Abs(s.got/want - 1)
+	return Result{
+		Promise: fmt.Sprintf("%s: %s", load.Name, s.what),
+		Want:    fmt.Sprintf("%.4f, as simulated, within %.0f %%", want, agreement*100),
+		Got:     fmt.Sprintf("%.4f (%.2f %% apart)", s.got, apart*100),
+		OK:      apart <= agreement,
+	}
+}
+
+// loadOf is a source as a configuration of a real load.
+func (l *Lab) loadOf(w compare.Workload, s compare.Source) bench.Config {
+	c := l.load(w.Length)
+	c.Limit = bench.Limit{Capacity: float64(w.Keys[s.Key].Capacity), Refill: float64(w.Keys[s.Key].Rate)}
+	c.Rate = s.Rate
+	c.Batch = max(1, int(s.Rate/200)) // 200 calls a second are no load
+	if !s.Rotating {
+		c.Pattern = bench.Stay
+	}
+	return c
+}
+
+func agreedRotation(ctx context.Context, l *Lab, w compare.Workload) ([]seen, error) {
+	r, err := bench.Rotate(ctx, l.loadOf(w, w.Sources[0]))
+	if err != nil {
+		return nil, err
+	}
+	return []seen{{"admitted / (C + rt)", r.Gain, func(_ compare.Workload, o compare.Outcome) float64 { return o.Gain }}}, nil
+}
+
+func agreedStep(ctx context.Context, l *Lab, w compare.Workload) ([]seen, error) {
+	from, to := w.Sources[0], w.Sources[1]
+	c := bench.StepConfig{Config: l.loadOf(w, from), Before: w.Step, After: w.Length - w.Step}
+	c.Regions = []string{c.Regions[from.Region], c.Regions[to.Region]}
+	r, err := bench.Step(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	part := func(region int) func(compare.Workload, compare.Outcome) float64 {
+		return func(w compare.Workload, o compare.Outcome) float64 { return float64(o.Regions[region].Admitted) }
+	}
+	return []seen{
+		{"admitted before it", float64(r.Before.Admitted), part(from.Region)},
+		{"admitted after it", float64(r.After.Admitted), part(to.Region)},
+		{"admitted / (C + rt)", r.Whole.Gain, func(_ compare.Workload, o compare.Outcome) float64 { return o.Gain }},
+	}, nil
+}
+
+func agreedFlood(ctx context.Context, l *Lab, w compare.Workload) ([]seen, error) {
+	flood, other := w.Sources[0], w.Sources[1]
+	c := bench.FloodConfig{
+		Config: l.loadOf(w, other), FloodRate: flood.Rate, FloodBatch: l.loadOf(w, flood).Batch, Quiet: flood.From,
+	}
+	c.Regions = []string{c.Regions[flood.Region], c.Regions[other.Region]}
+	r, err := bench.Flood(ctx, c, len(w.RTTs))
+	if err != nil {
+		return nil, err
+	}
+	part := func(region int) func(compare.Workload, compare.Outcome) float64 {
+		return func(w compare.Workload, o compare.Outcome) float64 {
+			p := o.Regions[region]
+			return float64(p.Admitted) / math.Min(float64(p.Offered), float64(w.Keys[0].Rate)*w.Length.Seconds())
+		}
+	}
+	return []seen{
+		{"admitted by the flooded region", float64(r.Flood.Admitted), func(_ compare.Workload, o compare.Outcome) float64 {
+			return float64(o.Regions[flood.Region].Admitted)
+		}},
+		{"admitted by the other / its demand", float64(r.Other.Admitted) / float64(r.Other.Offered), part(other.Region)},
+	}, nil
+}

@@ -1,0 +1,183 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"aliquot/internal/rpc"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// Lease is how long a region's lease still runs, as its own metrics say.
+func (l *Lab) Lease(ctx context.Context, r *Region) (time.Duration, error) {
+	seconds, err := l.metric(ctx, r, "aliquot_lease_remaining_seconds")
+	return time.Duration(seconds * float64(time.Second)), err
+}
+
+// metric is the value of the first of a region's series whose line begins so.
+func (l *Lab) metric(ctx context.Context, r *Region, series string) (float64, error) {
+	values, err := l.metrics(ctx, r.Ops(), series)
+	if err == nil && len(values) == 0 {
+		err = fmt.Errorf("no %s in its metrics", series)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return values[0], nil
+}
+
+// metrics are the values of all series of a process, by its ops listener, whose lines begin so.
+func (l *Lab) metrics(ctx context.Context, ops, series string) (out []float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := l.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, series) {
+			fields := strings.Fields(line)
+			value, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, value)
+		}
+	}
+	return out, nil
+}
+
+// broken is how many promises the coordinators that run have seen broken, all together.
+func (l *Lab) broken(ctx context.Context) (sum float64, err error) {
+	for _, c := range l.Coordinators {
+		if !c.Running() {
+			continue
+		}
+		values, err := l.metrics(ctx, c.Ops(), "aliquot_bound_violations_total{")
+		if err != nil {
+			return 0, err
+		}
+		for _, v := range values {
+			sum += v
+		}
+	}
+	return sum, nil
+}
+
+// Flush empties a region's Redis (FLUSHALL).
+func (l *Lab) Flush(r *Region) error {
+	conn, err := net.DialTimeout("tcp", r.redis, callWithin)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(callWithin))
+	if _, err := io.WriteString(conn, "FLUSHALL\r\n"); err != nil {
+		return err
+	}
+	reply := make([]byte, 64)
+	n, err := conn.Read(reply)
+	if err == nil && !strings.HasPrefix(string(reply[:n]), "+OK") {
+		err = fmt.Errorf("FLUSHALL: %s", reply[:n])
+	}
+	return err
+}
+
+func (l *Lab) budgets(c *Coordinator) aliquotv1connect.BudgetServiceClient {
+	return aliquotv1connect.NewBudgetServiceClient(l.http, rpc.BaseURL(c.Address))
+}
+
+// Budget asks one coordinator for a key's budget.
+func (l *Lab) Budget(ctx context.Context, c *Coordinator, rule string, key map[string]string) (*aliquotv1.Budget, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	answer, err := l.budgets(c).GetBudget(ctx, &aliquotv1.GetBudgetRequest{RuleId: rule, Key: key})
+	return answer.GetBudget(), err
+}
+
+func (l *Lab) regions(c *Coordinator) aliquotv1connect.RegionServiceClient {
+	return aliquotv1connect.NewRegionServiceClient(l.http, rpc.BaseURL(c.Address))
+}
+
+// declared asks one coordinator for the declared regions.
+func (l *Lab) declared(ctx context.Context, c *Coordinator) ([]*aliquotv1.Region, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	answer, err := l.regions(c).ListRegions(ctx, &aliquotv1.ListRegionsRequest{})
+	return answer.GetRegions(), err
+}
+
+// Status asks one coordinator about the cluster.
+func (l *Lab) Status(ctx context.Context, c *Coordinator) (*aliquotv1.GetStatusResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	return aliquotv1connect.NewClusterServiceClient(l.http, rpc.BaseURL(c.Address)).GetStatus(ctx, &aliquotv1.GetStatusRequest{})
+}
+
+// Leader is the running coordinator that says it leads, or an error.
+func (l *Lab) Leader(ctx context.Context) (*Coordinator, error) {
+	for _, c := range l.Coordinators {
+		if !c.Running() {
+			continue
+		}
+		status, err := l.Status(ctx, c)
+		if err == nil && status.State == "leader" {
+			return c, nil
+		}
+	}
+	return nil, errors.New("no coordinator says it leads")
+}
+
+// someLeader is Leader once there is one.
+func (l *Lab) someLeader(ctx context.Context) (leader *Coordinator, err error) {
+	err = until(ctx, readyWithin, "led", func() error {
+		leader, err = l.Leader(ctx)
+		return err
+	})
+	return leader, err
+}
+
+// led makes a call again that was refused, with nothing changed, because nobody leads.
+func led(ctx context.Context, call func() error) error {
+	var err error
+	refused := until(ctx, readyWithin, "led", func() error {
+		err = call()
+		if err != nil && (strings.Contains(err.Error(), "no leader is known") || strings.Contains(err.Error(), "taking charge")) {
+			return err
+		}
+		return nil
+	})
+	return cmp.Or(refused, err)
+}
+
+// follower is a running coordinator that does not lead.
+func (l *Lab) follower(ctx context.Context) (*Coordinator, error) {
+	leader, err := l.someLeader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range l.Coordinators {
+		if c != leader && c.Running() {
+			return c, nil
+		}
+	}
+	return nil, errors.New("no coordinator follows")
+}

@@ -1,0 +1,375 @@
+package attack
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"aliquot/internal/bench/load"
+	"aliquot/internal/e2e"
+)
+
+var long = flag.Bool("long", false, "attack at full length")
+
+// aboveIdle is how much memory a daemon may take under attack beside what it takes idle.
+const aboveIdle = 256 << 20
+
+// scaled is how many times something is tried: in the short form, and in the long one.
+func scaled(short, full int) int {
+	if *long {
+		return full
+	}
+	return short
+}
+
+// attacks are tried one after the other, and then those that take memory all at once.
+var attacks = []struct {
+	name string
+	run  func(l *lab, t *testing.T) (outcome string)
+}{
+	{"gzip bodies of 32 MiB to health and reflection", (*lab).smallServices},
+	{"gzip Hello and Report of 32 MiB of empty keys", (*lab).leaseBombs},
+	{"PlanRules of 4 MiB of signs", (*lab).planBombs},
+	{"Reserve and Explain of 4 MiB, 60 at once", (*lab).reserveBombs},
+	{"streams that nobody reads", (*lab).unread},
+}
+
+// TestAttacks: under each attack, and under all at once, both daemons go on, keep their lease, serve a good
+// client, and take no more memory than is allowed.
+func TestAttacks(t *testing.T) {
+	l := start(t)
+	for _, a := range attacks {
+		l.under(t, a.name, func() string { return a.run(l, t) })
+	}
+	l.under(t, "all of these at once", func() string {
+		var all sync.WaitGroup
+		for _, a := range attacks {
+			all.Go(func() { a.run(l, t) })
+		}
+		all.Wait()
+		return ""
+	})
+}
+
+// TestOverload: asked twice and four times what it can answer, a daemon keeps its lease, answers what it
+// refuses as it should, and is back to normal when the load is over. What it answered is logged.
+func TestOverload(t *testing.T) {
+	l := start(t)
+	c := load.DefaultConfig()
+	c.Protocol, c.Address, c.Connections, c.Workers = load.GRPC, l.grpc, 32, 256
+	c.Duration, c.Warmup = time.Duration(scaled(2, 10))*time.Second, time.Second
+	c.Server.PID = l.regional.Process.Pid
+	whole := l.load(t, c)
+	c.Workers = 8192
+	for _, times := range []float64{1, 2, 4} {
+		l.under(t, fmt.Sprintf("%g times what it can answer", times), func() string {
+			c.Rate = max(1000, times*whole.ChecksPerSecond)
+			r := l.load(t, c)
+			for kind := range r.Errors {
+				if kind != "grpc status 14" && kind != "timeout" {
+					t.Errorf("an answer that is not defined: %s, %s", kind, r.Examples[kind])
+				}
+			}
+			return fmt.Sprintf("%.0f/s answered of %.0f/s (alone %.0f/s), p99 %v, the generator %v late, %v, failed %v", r.ChecksPerSecond, c.Rate, whole.ChecksPerSecond, r.Latency.P99, r.Late.P99, r.Modes, r.Errors)
+		})
+	}
+}
+
+func (l *lab) load(t *testing.T, c load.Config) *load.Report {
+	t.Helper()
+	r, err := load.Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// lab is one coordinator and one regional daemon with its Redis.
+type lab struct {
+	coordinator, regional     *exec.Cmd
+	coordinatorAt, at         string // their addresses
+	grpc, coordinatorOps, ops string
+}
+
+var programs = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "aliquot-attack-")
+	if err != nil {
+		return "", err
+	}
+	return dir, e2e.Build(context.Background(), "../../..", dir)
+})
+
+const rules = "rules:\n  - {id: big, key: [api_key], params: {capacity: 1000000, refill_rate: 1000000}, local_cache: false}\n"
+
+func start(t *testing.T) *lab {
+	t.Helper()
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "rules.yaml")
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	at := ports(t, 8)
+	_, redis, _ := net.SplitHostPort(at[0])
+	l := &lab{coordinatorAt: at[1], coordinatorOps: at[4], at: at[5], grpc: at[6], ops: at[7]}
+	run(t, dir, "redis-server", "--port", redis, "--bind", "127.0.0.1", "--save", "", "--dir", dir)
+	l.coordinator = run(t, dir, filepath.Join(bin, "coordinator"), "--node-id", "c1", "--bootstrap-expect", "1", "--regions", "us", "--rules", file,
+		"--data-dir", filepath.Join(dir, "c1"), "--listen", at[1], "--raft-listen", at[2], "--gossip-listen", at[3], "--ops-listen", at[4])
+	l.regional = run(t, dir, filepath.Join(bin, "regional"), "--region", "us", "--coordinators", at[1], "--redis", "redis://"+at[0],
+		"--state-file", "none", "--listen", at[5], "--grpc-listen", at[6], "--ops-listen", at[7])
+	l.until(t, "the region holds a lease", func() bool { return l.metric("aliquot_lease_remaining_seconds") > 0 })
+	return l
+}
+
+// ports are so many free addresses of this machine.
+func ports(t *testing.T, n int) (out []string) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		out = append(out, l.Addr().String())
+	}
+	return out
+}
+
+// run runs a program until the test ends, and shows the end of its log if the test has failed.
+func run(t *testing.T, dir, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	log, err := os.Create(filepath.Join(dir, filepath.Base(name)+".log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		log.Close()
+		if text, _ := os.ReadFile(log.Name()); t.Failed() {
+			t.Logf("%s:\n%s", filepath.Base(name), text[max(0, len(text)-3000):])
+		}
+	})
+	return cmd
+}
+
+// until polls for a condition.
+func (l *lab) until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	over := time.After(time.Minute)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-over:
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// metric is the sum of a metric's series of the regional daemon; -1 if it does not answer.
+func (l *lab) metric(name string) (sum float64) {
+	out, err := http.Get("http://" + l.ops + "/metrics")
+	if err != nil {
+		return -1
+	}
+	defer out.Body.Close()
+	text, _ := io.ReadAll(out.Body)
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, name); ok && (rest[0] == ' ' || rest[0] == '{') {
+			var v float64
+			fmt.Sscan(rest[strings.LastIndexByte(rest, ' ')+1:], &v)
+			sum += v
+		}
+	}
+	return sum
+}
+
+// resident is the memory of a process, in bytes; 0 if it has ended.
+func resident(cmd *exec.Cmd) (bytes int64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			fmt.Sscan(rest, &bytes)
+		}
+	}
+	return bytes << 10
+}
+
+// under runs an attack, watches the daemons meanwhile, and says what it was like.
+func (l *lab) under(t *testing.T, name string, attack func() string) {
+	t.Helper()
+	idle := [2]int64{resident(l.coordinator), resident(l.regional)}
+	peak, sessions := idle, l.metric("aliquot_lease_remaining_seconds")
+	ctx, stop := context.WithCancel(t.Context())
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			<-tick.C
+			peak[0], peak[1] = max(peak[0], resident(l.coordinator)), max(peak[1], resident(l.regional))
+		}
+	})
+	outcome := attack()
+	stop()
+	watch.Wait()
+	for i, cmd := range []*exec.Cmd{l.coordinator, l.regional} {
+		if resident(cmd) == 0 {
+			t.Fatalf("%s: %s has ended", name, filepath.Base(cmd.Path))
+		}
+		if above := peak[i] - idle[i]; above > aboveIdle {
+			t.Errorf("%s: %s took %d MiB above idle", name, filepath.Base(cmd.Path), above>>20)
+		}
+	}
+	if lease := l.metric("aliquot_lease_remaining_seconds"); lease <= 0 {
+		t.Errorf("%s: the lease is lost: %v left, %v before", name, lease, sessions)
+	}
+	l.until(t, "a good client is served after "+name, func() bool {
+		out, err := http.Post("http://"+l.at+"/aliquot.v1.LimiterService/Check", "application/json", strings.NewReader(`{"attributes":{"api_key":"good"}}`))
+		if err != nil {
+			return false
+		}
+		defer out.Body.Close()
+		text, _ := io.ReadAll(out.Body)
+		return out.StatusCode == http.StatusOK && bytes.Contains(text, []byte(`"mode":"store"`))
+	})
+	t.Logf("%s: coordinator %d MiB (idle %d), regional %d MiB (idle %d), lease %.1f s %s", name,
+		peak[0]>>20, idle[0]>>20, peak[1]>>20, idle[1]>>20, l.metric("aliquot_lease_remaining_seconds"), outcome)
+}
+
+// post sends a body to some paths, so many times and at once, and counts the answers by their status.
+func post(t *testing.T, at, kind, encoding string, body []byte, times int, paths ...string) string {
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	var mu sync.Mutex
+	answers := map[string]int{}
+	var all sync.WaitGroup
+	for i := range times {
+		all.Go(func() {
+			r, err := http.NewRequest(http.MethodPost, "http://"+at+paths[i%len(paths)], bytes.NewReader(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Header.Set("Content-Type", kind)
+			if encoding != "" {
+				r.Header.Set("Content-Encoding", encoding)
+				r.Header.Set("Grpc-Encoding", encoding)
+			}
+			answer := "refused while it was sent"
+			if out, err := client.Do(r); err == nil {
+				answer = out.Status
+				_, _ = io.Copy(io.Discard, out.Body)
+				out.Body.Close()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			answers[answer]++
+		})
+	}
+	all.Wait()
+	return fmt.Sprint(answers)
+}
+
+// packed is a prefix and so many bytes of a pattern, compressed.
+func packed(prefix, pattern string, total int) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, _ = io.WriteString(z, prefix)
+	chunk := []byte(strings.Repeat(pattern, 1<<16/len(pattern)))
+	for ; total > 0; total -= len(chunk) {
+		_, _ = z.Write(chunk)
+	}
+	_ = z.Close()
+	return out.Bytes()
+}
+
+func (l *lab) smallServices(t *testing.T) string {
+	return post(t, l.at, "application/proto", "gzip", packed("", "\x00", 32<<20), scaled(8, 64),
+		"/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+}
+
+func (l *lab) leaseBombs(t *testing.T) string {
+	hello := packed("\x0a\x02us\x20\x01", "\x32\x00", 32<<20)
+	plain := append([]byte("\x0a\x02us\x20\x01"), bytes.Repeat([]byte("\x32\x00"), 4<<20)...)
+	return post(t, l.coordinatorAt, "application/proto", "gzip", hello, scaled(6, 60), "/aliquot.v1.LeaseService/Hello", "/aliquot.v1.LeaseService/Report") +
+		post(t, l.coordinatorAt, "application/proto", "", plain, scaled(6, 30), "/aliquot.v1.LeaseService/Hello", "/aliquot.v1.LeaseService/Report")
+}
+
+func (l *lab) planBombs(t *testing.T) string {
+	body, _ := json.Marshal(map[string]string{"yaml": strings.Repeat("- ", 2<<20)})
+	return post(t, l.coordinatorAt, "application/json", "", body, scaled(6, 30), "/aliquot.v1.RuleService/PlanRules")
+}
+
+func (l *lab) reserveBombs(t *testing.T) string {
+	var body strings.Builder
+	body.WriteString(`{"attributes":{"a":"b"`)
+	for i := 0; body.Len() < 4<<20-64; i++ {
+		fmt.Fprintf(&body, `,"%x":""`, i)
+	}
+	body.WriteString("}}")
+	return post(t, l.at, "application/json", "", []byte(body.String()), 60*scaled(1, 5), "/aliquot.v1.LimiterService/Reserve", "/aliquot.v1.LimiterService/Explain")
+}
+
+// unread opens calls whose answers have no room to be sent, on connections that answer nothing else.
+func (l *lab) unread(t *testing.T) string {
+	var head bytes.Buffer
+	e := hpack.NewEncoder(&head)
+	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "x"}, {":path", "/check?cost=2000000"}} {
+		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	}
+	sent := 0
+	for range scaled(20, 100) {
+		c, err := net.Dial("tcp", l.at)
+		if err != nil {
+			t.Error(err)
+			return ""
+		}
+		defer c.Close()
+		go func() { _, _ = io.Copy(io.Discard, c) }()
+		_, _ = io.WriteString(c, http2.ClientPreface)
+		frames := http2.NewFramer(c, nil)
+		_ = frames.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		for i := range 900 {
+			if frames.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: head.Bytes(), EndHeaders: true, EndStream: true}) != nil {
+				break
+			}
+			sent++
+		}
+	}
+	l.until(t, "an overloaded daemon serves another client", func() bool {
+		out, err := http.Get("http://" + l.at + "/check?cost=1")
+		if err != nil {
+			return false
+		}
+		out.Body.Close()
+		return out.StatusCode == http.StatusOK
+	})
+	return fmt.Sprintf("%d streams sent, %.0f goroutines", sent, l.metric("go_goroutines"))
+}

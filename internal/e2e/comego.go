@@ -1,0 +1,241 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"aliquot/internal/bench"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// newRegion is the name of the region that comes and goes.
+const newRegion = "sa-east"
+
+// regionComesAndGoes: a region is added while two clients are busy in the others,
+// takes part, and is drained again; what all regions may enforce never adds up to
+// more than the limit, and no client gets more than its own.
+func regionComesAndGoes(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	name := "region" + fmt.Sprint(time.Now().UnixNano())
+	keys := []map[string]string{
+		{"api_key": "bench-" + name + "-dwelling-0"}, {"api_key": "bench-" + name + "-rotating-0"}, {"api_key": name + "-cold"},
+	}
+	over := make(chan struct{})
+	watching := make(chan *watched)
+	go func() { watching <- l.watch(ctx, over, keys...) }()
+	story := &comeAndGo{lab: l, scale: s, name: name, keys: keys}
+	results, err := story.tell(ctx)
+	close(over)
+	w := <-watching
+	if err != nil {
+		return nil, err
+	}
+	return append(results, w.results(s)...), nil
+}
+
+// comeAndGo is that story under way.
+type comeAndGo struct {
+	lab   *Lab
+	scale Scale
+	name  string
+	keys  []map[string]string // both clients', and one that is not used
+	// dwelling moves on every two seconds, so that shares move, and rotating takes
+	// all it can get: what each saw, run after run.
+	dwelling, rotating []*bench.Report
+}
+
+// dwell and rotate are the two clients in the lab's present regions.
+func (c *comeAndGo) dwell(d time.Duration) bench.Config {
+	config := c.lab.load(d)
+	config.Run, config.Pattern, config.Dwell, config.Rate = c.name+"-dwelling", bench.Dwell, 2*time.Second, 500
+	return config
+}
+
+func (c *comeAndGo) rotate(d time.Duration) bench.Config {
+	config := c.lab.load(d)
+	config.Run = c.name + "-rotating"
+	return config
+}
+
+// during lets the clients be busy for as long as f takes.
+func (c *comeAndGo) during(ctx context.Context, f func() error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	const longest = 10 * time.Minute
+	dwelling, rotating := begin(ctx, c.dwell(longest)), begin(ctx, c.rotate(longest))
+	err := f()
+	stop()
+	d, failed := dwelling.wait()
+	r, failedToo := rotating.wait()
+	c.dwelling, c.rotating = append(c.dwelling, d), append(c.rotating, r)
+	return errors.Join(err, failed, failedToo)
+}
+
+func (c *comeAndGo) tell(ctx context.Context) ([]Result, error) {
+	l, s := c.lab, c.scale
+	var added *Region
+	var joined, drained time.Duration
+	var only *bench.Report
+	err := c.during(ctx, func() (err error) {
+		pause(ctx, s.Run/6)
+		added, joined, err = c.add(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = c.during(ctx, func() (err error) {
+		if only, err = c.only(ctx, added); err == nil {
+			drained, err = c.drain(ctx)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := l.endRegion(); err != nil {
+		return nil, err
+	}
+	others, err := c.floors(ctx)
+	if err != nil {
+		return nil, err
+	}
+	after, err := bench.Rotate(ctx, c.rotate(s.Run/2))
+	if err != nil {
+		return nil, err
+	}
+	dwelling := bench.Together(c.dwelling[0], c.dwelling[1:]...)
+	rotating := bench.Together(after, c.rotating...)
+	out := prefixed("dwelling: ", append(bounded(dwelling), unfailing(dwelling))...)
+	out = append(out, prefixed("rotating: ", append(bounded(rotating), unfailing(rotating),
+		atLeast("utilisation", rotating.Utilisation.Min, .9-s.Slack))...)...)
+	out = append(out, prefixed("in the new region alone: ", append(bounded(only), unfailing(only),
+		atLeast("admitted / rt after the first second", only.Steady.Min, .9-s.Slack))...)...)
+	return append(out,
+		soon("seconds from AddRegion and the start of its daemon to its whole floor", joined.Seconds(), 30),
+		soon("seconds from DrainRegion to drained", drained.Seconds(), 30),
+		atLeast("afterwards: floors of the other regions together", others, .999),
+		atLeast("afterwards: rotating client's admitted / rt after the first second", after.Steady.Min, .95-s.Slack)), nil
+}
+
+// add declares the region and starts its daemon, and returns when it has its whole
+// floor.
+func (c *comeAndGo) add(ctx context.Context) (*Region, time.Duration, error) {
+	at, err := c.lab.follower(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	began := time.Now()
+	err = led(ctx, func() error {
+		_, err := c.lab.regions(at).AddRegion(ctx, &aliquotv1.AddRegionRequest{Name: newRegion})
+		return err
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	r, err := c.lab.startRegion(newRegion)
+	if err != nil {
+		return nil, 0, err
+	}
+	err = c.await(ctx, "active with its floor", func(r *aliquotv1.Region, b *aliquotv1.Budget) error {
+		if r.Status != "active" || math.Abs(r.Floor-r.TargetFloor) > 1e-3 || r.TargetFloor < .2 {
+			return fmt.Errorf("it is %s with a floor of %.4f of %.4f", r.Status, r.Floor, r.TargetFloor)
+		}
+		return nil
+	})
+	took := time.Since(began)
+	return r, took, errors.Join(err, c.lab.awaitLease(ctx, r))
+}
+
+// only is a client of its own that is nowhere but in the new region.
+func (c *comeAndGo) only(ctx context.Context, r *Region) (*bench.Report, error) {
+	config := c.lab.load(c.scale.Run)
+	config.Regions, config.Pattern, config.Rate = []string{r.Address}, bench.Stay, 500
+	return bench.Rotate(ctx, config)
+}
+
+// drain takes the region out and returns when nothing is left of it: of any key, as
+// every coordinator shows it.
+func (c *comeAndGo) drain(ctx context.Context) (time.Duration, error) {
+	at, err := c.lab.follower(ctx)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	err = led(ctx, func() error {
+		_, err := c.lab.regions(at).DrainRegion(ctx, &aliquotv1.DrainRegionRequest{Name: newRegion})
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	err = c.await(ctx, "drained", func(r *aliquotv1.Region, b *aliquotv1.Budget) error {
+		i := slices.IndexFunc(b.Regions, func(r *aliquotv1.RegionBudget) bool { return r.Region == newRegion })
+		if r.Status != "drained" || r.FloorBound != 0 || i < 0 || b.Regions[i].Share != 0 || b.Regions[i].BurstShare != 0 {
+			return fmt.Errorf("it is %s with %.4f of the floor and %s", r.Status, r.FloorBound, sharesOf(b))
+		}
+		return nil
+	})
+	return time.Since(began), err
+}
+
+// await waits until something holds of the region, and of the budgets of the keys,
+// at every coordinator.
+func (c *comeAndGo) await(ctx context.Context, what string, holds func(*aliquotv1.Region, *aliquotv1.Budget) error) error {
+	l := c.lab
+	for _, at := range l.Coordinators {
+		err := until(ctx, readyWithin, newRegion+" "+what+" at "+at.Name, func() error {
+			regions, err := l.declared(ctx, at)
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(regions, func(r *aliquotv1.Region) bool { return r.Name == newRegion })
+			if i < 0 {
+				return errors.New("it is not declared")
+			}
+			for _, key := range c.keys {
+				b, err := l.Budget(ctx, at, bigRule, key)
+				if err == nil {
+					err = holds(regions[i], b)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return l.withLogs(err)
+		}
+	}
+	return nil
+}
+
+// floors adds up what the regions other than the new one have of any key.
+func (c *comeAndGo) floors(ctx context.Context) (sum float64, err error) {
+	err = until(ctx, readyWithin, "divided among those that remain", func() error {
+		leader, err := c.lab.Leader(ctx)
+		if err != nil {
+			return err
+		}
+		regions, err := c.lab.declared(ctx, leader)
+		if err != nil {
+			return err
+		}
+		sum = 0
+		for _, r := range regions {
+			if r.Name == newRegion {
+				continue
+			}
+			sum += r.Floor
+			if math.Abs(r.Floor-r.TargetFloor) > 1e-3 {
+				return fmt.Errorf("%s has %.4f of %.4f", r.Name, r.Floor, r.TargetFloor)
+			}
+		}
+		return nil
+	})
+	return sum, err
+}

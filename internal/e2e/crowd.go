@@ -1,0 +1,136 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"aliquot/internal/rpc"
+	"aliquot/internal/sim/compare"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+const (
+	// crowdRate is the crowd in which nobody asks for more than the limit, larger one of
+	// which a few do.
+	crowdRate, largerCrowdRate = 500, 1000
+	// falseRejections is what is promised of the smaller one, as a part of all requests, and
+	// by how much the larger one may differ from the simulator.
+	falseRejections = .001
+	// crowdConnections is how many calls a region may have under way without a new one.
+	crowdConnections = 64
+)
+
+// crowd: of many clients, whose sizes follow Zipf and who ask in several regions, hardly any
+// request is denied that one exact bucket for the whole world admits.
+func crowd(ctx context.Context, l *Lab, _ Scale) ([]Result, error) {
+	var out []Result
+	for _, rate := range []float64{crowdRate, largerCrowdRate} {
+		w := compare.AgreedCrowd(rate)
+		simulated, err := compare.Run(compare.KindOf("strict"), w, 1)
+		if err != nil {
+			return nil, err
+		}
+		got, err := l.crowd(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		admitted := seen{"admitted / by one exact bucket", float64(got.admitted) / float64(got.ideally),
+			func(_ compare.Workload, o compare.Outcome) float64 { return o.Utilisation }}
+		most := falseRejections
+		if rate > crowdRate {
+			most += simulated.FalseRejections
+		}
+		out = append(out, admitted.against(w, simulated), atMost(
+			fmt.Sprintf("%s: denied of %d what that bucket admits (simulated %.5f)", w.Name, got.asked, simulated.FalseRejections),
+			float64(got.falsely)/float64(got.asked), most))
+	}
+	return out, nil
+}
+
+// crowdCount is what a crowd got.
+type crowdCount struct{ asked, admitted, ideally, falsely int }
+
+// crowding is a crowd under way.
+type crowding struct {
+	regions []aliquotv1connect.LimiterServiceClient
+	name    string
+	began   time.Time
+
+	mu     sync.Mutex
+	ideal  []*compare.Yardstick
+	count  crowdCount
+	failed error
+}
+
+// crowd sends a workload's requests when they are due, whatever becomes of those before.
+func (l *Lab) crowd(ctx context.Context, w compare.Workload) (crowdCount, error) {
+	transport := &http.Transport{MaxIdleConnsPerHost: crowdConnections}
+	defer transport.CloseIdleConnections()
+	c := &crowding{name: fmt.Sprintf("crowd-%d", time.Now().UnixNano()), began: time.Now()}
+	for _, address := range l.RegionAddresses() {
+		c.regions = append(c.regions, aliquotv1connect.NewLimiterServiceClient(&http.Client{Transport: transport, Timeout: callWithin}, rpc.BaseURL(address)))
+	}
+	for _, bucket := range w.Keys {
+		c.ideal = append(c.ideal, compare.NewYardstick(bucket))
+	}
+	pick, rate := picker(w.Sources)
+	random := rand.New(rand.NewPCG(1, 1))
+	var calls sync.WaitGroup
+	for due := time.Duration(0); ; {
+		due += time.Duration(random.ExpFloat64() / rate * float64(time.Second))
+		if pause(ctx, due-time.Since(c.began)); due > w.Length || ctx.Err() != nil {
+			break
+		}
+		source := pick(random)
+		calls.Go(func() { c.ask(ctx, source) })
+	}
+	calls.Wait()
+	for _, y := range c.ideal {
+		c.count.falsely += y.FalseRejections()
+	}
+	return c.count, errors.Join(c.failed, ctx.Err())
+}
+
+// picker picks sources as often as their rates say, which are rate together.
+func picker(sources []compare.Source) (pick func(*rand.Rand) compare.Source, rate float64) {
+	upTo := make([]float64, len(sources))
+	for i, s := range sources {
+		rate += s.Rate
+		upTo[i] = rate
+	}
+	return func(r *rand.Rand) compare.Source {
+		at, _ := slices.BinarySearch(upTo, r.Float64()*rate)
+		return sources[min(at, len(sources)-1)]
+	}, rate
+}
+
+// ask makes a request, here and of the exact bucket.
+func (c *crowding) ask(ctx context.Context, s compare.Source) {
+	c.mu.Lock()
+	ideally := c.ideal[s.Key].Ask(time.Since(c.began))
+	c.mu.Unlock()
+	answer, err := c.regions[s.Region].Check(ctx, &aliquotv1.CheckRequest{
+		Attributes: map[string]string{"plan": "big", "api_key": fmt.Sprintf("%s-%d", c.name, s.Key)},
+	})
+	admitted := 0
+	if answer.GetAllowed() {
+		admitted = 1
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.failed = fmt.Errorf("a check of the crowd in region %d: %w", s.Region, err)
+		return
+	}
+	c.ideal[s.Key].Answered(ideally, admitted)
+	c.count.asked++
+	c.count.admitted += admitted
+	c.count.ideally += ideally
+}

@@ -1,0 +1,147 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"aliquot/internal/bench"
+)
+
+const (
+	// beforeCoordinators is for how long regions are asked before a coordinator starts.
+	beforeCoordinators = 3 * time.Second
+	// proxiesOfRegion ask one region's GET /check at once, each proxyAsksEvery.
+	proxiesOfRegion = 2
+	proxyAsksEvery  = 4 * time.Millisecond
+)
+
+// regionsBeforeCoordinators: every regional daemon starts without a state file, and is asked over
+// Check and over GET /check from its first moment on, while no coordinator runs and while all come
+// up. Nothing passes before the rules are known, and nobody gains by the moment in which they come.
+func regionsBeforeCoordinators(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	if err := l.forgetEverything(); err != nil {
+		return nil, err
+	}
+	total := beforeCoordinators + s.Run
+	c := l.load(total)
+	c.Run = fmt.Sprint("early", time.Now().UnixNano())
+	checks := begin(ctx, c)
+	proxied := l.beginProxied(ctx, total, c.Run)
+	for _, r := range l.Regions {
+		if err := r.Start(); err != nil {
+			return nil, err
+		}
+	}
+	pause(ctx, beforeCoordinators)
+	started, startedProxied := checks.at(), proxied.at()
+	recovered, err := l.restartCoordinators(ctx)
+	if err != nil {
+		return nil, err
+	}
+	report, err := checks.wait()
+	if err != nil {
+		return nil, err
+	}
+	<-proxied.done
+	early := slices.IndexFunc(proxied.admitted, func(a bench.Admission) bool { return a.Received >= startedProxied })
+	if early < 0 {
+		early = len(proxied.admitted)
+	}
+	worst := bench.WorstWindow(proxied.admitted, big)
+	return append(bounded(report),
+		none("Check: admitted before a coordinator ran", admittedBetween(report.Series, 0, started), report.Modes),
+		atLeast("Check: answers of no_rules_yet", float64(report.Modes["no_rules_yet"]), 100),
+		atLeast("Check: admitted after that", float64(report.Admitted), 1),
+		none("GET /check: admitted before a coordinator ran", int64(early), ""),
+		atLeast("GET /check: answers of 503", float64(proxied.unavailable.Load()), 100),
+		atMost("GET /check: gain over its worst interval", worst.Gain, 1),
+		atLeast("GET /check: admitted after that", float64(len(proxied.admitted)), 1),
+		soon("seconds from the coordinators' start to leases", recovered.Seconds(), 30),
+	), nil
+}
+
+// forgetEverything kills every daemon and removes what regions know; coordinators keep their state.
+func (l *Lab) forgetEverything() error {
+	err := l.killCoordinators()
+	for _, r := range l.Regions {
+		gone := os.Remove(r.flag("--state-file"))
+		if errors.Is(gone, fs.ErrNotExist) {
+			gone = nil
+		}
+		err = errors.Join(err, r.Kill9(), gone)
+	}
+	return err
+}
+
+// proxied asks GET /check of every region as one client.
+type proxied struct {
+	began       time.Time
+	done        chan struct{}
+	unavailable atomic.Int64 // answers of 503
+
+	mu       sync.Mutex
+	admitted []bench.Admission // in order of receipt, once done is closed
+}
+
+// at is the present moment on its time line.
+func (p *proxied) at() time.Duration { return time.Since(p.began) }
+
+// beginProxied asks for a time, as the client of an API key.
+func (l *Lab) beginProxied(ctx context.Context, d time.Duration, apiKey string) *proxied {
+	p := &proxied{began: time.Now(), done: make(chan struct{})}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	var workers sync.WaitGroup
+	for _, r := range l.Regions {
+		for range proxiesOfRegion {
+			workers.Go(func() { p.ask(ctx, l.http, r.Address, apiKey) })
+		}
+	}
+	go func() {
+		workers.Wait()
+		cancel()
+		slices.SortFunc(p.admitted, func(a, b bench.Admission) int { return int(a.Received - b.Received) })
+		close(p.done)
+	}()
+	return p
+}
+
+func (p *proxied) ask(ctx context.Context, client *http.Client, address, apiKey string) {
+	tick := time.NewTicker(proxyAsksEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/check", nil)
+		if err != nil {
+			panic(err) // an address of the lab
+		}
+		request.Header.Set("X-API-Key", apiKey)
+		request.Header.Set("X-Original-URI", checkedPath)
+		sent := p.at()
+		answer, err := client.Do(request)
+		if err != nil {
+			continue // the daemon does not listen yet
+		}
+		answer.Body.Close()
+		switch answer.StatusCode {
+		case http.StatusOK:
+			one := bench.Admission{Sent: sent, Received: p.at()}
+			p.mu.Lock()
+			p.admitted = append(p.admitted, one)
+			p.mu.Unlock()
+		case http.StatusServiceUnavailable:
+			p.unavailable.Add(1)
+		}
+	}
+}

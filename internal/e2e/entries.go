@@ -1,0 +1,275 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"aliquot/internal/rpc"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// blocksHold: keys are blocked before, during and after an apply, while a version is staged,
+// after a rollback, without the leader there was, and each holds in every region from then on:
+// through all of these, and through a restart of a regional daemon that no coordinator answers.
+func blocksHold(ctx context.Context, l *Lab, _ Scale) (out []Result, err error) {
+	w := l.watchBlocks(ctx)
+	defer w.stop()
+	changed := strings.Replace(rulesYAML, "capacity: 60,", "capacity: 61,", 1)
+	victim := l.Regions[1]
+	var slowest time.Duration
+	block := func(name string) error {
+		took, err := w.block(ctx, name)
+		slowest = max(slowest, took)
+		return err
+	}
+	applyWhileBlocking := func() error {
+		applied := make(chan error, 1)
+		go func() {
+			_, err := l.applyRules(ctx, changed, 61)
+			applied <- err
+		}()
+		return errors.Join(block("during an apply"), <-applied)
+	}
+	killLeader := func() error {
+		leader, err := l.someLeader(ctx)
+		if err != nil {
+			return err
+		}
+		if err := leader.Kill9(); err != nil {
+			return err
+		}
+		_, err = w.block(ctx, "without the leader there was") // sessions open again first
+		return errors.Join(err, leader.Start(), l.awaitAllCoordinators(ctx))
+	}
+	for _, step := range []func() error{
+		func() error { return block("before") },
+		applyWhileBlocking,
+		func() error { return block("after an apply") },
+		func() error { return l.stage(ctx, rulesYAML, l.Regions[0].Name) },
+		func() error { return block("while a version is staged") },
+		func() error { return l.promote(ctx) },
+		func() error { return l.stage(ctx, changed, l.Regions[2].Name) },
+		func() error { return block("while another one is staged") },
+		func() error { return l.abort(ctx) },
+		func() error { return l.rollback(ctx, 1) },
+		func() error { return block("after a rollback") },
+		killLeader,
+		func() error {
+			return errors.Join(l.killCoordinators(), victim.Kill9(), victim.Start(), l.awaitRules(ctx, victim))
+		},
+		func() error { return w.look(ctx) },
+		func() error { _, err := l.restartCoordinators(ctx); return err },
+		func() error { return w.look(ctx) },
+	} {
+		if err := step(); err != nil {
+			return nil, l.withLogs(err)
+		}
+	}
+	w.stop()
+	answers, passed := w.result()
+	var left []string
+	for _, name := range w.names() {
+		if err := w.unlist(ctx, name); err != nil {
+			left = append(left, fmt.Sprintf("%s: %v", name, err))
+		}
+	}
+	_, err = l.applyRules(ctx, rulesYAML, 60)
+	return []Result{
+		none("answers of blocked keys that passed", int64(len(passed)), passed),
+		atLeast("answers of blocked keys", float64(answers), 500),
+		soon("seconds until a block is in force everywhere, at most", slowest.Seconds(), 2),
+		none("blocks that could not be taken away", int64(len(left)), left),
+	}, err
+}
+
+// blockWatch asks every region for every blocked key, all the time.
+type blockWatch struct {
+	lab  *Lab
+	end  context.CancelFunc
+	done chan struct{}
+
+	mu      sync.Mutex
+	blocked []string
+	answers int
+	passed  []string
+}
+
+func (l *Lab) watchBlocks(ctx context.Context) *blockWatch {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &blockWatch{lab: l, end: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(w.done)
+		tick := time.NewTicker(pollEvery)
+		defer tick.Stop()
+		for {
+			_ = w.look(ctx) // a daemon that is away answers nothing
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return w
+}
+
+func (w *blockWatch) stop() {
+	w.end()
+	<-w.done
+}
+
+func (w *blockWatch) names() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]string(nil), w.blocked...)
+}
+
+func (w *blockWatch) result() (answers int, passed []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.answers, w.passed
+}
+
+// look asks every region once for every key that is blocked; it errs if a region did not
+// answer.
+func (w *blockWatch) look(ctx context.Context) error {
+	for _, r := range w.lab.Regions {
+		for _, name := range w.names() {
+			answer, err := w.ask(ctx, r, name)
+			if err != nil {
+				return err
+			}
+			w.mu.Lock()
+			if w.answers++; answer.GetMode() != "block_list" {
+				w.passed = append(w.passed, fmt.Sprintf("%s in %s by %s", name, r.Name, answer.GetMode()))
+			}
+			w.mu.Unlock()
+		}
+	}
+	return nil
+}
+
+func (w *blockWatch) ask(ctx context.Context, r *Region, name string) (*aliquotv1.CheckResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	return aliquotv1connect.NewLimiterServiceClient(w.lab.http, rpc.BaseURL(r.Address)).Check(ctx, &aliquotv1.CheckRequest{
+		Attributes: map[string]string{"plan": "small", "api_key": name},
+	})
+}
+
+// block blocks a key and returns how long it took until every region denied it. From then on
+// it is watched.
+func (w *blockWatch) block(ctx context.Context, name string) (time.Duration, error) {
+	client, err := w.lab.anyRules(ctx)
+	if err != nil {
+		return 0, err
+	}
+	// Once more does no harm: without an answer nobody knows what became of it.
+	err = until(ctx, readyWithin, "blocked", func() error {
+		_, err := client.EditRules(ctx, &aliquotv1.EditRulesRequest{Author: "e2e", Edit: &aliquotv1.EditRulesRequest_Block{Block: &aliquotv1.ListEdit{Pattern: name}}})
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("block %q: %w", name, err)
+	}
+	began := time.Now()
+	for _, r := range w.lab.Regions {
+		err := until(ctx, readyWithin, name+" blocked in "+r.Name, func() error {
+			answer, err := w.ask(ctx, r, name)
+			if err == nil && answer.GetMode() != "block_list" {
+				err = fmt.Errorf("decided by %s", answer.GetMode())
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.blocked = append(w.blocked, name)
+	return time.Since(began), nil
+}
+
+func (w *blockWatch) unlist(ctx context.Context, name string) error {
+	client, err := w.lab.anyRules(ctx)
+	if err != nil {
+		return err
+	}
+	return led(ctx, func() error {
+		_, err := client.EditRules(ctx, &aliquotv1.EditRulesRequest{Author: "e2e", Edit: &aliquotv1.EditRulesRequest_Unlist{Unlist: name}})
+		return err
+	})
+}
+
+// anyRules is the rules of a coordinator that runs.
+func (l *Lab) anyRules(context.Context) (aliquotv1connect.RuleServiceClient, error) {
+	for _, c := range l.Coordinators {
+		if c.Running() {
+			return aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(c.Address)), nil
+		}
+	}
+	return nil, errors.New("no coordinator runs")
+}
+
+// stage brings rules into force in one region.
+func (l *Lab) stage(ctx context.Context, yaml, region string) error {
+	client, err := l.anyRules(ctx)
+	if err != nil {
+		return err
+	}
+	return led(ctx, func() error {
+		_, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: yaml, Author: "e2e", Stage: &aliquotv1.Stage{Regions: []string{region}}})
+		return err
+	})
+}
+
+// staged is the version that is being rolled out.
+func (l *Lab) staged(ctx context.Context, client aliquotv1connect.RuleServiceClient) (uint64, error) {
+	rules, err := client.GetRules(ctx, &aliquotv1.GetRulesRequest{})
+	return rules.GetRollout().GetVersion(), err
+}
+
+func (l *Lab) promote(ctx context.Context) error {
+	client, err := l.anyRules(ctx)
+	if err != nil {
+		return err
+	}
+	return led(ctx, func() error {
+		version, err := l.staged(ctx, client)
+		if err == nil {
+			_, err = client.PromoteRules(ctx, &aliquotv1.PromoteRulesRequest{Version: version})
+		}
+		return err
+	})
+}
+
+func (l *Lab) abort(ctx context.Context) error {
+	client, err := l.anyRules(ctx)
+	if err != nil {
+		return err
+	}
+	return led(ctx, func() error {
+		version, err := l.staged(ctx, client)
+		if err == nil {
+			_, err = client.AbortRules(ctx, &aliquotv1.AbortRulesRequest{Version: version})
+		}
+		return err
+	})
+}
+
+func (l *Lab) rollback(ctx context.Context, version uint64) error {
+	client, err := l.anyRules(ctx)
+	if err != nil {
+		return err
+	}
+	return led(ctx, func() error {
+		_, err := client.RollbackRules(ctx, &aliquotv1.RollbackRulesRequest{Version: version, Author: "e2e"})
+		return err
+	})
+}

@@ -1,0 +1,202 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"aliquot/internal/rpc"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+const (
+	// hotRule is one of the rules of slow limits, whose keys stay hot without being used. There are
+	// hotRules of them: one that had half of a table which is nearly full would get no more of it.
+	hotRule = `  - id: hot-%[1]d
+    match: {attributes: {plan: hot-%[1]d}}
+    params: {capacity: 1000, refill_rate: 0.1}
+    enforcement: strict
+`
+	hotRules = 4
+	// absent is a region that is declared and never heard, so that no key cools down: of more than
+	// manyHot, half of the table, unused ones do soon, however slow their limits are.
+	absent, manyHot = "absent", 100_000
+	// heatCost is more than half of one of five floors of that limit.
+	heatCost = 150
+	// heatBatch is how many keys one call makes hot, heatTogether how many are made hot together,
+	// and heatWithin for how long that is tried.
+	heatBatch, heatTogether, heatWithin = 500, 10_000, 20 * time.Minute
+	// leaseGrows is by how much a lease ends later for certain if it was renewed.
+	leaseGrows = 500 * time.Millisecond
+)
+
+// HotKeys is a lab of five regions in which so many keys are hot while the leader is killed,
+// so many times, and Within what each region may take until it has its lease again.
+type HotKeys struct {
+	Keys, Kills int
+	Within      time.Duration
+	// Log gets a line for each step; nil: nothing.
+	Log func(format string, args ...any)
+}
+
+// Run starts the lab with the programs in bin and its state in dir, and ends it. It takes as
+// long as it takes to make the keys hot, which is most of it.
+func (h HotKeys) Run(ctx context.Context, bin, dir string) (out []Result, err error) {
+	l := newLab(bin, dir)
+	l.names = []string{"us-east", "us-west", "eu-west", "eu-north", "ap-south"}
+	for i := range hotRules {
+		l.rules += fmt.Sprintf(hotRule, i)
+	}
+	if h.Keys > manyHot {
+		l.absent = absent
+	}
+	if _, err = start(ctx, l); err != nil {
+		l.Stop()
+		return nil, err
+	}
+	defer l.Stop()
+	if err := h.heat(ctx, l); err != nil {
+		return nil, err
+	}
+	load := l.load(time.Hour)
+	load.Run, load.Rate = fmt.Sprint("hot", time.Now().UnixNano()), 50
+	loading, end := context.WithCancel(ctx)
+	defer end()
+	run := begin(loading, load)
+	for n := range h.Kills {
+		took, err := h.kill(ctx, l)
+		if err != nil {
+			return nil, l.withLogs(err)
+		}
+		out = append(out, soon(fmt.Sprintf("seconds until every region has its lease again, kill %d", n+1), took.Seconds(), h.Within.Seconds()))
+	}
+	end()
+	r, err := run.wait()
+	if err != nil {
+		return nil, err
+	}
+	return append(append(out, bounded(r)...), unfailing(r)), nil
+}
+
+func (h HotKeys) log(format string, args ...any) {
+	if h.Log != nil {
+		h.Log(format, args...)
+	}
+}
+
+// heat uses keys, some at a time and each in one of the regions, until all are hot in all of them.
+// In a table that is half full a key becomes hot when it is denied, as each is the second time.
+func (h HotKeys) heat(ctx context.Context, l *Lab) error {
+	ctx, cancel := context.WithTimeout(ctx, heatWithin)
+	defer cancel()
+	began := time.Now()
+	for from := 0; from < h.Keys; {
+		to := min(from+heatTogether, h.Keys)
+		var wait sync.WaitGroup
+		errs := make([]error, len(l.Regions))
+		for i, r := range l.Regions {
+			wait.Go(func() { errs[i] = h.use(ctx, l, r, from+i, to) })
+		}
+		wait.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return fmt.Errorf("the keys did not all become hot: %w", err)
+		}
+		hot, err := h.hot(ctx, l)
+		if err != nil {
+			return err
+		}
+		if slices.Min(hot) >= float64(to) {
+			h.log("%.0f s: %v keys are hot", time.Since(began).Seconds(), hot)
+			from = to
+		}
+	}
+	return nil
+}
+
+// use asks one region for its part of the keys from one to another.
+func (h HotKeys) use(ctx context.Context, l *Lab, r *Region, from, to int) error {
+	client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
+	batch, cost := &aliquotv1.CheckBatchRequest{}, int64(heatCost)
+	for i := from; i < to; i += len(l.Regions) {
+		batch.Requests = append(batch.Requests, &aliquotv1.CheckRequest{
+			Attributes: map[string]string{"plan": fmt.Sprintf("hot-%d", i%hotRules), "api_key": fmt.Sprintf("hot-%d", i)}, Cost: &cost,
+		})
+		if len(batch.Requests) == heatBatch || i+len(l.Regions) >= to {
+			if _, err := client.CheckBatch(ctx, batch); err != nil {
+				return err
+			}
+			batch.Requests = batch.Requests[:0]
+		}
+	}
+	return nil
+}
+
+// hot is how many keys are hot in each region.
+func (h HotKeys) hot(ctx context.Context, l *Lab) ([]float64, error) {
+	out := make([]float64, len(l.Regions))
+	for i, r := range l.Regions {
+		var err error
+		if out[i], err = l.metric(ctx, r, "aliquot_hot_keys"); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// kill kills the leader, and starts it again once every region has its lease from another one.
+func (h HotKeys) kill(ctx context.Context, l *Lab) (time.Duration, error) {
+	hot, err := h.hot(ctx, l)
+	if err != nil {
+		return 0, err
+	}
+	leader, err := l.someLeader(ctx)
+	if err != nil {
+		return 0, err
+	}
+	killed := time.Now()
+	if err := leader.Kill9(); err != nil {
+		return 0, err
+	}
+	ends := make([]time.Time, len(l.Regions))
+	for i, r := range l.Regions {
+		left, err := l.Lease(ctx, r)
+		if err != nil {
+			return 0, err
+		}
+		ends[i] = time.Now().Add(left)
+	}
+	var last time.Duration
+	var shown time.Time
+	for i, r := range l.Regions {
+		err := until(ctx, 10*h.Within, r.Name+" leased by the next leader", func() error {
+			if time.Since(shown) > time.Second {
+				shown = time.Now()
+				h.log("%.1f s after the kill: %v keys of %v applied", time.Since(killed).Seconds(), h.all(ctx, l, "applied"), h.all(ctx, l, "told"))
+			}
+			left, err := l.Lease(ctx, r)
+			if err == nil && (left <= 0 || time.Now().Add(left).Before(ends[i].Add(leaseGrows))) {
+				err = errors.New("its lease was not renewed")
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		last = time.Since(killed)
+	}
+	h.log("%v keys were hot; leases again after %.1f s", hot, last.Seconds())
+	return last, errors.Join(leader.Start(), l.awaitAllCoordinators(ctx))
+}
+
+// all is the value of the progress of each region's application.
+func (h HotKeys) all(ctx context.Context, l *Lab, state string) (out []float64) {
+	for _, r := range l.Regions {
+		v, _ := l.metric(ctx, r, `aliquot_apply_keys{state="`+state+`"}`) // shown only
+		out = append(out, v)
+	}
+	return out
+}

@@ -1,0 +1,274 @@
+// Package e2e runs a whole installation as real processes, breaks them, and says
+// whether the promises held. Its tests run every scenario in a short form;
+// e2e/acceptance runs them at full length.
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"aliquot/internal/rpc"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+const (
+	// readyWithin bounds the time to the first lease, and to recovery: elections
+	// and the hand-over after lost leases (2T) included.
+	readyWithin = 60 * time.Second
+	// pollEvery is how often a condition is looked at.
+	pollEvery = 50 * time.Millisecond
+	// callWithin bounds one question to a daemon, on a machine that may stop for a while.
+	callWithin = 10 * time.Second
+)
+
+// regionNames are the lab's regions.
+var regionNames = []string{"us-east", "eu-west", "ap-south"}
+
+// checkedPath is the path that rulesYAML limits for proxies.
+const checkedPath = "/checked"
+
+// rulesYAML is what the lab starts with: one limit, strict and elastic, a small one for
+// keys of many clients at once, one that counts, in three ways, and one for proxies.
+const rulesYAML = `rules:
+  - id: per-key
+    match: {attributes: {plan: big}}
+    params: {capacity: 300, refill_rate: 100}
+    enforcement: strict
+  - id: small
+    match: {attributes: {plan: small}}
+    params: {capacity: 60, refill_rate: 2}
+    enforcement: strict
+  - id: burst
+    match: {attributes: {plan: burst}}
+    params: {capacity: 300, refill_rate: 100}
+    enforcement: elastic
+  - id: fixed
+    match: {attributes: {plan: fixed}}
+    algorithm: fixed_window
+    params: {limit: 60, window: 2}
+  - id: counter
+    match: {attributes: {plan: counter}}
+    algorithm: sliding_window_counter
+    params: {limit: 60, window: 2}
+  - id: log
+    match: {attributes: {plan: log}}
+    algorithm: sliding_window_log
+    params: {limit: 60, window: 2}
+  - id: checked
+    match: {endpoint_regex: "^/checked$"}
+    params: {capacity: 300, refill_rate: 100}
+    enforcement: strict
+`
+
+// Lab is three Redis servers, three coordinators and three regional daemons.
+type Lab struct {
+	Redis        []*Process
+	Coordinators []*Coordinator
+	Regions      []*Region
+	seconds      []*Region // second daemons of regions
+	inMemory     bool      // no Redis: each daemon's store is in its process
+	names        []string  // of the regions to begin with
+	absent       string    // one more, which is declared and never runs; empty: none
+	rules        string
+	bin, dir     string
+	http         *http.Client
+}
+
+// Coordinator is one coordinator process.
+type Coordinator struct {
+	*Process
+	Address string // of its RPC
+	dataDir string
+}
+
+// Region is one regional daemon.
+type Region struct {
+	*Process
+	Address string // of its Connect listener
+	Region  string
+	ops     string
+	redis   string // its address; empty: the store is in memory
+}
+
+// Build compiles the programs of the module whose folder is given into dir.
+func Build(ctx context.Context, module, dir string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", dir+string(filepath.Separator), "./cmd/...")
+	cmd.Dir = module
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// InFolder runs a command's work in a folder of its own, which is removed after it, with the folder of
+// the programs: bin, or the same one, with the module in the working directory built into it.
+func InFolder(ctx context.Context, command, bin string, work func(bin, dir string) (ok bool, err error)) (ok bool, err error) {
+	dir, err := os.MkdirTemp("", "aliquot-"+command+"-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	if bin == "" {
+		bin = dir
+		if err := Build(ctx, ".", dir); err != nil {
+			return false, err
+		}
+	}
+	return work(bin, dir)
+}
+
+// Start begins a lab with the programs in bin and its state in dir, on free ports,
+// and returns when every region holds a lease. Call Stop even after an error if
+// the Lab is not nil.
+func Start(ctx context.Context, bin, dir string) (*Lab, error) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		return nil, errors.New("redis-server is missing; `make test` installs it")
+	}
+	return start(ctx, newLab(bin, dir))
+}
+
+// StartInMemory is Start without Redis: every daemon keeps its records itself.
+func StartInMemory(ctx context.Context, bin, dir string) (*Lab, error) {
+	l := newLab(bin, dir)
+	l.inMemory = true
+	return start(ctx, l)
+}
+
+func newLab(bin, dir string) *Lab {
+	return &Lab{http: rpc.NewHTTPClient(), bin: bin, dir: dir, names: regionNames, rules: rulesYAML}
+}
+
+func start(ctx context.Context, l *Lab) (*Lab, error) {
+	ports, err := freePorts(3*4 + len(l.names)*5)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.addCoordinators(&ports); err != nil {
+		return nil, err
+	}
+	for _, name := range l.names {
+		l.addRegion(name, &ports)
+	}
+	for _, p := range l.processes() {
+		if err := p.Start(); err != nil {
+			return l, err
+		}
+	}
+	return l, l.AwaitLeases(ctx)
+}
+
+func (l *Lab) processes() []*Process {
+	out := append([]*Process{}, l.Redis...)
+	for _, c := range l.Coordinators {
+		out = append(out, c.Process)
+	}
+	for _, r := range slices.Concat(l.Regions, l.seconds) {
+		out = append(out, r.Process)
+	}
+	return out
+}
+
+// Stop kills everything.
+func (l *Lab) Stop() {
+	for _, p := range l.processes() {
+		p.Kill9()
+	}
+}
+
+// RegionAddresses are where checks go.
+func (l *Lab) RegionAddresses() []string {
+	var out []string
+	for _, r := range l.Regions {
+		out = append(out, r.Address)
+	}
+	return out
+}
+
+// until polls a condition until it holds; its last error is the reason if it never
+// does.
+func until(ctx context.Context, within time.Duration, what string, holds func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		err := holds()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not %s within %v: %w", what, within, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// pause lets a part of a scenario's timeline pass.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// AwaitLeases waits until every region says it holds a lease.
+func (l *Lab) AwaitLeases(ctx context.Context) error {
+	for _, r := range l.Regions {
+		if err := l.awaitLease(ctx, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Lab) awaitLease(ctx context.Context, r *Region) error {
+	err := until(ctx, readyWithin, r.Name+" leased", func() error {
+		left, err := l.Lease(ctx, r)
+		if err == nil && left <= 0 {
+			err = errors.New("it holds no lease")
+		}
+		return err
+	})
+	if err != nil {
+		return l.withLogs(err)
+	}
+	return nil
+}
+
+// awaitRules waits until a region decides by the lab's rules, with or without a
+// lease.
+func (l *Lab) awaitRules(ctx context.Context, r *Region) error {
+	client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
+	request := &aliquotv1.CheckRequest{Attributes: map[string]string{"plan": "big", "api_key": "await-rules"}}
+	err := until(ctx, readyWithin, r.Name+" deciding", func() error {
+		ctx, cancel := context.WithTimeout(ctx, callWithin)
+		defer cancel()
+		answer, err := client.Check(ctx, request)
+		if err == nil && answer.RuleId != bigRule {
+			err = fmt.Errorf("mode %s, rule %q", answer.Mode, answer.RuleId)
+		}
+		return err
+	})
+	if err != nil {
+		return l.withLogs(err)
+	}
+	return nil
+}
+
+func (l *Lab) withLogs(err error) error {
+	var b strings.Builder
+	for _, p := range l.processes() {
+		fmt.Fprintf(&b, "--- %s (running: %v)\n%s", p.Name, p.Running(), p.Tail())
+	}
+	return fmt.Errorf("%w\n%s", err, b.String())
+}

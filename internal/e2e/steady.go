@@ -1,0 +1,130 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"aliquot/internal/bench"
+	"aliquot/internal/rpc"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/proto/aliquot/v1/aliquotv1connect"
+)
+
+// rotate: a client that turns to another region with every request gets its limit,
+// not a multiple.
+func rotate(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	r, err := bench.Rotate(ctx, l.load(s.Run))
+	if err != nil {
+		return nil, err
+	}
+	return append(bounded(r), unfailing(r), atLeast("utilisation", r.Utilisation.Min, .95-s.Slack)), nil
+}
+
+// stay: a client in one region gets all of it.
+func stay(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	c := l.load(s.Run)
+	c.Pattern = bench.Stay
+	r, err := bench.Rotate(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return append(bounded(r), unfailing(r), atLeast("utilisation after its first second", r.Steady.Min, .98-s.Slack)), nil
+}
+
+// manyPaced: many clients at once, each on its way round the regions. No two cores
+// can take so many to the bound, so what is asked of them is that nobody is
+// denied who is within it.
+func manyPaced(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	c := l.load(s.Run)
+	c.Clients, c.Batch, c.Rate, c.Workers = s.Clients, 20, 5, 6
+	return many(ctx, c, s)
+}
+
+// manyAtTheirBound: each asks for more than a small limit allows.
+func manyAtTheirBound(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	c := l.load(s.Run)
+	c.Clients, c.Batch, c.Workers, c.Limit = s.Clients, 20, 6, small
+	c.Rate = 1.5 * small.Bound(s.Run) / s.Run.Seconds()
+	c.Attributes["plan"] = "small"
+	return many(ctx, c, s)
+}
+
+func many(ctx context.Context, c bench.Config, s Scale) ([]Result, error) {
+	r, err := bench.Rotate(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	least := atLeast(fmt.Sprintf("utilisation, least of %d clients", c.Clients), r.Utilisation.Min, .95-s.Slack)
+	least.Got += fmt.Sprintf(" (median %.4f, %.0f checks/s, %v)", r.Utilisation.Median, float64(r.Offered)/r.Duration.Seconds(), r.Modes)
+	return append(bounded(r), unfailing(r), least), nil
+}
+
+// overload: the same clients, as fast as the machine can and faster than it can
+// decide; all are answered, and none gets too much.
+func overload(ctx context.Context, l *Lab, s Scale) ([]Result, error) {
+	c := l.load(s.Run)
+	c.Clients, c.Batch = s.Clients, 50
+	r, err := bench.Rotate(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return append(bounded(r), unfailing(r)), l.AwaitLeases(ctx)
+}
+
+// rulesChanged: a change reaches every region within 2 s.
+func rulesChanged(ctx context.Context, l *Lab, _ Scale) ([]Result, error) {
+	changed := strings.Replace(rulesYAML, "capacity: 60,", "capacity: 61,", 1)
+	took, err := l.applyRules(ctx, changed, 61)
+	if err != nil {
+		return nil, err
+	}
+	back, err := l.applyRules(ctx, rulesYAML, 60)
+	return []Result{
+		soon("seconds until a change is in force everywhere", took.Seconds(), 2),
+		soon("seconds until it is undone everywhere", back.Seconds(), 2),
+	}, err
+}
+
+// applyRules applies rules at a coordinator that does not lead, if there is one,
+// and waits until every region's answers show the small rule's new capacity.
+func (l *Lab) applyRules(ctx context.Context, yaml string, capacity int64) (time.Duration, error) {
+	at, err := l.follower(ctx)
+	if err != nil {
+		return 0, err
+	}
+	client := aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(at.Address))
+	began := time.Now()
+	err = led(ctx, func() error {
+		_, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: yaml, Author: "e2e"})
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("apply rules at %s: %w", at.Name, err)
+	}
+	for _, r := range l.Regions {
+		client := aliquotv1connect.NewLimiterServiceClient(l.http, rpc.BaseURL(r.Address))
+		request := &aliquotv1.CheckRequest{Attributes: map[string]string{"plan": "small", "api_key": "rules-changed"}}
+		err := until(ctx, readyWithin, "in force in "+r.Name, func() error {
+			answer, err := client.Check(ctx, request)
+			if err == nil && answer.Limit != capacity {
+				err = fmt.Errorf("the limit is still %d", answer.Limit)
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return time.Since(began), nil
+}
+
+// commitRules applies the lab's rules once more, at any coordinator.
+func (l *Lab) commitRules(ctx context.Context, at *Coordinator) error {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	client := aliquotv1connect.NewRuleServiceClient(l.http, rpc.BaseURL(at.Address))
+	_, err := client.ApplyRules(ctx, &aliquotv1.ApplyRulesRequest{Yaml: rulesYAML, Author: "e2e"})
+	return err
+}

@@ -1,0 +1,211 @@
+package roster_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/roster"
+)
+
+// world is a store's list and the daemons of a region, on clocks that agree.
+type world struct {
+	t    *testing.T
+	list roster.List
+	now  budget.Instant
+}
+
+func start(t *testing.T) *world { return &world{t: t, now: budget.Instant(time.Hour)} }
+
+func (w *world) daemon(id budget.DaemonID, kept ...budget.DaemonID) *roster.Roster {
+	return roster.New(id, kept, w.now)
+}
+
+// reads has a daemon read the list.
+func (w *world) reads(r *roster.Roster) {
+	r.Answered(w.list.Answer(r.Call(), int64(w.now)/1000), w.now)
+}
+
+func (w *world) pass(d time.Duration) { w.now = w.now.Add(d) }
+
+func (w *world) is(r *roster.Roster, spends, alone bool, when string) {
+	w.t.Helper()
+	if got := r.Spends(w.now); got != spends {
+		w.t.Errorf("%s: daemon %d spends by the store: %v", when, r.Self(), got)
+	}
+	if got := r.Alone(w.now); got != alone {
+		w.t.Errorf("%s: daemon %d admits alone: %v", when, r.Self(), got)
+	}
+}
+
+// The one daemon of a region waits for a coordinator's word, or a second where none answers.
+// When it comes back it waits for nothing.
+func TestTheOnlyDaemon(t *testing.T) {
+	w := start(t)
+	a := w.daemon(1)
+	w.is(a, false, true, "before the store answers")
+	w.reads(a)
+	w.is(a, false, true, "new to the list")
+	w.pass(time.Second)
+	w.is(a, true, true, "without a coordinator for a second")
+	vouched := w.daemon(1)
+	vouched.Vouched()
+	w.is(vouched, true, true, "with a session")
+	w.pass(time.Hour)
+	again := w.daemon(1)
+	w.reads(again)
+	w.is(again, true, true, "restarted")
+}
+
+// A new daemon spends when the other one has read of it. From then on neither admits alone.
+func TestASecondDaemonIsReadOfFirst(t *testing.T) {
+	w := start(t)
+	a, b := w.daemon(1), w.daemon(2)
+	w.reads(a)
+	w.pass(2 * time.Second)
+	w.reads(b)
+	w.pass(2 * time.Second)
+	w.reads(b)
+	w.is(b, false, false, "the first has not read of it")
+	w.is(a, true, true, "it has not read of the second")
+	w.reads(a)
+	w.is(a, true, false, "it has read of the second")
+	w.reads(b)
+	w.is(b, false, false, "the first has not said so")
+	w.reads(a)
+	w.reads(b)
+	w.is(b, true, false, "the first has said so")
+	if got := a.Others(w.now); !slices.Equal(got, []budget.DaemonID{2}) {
+		t.Errorf("the first knows %v", got)
+	}
+}
+
+// A daemon whose way to the store is lost before it reads of a new one may admit alone. The new
+// one finds it in the list, and spends nothing until a coordinator vouches for it.
+func TestADaemonThatMayAdmitAloneIsWaitedFor(t *testing.T) {
+	w := start(t)
+	a, b := w.daemon(1), w.daemon(2)
+	w.reads(a)
+	for range 100 {
+		w.pass(time.Minute)
+		w.reads(b)
+		w.is(b, false, false, "the first is in the list, and silent")
+	}
+	w.is(a, false, true, "the first, which has not read the list for long")
+	b.Wait(w.now)
+	w.is(b, false, false, "a coordinator says to wait")
+	b.Vouched()
+	if !b.Spends(w.now) {
+		t.Error("a coordinator vouches for the second, and it does not spend")
+	}
+	w.pass(roster.DropAfter)
+	late := w.daemon(3)
+	w.reads(late)
+	w.pass(time.Second)
+	w.is(late, true, true, "a day later the list has dropped the first")
+}
+
+// A daemon that leaves is forgotten at once, one that falls silent in an hour.
+func TestDaemonsAreForgotten(t *testing.T) {
+	w := start(t)
+	a, b, c := w.daemon(1), w.daemon(2), w.daemon(3)
+	for range 2 {
+		w.reads(a)
+		w.reads(b)
+		w.reads(c)
+	}
+	w.reads(a)
+	call := b.Call()
+	call.Leaves = true
+	w.list.Answer(call, int64(w.now)/1000)
+	w.reads(a)
+	if got := a.Others(w.now); !slices.Equal(got, []budget.DaemonID{3}) {
+		t.Errorf("the second has left, and the first knows %v", got)
+	}
+	for range 3 {
+		w.pass(19 * time.Minute)
+		w.reads(a)
+		w.is(a, true, false, "the third fell silent lately")
+	}
+	w.pass(4 * time.Minute)
+	w.is(a, true, true, "the third fell silent an hour ago")
+}
+
+// What was read holds over a change of the store's contents: there the list is empty, and
+// whoever stood in it may still spend.
+func TestOtherContents(t *testing.T) {
+	w := start(t)
+	a, b := w.daemon(1), w.daemon(2)
+	for range 3 {
+		w.reads(a)
+		w.reads(b)
+		w.pass(time.Second)
+	}
+	w.list = roster.List{}
+	a.Contents()
+	w.reads(a)
+	w.is(a, true, false, "after a flush")
+	b.Contents()
+	w.reads(b)
+	w.is(b, true, false, "after a flush")
+}
+
+// A daemon that has not read the list for half an hour begins again, for others forget it.
+func TestADaemonThatWasAwayBeginsAgain(t *testing.T) {
+	w := start(t)
+	a, b := w.daemon(1), w.daemon(2)
+	for range 3 {
+		w.reads(a)
+		w.reads(b)
+		w.pass(time.Second)
+	}
+	w.pass(budget.ForgetDaemonAfter)
+	w.is(a, false, true, "an hour later, before it reads")
+	w.reads(a)
+	w.reads(a)
+	w.is(a, false, false, "the other one has not read of it again")
+}
+
+// A leader's word lasts until the same leader does not say it any more, or for an hour: a new
+// leader may not know.
+func TestALeadersWord(t *testing.T) {
+	w := start(t)
+	a := w.daemon(1, 9)
+	w.is(a, false, false, "by its state file there is another")
+	a.Told(7, []budget.DaemonID{1, 4}, w.now)
+	if got := a.Others(w.now); !slices.Equal(got, []budget.DaemonID{4, 9}) {
+		t.Errorf("it knows %v", got)
+	}
+	a.Told(8, nil, w.now)
+	if got := a.Others(w.now); !slices.Equal(got, []budget.DaemonID{4, 9}) {
+		t.Errorf("a new leader knows nobody, and it %v", got)
+	}
+	a.Told(8, []budget.DaemonID{4}, w.now)
+	a.Told(8, nil, w.now)
+	if got := a.Others(w.now); !slices.Equal(got, []budget.DaemonID{9}) {
+		t.Errorf("daemon 4 has left, and it knows %v", got)
+	}
+	w.pass(budget.ForgetDaemonAfter)
+	w.is(a, false, true, "an hour later")
+}
+
+// The list is read often while somebody waits, and else once a second.
+func TestHowOftenTheListIsRead(t *testing.T) {
+	w := start(t)
+	a, b := w.daemon(1), w.daemon(2)
+	w.reads(a)
+	if got := a.NextRead(w.now); got != roster.ReadSoon {
+		t.Errorf("new to the list: %v", got)
+	}
+	w.pass(time.Second)
+	w.reads(a)
+	if got := a.NextRead(w.now); got != roster.ReadEvery {
+		t.Errorf("nothing new: %v", got)
+	}
+	w.reads(b)
+	w.reads(a)
+	if got := a.NextRead(w.now); got != roster.ReadSoon {
+		t.Errorf("there is a new one, which waits: %v", got)
+	}
+}

@@ -1,0 +1,286 @@
+package check
+
+import (
+	"fmt"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/chunk"
+	"aliquot/internal/rights"
+	"aliquot/internal/sim/shell"
+	"aliquot/limit"
+)
+
+// Deadlines of store calls; beyond, a call does nothing.
+const (
+	takeLate      = 500 * time.Millisecond
+	applyDeadline = time.Second
+)
+
+// node is one daemon of a region: the machine and the shell around it.
+type node struct {
+	region   int
+	name     uint64 // its incarnation
+	clock    shell.Clock
+	machine  *budget.Region
+	epoch    string // the store's contents, as this daemon knows them
+	birth    int64
+	clockMap shell.ClockMap
+
+	call    uint32 // number of the latest RPC
+	calling bool
+	waited  int              // quanta
+	askOld  bool             // calls go to the deposed leader
+	cut     bool             // no message passes
+	last    budget.SessionID // that it opened; zero: none yet
+	// wayward: what becomes of the next store call that changes shares, and tardy of the
+	// next one that takes tokens in advance.
+	wayward, tardy storeFault
+	// errand: it has renewed its chunk, or brought it back, since time passed.
+	errand bool
+
+	chunk chunk.Key
+	stood chunk.Standing
+}
+
+// storeFault is what goes wrong with a call of the store.
+type storeFault uint8
+
+const (
+	storeFine storeFault = iota
+	storeSticks
+	storeMute // the call is made, its reply is lost
+)
+
+// start starts a daemon. With a state file it knows the configuration, and which
+// store contents started full.
+func (w *world) start(region int, withFile bool) {
+	s := w.site(region)
+	w.names++
+	n := &node{
+		region: region, name: w.names, clock: w.sc.daemonClock(region),
+		clockMap: shell.ClockMap{Rho: int64(w.sc.RhoPPM)},
+	}
+	n.machine = budget.NewRegion(region, budget.Config{}, n.name, n.now(w))
+	if withFile && len(s.known.cfg.Regions) > 0 {
+		n.machine.SetConfig(region, s.known.cfg, s.known.initialEpoch, s.known.epoch, n.now(w))
+	}
+	s.nodes = append(s.nodes, n)
+	n.probe(w)
+}
+
+func (n *node) clone() *node {
+	c := *n
+	c.machine = n.machine.Clone()
+	return &c
+}
+
+func (n *node) now(w *world) budget.Instant { return n.clock.Boot(w.now) }
+func (n *node) configured() bool            { return len(n.machine.Config().Regions) > 0 }
+func (n *node) caller() caller              { return caller{n.region, n.name, n.call} }
+
+// probe asks the store for the identity of its contents and for its time. A daemon
+// that was not the last to open a session starts anew in new contents: nothing in
+// them fences it; see package sim.
+func (n *node) probe(w *world) {
+	s := w.site(n.region)
+	epoch, birth := s.learn(w.now)
+	if n.epoch != epoch {
+		if n.epoch != "" && n.outdated(s) {
+			w.replace(n, true)
+			return
+		}
+		n.clockMap.Reset()
+		n.epoch, n.birth = epoch, birth
+		n.step(w, budget.StoreEpoch{Epoch: epoch})
+	}
+	n.clockMap.Sample(s.time(w.now), n.now(w), n.now(w))
+}
+
+// replace kills a daemon and starts another one.
+func (w *world) replace(n *node, withFile bool) {
+	s := w.site(n.region)
+	for i := range s.nodes {
+		if s.nodes[i].name == n.name {
+			s.nodes = without(s.nodes, i)
+			break
+		}
+	}
+	w.start(n.region, withFile)
+}
+
+// view words the daemon's right at a true time for the store, which has the right
+// clock map to itself.
+func (n *node) view(r budget.Right, sc *Scenario, clock *shell.ClockMap) limit.View {
+	d := rights.Daemon{
+		Region: n.region, Config: n.machine.Config(), Stamp: limit.Stamp(n.epoch), Birth: n.birth,
+		StartedFull: n.machine.StoreStartedFull(), Clock: clock, ChunkLife: sc.chunkLife(),
+	}
+	f := d.Frame(r, sc.Limit.Tail())
+	v := f.View(r, sc.Limit, sc.Elastic)
+	if sc.spoil != nil {
+		sc.spoil(n, &v)
+	}
+	return v
+}
+
+func (n *node) right(sc *Scenario, now int64) budget.Right {
+	return n.machine.Right(key, sc.keyLimit(), n.clock.Boot(now))
+}
+
+// spend takes all there is, or is denied.
+func (n *node) spend(w *world) {
+	if !n.configured() {
+		return
+	}
+	s := w.site(n.region)
+	v := n.view(n.right(w.sc, w.now), w.sc, &n.clockMap)
+	admitted, out, ok := s.take(n.epoch, v, w.now)
+	if !ok {
+		return // it learns of the new contents with its next look
+	}
+	w.admit(admitted)
+	if out.Amnesia {
+		n.step(w, budget.StoreLost{})
+	}
+	cost := admitted
+	if admitted == 0 {
+		cost = limit.Token
+	}
+	n.machine.Observe(key, budget.Usage{
+		Limit: w.sc.keyLimit(), Cost: int64(cost), Admitted: admitted > 0,
+		Tokens: int64(out.Tokens), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),
+	}, n.now(w))
+}
+
+// step gives the machine one event and does what it asks for.
+func (n *node) step(w *world, ev budget.RegionEvent) {
+	effects := n.machine.Step(ev, n.now(w))
+	n.noteSession(w)
+	n.stand()
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case budget.SendHello:
+			n.send(w, upMessage{hello: &e.Hello})
+		case budget.SendReport:
+			n.send(w, upMessage{report: &e.Report})
+		case budget.ApplyShares:
+			n.apply(w, e)
+		default:
+			panic(fmt.Sprintf("check: unknown effect %T", effect))
+		}
+	}
+}
+
+// send makes one call to whom the daemon believes to be in charge.
+func (n *node) send(w *world, m upMessage) {
+	n.call++
+	n.calling, n.waited = true, 0
+	m.from = n.caller()
+	switch {
+	case n.askOld && w.old != nil:
+		m.to = w.old.epoch
+	case w.leads != nil:
+		m.to = w.leads.epoch
+	default:
+		return // nobody answers; the call fails in time
+	}
+	if !w.sites[n.region].cutUp && !n.cut {
+		w.call(m)
+	}
+}
+
+// answered is what the network brings: at most one answer ends a call, but late and
+// repeated ones reach the machine too.
+func (n *node) answered(w *world, m downMessage) {
+	current := m.to.call == n.call && n.calling
+	if failed, ok := m.ev.(budget.CallFailed); ok {
+		if current {
+			n.calling, n.askOld = false, false
+			n.step(w, failed)
+			if failed.Config != nil {
+				n.writeDown(w, *failed.Config, failed.InitialRedisEpoch)
+			}
+		}
+		return
+	}
+	if current {
+		n.calling, n.askOld = false, w.old != nil && w.old.epoch == m.from
+	}
+	hello, welcomed := m.ev.(budget.HelloAnswered)
+	if welcomed && hello.OK.Epoch < n.machine.Info(n.now(w)).Epoch {
+		n.askOld = false
+	}
+	n.step(w, m.ev)
+	if welcomed && n.machine.Info(n.now(w)).Epoch == hello.OK.Epoch {
+		n.writeDown(w, hello.Config, hello.InitialRedisEpoch)
+	}
+}
+
+// noteSession notes which session the daemon reports in.
+func (n *node) noteSession(w *world) {
+	if latest := n.machine.LatestSession(); n.last.Before(latest) {
+		n.last = latest
+		if s := w.site(n.region); s.latest.Before(latest) {
+			s.latest = latest
+		}
+	}
+}
+
+// outdated: another daemon of its region, alive or dead, opened a later session than
+// its own last.
+func (n *node) outdated(s *site) bool {
+	return n.last != budget.SessionID{} && n.last.Before(s.latest)
+}
+
+// writeDown keeps what an answer to a Hello said, if the machine has taken it.
+func (n *node) writeDown(w *world, cfg budget.Config, initialEpoch string) {
+	s := w.site(n.region)
+	if n.machine.Config().Version == cfg.Version && cfg.Version >= s.known.cfg.Version {
+		s.known = stateFile{cfg: cfg, initialEpoch: initialEpoch, epoch: n.machine.Info(n.now(w)).Epoch}
+	}
+}
+
+// apply makes a directive's changes in the store.
+func (n *node) apply(w *world, e budget.ApplyShares) {
+	call := storeCall{name: n.name, epoch: n.epoch, heard: e.Heard, changes: make([]storeChange, len(e.Changes))}
+	call.deadline = max(n.clockMap.Until(n.now(w).Add(applyDeadline)), 1)
+	for i, c := range e.Changes {
+		view := n.view(c.Before, w.sc, &n.clockMap)
+		if w.sc.Chunks {
+			view.Chunk = n.recall(w)
+		}
+		call.changes[i] = storeChange{key: c.Key, change: limit.Change{
+			View: view, Gen: c.Gen.Pack(), Share: rights.Bucket(w.sc.Limit, c.Share),
+			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold, Deadline: call.deadline,
+		}}
+	}
+	fault := n.wayward
+	if len(call.changes) > 0 {
+		n.wayward = storeFine
+	}
+	s := w.site(n.region)
+	if fault == storeSticks {
+		s.stuck = append(s.stuck, call)
+		return
+	}
+	results, ok := s.apply(call.epoch, call.changes, call.heard, w.now)
+	if fault == storeMute {
+		call.epoch = ""
+		s.stuck = append(s.stuck, call)
+		return
+	}
+	if !ok {
+		results = call.failed()
+	}
+	n.step(w, budget.SharesApplied{Results: results})
+}
+
+// failed is the outcome of changes that may or may not have been made.
+func (c *storeCall) failed() []budget.ShareResult {
+	out := make([]budget.ShareResult, len(c.changes))
+	for i, x := range c.changes {
+		out[i] = budget.ShareResult{Key: x.key, Failed: true}
+	}
+	return out
+}

@@ -1,0 +1,214 @@
+package sim
+
+import (
+	"fmt"
+
+	"aliquot/budget"
+	"aliquot/internal/sim/shell"
+)
+
+// coord is one coordinator in its time as leader: the machine, the shell around it,
+// and its access to the replicated log, which ends when it is deposed. It may not
+// notice for a while.
+type coord struct {
+	w       *world
+	name    int
+	clock   shell.Clock
+	machine *budget.Leader
+	dead    bool
+	// It stands still from pausedAt until pauseTo, and leads until deposedAt, in true time; 0: it has not, and it leads.
+	pausedAt, pauseTo, deposedAt int64
+
+	cutOff  []bool        // by region: no message passes
+	cfg     budget.Config // the machine's, for the answers to Hellos
+	version uint64        // of the rules, as far as it has applied the log
+
+	pending *budget.Plan // proposed, neither applied nor lost
+	hellos  [][]helloWait
+	reports []reply
+	// steps is when a change of floors goes on; advancing: a step is on its way.
+	steps     budget.FloorSteps
+	advancing bool
+}
+
+// Some reigns begin with an epoch that is nearly spent, and end when it is: one of a
+// coordinator in spentEvery, after some hundred messages.
+const (
+	spentEvery  = 4
+	nearlySpent = 1<<31 - 300
+)
+
+type helloWait struct {
+	nonce  uint64
+	daemon budget.DaemonID
+	reply  reply
+}
+
+// elect gives the ledger a new leader. The one before lingers, or is dead.
+func (w *world) elect() {
+	w.depose()
+	w.names++
+	n := len(w.stores)
+	c := &coord{
+		w: w, name: w.names, clock: w.newClock(),
+		cutOff: make([]bool, n), hellos: make([][]helloWait, n), reports: make([]reply, n),
+	}
+	w.coords = append(w.coords, c)
+	w.leader = c
+	c.reign()
+	w.plan(0, c)
+}
+
+// reign starts a machine on the ledger as it is, with an epoch of its own. It does
+// so when it is elected, and when the floors of its machine are no longer in force.
+func (c *coord) reign() {
+	w := c.w
+	c.refuseAll()
+	w.ledger.MintEpoch()
+	c.cfg, c.pending, c.advancing = w.ledger.Clone().Config, nil, false
+	c.steps = budget.NewFloorSteps(&c.cfg, c.now())
+	c.machine = budget.NewLeader(w.ledger.Clone(), c.now())
+	if c.name%spentEvery == 0 && w.ledger.Epoch%2 == 1 {
+		c.machine.SpendGenerations(nearlySpent)
+	}
+	c.takeRules()
+	w.note("reign begins", c.name, int64(w.ledger.Epoch), int64(c.cfg.Version), 0, 0)
+}
+
+// refuseAll answers whoever waits.
+func (c *coord) refuseAll() {
+	for i := range c.hellos {
+		waits := c.hellos[i]
+		c.hellos[i] = nil
+		for _, h := range waits {
+			h.reply(budget.CallFailed{})
+		}
+		c.take(i, budget.CallFailed{})
+	}
+}
+
+// depose ends the present leader's access to the log. What it had proposed is
+// applied or lost.
+func (w *world) depose() {
+	c := w.leader
+	if c == nil {
+		return
+	}
+	w.leader, c.deposedAt = nil, w.now
+	if c.pending != nil && w.chance(1, 2) {
+		c.applyPending()
+	}
+	c.pending = nil
+}
+
+func (c *coord) now() budget.Instant { return c.clock.Boot(c.w.now) }
+func (c *coord) leads() bool         { return c.w.leader == c }
+
+func (c *coord) when(do func()) callback {
+	return func() {
+		switch {
+		case c.dead:
+		case c.w.now < c.pauseTo:
+			c.w.after(min(c.pauseTo-c.w.now, napEvery), c.when(do))
+		default:
+			do()
+		}
+	}
+}
+
+// happen is a tick.
+func (c *coord) happen() {
+	switch {
+	case c.dead:
+	case c.w.now < c.pauseTo:
+		c.w.plan(min(c.pauseTo-c.w.now, napEvery), c)
+	default:
+		c.step(budget.Tick{})
+		c.advanceFloors()
+		if c.leads() && c.machine.EpochSpent() {
+			c.reign()
+		}
+		c.w.plan(tickEvery, c)
+	}
+}
+
+// stop is a coordinator that steps down or dies: whoever waits is refused.
+func (c *coord) stop() {
+	if c.dead {
+		return
+	}
+	c.w.note("coordinator stops", c.name, 0, 0, 0, 0)
+	if c.leads() {
+		c.w.depose()
+	}
+	c.dead = true
+	c.refuseAll()
+	for i, other := range c.w.coords {
+		if other == c {
+			c.w.coords = append(c.w.coords[:i:i], c.w.coords[i+1:]...)
+			break
+		}
+	}
+}
+
+// report hands a report in. A refusal of its own sequence number is for it, any
+// other is for the one that waits.
+func (c *coord) report(rep budget.Report, r reply) {
+	rep.Keys = c.wanted(rep.Keys)
+	effects := c.machine.Step(budget.ReportReceived{Report: rep}, c.now())
+	older := c.reports[rep.Region]
+	c.reports[rep.Region] = r
+	for _, effect := range effects {
+		if e, ok := effect.(budget.Refuse); ok && e.Nonce == 0 && e.Region == rep.Region {
+			if e.Seq == rep.Seq {
+				c.w.quiet("refused", c.name, int64(rep.Region), int64(e.Seq), int64(rep.Session), 0)
+				c.reports[rep.Region] = older
+				r(budget.CallFailed{})
+			} else if older != nil {
+				older(budget.CallFailed{})
+				older = nil
+			}
+			continue
+		}
+		c.do(effect)
+	}
+}
+
+func (c *coord) step(ev budget.LeaderEvent) {
+	for _, effect := range c.machine.Step(ev, c.now()) {
+		c.do(effect)
+	}
+}
+
+func (c *coord) do(effect budget.LeaderEffect) {
+	switch e := effect.(type) {
+	case budget.Commit:
+		c.commit(e.Plan)
+	case budget.Verify:
+		c.verify()
+	case budget.Welcome:
+		if h := c.waitingHello(e.OK.Region, e.OK.Nonce, true); h.reply != nil {
+			h.reply(budget.HelloAnswered{
+				OK: e.OK, Config: told(c.cfg), InitialRedisEpoch: c.cfg.Regions[e.OK.Region].InitialRedisEpoch,
+			})
+		}
+	case budget.Answer:
+		c.take(e.Directive.Region, budget.DirectiveReceived{Directive: e.Directive})
+	case budget.Refuse:
+		if e.Nonce != 0 {
+			c.refuseHello(e)
+			return
+		}
+		c.take(e.Region, budget.CallFailed{})
+	default:
+		panic(fmt.Sprintf("sim: unknown effect %T", effect))
+	}
+}
+
+// take answers the report that waits.
+func (c *coord) take(region int, ev budget.RegionEvent) {
+	if r := c.reports[region]; r != nil {
+		c.reports[region] = nil
+		r(ev)
+	}
+}

@@ -1,0 +1,139 @@
+package sim
+
+import (
+	"aliquot/budget"
+	"aliquot/internal/recall"
+	"aliquot/internal/rights"
+	"aliquot/limit"
+)
+
+// recalledKeys is above the number of keys of any world: what a table drops is for the tests of package recall.
+const recalledKeys = 1000
+
+// decideAlone decides by what the daemon remembers of its store, as a rule with on_redis_failure: local does. The
+// call, if it was sent, may still be decided by the store.
+func (c *takeCall) decideAlone() {
+	if c.over {
+		return
+	}
+	c.over = true
+	c.lose()
+	n := c.n
+	if c.errand {
+		return
+	}
+	if n.beside || n.roster != nil && !n.roster.Alone(n.now()) {
+		return // another daemon may spend by the store
+	}
+	asks := n.asks(nil, rulesOf(c.asks)) // by what it may spend now
+	charges := make([]recall.Charge, len(asks))
+	for i := range asks {
+		if r := asks[i].right; n.roster != nil && r.Blind && r.Phase != budget.CutOff {
+			return // as in the daemon: the floor may be lent
+		}
+		charges[i] = n.charge(&asks[i], c.cost)
+		if c.tries == 1 {
+			charges[i].Own = &c.asks[i].ticket
+		}
+	}
+	for range c.tries {
+		out := make([]limit.Outcome, len(asks))
+		admitted := n.recalled.Decide(charges, false, n.now(), out)
+		n.w.decisions++
+		for i := range asks {
+			a := &asks[i]
+			if admitted {
+				n.w.emergencies++
+				n.w.note("without the store", n.region, int64(a.rule.key.Rule), int64(n.name), int64(n.recalled.Owed(a.rule.key, n.now())), 0)
+				if !c.given {
+					n.w.admit(a.rule, n.region, c.cost, nil)
+				}
+			}
+			if a.right.Hot && (admitted || out[i].Tokens < c.cost) {
+				n.machine.Observe(a.rule.key, budget.Usage{
+					Limit: a.rule.keyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted, Tokens: int64(out[i].Tokens),
+				}, n.now())
+			}
+		}
+		if !admitted {
+			break
+		}
+		if c.tries == 1 {
+			c.given = true
+		}
+	}
+}
+
+// charge is what an ask costs its key, and what the region may hold of it without the store.
+func (n *node) charge(a *ask, cost limit.Tokens) recall.Charge {
+	return recall.Charge{
+		Key: a.rule.key, Limit: a.limit, Cost: cost,
+		Bucket: rights.WithoutStore(a.right, a.limit, a.rule.elastic, int64(n.machine.Config().RhoPPM)),
+		Full:   rights.TimeToFull(a.right, a.limit, a.rule.elastic),
+		From:   max(rights.OwnSince(a.right), n.aloneSince), StoreNow: n.clockMap.Until(n.now()), StoreLatest: n.clockMap.Since(n.now()),
+		RhoPPM: int64(n.machine.Config().RhoPPM),
+	}
+}
+
+// memory is what the store is to be told of an ask's key, should it have lost the record with other contents.
+func (n *node) memory(a *ask) *limit.Memory {
+	if !n.recalled.Remembers() {
+		return nil
+	}
+	c := n.charge(a, 0)
+	c.Extra = a.right.Hot && a.rule.elastic
+	c.Foreign = n.beside || n.roster != nil && !n.roster.Alone(n.now()) || a.right.Blind && a.right.Phase != budget.CutOff
+	return n.recalled.Memory(&c, n.now())
+}
+
+func rulesOf(asks []ask) []*rule {
+	out := make([]*rule, len(asks))
+	for i := range asks {
+		out[i] = asks[i].rule
+	}
+	return out
+}
+
+// charged charges the call, which leaves now, and has it carry what its keys owe.
+func (c *takeCall) charged() {
+	n := c.n
+	number := n.recalled.Call()
+	for i := range c.asks {
+		a := &c.asks[i]
+		cost := limit.Tokens(c.tries) * c.cost
+		if c.errand {
+			cost = 0
+		}
+		charge := n.charge(a, cost)
+		a.carried = n.recalled.Carry(&charge, number, n.now())
+		a.view.Debit, a.view.Memory = a.carried.Amount, n.memory(a)
+		n.recalled.Sent(&a.ticket, &charge, n.now())
+	}
+}
+
+// settled takes the store's answer to the call, before anything else is made of it.
+func (c *takeCall) settled(rep *taken) {
+	last := rep.try(rep.tried() - 1)
+	for i := range c.asks {
+		a := &c.asks[i]
+		charge := a.named()
+		c.n.recalled.Answered(&a.ticket, &charge, rep.admitted == c.tries, last[i], a.carried, rep.time, c.n.now())
+	}
+}
+
+// ended ends the call without an answer: the store has decided nothing, or may yet.
+func (c *takeCall) ended(nothing bool) {
+	for i := range c.asks {
+		a := &c.asks[i]
+		charge := a.named()
+		if c.n.recalled.Paid(a.rule.key, a.carried, false); nothing {
+			c.n.recalled.NotSent(&a.ticket, &charge)
+		} else {
+			c.n.recalled.Lost(&a.ticket, &charge, c.sent+budget.Instant(takeLate))
+		}
+		a.carried = recall.Debt{}
+	}
+}
+
+// named names the key of an ask to the table.
+func (a *ask) named() recall.Charge { return recall.Charge{Key: a.rule.key, Limit: a.limit} }

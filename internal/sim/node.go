@@ -1,0 +1,323 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/boottime"
+	"aliquot/internal/chunk"
+	"aliquot/internal/recall"
+	"aliquot/internal/roster"
+	"aliquot/internal/sim/shell"
+)
+
+// tickEvery is the pace of both machines, on their own clocks.
+const tickEvery = 20 * milli
+
+// lookEvery is how often a daemon ticks that has nothing to wait for.
+const lookEvery = 250 * time.Millisecond
+
+// napEvery is how often who is paused looks whether the pause was ended early.
+const napEvery = 100 * milli
+
+// node is one daemon of a region: the machine and the shell around it.
+type node struct {
+	w       *world
+	region  int
+	name    int // unique
+	clock   shell.Clock
+	machine *budget.Region
+	phase   budget.Phase // at the last tick
+	dead    bool
+	buried  bool // dead for good, its commands on their way too
+	cut     bool // no message passes
+	pauseTo int64
+
+	version  uint64 // of the rules it goes by; 0: it knows none
+	epoch    string // the store's contents, as this daemon knows them
+	birth    int64
+	clockMap shell.ClockMap
+	sampled  int64 // true time at which the reading that clockMap goes by was asked for
+	learning bool
+	recalled *recall.Table
+	breaker  breaker
+
+	formers []former       // by rule
+	looked  budget.Instant // when formers were last brought up to date
+
+	spare    []*takeCall // over, for newCall
+	locals   []*local    // by rule; nil: nothing
+	stood    chunk.Standing
+	sweeping bool // a look after the chunks is planned
+
+	reference boottime.Reference // the leader's clock
+	heard     uint64             // the epoch of the leader that reference is of
+	unseen    unseen
+
+	call     uint64 // number of the latest RPC
+	sent     int64  // true time at which it was sent
+	sentAt   budget.Instant
+	calling  bool
+	deadline int64  // true time at which the call in flight counts as lost
+	waiting  bool   // a look at the deadline is planned
+	target   *coord // who answered last
+	ticks    int64  // true time of the next tick that is planned; 0: none
+
+	read   budget.Instant // what its clock showed at readAt
+	readAt int64          // true time; below 0: it was not read yet
+
+	// roster is what it knows of the region's other daemons; nil: the world has no such list.
+	// listOf are the contents that it read the list of.
+	roster     *roster.Roster
+	listOf     string
+	beside     bool // another daemon is known
+	aloneSince budget.Instant
+	unmarked   bool  // the store did not take the latest mark
+	storeCutTo int64 // true time up to which its commands do not reach its store
+	heardAt    int64 // true time at which it sent the last call that a coordinator has answered
+
+	began int64            // true time of its start
+	last  budget.SessionID // that it opened; zero: none yet
+}
+
+// stateFile is what a region's daemon wrote down at its latest Welcome.
+type stateFile struct {
+	cfg          budget.Config
+	initialEpoch string
+	epoch        uint64
+	rules        uint64
+	formers      []former
+}
+
+// startNode starts a daemon. With a state file it knows the configuration, and
+// which store contents started full. id is that of the daemon whose place it takes; 0: it is
+// another one.
+func (w *world) startNode(region int, withFile bool, id budget.DaemonID) {
+	if w.buried[region] {
+		return
+	}
+	w.names++
+	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), began: w.now, readAt: -1, clockMap: shell.ClockMap{Rho: int64(w.cfg.RhoPPM)}}
+	n.machine = budget.NewRegion(region, budget.Config{}, uint64(n.name), n.now())
+	n.recalled = recall.New(recalledKeys, n.now())
+	n.machine.ApplyAtMost(1 + n.name%3) // few keys are hot at once, and their shares are to come in parts
+	if file := w.known[region]; withFile && len(file.cfg.Regions) > 0 {
+		n.version = file.rules
+		n.remember(file.formers)
+		n.machine.SetConfig(region, file.cfg, file.initialEpoch, file.epoch, n.now())
+	}
+	w.nodes = append(w.nodes, n)
+	w.note("daemon starts", region, int64(n.name), 0, 0, 0)
+	n.learn()
+	w.newRoster(n, id, withFile)
+	n.arm()
+	w.after(w.between(0, second), n.probe)
+	w.versionsChanged()
+}
+
+// now is what the daemon's clock shows. It is asked many times in one instant.
+func (n *node) now() budget.Instant {
+	if n.readAt != n.w.now {
+		n.read, n.readAt = n.clock.Boot(n.w.now), n.w.now
+	}
+	return n.read
+}
+
+func (n *node) paused() bool     { return n.w.now < n.pauseTo }
+func (n *node) configured() bool { return len(n.machine.Config().Regions) > 0 }
+
+// nap is how long who is paused waits until it looks whether it still is.
+func (n *node) nap() int64 { return min(n.pauseTo-n.w.now, napEvery) }
+
+// when does something as soon as the daemon runs; never, if it is dead.
+func (n *node) when(do func()) callback {
+	var happen callback
+	happen = func() {
+		if n.runs(happen) {
+			do()
+		}
+	}
+	return happen
+}
+
+// runs reports whether the daemon does what is due now. If it is paused that is planned
+// again; who is dead never does it.
+func (n *node) runs(due happening) bool {
+	switch {
+	case n.dead:
+		return false
+	case n.paused():
+		n.w.plan(n.nap(), due)
+		return false
+	default:
+		return true
+	}
+}
+
+// arm plans the next tick that does something, at the pace of ticks: one that does
+// nothing changes nothing but the time that a run takes.
+func (n *node) arm() {
+	due := n.clock.Reaches(int64(min(n.machine.NextTick(n.now()), n.now().Add(lookEvery))))
+	steps := max((due-n.w.now+tickEvery-1)/tickEvery, 1)
+	at := n.w.now - n.w.now%tickEvery + steps*tickEvery + int64(n.name)%tickEvery
+	if n.ticks == 0 || at < n.ticks {
+		n.ticks = at
+		n.w.plan(at-n.w.now, n)
+	}
+}
+
+// happen is a tick.
+func (n *node) happen() {
+	switch {
+	case n.dead || n.ticks != n.w.now:
+	case n.paused():
+		n.ticks += n.nap()
+		n.w.plan(n.nap(), n)
+	case n.staleFloors():
+		n.w.replace(n, 100*milli)
+	default:
+		n.ticks = 0
+		n.noteLimits()
+		n.step(budget.RegionTick{})
+		n.lookAtPhase()
+	}
+}
+
+// lookAtPhase: what a region may spend grows by itself only with its phase.
+func (n *node) lookAtPhase() {
+	if p := n.machine.Phase(n.now()); p != n.phase {
+		n.phase = p
+		n.w.suspectAll()
+	}
+}
+
+// adoption is which floors a region's daemons were told last, and when.
+type adoption struct {
+	version uint64
+	at      int64
+}
+
+// staleFloors: another daemon of its region was told other floors in its lifetime.
+func (n *node) staleFloors() bool {
+	last := n.w.adopted[n.region]
+	return n.configured() && n.machine.Config().Version < last.version && n.began < last.at
+}
+
+// outdated: another daemon of its region, alive or dead, opened a later session than
+// its own last, and may have given up in it what this one believes to have. One that
+// has opened none believes in nothing.
+func (n *node) outdated() bool {
+	return n.last != budget.SessionID{} && n.last.Before(n.w.opened[n.region])
+}
+
+// noteSession notes which session the daemon reports in. An answer that its machine does
+// not take, because the session was over by then, is no sign of one.
+func (n *node) noteSession() {
+	if latest := n.machine.LatestSession(); n.last.Before(latest) {
+		n.last = latest
+		if n.w.opened[n.region].Before(latest) {
+			n.w.opened[n.region] = latest
+		}
+	}
+}
+
+// step gives the machine one event and does what it asks for.
+func (n *node) step(ev budget.RegionEvent) {
+	switch ev.(type) {
+	case budget.RegionTick, budget.DirectiveReceived:
+		// What these allow is in force with the SharesApplied that follows.
+	default:
+		n.w.suspectAll()
+	}
+	defer n.arm()
+	effects := n.machine.Step(ev, n.now())
+	n.noteSession()
+	n.stand()
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case budget.SendHello:
+			e.Hello.RulesVersion, e.Hello.Standing = n.version, n.standing(false)
+			n.w.note("says Hello", n.region, int64(n.name), int64(e.Hello.Nonce), int64(len(e.Hello.Held)), 0)
+			n.send(func(c *coord, reply reply) { c.hello(e.Hello, reply) })
+		case budget.SendReport:
+			e.Report.RulesVersion, e.Report.Standing = n.version, n.standing(n.unmarked)
+			n.w.quiet("reports", n.region, int64(n.name), int64(e.Report.Seq), int64(e.Report.Session), int64(len(e.Report.Keys)))
+			n.send(func(c *coord, reply reply) { c.report(e.Report, reply) })
+		case budget.ApplyShares:
+			n.apply(e.Changes, e.Heard)
+		default:
+			panic(fmt.Sprintf("sim: unknown effect %T", effect))
+		}
+	}
+}
+
+// answered is what the network brings for call id: at most one answer ends a call,
+// but late and repeated ones reach the machine too.
+func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
+	if failed, ok := ev.(budget.CallFailed); ok {
+		if id == n.call && n.calling {
+			n.calling, n.target = false, nil
+			if failed.Busy {
+				n.heardAt = n.sent
+				n.knows(func() { n.hears(failed.Wait) })
+			}
+			n.step(ev)
+			if failed.Config != nil {
+				n.writeDown(*failed.Config, failed.InitialRedisEpoch)
+			}
+		}
+		return
+	}
+	current := id == n.call && n.calling
+	if current {
+		n.calling, n.target, n.heardAt = false, from, n.sent
+	}
+	switch e := ev.(type) {
+	case budget.HelloAnswered:
+		if e.OK.Epoch < n.machine.Info(n.now()).Epoch {
+			n.target = nil // an old leader: try another coordinator
+		}
+		n.w.note("is welcomed", n.region, int64(n.name), int64(e.OK.Nonce), int64(e.OK.Session), int64(len(e.OK.Actions)))
+	case budget.DirectiveReceived:
+		if e.Directive.Renew {
+			n.w.note("lease renewed", n.region, int64(n.name), int64(e.Directive.Seq), int64(e.Directive.Session), int64(len(e.Directive.Actions)))
+		} else {
+			n.w.quiet("directive", n.region, int64(n.name), int64(e.Directive.Seq), int64(e.Directive.Session), int64(len(e.Directive.Actions)))
+		}
+	}
+	if d, ok := ev.(budget.DirectiveReceived); ok && current {
+		if n.machine.LatestSession() == (budget.SessionID{Epoch: d.Directive.Epoch, Number: d.Directive.Session}) {
+			n.recalled.HoldsUntil(n.sentAt.Add(budget.SessionHolds(int64(n.w.cfg.RhoPPM))))
+		}
+		n.knows(func() { n.roster.Told(d.Directive.Epoch, d.Directive.Others, n.now()) })
+	}
+	n.step(ev)
+	if _, ok := ev.(budget.HelloAnswered); ok && current {
+		n.knows(func() { n.hears(false) })
+	}
+	if e, ok := ev.(budget.HelloAnswered); ok && n.machine.Info(n.now()).Epoch == e.OK.Epoch {
+		n.writeDown(e.Config, e.InitialRedisEpoch)
+	}
+}
+
+// hears takes a coordinator's answer to a Hello: whether to wait before it spends by the store.
+func (n *node) hears(wait bool) {
+	if wait {
+		n.roster.Wait(n.now())
+	} else {
+		n.roster.Vouched()
+	}
+}
+
+// writeDown keeps what an answer to a Hello said, if the machine has taken it: in the
+// same instant, so before anything is acknowledged.
+func (n *node) writeDown(cfg budget.Config, initialEpoch string) {
+	if last := &n.w.adopted[n.region]; last.version < n.machine.Config().Version {
+		*last = adoption{version: n.machine.Config().Version, at: n.w.now}
+	}
+	if n.machine.Config().Version == cfg.Version && cfg.Version >= n.w.known[n.region].cfg.Version {
+		n.w.known[n.region] = stateFile{cfg: cfg, initialEpoch: initialEpoch, epoch: n.machine.Info(n.now()).Epoch, rules: max(n.version, n.w.known[n.region].rules), formers: slices.Clone(n.formers)}
+	}
+}

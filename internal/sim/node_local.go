@@ -1,0 +1,298 @@
+package sim
+
+import (
+	"aliquot/budget"
+	"aliquot/internal/chunk"
+	"aliquot/limit"
+)
+
+const (
+	// sweepEvery is how often a daemon that has chunks looks after them.
+	sweepEvery = 20 * milli
+	// tellEvery is how late the machine hears of what was decided without the store.
+	tellEvery = 20 * milli
+)
+
+// local is what a daemon knows of one limit's key without asking its store.
+type local struct {
+	chunk.Key
+	told budget.Instant // when the machine last heard of it
+}
+
+// localOf is what the daemon knows of a rule's key; nil if the rule has everything asked.
+func (n *node) localOf(r *rule) *local {
+	if !r.local {
+		return nil
+	}
+	for len(n.locals) <= r.index {
+		n.locals = append(n.locals, nil)
+	}
+	if n.locals[r.index] == nil {
+		n.locals[r.index] = &local{}
+	}
+	return n.locals[r.index]
+}
+
+// stand ends all chunks and memories if what they stand on has changed.
+func (n *node) stand() {
+	now := chunk.Standing{
+		Session: n.machine.Session(), Contents: n.epoch, Config: n.machine.Config().Version, Rules: n.version,
+	}
+	ends, drops := n.stood.Ends(now)
+	n.stood = now
+	for _, k := range n.locals {
+		switch {
+		case k == nil:
+		case drops:
+			k.Drop()
+		case ends:
+			k.End()
+		}
+	}
+}
+
+// seen counts the requests of a call, whoever decides them.
+func (c *takeCall) seen() {
+	now := c.n.now()
+	for _, r := range c.rules {
+		if k := c.n.localOf(r); k != nil {
+			for range c.tries {
+				k.Seen(c.cost, now)
+			}
+		}
+	}
+}
+
+// decideHere decides without the store, as far as that goes, and reports whether nothing
+// is left to be asked.
+func (c *takeCall) decideHere() bool {
+	c.n.stand()
+	for c.tries > 0 {
+		holds, denied := c.lookHere()
+		switch {
+		case denied:
+			c.refuse()
+		case holds == 0:
+			return false
+		default:
+			c.spend(holds)
+		}
+	}
+	return true
+}
+
+// lookHere is how many of the requests the chunks of all limits hold, and whether one of
+// the limits is known to deny the next one.
+func (c *takeCall) lookHere() (holds int, denied bool) {
+	holds = c.tries
+	for _, r := range c.rules {
+		k := c.n.localOf(r)
+		if k == nil {
+			return 0, false
+		}
+		switch k.Look(c.cost, c.n.now()) {
+		case chunk.Holds:
+			holds = min(holds, int(k.Left()/c.cost))
+		case chunk.Denied:
+			denied = true
+		default:
+			holds = 0
+		}
+	}
+	return holds, denied
+}
+
+// spend admits some requests from the chunks of all their limits.
+func (c *takeCall) spend(tries int) {
+	n, amount := c.n, limit.Tokens(tries)*c.cost
+	c.tries -= tries
+	c.here = append(c.here, Admission{N: tries, At: duration(n.w.now)})
+	n.w.decisions += int64(tries)
+	n.w.chunked += int64(tries)
+	for _, r := range c.rules {
+		n.localOf(r).Spend(amount, n.now())
+		n.w.admit(r, n.region, amount, nil)
+		n.look()
+	}
+}
+
+// refuse denies what is left of the call, by the limits that deny it: one request, unless
+// somebody counts them all.
+func (c *takeCall) refuse() {
+	n, tries := c.n, 1
+	if c.done != nil {
+		tries = c.tries
+	}
+	c.tries = 0
+	n.w.decisions++
+	for _, r := range c.rules {
+		if k := n.localOf(r); k.Look(c.cost, n.now()) == chunk.Denied {
+			k.Refuse(limit.Tokens(tries)*c.cost, n.now())
+			n.look()
+		}
+	}
+}
+
+// bring words what a call brings back and wants of each of its limits' chunks.
+func (c *takeCall) bring() {
+	n, lends := c.n, true
+	for i := range c.asks {
+		a := &c.asks[i]
+		k := n.localOf(a.rule)
+		lends = lends && k != nil && k.Busy(n.now()) && a.right.Phase != budget.Limbo && !a.limit.Algorithm.Counts()
+	}
+	for i := range c.asks {
+		a := &c.asks[i]
+		if k := n.localOf(a.rule); k != nil {
+			a.brought = true
+			a.view.Chunk, a.trip = k.Bring(c.cost, n.terms(a, lends), n.now())
+			n.look()
+		}
+	}
+}
+
+// terms are those of one limit of a call.
+func (n *node) terms(a *ask, lends bool) chunk.Terms {
+	t := chunk.Terms{Algorithm: a.limit.Algorithm, Lends: lends, Rho: int64(n.w.cfg.RhoPPM)}
+	if a.right.Phase == budget.Live {
+		t.Until = a.right.Until
+	}
+	return t
+}
+
+// took tells the chunks what the store said: what was lent with the first request, and
+// what is left after the last.
+func (c *takeCall) took(rep *taken) {
+	n, last := c.n, rep.tried()-1
+	for i := range c.asks {
+		a := &c.asks[i]
+		k := n.localOf(a.rule)
+		if k == nil || !a.brought {
+			continue
+		}
+		a.brought = false
+		out, first := rep.try(last)[i], &rep.try(0)[i]
+		out.Lent, out.LentFor, out.LentUntil, out.Kept = first.Lent, first.LentFor, first.LentUntil, first.Kept
+		k.Took(a.trip, last < rep.admitted, out, rep.time, n.now())
+		if out.Lent > 0 {
+			n.w.quiet("borrows", n.region, int64(a.rule.key.Rule), int64(n.name), int64(out.Lent), 0)
+		}
+		n.look()
+		n.tell(a.rule)
+	}
+}
+
+// lose: nobody knows what has become of the call.
+func (c *takeCall) lose() {
+	for i := range c.asks {
+		a := &c.asks[i]
+		if k := c.n.localOf(a.rule); k != nil && a.brought {
+			a.brought = false
+			k.Lost(a.trip)
+		}
+	}
+}
+
+// look makes sure that somebody looks after a key soon.
+func (n *node) look() {
+	if !n.sweeping {
+		n.sweeping = true
+		n.w.plan(sweepEvery, (*sweeper)(n))
+	}
+}
+
+// sweeper is a daemon's next sweep.
+type sweeper node
+
+func (s *sweeper) happen() {
+	if n := (*node)(s); n.runs(s) {
+		n.sweep()
+	}
+}
+
+// sweep renews chunks, brings back what is not used, and tells the machine what was
+// decided without the store.
+func (n *node) sweep() {
+	n.sweeping = false
+	n.stand()
+	for i, k := range n.locals {
+		if k == nil || k.Idle(n.now()) {
+			continue
+		}
+		r := n.w.rules[i]
+		n.look()
+		if n.now().Sub(k.told) >= duration(tellEvery) {
+			n.tell(r)
+		}
+		switch k.Due(n.now()) {
+		case chunk.Renewal:
+			n.errand(r, true)
+		case chunk.Return:
+			n.errand(r, false)
+		}
+	}
+}
+
+// tell tells the machine what was decided without the store since it last heard.
+func (n *node) tell(r *rule) {
+	k := n.localOf(r)
+	k.told = n.now()
+	admitted, denied := k.Tell()
+	if admitted == 0 && denied == 0 || !r.inForce(n.version) {
+		return
+	}
+	l := n.limitOf(r)
+	v := n.view(n.machine.Right(r.key, r.keyLimit(l), n.now()), r, l)
+	u := budget.Usage{
+		Limit: r.keyLimit(l), Tokens: int64(max(0, k.Outcome(n.now()).Tokens)), FloorCap: int64(v.Floor.Cap), ColdCap: int64(v.Cold().Cap),
+	}
+	if admitted > 0 {
+		u.Cost, u.Admitted = int64(admitted), true
+		n.machine.Observe(r.key, u, n.now())
+	}
+	if denied > 0 {
+		u.Cost, u.Admitted = int64(denied), false
+		n.machine.Observe(r.key, u, n.now())
+	}
+}
+
+// errand is a call that decides nothing: it renews a key's chunk, or brings it back.
+func (n *node) errand(r *rule, renew bool) {
+	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || !r.inForce(n.version) {
+		return
+	}
+	if !n.spends() || !n.breaker.passes(n.w.now) {
+		return
+	}
+	c := n.newCall(takeCall{rules: []*rule{r}, tries: 1, errand: true})
+	c.asks = n.asks(c.asks, c.rules)
+	a := &c.asks[0]
+	k := n.localOf(r)
+	a.brought = true
+	if renew {
+		a.view.Chunk, a.trip = k.Renew(n.terms(a, a.right.Phase != budget.Limbo), n.now())
+	} else {
+		a.view.Chunk, a.trip = k.Bring(0, n.terms(a, false), n.now())
+	}
+	c.leave()
+}
+
+// forget ends what the daemon has and remembers of a key: its share is another one.
+func (n *node) forget(r *rule) {
+	if k := n.localOf(r); k != nil {
+		k.End()
+	}
+}
+
+// recall ends a key's chunk, for its share is about to change, and words what the change
+// brings back of it. Whatever becomes of the change, nothing of it is spent any more.
+func (n *node) recall(r *rule, l limit.Limit) limit.ChunkView {
+	k := n.localOf(r)
+	if k == nil || l.Algorithm.Counts() {
+		return limit.ChunkView{}
+	}
+	k.End()
+	view, trip := k.Bring(0, chunk.Terms{Algorithm: l.Algorithm, Rho: int64(n.w.cfg.RhoPPM)}, n.now())
+	k.Lost(trip)
+	return view
+}

@@ -1,0 +1,166 @@
+package sim
+
+import (
+	"aliquot/budget"
+	"aliquot/internal/rights"
+	"aliquot/limit"
+)
+
+// Deadlines of store calls: beyond, a reply counts as lost.
+const (
+	takeDeadline  = 50 * milli
+	takeLate      = 500 * milli // on the store's clock: one that arrives later does nothing
+	applyDeadline = second
+)
+
+// learn asks the store for the identity of its contents.
+func (n *node) learn() {
+	if n.learning || n.storeCut() {
+		return
+	}
+	n.learning = true
+	s, sent, began := n.w.stores[n.region], n.now(), n.w.now
+	n.w.atStore(n.region, n.w.between(milli/10, 2*milli), func() {
+		epoch, time := s.learn(), s.time()
+		n.w.after(n.w.between(milli/10, 2*milli), n.when(func() {
+			n.learning = false
+			n.storeIs(epoch)
+			n.sample(time, sent, began)
+		}))
+	})
+}
+
+// sample takes a reading of the store's clock, asked for at the daemon's instant sent,
+// true time began.
+func (n *node) sample(store int64, sent budget.Instant, began int64) {
+	leapt := n.clockMap.Sample(store, sent, n.now())
+	n.sampled = began
+	n.distrust(leapt)
+}
+
+// distrust gives up the lease where the store's clock was set forward: nothing tells that
+// from a clock of the daemon's that stood still.
+func (n *node) distrust(leapt bool) {
+	if leapt {
+		n.step(budget.ClockStopped{})
+	}
+}
+
+func (n *node) storeIs(epoch string) {
+	if n.epoch == epoch {
+		return
+	}
+	if n.epoch != "" && n.outdated() {
+		n.w.replace(n, 100*milli) // nothing in the new contents fences it
+		return
+	}
+	n.w.note("learns contents", n.region, int64(n.name), 0, 0, 0)
+	birth, _ := limit.EpochBirth(epoch)
+	n.clockMap.Reset()
+	if n.epoch != "" {
+		n.recalled.Emptied(n.now())
+	}
+	n.epoch, n.birth = epoch, birth
+	n.step(budget.StoreEpoch{Epoch: epoch})
+}
+
+// probe looks at the store once a second.
+func (n *node) probe() {
+	if n.dead {
+		return
+	}
+	n.when(n.learn)()
+	n.w.after(second, n.probe)
+}
+
+// apply makes a directive's changes in the store, and tells it of a lease.
+func (n *node) apply(changes []budget.ShareChange, lease bool) {
+	call := make([]change, 0, len(changes))
+	number := n.recalled.Call()
+	var unknown []budget.ShareResult
+	for _, c := range changes {
+		r := n.w.ruleOf(c.Key)
+		l := limit.Limit{Capacity: limit.Tokens(c.Limit.Capacity), Rate: limit.Rate{Micro: c.Limit.Rate, Frac: c.Limit.RateFrac}}
+		switch {
+		case r.book != nil && (l.Capacity > 0 || r.inForce(n.version)):
+			l = r.latest() // never changed
+		case l.Capacity > 0:
+		case r.inForce(n.version):
+			l = n.limitOf(r)
+		default:
+			// A key of a rule that is gone, or has not come yet, of which nobody tells the limit.
+			unknown = append(unknown, budget.ShareResult{Key: c.Key, Unenforced: !c.Cold})
+			continue
+		}
+		view := n.view(c.Before, r, l)
+		charge := n.charge(&ask{rule: r, limit: l, right: c.Before}, 0)
+		carried := n.recalled.Carry(&charge, number, n.now())
+		view.Debit = carried.Amount
+		view.Chunk = n.recall(r, l)
+		view.Memory = n.memory(&ask{rule: r, limit: l, right: c.Before})
+		n.recalled.Forget(r.key, n.now())
+		call = append(call, change{rule: r, limit: l, carried: carried, change: limit.Change{
+			View: view, Gen: c.Gen.Pack(), Share: rights.Bucket(l, c.Share),
+			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold,
+			Deadline: max(n.clockMap.Until(n.now()+budget.Instant(applyDeadline)), 1),
+		}})
+	}
+	answered := false
+	answer := func(results []budget.ShareResult, storeNow int64) callback {
+		return n.when(func() {
+			if !answered {
+				answered = true
+				n.unmarked = storeNow == 0 && (lease || n.unmarked)
+				for i := range call {
+					n.applied(&call[i], results, i, storeNow)
+				}
+				for _, c := range call {
+					n.forget(c.rule) // a call that passed this one on its way was decided by the earlier share
+				}
+				n.step(budget.SharesApplied{Results: results})
+			}
+		})
+	}
+	s, epoch, sent, sampled := n.w.stores[n.region], n.epoch, n.w.now, n.sampled
+	n.w.atStore(n.region, n.w.storeDelay(n.region), func() {
+		if n.buried || n.storeCut() || s.outlived(sampled, sent, applyDeadline) {
+			return
+		}
+		upTo, lost := len(call), false
+		if n.w.strikes(stuckStore, 50) {
+			upTo, lost = int(n.w.between(0, int64(len(call)))), true
+		}
+		now := s.time()
+		results, ok := s.apply(epoch, call, upTo, lease)
+		switch {
+		case !ok && !lost:
+			n.w.after(milli, n.when(n.learn))
+			n.w.after(milli, answer(failed(changes), 0))
+		case !lost:
+			n.w.after(n.w.between(milli/20, milli), answer(append(results, unknown...), now))
+		}
+	})
+	// Without a reply in time the changes may or may not have been made.
+	n.w.after(applyDeadline+applyDeadline/20, answer(failed(changes), 0))
+}
+
+// applied takes what the store said of one of the changes of a call, at its clock's time; 0: nothing.
+func (n *node) applied(c *change, results []budget.ShareResult, i int, storeNow int64) {
+	made := storeNow != 0 && !results[i].Failed
+	n.recalled.Paid(c.rule.key, c.carried, made)
+	switch tokens := limit.Tokens(results[i].Tokens); {
+	case !made:
+	case c.limit.Algorithm.Counts():
+		n.recalled.TellUse(c.rule.key, tokens, limit.Tokens(results[i].InUse), storeNow, n.now())
+	default:
+		n.recalled.Tell(c.rule.key, tokens, c.change.Share.Rate.Micro, storeNow, n.now())
+	}
+}
+
+func failed(changes []budget.ShareChange) []budget.ShareResult {
+	out := make([]budget.ShareResult, len(changes))
+	for i, c := range changes {
+		out[i] = budget.ShareResult{Key: c.Key, Failed: true}
+	}
+	return out
+}

@@ -1,0 +1,44 @@
+package plants
+
+// changedRules are bugs in what becomes of cold records when the limit of their rule changes.
+func changedRules() []Plant {
+	const (
+		settle = "limit/settle.go"
+		change = "internal/rights/change.go"
+		former = "regional/former.go"
+	)
+	return []Plant{
+		{
+			Name: "slowed-rule-refills", Breaks: "a record that expired by the rate before the present one counts as full",
+			Edits: []Edit{{settle, "if tokens, carry := v.expired(now); tokens < fresh.Tokens {", "if tokens, carry := v.expired(now); false && tokens < fresh.Tokens {"}},
+		},
+		{
+			Name: "raised-rate-counts-back", Breaks: "a record earns by a raised rate for the time before it was raised",
+			Edits: []Edit{{settle, "			low.Rate = low.Rate.Min(v.Slow)\n		}\n		from = min(since, now)", "			low.Rate = low.Rate.Min(low.Rate)\n		}\n		from = min(since, now)"}},
+		},
+		{
+			Name: "grown-window-forgets", Breaks: "a record that a shorter window kept counts as no use in a longer one",
+			Edits: []Edit{{settle, "return forgotten(v, now) //", "return nil //"}},
+		},
+		{
+			Name: "second-change-proves", Breaks: "after two changes of a limit an expired record counts as one of the later one",
+			Edits: []Edit{{change, "next.Cap = min(c.Cap, from.Capacity, limit.MaxTokens-1)", "next.Cap = min(from.Capacity, limit.MaxTokens-1)"}},
+		},
+		{
+			Name: "change-forgotten-early", Breaks: "a change of a limit is forgotten before an empty bucket has filled",
+			Edits: []Edit{{change, "if lasts = lasts*1.1 + 5e9;", "if lasts = lasts * 0.5;"}},
+		},
+		{
+			Name: "slowed-rule-not-seen", Breaks: "a region remembers nothing of the limits of the rules before",
+			Edits: []Edit{{former, "if old == nil || old.SameLimits(r) {", "if old == nil || old.SameLimits(r) || at != 0 {"}},
+		},
+		{
+			Name: "ended-override-not-seen", Breaks: "the end of an override is no change of the limit",
+			Edits: []Edit{{former, "if o.Holds(before.unixMS) != o.Holds(unixMS) {", "if o.Holds(before.unixMS) != o.Holds(unixMS) && at == 0 {"}},
+		},
+		{
+			Name: "restart-proves-nothing", Breaks: "a daemon that restarts takes a change for as recent as its start, also for what an expired record has lost",
+			Edits: []Edit{{former, "				c = c.Unknown(to.Algorithm.Counts())\n", "				_ = c\n"}},
+		},
+	}
+}

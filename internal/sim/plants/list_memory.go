@@ -1,0 +1,122 @@
+package plants
+
+import "time"
+
+// memory are bugs after a store or a daemon has lost what it knew.
+func memory() []Plant {
+	const (
+		region = "budget/region.go"
+		floor  = "budget/region_floor.go"
+		settle = "limit/settle.go"
+		apply  = "limit/apply.go"
+		extra  = "limit/extra.go"
+	)
+	return []Plant{
+		{
+			Name: "old-records-trusted", Breaks: "a record of older contents is trusted after a failover",
+			Edits: []Edit{{settle, "trusted := r.Stamp == v.Stamp && (", "trusted := !r.Absent() && ("}, {apply, "if r.Stamp == c.View.Stamp && r.Gen", "if !r.Absent() && r.Gen"}},
+			World: World{Keys: 2, Faults: []string{"store rolled back"}, Just: true},
+		},
+		{
+			Name: "older-record-trusted", Breaks: "a record that is older than the caller's share is trusted",
+			Edits:    []Edit{{settle, " && (!v.Hot || r.Gen >= v.Gen)\n", "\n"}},
+			Harmless: "argued: within one identity of contents records do not go back; a failover that loses writes brings another identity",
+		},
+		{
+			Name: "future-record-trusted", Breaks: "a record from the future, after the store's clock went back, keeps its tokens",
+			Edits: []Edit{{settle, "r.At, r.Tokens, r.Carry, r.Extra = now, min(r.Tokens, 0), 0, 0", "r.At = now"}},
+			World: World{Faults: []string{"store's clock set"}, Just: true},
+		},
+		{
+			Name: "leap-not-waited-out", Breaks: "a daemon that finds its store's clock set forward trusts its floor at once: the store's mark of who was heard looks old",
+			Edits: []Edit{{"internal/rights/frame.go", "if leapt := d.Clock.Leapt(); leapt != 0 {", "if leapt := d.Clock.Leapt(); leapt < 0 {"}},
+			World: World{Regions: 2, Keys: 4, Lease: 3 * time.Second, Faults: []string{"second daemon", "store's clock set", "store flushed", "cut both ways"}, Just: true},
+		},
+		{
+			Name: "amnesia-to-floor", Breaks: "a hot key whose record is lost is given the floor",
+			Edits: []Edit{{settle, "r = Record{Hot: true, Gen: v.Gen, Share: v.Share}", "r, enforced = Record{Hot: true, Gen: v.Gen, Share: v.Floor}, v.Floor"}},
+		},
+		{
+			Name: "amnesia-full", Breaks: "a hot key whose record is lost starts with a full bucket",
+			Edits: []Edit{{settle, "r = Record{Hot: true, Gen: v.Gen, Share: v.Share}", "r = Record{Hot: true, Gen: v.Gen, Share: v.Share, Tokens: v.Share.Cap}"}},
+		},
+		{
+			Name: "every-store-starts-full", Breaks: "cold buckets are full in every store contents, not in the first only",
+			Edits: []Edit{{region, "return r.storeEpoch != \"\" && r.storeEpoch == r.initialEpoch", "return r.storeEpoch != \"\""}},
+			World: World{Keys: 2, Faults: []string{"store flushed"}, Just: true},
+		},
+		{
+			Name: "first-contents-unrecorded", Breaks: "a session opens before the first store contents are on record",
+			Edits: []Edit{{"budget/leader_session.go", "case r.hello == nil || l.firstContents(i):", "case r.hello == nil:"}},
+			World: World{Keys: 2, Faults: []string{"store flushed", "messages lost"}, Just: true},
+		},
+		{
+			Name: "generation-forgotten", Breaks: "a key that cools down forgets its generation, which fences stuck commands and earlier daemons, and may cool under one",
+			Edits: []Edit{
+				{extra, "r.Hot, r.Share = false, Bucket{}", "r.Hot, r.Gen, r.Share = false, 0, Bucket{}"},
+				{"budget/leader_cool.go", "(!l.regions[i].live || now < l.regions[i].coolFrom)", "!l.regions[i].live"},
+			},
+			World: World{Regions: 2, Lease: 10 * time.Second, Faults: []string{"second daemon", "daemon restarts"}, Just: true},
+		},
+		{
+			Name: "limbo-shortens-life", Breaks: "a daemon that may spend nothing in limbo keeps a record for as long as a bucket of nothing needs to be full",
+			Edits: []Edit{{"internal/rights/frame.go", "v.Floor, v.LimboFloor = Bucket(l, r.Told), v.Floor", "v.LimboFloor = v.Floor"}},
+			World: World{Keys: 2, Faults: []string{"second daemon", "store flushed and daemon restarts", "cut from the leader"}, Just: true},
+		},
+		{
+			Name: "blind-keeps-floor", Breaks: "a daemon that has lost its memory together with its store keeps its floor in limbo",
+			Edits: []Edit{{floor, "		return Share{}\n", "		return floor\n"}},
+		},
+		{
+			Name: "epoch-not-written-down", Breaks: "a daemon that restarts believes a leader older than the last it heard",
+			Edits:    []Edit{{floor, "r.self, r.cfg, r.initialEpoch, r.highestEpoch = self, cfg, initialRedisEpoch, epoch", "r.self, r.cfg, r.initialEpoch = self, cfg, initialRedisEpoch"}},
+			World:    World{Faults: []string{"leader lingers", "cut from the leader", "daemon restarts", "store flushed and daemon restarts", "messages reordered", "messages repeated"}, Just: true},
+			Harmless: "argued: as for old-leader-believed: a deposed leader has nothing to answer",
+		},
+		{
+			Name: "record-expires-early", Breaks: "the time to live of a cold record is half of what its bucket needs to fill",
+			Edits: []Edit{{apply, "missing/perSecond) * 1020)", "missing/perSecond) * 510)"}},
+			World: World{Keys: 4, Faults: []string{"messages lost"}, Just: true},
+		},
+		{
+			Name: "recall-forgets-calls", Breaks: "what a call under way may take is not taken off what the daemon remembers",
+			Edits: []Edit{{"internal/recall/call.go", "	e.asked += c.Cost\n", ""}, {"internal/recall/call.go", "		d.lost += k.cost\n", "		d.lost += 0\n"}},
+			World: World{Regions: 2, Keys: 2, Burst: 10, Rate: 100, Faults: []string{"all store commands stuck", "store commands stuck"}, Just: true},
+		},
+		{
+			Name: "recall-pays-unheard", Breaks: "a debt counts as paid by a call that was not answered",
+			Edits: []Edit{{"internal/recall/call.go", "	if taken {\n", "	if taken || true {\n"}},
+			World: World{Regions: 2, Keys: 2, Burst: 10, Rate: 100, Faults: []string{"all store commands stuck", "store commands stuck"}, Just: true},
+		},
+		{
+			Name: "recall-keeps-lost-contents", Breaks: "a daemon goes by what the store held before its contents were lost",
+			Edits: []Edit{{"regional/emergency.go", "		e.table.Emptied(now)\n", ""}},
+		},
+		{
+			Name: "recall-keeps-shares", Breaks: "what a daemon remembers of a key stays while its share shrinks in the store",
+			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.stamp = 0, now, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	e.left, e.at, e.basis, e.stamp = tokens-t.Owed(key, now), now, rate, stamp\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}},
+			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}},
+		},
+		{
+			Name: "recall-of-a-lent-floor", Breaks: "a daemon that is cut off goes on by what it remembered of a key whose floor it had lent",
+			Edits: []Edit{{"internal/rights/emergency.go", "	return max(r.Since, r.FloorSince)\n", "	return r.FloorSince\n"}},
+			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "cut both ways", "cut from the leader"}},
+		},
+		{
+			Name: "recall-full-at-once", Breaks: "a key that the daemon has not asked about is full from its start on",
+			Edits: []Edit{{"internal/recall/table.go", "earned(0, rate, c.Bucket.Cap, max(t.whole, c.From), now)", "c.Bucket.Cap"}},
+			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "daemon restarts", "store flushed and daemon restarts"}},
+		},
+		{
+			Name: "recall-by-a-fast-clock", Breaks: "what is earned without the store is counted by a clock that may run fast",
+			Edits:    []Edit{{"internal/rights/emergency.go", "uint64(million+rhoPPM)", "uint64(million)"}},
+			World:    World{Regions: 2, Keys: 2, Burst: 10, Rate: 100, Faults: []string{"all store commands stuck", "drifting clocks"}},
+			Harmless: "argued: what is promised of a key has rho of its rate to spare, which is as much as one daemon's clock can run fast; it shows only where all regions' stores stop at once and all their daemons' clocks run fast, beside refill that has rounded nothing away",
+		},
+		{
+			Name: "debit-forgiven", Breaks: "what the emergency limit admitted is not debited",
+			Edits: []Edit{{settle, "	r.spend(min(v.Debit, max(0, r.held())))\n", ""}},
+			World: World{Keys: 2, Faults: []string{"all store commands stuck", "region's machine suspended"}},
+		},
+	}
+}

@@ -1,0 +1,60 @@
+package plants
+
+import "time"
+
+// pauses are bugs of daemons that are put aside: the clock is read, and what it allowed is
+// spent later.
+func pauses() []Plant {
+	stopped := World{
+		Regions: 2, Keys: 2, Lease: 3 * time.Second,
+		Faults: []string{"region's machine stood still", "cut from the leader", "leader dies", "leader lingers", "slow commits"}, Just: true,
+	}
+	return []Plant{
+		{
+			Name: "chunk-by-an-earlier-clock", Breaks: "a check goes by the clock that it read when it came, however long it has waited for its limits' locks",
+			Edits: []Edit{{"regional/local.go", "	now := l.later(came)\n", "	now := came\n"}},
+		},
+		{
+			Name: "emergency-outlives-lease", Breaks: "the emergency limit goes by a right whose lease has ended since it was read",
+			Edits: []Edit{{"regional/emergency.go", "	case a.right.Until != 0 && now >= a.right.Until:\n", "	case a.right.Until < 0:\n"}},
+		},
+		{
+			Name: "stop-not-seen", Breaks: "a region whose clock stood still goes on by its lease, though the leader's clock shows it",
+			Edits: []Edit{{"internal/boottime/reference.go", "stopped = max(0, passed-stretched(received.Sub(r.sent), rhoPPM))", "stopped = 0"}},
+			World: stopped,
+		},
+		{
+			Name: "late-reading-kept", Breaks: "the leader's clock is compared with its last reading alone, also if that answer came late",
+			Edits: []Edit{{"internal/boottime/reference.go", "if stopped == 0 && stretched(sent.Sub(r.sent), rhoPPM) < passed {", "if stopped < 0 {"}},
+		},
+		{
+			Name: "stopped-lease-goes-on", Breaks: "a region that learns that its clock stood still ends its session and keeps its lease",
+			Edits: []Edit{{"budget/region_step.go", "	case ClockStopped:\n		r.leaseEnd = 0\n", "	case ClockStopped:\n"}},
+			World: stopped,
+		},
+		{
+			Name: "memory-by-an-earlier-clock", Breaks: "the memory store decides a group after the deadline of its call, if it has waited for a lock until then",
+			Edits: []Edit{{"regional/store/memory.go", "	if err := late(g, now); err != nil {\n		return 0, err\n	}\n	m.takeLocked", "	m.takeLocked"}},
+		},
+	}
+}
+
+// promotions are bugs of stores whose servers fail over, and back, with connections that stay
+// and an epoch that is replicated.
+func promotions() []Plant {
+	return []Plant{
+		{
+			Name: "promotion-keeps-contents", Breaks: "a replica that takes over without the latest writes is spent from by the epoch that it has",
+			Edits: []Edit{{"internal/sim/store.go", "return s.named != s.promotions", "return false"}},
+			World: World{Keys: 2, Faults: []string{"store rolled back"}, Just: true},
+		},
+		{
+			Name: "script-ignores-promotion", Breaks: "the scripts do not look whether their server was promoted since its contents were named",
+			Edits: []Edit{{"lua/prelude.lua", "if second and second ~= '00000000' and", "if second == '' and"}},
+		},
+		{
+			Name: "promotion-not-named", Breaks: "a server that was promoted keeps the epoch of before",
+			Edits: []Edit{{"lua/epoch.go", "return named == servers && !slices.ContainsFunc(promotions, func(p string) bool { return !strings.Contains(epoch, p) })", "_ = slices.Contains(promotions, \"\")\n	return named == servers"}},
+		},
+	}
+}

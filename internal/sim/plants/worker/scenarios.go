@@ -1,0 +1,43 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"aliquot/internal/sim/check"
+)
+
+// firstStates is how many states of every scenario are searched before any of them is
+// searched on.
+const firstStates = 1000
+
+// search goes through scenarios, four times as far in every round: what is broken is
+// often found soon in some scenario, and which one is not known. One alone is searched
+// all the way at once.
+func search(names string, states int, atMost time.Duration) (f found) {
+	wanted := strings.Split(names, ",")
+	bound := min(firstStates, states)
+	if len(wanted) == 1 {
+		bound = states
+	}
+	for ; ; bound = min(4*bound, states) {
+		for _, sc := range check.Scenarios() {
+			if !slices.Contains(wanted, sc.Name) {
+				continue
+			}
+			if worked() >= atMost {
+				return f
+			}
+			r := sc.Search(check.Bound{States: bound, Workers: 1})
+			f.Scenario, f.States = sc.Name, r.States
+			if v := r.Violation; v != nil {
+				f.What, f.Events = v.What, len(v.Path)
+				return f
+			}
+		}
+		if bound == states {
+			return f
+		}
+	}
+}

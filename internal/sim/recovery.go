@@ -1,0 +1,117 @@
+package sim
+
+import (
+	"slices"
+
+	"aliquot/budget"
+	"aliquot/internal/rights"
+	"aliquot/internal/sim/shell"
+	"aliquot/limit"
+)
+
+// checkRecovered: everybody is live again; from here on all clients are greedy.
+func (w *world) checkRecovered() {
+	if w.failure != nil {
+		return
+	}
+	cfg := &w.ledger.Config
+	if !cfg.Steady() {
+		w.violate("floors are not what the weights amount to %v after the last fault: %+v", recovery/2, cfg.Regions)
+	}
+	if cfg.Retiming() {
+		w.violate("the timing is still being changed %v after the last fault: %+v", recovery/2, cfg)
+	}
+	for i, r := range cfg.Regions {
+		n := w.nodeOf(i)
+		switch {
+		case r.Fenced:
+			continue
+		case !r.Takes():
+			w.checkDrained(i)
+			continue
+		}
+		if p := n.machine.Phase(n.now()); p != budget.Live {
+			w.violate("region %d is not live %v after the last fault: %v, %+v", i, recovery/2, p, n.machine.Info(n.now()))
+		}
+	}
+	for _, c := range w.clients {
+		c.mode, c.cost, c.changes = greedy, limit.Token, w.now+int64(recovery)
+		if w.chance(1, 2) {
+			c.mode = single
+			for c.home = w.rand.IntN(len(cfg.Regions)); !cfg.Regions[c.home].Takes(); {
+				c.home = (c.home + 1) % len(cfg.Regions)
+			}
+		}
+	}
+}
+
+// checkDrained: a region that was drained can admit nothing of any key.
+func (w *world) checkDrained(region int) {
+	for _, c := range w.rules {
+		if b := w.enforced(region, c); b != (part{}) {
+			w.violate("region %d is drained and enforces %+v of key %d", region, b, c.key.Rule)
+		}
+		if shares := w.ledger.Shares(c.key); shares != nil && shares[region] != (budget.Share{}) {
+			w.violate("region %d is drained and liable for %v of key %d", region, shares[region], c.key.Rule)
+		}
+	}
+}
+
+// checkUse: a limit that is asked for everywhere is used, as far as the slowest
+// clock allows, and but for the one request of its burst that every region keeps.
+func (w *world) checkUse(began []limit.Tokens) {
+	for i, c := range w.clients {
+		r := c.rule()
+		homed, least := w.ledger.Config.Homed(r.keyLimit(r.latest())), w.leastFloor(r)
+		if !homed && least < 2*limit.Token || w.coupled(c) {
+			continue // split all the same; or another limit is in the way
+		}
+		if c.fills() < 4*c.every {
+			continue // its bucket is full before the client comes again
+		}
+		if c.fills() > int64(recovery/2) {
+			continue // too slow for its demand to be measured in the time shown
+		}
+		l := r.latest()
+		got := int64(r.ideal.spent - began[i])
+		due := l.PerSecond().Micro * int64(recovery/2) / second
+		due += due / 1000 * shell.Slowest(w.cfg.RhoPPM) / million
+		if fills := c.fills(); l.Capacity < 2*limit.Token {
+			// A full bucket of one request earns nothing until the client comes again.
+			asked := (fills + c.every - 1) / c.every * c.every
+			due = due / asked * fills
+		}
+		if !homed && least < 10*limit.Token {
+			due /= 2 // its rule has it split all the same: whole requests move slowly
+		}
+		if r.book != nil {
+			// The time shown begins and ends within a window, and rights that move are
+			// nobody's until what was used of them has left its window.
+			due = due/2 - 2*int64(l.Capacity)
+			if homed {
+				due /= 3 // and with each move of its home it waits for a window
+			}
+		}
+		kept := int64(len(w.ledger.Config.Regions)) * int64(limit.Token)
+		if got < due/10*9-kept {
+			w.violate("key %d (C %d, r %d): %d of %d micro-tokens used after the recovery",
+				r.key.Rule, l.Capacity/limit.Token, l.Rate.Micro, got, due)
+		}
+	}
+}
+
+// coupled: some requests count against this limit and another one.
+func (w *world) coupled(c *client) bool {
+	return c.also != nil || slices.ContainsFunc(w.clients, func(other *client) bool { return other.also == c })
+}
+
+// leastFloor is the smallest burst of a region's floor.
+func (w *world) leastFloor(r *rule) limit.Tokens {
+	least := r.latest().Capacity
+	for _, region := range w.ledger.Config.Regions {
+		if region.Takes() {
+			least = min(least, rights.Bucket(r.latest(), region.Floor).Cap)
+		}
+	}
+	return least
+}

@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"slices"
+
+	"aliquot/budget"
+	"aliquot/internal/roster"
+)
+
+// cutStream draws which worlds have stores that are lost for one daemon, and when: the worlds
+// are otherwise what they would be without.
+const cutStream = 0x637574
+
+// silentFor is how long a daemon that no coordinator has answered counts as out of their reach,
+// as in the leader's machine.
+const silentFor = 3 * second
+
+// listed: the daemons of this world's regions keep the list in their store. One daemon a region
+// finds nobody there.
+func (w *world) listed() bool { return w.faults[secondDaemon] || w.faults[storeCut] }
+
+// cutStores has stores lost for single daemons.
+func (w *world) cutStores() {
+	if w.now >= w.faultsEnd {
+		return
+	}
+	w.strike(storeCut)
+	w.after(exponential(w.cuts, 20*second), w.cutStores)
+}
+
+// cutStore takes away the way to the store from one of a region's daemons, where there is one
+// from one of two.
+func (w *world) cutStore(region int) bool {
+	for i := range w.stores {
+		if w.oldest(i) != nil {
+			region = i
+		}
+	}
+	var all []*node
+	for _, n := range w.nodes {
+		if n.region == region {
+			all = append(all, n)
+		}
+	}
+	if len(all) == 0 {
+		return false
+	}
+	n := all[w.rand.IntN(len(all))]
+	n.storeCutTo = w.now + w.between(second, 60*second)
+	return true
+}
+
+// storeCut: no command of this daemon reaches its store.
+func (n *node) storeCut() bool { return n.w.now < n.storeCutTo }
+
+// standing is what the daemon says of itself. unmarked: the store did not take the latest mark.
+func (n *node) standing(unmarked bool) budget.Standing {
+	if n.roster == nil {
+		return budget.Standing{}
+	}
+	now := n.now()
+	return budget.Standing{
+		Daemon: n.roster.Self(), Storeless: unmarked || n.breaker.wait != 0, Alone: n.roster.Alone(now), Others: n.roster.Others(now),
+	}
+}
+
+// spends: the daemon may spend by the store.
+func (n *node) spends() bool { return n.roster == nil || n.roster.Spends(n.now()) }
+
+// readList reads the list of the region's daemons, and plans to do so again.
+func (n *node) readList() {
+	if n.dead {
+		return
+	}
+	w, s := n.w, n.w.stores[n.region]
+	w.after(int64(n.roster.NextRead(n.now())), n.when(n.readList))
+	if n.epoch == "" || n.storeCut() || w.stuck[n.region] > w.now || !n.breaker.passes(w.now) {
+		return
+	}
+	if n.epoch != n.listOf {
+		n.listOf = n.epoch
+		n.roster.Contents()
+	}
+	call, epoch := n.roster.Call(), n.epoch
+	w.after(milli, func() {
+		if s.epoch != epoch || n.buried {
+			return
+		}
+		reply := s.list.Answer(call, s.time())
+		w.after(milli, n.when(func() {
+			if n.epoch == epoch && !n.storeCut() {
+				n.breaker.done(w.now, true) // a daemon's own probe finds that out
+				n.knows(func() { n.roster.Answered(reply, n.now()) })
+			}
+		}))
+	})
+}
+
+// knows changes what the daemon knows of the others. What it admits without the store follows:
+// nothing is earned beside another daemon, nor kept from before that.
+func (n *node) knows(change func()) {
+	if n.roster == nil {
+		return
+	}
+	spent := n.spends()
+	change()
+	alone := n.roster.Alone(n.now())
+	if n.beside && alone {
+		n.aloneSince = n.now()
+	}
+	n.beside = !alone
+	if !spent && n.spends() {
+		n.w.note("may spend", n.region, int64(n.name), 0, 0, 0)
+		n.w.joined(n)
+	}
+}
+
+// joined: a daemon may spend by the store. What another one owes that store, it cannot know of;
+// see doc.go.
+func (w *world) joined(n *node) {
+	silent := silentFor - silentFor*int64(w.cfg.RhoPPM)/1_000_000 // the leader's clock may be fast
+	for _, other := range w.nodes {
+		switch {
+		case other == n || other.region != n.region || other.roster == nil:
+		case w.now-other.heardAt >= silent && other.roster.Alone(other.now()):
+			w.replace(other, 100*milli) // nothing can tell it of the new one
+		default:
+			other.forgiveDebts()
+		}
+	}
+}
+
+// newRoster is the roster of a daemon that starts, of an id; 0: a new one. Its state file, if it
+// has one, lists the other daemons of the region.
+func (w *world) newRoster(n *node, id budget.DaemonID, withFile bool) {
+	if !w.listed() {
+		return
+	}
+	if id == 0 {
+		id = budget.DaemonID(n.name)
+	}
+	var known []budget.DaemonID
+	for _, other := range w.nodes {
+		if withFile && other != n && other.region == n.region && other.id() != id {
+			known = append(known, other.id())
+		}
+	}
+	slices.Sort(known)
+	n.roster = roster.New(id, known, n.now())
+	n.readList()
+}
+
+// id is the daemon's, 0 in a world without lists.
+func (n *node) id() budget.DaemonID {
+	if n.roster == nil {
+		return 0
+	}
+	return n.roster.Self()
+}

@@ -1,0 +1,323 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"aliquot/budget"
+	"aliquot/internal/rights"
+	"aliquot/limit"
+)
+
+// rule is one rule with its one key: what a client is held to. What the rules say
+// changes with their version; each daemon has one, and so has each coordinator.
+type rule struct {
+	w     *world
+	index int // in the world's rules
+	key   budget.KeyID
+	terms []term // oldest first
+	// elastic: every region may save up a burst of the whole capacity.
+	elastic   bool
+	local     bool // daemons may take its tokens in advance, and remember denials
+	placement budget.Placement
+	ideal     ideal
+	book      *book          // of a limit that counts
+	got       []limit.Tokens // by region: what was admitted there
+	gone      uint64         // the version without it; 0: none yet
+	next      *rule          // what came in its place
+	// suspect: what is enforced of the key may have grown.
+	suspect bool
+	// words are what keyLimit said of the limit worded.
+	worded limit.Limit
+	words  budget.KeyLimit
+}
+
+// term is a limit and the version of the rules that brought it, at a true time. It is an
+// override with an end if ends, a true time, is not 0.
+type term struct {
+	since uint64
+	limit limit.Limit
+	at    int64
+	ends  int64
+}
+
+// newRule adds a rule, from a version of the rules on.
+func (w *world) newRule(l limit.Limit, elastic, local bool, p budget.Placement, version uint64) *rule {
+	r := &rule{
+		w: w, index: len(w.rules), elastic: elastic && !l.Algorithm.Counts(), local: local, placement: p, terms: []term{{since: version, limit: l, at: w.now}},
+		got: make([]limit.Tokens, len(w.stores)),
+	}
+	r.key = budget.KeyID{Rule: uint32(r.index + 1)}
+	r.key.Hash[0] = byte(r.index)
+	r.ideal, r.book = newIdeal(l, w.cfg.RhoPPM, len(w.stores), r.bursts(), w.now), w.newBook(l)
+	w.rules = append(w.rules, r)
+	return r
+}
+
+// ruleOf is the rule of a key.
+func (w *world) ruleOf(k budget.KeyID) *rule { return w.rules[k.Rule-1] }
+
+// at is the limit by a version of the rules, at a time by which overrides end.
+func (r *rule) at(version uint64, now int64) limit.Limit {
+	l := r.terms[0].limit
+	for _, t := range r.terms[1:] {
+		if t.since <= version && (t.ends == 0 || now < t.ends) {
+			l = t.limit
+		}
+	}
+	return l
+}
+
+// past are the limits that a version of the rules knows of, the oldest first, up to now's.
+func (r *rule) past(version uint64, now int64) (out []limit.Limit) {
+	var times []int64
+	for _, t := range r.terms {
+		if t.since <= version {
+			times = append(times, t.at)
+			if t.ends != 0 && t.ends <= now {
+				times = append(times, t.ends)
+			}
+		}
+	}
+	slices.Sort(times)
+	for _, at := range times {
+		l := r.terms[0].limit
+		for _, t := range r.terms[1:] {
+			if t.since <= version && t.at <= at && (t.ends == 0 || at < t.ends) {
+				l = t.limit
+			}
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// keyLimit is a limit of the rule as the protocol has it. It is nearly always the same
+// limit's.
+func (r *rule) keyLimit(l limit.Limit) budget.KeyLimit {
+	if l != r.worded {
+		r.worded, r.words = l, rights.KeyLimit(l)
+		r.words.Placement = r.placement
+	}
+	return r.words
+}
+
+// latest is the limit by the latest version.
+func (r *rule) latest() limit.Limit { return r.at(math.MaxUint64, r.w.now) }
+
+// larger is the larger of two limits, in each part.
+func larger(a, b limit.Limit) limit.Limit {
+	a.Capacity = max(a.Capacity, b.Capacity)
+	if a.Rate.Min(b.Rate) == a.Rate {
+		a.Rate = b.Rate
+	}
+	return a
+}
+
+// inForce reports whether a version of the rules has the rule.
+func (r *rule) inForce(version uint64) bool {
+	return r.terms[0].since <= version && (r.gone == 0 || version < r.gone)
+}
+
+// under is the rule that stands in r's place by a version of the rules; nil: none.
+func (r *rule) under(version uint64) *rule {
+	for r.next != nil && version >= r.next.terms[0].since {
+		r = r.next
+	}
+	if !r.inForce(version) {
+		return nil
+	}
+	return r
+}
+
+// burst words what the rule may admit at once.
+func (r *rule) burst() string {
+	if r.elastic {
+		return fmt.Sprintf("%d C", r.ideal.bursts)
+	}
+	return "C"
+}
+
+// ruleChange is what an operator does to one rule.
+type ruleChange func(version uint64)
+
+// changeRules puts a new version of the rules in force: in the log first, and from
+// there wherever an answer to a region comes from.
+func (w *world) changeRules(what string, r *rule, change ruleChange) {
+	w.version++
+	change(w.version)
+	l := r.latest()
+	w.note(what, int(r.key.Rule), int64(w.version), int64(l.Capacity), l.Rate.Micro, 0)
+	w.ledger.DropRules(w.kept(w.version))
+	w.rulesApplied()
+}
+
+// rulesApplied: the log has another state of the rules, which the leader learns of soon.
+func (w *world) rulesApplied() {
+	w.versionsChanged()
+	if c := w.leader; c != nil {
+		w.after(w.between(0, 200*milli), c.when(func() {
+			if c.leads() {
+				c.takeRules()
+			}
+		}))
+	}
+}
+
+// kept tells which rule numbers a version has.
+func (w *world) kept(version uint64) func(uint32) bool {
+	return func(number uint32) bool { return w.rules[number-1].inForce(version) }
+}
+
+// proposeRules brings a change of the rules into the log, if somebody leads.
+func (w *world) proposeRules(what string, r *rule, change ruleChange) {
+	w.after(w.logDelay(), func() {
+		if w.leader != nil && w.now < w.faultsEnd && r.gone == 0 && !w.staging() {
+			w.changeRules(what, r, change)
+		}
+	})
+}
+
+// operateRules lets the operator change a rule.
+func (w *world) operateRules(f fault) {
+	r := w.clients[w.rand.IntN(len(w.clients))].rule()
+	if f == stageLimit {
+		w.stageRule(r)
+		return
+	}
+	l := r.latest()
+	if f == lowerLimit || f == raiseLimit {
+		if r.book != nil {
+			return // what is in use of which limit has no exact account
+		}
+		l = w.redrawn(f, l)
+	}
+	switch f {
+	case lowerLimit, raiseLimit:
+		lasts := int64(0)
+		if w.chance(1, 3) {
+			lasts = w.between(second, 40*second)
+		}
+		w.proposeRules(f.String(), r, func(version uint64) { r.changes(version, l, lasts) })
+	case replaceRule:
+		elastic := w.chance(1, 2)
+		w.proposeRules(f.String(), r, func(version uint64) { r.replaced(version, elastic) })
+	case remakeRule:
+		again := w.between(0, 20*second)
+		w.proposeRules(f.String(), r, func(version uint64) {
+			r.gone = version
+			w.after(again, r.remake)
+		})
+	}
+}
+
+// lowered and raised are the rule's limit, so many times smaller or larger.
+func (r *rule) lowered(factor int64) limit.Limit {
+	l := r.latest()
+	l.Capacity = max(l.Capacity/limit.Tokens(factor), limit.Token)
+	l.Rate.Micro = max(l.Rate.Micro/factor, million/10)
+	return l
+}
+
+func (r *rule) raised(factor int64) limit.Limit {
+	l := r.latest()
+	l.Capacity = min(l.Capacity*limit.Tokens(factor), 1000*limit.Token)
+	l.Rate.Micro = min(l.Rate.Micro*factor, 1000*million)
+	return l
+}
+
+// redrawn is a bucket's limit lowered or raised: its burst, its rate, or both.
+func (w *world) redrawn(f fault, l limit.Limit) limit.Limit {
+	factor, part := w.between(2, 6), w.rand.IntN(4)
+	if part == 0 {
+		factor *= factor
+	}
+	if burst := part != 1; burst && f == lowerLimit {
+		l.Capacity = max(l.Capacity/limit.Tokens(factor), limit.Token)
+	} else if burst {
+		l.Capacity = min(l.Capacity*limit.Tokens(factor), 1000*limit.Token)
+	}
+	if rate := part != 2; rate && f == lowerLimit {
+		l.Rate.Micro = max(l.Rate.Micro/factor, million/10)
+	} else if rate {
+		l.Rate.Micro = min(l.Rate.Micro*factor, 1000*million)
+	}
+	return l
+}
+
+// changes gives the rule another limit, from a version on; for a while only, if lasts is not 0.
+func (r *rule) changes(version uint64, l limit.Limit, lasts int64) {
+	t := term{since: version, limit: l, at: r.w.now}
+	if lasts != 0 {
+		t.ends = r.w.now + lasts
+		r.w.after(lasts-wallApart, r.w.versionsChanged)
+		r.w.after(lasts+wallApart, r.w.versionsChanged)
+	}
+	r.terms = append(r.terms, t)
+}
+
+// wallApart is how far daemons' clocks on the wall, by which overrides end, differ from the
+// true time at most.
+const wallApart = 100 * milli
+
+// replaced puts another rule, with a number of its own, in r's place.
+func (r *rule) replaced(version uint64, elastic bool) {
+	if r.gone == 0 {
+		r.gone = version
+	}
+	r.next = r.w.newRule(r.latest(), elastic, r.local, r.placement, version)
+}
+
+// remake brings back a rule that was deleted: with another number, for what is
+// stored under a number never means another rule.
+func (r *rule) remake() {
+	if r.next != nil {
+		return
+	}
+	if r.w.staging() {
+		r.w.after(second, r.remake)
+		return
+	}
+	r.w.changeRules("rule made again", r, func(version uint64) { r.replaced(version, r.elastic) })
+}
+
+// takeRules has a coordinator apply what the log says of the rules.
+func (c *coord) takeRules() {
+	c.version = c.w.version
+	c.steps.SetRules(c.w.slowestFill(&c.cfg), c.w.longestTail())
+	kept := c.w.kept(c.version)
+	c.step(budget.RulesChanged{Kept: kept, Version: c.w.inForce(c.version)})
+	for _, effect := range c.machine.ReleaseAll(c.now()) {
+		c.do(effect)
+	}
+}
+
+// wanted is a report's keys without requests to make keys hot whose rule is not in
+// force.
+func (c *coord) wanted(keys []budget.KeyReport) []budget.KeyReport {
+	var out []budget.KeyReport
+	kept := c.w.kept(c.version)
+	for _, k := range keys {
+		if k.Gen != (budget.Gen{}) || k.Cold || kept(k.Key.Rule) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// takeRules has a daemon go by the rules that came with an answer.
+func (n *node) takeRules(version uint64) {
+	if version > n.version {
+		if n.version == 0 {
+			n.toldFormers(version)
+		}
+		n.noteLimits()
+		n.version = version
+		n.noteLimits()
+		n.recalled.Revise(n.now())
+		n.step(budget.RulesReplaced{})
+		n.w.known[n.region].rules = max(n.w.known[n.region].rules, version)
+		n.w.versionsChanged()
+	}
+}

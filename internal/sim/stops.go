@@ -1,0 +1,141 @@
+package sim
+
+import (
+	"aliquot/budget"
+	"aliquot/internal/sim/shell"
+)
+
+// A virtual machine may be paused, with the region's daemons and their store on it, and come
+// back with clocks that stood still. No clock of the region tells of it; the leader's does,
+// in its next answer.
+
+// unseen is what a daemon cannot know yet: that its clock stood still while it measured its lease.
+// What it spends by that lease after its true end is not held against it. It can know as soon as
+// it has an answer, of the leader that it had heard before, to a call that it made after it came
+// back. An answer that was on its way while the machine stood still tells nothing, and may renew
+// the lease: it counts from the sending of its call. The zero value is nothing.
+type unseen struct {
+	stops  []clockStop // the earliest first
+	back   int64       // true time at which the machine ran again
+	leader uint64
+}
+
+// clockStop is a daemon's clock as it would have gone on, and its reading when it stood still.
+type clockStop struct {
+	clock   shell.Clock
+	reading budget.Instant
+}
+
+// over is the true time at which a lease was over that a call sent at an instant began and that
+// ends at another; 0 if the clock did not stand still since the call.
+func (u *unseen) over(sent, ends budget.Instant) int64 {
+	for _, s := range u.stops {
+		if sent <= s.reading {
+			return s.clock.Reaches(int64(ends))
+		}
+	}
+	return 0
+}
+
+// stopClocks has a region's machine stand still for a while, and its clocks with it.
+func (w *world) stopClocks(region int, d int64) {
+	s := w.stores[region]
+	for _, n := range w.nodes {
+		if n.region != region {
+			continue
+		}
+		n.unseen.stops = append(n.unseen.stops, clockStop{clock: n.clock, reading: n.now()})
+		n.unseen.back, n.unseen.leader = w.now+d, n.heard
+		n.clock.Stop(w.now, d)
+		n.readAt = -1
+		n.pause(d)
+	}
+	s.clock.Stop(w.now, d)
+	s.pauseTo = w.now + d
+}
+
+// turnClocks has a region's clocks, or the leader's, run at other rates that rho allows.
+func (w *world) turnClocks(region int) {
+	rate := func() int64 {
+		return w.between(shell.Slowest(w.cfg.RhoPPM), shell.Fastest(w.cfg.RhoPPM)+1)
+	}
+	for _, n := range w.nodes {
+		if n.region == region && !n.paused() {
+			n.clock.Run(w.now, rate())
+			n.readAt = -1
+		}
+	}
+	if s := w.stores[region]; !w.clocksAgree && w.now >= s.pauseTo {
+		s.clock.Run(w.now, rate())
+	}
+	if w.leader != nil {
+		w.leader.clock.Run(w.now, rate())
+	}
+}
+
+// compare takes what a coordinator's clock showed, microseconds, in the answer to the call
+// under way.
+func (n *node) compare(other int64, ev budget.RegionEvent) {
+	var leader uint64
+	switch e := ev.(type) {
+	case budget.HelloAnswered:
+		leader = e.OK.Epoch
+	case budget.DirectiveReceived:
+		leader = e.Directive.Epoch
+	default:
+		return
+	}
+	if n.reference.Read(leader, other, n.sentAt, n.now(), n.w.cfg.RhoPPM) > 0 {
+		n.w.note("stood still", n.region, int64(n.name), 0, 0, 0)
+		n.step(budget.ClockStopped{})
+	}
+	if n.sent >= n.unseen.back && leader == n.unseen.leader && leader == n.heard {
+		n.unseen = unseen{}
+	}
+	n.heard = leader
+}
+
+// forgiven reports whether a daemon spends by a lease whose end it cannot know.
+func (n *node) forgiven() bool {
+	if len(n.unseen.stops) == 0 {
+		return false
+	}
+	r := n.machine.Right(budget.KeyID{}, budget.KeyLimit{}, n.now())
+	if r.Phase != budget.Live {
+		return false
+	}
+	over := n.unseen.over(r.Until.Add(-n.machine.Config().Lease), r.Until)
+	return over != 0 && n.w.now >= over
+}
+
+// forgives reports whether what a region spends now is not held against it.
+func (w *world) forgives(region int) bool {
+	for _, n := range w.nodes {
+		if n.region == region && n.forgiven() {
+			return true
+		}
+	}
+	return false
+}
+
+// counts reports whether a limit of this world counts use: what outlasts its right is not
+// forgiven.
+func (w *world) counts() bool {
+	for _, r := range w.rules {
+		if r.book != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// atStore does something at a region's store after a while, or when its machine runs again.
+func (w *world) atStore(region int, after int64, do func()) {
+	w.after(after, func() {
+		if wait := w.stores[region].pauseTo - w.now; wait > 0 {
+			w.after(wait, do)
+			return
+		}
+		do()
+	})
+}

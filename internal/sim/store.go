@@ -1,0 +1,282 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/recall"
+	"aliquot/internal/roster"
+	"aliquot/internal/sim/shell"
+	"aliquot/limit"
+)
+
+// store is a region's Redis: records under an identity, and a clock.
+type store struct {
+	w       *world
+	region  int
+	clock   shell.Clock
+	epoch   string // empty: no contents have been named yet
+	mints   int
+	heard   int64  // when a daemon of the region last took a lease; 0: not yet
+	setBack int64  // true time at which the clock was last set back
+	pauseTo int64  // true time until which its machine stands still
+	records []kept // by rule
+	// promotions counts the times that a replica took over, and named is the promotion that
+	// the epoch names.
+	promotions, named int
+	backup            backup
+	list              roster.List // of the region's daemons
+	desk              desk
+}
+
+// backup is an older copy of a store, its identity included, as a replica or a dump holds it.
+type backup struct {
+	records []kept
+	epoch   string
+	named   int
+	list    roster.List
+}
+
+// desk is what a store works on while it decides: each call finds what the one before has
+// left there, and writes over it.
+type desk struct {
+	records []limit.Record
+	views   []limit.View
+	outs    []limit.Outcome
+}
+
+// kept is a record, the store time at which it expires (0: never), and the limit that
+// its share is a part of.
+type kept struct {
+	record  limit.Record
+	expires int64
+	limit   limit.Limit
+}
+
+// sinceTheEpoch keeps a store's clock above zero however often it is set back.
+const sinceTheEpoch = 1_000_000 * second
+
+func newStore(w *world, region int) *store {
+	s := &store{w: w, region: region, clock: w.newClock()}
+	if w.clocksAgree {
+		s.clock = shell.Clock{Offset: 1000*second + w.between(0, second)}
+	}
+	s.clock.Offset += sinceTheEpoch
+	return s
+}
+
+func (s *store) time() int64 { return s.clock.Micros(s.w.now) }
+
+// outlived reports whether a command that was sent at a true time would have been too
+// late by now, had the clock not been set back since the reading, asked for at another,
+// that its deadline was made from; see doc.go.
+func (s *store) outlived(sampled, sent, deadline int64) bool {
+	return sampled < s.setBack && s.w.now-sent > deadline
+}
+
+// learn is the identity of the contents, minted if there is none, or if the server was
+// promoted since.
+func (s *store) learn() string {
+	if s.epoch == "" || s.promoted() {
+		s.named = s.promotions
+		s.mints++
+		s.epoch = fmt.Sprintf("n%d:r%d:%d", s.mints, s.region, s.time())
+		s.w.suspectAll()
+	}
+	return s.epoch
+}
+
+func (s *store) get(r *rule) limit.Record {
+	if r.index >= len(s.records) {
+		return limit.Record{}
+	}
+	k := &s.records[r.index]
+	if k.expires != 0 && k.expires <= s.time() {
+		return limit.Record{}
+	}
+	return k.record
+}
+
+// put keeps what came of a view; the record's share is a part of a limit.
+func (s *store) put(of *rule, r limit.Record, v *limit.View, l limit.Limit) {
+	x := kept{record: r, limit: l}
+	if !r.Hot {
+		x.expires = r.At + r.Keep(v)*1000
+	}
+	for len(s.records) <= of.index {
+		s.records = append(s.records, kept{})
+	}
+	s.records[of.index] = x
+}
+
+// flush loses everything, the identity too.
+func (s *store) flush() {
+	s.records, s.epoch, s.heard, s.list = nil, "", 0, roster.List{}
+	s.w.suspectAll()
+}
+
+// rollBack brings back an older copy, as a failover with lost writes does, and one back. The
+// connections to the server that takes over are good, and it names its contents as they were
+// named when the copy was made.
+func (s *store) rollBack() {
+	s.records, s.epoch, s.named, s.list = slices.Clone(s.backup.records), s.backup.epoch, s.backup.named, s.backup.list
+	s.promotions++
+	s.w.suspectAll()
+}
+
+// promoted reports whether the server was promoted since its contents were named.
+func (s *store) promoted() bool { return s.named != s.promotions }
+
+func (s *store) copyAway() {
+	s.backup = backup{records: slices.Clone(s.records), epoch: s.epoch, named: s.named, list: s.list}
+}
+
+// taken is the reply to a take.
+type taken struct {
+	otherEpoch bool
+	time       int64
+	at         int64           // true time
+	limits     int             // of the call
+	outs       []limit.Outcome // of each try, of each limit
+	admitted   int             // the first tries; the last one was denied if there are more
+	slots      [][]uint64      // of each limit, of those tries, if it is one of slots; nil: of none
+}
+
+// tried is how many requests were tried.
+func (t *taken) tried() int {
+	if t.limits == 0 {
+		return 0
+	}
+	return len(t.outs) / t.limits
+}
+
+// try is what became of one of them, of each limit.
+func (t *taken) try(i int) []limit.Outcome { return t.outs[i*t.limits : (i+1)*t.limits] }
+
+// slotsOf are the slots that were given out of one limit.
+func (t *taken) slotsOf(i int) []uint64 {
+	if t.slots == nil {
+		return nil
+	}
+	return t.slots[i]
+}
+
+// gave notes a slot that was given out of one limit.
+func (t *taken) gave(i int, slot uint64) {
+	if t.slots == nil {
+		t.slots = make([][]uint64, t.limits)
+	}
+	t.slots[i] = append(t.slots[i], slot)
+}
+
+// take tries a call's requests, until one is denied. What the call brings back and wants
+// of chunks goes with the first of them.
+func (s *store) take(c *takeCall) taken {
+	if c.epoch != s.epoch || s.promoted() {
+		return taken{otherEpoch: true}
+	}
+	now, asks := s.time(), c.asks
+	rep := taken{time: now, at: s.w.now, limits: len(asks)}
+	records, views, outs := s.desk.records[:0], s.desk.views[:0], s.desk.outs[:0]
+	for i := range asks {
+		views = append(views, asks[i].view)
+		views[i].Heard = s.heardBy(&views[i])
+		records = append(records, s.get(asks[i].rule))
+	}
+	for range c.tries {
+		outs = append(outs, make([]limit.Outcome, len(asks))...)
+		s.w.nameSlots(views)
+		ok := limit.Take(records, views, c.cost, now, outs[len(outs)-len(asks):])
+		if c.errand {
+			break
+		}
+		s.w.decisions++
+		for i := range views {
+			views[i].Chunk = limit.ChunkView{}
+		}
+		if !ok {
+			break
+		}
+		rep.admitted++
+		for i := range views {
+			views[i].Debit = 0
+			if slot := views[i].Slot; slot != 0 {
+				rep.gave(i, slot)
+			}
+		}
+	}
+	for i := range asks {
+		l := asks[i].limit
+		if r := &records[i]; r.Hot && !(views[i].Hot && views[i].Gen == r.Gen) {
+			l = s.records[asks[i].rule.index].limit // the share stays what it was
+		}
+		s.put(asks[i].rule, records[i], &views[i], l)
+		if lent := outs[i].Lent; lent > 0 {
+			asks[i].rule.ideal.borrowed(s.region, lent, s.w.now)
+		}
+		if rep.admitted > 0 && !c.given { // else its client has it already
+			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*c.cost, rep.slotsOf(i))
+		}
+	}
+	if c.tries == 1 && rep.admitted == 1 {
+		c.given = true
+	}
+	s.desk = desk{records: records, views: views, outs: outs}
+	rep.outs = append(c.rep.outs[:0], outs...)
+	return rep
+}
+
+// heardBy is what a call finds out about the last lease: only a daemon that is cut
+// off asks.
+func (s *store) heardBy(v *limit.View) int64 {
+	if v.Phase != limit.Floor {
+		return 0
+	}
+	return s.heard
+}
+
+// apply makes the first n of some changes; fewer than all when the connection
+// breaks on the way.
+func (s *store) apply(epoch string, changes []change, n int, lease bool) (results []budget.ShareResult, ok bool) {
+	if epoch != s.epoch || s.promoted() {
+		return nil, false
+	}
+	if lease {
+		s.heard = s.time()
+	}
+	for _, c := range changes[:n] {
+		c.change.View.Heard = s.heardBy(&c.change.View)
+		before := s.get(c.rule)
+		r, a := limit.Apply(before, c.change, s.time())
+		if !a.Stale && !a.Late {
+			s.put(c.rule, r, &c.change.View, c.limit)
+		}
+		c.rule.suspects()
+		if !a.Stale && !a.Late && before.Share != r.Share {
+			s.w.moves++
+		}
+		what := "store applies"
+		if a.Stale || a.Late {
+			what = "store: stale change"
+		}
+		s.w.note(what, s.region, int64(c.rule.key.Rule), int64(c.change.Gen), int64(c.change.Share.Cap), int64(a.Tokens))
+		if a.Released > 0 || c.change.Grant > 0 {
+			s.w.note("released, granted", s.region, int64(c.rule.key.Rule), int64(c.change.Gen), int64(a.Released), int64(c.change.Grant))
+		}
+		results = append(results, budget.ShareResult{
+			Key: c.rule.key, Released: int64(a.Released), Tokens: int64(a.Tokens), Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
+			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label,
+		})
+	}
+	return results, n == len(changes)
+}
+
+// change is one share change on its way to the store.
+type change struct {
+	rule    *rule
+	limit   limit.Limit // by which it was worded
+	change  limit.Change
+	carried recall.Debt // of what its key owes
+}

@@ -1,0 +1,282 @@
+package sim
+
+import (
+	"slices"
+
+	"aliquot/budget"
+	"aliquot/internal/chunk"
+	"aliquot/internal/recall"
+	"aliquot/limit"
+)
+
+// ask is one limit of a request on its way to the store.
+type ask struct {
+	rule  *rule
+	limit limit.Limit // by the daemon's version of the rules
+	right budget.Right
+	view  limit.View
+	// ticket is the charge of the call, and carried what it has with it of what the key owes.
+	ticket  recall.Ticket
+	carried recall.Debt
+	// trip is what the key's chunk has to remember of the call, if brought.
+	trip    chunk.Trip
+	brought bool
+}
+
+// asks words a request under some rules. It writes over what is in out.
+func (n *node) asks(out []ask, rules []*rule) []ask {
+	out = out[:0]
+	for _, r := range rules {
+		l := n.limitOf(r)
+		right := n.machine.Right(r.key, r.keyLimit(l), n.now())
+		out = append(out, ask{rule: r, limit: l, right: right, view: n.view(right, r, l)})
+	}
+	return out
+}
+
+// takeCall is requests for one cost, and the call of the store that decides what of them
+// is not decided without it.
+type takeCall struct {
+	n        *node
+	rules    []*rule
+	asks     []ask
+	tries    int         // that are not decided
+	here     []Admission // without the store
+	errand   bool        // it decides nothing
+	cost     limit.Tokens
+	epoch    string
+	sent     budget.Instant
+	began    int64
+	deadline int64 // on the store's clock
+	sampled  int64 // node.sampled of the map that the deadline is by
+	over     bool  // answered, or given up
+	given    bool  // its one request was admitted from memory
+	rep      taken // the store's answer, on its way
+	watched  bool  // it is planned that the daemon gives up
+	done     func(decided)
+}
+
+// newCall is a call as of says. What it needs room for lies where a call that is over
+// had it: most of what a run would have to collect are calls.
+func (n *node) newCall(of takeCall) *takeCall {
+	c := &takeCall{}
+	if last := len(n.spare) - 1; last >= 0 {
+		c, n.spare = n.spare[last], n.spare[:last]
+	}
+	of.n, of.asks, of.rep.outs = n, c.asks, c.rep.outs
+	*c = of
+	return c
+}
+
+// spared: the call is over and nothing that is planned has to do with it.
+func (c *takeCall) spared() {
+	if !c.watched {
+		c.n.spare = append(c.n.spare, c)
+	}
+}
+
+// decided is what became of some requests: what was admitted without the store, and what
+// the store said of the others. It holds while the one who is told so looks at it.
+type decided struct {
+	here []Admission
+	rep  taken
+}
+
+// take decides tries requests of one cost under some rules, all of which have to hold
+// it, until one is denied. done, if not nil, is called with what became of them, unless
+// nobody knows, after the daemon has learned of it.
+func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(decided)) {
+	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || len(rules) == 0 {
+		return
+	}
+	c := n.newCall(takeCall{rules: rules, tries: tries, cost: cost, done: done, began: n.w.now})
+	c.seen()
+	if c.decideHere() {
+		c.finish(&taken{})
+		c.spared()
+		return
+	}
+	c.asks = n.asks(c.asks, rules)
+	if !n.spends() || !n.breaker.passes(n.w.now) || n.settling(rules) {
+		c.decideAlone()
+		return
+	}
+	c.bring()
+	c.leave()
+}
+
+// settling reports whether a call under way carries what one of the rules' keys owes.
+func (n *node) settling(rules []*rule) bool {
+	return slices.ContainsFunc(rules, func(r *rule) bool { return n.recalled.Settling(r.key) })
+}
+
+// leave sends the call on its way.
+func (c *takeCall) leave() {
+	n := c.n
+	c.epoch, c.sent, c.began, c.sampled = n.epoch, n.now(), n.w.now, n.sampled
+	c.deadline = n.takenUntil()
+	c.charged()
+	if n.storeCut() {
+		c.watch()
+		return
+	}
+	d := n.w.storeDelay(n.region)
+	n.w.plan(d, (*arrival)(c))
+	if d > takeDeadline-2*milli {
+		c.watch()
+	}
+}
+
+// watch has the daemon give up in time.
+func (c *takeCall) watch() {
+	c.watched = true
+	c.n.w.plan(takeDeadline, (*patience)(c))
+}
+
+// takenUntil is up to when, on its store's clock, the store takes a call that the daemon
+// makes now.
+func (n *node) takenUntil() int64 { return n.clockMap.Until(n.now() + budget.Instant(takeLate)) }
+
+// refused: the store would refuse such a call, for its clock was set since the daemon read it.
+func (n *node) refused() bool { return n.w.stores[n.region].time() > n.takenUntil() }
+
+// arrival is a call on its way to the store, answering one on its way back, and patience
+// one that the daemon waits for no longer.
+type (
+	arrival   takeCall
+	answering takeCall
+	patience  takeCall
+)
+
+func (a *arrival) happen() { (*takeCall)(a).arrive() }
+
+func (a *answering) happen() {
+	if c := (*takeCall)(a); c.n.runs(a) {
+		c.answer()
+		c.spared()
+	}
+}
+
+func (p *patience) happen() {
+	if c := (*takeCall)(p); c.n.runs(p) {
+		c.giveUp()
+	}
+}
+
+// finish tells whoever asked.
+func (c *takeCall) finish(rep *taken) {
+	if c.done != nil {
+		c.done(decided{here: c.here, rep: *rep})
+	}
+}
+
+// arrive is the call at the store.
+func (c *takeCall) arrive() {
+	n, s := c.n, c.n.w.stores[c.n.region]
+	if n.w.now < s.pauseTo {
+		n.w.plan(s.pauseTo-n.w.now, (*arrival)(c))
+		return
+	}
+	if n.buried || s.outlived(c.sampled, c.began, takeLate) {
+		return
+	}
+	if now := s.time(); now > c.deadline {
+		n.w.after(n.w.between(milli/20, milli), n.when(func() { c.late(now) }))
+		return
+	}
+	c.rep = s.take(c)
+	if n.w.strikes(stuckStore, 200) {
+		c.watch()
+		return
+	}
+	n.w.plan(n.w.between(milli/20, milli), (*answering)(c))
+}
+
+// late: the store has refused to decide by its clock. If that was set, the daemon
+// learns it anew.
+func (c *takeCall) late(now int64) {
+	if c.epoch == c.n.epoch {
+		leapt := c.n.clockMap.Anew(now, c.sent, c.n.now())
+		c.n.sampled = c.began
+		c.n.distrust(leapt)
+	}
+	if !c.over {
+		c.ended(true)
+	}
+	c.decideAlone()
+}
+
+// giveUp: no answer in time.
+func (c *takeCall) giveUp() {
+	if !c.over {
+		c.n.breaker.done(c.n.w.now, false)
+		c.ended(false)
+		c.decideAlone()
+	}
+}
+
+func (c *takeCall) answer() {
+	n, rep := c.n, &c.rep
+	if n.w.now-c.began > takeDeadline {
+		c.giveUp()
+	}
+	if c.over {
+		return
+	}
+	n.breaker.done(n.w.now, true)
+	if rep.otherEpoch {
+		n.learn()
+		c.ended(true)
+		c.decideAlone()
+		return
+	}
+	c.over = true
+	if c.epoch == n.epoch {
+		n.sample(rep.time, c.sent, c.began)
+	}
+	c.settled(rep)
+	c.took(rep)
+	if c.errand {
+		c.observeLoss(rep.try(0))
+		return
+	}
+	c.tries -= rep.admitted
+	if holds, _ := c.lookHere(); c.tries > 0 && holds > 0 {
+		// What the store denied, the chunk that came with the answer holds.
+		rep.outs = rep.outs[:rep.admitted*rep.limits]
+		c.decideHere()
+	}
+	for try := range rep.tried() {
+		c.observe(rep.try(try), try < rep.admitted)
+	}
+	for i := range c.asks {
+		c.asks[i].rule.hold(n.region, rep.slotsOf(i))
+	}
+	c.finish(rep)
+}
+
+// observeLoss tells the machine of hot keys that the store has lost.
+func (c *takeCall) observeLoss(outs []limit.Outcome) {
+	for i, out := range outs {
+		if out.Amnesia {
+			c.n.w.note("store lost a hot key", c.n.region, int64(c.n.name), int64(c.asks[i].rule.key.Rule), 0, 0)
+			c.n.step(budget.StoreLost{})
+		}
+	}
+}
+
+// observe tells the machine of one decision.
+func (c *takeCall) observe(outs []limit.Outcome, admitted bool) {
+	n := c.n
+	c.observeLoss(outs)
+	for i, out := range outs {
+		a := &c.asks[i]
+		if !admitted && out.Tokens >= c.cost {
+			continue // another limit denied it
+		}
+		n.machine.Observe(a.rule.key, budget.Usage{
+			Limit: a.rule.keyLimit(a.limit), Cost: int64(c.cost), Admitted: admitted,
+			Tokens: int64(out.Tokens), FloorCap: int64(a.view.Floor.Cap), ColdCap: int64(a.view.Cold().Cap),
+		}, n.now())
+	}
+}

@@ -1,0 +1,29 @@
+package sim
+
+import (
+	"aliquot/budget"
+	"aliquot/internal/rights"
+	"aliquot/limit"
+)
+
+// view words a right for the store, as the daemon does.
+func (n *node) view(right budget.Right, r *rule, l limit.Limit) limit.View {
+	d := rights.Daemon{
+		Region: n.region, Config: n.machine.Config(), Stamp: limit.Stamp(n.epoch),
+		Birth: n.birth, StartedFull: n.machine.StoreStartedFull(), Clock: &n.clockMap,
+	}
+	f := d.Frame(right, l.Tail())
+	v := f.View(right, l, r.elastic)
+	n.changed(&v, &f, right, r, l)
+	if n.w.opts.spoil != nil {
+		return n.spoiled(v)
+	}
+	return v
+}
+
+// spoiled is a view that a test has changed. (It is a function of its own so that the
+// views of all other worlds need not live on the heap.)
+func (n *node) spoiled(v limit.View) limit.View {
+	n.w.opts.spoil(&v)
+	return v
+}

@@ -1,0 +1,236 @@
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"aliquot/budget"
+	"aliquot/internal/sim/shell"
+)
+
+// world is one run. Not safe for concurrent use.
+type world struct {
+	seed uint64
+	opts Options
+	rand *rand.Rand
+
+	now    int64 // true time, nanoseconds
+	queue  queue
+	events int64
+
+	cfg    budget.Config  // as at the bootstrap
+	ledger *budget.Ledger // what the log's commands built
+
+	leader  *coord // has access to the log; nil: nobody
+	coords  []*coord
+	nodes   []*node // alive
+	stores  []*store
+	clients []*client
+	rules   []*rule
+	version uint64 // of the rules, in the log
+	stage   *stage // the latest one; nil: none yet
+	known   []stateFile
+	opened  []budget.SessionID // by region: the latest that a daemon of it opened
+	names   int
+
+	oneWay         []int64
+	cutUp, cutDown []bool
+	buried         []bool     // by region: fenced, its daemons never come back
+	adopted        []adoption // by region
+	fences         []int      // by region, how often
+	declared       int        // regions, those that have left too
+	floorsMoved    bool       // an operator has had them moved
+	stuck          []int64    // until when a region's store commands get stuck
+	faults         [faultKinds]bool
+	clocksAgree    bool // the stores' clocks show the same, within a second
+	faultGap       int64
+	faultsEnd      int64
+	troubles       *rand.Rand // when which single fault comes
+	cuts           *rand.Rand // when a store is lost for one daemon
+	cached         *rand.Rand // which rules let daemons take tokens in advance
+	clockTrouble   *rand.Rand // of clocks that are not as they should be
+	struck         int        // single faults so far, those left out too
+	mishaps        []mishap   // caused
+	faulted        int64
+	caused         [faultKinds]int64
+
+	turn        int    // whose shares are checked next, if none is suspect
+	suspects    bool   // some rule is suspect
+	slots       uint64 // given out
+	decisions   int64
+	moves       int64
+	chunked     int64 // of the decisions, admitted from chunks
+	emergencies int64 // of the decisions, in-process
+	admitted    int64
+	failure     *Violation
+	trace       [traceKept]entry
+	noted       int
+	hash        uint64
+}
+
+// newWorld builds a world from a seed, and starts everything in it.
+func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
+	w := &world{
+		seed: seed, opts: opts, rand: rand.New(rand.NewPCG(seed, 0x616c6971756f74)),
+		troubles: rand.New(rand.NewPCG(seed, troubleStream)),
+		cached:   rand.New(rand.NewPCG(seed, cachedStream)),
+
+		cuts:         rand.New(rand.NewPCG(seed, cutStream)),
+		clockTrouble: rand.New(rand.NewPCG(seed, clockStream)),
+		faultsEnd:    int64(faultsEnd), hash: 14695981039346656037,
+	}
+	declared := w.drawn(opts.Regions, 2, 6)
+	names := make([]string, declared)
+	for i := range names {
+		names[i] = regionName(i)
+	}
+	w.cfg, w.declared = budget.NewConfig(names, w.drawLease(), w.drawRho()), len(names)
+	w.ledger, w.version = &budget.Ledger{Config: w.cfg}, 1
+	w.drawFaults()
+	regions := declared + opts.spare
+	if w.faults[addRegion] {
+		regions += w.rand.IntN(3)
+	}
+	w.clocksAgree = w.chance(1, 2) && !w.faults[stepClock]
+	w.buried, w.fences, w.adopted = make([]bool, regions), make([]int, regions), make([]adoption, regions)
+	w.known, w.opened, w.stuck = make([]stateFile, regions), make([]budget.SessionID, regions), make([]int64, regions)
+	w.cutUp, w.cutDown = make([]bool, regions), make([]bool, regions)
+	for i := range regions {
+		w.oneWay = append(w.oneWay, w.drawOneWay(i))
+		w.stores = append(w.stores, newStore(w, i))
+	}
+	for range w.drawn(opts.Keys, 1, 5) {
+		w.clients = append(w.clients, w.newClient())
+	}
+	w.begin()
+	return w
+}
+
+func (w *world) begin() {
+	if d := w.opts.driven; d != nil && d.Bare {
+		return
+	}
+	w.elect()
+	for i := range w.ledger.Config.Regions {
+		w.startNode(i, false, 0)
+	}
+	if w.opts.driven == nil {
+		w.beginClients()
+	}
+	w.after(second, w.trouble)
+	if slices.Contains(w.faults[ownKinds:], true) {
+		w.after(second, w.troubleClocks)
+	}
+	w.after(second, w.copyStores)
+	if w.faults[storeCut] {
+		w.after(exponential(w.cuts, 20*second), w.cutStores)
+	}
+	w.after(w.faultsEnd, w.heal)
+}
+
+func (w *world) beginClients() {
+	for _, c := range w.clients {
+		w.plan(w.between(0, 100*milli)+int64(w.opts.Start), c)
+	}
+}
+
+func (w *world) drawLease() time.Duration {
+	if w.opts.Lease > 0 {
+		return w.opts.Lease
+	}
+	if w.opts.Calm || w.chance(1, 3) {
+		return 10 * time.Second
+	}
+	return 3 * time.Second
+}
+
+func (w *world) drawRho() int32 {
+	if w.opts.RhoPPM > 0 {
+		return w.opts.RhoPPM
+	}
+	if w.opts.Calm || w.chance(1, 2) {
+		return 20_000
+	}
+	return 100_000
+}
+
+func (w *world) drawOneWay(region int) int64 {
+	if d := w.opts.driven; d != nil {
+		return int64(d.RTTs[region]) / 2
+	}
+	if w.opts.RTT > 0 {
+		return int64(w.opts.RTT) / 2
+	}
+	return w.between(200_000, 100*milli)
+}
+
+// newClock draws a clock: often one of the fastest or slowest there may be.
+func (w *world) newClock() shell.Clock {
+	low, high := shell.Slowest(w.cfg.RhoPPM), shell.Fastest(w.cfg.RhoPPM)
+	c := shell.Clock{Offset: w.between(second, 1000*second), Drift: w.between(low, high+1)}
+	switch w.rand.IntN(3) {
+	case 0:
+		c.Drift = low
+	case 1:
+		c.Drift = high
+	}
+	if !w.drifts() {
+		c.Drift = 0
+	}
+	return c
+}
+
+// drifts: the world's clocks run at different rates.
+func (w *world) drifts() bool {
+	if d := w.opts.driven; d != nil {
+		return d.Drifting
+	}
+	return w.faults[drifting]
+}
+
+// nodeOf is the region's daemon, the latest if there are two.
+func (w *world) nodeOf(region int) *node {
+	for i := len(w.nodes) - 1; i >= 0; i-- {
+		if w.nodes[i].region == region {
+			return w.nodes[i]
+		}
+	}
+	return nil
+}
+
+// oldest is the oldest daemon of a region that is not its latest.
+func (w *world) oldest(region int) *node {
+	latest := w.nodeOf(region)
+	for _, n := range w.nodes {
+		if n.region == region && n != latest {
+			return n
+		}
+	}
+	return nil
+}
+
+// between draws from low up to but without high.
+func (w *world) between(low, high int64) int64 {
+	if high <= low {
+		return low
+	}
+	return low + w.rand.Int64N(high-low)
+}
+
+func (w *world) drawn(given, low, high int) int {
+	if given > 0 {
+		return given
+	}
+	return int(w.between(int64(low), int64(high)))
+}
+
+func (w *world) chance(n, of int) bool { return w.rand.IntN(of) < n }
+
+// exponential draws a time with the given mean.
+func (w *world) exponential(mean int64) int64 { return exponential(w.rand, mean) }
+
+func exponential(from *rand.Rand, mean int64) int64 {
+	return int64(-math.Log(1-from.Float64()) * float64(mean))
+}
