@@ -97,6 +97,9 @@ type Promise struct {
 	// for at most CutOff, then at FloorRate at least, from an empty bucket.
 	KeptRate, FloorRate int64
 	CutOff              time.Duration
+	// CutOffBurst is what such a region has lent of its floor's burst, and so cannot serve for that
+	// long: of a limit that counts, that many requests of its part of a window.
+	CutOffBurst int64
 
 	// Turn is how long a region waits at most for a limit that has a home while all
 	// others are busy with it as well; 0 for any other limit.
@@ -173,6 +176,7 @@ func (t *Terms) reach(p *Promise) {
 			continue
 		}
 		keep := t.keep(r)
+		p.CutOffBurst = max(p.CutOffBurst, mulUp(t.Limit.Capacity, int64(r.Told.Burst-keep.Burst), Unit))
 		keeps, kept, least = keeps.Add(keep), kept.Min(keep), least.Min(r.Told)
 		largest = max(largest, r.Floor.Rate)
 		if i < len(t.Silent) && t.Silent[i] {

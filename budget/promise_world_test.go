@@ -108,3 +108,32 @@ func TestAloneBesideASilentRegion(t *testing.T) {
 		}
 	}
 }
+
+// TestALenderThatIsCutOff: of a limit that counts a region lends what it does not use. Cut off then, it has no less
+// than its part without what is promised to be lent at the most, and its part after the time that is promised.
+func TestALenderThatIsCutOff(t *testing.T) {
+	limit := KeyLimit{Capacity: 300 * microToken, Rate: 100 * microToken, Tail: 6 * time.Second}
+	w, _ := distant(t, limit, 4*tick)
+	promised := Terms{Limit: limit, Counts: Windows, Config: &w.ledger.Config, RoundTrip: 80 * time.Millisecond, Quorum: 10 * time.Millisecond}
+	p := promised.Promise()
+	if p.CutOffBurst < limit.Capacity/4 {
+		t.Errorf("it may have lent %s", tokens(p.CutOffBurst))
+	}
+	w.greedily(0, limit.Capacity, 10*time.Second)
+	w.cut[1] = true
+	part := Scale(limit.Capacity, w.ledger.Config.Regions[1].Told.Burst)
+	lent := false
+	for cut := w.now; w.now.Sub(cut) < 40*time.Second; w.run(tick) {
+		has := Scale(limit.Capacity, w.regions[1].Right(w.key, w.limit, w.now).Effective().Burst)
+		least := part - p.CutOffBurst
+		if w.now.Sub(cut) > p.CutOff {
+			least = part
+		}
+		if lent = lent || has < part; has < least {
+			t.Fatalf("%v after the cut it has %s of its part of %s, promised are %s", w.now.Sub(cut), tokens(has), tokens(part), tokens(least))
+		}
+	}
+	if !lent {
+		t.Error("it had lent nothing")
+	}
+}

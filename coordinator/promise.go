@@ -181,6 +181,8 @@ func (p *promisedLimit) shortfalls(kept *budget.Promise, s surroundings) []*aliq
 	return append(out,
 		shortfall("cut_off_keeps", tokens(kept.KeptRate), inPerSecond,
 			"served at least by a region that has lent its part and is cut off"),
+		shortfall("lost_cut_off", tokens(kept.CutOffBurst), inTokens,
+			"of its part it has lent by then, and cannot have back meanwhile"),
 		shortfall("cut_off_time", kept.CutOff.Seconds(), inSeconds, "for that long at most"),
 		shortfall("cut_off_floor", tokens(kept.FloorRate), inPerSecond, "served by it after that, from an empty bucket, for as long as it takes"),
 	)
