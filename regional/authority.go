@@ -45,7 +45,7 @@ type authority struct {
 func newAuthority(region *budget.Region, clock *clockMap, now func() budget.Instant) *authority {
 	return &authority{
 		region: region, clock: clock, now: now, wake: make(chan struct{}, 1),
-		borrow: borrowers{arrivals: map[budget.KeyID]*arrival{}, unlent: map[budget.KeyID]budget.Instant{}}, local: newLocalTable(),
+		borrow: borrowers{arrivals: map[budget.KeyID]*arrival{}, unlent: map[budget.KeyID]unlent{}}, local: newLocalTable(),
 	}
 }
 

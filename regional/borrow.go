@@ -51,7 +51,11 @@ func (l *limiter) borrowFor(ctx context.Context, groups []*group, i int, again f
 		result = borrowFull
 		if arrivals != nil {
 			result = l.withoutTurn(func() string { return arrived(ctx, arrivals, within(ctx, wait-waited)) })
-			l.auth.leave(arrivals, result == borrowExpired)
+			vain := time.Duration(0)
+			if result == borrowExpired {
+				vain = time.Since(began)
+			}
+			l.auth.leave(arrivals, vain)
 		}
 		if result == borrowGone {
 			l.metrics.borrowed(result)
@@ -165,14 +169,24 @@ type arrival struct {
 type borrowers struct {
 	arrivals map[budget.KeyID]*arrival
 	waiting  int
-	// unlent are the keys of which nothing came in time, and until when no check waits for them:
-	// the leader knows of the wish, and sends what comes free.
-	unlent map[budget.KeyID]budget.Instant
+	// unlent are the keys of which nothing came in time.
+	unlent map[budget.KeyID]unlent
+}
+
+// unlent is a key of which nothing came while checks waited: the leader knows of the wish, and sends what comes
+// free. One wait in vain says little, for the share may just have been late. The second one has checks of the key denied
+// at once for leastUnlent, each later one for twice as long as the one before. The zero value is a key that no check has
+// waited for.
+type unlent struct {
+	noted budget.Instant // when the last wait in vain ended
+	until budget.Instant // no check waits before
+	next  time.Duration  // for how long none does after another one
 }
 
 const (
-	// unlentFor is how long checks of a key are denied at once after one has waited in vain.
-	unlentFor = 2 * time.Second
+	leastUnlent, mostUnlent = 250 * time.Millisecond, 2 * time.Second
+	// unlentKnown is how long after that the waits in vain count.
+	unlentKnown = 10 * time.Second
 	// maxUnlent bounds the keys that are known to be unlent.
 	maxUnlent = 4096
 )
@@ -211,23 +225,23 @@ func (a *authority) await(g *group) (arrivals []*arrival, lent bool) {
 // mayCome reports whether more of a key than a right holds may come from elsewhere in a while. The
 // caller holds mu.
 func (a *authority) mayCome(key budget.KeyID, right budget.Right, l budget.KeyLimit, now budget.Instant) bool {
-	return a.region.Elsewhere(right, l) && now >= a.borrow.unlent[key]
+	return a.region.Elsewhere(right, l) && now >= a.borrow.unlent[key].until
 }
 
 // grown reports whether more of a limit's burst or rate is held after than before.
 func grown(before, after budget.Share) bool { return !after.Within(before) }
 
-// leave takes a group from among those that wait; inVain if nothing came.
-func (a *authority) leave(arrivals []*arrival, inVain bool) {
+// leave takes a group from among those that wait. vain is for how long it has waited if nothing came, else 0.
+func (a *authority) leave(arrivals []*arrival, vain time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if inVain {
-		until := a.now().Add(unlentFor)
+	if vain > 0 {
+		now := a.now()
 		for _, at := range arrivals {
 			select {
 			case <-at.came:
 			default:
-				a.borrow.deny(at.key, until)
+				a.borrow.waitedInVain(at.key, now.Add(-vain), now)
 			}
 		}
 	}
@@ -273,14 +287,22 @@ func (b *borrowers) leave(arrivals []*arrival) {
 	}
 }
 
-// deny notes that nothing of a key is to be had until an instant. Of too many keys any one is
-// forgotten: a check of it waits in vain once more.
-func (b *borrowers) deny(key budget.KeyID, until budget.Instant) {
-	if len(b.unlent) >= maxUnlent {
+// waitedInVain notes that a wait for a key, which began at an instant, ends now without anything. Checks that wait
+// together wait in vain once. Of too many keys any one is forgotten.
+func (b *borrowers) waitedInVain(key budget.KeyID, began, now budget.Instant) {
+	was, known := b.unlent[key]
+	switch {
+	case known && began < was.noted:
+		return
+	case known && began < was.until.Add(unlentKnown):
+		next := max(was.next, leastUnlent)
+		b.unlent[key] = unlent{noted: now, until: now.Add(next), next: min(2*next, mostUnlent)}
+		return
+	case len(b.unlent) >= maxUnlent && !known:
 		for k := range b.unlent {
 			delete(b.unlent, k)
 			break
 		}
 	}
-	b.unlent[key] = until
+	b.unlent[key] = unlent{noted: now, until: now}
 }

@@ -206,7 +206,7 @@ func TestWhoDoesNotWait(t *testing.T) {
 }
 
 func TestBorrowersAreBounded(t *testing.T) {
-	b := borrowers{arrivals: map[budget.KeyID]*arrival{}, unlent: map[budget.KeyID]budget.Instant{}}
+	b := borrowers{arrivals: map[budget.KeyID]*arrival{}, unlent: map[budget.KeyID]unlent{}}
 	l := budget.KeyLimit{Capacity: 2 * int64(limit.Token)}
 	var all []*arrival
 	for i := range maxBorrowers {
@@ -227,5 +227,31 @@ func TestBorrowersAreBounded(t *testing.T) {
 		if got := b.enter(budget.KeyID{}, l, budget.Share{}) != nil; got != (i < 2) {
 			t.Errorf("borrower %d of a limit of two: %v", i, got)
 		}
+	}
+}
+
+// TestWaitsInVain: one wait in vain keeps no check from waiting, for the share may have been late. Each later one keeps
+// them from it for twice as long, two seconds at the most. Checks that wait together count once.
+func TestWaitsInVain(t *testing.T) {
+	b := borrowers{unlent: map[budget.KeyID]unlent{}}
+	key, now := budget.KeyID{Rule: 1}, budget.Instant(time.Hour)
+	const wait = 500 * time.Millisecond
+	for i, want := range []time.Duration{0, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 2 * time.Second} {
+		began := now
+		for range 3 {
+			now = now.Add(wait)
+			b.waitedInVain(key, began, now)
+			now = now.Add(time.Millisecond - wait)
+		}
+		noted := began.Add(wait)
+		if got := b.unlent[key].until.Sub(noted); got != want {
+			t.Errorf("after %d waits in vain none waits for %v, want %v", i+1, got, want)
+		}
+		now = max(b.unlent[key].until, noted)
+	}
+	now = now.Add(unlentKnown)
+	b.waitedInVain(key, now, now.Add(wait))
+	if got := b.unlent[key].until; got != now.Add(wait) {
+		t.Errorf("long after that none waits for %v", got.Sub(now))
 	}
 }
