@@ -1,35 +1,35 @@
 package budget
 
-// allocation is what one key's shares are decided from.
+// allocation is the input of a decision about one key's shares.
 type allocation struct {
-	Capacity int64 // micro-tokens; 0 if no region has told yet
+	Capacity int64 // micro-tokens; 0 if no region has reported the limit yet
 	Rate     int64 // micro-tokens a second
-	Counts   bool  // use of the limit outlasts its right: each move costs that time
-	// Avail is what is not reserved for silent regions; negative parts mean that
-	// even that is overdrawn for the moment.
+	Counts   bool  // use of the limit outlasts its right by a tail, so each move costs that time
+	// Avail is the limit without what is reserved for silent regions. A part is negative while even
+	// the reserves sum above the limit.
 	Avail   Share
 	Regions []claim
 }
 
 // claim is one region's part in an allocation.
 type claim struct {
-	// Silent: it cannot be told anything, for it is not heard, or its store cannot change
-	// the key's share.
+	// Silent: the leader cannot change the region's share, because it does not hear the region or
+	// because the region's store cannot change the key's share.
 	Silent bool
-	// Draining: the region is to hold nothing, whatever it asks for.
+	// Draining: the region must give up everything, whatever it asks for.
 	Draining bool
-	Now      Share // held at present; for a silent region what is reserved
+	Now      Share // the share held at present; for a silent region the share reserved for it
 	Floor    Share
-	Keep     Share // connected floor: never lent while live
+	Keep     Share // connected floor: never lent while the region is live
 	Tokens   int64 // in its bucket at its latest report, micro-tokens
-	// Used is what was in use of a limit that counts at its latest report, micro-tokens, and
-	// Recent that the region uses the key.
+	// Used is how much of a counting limit the region's latest report had in use, in micro-tokens.
+	// Recent: the region uses the key.
 	Used   int64
 	Recent bool
 	Demand demandNow
 }
 
-// drains reports whether a region that is to hold nothing still does.
+// drains reports whether a draining region still holds something.
 func (a allocation) drains() bool {
 	for _, c := range a.Regions {
 		if c.Draining && c.Now != (Share{}) {
@@ -39,7 +39,7 @@ func (a allocation) drains() bool {
 	return false
 }
 
-// short reports whether the live regions hold more than there is for them.
+// short reports whether the live regions hold more than is available to them.
 func (a allocation) short() bool {
 	var sum Share
 	for _, c := range a.Regions {
@@ -50,11 +50,12 @@ func (a allocation) short() bool {
 	return !sum.Within(a.Avail.Max(Share{}))
 }
 
-// allocate decides what every region should hold: max-min fair by weight for what
-// is demanded, the slack as headroom, a reserve in the pool (so that a growth
-// takes one round trip, not two) and the rest by use. Silent regions keep what is
-// reserved for them. The sum over live regions is at most Avail, or what they keep
-// at the least, part by part.
+// allocate returns the share that each region should hold, by index. The rate is max-min fair by
+// weight for the demand. The slack is divided as headroom, then a reserve stays in the pool, and
+// the rest follows use. The reserve makes a growth take one round trip instead of two.
+//
+// Silent regions keep what is reserved for them. The shares of the live regions sum to at most
+// Avail, or to their connected floors if those are larger, part by part.
 func allocate(a allocation) []Share {
 	out := make([]Share, len(a.Regions))
 	live := make([]int, 0, len(a.Regions))
@@ -74,7 +75,7 @@ func allocate(a allocation) []Share {
 	return out
 }
 
-// rates divides the rate over the live regions; reserve is what stays in the pool.
+// rates divides the rate over the live regions and returns the reserve that stays in the pool.
 func (a allocation) rates(live []int) (rates []int64, reserve int64) {
 	avail := max(int64(a.Avail.Rate), 0)
 	base := make([]int64, len(live))
@@ -114,8 +115,8 @@ func (a allocation) rates(live []int) (rates []int64, reserve int64) {
 // poolReserve is 5 % of the limit.
 const poolReserve = Unit / 20
 
-// headroom is ln(1/eps)/(2c) of the demand, with eps = 0.1 % and c the depth of the
-// bucket in requests: Kingman's bound for how far arrivals at random run ahead.
+// headroom returns ln(1/eps)/(2c) of the demand, with eps = 0.1 % and c the depth of the bucket in
+// requests. This is Kingman's bound for how far random arrivals run ahead of their mean.
 func (a allocation) headroom(c claim, want int64) int64 {
 	depth := Scale(a.Capacity, c.Now.Burst)
 	if depth < microToken {
@@ -125,7 +126,7 @@ func (a allocation) headroom(c claim, want int64) int64 {
 	return min(mulDiv(want, half, depth), want)
 }
 
-// fill is weighted max-min fairness by water-filling: the largest level at which
+// fill computes weighted max-min fairness by water-filling: it finds the largest level at which
 // every region gets max(base, min(want, weight*level)) and the sum fits.
 func fill(avail int64, base, want, weight []int64) []int64 {
 	part := func(i int, level int64) int64 {
@@ -138,7 +139,7 @@ func fill(avail int64, base, want, weight []int64) []int64 {
 		}
 		return left >= 0
 	}
-	// Above high, where every want is met, nothing changes any more.
+	// Above high every want is met, so the result no longer changes.
 	low, high := int64(0), int64(1)
 	for i := range want {
 		high = max(high, mulDiv(max(want[i], 0), Unit, weight[i])+Unit)
@@ -158,8 +159,8 @@ func fill(avail int64, base, want, weight []int64) []int64 {
 	return out
 }
 
-// bursts divides the burst: it follows the rate beyond what everyone keeps. A small
-// limit is divided in whole requests, for a part of one is of no use.
+// bursts divides the burst over the live regions. Beyond what every region keeps, the burst follows
+// the rate. A small limit is divided in whole requests, because a part of a request is of no use.
 func (a allocation) bursts(live []int, rates []int64, reserve int64) []int64 {
 	avail := max(int64(a.Avail.Burst), 0)
 	keep := make([]int64, len(live))
@@ -199,7 +200,7 @@ func (a allocation) wholeBursts(avail int64, keep, weights []int64) []int64 {
 	left := mulDiv(avail, requests, Unit)
 	counts := make([]int64, len(keep))
 	for i, k := range keep {
-		counts[i] = k * requests / Unit // what is kept is rounded up already
+		counts[i] = k * requests / Unit // the kept part is rounded up already
 		left -= counts[i]
 	}
 	if left > 0 {
@@ -209,8 +210,8 @@ func (a allocation) wholeBursts(avail int64, keep, weights []int64) []int64 {
 	for i, n := range counts {
 		out[i] = max(keep[i], (n*Unit+requests-1)/requests)
 	}
-	// Rounding up can exceed what there is by a few units: who has most beyond
-	// what is kept gives way, for one request matters least there.
+	// Rounding up can exceed the available burst by a few units. The region with the most beyond
+	// its kept part gives way, because one request matters least there.
 	for excess := total(out) - avail; excess > 0; excess = total(out) - avail {
 		most := 0
 		for i := range out {
@@ -223,10 +224,10 @@ func (a allocation) wholeBursts(avail int64, keep, weights []int64) []int64 {
 	return out
 }
 
-// noMoreThanKept is what live regions hold while even the connected floors do not
-// fit beside what silent ones may still be enforcing. It is not cut further, so that
-// everyone keeps a request at hand: no lease is renewed until a silent one's lease has
-// ended.
+// noMoreThanKept returns what the live regions hold, cut to their connected floors. It applies
+// while even the connected floors do not fit beside what silent regions may still enforce. Nothing
+// is cut further, so that every region keeps a request at hand. Until the silent region's lease has
+// ended no lease is renewed.
 func (a allocation) noMoreThanKept(live []int, part func(Share) int32) []int64 {
 	out := make([]int64, len(live))
 	for n, i := range live {
@@ -235,7 +236,7 @@ func (a allocation) noMoreThanKept(live []int, part func(Share) int32) []int64 {
 	return out
 }
 
-// fit scales parts down, by size, to sum to at most limit.
+// fit returns the parts scaled down in proportion, so that they sum to at most limit.
 func fit(parts []int64, limit int64) []int64 {
 	if total(parts) <= limit {
 		return append([]int64(nil), parts...)
@@ -243,7 +244,7 @@ func fit(parts []int64, limit int64) []int64 {
 	return apportion(limit, parts)
 }
 
-// addAll adds parts to sums and returns the total added.
+// addAll adds the parts to sums and returns the total of the parts.
 func addAll(sums, parts []int64) int64 {
 	for i, p := range parts {
 		sums[i] += p

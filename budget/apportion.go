@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// apportion divides total by weight in whole units, exactly: the floor of each
-// quota, and the units that rounding left over by largest remainder (Hamilton's
-// method), ties to the earlier index. All weights zero: equal parts.
+// apportion divides total by weight into whole units, exactly. Each part is the floor of its quota.
+// The units left over by rounding go to the largest remainders (Hamilton's method), and ties go to
+// the earlier index. If all weights are zero, the parts are equal.
 func apportion(total int64, weights []int64) []int64 {
 	n := len(weights)
 	out := make([]int64, n)

@@ -5,56 +5,56 @@ import (
 	"time"
 )
 
-// How demand is estimated. A mean over too short a time is noise, over too long a time
-// it is late: what is kept is a mean over some hundred tokens' time, thrown away as
-// soon as what comes in differs from it by more than chance explains.
+// Parameters of the demand estimate. A mean over too short a time is noise, and one over too long a
+// time is late. So the estimate is a mean over the time of some hundred tokens, and is discarded as
+// soon as new requests differ from it by more than chance explains.
 const (
-	// memoryTokens is over how many tokens of the limit the mean is taken, within
-	// bounds of time: its error is then a few percent of the limit.
+	// memoryTokens is over how many tokens of the limit the mean is taken, between minMemory and
+	// maxMemory. Its error is then a few percent of the limit.
 	memoryTokens = 400 * microToken
 	minMemory    = 2 * time.Second
 	maxMemory    = 20 * time.Second
-	// A first estimate, and the silence after which a key counts as not used, take the
-	// time in which the limit earns windowTokens, within bounds: over less, a client of
-	// a slow limit looks idle between any two of its requests.
+	// windowTokens sets the time of a first estimate, and the silence after which a key counts as
+	// unused: the time in which the limit earns that many tokens, between minWindow and maxWindow.
+	// Over a shorter time, a client of a slow limit looks idle between any two of its requests.
 	windowTokens = 8 * microToken
 	minWindow    = 200 * time.Millisecond
 	maxWindow    = 5 * time.Second
 	// quietMargin is how late a report may be.
 	quietMargin = 50 * time.Millisecond
-	// stoppedTokens: a stream that should have brought as many and brought none has
-	// stopped; by chance that happens to one of 20,000.
+	// stoppedTokens: a stream that should have brought that many tokens and brought none has
+	// stopped. By chance that happens to one stream of 20,000.
 	stoppedTokens = 10 * microToken
-	// maxGap is how far apart batches may be to count as one stream, if the limit is not
-	// a slow one: longer pauses are pauses.
+	// maxGap is the longest gap between batches that count as one stream, unless the limit is slow.
+	// A longer gap is a pause.
 	maxGap = 500 * time.Millisecond
-	// halfLifeDown is how slowly an estimate falls that nobody else waits for: most
-	// pauses are short.
+	// halfLifeDown is the half-life with which an estimate falls while no other region waits for
+	// tokens. Most pauses are short.
 	halfLifeDown = 5 * time.Second
 )
 
-// memory is over how long the mean of a limit's demand is taken: 4 s at 100 tokens a
+// memory returns the time over which the mean of a limit's demand is taken: 4 s at 100 tokens a
 // second.
 func memory(limit KeyLimit) time.Duration {
 	return min(max(timeToEarn(memoryTokens, limit), minMemory), maxMemory)
 }
 
-// rateWindow is how long a limit's demand is measured at first: 0.2 s at 40 tokens a
+// rateWindow returns the time over which a limit's demand is first measured: 0.2 s at 40 tokens a
 // second and above, 4 s at 2 a second.
 func rateWindow(limit KeyLimit) time.Duration {
 	return min(max(timeToEarn(windowTokens, limit), minWindow), maxWindow)
 }
 
-// quietAfter is the silence about a key after which it was not used: the window of its
-// rates, and two reports at the region's pace.
+// quietAfter returns the silence about a key after which it counts as unused: the window of its
+// rates, or two report intervals of the region if they are longer.
 func quietAfter(limit KeyLimit, pace time.Duration) time.Duration {
 	return max(rateWindow(limit), 2*pace) + quietMargin
 }
 
-// unmentioned is for how long a region's reports may pass over a key that is used.
+// unmentioned returns for how long a region's reports may leave out a key that is in use.
 func unmentioned(pace time.Duration) time.Duration { return max(pace, reportKeyEvery) + quietMargin }
 
-// timeToEarn is how long a limit takes to earn an amount, an hour at the most.
+// timeToEarn returns how long a limit takes to earn an amount, at most an hour.
 func timeToEarn(amount int64, limit KeyLimit) time.Duration {
 	const longest = time.Hour
 	if limit.Rate <= 0 || amount/limit.Rate >= int64(longest/time.Second) {
@@ -63,34 +63,34 @@ func timeToEarn(amount int64, limit KeyLimit) time.Duration {
 	return time.Duration(mulDiv(amount, int64(time.Second), limit.Rate))
 }
 
-// demand estimates what one region asks of one key.
+// demand estimates the demand of one region for one key.
 type demand struct {
-	admitted, offered int64 // cumulative, as last reported
+	admitted, offered int64 // cumulative, by the latest report
 	since             Instant
-	last              Instant // when it was last reported
-	used              Instant // when the key was last used, as far as is known
+	last              Instant // when it was last in a report
+	used              Instant // when the key was last used, as far as the leader knows
 	gap               time.Duration
 	known             bool
 	rejecting         bool
-	// The mean is of what came in over a time.
+	// The mean counts what came in during over.
 	over                      time.Duration
 	meanOffered, meanAdmitted int64
-	// The window is what came in since, and is compared with it.
+	// The window counts what came in since then, to be compared with the mean.
 	window                        Instant
 	windowOffered, windowAdmitted int64
-	// slow follows the estimate up at once and down slowly; in units of the limit's
+	// slow follows a rising estimate at once and a falling one slowly. The unit is the limit's
 	// rate.
 	slow, slowAdmitted int64
 }
 
-// fold takes one report of the key in. previous is when the region reported last:
-// usage since then is in this report, unless the key was in one at the region's pace.
+// fold adds one report of the key. previous is when the region reported last. Usage since then is
+// in this report, unless the region's report interval has already put the key into an earlier one.
 func (d *demand) fold(rep KeyReport, limit KeyLimit, pace time.Duration, previous, now Instant) {
 	if d.window == 0 {
 		d.window, d.since = previous, now
 	}
 	if d.last != 0 && previous.Sub(d.last) >= unmentioned(pace) {
-		d.absorb(limit, previous) // it was not used between
+		d.absorb(limit, previous) // the key was not used in between
 	}
 	if rep.Offered > d.offered || d.used == 0 {
 		d.used = now.Add(-min(rep.Idle, maxMemory))
@@ -105,8 +105,8 @@ func (d *demand) fold(rep KeyReport, limit KeyLimit, pace time.Duration, previou
 	d.follow(limit, now.Sub(before), now)
 }
 
-// absorb lets the window go up to an instant, and into the mean, or in its place, when
-// it is time.
+// absorb extends the window to an instant. When it is time, the window is merged into the mean or
+// replaces it.
 func (d *demand) absorb(limit KeyLimit, now Instant) {
 	elapsed := now.Sub(d.window)
 	switch {
@@ -122,15 +122,15 @@ func (d *demand) absorb(limit KeyLimit, now Instant) {
 	}
 }
 
-// restart makes the window the mean. One that is short counts as longer, for a few
-// requests at once are no rate.
+// restart makes the window the mean. A short window counts as longer, because a few requests at
+// once are no rate.
 func (d *demand) restart(elapsed time.Duration, now Instant) {
 	d.known, d.over = true, max(elapsed, minWindow)
 	d.meanOffered, d.meanAdmitted = d.windowOffered, d.windowAdmitted
 	d.window, d.windowOffered, d.windowAdmitted = now, 0, 0
 }
 
-// merge adds the window to the mean, which forgets what is older than the memory.
+// merge adds the window to the mean. The mean forgets what is older than the memory.
 func (d *demand) merge(most, elapsed time.Duration, now Instant) {
 	d.over += elapsed
 	d.meanOffered += d.windowOffered
@@ -143,8 +143,8 @@ func (d *demand) merge(most, elapsed time.Duration, now Instant) {
 	d.window, d.windowOffered, d.windowAdmitted = now, 0, 0
 }
 
-// changed reports whether the window differs from the mean by more than four
-// standard deviations of requests that come at random, and by an eighth.
+// changed reports whether the window differs from the mean by more than an eighth, and by more than
+// four standard deviations of requests that arrive at random.
 func (d *demand) changed(elapsed time.Duration) bool {
 	expected := d.expected(elapsed)
 	diff := abs(d.windowOffered - expected)
@@ -152,13 +152,13 @@ func (d *demand) changed(elapsed time.Duration) bool {
 		return false // too little, or the next batch is not due
 	}
 	variance := expected + microToken
-	variance += mulDiv(variance, int64(min(elapsed, 4*d.over)), int64(d.over)) // the mean is of a sample too
+	variance += mulDiv(variance, int64(min(elapsed, 4*d.over)), int64(d.over)) // the mean is a sample too
 	hi, lo := bits.Mul64(uint64(diff), uint64(diff))
 	hi2, lo2 := bits.Mul64(uint64(variance), 16*microToken)
 	return hi > hi2 || hi == hi2 && lo > lo2
 }
 
-// expected is what the mean brings in a time.
+// expected returns the amount that the mean brings in a time.
 func (d *demand) expected(elapsed time.Duration) int64 {
 	const most = int64(1) << 60
 	if d.meanOffered >= most/int64(elapsed/d.over+1) {
@@ -167,14 +167,14 @@ func (d *demand) expected(elapsed time.Duration) int64 {
 	return mulDiv(d.meanOffered, int64(elapsed), int64(d.over))
 }
 
-// stopped reports whether the key should have been used again by now.
+// stopped reports whether the mean expected another use of the key by now.
 func (d *demand) stopped(now Instant) bool {
 	idle := now.Sub(d.used)
 	return d.known && idle > 2*d.gap && d.expected(idle) >= stoppedTokens
 }
 
-// estimate is the demand at an instant up to which the window goes, in units of the
-// limit's rate.
+// estimate returns the demand at an instant, in units of the limit's rate. The window must extend
+// to that instant.
 func (d *demand) estimate(limit KeyLimit, now Instant) (offered, admitted int64) {
 	if !d.known || d.stopped(now) {
 		return 0, 0
@@ -183,7 +183,7 @@ func (d *demand) estimate(limit KeyLimit, now Instant) (offered, admitted int64)
 	return rateUnits(d.meanOffered+d.windowOffered, over, limit), rateUnits(d.meanAdmitted+d.windowAdmitted, over, limit)
 }
 
-// follow moves the slow estimate after the present one.
+// follow moves the slow estimate towards the present one.
 func (d *demand) follow(limit KeyLimit, dt time.Duration, now Instant) {
 	if !d.known {
 		return
@@ -193,13 +193,13 @@ func (d *demand) follow(limit KeyLimit, dt time.Duration, now Instant) {
 	d.slowAdmitted = max(admitted, decayed(d.slowAdmitted, admitted, dt))
 }
 
-// at is the demand as known at the region's latest report.
+// at returns the demand as of the region's latest report.
 func (d demand) at(lastReport Instant, limit KeyLimit, pace time.Duration) demandNow {
 	silence := quietAfter(limit, pace)
 	quietSince := max(d.used, d.since)
 	idle := quietSince != 0 && lastReport.Sub(quietSince) >= silence
 	if d.last == 0 {
-		// Held since the session began and never mentioned: not used.
+		// The key was held since the session began and never reported: it is not used.
 		return demandNow{Known: idle, Idle: idle}
 	}
 	if lastReport.Sub(d.last) >= unmentioned(pace) {
@@ -214,24 +214,24 @@ func (d demand) at(lastReport Instant, limit KeyLimit, pace time.Duration) deman
 	return now
 }
 
-// quiet reports whether the region's latest report is so long after the latest one with
-// the key that it does not use it any more.
+// quiet reports whether the region has stopped using the key: its latest report came that long
+// after the latest one with the key.
 func (d *demand) quiet(lastReport Instant, silence time.Duration) bool {
 	return d.last == 0 || lastReport.Sub(d.last) >= silence
 }
 
-// demandNow is one region's demand at one instant, in units of the limit's rate. Fast
-// is what it is as far as anyone can tell, Slow the same with short pauses left out.
+// demandNow is one region's demand at one instant, in units of the limit's rate. Fast is the best
+// estimate at that instant. Slow leaves out short pauses.
 type demandNow struct {
 	Known              bool
 	Rejecting          bool
-	Idle               bool // nothing was asked for a whole window
+	Idle               bool // nothing was asked for during a whole window
 	Fast, FastAdmitted int64
 	Slow, SlowAdmitted int64
 }
 
-// rateUnits is an amount over a time as a fraction of the limit's rate, at most
-// the whole: nobody can be given more.
+// rateUnits returns an amount over a time as a fraction of the limit's rate, at most the whole,
+// since no region can get more.
 func rateUnits(amount int64, over time.Duration, limit KeyLimit) int64 {
 	if amount <= 0 || over <= 0 {
 		return 0
@@ -240,8 +240,8 @@ func rateUnits(amount int64, over time.Duration, limit KeyLimit) int64 {
 	if perSecond <= 0 {
 		return Unit // slower than a micro-token a second: any use is more
 	}
-	// amount/over as a share of perSecond; each step stays below 2^63 because
-	// amounts above 2^20 seconds of the whole rate are cut first.
+	// Compute amount/over as a share of perSecond. Each step stays below 2^63, because amounts
+	// above 2^20 seconds of the whole rate are cut first.
 	if amount/perSecond >= 1<<20 {
 		return Unit
 	}
@@ -250,8 +250,8 @@ func rateUnits(amount int64, over time.Duration, limit KeyLimit) int64 {
 	return min(mulDiv(seconds, int64(time.Second), int64(over))>>10, Unit)
 }
 
-// decayed moves a value down to another over dt, by halves; between half-lives it is
-// linear, which is within 6 % of 2^-x.
+// decayed moves a value down towards another over dt, by halves. Between half-lives it is linear,
+// which is within 6 % of 2^-x.
 func decayed(from, to int64, dt time.Duration) int64 {
 	if from <= to {
 		return to

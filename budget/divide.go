@@ -1,29 +1,29 @@
 package budget
 
-// Claim is what a Divide may look at of one region.
+// Claim is the part of one region's state that a Divide may use.
 type Claim struct {
-	// Silent: nothing can be given to the region or taken from it. Draining: it is to
-	// hold nothing.
+	// Silent: the leader can neither give the region anything nor take anything from it. Draining:
+	// the region must come to hold nothing.
 	Silent, Draining bool
-	// Now is what the region holds, or what is reserved for it; Keep is not lent while
-	// the region is heard.
+	// Now is what the region holds, or what is reserved for it. Keep is what it does not lend while
+	// it is heard.
 	Now, Floor, Keep Share
 }
 
-// Divide decides what every region should hold of a key, by index. avail is what is
-// not reserved for silent regions; it may be negative. What a Divide asks for is a
-// wish: the leader moves towards it as the protocol allows.
+// Divide returns the share that each region should hold of a key, by index. avail is the limit
+// without what is reserved for silent regions, and may be negative. The result is a wish: the
+// leader moves towards it as far as the protocol allows.
 type Divide func(k KeyID, avail Share, claims []Claim) []Share
 
-// DivideBy puts another division in the place of the shipped one, for model checking:
-// safety must not depend on who gets how much. nil brings the shipped one back.
+// DivideBy replaces the division of shares, for model checking: safety must not depend on which
+// region gets how much. nil restores the shipped division.
 func (l *Leader) DivideBy(d Divide) { l.divide = d }
 
-// divided is the division in force, and whether it is worth moving there.
+// divided returns the shares by the division in force, and whether they are worth the move.
 func (l *Leader) divided(key *leaderKey, in allocation, now Instant) ([]Share, bool) {
 	if l.divide == nil {
 		out := allocate(in)
-		// When short, a floor must be honoured: there is no time to lose.
+		// When there is not enough, a floor must be honoured without delay.
 		return out, in.short() || l.worthMoving(key, in, out, now)
 	}
 	claims := make([]Claim, len(in.Regions))

@@ -2,42 +2,40 @@ package budget
 
 import "time"
 
-// patience, with half a lease, is how long a region may take to open a session and be
-// waited for until it has acknowledged; after that a step of a change of floors goes on
-// with those that have. Each step is a new epoch, which renews no lease for half a lease
-// while a region is silent: the next one must not begin before leases were renewed.
+// patience is the time, besides half a lease, in which a region must open a session and
+// acknowledge. After it a step of a change of floors goes on with the regions that have
+// acknowledged. Each step is a new epoch, which renews no lease for half a lease while a region is
+// silent. So leases must be renewed before the next step begins.
 const patience = 2 * time.Second
 
-// FloorSteps finds out, in one reign, when the next step of a change of floors or of
-// timing is due. Each step changes the configuration, which ends the reign; whoever
-// reigns next begins with a FloorSteps of its own. The zero value is of no use. Not
-// safe for concurrent use.
+// FloorSteps decides, during one leader's epoch, when the next step of a change of floors or of
+// timing is due. Each step changes the configuration, which ends the epoch; the next leader starts
+// with a new FloorSteps. The zero value is not usable. It is not safe for concurrent use.
 type FloorSteps struct {
-	done  bool // there is no change to carry on
+	done  bool // no change is under way
 	began Instant
-	// held is since when every region that has a floor enforces it; 0: not yet.
+	// held is the instant since which every region with a floor enforces it; 0: not yet.
 	held       Instant
 	fill, tail time.Duration
 }
 
-// NewFloorSteps is for a reign that begins now under a configuration.
+// NewFloorSteps returns the steps for an epoch that begins now under the configuration c.
 func NewFloorSteps(c *Config, now Instant) FloorSteps {
 	return FloorSteps{done: c.Steady() && c.Settled() && !c.Retiming(), began: now}
 }
 
-// SetRules tells what the rules in force make a change wait for: fill is how long the
-// slowest bucket takes to fill at the smallest floor, on any store's clock, and tail
-// the longest Tail of any limit. What has been held so far was held under other rules
-// and does not count.
+// SetRules sets how long the rules in force make a change wait. fill is how long the slowest bucket
+// takes to fill at the smallest floor, on any store's clock. tail is the longest Tail of any limit.
+// Time that the floors were held before the call does not count, because other rules were in force.
 func (s *FloorSteps) SetRules(fill, tail time.Duration) { s.fill, s.tail, s.held = fill, tail, 0 }
 
-// Tail is the longest Tail of any limit, as SetRules was told.
+// Tail returns the longest Tail of any limit, as SetRules set it.
 func (s *FloorSteps) Tail() time.Duration { return s.tail }
 
-// Due is what is known for the next step, and whether that is enough for one. While
-// longer leases run than are granted now there is none: it would end the reign, and how
-// long they run is counted from the beginning of one. Steps that follow each other
-// faster than that would keep the change of timing waiting for all of them.
+// Due returns the progress for the next step, and whether it is enough for one. No step is due
+// while leases run that are longer than the ones granted now. A step would end the epoch, and the
+// time those leases run is counted from the start of an epoch. So steps in quick succession would
+// delay the change of timing by all of them.
 func (s *FloorSteps) Due(l *Leader, now Instant) (Progress, bool) {
 	if s.done {
 		return Progress{}, false
@@ -60,8 +58,8 @@ func (s *FloorSteps) Due(l *Leader, now Instant) (Progress, bool) {
 	return p, p.Settled || !patient && l.cfg.CanAdvance(p)
 }
 
-// acknowledgements are the regions that enforce the floors of this configuration, and
-// whether those are all of whom that can be expected.
+// acknowledgements returns the regions that enforce the floors of this configuration, and whether
+// those are all regions that can be expected to.
 func (l *Leader) acknowledgements(now Instant, tail time.Duration) (acknowledged []int, all bool) {
 	all = true
 	for i := range l.regions {

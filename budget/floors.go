@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Errors of changes of regions.
+// Errors returned by changes of regions.
 var (
 	ErrRegionExists  = errors.New("budget: the region takes part already")
 	ErrUnknownRegion = errors.New("budget: no such region")
@@ -16,8 +16,8 @@ var (
 	ErrStaleFloors   = errors.New("budget: the floors have changed since")
 )
 
-// AddRegion declares a region, or takes a drained or fenced one back in. It gets
-// its floor when it has joined and the others have made room.
+// AddRegion declares a region, or takes back a drained or fenced one. The region gets its floor
+// once it has joined and the others have made room.
 func (l *Ledger) AddRegion(name string, weight int32) error {
 	if err := CheckWeight(weight); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (l *Ledger) AddRegion(name string, weight int32) error {
 	return nil
 }
 
-// UpdateRegion changes a region's weight.
+// UpdateRegion sets a region's weight.
 func (l *Ledger) UpdateRegion(name string, weight int32) error {
 	if err := CheckWeight(weight); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (l *Ledger) UpdateRegion(name string, weight int32) error {
 	return nil
 }
 
-// DrainRegion takes a region's floor and shares away by acknowledged steps.
+// DrainRegion takes a region's floor and shares away in acknowledged steps.
 func (l *Ledger) DrainRegion(name string) error {
 	c := l.Config.clone()
 	i, err := c.leaving(name)
@@ -72,8 +72,8 @@ func (l *Ledger) DrainRegion(name string) error {
 	return nil
 }
 
-// FenceRegion takes everything from a region at once, on an operator's word that
-// nobody enforces it any more.
+// FenceRegion takes everything from a region at once. It relies on an operator's assertion that no
+// daemon of the region enforces anything any more.
 func (l *Ledger) FenceRegion(name string) error {
 	c := l.Config.clone()
 	i, err := c.leaving(name)
@@ -92,7 +92,7 @@ func (l *Ledger) FenceRegion(name string) error {
 	return nil
 }
 
-// leaving is the index of a region that may be drained or fenced.
+// leaving returns the index of a region that may be drained or fenced.
 func (c *Config) leaving(name string) (int, error) {
 	i := c.Index(name)
 	if i < 0 {
@@ -109,21 +109,20 @@ func (c *Config) leaving(name string) (int, error) {
 	return i, ErrLastRegion
 }
 
-// Progress is what a leader has found out since a configuration came into force.
+// Progress is what a leader has learned since a configuration came into force.
 type Progress struct {
-	// Acknowledged are the regions that enforce what the configuration tells them.
+	// Acknowledged lists the regions that enforce the floors of the configuration.
 	Acknowledged []int
-	// Settled: every cold bucket has had the time to fill since the last change.
+	// Settled: every cold bucket has had time to fill since the last change.
 	Settled bool
-	// LeasesOver: every lease that was granted under an earlier one has ended.
+	// LeasesOver: every lease granted under an earlier configuration has ended.
 	LeasesOver bool
 }
 
-// AdvanceFloors is the next step of a change of floors or of timing: progress was
-// made under version. The bounds of those who have acknowledged come down to what
-// they were told, and what is free then goes to those of them that are to have more.
-// It changes nothing, and says so, if another version is in force or there is nothing
-// to do.
+// AdvanceFloors takes the next step of a change of floors or of timing. The progress was made under
+// version. The bounds of regions that have acknowledged come down to their told floors, and the
+// room this frees goes to those of them that must grow. It changes nothing and returns
+// ErrStaleFloors if another version is in force or there is nothing to do.
 func (l *Ledger) AdvanceFloors(version uint64, p Progress) error {
 	c := l.Config.clone()
 	if version != c.Version {
@@ -141,8 +140,8 @@ func (l *Ledger) AdvanceFloors(version uint64, p Progress) error {
 	return nil
 }
 
-// CanAdvance reports whether this progress would change anything but what buckets
-// remember.
+// CanAdvance reports whether this progress would change anything besides the memory of earlier
+// floors.
 func (c *Config) CanAdvance(p Progress) bool {
 	next := c.clone()
 	return next.advance(p)
@@ -179,7 +178,7 @@ func (c *Config) advance(p Progress) (changed bool) {
 	return changed
 }
 
-// settle forgets changes of floors that no bucket remembers.
+// settle forgets past changes of floors, once they no longer matter to any bucket.
 func (c *Config) settle() bool {
 	if !c.Steady() || c.Settled() {
 		return false
@@ -191,15 +190,15 @@ func (c *Config) settle() bool {
 	return true
 }
 
-// tell changes what a region is told.
+// tell sets the floor that a region is told.
 func (c *Config) tell(r *RegionConfig, share Share) {
 	r.Low = r.Low.Min(r.Told).Min(share)
 	r.Told, r.FloorVersion = share, c.Version+1
 }
 
-// changed puts a new configuration in force: everyone is told no more than is to
-// be theirs. It begins a new epoch, so that no plan made under the old floors can
-// be applied; the leader begins anew, and every region has to say Hello.
+// changed puts a new configuration in force. No region is told a floor above its target. A new
+// epoch begins, so no plan made under the old floors can be applied: a new leader state machine
+// starts, and every region must say Hello.
 func (l *Ledger) changed(c Config) {
 	for i, t := range c.Targets() {
 		r := &c.Regions[i]

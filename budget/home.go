@@ -2,33 +2,33 @@ package budget
 
 import "time"
 
-// Placement is how the regions are to hold one limit.
+// Placement says how the regions hold one limit.
 type Placement uint8
 
-// The placements, as rules name them.
+// The placements as rules name them.
 const (
-	// PlacementAuto: a small limit has a home, any other is split; see Config.Homed.
+	// PlacementAuto: a small limit has a home, any other limit is split; see Config.Homed.
 	PlacementAuto Placement = iota
 	// PlacementSplit: every region that asks holds a part, however small the limit is.
 	PlacementSplit
-	// PlacementHome: while the key is hot one region holds all of it, and it follows the
-	// client.
+	// PlacementHome: one region holds the whole limit while the key is hot, and the home follows
+	// the client.
 	PlacementHome
 )
 
 // Valid reports whether p is one of the placements.
 func (p Placement) Valid() bool { return p <= PlacementHome }
 
-// homedBelow is how many requests a floor holds at the least to be worth splitting:
-// below it, a burst that arrives in one region finds too little of it there, and
-// what remains elsewhere is parts of requests.
+// homedBelow is the number of requests that a floor must hold to be worth splitting. Below it, a
+// burst that arrives in one region finds too little there, and the other regions are left with
+// parts of requests.
 const homedBelow = 10
 
-// Homed reports whether a key of this limit has a home: one region that holds all of
-// it while the key is hot. By itself that is a token bucket whose mean floor is below
-// ten requests: what a limit that counts leaves unused is lent whole, however small it is.
-// It is a question of how well the limit is used, never of safety, so the leader and a region with an
-// older configuration may disagree.
+// Homed reports whether a key of this limit has a home: one region that holds all of it while the
+// key is hot. By default that is a token bucket whose mean floor is below ten requests. A counting
+// limit has none, because what a region leaves unused of it is lent whole, however small it is. The
+// answer affects how well the limit is used, never safety, so the leader and a region with an older
+// configuration may disagree.
 func (c *Config) Homed(limit KeyLimit) bool {
 	switch limit.Placement {
 	case PlacementSplit:
@@ -48,24 +48,24 @@ func (c *Config) Homed(limit KeyLimit) bool {
 	return limit.Capacity < homedBelow*microToken*floors
 }
 
-// How long a home keeps what others ask for. A share that moves does not refill for
-// a round trip and a commit, some 0.2 s at 80 ms: two busy regions that take turns of
-// five seconds lose 4 % by it. A home whose clients all pass has enough in its bucket
-// to let others have a turn much sooner.
+// busyDwell and calmDwell are how long a home keeps a limit that other regions ask for. A share
+// that moves does not refill for a round trip and a commit, some 0.2 s at 80 ms. Two busy regions
+// that take turns of five seconds lose 4 % by it. A home whose clients are all admitted has enough
+// in its bucket to pass the turn on much sooner.
 const (
 	busyDwell = 5 * time.Second
 	calmDwell = time.Second
-	// tailsDwell is how many times as long as use outlasts its right a turn is: until
-	// then the next home cannot have all of it.
+	// tailsDwell is the length of a turn in tails of the limit. Until that time the next home
+	// cannot have all of it.
 	tailsDwell = 4
 )
 
-// noHome is the home of a key that nobody has used yet.
+// noHome is the home of a key that no region has used yet.
 const noHome = -1
 
-// chooseHome decides who is to hold a homed key. The home keeps it while nobody else
-// is refused; of those who are, the one that was home least recently is next, so that
-// no demand however large keeps others from their turn.
+// chooseHome decides which region holds a homed key. The home keeps it while no other region
+// rejects requests. Of those that reject, the next home is the one that was home least recently, so
+// no demand, however large, keeps the others from their turn.
 func (l *Leader) chooseHome(key *leaderKey, in allocation, now Instant) int {
 	if key.home != noHome && !in.Regions[key.home].holds() {
 		l.leaveHome(key, now)
@@ -92,7 +92,7 @@ func (l *Leader) leaveHome(key *leaderKey, now Instant) {
 	key.home = noHome
 }
 
-// homeYields: the home has had its turn, or has no use for it.
+// homeYields reports whether the home has had its turn, or does not use the key.
 func (key *leaderKey) homeYields(d demandNow, now Instant) bool {
 	dwell := busyDwell
 	switch {
@@ -105,8 +105,8 @@ func (key *leaderKey) homeYields(d demandNow, now Instant) bool {
 	return now.Sub(key.homeSince) >= dwell
 }
 
-// nextHome is which other region is refused and has been without for the longest;
-// ties go to the larger demand, then to the lower index.
+// nextHome returns the other region that rejects and has been without the key for longest. Ties go
+// to the larger demand, then to the lower index.
 func (key *leaderKey) nextHome(in allocation) int {
 	next := noHome
 	for i, c := range in.Regions {
@@ -125,8 +125,9 @@ func (key *leaderKey) nextHome(in allocation) int {
 	return next
 }
 
-// present is who uses most of a key that has no home, or else who holds most of it if
-// that is more than its floor: a new leader finds the home of the one before.
+// present returns the region that uses most of a key without a home. If none uses it, it returns
+// the region that holds most, if that is more than its floor. A new leader finds the home of the
+// previous leader that way.
 func (a allocation) present() int {
 	user, holder := noHome, noHome
 	for i, c := range a.Regions {
@@ -146,15 +147,15 @@ func (a allocation) present() int {
 	return user
 }
 
-// holds: the region can be given something.
+// holds reports whether the region can be given anything.
 func (c *claim) holds() bool { return !c.Silent && !c.Draining }
 
-// largest is the demand as far as anything speaks for it.
+// largest returns the largest estimate of the demand.
 func (d demandNow) largest() int64 { return max(d.Slow, d.Fast) }
 
-// homed gives one region all that the others do not keep. Nothing stays in the pool:
-// a growth has to wait for the home's acknowledgement anyway. Without a home yet
-// everyone stays at its floor.
+// homed gives one region everything that the others do not keep. Nothing stays in the pool, since a
+// growth has to wait for the home's acknowledgement anyway. As long as there is no home, every
+// region stays at its floor.
 func (a allocation) homed(home int) []Share {
 	out := make([]Share, len(a.Regions))
 	var live []int
@@ -186,7 +187,7 @@ func (a allocation) homed(home int) []Share {
 	return out
 }
 
-// moves reports whether shares differ from what regions hold.
+// moves reports whether the target differs from what the regions hold.
 func (a allocation) moves(target []Share) bool {
 	for i, c := range a.Regions {
 		if !c.Silent && c.Now != target[i] {

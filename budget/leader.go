@@ -9,55 +9,57 @@ import (
 	"aliquot/internal/hashslot"
 )
 
-// Leader is the leader's side of the protocol for one epoch: it folds reports into
-// demand, plans shares, commits liabilities before what they allow is sent and
-// after what they no longer cover is acknowledged, and renews leases only while
-// everything it has sent is consistent. It is a deterministic machine: the same
-// calls give the same effects. It is not safe for concurrent use, and is thrown
-// away with its epoch: everything outside the ledger is soft.
+// Leader is the leader's side of the protocol for one epoch. It folds reports into demand and plans
+// shares. It commits a liability before it sends a share that needs it, and lowers one after the
+// region has acknowledged that it no longer needs it. It renews leases only while everything it has
+// sent is consistent.
+//
+// Leader is a deterministic state machine: the same calls give the same effects. It is not safe for
+// concurrent use. It is discarded with its epoch: nothing outside the ledger outlives it.
 type Leader struct {
 	cfg     Config
 	ledger  *Ledger
 	epoch   uint64
-	counter uint64 // of generations
-	session uint64 // last one given out
+	counter uint64 // the counter of the latest generation
+	session uint64 // the latest session number that was assigned
 	start   Instant
 
 	regions []leaderRegion
 	keys    map[KeyID]*leaderKey
-	// order holds all keys, each at its place: walks neither sort nor follow a map.
+	// order holds all keys, each at leaderKey.at, so that a walk over the keys neither sorts nor
+	// follows a map.
 	order []*leaderKey
 	dirty []*leaderKey
-	// creates are cold keys that some region asked to become hot, creating the set
-	// of them and of those whose creation is being committed.
+	// creates lists the cold keys that some region asked to become hot. creating is the set of
+	// those and of the keys whose creation is being committed.
 	creates  []create
 	creating map[KeyID]bool
-	// most is how many keys may be hot, held how many of a rule are or are about to be,
-	// cooling how many of them all are on their way back to cold, and refused those that
-	// found no place.
+	// most is how many keys may be hot. held counts, by rule, the keys that are hot or about to be.
+	// cooling counts the hot keys that are returning to cold. refused holds the keys for which the
+	// table had no room.
 	most    int
 	held    map[uint32]int
 	cooling int
 	refused map[KeyID]refused
-	// over counts the keys whose sent shares and reserved floors sum above the
-	// limit: while there is one, nobody's lease is renewed.
+	// over counts the keys whose sent shares and reserved floors sum above the limit. While there
+	// is one, no lease is renewed.
 	over int
 
 	committing *commit
-	began      Instant // of the latest leadership proof that succeeded
+	began      Instant // the start of the latest leadership proof that succeeded
 	verifying  bool
 	verifyFrom Instant
 	nextSweep  Instant
-	rules      uint64 // the version in force, as far as it was told
+	rules      uint64 // the version in force, as far as this leader was told
 	ruleTail   func(rule uint32) time.Duration
-	swept      int // keys that this round of the sweep has looked at
+	swept      int // how many keys this round of the sweep has examined
 	turn       turn
-	// delayed are keys of which something can be planned only when a tail is over.
+	// delayed lists the keys that cannot be planned further before a tail has passed.
 	delayed []*leaderKey
-	// urgent: a check may be waiting for what the next plan moves, so it is not left to the
-	// next Tick.
+	// urgent: a check may be waiting for what the next plan moves, so the plan does not wait for
+	// the next Tick.
 	urgent bool
-	claims []claim // memory for allocationOf
+	claims []claim // memory that allocationOf reuses
 	stats  LeaderStats
 	divide Divide // nil: allocate
 }
@@ -67,107 +69,107 @@ type leaderRegion struct {
 	open        bool
 	session     uint64
 	incarnation uint64
-	seq         uint64  // of the last report and of the directive that answers it
+	seq         uint64  // of the latest report and of the directive that answers it
 	adoptedAt   Instant // when this daemon first acknowledged this epoch's floors; 0: not yet
 	sentAt      Instant
 	ackedSentAt Instant // when the latest acknowledged directive was sent
 	acked       bool
 	live        bool
 	leaseEnd    Instant // upper bound of any lease the region could hold; 0: none
-	leaseOver   Instant // when the last of them had ended
-	coolFrom    Instant // no key cools down before
+	leaseOver   Instant // when the latest lease of the region had ended
+	coolFrom    Instant // no key cools down before this instant
 	lastReport  Instant
-	markedAt    Instant       // the last report that lets the region count as heard
-	pace        time.Duration // of its reports of one busy key
+	markedAt    Instant       // the latest report that counts as hearing the region
+	pace        time.Duration // the interval of its reports of one busy key
 	rules       uint64
-	renewedAt   Instant // by this leader, in this session; 0: not yet
+	renewedAt   Instant // when this leader last renewed the lease in this session; 0: not yet
 
 	waiting   bool // a report awaits its answer
-	opening   bool // the latest report was one of a region that applies what the session began with
+	opening   bool // the latest report came from a region that was still applying the answer to its Hello
 	waitSince Instant
 	tSend     Instant
 	hello     *Hello // awaits its answer
 	helloAt   Instant
 	outbox    []KeyID
-	// unreached are the hash slots that the region cannot reach in its store, nil if there
-	// are none, and kept the pending shares of keys in them; see Leader.stuck.
+	// unreached lists the hash slots that the region cannot reach in its store, nil if there are
+	// none. kept holds the pending shares of keys in those slots; see Leader.stuck.
 	unreached *hashslot.Set
 	kept      []KeyID
-	// unchanged are the keys of which the Hello said what the leader would have
-	// told; the session's first report acknowledges them.
+	// unchanged lists the keys for which the Hello said what the leader would have told. The
+	// session's first report acknowledges them.
 	unchanged []KeyID
-	cold      []Action // for keys the ledger does not have; they get their generation when sent
+	cold      []Action // for keys that are not in the ledger; they get their generation when sent
 	daemons   regionDaemons
 }
 
 // leaderKey is one hot key.
 type leaderKey struct {
 	id      KeyID
-	at      int     // in Leader.order; -1 once it is gone
-	shares  []Share // the liabilities, as the ledger has them
+	at      int     // the key's index in Leader.order; -1 once it is removed
+	shares  []Share // the liabilities in the ledger
 	limit   KeyLimit
-	tail    time.Duration // the longest that the limit was said to have
-	rules   uint64        // the version of the rules that limit is of
-	since   uint64        // what was released under older rules is not counted
-	delayed bool          // in Leader.delayed
-	pool    int64         // released tokens that nobody holds
+	tail    time.Duration // the longest tail that was reported for the limit
+	rules   uint64        // the version of the rules that limit belongs to
+	since   uint64        // tokens released under older rules are not counted
+	delayed bool          // the key is in Leader.delayed
+	pool    int64         // released tokens that no region holds
 	regions []keyRegion
 	dirty   bool
 	settled bool // see Leader.steady
 	over    bool
 	cooling cooling
-	used    Instant // when an admission was last learned of
+	used    Instant // when the leader last learned of an admission
 	credit  int64   // how much may move without a rejection, in units of the limit
 	moved   Instant
-	// home is the region that holds a homed key, noHome before anyone has used it, and
-	// homeSince when it became that.
+	// home is the region that holds a homed key, noHome before any region has used it. homeSince is
+	// when it became the home.
 	home      int
 	homeSince Instant
 	shrunk    Instant // when a share was last lowered
 }
 
-// cooling is how far a key is on its way back to cold.
+// cooling says how far a key has returned to cold.
 type cooling uint8
 
 const (
 	hotKeyState cooling = iota
-	toFloors            // every share goes back to the floor
-	goingCold           // all are there; every region is told
-	leaving             // all have acknowledged; the removal is being committed
+	toFloors            // every share returns to the floor
+	goingCold           // every share is the floor, and each region is being told that the key is cold
+	leaving             // all regions have acknowledged, and the removal is being committed
 )
 
 // keyRegion is one region's share of one key.
 type keyRegion struct {
-	sent    Share // the share last sent, A in the protocol
+	sent    Share // the share last sent: A in the protocol
 	gen     Gen
-	acked   bool // the exact (gen, sent) was reported
-	pending bool // next goes out with the next directive
+	acked   bool // a report confirmed exactly (gen, sent)
+	pending bool // next is sent with the next directive
 	next    Share
-	grant   int64 // comes with next
+	grant   int64 // the tokens that come with next
 	granted int64 // cumulative over the session
-	cold    bool  // acknowledged the return to cold
-	// outlasted: the exact (gen, sent) was reported, but use from before outlasts it: inUse
-	// is what that took up when the region last told, 0 if no more than the share, and
-	// looked that it has told in this session. label is the highest window told at an
-	// acknowledgement; 0: none yet.
+	cold    bool  // the region acknowledged the return to cold
+	// outlasted: a report confirmed exactly (gen, sent), but earlier use outlasts that share. inUse
+	// is what the use took up when the region last reported it, 0 if no more than the share.
+	// looked: the region has reported its use in this session. label is the highest window reported
+	// with an acknowledgement; 0: none yet.
 	outlasted bool
 	inUse     int32
 	looked    bool
 	label     int64
 
-	// shrinks: the share last sent, or about to be, is smaller than the one before.
+	// shrinks: the share last sent, or about to be sent, is smaller than the one before.
 	shrinks bool
 
 	released int64
 	tokens   int64
-	used     int64 // of a limit that counts; see usedOf
+	used     int64 // of a counting limit; see usedOf
 	demand   demand
 	planned  planned
-	// homeUntil is when the region last ceased to be the home; 0: never in this reign.
+	// homeUntil is when the region last ceased to be the home; 0: never in this epoch.
 	homeUntil Instant
 }
 
-// commit is the plan on its way through the log.
+// commit is a plan that is being replicated.
 type commit struct {
 	plan    Plan
 	began   Instant
@@ -175,23 +177,23 @@ type commit struct {
 	creates []create
 }
 
-// create is a cold key that a region asked to become hot.
+// create is the request of a region to make a cold key hot.
 type create struct {
 	region int
 	report KeyReport
 }
 
-// growth is a share to be sent once its liability is committed.
+// growth is a share that is sent once its liability is committed.
 type growth struct {
 	key    KeyID
 	region int
-	from   Gen // what it grows from; another share sent since voids it
+	from   Gen // the generation it grows from; a share sent since then voids the growth
 	share  Share
-	// grant are the released tokens that come with it.
+	// grant is the amount of released tokens that comes with it.
 	grant int64
 }
 
-// Errors with which the leader refuses a message; each ends the session.
+// Errors with which the leader refuses a message. Each of them ends the session.
 var (
 	ErrRegionBusy    = errors.New("budget: another daemon of this region is reporting")
 	ErrSessionClosed = errors.New("budget: this session is not open")
@@ -199,9 +201,9 @@ var (
 	ErrMalformed     = errors.New("budget: malformed message")
 )
 
-// NewLeader starts an epoch that has just been minted in ledger, which must be a
-// copy of its own. Every region counts as silent, and as holding a lease that an
-// earlier leader may have renewed up to now.
+// NewLeader starts an epoch that was just created in ledger. The leader needs a ledger of its own,
+// so pass a copy. Every region counts as silent, and as holding a lease that an earlier leader may
+// have renewed up to now.
 func NewLeader(ledger *Ledger, now Instant) *Leader {
 	l := &Leader{
 		cfg: ledger.Config, ledger: ledger, epoch: ledger.Epoch, start: now,
@@ -221,7 +223,7 @@ func NewLeader(ledger *Ledger, now Instant) *Leader {
 	return l
 }
 
-// addKey takes up a key that the ledger has.
+// addKey starts to keep track of a key that is in the ledger.
 func (l *Leader) addKey(k KeyID, now Instant) *leaderKey {
 	key := &leaderKey{
 		id: k, at: len(l.order), shares: l.ledger.Shares(k),
@@ -236,7 +238,7 @@ func (l *Leader) addKey(k KeyID, now Instant) *leaderKey {
 	return key
 }
 
-// forget lets a key go; the last one takes its place.
+// forget removes a key. The last key of order takes its place.
 func (l *Leader) forget(key *leaderKey) {
 	if key.over {
 		l.over--
@@ -252,8 +254,7 @@ func (l *Leader) forget(key *leaderKey) {
 	l.hold(key.id, -1)
 }
 
-// Step takes one event at one instant and returns what is to be done about it, in
-// order.
+// Step applies one event at an instant and returns the effects to carry out, in order.
 func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 	out := l.passTime(now)
 	l.rethink()
@@ -264,7 +265,7 @@ func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 		out = append(out, l.report(e.Report, now)...)
 	case Committed:
 		l.committed(now)
-		l.urgent = true // what was told meanwhile has waited long enough
+		l.urgent = true // messages received meanwhile have waited long enough
 	case Verified:
 		l.verifying = false
 		l.began = max(l.began, l.verifyFrom)
@@ -299,13 +300,14 @@ func (l *Leader) nextGen() Gen {
 	return Gen{Epoch: l.epoch, Counter: l.counter}
 }
 
-// EpochSpent reports whether half of the epoch's generations are used. Then a new leader is
-// to be made with an epoch of its own: regions open new sessions with it, and their leases
-// last through that. The other half is room for whoever cannot begin one at once.
+// EpochSpent reports whether half of the epoch's generations are used. The caller must then create
+// a new epoch and a new leader. The regions open new sessions with it, and their leases last
+// through the change. The other half of the generations is room for a leader that cannot be
+// replaced at once.
 func (l *Leader) EpochSpent() bool { return l.counter > maxCounter/2 }
 
-// SpendGenerations has the leader go on as if it had given out so many generations more. It
-// is for tests and simulations, which would take hours to use up an epoch.
+// SpendGenerations skips n generations, as if the leader had sent that many. It is for tests and
+// simulations, which would take hours to use up an epoch.
 func (l *Leader) SpendGenerations(n uint64) { l.counter += n }
 
 func (l *Leader) dropRules(kept func(uint32) bool) {
@@ -335,8 +337,8 @@ func (l *Leader) dropRules(kept func(uint32) bool) {
 	})
 }
 
-// sendCold tells a region that a key the ledger does not have is cold. One that cannot be
-// told now is told when it reports the key again, or says Hello.
+// sendCold tells a region that a key outside the ledger is cold. A region that cannot be told now
+// is told when it reports the key again or says Hello.
 func (l *Leader) sendCold(i int, k KeyID) {
 	if l.stuck(i, k) {
 		return
@@ -345,10 +347,10 @@ func (l *Leader) sendCold(i int, k KeyID) {
 	r.cold = append(r.cold, Action{Key: k, Share: l.cfg.Regions[i].Floor, Cold: true})
 }
 
-// LeaderStats counts since the epoch began.
+// LeaderStats counts events since the epoch began.
 type LeaderStats struct {
 	Plans        uint64
-	Looks        uint64 // keys that were planned, whatever came of it
+	Looks        uint64 // keys that were planned, with or without a change
 	ShareChanges uint64
 	Created      uint64
 	Cooled       uint64
@@ -360,11 +362,11 @@ type LeaderStats struct {
 // Stats returns the counters and the number of hot keys.
 func (l *Leader) Stats() (stats LeaderStats, hotKeys int) { return l.stats, len(l.keys) }
 
-// Epoch is the leader's epoch.
+// Epoch returns the leader's epoch.
 func (l *Leader) Epoch() uint64 { return l.epoch }
 
-// ReleaseAll lets every report that is being held be answered at the next Step:
-// there is news for all of them outside the machine (new rules).
+// ReleaseAll lets the next Step answer every report that is being held. The caller has news for all
+// regions that the state machine does not know of: new rules.
 func (l *Leader) ReleaseAll(now Instant) []LeaderEffect {
 	for i := range l.regions {
 		l.regions[i].waitSince = min(l.regions[i].waitSince, now.Add(-AnswerHold))

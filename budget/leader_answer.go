@@ -2,8 +2,8 @@ package budget
 
 import "slices"
 
-// answers releases the reports for which there is something to say, or that were
-// held for long enough.
+// answers releases the reports for which there is something to send, and those that were held long
+// enough.
 func (l *Leader) answers(now Instant) []LeaderEffect {
 	var out []LeaderEffect
 	room := maxWelcomeKeys
@@ -27,7 +27,7 @@ func (l *Leader) answers(now Instant) []LeaderEffect {
 		}
 		news := !r.opening && (len(r.outbox) > 0 || len(r.cold) > 0)
 		if renew && !proved && !expired {
-			continue // shares wait for the proof too, else a busy region starves of leases
+			continue // shares wait for the proof too, or a busy region would get no lease
 		}
 		if news || renew || expired {
 			out = append(out, Answer{l.directive(i, renew && proved, now)})
@@ -40,12 +40,12 @@ func (l *Leader) renewalDue(r *leaderRegion, now Instant) bool {
 	return r.live && (r.renewedAt == 0 || now.Sub(r.renewedAt) >= renewEvery)
 }
 
-// mayRenew: everything sent so far is consistent with everything reserved.
+// mayRenew reports whether everything sent so far is consistent with everything reserved.
 func (l *Leader) mayRenew(now Instant) bool { return l.over == 0 && l.graceOver(now) }
 
-// directive answers a region's report: the shares that are due, and, if they leave
-// everything consistent, the renewal of its lease. A region that is still applying what its
-// session began with is told only that it was heard.
+// directive answers a region's report with the shares that are due. It renews the region's lease if
+// that leaves everything consistent. A region that is still applying the answer to its Hello only
+// learns that it was heard.
 func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 	r := &l.regions[i]
 	d := Directive{Shard: l.ledger.Shard, Region: i, Epoch: l.epoch, Session: r.session, Seq: r.seq, TSend: r.tSend, Others: r.daemons.others(now)}
@@ -63,7 +63,7 @@ func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 	}
 	n := min(len(r.outbox), maxActions-told)
 	if n > 0 {
-		// It is later than that of the cold keys: one of them may be hot again.
+		// Take the generation after those of the cold keys: one of them may be hot again.
 		gen := l.nextGen()
 		for _, k := range r.outbox[:n] {
 			if key := l.keys[k]; key != nil && key.regions[i].pending {
@@ -75,7 +75,7 @@ func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 	if renew && l.mayRenew(now) {
 		d.Renew = true
 		r.renewedAt = now
-		// Another daemon of the region may hold a longer one of an earlier epoch.
+		// Another daemon of the region may hold a longer lease of an earlier epoch.
 		r.leaseEnd = max(r.leaseEnd, now.Add(l.cfg.leaseAtLeader()))
 		l.stats.Renewals++
 	}
@@ -83,9 +83,9 @@ func (l *Leader) directive(i int, renew bool, now Instant) Directive {
 }
 
 // send turns a pending share into an action of a generation. A growth that was planned before
-// another region fell silent may no longer fit beside that region's floor: it is
-// cut back to what the region has. Leases renewed since would outlast the silent
-// region's patience.
+// another region fell silent may no longer fit beside that region's floor. It is then cut back to
+// what the region has, because leases renewed since then would outlast the silent region's wait for
+// its floor.
 func (l *Leader) send(i int, key *leaderKey, gen Gen) Action {
 	kr := &key.regions[i]
 	before := kr.sent

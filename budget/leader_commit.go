@@ -1,6 +1,6 @@
 package budget
 
-// committed applies the plan here too and sends what it allows.
+// committed applies the committed plan to this ledger too, and sends what it allows.
 func (l *Leader) committed(now Instant) {
 	c := l.committing
 	if c == nil {
@@ -24,12 +24,12 @@ func (l *Leader) committed(now Instant) {
 	}
 }
 
-// changed weighs a key with its new liabilities, or forgets it.
+// changed updates a key to its new liabilities, or forgets it.
 func (l *Leader) changed(e Entry) {
 	key := l.keys[e.Key]
 	if key == nil {
 		if e.Shares != nil {
-			l.ledger.set(Entry{Key: e.Key}) // its rule went away meanwhile
+			l.ledger.set(Entry{Key: e.Key}) // the key's rule was removed meanwhile
 		}
 		return
 	}
@@ -55,7 +55,7 @@ func (l *Leader) created(asked create, now Instant) {
 	l.stats.Created++
 	if rep.Limit.lendsUnused() && rep.Rejecting {
 		d := &key.regions[asked.region].demand
-		d.last, d.rejecting = now, true // so that the others' parts move with the first directives
+		d.last, d.rejecting = now, true // the other regions' parts then move with the first directives
 	}
 	for i := range l.regions {
 		l.queueAction(i, key, key.shares[i])

@@ -2,8 +2,8 @@ package budget
 
 import "time"
 
-// sweep starts the cooling of keys that nobody has used for a while. A round begins
-// once a second, and looks at a part of many keys with each tick.
+// sweep starts the cooling of keys that no region has used for a while. A round begins once a
+// second. If there are many keys, each tick examines a part of them.
 func (l *Leader) sweep(now Instant) {
 	if l.swept == 0 {
 		if now < l.nextSweep {
@@ -15,7 +15,7 @@ func (l *Leader) sweep(now Instant) {
 	for i := range l.regions {
 		if !l.absent(i) && (!l.regions[i].live || now < l.regions[i].coolFrom) {
 			l.swept = 0
-			return // only all regions together can return to cold
+			return // a key returns to cold only with all regions together
 		}
 	}
 	end := min(l.swept+sweepKeys, len(l.order))
@@ -32,10 +32,10 @@ func (l *Leader) sweep(now Instant) {
 	}
 }
 
-// coolAfter is how long a key is unused before it cools down: until every bucket
-// is full again, so that nothing is lost by it, within reason, and as long as there is
-// room for others: those that are leaving already make some, so that no more are sent
-// away than are too many.
+// coolAfter returns how long a key must be unused before it cools down. Normally that is the time
+// until every bucket is full again, so that cooling loses no tokens; it is at most ten minutes. In
+// a crowded table it is shorter. Keys that are already cooling count as free places, so no more
+// keys are cooled than the table has too many.
 func (l *Leader) coolAfter(limit KeyLimit) time.Duration {
 	const longest = 10 * time.Minute
 	if 2*(l.used()-l.cooling) >= l.most {
@@ -48,8 +48,8 @@ func (l *Leader) coolAfter(limit KeyLimit) time.Duration {
 	return max(minCoolAfter, l.cfg.lengthen(full))
 }
 
-// stayHot ends a return to cold, unless it is being committed already. A region
-// that has been told asks again; see Leader.reheat.
+// stayHot cancels a return to cold, unless it is being committed. A region that was already told
+// "cold" asks again; see Leader.reheat.
 func (l *Leader) stayHot(key *leaderKey) {
 	if key.cooling == toFloors || key.cooling == goingCold {
 		key.cooling = hotKeyState
@@ -57,14 +57,14 @@ func (l *Leader) stayHot(key *leaderKey) {
 	}
 }
 
-// finishCooling takes a key that is going cold one step further: once every share
-// is the floor, acknowledged, each region is told; once all have acknowledged
-// that, the entry goes. It reports whether the key needs no other planning.
+// finishCooling moves a key that is going cold one step on. Once every share is the floor and
+// acknowledged, each region is told that the key is cold. Once all have acknowledged that, the
+// entry is removed. It reports whether the key needs no other planning.
 //
-// The floor is the one that the region was told, which it enforces of a cold key, and not
-// its bound while that is larger: the bound comes down a tail after the region has learned
-// of the smaller floor, and what was used meanwhile under a share above it would be
-// covered neither by the entry nor by the bound.
+// The floor is the told floor, which the region enforces for a cold key. It is not the region's
+// bound while that is larger. The bound comes down a tail after the region has learned of the
+// smaller floor. Use of a share above the told floor in that time would be covered neither by the
+// entry nor by the bound.
 func (l *Leader) finishCooling(c *commit, key *leaderKey, lowered []Share) bool {
 	if key.cooling == toFloors && l.allAtFloor(key, lowered) {
 		key.cooling = goingCold

@@ -6,33 +6,34 @@ import (
 )
 
 const (
-	// ForgetDaemonAfter is how long a daemon that is not heard any more, and did not say that
-	// it stops, counts as one that may still spend by the region's store.
+	// ForgetDaemonAfter is how long a daemon that fell silent without saying that it stops counts
+	// as one that may still spend by the region's store.
 	ForgetDaemonAfter = time.Hour
-	// yieldAfter is how long a daemon has to have had no store before its session goes to
-	// another one: shorter outages are of the store, and end for all daemons at once.
+	// yieldAfter is how long a daemon must have had no store before its session goes to another
+	// daemon. A shorter outage is one of the store itself and ends for all daemons at once.
 	yieldAfter = 2 * time.Second
 )
 
 // regionDaemons is what a leader knows of the daemons of one region.
 type regionDaemons struct {
-	// session is the daemon that has the session, or had the last one; zero: not known.
+	// session is the daemon that has the session, or had the latest one; zero: not known.
 	session DaemonID
-	// storeless is since when it reports that its store does not answer; 0: it does.
+	// storeless is since when that daemon reports that its store does not answer; 0: the store
+	// answers.
 	storeless Instant
-	// alone and knows are what it said last of itself and of the others.
+	// alone and knows are what that daemon last reported of itself and of the others.
 	alone bool
 	knows []DaemonID
-	known []knownDaemon // at most MaxDaemons, by their ids
+	known []knownDaemon // at most MaxDaemons, ordered by id
 }
 
-// knownDaemon is a daemon and when it was last heard.
+// knownDaemon is a daemon, with the time of its latest message.
 type knownDaemon struct {
 	id    DaemonID
 	heard Instant
 }
 
-// hear notes that a daemon says Hello or reports.
+// hear records that a daemon said Hello or reported.
 func (d *regionDaemons) hear(s Standing, now Instant) {
 	if s.Daemon == 0 {
 		return
@@ -56,23 +57,23 @@ func (d *regionDaemons) hear(s Standing, now Instant) {
 	}
 }
 
-// quietest is the daemon that was not heard for the longest time.
+// quietest returns the daemon that has been silent for longest.
 func (d *regionDaemons) quietest() DaemonID {
 	return slices.MinFunc(d.known, func(a, b knownDaemon) int { return int(a.heard - b.heard) }).id
 }
 
-// forget drops a daemon.
+// forget removes a daemon.
 func (d *regionDaemons) forget(id DaemonID) {
 	d.known = slices.DeleteFunc(d.known, func(k knownDaemon) bool { return k.id == id })
 }
 
-// opened notes whose session begins.
+// opened records that the session of a daemon begins.
 func (d *regionDaemons) opened(s Standing, now Instant) {
 	d.storeless = 0
 	d.report(s, now)
 }
 
-// report notes what the daemon with the session says of itself.
+// report records what the daemon with the session reports of itself.
 func (d *regionDaemons) report(s Standing, now Instant) {
 	d.hear(s, now)
 	d.session, d.alone, d.knows = s.Daemon, s.Alone, s.Others
@@ -84,10 +85,10 @@ func (d *regionDaemons) report(s Standing, now Instant) {
 	}
 }
 
-// others are the known daemons without the one that has the session, by their ids.
+// others returns the known daemons except the one that has the session, ordered by id.
 func (d *regionDaemons) others(now Instant) []DaemonID { return d.besides(d.session, now) }
 
-// besides are the known daemons without one, by their ids.
+// besides returns the known daemons except id, ordered by id.
 func (d *regionDaemons) besides(id DaemonID, now Instant) []DaemonID {
 	var out []DaemonID
 	for _, k := range d.known {
@@ -98,15 +99,15 @@ func (d *regionDaemons) besides(id DaemonID, now Instant) []DaemonID {
 	return out
 }
 
-// unmarked reports whether a daemon's message is no sign that the region is heard: its store
-// has not taken the mark, by which another daemon of the region finds out that the floor may
-// be lent. So that one may take the floor back as if the region was silent.
+// unmarked reports whether a daemon's message does not count as hearing the region, because its
+// store has not taken the mark. The mark tells another daemon of the region that the floor may be
+// lent. Without the mark that daemon may take the floor back as if the region were silent.
 func (d *regionDaemons) unmarked(s Standing, now Instant) bool {
 	return s.Storeless && (len(s.Others) > 0 || len(d.besides(s.Daemon, now)) > 0)
 }
 
-// yieldsTo reports whether the session goes to another daemon at once: that one has the
-// store, and the one with the session has none, and admits nothing without it.
+// yieldsTo reports whether the session goes to another daemon at once. That daemon has the store.
+// The daemon with the session has no store, and admits nothing without it.
 func (r *leaderRegion) yieldsTo(s Standing, now Instant) bool {
 	d := &r.daemons
 	return s.Daemon != 0 && s.Daemon != d.session && !s.Storeless &&
@@ -120,10 +121,10 @@ func (l *Leader) daemonLeft(e DaemonLeft) {
 	}
 }
 
-// Vouches reports whether a daemon of region i that has no session may spend by the store:
-// the daemon with the session has said that it knows of this one, so it does not admit
-// anything by an emergency limit beside it. Daemons of earlier versions, which say nothing of
-// others, are not waited for.
+// Vouches reports whether a daemon of region i that has no session may spend by the store. It may
+// once the daemon with the session has reported that it knows this one, and so admits nothing by an
+// emergency limit beside it. Daemons of earlier versions report nothing of other daemons, so they
+// are not waited for.
 func (l *Leader) Vouches(i int, id DaemonID) bool {
 	r := &l.regions[i]
 	return r.open && (id == 0 || r.daemons.session == 0 || slices.Contains(r.daemons.knows, id))

@@ -2,41 +2,40 @@ package budget
 
 import "time"
 
-// LeaderEvent is something that happened to the leader; see Leader.Step.
+// LeaderEvent is an input of Leader.Step.
 type LeaderEvent interface{ leaderEvent() }
 
-// HelloReceived is a region's Hello. It gets exactly one Welcome or Refuse.
+// HelloReceived is a region's Hello. The leader answers it with exactly one Welcome or Refuse.
 type HelloReceived struct{ Hello Hello }
 
-// ReportReceived is a region's Report. It gets exactly one Answer or Refuse.
+// ReportReceived is a region's Report. The leader answers it with exactly one Answer or Refuse.
 type ReportReceived struct{ Report Report }
 
-// Committed tells that the Commit in flight was applied. (One that failed, or
-// whose outcome is unknown, ends the leader.)
+// Committed says that the Commit in flight was applied. A Commit that failed, or whose outcome is
+// unknown, ends the leader instead.
 type Committed struct{}
 
-// Verified tells that the Verify in flight proved the leadership. (One that failed
-// ends the leader.)
+// Verified says that the Verify in flight proved the leadership. One that failed ends the leader
+// instead.
 type Verified struct{}
 
-// RulesChanged tells which rule numbers there still are by a version of the rules. What
-// regions release under an older one is of limits that may have been larger: it is not
-// given out any more.
+// RulesChanged says which rule numbers exist in a version of the rules. Tokens that regions
+// released under an older version may be of larger limits, so the leader no longer hands them out.
 type RulesChanged struct {
 	Kept    func(rule uint32) bool
 	Version uint64
-	// Tail is the longest KeyLimit.Tail that a rule has, by this version or one before
-	// that a region may still go by. It must not change after the event. Nil: not known.
+	// Tail returns the longest KeyLimit.Tail of a rule, in this version or an earlier one that a
+	// region may still use. Its result must not change after the event. Nil: not known.
 	Tail func(rule uint32) time.Duration
 }
 
-// DaemonLeft tells that a daemon of a region has stopped.
+// DaemonLeft says that a daemon of a region has stopped.
 type DaemonLeft struct {
 	Region int
 	Daemon DaemonID
 }
 
-// Tick lets time pass and plans; every 20 ms or so.
+// Tick lets time pass and starts a plan. It comes about every 20 ms.
 type Tick struct{}
 
 func (HelloReceived) leaderEvent()  {}
@@ -47,13 +46,13 @@ func (RulesChanged) leaderEvent()   {}
 func (DaemonLeft) leaderEvent()     {}
 func (Tick) leaderEvent()           {}
 
-// LeaderEffect is something the shell is to do; see Leader.Step.
+// LeaderEffect is something that the caller of Leader.Step must do.
 type LeaderEffect interface{ leaderEffect() }
 
-// Commit replicates a plan; answered by Committed. At most one is in flight.
+// Commit asks to replicate a plan; Committed answers it. At most one is in flight.
 type Commit struct{ Plan Plan }
 
-// Verify proves that this is still the leader; answered by Verified.
+// Verify asks for a proof that this is still the leader; Verified answers it.
 type Verify struct{}
 
 // Welcome answers a Hello.

@@ -1,7 +1,7 @@
 package budget
 
-// moveTo queues shrinks and plans growths towards target; lowered becomes the
-// liabilities to commit. It reports whether it raised any.
+// moveTo queues shrinks and plans growths towards target. lowered holds the liabilities to commit;
+// moveTo raises them for the growths. It reports whether it raised any.
 func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now Instant) bool {
 	pool := l.poolOf(key, lowered)
 	if l.fencedUseCounts(key, now) || l.awaitsRoom(key, now) {
@@ -40,15 +40,16 @@ func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now 
 	return raised
 }
 
-// canGrow: a region grows only from a share it has acknowledged and that is all its
-// liability, so that what is added is exactly what is committed.
+// canGrow reports whether a region may grow. It grows only from a share that it has acknowledged
+// and that equals its liability, so that the growth is exactly what is committed.
 func (l *Leader) canGrow(i int, key *leaderKey, lowered Share) bool {
 	kr := &key.regions[i]
 	return l.regions[i].live && kr.acked && !kr.pending && kr.sent == lowered
 }
 
-// poolOf is what nobody may be enforcing, or have in use: the only source of growth. A silent
-// region's floor is not in it, even if the region had lent it. Never negative.
+// poolOf returns the part of the limit that no region may be enforcing or have in use: the only
+// source of growth. A silent region's floor is not part of it, even if the region had lent it. The
+// result is never negative.
 func (l *Leader) poolOf(key *leaderKey, liability []Share) Share {
 	pool := Share{Rate: Unit, Burst: Unit}
 	for i, s := range liability {
@@ -57,7 +58,7 @@ func (l *Leader) poolOf(key *leaderKey, liability []Share) Share {
 	return pool.Max(Share{})
 }
 
-// ration gives every need in full, or by its size if the pool is too small.
+// ration meets every need in full, or in proportion if the pool is too small.
 func ration(pool int32, need []Share, part func(Share) int32) []int32 {
 	out := make([]int32, len(need))
 	weights := make([]int64, len(need))
@@ -76,9 +77,9 @@ func ration(pool int32, need []Share, part func(Share) int32) []int32 {
 	return out
 }
 
-// queueAction has a share sent with the region's next directive. If it takes the place of
-// a growth that was not sent yet, the tokens that came with that go back to the pool:
-// the liability that covered them is about to be lowered.
+// queueAction queues a share for the region's next directive. If it replaces a growth that was not
+// yet sent, the tokens of that growth return to the pool: the liability that covered them is about
+// to be lowered.
 func (l *Leader) queueAction(i int, key *leaderKey, share Share) {
 	r, kr := &l.regions[i], &key.regions[i]
 	if !r.open {
@@ -94,23 +95,22 @@ func (l *Leader) queueAction(i int, key *leaderKey, share Share) {
 	kr.next, kr.grant = share, 0
 }
 
-// clampPool voids released tokens beyond what the unassigned burst could hold. A
-// silent region's floor is not unassigned: the region may be filling it again.
+// clampPool discards released tokens beyond what the unassigned burst could hold. A silent region's
+// floor is not unassigned, since the region may be filling it again.
 func (l *Leader) clampPool(key *leaderKey, liability []Share) {
 	key.pool = min(key.pool, Scale(key.limit.Capacity, l.poolOf(key, liability).Burst))
 }
 
-// takeFromPool takes the released tokens that come with a growth: only what is
-// there, and only as much as the added burst can hold, so tokens in flight are
-// covered by its liability.
+// takeFromPool takes the released tokens that come with a growth. It takes no more than the pool
+// has and the added burst can hold, so the liability covers tokens in flight.
 func (key *leaderKey) takeFromPool(added int32) int64 {
 	grant := min(key.pool, Scale(key.limit.Capacity, added))
 	key.pool -= grant
 	return grant
 }
 
-// grow sends a share whose liability is now committed, with its tokens. If it can
-// no longer be sent, the tokens are lost.
+// grow queues a share whose liability is now committed, with its tokens. If the share can no longer
+// be sent, the tokens are lost.
 func (l *Leader) grow(g growth) {
 	key := l.keys[g.key]
 	if key == nil || !l.regions[g.region].live {
@@ -118,7 +118,7 @@ func (l *Leader) grow(g growth) {
 	}
 	kr := &key.regions[g.region]
 	if kr.pending || !kr.acked || kr.gen != g.from {
-		return // overtaken by another share, or by a new session
+		return // another share or a new session has overtaken it
 	}
 	l.queueAction(g.region, key, g.share)
 	kr.grant = g.grant

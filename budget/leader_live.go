@@ -1,6 +1,6 @@
 package budget
 
-// passTime notices who has fallen silent and whose lease has ended.
+// passTime detects regions that have fallen silent and leases that have ended.
 func (l *Leader) passTime(now Instant) []LeaderEffect {
 	var out []LeaderEffect
 	for i := range l.regions {
@@ -16,30 +16,30 @@ func (l *Leader) passTime(now Instant) []LeaderEffect {
 			l.turn.ended = append(l.turn.ended, i)
 		}
 		if r.open && !r.live && r.leaseEnd == 0 && now.Sub(r.markedAt) >= l.cfg.leaseAtLeader() {
-			out = append(out, l.closeSession(i, ErrSessionClosed)...) // it never came to life
+			out = append(out, l.closeSession(i, ErrSessionClosed)...) // the session never came to life
 		}
 	}
 	return out
 }
 
-// turn is what has happened in a step that concerns every key. Between steps it is
-// empty: many regions that fall silent together cost one walk over the keys.
+// turn collects what happened in one step and concerns every key. It is empty between steps. Many
+// regions that fall silent together so cost one walk over the keys.
 type turn struct {
 	due    bool
 	silent bool  // a region has fallen silent
-	reach  bool  // what some region reaches of its store is another part now
-	ended  []int // whose leases have ended
+	reach  bool  // a region reaches another part of its store than before
+	ended  []int // the regions whose leases have ended
 }
 
-// turned notes that a region has come to life or fallen silent.
+// turned records that a region has come to life or fallen silent.
 func (l *Leader) turned(i int, live bool) {
 	l.regions[i].live = live
 	l.turn.due = true
 	l.turn.silent = l.turn.silent || !live
 }
 
-// rethink weighs every key anew after a turn: what counts as reserved has changed. A
-// region whose lease has ended enforces no more than the floor of what it was sent.
+// rethink updates every key after a turn, because the reserved shares have changed. A region whose
+// lease has ended enforces no more than the floor of what it was sent.
 func (l *Leader) rethink() {
 	t := l.turn
 	if !t.due {
@@ -76,8 +76,8 @@ func (l *Leader) weigh(key *leaderKey) {
 	}
 }
 
-// overdrawn sums E of the protocol: what was last sent, with a silent region
-// reserved at least its floor.
+// overdrawn reports whether E of the protocol sums above the limit: the shares last sent, and for a
+// silent region at least its floor.
 func (l *Leader) overdrawn(key *leaderKey) bool {
 	var rate, burst int64
 	for i := range key.regions {
@@ -93,8 +93,8 @@ func (l *Leader) reserved(i int, key *leaderKey) Share {
 	return l.mayUse(i, key, e)
 }
 
-// graceOver reports whether leases may be renewed: a new leader waits until every
-// region has acknowledged, at most half a lease, so that nobody's share dips.
+// graceOver reports whether leases may be renewed. A new leader waits until every region has
+// acknowledged, at most half a lease, so that no region's share dips.
 func (l *Leader) graceOver(now Instant) bool {
 	if now.Sub(l.start) >= l.cfg.Lease/2 {
 		return true
@@ -107,8 +107,8 @@ func (l *Leader) graceOver(now Instant) bool {
 	return true
 }
 
-// absent: nobody of the region enforces anything, and nothing is reserved for it.
-// It need not agree to anything.
+// absent reports whether no daemon of the region enforces anything and nothing is reserved for it.
+// Such a region need not acknowledge anything.
 func (l *Leader) absent(i int) bool {
 	r := &l.regions[i]
 	return l.cfg.Regions[i].gone() && !r.open && r.leaseEnd == 0

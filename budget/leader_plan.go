@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// plan looks at every key whose facts have changed, queues the shrinks at once and
-// commits the rest: lowered liabilities, growths that the pool allows, new keys.
-// While a commit is in flight nothing more is planned, so every plan starts from
-// the ledger as it is.
+// plan examines every key whose facts have changed. It queues the shrinks at once and commits the
+// rest: lowered liabilities, growths that the pool allows, and new keys. While a commit is in
+// flight nothing more is planned, so every plan starts from the ledger as it is.
 func (l *Leader) plan(now Instant) []LeaderEffect {
 	l.sweep(now)
 	if l.committing != nil {
@@ -37,8 +36,8 @@ func (l *Leader) planRedisEpochs(c *commit) {
 	}
 }
 
-// planCreates makes keys hot: a liability of the floor for every region, silent
-// ones included, which is what each enforces already.
+// planCreates makes keys hot. Every region, even a silent one, gets a liability of its floor, which
+// is what it enforces already.
 func (l *Leader) planCreates(c *commit) {
 	n := min(len(l.creates), maxPlanCreates)
 	for _, asked := range l.creates[:n] {
@@ -52,9 +51,9 @@ func (l *Leader) planCreates(c *commit) {
 	l.creates = l.creates[n:]
 }
 
-// planDirty plans keys whose facts have changed. It waits for the regions that a new leader
-// has not heard yet, as the renewal of leases does: what would be made room for their floors
-// with, in every key, they mostly need not be told a moment later.
+// planDirty plans the keys whose facts have changed. Like the renewal of leases, it waits for the
+// regions that a new leader has not heard yet. Otherwise the plan would make room for their floors
+// in every key, and a moment later that would mostly prove needless.
 func (l *Leader) planDirty(c *commit, now Instant) {
 	if !l.graceOver(now) {
 		return
@@ -64,7 +63,7 @@ func (l *Leader) planDirty(c *commit, now Instant) {
 		key := l.dirty[n]
 		n++
 		if key.at < 0 {
-			continue // it is gone
+			continue // the key is gone
 		}
 		key.dirty = false
 		l.planKey(c, key, now)
@@ -92,17 +91,17 @@ func (l *Leader) planKey(c *commit, key *leaderKey, now Instant) {
 	}
 }
 
-// lowered are the liabilities that facts already allow: what a region has acknowledged that is
-// live, or whose session is being opened, and the floor of one whose lease has ended, whose use since then counts
-// no more, and that has no session in which another lease could begin.
+// lowered returns the liabilities that the facts allow, by region. A region that is live, or whose
+// session is being opened, is liable for what it has acknowledged. A region is liable for its floor
+// once its lease has ended and its use since then no longer counts, if it has no session in which
+// another lease could begin.
 func (l *Leader) lowered(key *leaderKey, now Instant) []Share {
 	out := make([]Share, len(key.shares))
 	for i, li := range key.shares {
 		r, kr := &l.regions[i], &key.regions[i]
 		switch {
 		case (r.live || r.opening) && (kr.acked || kr.outlasted):
-			// A share whose growth is committed but still waits to be sent
-			// counts as sent.
+			// A share counts as sent while its growth is committed but not sent yet.
 			li = li.Min(kr.sent.Max(kr.current()).Max(Share{Burst: kr.inUse}))
 		case !r.open && r.leaseEnd == 0 && (kr.inUse > 0 || !li.Within(l.cfg.Regions[i].Floor)):
 			if now < r.leaseOver.Add(l.tailOf(key)) {
@@ -110,7 +109,7 @@ func (l *Leader) lowered(key *leaderKey, now Instant) []Share {
 				break
 			}
 			li = li.Min(l.cfg.Regions[i].Floor)
-			kr.inUse, kr.looked = 0, false // it may have used its floor since
+			kr.inUse, kr.looked = 0, false // the region may have used its floor since
 			l.weigh(key)
 		}
 		out[i] = li
@@ -118,16 +117,16 @@ func (l *Leader) lowered(key *leaderKey, now Instant) []Share {
 	return out
 }
 
-// target is what every region should hold, and whether it is worth moving there.
-// The target of a silent region, and of one that cannot be told anything of the key, is
-// what must be reserved for it.
+// target returns what every region should hold, and whether it is worth moving there. For a silent
+// region, and for one that cannot be told anything about the key, the target is what must be
+// reserved for it.
 func (l *Leader) target(key *leaderKey, lowered []Share, now Instant) ([]Share, bool) {
 	in := l.allocationOf(key, lowered)
 	if key.cooling != hotKeyState {
 		return l.floorsWithin(in), true
 	}
 	if in.Capacity == 0 {
-		// Nobody has told the limit yet: only what cannot wait is moved.
+		// No region has reported the limit yet, so only what cannot wait is moved.
 		return allocate(in), in.short() || in.drains()
 	}
 	if l.divide == nil && l.cfg.Homed(key.limit) {
@@ -142,8 +141,8 @@ func (l *Leader) target(key *leaderKey, lowered []Share, now Instant) ([]Share, 
 	return l.divided(key, in, now)
 }
 
-// allocationOf collects what allocate needs to know about a key. It is good until the
-// next call.
+// allocationOf collects what allocate needs to know about a key. The result is valid until the next
+// call.
 func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 	if l.claims == nil {
 		l.claims = make([]claim, len(l.regions))
@@ -163,14 +162,14 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 			continue
 		}
 		if l.stuck(i, key.id) {
-			// As long as it cannot be told anything, what it may hold is what it holds.
+			// While the region cannot be told anything, it may hold whatever it holds now.
 			reserve := l.mayUse(i, key, lowered[i])
 			in.Avail = in.Avail.Sub(reserve)
 			in.Regions[i] = claim{Silent: true, Now: reserve, Floor: floor}
 			continue
 		}
 		if over := kr.inUse - kr.current().Burst; over > 0 {
-			in.Avail.Burst -= over // nobody else can have that yet
+			in.Avail.Burst -= over // no other region can have that yet
 		}
 		if !l.cfg.Regions[i].Takes() {
 			in.Regions[i] = claim{Draining: true, Now: kr.current(), Floor: floor}
@@ -178,7 +177,7 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 		}
 		keep := ConnectedFloor(floor, key.limit)
 		if key.limit.Capacity == 0 {
-			keep = floor // nobody has told the limit yet: lend nothing of the floor
+			keep = floor // no region has reported the limit yet: lend nothing of the floor
 		}
 		in.Regions[i] = claim{
 			Now: kr.current(), Floor: floor, Keep: keep,
@@ -189,7 +188,7 @@ func (l *Leader) allocationOf(key *leaderKey, lowered []Share) allocation {
 	return in
 }
 
-// current is the share last sent, or about to be.
+// current returns the share last sent, or the one about to be sent.
 func (kr *keyRegion) current() Share {
 	if kr.pending {
 		return kr.next
@@ -197,7 +196,7 @@ func (kr *keyRegion) current() Share {
 	return kr.sent
 }
 
-// floorsWithin sends every live region back to the floor that it was told.
+// floorsWithin returns every live region to the floor that it was told.
 func (l *Leader) floorsWithin(in allocation) []Share {
 	out := make([]Share, len(in.Regions))
 	for i, c := range in.Regions {
@@ -209,8 +208,8 @@ func (l *Leader) floorsWithin(in allocation) []Share {
 	return out
 }
 
-// worthMoving is the dead band: a move must matter, unless a region rejects requests
-// that a free share could serve, or is about to.
+// worthMoving applies the dead band: a move must matter, unless a region rejects requests that a
+// free share could serve, or is about to.
 func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now Instant) bool {
 	key.credit = min(key.credit+mulDiv(maxMovePerSecond, int64(min(now.Sub(key.moved), time.Second)), int64(time.Second)), maxMovePerSecond)
 	key.moved = now
@@ -224,7 +223,7 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 			return true
 		}
 		if !c.Draining && !c.Keep.Within(c.Now) {
-			return true // everyone is to have a request at hand
+			return true // every region must have a request at hand
 		}
 		diff := int64(target[i].Rate - c.Now.Rate)
 		if diff > 0 {
@@ -242,7 +241,7 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 		return true
 	}
 	if significant && moved > key.credit && key.credit < maxMovePerSecond {
-		key.settled = false // it moves in a while
+		key.settled = false // it moves later
 		return false
 	}
 	if !significant {
@@ -255,9 +254,9 @@ func (l *Leader) worthMoving(key *leaderKey, in allocation, target []Share, now 
 const (
 	// deadBand is 2 % of the limit.
 	deadBand = Unit / 50
-	// minMove is what a rejecting region is served at the least: 1 %.
+	// minMove is the least that a rejecting region is served: 1 %.
 	minMove = Unit / 100
-	// maxMovePerSecond: without a rejection to justify it, a quarter of the
+	// maxMovePerSecond is the most that moves without a rejection to justify it: a quarter of the
 	// limit.
 	maxMovePerSecond = Unit / 4
 )

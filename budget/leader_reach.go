@@ -2,21 +2,21 @@ package budget
 
 import "aliquot/internal/hashslot"
 
-// A region's store may be several servers, each with a part of the keys. While one of them
-// does not answer, no share of its keys can change in that region, for a share that the
-// store has not made its own fences nobody. So the region names the hash slots that it
-// cannot reach, and until it names them no more:
+// A region's store may be several servers, each with a part of the keys. While one of them does not
+// answer, no share of its keys can change in that region: a share that the store has not recorded
+// fences nobody. So the region reports the hash slots that it cannot reach. Until it stops reporting
+// them:
 //
-//   - what it may hold of such a key stays as it is, in the ledger and here. The others have
-//     what is free beside that;
-//   - what is to change is kept and not sent, since it could only fail, and end the session
-//     and with it the leases of all other keys;
-//   - the key does not cool down, for all regions have to acknowledge that;
-//   - a Hello is answered without it, if the region says that it holds no more than it would
-//     be told anyway. Nothing of such a key counts as acknowledged by that.
+//   - the share that it may hold of such a key stays as it is, in the ledger and here. The others
+//     have what is free beside it;
+//   - a change is kept and not sent. It could only fail, and would end the session and with it the
+//     leases of all other keys;
+//   - the key does not cool down, because all regions have to acknowledge that;
+//   - a Hello is answered without the key if the region says that it holds no more than it would be
+//     told anyway. That acknowledges nothing of the key.
 //
-// None of it is trusted with more than how well a limit is used: whatever a region names, a
-// liability comes down by an acknowledgement or with the end of a lease alone.
+// The reported slots affect only how well a limit is used, never safety: a liability comes down only
+// by an acknowledgement or with the end of a lease.
 
 // stuck reports whether region i cannot change its share of a key at present.
 func (l *Leader) stuck(i int, k KeyID) bool {
@@ -34,8 +34,8 @@ func (l *Leader) stuckAnywhere(k KeyID) bool {
 	return false
 }
 
-// reaches takes what region i says it cannot reach of its store. What was kept because of
-// that and can be sent now is, and the other way round.
+// reaches records which hash slots region i cannot reach in its store. Kept shares that can now be
+// sent are queued, and queued shares that cannot be applied are kept.
 func (l *Leader) reaches(i int, unreached *hashslot.Set) {
 	r := &l.regions[i]
 	if r.unreached.Same(unreached) {
@@ -50,8 +50,8 @@ func (l *Leader) reaches(i int, unreached *hashslot.Set) {
 	l.turn.due, l.turn.reach = true, true
 }
 
-// enqueue has a pending share sent with the region's next directive, or kept until it can
-// be applied.
+// enqueue queues a pending share for the region's next directive, or keeps it until the region can
+// apply it.
 func (l *Leader) enqueue(i int, k KeyID) {
 	r := &l.regions[i]
 	if l.stuck(i, k) {
@@ -61,13 +61,13 @@ func (l *Leader) enqueue(i int, k KeyID) {
 	}
 }
 
-// leaves reports whether the answer to a Hello can do without an action that the region
-// could not apply. It holds no more than what it would be told, so all that is missing is a
-// generation to acknowledge: until it has one the liability stays. has is what it says it
-// holds; nil: nothing, and it enforces the floor.
+// leaves reports whether the answer to a Hello can leave out an action that the region could not
+// apply. It can if the region holds no more than it would be told. All that is missing then is a
+// generation to acknowledge, and until the region has one the liability stays. has is what the
+// region says it holds; nil: nothing, so it enforces the floor.
 //
-// A later share that its store may have without its knowing ends by the session itself: a
-// record of a generation up to HelloOK.Watermark counts for no more than what its caller
+// Its store may have a later share that the region does not know of. The session itself ends that
+// share: a record of a generation up to HelloOK.Watermark counts for no more than what its caller
 // holds (limit.View.Known).
 func (l *Leader) leaves(i int, has *Held, act Action) bool {
 	if !l.stuck(i, act.Key) {

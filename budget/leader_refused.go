@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// refused is a key that asked to become hot and found no place in the table.
+// refused is a key that asked to become hot while the table had no room for it.
 type refused struct {
 	create
 	at Instant
 }
 
 const (
-	// maxRefused bounds the keys that wait for a place: more than are made hot by one
-	// plan are not worth knowing.
+	// maxRefused bounds the keys that wait for room. More than one plan makes hot are not worth
+	// knowing.
 	maxRefused = 2 * maxPlanKeys
-	// refusedFor is how long one waits without asking again: its region repeats itself
-	// every half second, or less often if it asks for thousands.
+	// refusedFor is how long a key waits without asking again. Its region repeats the request every
+	// half second, or less often if it asks for thousands of keys.
 	refusedFor = 4 * time.Second
 )
 
-// hasRoom reports whether there is a place for a key, so that a flood of keys that are used
-// once does not hold all others at their floors: in a crowded table only for one that
-// rejects, and in the last fifth of it not for a rule that has half of it.
+// hasRoom reports whether the table has room for a key. In a crowded table it has room only for a
+// key that rejects. In the last fifth it has none for a rule that has half of the table. So a flood
+// of keys that are used once does not hold all others at their floors.
 func (l *Leader) hasRoom(rep KeyReport) bool {
 	used := l.used()
 	switch {
@@ -35,23 +35,22 @@ func (l *Leader) hasRoom(rep KeyReport) bool {
 	return rep.Rejecting || !l.crowded()
 }
 
-// crowded reports whether half of the table is in use. As many keys as are too many then
-// leave it once they are not used (see Leader.coolAfter), though tokens of theirs are lost
-// by that: places are scarcer.
+// crowded reports whether half of the table is in use. Unused keys then leave it as soon as there
+// are too many (see Leader.coolAfter), although that loses tokens of theirs: room is scarcer.
 func (l *Leader) crowded() bool { return 2*l.used() >= l.most }
 
-// used is how many keys are hot or about to be.
+// used returns how many keys are hot or about to be.
 func (l *Leader) used() int { return len(l.keys) + len(l.creating) }
 
-// hold counts keys that have begun, or with -1 ceased, to be hot or about to be.
+// hold adds n to the count of a rule's keys that are hot or about to be; n is 1 or -1.
 func (l *Leader) hold(k KeyID, n int) {
 	if l.held[k.Rule] += n; l.held[k.Rule] == 0 {
 		delete(l.held, k.Rule)
 	}
 }
 
-// refuse notes a key that finds no place. A key refused stays at its floors:
-// nobody gets more than the limit by it, and nobody all of it.
+// refuse records a key for which the table has no room. A refused key stays at its floors: no
+// region gets more than the limit, and none gets all of it.
 func (l *Leader) refuse(asked create, now Instant) {
 	l.stats.Refused++
 	if _, known := l.refused[asked.report.Key]; !known && len(l.refused) >= maxRefused {
@@ -63,9 +62,9 @@ func (l *Leader) refuse(asked create, now Instant) {
 	l.refused[asked.report.Key] = refused{asked, now}
 }
 
-// waiting are the keys that wait for a place, of those that are wanted (nil: all), the
-// busiest first: those that reject, then by what was asked of them. Who has not asked for a
-// while is forgotten.
+// waiting returns the keys that wait for room and are wanted, the busiest first. A nil wanted
+// selects all. Keys that reject come first, then those for which most was asked. A key that has not
+// asked for refusedFor is forgotten.
 func (l *Leader) waiting(now Instant, wanted func(KeyReport) bool) []refused {
 	var out []refused
 	for k, r := range l.refused {
@@ -89,22 +88,22 @@ func (l *Leader) waiting(now Instant, wanted func(KeyReport) bool) []refused {
 	return out
 }
 
-// admitRefused gives places that have become free to the busiest of those who wait.
+// admitRefused gives free places to the busiest of the waiting keys.
 func (l *Leader) admitRefused(now Instant) {
 	if len(l.refused) == 0 || l.used() >= l.most {
 		return
 	}
-	// In a crowded table most of them have no room now, and so need not be sorted each tick.
+	// In a crowded table most of them have no room now, so they need not be sorted each tick.
 	for _, r := range l.waiting(now, l.hasRoom) {
 		if !l.hasRoom(r.report) {
-			continue // any more
+			continue // no longer
 		}
 		delete(l.refused, r.report.Key)
 		l.create(r.create)
 	}
 }
 
-// create has a key made hot by the next plan.
+// create lets the next plan make a key hot.
 func (l *Leader) create(asked create) {
 	if !l.creating[asked.report.Key] && l.keys[asked.report.Key] == nil {
 		l.creating[asked.report.Key] = true
@@ -113,7 +112,7 @@ func (l *Leader) create(asked create) {
 	}
 }
 
-// unmake ends that a key is about to be hot: it is, or will not be.
+// unmake ends the creation of a key: it is hot, or will not be.
 func (l *Leader) unmake(k KeyID) {
 	if l.creating[k] {
 		delete(l.creating, k)
@@ -121,5 +120,5 @@ func (l *Leader) unmake(k KeyID) {
 	}
 }
 
-// Refused is how many keys wait for a place in the hot table, full or crowded.
+// Refused returns how many keys wait for room in the hot table.
 func (l *Leader) Refused() int { return len(l.refused) }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// hello takes a Hello in. It is answered once the region's first store contents are
-// on record and the leadership is proved; see Leader.welcomeWaiting.
+// hello accepts a Hello. It is answered once the region's first store contents are on record and
+// the leadership is proved; see Leader.welcomeWaiting.
 func (l *Leader) hello(h Hello, now Instant) []LeaderEffect {
 	if h.Region < 0 || h.Region >= len(l.regions) || h.Nonce == 0 {
 		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: fmt.Errorf("%w: region or nonce", ErrMalformed)}}
@@ -25,7 +25,7 @@ func (l *Leader) hello(h Hello, now Instant) []LeaderEffect {
 		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: ErrRegionBusy}}
 	}
 	if r.daemons.unmarked(h.Standing, now) {
-		// Another daemon may have the store, and spends by it.
+		// Another daemon may have the store and spend by it.
 		out := l.closeSession(h.Region, ErrSuperseded)
 		return append(out, Refuse{Region: h.Region, Nonce: h.Nonce, Err: ErrRegionBusy})
 	}
@@ -34,16 +34,16 @@ func (l *Leader) hello(h Hello, now Instant) []LeaderEffect {
 	return out
 }
 
-// firstContents reports whether a waiting Hello tells the first store contents of
-// its region, which go on record before the session opens.
+// firstContents reports whether a waiting Hello names the first store contents of its region. These
+// go on record before the session opens.
 func (l *Leader) firstContents(i int) bool {
 	cfg, h := &l.ledger.Config.Regions[i], l.regions[i].hello
 	return h != nil && cfg.DeclaredAtBootstrap && cfg.InitialRedisEpoch == "" && h.RedisEpoch != ""
 }
 
-// welcomeWaiting answers a Hello, if a proof of leadership began after it came. A
-// deposed leader's ledger is old: a daemon that has lost its memory, and its store
-// as well, would believe it shares that were lent since.
+// welcomeWaiting answers a Hello once a proof of leadership has succeeded that began after the
+// Hello came. A deposed leader's ledger is old. A daemon that has lost its memory and its store
+// would believe that leader, and take shares that were lent since.
 func (l *Leader) welcomeWaiting(i int, now Instant) []LeaderEffect {
 	r := &l.regions[i]
 	switch {
@@ -57,7 +57,7 @@ func (l *Leader) welcomeWaiting(i int, now Instant) []LeaderEffect {
 	return []LeaderEffect{l.welcome(h, now)}
 }
 
-// prove starts a proof of leadership, unless one is under way.
+// prove starts a proof of leadership, unless one is in flight.
 func (l *Leader) prove(now Instant) []LeaderEffect {
 	if l.verifying {
 		return nil
@@ -66,7 +66,7 @@ func (l *Leader) prove(now Instant) []LeaderEffect {
 	return []LeaderEffect{Verify{}}
 }
 
-// closeSession ends a region's session, answering whatever waits in it.
+// closeSession ends a region's session and refuses whatever waits in it.
 func (l *Leader) closeSession(i int, why error) []LeaderEffect {
 	r := &l.regions[i]
 	var out []LeaderEffect
@@ -95,7 +95,7 @@ func (l *Leader) closeSession(i int, why error) []LeaderEffect {
 	return out
 }
 
-// welcome opens the session and says what differs from what the region holds.
+// welcome opens the session and returns what differs from what the region holds.
 func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	r := &l.regions[h.Region]
 	if l.longSilent(r, now) {
@@ -103,8 +103,8 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	}
 	l.session++
 	if r.incarnation != h.Incarnation {
-		// The daemon before it may spend until its lease ends, and only records
-		// that outlast it can tell it that the shares have changed.
+		// The previous daemon may spend until its lease ends. Only records that outlast that lease
+		// can show it that the shares have changed.
 		r.coolFrom, r.adoptedAt = r.leaseEnd, 0
 	}
 	r.open, r.session, r.incarnation = true, l.session, h.Incarnation
@@ -122,7 +122,7 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 			continue
 		}
 		if l.stuck(h.Region, x.Key) && x.Share.Within(l.cfg.Regions[h.Region].Floor) {
-			continue // it could not apply it, and has no more than it would be told
+			continue // it could not apply the action, and has no more than it would be told
 		}
 		ok.Actions = append(ok.Actions, Action{
 			Key: x.Key, Gen: gen, Share: l.cfg.Regions[h.Region].Floor, Cold: true,
@@ -141,30 +141,30 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	return Welcome{OK: ok}
 }
 
-// settle fixes what a region that says Hello is to hold of one key: no more than
-// its liability, than was last sent, and than it says it holds (has; nil: nothing). A share
-// that it is to be told has the generation gen.
+// settle decides what a region that says Hello holds of one key: no more than its liability, than
+// was last sent, and than it says it holds (has; nil: nothing). If the region must be told, settle
+// returns an action with the generation gen, and true.
 func (l *Leader) settle(i int, key *leaderKey, has *Held, gen Gen, now Instant) (Action, bool) {
 	kr, liability := &key.regions[i], key.shares[i]
-	sent := kr.gen // zero: nothing in this reign
+	sent := kr.gen // zero: nothing was sent in this epoch
 	a := kr.sent.Min(liability)
 	if has != nil {
 		a = a.Min(has.Share)
 		if key.limit.Capacity == 0 {
-			l.learn(key, has.Limit, 0) // of some version, as the region last used it
+			l.learn(key, has.Limit, 0) // the region's latest use may be of any version of the rules
 		}
 	}
 	if l.regions[i].leaseEnd == 0 {
-		// Its liability may be on its way down to the floor already.
+		// Its liability may already be on its way down to the floor.
 		a = a.Min(l.cfg.Regions[i].Floor)
 	}
 	*kr = keyRegion{sent: a, tokens: kr.tokens, label: kr.label, inUse: kr.inUse, looked: kr.looked, homeUntil: kr.homeUntil, demand: demand{since: now}}
 	l.stayHot(key)
 	l.weigh(key)
 	l.touch(key)
-	// A share sent later than the one it says it holds may stand in its store without its
-	// knowing: another daemon applied it, or the answer was lost. Only a generation of its
-	// own ends that for certain.
+	// The store may have a share that was sent after the one the region says it holds, because
+	// another daemon applied it or the answer was lost. Only an action with its own generation ends
+	// that share for certain.
 	knows := has != nil && (sent == Gen{} || sent == has.Gen)
 	if knows && has.Share == a && a == liability && l.tailOf(key) == 0 {
 		kr.gen = has.Gen
@@ -174,8 +174,7 @@ func (l *Leader) settle(i int, key *leaderKey, has *Held, gen Gen, now Instant) 
 	return Action{Key: key.id, Gen: kr.gen, Share: a, Limit: key.limitNow(), From: l.firstWindow(key)}, true
 }
 
-// report folds one report in. It waits for its answer until there is something to
-// say.
+// report folds one report in. The report waits for its answer until there is something to send.
 func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 	if rep.Region < 0 || rep.Region >= len(l.regions) {
 		return []LeaderEffect{Refuse{Region: rep.Region, Seq: rep.Seq, Err: ErrMalformed}}
@@ -190,7 +189,7 @@ func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 	if rep.Seq <= r.seq {
 		return []LeaderEffect{Refuse{Region: rep.Region, Seq: rep.Seq, Err: ErrSuperseded}} // a duplicate
 	}
-	// After a long silence the region may have used its floor: it has to tell anew.
+	// After a long silence the region may have used its floor, so it has to open a new session.
 	if r.waiting || rep.Seq != r.seq+1 || rep.Ack != r.seq || l.longSilent(r, now) {
 		out := l.closeSession(rep.Region, ErrSessionClosed)
 		return append(out, Refuse{Region: rep.Region, Seq: rep.Seq, Err: ErrSessionClosed})
@@ -212,10 +211,10 @@ func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 	for _, kr := range rep.Keys {
 		l.foldKey(rep.Region, kr, previous, now)
 	}
-	return l.passTime(now) // it may be live now
+	return l.passTime(now) // the region may be live now
 }
 
-// acknowledged takes a report's acknowledgement of everything that was sent before it.
+// acknowledged records that a report acknowledges everything sent before it.
 func (l *Leader) acknowledged(rep Report, now Instant) {
 	r := &l.regions[rep.Region]
 	if !r.daemons.unmarked(rep.Standing, now) {
@@ -227,19 +226,20 @@ func (l *Leader) acknowledged(rep Report, now Instant) {
 	l.confirm(rep.Region)
 }
 
-// keepFor keeps the session of a region that is still applying what it began with, and with
-// it what the region may have had before: as if its lease had been renewed now, which it was
-// not. Without a lease it is told the floors alone, and there is nothing to keep.
+// keepFor keeps the session of a region that is still applying the answer to its Hello, and
+// reserves what the region may have had before. It extends the reserved lease as if that had been
+// renewed now, although it was not. A region without a lease is told only its floors, so there is
+// nothing to keep.
 func (l *Leader) keepFor(r *leaderRegion, now Instant) {
 	if r.leaseEnd != 0 {
 		r.leaseEnd = max(r.leaseEnd, now.Add(l.cfg.leaseAtLeader()))
 	}
 }
 
-// confirm takes the session's first report as the acknowledgement of what its Hello
-// said and the answer left as it was. Nothing else could be in force: the region
-// opens a session only with the answer to its latest Hello, and applies nothing
-// between the two. Without this a share that nobody uses could never grow again.
+// confirm takes the session's first report as the acknowledgement of the keys for which the
+// leader's answer confirmed the Hello. No other share could be in force: the region opens a session
+// only with the answer to its latest Hello, and applies nothing between the two. Without this a
+// share that no region uses could never grow again.
 func (l *Leader) confirm(i int) {
 	for _, k := range l.regions[i].unchanged {
 		if key := l.keys[k]; key != nil {
@@ -288,7 +288,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 		if rep.Gen == (Gen{}) {
 			l.wantHot(i, rep, now)
 		} else {
-			l.sendCold(i, rep.Key) // it holds a key that has cooled down
+			l.sendCold(i, rep.Key) // the region holds a key that has cooled down
 		}
 		return
 	case rep.Gen == (Gen{}):
@@ -319,11 +319,11 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 	}
 }
 
-// foldCold takes the acknowledgement of a return to cold.
+// foldCold records the acknowledgement of a return to cold.
 func (l *Leader) foldCold(i int, key *leaderKey, rep KeyReport, now Instant) {
 	if key != nil && rep.Gen == key.regions[i].gen {
-		// The region has forgotten the key: if it becomes hot there again, it
-		// counts from 0.
+		// The region has forgotten the key. If the key becomes hot there again, its counters start
+		// at 0.
 		kr := &key.regions[i]
 		kr.cold = true
 		kr.granted, kr.grant, kr.released = 0, 0, 0
@@ -332,11 +332,11 @@ func (l *Leader) foldCold(i int, key *leaderKey, rep KeyReport, now Instant) {
 	}
 }
 
-// reheat: a region for which the key is cold again asks for it. Everyone who was
-// told "cold" is told the share, with a generation of its own.
+// reheat makes a key hot again when a region for which it is cold asks for it. Every region that
+// was told "cold" is told its share, with a new generation.
 func (l *Leader) reheat(key *leaderKey) {
 	if key.cooling == leaving {
-		return // it asks again once the key is gone
+		return // the region asks again once the key is removed
 	}
 	l.stayHot(key)
 	for j := range key.regions {

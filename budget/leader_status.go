@@ -2,28 +2,28 @@ package budget
 
 import "time"
 
-// RegionStatus is what the leader knows of a region.
+// RegionStatus is the leader's view of a region.
 type RegionStatus struct {
 	Live           bool
 	LeaseRemaining time.Duration
 	RulesVersion   uint64
 	Incarnation    uint64
 	LastReport     Instant // 0: none in this epoch
-	// Absent: it has no floor and is not heard, so nothing is expected of it.
+	// Absent: the region has no floor and is not heard, so nothing is expected of it.
 	Absent bool
-	// Acknowledged: the region enforces the floors it was told in this epoch, and what
-	// it used before counts no more.
+	// Acknowledged: the region enforces the floors it was told in this epoch, and its earlier use
+	// no longer counts.
 	Acknowledged bool
 }
 
-// adoptAfter is what a region that has learned of a smaller floor gets for the store
-// calls that it sent before: ten times the time after which it gives one up.
+// adoptAfter is the time that store calls get which a region sent before it learned of a smaller
+// floor. It is ten times the time after which the region gives up on a call.
 const adoptAfter = time.Second
 
-// adoptAfter is after how long what a region used of an earlier floor counts no more.
+// adoptAfter returns how long after a smaller floor a region's use of the earlier one still counts.
 func (c *Config) adoptAfter(tail time.Duration) time.Duration { return adoptAfter + c.lengthen(tail) }
 
-// Region describes region i at now; tail is the longest of any limit.
+// Region describes region i at now. tail is the longest tail of any limit.
 func (l *Leader) Region(i int, now Instant, tail time.Duration) RegionStatus {
 	r := &l.regions[i]
 	s := RegionStatus{
@@ -38,15 +38,15 @@ func (l *Leader) Region(i int, now Instant, tail time.Duration) RegionStatus {
 	return s
 }
 
-// KeyStatus is what the leader knows of a hot key beyond the ledger.
+// KeyStatus is the leader's view of a hot key, besides the ledger.
 type KeyStatus struct {
 	Limit      KeyLimit
 	PoolTokens int64
 	Regions    []KeyRegionStatus
 }
 
-// KeyRegionStatus is one region's part in it; amounts are micro-tokens, counted
-// since the region's session began.
+// KeyRegionStatus is one region's part of a hot key. Amounts are micro-tokens, counted since the
+// region's session began.
 type KeyRegionStatus struct {
 	Sent     Share
 	Gen      Gen
@@ -54,12 +54,12 @@ type KeyRegionStatus struct {
 	Tokens   int64
 	Admitted int64
 	Offered  int64
-	// Lent: holds less than its floor. Silent: not heard of for a lease.
+	// Lent: the region holds less than its floor. Silent: the region was not heard for a lease.
 	Lent   bool
 	Silent bool
 }
 
-// Key describes a hot key; false if k is cold.
+// Key describes a hot key. It returns false if k is cold.
 func (l *Leader) Key(k KeyID) (KeyStatus, bool) {
 	key := l.keys[k]
 	if key == nil {

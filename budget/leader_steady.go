@@ -1,18 +1,18 @@
 package budget
 
-// A report that says nothing new of a key needs no plan: this is what makes a leader's
-// work follow the keys that change, not the keys that are hot.
+// A report with no news of a key needs no plan. So the leader's work depends on the keys that
+// change, not on the number of hot keys.
 
-// planned is what the latest plan of a key took a region's demand to be.
+// planned is the demand of a region that the latest plan of a key assumed.
 type planned struct {
 	slow, admitted int32
-	// active: the region was using the key; silence of it is news.
+	// active: the region was using the key, so its silence about the key is news.
 	active bool
 }
 
-// remember notes what a key is being planned from, and whether anything of it will
-// change by itself: what is unknown becomes known, and what is quiet decays. Where there
-// is not enough for all, who gets how much depends on every report.
+// remember records what a key is planned from. It reports whether the plan stays valid without new
+// reports: unknown demand becomes known, and demand that stopped decays. Where there is not enough
+// for all, every report affects the division, so such a plan is not settled either.
 func (l *Leader) remember(key *leaderKey, in allocation) (settled bool) {
 	settled = true
 	left := int64(in.Avail.Rate)
@@ -35,18 +35,18 @@ func (l *Leader) remember(key *leaderKey, in allocation) (settled bool) {
 	return settled && left >= 0
 }
 
-// negligible demand, 1/1024 of the limit, need not be followed down to nothing.
+// negligible is a demand that need not be followed down to nothing: 1/1024 of the limit.
 const negligible = Unit >> 10
 
-// news reports whether a report tells anything beyond usage: an acknowledgement, tokens
-// given up, another limit, the end of rejections.
+// news reports whether a report says anything besides usage: an acknowledgement, released tokens,
+// another limit, or the end of rejections.
 func (key *leaderKey) news(kr *keyRegion, rep *KeyReport) bool {
 	return !kr.acked || rep.Released != kr.released || rep.InUse > 0 || kr.demand.rejecting ||
 		rep.Limit.Capacity > 0 && rep.Limit != key.limit
 }
 
-// steady reports whether the usage that region i has just told of a key, and what others
-// have not, leaves the latest plan of it as good as a new one.
+// steady reports whether the latest plan of a key is as good as a new one would be, given what
+// region i has just reported and what other regions have not.
 func (l *Leader) steady(i int, key *leaderKey) bool {
 	if !key.settled || key.cooling != hotKeyState {
 		return false
@@ -57,7 +57,7 @@ func (l *Leader) steady(i int, key *leaderKey) bool {
 		return false
 	}
 	if kr.tokens < drained(d.slow, kr.current(), key.limit.Rate) {
-		return false // it runs short
+		return false // it is running short
 	}
 	for j := range key.regions {
 		other, r := &key.regions[j], &l.regions[j]
@@ -68,7 +68,7 @@ func (l *Leader) steady(i int, key *leaderKey) bool {
 	return true
 }
 
-// apart: a demand has moved by more than a quarter of what would be worth a move.
+// apart reports whether a demand has moved by more than a quarter of what would be worth a move.
 func apart(demand int64, planned int32) bool {
 	was := int64(planned)
 	return abs(demand-was) > max(deadBand, was/10)/4

@@ -2,12 +2,12 @@ package budget
 
 import "time"
 
-// MaxTail bounds KeyLimit.Tail: fixed windows of a year. A leader waits this long where
-// nobody has told it a key's limit, nor the longest tail of its rule.
+// MaxTail bounds KeyLimit.Tail: fixed windows of a year. A leader waits this long if no region has
+// reported a key's limit and it does not know the longest tail of the key's rule.
 const MaxTail = 2 * 366 * 24 * time.Hour
 
-// newRules voids the tokens between regions: they are of limits that may have been
-// larger, and the buckets that they would fill may be full by the new ones.
+// newRules discards the tokens in the pools. They are of limits that may have been larger, and the
+// buckets they would fill may be full by the new limits.
 func (l *Leader) newRules(version uint64) {
 	for _, key := range l.keys {
 		if key.since == version {
@@ -26,7 +26,7 @@ func (l *Leader) newRules(version uint64) {
 	l.rules = version
 }
 
-// limitNow is the key's limit by the rules in force, zero if no region has said it.
+// limitNow returns the key's limit by the rules in force, or zero if no region has reported it.
 func (key *leaderKey) limitNow() KeyLimit {
 	if key.rules < key.since {
 		return KeyLimit{}
@@ -34,10 +34,10 @@ func (key *leaderKey) limitNow() KeyLimit {
 	return key.limit
 }
 
-// learn takes a limit as a region reads it under a version of the rules. While the
-// regions' rules differ the latest version counts, whoever reports last; a tail
-// counts as the longest. The pool holds no more of a limit that was lowered than it
-// could hold now: what it holds beyond would be given out again with every move.
+// learn records a limit that a region reports under a version of the rules. While the regions'
+// rules differ, the latest version counts, whichever region reports last. Of the tails the longest
+// counts. If the limit was lowered, the pool is cut to what it could hold now, because the rest
+// would be handed out again with every move.
 func (l *Leader) learn(key *leaderKey, limit KeyLimit, rules uint64) {
 	if limit.Capacity <= 0 || rules < key.rules {
 		return
@@ -51,8 +51,8 @@ func (l *Leader) learn(key *leaderKey, limit KeyLimit, rules uint64) {
 	l.clampPool(key, key.shares)
 }
 
-// tailOf is after how long, by the leader's clock, what was used under a right that
-// has ended counts nowhere any more.
+// tailOf returns how long, by the leader's clock, use under a right that has ended still counts
+// somewhere.
 func (l *Leader) tailOf(key *leaderKey) time.Duration {
 	tail := key.tail
 	if key.limit.Capacity == 0 {
@@ -62,12 +62,12 @@ func (l *Leader) tailOf(key *leaderKey) time.Duration {
 		}
 	}
 	if tail == 0 {
-		return 0 // which lengthen would round up: to a bucket nothing of this applies
+		return 0 // lengthen would round 0 up, and none of this applies to a bucket
 	}
 	return l.cfg.lengthen(tail)
 }
 
-// delay has a key planned again in a while.
+// delay queues a key to be planned again later.
 func (l *Leader) delay(key *leaderKey) {
 	if !key.delayed {
 		key.delayed = true
@@ -75,8 +75,7 @@ func (l *Leader) delay(key *leaderKey) {
 	}
 }
 
-// planDelayed looks again at the keys that wait for a tail; those that still do come
-// back.
+// planDelayed plans the keys that wait for a tail once more. Those that must still wait come back.
 func (l *Leader) planDelayed() {
 	for _, key := range l.delayed {
 		key.delayed = false
@@ -88,9 +87,9 @@ func (l *Leader) planDelayed() {
 	l.delayed = l.delayed[:0]
 }
 
-// fencedUseCounts reports whether a region that was fenced may have used rights which
-// still count: its liabilities were freed at once, and what it admitted before was not.
-// Until the floors are settled a reign begins with that wait.
+// fencedUseCounts reports whether a fenced region may have used rights that still count. Its
+// liabilities were freed at once, but what it had admitted was not. Until the floors are settled,
+// an epoch begins with that wait.
 func (l *Leader) fencedUseCounts(key *leaderKey, now Instant) bool {
 	if now >= l.start.Add(l.tailOf(key)) || l.cfg.Settled() {
 		return false
@@ -99,9 +98,9 @@ func (l *Leader) fencedUseCounts(key *leaderKey, now Instant) bool {
 	return true
 }
 
-// acknowledge takes the report of exactly what was sent. Use that outlasts the share
-// acknowledges no more than itself. A store that has lost its memory says that all may
-// be in use; it is no more than the region had.
+// acknowledge records a report of exactly what was sent. If use outlasts the share, only that use
+// is acknowledged. A store that has lost its memory reports that everything may be in use; that
+// counts for no more than the region had.
 func (l *Leader) acknowledge(rep KeyReport, i int, key *leaderKey) {
 	kr := &key.regions[i]
 	used := min(rep.InUse, l.mayUse(i, key, key.shares[i]).Burst)
@@ -114,9 +113,9 @@ func (l *Leader) acknowledge(rep KeyReport, i int, key *leaderKey) {
 	l.weigh(key)
 }
 
-// mayUse is what a region may have in use if it has at least: the use that was found to
-// outlast its share, and its floor while it is cut off, and after that until it has told
-// otherwise.
+// mayUse returns what a region may have in use if it has at least the given share. The result
+// covers use that was reported to outlast the share. It also covers the region's floor while the
+// region is cut off, and afterwards until the region has reported otherwise.
 func (l *Leader) mayUse(i int, key *leaderKey, least Share) Share {
 	kr := &key.regions[i]
 	if !l.regions[i].live || !kr.looked && l.tailOf(key) > 0 {
@@ -125,23 +124,23 @@ func (l *Leader) mayUse(i int, key *leaderKey, least Share) Share {
 	return least.Max(Share{Burst: kr.inUse})
 }
 
-// longSilent reports whether a region was not heard for so long, or never in this
-// epoch, that it may have taken its floor back meanwhile.
+// longSilent reports whether a region was silent for so long that it may have taken its floor back,
+// or was never heard in this epoch.
 func (l *Leader) longSilent(r *leaderRegion, now Instant) bool {
 	return r.lastReport == 0 || now.Sub(r.lastReport) >= 2*l.cfg.Lease
 }
 
-// mayHaveUsedFloors forgets what a region told of its use.
+// mayHaveUsedFloors forgets what a region reported of its use.
 func (l *Leader) mayHaveUsedFloors(i int) {
 	for _, key := range l.order {
 		key.regions[i].looked = false
 	}
 }
 
-// firstWindow is the first window in which a share that grows now may count at once.
-// What others gave up they may have used in any window up to the one of their
-// acknowledgement. All have to have told one in this epoch, for the pool may have been
-// filled in an earlier one. 0: unknown.
+// firstWindow returns the first window in which a share that grows now may count at once. The other
+// regions may have used what they gave up in any window up to the one of their acknowledgement. All
+// regions must have reported a window in this epoch, since the pool may have been filled in an
+// earlier epoch. 0: unknown.
 func (l *Leader) firstWindow(key *leaderKey) int64 {
 	var last int64
 	for i := range key.regions {

@@ -8,44 +8,44 @@ import (
 	"time"
 )
 
-// Config is the static part of the protocol, the same for everyone.
+// Config is the static part of the protocol, the same for every participant.
 type Config struct {
 	// Lease is T: how long a region may spend its share on one renewal.
 	Lease time.Duration
-	// LeaseWait is what everyone waits for while T is changed, and LeaseNext what it is
-	// changed to; both 0 if it is not. See Ledger.SetTiming.
+	// LeaseWait is the lease that every participant waits for while T changes, and LeaseNext is the
+	// new T. Both are 0 while T does not change. See Ledger.SetTiming.
 	LeaseWait, LeaseNext time.Duration
 	// RhoPPM bounds the ratio of any two clocks' rates, minus 1, in millionths.
 	RhoPPM int32
-	// RhoRising: not every region has acknowledged this rho, which is larger than the
-	// one before.
+	// RhoRising: some region has not acknowledged this rho, which is larger than the previous one.
 	RhoRising bool
-	// Version counts changes of the regions and their floors; 1 at the bootstrap.
+	// Version counts the changes of the regions and their floors. It is 1 at the bootstrap.
 	Version uint64
-	// Regions in the order of their indexes. Floors sum to Unit in each part.
+	// Regions are ordered by index. Their floors sum to Unit in each part.
 	Regions []RegionConfig
 }
 
-// Index is the region's index, or -1.
+// Index returns the index of the named region, or -1.
 func (c *Config) Index(name string) int {
 	return slices.IndexFunc(c.Regions, func(r RegionConfig) bool { return r.Name == name })
 }
 
-// Entry is one hot key: for each region, by index, the liability, an upper bound
-// of what the region could be enforcing while its session lives.
+// Entry is one hot key. Shares has each region's liability, by index: an upper bound of what the
+// region could be enforcing while its session lives.
 type Entry struct {
 	Key    KeyID
 	Shares []Share
 }
 
-// Plan is one tick's changes: absolute values, changed keys only.
+// Plan is the changes of one tick: absolute values, of changed keys only.
 type Plan struct {
-	// Shard of the ledger it is for; see Shards.
+	// Shard is the shard of the ledger that the plan is for; see Shards.
 	Shard uint32
-	// Epoch of the leader that planned it; a plan of an older one is refused.
+	// Epoch is the epoch of the leader that made the plan. A ledger refuses a plan of an older
+	// epoch.
 	Epoch   uint64
-	Changes []Entry // nil Shares removes the entry
-	// InitialRedisEpochs, by region index.
+	Changes []Entry // an Entry with nil Shares removes the key
+	// InitialRedisEpochs are ordered by region index.
 	InitialRedisEpochs []InitialRedisEpoch
 }
 
@@ -55,33 +55,34 @@ type InitialRedisEpoch struct {
 	RedisEpoch string
 }
 
-// Ledger is the replicated state of the protocol: what the log's commands built.
-// It is not safe for concurrent use. The zero value has no regions and no keys.
+// Ledger is the replicated state of the protocol, built by the commands of the log. It is not safe
+// for concurrent use. The zero value has no regions and no keys.
 type Ledger struct {
-	// Shard is the first of the virtual shards this ledger holds: 0, it holds all.
+	// Shard is the first virtual shard that this ledger holds. It is 0: the ledger holds all
+	// shards.
 	Shard uint32
-	// Config is set at the bootstrap and changed by the methods of floors.go.
+	// Config is set at the bootstrap and changed by SetTiming and the methods of floors.go.
 	Config Config
-	// Epoch of the latest leader that took charge; 0 before the first.
+	// Epoch is the epoch of the latest leader; 0 before the first.
 	Epoch   uint64
 	entries map[KeyID][]Share
 }
 
-// Errors of Ledger.Apply. A stale plan is the ordinary end of an old leader; an
-// overcommitted one is a bug in whoever planned it.
+// Errors of Ledger.Apply. A stale plan is the ordinary end of an old leader. An overcommitted plan
+// is a bug of the leader that made it.
 var (
 	ErrStalePlan     = errors.New("budget: plan of an older epoch")
 	ErrOvercommitted = errors.New("budget: plan would let shares sum above the limit")
 	ErrBadPlan       = errors.New("budget: malformed plan")
 )
 
-// MintEpoch starts the term of a new leader and returns its epoch.
+// MintEpoch starts the epoch of a new leader and returns it.
 func (l *Ledger) MintEpoch() uint64 {
 	l.Epoch++
 	return l.Epoch
 }
 
-// Apply checks a plan whole, invariant I1 included, and only then stores it.
+// Apply checks a whole plan, including invariant I1, and only then stores it.
 func (l *Ledger) Apply(p Plan) error {
 	if p.Shard != l.Shard {
 		return fmt.Errorf("%w: for shard %d, this is shard %d", ErrBadPlan, p.Shard, l.Shard)
@@ -145,7 +146,7 @@ func (l *Ledger) set(e Entry) {
 	l.entries[e.Key] = slices.Clone(e.Shares)
 }
 
-// Restore puts an entry back while a snapshot is read, checking I1.
+// Restore stores an entry that was read from a snapshot. It checks I1.
 func (l *Ledger) Restore(e Entry) error {
 	if err := l.check(e); err != nil {
 		return err
@@ -154,8 +155,8 @@ func (l *Ledger) Restore(e Entry) error {
 	return nil
 }
 
-// Shares are the liabilities of a hot key by region index, not to be modified;
-// nil for a cold one.
+// Shares returns the liabilities of a hot key by region index, or nil for a cold key. The caller
+// must not modify them.
 func (l *Ledger) Shares(k KeyID) []Share { return l.entries[k] }
 
 // Holds reports whether region i has a liability for any hot key.
@@ -168,10 +169,10 @@ func (l *Ledger) Holds(i int) bool {
 	return false
 }
 
-// Len is the number of hot keys.
+// Len returns the number of hot keys.
 func (l *Ledger) Len() int { return len(l.entries) }
 
-// Keys are all hot keys in order.
+// Keys returns all hot keys in order.
 func (l *Ledger) Keys() []KeyID {
 	keys := make([]KeyID, 0, len(l.entries))
 	for k := range l.entries {
@@ -181,8 +182,8 @@ func (l *Ledger) Keys() []KeyID {
 	return keys
 }
 
-// DropRules removes every entry whose rule number is not kept, and returns how
-// many went: the keys of a deleted rule end with it.
+// DropRules removes every entry whose rule number is not kept, and returns how many it removed. The
+// keys of a deleted rule end with it.
 func (l *Ledger) DropRules(kept func(rule uint32) bool) int {
 	n := 0
 	for k := range l.entries {
@@ -194,15 +195,15 @@ func (l *Ledger) DropRules(kept func(rule uint32) bool) int {
 	return n
 }
 
-// Clone is a deep copy, for snapshots and model checking.
+// Clone returns a deep copy, for snapshots and model checking.
 func (l *Ledger) Clone() *Ledger {
 	c := l.fork()
 	c.Config = l.Config.clone()
 	return c
 }
 
-// fork is a copy that goes its own way. It shares what is replaced and never changed:
-// the configuration's regions and the shares of an entry.
+// fork returns an independent copy. It shares what is replaced and never changed: the
+// configuration's regions and the shares of an entry.
 func (l *Ledger) fork() *Ledger {
 	c := &Ledger{Shard: l.Shard, Config: l.Config, Epoch: l.Epoch, entries: make(map[KeyID][]Share, len(l.entries))}
 	maps.Copy(c.entries, l.entries)

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Enforcement says how the regions' parts of one limit are held together.
+// Enforcement says how the regions' parts of one limit are kept together.
 type Enforcement uint8
 
 // The enforcements; see docs/protocol.md.
 const (
 	// Strict: all regions together stay within the limit.
 	Strict Enforcement = iota
-	// Elastic: the rate is as exact, but a cold key has its whole burst in every
+	// Elastic: the rate is as exact as in Strict, but a cold key has its whole burst in every
 	// region.
 	Elastic
 	// Independent: every region enforces the whole limit by itself.
@@ -23,95 +23,92 @@ const (
 // Counting says what a limit counts.
 type Counting uint8
 
-// What limits count.
+// The values of Counting.
 const (
-	// Tokens of a bucket, which are earned with time.
+	// Tokens of a bucket, which earns them over time.
 	Tokens Counting = iota
-	// Windows of the stores' clocks, by themselves or as a sliding estimate. Two stores'
-	// windows may be one apart.
+	// Windows of the stores' clocks, fixed or as a sliding estimate. The windows of two stores may
+	// be one apart.
 	Windows
-	// Log of admissions: as much in any window of time.
+	// Log of admissions: the limit holds in every window of time.
 	Log
 	// Slots in use at a time.
 	Slots
 )
 
-// Terms are what the promise of a limit is computed from.
+// Terms are the inputs of a limit's promise.
 type Terms struct {
 	Limit KeyLimit
-	// Counts is what the limit counts. All but Tokens are enforced as strict even if
-	// Enforcement is Elastic; their Limit.Rate is the capacity a window.
+	// Counts is what the limit counts. Everything except Tokens is enforced as Strict, even if
+	// Enforcement is Elastic. Its Limit.Rate is the capacity a window.
 	Counts      Counting
 	Enforcement Enforcement
 	Config      *Config
-	// RoundTrip is the largest round trip between the leader and any region that is
-	// heard, Quorum what a commit takes. Either is negative before it was measured.
+	// RoundTrip is the largest round trip between the leader and a region that is heard. Quorum is
+	// the time of a commit. Either is negative until it was measured.
 	RoundTrip time.Duration
 	Quorum    time.Duration
-	// Pace is the largest Report.Pace of a region that is heard; the shortest is taken for
-	// 0.
+	// Pace is the largest Report.Pace of a region that is heard; 0 stands for the shortest one.
 	Pace time.Duration
-	// Silent tells by index which regions the leader does not hear; those beyond its
-	// end are heard.
+	// Silent says by index which regions the leader does not hear. Regions beyond its end are
+	// heard.
 	Silent []bool
 }
 
-// Promise is the worst that a limit can do to those whom it protects (excess) and to
-// those whom it limits (shortfall). Amounts are micro-tokens, rates micro-tokens a
-// second; what may be lost is rounded up, what is guaranteed down. The shortfall is
-// against one ideal bucket for the whole world, while nothing fails but what a field
-// names, and for a client that asks for all it may.
+// Promise is the worst that a limit can do: to those it protects (excess) and to those it limits
+// (shortfall). Amounts are micro-tokens, rates micro-tokens a second. What may be lost is rounded
+// up, what is guaranteed is rounded down. The shortfall is measured against one ideal bucket for
+// the whole world and a client that asks for all it may. It assumes that nothing fails except what
+// a field names.
 type Promise struct {
 	// Counts is what the limit counts.
 	Counts Counting
 
-	// All regions together admit at most Burst + Rate x t in any t seconds; of Slots,
-	// Burst are in use at a time and Rate is 0. Excess is the part of Burst above the
-	// limit's capacity, and Moving the part of Excess that goes away when the floors of all
-	// regions sum to the whole again.
+	// All regions together admit at most Burst + Rate x t in any t seconds. Of Slots, Burst are in
+	// use at a time and Rate is 0. Excess is the part of Burst above the limit's capacity. Moving
+	// is the part of Excess that ends when the floors of all regions sum to the whole again.
 	Burst, Rate    int64
 	Excess, Moving int64
-	// Window is what all regions together admit in one window of the stores' clocks at
-	// most; 0 unless the limit counts Windows.
+	// Window is the most that all regions together admit in one window of the stores' clocks; 0
+	// unless the limit counts Windows.
 	Window int64
 
-	// Measured: round trips and commits have been measured. Without, the times and
-	// what follows from them, FirstTouch and Step, are 0 and mean nothing.
+	// Measured: round trips and commits were measured. Otherwise the times, FirstTouch and Step are
+	// 0 and mean nothing.
 	Measured bool
-	// ToHot is how long the share of a key that was idle everywhere needs to move to
-	// the region that has begun to use it, ToFollow that of a hot key whose use turns
-	// to another region.
+	// ToHot is how long the share of a key that was idle everywhere takes to move to the region
+	// that starts to use it. ToFollow is the same for a hot key whose use moves to another region.
 	ToHot, ToFollow time.Duration
-	// FirstTouch is refused until then in the region with the smallest floor, Step in
-	// the region with the smallest connected floor.
+	// FirstTouch is what the region with the smallest floor refuses until then. Step is the same
+	// for the region with the smallest connected floor.
 	FirstTouch, Step int64
 
-	// SteadyRate and SteadyBurst are out of reach of a lone busy region while all are
+	// SteadyRate and SteadyBurst are out of reach of a single busy region while all regions are
 	// connected: what the others keep, and the dead band of moves.
 	SteadyRate, SteadyBurst int64
-	// SilentRate is out of its reach while one other region, that with the largest
-	// floor, is silent; SilentNow is reserved for those that are silent now.
+	// SilentRate is out of its reach while one other region is silent, the one with the largest
+	// floor. SilentNow is reserved for the regions that are silent now.
 	SilentRate, SilentNow int64
 
-	// A region that has lent all it lends and is cut off goes on at KeptRate at least,
-	// for at most CutOff, then at FloorRate at least, from an empty bucket.
+	// A region that is cut off after it has lent all it lends goes on at KeptRate or more, for at
+	// most CutOff. Then it goes on at FloorRate or more, from an empty bucket.
 	KeptRate, FloorRate int64
 	CutOff              time.Duration
-	// CutOffBurst is what such a region has lent of its floor's burst, and so cannot serve for that
-	// long: of a limit that counts, that many requests of its part of a window.
+	// CutOffBurst is what such a region has lent of its floor's burst and so cannot serve for that
+	// long. Of a counting limit it is that many requests of the region's part of a window.
 	CutOffBurst int64
 
-	// Turn is how long a region waits at most for a limit that has a home while all
-	// others are busy with it as well; 0 for any other limit.
+	// Turn is the longest wait of a region for a limit that has a home, while all others are busy
+	// with it as well. It is 0 for any other limit.
 	Turn time.Duration
 }
 
-// Promise is what the code of this package keeps under these terms.
+// Promise returns what the code of this package guarantees under these terms.
 func (t *Terms) Promise() Promise {
 	p := Promise{Counts: t.Counts}
 	t.excess(&p)
 	if t.Enforcement == Independent {
-		p.Measured = true // nothing moves, so nothing is waited for
+		p.Measured = true // nothing moves, so the times are 0
 		p.KeptRate = t.Limit.Rate
 		p.FloorRate = t.Limit.Rate
 		return p
@@ -121,7 +118,7 @@ func (t *Terms) Promise() Promise {
 	return p
 }
 
-// excess fills in the bounds of what is admitted.
+// excess sets the bounds of what is admitted.
 func (t *Terms) excess(p *Promise) {
 	c := t.Limit.Capacity
 	p.Rate = t.rateWithin(Unit)
@@ -131,8 +128,8 @@ func (t *Terms) excess(p *Promise) {
 		told += t.Config.Regions[i].Told.Burst
 	}
 	if t.Counts == Windows {
-		// In no time a window ends and the next begins, on each of two clocks one apart:
-		// three windows, each of which is within the capacity everywhere together.
+		// In an instant a window ends and the next begins, on each of two clocks one apart. That
+		// makes three windows, and in each of them all regions together stay within the capacity.
 		p.Excess, p.Window = 2*c, c
 	}
 	switch {
@@ -141,8 +138,8 @@ func (t *Terms) excess(p *Promise) {
 		p.Rate *= regions
 		p.Window *= regions
 	case t.Enforcement == Elastic && t.Counts == Tokens:
-		// Each region's cold bucket holds c. What of it is above the floor stays when the
-		// key becomes hot, and the floors' part may fill to c in all.
+		// Each region's cold bucket holds c. What it has above the floor stays when the key becomes
+		// hot, and the floors' part may fill up to c in all.
 		p.Moving = c - Scale(c, min(told, Unit))
 		p.Excess = (regions-1)*c + p.Moving
 	}
@@ -152,7 +149,7 @@ func (t *Terms) excess(p *Promise) {
 	p.Burst = c + p.Excess
 }
 
-// Holders counts the regions that may hold tokens of a limit; 1 if there are none.
+// Holders returns how many regions may hold tokens of a limit, at least 1.
 func (c *Config) Holders() int {
 	n := 0
 	for i := range c.Regions {
@@ -163,8 +160,7 @@ func (c *Config) Holders() int {
 	return max(n, 1)
 }
 
-// reach fills in what a lone busy region cannot reach, and what one that is cut off
-// keeps.
+// reach sets what a single busy region cannot reach, and what a region that is cut off keeps.
 func (t *Terms) reach(p *Promise) {
 	var keeps Share
 	least, largest := Share{Rate: Unit, Burst: Unit}, int32(0)
@@ -198,15 +194,14 @@ func (t *Terms) reach(p *Promise) {
 	p.CutOff = t.Config.FloorAfter() + t.tail()
 }
 
-// keep is what a region keeps of a key that it has lent.
+// keep returns what a region keeps of a key that it has lent.
 func (t *Terms) keep(r *RegionConfig) Share { return ConnectedFloor(r.Told, t.Limit) }
 
-// waits fills in how long shares need to move, and what is refused meanwhile.
+// waits sets how long shares take to move, and what is refused meanwhile.
 //
-// Worked number: of 100 a second, with a round trip of 80 ms and commits of 10 ms,
-// one exchange is 0.1 + 0.1 + 3 x 0.02 + 3 x 0.08 + 2 x 0.01 = 0.52 s, a measurement
-// of demand 0.25 s. ToHot = 0.25 + 2 x 0.52 = 1.29 s, ToFollow = 2 x 0.25 + 1.04 =
-// 1.54 s.
+// Worked number: of 100 a second, with a round trip of 80 ms and commits of 10 ms, one exchange is
+// 0.1 + 0.1 + 3 x 0.02 + 3 x 0.08 + 2 x 0.01 = 0.52 s, and a measurement of demand 0.25 s. ToHot =
+// 0.25 + 2 x 0.52 = 1.29 s, ToFollow = 2 x 0.25 + 1.04 = 1.54 s.
 func (t *Terms) waits(p *Promise) {
 	if t.RoundTrip < 0 || t.Quorum < 0 {
 		return
@@ -232,7 +227,7 @@ func (t *Terms) waits(p *Promise) {
 	p.Step = max(0, earnedIn(rate, p.ToFollow)-Scale(c, kept))
 }
 
-// tail is how long what was used outlasts a share that has moved, and so delays it.
+// tail returns how long use outlasts a share that has moved, which delays the move.
 func (t *Terms) tail() time.Duration {
 	if t.Limit.Tail == 0 {
 		return 0
@@ -240,8 +235,7 @@ func (t *Terms) tail() time.Duration {
 	return t.Config.lengthen(t.Limit.Tail)
 }
 
-// held is how long what was used delays a share that moves: not at all where nothing moves but
-// what is unused.
+// held returns how long use delays a share that moves. It is 0 where only unused parts move.
 func (t *Terms) held() time.Duration {
 	if t.Limit.lendsUnused() {
 		return 0
@@ -249,16 +243,16 @@ func (t *Terms) held() time.Duration {
 	return t.tail()
 }
 
-// exchange is how long a share needs from the region that lends to the one that
-// asks, once the leader knows both demands: a report that has to wait for the answer
-// to the one before it, the shrink and its acknowledgement, and the growth, which
-// waits for a report as well: three round trips; a commit of what moves, and a proof
-// of leadership if a lease is due; and three pauses of the leader and the daemons.
+// exchange returns how long a share takes to move from the region that lends to the one that asks,
+// once the leader knows both demands. The region's report waits for the answer to its previous one.
+// Then come the shrink with its acknowledgement, and the growth, which waits for a report as well:
+// three round trips. Added are a commit of what moves, a proof of leadership if a lease is due, and
+// three pauses of the leader and the daemons.
 func (t *Terms) exchange() time.Duration {
 	return max(reportKeyEvery, t.Pace) + AnswerHold + 3*minReportGap + 3*t.RoundTrip + 2*t.Quorum
 }
 
-// rateWithin is a part of the limit's rate, rounded up.
+// rateWithin returns a part of the limit's rate, rounded up.
 func (t *Terms) rateWithin(part int32) int64 {
 	rate := t.Limit.Rate
 	if t.Limit.RateFrac > 0 {
@@ -267,11 +261,11 @@ func (t *Terms) rateWithin(part int32) int64 {
 	return mulUp(rate, int64(part), Unit)
 }
 
-// earnedIn is what a rate earns over d, rounded up.
+// earnedIn returns what a rate earns over d, rounded up.
 func earnedIn(rate int64, d time.Duration) int64 { return mulUp(rate, int64(d), int64(time.Second)) }
 
-// mulUp is a*b/c rounded up, for a and b that are not negative; the largest number
-// there is if it does not fit.
+// mulUp returns a*b/c rounded up, for a and b that are not negative. If the result does not fit, it
+// returns the largest int64.
 func mulUp(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi >= uint64(c) {

@@ -6,22 +6,22 @@ import (
 	"aliquot/internal/hashslot"
 )
 
-// Phase says what backs a region's right to spend.
+// Phase says what a region's right to spend is based on.
 type Phase uint8
 
-// The phases; the zero value is the most cautious one.
+// The phases. The zero value is the most cautious one.
 const (
-	// Limbo: the lease has ended (or none was had yet): the smaller of share
-	// and floor.
+	// Limbo: the lease has ended, or there was none yet. The right is the smaller of share and
+	// floor.
 	Limbo Phase = iota
-	// Live: the lease holds: the share.
+	// Live: the lease holds. The right is the share.
 	Live
-	// CutOff: nothing was heard for so long that everyone has made room: the
+	// CutOff: nothing was heard for so long that every other region has made room. The right is the
 	// floor.
 	CutOff
 )
 
-// String is the phase's name.
+// String returns the phase's name. CutOff is "floor".
 func (p Phase) String() string {
 	switch p {
 	case Live:
@@ -35,39 +35,37 @@ func (p Phase) String() string {
 
 // Right is what a region may spend of one key at one instant.
 type Right struct {
-	// Hot tells whether the key has a share of its own; if not, Gen and Share are
-	// zero and Floor applies.
+	// Hot: the key has a share of its own. If not, Gen and Share are zero and Floor applies.
 	Hot   bool
 	Gen   Gen
 	Share Share
-	// Floor is what a cold key may use. LimboFloor is what it would be in limbo, for a
-	// cut-off region whose store knows that another of its daemons was heard.
+	// Floor is what a cold key may use. LimboFloor is what a cold key could use in limbo. It is for
+	// a region that is cut off, when its store knows that another of its daemons was heard.
 	Floor      Share
 	LimboFloor Share
-	// Told is the floor that the region was told, whatever it may use of it now: a record
-	// is kept for as long as one of that floor needs to be full.
+	// Told is the floor that the region was told, even if it may use less of it now. A record is
+	// kept for as long as a bucket of that floor takes to fill.
 	Told Share
-	// FloorSince is when the floor last changed, 0 if no change matters any more,
-	// and Low the smallest floor before and since: no bucket has earned more than
-	// that up to then.
+	// FloorSince is when the floor last changed, 0 if no change matters any more. Low is the
+	// smallest floor before and since then: no bucket has earned more than Low up to then.
 	FloorSince Instant
 	Low        Share
 	Phase      Phase
-	// Since is when the present phase began, for Live after a lapse and for
-	// CutOff; 0 if there was no break that matters.
+	// Since is when the present phase began: a Live phase after a lapse, or a CutOff phase. It is 0
+	// if no break matters.
 	Since Instant
 	// Until is when the lease ends (Live only).
 	Until Instant
-	// Watermark is the highest generation applied for any key: a record of a
-	// later one is newer than this Right.
+	// Watermark is the highest generation that was applied for any key. A record of a later
+	// generation is newer than this Right.
 	Watermark Gen
-	// Blind: the daemon has not been told which keys are hot. If the store's
-	// contents are not the first ones either, an absent record may be that of a
-	// lent key, so a cut-off floor is earned from Since on only.
+	// Blind: the daemon has not been told which keys are hot. If the store's contents are not the
+	// first ones either, an absent record may be that of a lent key. A cut-off floor is then earned
+	// from Since on only.
 	Blind bool
 }
 
-// Effective is the share the right amounts to.
+// Effective returns the share that the right amounts to.
 func (r Right) Effective() Share {
 	if !r.Hot || r.Phase == CutOff {
 		return r.Floor
@@ -78,9 +76,9 @@ func (r Right) Effective() Share {
 	return r.Share
 }
 
-// Region is a region's side of the protocol: which shares it holds, under which
-// lease, and what it tells the leader. It is a deterministic machine: the same
-// calls give the same effects. It is not safe for concurrent use.
+// Region is a region's side of the protocol: which shares it holds, under which lease, and what it
+// reports to the leader. It is a deterministic state machine: the same calls give the same effects.
+// It is not safe for concurrent use.
 type Region struct {
 	shard       uint32 // of the ledger it reports to: 0, there is one
 	self        int
@@ -89,24 +87,24 @@ type Region struct {
 
 	storeEpoch   string
 	initialEpoch string
-	// unreached are the hash slots whose server in the store does not answer; nil: none.
+	// unreached lists the hash slots whose server in the store does not answer; nil: none.
 	unreached *hashslot.Set
 	// blind: this incarnation has not been told yet which keys are hot.
 	blind bool
 
-	leaseEnd      Instant // 0: no lease, or it has been noticed to have ended
+	leaseEnd      Instant // 0: there is no lease, or its end was noticed
 	liveSince     Instant
 	lastDirective Instant
-	marked        Instant // when the store was last told that the region is heard
+	marked        Instant // when the store was last marked: the region is heard
 
-	floorVersion uint64 // of the latest change of the floor
-	floorOpened  uint64 // the one under which a session has been opened
+	floorVersion uint64 // of the floor's latest change
+	floorOpened  uint64 // the one under which a session was opened
 	floorSince   Instant
 
 	highestEpoch uint64
 	session      session
 	helloNonce   uint64
-	helloEpoch   string // the store contents it told of
+	helloEpoch   string // the store contents that the Hello named
 	helloFails   int
 	nextHello    Instant
 	inFlight     call
@@ -114,32 +112,31 @@ type Region struct {
 
 	hot        map[KeyID]*hotKey
 	candidates map[KeyID]*candidate
-	// asking and asked hold the candidates that were not reported yet and those that
-	// were, by the time of their latest report.
+	// asking holds the candidates that were not reported yet. asked holds those that were, ordered
+	// by their latest report.
 	asking, asked []*candidate
 	watermark     Gen
-	// reportable holds the hot keys with something to report, in the order in
-	// which they got it.
+	// reportable holds the hot keys with something to report, in the order in which that came up.
 	reportable []KeyID
 	urgent     bool
-	part       int // how many changes one ApplyShares has at most
+	part       int // the most changes in one ApplyShares
 	// newRules: the rules were replaced since the latest directive.
 	newRules bool
-	// coldAcks are the keys that went back to cold since the last report.
+	// coldAcks lists the keys that returned to cold since the last report.
 	coldAcks []Action
-	// outlasting are the hot keys whose use outlasts a share that shrank.
+	// outlasting lists the hot keys whose use outlasts a share that shrank.
 	outlasting []KeyID
 }
 
-// session is one ordered stream of reports and directives; zero if there is none.
+// session is one ordered stream of reports and directives. It is zero if there is none.
 type session struct {
-	// open: what it began with is applied whole. Until then its reports acknowledge keys, and
-	// not the session.
+	// open: the answer to the Hello is applied completely. Until then the session's reports
+	// acknowledge keys, but not the session.
 	open     bool
 	epoch    uint64
 	id       uint64
 	seq      uint64 // of the last report sent
-	ack      uint64 // of the last directive received, and while open applied whole
+	ack      uint64 // of the latest directive received, which in an open session is applied completely
 	tSend    Instant
 	lastSent Instant
 }
@@ -149,7 +146,7 @@ func (s *session) exists() bool { return s.id != 0 }
 
 func (s *session) name() SessionID { return SessionID{Epoch: s.epoch, Number: s.id} }
 
-// SessionID names a session of a region. The zero value names none.
+// SessionID identifies a session of a region. The zero value identifies none.
 type SessionID struct{ Epoch, Number uint64 }
 
 // Before reports whether s is an earlier session than t of the same region.
@@ -157,7 +154,7 @@ func (s SessionID) Before(t SessionID) bool {
 	return s.Epoch < t.Epoch || s.Epoch == t.Epoch && s.Number < t.Number
 }
 
-// Session is the session that is open; zero if none is.
+// Session returns the open session, or zero if none is open.
 func (r *Region) Session() SessionID {
 	if !r.session.open {
 		return SessionID{}
@@ -165,11 +162,11 @@ func (r *Region) Session() SessionID {
 	return r.session.name()
 }
 
-// LatestSession is the session that the region reports in, or is about to: the one that is
-// open, or whose beginning is being applied; zero if there is neither.
+// LatestSession returns the session in which the region reports, or is about to: the open session,
+// or the one whose first shares are being applied. It is zero if there is neither.
 func (r *Region) LatestSession() SessionID { return r.session.name() }
 
-// call is the RPC in flight: at most one.
+// call is the RPC in flight. There is at most one.
 type call uint8
 
 const (
@@ -185,17 +182,17 @@ type applying struct {
 	renew    bool
 	tSend    Instant
 	began    Instant
-	keys     int              // of the directive
-	left     map[KeyID]Action // of the part that the store has
-	rest     []Action         // of the parts to come, in order
-	looks    []KeyID          // at the use of keys, after all of them
+	keys     int              // how many keys the directive has
+	left     map[KeyID]Action // of the part that the store is applying
+	rest     []Action         // of the later parts, in order
+	looks    []KeyID          // the keys whose use is examined after all changes
 	void     bool             // the session was closed meanwhile
 	oldRules bool             // the rules were replaced meanwhile
-	// noGrants: the tokens that come with it are of a limit by older rules.
+	// noGrants: the directive's tokens are of a limit by older rules.
 	noGrants bool
-	// watermark is the latest generation in it, or what came with a HelloOK. It counts when
-	// all of the directive is applied: a key of a part to come may have a record of a
-	// generation between.
+	// watermark is the latest generation in the directive, or the one that came with a HelloOK. It
+	// counts once all of the directive is applied, because a key of a later part may have a record
+	// of a generation in between.
 	watermark Gen
 }
 
@@ -206,33 +203,33 @@ type hotKey struct {
 	admitted     int64
 	offered      int64
 	released     int64
-	toldReleased int64 // by the latest report
-	refunded     int64 // at most, of what was admitted
+	toldReleased int64 // as of the latest report
+	refunded     int64 // upper bound of what was given back of admitted
 	granted      int64
 	tokens       int64
 	used         Instant       // when a request was last decided
-	gap          time.Duration // longest of late between two of them
+	gap          time.Duration // the longest recent pause between two requests
 	rejecting    bool
 	asked        bool // a request came since the latest report
-	told         bool // the latest report said that it rejects
-	queued       bool // in reportable
+	told         bool // the latest report said that the key rejects
+	queued       bool // the key is in reportable
 	mustAck      bool
 	lastReport   Instant
-	// inUse is the part of the limit that use from before the share shrank takes up, 0
-	// if the share covers it; lookAt is when to look at the store again, and outlasting
-	// tells that the key is in the list of those.
+	// inUse is the part of the limit taken up by use from before the share shrank, 0 if the share
+	// covers it. lookAt is when to examine the store again. outlasting: the key is in
+	// Region.outlasting.
 	inUse      int32
 	lookAt     Instant
 	outlasting bool
-	label      int64 // of the store's window when last looked at
-	// unenforced: the store does not have this share, so nothing is reported of it, and it
-	// is tried again at lookAt.
+	label      int64 // of the store's window when it was last examined
+	// unenforced: the store does not have this share. Nothing is reported of it, and it is tried
+	// again at lookAt.
 	unenforced bool
 }
 
 type candidate struct {
 	key        KeyID
-	gone       bool // no candidate any more
+	gone       bool // it is no candidate any more
 	limit      KeyLimit
 	admitted   int64
 	offered    int64
@@ -242,9 +239,9 @@ type candidate struct {
 	lastReport Instant
 }
 
-// NewRegion is a daemon that has just started, whatever it did before: it holds
-// no lease, and counts as having heard a directive just now. cfg may be the zero
-// value until the first Hello is answered; nothing can be spent before.
+// NewRegion returns the state machine of a daemon that has just started, whatever the daemon did
+// before. It holds no lease, and counts as having heard a directive just now. cfg may be the zero
+// value until the first Hello is answered; until then nothing can be spent.
 func NewRegion(self int, cfg Config, incarnation uint64, now Instant) *Region {
 	return &Region{
 		self: self, cfg: cfg, incarnation: incarnation,
@@ -253,20 +250,20 @@ func NewRegion(self int, cfg Config, incarnation uint64, now Instant) *Region {
 	}
 }
 
-// ApplyAtMost sets how many changes one ApplyShares has at most, 128 if it is never called;
-// for models, whose worlds have few keys. n is at least 1.
+// ApplyAtMost sets the most changes that one ApplyShares has; the default is 128. It is for models,
+// whose worlds have few keys. n is at least 1.
 func (r *Region) ApplyAtMost(n int) { r.part = n }
 
-// Config is the configuration in force; no regions before the first is known.
+// Config returns the configuration in force. It has no regions before the first one is known.
 func (r *Region) Config() Config { return r.cfg }
 
-// Self is the region's index in Config.
+// Self returns the region's index in Config.
 func (r *Region) Self() int { return r.self }
 
-// Phase is the phase at now, for limits without a Tail.
+// Phase returns the phase at now, for limits without a Tail.
 func (r *Region) Phase(now Instant) Phase { return r.phaseOf(KeyLimit{}, now) }
 
-// phaseOf is the phase of a key's rights.
+// phaseOf returns the phase of a key's right.
 func (r *Region) phaseOf(limit KeyLimit, now Instant) Phase {
 	switch {
 	case r.leaseEnd != 0 && now < r.leaseEnd:
@@ -278,20 +275,20 @@ func (r *Region) phaseOf(limit KeyLimit, now Instant) Phase {
 	}
 }
 
-// floorAt is when everyone has made room for the region's floor, and what they used
-// before they did counts no more.
+// floorAt returns when every other region has made room for the region's floor, and what they used
+// before no longer counts.
 func (r *Region) floorAt(limit KeyLimit) Instant {
 	return r.lastDirective.Add(r.cfg.FloorAfterUse(limit.Tail))
 }
 
-// StoreStartedFull reports whether an absent cold bucket is a full one: only in
-// the first store contents of a region declared at the bootstrap.
+// StoreStartedFull reports whether an absent cold bucket is full. It is only in the first store
+// contents of a region that was declared at the bootstrap.
 func (r *Region) StoreStartedFull() bool {
 	return r.storeEpoch != "" && r.storeEpoch == r.initialEpoch
 }
 
-// Right is what the region may spend of k, whose limit is given as the rules here
-// have it. Without a configuration it is nothing.
+// Right returns what the region may spend of k. limit is the key's limit by the rules of this
+// region. Without a configuration the right is nothing.
 func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 	if len(r.cfg.Regions) == 0 {
 		return Right{}
@@ -306,13 +303,13 @@ func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 	case CutOff:
 		right.Since = r.floorAt(limit)
 		if whole := r.cfg.Regions[r.self].Floor; right.Floor != whole {
-			// Everyone has made room for all of it.
+			// Every other region has made room for all of it.
 			right.Floor, right.FloorSince = whole, max(right.FloorSince, right.Since)
 		}
 		right.LimboFloor = r.limboFloor(r.told())
 		if r.blind {
-			// Whatever share of that epoch a record remembers, everyone has made
-			// room for the floor since.
+			// A record may remember any share of that epoch. Every other region has made room for
+			// the floor since.
 			right.Watermark = Gen{Epoch: r.highestEpoch, Counter: maxCounter}
 		}
 	case Limbo:
@@ -324,9 +321,9 @@ func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 	return right
 }
 
-// Elsewhere reports whether others may hold what a right lacks, and would lend it: the leader
-// is heard, and either the limit has a home and the right is no more than the floor, or the
-// limit is one of which what is not used is lent, and others hold more than they keep of it.
+// Elsewhere reports whether other regions may hold what a right lacks, and would lend it. The
+// leader must be heard. Then either the limit has a home and the right is at most the floor, or
+// unused parts of the limit are lent and others hold more than they keep.
 func (r *Region) Elsewhere(right Right, limit KeyLimit) bool {
 	if right.Phase != Live {
 		return false
@@ -341,8 +338,8 @@ func (r *Region) Elsewhere(right Right, limit KeyLimit) bool {
 	return floor > 0 && floor < Unit && (!right.Hot || right.Share.Rate <= floor)
 }
 
-// lendable is what the region could hold of a limit at the most, if others lend what they do
-// not keep.
+// lendable returns the most that the region could hold of a limit, if others lend what they do not
+// keep.
 func (r *Region) lendable(limit KeyLimit) int32 {
 	most := int32(Unit)
 	for i := range r.cfg.Regions {
@@ -353,21 +350,21 @@ func (r *Region) lendable(limit KeyLimit) int32 {
 	return most
 }
 
-// Usage is one decision as the region's store made it.
+// Usage is one decision made by the region's store.
 type Usage struct {
 	Limit    KeyLimit
 	Cost     int64 // micro-tokens
 	Admitted bool
-	// Tokens are what the bucket held afterwards, FloorCap the floor's part of the
-	// capacity, and ColdCap what the bucket holds at most while cold: FloorCap, or
-	// more for an elastic limit. Micro-tokens.
+	// Tokens are what the bucket held afterwards. FloorCap is the floor's part of the capacity.
+	// ColdCap is the most that the bucket holds while cold: FloorCap, or more for an elastic limit.
+	// All are micro-tokens.
 	Tokens   int64
 	FloorCap int64
 	ColdCap  int64
 }
 
-// Observe counts one decision and reports whether the reporter should be woken:
-// a key has begun to run short.
+// Observe counts one decision. It reports whether to wake the reporter because a key has begun to
+// run short.
 func (r *Region) Observe(k KeyID, u Usage, now Instant) (wake bool) {
 	if h := r.hot[k]; h != nil {
 		return r.observeHot(k, h, u, now)
@@ -392,16 +389,15 @@ func (r *Region) observeHot(k KeyID, h *hotKey, u Usage, now Instant) bool {
 	return onset
 }
 
-// maxCounted bounds what is counted of a key in a session: denied requests of a very
-// large limit would be beyond an int64 within minutes, and a negative counter ends the
-// session. A key whose counters stand still looks unused: it goes cold, and when it is hot
-// again it is counted anew.
+// maxCounted bounds the counters of a key in a session. Denied requests of a very large limit would
+// exceed an int64 within minutes, and a negative counter ends the session. A key whose counters no
+// longer grow looks unused: it goes cold, and is counted from 0 when it is hot again.
 const maxCounted = 1 << 62
 
-// counted is a counter after an amount; neither is negative.
+// counted returns a counter after an amount was added. Neither may be negative.
 func counted(before, amount int64) int64 { return before + min(amount, maxCounted-before) }
 
-// use notes a request. A pause is forgotten after four times its length of steady use.
+// use records a request. A pause is forgotten after steady use of four times its length.
 func (h *hotKey) use(now Instant) {
 	if h.used != 0 {
 		gap := now.Sub(h.used)
@@ -410,8 +406,8 @@ func (h *hotKey) use(now Instant) {
 	h.used = now
 }
 
-// observeCold turns a cold key into a candidate once half of its floor is gone:
-// early, to hide the round trips until the leader has made it hot.
+// observeCold makes a cold key a candidate once half of its floor is used. That is early enough to
+// hide the round trips until the leader has made it hot.
 func (r *Region) observeCold(k KeyID, u Usage, now Instant) bool {
 	c := r.candidates[k]
 	if c == nil {
@@ -435,7 +431,7 @@ func (r *Region) observeCold(k KeyID, u Usage, now Instant) bool {
 	return onset || r.urgent
 }
 
-// dropCandidate ends what a key asked for.
+// dropCandidate withdraws the request to make a key hot.
 func (r *Region) dropCandidate(k KeyID) {
 	if c := r.candidates[k]; c != nil {
 		c.gone = true
@@ -450,7 +446,7 @@ func (r *Region) queue(k KeyID, h *hotKey) {
 	}
 }
 
-// RegionInfo is a region's state, to be shown.
+// RegionInfo is a region's state for display.
 type RegionInfo struct {
 	Phase          Phase
 	LeaseRemaining time.Duration
@@ -459,8 +455,8 @@ type RegionInfo struct {
 	HotKeys        int
 	Candidates     int
 	StoreEpoch     string
-	// Applying is how many keys the directive has whose shares are being applied, and
-	// Applied how many of them the store has applied; both 0 if none is.
+	// Applying is how many keys the directive has whose shares are being applied. Applied is how
+	// many of them the store has applied. Both are 0 if there is no such directive.
 	Applying, Applied int
 }
 

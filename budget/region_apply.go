@@ -1,12 +1,12 @@
 package budget
 
-// A directive's shares are applied in parts, each with a deadline of its own, so that one of
-// 200,000 keys neither keeps the store from deciding checks nor is lost whole. What a part
-// has applied stays applied, is held by the next Hello, and is acknowledged by the next
-// report. The directive itself counts when all parts are applied: only then the lease holds
-// that it renews, and the session is open that it begins.
+// A directive's shares are applied in parts, each with its own deadline. So a directive of 200,000
+// keys neither keeps the store from deciding checks nor is lost as a whole. What a part has applied
+// stays applied: the next Hello names it as held, and the next report acknowledges it. The
+// directive itself takes effect when all parts are applied. Only then the lease that it renews
+// holds, and the session that it begins is open.
 
-// apply begins to apply a directive's actions.
+// apply starts to apply a directive's actions.
 func (r *Region) apply(a *applying, actions []Action, now Instant) []RegionEffect {
 	a.began, a.keys, a.rest = now, len(actions), actions
 	a.noGrants, r.newRules = r.newRules, false
@@ -15,7 +15,7 @@ func (r *Region) apply(a *applying, actions []Action, now Instant) []RegionEffec
 	return r.applyPart(true, now)
 }
 
-// applyPart hands the next part to the store, or finishes the directive.
+// applyPart gives the next part to the store, or finishes the directive.
 func (r *Region) applyPart(first bool, now Instant) []RegionEffect {
 	a := r.applying
 	n := min(len(a.rest), r.part)
@@ -31,7 +31,7 @@ func (r *Region) applyPart(first bool, now Instant) []RegionEffect {
 	if a.rest = a.rest[n:]; len(a.rest) == 0 {
 		changes = r.lookAgain(changes, now)
 	}
-	// The leader counts the region as heard by any directive, not by leases alone.
+	// To the leader any directive counts as hearing the region, not only a lease.
 	mark := first && a.renew || r.marked == 0 || now.Sub(r.marked) >= MarkEvery
 	if mark {
 		r.marked = now
@@ -48,8 +48,8 @@ func (r *Region) change(act Action, now Instant) ShareChange {
 		Key: act.Key, Gen: act.Gen, Share: act.Share, From: act.From, Cold: act.Cold,
 		Limit: act.Limit,
 	}
-	// A key that was not held starts its count at what the directive says: it
-	// may have been held, and granted, earlier in the session.
+	// The count of a key that was not held starts at what the directive says. The key may have been
+	// held, and granted tokens, earlier in the session.
 	if h := r.hot[act.Key]; h != nil {
 		if h.limit.Capacity > 0 {
 			c.Limit = h.limit
@@ -64,7 +64,7 @@ func (r *Region) change(act Action, now Instant) ShareChange {
 	return c
 }
 
-// sharesApplied takes what became of a part.
+// sharesApplied records the results of a part.
 func (r *Region) sharesApplied(results []ShareResult, now Instant) []RegionEffect {
 	a := r.applying
 	if a == nil {
@@ -101,15 +101,15 @@ func (r *Region) sharesApplied(results []ShareResult, now Instant) []RegionEffec
 	return r.speak(now)
 }
 
-// stopApplying gives up what is left of a directive. What was applied of it is held.
+// stopApplying gives up the rest of a directive. What was applied of it is held.
 func (r *Region) stopApplying(now Instant) {
 	r.applying = nil
 	r.nextHello = now.Add(retryHello)
 }
 
-// believeLess: a share that may not have reached the store is not acknowledged, but
-// no more than it is believed in. Another daemon of the region may have acknowledged
-// it, and when the store's contents go, this belief is all there is.
+// believeLess handles a share that may not have reached the store. The region does not acknowledge
+// it, but believes in no more than that share. Another daemon of the region may have acknowledged
+// it, and when the store's contents are lost this belief is all that remains.
 func (r *Region) believeLess(act Action) {
 	if h := r.hot[act.Key]; h != nil {
 		h.share = h.share.Min(act.Share)
@@ -141,7 +141,7 @@ func (r *Region) took(act Action, res ShareResult, now Instant) {
 	r.outlasts(act.Key, h, res, now)
 }
 
-// finishApplying makes the directive count: its session opens, or its lease holds.
+// finishApplying lets the directive take effect: its session opens, or its lease holds.
 func (r *Region) finishApplying(now Instant) {
 	a := r.applying
 	r.applying = nil

@@ -6,10 +6,10 @@ import (
 	"aliquot/internal/hashslot"
 )
 
-// RegionEvent is something that happened to a region; see Region.Step.
+// RegionEvent is an input of Region.Step.
 type RegionEvent interface{ regionEvent() }
 
-// HelloAnswered is the answer to a Hello, with the configuration it carried.
+// HelloAnswered is the answer to a Hello, with the configuration that came with it.
 type HelloAnswered struct {
 	OK                HelloOK
 	Config            Config
@@ -19,48 +19,46 @@ type HelloAnswered struct {
 // DirectiveReceived is the answer to a Report.
 type DirectiveReceived struct{ Directive Directive }
 
-// CallFailed: the Hello or Report in flight was refused, lost or not answered.
+// CallFailed says that the Hello or Report in flight was refused, lost or not answered.
 type CallFailed struct {
-	// Busy: the Hello was refused with ErrRegionBusy. Another daemon of the
-	// region is being heard, so this one must not take the floor back: the other
-	// may have lent it.
+	// Busy: the Hello was refused with ErrRegionBusy. The leader hears another daemon of the
+	// region, so this one must not take the floor back: the other may have lent it.
 	Busy bool
-	// Wait, with Busy, is for the shell: the daemon must not spend by the store yet; see
+	// Wait, with Busy, is for the caller of Step: the daemon must not spend by the store yet; see
 	// Leader.Vouches.
 	Wait bool
-	// Config came with a refusal for being busy: what to serve the floor by. Nil if
-	// none did. Self is the region's index in it.
+	// Config came with a refusal for being busy, so that the daemon knows which floor to serve. It
+	// is nil if none came. Self is the region's index in it.
 	Config            *Config
 	Self              int
 	InitialRedisEpoch string
 }
 
-// SharesApplied answers ApplyShares, whole.
+// SharesApplied answers a whole ApplyShares.
 type SharesApplied struct{ Results []ShareResult }
 
-// ShareResult is the outcome of one ShareChange; amounts are micro-tokens. Failed
-// means that the change may or may not have reached the store, or came too late, or
-// that the store has seen a later one: what it enforces is not what was asked.
+// ShareResult is the outcome of one ShareChange. Amounts are micro-tokens. Failed means that the
+// store enforces something else than what was asked: the change may or may not have reached it,
+// came too late, or the store has seen a later one.
 type ShareResult struct {
 	Key      KeyID
 	Released int64
 	Tokens   int64
 	Amnesia  bool
 	Failed   bool
-	// Unenforced: the store was not asked, for neither the rules here nor the change tell
-	// what the limit is. The region admits nothing of it now; whoever learns the rule would
-	// find no record of the share.
+	// Unenforced: the store was not asked, because neither the rules of this region nor the change
+	// say what the limit is. The region admits nothing of the key now. A daemon that later learns
+	// the rule would find no record of the share.
 	Unenforced bool
-	// InUse counts against the share, Due is for how long that can be more than the
-	// share allows, by the store's clock, and Label is the present window's number (for
-	// a limit that counts); see limit.Applied.
+	// InUse counts against the share. Due is for how long InUse can exceed the share, by the
+	// store's clock. Label is the present window's number. All three are for counting limits; see
+	// limit.Applied.
 	InUse int64
 	Due   time.Duration
 	Label int64
 }
 
-// StoreEpoch tells the identity of the store's contents: at the start, and when
-// it has changed.
+// StoreEpoch names the store's contents: at the start, and when they have changed.
 type StoreEpoch struct{ Epoch string }
 
 // StoreReach tells in which hash slots the store cannot be asked, because their server does
@@ -68,15 +66,15 @@ type StoreEpoch struct{ Epoch string }
 // after the event.
 type StoreReach struct{ Unreached *hashslot.Set }
 
-// StoreLost: a record of a hot key was missing from the store.
+// StoreLost says that a record of a hot key was missing from the store.
 type StoreLost struct{}
 
-// ClockStopped: the clock by which Step is called may have stood still, or was set back. A
-// lease that it measured may be over at the leader.
+// ClockStopped says that the clock of Step's instants may have stopped, or was set back. A lease
+// that it measured may have ended at the leader.
 type ClockStopped struct{}
 
-// RulesReplaced tells that other rules are in force here. What limits the region knows
-// of keys may be older, and so are tokens on their way: none are counted.
+// RulesReplaced says that other rules are in force in this region. The limits that the region knows
+// of keys may be older, and so may tokens on their way here: none of those are counted.
 type RulesReplaced struct{}
 
 // RegionTick lets time pass.
@@ -93,41 +91,40 @@ func (ClockStopped) regionEvent()      {}
 func (RulesReplaced) regionEvent()     {}
 func (RegionTick) regionEvent()        {}
 
-// RegionEffect is something the shell is to do; see Region.Step.
+// RegionEffect is something that the caller of Region.Step must do.
 type RegionEffect interface{ regionEffect() }
 
-// SendHello sends a Hello; answered by HelloAnswered or CallFailed.
+// SendHello asks to send a Hello; HelloAnswered or CallFailed answers it.
 type SendHello struct{ Hello Hello }
 
-// SendReport sends a Report; answered by DirectiveReceived or CallFailed.
+// SendReport asks to send a Report; DirectiveReceived or CallFailed answers it.
 type SendReport struct{ Report Report }
 
-// ApplyShares applies changes in the store; answered by SharesApplied. A directive's changes
-// come in parts, one when the one before was answered.
+// ApplyShares asks to apply changes in the store; SharesApplied answers it. A directive's changes
+// come in parts. The next part follows the answer to the previous one.
 type ApplyShares struct {
 	Changes []ShareChange
-	// Follows: it is not the first part of its directive. The shell lets checks have the store
-	// between two.
+	// Follows: this is not the first part of its directive. The caller gives checks their turn in
+	// the store between two parts.
 	Follows bool
-	// Heard: the store is told, also without any change, that a daemon of this region
-	// is heard, so that no other one takes the floor back: with every renewal of the
-	// lease, and with any directive if the last time was MarkEvery ago. If only that
-	// fails, the directive counts all the same: without its store the region admits
-	// next to nothing.
+	// Heard asks to mark in the store that a daemon of this region is heard, even if there are no
+	// changes, so that no other daemon takes the floor back. It is set with every renewal of the
+	// lease, and with any directive if the last mark was MarkEvery ago. If only the mark fails, the
+	// directive still counts: without its store the region admits next to nothing.
 	Heard bool
 }
 
-// ShareChange is one share to be applied in the store. One of a generation that the
-// store has seen, of a limit that counts, asks what is in use now.
+// ShareChange is one share to apply in the store. If the store has seen its generation and the
+// limit is a counting limit, the change asks what is in use now.
 type ShareChange struct {
 	Key KeyID
 	// Before is the right until now.
 	Before Right
 	Gen    Gen
 	Share  Share
-	// Grant is the amount of tokens that comes with it, micro-tokens.
+	// Grant is the amount of tokens that comes with the share, in micro-tokens.
 	Grant int64
-	// From as in Action.
+	// From is as in Action.
 	From int64
 	// Cold ends the key's share: the record becomes a cold one.
 	Cold bool

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// sendReport says what changed since the last report: acknowledgements at once,
-// busy keys at their pace, and the cold keys that ask to become hot. While the session is
-// being opened it acknowledges what is applied by then, and asks for nothing.
+// sendReport sends what changed since the last report: acknowledgements at once, busy keys at the
+// report interval, and the cold keys that ask to become hot. While the session is being opened, it
+// acknowledges what has been applied so far and asks for nothing.
 func (r *Region) sendReport(now Instant) []RegionEffect {
 	s := &r.session
 	s.seq++
@@ -29,7 +29,7 @@ func (r *Region) sendReport(now Instant) []RegionEffect {
 	return []RegionEffect{SendReport{rep}}
 }
 
-// coldReports acknowledges the keys that went back to cold.
+// coldReports acknowledges the keys that returned to cold.
 func (r *Region) coldReports(out []KeyReport) []KeyReport {
 	for _, act := range r.coldAcks {
 		out = append(out, KeyReport{Key: act.Key, Gen: act.Gen, Share: act.Share, Cold: true})
@@ -38,15 +38,15 @@ func (r *Region) coldReports(out []KeyReport) []KeyReport {
 	return out
 }
 
-// pace is how far apart the reports of one busy key are: the more keys have
-// something to say, the longer.
+// pace returns the interval between the reports of one busy key. It grows with the number of keys
+// that have something to report.
 func (r *Region) pace() time.Duration {
 	return min(max(time.Duration(len(r.reportable))*keyReportTakes, reportKeyEvery), maxPace)
 }
 
-// hotReports says what an acknowledgement or the beginning of rejections makes due at
-// once, and the rest at its pace. While busy keys are few, one that begins to reject
-// takes all others that do along.
+// hotReports reports a key at once if it has an acknowledgement or begins to reject, and otherwise
+// at the report interval. While few keys are busy, one that begins to reject takes along all others
+// that reject.
 func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []KeyReport {
 	few := pace == reportKeyEvery
 	waiting := r.reportable[:0]
@@ -66,7 +66,7 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 		}
 		limit := h.limit
 		if !h.asked {
-			limit = KeyLimit{} // it may be of older rules than this report
+			limit = KeyLimit{} // the limit may be of older rules than this report
 		}
 		out = append(out, KeyReport{
 			Key: k, Gen: h.gen, Share: h.share, Limit: limit,
@@ -81,7 +81,7 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 	return out
 }
 
-// idle is for how long the key has not been used; 0 if it never was.
+// idle returns how long the key has been unused; 0 if it was never used.
 func (h *hotKey) idle(now Instant) time.Duration {
 	if h.used == 0 {
 		return 0
@@ -89,8 +89,7 @@ func (h *hotKey) idle(now Instant) time.Duration {
 	return now.Sub(h.used)
 }
 
-// candidateReports repeats every candidate until it is hot or has gone quiet; new
-// ones go first.
+// candidateReports repeats every candidate until it is hot or unused. New ones go first.
 func (r *Region) candidateReports(out []KeyReport, now Instant) []KeyReport {
 	room := max(0, maxReportKeys-len(out))
 	asking, asked := r.asking, r.asked
@@ -111,8 +110,8 @@ func (r *Region) candidateReports(out []KeyReport, now Instant) []KeyReport {
 	return out
 }
 
-// repeatAfter spaces the requests for one key: while thousands stay unanswered, for
-// the hot table is full, they are to cost no more than a few thousand would.
+// repeatAfter returns the interval between requests for one key. Thousands of requests that stay
+// unanswered, because the hot table is full, must cost no more than a few thousand.
 func (r *Region) repeatAfter() time.Duration {
 	return repeatCandidate * time.Duration(1+len(r.asked)/asksAtOnce)
 }

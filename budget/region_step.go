@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// Step takes one event at one instant and returns what is to be done about it, in
-// order.
+// Step applies one event at an instant and returns the effects to carry out, in order.
 func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 	r.noticeLeaseEnd(now)
 	switch e := ev.(type) {
@@ -44,9 +43,9 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 	return nil
 }
 
-// NextTick is the earliest instant at which a RegionTick does something or the phase
-// changes, if nothing else happens before; long after all instants if there is none.
-// A shell that ticks at a fixed pace need not ask.
+// NextTick returns the earliest instant at which a RegionTick has an effect or the phase changes,
+// if nothing else happens before. If there is none, it returns the latest possible Instant. A
+// caller that ticks at a fixed interval need not call it.
 func (r *Region) NextTick(now Instant) Instant {
 	next := Instant(math.MaxInt64)
 	switch {
@@ -67,8 +66,8 @@ func (r *Region) NextTick(now Instant) Instant {
 	return next
 }
 
-// doubt closes the session. Shares and lease stay as they are until they expire.
-// A session that is about to open does not.
+// doubt closes the session. Shares and lease stay as they are until they expire. A session that is
+// about to open does not open.
 func (r *Region) doubt() {
 	r.session = session{}
 	if r.applying != nil {
@@ -76,10 +75,10 @@ func (r *Region) doubt() {
 	}
 }
 
-// noticeLeaseEnd closes the session when the lease has ended: the leader may have
-// given away what it covered, so shares must be told anew. Not a session that is being
-// opened: the leader keeps what the region had until it has acknowledged what it is to have,
-// and refuses the next report if it has closed the session.
+// noticeLeaseEnd closes the session when the lease has ended: the leader may have given away what
+// the lease covered, so the region must be told its shares in a new session. It leaves open a
+// session that is still being opened. The leader keeps what the region had until the region has
+// acknowledged its new shares, and refuses the next report if it has closed the session.
 func (r *Region) noticeLeaseEnd(now Instant) {
 	if r.leaseEnd != 0 && now >= r.leaseEnd {
 		r.leaseEnd = 0
@@ -89,10 +88,10 @@ func (r *Region) noticeLeaseEnd(now Instant) {
 	}
 }
 
-// opening reports whether the store is applying what a session begins with.
+// opening reports whether the store is applying the answer to the session's Hello.
 func (r *Region) opening() bool { return r.session.exists() && !r.session.open }
 
-// progressDue is when the region reports next how far it has come with that.
+// progressDue returns when the region next reports its progress with that answer.
 func (r *Region) progressDue() Instant {
 	return max(r.applying.began, r.session.lastSent).Add(progressEvery)
 }
@@ -117,7 +116,7 @@ func (r *Region) callFailed(now Instant) {
 	r.nextHello = now.Add(retryHello << r.helloFails)
 }
 
-// speak sends what is due: a Hello without a session, else a Report.
+// speak sends what is due: a Hello if there is no session, otherwise a Report.
 func (r *Region) speak(now Instant) []RegionEffect {
 	switch {
 	case r.inFlight != noCall:
@@ -165,7 +164,7 @@ func (r *Region) helloAnswered(e HelloAnswered, now Instant) []RegionEffect {
 		return nil
 	}
 	if e.OK.Epoch < r.highestEpoch || e.Config.Version < r.cfg.Version || r.applying != nil || r.helloEpoch != r.storeEpoch {
-		// An old leader; or the leader was told of store contents that are gone.
+		// The leader is an old one, or it was told of store contents that are gone.
 		r.nextHello = now.Add(retryHello)
 		return nil
 	}
@@ -200,7 +199,7 @@ func (r *Region) directiveReceived(d Directive, now Instant) []RegionEffect {
 		return nil
 	}
 	if r.applying != nil && (d.Renew || len(d.Actions) > 0) {
-		r.callFailed(now) // no leader says anything before the session is open
+		r.callFailed(now) // no leader sends a directive before the session is open
 		return nil
 	}
 	r.inFlight = noCall
@@ -217,9 +216,8 @@ func validGens(actions []Action) bool {
 	return !slices.ContainsFunc(actions, func(a Action) bool { return !a.Gen.Valid() })
 }
 
-// rulesReplaced forgets the limits of hot keys as older rules had them, until a request
-// tells the new one, and the tokens that were released and are on their way here, which
-// are of those.
+// rulesReplaced forgets the limits of hot keys by older rules, until a request brings the new ones.
+// It also forgets the released tokens on their way to the pool, which are of those older limits.
 func (r *Region) rulesReplaced() {
 	for _, h := range r.hot {
 		h.limit.Capacity, h.limit.Rate, h.limit.RateFrac = 0, 0, 0

@@ -6,21 +6,21 @@ import (
 	"aliquot/internal/hashslot"
 )
 
-// A share of a limit that counts can shrink below what is in use: what was admitted
-// counts until its window has passed, or its slot is released. The share is in force at
-// once, but acknowledged only as far as use has come down to it, for the difference may
-// go to others. The region looks at its store again until it has.
+// The share of a counting limit can shrink below what is in use. What was admitted counts until its
+// window has passed, or its slot is released. The share is in force at once. It is acknowledged
+// only as far as use has come down, because the difference may go to other regions. Until use has
+// come down to it, the region keeps examining its store.
 
-// lookEvery spaces the looks at the use of one key: what others wait for comes free
+// lookEvery is the interval between examinations of one key's use. What others wait for comes free
 // bit by bit.
 const lookEvery = 250 * time.Millisecond
 
-// outlasts notes what use outlasts a share that was just applied, or looked at again,
-// and has that reported.
+// outlasts records how much use outlasts a share that was just applied or examined again, and
+// queues that for a report.
 //
-// A share that the store does not have is not reported at all. It may be less than the floor,
-// which a daemon that learns the rule later would enforce: without an acknowledgement nobody
-// is given the difference.
+// A share that the store does not have is not reported at all. It may be less than the floor, which
+// a daemon that learns the rule later would enforce. Without an acknowledgement no other region is
+// given the difference.
 func (r *Region) outlasts(k KeyID, h *hotKey, res ShareResult, now Instant) {
 	h.unenforced = res.Unenforced
 	if res.Unenforced {
@@ -35,7 +35,7 @@ func (r *Region) outlasts(k KeyID, h *hotKey, res ShareResult, now Instant) {
 	r.queue(k, h)
 }
 
-// look has the store asked again about a key.
+// look schedules the next examination of a key in the store.
 func (r *Region) look(k KeyID, h *hotKey, at Instant) {
 	h.lookAt = at
 	if !h.outlasting {
@@ -44,7 +44,7 @@ func (r *Region) look(k KeyID, h *hotKey, at Instant) {
 	}
 }
 
-// dueLooks are the keys whose use may have come down, most of them at the most.
+// dueLooks returns the keys whose use may have come down, no more than most of them.
 func (r *Region) dueLooks(most int, now Instant) []KeyID {
 	var due []KeyID
 	waiting := r.outlasting[:0]
@@ -67,8 +67,8 @@ func (r *Region) dueLooks(most int, now Instant) []KeyID {
 	return due
 }
 
-// lookAgain adds keys to a part whose use the store is to tell, unless the directive has just
-// changed their shares.
+// lookAgain adds keys to a part whose use the store is to report. It skips keys whose shares the
+// directive has just changed.
 func (r *Region) lookAgain(changes []ShareChange, now Instant) []ShareChange {
 	a := r.applying
 	for len(a.looks) > 0 && len(changes) < r.part {
@@ -85,7 +85,7 @@ func (r *Region) lookAgain(changes []ShareChange, now Instant) []ShareChange {
 	return changes
 }
 
-// lookedAgain takes what the store said of a share that did not change.
+// lookedAgain records what the store reported of a share that did not change.
 func (r *Region) lookedAgain(res ShareResult, now Instant) {
 	if h := r.hot[res.Key]; h != nil && !res.Failed {
 		h.tokens = res.Tokens
@@ -93,8 +93,8 @@ func (r *Region) lookedAgain(res ShareResult, now Instant) {
 	}
 }
 
-// partOf is an amount as a part of a capacity in units of 2^-20, rounded up; the whole,
-// if the capacity is not known.
+// partOf returns an amount as a part of a capacity in units of 2^-20, rounded up. It returns the
+// whole if the amount is not below the capacity, or if the capacity is not known.
 func partOf(amount, capacity int64) int32 {
 	if amount >= capacity {
 		return Unit

@@ -2,22 +2,24 @@ package budget
 
 import "time"
 
-// Canon gathers the canonical form of a state, for model checking: of two worlds of
-// one configuration that give the same form, each can do what the other can. Facts
-// go into Words as they are, with times relative to now. Counters go into Names: it
-// is only their order, or their distance, that matters, so whoever holds all
-// parts of a world ranks them together. What cannot matter is left out, each time with
-// a reason. The zero value is ready for use; Reset makes it so again.
+// Canon collects the canonical form of a state, for model checking. Two worlds of one configuration
+// with the same form can do the same things. Facts go into Words as they are, with times relative
+// to now. Counters go into Names. Only their order or distance matters, so the caller that has all
+// parts of a world ranks them together. Everything that cannot matter is left out, each time with a
+// reason.
+//
+// The zero value is ready for use; Reset makes it so again. It is not safe for concurrent use.
 type Canon struct {
 	Words []uint64
 	Names []Name
-	// Demand: how regions use their keys matters. A checker that divides the keys
-	// by itself (Leader.DivideBy) leaves it out.
+	// Demand: the form includes how regions use their keys. A checker that divides the keys itself
+	// (Leader.DivideBy) leaves it out.
 	Demand bool
-	// Longest: no age beyond it makes a difference, as the checker knows of its worlds. Zero: a day.
+	// Longest is the age beyond which no age makes a difference, as the checker knows of its
+	// worlds. Zero: a day.
 	Longest time.Duration
-	// Lapses: since when a lease has held without a lapse matters. It does not to
-	// records that were touched since.
+	// Lapses: the form includes since when a lease has held without a lapse. That does not matter
+	// to records that were used since.
 	Lapses bool
 }
 
@@ -27,27 +29,27 @@ type Name struct {
 	Value uint64
 }
 
-// Space says which counter a Name is a value of: only values of one space are ever
-// compared with each other. Its upper 8 bits are the NameKind.
+// Space says which counter a Name is a value of. Only values of one space are ever compared. Its
+// upper 8 bits are the NameKind.
 type Space uint64
 
 // NameKind says what matters about the values of a space.
 type NameKind uint8
 
-// What matters about a counter, besides which of its values are equal.
+// The kinds of names. Each of them also says which values are equal.
 const (
 	// NameOrder: which values are larger.
 	NameOrder NameKind = iota
-	// NameNext: also whether one follows another.
+	// NameNext: also whether one value directly follows another.
 	NameNext
-	// NameDistance: also by how much; nothing but differences is ever used.
+	// NameDistance: the distances between values, and nothing else.
 	NameDistance
 )
 
-// Kind is what matters about the space's values.
+// Kind returns what matters about the space's values.
 func (s Space) Kind() NameKind { return NameKind(s >> 56) }
 
-// Counter tells counters apart.
+// Counter distinguishes counters.
 type Counter uint8
 
 const (
@@ -63,12 +65,12 @@ const (
 	admittedSums
 	releasedSums
 	grantedSums
-	// OtherCounters is the first of those that are not the machines' own.
+	// OtherCounters is the first counter that does not belong to the state machines.
 	OtherCounters
 )
 
-// space is the space of a counter that there is once for each a and b: an epoch, a
-// region, a rule, of which the lower bits tell enough of them apart.
+// space returns the space of a counter that exists once for each a and b: an epoch, a region or a
+// rule. The lower bits of a and b are enough to distinguish them.
 func space(kind NameKind, c Counter, a, b uint64) Space {
 	return Space(uint64(kind)<<56 | uint64(c)<<48 | a&0xffffff<<24 | b&0xffffff)
 }
@@ -104,8 +106,7 @@ func (c *Canon) String(s string) {
 	}
 }
 
-// Age writes how long ago t was, exactly up to longest: beyond, nothing depends on
-// it.
+// Age writes how long ago t was, exactly up to longest. Nothing depends on a longer age.
 func (c *Canon) Age(now, t Instant, longest time.Duration) {
 	c.Int(int64(min(now.Sub(t), longest)))
 }
@@ -122,7 +123,7 @@ func (c *Canon) Ago(now, t Instant) {
 	c.Age(now, t, longest)
 }
 
-// Left writes how long it is until t, 0 once it has passed.
+// Left writes the time until t, 0 once t has passed.
 func (c *Canon) Left(now, t Instant) { c.Int(int64(max(t.Sub(now), 0))) }
 
 // Epoch writes a leader's epoch.
@@ -136,7 +137,7 @@ func (c *Canon) Gen(g Gen) {
 
 func (c *Canon) name(s Space, v uint64) { c.Names = append(c.Names, Name{s, v}) }
 
-// Session writes which session it is.
+// Session writes the identity of a session.
 func (c *Canon) Session(s SessionID) {
 	c.Epoch(s.Epoch)
 	c.name(space(NameOrder, sessions, s.Epoch, 0), s.Number)
@@ -152,31 +153,30 @@ func (c *Canon) seq(epoch, id, seq uint64) {
 	c.name(space(NameNext, sequences, epoch, id), seq)
 }
 
-// Incarnation writes which daemon of a region it is.
+// Incarnation writes the identity of a daemon of a region.
 func (c *Canon) Incarnation(region int, incarnation uint64) {
 	c.name(space(NameOrder, incarnations, uint64(region), 0), incarnation)
 }
 
-// Other writes a counter of someone else's, from OtherCounters on, of which there is
-// one for each a and b.
+// Other writes a counter of another package, from OtherCounters on, of which there is one for each
+// a and b.
 func (c *Canon) Other(kind NameKind, counter Counter, a, b, v uint64) {
 	c.name(space(kind, counter, a, b), v)
 }
 
-// regionTime writes an instant of a region's clock where the region's own present is
-// not known. Nobody but the region reads it, and the region only compares it.
+// regionTime writes an instant of a region's clock where the region's present is not known. Only
+// the region reads it, and only to compare it.
 func (c *Canon) regionTime(region int, t Instant) {
 	c.name(space(NameOrder, regionTimes, uint64(region), 0), uint64(t))
 }
 
-// usage writes cumulative counters: the leader asks only whether they have grown.
+// usage writes cumulative counters. The leader only checks whether they have grown.
 func (c *Canon) usage(region int, k KeyID, admitted, offered int64) {
 	c.name(space(NameOrder, admittedSums, uint64(region), uint64(k.Rule)), uint64(admitted))
 	c.name(space(NameOrder, offeredSums, uint64(region), uint64(k.Rule)), uint64(offered))
 }
 
-// released and granted write cumulative amounts of tokens: it is their growth that
-// moves.
+// released writes a cumulative amount of released tokens. Only its growth matters.
 func (c *Canon) released(region int, k KeyID, amount int64) {
 	c.name(space(NameDistance, releasedSums, uint64(region), uint64(k.Rule)), uint64(amount))
 }
@@ -206,7 +206,7 @@ func (c *Canon) limit(l KeyLimit) {
 	c.Int(int64(l.Algorithm))
 }
 
-// Config writes a configuration. Names of regions are for people.
+// Config writes a configuration without the names of regions, which are for people.
 func (c *Canon) Config(cfg *Config) {
 	c.Int(int64(cfg.Lease))
 	c.Int(int64(cfg.LeaseWait))

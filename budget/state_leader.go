@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Clone is a copy that goes its own way, for model checking. Messages, plans and
-// configurations are shared: they are replaced, never changed.
+// Clone returns an independent copy, for model checking. Messages, plans and configurations are
+// shared: they are replaced, never changed.
 func (l *Leader) Clone() *Leader {
 	c := *l
 	c.ledger = l.ledger.fork()
@@ -31,7 +31,8 @@ func (l *Leader) Clone() *Leader {
 	return &c
 }
 
-// itsOwn are the clone's keys that stand where these do; one that has gone has none.
+// itsOwn returns the clone's keys that correspond to the given ones. A key that was removed has
+// none.
 func (l *Leader) itsOwn(keys []*leaderKey) []*leaderKey {
 	own := make([]*leaderKey, 0, len(keys))
 	for _, key := range keys {
@@ -42,11 +43,11 @@ func (l *Leader) itsOwn(keys []*leaderKey) []*leaderKey {
 	return own
 }
 
-// AppendState writes everything that influences what the leader does from now on.
-// Left out are the counters of generations and sessions, which are beyond all there
-// are in use; what is derived from the rest (over, held, cooling, a key's shares); what is empty
-// between steps (turn) or memory alone (claims); what is only shown (stats,
-// tokens); and, without c.Demand, what only the division of a key looks at.
+// AppendState writes everything that influences what the leader does from now on. It leaves out:
+// the counters of generations and sessions, which are beyond all that are in use; what follows from
+// the rest (over, held, cooling, a key's shares); what is empty between steps (turn) or only reused
+// memory (claims); what is only displayed (stats, tokens); and, without c.Demand, what only the
+// division of a key uses.
 func (l *Leader) AppendState(c *Canon, now Instant) {
 	c.Config(&l.cfg)
 	l.ledger.AppendState(c)
@@ -103,7 +104,7 @@ func (l *Leader) time(c *Canon, t Instant) {
 	c.name(space(NameOrder, leaderTimes, l.epoch, 0), uint64(t))
 }
 
-// longestTail is after how long no key depends on when a right ended.
+// longestTail returns the time after which no key depends on when a right ended.
 func (l *Leader) longestTail() time.Duration {
 	var longest time.Duration
 	for _, key := range l.order {
@@ -223,8 +224,7 @@ func (d *demand) appendState(c *Canon, now Instant) {
 	}
 }
 
-// created writes a request for a key to become hot: what it says of the use is not
-// looked at.
+// created writes a request for a key to become hot. Nothing reads what it says of the use.
 func (c *Canon) created(asked *create) {
 	c.key(asked.report.Key)
 	c.limit(asked.report.Limit)

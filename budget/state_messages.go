@@ -2,7 +2,7 @@ package budget
 
 import "aliquot/internal/hashslot"
 
-// Hello writes a Hello. Only its own nonce is ever compared with a nonce.
+// Hello writes a Hello. A nonce is only ever compared with the nonce of the same Hello.
 func (c *Canon) Hello(h *Hello) {
 	c.Int(int64(h.Shard))
 	c.Int(int64(h.Region))
@@ -21,7 +21,7 @@ func (c *Canon) Hello(h *Hello) {
 	c.standing(&h.Standing)
 }
 
-// standing writes what a daemon says of itself and of others.
+// standing writes what a daemon reports of itself and of others.
 func (c *Canon) standing(s *Standing) {
 	c.Int(int64(s.Daemon))
 	c.Bools(s.Storeless, s.Alone)
@@ -125,7 +125,7 @@ func (c *Canon) actions(region int, actions []Action) {
 	}
 }
 
-// Plan writes a plan on its way through the log.
+// Plan writes a plan that is being replicated.
 func (c *Canon) Plan(p *Plan) {
 	c.Int(int64(p.Shard))
 	c.Epoch(p.Epoch)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Clone is a copy that goes its own way, for model checking. Configurations are
-// shared: they are replaced, never changed.
+// Clone returns an independent copy, for model checking. Configurations are shared: they are
+// replaced, never changed.
 func (r *Region) Clone() *Region {
 	c := *r
 	c.applying = r.applying.clone()
@@ -19,7 +19,7 @@ func (r *Region) Clone() *Region {
 	return &c
 }
 
-// sameCandidates are the copies of those of a list that still are candidates.
+// sameCandidates returns the copies of those in a list that are still candidates.
 func (r *Region) sameCandidates(list []*candidate) []*candidate {
 	out := make([]*candidate, 0, len(list))
 	for _, x := range list {
@@ -49,7 +49,7 @@ func cloneValues[V any](m map[KeyID]*V) map[KeyID]*V {
 	return c
 }
 
-// sortedKeys are the keys of a map in order.
+// sortedKeys returns the keys of a map in order.
 func sortedKeys[V any](m map[KeyID]V) []KeyID {
 	if len(m) == 0 {
 		return nil
@@ -64,8 +64,8 @@ func sortedKeys[V any](m map[KeyID]V) []KeyID {
 	return keys
 }
 
-// AppendState writes everything that influences what the region does from now on. How many
-// changes a part has never changes, and how many keys a directive had is only shown.
+// AppendState writes everything that influences what the region does from now on. It leaves out the
+// size of a part, which never changes, and how many keys a directive had, which is only displayed.
 func (r *Region) AppendState(c *Canon, now Instant) {
 	c.Int(int64(r.shard))
 	c.Int(int64(r.self))
@@ -77,7 +77,7 @@ func (r *Region) AppendState(c *Canon, now Instant) {
 	c.Bools(r.blind, r.urgent, r.newRules, r.session.open, r.applying != nil, r.leaseEnd != 0)
 	c.Left(now, r.leaseEnd)
 	if r.Phase(now) == Live && c.Lapses {
-		c.Ago(now, r.liveSince) // set anew when a lease begins
+		c.Ago(now, r.liveSince) // set again when a lease begins
 	}
 	c.Ago(now, r.lastDirective)
 	c.Age(now, r.marked, MarkEvery)
@@ -110,7 +110,7 @@ func (r *Region) AppendState(c *Canon, now Instant) {
 	r.appendKeys(c, now)
 }
 
-// tSend writes when a report was sent, for whoever counts a lease from it.
+// tSend writes when a report was sent, since a lease may be counted from it.
 func (c *Canon) tSend(region int, now, t Instant) {
 	c.regionTime(region, t)
 	c.Ago(now, t)
@@ -174,7 +174,7 @@ func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
 	c.Int(h.released - h.toldReleased)
 	c.Int(h.refunded)
 	c.Bools(h.rejecting, h.asked, h.told, h.queued, h.mustAck, h.lastReport != 0, h.unenforced)
-	c.Age(now, h.lastReport, reportKeyEvery) // it takes 2,000 busy keys to make the pace a longer one
+	c.Age(now, h.lastReport, reportKeyEvery) // only 2,000 busy keys make the interval longer
 	c.Int(int64(h.inUse))
 	c.Int(h.label)
 	if h.outlasting {

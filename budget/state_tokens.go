@@ -1,11 +1,10 @@
 package budget
 
-// Unsettled is how many released tokens of a key, micro-tokens, are neither in a store
-// nor lost: granted ones on their way to a region that grows, and pooled ones in the
-// leader's pool or on their way to it. regions are the machines whose sessions are
-// looked at, in any order; what is on the way in a session that one side has closed
-// counts as lost, which it may not be. For model checking: with what stores hold it is
-// invariant I2.
+// Unsettled returns how many released tokens of a key, in micro-tokens, are neither in a store nor
+// lost. granted are on their way to a region that grows. pooled are in the leader's pool or on
+// their way to it. regions are the state machines whose sessions are examined, in any order. Tokens
+// on their way in a session that one side has closed count as lost, although they may not be. It is
+// for model checking: together with what stores hold it is invariant I2.
 func (l *Leader) Unsettled(k KeyID, regions []*Region) (granted, pooled int64) {
 	key := l.keys[k]
 	if key == nil {

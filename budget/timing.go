@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Bounds of a timing that an operator may set. A lease is renewed once a second, so
-// one of two seconds lapses when two renewals in a row are lost; and a region that is
-// cut off serves next to nothing of what it lent for twice the lease, which is twenty
-// minutes for the longest. Two clocks that are kept by NTP may differ by 0.1 %; one
-// that is off by a fifth is broken, not drifting.
+// Bounds of a timing that an operator may set. A lease is renewed once a second, so a lease of two
+// seconds lapses when two renewals in a row are lost. A region that is cut off serves next to
+// nothing of what it lent for twice the lease, which is twenty minutes for the longest one. Two
+// clocks that are kept by NTP may differ by 0.1 %. A clock that is off by a fifth is broken, not
+// drifting.
 const (
 	MinLease  = 2 * time.Second
 	MaxLease  = 10 * time.Minute
@@ -18,14 +18,15 @@ const (
 	MaxRhoPPM = 200_000
 )
 
-// ErrBadTiming: a lease or a rho that cannot be set.
+// ErrBadTiming is the error for a lease or a rho outside the bounds.
 var ErrBadTiming = fmt.Errorf("budget: a lease is from %v to %v and rho from %.1f %% to %d %%", MinLease, MaxLease, MinRhoPPM/10_000.0, MaxRhoPPM/10_000)
 
-// wait is what everyone waits for: no lease that may run or be granted is longer.
+// wait returns the lease that every participant waits for. No lease that may run or be granted is
+// longer.
 func (c *Config) wait() time.Duration { return max(c.Lease, c.LeaseWait) }
 
-// NextLease is the lease that a change of timing leads to; Lease, if none is under
-// way.
+// NextLease returns the lease after the change of timing that is under way. Without a change it is
+// Lease.
 func (c *Config) NextLease() time.Duration {
 	if c.LeaseNext != 0 {
 		return c.LeaseNext
@@ -36,20 +37,21 @@ func (c *Config) NextLease() time.Duration {
 // Retiming reports whether a change of timing is under way.
 func (c *Config) Retiming() bool { return c.LeaseNext != 0 || c.RhoRising }
 
-// outlasted: leases may run that are longer than what the change under way leads to.
+// outlasted reports whether leases may run that are longer than the lease after the change under
+// way.
 func (c *Config) outlasted() bool { return c.NextLease() < c.wait() }
 
-// LeasesOver is how long after a configuration came into force every lease granted
-// before has ended, on the leader's clock.
+// LeasesOver returns how long after a configuration came into force every earlier lease has ended,
+// on the leader's clock.
 func (c *Config) LeasesOver() time.Duration { return c.lengthen(c.wait()) }
 
-// SetTiming begins a change of the lease and of rho. What is granted is the smaller
-// of the old lease and the new from now on, and what is waited for the larger, until
-// AdvanceFloors finds that nobody counts on the old one any more: a longer lease is
-// granted when every region waits for it, and a shorter one is waited for when no
-// longer one runs. A smaller rho holds at once, for it is about clocks, which do not
-// know what is told of them; a larger one is used at once too, and holds when every
-// region has acknowledged it.
+// SetTiming begins a change of the lease and of rho. From now on the leader grants the smaller of
+// the old and the new lease, and every participant waits for the larger, until AdvanceFloors finds
+// that nothing depends on the old one. A longer lease is granted once every region waits for it. A
+// shorter one is waited for once no longer lease runs. A smaller rho holds at once, because it is
+// about clocks, which do not depend on what a region was told. A larger one is used at once too,
+// and holds when every region has acknowledged it. SetTiming returns ErrBadTiming for values
+// outside the bounds.
 func (l *Ledger) SetTiming(lease time.Duration, rhoPPM int32) error {
 	if lease < MinLease || lease > MaxLease || rhoPPM < MinRhoPPM || rhoPPM > MaxRhoPPM {
 		return ErrBadTiming
@@ -67,8 +69,8 @@ func (l *Ledger) SetTiming(lease time.Duration, rhoPPM int32) error {
 	return nil
 }
 
-// advanceTiming ends a change of timing, if nothing counts on the old one. That longer
-// leases have ended stays known also while some region has yet to acknowledge.
+// advanceTiming ends a change of timing if nothing depends on the old one. It keeps the fact that
+// the longer leases have ended, even while some region has yet to acknowledge.
 func (c *Config) advanceTiming(p Progress) (changed bool) {
 	next := c.NextLease()
 	if c.outlasted() {

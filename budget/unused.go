@@ -2,22 +2,22 @@ package budget
 
 import "time"
 
-// A limit that counts earns nothing while it is unused: of 100 a day, what an idle region
-// keeps for itself is refused to the region whose client asks. So what a region does not use of such
-// a limit moves to the one that refuses requests, at once and whole. It moves back as easily:
-// a shrink takes no more than what is unused, and nobody has to wait for a window to pass.
+// A counting limit earns nothing while it is unused. Of a limit of 100 a day, what an idle region
+// keeps for itself is refused to the region whose client asks. So what a region does not use of
+// such a limit moves to the region that refuses requests, at once and whole. It moves back as
+// easily: a shrink takes no more than what is unused, so no region waits for a window to pass.
 
-// lendsUnused reports whether what a region does not use of a limit is lent whole: it
-// counts, and its rule does not have it divided in another way.
+// lendsUnused reports whether what a region does not use of a limit is lent whole. That is so for a
+// counting limit whose rule does not ask for another placement.
 func (l KeyLimit) lendsUnused() bool { return l.Tail > 0 && l.Placement == PlacementAuto }
 
-// recentUse is how long ago a region has used a key at the most to be left a part of what is
-// unused.
+// recentUse is the age up to which a region's use of a key counts as recent. Only then the region
+// is left a part of what is unused.
 const recentUse = time.Second
 
-// lendUnused is who is to hold what of a limit that lendsUnused, and whether it is worth
-// moving there. Only a refusal moves anything. A region that uses the key keeps what it has
-// in use and a part of the rest by its demand, an idle one what everybody keeps at hand.
+// lendUnused returns the shares of a limit that lendsUnused, by region, and whether they are worth
+// the move. Only a refusal moves anything. A region that uses the key keeps what it has in use and
+// a part of the rest by its demand. An idle region keeps its connected floor.
 func (a allocation) lendUnused() (target []Share, move bool) {
 	out := make([]Share, len(a.Regions))
 	var live []int
@@ -49,14 +49,15 @@ func (a allocation) lendUnused() (target []Share, move bool) {
 	return out, move
 }
 
-// gains reports whether a share holds a whole request more than another one, and half a
-// percent of the limit.
+// gains reports whether the share after holds at least one whole request more than before, and half
+// a percent of the limit more.
 func (a allocation) gains(before, after Share) bool {
 	return after.Burst-before.Burst >= minMove/2 &&
 		Scale(a.Capacity, after.Burst)/microToken > Scale(a.Capacity, before.Burst)/microToken
 }
 
-// unusedBursts divides the burst over the live regions; false if not even what they keep fits.
+// unusedBursts divides the burst over the live regions. It returns false if not even what they keep
+// fits.
 func (a allocation) unusedBursts(live []int) ([]int64, bool) {
 	avail := max(int64(a.Avail.Burst), 0)
 	keep, weights := make([]int64, len(live)), make([]int64, len(live))
@@ -82,8 +83,8 @@ func (a allocation) unusedBursts(live []int) ([]int64, bool) {
 	return keep, true
 }
 
-// usedOf is how much of a limit a region has in use by its report, in whole requests where the
-// limit is divided in such: a part of one is a right to nothing.
+// usedOf returns how much of a limit a region has in use by its report. Where the limit is divided
+// in whole requests it counts in those, because a part of a request is a right to nothing.
 func usedOf(limit KeyLimit, rep *KeyReport) int64 {
 	if rep.InUse > 0 {
 		return Scale(limit.Capacity, rep.InUse)
@@ -95,9 +96,9 @@ func usedOf(limit KeyLimit, rep *KeyReport) int64 {
 	return max(0, rights-rep.Tokens)
 }
 
-// awaitsRoom reports whether a region that is heard has still to say what it gives up of a key:
-// what it gives is added to what others give, and goes with that to the region that asks. It is
-// not waited for longer than giveUpWithin, for the region may be about to be lost.
+// awaitsRoom reports whether a region that is heard has yet to report what it gives up of a key.
+// That amount is added to what others give up, and all of it goes to the region that asks together.
+// The wait lasts at most giveUpWithin, because the region may be about to be lost.
 func (l *Leader) awaitsRoom(key *leaderKey, now Instant) bool {
 	if l.divide != nil || !key.limit.lendsUnused() || now.Sub(key.shrunk) >= giveUpWithin {
 		return false
@@ -111,6 +112,6 @@ func (l *Leader) awaitsRoom(key *leaderKey, now Instant) bool {
 	return false
 }
 
-// giveUpWithin is how long a growth waits for all that others give up: a round trip of the
-// longest, and a store that answers slowly.
+// giveUpWithin is how long a growth waits for all that others give up: the longest round trip and a
+// store that answers slowly.
 const giveUpWithin = 500 * time.Millisecond

@@ -10,9 +10,8 @@ func (a allocation) rejecting() bool {
 	return false
 }
 
-// demands are what the live regions want and what they use. contested tells that some
-// region is short, or that there is not enough for all: nothing is held back then, and
-// who can wait does.
+// demands returns what the live regions want and what they use. contested: some region is short, or
+// there is not enough for all. Then nothing is held back, and regions that can wait do.
 func (a allocation) demands(live []int, avail int64) (want, used []int64, contested bool) {
 	want = make([]int64, len(live))
 	used = make([]int64, len(live))
@@ -29,13 +28,15 @@ func (a allocation) demands(live []int, avail int64) (want, used []int64, contes
 	return want, used, contested
 }
 
-// wants is the region's demand and its use. What is not known counts as the present
-// share, and as the fair one once the region rejects; never as nothing. While any region
-// rejects, the others' demand is what it is at the moment, pauses not left out, and one
-// whose bucket runs low, or over, wants more, or less, than it uses up. Of a limit that
-// counts pauses are left out even then: what is lent at once comes back a tail later,
-// and where all regions pause now and then nobody would have it meanwhile. Who rejects
-// wants more than it has, whatever the mean says.
+// wants returns a region's demand and its use. An unknown demand counts as the present share. Once
+// the region rejects it counts as the whole limit, which fairness cuts to the fair share. It never
+// counts as nothing.
+//
+// While any region rejects, the others' demand is their demand at the moment, with pauses counted.
+// A bucket that runs low, or over, then raises or lowers what its region wants. Pauses are left out
+// even then for a counting limit: a part that is lent at once comes back a tail later, and where
+// all regions pause now and then no region would have it meanwhile. A region that rejects wants
+// more than it has, whatever the mean says.
 func (a allocation) wants(c claim, anyRejecting bool) (demand, used int64) {
 	d := c.Demand
 	switch {
@@ -54,9 +55,9 @@ func (a allocation) wants(c claim, anyRejecting bool) (demand, used int64) {
 	return min(demand, Unit), used
 }
 
-// patient is what a region wants while there is not enough for all. One whose bucket is
-// not short can wait: its demand may have been chance, and what moves is lost on the way.
-// One whose bucket does not overflow either keeps what it has, if it uses about as much.
+// patient returns what a region wants while there is not enough for all. A region whose bucket is
+// not short can wait: its demand may have been chance, and what moves is lost on the way. If its
+// bucket does not overflow either, and it uses about as much as it has, it keeps its share.
 func (a allocation) patient(c claim, want int64) int64 {
 	bucket, now := Scale(a.Capacity, c.Now.Burst), int64(c.Now.Rate)
 	switch {
@@ -69,19 +70,19 @@ func (a allocation) patient(c claim, want int64) int64 {
 	}
 }
 
-// drained is what its bucket loses in the time that a growth may take at the most.
+// drained returns what a region's bucket loses in growWithin.
 func (a allocation) drained(c claim) int64 { return drained(c.Demand.Fast, c.Now, a.Rate) }
 
-// drained is what a demand takes out of a share's bucket in growWithin.
+// drained returns what a demand takes out of a share's bucket in growWithin.
 func drained(demand int64, share Share, rate int64) int64 {
 	return mulDiv(max(demand-int64(share.Rate), 0), rate*growWithin, Unit)
 }
 
-// growWithin is in how many seconds a share that is too small has surely grown.
+// growWithin is the number of seconds in which a share that is too small has certainly grown.
 const growWithin = 2
 
-// correction steers a bucket towards half full: without it a share that is a little too
-// small starves its region, and what a share is too large by overflows.
+// correction steers a bucket towards half full. Without it a share that is a little too small
+// starves its region, and the excess of a share that is too large overflows.
 func (a allocation) correction(c claim) int64 {
 	if a.Rate <= 0 {
 		return 0
@@ -91,5 +92,5 @@ func (a allocation) correction(c claim) int64 {
 	return min(max(mulDiv(missing, Unit, earned), -c.Demand.Fast/8), c.Demand.Fast)
 }
 
-// correctWithin is in how many seconds a bucket is steered to half full.
+// correctWithin is the number of seconds in which a bucket is steered to half full.
 const correctWithin = 5
