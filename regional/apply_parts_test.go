@@ -39,6 +39,7 @@ func (l *leader) opensWith(keys int) {
 // which is more than a Redis does in the time that one call may take. The session opens all
 // the same, and checks are decided meanwhile.
 func TestASessionOpensWithManyShares(t *testing.T) {
+	t.Parallel()
 	const keys = 20_000
 	l := newLeader(t, partsRules)
 	c := testConfig(l.address())

@@ -71,6 +71,7 @@ func (a *authority) waiting() int {
 // A check that only the place of the share denies waits until it has moved here, and
 // so do others, up to what the limit could serve.
 func TestCheckWaitsForTheShare(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		l := newLeader(t, homed("10s"))
 		d := used(t, l, redis)

@@ -19,6 +19,7 @@ func counted(algorithm string, window int) string {
 // TestCountedLimits: a region admits its floor of a limit that counts, its answers say
 // by what, and a share that comes adds to what is in use, not to a new window.
 func TestCountedLimits(t *testing.T) {
+	t.Parallel()
 	for _, algorithm := range []string{"fixed_window", "sliding_window_counter", "sliding_window_log", "concurrency"} {
 		t.Run(algorithm, func(t *testing.T) {
 			stores(t, func(t *testing.T, redis string) {
@@ -58,6 +59,7 @@ func TestCountedLimits(t *testing.T) {
 // TestUseOutlastsAShare: a share that shrinks below what is in use is in force at once,
 // and acknowledged only as far as the use has come down.
 func TestUseOutlastsAShare(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		l := newLeader(t, counted("sliding_window_log", 10))
 		c := testConfig(l.address())

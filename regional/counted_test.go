@@ -28,6 +28,7 @@ func askFor(t *testing.T, d *Daemon, in *aliquotv1.CheckRequest) *aliquotv1.Chec
 // TestUnits: each rule counts what it names, a request that has none of it is not
 // limited by it, and a slot is one where nothing is said.
 func TestUnits(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		c := testConfig(newLeader(t, `
 defaults: {enforcement: independent}

@@ -52,6 +52,7 @@ func stores(t *testing.T, test func(t *testing.T, redis string)) {
 // went wrong where the store missed a deadline is tried again, with another daemon and others
 // that ask.
 func TestDecisions(t *testing.T) {
+	t.Parallel()
 	exact := strings.Replace(manyRules, "{enforcement: strict}", "{enforcement: strict, local_cache: false}", 1)
 	stores(t, func(t *testing.T, redis string) {
 		for try := 0; ; try++ {
@@ -217,6 +218,7 @@ func TestAnUndeclaredRegionIsRefusedAndDenies(t *testing.T) {
 // TestPhases: a share is enforced while the lease holds, then no more than the
 // floor, then the floor from empty.
 func TestPhases(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		l := newLeader(t, "defaults: {enforcement: strict}\nrules:\n  - id: r0\n    key: [api_key]\n    params: {capacity: 1000, refill_rate: 50}\n")
 		l.set(func() { l.lease = 3 * time.Second })
@@ -263,6 +265,7 @@ func TestPhases(t *testing.T) {
 
 // TestShareShrinksAndReleases: tokens of a share that shrinks are reported.
 func TestShareShrinksAndReleases(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		l := newLeader(t, "defaults: {enforcement: strict}\nrules:\n  - id: r0\n    key: [api_key]\n    params: {capacity: 1000, refill_rate: 0.001}\n")
 		c := testConfig(l.address())

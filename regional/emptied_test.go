@@ -6,6 +6,7 @@ import "testing"
 // that has used 40 of 100 gets exactly 60 more: also after two flushes in a row, and
 // where the server was started anew.
 func TestEmptiedStoreForgetsNothing(t *testing.T) {
+	t.Parallel()
 	empties := map[string]func(*redisServer){
 		"flush":      say("FLUSHALL"),
 		"two":        func(r *redisServer) { say("FLUSHALL")(r); say("FLUSHALL")(r) },

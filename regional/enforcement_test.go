@@ -30,6 +30,7 @@ func switchTo(t *testing.T, l *leader, d *Daemon, version uint64, enforcement st
 // TestElastic: a cold key has the whole burst; what is left of it when the key
 // becomes hot stays spendable, beside the share, and comes back as it cools down.
 func TestElastic(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		l := newLeader(t, ruled(rules.Elastic))
 		c := testConfig(l.address())
@@ -61,6 +62,7 @@ func TestElasticWithoutFloor(t *testing.T) {
 // TestIndependent: the region has the whole limit, whatever becomes of its lease,
 // and no coordinator ever hears of the key.
 func TestIndependent(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		l := newLeader(t, ruled(rules.Independent))
 		l.set(func() { l.lease = 500 * time.Millisecond; l.us.Floor = oneOf(0) })
@@ -95,6 +97,7 @@ func TestIndependentWithoutTheStore(t *testing.T) {
 // TestIndependentAndBack: a key that is lent stays lent while its rule is
 // independent, whatever happens to it meanwhile, and is found so afterwards.
 func TestIndependentAndBack(t *testing.T) {
+	t.Parallel()
 	for _, enforcement := range []string{rules.Strict, rules.Elastic} {
 		t.Run(enforcement, func(t *testing.T) {
 			stores(t, func(t *testing.T, redis string) {
@@ -134,6 +137,7 @@ func TestIndependentAndBack(t *testing.T) {
 // go and shares that move, every check is answered, no session ends, and at the end
 // the region enforces its share.
 func TestEnforcementChangesUnderLoad(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t, ruled(rules.Strict))
 	c := testConfig(l.address())
 	c.Redis = startRedis(t).url()

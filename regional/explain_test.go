@@ -62,6 +62,7 @@ whitelist: [friend]
 // TestExplainSaysWhatCheckSays, limit by limit, and charges nothing: any number of
 // explanations says the same, and the check after them too.
 func TestExplainSaysWhatCheckSays(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		c := testConfig(newLeader(t, explainedRules).address())
 		c.Redis = redis

@@ -47,6 +47,7 @@ func say(command string) func(*redisServer) {
 // TestLostContents: a flush, or a server that came back empty, gives nobody a free
 // bucket, closes the session, and costs no check.
 func TestLostContents(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(*redisServer){
 		"flushed":   say("FLUSHALL"),
 		"restarted": func(s *redisServer) { s.kill(); s.start() },
@@ -89,6 +90,7 @@ func TestLostContents(t *testing.T) {
 // TestOutageIsDebited: what the emergency limit admitted comes off the store's
 // bucket, so an outage gives nobody anything.
 func TestOutageIsDebited(t *testing.T) {
+	t.Parallel()
 	redis := startRedis(t)
 	c := testConfig(newLeader(t, failRules).address())
 	c.Redis = redis.url()
@@ -143,6 +145,7 @@ func TestStoppedStoreIsNoticedWithoutTraffic(t *testing.T) {
 // TestSeldomClientsOfAStoppedStore: one client, whose next check comes when the breaker has had the time
 // to forget the last, is denied a handful of times and then admitted, not for as long as the store is stopped.
 func TestSeldomClientsOfAStoppedStore(t *testing.T) {
+	t.Parallel()
 	redis := startRedis(t)
 	c := testConfig(newLeader(t, failRules).address())
 	c.Redis = redis.url()

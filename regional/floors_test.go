@@ -26,6 +26,7 @@ func floorOnDisk(t *testing.T, c *Config) regionConfig {
 // TestFloorShrinks: before the region acknowledges a smaller floor, it is on disk,
 // and every decision is made by it.
 func TestFloorShrinks(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		l := newLeader(t, ruled(rules.Strict))
 		c := testConfig(l.address())
@@ -55,6 +56,7 @@ func TestFloorShrinks(t *testing.T) {
 
 // TestFloorGrows: what was not earned at the larger floor is not there.
 func TestFloorGrows(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		l := newLeader(t, ruled(rules.Strict))
 		c := testConfig(l.address())
@@ -108,6 +110,7 @@ func TestFloorNotKept(t *testing.T) {
 // TestFloorsOutOfDateAreNotBelieved: neither with a session nor with "busy", and not
 // by a daemon that was started again either.
 func TestFloorsOutOfDateAreNotBelieved(t *testing.T) {
+	t.Parallel()
 	for _, result := range []string{"ok", "busy"} {
 		l := newLeader(t, ruled(rules.Strict))
 		c := withRedis(t, l)

@@ -58,6 +58,7 @@ func takes(t *testing.T, d *Daemon, l *leader, version uint64, yaml string) {
 
 // TestASlowedRuleRefillsNoBucket: what a record was kept for is a thing of the faster rule.
 func TestASlowedRuleRefillsNoBucket(t *testing.T) {
+	t.Parallel()
 	for name, store := range bothStores(t) {
 		t.Run(name, func(t *testing.T) {
 			l := newLeader(t, quick)
@@ -78,6 +79,7 @@ func TestASlowedRuleRefillsNoBucket(t *testing.T) {
 // TestASlowedRuleIsRememberedOverARestart: the state file tells a daemon what its store's records
 // were kept for.
 func TestASlowedRuleIsRememberedOverARestart(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t, quick)
 	c := testConfig(l.address())
 	r := startRedis(t)
@@ -101,6 +103,7 @@ func TestASlowedRuleIsRememberedOverARestart(t *testing.T) {
 // TestAnOverrideThatEndsRefillsNoBucket: at its end the rule's own numbers hold, for its key
 // and no other one.
 func TestAnOverrideThatEndsRefillsNoBucket(t *testing.T) {
+	t.Parallel()
 	const rule = "defaults: {enforcement: strict, local_cache: false}\nrules:\n  - id: r0\n" +
 		"    params: {capacity: 100, refill_rate: 0.001}\n    override: {k: {capacity: 100, refill_rate: 100, until: %q}}\n"
 	ends := time.Now().Add(8 * time.Second).UTC()
@@ -123,6 +126,7 @@ func TestAnOverrideThatEndsRefillsNoBucket(t *testing.T) {
 // TestAnOverrideThatGoesIsItsKeysMatter: the clients that had the rule's own numbers all along
 // keep full buckets.
 func TestAnOverrideThatGoesIsItsKeysMatter(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t, slowed+"    override: {vip: {capacity: 100, refill_rate: 100}, \"vip_*\": {capacity: 100, refill_rate: 90}}\n")
 	c, r := testConfig(l.address()), startRedis(t)
 	c.Redis = r.url()
@@ -166,6 +170,7 @@ func TestARaisedRuleIsWholeAtOnce(t *testing.T) {
 // TestALongerWindowForgetsNoUse: a record that a shorter window kept may have counted all there
 // was, until the window ends in which the rule changed.
 func TestALongerWindowForgetsNoUse(t *testing.T) {
+	t.Parallel()
 	const rule = "rules:\n  - id: r0\n    algorithm: %s\n    local_cache: false\n    params: {limit: 100, window: %s}\n"
 	for _, algorithm := range []string{rules.FixedWindow, rules.SlidingWindowCounter} {
 		for name, store := range bothStores(t) {

@@ -20,6 +20,7 @@ import (
 // TestACostBeyondAllLimits of a unit that no rule counts changes nothing: the store
 // decides what the request costs of the others, and no fallback lets it pass.
 func TestACostBeyondAllLimits(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		c := testConfig(newLeader(t, `
 rules:
@@ -49,6 +50,7 @@ rules:
 // TestSettleBeyondAllLimits: what was used is what the caller says, however much; the
 // limit goes into debt as far as it may.
 func TestSettleBeyondAllLimits(t *testing.T) {
+	t.Parallel()
 	onStores(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
 		reserveFor(t, d, estimate("call-1"))

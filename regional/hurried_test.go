@@ -13,6 +13,7 @@ import (
 // its answer; one that is read is whole, and the connection serves the next call later than the
 // first one had time.
 func TestAnswersThatAreNotReadEnd(t *testing.T) {
+	t.Parallel()
 	const timeout = time.Second
 	ended := make(chan error, 1)
 	mux := http.NewServeMux()

@@ -31,6 +31,7 @@ func silentStore(t *testing.T) string {
 // soon as a coordinator answers: nothing passes for want of them. A change of the rules,
 // and of the floor, reaches it too.
 func TestRulesComeWithoutAStore(t *testing.T) {
+	t.Parallel()
 	const perKey = "rules: [{id: r0, params: {capacity: 100, refill_rate: 10}}]\n"
 	l := newLeader(t, perKey)
 	l.set(func() { l.floor = aliquotv1.FloorHolder_FLOOR_HOLDER_YOU })
@@ -93,6 +94,7 @@ func TestRefusedRulesAreNotAskedForAgain(t *testing.T) {
 // tells who sends it requests to ask the other. When it is told that the floor is its own it
 // goes by that.
 func TestASecondDaemonWithoutAStoreLeavesTheFloor(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t, refilling)
 	l.set(func() { l.exclusive, l.lease = true, 500*time.Millisecond })
 	c := withRedis(t, l)

@@ -5,6 +5,7 @@ import "testing"
 // TestSeveralLimitsAreHeldTogether: a check of two limits is decided from memory as one of
 // one limit is.
 func TestSeveralLimitsAreHeldTogether(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		const text = "defaults: {enforcement: strict}\nrules:\n  - {id: r0, params: {capacity: 1000000, refill_rate: 1000000}}\n  - {id: r1, params: {capacity: 500000, refill_rate: 500000}}\n"
 		c := testConfig(newLeader(t, text).address())

@@ -19,6 +19,7 @@ import (
 // also what is on its way here just then, unless it leaves once more before the second try;
 // and again is answered as at first.
 func TestReserveTakesWhatIsBorrowedAlong(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		c := testConfig(newLeader(t, strictRule(2000, slow, "")).address())
 		c.Redis = redis
@@ -81,6 +82,7 @@ func TestRepeatedReservationLosesNothing(t *testing.T) {
 // because tokens were on their way here, a shadow is not; it is repeated and settled with the
 // others all the same.
 func TestShadowOfAReservationIsChargedOnce(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		c := testConfig(newLeader(t, `
 defaults: {enforcement: independent, params: {refill_rate: 0.001}}

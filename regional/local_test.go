@@ -63,6 +63,7 @@ func callsPerCheck(t *testing.T, d *Daemon, before float64, checks int) float64 
 // TestHotKeyIsDecidedFromMemory: one key takes a call of the store now and then, and
 // every check below the limit passes.
 func TestHotKeyIsDecidedFromMemory(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		c := testConfig(newLeader(t, strictRule(1_000_000, 1_000_000, "")).address())
 		c.Redis = redis
@@ -100,6 +101,7 @@ func TestZipfTraffic(t *testing.T) {
 // TestStrictLimitIsExactWithChunks: many at once get the region's floor to the token;
 // nothing borrowed is lost, or there twice.
 func TestStrictLimitIsExactWithChunks(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		c := testConfig(newLeader(t, strictRule(20_000, slow, "")).address())
 		c.Redis = redis
@@ -126,6 +128,7 @@ func TestCrashLosesAChunkAtMost(t *testing.T) {
 // it was at its largest, and a shrink is acknowledged with nothing of the earlier share
 // left to spend.
 func TestShareMovesWhileChunksAreOut(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		l := newLeader(t, strictRule(8000, slow, ""))
 		c := testConfig(l.address())
@@ -147,6 +150,7 @@ func TestShareMovesWhileChunksAreOut(t *testing.T) {
 // TestSaturatedKeyLosesNothing: of far more than the limit, what it earns is admitted,
 // within the rounding of what is left at both ends.
 func TestSaturatedKeyLosesNothing(t *testing.T) {
+	t.Parallel()
 	c := testConfig(newLeader(t, strictRule(1000, 4000, "")).address())
 	c.Redis = startRedis(t).url()
 	d, _ := startLive(t, c)

@@ -65,6 +65,7 @@ func everyWay(t *testing.T, d *Daemon, n int) map[string]int {
 // TestNothingPassesBeforeTheRulesAreKnown: a daemon that neither a state file nor a coordinator has
 // told the rules denies every request, in every way that it can be asked.
 func TestNothingPassesBeforeTheRulesAreKnown(t *testing.T) {
+	t.Parallel()
 	stores(t, func(t *testing.T, redis string) {
 		d := unknownRules(t, func(c *Config) { c.Redis = redis })
 		for way, n := range everyWay(t, d, 20) {

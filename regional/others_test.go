@@ -64,6 +64,7 @@ func nobody(*leader) string     { return "127.0.0.1:1" }
 // while the other one spends by the store: together they admit what the region may. It says
 // that it has no store, and that it is not alone, and /readyz sends clients to the other one.
 func TestAStoreLostForOneOfTwo(t *testing.T) {
+	t.Parallel()
 	w := newTwins(t, leaderOf)
 	burst(t, w.first, "k")
 	w.way.cut()
@@ -121,6 +122,7 @@ func TestAMarkThatIsNotTaken(t *testing.T) {
 // second, and admits by its emergency limit. The second, which no coordinator answers, finds the
 // first in the store's list, and spends nothing; it says so.
 func TestASecondDaemonThatNobodyKnows(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t, refilling)
 	r := startRedis(t)
 	way := newCutter(t, r)

@@ -26,6 +26,7 @@ rules:
 // With one node of a cluster lost, only the limits that stand there are decided without
 // the store.
 func TestClusterNodeLost(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartCluster(t, 3)
 	c := testConfig(newLeader(t, twoKeysRules).address())
 	c.Redis = servers.URL()
@@ -50,6 +51,7 @@ func TestClusterNodeLost(t *testing.T) {
 // A daemon names the slots of a node that does not answer until it does, with no client
 // asking about a key there, and meanwhile shares of other keys are applied in one session.
 func TestClusterNodeNamed(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartCluster(t, 3)
 	l := newLeader(t, twoKeysRules)
 	c := testConfig(l.address())

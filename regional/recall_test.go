@@ -13,6 +13,7 @@ import (
 // left, at once and for as long as it is stopped, under buckets and under limits that count; and what they get
 // without it comes off the store's records.
 func TestStoppedStoreRefusesNobodyBelowTheLimit(t *testing.T) {
+	t.Parallel()
 	for name, rule := range map[string]string{
 		"bucket":  `{id: r0, enforcement: strict, params: {capacity: 100, refill_rate: 0.01}, local_cache: false}`,
 		"fixed":   `{id: r0, enforcement: strict, algorithm: fixed_window, params: {limit: 100, window: 3600}}`,

@@ -19,6 +19,7 @@ import (
 // TestReserveThenSettle: what was estimated is taken everywhere at once, what was not used
 // comes back, and neither happens twice.
 func TestReserveThenSettle(t *testing.T) {
+	t.Parallel()
 	onStores(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
 		first := reserveFor(t, d, estimate("call-1"))
@@ -91,6 +92,7 @@ func TestReservationIsOfTheRegion(t *testing.T) {
 
 // TestDeniedReservationTakesNothing, is not remembered, and may be tried again.
 func TestDeniedReservationTakesNothing(t *testing.T) {
+	t.Parallel()
 	onStores(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
 		in := estimate("call-1")
@@ -191,6 +193,7 @@ rules:
 
 // TestHierarchy is the table of docs/reserve.md: org > project > key, all or nothing.
 func TestHierarchy(t *testing.T) {
+	t.Parallel()
 	const rules = `
 defaults: {enforcement: independent, on_redis_failure: closed, params: {refill_rate: 0.001}}
 rules:
@@ -237,6 +240,7 @@ rules:
 // TestReserveAndSettleAtOnce: whoever is first, a reservation is charged once and settled
 // once, and everybody hears the same of it.
 func TestReserveAndSettleAtOnce(t *testing.T) {
+	t.Parallel()
 	onStores(t, func(t *testing.T, c Config, _ *leader) {
 		const callers = 16
 		d, _ := startLive(t, c)

@@ -26,6 +26,7 @@ rules:
 // by its rule's own choice, and those of other slots do not notice. What was spent stays
 // spent.
 func TestReshard(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartCluster(t, 3)
 	c := testConfig(newLeader(t, reshardRules).address())
 	c.Redis = servers.URL()

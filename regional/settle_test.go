@@ -14,6 +14,7 @@ import (
 
 // TestDebtDenies until it is paid, and is bounded by the capacity.
 func TestDebtDenies(t *testing.T) {
+	t.Parallel()
 	onStores(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
 		reserveFor(t, d, estimate("call-1"))
@@ -35,6 +36,7 @@ func TestDebtDenies(t *testing.T) {
 
 // TestExpiredReservationStands at its estimate; its slot is free.
 func TestExpiredReservationStands(t *testing.T) {
+	t.Parallel()
 	onStores(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
 		in := estimate("call-1")

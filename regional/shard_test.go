@@ -25,6 +25,7 @@ func clientOn(d *Daemon, node int) string {
 // TestOneShardStops: of a Redis Cluster with a node that does not answer only that node's
 // clients are decided without the store, also when nobody else asks for anything.
 func TestOneShardStops(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartCluster(t, 3)
 	l := newLeader(t, "rules:\n  - id: r0\n    key: [api_key]\n    local_cache: false\n    params: {capacity: 10000, refill_rate: 1000}\n")
 	c := testConfig(l.address())
@@ -73,6 +74,7 @@ func TestOneShardStops(t *testing.T) {
 // TestClusterRefuses: a Redis Cluster that refuses everything is degraded as a whole, and
 // back once it serves.
 func TestClusterRefuses(t *testing.T) {
+	t.Parallel()
 	servers := redistest.StartCluster(t, 3)
 	c := testConfig(newLeader(t, failRules).address())
 	c.Redis = servers.URL()

@@ -39,6 +39,7 @@ func decided(t *testing.T, d *Daemon, apiKey string) (a answerOf, checks int64) 
 }
 
 func TestRestartWithoutCoordinators(t *testing.T) {
+	t.Parallel()
 	redis := startRedis(t)
 	file := filepath.Join(t.TempDir(), "state")
 	l := newLeader(t, oneRule)

@@ -23,6 +23,7 @@ import (
 // once there is no room left for others, is told why if it reads at last, and the others are
 // answered.
 func TestWhoDoesNotReadMakesRoom(t *testing.T) {
+	t.Parallel()
 	d, _ := startLive(t, testConfig(newLeader(t, roomyRule).address()))
 	room := d.service.room
 	room.give(-(streamRoom - 1<<20)) // as others do that are well

@@ -212,6 +212,7 @@ func TestStreamHoldsUpWhoDoesNotRead(t *testing.T) {
 
 // TestStreamOutlivesTheReadTimeout of the HTTP server, which is for calls.
 func TestStreamOutlivesTheReadTimeout(t *testing.T) {
+	t.Parallel()
 	d, _ := startLive(t, testConfig(newLeader(t, roomyRule).address()))
 	const timeout = time.Second
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -107,6 +107,7 @@ func answers(t *testing.T, d *Daemon, result string) int {
 // both together admit no more than one; it takes over when the first is gone, and
 // the first is the second when it comes back.
 func TestSecondDaemon(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t, ruled(rules.Strict))
 	l.set(func() { l.exclusive = true })
 	c := withRedis(t, l)
@@ -152,6 +153,7 @@ func TestSecondDaemon(t *testing.T) {
 // TestSecondDaemonKnowsNothing: without a state file it serves from the region's floor
 // by the rules that come with the refusal, and keeps them for its own restart.
 func TestSecondDaemonKnowsNothing(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t, ruled(rules.Strict))
 	l.set(func() { l.exclusive, l.lease = true, 3*time.Second })
 	c := withRedis(t, l)
@@ -233,6 +235,7 @@ func passedIn(t *testing.T, d *Daemon, apiKey string, length time.Duration) (pas
 // floor back while the first is connected and has lent it, and does when the first
 // is gone.
 func TestFence(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t, refilling)
 	const lease = time.Second
 	l.set(func() { l.lease = lease })
@@ -267,6 +270,7 @@ func TestFence(t *testing.T) {
 // enforces the smaller of share and floor of its hot keys, and the floor of cold
 // ones; once everyone has made room, the floor.
 func TestRestartOfALender(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t, refilling)
 	const lease = 2 * time.Second
 	l.set(func() { l.lease = lease })
@@ -338,6 +342,7 @@ func TestStoreKnowsWhoIsHeard(t *testing.T) {
 // TestLeaseOutlivesItsStore: a store that does not answer costs no lease and no
 // session; the region would only have to ask for all its shares again.
 func TestLeaseOutlivesItsStore(t *testing.T) {
+	t.Parallel()
 	const lease = 2 * time.Second
 	l := newLeader(t, refilling)
 	l.set(func() { l.lease = lease })
