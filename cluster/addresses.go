@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"aliquot/cluster/state"
 	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
@@ -21,58 +21,14 @@ const (
 	askPause = 500 * time.Millisecond
 	// proposePatience bounds the wait for the addresses to be committed.
 	proposePatience = 10 * time.Second
-	// maxAddressBytes is that of a host name and a port.
-	maxAddressBytes = 255 + 6
 )
-
-// ServerAddress is where a coordinator serves RPC.
-type ServerAddress struct {
-	// Server is the id of its Raft server.
-	Server raft.ServerID
-	// RPC is host:port.
-	RPC string
-}
-
-func encodeAddresses(addresses []ServerAddress) []*raftlogv1.ServerAddress {
-	out := make([]*raftlogv1.ServerAddress, len(addresses))
-	for i, a := range addresses {
-		out[i] = &raftlogv1.ServerAddress{Server: string(a.Server), Rpc: a.RPC}
-	}
-	return out
-}
-
-func decodeAddresses(in []*raftlogv1.ServerAddress) ([]ServerAddress, error) {
-	if len(in) > maxServers {
-		return nil, fmt.Errorf("%w: addresses of %d servers, at most %d", ErrInvalidArgument, len(in), maxServers)
-	}
-	out := make([]ServerAddress, len(in))
-	for i, a := range in {
-		out[i] = ServerAddress{raft.ServerID(a.GetServer()), a.GetRpc()}
-		switch {
-		case a.GetServer() == "" || len(a.GetServer()) > maxServerID || a.GetRpc() == "" || len(a.GetRpc()) > maxAddressBytes:
-			return nil, fmt.Errorf("%w: server %q at %q", ErrInvalidArgument, shortName(a.GetServer()), shortName(a.GetRpc()))
-		case i > 0 && out[i].Server <= out[i-1].Server:
-			return nil, fmt.Errorf("%w: the address of server %q is out of order", ErrInvalidArgument, a.GetServer())
-		}
-	}
-	return out, nil
-}
-
-func (s *State) setAddresses(c *raftlogv1.SetAddresses) (changed bool, err error) {
-	addresses, err := decodeAddresses(c.GetAddresses())
-	if err != nil {
-		return false, err
-	}
-	s.Addresses = addresses
-	return true, nil
-}
 
 // addresses is the replicated table.
 func (n *Node) addresses() map[raft.ServerID]string {
 	out := map[raft.ServerID]string{}
-	n.View(func(s *State) {
+	n.View(func(s *state.State) {
 		for _, a := range s.Addresses {
-			out[a.Server] = a.RPC
+			out[raft.ServerID(a.Server)] = a.RPC
 		}
 	})
 	return out
@@ -131,20 +87,20 @@ func (n *Node) replicateAddresses(c raft.Configuration, table map[raft.ServerID]
 				address = table[s.ID] // it may only be down
 			}
 		}
-		if address != "" && len(address) <= maxAddressBytes {
+		if address != "" && len(address) <= state.MaxAddressBytes {
 			next[s.ID] = address
 		}
 	}
 	if maps.Equal(next, table) {
 		return nil
 	}
-	var list []ServerAddress
+	var list []state.ServerAddress
 	for id, address := range next {
-		list = append(list, ServerAddress{id, address})
+		list = append(list, state.ServerAddress{Server: string(id), RPC: address})
 	}
-	slices.SortFunc(list, func(a, b ServerAddress) int { return strings.Compare(string(a.Server), string(b.Server)) })
+	slices.SortFunc(list, func(a, b state.ServerAddress) int { return strings.Compare(a.Server, b.Server) })
 	ctx, cancel := context.WithTimeout(n.ctx, proposePatience)
 	defer cancel()
-	_, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_SetAddresses{SetAddresses: &raftlogv1.SetAddresses{Addresses: encodeAddresses(list)}}})
+	_, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_SetAddresses{SetAddresses: &raftlogv1.SetAddresses{Addresses: state.EncodeAddresses(list)}}})
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"aliquot/budget"
+	"aliquot/cluster/state"
 	"aliquot/rules"
 )
 
@@ -30,8 +31,8 @@ func TestThreeNodesBootstrapOneCluster(t *testing.T) {
 		if got := rulesVersion(n); got != 1 {
 			t.Errorf("%s: rules version %d, want 1", n.NodeID(), got)
 		}
-		n.View(func(s *State) {
-			if len(s.Ledger.Config.Regions) != 3 || s.HashSecret.IsZero() || s.Rules.Numbers["r1"] != firstRuleNumber {
+		n.View(func(s *state.State) {
+			if len(s.Ledger.Config.Regions) != 3 || s.HashSecret.IsZero() || s.Rules.Numbers["r1"] != 1 {
 				t.Errorf("%s: bootstrap is incomplete: %d regions, numbers %v", n.NodeID(), len(s.Ledger.Config.Regions), s.Rules.Numbers)
 			}
 		})
@@ -93,7 +94,7 @@ func TestLeaderKilledAnotherWithinFiveSeconds(t *testing.T) {
 	back := l.start(config)
 	eventually(t, "the old leader to catch up", func() bool {
 		got := uint64(0)
-		back.View(func(s *State) { got = s.Ledger.Epoch })
+		back.View(func(s *state.State) { got = s.Ledger.Epoch })
 		return got == minted && hotKeys(back) == 1
 	})
 }
@@ -115,7 +116,7 @@ func TestWholeClusterRestartKeepsEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	var before bytes.Buffer
-	leader.View(func(s *State) { err = writeSnapshot(&before, s) })
+	leader.View(func(s *state.State) { err = state.WriteSnapshot(&before, s) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,7 @@ func TestWholeClusterRestartKeepsEverything(t *testing.T) {
 	next := l.leader(again...)
 	eventually(t, "the state from before the restart", func() bool { // it is replayed once a leader is there
 		var after bytes.Buffer
-		next.View(func(s *State) { err = writeSnapshot(&after, s) })
+		next.View(func(s *state.State) { err = state.WriteSnapshot(&after, s) })
 		return err == nil && clusterOf(next) == cluster && bytes.Equal(before.Bytes(), after.Bytes())
 	})
 }
@@ -215,7 +216,7 @@ func TestRulesCompareAndSet(t *testing.T) {
 	n := l.start(l.config("c1"))
 	l.leader(n)
 	one, zero := uint64(1), uint64(0)
-	if _, err := n.ApplyRules(t.Context(), RulesChange{YAML: twoRules, FileName: "f.yaml", Expected: &zero, Author: "a"}); !errors.Is(err, ErrVersionConflict{Expected: 0, InForce: 1}) {
+	if _, err := n.ApplyRules(t.Context(), RulesChange{YAML: twoRules, FileName: "f.yaml", Expected: &zero, Author: "a"}); !errors.Is(err, state.ErrVersionConflict{Expected: 0, InForce: 1}) {
 		t.Errorf("stale expectation: %v", err)
 	}
 	changed := n.Changed()
@@ -328,7 +329,7 @@ func TestUnknownOutcome(t *testing.T) {
 	reading := make(chan struct{})
 	var reader sync.WaitGroup
 	reader.Go(func() {
-		n.View(func(*State) {
+		n.View(func(*state.State) {
 			close(reading)
 			<-release // the state machine cannot apply meanwhile
 		})
@@ -344,7 +345,7 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 	eventually(t, "the command, which was never withdrawn", func() bool {
 		epoch := uint64(0)
-		n.View(func(s *State) { epoch = s.Ledger.Epoch })
+		n.View(func(s *state.State) { epoch = s.Ledger.Epoch })
 		return epoch == 1
 	})
 	l.stop(n)

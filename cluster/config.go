@@ -13,12 +13,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"aliquot/cluster/state"
 	"aliquot/rules"
 )
 
 const (
-	// maxVoters bounds the cluster: more than nine voters only make commits slower.
-	maxVoters = 9
 	// minLease keeps renewals, one a second, well inside a lease's length even in tests.
 	minLease = 100 * time.Millisecond
 	// maxLease bounds how long a cut-off region's share can stay away from the others.
@@ -113,8 +112,8 @@ func (c Config) Validate() error {
 	if c.Logger == nil {
 		bad("cluster: Config.Logger is nil")
 	}
-	if c.BootstrapExpect < 0 || c.BootstrapExpect > maxVoters {
-		bad("--bootstrap-expect %d: use 1 to %d, or 0 to join only", c.BootstrapExpect, maxVoters)
+	if c.BootstrapExpect < 0 || c.BootstrapExpect > state.MaxVoters {
+		bad("--bootstrap-expect %d: use 1 to %d, or 0 to join only", c.BootstrapExpect, state.MaxVoters)
 	}
 	if c.Label == "" || len(c.Label) > maxLabelBytes {
 		bad("the gossip label %q must have 1 to %d bytes", c.Label, maxLabelBytes)
@@ -128,7 +127,7 @@ func (c Config) Validate() error {
 	if c.RhoPPM < 0 || c.RhoPPM > maxRhoPPM {
 		bad("rho of %d ppm must be between 0 and %d", c.RhoPPM, maxRhoPPM)
 	}
-	if err := checkRegionNames(c.Regions); err != nil {
+	if err := state.CheckRegionNames(c.Regions); err != nil {
 		bad("--regions: %w", err)
 	}
 	errs = append(errs, c.validateAddresses()...)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"aliquot/cluster/state"
 	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
@@ -156,7 +157,7 @@ func TestANodeWithoutItsLastSegmentRefusesToStart(t *testing.T) {
 
 func encoded(t *testing.T, cmd *raftlogv1.Command) []byte {
 	t.Helper()
-	data, err := encodeCommand(cmd)
+	data, err := state.EncodeCommand(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}

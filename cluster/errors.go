@@ -23,18 +23,6 @@ func (e ErrNotLeader) Error() string {
 	return fmt.Sprintf("cluster: this node is not the leader; ask %s at %q", e.LeaderID, e.RPCAddress)
 }
 
-// ErrVersionConflict refuses a compare-and-set of the rules: another version is in
-// force than the one the writer had seen. It is returned by value.
-type ErrVersionConflict struct {
-	Expected uint64
-	InForce  uint64
-}
-
-// Error implements error.
-func (e ErrVersionConflict) Error() string {
-	return fmt.Sprintf("cluster: rules version %d was expected, but %d is in force; read the rules again and reapply the change", e.Expected, e.InForce)
-}
-
 var (
 	// ErrUnknownOutcome says that a command may or may not have been applied, now or
 	// later: leadership went away, or the wait ended, between its start and its commit.
@@ -43,8 +31,6 @@ var (
 	ErrShutdown = errors.New("cluster: the node is shut down")
 	// ErrRemoved ends a node that the cluster's members voted out.
 	ErrRemoved = errors.New("cluster: this node was removed from the cluster; to join again, start it with an empty data directory")
-	// ErrTooLarge refuses a command above MaxCommandBytes before it reaches the log.
-	ErrTooLarge = errors.New("cluster: command too large")
 	// ErrNodeAlive refuses a join under the id of a node that is alive elsewhere.
 	ErrNodeAlive = errors.New("cluster: a live node already uses this node id")
 	// ErrNotThere refuses a join of a server that does not answer for itself at its address.
@@ -54,20 +40,6 @@ var (
 	// ErrNotRemovable refuses a removal that would leave a cluster without a working
 	// majority, or that the leader cannot carry out on itself.
 	ErrNotRemovable = errors.New("cluster: nothing was removed")
-	// ErrRolloutUnderWay refuses a change of the rules while a version is staged.
-	ErrRolloutUnderWay = errors.New("cluster: a roll-out is under way")
-	// ErrNoRollout refuses to end a staged roll-out that is not under way (any more).
-	ErrNoRollout = errors.New("cluster: there is no roll-out")
-	// ErrNotStageable refuses a stage under which a rule would hold two limits, or none.
-	ErrNotStageable = errors.New("cluster: this version cannot be staged")
-	// ErrNothingInForce refuses to stage the first rules of all.
-	ErrNothingInForce = errors.New("cluster: there is nothing to go back to")
-	// ErrUnknownVersion says that a version of the rules is not kept (any more).
-	ErrUnknownVersion = errors.New("cluster: no such version of the rules is kept")
-	// ErrInvalidArgument refuses a malformed request.
-	ErrInvalidArgument = errors.New("cluster: invalid argument")
-	// ErrBadSnapshot refuses a snapshot that is truncated, altered or of an unknown format.
-	ErrBadSnapshot = errors.New("cluster: snapshot refused")
 	// ErrLeaderStuck ends a leader that can no longer commit.
 	ErrLeaderStuck = errors.New("cluster: this leader could not commit anything for three election timeouts")
 	// ErrUnwritable ends a node whose disk is full or broken.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"aliquot/cluster/state"
 )
 
 const (
@@ -196,7 +198,7 @@ func checkEntry(e *raft.Log) error {
 	case raft.LogConfiguration:
 		return checkServers(e.Data)
 	case raft.LogCommand:
-		_, err := decodeCommand(e.Data)
+		_, err := state.DecodeCommand(e.Data)
 		return err
 	}
 	return fmt.Errorf("type %d is unknown", e.Type)
@@ -219,7 +221,7 @@ func checkServers(data []byte) error {
 			voters++
 		}
 	}
-	if voters == 0 || len(c.Servers) > maxServers {
+	if voters == 0 || len(c.Servers) > state.MaxServers {
 		return fmt.Errorf("a configuration of %d servers, %d of them voters", len(c.Servers), voters)
 	}
 	return nil
@@ -228,16 +230,16 @@ func checkServers(data []byte) error {
 func (g *guard) checkSnapshotHead(req *raft.InstallSnapshotRequest) error {
 	switch {
 	case req.SnapshotVersion != raft.SnapshotVersionMax:
-		return fmt.Errorf("%w: version %d of the library's format", ErrBadSnapshot, req.SnapshotVersion)
-	case req.Size <= 0 || req.Size > maxSnapshotBytes+snapshotHeaderSize:
-		return fmt.Errorf("%w: %d bytes", ErrBadSnapshot, req.Size)
+		return fmt.Errorf("%w: version %d of the library's format", state.ErrBadSnapshot, req.SnapshotVersion)
+	case req.Size <= 0 || req.Size > state.MaxSnapshotBytes:
+		return fmt.Errorf("%w: %d bytes", state.ErrBadSnapshot, req.Size)
 	case req.LastLogIndex > maxIndex || req.LastLogTerm > req.Term || req.ConfigurationIndex > req.LastLogIndex:
-		return fmt.Errorf("%w: it ends with entry %d of term %d, in term %d", ErrBadSnapshot, req.LastLogIndex, req.LastLogTerm, req.Term)
+		return fmt.Errorf("%w: it ends with entry %d of term %d, in term %d", state.ErrBadSnapshot, req.LastLogIndex, req.LastLogTerm, req.Term)
 	case req.LastLogIndex < g.applied():
-		return fmt.Errorf("%w: it ends with entry %d, and this node has applied entry %d", ErrBadSnapshot, req.LastLogIndex, g.applied())
+		return fmt.Errorf("%w: it ends with entry %d, and this node has applied entry %d", state.ErrBadSnapshot, req.LastLogIndex, g.applied())
 	}
 	if err := checkServers(req.Configuration); err != nil {
-		return fmt.Errorf("%w: %w", ErrBadSnapshot, err)
+		return fmt.Errorf("%w: %w", state.ErrBadSnapshot, err)
 	}
 	return nil
 }
@@ -267,17 +269,17 @@ func (g *guard) receive(ctx context.Context, rpc raft.RPC) {
 
 func (g *guard) checkSnapshot(data []byte, req *raft.InstallSnapshotRequest) error {
 	if int64(len(data)) != req.Size {
-		return fmt.Errorf("%w: %d of %d bytes came", ErrBadSnapshot, len(data), req.Size)
+		return fmt.Errorf("%w: %d of %d bytes came", state.ErrBadSnapshot, len(data), req.Size)
 	}
-	state, err := readSnapshot(bytes.NewReader(data))
+	s, err := state.ReadSnapshot(bytes.NewReader(data))
 	if err != nil {
 		return err
 	}
-	if own := g.cluster(); own != "" && state.ClusterID != own {
-		return fmt.Errorf("%w: it is of cluster %q, this node of %s", ErrBadSnapshot, state.ClusterID, own)
+	if own := g.cluster(); own != "" && s.ClusterID != own {
+		return fmt.Errorf("%w: it is of cluster %q, this node of %s", state.ErrBadSnapshot, s.ClusterID, own)
 	}
-	if state.AppliedIndex > req.LastLogIndex {
-		return fmt.Errorf("%w: its state is of entry %d, and it ends with entry %d", ErrBadSnapshot, state.AppliedIndex, req.LastLogIndex)
+	if s.AppliedIndex > req.LastLogIndex {
+		return fmt.Errorf("%w: its state is of entry %d, and it ends with entry %d", state.ErrBadSnapshot, s.AppliedIndex, req.LastLogIndex)
 	}
 	return nil
 }

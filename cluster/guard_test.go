@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"aliquot/budget"
+	"aliquot/cluster/state"
 )
 
 // intruder sends a node of one voter what only its leader should send, under the node's own name: a broken or a hostile
@@ -229,32 +230,31 @@ func TestASnapshotIsVerifiedBeforeItCounts(t *testing.T) {
 	t.Parallel()
 	l, n := startLeader(t)
 	i, term, last := newIntruder(t, n), n.Term(), newIntruder(t, n).last().Index
-	var own State
-	n.View(func(s *State) { own = *s.clone() })
-	written := func(change func(*State)) []byte {
-		s := own.clone()
-		change(s)
+	own := n.fsm.Copy()
+	written := func(change func(*state.State)) []byte {
+		s := *own
+		change(&s)
 		var b bytes.Buffer
-		if err := writeSnapshot(&b, s); err != nil {
+		if err := state.WriteSnapshot(&b, &s); err != nil {
 			t.Fatal(err)
 		}
 		return b.Bytes()
 	}
-	damaged := written(func(*State) {})
+	damaged := written(func(*state.State) {})
 	damaged[len(damaged)/2] ^= 1
 	for name, data := range map[string][]byte{
 		"noise":             []byte("no snapshot"),
 		"a damaged one":     damaged,
 		"half of one":       damaged[:len(damaged)/2],
-		"another cluster's": written(func(s *State) { s.ClusterID = "0123456789abcdef" }),
-		"an empty one":      written(func(s *State) { *s = State{Rules: RuleBook{NextNumber: firstRuleNumber}} }),
-		"one from later":    written(func(s *State) { s.AppliedIndex = last + 100 }),
+		"another cluster's": written(func(s *state.State) { s.ClusterID = "0123456789abcdef" }),
+		"an empty one":      written(func(s *state.State) { *s = state.State{Rules: state.RuleBook{NextNumber: 1}} }),
+		"one from later":    written(func(s *state.State) { s.AppliedIndex = last + 100 }),
 	} {
 		if err := i.snapshot(term+1, last+1, data); err == nil {
 			t.Errorf("%s was accepted", name)
 		}
 	}
-	if err := i.snapshot(term+1, last-1, written(func(*State) {})); err == nil {
+	if err := i.snapshot(term+1, last-1, written(func(*state.State) {})); err == nil {
 		t.Error("one from before what is applied was accepted")
 	}
 	leads(t, n, term)
@@ -279,18 +279,17 @@ func TestASnapshotThatIsWholeIsTaken(t *testing.T) {
 	t.Parallel()
 	_, n := startLeader(t)
 	i, term, last := newIntruder(t, n), n.Term(), newIntruder(t, n).last().Index
-	var own State
-	n.View(func(s *State) { own = *s.clone() })
+	own := n.fsm.Copy()
 	own.Ledger.Epoch = 77
 	var b bytes.Buffer
-	if err := writeSnapshot(&b, &own); err != nil {
+	if err := state.WriteSnapshot(&b, own); err != nil {
 		t.Fatal(err)
 	}
 	if err := i.snapshot(term+1, last+1, b.Bytes()); err != nil {
 		t.Fatal(err)
 	}
 	var ledger budget.Ledger
-	n.View(func(s *State) { ledger = s.Ledger })
+	n.View(func(s *state.State) { ledger = s.Ledger })
 	if ledger.Epoch != 77 {
 		t.Errorf("epoch %d, the snapshot has 77", ledger.Epoch)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"aliquot/budget"
+	"aliquot/cluster/state"
 )
 
 const testRules = `rules:
@@ -192,17 +193,17 @@ func (l *lab) asLeader(do func(leader *Node) error) (leader *Node) {
 }
 
 func clusterOf(n *Node) (id string) {
-	n.View(func(s *State) { id = s.ClusterID })
+	n.View(func(s *state.State) { id = s.ClusterID })
 	return id
 }
 
 func rulesVersion(n *Node) (v uint64) {
-	n.View(func(s *State) { v = s.Rules.Version })
+	n.View(func(s *state.State) { v = s.Rules.Version })
 	return v
 }
 
 func hotKeys(n *Node) (k int) {
-	n.View(func(s *State) { k = s.Ledger.Len() })
+	n.View(func(s *state.State) { k = s.Ledger.Len() })
 	return k
 }
 
@@ -235,7 +236,7 @@ func eventually(t testing.TB, what string, cond func() bool) {
 
 // key is a hot key of rule r1.
 func key(i int) budget.KeyID {
-	return budget.KeyID{Rule: firstRuleNumber, Hash: [16]byte{byte(i >> 8), byte(i)}}
+	return budget.KeyID{Rule: 1, Hash: [16]byte{byte(i >> 8), byte(i)}}
 }
 
 // third is an even plan for one key over three regions.

@@ -12,6 +12,8 @@ import (
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
+
+	"aliquot/cluster/state"
 )
 
 // stores are the log stores that raft can be given over one write-ahead log.
@@ -219,17 +221,17 @@ func TestNodeWithAStaleLogEndsAndStartsAgain(t *testing.T) {
 	if !leader.appendTo(self, 2, raft.Log{}, 1, entries...).Success {
 		t.Fatal("the node refused its first entries")
 	}
-	var state bytes.Buffer
-	n.View(func(s *State) {
-		if err := writeSnapshot(&state, s); err != nil {
+	var data bytes.Buffer
+	n.View(func(s *state.State) {
+		if err := state.WriteSnapshot(&data, s); err != nil {
 			t.Fatal(err)
 		}
 	})
 	resp := &raft.InstallSnapshotResponse{}
 	if err := leader.InstallSnapshot(self.ID, self.Address, &raft.InstallSnapshotRequest{
 		RPCHeader: leader.header(), SnapshotVersion: 1, Term: 3, LastLogIndex: snapshotAt, LastLogTerm: 3,
-		Configuration: config, ConfigurationIndex: 1, Size: int64(state.Len()),
-	}, resp, &state); err != nil || !resp.Success {
+		Configuration: config, ConfigurationIndex: 1, Size: int64(data.Len()),
+	}, resp, &data); err != nil || !resp.Success {
 		t.Fatalf("snapshot refused: %v", err)
 	}
 	select {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"aliquot/cluster/state"
 )
 
 const (
@@ -17,8 +19,6 @@ const (
 	catchUpEvery = 50 * time.Millisecond
 	// configTimeout bounds the wait for raft to accept one change of members.
 	configTimeout = 5 * time.Second
-	// maxServers bounds the configuration: voters, and as many on their way in.
-	maxServers = 2 * maxVoters
 )
 
 // Join makes a server a voter, on the leader: have it prove its address, add it
@@ -104,8 +104,8 @@ func (n *Node) admit(ctx context.Context, joiner raft.Server) (done bool, err er
 	config := n.configuration()
 	if self, listed := find(config, joiner.ID); listed && self.Suffrage == raft.Voter {
 		return true, n.correctAddress(ctx, self, joiner)
-	} else if !listed && len(config.Servers) >= maxServers {
-		return false, fmt.Errorf("%w: the cluster has %d servers, at most %d: remove one first", ErrInvalidArgument, len(config.Servers), maxServers)
+	} else if !listed && len(config.Servers) >= state.MaxServers {
+		return false, fmt.Errorf("%w: the cluster has %d servers, at most %d: remove one first", state.ErrInvalidArgument, len(config.Servers), state.MaxServers)
 	}
 	older, err := n.olderInstances(ctx, config, joiner)
 	if err != nil {
@@ -159,11 +159,11 @@ func (n *Node) promote(ctx context.Context, joiner raft.Server) error {
 
 func checkJoin(nodeID, instanceID, raftAddress string) error {
 	if !nodeIDPattern.MatchString(nodeID) || !instancePattern.MatchString(instanceID) {
-		return fmt.Errorf("%w: node id %q, instance id %q", ErrInvalidArgument, nodeID, instanceID)
+		return fmt.Errorf("%w: node id %q, instance id %q", state.ErrInvalidArgument, nodeID, instanceID)
 	}
 	host, port, err := net.SplitHostPort(raftAddress)
-	if err != nil || host == "" || unspecified(host) || !validPort(port, 1) || len(raftAddress) > 255+6 {
-		return fmt.Errorf("%w: raft address %q is not host:port", ErrInvalidArgument, raftAddress)
+	if err != nil || host == "" || unspecified(host) || !validPort(port, 1) || len(raftAddress) > state.MaxAddressBytes {
+		return fmt.Errorf("%w: raft address %q is not host:port", state.ErrInvalidArgument, raftAddress)
 	}
 	return nil
 }

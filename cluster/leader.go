@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"aliquot/budget"
+	"aliquot/cluster/state"
 	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
@@ -81,7 +82,7 @@ func (n *Node) lead(ctx context.Context) {
 		if ctx.Err() != nil || n.raft.State() != raft.Leader {
 			return
 		}
-		if errors.Is(err, ErrLeaderStuck) || errors.Is(err, ErrInvalidArgument) {
+		if errors.Is(err, ErrLeaderStuck) || errors.Is(err, state.ErrInvalidArgument) {
 			n.fail(err)
 			return
 		}
@@ -99,7 +100,7 @@ func (n *Node) establish(ctx context.Context) error {
 		return err
 	}
 	empty := false
-	n.View(func(s *State) { empty = s.ClusterID == "" })
+	n.View(func(s *state.State) { empty = s.ClusterID == "" })
 	if !empty {
 		return nil
 	}
@@ -115,7 +116,7 @@ func (n *Node) establish(ctx context.Context) error {
 }
 
 func (n *Node) bootstrapCommand() (*raftlogv1.Command, error) {
-	random := make([]byte, clusterIDBytes+secretBytes)
+	random := make([]byte, clusterIDBytes+state.SecretBytes)
 	if _, err := rand.Read(random); err != nil {
 		return nil, fmt.Errorf("cluster: mint the cluster's secret: %w", err)
 	}
@@ -125,7 +126,7 @@ func (n *Node) bootstrapCommand() (*raftlogv1.Command, error) {
 		HashSecret:  random[clusterIDBytes:],
 		LeaseMicros: config.Lease.Microseconds(),
 		RhoPpm:      config.RhoPPM,
-		Regions:     encodeRegions(config.Regions),
+		Regions:     state.EncodeRegions(config.Regions),
 		RulesYaml:   n.cfg.RulesYAML,
 		Author:      "bootstrap by " + n.cfg.NodeID,
 		UnixMs:      time.Now().UnixMilli(),
@@ -185,7 +186,7 @@ func (n *Node) withPatience(ctx context.Context, work func(context.Context) erro
 	for ticks := 0; ; {
 		select {
 		case err := <-done:
-			if err == nil || n.raft.State() != raft.Leader || errors.Is(err, ErrInvalidArgument) {
+			if err == nil || n.raft.State() != raft.Leader || errors.Is(err, state.ErrInvalidArgument) {
 				return err
 			}
 			last = err

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"aliquot/budget"
+	"aliquot/cluster/state"
 )
 
 // loadEvery paces the commits of underLoad, a few for each disk write.
@@ -52,7 +53,7 @@ func (l *lab) commitKey(ctx context.Context, i int) error {
 			continue
 		}
 		epoch := uint64(0)
-		n.View(func(s *State) { epoch = s.Ledger.Epoch })
+		n.View(func(s *state.State) { epoch = s.Ledger.Epoch })
 		if epoch == 0 {
 			_, err := n.MintEpoch(ctx)
 			return errors.Join(err, errors.New("minted, not committed"))

@@ -9,6 +9,8 @@ import (
 
 	"github.com/hashicorp/memberlist"
 	"github.com/hashicorp/raft"
+
+	"aliquot/cluster/state"
 )
 
 // roleCoordinator marks the members that can be voters; others may gossip too.
@@ -95,7 +97,7 @@ func (n *Node) identify() meta {
 // before the log is replayed.
 func (n *Node) clusterID() string {
 	id := ""
-	n.View(func(s *State) { id = s.ClusterID })
+	n.View(func(s *state.State) { id = s.ClusterID })
 	if id == "" {
 		return n.cluster
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
+
+	"aliquot/cluster/state"
 )
 
 const (
@@ -261,11 +263,11 @@ func (n *Node) stop() error {
 
 // View runs read with the replicated state of this node, locked for reading. read
 // must be quick, change nothing and keep no reference into the state.
-func (n *Node) View(read func(*State)) { n.fsm.view(read) }
+func (n *Node) View(read func(*state.State)) { n.fsm.View(read) }
 
 // Changed returns a channel that closes at the next change of the state. Take it
 // before reading, so that no change falls in between.
-func (n *Node) Changed() <-chan struct{} { return n.fsm.next() }
+func (n *Node) Changed() <-chan struct{} { return n.fsm.Changed() }
 
 // Failed delivers, once, why this node can no longer serve its purpose: the process
 // should then exit with that error.

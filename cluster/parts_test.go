@@ -17,6 +17,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
+
+	"aliquot/cluster/state"
 )
 
 // hashicorp/raft issue 695: heartbeats must take the same way as all other messages.
@@ -75,7 +77,7 @@ func TestStuckLeaderFails(t *testing.T) {
 	l.leader(n)
 	release := make(chan struct{})
 	var held sync.WaitGroup
-	held.Go(func() { n.View(func(*State) { <-release }) })
+	held.Go(func() { n.View(func(*state.State) { <-release }) })
 	defer held.Wait()
 	defer close(release)
 	select {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"aliquot/budget"
+	"aliquot/cluster/state"
 	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
@@ -25,7 +25,7 @@ const (
 // leader can: ErrNotLeader elsewhere. ErrUnknownOutcome says that the command may
 // still come into force.
 func (n *Node) Propose(ctx context.Context, cmd *raftlogv1.Command) (any, error) {
-	data, err := encodeCommand(cmd)
+	data, err := state.EncodeCommand(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -91,50 +91,6 @@ func (n *Node) Leads() bool { return n.raft.State() == raft.Leader }
 func (n *Node) NotLeader() error {
 	id, address := n.Leader()
 	return ErrNotLeader{LeaderID: id, RPCAddress: address}
-}
-
-// MintEpoch starts this leader's term over the budgets and returns its epoch.
-func (n *Node) MintEpoch(ctx context.Context) (uint64, error) {
-	mint := &raftlogv1.MintEpoch{NodeId: n.cfg.NodeID, UnixMs: time.Now().UnixMilli()}
-	answer, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_MintEpoch{MintEpoch: mint}})
-	if err != nil {
-		return 0, err
-	}
-	return answer.(uint64), nil
-}
-
-// CommitPlan commits one tick's changes. A plan above 256 KiB goes as several
-// entries: each key stands for itself, so any prefix of a plan is as legal as the
-// whole. After an error some of it may be in force; the ledger says what is.
-func (n *Node) CommitPlan(ctx context.Context, plan budget.Plan) error {
-	for _, part := range splitPlan(plan) {
-		kind := &raftlogv1.Command_CommitPlan{CommitPlan: encodePlan(part)}
-		if _, err := n.Propose(ctx, &raftlogv1.Command{Kind: kind}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// splitPlan cuts a plan by a generous estimate of its encoded size.
-func splitPlan(plan budget.Plan) []budget.Plan {
-	const (
-		perKey   = 40 // rule, hash, tags and lengths
-		perShare = 6  // two varints of up to 21 bits
-	)
-	var parts []budget.Plan
-	part := budget.Plan{Shard: plan.Shard, Epoch: plan.Epoch, InitialRedisEpochs: plan.InitialRedisEpochs}
-	size := 0
-	for _, e := range plan.Changes {
-		cost := perKey + perShare*len(e.Shares)
-		if size+cost > planEntryBytes && len(part.Changes) > 0 {
-			parts = append(parts, part)
-			part, size = budget.Plan{Shard: plan.Shard, Epoch: plan.Epoch}, 0
-		}
-		part.Changes = append(part.Changes, e)
-		size += cost
-	}
-	return append(parts, part)
 }
 
 // Barrier returns once this node, as leader, has applied everything committed

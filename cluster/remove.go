@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"aliquot/cluster/state"
 )
 
 // maxRemembered bounds the memory of removed servers: far above what an operator
@@ -28,7 +30,7 @@ const hearEvery = 20 * time.Millisecond
 // After ErrUnknownOutcome the removal may still come into force.
 func (n *Node) RemoveMember(ctx context.Context, nodeID string) error {
 	if !nodeIDPattern.MatchString(nodeID) {
-		return fmt.Errorf("%w: node id %q", ErrInvalidArgument, nodeID)
+		return fmt.Errorf("%w: node id %q", state.ErrInvalidArgument, nodeID)
 	}
 	unlock, err := n.lockMembers(ctx)
 	if err != nil {

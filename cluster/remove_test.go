@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"aliquot/cluster/state"
 )
 
 func voter(id string) raft.Server {
@@ -88,7 +90,7 @@ func TestRemoveMember(t *testing.T) {
 		if err := gone.RemoveMember(t.Context(), gone.NodeID()); !errors.As(err, deposed) {
 			return fmt.Errorf("a follower removed a member: %w", errOr(err, errors.New("nil")))
 		}
-		if err := leader.RemoveMember(t.Context(), "../c1"); !errors.Is(err, ErrInvalidArgument) {
+		if err := leader.RemoveMember(t.Context(), "../c1"); !errors.Is(err, state.ErrInvalidArgument) {
 			return fmt.Errorf("an impossible node id: %w", errOr(err, errors.New("nil")))
 		}
 		if err := leader.RemoveMember(t.Context(), leader.NodeID()); !errors.Is(err, ErrNotRemovable) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/cluster/state"
 )
 
 // A leader that is stopped while it sends a snapshot to a peer that hangs does not
@@ -44,9 +45,9 @@ func TestShutdownDoesNotWaitForAHungPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	var state bytes.Buffer
-	n.View(func(s *State) { err = writeSnapshot(&state, s) })
-	if ruledOut := time.Duration(state.Len()>>18) * raftIOTimeout; err != nil || ruledOut < 2*enough {
+	var data bytes.Buffer
+	n.View(func(s *state.State) { err = state.WriteSnapshot(&data, s) })
+	if ruledOut := time.Duration(data.Len()>>18) * raftIOTimeout; err != nil || ruledOut < 2*enough {
 		t.Fatalf("the wait that is ruled out is of %s only (%v)", ruledOut, err)
 	}
 	began := time.Now()

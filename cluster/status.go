@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"aliquot/cluster/state"
 )
 
 // Status is one node's picture of the cluster, for people.
@@ -68,7 +70,7 @@ func (n *Node) Status() Status {
 		Term: n.raft.CurrentTerm(), AppliedIndex: n.raft.AppliedIndex(), CommitIndex: n.raft.CommitIndex(),
 		LastContact: n.lastContact(),
 	}
-	n.View(func(state *State) { s.ClusterID = state.ClusterID })
+	n.View(func(of *state.State) { s.ClusterID = of.ClusterID })
 	s.LeaderID, s.LeaderAddress = n.Leader()
 	_, leader := n.raft.LeaderWithID()
 	for _, server := range n.configuration().Servers {

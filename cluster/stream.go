@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"aliquot/cluster/state"
 )
 
 const (
@@ -31,8 +33,6 @@ const (
 	greetingTimeout = 5 * time.Second
 	// maxRaftConns bounds accepted connections: each peer holds a handful.
 	maxRaftConns = 128
-	// maxServerID is a node id of 64, a slash, and 8.
-	maxServerID = 64 + 1 + 2*instanceBytes
 )
 
 // streamLayer carries Raft over a listener and a dialer, which TLS can wrap. Raft's
@@ -96,7 +96,7 @@ func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 // dial opens a connection and greets; its deadline is the timeout's end.
 func (s *streamLayer) dial(ctx context.Context, magic string, id raft.ServerID, host string, timeout time.Duration) (net.Conn, error) {
 	cluster := s.cluster()
-	if len(id) > maxServerID || len(cluster) > 255 {
+	if len(id) > state.MaxServerID || len(cluster) > 255 {
 		return nil, fmt.Errorf("cluster: server %q of cluster %q is too long to be named", id, cluster)
 	}
 	dialer := net.Dialer{Deadline: time.Now().Add(timeout)}

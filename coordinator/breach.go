@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 )
 
 const (
@@ -135,7 +135,7 @@ func (r *reign) ruleID(number uint32) string {
 // evidence is all that this node knows of a breach.
 func (r *reign) evidence(b *breach, now time.Time) []any {
 	var index uint64
-	r.node.View(func(s *cluster.State) { index = s.AppliedIndex })
+	r.node.View(func(s *clusterstate.State) { index = s.AppliedIndex })
 	wall := func(i budget.Instant) string { return now.Add(-r.now().Sub(i)).UTC().Format(time.RFC3339Nano) }
 	out := []any{
 		"rule", r.ruleID(b.key.Rule), "key", hashText(b.key), "from", wall(b.from), "to", wall(b.to),

@@ -10,6 +10,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
@@ -39,7 +40,7 @@ func (s *budgetService) GetBudget(ctx context.Context, req *aliquotv1.GetBudgetR
 	var b shown
 	var p *promisedLimit
 	var err error
-	s.node.View(func(state *cluster.State) { b, p, err = one(state, req) })
+	s.node.View(func(state *clusterstate.State) { b, p, err = one(state, req) })
 	if err != nil {
 		return nil, toRPC(err)
 	}
@@ -61,7 +62,7 @@ func (s *budgetService) getFromLeader(req *aliquotv1.GetBudgetRequest) func(cont
 }
 
 // one reads one budget from the applied state, and what its promise depends on.
-func one(state *cluster.State, req *aliquotv1.GetBudgetRequest) (shown, *promisedLimit, error) {
+func one(state *clusterstate.State, req *aliquotv1.GetBudgetRequest) (shown, *promisedLimit, error) {
 	rule, err := findRule(state, req.GetRuleId())
 	if err != nil {
 		return shown{}, nil, err
@@ -80,7 +81,7 @@ func one(state *cluster.State, req *aliquotv1.GetBudgetRequest) (shown, *promise
 }
 
 // hashOf is the hash of the key asked about.
-func hashOf(state *cluster.State, rule *rules.Rule, req *aliquotv1.GetBudgetRequest) (hash [hashBytes]byte, err error) {
+func hashOf(state *clusterstate.State, rule *rules.Rule, req *aliquotv1.GetBudgetRequest) (hash [hashBytes]byte, err error) {
 	switch given := req.GetKeyHash(); {
 	case len(given) == 0:
 	case len(given) != hashBytes || len(req.GetKey()) > 0 || req.GetNamespace() != "":
@@ -94,7 +95,7 @@ func hashOf(state *cluster.State, rule *rules.Rule, req *aliquotv1.GetBudgetRequ
 	return rules.HashKey(state.HashSecret.Bytes(), req.GetNamespace(), rules.KeyValues(rule, rules.AttributesOf(req.GetKey()), nil)), nil
 }
 
-func findRule(s *cluster.State, id string) (*rules.Rule, error) {
+func findRule(s *clusterstate.State, id string) (*rules.Rule, error) {
 	if s.Rules.Set != nil {
 		if rule := s.Rules.Set.Rule(id); rule != nil {
 			return rule, nil
@@ -177,7 +178,7 @@ func (s *budgetService) page(req *aliquotv1.ListBudgetsRequest) (p page, err err
 		return p, err
 	}
 	p.promised = map[string]*promisedLimit{}
-	s.node.View(func(state *cluster.State) {
+	s.node.View(func(state *clusterstate.State) {
 		var only *rules.Rule
 		if req.GetRuleId() != "" {
 			if only, err = findRule(state, req.GetRuleId()); err != nil {

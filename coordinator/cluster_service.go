@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/internal/config"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
@@ -26,7 +27,7 @@ func (s *clusterService) GetStatus(ctx context.Context, _ *aliquotv1.GetStatusRe
 		Term: status.Term, AppliedIndex: status.AppliedIndex, ClusterId: status.ClusterID,
 		Members: membersToWire(status.Members), Version: config.Version(),
 	}
-	s.node.View(func(state *cluster.State) {
+	s.node.View(func(state *clusterstate.State) {
 		res.RulesVersion = state.Rules.Version
 		res.Epoch = state.Ledger.Epoch
 		res.HotKeys = int64(state.Ledger.Len())

@@ -8,6 +8,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/rules"
 )
 
@@ -107,7 +108,7 @@ func (s sink) counter(d *prometheus.Desc, v float64, labels ...string) {
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	s, to := c.scene(), sink(out)
 	to.gauge(c.desc.version, float64(s.version))
-	for _, state := range cluster.RolloutStates() {
+	for _, state := range clusterstate.RolloutStates() {
 		value := 0.0
 		if state == s.rollout {
 			value = 1
@@ -258,7 +259,7 @@ func (r *ruleScene) coordinated() bool { return r.rule.Enforcement != rules.Inde
 
 func (c *collector) scene() scene {
 	var s scene
-	c.node.View(func(state *cluster.State) {
+	c.node.View(func(state *clusterstate.State) {
 		config := &state.Ledger.Config
 		s.hotKeys, s.version, s.epoch = state.Ledger.Len(), state.Rules.Version, state.Ledger.Epoch
 		if r := state.Rules.Rollout; r != nil {

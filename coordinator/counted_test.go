@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
@@ -25,7 +25,7 @@ func TestBudgetsOfLimitsThatCount(t *testing.T) {
 	} {
 		var b shown
 		var err error
-		c.node.View(func(s *cluster.State) {
+		c.node.View(func(s *clusterstate.State) {
 			b, _, err = one(s, &aliquotv1.GetBudgetRequest{RuleId: id, Key: map[string]string{"api_key": "k"}})
 		})
 		if err != nil {

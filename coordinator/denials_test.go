@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"aliquot/budget"
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 )
 
 // under is a report's counts.
@@ -91,9 +91,9 @@ func TestJump(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	staged := &cluster.Rollout{
-		Version: 2, Base: 1, Regions: []string{"us", "eu"}, State: cluster.RolloutStaged, PromoteAtUnixMS: 1000, HaltAbovePPM: 50_000,
-		Before: []cluster.Decisions{{Region: "us", Allowed: 2000}, {Region: "eu", Allowed: 2000}},
+	staged := &clusterstate.Rollout{
+		Version: 2, Base: 1, Regions: []string{"us", "eu"}, State: clusterstate.RolloutStaged, PromoteAtUnixMS: 1000, HaltAbovePPM: 50_000,
+		Before: []clusterstate.Decisions{{Region: "us", Allowed: 2000}, {Region: "eu", Allowed: 2000}},
 	}
 	all := func(int) bool { return true }
 	for name, c := range map[string]struct {
@@ -101,27 +101,30 @@ func TestJudge(t *testing.T) {
 		unixMS int64
 		want   string
 	}{
-		"due":              {func(*rollout) func(int) bool { return all }, 1000, cluster.RolloutPromoted},
-		"not yet":          {func(*rollout) func(int) bool { return all }, 999, ""},
-		"no roll-out":      {func(w *rollout) func(int) bool { w.follow(nil); return all }, 1000, ""},
-		"ended":            {func(w *rollout) func(int) bool { w.follow(&cluster.Rollout{State: cluster.RolloutHalted}); return all }, 1000, ""},
+		"due":         {func(*rollout) func(int) bool { return all }, 1000, clusterstate.RolloutPromoted},
+		"not yet":     {func(*rollout) func(int) bool { return all }, 999, ""},
+		"no roll-out": {func(w *rollout) func(int) bool { w.follow(nil); return all }, 1000, ""},
+		"ended": {func(w *rollout) func(int) bool {
+			w.follow(&clusterstate.Rollout{State: clusterstate.RolloutHalted})
+			return all
+		}, 1000, ""},
 		"ending":           {func(w *rollout) func(int) bool { w.ending = true; return all }, 1000, ""},
 		"new leader":       {func(w *rollout) func(int) bool { w.began = second(15); return all }, 1000, ""},
-		"nobody is heard":  {func(*rollout) func(int) bool { return func(int) bool { return false } }, 1000, cluster.RolloutStaged},
-		"one is not heard": {func(*rollout) func(int) bool { return func(i int) bool { return i == 0 } }, 1000, cluster.RolloutPromoted},
+		"nobody is heard":  {func(*rollout) func(int) bool { return func(int) bool { return false } }, 1000, clusterstate.RolloutStaged},
+		"one is not heard": {func(*rollout) func(int) bool { return func(i int) bool { return i == 0 } }, 1000, clusterstate.RolloutPromoted},
 		"one has not got it": {func(w *rollout) func(int) bool {
 			w.regions[1].hear(under(1, 0, 0), second(2))
 			return all
-		}, 1000, cluster.RolloutStaged},
+		}, 1000, clusterstate.RolloutStaged},
 		"one has just got it": {func(w *rollout) func(int) bool {
 			w.regions[1] = denials{}
 			w.regions[1].hear(under(2, 0, 0), second(19))
 			return all
-		}, 1000, cluster.RolloutStaged},
+		}, 1000, clusterstate.RolloutStaged},
 		"a jump": {func(w *rollout) func(int) bool {
 			w.regions[1].hear(under(2, 0, 1000), second(18))
 			return all
-		}, 0, cluster.RolloutHalted},
+		}, 0, clusterstate.RolloutHalted},
 		"a jump elsewhere": {func(w *rollout) func(int) bool {
 			w.regions[2].hear(under(1, 0, 0), second(2))
 			w.regions[2].hear(under(1, 0, 5000), second(18))
@@ -146,7 +149,7 @@ func TestJudge(t *testing.T) {
 	w := newRollout(3, 1)
 	w.regions[1].hear(under(1, 30, 3), second(2))
 	got := w.before(threeRegions(), []string{"eu", "ap"})
-	if len(got) != 2 || got[0] != (cluster.Decisions{Region: "eu", Allowed: 30, Denied: 3}) || got[1] != (cluster.Decisions{Region: "ap"}) {
+	if len(got) != 2 || got[0] != (clusterstate.Decisions{Region: "eu", Allowed: 30, Denied: 3}) || got[1] != (clusterstate.Decisions{Region: "ap"}) {
 		t.Errorf("before: %+v", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
@@ -58,9 +59,9 @@ func (s *ruleService) changeEntries(ctx context.Context, c cluster.EntriesChange
 	}
 	res := &aliquotv1.ApplyRulesResponse{Version: version}
 	after, _ := s.ruleSet()
-	s.node.View(func(state *cluster.State) {
+	s.node.View(func(state *clusterstate.State) {
 		changes := state.Rules.EntryChanges
-		if i := slices.IndexFunc(changes, func(c cluster.EntryChange) bool { return c.Version == version }); i >= 0 && version > last {
+		if i := slices.IndexFunc(changes, func(c clusterstate.EntryChange) bool { return c.Version == version }); i >= 0 && version > last {
 			res.EntryChange = entryChangeToWire(&changes[i])
 		}
 	})
@@ -101,7 +102,7 @@ func tierChanged(c cluster.EntriesChange) (tier string, removed bool) {
 // ruleSet is the rules in force here, empty before the first, and their version.
 func (s *ruleService) ruleSet() (set *rules.Set, version uint64) {
 	set = new(rules.Set)
-	s.node.View(func(state *cluster.State) {
+	s.node.View(func(state *clusterstate.State) {
 		if version = state.Rules.Version; version > 0 {
 			set = state.Rules.Set
 		}
@@ -275,7 +276,7 @@ func tierLimit(r *rules.Rule) *aliquotv1.TierLimit {
 }
 
 // entriesToWire are entries as regions get them.
-func entriesToWire(entries []cluster.Entry) []*aliquotv1.Entry {
+func entriesToWire(entries []clusterstate.Entry) []*aliquotv1.Entry {
 	out := make([]*aliquotv1.Entry, len(entries))
 	for i := range entries {
 		e := &entries[i]
@@ -288,7 +289,7 @@ func entriesToWire(entries []cluster.Entry) []*aliquotv1.Entry {
 }
 
 // entriesShown are entries as the API shows them: with the rules that they hold for.
-func entriesShown(book *cluster.RuleBook) []*aliquotv1.Entry {
+func entriesShown(book *clusterstate.RuleBook) []*aliquotv1.Entry {
 	out := entriesToWire(book.Entries)
 	for i := range out {
 		out[i].RuleIds, out[i].WithoutEffect = book.Set.Effect(&book.Entries[i].Entry)
@@ -296,7 +297,7 @@ func entriesShown(book *cluster.RuleBook) []*aliquotv1.Entry {
 	return out
 }
 
-func entryChangeToWire(c *cluster.EntryChange) *aliquotv1.EntryChange {
+func entryChangeToWire(c *clusterstate.EntryChange) *aliquotv1.EntryChange {
 	return &aliquotv1.EntryChange{
 		Revision: c.Revision, Version: c.Version, Author: c.Author, Comment: c.Comment, UnixMs: c.UnixMS,
 		Put: entriesToWire(c.Put), Removed: entriesToWire(c.Removed), Puts: c.Puts, Removals: c.Removals,
@@ -304,11 +305,11 @@ func entryChangeToWire(c *cluster.EntryChange) *aliquotv1.EntryChange {
 }
 
 // hidden warns of each entry that stands above what a file changes.
-func hidden(book *cluster.RuleBook, file *rules.Set) []string {
+func hidden(book *clusterstate.RuleBook, file *rules.Set) []string {
 	return rules.Hides(rulesEntries(book.Entries), book.Set, file)
 }
 
-func rulesEntries(entries []cluster.Entry) []rules.Entry {
+func rulesEntries(entries []clusterstate.Entry) []rules.Entry {
 	out := make([]rules.Entry, len(entries))
 	for i := range entries {
 		out[i] = entries[i].Entry

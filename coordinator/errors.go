@@ -8,6 +8,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/internal/rpc"
 	"aliquot/rules"
 )
@@ -64,15 +65,15 @@ var errorTable = rpc.Table{
 	{Err: cluster.ErrRemoved, Code: connect.CodeFailedPrecondition},
 	{Err: cluster.ErrUnknownOutcome, Code: connect.CodeUnavailable},
 	{Err: cluster.ErrShutdown, Code: connect.CodeUnavailable},
-	{Err: cluster.ErrTooLarge, Code: connect.CodeInvalidArgument},
+	{Err: clusterstate.ErrTooLarge, Code: connect.CodeInvalidArgument},
 	{Err: cluster.ErrNotThere, Code: connect.CodeFailedPrecondition},
 	{Err: cluster.ErrNodeAlive, Code: connect.CodeAlreadyExists},
-	{Err: cluster.ErrRolloutUnderWay, Code: connect.CodeFailedPrecondition},
-	{Err: cluster.ErrNoRollout, Code: connect.CodeFailedPrecondition},
-	{Err: cluster.ErrNotStageable, Code: connect.CodeFailedPrecondition},
-	{Err: cluster.ErrNothingInForce, Code: connect.CodeFailedPrecondition},
-	{Err: cluster.ErrUnknownVersion, Code: connect.CodeNotFound},
-	{Err: cluster.ErrInvalidArgument, Code: connect.CodeInvalidArgument},
+	{Err: clusterstate.ErrRolloutUnderWay, Code: connect.CodeFailedPrecondition},
+	{Err: clusterstate.ErrNoRollout, Code: connect.CodeFailedPrecondition},
+	{Err: clusterstate.ErrNotStageable, Code: connect.CodeFailedPrecondition},
+	{Err: clusterstate.ErrNothingInForce, Code: connect.CodeFailedPrecondition},
+	{Err: clusterstate.ErrUnknownVersion, Code: connect.CodeNotFound},
+	{Err: clusterstate.ErrInvalidArgument, Code: connect.CodeInvalidArgument},
 }
 
 // toRPC translates an error at the edge; the kinds that are types, not values,
@@ -84,7 +85,7 @@ func toRPC(err error) error {
 	if bad, ok := errors.AsType[*rules.Error](err); ok {
 		return connect.NewError(connect.CodeInvalidArgument, bad)
 	}
-	if conflict, ok := errors.AsType[cluster.ErrVersionConflict](err); ok {
+	if conflict, ok := errors.AsType[clusterstate.ErrVersionConflict](err); ok {
 		return connect.NewError(connect.CodeFailedPrecondition, conflict)
 	}
 	if _, ok := errors.AsType[cluster.ErrNotLeader](err); ok {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/limit"
 	"aliquot/rules"
 )
@@ -60,7 +60,7 @@ func (r *reign) advanceDone(err error) {
 // the machine is made for one configuration.
 func (r *reign) configMayHaveChanged() {
 	var version uint64
-	r.node.View(func(s *cluster.State) { version = s.Ledger.Config.Version })
+	r.node.View(func(s *clusterstate.State) { version = s.Ledger.Config.Version })
 	if version != r.floors.version {
 		r.failed = errConfigChanged
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -152,19 +153,19 @@ const ownWritePatience = 2 * time.Second
 // before, which the leader has changed: whoever asks this node next is to find it here too. A
 // change that changes nothing makes no new version: it is not worth the whole patience.
 func awaitConfig(ctx context.Context, node *cluster.Node, before uint64) {
-	awaitState(ctx, node, ownWritePatience/4, func(state *cluster.State) bool { return state.Ledger.Config.Version > before })
+	awaitState(ctx, node, ownWritePatience/4, func(state *clusterstate.State) bool { return state.Ledger.Config.Version > before })
 }
 
 // awaitState returns once what the leader committed is in force here too, as holds
 // tells: whoever changed something through this node reads what they wrote. The change
 // is made by then, so a node that lags is no reason to fail; the wait just ends.
-func awaitState(ctx context.Context, node *cluster.Node, patience time.Duration, holds func(*cluster.State) bool) {
+func awaitState(ctx context.Context, node *cluster.Node, patience time.Duration, holds func(*clusterstate.State) bool) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for {
 		changed := node.Changed()
 		done := false
-		node.View(func(state *cluster.State) { done = holds(state) })
+		node.View(func(state *clusterstate.State) { done = holds(state) })
 		if done {
 			return
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/rules"
 )
 
@@ -54,7 +54,7 @@ func TestHotKeysLeavesOutWhatCooledDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &cluster.State{Ledger: *ledgerOf(t, 4), Rules: cluster.RuleBook{Set: set, Numbers: map[string]uint32{"r1": 1}}}
+	s := &clusterstate.State{Ledger: *ledgerOf(t, 4), Rules: clusterstate.RuleBook{Set: set, Numbers: map[string]uint32{"r1": 1}}}
 	keys := s.Ledger.Keys()
 	if err := s.Ledger.Restore(budget.Entry{Key: keys[2]}); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 )
 
 const (
@@ -106,7 +107,7 @@ func (l *leadership) establish(ctx context.Context) (*reign, error) {
 	}
 	l.pace.committed(time.Since(began))
 	var ledger *budget.Ledger
-	l.node.View(func(s *cluster.State) { ledger = s.Ledger.Clone() })
+	l.node.View(func(s *clusterstate.State) { ledger = s.Ledger.Clone() })
 	if ledger.Epoch != epoch {
 		return nil, errors.New("another leader has minted a later epoch")
 	}

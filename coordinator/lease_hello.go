@@ -8,7 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"aliquot/budget"
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -83,7 +83,7 @@ func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.H
 	}
 	res := helloToWire(ok)
 	res.LeaderClockMicros = clockMicros(reign)
-	s.node.View(func(state *cluster.State) {
+	s.node.View(func(state *clusterstate.State) {
 		tellConfig(res, state, region, req)
 	})
 	s.sent.note(region, stream{ok.Epoch, ok.Session}, res.Rules)
@@ -152,14 +152,14 @@ func (s *leaseService) withoutSession(ctx context.Context, reign *reign, region 
 		return nil, err
 	}
 	res := &aliquotv1.HelloResponse{Shard: req.GetShard(), Nonce: req.GetNonce(), Busy: true, FloorHolder: anothers}
-	s.node.View(func(state *cluster.State) {
+	s.node.View(func(state *clusterstate.State) {
 		tellConfig(res, state, region, req)
 	})
 	return res, nil
 }
 
 // tellConfig adds the configuration to the answer to a Hello, and the rules, or that there are none.
-func tellConfig(res *aliquotv1.HelloResponse, state *cluster.State, region int, req *aliquotv1.HelloRequest) {
+func tellConfig(res *aliquotv1.HelloResponse, state *clusterstate.State, region int, req *aliquotv1.HelloRequest) {
 	res.Config = configToWire(state, region)
 	res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion())
 	res.NoRules = state.Rules.For(req.GetRegion()).Version == 0

@@ -9,6 +9,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -61,7 +62,7 @@ func (s *leaseService) report(ctx context.Context, reign *reign, region int, req
 	res := directiveToWire(directive)
 	res.LeaderClockMicros = clockMicros(reign)
 	res.Plan = s.plans.ask(region, stream{directive.Epoch, directive.Session})
-	s.node.View(func(state *cluster.State) { res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion()) })
+	s.node.View(func(state *clusterstate.State) { res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion()) })
 	if !s.sent.note(region, stream{directive.Epoch, directive.Session}, res.Rules) {
 		res.Rules = nil
 	}
@@ -73,7 +74,7 @@ func clockMicros(r *reign) int64 { return int64(r.now()) / 1000 }
 
 // declared is the index of a declared region. The error names those there are.
 func (s *leaseService) declared(reign *reign, name string) (index int, err error) {
-	s.node.View(func(state *cluster.State) {
+	s.node.View(func(state *clusterstate.State) {
 		c := &state.Ledger.Config
 		index = c.Index(name)
 		switch {
@@ -108,7 +109,7 @@ func shorten(name string) string {
 }
 
 // configToWire is what a region must know to enforce anything.
-func configToWire(s *cluster.State, region int) *aliquotv1.RegionConfig {
+func configToWire(s *clusterstate.State, region int) *aliquotv1.RegionConfig {
 	c := &s.Ledger.Config
 	out := &aliquotv1.RegionConfig{
 		ClusterId: s.ClusterID, ConfigVersion: c.Version,
@@ -126,7 +127,7 @@ func configToWire(s *cluster.State, region int) *aliquotv1.RegionConfig {
 
 // newerRules is the rules that the region is to go by, nil if it has them, or if none
 // came yet.
-func newerRules(s *cluster.State, region string, has uint64) *aliquotv1.Rules {
+func newerRules(s *clusterstate.State, region string, has uint64) *aliquotv1.Rules {
 	r := s.Rules.For(region)
 	if r.Version == has || r.Version == 0 {
 		return nil

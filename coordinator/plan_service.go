@@ -8,6 +8,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
@@ -99,7 +100,7 @@ func (s *ruleService) planned(req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanR
 	}
 	res := &aliquotv1.PlanRulesResponse{}
 	before := ""
-	s.node.View(func(state *cluster.State) { res.BaseVersion, before = state.Rules.Version, state.Rules.YAML })
+	s.node.View(func(state *clusterstate.State) { res.BaseVersion, before = state.Rules.Version, state.Rules.YAML })
 	for _, w := range warnings {
 		res.Warnings = append(res.Warnings, w.String())
 	}

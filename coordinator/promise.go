@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/budget"
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/internal/rights"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -78,7 +78,7 @@ type promisedLimit struct {
 }
 
 // newPromisedLimit copies what may change when the state is no longer locked.
-func newPromisedLimit(s *cluster.State, rule *rules.Rule, l limit.Limit) *promisedLimit {
+func newPromisedLimit(s *clusterstate.State, rule *rules.Rule, l limit.Limit) *promisedLimit {
 	p := &promisedLimit{rule: rule, limit: l, config: s.Ledger.Config}
 	p.config.Regions = slices.Clone(p.config.Regions)
 	return p

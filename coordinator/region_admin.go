@@ -7,6 +7,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -40,7 +41,7 @@ func (s *regionService) AddRegion(ctx context.Context, req *aliquotv1.AddRegionR
 	if weight == 0 {
 		weight = 1
 	}
-	region, err := s.change(ctx, cluster.AddRegion, req.GetName(), weight, func(ctx context.Context) (*aliquotv1.Region, error) {
+	region, err := s.change(ctx, clusterstate.AddRegion, req.GetName(), weight, func(ctx context.Context) (*aliquotv1.Region, error) {
 		res, err := toLeader(ctx, s.forward, req, (*peer).AddRegion)
 		return res.GetRegion(), err
 	})
@@ -49,7 +50,7 @@ func (s *regionService) AddRegion(ctx context.Context, req *aliquotv1.AddRegionR
 
 // UpdateRegion changes a region's weight.
 func (s *regionService) UpdateRegion(ctx context.Context, req *aliquotv1.UpdateRegionRequest) (*aliquotv1.UpdateRegionResponse, error) {
-	region, err := s.change(ctx, cluster.UpdateRegion, req.GetName(), req.GetWeight(), func(ctx context.Context) (*aliquotv1.Region, error) {
+	region, err := s.change(ctx, clusterstate.UpdateRegion, req.GetName(), req.GetWeight(), func(ctx context.Context) (*aliquotv1.Region, error) {
 		res, err := toLeader(ctx, s.forward, req, (*peer).UpdateRegion)
 		return res.GetRegion(), err
 	})
@@ -58,7 +59,7 @@ func (s *regionService) UpdateRegion(ctx context.Context, req *aliquotv1.UpdateR
 
 // DrainRegion takes a region's floor and shares away.
 func (s *regionService) DrainRegion(ctx context.Context, req *aliquotv1.DrainRegionRequest) (*aliquotv1.DrainRegionResponse, error) {
-	region, err := s.change(ctx, cluster.DrainRegion, req.GetName(), 0, func(ctx context.Context) (*aliquotv1.Region, error) {
+	region, err := s.change(ctx, clusterstate.DrainRegion, req.GetName(), 0, func(ctx context.Context) (*aliquotv1.Region, error) {
 		res, err := toLeader(ctx, s.forward, req, (*peer).DrainRegion)
 		return res.GetRegion(), err
 	})
@@ -67,7 +68,7 @@ func (s *regionService) DrainRegion(ctx context.Context, req *aliquotv1.DrainReg
 
 // FenceRegion gives what a dead region held to the others.
 func (s *regionService) FenceRegion(ctx context.Context, req *aliquotv1.FenceRegionRequest) (*aliquotv1.FenceRegionResponse, error) {
-	region, err := s.change(ctx, cluster.FenceRegion, req.GetName(), 0, func(ctx context.Context) (*aliquotv1.Region, error) {
+	region, err := s.change(ctx, clusterstate.FenceRegion, req.GetName(), 0, func(ctx context.Context) (*aliquotv1.Region, error) {
 		res, err := toLeader(ctx, s.forward, req, (*peer).FenceRegion)
 		return res.GetRegion(), err
 	})
@@ -76,13 +77,13 @@ func (s *regionService) FenceRegion(ctx context.Context, req *aliquotv1.FenceReg
 
 // change makes a change here if this node leads, else has the leader make it, and
 // answers with the region as it is afterwards.
-func (s *regionService) change(ctx context.Context, change cluster.RegionChange, name string, weight int32,
+func (s *regionService) change(ctx context.Context, change clusterstate.RegionChange, name string, weight int32,
 	atLeader func(context.Context) (*aliquotv1.Region, error),
 ) (*aliquotv1.Region, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	var before uint64
-	s.node.View(func(state *cluster.State) { before = state.Ledger.Config.Version })
+	s.node.View(func(state *clusterstate.State) { before = state.Ledger.Config.Version })
 	err := s.node.ChangeRegion(ctx, change, name, weight, "")
 	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
 		var region *aliquotv1.Region
@@ -107,7 +108,7 @@ func (s *regionService) explain(err error, name string) error {
 	switch {
 	case errors.Is(err, budget.ErrUnknownRegion):
 		var names []string
-		s.node.View(func(state *cluster.State) { names = regionNames(&state.Ledger.Config) })
+		s.node.View(func(state *clusterstate.State) { names = regionNames(&state.Ledger.Config) })
 		return fmt.Errorf("%w: %q; declared are %q", err, shorten(name), names)
 	case errors.Is(err, budget.ErrRegionExists):
 		return fmt.Errorf("%w: %q; change its weight with UpdateRegion", err, name)

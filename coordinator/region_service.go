@@ -8,6 +8,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -70,7 +71,7 @@ func (s *regionService) list(ctx context.Context) []*aliquotv1.Region {
 // declared is what is replicated of the regions.
 func (s *regionService) declared() []*aliquotv1.Region {
 	var out []*aliquotv1.Region
-	s.node.View(func(state *cluster.State) {
+	s.node.View(func(state *clusterstate.State) {
 		targets := state.Ledger.Config.Targets()
 		for i, r := range state.Ledger.Config.Regions {
 			out = append(out, &aliquotv1.Region{

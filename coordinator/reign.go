@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/rules"
 )
 
@@ -313,7 +313,7 @@ func (r *reign) verifyDone(ctx context.Context, err error) {
 // rulesMayHaveChanged looks whether what was just applied were rules.
 func (r *reign) rulesMayHaveChanged(ctx context.Context) {
 	var serial rulesSerial
-	r.node.View(func(s *cluster.State) { serial = serialOf(s) })
+	r.node.View(func(s *clusterstate.State) { serial = serialOf(s) })
 	if serial != r.rulesSerial {
 		r.rulesChanged(ctx)
 	}
@@ -323,10 +323,10 @@ func (r *reign) rulesMayHaveChanged(ctx context.Context) {
 // one that is promoted, change only one of them.
 type rulesSerial struct{ version, last uint64 }
 
-func serialOf(s *cluster.State) rulesSerial { return rulesSerial{s.Rules.Version, s.Rules.Last} }
+func serialOf(s *clusterstate.State) rulesSerial { return rulesSerial{s.Rules.Version, s.Rules.Last} }
 
 // stagedByNumber are the rules that are staged; empty without a roll-out.
-func stagedByNumber(s *cluster.State) map[uint32]*rules.Rule {
+func stagedByNumber(s *clusterstate.State) map[uint32]*rules.Rule {
 	out := map[uint32]*rules.Rule{}
 	if r := s.Rules.Rollout; r.UnderWay() {
 		for id, number := range r.Numbers {
@@ -339,7 +339,7 @@ func stagedByNumber(s *cluster.State) map[uint32]*rules.Rule {
 // countedAs is, for each rule with another number in the staged version than in force, the
 // number in force by the staged one; nil if there is none. No stage that is accepted here has
 // one: this is for the watch over the promise, which trusts nobody.
-func countedAs(s *cluster.State) map[uint32]uint32 {
+func countedAs(s *clusterstate.State) map[uint32]uint32 {
 	var out map[uint32]uint32
 	if r := s.Rules.Rollout; r.UnderWay() {
 		for id, number := range r.Numbers {
@@ -357,7 +357,7 @@ func countedAs(s *cluster.State) map[uint32]uint32 {
 // rulesChanged tells the machine which rules there are, and lets every report that
 // is held be answered: the new rules travel with the answer.
 func (r *reign) rulesChanged(ctx context.Context) {
-	r.node.View(func(s *cluster.State) {
+	r.node.View(func(s *clusterstate.State) {
 		r.rulesSerial, r.rulesVersion = serialOf(s), s.Rules.Version
 		r.staged = stagedByNumber(s)
 		r.entries.next = s.Rules.NextEnd()
@@ -391,7 +391,7 @@ func (r *reign) rulesNow() budget.RulesChanged {
 // tailsOf is the longest tail of the limits of each rule, by its number, in the versions
 // that regions may go by: staged has those that are staged, before is what was found last,
 // for a version that was staged is not kept. Another algorithm would have another number.
-func tailsOf(s *cluster.State, staged map[uint32]*rules.Rule, before map[uint32]time.Duration) map[uint32]time.Duration {
+func tailsOf(s *clusterstate.State, staged map[uint32]*rules.Rule, before map[uint32]time.Duration) map[uint32]time.Duration {
 	out := make(map[uint32]time.Duration, len(s.Rules.Numbers))
 	see := func(number uint32, rule *rules.Rule) {
 		out[number] = max(out[number], before[number], longestTail(rule))

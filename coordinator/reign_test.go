@@ -11,6 +11,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 )
 
 const (
@@ -131,7 +132,7 @@ func (c *court) apply(yaml string) {
 
 // hotKeys counts them in the replicated ledger, and in the machine.
 func (c *court) hotKeys() (replicated, own int) {
-	c.node.View(func(s *cluster.State) { replicated = s.Ledger.Len() })
+	c.node.View(func(s *clusterstate.State) { replicated = s.Ledger.Len() })
 	if _, own = c.machine.Stats(); own != c.ledger.Len() {
 		c.t.Errorf("the machine has %d keys and its ledger %d", own, c.ledger.Len())
 	}
@@ -194,7 +195,7 @@ func TestWishForADroppedRuleCostsNothing(t *testing.T) {
 	// Rules that a region may know before the loop was told are not taken for gone.
 	c.apply(twoRules)
 	var number uint32
-	c.node.View(func(s *cluster.State) { number = s.Rules.Numbers["r2"] })
+	c.node.View(func(s *clusterstate.State) { number = s.Rules.Numbers["r2"] })
 	c.now = c.now.Add(time.Second)
 	c.do(c.plan()) // answers the first report
 	c.report(0, wish(number))

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"aliquot/budget"
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
@@ -20,7 +20,7 @@ type olderLimit struct {
 
 // olderLimits are those of a rule and API key that regions may still go by at nowMS,
 // Unix milliseconds.
-func olderLimits(s *cluster.State, rule *rules.Rule, apiKey string, nowMS int64) []olderLimit {
+func olderLimits(s *clusterstate.State, rule *rules.Rule, apiKey string, nowMS int64) []olderLimit {
 	if rule.Enforcement == rules.Independent {
 		return nil // it has no bound that a region could break
 	}
@@ -58,7 +58,7 @@ func residual(b *aliquotv1.Budget, now budget.KeyLimit, older []olderLimit, shar
 
 // enforceable bounds what each region could be enforcing of a key: its liability, and
 // its floor if it is not heard.
-func enforceable(s *cluster.State, key budget.KeyID) []budget.Share {
+func enforceable(s *clusterstate.State, key budget.KeyID) []budget.Share {
 	liability := s.Ledger.Shares(key)
 	out := make([]budget.Share, len(s.Ledger.Config.Regions))
 	for i := range out {

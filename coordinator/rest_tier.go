@@ -14,7 +14,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -103,7 +103,7 @@ func (s *ruleService) serveTier(w http.ResponseWriter, r *http.Request, tier *al
 
 // differs reports whether another version is in force here.
 func (s *ruleService) differs(version uint64) (is bool) {
-	s.node.View(func(state *cluster.State) { is = state.Rules.Version != version })
+	s.node.View(func(state *clusterstate.State) { is = state.Rules.Version != version })
 	return is
 }
 

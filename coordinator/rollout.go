@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 )
 
 // rolloutWatched is how long a leader watches before it promotes: one that was elected
@@ -20,7 +20,7 @@ type rollout struct {
 	began   budget.Instant // of the reign
 	regions []denials      // by index
 	// staged is the roll-out under way; nil if there is none.
-	staged *cluster.Rollout
+	staged *clusterstate.Rollout
 	// ending: its end was proposed; ended is the outcome.
 	ending bool
 	ended  chan error
@@ -33,7 +33,7 @@ func newRollout(regions int, now budget.Instant) rollout {
 }
 
 // follow takes the roll-out that the rules tell of.
-func (w *rollout) follow(r *cluster.Rollout) {
+func (w *rollout) follow(r *clusterstate.Rollout) {
 	if !r.UnderWay() {
 		r = nil
 	}
@@ -41,12 +41,12 @@ func (w *rollout) follow(r *cluster.Rollout) {
 }
 
 // before is what some regions decide under the rules in force.
-func (w *rollout) before(c *budget.Config, regions []string) []cluster.Decisions {
-	var out []cluster.Decisions
+func (w *rollout) before(c *budget.Config, regions []string) []clusterstate.Decisions {
+	var out []clusterstate.Decisions
 	for i, r := range c.Regions {
 		if slices.Contains(regions, r.Name) {
 			known := w.regions[i].known()
-			out = append(out, cluster.Decisions{Region: r.Name, Allowed: known.allowed, Denied: known.denied})
+			out = append(out, clusterstate.Decisions{Region: r.Name, Allowed: known.allowed, Denied: known.denied})
 		}
 	}
 	return out
@@ -68,7 +68,7 @@ func (w *rollout) judge(c *budget.Config, live func(region int) bool, now budget
 		goesBy := d.told.version == w.staged.Version
 		if goesBy {
 			if why, is := jump(r.Name, d.lately(), w.beforeOf(r.Name), w.staged.HaltAbovePPM); is {
-				return cluster.RolloutHalted, why
+				return clusterstate.RolloutHalted, why
 			}
 		}
 		switch {
@@ -83,9 +83,9 @@ func (w *rollout) judge(c *budget.Config, live func(region int) bool, now budget
 		return "", ""
 	}
 	if late || settled == 0 {
-		return cluster.RolloutStaged, "no staged region is heard, or one of them does not go by the version yet"
+		return clusterstate.RolloutStaged, "no staged region is heard, or one of them does not go by the version yet"
 	}
-	return cluster.RolloutPromoted, "no region's denials have jumped"
+	return clusterstate.RolloutPromoted, "no region's denials have jumped"
 }
 
 func (w *rollout) beforeOf(region string) decided {
@@ -106,16 +106,16 @@ func (r *reign) watchRollout(ctx context.Context) {
 	switch state {
 	case "":
 		return
-	case cluster.RolloutStaged:
+	case clusterstate.RolloutStaged:
 		if !r.rollout.held {
 			r.rollout.held = true
 			r.log.Warn("a staged version of the rules is not promoted although its time has come", "version", staged.Version, "reason", why)
 		}
 		return
-	case cluster.RolloutHalted:
+	case clusterstate.RolloutHalted:
 		r.log.Error("a staged version of the rules is halted: denials jump", "version", staged.Version,
 			"regions", staged.Regions, "reason", why)
-	case cluster.RolloutPromoted:
+	case clusterstate.RolloutPromoted:
 		r.log.Info("a staged version of the rules comes into force everywhere", "version", staged.Version, "reason", why)
 	}
 	r.rollout.ending = true
@@ -131,7 +131,7 @@ func (r *reign) watchRollout(ctx context.Context) {
 // was made.
 func (r *reign) rolloutEnded(err error) {
 	r.rollout.ending = false
-	if err != nil && !errors.Is(err, cluster.ErrNoRollout) {
+	if err != nil && !errors.Is(err, clusterstate.ErrNoRollout) {
 		r.log.Warn("a roll-out could not be ended; trying again", "error", err)
 	}
 }

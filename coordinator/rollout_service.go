@@ -6,6 +6,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -20,7 +21,7 @@ const (
 // stageOf reads a stage.
 func stageOf(m *aliquotv1.Stage) (cluster.Stage, error) {
 	s := cluster.Stage{Regions: m.GetRegions()}
-	if len(s.Regions) == 0 || len(s.Regions) > cluster.MaxRegions {
+	if len(s.Regions) == 0 || len(s.Regions) > clusterstate.MaxRegions {
 		return s, invalid("stage.regions has %d regions; name at least one, and not all there are", len(s.Regions))
 	}
 	if m.GetPromoteAfter() != nil {
@@ -57,7 +58,7 @@ func (s *ruleService) stage(ctx context.Context, change cluster.RulesChange, sta
 	if reign == nil {
 		return nil, errTakingCharge
 	}
-	var before []cluster.Decisions
+	var before []clusterstate.Decisions
 	err = reign.ask(ctx, func(*budget.Leader, budget.Instant) {
 		before = reign.rollout.before(&reign.ledger.Config, stage.Regions)
 	})
@@ -78,7 +79,7 @@ func (s *ruleService) PromoteRules(ctx context.Context, req *aliquotv1.PromoteRu
 		return nil, toRPC(err)
 	}
 	return atLeader(ctx, s, req, (*peer).PromoteRules, inForce, func(ctx context.Context) (*aliquotv1.ApplyRulesResponse, error) {
-		version, err := s.node.EndRollout(ctx, req.GetVersion(), cluster.RolloutPromoted, "", req.GetAuthor())
+		version, err := s.node.EndRollout(ctx, req.GetVersion(), clusterstate.RolloutPromoted, "", req.GetAuthor())
 		if err != nil {
 			return nil, err
 		}
@@ -92,14 +93,14 @@ func (s *ruleService) AbortRules(ctx context.Context, req *aliquotv1.AbortRulesR
 		return nil, toRPC(err)
 	}
 	return atLeader(ctx, s, req, (*peer).AbortRules, inForce, func(ctx context.Context) (*aliquotv1.AbortRulesResponse, error) {
-		version, err := s.node.EndRollout(ctx, req.GetVersion(), cluster.RolloutAborted, "", req.GetAuthor())
+		version, err := s.node.EndRollout(ctx, req.GetVersion(), clusterstate.RolloutAborted, "", req.GetAuthor())
 		return &aliquotv1.AbortRulesResponse{Version: version}, err
 	})
 }
 
 // rolloutShown is the roll-out under way, or the last one if it was halted.
-func rolloutShown(r *cluster.Rollout) *aliquotv1.Rollout {
-	if r == nil || !r.UnderWay() && r.State != cluster.RolloutHalted {
+func rolloutShown(r *clusterstate.Rollout) *aliquotv1.Rollout {
+	if r == nil || !r.UnderWay() && r.State != clusterstate.RolloutHalted {
 		return nil
 	}
 	return &aliquotv1.Rollout{

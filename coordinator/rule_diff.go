@@ -6,7 +6,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 
 // diffOf is what a version changed, as a unified diff; empty if it changed nothing or
 // what it replaced is not kept.
-func diffOf(v, base cluster.RuleVersion) (string, error) {
+func diffOf(v, base clusterstate.RuleVersion) (string, error) {
 	if base.Version == 0 {
 		return "", nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -29,9 +30,9 @@ func (s *ruleService) ListRuleVersions(ctx context.Context, req *aliquotv1.ListR
 	case limit < 0 || limit > maxVersions:
 		return nil, toRPC(invalid("limit is %d; give 1 to %d, or nothing for %d", limit, maxVersions, defaultVersions))
 	}
-	var history []cluster.RuleVersion
+	var history []clusterstate.RuleVersion
 	var inForce uint64
-	s.node.View(func(state *cluster.State) { history, inForce = state.Rules.History, state.Rules.Applied })
+	s.node.View(func(state *clusterstate.State) { history, inForce = state.Rules.History, state.Rules.Applied })
 	res := &aliquotv1.ListRuleVersionsResponse{}
 	size, began := 0, time.Now()
 	for _, v := range slices.Backward(history) {
@@ -52,8 +53,8 @@ func (s *ruleService) ListRuleVersions(ctx context.Context, req *aliquotv1.ListR
 	return res, toRPC(ctx.Err())
 }
 
-func versionOf(history []cluster.RuleVersion, v cluster.RuleVersion) (*aliquotv1.RuleVersion, error) {
-	base, _ := cluster.Kept(history, v.Base)
+func versionOf(history []clusterstate.RuleVersion, v clusterstate.RuleVersion) (*aliquotv1.RuleVersion, error) {
+	base, _ := clusterstate.Kept(history, v.Base)
 	diff, err := diffOf(v, base)
 	if err != nil {
 		return nil, err
@@ -98,10 +99,10 @@ func (s *ruleService) textOf(ctx context.Context, version uint64) (string, error
 }
 
 // kept is a version of the history as it is here.
-func (s *ruleService) kept(version uint64) (v cluster.RuleVersion, err error) {
-	var history []cluster.RuleVersion
+func (s *ruleService) kept(version uint64) (v clusterstate.RuleVersion, err error) {
+	var history []clusterstate.RuleVersion
 	text := version // the version that brought its text into force
-	s.node.View(func(state *cluster.State) {
+	s.node.View(func(state *clusterstate.State) {
 		b := &state.Rules
 		history = b.History
 		switch r := b.Rollout; {
@@ -111,7 +112,7 @@ func (s *ruleService) kept(version uint64) (v cluster.RuleVersion, err error) {
 			text = r.First
 		}
 	})
-	v, ok := cluster.Kept(history, text)
+	v, ok := clusterstate.Kept(history, text)
 	if ok {
 		return v, nil
 	}
@@ -119,5 +120,5 @@ func (s *ruleService) kept(version uint64) (v cluster.RuleVersion, err error) {
 	if len(history) > 0 {
 		first, last = history[0].Version, history[len(history)-1].Version
 	}
-	return v, fmt.Errorf("%w: version %d; kept are %d to %d", cluster.ErrUnknownVersion, version, first, last)
+	return v, fmt.Errorf("%w: version %d; kept are %d to %d", clusterstate.ErrUnknownVersion, version, first, last)
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
@@ -45,7 +46,7 @@ func (s *ruleService) GetRules(_ context.Context, req *aliquotv1.GetRulesRequest
 		}, toRPC(err)
 	}
 	var res *aliquotv1.GetRulesResponse
-	s.node.View(func(state *cluster.State) {
+	s.node.View(func(state *clusterstate.State) {
 		r := &state.Rules
 		res = &aliquotv1.GetRulesResponse{
 			Version: r.Version, Yaml: r.YAML, Author: r.Author, AppliedUnixMs: r.UnixMS, Comment: r.Comment,
@@ -108,7 +109,7 @@ type changed interface{ GetVersion() uint64 }
 // atLeader changes the rules here if this node leads, else has the leader do it; then
 // it waits until the version that was made holds here too.
 func atLeader[Req, Res any](ctx context.Context, s *ruleService, req *Req,
-	method func(*peer, context.Context, *Req) (*Res, error), holds func(*cluster.RuleBook, uint64) bool, here func(context.Context) (*Res, error),
+	method func(*peer, context.Context, *Req) (*Res, error), holds func(*clusterstate.RuleBook, uint64) bool, here func(context.Context) (*Res, error),
 ) (*Res, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
@@ -118,14 +119,14 @@ func atLeader[Req, Res any](ctx context.Context, s *ruleService, req *Req,
 	}
 	res, err = toLeader(ctx, s.forward, req, method)
 	if made, ok := any(res).(changed); ok && err == nil {
-		awaitState(ctx, s.node, ownWritePatience, func(state *cluster.State) bool { return holds(&state.Rules, made.GetVersion()) })
+		awaitState(ctx, s.node, ownWritePatience, func(state *clusterstate.State) bool { return holds(&state.Rules, made.GetVersion()) })
 	}
 	return res, toRPC(err)
 }
 
 // inForce and staged are how a version can hold.
-func inForce(b *cluster.RuleBook, version uint64) bool { return b.Version >= version }
-func staged(b *cluster.RuleBook, version uint64) bool  { return b.Last >= version }
+func inForce(b *clusterstate.RuleBook, version uint64) bool { return b.Version >= version }
+func staged(b *clusterstate.RuleBook, version uint64) bool  { return b.Last >= version }
 
 // apply brings rules into force. What does not parse is refused before it reaches the
 // log; the state machine refuses it too, for it believes no log either.
@@ -163,14 +164,14 @@ func (s *ruleService) parse(change cluster.RulesChange) (set *rules.Set, warning
 
 // hidden warns of what a file changes in vain.
 func (s *ruleService) hidden(file *rules.Set) (warnings []string) {
-	s.node.View(func(state *cluster.State) { warnings = hidden(&state.Rules, file) })
+	s.node.View(func(state *clusterstate.State) { warnings = hidden(&state.Rules, file) })
 	return warnings
 }
 
 // restarts warns of the rules whose clients begin with full buckets once set is in force.
 func (s *ruleService) restarts(set *rules.Set) []string {
 	var inForce *rules.Set
-	s.node.View(func(state *cluster.State) { inForce = state.Rules.Set })
+	s.node.View(func(state *clusterstate.State) { inForce = state.Rules.Set })
 	return rules.Restarts(inForce, set)
 }
 
@@ -178,9 +179,9 @@ func (s *ruleService) restarts(set *rules.Set) []string {
 // reason to say that nothing was.
 func (s *ruleService) applied(version uint64, warnings []string) *aliquotv1.ApplyRulesResponse {
 	res := &aliquotv1.ApplyRulesResponse{Version: version, Warnings: warnings}
-	var history []cluster.RuleVersion
-	s.node.View(func(state *cluster.State) { history = state.Rules.History })
-	if v, ok := cluster.Kept(history, version); ok {
+	var history []clusterstate.RuleVersion
+	s.node.View(func(state *clusterstate.State) { history = state.Rules.History })
+	if v, ok := clusterstate.Kept(history, version); ok {
 		if listed, err := versionOf(history, v); err == nil {
 			res.Diff = listed.GetDiff()
 		}

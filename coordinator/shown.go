@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/budget"
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
@@ -37,7 +37,7 @@ func budgetsOf(all []shown) []*aliquotv1.Budget {
 
 // show is the replicated part of a budget: the liabilities of a hot key, else the
 // floors.
-func show(s *cluster.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, window time.Duration) shown {
+func show(s *clusterstate.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, window time.Duration) shown {
 	shares := s.Ledger.Shares(key)
 	b := &aliquotv1.Budget{
 		RuleId: rule.ID, KeyHash: hashText(key), Hot: shares != nil, AppliedIndex: s.AppliedIndex,
@@ -101,7 +101,7 @@ func unknownRule(id string, version uint64) error {
 // after the given key. What the rules no longer know is left out. A budget found
 // this way shows the rule's own limit: overrides are for API keys, which a
 // coordinator does not have.
-func hotKeys(s *cluster.State, keys []budget.KeyID, only *rules.Rule, after *budget.KeyID) iter.Seq2[budget.KeyID, *rules.Rule] {
+func hotKeys(s *clusterstate.State, keys []budget.KeyID, only *rules.Rule, after *budget.KeyID) iter.Seq2[budget.KeyID, *rules.Rule] {
 	byNumber := rulesByNumber(s, only)
 	return func(yield func(budget.KeyID, *rules.Rule) bool) {
 		if after != nil {
@@ -123,7 +123,7 @@ func hotKeys(s *cluster.State, keys []budget.KeyID, only *rules.Rule, after *bud
 	}
 }
 
-func rulesByNumber(s *cluster.State, only *rules.Rule) map[uint32]*rules.Rule {
+func rulesByNumber(s *clusterstate.State, only *rules.Rule) map[uint32]*rules.Rule {
 	out := map[uint32]*rules.Rule{}
 	for id, number := range s.Rules.Numbers {
 		if only == nil || only.ID == id {

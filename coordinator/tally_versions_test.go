@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"aliquot/budget"
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/rules"
 )
 
@@ -67,12 +67,12 @@ func TestCountedAs(t *testing.T) {
 		}
 		return set
 	}
-	s := &cluster.State{Rules: cluster.RuleBook{Set: parse(twoRules), Numbers: map[string]uint32{"r1": 1, "r2": 2}}}
+	s := &clusterstate.State{Rules: clusterstate.RuleBook{Set: parse(twoRules), Numbers: map[string]uint32{"r1": 1, "r2": 2}}}
 	if got := countedAs(s); got != nil {
 		t.Errorf("without a stage: %v", got)
 	}
 	// As a coordinator without the refusal would have it.
-	s.Rules.Rollout = &cluster.Rollout{State: cluster.RolloutStaged, Set: parse(twoRules), Numbers: map[string]uint32{"r1": 7, "r2": 2, "new": 8}}
+	s.Rules.Rollout = &clusterstate.Rollout{State: clusterstate.RolloutStaged, Set: parse(twoRules), Numbers: map[string]uint32{"r1": 7, "r2": 2, "new": 8}}
 	if got := countedAs(s); len(got) != 1 || got[7] != 1 {
 		t.Errorf("%v, want 7 counted as 1", got)
 	}

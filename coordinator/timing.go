@@ -10,6 +10,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -33,13 +34,13 @@ func (s *clusterService) SetTiming(ctx context.Context, req *aliquotv1.SetTiming
 		return nil, toRPC(err)
 	}
 	var out *aliquotv1.Timing
-	s.node.View(func(state *cluster.State) { out = timingToWire(&state.Ledger.Config) })
+	s.node.View(func(state *clusterstate.State) { out = timingToWire(&state.Ledger.Config) })
 	return &aliquotv1.SetTimingResponse{Timing: out}, nil
 }
 
 // timingAsked completes a request with what is in force, of the config version given.
 func (s *clusterService) timingAsked(req *aliquotv1.SetTimingRequest) (lease time.Duration, rhoPPM int32, version uint64, err error) {
-	s.node.View(func(state *cluster.State) {
+	s.node.View(func(state *clusterstate.State) {
 		c := &state.Ledger.Config
 		lease, rhoPPM, version = c.NextLease(), c.RhoPPM, c.Version
 	})

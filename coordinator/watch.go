@@ -11,7 +11,7 @@ import (
 	"connectrpc.com/connect"
 
 	"aliquot/budget"
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
@@ -93,7 +93,7 @@ func (w *watch) look(ctx context.Context) error {
 	get := &aliquotv1.GetBudgetRequest{RuleId: w.req.GetRuleId(), Key: w.req.GetKey(), Namespace: w.req.GetNamespace()}
 	var news []shown
 	var err error
-	w.service.node.View(func(state *cluster.State) {
+	w.service.node.View(func(state *clusterstate.State) {
 		var only *rules.Rule
 		if w.req.GetRuleId() != "" {
 			if only, err = findRule(state, w.req.GetRuleId()); err != nil {
@@ -113,7 +113,7 @@ func (w *watch) look(ctx context.Context) error {
 }
 
 // single reads the one budget that is watched.
-func (w *watch) single(state *cluster.State, get *aliquotv1.GetBudgetRequest) ([]shown, error) {
+func (w *watch) single(state *clusterstate.State, get *aliquotv1.GetBudgetRequest) ([]shown, error) {
 	b, _, err := one(state, get)
 	if err != nil || !w.differs(state, b.key, b.budget.GetLimit().GetCapacity(), b.budget.GetLimit().GetRefillRate()) {
 		return nil, err
@@ -123,7 +123,7 @@ func (w *watch) single(state *cluster.State, get *aliquotv1.GetBudgetRequest) ([
 
 // hot reads the hot keys that differ, and shows those that are hot no more as
 // cold, once.
-func (w *watch) hot(state *cluster.State, only *rules.Rule) []shown {
+func (w *watch) hot(state *clusterstate.State, only *rules.Rule) []shown {
 	var news []shown
 	for key, rule := range hotKeys(state, state.Ledger.Keys(), only, nil) {
 		if w.differs(state, key, int64(rule.Limit.Capacity), lasting(rule.Limit)) {
@@ -144,7 +144,7 @@ func (w *watch) hot(state *cluster.State, only *rules.Rule) []shown {
 }
 
 // differs remembers what a key looks like now, and reports whether that is news.
-func (w *watch) differs(state *cluster.State, key budget.KeyID, capacity int64, rate float64) bool {
+func (w *watch) differs(state *clusterstate.State, key budget.KeyID, capacity int64, rate float64) bool {
 	shares := state.Ledger.Shares(key)
 	look := make([]byte, 0, 16+8*len(shares))
 	look = binary.BigEndian.AppendUint64(look, uint64(capacity))

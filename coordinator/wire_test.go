@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"aliquot/budget"
-	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -109,7 +109,7 @@ func TestTailsOfTheRules(t *testing.T) {
 	c.rulesMayHaveChanged(t.Context())
 	tail := c.rulesNow().Tail
 	var number uint32
-	c.node.View(func(s *cluster.State) { number = s.Rules.Numbers["windows"] })
+	c.node.View(func(s *clusterstate.State) { number = s.Rules.Numbers["windows"] })
 	for rule, want := range map[uint32]time.Duration{1: 0, number: 2 * time.Hour, 999: budget.MaxTail} {
 		if got := tail(rule); got != want {
 			t.Errorf("rule %d: %v, want %v", rule, got, want)

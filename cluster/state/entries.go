@@ -1,8 +1,7 @@
-package cluster
+package state
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -53,49 +52,6 @@ func (c *EntryChange) size() int {
 		}
 	}
 	return out
-}
-
-// EntriesChange puts entries above the file and takes others away, all at once.
-type EntriesChange struct {
-	// Put replaces entries of the same ids; a block and an allow of one pattern replace each
-	// other.
-	Put []rules.Entry
-	// Remove names entries; one without a kind names the block and the allow of a pattern.
-	Remove []rules.EntryID
-	// Replace takes away every entry that is not put.
-	Replace bool
-	// WithoutEffect lets entries be put that are without effect under the rules.
-	WithoutEffect bool
-	// Expected is the version of the rules that it was made against; nil: any.
-	Expected *uint64
-	// Author is that of entries that name none, too.
-	Author  string
-	Comment string
-}
-
-// ChangeEntries makes a change of entries and returns the version of the rules that has it. A
-// change that changes nothing returns the version in force. Errors wrap rules.ErrNotThere,
-// rules.ErrBadEdit, ErrNothingInForce or ErrInvalidArgument, or are an ErrVersionConflict.
-func (n *Node) ChangeEntries(ctx context.Context, c EntriesChange) (version uint64, err error) {
-	m := &raftlogv1.ChangeEntries{
-		Replace: c.Replace, WithoutEffect: c.WithoutEffect, Author: c.Author, Comment: c.Comment, UnixMs: time.Now().UnixMilli(),
-	}
-	for _, e := range c.Put {
-		m.Put = append(m.Put, encodeAbove(Entry{Entry: e}))
-	}
-	for _, id := range c.Remove {
-		m.Remove = append(m.Remove, &raftlogv1.Entry{Kind: string(id.Kind), RuleId: id.Rule, Name: id.Name})
-	}
-	if c.Expected != nil {
-		m.HasExpected, m.ExpectedVersion = true, *c.Expected
-	}
-	return n.proposeVersion(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_ChangeEntries{ChangeEntries: m}})
-}
-
-// EndEntries takes away the entries whose time is over at unixMS, Unix milliseconds.
-func (n *Node) EndEntries(ctx context.Context, unixMS int64) error {
-	_, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_EndEntries{EndEntries: &raftlogv1.EndEntries{UnixMs: unixMS}}})
-	return err
 }
 
 // NextEnd returns when the first of the entries is to be taken away, Unix milliseconds; 0:
@@ -345,7 +301,8 @@ func entriesAbove(entries []Entry) []rules.Entry {
 	return out
 }
 
-func encodeAbove(e Entry) *raftlogv1.Entry {
+// EncodeEntry returns an entry as the log has it.
+func EncodeEntry(e Entry) *raftlogv1.Entry {
 	return &raftlogv1.Entry{
 		Kind: string(e.Kind), RuleId: e.Rule, Name: e.Name,
 		Capacity: e.Capacity, Limit: e.Limit, RefillRate: e.RefillRate, WindowMicros: e.Window.Microseconds(),
@@ -356,7 +313,7 @@ func encodeAbove(e Entry) *raftlogv1.Entry {
 func encodeEntries(entries []Entry) []*raftlogv1.Entry {
 	out := make([]*raftlogv1.Entry, len(entries))
 	for i := range entries {
-		out[i] = encodeAbove(entries[i])
+		out[i] = EncodeEntry(entries[i])
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package cluster
+package state
 
 import (
 	"cmp"
@@ -75,7 +75,7 @@ func (s *State) stageRules(c *raftlogv1.StageRules, parser *ruleParser) (version
 	if err != nil {
 		return 0, err
 	}
-	if err := s.Rules.stageable(set); err != nil {
+	if err := s.Rules.Stageable(set); err != nil {
 		return 0, err
 	}
 	book := s.Rules
@@ -116,9 +116,9 @@ func (s *State) checkStage(regions []string) error {
 	return nil
 }
 
-// stageable refuses rules of which some regions cannot go by these while the others go by
+// Stageable refuses rules of which some regions cannot go by these while the others go by
 // those in force: each rule is to hold one limit, by one number.
-func (b *RuleBook) stageable(set *rules.Set) error {
+func (b *RuleBook) Stageable(set *rules.Set) error {
 	if b.Set == nil {
 		return nil
 	}
@@ -164,7 +164,8 @@ func outcomeState(o raftlogv1.EndRollout_Outcome) string {
 	return ""
 }
 
-func stateOutcome(state string) raftlogv1.EndRollout_Outcome {
+// EncodeOutcome returns how a roll-out ends as the log has it: state is one of RolloutStates.
+func EncodeOutcome(state string) raftlogv1.EndRollout_Outcome {
 	for _, o := range []raftlogv1.EndRollout_Outcome{
 		raftlogv1.EndRollout_OUTCOME_PROMOTED, raftlogv1.EndRollout_OUTCOME_ABORTED, raftlogv1.EndRollout_OUTCOME_HALTED,
 	} {
@@ -209,7 +210,8 @@ func decodeDecisions(in []*raftlogv1.Decisions) []Decisions {
 	return out
 }
 
-func encodeDecisions(in []Decisions) []*raftlogv1.Decisions {
+// EncodeDecisions returns the decisions as the log has them.
+func EncodeDecisions(in []Decisions) []*raftlogv1.Decisions {
 	out := make([]*raftlogv1.Decisions, len(in))
 	for i, d := range in {
 		out[i] = &raftlogv1.Decisions{Region: d.Region, Allowed: d.Allowed, Denied: d.Denied}
@@ -224,10 +226,10 @@ func encodeRollout(r *Rollout) *raftlogv1.Rollout {
 	out := &raftlogv1.Rollout{
 		Version: r.Version, BaseVersion: r.Base, Regions: r.Regions,
 		StartedUnixMs: r.StartedUnixMS, PromoteAtUnixMs: r.PromoteAtUnixMS, HaltAbovePpm: r.HaltAbovePPM,
-		Before: encodeDecisions(r.Before), RuleNumbers: r.Numbers, FirstVersion: r.First,
+		Before: EncodeDecisions(r.Before), RuleNumbers: r.Numbers, FirstVersion: r.First,
 	}
 	if !r.UnderWay() {
-		out.End = &raftlogv1.EndRollout{Version: r.Version, Outcome: stateOutcome(r.State), Reason: r.Reason}
+		out.End = &raftlogv1.EndRollout{Version: r.Version, Outcome: EncodeOutcome(r.State), Reason: r.Reason}
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-package cluster
+package state
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/raft"
 	"pgregory.net/rapid"
 
 	"aliquot/budget"
@@ -20,8 +19,8 @@ import (
 func bootstrapCmd(cluster string) *raftlogv1.Command {
 	config := budget.NewConfig([]string{"us", "eu", "ap"}, 10e9, 20_000)
 	return &raftlogv1.Command{Kind: &raftlogv1.Command_Bootstrap{Bootstrap: &raftlogv1.Bootstrap{
-		ClusterId: cluster, HashSecret: bytes.Repeat([]byte{7}, secretBytes), LeaseMicros: config.Lease.Microseconds(),
-		RhoPpm: config.RhoPPM, Regions: encodeRegions(config.Regions), RulesYaml: testRules, Author: "t", UnixMs: 1,
+		ClusterId: cluster, HashSecret: bytes.Repeat([]byte{7}, SecretBytes), LeaseMicros: config.Lease.Microseconds(),
+		RhoPpm: config.RhoPPM, Regions: EncodeRegions(config.Regions), RulesYaml: testRules, Author: "t", UnixMs: 1,
 	}}}
 }
 
@@ -30,7 +29,7 @@ func rulesCmd(yaml string) *raftlogv1.Command {
 }
 
 func planCmd(epoch uint64, entries ...budget.Entry) *raftlogv1.Command {
-	return &raftlogv1.Command{Kind: &raftlogv1.Command_CommitPlan{CommitPlan: encodePlan(budget.Plan{Epoch: epoch, Changes: entries})}}
+	return &raftlogv1.Command{Kind: &raftlogv1.Command_CommitPlan{CommitPlan: EncodePlan(budget.Plan{Epoch: epoch, Changes: entries})}}
 }
 
 func mintCmd() *raftlogv1.Command {
@@ -41,28 +40,28 @@ func timingCmd(leaseMicros int64, rhoPPM int32) *raftlogv1.Command {
 	return &raftlogv1.Command{Kind: &raftlogv1.Command_SetTiming{SetTiming: &raftlogv1.SetTiming{LeaseMicros: leaseMicros, RhoPpm: rhoPPM}}}
 }
 
-// drive applies commands through the adapter, as raft would.
-func drive(t interface{ Fatal(...any) }, f *fsm, cmds ...*raftlogv1.Command) (last any) {
+// drive applies commands as Raft would.
+func drive(t interface{ Fatal(...any) }, f *Machine, cmds ...*raftlogv1.Command) (last any) {
 	for _, c := range cmds {
-		data, err := encodeCommand(c)
+		data, err := EncodeCommand(c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		last = f.Apply(&raft.Log{Index: f.state.AppliedIndex + 1, Data: data})
+		last = f.Apply(f.state.AppliedIndex+1, 1, data)
 	}
 	return last
 }
 
-func bytesOf(t interface{ Fatal(...any) }, f *fsm) []byte {
+func bytesOf(t interface{ Fatal(...any) }, f *Machine) []byte {
 	var b bytes.Buffer
-	if err := writeSnapshot(&b, &f.state); err != nil {
+	if err := WriteSnapshot(&b, &f.state); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
 }
 
 func TestSecondBootstrapChangesNothing(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"))
 	before := bytesOf(t, f)
 	if answer := drive(t, f, bootstrapCmd("two")); answer != nil {
@@ -81,7 +80,7 @@ func TestBootstrapIsChecked(t *testing.T) {
 		"same region":  func(b *raftlogv1.Bootstrap) { b.Regions[1].Name = b.Regions[0].Name },
 		"bad rules":    func(b *raftlogv1.Bootstrap) { b.RulesYaml = "rules: 3" },
 	} {
-		f, c := newFSM(), bootstrapCmd("one")
+		f, c := NewMachine(), bootstrapCmd("one")
 		spoil(c.GetBootstrap())
 		if _, refused := drive(t, f, c).(error); !refused || f.state.ClusterID != "" {
 			t.Errorf("%s: not refused", name)
@@ -90,7 +89,7 @@ func TestBootstrapIsChecked(t *testing.T) {
 }
 
 func TestDroppedRuleTakesItsKeysAlong(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"), rulesCmd(twoRules), mintCmd())
 	two := third(1)
 	two.Key.Rule = f.state.Rules.Numbers["r2"]
@@ -113,20 +112,20 @@ func TestDroppedRuleTakesItsKeysAlong(t *testing.T) {
 // A plan may be on its way while ApplyRules drops a rule. What it says of that rule
 // must not bring the entries back, the rest of it stands, removals too.
 func TestPlanForADroppedRule(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"), rulesCmd(twoRules), mintCmd())
 	two, never := third(2), third(3)
 	two.Key.Rule = f.state.Rules.Numbers["r2"]
 	never.Key.Rule = 77
 	late := planCmd(1, third(1), two, never, budget.Entry{Key: two.Key})
 	drive(t, f, planCmd(1, two), rulesCmd(testRules))
-	restored, err := readSnapshot(bytes.NewReader(bytesOf(t, f)))
+	restored, err := ReadSnapshot(bytes.NewReader(bytesOf(t, f)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newFSM()
+	g := NewMachine()
 	g.state = *restored
-	for name, f := range map[string]*fsm{"as it went": f, "from a snapshot": g} {
+	for name, f := range map[string]*Machine{"as it went": f, "from a snapshot": g} {
 		if answer := drive(t, f, late); answer != nil {
 			t.Errorf("%s: the plan was refused: %v", name, answer)
 		}
@@ -140,9 +139,9 @@ func TestPlanForADroppedRule(t *testing.T) {
 }
 
 func TestRefusalsChangeNothing(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"), mintCmd(), mintCmd())
-	before, next := bytesOf(t, f), f.next()
+	before, next := bytesOf(t, f), f.Changed()
 	over := third(1)
 	over.Shares = []budget.Share{{Rate: budget.Unit}, {Rate: 1}, {}}
 	short := planCmd(2, third(1))
@@ -164,13 +163,13 @@ func TestRefusalsChangeNothing(t *testing.T) {
 	if refused := (*rules.Error)(nil); !errors.As(err, &refused) {
 		t.Errorf("bad rules: %v", err)
 	}
-	if !bytes.Equal(before, bytesOf(t, f)) || f.next() != next {
+	if !bytes.Equal(before, bytesOf(t, f)) || f.Changed() != next {
 		t.Error("a refused command changed something")
 	}
 }
 
 func TestUnreadableEntryCrashes(t *testing.T) {
-	good, err := encodeCommand(mintCmd())
+	good, err := EncodeCommand(mintCmd())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,14 +187,14 @@ func TestUnreadableEntryCrashes(t *testing.T) {
 					t.Errorf("%s: recovered %v, want a panic that names the entry", name, r)
 				}
 			}()
-			newFSM().Apply(&raft.Log{Index: 42, Data: data})
+			NewMachine().Apply(42, 1, data)
 		}()
 	}
 }
 
 // A change of timing is replicated and survives a snapshot half way.
 func TestTimingIsReplicated(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("c"))
 	if got := drive(t, f, timingCmd(1, 20_000)); !errors.Is(got.(error), budget.ErrBadTiming) {
 		t.Errorf("a lease of a microsecond: %v", got)
@@ -204,7 +203,7 @@ func TestTimingIsReplicated(t *testing.T) {
 		t.Errorf("a lease of a hundred thousand years: %v", got)
 	}
 	drive(t, f, timingCmd(30e6, 50_000))
-	restored, err := readSnapshot(bytes.NewReader(bytesOf(t, f)))
+	restored, err := ReadSnapshot(bytes.NewReader(bytesOf(t, f)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +231,7 @@ func anyCommand(t *rapid.T) *raftlogv1.Command {
 	case 3:
 		change := rapid.SampledFrom([]RegionChange{AddRegion, UpdateRegion, DrainRegion, FenceRegion, 0}).Draw(t, "change")
 		return &raftlogv1.Command{Kind: &raftlogv1.Command_ChangeRegion{ChangeRegion: &raftlogv1.ChangeRegion{
-			Name: rapid.SampledFrom([]string{"us", "eu", "sa", "../x"}).Draw(t, "region"), Change: change.wire(), Weight: rapid.Int32Range(-1, 5).Draw(t, "weight"),
+			Name: rapid.SampledFrom([]string{"us", "eu", "sa", "../x"}).Draw(t, "region"), Change: change.Encode(), Weight: rapid.Int32Range(-1, 5).Draw(t, "weight"),
 		}}}
 	case 4, 5:
 		return &raftlogv1.Command{Kind: &raftlogv1.Command_AdvanceFloors{AdvanceFloors: &raftlogv1.AdvanceFloors{
@@ -263,14 +262,14 @@ func TestDeterminismAndSnapshotRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cmds := rapid.SliceOfN(rapid.Custom(anyCommand), 0, 30).Draw(t, "commands")
 		cut := rapid.IntRange(0, len(cmds)).Draw(t, "cut")
-		a, b := newFSM(), newFSM()
+		a, b := NewMachine(), NewMachine()
 		drive(t, a, cmds...)
 		drive(t, b, cmds[:cut]...)
-		restored, err := readSnapshot(bytes.NewReader(bytesOf(t, b)))
+		restored, err := ReadSnapshot(bytes.NewReader(bytesOf(t, b)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := newFSM()
+		c := NewMachine()
 		c.state = *restored
 		if !bytes.Equal(bytesOf(t, b), bytesOf(t, c)) {
 			t.Fatal("a restored state writes other bytes")
@@ -292,37 +291,34 @@ func TestDeterminismAndSnapshotRoundTrip(t *testing.T) {
 }
 
 func TestDamagedSnapshotIsRefused(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"), mintCmd(), planCmd(1, third(1), third(2)))
 	good := bytesOf(t, f)
 	for n := range len(good) {
-		if _, err := readSnapshot(bytes.NewReader(good[:n])); !errors.Is(err, ErrBadSnapshot) {
+		if _, err := ReadSnapshot(bytes.NewReader(good[:n])); !errors.Is(err, ErrBadSnapshot) {
 			t.Fatalf("cut to %d of %d bytes: %v", n, len(good), err)
 		}
 		for bit := range 8 {
 			bad := bytes.Clone(good)
 			bad[n] ^= 1 << bit
-			if _, err := readSnapshot(bytes.NewReader(bad)); !errors.Is(err, ErrBadSnapshot) {
+			if _, err := ReadSnapshot(bytes.NewReader(bad)); !errors.Is(err, ErrBadSnapshot) {
 				t.Fatalf("bit %d of byte %d flipped: %v", bit, n, err)
 			}
 		}
 	}
-	if _, err := readSnapshot(bytes.NewReader(append(good, 0))); !errors.Is(err, ErrBadSnapshot) {
+	if _, err := ReadSnapshot(bytes.NewReader(append(good, 0))); !errors.Is(err, ErrBadSnapshot) {
 		t.Errorf("a tail was accepted: %v", err)
 	}
 }
 
 func TestSnapshotIsACopy(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"), mintCmd(), planCmd(1, third(1)))
 	want := bytesOf(t, f)
-	snap, err := f.Snapshot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	copied := f.Copy()
 	drive(t, f, rulesCmd(twoRules), planCmd(1, third(2)))
 	var got bytes.Buffer
-	if err := writeSnapshot(&got, snap.(*snapshot).state); err != nil {
+	if err := WriteSnapshot(&got, copied); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(want, got.Bytes()) {
@@ -336,8 +332,8 @@ func TestSplitPlan(t *testing.T) {
 		plan.Changes = append(plan.Changes, third(i))
 	}
 	seen := 0
-	for i, part := range splitPlan(plan) {
-		data, err := encodeCommand(&raftlogv1.Command{Kind: &raftlogv1.Command_CommitPlan{CommitPlan: encodePlan(part)}})
+	for i, part := range SplitPlan(plan) {
+		data, err := EncodeCommand(&raftlogv1.Command{Kind: &raftlogv1.Command_CommitPlan{CommitPlan: EncodePlan(part)}})
 		if err != nil || len(data) > planEntryBytes || part.Epoch != 3 || (len(part.InitialRedisEpochs) == 1) != (i == 0) {
 			t.Errorf("part %d: %d bytes, epoch %d, %v", i, len(data), part.Epoch, err)
 		}
@@ -346,13 +342,13 @@ func TestSplitPlan(t *testing.T) {
 	if seen != 10_000 {
 		t.Errorf("%d changes of 10,000", seen)
 	}
-	if parts := splitPlan(budget.Plan{Epoch: 1}); len(parts) != 1 {
+	if parts := SplitPlan(budget.Plan{Epoch: 1}); len(parts) != 1 {
 		t.Errorf("an empty plan is one entry, got %d", len(parts))
 	}
 }
 
 func TestSecretNeverShows(t *testing.T) {
-	secret, _ := newSecret(bytes.Repeat([]byte("K"), secretBytes))
+	secret, _ := newSecret(bytes.Repeat([]byte("K"), SecretBytes))
 	var b strings.Builder
 	slog.New(slog.NewTextHandler(&b, nil)).Info("x", "secret", secret, "in", struct{ S Secret }{secret})
 	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "secret", secret, "in", State{HashSecret: secret})

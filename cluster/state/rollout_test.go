@@ -1,4 +1,4 @@
-package cluster
+package state
 
 import (
 	"bytes"
@@ -21,15 +21,15 @@ func stageCmd(yaml string, regions ...string) *raftlogv1.Command {
 
 func endCmd(version uint64, state string) *raftlogv1.Command {
 	return &raftlogv1.Command{Kind: &raftlogv1.Command_EndRollout{EndRollout: &raftlogv1.EndRollout{
-		Version: version, Outcome: stateOutcome(state), Reason: "because", Author: "bob", UnixMs: 2000,
+		Version: version, Outcome: EncodeOutcome(state), Reason: "because", Author: "bob", UnixMs: 2000,
 	}}}
 }
 
 // twoInUS is a cluster with version 1 in force, version 2 staged in one region, and a
 // hot key of each version's rule.
-func twoInUS(t *testing.T) (*fsm, budget.KeyID) {
+func twoInUS(t *testing.T) (*Machine, budget.KeyID) {
 	t.Helper()
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"), mintCmd())
 	if got := drive(t, f, stageCmd(twoRules, "us")); got != uint64(2) {
 		t.Fatalf("staged as %v", got)
@@ -46,7 +46,7 @@ func twoInUS(t *testing.T) (*fsm, budget.KeyID) {
 func TestStagedRulesGoToTheirRegions(t *testing.T) {
 	f, _ := twoInUS(t)
 	before := bytesOf(t, f)
-	for name, f := range map[string]*fsm{"as it went": f, "from a snapshot": restored(t, f)} {
+	for name, f := range map[string]*Machine{"as it went": f, "from a snapshot": restored(t, f)} {
 		b := &f.state.Rules
 		want := RulesFor{2, twoRules, map[string]uint32{"r1": 1, "r2": 2}, nil}
 		if got := b.For("us"); !reflect.DeepEqual(got, want) {
@@ -75,7 +75,7 @@ func TestPromotedRulesAreInForceEverywhere(t *testing.T) {
 	if got := drive(t, f, endCmd(2, RolloutPromoted)); got != uint64(2) {
 		t.Fatalf("promoted to %v", got)
 	}
-	for name, f := range map[string]*fsm{"as it went": f, "from a snapshot": restored(t, f)} {
+	for name, f := range map[string]*Machine{"as it went": f, "from a snapshot": restored(t, f)} {
 		b := &f.state.Rules
 		if b.Version != 2 || b.YAML != twoRules || b.Author != "ann" || b.Comment != "try" || len(b.History) != 2 {
 			t.Errorf("%s: %+v", name, b)
@@ -98,7 +98,7 @@ func TestRulesTakenBack(t *testing.T) {
 		if got := drive(t, f, endCmd(2, state)); got != uint64(3) {
 			t.Fatalf("%s: version %v is in force", state, got)
 		}
-		for name, f := range map[string]*fsm{"as it went": f, "from a snapshot": restored(t, f)} {
+		for name, f := range map[string]*Machine{"as it went": f, "from a snapshot": restored(t, f)} {
 			b := &f.state.Rules
 			if b.Version != 3 || b.YAML != testRules || b.Author != "bob" || b.Rollout.State != state || b.Rollout.Reason != "because" {
 				t.Errorf("%s, %s: %+v, %+v", state, name, b, b.Rollout)
@@ -117,7 +117,7 @@ func TestRulesTakenBack(t *testing.T) {
 }
 
 func TestRolloutsRefused(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	none := bootstrapCmd("one")
 	none.GetBootstrap().RulesYaml = ""
 	drive(t, f, none)

@@ -1,9 +1,7 @@
-package cluster
+package state
 
-import "log/slog"
-
-// secretBytes is the length of the key-hash secret: as long as the hash's output.
-const secretBytes = 32
+// SecretBytes is the length of the key-hash secret: as long as the hash's output.
+const SecretBytes = 32
 
 const redacted = "[redacted]"
 
@@ -11,16 +9,16 @@ const redacted = "[redacted]"
 // itself as "[redacted]" in logs, in every fmt verb and in JSON; Bytes is the only
 // way to its value. The zero value means "not minted yet". Compare with ==.
 type Secret struct {
-	b   [secretBytes]byte
+	b   [SecretBytes]byte
 	set bool
 }
 
 // newSecret copies b; false when it has another length than a secret's.
 func newSecret(b []byte) (Secret, bool) {
-	if len(b) != secretBytes {
+	if len(b) != SecretBytes {
 		return Secret{}, false
 	}
-	return Secret{b: [secretBytes]byte(b), set: true}, true
+	return Secret{b: [SecretBytes]byte(b), set: true}, true
 }
 
 // Bytes is a copy of the secret's value, nil if there is none yet.
@@ -41,8 +39,5 @@ func (Secret) String() string { return redacted }
 // GoString implements fmt.GoStringer.
 func (Secret) GoString() string { return redacted }
 
-// LogValue implements slog.LogValuer.
-func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
-
-// MarshalText implements encoding.TextMarshaler, and so covers JSON.
+// MarshalText implements encoding.TextMarshaler, and so covers JSON and log/slog.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }

@@ -1,12 +1,10 @@
-package cluster
+package state
 
 import (
 	"bytes"
 	"fmt"
 	"testing"
 	"time"
-
-	"github.com/hashicorp/raft"
 
 	"aliquot/budget"
 	"aliquot/internal/sim/fleet"
@@ -33,8 +31,8 @@ func settledFleet(b *testing.B, keys int) *fleet.Fleet {
 func entriesOf(b *testing.B, p budget.Plan) [][]byte {
 	b.Helper()
 	var out [][]byte
-	for _, part := range splitPlan(p) {
-		data, err := encodeCommand(&raftlogv1.Command{Kind: &raftlogv1.Command_CommitPlan{CommitPlan: encodePlan(part)}})
+	for _, part := range SplitPlan(p) {
+		data, err := EncodeCommand(&raftlogv1.Command{Kind: &raftlogv1.Command_CommitPlan{CommitPlan: EncodePlan(part)}})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -75,7 +73,7 @@ func BenchmarkScaleLog(b *testing.B) {
 func BenchmarkScaleApply(b *testing.B) {
 	for _, keys := range scaleSizes {
 		b.Run(fmt.Sprintf("hot=%d", keys), func(b *testing.B) {
-			f := newFSM()
+			f := NewMachine()
 			f.state.Ledger = *settledFleet(b, keys).Ledger
 			f.state.Rules = RuleBook{Numbers: map[string]uint32{"r": 1}}.indexed()
 			plan := budget.Plan{Epoch: f.state.Ledger.Epoch}
@@ -86,7 +84,7 @@ func BenchmarkScaleApply(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for i, data := range entries {
-					if err, refused := f.Apply(&raft.Log{Index: uint64(i + 1), Data: data}).(error); refused {
+					if err, refused := f.Apply(uint64(i+1), 1, data).(error); refused {
 						b.Fatal(err)
 					}
 				}
@@ -100,7 +98,7 @@ func BenchmarkScaleApply(b *testing.B) {
 func BenchmarkScaleSnapshot(b *testing.B) {
 	for _, keys := range scaleSizes {
 		b.Run(fmt.Sprintf("hot=%d", keys), func(b *testing.B) {
-			f := newFSM()
+			f := NewMachine()
 			f.state.Ledger = *settledFleet(b, keys).Ledger
 			f.state.ClusterID, f.state.HashSecret = "scale", testSecret(b)
 			var buf bytes.Buffer
@@ -111,11 +109,11 @@ func BenchmarkScaleSnapshot(b *testing.B) {
 				began := time.Now()
 				state := f.state.clone()
 				copied := time.Now()
-				if err := writeSnapshot(&buf, state); err != nil {
+				if err := WriteSnapshot(&buf, state); err != nil {
 					b.Fatal(err)
 				}
 				written := time.Now()
-				if _, err := readSnapshot(bytes.NewReader(buf.Bytes())); err != nil {
+				if _, err := ReadSnapshot(bytes.NewReader(buf.Bytes())); err != nil {
 					b.Fatal(err)
 				}
 				copying += copied.Sub(began)
@@ -134,7 +132,7 @@ func BenchmarkScaleSnapshot(b *testing.B) {
 
 func testSecret(b *testing.B) Secret {
 	b.Helper()
-	s, ok := newSecret(bytes.Repeat([]byte{7}, secretBytes))
+	s, ok := newSecret(bytes.Repeat([]byte{7}, SecretBytes))
 	if !ok {
 		b.Fatal("the secret is refused")
 	}

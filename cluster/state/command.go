@@ -1,4 +1,4 @@
-package cluster
+package state
 
 import (
 	"errors"
@@ -18,8 +18,8 @@ const commandFormat = 2
 // for its envelope. Everything else stays far below it, see planEntryBytes.
 const MaxCommandBytes = 4<<20 + 64<<10
 
-// encodeCommand stamps the format and marshals, the same bytes for the same value.
-func encodeCommand(cmd *raftlogv1.Command) ([]byte, error) {
+// EncodeCommand stamps the format and marshals, the same bytes for the same value.
+func EncodeCommand(cmd *raftlogv1.Command) ([]byte, error) {
 	if cmd.GetKind() == nil {
 		return nil, fmt.Errorf("%w: a command without a kind", ErrInvalidArgument)
 	}
@@ -34,9 +34,9 @@ func encodeCommand(cmd *raftlogv1.Command) ([]byte, error) {
 	return data, nil
 }
 
-// decodeCommand is strict: what this version cannot read whole it must not apply in
+// DecodeCommand is strict: what this version cannot read whole it must not apply in
 // part, or its state would diverge from that of the nodes that can.
-func decodeCommand(data []byte) (*raftlogv1.Command, error) {
+func DecodeCommand(data []byte) (*raftlogv1.Command, error) {
 	cmd := &raftlogv1.Command{}
 	if err := proto.Unmarshal(data, cmd); err != nil {
 		return nil, fmt.Errorf("undecodable: %w", err)
@@ -54,7 +54,7 @@ func decodeShare(s *raftlogv1.Share) budget.Share {
 	return budget.Share{Rate: s.GetRate(), Burst: s.GetBurst()}
 }
 
-func encodeEntry(e budget.Entry) *raftlogv1.Liabilities {
+func encodeLiabilities(e budget.Entry) *raftlogv1.Liabilities {
 	out := &raftlogv1.Liabilities{Rule: e.Key.Rule, Hash: e.Key.Hash[:]}
 	if n := len(e.Shares); n > 0 {
 		parts := make([]uint32, 2*n)
@@ -66,7 +66,7 @@ func encodeEntry(e budget.Entry) *raftlogv1.Liabilities {
 	return out
 }
 
-func decodeEntry(l *raftlogv1.Liabilities) (budget.Entry, error) {
+func decodeLiabilities(l *raftlogv1.Liabilities) (budget.Entry, error) {
 	if len(l.GetHash()) != len(budget.KeyID{}.Hash) {
 		return budget.Entry{}, fmt.Errorf("%w: a key hash of %d bytes", budget.ErrBadPlan, len(l.GetHash()))
 	}
@@ -93,11 +93,11 @@ func decodeShares(rates, bursts []uint32) ([]budget.Share, error) {
 	return out, nil
 }
 
-// encodePlan is one log entry of a plan.
-func encodePlan(p budget.Plan) *raftlogv1.CommitPlan {
+// EncodePlan is one log entry of a plan.
+func EncodePlan(p budget.Plan) *raftlogv1.CommitPlan {
 	out := &raftlogv1.CommitPlan{Shard: p.Shard, Epoch: p.Epoch}
 	for _, e := range p.Changes {
-		out.Changes = append(out.Changes, encodeEntry(e))
+		out.Changes = append(out.Changes, encodeLiabilities(e))
 	}
 	for _, r := range p.InitialRedisEpochs {
 		out.InitialRedisEpochs = append(out.InitialRedisEpochs,
@@ -109,7 +109,7 @@ func encodePlan(p budget.Plan) *raftlogv1.CommitPlan {
 func decodePlan(c *raftlogv1.CommitPlan) (budget.Plan, error) {
 	p := budget.Plan{Shard: c.GetShard(), Epoch: c.GetEpoch()}
 	for _, l := range c.GetChanges() {
-		e, err := decodeEntry(l)
+		e, err := decodeLiabilities(l)
 		if err != nil {
 			return budget.Plan{}, err
 		}
@@ -122,7 +122,8 @@ func decodePlan(c *raftlogv1.CommitPlan) (budget.Plan, error) {
 	return p, nil
 }
 
-func encodeRegions(regions []budget.RegionConfig) []*raftlogv1.Region {
+// EncodeRegions returns the regions of a configuration as the log has them.
+func EncodeRegions(regions []budget.RegionConfig) []*raftlogv1.Region {
 	out := make([]*raftlogv1.Region, len(regions))
 	for i, r := range regions {
 		out[i] = &raftlogv1.Region{
@@ -158,4 +159,29 @@ func decodeRegions(in []*raftlogv1.Region) []budget.RegionConfig {
 		}
 	}
 	return out
+}
+
+// planEntryBytes bounds one entry of a plan: heartbeats share the main goroutine
+// with appends, so no entry should take long to send and to sync.
+const planEntryBytes = 256 << 10
+
+// SplitPlan cuts a plan into such as one log entry can hold, by a generous estimate of its encoded size.
+func SplitPlan(plan budget.Plan) []budget.Plan {
+	const (
+		perKey   = 40 // rule, hash, tags and lengths
+		perShare = 6  // two varints of up to 21 bits
+	)
+	var parts []budget.Plan
+	part := budget.Plan{Shard: plan.Shard, Epoch: plan.Epoch, InitialRedisEpochs: plan.InitialRedisEpochs}
+	size := 0
+	for _, e := range plan.Changes {
+		cost := perKey + perShare*len(e.Shares)
+		if size+cost > planEntryBytes && len(part.Changes) > 0 {
+			parts = append(parts, part)
+			part, size = budget.Plan{Shard: plan.Shard, Epoch: plan.Epoch}, 0
+		}
+		part.Changes = append(part.Changes, e)
+		size += cost
+	}
+	return append(parts, part)
 }

@@ -1,4 +1,4 @@
-package cluster
+package state
 
 import (
 	"cmp"
@@ -26,19 +26,21 @@ const (
 	snapshotMagic      = "aliquot\x00"
 	snapshotFormat     = 2
 	snapshotHeaderSize = 24
-	// maxSnapshotBytes bounds what a restore reads: the hot table's 200,000 keys of
+	// maxSnapshotBody bounds the message that a restore reads: the hot table's 200,000 keys of
 	// 64 regions are about 80 MB.
-	maxSnapshotBytes = 512 << 20
+	maxSnapshotBody = 512 << 20
+	// MaxSnapshotBytes is the size of the largest snapshot, header and message.
+	MaxSnapshotBytes = snapshotHeaderSize + maxSnapshotBody
 )
 
-// writeSnapshot writes s; the same state gives the same bytes.
-func writeSnapshot(w io.Writer, s *State) error {
+// WriteSnapshot writes s; the same state gives the same bytes.
+func WriteSnapshot(w io.Writer, s *State) error {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(encodeState(s))
 	if err != nil {
 		return fmt.Errorf("cluster: encode snapshot: %w", err)
 	}
-	if len(body) > maxSnapshotBytes {
-		return fmt.Errorf("cluster: a snapshot of %d bytes, at most %d", len(body), maxSnapshotBytes)
+	if len(body) > maxSnapshotBody {
+		return fmt.Errorf("cluster: a snapshot of %d bytes, at most %d", len(body), maxSnapshotBody)
 	}
 	header := snapshotHeader(body)
 	if _, err := w.Write(header[:]); err != nil {
@@ -59,9 +61,9 @@ func snapshotHeader(body []byte) (h [snapshotHeaderSize]byte) {
 	return h
 }
 
-// readSnapshot reads a whole snapshot and checks it before anything is believed:
+// ReadSnapshot reads a whole snapshot and checks it before anything is believed:
 // its frame, then each invariant of what is in it.
-func readSnapshot(r io.Reader) (*State, error) {
+func ReadSnapshot(r io.Reader) (*State, error) {
 	body, err := readSnapshotBody(r)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadSnapshot, err)
@@ -89,8 +91,8 @@ func readSnapshotBody(r io.Reader) ([]byte, error) {
 		return nil, fmt.Errorf("format %d, this version reads %d", format, snapshotFormat)
 	}
 	length := binary.BigEndian.Uint64(h[12:])
-	if length > maxSnapshotBytes {
-		return nil, fmt.Errorf("%d bytes announced, at most %d", length, maxSnapshotBytes)
+	if length > maxSnapshotBody {
+		return nil, fmt.Errorf("%d bytes announced, at most %d", length, maxSnapshotBody)
 	}
 	// One byte more than announced, so that a tail shows. ReadAll grows with what
 	// really comes: an altered length cannot make it allocate.
@@ -118,7 +120,7 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 		LeaseWaitMicros: config.LeaseWait.Microseconds(),
 		LeaseNextMicros: config.LeaseNext.Microseconds(),
 		RhoRising:       config.RhoRising,
-		Regions:         encodeRegions(config.Regions),
+		Regions:         EncodeRegions(config.Regions),
 		ConfigVersion:   config.Version,
 		Epoch:           s.Ledger.Epoch,
 		RulesVersion:    s.Rules.Version,
@@ -132,7 +134,7 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 		RuleVersions:     encodeHistory(s.Rules.History),
 		LastRulesVersion: s.Rules.Last,
 		Rollout:          encodeRollout(s.Rules.Rollout),
-		Addresses:        encodeAddresses(s.Addresses),
+		Addresses:        EncodeAddresses(s.Addresses),
 		Above:            encodeEntries(s.Rules.Entries),
 		EntriesRevision:  s.Rules.EntriesRevision,
 		EntryChanges:     encodeChanges(s.Rules.EntryChanges),
@@ -143,7 +145,7 @@ func encodeState(s *State) *raftlogv1.Snapshot {
 	keys := s.Ledger.Keys()
 	msg.Entries = make([]*raftlogv1.Liabilities, len(keys))
 	for i, k := range keys {
-		msg.Entries[i] = encodeEntry(budget.Entry{Key: k, Shares: s.Ledger.Shares(k)})
+		msg.Entries[i] = encodeLiabilities(budget.Entry{Key: k, Shares: s.Ledger.Shares(k)})
 	}
 	return msg
 }
@@ -186,7 +188,7 @@ func decodeState(m *raftlogv1.Snapshot) (*State, error) {
 
 func restoreEntries(ledger *budget.Ledger, entries []*raftlogv1.Liabilities) error {
 	for i, l := range entries {
-		e, err := decodeEntry(l)
+		e, err := decodeLiabilities(l)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package cluster
+package state
 
 import (
 	"bytes"
@@ -15,20 +15,20 @@ func written(version, size int) string {
 	return fmt.Sprintf("%s# %d %s\n", testRules, version, strings.Repeat("x", size))
 }
 
-func restored(t *testing.T, f *fsm) *fsm {
+func restored(t *testing.T, f *Machine) *Machine {
 	t.Helper()
-	state, err := readSnapshot(bytes.NewReader(bytesOf(t, f)))
+	state, err := ReadSnapshot(bytes.NewReader(bytesOf(t, f)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newFSM()
+	g := NewMachine()
 	g.state = *state
 	return g
 }
 
 // Every version is kept with its author, time, word and text, and survives a snapshot.
 func TestHistoryIsKept(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"))
 	texts := []string{testRules}
 	for v := 2; v < 7; v++ {
@@ -38,7 +38,7 @@ func TestHistoryIsKept(t *testing.T) {
 		}}})
 	}
 	before := bytesOf(t, f)
-	for name, f := range map[string]*fsm{"as it went": f, "from a snapshot": restored(t, f)} {
+	for name, f := range map[string]*Machine{"as it went": f, "from a snapshot": restored(t, f)} {
 		b := f.state.Rules
 		if len(b.History) != len(texts) || b.Version != 6 || b.Last != 6 || b.Comment != "c6" {
 			t.Fatalf("%s: %d versions kept, version %d of %d, %q", name, len(b.History), b.Version, b.Last, b.Comment)
@@ -87,7 +87,7 @@ func TestHistoryIsBounded(t *testing.T) {
 
 // A history that another reader holds does not change under it.
 func TestHistoryIsReplacedNotChanged(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"))
 	for v := range maxVersions - 1 {
 		drive(t, f, rulesCmd(written(v, 1)))
@@ -123,7 +123,7 @@ func TestDamagedTextIsTold(t *testing.T) {
 // A snapshot of the time before versions were kept is read, with the version in force
 // as all of its history.
 func TestSnapshotWithoutHistory(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"), rulesCmd(twoRules))
 	msg := encodeState(&f.state)
 	msg.RuleVersions, msg.LastRulesVersion = nil, 0

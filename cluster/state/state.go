@@ -1,18 +1,19 @@
-package cluster
+// Package state is what the coordinators replicate: the budget ledger, the rules and the addresses, the commands that
+// change them, and the bytes of commands and snapshots. It has no clock, no I/O and no goroutine: the same state and
+// command give the same state and answer on every node, now and on replay.
+//
+// Machine is the state machine that a log drives, State what a reader of it gets, and Encode and Decode functions are
+// the codec of package raftlogv1.
+package state
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
 	"aliquot/budget"
 	raftlogv1 "aliquot/proto/raftlog/v1"
 )
-
-// MaxRegions bounds the declared regions: every hot key costs one share for each,
-// and a floor must stay worth having.
-const MaxRegions = 64
 
 // firstRuleNumber leaves 0 free to mean "no rule".
 const firstRuleNumber = 1
@@ -92,7 +93,7 @@ func (s *State) bootstrap(b *raftlogv1.Bootstrap, parser *ruleParser) (changed b
 	}
 	secret, ok := newSecret(b.GetHashSecret())
 	if !ok || b.GetClusterId() == "" {
-		return false, fmt.Errorf("%w: bootstrap without a cluster id or a %d-byte secret", ErrInvalidArgument, secretBytes)
+		return false, fmt.Errorf("%w: bootstrap without a cluster id or a %d-byte secret", ErrInvalidArgument, SecretBytes)
 	}
 	config := budget.Config{
 		Lease:   time.Duration(b.GetLeaseMicros()) * time.Microsecond,
@@ -139,55 +140,4 @@ func (s *State) clone() *State {
 	c := *s
 	c.Ledger = *s.Ledger.Clone()
 	return &c
-}
-
-// maxShownName is how much of a refused name an error repeats.
-const maxShownName = 64
-
-// shortName keeps an error readable whatever was sent.
-func shortName(name string) string {
-	if len(name) > maxShownName {
-		return name[:maxShownName] + "..."
-	}
-	return name
-}
-
-var regionName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
-
-// checkRegionNames refuses names that could not be a metric label or a host part.
-func checkRegionNames(names []string) error {
-	if len(names) > MaxRegions {
-		return fmt.Errorf("%w: %d regions, at most %d", ErrInvalidArgument, len(names), MaxRegions)
-	}
-	seen := map[string]bool{}
-	for _, name := range names {
-		if !regionName.MatchString(name) {
-			return fmt.Errorf("%w: region name %q: use 1 to 63 lower-case letters, digits, '.', '_' and '-', beginning and ending with a letter or digit", ErrInvalidArgument, shortName(name))
-		}
-		if seen[name] {
-			return fmt.Errorf("%w: region %q is declared twice", ErrInvalidArgument, name)
-		}
-		seen[name] = true
-	}
-	return nil
-}
-
-// checkConfig is the second guard of what Validate checked on the way in: floors
-// that sum to more than the whole would break the promise for every key.
-func checkConfig(c budget.Config) error {
-	if len(c.Regions) == 0 || c.Lease <= 0 || c.LeaseWait < 0 || c.LeaseNext < 0 || c.RhoPPM < 0 || c.Version == 0 {
-		return fmt.Errorf("%w: a configuration needs a region, a lease above 0, a rho of at least 0 and a version", ErrInvalidArgument)
-	}
-	var rate, burst int64
-	names := make([]string, len(c.Regions))
-	for i, r := range c.Regions {
-		if r.Floor.Rate < 0 || r.Floor.Burst < 0 || !r.Told.Within(r.Floor) || r.Weight < 0 || r.Weight > budget.MaxWeight {
-			return fmt.Errorf("%w: region %q has a floor or weight out of range", ErrInvalidArgument, r.Name)
-		}
-		rate, burst, names[i] = rate+int64(r.Floor.Rate), burst+int64(r.Floor.Burst), r.Name
-	}
-	if rate > budget.Unit || burst > budget.Unit {
-		return fmt.Errorf("%w: floors sum to %d and %d of %d", ErrInvalidArgument, rate, burst, budget.Unit)
-	}
-	return checkRegionNames(names)
 }

@@ -1,4 +1,4 @@
-package cluster
+package state
 
 import (
 	"sync"
@@ -51,19 +51,4 @@ func (p *ruleParser) readAhead(cmd *raftlogv1.Command) {
 		defer p.ahead.Unlock()
 		_, _, _ = p.parse(a.GetFileName(), a.GetYaml()) // the outcome is asked for again
 	}
-}
-
-// ParseRules parses a rules file and returns what it states, without tier values, and its
-// warnings, or a *rules.Error. What is applied next is not parsed again.
-func (n *Node) ParseRules(file, yaml string) (*rules.Set, []rules.Warning, error) {
-	return n.fsm.parser.parse(file, yaml)
-}
-
-// Stageable returns ErrNotStageable, with the reasons, if rules cannot be in force in some
-// regions while those in force here are in the others. The state machine refuses them too;
-// asking first keeps them out of the log.
-func (n *Node) Stageable(set *rules.Set) error {
-	var book RuleBook
-	n.View(func(s *State) { book = s.Rules })
-	return book.stageable(set)
 }

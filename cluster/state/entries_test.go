@@ -1,4 +1,4 @@
-package cluster
+package state
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func limitOf(set *rules.Set) int64 { return int64(set.Rule("r1").Limit.Capacity 
 // A tier's value outlives other files, what is staged, and what was before, on both sides
 // of a stage, and is in snapshots.
 func TestTierValueOutlivesTheRules(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"), mintCmd())
 	b := func() *RuleBook { return &f.state.Rules }
 	step := func(what string, cmd *raftlogv1.Command, version uint64, inForce, staged int64) {
@@ -37,7 +37,7 @@ func TestTierValueOutlivesTheRules(t *testing.T) {
 		if got := drive(t, f, cmd); got != version {
 			t.Fatalf("%s: %v, want version %d", what, got, version)
 		}
-		for name, f := range map[string]*fsm{"as it went": f, "from a snapshot": restored(t, f)} {
+		for name, f := range map[string]*Machine{"as it went": f, "from a snapshot": restored(t, f)} {
 			b := &f.state.Rules
 			if limitOf(b.Set) != inForce || staged != 0 && limitOf(b.Rollout.Set) != staged {
 				t.Errorf("%s, %s: %d in force, rollout %+v; want %d and %d", what, name, limitOf(b.Set), b.Rollout, inForce, staged)
@@ -74,7 +74,7 @@ func TestTierValueOutlivesTheRules(t *testing.T) {
 }
 
 func TestTierValuesThatAreRefused(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	if err, _ := drive(t, f, tierCmd("pro", 5)).(error); !errors.Is(err, ErrNothingInForce) {
 		t.Errorf("before the first rules: %v", err)
 	}
@@ -109,7 +109,7 @@ func TestTierValuesThatAreRefused(t *testing.T) {
 func put(unixMS int64, entries ...rules.Entry) *raftlogv1.Command {
 	c := &raftlogv1.ChangeEntries{Author: "ann", UnixMs: unixMS}
 	for _, e := range entries {
-		c.Put = append(c.Put, encodeAbove(Entry{Entry: e}))
+		c.Put = append(c.Put, EncodeEntry(Entry{Entry: e}))
 	}
 	return &raftlogv1.Command{Kind: &raftlogv1.Command_ChangeEntries{ChangeEntries: c}}
 }
@@ -121,7 +121,7 @@ func blocked(pattern string, until int64) rules.Entry {
 // A block holds before, during and after another file, a stage and a rollback, and through a
 // snapshot in each of these.
 func TestABlockOutlivesEveryChangeOfTheFile(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"), mintCmd(), rulesCmd(proRules), put(1, blocked("sk_leaked", 0)))
 	attrs := rules.AttributesOf(map[string]string{"api_key": "sk_leaked"})
 	for _, step := range []struct {
@@ -134,7 +134,7 @@ func TestABlockOutlivesEveryChangeOfTheFile(t *testing.T) {
 		if err, is := drive(t, f, step.cmd).(error); is {
 			t.Fatalf("%s: %v", step.name, err)
 		}
-		for how, f := range map[string]*fsm{"as it went": f, "from a snapshot": restored(t, f)} {
+		for how, f := range map[string]*Machine{"as it went": f, "from a snapshot": restored(t, f)} {
 			b := &f.state.Rules
 			sets := []*rules.Set{b.Set}
 			if b.Rollout.UnderWay() {
@@ -155,7 +155,7 @@ func TestABlockOutlivesEveryChangeOfTheFile(t *testing.T) {
 // An entry ends by a command, which takes away what is over at the command's time and no
 // more; it does not look at any clock.
 func TestEntriesEndByACommand(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"), mintCmd(), rulesCmd(proRules), put(1, blocked("a", 1000), blocked("b", 2000), blocked("c", 0)))
 	b := func() *RuleBook { return &f.state.Rules }
 	end := func(at int64) *raftlogv1.Command {
@@ -178,7 +178,7 @@ func TestEntriesEndByACommand(t *testing.T) {
 
 // What a change of entries does to others, and what it refuses; a refusal changes nothing.
 func TestChangesOfEntries(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"), mintCmd(), rulesCmd(proRules), put(1, blocked("a", 0)))
 	b := func() *RuleBook { return &f.state.Rules }
 	allow := rules.Entry{EntryID: rules.EntryID{Kind: rules.AllowEntry, Name: "a"}}
@@ -240,7 +240,7 @@ func TestChangesOfEntries(t *testing.T) {
 
 // An apply may have been made against an earlier version if entries alone have changed since.
 func TestEntriesAndExpectedVersions(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"), mintCmd(), rulesCmd(proRules), put(1, blocked("a", 0)), put(1, blocked("b", 0)))
 	against := func(version uint64) *raftlogv1.Command {
 		cmd := rulesCmd(proStaged)
@@ -279,7 +279,7 @@ func TestHistoryOfEntriesIsBounded(t *testing.T) {
 // A snapshot of before entries has the values of tiers, and one whose entries make no sense is
 // refused.
 func TestSnapshotsOfEntries(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"), mintCmd(), rulesCmd(proRules))
 	m := encodeState(&f.state)
 	m.TierValues = []*raftlogv1.TierValue{{Tier: "pro", Limit: 500, Author: "ann", Comment: "more"}}

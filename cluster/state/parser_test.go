@@ -1,11 +1,9 @@
-package cluster
+package state
 
 import (
 	"fmt"
 	"sync"
 	"testing"
-
-	"github.com/hashicorp/raft"
 
 	"aliquot/rules"
 )
@@ -43,7 +41,7 @@ func TestParserRemembersTheLast(t *testing.T) {
 
 // Rules that were parsed where they were proposed are applied as they are.
 func TestRulesAreAppliedAsParsed(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"))
 	set, _, err := f.parser.parse("f.yaml", twoRules)
 	if err != nil {
@@ -56,7 +54,7 @@ func TestRulesAreAppliedAsParsed(t *testing.T) {
 
 // Proposals of several callers and the log's own entries meet in one parser.
 func TestParserIsSafeForConcurrentUse(t *testing.T) {
-	f := newFSM()
+	f := NewMachine()
 	drive(t, f, bootstrapCmd("one"))
 	var all sync.WaitGroup
 	for i := range 4 {
@@ -72,13 +70,13 @@ func TestParserIsSafeForConcurrentUse(t *testing.T) {
 	}
 	for i := range 20 {
 		text := []string{testRules, twoRules}[i%2]
-		data, err := encodeCommand(rulesCmd(text))
+		data, err := EncodeCommand(rulesCmd(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Apply(&raft.Log{Index: uint64(i + 2), Data: data})
+		f.Apply(uint64(i+2), 1, data)
 		var set *rules.Set
-		f.view(func(s *State) { set = s.Rules.Set })
+		f.View(func(s *State) { set = s.Rules.Set })
 		if (set.Rule("r2") != nil) != (i%2 == 1) {
 			t.Fatalf("entry %d came into force as another one", i)
 		}
