@@ -42,6 +42,7 @@ func (b *logBook) with(text string) (out []string) {
 // TestALyingRegionIsFoundOut: a region that says that it admits 1000 a second of a limit
 // of 10 breaks the promise; the counter, one log line and the gauges tell.
 func TestALyingRegionIsFoundOut(t *testing.T) {
+	t.Parallel()
 	var log logBook
 	cfg := testConfig(t, 1, 1)
 	cfg.Logger = slog.New(slog.NewJSONHandler(&log, nil))
@@ -149,6 +150,7 @@ func promiseOf(p *aliquotv1.Promise, name string) *aliquotv1.Bound {
 // TestPromiseIsPrinted: by every node, with what the leader has measured as soon as it
 // has.
 func TestPromiseIsPrinted(t *testing.T) {
+	t.Parallel()
 	nodes := startCluster(t, 3)
 	leader, followers := split(t, nodes)
 	leader.applyRules(t, someRules)

@@ -34,6 +34,7 @@ func refused(t *testing.T, what string, err error, code connect.Code, parts ...s
 // TestRemoveMember: any coordinator takes the command, the leader carries it out;
 // the daemon that was removed ends and says why.
 func TestRemoveMember(t *testing.T) {
+	t.Parallel()
 	leader, followers := split(t, startCluster(t, 3))
 	asked, gone := followers[0], followers[1]
 	_, err := asked.remove(t, "c9")

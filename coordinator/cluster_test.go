@@ -23,6 +23,7 @@ import (
 // TestThreeCoordinators: any node takes writes and leases and shows the same
 // shares; the leader's death costs an election and nothing else.
 func TestThreeCoordinators(t *testing.T) {
+	t.Parallel()
 	all := startCluster(t, 3)
 	leader, followers := split(t, all)
 
@@ -149,6 +150,7 @@ func testSameEverywhere(t *testing.T, all []*running) {
 // TestReadYourWrites: whoever changes the rules through a follower finds them in
 // force there at once.
 func TestReadYourWrites(t *testing.T) {
+	t.Parallel()
 	_, followers := split(t, startCluster(t, 3))
 	for i := range 20 {
 		r := followers[i%len(followers)]
@@ -168,6 +170,7 @@ func TestReadYourWrites(t *testing.T) {
 // TestWipedCoordinatorJoinsAgain: a node that lost its disk comes back as a new
 // instance of itself, by the join RPC alone: a voter again, its older instance gone.
 func TestWipedCoordinatorJoinsAgain(t *testing.T) {
+	t.Parallel()
 	all := startCluster(t, 3)
 	leader, followers := split(t, all)
 	version := leader.applyRules(t, someRules)
@@ -231,6 +234,7 @@ func identityOf(t *testing.T, dir string) (id identity) {
 
 // TestNoMajority: without a leader reads are answered, writes are unavailable.
 func TestNoMajority(t *testing.T) {
+	t.Parallel()
 	all := startCluster(t, 3)
 	leader, followers := split(t, all)
 	leader.applyRules(t, someRules)

@@ -49,6 +49,7 @@ func (r *running) entries(t *testing.T) *aliquotv1.GetRulesResponse {
 // TestEdits: small changes leave the file as it is; they have a revision, an author and a word
 // why of their own, and no roll-back takes them away. Two at once, through any nodes, both hold.
 func TestEdits(t *testing.T) {
+	t.Parallel()
 	all := startCluster(t, 3)
 	_, followers := split(t, all)
 	r := followers[0]
@@ -135,6 +136,7 @@ func testEditsAtOnce(t *testing.T, all []*running) {
 // The leader takes an entry away once its time is over, on every node and without anybody
 // asking.
 func TestTheLeaderEndsEntries(t *testing.T) {
+	t.Parallel()
 	all := startCluster(t, 3)
 	all[0].applyRules(t, tieredRules)
 	short := block("sk_bad")

@@ -14,6 +14,7 @@ import (
 // TestRegionsComeAndGo: floors follow what operators say, through any node, and the
 // bounds of all floors never sum above the whole.
 func TestRegionsComeAndGo(t *testing.T) {
+	t.Parallel()
 	all := startCluster(t, 3)
 	_, followers := split(t, all)
 	r := followers[0]

@@ -151,6 +151,7 @@ func wish(rule uint32) budget.KeyReport {
 // replicated ledger ignores that part, and the machine must not keep the key either,
 // whichever of the two it hears of first.
 func TestRuleDroppedWhileItsPlanIsOnItsWay(t *testing.T) {
+	t.Parallel()
 	for name, heard := range map[string]func(*court){
 		"commit first": func(*court) {},
 		"rules first":  func(c *court) { c.rulesMayHaveChanged(c.t.Context()) },

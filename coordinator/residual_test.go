@@ -11,6 +11,7 @@ import (
 // TestResidualExcess: a limit is lowered while one region is cut off; any node tells
 // what that region may admit beyond it until it has heard.
 func TestResidualExcess(t *testing.T) {
+	t.Parallel()
 	_, followers := split(t, startCluster(t, 3))
 	r := followers[0]
 	const limited = "rules: [{id: r1, enforcement: strict, params: {capacity: %d, refill_rate: %d}}]"

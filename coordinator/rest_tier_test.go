@@ -45,6 +45,7 @@ func (r *running) asksTier(t *testing.T, method, tier, body string, header ...st
 }
 
 func TestPutTier(t *testing.T) {
+	t.Parallel()
 	r := startCluster(t, 1)[0]
 	if got := r.putTier(t, "free", `{"limit":500}`); got.status != http.StatusConflict || !strings.Contains(got.body, "apply a file first") {
 		t.Errorf("before the first rules: %+v", got)

@@ -53,6 +53,7 @@ func steadily(string, uint64) (allowed, denied uint64) { return 100, 0 }
 // TestStagedRollout: staged rules reach their region alone, through the death of a
 // leader, until somebody promotes or aborts them; nothing else changes meanwhile.
 func TestStagedRollout(t *testing.T) {
+	t.Parallel()
 	all := startCluster(t, 3)
 	leader, followers := split(t, all)
 	r := followers[0]
@@ -133,6 +134,7 @@ func errorOf[T any](_ *T, err error) error { return err }
 
 // TestRolloutIsHalted: the denials of the staged region jump, and everyone goes back.
 func TestRolloutIsHalted(t *testing.T) {
+	t.Parallel()
 	r := startCluster(t, 1)[0]
 	r.applyRules(t, limited(100))
 	var denying atomic.Bool
@@ -167,6 +169,7 @@ func TestRolloutIsHalted(t *testing.T) {
 // TestRolloutPromotesItself: nothing jumps, so the version is in force everywhere after
 // the time that was asked for.
 func TestRolloutPromotesItself(t *testing.T) {
+	t.Parallel()
 	r := startCluster(t, 1)[0]
 	r.applyRules(t, limited(100))
 	threeRegions(t, r, steadily)

@@ -21,6 +21,7 @@ func limited(capacity int) string {
 // TestRuleHistory: every version is kept on every node with author, time, word and
 // diff; a rollback brings an old text back as a new version; any node does it.
 func TestRuleHistory(t *testing.T) {
+	t.Parallel()
 	all := startCluster(t, 3)
 	leader, followers := split(t, all)
 	for i, r := range []*running{leader, followers[0], followers[1]} {
@@ -108,6 +109,7 @@ func testVersions(t *testing.T, r *running) {
 
 // TestRuleHistoryOutlivesARestart: what is kept is on disk.
 func TestRuleHistoryOutlivesARestart(t *testing.T) {
+	t.Parallel()
 	r := startCluster(t, 1)[0]
 	r.applyRules(t, limited(100))
 	r.applyRules(t, limited(200))

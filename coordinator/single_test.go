@@ -19,6 +19,7 @@ import (
 
 // TestOneCoordinator walks everything a single coordinator serves, on one cluster.
 func TestOneCoordinator(t *testing.T) {
+	t.Parallel()
 	cfg, clock := testConfig(t, 1, 1), newSlowable()
 	cfg.Now = clock.now
 	r := start(t, cfg)

@@ -14,6 +14,7 @@ import (
 // TestSetTiming: a longer lease, set through any node, is told to every region before
 // anyone is granted one.
 func TestSetTiming(t *testing.T) {
+	t.Parallel()
 	_, followers := split(t, startCluster(t, 3))
 	r := followers[0]
 	r.applyRules(t, someRules)

@@ -98,6 +98,7 @@ func refusal(t *testing.T, l *budget.Leader, m *aliquotv1.ReportRequest, seq uin
 
 // TestTailsOfTheRules: what the machine waits for where nobody tells it a limit.
 func TestTailsOfTheRules(t *testing.T) {
+	t.Parallel()
 	c := newCourt(t)
 	c.apply(twoRules + `  - id: windows
     algorithm: fixed_window
