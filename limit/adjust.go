@@ -2,46 +2,46 @@ package limit
 
 import "slices"
 
-// Adjustment replaces what one limit of a request was charged by what was used: the
-// end of a reservation.
+// Adjustment ends a reservation: it replaces what one limit of a request was charged by what was
+// used.
 type Adjustment struct {
-	// View is what the caller may spend of the key now. Its Slot is the one that the
-	// reservation has (Concurrency only).
+	// View is what the caller may spend of the key now. Its Slot is the slot that the reservation
+	// holds (Concurrency only).
 	View View
-	// At is when the request was charged, microseconds of the store's clock, Window the
-	// limit's then, and Reserved how much.
+	// At is when the request was charged, in microseconds of the store's clock. Window is the
+	// limit's window at that time. Reserved is the amount charged.
 	At, Window int64
 	Reserved   Tokens
 	Used       Tokens
-	// Debt is how much more than it has, or than its rights, the record may be charged:
-	// the limit's capacity.
+	// Debt is how far the charge may exceed what the record has: below zero for a bucket, above the
+	// rights for a counting limit. It is the limit's capacity.
 	Debt Tokens
 }
 
-// Adjusted is what an adjustment came to.
+// Adjusted is the result of an Adjustment.
 type Adjusted struct {
-	// Refunded came back to the record; it is less than Reserved - Used where there was
-	// no room, or where what was charged does not count any more.
+	// Refunded is what came back to the record. It is less than Reserved - Used where there was no
+	// room, or where what was charged no longer counts.
 	Refunded Tokens
-	// Spare is what a hot bucket of the caller's own generation had no room for: it
-	// belongs to the pool.
+	// Spare is what did not fit into a hot bucket of the caller's own generation. It belongs to the
+	// pool.
 	Spare Tokens
-	// Charged is what was taken beyond Reserved, with the debt that it made.
+	// Charged is what was taken beyond Reserved, including the debt this made.
 	Charged Tokens
-	// Tokens are left, a record's Extra included; 0 where some are owed. For a limit that
-	// counts they are the rights that are left.
+	// Tokens is what is left, including a record's Extra; 0 if the record owes tokens. For a
+	// counting limit it is the rights that are left.
 	Tokens Tokens
-	// Amnesia as in Outcome. Nothing is refunded then: the record of it is gone.
+	// Amnesia is as in Outcome. Nothing is refunded then, because the record of the charge is lost.
 	Amnesia bool
 }
 
-// Adjust gives back what was reserved and not used, or charges what was used beyond it,
-// for it was used already: a bucket goes below 0, by Debt at most, and of a limit that
-// counts Debt more than the rights may be in use. A slot is released, whatever was used
-// of it. The record is settled first. Of the same reservation it is to be called once.
+// Adjust gives back what was reserved and not used, or charges what was used beyond it. Such use
+// has happened already, so a bucket may go below 0, by Debt at most, and of a counting limit Debt
+// more than the rights may be in use. A slot is released, whatever was used of it. The record is
+// settled first. Adjust must be called only once for a reservation.
 //
-// A refund makes no tokens: it gives back what was taken from the same region's bucket,
-// up to what that may hold now.
+// A refund creates no tokens: it gives back what was taken from the same region's bucket, up to
+// what that bucket may hold now.
 func Adjust(r Record, a Adjustment, now int64) (Record, Adjusted) {
 	r, in, amnesia := Settle(r, a.View, now)
 	out := Adjusted{Amnesia: amnesia}
@@ -66,8 +66,8 @@ func Adjust(r Record, a Adjustment, now int64) (Record, Adjusted) {
 	return r, out
 }
 
-// room is what a settled record has, below 0 where it owes, or has more in use than it
-// has rights.
+// room returns what a settled record has left. It is below 0 if the record owes tokens or has more
+// in use than it has rights.
 func (r *Record) room(v *View, in Bucket, now int64) Tokens {
 	if v.Algorithm.Counts() {
 		return in.Cap - r.Use.inUse(v, now)
@@ -75,7 +75,7 @@ func (r *Record) room(v *View, in Bucket, now int64) Tokens {
 	return r.held()
 }
 
-// most is what the record may hold without its Extra.
+// most returns how much the record may hold without its Extra.
 func (r *Record) most(v *View, in Bucket) Tokens {
 	if r.Hot {
 		return in.Cap
@@ -91,9 +91,9 @@ func (r *Record) charge(v *View, cost Tokens, now int64) {
 	r.spend(cost)
 }
 
-// giveBack is the use without a part of what was charged at a.At, as far as that still
-// counts; u was brought to now. Where the limit has another window, or the clock was set
-// back, nobody knows what counts of it.
+// giveBack returns the use without a part of what was charged at a.At, as far as that still counts,
+// and the amount it gave back. u must have been brought to now. It gives nothing back if the limit
+// has another window now or the clock was set back, because then it is unknown what still counts.
 func (u *Use) giveBack(a *Adjustment, amount Tokens, now int64) (*Use, Tokens) {
 	v := &a.View
 	if u == nil || u.Free > now || amount == 0 || a.Window != v.Window || a.At > now {
@@ -119,7 +119,7 @@ func (u *Use) giveBack(a *Adjustment, amount Tokens, now int64) (*Use, Tokens) {
 func (u *Use) giveBackEntry(until int64, amount Tokens) (*Use, Tokens) {
 	i := slices.IndexFunc(u.Entries, func(e Entry) bool { return e.Until == until && e.Slot == 0 })
 	if i < 0 {
-		return u, 0 // it does not count any more, or is remembered along with others
+		return u, 0 // it no longer counts, or is merged with other entries
 	}
 	u.Entries = slices.Clone(u.Entries)
 	e := &u.Entries[i]

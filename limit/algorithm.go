@@ -5,35 +5,33 @@ import (
 	"time"
 )
 
-// Algorithm is how a limit counts. There are two families. Buckets hold tokens that
-// are earned with time; what a region may spend of them is a bucket of its own. The
-// others count what is in use against a number of rights; a region's share is a part
-// of the rights, and nothing is earned.
+// Algorithm is how a limit counts. There are two families. A bucket earns tokens over time, and a
+// region spends from a bucket of its own. A counting limit compares what is in use with a number of
+// rights; a region's share is a part of the rights, and nothing is earned.
 type Algorithm uint8
 
 // The algorithms. The zero value is the token bucket.
 const (
 	// TokenBucket: a burst of Capacity, refilled at Rate.
 	TokenBucket Algorithm = iota
-	// LeakyBucket is a queue of Capacity that drains at Rate: a token bucket whose
-	// tokens are the free places. The answer tells when to proceed; see
-	// Decision.Delay.
+	// LeakyBucket is a queue of Capacity that drains at Rate: a token bucket whose tokens are the
+	// free places. The answer says when to proceed; see Decision.Delay.
 	LeakyBucket
 	// FixedWindow: Capacity in each window of the store's clock, floor(clock/Window).
 	FixedWindow
-	// SlidingCounter: the present window's count and the part of the one before that
-	// a window ending now would still overlap, were it spread evenly, are at most
-	// Capacity.
+	// SlidingCounter: at most Capacity in the present window plus a part of the previous one. That
+	// part is the fraction of the previous window which a window that ends now still overlaps, as
+	// if its use were spread evenly.
 	SlidingCounter
-	// SlidingLog: Capacity in any Window of time.
+	// SlidingLog: at most Capacity in any Window of time.
 	SlidingLog
-	// Concurrency: Capacity slots in use at a time. A slot is in use until it is
-	// released, and at most for Window; it cannot be extended.
+	// Concurrency: Capacity slots in use at a time. A slot is in use until it is released, and for
+	// Window at most; it cannot be extended.
 	Concurrency
 	algorithms
 )
 
-// String is the algorithm's name, as in a rules file.
+// String returns the algorithm's name, as in a rules file.
 func (a Algorithm) String() string {
 	if a >= algorithms {
 		return "unknown"
@@ -43,27 +41,27 @@ func (a Algorithm) String() string {
 	}[a]
 }
 
-// Counts reports whether the algorithm counts use against rights. If not, it holds
-// tokens.
+// Counts reports whether a limit of this algorithm is a counting limit: it compares use with
+// rights. If not, it holds tokens.
 func (a Algorithm) Counts() bool { return a >= FixedWindow }
 
-// Logs reports whether every admission is remembered by itself.
+// Logs reports whether a record remembers every admission separately.
 func (a Algorithm) Logs() bool { return a == SlidingLog || a == Concurrency }
 
-// MaxEntries is the largest capacity, in whole tokens, of an algorithm that
-// remembers every admission by itself, and how many of them a record remembers: one
-// more is remembered along with the one before, for as long as the later of the two.
+// MaxEntries is the largest capacity, in whole tokens, of an algorithm that remembers every
+// admission separately. It is also the number of admissions that a record remembers. A further one
+// is merged with the previous one, and both count for as long as the later one.
 const MaxEntries = 1000
 
-// Tail is how long what was admitted can outlast the right to it: until no store
-// counts it any more, by a store's clock. Two stores' labels of fixed windows may
-// differ by one, hence the second window there; the sliding counter counts what it
-// admitted as the window before for a second time.
+// Tail returns how long an admission can outlast the right to it: the time until no store counts it
+// any more, by a store's clock. For fixed windows that is two windows, because the labels of two
+// stores may differ by one. For the sliding counter it is two, because an admission counts again as
+// part of the previous window.
 func (l Limit) Tail() time.Duration {
 	return time.Duration(tail(l.Algorithm, l.Window.Microseconds())) * time.Microsecond
 }
 
-// tail is Limit.Tail in microseconds.
+// tail returns Limit.Tail in microseconds.
 func tail(a Algorithm, window int64) int64 {
 	switch a {
 	case FixedWindow, SlidingCounter:
@@ -75,8 +73,8 @@ func tail(a Algorithm, window int64) int64 {
 	}
 }
 
-// PerSecond is the rate that the limit allows over long times: for a limit that
-// counts, its capacity a window. It is rounded down.
+// PerSecond returns the long-term rate of the limit, rounded down: for a counting limit, its
+// capacity a window.
 func (l Limit) PerSecond() Rate {
 	if !l.Algorithm.Counts() {
 		return l.Rate
@@ -89,5 +87,5 @@ func (l Limit) PerSecond() Rate {
 	return Rate{Micro: int64(micro), Frac: int64(frac)}
 }
 
-// label numbers the windows of a store's clock, from 1 on: 0 is none.
+// label returns the number of a window of a store's clock. Windows count from 1; 0 is none.
 func label(now, window int64) int64 { return now/window + 1 }

@@ -4,58 +4,57 @@ package limit
 type Change struct {
 	// View is what the daemon knew of the key before the change.
 	View View
-	// Gen is the change's generation, above 0; a record that has seen it or a
-	// later one stays as it is.
+	// Gen is the change's generation, above 0. A record that has seen this generation or a later
+	// one stays as it is.
 	Gen uint64
-	// Share is the local bucket of the new share; of the floor when Cold.
+	// Share is the local bucket of the new share, or of the floor if Cold.
 	Share Bucket
-	// Grant is what the pool gives along with the share.
+	// Grant is the tokens that the pool gives along with the share.
 	Grant Tokens
-	// From is the first window, by its label, in which a share that grows counts at
-	// once; before, and if it is 0, it counts from the next window on (fixed windows
+	// From is the label of the first window in which a share that grows counts at once. In an
+	// earlier window, or if From is 0, the share counts from the next window on (fixed windows
 	// only).
 	From int64
 	// Cold returns the key to cold.
 	Cold bool
-	// Deadline is the last instant of the store's clock, microseconds, at which the
-	// change may be made; 0 sets none. A daemon that has given up on a change says
-	// so to the leader, and it must not take effect after that.
+	// Deadline is the last instant of the store's clock, in microseconds, at which the change may
+	// be made; 0 sets none. A daemon that has given up on a change reports that to the leader, so
+	// the change must not take effect later.
 	Deadline int64
 }
 
-// Applied is what a change came to.
+// Applied is the result of a Change.
 type Applied struct {
-	// Released are the tokens that went with a share that shrank; they belong to
-	// the pool now.
+	// Released is the tokens that a shrinking share gave up. They belong to the pool now.
 	Released Tokens
-	// Tokens are left, a record's Extra included; 0 where some are owed.
+	// Tokens is what is left, including a record's Extra; 0 if the record owes tokens.
 	Tokens Tokens
-	// Amnesia as in Outcome.
+	// Amnesia is as in Outcome.
 	Amnesia bool
-	// Late tells that the deadline had passed; nothing was done.
+	// Late: the deadline had passed, and nothing was done.
 	Late bool
-	// Stale tells that the record had seen this generation, or a later one, and
-	// stays untouched. Tokens is what it held when last settled. The same generation
-	// again, from a caller that knows it (of a limit that counts, from any), is a
-	// question: nothing changes, and InUse, Due and Label tell how things are now.
+	// Stale: the record had seen this generation or a later one, and stays as it is. Tokens is what
+	// it held when last settled. A caller that repeats the generation it knows asks a question:
+	// nothing changes, and InUse, Due and Label describe the present. For a counting limit any
+	// caller may ask.
 	Stale bool
-	// InUse is what counts against the share: for a bucket what it has lent, where that
-	// is more than the share may hold. While it is more than the share, the share is not
-	// to be acknowledged: the difference may not be given to others. Due is in how many
-	// microseconds that ends at the latest; 0 if it has.
+	// InUse is what counts against the share. For a bucket it is what is lent, where that is more
+	// than the share may hold. A share below InUse must not be acknowledged, because the difference
+	// may not go to others. Due is in how many microseconds that ends at the latest; 0 if it has
+	// ended.
 	InUse Tokens
 	Due   int64
-	// Label is the present window's (fixed windows only).
+	// Label is the present window's label (fixed windows only).
 	Label int64
 }
 
-// Apply makes a change to one record. Time before it is refilled as the old view
-// says; a share that grows arrives empty but for the grant, one that shrinks gives
-// up its part of the tokens: what stays and what is released add up exactly. Tokens that
-// are lent count as held, and what can stay of them is all that stays, if there are many.
-// What an elastic cold bucket holds becomes Extra first, which never moves. A key that
-// returns to cold keeps the generation as a fence, until the record expires, against
-// commands that got stuck on the way.
+// Apply makes a change to one record. Time before the change is refilled as the old view says. A
+// share that grows arrives empty except for the grant. One that shrinks gives up its part of the
+// tokens: what stays and what is released add up exactly. Lent tokens count as held. If many are
+// lent, they are what stays.
+//
+// What an elastic cold bucket holds becomes Extra first, which never moves. A key that returns to
+// cold keeps the generation until the record expires, as a fence against delayed commands.
 func Apply(r Record, c Change, now int64) (Record, Applied) {
 	if c.Deadline != 0 && now > c.Deadline {
 		return r, Applied{Late: true}
@@ -86,13 +85,12 @@ func Apply(r Record, c Change, now int64) (Record, Applied) {
 	return r, a
 }
 
-// asks tells a question about a share that a bucket has already from a change.
+// asks reports whether a change is a question about a share that the bucket already has.
 func (c *Change) asks() bool {
 	return c.View.Hot && c.View.Gen == c.Gen && c.Grant == 0 && !c.Cold
 }
 
-// reshare gives a settled record of a bucket its new share, and returns what it had to
-// give up for that.
+// reshare gives a settled record of a bucket its new share, and returns the tokens that it gave up.
 func (r *Record) reshare(c *Change, old Tokens) (released Tokens) {
 	if !r.Hot {
 		r.setApart(max(0, c.View.Extra-r.Lent))
@@ -106,8 +104,8 @@ func (r *Record) reshare(c *Change, old Tokens) (released Tokens) {
 	return had - keep
 }
 
-// applyCounted makes a change to the record of a limit that counts: the rights follow
-// from the share, and nothing is released or granted for them.
+// applyCounted makes a change to the record of a counting limit. The rights follow from the share,
+// and nothing is released or granted.
 func applyCounted(r Record, c Change, now int64) (Record, Applied) {
 	r, _, amnesia := Settle(r, c.View, now)
 	had := c.View.Floor.Cap
@@ -129,9 +127,8 @@ func applyCounted(r Record, c Change, now int64) (Record, Applied) {
 	return r, a
 }
 
-// shrunk is the part of the tokens that stays when a capacity shrinks. Lua counts
-// in doubles, so this does too, in the same order; the conversions keep a compiler
-// from fusing steps.
+// shrunk returns the part of the tokens that stays when a capacity shrinks. Lua counts in doubles,
+// so this does too, in the same order. The conversions keep a compiler from fusing steps.
 func shrunk(tokens, from, to Tokens) Tokens {
 	if to >= from {
 		return tokens
@@ -141,8 +138,8 @@ func shrunk(tokens, from, to Tokens) Tokens {
 	return min(tokens, to, keep)
 }
 
-// Keep is for how many milliseconds a store has to keep a cold record under a view: as
-// TTL says, or for as long as anything counts.
+// Keep returns for how many milliseconds a store must keep a cold record under a view: for a bucket
+// as TTL says, otherwise for as long as anything counts.
 func (r Record) Keep(v *View) int64 {
 	if !v.Algorithm.Counts() {
 		full := TTL(r.Tokens, v.Cold())
@@ -161,13 +158,13 @@ func (r Record) Keep(v *View) int64 {
 	return keepFor(lasts)
 }
 
-// keepFor is for how many milliseconds a store keeps what matters for so many
-// microseconds by its clock: 2 % and a second longer.
+// keepFor returns for how many milliseconds a store keeps what matters for lasts microseconds of
+// its clock: 2 % and a second longer.
 func keepFor(lasts int64) int64 { return lasts/1000 + lasts/50_000 + 1001 }
 
-// TTL is for how many milliseconds a store has to keep a cold record of a bucket: until
-// it is full, with 2 % and a second to spare, because an absent bucket is a full one. A
-// bucket that never fills is kept for 100 years. cold is the view's Cold.
+// TTL returns for how many milliseconds a store must keep a cold record of a bucket: until it is
+// full, with 2 % and a second to spare, because an absent bucket counts as full. A bucket that
+// never fills is kept for 100 years. cold is the view's Cold.
 func TTL(tokens Tokens, cold Bucket) int64 {
 	const longest = maxSecs * 1000
 	perSecond := float64(float64(cold.Rate.Micro) + float64(float64(cold.Rate.Frac)/million))

@@ -1,42 +1,42 @@
 package limit
 
-// MaxChunkLife is the longest that tokens may be lent for, microseconds: a holder that
-// dies with them keeps a bucket from filling up for so long.
+// MaxChunkLife is the longest time for which tokens may be lent, in microseconds. A holder that
+// dies with a chunk keeps the bucket from filling up for that long.
 const MaxChunkLife = 3 * million
 
-// ChunkView is what a caller has borrowed of one bucket, a chunk, which it spends without
-// asking the store, and what it wants to borrow anew. The zero value is neither.
+// ChunkView is the chunk that a caller has borrowed of one bucket, and what it wants to borrow
+// next. The caller spends a chunk without asking the store. The zero value has neither.
 //
-// What is lent and what a record holds are together never more than the bucket may hold.
-// So what is spent of a chunk, when it is spent, keeps every promise that spending from
-// the record would have kept; what is not brought back in time is lost.
+// What is lent and what a record holds together never exceed what the bucket may hold. So spending
+// from a chunk, while it lasts, keeps every promise that spending from the record would have kept.
+// What is not returned in time is lost.
 type ChunkView struct {
-	// Was is what the store has lent to the caller, for certain: nothing that another
-	// call, whose outcome the caller does not know, tells of as well. Until is what
-	// Outcome.LentUntil told of it last: it tells this loan from a later one.
+	// Was is what the store has certainly lent to the caller. It leaves out what another call may
+	// have returned whose outcome the caller does not know. Until is the latest Outcome.LentUntil;
+	// it distinguishes this loan from a later one.
 	Was   Tokens
 	Until int64
-	// Keep of it is not spent yet, and stays with the caller; Back of it is given back,
-	// and the caller must not spend it whatever becomes of the call. One of them is 0,
+	// Keep is the part of Was that is not spent and stays with the caller. Back is the part that is
+	// returned: the caller must not spend it, whatever becomes of the call. One of them is 0, and
 	// their sum is at most Was.
 	Keep, Back Tokens
-	// Want is what the caller wants to borrow, or nothing if it cannot have Least, for
-	// Life microseconds of the store's clock, at most MaxChunkLife. The caller has to be
-	// done with it by then.
+	// Want is what the caller wants to borrow for Life microseconds of the store's clock; Life is
+	// at most MaxChunkLife. If the store cannot lend at least Least, it lends nothing. The caller
+	// must have spent or returned the chunk by then.
 	Want, Least Tokens
 	Life        int64
 }
 
-// Asked reports whether there is anything in it.
+// Asked reports whether the view has or wants a chunk.
 func (c *ChunkView) Asked() bool { return c.Was != 0 || c.Want != 0 }
 
-// without is the bucket that is left where a part of what it may hold is lent.
+// without returns the bucket with its capacity reduced by what is lent.
 func (b Bucket) without(lent Tokens) Bucket {
 	b.Cap = max(0, b.Cap-lent)
 	return b
 }
 
-// out is what is lent of a bucket's own tokens: of a hot key's, what its unused Extra
+// out returns what is lent of a bucket's own tokens. For a hot key that is what its unused Extra
 // would not cover.
 func (r *Record) out(v *View) Tokens {
 	if !r.Hot {
@@ -45,9 +45,9 @@ func (r *Record) out(v *View) Tokens {
 	return max(0, r.Lent-max(0, v.Extra-r.Extra))
 }
 
-// mayBeOut is what may have been lent of a record that was not trusted: what it tells of
-// the same contents, and all there can be before the birth that the caller tells of, which
-// is when what earlier contents had lent is over.
+// mayBeOut returns what may have been lent of a record that was not trusted, and until when. For a
+// record of the same contents that is what the record says. Before the birth that the caller names
+// it is all that can be lent, because the loans of earlier contents end at that time.
 func (v *View) mayBeOut(found Record, now int64) (lent Tokens, until int64) {
 	switch {
 	case now < v.Birth:
@@ -58,7 +58,7 @@ func (v *View) mayBeOut(found Record, now int64) (lent Tokens, until int64) {
 	return 0, 0
 }
 
-// earn refills a bucket from one instant to another, with as much less room as is lent.
+// earn refills a bucket from one instant to another, with its room reduced by what is lent.
 func (r *Record) earn(b Bucket, v *View, from, to int64) {
 	if r.Lent > 0 && from <= r.LentUntil {
 		end := min(to, r.LentUntil)
@@ -70,15 +70,15 @@ func (r *Record) earn(b Bucket, v *View, from, to int64) {
 	r.Tokens, r.Carry = refill(r.Tokens, r.Carry, b, from, to)
 }
 
-// expire ends what is lent when its time has passed.
+// expire ends a loan whose time has passed.
 func (r *Record) expire(now int64) {
 	if now > r.LentUntil {
 		r.Lent, r.LentUntil = 0, 0
 	}
 }
 
-// bringBack accounts for what the caller had, in a settled record with a bucket in force.
-// It reports whether that was still lent: else nothing of it counts.
+// bringBack accounts for the caller's chunk in a settled record, with the bucket in force. It
+// reports whether the chunk was still lent; if not, nothing of it counts.
 func (r *Record) bringBack(v *View, in Bucket) bool {
 	c := &v.Chunk
 	if c.Was == 0 || r.Lent == 0 || r.LentUntil != c.Until {
@@ -95,9 +95,9 @@ func (r *Record) bringBack(v *View, in Bucket) bool {
 	return true
 }
 
-// lend gives the caller of a settled record what it wants, half of what is there at
-// most; the caller still has kept. While others have some too, all of it ends when that
-// of the others does: else what a holder that died had would never be over.
+// lend lends the caller of a settled record what it wants, at most half of what the record holds.
+// kept is what the caller still has. While other callers have chunks too, all of them end when the
+// others' do. Otherwise the chunk of a holder that died would never end.
 func (r *Record) lend(v *View, kept Tokens, now int64) Tokens {
 	c := &v.Chunk
 	others := r.Lent - kept
@@ -113,8 +113,8 @@ func (r *Record) lend(v *View, kept Tokens, now int64) Tokens {
 	return grant
 }
 
-// mayLend: the caller knows the latest share, a right backs it, and no token here is of
-// the kind that does not fill up.
+// mayLend reports whether the record may lend to the caller. The caller must know the latest share,
+// a right must back it, and the record must hold no Extra, which does not refill.
 func (r *Record) mayLend(v *View, now int64) bool {
 	if v.Algorithm.Counts() || v.phaseAt(now) == Limbo || r.Extra > 0 || r.Hot != v.Hot {
 		return false

@@ -3,21 +3,22 @@ package limit
 import "time"
 
 const (
-	// shareMoves is added to the wait for a share that has to grow first: several round
-	// trips to the farthest leader, and a commit.
+	// shareMoves is added to the wait for a share that has to grow first: several round trips to
+	// the farthest leader, and a commit.
 	shareMoves = time.Second
-	// longestGuess bounds the wait for such a share: once it is here the answer is exact.
+	// longestGuess bounds the wait for such a share. Once the share has arrived the answer is
+	// exact.
 	longestGuess = 10 * time.Second
-	// longestWait bounds every wait told.
+	// longestWait bounds every wait in an answer.
 	longestWait = maxSecs * time.Second
 )
 
-// Decide words the outcome of one limit l for a request of one cost; allowed is
-// the answer to the whole request. Waits are rounded up to a millisecond, are
-// never early, and hold if nobody else spends and the bucket in force stays. Where that
-// bucket can never hold the cost, because the region's share was lent or is too small,
-// the wait is a guess: the time in which the whole limit, unused, would hold it, and no
-// more than some seconds, since asking is what brings the share.
+// Decide turns the outcome of one limit l for a request of one cost into a Decision. allowed is the
+// answer to the whole request. Waits are rounded up to a millisecond and are never early. They are
+// right if no other request spends and the bucket in force stays. A bucket may be unable to hold
+// the cost, because the region's share was lent or is too small. Then the wait is a guess: the time
+// in which the whole limit, unused, would hold the cost, but only some seconds at most, because
+// asking is what brings the share.
 func Decide(l Limit, out Outcome, cost Tokens, allowed bool) Decision {
 	d := Decision{
 		Allowed:   allowed,
@@ -49,8 +50,8 @@ func Decide(l Limit, out Outcome, cost Tokens, allowed bool) Decision {
 	return d
 }
 
-// ofTheWhole is the wait for a cost until the whole limit, unused, has it, and a share of
-// it has moved.
+// ofTheWhole returns the wait until the whole limit, unused, has a cost and a share of it has moved
+// here.
 func ofTheWhole(l Limit, cost Tokens) time.Duration {
 	earned := timeToEarn(cost, l.Rate, l)
 	if l.Algorithm.Counts() {
@@ -59,14 +60,14 @@ func ofTheWhole(l Limit, cost Tokens) time.Duration {
 	return min(earned+shareMoves, longestGuess)
 }
 
-// ceilMilli is a wait of so many microseconds in whole milliseconds.
+// ceilMilli returns a wait of the given microseconds in whole milliseconds.
 func ceilMilli(micros int64) time.Duration {
 	return min(time.Duration((micros+999)/1000)*time.Millisecond, longestWait)
 }
 
-// timeToEarn is the shortest whole number of milliseconds in which a rate earns
-// the missing tokens; the limit's, where the rate is 0: no share of it was left here.
-// A float gives the guess, exact integers the answer.
+// timeToEarn returns the shortest whole number of milliseconds in which a rate earns the missing
+// tokens. If the rate is 0, because no share of it was left here, it uses the limit's. A float
+// gives the first guess, exact integers give the answer.
 func timeToEarn(missing Tokens, r Rate, l Limit) time.Duration {
 	if missing <= 0 {
 		return 0

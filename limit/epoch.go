@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Stamp is the short name of a store's contents that every record carries: the
-// FNV-1a hash, 32 bits, of the redis epoch; never 0.
+// Stamp returns the short name of a store's contents that every record carries: the 32-bit FNV-1a
+// hash of the redis epoch, never 0.
 func Stamp(epoch string) uint32 {
 	const offset, prime = 2166136261, 16777619
 	h := uint32(offset)
@@ -19,8 +19,8 @@ func Stamp(epoch string) uint32 {
 	return h
 }
 
-// EpochBirth is when the contents named by a redis epoch, "<nonce>:<run id>:<birth>",
-// began: microseconds of the store's clock. It is false for any other text.
+// EpochBirth returns when the contents named by a redis epoch, "<nonce>:<run id>:<birth>", began,
+// in microseconds of the store's clock. It returns false for any other text.
 func EpochBirth(epoch string) (int64, bool) {
 	parts := strings.Split(epoch, ":")
 	if len(parts) != 3 || parts[0] == "" || parts[1] == "" {

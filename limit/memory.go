@@ -1,23 +1,24 @@
 package limit
 
-// Memory is what a daemon knows of a record that its store has lost together with all its
-// contents. It stands for the record where there is none of the present contents. The daemon has
-// been the only one of its region that spends, so it tells no more than the record held, less what
-// the daemon's calls may have taken, and no less than what was in use.
+// Memory is what a daemon knows of a record that its store has lost together with all its contents.
+// It replaces the record if the present contents have none. The daemon has been the only one of its
+// region that spends. So Memory holds no more tokens than the record did, less what the daemon's
+// calls may have taken, and no less use than there was.
 //
-// Worked number: of a fixed window of 100 a minute the store told at 12 s that 40 were in use. It is
-// flushed at 20 s. The next take says that 40 were in use at 12 s, and 60 more pass until 60 s.
+// Worked number: of a fixed window of 100 a minute the store reported at 12 s that 40 were in use.
+// It is flushed at 20 s. The next take reports that 40 were in use at 12 s, and 60 more are
+// admitted until 60 s.
 type Memory struct {
-	// Tokens are what a bucket holds now, and Extra what it holds above that (Hot only); Tokens are
-	// below 0 where some are owed.
+	// Tokens is what a bucket holds now; it is below 0 if the bucket owes tokens. Extra is what it
+	// holds above that (Hot only).
 	Tokens, Extra Tokens
-	// Used was in use at the time At of the store's clock, microseconds, and Rights the most that
-	// counted of the share in the window then (for a limit that counts).
+	// Used was in use at the time At of the store's clock, in microseconds. Rights is the most of
+	// the share that counted in that window. All three are for a counting limit.
 	Used, Rights Tokens
 	At           int64
 }
 
-// remembered is the record that a daemon knows of, with the bucket in force.
+// remembered returns the record that a daemon knows of, with the bucket in force.
 func (v *View) remembered(enforced Bucket, now int64) Record {
 	r := Record{Hot: v.Hot}
 	if v.Hot {
@@ -35,8 +36,8 @@ func (v *View) remembered(enforced Bucket, now int64) Record {
 	return r
 }
 
-// use is what a daemon knows to have been in use. A window that had not begun by the present clock
-// is of another clock: nothing is known then.
+// use returns the use that a daemon knows of. A window that has not begun by the present clock
+// belongs to another clock, so nothing is known.
 func (m *Memory) use(v *View, now int64) *Use {
 	if v.Algorithm.Logs() {
 		if m.Used == 0 || m.At+v.Window <= now {

@@ -5,9 +5,9 @@ import "math/bits"
 // partUnit is the whole of a limit in the units of Part.
 const partUnit = 20 // bits
 
-// Part is the local bucket of a share of l: burst and rate are parts of it in units
-// of 2^-20, from 0 to 1<<20. Both come out rounded down, the rate to a millionth of
-// a micro-token a second; the products are computed in 128 bits.
+// Part returns the local bucket of a share of l. burst and rate are parts of the limit in units of
+// 2^-20, from 0 to 1<<20. Both results are rounded down, the rate to a millionth of a micro-token a
+// second. The products are computed in 128 bits.
 func (l Limit) Part(burst, rate int32) Bucket {
 	hi, lo := bits.Mul64(uint64(l.Capacity), uint64(burst))
 	return Bucket{
@@ -16,13 +16,13 @@ func (l Limit) Part(burst, rate int32) Bucket {
 	}
 }
 
-// part counts in millionths of a micro-token, of which a rate has up to 70 bits.
+// part counts in millionths of a micro-token. A rate has up to 70 bits of them.
 func (r Rate) part(part uint64) Rate {
 	hi, lo := bits.Mul64(uint64(r.Micro), million)
 	lo, carry := bits.Add64(lo, uint64(r.Frac), 0)
 	hi += carry
 	top, low := bits.Mul64(lo, part)
-	top += hi * part // part is at most 2^20: nothing is lost above
+	top += hi * part // part is at most 2^20, so nothing is lost above
 	lo = top<<(64-partUnit) | low>>partUnit
 	hi = top >> partUnit
 	micro, frac := bits.Div64(hi, lo, million)

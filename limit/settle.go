@@ -1,38 +1,35 @@
 package limit
 
-// Untrusted is what a store reads where a record stands that it cannot make sense
-// of: not the same as no record, because somebody may have spent.
+// Untrusted returns the record that stands for one the store cannot make sense of. It differs from
+// no record, because a request may have spent from it.
 func Untrusted() Record { return Record{At: 1} }
 
 // Absent reports whether there is no record.
 func (r Record) Absent() bool { return r.Stamp == 0 && r.At == 0 }
 
-// Settle brings one record to the instant now under one view: what it earned since
-// it was last touched, never at a rate or above a capacity that did not hold all
-// that time, less the debit. It returns the record, the bucket now in force without
-// any Extra, and whether the store has forgotten what the caller knows about the key
-// (amnesia: the tokens start at 0 and the session has to end).
+// Settle brings one record to the instant now under one view. The record earns for the time since it
+// was last used, but never at a rate or above a capacity that did not hold all that time. Then the
+// debit is taken off. Settle returns the record and the bucket now in force, without any Extra. It also
+// reports amnesia: the store has forgotten what the caller knows about the key. Then the tokens start
+// at 0 and the session has to end.
 //
 // The rules, in order:
-//   - A record of other contents (Stamp) is not trusted, nor one older than a hot
-//     caller's generation: amnesia for a hot view, and for a cold one no more than was
-//     earned since Birth.
-//   - A record from the future (At) was written before the clock was set back: it still
-//     says who may spend, and what is owed, but nothing of what there was to spend.
-//   - An absent cold bucket is full, or what was earned since Birth, or what any
-//     floor since the region's beginning allowed; after a change of the limit it is no
-//     more than a record that expired by the limit before is sure to hold.
-//   - A record newer than the caller's knowledge is obeyed, and a cold caller gets
-//     no more than the floor of it.
-//   - Refill crosses the start of a phase, or a change of the floor, at the smallest
-//     of the rates concerned.
-//   - What is lent is room that the bucket does not have until it is brought back, or its
-//     time has passed.
-//   - What a limit that counts had in use when its memory was lost counts as all there
-//     can be until none of it can be left.
+//   - A record of other contents (Stamp) is not trusted, nor one older than a hot caller's
+//     generation. That is amnesia for a hot view. For a cold one it leaves what was earned since Birth.
+//   - A record from the future (At) was written before the clock was set back. It still says who may
+//     spend and what is owed, but nothing of the tokens it had.
+//   - An absent cold bucket is full. After a Birth it has what it earned since; after a change of
+//     floor, what any floor since the region's beginning allowed. After a change of the limit it has no
+//     more than a record that expired by the earlier limit certainly holds.
+//   - A record newer than the caller's knowledge is obeyed, and a cold caller gets no more of it than
+//     the floor.
+//   - Refill across the start of a phase, or a change of the floor, is at the smallest of the rates
+//     concerned.
+//   - What is lent is room that the bucket does not have until it is returned or its time has passed.
+//   - If a counting limit loses its memory, everything counts as in use until none of it can be left.
 //
-// The same rules say whom to trust and which share is in force for buckets and for
-// limits that count; only what is left of it differs.
+// Buckets and counting limits share the rules of trust and of the share in force. They differ only in
+// what is left of it.
 func Settle(r Record, v View, now int64) (Record, Bucket, bool) {
 	r, enforced, amnesia := settle(r, v, now)
 	if v.Algorithm.Counts() {
@@ -41,8 +38,8 @@ func Settle(r Record, v View, now int64) (Record, Bucket, bool) {
 	return r, enforced, amnesia
 }
 
-// settle is Settle, but the bucket in force is all of it, also where a part of the
-// rights does not count yet.
+// settle is Settle, but the bucket in force includes the part of the rights that does not count
+// yet.
 func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 	v.Since = v.begins()
 	phase := v.phaseAt(now)
@@ -105,12 +102,12 @@ func settle(r Record, v View, now int64) (Record, Bucket, bool) {
 	return r, enforced, amnesia
 }
 
-// setBack makes the best of a record that was written before the clock was set back.
-// Whoever has had a share since must not get an earlier one because of that, so all of
-// it stays but the tokens, which the time to come was spent from already; a debt does.
+// setBack adapts a record that was written before the clock was set back. A daemon that has had a
+// later share must not get an earlier one because of that, so everything stays except the tokens.
+// Those were already spent from by the time to come. A debt stays too.
 func (r *Record) setBack(v *View, now int64) {
 	if r.Lent > 0 {
-		r.LentUntil += now - r.At // by its holders' clocks nothing happened
+		r.LentUntil += now - r.At // the clocks of the loan's holders did not change
 	}
 	r.At, r.Tokens, r.Carry, r.Extra = now, min(r.Tokens, 0), 0, 0
 	if v.Algorithm.Counts() {
@@ -118,8 +115,8 @@ func (r *Record) setBack(v *View, now int64) {
 	}
 }
 
-// phaseAt is the phase that holds at an instant of the store's clock: a deadline
-// that the daemon believes in counts only if the store's clock agrees.
+// phaseAt returns the phase that holds at an instant of the store's clock. A deadline that the
+// daemon believes in counts only if the store's clock agrees.
 func (v *View) phaseAt(now int64) Phase {
 	if v.Phase == Live && now > v.Until || v.Phase == Floor && now < v.begins() {
 		return Limbo
@@ -127,7 +124,7 @@ func (v *View) phaseAt(now int64) Phase {
 	return v.Phase
 }
 
-// begins is when the phase began, or can begin at the earliest, as far as the store
+// begins returns when the phase began, or the earliest time it can begin, as far as the store
 // knows.
 func (v *View) begins() int64 {
 	if v.Phase == Floor && v.HeardWait != 0 && v.Heard != 0 {
@@ -136,7 +133,7 @@ func (v *View) begins() int64 {
 	return v.Since
 }
 
-// under is what a share allows in a phase.
+// under returns what a share allows in a phase.
 func under(p Phase, share, floor Bucket) Bucket {
 	switch p {
 	case Live:
@@ -148,22 +145,21 @@ func under(p Phase, share, floor Bucket) Bucket {
 	}
 }
 
-// force is what a hot record's share, the floor and the phase come to.
+// force is the combined effect of a hot record's share, the floor and the phase.
 type force struct {
-	// base is the record's own share, before what it allows in this phase, and enforced
-	// what the caller's knowledge makes of that; they differ when a rules version
-	// changed the limit, or when the key has cooled down.
+	// base is the record's own share. before is what that allows in this phase, and enforced is
+	// what the caller's knowledge makes of before. The two differ when a rules version changed the
+	// limit, or when the key has cooled down.
 	base, before, enforced Bucket
-	// cooled: the record is the left-over of a key that has cooled down.
+	// cooled: the record is left over from a key that has cooled down.
 	cooled bool
 }
 
-// obey finds out what is in force for a trusted hot record, whose share it brings up
-// to date.
+// obey determines what is in force for a trusted hot record, and updates the record's share.
 func (r *Record) obey(v *View, phase Phase) force {
 	if v.Hot && r.Gen > v.Gen && phase == Live && (r.At <= v.Since || r.Gen <= v.Known) {
-		// A later share came before the present lease, in a session that has ended
-		// without the caller hearing of it. This lease covers the caller's at the most.
+		// A later share came before the present lease, in a session that ended without the caller's
+		// knowledge. This lease covers at most the caller's share.
 		r.Share = r.Share.Min(v.Share)
 	}
 	f := force{base: r.Share, before: under(phase, r.Share, v.Floor)}
@@ -173,8 +169,8 @@ func (r *Record) obey(v *View, phase Phase) force {
 		f.enforced = under(phase, v.Share, v.Floor)
 	case v.Hot:
 		if phase == Floor {
-			// Somebody of this region was heard after the caller was cut off, and
-			// may have lent the floor.
+			// Another daemon of this region was heard after the caller was cut off, and may have
+			// lent the floor.
 			f.before = r.Share.Min(v.Floor)
 		}
 		f.enforced = f.before
@@ -183,26 +179,26 @@ func (r *Record) obey(v *View, phase Phase) force {
 		f.before = f.enforced
 	case phase == Floor:
 		f.enforced = v.Floor
-	default: // Live: the left-over of a key that has cooled down
+	default: // Live: the record is left over from a key that has cooled down
 		f.enforced = v.Floor
 		f.cooled = true
 	}
 	return f
 }
 
-// refillHot adds what a hot record earned since it was last touched.
+// refillHot adds what a hot record earned since it was last used.
 func (r *Record) refillHot(f force, v *View, phase Phase, now int64) {
 	from, start := r.At, v.FloorSince
 	if phase != Limbo {
 		start = max(start, v.Since)
 	}
-	slower := phase == Floor && r.At < v.RuleSince // else the record's share holds, of the limit before
+	slower := phase == Floor && r.At < v.RuleSince // otherwise the record's share, of the earlier limit, holds
 	if slower {
 		start = max(start, v.RuleSince)
 	}
 	if phase != Limbo && r.At <= v.Since || r.At < v.FloorSince || slower {
-		// What came between is not known: a lapse, a share that was smaller than
-		// the floor, or a smaller floor. The smallest of all holds up to the start.
+		// What came in between is unknown: a lapse, a share smaller than the floor, or a smaller
+		// floor. Up to the start the smallest of them counts.
 		low := f.base.Min(v.Floor).Min(f.enforced)
 		if r.At < v.FloorSince {
 			low = low.Min(v.Low)
@@ -216,9 +212,9 @@ func (r *Record) refillHot(f force, v *View, phase Phase, now int64) {
 	r.earn(f.before.Min(f.enforced), v, from, now)
 }
 
-// settleCold adds what a trusted cold record earned since it was last touched: before the
-// floor changed at the smallest floor, whatever it was then, and before the limit changed
-// at the slowest rate.
+// settleCold adds what a trusted cold record earned since it was last used. Before a change of the
+// floor it earned at the smallest floor there was, before a change of the limit at the slowest
+// rate.
 func (r *Record) settleCold(v *View, now int64) {
 	from := r.At
 	if since := max(v.FloorSince, v.RuleSince); r.At < since {
@@ -235,7 +231,7 @@ func (r *Record) settleCold(v *View, now int64) {
 	r.earn(v.Cold(), v, from, now)
 }
 
-// freshCold is the cold bucket where no record can be trusted.
+// freshCold returns the cold bucket where no record can be trusted.
 func freshCold(r Record, v *View, now int64) Record {
 	fresh := freshFloor(r, v, now)
 	if v.RuleSince != 0 {
@@ -246,12 +242,12 @@ func freshCold(r Record, v *View, now int64) Record {
 	return fresh
 }
 
-// expired is the least that a cold bucket holds whose record expired by the limit before:
-// what was left of it at RuleSince for certain, and what the present limit has earned since.
+// expired returns the least that a cold bucket holds whose record expired by the earlier limit:
+// what was certainly left of it at RuleSince, and what the present limit has earned since.
 //
-// Worked number: 500 tokens that filled at 1000 a second fill at 100 a second since 0.2 s.
-// The record is absent, so it was last touched at least 0.5 s x (1 - tokens/500) ago. Then
-// 0.2 s ago there were 500 - 1000 x 0.2 = 300 at the least, and 300 + 100 x 0.2 = 320 are there.
+// Worked number: 500 tokens that filled at 1000 a second fill at 100 a second since 0.2 s. The
+// record is absent, so it was last used at least 0.5 s x (1 - tokens/500) ago. So 0.2 s ago at
+// least 500 - 1000 x 0.2 = 300 were there, and now at least 300 + 100 x 0.2 = 320.
 func (v *View) expired(now int64) (Tokens, int64) {
 	lost, carry := refill(0, 0, Bucket{Cap: MaxTokens, Rate: v.Before.Rate}, v.RuleSince, now)
 	if carry > 0 {
@@ -260,8 +256,8 @@ func (v *View) expired(now int64) (Tokens, int64) {
 	return refill(max(0, v.Before.Cap-lost), 0, v.Cold(), v.RuleSince, now)
 }
 
-// freshFloor is freshCold as the limit has always been, but for what it earned before it
-// changed.
+// freshFloor is freshCold for a limit that never changed, except for what it earned before a
+// change.
 func freshFloor(r Record, v *View, now int64) Record {
 	switch {
 	case v.Birth != 0:
@@ -279,8 +275,8 @@ func freshFloor(r Record, v *View, now int64) Record {
 	case v.FloorSince == 0:
 		return Record{Tokens: v.Cold().Cap}
 	}
-	// A record that was full at some floor has gone. It is not Low with Extra: one
-	// whose time to live was that of a faster floor may have gone before it was full.
+	// A record that was full at some floor has expired. It does not hold Low plus Extra: a record
+	// whose time to live was that of a faster floor may have expired before it was full.
 	tokens, carry := refill(0, 0, v.Cold(), v.FloorSince, now)
 	if tokens < v.Low.Cap {
 		return Record{Tokens: v.Low.Cap}
@@ -288,22 +284,22 @@ func freshFloor(r Record, v *View, now int64) Record {
 	return Record{Tokens: tokens, Carry: carry}
 }
 
-// freshUse is what may be in use where no record can be trusted.
+// freshUse returns what may be in use where no record can be trusted.
 func freshUse(r Record, v *View, now int64) *Use {
 	lasts := tail(v.Algorithm, v.Window)
 	switch {
 	case v.Birth != 0:
 		return blocked(min(v.Birth, now) + lasts) // the clock may have been set back since
 	case r.Absent():
-		return forgotten(v, now) // else it is kept for as long as anything counts
+		return forgotten(v, now) // the record is kept for as long as anything counts
 	default:
 		return blocked(now + lasts)
 	}
 }
 
-// forgotten is what may be in use by a record that a shorter window kept: the most that it
-// would count if it was there, in the window in which the limit changed. Of a log, each
-// admission counts for the window in which it was made, so nothing is.
+// forgotten returns what may be in use by a record that a shorter window kept: the most that it
+// would count if it still existed, in the window in which the limit changed. An admission of a log
+// counts for the window in which it was made, so for a log the result is nil.
 func forgotten(v *View, now int64) *Use {
 	if v.RuleSince == 0 || v.Algorithm.Logs() {
 		return nil

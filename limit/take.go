@@ -1,36 +1,36 @@
 package limit
 
-// Outcome is what one limit of a request came to.
+// Outcome is the result of one limit of a request.
 type Outcome struct {
-	// Tokens are left after the request, a record's Extra included, below 0 what is
-	// owed; for a limit that counts, the rights that are left.
+	// Tokens is what is left after the request, including a record's Extra; below 0 it is a debt.
+	// For a counting limit it is the rights that are left.
 	Tokens Tokens
-	// Bucket is the bucket in force: share, floor, or the smaller of the two. Its
-	// capacity includes what Extra is left, or that of a cold bucket.
+	// Bucket is the bucket in force: share, floor, or the smaller of the two. Its capacity includes
+	// the Extra that is left, or the Extra of a cold bucket.
 	Bucket Bucket
-	// Amnesia tells that the store had lost or rolled back the record of a hot
-	// key: it starts from 0 and the session has to end.
+	// Amnesia: the store had lost or rolled back the record of a hot key. The record starts at 0
+	// and the session has to end.
 	Amnesia bool
-	// Reset is in how many microseconds nothing is in use any more, and Retry in how
-	// many the cost would be admitted if nothing else was; -1 if it is more than the
-	// share (for a limit that counts).
+	// Reset is in how many microseconds nothing is in use any more. Retry is in how many the cost
+	// would be admitted if nothing else was, or -1 if the cost is more than the share. Both are for
+	// a counting limit.
 	Reset, Retry int64
-	// Lent was lent by this call, and is not in Tokens any more; see ChunkView.
+	// Lent is what this call lent. It is no longer part of Tokens; see ChunkView.
 	Lent Tokens
-	// LentUntil is when all that the caller has of this key must be spent or back,
-	// microseconds of the store's clock, and LentFor in how many microseconds from the
-	// store's now on that is; 0 if it has nothing.
+	// LentUntil is when everything that the caller has of this key must be spent or returned, in
+	// microseconds of the store's clock. LentFor is the same, in microseconds from the store's
+	// present. Both are 0 if the caller has nothing.
 	LentUntil, LentFor int64
-	// Kept tells that what the caller had was still lent, so that what it kept is its
-	// own, and what it brought back has counted.
+	// Kept: the caller's chunk was still lent. What it kept is its own, and what it returned has
+	// counted.
 	Kept bool
 }
 
-// Take decides one request under all its limits: every limit has to hold what the
-// request costs there, its View.Cost or else the cost given, or none is charged.
-// records[i], views[i] and out[i] belong to one limit; no two limits may share a
-// record. The records are settled in place either way and have to be written back, and
-// what their views bring back and borrow counts, whatever the answer.
+// Take decides one request under all its limits. Either every limit holds what the request costs
+// there and is charged, or none is. The cost at a limit is its View.Cost if that is set, else cost.
+// records[i], views[i] and out[i] belong to one limit, and no two limits may share a record.
+// Whatever the answer, the records are settled in place and must be written back, and the chunks
+// that the views return and borrow count.
 func Take(records []Record, views []View, cost Tokens, now int64, out []Outcome) bool {
 	allowed := true
 	for i := range records {
@@ -59,7 +59,7 @@ func Take(records []Record, views []View, cost Tokens, now int64, out []Outcome)
 	return allowed
 }
 
-// borrowed lends what the view wants, and tells what the caller has then.
+// borrowed lends what the view wants, and records what the caller then has.
 func (out *Outcome) borrowed(r *Record, v *View, now int64) {
 	kept := Tokens(0)
 	if out.Kept {
@@ -72,7 +72,7 @@ func (out *Outcome) borrowed(r *Record, v *View, now int64) {
 	}
 }
 
-// look settles a record and tells what a price would find there.
+// look settles a record and returns what a request of a price would find there.
 func (r *Record) look(v *View, price Tokens, now int64) Outcome {
 	settled, in, amnesia := settle(*r, *v, now)
 	*r = settled
@@ -94,7 +94,7 @@ func (r *Record) look(v *View, price Tokens, now int64) Outcome {
 	return out
 }
 
-// left is what a settled record can admit under the bucket in force.
+// left returns what a settled record can admit under the bucket in force.
 func (r *Record) left(v *View, in Bucket, now int64) Tokens {
 	if v.Algorithm.Counts() {
 		return max(0, in.Cap-r.Use.inUse(v, now))

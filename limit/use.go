@@ -6,49 +6,48 @@ import (
 	"slices"
 )
 
-// Use is what a record of a limit that counts remembers of what was admitted. It is
-// never modified: each change makes another one. Nil is no use at all. Times are
-// microseconds of the store's clock.
+// Use is what the record of a counting limit remembers of admissions. It is immutable: each change
+// makes a new one. Nil is no use at all. Times are microseconds of the store's clock.
 type Use struct {
-	// Free is the end of a time in which nothing may be admitted, because what is in
-	// use is not known: the memory of it was lost.
+	// Free is the end of a time in which nothing may be admitted, because the memory of what is in
+	// use was lost.
 	Free int64
-	// Window is the length by which Label was counted.
+	// Window is the window length that Label was computed with.
 	Window int64
-	// Cur was admitted in the window Label, Prev in the one before (fixed windows and
-	// the sliding counter only).
+	// Cur was admitted in the window Label, Prev in the window before it (fixed windows and the
+	// sliding counter only).
 	Label     int64
 	Cur, Prev Tokens
-	// Held is what counts of the share in the window HeldLabel: it has grown since, by
+	// Held is what counts of the share in the window HeldLabel. The share has grown since, by
 	// rights that others may have used in that window (fixed windows only).
 	Held      Tokens
 	HeldLabel int64
-	// Entries are the admissions that are remembered each by itself, in the order of
-	// Until (logs and slots only).
+	// Entries are the admissions that are remembered separately, ordered by Until (logs and slots
+	// only).
 	Entries []Entry
 }
 
-// Entry is one admission that counts up to Until.
+// Entry is one admission that counts until Until.
 type Entry struct {
 	Until int64
 	Cost  Tokens
-	// Slot names a slot in use; 0 for an entry of a log.
+	// Slot identifies a slot in use; it is 0 for an entry of a log.
 	Slot uint64
 }
 
-// blocked is the use of a record whose memory was lost.
+// blocked returns the use of a record whose memory was lost.
 func blocked(free int64) *Use { return &Use{Free: min(free, MaxExact)} }
 
-// LabelOf numbers the window of an instant, by the length that u is counted by; see
-// Label. The use of a record always has the label of the record's At.
+// LabelOf returns the label of an instant's window, by the window length of u; see Label. The use
+// of a record always has the label of the record's At.
 func (u *Use) LabelOf(at int64) int64 { return label(at, u.Window) }
 
-// mostUse bounds the use of a window, which is above any capacity: what a limit was
-// made to count without being asked (Debit) has no bound of its own.
+// mostUse bounds the use of a window. It is above any capacity, because a Debit is counted without
+// a decision and has no bound of its own.
 const mostUse = 2 * MaxTokens
 
-// at brings the use to now: what no longer counts is forgotten. Use that was counted
-// by windows of another length counts as of now.
+// at brings the use to now: it forgets what no longer counts. Use that was counted by windows of
+// another length counts as of now.
 func (u *Use) at(v *View, now int64) *Use {
 	if u == nil {
 		return nil
@@ -87,8 +86,8 @@ func (u *Use) at(v *View, now int64) *Use {
 	return &out
 }
 
-// inUse is what counts at now, the instant that u was brought to; all there can be
-// where that is not known.
+// inUse returns what counts at now, the instant that u was brought to. If that is not known, it
+// returns all there can be.
 func (u *Use) inUse(v *View, now int64) Tokens {
 	switch {
 	case u == nil:
@@ -100,7 +99,7 @@ func (u *Use) inUse(v *View, now int64) Tokens {
 	}
 }
 
-// known is what is known to count.
+// known returns what is known to count.
 func (u *Use) known(v *View, now int64) Tokens {
 	if v.Algorithm.Logs() {
 		var sum Tokens
@@ -112,7 +111,7 @@ func (u *Use) known(v *View, now int64) Tokens {
 	return u.Cur + Tokens(mulDivUp(int64(u.Prev), v.Window-now%v.Window, v.Window))
 }
 
-// rights is what counts of a capacity at now.
+// rights returns how much of a capacity counts at now.
 func (u *Use) rights(most Tokens, now int64) Tokens {
 	switch {
 	case u == nil:
@@ -148,9 +147,9 @@ func (u *Use) add(v *View, cost Tokens, slot uint64, now int64) *Use {
 	return &out
 }
 
-// insert is a copy of entries with one more, or with its cost added to what counts as
-// long. One that has no slot takes the place of the last such when there are many: it
-// counts for both, as long as either.
+// insert returns a copy of entries with one more, or with its cost added to an entry that counts
+// for the same time. If there are many entries, one without a slot is merged with the last such
+// entry. The merged entry counts for both, until the later Until.
 func insert(entries []Entry, e Entry) []Entry {
 	entries = append(make([]Entry, 0, len(entries)+1), entries...)
 	if e.Slot == 0 && len(entries) >= MaxEntries {
@@ -173,12 +172,11 @@ func insert(entries []Entry, e Entry) []Entry {
 	return slices.Insert(entries, at, e)
 }
 
-// mostEntry bounds what one entry counts for: the largest capacity there is where
-// entries are kept.
+// mostEntry bounds what one entry counts for: the largest capacity of an algorithm that keeps
+// entries.
 const mostEntry = MaxEntries * Token
 
-// Release ends the use of a slot and returns what it held; 0 if it is not in use any
-// more.
+// Release ends the use of a slot and returns the cost it held, or 0 if it is no longer in use.
 func Release(r Record, slot uint64) (Record, Tokens) {
 	if r.Use == nil || slot == 0 {
 		return r, 0
@@ -193,9 +191,9 @@ func Release(r Record, slot uint64) (Record, Tokens) {
 	return r, freed
 }
 
-// hold keeps a share that grows to most from counting in a window in which others may
-// have used what it gains; had is what counted of it until now. from is the first
-// window in which it counts at once, 0 if that is not known.
+// hold keeps a share that grows to most from counting in a window in which others may have used
+// what it gains. had is what has counted of it so far. from is the first window in which it counts
+// at once, 0 if that is not known.
 func (u *Use) hold(v *View, had, most Tokens, from, now int64) *Use {
 	if v.Algorithm != FixedWindow || u != nil && u.Free > now {
 		return u
@@ -214,8 +212,8 @@ func (u *Use) hold(v *View, had, most Tokens, from, now int64) *Use {
 	return &out
 }
 
-// mulDivUp is a*b/c rounded up, with the product in 128 bits; none is negative, b is
-// at most c, and c is above 0.
+// mulDivUp returns a*b/c rounded up, with the product in 128 bits. None is negative, b is at most
+// c, and c is above 0.
 func mulDivUp(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	q, rest := bits.Div64(hi, lo, uint64(c))

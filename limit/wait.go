@@ -2,8 +2,8 @@ package limit
 
 import "math/bits"
 
-// wait is for how many microseconds from now, the instant that u was brought to, more
-// than most counts if nothing else is admitted. most is not negative.
+// wait returns for how many microseconds from now more than most counts, if nothing else is
+// admitted. now is the instant that u was brought to, and most is not negative.
 func (u *Use) wait(v *View, most Tokens, now int64) int64 {
 	if u == nil {
 		return 0
@@ -29,8 +29,8 @@ func (u *Use) waitForKnown(v *View, most Tokens, now int64) int64 {
 	}
 }
 
-// fades is how long before the end of a window no more than most is left of what the
-// window before admitted; prev is above most.
+// fades returns how long before the end of a window at most most is left of what the previous
+// window admitted. prev is above most.
 func fades(prev, most Tokens, window int64) int64 {
 	hi, lo := bits.Mul64(uint64(most), uint64(window))
 	q, _ := bits.Div64(hi, lo, uint64(prev))
@@ -50,8 +50,8 @@ func (u *Use) waitForEntries(most Tokens, now int64) int64 {
 	return 0
 }
 
-// retry is how long a cost has to wait if nothing else is admitted and the share stays
-// as it is. It is -1 for a cost above the share.
+// retry returns how long a cost has to wait if nothing else is admitted and the share stays as it
+// is. It returns -1 for a cost above the share.
 func (u *Use) retry(v *View, share, cost Tokens, now int64) int64 {
 	switch {
 	case cost > share:
