@@ -8,31 +8,29 @@ import (
 	"aliquot/limit"
 )
 
-// LateUse is for how long after a daemon took a limit its store may still decide by the
-// limit before: calls that were under way, and other daemons of the region that hear of the
-// change a little later. A cold record is kept a second longer than it needs to be full,
-// which covers what it may have lost meanwhile.
+// LateUse is for how long after a daemon adopted a limit its store may still decide by the earlier
+// limit: for calls in flight, and for other daemons of the region that learn of the change a little
+// later. A cold record is kept a second longer than it needs to fill, which covers what it may have
+// lost in that time.
 const LateUse = time.Second
 
-// Change is what a daemon remembers of a limit that has changed, of the whole limit. Records
-// that were last touched before the change were kept for as long as the limit before said, and
-// have earned by that one. The zero value is a limit that has not changed.
+// Change is what a daemon remembers of a change of a whole limit. Records that were last used
+// before the change were kept for as long as the earlier limit said, and have earned by that one.
+// The zero value is a limit that has not changed.
 type Change struct {
-	// At is when the daemon took the present limit.
+	// At is when the daemon adopted the present limit.
 	At budget.Instant
 	// Slow is the slowest rate that the limit has had.
 	Slow limit.Rate
-	// Cap and Rate tell what is known of a bucket whose record has expired: at At it held at
-	// least Cap, less what Rate earns from At on. A Cap of limit.MaxTokens, where the limit was
-	// only raised, stands for a full one. Of a limit that counts, Cap is the most that may be
-	// in use.
+	// Cap and Rate describe a bucket whose record has expired: at At it held at least Cap, less
+	// what Rate earns from At on. A Cap of limit.MaxTokens stands for a full bucket; the limit was
+	// only raised then. For a counting limit, Cap is the most that may be in use.
 	Cap  limit.Tokens
 	Rate limit.Rate
 }
 
-// Then is what is remembered when a limit becomes another one at an instant. floor is the
-// smallest share of the limit that a cold bucket of the region may have; an elastic one has
-// the whole capacity.
+// Then returns what to remember when a limit changes at an instant. floor is the smallest share of
+// the limit that a cold bucket of the region may have. An elastic limit has the whole capacity.
 func (c Change) Then(from, to limit.Limit, floor budget.Share, elastic bool, at budget.Instant) Change {
 	if from == to {
 		return c
@@ -58,8 +56,8 @@ func (c Change) Then(from, to limit.Limit, floor budget.Share, elastic bool, at 
 	return next
 }
 
-// thenCounted is Then for a limit that counts: what matters is a window that has grown, for
-// records were kept for as long as the shorter one counts.
+// thenCounted is Then for a counting limit. It matters only whether a window has grown, because
+// records were kept for as long as the shorter window counts.
 func (c Change) thenCounted(from, to limit.Limit, at budget.Instant) Change {
 	c.Cap = max(c.Cap, from.Capacity)
 	switch {
@@ -73,7 +71,7 @@ func (c Change) thenCounted(from, to limit.Limit, at budget.Instant) Change {
 	return c
 }
 
-// UnknownChange is one of a limit of which nothing is known before an instant.
+// UnknownChange returns the change of a limit about which nothing is known before an instant.
 func UnknownChange(at budget.Instant, counts bool) Change {
 	if counts {
 		return Change{At: at, Cap: limit.MaxTokens - 1}
@@ -81,7 +79,8 @@ func UnknownChange(at budget.Instant, counts bool) Change {
 	return Change{At: at}
 }
 
-// Unknown is the change if At may be later than it was: what is lost since cannot be told.
+// Unknown returns the change for an At that may be later than the true one. What is lost since
+// cannot be known.
 func (c Change) Unknown(counts bool) Change {
 	if !counts && c.Cap < limit.MaxTokens {
 		c.Cap = 0
@@ -89,7 +88,7 @@ func (c Change) Unknown(counts bool) Change {
 	return c
 }
 
-// forward is what is known at a later instant, without what was earned since.
+// forward returns what is known at a later instant, without what was earned since.
 func (c Change) forward(at budget.Instant) Change {
 	if c.Cap < limit.MaxTokens && at != c.At {
 		c.Cap = max(0, c.Cap-earnedIn(c.Rate, at.Sub(c.At)))
@@ -98,7 +97,7 @@ func (c Change) forward(at budget.Instant) Change {
 	return c
 }
 
-// Or is what is known of a bucket of which either may be true.
+// Or returns what is known of a bucket for which either change may be true.
 func (c Change) Or(other Change, counts bool) Change {
 	switch {
 	case c.At == 0:
@@ -113,14 +112,14 @@ func (c Change) Or(other Change, counts bool) Change {
 	return Change{At: at, Slow: c.Slow.Min(other.Slow), Cap: min(c.Cap, other.Cap), Rate: faster(c.Rate, other.Rate)}
 }
 
-// Settled reports whether the change has no effect any more on a limit that is l since: every
-// bucket has had the time to fill, and nothing in use before counts.
+// Settled reports whether the change no longer affects a limit that has been l since. Every bucket
+// has then had time to fill, and nothing that was in use before counts.
 func (c Change) Settled(l limit.Limit, floor budget.Share, elastic bool, now budget.Instant) bool {
 	return c.At == 0 || now.Sub(c.At) > Memory(l, floor, elastic)
 }
 
-// Memory is how long records of a limit's cold keys last, with some time to spare, and so how
-// long a change to or from it matters: at most 200 years.
+// Memory returns how long records of a limit's cold keys last, with some time to spare. So long a
+// change to or from the limit matters. It is at most 200 years.
 func Memory(l limit.Limit, floor budget.Share, elastic bool) time.Duration {
 	const most = 200 * 365 * 24 * time.Hour
 	lasts := float64(2 * l.Window)
@@ -137,8 +136,8 @@ func Memory(l limit.Limit, floor budget.Share, elastic bool) time.Duration {
 	return time.Duration(lasts)
 }
 
-// Changed adds to a view of the limit what is remembered of its change. r is the right that
-// the view was made of, and since the store's time from which on only the present limit holds.
+// Changed adds what is remembered of a limit's change to a view of the limit. r is the right from
+// which the view was made. since is the store's time from which on only the present limit holds.
 func (f *Frame) Changed(v *limit.View, c Change, since int64, r budget.Right, elastic bool) {
 	floor := r.Floor
 	if f.blind && f.phase == limit.Limbo {
@@ -169,8 +168,8 @@ func faster(a, b limit.Rate) limit.Rate {
 	return a
 }
 
-// earnedIn is what a rate earns in a time of a clock that shows up to a tenth less than
-// another one, rounded up; at most limit.MaxTokens.
+// earnedIn returns what a rate earns in a time, rounded up, at most limit.MaxTokens. The clock of
+// that time may show up to a tenth less than another one.
 func earnedIn(r limit.Rate, d time.Duration) limit.Tokens {
 	us := max(0, d.Microseconds()) + 1
 	us += us/10 + 1

@@ -8,10 +8,10 @@ import (
 	"aliquot/limit"
 )
 
-// WithoutStore is the bucket by which a daemon decides while its store does not answer: what the region may
-// hold of a key by a right, and what that earns by the daemon's own clock, which may run fast by
-// rhoPPM millionths. The bucket of an elastic limit's cold key holds all of the capacity. Of a
-// limit that counts, the capacity is the rights.
+// WithoutStore returns the bucket by which a daemon decides while its store does not answer: what
+// the region may hold of a key by a right, and what that earns by the daemon's own clock. That
+// clock may run fast by rhoPPM millionths. The bucket of an elastic limit's cold key holds the
+// whole capacity. For a counting limit the capacity is the rights.
 func WithoutStore(r budget.Right, l limit.Limit, elastic bool, rhoPPM int64) limit.Bucket {
 	b := Bucket(l, r.Effective())
 	if elastic && !r.Hot && b.Cap > 0 && !l.Algorithm.Counts() {
@@ -21,8 +21,8 @@ func WithoutStore(r budget.Right, l limit.Limit, elastic bool, rhoPPM int64) lim
 	return b
 }
 
-// OwnSince is when what a right allows without the store came to be the region's own, if it may have been
-// lent until then, or was another floor; 0: it always was.
+// OwnSince returns since when the region has owned what a right allows without the store, if it may
+// have been lent or was another floor before. 0: it always owned it.
 func OwnSince(r budget.Right) budget.Instant {
 	if r.Phase != budget.CutOff || !r.Blind && !r.Hot {
 		return r.FloorSince
@@ -30,7 +30,7 @@ func OwnSince(r budget.Right) budget.Instant {
 	return max(r.Since, r.FloorSince)
 }
 
-// slowed is a rate divided by 1 + rho, rounded down to whole micro-tokens a second.
+// slowed returns a rate divided by 1 + rho, rounded down to whole micro-tokens a second.
 func slowed(r limit.Rate, rhoPPM int64) limit.Rate {
 	const million = 1_000_000
 	hi, lo := bits.Mul64(uint64(r.Micro), million)
@@ -38,8 +38,8 @@ func slowed(r limit.Rate, rhoPPM int64) limit.Rate {
 	return limit.Rate{Micro: int64(micro)}
 }
 
-// TimeToFull is how long an empty bucket of the least of a right takes to fill, with
-// 2 % to spare, at most a day: a debit later than that would find a full bucket.
+// TimeToFull returns how long an empty bucket of the least of a right takes to fill, with 2 % to
+// spare, at most a day. A debit later than that would find a full bucket.
 func TimeToFull(r budget.Right, l limit.Limit, elastic bool) time.Duration {
 	b := Bucket(l, r.Floor)
 	if r.FloorSince != 0 {

@@ -8,17 +8,17 @@ import (
 	"aliquot/limit"
 )
 
-// Clock translates a daemon's instants to its store's clock, microseconds, erring to
-// the safe side.
+// Clock translates a daemon's instants to its store's clock, in microseconds. It errs on the safe
+// side.
 type Clock interface {
-	// Until is a store time that the store's clock has reached for certain at the
-	// instant; 0 if it was never read.
+	// Until returns a store time that the store's clock has certainly reached at the instant; 0 if
+	// the clock was never read.
 	Until(budget.Instant) int64
-	// Since is a store time that the store's clock has not passed for certain at the
-	// instant; limit.MaxExact if it was never read.
+	// Since returns a store time that the store's clock has certainly not passed at the instant;
+	// limit.MaxExact if the clock was never read.
 	Since(budget.Instant) int64
-	// Leapt is a store time that the store's clock had not passed when it was last found
-	// to have been set forward; 0 if it never was.
+	// Leapt returns a store time that the store's clock had not passed when it was last found to
+	// have been set forward; 0 if that never happened.
 	Leapt() int64
 }
 
@@ -26,20 +26,19 @@ type Clock interface {
 type Daemon struct {
 	Region int
 	Config budget.Config
-	// Stamp names the store's contents, Birth is when they began (microseconds of the
-	// store's clock). StartedFull is as in budget.Region.
+	// Stamp identifies the store's contents. Birth is when they began, in microseconds of the
+	// store's clock. StartedFull is as in budget.Region.
 	Stamp       uint32
 	Birth       int64
 	StartedFull bool
 	Clock       Clock
-	// ChunkLife is for how long tokens are taken from the store in advance; 0 stands for
-	// chunk.Life.
+	// ChunkLife is the life of a chunk that the daemon borrows; 0 stands for chunk.Life.
 	ChunkLife time.Duration
 }
 
-// Frame is what the views of all limits with one tail have in common at one instant.
-// Limits of another tail may be in another phase: what was used under a right that
-// has ended counts for a tail longer, and so long the floor has to wait.
+// Frame is the common part of the views of all limits with one tail at one instant. Limits of
+// another tail may be in another phase: use under a right that has ended counts for a tail longer,
+// and the floor has to wait that long.
 type Frame struct {
 	phase                           limit.Phase
 	since, until, birth, floorSince int64
@@ -49,15 +48,15 @@ type Frame struct {
 	blind, hasFloor                 bool
 }
 
-// Frame is for views of rights of that instant to limits with a tail; r is any of
-// them.
+// Frame returns the frame for views of limits with a tail, from rights of one instant. r is any of
+// those rights.
 func (d *Daemon) Frame(r budget.Right, tail time.Duration) Frame {
 	f := Frame{phase: phaseOf(r.Phase), stamp: d.Stamp, hasFloor: d.hasFloor()}
 	if f.phase == limit.Live {
 		f.known = r.Watermark.Pack()
 	}
 	if r.FloorSince != 0 {
-		// What is older earns less, so later is the safe side.
+		// Older time earns less, so a later one is safe.
 		f.floorSince = d.Clock.Since(r.FloorSince)
 	}
 	if r.Until != 0 {
@@ -69,8 +68,8 @@ func (d *Daemon) Frame(r budget.Right, tail time.Duration) Frame {
 	if f.phase == limit.Floor {
 		f.heardWait = d.heardWait(tail)
 		if leapt := d.Clock.Leapt(); leapt != 0 {
-			// The mark of who was heard just before a leap looks old after it, though its
-			// lease may not be over.
+			// A mark that was made just before a leap looks old after it, although the lease of the
+			// daemon that made it may still run.
 			f.since = max(f.since, min(leapt+f.heardWait, limit.MaxExact))
 		}
 	}
@@ -83,20 +82,20 @@ func (d *Daemon) Frame(r budget.Right, tail time.Duration) Frame {
 	}
 	f.blind = r.Blind && d.Birth != 0 && f.phase != limit.Live
 	if f.phase == limit.Floor {
-		// New contents do not remember who was heard just before they began.
+		// New contents do not remember which daemons were heard just before they began.
 		f.since = max(f.since, min(d.Birth+f.heardWait, limit.MaxExact))
 		if f.blind && tail == 0 {
-			// Tokens are earned from then on. Rights are there at once: what could be
-			// in use has been waited for.
+			// Tokens are earned from then on. Rights exist at once, because the wait covered what
+			// could be in use.
 			f.birth = max(f.birth, f.since)
 		}
 	}
 	return f
 }
 
-// spent is how long after the birth of contents, microseconds of the store's clock, all
-// that was taken in advance from earlier ones is spent or void. Buckets earn nothing
-// before, for a chunk may be out that they do not know of.
+// spent returns how long after the birth of contents every chunk of earlier contents is spent or
+// void, in microseconds of the store's clock. Buckets earn nothing before, because a chunk may be
+// lent that they do not know of.
 func (d *Daemon) spent() int64 {
 	life := d.ChunkLife
 	if life == 0 {
@@ -106,8 +105,8 @@ func (d *Daemon) spent() int64 {
 	return us + (us*int64(d.Config.RhoPPM)+999_999)/1_000_000 + 1
 }
 
-// View words a right to a limit for the store. An elastic limit's cold bucket holds
-// all of the capacity; one that counts is strict whatever it says.
+// View translates a right to a limit into the store's terms. An elastic limit's cold bucket holds
+// the whole capacity. A counting limit is strict, even if elastic is true.
 func (f *Frame) View(r budget.Right, l limit.Limit, elastic bool) limit.View {
 	v := limit.View{
 		Hot: r.Hot, Gen: r.Watermark.Pack(),
@@ -117,15 +116,15 @@ func (f *Frame) View(r budget.Right, l limit.Limit, elastic bool) limit.View {
 		Birth: f.birth, Stamp: f.stamp, Known: f.known,
 	}
 	if f.blind && f.phase == limit.Limbo {
-		// It may spend the floor of limbo, and has to keep the record for as long as
-		// the floor that others go by needs to be full.
+		// The daemon may spend the limbo floor. It has to keep the record for as long as a bucket
+		// of the floor that others use takes to fill.
 		v.Floor, v.LimboFloor = Bucket(l, r.Told), v.Floor
 	}
 	if elastic && f.hasFloor && !l.Algorithm.Counts() {
 		v.Extra = l.Capacity - v.Floor.Cap
 	}
 	if f.floorSince != 0 {
-		// While the daemon is blind its floor is smaller than any it was told.
+		// While the daemon is blind, its floor is smaller than any that it was told.
 		v.Low = Bucket(l, r.Low.Min(r.Floor))
 	}
 	if f.blind {
@@ -140,7 +139,7 @@ func (f *Frame) View(r budget.Right, l limit.Limit, elastic bool) limit.View {
 	return v
 }
 
-// phaseOf is the machine's phase in the store's words.
+// phaseOf translates a phase of package budget into one of package limit.
 func phaseOf(p budget.Phase) limit.Phase {
 	switch p {
 	case budget.Live:
@@ -152,16 +151,15 @@ func phaseOf(p budget.Phase) limit.Phase {
 	}
 }
 
-// hasFloor: the region has, or had, a part in every limit. One that is drained keeps
+// hasFloor reports whether the region has, or had, a part in every limit. A drained region keeps
 // nothing of an elastic burst.
 func (d *Daemon) hasFloor() bool {
 	return len(d.Config.Regions) > 0 && d.Config.Regions[d.Region].Floor != budget.Share{}
 }
 
-// heardWait is how long the store must not have heard of a lease of any daemon of the
-// region before the floor may be taken back: what the machine waits itself, once more
-// by rho because another clock measures, and as much as the store may be behind in
-// what it was told.
+// heardWait returns how long the store must not have heard of a lease of any daemon of the region
+// before the floor may be taken back. That is the wait of budget.Region, once more by rho because
+// another clock measures it, and by as much as the store's knowledge may be late.
 func (d *Daemon) heardWait(tail time.Duration) int64 {
 	if len(d.Config.Regions) == 0 {
 		return 0

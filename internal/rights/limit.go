@@ -7,11 +7,11 @@ import (
 	"aliquot/limit"
 )
 
-// Bucket is a region's part of a limit, both parts rounded down. Of a limit that
-// counts, the capacity is the rights.
+// Bucket returns a region's part of a limit, with both parts rounded down. For a counting limit the
+// capacity is the rights.
 func Bucket(l limit.Limit, s budget.Share) limit.Bucket { return l.Part(s.Burst, s.Rate) }
 
-// KeyLimit is a limit as the budget protocol knows it, with no placement asked for.
+// KeyLimit returns a limit in the terms of the budget protocol, without a placement.
 func KeyLimit(l limit.Limit) budget.KeyLimit {
 	rate := l.PerSecond()
 	return budget.KeyLimit{
@@ -19,7 +19,7 @@ func KeyLimit(l limit.Limit) budget.KeyLimit {
 	}
 }
 
-// AlgorithmOf is the algorithm that a key's limit was said to be of; false if it was not.
+// AlgorithmOf returns the algorithm in a key's limit, or false if it has none that is known.
 func AlgorithmOf(k budget.KeyLimit) (limit.Algorithm, bool) {
 	if k.Algorithm == 0 || k.Algorithm > uint8(limit.Concurrency)+1 {
 		return 0, false
@@ -27,8 +27,8 @@ func AlgorithmOf(k budget.KeyLimit) (limit.Algorithm, bool) {
 	return limit.Algorithm(k.Algorithm - 1), true
 }
 
-// Limit is the limit that KeyLimit made a key's of, if its algorithm is a; false for
-// one that no limit of that algorithm has, or that no store could count by.
+// Limit returns the limit from which KeyLimit made k, if its algorithm is a. It returns false if no
+// limit of that algorithm gives k, or if no store could count by it.
 func Limit(k budget.KeyLimit, a limit.Algorithm) (l limit.Limit, ok bool) {
 	l = limit.Limit{Algorithm: a, Capacity: limit.Tokens(k.Capacity)}
 	if !a.Counts() {
