@@ -7,48 +7,48 @@ import (
 	"aliquot/budget"
 )
 
-// DropAfter is how long a daemon that does not come back stays in the list.
+// DropAfter is how long a daemon that no longer calls stays in the list.
 const DropAfter = 24 * time.Hour
 
 // Entry is one daemon in the list.
 type Entry struct {
 	ID budget.DaemonID
-	// Read is the highest number that the daemon has read of.
+	// Read is the highest number that the daemon has read.
 	Read uint64
-	// At is when it came last, microseconds of the store's clock.
+	// At is when the daemon last called, in microseconds of the store's clock.
 	At int64
 }
 
-// Call is what a daemon tells the list.
+// Call is what a daemon sends to the list.
 type Call struct {
 	Self budget.DaemonID
 	// Number is the daemon's own number; 0 asks for one.
 	Number uint64
-	// Read as in Entry.
+	// Read is as in Entry.
 	Read uint64
-	// Leaves: the daemon stops, and is to be dropped.
+	// Leaves: the daemon stops, and the list drops it.
 	Leaves bool
 }
 
-// Reply is what the list answers.
+// Reply is the list's answer to a Call.
 type Reply struct {
 	// Now is the store's clock, microseconds.
 	Now int64
-	// Number is the caller's number, Last the highest that was given out.
+	// Number is the caller's number. Last is the highest number that was assigned.
 	Number, Last uint64
-	// Was: the caller stood in the list before the call.
+	// Was: the caller was in the list before the call.
 	Was bool
-	// Others are the other daemons in the list, those that came last first.
+	// Others are the other daemons in the list, the latest callers first.
 	Others []Entry
 }
 
-// List is the list as a store keeps it, the twin of lua/roster.lua. The zero value is empty.
+// List is the list as a store keeps it: the Go twin of lua/roster.lua. The zero value is empty.
 type List struct {
 	Last    uint64
 	Entries []Entry
 }
 
-// Answer is what the list answers to a call at an instant of the store's clock.
+// Answer applies a call at an instant of the store's clock and returns the reply.
 func (l *List) Answer(c Call, now int64) Reply {
 	if c.Number == 0 {
 		l.Last++

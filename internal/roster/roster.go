@@ -11,42 +11,44 @@ import (
 const (
 	// ReadEvery is how often a daemon reads the list.
 	ReadEvery = time.Second
-	// ReadSoon is how often it does while it waits for others, or others may wait for it.
+	// ReadSoon is how often a daemon reads while it waits for others, or others may wait for it.
 	ReadSoon = 100 * time.Millisecond
-	// staleAfter is how long a daemon may spend by the store without reading the list: others
-	// forget it later than that.
+	// staleAfter is how long a daemon may spend through the store without reading the list. Other
+	// daemons forget it later than that.
 	staleAfter = budget.ForgetDaemonAfter / 2
-	// wordFor is how long a new daemon waits for a coordinator's word: whoever has no store, and
-	// never had, is not in the list, but a coordinator knows it.
+	// wordFor is how long a new daemon waits for a coordinator to vouch for it. A daemon that never
+	// had a store is not in the list, but a coordinator knows it.
 	wordFor = time.Second
-	// soonFor bounds how long a daemon that waits reads the list that often.
+	// soonFor bounds how long a waiting daemon reads the list at ReadSoon.
 	soonFor = 10 * time.Second
 )
 
-// Roster is what one daemon knows of the others of its region. Not safe for concurrent use.
+// Roster is what one daemon knows of the other daemons of its region. It is not safe for concurrent
+// use. Use New.
 type Roster struct {
 	self budget.DaemonID
-	// number is this daemon's in the present contents of the store; 0: none yet. read is the
-	// highest that it has read of there.
+	// number is this daemon's number in the present contents of the store; 0: none yet. read is the
+	// highest number that it has read there.
 	number, read uint64
-	readAt       budget.Instant // when the list answered last; 0: never
-	// waits is since when it waits for a coordinator's word: since the list first answered, or
-	// since a coordinator said to wait.
+	readAt       budget.Instant // when the list last answered; 0: never
+	// waits is since when the daemon waits for a coordinator to vouch for it: since the list first
+	// answered, or since a coordinator told it to wait.
 	waits  budget.Instant
-	began  budget.Instant // of waiting for the others
+	began  budget.Instant // when the wait for the others began
 	listed map[budget.DaemonID]listed
 	told   map[budget.DaemonID]told
-	// seen: every other one in the list has read of this daemon. vouched: a coordinator said so.
+	// seen: every other daemon in the list has read of this one. vouched: a coordinator vouches for
+	// this daemon.
 	seen, vouched bool
-	news          bool // there was a new number when the list was last read
+	news          bool // the latest reading of the list had a new number
 }
 
 // listed is another daemon in the list.
 type listed struct {
-	at      int64          // as in Entry, when it was last read
-	until   budget.Instant // counts as known
-	present bool           // in the list of the present contents, when that was last read
-	reads   bool           // has read of this daemon
+	at      int64          // Entry.At at the latest reading
+	until   budget.Instant // the daemon counts as known until then
+	present bool           // it was in the list of the present contents at the latest reading
+	reads   bool           // it has read of this daemon
 }
 
 // told is another daemon that a leader knows of.
@@ -55,8 +57,8 @@ type told struct {
 	epoch uint64 // of that leader
 }
 
-// New is the roster of a daemon that starts. kept are the others that it knew of when it last
-// ran.
+// New returns the roster of a daemon that starts. kept are the other daemons that it knew when it
+// last ran.
 func New(self budget.DaemonID, kept []budget.DaemonID, now budget.Instant) *Roster {
 	r := &Roster{self: self, listed: map[budget.DaemonID]listed{}, told: map[budget.DaemonID]told{}}
 	for _, id := range kept {
@@ -67,14 +69,14 @@ func New(self budget.DaemonID, kept []budget.DaemonID, now budget.Instant) *Rost
 	return r
 }
 
-// Self is the daemon's own id.
+// Self returns the daemon's own id.
 func (r *Roster) Self() budget.DaemonID { return r.self }
 
-// Call is what to tell the list now.
+// Call returns what to send to the list now.
 func (r *Roster) Call() Call { return Call{Self: r.self, Number: r.number, Read: r.read} }
 
-// Contents tells that the store has other contents than before: the list begins again, or is
-// an older one.
+// Contents says that the store's contents have changed: the list starts from nothing, or is an
+// older one.
 func (r *Roster) Contents() {
 	r.number, r.read = 0, 0
 	for id, l := range r.listed {
@@ -83,24 +85,24 @@ func (r *Roster) Contents() {
 	}
 }
 
-// Answered takes the list's answer to a call, which must be of the store's present contents.
+// Answered records the list's reply to a call. The reply must be of the store's present contents.
 func (r *Roster) Answered(a Reply, now budget.Instant) {
 	if r.stale(now) {
-		// Others may have forgotten this daemon: it begins again.
+		// Other daemons may have forgotten this one, so it starts again.
 		r.seen, r.vouched, r.number, r.readAt = false, false, 0, 0
 		return
 	}
 	if r.readAt == 0 {
 		r.began = now
 		if r.waits = now; a.Was {
-			r.waits = 0 // no other daemon could have found the list without it
+			r.waits = 0 // no other daemon could have found the list without this one
 		}
 	}
 	r.news = a.Last > r.read
 	r.number, r.read, r.readAt = a.Number, a.Last, now
 	for id, l := range r.listed {
 		if l.present && !slices.ContainsFunc(a.Others, func(e Entry) bool { return e.ID == id }) {
-			delete(r.listed, id) // it has left
+			delete(r.listed, id) // the daemon has left
 		}
 	}
 	for _, e := range a.Others {
@@ -118,8 +120,7 @@ func (r *Roster) Answered(a Reply, now budget.Instant) {
 	r.seen = r.seen || r.everyoneReads(now)
 }
 
-// everyoneReads reports whether all others have read of this daemon, as far as they were found
-// in the list.
+// everyoneReads reports whether every other daemon that was found in the list has read of this one.
 func (r *Roster) everyoneReads(now budget.Instant) bool {
 	for _, l := range r.listed {
 		if !l.reads && (l.present || now < l.until) {
@@ -129,12 +130,12 @@ func (r *Roster) everyoneReads(now budget.Instant) bool {
 	return true
 }
 
-// stale: the list was not read for so long that others forget this daemon.
+// stale reports whether the list was not read for so long that other daemons forget this one.
 func (r *Roster) stale(now budget.Instant) bool {
 	return r.readAt != 0 && now.Sub(r.readAt) >= staleAfter
 }
 
-// Told takes the other daemons of the region that the leader of an epoch knows of.
+// Told records the other daemons of the region that the leader of an epoch knows of.
 func (r *Roster) Told(epoch uint64, ids []budget.DaemonID, now budget.Instant) {
 	for _, id := range ids {
 		if id != r.self {
@@ -146,14 +147,14 @@ func (r *Roster) Told(epoch uint64, ids []budget.DaemonID, now budget.Instant) {
 	})
 }
 
-// Vouched tells that a coordinator lets this daemon spend by the store: it has a session, or
-// the one that has it knows of this one.
+// Vouched says that a coordinator lets this daemon spend through the store: it has a session, or
+// the daemon that has the session knows of this one.
 func (r *Roster) Vouched() { r.vouched = true }
 
-// Wait tells that a coordinator does not do so yet.
+// Wait says that no coordinator vouches for this daemon yet.
 func (r *Roster) Wait(now budget.Instant) { r.waits = now }
 
-// Spends reports whether this daemon may spend by the store.
+// Spends reports whether this daemon may spend through the store.
 func (r *Roster) Spends(now budget.Instant) bool {
 	switch {
 	case r.stale(now):
@@ -164,13 +165,13 @@ func (r *Roster) Spends(now budget.Instant) bool {
 	return r.readAt != 0 && r.seen && (r.waits == 0 || now.Sub(r.waits) >= wordFor)
 }
 
-// Alone reports whether this daemon may admit by its emergency limit: it knows of no other, and
-// waits for none.
+// Alone reports whether this daemon may admit by its emergency limit, because it knows of no other
+// daemon and waits for none.
 func (r *Roster) Alone(now budget.Instant) bool {
 	return len(r.Others(now)) == 0 && (r.readAt == 0 || r.seen || r.vouched)
 }
 
-// Others are the other daemons of the region that this one knows of, by their ids, at most
+// Others returns the other daemons of the region that this one knows, ordered by id, at most
 // budget.MaxDaemons.
 func (r *Roster) Others(now budget.Instant) []budget.DaemonID {
 	var out []budget.DaemonID
@@ -188,7 +189,7 @@ func (r *Roster) Others(now budget.Instant) []budget.DaemonID {
 	return out[:min(len(out), budget.MaxDaemons)]
 }
 
-// NextRead is after how long the list is to be read again.
+// NextRead returns how long to wait before the next reading of the list.
 func (r *Roster) NextRead(now budget.Instant) time.Duration {
 	if r.news || !r.Spends(now) && now.Sub(r.began) < soonFor {
 		return ReadSoon
