@@ -9,20 +9,20 @@ import (
 
 const million = 1_000_000
 
-// Terms are what a call that is about to leave may ask for.
+// Terms say what a call that is about to leave may ask for.
 type Terms struct {
 	Algorithm limit.Algorithm
-	// Lends: the limit is a bucket whose rule allows chunks, the region is not in limbo,
-	// and every limit of the check is busy.
+	// Lends: the limit is a bucket whose rule allows chunks, the region is not in limbo, and every
+	// limit of the check is busy.
 	Lends bool
-	// Rho is the bound on the drift of clocks, in millionths.
+	// Rho bounds the drift of clocks, in millionths.
 	Rho int64
-	// Until is the end of the lease that the right to spend comes from; 0 if it has none.
+	// Until is the end of the lease behind the right to spend; 0 if there is none.
 	Until budget.Instant
 }
 
-// Trip is one call under way, as the key has to remember it. It is ended by Took or
-// Lost, once.
+// Trip is one call in flight, as the key has to remember it. Exactly one call of Took, Lost or
+// Unmade ends it.
 type Trip struct {
 	cost        limit.Tokens
 	algorithm   limit.Algorithm
@@ -36,9 +36,9 @@ type Trip struct {
 	forgets     uint32
 }
 
-// Bring words a call that decides a cost, or that decides nothing (0). All that is left
-// goes with it, so that the store decides on everything there is. What a renewal under
-// way keeps stays here.
+// Bring prepares a call that decides a cost, or that decides nothing (0). The call returns the
+// whole chunk, so that the store decides on everything there is. What a renewal in flight keeps
+// stays here.
 func (k *Key) Bring(cost limit.Tokens, t Terms, now budget.Instant) (limit.ChunkView, Trip) {
 	trip := k.trip(cost, t, now)
 	if k.renewing {
@@ -52,7 +52,7 @@ func (k *Key) Bring(cost limit.Tokens, t Terms, now budget.Instant) (limit.Chunk
 	return view, trip
 }
 
-// Renew words a call that keeps what is left and asks for more; checks go on meanwhile.
+// Renew prepares a call that keeps the chunk and asks for more. Checks continue meanwhile.
 func (k *Key) Renew(t Terms, now budget.Instant) (limit.ChunkView, Trip) {
 	trip := k.trip(0, t, now)
 	trip.renews, trip.keep = true, min(k.left, k.out)
@@ -70,11 +70,11 @@ func (k *Key) trip(cost limit.Tokens, t Terms, now budget.Instant) Trip {
 	}
 }
 
-// ask adds what is wanted, and reports whether that is anything: what the key uses in a
-// chunk's life and a quarter more, and two checks' worth at least; but no more than a
-// quarter of what the store has, for what is on its way here nobody can be admitted by.
-// One call at a time asks, or many at once would take all there is; and none so shortly
-// before the lease ends that a chunk would not last.
+// ask adds what the key wants to borrow, and reports whether that is anything. It wants what the
+// key uses in a chunk's life and a quarter more, at least two checks' worth. It wants no more than
+// a quarter of what the store has, because no check can be admitted by tokens in flight. Only one
+// call at a time asks, or many at once would take all there is. None asks so shortly before the
+// lease ends that a chunk would not last.
 func (k *Key) ask(view *limit.ChunkView, t Terms, now budget.Instant) bool {
 	if view.Was == 0 {
 		*view = limit.ChunkView{}
@@ -91,13 +91,14 @@ func (k *Key) ask(view *limit.ChunkView, t Terms, now budget.Instant) bool {
 		return false
 	}
 	view.Want, view.Least = want, least
-	// The store has it end a little later than this daemon, whatever their clocks do.
+	// By the store's clock the chunk ends a little later than by this daemon's, whatever the clocks
+	// do.
 	view.Life = stretched(Life, t.Rho)
 	k.wanting = true
 	return true
 }
 
-// arrived ends what a call under way holds up.
+// arrived releases what a call in flight holds up.
 func (k *Key) arrived(t *Trip) {
 	k.calls--
 	if t.renews {
@@ -110,12 +111,12 @@ func (k *Key) arrived(t *Trip) {
 	}
 }
 
-// Took takes the answer to a call: storeNow is the store's clock then, microseconds,
-// received when it was here.
+// Took applies the answer to a call. storeNow is the store's clock at the answer, in microseconds.
+// received is when the answer arrived.
 func (k *Key) Took(t Trip, allowed bool, out limit.Outcome, storeNow int64, received budget.Instant) {
 	k.arrived(&t)
 	if t.drops != k.drops {
-		return // of contents that are no more
+		return // of contents that no longer exist
 	}
 	if t.turn == k.turn {
 		k.said.take(&t, allowed, t.forgets == k.forgets, out, storeNow, received)
@@ -139,15 +140,15 @@ func (k *Key) Took(t Trip, allowed bool, out limit.Outcome, storeNow int64, rece
 	}
 }
 
-// lend takes what the store has lent, or left here for a time yet.
+// lend adds what the store has lent, or has left here for some more time.
 func (k *Key) lend(t *Trip, out *limit.Outcome, received budget.Instant) {
 	end := t.sent.Add(shrunk(out.LentFor, t.rho))
 	if t.leaseEnd != 0 {
 		end = min(end, t.leaseEnd)
 	}
 	if !t.renews && out.LentUntil > k.until {
-		// The store has begun another loan, so the one before was over: what came back here of that, with
-		// a call that was not made, is lent no more.
+		// The store has begun another loan, so the previous one is over. What an unmade call
+		// returned here of that loan is no longer lent.
 		k.lose(k.left)
 		k.left, k.out = 0, out.Lent
 	}
@@ -161,8 +162,8 @@ func (k *Key) lend(t *Trip, out *limit.Outcome, received budget.Instant) {
 	}
 }
 
-// tookLate takes what was granted before the present share, or session, was known: it
-// can be brought back, if there is not a later chunk already.
+// tookLate handles a grant that was made before the present share or session was known. It can be
+// returned, unless there is a later chunk already.
 func (k *Key) tookLate(t *Trip, out *limit.Outcome) {
 	if k.live {
 		k.out -= min(k.out, out.Lent)
@@ -172,8 +173,8 @@ func (k *Key) tookLate(t *Trip, out *limit.Outcome) {
 	k.end, k.until = t.sent.Add(Life), out.LentUntil
 }
 
-// Lost ends a call of which nobody knows whether the store has made it. What it brought
-// back may not have arrived, or counted; what it kept is still counted as this daemon's.
+// Lost ends a call of which it is unknown whether the store has made it. What it returned may not
+// have arrived or counted. What it kept still counts as this daemon's.
 func (k *Key) Lost(t Trip) {
 	k.arrived(&t)
 	k.lose(t.back)
@@ -182,8 +183,8 @@ func (k *Key) Lost(t Trip) {
 	}
 }
 
-// Unmade ends a call that the store has certainly not made, worded as view: what it took
-// along is here again, unless the loan that it is of is over.
+// Unmade ends a call, prepared as view, that the store has certainly not made. The tokens it took
+// along are here again, unless their loan is over.
 func (k *Key) Unmade(t Trip, view limit.ChunkView) {
 	k.arrived(&t)
 	switch {
@@ -196,36 +197,36 @@ func (k *Key) Unmade(t Trip, view limit.ChunkView) {
 	}
 }
 
-// End stops the key from being decided here: its share, the session, the rules or the
-// configuration are others. What is left can be brought back, and is due for it.
+// End stops the key from being decided here, because its share, the session, the rules or the
+// configuration changed. What is left can be returned, and is due for it.
 func (k *Key) End() {
 	k.turn++
 	k.live, k.said = false, said{}
 }
 
-// Drop is End where the store has other contents now: what was taken from the ones
-// before is void.
+// Drop is End for a store whose contents have changed: what was borrowed from the earlier contents
+// is void.
 func (k *Key) Drop() {
 	k.End()
 	k.drops++
 	k.left, k.out, k.until, k.end = 0, 0, 0, 0
 }
 
-// Forget ends the memory of denials, and those that calls under way bring are not
-// remembered: something was given back, before or after the store decided them.
+// Forget discards remembered denials, including those that calls in flight bring. Tokens were given
+// back, before or after the store decided those calls.
 func (k *Key) Forget() {
 	k.forgets++
 	k.said.denied = false
 }
 
-// stretched is a time in microseconds of a clock that may be faster by rho.
+// stretched returns a duration in microseconds of a clock that may be faster by rho.
 func stretched(d time.Duration, rho int64) int64 {
 	us := d.Microseconds()
 	return us + (us*rho+million-1)/million + 1
 }
 
-// shrunk is the time here in which a clock that may be faster by rho shows us
-// microseconds at the most.
+// shrunk returns the longest time here in which a clock that may be faster by rho shows at most us
+// microseconds.
 func shrunk(us, rho int64) time.Duration {
 	return time.Duration(max(us-1, 0)*million/(million+rho)) * time.Microsecond
 }

@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	// span is the time over which checks are counted: half of a chunk's life, so that a
-	// key that has just become busy gets its first chunk while that still helps.
+	// span is the time over which checks are counted: half of a chunk's life. A key that has just
+	// become busy so gets its first chunk while that still helps.
 	span = Life / 2
-	// one is a whole check in the mean of checks a span.
+	// one is one check in the units of the mean of checks a span.
 	one = 256
-	// busyAtOnce is how many checks in one span make a key busy by themselves.
+	// busyAtOnce is how many checks in one span alone make a key busy.
 	busyAtOnce = 2
-	// longestPause, in spans, is when what was counted before says nothing any more.
+	// longestPause is the pause, in spans, after which earlier counts mean nothing.
 	longestPause = 16
 )
 
-// meter estimates what is asked of a key: counts of the present span, and a mean over
-// the spans before it that forgets by halves. The zero value has seen nothing.
+// meter estimates the demand for a key: counts of the present span, and a mean over earlier spans
+// that forgets by halves. The zero value has counted nothing.
 type meter struct {
 	began       budget.Instant
 	checks      int64
 	cost        limit.Tokens
-	meanChecks  int64 // in parts of one
+	meanChecks  int64 // in units of 1/one
 	meanCost    limit.Tokens
 	lastCost    limit.Tokens
 	lastChecked budget.Instant
@@ -54,15 +54,15 @@ func (m *meter) roll(now budget.Instant) {
 	m.began = m.began.Add(time.Duration(passed) * span)
 }
 
-// busy: two checks are to be expected within a chunk's life.
+// busy reports whether two checks are expected within a chunk's life.
 func (m *meter) busy(now budget.Instant) bool {
 	if now.Sub(m.began) >= 2*span {
-		return false // nobody asked for a whole span
+		return false // there was no check for a whole span
 	}
 	return m.checks >= busyAtOnce || m.meanChecks >= one
 }
 
-// inLife is what is expected to be asked within a chunk's life.
+// inLife returns what is expected to be asked within a chunk's life.
 func (m *meter) inLife() limit.Tokens {
 	return max(m.cost, m.meanCost) * limit.Tokens(Life/span)
 }

@@ -2,9 +2,9 @@ package chunk
 
 import "aliquot/budget"
 
-// AppendState writes what a key has, and what calls under way hold up, in canonical form:
-// all that what it may spend depends on. storeNow is the store's clock, microseconds.
-// What it estimates and remembers of denials is not part of it.
+// AppendState writes in canonical form what a key has, and what calls in flight hold up: everything
+// that affects what it may spend. storeNow is the store's clock, in microseconds. Estimates and
+// remembered denials are not part of it.
 func (k *Key) AppendState(c *budget.Canon, now budget.Instant, storeNow int64) {
 	c.Int(int64(k.left))
 	c.Int(int64(k.out))
@@ -19,7 +19,7 @@ func (k *Key) AppendState(c *budget.Canon, now budget.Instant, storeNow int64) {
 	}
 }
 
-// AppendState writes a call under way of a key in canonical form.
+// AppendState writes a key's call in flight in canonical form.
 func (t *Trip) AppendState(c *budget.Canon, k *Key, now budget.Instant) {
 	c.Int(int64(t.back))
 	c.Int(int64(t.keep))
