@@ -5,16 +5,17 @@ import (
 	"aliquot/limit"
 )
 
-// Ticket is the charge of one limit of a call that was sent to the store. The zero value is that
-// of a call that was not.
+// Ticket is the charge for one limit of a call that was sent to the store. The zero value stands
+// for a call that was not sent.
 type Ticket struct {
 	state  ticketState
-	voided uint32 // of the table, when it was sent
+	voided uint32 // Table.voided when the call was sent
 	cost   limit.Tokens
 	sent   budget.Instant
-	// covered is what its caller was admitted for from memory while it was under way; it is owed since.
+	// covered is what the caller was admitted for from memory while the call was in flight. It is
+	// owed since then.
 	covered limit.Tokens
-	// mark is the debt's mark then, or its lostMark when the call was lost.
+	// mark is the debt's mark at that time, or its lostMark when the call was lost.
 	mark uint64
 }
 
@@ -22,26 +23,27 @@ type ticketState uint8
 
 const (
 	unsent   ticketState = iota
-	underway             // on its way, or on its way back
+	underway             // on its way to the store or back
 	missing              // without an answer: the store may have charged it
 	charged              // the store charged it
 	refused              // the store did not charge it
 )
 
-// Call numbers the next call of the store, for Debit.
+// Call returns the number of the store's next call, for Carry.
 func (t *Table) Call() uint64 {
 	t.call++
 	return t.call
 }
 
-// Debt is what a call carries of a key's debt. The zero value is nothing.
+// Debt is the part of a key's debt that a call carries. The zero value is nothing.
 type Debt struct {
-	// Amount is what the store is to take off the key's record.
+	// Amount is what the store must take off the key's record.
 	Amount limit.Tokens
-	upTo   limit.Tokens // of all that was ever owed
+	upTo   limit.Tokens // of everything that was ever owed
 }
 
-// Carry has a call carry what a charge's key owes; nothing if that call has it with it already.
+// Carry returns the debt of a charge's key for a call to carry. It returns nothing if that call
+// carries it already.
 func (t *Table) Carry(c *Charge, call uint64, now budget.Instant) Debt {
 	key := c.Key
 	d := t.debt[key]
@@ -53,7 +55,7 @@ func (t *Table) Carry(c *Charge, call uint64, now budget.Instant) Debt {
 		t.settle(key, d)
 	}
 	if d.use != nil {
-		// What was admitted in windows that are over counts no more.
+		// Admissions in windows that are over no longer count.
 		d.use.forget(c)
 		_, here := d.use.most(c)
 		d.paid = max(d.paid, d.total-here)
@@ -65,14 +67,15 @@ func (t *Table) Carry(c *Charge, call uint64, now budget.Instant) Debt {
 	return Debt{Amount: min(d.total-d.paid, limit.MaxExact), upTo: d.total}
 }
 
-// Settling reports whether a call that carries a key's debt is under way. Another call would have to carry
-// it as well, or could spend ahead of it; so what comes meanwhile is better decided from memory.
+// Settling reports whether a call that carries a key's debt is in flight. Another call would have
+// to carry the debt as well, or could spend before it is paid. So a request that comes meanwhile is
+// better decided from memory.
 func (t *Table) Settling(key budget.KeyID) bool {
 	d := t.debt[key]
 	return d != nil && d.carried > 0
 }
 
-// Paid ends the call that carried a debt, and takes off what the store took.
+// Paid ends a call that carried a debt. If taken, it subtracts what the store took.
 func (t *Table) Paid(key budget.KeyID, carried Debt, taken bool) {
 	d := t.debt[key]
 	if d == nil || carried == (Debt{}) {
@@ -85,7 +88,7 @@ func (t *Table) Paid(key budget.KeyID, carried Debt, taken bool) {
 	t.settle(key, d)
 }
 
-// Sent charges a cost whose call leaves now.
+// Sent charges a cost for a call that is being sent.
 func (t *Table) Sent(k *Ticket, c *Charge, now budget.Instant) {
 	*k = Ticket{state: underway, cost: c.Cost, sent: now, voided: t.voided}
 	e, known := t.keys[c.Key]
@@ -99,14 +102,15 @@ func (t *Table) Sent(k *Ticket, c *Charge, now budget.Instant) {
 	t.keys[c.Key] = e
 }
 
-// Answered takes the store's answer to a call: whether it charged the cost, and what is left. stamp is the
-// store's clock then: an answer that an earlier one overtook says nothing new, unless that clock was set back. carried is what the call had with it of the debt.
+// Answered records the store's answer to a call: whether it charged the cost, and what is left.
+// stamp is the store's clock at the answer. An answer that was overtaken by one with a later stamp
+// says nothing new, unless that clock was set back. carried is the debt that the call carried.
 func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, carried Debt, stamp int64, now budget.Instant) {
 	t.landed(k, c)
 	if allowed {
 		t.uncover(k, c)
 	}
-	t.Paid(c.Key, carried, k.voided == t.voided) // else it was paid of a record that is lost
+	t.Paid(c.Key, carried, k.voided == t.voided) // otherwise it was paid from a record that is lost
 	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp > e.stamp || k.sent >= e.at) {
 		e.at, e.stamp = now, stamp
 		if e.left = out.Tokens; c.Limit.Algorithm.Counts() {
@@ -129,7 +133,8 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 	}
 }
 
-// recount takes what the store says is in use of a limit that counts, beside what was admitted here and not told it.
+// recount records what the store reports as in use of a counting limit, besides what was admitted
+// here and not reported to it.
 func (t *Table) recount(c *Charge, e *entry) {
 	switch d := t.debt[c.Key]; {
 	case d == nil || d.use == nil:
@@ -140,7 +145,7 @@ func (t *Table) recount(c *Charge, e *entry) {
 	}
 }
 
-// NotSent takes back a charge: the store has decided nothing of the call, and will not.
+// NotSent takes back a charge: the store has not decided the call, and never will.
 func (t *Table) NotSent(k *Ticket, c *Charge) {
 	if k.state != underway {
 		return
@@ -149,7 +154,7 @@ func (t *Table) NotSent(k *Ticket, c *Charge) {
 	k.state = refused
 }
 
-// Lost leaves a charge standing: the store may decide the call until an instant.
+// Lost keeps a charge: the store may decide the call until an instant.
 func (t *Table) Lost(k *Ticket, c *Charge, until budget.Instant) {
 	if k.state != underway {
 		return
@@ -164,7 +169,7 @@ func (t *Table) Lost(k *Ticket, c *Charge, until budget.Instant) {
 	}
 }
 
-// landed: a call is not under way any more.
+// landed records that a call is no longer in flight.
 func (t *Table) landed(k *Ticket, c *Charge) {
 	if e, known := t.keys[c.Key]; known && k.state == underway && k.voided == t.voided {
 		e.asked = max(0, e.asked-k.cost)
@@ -172,16 +177,17 @@ func (t *Table) landed(k *Ticket, c *Charge) {
 	}
 }
 
-// cover has the caller of a call that is under way admitted from memory. Its cost is owed at once, for calls that
-// are sent from now on may overtake it.
+// cover admits the caller of a call in flight from memory. Its cost is owed at once, because calls
+// that are sent from now on may overtake it.
 func (t *Table) cover(k *Ticket, c *Charge, now budget.Instant) {
 	t.landed(k, c)
 	t.owe(c, c.Cost, now)
 	k.covered, k.cost, k.mark = c.Cost, 0, t.debtOf(c.Key).mark
 }
 
-// uncover: the store charged a call whose caller was admitted from memory. That is not owed any more, unless a call
-// has carried the debt since: then the store may have taken it twice.
+// uncover handles a call that the store charged after its caller was admitted from memory. That
+// cost is no longer owed, unless a call has carried the debt since: the store may then have taken
+// it twice.
 func (t *Table) uncover(k *Ticket, c *Charge) {
 	if d := t.debt[c.Key]; k.covered > 0 && d != nil && d.mark == k.mark {
 		d.total = max(d.paid, d.total-k.covered)
@@ -190,7 +196,7 @@ func (t *Table) uncover(k *Ticket, c *Charge) {
 	k.covered = 0
 }
 
-// owe books what was admitted here.
+// owe adds what was admitted here to the debt.
 func (t *Table) owe(c *Charge, cost limit.Tokens, now budget.Instant) {
 	if cost == 0 {
 		return

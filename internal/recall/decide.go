@@ -5,8 +5,8 @@ import (
 	"aliquot/limit"
 )
 
-// Decide decides one request under all its limits: none is charged unless each of them holds its
-// cost, and denied is false. No two charges may be of one key. out[i] is what became of charges[i].
+// Decide decides one request under all its limits. It charges none of them unless each holds its
+// cost and denied is false. No two charges may be of one key. out[i] is the outcome of charges[i].
 func (t *Table) Decide(charges []Charge, denied bool, now budget.Instant, out []limit.Outcome) bool {
 	allowed := !denied
 	for i := range charges {
@@ -29,7 +29,7 @@ func (t *Table) Decide(charges []Charge, denied bool, now budget.Instant, out []
 // Holds reports whether a charge would be admitted now.
 func (t *Table) Holds(c *Charge, now budget.Instant) bool { return t.holds(c, t.look(c, now)) }
 
-// look is what there is for a charge.
+// look returns what is available to a charge.
 func (t *Table) look(c *Charge, now budget.Instant) limit.Outcome {
 	e := t.find(c, now)
 	if c.Limit.Algorithm.Counts() {
@@ -38,12 +38,14 @@ func (t *Table) look(c *Charge, now budget.Instant) limit.Outcome {
 	return limit.Outcome{Tokens: max(0, e.left-t.pending(c, &e)), Bucket: c.Bucket}
 }
 
-// holds reports whether what there is holds a charge, or its own call was charged while its caller gave up.
+// holds reports whether the available amount covers a charge, or whether the store charged the
+// request's own call after its caller gave up.
 func (t *Table) holds(c *Charge, out limit.Outcome) bool {
 	return out.Tokens >= c.Cost || c.Own != nil && c.Own.state == charged && c.Own.voided == t.voided
 }
 
-// admit charges one limit of a request that is admitted, unless its own call was. It reports whether it did.
+// admit charges one limit of an admitted request, unless the request's own call was charged. It
+// reports whether it did.
 func (t *Table) admit(c *Charge, now budget.Instant) bool {
 	if own := c.Own; own != nil && own.state == charged && own.voided == t.voided {
 		own.state = refused // for this one request
@@ -68,7 +70,7 @@ func (t *Table) admit(c *Charge, now budget.Instant) bool {
 	return true
 }
 
-// pending is what calls other than the request's own may have taken, or may take yet.
+// pending returns what calls other than the request's own may have taken, or may still take.
 func (t *Table) pending(c *Charge, e *entry) limit.Tokens {
 	out := e.asked
 	if d := t.debt[c.Key]; d != nil {
@@ -80,8 +82,8 @@ func (t *Table) pending(c *Charge, e *entry) limit.Tokens {
 	return max(0, out)
 }
 
-// stands reports whether the charge of a call stands in the table: it is under way, or nobody knows yet what
-// became of it.
+// stands reports whether the table still holds the charge of a call: the call is in flight, or its
+// result is unknown.
 func (t *Table) stands(k *Ticket, c *Charge) bool {
 	if k == nil || k.voided != t.voided {
 		return false

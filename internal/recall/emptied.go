@@ -7,14 +7,14 @@ import (
 	"aliquot/limit"
 )
 
-// HoldsUntil notes an instant up to which no other daemon can have had the region's session: a
-// coordinator has answered in this daemon's own.
+// HoldsUntil records an instant up to which no other daemon can have had the region's session,
+// because a coordinator has answered in this daemon's session.
 func (t *Table) HoldsUntil(until budget.Instant) { t.heldUntil = max(t.heldUntil, until) }
 
-// Emptied takes it that the store has other contents. What is known of keys stays if the daemon
-// holds the session, and Memory has it for the store. What calls under way may have taken of the
-// earlier contents counts as taken. A daemon that does not hold the session forgets all but what is
-// owed, for another one may have spent.
+// Emptied records that the store's contents have changed. If the daemon holds the session, the
+// table keeps what it knows of keys, and Memory has it for the store. Calls in flight count as
+// having taken from the earlier contents. If the daemon does not hold the session, the table
+// forgets everything except what is owed, because another daemon may have spent.
 func (t *Table) Emptied(now budget.Instant) {
 	if now >= t.heldUntil {
 		t.Void(now)
@@ -34,7 +34,7 @@ func (t *Table) Emptied(now budget.Instant) {
 		if e.asked = 0; e.counts {
 			t.takenOfUse(key, &e, taken, now)
 		} else {
-			// No call takes more than there is, so the record held no less than nothing.
+			// No call takes more than there is, so the record held at least nothing.
 			e.left = max(e.left-taken, min(e.left, -t.Owed(key, now)))
 		}
 		t.keys[key] = e
@@ -45,11 +45,11 @@ func (t *Table) Emptied(now budget.Instant) {
 	}
 }
 
-// longestDebt is beyond what a debt of a window may last.
+// longestDebt bounds how long the debt of a window lasts.
 const longestDebt = 2 * 366 * 24 * time.Hour
 
-// takenOfUse has calls under way count as admitted here, in the window in which the store hears of them. Where
-// admissions of several windows are known, nobody knows which.
+// takenOfUse counts calls in flight as admitted here, in the window in which the store hears of
+// them. If admissions of several windows are known, it is unknown which window that is.
 func (t *Table) takenOfUse(key budget.KeyID, e *entry, taken limit.Tokens, now budget.Instant) {
 	d := t.debtOf(key)
 	if d.use != nil {
@@ -59,12 +59,12 @@ func (t *Table) takenOfUse(key budget.KeyID, e *entry, taken limit.Tokens, now b
 	d.total, d.full = d.total+taken, max(d.full, now.Add(longestDebt))
 }
 
-// Remembers reports whether Memory may have something to tell.
+// Remembers reports whether Memory may return something.
 func (t *Table) Remembers() bool { return t.emptied != 0 }
 
-// Memory is what the store is to be told of a charge's key, whose record it may have lost with
-// earlier contents; nil: nothing is known, or nothing of it matters any more. What the key owes is in
-// it, for the call carries that.
+// Memory returns what the store must be told of a charge's key, because it may have lost the record
+// with earlier contents. Nil: nothing is known, or nothing of it matters any more. It includes what
+// the key owes, because the call carries that debt.
 func (t *Table) Memory(c *Charge, now budget.Instant) *limit.Memory {
 	if t.emptied == 0 || c.Foreign || now > t.emptied.Add(max(c.Full, 2*c.Limit.Tail())) {
 		return nil
@@ -86,7 +86,7 @@ func (t *Table) Memory(c *Charge, now budget.Instant) *limit.Memory {
 	return &m
 }
 
-// usedBefore is Memory of a limit that counts.
+// usedBefore is Memory for a counting limit.
 func (t *Table) usedBefore(c *Charge, e *entry, known bool, now budget.Instant) *limit.Memory {
 	tail := c.Limit.Tail()
 	switch {

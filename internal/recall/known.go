@@ -5,8 +5,8 @@ import (
 	"aliquot/limit"
 )
 
-// Tells reports whether the table knows what is left of a charge's key: the store has told, or all of it was
-// spent from here since. If not, a denial says nothing of the limit.
+// Tells reports whether the table knows what is left of a charge's key: the store has reported it,
+// or everything was spent from here since. If not, a denial says nothing about the limit.
 func (t *Table) Tells(c *Charge, now budget.Instant) bool {
 	if c.Bucket.Cap <= 0 {
 		return false

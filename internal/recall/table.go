@@ -8,124 +8,131 @@ import (
 )
 
 const (
-	// DefaultKeys bounds a table, in keys: about 40 MiB.
+	// DefaultKeys is the default size of a table, in keys: about 40 MiB.
 	DefaultKeys = 400_000
-	// evictionSample is how many keys a new key of a full table looks at, to drop the one
-	// that was settled the longest ago.
+	// evictionSample is how many keys are compared to make room in a full table. The one that was
+	// settled longest ago is dropped.
 	evictionSample = 16
 )
 
-// Charge is what one limit of a request costs a key, and what the region may hold of that key now.
+// Charge is what one limit of a request costs a key, with what the region may hold of that key now.
 type Charge struct {
 	Key   budget.KeyID
 	Limit limit.Limit
 	Cost  limit.Tokens
-	// Bucket is what the region may hold without its store, and earn, by this daemon's clock: see
-	// rights.WithoutStore. Of a limit that counts, its capacity is the rights.
+	// Bucket is what the region may hold without its store, and earn, by this daemon's clock; see
+	// rights.WithoutStore. For a counting limit its capacity is the rights.
 	Bucket limit.Bucket
-	// Full is how long an empty bucket may take to fill, or use of a limit that counts may last: a debt that is
-	// older than that has nothing to be taken off.
+	// Full is how long an empty bucket may take to fill, or how long use of a counting limit may
+	// last. An older debt has nothing to be taken off.
 	Full time.Duration
-	// Extra: the bucket may hold more than its capacity that it earned when the key was cold.
+	// Extra: the bucket may hold more than its capacity, earned when the key was cold.
 	Extra bool
-	// Foreign: another daemon may spend for the region by its store, so nothing is known for certain.
+	// Foreign: another daemon may spend for the region through its store, so nothing is known for
+	// certain.
 	Foreign bool
-	// From is when the bucket came to be this region's own; 0: it always was. What was known of
-	// the key before counts for nothing.
+	// From is when the bucket came to be this region's own; 0: it always was. Earlier knowledge of
+	// the key does not count.
 	From budget.Instant
-	// StoreNow and StoreLatest are times, in microseconds of the store's clock, that it has reached for certain
-	// and has not passed for certain; 0 if none are known. Limits that count go by them.
+	// StoreNow is a time that the store's clock has certainly reached, StoreLatest one that it has
+	// certainly not passed, in microseconds. Both are 0 if none is known. Counting limits need
+	// them.
 	StoreNow, StoreLatest int64
-	// RhoPPM bounds by how many millionths that clock and the daemon's differ.
+	// RhoPPM bounds the drift between that clock and the daemon's, in millionths.
 	RhoPPM int64
-	// Own is the charge that stands for this request already, if a call for it was sent and not
-	// answered; else nil.
+	// Own is the charge that the table already holds for this request, if a call for it was sent
+	// and not answered; otherwise nil.
 	Own *Ticket
 }
 
-// Table remembers keys. It is not safe for concurrent use. Use New.
+// Table remembers keys. It is not safe for concurrent use. The zero value is not usable; use New.
 type Table struct {
 	keys map[budget.KeyID]entry
 	max  int
 	debt map[budget.KeyID]*debt
-	// whole is since when every key that was settled is in keys: what is not was not touched.
+	// whole is since when every key that was settled is in keys: a key that is not in it was not
+	// used.
 	whole budget.Instant
-	// call counts the calls that debts were looked up for.
+	// call counts the calls for which debts were looked up.
 	call  uint64
-	marks uint64 // of debts, that were given out
-	// settled is the largest total of a debt that was dropped: a later one of its key begins there, so that a late
-	// answer pays nothing of it.
+	marks uint64 // the latest mark that was assigned to a debt
+	// settled is the largest total of a debt that was dropped. A later debt of its key starts
+	// there, so that a late answer pays nothing of it.
 	settled limit.Tokens
-	// voided counts the calls of Void and Emptied: a call of the store from before says nothing any more.
+	// voided counts the calls of Void and Emptied. The answer to an older call says nothing any
+	// more.
 	voided uint32
-	// emptied is when the store's contents began that Memory tells of; 0: never. heldUntil is up to when no
-	// other daemon can have spent.
+	// emptied is when the store's contents began that Memory is for; 0: never. heldUntil is up to
+	// when no other daemon can have spent.
 	emptied, heldUntil budget.Instant
-	// changing are keys as they were before their share changed, while nobody knows what they hold.
+	// changing has keys as they were before their share changed, while it is unknown what they
+	// hold.
 	changing map[budget.KeyID]entry
 }
 
-// entry is what is known of one key. It has no pointers, so that the garbage collector need not
-// look at hundreds of thousands.
+// entry is what is known of one key. It has no pointers, so the garbage collector need not scan
+// hundreds of thousands of them.
 type entry struct {
-	// left is what the store's record held when it was last told, less what is owed since; of a
-	// limit that counts, the rights that were left.
+	// left is what the store's record held by its latest answer, less what is owed since. For a
+	// counting limit it is the rights that were left.
 	left limit.Tokens
-	// at is the instant that left is of: what is earned later comes on top.
+	// at is the instant of left. What is earned later is added to it.
 	at budget.Instant
-	// basis is the rate, micro-tokens a second, by which the key earned at least; of a limit
-	// that counts, what was in use.
+	// basis is the smallest rate at which the key earned, in micro-tokens a second. For a counting
+	// limit it is what was in use.
 	basis int64
 	// stamp is the store's clock at the answer, in microseconds.
 	stamp int64
-	// asked is the cost of calls on their way.
+	// asked is the cost of calls in flight.
 	asked limit.Tokens
-	// counts: it is of a limit that counts. unsaid: the store did not say what is in use of that, but
-	// that there is nothing left.
+	// counts: it is a counting limit. unsaid: the store did not report what is in use of it, only
+	// that nothing is left.
 	counts, unsaid bool
 }
 
-// debt is what was admitted of one key and not told the store, and what calls without an answer
-// may have taken.
+// debt is what was admitted of one key and not reported to the store, and what calls without an
+// answer may have taken.
 type debt struct {
-	// total is all that was ever owed of the key, and paid how much of it the store has taken off.
+	// total is everything that was ever owed of the key. paid is how much of it the store has taken
+	// off.
 	total, paid limit.Tokens
-	// full is when the store's bucket is full whatever it is told: from then on nothing is owed.
+	// full is when the store's bucket is full in any case. From then on nothing is owed.
 	full budget.Instant
-	// carrier is the last call that had the debt with it, and carried how many have it that are under way.
+	// carrier is the latest call that carried the debt. carried is how many calls in flight carry
+	// it.
 	carrier uint64
 	carried int
-	// lost is the cost of calls without an answer, which the store may decide until lostUntil.
+	// lost is the cost of calls without an answer. The store may decide them until lostUntil.
 	lost      limit.Tokens
 	lostUntil budget.Instant
-	// lostMark is another one whenever it is known what became of those calls.
+	// lostMark changes whenever it becomes known what became of those calls.
 	lostMark uint64
-	// mark is another one whenever a call carries the debt.
+	// mark changes whenever a call carries the debt.
 	mark uint64
-	// use is what is in use of a limit that counts, since it was first decided here; nil before.
+	// use is what is in use of a counting limit, since it was first decided here; nil before.
 	use *use
 }
 
-// New makes an empty table of at most max keys. The daemon has been the only one that spends for
-// its region since now, or counts on nothing from before.
+// New returns an empty table of at most max keys. Since now the daemon must be the only one that
+// spends for its region, or must count on nothing from before.
 func New(max int, now budget.Instant) *Table {
 	return &Table{keys: map[budget.KeyID]entry{}, debt: map[budget.KeyID]*debt{}, changing: map[budget.KeyID]entry{}, max: max, whole: now}
 }
 
-// Len is how many keys the table knows.
+// Len returns how many keys the table knows.
 func (t *Table) Len() int { return len(t.keys) }
 
-// Knows reports whether the table knows a key: Sent then looks at nothing of a charge but its key and cost.
+// Knows reports whether the table knows a key. If so, Sent uses only the key and cost of a charge.
 func (t *Table) Knows(key budget.KeyID) bool { _, known := t.keys[key]; return known }
 
 // Owes reports whether a key may owe something.
 func (t *Table) Owes(key budget.KeyID) bool { return t.debt[key] != nil }
 
-// Owing is how many keys owe something, or may have been charged by calls without an answer.
+// Owing returns how many keys owe something, or may have been charged by calls without an answer.
 func (t *Table) Owing() int { return len(t.debt) }
 
-// Void forgets everything but what is owed: from now on keys begin empty. It is for when the store has other contents,
-// or when others may have spent.
+// Void forgets everything except what is owed: from now on keys start empty. It is for a store
+// whose contents have changed, or a time in which other daemons may have spent.
 func (t *Table) Void(now budget.Instant) {
 	clear(t.keys)
 	clear(t.changing)
@@ -136,11 +143,13 @@ func (t *Table) Void(now budget.Instant) {
 	}
 }
 
-// Revise counts what keys that are not known have earned from now on only: the rules have changed.
+// Revise lets keys that the table does not know earn only from now on, because the rules have
+// changed.
 func (t *Table) Revise(now budget.Instant) { t.whole = now }
 
-// Forget begins a key from empty, before its share changes in the store: nobody knows what it
-// will hold until Tell. Nothing is admitted of a limit that counts until the store has answered a call.
+// Forget starts a key from empty, before its share changes in the store. It is unknown what the key
+// will hold until Tell. Of a counting limit nothing is admitted until the store has answered a
+// call.
 func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 	e, known := t.keys[key]
 	if !known && !t.makeRoom(now) {
@@ -153,8 +162,8 @@ func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 	t.keys[key] = e
 }
 
-// Tell takes what the store said a key holds, at its clock's stamp, when its share had changed to
-// one that earns at rate micro-tokens a second.
+// Tell records what the store reported that a key holds, at stamp of its clock, after its share had
+// changed to one that earns at rate micro-tokens a second.
 func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, now budget.Instant) {
 	e, known := t.keys[key]
 	if !known && !t.makeRoom(now) {
@@ -165,7 +174,7 @@ func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, n
 	delete(t.changing, key)
 }
 
-// TellUse is Tell for a limit that counts: what is left of its rights, and what is in use.
+// TellUse is Tell for a counting limit: what is left of its rights, and what is in use.
 func (t *Table) TellUse(key budget.KeyID, left, used limit.Tokens, stamp int64, now budget.Instant) {
 	e, known := t.keys[key]
 	if !known && !t.makeRoom(now) {
@@ -179,7 +188,7 @@ func (t *Table) TellUse(key budget.KeyID, left, used limit.Tokens, stamp int64, 
 	delete(t.changing, key)
 }
 
-// Spend takes what was charged to a key in another way than by a call of Sent.
+// Spend subtracts what was charged to a key in another way than by a call of Sent.
 func (t *Table) Spend(key budget.KeyID, cost limit.Tokens) {
 	if e, known := t.keys[key]; known {
 		e.left -= cost
@@ -187,7 +196,7 @@ func (t *Table) Spend(key budget.KeyID, cost limit.Tokens) {
 	}
 }
 
-// Owed is what a key owes.
+// Owed returns what a key owes.
 func (t *Table) Owed(key budget.KeyID, now budget.Instant) limit.Tokens {
 	if d := t.debt[key]; d != nil && now <= d.full {
 		return d.total - d.paid
@@ -195,8 +204,8 @@ func (t *Table) Owed(key budget.KeyID, now budget.Instant) limit.Tokens {
 	return 0
 }
 
-// find returns what is known of a charge's key, brought to now. It changes nothing: what many looks would
-// round away, a slow limit would never earn.
+// find returns what is known of a charge's key, brought to now. It changes nothing: frequent calls
+// would round a slow limit's earnings away.
 func (t *Table) find(c *Charge, now budget.Instant) entry {
 	e, known := t.keys[c.Key]
 	if !known {
@@ -205,7 +214,7 @@ func (t *Table) find(c *Charge, now budget.Instant) entry {
 	return e.to(c, now)
 }
 
-// to is what was known, brought to now.
+// to returns what was known, brought to now.
 func (e entry) to(c *Charge, now budget.Instant) entry {
 	if c.Limit.Algorithm.Counts() {
 		return e // it decays by the store's clock, see use
@@ -218,7 +227,7 @@ func (e entry) to(c *Charge, now budget.Instant) entry {
 	return e
 }
 
-// untouched is what a key holds that nobody has asked about since the table is whole.
+// untouched returns what a key holds that was not used since the table is whole.
 func (t *Table) untouched(c *Charge, now budget.Instant) entry {
 	if c.Limit.Algorithm.Counts() {
 		if !t.unused(c, now) {
@@ -230,12 +239,12 @@ func (t *Table) untouched(c *Charge, now budget.Instant) entry {
 	return entry{left: earned(0, rate, c.Bucket.Cap, max(t.whole, c.From), now), at: now, basis: rate}
 }
 
-// unused reports whether nothing can be in use of a limit that counts whose key nobody has asked about since the
-// table is whole: nothing of this region by the present window of its store's clock, and nothing that others used of
-// its rights.
+// unused reports whether nothing can be in use of a counting limit whose key was not used since the
+// table is whole. That covers use by this region in the present window of its store's clock, and
+// use of its rights by others.
 func (t *Table) unused(c *Charge, now budget.Instant) bool {
 	tail := c.Limit.Tail()
-	// Half of it more is beyond what clocks may differ by.
+	// Half a tail more is beyond what clocks may differ by.
 	if c.From != 0 && now < c.From.Add(tail+tail/2) {
 		return false
 	}
@@ -253,7 +262,8 @@ func (t *Table) unused(c *Charge, now budget.Instant) bool {
 	return begins >= c.StoreLatest-age+(age*c.RhoPPM+999_999)/1_000_000
 }
 
-// earned is what a bucket holds at an instant that held tokens at an earlier one. It rounds down.
+// earned returns what a bucket holds at an instant if it held tokens at an earlier one. It rounds
+// down.
 func earned(tokens limit.Tokens, rate int64, most limit.Tokens, from, to budget.Instant) limit.Tokens {
 	if to <= from || rate <= 0 {
 		return min(tokens, most)
@@ -267,8 +277,8 @@ func earned(tokens limit.Tokens, rate int64, most limit.Tokens, from, to budget.
 	return min(tokens+limit.Tokens(whole*us+rest*secs+rest*(us%1_000_000)/1_000_000), most)
 }
 
-// makeRoom drops a key that is neither owed for nor on its way, if the table is full. It reports
-// whether there is room.
+// makeRoom makes room in a full table: it drops a key that owes nothing and has no call in flight.
+// It reports whether there is room.
 func (t *Table) makeRoom(now budget.Instant) bool {
 	if len(t.keys) < t.max {
 		return true
@@ -296,13 +306,13 @@ func (t *Table) makeRoom(now budget.Instant) bool {
 	return true
 }
 
-// nothingOwed reports whether nothing is owed of a key, and nothing in use that was.
+// nothingOwed reports whether nothing is owed of a key, and no earlier debt of it is in use.
 func (t *Table) nothingOwed(key budget.KeyID, now budget.Instant) bool {
 	d := t.debt[key]
 	return d == nil || d.total == d.paid && d.lost == 0 && d.carried == 0 && now > d.full
 }
 
-// debtOf finds or makes a key's debt.
+// debtOf finds or creates a key's debt.
 func (t *Table) debtOf(key budget.KeyID) *debt {
 	d := t.debt[key]
 	if d == nil {
@@ -317,8 +327,8 @@ func (t *Table) nextMark() uint64 {
 	return t.marks
 }
 
-// settle drops a debt of nothing. What was in use of a limit that counts stays known, also when it was paid, until the
-// store has said what is in use.
+// settle drops a debt of nothing. Use of a counting limit stays known, even after it was paid,
+// until the store has reported what is in use.
 func (t *Table) settle(key budget.KeyID, d *debt) {
 	if d.total == d.paid && d.lost == 0 && d.carried == 0 && d.use == nil {
 		t.settled = max(t.settled, d.total)

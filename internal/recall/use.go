@@ -7,15 +7,15 @@ import (
 	"aliquot/limit"
 )
 
-// use is what is in use of a limit that counts, as far as the daemon knows: what the store said, and what was
-// admitted here since. The store's clock is known within two bounds only, so an admission counts in
-// every window that the store may have been in. The zero value is no use.
+// use is what the daemon knows to be in use of a counting limit: what the store reported, and what
+// was admitted here since. The store's clock is known only within two bounds, so an admission
+// counts in every window that the store may have been in. The zero value is no use.
 type use struct {
-	windows []windowUse // of fixed windows and sliding counters, by label
-	entries []entryUse  // of logs, in the order of until
+	windows []windowUse // of fixed windows and sliding counters, ordered by label
+	entries []entryUse  // of logs, ordered by until
 }
 
-// windowUse is what may be in use of one window, and how much of that was admitted here.
+// windowUse is what may be in use in one window, and how much of that was admitted here.
 type windowUse struct {
 	label      int64
 	used, here limit.Tokens
@@ -27,16 +27,17 @@ type entryUse struct {
 	used, here limit.Tokens
 }
 
-// maxUnsure is in how many windows the store may be at once for a request to be decided by them.
+// maxUnsure is the largest number of windows that the store may be in for a request to be decided
+// by them.
 const maxUnsure = 64
 
-// labelAt numbers the window of a time of the store's clock.
+// labelAt returns the label of the window at a time of the store's clock.
 func labelAt(c *Charge, at int64) int64 {
 	u := limit.Use{Window: c.Limit.Window.Microseconds()}
 	return u.LabelOf(at)
 }
 
-// count adds what is in use between two times of the store's clock.
+// count adds use between two times of the store's clock.
 func (u *use) count(c *Charge, used, here limit.Tokens, from, to int64) {
 	if used == 0 {
 		return
@@ -62,10 +63,10 @@ func (u *use) count(c *Charge, used, here limit.Tokens, from, to int64) {
 	}
 }
 
-// add counts an admission of now.
+// add counts an admission at the present.
 func (u *use) add(c *Charge, cost limit.Tokens) { u.count(c, cost, cost, c.StoreNow, c.StoreLatest) }
 
-// forget drops what counts no more at the earliest time that the store's clock may show.
+// forget drops what no longer counts at the earliest time that the store's clock may show.
 func (u *use) forget(c *Charge) {
 	u.entries = slices.DeleteFunc(u.entries, func(e entryUse) bool { return e.until <= c.StoreNow })
 	oldest := labelAt(c, c.StoreNow)
@@ -75,8 +76,9 @@ func (u *use) forget(c *Charge) {
 	u.windows = slices.DeleteFunc(u.windows, func(w windowUse) bool { return w.label < oldest })
 }
 
-// most is the most that may be in use now, and how much of that was admitted here. A window to come, by a
-// clock that was another one, counts as the present one; without any clock all do.
+// most returns the most that may be in use now, and how much of that was admitted here. A window
+// that has not begun, by a clock that has changed, counts as the present one. Without any clock all
+// windows do.
 func (u *use) most(c *Charge) (used, here limit.Tokens) {
 	for _, e := range u.entries {
 		used, here = used+e.used, here+e.here
@@ -98,7 +100,8 @@ func (u *use) most(c *Charge) (used, here limit.Tokens) {
 			case w.label == label, w.label > last:
 				in.used, in.here = in.used+w.used, in.here+w.here
 			case w.label == label-1 && c.Limit.Algorithm == limit.SlidingCounter:
-				// What is left of the window before; all of it, if this one may have begun just now.
+				// The rest of the previous window counts; all of it, if this window may have just
+				// begun.
 				rest := window
 				if labelAt(c, c.StoreNow) == label {
 					rest -= c.StoreNow % window
@@ -112,19 +115,20 @@ func (u *use) most(c *Charge) (used, here limit.Tokens) {
 	return used, here
 }
 
-// unsure reports whether nobody knows in which window the store is.
+// unsure reports whether it is unknown in which window the store is.
 func unsure(c *Charge) bool {
 	return c.StoreNow == 0 || c.StoreLatest-c.StoreNow > maxUnsure*c.Limit.Window.Microseconds()
 }
 
-// partOf is a part of an amount, rounded up. Capacities are below 1e15, and seconds below 4e7.
+// partOf returns a part of an amount, rounded up. Capacities are below 1e15, and seconds below 4e7.
 func partOf(of limit.Tokens, part, whole int64) limit.Tokens {
 	// In parts of a second or coarser the product stays below 2^63.
 	scale := max(1, whole/8000)
 	return limit.Tokens((int64(of)*(part/scale+1) + whole/scale - 1) / (whole / scale))
 }
 
-// useOf is what is known to be in use of a charge's key; it is the table's own, and made at need.
+// useOf returns what is known to be in use of a charge's key. The result belongs to the table,
+// which creates it on demand.
 func (t *Table) useOf(c *Charge, e *entry) *use {
 	d := t.debtOf(c.Key)
 	if d.use == nil {
@@ -137,8 +141,8 @@ func (t *Table) useOf(c *Charge, e *entry) *use {
 	return d.use
 }
 
-// leftOf is what a limit that counts has left for a request. Of slots nothing is admitted: nobody could give
-// one back.
+// leftOf returns what a counting limit has left for a request. Of slots nothing is admitted,
+// because they could not be released.
 func (t *Table) leftOf(c *Charge, e *entry, now budget.Instant) limit.Outcome {
 	rights := c.Bucket.Cap
 	tail := c.Limit.Tail()
@@ -155,7 +159,7 @@ func (t *Table) leftOf(c *Charge, e *entry, now budget.Instant) limit.Outcome {
 	}
 	used, _ := t.useOf(c, e).most(c)
 	if d := t.debt[c.Key]; d.total == d.paid && d.lost == 0 && d.carried == 0 {
-		d.use = nil // a look leaves nothing behind
+		d.use = nil // reading leaves nothing behind
 		t.settle(c.Key, d)
 	}
 	out.Tokens = max(0, rights-used-t.pending(c, e))
