@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -88,22 +87,4 @@ func digest(servers []raft.Server) string {
 		_, _ = fmt.Fprintf(h, "%s@%s\n", s.ID, s.Address)
 	}
 	return fmt.Sprintf("%016x", h.Sum64())
-}
-
-// forgetUnfinishedBootstrap lets a first start that was interrupted be done again: raft keeps
-// that it is in term 1 before it has an entry of it, and bootstraps nothing that is in a term.
-// Nobody acted in that term but whoever bootstrapped, since the first election is for term 2;
-// a vote, which nobody can have had, would have to stay all the same.
-func (n *Node) forgetUnfinishedBootstrap() error {
-	first, _, errLog := n.logs.bounds()
-	term, errTerm := n.store.GetUint64(keyTerm)
-	voted, errVoted := n.store.GetUint64(keyVotedTerm)
-	if err := errors.Join(errLog, errTerm, errVoted); err != nil {
-		return err
-	}
-	if first != 0 || n.logs.snapshot.index != 0 || n.dir.id.Listed || term != 1 || voted != 0 {
-		return nil
-	}
-	n.log.Info("this node's first start was interrupted; it begins anew")
-	return n.store.SetUint64(keyTerm, 0)
 }

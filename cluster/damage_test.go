@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -185,4 +186,14 @@ func TestALogWithoutItsSnapshotRefusesToStart(t *testing.T) {
 	} else if !strings.Contains(err.Error(), "the latest snapshot ends with 0") {
 		t.Errorf("the error does not say what is missing: %v", err)
 	}
+}
+
+// lastSegment is the file that the log ends in.
+func lastSegment(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.wal"))
+	if err != nil || len(files) < 2 {
+		t.Fatalf("segments: %v, %v", files, err)
+	}
+	return slices.Max(files)
 }

@@ -1,5 +1,5 @@
 // Package cluster makes the budget ledger and the rules replicated and available:
-// a Raft node on a write-ahead log that drives the state machine of package state, gossip
+// a Raft node on the log of package raftlog that drives the state machine of package state, gossip
 // discovery, the first bootstrap and the joining of new nodes.
 //
 // One Node is one coordinator. Commands go in through Propose on the leader, the

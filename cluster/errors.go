@@ -42,9 +42,4 @@ var (
 	ErrNotRemovable = errors.New("cluster: nothing was removed")
 	// ErrLeaderStuck ends a leader that can no longer commit.
 	ErrLeaderStuck = errors.New("cluster: this leader could not commit anything for three election timeouts")
-	// ErrUnwritable ends a node whose disk is full or broken.
-	ErrUnwritable = errors.New("cluster: the log of this node cannot be written")
-	// ErrLogStale ends a follower whose Raft cannot go on from a snapshot it received.
-	// Starting again mends it.
-	ErrLogStale = errors.New("cluster: this node received a snapshot over a log that differs from it, and must start again")
 )

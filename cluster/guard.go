@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"aliquot/cluster/raftlog"
 	"aliquot/cluster/state"
 )
 
@@ -207,7 +208,7 @@ func checkEntry(e *raft.Log) error {
 // checkServers refuses a configuration that Raft cannot decode, or that no leader makes.
 func checkServers(data []byte) error {
 	var c raft.Configuration
-	if err := withoutPanic(func() error { c = raft.DecodeConfiguration(data); return nil }); err != nil {
+	if err := raftlog.WithoutPanic(func() error { c = raft.DecodeConfiguration(data); return nil }); err != nil {
 		return err
 	}
 	ids, addresses := map[raft.ServerID]bool{}, map[raft.ServerAddress]bool{}
@@ -334,7 +335,7 @@ func (n *Node) newGuard() *guard {
 		if r := n.running.Load(); r != nil {
 			return r.CurrentTerm()
 		}
-		term, err := n.store.GetUint64(keyTerm)
+		term, err := n.logs.Term()
 		if err != nil {
 			n.log.Error("cannot read the term", "error", err)
 		}

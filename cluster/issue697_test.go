@@ -10,17 +10,16 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	wal "github.com/hashicorp/raft-wal"
-	"github.com/hashicorp/raft-wal/metadb"
 
+	"aliquot/cluster/raftlog"
 	"aliquot/cluster/state"
 )
 
 // stores are the log stores that raft can be given over one write-ahead log.
-var stores = map[string]func(*raftLog) raft.LogStore{
-	"ordinary":  func(l *raftLog) raft.LogStore { return struct{ raft.LogStore }{l.WAL} }, // what issue 697 is about
-	"monotonic": func(l *raftLog) raft.LogStore { return l.WAL },                          // raft-wal as it comes
-	"ours":      func(l *raftLog) raft.LogStore { return l },
+var stores = map[string]func(*raftlog.Log) raft.LogStore{
+	"ordinary":  func(l *raftlog.Log) raft.LogStore { return struct{ raft.LogStore }{l.WAL} }, // what issue 697 is about
+	"monotonic": func(l *raftlog.Log) raft.LogStore { return l.WAL },                          // raft-wal as it comes
+	"ours":      func(l *raftlog.Log) raft.LogStore { return l },
 }
 
 // snapshotAt is the index of the leader's snapshot, of term 3, in all these tests.
@@ -29,7 +28,7 @@ const snapshotAt = 4
 // behind is a follower of a puppet with entries of term 2, which nobody else has.
 type behind struct {
 	t      *testing.T
-	store  func(*raftLog) raft.LogStore
+	store  func(*raftlog.Log) raft.LogStore
 	net    *wires
 	leader *puppet
 	self   raft.Server
@@ -37,13 +36,12 @@ type behind struct {
 	snaps  *raft.InmemSnapshotStore
 
 	raft *raft.Raft
-	wal  *raftLog
-	meta *metadb.BoltMetaDB
+	wal  *raftlog.Log
 	fsm  *recorder
 }
 
 // newBehind has a log up to entry last.
-func newBehind(t *testing.T, store func(*raftLog) raft.LogStore, last uint64) *behind {
+func newBehind(t *testing.T, store func(*raftlog.Log) raft.LogStore, last uint64) *behind {
 	b := &behind{t: t, store: store, net: newWires(), dir: t.TempDir(), snaps: raft.NewInmemSnapshotStore(),
 		self: raft.Server{ID: "f/00000001", Address: "f"}}
 	b.leader = newPuppet(t, b.net.listen("p"), "p/00000002")
@@ -65,13 +63,12 @@ func (b *behind) config() raft.Configuration {
 
 func (b *behind) start() {
 	b.t.Helper()
-	b.meta = &metadb.BoltMetaDB{} // raft-wal leaves it open, see openStores
-	opened, err := wal.Open(b.dir, wal.WithMetaStore(b.meta))
+	opened, err := raftlog.Open(b.dir, walSegmentBytes, newHclog(testLogger(), "raft-wal"), nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.wal, b.fsm = &raftLog{WAL: opened}, &recorder{}
-	snaps, err := newNotedSnapshots(b.snaps, b.wal)
+	b.wal, b.fsm = opened, &recorder{}
+	snaps, err := raftlog.NewSnapshots(b.snaps, b.wal)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -91,7 +88,7 @@ func (b *behind) start() {
 
 func (b *behind) stop() {
 	b.t.Helper()
-	if err := errors.Join(b.raft.Shutdown().Error(), b.wal.Close(), b.meta.Close()); err != nil {
+	if err := errors.Join(b.raft.Shutdown().Error(), b.wal.Close()); err != nil {
 		b.t.Error(err)
 	}
 }
@@ -143,7 +140,7 @@ func TestSnapshotOverADivergentLog(t *testing.T) {
 		{"ours", snapshotAt - 1, true, true},
 		{"ours", snapshotAt + 1, true, true},
 		{"ours", snapshotAt + 3, true, true},
-		{"ours", snapshotAt, false, true}, // checkLog's case
+		{"ours", snapshotAt, false, true}, // CheckStale's case
 	} {
 		b := newBehind(t, stores[c.store], c.last)
 		for range 3 {
@@ -152,9 +149,8 @@ func TestSnapshotOverADivergentLog(t *testing.T) {
 				t.Errorf("%s log up to %d: the entry after the snapshot was taken: %v, want %v", c.store, c.last, got, c.taken)
 			}
 		}
-		n := &Node{logs: b.wal, raft: b.raft}
-		if err := n.checkLog(); c.store == "ours" && errors.Is(err, ErrLogStale) != !c.taken {
-			t.Errorf("log up to %d: checkLog says %v", c.last, err)
+		if err := b.wal.CheckStale(b.raft); c.store == "ours" && errors.Is(err, raftlog.ErrStale) != !c.taken {
+			t.Errorf("log up to %d: CheckStale says %v", c.last, err)
 		}
 		b.stop()
 		b.start()
@@ -236,7 +232,7 @@ func TestNodeWithAStaleLogEndsAndStartsAgain(t *testing.T) {
 	}
 	select {
 	case err := <-n.Failed():
-		if !errors.Is(err, ErrLogStale) {
+		if !errors.Is(err, raftlog.ErrStale) {
 			t.Fatalf("failed with %v", err)
 		}
 	case <-time.After(patience):

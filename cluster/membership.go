@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"aliquot/cluster/raftlog"
 )
 
 const (
@@ -75,7 +77,7 @@ func (n *Node) configuration() raft.Configuration {
 // step does what is due now and reports whether this node is a settled member.
 func (m *membership) step(now time.Time) (settled bool) {
 	m.remember()
-	if err := m.checkLog(); errors.Is(err, ErrLogStale) {
+	if err := m.logs.CheckStale(m.raft); errors.Is(err, raftlog.ErrStale) {
 		m.fail(err)
 	}
 	config := m.configuration()

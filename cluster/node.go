@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
-	wal "github.com/hashicorp/raft-wal"
 
+	"aliquot/cluster/raftlog"
 	"aliquot/cluster/state"
 )
 
@@ -39,9 +38,7 @@ type Node struct {
 	raft *raft.Raft
 	// running is raft as soon as it runs: messages come before Start returns.
 	running atomic.Pointer[raft.Raft]
-	store   *wal.WAL // raft's small durable values
-	logs    *raftLog // its log, in the same files
-	meta    *segmentList
+	logs    *raftlog.Log // raft's log, and its small durable values
 	trans   *transport
 	layer   *streamLayer
 	gossip  *gossip
@@ -108,13 +105,13 @@ func (n *Node) start() (err error) {
 	n.metrics = newMetrics(n.cfg.Registerer)
 	metered := meteredSnapshots{snapshots, n.metrics}
 	n.trans.guard = n.newGuard()
-	if err := withoutPanic(func() (err error) {
-		n.raft, err = raft.NewRaft(n.raftConfig(notify), n.fsm, n.logs, n.store, metered, n.trans)
+	if err := raftlog.WithoutPanic(func() (err error) {
+		n.raft, err = raft.NewRaft(n.raftConfig(notify), n.fsm, n.logs, n.logs, metered, n.trans)
 		return err
 	}); n.fsm.refused != nil {
 		return fmt.Errorf("--data-dir: the latest snapshot in %s: %w: start the version that wrote it, or a later one", n.dir.path, n.fsm.refused)
 	} else if err != nil {
-		return damaged("what raft keeps", n.dir.path, err)
+		return raftlog.Damaged("what raft keeps", n.dir.path, err)
 	}
 	n.running.Store(n.raft)
 	n.loops.Go(func() { n.trans.guard.run(n.ctx, n.trans.NetworkTransport.Consumer()) })
@@ -137,38 +134,26 @@ func (n *Node) openStores() (snapshots raft.SnapshotStore, fresh bool, err error
 	if err != nil {
 		return nil, false, err
 	}
-	// raft-wal 0.4.0 closes its segments but not its meta database, whose file lock
-	// would then outlive the node. So it gets one that this node closes itself.
-	n.meta = newSegmentList()
-	if n.logs, err = openLog(path, n.meta, walSegmentBytes, newHclog(n.log, "raft-wal")); err != nil {
-		return nil, false, damaged("the log", path, err)
+	if n.logs, err = raftlog.Open(path, walSegmentBytes, newHclog(n.log, "raft-wal"), n.fail); err != nil {
+		return nil, false, err
 	}
-	n.store, n.logs.unwritable = n.logs.WAL, n.fail
-	if err := removeUnfinished(n.dir.path); err != nil {
-		return nil, false, fmt.Errorf("--data-dir: %w", err)
-	}
-	files, err := raft.NewFileSnapshotStoreWithLogger(n.dir.path, snapshotsRetained, newHclog(n.log, "raft-snapshot"))
+	snapshots, err = raftlog.OpenSnapshots(n.dir.path, snapshotsRetained, newHclog(n.log, "raft-snapshot"), n.logs)
 	if err != nil {
-		return nil, false, fmt.Errorf("--data-dir: open the snapshots: %w", err)
+		return nil, false, err
 	}
-	noted, err := newNotedSnapshots(files, n.logs)
-	if err != nil {
+	if err := n.logs.CheckWhole(n.dir.id.Listed); err != nil {
+		return nil, false, err
+	}
+	if forgot, err := n.logs.ForgetUnfinishedBootstrap(n.dir.id.Listed); err != nil {
 		return nil, false, fmt.Errorf("--data-dir: %w", err)
+	} else if forgot {
+		n.log.Info("this node's first start was interrupted; it begins anew")
 	}
-	if err := noted.check(); err != nil {
-		return nil, false, damaged("the snapshots", filepath.Join(n.dir.path, "snapshots"), err)
-	}
-	if err := withoutPanic(n.checkWhole); err != nil {
-		return nil, false, damaged("the log", path, err)
-	}
-	if err := n.forgetUnfinishedBootstrap(); err != nil {
-		return nil, false, fmt.Errorf("--data-dir: %w", err)
-	}
-	existing, err := raft.HasExistingState(n.logs, n.store, noted)
+	existing, err := raft.HasExistingState(n.logs, n.logs, snapshots)
 	if err != nil {
 		return nil, false, fmt.Errorf("--data-dir: %w", err)
 	}
-	return noted, !existing, nil
+	return snapshots, !existing, nil
 }
 
 // checkFirstBoot refuses a node that could only wait for ever.
@@ -244,16 +229,13 @@ func (n *Node) stop() error {
 		errs = append(errs, n.trans.Close()) // raft waits for the exchanges under way, which end here
 	}
 	if stopped != nil {
-		errs = append(errs, stopped.Error(), n.logs.settle())
+		errs = append(errs, stopped.Error(), n.logs.Settle())
 	}
 	if n.gossip != nil {
 		errs = append(errs, n.gossip.stop())
 	}
-	if n.store != nil {
-		errs = append(errs, n.store.Close())
-	}
-	if n.meta != nil {
-		errs = append(errs, n.meta.Close())
+	if n.logs != nil {
+		errs = append(errs, n.logs.Close())
 	}
 	if n.dir != nil {
 		errs = append(errs, n.dir.close())

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	wal "github.com/hashicorp/raft-wal"
 
 	"aliquot/cluster/state"
 )
@@ -59,13 +58,6 @@ func TestHeartbeatsTakeTheOrdinaryWay(t *testing.T) {
 	}
 	if got := from.progress("b/00000002"); got != 17 {
 		t.Errorf("progress %d, want 17", got)
-	}
-}
-
-// hashicorp/raft issue 697: what raftLog makes of a deletion rests on it.
-func TestLogStoreIsMonotonic(t *testing.T) {
-	if !(&raftLog{WAL: &wal.WAL{}}).IsMonotonic() {
-		t.Error("raft would keep old logs when it installs a snapshot")
 	}
 }
 

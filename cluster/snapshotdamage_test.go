@@ -91,3 +91,26 @@ func TestASnapshotThatThisVersionDoesNotReadIsNotReplacedByAnOlderOne(t *testing
 		t.Errorf("the error does not say what to do: %v", err)
 	}
 }
+
+func TestWhatIsLeftOfASnapshotGoesAtTheNextStart(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	n := l.start(l.config("c1"))
+	l.leader(n)
+	if err := n.raft.Snapshot().Error(); err != nil {
+		t.Fatal(err)
+	}
+	c := l.stop(n)
+	dir := filepath.Join(c.DataDir, "snapshots")
+	left := filepath.Join(dir, "12-286-1795352503737.tmp")
+	if err := os.Mkdir(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(left, "meta.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.leader(l.start(c))
+	if there, err := os.ReadDir(dir); err != nil || len(there) != 1 || there[0].Name() == filepath.Base(left) {
+		t.Errorf("in the directory of snapshots: %v, %v", there, err)
+	}
+}

@@ -19,12 +19,13 @@ import (
 // testsOf are the packages whose tests run for a change in a folder, in this order: the first that
 // fails ends the trial.
 var testsOf = map[string][]string{
-	"lua":            {"./lua", "./regional/store"},
-	"regional/store": {"./regional/store", "./regional"},
-	"regional":       {"./regional"},
-	"coordinator":    {"./coordinator"},
-	"cluster":        {"./cluster", "./coordinator"},
-	"cluster/state":  {"./cluster/state", "./cluster", "./coordinator"},
+	"lua":             {"./lua", "./regional/store"},
+	"regional/store":  {"./regional/store", "./regional"},
+	"regional":        {"./regional"},
+	"coordinator":     {"./coordinator"},
+	"cluster":         {"./cluster", "./coordinator"},
+	"cluster/raftlog": {"./cluster/raftlog", "./cluster"},
+	"cluster/state":   {"./cluster/state", "./cluster", "./coordinator"},
 }
 
 // verdict is what became of one change.
@@ -41,7 +42,7 @@ func main() {
 	root := flag.String("root", "..", "root of the module")
 	n := flag.Int("n", 60, "how many changes that compile to try")
 	seed := flag.Uint64("seed", 1, "what they are drawn by")
-	folders := flag.String("folders", "regional,coordinator,cluster,cluster/state,lua", "where the changes are made, comma separated")
+	folders := flag.String("folders", "regional,coordinator,cluster,cluster/raftlog,cluster/state,lua", "where the changes are made, comma separated")
 	only := flag.String("only", "", "try the changes whose description contains this, and no others")
 	limit := flag.Duration("timeout", 5*time.Minute, "for one package's tests; a test that hangs counts as caught")
 	list := flag.Bool("list", false, "print the changes and try none")

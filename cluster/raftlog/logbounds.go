@@ -1,11 +1,9 @@
-package cluster
+package raftlog
 
 import (
 	"fmt"
 	"sync/atomic"
 
-	"github.com/hashicorp/go-hclog"
-	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/types"
 )
@@ -56,29 +54,13 @@ func (s *segmentList) note(state types.PersistentState) {
 	}
 }
 
-// openLog opens the write-ahead log in a directory.
-func openLog(dir string, segments *segmentList, segmentBytes int, log hclog.Logger) (*raftLog, error) {
-	var store *wal.WAL
-	err := withoutPanic(func() (err error) {
-		store, err = wal.Open(dir, wal.WithMetaStore(segments), wal.WithSegmentSize(segmentBytes), wal.WithLogger(log))
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return &raftLog{WAL: store, segments: segments}, nil
-}
-
 // reaches notes, once in each segment, that the log has entries up to last. The library takes
 // a last segment that is gone for one that was never written, and every write ends in the
 // last one: so its first is noted after it is on disk, and nothing is noted that may yet go.
-func (l *raftLog) reaches(last uint64) error {
+func (l *Log) reaches(last uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	tail := uint64(0)
-	if l.segments != nil {
-		tail = l.segments.tail.Load()
-	}
+	tail := l.segments.tail.Load()
 	if l.held == 0 || l.held < tail && tail <= last {
 		return l.setHeld(last)
 	}
@@ -86,11 +68,11 @@ func (l *raftLog) reaches(last uint64) error {
 }
 
 // recedes notes, before the log's end goes, that it ends with last, or holds nothing more, 0.
-func (l *raftLog) recedes(last uint64) error {
+func (l *Log) recedes(last uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if last == 0 {
-		if err := l.WAL.SetUint64(keyCovered, l.snapshot.index); err != nil {
+		if err := l.WAL.SetUint64(keyCovered, l.snapshot.Index); err != nil {
 			return err
 		}
 	}
@@ -101,7 +83,7 @@ func (l *raftLog) recedes(last uint64) error {
 }
 
 // settle notes exactly how far the log reaches: nothing more is written until the next start.
-func (l *raftLog) settle() error {
+func (l *Log) Settle() error {
 	last, err := l.LastIndex()
 	if err != nil {
 		return err
@@ -115,7 +97,7 @@ func (l *raftLog) settle() error {
 }
 
 // setHeld is called with the lock held.
-func (l *raftLog) setHeld(index uint64) error {
+func (l *Log) setHeld(index uint64) error {
 	if err := l.WAL.SetUint64(keyHeld, index); err != nil {
 		return fmt.Errorf("note how far the log reaches: %w", err)
 	}

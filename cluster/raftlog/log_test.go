@@ -1,12 +1,11 @@
-package cluster
+package raftlog
 
 import (
-	"errors"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
-	"github.com/hashicorp/raft-wal/metadb"
 )
 
 // A deposed leader deletes what it alone has from the end of its log. raft-wal 0.4.0
@@ -15,13 +14,11 @@ import (
 func TestLogWithoutItsTailOpensAgain(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 3 {
-		meta := &metadb.BoltMetaDB{}
-		store, err := wal.Open(dir, wal.WithMetaStore(meta))
+		log, err := Open(dir, 64<<20, hclog.NewNullLogger(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		log := &raftLog{WAL: store}
-		_, last, err := log.bounds()
+		_, last, err := log.Bounds()
 		if err != nil || last != uint64(7*round) {
 			t.Fatalf("round %d: the log ends at %d (%v)", round, last, err)
 		}
@@ -39,8 +36,15 @@ func TestLogWithoutItsTailOpensAgain(t *testing.T) {
 		if err := log.DeleteRange(last+8, last+10); err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(log.Close(), meta.Close()); err != nil {
+		if err := log.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// hashicorp/raft issue 697: what Log makes of a deletion rests on it.
+func TestLogStoreIsMonotonic(t *testing.T) {
+	if !(&Log{WAL: &wal.WAL{}}).IsMonotonic() {
+		t.Error("raft would keep old logs when it installs a snapshot")
 	}
 }

@@ -1,14 +1,16 @@
-package cluster
+package raftlog
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 )
 
 // smallSegment holds four or five entries of largeEntry.
@@ -18,16 +20,14 @@ const (
 )
 
 // openSmall opens a log of small segments as a start of a node does; the error is the check's.
-func openSmall(t *testing.T, dir string, snapshot uint64) (*raftLog, error) {
+func openSmall(t *testing.T, dir string, snapshot uint64) (*Log, error) {
 	t.Helper()
-	l, err := openLog(dir, newSegmentList(), smallSegment, newHclog(testLogger(), "raft-wal"))
+	l, err := Open(dir, smallSegment, hclog.NewNullLogger(), func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.unwritable = func(err error) { t.Error(err) }
-	l.noteSnapshot(entryID{snapshot, 0})
-	n := &Node{logs: l, store: l.WAL, dir: &dataDir{id: identity{Listed: true}}}
-	if err := n.checkWhole(); err != nil {
+	l.NoteSnapshot(EntryID{snapshot, 0})
+	if err := l.CheckWhole(true); err != nil {
 		closeLog(t, l)
 		return nil, err
 	}
@@ -35,21 +35,38 @@ func openSmall(t *testing.T, dir string, snapshot uint64) (*raftLog, error) {
 }
 
 // closeLog leaves a log as kill -9 does.
-func closeLog(t *testing.T, l *raftLog) {
+func closeLog(t *testing.T, l *Log) {
 	t.Helper()
-	if err := errors.Join(l.Close(), l.segments.Close()); err != nil {
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// command is a log entry.
+func command(index, term uint64, text string) *raft.Log {
+	return &raft.Log{Index: index, Term: term, Type: raft.LogCommand, Data: []byte(text)}
+}
+
+// change rewrites a file.
+func change(t *testing.T, file string, how func([]byte) []byte) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, how(data), 0o600)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
 
 // append writes that many entries, each by itself.
-func (l *raftLog) append(t *testing.T, entries int) {
+func (l *Log) append(t *testing.T, entries int) {
 	t.Helper()
-	_, last, err := l.bounds()
+	_, last, err := l.Bounds()
 	if err != nil {
 		t.Fatal(err)
 	}
-	last = max(last, l.snapshot.index)
+	last = max(last, l.snapshot.Index)
 	for i := range uint64(entries) {
 		if err := l.StoreLog(command(last+1+i, 1, strings.Repeat("x", largeEntry))); err != nil {
 			t.Fatal(err)
@@ -58,10 +75,10 @@ func (l *raftLog) append(t *testing.T, entries int) {
 }
 
 // newSmall is a log with some entries.
-func newSmall(t *testing.T, entries int) (*raftLog, string) {
+func newSmall(t *testing.T, entries int) (*Log, string) {
 	t.Helper()
 	dir := t.TempDir()
-	l, err := openLog(dir, newSegmentList(), smallSegment, newHclog(testLogger(), "raft-wal"))
+	l, err := Open(dir, smallSegment, hclog.NewNullLogger(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +106,8 @@ func TestALogWhoseCutFailedIsTaken(t *testing.T) {
 		"a new leader's": {from: 2}, "a snapshot's": {from: 1, snapshot: 20},
 	} {
 		l, dir := newSmall(t, 3)
-		l.noteSnapshot(entryID{c.snapshot, 0})
-		if err := l.settle(); err != nil {
+		l.NoteSnapshot(EntryID{c.snapshot, 0})
+		if err := l.Settle(); err != nil {
 			t.Fatal(err)
 		}
 		var inTheWay []string // of the segment that is to follow
@@ -103,7 +120,7 @@ func TestALogWhoseCutFailedIsTaken(t *testing.T) {
 		if err := l.DeleteRange(c.from, 3); err == nil {
 			t.Fatalf("%s: the cut did not fail", name)
 		}
-		if err := l.settle(); err != nil {
+		if err := l.Settle(); err != nil {
 			t.Fatal(err)
 		}
 		closeLog(t, l)
@@ -147,7 +164,7 @@ func TestALogWithoutItsLastSegmentIsRefused(t *testing.T) {
 				closeLog(t, l)
 				spoil(t, lastSegment(t, dir))
 				if l, err := openSmall(t, dir, 0); err == nil {
-					_, last, _ := l.bounds()
+					_, last, _ := l.Bounds()
 					t.Errorf("%s, restarted %v: of %d entries the log has %d, and was taken", name, restarted, entries, last)
 					closeLog(t, l)
 				} else if !strings.Contains(err.Error(), "last segment") {
@@ -162,7 +179,7 @@ func TestALogWithoutItsLastSegmentIsRefused(t *testing.T) {
 func TestALogThatWasClosedInOrderMissesItsLastEntry(t *testing.T) {
 	t.Parallel()
 	l, dir := newSmall(t, 7)
-	if err := l.settle(); err != nil {
+	if err := l.Settle(); err != nil {
 		t.Fatal(err)
 	}
 	closeLog(t, l)
@@ -178,15 +195,15 @@ func TestALogThatWasClosedInOrderMissesItsLastEntry(t *testing.T) {
 func TestAWholeLogIsTaken(t *testing.T) {
 	t.Parallel()
 	const entries = 12
-	mark := func(held uint64) func(*testing.T, *raftLog) {
-		return func(t *testing.T, l *raftLog) {
+	mark := func(held uint64) func(*testing.T, *Log) {
+		return func(t *testing.T, l *Log) {
 			if err := l.WAL.SetUint64(keyHeld, held); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	cut := func(from, to uint64) func(*testing.T, *raftLog) {
-		return func(t *testing.T, l *raftLog) {
+	cut := func(from, to uint64) func(*testing.T, *Log) {
+		return func(t *testing.T, l *Log) {
 			if err := l.DeleteRange(from, to); err != nil {
 				t.Fatal(err)
 			}
@@ -194,7 +211,7 @@ func TestAWholeLogIsTaken(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		snapshot, last uint64
-		then           func(*testing.T, *raftLog)
+		then           func(*testing.T, *Log)
 	}{
 		"as it was":                        {last: entries},
 		"of a version without the mark":    {last: entries, then: mark(0)},
@@ -204,20 +221,20 @@ func TestAWholeLogIsTaken(t *testing.T) {
 		"without its last segments":        {last: 3, then: cut(4, entries)},
 		"without any, behind a snapshot":   {last: 0, snapshot: 20, then: cut(1, entries)},
 		"shorter than its snapshot, still": {last: entries, snapshot: 20},
-		"cut, and longer again": {last: 14, then: func(t *testing.T, l *raftLog) {
+		"cut, and longer again": {last: 14, then: func(t *testing.T, l *Log) {
 			cut(3, entries)(t, l)
 			l.append(t, entries)
 		}},
-		"emptied, and written to again": {last: 23, snapshot: 20, then: func(t *testing.T, l *raftLog) {
+		"emptied, and written to again": {last: 23, snapshot: 20, then: func(t *testing.T, l *Log) {
 			cut(1, entries)(t, l)
 			l.append(t, 3)
 		}},
-		"about to be cut": {last: entries, then: func(t *testing.T, l *raftLog) {
+		"about to be cut": {last: entries, then: func(t *testing.T, l *Log) {
 			if err := l.recedes(3); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		"about to be emptied": {last: entries, snapshot: 20, then: func(t *testing.T, l *raftLog) {
+		"about to be emptied": {last: entries, snapshot: 20, then: func(t *testing.T, l *Log) {
 			if err := l.recedes(0); err != nil {
 				t.Fatal(err)
 			}
@@ -225,12 +242,12 @@ func TestAWholeLogIsTaken(t *testing.T) {
 	} {
 		for _, inOrder := range []bool{false, true} {
 			l, dir := newSmall(t, entries)
-			l.noteSnapshot(entryID{c.snapshot, 0})
+			l.NoteSnapshot(EntryID{c.snapshot, 0})
 			if c.then != nil {
 				c.then(t, l)
 			}
 			if inOrder {
-				if err := l.settle(); err != nil {
+				if err := l.Settle(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -279,7 +296,7 @@ func TestALogWithATornEntryIsTaken(t *testing.T) {
 func TestALogThatWasEmptiedForASnapshotNeedsIt(t *testing.T) {
 	t.Parallel()
 	l, dir := newSmall(t, 3)
-	l.noteSnapshot(entryID{20, 0})
+	l.NoteSnapshot(EntryID{20, 0})
 	if err := l.DeleteRange(1, 3); err != nil {
 		t.Fatal(err)
 	}

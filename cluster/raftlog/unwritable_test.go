@@ -1,9 +1,7 @@
-package cluster
+package raftlog
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -12,7 +10,6 @@ import (
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/fs"
-	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
 )
@@ -44,13 +41,13 @@ func (f fullFile) WriteAt(p []byte, at int64) (int, error) {
 }
 
 func TestADiskThatIsFullEndsTheNode(t *testing.T) {
-	dir, disk, meta := t.TempDir(), &fullDisk{FS: fs.New()}, &metadb.BoltMetaDB{}
+	dir, disk, meta := t.TempDir(), &fullDisk{FS: fs.New()}, newSegmentList()
 	store, err := wal.Open(dir, wal.WithMetaStore(meta), wal.WithSegmentFiler(segment.NewFiler(dir, disk)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var told []error
-	log := &raftLog{WAL: store, unwritable: func(err error) { told = append(told, err) }}
+	log := &Log{WAL: store, segments: meta, unwritable: func(err error) { told = append(told, err) }}
 	if err := log.StoreLogs([]*raft.Log{command(1, 1, "x")}); err != nil || len(told) > 0 {
 		t.Fatalf("an entry that is written: %v, %v", err, told)
 	}
@@ -66,21 +63,21 @@ func TestADiskThatIsFullEndsTheNode(t *testing.T) {
 	if len(told) != 2 || !errors.Is(told[0], ErrUnwritable) || !errors.Is(told[1], syscall.ENOSPC) {
 		t.Errorf("the node was told: %v", told)
 	}
-	if err := errors.Join(log.Close(), meta.Close()); err != nil {
+	if err := log.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
 // Segments are made in their whole size, so a disk is mostly full when the next one is due.
 func TestADiskWithoutRoomForTheNextSegmentEndsTheNode(t *testing.T) {
-	dir, disk, meta := t.TempDir(), &fullDisk{FS: fs.New()}, &metadb.BoltMetaDB{}
+	dir, disk, meta := t.TempDir(), &fullDisk{FS: fs.New()}, newSegmentList()
 	const segmentBytes, entryBytes = 4096, 900
 	store, err := wal.Open(dir, wal.WithMetaStore(meta), wal.WithSegmentSize(segmentBytes), wal.WithSegmentFiler(segment.NewFiler(dir, disk)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var told []error
-	log := &raftLog{WAL: store, unwritable: func(err error) { told = append(told, err) }}
+	log := &Log{WAL: store, segments: meta, unwritable: func(err error) { told = append(told, err) }}
 	disk.full.Store(true) // for new segments, and this one has room
 	for i := uint64(1); len(told) == 0; i++ {
 		if err := log.StoreLogs([]*raft.Log{command(i, 1, strings.Repeat("x", entryBytes))}); (err == nil) != (len(told) == 0) {
@@ -92,30 +89,7 @@ func TestADiskWithoutRoomForTheNextSegmentEndsTheNode(t *testing.T) {
 	if !errors.Is(told[0], ErrUnwritable) {
 		t.Errorf("the node was told: %v", told)
 	}
-	if err := errors.Join(log.Close(), meta.Close()); err != nil {
+	if err := log.Close(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestWhatIsLeftOfASnapshotGoesAtTheNextStart(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	n := l.start(l.config("c1"))
-	l.leader(n)
-	if err := n.raft.Snapshot().Error(); err != nil {
-		t.Fatal(err)
-	}
-	c := l.stop(n)
-	dir := filepath.Join(c.DataDir, "snapshots")
-	left := filepath.Join(dir, "12-286-1795352503737.tmp")
-	if err := os.Mkdir(left, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(left, "meta.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l.leader(l.start(c))
-	if there, err := os.ReadDir(dir); err != nil || len(there) != 1 || there[0].Name() == filepath.Base(left) {
-		t.Errorf("in the directory of snapshots: %v, %v", there, err)
 	}
 }

@@ -1,4 +1,4 @@
-package cluster
+package raftlog
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/types"
@@ -30,11 +31,11 @@ func sealedOnly(t *testing.T) (dir string, entries uint64) {
 	t.Helper()
 	dir = t.TempDir()
 	list := &frozen{segmentList: newSegmentList()}
-	store, err := wal.Open(dir, wal.WithMetaStore(list), wal.WithSegmentSize(smallSegment), wal.WithLogger(newHclog(testLogger(), "raft-wal")))
+	store, err := wal.Open(dir, wal.WithMetaStore(list), wal.WithSegmentSize(smallSegment), wal.WithLogger(hclog.NewNullLogger()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &raftLog{WAL: store, segments: list.segmentList}
+	l := &Log{WAL: store, segments: list.segmentList}
 	if err := l.SetUint64(keyTerm, 1); err != nil {
 		t.Fatal(err)
 	}
