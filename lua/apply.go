@@ -7,15 +7,14 @@ import (
 	"aliquot/limit"
 )
 
-// ApplyChunk is how many changes one script call makes: TakeChunk for changes, which
-// come a few times a second.
+// ApplyChunk is how many changes one script call makes: the counterpart of TakeChunk for changes,
+// which come a few times a second.
 const ApplyChunk = 128
 
-// Apply makes changes in order, ApplyChunk a script call, all in one round trip;
-// without any it still asks the store, for its epoch and clock. With lease, the
-// caller takes a lease along with them: if all were made, HeardKey holds the time
-// afterwards. now and the errors are as in Take; after an error some changes may have
-// been made, which a repetition finds stale.
+// Apply makes changes in order, ApplyChunk in a script call, all in one round trip. Without changes
+// it still asks the store for its epoch and clock. With lease, the caller takes a lease along with
+// the changes: if all were made, HeardKey then holds the time. now and the errors are as in Take.
+// After an error some changes may have been made; a repetition finds those stale.
 func (s *Scripts) Apply(ctx context.Context, epoch string, changes []Change, lease bool) (applied []limit.Applied, now int64, err error) {
 	h, err := checkChanges(epoch, changes)
 	if err != nil {
@@ -30,8 +29,8 @@ func (s *Scripts) Apply(ctx context.Context, epoch string, changes []Change, lea
 	chunks = append(chunks, rest)
 	calls := make([][]any, len(chunks))
 	for i, chunk := range chunks {
-		// Only the last: an earlier one would have the rest of them see a lease
-		// that is this very one.
+		// Only the last call takes the lease. If an earlier one did, the later ones would see that
+		// very lease.
 		calls[i] = applyArgs(epoch, &h, chunk, lease && i == len(chunks)-1)
 	}
 	replies, err := s.run(ctx, s.apply, calls)

@@ -9,20 +9,19 @@ import (
 // The order of KEYS and ARGV, as prelude.lua states it.
 
 const (
-	// firstKey is where the first record's key stands in a call: after run's two
-	// places, the number of keys, and EpochKey.
+	// firstKey is the index of the first record's key in a call. Before it are the two places for
+	// run, the number of keys, and EpochKey.
 	firstKey = 4
-	// headerArgs is how many of ARGV all scripts share.
+	// headerArgs is how many entries of ARGV all scripts share.
 	headerArgs = 10
-	// countedNumbers is the most that a limit that counts says of itself in a take.
+	// countedNumbers is the most numbers of a counting limit in a take.
 	countedNumbers = 17
-	// applyNumbers is the most that a change has, without low and what has changed.
+	// applyNumbers is the most numbers of a change, without low and without a change of the limit.
 	applyNumbers = 19
 )
 
-// words are the arguments of one call. Numbers stand in an array of their own, which the
-// arguments point into: each number in an argument would be an allocation. Those of a take
-// are packed.
+// words are the arguments of one call. The arguments point to numbers in a separate array, because
+// a number in an argument would be an allocation. The numbers of a take are packed.
 type words struct {
 	args    []any
 	numbers []int64
@@ -31,15 +30,15 @@ type words struct {
 	of      []int64 // the numbers of the limits' shapes
 }
 
-// newWords starts a call: two places for run, one for the number of keys, the first
-// key. It has room for so many records and numbers after the header.
+// newWords starts a call: two places for run, one for the number of keys, and the first key. It
+// reserves memory for the given records, and for the given numbers after the header.
 func newWords(records, numbers int) words {
 	var w words
 	w.start(records, numbers)
 	return w
 }
 
-// start is newWords in the memory of an earlier call that is over.
+// start is newWords in the memory of an earlier call that has ended.
 func (w *words) start(records, numbers int) {
 	args, numbers := firstKey+records+1+headerArgs+numbers, headerArgs+numbers
 	if cap(w.args) < args || cap(w.numbers) < numbers {
@@ -48,7 +47,7 @@ func (w *words) start(records, numbers int) {
 	w.args, w.numbers, w.packed = append(w.args[:0], nil, nil, nil, EpochKey), w.numbers[:0], w.packed[:0]
 }
 
-// key adds a key, which stays where it is.
+// key adds a key. The name must stay where it is in memory.
 func (w *words) key(name *string) { w.args = append(w.args, name) }
 
 func (w *words) add(numbers ...int64) {
@@ -60,13 +59,13 @@ func (w *words) add(numbers ...int64) {
 
 func (w *words) bucket(b limit.Bucket) { w.add(int64(b.Cap), b.Rate.Micro, b.Rate.Frac) }
 
-// pack is add for what is packed.
+// pack is add for packed numbers.
 func (w *words) pack(numbers ...int64) { w.packed = pack(w.packed, numbers...) }
 
 func (w *words) packBucket(b limit.Bucket) { w.pack(int64(b.Cap), b.Rate.Micro, b.Rate.Frac) }
 
-// header ends the keys, with HeardKey if the script is to use it, and writes what the
-// views of the call share.
+// header ends the keys and writes what the views of the call share. HeardKey is added if the script
+// uses it.
 func (w *words) header(h *header, epoch string, withHeard bool) {
 	if withHeard {
 		w.args = append(w.args, HeardKey)
@@ -83,11 +82,11 @@ func (w *words) header(h *header, epoch string, withHeard bool) {
 	w.add(int64(h.phase), bounded(h.since), bounded(h.until), bounded(h.birth), h.floorSince, wait, bit(h.blind)+2*bit(h.changes)+4*bit(h.remembers), int64(h.known))
 }
 
-// bounded brings an instant into what Lua counts exactly; beyond either end it
-// compares with the clock as before.
+// bounded limits an instant to what Lua counts exactly. Beyond either end it compares with the
+// clock as before.
 func bounded(at int64) int64 { return min(max(at, 0), limit.MaxExact) }
 
-// lowNumbers is how many numbers a view's Low and LimboFloor, and a change of its limit, take.
+// lowNumbers returns how many numbers a view's Low, LimboFloor and change of limit take.
 func (h *header) lowNumbers() int {
 	n := 0
 	if h.floorSince != 0 {
@@ -105,7 +104,7 @@ func (h *header) lowNumbers() int {
 	return n
 }
 
-// view writes the view of a bucket that is changed, or adjusted.
+// view writes the view of a bucket for a change or an adjustment.
 func (w *words) view(h *header, v *limit.View) {
 	w.add(generation(v))
 	w.bucket(v.Share)
@@ -127,8 +126,9 @@ func (w *words) view(h *header, v *limit.View) {
 	}
 }
 
-// memory is what is remembered of a record as numbers: whether anything is, then of a bucket tokens and
-// extra, and of a limit that counts what was in use, the rights and when.
+// memory returns what is remembered of a record, as numbers. The first is 1 if anything is
+// remembered. For a bucket follow tokens and extra, for a counting limit what was in use, the
+// rights, and when.
 func memory(v *limit.View) [4]int64 {
 	m := v.Memory
 	switch {
@@ -141,11 +141,11 @@ func memory(v *limit.View) [4]int64 {
 	}
 }
 
-// debit is what of a bucket's debit can be in its record: that holds at most two full
-// buckets, share and extra.
+// debit returns the part of a bucket's debit that its record can hold: at most two full buckets,
+// share and extra.
 func debit(v *limit.View) int64 { return int64(min(v.Debit, 2*limit.MaxTokens)) }
 
-// generation is below 0 for a cold key.
+// generation returns the view's generation, below 0 for a cold key.
 func generation(v *limit.View) int64 {
 	if !v.Hot {
 		return -int64(v.Gen)
@@ -153,7 +153,7 @@ func generation(v *limit.View) int64 {
 	return int64(v.Gen)
 }
 
-// counted writes the view of a limit that counts, in the order of counted.lua.
+// counted writes the view of a counting limit, in the order of counted.lua.
 func (w *words) counted(h *header, v *limit.View, shareAlways bool) {
 	wait, limbo := int64(0), int64(-1)
 	w.add(generation(v))

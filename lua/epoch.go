@@ -12,12 +12,13 @@ import (
 	"aliquot/limit"
 )
 
-// LearnEpoch is the redis epoch of the contents behind c, minted with nonce if
-// there is none or if the server is not the process that it names, or was promoted
-// since: a restart may bring back old contents, a failover lose the latest. It takes
-// three round trips and leaves the same epoch for all who ask the same server. nonce must be fresh
-// random text without a colon. stale, which may be nil, tells epochs whose contents are
-// not to be relied on any more: they get a new one, too.
+// LearnEpoch returns the redis epoch of the contents behind c. It creates one with nonce if there
+// is none, if the server is not the process that the epoch names, or if the server was promoted
+// since: a restart may bring back old contents, and a failover may lose the latest. It takes three
+// round trips, and leaves the same epoch for all callers of the same server.
+//
+// nonce must be fresh random text without a colon. stale, which may be nil, reports epochs whose
+// contents must no longer be relied on: they are replaced too.
 func LearnEpoch(ctx context.Context, c redis.Cmdable, nonce string, stale func(epoch string) bool) (string, error) {
 	if nonce == "" || strings.Contains(nonce, ":") {
 		return "", fmt.Errorf("%w: nonce %q", ErrInvalid, nonce)
@@ -40,8 +41,8 @@ func LearnEpoch(ctx context.Context, c redis.Cmdable, nonce string, stale func(e
 	return epoch, nil
 }
 
-// Server asks a server for its process, by RunID, and for its latest promotion, by
-// Promotion. It takes one round trip.
+// Server asks a server for its process, as RunID returns it, and for its latest promotion, as
+// Promotion returns it. It takes one round trip.
 func Server(ctx context.Context, c redis.Cmdable) (process, promotion string, err error) {
 	pipe := c.Pipeline()
 	server, replication := pipe.Info(ctx, "server"), pipe.Info(ctx, "replication")
@@ -54,8 +55,8 @@ func Server(ctx context.Context, c redis.Cmdable) (process, promotion string, er
 	return process, Promotion(replication.Val()), nil
 }
 
-// Names reports whether an epoch is that of servers, and names the promotion that each of
-// them has, empty for those that have none.
+// Names reports whether an epoch belongs to servers and names each of the promotions. An empty
+// promotion stands for a server that has none.
 func Names(epoch, servers string, promotions ...string) bool {
 	if _, ok := limit.EpochBirth(epoch); !ok {
 		return false
@@ -64,12 +65,12 @@ func Names(epoch, servers string, promotions ...string) bool {
 	return named == servers && !slices.ContainsFunc(promotions, func(p string) bool { return !strings.Contains(epoch, p) })
 }
 
-// Promotion names the latest promotion of a server that was a replica, from what INFO says
-// of its replication: "-" and eight hex digits of its second replication id, which is the
-// id of the writes that it replicated until then. Each promotion brings another one, also
-// of a primary that failed over, followed, and took over again in one process. Empty if
-// there was none, or if the server has forgotten it: it had no replica for its
-// repl-backlog-ttl, an hour as a rule.
+// Promotion returns the name of the latest promotion of a server that was a replica, from the
+// replication section of INFO. The name is "-" and eight hex digits of the second replication id:
+// the id of the writes that the server replicated until then. Each promotion brings a new one, even
+// for a primary that failed over, followed, and took over again in one process. It is empty if
+// there was no promotion. It is also empty if the server has forgotten it, because it had no
+// replica for its repl-backlog-ttl, by default an hour.
 func Promotion(info string) string {
 	second := field(info, "master_replid2")
 	if len(second) < promotionDigits || strings.Trim(second[:promotionDigits], "0") == "" {
@@ -78,18 +79,18 @@ func Promotion(info string) string {
 	return "-" + second[:promotionDigits]
 }
 
-// promotionDigits are as many as prelude.lua looks for.
+// promotionDigits is how many digits prelude.lua reads.
 const promotionDigits = 8
 
-// RunID is the run id of a server, from what INFO says of it: another process has another.
-// Empty if there is none.
+// RunID returns the run id of a server from INFO, or "" if there is none. Another process has
+// another run id.
 func RunID(info string) string { return field(info, "run_id") }
 
-// EvictionPolicy is what a server does when its memory is full, from what INFO says of it. Empty if it
-// says nothing.
+// EvictionPolicy returns what a server does when its memory is full, from INFO, or "" if INFO does
+// not say.
 func EvictionPolicy(info string) string { return field(info, "maxmemory_policy") }
 
-// field is the value of one line of INFO.
+// field returns the value of one line of INFO.
 func field(info, name string) string {
 	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(line, name+":"); ok {

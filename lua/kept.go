@@ -9,17 +9,17 @@ import (
 	"aliquot/limit"
 )
 
-// partNumbers is how many numbers tell what became of one limit of a settlement.
+// partNumbers is how many numbers describe the result of one limit of a settlement.
 const partNumbers = 5
 
 // Kept is what a store keeps of a reservation. The zero value is nothing.
 type Kept struct {
-	// Stamp names the store's contents and At is when it was made, microseconds.
+	// Stamp identifies the store's contents. At is when the reservation was made, in microseconds.
 	Stamp uint32
 	At    int64
 	// Text is Reservation.Text.
 	Text string
-	// Settled: it was ended, at SettledAt, with Note.
+	// Settled: the reservation was ended, at SettledAt, with Note.
 	Settled   bool
 	SettledAt int64
 	Note      string
@@ -29,14 +29,14 @@ type Kept struct {
 	text  string
 }
 
-// Results are what the store answered when the reservation was made; of groups only the
-// algorithms count, which have to be those of then.
+// Results returns what the store answered when the reservation was made. Of groups it uses only the
+// algorithms, which must be those of that time.
 func (k *Kept) Results(groups []Group) ([]Result, error) {
 	results, _, err := readTake(nil, []any{k.At, string(k.taken)}, withoutChunks(groups))
 	return results, err
 }
 
-// withoutChunks is groups as they are remembered: what was lent is not.
+// withoutChunks returns groups as they are remembered: without what was lent.
 func withoutChunks(groups []Group) []Group {
 	if loans(groups) == 0 {
 		return groups
@@ -51,7 +51,7 @@ func withoutChunks(groups []Group) []Group {
 	return out
 }
 
-// NewKept is what a store keeps of a reservation that was just made; see reserve.lua.
+// NewKept returns what a store keeps of a reservation that was just made; see reserve.lua.
 func NewKept(stamp uint32, now int64, groups []Group, results []Result, text string) *Kept {
 	b := fmt.Appendf(nil, "%08x %d", stamp, now)
 	for i, r := range results {
@@ -66,12 +66,12 @@ func NewKept(stamp uint32, now int64, groups []Group, results []Result, text str
 	}
 	k, err := ParseKept(string(b) + "\n" + text)
 	if err != nil {
-		panic(err) // it was just written
+		panic(err) // this function wrote it
 	}
 	return k
 }
 
-// Ended is what is kept once the reservation was settled; see settle.lua.
+// Ended returns what is kept once the reservation was settled; see settle.lua.
 func (k *Kept) Ended(now int64, adjusted []limit.Adjusted, note string) *Kept {
 	b := fmt.Appendf(nil, "%s\n%d", k.text, now)
 	for _, a := range adjusted {
@@ -79,18 +79,18 @@ func (k *Kept) Ended(now int64, adjusted []limit.Adjusted, note string) *Kept {
 	}
 	out, err := ParseKept(string(b) + "\n" + note)
 	if err != nil {
-		panic(err) // it was just written
+		panic(err) // this function wrote it
 	}
 	return out
 }
 
-// Stored is the text that a store keeps.
+// Stored returns the text that a store keeps.
 func (k *Kept) Stored() string { return k.text }
 
-// Is tells whether two are the same reservation in the same state.
+// Is reports whether both are the same reservation in the same state.
 func (k *Kept) Is(other *Kept) bool { return k.text == other.text }
 
-// ParseKept reads what reserve.lua and settle.lua keep; its errors wrap ErrInvalid.
+// ParseKept reads what reserve.lua and settle.lua keep. Its errors wrap ErrInvalid.
 func ParseKept(text string) (*Kept, error) {
 	lines := strings.Split(text, "\n")
 	if len(lines) != 2 && len(lines) != 4 {

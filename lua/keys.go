@@ -12,16 +12,16 @@ import (
 const (
 	// EpochKey holds the redis epoch of the store's contents.
 	EpochKey = "aq:epoch"
-	// HeardKey holds when a daemon of the region last took a lease: microseconds of
-	// the store's clock. Like EpochKey it has no hash tag, so in a Redis Cluster
-	// it stands in another slot than the records.
+	// HeardKey holds when a daemon of the region last took a lease, in microseconds of the store's
+	// clock. Like EpochKey it has no hash tag, so in a Redis Cluster it is in another slot than the
+	// records.
 	HeardKey = "aq:heard"
-	// RosterKey holds the list of the region's daemons; see package roster. It has no hash
-	// tag either.
+	// RosterKey holds the list of the region's daemons; see package roster. It has no hash tag
+	// either.
 	RosterKey = "aq:daemons"
-	// HeardTTL is how long HeardKey stays: far above any sensible View.HeardWait, which
-	// it bounds, that of a window of 366 days included, and short enough that a region
-	// that is gone leaves nothing for good.
+	// HeardTTL is how long HeardKey stays. It bounds View.HeardWait, so it is far above any
+	// sensible one, even that of a window of 366 days. It is short enough that a region that is
+	// gone leaves nothing for good.
 	HeardTTL = 1000 * 24 * time.Hour
 )
 
@@ -33,11 +33,11 @@ const (
 // suffixes are the last bytes of keys, by algorithm.
 const suffixes = "bqfcls"
 
-// Key names the record of one rule (by number and algorithm) and client (by keyed
-// hash): "aq:{<hash, base64url>}:<rule>:<suffix>". Only the hash is between the braces,
-// so all records of one client share a slot, and no byte of a client's reaches the
-// name. The suffix is b for a token bucket, q for a leaky one (a queue), f for a fixed
-// window, c for a sliding counter, l for a sliding log and s for slots.
+// Key returns the name of the record of one rule (by number and algorithm) and client (by keyed
+// hash): "aq:{<hash, base64url>}:<rule>:<suffix>". Only the hash is between the braces, so all
+// records of one client share a slot, and no byte of the client's own text is in the name. The
+// suffix is b for a token bucket, q for a leaky one (a queue), f for a fixed window, c for a
+// sliding counter, l for a sliding log and s for slots.
 func Key(algorithm limit.Algorithm, rule uint32, hash [16]byte) string {
 	b := make([]byte, 0, len(keyPrefix)+hashChars+14)
 	b = append(b, keyPrefix...)
@@ -48,7 +48,7 @@ func Key(algorithm limit.Algorithm, rule uint32, hash [16]byte) string {
 	return string(b)
 }
 
-// ParseKey is the inverse of Key; false for any other text.
+// ParseKey is the inverse of Key. It returns false for any other text.
 func ParseKey(key string) (algorithm limit.Algorithm, rule uint32, hash [16]byte, ok bool) {
 	rest, found := strings.CutPrefix(key, keyPrefix)
 	if !found || len(rest) < hashChars+2 || rest[hashChars:hashChars+2] != "}:" {
@@ -68,7 +68,7 @@ func ParseKey(key string) (algorithm limit.Algorithm, rule uint32, hash [16]byte
 	return algorithm, uint32(n), hash, true
 }
 
-// algorithmOf tells the algorithm from the last byte of a key, as the scripts do.
+// algorithmOf returns the algorithm by the last byte of a key, as the scripts do.
 func algorithmOf(key string) (limit.Algorithm, bool) {
 	if key == "" {
 		return 0, false

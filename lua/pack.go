@@ -6,14 +6,14 @@ import (
 	"math"
 )
 
-// The numbers of a take are packed, both ways, as take.lua says: a text for each would take
-// Redis longer than the decision does. Each is a whole number of at most 2^53, so a double
-// holds it exactly.
+// The numbers of a take are packed in both directions, as take.lua describes. A text for each
+// number would take Redis longer than the decision does. Each is a whole number of at most 2^53, so
+// a double holds it exactly.
 
-// packedBytes is how many bytes a packed number takes.
+// packedBytes is the size of a packed number.
 const packedBytes = 8
 
-// pack adds numbers to a text.
+// pack appends numbers to a text.
 func pack(text []byte, numbers ...int64) []byte {
 	for _, n := range numbers {
 		text = binary.LittleEndian.AppendUint64(text, math.Float64bits(float64(n)))
@@ -21,11 +21,11 @@ func pack(text []byte, numbers ...int64) []byte {
 	return text
 }
 
-// packed is a text of numbers that are read one after the other.
+// packed is a text of numbers that are read in order.
 type packed string
 
-// unpack takes the clock and the packed numbers of a reply, which must be so many. A refusal
-// is an *EpochError or a *LateError.
+// unpack returns the clock and the packed numbers of a reply. The reply must have want numbers. The
+// error for a refusal is an *EpochError or a *LateError.
 func unpack(reply []any, want int) (now int64, numbers packed, err error) {
 	if err := refusal(reply); err != nil {
 		return 0, "", err
@@ -41,7 +41,7 @@ func unpack(reply []any, want int) (now int64, numbers packed, err error) {
 	return now, packed(text), nil
 }
 
-// next reads a number.
+// next reads the next number.
 func (p *packed) next() int64 {
 	text := string(*p)
 	*p = packed(text[packedBytes:])

@@ -8,16 +8,15 @@ import (
 	"aliquot/limit"
 )
 
-// FormatRecord is the text under a record's key, made to be read with GET. That of a
-// bucket is
+// FormatRecord returns the text under a record's key, which is made to be read with GET. The text of
+// a bucket is
 //
 //	c <stamp> <tokens> <at> <carry> [<gen>]                  cold; gen is a fence
 //	h <stamp> <tokens> <at> <carry> <gen> <cap> <rate> <frac> [<extra>]  hot
 //
-// Extra is there only if it is not 0. Of which something is lent, another text stands
-// before that: "l <lent> <until> ". Amounts are micro-tokens (tokens below 0 are
-// owed), at is in microseconds, the stamp is 8 hex digits.
-// The texts of limits that count are said in windows.lua and log.lua.
+// Extra is there only if it is not 0. If some tokens are lent, "l <lent> <until> " comes first.
+// Amounts are micro-tokens (tokens below 0 are owed), at is in microseconds, and the stamp is 8 hex
+// digits. windows.lua and log.lua describe the texts of counting limits.
 func FormatRecord(a limit.Algorithm, r limit.Record) string {
 	switch {
 	case !a.Counts():
@@ -29,8 +28,8 @@ func FormatRecord(a limit.Algorithm, r limit.Record) string {
 	}
 }
 
-// ParseRecord reads what FormatRecord wrote. Any other text gives
-// limit.Untrusted and false: somebody may have spent there.
+// ParseRecord reads what FormatRecord wrote. For any other text it returns limit.Untrusted and
+// false, because a request may have spent from it.
 func ParseRecord(a limit.Algorithm, text string) (limit.Record, bool) {
 	parse := parseWindows
 	switch {
@@ -75,7 +74,7 @@ func parseBucket(text string) (limit.Record, bool) {
 	return r, ok
 }
 
-// cutLoan reads what stands before the text of a bucket of which something is lent.
+// cutLoan reads the loan in front of the text of a bucket that has lent something.
 func cutLoan(text string) (loan [2]int64, rest string, ok bool) {
 	rest, lent := strings.CutPrefix(text, "l ")
 	if !lent {
@@ -92,7 +91,7 @@ func cutLoan(text string) (loan [2]int64, rest string, ok bool) {
 	return loan, rest, loan[0] > 0
 }
 
-// parseOwn reads the text of a bucket but for what is lent.
+// parseOwn reads the text of a bucket without its loan.
 func parseOwn(text string) (limit.Record, bool) {
 	hot, stamp, n, ok := numbers(text, []int64{int64(limit.MaxTokens), limit.MaxExact, 999_999, limit.MaxExact,
 		int64(limit.MaxTokens), int64(limit.MaxTokens), 999_999, int64(limit.MaxTokens)}, true)
@@ -107,8 +106,8 @@ func parseOwn(text string) (limit.Record, bool) {
 	}, true
 }
 
-// numbers reads the beginning of every text: how the record stands, the stamp, and the
-// numbers that follow, each at most most[i]; with debts the first may be as far below 0.
+// numbers reads the start of every text: whether the record is hot, the stamp, and the numbers that
+// follow. Number i is at most most[i]. With debts, the first one may be as far below 0.
 func numbers(text string, most []int64, debts bool) (hot bool, stamp uint32, n []int64, ok bool) {
 	fields := strings.Split(text, " ")
 	if hot = fields[0] == "h"; !hot && fields[0] != "c" || len(fields) < 3 || len(fields)-2 > len(most) {

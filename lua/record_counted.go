@@ -8,10 +8,9 @@ import (
 	"aliquot/limit"
 )
 
-// The texts of records of limits that count: windows.lua and log.lua say what they are.
+// The texts of the records of counting limits are described in windows.lua and log.lua.
 
-// mostUse is what the scripts count of a window at most, and mostInstant the last
-// instant.
+// mostUse is the most that the scripts count of a window. mostInstant is the last instant.
 const (
 	mostUse     = 2 * int64(limit.MaxTokens)
 	mostInstant = limit.MaxExact
@@ -29,8 +28,8 @@ func formatWindows(r limit.Record) string {
 	return start(r, u.Window, int64(u.Cur), int64(u.Prev), int64(r.Gen), int64(r.Share.Cap), u.Free, held)
 }
 
-// start writes how a record stands, its stamp, its at and numbers, without the zeros at
-// the end.
+// start writes the start of a record's text: hot or cold, its stamp, its at, and numbers without
+// the trailing zeros.
 func start(r limit.Record, n ...int64) string {
 	letter := "c"
 	if r.Hot {

@@ -32,38 +32,37 @@ var adjustEndSource string
 //go:embed settle_end.lua
 var settleEndSource string
 
-// MaxReservationBytes bounds the text that a caller leaves with a reservation, and that
-// of the note: MaxLimits limits and TakeChunk shadows fit, with the longest names that
-// rules have.
+// MaxReservationBytes bounds the text that a caller leaves with a reservation, and the text of the
+// note. MaxLimits limits and TakeChunk shadows fit into it, with the longest names that rules have.
 const MaxReservationBytes = 640 << 10
 
-// ErrNoRoom is wrapped where a store has no room for another reservation: nothing was
+// ErrNoRoom is wrapped by errors of a store that has no room for another reservation. Nothing was
 // charged.
 var ErrNoRoom = errors.New("no room for another reservation")
 
-// ErrPartly is wrapped where a store of several servers could ask some of them, but not
-// all that a reservation concerns. Nothing is remembered.
+// ErrPartly is wrapped by errors of a store of several servers that could ask only some of the
+// servers that a reservation concerns. Nothing is remembered.
 var ErrPartly = errors.New("only some of the store's servers answered")
 
-// ReservationKey names a reservation by a keyed hash: "aq:{<hash, base64url>}:r".
+// ReservationKey returns the key of a reservation by a keyed hash: "aq:{<hash, base64url>}:r".
 func ReservationKey(hash [16]byte) string {
 	return keyPrefix + base64.RawURLEncoding.EncodeToString(hash[:]) + "}:r"
 }
 
-// Reservation is what a store is to remember of a request besides its charges.
+// Reservation is what a store must remember of a request besides its charges.
 type Reservation struct {
 	Key string // ReservationKey
-	// Text is the caller's, without a line break, at most MaxReservationBytes.
+	// Text is the caller's text, without a line break, at most MaxReservationBytes.
 	Text string
-	// Keep is how long it is remembered, by whole milliseconds.
+	// Keep is how long the store remembers it, in whole milliseconds.
 	Keep time.Duration
-	// Decided: the first group decides; if it is denied, nothing is remembered.
+	// Decided: the first group decides. If it is denied, nothing is remembered.
 	Decided bool
 }
 
-// Reserved is the answer to a reservation: the results, or an earlier reservation of the
-// same name, in whose favour nothing was done; with both, what was done was given back but
-// for what the views say of chunks.
+// Reserved is the answer to a reservation. If there was an earlier reservation of the same name,
+// Earlier has it and nothing was done. If both fields are set, what was done was given back, except
+// for the chunks in the views.
 type Reserved struct {
 	Results []Result
 	Earlier *Kept
@@ -72,32 +71,32 @@ type Reserved struct {
 // Settlement ends a reservation.
 type Settlement struct {
 	Key string
-	// Was is what the caller read: the store does nothing if it is something else now.
+	// Was is what the caller read. If the store has something else now, it does nothing.
 	Was *Kept
-	// Ends is the last instant of the store's clock, microseconds, at which it may be
-	// settled.
+	// Ends is the last instant of the store's clock, in microseconds, at which the reservation may
+	// be settled.
 	Ends  int64
 	Parts []Part
-	// Note is added to what is kept; as Reservation.Text.
+	// Note is added to what is kept. It is limited like Reservation.Text.
 	Note string
 }
 
-// Part is one limit of a settlement. What KeyView says of views holds here too.
+// Part is one limit of a settlement. The requirements of KeyView for views hold for it too.
 type Part struct {
 	Key string
 	limit.Adjustment
 }
 
-// Settled is the answer to a settlement. Expired: it came after the end, Changed: the
-// reservation is not what the caller read any more; nothing was done then.
+// Settled is the answer to a settlement. Expired: it came after the end. Changed: the reservation
+// is no longer what the caller read. In both cases nothing was done.
 type Settled struct {
 	Adjusted []limit.Adjusted
 	Expired  bool
 	Changed  bool
 }
 
-// Reserve is Take of the groups of one request, at most TakeChunk, which is remembered:
-// of the same name it is done once. There may be no groups: then it is only remembered.
+// Reserve is Take for the groups of one request, at most TakeChunk, that the store remembers: a
+// reservation of one name is made once. Without groups it is only remembered.
 func (s *Scripts) Reserve(ctx context.Context, epoch string, groups []Group, r Reservation) (out Reserved, now int64, err error) {
 	if err := CheckReservation(groups, r); err != nil {
 		return Reserved{}, 0, err
@@ -125,8 +124,7 @@ func (s *Scripts) Reserve(ctx context.Context, epoch string, groups []Group, r R
 	return out, now, nil
 }
 
-// CheckReservation tells whether a store can keep a reservation; the error wraps
-// ErrInvalid.
+// CheckReservation returns an error that wraps ErrInvalid if a store cannot keep a reservation.
 func CheckReservation(groups []Group, r Reservation) error {
 	switch {
 	case len(groups) > TakeChunk:
@@ -141,8 +139,8 @@ func CheckReservation(groups []Group, r Reservation) error {
 	return nil
 }
 
-// Reservation reads what is kept under a key; nil if nothing is. An error that is not
-// one of Redis is about its text.
+// Reservation reads what is kept under a key, nil if nothing is. An error that is not one of Redis
+// is about the kept text.
 func (s *Scripts) Reservation(ctx context.Context, key string) (*Kept, error) {
 	text, err := s.client.Get(ctx, key).Result()
 	if errors.Is(err, redis.Nil) {
@@ -154,7 +152,7 @@ func (s *Scripts) Reservation(ctx context.Context, key string) (*Kept, error) {
 	return ParseKept(text)
 }
 
-// Adjust makes adjustments without a reservation. It is not to be made twice.
+// Adjust makes adjustments without a reservation. It must not be called twice for the same charge.
 func (s *Scripts) Adjust(ctx context.Context, epoch string, parts []Part) ([]limit.Adjusted, error) {
 	h := header{stamp: limit.Stamp(epoch)}
 	if err := h.admitParts(parts); err != nil {
@@ -168,7 +166,7 @@ func (s *Scripts) Adjust(ctx context.Context, epoch string, parts []Part) ([]lim
 	return adjusted, err
 }
 
-// CheckParts tells whether a store can count with adjustments; the error wraps ErrInvalid.
+// CheckParts returns an error that wraps ErrInvalid if a store cannot count with the adjustments.
 func CheckParts(epoch string, parts []Part) error {
 	h := header{stamp: limit.Stamp(epoch)}
 	return h.admitParts(parts)
@@ -190,8 +188,7 @@ func (s *Scripts) Settle(ctx context.Context, epoch string, end Settlement) (out
 	return out, now, nil
 }
 
-// CheckSettlement tells whether a store can count with a settlement; the error wraps
-// ErrInvalid.
+// CheckSettlement returns an error that wraps ErrInvalid if a store cannot count with a settlement.
 func CheckSettlement(epoch string, s *Settlement) error {
 	_, err := checkSettlement(epoch, s)
 	return err
@@ -249,7 +246,7 @@ func adjustArgs(epoch string, h *header, parts []Part) []any {
 	return w.args
 }
 
-// withKey adds a key behind all others to a call.
+// withKey adds a key to a call, after all others.
 func withKey(args []any, key string) []any {
 	keys := args[2].(int)
 	args = append(args, nil)
@@ -259,7 +256,7 @@ func withKey(args []any, key string) []any {
 	return args
 }
 
-// otherText is what is kept by a name, where it is not what the call is about.
+// otherText returns what is kept under a name, if it is not what the call is about.
 func otherText(reply []any) (text string, other bool) {
 	if len(reply) != 2 || reply[0] != int64(-3) {
 		return "", false

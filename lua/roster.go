@@ -14,11 +14,11 @@ import (
 //go:embed roster.lua
 var rosterSource string
 
-// rosterNumbers are the numbers that a reply begins with.
+// rosterNumbers is how many numbers a reply begins with.
 const rosterNumbers = 4
 
-// Roster tells the list of the region's daemons of one, and reads it; see package roster. The
-// error is an *EpochError if the contents are not the ones expected.
+// Roster sends a call to the list of the region's daemons and returns its reply; see package
+// roster. The error is an *EpochError if the contents are not the expected ones.
 func (s *Scripts) Roster(ctx context.Context, epoch string, c roster.Call) (roster.Reply, error) {
 	replies, err := s.run(ctx, s.roster, [][]any{rosterArgs(epoch, c, RosterKey)})
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *Scripts) Roster(ctx context.Context, epoch string, c roster.Call) (rost
 	return ReadRoster(replies[0])
 }
 
-// RosterCall is the call of Roster for the slot of epochKey, in which key stands too.
+// RosterCall returns the call of Roster for the slot of epochKey, which must also hold key.
 func (s *Scripts) RosterCall(epochKey, key, epoch string, c roster.Call) *Call {
 	return call(s.roster, epochKey, rosterArgs(epoch, c, key))
 }

@@ -47,7 +47,7 @@ var mintSource string
 //go:embed spread.lua
 var spreadSource string
 
-// script is a script's text and the name Redis knows it by.
+// script is a script's text, with the name by which Redis knows it.
 type script struct{ source, sha string }
 
 func newScript(source string) script {
@@ -58,8 +58,8 @@ func newScript(source string) script {
 // Scripts runs the scripts on one Redis. It is safe for concurrent use.
 type Scripts struct {
 	client  redis.UniversalClient
-	take    script // of buckets alone, which is the quicker for it
-	mixed   script // a take that has limits that count
+	take    script // for buckets only, and therefore faster
+	mixed   script // a take that has counting limits
 	apply   script
 	reserve script
 	settle  script
@@ -70,8 +70,8 @@ type Scripts struct {
 	words   sync.Pool // of *words, for takes
 }
 
-// New makes Scripts over a client, which stays the caller's to close; nil makes them for
-// calls that the caller sends itself, those of call.go.
+// New returns Scripts over a client, which the caller must close. A nil client is for calls that
+// the caller sends itself; see call.go.
 func New(client redis.UniversalClient) *Scripts {
 	all := preludeSource + textSource + windowsSource + logSource + countedSource
 	return &Scripts{
@@ -88,10 +88,10 @@ func New(client redis.UniversalClient) *Scripts {
 	}
 }
 
-// run calls a script once per argument list, in one round trip, and gives the
-// replies in order. A call is args[2:] = number of keys, keys, arguments; the first
-// two places are run's. The calls Redis did not know the script for did nothing, so
-// they are sent again with its text, once: SCRIPT LOAD is blocked by some proxies.
+// run calls a script once per argument list, in one round trip, and returns the replies in order. A
+// call is args[2:] = number of keys, keys, arguments; run fills the first two places. If Redis did
+// not know the script, the call did nothing. It is sent again once with the script's text, because
+// some proxies block SCRIPT LOAD.
 func (s *Scripts) run(ctx context.Context, sc script, calls [][]any) ([][]any, error) {
 	replies := make([][]any, len(calls))
 	pending := make([]int, len(calls))
@@ -144,8 +144,8 @@ func (s *Scripts) send(ctx context.Context, how [2]string, calls [][]any, pendin
 	return cmds, err
 }
 
-// refusal is what a reply says that did nothing, an *EpochError or a *LateError; nil for
-// any other.
+// refusal returns the error of a reply that did nothing, an *EpochError or a *LateError, or nil for
+// any other reply.
 func refusal(reply []any) error {
 	if len(reply) != 2 {
 		return nil
@@ -161,8 +161,8 @@ func refusal(reply []any) error {
 	return nil
 }
 
-// integers turns a reply into numbers; the first is the store's clock. A refusal
-// is an *EpochError or a *LateError.
+// integers turns a reply into numbers; the first is the store's clock. The error for a refusal is
+// an *EpochError or a *LateError.
 func integers(reply []any, want int) ([]int64, error) {
 	if err := refusal(reply); err != nil {
 		return nil, err

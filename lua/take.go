@@ -7,18 +7,18 @@ import (
 	"aliquot/limit"
 )
 
-// TakeChunk is how many groups one script call takes: Redis runs nothing else
-// meanwhile, so a call stays well under a millisecond.
+// TakeChunk is how many groups one script call takes. Redis runs nothing else meanwhile, so a call
+// must stay well under a millisecond.
 const TakeChunk = 64
 
-// mostWords is the most arguments of a call whose memory is kept for another: those of
-// TakeChunk groups with a few limits each.
+// mostWords bounds the calls whose memory is kept for another, by their number of arguments:
+// TakeChunk groups with a few limits each fit.
 const mostWords = 8192
 
-// Take decides groups in order, TakeChunk a script call, all in one round trip.
-// now is the store's clock at the last of them, microseconds. After an error some
-// may have been charged; none was admitted. Errors: *EpochError, *LateError, ErrInvalid,
-// those of Redis and of the context.
+// Take decides groups in order, TakeChunk in a script call, all in one round trip. now is the
+// store's clock at the last of them, in microseconds. After an error some groups may have been
+// charged, but none was admitted. Errors: *EpochError, *LateError, ErrInvalid, those of Redis and
+// of the context.
 func (s *Scripts) Take(ctx context.Context, epoch string, groups []Group) (results []Result, now int64, err error) {
 	h, err := checkGroups(epoch, groups)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *Scripts) Take(ctx context.Context, epoch string, groups []Group) (resul
 	}
 	w, _ := s.words.Get().(*words)
 	if w == nil || len(groups) > TakeChunk {
-		w = &words{} // of which each call has its own
+		w = &words{} // each call needs its own
 	}
 	calls := make([][]any, 0, (len(groups)+TakeChunk-1)/TakeChunk)
 	for rest := groups; len(rest) > 0; {
@@ -41,7 +41,7 @@ func (s *Scripts) Take(ctx context.Context, epoch string, groups []Group) (resul
 		return nil, 0, fmt.Errorf("lua: take: %w", err)
 	}
 	if len(calls) == 1 && cap(w.args) <= mostWords {
-		clear(w.args) // what it refers to
+		clear(w.args) // release what the arguments refer to
 		s.words.Put(w)
 	}
 	results = make([]Result, 0, len(groups))
@@ -54,7 +54,7 @@ func (s *Scripts) Take(ctx context.Context, epoch string, groups []Group) (resul
 	return results, now, nil
 }
 
-// takeOf is the script for a call of takes.
+// takeOf returns the script for a call of takes.
 func (s *Scripts) takeOf(h *header) script {
 	if h.counts {
 		return s.mixed
@@ -66,7 +66,7 @@ func takeArgs(epoch string, h *header, groups []Group) []any {
 	return new(words).take(epoch, h, groups)
 }
 
-// take words a take in the memory of an earlier call that is over.
+// take writes a take in the memory of an earlier call that has ended.
 func (w *words) take(epoch string, h *header, groups []Group) []any {
 	limits, counted := 0, 0
 	for i := range groups {
@@ -82,7 +82,7 @@ func (w *words) take(epoch string, h *header, groups []Group) []any {
 		}
 	}
 	w.header(h, epoch, h.asksHeard)
-	w.args = append(w.args, nil) // what is packed, when it is
+	w.args = append(w.args, nil) // the packed numbers, once they are complete
 	at := len(w.args) - 1
 	w.shapesOf(groups)
 	w.pack(bounded(h.deadline), int64(len(w.shapes)))
@@ -98,7 +98,7 @@ func (w *words) take(epoch string, h *header, groups []Group) []any {
 	return w.args
 }
 
-// shape is what views of a call often have in common, those of one rule.
+// shape is what views of one call often have in common: those of one rule.
 type shape struct {
 	floor, low, limbo limit.Bucket
 	debit, extra      int64
@@ -107,8 +107,8 @@ type shape struct {
 	before            limit.Bucket
 }
 
-// shapesOf finds the shapes of the buckets in groups, and the number of each limit's. One is
-// looked for among the latest: a call has as many as rules, if debits are rare.
+// shapesOf collects the shapes of the buckets in groups, and the number of each limit's shape. It
+// searches only among the latest shapes: if debits are rare, a call has as many shapes as rules.
 func (w *words) shapesOf(groups []Group) {
 	const among = 8
 	shapes, of := w.shapes[:0], w.of[:0]
@@ -151,12 +151,12 @@ func (w *words) shape(h *header, s *shape) {
 	}
 }
 
-// withChunks is added to the number of limits of a group that has chunks; it is more than
+// withChunks is added to the number of limits of a group that has chunks. It is more than
 // MaxLimits.
 const withChunks = 100
 
-// group writes one request; the number of limits is negative if they are not all
-// buckets that cost what the request does. of are the numbers of their shapes.
+// group writes one request. The number of limits is negative unless all are buckets that cost what
+// the request does. of are the numbers of their shapes.
 func (w *words) group(h *header, g *Group, of []int64) {
 	limits, plain, chunks := int64(len(g.Limits)), int64(1), g.chunks()
 	if chunks {
@@ -202,10 +202,10 @@ func (w *words) chunk(c *limit.ChunkView) {
 	w.pack(int64(c.Was), c.Until, int64(c.Keep), int64(c.Back), int64(c.Want), int64(c.Least), c.Life)
 }
 
-// loanNumbers is how many numbers tell what was lent of a limit of a group with chunks.
+// loanNumbers is how many numbers describe the loan of a limit, in a group with chunks.
 const loanNumbers = 3
 
-// loans is how many limits have such numbers.
+// loans returns how many limits have such numbers.
 func loans(groups []Group) (n int) {
 	for i := range groups {
 		if !groups[i].chunks() {
@@ -220,7 +220,7 @@ func loans(groups []Group) (n int) {
 	return n
 }
 
-// readLoans reads the end of a reply.
+// readLoans reads the loans at the end of a reply.
 func readLoans(results []Result, groups []Group, now int64, n packed) {
 	for i := range groups {
 		if !groups[i].chunks() {
@@ -265,7 +265,7 @@ func readTake(results []Result, reply []any, groups []Group) ([]Result, int64, e
 	return results, now, nil
 }
 
-// outcomeNumbers is how many numbers tell what came of a limit.
+// outcomeNumbers is how many numbers describe the outcome of a limit.
 const outcomeNumbers = 5
 
 func readOutcome(a limit.Algorithm, n *packed) limit.Outcome {

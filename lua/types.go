@@ -1,6 +1,6 @@
-// Package lua holds the scripts that decide inside Redis, and typed functions over
-// them. It alone knows the order of their KEYS and ARGV and the text of a record.
-// Package limit is the scripts' reference: same arguments, same answer.
+// Package lua holds the scripts that decide inside Redis, and typed functions that call them. Only
+// this package knows the order of KEYS and ARGV and the text of a record. Package limit is the
+// scripts' reference: the same arguments give the same answer.
 package lua
 
 import (
@@ -10,16 +10,16 @@ import (
 	"aliquot/limit"
 )
 
-// Group is one request: a cost in micro-tokens that all its limits have to hold, each
-// its own if it has one (View.Cost), or none is charged. Cost may be 0 if all have, or if
-// those that have none have a chunk to bring back or to borrow. The keys of one group
-// differ; groups of one call may repeat them.
+// Group is one request. Either all its limits hold the cost, in micro-tokens, and are charged, or
+// none is. A limit with a View.Cost has that cost instead. Cost may be 0 if every limit has a
+// View.Cost, or a chunk to return or to borrow. The keys of one group differ; groups of one call
+// may repeat them.
 type Group struct {
 	Cost   limit.Tokens
 	Limits []KeyView
 }
 
-// chunks tells whether any of its limits has a chunk.
+// chunks reports whether any of its limits has a chunk.
 func (g *Group) chunks() bool {
 	for i := range g.Limits {
 		if g.Limits[i].View.Chunk.Asked() {
@@ -29,21 +29,21 @@ func (g *Group) chunks() bool {
 	return false
 }
 
-// KeyView names a record, by Key, and the caller's right to spend it. Stamp, Until,
-// Known and Deadline are the same in all views of one call: one daemon speaks at one instant. So
-// are Phase, Since, Birth, FloorSince, HeardWait and Blind in those of buckets; limits
-// that count have their own. Heard is the store's to know, and not looked at.
+// KeyView names a record, by Key, and holds the caller's right to spend from it. Stamp, Until,
+// Known and Deadline are the same in all views of one call, because one daemon makes it at one
+// instant. So are Phase, Since, Birth, FloorSince, HeardWait and Blind in the views of buckets;
+// counting limits have their own. Heard is ignored: the store fills it in.
 type KeyView struct {
 	Key  string
 	View limit.View
 }
 
-// Result is the answer to one Group; Limits are in the order asked. Err is why a store of
-// several servers could not decide this group, while it did others: nothing was admitted;
-// Undecided are the limits that it could not ask about. Clocks are the clocks that the limits
-// were decided by, where those of one call were decided by several; nil: all by the call's.
-// Crowded are the limits of cold keys for which the store has no record of their own, for want
-// of room: several share one, or are denied without any.
+// Result is the answer to one Group. Limits are in the order of the request. Err says why a store
+// of several servers could not decide this group while it decided others; nothing was admitted
+// then, and Undecided lists the limits that it could not ask about. Clocks has the clock by which
+// each limit was decided, if several decided the limits of one call; nil: the call's clock decided
+// all. Crowded lists the limits of cold keys that have no record of their own for want of room:
+// several share one, or are denied without any.
 type Result struct {
 	Allowed   bool
 	Limits    []limit.Outcome
@@ -53,13 +53,14 @@ type Result struct {
 	Crowded   []int
 }
 
-// Change is a new share of one key. What KeyView says of views holds here too.
+// Change is a new share of one key. The requirements of KeyView for views hold for it too.
 type Change struct {
 	Key string
 	limit.Change
 }
 
-// Clock is the one that a limit was decided by, microseconds, of a call whose clock was now.
+// Clock returns the clock by which a limit was decided, in microseconds. now is the clock of its
+// call.
 func (r *Result) Clock(limit int, now int64) int64 {
 	if r.Clocks == nil {
 		return now
@@ -67,9 +68,9 @@ func (r *Result) Clock(limit int, now int64) int64 {
 	return r.Clocks[limit]
 }
 
-// EpochError tells that the store's contents are not the ones the caller expected:
-// nothing was read or written. Actual is their redis epoch, empty if they have none
-// yet. The remedy is to learn the epoch anew and open a new session.
+// EpochError is the error of a call whose store has other contents than the caller expected.
+// Nothing was read or written. Actual is the redis epoch of the contents, empty if they have none
+// yet. The caller must learn the epoch and open a new session.
 type EpochError struct{ Actual string }
 
 func (e *EpochError) Error() string {
@@ -79,15 +80,15 @@ func (e *EpochError) Error() string {
 	return fmt.Sprintf("lua: the store has other contents: its epoch is %q; learn it anew", e.Actual)
 }
 
-// LateError tells that a take reached the store after its deadline: nothing was read
-// or written. Either it was stuck on its way, and nobody waits for it any more, or
-// the store's clock was set forward, and the caller has to learn it anew.
+// LateError is the error of a take that reached the store after its deadline. Nothing was read or
+// written. Either the take was delayed and its caller no longer waits, or the store's clock was set
+// forward and the caller has to learn it again.
 type LateError struct{ Now int64 } // the store's clock, microseconds
 
 func (e *LateError) Error() string {
 	return fmt.Sprintf("lua: the call reached the store after its deadline, at %d by the store's clock", e.Now)
 }
 
-// ErrInvalid is wrapped by every error about arguments the store cannot count with,
+// ErrInvalid is wrapped by every error about arguments that the store cannot count with, which are
 // a bug of the caller. It says nothing about the store's health.
 var ErrInvalid = errors.New("lua: invalid argument")
