@@ -277,6 +277,7 @@ func (e *emergency) charge(a *ask, now budget.Instant) recall.Charge {
 	if c.Own == nil {
 		c.Own = &a.ticket
 	}
+	c.Room.Least, c.Room.Most = rights.Room(a.right, a.limit, a.enforcement == rules.Elastic)
 	return c
 }
 

@@ -64,7 +64,20 @@ func (t *Table) Carry(c *Charge, call uint64, now budget.Instant) Debt {
 		return Debt{}
 	}
 	d.carrier, d.carried, d.mark = call, d.carried+1, t.nextMark()
-	return Debt{Amount: min(d.total-d.paid, limit.MaxExact), upTo: d.total}
+	return Debt{Amount: min(d.total-d.paid, t.missing(c, now), limit.MaxExact), upTo: d.total}
+}
+
+// missing is the most that the store's bucket may hold above what is left. A bucket that was full all the time has
+// earned nothing meanwhile, and what was spent of it would have been earned again: so much is not owed any more.
+func (t *Table) missing(c *Charge, now budget.Instant) limit.Tokens {
+	others := *c
+	others.Own = nil
+	e := t.find(&others, now)
+	if e.capacity == 0 || c.Room.Most == 0 || c.Limit.Algorithm.Counts() {
+		return limit.MaxExact
+	}
+	extra := max(0, e.capacity-c.Room.Least)
+	return max(0, c.Room.Most+extra-max(0, e.left-t.pending(&others, &e)))
 }
 
 // Settling reports whether a call that carries a key's debt is in flight. Another call would have
@@ -117,7 +130,7 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 			e.basis, e.counts, e.unsaid = int64(out.Bucket.Cap-out.Tokens), true, out.Tokens <= 0 && out.Reset > 0
 			t.recount(c, &e)
 		} else {
-			e.basis = out.Bucket.Rate.Micro
+			e.basis, e.capacity = out.Bucket.Rate.Micro, out.Bucket.Cap
 			e.left -= t.Owed(c.Key, now)
 		}
 		t.keys[c.Key] = e

@@ -15,6 +15,8 @@
 //   - The caller of such a call may be admitted from memory. The charge that remains covers it. The
 //     cost is owed only if the store turns out not to have taken it, or if that cannot be known.
 //   - Earnings count from the receipt of an answer, at the slowest rate in force since.
+//   - The store takes off at most what its bucket can lack. A bucket that was full all the time would
+//     have earned again what was spent of it.
 //
 // So the debt never exceeds what the record holds, and no client gains by an outage.
 //

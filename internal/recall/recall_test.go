@@ -28,7 +28,7 @@ func keyOf(n uint64) (key budget.KeyID) {
 func charge(l limit.Limit, n uint64, cost int, now budget.Instant) Charge {
 	return Charge{
 		Key: keyOf(n), Limit: l, Cost: limit.Tokens(cost) * limit.Token, StoreNow: int64(now) / 1000, StoreLatest: int64(now) / 1000,
-		Bucket: limit.Bucket{Cap: l.Capacity, Rate: l.Rate}, Full: time.Minute,
+		Bucket: limit.Bucket{Cap: l.Capacity, Rate: l.Rate}, Full: time.Minute, Room: Room{Least: l.Capacity, Most: l.Capacity},
 	}
 }
 
@@ -168,6 +168,63 @@ func TestDebts(t *testing.T) {
 	table.Decide([]Charge{c}, false, now, make([]limit.Outcome, 1))
 	if got := table.Carry(&c, table.Call(), now.Add(2*time.Minute)); got.Amount != 0 || table.Owing() != 0 {
 		t.Errorf("%d owed of a bucket that is full", got.Amount)
+	}
+}
+
+// TestALongOutageOfASlowClientCostsNothing: a bucket of 100 tokens earns 10 a second, and its client spends 5 a
+// second of it for 40 s without the store. The store's bucket is full all the time, so the client's 200 tokens are not
+// missing there: no more than the 5 of the last second are.
+func TestALongOutageOfASlowClientCostsNothing(t *testing.T) {
+	table, now, out := New(10, 0), 60*second, make([]limit.Outcome, 1)
+	answered(table, bucket, 1, 100, now)
+	for range 40 {
+		now += second
+		if c := charge(bucket, 1, 5, now); !table.Decide([]Charge{c}, false, now, out) {
+			t.Fatalf("denied: %+v", out[0])
+		}
+	}
+	c := charge(bucket, 1, 1, now)
+	if owed := table.Carry(&c, table.Call(), now).Amount; owed != 5*limit.Token {
+		t.Errorf("%d owed, want 5", owed/limit.Token)
+	}
+}
+
+// TestALostCallLeavesTheDebt: with a call for 60 tokens that the store may have decided, its bucket may have been full
+// later than what is left says. So all of what was admitted without the store is owed.
+func TestALostCallLeavesTheDebt(t *testing.T) {
+	table, now, out := New(10, 0), 60*second, make([]limit.Outcome, 1)
+	answered(table, bucket, 1, 100, now)
+	var lost Ticket
+	c := charge(bucket, 1, 60, now)
+	table.Sent(&lost, &c, now)
+	table.Lost(&lost, &c, now+second/2)
+	for range 6 {
+		now += second
+		if c := charge(bucket, 1, 5, now); !table.Decide([]Charge{c}, false, now, out) {
+			t.Fatalf("denied: %+v", out[0])
+		}
+	}
+	c = charge(bucket, 1, 1, now)
+	if owed := table.Carry(&c, table.Call(), now).Amount; owed != 30*limit.Token {
+		t.Errorf("%d owed, want 30", owed/limit.Token)
+	}
+}
+
+// TestAnUnknownCapacityLeavesTheDebt: while the share changes nobody knows how much the store's bucket may hold.
+func TestAnUnknownCapacityLeavesTheDebt(t *testing.T) {
+	table, now, out := New(10, 0), 60*second, make([]limit.Outcome, 1)
+	answered(table, bucket, 1, 100, now)
+	for range 20 {
+		now += second
+		if c := charge(bucket, 1, 5, now); !table.Decide([]Charge{c}, false, now, out) {
+			t.Fatalf("denied: %+v", out[0])
+		}
+	}
+	table.Forget(keyOf(1), now)
+	now += 20 * second
+	c := charge(bucket, 1, 1, now)
+	if owed := table.Carry(&c, table.Call(), now).Amount; owed != 100*limit.Token {
+		t.Errorf("%d owed, want 100", owed/limit.Token)
 	}
 }
 

@@ -26,6 +26,9 @@ type Charge struct {
 	// Full is how long an empty bucket may take to fill, or how long use of a counting limit may
 	// last. An older debt has nothing to be taken off.
 	Full time.Duration
+	// Room bounds the capacity of the store's bucket in any phase of the region; see rights.Room. The zero value
+	// stands for bounds that are not known.
+	Room Room
 	// Extra: the bucket may hold more than its capacity, earned when the key was cold.
 	Extra bool
 	// Foreign: another daemon may spend for the region through its store, so nothing is known for
@@ -44,6 +47,10 @@ type Charge struct {
 	// and not answered; otherwise nil.
 	Own *Ticket
 }
+
+// Room holds the least and the most that the capacity of a bucket can be as long as its share does not change,
+// without what it earned when the key was cold.
+type Room struct{ Least, Most limit.Tokens }
 
 // Table remembers keys. It is not safe for concurrent use. The zero value is not usable; use New.
 type Table struct {
@@ -85,6 +92,8 @@ type entry struct {
 	stamp int64
 	// asked is the cost of calls in flight.
 	asked limit.Tokens
+	// capacity is what the store's bucket could hold at the latest answer; 0 if that is not known.
+	capacity limit.Tokens
 	// counts: it is a counting limit. unsaid: the store did not report what is in use of it, only
 	// that nothing is left.
 	counts, unsaid bool
@@ -158,7 +167,7 @@ func (t *Table) Forget(key budget.KeyID, now budget.Instant) {
 	if t.emptied != 0 && known && e.stamp != 0 {
 		t.changing[key] = e
 	}
-	e.left, e.at, e.stamp = 0, now, 0
+	e.left, e.at, e.stamp, e.capacity = 0, now, 0, 0
 	t.keys[key] = e
 }
 
@@ -169,7 +178,7 @@ func (t *Table) Tell(key budget.KeyID, tokens limit.Tokens, rate, stamp int64, n
 	if !known && !t.makeRoom(now) {
 		return
 	}
-	e.left, e.at, e.basis, e.stamp = tokens-t.Owed(key, now), now, rate, stamp
+	e.left, e.at, e.basis, e.stamp, e.capacity = tokens-t.Owed(key, now), now, rate, stamp, 0
 	t.keys[key] = e
 	delete(t.changing, key)
 }
@@ -235,8 +244,11 @@ func (t *Table) untouched(c *Charge, now budget.Instant) entry {
 		}
 		return entry{left: c.Bucket.Cap, at: now, stamp: c.StoreNow, counts: true}
 	}
-	rate := c.Bucket.Rate.Micro
-	return entry{left: earned(0, rate, c.Bucket.Cap, max(t.whole, c.From), now), at: now, basis: rate}
+	rate, capacity := c.Bucket.Rate.Micro, limit.Tokens(0)
+	if c.Room.Least == c.Room.Most {
+		capacity = c.Room.Most
+	}
+	return entry{left: earned(0, rate, c.Bucket.Cap, max(t.whole, c.From), now), at: now, basis: rate, capacity: capacity}
 }
 
 // unused reports whether nothing can be in use of a counting limit whose key was not used since the

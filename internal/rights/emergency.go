@@ -38,6 +38,20 @@ func slowed(r limit.Rate, rhoPPM int64) limit.Rate {
 	return limit.Rate{Micro: int64(micro)}
 }
 
+// Room returns the least and the most that the store's bucket may hold by a right in any phase, without what a hot
+// key earned when it was cold.
+func Room(r budget.Right, l limit.Limit, elastic bool) (least, most limit.Tokens) {
+	floor := Bucket(l, r.Floor).Cap
+	if !r.Hot {
+		if elastic {
+			floor = max(floor, l.Capacity)
+		}
+		return floor, floor
+	}
+	share := Bucket(l, r.Share).Cap
+	return min(share, floor), max(share, floor)
+}
+
 // TimeToFull returns how long an empty bucket of the least of a right takes to fill, with 2 % to
 // spare, at most a day. A debit later than that would find a full bucket.
 func TimeToFull(r budget.Right, l limit.Limit, elastic bool) time.Duration {

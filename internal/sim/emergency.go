@@ -66,8 +66,9 @@ func (c *takeCall) decideAlone() {
 
 // charge is what an ask costs its key, and what the region may hold of it without the store.
 func (n *node) charge(a *ask, cost limit.Tokens) recall.Charge {
+	least, most := rights.Room(a.right, a.limit, a.rule.elastic)
 	return recall.Charge{
-		Key: a.rule.key, Limit: a.limit, Cost: cost,
+		Room: recall.Room{Least: least, Most: most}, Key: a.rule.key, Limit: a.limit, Cost: cost,
 		Bucket: rights.WithoutStore(a.right, a.limit, a.rule.elastic, int64(n.machine.Config().RhoPPM)),
 		Full:   rights.TimeToFull(a.right, a.limit, a.rule.elastic),
 		From:   max(rights.OwnSince(a.right), n.aloneSince), StoreNow: n.clockMap.Until(n.now()), StoreLatest: n.clockMap.Since(n.now()),

@@ -94,8 +94,16 @@ func memory() []Plant {
 		},
 		{
 			Name: "recall-keeps-shares", Breaks: "what a daemon remembers of a key stays while its share shrinks in the store",
-			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.stamp = 0, now, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	e.left, e.at, e.basis, e.stamp = tokens-t.Owed(key, now), now, rate, stamp\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}},
+			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.stamp, e.capacity = 0, now, 0, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}, {"internal/recall/table.go", "	e.left, e.at, e.basis, e.stamp, e.capacity = tokens-t.Owed(key, now), now, rate, stamp, 0\n	t.keys[key] = e\n", "	t.keys[key] = e\n"}},
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}},
+		},
+		{
+			Name: "recall-clips-despite-lost-calls", Breaks: "a debt ends with what the bucket may lack by the answered calls, whatever calls without an answer took",
+			Edits: []Edit{{"internal/recall/call.go", "max(0, e.left-t.pending(&others, &e))", "max(0, e.left)"}},
+		},
+		{
+			Name: "recall-clips-while-a-share-changes", Breaks: "a debt ends with what the bucket may lack by a share that may be another one by now",
+			Edits: []Edit{{"internal/recall/table.go", "	e.left, e.at, e.stamp, e.capacity = 0, now, 0, 0\n", "	e.left, e.at, e.stamp = 0, now, 0\n"}},
 		},
 		{
 			Name: "recall-of-a-lent-floor", Breaks: "a daemon that is cut off goes on by what it remembered of a key whose floor it had lent",
