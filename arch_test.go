@@ -122,6 +122,7 @@ var houses = map[string]row{
 	"internal/e2e/counted":    {aliquot: []string{"client", "internal/dev", "proto/aliquot/v1"}},
 	"internal/e2e/demo":       {aliquot: []string{"internal/e2e"}},
 	"internal/e2e/hotkeys":    {aliquot: []string{"internal/e2e"}},
+	"internal/e2e/outages":    {aliquot: []string{"internal/e2e"}},
 
 	"proto/aliquot/v1":                  {outside: anyModule},
 	"proto/aliquot/v1/aliquotv1connect": {aliquot: []string{"proto/aliquot/v1"}, outside: anyModule},

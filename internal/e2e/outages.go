@@ -1,0 +1,284 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The limits of plans: a bucket's burst and rate a second, and requests a window, or at a time.
+const (
+	outageBurst, outageRate = 60, 20
+	outageCount             = 120
+	outageWindow            = 10 * time.Second
+	slots                   = "concurrency"
+	// outageWarmUp is how long the daemons run before anything fails: of what was used of a window before its
+	// start a daemon knows nothing without its store.
+	outageWarmUp = 3 * outageWindow
+)
+
+// outagePlan is a rule of the lab of outages.
+type outagePlan struct{ algorithm, enforcement string }
+
+func (p outagePlan) name() string {
+	return p.enforcement + "-" + strings.ReplaceAll(p.algorithm, "_", "-")
+}
+
+// outageAlgorithms are those of the lab's plans.
+var outageAlgorithms = []string{"token_bucket", "leaky_bucket", "fixed_window", "sliding_window_counter", "sliding_window_log", slots}
+
+// plans are the rules of some algorithms, strict and elastic.
+func plans(algorithms ...string) (out []outagePlan) {
+	for _, a := range algorithms {
+		out = append(out, outagePlan{a, "strict"}, outagePlan{a, "elastic"})
+	}
+	return out
+}
+
+// outageRules are the rules of the lab of outages: the usual ones and those of plans.
+func outageRules() string {
+	var b strings.Builder
+	b.WriteString(rulesYAML)
+	for _, p := range plans(outageAlgorithms...) {
+		params := fmt.Sprintf("{limit: %d, window: %v}", outageCount, outageWindow)
+		if strings.HasSuffix(p.algorithm, "bucket") {
+			params = fmt.Sprintf("{capacity: %d, refill_rate: %d}", outageBurst, outageRate)
+		}
+		fmt.Fprintf(&b, "  - {id: %[1]s, match: {attributes: {plan: %[1]s}}, algorithm: %s, params: %s, enforcement: %s}\n",
+			p.name(), p.algorithm, params, p.enforcement)
+	}
+	return b.String()
+}
+
+// Outages runs faults at the store of one region of real processes, again and again, and counts what
+// clients below their limits are refused. Its clients turn to each region in turn.
+type Outages struct {
+	// Runs is how many times each fault comes.
+	Runs int
+	// Regions are how many regions there are, in the order of the labs; empty: 1, then 3.
+	Regions []int
+	// Only is a part of the names of the faults that are run; empty: all.
+	Only string
+	// Log gets a line for each run; nil: nothing.
+	Log func(format string, args ...any)
+}
+
+// outage is a fault at the store of the first region, and who asks meanwhile.
+type outage struct {
+	name    string
+	clients func(run int) []client
+	// before and after are how long the clients ask without the fault.
+	before, after time.Duration
+	fault         func(ctx context.Context, l *Lab, run int) error
+	// goal is the part of requests below the limit that may be refused.
+	goal float64
+	// first and later are promised of the 99th percentile of a check, in the first second of the fault and after
+	// it; 0: nothing is.
+	first, later time.Duration
+}
+
+// OutageResult is what became of a fault, over all its runs.
+type OutageResult struct {
+	Fault       string
+	Plan        string // the rule, or empty: of all of them
+	Regions     int
+	Enforcement string // empty: of both
+	Asked       int    // below the limit
+	Refused     int    // of these
+	Unanswered  int
+	Gain        float64
+	// Normal is the longest time from the end of the fault to the last decision without the store, or refusal.
+	Normal time.Duration
+	// Before, First and Later are the 99th percentiles of a request below the limit in the region: before the
+	// fault, in its first second, and after that.
+	Before, First, Later time.Duration
+	// Refusals tell of some of them.
+	Refusals map[string]int
+	// Goal is the part that may be refused, and FirstGoal and LaterGoal what First and Later may be; 0: anything.
+	Goal                 float64
+	FirstGoal, LaterGoal time.Duration
+}
+
+// OK reports whether the promises held.
+func (r *OutageResult) OK() bool {
+	late := r.FirstGoal > 0 && r.First > r.FirstGoal || r.LaterGoal > 0 && r.Later > r.LaterGoal
+	return float64(r.Refused) <= r.Goal*float64(r.Asked) && r.Unanswered == 0 && r.Gain <= 1 && !late
+}
+
+// Run starts a lab of each size with the programs in bin and its state in dir, and ends it.
+func (o Outages) Run(ctx context.Context, bin, dir string) (out []OutageResult, err error) {
+	return o.run(ctx, bin, dir, outageTable(), func(r *outageRun, all []outagePlan) (out []OutageResult) {
+		for _, enforcement := range []string{"strict", "elastic"} {
+			of := slices.DeleteFunc(slices.Clone(all), func(p outagePlan) bool { return p.enforcement != enforcement })
+			out = append(out, r.result("", enforcement, of))
+		}
+		return out
+	})
+}
+
+// run runs outages, and has results made of each of their runs.
+func (o Outages) run(ctx context.Context, bin, dir string, all []outage, results func(*outageRun, []outagePlan) []OutageResult) (out []OutageResult, err error) {
+	regions := o.Regions
+	if len(regions) == 0 {
+		regions = []int{1, 3}
+	}
+	for _, n := range regions {
+		at := filepath.Join(dir, fmt.Sprint(n))
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			return out, err
+		}
+		l := newLab(bin, at)
+		l.names, l.rules = regionNames[:n], outageRules()
+		_, err := start(ctx, l)
+		if err == nil {
+			pause(ctx, outageWarmUp)
+			var of []OutageResult
+			of, err = o.with(ctx, l, all, results)
+			out = append(out, of...)
+		}
+		l.Stop()
+		if err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// with runs outages in one lab.
+func (o Outages) with(ctx context.Context, l *Lab, all []outage, results func(*outageRun, []outagePlan) []OutageResult) (out []OutageResult, err error) {
+	for i := range all {
+		if !strings.Contains(all[i].name, o.Only) {
+			continue
+		}
+		var sum []OutageResult
+		for run := range o.Runs {
+			r, err := l.outage(ctx, &all[i], run)
+			if err != nil {
+				return out, fmt.Errorf("%s: %w", all[i].name, err)
+			}
+			of := results(r, plans(outageAlgorithms...))
+			for j := range of {
+				if o.Log != nil {
+					o.Log("%d regions, run %d: %s", len(l.Regions), run+1, &of[j])
+				}
+				if run > 0 {
+					sum[j].add(&of[j])
+				}
+			}
+			if run == 0 {
+				sum = of
+			}
+		}
+		out = append(out, sum...)
+	}
+	return out, nil
+}
+
+// String is the result in one line.
+func (r *OutageResult) String() string {
+	text := fmt.Sprintf("%s %s%s: %d of %d refused, %d unanswered, gain %.4f, normal after %.2f s, p99 %.1f ms before, %.1f in the first second, %.1f later",
+		r.Fault, r.Enforcement, r.Plan, r.Refused, r.Asked, r.Unanswered, r.Gain, r.Normal.Seconds(), milliseconds(r.Before), milliseconds(r.First), milliseconds(r.Later))
+	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
+		text += fmt.Sprintf("\n    %d: %s", r.Refusals[why], why)
+	}
+	return text
+}
+
+// add takes in another run.
+func (r *OutageResult) add(o *OutageResult) {
+	r.Asked, r.Refused, r.Unanswered = r.Asked+o.Asked, r.Refused+o.Refused, r.Unanswered+o.Unanswered
+	r.Gain, r.Normal = max(r.Gain, o.Gain), max(r.Normal, o.Normal)
+	r.Before, r.First, r.Later = max(r.Before, o.Before), max(r.First, o.First), max(r.Later, o.Later)
+	for why, n := range o.Refusals {
+		r.Refusals[why] += n
+	}
+}
+
+// outageRun is one run of an outage.
+type outageRun struct {
+	*traffic
+	of         *outage
+	regions    int
+	from, ends time.Duration // of the fault, on the traffic's time line
+}
+
+// outage runs one, and waits until the region is well again.
+func (l *Lab) outage(ctx context.Context, o *outage, run int) (*outageRun, error) {
+	if err := l.AwaitLeases(ctx); err != nil {
+		return nil, err
+	}
+	t, err := l.startTraffic(ctx, o.clients(run))
+	if err != nil {
+		return nil, err
+	}
+	r := &outageRun{traffic: t, of: o, regions: len(l.Regions)}
+	pause(ctx, o.before)
+	r.from = t.at()
+	err = o.fault(ctx, l, run)
+	r.ends = t.at()
+	if err == nil {
+		pause(ctx, o.after)
+	}
+	t.wait()
+	if err == nil {
+		_, err = l.degradedSince(ctx, l.Regions[0], time.Now())
+	}
+	return r, errors.Join(err, ctx.Err())
+}
+
+// result sums up what was seen of some plans.
+func (r *outageRun) result(plan, enforcement string, of []outagePlan) OutageResult {
+	out := OutageResult{Fault: r.of.name, Plan: plan, Enforcement: enforcement, Regions: r.regions, Goal: r.of.goal, FirstGoal: r.of.first, LaterGoal: r.of.later, Refusals: map[string]int{}}
+	var before, first, later []time.Duration
+	for i := range r.requests {
+		q := &r.requests[i]
+		if !slices.Contains(of, q.client.plan) {
+			continue
+		}
+		switch {
+		case q.err != nil:
+			out.Unanswered++
+			out.Refusals[q.err.Error()]++
+		case !q.client.greedy:
+			out.Asked++
+			if !q.allowed {
+				out.Refused++
+				out.Refusals[fmt.Sprintf("%s by %s, %.1f s after the fault began", q.client.plan.name(), q.mode, (q.sent-r.from).Seconds())]++
+			}
+		}
+		if q.sent >= r.ends && (q.degraded() || !q.allowed && !q.client.greedy) {
+			out.Normal = max(out.Normal, q.answered-r.ends)
+		}
+		if q.region != 0 || q.err != nil || q.client.greedy { // greedy ones wait for tokens of other regions
+			continue
+		}
+		switch took := q.answered - q.sent; {
+		case q.sent < r.from:
+			before = append(before, took)
+		case q.sent < r.from+time.Second:
+			first = append(first, took)
+		default:
+			later = append(later, took)
+		}
+	}
+	out.Before, out.First, out.Later = p99(before), p99(first), p99(later)
+	for _, p := range of {
+		out.Gain = max(out.Gain, r.gain(p, r.regions))
+	}
+	return out
+}
+
+// p99 is the 99th percentile; 0 of nothing.
+func p99(of []time.Duration) time.Duration {
+	if len(of) == 0 {
+		return 0
+	}
+	slices.Sort(of)
+	return of[(len(of)-1)*99/100]
+}

@@ -1,0 +1,68 @@
+// Command outages breaks the store of one region of real processes in many ways, and prints what clients
+// below their limits were refused, what greedy ones gained, and how long it took until all was as before. It
+// exits with 1 if a promise did not hold. Run it at the top of the module.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"text/tabwriter"
+	"time"
+
+	"aliquot/internal/e2e"
+)
+
+func main() {
+	o := e2e.Outages{}
+	flag.IntVar(&o.Runs, "runs", 5, "how many times each fault comes")
+	flag.StringVar(&o.Only, "only", "", "run only faults whose name contains this")
+	regions := flag.Int("regions", 0, "how many regions; 0: one, then three")
+	verbose := flag.Bool("v", false, "a line for each run")
+	bin := flag.String("bin", "", "folder of the programs; built if empty")
+	flag.Parse()
+	if *regions > 0 {
+		o.Regions = []int{*regions}
+	}
+	if *verbose {
+		o.Log = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ok, err := e2e.InFolder(ctx, "outages", *bin, func(bin, dir string) (bool, error) {
+		results, err := o.Run(ctx, bin, dir)
+		return table(os.Stdout, results), err
+	})
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	if err != nil || !ok {
+		os.Exit(1)
+	}
+}
+
+// table prints results, and reports whether all promises held.
+func table(w io.Writer, results []e2e.OutageResult) (ok bool) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "\tfault\tregions\tenforcement\trefused\tof\tunanswered\tgain\tnormal after\tp99 before\tfirst second\tlater")
+	ok = true
+	for i := range results {
+		r := &results[i]
+		mark := "ok"
+		if !r.OK() {
+			mark, ok = "FAILED", false
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%.4f\t%.2f s\t%s\t%s\t%s\n", mark, r.Fault, r.Regions, r.Enforcement,
+			r.Refused, r.Asked, r.Unanswered, r.Gain, r.Normal.Seconds(), milliseconds(r.Before), milliseconds(r.First), milliseconds(r.Later))
+	}
+	t.Flush()
+	return ok
+}
+
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+}

@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"aliquot/internal/bench"
+	aliquotv1 "aliquot/proto/aliquot/v1"
+)
+
+// client is one key that asks regions by turns at a steady rate, whatever becomes of its requests.
+type client struct {
+	plan outagePlan
+	key  string
+	// from is when it asks first, since the traffic began, and every how often it asks then; 0: once.
+	from, every time.Duration
+	// greedy: it asks for more than its limit, so that refusals are right.
+	greedy bool
+}
+
+// request is one request of a client and its answer.
+type request struct {
+	client         *client
+	region         int
+	sent, answered time.Duration // since the traffic began
+	allowed        bool
+	mode, text     string
+	err            error
+	// held is when a slot was given back, if the request took one.
+	held time.Duration
+}
+
+// degraded reports whether the request was decided without the store.
+func (r *request) degraded() bool { return r.err == nil && r.mode != "store" && r.mode != "local" }
+
+// traffic is what clients ask and get. Its methods but start's are for after wait.
+type traffic struct {
+	began    time.Time
+	requests []request
+	stop     context.CancelFunc
+	clients  sync.WaitGroup
+	mu       sync.Mutex
+	close    func()
+}
+
+// slotHeld is how long a client keeps a slot.
+const slotHeld = 100 * time.Millisecond
+
+// startTraffic has clients ask regions until wait is called.
+func (l *Lab) startTraffic(ctx context.Context, clients []client) (*traffic, error) {
+	ctx, stop := context.WithCancel(ctx)
+	t := &traffic{began: time.Now(), stop: stop}
+	var regions []aliquotv1.LimiterServiceClient
+	var conns []*grpc.ClientConn
+	t.close = func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}
+	for _, r := range l.Regions {
+		retry := backoff.Config{BaseDelay: pollEvery, Multiplier: 1.6, Jitter: .2, MaxDelay: 10 * pollEvery}
+		conn, err := grpc.NewClient(r.flag("--grpc-listen"), grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: time.Second}))
+		if err != nil {
+			t.close()
+			return nil, err
+		}
+		conns, regions = append(conns, conn), append(regions, aliquotv1.NewLimiterServiceClient(conn))
+	}
+	for i := range clients {
+		t.clients.Go(func() { t.ask(ctx, &clients[i], regions, i) })
+	}
+	return t, nil
+}
+
+// ask sends a client's requests when they are due, each to the next region.
+func (t *traffic) ask(ctx context.Context, c *client, regions []aliquotv1.LimiterServiceClient, turn int) {
+	timer := time.NewTimer(c.from - time.Since(t.began))
+	defer timer.Stop()
+	for due := c.from; ; due += c.every {
+		timer.Reset(due - time.Since(t.began))
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		region := turn % len(regions)
+		turn++
+		t.clients.Go(func() { t.make(c, regions[region], region, turn) })
+		if c.every == 0 {
+			return
+		}
+	}
+}
+
+// make makes one request, and gives back what it took of slots.
+func (t *traffic) make(c *client, region aliquotv1.LimiterServiceClient, number, turn int) {
+	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
+	defer cancel()
+	out := request{client: c, region: number, sent: time.Since(t.began)}
+	attributes := map[string]string{"plan": c.plan.name(), "api_key": c.key}
+	var answer *aliquotv1.CheckResponse
+	id := fmt.Sprintf("%s-%d", c.key, turn)
+	if c.plan.algorithm == slots {
+		var made *aliquotv1.ReserveResponse
+		made, out.err = region.Reserve(ctx, &aliquotv1.ReserveRequest{Id: id, Attributes: attributes})
+		answer = made.GetDecision()
+	} else {
+		answer, out.err = region.Check(ctx, &aliquotv1.CheckRequest{Attributes: attributes})
+	}
+	out.answered, out.allowed, out.mode = time.Since(t.began), answer.GetAllowed(), answer.GetMode()
+	if out.err == nil && answer.GetRuleId() != c.plan.name() {
+		out.err = fmt.Errorf("rule %q decided", answer.GetRuleId())
+	}
+	if c.plan.algorithm == slots && out.allowed {
+		pause(ctx, slotHeld)
+		out.held = time.Since(t.began)
+		if _, err := region.Settle(ctx, &aliquotv1.SettleRequest{Id: id}); err != nil {
+			out.text = err.Error()
+		}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.requests = append(t.requests, out)
+}
+
+// wait ends the traffic and waits for the last answers.
+func (t *traffic) wait() {
+	t.stop()
+	t.clients.Wait()
+	t.close()
+	slices.SortFunc(t.requests, func(a, b request) int { return cmp.Compare(a.sent, b.sent) })
+}
+
+// at is the present moment on the traffic's own time line.
+func (t *traffic) at() time.Duration { return time.Since(t.began) }
+
+// gain is the largest part that greedy clients of a plan were given of what their limit allows in
+// an interval: of a bucket in any, of a limit that counts in a window, of slots at a time.
+func (t *traffic) gain(p outagePlan, regions int) (most float64) {
+	of := map[*client][]request{}
+	for _, r := range t.requests {
+		if r.client.plan == p && r.client.greedy && r.allowed {
+			of[r.client] = append(of[r.client], r)
+		}
+	}
+	for _, admitted := range of {
+		most = max(most, p.gain(admitted, t.began, regions))
+	}
+	return most
+}
+
+// gain is that of one client's admissions, in the order of their sending.
+func (p outagePlan) gain(admitted []request, began time.Time, regions int) float64 {
+	switch p.algorithm {
+	case "token_bucket", "leaky_bucket":
+		limit := bench.Limit{Capacity: outageBurst, Refill: outageRate}
+		if p.enforcement == "elastic" {
+			limit.Capacity *= float64(regions)
+		}
+		all := make([]bench.Admission, len(admitted))
+		for i, r := range admitted {
+			all[i] = bench.Admission{Sent: r.sent, Received: r.answered}
+		}
+		return bench.WorstWindow(all, limit).Gain
+	case slots:
+		return p.most(admitted, func(first, other *request) bool {
+			return other.answered <= first.answered && other.held > first.answered
+		})
+	case "sliding_window_log":
+		return p.most(admitted, func(first, other *request) bool {
+			return other.sent >= first.sent && other.answered < first.sent+outageWindow
+		})
+	}
+	number := func(at time.Duration) int64 { return began.Add(at).UnixMicro() / outageWindow.Microseconds() }
+	return p.most(admitted, func(first, other *request) bool {
+		return number(other.sent) == number(first.sent) && number(other.answered) == number(first.sent)
+	})
+}
+
+// most is the largest number of admissions that are together, as a part of the limit.
+func (p outagePlan) most(admitted []request, together func(first, other *request) bool) (most float64) {
+	for i := range admitted {
+		n := 0.
+		for j := range admitted {
+			if together(&admitted[i], &admitted[j]) {
+				n++
+			}
+		}
+		most = max(most, n/outageCount)
+	}
+	return most
+}
