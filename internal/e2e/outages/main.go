@@ -53,8 +53,11 @@ func table(w io.Writer, results []e2e.OutageResult) (ok bool) {
 	for i := range results {
 		r := &results[i]
 		mark := "ok"
-		if !r.OK() {
+		switch late, spoiled := r.Late(); {
+		case !r.OK(), late && !spoiled:
 			mark, ok = "FAILED", false
+		case spoiled:
+			mark = "ok, late before the fault too"
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%.4f\t%.2f s\t%s\t%s\t%s\n", mark, r.Fault, r.Regions, r.Enforcement,
 			r.Refused, r.Asked, r.Unanswered, r.Gain, r.Normal.Seconds(), milliseconds(r.Before), milliseconds(r.First), milliseconds(r.Later))
