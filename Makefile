@@ -140,6 +140,11 @@ demo: build ## a greedy client, a killed leader, a flushed Redis and a region th
 	@deploy/local/install.sh redis-server
 	@$(GO) run ./internal/e2e/demo -bin bin
 
+.PHONY: surge
+surge: build ## 2,000 riders before a backend that collapses, with and without Aliquot, as a table (5 minutes)
+	@deploy/local/install.sh redis-server nginx
+	@$(GO) run ./internal/e2e/surge -bin bin
+
 .PHONY: attack
 attack: need-go ## hostile bytes and overload against real daemons, at full length (a few minutes)
 	@deploy/local/install.sh redis-server

@@ -116,13 +116,14 @@ var houses = map[string]row{
 	// In the images, which have no shell.
 	"deploy/docker/probe": {},
 
-	"internal/e2e":            {aliquot: []string{"budget", "internal/bench", "internal/bench/load", "internal/rpc", "internal/sim/compare", "proto/aliquot/..."}, outside: anyModule},
+	"internal/e2e":            {aliquot: []string{"budget", "internal/bench", "internal/bench/latency", "internal/bench/load", "internal/rpc", "internal/sim/compare", "proto/aliquot/..."}, outside: anyModule},
 	"internal/e2e/acceptance": {aliquot: []string{"internal/e2e"}},
 	"internal/e2e/attack":     {aliquot: []string{"internal/e2e", "internal/bench/load"}, outside: anyModule},
 	"internal/e2e/counted":    {aliquot: []string{"client", "internal/dev", "proto/aliquot/v1"}},
 	"internal/e2e/demo":       {aliquot: []string{"internal/e2e"}},
 	"internal/e2e/hotkeys":    {aliquot: []string{"internal/e2e"}},
 	"internal/e2e/outages":    {aliquot: []string{"internal/e2e"}},
+	"internal/e2e/surge":      {aliquot: []string{"internal/e2e"}},
 
 	"proto/aliquot/v1":                  {outside: anyModule},
 	"proto/aliquot/v1/aliquotv1connect": {aliquot: []string{"proto/aliquot/v1"}, outside: anyModule},
