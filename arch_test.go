@@ -95,6 +95,8 @@ var houses = map[string]row{
 	"regional":       {aliquot: []string{"regional/...", "internal/recall", "internal/abuse", "internal/chunk", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/rights", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/answer", "internal/wire", "internal/rls", "proto/aliquot/..."}, outside: anyModule},
 	// What is replicated: the state machine, the codec, the rules. Raft itself is in cluster.
 	"cluster/state": {aliquot: []string{"budget", "rules", "proto/raftlog/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
+	// Who is there, as hints.
+	"cluster/gossip": {outside: []string{"github.com/hashicorp"}},
 	// What a coordinator keeps of Raft on its disk.
 	"cluster/raftlog": {outside: []string{"github.com/hashicorp"}},
 	"cluster":         {aliquot: []string{"cluster/...", "budget", "rules", "proto/raftlog/v1"}, outside: anyModule},
@@ -137,6 +139,7 @@ var never = map[string][]string{
 	"coordinator":     {"regional", "regional/store"},
 	"cluster":         {"coordinator", "regional", "proto/aliquot/v1"},
 	"cluster/state":   {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
+	"cluster/gossip":  {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
 	"cluster/raftlog": {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
 }
 

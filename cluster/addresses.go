@@ -45,7 +45,7 @@ type addressBook struct {
 func (m *membership) keepAddresses(now time.Time) {
 	config := m.configuration()
 	if m.dir.id.Member {
-		m.gossip.peers.expire(now, func(id raft.ServerID) bool { _, listed := find(config, id); return listed })
+		m.gossip.Peers.Expire(now, func(id raft.ServerID) bool { _, listed := find(config, id); return listed })
 	}
 	if !m.Leads() || m.clusterID() == "" || m.book.done != nil || now.Sub(m.book.last) < askPause {
 		return
@@ -70,7 +70,7 @@ func (n *Node) doubts(c raft.Configuration, table map[raft.ServerID]string) bool
 	return len(table) > len(c.Servers) || slices.ContainsFunc(c.Servers, func(s raft.Server) bool {
 		hint := n.cfg.RPCAddress
 		if s.ID != n.serverID {
-			p, _ := n.gossip.peers.get(s.ID)
+			p, _ := n.gossip.Peers.Get(s.ID)
 			hint = p.RPC
 		}
 		return hint != "" && hint != table[s.ID]

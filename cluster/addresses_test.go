@@ -6,17 +6,18 @@ import (
 	"net"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/memberlist"
 	"github.com/hashicorp/raft"
+
+	"aliquot/cluster/gossip"
 )
 
 // forgedAlive is the packet by which memberlist learns that a node is alive, as anybody can send it: a label's header,
 // the message's type, and six fields in msgpack.
-func forgedAlive(t *testing.T, label string, of raft.ServerID, gossip string, incarnation uint32, m meta) []byte {
+func forgedAlive(t *testing.T, label string, of raft.ServerID, gossip string, incarnation uint32, m gossip.Meta) []byte {
 	t.Helper()
-	data, err := m.encode()
+	data, err := m.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestGossipDoesNotSayWhereTheLeaderIs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, _ := other.gossip.peers.get(leader.serverID)
+		p, _ := other.gossip.Peers.Get(leader.serverID)
 		_, address := other.Leader()
 		if address != want {
 			t.Fatalf("a follower sends its calls to %q, the leader is at %q", address, want)
@@ -111,45 +112,21 @@ func TestAnAddressThatHasChangedIsReplicated(t *testing.T) {
 func TestGossipRemovesNobody(t *testing.T) {
 	t.Parallel()
 	_, n := startLeader(t)
-	forged := meta{
-		Role: roleCoordinator, NodeID: "c9", InstanceID: "00000009", Raft: "127.0.0.1:1", RPC: "attacker:1",
+	forged := gossip.Meta{
+		Role: gossip.RoleCoordinator, NodeID: "c9", InstanceID: "00000009", Raft: "127.0.0.1:1", RPC: "attacker:1",
 		Bootstrapped: true, Leader: true, Cluster: clusterOf(n), Members: "00000009",
 	}
-	data, err := forged.encode()
+	data, err := forged.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.gossip.peers.put(&memberlist.Node{Name: string(forged.serverID()), Addr: net.IPv4(127, 0, 0, 1), Port: 1, Meta: data}, true)
+	n.gossip.Peers.NotifyJoin(&memberlist.Node{Name: string(forged.ServerID()), Addr: net.IPv4(127, 0, 0, 1), Port: 1, Meta: data})
 	m := &membership{Node: n}
 	if !m.forgottenByGossip() {
 		t.Error("the forged word did not arrive")
 	}
 	if m.forgottenByLeader(n.configuration()) {
 		t.Error("the node believes it")
-	}
-}
-
-func TestDeadStrangersAreForgotten(t *testing.T) {
-	t.Parallel()
-	peers := newPeerTable()
-	now := time.Now()
-	for i, name := range []string{"c1/00000001", "c2/00000002", "c3/00000003"} {
-		node, instance := splitServerID(raft.ServerID(name))
-		data, err := meta{Role: roleCoordinator, NodeID: node, InstanceID: instance, Raft: "127.0.0.1:1"}.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		peers.put(&memberlist.Node{Name: name, Meta: data}, i == 0)
-	}
-	peers.put(&memberlist.Node{Name: "another name", Meta: []byte(`{"r":"coordinator","n":"c4","i":"00000004","a":"127.0.0.1:1"}`)}, true)
-	member := func(id raft.ServerID) bool { return id == "c2/00000002" }
-	peers.expire(now, member)
-	if got := len(peers.others("")); got != 3 {
-		t.Errorf("%d peers at once, want 3", got)
-	}
-	peers.expire(now.Add(2*expireAfter), member)
-	if _, dead := peers.get("c3/00000003"); dead || len(peers.others("")) != 2 {
-		t.Errorf("after a while: %v", peers.others(""))
 	}
 }
 
@@ -169,18 +146,18 @@ func TestGossipFromOtherNetworksIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		m := meta{Role: roleCoordinator, NodeID: node, InstanceID: "00000009", Raft: "127.0.0.1:1"}
-		if _, err := conn.Write(forgedAlive(t, c.Label, m.serverID(), "127.0.0.1:1", 1, m)); err != nil {
+		m := gossip.Meta{Role: gossip.RoleCoordinator, NodeID: node, InstanceID: "00000009", Raft: "127.0.0.1:1"}
+		if _, err := conn.Write(forgedAlive(t, c.Label, m.ServerID(), "127.0.0.1:1", 1, m)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	eventually(t, "a packet from the network that is allowed", func() bool {
 		send("127.0.0.2", "outside")
 		send("127.0.0.1", "inside")
-		_, known := n.gossip.peers.get("inside/00000009")
+		_, known := n.gossip.Peers.Get("inside/00000009")
 		return known
 	})
-	if _, known := n.gossip.peers.get("outside/00000009"); known {
+	if _, known := n.gossip.Peers.Get("outside/00000009"); known {
 		t.Error("a packet from another network was taken")
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/raft"
+
+	"aliquot/cluster/gossip"
 )
 
 // bootPlan is what a node without a Raft configuration should do, given what it sees.
@@ -28,15 +30,15 @@ type bootPlan struct {
 // each found enough others and the two sets differed. So a node begins only if the
 // number is exactly the expected one, every node of the set says that it sees that
 // very set, and its own id is the smallest.
-func planBoot(self meta, others []peer) bootPlan {
+func planBoot(self gossip.Meta, others []gossip.Peer) bootPlan {
 	var p bootPlan
-	set := []meta{self}
+	set := []gossip.Meta{self}
 	for _, o := range others {
 		if o.Bootstrapped || o.Cluster != "" {
 			p.join = true // a dead one counts too: its cluster may only be out of sight
 		}
 		if o.Alive && o.Expect > 0 {
-			set = append(set, o.meta)
+			set = append(set, o.Meta)
 		}
 	}
 	if p.join || self.Expect == 0 {
@@ -45,15 +47,15 @@ func planBoot(self meta, others []peer) bootPlan {
 	if p.problem = setProblem(self, set); p.problem != "" || len(set) < self.Expect {
 		return p
 	}
-	slices.SortFunc(set, func(a, b meta) int { return strings.Compare(a.NodeID, b.NodeID) })
+	slices.SortFunc(set, func(a, b gossip.Meta) int { return strings.Compare(a.NodeID, b.NodeID) })
 	p.complete = true
 	for _, m := range set {
-		p.servers = append(p.servers, raft.Server{Suffrage: raft.Voter, ID: m.serverID(), Address: raft.ServerAddress(m.Raft)})
+		p.servers = append(p.servers, raft.Server{Suffrage: raft.Voter, ID: m.ServerID(), Address: raft.ServerAddress(m.Raft)})
 	}
 	p.view = digest(p.servers)
 	p.bootstrap = set[0].NodeID == self.NodeID
 	for _, m := range set {
-		if m.serverID() != self.serverID() && m.View != p.view {
+		if m.ServerID() != self.ServerID() && m.View != p.view {
 			p.bootstrap = false
 		}
 	}
@@ -61,7 +63,7 @@ func planBoot(self meta, others []peer) bootPlan {
 }
 
 // setProblem names what no patience will cure.
-func setProblem(self meta, set []meta) string {
+func setProblem(self gossip.Meta, set []gossip.Meta) string {
 	ids, addresses := map[string]bool{}, map[string]bool{}
 	for _, m := range set {
 		switch {

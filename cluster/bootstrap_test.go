@@ -7,29 +7,31 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"aliquot/cluster/gossip"
 )
 
-func booting(i, expect int) meta {
-	return meta{Role: roleCoordinator, NodeID: fmt.Sprintf("c%d", i), InstanceID: fmt.Sprintf("%08x", i), Raft: fmt.Sprintf("10.0.0.%d:1", i), Expect: expect}
+func booting(i, expect int) gossip.Meta {
+	return gossip.Meta{Role: gossip.RoleCoordinator, NodeID: fmt.Sprintf("c%d", i), InstanceID: fmt.Sprintf("%08x", i), Raft: fmt.Sprintf("10.0.0.%d:1", i), Expect: expect}
 }
 
-func seen(ms ...meta) (out []peer) {
+func seen(ms ...gossip.Meta) (out []gossip.Peer) {
 	for _, m := range ms {
-		out = append(out, peer{meta: m, Alive: true})
+		out = append(out, gossip.Peer{Meta: m, Alive: true})
 	}
 	return out
 }
 
 func TestPlanBoot(t *testing.T) {
 	view := planBoot(booting(1, 3), seen(booting(2, 3), booting(3, 3))).view
-	ready := func(i int) meta { m := booting(i, 3); m.View = view; return m }
+	ready := func(i int) gossip.Meta { m := booting(i, 3); m.View = view; return m }
 	member := booting(2, 3)
 	member.Bootstrapped = true
 	twin := booting(2, 3)
 	twin.InstanceID = "ffffffff"
 	for name, c := range map[string]struct {
-		self                      meta
-		others                    []peer
+		self                      gossip.Meta
+		others                    []gossip.Peer
 		join, complete, bootstrap bool
 		problem                   string
 	}{
@@ -40,7 +42,7 @@ func TestPlanBoot(t *testing.T) {
 		"agreed, smallest":         {self: booting(1, 3), others: seen(ready(2), ready(3)), complete: true, bootstrap: true},
 		"agreed, not the smallest": {self: booting(2, 3), others: seen(ready(1), ready(3)), complete: true},
 		"a member is there":        {self: booting(1, 3), others: seen(member, ready(3)), join: true},
-		"a dead member":            {self: booting(1, 1), others: []peer{{meta: member}}, join: true},
+		"a dead member":            {self: booting(1, 1), others: []gossip.Peer{{Meta: member}}, join: true},
 		"join only":                {self: booting(1, 0), others: seen(booting(2, 3))},
 		"one too many":             {self: booting(1, 3), others: seen(ready(2), ready(3), ready(4)), problem: "4 nodes"},
 		"other number":             {self: booting(1, 3), others: seen(booting(2, 5)), problem: "--bootstrap-expect 5"},
@@ -57,17 +59,17 @@ func TestPlanBoot(t *testing.T) {
 // begin lets nodes look around, each seeing any subset of the others' latest gossip,
 // and returns who began with which set.
 func begin(t *rapid.T, nodes, expect int) map[string][]int {
-	metas, promises := make([]meta, nodes), make([]promise, nodes)
+	metas, promises := make([]gossip.Meta, nodes), make([]promise, nodes)
 	for i := range metas {
 		metas[i] = booting(i, expect)
 	}
 	now, begun := time.Unix(1000, 0), map[string][]int{}
 	for range rapid.IntRange(1, 60).Draw(t, "steps") {
 		i := rapid.IntRange(0, nodes-1).Draw(t, "node")
-		var others []peer
+		var others []gossip.Peer
 		for j, m := range metas {
 			if j != i && rapid.IntRange(0, 3).Draw(t, "sees") > 0 {
-				others = append(others, peer{meta: m, Alive: true})
+				others = append(others, gossip.Peer{Meta: m, Alive: true})
 			}
 		}
 		p := planBoot(metas[i], others)

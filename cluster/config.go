@@ -2,17 +2,20 @@ package cluster
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
-	"regexp"
+	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"aliquot/cluster/gossip"
 	"aliquot/cluster/state"
 	"aliquot/rules"
 )
@@ -26,6 +29,8 @@ const (
 	maxRhoPPM = 200_000
 	// maxRaftMultiplier is Consul's: ten-second elections suit no network we know.
 	maxRaftMultiplier = 10
+	// maxKeyFileBytes bounds what is read of a key file; 44 is the longest base64.
+	maxKeyFileBytes = 256
 	// maxLabelBytes keeps the label's share of a gossip packet small.
 	maxLabelBytes = 64
 )
@@ -96,14 +101,12 @@ func DefaultConfig() Config {
 	}
 }
 
-var nodeIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
-
 // Validate reports everything that is wrong with c and can be known without
 // touching disk or network. First rules that do not parse are among it.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if !nodeIDPattern.MatchString(c.NodeID) {
+	if !gossip.ValidNodeID(c.NodeID) {
 		bad("--node-id %q: use 1 to 64 of the characters A-Z a-z 0-9 . _ -", c.NodeID)
 	}
 	if c.DataDir == "" {
@@ -203,3 +206,31 @@ func loopback(host string) bool {
 func (c Config) electionTimeout() time.Duration {
 	return time.Duration(c.RaftMultiplier) * time.Second
 }
+
+// loadGossipKey reads an AES key; nil for no file.
+func loadGossipKey(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("gossip key file: %w", err)
+	}
+	if info.Mode().Perm()&0o007 != 0 {
+		return nil, fmt.Errorf("gossip key file %s may be read by everyone: chmod 600 it", path)
+	}
+	data, err := readBounded(path, maxKeyFileBytes)
+	if err != nil {
+		return nil, fmt.Errorf("gossip key file: %w", err)
+	}
+	// Base64 first: the text of a 16-byte key is as long as a raw 24-byte one.
+	if key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(data))); err == nil && aesKey(key) {
+		return key, nil
+	}
+	if aesKey(data) {
+		return data, nil
+	}
+	return nil, fmt.Errorf("gossip key file %s must hold 16, 24 or 32 bytes, raw or in base64; it holds %d", path, len(data))
+}
+
+func aesKey(b []byte) bool { return len(b) == 16 || len(b) == 24 || len(b) == 32 }

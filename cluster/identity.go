@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/hashicorp/raft"
+
+	"aliquot/cluster/gossip"
 )
 
 const (
@@ -40,17 +41,7 @@ type identity struct {
 	Listed bool `json:"listed,omitempty"`
 }
 
-func (id identity) serverID() raft.ServerID { return serverID(id.NodeID, id.InstanceID) }
-
-func serverID(nodeID, instanceID string) raft.ServerID {
-	return raft.ServerID(nodeID + "/" + instanceID)
-}
-
-// splitServerID takes a server id apart; instance is empty if it has none.
-func splitServerID(id raft.ServerID) (nodeID, instanceID string) {
-	nodeID, instanceID, _ = strings.Cut(string(id), "/")
-	return nodeID, instanceID
-}
+func (id identity) serverID() raft.ServerID { return gossip.ServerID(id.NodeID, id.InstanceID) }
 
 // dataDir is an open, locked data directory.
 type dataDir struct {

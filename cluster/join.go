@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"aliquot/cluster/gossip"
 	"aliquot/cluster/state"
 )
 
@@ -33,7 +34,7 @@ func (n *Node) Join(ctx context.Context, nodeID, instanceID, raftAddress string)
 	if err := checkJoin(nodeID, instanceID, raftAddress); err != nil {
 		return err
 	}
-	joiner := raft.Server{Suffrage: raft.Voter, ID: serverID(nodeID, instanceID), Address: raft.ServerAddress(raftAddress)}
+	joiner := raft.Server{Suffrage: raft.Voter, ID: gossip.ServerID(nodeID, instanceID), Address: raft.ServerAddress(raftAddress)}
 	if !n.Leads() {
 		return n.NotLeader()
 	}
@@ -158,7 +159,7 @@ func (n *Node) promote(ctx context.Context, joiner raft.Server) error {
 }
 
 func checkJoin(nodeID, instanceID, raftAddress string) error {
-	if !nodeIDPattern.MatchString(nodeID) || !instancePattern.MatchString(instanceID) {
+	if !gossip.ValidNodeID(nodeID) || !gossip.ValidInstanceID(instanceID) {
 		return fmt.Errorf("%w: node id %q, instance id %q", state.ErrInvalidArgument, nodeID, instanceID)
 	}
 	host, port, err := net.SplitHostPort(raftAddress)
@@ -174,9 +175,9 @@ func checkJoin(nodeID, instanceID, raftAddress string) error {
 // past, for the joiner has proved that it is there; this leader itself is nobody's past.
 func (n *Node) olderInstances(ctx context.Context, c raft.Configuration, joiner raft.Server) ([]raft.Server, error) {
 	var older, elsewhere []raft.Server
-	nodeID, _ := splitServerID(joiner.ID)
+	nodeID, _ := gossip.SplitServerID(joiner.ID)
 	for _, s := range c.Servers {
-		if node, _ := splitServerID(s.ID); node != nodeID || s.ID == joiner.ID {
+		if node, _ := gossip.SplitServerID(s.ID); node != nodeID || s.ID == joiner.ID {
 			continue
 		}
 		if s.ID == n.serverID {

@@ -89,7 +89,7 @@ func (n *Node) lead(ctx context.Context) {
 		n.log.Warn("could not take charge as leader; trying again", "error", err)
 	}
 	n.publish(true)
-	n.gossip.peers.wake() // its addresses are to be replicated
+	n.gossip.Peers.Wake() // its addresses are to be replicated
 	n.watchCommits(ctx)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"aliquot/budget"
+	"aliquot/cluster/gossip"
 	"aliquot/cluster/state"
 )
 
@@ -157,7 +158,7 @@ func TestJoinerThatEndsBeforeItsPromotion(t *testing.T) {
 	c.JoinFunc = func(ctx context.Context, _, nodeID, instance, address string) error {
 		for _, n := range nodes {
 			if n.raft.State() == raft.Leader {
-				_, err := n.admit(ctx, raft.Server{ID: serverID(nodeID, instance), Address: raft.ServerAddress(address)})
+				_, err := n.admit(ctx, raft.Server{ID: gossip.ServerID(nodeID, instance), Address: raft.ServerAddress(address)})
 				return errors.Join(err, errors.New("the leader went no further"))
 			}
 		}
@@ -191,9 +192,9 @@ func silentServer(t *testing.T, nodeID, instance, listen string) (address string
 		t.Fatal(err)
 	}
 	address = l.Addr().String()
-	layer := newStreamLayer(l, serverID(nodeID, instance), address, func() string { return "" }, testLogger(), newQuiet())
-	layer.identify = func() meta {
-		return meta{Role: roleCoordinator, NodeID: nodeID, InstanceID: instance, Raft: address}
+	layer := newStreamLayer(l, gossip.ServerID(nodeID, instance), address, func() string { return "" }, testLogger(), newQuiet())
+	layer.identify = func() gossip.Meta {
+		return gossip.Meta{Role: gossip.RoleCoordinator, NodeID: nodeID, InstanceID: instance, Raft: address}
 	}
 	t.Cleanup(func() {
 		if err := layer.Close(); err != nil {

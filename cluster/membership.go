@@ -53,7 +53,7 @@ func (n *Node) keepMembership() {
 		case <-n.ctx.Done():
 			return
 		case <-timer.C:
-		case <-n.gossip.peers.kick:
+		case <-n.gossip.Peers.Changed():
 		case err := <-m.joinDone:
 			m.joined(err)
 		case <-m.book.done:
@@ -61,7 +61,7 @@ func (n *Node) keepMembership() {
 		}
 		settled := m.step(time.Now())
 		m.keepAddresses(time.Now())
-		n.gossip.announce(n.ownMeta(m.view))
+		n.gossip.Announce(n.ownMeta(m.view))
 		if settled {
 			timer.Reset(settledEvery)
 		} else {
@@ -94,7 +94,7 @@ func (m *membership) step(now time.Time) (settled bool) {
 	case m.duplicated(now):
 		return false
 	}
-	p := planBoot(m.ownMeta(""), m.gossip.peers.others(m.serverID))
+	p := planBoot(m.ownMeta(""), m.gossip.Peers.Others(m.serverID))
 	if len(m.cfg.Regions) > 0 {
 		m.promise.hold(&p, now)
 		m.view = p.view // without regions never ready: it could be the first leader and has none to declare
@@ -135,7 +135,7 @@ func (m *membership) remember() {
 // duplicated reports that another live node has this node's id; when that lasts,
 // this one, which is not a member yet, gives way.
 func (m *membership) duplicated(now time.Time) bool {
-	for _, p := range m.gossip.peers.others(m.serverID) {
+	for _, p := range m.gossip.Peers.Others(m.serverID) {
 		if !p.Alive || p.NodeID != m.cfg.NodeID || p.Raft == m.raftAddr {
 			continue
 		}
@@ -206,7 +206,7 @@ func (m *membership) joinVia() func(context.Context) error {
 		}
 	}
 	var leader, members []string
-	for _, p := range m.gossip.peers.others(m.serverID) {
+	for _, p := range m.gossip.Peers.Others(m.serverID) {
 		if !p.Alive || !p.Bootstrapped || p.RPC == "" {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"aliquot/cluster/gossip"
 	"aliquot/cluster/raftlog"
 	"aliquot/cluster/state"
 )
@@ -41,7 +42,7 @@ type Node struct {
 	logs    *raftlog.Log // raft's log, and its small durable values
 	trans   *transport
 	layer   *streamLayer
-	gossip  *gossip
+	gossip  *gossip.Gossip
 
 	raftAddr  string
 	instance  string
@@ -115,16 +116,23 @@ func (n *Node) start() (err error) {
 	}
 	n.running.Store(n.raft)
 	n.loops.Go(func() { n.trans.guard.run(n.ctx, n.trans.NetworkTransport.Consumer()) })
-	if n.gossip, err = startGossip(n.cfg, n.ownMeta(""), n.quiet); err != nil {
+	key, err := loadGossipKey(n.cfg.GossipKeyFile)
+	if err != nil {
+		return err
+	}
+	if n.gossip, err = gossip.Start(gossip.Config{
+		Listen: n.cfg.GossipListen, AdvertiseHost: n.cfg.AdvertiseHost, Label: n.cfg.Label, Key: key, CIDRs: n.cfg.GossipCIDRs,
+		Logger: n.log, Allow: n.quiet.allow,
+	}, n.ownMeta("")); err != nil {
 		return err
 	}
 	if err := n.metrics.register(n); err != nil {
 		return err
 	}
 	n.loops.Go(func() { n.watchLeadership(notify) })
-	n.loops.Go(func() { n.gossip.rejoin(n.ctx, n.cfg.Join) })
+	n.loops.Go(func() { n.gossip.Rejoin(n.ctx, n.cfg.Join) })
 	n.loops.Go(n.keepMembership)
-	n.log.Info("coordinator node started", "server", string(n.serverID), "raft", n.raftAddr, "gossip", n.gossip.address)
+	n.log.Info("coordinator node started", "server", string(n.serverID), "raft", n.raftAddr, "gossip", n.gossip.Address())
 	return nil
 }
 
@@ -232,7 +240,7 @@ func (n *Node) stop() error {
 		errs = append(errs, stopped.Error(), n.logs.Settle())
 	}
 	if n.gossip != nil {
-		errs = append(errs, n.gossip.stop())
+		errs = append(errs, n.gossip.Stop())
 	}
 	if n.logs != nil {
 		errs = append(errs, n.logs.Close())
@@ -272,4 +280,4 @@ func (n *Node) InstanceID() string { return n.instance }
 func (n *Node) RaftAddress() string { return n.raftAddr }
 
 // GossipAddress is where others reach this node's gossip, ip:port.
-func (n *Node) GossipAddress() string { return n.gossip.address }
+func (n *Node) GossipAddress() string { return n.gossip.Address() }

@@ -106,31 +106,6 @@ func TestGossipKeyFile(t *testing.T) {
 	}
 }
 
-func TestGossipLog(t *testing.T) {
-	var out strings.Builder
-	w := &gossipLog{log: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})), quiet: newQuiet()}
-	say := func(line string) string {
-		out.Reset()
-		if _, err := w.Write([]byte(line + "\n")); err != nil {
-			t.Fatal(err)
-		}
-		return out.String()
-	}
-	label := `[ERR] memberlist: discarding stream with unacceptable label "other": from=10.0.0.9:4711`
-	if got := say(label); !strings.Contains(got, "level=WARN") || !strings.Contains(got, "another cluster label") || !strings.Contains(got, "10.0.0.9:4711") {
-		t.Errorf("first refusal: %s", got)
-	}
-	if got := say(strings.Replace(label, "4711", "4712", 1)); !strings.Contains(got, "level=DEBUG") {
-		t.Errorf("a repetition must be quiet: %s", got)
-	}
-	if got := say(strings.Replace(label, "0.9", "0.8", 1)); !strings.Contains(got, "level=WARN") {
-		t.Errorf("another host is news: %s", got)
-	}
-	if got := say("[INFO] memberlist: Suspect x has failed"); !strings.Contains(got, "level=INFO") {
-		t.Errorf("info: %s", got)
-	}
-}
-
 func TestQuietIsBounded(t *testing.T) {
 	q, now := newQuiet(), time.Unix(1000, 0)
 	for i := range 10 * maxQuietKeys {
@@ -181,7 +156,7 @@ func TestStrangersAreRefused(t *testing.T) {
 			c.change(t, &stranger)
 			other := l.start(stranger)
 			for range 3 {
-				if _, err := other.gossip.list.Join(stranger.Join); err == nil {
+				if err := other.gossip.Join(stranger.Join[0]); err == nil {
 					t.Error("the stranger's join succeeded")
 				}
 			}
@@ -189,7 +164,7 @@ func TestStrangersAreRefused(t *testing.T) {
 			if got := heard.count("level=WARN", c.says); got != 1 {
 				t.Errorf("%d warnings, want one a minute", got)
 			}
-			if len(host.gossip.peers.others(host.serverID)) != 0 || other.Status().State != "starting" {
+			if len(host.gossip.Peers.Others(host.serverID)) != 0 || other.Status().State != "starting" {
 				t.Error("the stranger got in")
 			}
 		})
@@ -205,13 +180,13 @@ func TestTwoClustersOfOneLabelStayApart(t *testing.T) {
 	second := l.start(b)
 	l.leader(second)
 	eventually(t, "b's identity on disk", func() bool {
-		return second.gossip.meta.Load().Cluster != "" && a.gossip.meta.Load().Cluster != ""
+		return second.gossip.Announced().Cluster != "" && a.gossip.Announced().Cluster != ""
 	})
-	if _, err := second.gossip.list.Join([]string{a.GossipAddress()}); err == nil {
+	if err := second.gossip.Join(a.GossipAddress()); err == nil {
 		t.Error("two clusters merged")
 	}
 	for _, n := range []*Node{a, second} {
-		if got := len(n.gossip.peers.others(n.serverID)); got != 0 {
+		if got := len(n.gossip.Peers.Others(n.serverID)); got != 0 {
 			t.Errorf("%s sees %d peers", n.NodeID(), got)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"aliquot/cluster/gossip"
 	"aliquot/cluster/state"
 )
 
@@ -29,7 +30,7 @@ const hearEvery = 20 * time.Millisecond
 // of themselves as far as the leader hears them in Raft. Gossip has no say in it.
 // After ErrUnknownOutcome the removal may still come into force.
 func (n *Node) RemoveMember(ctx context.Context, nodeID string) error {
-	if !nodeIDPattern.MatchString(nodeID) {
+	if !gossip.ValidNodeID(nodeID) {
 		return fmt.Errorf("%w: node id %q", state.ErrInvalidArgument, nodeID)
 	}
 	unlock, err := n.lockMembers(ctx)
@@ -91,7 +92,7 @@ func (n *Node) hearsFromNow() func(raft.ServerID) bool {
 
 // ofNode picks the servers of a node.
 func ofNode(nodeID string) func(raft.Server) bool {
-	return func(s raft.Server) bool { node, _ := splitServerID(s.ID); return node == nodeID }
+	return func(s raft.Server) bool { node, _ := gossip.SplitServerID(s.ID); return node == nodeID }
 }
 
 // rememberRemoved lets this leader refuse a request to join that the server sent
@@ -156,7 +157,7 @@ func partition(c raft.Configuration, goes func(raft.Server) bool) (going, voters
 func names(servers []raft.Server) string {
 	var out []string
 	for _, s := range servers {
-		if node, _ := splitServerID(s.ID); !slices.Contains(out, node) {
+		if node, _ := gossip.SplitServerID(s.ID); !slices.Contains(out, node) {
 			out = append(out, node)
 		}
 	}

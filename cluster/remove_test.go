@@ -210,18 +210,3 @@ func waitVoters(t *testing.T, n *Node, want int) {
 		return voters == want && len(members) == want
 	})
 }
-
-func TestMetaListsMembers(t *testing.T) {
-	config := raft.Configuration{Servers: []raft.Server{voter("c1/00000001"), voter("c2/000000a2"), nonvoter("c3/10000000")}}
-	m := booting(1, 3).withMembers(config)
-	for instance, want := range map[string]bool{"00000001": true, "000000a2": true, "10000000": true, "00000100": false, "": false} {
-		if got := m.lists(instance); got != want {
-			t.Errorf("%q among %q: %v", instance, m.Members, got)
-		}
-	}
-	long := booting(1, 3)
-	long.RPC = strings.Repeat("x", 420) // a list would not fit beside it
-	if m := long.withMembers(config); m.Members != "" {
-		t.Errorf("gossip cannot carry %q", m.Members)
-	}
-}

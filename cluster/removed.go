@@ -55,7 +55,7 @@ func (m *membership) forgottenByLeader(c raft.Configuration) bool {
 			continue
 		}
 		p, err := m.layer.ask(m.ctx, s)
-		if err == nil && p.Leader && p.Members != "" && p.Cluster == m.clusterID() && !p.lists(m.instance) {
+		if err == nil && p.Leader && p.Members != "" && p.Cluster == m.clusterID() && !p.Lists(m.instance) {
 			return true
 		}
 	}
@@ -65,8 +65,8 @@ func (m *membership) forgottenByLeader(c raft.Configuration) bool {
 // forgottenByGossip reports that a live node is said to lead this cluster without this
 // node among the members: then it is time to ask.
 func (m *membership) forgottenByGossip() bool {
-	for _, p := range m.gossip.peers.others(m.serverID) {
-		if p.Alive && p.Leader && p.Members != "" && p.Cluster == m.clusterID() && !p.lists(m.instance) {
+	for _, p := range m.gossip.Peers.Others(m.serverID) {
+		if p.Alive && p.Leader && p.Members != "" && p.Cluster == m.clusterID() && !p.Lists(m.instance) {
 			return true
 		}
 	}

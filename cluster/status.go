@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"aliquot/cluster/gossip"
 	"aliquot/cluster/state"
 )
 
@@ -51,7 +52,7 @@ func (n *Node) Leader() (nodeID, rpcAddress string) {
 	if id == "" {
 		return "", ""
 	}
-	nodeID, _ = splitServerID(id)
+	nodeID, _ = gossip.SplitServerID(id)
 	return nodeID, n.rpcAddress(id)
 }
 
@@ -74,7 +75,7 @@ func (n *Node) Status() Status {
 	s.LeaderID, s.LeaderAddress = n.Leader()
 	_, leader := n.raft.LeaderWithID()
 	for _, server := range n.configuration().Servers {
-		node, instance := splitServerID(server.ID)
+		node, instance := gossip.SplitServerID(server.ID)
 		s.Members = append(s.Members, Member{
 			NodeID: node, InstanceID: instance, RaftAddress: string(server.Address), RPCAddress: n.rpcAddress(server.ID),
 			Suffrage: strings.ToLower(server.Suffrage.String()), Leader: server.ID == leader, Gossip: n.liveness(server.ID),
@@ -106,7 +107,7 @@ func (n *Node) liveness(id raft.ServerID) string {
 	if id == n.serverID {
 		return "alive"
 	}
-	p, known := n.gossip.peers.get(id)
+	p, known := n.gossip.Peers.Get(id)
 	switch {
 	case !known:
 		return "unknown"

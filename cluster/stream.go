@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"aliquot/cluster/gossip"
 	"aliquot/cluster/state"
 )
 
@@ -46,7 +47,7 @@ type streamLayer struct {
 	self      raft.ServerID
 	advertise net.Addr
 	cluster   func() string
-	identify  func() meta // what is answered to a question; set before the first use
+	identify  func() gossip.Meta // what is answered to a question; set before the first use
 	log       *slog.Logger
 	quiet     *quiet
 
@@ -116,26 +117,26 @@ func (s *streamLayer) dial(ctx context.Context, magic string, id raft.ServerID, 
 }
 
 // ask returns what the server at an address says of itself, and an error unless it is the one that was meant.
-func (s *streamLayer) ask(ctx context.Context, server raft.Server) (meta, error) {
+func (s *streamLayer) ask(ctx context.Context, server raft.Server) (gossip.Meta, error) {
 	conn, err := s.dial(ctx, askMagic, server.ID, string(server.Address), askTimeout)
 	if err != nil {
-		return meta{}, err
+		return gossip.Meta{}, err
 	}
 	defer conn.Close()
 	var length [2]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
-		return meta{}, fmt.Errorf("%s at %s does not say who it is: %w", server.ID, server.Address, err)
+		return gossip.Meta{}, fmt.Errorf("%s at %s does not say who it is: %w", server.ID, server.Address, err)
 	}
 	answer := make([]byte, binary.BigEndian.Uint16(length[:]))
 	if _, err := io.ReadFull(conn, answer); err != nil {
-		return meta{}, fmt.Errorf("%s at %s does not say who it is: %w", server.ID, server.Address, err)
+		return gossip.Meta{}, fmt.Errorf("%s at %s does not say who it is: %w", server.ID, server.Address, err)
 	}
-	m, err := decodeMeta(answer)
+	m, err := gossip.DecodeMeta(answer)
 	if err != nil {
-		return meta{}, err
+		return gossip.Meta{}, err
 	}
-	if m.Role != roleCoordinator || m.serverID() != server.ID {
-		return meta{}, fmt.Errorf("at %s is %s, not %s", server.Address, m.serverID(), server.ID)
+	if m.Role != gossip.RoleCoordinator || m.ServerID() != server.ID {
+		return gossip.Meta{}, fmt.Errorf("at %s is %s, not %s", server.Address, m.ServerID(), server.ID)
 	}
 	return m, nil
 }
@@ -147,7 +148,7 @@ func (c *greetedConn) answer() error {
 	if c.layer.identify == nil {
 		return errors.New("nobody is here to be asked")
 	}
-	data, err := c.layer.identify().encode()
+	data, err := c.layer.identify().Encode()
 	if err != nil {
 		return err
 	}

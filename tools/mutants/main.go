@@ -24,6 +24,7 @@ var testsOf = map[string][]string{
 	"regional":        {"./regional"},
 	"coordinator":     {"./coordinator"},
 	"cluster":         {"./cluster", "./coordinator"},
+	"cluster/gossip":  {"./cluster/gossip", "./cluster"},
 	"cluster/raftlog": {"./cluster/raftlog", "./cluster"},
 	"cluster/state":   {"./cluster/state", "./cluster", "./coordinator"},
 }
@@ -42,7 +43,7 @@ func main() {
 	root := flag.String("root", "..", "root of the module")
 	n := flag.Int("n", 60, "how many changes that compile to try")
 	seed := flag.Uint64("seed", 1, "what they are drawn by")
-	folders := flag.String("folders", "regional,coordinator,cluster,cluster/raftlog,cluster/state,lua", "where the changes are made, comma separated")
+	folders := flag.String("folders", "regional,coordinator,cluster,cluster/gossip,cluster/raftlog,cluster/state,lua", "where the changes are made, comma separated")
 	only := flag.String("only", "", "try the changes whose description contains this, and no others")
 	limit := flag.Duration("timeout", 5*time.Minute, "for one package's tests; a test that hangs counts as caught")
 	list := flag.Bool("list", false, "print the changes and try none")

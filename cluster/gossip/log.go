@@ -1,4 +1,4 @@
-package cluster
+package gossip
 
 import (
 	"context"
@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// gossipLog turns memberlist's log lines, "[WARN] memberlist: text from=address",
+// lineWriter turns memberlist's log lines, "[WARN] memberlist: text from=address",
 // into slog records. Whatever is a warning or worse is said once a minute for each
 // kind and host: a stranger that knocks every second must not fill the log.
-type gossipLog struct {
+type lineWriter struct {
 	log   *slog.Logger
-	quiet *quiet
+	allow func(key string, now time.Time) bool
 }
 
 var (
@@ -24,7 +24,7 @@ var (
 )
 
 // Write implements io.Writer for one line.
-func (w *gossipLog) Write(p []byte) (int, error) {
+func (w *lineWriter) Write(p []byte) (int, error) {
 	m := gossipLine.FindStringSubmatch(strings.TrimSpace(string(p)))
 	if m == nil {
 		return len(p), nil
@@ -46,7 +46,7 @@ func (w *gossipLog) Write(p []byte) (int, error) {
 }
 
 // warn words a refusal in our own terms and reports whether it is news.
-func (w *gossipLog) warn(text *string, level *slog.Level, from string) bool {
+func (w *lineWriter) warn(text *string, level *slog.Level, from string) bool {
 	host, _, err := net.SplitHostPort(from)
 	if err != nil {
 		host = from
@@ -55,7 +55,7 @@ func (w *gossipLog) warn(text *string, level *slog.Level, from string) bool {
 	if explained, kind := explainRefusal(*text); kind != "" {
 		*text, *level, key = explained, slog.LevelWarn, kind
 	}
-	return w.quiet.allow("gossip "+key+" "+host, time.Now())
+	return w.allow("gossip "+key+" "+host, time.Now())
 }
 
 // explainRefusal recognises the ways in which memberlist refuses a stranger; kind

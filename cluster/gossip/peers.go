@@ -1,4 +1,4 @@
-package cluster
+package gossip
 
 import (
 	"slices"
@@ -17,9 +17,9 @@ const maxPeers = 256
 // expireAfter is how long a dead peer that is no server of the cluster is remembered.
 const expireAfter = time.Minute
 
-// peer is a coordinator as gossip last described it.
-type peer struct {
-	meta
+// Peer is a coordinator as gossip last described it.
+type Peer struct {
+	Meta
 	// Gossip is its gossip address, ip:port.
 	Gossip string
 	Alive  bool
@@ -27,33 +27,34 @@ type peer struct {
 	LastSeen time.Time
 }
 
-// peerTable keeps the latest of each coordinator, dead ones included until their
+// Peers keeps the latest of each coordinator, dead ones included until their
 // place is needed. It is safe for concurrent use and never calls memberlist, which
 // calls it with its own lock held.
-type peerTable struct {
+type Peers struct {
 	mu     sync.Mutex
-	byName map[string]peer
+	byName map[string]Peer
 	kick   chan struct{} // one slot: something changed
 }
 
-var _ memberlist.EventDelegate = (*peerTable)(nil)
+var _ memberlist.EventDelegate = (*Peers)(nil)
 
-func newPeerTable() *peerTable {
-	return &peerTable{byName: map[string]peer{}, kick: make(chan struct{}, 1)}
+// NewPeers returns an empty table.
+func NewPeers() *Peers {
+	return &Peers{byName: map[string]Peer{}, kick: make(chan struct{}, 1)}
 }
 
 // NotifyJoin implements memberlist.EventDelegate.
-func (t *peerTable) NotifyJoin(n *memberlist.Node) { t.put(n, true) }
+func (t *Peers) NotifyJoin(n *memberlist.Node) { t.put(n, true) }
 
 // NotifyUpdate implements memberlist.EventDelegate.
-func (t *peerTable) NotifyUpdate(n *memberlist.Node) { t.put(n, true) }
+func (t *Peers) NotifyUpdate(n *memberlist.Node) { t.put(n, true) }
 
 // NotifyLeave implements memberlist.EventDelegate.
-func (t *peerTable) NotifyLeave(n *memberlist.Node) { t.put(n, false) }
+func (t *Peers) NotifyLeave(n *memberlist.Node) { t.put(n, false) }
 
-func (t *peerTable) put(n *memberlist.Node, alive bool) {
-	m, err := decodeMeta(n.Meta)
-	if err != nil || m.Role != roleCoordinator || n.Name != string(m.serverID()) {
+func (t *Peers) put(n *memberlist.Node, alive bool) {
+	m, err := DecodeMeta(n.Meta)
+	if err != nil || m.Role != RoleCoordinator || n.Name != string(m.ServerID()) {
 		return // the alive delegate has refused all but those that are no voters
 	}
 	t.mu.Lock()
@@ -61,12 +62,12 @@ func (t *peerTable) put(n *memberlist.Node, alive bool) {
 	if _, known := t.byName[n.Name]; !known && len(t.byName) >= maxPeers && !t.evict() {
 		return
 	}
-	t.byName[n.Name] = peer{meta: m, Gossip: n.Address(), Alive: alive, LastSeen: time.Now()}
-	t.wake()
+	t.byName[n.Name] = Peer{Meta: m, Gossip: n.Address(), Alive: alive, LastSeen: time.Now()}
+	t.Wake()
 }
 
-// wake has the loop of membership look around at once.
-func (t *peerTable) wake() {
+// Wake makes Changed deliver.
+func (t *Peers) Wake() {
 	select {
 	case t.kick <- struct{}{}:
 	default:
@@ -74,7 +75,7 @@ func (t *peerTable) wake() {
 }
 
 // evict drops one dead peer; false if all are alive.
-func (t *peerTable) evict() bool {
+func (t *Peers) evict() bool {
 	for name, p := range t.byName {
 		if !p.Alive {
 			delete(t.byName, name)
@@ -84,35 +85,38 @@ func (t *peerTable) evict() bool {
 	return false
 }
 
-// expire drops the dead ones that gossip has not mentioned for expireAfter, but those to keep.
-func (t *peerTable) expire(now time.Time, keep func(raft.ServerID) bool) {
+// Changed delivers when something has changed since it last delivered. It has one reader.
+func (t *Peers) Changed() <-chan struct{} { return t.kick }
+
+// Expire drops the dead ones that gossip has not mentioned for expireAfter, but those to keep.
+func (t *Peers) Expire(now time.Time, keep func(raft.ServerID) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for name, p := range t.byName {
-		if !p.Alive && now.Sub(p.LastSeen) > expireAfter && !keep(p.serverID()) {
+		if !p.Alive && now.Sub(p.LastSeen) > expireAfter && !keep(p.ServerID()) {
 			delete(t.byName, name)
 		}
 	}
 }
 
-// others are all peers but self, in order of server id.
-func (t *peerTable) others(self raft.ServerID) []peer {
+// Others returns all peers but self, in order of server id.
+func (t *Peers) Others(self raft.ServerID) []Peer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var out []peer
+	var out []Peer
 	for _, p := range t.byName {
-		if p.serverID() != self {
+		if p.ServerID() != self {
 			out = append(out, p)
 		}
 	}
-	slices.SortFunc(out, func(a, b peer) int {
-		return strings.Compare(string(a.serverID()), string(b.serverID()))
+	slices.SortFunc(out, func(a, b Peer) int {
+		return strings.Compare(string(a.ServerID()), string(b.ServerID()))
 	})
 	return out
 }
 
-// get is what gossip knows of a server.
-func (t *peerTable) get(id raft.ServerID) (peer, bool) {
+// Get returns what gossip knows of a server; false: nothing.
+func (t *Peers) Get(id raft.ServerID) (Peer, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p, known := t.byName[string(id)]
@@ -120,7 +124,7 @@ func (t *peerTable) get(id raft.ServerID) (peer, bool) {
 }
 
 // aliveAt reports whether a live coordinator gossips from address.
-func (t *peerTable) aliveAt(address string) bool {
+func (t *Peers) aliveAt(address string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range t.byName {
