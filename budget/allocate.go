@@ -85,7 +85,7 @@ func (a allocation) rates(live []int) (rates []int64, reserve int64) {
 		base[n], weight[n] = int64(c.Keep.Rate), max(int64(c.Floor.Rate), 1)
 	}
 	if total(base) > avail {
-		return a.noMoreThanKept(live, func(s Share) int32 { return s.Rate }), 0
+		return a.cutToKept(live, func(s Share) int32 { return s.Rate }), 0
 	}
 	want, used, contested := a.demands(live, avail)
 	rates = fill(avail, base, want, weight)
@@ -97,7 +97,7 @@ func (a allocation) rates(live []int) (rates []int64, reserve int64) {
 	for n, i := range live {
 		head[n] = a.headroom(a.Regions[i], want[n])
 	}
-	head = fit(head, slack)
+	head = scaleDown(head, slack)
 	slack -= addAll(rates, head)
 	if !contested {
 		reserve = min(slack, poolReserve)
@@ -175,7 +175,7 @@ func (a allocation) bursts(live []int, rates []int64, reserve int64) []int64 {
 		}
 	}
 	if total(keep) > avail {
-		return a.noMoreThanKept(live, func(s Share) int32 { return s.Burst })
+		return a.cutToKept(live, func(s Share) int32 { return s.Burst })
 	}
 	bursts := keep
 	if a.Capacity <= wholeRequests*microToken {
@@ -213,22 +213,22 @@ func (a allocation) wholeBursts(avail int64, keep, weights []int64) []int64 {
 	// Rounding up can exceed the available burst by a few units. The region with the most beyond
 	// its kept part gives way, because one request matters least there.
 	for excess := total(out) - avail; excess > 0; excess = total(out) - avail {
-		most := 0
+		largest := 0
 		for i := range out {
-			if out[i]-keep[i] > out[most]-keep[most] {
-				most = i
+			if out[i]-keep[i] > out[largest]-keep[largest] {
+				largest = i
 			}
 		}
-		out[most] -= min(excess, out[most]-keep[most])
+		out[largest] -= min(excess, out[largest]-keep[largest])
 	}
 	return out
 }
 
-// noMoreThanKept returns what the live regions hold, cut to their connected floors. It applies
+// cutToKept returns what the live regions hold, cut to their connected floors. It applies
 // while even the connected floors do not fit beside what silent regions may still enforce. Nothing
 // is cut further, so that every region keeps a request at hand. Until the silent region's lease has
 // ended no lease is renewed.
-func (a allocation) noMoreThanKept(live []int, part func(Share) int32) []int64 {
+func (a allocation) cutToKept(live []int, part func(Share) int32) []int64 {
 	out := make([]int64, len(live))
 	for n, i := range live {
 		out[n] = int64(part(a.Regions[i].Now.Min(a.Regions[i].Keep)))
@@ -236,8 +236,8 @@ func (a allocation) noMoreThanKept(live []int, part func(Share) int32) []int64 {
 	return out
 }
 
-// fit returns the parts scaled down in proportion, so that they sum to at most limit.
-func fit(parts []int64, limit int64) []int64 {
+// scaleDown returns the parts scaled down in proportion, so that they sum to at most limit.
+func scaleDown(parts []int64, limit int64) []int64 {
 	if total(parts) <= limit {
 		return append([]int64(nil), parts...)
 	}

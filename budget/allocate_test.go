@@ -93,7 +93,7 @@ func TestWhoIsShortDoesNotWait(t *testing.T) {
 			c := a.Regions[i]
 			want, _ := a.wants(c, true)
 			short := c.Tokens < Scale(a.Capacity, c.Now.Burst)/4 || c.Tokens < a.drained(c)
-			if got := a.patient(c, want); got < want && (c.Demand.Rejecting || short) {
+			if got := a.wantWhenShort(c, want); got < want && (c.Demand.Rejecting || short) {
 				t.Fatalf("region %d wants %d and waits with %d: %+v", i, want, got, c)
 			}
 		}

@@ -105,7 +105,7 @@ func (c *Config) FloorAfterUse(tail time.Duration) time.Duration {
 // the burst. It keeps nothing of a limit that has a home, nor of one whose floor is below one
 // request: a fraction of a request is of no use to anyone.
 func ConnectedFloor(floor Share, limit KeyLimit) Share {
-	least := int64(microToken)
+	minBurst := int64(microToken)
 	switch limit.Placement {
 	case PlacementHome:
 		return Share{}
@@ -113,9 +113,9 @@ func ConnectedFloor(floor Share, limit KeyLimit) Share {
 		if limit.lendsUnused() {
 			return keptUnused(floor, limit)
 		}
-		least = homedBelow * microToken
+		minBurst = homedBelow * microToken
 	}
-	if limit.Capacity <= 0 || Scale(limit.Capacity, floor.Burst) < least {
+	if limit.Capacity <= 0 || Scale(limit.Capacity, floor.Burst) < minBurst {
 		return Share{}
 	}
 	request := int32((Unit*microToken + limit.Capacity - 1) / limit.Capacity)

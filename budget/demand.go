@@ -131,14 +131,14 @@ func (d *demand) restart(elapsed time.Duration, now Instant) {
 }
 
 // merge adds the window to the mean. The mean forgets what is older than the memory.
-func (d *demand) merge(most, elapsed time.Duration, now Instant) {
+func (d *demand) merge(maxOver, elapsed time.Duration, now Instant) {
 	d.over += elapsed
 	d.meanOffered += d.windowOffered
 	d.meanAdmitted += d.windowAdmitted
-	if d.over > most {
-		d.meanOffered = mulDiv(d.meanOffered, int64(most), int64(d.over))
-		d.meanAdmitted = mulDiv(d.meanAdmitted, int64(most), int64(d.over))
-		d.over = most
+	if d.over > maxOver {
+		d.meanOffered = mulDiv(d.meanOffered, int64(maxOver), int64(d.over))
+		d.meanAdmitted = mulDiv(d.meanAdmitted, int64(maxOver), int64(d.over))
+		d.over = maxOver
 	}
 	d.window, d.windowOffered, d.windowAdmitted = now, 0, 0
 }
@@ -160,9 +160,9 @@ func (d *demand) changed(elapsed time.Duration) bool {
 
 // expected returns the amount that the mean brings in a time.
 func (d *demand) expected(elapsed time.Duration) int64 {
-	const most = int64(1) << 60
-	if d.meanOffered >= most/int64(elapsed/d.over+1) {
-		return most
+	const maxAmount = int64(1) << 60
+	if d.meanOffered >= maxAmount/int64(elapsed/d.over+1) {
+		return maxAmount
 	}
 	return mulDiv(d.meanOffered, int64(elapsed), int64(d.over))
 }

@@ -51,7 +51,7 @@ func (s *FloorSteps) Due(l *Leader, now Instant) (Progress, bool) {
 		Settled:      l.cfg.Steady() && !l.cfg.Settled() && s.held != 0 && now.Sub(s.held) >= s.fill,
 		LeasesOver:   now.Sub(s.began) >= l.cfg.LeasesOver(),
 	}
-	if l.cfg.outlasted() && !p.LeasesOver {
+	if l.cfg.longerLeasesMayRun() && !p.LeasesOver {
 		return p, false
 	}
 	patient := !all && now.Sub(s.began) < patience+l.cfg.Lease/2+l.cfg.adoptAfter(s.tail)

@@ -73,7 +73,7 @@ func (l *Leader) chooseHome(key *leaderKey, in allocation, now Instant) int {
 	next := key.nextHome(in)
 	if key.home == noHome {
 		if next == noHome {
-			next = in.present()
+			next = in.likelyHome()
 		}
 	} else if next != noHome && !key.homeYields(in.Regions[key.home].Demand, now) {
 		return key.home
@@ -125,10 +125,10 @@ func (key *leaderKey) nextHome(in allocation) int {
 	return next
 }
 
-// present returns the region that uses most of a key without a home. If none uses it, it returns
+// likelyHome returns the region that uses most of a key without a home. If none uses it, it returns
 // the region that holds most, if that is more than its floor. A new leader finds the home of the
 // previous leader that way.
-func (a allocation) present() int {
+func (a allocation) likelyHome() int {
 	user, holder := noHome, noHome
 	for i, c := range a.Regions {
 		if !c.holds() {

@@ -37,7 +37,7 @@ type Leader struct {
 	// most is how many keys may be hot. held counts, by rule, the keys that are hot or about to be.
 	// cooling counts the hot keys that are returning to cold. refused holds the keys for which the
 	// table had no room.
-	most    int
+	maxHot  int
 	held    map[uint32]int
 	cooling int
 	refused map[KeyID]refused
@@ -53,7 +53,7 @@ type Leader struct {
 	rules      uint64 // the version in force, as far as this leader was told
 	ruleTail   func(rule uint32) time.Duration
 	swept      int // how many keys this round of the sweep has examined
-	turn       turn
+	changes    changes
 	// delayed lists the keys that cannot be planned further before a tail has passed.
 	delayed []*leaderKey
 	// urgent: a check may be waiting for what the next plan moves, so the plan does not wait for
@@ -152,10 +152,10 @@ type keyRegion struct {
 	// is what the use took up when the region last reported it, 0 if no more than the share.
 	// looked: the region has reported its use in this session. label is the highest window reported
 	// with an acknowledgement; 0: none yet.
-	outlasted bool
-	inUse     int32
-	looked    bool
-	label     int64
+	outlasted   bool
+	inUse       int32
+	useReported bool
+	label       int64
 
 	// shrinks: the share last sent, or about to be sent, is smaller than the one before.
 	shrinks bool
@@ -209,7 +209,7 @@ func NewLeader(ledger *Ledger, now Instant) *Leader {
 		cfg: ledger.Config, ledger: ledger, epoch: ledger.Epoch, start: now,
 		regions:  make([]leaderRegion, len(ledger.Config.Regions)),
 		keys:     make(map[KeyID]*leaderKey, ledger.Len()),
-		creating: map[KeyID]bool{}, most: MaxHotKeys, held: map[uint32]int{}, refused: map[KeyID]refused{},
+		creating: map[KeyID]bool{}, maxHot: MaxHotKeys, held: map[uint32]int{}, refused: map[KeyID]refused{},
 	}
 	for i := range l.regions {
 		l.regions[i].leaseEnd = now.Add(l.cfg.LeasesOver())
@@ -233,7 +233,7 @@ func (l *Leader) addKey(k KeyID, now Instant) *leaderKey {
 		key.regions[i].sent = key.shares[i]
 	}
 	l.keys[k] = key
-	l.hold(k, 1)
+	l.countHot(k, 1)
 	l.order = append(l.order, key)
 	return key
 }
@@ -251,13 +251,13 @@ func (l *Leader) forget(key *leaderKey) {
 	l.order = slices.Delete(l.order, len(l.order)-1, len(l.order))
 	key.at = -1
 	delete(l.keys, key.id)
-	l.hold(key.id, -1)
+	l.countHot(key.id, -1)
 }
 
 // Step applies one event at an instant and returns the effects to carry out, in order.
 func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 	out := l.passTime(now)
-	l.rethink()
+	l.applyRegionChanges()
 	switch e := ev.(type) {
 	case HelloReceived:
 		out = append(out, l.hello(e.Hello, now)...)
@@ -280,7 +280,7 @@ func (l *Leader) Step(ev LeaderEvent, now Instant) []LeaderEffect {
 	default:
 		panic(fmt.Sprintf("budget: unknown leader event %T", ev))
 	}
-	l.rethink()
+	l.applyRegionChanges()
 	if l.urgent {
 		out = append(out, l.plan(now)...)
 	}
@@ -332,7 +332,7 @@ func (l *Leader) dropRules(kept func(uint32) bool) {
 		if kept(r.report.Key.Rule) {
 			return false
 		}
-		l.unmake(r.report.Key)
+		l.endCreation(r.report.Key)
 		return true
 	})
 }

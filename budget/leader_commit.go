@@ -45,7 +45,7 @@ func (l *Leader) changed(e Entry) {
 
 func (l *Leader) created(asked create, now Instant) {
 	rep := asked.report
-	l.unmake(rep.Key)
+	l.endCreation(rep.Key)
 	if l.ledger.Shares(rep.Key) == nil || l.keys[rep.Key] != nil {
 		return
 	}

@@ -38,7 +38,7 @@ func (l *Leader) sweep(now Instant) {
 // keys are cooled than the table has too many.
 func (l *Leader) coolAfter(limit KeyLimit) time.Duration {
 	const longest = 10 * time.Minute
-	if 2*(l.used()-l.cooling) >= l.most {
+	if 2*(l.used()-l.cooling) >= l.maxHot {
 		return minCoolAfter
 	}
 	if limit.Rate <= 0 {

@@ -33,8 +33,8 @@ type knownDaemon struct {
 	heard Instant
 }
 
-// hear records that a daemon said Hello or reported.
-func (d *regionDaemons) hear(s Standing, now Instant) {
+// recordMessage records that a daemon said Hello or reported.
+func (d *regionDaemons) recordMessage(s Standing, now Instant) {
 	if s.Daemon == 0 {
 		return
 	}
@@ -53,12 +53,12 @@ func (d *regionDaemons) hear(s Standing, now Instant) {
 	}
 	d.known = slices.Insert(d.known, at, knownDaemon{id: s.Daemon, heard: now})
 	if len(d.known) > MaxDaemons {
-		d.forget(d.quietest())
+		d.forget(d.longestSilent())
 	}
 }
 
-// quietest returns the daemon that has been silent for longest.
-func (d *regionDaemons) quietest() DaemonID {
+// longestSilent returns the daemon that has been silent for longest.
+func (d *regionDaemons) longestSilent() DaemonID {
 	return slices.MinFunc(d.known, func(a, b knownDaemon) int { return int(a.heard - b.heard) }).id
 }
 
@@ -75,7 +75,7 @@ func (d *regionDaemons) opened(s Standing, now Instant) {
 
 // report records what the daemon with the session reports of itself.
 func (d *regionDaemons) report(s Standing, now Instant) {
-	d.hear(s, now)
+	d.recordMessage(s, now)
 	d.session, d.alone, d.knows = s.Daemon, s.Alone, s.Others
 	switch {
 	case !s.Storeless:
@@ -86,10 +86,10 @@ func (d *regionDaemons) report(s Standing, now Instant) {
 }
 
 // others returns the known daemons except the one that has the session, ordered by id.
-func (d *regionDaemons) others(now Instant) []DaemonID { return d.besides(d.session, now) }
+func (d *regionDaemons) others(now Instant) []DaemonID { return d.daemonsExcept(d.session, now) }
 
-// besides returns the known daemons except id, ordered by id.
-func (d *regionDaemons) besides(id DaemonID, now Instant) []DaemonID {
+// daemonsExcept returns the known daemons except id, ordered by id.
+func (d *regionDaemons) daemonsExcept(id DaemonID, now Instant) []DaemonID {
 	var out []DaemonID
 	for _, k := range d.known {
 		if k.id != id && now.Sub(k.heard) < ForgetDaemonAfter {
@@ -103,7 +103,7 @@ func (d *regionDaemons) besides(id DaemonID, now Instant) []DaemonID {
 // store has not taken the mark. The mark tells another daemon of the region that the floor may be
 // lent. Without the mark that daemon may take the floor back as if the region were silent.
 func (d *regionDaemons) unmarked(s Standing, now Instant) bool {
-	return s.Storeless && (len(s.Others) > 0 || len(d.besides(s.Daemon, now)) > 0)
+	return s.Storeless && (len(s.Others) > 0 || len(d.daemonsExcept(s.Daemon, now)) > 0)
 }
 
 // yieldsTo reports whether the session goes to another daemon at once. That daemon has the store.

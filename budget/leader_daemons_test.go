@@ -136,7 +136,7 @@ func TestDaemonsOfARegionAreTold(t *testing.T) {
 		t.Errorf("of very many it tells of %v", got)
 	}
 	w.run(5 * time.Second)
-	if got := w.leader.regions[1].daemons.besides(7, w.now.Add(ForgetDaemonAfter)); len(got) != 0 {
+	if got := w.leader.regions[1].daemons.daemonsExcept(7, w.now.Add(ForgetDaemonAfter)); len(got) != 0 {
 		t.Errorf("an hour later it tells of %v", got)
 	}
 }

@@ -4,7 +4,7 @@ package budget
 // moveTo raises them for the growths. It reports whether it raised any.
 func (l *Leader) moveTo(c *commit, key *leaderKey, lowered, target []Share, now Instant) bool {
 	pool := l.poolOf(key, lowered)
-	if l.fencedUseCounts(key, now) || l.awaitsRoom(key, now) {
+	if l.fencedUseCounts(key, now) || l.awaitsShrink(key, now) {
 		pool = Share{}
 	}
 	need := make([]Share, len(target))

@@ -7,13 +7,13 @@ func (l *Leader) passTime(now Instant) []LeaderEffect {
 		r := &l.regions[i]
 		live := r.open && r.acked && now < r.ackedSentAt.Add(l.cfg.leaseAtLeader())
 		if live != r.live {
-			l.turned(i, live)
+			l.setLive(i, live)
 		}
 		if r.leaseEnd != 0 && now >= r.leaseEnd {
 			r.leaseEnd, r.leaseOver = 0, r.leaseEnd
 			out = append(out, l.closeSession(i, ErrSessionClosed)...)
-			l.turn.due = true
-			l.turn.ended = append(l.turn.ended, i)
+			l.changes.due = true
+			l.changes.ended = append(l.changes.ended, i)
 		}
 		if r.open && !r.live && r.leaseEnd == 0 && now.Sub(r.markedAt) >= l.cfg.leaseAtLeader() {
 			out = append(out, l.closeSession(i, ErrSessionClosed)...) // the session never came to life
@@ -22,30 +22,30 @@ func (l *Leader) passTime(now Instant) []LeaderEffect {
 	return out
 }
 
-// turn collects what happened in one step and concerns every key. It is empty between steps. Many
-// regions that fall silent together so cost one walk over the keys.
-type turn struct {
+// regionChanges collects what happened in one step and concerns every key. It is empty between
+// steps. Many regions that fall silent together so cost one walk over the keys.
+type changes struct {
 	due    bool
 	silent bool  // a region has fallen silent
 	reach  bool  // a region reaches another part of its store than before
 	ended  []int // the regions whose leases have ended
 }
 
-// turned records that a region has come to life or fallen silent.
-func (l *Leader) turned(i int, live bool) {
+// setLive records that a region has come to life or fallen silent.
+func (l *Leader) setLive(i int, live bool) {
 	l.regions[i].live = live
-	l.turn.due = true
-	l.turn.silent = l.turn.silent || !live
+	l.changes.due = true
+	l.changes.silent = l.changes.silent || !live
 }
 
-// rethink updates every key after a turn, because the reserved shares have changed. A region whose
-// lease has ended enforces no more than the floor of what it was sent.
-func (l *Leader) rethink() {
-	t := l.turn
+// applyRegionChanges updates every key after regions have changed, because the reserved shares have
+// changed. A region whose lease has ended enforces no more than the floor of what it was sent.
+func (l *Leader) applyRegionChanges() {
+	t := l.changes
 	if !t.due {
 		return
 	}
-	l.turn = turn{}
+	l.changes = changes{}
 	for _, key := range l.order {
 		for _, i := range t.ended {
 			kr := &key.regions[i]

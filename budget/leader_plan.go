@@ -109,7 +109,7 @@ func (l *Leader) lowered(key *leaderKey, now Instant) []Share {
 				break
 			}
 			li = li.Min(l.cfg.Regions[i].Floor)
-			kr.inUse, kr.looked = 0, false // the region may have used its floor since
+			kr.inUse, kr.useReported = 0, false // the region may have used its floor since
 			l.weigh(key)
 		}
 		out[i] = li

@@ -34,9 +34,9 @@ func (l *Leader) stuckAnywhere(k KeyID) bool {
 	return false
 }
 
-// reaches records which hash slots region i cannot reach in its store. Kept shares that can now be
-// sent are queued, and queued shares that cannot be applied are kept.
-func (l *Leader) reaches(i int, unreached *hashslot.Set) {
+// setUnreached records which hash slots region i cannot reach in its store. Kept shares that can
+// now be sent are queued, and queued shares that cannot be applied are kept.
+func (l *Leader) setUnreached(i int, unreached *hashslot.Set) {
 	r := &l.regions[i]
 	if r.unreached.Same(unreached) {
 		return
@@ -47,7 +47,7 @@ func (l *Leader) reaches(i int, unreached *hashslot.Set) {
 	for _, k := range pending {
 		l.enqueue(i, k)
 	}
-	l.turn.due, l.turn.reach = true, true
+	l.changes.due, l.changes.reach = true, true
 }
 
 // enqueue queues a pending share for the region's next directive, or keeps it until the region can
@@ -61,7 +61,7 @@ func (l *Leader) enqueue(i int, k KeyID) {
 	}
 }
 
-// leaves reports whether the answer to a Hello can leave out an action that the region could not
+// canOmit reports whether the answer to a Hello can leave out an action that the region could not
 // apply. It can if the region holds no more than it would be told. All that is missing then is a
 // generation to acknowledge, and until the region has one the liability stays. has is what the
 // region says it holds; nil: nothing, so it enforces the floor.
@@ -69,7 +69,7 @@ func (l *Leader) enqueue(i int, k KeyID) {
 // Its store may have a later share that the region does not know of. The session itself ends that
 // share: a record of a generation up to HelloOK.Watermark counts for no more than what its caller
 // holds (limit.View.Known).
-func (l *Leader) leaves(i int, has *Held, act Action) bool {
+func (l *Leader) canOmit(i int, has *Held, act Action) bool {
 	if !l.stuck(i, act.Key) {
 		return false
 	}

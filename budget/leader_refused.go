@@ -27,9 +27,9 @@ const (
 func (l *Leader) hasRoom(rep KeyReport) bool {
 	used := l.used()
 	switch {
-	case used >= l.most:
+	case used >= l.maxHot:
 		return false
-	case used >= l.most-l.most/5 && 2*l.held[rep.Key.Rule] >= l.most:
+	case used >= l.maxHot-l.maxHot/5 && 2*l.held[rep.Key.Rule] >= l.maxHot:
 		return false
 	}
 	return rep.Rejecting || !l.crowded()
@@ -37,13 +37,13 @@ func (l *Leader) hasRoom(rep KeyReport) bool {
 
 // crowded reports whether half of the table is in use. Unused keys then leave it as soon as there
 // are too many (see Leader.coolAfter), although that loses tokens of theirs: room is scarcer.
-func (l *Leader) crowded() bool { return 2*l.used() >= l.most }
+func (l *Leader) crowded() bool { return 2*l.used() >= l.maxHot }
 
 // used returns how many keys are hot or about to be.
 func (l *Leader) used() int { return len(l.keys) + len(l.creating) }
 
-// hold adds n to the count of a rule's keys that are hot or about to be; n is 1 or -1.
-func (l *Leader) hold(k KeyID, n int) {
+// countHot adds n to the count of a rule's keys that are hot or about to be; n is 1 or -1.
+func (l *Leader) countHot(k KeyID, n int) {
 	if l.held[k.Rule] += n; l.held[k.Rule] == 0 {
 		delete(l.held, k.Rule)
 	}
@@ -90,7 +90,7 @@ func (l *Leader) waiting(now Instant, wanted func(KeyReport) bool) []refused {
 
 // admitRefused gives free places to the busiest of the waiting keys.
 func (l *Leader) admitRefused(now Instant) {
-	if len(l.refused) == 0 || l.used() >= l.most {
+	if len(l.refused) == 0 || l.used() >= l.maxHot {
 		return
 	}
 	// In a crowded table most of them have no room now, so they need not be sorted each tick.
@@ -107,16 +107,16 @@ func (l *Leader) admitRefused(now Instant) {
 func (l *Leader) create(asked create) {
 	if !l.creating[asked.report.Key] && l.keys[asked.report.Key] == nil {
 		l.creating[asked.report.Key] = true
-		l.hold(asked.report.Key, 1)
+		l.countHot(asked.report.Key, 1)
 		l.creates = append(l.creates, asked)
 	}
 }
 
-// unmake ends the creation of a key: it is hot, or will not be.
-func (l *Leader) unmake(k KeyID) {
+// endCreation ends the creation of a key: it is hot, or will not be.
+func (l *Leader) endCreation(k KeyID) {
 	if l.creating[k] {
 		delete(l.creating, k)
-		l.hold(k, -1)
+		l.countHot(k, -1)
 	}
 }
 

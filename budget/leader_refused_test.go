@@ -18,7 +18,7 @@ func ask(rule uint32, offered int64, rejecting bool) KeyReport {
 func TestFreedPlacesGoToTheBusiest(t *testing.T) {
 	w := started(t, 2)
 	l := w.leader
-	l.most = 2
+	l.maxHot = 2
 	for rule, offered := range map[uint32]int64{1: 5, 2: 5} {
 		l.wantHot(0, ask(rule, offered, true), w.now)
 	}
@@ -35,7 +35,7 @@ func TestFreedPlacesGoToTheBusiest(t *testing.T) {
 	if l.Refused() != 7 || l.stats.Refused != 8 {
 		t.Errorf("%d wait, %d were refused", l.Refused(), l.stats.Refused)
 	}
-	l.most = 4
+	l.maxHot = 4
 	w.run(time.Second)
 	for rule, hot := range map[uint32]bool{1: true, 2: true, 3: false, 4: false, 6: false, 7: true, 8: true, 9: false} {
 		if _, is := l.keys[KeyID{Rule: rule}]; is != hot {
@@ -51,7 +51,7 @@ func TestFreedPlacesGoToTheBusiest(t *testing.T) {
 func TestRefusedKeysAreBounded(t *testing.T) {
 	w := started(t, 2)
 	l := w.leader
-	l.most = 0
+	l.maxHot = 0
 	for rule := range uint32(3 * maxRefused) {
 		l.wantHot(0, ask(rule+1, int64(rule), false), w.now)
 		if l.Refused() > maxRefused {
@@ -68,18 +68,18 @@ func TestRefusedKeysAreBounded(t *testing.T) {
 func TestFloodOfOneRuleLeavesRoomForOthers(t *testing.T) {
 	w := started(t, 2)
 	l := w.leader
-	l.most = 10
+	l.maxHot = 10
 	key := func(rule uint32, i int) KeyReport {
 		rep := ask(rule, 1, true)
 		rep.Key.Hash[0] = byte(i)
 		return rep
 	}
-	for i := range 3 * l.most {
+	for i := range 3 * l.maxHot {
 		l.wantHot(0, key(1, i), w.now)
 		w.run(tick)
 	}
 	if l.used() != 8 || l.held[1] != 8 {
-		t.Fatalf("the flood holds %d of %d places", l.used(), l.most)
+		t.Fatalf("the flood holds %d of %d places", l.used(), l.maxHot)
 	}
 	for i := range 3 {
 		l.wantHot(1, key(2, i), w.now)
@@ -99,7 +99,7 @@ func TestFloodOfOneRuleLeavesRoomForOthers(t *testing.T) {
 func TestEarlyWarningsAreNotHeardInACrowd(t *testing.T) {
 	w := started(t, 2)
 	l := w.leader
-	l.most = 4
+	l.maxHot = 4
 	for rule := uint32(1); rule <= 3; rule++ {
 		l.wantHot(0, ask(rule, 1, false), w.now)
 	}
@@ -126,7 +126,7 @@ func TestUnusedKeysGiveWayInACrowd(t *testing.T) {
 	for most, hot := range map[int]int{3: 1, 4: 1, 6: 2, 7: 3} {
 		w := started(t, 2)
 		l := w.leader
-		l.most = most
+		l.maxHot = most
 		for rule := range uint32(3) {
 			rep := ask(rule+1, 1, true)
 			rep.Limit = KeyLimit{Capacity: 5 * microToken, Rate: 5 * microToken / 3600}

@@ -20,7 +20,7 @@ func (l *Leader) hello(h Hello, now Instant) []LeaderEffect {
 		}
 	}
 	r := &l.regions[h.Region]
-	r.daemons.hear(h.Standing, now)
+	r.daemons.recordMessage(h.Standing, now)
 	if r.open && r.incarnation != h.Incarnation && now.Sub(r.lastReport) < busyAfter && !r.yieldsTo(h.Standing, now) {
 		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: ErrRegionBusy}}
 	}
@@ -85,12 +85,12 @@ func (l *Leader) closeSession(i int, why error) []LeaderEffect {
 		}
 	}
 	if r.open && r.leaseEnd == 0 {
-		l.turn.due = true // liabilities above the floor can come down now
+		l.changes.due = true // liabilities above the floor can come down now
 	}
 	r.open, r.waiting, r.opening, r.hello, r.outbox, r.unchanged, r.cold, r.acked = false, false, false, nil, nil, nil, nil, false
 	r.kept, r.unreached = nil, nil
 	if r.live {
-		l.turned(i, false)
+		l.setLive(i, false)
 	}
 	return out
 }
@@ -99,7 +99,7 @@ func (l *Leader) closeSession(i int, why error) []LeaderEffect {
 func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	r := &l.regions[h.Region]
 	if l.longSilent(r, now) {
-		l.mayHaveUsedFloors(h.Region)
+		l.forgetReportedUse(h.Region)
 	}
 	l.session++
 	if r.incarnation != h.Incarnation {
@@ -111,7 +111,7 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	r.seq, r.sentAt, r.lastReport, r.rules, r.renewedAt, r.pace = 0, now, now, h.RulesVersion, 0, 0
 	r.markedAt = now
 	r.daemons.opened(h.Standing, now)
-	l.reaches(h.Region, h.Unreached)
+	l.setUnreached(h.Region, h.Unreached)
 	ok := HelloOK{Shard: h.Shard, Region: h.Region, Epoch: l.epoch, Session: r.session, Nonce: h.Nonce}
 	gen := l.nextGen()
 	held := make([]*Held, len(l.order))
@@ -130,7 +130,7 @@ func (l *Leader) welcome(h Hello, now Instant) LeaderEffect {
 	}
 	for n, key := range l.order {
 		if act, differs := l.settle(h.Region, key, held[n], gen, now); differs {
-			if !l.leaves(h.Region, held[n], act) {
+			if !l.canOmit(h.Region, held[n], act) {
 				ok.Actions = append(ok.Actions, act)
 			}
 		} else {
@@ -158,7 +158,7 @@ func (l *Leader) settle(i int, key *leaderKey, has *Held, gen Gen, now Instant) 
 		// Its liability may already be on its way down to the floor.
 		a = a.Min(l.cfg.Regions[i].Floor)
 	}
-	*kr = keyRegion{sent: a, tokens: kr.tokens, label: kr.label, inUse: kr.inUse, looked: kr.looked, homeUntil: kr.homeUntil, demand: demand{since: now}}
+	*kr = keyRegion{sent: a, tokens: kr.tokens, label: kr.label, inUse: kr.inUse, useReported: kr.useReported, homeUntil: kr.homeUntil, demand: demand{since: now}}
 	l.stayHot(key)
 	l.weigh(key)
 	l.touch(key)
@@ -203,11 +203,11 @@ func (l *Leader) report(rep Report, now Instant) []LeaderEffect {
 	r.daemons.report(rep.Standing, now)
 	r.waiting, r.opening, r.waitSince, r.tSend = true, rep.Opening, now, rep.TSend
 	if rep.Opening {
-		l.keepFor(r, now)
+		l.keepSession(r, now)
 	} else {
 		l.acknowledged(rep, now)
 	}
-	l.reaches(rep.Region, rep.Unreached)
+	l.setUnreached(rep.Region, rep.Unreached)
 	for _, kr := range rep.Keys {
 		l.foldKey(rep.Region, kr, previous, now)
 	}
@@ -226,11 +226,11 @@ func (l *Leader) acknowledged(rep Report, now Instant) {
 	l.confirm(rep.Region)
 }
 
-// keepFor keeps the session of a region that is still applying the answer to its Hello, and
+// keepSession keeps the session of a region that is still applying the answer to its Hello, and
 // reserves what the region may have had before. It extends the reserved lease as if that had been
 // renewed now, although it was not. A region without a lease is told only its floors, so there is
 // nothing to keep.
-func (l *Leader) keepFor(r *leaderRegion, now Instant) {
+func (l *Leader) keepSession(r *leaderRegion, now Instant) {
 	if r.leaseEnd != 0 {
 		r.leaseEnd = max(r.leaseEnd, now.Add(l.cfg.leaseAtLeader()))
 	}
@@ -296,7 +296,7 @@ func (l *Leader) foldKey(i int, rep KeyReport, previous, now Instant) {
 		return
 	}
 	kr := &key.regions[i]
-	news := key.news(kr, &rep)
+	news := key.hasNews(kr, &rep)
 	l.learn(key, rep.Limit, l.regions[i].rules)
 	if rep.Offered > kr.demand.offered {
 		key.used = now

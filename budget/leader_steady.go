@@ -38,9 +38,9 @@ func (l *Leader) remember(key *leaderKey, in allocation) (settled bool) {
 // negligible is a demand that need not be followed down to nothing: 1/1024 of the limit.
 const negligible = Unit >> 10
 
-// news reports whether a report says anything besides usage: an acknowledgement, released tokens,
+// hasNews reports whether a report says anything besides usage: an acknowledgement, released tokens,
 // another limit, or the end of rejections.
-func (key *leaderKey) news(kr *keyRegion, rep *KeyReport) bool {
+func (key *leaderKey) hasNews(kr *keyRegion, rep *KeyReport) bool {
 	return !kr.acked || rep.Released != kr.released || rep.InUse > 0 || kr.demand.rejecting ||
 		rep.Limit.Capacity > 0 && rep.Limit != key.limit
 }
@@ -53,7 +53,7 @@ func (l *Leader) steady(i int, key *leaderKey) bool {
 	}
 	kr := &key.regions[i]
 	d := &kr.demand
-	if d.rejecting || !d.known || apart(d.slow, kr.planned.slow) || apart(d.slowAdmitted, kr.planned.admitted) {
+	if d.rejecting || !d.known || hasMoved(d.slow, kr.planned.slow) || hasMoved(d.slowAdmitted, kr.planned.admitted) {
 		return false
 	}
 	if kr.tokens < drained(d.slow, kr.current(), key.limit.Rate) {
@@ -68,8 +68,8 @@ func (l *Leader) steady(i int, key *leaderKey) bool {
 	return true
 }
 
-// apart reports whether a demand has moved by more than a quarter of what would be worth a move.
-func apart(demand int64, planned int32) bool {
+// hasMoved reports whether a demand has moved by more than a quarter of what would be worth a move.
+func hasMoved(demand int64, planned int32) bool {
 	was := int64(planned)
 	return abs(demand-was) > max(deadBand, was/10)/4
 }

@@ -105,7 +105,7 @@ func (l *Leader) acknowledge(rep KeyReport, i int, key *leaderKey) {
 	kr := &key.regions[i]
 	used := min(rep.InUse, l.mayUse(i, key, key.shares[i]).Burst)
 	kr.outlasted = used > rep.Share.Burst
-	kr.acked, kr.looked, kr.inUse = !kr.outlasted, true, 0
+	kr.acked, kr.useReported, kr.inUse = !kr.outlasted, true, 0
 	if kr.outlasted {
 		kr.inUse = used
 	}
@@ -116,12 +116,12 @@ func (l *Leader) acknowledge(rep KeyReport, i int, key *leaderKey) {
 // mayUse returns what a region may have in use if it has at least the given share. The result
 // covers use that was reported to outlast the share. It also covers the region's floor while the
 // region is cut off, and afterwards until the region has reported otherwise.
-func (l *Leader) mayUse(i int, key *leaderKey, least Share) Share {
+func (l *Leader) mayUse(i int, key *leaderKey, atLeast Share) Share {
 	kr := &key.regions[i]
-	if !l.regions[i].live || !kr.looked && l.tailOf(key) > 0 {
-		least = least.Max(l.cfg.Regions[i].Floor)
+	if !l.regions[i].live || !kr.useReported && l.tailOf(key) > 0 {
+		atLeast = atLeast.Max(l.cfg.Regions[i].Floor)
 	}
-	return least.Max(Share{Burst: kr.inUse})
+	return atLeast.Max(Share{Burst: kr.inUse})
 }
 
 // longSilent reports whether a region was silent for so long that it may have taken its floor back,
@@ -130,10 +130,10 @@ func (l *Leader) longSilent(r *leaderRegion, now Instant) bool {
 	return r.lastReport == 0 || now.Sub(r.lastReport) >= 2*l.cfg.Lease
 }
 
-// mayHaveUsedFloors forgets what a region reported of its use.
-func (l *Leader) mayHaveUsedFloors(i int) {
+// forgetReportedUse forgets what a region reported of its use.
+func (l *Leader) forgetReportedUse(i int) {
 	for _, key := range l.order {
-		key.regions[i].looked = false
+		key.regions[i].useReported = false
 	}
 }
 
@@ -144,11 +144,11 @@ func (l *Leader) mayHaveUsedFloors(i int) {
 func (l *Leader) firstWindow(key *leaderKey) int64 {
 	var last int64
 	for i := range key.regions {
-		told := key.regions[i].label
-		if told == 0 && l.cfg.Regions[i].Takes() {
+		reported := key.regions[i].label
+		if reported == 0 && l.cfg.Regions[i].Takes() {
 			return 0
 		}
-		last = max(last, told)
+		last = max(last, reported)
 	}
 	return last
 }

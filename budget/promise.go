@@ -163,8 +163,8 @@ func (c *Config) Holders() int {
 // reach sets what a single busy region cannot reach, and what a region that is cut off keeps.
 func (t *Terms) reach(p *Promise) {
 	var keeps Share
-	least, largest := Share{Rate: Unit, Burst: Unit}, int32(0)
-	kept := Share{Rate: Unit, Burst: Unit}
+	minTold, maxFloor := Share{Rate: Unit, Burst: Unit}, int32(0)
+	minKept := Share{Rate: Unit, Burst: Unit}
 	silent := int32(0)
 	for i := range t.Config.Regions {
 		r := &t.Config.Regions[i]
@@ -173,13 +173,13 @@ func (t *Terms) reach(p *Promise) {
 		}
 		keep := t.keep(r)
 		p.CutOffBurst = max(p.CutOffBurst, mulUp(t.Limit.Capacity, int64(r.Told.Burst-keep.Burst), Unit))
-		keeps, kept, least = keeps.Add(keep), kept.Min(keep), least.Min(r.Told)
-		largest = max(largest, r.Floor.Rate)
+		keeps, minKept, minTold = keeps.Add(keep), minKept.Min(keep), minTold.Min(r.Told)
+		maxFloor = max(maxFloor, r.Floor.Rate)
 		if i < len(t.Silent) && t.Silent[i] {
 			silent += r.Floor.Rate
 		}
 	}
-	others := keeps.Sub(kept)
+	others := keeps.Sub(minKept)
 	if t.Config.Homed(t.Limit) {
 		p.Turn = time.Duration(t.Config.Holders()-1) * max(busyDwell, tailsDwell*t.Limit.Tail)
 	} else {
@@ -187,10 +187,10 @@ func (t *Terms) reach(p *Promise) {
 	}
 	p.SteadyRate = t.rateWithin(min(others.Rate, Unit))
 	p.SteadyBurst = mulUp(t.Limit.Capacity, int64(min(others.Burst, Unit)), Unit)
-	p.SilentRate = t.rateWithin(min(others.Rate+largest, Unit))
+	p.SilentRate = t.rateWithin(min(others.Rate+maxFloor, Unit))
 	p.SilentNow = t.rateWithin(min(silent, Unit))
-	p.KeptRate = Scale(t.Limit.Rate, kept.Rate)
-	p.FloorRate = Scale(t.Limit.Rate, least.Rate)
+	p.KeptRate = Scale(t.Limit.Rate, minKept.Rate)
+	p.FloorRate = Scale(t.Limit.Rate, minTold.Rate)
 	p.CutOff = t.Config.FloorAfter() + t.tail()
 }
 

@@ -177,17 +177,17 @@ const (
 
 // applying is a directive whose shares the store is applying, part by part.
 type applying struct {
-	hello    bool
-	seq      uint64
-	renew    bool
-	tSend    Instant
-	began    Instant
-	keys     int              // how many keys the directive has
-	left     map[KeyID]Action // of the part that the store is applying
-	rest     []Action         // of the later parts, in order
-	looks    []KeyID          // the keys whose use is examined after all changes
-	void     bool             // the session was closed meanwhile
-	oldRules bool             // the rules were replaced meanwhile
+	hello     bool
+	seq       uint64
+	renew     bool
+	tSend     Instant
+	began     Instant
+	keys      int              // how many keys the directive has
+	left      map[KeyID]Action // of the part that the store is applying
+	rest      []Action         // of the later parts, in order
+	useChecks []KeyID          // the keys whose use is examined after all changes
+	void      bool             // the session was closed meanwhile
+	oldRules  bool             // the rules were replaced meanwhile
 	// noGrants: the directive's tokens are of a limit by older rules.
 	noGrants bool
 	// watermark is the latest generation in the directive, or the one that came with a HelloOK. It
@@ -197,33 +197,33 @@ type applying struct {
 }
 
 type hotKey struct {
-	gen          Gen
-	share        Share
-	limit        KeyLimit
-	admitted     int64
-	offered      int64
-	released     int64
-	toldReleased int64 // as of the latest report
-	refunded     int64 // upper bound of what was given back of admitted
-	granted      int64
-	tokens       int64
-	used         Instant       // when a request was last decided
-	gap          time.Duration // the longest recent pause between two requests
-	rejecting    bool
-	asked        bool // a request came since the latest report
-	told         bool // the latest report said that the key rejects
-	queued       bool // the key is in reportable
-	mustAck      bool
-	lastReport   Instant
+	gen               Gen
+	share             Share
+	limit             KeyLimit
+	admitted          int64
+	offered           int64
+	released          int64
+	reportedReleased  int64 // as of the latest report
+	refunded          int64 // upper bound of what was given back of admitted
+	granted           int64
+	tokens            int64
+	used              Instant       // when a request was last decided
+	gap               time.Duration // the longest recent pause between two requests
+	rejecting         bool
+	asked             bool // a request came since the latest report
+	reportedRejecting bool // the latest report said that the key rejects
+	queued            bool // the key is in reportable
+	mustAck           bool
+	lastReport        Instant
 	// inUse is the part of the limit taken up by use from before the share shrank, 0 if the share
-	// covers it. lookAt is when to examine the store again. outlasting: the key is in
+	// covers it. checkUseAt is when to examine the store again. outlasting: the key is in
 	// Region.outlasting.
 	inUse      int32
-	lookAt     Instant
+	checkUseAt Instant
 	outlasting bool
 	label      int64 // of the store's window when it was last examined
 	// unenforced: the store does not have this share. Nothing is reported of it, and it is tried
-	// again at lookAt.
+	// again at checkUseAt.
 	unenforced bool
 }
 
@@ -293,7 +293,7 @@ func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 	if len(r.cfg.Regions) == 0 {
 		return Right{}
 	}
-	right := Right{Floor: r.told(), Told: r.told(), Phase: r.phaseOf(limit, now), Watermark: r.watermark, Blind: r.blind}
+	right := Right{Floor: r.toldFloor(), Told: r.toldFloor(), Phase: r.phaseOf(limit, now), Watermark: r.watermark, Blind: r.blind}
 	if r.floorSince != 0 {
 		right.FloorSince, right.Low = r.floorSince, r.cfg.Regions[r.self].Low
 	}
@@ -306,7 +306,7 @@ func (r *Region) Right(k KeyID, limit KeyLimit, now Instant) Right {
 			// Every other region has made room for all of it.
 			right.Floor, right.FloorSince = whole, max(right.FloorSince, right.Since)
 		}
-		right.LimboFloor = r.limboFloor(r.told())
+		right.LimboFloor = r.limboFloor(r.toldFloor())
 		if r.blind {
 			// A record may remember any share of that epoch. Every other region has made room for
 			// the floor since.
@@ -341,13 +341,13 @@ func (r *Region) Elsewhere(right Right, limit KeyLimit) bool {
 // lendable returns the most that the region could hold of a limit, if others lend what they do not
 // keep.
 func (r *Region) lendable(limit KeyLimit) int32 {
-	most := int32(Unit)
+	maxBurst := int32(Unit)
 	for i := range r.cfg.Regions {
 		if i != r.self {
-			most -= ConnectedFloor(r.cfg.Regions[i].Told, limit).Burst
+			maxBurst -= ConnectedFloor(r.cfg.Regions[i].Told, limit).Burst
 		}
 	}
-	return most
+	return maxBurst
 }
 
 // Usage is one decision made by the region's store.

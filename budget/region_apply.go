@@ -10,7 +10,7 @@ package budget
 func (r *Region) apply(a *applying, actions []Action, now Instant) []RegionEffect {
 	a.began, a.keys, a.rest = now, len(actions), actions
 	a.noGrants, r.newRules = r.newRules, false
-	a.looks = r.dueLooks(maxActions-len(actions), now)
+	a.useChecks = r.dueUseChecks(maxActions-len(actions), now)
 	r.applying = a
 	return r.applyPart(true, now)
 }
@@ -29,7 +29,7 @@ func (r *Region) applyPart(first bool, now Instant) []RegionEffect {
 		}
 	}
 	if a.rest = a.rest[n:]; len(a.rest) == 0 {
-		changes = r.lookAgain(changes, now)
+		changes = r.checkUse(changes, now)
 	}
 	// To the leader any directive counts as hearing the region, not only a lease.
 	mark := first && a.renew || r.marked == 0 || now.Sub(r.marked) >= MarkEvery
@@ -38,7 +38,7 @@ func (r *Region) applyPart(first bool, now Instant) []RegionEffect {
 	}
 	if len(changes) == 0 && !mark {
 		r.finishApplying(now)
-		return r.speak(now)
+		return r.sendDue(now)
 	}
 	return []RegionEffect{ApplyShares{Changes: changes, Follows: !first, Heard: mark}}
 }
@@ -68,37 +68,37 @@ func (r *Region) change(act Action, now Instant) ShareChange {
 func (r *Region) sharesApplied(results []ShareResult, now Instant) []RegionEffect {
 	a := r.applying
 	if a == nil {
-		return r.speak(now)
+		return r.sendDue(now)
 	}
 	failed := false
 	for _, res := range results {
 		act, ok := a.left[res.Key]
 		if !ok {
 			failed = failed || res.Amnesia
-			r.lookedAgain(res, now)
+			r.useChecked(res, now)
 			continue
 		}
 		if res.Failed {
 			failed = true
-			r.believeLess(act)
+			r.lowerBelief(act)
 			continue
 		}
 		delete(a.left, res.Key)
 		failed = failed || res.Amnesia
-		r.took(act, res, now)
+		r.recordApplied(act, res, now)
 	}
 	switch {
 	case failed || len(a.left) > 0:
-		r.doubt()
+		r.abandonSession()
 		r.stopApplying(now)
 	case a.void:
 		r.stopApplying(now)
-	case len(a.rest) > 0 || len(a.looks) > 0:
-		return append(r.speak(now), r.applyPart(false, now)...)
+	case len(a.rest) > 0 || len(a.useChecks) > 0:
+		return append(r.sendDue(now), r.applyPart(false, now)...)
 	default:
 		r.finishApplying(now)
 	}
-	return r.speak(now)
+	return r.sendDue(now)
 }
 
 // stopApplying gives up the rest of a directive. What was applied of it is held.
@@ -107,17 +107,17 @@ func (r *Region) stopApplying(now Instant) {
 	r.nextHello = now.Add(retryHello)
 }
 
-// believeLess handles a share that may not have reached the store. The region does not acknowledge
+// lowerBelief handles a share that may not have reached the store. The region does not acknowledge
 // it, but believes in no more than that share. Another daemon of the region may have acknowledged
 // it, and when the store's contents are lost this belief is all that remains.
-func (r *Region) believeLess(act Action) {
+func (r *Region) lowerBelief(act Action) {
 	if h := r.hot[act.Key]; h != nil {
 		h.share = h.share.Min(act.Share)
 	}
 }
 
-// took records a share that the store now enforces.
-func (r *Region) took(act Action, res ShareResult, now Instant) {
+// recordApplied records a share that the store now enforces.
+func (r *Region) recordApplied(act Action, res ShareResult, now Instant) {
 	h := r.hot[act.Key]
 	if act.Cold {
 		delete(r.hot, act.Key)
@@ -138,7 +138,7 @@ func (r *Region) took(act Action, res ShareResult, now Instant) {
 		h.released += res.Released
 	}
 	h.tokens = res.Tokens
-	r.outlasts(act.Key, h, res, now)
+	r.recordOutlasting(act.Key, h, res, now)
 }
 
 // finishApplying lets the directive take effect: its session opens, or its lease holds.

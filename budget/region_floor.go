@@ -12,7 +12,7 @@ func (r *Region) SetConfig(self int, cfg Config, initialRedisEpoch string, epoch
 // floor grew have liabilities of their own, which need not cover the new floor, and only a session
 // tells the region which keys those are. Until a session was opened under a changed floor, the
 // region enforces no more than it had all along.
-func (r *Region) told() Share {
+func (r *Region) toldFloor() Share {
 	own := &r.cfg.Regions[r.self]
 	if own.FloorVersion != 0 && own.FloorVersion != r.floorOpened {
 		return own.Floor.Min(own.Low)

@@ -59,7 +59,7 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 			h.queued = false
 			continue
 		}
-		due := h.mustAck || h.lastReport == 0 || now.Sub(h.lastReport) >= pace || h.rejecting && (!h.told || few && r.urgent)
+		due := h.mustAck || h.lastReport == 0 || now.Sub(h.lastReport) >= pace || h.rejecting && (!h.reportedRejecting || few && r.urgent)
 		if !due || len(out) >= maxReportKeys {
 			waiting = append(waiting, k)
 			continue
@@ -74,7 +74,7 @@ func (r *Region) hotReports(out []KeyReport, pace time.Duration, now Instant) []
 			Tokens: h.tokens, Rejecting: h.rejecting, Idle: h.idle(now), Gap: h.gap, InUse: h.inUse, Label: h.label,
 			Refunded: h.refunded,
 		})
-		h.told, h.toldReleased = h.rejecting, h.released
+		h.reportedRejecting, h.reportedReleased = h.rejecting, h.released
 		h.queued, h.mustAck, h.rejecting, h.asked, h.lastReport = false, false, false, false, now
 	}
 	r.reportable = slices.Clip(waiting)

@@ -29,14 +29,14 @@ func (r *Region) Step(ev RegionEvent, now Instant) []RegionEffect {
 	case StoreReach:
 		r.unreached = e.Unreached
 	case StoreLost:
-		r.doubt()
+		r.abandonSession()
 	case ClockStopped:
 		r.leaseEnd = 0
-		r.doubt()
+		r.abandonSession()
 	case RulesReplaced:
 		r.rulesReplaced()
 	case RegionTick:
-		return r.speak(now)
+		return r.sendDue(now)
 	default:
 		panic(fmt.Sprintf("budget: unknown region event %T", ev))
 	}
@@ -66,9 +66,9 @@ func (r *Region) NextTick(now Instant) Instant {
 	return next
 }
 
-// doubt closes the session. Shares and lease stay as they are until they expire. A session that is
-// about to open does not open.
-func (r *Region) doubt() {
+// abandonSession closes the session. Shares and lease stay as they are until they expire. A session
+// that is about to open does not open.
+func (r *Region) abandonSession() {
 	r.session = session{}
 	if r.applying != nil {
 		r.applying.void = true
@@ -83,7 +83,7 @@ func (r *Region) noticeLeaseEnd(now Instant) {
 	if r.leaseEnd != 0 && now >= r.leaseEnd {
 		r.leaseEnd = 0
 		if !r.opening() {
-			r.doubt()
+			r.abandonSession()
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (r *Region) storeIs(epoch string) {
 		return
 	}
 	if r.storeEpoch != "" {
-		r.doubt()
+		r.abandonSession()
 	}
 	r.storeEpoch = epoch
 }
@@ -109,15 +109,15 @@ func (r *Region) storeIs(epoch string) {
 func (r *Region) callFailed(now Instant) {
 	failed := r.inFlight
 	r.inFlight = noCall
-	r.doubt()
+	r.abandonSession()
 	if failed == helloCall {
 		r.helloFails = min(r.helloFails+1, 4)
 	}
 	r.nextHello = now.Add(retryHello << r.helloFails)
 }
 
-// speak sends what is due: a Hello if there is no session, otherwise a Report.
-func (r *Region) speak(now Instant) []RegionEffect {
+// sendDue sends what is due: a Hello if there is no session, otherwise a Report.
+func (r *Region) sendDue(now Instant) []RegionEffect {
 	switch {
 	case r.inFlight != noCall:
 		return nil
@@ -175,7 +175,7 @@ func (r *Region) helloAnswered(e HelloAnswered, now Instant) []RegionEffect {
 	r.highestEpoch = e.OK.Epoch
 	r.lastDirective = now
 	for _, h := range r.hot {
-		h.admitted, h.offered, h.released, h.toldReleased, h.granted = 0, 0, 0, 0, 0
+		h.admitted, h.offered, h.released, h.reportedReleased, h.granted = 0, 0, 0, 0, 0
 		h.refunded = 0
 	}
 	r.session = session{epoch: e.OK.Epoch, id: e.OK.Session}
@@ -221,7 +221,7 @@ func validGens(actions []Action) bool {
 func (r *Region) rulesReplaced() {
 	for _, h := range r.hot {
 		h.limit.Capacity, h.limit.Rate, h.limit.RateFrac = 0, 0, 0
-		h.asked, h.released = false, h.toldReleased
+		h.asked, h.released = false, h.reportedReleased
 	}
 	r.newRules = true
 	if r.applying != nil {

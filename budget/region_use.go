@@ -11,41 +11,41 @@ import (
 // only as far as use has come down, because the difference may go to other regions. Until use has
 // come down to it, the region keeps examining its store.
 
-// lookEvery is the interval between examinations of one key's use. What others wait for comes free
-// bit by bit.
-const lookEvery = 250 * time.Millisecond
+// useCheckEvery is the interval between examinations of one key's use. What others wait for comes
+// free bit by bit.
+const useCheckEvery = 250 * time.Millisecond
 
-// outlasts records how much use outlasts a share that was just applied or examined again, and
+// recordOutlasting records how much use outlasts a share that was just applied or examined again, and
 // queues that for a report.
 //
 // A share that the store does not have is not reported at all. It may be less than the floor, which
 // a daemon that learns the rule later would enforce. Without an acknowledgement no other region is
 // given the difference.
-func (r *Region) outlasts(k KeyID, h *hotKey, res ShareResult, now Instant) {
+func (r *Region) recordOutlasting(k KeyID, h *hotKey, res ShareResult, now Instant) {
 	h.unenforced = res.Unenforced
 	if res.Unenforced {
-		r.look(k, h, now.Add(lookEvery))
+		r.scheduleUseCheck(k, h, now.Add(useCheckEvery))
 		return
 	}
 	h.label, h.inUse, h.mustAck = res.Label, 0, true
 	if res.Due > 0 {
 		h.inUse = max(partOf(res.InUse, h.limit.Capacity), min(h.share.Burst, Unit-1)+1)
-		r.look(k, h, now.Add(min(r.cfg.lengthen(res.Due), lookEvery)))
+		r.scheduleUseCheck(k, h, now.Add(min(r.cfg.lengthen(res.Due), useCheckEvery)))
 	}
 	r.queue(k, h)
 }
 
-// look schedules the next examination of a key in the store.
-func (r *Region) look(k KeyID, h *hotKey, at Instant) {
-	h.lookAt = at
+// scheduleUseCheck schedules the next examination of a key in the store.
+func (r *Region) scheduleUseCheck(k KeyID, h *hotKey, at Instant) {
+	h.checkUseAt = at
 	if !h.outlasting {
 		h.outlasting = true
 		r.outlasting = append(r.outlasting, k)
 	}
 }
 
-// dueLooks returns the keys whose use may have come down, no more than most of them.
-func (r *Region) dueLooks(most int, now Instant) []KeyID {
+// dueUseChecks returns the keys whose use may have come down, no more than most of them.
+func (r *Region) dueUseChecks(maxKeys int, now Instant) []KeyID {
 	var due []KeyID
 	waiting := r.outlasting[:0]
 	for _, k := range r.outlasting {
@@ -58,7 +58,7 @@ func (r *Region) dueLooks(most int, now Instant) []KeyID {
 			continue
 		}
 		waiting = append(waiting, k)
-		if now >= h.lookAt && len(due) < most && !r.unreached.Has(hashslot.OfHash(k.Hash)) {
+		if now >= h.checkUseAt && len(due) < maxKeys && !r.unreached.Has(hashslot.OfHash(k.Hash)) {
 			due = append(due, k)
 		}
 	}
@@ -67,15 +67,15 @@ func (r *Region) dueLooks(most int, now Instant) []KeyID {
 	return due
 }
 
-// lookAgain adds keys to a part whose use the store is to report. It skips keys whose shares the
+// checkUse adds keys to a part whose use the store is to report. It skips keys whose shares the
 // directive has just changed.
-func (r *Region) lookAgain(changes []ShareChange, now Instant) []ShareChange {
+func (r *Region) checkUse(changes []ShareChange, now Instant) []ShareChange {
 	a := r.applying
-	for len(a.looks) > 0 && len(changes) < r.part {
-		k := a.looks[0]
-		a.looks = a.looks[1:]
+	for len(a.useChecks) > 0 && len(changes) < r.part {
+		k := a.useChecks[0]
+		a.useChecks = a.useChecks[1:]
 		h := r.hot[k]
-		if _, changing := a.left[k]; changing || h == nil || h.inUse == 0 && !h.unenforced || now < h.lookAt {
+		if _, changing := a.left[k]; changing || h == nil || h.inUse == 0 && !h.unenforced || now < h.checkUseAt {
 			continue
 		}
 		changes = append(changes, ShareChange{
@@ -85,11 +85,11 @@ func (r *Region) lookAgain(changes []ShareChange, now Instant) []ShareChange {
 	return changes
 }
 
-// lookedAgain records what the store reported of a share that did not change.
-func (r *Region) lookedAgain(res ShareResult, now Instant) {
+// useChecked records what the store reported of a share that did not change.
+func (r *Region) useChecked(res ShareResult, now Instant) {
 	if h := r.hot[res.Key]; h != nil && !res.Failed {
 		h.tokens = res.Tokens
-		r.outlasts(res.Key, h, res, now)
+		r.recordOutlasting(res.Key, h, res, now)
 	}
 }
 

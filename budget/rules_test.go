@@ -81,12 +81,12 @@ func TestReplacedRulesVoidWhatIsOnItsWay(t *testing.T) {
 	h.released += 5 * microToken // not reported yet
 	r.applying = &applying{left: map[KeyID]Action{}}
 	r.Step(RulesReplaced{}, w.now)
-	if h.limit.Capacity != 0 || h.released != h.toldReleased {
-		t.Errorf("limit %+v, released %d, reported %d", h.limit, h.released, h.toldReleased)
+	if h.limit.Capacity != 0 || h.released != h.reportedReleased {
+		t.Errorf("limit %+v, released %d, reported %d", h.limit, h.released, h.reportedReleased)
 	}
 	act := Action{Key: w.key, Gen: Gen{Epoch: 9}, Share: h.share}
-	r.took(act, ShareResult{Key: w.key, Released: microToken}, w.now)
-	if h.released != h.toldReleased {
+	r.recordApplied(act, ShareResult{Key: w.key, Released: microToken}, w.now)
+	if h.released != h.reportedReleased {
 		t.Error("what the change under way released is counted")
 	}
 	r.applying = nil

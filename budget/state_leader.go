@@ -24,16 +24,16 @@ func (l *Leader) Clone() *Leader {
 		x.regions = slices.Clone(key.regions)
 		c.keys[x.id], c.order[i] = &x, &x
 	}
-	c.dirty, c.delayed = c.itsOwn(l.dirty), c.itsOwn(l.delayed)
+	c.dirty, c.delayed = c.counterparts(l.dirty), c.counterparts(l.delayed)
 	c.claims = nil
 	c.creates = slices.Clone(l.creates)
 	c.creating, c.refused, c.held = maps.Clone(l.creating), maps.Clone(l.refused), maps.Clone(l.held)
 	return &c
 }
 
-// itsOwn returns the clone's keys that correspond to the given ones. A key that was removed has
+// counterparts returns the clone's keys that correspond to the given ones. A key that was removed has
 // none.
-func (l *Leader) itsOwn(keys []*leaderKey) []*leaderKey {
+func (l *Leader) counterparts(keys []*leaderKey) []*leaderKey {
 	own := make([]*leaderKey, 0, len(keys))
 	for _, key := range keys {
 		if key.at >= 0 {
@@ -182,7 +182,7 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 		kr := &key.regions[i]
 		c.share(kr.sent)
 		c.Gen(kr.gen)
-		c.Bools(kr.acked, kr.pending, kr.cold, kr.outlasted, kr.looked)
+		c.Bools(kr.acked, kr.pending, kr.cold, kr.outlasted, kr.useReported)
 		c.Int(int64(kr.inUse))
 		c.Int(kr.label)
 		if kr.pending {
@@ -207,7 +207,7 @@ func (l *Leader) appendKey(c *Canon, key *leaderKey, now Instant) {
 		c.Int(key.credit)
 		c.Ago(now, key.moved)
 		c.Int(int64(key.home))
-		c.Age(now, key.shrunk, giveUpWithin)
+		c.Age(now, key.shrunk, shrinkWait)
 		c.Age(now, key.homeSince, max(busyDwell, tailsDwell*key.limit.Tail))
 	}
 }

@@ -128,8 +128,8 @@ func (a *applying) appendState(c *Canon, region int, now Instant) {
 	}
 	c.actions(region, left)
 	c.actions(region, a.rest)
-	c.Int(int64(len(a.looks)))
-	for _, k := range a.looks {
+	c.Int(int64(len(a.useChecks)))
+	for _, k := range a.useChecks {
 		c.key(k)
 	}
 }
@@ -171,14 +171,14 @@ func (h *hotKey) appendState(c *Canon, region int, k KeyID, now Instant) {
 	c.usage(region, k, h.admitted, h.offered)
 	c.released(region, k, h.released)
 	c.granted(region, k, h.granted)
-	c.Int(h.released - h.toldReleased)
+	c.Int(h.released - h.reportedReleased)
 	c.Int(h.refunded)
-	c.Bools(h.rejecting, h.asked, h.told, h.queued, h.mustAck, h.lastReport != 0, h.unenforced)
+	c.Bools(h.rejecting, h.asked, h.reportedRejecting, h.queued, h.mustAck, h.lastReport != 0, h.unenforced)
 	c.Age(now, h.lastReport, reportKeyEvery) // only 2,000 busy keys make the interval longer
 	c.Int(int64(h.inUse))
 	c.Int(h.label)
 	if h.outlasting {
-		c.Left(now, h.lookAt)
+		c.Left(now, h.checkUseAt)
 	}
 	if c.Demand {
 		c.Int(h.admitted)

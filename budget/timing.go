@@ -37,9 +37,9 @@ func (c *Config) NextLease() time.Duration {
 // Retiming reports whether a change of timing is under way.
 func (c *Config) Retiming() bool { return c.LeaseNext != 0 || c.RhoRising }
 
-// outlasted reports whether leases may run that are longer than the lease after the change under
-// way.
-func (c *Config) outlasted() bool { return c.NextLease() < c.wait() }
+// longerLeasesMayRun reports whether leases may run that are longer than the lease after the change
+// under way.
+func (c *Config) longerLeasesMayRun() bool { return c.NextLease() < c.wait() }
 
 // LeasesOver returns how long after a configuration came into force every earlier lease has ended,
 // on the leader's clock.
@@ -73,21 +73,21 @@ func (l *Ledger) SetTiming(lease time.Duration, rhoPPM int32) error {
 // the longer leases have ended, even while some region has yet to acknowledge.
 func (c *Config) advanceTiming(p Progress) (changed bool) {
 	next := c.NextLease()
-	if c.outlasted() {
+	if c.longerLeasesMayRun() {
 		if !p.LeasesOver {
 			return false
 		}
 		c.LeaseWait, changed = next, true
 	}
-	if !c.Retiming() || (c.RhoRising || next > c.Lease) && !c.allKnow(p.Acknowledged) {
+	if !c.Retiming() || (c.RhoRising || next > c.Lease) && !c.allAcknowledged(p.Acknowledged) {
 		return changed
 	}
 	c.Lease, c.LeaseWait, c.LeaseNext, c.RhoRising = next, 0, 0, false
 	return true
 }
 
-// allKnow reports whether every region that may enforce anything has acknowledged.
-func (c *Config) allKnow(acknowledged []int) bool {
+// allAcknowledged reports whether every region that may enforce anything has acknowledged.
+func (c *Config) allAcknowledged(acknowledged []int) bool {
 	for i := range c.Regions {
 		if !c.Regions[i].gone() && !slices.Contains(acknowledged, i) {
 			return false

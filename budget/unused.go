@@ -96,11 +96,11 @@ func usedOf(limit KeyLimit, rep *KeyReport) int64 {
 	return max(0, rights-rep.Tokens)
 }
 
-// awaitsRoom reports whether a region that is heard has yet to report what it gives up of a key.
+// awaitsShrink reports whether a region that is heard has yet to report what it gives up of a key.
 // That amount is added to what others give up, and all of it goes to the region that asks together.
-// The wait lasts at most giveUpWithin, because the region may be about to be lost.
-func (l *Leader) awaitsRoom(key *leaderKey, now Instant) bool {
-	if l.divide != nil || !key.limit.lendsUnused() || now.Sub(key.shrunk) >= giveUpWithin {
+// The wait lasts at most shrinkWait, because the region may be about to be lost.
+func (l *Leader) awaitsShrink(key *leaderKey, now Instant) bool {
+	if l.divide != nil || !key.limit.lendsUnused() || now.Sub(key.shrunk) >= shrinkWait {
 		return false
 	}
 	for i := range key.regions {
@@ -112,6 +112,6 @@ func (l *Leader) awaitsRoom(key *leaderKey, now Instant) bool {
 	return false
 }
 
-// giveUpWithin is how long a growth waits for all that others give up: the longest round trip and a
+// shrinkWait is how long a growth waits for all that others give up: the longest round trip and a
 // store that answers slowly.
-const giveUpWithin = 500 * time.Millisecond
+const shrinkWait = 500 * time.Millisecond

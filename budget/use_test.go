@@ -271,7 +271,7 @@ func TestUsedFloorsAreReservedUntilTold(t *testing.T) {
 	w.runUntil("b is heard", time.Second, func() bool { return w.leader.regions[1].live })
 	for end := w.now.Add(5 * time.Second); w.now < end; { // I3 holds meanwhile
 		w.run(tick)
-		if !w.leader.regions[1].live || w.leader.keys[w.key].regions[1].looked {
+		if !w.leader.regions[1].live || w.leader.keys[w.key].regions[1].useReported {
 			t.Fatal("b is to be heard and not to tell of the key")
 		}
 	}

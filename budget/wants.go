@@ -22,7 +22,7 @@ func (a allocation) demands(live []int, avail int64) (want, used []int64, contes
 	contested = rejecting || total(want) > avail
 	if contested {
 		for n, i := range live {
-			want[n] = a.patient(a.Regions[i], want[n])
+			want[n] = a.wantWhenShort(a.Regions[i], want[n])
 		}
 	}
 	return want, used, contested
@@ -55,10 +55,10 @@ func (a allocation) wants(c claim, anyRejecting bool) (demand, used int64) {
 	return min(demand, Unit), used
 }
 
-// patient returns what a region wants while there is not enough for all. A region whose bucket is
-// not short can wait: its demand may have been chance, and what moves is lost on the way. If its
-// bucket does not overflow either, and it uses about as much as it has, it keeps its share.
-func (a allocation) patient(c claim, want int64) int64 {
+// wantWhenShort returns what a region wants while there is not enough for all. A region whose
+// bucket is not short can wait: its demand may have been chance, and what moves is lost on the way.
+// If its bucket does not overflow either, and it uses about as much as it has, it keeps its share.
+func (a allocation) wantWhenShort(c claim, want int64) int64 {
 	bucket, now := Scale(a.Capacity, c.Now.Burst), int64(c.Now.Rate)
 	switch {
 	case c.Demand.Rejecting || !c.Demand.Known || c.Tokens < max(bucket/4, a.drained(c)):

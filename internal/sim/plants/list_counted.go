@@ -66,12 +66,12 @@ func counted() []Plant {
 		},
 		{
 			Name: "floor-use-forgotten", Breaks: "a region that was cut off and is back has used nothing of its floor",
-			Edits: []Edit{{leader, "if !l.regions[i].live || !kr.looked && l.tailOf(key) > 0 {", "if !l.regions[i].live {"}},
+			Edits: []Edit{{leader, "if !l.regions[i].live || !kr.useReported && l.tailOf(key) > 0 {", "if !l.regions[i].live {"}},
 			World: World{Regions: 2, Keys: 2, Lease: 3 * time.Second, Algorithms: []string{limit.SlidingLog.String()}, Faults: []string{"cut both ways"}, Just: true},
 		},
 		{
 			Name: "use-given-away", Breaks: "what outlasts a share, beyond its liability, may go to others",
-			Edits: []Edit{{leader, "return least.Max(Share{Burst: kr.inUse})", "return least"}},
+			Edits: []Edit{{leader, "return atLeast.Max(Share{Burst: kr.inUse})", "return least"}},
 			World: World{Faults: []string{"cut both ways", "all coordinators stop"}},
 		},
 		{

@@ -71,7 +71,7 @@ func leases() []Plant {
 		{
 			Name: "renewal-after-lease-end", Breaks: "a session goes on, and is renewed, after the end of its lease",
 			Edits: []Edit{
-				{step, "		if !r.opening() {\n			r.doubt()\n		}\n", ""},
+				{step, "		if !r.opening() {\n			r.abandonSession()\n		}\n", ""},
 				{live, "r.leaseEnd, r.leaseOver = 0, r.leaseEnd\n			out = append(out, l.closeSession(i, ErrSessionClosed)...)\n", "r.leaseEnd, r.leaseOver = 0, r.leaseEnd\n"},
 			},
 			World: World{Keys: 2, Faults: []string{"cut both ways", "cut one way", "cut from the leader", "messages lost"}, Just: true},
@@ -83,14 +83,14 @@ func leases() []Plant {
 		},
 		{
 			Name: "session-outlives-lease-at-region", Breaks: "the region keeps its session after the end of its lease",
-			Edits:    []Edit{{step, "		if !r.opening() {\n			r.doubt()\n		}\n", ""}},
+			Edits:    []Edit{{step, "		if !r.opening() {\n			r.abandonSession()\n		}\n", ""}},
 			World:    World{Faults: []string{"cut both ways", "cut from the leader", "slow commits", "messages lost", "leader dies"}, Just: true},
 			Harmless: "argued: the leader closes the session when it counts the lease as over, which is never earlier, and lowers nothing before",
 		},
 		{
 			Name: "renewal-over-gap", Breaks: "a lost report or directive leaves the session as it is, on both sides",
 			Edits: []Edit{
-				{step, "	failed := r.inFlight\n	r.inFlight = noCall\n	r.doubt()\n", "	failed := r.inFlight\n	r.inFlight = noCall\n	if failed == helloCall {\n		r.doubt()\n	}\n"},
+				{step, "	failed := r.inFlight\n	r.inFlight = noCall\n	r.abandonSession()\n", "	failed := r.inFlight\n	r.inFlight = noCall\n	if failed == helloCall {\n		r.abandonSession()\n	}\n"},
 				{session, "if r.waiting || rep.Seq != r.seq+1 || rep.Ack != r.seq || l.longSilent(r, now) {", "if false {"},
 			},
 		},

@@ -24,7 +24,7 @@ func regions() []Plant {
 		},
 		{
 			Name: "unmarked-is-heard", Breaks: "reports of a daemon whose store takes no mark let the region count as heard, though another daemon of it is known",
-			Edits: []Edit{{"budget/leader_daemons.go", "	return s.Storeless && (len(s.Others) > 0 || len(d.besides(s.Daemon, now)) > 0)", "	return false"}},
+			Edits: []Edit{{"budget/leader_daemons.go", "	return s.Storeless && (len(s.Others) > 0 || len(d.daemonsExcept(s.Daemon, now)) > 0)", "	return false"}},
 			World: World{Faults: []string{"second daemon", "store lost for one daemon"}, Just: true, Lease: 3 * time.Second},
 		},
 		{
@@ -66,7 +66,7 @@ func regions() []Plant {
 		},
 		{
 			Name: "failed-share-not-believed", Breaks: "a smaller share that may not have reached the store is not believed",
-			Edits: []Edit{{applied, "			r.believeLess(act)\n", "			_ = act\n"}},
+			Edits: []Edit{{applied, "			r.lowerBelief(act)\n", "			_ = act\n"}},
 			World: World{Faults: []string{"store commands stuck", "store flushed", "second daemon", "all store commands stuck"}, Just: true},
 		},
 		{
@@ -75,7 +75,7 @@ func regions() []Plant {
 		},
 		{
 			Name: "first-part-counts", Breaks: "a directive counts when the first part of it is applied",
-			Edits: []Edit{{applied, "case len(a.rest) > 0 || len(a.looks) > 0:", "case false:"}},
+			Edits: []Edit{{applied, "case len(a.rest) > 0 || len(a.useChecks) > 0:", "case false:"}},
 		},
 		{
 			Name: "watermark-with-each-part", Breaks: "a region counts as knowing all generations up to those of a part, before the rest of the directive is applied",
@@ -95,7 +95,7 @@ func regions() []Plant {
 		},
 		{
 			Name: "opening-not-kept", Breaks: "a session that is being opened ends with the lease that the region had before, however its region gets on",
-			Edits: []Edit{{"budget/leader_session.go", "		l.keepFor(r, now)\n", ""}},
+			Edits: []Edit{{"budget/leader_session.go", "		l.keepSession(r, now)\n", ""}},
 		},
 		{
 			Name: "new-leader-makes-room-at-once", Breaks: "a new leader makes room for the floors of regions that it has not heard for a moment",

@@ -20,7 +20,7 @@ func timing() []Plant {
 		},
 		{
 			Name: "timing-unasked", Breaks: "a longer lease is granted, and a larger rho relied on, before the regions have acknowledged it",
-			Edits: []Edit{{file, "(c.RhoRising || next > c.Lease) && !c.allKnow(p.Acknowledged)", "p.Acknowledged == nil"}},
+			Edits: []Edit{{file, "(c.RhoRising || next > c.Lease) && !c.allAcknowledged(p.Acknowledged)", "p.Acknowledged == nil"}},
 			World: changes,
 		},
 		{

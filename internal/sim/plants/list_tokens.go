@@ -74,7 +74,7 @@ func tokens() []Plant {
 		},
 		{
 			Name: "released-of-old-rules", Breaks: "what a region released of an older limit is told under the new one",
-			Edits: []Edit{{"budget/region_step.go", "h.asked, h.released = false, h.toldReleased", "h.asked = false"}},
+			Edits: []Edit{{"budget/region_step.go", "h.asked, h.released = false, h.reportedReleased", "h.asked = false"}},
 			World: World{Faults: []string{"limit lowered", "messages lost"}, Just: true},
 		},
 		{
