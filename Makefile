@@ -44,11 +44,11 @@ test: need-go ## every test, with the race detector
 	@# Without the race detector, which slows them down tenfold: five million states, and
 	@# ten million keys.
 	$(GO) test -count=1 -timeout 20m ./internal/sim/check/
-	$(GO) test -count=1 ./abuse/
+	$(GO) test -count=1 ./internal/abuse/
 	$(GO) test -count=1 -timeout 40m ./internal/sim/plants/
-	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/...
+	$(GO) test -C tools -count=1 -timeout 10m ./deploycheck/... ./envoydiff/... ./prose/... ./sametree/...
 	@# By itself: it measures what real processes admit, on two cores.
-	$(TESTS) --packages=./e2e/... -- -count=1 -timeout 25m -p 1
+	$(TESTS) --packages=./internal/e2e/... -- -count=1 -timeout 25m -p 1
 
 .PHONY: deploycheck
 deploycheck: need-go ## deploy/ against BuildKit, compose, Kubernetes and systemd, and run for real

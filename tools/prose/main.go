@@ -114,7 +114,7 @@ func count(name, text string) page {
 			continue
 		case fenced:
 			continue
-		case line == "", codeOrTable.MatchString(line) && !listItem.MatchString(line) && len(paragraph) == 0, strings.HasPrefix(line, "|"), strings.HasPrefix(line, "#"):
+		case line == "", codeOrTable.MatchString(line) && !listItem.MatchString(line) && len(paragraph) == 0, strings.HasPrefix(strings.TrimSpace(line), "|"), strings.HasPrefix(line, "#"):
 			flush()
 			continue
 		case listItem.MatchString(line):

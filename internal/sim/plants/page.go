@@ -74,8 +74,8 @@ func tables(known map[string]Sighting) string {
 | plant | what the code does wrong (and the worlds in which it is looked for) | simulator | checker, or test |
 |---|---|---|---|
 %s
-Changes of which neither search has seen anything. For most it is argued that nothing that is promised breaks by them, mostly for a second guard; an argument is no proof, and where one says that
-something was not found, the code as it is may well be needed:
+Neither search has seen anything of these changes. For most it is argued that they break no promise, mostly because a
+second guard holds. An argument is no proof. Where one says that something was not found, the code may well be needed:
 
 | plant | what the code does otherwise | why nothing is seen of it |
 |---|---|---|
