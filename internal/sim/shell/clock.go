@@ -12,16 +12,16 @@ const (
 	million = int64(1_000_000)
 )
 
-// Clock is one machine's clock: it runs at a rate of its own. Times of the world
-// ("true" time) are nanoseconds since its beginning. The zero value runs true.
+// Clock is one host's clock, which runs at its own rate. Times of the world ("true" time) are
+// nanoseconds since the world's beginning. The zero value shows true time.
 type Clock struct {
 	Offset int64 // nanoseconds
-	Drift  int64 // parts per thousand million that it runs fast
+	Drift  int64 // parts per thousand million by which it runs fast
 
-	stop, stopped int64 // the true time at which it last stood still, and for how long
+	stop, stopped int64 // the true time at which it last stopped, and for how long
 }
 
-// At is the clock's reading, nanoseconds, at a true time.
+// At returns the clock's reading at a true time, in nanoseconds.
 func (c Clock) At(t int64) int64 {
 	if t > c.stop {
 		t = max(c.stop, t-c.stopped)
@@ -29,25 +29,25 @@ func (c Clock) At(t int64) int64 {
 	return c.Offset + t + t/second*c.Drift + t%second*c.Drift/second
 }
 
-// Stop has the clock stand still for a time from a true time on, which is not in the past.
+// Stop stops the clock for a duration d from a true time on, which must not be in the past.
 func (c *Clock) Stop(at, d int64) {
 	c.settle(at, c.Drift)
 	c.stop, c.stopped = at, d
 }
 
-// Run has the clock run at another rate from a true time on, which is not in the past.
+// Run sets the clock's rate from a true time on, which must not be in the past.
 func (c *Clock) Run(at, drift int64) { c.settle(max(at, c.stop+c.stopped), drift) }
 
-// settle makes the clock one that was never stopped and has always had a rate, and that shows
-// what it does at a true time.
+// settle replaces the clock by one that never stopped and has always had one rate, and that shows
+// the same at a true time.
 func (c *Clock) settle(at, drift int64) {
 	reading := c.At(at)
 	*c = Clock{Drift: drift}
 	c.Offset = reading - c.At(at)
 }
 
-// Reaches is the first true time, or one a few nanoseconds later, at which the
-// clock's reading is at least r.
+// Reaches returns the first true time at which the clock's reading is at least r, or a time a few
+// nanoseconds later.
 func (c Clock) Reaches(r int64) int64 {
 	d, speed := r-c.Offset, second+c.Drift
 	t := d/speed*second + d%speed*second/speed
@@ -60,50 +60,50 @@ func (c Clock) Reaches(r int64) int64 {
 	return t
 }
 
-// Boot is the reading as a daemon's boot clock.
+// Boot returns the reading as a daemon's boot clock.
 func (c Clock) Boot(t int64) budget.Instant { return budget.Instant(c.At(t)) }
 
-// Micros is the reading as a store's clock.
+// Micros returns the reading as a store's clock.
 func (c Clock) Micros(t int64) int64 { return c.At(t) / 1000 }
 
-// Fastest is the drift of the fastest clock that rho allows: with all rates from
-// 1/sqrt(1+rho) to sqrt(1+rho), no two differ by more than the factor 1+rho.
+// Fastest returns the drift of the fastest clock that rho allows. With all rates from 1/sqrt(1+rho)
+// to sqrt(1+rho), no two differ by more than the factor 1+rho.
 func Fastest(rhoPPM int32) int64 {
 	return int64((math.Sqrt(1+float64(rhoPPM)/1e6) - 1) * 1e9)
 }
 
-// Slowest is the drift of the slowest clock that rho allows.
+// Slowest returns the drift of the slowest clock that rho allows.
 func Slowest(rhoPPM int32) int64 {
 	return -int64((1 - 1/math.Sqrt(1+float64(rhoPPM)/1e6)) * 1e9)
 }
 
-// ClockMap translates a daemon's instants to its store's clock from the latest
-// sample, each time erring to the safe side. It does what the daemon's does, less
-// the choice among samples. The zero value knows no sample and assumes a rho of 0.
+// ClockMap translates a daemon's instants to its store's clock, from the latest sample. It errs on
+// the safe side. It does what the daemon's map does, except for the choice among samples. The zero
+// value has no sample and assumes a rho of 0.
 type ClockMap struct {
 	Rho            int64 // parts per million
 	known          bool
 	store          int64 // microseconds, read between the two instants
 	sent, received budget.Instant
-	pins           [3]pin         // of a start of lease, of a floor taken back, of a change of floors
-	changes        []pin          // of limits
-	leap           budget.Instant // when the store's clock was last found set forward
-	leapt          bool           // it was
+	pins           [3]pin         // of a lease's start, of a floor taken back, of a change of floors
+	changes        []pin          // of changes of limits
+	leap           budget.Instant // when the store's clock was last found to have been set forward
+	leapt          bool           // whether that ever happened
 }
 
-// pin remembers where the start of a phase was mapped to: later samples are ever
-// farther from it, and what was a safe answer stays one.
+// pin remembers the store time of a phase's start. Later samples are ever farther from that start,
+// and a safe answer stays safe.
 type pin struct {
 	at    budget.Instant
 	store int64
 }
 
-// Reset forgets all readings: the store's contents are others.
+// Reset forgets all readings, because the store's contents have changed.
 func (m *ClockMap) Reset() { *m = ClockMap{Rho: m.Rho, leap: m.leap, leapt: m.leapt} }
 
-// Sample notes a reading of the store's clock, microseconds, that was taken between
-// two instants. It reports whether no clock within rho can have come to it: the store's
-// was set forward, or the daemon's stood still.
+// Sample records a reading of the store's clock, in microseconds, that was taken between two
+// instants. It reports whether no clock within rho can show that: the store's clock was set
+// forward, or the daemon's clock stopped.
 func (m *ClockMap) Sample(store int64, sent, received budget.Instant) (leapt bool) {
 	if m.known && store > m.passed(received) {
 		leapt, m.leap, m.leapt = true, received, true
@@ -113,7 +113,7 @@ func (m *ClockMap) Sample(store int64, sent, received budget.Instant) (leapt boo
 	return leapt
 }
 
-// Anew notes a reading of a clock that was set, and forgets all earlier ones. It reports what
+// Anew records a reading of a clock that was set, and forgets all earlier ones. It reports what
 // Sample does.
 func (m *ClockMap) Anew(store int64, sent, received budget.Instant) (leapt bool) {
 	leapt = m.Sample(store, sent, received)
@@ -122,8 +122,8 @@ func (m *ClockMap) Anew(store int64, sent, received budget.Instant) (leapt bool)
 	return leapt
 }
 
-// Leapt is a store time that the store's clock had not passed when it was last found to
-// have been set forward; 0 if it never was.
+// Leapt returns a store time that the store's clock had not passed when it was last found to have
+// been set forward; 0 if that never happened.
 func (m *ClockMap) Leapt() int64 {
 	switch {
 	case !m.leapt:
@@ -135,7 +135,7 @@ func (m *ClockMap) Leapt() int64 {
 	}
 }
 
-// Until is a store time that the store's clock has reached for certain at e.
+// Until returns a store time that the store's clock has certainly reached at e.
 func (m *ClockMap) Until(e budget.Instant) int64 {
 	if !m.known {
 		return 0
@@ -147,7 +147,7 @@ func (m *ClockMap) Until(e budget.Instant) int64 {
 	}
 }
 
-// Since is a store time that the store's clock has not passed for certain at e.
+// Since returns a store time that the store's clock has certainly not passed at e.
 func (m *ClockMap) Since(e budget.Instant) int64 {
 	if !m.known {
 		return limit.MaxExact
@@ -161,10 +161,10 @@ func (m *ClockMap) Since(e budget.Instant) int64 {
 	return at
 }
 
-// mostChanges is how many changes of limits a map remembers the instants of.
+// mostChanges bounds the changes of limits whose instants a map remembers.
 const mostChanges = 16
 
-// Changed is Since of a change of a limit.
+// Changed is Since for a change of a limit.
 func (m *ClockMap) Changed(e budget.Instant) int64 {
 	if !m.known {
 		return limit.MaxExact
@@ -190,7 +190,7 @@ func pinned(pins []pin, e budget.Instant) *pin {
 	return nil
 }
 
-// passed is Since by the latest sample alone, of which there is one.
+// passed is Since by the latest sample alone. The map must have one.
 func (m *ClockMap) passed(e budget.Instant) int64 {
 	if d := int64(e - m.sent); d >= 0 {
 		return m.store + stretch((d+999)/1000, m.Rho)
@@ -199,8 +199,8 @@ func (m *ClockMap) passed(e budget.Instant) int64 {
 	}
 }
 
-// Pinned is where the start of a phase was mapped to; 0 if it was not yet. It is all
-// that a map remembers beyond its latest sample, where no clock is set.
+// Pinned returns the store time of a phase's start; 0 if it has none yet. Where no clock is set,
+// the pins are all that a map remembers besides its latest sample.
 func (m *ClockMap) Pinned(e budget.Instant) int64 {
 	for _, p := range m.pins {
 		if p.at == e {
@@ -210,11 +210,11 @@ func (m *ClockMap) Pinned(e budget.Instant) int64 {
 	return 0
 }
 
-// shrink is us/(1+rho), rounded down.
+// shrink returns us/(1+rho), rounded down.
 func shrink(us, rho int64) int64 {
 	whole := million + rho
 	return us/whole*million + us%whole*million/whole
 }
 
-// stretch is us*(1+rho), rounded up.
+// stretch returns us*(1+rho), rounded up.
 func stretch(us, rho int64) int64 { return us + (us*rho+million-1)/million }

@@ -1,4 +1,4 @@
-// Package shell holds what the simulator and the checker have in common around the
-// machines of package budget: clocks that run at rates of their own, and a daemon's
-// map of its store's clock. Like the machines it is pure: times are arguments.
+// Package shell holds what the simulator and the checker share around the state machines of package
+// budget: clocks that run at their own rates, and a daemon's map of its store's clock. It is pure:
+// times are arguments.
 package shell
