@@ -6,7 +6,7 @@ import (
 	"aliquot/budget"
 )
 
-// do lets an event happen, and asserts what holds in every state.
+// do applies an event and asserts what holds in every state.
 func (w *world) do(e event) {
 	if w.told != nil {
 		text := w.words(e)
@@ -74,7 +74,7 @@ func (w *world) do(e event) {
 	w.check()
 }
 
-// hold puts a message off until time has passed.
+// hold delays a message until time has passed.
 func (w *world) hold(up bool, i int) {
 	if up {
 		m := w.up[i]
@@ -186,7 +186,7 @@ func (w *world) regionFault(k kind, region, b int) {
 	}
 }
 
-// cutOff loses what is on its way.
+// cutOff drops a region's messages in flight.
 func (w *world) cutOff(region int) {
 	s := w.sites[region]
 	for i := 0; i < len(w.up); {
@@ -205,7 +205,7 @@ func (w *world) cutOff(region int) {
 	}
 }
 
-// quietly lets n quanta pass in which nothing fails; for roots and recoveries.
+// quietly lets n quanta pass in which nothing fails. It is for roots and recoveries.
 func (w *world) quietly(want int8, n int) {
 	for range n {
 		if w.broken != "" {
@@ -220,7 +220,7 @@ func (w *world) quietly(want int8, n int) {
 	}
 }
 
-// settle delivers everything that is on its way.
+// settle delivers all messages in flight.
 func (w *world) settle() {
 	for w.broken == "" {
 		up, down := w.ready()
@@ -235,8 +235,7 @@ func (w *world) settle() {
 	}
 }
 
-// until lets quanta pass until something is so; it breaks the world if that takes too
-// long.
+// until lets quanta pass until ok returns true. It reports a violation if that takes too long.
 func (w *world) until(what string, want int8, within time.Duration, ok func() bool) {
 	for t := time.Duration(0); !ok(); t += w.sc.Quantum {
 		if t > within {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// event is one thing that can happen; a and b say to what.
+// event is one thing that can happen. a and b are its arguments.
 type event struct {
 	kind kind
 	a, b uint8
@@ -14,19 +14,19 @@ type event struct {
 type kind uint8
 
 const (
-	// Free: what happens when nothing fails.
-	passes   kind = iota // a quantum; a: the division asked for
-	allUp                // every message up, in order, and the leader plans
-	allDown              // the commit, and every message down
+	// Free events, which happen when nothing fails.
+	passes   kind = iota // a quantum; a: the division that is asked for
+	allUp                // every message up arrives, in order, and the leader plans
+	allDown              // the commit, and every message down arrives
 	oneUp                // message a
 	oneDown              // message a
-	commits              // the leader's plan, and it learns of it
+	commits              // the leader's plan is committed, and the leader learns of it
 	plans                // the leader
 	heals                // the cut of region a
 	elects               // a new leader
-	arrivesA             // stuck command b of region a
+	arrivesA             // delayed command b of region a
 	advances             // the next step of a change of floors or timing
-	renews               // the chunk of region a, daemon b
+	renews               // the chunk of daemon b in region a
 	returns              // likewise
 	// Faults.
 	losesUp
@@ -36,28 +36,28 @@ const (
 	repeatsUp
 	repeatsDown
 	holdsCommit
-	leaderDies   // a new one is there at once; a: 1 if its plan is applied
-	leaderGone   // nobody leads; a likewise
-	leaderLinger // the old one goes on; a likewise
-	asksOld      // region a asks the deposed leader next
-	restarts     // daemon b of region a; keeping its file
-	forgets      // likewise, without its file
+	leaderDies   // a new leader follows at once; a: 1 if its plan is applied
+	leaderGone   // there is no leader; a as in leaderDies
+	leaderLinger // the old leader continues; a as in leaderDies
+	asksOld      // region a sends its next call to the deposed leader
+	restarts     // daemon b of region a, which keeps its state file
+	forgets      // daemon b of region a, without its state file
 	doubles      // region a gets a second daemon; b: 1 if the first is cut off
 	flushes      // the store of region a
 	rollsBack    // the store of region a
 	cuts         // region a; b: bit 0 up, bit 1 down
-	applySticks  // the next change of shares in region a
-	applyMute    // likewise: made, but the reply is lost
-	takeSticks   // a request for all, in region a, daemon b
+	applySticks  // the next change of shares in region a is delayed
+	applyMute    // the next change of shares in region a is made, but its reply is lost
+	takeSticks   // a request for all tokens, in region a, daemon b
 	reweighs     // an operator gives region a another weight
-	drains       // likewise, drains region a
-	retimes      // likewise, sets a shorter lease, or a longer one if a is 1
-	lendSticks   // the next call about the chunk of region a, daemon b
-	lendMute     // likewise: made, but the reply is lost
+	drains       // an operator drains region a
+	retimes      // an operator sets a shorter lease, or a longer one if a is 1
+	lendSticks   // the next call about the chunk of daemon b in region a is delayed
+	lendMute     // that call is made, but its reply is lost
 	kinds
 )
 
-// Faults of a Scenario: which kinds may happen.
+// Sets of faults for Scenario.Faults.
 const (
 	Lose     = 1<<losesUp | 1<<losesDown
 	Hold     = 1<<holdsUp | 1<<holdsDown
@@ -81,10 +81,10 @@ const (
 
 func (e event) fault() bool { return e.kind >= losesUp }
 
-// String is the event as the path of a violation shows it and -replay takes it.
+// String returns the event as it appears in the path of a violation and as -replay reads it.
 func (e event) String() string { return fmt.Sprintf("%d.%d.%d", e.kind, e.a, e.b) }
 
-// words says what an event of a world is.
+// words describes an event of a world.
 func (w *world) words(e event) string {
 	a, b := int(e.a), int(e.b)
 	switch e.kind {

@@ -9,17 +9,17 @@ import (
 	"aliquot/limit"
 )
 
-// form is the canonical form of one part of a world: its facts as a hash, and its
-// counters, which are ranked together with those of the other parts.
+// form is the canonical form of one part of a world: a hash of its facts, and its counters, which
+// are ranked together with those of the other parts.
 type form struct {
 	facts uint64
 	names []budget.Name
 }
 
-// calls counts the RPCs of one daemon, an outsider's counter.
+// calls counts the RPCs of one daemon. It does not belong to package budget.
 const calls = budget.OtherCounters
 
-// writer writes forms; one for each goroutine.
+// writer writes forms. Each goroutine has its own.
 type writer struct {
 	canon budget.Canon
 	ranks ranker
@@ -32,7 +32,7 @@ func mix(h, word uint64) uint64 {
 	return hi ^ lo
 }
 
-// take is the form of what was written, and makes the writer ready for the next part.
+// take returns the form of what was written, and makes the writer ready for the next part.
 func (x *writer) take() *form {
 	h := uint64(len(x.canon.Words))
 	for _, word := range x.canon.Words {
@@ -43,7 +43,7 @@ func (x *writer) take() *form {
 	return f
 }
 
-// key is the hash of a world's canonical form.
+// key returns the hash of a world's canonical form.
 func (x *writer) key(w *world) uint64 {
 	x.canon.Longest = ages(w.sc)
 	parts := make([]*form, 0, maxRegions+4)
@@ -74,7 +74,8 @@ func (x *writer) key(w *world) uint64 {
 	return x.ranks.hash(parts)
 }
 
-// writeRest leaves out lonely: it is asserted along the path that came first.
+// writeRest writes the parts of a world that have no form of their own. It leaves out lonely, which
+// is asserted along the path that came first.
 func (w *world) writeRest(x *writer) {
 	c := &x.canon
 	c.Int(int64(w.want))
@@ -217,10 +218,10 @@ func (w *world) writeNode(x *writer, n *node, storeNow int64) {
 	}
 }
 
-// writeSince writes the start of the daemon's phase, and whether it still matters: to a
-// record that was touched after it, it does not. The daemon's map of the store's clock
-// has a sample of this quantum, so there is no more to it than the starts of phases
-// that it remembers, and of those only the present ones are asked for again.
+// writeSince writes the start of the daemon's phase, and reports whether it still matters. It does
+// not matter to a record that was used after it. The daemon's map of the store's clock has a sample
+// of this quantum. So the map adds only the starts of phases that it remembers, and only the
+// present ones of those are used again.
 func (w *world) writeSince(x *writer, n *node, storeNow int64) (matters bool) {
 	if !n.configured() {
 		return false
@@ -228,7 +229,7 @@ func (w *world) writeSince(x *writer, n *node, storeNow int64) (matters bool) {
 	c, s := &x.canon, w.sites[n.region]
 	right := n.right(w.sc, w.now)
 	since, floorSince := n.clockMap.Pinned(right.Since), n.clockMap.Pinned(right.FloorSince)
-	stuck := len(s.stuck) > 0 || w.faults > 0 && w.sc.Faults&Stick != 0 // what gets stuck says it
+	stuck := len(s.stuck) > 0 || w.faults > 0 && w.sc.Faults&Stick != 0 // a delayed command carries it
 	matters = w.sc.Faults&RollBack != 0 || right.Phase != budget.Live || stuck || s.get(w.now).At <= since
 	c.Bools(matters && since != 0, floorSince != 0)
 	if matters && since != 0 {
@@ -240,8 +241,10 @@ func (w *world) writeSince(x *writer, n *node, storeNow int64) (matters bool) {
 	return matters
 }
 
-// age writes an age in microseconds of a store's clock, up to the time from which on it makes no difference.
+// age writes an age in microseconds of a store's clock, up to the age beyond which it makes no
+// difference.
 func (x *writer) age(us int64, sc *Scenario) { x.canon.Int(min(us, ages(sc).Microseconds())) }
 
-// ages is the time in which a region takes its floor back and fills any bucket: beyond, an age makes no difference.
+// ages returns the time in which a region takes its floor back and fills any bucket. A longer age
+// makes no difference.
 func ages(sc *Scenario) time.Duration { return 4*sc.Lease + time.Minute }

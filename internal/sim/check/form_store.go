@@ -5,8 +5,8 @@ import (
 	"aliquot/limit"
 )
 
-// record writes a record relative to the store's clock. What is less than a
-// micro-token is left out: the slack of the ideal bucket pays for it.
+// record writes a record relative to the store's clock. Fractions of a micro-token are left out;
+// the slack of the ideal bucket covers them.
 func (x *writer) record(r limit.Record, now int64, sc *Scenario) {
 	c := &x.canon
 	c.Bools(r.Hot, r.Absent())
@@ -17,7 +17,7 @@ func (x *writer) record(r limit.Record, now int64, sc *Scenario) {
 	c.Int(int64(r.Tokens))
 	c.Int(int64(r.Extra))
 	if r.Hot && r.Tokens >= r.Share.Cap {
-		x.age(now-r.At, sc) // it is full
+		x.age(now-r.At, sc) // the bucket is full
 	} else {
 		c.Int(now - r.At)
 	}
@@ -78,7 +78,7 @@ func (x *writer) storeCall(s *storeCall, region int, now int64) {
 	}
 }
 
-// view writes a view that is on its way.
+// view writes a view that is in flight.
 func (x *writer) view(v *limit.View, now int64) {
 	c := &x.canon
 	c.Bools(v.Hot, v.Blind, v.Until != 0, v.Since != 0, v.Birth != 0, v.FloorSince != 0)

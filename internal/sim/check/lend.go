@@ -93,8 +93,8 @@ func (n *node) borrow(w *world, renews, returns bool) {
 // took takes the answer to a call.
 func (n *node) took(w *world, c *lendCall, out limit.Outcome, at int64) {
 	out.LentFor /= slowdown
-	// It believes that the store has plenty, and wants as much each time: what it estimates
-	// is no part of a state.
+	// The daemon believes that the store has plenty, and wants the same amount each time. Its
+	// estimates are not part of a state.
 	out.Tokens, out.Bucket.Cap = limit.MaxTokens, limit.MaxTokens
 	n.chunk.Took(c.trip, true, out, at, n.slowNow(w))
 	if out.Amnesia {
@@ -102,7 +102,7 @@ func (n *node) took(w *world, c *lendCall, out limit.Outcome, at int64) {
 	}
 }
 
-// lend makes such a call in the store, and tells the time by its clock.
+// lend makes such a call in the store, and returns the time by the store's clock.
 func (s *site) lend(c *lendCall, now int64) (out limit.Outcome, at int64, ok bool) {
 	if c.epoch != s.epoch {
 		return out, 0, false
@@ -115,8 +115,8 @@ func (s *site) lend(c *lendCall, now int64) (out limit.Outcome, at int64, ok boo
 	return outs[0], s.time(now), true
 }
 
-// recall ends the chunk, for the share is about to change, and words what the change
-// brings back of it.
+// recall ends the chunk because the share is about to change, and returns what the change brings
+// back of it.
 func (n *node) recall(w *world) limit.ChunkView {
 	n.chunk.End()
 	view, trip := n.chunk.Bring(0, chunk.Terms{}, n.slowNow(w))
@@ -124,7 +124,7 @@ func (n *node) recall(w *world) limit.ChunkView {
 	return view
 }
 
-// stand ends the chunk if what it stands on has changed.
+// stand ends the chunk if the conditions that it depends on have changed.
 func (n *node) stand() {
 	now := chunk.Standing{Session: n.machine.Session(), Contents: n.epoch, Config: n.machine.Config().Version}
 	switch ends, drops := n.stood.Ends(now); {
@@ -136,12 +136,11 @@ func (n *node) stand() {
 	n.stood = now
 }
 
-// lendLate is how late a call that takes tokens in advance may be made: several lives of
-// a chunk, as it is really.
+// lendLate is how late a call that borrows a chunk may arrive: several lives of a chunk, as in
+// reality.
 const lendLate = 2 * chunkLife
 
-// arriveLate lets a call that got stuck reach its store; its daemon may be gone, or hear
-// of it.
+// arriveLate lets a delayed call reach its store. Its daemon may be gone, or may learn of it.
 func (w *world) arriveLate(s *site, n *node, c *storeCall) {
 	if s.time(w.now) > c.deadline {
 		return
@@ -156,7 +155,7 @@ func (w *world) arriveLate(s *site, n *node, c *storeCall) {
 	}
 }
 
-// chunkLife is for how long tokens are taken in advance; 0 is as long as really.
+// chunkLife returns the life of a chunk; 0 is the real one.
 func (sc *Scenario) chunkLife() time.Duration {
 	if sc.Chunks {
 		return chunkLife

@@ -41,7 +41,7 @@ func (w *world) events(out []event) []event {
 	return out
 }
 
-// ready are the messages that are not held back.
+// ready returns the messages that are not delayed.
 func (w *world) ready() (up, down []uint8) {
 	for i := range w.up {
 		if !w.up[i].held {
@@ -56,7 +56,7 @@ func (w *world) ready() (up, down []uint8) {
 	return up, down
 }
 
-// wants lets time pass, with the division as it is or another one.
+// wants appends the passing of time, with the present division or another one.
 func (w *world) wants(out []event) []event {
 	for want := range w.sc.all() + 1 {
 		if want == w.want || w.turns > 0 {
@@ -66,7 +66,7 @@ func (w *world) wants(out []event) []event {
 	return out
 }
 
-// ends are the ends of faults that last.
+// ends appends the ends of faults that last.
 func (w *world) ends(out []event) []event {
 	if w.leads == nil {
 		out = append(out, event{elects, 0, 0})

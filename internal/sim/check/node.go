@@ -11,13 +11,13 @@ import (
 	"aliquot/limit"
 )
 
-// Deadlines of store calls; beyond, a call does nothing.
+// Deadlines of store calls. A later call does nothing.
 const (
 	takeLate      = 500 * time.Millisecond
 	applyDeadline = time.Second
 )
 
-// node is one daemon of a region: the machine and the shell around it.
+// node is one daemon of a region: the state machine and the shell around it.
 type node struct {
 	region   int
 	name     uint64 // its incarnation
@@ -32,11 +32,11 @@ type node struct {
 	waited  int              // quanta
 	askOld  bool             // calls go to the deposed leader
 	cut     bool             // no message passes
-	last    budget.SessionID // that it opened; zero: none yet
-	// wayward: what becomes of the next store call that changes shares, and tardy of the
-	// next one that takes tokens in advance.
+	last    budget.SessionID // the latest session that the daemon opened; zero: none yet
+	// wayward is the fault of the next store call that changes shares, and tardy that of the next
+	// call that borrows a chunk.
 	wayward, tardy storeFault
-	// errand: it has renewed its chunk, or brought it back, since time passed.
+	// errand: the daemon has renewed or returned its chunk since time passed.
 	errand bool
 
 	chunk chunk.Key
@@ -49,11 +49,11 @@ type storeFault uint8
 const (
 	storeFine storeFault = iota
 	storeSticks
-	storeMute // the call is made, its reply is lost
+	storeMute // the call is made, but its reply is lost
 )
 
-// start starts a daemon. With a state file it knows the configuration, and which
-// store contents started full.
+// start starts a daemon. With a state file it knows the configuration, and which store contents
+// started full.
 func (w *world) start(region int, withFile bool) {
 	s := w.site(region)
 	w.names++
@@ -79,9 +79,9 @@ func (n *node) now(w *world) budget.Instant { return n.clock.Boot(w.now) }
 func (n *node) configured() bool            { return len(n.machine.Config().Regions) > 0 }
 func (n *node) caller() caller              { return caller{n.region, n.name, n.call} }
 
-// probe asks the store for the identity of its contents and for its time. A daemon
-// that was not the last to open a session starts anew in new contents: nothing in
-// them fences it; see package sim.
+// probe asks the store for the identity of its contents and for its time. If the contents are new,
+// a daemon that was not the last to open a session starts again, because nothing in them fences it;
+// see package sim.
 func (n *node) probe(w *world) {
 	s := w.site(n.region)
 	epoch, birth := s.learn(w.now)
@@ -109,8 +109,8 @@ func (w *world) replace(n *node, withFile bool) {
 	w.start(n.region, withFile)
 }
 
-// view words the daemon's right at a true time for the store, which has the right
-// clock map to itself.
+// view translates the daemon's right at a true time for the store. The clock map must not be shared
+// with another right.
 func (n *node) view(r budget.Right, sc *Scenario, clock *shell.ClockMap) limit.View {
 	d := rights.Daemon{
 		Region: n.region, Config: n.machine.Config(), Stamp: limit.Stamp(n.epoch), Birth: n.birth,
@@ -128,7 +128,7 @@ func (n *node) right(sc *Scenario, now int64) budget.Right {
 	return n.machine.Right(key, sc.keyLimit(), n.clock.Boot(now))
 }
 
-// spend takes all there is, or is denied.
+// spend takes all tokens there are, or is denied.
 func (n *node) spend(w *world) {
 	if !n.configured() {
 		return
@@ -137,7 +137,7 @@ func (n *node) spend(w *world) {
 	v := n.view(n.right(w.sc, w.now), w.sc, &n.clockMap)
 	admitted, out, ok := s.take(n.epoch, v, w.now)
 	if !ok {
-		return // it learns of the new contents with its next look
+		return // the daemon learns of the new contents with its next probe
 	}
 	w.admit(admitted)
 	if out.Amnesia {
@@ -153,7 +153,7 @@ func (n *node) spend(w *world) {
 	}, n.now(w))
 }
 
-// step gives the machine one event and does what it asks for.
+// step gives the state machine one event and carries out its effects.
 func (n *node) step(w *world, ev budget.RegionEvent) {
 	effects := n.machine.Step(ev, n.now(w))
 	n.noteSession(w)
@@ -172,7 +172,7 @@ func (n *node) step(w *world, ev budget.RegionEvent) {
 	}
 }
 
-// send makes one call to whom the daemon believes to be in charge.
+// send makes one call to the coordinator that the daemon takes for the leader.
 func (n *node) send(w *world, m upMessage) {
 	n.call++
 	n.calling, n.waited = true, 0
@@ -183,15 +183,15 @@ func (n *node) send(w *world, m upMessage) {
 	case w.leads != nil:
 		m.to = w.leads.epoch
 	default:
-		return // nobody answers; the call fails in time
+		return // there is no answer, so the call fails at its deadline
 	}
 	if !w.sites[n.region].cutUp && !n.cut {
 		w.call(m)
 	}
 }
 
-// answered is what the network brings: at most one answer ends a call, but late and
-// repeated ones reach the machine too.
+// answered delivers an answer from the network. At most one answer ends a call, but late and
+// repeated ones reach the state machine too.
 func (n *node) answered(w *world, m downMessage) {
 	current := m.to.call == n.call && n.calling
 	if failed, ok := m.ev.(budget.CallFailed); ok {
@@ -217,7 +217,7 @@ func (n *node) answered(w *world, m downMessage) {
 	}
 }
 
-// noteSession notes which session the daemon reports in.
+// noteSession records in which session the daemon reports.
 func (n *node) noteSession(w *world) {
 	if latest := n.machine.LatestSession(); n.last.Before(latest) {
 		n.last = latest
@@ -227,13 +227,13 @@ func (n *node) noteSession(w *world) {
 	}
 }
 
-// outdated: another daemon of its region, alive or dead, opened a later session than
-// its own last.
+// outdated reports whether another daemon of the region, alive or dead, opened a later session than
+// this one's last.
 func (n *node) outdated(s *site) bool {
 	return n.last != budget.SessionID{} && n.last.Before(s.latest)
 }
 
-// writeDown keeps what an answer to a Hello said, if the machine has taken it.
+// writeDown saves what an answer to a Hello contained, if the state machine has accepted it.
 func (n *node) writeDown(w *world, cfg budget.Config, initialEpoch string) {
 	s := w.site(n.region)
 	if n.machine.Config().Version == cfg.Version && cfg.Version >= s.known.cfg.Version {
@@ -276,7 +276,7 @@ func (n *node) apply(w *world, e budget.ApplyShares) {
 	n.step(w, budget.SharesApplied{Results: results})
 }
 
-// failed is the outcome of changes that may or may not have been made.
+// failed returns the results of changes that may or may not have been made.
 func (c *storeCall) failed() []budget.ShareResult {
 	out := make([]budget.ShareResult, len(c.changes))
 	for i, x := range c.changes {

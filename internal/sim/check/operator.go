@@ -6,15 +6,14 @@ import (
 	"aliquot/budget"
 )
 
-// timings that an operator sets, and the weight that he gives a region: other ones than
-// those of the scenarios.
+// The weight and the timings that an operator sets. They differ from those of the scenarios.
 const (
 	otherWeight  = 3
 	shorterLease = 2200 * time.Millisecond
 	longerLease  = 4400 * time.Millisecond
 )
 
-// operate brings an operator's command into the log. The leader begins anew.
+// operate adds an operator's command to the log. A new leader state machine starts.
 func (w *world) operate(k kind, a int) {
 	name := regionName(a)
 	w.command(func(l *budget.Ledger) error {
@@ -31,8 +30,8 @@ func (w *world) operate(k kind, a int) {
 	})
 }
 
-// command changes the ledger, if it lets itself be changed. What the leader has proposed
-// under the old configuration is refused by the log, and whoever waits for it says Hello.
+// command changes the ledger, if the change is allowed. The log refuses what the leader has
+// proposed under the old configuration, and daemons that wait for it say Hello.
 func (w *world) command(do func(*budget.Ledger) error) {
 	if err := do(w.log()); err != nil {
 		return
@@ -44,7 +43,7 @@ func (w *world) command(do func(*budget.Ledger) error) {
 	}
 }
 
-// operators appends the commands that there are to give.
+// operators appends the commands that an operator can give.
 func (w *world) operators(out []event) []event {
 	for i := range w.sc.Regions {
 		r := &w.ledger.Config.Regions[i]
@@ -63,8 +62,8 @@ func (w *world) operators(out []event) []event {
 	return out
 }
 
-// progress is what the leader has found out since the configuration came into force,
-// and whether it is enough for the next step. It changes nothing.
+// progress returns what the leader has learned since the configuration came into force, and whether
+// it is enough for the next step. It changes nothing.
 func (w *world) progress() (p budget.Progress, due bool) {
 	if w.leads == nil {
 		return p, false
@@ -73,8 +72,8 @@ func (w *world) progress() (p budget.Progress, due bool) {
 	return steps.Due(w.leads.machine, w.leads.now(w))
 }
 
-// fill is how long the slowest bucket takes to fill at the smallest floor, on the
-// slowest clock, or use to be forgotten.
+// fill returns how long the slowest bucket takes to fill at the smallest floor, on the slowest
+// clock. For a counting limit it is how long use takes to be forgotten.
 func (w *world) fill() time.Duration {
 	least := int32(budget.Unit)
 	for _, r := range w.ledger.Config.Regions {

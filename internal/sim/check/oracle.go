@@ -7,11 +7,11 @@ import (
 	"aliquot/limit"
 )
 
-// A region reports once a quantum here; really, up to ten times a second. From rest, a
-// lone busy region has its full share three reports after the one that told of its
-// demand: the lender hears of it with its next report, acknowledges with the one after,
-// and the busy region's third brings the growth. If shares were on the move elsewhere, a
-// shrink of its own may have to be acknowledged first.
+// A region reports once a quantum here, but up to ten times a second in reality. From rest, a
+// single busy region has its full share three reports after the one that reported its demand. The
+// lender learns of the demand with its next report and acknowledges with the one after, and the
+// third report of the busy region brings the growth. If shares were moving elsewhere, a shrink of
+// the busy region's own may have to be acknowledged first.
 const (
 	growsIn    = 4
 	convergeIn = growsIn + 2
@@ -23,16 +23,15 @@ func (w *world) violate(format string, args ...any) {
 	}
 }
 
-// holds is what a region's daemons could make its store enforce and give out at one
-// instant.
+// holds is what a region's daemons could make its store enforce and admit at one instant.
 type holds struct {
 	bucket limit.Bucket
 	tokens limit.Tokens
-	// chunks are what its daemons could spend without the store.
+	// chunks is what the region's daemons could spend without the store.
 	chunks limit.Tokens
 }
 
-// holdsAt is the most over a region's daemons.
+// holdsAt returns the maximum over a region's daemons.
 func (s *site) holdsAt(sc *Scenario, now int64) holds {
 	var most holds
 	for _, n := range s.nodes {
@@ -50,8 +49,8 @@ func (s *site) holdsAt(sc *Scenario, now int64) holds {
 	return most
 }
 
-// look is what a daemon could make its store enforce, and whether the store has lost the
-// key's record. It changes nothing.
+// look returns what a daemon could make its store enforce, and whether the store has lost the key's
+// record. It changes nothing.
 func (s *site) look(n *node, sc *Scenario, now int64) (limit.Record, limit.Bucket, bool) {
 	clock := n.clockMap
 	v := n.view(n.right(sc, now), sc, &clock)
@@ -68,9 +67,9 @@ func (w *world) check() {
 	w.checkLedger()
 }
 
-// checkTokens is I2: what stores hold and what is on its way between them is in the
-// ideal bucket. Of what is in the pool only as much counts as fits beside what regions
-// can hold: the leader gives nothing more away.
+// checkTokens checks I2: what stores hold and what moves between them fits into the ideal bucket.
+// Of the pool only as much counts as fits beside what regions can hold, because the leader hands
+// out no more.
 func (w *world) checkTokens() {
 	if w.leads == nil {
 		return
@@ -97,8 +96,8 @@ func (w *world) checkTokens() {
 	}
 }
 
-// checkAt: at one instant what the stores would enforce sums to the limit at most (I1,
-// each part), and what they would give out is in the ideal bucket.
+// checkAt checks one instant: what the stores would enforce sums to at most the limit (I1, each
+// part), and what they would admit fits into the ideal bucket.
 func (w *world) checkAt(now, ideal int64) {
 	if w.sc.Limit.Algorithm.Counts() {
 		w.checkRights(now)
@@ -121,8 +120,9 @@ func (w *world) checkAt(now, ideal int64) {
 	}
 }
 
-// checkBetween looks into the quantum that is about to pass, if leases or chunks end in it or
-// floors are taken back: machines are only ticked at its end, but stores count on.
+// checkBetween checks instants within the quantum that is about to pass, if leases or chunks end in
+// it or floors are taken back. State machines are ticked only at its end, but the clocks of stores
+// run on.
 func (w *world) checkBetween() {
 	const parts = 8
 	quantum := int64(w.sc.Quantum)
@@ -139,7 +139,7 @@ func (w *world) checkBetween() {
 	}
 }
 
-// checkLedger is I1 on record.
+// checkLedger checks I1 in the ledger.
 func (w *world) checkLedger() {
 	var sum budget.Share
 	for _, s := range w.ledger.Shares(key) {
@@ -152,7 +152,7 @@ func (w *world) checkLedger() {
 
 var whole = budget.Share{Rate: budget.Unit, Burst: budget.Unit}
 
-// sharesText says what every region holds.
+// sharesText describes what every region holds.
 func (w *world) sharesText(now int64) string {
 	text := ""
 	for i := range w.sc.Regions {
@@ -166,7 +166,7 @@ func (w *world) sharesText(now int64) string {
 	return text
 }
 
-// calm: everyone is live and can be reached, and the key is hot for all.
+// calm reports whether every region is live and reachable, and the key is hot for all.
 func (w *world) calm() bool {
 	if w.leads == nil || w.old != nil || !w.ledger.Config.Steady() || w.ledger.Shares(key) == nil || len(w.up)+len(w.down) > 0 {
 		return false
@@ -185,9 +185,9 @@ func (w *world) calm() bool {
 	return true
 }
 
-// unnoticed: some store has lost the key and its daemon does not know. Where nobody
-// spends it finds out with the next change of the share, and that ends its session: the
-// fault takes effect only then, and as much time again.
+// unnoticed reports whether some store has lost the key without its daemon's knowledge. If nothing
+// spends there, the daemon notices with the next change of the share, which ends its session. The
+// fault takes effect only then, so recovery takes as long again.
 func (w *world) unnoticed() bool {
 	for i := range w.sc.Regions {
 		s := w.sites[i]
@@ -200,7 +200,7 @@ func (w *world) unnoticed() bool {
 	return false
 }
 
-// checkGrown: a lone busy region has everything but what the others keep.
+// checkGrown checks that a single busy region has everything except what the others keep.
 func (w *world) checkGrown() {
 	if w.want < int8(w.sc.Regions) && w.ledger.Config.Regions[w.want].Takes() && !w.hasAll(int(w.want)) {
 		w.violate("liveness: for %d quanta nothing failed and only region %s wanted the key; it does not have all%s",
@@ -208,7 +208,7 @@ func (w *world) checkGrown() {
 	}
 }
 
-// hasAll reports whether a region has everything but what the others keep.
+// hasAll reports whether a region has everything except what the others keep.
 func (w *world) hasAll(region int) bool {
 	due := whole
 	for i, r := range w.ledger.Config.Regions {

@@ -2,15 +2,15 @@ package check
 
 import "aliquot/budget"
 
-// ranker gives the counters of a world their canonical values: what there is of a
-// counter is numbered from the smallest on.
+// ranker gives the counters of a world their canonical values: the values of a counter are numbered
+// from the smallest on.
 type ranker struct {
 	slots [slots]slot
 	used  []uint8
 }
 
-// A world has fewer counters than slots, and fewer values of one than values, or
-// ranker panics.
+// A world has at most slots counters, and at most values values of one counter. With more, ranker
+// panics.
 const (
 	slots  = 256
 	values = 48
@@ -23,7 +23,7 @@ type slot struct {
 	values [values]uint64
 }
 
-// hash is that of the parts' facts and of all their counters.
+// hash returns the hash of the parts' facts and of all their counters.
 func (r *ranker) hash(parts []*form) uint64 {
 	h := uint64(len(parts))
 	for _, p := range parts {
@@ -78,8 +78,8 @@ func (s *slot) insert(v uint64) {
 	s.n++
 }
 
-// rank is the canonical value of one of the inserted ones. 0 means "none" of most
-// counters, and stays apart.
+// rank returns the canonical value of one of the inserted values. 0 means "none" for most counters
+// and keeps its own rank.
 func (s *slot) rank(v uint64) uint64 {
 	switch s.space.Kind() {
 	case budget.NameDistance:

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// recoverEvery is of how many new states one is made to recover. It also looks far
-	// ahead from there.
+	// recoverEvery: one of so many new states is made to recover. The search also looks far ahead
+	// from there.
 	recoverEvery = 512
-	// recoverIn is within how many quanta, of which a lease has three, everyone is live
-	// again, and growIn after that the lone busy region has everything.
+	// recoverIn is the number of quanta within which every region is live again; a lease has three.
+	// growIn is the number after that within which the single busy region has everything.
 	recoverIn = 30
 	growIn    = 24
 )
 
-// recovers lets every fault end, and says what does not come right: every region is
-// live, and one that alone wants the key gets it. It uses the world up.
+// recovers ends every fault, and returns what does not recover: every region must become live, and
+// a region that alone wants the key must get it. The world cannot be used afterwards.
 func (w *world) recovers() (broken string) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -7,8 +7,8 @@ import (
 	"aliquot/budget"
 )
 
-// Replay goes along one path, as a Violation gives it, and says what happens, state by
-// state. It is an error if the path is not one of this scenario.
+// Replay follows one path, as a Violation gives it, and describes what happens, state by state. It
+// returns an error if the path is not one of this scenario.
 func (sc Scenario) Replay(path string) (*Violation, error) {
 	sc.prepare()
 	var events []event
@@ -22,7 +22,7 @@ func (sc Scenario) Replay(path string) (*Violation, error) {
 	return sc.explain(events), nil
 }
 
-// explain lives through a path again and words it.
+// explain follows a path again and describes it.
 func (sc *Scenario) explain(path []event) *Violation {
 	v := &Violation{Scenario: sc.Name, What: "nothing is broken"}
 	var codes []string
@@ -50,7 +50,7 @@ func (sc *Scenario) explain(path []event) *Violation {
 	return v
 }
 
-// summary says what everyone holds, where a quantum has passed or ends.
+// summary describes what every region holds, where a quantum has passed or ends.
 func (w *world) summary() string {
 	text := fmt.Sprintf("\n      at %v: ideal %d, liable %v", duration(w.now-w.began), w.ideal, w.ledger.Shares(key))
 	for i := range w.sc.Regions {
@@ -68,7 +68,7 @@ func (w *world) summary() string {
 	return text
 }
 
-// words says what an answer is.
+// words describes an answer.
 func (m *downMessage) words() string {
 	switch e := m.ev.(type) {
 	case budget.HelloAnswered:

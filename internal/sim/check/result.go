@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Bound ends a search that has not ended by itself; zero values set no bound.
+// Bound ends a search before it is exhausted. Zero values set no bound.
 type Bound struct {
 	States int
 	Depth  int
 	Time   time.Duration
-	// Workers search at the same time; 0: one.
+	// Workers is how many goroutines search; 0: one.
 	Workers int
 }
 
 // End says what ended a search.
 type End string
 
-// The ends of a search. Whatever it was, no path has more faults and turns than its scenario allows.
+// The ends of a search. In each of them no path has more faults and turns than its scenario allows.
 const (
 	Exhausted   End = "exhausted" // there is nothing more to search
 	StatesFound End = "states"    // Bound.States
@@ -27,17 +27,17 @@ const (
 	Broken      End = "violation"
 )
 
-// Result is what a search came to.
+// Result is the result of a search.
 type Result struct {
 	Scenario string `json:"scenario"`
 	About    string `json:"about"`
-	// Faults and Turns are how many of them a path has at the most, by the scenario.
+	// Faults and Turns are the most that a path has, by the scenario.
 	Faults      int           `json:"faults"`
 	Turns       int           `json:"turns"`
 	States      int           `json:"states"` // distinct, after canonicalisation
 	Transitions int64         `json:"transitions"`
-	Depth       int           `json:"depth"`      // events from the root that were searched whole
-	Quanta      int           `json:"quanta"`     // the longest time that passed in a path
+	Depth       int           `json:"depth"`      // events from the root that were searched completely
+	Quanta      int           `json:"quanta"`     // the longest time of a path
 	Recoveries  int           `json:"recoveries"` // states from which the world was made to recover
 	End         End           `json:"end"`
 	Took        time.Duration `json:"took_ns"`
@@ -57,7 +57,7 @@ func (r *Result) String() string {
 	return line
 }
 
-// Violation is a promise broken, and a shortest path to it.
+// Violation is a broken promise, with a shortest path to it.
 type Violation struct {
 	Scenario string   `json:"scenario"`
 	What     string   `json:"what"`
@@ -65,7 +65,7 @@ type Violation struct {
 	Replay   string   `json:"replay"` // for Scenario.Replay
 }
 
-// String tells what happened, event by event.
+// String describes what happened, event by event.
 func (v *Violation) String() string {
 	return fmt.Sprintf("%s: %s\n  %s\nreplay: -scenario %s -replay %s",
 		v.Scenario, v.What, strings.Join(v.Path, "\n  "), v.Scenario, v.Replay)

@@ -2,14 +2,14 @@ package check
 
 import "aliquot/limit"
 
-// usage is one admission under a limit that counts, by the store's clock.
+// usage is one admission under a counting limit, by the store's clock.
 type usage struct {
 	at   int64
 	cost limit.Tokens
 }
 
-// inUse is what the region has in use by the definition of the limit's algorithm,
-// whatever its store remembers of it.
+// inUse returns what the region has in use by the definition of the limit's algorithm, whatever its
+// store remembers of it.
 func (s *site) inUse(l *limit.Limit, now int64) limit.Tokens {
 	window, at := l.Window.Microseconds(), s.time(now)
 	var present, before limit.Tokens
@@ -29,7 +29,7 @@ func (s *site) inUse(l *limit.Limit, now int64) limit.Tokens {
 	return present + (before*left+limit.Tokens(window)-1)/limit.Tokens(window)
 }
 
-// forget drops what counts nowhere any more.
+// forget drops what no longer counts anywhere.
 func (s *site) forget(l *limit.Limit, now int64) {
 	if !l.Algorithm.Counts() {
 		s.used = nil
@@ -44,8 +44,8 @@ func (s *site) forget(l *limit.Limit, now int64) {
 	s.used = kept
 }
 
-// checkRights is I3, of a limit that counts: what is in use in the regions, or may come
-// to be, is at most the limit at every instant.
+// checkRights checks I3 for a counting limit: what is in use in the regions, or may come to be, is
+// at most the limit at every instant.
 func (w *world) checkRights(now int64) {
 	var sum limit.Tokens
 	for i := range w.sc.Regions {

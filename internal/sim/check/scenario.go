@@ -13,45 +13,46 @@ import (
 // Scenario is one small world and what may happen in it.
 type Scenario struct {
 	Name string
-	// What it is about, in words.
+	// About describes the scenario.
 	About string
 	// Regions is 2 or 3.
 	Regions int
 	Limit   limit.Limit
 	Elastic bool
-	// Homed: the limit is not split but held by one region at a time. (It would be by
-	// default, for it is tiny.)
+	// Homed: one region at a time holds the limit. (That would be the default for a limit this
+	// small.)
 	Homed  bool
 	Lease  time.Duration
 	RhoPPM int32
-	// Quantum is by how much time passes at once.
+	// Quantum is the length of one step of time.
 	Quantum time.Duration
-	// Fast and Slow are the machines whose clocks run as fast, or slow, as rho allows;
-	// the others run true.
+	// Fast and Slow are the hosts whose clocks run as fast, or as slow, as rho allows. The other
+	// clocks show true time.
 	Fast, Slow Machines
-	// Root brings the new world to where the search begins; nil: nowhere.
+	// Root brings the new world to the state in which the search begins; nil: the initial state.
 	Root func(w *world)
-	// Faults are the kinds that may happen, and Budget how many in all; Turns is how
+	// Faults are the kinds that may happen. Budget is how many may happen in all. Turns is how
 	// often another division may be asked for.
 	Faults uint64
 	Budget int
 	Turns  int
-	// Small: there is so little that may happen that a search ends by itself, within smallStates.
+	// Small: so few things can happen that the search is exhausted within smallStates.
 	Small bool
-	// At are the regions to which faults happen; 0: to all. Bit i is region i.
+	// At are the regions in which faults happen, as bits (bit i is region i); 0: all.
 	At uint8
-	// Every order of messages is searched, not only that in which all reports come
+	// AnyOrder: every order of messages is searched, not only the one in which all reports come
 	// first and all answers last.
 	AnyOrder bool
-	// Chunks: daemons take tokens from their stores in advance, all they get.
+	// Chunks: daemons borrow all they can get from their stores.
 	Chunks bool
-	// Greedy: every region spends all the time, whoever the limit is given to.
+	// Greedy: every region spends all the time, whichever region the limit is given to.
 	Greedy bool
 
 	divisions []budget.Divide
-	// For tests, which break something on purpose: by how much clocks really differ, if
-	// not by RhoPPM; what becomes of a view; that a deposed leader gets its proofs, or
-	// proves itself by older answers; and that nobody knows that use outlasts a right.
+	// The following fields are for tests that break something on purpose. driftPPM is by how much
+	// clocks really differ, if not by RhoPPM. spoil changes a view. With noProof a deposed leader
+	// gets its proofs; with olderProof it proves itself by older answers. With noTail no state
+	// machine knows that use outlasts a right.
 	driftPPM   int32
 	spoil      func(*node, *limit.View)
 	noProof    bool
@@ -59,10 +60,10 @@ type Scenario struct {
 	noTail     bool
 }
 
-// Machines is a set of machines, as bits.
+// Machines is a set of hosts, as bits.
 type Machines uint8
 
-// The machines of a scenario: daemons and stores by region.
+// The hosts of a scenario: daemons and stores by region, and the leader.
 const (
 	DaemonA Machines = 1 << iota
 	DaemonB
@@ -73,7 +74,7 @@ const (
 	Leader
 )
 
-// prepare fills in what the scenario does not say.
+// prepare sets the fields that the scenario leaves out.
 func (sc *Scenario) prepare() {
 	if sc.driftPPM == 0 {
 		sc.driftPPM = sc.RhoPPM
@@ -90,9 +91,9 @@ func (sc *Scenario) prepare() {
 
 func (sc *Scenario) clock(m Machines, offset time.Duration) shell.Clock {
 	c := shell.Clock{Offset: int64(offset)}
-	// In steps of ten parts per million, so that a quantum, of tenths of a second, is a
-	// whole number of microseconds on every clock: a world that comes around to where it
-	// was is the same to the digit.
+	// The drift is in steps of ten parts per million. A quantum, of tenths of a second, is then a
+	// whole number of microseconds on every clock, and a world that returns to an earlier state is
+	// exactly the same.
 	switch {
 	case sc.Fast&m != 0:
 		c.Drift = shell.Fastest(sc.driftPPM) / 10_000 * 10_000
@@ -106,8 +107,8 @@ func (sc *Scenario) daemonClock(i int) shell.Clock {
 	return sc.clock(DaemonA<<i, time.Duration(i+1)*time.Hour)
 }
 
-// storeClock: windows are counted by clocks that tell the time of day, and agree at the
-// beginning; other stores' clocks have nothing in common.
+// storeClock returns the clock of a region's store. For counting limits the clocks show the time of
+// day and agree at the beginning. For other limits they have nothing in common.
 func (sc *Scenario) storeClock(i int) shell.Clock {
 	offset := 10 * time.Hour
 	if !sc.Limit.Algorithm.Counts() {
@@ -118,8 +119,8 @@ func (sc *Scenario) storeClock(i int) shell.Clock {
 
 func (sc *Scenario) leaderClock() shell.Clock { return sc.clock(Leader, 20*time.Hour) }
 
-// none and all are divisions beside those that give all to one region: nobody asks for
-// anything, and everybody does.
+// none and all are the divisions besides those that give everything to one region: no region asks
+// for anything, or every region does.
 func (sc *Scenario) none() int8 { return int8(sc.Regions) }
 func (sc *Scenario) all() int8  { return int8(sc.Regions) + 1 }
 
@@ -134,12 +135,12 @@ func (sc *Scenario) wantName(want int8) string {
 	}
 }
 
-// spends reports whether a region is asked for all it can give.
+// spends reports whether clients ask a region for all it can give.
 func (sc *Scenario) spends(want int8, region int) bool {
 	return sc.Greedy || want == sc.all() || int(want) == region
 }
 
-// keyLimit is the limit as the machines know it.
+// keyLimit returns the limit as the state machines know it.
 func (sc *Scenario) keyLimit() budget.KeyLimit {
 	l := rights.KeyLimit(sc.Limit)
 	l.Placement = budget.PlacementSplit
@@ -152,7 +153,7 @@ func (sc *Scenario) keyLimit() budget.KeyLimit {
 	return l
 }
 
-// most is what the ideal bucket holds at most: one burst, of an elastic limit one for
+// most returns the most that the ideal bucket holds: one burst, or for an elastic limit one for
 // each region.
 func (sc *Scenario) most() int64 {
 	if sc.Elastic {
@@ -161,22 +162,22 @@ func (sc *Scenario) most() int64 {
 	return int64(sc.Limit.Capacity)
 }
 
-// earned is what the ideal bucket earns in a true time: the rate of the fastest clock
-// that rho allows, rounded up.
+// earned returns what the ideal bucket earns in a true time at the rate of the fastest clock that
+// rho allows, rounded up.
 func (sc *Scenario) earned(ns int64) int64 {
 	const second = int64(time.Second)
 	fast := sc.Limit.Rate.Micro + sc.Limit.Rate.Micro*shell.Fastest(sc.RhoPPM)/second + 1
 	return fast*(ns/second) + fast*(ns%second)/second + 1
 }
 
-// slack pays for what a correct system may be ahead by: a store's clock shows whole
-// microseconds, so each region can be one microsecond of its rate early, twice.
+// slack covers what a correct system may be ahead by. A store's clock shows whole microseconds, so
+// each region can be one microsecond of its rate early, twice.
 func (sc *Scenario) slack() int64 {
 	return int64(2*sc.Regions)*sc.Limit.Rate.Micro/1_000_000 + int64(2*sc.Regions)
 }
 
-// division is the checker's own way to divide the key, the most extreme there is: what
-// live regions do not keep goes to one of them, to nobody, or to all alike.
+// division returns the checker's own way to divide the key, which is the most extreme there is.
+// What live regions do not keep goes to one of them, to none, or to all in equal parts.
 func (sc *Scenario) division(want int8) budget.Divide {
 	return func(_ budget.KeyID, avail budget.Share, claims []budget.Claim) []budget.Share {
 		out := make([]budget.Share, len(claims))
@@ -195,7 +196,7 @@ func (sc *Scenario) division(want int8) budget.Divide {
 		left := avail.Sub(kept)
 		if !(budget.Share{}).Within(left) {
 			for i, c := range claims {
-				out[i] = out[i].Min(c.Now) // not even that is there
+				out[i] = out[i].Min(c.Now) // not even that is available
 			}
 			return out
 		}

@@ -9,8 +9,8 @@ import (
 	"aliquot/limit"
 )
 
-// Scenarios are all there are. Each has few kinds of faults, so that the search gets
-// far with them; together they have all.
+// Scenarios returns all scenarios. Each has few kinds of faults, so that the search gets far with
+// them; together they have all kinds.
 func Scenarios() []Scenario {
 	two := Scenario{
 		Regions: 2, Limit: tokens(4, 2), Lease: 3 * time.Second, RhoPPM: 100_000, Quantum: 1100 * time.Millisecond,
@@ -18,10 +18,10 @@ func Scenarios() []Scenario {
 	}
 	three := two
 	three.Regions, three.Limit, three.Budget = 3, tokens(6, 3), 2
-	// The clocks that are worst for a hand-over: who has lent is fast, everyone else slow.
+	// These clocks are the worst for a hand-over: those of the lender are fast, all others slow.
 	hasty := two
 	hasty.Fast, hasty.Slow = DaemonB|StoreB, DaemonA|StoreA|Leader
-	// And those that are worst for a lease: the daemon is fast and its store slow.
+	// These clocks are the worst for a lease: the daemon's is fast and its store's slow.
 	torn := two
 	torn.Fast, torn.Slow = DaemonA|StoreB|Leader, StoreA|DaemonB
 
@@ -49,8 +49,8 @@ func Scenarios() []Scenario {
 	add(two, "new-leader", "a has nearly all, and the leader dies with a plan on its way", NewLead|NoLeader|Lose|Hold, func(sc *Scenario) { sc.Root = moving })
 	add(hasty, "deposed", "a deposed leader lingers", Linger|Lose|Hold|SlowLog, func(sc *Scenario) { sc.Root = moving })
 	add(hasty, "deposed-both", "a deposed leader lingers, and both regions still ask it", Lose|Hold|Restart, func(sc *Scenario) { sc.Root = deposed })
-	// Without proofs a deposed leader still shrinks a's share when b is silent. So b has to turn to the new leader late, and to
-	// have its share soon.
+	// Without proofs a deposed leader still shrinks a's share when b is silent. So b has to turn to
+	// the new leader late, and to get its share soon.
 	add(two, "deposed-split", "a deposed leader lingers and both regions ask it, until b starts again and asks the new one", Restart, func(sc *Scenario) {
 		sc.Lease, sc.Root, sc.At, sc.Budget, sc.Turns, sc.Small = 6*time.Second, outdated, 2, 1, 0, true
 		sc.Fast, sc.Slow = Leader, DaemonA|StoreA
@@ -133,17 +133,19 @@ func Scenarios() []Scenario {
 	return append(all, small(all)...)
 }
 
-// important are the scenarios that are searched whole besides, with one fault: a lease and a floor that are lent, a new
-// leader, a deposed one, a key that becomes hot, lost contents, two daemons, floors and leases that change.
+// important are the scenarios that are also searched completely, with one fault: a lease and a
+// floor that are lent, a new leader, a deposed one, a key that becomes hot, lost contents, two
+// daemons, floors and leases that change.
 var important = []string{
 	"cold", "cold-3", "cold-late", "lent", "lent-greedy", "lent-3", "new-leader", "deposed", "deposed-both", "deposed-3",
 	"nobody-leads", "flush", "flush-cut", "twins", "one-token", "home", "reweigh", "retime",
 }
 
-// smallStates is how many states a small scenario has at the most.
+// smallStates is the most states that a small scenario has.
 const smallStates = 50_000
 
-// small are the important scenarios with one fault, and regions that want what they want at the root.
+// small returns the important scenarios with one fault, in which the regions' demand stays what it
+// is at the root.
 func small(all []Scenario) []Scenario {
 	var out []Scenario
 	for _, sc := range all {
@@ -156,12 +158,12 @@ func small(all []Scenario) []Scenario {
 	return out
 }
 
-// rights is a limit that counts whole tokens.
+// rightsOf returns a counting limit of whole tokens.
 func rightsOf(a limit.Algorithm, capacity limit.Tokens, window time.Duration) limit.Limit {
 	return limit.Limit{Algorithm: a, Capacity: capacity * limit.Token, Window: window}
 }
 
-// tokens is a limit of whole tokens: a burst, and a rate a second.
+// tokens returns a limit of whole tokens: a burst, and a rate a second.
 func tokens(burst, rate int64) limit.Limit {
 	return limit.Limit{Capacity: limit.Token * limit.Tokens(burst), Rate: limit.Rate{Micro: rate * int64(limit.Token)}}
 }
@@ -171,15 +173,15 @@ func atStart(sc *Scenario) { sc.Root = nil }
 // awake: every region has a lease; the key is cold.
 func awake(w *world) { w.quietly(w.sc.none(), 3) }
 
-// late: every region has a lease, and the last one has to open a session again; the key
-// is cold.
+// late: every region has a lease, and the last one has to open a session again. The key is cold.
 func late(w *world) {
 	awake(w)
 	w.site(w.sc.Regions - 1).nodes[0].step(w, budget.StoreLost{})
 }
 
-// lent: everyone lends all it can to the first region, and has for so long that it makes no difference any more how long
-// (but for chunks, of which a search of young contents sees more). A copy of each store is at hand.
+// lent: every region lends all it can to the first one. It has done so for so long that the time
+// makes no difference (except for chunks, of which a search of young contents sees more). A copy of
+// each store is available.
 func lent(w *world) {
 	awake(w)
 	w.quietly(0, 8)
@@ -191,9 +193,8 @@ func lent(w *world) {
 	}
 }
 
-// lentInUse: everyone lends all it can to the first region, whose use counts for two
-// quanta more. It can use the limit again when its lease is about to end, if it is cut
-// off now.
+// lentInUse: every region lends all it can to the first one, whose use counts for two more quanta.
+// If the region is cut off now, it can use the limit again when its lease is about to end.
 func lentInUse(w *world) {
 	lent(w)
 	last := func() int64 {
@@ -203,7 +204,7 @@ func lentInUse(w *world) {
 		}
 		return s.time(w.now+2*int64(w.sc.Quantum)) - s.used[len(s.used)-1].at
 	}
-	for range 10 { // the sliding counter gives back bit by bit, and does not get there
+	for range 10 { // the sliding counter gives back gradually, and does not get there
 		if last() == w.sc.Limit.Window.Microseconds() {
 			return
 		}
@@ -211,8 +212,8 @@ func lentInUse(w *world) {
 	}
 }
 
-// moving: the first region has what the others can lend, and the last one begins to want
-// it: the shrink has been acknowledged, and the growth is not committed.
+// moving: the first region has what the others can lend, and the last one starts to want it. The
+// shrink has been acknowledged, and the growth is not committed.
 func moving(w *world) {
 	lent(w)
 	last := int8(w.sc.Regions - 1)
@@ -221,8 +222,8 @@ func moving(w *world) {
 	w.do(event{allUp, 0, 0})
 }
 
-// deposed: the first region has what the others can lend, and the leader is deposed; it
-// does not know, and nor do the regions.
+// deposed: the first region has what the others can lend, and the leader is deposed. Neither the
+// leader nor the regions know that.
 func deposed(w *world) {
 	lent(w)
 	w.do(event{leaderLinger, 0, 0})
@@ -231,15 +232,15 @@ func deposed(w *world) {
 	}
 }
 
-// outdated: the first region has what the others can lend, and the leader was deposed four quanta ago; it does not know, and
-// all regions still ask it.
+// outdated: the first region has what the others can lend. The leader was deposed four quanta ago
+// without its knowledge, and all regions still ask it.
 func outdated(w *world) {
 	deposed(w)
 	w.quietly(int8(w.sc.Regions-1), 4)
 }
 
-// cutOff: the last region has lent all it can and is cut off since; in two quanta it
-// takes back its floor.
+// cutOff: the last region has lent all it can and has been cut off since. In two quanta it takes
+// its floor back.
 func cutOff(w *world) {
 	lent(w)
 	last := w.sc.Regions - 1
@@ -252,8 +253,8 @@ func cutOff(w *world) {
 	}
 }
 
-// cutHolder: everyone lends all it can to the first region, which is cut off since, and
-// whose lease is about to end.
+// cutHolder: every region lends all it can to the first one. That one has been cut off since, and
+// its lease is about to end.
 func cutHolder(w *world) {
 	lent(w)
 	s := w.site(0)
@@ -261,9 +262,9 @@ func cutHolder(w *world) {
 	w.quietly(0, 1)
 }
 
-// replaced: everyone lends all it can to the first region, which got a second daemon,
-// then a shorter lease was set. The first daemon has not heard of that, and spends by a
-// longer one; it asks for a session again.
+// replaced: every region lends all it can to the first one. That one got a second daemon, and then
+// a shorter lease was set. The first daemon does not know that and spends by a longer lease; it
+// asks for a session again.
 func replaced(w *world) {
 	lent(w)
 	w.do(event{doubles, 0, 1})
@@ -272,9 +273,8 @@ func replaced(w *world) {
 	w.site(0).nodes[0].cut = false
 }
 
-// raised: the last region is given a larger weight, and the others have made room for it;
-// then the key becomes hot, and the last region does not hear of it before its floor
-// grows.
+// raised: the last region is given a larger weight, and the others have made room for it. Then the
+// key becomes hot, and the last region does not learn of that before its floor grows.
 func raised(w *world) {
 	awake(w)
 	last := w.sc.Regions - 1
@@ -297,7 +297,7 @@ func raised(w *world) {
 	w.do(event{advances, 0, 0})
 }
 
-// idle: the key was hot and has not been used for nearly long enough to cool down.
+// idle: the key was hot, and has been unused for almost long enough to cool down.
 func idle(w *world) {
 	lent(w)
 	w.quietly(w.sc.none(), 8)

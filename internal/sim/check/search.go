@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// item is a state to be searched.
+// item is a state to search.
 type item struct {
 	w  *world
 	id link
 }
 
-// link is a place in the record of how states were reached: the worker that wrote it,
-// and where.
+// link is a place in the record of how states were reached: the worker that wrote it, and the
+// index.
 type link uint64
 
 type step struct {
@@ -24,7 +24,7 @@ type step struct {
 
 const noLink = ^link(0)
 
-// search is one search under way.
+// search is one search in progress.
 type search struct {
 	sc      *Scenario
 	bound   Bound
@@ -32,7 +32,7 @@ type search struct {
 	states  atomic.Int64
 	workers []*worker
 	stop    atomic.Bool
-	full    atomic.Bool // as many states as there may be
+	full    atomic.Bool // the bound on states is reached
 	began   time.Time
 
 	mu    sync.Mutex
@@ -58,9 +58,9 @@ type worker struct {
 	quanta      int
 }
 
-// Search goes through everything that can happen in the scenario, breadth first, up to
-// a bound. It ends at the first violation. The result is the same for any number of
-// workers, but where a bound on states or time cuts it off.
+// Search explores everything that can happen in the scenario, breadth first, up to a bound. It ends
+// at the first violation. The result is the same for any number of workers, except where a bound on
+// states or time cuts it off.
 func (sc Scenario) Search(bound Bound) Result {
 	sc.prepare()
 	s := &search{sc: &sc, bound: bound, began: time.Now()}
@@ -94,7 +94,7 @@ func (sc Scenario) Search(bound Bound) Result {
 	return r
 }
 
-// end says what ended the search, with how many states left to search on from.
+// end returns what ended the search, with left states still to search.
 func (s *search) end(left int) End {
 	switch {
 	case s.found != nil:
@@ -110,7 +110,7 @@ func (s *search) end(left int) End {
 	}
 }
 
-// root is the world at the root, with the scenario's budgets.
+// root returns the world at the root, with the scenario's budgets.
 func (sc *Scenario) root() (w *world, failed string) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -126,7 +126,7 @@ func (sc *Scenario) root() (w *world, failed string) {
 	return w, w.broken
 }
 
-// expand searches all states of a level, and returns the next one.
+// expand searches all states of a level, and returns the next level.
 func (s *search) expand(level []item) []item {
 	const chunk = 64
 	var at atomic.Int64
@@ -142,7 +142,7 @@ func (s *search) expand(level []item) []item {
 				}
 				for i := from; i < min(end, int64(len(level))); i++ {
 					x.expand(level[i])
-					level[i].w = nil // its memory is needed
+					level[i].w = nil // free its memory
 				}
 				s.overdue()
 			}
@@ -163,7 +163,7 @@ func (s *search) overdue() {
 	}
 }
 
-// expand does everything that can happen in one state.
+// expand tries everything that can happen in one state.
 func (x *worker) expand(it item) {
 	x.events = it.w.events(x.events[:0])
 	for _, e := range x.events {
@@ -186,8 +186,8 @@ func (x *worker) expand(it item) {
 	}
 }
 
-// count counts a new state, and lets some of them recover. It is false if there are
-// enough.
+// count counts a new state, and lets some of them recover. It returns false if there are enough
+// states.
 func (x *worker) count(w *world, key uint64, it item, e event) bool {
 	n := x.s.states.Add(1)
 	x.quanta = max(x.quanta, int((w.now-w.began)/int64(w.sc.Quantum)))
@@ -206,7 +206,7 @@ func (x *worker) count(w *world, key uint64, it item, e event) bool {
 	return true
 }
 
-// try does an event and says what it breaks; a machine that panics breaks a promise
+// try applies an event and returns what it breaks. A state machine that panics breaks a promise
 // too.
 func (w *world) try(e event) (broken string) {
 	defer func() {
@@ -228,7 +228,7 @@ func (s *search) report(f finding) {
 	}
 }
 
-// path is how a state was reached, and one event more.
+// path returns how a state was reached, and one more event.
 func (s *search) path(from link, last event) []event {
 	path := []event{last}
 	for from != noLink {

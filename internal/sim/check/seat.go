@@ -8,27 +8,27 @@ import (
 	"aliquot/internal/sim/shell"
 )
 
-// seat is one coordinator in its time as leader: the machine and the shell around it.
+// seat is one coordinator during its time as leader: the state machine and the shell around it.
 type seat struct {
 	epoch   uint64
 	clock   shell.Clock
 	machine *budget.Leader
 	cfg     budget.Config // for the answers to Hellos
 	pending *budget.Plan  // proposed, not applied
-	held    bool          // the commit takes its time
+	held    bool          // the commit is delayed
 	waits   [maxRegions]wait
-	// due: the machine was told something and has not planned since.
+	// due: the state machine has received something and has not planned since.
 	due    bool
 	lasted int // quanta since it was deposed
 	steps  budget.FloorSteps
-	want   int8 // the division it goes by; a deposed leader keeps to its last one
+	want   int8 // the division it uses; a deposed leader keeps its last one
 
 	form *form
 }
 
-// wait is who waits for an answer of a seat.
+// wait holds the calls that wait for an answer of a seat.
 type wait struct {
-	report caller // name 0: nobody
+	report caller // name 0: none
 	hellos []helloWait
 }
 
@@ -57,7 +57,7 @@ func (w *world) elect() {
 	w.leads, w.mineLeads, w.lonely = s, true, 0
 }
 
-// depose ends the leader's access to the log. What it had proposed is applied or lost.
+// depose ends the leader's access to the log. Its pending plan is applied or lost.
 func (w *world) depose(applied bool) *seat {
 	s := w.seat(w.leads.epoch)
 	if s.pending != nil && applied {
@@ -67,7 +67,7 @@ func (w *world) depose(applied bool) *seat {
 	return s
 }
 
-// dies refuses whoever waits.
+// dies refuses the calls that wait.
 func (w *world) dies(s *seat) {
 	for i := range s.waits {
 		w.fail(s.waits[i].report)
@@ -77,7 +77,7 @@ func (w *world) dies(s *seat) {
 	}
 }
 
-// fail tells a daemon that its call came to nothing.
+// fail reports to a daemon that its call failed.
 func (w *world) fail(c caller) {
 	if c.name != 0 {
 		w.answer(c, 0, budget.CallFailed{})
@@ -97,7 +97,7 @@ func (w *world) answer(to caller, from uint64, ev budget.RegionEvent) {
 	}
 }
 
-// deliver brings a message to its seat.
+// deliver delivers a message to its seat.
 func (w *world) deliver(m upMessage) {
 	s := w.seat(m.to)
 	if s == nil {
@@ -114,8 +114,8 @@ func (w *world) deliver(m upMessage) {
 	w.report(s, *m.report, m.from)
 }
 
-// report hands a report in. A refusal of its own sequence number is for it, any other
-// is for the one that waits.
+// report passes a report to a seat. A refusal with the report's own sequence number answers it; any
+// other refusal answers the report that waits.
 func (w *world) report(s *seat, rep budget.Report, from caller) {
 	effects := w.stepped(s, budget.ReportReceived{Report: rep})
 	waits := &s.waits[rep.Region]
@@ -175,22 +175,23 @@ func (w *world) act(s *seat, effect budget.LeaderEffect) {
 	}
 }
 
-// beat is a message of a leader to the voters that a majority has answered: whether it was sent after the question that it
-// is to settle, and whether it led then.
+// beat is a message of a leader to the voters that a majority has answered. after: it was sent
+// after the question that it must settle. led: the seat led at that time.
 type beat struct{ after, led bool }
 
-// lateAnswer is for how many quanta after it was deposed a leader may receive answers to messages of before.
+// lateAnswer is for how many quanta after it was deposed a leader may receive answers to earlier
+// messages.
 const lateAnswer = 4
 
-// proves reports whether a seat's leadership is proved, by the answer to a message that is sent now. An answer to one of
-// before it was deposed proves nothing (cluster/proof.go).
+// proves reports whether a seat's leadership is proved by the answer to a message that is sent now.
+// An answer to a message from before the seat was deposed proves nothing (cluster/proof.go).
 func (w *world) proves(s *seat) bool {
 	beats := [...]beat{{after: false, led: s.lasted < lateAnswer}, {after: true, led: s == w.leads}}
 	return w.sc.noProof || slices.ContainsFunc(beats[:], func(b beat) bool { return (b.after || w.sc.olderProof) && b.led })
 }
 
-// refuse answers a Hello that opens nothing, or a report that waits. A second daemon is
-// told what to serve its floor by, under a proof of leadership.
+// refuse answers a Hello that opens nothing, or a report that waits. A second daemon learns which
+// floor to serve, under a proof of leadership.
 func (w *world) refuse(s *seat, e budget.Refuse) {
 	if e.Nonce == 0 {
 		w.fail(s.waits[e.Region].report)
@@ -208,8 +209,8 @@ func (w *world) refuse(s *seat, e budget.Refuse) {
 	})
 }
 
-// waitingHello takes the latest, or the oldest, Hello of a nonce: two daemons of one
-// region may have counted to the same one.
+// waitingHello returns the latest, or the oldest, Hello of a nonce: two daemons of one region may
+// have reached the same nonce.
 func (s *seat) waitingHello(w *world, region int, nonce uint64, latest bool) caller {
 	hellos := s.waits[region].hellos
 	found := -1
@@ -227,7 +228,7 @@ func (s *seat) waitingHello(w *world, region int, nonce uint64, latest bool) cal
 	return from
 }
 
-// commit applies the leader's plan and tells it so.
+// commit applies the leader's plan and reports that to it.
 func (w *world) commit() {
 	s := w.seat(w.leads.epoch)
 	w.commitOf(s)
@@ -235,7 +236,7 @@ func (w *world) commit() {
 	w.step(s, budget.Committed{})
 }
 
-// commitOf applies a plan. The ledger must not refuse one of its present leader.
+// commitOf applies a plan. The ledger must not refuse a plan of its present leader.
 func (w *world) commitOf(s *seat) {
 	p := *s.pending
 	s.pending, s.held = nil, false
@@ -246,7 +247,7 @@ func (w *world) commitOf(s *seat) {
 	s.cfg = w.ledger.Clone().Config
 }
 
-// told is the configuration as a region gets it: what it is told is its floor.
+// told returns the configuration as a region gets it: each floor is the told floor.
 func told(c budget.Config) budget.Config {
 	c.Regions = slices.Clone(c.Regions)
 	for i := range c.Regions {

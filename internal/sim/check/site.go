@@ -9,7 +9,7 @@ import (
 	"aliquot/limit"
 )
 
-// site is one region: its store, and the daemons on it.
+// site is one region: its store, and the daemons that use it.
 type site struct {
 	region int
 	clock  shell.Clock // the store's
@@ -38,26 +38,26 @@ type kept struct {
 	expires int64
 }
 
-// storeCall is a command that got stuck on its way to the store.
+// storeCall is a command that was delayed on its way to the store.
 type storeCall struct {
 	name    uint64 // of the daemon
 	epoch   string // of the contents it is for
 	changes []storeChange
 	heard   bool
-	// take is not nil for a take, of all there is.
+	// take is not nil for a take of everything there is.
 	take *limit.View
-	// lend is not nil for a call that takes tokens in advance, or brings them back.
+	// lend is not nil for a call that borrows or returns a chunk.
 	lend     *lendCall
 	deadline int64
 	age      int // quanta
 	gaveUp   bool
 }
 
-// made: the call has reached the store, and nothing is to come but the reply, which
-// does not.
+// made reports whether the call has reached the store. Only its reply is then missing, and it does
+// not come.
 func (c *storeCall) made() bool { return c.epoch == "" }
 
-// storeChange is one share change in the store's words.
+// storeChange is one share change in the store's terms.
 type storeChange struct {
 	key    budget.KeyID
 	change limit.Change
@@ -76,7 +76,7 @@ func (s *site) clone() *site {
 
 func (s *site) time(now int64) int64 { return s.clock.Micros(now) }
 
-// learn is the identity of the contents, minted if there is none.
+// learn returns the identity of the contents, and creates one if there is none.
 func (s *site) learn(now int64) (epoch string, birth int64) {
 	if s.epoch == "" {
 		s.mints++
@@ -99,13 +99,13 @@ func (s *site) put(r limit.Record, v *limit.View) {
 	}
 }
 
-// flush loses everything, the identity too.
+// flush loses everything, including the identity.
 func (s *site) flush() { s.kept, s.epoch, s.heard = kept{}, "", 0 }
 
 // rollBack brings back an older copy, as a failover with lost writes does.
 func (s *site) rollBack() { s.kept, s.epoch = s.backup, "" }
 
-// fill lets a view know what only the store knows.
+// fill sets what only the store knows in a view.
 func (s *site) fill(v *limit.View) {
 	v.Heard = 0
 	if v.Phase == limit.Floor {
@@ -113,8 +113,8 @@ func (s *site) fill(v *limit.View) {
 	}
 }
 
-// take asks for all there is, or for one token if that is nothing, and reports what was
-// admitted and whether the contents are the ones expected.
+// take asks for all there is, or for one token if there is nothing. It returns what was admitted,
+// and whether the contents are the expected ones.
 func (s *site) take(epoch string, v limit.View, now int64) (admitted limit.Tokens, out limit.Outcome, ok bool) {
 	if epoch != s.epoch {
 		return 0, out, false

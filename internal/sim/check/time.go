@@ -2,17 +2,17 @@ package check
 
 import "aliquot/budget"
 
-// Patience of a daemon and of a deposed leader, in quanta.
+// How long a daemon and a deposed leader wait, in quanta.
 const (
 	callPatience  = 2
 	applyPatience = 2
 	lingers       = 8
-	// stuckFor is for how long a stuck command may still arrive.
+	// stuckFor is for how long a delayed command may still arrive.
 	stuckFor = 4
 )
 
-// pass lets a quantum pass: clocks go on, whoever is asked for spends, every machine is
-// ticked, and what took its time is there.
+// pass lets a quantum pass. Clocks advance, regions with demand spend, every state machine is
+// ticked, and what was delayed arrives.
 func (w *world) pass(want int8) {
 	w.checkBetween()
 	w.countLonely()
@@ -33,7 +33,7 @@ func (w *world) pass(want int8) {
 		}
 	}
 	if w.leads != nil {
-		w.leads.steps.Due(w.leads.machine, w.leads.now(w)) // it notes since when all is in force
+		w.leads.steps.Due(w.leads.machine, w.leads.now(w)) // it records since when everything is in force
 	}
 	if w.old != nil {
 		if s := w.seat(w.old.epoch); s.lasted >= lingers {
@@ -45,7 +45,7 @@ func (w *world) pass(want int8) {
 	}
 }
 
-// unhold lets what was held back arrive.
+// unhold lets delayed messages arrive.
 func (w *world) unhold() {
 	up, down := make([]upMessage, len(w.up)), make([]downMessage, len(w.down))
 	copy(up, w.up)
@@ -83,7 +83,7 @@ func (w *world) passAt(s *site) {
 	}
 }
 
-// giveUp lets daemons give up on store calls without a reply. The call may still arrive.
+// giveUp lets daemons give up on store calls without a reply. Such a call may still arrive.
 func (w *world) giveUp(s *site) {
 	stuck := s.stuck
 	s.stuck = nil
@@ -107,7 +107,7 @@ func (w *world) giveUp(s *site) {
 	}
 }
 
-// tick gives up on a call that was not answered, and lets the machine act.
+// tick gives up on a call that was not answered, and lets the state machine act.
 func (n *node) tick(w *world) {
 	if n.calling {
 		n.waited++
@@ -119,7 +119,7 @@ func (n *node) tick(w *world) {
 	n.step(w, budget.RegionTick{})
 }
 
-// arrive lets a stuck command reach its store.
+// arrive lets a delayed command reach its store.
 func (w *world) arrive(region, i int) {
 	s := w.site(region)
 	c := s.stuck[i]
@@ -148,8 +148,8 @@ func (w *world) arrive(region, i int) {
 	n.step(w, budget.SharesApplied{Results: results})
 }
 
-// countLonely counts the quanta for which nothing has failed, nobody else has led and want
-// has not changed. A step of a change makes a new leader too: sessions open anew.
+// countLonely counts the quanta in which nothing has failed, no other leader has led and want has
+// not changed. A step of a change makes a new leader too: sessions open again.
 func (w *world) countLonely() {
 	if !w.calm() || w.unnoticed() {
 		w.lonely = 0

@@ -2,11 +2,11 @@ package check
 
 import "sync"
 
-// visited remembers which states were reached, by the hash of their canonical form,
-// and with how much in the ideal bucket: a state that was reached with less can do no
-// more with more. It is safe for concurrent use.
+// visited remembers the states that were reached, by the hash of their canonical form, and how much
+// the ideal bucket held. A state that was reached with less can do nothing more with more. It is
+// safe for concurrent use.
 //
-// 64 bits take two of five million states for one with a chance below one in a million.
+// With 64 bits, the chance that two of five million states count as one is below one in a million.
 type visited struct {
 	shards [shardCount]shard
 }

@@ -5,41 +5,41 @@ import (
 	"aliquot/limit"
 )
 
-// maxRegions bounds the worlds: with more, nothing new happens, only more often.
+// maxRegions bounds the worlds. With more regions nothing new happens, only more often.
 const maxRegions = 3
 
-// world is one state of everything there is. Its parts are shared between a world and
-// its forks until one of them changes; see site and seat. Not safe for concurrent
-// use, but forks of one world may be used at the same time.
+// world is one complete state. A world and its forks share its parts until one of them changes; see
+// site and seat. It is not safe for concurrent use, but forks of one world may be used at the same
+// time.
 type world struct {
 	sc  *Scenario
 	now int64 // true time, nanoseconds
 	// began is when the search began.
 	began int64
-	// ideal is what an ideal bucket for the whole world holds, micro-tokens.
+	// ideal is what an ideal bucket for the whole world holds, in micro-tokens.
 	ideal int64
 
-	want   int8 // which division is asked for; see divisions
+	want   int8 // the division that is asked for; see divisions
 	faults int8 // left
 	turns  int8 // changes of want left
-	lonely int8 // quanta in which nothing failed and want did not change, up to convergeIn
+	lonely int8 // quanta without a fault and without a change of want, up to convergeIn
 
 	ledger  *budget.Ledger
 	logForm *form // the ledger's
-	leads   *seat // has access to the log; nil: nobody
-	old     *seat // was deposed, and does not know; nil: nobody
+	leads   *seat // the seat with access to the log; nil: none
+	old     *seat // the seat that was deposed without its knowledge; nil: none
 	sites   [maxRegions]*site
-	names   uint64 // of daemons, given out
+	names   uint64 // the latest name that was given to a daemon
 	up      []upMessage
 	down    []downMessage
 
-	// mine tells which parts are this world's own: it may change them.
+	// mine says which parts belong to this world alone, so that it may change them.
 	mine      [maxRegions]bool
 	mineLeads bool
 	mineOld   bool
 	mineLog   bool
 
-	told   func(string) // is told what happens; nil: nobody is
+	told   func(string) // called with a description of each event; nil: none
 	broken string       // the promise that is broken; empty: none
 }
 
