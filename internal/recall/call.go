@@ -124,16 +124,16 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 		t.uncover(k, c)
 	}
 	t.Paid(c.Key, carried, k.voided == t.voided) // otherwise it was paid from a record that is lost
-	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp > e.stamp || k.sent >= e.at) {
-		e.at, e.stamp = now, stamp
-		if e.left = out.Tokens; c.Limit.Algorithm.Counts() {
-			e.basis, e.counts, e.unsaid = int64(out.Bucket.Cap-out.Tokens), true, out.Tokens <= 0 && out.Reset > 0
-			t.recount(c, &e)
-		} else {
-			e.basis, e.capacity = out.Bucket.Rate.Micro, out.Bucket.Cap
-			e.left -= t.Owed(c.Key, now)
+	if e, known := t.keys[c.Key]; known && k.voided == t.voided && (stamp >= e.stamp || k.sent >= e.at) {
+		left := out.Tokens
+		if !c.Limit.Algorithm.Counts() {
+			left -= t.Owed(c.Key, now)
 		}
-		t.keys[c.Key] = e
+		// Requests that one call decides have one stamp. The last of them left the least.
+		if stamp != e.stamp || left <= e.left {
+			t.learn(c, &e, left, out, stamp, now)
+			t.keys[c.Key] = e
+		}
 	}
 	if d := t.debt[c.Key]; d != nil {
 		if d.lost > 0 && k.sent > d.lostUntil {
@@ -146,15 +146,30 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 	}
 }
 
+// learn takes what the store answered about a key, at its clock's stamp. left is the answer less what is owed.
+func (t *Table) learn(c *Charge, e *entry, left limit.Tokens, out limit.Outcome, stamp int64, now budget.Instant) {
+	known := limit.Tokens(0) // of the use that the same call told already
+	if e.counts && stamp == e.stamp {
+		known = limit.Tokens(e.basis)
+	}
+	e.left, e.at, e.stamp = left, now, stamp
+	if !c.Limit.Algorithm.Counts() {
+		e.basis, e.capacity = out.Bucket.Rate.Micro, out.Bucket.Cap
+		return
+	}
+	e.basis, e.counts, e.unsaid = int64(out.Bucket.Cap-out.Tokens), true, out.Tokens <= 0 && out.Reset > 0
+	t.recount(c, e, known)
+}
+
 // recount records what the store reports as in use of a counting limit, besides what was admitted
 // here and not reported to it.
-func (t *Table) recount(c *Charge, e *entry) {
+func (t *Table) recount(c *Charge, e *entry, known limit.Tokens) {
 	switch d := t.debt[c.Key]; {
 	case d == nil || d.use == nil:
 	case d.total == d.paid:
 		d.use = nil
 	default:
-		d.use.count(c, limit.Tokens(e.basis), 0, e.stamp, e.stamp)
+		d.use.count(c, max(0, limit.Tokens(e.basis)-known), 0, e.stamp, e.stamp)
 	}
 }
 

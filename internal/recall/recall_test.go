@@ -171,6 +171,27 @@ func TestDebts(t *testing.T) {
 	}
 }
 
+// TestAnswersOfOneCall: the store decides several requests for a key in one call, at one time of its clock. What the
+// last of them left counts.
+func TestAnswersOfOneCall(t *testing.T) {
+	for name, l := range map[string]limit.Limit{"bucket": bucket, "fixed window": counting} {
+		table, now := New(10, 0), 60*second
+		answered(table, l, 1, 100, now-second)
+		c := charge(l, 1, 10, now)
+		var tickets [3]Ticket
+		for i := range tickets {
+			table.Sent(&tickets[i], &c, now)
+		}
+		for i := range tickets {
+			out := limit.Outcome{Tokens: limit.Tokens(90-10*i) * limit.Token, Bucket: c.Bucket}
+			table.Answered(&tickets[i], &c, true, out, Debt{}, int64(now)/1000, now+second/1000)
+		}
+		if n := burst(table, l, 1, now+second/1000); n != 70 {
+			t.Errorf("%s: %d admitted where the store has 70 left", name, n)
+		}
+	}
+}
+
 // TestALongOutageOfASlowClientCostsNothing: a bucket of 100 tokens earns 10 a second, and its client spends 5 a
 // second of it for 40 s without the store. The store's bucket is full all the time, so the client's 200 tokens are not
 // missing there: no more than the 5 of the last second are.
@@ -344,7 +365,9 @@ func (o *outage) execute() {
 	v := o.view()
 	v.Debit = c.debit.Amount
 	records, out := []limit.Record{o.record}, make([]limit.Outcome, 1)
-	o.now += 1000 // no two calls are executed in one microsecond
+	if rapid.Bool().Draw(o.t, "later") { // else at the time of the one before, as those of one call are
+		o.now += 1000
+	}
 	c.executed, c.at = true, int64(o.now)/1000
 	c.allowed = limit.Take(records, []limit.View{v}, c.charge.Cost, c.at, out)
 	o.record, c.out = records[0], out[0]

@@ -98,6 +98,10 @@ func memory() []Plant {
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}},
 		},
 		{
+			Name: "recall-first-of-a-call", Breaks: "of several requests for a key that one call of the store decides, the daemon remembers the first one's answer",
+			Edits: []Edit{{"internal/recall/call.go", "(stamp >= e.stamp || k.sent >= e.at)", "(stamp > e.stamp || k.sent >= e.at)"}},
+		},
+		{
 			Name: "recall-clips-despite-lost-calls", Breaks: "a debt ends with what the bucket may lack by the answered calls, whatever calls without an answer took",
 			Edits: []Edit{{"internal/recall/call.go", "max(0, e.left-t.pending(&others, &e))", "max(0, e.left)"}},
 		},
