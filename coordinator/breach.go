@@ -12,7 +12,7 @@ import (
 const (
 	// breachTokens is from which excess beyond the promise on it counts as broken:
 	// floats are exact to far less, and so are the stores.
-	breachTokens = 1
+	minBreach = 1
 	// breachStep is the part of the capacity by which a breach that goes on must grow
 	// to be counted again.
 	breachStep = 0.1
@@ -20,8 +20,8 @@ const (
 	maxBreaches = 16
 	// evidenceEvery spaces the log lines about one rule, and maxEvidence bounds those of
 	// all rules in that time: a megabyte a day and rule at the most, and ten in all.
-	evidenceEvery = time.Minute
-	maxEvidence   = 10
+	breachLogEvery = time.Minute
+	maxBreachLines = 10
 )
 
 // breach is a promise that was broken for certain: in the interval more was admitted
@@ -32,36 +32,36 @@ type breach struct {
 	admitted, allowed float64 // tokens, in the interval
 	capacity, excess  float64 // of what is allowed at once
 	rate              float64 // and each second
-	regions           []float64
+	byRegion          []float64
 }
 
 // breaks reports whether the key is beyond what is promised, the first time and with
 // each tenth of the capacity more.
-func (key *tallyKey) breaks() bool {
-	beyond := key.above() - key.excess
+func (key *keyRecord) exceedsPromise() bool {
+	beyond := key.excess() - key.promisedExcess
 	if beyond <= 0 {
-		key.told = 0
+		key.reportedExcess = 0
 	}
-	step := float64(breachTokens)
-	if key.told > 0 {
+	step := float64(minBreach)
+	if key.reportedExcess > 0 {
 		step = max(step, breachStep*key.capacity)
 	}
-	if beyond < key.told+step {
+	if beyond < key.reportedExcess+step {
 		return false
 	}
-	key.told = beyond
+	key.reportedExcess = beyond
 	return true
 }
 
 // breach is the evidence as of now.
-func (key *tallyKey) breach(now budget.Instant) breach {
+func (key *keyRecord) breach(now budget.Instant) breach {
 	b := breach{
 		key: key.id, from: key.busy.since, to: now, admitted: key.busy.tokens,
-		capacity: key.capacity, excess: key.excess, rate: key.rate,
-		allowed: key.capacity + key.excess + key.rate*now.Sub(key.busy.since).Seconds(),
+		capacity: key.capacity, excess: key.promisedExcess, rate: key.rate,
+		allowed: key.capacity + key.promisedExcess + key.rate*now.Sub(key.busy.since).Seconds(),
 	}
-	for _, s := range key.seen {
-		b.regions = append(b.regions, s.busy)
+	for _, s := range key.counters {
+		b.byRegion = append(b.byRegion, s.inBusyPeriod)
 	}
 	return b
 }
@@ -84,10 +84,10 @@ func (b *breachBook) count(rule uint32, now time.Time) (mayLog bool) {
 		b.counts, b.logged = map[uint32]uint64{}, map[uint32]time.Time{}
 	}
 	b.counts[rule]++
-	if now.Sub(b.minute) >= evidenceEvery {
+	if now.Sub(b.minute) >= breachLogEvery {
 		b.minute, b.lines = now, 0
 	}
-	if last, before := b.logged[rule]; before && now.Sub(last) < evidenceEvery || b.lines >= maxEvidence {
+	if last, before := b.logged[rule]; before && now.Sub(last) < breachLogEvery || b.lines >= maxBreachLines {
 		return false
 	}
 	b.lines++
@@ -115,47 +115,47 @@ func (b *breachBook) keep(inForce func(rule uint32) bool) {
 }
 
 // tellBreaches counts what the tally found, and logs the evidence.
-func (r *reign) tellBreaches() {
-	for _, b := range r.tally.breaches {
-		if now := time.Now(); r.breaches.count(b.key.Rule, now) {
-			r.log.Error("the promise of a rule was broken: keep the logs of all daemons", r.evidence(&b, now)...)
+func (l *leaderLoop) logBreaches() {
+	for _, b := range l.audit.breaches {
+		if now := time.Now(); l.breaches.count(b.key.Rule, now) {
+			l.log.Error("the promise of a rule was broken: keep the logs of all daemons", l.breachAttrs(&b, now)...)
 		}
 	}
-	r.tally.breaches = r.tally.breaches[:0]
+	l.audit.breaches = l.audit.breaches[:0]
 }
 
 // ruleID is the id of a rule in force.
-func (r *reign) ruleID(number uint32) string {
-	if rule := r.rules[number]; rule != nil {
+func (l *leaderLoop) ruleID(number uint32) string {
+	if rule := l.rules[number]; rule != nil {
 		return rule.ID
 	}
 	return ""
 }
 
 // evidence is all that this node knows of a breach.
-func (r *reign) evidence(b *breach, now time.Time) []any {
+func (l *leaderLoop) breachAttrs(b *breach, now time.Time) []any {
 	var index uint64
-	r.node.View(func(s *clusterstate.State) { index = s.AppliedIndex })
-	wall := func(i budget.Instant) string { return now.Add(-r.now().Sub(i)).UTC().Format(time.RFC3339Nano) }
+	l.node.View(func(s *clusterstate.State) { index = s.AppliedIndex })
+	wall := func(i budget.Instant) string { return now.Add(-l.now().Sub(i)).UTC().Format(time.RFC3339Nano) }
 	out := []any{
-		"rule", r.ruleID(b.key.Rule), "key", hashText(b.key), "from", wall(b.from), "to", wall(b.to),
+		"rule", l.ruleID(b.key.Rule), "key", hashText(b.key), "from", wall(b.from), "to", wall(b.to),
 		"admitted", b.admitted, "allowed", b.allowed,
 		"capacity", b.capacity, "excess_promised", b.excess, "rate_with_drift", b.rate,
-		"epoch", r.epoch, "applied_index", index,
+		"epoch", l.epoch, "applied_index", index,
 	}
-	status, _ := r.machine.Key(b.key)
+	status, _ := l.machine.Key(b.key)
 	var regions []any
-	for i := range r.ledger.Config.Regions {
+	for i := range l.ledger.Config.Regions {
 		var attrs []any
-		if i < len(b.regions) {
-			attrs = append(attrs, "admitted", b.regions[i])
+		if i < len(b.byRegion) {
+			attrs = append(attrs, "admitted", b.byRegion[i])
 		}
 		if i < len(status.Regions) {
 			k := &status.Regions[i]
 			attrs = append(attrs, "share", fraction(k.Sent.Rate), "burst_share", fraction(k.Sent.Burst),
 				"generation", generationText(k.Gen), "acknowledged", k.Acked, "silent", k.Silent)
 		}
-		regions = append(regions, slog.Group(r.ledger.Config.Regions[i].Name, attrs...))
+		regions = append(regions, slog.Group(l.ledger.Config.Regions[i].Name, attrs...))
 	}
 	return append(out, slog.Group("regions", regions...))
 }

@@ -37,17 +37,17 @@ type budgetService struct {
 
 // GetBudget answers for one rule and key.
 func (s *budgetService) GetBudget(ctx context.Context, req *aliquotv1.GetBudgetRequest) (*aliquotv1.GetBudgetResponse, error) {
-	var b shown
-	var p *promisedLimit
+	var b budgetView
+	var p *limitPromise
 	var err error
-	s.node.View(func(state *clusterstate.State) { b, p, err = one(state, req) })
+	s.node.View(func(state *clusterstate.State) { b, p, err = readBudget(state, req) })
 	if err != nil {
 		return nil, toRPC(err)
 	}
-	b.budget.Promise = p.words(surroundings{})
-	known := s.complete(ctx, []shown{b}, s.getFromLeader(req))
+	b.budget.Promise = p.toWire(conditions{})
+	known := s.addLeaderState(ctx, []budgetView{b}, s.getFromLeader(req))
 	if known != nil {
-		b.budget.Promise = p.words(known.around)
+		b.budget.Promise = p.toWire(known.conditions)
 		residual(b.budget, b.limit, b.older, b.shares, known.regions)
 	}
 	return &aliquotv1.GetBudgetResponse{Budget: b.budget}, nil
@@ -62,26 +62,26 @@ func (s *budgetService) getFromLeader(req *aliquotv1.GetBudgetRequest) func(cont
 }
 
 // one reads one budget from the applied state, and what its promise depends on.
-func one(state *clusterstate.State, req *aliquotv1.GetBudgetRequest) (shown, *promisedLimit, error) {
+func readBudget(state *clusterstate.State, req *aliquotv1.GetBudgetRequest) (budgetView, *limitPromise, error) {
 	rule, err := findRule(state, req.GetRuleId())
 	if err != nil {
-		return shown{}, nil, err
+		return budgetView{}, nil, err
 	}
-	hash, err := hashOf(state, rule, req)
+	hash, err := keyHashOf(state, rule, req)
 	if err != nil {
-		return shown{}, nil, err
+		return budgetView{}, nil, err
 	}
 	key := budget.KeyID{Rule: state.Rules.Numbers[rule.ID], Hash: hash}
 	apiKey := req.GetKey()["api_key"]
 	nowMS := time.Now().UnixMilli()
 	l, window := rule.LimitFor(apiKey, nowMS)
-	b := show(state, rule, key, l, window)
+	b := viewOf(state, rule, key, l, window)
 	b.limit, b.older, b.shares = keyLimit(rule, l), olderLimits(state, rule, apiKey, nowMS), enforceable(state, key)
-	return b, newPromisedLimit(state, rule, l), nil
+	return b, newLimitPromise(state, rule, l), nil
 }
 
 // hashOf is the hash of the key asked about.
-func hashOf(state *clusterstate.State, rule *rules.Rule, req *aliquotv1.GetBudgetRequest) (hash [hashBytes]byte, err error) {
+func keyHashOf(state *clusterstate.State, rule *rules.Rule, req *aliquotv1.GetBudgetRequest) (hash [hashBytes]byte, err error) {
 	switch given := req.GetKeyHash(); {
 	case len(given) == 0:
 	case len(given) != hashBytes || len(req.GetKey()) > 0 || req.GetNamespace() != "":
@@ -136,21 +136,21 @@ func (s *budgetService) ListBudgets(ctx context.Context, req *aliquotv1.ListBudg
 	if err != nil {
 		return nil, toRPC(err)
 	}
-	var said map[string]*aliquotv1.Promise
-	known := s.complete(ctx, page.budgets, func(ctx context.Context) ([]*aliquotv1.Budget, error) {
+	var fromLeader map[string]*aliquotv1.Promise
+	known := s.addLeaderState(ctx, page.budgets, func(ctx context.Context) ([]*aliquotv1.Budget, error) {
 		res, err := toLeader(ctx, s.forward, req, (*peer).ListBudgets)
-		said = res.GetPromises()
+		fromLeader = res.GetPromises()
 		return res.GetBudgets(), err
 	})
-	out := &aliquotv1.ListBudgetsResponse{Budgets: budgetsOf(page.budgets), NextPageToken: page.next, Promises: map[string]*aliquotv1.Promise{}}
-	for id, limit := range page.promised {
+	out := &aliquotv1.ListBudgetsResponse{Budgets: protosOf(page.budgets), NextPageToken: page.next, Promises: map[string]*aliquotv1.Promise{}}
+	for id, limit := range page.promises {
 		switch {
 		case known != nil:
-			out.Promises[id] = limit.words(known.around)
-		case said[id] != nil:
-			out.Promises[id] = said[id]
+			out.Promises[id] = limit.toWire(known.conditions)
+		case fromLeader[id] != nil:
+			out.Promises[id] = fromLeader[id]
 		default:
-			out.Promises[id] = limit.words(surroundings{})
+			out.Promises[id] = limit.toWire(conditions{})
 		}
 	}
 	return out, nil
@@ -159,8 +159,8 @@ func (s *budgetService) ListBudgets(ctx context.Context, req *aliquotv1.ListBudg
 // page is one page of budgets: what its rules promise, by id, and the token of the
 // next page.
 type page struct {
-	budgets  []shown
-	promised map[string]*promisedLimit
+	budgets  []budgetView
+	promises map[string]*limitPromise
 	next     string
 }
 
@@ -177,7 +177,7 @@ func (s *budgetService) page(req *aliquotv1.ListBudgetsRequest) (p page, err err
 	if err != nil {
 		return p, err
 	}
-	p.promised = map[string]*promisedLimit{}
+	p.promises = map[string]*limitPromise{}
 	s.node.View(func(state *clusterstate.State) {
 		var only *rules.Rule
 		if req.GetRuleId() != "" {
@@ -190,9 +190,9 @@ func (s *budgetService) page(req *aliquotv1.ListBudgetsRequest) (p page, err err
 				p.next = pageToken(p.budgets[size-1].key)
 				return
 			}
-			p.budgets = append(p.budgets, show(state, rule, key, rule.Limit, rule.Window))
-			if p.promised[rule.ID] == nil {
-				p.promised[rule.ID] = newPromisedLimit(state, rule, rule.Limit)
+			p.budgets = append(p.budgets, viewOf(state, rule, key, rule.Limit, rule.Window))
+			if p.promises[rule.ID] == nil {
+				p.promises[rule.ID] = newLimitPromise(state, rule, rule.Limit)
 			}
 		}
 	})

@@ -53,7 +53,7 @@ func (s *clusterService) Join(ctx context.Context, req *aliquotv1.JoinRequest) (
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	err := s.node.Join(ctx, req.GetNodeId(), req.GetInstanceId(), req.GetRaftAddress())
-	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
+	if _, notLeader := errors.AsType[cluster.ErrNotLeader](err); notLeader {
 		res, err := toLeader(ctx, s.forward, req, (*peer).Join)
 		return res, toRPC(err)
 	}
@@ -68,7 +68,7 @@ func (s *clusterService) RemoveMember(ctx context.Context, req *aliquotv1.Remove
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	err := s.node.RemoveMember(ctx, req.GetNodeId())
-	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
+	if _, notLeader := errors.AsType[cluster.ErrNotLeader](err); notLeader {
 		res, err := toLeader(ctx, s.forward, req, (*peer).RemoveMember)
 		if errors.Is(err, errNoLeader) {
 			err = s.noMajority(err)

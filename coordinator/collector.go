@@ -13,7 +13,7 @@ import (
 )
 
 // scrapePatience bounds what a scrape waits for the leader's loop.
-const scrapePatience = time.Second
+const scrapeTimeout = time.Second
 
 // collector reads the state of the cluster at each scrape. Its labels are the
 // rules in force, the declared regions and fixed words, nothing else.
@@ -106,7 +106,7 @@ func (s sink) counter(d *prometheus.Desc, v float64, labels ...string) {
 
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
-	s, to := c.scene(), sink(out)
+	s, to := c.snapshot(), sink(out)
 	to.gauge(c.desc.version, float64(s.version))
 	for _, state := range clusterstate.RolloutStates() {
 		value := 0.0
@@ -124,21 +124,21 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		s.rules[i].violations = float64(c.leadership.breaches.of(s.rules[i].number))
 		c.collectRule(&s.rules[i], s.regions, to)
 	}
-	reign := c.leadership.current()
-	if reign == nil {
+	loop := c.leadership.current()
+	if loop == nil {
 		to.gauge(c.desc.leader, 0)
 		return
 	}
 	to.gauge(c.desc.leader, 1)
-	c.collectLeader(reign, s, to)
+	c.collectLeader(loop, s, to)
 }
 
 // collectRule adds what every node knows of a rule.
-func (c *collector) collectRule(r *ruleScene, regions []budget.RegionConfig, to sink) {
+func (c *collector) collectRule(r *ruleSnapshot, regions []budget.RegionConfig, to sink) {
 	id := r.rule.ID
 	to.gauge(c.desc.enforcement, 1, id, r.rule.Enforcement)
 	to.gauge(c.desc.capacity, float64(r.rule.Limit.Capacity)/microToken, id)
-	to.gauge(c.desc.refill, lasting(r.rule.Limit), id)
+	to.gauge(c.desc.refill, ratePerSecond(r.rule.Limit), id)
 	if !r.coordinated() {
 		return
 	}
@@ -158,18 +158,18 @@ func (c *collector) collectRule(r *ruleScene, regions []budget.RegionConfig, to 
 }
 
 // collectLeader adds what only a leader knows.
-func (c *collector) collectLeader(reign *reign, s scene, to sink) {
-	ctx, cancel := context.WithTimeout(context.Background(), scrapePatience)
+func (c *collector) collectLeader(loop *leaderLoop, s snapshot, to sink) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	var regions []budget.RegionStatus
-	var sums map[uint32]tallyRule
+	var sums map[uint32]ruleTotals
 	waiting := 0
-	err := reign.ask(ctx, func(m *budget.Leader, now budget.Instant) {
+	err := loop.query(ctx, func(m *budget.Leader, now budget.Instant) {
 		// Regions that were declared since belong to the next reign.
-		for i := range min(len(s.regions), len(reign.ledger.Config.Regions)) {
-			regions = append(regions, m.Region(i, now, reign.floors.steps.Tail()))
+		for i := range min(len(s.regions), len(loop.ledger.Config.Regions)) {
+			regions = append(regions, m.Region(i, now, loop.floors.steps.Tail()))
 		}
-		sums, waiting = reign.tally.sums(), m.Refused()
+		sums, waiting = loop.audit.totals(), m.Refused()
 	})
 	if err != nil {
 		return
@@ -188,17 +188,17 @@ func (c *collector) collectLeader(reign *reign, s scene, to sink) {
 	}
 	for i := range s.rules {
 		if r := &s.rules[i]; r.coordinated() {
-			c.collectTally(r.rule.ID, sums[r.number], s.regions, to)
+			c.collectTotals(r.rule.ID, sums[r.number], s.regions, to)
 		}
 	}
 }
 
-func (c *collector) collectTally(id string, sum tallyRule, regions []budget.RegionConfig, to sink) {
-	to.gauge(c.desc.hotLimit, sum.limit, id)
+func (c *collector) collectTotals(id string, sum ruleTotals, regions []budget.RegionConfig, to sink) {
+	to.gauge(c.desc.hotLimit, sum.refillRate, id)
 	to.gauge(c.desc.utilisation, sum.utilisation, id)
 	to.gauge(c.desc.gain, sum.lastGain, id)
-	to.gauge(c.desc.excess, sum.excess.most(), id)
-	to.gauge(c.desc.shortfall, sum.shortfall.most(), id)
+	to.gauge(c.desc.excess, sum.excess.value(), id)
+	to.gauge(c.desc.shortfall, sum.shortfall.value(), id)
 	for i, region := range regions {
 		var admitted, offered float64
 		if i < len(sum.admitted) {
@@ -236,16 +236,16 @@ func regionState(r *budget.RegionConfig, live bool) string {
 }
 
 // scene is what one scrape reads of the replicated state.
-type scene struct {
+type snapshot struct {
 	hotKeys        int
 	version, epoch uint64
 	rollout        string // its state; "" without one
 	regions        []budget.RegionConfig
-	rules          []ruleScene
+	rules          []ruleSnapshot
 }
 
 // ruleScene is one rule in it.
-type ruleScene struct {
+type ruleSnapshot struct {
 	rule   *rules.Rule
 	number uint32
 	bound  float64   // tokens
@@ -255,10 +255,10 @@ type ruleScene struct {
 	violations float64
 }
 
-func (r *ruleScene) coordinated() bool { return r.rule.Enforcement != rules.Independent }
+func (r *ruleSnapshot) coordinated() bool { return r.rule.Enforcement != rules.Independent }
 
-func (c *collector) scene() scene {
-	var s scene
+func (c *collector) snapshot() snapshot {
+	var s snapshot
 	c.node.View(func(state *clusterstate.State) {
 		config := &state.Ledger.Config
 		s.hotKeys, s.version, s.epoch = state.Ledger.Len(), state.Rules.Version, state.Ledger.Epoch
@@ -273,7 +273,7 @@ func (c *collector) scene() scene {
 				continue
 			}
 			at[number] = len(s.rules)
-			s.rules = append(s.rules, ruleScene{
+			s.rules = append(s.rules, ruleSnapshot{
 				rule: rule, number: number, bound: excessBound(rule, config), shares: make([]float64, len(config.Regions)),
 			})
 		}
@@ -297,5 +297,5 @@ func excessBound(rule *rules.Rule, config *budget.Config) float64 {
 			largest = o.Limit
 		}
 	}
-	return tokens(terms(rule, keyLimit(rule, largest), config, surroundings{}).Promise().Excess)
+	return tokens(promiseTerms(rule, keyLimit(rule, largest), config, conditions{}).Promise().Excess)
 }

@@ -70,7 +70,7 @@ func TestRegionState(t *testing.T) {
 // shownRule collects what every node shows of a rule.
 type shownRule struct {
 	*collector
-	scene   ruleScene
+	scene   ruleSnapshot
 	regions []budget.RegionConfig
 }
 
@@ -81,7 +81,7 @@ func (o shownRule) Collect(out chan<- prometheus.Metric) { o.collectRule(&o.scen
 // are hot, and an independent rule shows neither shares nor a bound.
 func TestRulesAreShownWhole(t *testing.T) {
 	set, config := parsed(t, ruleOfEach), budget.NewConfig([]string{"a", "b", "c"}, 1, 0)
-	for _, scene := range []ruleScene{
+	for _, scene := range []ruleSnapshot{
 		{rule: set.Rule("strict"), shares: make([]float64, 3)},
 		{rule: set.Rule("elastic"), shares: []float64{1.5, .25, .2}, keys: 2, bound: 140},
 		{rule: set.Rule("independent"), shares: make([]float64, 3)},

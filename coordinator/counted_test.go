@@ -13,7 +13,7 @@ import (
 // TestBudgetsOfLimitsThatCount: they are strict though the rule says nothing, their rate
 // is the capacity a window, and slots have none.
 func TestBudgetsOfLimitsThatCount(t *testing.T) {
-	c := newCourt(t)
+	c := newLoopTest(t)
 	c.apply(`rules:
   - {id: fixed, algorithm: fixed_window, params: {limit: 120, window: 60}}
   - {id: counter, algorithm: sliding_window_counter, params: {limit: 120, window: 60}}
@@ -23,10 +23,10 @@ func TestBudgetsOfLimitsThatCount(t *testing.T) {
 	for id, want := range map[string]struct{ rate, excess, bound float64 }{
 		"fixed": {2, 240, 2.04}, "counter": {2, 240, 2.04}, "log": {2, 0, 2.04}, "slots": {0, 0, 0},
 	} {
-		var b shown
+		var b budgetView
 		var err error
 		c.node.View(func(s *clusterstate.State) {
-			b, _, err = one(s, &aliquotv1.GetBudgetRequest{RuleId: id, Key: map[string]string{"api_key": "k"}})
+			b, _, err = readBudget(s, &aliquotv1.GetBudgetRequest{RuleId: id, Key: map[string]string{"api_key": "k"}})
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestBudgetsOfLimitsThatCount(t *testing.T) {
 			t.Errorf("%s: a tail of %v", id, lasts)
 		}
 	}
-	if got := lasting(limit.Limit{Capacity: 10 * limit.Token, Rate: limit.Rate{Micro: 3e6}}); got != 3 {
+	if got := ratePerSecond(limit.Limit{Capacity: 10 * limit.Token, Rate: limit.Rate{Micro: 3e6}}); got != 3 {
 		t.Errorf("a bucket earns %v", got)
 	}
 }

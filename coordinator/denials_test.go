@@ -9,32 +9,34 @@ import (
 )
 
 // under is a report's counts.
-func under(version, allowed, denied uint64) decided { return decided{version, allowed, denied} }
+func under(version, allowed, denied uint64) decisionCounts {
+	return decisionCounts{version, allowed, denied}
+}
 
 func TestDenialsCountWhatSettled(t *testing.T) {
-	var d denials
-	d.hear(under(1, 500, 500), second(1)) // of a daemon that has run for long
-	if d.settled(second(5)) || d.lately().total() != 0 || d.known() != under(1, 500, 500) {
+	var d decisionRates
+	d.add(under(1, 500, 500), second(1)) // of a daemon that has run for long
+	if d.settled(second(5)) || d.recent().total() != 0 || d.baseline() != under(1, 500, 500) {
 		t.Errorf("at first: %+v", d)
 	}
-	d.hear(under(1, 600, 500), second(3)) // not settled yet
-	d.hear(under(1, 700, 510), second(6.5))
-	if got := d.lately(); got != under(1, 100, 10) {
-		t.Errorf("lately %+v, want what came after %s", got, rolloutSettles)
+	d.add(under(1, 600, 500), second(3)) // not settled yet
+	d.add(under(1, 700, 510), second(6.5))
+	if got := d.recent(); got != under(1, 100, 10) {
+		t.Errorf("lately %+v, want what came after %s", got, rolloutSettleTime)
 	}
-	if got := d.known(); got != under(1, 700, 510) {
+	if got := d.baseline(); got != under(1, 700, 510) {
 		t.Errorf("known %+v, want all that the daemon has counted, for lately is too little", got)
 	}
-	d.hear(under(1, 1700, 510), second(8))
-	if got := d.known(); got != under(1, 1100, 10) {
+	d.add(under(1, 1700, 510), second(8))
+	if got := d.baseline(); got != under(1, 1100, 10) {
 		t.Errorf("known %+v, want lately", got)
 	}
-	d.hear(under(1, 90, 10), second(9)) // the daemon was restarted
-	if got := d.lately(); got != under(1, 1190, 20) {
+	d.add(under(1, 90, 10), second(9)) // the daemon was restarted
+	if got := d.recent(); got != under(1, 1190, 20) {
 		t.Errorf("after a restart: %+v", got)
 	}
-	d.hear(under(2, 1, 1), second(10)) // new rules
-	if d.lately().total() != 0 || d.settled(second(14)) || !d.settled(second(15)) {
+	d.add(under(2, 1, 1), second(10)) // new rules
+	if d.recent().total() != 0 || d.settled(second(14)) || !d.settled(second(15)) {
 		t.Errorf("under new rules: %+v", d)
 	}
 }
@@ -42,8 +44,8 @@ func TestDenialsCountWhatSettled(t *testing.T) {
 // Windows move on: what was denied long ago does not water down, or blame, what is
 // decided now. One that is not full waits.
 func TestDenialsForget(t *testing.T) {
-	var d denials
-	d.hear(under(1, 0, 0), second(0.001))
+	var d decisionRates
+	d.add(under(1, 0, 0), second(0.001))
 	allowed, denied := uint64(0), uint64(0)
 	for s := 10.; s <= 600; s++ {
 		if s < 300 {
@@ -51,27 +53,27 @@ func TestDenialsForget(t *testing.T) {
 		} else {
 			allowed += 20
 		}
-		d.hear(under(1, allowed, denied), second(s))
-		if n := d.lately().total(); s > 100 && (n < rolloutMin || n > 20*2*61) {
+		d.add(under(1, allowed, denied), second(s))
+		if n := d.recent().total(); s > 100 && (n < minRolloutRequests || n > 20*2*61) {
 			t.Fatalf("after %v s lately is %d requests", s, n)
 		}
 	}
-	if got := d.lately(); got.denied != 0 {
+	if got := d.recent(); got.denied != 0 {
 		t.Errorf("lately %+v; none was denied in the last minutes", got)
 	}
-	var slow denials // a request a second
-	slow.hear(under(1, 0, 0), second(0.001))
-	for s := 10.; s < 10+1.5*rolloutMin; s++ {
-		slow.hear(under(1, uint64(s), 0), second(s))
+	var slow decisionRates // a request a second
+	slow.add(under(1, 0, 0), second(0.001))
+	for s := 10.; s < 10+1.5*minRolloutRequests; s++ {
+		slow.add(under(1, uint64(s), 0), second(s))
 	}
-	if n := slow.lately().total(); n < rolloutMin {
-		t.Errorf("lately is %d requests of %d", n, 3*rolloutMin/2)
+	if n := slow.recent().total(); n < minRolloutRequests {
+		t.Errorf("lately is %d requests of %d", n, 3*minRolloutRequests/2)
 	}
 }
 
 func TestJump(t *testing.T) {
 	for name, c := range map[string]struct {
-		now, before decided
+		now, before decisionCounts
 		is          bool
 		says        string
 	}{
@@ -83,7 +85,7 @@ func TestJump(t *testing.T) {
 		"nothing known, few":  {under(2, 960, 40), under(1, 0, 0), false, ""},
 		"nothing known, many": {under(2, 900, 100), under(1, 0, 999), true, "too few requests to tell, 999; taken as none denied"},
 	} {
-		why, is := jump("us", c.now, c.before, 50_000)
+		why, is := denialJump("us", c.now, c.before, 50_000)
 		if is != c.is || !strings.Contains(why, c.says) {
 			t.Errorf("%s: %v, %q", name, is, why)
 		}
@@ -97,58 +99,58 @@ func TestJudge(t *testing.T) {
 	}
 	all := func(int) bool { return true }
 	for name, c := range map[string]struct {
-		do     func(w *rollout) func(int) bool
+		do     func(w *rolloutWatch) func(int) bool
 		unixMS int64
 		want   string
 	}{
-		"due":         {func(*rollout) func(int) bool { return all }, 1000, clusterstate.RolloutPromoted},
-		"not yet":     {func(*rollout) func(int) bool { return all }, 999, ""},
-		"no roll-out": {func(w *rollout) func(int) bool { w.follow(nil); return all }, 1000, ""},
-		"ended": {func(w *rollout) func(int) bool {
+		"due":         {func(*rolloutWatch) func(int) bool { return all }, 1000, clusterstate.RolloutPromoted},
+		"not yet":     {func(*rolloutWatch) func(int) bool { return all }, 999, ""},
+		"no roll-out": {func(w *rolloutWatch) func(int) bool { w.follow(nil); return all }, 1000, ""},
+		"ended": {func(w *rolloutWatch) func(int) bool {
 			w.follow(&clusterstate.Rollout{State: clusterstate.RolloutHalted})
 			return all
 		}, 1000, ""},
-		"ending":           {func(w *rollout) func(int) bool { w.ending = true; return all }, 1000, ""},
-		"new leader":       {func(w *rollout) func(int) bool { w.began = second(15); return all }, 1000, ""},
-		"nobody is heard":  {func(*rollout) func(int) bool { return func(int) bool { return false } }, 1000, clusterstate.RolloutStaged},
-		"one is not heard": {func(*rollout) func(int) bool { return func(i int) bool { return i == 0 } }, 1000, clusterstate.RolloutPromoted},
-		"one has not got it": {func(w *rollout) func(int) bool {
-			w.regions[1].hear(under(1, 0, 0), second(2))
+		"ending":           {func(w *rolloutWatch) func(int) bool { w.ending = true; return all }, 1000, ""},
+		"new leader":       {func(w *rolloutWatch) func(int) bool { w.startedAt = second(15); return all }, 1000, ""},
+		"nobody is heard":  {func(*rolloutWatch) func(int) bool { return func(int) bool { return false } }, 1000, clusterstate.RolloutStaged},
+		"one is not heard": {func(*rolloutWatch) func(int) bool { return func(i int) bool { return i == 0 } }, 1000, clusterstate.RolloutPromoted},
+		"one has not got it": {func(w *rolloutWatch) func(int) bool {
+			w.regions[1].add(under(1, 0, 0), second(2))
 			return all
 		}, 1000, clusterstate.RolloutStaged},
-		"one has just got it": {func(w *rollout) func(int) bool {
-			w.regions[1] = denials{}
-			w.regions[1].hear(under(2, 0, 0), second(19))
+		"one has just got it": {func(w *rolloutWatch) func(int) bool {
+			w.regions[1] = decisionRates{}
+			w.regions[1].add(under(2, 0, 0), second(19))
 			return all
 		}, 1000, clusterstate.RolloutStaged},
-		"a jump": {func(w *rollout) func(int) bool {
-			w.regions[1].hear(under(2, 0, 1000), second(18))
+		"a jump": {func(w *rolloutWatch) func(int) bool {
+			w.regions[1].add(under(2, 0, 1000), second(18))
 			return all
 		}, 0, clusterstate.RolloutHalted},
-		"a jump elsewhere": {func(w *rollout) func(int) bool {
-			w.regions[2].hear(under(1, 0, 0), second(2))
-			w.regions[2].hear(under(1, 0, 5000), second(18))
+		"a jump elsewhere": {func(w *rolloutWatch) func(int) bool {
+			w.regions[2].add(under(1, 0, 0), second(2))
+			w.regions[2].add(under(1, 0, 5000), second(18))
 			return all
 		}, 0, ""},
-		"a jump before it": {func(w *rollout) func(int) bool {
-			w.regions[1].hear(under(1, 0, 0), second(10))
-			w.regions[1].hear(under(1, 0, 5000), second(18))
+		"a jump before it": {func(w *rolloutWatch) func(int) bool {
+			w.regions[1].add(under(1, 0, 0), second(10))
+			w.regions[1].add(under(1, 0, 5000), second(18))
 			return all
 		}, 0, ""},
 	} {
-		w := newRollout(3, second(1))
+		w := newRolloutWatch(3, second(1))
 		w.follow(staged)
 		for i := range 2 {
-			w.regions[i].hear(under(2, 0, 0), second(2))
+			w.regions[i].add(under(2, 0, 0), second(2))
 		}
 		live := c.do(&w)
-		if state, why := w.judge(threeRegions(), live, second(20), c.unixMS); state != c.want || (state != "") != (why != "") {
+		if state, why := w.verdict(threeRegions(), live, second(20), c.unixMS); state != c.want || (state != "") != (why != "") {
 			t.Errorf("%s: %q (%s), want %q", name, state, why, c.want)
 		}
 	}
-	w := newRollout(3, 1)
-	w.regions[1].hear(under(1, 30, 3), second(2))
-	got := w.before(threeRegions(), []string{"eu", "ap"})
+	w := newRolloutWatch(3, 1)
+	w.regions[1].add(under(1, 30, 3), second(2))
+	got := w.decisionsBefore(threeRegions(), []string{"eu", "ap"})
 	if len(got) != 2 || got[0] != (clusterstate.Decisions{Region: "eu", Allowed: 30, Denied: 3}) || got[1] != (clusterstate.Decisions{Region: "ap"}) {
 		t.Errorf("before: %+v", got)
 	}

@@ -114,7 +114,7 @@ func (s *ruleService) ruleSet() (set *rules.Set, version uint64) {
 func entriesChange(req *aliquotv1.EditRulesRequest, nowMS int64) (c cluster.EntriesChange, err error) {
 	c = cluster.EntriesChange{Expected: req.ExpectedVersion, Author: req.GetAuthor(), Comment: req.GetComment()}
 	put := func(e rules.Entry, name string) {
-		c.Put, c.Comment = []rules.Entry{e}, cmp.Or(c.Comment, named(name, e.Reason))
+		c.Put, c.Comment = []rules.Entry{e}, cmp.Or(c.Comment, editName(name, e.Reason))
 	}
 	remove := func(id rules.EntryID, name string) {
 		c.Remove, c.Comment = []rules.EntryID{id}, cmp.Or(c.Comment, name)
@@ -185,7 +185,7 @@ func listEntry(kind rules.EntryKind, m *aliquotv1.ListEdit, nowMS int64) (e rule
 	if e.Name == "" {
 		return e, invalid("%s: say which pattern", kind)
 	}
-	e.Note, err = noteOf(string(kind), m.GetTtl(), m.GetReason(), nowMS)
+	e.Note, err = entryNote(string(kind), m.GetTtl(), m.GetReason(), nowMS)
 	return e, err
 }
 
@@ -200,7 +200,7 @@ func overrideEntry(m *aliquotv1.OverrideEdit, nowMS int64) (e rules.Entry, err e
 	case !m.GetRemove() && none:
 		return e, invalid("override: say capacity, limit, refill_rate or window")
 	}
-	e.Note, err = noteOf("override", m.GetTtl(), m.GetReason(), nowMS)
+	e.Note, err = entryNote("override", m.GetTtl(), m.GetReason(), nowMS)
 	return e, err
 }
 
@@ -219,14 +219,14 @@ func tierEntry(m *aliquotv1.TierEdit) (rules.Entry, error) {
 }
 
 // stated are the numbers of a limit in an edit.
-type stated interface {
+type limitNumbers interface {
 	GetCapacity() int64
 	GetLimit() int64
 	GetRefillRate() float64
 	GetWindow() *durationpb.Duration
 }
 
-func paramsOf(m stated) rules.ParamsText {
+func paramsOf(m limitNumbers) rules.ParamsText {
 	p := rules.ParamsText{Capacity: m.GetCapacity(), Limit: m.GetLimit(), Window: m.GetWindow().AsDuration()}
 	if rate := m.GetRefillRate(); rate != 0 {
 		p.RefillRate = strconv.FormatFloat(rate, 'f', -1, 64)
@@ -235,7 +235,7 @@ func paramsOf(m stated) rules.ParamsText {
 }
 
 // noteOf is why an entry is made, and until when it holds: for good without a ttl.
-func noteOf(what string, m *durationpb.Duration, reason string, nowMS int64) (rules.Note, error) {
+func entryNote(what string, m *durationpb.Duration, reason string, nowMS int64) (rules.Note, error) {
 	n := rules.Note{Reason: reason}
 	if m == nil {
 		return n, nil
@@ -249,7 +249,7 @@ func noteOf(what string, m *durationpb.Duration, reason string, nowMS int64) (ru
 }
 
 // named is what an edit is called where nothing else is said, with its reason.
-func named(name, reason string) string {
+func editName(name, reason string) string {
 	if reason == "" {
 		return name
 	}
@@ -305,7 +305,7 @@ func entryChangeToWire(c *clusterstate.EntryChange) *aliquotv1.EntryChange {
 }
 
 // hidden warns of each entry that stands above what a file changes.
-func hidden(book *clusterstate.RuleBook, file *rules.Set) []string {
+func hiddenChanges(book *clusterstate.RuleBook, file *rules.Set) []string {
 	return rules.Hides(rulesEntries(book.Entries), book.Set, file)
 }
 

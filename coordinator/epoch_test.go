@@ -13,40 +13,40 @@ import (
 // TestASpentEpochIsFollowedByTheNext: when half of an epoch's generations are used the same
 // node leads on with a new epoch, long before a region would have to refuse its shares.
 func TestASpentEpochIsFollowedByTheNext(t *testing.T) {
-	l := leadershipOfOne(t, boottime.Now)
+	leadership := leadershipOfOne(t, boottime.Now)
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { l.run(ctx) })
+	running.Go(func() { leadership.run(ctx) })
 	defer running.Wait()
 	defer stop()
 	poll := time.NewTicker(5 * time.Millisecond)
 	defer poll.Stop()
 	limit := time.After(time.Minute)
-	reignAfter := func(epoch uint64) *reign {
+	loopAfter := func(epoch uint64) *leaderLoop {
 		for {
 			select {
 			case <-poll.C:
-				if r := l.current(); r != nil && r.epoch > epoch {
-					return r
+				if l := leadership.current(); l != nil && l.epoch > epoch {
+					return l
 				}
 			case <-limit:
 				t.Fatalf("nobody leads after epoch %d", epoch)
 			}
 		}
 	}
-	first := reignAfter(0)
-	if err := first.ask(ctx, func(m *budget.Leader, _ budget.Instant) { m.SpendGenerations(1 << 31) }); err != nil {
+	first := loopAfter(0)
+	if err := first.query(ctx, func(m *budget.Leader, _ budget.Instant) { m.SpendGenerations(1 << 31) }); err != nil {
 		t.Fatal(err)
 	}
-	second := reignAfter(first.epoch)
-	if err := second.ask(ctx, func(m *budget.Leader, _ budget.Instant) {
+	second := loopAfter(first.epoch)
+	if err := second.query(ctx, func(m *budget.Leader, _ budget.Instant) {
 		if m.EpochSpent() {
 			t.Error("the new epoch is spent as well")
 		}
 	}); err != nil {
 		t.Error(err)
 	}
-	if err := first.ask(ctx, func(*budget.Leader, budget.Instant) {}); err != errEpochSpent {
+	if err := first.query(ctx, func(*budget.Leader, budget.Instant) {}); err != errEpochSpent {
 		t.Errorf("whoever asks the old reign is told %v", err)
 	}
 }

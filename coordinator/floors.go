@@ -17,57 +17,57 @@ const fillSlack = 5 * time.Second
 
 // floors drives a change of floors, or of timing, to its end, one step a reign: each step changes
 // the configuration, which ends the reign. It belongs to the loop.
-type floors struct {
+type floorChange struct {
 	version uint64
 	steps   budget.FloorSteps
 	pending bool
 }
 
-func newFloors(c *budget.Config, now budget.Instant) floors {
-	return floors{version: c.Version, steps: budget.NewFloorSteps(c, now)}
+func newFloorChange(c *budget.Config, now budget.Instant) floorChange {
+	return floorChange{version: c.Version, steps: budget.NewFloorSteps(c, now)}
 }
 
 // advanceFloors proposes the next step as soon as it is due.
-func (r *reign) advanceFloors(ctx context.Context) {
-	f := &r.floors
+func (l *leaderLoop) advanceFloors(ctx context.Context) {
+	f := &l.floors
 	if f.pending {
 		return
 	}
-	progress, due := f.steps.Due(r.machine, r.now())
+	progress, due := f.steps.Due(l.machine, l.now())
 	if !due {
 		return
 	}
 	f.pending = true
-	r.pending.Go(func() {
+	l.background.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 		defer cancel()
-		err := r.node.AdvanceFloors(ctx, f.version, progress)
-		r.advanced <- err
+		err := l.node.AdvanceFloors(ctx, f.version, progress)
+		l.advanced <- err
 	})
 }
 
 // advanceDone takes the outcome of a step. A step that was made ends the reign, when
 // the loop sees the new configuration; one in doubt is proposed again, and refused if
 // it was made.
-func (r *reign) advanceDone(err error) {
-	r.floors.pending = false
+func (l *leaderLoop) floorsAdvanced(err error) {
+	l.floors.pending = false
 	if err != nil && !errors.Is(err, budget.ErrStaleFloors) {
-		r.log.Warn("a step of a change of floors failed; trying again", "error", err)
+		l.log.Warn("a step of a change of floors failed; trying again", "error", err)
 	}
 }
 
 // configMayHaveChanged ends the reign when the regions or their floors have changed:
 // the machine is made for one configuration.
-func (r *reign) configMayHaveChanged() {
+func (l *leaderLoop) endIfConfigChanged() {
 	var version uint64
-	r.node.View(func(s *clusterstate.State) { version = s.Ledger.Config.Version })
-	if version != r.floors.version {
-		r.failed = errConfigChanged
+	l.node.View(func(s *clusterstate.State) { version = s.Ledger.Config.Version })
+	if version != l.floors.version {
+		l.failed = errConfigChanged
 	}
 }
 
 // ruleTimes notes what changes of floors have to wait for under sets of rules.
-func (f *floors) ruleTimes(c *budget.Config, sets ...*rules.Set) {
+func (f *floorChange) setRules(c *budget.Config, sets ...*rules.Set) {
 	var tail, fill time.Duration
 	for _, set := range sets {
 		eachLimit(set, func(l limit.Limit) { tail = max(tail, l.Tail()) })

@@ -147,20 +147,20 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // ownWritePatience bounds what a follower waits for the log entry of a change that
 // the leader has committed: it comes with the next heartbeat unless the node is cut off.
-const ownWritePatience = 2 * time.Second
+const ownWriteTimeout = 2 * time.Second
 
 // awaitConfig returns once this node has a configuration later than the version
 // before, which the leader has changed: whoever asks this node next is to find it here too. A
 // change that changes nothing makes no new version: it is not worth the whole patience.
 func awaitConfig(ctx context.Context, node *cluster.Node, before uint64) {
-	awaitState(ctx, node, ownWritePatience/4, func(state *clusterstate.State) bool { return state.Ledger.Config.Version > before })
+	awaitState(ctx, node, ownWriteTimeout/4, func(state *clusterstate.State) bool { return state.Ledger.Config.Version > before })
 }
 
 // awaitState returns once what the leader committed is in force here too, as holds
 // tells: whoever changed something through this node reads what they wrote. The change
 // is made by then, so a node that lags is no reason to fail; the wait just ends.
-func awaitState(ctx context.Context, node *cluster.Node, patience time.Duration, holds func(*clusterstate.State) bool) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func awaitState(ctx context.Context, node *cluster.Node, timeout time.Duration, holds func(*clusterstate.State) bool) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
 		changed := node.Changed()

@@ -28,23 +28,23 @@ type leadership struct {
 	now     func() budget.Instant
 	log     *slog.Logger
 	metrics *metrics
-	reign   atomic.Pointer[reign]
+	loop    atomic.Pointer[leaderLoop]
 
 	// What a reign leaves to the next one of this node.
-	tally    *tally
-	pace     pace
-	breaches breachBook
+	audit     *auditor
+	latencies latencyEstimator
+	breaches  breachBook
 }
 
 // current is the reign in progress, nil while this node does not hold one.
-func (l *leadership) current() *reign { return l.reign.Load() }
+func (l *leadership) current() *leaderLoop { return l.loop.Load() }
 
 // run ends with ctx.
 func (l *leadership) run(ctx context.Context) {
 	leading := false
 	for ctx.Err() == nil {
 		if leading {
-			leading = l.rule(ctx)
+			leading = l.lead(ctx)
 			continue
 		}
 		select {
@@ -57,21 +57,21 @@ func (l *leadership) run(ctx context.Context) {
 // rule takes charge and holds on until something ends it. It returns what raft said
 // last: whether this node leads. If only the reign failed, it still does, and the
 // next one begins after a pause.
-func (l *leadership) rule(ctx context.Context) (leading bool) {
-	r, err := l.establish(ctx)
+func (l *leadership) lead(ctx context.Context) (leading bool) {
+	loop, err := l.establish(ctx)
 	if err == nil {
-		l.log.Info("took charge of the budgets", "epoch", r.epoch)
-		l.reign.Store(r)
-		leading, err = r.run(ctx, l.node.LeaderCh())
-		l.reign.Store(nil)
-		l.tally.promise = nil // it would keep the whole machine in memory until the next reign
+		l.log.Info("took charge of the budgets", "epoch", loop.epoch)
+		l.loop.Store(loop)
+		leading, err = loop.run(ctx, l.node.LeaderCh())
+		l.loop.Store(nil)
+		l.audit.promise = nil // it would keep the whole machine in memory until the next reign
 	}
 	if errors.Is(err, errConfigChanged) {
 		l.log.Info("the regions or their floors have changed; taking charge anew")
 		return true
 	}
 	if errors.Is(err, errEpochSpent) {
-		l.log.Info("half of the epoch's generations are used; taking charge with a new epoch", "epoch", r.epoch)
+		l.log.Info("half of the epoch's generations are used; taking charge with a new epoch", "epoch", loop.epoch)
 		return true
 	}
 	if errors.Is(err, errRaftChanged) || ctx.Err() != nil {
@@ -93,7 +93,7 @@ func (l *leadership) rule(ctx context.Context) (leading bool) {
 // its own. A plan of an older epoch that is still on its way is refused from then
 // on, so the copy of the ledger made here is the whole truth, for as long as this node
 // leads in the same term: between two of its terms another leader may have changed it.
-func (l *leadership) establish(ctx context.Context) (*reign, error) {
+func (l *leadership) establish(ctx context.Context) (*leaderLoop, error) {
 	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
 	defer cancel()
 	term := l.node.Term()
@@ -105,11 +105,11 @@ func (l *leadership) establish(ctx context.Context) (*reign, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mint epoch: %w", err)
 	}
-	l.pace.committed(time.Since(began))
+	l.latencies.commitTook(time.Since(began))
 	var ledger *budget.Ledger
 	l.node.View(func(s *clusterstate.State) { ledger = s.Ledger.Clone() })
 	if ledger.Epoch != epoch {
 		return nil, errors.New("another leader has minted a later epoch")
 	}
-	return newReign(l, ledger, term), nil
+	return newLeaderLoop(l, ledger, term), nil
 }

@@ -15,20 +15,20 @@ import (
 const (
 	// leaderPatience is how long a Hello waits here for a leader. A region whose coordinators all
 	// refused it would say the next one up to a second after there is a leader, and say it whole.
-	leaderPatience = time.Second
+	leaderWait = time.Second
 	// leaderEvery is how often that looks for a leader.
-	leaderEvery = 25 * time.Millisecond
+	leaderPoll = 25 * time.Millisecond
 )
 
 // Hello opens a session. It waits for a leader, which may be about to be elected.
 func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	patience, end := context.WithTimeout(ctx, leaderPatience)
+	timeout, end := context.WithTimeout(ctx, leaderWait)
 	defer end()
 	for {
-		if reign := s.leadership.current(); reign != nil {
-			res, err := s.hello(ctx, reign, req)
+		if loop := s.leadership.current(); loop != nil {
+			res, err := s.hello(ctx, loop, req)
 			return res, toRPC(err)
 		}
 		res, err := s.helloToLeader(ctx, req)
@@ -36,9 +36,9 @@ func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (
 			return res, toRPC(err)
 		}
 		select {
-		case <-patience.Done():
+		case <-timeout.Done():
 			return nil, toRPC(err)
-		case <-time.After(leaderEvery):
+		case <-time.After(leaderPoll):
 		}
 	}
 }
@@ -55,8 +55,8 @@ func (s *leaseService) helloToLeader(ctx context.Context, req *aliquotv1.HelloRe
 	return nil, errAnotherLeads
 }
 
-func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
-	region, err := s.declared(reign, req.GetRegion())
+func (s *leaseService) hello(ctx context.Context, loop *leaderLoop, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	region, err := s.declared(loop, req.GetRegion())
 	if err != nil {
 		return nil, err
 	}
@@ -64,78 +64,78 @@ func (s *leaseService) hello(ctx context.Context, reign *reign, req *aliquotv1.H
 	if err != nil {
 		return nil, err
 	}
-	if h.RedisEpoch == "" && h.Shard == reign.ledger.Shard { // the machine refuses another shard
-		return s.introduce(ctx, reign, h, req)
+	if h.RedisEpoch == "" && h.Shard == loop.ledger.Shard { // the machine refuses another shard
+		return s.helloWithoutStore(ctx, loop, h, req)
 	}
-	if s.claims.wants(req.GetRegion(), h.Incarnation, reign.now()) {
-		res, err := s.withoutSession(ctx, reign, region, req)
+	if s.claims.startSession(req.GetRegion(), h.Incarnation, loop.now()) {
+		res, err := s.answerWithoutSession(ctx, loop, region, req)
 		if err == nil {
 			res.Wait = true // another one goes by the floor
 		}
 		return res, err
 	}
-	ok, err := s.open(ctx, reign, h, req.GetRegion())
+	ok, err := s.openSession(ctx, loop, h, req.GetRegion())
 	if errors.Is(err, budget.ErrRegionBusy) {
-		return s.second(ctx, reign, h, req)
+		return s.helloWithoutSession(ctx, loop, h, req)
 	}
 	if err != nil {
 		return nil, err
 	}
 	res := helloToWire(ok)
-	res.LeaderClockMicros = clockMicros(reign)
+	res.LeaderClockMicros = clockMicros(loop)
 	s.node.View(func(state *clusterstate.State) {
-		tellConfig(res, state, region, req)
+		setConfig(res, state, region, req)
 	})
-	s.sent.note(region, stream{ok.Epoch, ok.Session}, res.Rules)
+	s.sentRules.note(region, sessionID{ok.Epoch, ok.Session}, res.Rules)
 	return res, nil
 }
 
 // open has the machine open a session that wants has let pass.
-func (s *leaseService) open(ctx context.Context, reign *reign, h budget.Hello, name string) (ok budget.HelloOK, err error) {
-	defer func() { s.claims.opened(name, h.Incarnation, err == nil) }()
-	ok, err = reign.hello(ctx, h)
-	if errors.Is(err, budget.ErrRegionBusy) && s.leavers.makeWay(reign, name, h.Region) {
-		ok, err = reign.hello(ctx, h)
+func (s *leaseService) openSession(ctx context.Context, loop *leaderLoop, h budget.Hello, name string) (ok budget.HelloOK, err error) {
+	defer func() { s.claims.sessionDone(name, h.Incarnation, err == nil) }()
+	ok, err = loop.hello(ctx, h)
+	if errors.Is(err, budget.ErrRegionBusy) && s.stopped.endStoppedSession(loop, name, h.Region) {
+		ok, err = loop.hello(ctx, h)
 	}
 	return ok, err
 }
 
 // introduce answers a daemon whose store has not answered yet: whose its region's floor is.
 // That is looked up on the loop, where sessions open, so that none does meanwhile.
-func (s *leaseService) introduce(ctx context.Context, reign *reign, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+func (s *leaseService) helloWithoutStore(ctx context.Context, loop *leaderLoop, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	var whose aliquotv1.FloorHolder
 	var heard budget.Instant
-	err := reign.ask(ctx, func(m *budget.Leader, now budget.Instant) {
-		session := bySession(m.Region(h.Region, now, 0), h.Incarnation, reign.began, now, reign.ledger.Config.FloorAfterUse(0))
-		whose, heard = s.claims.introduced(req.GetRegion(), h.Incarnation, session, now), now
+	err := loop.query(ctx, func(m *budget.Leader, now budget.Instant) {
+		session := holderBySessions(m.Region(h.Region, now, 0), h.Incarnation, loop.startedAt, now, loop.ledger.Config.FloorAfterUse(0))
+		whose, heard = s.claims.claim(req.GetRegion(), h.Incarnation, session, now), now
 	})
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.withoutSession(ctx, reign, h.Region, req)
+	res, err := s.answerWithoutSession(ctx, loop, h.Region, req)
 	if err != nil {
 		return nil, err
 	}
-	res.FloorHolder = s.claims.answer(req.GetRegion(), h.Incarnation, whose, heard, reign.now())
+	res.FloorHolder = s.claims.confirm(req.GetRegion(), h.Incarnation, whose, heard, loop.now())
 	return res, nil
 }
 
 // second answers a daemon that gets no session now. It may spend by the store if whoever has
 // the session knows of it.
-func (s *leaseService) second(ctx context.Context, reign *reign, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+func (s *leaseService) helloWithoutSession(ctx context.Context, loop *leaderLoop, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	spent, err := spentFromWire(req)
 	if err != nil {
 		return nil, err
 	}
 	var vouched bool
-	err = reign.ask(ctx, func(m *budget.Leader, now budget.Instant) {
+	err = loop.query(ctx, func(m *budget.Leader, now budget.Instant) {
 		vouched = m.Vouches(h.Region, h.Daemon)
-		reign.tally.foldBeside(beside{h.Region, h.Incarnation}, h.Nonce, req.GetSpentSince(), spent, now, reign.hot)
+		loop.audit.addSessionless(sessionlessDaemon{h.Region, h.Incarnation}, h.Nonce, req.GetSpentSince(), spent, now, loop.isHot)
 	})
 	if err != nil {
 		return nil, err
 	}
-	res, err := s.withoutSession(ctx, reign, h.Region, req)
+	res, err := s.answerWithoutSession(ctx, loop, h.Region, req)
 	if err != nil {
 		return nil, err
 	}
@@ -147,19 +147,19 @@ func (s *leaseService) second(ctx context.Context, reign *reign, h budget.Hello,
 // the floor is another's, or one whose store has not answered yet. Like the answer that opens
 // a session it needs a proof of leadership: a deposed leader's floors are old, and others hear
 // the regions.
-func (s *leaseService) withoutSession(ctx context.Context, reign *reign, region int, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
-	if err := s.node.VerifyLeader(ctx, reign.term); err != nil {
+func (s *leaseService) answerWithoutSession(ctx context.Context, loop *leaderLoop, region int, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	if err := s.node.VerifyLeader(ctx, loop.term); err != nil {
 		return nil, err
 	}
-	res := &aliquotv1.HelloResponse{Shard: req.GetShard(), Nonce: req.GetNonce(), Busy: true, FloorHolder: anothers}
+	res := &aliquotv1.HelloResponse{Shard: req.GetShard(), Nonce: req.GetNonce(), Busy: true, FloorHolder: heldByOther}
 	s.node.View(func(state *clusterstate.State) {
-		tellConfig(res, state, region, req)
+		setConfig(res, state, region, req)
 	})
 	return res, nil
 }
 
 // tellConfig adds the configuration to the answer to a Hello, and the rules, or that there are none.
-func tellConfig(res *aliquotv1.HelloResponse, state *clusterstate.State, region int, req *aliquotv1.HelloRequest) {
+func setConfig(res *aliquotv1.HelloResponse, state *clusterstate.State, region int, req *aliquotv1.HelloRequest) {
 	res.Config = configToWire(state, region)
 	res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion())
 	res.NoRules = state.Rules.For(req.GetRegion()).Version == 0

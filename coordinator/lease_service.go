@@ -19,61 +19,61 @@ type leaseService struct {
 	leadership *leadership
 	forward    *forwarder
 	metrics    *metrics
-	plans      *planBook
-	sent       sentRules
-	claims     claims
-	leavers    leavers
+	plans      *planner
+	sentRules  sentRules
+	claims     floorClaims
+	stopped    stoppedDaemons
 }
 
 // Report takes usage and answers with a directive.
 func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	reign := s.leadership.current()
-	if reign == nil {
+	loop := s.leadership.current()
+	if loop == nil {
 		res, err := toLeader(ctx, s.forward, req, (*peer).Report)
 		return res, toRPC(err)
 	}
-	region, err := s.declared(reign, req.GetRegion())
+	region, err := s.declared(loop, req.GetRegion())
 	if err != nil {
 		return nil, toRPC(err)
 	}
 	if req.GetLeaving() {
 		if req.GetSession() != 0 {
-			s.leavers.hear(req.GetRegion(), stream{req.GetEpoch(), req.GetSession()})
+			s.stopped.add(req.GetRegion(), sessionID{req.GetEpoch(), req.GetSession()})
 		}
-		return &aliquotv1.ReportResponse{}, toRPC(reign.daemonLeft(region, budget.DaemonID(req.GetDaemon())))
+		return &aliquotv1.ReportResponse{}, toRPC(loop.daemonLeft(region, budget.DaemonID(req.GetDaemon())))
 	}
-	res, err := s.report(ctx, reign, region, req)
+	res, err := s.report(ctx, loop, region, req)
 	s.metrics.countReport(req.GetRegion(), res, err)
 	return res, toRPC(err)
 }
 
-func (s *leaseService) report(ctx context.Context, reign *reign, region int, req *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
+func (s *leaseService) report(ctx context.Context, loop *leaderLoop, region int, req *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
 	rep, err := reportFromWire(region, req)
 	if err != nil {
 		return nil, err
 	}
-	directive, err := reign.report(ctx, rep, decided{req.GetDecidedRulesVersion(), req.GetAllowed(), req.GetDenied()})
+	directive, err := loop.report(ctx, rep, decisionCounts{req.GetDecidedRulesVersion(), req.GetAllowed(), req.GetDenied()})
 	if err != nil {
 		return nil, err
 	}
-	s.plans.hear(region, req.GetPlan())
+	s.plans.accept(region, req.GetPlan())
 	res := directiveToWire(directive)
-	res.LeaderClockMicros = clockMicros(reign)
-	res.Plan = s.plans.ask(region, stream{directive.Epoch, directive.Session})
+	res.LeaderClockMicros = clockMicros(loop)
+	res.Plan = s.plans.taskFor(region, sessionID{directive.Epoch, directive.Session})
 	s.node.View(func(state *clusterstate.State) { res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion()) })
-	if !s.sent.note(region, stream{directive.Epoch, directive.Session}, res.Rules) {
+	if !s.sentRules.note(region, sessionID{directive.Epoch, directive.Session}, res.Rules) {
 		res.Rules = nil
 	}
 	return res, nil
 }
 
 // clockMicros is what a leader's clock shows, for regions to compare theirs with.
-func clockMicros(r *reign) int64 { return int64(r.now()) / 1000 }
+func clockMicros(l *leaderLoop) int64 { return int64(l.now()) / 1000 }
 
 // declared is the index of a declared region. The error names those there are.
-func (s *leaseService) declared(reign *reign, name string) (index int, err error) {
+func (s *leaseService) declared(loop *leaderLoop, name string) (index int, err error) {
 	s.node.View(func(state *clusterstate.State) {
 		c := &state.Ledger.Config
 		index = c.Index(name)
@@ -84,7 +84,7 @@ func (s *leaseService) declared(reign *reign, name string) (index int, err error
 		case c.Regions[index].Fenced:
 			err = fmt.Errorf("%w %q: what it had was given to the others; stop this daemon, or take the region back in with `aliquot region add %s`",
 				errFenced, name, name)
-		case c.Version != reign.floors.version:
+		case c.Version != loop.floors.version:
 			err = errConfigChanged // the reign in charge of it begins in a moment
 		}
 	})
@@ -136,33 +136,33 @@ func newerRules(s *clusterstate.State, region string, has uint64) *aliquotv1.Rul
 }
 
 // stream names one session of one region.
-type stream struct{ epoch, session uint64 }
+type sessionID struct{ epoch, session uint64 }
 
 // sentRules remembers which rules each region was sent in its session. Once is
 // enough: if the answer is lost the session closes, and a region that cannot use
 // the rules must not be sent megabytes with every report.
 type sentRules struct {
-	mu sync.Mutex
-	to map[int]sentTo
+	mu       sync.Mutex
+	byRegion map[int]sentVersion
 }
 
-type sentTo struct {
-	stream  stream
+type sentVersion struct {
+	session sessionID
 	version uint64
 }
 
 // note records that rules (if any) go to the region, and reports whether they are
 // news in this session.
-func (s *sentRules) note(region int, in stream, rules *aliquotv1.Rules) bool {
+func (s *sentRules) note(region int, in sessionID, rules *aliquotv1.Rules) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.to == nil {
-		s.to = map[int]sentTo{}
+	if s.byRegion == nil {
+		s.byRegion = map[int]sentVersion{}
 	}
-	now := sentTo{in, rules.GetVersion()}
-	if rules == nil || s.to[region] == now {
+	now := sentVersion{in, rules.GetVersion()}
+	if rules == nil || s.byRegion[region] == now {
 		return false
 	}
-	s.to[region] = now
+	s.byRegion[region] = now
 	return true
 }

@@ -13,38 +13,38 @@ import (
 // only when somebody wants its place: a region whose one daemon restarts is not taken for
 // silent meanwhile, which would cost the others a floor. The zero value has none; safe for
 // concurrent use.
-type leavers struct {
-	mu sync.Mutex
-	of map[string]stream // by region, the latest
+type stoppedDaemons struct {
+	mu       sync.Mutex
+	byRegion map[string]sessionID // by region, the latest
 }
 
 // hear takes a daemon's word that it is the end of a session.
-func (l *leavers) hear(region string, of stream) {
+func (l *stoppedDaemons) add(region string, of sessionID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.of == nil {
-		l.of = map[string]stream{}
+	if l.byRegion == nil {
+		l.byRegion = map[string]sessionID{}
 	}
-	l.of[region] = of
+	l.byRegion[region] = of
 }
 
 // makeWay ends the session of a daemon that has left a region, and reports whether there may
 // have been one. What the machine hears next finds it ended.
-func (l *leavers) makeWay(r *reign, region string, index int) bool {
+func (l *stoppedDaemons) endStoppedSession(loop *leaderLoop, region string, index int) bool {
 	l.mu.Lock()
-	of, left := l.of[region]
-	delete(l.of, region)
+	of, left := l.byRegion[region]
+	delete(l.byRegion, region)
 	l.mu.Unlock()
-	return left && r.endSession(index, of) == nil
+	return left && loop.endSession(index, of) == nil
 }
 
 // daemonLeft tells the machine that a daemon of a region has stopped.
-func (r *reign) daemonLeft(region int, id budget.DaemonID) error {
-	return r.post(func(loop context.Context) { r.step(loop, budget.DaemonLeft{Region: region, Daemon: id}) })
+func (l *leaderLoop) daemonLeft(region int, id budget.DaemonID) error {
+	return l.post(func(loopCtx context.Context) { l.step(loopCtx, budget.DaemonLeft{Region: region, Daemon: id}) })
 }
 
 // endSession ends a session, if it is open, as a gap in its reports does.
-func (r *reign) endSession(region int, of stream) error {
-	gap := budget.Report{Shard: r.ledger.Shard, Region: region, Epoch: of.epoch, Session: of.session, Seq: math.MaxUint64}
-	return r.post(func(loop context.Context) { r.step(loop, budget.ReportReceived{Report: gap}) })
+func (l *leaderLoop) endSession(region int, of sessionID) error {
+	gap := budget.Report{Shard: l.ledger.Shard, Region: region, Epoch: of.epoch, Session: of.session, Seq: math.MaxUint64}
+	return l.post(func(loopCtx context.Context) { l.step(loopCtx, budget.ReportReceived{Report: gap}) })
 }

@@ -28,9 +28,9 @@ const (
 // planBook is the plan under way at this node while it leads: what the regions are
 // asked, and what they have answered. One at a time, for each is up to 4 MiB of rules
 // that go to every region. Safe for concurrent use. The zero value is ready.
-type planBook struct {
-	mu   sync.Mutex
-	open *plan
+type planner struct {
+	mu      sync.Mutex
+	current *plan
 }
 
 // plan is one question to the regions. The book's mu guards what changes.
@@ -40,23 +40,23 @@ type plan struct {
 	waiting map[int]bool
 	// sent are those that were asked, each in the stream it was asked in: if an answer of
 	// the leader's is lost, its session is.
-	sent    map[int]stream
+	sent    map[int]sessionID
 	results map[int]*aliquotv1.PlanResult
 	// done is closed when nobody is waited for any more.
 	done chan struct{}
 }
 
 // begin opens a plan for the regions that are heard. The caller must call end.
-func (b *planBook) begin(yaml string, within time.Duration, regions []int) (*plan, error) {
+func (b *planner) begin(yaml string, within time.Duration, regions []int) (*plan, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open != nil {
+	if b.current != nil {
 		return nil, errPlanning
 	}
 	p := &plan{
 		// By chance, so that no answer to another leader's question is taken for one.
 		task: &aliquotv1.PlanTask{Id: rand.Uint64() | 1, Yaml: yaml, WithinMicros: within.Microseconds()},
-		sent: map[int]stream{}, results: map[int]*aliquotv1.PlanResult{}, waiting: map[int]bool{}, done: make(chan struct{}),
+		sent: map[int]sessionID{}, results: map[int]*aliquotv1.PlanResult{}, waiting: map[int]bool{}, done: make(chan struct{}),
 	}
 	for _, i := range regions {
 		p.waiting[i] = true
@@ -64,36 +64,36 @@ func (b *planBook) begin(yaml string, within time.Duration, regions []int) (*pla
 	if len(regions) == 0 {
 		close(p.done)
 	}
-	b.open = p
+	b.current = p
 	return p, nil
 }
 
 // end closes the plan and returns what came.
-func (b *planBook) end(p *plan) map[int]*aliquotv1.PlanResult {
+func (b *planner) end(p *plan) map[int]*aliquotv1.PlanResult {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open == p {
-		b.open = nil
+	if b.current == p {
+		b.current = nil
 	}
 	return p.results
 }
 
 // ask is what a region is to be asked with the answer to its report, nil if it was.
-func (b *planBook) ask(region int, in stream) *aliquotv1.PlanTask {
+func (b *planner) taskFor(region int, in sessionID) *aliquotv1.PlanTask {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open == nil || !b.open.waiting[region] || b.open.sent[region] == in {
+	if b.current == nil || !b.current.waiting[region] || b.current.sent[region] == in {
 		return nil
 	}
-	b.open.sent[region] = in
-	return b.open.task
+	b.current.sent[region] = in
+	return b.current.task
 }
 
 // hear takes what a region answers; nonsense counts as an answer, and is told as such.
-func (b *planBook) hear(region int, result *aliquotv1.PlanResult) {
+func (b *planner) accept(region int, result *aliquotv1.PlanResult) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := b.open
+	p := b.current
 	if result == nil || p == nil || result.GetId() != p.task.GetId() || !p.waiting[region] {
 		return
 	}
@@ -147,12 +147,12 @@ func printable(text string) bool {
 const maxRuleID = 1024
 
 // summed adds a region's result to the answer.
-type summed struct {
+type planSum struct {
 	res   *aliquotv1.PlanRulesResponse
 	rules map[string]*aliquotv1.RulePlan
 }
 
-func (s *summed) add(r *aliquotv1.PlanResult) {
+func (s *planSum) add(r *aliquotv1.PlanResult) {
 	s.res.NewlyDeniedRequests += r.GetNewlyDeniedRequests()
 	s.res.NewlyAllowedRequests += r.GetNewlyAllowedRequests()
 	for _, one := range r.GetRules() {
@@ -177,7 +177,7 @@ func (s *summed) add(r *aliquotv1.PlanResult) {
 }
 
 // sort puts the rules with the most newly denied keys first, and keeps the answer short.
-func (s *summed) sort() {
+func (s *planSum) sort() {
 	slices.SortFunc(s.res.Rules, func(a, b *aliquotv1.RulePlan) int {
 		return cmp.Or(cmp.Compare(b.GetNewlyDeniedKeys(), a.GetNewlyDeniedKeys()),
 			cmp.Compare(b.GetNewlyDeniedRequests(), a.GetNewlyDeniedRequests()),

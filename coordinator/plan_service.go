@@ -30,7 +30,7 @@ func (s *ruleService) PlanRules(ctx context.Context, req *aliquotv1.PlanRulesReq
 	ctx, cancel := context.WithTimeout(ctx, wait+defaultDeadline)
 	defer cancel()
 	res, err := s.plan(ctx, req, wait)
-	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
+	if _, notLeader := errors.AsType[cluster.ErrNotLeader](err); notLeader {
 		res, err = toLeader(ctx, s.forward, req, (*peer).PlanRules)
 	}
 	return res, toRPC(err)
@@ -55,39 +55,39 @@ func (s *ruleService) plan(ctx context.Context, req *aliquotv1.PlanRulesRequest,
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
-	res, err := s.planned(req)
+	res, err := s.planPreview(req)
 	if err != nil {
 		return nil, err
 	}
-	reign := s.leadership.current()
-	if reign == nil {
+	loop := s.leadership.current()
+	if loop == nil {
 		return nil, errTakingCharge
 	}
-	names, live, err := reign.heard(ctx)
+	names, live, err := loop.liveRegions(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if end, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(end)-planMargin)
 	}
-	asked, err := s.plans.begin(req.GetYaml(), max(wait, 0), live)
+	plan, err := s.plans.begin(req.GetYaml(), max(wait, 0), live)
 	if err != nil {
 		return nil, err
 	}
-	patience := time.NewTimer(wait)
-	defer patience.Stop()
+	timeout := time.NewTimer(wait)
+	defer timeout.Stop()
 	select {
-	case <-asked.done:
-	case <-patience.C:
+	case <-plan.done:
+	case <-timeout.C:
 	case <-ctx.Done():
-	case <-reign.over:
+	case <-loop.done:
 	}
-	answered(res, names, live, s.plans.end(asked), wait)
+	fillPlanAnswer(res, names, live, s.plans.end(plan), wait)
 	return res, ctx.Err()
 }
 
 // planned is what there is to say without the regions.
-func (s *ruleService) planned(req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanRulesResponse, error) {
+func (s *ruleService) planPreview(req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanRulesResponse, error) {
 	name := req.GetFileName()
 	if name == "" {
 		name = "rules"
@@ -104,19 +104,19 @@ func (s *ruleService) planned(req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanR
 	for _, w := range warnings {
 		res.Warnings = append(res.Warnings, w.String())
 	}
-	res.Warnings = append(res.Warnings, s.restarts(set)...)
-	res.Warnings = append(res.Warnings, s.hidden(set)...)
+	res.Warnings = append(res.Warnings, s.restartedRules(set)...)
+	res.Warnings = append(res.Warnings, s.hiddenChanges(set)...)
 	res.Diff, err = unifiedDiff(versionName(res.BaseVersion), name, before, req.GetYaml())
 	return res, err
 }
 
 // heard are the regions that are declared, by index ("" for one that was fenced), and
 // those that are live.
-func (r *reign) heard(ctx context.Context) ([]string, []int, error) {
+func (l *leaderLoop) liveRegions(ctx context.Context) ([]string, []int, error) {
 	var names []string
 	var live []int
-	err := r.ask(ctx, func(m *budget.Leader, now budget.Instant) {
-		for i, region := range r.ledger.Config.Regions {
+	err := l.query(ctx, func(m *budget.Leader, now budget.Instant) {
+		for i, region := range l.ledger.Config.Regions {
 			if region.Fenced {
 				names = append(names, "")
 				continue
@@ -134,12 +134,12 @@ func (r *reign) heard(ctx context.Context) ([]string, []int, error) {
 }
 
 // answered fills in what the regions said, and why others said nothing.
-func answered(res *aliquotv1.PlanRulesResponse, names []string, live []int, results map[int]*aliquotv1.PlanResult, wait time.Duration) {
-	asked := map[int]bool{}
+func fillPlanAnswer(res *aliquotv1.PlanRulesResponse, names []string, live []int, results map[int]*aliquotv1.PlanResult, wait time.Duration) {
+	wasAsked := map[int]bool{}
 	for _, i := range live {
-		asked[i] = true
+		wasAsked[i] = true
 	}
-	sums := summed{res: res, rules: map[string]*aliquotv1.RulePlan{}}
+	sums := planSum{res: res, rules: map[string]*aliquotv1.RulePlan{}}
 	for i, name := range names {
 		if name == "" {
 			continue
@@ -151,7 +151,7 @@ func answered(res *aliquotv1.PlanRulesResponse, names []string, live []int, resu
 			if result.GetReplayed() != nil {
 				of = result.GetReplayed()
 			}
-		case asked[i]:
+		case wasAsked[i]:
 			of.Error = fmt.Sprintf("no answer within %v; it may be an older version, or busy", wait.Round(time.Millisecond))
 		default:
 			of.Error = "the region is not heard"

@@ -25,8 +25,8 @@ func found(id uint64) *aliquotv1.PlanResult {
 
 // TestAPlanCollects: regions are asked once in each session, and summed up.
 func TestAPlanCollects(t *testing.T) {
-	var b planBook
-	if b.ask(0, stream{1, 1}) != nil {
+	var b planner
+	if b.taskFor(0, sessionID{1, 1}) != nil {
 		t.Fatal("asked without a plan")
 	}
 	p, err := b.begin("rules: []", time.Second, []int{0, 2})
@@ -36,22 +36,22 @@ func TestAPlanCollects(t *testing.T) {
 	if _, err := b.begin("rules: []", time.Second, nil); !errors.Is(err, errPlanning) {
 		t.Errorf("a second one at once: %v", err)
 	}
-	task := b.ask(0, stream{1, 1})
+	task := b.taskFor(0, sessionID{1, 1})
 	if task.GetYaml() != "rules: []" || task.GetWithinMicros() != 1e6 {
 		t.Fatalf("%v", task)
 	}
-	if b.ask(0, stream{1, 1}) != nil || b.ask(1, stream{1, 7}) != nil {
+	if b.taskFor(0, sessionID{1, 1}) != nil || b.taskFor(1, sessionID{1, 7}) != nil {
 		t.Error("asked twice, or one that was not to be")
 	}
-	if b.ask(0, stream{1, 2}) == nil {
+	if b.taskFor(0, sessionID{1, 2}) == nil {
 		t.Error("in a new session it has to be asked again: the answer may be lost")
 	}
-	b.hear(0, found(task.GetId()+1)) // of another leader's plan
-	b.hear(1, found(task.GetId()))   // was not asked
-	b.hear(0, nil)
-	b.hear(0, found(task.GetId()))
-	b.hear(0, found(task.GetId()))
-	if b.ask(0, stream{1, 3}) != nil {
+	b.accept(0, found(task.GetId()+1)) // of another leader's plan
+	b.accept(1, found(task.GetId()))   // was not asked
+	b.accept(0, nil)
+	b.accept(0, found(task.GetId()))
+	b.accept(0, found(task.GetId()))
+	if b.taskFor(0, sessionID{1, 3}) != nil {
 		t.Error("asked again although it has answered")
 	}
 	select {
@@ -59,10 +59,10 @@ func TestAPlanCollects(t *testing.T) {
 		t.Fatal("done before all have answered")
 	default:
 	}
-	b.hear(2, found(task.GetId()))
+	b.accept(2, found(task.GetId()))
 	<-p.done
 	res := &aliquotv1.PlanRulesResponse{}
-	answered(res, []string{"us", "eu", "ap", "", "me"}, []int{0, 2}, b.end(p), time.Second)
+	fillPlanAnswer(res, []string{"us", "eu", "ap", "", "me"}, []int{0, 2}, b.end(p), time.Second)
 	if len(res.Regions) != 4 || res.Regions[0].GetRegion() != "us" || res.Regions[0].GetOneIn() != 4 ||
 		res.Regions[1].GetError() == "" || res.Regions[3].GetRegion() != "me" {
 		t.Errorf("%v", res.Regions)
@@ -80,14 +80,14 @@ func TestAPlanCollects(t *testing.T) {
 
 // TestAPlanThatNobodyAnswers ends with the reasons.
 func TestAPlanThatNobodyAnswers(t *testing.T) {
-	var b planBook
+	var b planner
 	p, err := b.begin("rules: []", time.Second, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	<-p.done
 	res := &aliquotv1.PlanRulesResponse{}
-	answered(res, []string{"us", "eu"}, []int{1}, b.end(p), 5*time.Second)
+	fillPlanAnswer(res, []string{"us", "eu"}, []int{1}, b.end(p), 5*time.Second)
 	if !strings.Contains(res.Regions[0].GetError(), "not heard") || !strings.Contains(res.Regions[1].GetError(), "within 5s") {
 		t.Errorf("%v", res.Regions)
 	}
@@ -108,16 +108,16 @@ func TestHostilePlanResults(t *testing.T) {
 		},
 		"a span": func(r *aliquotv1.PlanResult) { r.Replayed.Span = &durationpb.Duration{Seconds: -1} },
 	} {
-		var b planBook
+		var b planner
 		p, err := b.begin("rules: []", time.Second, []int{0})
 		if err != nil {
 			t.Fatal(err)
 		}
 		hostile := proto.CloneOf(found(p.task.GetId()))
 		spoil(hostile)
-		b.hear(0, hostile)
+		b.accept(0, hostile)
 		res := &aliquotv1.PlanRulesResponse{}
-		answered(res, []string{"us"}, []int{0}, b.end(p), time.Second)
+		fillPlanAnswer(res, []string{"us"}, []int{0}, b.end(p), time.Second)
 		if !strings.Contains(res.Regions[0].GetError(), "cannot be right") || len(res.Rules) > 0 || res.NewlyDeniedRequests != 0 {
 			t.Errorf("%s: %v", name, res)
 		}

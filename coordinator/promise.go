@@ -15,8 +15,8 @@ import (
 )
 
 // terms are what a promise of a limit under a rule is computed from.
-func terms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s surroundings) *budget.Terms {
-	t := &budget.Terms{Limit: l, Config: c, Silent: s.silent, RoundTrip: s.farthest(), Quorum: s.quorum, Pace: s.pace}
+func promiseTerms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s conditions) *budget.Terms {
+	t := &budget.Terms{Limit: l, Config: c, Silent: s.silent, RoundTrip: s.maxRoundTrip(), Quorum: s.commit, Pace: s.reportInterval}
 	switch rule.Enforcement {
 	case rules.Elastic:
 		t.Enforcement = budget.Elastic
@@ -31,7 +31,7 @@ func terms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s surroundings
 	case limit.Concurrency:
 		t.Counts = budget.Slots
 	}
-	if s.quorum == 0 {
+	if s.commit == 0 {
 		t.Quorum = -1
 	}
 	return t
@@ -52,8 +52,8 @@ func keyLimit(rule *rules.Rule, l limit.Limit) budget.KeyLimit {
 // bounded puts the figures of the promise into a budget that any node knows: the most
 // that all regions together admit in t seconds is capacity + worst-case excess + bound
 // rate x t.
-func bounded(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.Config) {
-	p := terms(rule, keyLimit(rule, l), c, surroundings{}).Promise()
+func setBounds(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.Config) {
+	p := promiseTerms(rule, keyLimit(rule, l), c, conditions{}).Promise()
 	b.Enforcement = rule.Enforcement
 	b.WorstCaseExcess = tokens(p.Excess)
 	b.BoundRate = boundRate(rule, l, c)
@@ -63,7 +63,7 @@ func bounded(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.Con
 // limit with the drift of clocks, N times as much if they are not coordinated. Slots
 // have none.
 func boundRate(rule *rules.Rule, l limit.Limit, c *budget.Config) float64 {
-	rate := lasting(l) * (1 + float64(c.RhoPPM)/1e6)
+	rate := ratePerSecond(l) * (1 + float64(c.RhoPPM)/1e6)
 	if rule.Enforcement == rules.Independent {
 		rate *= float64(c.Holders())
 	}
@@ -71,25 +71,25 @@ func boundRate(rule *rules.Rule, l limit.Limit, c *budget.Config) float64 {
 }
 
 // promisedLimit is a limit whose promise is to be worded, as it was read.
-type promisedLimit struct {
+type limitPromise struct {
 	rule   *rules.Rule
 	limit  limit.Limit
 	config budget.Config
 }
 
 // newPromisedLimit copies what may change when the state is no longer locked.
-func newPromisedLimit(s *clusterstate.State, rule *rules.Rule, l limit.Limit) *promisedLimit {
-	p := &promisedLimit{rule: rule, limit: l, config: s.Ledger.Config}
+func newLimitPromise(s *clusterstate.State, rule *rules.Rule, l limit.Limit) *limitPromise {
+	p := &limitPromise{rule: rule, limit: l, config: s.Ledger.Config}
 	p.config.Regions = slices.Clone(p.config.Regions)
 	return p
 }
 
 // words is what is promised, for people.
-func (p *promisedLimit) words(s surroundings) *aliquotv1.Promise {
-	s = s.of(len(p.config.Regions))
-	kept := terms(p.rule, keyLimit(p.rule, p.limit), &p.config, s).Promise()
+func (p *limitPromise) toWire(s conditions) *aliquotv1.Promise {
+	s = s.firstRegions(len(p.config.Regions))
+	kept := promiseTerms(p.rule, keyLimit(p.rule, p.limit), &p.config, s).Promise()
 	out := &aliquotv1.Promise{
-		Bounds:   append(p.excesses(&kept), p.shortfalls(&kept, s)...),
+		Bounds:   append(p.excessBounds(&kept), p.shortfallBounds(&kept, s)...),
 		Measured: &aliquotv1.Measured{RoundTrips: map[string]*durationpb.Duration{}},
 	}
 	for i, took := range s.roundTrips {
@@ -97,8 +97,8 @@ func (p *promisedLimit) words(s surroundings) *aliquotv1.Promise {
 			out.Measured.RoundTrips[p.config.Regions[i].Name] = durationpb.New(took)
 		}
 	}
-	if s.quorum != 0 {
-		out.Measured.Commit = durationpb.New(s.quorum)
+	if s.commit != 0 {
+		out.Measured.Commit = durationpb.New(s.commit)
 	}
 	return out
 }
@@ -110,37 +110,37 @@ const (
 	inSeconds   = "s"
 )
 
-func excess(name string, value float64, unit, meaning string) *aliquotv1.Bound {
+func newExcess(name string, value float64, unit, meaning string) *aliquotv1.Bound {
 	return &aliquotv1.Bound{Name: name, Kind: "excess", Value: value, Unit: unit, Meaning: meaning}
 }
 
-func shortfall(name string, value float64, unit, meaning string) *aliquotv1.Bound {
+func newShortfall(name string, value float64, unit, meaning string) *aliquotv1.Bound {
 	return &aliquotv1.Bound{Name: name, Kind: "shortfall", Value: value, Unit: unit, Meaning: meaning}
 }
 
-func (p *promisedLimit) excesses(kept *budget.Promise) []*aliquotv1.Bound {
+func (p *limitPromise) excessBounds(kept *budget.Promise) []*aliquotv1.Bound {
 	if kept.Counts == budget.Slots {
 		return []*aliquotv1.Bound{
-			excess("in_use", tokens(kept.Burst), inTokens, "in use everywhere together at a time, at most"),
-			excess("excess", tokens(kept.Excess), inTokens, "of that above the capacity"),
+			newExcess("in_use", tokens(kept.Burst), inTokens, "in use everywhere together at a time, at most"),
+			newExcess("excess", tokens(kept.Excess), inTokens, "of that above the capacity"),
 		}
 	}
 	out := []*aliquotv1.Bound{
-		excess("admitted_burst", tokens(kept.Burst), inTokens, "admitted everywhere together at once, at most"),
-		excess("admitted_rate", boundRate(p.rule, p.limit, &p.config), inPerSecond, "and this much more in each second, with the drift of clocks"),
-		excess("excess", tokens(kept.Excess), inTokens, p.whyExcess(kept)),
+		newExcess("admitted_burst", tokens(kept.Burst), inTokens, "admitted everywhere together at once, at most"),
+		newExcess("admitted_rate", boundRate(p.rule, p.limit, &p.config), inPerSecond, "and this much more in each second, with the drift of clocks"),
+		newExcess("excess", tokens(kept.Excess), inTokens, p.excessMeaning(kept)),
 	}
 	if kept.Window > 0 {
-		out = append(out, excess("admitted_window", tokens(kept.Window), inTokens, "admitted everywhere together in one window of the stores' clocks"))
+		out = append(out, newExcess("admitted_window", tokens(kept.Window), inTokens, "admitted everywhere together in one window of the stores' clocks"))
 	}
 	if kept.Moving > 0 {
-		out = append(out, excess("excess_moving_floors", tokens(kept.Moving), inTokens,
+		out = append(out, newExcess("excess_moving_floors", tokens(kept.Moving), inTokens,
 			"of that only while floors are being moved: until every region has acknowledged its new one"))
 	}
 	return out
 }
 
-func (p *promisedLimit) whyExcess(kept *budget.Promise) string {
+func (p *limitPromise) excessMeaning(kept *budget.Promise) string {
 	switch {
 	case kept.Excess == 0:
 		return "of that above the capacity: never any"
@@ -152,44 +152,44 @@ func (p *promisedLimit) whyExcess(kept *budget.Promise) string {
 	return "of that above the capacity: the bursts of an idle key in the other regions; spent once, it is earned again at the rate of the limit"
 }
 
-func (p *promisedLimit) shortfalls(kept *budget.Promise, s surroundings) []*aliquotv1.Bound {
+func (p *limitPromise) shortfallBounds(kept *budget.Promise, s conditions) []*aliquotv1.Bound {
 	if p.rule.Enforcement == rules.Independent {
-		return []*aliquotv1.Bound{shortfall("lost", 0, inTokens, "nothing: no region waits for another one")}
+		return []*aliquotv1.Bound{newShortfall("lost", 0, inTokens, "nothing: no region waits for another one")}
 	}
 	out := []*aliquotv1.Bound{
-		waiting(kept, shortfall("share_moves_first", kept.ToHot.Seconds(), inSeconds,
+		markUnmeasured(kept, newShortfall("share_moves_first", kept.ToHot.Seconds(), inSeconds,
 			"until the share of a key that was idle everywhere is where it is asked for, if nothing fails")),
-		waiting(kept, shortfall("lost_first_touch", tokens(kept.FirstTouch), inTokens,
+		markUnmeasured(kept, newShortfall("lost_first_touch", tokens(kept.FirstTouch), inTokens,
 			"refused until then, of a burst and all that the limit earns; what the others held follows")),
-		waiting(kept, shortfall("share_follows", kept.ToFollow.Seconds(), inSeconds,
+		markUnmeasured(kept, newShortfall("share_follows", kept.ToFollow.Seconds(), inSeconds,
 			"until the share has followed a demand that turns to another region")),
-		waiting(kept, shortfall("lost_step", tokens(kept.Step), inTokens, "refused until then")),
-		shortfall("lost_steady_rate", tokens(kept.SteadyRate), inPerSecond,
+		markUnmeasured(kept, newShortfall("lost_step", tokens(kept.Step), inTokens, "refused until then")),
+		newShortfall("lost_steady_rate", tokens(kept.SteadyRate), inPerSecond,
 			"out of reach of a region that is busy alone: what the others keep at hand, and a dead band of 1 %"),
-		shortfall("lost_steady_burst", tokens(kept.SteadyBurst), inTokens, "and of the burst"),
-		shortfall("lost_saturated", 0, inPerSecond, "while every region asks for its part and more: nothing is lost"),
-		shortfall("lost_region_silent", tokens(kept.SilentRate), inPerSecond,
+		newShortfall("lost_steady_burst", tokens(kept.SteadyBurst), inTokens, "and of the burst"),
+		newShortfall("lost_saturated", 0, inPerSecond, "while every region asks for its part and more: nothing is lost"),
+		newShortfall("lost_region_silent", tokens(kept.SilentRate), inPerSecond,
 			"out of its reach while one other region is silent: the largest floor is reserved too"),
 	}
 	if kept.Turn > 0 {
-		out = append(out, shortfall("home_turn", kept.Turn.Seconds(), inSeconds,
+		out = append(out, newShortfall("home_turn", kept.Turn.Seconds(), inSeconds,
 			"until a region has its turn, if all are busy with this small limit: one of them holds all of it at a time"))
 	}
 	if names := s.silentNames(&p.config); len(names) > 0 {
-		out = append(out, shortfall("reserved_now", tokens(kept.SilentNow), inPerSecond, "reserved now for what is silent: "+strings.Join(names, ", ")))
+		out = append(out, newShortfall("reserved_now", tokens(kept.SilentNow), inPerSecond, "reserved now for what is silent: "+strings.Join(names, ", ")))
 	}
 	return append(out,
-		shortfall("cut_off_keeps", tokens(kept.KeptRate), inPerSecond,
+		newShortfall("cut_off_keeps", tokens(kept.KeptRate), inPerSecond,
 			"served at least by a region that has lent its part and is cut off"),
-		shortfall("lost_cut_off", tokens(kept.CutOffBurst), inTokens,
+		newShortfall("lost_cut_off", tokens(kept.CutOffBurst), inTokens,
 			"of its part it has lent by then, and cannot have back meanwhile"),
-		shortfall("cut_off_time", kept.CutOff.Seconds(), inSeconds, "for that long at most"),
-		shortfall("cut_off_floor", tokens(kept.FloorRate), inPerSecond, "served by it after that, from an empty bucket, for as long as it takes"),
+		newShortfall("cut_off_time", kept.CutOff.Seconds(), inSeconds, "for that long at most"),
+		newShortfall("cut_off_floor", tokens(kept.FloorRate), inPerSecond, "served by it after that, from an empty bucket, for as long as it takes"),
 	)
 }
 
 // waiting marks a bound that follows from what was measured.
-func waiting(p *budget.Promise, b *aliquotv1.Bound) *aliquotv1.Bound {
+func markUnmeasured(p *budget.Promise, b *aliquotv1.Bound) *aliquotv1.Bound {
 	if b.Unmeasured = !p.Measured; b.Unmeasured {
 		b.Meaning += " (not known yet: a round trip or a commit has not been measured)"
 	}

@@ -13,8 +13,8 @@ import (
 
 // worded is what is promised of 300 at once and 100 a second, or in 3 s, over three
 // regions.
-func worded(enforcement string, algorithm limit.Algorithm, with func(*budget.Config), s surroundings) map[string]*aliquotv1.Bound {
-	p := promisedLimit{
+func worded(enforcement string, algorithm limit.Algorithm, with func(*budget.Config), s conditions) map[string]*aliquotv1.Bound {
+	p := limitPromise{
 		rule:  &rules.Rule{Enforcement: enforcement, Limit: limit.Limit{Algorithm: algorithm}},
 		limit: limit.Limit{Algorithm: algorithm, Capacity: 300 * limit.Token, Rate: limit.Rate{Micro: 100e6}, Window: 3 * time.Second},
 	}
@@ -23,7 +23,7 @@ func worded(enforcement string, algorithm limit.Algorithm, with func(*budget.Con
 		with(&p.config)
 	}
 	out := map[string]*aliquotv1.Bound{}
-	for _, b := range p.words(s).GetBounds() {
+	for _, b := range p.toWire(s).GetBounds() {
 		out[b.GetName()] = b
 	}
 	return out
@@ -53,7 +53,7 @@ func TestPromiseInWords(t *testing.T) {
 			silent: []string{"admitted_burst", "admitted_rate"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bounds := worded(c.enforcement, c.algorithm, c.with, surroundings{})
+			bounds := worded(c.enforcement, c.algorithm, c.with, conditions{})
 			for name, want := range c.want {
 				b := bounds[name]
 				if b == nil || b.GetValue() < want-.01 || b.GetValue() > want+.01 || b.GetMeaning() == "" || b.GetKind() == "" || b.GetUnit() == "" {
@@ -77,19 +77,19 @@ func TestPromiseInWords(t *testing.T) {
 func TestPromiseCountsWhoIsHeard(t *testing.T) {
 	ms := time.Millisecond
 	for _, c := range []struct {
-		around surroundings
+		around conditions
 		follow float64 // seconds; 0: not measured
 		silent string
 	}{
-		{surroundings{}, 0, ""},
-		{surroundings{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, quorum: 10 * ms, silent: []bool{false, false, false}}, 1.54, ""},
-		{surroundings{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, quorum: 10 * ms, silent: []bool{false, true, false}}, 1.30, "b"},
-		{surroundings{roundTrips: []time.Duration{40 * ms, 0, 20 * ms}, quorum: 10 * ms, silent: []bool{false, true, false}}, 1.30, "b"},
-		{surroundings{roundTrips: []time.Duration{40 * ms, 0, 20 * ms}, quorum: 10 * ms, silent: []bool{false, false, false}}, 0, ""},
-		{surroundings{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, quorum: 0, silent: []bool{false, false, false}}, 0, ""},
-		{surroundings{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, quorum: 10 * ms, silent: []bool{true, true, true}}, 0, "a, b, c"},
+		{conditions{}, 0, ""},
+		{conditions{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, commit: 10 * ms, silent: []bool{false, false, false}}, 1.54, ""},
+		{conditions{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, commit: 10 * ms, silent: []bool{false, true, false}}, 1.30, "b"},
+		{conditions{roundTrips: []time.Duration{40 * ms, 0, 20 * ms}, commit: 10 * ms, silent: []bool{false, true, false}}, 1.30, "b"},
+		{conditions{roundTrips: []time.Duration{40 * ms, 0, 20 * ms}, commit: 10 * ms, silent: []bool{false, false, false}}, 0, ""},
+		{conditions{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, commit: 0, silent: []bool{false, false, false}}, 0, ""},
+		{conditions{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, commit: 10 * ms, silent: []bool{true, true, true}}, 0, "a, b, c"},
 		// One more was declared since the configuration was read.
-		{surroundings{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms, 0}, quorum: 10 * ms, silent: []bool{false, false, false, true}}, 1.54, ""},
+		{conditions{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms, 0}, commit: 10 * ms, silent: []bool{false, false, false, true}}, 1.54, ""},
 	} {
 		bounds := worded(rules.Strict, limit.TokenBucket, nil, c.around)
 		follows := bounds["share_follows"]

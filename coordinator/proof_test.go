@@ -11,7 +11,7 @@ import (
 )
 
 // proof waits for the outcome of the proof that the machine asked for.
-func (c *court) proof() error {
+func (c *loopTest) proof() error {
 	c.t.Helper()
 	select {
 	case err := <-c.verified:
@@ -25,7 +25,7 @@ func (c *court) proof() error {
 // A machine's question whether it still leads goes to raft: a node that leads again, in a later term, does not lead in the
 // machine's, whose ledger another leader may have changed in between.
 func TestAProofIsOfTheReignsOwnTerm(t *testing.T) {
-	c := newCourt(t)
+	c := newLoopTest(t)
 	c.execute(t.Context(), []budget.LeaderEffect{budget.Verify{}})
 	if err := c.proof(); err != nil {
 		t.Fatalf("no proof in its own term: %v", err)
@@ -44,12 +44,12 @@ func TestAProofIsOfTheReignsOwnTerm(t *testing.T) {
 
 // Nothing is told to a daemon without a session either unless the leadership is proved.
 func TestADaemonWithoutASessionIsToldNothingWithoutAProof(t *testing.T) {
-	r := newReception(t)
-	if _, err := r.service.withoutSession(t.Context(), r.reign, 0, &aliquotv1.HelloRequest{Region: "us"}); err != nil {
+	h := newHelloTest(t)
+	if _, err := h.service.answerWithoutSession(t.Context(), h.leaderLoop, 0, &aliquotv1.HelloRequest{Region: "us"}); err != nil {
 		t.Fatalf("by a leader: %v", err)
 	}
-	r.reign.term--
-	if res, err := r.service.withoutSession(t.Context(), r.reign, 0, &aliquotv1.HelloRequest{Region: "us"}); !errors.As(err, new(cluster.ErrNotLeader)) {
+	h.leaderLoop.term--
+	if res, err := h.service.answerWithoutSession(t.Context(), h.leaderLoop, 0, &aliquotv1.HelloRequest{Region: "us"}); !errors.As(err, new(cluster.ErrNotLeader)) {
 		t.Errorf("by the leader of an earlier term: %v, %v", res, err)
 	}
 }

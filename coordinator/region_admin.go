@@ -85,7 +85,7 @@ func (s *regionService) change(ctx context.Context, change clusterstate.RegionCh
 	var before uint64
 	s.node.View(func(state *clusterstate.State) { before = state.Ledger.Config.Version })
 	err := s.node.ChangeRegion(ctx, change, name, weight, "")
-	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
+	if _, notLeader := errors.AsType[cluster.ErrNotLeader](err); notLeader {
 		var region *aliquotv1.Region
 		if region, err = atLeader(ctx); err == nil {
 			awaitConfig(ctx, s.node, before)

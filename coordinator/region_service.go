@@ -44,8 +44,8 @@ func (s *regionService) list(ctx context.Context) []*aliquotv1.Region {
 	ctx, cancel := context.WithTimeout(ctx, askLeader)
 	defer cancel()
 	regions := s.declared()
-	if reign := s.leadership.current(); reign != nil {
-		if known, err := reign.regionStatus(ctx, len(regions)); err == nil {
+	if loop := s.leadership.current(); loop != nil {
+		if known, err := loop.regionStatus(ctx, len(regions)); err == nil {
 			for i, status := range known {
 				describe(regions[i], status)
 			}
@@ -93,11 +93,11 @@ func describe(r *aliquotv1.Region, status budget.RegionStatus) {
 }
 
 // regionStatus asks the machine about the first n regions.
-func (r *reign) regionStatus(ctx context.Context, n int) ([]budget.RegionStatus, error) {
+func (l *leaderLoop) regionStatus(ctx context.Context, n int) ([]budget.RegionStatus, error) {
 	var out []budget.RegionStatus
-	err := r.ask(ctx, func(m *budget.Leader, now budget.Instant) {
-		for i := range min(n, len(r.ledger.Config.Regions)) {
-			out = append(out, m.Region(i, now, r.floors.steps.Tail()))
+	err := l.query(ctx, func(m *budget.Leader, now budget.Instant) {
+		for i := range min(n, len(l.ledger.Config.Regions)) {
+			out = append(out, m.Region(i, now, l.floors.steps.Tail()))
 		}
 	})
 	if err != nil {

@@ -28,137 +28,137 @@ const (
 
 // reign is one epoch of this node as the leader: the loop that drives the machine
 // of package budget. Any goroutine may post; everything else belongs to the loop.
-type reign struct {
+type leaderLoop struct {
 	*leadership
-	epoch   uint64
-	term    uint64 // of raft, in which the epoch was minted
-	began   budget.Instant
-	machine *budget.Leader
+	epoch     uint64
+	term      uint64 // of raft, in which the epoch was minted
+	startedAt budget.Instant
+	machine   *budget.Leader
 
-	inbox   chan func(context.Context)
-	over    chan struct{} // closed when nothing is taken from the inbox any more
-	pending sync.WaitGroup
+	inbox      chan func(context.Context)
+	done       chan struct{} // closed when nothing is taken from the inbox any more
+	background sync.WaitGroup
 
 	committed    chan error // the outcome of the commit in flight
 	commitBegan  time.Time
-	inFlight     budget.Plan // of the commit in flight; read only
+	committing   budget.Plan // of the commit in flight; read only
 	verified     chan error  // the outcome of the leadership proof in flight
 	waiting      []waiter
 	ledger       *budget.Ledger // the machine's own; read only
-	floors       floors
+	floors       floorChange
 	advanced     chan error // the outcome of the step of floors in flight
 	rulesSerial  rulesSerial
 	rulesVersion uint64
 	rules        map[uint32]*rules.Rule // in force, or staged where none is, by number
-	staged       map[uint32]*rules.Rule // staged, by number
-	rollout      rollout
-	entries      entryEnds
-	tails        map[uint32]time.Duration
+	stagedRules  map[uint32]*rules.Rule // staged, by number
+	rollout      rolloutWatch
+	expiry       entryExpiry
+	longestTails map[uint32]time.Duration
 	failed       error // ends the loop
 }
 
 // newReign starts the machine on its own copy of the ledger, for a term of raft.
-func newReign(l *leadership, ledger *budget.Ledger, term uint64) *reign {
-	now := l.now()
-	r := &reign{
-		leadership: l,
+func newLeaderLoop(leadership *leadership, ledger *budget.Ledger, term uint64) *leaderLoop {
+	now := leadership.now()
+	l := &leaderLoop{
+		leadership: leadership,
 		epoch:      ledger.Epoch,
 		term:       term,
-		began:      now,
+		startedAt:  now,
 		machine:    budget.NewLeader(ledger, now),
 		ledger:     ledger,
-		floors:     newFloors(&ledger.Config, now),
+		floors:     newFloorChange(&ledger.Config, now),
 		advanced:   make(chan error, 1),
 		inbox:      make(chan func(context.Context), maxInbox),
-		over:       make(chan struct{}),
+		done:       make(chan struct{}),
 		committed:  make(chan error, 1),
 		verified:   make(chan error, 1),
-		rollout:    newRollout(len(ledger.Config.Regions), now),
-		entries:    entryEnds{ended: make(chan error, 1)},
+		rollout:    newRolloutWatch(len(ledger.Config.Regions), now),
+		expiry:     entryExpiry{ended: make(chan error, 1)},
 	}
-	l.pace.newReign()
-	l.tally = l.tally.resume(ledger.Config.RhoPPM, r.promised, now)
-	return r
+	leadership.latencies.forgetSentAnswers()
+	leadership.audit = leadership.audit.resume(ledger.Config.RhoPPM, l.promise, now)
+	return l
 }
 
 // run drives the machine until the leadership or ctx ends, or an outcome is in
 // doubt. It reports whether raft announced a new term of this node (true only with
 // errRaftChanged), and why it ended. Whoever still waits then is told that the leadership is over.
-func (r *reign) run(ctx context.Context, leading <-chan bool) (again bool, reason error) {
+func (l *leaderLoop) run(ctx context.Context, leading <-chan bool) (again bool, reason error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer r.pending.Wait()
+	defer l.background.Wait()
 	defer cancel()
-	defer close(r.over)
+	defer close(l.done)
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
-	changed := r.node.Changed()
-	r.rulesChanged(ctx)
-	for r.failed == nil {
+	changed := l.node.Changed()
+	l.reloadRules(ctx)
+	for l.failed == nil {
 		select {
 		case <-ctx.Done():
 			return false, errors.New("the daemon is stopping")
 		case again := <-leading:
 			return again, errRaftChanged
-		case work := <-r.inbox:
+		case work := <-l.inbox:
 			work(ctx)
-		case err := <-r.committed:
-			r.commitDone(ctx, err)
-		case err := <-r.verified:
-			r.verifyDone(ctx, err)
-		case err := <-r.advanced:
-			r.advanceDone(err)
-		case err := <-r.rollout.ended:
-			r.rolloutEnded(err)
-		case err := <-r.entries.ended:
-			r.entriesEnded(err)
+		case err := <-l.committed:
+			l.commitDone(ctx, err)
+		case err := <-l.verified:
+			l.verifyDone(ctx, err)
+		case err := <-l.advanced:
+			l.floorsAdvanced(err)
+		case err := <-l.rollout.ended:
+			l.rolloutEnded(err)
+		case err := <-l.expiry.ended:
+			l.entriesExpired(err)
 		case <-changed:
-			changed = r.node.Changed()
-			r.configMayHaveChanged()
-			r.rulesMayHaveChanged(ctx)
+			changed = l.node.Changed()
+			l.endIfConfigChanged()
+			l.reloadRulesIfChanged(ctx)
 		case <-tick.C:
-			r.step(ctx, budget.Tick{})
-			r.advanceFloors(ctx)
-			r.watchTally()
-			r.watchRollout(ctx)
-			r.endEntries(ctx)
-			r.endSpentEpoch()
+			l.step(ctx, budget.Tick{})
+			l.advanceFloors(ctx)
+			l.tickAudit()
+			l.watchRollout(ctx)
+			l.expireEntries(ctx)
+			l.endSpentEpoch()
 		}
 	}
-	return false, r.failed
+	return false, l.failed
 }
 
 // hot reports whether the ledger has a key, by its rule's number in force or staged.
-func (r *reign) hot(k budget.KeyID) bool {
-	if r.ledger.Shares(k) != nil {
+func (l *leaderLoop) isHot(k budget.KeyID) bool {
+	if l.ledger.Shares(k) != nil {
 		return true
 	}
-	for staged, inForce := range r.tally.counted {
+	for staged, inForce := range l.audit.stagedNumbers {
 		if inForce == k.Rule {
-			return r.ledger.Shares(budget.KeyID{Rule: staged, Hash: k.Hash}) != nil
+			return l.ledger.Shares(budget.KeyID{Rule: staged, Hash: k.Hash}) != nil
 		}
 	}
 	return false
 }
 
-func (r *reign) inForce(rule uint32) bool { _, known := r.rules[rule]; return known }
+func (l *leaderLoop) inForce(rule uint32) bool { _, known := l.rules[rule]; return known }
 
 // promised is what is promised of a limit now; nothing for a rule that is not in force.
 // While regions go by two versions of a rule, the one that promises less is kept.
-func (r *reign) promised(rule uint32, l budget.KeyLimit) budget.Promise {
-	in := r.rules[rule]
+func (l *leaderLoop) promise(rule uint32, limit budget.KeyLimit) budget.Promise {
+	in := l.rules[rule]
 	if in == nil {
 		return budget.Promise{}
 	}
-	around := r.surroundings(r.now())
-	promise := terms(in, l, &r.ledger.Config, around).Promise()
-	staged := r.staged[rule]
-	for other, inForce := range r.tally.counted {
+	conditions := l.conditions(l.now())
+	promise := promiseTerms(in, limit, &l.ledger.Config, conditions).Promise()
+	staged := l.stagedRules[rule]
+	for other, inForce := range l.audit.stagedNumbers {
 		if inForce == rule {
-			staged = r.staged[other]
+			staged = l.stagedRules[other]
 		}
 	}
 	if staged != nil && staged != in {
-		if looser := terms(staged, l, &r.ledger.Config, around).Promise(); looser.Excess > promise.Excess {
+		if looser := promiseTerms(staged, limit, &l.ledger.Config, conditions).Promise(); looser.Excess > promise.Excess {
 			return looser
 		}
 	}
@@ -166,24 +166,24 @@ func (r *reign) promised(rule uint32, l budget.KeyLimit) budget.Promise {
 }
 
 // watchTally lets time pass for what is counted.
-func (r *reign) watchTally() {
-	now := r.now()
-	if slices.Contains(r.surroundings(now).silent, true) {
-		r.tally.unheard = now
+func (l *leaderLoop) tickAudit() {
+	now := l.now()
+	if slices.Contains(l.conditions(now).silent, true) {
+		l.audit.lastUnheard = now
 	}
-	r.tally.tick(now, r.hot, r.inForce)
+	l.audit.tick(now, l.isHot, l.inForce)
 }
 
 // post hands work to the loop. It does not wait for room: a full inbox means that
 // the loop cannot keep up, and waiting would only make the callers late too.
-func (r *reign) post(work func(context.Context)) error {
+func (l *leaderLoop) post(work func(context.Context)) error {
 	select {
-	case <-r.over:
-		return r.ended()
+	case <-l.done:
+		return l.endError()
 	default:
 	}
 	select {
-	case r.inbox <- work:
+	case l.inbox <- work:
 		return nil
 	default:
 		return errOverloaded
@@ -192,16 +192,16 @@ func (r *reign) post(work func(context.Context)) error {
 
 // endSpentEpoch ends the reign when half of its epoch's generations are used: the next one
 // has an epoch of its own. Sessions open again, and leases last through that.
-func (r *reign) endSpentEpoch() {
-	if r.failed == nil && r.machine.EpochSpent() {
-		r.failed = errEpochSpent
+func (l *leaderLoop) endSpentEpoch() {
+	if l.failed == nil && l.machine.EpochSpent() {
+		l.failed = errEpochSpent
 	}
 }
 
 // ended is what to tell whoever the loop did not answer any more; over is closed.
-func (r *reign) ended() error {
+func (l *leaderLoop) endError() error {
 	for _, known := range []error{errConfigChanged, errEpochSpent} {
-		if errors.Is(r.failed, known) {
+		if errors.Is(l.failed, known) {
 			return known
 		}
 	}
@@ -210,10 +210,10 @@ func (r *reign) ended() error {
 
 // ask runs a query on the loop and waits for it. After an error the query may
 // still run: what it writes must not be read then.
-func (r *reign) ask(ctx context.Context, query func(m *budget.Leader, now budget.Instant)) error {
+func (l *leaderLoop) query(ctx context.Context, query func(m *budget.Leader, now budget.Instant)) error {
 	done := make(chan struct{})
-	err := r.post(func(context.Context) {
-		query(r.machine, r.now())
+	err := l.post(func(context.Context) {
+		query(l.machine, l.now())
 		close(done)
 	})
 	if err != nil {
@@ -222,30 +222,30 @@ func (r *reign) ask(ctx context.Context, query func(m *budget.Leader, now budget
 	select {
 	case <-done:
 		return nil
-	case <-r.over:
-		return r.ended()
+	case <-l.done:
+		return l.endError()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (r *reign) step(ctx context.Context, ev budget.LeaderEvent) {
-	r.execute(ctx, r.machine.Step(ev, r.now()))
+func (l *leaderLoop) step(ctx context.Context, ev budget.LeaderEvent) {
+	l.execute(ctx, l.machine.Step(ev, l.now()))
 }
 
-func (r *reign) execute(ctx context.Context, effects []budget.LeaderEffect) {
+func (l *leaderLoop) execute(ctx context.Context, effects []budget.LeaderEffect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case budget.Commit:
-			r.commit(ctx, e.Plan)
+			l.commit(ctx, e.Plan)
 		case budget.Verify:
-			r.verify(ctx)
+			l.verify(ctx)
 		case budget.Welcome:
-			r.welcome(e.OK)
+			l.welcome(e.OK)
 		case budget.Answer:
-			r.answer(e.Directive)
+			l.answer(e.Directive)
 		case budget.Refuse:
-			r.refuse(e)
+			l.refuse(e)
 		default:
 			panic(fmt.Sprintf("coordinator: unknown effect %T of the leader machine", effect))
 		}
@@ -253,69 +253,69 @@ func (r *reign) execute(ctx context.Context, effects []budget.LeaderEffect) {
 }
 
 // commit replicates a plan beside the loop; the machine asks for one at a time.
-func (r *reign) commit(ctx context.Context, plan budget.Plan) {
-	r.commitBegan, r.inFlight = time.Now(), plan
-	r.pending.Go(func() {
+func (l *leaderLoop) commit(ctx context.Context, plan budget.Plan) {
+	l.commitBegan, l.committing = time.Now(), plan
+	l.background.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 		defer cancel()
-		r.committed <- r.node.CommitPlan(ctx, plan)
+		l.committed <- l.node.CommitPlan(ctx, plan)
 	})
 }
 
 // commitDone: an outcome in doubt ends the reign, for the machine must not build
 // on it. The next one begins by reading what was really committed.
-func (r *reign) commitDone(ctx context.Context, err error) {
+func (l *leaderLoop) commitDone(ctx context.Context, err error) {
 	if errors.Is(err, budget.ErrStalePlan) {
-		r.configMayHaveChanged()
+		l.endIfConfigChanged()
 	}
-	if r.failed != nil {
+	if l.failed != nil {
 		return
 	}
 	if err != nil {
-		r.failed = fmt.Errorf("commit of a plan: %w", err)
+		l.failed = fmt.Errorf("commit of a plan: %w", err)
 		if errors.Is(err, budget.ErrOvercommitted) || errors.Is(err, budget.ErrBadPlan) {
-			r.log.Error("a plan was refused by the ledger; this is a bug, please report it", "error", err)
+			l.log.Error("a plan was refused by the ledger; this is a bug, please report it", "error", err)
 		}
 		return
 	}
-	took := time.Since(r.commitBegan)
-	r.pace.committed(took)
-	r.metrics.rebalanceSeconds.Observe(took.Seconds())
-	r.metrics.rebalanceChanges.Add(float64(len(r.inFlight.Changes)))
+	took := time.Since(l.commitBegan)
+	l.latencies.commitTook(took)
+	l.metrics.rebalanceSeconds.Observe(took.Seconds())
+	l.metrics.rebalanceChanges.Add(float64(len(l.committing.Changes)))
 	// The replicated ledger ignores what a plan says of rules that went away before
 	// it. So the machine hears of such rules first, that it sends no share whose
 	// liability was not stored, and again afterwards, to drop what the plan brought
 	// back into its own ledger.
-	r.rulesMayHaveChanged(ctx)
-	r.step(ctx, budget.Committed{})
-	if slices.ContainsFunc(r.inFlight.Changes, func(e budget.Entry) bool { return !r.inForce(e.Key.Rule) }) {
-		r.step(ctx, r.rulesNow())
+	l.reloadRulesIfChanged(ctx)
+	l.step(ctx, budget.Committed{})
+	if slices.ContainsFunc(l.committing.Changes, func(e budget.Entry) bool { return !l.inForce(e.Key.Rule) }) {
+		l.step(ctx, l.rulesEvent())
 	}
 }
 
 // verify proves the leadership beside the loop; the machine asks for one at a time.
-func (r *reign) verify(ctx context.Context) {
-	r.pending.Go(func() {
+func (l *leaderLoop) verify(ctx context.Context) {
+	l.background.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 		defer cancel()
-		r.verified <- r.node.VerifyLeader(ctx, r.term)
+		l.verified <- l.node.VerifyLeader(ctx, l.term)
 	})
 }
 
-func (r *reign) verifyDone(ctx context.Context, err error) {
+func (l *leaderLoop) verifyDone(ctx context.Context, err error) {
 	if err != nil {
-		r.failed = fmt.Errorf("proof of leadership: %w", err)
+		l.failed = fmt.Errorf("proof of leadership: %w", err)
 		return
 	}
-	r.step(ctx, budget.Verified{})
+	l.step(ctx, budget.Verified{})
 }
 
 // rulesMayHaveChanged looks whether what was just applied were rules.
-func (r *reign) rulesMayHaveChanged(ctx context.Context) {
+func (l *leaderLoop) reloadRulesIfChanged(ctx context.Context) {
 	var serial rulesSerial
-	r.node.View(func(s *clusterstate.State) { serial = serialOf(s) })
-	if serial != r.rulesSerial {
-		r.rulesChanged(ctx)
+	l.node.View(func(s *clusterstate.State) { serial = serialOf(s) })
+	if serial != l.rulesSerial {
+		l.reloadRules(ctx)
 	}
 }
 
@@ -339,7 +339,7 @@ func stagedByNumber(s *clusterstate.State) map[uint32]*rules.Rule {
 // countedAs is, for each rule with another number in the staged version than in force, the
 // number in force by the staged one; nil if there is none. No stage that is accepted here has
 // one: this is for the watch over the promise, which trusts nobody.
-func countedAs(s *clusterstate.State) map[uint32]uint32 {
+func stagedNumbers(s *clusterstate.State) map[uint32]uint32 {
 	var out map[uint32]uint32
 	if r := s.Rules.Rollout; r.UnderWay() {
 		for id, number := range r.Numbers {
@@ -356,31 +356,31 @@ func countedAs(s *clusterstate.State) map[uint32]uint32 {
 
 // rulesChanged tells the machine which rules there are, and lets every report that
 // is held be answered: the new rules travel with the answer.
-func (r *reign) rulesChanged(ctx context.Context) {
-	r.node.View(func(s *clusterstate.State) {
-		r.rulesSerial, r.rulesVersion = serialOf(s), s.Rules.Version
-		r.staged = stagedByNumber(s)
-		r.entries.next = s.Rules.NextEnd()
-		r.tally.staged, r.tally.counted = s.Rules.Rollout.UnderWay(), countedAs(s)
-		r.rules = maps.Clone(r.staged)
-		maps.Copy(r.rules, rulesByNumber(s, nil))
+func (l *leaderLoop) reloadRules(ctx context.Context) {
+	l.node.View(func(s *clusterstate.State) {
+		l.rulesSerial, l.rulesVersion = serialOf(s), s.Rules.Version
+		l.stagedRules = stagedByNumber(s)
+		l.expiry.next = s.Rules.NextEnd()
+		l.audit.staged, l.audit.stagedNumbers = s.Rules.Rollout.UnderWay(), stagedNumbers(s)
+		l.rules = maps.Clone(l.stagedRules)
+		maps.Copy(l.rules, rulesByNumber(s, nil))
 		sets := []*rules.Set{s.Rules.Set}
-		if r.rollout.follow(s.Rules.Rollout); r.rollout.staged != nil {
-			sets = append(sets, r.rollout.staged.Set)
+		if l.rollout.follow(s.Rules.Rollout); l.rollout.staged != nil {
+			sets = append(sets, l.rollout.staged.Set)
 		}
-		r.floors.ruleTimes(&r.ledger.Config, sets...)
-		r.tails = tailsOf(s, r.staged, r.tails)
+		l.floors.setRules(&l.ledger.Config, sets...)
+		l.longestTails = longestTailsByRule(s, l.stagedRules, l.longestTails)
 	})
-	r.tally.version++
-	r.breaches.keep(r.inForce)
-	r.step(ctx, r.rulesNow())
-	r.execute(ctx, r.machine.ReleaseAll(r.now()))
+	l.audit.promiseVersion++
+	l.breaches.keep(l.inForce)
+	l.step(ctx, l.rulesEvent())
+	l.execute(ctx, l.machine.ReleaseAll(l.now()))
 }
 
 // rulesNow tells the machine of the rules in force.
-func (r *reign) rulesNow() budget.RulesChanged {
-	tails := r.tails
-	return budget.RulesChanged{Kept: r.inForce, Version: r.rulesVersion, Tail: func(rule uint32) time.Duration {
+func (l *leaderLoop) rulesEvent() budget.RulesChanged {
+	tails := l.longestTails
+	return budget.RulesChanged{Kept: l.inForce, Version: l.rulesVersion, Tail: func(rule uint32) time.Duration {
 		if tail, known := tails[rule]; known {
 			return tail
 		}
@@ -391,7 +391,7 @@ func (r *reign) rulesNow() budget.RulesChanged {
 // tailsOf is the longest tail of the limits of each rule, by its number, in the versions
 // that regions may go by: staged has those that are staged, before is what was found last,
 // for a version that was staged is not kept. Another algorithm would have another number.
-func tailsOf(s *clusterstate.State, staged map[uint32]*rules.Rule, before map[uint32]time.Duration) map[uint32]time.Duration {
+func longestTailsByRule(s *clusterstate.State, staged map[uint32]*rules.Rule, before map[uint32]time.Duration) map[uint32]time.Duration {
 	out := make(map[uint32]time.Duration, len(s.Rules.Numbers))
 	see := func(number uint32, rule *rules.Rule) {
 		out[number] = max(out[number], before[number], longestTail(rule))
@@ -416,9 +416,9 @@ func tailsOf(s *clusterstate.State, staged map[uint32]*rules.Rule, before map[ui
 // wanted is the keys of a report as the machine is to read them: without requests to make
 // keys hot whose rule is not in force, for a region that still has the old rules would ask
 // again with every report, each time for a commit that the ledger ignores.
-func (r *reign) wanted(ctx context.Context, keys []budget.KeyReport) []budget.KeyReport {
-	r.rulesMayHaveChanged(ctx) // the region may be ahead: it was sent what is applied here
-	gone := func(k budget.KeyReport) bool { return k.Gen == (budget.Gen{}) && !k.Cold && !r.inForce(k.Key.Rule) }
+func (l *leaderLoop) dropUnknownRules(ctx context.Context, keys []budget.KeyReport) []budget.KeyReport {
+	l.reloadRulesIfChanged(ctx) // the region may be ahead: it was sent what is applied here
+	gone := func(k budget.KeyReport) bool { return k.Gen == (budget.Gen{}) && !k.Cold && !l.inForce(k.Key.Rule) }
 	if !slices.ContainsFunc(keys, gone) {
 		return keys
 	}

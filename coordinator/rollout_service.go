@@ -54,13 +54,13 @@ func (s *ruleService) stage(ctx context.Context, change cluster.RulesChange, sta
 	if err := s.node.Stageable(set); err != nil {
 		return nil, err
 	}
-	reign := s.leadership.current()
-	if reign == nil {
+	loop := s.leadership.current()
+	if loop == nil {
 		return nil, errTakingCharge
 	}
 	var before []clusterstate.Decisions
-	err = reign.ask(ctx, func(*budget.Leader, budget.Instant) {
-		before = reign.rollout.before(&reign.ledger.Config, stage.Regions)
+	err = loop.query(ctx, func(*budget.Leader, budget.Instant) {
+		before = loop.rollout.decisionsBefore(&loop.ledger.Config, stage.Regions)
 	})
 	if err != nil {
 		return nil, err

@@ -91,7 +91,7 @@ func (s *ruleService) textOf(ctx context.Context, version uint64) (string, error
 	if err := s.node.Barrier(ctx); err != nil {
 		return "", err
 	}
-	v, err := s.kept(version)
+	v, err := s.keptVersion(version)
 	if err != nil {
 		return "", err
 	}
@@ -99,7 +99,7 @@ func (s *ruleService) textOf(ctx context.Context, version uint64) (string, error
 }
 
 // kept is a version of the history as it is here.
-func (s *ruleService) kept(version uint64) (v clusterstate.RuleVersion, err error) {
+func (s *ruleService) keptVersion(version uint64) (v clusterstate.RuleVersion, err error) {
 	var history []clusterstate.RuleVersion
 	text := version // the version that brought its text into force
 	s.node.View(func(state *clusterstate.State) {

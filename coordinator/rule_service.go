@@ -25,7 +25,7 @@ type ruleService struct {
 	leadership *leadership
 	forward    *forwarder
 	metrics    *metrics
-	plans      *planBook
+	plans      *planner
 	// edits has room for the one change of entries at a time.
 	edits chan struct{}
 	// parsing is held while the rules of a plan are read, which takes a hundred times the memory
@@ -36,7 +36,7 @@ type ruleService struct {
 // GetRules answers with the rules in force here, or a version that is kept here.
 func (s *ruleService) GetRules(_ context.Context, req *aliquotv1.GetRulesRequest) (*aliquotv1.GetRulesResponse, error) {
 	if req.GetVersion() != 0 {
-		v, err := s.kept(req.GetVersion())
+		v, err := s.keptVersion(req.GetVersion())
 		if err != nil {
 			return nil, toRPC(err)
 		}
@@ -114,12 +114,12 @@ func atLeader[Req, Res any](ctx context.Context, s *ruleService, req *Req,
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	res, err := here(ctx)
-	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); !elsewhere {
+	if _, notLeader := errors.AsType[cluster.ErrNotLeader](err); !notLeader {
 		return res, toRPC(err)
 	}
 	res, err = toLeader(ctx, s.forward, req, method)
 	if made, ok := any(res).(changed); ok && err == nil {
-		awaitState(ctx, s.node, ownWritePatience, func(state *clusterstate.State) bool { return holds(&state.Rules, made.GetVersion()) })
+		awaitState(ctx, s.node, ownWriteTimeout, func(state *clusterstate.State) bool { return holds(&state.Rules, made.GetVersion()) })
 	}
 	return res, toRPC(err)
 }
@@ -138,7 +138,7 @@ func (s *ruleService) apply(ctx context.Context, change cluster.RulesChange) (*a
 	if err != nil {
 		return nil, err
 	}
-	warnings = append(warnings, s.restarts(set)...)
+	warnings = append(warnings, s.restartedRules(set)...)
 	version, err := s.node.ApplyRules(ctx, change)
 	if err != nil {
 		return nil, err
@@ -159,17 +159,17 @@ func (s *ruleService) parse(change cluster.RulesChange) (set *rules.Set, warning
 	for _, w := range found {
 		warnings = append(warnings, w.String())
 	}
-	return set, append(warnings, s.hidden(set)...), nil
+	return set, append(warnings, s.hiddenChanges(set)...), nil
 }
 
 // hidden warns of what a file changes in vain.
-func (s *ruleService) hidden(file *rules.Set) (warnings []string) {
-	s.node.View(func(state *clusterstate.State) { warnings = hidden(&state.Rules, file) })
+func (s *ruleService) hiddenChanges(file *rules.Set) (warnings []string) {
+	s.node.View(func(state *clusterstate.State) { warnings = hiddenChanges(&state.Rules, file) })
 	return warnings
 }
 
 // restarts warns of the rules whose clients begin with full buckets once set is in force.
-func (s *ruleService) restarts(set *rules.Set) []string {
+func (s *ruleService) restartedRules(set *rules.Set) []string {
 	var inForce *rules.Set
 	s.node.View(func(state *clusterstate.State) { inForce = state.Rules.Set })
 	return rules.Restarts(inForce, set)

@@ -67,10 +67,10 @@ type daemon struct {
 	server, ops           *http.Server
 	client                *http.Client
 
-	stopping chan struct{} // closed when watches are to end
-	broken   chan error    // a server that ended by itself
-	reigning sync.WaitGroup
-	revoke   context.CancelFunc
+	stopping    chan struct{} // closed when watches are to end
+	broken      chan error    // a server that ended by itself
+	leading     sync.WaitGroup
+	stopLeading context.CancelFunc
 }
 
 // start wires everything in order of dependency: ports, the replicated state, the
@@ -92,9 +92,9 @@ func (d *daemon) start(ctx context.Context) error {
 	connections.Watch(registry, d.listener, d.opsListener)
 
 	// The leader's loop ends in stop, in its turn, not with ctx.
-	reign, revoke := context.WithCancel(context.WithoutCancel(ctx))
-	d.revoke = revoke
-	d.reigning.Go(func() { d.leadership.run(reign) })
+	loopCtx, revoke := context.WithCancel(context.WithoutCancel(ctx))
+	d.stopLeading = revoke
+	d.leading.Go(func() { d.leadership.run(loopCtx) })
 
 	ready := readiness(d.node)
 	d.server = rpc.NewServer(rpc.Browsers(d.cfg.hosts(), d.services(m).handler(ready)), d.log, 0)
@@ -153,7 +153,7 @@ func (d *daemon) join(ctx context.Context, rpcAddress, nodeID, instanceID, raftA
 
 func (d *daemon) services(m *metrics) services {
 	forward := &forwarder{node: d.node, self: d.cfg.NodeID, http: d.client}
-	plans := &planBook{}
+	plans := &planner{}
 	regions := &regionService{node: d.node, leadership: d.leadership, forward: forward}
 	return services{
 		budgets: &budgetService{
@@ -196,9 +196,9 @@ func (d *daemon) stop() error {
 	} else if d.listener != nil {
 		errs = append(errs, d.listener.Close())
 	}
-	if d.revoke != nil {
-		d.revoke()
-		d.reigning.Wait()
+	if d.stopLeading != nil {
+		d.stopLeading()
+		d.leading.Wait()
 	}
 	drained.Wait()
 	if d.ops != nil {

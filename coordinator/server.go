@@ -35,9 +35,9 @@ const (
 	maxAnswerBytes = 32 << 20
 	// maxWeight bounds the memory of messages, in bytes, for LeaseService and for all else; maxWaiting
 	// calls wait for room, for weighWait at most.
-	maxWeight  = 64 << 20
-	maxWaiting = 1024
-	weighWait  = 5 * time.Second
+	maxMessageMemory = 64 << 20
+	maxQueued        = 1024
+	queueWait        = 5 * time.Second
 	// bodyTimeout ends slow bodies; the largest takes 26 s at 10 Mbit/s.
 	bodyTimeout = 30 * time.Second
 )
@@ -80,8 +80,8 @@ func (s services) handler(ready func(context.Context) error) http.Handler {
 // weigh bounds the memory of the messages that are being read and answered: those of daemons apart from
 // those of operators, whose rules may be large.
 func weigh(next http.Handler) http.Handler {
-	leases := rpc.Weigh(rpc.NewGate(maxWeight, maxWaiting, weighWait), maxHelloBytes, next)
-	others := rpc.Weigh(rpc.NewGate(maxWeight, maxWaiting, weighWait), maxRulesBytes, next)
+	leases := rpc.Weigh(rpc.NewGate(maxMessageMemory, maxQueued, queueWait), maxHelloBytes, next)
+	others := rpc.Weigh(rpc.NewGate(maxMessageMemory, maxQueued, queueWait), maxRulesBytes, next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/"+aliquotv1connect.LeaseServiceName+"/") {
 			leases.ServeHTTP(w, r)

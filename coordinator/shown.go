@@ -17,7 +17,7 @@ import (
 )
 
 // shown is one budget on its way to a caller.
-type shown struct {
+type budgetView struct {
 	key    budget.KeyID
 	budget *aliquotv1.Budget
 	// For GetBudget: the limit in force, older ones, and what each region could be
@@ -27,7 +27,7 @@ type shown struct {
 	shares []budget.Share
 }
 
-func budgetsOf(all []shown) []*aliquotv1.Budget {
+func protosOf(all []budgetView) []*aliquotv1.Budget {
 	out := make([]*aliquotv1.Budget, len(all))
 	for i, b := range all {
 		out[i] = b.budget
@@ -37,15 +37,15 @@ func budgetsOf(all []shown) []*aliquotv1.Budget {
 
 // show is the replicated part of a budget: the liabilities of a hot key, else the
 // floors.
-func show(s *clusterstate.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, window time.Duration) shown {
+func viewOf(s *clusterstate.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, window time.Duration) budgetView {
 	shares := s.Ledger.Shares(key)
 	b := &aliquotv1.Budget{
 		RuleId: rule.ID, KeyHash: hashText(key), Hot: shares != nil, AppliedIndex: s.AppliedIndex,
 		Limit: &aliquotv1.Limit{
-			Capacity: int64(l.Capacity / limit.Token), RefillRate: lasting(l), Window: durationpb.New(window),
+			Capacity: int64(l.Capacity / limit.Token), RefillRate: ratePerSecond(l), Window: durationpb.New(window),
 		},
 	}
-	bounded(b, rule, l, &s.Ledger.Config)
+	setBounds(b, rule, l, &s.Ledger.Config)
 	if rule.Enforcement == rules.Independent {
 		b.Hot = false
 	}
@@ -54,25 +54,25 @@ func show(s *clusterstate.State, rule *rules.Rule, key budget.KeyID, l limit.Lim
 		share, state := r.Floor, stateCold
 		switch {
 		case rule.Enforcement == rules.Independent:
-			share, state = alone(&r), stateIndependent
+			share, state = independentShare(&r), stateIndependent
 		case shares != nil:
 			share, state = shares[i], stateUnknown
 		}
 		pool -= share.Rate
 		b.Regions = append(b.Regions, &aliquotv1.RegionBudget{
 			Region: r.Name, Share: fraction(share.Rate), BurstShare: fraction(share.Burst),
-			Rate:  fraction(share.Rate) * lasting(l),
+			Rate:  fraction(share.Rate) * ratePerSecond(l),
 			Burst: fraction(share.Burst) * float64(l.Capacity) / microToken,
 			State: state, LeaseRemaining: durationpb.New(0),
 		})
 	}
 	b.PoolShare = fraction(max(0, pool))
-	return shown{key: key, budget: b}
+	return budgetView{key: key, budget: b}
 }
 
 // alone is what a region enforces of a limit that is not coordinated: all of it, as
 // long as its daemon runs.
-func alone(r *budget.RegionConfig) budget.Share {
+func independentShare(r *budget.RegionConfig) budget.Share {
 	if r.Fenced {
 		return budget.Share{}
 	}
@@ -84,7 +84,7 @@ func fraction(units int32) float64 { return float64(units) / budget.Unit }
 
 // lasting is what a limit allows a second over long times; 0 for slots, of which it
 // depends on how long they are held.
-func lasting(l limit.Limit) float64 {
+func ratePerSecond(l limit.Limit) float64 {
 	if l.Algorithm == limit.Concurrency {
 		return 0
 	}
@@ -136,51 +136,51 @@ func rulesByNumber(s *clusterstate.State, only *rules.Rule) map[uint32]*rules.Ru
 // complete adds what only the leader knows: from the machine if it runs here, else
 // from what ask brings from the leader. If neither can be had the states stay
 // unknown. It returns what the machine said if it runs here, else nil.
-func (s *budgetService) complete(ctx context.Context, all []shown, ask func(context.Context) ([]*aliquotv1.Budget, error)) *status {
+func (s *budgetService) addLeaderState(ctx context.Context, all []budgetView, ask func(context.Context) ([]*aliquotv1.Budget, error)) *budgetStatus {
 	if len(all) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLeader)
 	defer cancel()
-	if reign := s.leadership.current(); reign != nil {
-		known, err := reign.status(ctx, all)
+	if loop := s.leadership.current(); loop != nil {
+		known, err := loop.budgetStatus(ctx, all)
 		if err != nil {
 			return nil
 		}
-		fill(all, known)
+		addStatus(all, known)
 		return known
 	}
 	if ask == nil {
 		return nil
 	}
 	if budgets, err := ask(ctx); err == nil {
-		merge(all, budgets)
+		addLeaderAnswer(all, budgets)
 	}
 	return nil
 }
 
 // status is what the machine knows of some budgets.
-type status struct {
-	regions []budget.RegionStatus
-	keys    []budget.KeyStatus // parallel to the budgets asked for
-	hot     []bool
-	excess  []float64 // observed, tokens
-	around  surroundings
+type budgetStatus struct {
+	regions    []budget.RegionStatus
+	keys       []budget.KeyStatus // parallel to the budgets asked for
+	hot        []bool
+	excess     []float64 // observed, tokens
+	conditions conditions
 }
 
-func (r *reign) status(ctx context.Context, all []shown) (*status, error) {
-	out := &status{keys: make([]budget.KeyStatus, len(all)), hot: make([]bool, len(all)), excess: make([]float64, len(all))}
-	err := r.ask(ctx, func(m *budget.Leader, now budget.Instant) {
-		for i := range r.ledger.Config.Regions {
-			out.regions = append(out.regions, m.Region(i, now, r.floors.steps.Tail()))
+func (l *leaderLoop) budgetStatus(ctx context.Context, all []budgetView) (*budgetStatus, error) {
+	out := &budgetStatus{keys: make([]budget.KeyStatus, len(all)), hot: make([]bool, len(all)), excess: make([]float64, len(all))}
+	err := l.query(ctx, func(m *budget.Leader, now budget.Instant) {
+		for i := range l.ledger.Config.Regions {
+			out.regions = append(out.regions, m.Region(i, now, l.floors.steps.Tail()))
 		}
 		for i, b := range all {
 			out.keys[i], out.hot[i] = m.Key(b.key)
-			if counted := r.tally.keys[b.key]; counted != nil {
-				out.excess[i] = counted.most
+			if counted := l.audit.keys[b.key]; counted != nil {
+				out.excess[i] = counted.maxExcess
 			}
 		}
-		out.around = r.surroundings(now)
+		out.conditions = l.conditions(now)
 	})
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (r *reign) status(ctx context.Context, all []shown) (*status, error) {
 
 // fill puts the machine's knowledge beside the ledger's. A key that the machine
 // has and this reading of the ledger did not, or the reverse, stays as it was read.
-func fill(all []shown, known *status) {
+func addStatus(all []budgetView, known *budgetStatus) {
 	for i, b := range all {
 		b.budget.ExcessObserved = known.excess[i]
 		for j, region := range b.budget.GetRegions() {
@@ -225,7 +225,7 @@ func stateOf(k budget.KeyRegionStatus) string {
 
 // merge takes the soft part of what the leader answered, by key and region. Shares
 // stay this node's own: it must show what it has applied.
-func merge(all []shown, known []*aliquotv1.Budget) {
+func addLeaderAnswer(all []budgetView, known []*aliquotv1.Budget) {
 	type part struct{ rule, hash, region string }
 	parts := map[part]*aliquotv1.RegionBudget{}
 	budgets := map[part]*aliquotv1.Budget{}
@@ -236,12 +236,12 @@ func merge(all []shown, known []*aliquotv1.Budget) {
 		}
 	}
 	for _, b := range all {
-		if said := budgets[part{rule: b.budget.GetRuleId(), hash: b.budget.GetKeyHash()}]; said != nil {
-			b.budget.ExcessObserved = said.GetExcessObserved()
-			if said.GetPromise() != nil {
-				b.budget.Promise = said.GetPromise()
+		if fromLeader := budgets[part{rule: b.budget.GetRuleId(), hash: b.budget.GetKeyHash()}]; fromLeader != nil {
+			b.budget.ExcessObserved = fromLeader.GetExcessObserved()
+			if fromLeader.GetPromise() != nil {
+				b.budget.Promise = fromLeader.GetPromise()
 			}
-			b.budget.ResidualExcess, b.budget.ResidualExcessRate = said.GetResidualExcess(), said.GetResidualExcessRate()
+			b.budget.ResidualExcess, b.budget.ResidualExcessRate = fromLeader.GetResidualExcess(), fromLeader.GetResidualExcessRate()
 		}
 		for _, r := range b.budget.GetRegions() {
 			k := parts[part{b.budget.GetRuleId(), b.budget.GetKeyHash(), r.GetRegion()}]

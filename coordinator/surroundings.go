@@ -8,22 +8,22 @@ import (
 
 // surroundings is what a promise depends on beside the rule and the floors; the
 // leader knows it. The zero value knows nothing.
-type surroundings struct {
-	roundTrips []time.Duration // by region; 0: not measured
-	quorum     time.Duration   // 0: not measured
-	silent     []bool          // by region
-	pace       time.Duration   // the largest between two reports of one busy key
+type conditions struct {
+	roundTrips     []time.Duration // by region; 0: not measured
+	commit         time.Duration   // 0: not measured
+	silent         []bool          // by region
+	reportInterval time.Duration   // the largest between two reports of one busy key
 }
 
 // surroundings are as of now.
-func (r *reign) surroundings(now budget.Instant) surroundings {
-	s := surroundings{quorum: r.pace.quorum}
-	for i := range r.ledger.Config.Regions {
-		region := r.machine.Region(i, now, r.floors.steps.Tail())
+func (l *leaderLoop) conditions(now budget.Instant) conditions {
+	s := conditions{commit: l.latencies.commit}
+	for i := range l.ledger.Config.Regions {
+		region := l.machine.Region(i, now, l.floors.steps.Tail())
 		s.silent = append(s.silent, !region.Live && !region.Absent)
-		s.roundTrips = append(s.roundTrips, r.pace.smallest(i))
+		s.roundTrips = append(s.roundTrips, l.latencies.minRoundTrip(i))
 		if region.Live {
-			s.pace = max(s.pace, r.pace.keys(i))
+			s.reportInterval = max(s.reportInterval, l.latencies.reportInterval(i))
 		}
 	}
 	return s
@@ -31,7 +31,7 @@ func (r *reign) surroundings(now budget.Instant) surroundings {
 
 // farthest is the largest round trip of a region that is heard; negative if one was
 // not measured yet, or none is heard.
-func (s *surroundings) farthest() time.Duration {
+func (s *conditions) maxRoundTrip() time.Duration {
 	longest := time.Duration(-1)
 	for i, took := range s.roundTrips {
 		if s.silent[i] {
@@ -46,13 +46,13 @@ func (s *surroundings) farthest() time.Duration {
 }
 
 // of leaves out the regions that were declared since the configuration was read.
-func (s surroundings) of(regions int) surroundings {
+func (s conditions) firstRegions(regions int) conditions {
 	regions = min(regions, len(s.roundTrips))
-	return surroundings{roundTrips: s.roundTrips[:regions], silent: s.silent[:regions], quorum: s.quorum, pace: s.pace}
+	return conditions{roundTrips: s.roundTrips[:regions], silent: s.silent[:regions], commit: s.commit, reportInterval: s.reportInterval}
 }
 
 // silentNames are the regions that are silent.
-func (s *surroundings) silentNames(c *budget.Config) (names []string) {
+func (s *conditions) silentNames(c *budget.Config) (names []string) {
 	for i, silent := range s.silent {
 		if silent {
 			names = append(names, c.Regions[i].Name)

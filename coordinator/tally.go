@@ -14,13 +14,13 @@ const (
 	utilisationWindow = 10 * time.Second
 	// excessKept is how long an observed excess or shortfall is shown at least, and at
 	// most twice that: any scraper sees it, and it goes some time after its cause.
-	excessKept = 5 * time.Minute
+	maxKept = 5 * time.Minute
 	// spacing, and twice the pace that a region reports its busy keys at, is after which
 	// a key that was used is in the next report, also across two sessions.
-	spacing = time.Second
+	reportSpacing = time.Second
 	// fullReport is a number of keys from which on a report may have left some out;
 	// half of the most that one holds.
-	fullReport = 4096
+	fullReportKeys = 4096
 	// sweepKeys is how many keys a tick of 20 ms looks at: all of a full hot table in
 	// 16 s.
 	sweepKeys = 256
@@ -32,109 +32,109 @@ const (
 // against what is promised. It counts in floats: nothing is decided by it. Its work
 // is linear in the keys reported, its memory in the keys that are hot. Not safe for
 // concurrent use.
-type tally struct {
-	rho     float64  // how much faster than this one a region's clock may run
-	promise promised // what the rules promise
-	version uint64   // changes with it
+type auditor struct {
+	rho            float64     // how much faster than this one a region's clock may run
+	promise        promiseFunc // what the rules promise
+	promiseVersion uint64      // changes with it
 	// staged: some regions go by another version of the rules than the others. counted is
 	// the number in force of a rule that has another one in the staged version: both are
 	// counted as one, for a client has one limit. By staged number; nil: there is none.
-	staged  bool
-	counted map[uint32]uint32
+	staged        bool
+	stagedNumbers map[uint32]uint32
 
-	keys    map[budget.KeyID]*tallyKey
-	order   []budget.KeyID // of keys, which are looked at in turn
-	turn    int
-	rules   map[uint32]*tallyRule
-	regions []tallyRegion
-	beside  map[beside]besideAnswer // daemons without a session that tell what they admit
-	began   budget.Instant          // no session that is counted here is older
-	unheard budget.Instant          // when a region that takes part was last not heard
-	window  budget.Instant          // when the present window began
-	shelf   budget.Instant          // when the rules' latest excesses began to be collected
+	keys        map[budget.KeyID]*keyRecord
+	keyOrder    []budget.KeyID // of keys, which are looked at in turn
+	sweepNext   int
+	rules       map[uint32]*ruleTotals
+	regions     []regionClock
+	sessionless map[sessionlessDaemon]helloAnswer // daemons without a session that tell what they admit
+	began       budget.Instant                    // no session that is counted here is older
+	lastUnheard budget.Instant                    // when a region that takes part was last not heard
+	windowStart budget.Instant                    // when the present window began
+	maxSince    budget.Instant                    // when the rules' latest excesses began to be collected
 
 	breaches []breach // since they were last taken
 }
 
 // promised is what is promised of a limit under the rule of a number.
-type promised func(rule uint32, limit budget.KeyLimit) budget.Promise
+type promiseFunc func(rule uint32, limit budget.KeyLimit) budget.Promise
 
 // newTally counts from nothing.
-func newTally(rhoPPM int32, promise promised, now budget.Instant) *tally {
-	return &tally{
-		rho: float64(rhoPPM) / 1e6, promise: promise, version: 1, began: now, unheard: now, window: now, shelf: now,
-		keys: map[budget.KeyID]*tallyKey{}, rules: map[uint32]*tallyRule{},
+func newAuditor(rhoPPM int32, promise promiseFunc, now budget.Instant) *auditor {
+	return &auditor{
+		rho: float64(rhoPPM) / 1e6, promise: promise, promiseVersion: 1, began: now, lastUnheard: now, windowStart: now, maxSince: now,
+		keys: map[budget.KeyID]*keyRecord{}, rules: map[uint32]*ruleTotals{},
 	}
 }
 
 // resume is a tally for the next reign of the same node, which goes on with what the
 // last one counted: that is as certain as before. Sessions begin anew.
-func (t *tally) resume(rhoPPM int32, promise promised, now budget.Instant) *tally {
-	next := newTally(rhoPPM, promise, now)
+func (t *auditor) resume(rhoPPM int32, promise promiseFunc, now budget.Instant) *auditor {
+	next := newAuditor(rhoPPM, promise, now)
 	if t == nil || t.rho != next.rho {
 		return next
 	}
-	next.version = t.version + 1
-	next.keys, next.order, next.rules, next.window, next.shelf = t.keys, t.order, t.rules, t.window, t.shelf
+	next.promiseVersion = t.promiseVersion + 1
+	next.keys, next.keyOrder, next.rules, next.windowStart, next.maxSince = t.keys, t.keyOrder, t.rules, t.windowStart, t.maxSince
 	for _, key := range next.keys {
-		key.newSessions()
+		key.resetSessions()
 	}
 	return next
 }
 
 // fold takes in one accepted report at the moment of its answer; hot tells which
 // keys the ledger has, so that a report cannot make the tally grow beyond it.
-func (t *tally) fold(rep budget.Report, now budget.Instant, hot func(budget.KeyID) bool) {
-	t.regions = reach(t.regions, rep.Region)
+func (t *auditor) addReport(rep budget.Report, now budget.Instant, hot func(budget.KeyID) bool) {
+	t.regions = growTo(t.regions, rep.Region)
 	region := &t.regions[rep.Region]
-	readFrom := region.next(rep.Session, t.began, now)
+	readFrom := region.reportAnswered(rep.Session, t.began, now)
 	for _, k := range rep.Keys {
 		if k.Gen == (budget.Gen{}) || k.Cold || k.Limit.Capacity <= 0 || !hot(k.Key) {
 			continue
 		}
-		key := t.key(k, now)
-		rule := t.rule(key.id.Rule)
-		spent := key.read(rep, k, readFrom, region, now)
+		key := t.keyFor(k, now)
+		rule := t.ruleFor(key.id.Rule)
+		spent := key.readCounters(rep, k, readFrom, region, now)
 		rule.add(rep.Region, spent.admitted, spent.offered)
 		if key.counts == budget.Slots {
 			continue // how many are in use at a time, nothing here tells
 		}
-		if spent.from >= key.changed {
-			t.judge(key, spent, now)
+		if spent.from >= key.validFrom {
+			t.check(key, spent, now)
 		}
-		t.missed(key, rule, spent, now)
+		t.checkShortfall(key, rule, spent, now)
 	}
-	if slack := spacing + 2*rep.Pace; len(rep.Keys) < fullReport && readFrom.Sub(region.opened) >= slack {
-		region.unseen, region.slack = readFrom, slack
+	if slack := reportSpacing + 2*rep.Pace; len(rep.Keys) < fullReportKeys && readFrom.Sub(region.openedAt) >= slack {
+		region.unreportedFrom, region.slack = readFrom, slack
 	}
 }
 
 // key is the record of a key whose limit k tells. While two versions of the rules are in force
 // the larger limit counts, in each part: the regions' parts of both sum to no more.
-func (t *tally) key(k budget.KeyReport, now budget.Instant) *tallyKey {
+func (t *auditor) keyFor(k budget.KeyReport, now budget.Instant) *keyRecord {
 	id, limit := k.Key, k.Limit
-	if number, other := t.counted[id.Rule]; other {
+	if number, other := t.stagedNumbers[id.Rule]; other {
 		id.Rule = number
 	}
-	key, rule := t.keys[id], t.rule(id.Rule)
+	key, rule := t.keys[id], t.ruleFor(id.Rule)
 	if key == nil {
-		key = &tallyKey{id: id}
+		key = &keyRecord{id: id}
 		t.keys[id] = key
-		t.order = append(t.order, id)
+		t.keyOrder = append(t.keyOrder, id)
 		rule.keys++
 	}
-	if t.staged && key.version == t.version {
+	if t.staged && key.version == t.promiseVersion {
 		limit = larger(limit, key.limit)
 	}
-	if key.version == t.version && key.limit == limit {
+	if key.version == t.promiseVersion && key.limit == limit {
 		return key
 	}
-	rule.limit -= key.refill()
-	if less := key.learn(limit, t.promise(id.Rule, limit), t.rho, now); less {
-		rule.excess = shelved{} // what was seen was within what was promised then
+	rule.refillRate -= key.refillRate()
+	if less := key.setLimit(limit, t.promise(id.Rule, limit), t.rho, now); less {
+		rule.excess = recentMax{} // what was seen was within what was promised then
 	}
-	key.version = t.version
-	rule.limit += key.refill()
+	key.version = t.promiseVersion
+	rule.refillRate += key.refillRate()
 	return key
 }
 
@@ -147,10 +147,10 @@ func larger(a, b budget.KeyLimit) budget.KeyLimit {
 	return b
 }
 
-func (t *tally) rule(number uint32) *tallyRule {
+func (t *auditor) ruleFor(number uint32) *ruleTotals {
 	r := t.rules[number]
 	if r == nil {
-		r = &tallyRule{}
+		r = &ruleTotals{}
 		t.rules[number] = r
 	}
 	return r
@@ -158,30 +158,30 @@ func (t *tally) rule(number uint32) *tallyRule {
 
 // judge notes how far a key is above its limit, and whether that is more than is
 // promised.
-func (t *tally) judge(key *tallyKey, spent spent, now budget.Instant) {
-	key.spend(spent, now)
-	r := t.rule(key.id.Rule)
-	r.excess.see(key.above())
+func (t *auditor) check(key *keyRecord, spent consumption, now budget.Instant) {
+	key.addConsumption(spent, now)
+	r := t.ruleFor(key.id.Rule)
+	r.excess.add(key.excess())
 	if possible := key.capacity + key.rate*now.Sub(key.busy.since).Seconds(); possible > 0 {
 		r.gain = max(r.gain, key.busy.tokens/possible)
 	}
-	if len(t.breaches) < maxBreaches && key.breaks() {
+	if len(t.breaches) < maxBreaches && key.exceedsPromise() {
 		t.breaches = append(t.breaches, key.breach(now))
 	}
 }
 
 // tick closes the window when it is over, and looks at some keys and the rules for
 // what is no longer hot or in force.
-func (t *tally) tick(now budget.Instant, hot func(budget.KeyID) bool, kept func(rule uint32) bool) {
+func (t *auditor) tick(now budget.Instant, hot func(budget.KeyID) bool, kept func(rule uint32) bool) {
 	t.sweep(hot)
-	elapsed := now.Sub(t.window)
+	elapsed := now.Sub(t.windowStart)
 	if elapsed < utilisationWindow {
 		return
 	}
-	t.window = now
-	aged := now.Sub(t.shelf) >= excessKept
+	t.windowStart = now
+	aged := now.Sub(t.maxSince) >= maxKept
 	if aged {
-		t.shelf = now
+		t.maxSince = now
 	}
 	for number, r := range t.rules {
 		if !kept(number) {
@@ -189,35 +189,35 @@ func (t *tally) tick(now budget.Instant, hot func(budget.KeyID) bool, kept func(
 			continue
 		}
 		r.utilisation, r.lastGain = 0, r.gain
-		if possible := r.limit * elapsed.Seconds(); possible > 0 {
-			r.utilisation = r.inWindow / possible
+		if possible := r.refillRate * elapsed.Seconds(); possible > 0 {
+			r.utilisation = r.admittedInWindow / possible
 		}
-		r.inWindow, r.gain = 0, 0
+		r.admittedInWindow, r.gain = 0, 0
 		if aged {
-			r.excess.age()
-			r.shortfall.age()
+			r.excess.rotate()
+			r.shortfall.rotate()
 		}
 	}
 }
 
 // sweep forgets those of the next few keys that are cold again.
-func (t *tally) sweep(hot func(budget.KeyID) bool) {
-	for range min(sweepKeys, len(t.order)) {
-		t.turn++
-		if t.turn >= len(t.order) {
-			t.turn = 0
+func (t *auditor) sweep(hot func(budget.KeyID) bool) {
+	for range min(sweepKeys, len(t.keyOrder)) {
+		t.sweepNext++
+		if t.sweepNext >= len(t.keyOrder) {
+			t.sweepNext = 0
 		}
-		id := t.order[t.turn]
+		id := t.keyOrder[t.sweepNext]
 		if hot(id) {
 			continue
 		}
-		last := len(t.order) - 1
-		t.order[t.turn] = t.order[last]
-		t.order = t.order[:last]
+		last := len(t.keyOrder) - 1
+		t.keyOrder[t.sweepNext] = t.keyOrder[last]
+		t.keyOrder = t.keyOrder[:last]
 		if r := t.rules[id.Rule]; r != nil {
-			r.limit -= t.keys[id].refill()
+			r.refillRate -= t.keys[id].refillRate()
 			if r.keys--; r.keys == 0 {
-				r.limit = 0 // not a sum of roundings
+				r.refillRate = 0 // not a sum of roundings
 			}
 		}
 		delete(t.keys, id)
@@ -225,8 +225,8 @@ func (t *tally) sweep(hot func(budget.KeyID) bool) {
 }
 
 // sums is a copy of what is counted, by rule number.
-func (t *tally) sums() map[uint32]tallyRule {
-	out := make(map[uint32]tallyRule, len(t.rules))
+func (t *auditor) totals() map[uint32]ruleTotals {
+	out := make(map[uint32]ruleTotals, len(t.rules))
 	for number, r := range t.rules {
 		sum := *r
 		sum.admitted, sum.offered = slices.Clone(r.admitted), slices.Clone(r.offered)
@@ -239,7 +239,7 @@ func (t *tally) sums() map[uint32]tallyRule {
 func tokens(micro int64) float64 { return float64(micro) / microToken }
 
 // reach makes room for the region's index.
-func reach[T any](s []T, region int) []T {
+func growTo[T any](s []T, region int) []T {
 	if missing := region + 1 - len(s); missing > 0 {
 		return append(s, make([]T, missing)...)
 	}

@@ -123,15 +123,15 @@ func tell(rng *rand.Rand, all []spending, region int, until, slow float64, reign
 // runs at the given pace, with the allowance for it. Reigns end as told.
 func observe(heard []told, pace float64, rhoPPM int32, reigns []float64) float64 {
 	slices.SortStableFunc(heard, func(a, b told) int { return cmp.Compare(a.answered, b.answered) })
-	y := newTally(rhoPPM, strictly, 0)
-	y.rule(1)
+	y := newAuditor(rhoPPM, strictly, 0)
+	y.ruleFor(1)
 	for _, h := range heard {
 		for ; len(reigns) > 0 && h.answered >= reigns[0]; reigns = reigns[1:] {
 			y = y.resume(rhoPPM, strictly, second(reigns[0]*pace))
 		}
-		y.fold(h.report, second(h.answered*pace), always)
+		y.addReport(h.report, second(h.answered*pace), always)
 	}
-	return y.rules[1].excess.most()
+	return y.rules[1].excess.value()
 }
 
 // TestTallyNeverMakesAnExcessUp: over drawn histories, reports, delays and cuts, what

@@ -34,52 +34,52 @@ func usage(region int, session uint64, admitted int64) budget.Report {
 func near(got, want float64) bool { return got > want-1e-6 && got < want+1e-6 }
 
 func TestTallyCountsDifferencesWithinASession(t *testing.T) {
-	y := newTally(0, strictly, 0)
+	y := newAuditor(0, strictly, 0)
 	for _, rep := range []budget.Report{usage(0, 7, 5), usage(0, 7, 8), usage(2, 9, 4), usage(0, 8, 2)} {
-		y.fold(rep, 0, always)
+		y.addReport(rep, 0, always)
 	}
 	got := y.rules[1]
 	if got.admitted[0] != 10 || got.admitted[2] != 4 || got.offered[0] != 10 {
 		t.Errorf("admitted %v, offered %v, want 10 and 4: 5 and 3 of session 7, 2 of session 8", got.admitted, got.offered)
 	}
-	if sums := y.sums()[1]; sums.limit != 10 || sums.admitted[0] != 10 {
+	if sums := y.totals()[1]; sums.refillRate != 10 || sums.admitted[0] != 10 {
 		t.Errorf("sums %+v", sums)
 	}
 }
 
 func TestTallySeesAnExcess(t *testing.T) {
-	y := newTally(0, strictly, 0)
-	y.fold(usage(0, 1, 100), second(0), always)
-	y.fold(usage(1, 2, 20), second(1), always)
-	if got := y.rules[1].excess.most(); !near(got, 10) {
+	y := newAuditor(0, strictly, 0)
+	y.addReport(usage(0, 1, 100), second(0), always)
+	y.addReport(usage(1, 2, 20), second(1), always)
+	if got := y.rules[1].excess.value(); !near(got, 10) {
 		t.Errorf("excess %v, want 120 admitted in the first second - 100 - 10", got)
 	}
 	// Spent after the answer at second 1, for all that is known in the second after.
-	y.fold(usage(1, 2, 50), second(2), always)
-	if got := y.rules[1].excess.most(); !near(got, 30) {
+	y.addReport(usage(1, 2, 50), second(2), always)
+	if got := y.rules[1].excess.value(); !near(got, 30) {
 		t.Errorf("excess %v, want 150 admitted in two seconds - 100 - 20", got)
 	}
 	if got := y.rules[1].gain; !near(got, 150./120) {
 		t.Errorf("gain %v, want 150 of 120", got)
 	}
-	y.fold(usage(1, 2, 51), second(60), always)
-	if got := y.rules[1].excess.most(); !near(got, 30) {
+	y.addReport(usage(1, 2, 51), second(60), always)
+	if got := y.rules[1].excess.value(); !near(got, 30) {
 		t.Errorf("excess %v; the most that was seen should stay for a while", got)
 	}
 }
 
 func TestTallyLetsAnExcessGoInTime(t *testing.T) {
-	y := newTally(0, strictly, 0)
-	y.fold(usage(0, 1, 150), 0, always)
+	y := newAuditor(0, strictly, 0)
+	y.addReport(usage(0, 1, 150), 0, always)
 	for s := 10.; s < 600; s += 10 {
 		y.tick(second(s), always, kept)
-		got := y.rules[1].excess.most()
-		if s < excessKept.Seconds() && !near(got, 50) {
+		got := y.rules[1].excess.value()
+		if s < maxKept.Seconds() && !near(got, 50) {
 			t.Fatalf("after %v s the excess is %v already", s, got)
 		}
 	}
 	y.tick(second(600), always, kept)
-	if got := y.rules[1].excess.most(); got != 0 {
+	if got := y.rules[1].excess.value(); got != 0 {
 		t.Errorf("after twice the time it is kept at least, the excess is still %v", got)
 	}
 }
@@ -87,21 +87,21 @@ func TestTallyLetsAnExcessGoInTime(t *testing.T) {
 // TestTallyDoubtsLateReports: what a region that was cut off tells of a minute at
 // once was spent in that minute, in which the limit refilled.
 func TestTallyDoubtsLateReports(t *testing.T) {
-	y := newTally(0, strictly, 0)
-	y.fold(usage(1, 2, 0), second(1), always)
-	y.fold(usage(0, 1, 100), second(1), always) // all of the burst
+	y := newAuditor(0, strictly, 0)
+	y.addReport(usage(1, 2, 0), second(1), always)
+	y.addReport(usage(0, 1, 100), second(1), always) // all of the burst
 	for s := 2.; s <= 60; s++ {
-		y.fold(usage(0, 1, 100+int64(6*(s-1))), second(s), always) // 6 a second
+		y.addReport(usage(0, 1, 100+int64(6*(s-1))), second(s), always) // 6 a second
 	}
-	y.fold(usage(1, 2, 3*60), second(61), always) // 3 a second, told late
-	if got := y.rules[1].excess.most(); got != 0 {
+	y.addReport(usage(1, 2, 3*60), second(61), always) // 3 a second, told late
+	if got := y.rules[1].excess.value(); got != 0 {
 		t.Errorf("excess %v, want 0: 9 a second of 10 were spent", got)
 	}
 	// It does know what is spent too much once reports come in time again.
-	y.fold(usage(1, 2, 3*60), second(61.1), always)
-	y.fold(usage(1, 2, 3*60+150), second(62), always)
-	y.fold(usage(0, 1, 100+6*60), second(62), always)
-	if got := y.rules[1].excess.most(); got < 30 {
+	y.addReport(usage(1, 2, 3*60), second(61.1), always)
+	y.addReport(usage(1, 2, 3*60+150), second(62), always)
+	y.addReport(usage(0, 1, 100+6*60), second(62), always)
+	if got := y.rules[1].excess.value(); got < 30 {
 		t.Errorf("excess %v, want what 150 at once are above the burst at least", got)
 	}
 }
@@ -111,24 +111,24 @@ func TestTallyBeginsAgainWhenALimitChanges(t *testing.T) {
 	small.Keys[0].Limit = budget.KeyLimit{Capacity: 10 * microToken, Rate: microToken}
 	large := usage(0, 1, 100)
 	large.Keys[0].Limit = budget.KeyLimit{Capacity: 300 * microToken, Rate: microToken}
-	y := newTally(0, strictly, 0)
-	y.fold(large, second(1), always)
-	y.fold(small, second(2), always) // 210 more, under whichever limit
-	if got := y.rules[1].excess.most(); got != 0 {
+	y := newAuditor(0, strictly, 0)
+	y.addReport(large, second(1), always)
+	y.addReport(small, second(2), always) // 210 more, under whichever limit
+	if got := y.rules[1].excess.value(); got != 0 {
 		t.Errorf("excess %v; what was spent under the larger limit says nothing of the smaller", got)
 	}
 	for s := range 3 {
 		small.Keys[0].Admitted += 20 * microToken
-		y.fold(small, second(3+float64(s)/10), always)
+		y.addReport(small, second(3+float64(s)/10), always)
 	}
-	if got := y.rules[1].excess.most(); got < 20 {
+	if got := y.rules[1].excess.value(); got < 20 {
 		t.Errorf("excess %v, want 40 in a second of a burst of 10 to be noticed", got)
 	}
 }
 
 func TestTallyUtilisationAndForgetting(t *testing.T) {
-	y := newTally(20_000, strictly, 0)
-	y.fold(usage(0, 1, 50), 0, always)
+	y := newAuditor(20_000, strictly, 0)
+	y.addReport(usage(0, 1, 50), 0, always)
 	y.tick(second(9), always, kept)
 	if y.rules[1].utilisation != 0 {
 		t.Error("the window is not over")
@@ -149,11 +149,11 @@ func TestTallyUtilisationAndForgetting(t *testing.T) {
 }
 
 func TestTallyIgnoresWhatTheLedgerDoesNotHave(t *testing.T) {
-	y := newTally(0, strictly, 0)
-	y.fold(usage(0, 1, 5), 0, func(budget.KeyID) bool { return false })
+	y := newAuditor(0, strictly, 0)
+	y.addReport(usage(0, 1, 5), 0, func(budget.KeyID) bool { return false })
 	cold := usage(0, 1, 5)
 	cold.Keys[0].Gen = budget.Gen{}
-	y.fold(cold, 0, always)
+	y.addReport(cold, 0, always)
 	if len(y.keys) != 0 {
 		t.Errorf("%d keys, want none", len(y.keys))
 	}
@@ -174,9 +174,9 @@ func TestBusyPeriodIsWhatItSays(t *testing.T) {
 	}
 	var b busyPeriod
 	for i, s := range steps {
-		b.spend(s.tokens, 10, second(s.from), second(s.now))
-		if b.since != second(s.since) || !near(b.tokens, s.total) || !near(b.over, s.above) {
-			t.Errorf("step %d: since %v, tokens %v, over %v; want %v, %v, %v", i, b.since, b.tokens, b.over, second(s.since), s.total, s.above)
+		b.add(s.tokens, 10, second(s.from), second(s.now))
+		if b.since != second(s.since) || !near(b.tokens, s.total) || !near(b.overRate, s.above) {
+			t.Errorf("step %d: since %v, tokens %v, over %v; want %v, %v, %v", i, b.since, b.tokens, b.overRate, second(s.since), s.total, s.above)
 		}
 	}
 }
@@ -185,26 +185,26 @@ func TestBusyPeriodIsWhatItSays(t *testing.T) {
 // it was not used, unless it came too soon after the last one that told of it.
 func TestTallyKnowsHowRegionsSpaceTheirReports(t *testing.T) {
 	silent := func(session uint64) budget.Report { return budget.Report{Session: session} }
-	y := newTally(0, strictly, 0)
-	y.fold(silent(1), second(9.9), always)
-	y.fold(usage(0, 1, 1), second(10), always)
+	y := newAuditor(0, strictly, 0)
+	y.addReport(silent(1), second(9.9), always)
+	y.addReport(usage(0, 1, 1), second(10), always)
 	for _, s := range []float64{10.03, 10.06, 10.5, 11.2, 11.3, 11.4} {
-		y.fold(silent(1), second(s), always)
+		y.addReport(silent(1), second(s), always)
 	}
 	key := budget.KeyID{Rule: 1}
 	for at, want := range map[float64]float64{10.9: 9.9, 11.2: 11.2} {
 		copied, report := *y.keys[key], usage(0, 1, 2)
-		copied.seen = slices.Clone(copied.seen)
-		if spent := copied.read(report, report.Keys[0], second(11.4), &tallyRegion{unseen: second(at), slack: spacing}, second(11.5)); spent.from != second(want) {
+		copied.counters = slices.Clone(copied.counters)
+		if spent := copied.readCounters(report, report.Keys[0], second(11.4), &regionClock{unreportedFrom: second(at), slack: reportSpacing}, second(11.5)); spent.from != second(want) {
 			t.Errorf("left out until %v: used since %v, want since %v", at, spent.from, second(want))
 		}
 	}
-	if got := y.regions[0].unseen; got != second(11.3) {
+	if got := y.regions[0].unreportedFrom; got != second(11.3) {
 		t.Errorf("what is not told was used since %v, want since the report before the last was read", got)
 	}
-	y.fold(silent(2), second(12), always) // a new session, in which nothing is known yet
-	y.fold(silent(2), second(12.5), always)
-	if got := y.regions[0].unseen; got != second(11.4) {
+	y.addReport(silent(2), second(12), always) // a new session, in which nothing is known yet
+	y.addReport(silent(2), second(12.5), always)
+	if got := y.regions[0].unreportedFrom; got != second(11.4) {
 		t.Errorf("in the new session it was used since %v, want since the old one", got)
 	}
 }
@@ -212,16 +212,16 @@ func TestTallyKnowsHowRegionsSpaceTheirReports(t *testing.T) {
 // TestTallyKnowsARegionsPace: a region with many busy keys reports each of them less
 // often, so that one it leaves out may well have been used.
 func TestTallyKnowsARegionsPace(t *testing.T) {
-	y := newTally(0, strictly, 0)
+	y := newAuditor(0, strictly, 0)
 	silent := budget.Report{Session: 1, Pace: 5 * time.Second}
-	y.fold(silent, second(1), always)
+	y.addReport(silent, second(1), always)
 	for s := 2.; s < 30; s++ {
-		y.fold(silent, second(s), always)
+		y.addReport(silent, second(s), always)
 		switch region := y.regions[0]; {
-		case region.unseen > 0 && s < 12:
-			t.Fatalf("after %v s: unseen until %v; a key may be left out for two paces and a second", s, region.unseen)
-		case s > 20 && (region.unseen != second(s-1) || region.slack != 11*time.Second):
-			t.Fatalf("after %v s: unseen until %v, slack %v", s, region.unseen, region.slack)
+		case region.unreportedFrom > 0 && s < 12:
+			t.Fatalf("after %v s: unseen until %v; a key may be left out for two paces and a second", s, region.unreportedFrom)
+		case s > 20 && (region.unreportedFrom != second(s-1) || region.slack != 11*time.Second):
+			t.Fatalf("after %v s: unseen until %v, slack %v", s, region.unreportedFrom, region.slack)
 		}
 	}
 }

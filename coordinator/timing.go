@@ -18,12 +18,12 @@ import (
 func (s *clusterService) SetTiming(ctx context.Context, req *aliquotv1.SetTimingRequest) (*aliquotv1.SetTimingResponse, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	lease, rhoPPM, version, err := s.timingAsked(req)
+	lease, rhoPPM, version, err := s.requestedTiming(req)
 	if err != nil {
 		return nil, toRPC(err)
 	}
 	err = s.node.SetTiming(ctx, lease, rhoPPM, "")
-	if _, elsewhere := errors.AsType[cluster.ErrNotLeader](err); elsewhere {
+	if _, notLeader := errors.AsType[cluster.ErrNotLeader](err); notLeader {
 		var res *aliquotv1.SetTimingResponse
 		if res, err = toLeader(ctx, s.forward, req, (*peer).SetTiming); err == nil {
 			awaitConfig(ctx, s.node, version)
@@ -39,7 +39,7 @@ func (s *clusterService) SetTiming(ctx context.Context, req *aliquotv1.SetTiming
 }
 
 // timingAsked completes a request with what is in force, of the config version given.
-func (s *clusterService) timingAsked(req *aliquotv1.SetTimingRequest) (lease time.Duration, rhoPPM int32, version uint64, err error) {
+func (s *clusterService) requestedTiming(req *aliquotv1.SetTimingRequest) (lease time.Duration, rhoPPM int32, version uint64, err error) {
 	s.node.View(func(state *clusterstate.State) {
 		c := &state.Ledger.Config
 		lease, rhoPPM, version = c.NextLease(), c.RhoPPM, c.Version

@@ -65,7 +65,7 @@ func (w *watch) run(ctx context.Context) error {
 	for {
 		changed := w.service.node.Changed()
 		began := time.Now()
-		if err := w.look(ctx); err != nil {
+		if err := w.sendChanges(ctx); err != nil {
 			return err
 		}
 		pause := time.After(max(watchPause, watchCost*time.Since(began)))
@@ -89,9 +89,9 @@ func (w *watch) run(ctx context.Context) error {
 }
 
 // look sends what differs from what was last sent.
-func (w *watch) look(ctx context.Context) error {
+func (w *watch) sendChanges(ctx context.Context) error {
 	get := &aliquotv1.GetBudgetRequest{RuleId: w.req.GetRuleId(), Key: w.req.GetKey(), Namespace: w.req.GetNamespace()}
-	var news []shown
+	var news []budgetView
 	var err error
 	w.service.node.View(func(state *clusterstate.State) {
 		var only *rules.Rule
@@ -101,10 +101,10 @@ func (w *watch) look(ctx context.Context) error {
 			}
 		}
 		if only != nil && (len(get.GetKey()) > 0 || len(only.Key) == 0) {
-			news, err = w.single(state, get)
+			news, err = w.changedBudget(state, get)
 			return
 		}
-		news = w.hot(state, only)
+		news = w.changedHotKeys(state, only)
 	})
 	if err != nil {
 		return err
@@ -113,21 +113,21 @@ func (w *watch) look(ctx context.Context) error {
 }
 
 // single reads the one budget that is watched.
-func (w *watch) single(state *clusterstate.State, get *aliquotv1.GetBudgetRequest) ([]shown, error) {
-	b, _, err := one(state, get)
-	if err != nil || !w.differs(state, b.key, b.budget.GetLimit().GetCapacity(), b.budget.GetLimit().GetRefillRate()) {
+func (w *watch) changedBudget(state *clusterstate.State, get *aliquotv1.GetBudgetRequest) ([]budgetView, error) {
+	b, _, err := readBudget(state, get)
+	if err != nil || !w.changed(state, b.key, b.budget.GetLimit().GetCapacity(), b.budget.GetLimit().GetRefillRate()) {
 		return nil, err
 	}
-	return []shown{b}, nil
+	return []budgetView{b}, nil
 }
 
 // hot reads the hot keys that differ, and shows those that are hot no more as
 // cold, once.
-func (w *watch) hot(state *clusterstate.State, only *rules.Rule) []shown {
-	var news []shown
+func (w *watch) changedHotKeys(state *clusterstate.State, only *rules.Rule) []budgetView {
+	var news []budgetView
 	for key, rule := range hotKeys(state, state.Ledger.Keys(), only, nil) {
-		if w.differs(state, key, int64(rule.Limit.Capacity), lasting(rule.Limit)) {
-			news = append(news, show(state, rule, key, rule.Limit, rule.Window))
+		if w.changed(state, key, int64(rule.Limit.Capacity), ratePerSecond(rule.Limit)) {
+			news = append(news, viewOf(state, rule, key, rule.Limit, rule.Window))
 		}
 	}
 	byNumber := rulesByNumber(state, only)
@@ -137,14 +137,14 @@ func (w *watch) hot(state *clusterstate.State, only *rules.Rule) []shown {
 		}
 		delete(w.sent, key)
 		if rule := byNumber[key.Rule]; rule != nil {
-			news = append(news, show(state, rule, key, rule.Limit, rule.Window))
+			news = append(news, viewOf(state, rule, key, rule.Limit, rule.Window))
 		}
 	}
 	return news
 }
 
 // differs remembers what a key looks like now, and reports whether that is news.
-func (w *watch) differs(state *clusterstate.State, key budget.KeyID, capacity int64, rate float64) bool {
+func (w *watch) changed(state *clusterstate.State, key budget.KeyID, capacity int64, rate float64) bool {
 	shares := state.Ledger.Shares(key)
 	look := make([]byte, 0, 16+8*len(shares))
 	look = binary.BigEndian.AppendUint64(look, uint64(capacity))
@@ -161,14 +161,14 @@ func (w *watch) differs(state *clusterstate.State, key budget.KeyID, capacity in
 	return true
 }
 
-func (w *watch) send(ctx context.Context, get *aliquotv1.GetBudgetRequest, news []shown) error {
+func (w *watch) send(ctx context.Context, get *aliquotv1.GetBudgetRequest, news []budgetView) error {
 	var ask func(context.Context) ([]*aliquotv1.Budget, error)
 	if len(get.GetKey()) > 0 {
 		ask = w.service.getFromLeader(get)
 	}
 	for part := range slices.Chunk(news, watchChunk) {
-		w.service.complete(ctx, part, ask)
-		if err := w.stream.Send(&aliquotv1.WatchBudgetsResponse{Budgets: budgetsOf(part)}); err != nil {
+		w.service.addLeaderState(ctx, part, ask)
+		if err := w.stream.Send(&aliquotv1.WatchBudgetsResponse{Budgets: protosOf(part)}); err != nil {
 			return err
 		}
 	}

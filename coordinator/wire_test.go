@@ -98,8 +98,7 @@ func refusal(t *testing.T, l *budget.Leader, m *aliquotv1.ReportRequest, seq uin
 
 // TestTailsOfTheRules: what the machine waits for where nobody tells it a limit.
 func TestTailsOfTheRules(t *testing.T) {
-	t.Parallel()
-	c := newCourt(t)
+	c := newLoopTest(t)
 	c.apply(twoRules + `  - id: windows
     algorithm: fixed_window
     key: [api_key]
@@ -107,8 +106,8 @@ func TestTailsOfTheRules(t *testing.T) {
     override:
       "slow*": {limit: 100, window: 3600}
 `)
-	c.rulesMayHaveChanged(t.Context())
-	tail := c.rulesNow().Tail
+	c.reloadRulesIfChanged(t.Context())
+	tail := c.rulesEvent().Tail
 	var number uint32
 	c.node.View(func(s *clusterstate.State) { number = s.Rules.Numbers["windows"] })
 	for rule, want := range map[uint32]time.Duration{1: 0, number: 2 * time.Hour, 999: budget.MaxTail} {
@@ -121,8 +120,8 @@ func TestTailsOfTheRules(t *testing.T) {
     key: [api_key]
     params: {limit: 100, window: 60}
 `)
-	c.rulesMayHaveChanged(t.Context())
-	if got := c.rulesNow().Tail(number); got != 2*time.Hour {
+	c.reloadRulesIfChanged(t.Context())
+	if got := c.rulesEvent().Tail(number); got != 2*time.Hour {
 		t.Errorf("a region may still go by the rules before: %v", got)
 	}
 }

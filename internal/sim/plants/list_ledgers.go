@@ -94,7 +94,7 @@ func ledgers() []Plant {
 		},
 		{
 			Name: "numbers-counted-apart", Breaks: "the watch over the promise counts what a rule admits under its two numbers apart",
-			Edits: []Edit{{"coordinator/tally.go", "if number, other := t.counted[id.Rule]; other {", "if number, other := t.counted[id.Rule]; other && number == id.Rule {"}},
+			Edits: []Edit{{"coordinator/tally.go", "if number, other := t.stagedNumbers[id.Rule]; other {", "if number, other := t.stagedNumbers[id.Rule]; other && number == id.Rule {"}},
 		},
 		{
 			Name: "second-daemon-not-counted", Breaks: "the watch over the promise counts nothing of a daemon without a session",

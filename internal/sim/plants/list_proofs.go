@@ -18,7 +18,7 @@ func proofs() []Plant {
 		{
 			Name: "proof-not-asked", Breaks: "a coordinator tells its machine that its leadership is proved, and asks nobody",
 			Edits: []Edit{
-				{loop, "r.verified <- r.node.VerifyLeader(ctx, r.term)", "r.verified <- ctx.Err()"},
+				{loop, "l.verified <- l.node.VerifyLeader(ctx, l.term)", "l.verified <- ctx.Err()"},
 				{world, "if c.dead || !c.ledAt(b.answered) {", "if c.dead {"},
 				{seat, "return w.sc.noProof || ", "return !w.sc.noProof || "},
 			},
@@ -64,15 +64,15 @@ func proofs() []Plant {
 		},
 		{
 			Name: "reign-of-any-term", Breaks: "a reign is proved by the leadership of its node in any term",
-			Edits: []Edit{{loop, "r.node.VerifyLeader(ctx, r.term)", "r.node.VerifyLeader(ctx, r.node.Term())"}},
+			Edits: []Edit{{loop, "l.node.VerifyLeader(ctx, l.term)", "l.node.VerifyLeader(ctx, l.node.Term())"}},
 		},
 		{
 			Name: "reign-without-proof", Breaks: "a reign goes on when the proof of its leadership has failed",
-			Edits: []Edit{{loop, "		r.failed = fmt.Errorf(\"proof of leadership: %w\", err)\n		return", "		return"}},
+			Edits: []Edit{{loop, "		l.failed = fmt.Errorf(\"proof of leadership: %w\", err)\n		return", "		return"}},
 		},
 		{
 			Name: "told-without-proof", Breaks: "a daemon without a session is told what to serve its floor by without a proof of leadership",
-			Edits: []Edit{{hello, "err := s.node.VerifyLeader(ctx, reign.term); err != nil", "err := ctx.Err(); err != nil"}},
+			Edits: []Edit{{hello, "err := s.node.VerifyLeader(ctx, loop.term); err != nil", "err := ctx.Err(); err != nil"}},
 		},
 	}
 }
