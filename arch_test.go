@@ -100,7 +100,10 @@ var houses = map[string]row{
 	// What a coordinator keeps of Raft on its disk.
 	"cluster/raftlog": {outside: []string{"github.com/hashicorp"}},
 	"cluster":         {aliquot: []string{"cluster/...", "budget", "rules", "proto/raftlog/v1"}, outside: anyModule},
-	"coordinator":     {aliquot: []string{"cluster", "cluster/state", "internal/boottime", "internal/hashslot", "budget", "internal/rights", "rules", "limit", "internal/rpc", "internal/rpc/connections", "internal/config", "proto/aliquot/..."}, outside: anyModule},
+	"coordinator":     {aliquot: []string{"coordinator/internal/...", "cluster", "cluster/state", "internal/boottime", "internal/hashslot", "budget", "internal/rights", "rules", "limit", "internal/rpc", "internal/rpc/connections", "internal/config", "proto/aliquot/..."}, outside: anyModule},
+
+	// What regions report, against what is promised of each limit.
+	"coordinator/internal/audit": {aliquot: []string{"budget"}, banned: pure},
 
 	"internal/bench": {aliquot: []string{"internal/bench/latency", "rules", "limit", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	// The load, which asks any server, and servers that decide nothing.

@@ -5,66 +5,18 @@ import (
 	"sync"
 	"time"
 
-	"aliquot/budget"
 	clusterstate "aliquot/cluster/state"
+
+	"aliquot/budget"
+	"aliquot/coordinator/internal/audit"
 )
 
 const (
-	// breachTokens is from which excess beyond the promise on it counts as broken:
-	// floats are exact to far less, and so are the stores.
-	minBreach = 1
-	// breachStep is the part of the capacity by which a breach that goes on must grow
-	// to be counted again.
-	breachStep = 0.1
-	// maxBreaches bounds what one report can tell of: it names up to 8192 keys.
-	maxBreaches = 16
 	// evidenceEvery spaces the log lines about one rule, and maxEvidence bounds those of
 	// all rules in that time: a megabyte a day and rule at the most, and ten in all.
 	breachLogEvery = time.Minute
 	maxBreachLines = 10
 )
-
-// breach is a promise that was broken for certain: in the interval more was admitted
-// of one key than is allowed.
-type breach struct {
-	key               budget.KeyID
-	from, to          budget.Instant
-	admitted, allowed float64 // tokens, in the interval
-	capacity, excess  float64 // of what is allowed at once
-	rate              float64 // and each second
-	byRegion          []float64
-}
-
-// breaks reports whether the key is beyond what is promised, the first time and with
-// each tenth of the capacity more.
-func (key *keyRecord) exceedsPromise() bool {
-	beyond := key.excess() - key.promisedExcess
-	if beyond <= 0 {
-		key.reportedExcess = 0
-	}
-	step := float64(minBreach)
-	if key.reportedExcess > 0 {
-		step = max(step, breachStep*key.capacity)
-	}
-	if beyond < key.reportedExcess+step {
-		return false
-	}
-	key.reportedExcess = beyond
-	return true
-}
-
-// breach is the evidence as of now.
-func (key *keyRecord) breach(now budget.Instant) breach {
-	b := breach{
-		key: key.id, from: key.busy.since, to: now, admitted: key.busy.tokens,
-		capacity: key.capacity, excess: key.promisedExcess, rate: key.rate,
-		allowed: key.capacity + key.promisedExcess + key.rate*now.Sub(key.busy.since).Seconds(),
-	}
-	for _, s := range key.counters {
-		b.byRegion = append(b.byRegion, s.inBusyPeriod)
-	}
-	return b
-}
 
 // breachBook counts broken promises by rule number, over all reigns of this node, and
 // says which may be logged. Safe for concurrent use.
@@ -116,12 +68,11 @@ func (b *breachBook) keep(inForce func(rule uint32) bool) {
 
 // tellBreaches counts what the tally found, and logs the evidence.
 func (l *leaderLoop) logBreaches() {
-	for _, b := range l.audit.breaches {
-		if now := time.Now(); l.breaches.count(b.key.Rule, now) {
+	for _, b := range l.audit.TakeBreaches() {
+		if now := time.Now(); l.breaches.count(b.Key.Rule, now) {
 			l.log.Error("the promise of a rule was broken: keep the logs of all daemons", l.breachAttrs(&b, now)...)
 		}
 	}
-	l.audit.breaches = l.audit.breaches[:0]
 }
 
 // ruleID is the id of a rule in force.
@@ -133,22 +84,22 @@ func (l *leaderLoop) ruleID(number uint32) string {
 }
 
 // evidence is all that this node knows of a breach.
-func (l *leaderLoop) breachAttrs(b *breach, now time.Time) []any {
+func (l *leaderLoop) breachAttrs(b *audit.Breach, now time.Time) []any {
 	var index uint64
 	l.node.View(func(s *clusterstate.State) { index = s.AppliedIndex })
 	wall := func(i budget.Instant) string { return now.Add(-l.now().Sub(i)).UTC().Format(time.RFC3339Nano) }
 	out := []any{
-		"rule", l.ruleID(b.key.Rule), "key", hashText(b.key), "from", wall(b.from), "to", wall(b.to),
-		"admitted", b.admitted, "allowed", b.allowed,
-		"capacity", b.capacity, "excess_promised", b.excess, "rate_with_drift", b.rate,
+		"rule", l.ruleID(b.Key.Rule), "key", hashText(b.Key), "from", wall(b.From), "to", wall(b.To),
+		"admitted", b.Admitted, "allowed", b.Allowed,
+		"capacity", b.Capacity, "excess_promised", b.Excess, "rate_with_drift", b.Rate,
 		"epoch", l.epoch, "applied_index", index,
 	}
-	status, _ := l.machine.Key(b.key)
+	status, _ := l.machine.Key(b.Key)
 	var regions []any
 	for i := range l.ledger.Config.Regions {
 		var attrs []any
-		if i < len(b.byRegion) {
-			attrs = append(attrs, "admitted", b.byRegion[i])
+		if i < len(b.ByRegion) {
+			attrs = append(attrs, "admitted", b.ByRegion[i])
 		}
 		if i < len(status.Regions) {
 			k := &status.Regions[i]

@@ -4,11 +4,13 @@ import (
 	"context"
 	"time"
 
+	clusterstate "aliquot/cluster/state"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"aliquot/budget"
 	"aliquot/cluster"
-	clusterstate "aliquot/cluster/state"
+	"aliquot/coordinator/internal/audit"
 	"aliquot/rules"
 )
 
@@ -162,14 +164,14 @@ func (c *collector) collectLeader(loop *leaderLoop, s snapshot, to sink) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
 	var regions []budget.RegionStatus
-	var sums map[uint32]ruleTotals
+	var sums map[uint32]audit.Totals
 	waiting := 0
 	err := loop.query(ctx, func(m *budget.Leader, now budget.Instant) {
 		// Regions that were declared since belong to the next reign.
 		for i := range min(len(s.regions), len(loop.ledger.Config.Regions)) {
 			regions = append(regions, m.Region(i, now, loop.floors.steps.Tail()))
 		}
-		sums, waiting = loop.audit.totals(), m.Refused()
+		sums, waiting = loop.audit.Totals(), m.Refused()
 	})
 	if err != nil {
 		return
@@ -193,16 +195,16 @@ func (c *collector) collectLeader(loop *leaderLoop, s snapshot, to sink) {
 	}
 }
 
-func (c *collector) collectTotals(id string, sum ruleTotals, regions []budget.RegionConfig, to sink) {
-	to.gauge(c.desc.hotLimit, sum.refillRate, id)
-	to.gauge(c.desc.utilisation, sum.utilisation, id)
-	to.gauge(c.desc.gain, sum.lastGain, id)
-	to.gauge(c.desc.excess, sum.excess.value(), id)
-	to.gauge(c.desc.shortfall, sum.shortfall.value(), id)
+func (c *collector) collectTotals(id string, sum audit.Totals, regions []budget.RegionConfig, to sink) {
+	to.gauge(c.desc.hotLimit, sum.RefillRate, id)
+	to.gauge(c.desc.utilisation, sum.Utilisation, id)
+	to.gauge(c.desc.gain, sum.Gain, id)
+	to.gauge(c.desc.excess, sum.Excess, id)
+	to.gauge(c.desc.shortfall, sum.Shortfall, id)
 	for i, region := range regions {
 		var admitted, offered float64
-		if i < len(sum.admitted) {
-			admitted, offered = sum.admitted[i], sum.offered[i]
+		if i < len(sum.Admitted) {
+			admitted, offered = sum.Admitted[i], sum.Offered[i]
 		}
 		to.counter(c.desc.admitted, admitted, id, region.Name)
 		to.counter(c.desc.offered, offered, id, region.Name)

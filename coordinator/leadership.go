@@ -8,9 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	clusterstate "aliquot/cluster/state"
+
 	"aliquot/budget"
 	"aliquot/cluster"
-	clusterstate "aliquot/cluster/state"
+	"aliquot/coordinator/internal/audit"
 )
 
 const (
@@ -31,7 +33,7 @@ type leadership struct {
 	loop    atomic.Pointer[leaderLoop]
 
 	// What a reign leaves to the next one of this node.
-	audit     *auditor
+	audit     *audit.Audit
 	latencies latencyEstimator
 	breaches  breachBook
 }
@@ -64,7 +66,7 @@ func (l *leadership) lead(ctx context.Context) (leading bool) {
 		l.loop.Store(loop)
 		leading, err = loop.run(ctx, l.node.LeaderCh())
 		l.loop.Store(nil)
-		l.audit.promise = nil // it would keep the whole machine in memory until the next reign
+		l.audit.DropPromise() // it would keep the whole machine in memory until the next epoch
 	}
 	if errors.Is(err, errConfigChanged) {
 		l.log.Info("the regions or their floors have changed; taking charge anew")

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"time"
 
+	clusterstate "aliquot/cluster/state"
+
 	"connectrpc.com/connect"
 
 	"aliquot/budget"
-	clusterstate "aliquot/cluster/state"
+	"aliquot/coordinator/internal/audit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -130,7 +132,7 @@ func (s *leaseService) helloWithoutSession(ctx context.Context, loop *leaderLoop
 	var vouched bool
 	err = loop.query(ctx, func(m *budget.Leader, now budget.Instant) {
 		vouched = m.Vouches(h.Region, h.Daemon)
-		loop.audit.addSessionless(sessionlessDaemon{h.Region, h.Incarnation}, h.Nonce, req.GetSpentSince(), spent, now, loop.isHot)
+		loop.audit.AddSessionless(audit.Daemon{Region: h.Region, Incarnation: h.Incarnation}, h.Nonce, req.GetSpentSince(), spent, now, loop.isHot)
 	})
 	if err != nil {
 		return nil, err

@@ -97,3 +97,11 @@ func (p *latencyEstimator) minRoundTrip(region int) time.Duration {
 	}
 	return min(r.minNow, r.minBefore)
 }
+
+// growTo returns s with room for the index region.
+func growTo[T any](s []T, region int) []T {
+	if missing := region + 1 - len(s); missing > 0 {
+		return append(s, make([]T, missing)...)
+	}
+	return s
+}

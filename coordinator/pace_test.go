@@ -70,3 +70,6 @@ func TestPaceOfCommits(t *testing.T) {
 		t.Errorf("mean of the latest %v, want about 8 ms", p.commit)
 	}
 }
+
+// second is an instant of the tests' clock.
+func second(s float64) budget.Instant { return budget.Instant(s * float64(time.Second)) }

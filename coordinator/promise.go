@@ -195,3 +195,9 @@ func markUnmeasured(p *budget.Promise, b *aliquotv1.Bound) *aliquotv1.Bound {
 	}
 	return b
 }
+
+// microToken is one token in micro-tokens.
+const microToken = 1e6
+
+// tokens converts micro-tokens to tokens.
+func tokens(micro int64) float64 { return float64(micro) / microToken }

@@ -77,7 +77,7 @@ func newLeaderLoop(leadership *leadership, ledger *budget.Ledger, term uint64) *
 		expiry:     entryExpiry{ended: make(chan error, 1)},
 	}
 	leadership.latencies.forgetSentAnswers()
-	leadership.audit = leadership.audit.resume(ledger.Config.RhoPPM, l.promise, now)
+	leadership.audit = leadership.audit.Resume(ledger.Config.RhoPPM, l.promise, now)
 	return l
 }
 
@@ -132,12 +132,8 @@ func (l *leaderLoop) isHot(k budget.KeyID) bool {
 	if l.ledger.Shares(k) != nil {
 		return true
 	}
-	for staged, inForce := range l.audit.stagedNumbers {
-		if inForce == k.Rule {
-			return l.ledger.Shares(budget.KeyID{Rule: staged, Hash: k.Hash}) != nil
-		}
-	}
-	return false
+	staged, known := l.audit.StagedNumber(k.Rule)
+	return known && l.ledger.Shares(budget.KeyID{Rule: staged, Hash: k.Hash}) != nil
 }
 
 func (l *leaderLoop) inForce(rule uint32) bool { _, known := l.rules[rule]; return known }
@@ -152,10 +148,8 @@ func (l *leaderLoop) promise(rule uint32, limit budget.KeyLimit) budget.Promise 
 	conditions := l.conditions(l.now())
 	promise := promiseTerms(in, limit, &l.ledger.Config, conditions).Promise()
 	staged := l.stagedRules[rule]
-	for other, inForce := range l.audit.stagedNumbers {
-		if inForce == rule {
-			staged = l.stagedRules[other]
-		}
+	if other, known := l.audit.StagedNumber(rule); known {
+		staged = l.stagedRules[other]
 	}
 	if staged != nil && staged != in {
 		if looser := promiseTerms(staged, limit, &l.ledger.Config, conditions).Promise(); looser.Excess > promise.Excess {
@@ -169,9 +163,9 @@ func (l *leaderLoop) promise(rule uint32, limit budget.KeyLimit) budget.Promise 
 func (l *leaderLoop) tickAudit() {
 	now := l.now()
 	if slices.Contains(l.conditions(now).silent, true) {
-		l.audit.lastUnheard = now
+		l.audit.RegionSilent(now)
 	}
-	l.audit.tick(now, l.isHot, l.inForce)
+	l.audit.Tick(now, l.isHot, l.inForce)
 }
 
 // post hands work to the loop. It does not wait for room: a full inbox means that
@@ -361,7 +355,7 @@ func (l *leaderLoop) reloadRules(ctx context.Context) {
 		l.rulesSerial, l.rulesVersion = serialOf(s), s.Rules.Version
 		l.stagedRules = stagedByNumber(s)
 		l.expiry.next = s.Rules.NextEnd()
-		l.audit.staged, l.audit.stagedNumbers = s.Rules.Rollout.UnderWay(), stagedNumbers(s)
+		l.audit.RulesChanged(s.Rules.Rollout.UnderWay(), stagedNumbers(s))
 		l.rules = maps.Clone(l.stagedRules)
 		maps.Copy(l.rules, rulesByNumber(s, nil))
 		sets := []*rules.Set{s.Rules.Set}
@@ -371,7 +365,6 @@ func (l *leaderLoop) reloadRules(ctx context.Context) {
 		l.floors.setRules(&l.ledger.Config, sets...)
 		l.longestTails = longestTailsByRule(s, l.stagedRules, l.longestTails)
 	})
-	l.audit.promiseVersion++
 	l.breaches.keep(l.inForce)
 	l.step(ctx, l.rulesEvent())
 	l.execute(ctx, l.machine.ReleaseAll(l.now()))

@@ -7,11 +7,13 @@ import (
 	"testing"
 	"time"
 
+	clusterstate "aliquot/cluster/state"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"aliquot/budget"
 	"aliquot/cluster"
-	clusterstate "aliquot/cluster/state"
+	"aliquot/rules"
 )
 
 const (
@@ -202,5 +204,27 @@ func TestWishForADroppedRuleCostsNothing(t *testing.T) {
 	c.do(c.plan())
 	if replicated, own := c.hotKeys(); replicated != 2 || own != 2 {
 		t.Errorf("%d replicated and %d own hot keys, want 2 and 2", replicated, own)
+	}
+}
+
+// TestStagedNumbers: a rule's two numbers are counted as one while a version is staged, and not after
+// a change without a stage: then the older number is not reported any more, and what the newer
+// one admits is within its own promise.
+func TestStagedNumbers(t *testing.T) {
+	parse := func(yaml string) *rules.Set {
+		set, _, err := rules.Parse("r.yaml", []byte(yaml))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	s := &clusterstate.State{Rules: clusterstate.RuleBook{Set: parse(twoRules), Numbers: map[string]uint32{"r1": 1, "r2": 2}}}
+	if got := stagedNumbers(s); got != nil {
+		t.Errorf("without a stage: %v", got)
+	}
+	// As a coordinator without the refusal would have it.
+	s.Rules.Rollout = &clusterstate.Rollout{State: clusterstate.RolloutStaged, Set: parse(twoRules), Numbers: map[string]uint32{"r1": 7, "r2": 2, "new": 8}}
+	if got := stagedNumbers(s); len(got) != 1 || got[7] != 1 {
+		t.Errorf("%v, want 7 counted as 1", got)
 	}
 }

@@ -91,7 +91,9 @@ func ratePerSecond(l limit.Limit) float64 {
 	return perSecond(l.PerSecond())
 }
 
-func perSecond(r limit.Rate) float64 { return (float64(r.Micro) + float64(r.Frac)/1e6) / microToken }
+func perSecond(r limit.Rate) float64 {
+	return (float64(r.Micro) + float64(r.Frac)/1e6) / microToken
+}
 
 func unknownRule(id string, version uint64) error {
 	return fmt.Errorf("%w %q in rules version %d", errUnknownRule, shorten(id), version)
@@ -176,9 +178,7 @@ func (l *leaderLoop) budgetStatus(ctx context.Context, all []budgetView) (*budge
 		}
 		for i, b := range all {
 			out.keys[i], out.hot[i] = m.Key(b.key)
-			if counted := l.audit.keys[b.key]; counted != nil {
-				out.excess[i] = counted.maxExcess
-			}
+			out.excess[i] = l.audit.MaxExcess(b.key)
 		}
 		out.conditions = l.conditions(now)
 	})

@@ -85,7 +85,7 @@ func (l *leaderLoop) answer(d budget.Directive) {
 	if found {
 		l.latencies.setReportInterval(d.Region, w.report.Pace)
 		l.rollout.regions[d.Region].add(w.decisions, now)
-		l.audit.addReport(w.report, now, l.isHot)
+		l.audit.AddReport(w.report, now, l.isHot)
 		l.logBreaches()
 	}
 }

@@ -94,15 +94,15 @@ func ledgers() []Plant {
 		},
 		{
 			Name: "numbers-counted-apart", Breaks: "the watch over the promise counts what a rule admits under its two numbers apart",
-			Edits: []Edit{{"coordinator/tally.go", "if number, other := t.stagedNumbers[id.Rule]; other {", "if number, other := t.stagedNumbers[id.Rule]; other && number == id.Rule {"}},
+			Edits: []Edit{{"coordinator/internal/audit/audit.go", "if number, other := a.stagedNumbers[id.Rule]; other {", "if number, other := a.stagedNumbers[id.Rule]; other && number == id.Rule {"}},
 		},
 		{
 			Name: "second-daemon-not-counted", Breaks: "the watch over the promise counts nothing of a daemon without a session",
-			Edits: []Edit{{"coordinator/tally_beside.go", "if since == 0 || before.nonce != since {", "if since != 0 || before.nonce != since {"}},
+			Edits: []Edit{{"coordinator/internal/audit/audit.go", "if since == 0 || before.nonce != since {", "if since != 0 || before.nonce != since {"}},
 		},
 		{
 			Name: "second-daemon-counted-twice", Breaks: "the watch over the promise counts what a daemon without a session tells again after a lost answer",
-			Edits: []Edit{{"coordinator/tally_beside.go", "if since == 0 || before.nonce != since {", "if since == 0 || before.nonce == 0 {"}},
+			Edits: []Edit{{"coordinator/internal/audit/audit.go", "if since == 0 || before.nonce != since {", "if since == 0 || before.nonce == 0 {"}},
 		},
 		{
 			Name: "epoch-never-spent", Breaks: "an epoch goes on until its generations end, and nobody can apply a share any more",

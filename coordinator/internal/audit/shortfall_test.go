@@ -1,4 +1,4 @@
-package coordinator
+package audit
 
 import (
 	"testing"
@@ -8,8 +8,8 @@ import (
 
 // refusing lets region 0 ask for 20 a second of a limit of 10 and get so many, for a
 // time, and returns the shortfall seen. meanwhile is called each second.
-func refusing(admittedPerSecond float64, seconds int, meanwhile func(*auditor, int)) float64 {
-	y := newAuditor(0, strictly, 0)
+func refusing(admittedPerSecond float64, seconds int, meanwhile func(*Audit, int)) float64 {
+	y := New(0, strictly, 0)
 	y.lastUnheard = -1
 	for s := range seconds {
 		for tenth := range 10 {
@@ -17,21 +17,21 @@ func refusing(admittedPerSecond float64, seconds int, meanwhile func(*auditor, i
 			report := usage(0, 1, 0)
 			report.Keys[0].Admitted = int64(admittedPerSecond * now * microToken)
 			report.Keys[0].Offered = int64(20 * now * microToken)
-			y.addReport(report, second(1+now), always)
+			y.AddReport(report, second(1+now), always)
 		}
 		meanwhile(y, s)
 	}
 	return y.rules[1].shortfall.value()
 }
 
-func nothing(*auditor, int) {}
+func nothing(*Audit, int) {}
 
 func TestShortfallIsWhatWasLeftAndRefused(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		admitted   float64
 		seconds    int
-		meanwhile  func(*auditor, int)
+		meanwhile  func(*Audit, int)
 		from, upTo float64
 	}{
 		{"all of the limit is used", 10, 200, nothing, 0, 0},
@@ -39,19 +39,19 @@ func TestShortfallIsWhatWasLeftAndRefused(t *testing.T) {
 		{"half of it: 150 of 300 in 30 s, less 10", 5, 200, nothing, 138, 142},
 		{"the first window begins before the share should have moved", 5, 60, nothing, 0, 0},
 		{"the second does not", 5, 70, nothing, 138, 142},
-		{"what another region admits is not left", 5, 200, func(y *auditor, s int) {
-			y.addReport(usage(1, 2, int64(4*(s+1))), second(float64(s)+2), always)
+		{"what another region admits is not left", 5, 200, func(y *Audit, s int) {
+			y.AddReport(usage(1, 2, int64(4*(s+1))), second(float64(s)+2), always)
 		}, 10, 30},
-		{"a region was not heard", 5, 200, func(y *auditor, s int) {
+		{"a region was not heard", 5, 200, func(y *Audit, s int) {
 			if s%20 == 0 {
 				y.lastUnheard = second(float64(s) + 1)
 			}
 		}, 0, 0},
-		{"the limit changed", 5, 200, func(y *auditor, s int) {
+		{"the limit changed", 5, 200, func(y *Audit, s int) {
 			if s%20 == 0 {
 				report := usage(1, 2, 0)
 				report.Keys[0].Limit.Capacity += int64(s) * microToken
-				y.addReport(report, second(float64(s)+2), always)
+				y.AddReport(report, second(float64(s)+2), always)
 			}
 		}, 0, 0},
 	} {
@@ -66,12 +66,12 @@ func TestShortfallIsWhatWasLeftAndRefused(t *testing.T) {
 // TestShortfallIsAtMostWhatWasRefused: one request a second that is refused, while
 // nothing else is asked for, is a shortfall of one a second.
 func TestShortfallIsAtMostWhatWasRefused(t *testing.T) {
-	y := newAuditor(0, strictly, 0)
+	y := New(0, strictly, 0)
 	y.lastUnheard = -1
 	for s := range 100 {
 		report := usage(0, 1, 0)
 		report.Keys[0].Offered = int64(s) * microToken
-		y.addReport(report, second(float64(1+s)), always)
+		y.AddReport(report, second(float64(1+s)), always)
 	}
 	if got := y.rules[1].shortfall.value(); got < 29 || got > 31 {
 		t.Errorf("shortfall %v, want the 30 that were refused in 30 s", got)
@@ -81,11 +81,11 @@ func TestShortfallIsAtMostWhatWasRefused(t *testing.T) {
 // TestShortfallNeedsRefusalsAllTheTime: a pause of some seconds begins a new spell, and
 // nothing is said while the times are not measured.
 func TestShortfallNeedsRefusalsAllTheTime(t *testing.T) {
-	for name, promise := range map[string]promiseFunc{
+	for name, promise := range map[string]PromiseFunc{
 		"with pauses":  strictly,
 		"not measured": func(uint32, budget.KeyLimit) budget.Promise { return budget.Promise{} },
 	} {
-		y := newAuditor(0, promise, 0)
+		y := New(0, promise, 0)
 		y.lastUnheard = -1
 		for s := range 300 {
 			if name == "with pauses" && s%20 < 4 {
@@ -93,7 +93,7 @@ func TestShortfallNeedsRefusalsAllTheTime(t *testing.T) {
 			}
 			report := usage(0, 1, 0)
 			report.Keys[0].Offered = int64(s) * microToken
-			y.addReport(report, second(float64(1+s)), always)
+			y.AddReport(report, second(float64(1+s)), always)
 		}
 		if got := y.rules[1].shortfall.value(); got != 0 {
 			t.Errorf("%s: shortfall %v", name, got)

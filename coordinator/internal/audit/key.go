@@ -1,4 +1,4 @@
-package coordinator
+package audit
 
 import (
 	"time"
@@ -131,4 +131,109 @@ func (key *keyRecord) addConsumption(s consumption, now budget.Instant) {
 		key.counters[s.region].inBusyPeriod += net
 	}
 	key.maxExcess = max(key.maxExcess, key.excess())
+}
+
+const (
+	// breachTokens is from which excess beyond the promise on it counts as broken:
+	// floats are exact to far less, and so are the stores.
+	minBreach = 1
+	// breachStep is the part of the capacity by which a breach that goes on must grow
+	// to be counted again.
+	breachStep = 0.1
+	// maxBreaches bounds what one report can tell of: it names up to 8192 keys.
+	maxBreaches = 16
+)
+
+// breach is a promise that was broken for certain: in the interval more was admitted
+// of one key than is allowed.
+type Breach struct {
+	Key               budget.KeyID
+	From, To          budget.Instant
+	Admitted, Allowed float64 // tokens, in the interval
+	Capacity, Excess  float64 // of what is allowed at once
+	Rate              float64 // and each second
+	ByRegion          []float64
+}
+
+// breaks reports whether the key is beyond what is promised, the first time and with
+// each tenth of the capacity more.
+func (key *keyRecord) exceedsPromise() bool {
+	beyond := key.excess() - key.promisedExcess
+	if beyond <= 0 {
+		key.reportedExcess = 0
+	}
+	step := float64(minBreach)
+	if key.reportedExcess > 0 {
+		step = max(step, breachStep*key.capacity)
+	}
+	if beyond < key.reportedExcess+step {
+		return false
+	}
+	key.reportedExcess = beyond
+	return true
+}
+
+// breach is the evidence as of now.
+func (key *keyRecord) breach(now budget.Instant) Breach {
+	b := Breach{
+		Key: key.id, From: key.busy.since, To: now, Admitted: key.busy.tokens,
+		Capacity: key.capacity, Excess: key.promisedExcess, Rate: key.rate,
+		Allowed: key.capacity + key.promisedExcess + key.rate*now.Sub(key.busy.since).Seconds(),
+	}
+	for _, s := range key.counters {
+		b.ByRegion = append(b.ByRegion, s.inBusyPeriod)
+	}
+	return b
+}
+
+// busyPeriod finds an interval in which more was spent than a rate explains, from
+// sums that come late: each says how many tokens were spent between two instants,
+// not when. Everything counted lies between since and now for certain, so what it
+// shows was really admitted in that interval, whatever the order and the delay of
+// the sums: it may miss an excess, it never makes one up.
+type busyPeriod struct {
+	since    budget.Instant
+	asOf     budget.Instant // over is as of this instant
+	tokens   float64        // spent since since
+	overRate float64        // tokens less rate x (at - since)
+}
+
+// counting is what became of tokens in a busy period.
+type addOutcome uint8
+
+const (
+	ignored   addOutcome = iota // they would only weaken what it shows
+	included                    // they are in it
+	restarted                   // it begins with them
+)
+
+// spend counts tokens spent between from and now. It keeps the more telling of three
+// intervals: the present one, lengthened to begin at from if need be; the present one
+// without these tokens; or one that begins anew at from.
+func (b *busyPeriod) add(tokens, rate float64, from, now budget.Instant) (became addOutcome) {
+	restart := busyPeriod{since: from, asOf: now, tokens: tokens, overRate: tokens - rate*now.Sub(from).Seconds()}
+	if b.tokens == 0 {
+		*b = restart
+		return restarted
+	}
+	b.overRate -= rate * now.Sub(b.asOf).Seconds()
+	b.asOf = now
+	if earlier := rate * max(0, b.since.Sub(from).Seconds()); tokens > earlier {
+		b.tokens += tokens
+		b.overRate += tokens - earlier
+		b.since = min(b.since, from)
+		became = included
+	}
+	if restart.overRate >= b.overRate {
+		*b = restart
+		return restarted
+	}
+	return became
+}
+
+// giveBack takes tokens off what was spent.
+func (b *busyPeriod) refund(tokens float64) {
+	tokens = min(tokens, b.tokens)
+	b.tokens -= tokens
+	b.overRate -= tokens
 }

@@ -1,4 +1,4 @@
-package coordinator
+package audit
 
 import (
 	"cmp"
@@ -119,24 +119,24 @@ func tell(rng *rand.Rand, all []spending, region int, until, slow float64, reign
 	return out
 }
 
-// observe lets a tally hear everything in the order of the answers, by a clock that
+// observe lets a audit hear everything in the order of the answers, by a clock that
 // runs at the given pace, with the allowance for it. Reigns end as told.
 func observe(heard []told, pace float64, rhoPPM int32, reigns []float64) float64 {
 	slices.SortStableFunc(heard, func(a, b told) int { return cmp.Compare(a.answered, b.answered) })
-	y := newAuditor(rhoPPM, strictly, 0)
+	y := New(rhoPPM, strictly, 0)
 	y.ruleFor(1)
 	for _, h := range heard {
 		for ; len(reigns) > 0 && h.answered >= reigns[0]; reigns = reigns[1:] {
-			y = y.resume(rhoPPM, strictly, second(reigns[0]*pace))
+			y = y.Resume(rhoPPM, strictly, second(reigns[0]*pace))
 		}
-		y.addReport(h.report, second(h.answered*pace), always)
+		y.AddReport(h.report, second(h.answered*pace), always)
 	}
 	return y.rules[1].excess.value()
 }
 
-// TestTallyNeverMakesAnExcessUp: over drawn histories, reports, delays and cuts, what
+// TestAuditNeverMakesAnExcessUp: over drawn histories, reports, delays and cuts, what
 // is observed was really admitted, and a limit that is kept shows no excess.
-func TestTallyNeverMakesAnExcessUp(t *testing.T) {
+func TestAuditNeverMakesAnExcessUp(t *testing.T) {
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		regions, slow := 1+rng.IntN(4), math.Pow(10, -2+2.5*rng.Float64())
@@ -164,9 +164,9 @@ func TestTallyNeverMakesAnExcessUp(t *testing.T) {
 	}
 }
 
-// TestTallyNoticesRegionsThatDoNotShare: with reports as they are on a WAN, most of an
+// TestAuditNoticesRegionsThatDoNotShare: with reports as they are on a WAN, most of an
 // excess of two limits and a rate of twice the limit's is seen.
-func TestTallyNoticesRegionsThatDoNotShare(t *testing.T) {
+func TestAuditNoticesRegionsThatDoNotShare(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		var all []spending

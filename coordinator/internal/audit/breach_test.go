@@ -1,8 +1,7 @@
-package coordinator
+package audit
 
 import (
 	"testing"
-	"time"
 
 	"aliquot/budget"
 )
@@ -10,50 +9,50 @@ import (
 // TestBreachIsToldWithItsEvidence: what was admitted where, in which interval, and
 // what was allowed in it.
 func TestBreachIsToldWithItsEvidence(t *testing.T) {
-	y := newAuditor(0, strictly, 0)
-	y.addReport(usage(0, 1, 100), second(0), always)
-	y.addReport(usage(1, 2, 9), second(1), always)
+	y := New(0, strictly, 0)
+	y.AddReport(usage(0, 1, 100), second(0), always)
+	y.AddReport(usage(1, 2, 9), second(1), always)
 	if len(y.breaches) != 0 {
 		t.Fatalf("%+v; 109 in a second are within 100 + 10", y.breaches)
 	}
-	y.addReport(usage(2, 3, 31), second(1), always)
+	y.AddReport(usage(2, 3, 31), second(1), always)
 	if len(y.breaches) != 1 {
 		t.Fatalf("%d breaches, want one: 140 in a second of 100 + 10", len(y.breaches))
 	}
 	b := y.breaches[0]
-	if b.from != 0 || b.to != second(1) || !near(b.admitted, 140) || !near(b.allowed, 110) || !near(b.capacity, 100) || b.excess != 0 || !near(b.rate, 10) {
+	if b.From != 0 || b.To != second(1) || !near(b.Admitted, 140) || !near(b.Allowed, 110) || !near(b.Capacity, 100) || b.Excess != 0 || !near(b.Rate, 10) {
 		t.Errorf("%+v", b)
 	}
-	if len(b.byRegion) != 3 || !near(b.byRegion[0], 100) || !near(b.byRegion[1], 9) || !near(b.byRegion[2], 31) {
-		t.Errorf("by region %v, want 100, 9 and 31", b.byRegion)
+	if len(b.ByRegion) != 3 || !near(b.ByRegion[0], 100) || !near(b.ByRegion[1], 9) || !near(b.ByRegion[2], 31) {
+		t.Errorf("by region %v, want 100, 9 and 31", b.ByRegion)
 	}
 	sum := 0.0
-	for _, admitted := range b.byRegion {
+	for _, admitted := range b.ByRegion {
 		sum += admitted
 	}
-	if !near(sum, b.admitted) {
-		t.Errorf("the regions' parts %v do not sum to %v", b.byRegion, b.admitted)
+	if !near(sum, b.Admitted) {
+		t.Errorf("the regions' parts %v do not sum to %v", b.ByRegion, b.Admitted)
 	}
 }
 
 // TestBreachIsToldAgainWhileItGrows: and not with every report.
 func TestBreachIsToldAgainWhileItGrows(t *testing.T) {
-	y := newAuditor(0, strictly, 0)
+	y := New(0, strictly, 0)
 	admitted := int64(100)
-	y.addReport(usage(0, 1, admitted), second(0), always)
+	y.AddReport(usage(0, 1, admitted), second(0), always)
 	for s := 1.; s <= 30; s++ {
 		admitted += 13 // 3 a second too much
-		y.addReport(usage(0, 1, admitted), second(s), always)
+		y.AddReport(usage(0, 1, admitted), second(s), always)
 	}
 	// 3 beyond at first, then at each tenth of 100 more: 15, 27, 39, 51, 63, 75, 87.
 	if got := len(y.breaches); got != 8 {
 		t.Errorf("told %d times, want 8", got)
 	}
 	y.breaches = nil
-	y.addReport(usage(0, 1, admitted), second(60), always)
-	y.addReport(usage(0, 1, admitted), second(100), always)
-	y.addReport(usage(0, 1, admitted), second(100.1), always)
-	y.addReport(usage(0, 1, admitted+150), second(100.2), always)
+	y.AddReport(usage(0, 1, admitted), second(60), always)
+	y.AddReport(usage(0, 1, admitted), second(100), always)
+	y.AddReport(usage(0, 1, admitted), second(100.1), always)
+	y.AddReport(usage(0, 1, admitted+150), second(100.2), always)
 	if got := len(y.breaches); got != 1 {
 		t.Errorf("a new breach after the old one was over: told %d times", got)
 	}
@@ -62,57 +61,57 @@ func TestBreachIsToldAgainWhileItGrows(t *testing.T) {
 // TestBreachIsBeyondWhatIsPromised: an elastic limit may admit its excess.
 func TestBreachIsBeyondWhatIsPromised(t *testing.T) {
 	promised := int64(200)
-	y := newAuditor(0, func(uint32, budget.KeyLimit) budget.Promise {
+	y := New(0, func(uint32, budget.KeyLimit) budget.Promise {
 		return budget.Promise{Excess: promised * microToken}
 	}, 0)
-	y.addReport(usage(0, 1, 300), second(0), always)
+	y.AddReport(usage(0, 1, 300), second(0), always)
 	if len(y.breaches) != 0 || !near(y.rules[1].excess.value(), 200) {
 		t.Errorf("%d breaches, excess %v; 200 above the capacity were promised", len(y.breaches), y.rules[1].excess.value())
 	}
 	// A region less: 100 are promised from now on. What was admitted before was right.
 	promised, y.promiseVersion = 100, y.promiseVersion+1
-	y.addReport(usage(0, 1, 301), second(1), always)
+	y.AddReport(usage(0, 1, 301), second(1), always)
 	if len(y.breaches) != 0 || y.rules[1].excess.value() != 0 {
 		t.Errorf("%d breaches, excess %v by a promise that did not hold then", len(y.breaches), y.rules[1].excess.value())
 	}
-	y.addReport(usage(0, 1, 301), second(1.1), always)
-	y.addReport(usage(0, 1, 520), second(1.2), always)
+	y.AddReport(usage(0, 1, 301), second(1.1), always)
+	y.AddReport(usage(0, 1, 520), second(1.2), always)
 	if len(y.breaches) != 1 {
 		t.Error("218 at once of a limit of 100 and an excess of 100 were not noticed")
 	}
 }
 
-// TestTallyGoesOnInTheNextReign: a change of floors or a short loss of the leadership
+// TestAuditGoesOnInTheNextReign: a change of floors or a short loss of the leadership
 // does not hide an excess.
-func TestTallyGoesOnInTheNextReign(t *testing.T) {
-	y := newAuditor(20_000, strictly, 0)
-	y.addReport(usage(0, 1, 90), second(1), always)
-	y = y.resume(20_000, strictly, second(2))
-	y.addReport(usage(0, 1, 5), second(3), always) // session 1 of another leader
-	y.addReport(usage(1, 2, 45), second(3), always)
+func TestAuditGoesOnInTheNextReign(t *testing.T) {
+	y := New(20_000, strictly, 0)
+	y.AddReport(usage(0, 1, 90), second(1), always)
+	y = y.Resume(20_000, strictly, second(2))
+	y.AddReport(usage(0, 1, 5), second(3), always) // session 1 of another leader
+	y.AddReport(usage(1, 2, 45), second(3), always)
 	if got := y.rules[1].admitted[0]; !near(got, 95) {
 		t.Errorf("%v admitted in region 0, want 90 and 5", got)
 	}
 	if got := y.rules[1].excess.value(); !near(got, 140-100-3*10.2) {
 		t.Errorf("excess %v, want 140 in three seconds - 100 - 3 x 10.2", got)
 	}
-	if len(y.breaches) != 1 || !near(y.breaches[0].byRegion[0], 95) {
+	if len(y.breaches) != 1 || !near(y.breaches[0].ByRegion[0], 95) {
 		t.Errorf("%+v", y.breaches)
 	}
-	if y = y.resume(10_000, strictly, second(4)); len(y.keys) != 0 || len(y.rules) != 0 {
+	if y = y.Resume(10_000, strictly, second(4)); len(y.keys) != 0 || len(y.rules) != 0 {
 		t.Error("another rho is another promise")
 	}
-	var none *auditor
-	if y = none.resume(0, strictly, 0); y == nil || y.keys == nil {
+	var none *Audit
+	if y = none.Resume(0, strictly, 0); y == nil || y.keys == nil {
 		t.Error("the first reign begins with nothing")
 	}
 }
 
-// TestTallyForgetsColdKeysInTurn: its memory follows the hot table, at a bounded cost a
+// TestAuditForgetsColdKeysInTurn: its memory follows the hot table, at a bounded cost a
 // tick.
-func TestTallyForgetsColdKeysInTurn(t *testing.T) {
+func TestAuditForgetsColdKeysInTurn(t *testing.T) {
 	const n = 4 * sweepKeys
-	y := newAuditor(0, strictly, 0)
+	y := New(0, strictly, 0)
 	report := usage(0, 1, 5)
 	for i := range n {
 		k := usage(0, 1, 5).Keys[0]
@@ -120,14 +119,14 @@ func TestTallyForgetsColdKeysInTurn(t *testing.T) {
 		report.Keys = append(report.Keys, k)
 	}
 	report.Keys = report.Keys[1:]
-	y.addReport(report, 0, always)
+	y.AddReport(report, 0, always)
 	if len(y.keys) != n || y.rules[1].keys != n || !near(y.rules[1].refillRate, 10*n) {
 		t.Fatalf("%d keys, the rule has %d that refill %v", len(y.keys), y.rules[1].keys, y.rules[1].refillRate)
 	}
 	hot := func(k budget.KeyID) bool { return k.Hash[0]%2 == 0 }
 	for range 12 { // some are looked at twice, for others move to the places of those that go
 		before := len(y.keys)
-		y.tick(second(1), hot, kept)
+		y.Tick(second(1), hot, kept)
 		if before-len(y.keys) > sweepKeys {
 			t.Fatalf("one tick looked at more than %d keys", sweepKeys)
 		}
@@ -136,37 +135,10 @@ func TestTallyForgetsColdKeysInTurn(t *testing.T) {
 		t.Errorf("%d keys, %d in turn, the rule has %d that refill %v; want %d", len(y.keys), len(y.keyOrder), y.rules[1].keys, y.rules[1].refillRate, n/2)
 	}
 	for range 12 {
-		y.tick(second(1), func(budget.KeyID) bool { return false }, kept)
+		y.Tick(second(1), func(budget.KeyID) bool { return false }, kept)
 	}
 	if len(y.keys) != 0 || len(y.keyOrder) != 0 || y.rules[1].refillRate != 0 {
 		t.Errorf("%d keys, %d in turn, limit %v", len(y.keys), len(y.keyOrder), y.rules[1].refillRate)
-	}
-}
-
-// TestBreachBookKeepsTheLogSmall: every breach is counted, few are logged.
-func TestBreachBookKeepsTheLogSmall(t *testing.T) {
-	var b breachBook
-	began, lines := time.Unix(1_700_000_000, 0), 0
-	for i := range 1000 {
-		if b.count(uint32(i%20), began.Add(time.Duration(i)*time.Millisecond)) {
-			lines++
-		}
-	}
-	if lines != maxBreachLines || b.of(3) != 50 {
-		t.Errorf("%d lines in a second, want %d; rule 3 counted %d times, want 50", lines, maxBreachLines, b.of(3))
-	}
-	lines = 0
-	for i := range 600 { // one rule for ten minutes
-		if b.count(3, began.Add(time.Minute+time.Duration(i)*time.Second)) {
-			lines++
-		}
-	}
-	if lines != 10 {
-		t.Errorf("%d lines in ten minutes about one rule, want 10", lines)
-	}
-	b.keep(func(rule uint32) bool { return rule == 3 })
-	if b.of(3) != 650 || b.of(4) != 0 {
-		t.Errorf("counts %d and %d, want 650 and that of a rule that is gone", b.of(3), b.of(4))
 	}
 }
 
@@ -177,16 +149,16 @@ func TestWhatWasGivenBackMayBeAdmittedAgain(t *testing.T) {
 		rep.Keys[0].Refunded = whole * microToken
 		return rep
 	}
-	y := newAuditor(0, strictly, 0)
-	y.addReport(usage(0, 1, 100), second(0), always)
-	y.addReport(refunded(usage(0, 1, 190), 90), second(0), always)
-	y.addReport(refunded(usage(0, 1, 190), 180), second(0), always)
-	y.addReport(usage(1, 2, 80), second(0), always)
+	y := New(0, strictly, 0)
+	y.AddReport(usage(0, 1, 100), second(0), always)
+	y.AddReport(refunded(usage(0, 1, 190), 90), second(0), always)
+	y.AddReport(refunded(usage(0, 1, 190), 180), second(0), always)
+	y.AddReport(usage(1, 2, 80), second(0), always)
 	if len(y.breaches) != 0 {
 		t.Fatalf("%+v; 270 admitted, of which 180 were given back", y.breaches)
 	}
-	y.addReport(usage(2, 3, 30), second(0), always)
-	if len(y.breaches) != 1 || !near(y.breaches[0].admitted, 120) {
+	y.AddReport(usage(2, 3, 30), second(0), always)
+	if len(y.breaches) != 1 || !near(y.breaches[0].Admitted, 120) {
 		t.Errorf("%+v; 120 were admitted at once and not given back", y.breaches)
 	}
 }

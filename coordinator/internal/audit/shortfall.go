@@ -1,4 +1,4 @@
-package coordinator
+package audit
 
 import (
 	"time"
@@ -30,7 +30,7 @@ type shortfallWindow struct {
 // is what the limit refills, less what the promise allows to be lost in a steady state,
 // less the refill of a second and the pace of reports for those on their way, less what was admitted
 // everywhere. The shortfall is the smaller of that and what the region refused.
-func (t *auditor) checkShortfall(key *keyRecord, rule *ruleTotals, s consumption, now budget.Instant) {
+func (a *Audit) checkShortfall(key *keyRecord, rule *ruleTotals, s consumption, now budget.Instant) {
 	w, gap := &key.shortfall, refusalGap+2*s.reportInterval
 	w.admitted += s.admitted
 	if refused := s.offered - s.admitted; refused > 0 {
@@ -45,9 +45,9 @@ func (t *auditor) checkShortfall(key *keyRecord, rule *ruleTotals, s consumption
 	if w.lastRefusal == 0 || now.Sub(w.start) < shortfallPeriod {
 		return
 	}
-	promise := t.promise(key.id.Rule, key.limit)
+	promise := a.promise(key.id.Rule, key.limit)
 	settled := promise.Measured && w.start.Sub(w.refusingSince) >= max(promise.ToHot, promise.ToFollow)
-	if settled && now.Sub(w.lastRefusal) <= gap && t.lastUnheard < w.start {
+	if settled && now.Sub(w.lastRefusal) <= gap && a.lastUnheard < w.start {
 		possible := (key.refillRate()-tokens(promise.SteadyRate))*now.Sub(w.start).Seconds() - key.refillRate()*(reportSpacing+s.reportInterval).Seconds()
 		rule.shortfall.add(min(w.refusedTokens, possible-w.admitted))
 	}

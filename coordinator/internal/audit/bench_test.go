@@ -1,4 +1,4 @@
-package coordinator
+package audit
 
 import (
 	"testing"
@@ -6,11 +6,11 @@ import (
 	"aliquot/budget"
 )
 
-// BenchmarkTallyFold takes in reports of 1,000 keys each, of three regions in turn,
+// BenchmarkAuditFold takes in reports of 1,000 keys each, of three regions in turn,
 // while 100,000 keys are hot; the cost is by key reported.
-func BenchmarkTallyFold(b *testing.B) {
+func BenchmarkAuditFold(b *testing.B) {
 	const hotKeys, perReport = 100_000, 1000
-	y := newAuditor(20_000, strictly, 0)
+	y := New(20_000, strictly, 0)
 	report := func(region, from int, admitted int64) budget.Report {
 		rep := budget.Report{Region: region, Session: uint64(1 + region)}
 		for i := range perReport {
@@ -22,7 +22,7 @@ func BenchmarkTallyFold(b *testing.B) {
 		return rep
 	}
 	for from := 0; from < hotKeys; from += perReport {
-		y.addReport(report(0, from, 1), second(1), always)
+		y.AddReport(report(0, from, 1), second(1), always)
 	}
 	reports := make([]budget.Report, 0, 300)
 	for i := range cap(reports) {
@@ -31,7 +31,7 @@ func BenchmarkTallyFold(b *testing.B) {
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
-		y.addReport(reports[n%len(reports)], second(2+float64(n)/100), always)
+		y.AddReport(reports[n%len(reports)], second(2+float64(n)/100), always)
 		y.breaches = y.breaches[:0]
 		n++
 	}
