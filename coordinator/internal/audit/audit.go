@@ -1,3 +1,9 @@
+// Package audit compares what the regions report with what the coordinator promises of each limit. It
+// finds certain breaches of a promise, the largest excess above a limit, and demand that was refused
+// although the limit had tokens left.
+//
+// The package is pure: it reads no clock and does no I/O. Every method that needs the time takes it as
+// an argument, an instant of the leader's clock.
 package audit
 
 import (
@@ -8,58 +14,58 @@ import (
 )
 
 const (
-	// utilisationWindow is what global_limit_utilisation_ratio and
-	// global_gain_ratio look back over: long against a report, short against a
-	// dashboard.
+	// utilisationWindow is the window of global_limit_utilisation_ratio and global_gain_ratio. It is long
+	// compared with the time between reports, and short for a dashboard.
 	utilisationWindow = 10 * time.Second
-	// excessKept is how long an observed excess or shortfall is shown at least, and at
-	// most twice that: any scraper sees it, and it goes some time after its cause.
+	// maxKept is the shortest time for which an observed excess or shortfall is shown; the longest is
+	// twice that. Every scraper sees the value, and it goes away some time after its cause.
 	maxKept = 5 * time.Minute
-	// spacing, and twice the pace that a region reports its busy keys at, is after which
-	// a key that was used is in the next report, also across two sessions.
+	// reportSpacing, plus twice the region's report interval for one key, bounds the delay of a report: a
+	// key that was used is in a report within that time, even if a new session begins meanwhile.
 	reportSpacing = time.Second
-	// fullReport is a number of keys from which on a report may have left some out;
-	// half of the most that one holds.
+	// fullReportKeys is the number of keys from which on a report may have left some keys out. It is half
+	// of the keys that one report can hold.
 	fullReportKeys = 4096
-	// sweepKeys is how many keys a tick of 20 ms looks at: all of a full hot table in
-	// 16 s.
+	// sweepKeys is the number of keys that one tick (20 ms) checks. A full hot table is checked in 16 s.
 	sweepKeys = 256
-	// microToken is one whole token in micro-tokens.
+	// microToken is one token in micro-tokens.
 	microToken = 1e6
 )
 
-// audit adds up, for metrics alone, what regions report of hot keys, and holds it
-// against what is promised. It counts in floats: nothing is decided by it. Its work
-// is linear in the keys reported, its memory in the keys that are hot. Not safe for
+// Audit adds up what regions report of hot keys and compares the sums with the promise of each limit.
+// Metrics and log lines show the result. No decision depends on it, so it computes in floats. Its work
+// is linear in the keys reported, its memory in the hot keys. Make one with New. It is not safe for
 // concurrent use.
 type Audit struct {
-	rho            float64     // how much faster than this one a region's clock may run
-	promise        PromiseFunc // what the rules promise
-	promiseVersion uint64      // changes with it
-	// staged: some regions go by another version of the rules than the others. counted is
-	// the number in force of a rule that has another one in the staged version: both are
-	// counted as one, for a client has one limit. By staged number; nil: there is none.
+	rho            float64     // part by which a region's clock may run faster than the leader's
+	promise        PromiseFunc // of each limit, under the rules in force
+	promiseVersion uint64      // grows with each change of the promises
+	// staged reports whether some regions follow a staged version of the rules. stagedNumbers maps the
+	// number of a rule in the staged version to its different number in force; nil if no rule has two.
+	// Both numbers count as one rule, because a client has one limit.
 	staged        bool
 	stagedNumbers map[uint32]uint32
 
 	keys        map[budget.KeyID]*keyRecord
-	keyOrder    []budget.KeyID // of keys, which are looked at in turn
+	keyOrder    []budget.KeyID // of keys; the sweep visits them in this order
 	sweepNext   int
 	rules       map[uint32]*ruleTotals
 	regions     []regionClock
-	sessionless map[Daemon]helloAnswer // daemons without a session that tell what they admit
-	began       budget.Instant         // no session that is counted here is older
-	lastUnheard budget.Instant         // when a region that takes part was last not heard
-	windowStart budget.Instant         // when the present window began
-	maxSince    budget.Instant         // when the rules' latest excesses began to be collected
+	sessionless map[Daemon]helloAnswer // daemons that have no session and report what they admit
+	began       budget.Instant         // when this audit began; every session it counts is younger
+	lastUnheard budget.Instant         // when a region that takes part was last silent
+	windowStart budget.Instant         // when the current utilisation window began
+	maxSince    budget.Instant         // when the current maxima of the rules began
 
-	breaches []Breach // since they were last taken
+	breaches []Breach // found since the last TakeBreaches
 }
 
-// promised is what is promised of a limit under the rule of a number.
+// PromiseFunc returns what the coordinator promises of a limit under the rule with this number. It
+// returns the zero Promise for a rule that is not in force.
 type PromiseFunc func(rule uint32, limit budget.KeyLimit) budget.Promise
 
-// newTally counts from nothing.
+// New returns an Audit that has counted nothing. rhoPPM bounds the difference of clock rates, in
+// millionths. The audit calls promise only inside AddReport and AddSessionless.
 func New(rhoPPM int32, promise PromiseFunc, now budget.Instant) *Audit {
 	return &Audit{
 		rho: float64(rhoPPM) / 1e6, promise: promise, promiseVersion: 1, began: now, lastUnheard: now, windowStart: now, maxSince: now,
@@ -67,8 +73,9 @@ func New(rhoPPM int32, promise PromiseFunc, now budget.Instant) *Audit {
 	}
 }
 
-// resume is a audit for the next reign of the same node, which goes on with what the
-// last one counted: that is as certain as before. Sessions begin anew.
+// Resume returns the Audit for the next epoch of the same node. It keeps what a counted, which is as
+// certain as before, and expects new sessions. If a is nil or rhoPPM differs, Resume returns an Audit
+// that has counted nothing.
 func (a *Audit) Resume(rhoPPM int32, promise PromiseFunc, now budget.Instant) *Audit {
 	next := New(rhoPPM, promise, now)
 	if a == nil || a.rho != next.rho {
@@ -82,8 +89,8 @@ func (a *Audit) Resume(rhoPPM int32, promise PromiseFunc, now budget.Instant) *A
 	return next
 }
 
-// fold takes in one accepted report at the moment of its answer; hot tells which
-// keys the ledger has, so that a report cannot make the audit grow beyond it.
+// AddReport adds one accepted report at the moment of its answer. hot reports whether the ledger has a
+// key; other keys are ignored, so that a report cannot make the audit larger than the ledger.
 func (a *Audit) AddReport(rep budget.Report, now budget.Instant, hot func(budget.KeyID) bool) {
 	a.regions = growTo(a.regions, rep.Region)
 	region := &a.regions[rep.Region]
@@ -97,7 +104,7 @@ func (a *Audit) AddReport(rep budget.Report, now budget.Instant, hot func(budget
 		spent := key.readCounters(rep, k, readFrom, region, now)
 		rule.add(rep.Region, spent.admitted, spent.offered)
 		if key.counts == budget.Slots {
-			continue // how many are in use at a time, nothing here tells
+			continue // reports do not say how many slots are in use at a time
 		}
 		if spent.from >= key.validFrom {
 			a.check(key, spent, now)
@@ -109,8 +116,9 @@ func (a *Audit) AddReport(rep budget.Report, now budget.Instant, hot func(budget
 	}
 }
 
-// key is the record of a key whose limit k tells. While two versions of the rules are in force
-// the larger limit counts, in each part: the regions' parts of both sum to no more.
+// keyFor returns the record of the key that k names, with the limit that k carries. While some regions
+// follow a staged version, the record keeps the larger capacity and the larger rate of both limits: the
+// regions' parts of both limits sum to no more than those.
 func (a *Audit) keyFor(k budget.KeyReport, now budget.Instant) *keyRecord {
 	id, limit := k.Key, k.Limit
 	if number, other := a.stagedNumbers[id.Rule]; other {
@@ -131,14 +139,14 @@ func (a *Audit) keyFor(k budget.KeyReport, now budget.Instant) *keyRecord {
 	}
 	rule.refillRate -= key.refillRate()
 	if less := key.setLimit(limit, a.promise(id.Rule, limit), a.rho, now); less {
-		rule.excess = recentMax{} // what was seen was within what was promised then
+		rule.excess = recentMax{} // the excess so far was within the promise of its time
 	}
 	key.version = a.promiseVersion
 	rule.refillRate += key.refillRate()
 	return key
 }
 
-// larger is b with the capacity and the rate of a where those are larger.
+// larger returns b with the larger capacity and the larger rate of a and b.
 func larger(a, b budget.KeyLimit) budget.KeyLimit {
 	b.Capacity = max(a.Capacity, b.Capacity)
 	if a.Rate > b.Rate || a.Rate == b.Rate && a.RateFrac > b.RateFrac {
@@ -147,6 +155,7 @@ func larger(a, b budget.KeyLimit) budget.KeyLimit {
 	return b
 }
 
+// ruleFor returns the totals of a rule, and makes them if needed.
 func (a *Audit) ruleFor(number uint32) *ruleTotals {
 	r := a.rules[number]
 	if r == nil {
@@ -156,8 +165,8 @@ func (a *Audit) ruleFor(number uint32) *ruleTotals {
 	return r
 }
 
-// judge notes how far a key is above its limit, and whether that is more than is
-// promised.
+// check counts consumption of a key, updates the rule's excess and gain, and notes a breach if the key
+// is beyond its promise.
 func (a *Audit) check(key *keyRecord, spent consumption, now budget.Instant) {
 	key.addConsumption(spent, now)
 	r := a.ruleFor(key.id.Rule)
@@ -170,8 +179,8 @@ func (a *Audit) check(key *keyRecord, spent consumption, now budget.Instant) {
 	}
 }
 
-// tick closes the window when it is over, and looks at some keys and the rules for
-// what is no longer hot or in force.
+// Tick ends the utilisation window when its time is over. It also forgets some keys that hot no longer
+// reports, and the rules that kept does not report as in force.
 func (a *Audit) Tick(now budget.Instant, hot func(budget.KeyID) bool, kept func(rule uint32) bool) {
 	a.sweep(hot)
 	elapsed := now.Sub(a.windowStart)
@@ -200,7 +209,7 @@ func (a *Audit) Tick(now budget.Instant, hot func(budget.KeyID) bool, kept func(
 	}
 }
 
-// sweep forgets those of the next few keys that are cold again.
+// sweep checks the next few keys and forgets those that are cold.
 func (a *Audit) sweep(hot func(budget.KeyID) bool) {
 	for range min(sweepKeys, len(a.keyOrder)) {
 		a.sweepNext++
@@ -217,7 +226,7 @@ func (a *Audit) sweep(hot func(budget.KeyID) bool) {
 		if r := a.rules[id.Rule]; r != nil {
 			r.refillRate -= a.keys[id].refillRate()
 			if r.keys--; r.keys == 0 {
-				r.refillRate = 0 // not a sum of roundings
+				r.refillRate = 0 // without the rounding errors of the sum
 			}
 		}
 		delete(a.keys, id)
@@ -229,10 +238,10 @@ type Totals struct {
 	Admitted, Offered []float64 // tokens, by region
 	RefillRate        float64   // tokens a second
 	Utilisation, Gain float64   // of the last complete window
-	Excess, Shortfall float64   // the largest of the last 5 to 10 minutes, tokens
+	Excess, Shortfall float64   // maxima of the last 5 to 10 minutes, tokens
 }
 
-// Totals returns a copy of the sums, by rule number.
+// Totals returns a copy of the sums of every rule, by rule number.
 func (a *Audit) Totals() map[uint32]Totals {
 	out := make(map[uint32]Totals, len(a.rules))
 	for number, r := range a.rules {
@@ -244,7 +253,8 @@ func (a *Audit) Totals() map[uint32]Totals {
 	return out
 }
 
-// MaxExcess returns the largest excess of a key that was observed, in tokens; 0 for a key that is not counted.
+// MaxExcess returns the largest excess of a key above its limit that was observed, in tokens; 0 for a
+// key that is not counted.
 func (a *Audit) MaxExcess(id budget.KeyID) float64 {
 	if key := a.keys[id]; key != nil {
 		return key.maxExcess
@@ -252,22 +262,23 @@ func (a *Audit) MaxExcess(id budget.KeyID) float64 {
 	return 0
 }
 
-// TakeBreaches returns the breaches that were found since the last call.
+// TakeBreaches returns the breaches found since its last call.
 func (a *Audit) TakeBreaches() []Breach {
 	found := a.breaches
 	a.breaches = nil
 	return found
 }
 
-// RulesChanged makes the audit compute the promise of each key again. staged reports whether some
-// regions follow a staged version; stagedNumbers maps the number of a rule in the staged version to
-// its different number in force, nil if there is none.
+// RulesChanged makes the audit compute every promise again. staged reports whether some regions follow
+// a staged version of the rules. stagedNumbers maps the number of a rule in the staged version to its
+// different number in force; nil if no rule has two.
 func (a *Audit) RulesChanged(staged bool, stagedNumbers map[uint32]uint32) {
 	a.staged, a.stagedNumbers = staged, stagedNumbers
 	a.promiseVersion++
 }
 
-// StagedNumber returns the number in the staged version of the rule with this number in force, if it has another one.
+// StagedNumber returns the number in the staged version of the rule that has this number in force.
+// known is false if the rule has only one number.
 func (a *Audit) StagedNumber(inForce uint32) (staged uint32, known bool) {
 	for staged, number := range a.stagedNumbers {
 		if number == inForce {
@@ -277,17 +288,18 @@ func (a *Audit) StagedNumber(inForce uint32) (staged uint32, known bool) {
 	return 0, false
 }
 
-// RegionSilent notes that the leader did not hear a region that takes part.
+// RegionSilent notes that a region that takes part is silent now. A window of 30 s with a silent region
+// shows no shortfall.
 func (a *Audit) RegionSilent(now budget.Instant) { a.lastUnheard = now }
 
-// DropPromise drops the function that New or Resume got: it may refer to the leader's whole state.
-// Only Resume may follow.
+// DropPromise drops the function that New or Resume received: it may keep the leader's whole state in
+// memory. After it only Resume may be called.
 func (a *Audit) DropPromise() { a.promise = nil }
 
-// tokens are micro-tokens in whole tokens.
+// tokens converts micro-tokens to tokens.
 func tokens(micro int64) float64 { return float64(micro) / microToken }
 
-// reach makes room for the region's index.
+// growTo returns s with room for the index region.
 func growTo[T any](s []T, region int) []T {
 	if missing := region + 1 - len(s); missing > 0 {
 		return append(s, make([]T, missing)...)
@@ -295,42 +307,43 @@ func growTo[T any](s []T, region int) []T {
 	return s
 }
 
-// tallyRegion tells when what a region reports was spent, by this node's own clock:
-// a region sends a report after it has received the answer to the one before it, so
-// the counters in it are no older than that answer.
+// regionClock bounds the time at which a region spent what it reports, by the leader's clock. A region
+// sends a report after it has received the answer to the report before. So the counters in a report are
+// not older than that answer.
 type regionClock struct {
 	session    uint64
-	openedAt   budget.Instant // about when the session began, not before
-	answeredAt budget.Instant // the latest report so far
-	// unseen is before any use in this session that is not told yet, of a key that was not
-	// told of for slack by then.
+	openedAt   budget.Instant // not before the session began, and close to it
+	answeredAt budget.Instant // when the latest report was answered
+	// unreportedFrom is not later than any use in this session that the region has not reported yet, for a
+	// key that it had not reported for slack at that instant.
 	unreportedFrom budget.Instant
 	slack          time.Duration
 }
 
-// next is a report of a session, answered now: what it tells was read at from or
-// later.
+// reportAnswered notes a report of a session that is answered now. It returns an instant before which
+// the region did not read the reported counters.
 func (r *regionClock) reportAnswered(session uint64, began, now budget.Instant) (from budget.Instant) {
 	from = max(began, r.answeredAt)
 	if r.session != session {
-		// It began after the last answer within the one before.
+		// The session began after the last answer in the session before.
 		r.session, r.openedAt, r.unreportedFrom = session, now, from
 	}
 	r.answeredAt = now
 	return from
 }
 
-// tallyRule is the sum over the keys of one rule.
+// ruleTotals are the sums over the keys of one rule.
 type ruleTotals struct {
 	admitted, offered      []float64 // tokens, by region
-	keys                   int       // that are counted here
-	refillRate             float64   // tokens a second that they refill
+	keys                   int       // number of keys counted here
+	refillRate             float64   // of all these keys, tokens a second
 	excess, shortfall      recentMax // tokens
-	admittedInWindow, gain float64   // of the present window: tokens admitted, the largest gain
-	utilisation            float64   // of the last whole window
+	admittedInWindow, gain float64   // in the current window: tokens, and the largest gain of a key
+	utilisation            float64   // in the last complete window
 	lastGain               float64
 }
 
+// add counts what one region admitted and was offered, in tokens.
 func (r *ruleTotals) add(region int, admitted, offered float64) {
 	r.admitted, r.offered = growTo(r.admitted, region), growTo(r.offered, region)
 	r.admitted[region] += admitted
@@ -338,32 +351,32 @@ func (r *ruleTotals) add(region int, admitted, offered float64) {
 	r.admittedInWindow += admitted
 }
 
-// shelved is the most that was seen lately: since the shelf was last cleared, and in
-// the time before.
+// recentMax is the largest value of the current period and of the period before. The zero value has
+// seen nothing.
 type recentMax struct{ current, previous float64 }
 
 func (s *recentMax) add(v float64)  { s.current = max(s.current, v) }
 func (s *recentMax) value() float64 { return max(s.current, s.previous) }
 func (s *recentMax) rotate()        { s.current, s.previous = 0, s.current }
 
-// beside is a daemon without a session, beside the one of its region that has it.
+// Daemon names a daemon without a session; another daemon of its region has the session.
 type Daemon struct {
 	Region      int
 	Incarnation uint64
 }
 
-// besideAnswer is the latest answer to a Hello of such a daemon.
+// helloAnswer is the latest answer to a Hello of such a daemon.
 type helloAnswer struct {
 	nonce uint64
-	at    budget.Instant // not later than it went out
+	at    budget.Instant // not later than the answer was sent
 }
 
-// maxBeside is from how many such daemons on the audit forgets them all.
+// maxSessionless is the number of daemons without a session from which on the audit forgets them all.
 const maxSessionless = 1000
 
-// foldBeside takes in what a daemon without a session tells, with a Hello, that it has admitted
-// since the answer to the one before. It has no part in demand: the daemon with the session
-// reports that. After a lost answer nothing is counted until the next one.
+// AddSessionless adds what a daemon without a session reports in a Hello: its use since the answer to
+// the Hello with the nonce since. The demand of the region is not counted here, because the daemon with
+// the session reports it. If an answer was lost, nothing counts until the next one.
 func (a *Audit) AddSessionless(of Daemon, nonce, since uint64, keys []budget.KeyReport, now budget.Instant, hot func(budget.KeyID) bool) {
 	before := a.sessionless[of]
 	if a.sessionless == nil || len(a.sessionless) >= maxSessionless {

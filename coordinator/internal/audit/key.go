@@ -6,47 +6,47 @@ import (
 	"aliquot/budget"
 )
 
-// tallyKey is one hot key and what all regions together spent of it.
+// keyRecord is one hot key and what all regions together spent of it.
 type keyRecord struct {
 	id             budget.KeyID
 	limit          budget.KeyLimit
-	version        uint64  // of what is promised
-	capacity, rate float64 // tokens, tokens a second with rho
-	rho            float64 // that is in rate
-	promisedExcess float64 // promised, tokens
+	version        uint64  // Audit.promiseVersion of the promise below
+	capacity, rate float64 // tokens, and tokens a second with rho added
+	rho            float64 // part of rate that was added for clocks
+	promisedExcess float64 // tokens above the limit that are promised at most
 	counts         budget.Counting
-	validFrom      budget.Instant // what was spent before says nothing
+	validFrom      budget.Instant // use before this instant does not count
 	busy           busyPeriod
-	maxExcess      float64 // that it was seen above its limit, tokens
-	reportedExcess float64 // of the breach that was last told, tokens beyond excess
+	maxExcess      float64 // observed, tokens above the limit
+	reportedExcess float64 // of the last breach noted, tokens beyond promisedExcess
 	shortfall      shortfallWindow
 	counters       []regionCounters // by region
-	// alsoSeen are the counters under the number that the key's rule has in the staged
-	// version, by region; of busy they count nothing.
+	// stagedCounters are the counters under the rule's number in the staged version, by region. Their
+	// inBusyPeriod is not used.
 	stagedCounters []regionCounters
 }
 
-// seen is what a region last reported of a key.
+// regionCounters are what a region last reported of a key.
 type regionCounters struct {
 	session           uint64
-	admitted, offered int64          // cumulative, micro-tokens
-	refunded          int64          // likewise
-	readFrom          budget.Instant // these were read no earlier than this
-	reportedAt        budget.Instant // and told here
-	inBusyPeriod      float64        // of what the key's busy period counts, tokens
+	admitted, offered int64          // since the session began, micro-tokens
+	refunded          int64          // since the session began, micro-tokens
+	readFrom          budget.Instant // the region did not read the counters before
+	reportedAt        budget.Instant // when the report was answered
+	inBusyPeriod      float64        // this region's part of the key's busy period, tokens
 }
 
-// spent is what one region used of a key between two reports of it.
+// consumption is what one region used of a key between two reports of it.
 type consumption struct {
 	region            int
 	admitted, offered float64        // tokens
-	refunded          float64        // of what was admitted, also before; at most
-	from              budget.Instant // not before this
-	reportInterval    time.Duration  // between the region's reports of one key
+	refunded          float64        // at most what was admitted, before these reports too, tokens
+	from              budget.Instant // nothing of it was used before
+	reportInterval    time.Duration  // time between two reports of one key by this region
 }
 
-// refill is what the key's limit earns, tokens a second; 0 for slots, which nothing is
-// earned of.
+// refillRate returns what the key's limit refills, in tokens a second; 0 for slots, which do not
+// refill.
 func (key *keyRecord) refillRate() float64 {
 	if key.counts == budget.Slots {
 		return 0
@@ -54,20 +54,22 @@ func (key *keyRecord) refillRate() float64 {
 	return key.rate / (1 + key.rho)
 }
 
-// above is how far the key is above its limit in the busy period, tokens.
+// excess returns how far the key is above its limit in the busy period, in tokens; negative below the
+// limit.
 func (key *keyRecord) excess() float64 { return key.busy.overRate - key.capacity }
 
-// learn takes in a limit and what is promised of it. After a change of the limit, or of
-// the promise to less, what was spent before it says nothing of the new one, and a
-// region may report by the old one for a while: the count begins again with each
-// change that is seen. It reports whether less is promised than before.
+// setLimit sets the limit and its promise. It reports whether less is promised than before.
+//
+// After a change of the limit, or of the promise to less, earlier use says nothing about the new one. A
+// region may also report by the old limit for a while. So each change that is seen starts the count
+// again.
 func (key *keyRecord) setLimit(limit budget.KeyLimit, promise budget.Promise, rho float64, now budget.Instant) (less bool) {
 	before := *key
 	key.limit, key.rho, key.capacity = limit, rho, tokens(limit.Capacity)
 	key.promisedExcess, key.counts = tokens(promise.Excess), promise.Counts
 	key.rate = (tokens(limit.Rate) + float64(limit.RateFrac)/microToken/1e6) * (1 + rho)
 	if before.capacity == 0 {
-		return false // a new one
+		return false // the key is new
 	}
 	changed := key.capacity != before.capacity || key.rate != before.rate
 	less = !changed && key.promisedExcess < before.promisedExcess
@@ -77,7 +79,8 @@ func (key *keyRecord) setLimit(limit budget.KeyLimit, promise budget.Promise, rh
 	return less
 }
 
-// newSessions: what regions report next begins at zero.
+// resetSessions forgets the counters of all regions: the next reports come from new sessions, whose
+// counters start at zero. The busy period stays.
 func (key *keyRecord) resetSessions() {
 	for i := range key.counters {
 		key.counters[i] = regionCounters{inBusyPeriod: key.counters[i].inBusyPeriod}
@@ -85,8 +88,8 @@ func (key *keyRecord) resetSessions() {
 	clear(key.stagedCounters)
 }
 
-// read takes in a region's counters, told now and read no earlier than from, and
-// returns what was used since the last.
+// readCounters stores a region's counters, reported now and not read before from. It returns the use
+// since the region's last report of the key.
 func (key *keyRecord) readCounters(rep budget.Report, k budget.KeyReport, from budget.Instant, region *regionClock, now budget.Instant) consumption {
 	key.counters = growTo(key.counters, rep.Region)
 	s := &key.counters[rep.Region]
@@ -95,7 +98,7 @@ func (key *keyRecord) readCounters(rep budget.Report, k budget.KeyReport, from b
 		s = &key.stagedCounters[rep.Region]
 	}
 	if s.session != rep.Session {
-		*s = regionCounters{session: rep.Session, readFrom: region.unreportedFrom, inBusyPeriod: s.inBusyPeriod} // counters begin at zero
+		*s = regionCounters{session: rep.Session, readFrom: region.unreportedFrom, inBusyPeriod: s.inBusyPeriod} // counters start at zero
 	}
 	out := consumption{
 		region:         rep.Region,
@@ -106,14 +109,14 @@ func (key *keyRecord) readCounters(rep budget.Report, k budget.KeyReport, from b
 		reportInterval: rep.Pace,
 	}
 	if region.unreportedFrom.Sub(s.reportedAt) >= region.slack {
-		out.from = max(s.readFrom, region.unreportedFrom) // it was left out of reports since: it was not used
+		out.from = max(s.readFrom, region.unreportedFrom) // reports since then left the key out: it was not used
 	}
 	s.admitted, s.offered, s.refunded, s.readFrom, s.reportedAt = k.Admitted, k.Offered, k.Refunded, from, now
 	return out
 }
 
-// spend counts what a region used in the busy period. What it has given back is taken
-// off, whenever it was admitted: that may hide an excess, and makes none up.
+// addConsumption counts a region's use in the busy period. Refunds are subtracted whenever the tokens
+// were admitted: that may hide an excess, and cannot invent one.
 func (key *keyRecord) addConsumption(s consumption, now budget.Instant) {
 	net := s.admitted - s.refunded
 	if net < 0 {
@@ -134,29 +137,29 @@ func (key *keyRecord) addConsumption(s consumption, now budget.Instant) {
 }
 
 const (
-	// breachTokens is from which excess beyond the promise on it counts as broken:
-	// floats are exact to far less, and so are the stores.
+	// minBreach is the excess beyond the promise, in tokens, that counts as a breach. The errors of floats
+	// and of the stores are far smaller.
 	minBreach = 1
-	// breachStep is the part of the capacity by which a breach that goes on must grow
-	// to be counted again.
+	// breachStep is the part of the capacity by which a lasting breach must grow before it counts again.
 	breachStep = 0.1
-	// maxBreaches bounds what one report can tell of: it names up to 8192 keys.
+	// maxBreaches bounds the breaches kept between two calls of TakeBreaches: one report names up to 8192
+	// keys.
 	maxBreaches = 16
 )
 
-// breach is a promise that was broken for certain: in the interval more was admitted
-// of one key than is allowed.
+// Breach is a promise that was certainly broken: all regions together admitted more of one key in the
+// interval than the promise allows.
 type Breach struct {
 	Key               budget.KeyID
 	From, To          budget.Instant
-	Admitted, Allowed float64 // tokens, in the interval
-	Capacity, Excess  float64 // of what is allowed at once
-	Rate              float64 // and each second
+	Admitted, Allowed float64 // in the interval, tokens
+	Capacity, Excess  float64 // the part of Allowed that may be admitted at once, tokens
+	Rate              float64 // and what may be added each second, tokens
 	ByRegion          []float64
 }
 
-// breaks reports whether the key is beyond what is promised, the first time and with
-// each tenth of the capacity more.
+// exceedsPromise reports whether the key is beyond its promise: at the first time, and again with each
+// further tenth of the capacity.
 func (key *keyRecord) exceedsPromise() bool {
 	beyond := key.excess() - key.promisedExcess
 	if beyond <= 0 {
@@ -173,7 +176,7 @@ func (key *keyRecord) exceedsPromise() bool {
 	return true
 }
 
-// breach is the evidence as of now.
+// breach returns the evidence as of now.
 func (key *keyRecord) breach(now budget.Instant) Breach {
 	b := Breach{
 		Key: key.id, From: key.busy.since, To: now, Admitted: key.busy.tokens,
@@ -186,30 +189,29 @@ func (key *keyRecord) breach(now budget.Instant) Breach {
 	return b
 }
 
-// busyPeriod finds an interval in which more was spent than a rate explains, from
-// sums that come late: each says how many tokens were spent between two instants,
-// not when. Everything counted lies between since and now for certain, so what it
-// shows was really admitted in that interval, whatever the order and the delay of
-// the sums: it may miss an excess, it never makes one up.
+// busyPeriod finds an interval in which more was spent than a rate allows. Its input are sums that
+// arrive late: each sum is the number of tokens spent between two instants. Everything that it counts
+// was certainly spent between since and now, whatever the order and the delay of the sums. So it may
+// miss an excess, and it never invents one. The zero value has counted nothing.
 type busyPeriod struct {
 	since    budget.Instant
-	asOf     budget.Instant // over is as of this instant
-	tokens   float64        // spent since since
-	overRate float64        // tokens less rate x (at - since)
+	asOf     budget.Instant // instant of overRate
+	tokens   float64        // spent since the start of the period
+	overRate float64        // tokens - rate x (asOf - since)
 }
 
-// counting is what became of tokens in a busy period.
+// addOutcome says what add did with the tokens.
 type addOutcome uint8
 
 const (
-	ignored   addOutcome = iota // they would only weaken what it shows
-	included                    // they are in it
-	restarted                   // it begins with them
+	ignored   addOutcome = iota // not counted: they would make the excess smaller
+	included                    // counted
+	restarted                   // the period starts with them
 )
 
-// spend counts tokens spent between from and now. It keeps the more telling of three
-// intervals: the present one, lengthened to begin at from if need be; the present one
-// without these tokens; or one that begins anew at from.
+// add counts tokens spent between from and now, with the rate in tokens a second. It keeps the interval
+// with the largest excess of three: the current one, extended back to from if needed; the current one
+// without these tokens; or a new one that starts at from.
 func (b *busyPeriod) add(tokens, rate float64, from, now budget.Instant) (became addOutcome) {
 	restart := busyPeriod{since: from, asOf: now, tokens: tokens, overRate: tokens - rate*now.Sub(from).Seconds()}
 	if b.tokens == 0 {
@@ -231,7 +233,7 @@ func (b *busyPeriod) add(tokens, rate float64, from, now budget.Instant) (became
 	return became
 }
 
-// giveBack takes tokens off what was spent.
+// refund subtracts tokens from what was spent.
 func (b *busyPeriod) refund(tokens float64) {
 	tokens = min(tokens, b.tokens)
 	b.tokens -= tokens

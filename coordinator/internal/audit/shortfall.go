@@ -7,29 +7,31 @@ import (
 )
 
 const (
-	// shortfallWindow is the time over which what a region was refused is held against
-	// what the limit had left: long against what is uncertain at its ends.
+	// shortfallPeriod is the length of the windows that compare what a region refused with what the limit
+	// had left. It is long compared with the uncertainty at both ends of a window.
 	shortfallPeriod = 30 * time.Second
-	// refusalGap, and twice the pace of the region's reports, ends a spell of refusals.
+	// refusalGap, plus twice the region's report interval, is the pause that ends a series of refusals.
 	refusalGap = 2 * time.Second
 )
 
-// shortWindow watches one region that refuses requests for a key.
+// shortfallWindow watches one region that refuses requests for a key. The zero value watches none.
 type shortfallWindow struct {
 	region        int
-	refusingSince budget.Instant // when it began to refuse without a pause
-	lastRefusal   budget.Instant // when it last told of a refusal; 0: never
-	start         budget.Instant // when the present window began
-	refusedTokens float64        // tokens that the region refused in it
-	admitted      float64        // tokens that all regions admitted in it
+	refusingSince budget.Instant // start of its refusals without a pause
+	lastRefusal   budget.Instant // when it last reported a refusal; 0: never
+	start         budget.Instant // of the current window
+	refusedTokens float64        // refused by the region in the window
+	admitted      float64        // admitted by all regions in the window, tokens
 }
 
-// missed looks for demand that was refused although the limit had it left. In a window
-// of 30 s, all of which lies after the time that the share is promised to need, one
-// region refused requests all the time, and every region was heard. Then what is left
-// is what the limit refills, less what the promise allows to be lost in a steady state,
-// less the refill of a second and the pace of reports for those on their way, less what was admitted
-// everywhere. The shortfall is the smaller of that and what the region refused.
+// checkShortfall looks for demand that was refused although the limit had tokens left. It judges
+// windows of 30 s that begin after the time the share is promised to need, in which one region refused
+// requests without a pause and no region was silent.
+//
+// In such a window the tokens left are what the limit refills, less what the promise allows to be lost
+// in a steady state, less the refill of a second and of a report interval (for reports on their way),
+// less what all regions admitted. The shortfall is the smaller of the tokens left and the tokens
+// refused.
 func (a *Audit) checkShortfall(key *keyRecord, rule *ruleTotals, s consumption, now budget.Instant) {
 	w, gap := &key.shortfall, refusalGap+2*s.reportInterval
 	w.admitted += s.admitted
