@@ -55,6 +55,8 @@ var houses = map[string]row{
 	"internal/wire": {aliquot: []string{"rules", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Envoy's rate limit protocol.
 	"internal/rls": {aliquot: []string{"rules"}, outside: []string{"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf"}},
+	// Bounds of log lines.
+	"internal/ratelog": {banned: pure},
 	// What an installation needs.
 	"internal/capacity": {banned: pure},
 	// Configurations of another limiter.
@@ -92,7 +94,7 @@ var houses = map[string]row{
 	"client/example": {aliquot: []string{"client"}},
 
 	"regional/store": {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "internal/recall", "internal/abuse", "internal/chunk", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/rights", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/answer", "internal/wire", "internal/rls", "proto/aliquot/..."}, outside: anyModule},
+	"regional":       {aliquot: []string{"regional/...", "internal/ratelog", "internal/recall", "internal/abuse", "internal/chunk", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/rights", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/answer", "internal/wire", "internal/rls", "proto/aliquot/..."}, outside: anyModule},
 	// What is replicated: the state machine, the codec, the rules. Raft itself is in cluster.
 	"cluster/state": {aliquot: []string{"budget", "rules", "proto/raftlog/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Who is there, as hints.
@@ -100,7 +102,7 @@ var houses = map[string]row{
 	// What a coordinator keeps of Raft on its disk.
 	"cluster/raftlog": {outside: []string{"github.com/hashicorp"}},
 	"cluster":         {aliquot: []string{"cluster/...", "budget", "rules", "proto/raftlog/v1"}, outside: anyModule},
-	"coordinator":     {aliquot: []string{"coordinator/internal/...", "cluster", "cluster/state", "internal/boottime", "internal/hashslot", "budget", "internal/rights", "rules", "limit", "internal/rpc", "internal/rpc/connections", "internal/config", "proto/aliquot/..."}, outside: anyModule},
+	"coordinator":     {aliquot: []string{"coordinator/internal/...", "internal/ratelog", "cluster", "cluster/state", "internal/boottime", "internal/hashslot", "budget", "internal/rights", "rules", "limit", "internal/rpc", "internal/rpc/connections", "internal/config", "proto/aliquot/..."}, outside: anyModule},
 
 	// What regions report, against what is promised of each limit.
 	"coordinator/internal/audit": {aliquot: []string{"budget"}, banned: pure},

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -12,56 +13,43 @@ import (
 )
 
 const (
-	// evidenceEvery spaces the log lines about one rule, and maxEvidence bounds those of
-	// all rules in that time: a megabyte a day and rule at the most, and ten in all.
+	// breachLogEvery is the time between two log lines about one rule, and maxBreachLines bounds
+	// those of all rules in a minute: at most a megabyte a day for one rule, and ten for all.
 	breachLogEvery = time.Minute
 	maxBreachLines = 10
 )
 
-// breachBook counts broken promises by rule number, over all reigns of this node, and
-// says which may be logged. Safe for concurrent use.
-type breachBook struct {
+// breachCounter counts broken promises by rule number, over all epochs of this node. The zero value
+// has counted none. It is safe for concurrent use.
+type breachCounter struct {
 	mu     sync.Mutex
 	counts map[uint32]uint64
-	logged map[uint32]time.Time
-	minute time.Time // when the present minute of lines began
-	lines  int       // in it
 }
 
-// count counts a breach, and reports whether there is room in the log for it.
-func (b *breachBook) count(rule uint32, now time.Time) (mayLog bool) {
+// add counts one breach.
+func (b *breachCounter) add(rule uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.counts == nil {
-		b.counts, b.logged = map[uint32]uint64{}, map[uint32]time.Time{}
+		b.counts = map[uint32]uint64{}
 	}
 	b.counts[rule]++
-	if now.Sub(b.minute) >= breachLogEvery {
-		b.minute, b.lines = now, 0
-	}
-	if last, before := b.logged[rule]; before && now.Sub(last) < breachLogEvery || b.lines >= maxBreachLines {
-		return false
-	}
-	b.lines++
-	b.logged[rule] = now
-	return true
 }
 
-// of is how often the promise of a rule was broken.
-func (b *breachBook) of(rule uint32) uint64 {
+// of returns how often the promise of a rule was broken.
+func (b *breachCounter) of(rule uint32) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.counts[rule]
 }
 
 // keep forgets the rules that are not in force.
-func (b *breachBook) keep(inForce func(rule uint32) bool) {
+func (b *breachCounter) keep(inForce func(rule uint32) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for rule := range b.counts {
 		if !inForce(rule) {
 			delete(b.counts, rule)
-			delete(b.logged, rule)
 		}
 	}
 }
@@ -69,7 +57,8 @@ func (b *breachBook) keep(inForce func(rule uint32) bool) {
 // tellBreaches counts what the tally found, and logs the evidence.
 func (l *leaderLoop) logBreaches() {
 	for _, b := range l.audit.TakeBreaches() {
-		if now := time.Now(); l.breaches.count(b.Key.Rule, now) {
+		l.breaches.add(b.Key.Rule)
+		if now := time.Now(); l.breachLog.Allow(strconv.FormatUint(uint64(b.Key.Rule), 10), now) {
 			l.log.Error("the promise of a rule was broken: keep the logs of all daemons", l.breachAttrs(&b, now)...)
 		}
 	}

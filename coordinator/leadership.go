@@ -13,6 +13,7 @@ import (
 	"aliquot/budget"
 	"aliquot/cluster"
 	"aliquot/coordinator/internal/audit"
+	"aliquot/internal/ratelog"
 )
 
 const (
@@ -35,7 +36,15 @@ type leadership struct {
 	// What a reign leaves to the next one of this node.
 	audit     *audit.Audit
 	latencies latencyEstimator
-	breaches  breachBook
+	breaches  breachCounter
+	breachLog ratelog.Limiter
+}
+
+// newLeadership returns the leadership of a node, which does nothing until its run is called.
+func newLeadership(node *cluster.Node, now func() budget.Instant, log *slog.Logger, m *metrics) *leadership {
+	l := &leadership{node: node, now: now, log: log, metrics: m}
+	l.breachLog.Every, l.breachLog.PerMinute = breachLogEvery, maxBreachLines
+	return l
 }
 
 // current is the reign in progress, nil while this node does not hold one.

@@ -79,7 +79,7 @@ func leadershipOfOne(t *testing.T, clock func() budget.Instant) *leadership {
 			t.Error(err)
 		}
 	})
-	return &leadership{node: node, now: clock, log: cfg.Logger, metrics: newMetrics(prometheus.NewRegistry())}
+	return newLeadership(node, clock, cfg.Logger, newMetrics(prometheus.NewRegistry()))
 }
 
 // plan lets the machine plan, without executing it.

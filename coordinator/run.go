@@ -86,7 +86,7 @@ func (d *daemon) start(ctx context.Context) error {
 		return err
 	}
 	m := newMetrics(registry)
-	d.leadership = &leadership{node: d.node, now: d.cfg.Now, log: d.log, metrics: m}
+	d.leadership = newLeadership(d.node, d.cfg.Now, d.log, m)
 	registry.MustRegister(&collector{node: d.node, leadership: d.leadership, index: &d.index, desc: newDescriptions()})
 
 	connections.Watch(registry, d.listener, d.opsListener)

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	"aliquot/budget"
 	"aliquot/internal/abuse"
+	"aliquot/internal/ratelog"
 	"aliquot/limit"
 	"aliquot/rules"
 )
@@ -23,7 +23,7 @@ type conduct struct {
 	values  *keyValues
 	metrics *metrics
 	log     *slog.Logger
-	lines   logBudget
+	lines   ratelog.Limiter
 }
 
 func newConduct(now func() budget.Instant, m *metrics, log *slog.Logger) *conduct {
@@ -187,7 +187,7 @@ func (c *conduct) limitDecided(v *verdict, seen *run, now budget.Instant) {
 // began tells of a cool-down or a block that begins.
 func (c *conduct) began(r *rules.Rule, key budget.KeyID, h abuse.Hold) {
 	c.metrics.heldBack(r.ID, h.State)
-	if h.State != abuse.Blocked || !c.lines.take(time.Now()) {
+	if h.State != abuse.Blocked || !c.lines.Allow("", time.Now()) {
 		return
 	}
 	c.log.Warn("a client is blocked in this region, as its rule says: it went on although it was denied", "rule", r.ID,
@@ -201,26 +201,4 @@ func (v *verdict) whyHeld() string {
 		return fmt.Sprintf("blocked in this region until %s by rule %s: denied %d times within %v", until, v.rule.ID, v.rule.AutoBlock.After, v.rule.AutoBlock.Within)
 	}
 	return "cool-down of rule " + v.rule.ID + ": requests came before the time that was told; wait as long as retry_after says"
-}
-
-// linesAMinute is how many lines a minute are logged about clients, of which there can
-// be any number. Metrics count all.
-const linesAMinute = 60
-
-// logBudget keeps to linesAMinute. The zero value has all of them. Safe for concurrent
-// use.
-type logBudget struct {
-	mu    sync.Mutex
-	since time.Time
-	lines int
-}
-
-func (b *logBudget) take(now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if now.Sub(b.since) >= time.Minute {
-		b.since, b.lines = now, 0
-	}
-	b.lines++
-	return b.lines <= linesAMinute
 }

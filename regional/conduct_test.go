@@ -1,13 +1,14 @@
 package regional
 
 import (
-	"aliquot/internal/answer"
 	"encoding/json"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"aliquot/internal/answer"
 
 	"aliquot/budget"
 	"aliquot/internal/abuse"
@@ -262,18 +263,5 @@ func TestHotKeysPage(t *testing.T) {
 	d.conduct.logHot(d.policies.load(), 0.01, logged, now.Add(hotAgain))
 	if n := strings.Count(log.String(), "a key is checked very often"); n != 4 {
 		t.Errorf("%d lines a minute later", n)
-	}
-}
-
-func TestLogBudget(t *testing.T) {
-	var b logBudget
-	now := time.Now()
-	for i := range 3 * linesAMinute {
-		if b.take(now) != (i < linesAMinute) {
-			t.Fatalf("line %d", i)
-		}
-	}
-	if !b.take(now.Add(time.Minute)) {
-		t.Error("a minute later")
 	}
 }

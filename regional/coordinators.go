@@ -10,6 +10,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"aliquot/internal/ratelog"
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
@@ -55,14 +56,14 @@ type coordinators struct {
 	mu       sync.Mutex
 	current  int
 	failures int // in a row
-	failing  complaint
+	failing  ratelog.Limiter
 	refused  string // what the leader said, if the last call was refused; else ""
 	answered time.Time
 	began    time.Time
 }
 
 func newCoordinators(addresses []string, client *http.Client, log *slog.Logger, m *metrics) *coordinators {
-	c := &coordinators{addresses: addresses, log: log, metrics: m, failing: complaint{every: complainEvery}, began: time.Now()}
+	c := &coordinators{addresses: addresses, log: log, metrics: m, failing: ratelog.Limiter{Every: complainEvery}, began: time.Now()}
 	for _, a := range addresses {
 		c.clients = append(c.clients, aliquotv1connect.NewLeaseServiceClient(
 			client, rpc.BaseURL(a), connect.WithReadMaxBytes(maxAnswer)))
@@ -168,7 +169,7 @@ func (c *coordinators) outcome(call string, i int, word string, err error) {
 		c.answered = time.Now()
 	}
 	if err == nil {
-		if c.failing.over() {
+		if c.failing.Reset() {
 			c.log.Info("coordinators answer again", "address", c.addresses[i])
 		}
 		c.failures, c.refused = 0, ""
@@ -207,7 +208,7 @@ func (c *coordinators) complain(call, address string, refused bool, err error) {
 		c.log.Info("waiting for the coordinators", "call", call, "address", address, "error", err)
 		return
 	}
-	if routine || !c.failing.due(connect.CodeOf(err).String()) {
+	if routine || !c.failing.Allow(connect.CodeOf(err).String(), time.Now()) {
 		return
 	}
 	if refused {

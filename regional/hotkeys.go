@@ -148,7 +148,7 @@ func (c *conduct) logHot(p *policy, atLeast float64, logged map[budget.KeyID]tim
 			continue
 		}
 		logged[k.Key] = now
-		if c.lines.take(now) {
+		if c.lines.Allow("", now) {
 			c.log.Warn("a key is checked very often", "rule", names[k.Key.Rule&^aloneBit], "key_hash", hashText(k.Key.Hash),
 				"checks_per_second", int64(k.Checks), "denied_per_second", int64(k.Denied))
 		}

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"aliquot/internal/ratelog"
+
 	"connectrpc.com/connect"
 )
 
@@ -19,7 +21,7 @@ var errBug = errors.New("the call failed by a bug of the daemon; its log tells w
 type panics struct {
 	metrics *metrics
 	log     *slog.Logger
-	lines   logBudget
+	lines   ratelog.Limiter
 }
 
 // caught notes that a call panicked, and returns what its client is told. It is for the
@@ -27,7 +29,7 @@ type panics struct {
 func (p *panics) caught(call string, cause any) *connect.Error {
 	if p != nil {
 		p.metrics.panics.Inc()
-		if p.lines.take(time.Now()) {
+		if p.lines.Allow("", time.Now()) {
 			p.log.Error("a call panicked; this is a bug, please report it with this line", "call", call, "panic", cause, "stack", string(debug.Stack()))
 		}
 	}

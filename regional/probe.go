@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/ratelog"
 	"aliquot/limit"
 	"aliquot/lua"
 )
@@ -28,7 +29,7 @@ const (
 // store's clock and health are known even when no check comes. While the store does not
 // answer nobody else asks it: no client waits to find out whether it is back.
 func (d *Daemon) keepStore(ctx context.Context) {
-	silence := complaint{every: complainEvery}
+	silence := ratelog.Limiter{Every: complainEvery}
 	for {
 		wait := probeEvery
 		switch {
@@ -38,10 +39,10 @@ func (d *Daemon) keepStore(ctx context.Context) {
 			d.reporter.storeless.Store(err != nil)
 			if err == nil {
 				wait = 0
-				if silence.over() {
+				if silence.Reset() {
 					d.log.Info("the regional store answers")
 				}
-			} else if why := reason(err); silence.due(why) {
+			} else if why := reason(err); silence.Allow(why, time.Now()) {
 				d.log.Error("the regional store has not answered since the start; asking again each second, and each rule's on_redis_failure decides until it does",
 					"reason", why, "what_to_do", remedy(why), "error", err)
 			}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"aliquot/internal/ratelog"
+
 	"connectrpc.com/connect"
 )
 
@@ -41,7 +43,7 @@ type room struct {
 	most    int64
 	metrics *metrics
 	log     *slog.Logger
-	lines   logBudget
+	lines   ratelog.Limiter
 
 	mu      sync.Mutex
 	used    int64
@@ -78,7 +80,7 @@ func (r *room) close(s *stream) {
 
 // tell tells of a stream that was made to go; its client hears of it only if it reads.
 func (r *room) tell(s *stream) {
-	if r.lines.take(time.Now()) {
+	if r.lines.Allow("", time.Now()) {
 		r.log.Warn("a stream was ended whose client did not read its answers while other streams waited for room: look at why it does not",
 			"peer", s.conn.peer())
 	}

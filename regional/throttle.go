@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"aliquot/internal/abuse"
+	"aliquot/internal/ratelog"
 )
 
 const (
@@ -34,7 +35,7 @@ type throttle struct {
 	delayed atomic.Int32
 	metrics *metrics
 	log     *slog.Logger
-	lines   logBudget
+	lines   ratelog.Limiter
 	pause   func(context.Context, time.Duration) bool // delays an answer
 }
 
@@ -133,7 +134,7 @@ func (t *throttle) answered(ctx context.Context, admitted bool) {
 // tellEnd tells of a connection that is to end. Of a gateway's that is a mistake in the
 // settings: its other clients hear errors for it.
 func (t *throttle) tellEnd(l *line) {
-	if t.lines.take(time.Now()) {
+	if t.lines.Allow("", time.Now()) {
 		t.log.Warn("a connection heard nothing but denials, and so many at once that it is ended; if it is a gateway's, which carries many clients, name its network in --trusted-proxies",
 			"peer", l.String())
 	}
