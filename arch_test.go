@@ -106,6 +106,8 @@ var houses = map[string]row{
 
 	// What regions report, against what is promised of each limit.
 	"coordinator/internal/audit": {aliquot: []string{"budget"}, banned: pure},
+	// The loop that drives the leader's state machine, and what it decides beside it.
+	"coordinator/internal/leader": {aliquot: []string{"coordinator/internal/audit", "cluster", "cluster/state", "budget", "internal/ratelog", "internal/rights", "rules", "limit"}, outside: anyModule},
 
 	"internal/bench": {aliquot: []string{"internal/bench/latency", "rules", "limit", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	// The load, which asks any server, and servers that decide nothing.

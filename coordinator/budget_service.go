@@ -2,15 +2,16 @@ package coordinator
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
 
+	clusterstate "aliquot/cluster/state"
+
 	"aliquot/budget"
 	"aliquot/cluster"
-	clusterstate "aliquot/cluster/state"
+	"aliquot/coordinator/internal/leader"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
@@ -28,7 +29,7 @@ const maxValueBytes = 4096
 // here, what regions last reported from the leader.
 type budgetService struct {
 	node       *cluster.Node
-	leadership *leadership
+	leadership *leader.Leadership
 	forward    *forwarder
 	index      *keyIndex
 	watches    chan struct{} // one slot for each watch in progress
@@ -44,11 +45,11 @@ func (s *budgetService) GetBudget(ctx context.Context, req *aliquotv1.GetBudgetR
 	if err != nil {
 		return nil, toRPC(err)
 	}
-	b.budget.Promise = p.toWire(conditions{})
+	b.budget.Promise = p.toWire(leader.Conditions{})
 	known := s.addLeaderState(ctx, []budgetView{b}, s.getFromLeader(req))
 	if known != nil {
-		b.budget.Promise = p.toWire(known.conditions)
-		residual(b.budget, b.limit, b.older, b.shares, known.regions)
+		b.budget.Promise = p.toWire(known.Conditions)
+		residual(b.budget, b.limit, b.older, b.shares, known.Regions)
 	}
 	return &aliquotv1.GetBudgetResponse{Budget: b.budget}, nil
 }
@@ -76,7 +77,7 @@ func readBudget(state *clusterstate.State, req *aliquotv1.GetBudgetRequest) (bud
 	nowMS := time.Now().UnixMilli()
 	l, window := rule.LimitFor(apiKey, nowMS)
 	b := viewOf(state, rule, key, l, window)
-	b.limit, b.older, b.shares = keyLimit(rule, l), olderLimits(state, rule, apiKey, nowMS), enforceable(state, key)
+	b.limit, b.older, b.shares = leader.KeyLimit(rule, l), olderLimits(state, rule, apiKey, nowMS), enforceable(state, key)
 	return b, newLimitPromise(state, rule, l), nil
 }
 
@@ -146,11 +147,11 @@ func (s *budgetService) ListBudgets(ctx context.Context, req *aliquotv1.ListBudg
 	for id, limit := range page.promises {
 		switch {
 		case known != nil:
-			out.Promises[id] = limit.toWire(known.conditions)
+			out.Promises[id] = limit.toWire(known.Conditions)
 		case fromLeader[id] != nil:
 			out.Promises[id] = fromLeader[id]
 		default:
-			out.Promises[id] = limit.toWire(conditions{})
+			out.Promises[id] = limit.toWire(leader.Conditions{})
 		}
 	}
 	return out, nil
@@ -218,6 +219,3 @@ func parseToken(token string) (*budget.KeyID, error) {
 	k := budget.KeyID{Rule: uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3]), Hash: [hashBytes]byte(b[4:])}
 	return &k, nil
 }
-
-// hashText is a key's hash as it stands in Redis key names: 22 characters.
-func hashText(k budget.KeyID) string { return base64.RawURLEncoding.EncodeToString(k.Hash[:]) }

@@ -11,6 +11,7 @@ import (
 	"aliquot/budget"
 	"aliquot/cluster"
 	"aliquot/coordinator/internal/audit"
+	"aliquot/coordinator/internal/leader"
 	"aliquot/rules"
 )
 
@@ -21,7 +22,7 @@ const scrapeTimeout = time.Second
 // rules in force, the declared regions and fixed words, nothing else.
 type collector struct {
 	node       *cluster.Node
-	leadership *leadership
+	leadership *leader.Leadership
 	index      *keyIndex
 	desc       descriptions
 }
@@ -120,13 +121,13 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	to.gauge(c.desc.hotKeys, float64(s.hotKeys))
 	to.gauge(c.desc.epoch, float64(s.epoch))
 	for _, r := range s.regions {
-		to.gauge(c.desc.floor, fraction(r.Told.Rate), r.Name)
+		to.gauge(c.desc.floor, leader.Fraction(r.Told.Rate), r.Name)
 	}
 	for i := range s.rules {
-		s.rules[i].violations = float64(c.leadership.breaches.of(s.rules[i].number))
+		s.rules[i].violations = float64(c.leadership.Breaches(s.rules[i].number))
 		c.collectRule(&s.rules[i], s.regions, to)
 	}
-	loop := c.leadership.current()
+	loop := c.leadership.Current()
 	if loop == nil {
 		to.gauge(c.desc.leader, 0)
 		return
@@ -139,8 +140,8 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 func (c *collector) collectRule(r *ruleSnapshot, regions []budget.RegionConfig, to sink) {
 	id := r.rule.ID
 	to.gauge(c.desc.enforcement, 1, id, r.rule.Enforcement)
-	to.gauge(c.desc.capacity, float64(r.rule.Limit.Capacity)/microToken, id)
-	to.gauge(c.desc.refill, ratePerSecond(r.rule.Limit), id)
+	to.gauge(c.desc.capacity, float64(r.rule.Limit.Capacity)/leader.MicroToken, id)
+	to.gauge(c.desc.refill, leader.RatePerSecond(r.rule.Limit), id)
 	if !r.coordinated() {
 		return
 	}
@@ -149,7 +150,7 @@ func (c *collector) collectRule(r *ruleSnapshot, regions []budget.RegionConfig, 
 	to.gauge(c.desc.ruleKeys, r.keys, id)
 	pool := 1.0
 	for i, region := range regions {
-		share := fraction(region.Floor.Rate)
+		share := leader.Fraction(region.Floor.Rate)
 		if r.keys > 0 {
 			share = r.shares[i] / r.keys
 		}
@@ -160,24 +161,15 @@ func (c *collector) collectRule(r *ruleSnapshot, regions []budget.RegionConfig, 
 }
 
 // collectLeader adds what only a leader knows.
-func (c *collector) collectLeader(loop *leaderLoop, s snapshot, to sink) {
+func (c *collector) collectLeader(loop *leader.Loop, s snapshot, to sink) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	var regions []budget.RegionStatus
-	var sums map[uint32]audit.Totals
-	waiting := 0
-	err := loop.query(ctx, func(m *budget.Leader, now budget.Instant) {
-		// Regions that were declared since belong to the next reign.
-		for i := range min(len(s.regions), len(loop.ledger.Config.Regions)) {
-			regions = append(regions, m.Region(i, now, loop.floors.steps.Tail()))
-		}
-		sums, waiting = loop.audit.Totals(), m.Refused()
-	})
+	known, err := loop.Snapshot(ctx, len(s.regions))
 	if err != nil {
 		return
 	}
-	to.gauge(c.desc.refused, float64(waiting))
-	for i, known := range regions {
+	to.gauge(c.desc.refused, float64(known.Refused))
+	for i, known := range known.Regions {
 		to.gauge(c.desc.lease, known.LeaseRemaining.Seconds(), s.regions[i].Name)
 		is := regionState(&s.regions[i], known.Live)
 		for _, state := range regionStates {
@@ -190,7 +182,7 @@ func (c *collector) collectLeader(loop *leaderLoop, s snapshot, to sink) {
 	}
 	for i := range s.rules {
 		if r := &s.rules[i]; r.coordinated() {
-			c.collectTotals(r.rule.ID, sums[r.number], s.regions, to)
+			c.collectTotals(r.rule.ID, known.Totals[r.number], s.regions, to)
 		}
 	}
 }
@@ -283,7 +275,7 @@ func (c *collector) snapshot() snapshot {
 			r := &s.rules[at[key.Rule]]
 			r.keys++
 			for i, share := range state.Ledger.Shares(key) {
-				r.shares[i] += fraction(share.Rate)
+				r.shares[i] += leader.Fraction(share.Rate)
 			}
 		}
 	})
@@ -299,5 +291,5 @@ func excessBound(rule *rules.Rule, config *budget.Config) float64 {
 			largest = o.Limit
 		}
 	}
-	return tokens(promiseTerms(rule, keyLimit(rule, largest), config, conditions{}).Promise().Excess)
+	return leader.Tokens(leader.PromiseTerms(rule, leader.KeyLimit(rule, largest), config, leader.Conditions{}).Promise().Excess)
 }

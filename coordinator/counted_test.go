@@ -6,6 +6,9 @@ import (
 	"time"
 
 	clusterstate "aliquot/cluster/state"
+
+	"aliquot/cluster"
+	"aliquot/coordinator/internal/leader"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
@@ -13,19 +16,22 @@ import (
 // TestBudgetsOfLimitsThatCount: they are strict though the rule says nothing, their rate
 // is the capacity a window, and slots have none.
 func TestBudgetsOfLimitsThatCount(t *testing.T) {
-	c := newLoopTest(t)
-	c.apply(`rules:
+	node := nodeOfOne(t)
+	text := `rules:
   - {id: fixed, algorithm: fixed_window, params: {limit: 120, window: 60}}
   - {id: counter, algorithm: sliding_window_counter, params: {limit: 120, window: 60}}
   - {id: log, algorithm: sliding_window_log, params: {limit: 120, window: 60}}
   - {id: slots, algorithm: concurrency, params: {limit: 120, window: 60}}
-`)
+`
+	if _, err := node.ApplyRules(t.Context(), cluster.RulesChange{YAML: text, FileName: "r.yaml", Author: "test"}); err != nil {
+		t.Fatal(err)
+	}
 	for id, want := range map[string]struct{ rate, excess, bound float64 }{
 		"fixed": {2, 240, 2.04}, "counter": {2, 240, 2.04}, "log": {2, 0, 2.04}, "slots": {0, 0, 0},
 	} {
 		var b budgetView
 		var err error
-		c.node.View(func(s *clusterstate.State) {
+		node.View(func(s *clusterstate.State) {
 			b, _, err = readBudget(s, &aliquotv1.GetBudgetRequest{RuleId: id, Key: map[string]string{"api_key": "k"}})
 		})
 		if err != nil {
@@ -44,7 +50,7 @@ func TestBudgetsOfLimitsThatCount(t *testing.T) {
 			t.Errorf("%s: a tail of %v", id, lasts)
 		}
 	}
-	if got := ratePerSecond(limit.Limit{Capacity: 10 * limit.Token, Rate: limit.Rate{Micro: 3e6}}); got != 3 {
+	if got := leader.RatePerSecond(limit.Limit{Capacity: 10 * limit.Token, Rate: limit.Rate{Micro: 3e6}}); got != 3 {
 		t.Errorf("a bucket earns %v", got)
 	}
 }

@@ -9,10 +9,12 @@ import (
 	"time"
 	"unicode/utf8"
 
+	clusterstate "aliquot/cluster/state"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/cluster"
-	clusterstate "aliquot/cluster/state"
+	"aliquot/coordinator/internal/leader"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
@@ -270,7 +272,7 @@ func tierRule(before, after *rules.Rule, removed bool) *aliquotv1.TierRule {
 func tierLimit(r *rules.Rule) *aliquotv1.TierLimit {
 	out := &aliquotv1.TierLimit{Limit: int64(r.Limit.Capacity / limit.Token), Window: durationpb.New(r.Window)}
 	if !r.Limit.Algorithm.Counts() {
-		out.RefillRate = perSecond(r.Limit.Rate)
+		out.RefillRate = leader.PerSecond(r.Limit.Rate)
 	}
 	return out
 }

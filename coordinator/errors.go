@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 
+	clusterstate "aliquot/cluster/state"
+
 	"connectrpc.com/connect"
 
 	"aliquot/budget"
 	"aliquot/cluster"
-	clusterstate "aliquot/cluster/state"
+	"aliquot/coordinator/internal/leader"
 	"aliquot/internal/rpc"
 	"aliquot/rules"
 )
@@ -18,12 +20,7 @@ var (
 	errNoLeader       = errors.New("no leader is known; retry")
 	errAnotherLeads   = errors.New("passed on to a coordinator that does not lead; no leader is known; retry")
 	errTakingCharge   = errors.New("the new leader is still taking charge of the budgets; retry")
-	errLeadershipOver = errors.New("this coordinator stopped leading while it was working on the request; retry")
 	errStopping       = errors.New("this coordinator is stopping; ask another one")
-	errOverloaded     = errors.New("too many requests are waiting for the leader; retry")
-	errRaftChanged    = errors.New("raft reports a change of leadership")
-	errConfigChanged  = errors.New("the regions, their floors or the lease have changed; every region says Hello again")
-	errEpochSpent     = errors.New("half of this epoch's generations are used, and a new epoch begins; every region says Hello again")
 	errFenced         = errors.New("fenced region")
 	errUndeclared     = errors.New("undeclared region")
 	errUnknownRule    = errors.New("unknown rule")
@@ -37,13 +34,13 @@ var errorTable = rpc.Table{
 	{Err: errNoLeader, Code: connect.CodeUnavailable},
 	{Err: errAnotherLeads, Code: connect.CodeUnavailable},
 	{Err: errTakingCharge, Code: connect.CodeUnavailable},
-	{Err: errLeadershipOver, Code: connect.CodeUnavailable},
+	{Err: leader.ErrLeadershipOver, Code: connect.CodeUnavailable},
 	{Err: errStopping, Code: connect.CodeUnavailable},
-	{Err: errOverloaded, Code: connect.CodeResourceExhausted},
+	{Err: leader.ErrOverloaded, Code: connect.CodeResourceExhausted},
 	{Err: errTooManyWatches, Code: connect.CodeResourceExhausted},
 	{Err: errPlanning, Code: connect.CodeResourceExhausted},
-	{Err: errConfigChanged, Code: connect.CodeUnavailable},
-	{Err: errEpochSpent, Code: connect.CodeUnavailable},
+	{Err: leader.ErrConfigChanged, Code: connect.CodeUnavailable},
+	{Err: leader.ErrEpochSpent, Code: connect.CodeUnavailable},
 	{Err: errUndeclared, Code: connect.CodePermissionDenied},
 	{Err: errFenced, Code: connect.CodePermissionDenied},
 	{Err: budget.ErrRegionExists, Code: connect.CodeAlreadyExists},

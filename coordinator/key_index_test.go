@@ -50,7 +50,7 @@ func TestKeyIndexIsSortedAnewInTime(t *testing.T) {
 
 // A remembered key that is hot no more is left out.
 func TestHotKeysLeavesOutWhatCooledDown(t *testing.T) {
-	set, _, err := rules.Parse("r.yaml", []byte(oneRule))
+	set, _, err := rules.Parse("r.yaml", []byte("rules:\n  - {id: r1, key: [api_key], params: {capacity: 100, refill_rate: 10}}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

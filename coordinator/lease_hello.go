@@ -10,7 +10,7 @@ import (
 	"connectrpc.com/connect"
 
 	"aliquot/budget"
-	"aliquot/coordinator/internal/audit"
+	"aliquot/coordinator/internal/leader"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -29,7 +29,7 @@ func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (
 	timeout, end := context.WithTimeout(ctx, leaderWait)
 	defer end()
 	for {
-		if loop := s.leadership.current(); loop != nil {
+		if loop := s.leadership.Current(); loop != nil {
 			res, err := s.hello(ctx, loop, req)
 			return res, toRPC(err)
 		}
@@ -57,7 +57,7 @@ func (s *leaseService) helloToLeader(ctx context.Context, req *aliquotv1.HelloRe
 	return nil, errAnotherLeads
 }
 
-func (s *leaseService) hello(ctx context.Context, loop *leaderLoop, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	region, err := s.declared(loop, req.GetRegion())
 	if err != nil {
 		return nil, err
@@ -66,10 +66,10 @@ func (s *leaseService) hello(ctx context.Context, loop *leaderLoop, req *aliquot
 	if err != nil {
 		return nil, err
 	}
-	if h.RedisEpoch == "" && h.Shard == loop.ledger.Shard { // the machine refuses another shard
+	if h.RedisEpoch == "" && h.Shard == loop.Shard() { // the machine refuses another shard
 		return s.helloWithoutStore(ctx, loop, h, req)
 	}
-	if s.claims.startSession(req.GetRegion(), h.Incarnation, loop.now()) {
+	if s.claims.startSession(req.GetRegion(), h.Incarnation, loop.Now()) {
 		res, err := s.answerWithoutSession(ctx, loop, region, req)
 		if err == nil {
 			res.Wait = true // another one goes by the floor
@@ -88,27 +88,27 @@ func (s *leaseService) hello(ctx context.Context, loop *leaderLoop, req *aliquot
 	s.node.View(func(state *clusterstate.State) {
 		setConfig(res, state, region, req)
 	})
-	s.sentRules.note(region, sessionID{ok.Epoch, ok.Session}, res.Rules)
+	s.sentRules.note(region, leader.SessionID{Epoch: ok.Epoch, Session: ok.Session}, res.Rules)
 	return res, nil
 }
 
 // open has the machine open a session that wants has let pass.
-func (s *leaseService) openSession(ctx context.Context, loop *leaderLoop, h budget.Hello, name string) (ok budget.HelloOK, err error) {
+func (s *leaseService) openSession(ctx context.Context, loop *leader.Loop, h budget.Hello, name string) (ok budget.HelloOK, err error) {
 	defer func() { s.claims.sessionDone(name, h.Incarnation, err == nil) }()
-	ok, err = loop.hello(ctx, h)
+	ok, err = loop.Hello(ctx, h)
 	if errors.Is(err, budget.ErrRegionBusy) && s.stopped.endStoppedSession(loop, name, h.Region) {
-		ok, err = loop.hello(ctx, h)
+		ok, err = loop.Hello(ctx, h)
 	}
 	return ok, err
 }
 
 // introduce answers a daemon whose store has not answered yet: whose its region's floor is.
 // That is looked up on the loop, where sessions open, so that none does meanwhile.
-func (s *leaseService) helloWithoutStore(ctx context.Context, loop *leaderLoop, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+func (s *leaseService) helloWithoutStore(ctx context.Context, loop *leader.Loop, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	var whose aliquotv1.FloorHolder
 	var heard budget.Instant
-	err := loop.query(ctx, func(m *budget.Leader, now budget.Instant) {
-		session := holderBySessions(m.Region(h.Region, now, 0), h.Incarnation, loop.startedAt, now, loop.ledger.Config.FloorAfterUse(0))
+	err := loop.Query(ctx, func(m *budget.Leader, now budget.Instant) {
+		session := holderBySessions(m.Region(h.Region, now, 0), h.Incarnation, loop.StartedAt(), now, loop.FloorAfterUse())
 		whose, heard = s.claims.claim(req.GetRegion(), h.Incarnation, session, now), now
 	})
 	if err != nil {
@@ -118,22 +118,18 @@ func (s *leaseService) helloWithoutStore(ctx context.Context, loop *leaderLoop, 
 	if err != nil {
 		return nil, err
 	}
-	res.FloorHolder = s.claims.confirm(req.GetRegion(), h.Incarnation, whose, heard, loop.now())
+	res.FloorHolder = s.claims.confirm(req.GetRegion(), h.Incarnation, whose, heard, loop.Now())
 	return res, nil
 }
 
 // second answers a daemon that gets no session now. It may spend by the store if whoever has
 // the session knows of it.
-func (s *leaseService) helloWithoutSession(ctx context.Context, loop *leaderLoop, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+func (s *leaseService) helloWithoutSession(ctx context.Context, loop *leader.Loop, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	spent, err := spentFromWire(req)
 	if err != nil {
 		return nil, err
 	}
-	var vouched bool
-	err = loop.query(ctx, func(m *budget.Leader, now budget.Instant) {
-		vouched = m.Vouches(h.Region, h.Daemon)
-		loop.audit.AddSessionless(audit.Daemon{Region: h.Region, Incarnation: h.Incarnation}, h.Nonce, req.GetSpentSince(), spent, now, loop.isHot)
-	})
+	vouched, err := loop.SessionlessHello(ctx, h, req.GetSpentSince(), spent)
 	if err != nil {
 		return nil, err
 	}
@@ -149,8 +145,8 @@ func (s *leaseService) helloWithoutSession(ctx context.Context, loop *leaderLoop
 // the floor is another's, or one whose store has not answered yet. Like the answer that opens
 // a session it needs a proof of leadership: a deposed leader's floors are old, and others hear
 // the regions.
-func (s *leaseService) answerWithoutSession(ctx context.Context, loop *leaderLoop, region int, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
-	if err := s.node.VerifyLeader(ctx, loop.term); err != nil {
+func (s *leaseService) answerWithoutSession(ctx context.Context, loop *leader.Loop, region int, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
+	if err := loop.VerifyLeader(ctx); err != nil {
 		return nil, err
 	}
 	res := &aliquotv1.HelloResponse{Shard: req.GetShard(), Nonce: req.GetNonce(), Busy: true, FloorHolder: heldByOther}

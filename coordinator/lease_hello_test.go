@@ -3,26 +3,75 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"aliquot/budget"
+	"aliquot/cluster"
+	"aliquot/coordinator/internal/leader"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// reception is a court whose sessions are long over, with the service that takes Hellos.
+// helloTest is a Loop that the test drives, over a real node of one, with the service that takes
+// Hellos. The sessions of the regions are long over.
 type helloTest struct {
-	*loopTest
+	*leader.Manual
+	t       *testing.T
+	now     budget.Instant
+	node    *cluster.Node
 	service leaseService
 }
 
 func newHelloTest(t *testing.T) *helloTest {
-	c := newLoopTest(t)
-	c.now = c.now.Add(time.Hour)
-	return &helloTest{c, leaseService{node: c.node, leadership: c.leadership, plans: &planner{}}}
+	t.Helper()
+	h := &helloTest{t: t, now: 1, node: nodeOfOne(t)}
+	ctx := t.Context()
+	l := leader.New(h.node, func() budget.Instant { return h.now }, slog.New(slog.DiscardHandler), leader.NewMetrics(prometheus.NewRegistry()))
+	var err error
+	if h.Manual, err = l.Manual(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for region := range 2 {
+		h.Step(ctx, budget.HelloReceived{Hello: budget.Hello{Region: region, Incarnation: 1, Nonce: 1, RedisEpoch: "n:r:1"}})
+	}
+	h.now = h.now.Add(20 * time.Millisecond) // the next tick
+	h.Step(ctx, budget.Tick{})
+	if err := h.Committed(ctx); err != nil {
+		t.Fatalf("the regions' first store contents were not put on record: %v", err)
+	}
+	h.now = h.now.Add(time.Hour)
+	h.service = leaseService{node: h.node, leadership: l, plans: &planner{}}
+	return h
+}
+
+// nodeOfOne is a cluster of one node, which leads, with the regions us and eu and one rule.
+func nodeOfOne(t *testing.T) *cluster.Node {
+	t.Helper()
+	cfg := cluster.DefaultConfig()
+	cfg.NodeID, cfg.DataDir, cfg.BootstrapExpect = "c1", t.TempDir(), 1
+	cfg.RaftListen, cfg.GossipListen = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Regions, cfg.RulesYAML = []string{"us", "eu"}, "rules:\n  - {id: r1, key: [api_key], params: {capacity: 100, refill_rate: 10}}\n"
+	cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	node, err := cluster.Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := node.Shutdown(); err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-node.LeaderCh():
+	case <-time.After(time.Minute):
+		t.Fatal("no leader")
+	}
+	return node
 }
 
 // said is what became of a Hello.
@@ -51,7 +100,7 @@ func TestAHelloWaitsForALeader(t *testing.T) {
 			t.Errorf("without a leader: %v after %v", err, time.Since(began))
 		}
 		answered := hello(t)
-		h.leadership.loop.Store(h.leaderLoop)
+		h.Publish()
 		if err := <-answered; connect.CodeOf(err) != connect.CodePermissionDenied {
 			t.Errorf("with a leader, which does not know the region: %v", err)
 		}
@@ -61,9 +110,9 @@ func TestAHelloWaitsForALeader(t *testing.T) {
 // say says a Hello of us; without contents it is that of a daemon without a store.
 func (h *helloTest) sendHello(ctx context.Context, incarnation uint64, contents string) <-chan helloResult {
 	out := make(chan helloResult, 1)
-	req := &aliquotv1.HelloRequest{Region: "us", Incarnation: incarnation, RedisEpoch: contents, Nonce: incarnation, Shard: h.ledger.Shard}
+	req := &aliquotv1.HelloRequest{Region: "us", Incarnation: incarnation, RedisEpoch: contents, Nonce: incarnation, Shard: h.Shard()}
 	go func() {
-		res, err := h.service.hello(ctx, h.leaderLoop, req)
+		res, err := h.service.hello(ctx, h.Loop, req)
 		out <- helloResult{res, err}
 	}()
 	return out
@@ -83,7 +132,9 @@ func get[T any](t *testing.T, what string, from <-chan T) (got T) {
 // serve does what was posted to the loop.
 func (h *helloTest) runPosted() {
 	h.t.Helper()
-	get(h.t, "work for the loop", h.inbox)(h.t.Context())
+	if err := h.RunPosted(h.t.Context()); err != nil {
+		h.t.Fatalf("no work for the loop: %v", err)
+	}
 }
 
 // expect waits for an answer without a session.
@@ -111,11 +162,11 @@ func TestFloorIsWhoseSessionIsBeingOpened(t *testing.T) {
 	h.now = h.now.Add(daemonTimeout)
 	opening := h.sendHello(t.Context(), 2, "n:r:1")
 	h.runPosted()
-	proof := get(t, "the proof of leadership", h.verified)
+	proof := get(t, "the proof of leadership", h.Proof())
 	h.expectFloor("before the proof is told", 3, other)
 	h.now = h.now.Add(daemonTimeout) // the proof took long
 	h.expectFloor("long before the proof is told", 3, other)
-	h.verifyDone(t.Context(), proof)
+	h.ProofDone(t.Context(), proof)
 	if got := get(t, "the session", opening); got.err != nil || got.GetSession() == 0 {
 		t.Fatalf("the session: %v, %v", got.HelloResponse, got.err)
 	}
@@ -157,7 +208,7 @@ func TestWhatWasNotAnsweredIsNotTold(t *testing.T) {
 // Everything said of a Hello and of a daemon that leaves holds for a ledger of any shard.
 func TestHelloToAnotherShard(t *testing.T) {
 	h := newHelloTest(t)
-	h.ledger.Shard = budget.Shards / 2
+	h.SetShard(budget.Shards / 2)
 	h.expectFloor("without a store", 3, you)
 	h.now = h.now.Add(daemonTimeout)
 	open := func(incarnation uint64) helloResult {
@@ -167,8 +218,8 @@ func TestHelloToAnotherShard(t *testing.T) {
 		select {
 		case got := <-opening: // refused: nothing is to be proved
 			return got
-		case proof := <-h.verified:
-			h.verifyDone(t.Context(), proof)
+		case proof := <-h.Proof():
+			h.ProofDone(t.Context(), proof)
 		case <-time.After(time.Minute):
 			t.Fatal("no proof of leadership")
 		}
@@ -178,11 +229,23 @@ func TestHelloToAnotherShard(t *testing.T) {
 	if first.err != nil || first.GetSession() == 0 {
 		t.Fatalf("the first session: %v, %v", first.HelloResponse, first.err)
 	}
-	if err := h.endSession(0, sessionID{first.GetEpoch(), first.GetSession()}); err != nil {
+	if err := h.EndSession(0, leader.SessionID{Epoch: first.GetEpoch(), Session: first.GetSession()}); err != nil {
 		t.Fatal(err)
 	}
 	h.runPosted()
 	if second := open(5); second.err != nil || second.GetSession() == 0 {
 		t.Errorf("after the first has left: %v, %v", second.HelloResponse, second.err)
+	}
+}
+
+// Nothing is told to a daemon without a session either unless the leadership is proved.
+func TestADaemonWithoutASessionIsToldNothingWithoutAProof(t *testing.T) {
+	h := newHelloTest(t)
+	if _, err := h.service.answerWithoutSession(t.Context(), h.Loop, 0, &aliquotv1.HelloRequest{Region: "us"}); err != nil {
+		t.Fatalf("by a leader: %v", err)
+	}
+	h.AddTerm(-1)
+	if res, err := h.service.answerWithoutSession(t.Context(), h.Loop, 0, &aliquotv1.HelloRequest{Region: "us"}); !errors.As(err, new(cluster.ErrNotLeader)) {
+		t.Errorf("by the leader of an earlier term: %v, %v", res, err)
 	}
 }

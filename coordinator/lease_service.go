@@ -7,16 +7,18 @@ import (
 	"strings"
 	"sync"
 
+	clusterstate "aliquot/cluster/state"
+
 	"aliquot/budget"
 	"aliquot/cluster"
-	clusterstate "aliquot/cluster/state"
+	"aliquot/coordinator/internal/leader"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
 // leaseService carries the protocol between the regions and the leader's machine.
 type leaseService struct {
 	node       *cluster.Node
-	leadership *leadership
+	leadership *leader.Leadership
 	forward    *forwarder
 	metrics    *metrics
 	plans      *planner
@@ -29,7 +31,7 @@ type leaseService struct {
 func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	loop := s.leadership.current()
+	loop := s.leadership.Current()
 	if loop == nil {
 		res, err := toLeader(ctx, s.forward, req, (*peer).Report)
 		return res, toRPC(err)
@@ -40,40 +42,40 @@ func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest)
 	}
 	if req.GetLeaving() {
 		if req.GetSession() != 0 {
-			s.stopped.add(req.GetRegion(), sessionID{req.GetEpoch(), req.GetSession()})
+			s.stopped.add(req.GetRegion(), leader.SessionID{Epoch: req.GetEpoch(), Session: req.GetSession()})
 		}
-		return &aliquotv1.ReportResponse{}, toRPC(loop.daemonLeft(region, budget.DaemonID(req.GetDaemon())))
+		return &aliquotv1.ReportResponse{}, toRPC(loop.DaemonLeft(region, budget.DaemonID(req.GetDaemon())))
 	}
 	res, err := s.report(ctx, loop, region, req)
 	s.metrics.countReport(req.GetRegion(), res, err)
 	return res, toRPC(err)
 }
 
-func (s *leaseService) report(ctx context.Context, loop *leaderLoop, region int, req *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
+func (s *leaseService) report(ctx context.Context, loop *leader.Loop, region int, req *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
 	rep, err := reportFromWire(region, req)
 	if err != nil {
 		return nil, err
 	}
-	directive, err := loop.report(ctx, rep, decisionCounts{req.GetDecidedRulesVersion(), req.GetAllowed(), req.GetDenied()})
+	directive, err := loop.Report(ctx, rep, leader.DecisionCounts{Version: req.GetDecidedRulesVersion(), Allowed: req.GetAllowed(), Denied: req.GetDenied()})
 	if err != nil {
 		return nil, err
 	}
 	s.plans.accept(region, req.GetPlan())
 	res := directiveToWire(directive)
 	res.LeaderClockMicros = clockMicros(loop)
-	res.Plan = s.plans.taskFor(region, sessionID{directive.Epoch, directive.Session})
+	res.Plan = s.plans.taskFor(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session})
 	s.node.View(func(state *clusterstate.State) { res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion()) })
-	if !s.sentRules.note(region, sessionID{directive.Epoch, directive.Session}, res.Rules) {
+	if !s.sentRules.note(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session}, res.Rules) {
 		res.Rules = nil
 	}
 	return res, nil
 }
 
 // clockMicros is what a leader's clock shows, for regions to compare theirs with.
-func clockMicros(l *leaderLoop) int64 { return int64(l.now()) / 1000 }
+func clockMicros(l *leader.Loop) int64 { return int64(l.Now()) / 1000 }
 
 // declared is the index of a declared region. The error names those there are.
-func (s *leaseService) declared(loop *leaderLoop, name string) (index int, err error) {
+func (s *leaseService) declared(loop *leader.Loop, name string) (index int, err error) {
 	s.node.View(func(state *clusterstate.State) {
 		c := &state.Ledger.Config
 		index = c.Index(name)
@@ -84,8 +86,8 @@ func (s *leaseService) declared(loop *leaderLoop, name string) (index int, err e
 		case c.Regions[index].Fenced:
 			err = fmt.Errorf("%w %q: what it had was given to the others; stop this daemon, or take the region back in with `aliquot region add %s`",
 				errFenced, name, name)
-		case c.Version != loop.floors.version:
-			err = errConfigChanged // the reign in charge of it begins in a moment
+		case c.Version != loop.ConfigVersion():
+			err = leader.ErrConfigChanged // the reign in charge of it begins in a moment
 		}
 	})
 	return index, err
@@ -135,9 +137,6 @@ func newerRules(s *clusterstate.State, region string, has uint64) *aliquotv1.Rul
 	return &aliquotv1.Rules{Version: r.Version, Yaml: r.YAML, Numbers: maps.Clone(r.Numbers), Entries: entriesToWire(r.Entries)}
 }
 
-// stream names one session of one region.
-type sessionID struct{ epoch, session uint64 }
-
 // sentRules remembers which rules each region was sent in its session. Once is
 // enough: if the answer is lost the session closes, and a region that cannot use
 // the rules must not be sent megabytes with every report.
@@ -147,13 +146,13 @@ type sentRules struct {
 }
 
 type sentVersion struct {
-	session sessionID
+	session leader.SessionID
 	version uint64
 }
 
 // note records that rules (if any) go to the region, and reports whether they are
 // news in this session.
-func (s *sentRules) note(region int, in sessionID, rules *aliquotv1.Rules) bool {
+func (s *sentRules) note(region int, in leader.SessionID, rules *aliquotv1.Rules) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byRegion == nil {

@@ -12,21 +12,12 @@ import (
 // metrics are what is counted as it happens. What is a state is read at the
 // scrape, by collector.
 type metrics struct {
-	rebalanceSeconds prometheus.Histogram
-	rebalanceChanges prometheus.Counter
-	rulesFailures    prometheus.Counter
-	reports          *prometheus.CounterVec
+	rulesFailures prometheus.Counter
+	reports       *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
-		rebalanceSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "aliquot_rebalance_duration_seconds", Help: "From a plan to its commit.",
-			Buckets: prometheus.ExponentialBuckets(0.001, 2, 13),
-		}),
-		rebalanceChanges: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "aliquot_rebalance_changes_total", Help: "Ledger entries changed by committed plans.",
-		}),
 		rulesFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "aliquot_rules_reload_failures_total", Help: "Rules refused because they are invalid.",
 		}),
@@ -38,7 +29,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		Name: "aliquot_build_info", Help: "Always 1; the labels say what is running.",
 	}, []string{"version", "goversion"})
 	build.WithLabelValues(config.Version(), runtime.Version()).Set(1)
-	reg.MustRegister(m.rebalanceSeconds, m.rebalanceChanges, m.rulesFailures, m.reports, build)
+	reg.MustRegister(m.rulesFailures, m.reports, build)
 	return m
 }
 

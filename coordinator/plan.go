@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"aliquot/coordinator/internal/leader"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -40,7 +41,7 @@ type plan struct {
 	waiting map[int]bool
 	// sent are those that were asked, each in the stream it was asked in: if an answer of
 	// the leader's is lost, its session is.
-	sent    map[int]sessionID
+	sent    map[int]leader.SessionID
 	results map[int]*aliquotv1.PlanResult
 	// done is closed when nobody is waited for any more.
 	done chan struct{}
@@ -56,7 +57,7 @@ func (b *planner) begin(yaml string, within time.Duration, regions []int) (*plan
 	p := &plan{
 		// By chance, so that no answer to another leader's question is taken for one.
 		task: &aliquotv1.PlanTask{Id: rand.Uint64() | 1, Yaml: yaml, WithinMicros: within.Microseconds()},
-		sent: map[int]sessionID{}, results: map[int]*aliquotv1.PlanResult{}, waiting: map[int]bool{}, done: make(chan struct{}),
+		sent: map[int]leader.SessionID{}, results: map[int]*aliquotv1.PlanResult{}, waiting: map[int]bool{}, done: make(chan struct{}),
 	}
 	for _, i := range regions {
 		p.waiting[i] = true
@@ -79,7 +80,7 @@ func (b *planner) end(p *plan) map[int]*aliquotv1.PlanResult {
 }
 
 // ask is what a region is to be asked with the answer to its report, nil if it was.
-func (b *planner) taskFor(region int, in sessionID) *aliquotv1.PlanTask {
+func (b *planner) taskFor(region int, in leader.SessionID) *aliquotv1.PlanTask {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.current == nil || !b.current.waiting[region] || b.current.sent[region] == in {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"aliquot/budget"
 	"aliquot/cluster"
 	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -59,11 +58,11 @@ func (s *ruleService) plan(ctx context.Context, req *aliquotv1.PlanRulesRequest,
 	if err != nil {
 		return nil, err
 	}
-	loop := s.leadership.current()
+	loop := s.leadership.Current()
 	if loop == nil {
 		return nil, errTakingCharge
 	}
-	names, live, err := loop.liveRegions(ctx)
+	names, live, err := loop.LiveRegions(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +79,7 @@ func (s *ruleService) plan(ctx context.Context, req *aliquotv1.PlanRulesRequest,
 	case <-plan.done:
 	case <-timeout.C:
 	case <-ctx.Done():
-	case <-loop.done:
+	case <-loop.Done():
 	}
 	fillPlanAnswer(res, names, live, s.plans.end(plan), wait)
 	return res, ctx.Err()
@@ -108,29 +107,6 @@ func (s *ruleService) planPreview(req *aliquotv1.PlanRulesRequest) (*aliquotv1.P
 	res.Warnings = append(res.Warnings, s.hiddenChanges(set)...)
 	res.Diff, err = unifiedDiff(versionName(res.BaseVersion), name, before, req.GetYaml())
 	return res, err
-}
-
-// heard are the regions that are declared, by index ("" for one that was fenced), and
-// those that are live.
-func (l *leaderLoop) liveRegions(ctx context.Context) ([]string, []int, error) {
-	var names []string
-	var live []int
-	err := l.query(ctx, func(m *budget.Leader, now budget.Instant) {
-		for i, region := range l.ledger.Config.Regions {
-			if region.Fenced {
-				names = append(names, "")
-				continue
-			}
-			names = append(names, region.Name)
-			if m.Region(i, now, 0).Live {
-				live = append(live, i)
-			}
-		}
-	})
-	if err != nil {
-		return nil, nil, err // the loop may be writing still
-	}
-	return names, live, nil
 }
 
 // answered fills in what the regions said, and why others said nothing.

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"aliquot/coordinator/internal/leader"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -26,7 +27,7 @@ func found(id uint64) *aliquotv1.PlanResult {
 // TestAPlanCollects: regions are asked once in each session, and summed up.
 func TestAPlanCollects(t *testing.T) {
 	var b planner
-	if b.taskFor(0, sessionID{1, 1}) != nil {
+	if b.taskFor(0, leader.SessionID{Epoch: 1, Session: 1}) != nil {
 		t.Fatal("asked without a plan")
 	}
 	p, err := b.begin("rules: []", time.Second, []int{0, 2})
@@ -36,14 +37,14 @@ func TestAPlanCollects(t *testing.T) {
 	if _, err := b.begin("rules: []", time.Second, nil); !errors.Is(err, errPlanning) {
 		t.Errorf("a second one at once: %v", err)
 	}
-	task := b.taskFor(0, sessionID{1, 1})
+	task := b.taskFor(0, leader.SessionID{Epoch: 1, Session: 1})
 	if task.GetYaml() != "rules: []" || task.GetWithinMicros() != 1e6 {
 		t.Fatalf("%v", task)
 	}
-	if b.taskFor(0, sessionID{1, 1}) != nil || b.taskFor(1, sessionID{1, 7}) != nil {
+	if b.taskFor(0, leader.SessionID{Epoch: 1, Session: 1}) != nil || b.taskFor(1, leader.SessionID{Epoch: 1, Session: 7}) != nil {
 		t.Error("asked twice, or one that was not to be")
 	}
-	if b.taskFor(0, sessionID{1, 2}) == nil {
+	if b.taskFor(0, leader.SessionID{Epoch: 1, Session: 2}) == nil {
 		t.Error("in a new session it has to be asked again: the answer may be lost")
 	}
 	b.accept(0, found(task.GetId()+1)) // of another leader's plan
@@ -51,7 +52,7 @@ func TestAPlanCollects(t *testing.T) {
 	b.accept(0, nil)
 	b.accept(0, found(task.GetId()))
 	b.accept(0, found(task.GetId()))
-	if b.taskFor(0, sessionID{1, 3}) != nil {
+	if b.taskFor(0, leader.SessionID{Epoch: 1, Session: 3}) != nil {
 		t.Error("asked again although it has answered")
 	}
 	select {

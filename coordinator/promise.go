@@ -4,58 +4,24 @@ import (
 	"slices"
 	"strings"
 
+	clusterstate "aliquot/cluster/state"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/budget"
-	clusterstate "aliquot/cluster/state"
-	"aliquot/internal/rights"
+	"aliquot/coordinator/internal/leader"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
 
-// terms are what a promise of a limit under a rule is computed from.
-func promiseTerms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s conditions) *budget.Terms {
-	t := &budget.Terms{Limit: l, Config: c, Silent: s.silent, RoundTrip: s.maxRoundTrip(), Quorum: s.commit, Pace: s.reportInterval}
-	switch rule.Enforcement {
-	case rules.Elastic:
-		t.Enforcement = budget.Elastic
-	case rules.Independent:
-		t.Enforcement = budget.Independent
-	}
-	switch rule.Limit.Algorithm {
-	case limit.FixedWindow, limit.SlidingCounter:
-		t.Counts = budget.Windows
-	case limit.SlidingLog:
-		t.Counts = budget.Log
-	case limit.Concurrency:
-		t.Counts = budget.Slots
-	}
-	if s.commit == 0 {
-		t.Quorum = -1
-	}
-	return t
-}
-
-// keyLimit is a limit of a rule as budgets count it.
-func keyLimit(rule *rules.Rule, l limit.Limit) budget.KeyLimit {
-	out := rights.KeyLimit(l)
-	switch rule.Placement {
-	case rules.Split:
-		out.Placement = budget.PlacementSplit
-	case rules.Home:
-		out.Placement = budget.PlacementHome
-	}
-	return out
-}
-
 // bounded puts the figures of the promise into a budget that any node knows: the most
 // that all regions together admit in t seconds is capacity + worst-case excess + bound
 // rate x t.
 func setBounds(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.Config) {
-	p := promiseTerms(rule, keyLimit(rule, l), c, conditions{}).Promise()
+	p := leader.PromiseTerms(rule, leader.KeyLimit(rule, l), c, leader.Conditions{}).Promise()
 	b.Enforcement = rule.Enforcement
-	b.WorstCaseExcess = tokens(p.Excess)
+	b.WorstCaseExcess = leader.Tokens(p.Excess)
 	b.BoundRate = boundRate(rule, l, c)
 }
 
@@ -63,7 +29,7 @@ func setBounds(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.C
 // limit with the drift of clocks, N times as much if they are not coordinated. Slots
 // have none.
 func boundRate(rule *rules.Rule, l limit.Limit, c *budget.Config) float64 {
-	rate := ratePerSecond(l) * (1 + float64(c.RhoPPM)/1e6)
+	rate := leader.RatePerSecond(l) * (1 + float64(c.RhoPPM)/1e6)
 	if rule.Enforcement == rules.Independent {
 		rate *= float64(c.Holders())
 	}
@@ -85,20 +51,20 @@ func newLimitPromise(s *clusterstate.State, rule *rules.Rule, l limit.Limit) *li
 }
 
 // words is what is promised, for people.
-func (p *limitPromise) toWire(s conditions) *aliquotv1.Promise {
-	s = s.firstRegions(len(p.config.Regions))
-	kept := promiseTerms(p.rule, keyLimit(p.rule, p.limit), &p.config, s).Promise()
+func (p *limitPromise) toWire(s leader.Conditions) *aliquotv1.Promise {
+	s = s.FirstRegions(len(p.config.Regions))
+	kept := leader.PromiseTerms(p.rule, leader.KeyLimit(p.rule, p.limit), &p.config, s).Promise()
 	out := &aliquotv1.Promise{
 		Bounds:   append(p.excessBounds(&kept), p.shortfallBounds(&kept, s)...),
 		Measured: &aliquotv1.Measured{RoundTrips: map[string]*durationpb.Duration{}},
 	}
-	for i, took := range s.roundTrips {
+	for i, took := range s.RoundTrips {
 		if took != 0 {
 			out.Measured.RoundTrips[p.config.Regions[i].Name] = durationpb.New(took)
 		}
 	}
-	if s.commit != 0 {
-		out.Measured.Commit = durationpb.New(s.commit)
+	if s.Commit != 0 {
+		out.Measured.Commit = durationpb.New(s.Commit)
 	}
 	return out
 }
@@ -121,20 +87,20 @@ func newShortfall(name string, value float64, unit, meaning string) *aliquotv1.B
 func (p *limitPromise) excessBounds(kept *budget.Promise) []*aliquotv1.Bound {
 	if kept.Counts == budget.Slots {
 		return []*aliquotv1.Bound{
-			newExcess("in_use", tokens(kept.Burst), inTokens, "in use everywhere together at a time, at most"),
-			newExcess("excess", tokens(kept.Excess), inTokens, "of that above the capacity"),
+			newExcess("in_use", leader.Tokens(kept.Burst), inTokens, "in use everywhere together at a time, at most"),
+			newExcess("excess", leader.Tokens(kept.Excess), inTokens, "of that above the capacity"),
 		}
 	}
 	out := []*aliquotv1.Bound{
-		newExcess("admitted_burst", tokens(kept.Burst), inTokens, "admitted everywhere together at once, at most"),
+		newExcess("admitted_burst", leader.Tokens(kept.Burst), inTokens, "admitted everywhere together at once, at most"),
 		newExcess("admitted_rate", boundRate(p.rule, p.limit, &p.config), inPerSecond, "and this much more in each second, with the drift of clocks"),
-		newExcess("excess", tokens(kept.Excess), inTokens, p.excessMeaning(kept)),
+		newExcess("excess", leader.Tokens(kept.Excess), inTokens, p.excessMeaning(kept)),
 	}
 	if kept.Window > 0 {
-		out = append(out, newExcess("admitted_window", tokens(kept.Window), inTokens, "admitted everywhere together in one window of the stores' clocks"))
+		out = append(out, newExcess("admitted_window", leader.Tokens(kept.Window), inTokens, "admitted everywhere together in one window of the stores' clocks"))
 	}
 	if kept.Moving > 0 {
-		out = append(out, newExcess("excess_moving_floors", tokens(kept.Moving), inTokens,
+		out = append(out, newExcess("excess_moving_floors", leader.Tokens(kept.Moving), inTokens,
 			"of that only while floors are being moved: until every region has acknowledged its new one"))
 	}
 	return out
@@ -152,39 +118,39 @@ func (p *limitPromise) excessMeaning(kept *budget.Promise) string {
 	return "of that above the capacity: the bursts of an idle key in the other regions; spent once, it is earned again at the rate of the limit"
 }
 
-func (p *limitPromise) shortfallBounds(kept *budget.Promise, s conditions) []*aliquotv1.Bound {
+func (p *limitPromise) shortfallBounds(kept *budget.Promise, s leader.Conditions) []*aliquotv1.Bound {
 	if p.rule.Enforcement == rules.Independent {
 		return []*aliquotv1.Bound{newShortfall("lost", 0, inTokens, "nothing: no region waits for another one")}
 	}
 	out := []*aliquotv1.Bound{
 		markUnmeasured(kept, newShortfall("share_moves_first", kept.ToHot.Seconds(), inSeconds,
 			"until the share of a key that was idle everywhere is where it is asked for, if nothing fails")),
-		markUnmeasured(kept, newShortfall("lost_first_touch", tokens(kept.FirstTouch), inTokens,
+		markUnmeasured(kept, newShortfall("lost_first_touch", leader.Tokens(kept.FirstTouch), inTokens,
 			"refused until then, of a burst and all that the limit earns; what the others held follows")),
 		markUnmeasured(kept, newShortfall("share_follows", kept.ToFollow.Seconds(), inSeconds,
 			"until the share has followed a demand that turns to another region")),
-		markUnmeasured(kept, newShortfall("lost_step", tokens(kept.Step), inTokens, "refused until then")),
-		newShortfall("lost_steady_rate", tokens(kept.SteadyRate), inPerSecond,
+		markUnmeasured(kept, newShortfall("lost_step", leader.Tokens(kept.Step), inTokens, "refused until then")),
+		newShortfall("lost_steady_rate", leader.Tokens(kept.SteadyRate), inPerSecond,
 			"out of reach of a region that is busy alone: what the others keep at hand, and a dead band of 1 %"),
-		newShortfall("lost_steady_burst", tokens(kept.SteadyBurst), inTokens, "and of the burst"),
+		newShortfall("lost_steady_burst", leader.Tokens(kept.SteadyBurst), inTokens, "and of the burst"),
 		newShortfall("lost_saturated", 0, inPerSecond, "while every region asks for its part and more: nothing is lost"),
-		newShortfall("lost_region_silent", tokens(kept.SilentRate), inPerSecond,
+		newShortfall("lost_region_silent", leader.Tokens(kept.SilentRate), inPerSecond,
 			"out of its reach while one other region is silent: the largest floor is reserved too"),
 	}
 	if kept.Turn > 0 {
 		out = append(out, newShortfall("home_turn", kept.Turn.Seconds(), inSeconds,
 			"until a region has its turn, if all are busy with this small limit: one of them holds all of it at a time"))
 	}
-	if names := s.silentNames(&p.config); len(names) > 0 {
-		out = append(out, newShortfall("reserved_now", tokens(kept.SilentNow), inPerSecond, "reserved now for what is silent: "+strings.Join(names, ", ")))
+	if names := s.SilentNames(&p.config); len(names) > 0 {
+		out = append(out, newShortfall("reserved_now", leader.Tokens(kept.SilentNow), inPerSecond, "reserved now for what is silent: "+strings.Join(names, ", ")))
 	}
 	return append(out,
-		newShortfall("cut_off_keeps", tokens(kept.KeptRate), inPerSecond,
+		newShortfall("cut_off_keeps", leader.Tokens(kept.KeptRate), inPerSecond,
 			"served at least by a region that has lent its part and is cut off"),
-		newShortfall("lost_cut_off", tokens(kept.CutOffBurst), inTokens,
+		newShortfall("lost_cut_off", leader.Tokens(kept.CutOffBurst), inTokens,
 			"of its part it has lent by then, and cannot have back meanwhile"),
 		newShortfall("cut_off_time", kept.CutOff.Seconds(), inSeconds, "for that long at most"),
-		newShortfall("cut_off_floor", tokens(kept.FloorRate), inPerSecond, "served by it after that, from an empty bucket, for as long as it takes"),
+		newShortfall("cut_off_floor", leader.Tokens(kept.FloorRate), inPerSecond, "served by it after that, from an empty bucket, for as long as it takes"),
 	)
 }
 
@@ -195,9 +161,3 @@ func markUnmeasured(p *budget.Promise, b *aliquotv1.Bound) *aliquotv1.Bound {
 	}
 	return b
 }
-
-// microToken is one token in micro-tokens.
-const microToken = 1e6
-
-// tokens converts micro-tokens to tokens.
-func tokens(micro int64) float64 { return float64(micro) / microToken }

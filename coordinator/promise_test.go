@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/coordinator/internal/leader"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
@@ -13,7 +14,7 @@ import (
 
 // worded is what is promised of 300 at once and 100 a second, or in 3 s, over three
 // regions.
-func worded(enforcement string, algorithm limit.Algorithm, with func(*budget.Config), s conditions) map[string]*aliquotv1.Bound {
+func worded(enforcement string, algorithm limit.Algorithm, with func(*budget.Config), s leader.Conditions) map[string]*aliquotv1.Bound {
 	p := limitPromise{
 		rule:  &rules.Rule{Enforcement: enforcement, Limit: limit.Limit{Algorithm: algorithm}},
 		limit: limit.Limit{Algorithm: algorithm, Capacity: 300 * limit.Token, Rate: limit.Rate{Micro: 100e6}, Window: 3 * time.Second},
@@ -53,7 +54,7 @@ func TestPromiseInWords(t *testing.T) {
 			silent: []string{"admitted_burst", "admitted_rate"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bounds := worded(c.enforcement, c.algorithm, c.with, conditions{})
+			bounds := worded(c.enforcement, c.algorithm, c.with, leader.Conditions{})
 			for name, want := range c.want {
 				b := bounds[name]
 				if b == nil || b.GetValue() < want-.01 || b.GetValue() > want+.01 || b.GetMeaning() == "" || b.GetKind() == "" || b.GetUnit() == "" {
@@ -77,19 +78,19 @@ func TestPromiseInWords(t *testing.T) {
 func TestPromiseCountsWhoIsHeard(t *testing.T) {
 	ms := time.Millisecond
 	for _, c := range []struct {
-		around conditions
+		around leader.Conditions
 		follow float64 // seconds; 0: not measured
 		silent string
 	}{
-		{conditions{}, 0, ""},
-		{conditions{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, commit: 10 * ms, silent: []bool{false, false, false}}, 1.54, ""},
-		{conditions{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, commit: 10 * ms, silent: []bool{false, true, false}}, 1.30, "b"},
-		{conditions{roundTrips: []time.Duration{40 * ms, 0, 20 * ms}, commit: 10 * ms, silent: []bool{false, true, false}}, 1.30, "b"},
-		{conditions{roundTrips: []time.Duration{40 * ms, 0, 20 * ms}, commit: 10 * ms, silent: []bool{false, false, false}}, 0, ""},
-		{conditions{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, commit: 0, silent: []bool{false, false, false}}, 0, ""},
-		{conditions{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, commit: 10 * ms, silent: []bool{true, true, true}}, 0, "a, b, c"},
+		{leader.Conditions{}, 0, ""},
+		{leader.Conditions{RoundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, Commit: 10 * ms, Silent: []bool{false, false, false}}, 1.54, ""},
+		{leader.Conditions{RoundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, Commit: 10 * ms, Silent: []bool{false, true, false}}, 1.30, "b"},
+		{leader.Conditions{RoundTrips: []time.Duration{40 * ms, 0, 20 * ms}, Commit: 10 * ms, Silent: []bool{false, true, false}}, 1.30, "b"},
+		{leader.Conditions{RoundTrips: []time.Duration{40 * ms, 0, 20 * ms}, Commit: 10 * ms, Silent: []bool{false, false, false}}, 0, ""},
+		{leader.Conditions{RoundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, Commit: 0, Silent: []bool{false, false, false}}, 0, ""},
+		{leader.Conditions{RoundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms}, Commit: 10 * ms, Silent: []bool{true, true, true}}, 0, "a, b, c"},
 		// One more was declared since the configuration was read.
-		{conditions{roundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms, 0}, commit: 10 * ms, silent: []bool{false, false, false, true}}, 1.54, ""},
+		{leader.Conditions{RoundTrips: []time.Duration{40 * ms, 80 * ms, 20 * ms, 0}, Commit: 10 * ms, Silent: []bool{false, false, false, true}}, 1.54, ""},
 	} {
 		bounds := worded(rules.Strict, limit.TokenBucket, nil, c.around)
 		follows := bounds["share_follows"]

@@ -4,11 +4,13 @@ import (
 	"context"
 	"time"
 
+	clusterstate "aliquot/cluster/state"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/budget"
 	"aliquot/cluster"
-	clusterstate "aliquot/cluster/state"
+	"aliquot/coordinator/internal/leader"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -30,7 +32,7 @@ const (
 // regionService lists the declared regions.
 type regionService struct {
 	node       *cluster.Node
-	leadership *leadership
+	leadership *leader.Leadership
 	forward    *forwarder
 }
 
@@ -44,8 +46,8 @@ func (s *regionService) list(ctx context.Context) []*aliquotv1.Region {
 	ctx, cancel := context.WithTimeout(ctx, askLeader)
 	defer cancel()
 	regions := s.declared()
-	if loop := s.leadership.current(); loop != nil {
-		if known, err := loop.regionStatus(ctx, len(regions)); err == nil {
+	if loop := s.leadership.Current(); loop != nil {
+		if known, err := loop.RegionStatus(ctx, len(regions)); err == nil {
 			for i, status := range known {
 				describe(regions[i], status)
 			}
@@ -75,8 +77,8 @@ func (s *regionService) declared() []*aliquotv1.Region {
 		targets := state.Ledger.Config.Targets()
 		for i, r := range state.Ledger.Config.Regions {
 			out = append(out, &aliquotv1.Region{
-				Name: r.Name, Floor: fraction(r.Told.Rate), FloorBound: fraction(r.Floor.Rate),
-				TargetFloor: fraction(targets[i].Rate), Weight: r.Weight, Status: statusOf(&state.Ledger, i),
+				Name: r.Name, Floor: leader.Fraction(r.Told.Rate), FloorBound: leader.Fraction(r.Floor.Rate),
+				TargetFloor: leader.Fraction(targets[i].Rate), Weight: r.Weight, Status: statusOf(&state.Ledger, i),
 				State: stateUnknown, LeaseRemaining: durationpb.New(0),
 			})
 		}
@@ -90,18 +92,4 @@ func describe(r *aliquotv1.Region, status budget.RegionStatus) {
 		r.State = stateLive
 	}
 	r.LeaseRemaining, r.RulesVersion = durationpb.New(status.LeaseRemaining), status.RulesVersion
-}
-
-// regionStatus asks the machine about the first n regions.
-func (l *leaderLoop) regionStatus(ctx context.Context, n int) ([]budget.RegionStatus, error) {
-	var out []budget.RegionStatus
-	err := l.query(ctx, func(m *budget.Leader, now budget.Instant) {
-		for i := range min(n, len(l.ledger.Config.Regions)) {
-			out = append(out, m.Region(i, now, l.floors.steps.Tail()))
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }

@@ -3,8 +3,10 @@ package coordinator
 import (
 	"slices"
 
-	"aliquot/budget"
 	clusterstate "aliquot/cluster/state"
+
+	"aliquot/budget"
+	"aliquot/coordinator/internal/leader"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
@@ -28,7 +30,7 @@ func olderLimits(s *clusterstate.State, rule *rules.Rule, apiKey string, nowMS i
 	for _, o := range s.Rules.Others() {
 		if before := o.Set.Rule(rule.ID); before != nil {
 			l, _ := before.LimitFor(apiKey, nowMS)
-			other := olderLimit{version: o.Version, limit: keyLimit(before, l)}
+			other := olderLimit{version: o.Version, limit: leader.KeyLimit(before, l)}
 			for _, name := range o.Regions {
 				other.regions = append(other.regions, s.Ledger.Config.Index(name))
 			}
@@ -53,7 +55,7 @@ func residual(b *aliquotv1.Budget, now budget.KeyLimit, older []olderLimit, shar
 		out = append(out, o)
 	}
 	burst, rate := budget.ResidualExcess(now, out)
-	b.ResidualExcess, b.ResidualExcessRate = float64(burst)/microToken, float64(rate)/microToken
+	b.ResidualExcess, b.ResidualExcessRate = float64(burst)/leader.MicroToken, float64(rate)/leader.MicroToken
 }
 
 // enforceable bounds what each region could be enforcing of a key: its liability, and

@@ -118,7 +118,7 @@ func TestPutTier(t *testing.T) {
 			isProblem(t, got)
 		}
 	}
-	if v := budgetStatus(t, r).GetRulesVersion(); v != 4 {
+	if v := BudgetStatus(t, r).GetRulesVersion(); v != 4 {
 		t.Errorf("version %d, want 4: what is refused changes nothing", v)
 	}
 	if got := r.asksTier(t, http.MethodDelete, "free", "", "If-Match", `"4"`); got.status != http.StatusOK || !strings.Contains(got.body, `"version":"5"`) || !strings.Contains(got.body, `"limit":"100"`) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"aliquot/budget"
 	"aliquot/cluster"
 	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -54,18 +53,13 @@ func (s *ruleService) stage(ctx context.Context, change cluster.RulesChange, sta
 	if err := s.node.Stageable(set); err != nil {
 		return nil, err
 	}
-	loop := s.leadership.current()
+	loop := s.leadership.Current()
 	if loop == nil {
 		return nil, errTakingCharge
 	}
-	var before []clusterstate.Decisions
-	err = loop.query(ctx, func(*budget.Leader, budget.Instant) {
-		before = loop.rollout.decisionsBefore(&loop.ledger.Config, stage.Regions)
-	})
-	if err != nil {
+	if stage.Before, err = loop.DecisionsBefore(ctx, stage.Regions); err != nil {
 		return nil, err
 	}
-	stage.Before = before
 	version, err := s.node.StageRules(ctx, change, stage)
 	if err != nil {
 		return nil, err

@@ -6,8 +6,10 @@ import (
 	"slices"
 	"sync"
 
-	"aliquot/cluster"
 	clusterstate "aliquot/cluster/state"
+
+	"aliquot/cluster"
+	"aliquot/coordinator/internal/leader"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
@@ -22,7 +24,7 @@ const (
 // ruleService reads the rules from the applied state and changes them at the leader.
 type ruleService struct {
 	node       *cluster.Node
-	leadership *leadership
+	leadership *leader.Leadership
 	forward    *forwarder
 	metrics    *metrics
 	plans      *planner

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"aliquot/cluster"
+	"aliquot/coordinator/internal/leader"
 	"aliquot/internal/boottime"
 	"aliquot/internal/rpc"
 	"aliquot/internal/rpc/connections"
@@ -62,7 +63,7 @@ type daemon struct {
 
 	listener, opsListener *rpc.Listener
 	node                  *cluster.Node
-	leadership            *leadership
+	leadership            *leader.Leadership
 	index                 keyIndex
 	server, ops           *http.Server
 	client                *http.Client
@@ -86,7 +87,7 @@ func (d *daemon) start(ctx context.Context) error {
 		return err
 	}
 	m := newMetrics(registry)
-	d.leadership = newLeadership(d.node, d.cfg.Now, d.log, m)
+	d.leadership = leader.New(d.node, d.cfg.Now, d.log, leader.NewMetrics(registry))
 	registry.MustRegister(&collector{node: d.node, leadership: d.leadership, index: &d.index, desc: newDescriptions()})
 
 	connections.Watch(registry, d.listener, d.opsListener)
@@ -94,7 +95,7 @@ func (d *daemon) start(ctx context.Context) error {
 	// The leader's loop ends in stop, in its turn, not with ctx.
 	loopCtx, revoke := context.WithCancel(context.WithoutCancel(ctx))
 	d.stopLeading = revoke
-	d.leading.Go(func() { d.leadership.run(loopCtx) })
+	d.leading.Go(func() { d.leadership.Run(loopCtx) })
 
 	ready := readiness(d.node)
 	d.server = rpc.NewServer(rpc.Browsers(d.cfg.hosts(), d.services(m).handler(ready)), d.log, 0)

@@ -7,10 +7,12 @@ import (
 	"slices"
 	"time"
 
+	clusterstate "aliquot/cluster/state"
+
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/budget"
-	clusterstate "aliquot/cluster/state"
+	"aliquot/coordinator/internal/leader"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
@@ -40,9 +42,9 @@ func protosOf(all []budgetView) []*aliquotv1.Budget {
 func viewOf(s *clusterstate.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, window time.Duration) budgetView {
 	shares := s.Ledger.Shares(key)
 	b := &aliquotv1.Budget{
-		RuleId: rule.ID, KeyHash: hashText(key), Hot: shares != nil, AppliedIndex: s.AppliedIndex,
+		RuleId: rule.ID, KeyHash: leader.HashText(key), Hot: shares != nil, AppliedIndex: s.AppliedIndex,
 		Limit: &aliquotv1.Limit{
-			Capacity: int64(l.Capacity / limit.Token), RefillRate: ratePerSecond(l), Window: durationpb.New(window),
+			Capacity: int64(l.Capacity / limit.Token), RefillRate: leader.RatePerSecond(l), Window: durationpb.New(window),
 		},
 	}
 	setBounds(b, rule, l, &s.Ledger.Config)
@@ -60,13 +62,13 @@ func viewOf(s *clusterstate.State, rule *rules.Rule, key budget.KeyID, l limit.L
 		}
 		pool -= share.Rate
 		b.Regions = append(b.Regions, &aliquotv1.RegionBudget{
-			Region: r.Name, Share: fraction(share.Rate), BurstShare: fraction(share.Burst),
-			Rate:  fraction(share.Rate) * ratePerSecond(l),
-			Burst: fraction(share.Burst) * float64(l.Capacity) / microToken,
+			Region: r.Name, Share: leader.Fraction(share.Rate), BurstShare: leader.Fraction(share.Burst),
+			Rate:  leader.Fraction(share.Rate) * leader.RatePerSecond(l),
+			Burst: leader.Fraction(share.Burst) * float64(l.Capacity) / leader.MicroToken,
 			State: state, LeaseRemaining: durationpb.New(0),
 		})
 	}
-	b.PoolShare = fraction(max(0, pool))
+	b.PoolShare = leader.Fraction(max(0, pool))
 	return budgetView{key: key, budget: b}
 }
 
@@ -79,22 +81,6 @@ func independentShare(r *budget.RegionConfig) budget.Share {
 	return budget.Share{Rate: budget.Unit, Burst: budget.Unit}
 }
 
-// fraction of the whole limit; exact, for a unit is a power of two.
-func fraction(units int32) float64 { return float64(units) / budget.Unit }
-
-// lasting is what a limit allows a second over long times; 0 for slots, of which it
-// depends on how long they are held.
-func ratePerSecond(l limit.Limit) float64 {
-	if l.Algorithm == limit.Concurrency {
-		return 0
-	}
-	return perSecond(l.PerSecond())
-}
-
-func perSecond(r limit.Rate) float64 {
-	return (float64(r.Micro) + float64(r.Frac)/1e6) / microToken
-}
-
 func unknownRule(id string, version uint64) error {
 	return fmt.Errorf("%w %q in rules version %d", errUnknownRule, shorten(id), version)
 }
@@ -104,7 +90,7 @@ func unknownRule(id string, version uint64) error {
 // this way shows the rule's own limit: overrides are for API keys, which a
 // coordinator does not have.
 func hotKeys(s *clusterstate.State, keys []budget.KeyID, only *rules.Rule, after *budget.KeyID) iter.Seq2[budget.KeyID, *rules.Rule] {
-	byNumber := rulesByNumber(s, only)
+	byNumber := leader.RulesByNumber(s, only)
 	return func(yield func(budget.KeyID, *rules.Rule) bool) {
 		if after != nil {
 			i, found := slices.BinarySearchFunc(keys, *after, budget.KeyID.Compare)
@@ -125,27 +111,21 @@ func hotKeys(s *clusterstate.State, keys []budget.KeyID, only *rules.Rule, after
 	}
 }
 
-func rulesByNumber(s *clusterstate.State, only *rules.Rule) map[uint32]*rules.Rule {
-	out := map[uint32]*rules.Rule{}
-	for id, number := range s.Rules.Numbers {
-		if only == nil || only.ID == id {
-			out[number] = s.Rules.Set.Rule(id)
-		}
-	}
-	return out
-}
-
 // complete adds what only the leader knows: from the machine if it runs here, else
 // from what ask brings from the leader. If neither can be had the states stay
 // unknown. It returns what the machine said if it runs here, else nil.
-func (s *budgetService) addLeaderState(ctx context.Context, all []budgetView, ask func(context.Context) ([]*aliquotv1.Budget, error)) *budgetStatus {
+func (s *budgetService) addLeaderState(ctx context.Context, all []budgetView, ask func(context.Context) ([]*aliquotv1.Budget, error)) *leader.BudgetStatus {
 	if len(all) == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askLeader)
 	defer cancel()
-	if loop := s.leadership.current(); loop != nil {
-		known, err := loop.budgetStatus(ctx, all)
+	if loop := s.leadership.Current(); loop != nil {
+		keys := make([]budget.KeyID, len(all))
+		for i := range all {
+			keys[i] = all[i].key
+		}
+		known, err := loop.BudgetStatus(ctx, keys)
 		if err != nil {
 			return nil
 		}
@@ -161,57 +141,27 @@ func (s *budgetService) addLeaderState(ctx context.Context, all []budgetView, as
 	return nil
 }
 
-// status is what the machine knows of some budgets.
-type budgetStatus struct {
-	regions    []budget.RegionStatus
-	keys       []budget.KeyStatus // parallel to the budgets asked for
-	hot        []bool
-	excess     []float64 // observed, tokens
-	conditions conditions
-}
-
-func (l *leaderLoop) budgetStatus(ctx context.Context, all []budgetView) (*budgetStatus, error) {
-	out := &budgetStatus{keys: make([]budget.KeyStatus, len(all)), hot: make([]bool, len(all)), excess: make([]float64, len(all))}
-	err := l.query(ctx, func(m *budget.Leader, now budget.Instant) {
-		for i := range l.ledger.Config.Regions {
-			out.regions = append(out.regions, m.Region(i, now, l.floors.steps.Tail()))
-		}
-		for i, b := range all {
-			out.keys[i], out.hot[i] = m.Key(b.key)
-			out.excess[i] = l.audit.MaxExcess(b.key)
-		}
-		out.conditions = l.conditions(now)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 // fill puts the machine's knowledge beside the ledger's. A key that the machine
 // has and this reading of the ledger did not, or the reverse, stays as it was read.
-func addStatus(all []budgetView, known *budgetStatus) {
+func addStatus(all []budgetView, known *leader.BudgetStatus) {
 	for i, b := range all {
-		b.budget.ExcessObserved = known.excess[i]
+		b.budget.ExcessObserved = known.Excess[i]
 		for j, region := range b.budget.GetRegions() {
-			if j >= len(known.regions) {
+			if j >= len(known.Regions) {
 				break // declared since; the machine in charge of it begins in a moment
 			}
-			region.LeaseRemaining = durationpb.New(known.regions[j].LeaseRemaining)
-			if !b.budget.GetHot() || !known.hot[i] {
+			region.LeaseRemaining = durationpb.New(known.Regions[j].LeaseRemaining)
+			if !b.budget.GetHot() || !known.Hot[i] {
 				continue
 			}
-			k := known.keys[i].Regions[j]
-			region.Tokens = float64(k.Tokens) / microToken
-			region.Admitted, region.Offered = k.Admitted/microToken, k.Offered/microToken
-			region.Generation = generationText(k.Gen)
+			k := known.Keys[i].Regions[j]
+			region.Tokens = float64(k.Tokens) / leader.MicroToken
+			region.Admitted, region.Offered = k.Admitted/leader.MicroToken, k.Offered/leader.MicroToken
+			region.Generation = leader.GenerationText(k.Gen)
 			region.State = stateOf(k)
 		}
 	}
 }
-
-// generationText is a generation as people read it.
-func generationText(g budget.Gen) string { return fmt.Sprintf("%d.%d", g.Epoch, g.Counter) }
 
 func stateOf(k budget.KeyRegionStatus) string {
 	switch {

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"time"
 
+	clusterstate "aliquot/cluster/state"
+
 	"connectrpc.com/connect"
 
 	"aliquot/budget"
-	clusterstate "aliquot/cluster/state"
+	"aliquot/coordinator/internal/leader"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
@@ -126,11 +128,11 @@ func (w *watch) changedBudget(state *clusterstate.State, get *aliquotv1.GetBudge
 func (w *watch) changedHotKeys(state *clusterstate.State, only *rules.Rule) []budgetView {
 	var news []budgetView
 	for key, rule := range hotKeys(state, state.Ledger.Keys(), only, nil) {
-		if w.changed(state, key, int64(rule.Limit.Capacity), ratePerSecond(rule.Limit)) {
+		if w.changed(state, key, int64(rule.Limit.Capacity), leader.RatePerSecond(rule.Limit)) {
 			news = append(news, viewOf(state, rule, key, rule.Limit, rule.Window))
 		}
 	}
-	byNumber := rulesByNumber(state, only)
+	byNumber := leader.RulesByNumber(state, only)
 	for key := range w.sent {
 		if state.Ledger.Shares(key) != nil {
 			continue

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"aliquot/budget"
-	clusterstate "aliquot/cluster/state"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -74,9 +73,9 @@ func opened() *budget.Leader {
 	for region := range 2 {
 		l.Step(budget.HelloReceived{Hello: budget.Hello{Region: region, Incarnation: 1, Nonce: 1, RedisEpoch: "n:r:1"}}, 1)
 	}
-	l.Step(budget.Tick{}, budget.Instant(tickEvery))
-	l.Step(budget.Committed{}, budget.Instant(tickEvery))
-	l.Step(budget.Verified{}, budget.Instant(tickEvery))
+	l.Step(budget.Tick{}, budget.Instant(20*time.Millisecond))
+	l.Step(budget.Committed{}, budget.Instant(20*time.Millisecond))
+	l.Step(budget.Verified{}, budget.Instant(20*time.Millisecond))
 	return l
 }
 
@@ -94,36 +93,6 @@ func refusal(t *testing.T, l *budget.Leader, m *aliquotv1.ReportRequest, seq uin
 		}
 	}
 	return nil
-}
-
-// TestTailsOfTheRules: what the machine waits for where nobody tells it a limit.
-func TestTailsOfTheRules(t *testing.T) {
-	c := newLoopTest(t)
-	c.apply(twoRules + `  - id: windows
-    algorithm: fixed_window
-    key: [api_key]
-    params: {limit: 100, window: 60}
-    override:
-      "slow*": {limit: 100, window: 3600}
-`)
-	c.reloadRulesIfChanged(t.Context())
-	tail := c.rulesEvent().Tail
-	var number uint32
-	c.node.View(func(s *clusterstate.State) { number = s.Rules.Numbers["windows"] })
-	for rule, want := range map[uint32]time.Duration{1: 0, number: 2 * time.Hour, 999: budget.MaxTail} {
-		if got := tail(rule); got != want {
-			t.Errorf("rule %d: %v, want %v", rule, got, want)
-		}
-	}
-	c.apply(twoRules + `  - id: windows
-    algorithm: fixed_window
-    key: [api_key]
-    params: {limit: 100, window: 60}
-`)
-	c.reloadRulesIfChanged(t.Context())
-	if got := c.rulesEvent().Tail(number); got != 2*time.Hour {
-		t.Errorf("a region may still go by the rules before: %v", got)
-	}
 }
 
 // TestSlotsThatAreNotReached: a region's word for them gets to the machine, and what is none

@@ -6,7 +6,7 @@ import "time"
 // loop, its transport, and the coordinators of the simulator and the checker.
 func proofs() []Plant {
 	const (
-		loop      = "coordinator/reign.go"
+		loop      = "coordinator/internal/leader/loop.go"
 		hello     = "coordinator/lease_hello.go"
 		proof     = "cluster/proof.go"
 		transport = "cluster/transport.go"
@@ -72,7 +72,7 @@ func proofs() []Plant {
 		},
 		{
 			Name: "told-without-proof", Breaks: "a daemon without a session is told what to serve its floor by without a proof of leadership",
-			Edits: []Edit{{hello, "err := s.node.VerifyLeader(ctx, loop.term); err != nil", "err := ctx.Err(); err != nil"}},
+			Edits: []Edit{{hello, "err := loop.VerifyLeader(ctx); err != nil", "err := ctx.Err(); err != nil"}},
 		},
 	}
 }

@@ -1,4 +1,4 @@
-package coordinator
+package leader
 
 import (
 	"log/slog"
@@ -55,7 +55,7 @@ func (b *breachCounter) keep(inForce func(rule uint32) bool) {
 }
 
 // tellBreaches counts what the tally found, and logs the evidence.
-func (l *leaderLoop) logBreaches() {
+func (l *Loop) logBreaches() {
 	for _, b := range l.audit.TakeBreaches() {
 		l.breaches.add(b.Key.Rule)
 		if now := time.Now(); l.breachLog.Allow(strconv.FormatUint(uint64(b.Key.Rule), 10), now) {
@@ -65,7 +65,7 @@ func (l *leaderLoop) logBreaches() {
 }
 
 // ruleID is the id of a rule in force.
-func (l *leaderLoop) ruleID(number uint32) string {
+func (l *Loop) ruleID(number uint32) string {
 	if rule := l.rules[number]; rule != nil {
 		return rule.ID
 	}
@@ -73,12 +73,12 @@ func (l *leaderLoop) ruleID(number uint32) string {
 }
 
 // evidence is all that this node knows of a breach.
-func (l *leaderLoop) breachAttrs(b *audit.Breach, now time.Time) []any {
+func (l *Loop) breachAttrs(b *audit.Breach, now time.Time) []any {
 	var index uint64
 	l.node.View(func(s *clusterstate.State) { index = s.AppliedIndex })
 	wall := func(i budget.Instant) string { return now.Add(-l.now().Sub(i)).UTC().Format(time.RFC3339Nano) }
 	out := []any{
-		"rule", l.ruleID(b.Key.Rule), "key", hashText(b.Key), "from", wall(b.From), "to", wall(b.To),
+		"rule", l.ruleID(b.Key.Rule), "key", HashText(b.Key), "from", wall(b.From), "to", wall(b.To),
 		"admitted", b.Admitted, "allowed", b.Allowed,
 		"capacity", b.Capacity, "excess_promised", b.Excess, "rate_with_drift", b.Rate,
 		"epoch", l.epoch, "applied_index", index,
@@ -92,8 +92,8 @@ func (l *leaderLoop) breachAttrs(b *audit.Breach, now time.Time) []any {
 		}
 		if i < len(status.Regions) {
 			k := &status.Regions[i]
-			attrs = append(attrs, "share", fraction(k.Sent.Rate), "burst_share", fraction(k.Sent.Burst),
-				"generation", generationText(k.Gen), "acknowledged", k.Acked, "silent", k.Silent)
+			attrs = append(attrs, "share", Fraction(k.Sent.Rate), "burst_share", Fraction(k.Sent.Burst),
+				"generation", GenerationText(k.Gen), "acknowledged", k.Acked, "silent", k.Silent)
 		}
 		regions = append(regions, slog.Group(l.ledger.Config.Regions[i].Name, attrs...))
 	}

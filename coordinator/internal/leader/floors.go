@@ -1,4 +1,4 @@
-package coordinator
+package leader
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 )
 
 // fillSlack is for what a store was told before a change and does after it.
+const million = 1_000_000
+
 const fillSlack = 5 * time.Second
 
 // floors drives a change of floors, or of timing, to its end, one step a reign: each step changes
@@ -28,7 +30,7 @@ func newFloorChange(c *budget.Config, now budget.Instant) floorChange {
 }
 
 // advanceFloors proposes the next step as soon as it is due.
-func (l *leaderLoop) advanceFloors(ctx context.Context) {
+func (l *Loop) advanceFloors(ctx context.Context) {
 	f := &l.floors
 	if f.pending {
 		return
@@ -49,7 +51,7 @@ func (l *leaderLoop) advanceFloors(ctx context.Context) {
 // advanceDone takes the outcome of a step. A step that was made ends the reign, when
 // the loop sees the new configuration; one in doubt is proposed again, and refused if
 // it was made.
-func (l *leaderLoop) floorsAdvanced(err error) {
+func (l *Loop) floorsAdvanced(err error) {
 	l.floors.pending = false
 	if err != nil && !errors.Is(err, budget.ErrStaleFloors) {
 		l.log.Warn("a step of a change of floors failed; trying again", "error", err)
@@ -58,11 +60,11 @@ func (l *leaderLoop) floorsAdvanced(err error) {
 
 // configMayHaveChanged ends the reign when the regions or their floors have changed:
 // the machine is made for one configuration.
-func (l *leaderLoop) endIfConfigChanged() {
+func (l *Loop) endIfConfigChanged() {
 	var version uint64
 	l.node.View(func(s *clusterstate.State) { version = s.Ledger.Config.Version })
 	if version != l.floors.version {
-		l.failed = errConfigChanged
+		l.failed = ErrConfigChanged
 	}
 }
 
@@ -112,11 +114,43 @@ func slowestFill(set *rules.Set, c *budget.Config) time.Duration {
 	slowest := 0.0
 	eachLimit(set, func(l limit.Limit) {
 		// An elastic bucket holds the whole capacity.
-		slowest = max(slowest, float64(l.Capacity)/microToken/(perSecond(l.PerSecond())*fraction(least)), l.Tail().Seconds())
+		slowest = max(slowest, float64(l.Capacity)/MicroToken/(PerSecond(l.PerSecond())*Fraction(least)), l.Tail().Seconds())
 	})
 	seconds := slowest * (1 + float64(c.RhoPPM)/million)
 	if seconds > (math.MaxInt64 / 4 / float64(time.Second)) {
 		return math.MaxInt64 / 4
 	}
 	return time.Duration(seconds*float64(time.Second)) + fillSlack
+}
+
+// entryEnds is when the leader takes entries away. It belongs to the loop.
+type entryExpiry struct {
+	// next is when the first entry ends, Unix milliseconds; 0: none does.
+	next int64
+	// ending: a command is under way; ended is its outcome.
+	ending bool
+	ended  chan error
+}
+
+// endEntries proposes the end of entries whose time is over.
+func (l *Loop) expireEntries(ctx context.Context) {
+	now := time.Now().UnixMilli()
+	if e := &l.expiry; e.next == 0 || now < e.next || e.ending {
+		return
+	}
+	l.expiry.ending = true
+	l.background.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
+		defer cancel()
+		l.expiry.ended <- l.node.EndEntries(ctx, now)
+	})
+}
+
+// entriesEnded takes the outcome. A command in doubt is proposed again, and changes nothing
+// if it was made.
+func (l *Loop) entriesExpired(err error) {
+	l.expiry.ending = false
+	if err != nil {
+		l.log.Warn("entries whose time is over could not be taken away; trying again", "error", err)
+	}
 }

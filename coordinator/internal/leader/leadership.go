@@ -1,4 +1,4 @@
-package coordinator
+package leader
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	clusterstate "aliquot/cluster/state"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"aliquot/budget"
 	"aliquot/cluster"
@@ -26,12 +28,12 @@ const (
 
 // leadership runs a reign whenever this node leads the cluster. Its run is one
 // goroutine; current may be read by any.
-type leadership struct {
+type Leadership struct {
 	node    *cluster.Node
 	now     func() budget.Instant
 	log     *slog.Logger
-	metrics *metrics
-	loop    atomic.Pointer[leaderLoop]
+	metrics *Metrics
+	loop    atomic.Pointer[Loop]
 
 	// What a reign leaves to the next one of this node.
 	audit     *audit.Audit
@@ -41,17 +43,20 @@ type leadership struct {
 }
 
 // newLeadership returns the leadership of a node, which does nothing until its run is called.
-func newLeadership(node *cluster.Node, now func() budget.Instant, log *slog.Logger, m *metrics) *leadership {
-	l := &leadership{node: node, now: now, log: log, metrics: m}
+func New(node *cluster.Node, now func() budget.Instant, log *slog.Logger, m *Metrics) *Leadership {
+	l := &Leadership{node: node, now: now, log: log, metrics: m}
 	l.breachLog.Every, l.breachLog.PerMinute = breachLogEvery, maxBreachLines
 	return l
 }
 
+// Breaches returns how often the promise of a rule was broken while this node led.
+func (l *Leadership) Breaches(rule uint32) uint64 { return l.breaches.of(rule) }
+
 // current is the reign in progress, nil while this node does not hold one.
-func (l *leadership) current() *leaderLoop { return l.loop.Load() }
+func (l *Leadership) Current() *Loop { return l.loop.Load() }
 
 // run ends with ctx.
-func (l *leadership) run(ctx context.Context) {
+func (l *Leadership) Run(ctx context.Context) {
 	leading := false
 	for ctx.Err() == nil {
 		if leading {
@@ -68,7 +73,7 @@ func (l *leadership) run(ctx context.Context) {
 // rule takes charge and holds on until something ends it. It returns what raft said
 // last: whether this node leads. If only the reign failed, it still does, and the
 // next one begins after a pause.
-func (l *leadership) lead(ctx context.Context) (leading bool) {
+func (l *Leadership) lead(ctx context.Context) (leading bool) {
 	loop, err := l.establish(ctx)
 	if err == nil {
 		l.log.Info("took charge of the budgets", "epoch", loop.epoch)
@@ -77,11 +82,11 @@ func (l *leadership) lead(ctx context.Context) (leading bool) {
 		l.loop.Store(nil)
 		l.audit.DropPromise() // it would keep the whole machine in memory until the next epoch
 	}
-	if errors.Is(err, errConfigChanged) {
+	if errors.Is(err, ErrConfigChanged) {
 		l.log.Info("the regions or their floors have changed; taking charge anew")
 		return true
 	}
-	if errors.Is(err, errEpochSpent) {
+	if errors.Is(err, ErrEpochSpent) {
 		l.log.Info("half of the epoch's generations are used; taking charge with a new epoch", "epoch", loop.epoch)
 		return true
 	}
@@ -104,7 +109,7 @@ func (l *leadership) lead(ctx context.Context) (leading bool) {
 // its own. A plan of an older epoch that is still on its way is refused from then
 // on, so the copy of the ledger made here is the whole truth, for as long as this node
 // leads in the same term: between two of its terms another leader may have changed it.
-func (l *leadership) establish(ctx context.Context) (*leaderLoop, error) {
+func (l *Leadership) establish(ctx context.Context) (*Loop, error) {
 	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
 	defer cancel()
 	term := l.node.Term()
@@ -122,5 +127,42 @@ func (l *leadership) establish(ctx context.Context) (*leaderLoop, error) {
 	if ledger.Epoch != epoch {
 		return nil, errors.New("another leader has minted a later epoch")
 	}
-	return newLeaderLoop(l, ledger, term), nil
+	return newLoop(l, ledger, term), nil
+}
+
+// Reasons for which a Loop does not answer a request, or ends.
+var (
+	// ErrConfigChanged ends an epoch: the regions, their floors or the timing have changed.
+	ErrConfigChanged = errors.New("the regions, their floors or the lease have changed; every region says Hello again")
+	// ErrEpochSpent ends an epoch whose generations are half used.
+	ErrEpochSpent = errors.New("half of this epoch's generations are used, and a new epoch begins; every region says Hello again")
+	// ErrLeadershipOver is the answer to a request that the loop had not answered when it ended.
+	ErrLeadershipOver = errors.New("this coordinator stopped leading while it was working on the request; retry")
+	// ErrOverloaded is the answer to a request for which the loop has no room.
+	ErrOverloaded  = errors.New("too many requests are waiting for the leader; retry")
+	errRaftChanged = errors.New("raft reports a change of leadership")
+)
+
+// stream names one session of one region.
+type SessionID struct{ Epoch, Session uint64 }
+
+// Metrics are counted by the loops of a node. Make them with NewMetrics.
+type Metrics struct {
+	seconds prometheus.Histogram // from a plan to its commit
+	changes prometheus.Counter   // ledger entries that committed plans changed
+}
+
+// NewMetrics returns metrics that are registered with reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "aliquot_rebalance_duration_seconds", Help: "From a plan to its commit.",
+			Buckets: prometheus.ExponentialBuckets(0.001, 2, 13),
+		}),
+		changes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aliquot_rebalance_changes_total", Help: "Ledger entries changed by committed plans.",
+		}),
+	}
+	reg.MustRegister(m.seconds, m.changes)
+	return m
 }

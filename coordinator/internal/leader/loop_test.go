@@ -1,9 +1,11 @@
-package coordinator
+package leader
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	"aliquot/internal/boottime"
 	"aliquot/rules"
 )
 
@@ -31,7 +34,7 @@ rules:
 
 // court is a reign over a real node of one, whose loop is the test itself.
 type loopTest struct {
-	*leaderLoop
+	*Loop
 	t   *testing.T
 	now budget.Instant
 	seq []uint64
@@ -47,7 +50,7 @@ func newLoopTest(t *testing.T) *loopTest {
 		t.Fatal("no leader")
 	}
 	var err error
-	if c.leaderLoop, err = l.establish(t.Context()); err != nil {
+	if c.Loop, err = l.establish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	regions := len(c.ledger.Config.Regions)
@@ -63,7 +66,7 @@ func newLoopTest(t *testing.T) *loopTest {
 }
 
 // leadershipOfOne is the leadership of a real node of one, which nothing runs yet.
-func leadershipOfOne(t *testing.T, clock func() budget.Instant) *leadership {
+func leadershipOfOne(t *testing.T, clock func() budget.Instant) *Leadership {
 	t.Helper()
 	cfg := cluster.DefaultConfig()
 	cfg.NodeID, cfg.DataDir, cfg.BootstrapExpect = "c1", t.TempDir(), 1
@@ -79,7 +82,7 @@ func leadershipOfOne(t *testing.T, clock func() budget.Instant) *leadership {
 			t.Error(err)
 		}
 	})
-	return newLeadership(node, clock, cfg.Logger, newMetrics(prometheus.NewRegistry()))
+	return New(node, clock, cfg.Logger, NewMetrics(prometheus.NewRegistry()))
 }
 
 // plan lets the machine plan, without executing it.
@@ -153,6 +156,7 @@ func wish(rule uint32) budget.KeyReport {
 // replicated ledger ignores that part, and the machine must not keep the key either,
 // whichever of the two it hears of first.
 func TestRuleDroppedWhileItsPlanIsOnItsWay(t *testing.T) {
+	t.Parallel()
 	for name, heard := range map[string]func(*loopTest){
 		"commit first": func(*loopTest) {},
 		"rules first":  func(c *loopTest) { c.reloadRulesIfChanged(c.t.Context()) },
@@ -226,5 +230,109 @@ func TestStagedNumbers(t *testing.T) {
 	s.Rules.Rollout = &clusterstate.Rollout{State: clusterstate.RolloutStaged, Set: parse(twoRules), Numbers: map[string]uint32{"r1": 7, "r2": 2, "new": 8}}
 	if got := stagedNumbers(s); len(got) != 1 || got[7] != 1 {
 		t.Errorf("%v, want 7 counted as 1", got)
+	}
+}
+
+// TestTailsOfTheRules: what the machine waits for where nobody tells it a limit.
+func TestTailsOfTheRules(t *testing.T) {
+	t.Parallel()
+	c := newLoopTest(t)
+	c.apply(twoRules + `  - id: windows
+    algorithm: fixed_window
+    key: [api_key]
+    params: {limit: 100, window: 60}
+    override:
+      "slow*": {limit: 100, window: 3600}
+`)
+	c.reloadRulesIfChanged(t.Context())
+	tail := c.rulesEvent().Tail
+	var number uint32
+	c.node.View(func(s *clusterstate.State) { number = s.Rules.Numbers["windows"] })
+	for rule, want := range map[uint32]time.Duration{1: 0, number: 2 * time.Hour, 999: budget.MaxTail} {
+		if got := tail(rule); got != want {
+			t.Errorf("rule %d: %v, want %v", rule, got, want)
+		}
+	}
+	c.apply(twoRules + `  - id: windows
+    algorithm: fixed_window
+    key: [api_key]
+    params: {limit: 100, window: 60}
+`)
+	c.reloadRulesIfChanged(t.Context())
+	if got := c.rulesEvent().Tail(number); got != 2*time.Hour {
+		t.Errorf("a region may still go by the rules before: %v", got)
+	}
+}
+
+// proof waits for the outcome of the proof that the machine asked for.
+func (c *loopTest) proof() error {
+	c.t.Helper()
+	select {
+	case err := <-c.verified:
+		return err
+	case <-time.After(time.Minute):
+		c.t.Fatal("no outcome")
+		return nil
+	}
+}
+
+// A machine's question whether it still leads goes to raft: a node that leads again, in a later term, does not lead in the
+// machine's, whose ledger another leader may have changed in between.
+func TestAProofIsOfTheReignsOwnTerm(t *testing.T) {
+	c := newLoopTest(t)
+	c.execute(t.Context(), []budget.LeaderEffect{budget.Verify{}})
+	if err := c.proof(); err != nil {
+		t.Fatalf("no proof in its own term: %v", err)
+	}
+	c.term--
+	c.execute(t.Context(), []budget.LeaderEffect{budget.Verify{}})
+	err := c.proof()
+	if !errors.As(err, new(cluster.ErrNotLeader)) {
+		t.Fatalf("a proof for another term: %v", err)
+	}
+	c.verifyDone(t.Context(), err)
+	if c.failed == nil {
+		t.Error("the reign goes on without a proof")
+	}
+}
+
+// TestASpentEpochIsFollowedByTheNext: when half of an epoch's generations are used the same
+// node leads on with a new epoch, long before a region would have to refuse its shares.
+func TestASpentEpochIsFollowedByTheNext(t *testing.T) {
+	leadership := leadershipOfOne(t, boottime.Now)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { leadership.Run(ctx) })
+	defer running.Wait()
+	defer stop()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	limit := time.After(time.Minute)
+	loopAfter := func(epoch uint64) *Loop {
+		for {
+			select {
+			case <-poll.C:
+				if l := leadership.Current(); l != nil && l.epoch > epoch {
+					return l
+				}
+			case <-limit:
+				t.Fatalf("nobody leads after epoch %d", epoch)
+			}
+		}
+	}
+	first := loopAfter(0)
+	if err := first.Query(ctx, func(m *budget.Leader, _ budget.Instant) { m.SpendGenerations(1 << 31) }); err != nil {
+		t.Fatal(err)
+	}
+	second := loopAfter(first.epoch)
+	if err := second.Query(ctx, func(m *budget.Leader, _ budget.Instant) {
+		if m.EpochSpent() {
+			t.Error("the new epoch is spent as well")
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := first.Query(ctx, func(*budget.Leader, budget.Instant) {}); err != ErrEpochSpent {
+		t.Errorf("whoever asks the old reign is told %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package coordinator
+package leader
 
 import (
 	"context"
@@ -28,8 +28,8 @@ const (
 
 // reign is one epoch of this node as the leader: the loop that drives the machine
 // of package budget. Any goroutine may post; everything else belongs to the loop.
-type leaderLoop struct {
-	*leadership
+type Loop struct {
+	*Leadership
 	epoch     uint64
 	term      uint64 // of raft, in which the epoch was minted
 	startedAt budget.Instant
@@ -58,10 +58,10 @@ type leaderLoop struct {
 }
 
 // newReign starts the machine on its own copy of the ledger, for a term of raft.
-func newLeaderLoop(leadership *leadership, ledger *budget.Ledger, term uint64) *leaderLoop {
+func newLoop(leadership *Leadership, ledger *budget.Ledger, term uint64) *Loop {
 	now := leadership.now()
-	l := &leaderLoop{
-		leadership: leadership,
+	l := &Loop{
+		Leadership: leadership,
 		epoch:      ledger.Epoch,
 		term:       term,
 		startedAt:  now,
@@ -84,7 +84,7 @@ func newLeaderLoop(leadership *leadership, ledger *budget.Ledger, term uint64) *
 // run drives the machine until the leadership or ctx ends, or an outcome is in
 // doubt. It reports whether raft announced a new term of this node (true only with
 // errRaftChanged), and why it ended. Whoever still waits then is told that the leadership is over.
-func (l *leaderLoop) run(ctx context.Context, leading <-chan bool) (again bool, reason error) {
+func (l *Loop) run(ctx context.Context, leading <-chan bool) (again bool, reason error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer l.background.Wait()
 	defer cancel()
@@ -128,7 +128,7 @@ func (l *leaderLoop) run(ctx context.Context, leading <-chan bool) (again bool, 
 }
 
 // hot reports whether the ledger has a key, by its rule's number in force or staged.
-func (l *leaderLoop) isHot(k budget.KeyID) bool {
+func (l *Loop) isHot(k budget.KeyID) bool {
 	if l.ledger.Shares(k) != nil {
 		return true
 	}
@@ -136,23 +136,23 @@ func (l *leaderLoop) isHot(k budget.KeyID) bool {
 	return known && l.ledger.Shares(budget.KeyID{Rule: staged, Hash: k.Hash}) != nil
 }
 
-func (l *leaderLoop) inForce(rule uint32) bool { _, known := l.rules[rule]; return known }
+func (l *Loop) inForce(rule uint32) bool { _, known := l.rules[rule]; return known }
 
 // promised is what is promised of a limit now; nothing for a rule that is not in force.
 // While regions go by two versions of a rule, the one that promises less is kept.
-func (l *leaderLoop) promise(rule uint32, limit budget.KeyLimit) budget.Promise {
+func (l *Loop) promise(rule uint32, limit budget.KeyLimit) budget.Promise {
 	in := l.rules[rule]
 	if in == nil {
 		return budget.Promise{}
 	}
 	conditions := l.conditions(l.now())
-	promise := promiseTerms(in, limit, &l.ledger.Config, conditions).Promise()
+	promise := PromiseTerms(in, limit, &l.ledger.Config, conditions).Promise()
 	staged := l.stagedRules[rule]
 	if other, known := l.audit.StagedNumber(rule); known {
 		staged = l.stagedRules[other]
 	}
 	if staged != nil && staged != in {
-		if looser := promiseTerms(staged, limit, &l.ledger.Config, conditions).Promise(); looser.Excess > promise.Excess {
+		if looser := PromiseTerms(staged, limit, &l.ledger.Config, conditions).Promise(); looser.Excess > promise.Excess {
 			return looser
 		}
 	}
@@ -160,9 +160,9 @@ func (l *leaderLoop) promise(rule uint32, limit budget.KeyLimit) budget.Promise 
 }
 
 // watchTally lets time pass for what is counted.
-func (l *leaderLoop) tickAudit() {
+func (l *Loop) tickAudit() {
 	now := l.now()
-	if slices.Contains(l.conditions(now).silent, true) {
+	if slices.Contains(l.conditions(now).Silent, true) {
 		l.audit.RegionSilent(now)
 	}
 	l.audit.Tick(now, l.isHot, l.inForce)
@@ -170,7 +170,7 @@ func (l *leaderLoop) tickAudit() {
 
 // post hands work to the loop. It does not wait for room: a full inbox means that
 // the loop cannot keep up, and waiting would only make the callers late too.
-func (l *leaderLoop) post(work func(context.Context)) error {
+func (l *Loop) post(work func(context.Context)) error {
 	select {
 	case <-l.done:
 		return l.endError()
@@ -180,31 +180,31 @@ func (l *leaderLoop) post(work func(context.Context)) error {
 	case l.inbox <- work:
 		return nil
 	default:
-		return errOverloaded
+		return ErrOverloaded
 	}
 }
 
 // endSpentEpoch ends the reign when half of its epoch's generations are used: the next one
 // has an epoch of its own. Sessions open again, and leases last through that.
-func (l *leaderLoop) endSpentEpoch() {
+func (l *Loop) endSpentEpoch() {
 	if l.failed == nil && l.machine.EpochSpent() {
-		l.failed = errEpochSpent
+		l.failed = ErrEpochSpent
 	}
 }
 
 // ended is what to tell whoever the loop did not answer any more; over is closed.
-func (l *leaderLoop) endError() error {
-	for _, known := range []error{errConfigChanged, errEpochSpent} {
+func (l *Loop) endError() error {
+	for _, known := range []error{ErrConfigChanged, ErrEpochSpent} {
 		if errors.Is(l.failed, known) {
 			return known
 		}
 	}
-	return errLeadershipOver
+	return ErrLeadershipOver
 }
 
 // ask runs a query on the loop and waits for it. After an error the query may
 // still run: what it writes must not be read then.
-func (l *leaderLoop) query(ctx context.Context, query func(m *budget.Leader, now budget.Instant)) error {
+func (l *Loop) Query(ctx context.Context, query func(m *budget.Leader, now budget.Instant)) error {
 	done := make(chan struct{})
 	err := l.post(func(context.Context) {
 		query(l.machine, l.now())
@@ -223,11 +223,11 @@ func (l *leaderLoop) query(ctx context.Context, query func(m *budget.Leader, now
 	}
 }
 
-func (l *leaderLoop) step(ctx context.Context, ev budget.LeaderEvent) {
+func (l *Loop) step(ctx context.Context, ev budget.LeaderEvent) {
 	l.execute(ctx, l.machine.Step(ev, l.now()))
 }
 
-func (l *leaderLoop) execute(ctx context.Context, effects []budget.LeaderEffect) {
+func (l *Loop) execute(ctx context.Context, effects []budget.LeaderEffect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case budget.Commit:
@@ -247,7 +247,7 @@ func (l *leaderLoop) execute(ctx context.Context, effects []budget.LeaderEffect)
 }
 
 // commit replicates a plan beside the loop; the machine asks for one at a time.
-func (l *leaderLoop) commit(ctx context.Context, plan budget.Plan) {
+func (l *Loop) commit(ctx context.Context, plan budget.Plan) {
 	l.commitBegan, l.committing = time.Now(), plan
 	l.background.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
@@ -258,7 +258,7 @@ func (l *leaderLoop) commit(ctx context.Context, plan budget.Plan) {
 
 // commitDone: an outcome in doubt ends the reign, for the machine must not build
 // on it. The next one begins by reading what was really committed.
-func (l *leaderLoop) commitDone(ctx context.Context, err error) {
+func (l *Loop) commitDone(ctx context.Context, err error) {
 	if errors.Is(err, budget.ErrStalePlan) {
 		l.endIfConfigChanged()
 	}
@@ -274,8 +274,8 @@ func (l *leaderLoop) commitDone(ctx context.Context, err error) {
 	}
 	took := time.Since(l.commitBegan)
 	l.latencies.commitTook(took)
-	l.metrics.rebalanceSeconds.Observe(took.Seconds())
-	l.metrics.rebalanceChanges.Add(float64(len(l.committing.Changes)))
+	l.metrics.seconds.Observe(took.Seconds())
+	l.metrics.changes.Add(float64(len(l.committing.Changes)))
 	// The replicated ledger ignores what a plan says of rules that went away before
 	// it. So the machine hears of such rules first, that it sends no share whose
 	// liability was not stored, and again afterwards, to drop what the plan brought
@@ -288,7 +288,7 @@ func (l *leaderLoop) commitDone(ctx context.Context, err error) {
 }
 
 // verify proves the leadership beside the loop; the machine asks for one at a time.
-func (l *leaderLoop) verify(ctx context.Context) {
+func (l *Loop) verify(ctx context.Context) {
 	l.background.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 		defer cancel()
@@ -296,7 +296,7 @@ func (l *leaderLoop) verify(ctx context.Context) {
 	})
 }
 
-func (l *leaderLoop) verifyDone(ctx context.Context, err error) {
+func (l *Loop) verifyDone(ctx context.Context, err error) {
 	if err != nil {
 		l.failed = fmt.Errorf("proof of leadership: %w", err)
 		return
@@ -305,7 +305,7 @@ func (l *leaderLoop) verifyDone(ctx context.Context, err error) {
 }
 
 // rulesMayHaveChanged looks whether what was just applied were rules.
-func (l *leaderLoop) reloadRulesIfChanged(ctx context.Context) {
+func (l *Loop) reloadRulesIfChanged(ctx context.Context) {
 	var serial rulesSerial
 	l.node.View(func(s *clusterstate.State) { serial = serialOf(s) })
 	if serial != l.rulesSerial {
@@ -350,14 +350,14 @@ func stagedNumbers(s *clusterstate.State) map[uint32]uint32 {
 
 // rulesChanged tells the machine which rules there are, and lets every report that
 // is held be answered: the new rules travel with the answer.
-func (l *leaderLoop) reloadRules(ctx context.Context) {
+func (l *Loop) reloadRules(ctx context.Context) {
 	l.node.View(func(s *clusterstate.State) {
 		l.rulesSerial, l.rulesVersion = serialOf(s), s.Rules.Version
 		l.stagedRules = stagedByNumber(s)
 		l.expiry.next = s.Rules.NextEnd()
 		l.audit.RulesChanged(s.Rules.Rollout.UnderWay(), stagedNumbers(s))
 		l.rules = maps.Clone(l.stagedRules)
-		maps.Copy(l.rules, rulesByNumber(s, nil))
+		maps.Copy(l.rules, RulesByNumber(s, nil))
 		sets := []*rules.Set{s.Rules.Set}
 		if l.rollout.follow(s.Rules.Rollout); l.rollout.staged != nil {
 			sets = append(sets, l.rollout.staged.Set)
@@ -371,7 +371,7 @@ func (l *leaderLoop) reloadRules(ctx context.Context) {
 }
 
 // rulesNow tells the machine of the rules in force.
-func (l *leaderLoop) rulesEvent() budget.RulesChanged {
+func (l *Loop) rulesEvent() budget.RulesChanged {
 	tails := l.longestTails
 	return budget.RulesChanged{Kept: l.inForce, Version: l.rulesVersion, Tail: func(rule uint32) time.Duration {
 		if tail, known := tails[rule]; known {
@@ -389,7 +389,7 @@ func longestTailsByRule(s *clusterstate.State, staged map[uint32]*rules.Rule, be
 	see := func(number uint32, rule *rules.Rule) {
 		out[number] = max(out[number], before[number], longestTail(rule))
 	}
-	for number, rule := range rulesByNumber(s, nil) {
+	for number, rule := range RulesByNumber(s, nil) {
 		if rule == nil {
 			continue
 		}
@@ -409,11 +409,114 @@ func longestTailsByRule(s *clusterstate.State, staged map[uint32]*rules.Rule, be
 // wanted is the keys of a report as the machine is to read them: without requests to make
 // keys hot whose rule is not in force, for a region that still has the old rules would ask
 // again with every report, each time for a commit that the ledger ignores.
-func (l *leaderLoop) dropUnknownRules(ctx context.Context, keys []budget.KeyReport) []budget.KeyReport {
+func (l *Loop) dropUnknownRules(ctx context.Context, keys []budget.KeyReport) []budget.KeyReport {
 	l.reloadRulesIfChanged(ctx) // the region may be ahead: it was sent what is applied here
 	gone := func(k budget.KeyReport) bool { return k.Gen == (budget.Gen{}) && !k.Cold && !l.inForce(k.Key.Rule) }
 	if !slices.ContainsFunc(keys, gone) {
 		return keys
 	}
 	return slices.DeleteFunc(slices.Clone(keys), gone)
+}
+
+// waiter is a Hello or a Report that the machine has not answered yet. The machine
+// answers each exactly once, maybe at a later step.
+type waiter struct {
+	region int
+	nonce  uint64 // of a Hello; 0 for a Report
+	report budget.Report
+	// decided is what the report tells beside what the machine reads.
+	decisions DecisionCounts
+	reply     chan reply // has room for the one answer
+}
+
+// reply is what the machine said to a Hello or a Report.
+type reply struct {
+	welcome   budget.HelloOK
+	directive budget.Directive
+	err       error
+}
+
+// hello hands a Hello to the machine and waits for its answer.
+func (l *Loop) Hello(ctx context.Context, h budget.Hello) (budget.HelloOK, error) {
+	w := waiter{region: h.Region, nonce: h.Nonce}
+	got := l.await(ctx, w, func(context.Context) budget.LeaderEvent { return budget.HelloReceived{Hello: h} })
+	return got.welcome, got.err
+}
+
+// report hands a Report to the machine and waits for its answer, which the machine
+// may hold back for a moment.
+func (l *Loop) Report(ctx context.Context, rep budget.Report, counts DecisionCounts) (budget.Directive, error) {
+	w := waiter{region: rep.Region, report: rep, decisions: counts}
+	got := l.await(ctx, w, func(loopCtx context.Context) budget.LeaderEvent {
+		l.latencies.reportReceived(rep, l.now())
+		rep.Keys = l.dropUnknownRules(loopCtx, rep.Keys)
+		return budget.ReportReceived{Report: rep}
+	})
+	return got.directive, got.err
+}
+
+// await posts the event, which is made on the loop, and waits for the answer to w.
+func (l *Loop) await(ctx context.Context, w waiter, event func(loopCtx context.Context) budget.LeaderEvent) reply {
+	w.reply = make(chan reply, 1)
+	err := l.post(func(loopCtx context.Context) {
+		ev := event(loopCtx)
+		l.waiting = append(l.waiting, w)
+		l.step(loopCtx, ev)
+	})
+	if err != nil {
+		return reply{err: err}
+	}
+	select {
+	case got := <-w.reply:
+		return got
+	case <-ctx.Done():
+		return reply{err: ctx.Err()}
+	case <-l.done:
+	}
+	select {
+	case got := <-w.reply: // it was answered before the end
+		return got
+	default:
+		return reply{err: l.endError()}
+	}
+}
+
+func (l *Loop) welcome(ok budget.HelloOK) {
+	l.latencies.answerSent(ok.Region, ok.Session, 0, l.now())
+	l.resolve(reply{welcome: ok}, func(w waiter) bool {
+		return w.region == ok.Region && w.nonce == ok.Nonce
+	})
+}
+
+func (l *Loop) answer(d budget.Directive) {
+	now := l.now() // before the answer goes out: the tally builds on that order
+	w, found := l.resolve(reply{directive: d}, func(w waiter) bool {
+		return w.region == d.Region && w.nonce == 0 && w.report.Session == d.Session && w.report.Seq == d.Seq
+	})
+	l.latencies.answerSent(d.Region, d.Session, d.Seq, now)
+	if found {
+		l.latencies.setReportInterval(d.Region, w.report.Pace)
+		l.rollout.regions[d.Region].add(w.decisions, now)
+		l.audit.AddReport(w.report, now, l.isHot)
+		l.logBreaches()
+	}
+}
+
+func (l *Loop) refuse(refusal budget.Refuse) {
+	l.resolve(reply{err: refusal.Err}, func(w waiter) bool {
+		return w.region == refusal.Region && w.nonce == refusal.Nonce && (w.nonce != 0 || w.report.Seq == refusal.Seq)
+	})
+}
+
+// resolve answers the newest waiter that matches: of two messages with the same
+// number the earlier was settled, or is refused next.
+func (l *Loop) resolve(answer reply, matches func(waiter) bool) (waiter, bool) {
+	for i := len(l.waiting) - 1; i >= 0; i-- {
+		if w := l.waiting[i]; matches(w) {
+			l.waiting = append(l.waiting[:i], l.waiting[i+1:]...)
+			w.reply <- answer
+			return w, true
+		}
+	}
+	return waiter{}, false
 }

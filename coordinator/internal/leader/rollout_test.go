@@ -1,4 +1,4 @@
-package coordinator
+package leader
 
 import (
 	"strings"
@@ -9,8 +9,8 @@ import (
 )
 
 // under is a report's counts.
-func under(version, allowed, denied uint64) decisionCounts {
-	return decisionCounts{version, allowed, denied}
+func under(version, allowed, denied uint64) DecisionCounts {
+	return DecisionCounts{version, allowed, denied}
 }
 
 func TestDenialsCountWhatSettled(t *testing.T) {
@@ -58,7 +58,7 @@ func TestDenialsForget(t *testing.T) {
 			t.Fatalf("after %v s lately is %d requests", s, n)
 		}
 	}
-	if got := d.recent(); got.denied != 0 {
+	if got := d.recent(); got.Denied != 0 {
 		t.Errorf("lately %+v; none was denied in the last minutes", got)
 	}
 	var slow decisionRates // a request a second
@@ -73,7 +73,7 @@ func TestDenialsForget(t *testing.T) {
 
 func TestJump(t *testing.T) {
 	for name, c := range map[string]struct {
-		now, before decisionCounts
+		now, before DecisionCounts
 		is          bool
 		says        string
 	}{

@@ -1,6 +1,8 @@
-package coordinator
+package leader
 
-import "testing"
+import (
+	"testing"
+)
 
 // TestBreachCounterForgetsOldRules: every breach is counted, by rule, until the rule goes.
 func TestBreachCounterForgetsOldRules(t *testing.T) {

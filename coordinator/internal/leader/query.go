@@ -1,0 +1,158 @@
+package leader
+
+import (
+	"context"
+	"math"
+	"time"
+
+	clusterstate "aliquot/cluster/state"
+
+	"aliquot/budget"
+	"aliquot/coordinator/internal/audit"
+)
+
+// daemonLeft tells the machine that a daemon of a region has stopped.
+func (l *Loop) DaemonLeft(region int, id budget.DaemonID) error {
+	return l.post(func(loopCtx context.Context) { l.step(loopCtx, budget.DaemonLeft{Region: region, Daemon: id}) })
+}
+
+// endSession ends a session, if it is open, as a gap in its reports does.
+func (l *Loop) EndSession(region int, of SessionID) error {
+	gap := budget.Report{Shard: l.ledger.Shard, Region: region, Epoch: of.Epoch, Session: of.Session, Seq: math.MaxUint64}
+	return l.post(func(loopCtx context.Context) { l.step(loopCtx, budget.ReportReceived{Report: gap}) })
+}
+
+// regionStatus asks the machine about the first n regions.
+func (l *Loop) RegionStatus(ctx context.Context, n int) ([]budget.RegionStatus, error) {
+	var out []budget.RegionStatus
+	err := l.Query(ctx, func(m *budget.Leader, now budget.Instant) {
+		for i := range min(n, len(l.ledger.Config.Regions)) {
+			out = append(out, m.Region(i, now, l.floors.steps.Tail()))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// heard are the regions that are declared, by index ("" for one that was fenced), and
+// those that are live.
+func (l *Loop) LiveRegions(ctx context.Context) ([]string, []int, error) {
+	var names []string
+	var live []int
+	err := l.Query(ctx, func(m *budget.Leader, now budget.Instant) {
+		for i, region := range l.ledger.Config.Regions {
+			if region.Fenced {
+				names = append(names, "")
+				continue
+			}
+			names = append(names, region.Name)
+			if m.Region(i, now, 0).Live {
+				live = append(live, i)
+			}
+		}
+	})
+	if err != nil {
+		return nil, nil, err // the loop may be writing still
+	}
+	return names, live, nil
+}
+
+// status is what the machine knows of some budgets.
+type BudgetStatus struct {
+	Regions    []budget.RegionStatus
+	Keys       []budget.KeyStatus // parallel to the budgets asked for
+	Hot        []bool
+	Excess     []float64 // observed, tokens
+	Conditions Conditions
+}
+
+func (l *Loop) BudgetStatus(ctx context.Context, keys []budget.KeyID) (*BudgetStatus, error) {
+	out := &BudgetStatus{Keys: make([]budget.KeyStatus, len(keys)), Hot: make([]bool, len(keys)), Excess: make([]float64, len(keys))}
+	err := l.Query(ctx, func(m *budget.Leader, now budget.Instant) {
+		for i := range l.ledger.Config.Regions {
+			out.Regions = append(out.Regions, m.Region(i, now, l.floors.steps.Tail()))
+		}
+		for i, key := range keys {
+			out.Keys[i], out.Hot[i] = m.Key(key)
+			out.Excess[i] = l.audit.MaxExcess(key)
+		}
+		out.Conditions = l.conditions(now)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Snapshot is what a scrape of the metrics reads of the leader.
+type Snapshot struct {
+	Regions []budget.RegionStatus   // at most as many as were asked for
+	Totals  map[uint32]audit.Totals // by rule number
+	Refused int                     // keys that found no place among the hot keys
+}
+
+// Snapshot returns the metrics of the loop, with the status of the first regions of the configuration.
+func (l *Loop) Snapshot(ctx context.Context, regions int) (*Snapshot, error) {
+	out := &Snapshot{}
+	err := l.Query(ctx, func(m *budget.Leader, now budget.Instant) {
+		// Regions that were declared since belong to the next epoch.
+		for i := range min(regions, len(l.ledger.Config.Regions)) {
+			out.Regions = append(out.Regions, m.Region(i, now, l.floors.steps.Tail()))
+		}
+		out.Totals, out.Refused = l.audit.Totals(), m.Refused()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// DecisionsBefore returns what the named regions decide under the rules in force.
+func (l *Loop) DecisionsBefore(ctx context.Context, regions []string) ([]clusterstate.Decisions, error) {
+	var before []clusterstate.Decisions
+	err := l.Query(ctx, func(*budget.Leader, budget.Instant) {
+		before = l.rollout.decisionsBefore(&l.ledger.Config, regions)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return before, nil
+}
+
+// SessionlessHello counts what a daemon without a session has spent since the answer to its Hello
+// with the nonce since. It reports whether the daemon with the session knows of this one.
+func (l *Loop) SessionlessHello(ctx context.Context, h budget.Hello, since uint64, spent []budget.KeyReport) (vouched bool, err error) {
+	var known bool
+	err = l.Query(ctx, func(m *budget.Leader, now budget.Instant) {
+		known = m.Vouches(h.Region, h.Daemon)
+		l.audit.AddSessionless(audit.Daemon{Region: h.Region, Incarnation: h.Incarnation}, h.Nonce, since, spent, now, l.isHot)
+	})
+	if err != nil {
+		return false, err
+	}
+	return known, nil
+}
+
+// Now returns the instant of the leader's clock.
+func (l *Loop) Now() budget.Instant { return l.now() }
+
+// StartedAt returns the instant at which the epoch began on this node.
+func (l *Loop) StartedAt() budget.Instant { return l.startedAt }
+
+// Shard returns the shard of the ledger.
+func (l *Loop) Shard() uint32 { return l.ledger.Shard }
+
+// ConfigVersion returns the version of the configuration that the epoch is for.
+func (l *Loop) ConfigVersion() uint64 { return l.floors.version }
+
+// FloorAfterUse returns how long a region must be silent before every other region has made room for
+// its floor.
+func (l *Loop) FloorAfterUse() time.Duration { return l.ledger.Config.FloorAfterUse(0) }
+
+// Done returns a channel that is closed when the epoch is over: no request is taken after that.
+func (l *Loop) Done() <-chan struct{} { return l.done }
+
+// VerifyLeader returns nil if this node still leads in the term of the epoch.
+func (l *Loop) VerifyLeader(ctx context.Context) error { return l.node.VerifyLeader(ctx, l.term) }
