@@ -6,31 +6,35 @@ import (
 	"aliquot/limit"
 )
 
-// The oracle is one exact bucket for the whole world and each key (ideal), and for a limit that counts an exact account of
-// use (book). It is fed with what clients were given and with true time. It reads nothing of the ledger, of a leader or of a
-// record: what it knows besides is what the operator commanded, which rules daemons have, by how much a clock was set, and
-// what went over the wire between a daemon and its store. Invariants I1 and I3 are checked beside it, and look at records by
-// their nature.
+// The oracle is one exact bucket for the whole world and each key (ideal), and an exact account of
+// use for a counting limit (book). It gets what clients were given, and true time. It reads nothing of
+// the ledger, of a leader or of a record. Besides, it knows what the operator commanded, which rules
+// daemons have, by how much a clock was set, and what daemons and their stores sent each other.
+// Invariants I1 and I3 are checked separately, and by their nature they read records.
 //
-// What it lets pass beyond one exact bucket is all in this file:
+// This file has everything that the oracle allows beyond one exact bucket:
 //
-//   - the rate of the fastest clock that rho allows, and a slack of two microseconds of the rate for each region, once
-//     (ideal.allow): stores' clocks show whole microseconds;
-//   - one burst for each region that was ever declared, of an elastic limit, and one more once floors have moved
-//     (rule.bursts): each region may save one up, and one that has left may have lent all of the limit beside that;
-//   - the most that any version of the rules allows by which a daemon decides, or could after a restart, and for a second
-//     longer (world.versionsChanged): daemons hear of rules one after the other. Overrides end by clocks on the wall, which
-//     are a tenth of a second apart;
-//   - a full bucket of the larger limit where one is raised (ideal.allow): who has not used the limit has that;
-//   - what a step of a store's clock is worth, a burst at the most, and what its daemons had borrowed of late
-//     (rule.clockSet): buckets take the step for time to refill in, and loans for over, while their holders may still spend;
-//   - of a limit that counts, entries that a fast clock shows as over, and what a store's clock that is set shows as passed
-//     (book.lasts, book.clockSet): use is promised by the stores' clocks; windows are compared by number only while these agree;
-//   - what a daemon spends by a lease that it measured while its clocks stood still, from the lease's true end on
-//     until an answer could show it (unseen.over): nothing there shows it;
-//   - what a daemon owed its store when it died (node.forgiveDebts): nobody else knows of it.
+//   - the rate of the fastest clock that rho allows, and a slack of two microseconds of the rate for
+//     each region, once (ideal.allow): stores' clocks show whole microseconds;
+//   - of an elastic limit, one burst for each region that was ever declared, and one more once floors
+//     have moved (rule.bursts): each region may save one up, and one that has left may have lent the
+//     whole limit besides;
+//   - the most that is allowed by any version of the rules by which a daemon decides, or could decide
+//     after a restart, and for a second longer (world.versionsChanged): daemons learn of rules one
+//     after the other. Overrides end by wall clocks, which are a tenth of a second apart;
+//   - a full bucket of the larger limit where a limit is raised (ideal.allow): a client that has not
+//     used the limit has that;
+//   - what a step of a store's clock is worth, at most a burst, and what its daemons had recently
+//     borrowed (rule.clockSet): buckets refill for the step, and loans end by it, while their holders
+//     may still spend;
+//   - of a counting limit, entries that a fast clock shows as over, and what a store's clock that is
+//     set shows as passed (book.lasts, book.clockSet): use is promised by the stores' clocks. Windows
+//     are compared by number only while these clocks agree;
+//   - what a daemon spends by a lease that it measured while its clocks were stopped, from the lease's
+//     true end until an answer could reveal it (unseen.over): nothing at the daemon reveals it;
+//   - what a daemon owed its store when it died (node.forgiveDebts): nothing else knows of it.
 
-// bursts is how many bursts regions may hold.
+// bursts returns how many bursts regions may hold.
 func (r *rule) bursts() int {
 	if !r.elastic {
 		return 1
@@ -45,10 +49,10 @@ type loan struct {
 	at     int64
 }
 
-// loanLasts is for longer than a loan may be spent, in true time.
+// loanLasts is longer than a loan may be spent, in true time.
 const loanLasts = 2 * int64(chunk.Life)
 
-// borrowed notes an answer of a store that lends.
+// borrowed records the answer of a store that lends.
 func (b *ideal) borrowed(region int, amount limit.Tokens, now int64) {
 	old := 0
 	for old < len(b.loans) && b.loans[old].at < now-loanLasts {
@@ -57,7 +61,8 @@ func (b *ideal) borrowed(region int, amount limit.Tokens, now int64) {
 	b.loans = append(b.loans[old:], loan{region, amount, now})
 }
 
-// outOf is what a region's daemons may have left of what they borrowed, of a bucket no more than there is.
+// outOf returns what a region's daemons may have left of what they borrowed; of a bucket, no more
+// than it lent.
 func (b *ideal) outOf(region int, now int64) limit.Tokens {
 	var sum limit.Tokens
 	for _, l := range b.loans {
@@ -68,7 +73,8 @@ func (b *ideal) outOf(region int, now int64) limit.Tokens {
 	return min(sum, b.limit.Capacity)
 }
 
-// clockSet: a store's clock was set by d nanoseconds. Its region earns what the step is worth. A step back earns nothing.
+// clockSet allows for a store's clock that was set by d nanoseconds. The store's region earns what
+// the step is worth. A step back earns nothing.
 func (r *rule) clockSet(region int, d int64) {
 	if d <= 0 {
 		return
@@ -82,19 +88,19 @@ func (r *rule) clockSet(region int, d int64) {
 	}
 }
 
-// allow changes what may be spent: to more at once, but what another region's bucket
-// holds has to be earned; to less only if told so. slack pays for what a correct system may
-// be ahead by: a store's clock shows whole microseconds, so each region can be one
-// microsecond of its rate early, twice (once when a share moves away, once when it
-// arrives). Every other rounding is down. Slack does not add up over time, because
-// the errors of one clock's readings cancel out.
+// allow changes what may be spent. A larger limit holds at once, but what another region's bucket
+// holds has to be earned. A smaller limit holds only with less. slack covers what a correct system
+// may be ahead by. A store's clock shows whole microseconds, so each region can be one microsecond
+// of its rate early, twice (once when a share moves away, once when it arrives). Every other
+// rounding is down. Slack does not add up over time, because the errors of one clock's readings
+// cancel out.
 func (b *ideal) allow(l limit.Limit, bursts int, less bool, now int64) {
 	b.refill(now)
 	if !less {
 		l, bursts = larger(l, b.limit), max(bursts, b.bursts)
 	}
 	before := b.most
-	// Whoever has not used the limit has a full bucket of the larger one too.
+	// A client that has not used the limit has a full bucket of the larger limit too.
 	b.tokens += int64(max(0, l.Capacity-b.limit.Capacity)) * int64(b.bursts) * second
 	b.limit, b.bursts = l, bursts
 	b.most = int64(bursts) * int64(l.Capacity) * second
@@ -104,29 +110,28 @@ func (b *ideal) allow(l limit.Limit, bursts int, less bool, now int64) {
 	b.allowed += max(0, float64(b.most-before)/1e9)
 }
 
-// give adds tokens that were not earned, up to a full bucket and what is out of it.
+// give adds tokens that were not earned, at most up to a full bucket and what it has lent.
 func (b *ideal) give(amount limit.Tokens, now int64) {
 	b.refill(now)
-	amount = min(amount, b.limit.Capacity) // more than that no bucket holds
+	amount = min(amount, b.limit.Capacity) // no bucket holds more
 	b.tokens = min(b.tokens+int64(amount)*second, b.most+b.out)
 	b.allowed += float64(amount)
 }
 
-// lent lets the bucket hold an amount more for a while: it was taken in advance, and the
-// store that knows so was made to forget it.
+// lent lets the bucket hold an additional amount for a while. The amount was borrowed, and the
+// store that knew it has lost that memory.
 func (b *ideal) lent(amount limit.Tokens, now, until int64) {
 	b.refill(now)
 	b.out += int64(amount) * second
 	b.outUntil = max(b.outUntil, until)
 }
 
-// settleRules is how long after the last daemon has other rules a decision by the
-// old ones may still be on its way: more than takeLate, on any clock.
+// settleRules is how long a decision by the old rules may still be in flight after the last daemon
+// has adopted other rules. It is more than takeLate, on any clock.
 const settleRules = second
 
-// versionsChanged: some daemon goes by another version of the rules, or there is
-// another one. What may be admitted is the most that any version allows by which a
-// daemon still decides.
+// versionsChanged adapts the oracle after a daemon adopted another version of the rules, or there
+// is a new one. The oracle allows the most that any version allows by which a daemon still decides.
 func (w *world) versionsChanged() {
 	w.suspectAll()
 	oldest := w.oldestVersion()
@@ -140,8 +145,8 @@ func (w *world) versionsChanged() {
 	})
 }
 
-// oldestVersion is the oldest version of the rules that a daemon decides by, or could
-// come back to when it starts again.
+// oldestVersion returns the oldest version of the rules by which a daemon decides, or could decide
+// after a restart.
 func (w *world) oldestVersion() uint64 {
 	oldest := w.inForce(w.version)
 	for _, n := range w.nodes {
@@ -152,8 +157,8 @@ func (w *world) oldestVersion() uint64 {
 	return oldest
 }
 
-// allow tells the oracle what the rule may admit: at once if it is more than before,
-// and if it is less only when told so.
+// allow sets what the rule may admit in the oracle. If that is more than before it holds at once;
+// if it is less it holds only with less.
 func (r *rule) allow(oldest uint64, less bool) {
 	soon, late := r.w.now+wallApart, r.w.now-wallApart-settleRules
 	most := larger(r.at(oldest, soon), r.at(oldest, late))
@@ -165,8 +170,7 @@ func (r *rule) allow(oldest uint64, less bool) {
 	r.ideal.allow(most, r.bursts(), less, r.w.now)
 }
 
-// forgiveDebts: a daemon that dies takes with it what it knows of its debts. The
-// oracle lets that pass.
+// forgiveDebts allows for a daemon that dies, and with it the knowledge of its debts.
 func (n *node) forgiveDebts() {
 	for _, r := range n.w.rules {
 		if owed := n.recalled.Owed(r.key, n.now()); owed > 0 {

@@ -5,14 +5,14 @@ import (
 	"aliquot/limit"
 )
 
-// book is the exact account of a limit that counts, over all regions: what the
-// definition of its algorithm says is in use. Nil for a bucket.
+// book is the exact account of a counting limit, over all regions: what is in use by the definition
+// of its algorithm. It is nil for a bucket.
 type book struct {
 	w       *world
 	limit   limit.Limit
-	lasts   int64 // true time that an entry of a log, or a slot, counts for at the least
+	lasts   int64 // shortest true time for which an entry of a log, or a slot, counts
 	regions []ledgerOfUse
-	labels  []inWindow // the last windows that anybody used, if the stores' clocks agree
+	labels  []inWindow // the latest windows that were used, if the stores' clocks agree
 }
 
 // ledgerOfUse is what was admitted in one region and may still count.
@@ -22,7 +22,7 @@ type ledgerOfUse struct {
 	entries   []bookEntry // in the order of admission
 }
 
-// bookEntry is one admission, or several at once, of a log; or one slot in use.
+// bookEntry is one admission of a log, several at once, or one slot in use.
 type bookEntry struct {
 	until      int64 // true time
 	storeUntil int64 // by the store's clock
@@ -30,7 +30,7 @@ type bookEntry struct {
 	slot       uint64
 }
 
-// inWindow is what was admitted everywhere in one window of the stores' clocks.
+// inWindow is what all regions admitted in one window of the stores' clocks.
 type inWindow struct {
 	label int64
 	used  limit.Tokens
@@ -47,13 +47,13 @@ func (w *world) newBook(l limit.Limit) *book {
 	}
 }
 
-// entered reports whether every admission is in the book by itself.
+// entered reports whether the book has a separate entry for every admission.
 func (b *book) entered() bool {
 	return b.limit.Algorithm == limit.SlidingLog || b.limit.Algorithm == limit.Concurrency
 }
 
-// admit notes what one region's store admitted at its present time, and returns what
-// is in use by the definition, everywhere.
+// admit records what one region's store admitted at its present time. It returns what is in use by
+// the definition in all regions.
 func (b *book) admit(region int, storeNow int64, cost limit.Tokens, slots []uint64) limit.Tokens {
 	r := &b.regions[region]
 	if !b.entered() {
@@ -80,7 +80,7 @@ func (b *book) admit(region int, storeNow int64, cost limit.Tokens, slots []uint
 	return sum
 }
 
-// used is the sum over all regions, each at its store's time.
+// used returns the sum over all regions, each at its store's time.
 func (b *book) used(at func(region int) int64) limit.Tokens {
 	var sum limit.Tokens
 	for i := range b.regions {
@@ -89,8 +89,7 @@ func (b *book) used(at func(region int) int64) limit.Tokens {
 	return sum
 }
 
-// inUse is what counts in one region by its store's clock, whatever the store
-// remembers of it.
+// inUse returns what counts in one region by its store's clock, whatever the store remembers of it.
 func (b *book) inUse(region int, storeNow int64) limit.Tokens {
 	r := &b.regions[region]
 	if b.entered() {
@@ -116,8 +115,8 @@ func (b *book) inUse(region int, storeNow int64) limit.Tokens {
 	return r.cur + limit.Tokens((int64(r.prev)*left+window-1)/window)
 }
 
-// roll brings the windows of a region to its store's time. A clock that was set back
-// counts what is in the book in full once more.
+// roll brings the windows of a region to its store's time. A clock that was set back counts what is
+// in the book in full again.
 func (b *book) roll(r *ledgerOfUse, storeNow int64) {
 	label := storeNow / b.limit.Window.Microseconds()
 	switch {
@@ -131,8 +130,7 @@ func (b *book) roll(r *ledgerOfUse, storeNow int64) {
 	r.label = label
 }
 
-// inLabel adds to what was admitted in the window of a store's present time, and
-// returns the sum.
+// inLabel adds to what was admitted in the window of a store's present time, and returns the sum.
 func (b *book) inLabel(storeNow int64, cost limit.Tokens) limit.Tokens {
 	const kept = 8 // clocks that agree are at most one window apart
 	label := storeNow / b.limit.Window.Microseconds()
@@ -149,7 +147,7 @@ func (b *book) inLabel(storeNow int64, cost limit.Tokens) limit.Tokens {
 	return cost
 }
 
-// forget takes what nobody knows of any more from what one region admitted, the latest first.
+// forget removes what nothing knows of any more from what one region admitted, the latest first.
 func (b *book) forget(region int, amount limit.Tokens) {
 	r := &b.regions[region]
 	take := func(from *limit.Tokens, most limit.Tokens) limit.Tokens {
@@ -177,7 +175,7 @@ func (b *book) release(region int, slot uint64) {
 	}
 }
 
-// admitCounted checks what a store admitted of a limit that counts, by its definition.
+// admitCounted checks what a store admitted of a counting limit by the definition of the limit.
 func (w *world) admitCounted(r *rule, region int, amount limit.Tokens, slots []uint64) {
 	now := w.stores[region].time()
 	l := r.book.limit
@@ -191,8 +189,8 @@ func (w *world) admitCounted(r *rule, region int, amount limit.Tokens, slots []u
 	}
 }
 
-// checkRights is I3: what counts in the regions, or could count, is at most the limit
-// at every instant.
+// checkRights checks I3: what counts in the regions, or could count, is at most the limit at every
+// instant.
 func (w *world) checkRights(r *rule) {
 	var sum float64
 	whole := float64(r.book.limit.Capacity)
@@ -204,7 +202,7 @@ func (w *world) checkRights(r *rule) {
 	}
 }
 
-// hold keeps slots for a while, each by itself; some callers die with theirs.
+// hold keeps each slot for a while of its own. Some callers die with their slots.
 func (r *rule) hold(region int, slots []uint64) {
 	for _, slot := range slots {
 		if r.w.chance(1, 8) {
@@ -225,7 +223,7 @@ func (s *store) release(r *rule, slot uint64) {
 	}
 }
 
-// nameSlots gives every slot that is asked for a name of its own.
+// nameSlots gives every requested slot a unique name.
 func (w *world) nameSlots(views []limit.View) {
 	for i := range views {
 		if views[i].Algorithm == limit.Concurrency {
@@ -235,9 +233,9 @@ func (w *world) nameSlots(views []limit.View) {
 	}
 }
 
-// clockSet: a store's clock was set by d nanoseconds. What it shows as passed has
-// passed for what it counts; what the clock before counted is of no window of the new
-// one, and the entries last as long as they would have.
+// clockSet adapts the book to a store's clock that was set by d nanoseconds. What the clock shows
+// as passed has passed for what it counts. Counts by the earlier clock belong to no window of the
+// new one, and entries last as long as they would have.
 func (b *book) clockSet(region int, d int64) {
 	r := &b.regions[region]
 	if d < 0 {

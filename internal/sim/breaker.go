@@ -1,12 +1,12 @@
 package sim
 
-// breaker keeps a daemon from asking a store that does not answer, as the daemon's
-// does: it opens after so many failures in a row, and lets one call pass after ever
-// longer times. The zero value is closed.
+// breaker keeps a daemon from asking a store that does not answer, like the real daemon's breaker.
+// It opens after a number of failures in a row, and then lets one call pass after ever longer
+// pauses. The zero value is closed.
 type breaker struct {
 	failures int
 	wait     int64 // nanoseconds; 0 while closed
-	until    int64 // true time up to which nothing passes
+	until    int64 // true time up to which no call passes
 }
 
 const (
@@ -15,8 +15,8 @@ const (
 	breakerLongest  = 5 * second
 )
 
-// passes reports whether a call may be made. While the breaker is open the one that
-// passes has until the next to be answered.
+// passes reports whether a call may be made. While the breaker is open, a call that passes must be
+// answered before the next one may pass.
 func (b *breaker) passes(now int64) bool {
 	if b.wait == 0 {
 		return true
@@ -28,7 +28,7 @@ func (b *breaker) passes(now int64) bool {
 	return true
 }
 
-// done notes how a call ended.
+// done records how a call ended.
 func (b *breaker) done(now int64, answered bool) {
 	switch {
 	case answered:

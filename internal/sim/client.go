@@ -10,22 +10,21 @@ import (
 // client is one caller, in all regions.
 type client struct {
 	w     *world
-	first *rule // the one it was held to at the beginning
-	// also is another caller whose limit this one's requests count against as well;
-	// nil: none.
+	first *rule // the rule that applied to it at the beginning
+	// also is another client whose limit this one's requests count against as well; nil: none.
 	also *client
 
 	mode    mode
 	home    int
 	rates   []int64 // by region, micro-tokens a second (steady)
-	due     []int64 // by region, what has not been asked yet
+	due     []int64 // by region, what has not been requested yet
 	cost    limit.Tokens
 	changes int64 // when the mode changes
 	every   int64
 	pause   int64 // between bursts (pulsing)
 	pauseTo int64
 
-	// held are the rules by the version heldBy, which was asked for last.
+	// held are the rules by the version heldBy, which was used last.
 	held   []*rule
 	heldBy uint64
 }
@@ -38,7 +37,7 @@ const (
 	rotating             // everything, one region after the other
 	single               // everything, in one region
 	pulsing              // everything, everywhere, for a moment; then nothing for a while
-	steady               // a rate of its own in each region
+	steady               // its own rate in each region
 	idle
 	modes
 )
@@ -69,9 +68,9 @@ func (w *world) newClient() *client {
 	return c
 }
 
-// drawLocal draws whether a rule lets its daemons take tokens in advance; in a quarter of
-// the worlds none does. The draws are not of the world's own numbers, so that those
-// worlds are what they would be if there were no such thing.
+// drawLocal draws whether a rule lets its daemons borrow chunks; in a quarter of the worlds none
+// does. It does not draw from the world's own numbers, so those worlds stay as they would be
+// without chunks.
 func (w *world) drawLocal() bool {
 	switch w.opts.Local {
 	case LocalNowhere:
@@ -92,7 +91,8 @@ func (w *world) drawPlacement() budget.Placement {
 	return budget.PlacementAuto
 }
 
-// drawLimit draws a limit; half of them count, in windows of a second to half a minute.
+// drawLimit draws a limit. Half of them are counting limits, with windows of a second to half a
+// minute.
 func (w *world) drawLimit() limit.Limit {
 	caps := [...]int64{3, 10, 30, 60, 300, 1000}
 	l := limit.Limit{Capacity: limit.Token * limit.Tokens(caps[w.rand.IntN(len(caps))])}
@@ -118,7 +118,7 @@ func (w *world) drawAlgorithm() limit.Algorithm {
 	return limit.Algorithm(w.rand.IntN(int(limit.Concurrency) + 1))
 }
 
-// rule is the one that holds by the latest rules, or that held last.
+// rule returns the client's rule by the latest rules, or the last one that it had.
 func (c *client) rule() *rule {
 	r := c.first
 	for r.next != nil {
@@ -198,8 +198,7 @@ func (c *client) act() {
 	}
 }
 
-// pulse asks for everything for up to half a second, and then waits until a bucket
-// has filled.
+// pulse asks for everything for up to half a second, and then waits until a bucket has filled.
 func (c *client) pulse(all int) {
 	switch now := c.w.now; {
 	case now < c.pauseTo-c.pause:
@@ -211,7 +210,7 @@ func (c *client) pulse(all int) {
 	}
 }
 
-// fills is how long the limit takes to earn a burst.
+// fills returns how long the limit takes to earn a burst.
 func (c *client) fills() int64 {
 	l := c.limit()
 	return int64(l.Capacity) * second / l.PerSecond().Micro
@@ -234,8 +233,8 @@ func (c *client) ask(region, tries int) {
 	}
 }
 
-// rules are the client's by a version of the rules, each of which a request counts
-// against. What one version says never changes, and neither do the rules returned.
+// rules returns the client's rules by a version of the rules. A request counts against each of
+// them. The rules of one version never change, and neither does the result.
 func (c *client) rules(version uint64) []*rule {
 	if c.held == nil || c.heldBy != version {
 		c.held, c.heldBy = []*rule{}, version

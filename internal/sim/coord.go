@@ -7,31 +7,32 @@ import (
 	"aliquot/internal/sim/shell"
 )
 
-// coord is one coordinator in its time as leader: the machine, the shell around it,
-// and its access to the replicated log, which ends when it is deposed. It may not
-// notice for a while.
+// coord is one coordinator during its time as leader: the state machine, the shell around it, and
+// its access to the replicated log. The access ends when the coordinator is deposed, which it may
+// not notice for a while.
 type coord struct {
 	w       *world
 	name    int
 	clock   shell.Clock
 	machine *budget.Leader
 	dead    bool
-	// It stands still from pausedAt until pauseTo, and leads until deposedAt, in true time; 0: it has not, and it leads.
+	// The coordinator stops from pausedAt until pauseTo and leads until deposedAt, all in true
+	// time. 0: it has not stopped, and it leads.
 	pausedAt, pauseTo, deposedAt int64
 
 	cutOff  []bool        // by region: no message passes
-	cfg     budget.Config // the machine's, for the answers to Hellos
+	cfg     budget.Config // the state machine's, for the answers to Hellos
 	version uint64        // of the rules, as far as it has applied the log
 
 	pending *budget.Plan // proposed, neither applied nor lost
 	hellos  [][]helloWait
 	reports []reply
-	// steps is when a change of floors goes on; advancing: a step is on its way.
+	// steps decides when a change of floors continues. advancing: a step is in flight.
 	steps     budget.FloorSteps
 	advancing bool
 }
 
-// Some reigns begin with an epoch that is nearly spent, and end when it is: one of a
+// Some epochs begin with generations that are nearly used up, and end when they are: those of one
 // coordinator in spentEvery, after some hundred messages.
 const (
 	spentEvery  = 4
@@ -44,7 +45,7 @@ type helloWait struct {
 	reply  reply
 }
 
-// elect gives the ledger a new leader. The one before lingers, or is dead.
+// elect gives the ledger a new leader. The previous leader lingers or is dead.
 func (w *world) elect() {
 	w.depose()
 	w.names++
@@ -59,8 +60,8 @@ func (w *world) elect() {
 	w.plan(0, c)
 }
 
-// reign starts a machine on the ledger as it is, with an epoch of its own. It does
-// so when it is elected, and when the floors of its machine are no longer in force.
+// reign starts a state machine on the present ledger, with its own epoch. A coordinator does that
+// when it is elected, and when the floors of its state machine are no longer in force.
 func (c *coord) reign() {
 	w := c.w
 	c.refuseAll()
@@ -75,7 +76,7 @@ func (c *coord) reign() {
 	w.note("reign begins", c.name, int64(w.ledger.Epoch), int64(c.cfg.Version), 0, 0)
 }
 
-// refuseAll answers whoever waits.
+// refuseAll refuses every call that waits.
 func (c *coord) refuseAll() {
 	for i := range c.hellos {
 		waits := c.hellos[i]
@@ -87,8 +88,7 @@ func (c *coord) refuseAll() {
 	}
 }
 
-// depose ends the present leader's access to the log. What it had proposed is
-// applied or lost.
+// depose ends the present leader's access to the log. Its pending plan is applied or lost.
 func (w *world) depose() {
 	c := w.leader
 	if c == nil {
@@ -132,7 +132,7 @@ func (c *coord) happen() {
 	}
 }
 
-// stop is a coordinator that steps down or dies: whoever waits is refused.
+// stop lets a coordinator step down or die, and refuses the calls that wait.
 func (c *coord) stop() {
 	if c.dead {
 		return
@@ -151,8 +151,8 @@ func (c *coord) stop() {
 	}
 }
 
-// report hands a report in. A refusal of its own sequence number is for it, any
-// other is for the one that waits.
+// report passes a report to the state machine. A refusal with the report's own sequence number
+// answers it; any other refusal answers the report that waits.
 func (c *coord) report(rep budget.Report, r reply) {
 	rep.Keys = c.wanted(rep.Keys)
 	effects := c.machine.Step(budget.ReportReceived{Report: rep}, c.now())

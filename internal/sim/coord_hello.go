@@ -6,7 +6,8 @@ import (
 	"aliquot/budget"
 )
 
-// hello hands a Hello in. Nothing is told to a region that an operator has fenced.
+// hello passes a Hello to the state machine. A region that an operator has fenced gets no answer
+// with shares.
 func (c *coord) hello(h budget.Hello, r reply) {
 	if c.w.ledger.Config.Regions[h.Region].Fenced && c.leads() {
 		r(budget.CallFailed{})
@@ -16,8 +17,8 @@ func (c *coord) hello(h budget.Hello, r reply) {
 	c.step(budget.HelloReceived{Hello: h})
 }
 
-// refuseHello answers a Hello that opens nothing. A second daemon is told what to
-// serve its floor by, under a proof of leadership: a deposed leader's floors are old.
+// refuseHello answers a Hello that opens nothing. A second daemon learns which floor to serve,
+// under a proof of leadership, because a deposed leader's floors are old.
 func (c *coord) refuseHello(e budget.Refuse) {
 	hello := c.waitingHello(e.Region, e.Nonce, e.Err != budget.ErrSuperseded)
 	answer := hello.reply
@@ -42,8 +43,8 @@ func (c *coord) refuseHello(e budget.Refuse) {
 	})
 }
 
-// waitingHello takes the latest, or the oldest, Hello of a nonce: two daemons of one
-// region may have counted to the same one.
+// waitingHello returns the latest, or the oldest, Hello of a nonce: two daemons of one region may
+// have reached the same nonce.
 func (c *coord) waitingHello(region int, nonce uint64, latest bool) helloWait {
 	waits := c.hellos[region]
 	found := -1
@@ -61,7 +62,7 @@ func (c *coord) waitingHello(region int, nonce uint64, latest bool) helloWait {
 	return r
 }
 
-// told is the configuration as a region gets it: what it is told is its floor.
+// told returns the configuration as a region gets it: each floor is the told floor.
 func told(c budget.Config) budget.Config {
 	c.Regions = slices.Clone(c.Regions)
 	for i := range c.Regions {

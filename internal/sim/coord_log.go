@@ -6,7 +6,7 @@ import (
 	"aliquot/budget"
 )
 
-// logDelay is a quorum round.
+// logDelay returns the time of a quorum round.
 func (w *world) logDelay() int64 {
 	if d := w.opts.driven; d != nil {
 		return int64(d.Quorum)
@@ -17,14 +17,14 @@ func (w *world) logDelay() int64 {
 	return w.between(milli, 30*milli)
 }
 
-// commit replicates a plan. One that is deposed meanwhile learns nothing and
-// steps down after a while; one whose floors have changed begins anew.
+// commit replicates a plan. A coordinator that is deposed meanwhile is not told and steps down
+// after a while. One whose floors have changed starts a new epoch.
 func (c *coord) commit(p budget.Plan) {
 	c.pending = &p
 	d, m := c.w.logDelay(), c.machine
 	c.w.after(d/2, func() {
 		if c.machine != m {
-			return // the ledger would refuse it: its epoch is over
+			return // the ledger would refuse it, because its epoch is over
 		}
 		if c.dead || !c.leads() || c.pending != &p {
 			c.w.after(c.w.between(0, 20*second), c.when(c.stop))
@@ -37,19 +37,19 @@ func (c *coord) commit(p budget.Plan) {
 	})
 }
 
-// stepOf is a step of machine m, if it still is the coordinator's.
+// stepOf applies an event to state machine m, if that is still the coordinator's.
 func (c *coord) stepOf(m *budget.Leader, ev budget.LeaderEvent) {
 	if c.machine == m {
 		c.step(ev)
 	}
 }
 
-// applyPending reports whether the ledger took the plan. It refuses one only if the
+// applyPending reports whether the ledger accepted the plan. The ledger refuses one only if the
 // floors have changed since it was made.
 func (c *coord) applyPending() bool {
 	p := *c.pending
 	c.pending = nil
-	// A rule that went away while the plan was on its way never comes back.
+	// A rule that was removed while the plan was in flight never comes back.
 	kept := c.w.kept(c.w.version)
 	p.Changes = slices.DeleteFunc(slices.Clone(p.Changes), func(e budget.Entry) bool { return e.Shares != nil && !kept(e.Key.Rule) })
 	stale := c.cfg.Version != c.w.ledger.Config.Version
@@ -67,15 +67,16 @@ func (c *coord) applyPending() bool {
 	return true
 }
 
-// beat is a message of a leader to the voters, and the answer of a majority of them: when it was sent, answered and back.
+// beat is a message of a leader to the voters, with the answer of a majority: when it was sent,
+// answered and received.
 type beat struct{ sent, answered, back int64 }
 
-// lateAnswer is how late an answer is at the most: the coordinators' transport gives up on it then.
+// lateAnswer is how late an answer can be. The coordinators' transport then gives up on it.
 const lateAnswer = 5 * second
 
-// beats are those whose answers come after a proof was asked for now, in the time d that a round takes: one that is under
-// way, and one that is sent now. Where the log is slow an answer can be late, and a coordinator that stood still finds the
-// answer to one of before.
+// beats returns the messages whose answers come after a proof was requested now, if a round takes
+// d: one that is in flight, and one that is sent now. Where the log is slow an answer can be late,
+// and a coordinator that stopped finds the answer to an earlier message.
 func (c *coord) beats(d int64) [2]beat {
 	now := c.w.now
 	before := now - d
@@ -88,11 +89,11 @@ func (c *coord) beats(d int64) [2]beat {
 	return [2]beat{{before, before + d/2, now}, {now, now + d/2, now + d}}
 }
 
-// ledAt reports whether it led at a true time that has come.
+// ledAt reports whether the coordinator led at a true time that has passed.
 func (c *coord) ledAt(t int64) bool { return c.leads() || t < c.deposedAt }
 
-// verify proves the leadership by the answers to messages that are sent from now on (cluster/proof.go): others may be of
-// before it was deposed.
+// verify proves the leadership by the answers to messages that are sent from now on
+// (cluster/proof.go). Other answers may be from before the coordinator was deposed.
 func (c *coord) verify() {
 	m, asked, proven := c.machine, c.w.now, false
 	for _, b := range c.beats(c.w.logDelay()) {

@@ -7,64 +7,62 @@ import (
 	"aliquot/limit"
 )
 
-// Driven is a world whose requests come from outside: package compare runs the same
-// requests against it and against other limiters. Nothing fails in it but what its
-// driver breaks. Not safe for concurrent use.
+// Driven is a world whose requests come from outside: package compare sends the same requests to it
+// and to other limiters. Nothing fails in it except what its driver breaks. It is not safe for
+// concurrent use.
 type Driven struct{ w *world }
 
 // DriveOptions describe a driven world.
 type DriveOptions struct {
 	Seed uint64
-	// RTTs are the round-trip times between each region and the coordinators; as many
-	// as there are regions.
+	// RTTs are the round-trip times between each region and the coordinators, one for each region.
 	RTTs []time.Duration
-	// Quorum is how long a log entry, or a proof of leadership, takes: one round
-	// between voters.
+	// Quorum is the time of a log entry, or of a proof of leadership: one round between voters.
 	Quorum time.Duration
 	Keys   []DrivenKey
-	// Drifting lets every clock run at a rate of its own, as far as rho allows.
+	// Drifting lets every clock run at its own rate, as far as rho allows.
 	Drifting bool
-	// Bare leaves the coordinators and daemons out: time and distances alone.
+	// Bare leaves out the coordinators and daemons: the world has only time and distances.
 	Bare bool
 }
 
-// DrivenKey is one key with a limit of its own.
+// DrivenKey is one key with its own limit.
 type DrivenKey struct {
 	Limit     limit.Limit
 	Elastic   bool
 	Placement budget.Placement
-	// Local: daemons take tokens from their stores in advance.
+	// Local: daemons borrow chunks from their stores.
 	Local bool
 }
 
-// Decided is the answer to a request made several times at one instant.
+// Decided is the answer to a request that was made several times at one instant.
 type Decided struct {
-	Admitted int           // Here included
+	Admitted int           // including Here
 	At       time.Duration // when the store decided
-	Here     []Admission   // without the store
+	Here     []Admission   // admitted without the store
 }
 
-// Admission is some requests admitted at once.
+// Admission is a number of requests that were admitted at once.
 type Admission struct {
 	N  int
 	At time.Duration
 }
 
-// NewDriven builds a world and starts the coordinators and daemons in it. They need
-// a second to find each other.
+// NewDriven creates a world and starts its coordinators and daemons. They need a second to find
+// each other.
 func NewDriven(o DriveOptions) *Driven {
 	return &Driven{newWorld(o.Seed, Options{
 		Regions: len(o.RTTs), Keys: len(o.Keys), Calm: true, driven: &o,
 	}, time.Hour)}
 }
 
-// Now is the time since the world began.
+// Now returns the time since the world began.
 func (d *Driven) Now() time.Duration { return duration(d.w.now) }
 
-// After lets do happen at a later time.
+// After calls do at a later time.
 func (d *Driven) After(wait time.Duration, do func()) { d.w.after(int64(wait), do) }
 
-// Run lets time pass. It stops early, with the promise that was broken, if one is.
+// Run lets time pass. If a promise is broken it stops early and returns the violation.
 func (d *Driven) Run(until time.Duration) *Violation {
 	d.w.guarded(int64(until))
 	if d.w.failure != nil {
@@ -73,10 +71,10 @@ func (d *Driven) Run(until time.Duration) *Violation {
 	return d.w.failure
 }
 
-// WAN is the time that a message takes from a region to the coordinators.
+// WAN returns the time that a message takes from a region to the coordinators.
 func (d *Driven) WAN(region int) time.Duration { return duration(d.w.oneWay[region]) }
 
-// StoreTime is what the clock of a region's store shows.
+// StoreTime returns what the clock of a region's store shows.
 func (d *Driven) StoreTime(region int) time.Duration {
 	return time.Duration(d.w.stores[region].time()) * time.Microsecond
 }
@@ -84,8 +82,8 @@ func (d *Driven) StoreTime(region int) time.Duration {
 // Store draws the time that a message takes from a daemon to the store beside it.
 func (d *Driven) Store() time.Duration { return duration(d.w.between(milli/20, milli)) }
 
-// Ask makes the same request n times at the region's daemon. answer is not called if
-// there is no daemon, or its store has other contents than it knows.
+// Ask makes the same request n times at the region's daemon. answer is not called if there is no
+// daemon, or if its store has other contents than the daemon knows.
 func (d *Driven) Ask(region, key, n int, cost limit.Tokens, answer func(Decided)) {
 	node, c := d.w.nodeOf(region), d.w.clients[key]
 	if node == nil {
@@ -106,7 +104,7 @@ func (d *Driven) Ask(region, key, n int, cost limit.Tokens, answer func(Decided)
 	})
 }
 
-// deny counts requests that were denied in the same instant as the last one tried.
+// deny counts requests that were denied at the same instant as the last one that was tried.
 func (n *node) deny(r *rule, denied int, cost limit.Tokens, rep *taken) {
 	if denied == 0 {
 		return
@@ -117,7 +115,7 @@ func (n *node) deny(r *rule, denied int, cost limit.Tokens, rep *taken) {
 	}, n.now())
 }
 
-// Moves is how many shares of keys have changed so far, as stores applied them.
+// Moves returns how many shares of keys have changed so far, as stores applied them.
 func (d *Driven) Moves() int64 { return d.w.moves }
 
 // Cut takes a region off the network for a while: its daemon and the coordinators
@@ -127,7 +125,7 @@ func (d *Driven) Cut(region int, length time.Duration) {
 	d.w.after(int64(length), func() { d.w.cutUp[region], d.w.cutDown[region] = false, false })
 }
 
-// KillLeader kills the leader; another one leads after a while.
+// KillLeader kills the leader. Another coordinator leads after a while.
 func (d *Driven) KillLeader(election time.Duration) {
 	if d.w.leader != nil {
 		d.w.leader.stop()

@@ -7,11 +7,12 @@ import (
 	"aliquot/limit"
 )
 
-// recalledKeys is above the number of keys of any world: what a table drops is for the tests of package recall.
+// recalledKeys is above the number of keys of any world. What a full table drops is tested in
+// package recall.
 const recalledKeys = 1000
 
-// decideAlone decides by what the daemon remembers of its store, as a rule with on_redis_failure: local does. The
-// call, if it was sent, may still be decided by the store.
+// decideAlone decides by what the daemon remembers of its store, like a rule with on_redis_failure:
+// local. The store may still decide the call, if it was sent.
 func (c *takeCall) decideAlone() {
 	if c.over {
 		return
@@ -23,7 +24,7 @@ func (c *takeCall) decideAlone() {
 		return
 	}
 	if n.beside || n.roster != nil && !n.roster.Alone(n.now()) {
-		return // another daemon may spend by the store
+		return // another daemon may spend through the store
 	}
 	asks := n.asks(nil, rulesOf(c.asks)) // by what it may spend now
 	charges := make([]recall.Charge, len(asks))
@@ -64,7 +65,8 @@ func (c *takeCall) decideAlone() {
 	}
 }
 
-// charge is what an ask costs its key, and what the region may hold of it without the store.
+// charge returns what an ask costs its key, with what the region may hold of the key without the
+// store.
 func (n *node) charge(a *ask, cost limit.Tokens) recall.Charge {
 	least, most := rights.Room(a.right, a.limit, a.rule.elastic)
 	return recall.Charge{
@@ -76,7 +78,8 @@ func (n *node) charge(a *ask, cost limit.Tokens) recall.Charge {
 	}
 }
 
-// memory is what the store is to be told of an ask's key, should it have lost the record with other contents.
+// memory returns what the store must be told of an ask's key, in case it has lost the record with
+// other contents.
 func (n *node) memory(a *ask) *limit.Memory {
 	if !n.recalled.Remembers() {
 		return nil
@@ -95,7 +98,7 @@ func rulesOf(asks []ask) []*rule {
 	return out
 }
 
-// charged charges the call, which leaves now, and has it carry what its keys owe.
+// charged charges the call, which leaves now, and lets it carry what its keys owe.
 func (c *takeCall) charged() {
 	n := c.n
 	number := n.recalled.Call()
@@ -112,7 +115,7 @@ func (c *takeCall) charged() {
 	}
 }
 
-// settled takes the store's answer to the call, before anything else is made of it.
+// settled applies the store's answer to the memory, before anything else uses it.
 func (c *takeCall) settled(rep *taken) {
 	last := rep.try(rep.tried() - 1)
 	for i := range c.asks {
@@ -122,7 +125,8 @@ func (c *takeCall) settled(rep *taken) {
 	}
 }
 
-// ended ends the call without an answer: the store has decided nothing, or may yet.
+// ended ends the call without an answer. nothing: the store has decided nothing; otherwise it may
+// still decide.
 func (c *takeCall) ended(nothing bool) {
 	for i := range c.asks {
 		a := &c.asks[i]
@@ -136,5 +140,5 @@ func (c *takeCall) ended(nothing bool) {
 	}
 }
 
-// named names the key of an ask to the table.
+// named returns the charge that identifies the ask's key to the table.
 func (a *ask) named() recall.Charge { return recall.Charge{Key: a.rule.key, Limit: a.limit} }

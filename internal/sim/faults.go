@@ -2,7 +2,7 @@ package sim
 
 import "math"
 
-// linger elects a new leader while the old one goes on, cut off from the log.
+// linger elects a new leader while the old one continues, cut off from the log.
 func (w *world) linger() {
 	c := w.leader
 	if c == nil {
@@ -48,9 +48,9 @@ func (w *world) kill(n *node) {
 	}
 }
 
-// doubleUp starts a second daemon of a region on the same store; the first goes on
-// for a while, with or without a way to the coordinators: often for longer than it
-// takes to count as cut off.
+// doubleUp starts a second daemon of a region on the same store. The first one continues for a
+// while, with or without a way to the coordinators, often for longer than it takes to count as cut
+// off.
 func (w *world) doubleUp(n *node) {
 	if n == nil {
 		return
@@ -60,7 +60,7 @@ func (w *world) doubleUp(n *node) {
 	w.startNode(n.region, w.chance(3, 4), 0)
 	w.after(w.between(second, 60*second), func() {
 		if n.dead || w.now >= w.faultsEnd {
-			return // or the other one has died, and this one was left when trouble ended
+			return // or the other daemon has died, and this one was the last when trouble ended
 		}
 		w.kill(n)
 		if w.nodeOf(n.region) == nil {
@@ -69,13 +69,13 @@ func (w *world) doubleUp(n *node) {
 	})
 }
 
-// pause stops a daemon for a while; its clock goes on.
+// pause stops a daemon for a while. Its clock continues.
 func (n *node) pause(d int64) {
 	n.pauseTo = n.w.now + d
 	n.w.after(d, n.w.suspectAll)
 }
 
-// copyStores keeps an older copy of every store at hand.
+// copyStores makes an older copy of every store available.
 func (w *world) copyStores() {
 	for _, s := range w.stores {
 		if w.chance(1, 4) {
@@ -100,7 +100,7 @@ func (w *world) heal() {
 		if i >= len(w.ledger.Config.Regions) || w.ledger.Config.Regions[i].Fenced {
 			continue
 		}
-		w.buried[i] = false // if it was, nobody heard the operator
+		w.buried[i] = false // if it was, no daemon heard the operator
 		if w.nodeOf(i) == nil {
 			w.startNode(i, true, 0)
 		}

@@ -9,23 +9,22 @@ import (
 	"aliquot/limit"
 )
 
-// former is what a daemon goes by of one rule's limit, and what it remembers of the limits
-// before: what became of the cold records that they left.
+// former is a daemon's limit of one rule, with what the daemon remembers of the earlier limits:
+// what became of the cold records that they left.
 type former struct {
 	known  bool
 	limit  limit.Limit
 	change rights.Change
 }
 
-// wall is a daemon's clock on the wall, as a true time: by it an override ends.
+// wall returns a daemon's wall clock as a true time. Overrides end by it.
 func (n *node) wall() int64 { return n.w.now + int64(n.name)*37%200*milli - wallApart }
 
-// unlooked is for how long a daemon may have stood still without a limit's end being older than
-// it thinks.
+// unlooked is how long a daemon may have stopped without a limit's end being older than it assumes.
 const unlooked = 500 * time.Millisecond
 
-// limitOf is the limit of a rule as a daemon has it now. One that changes, with its rules or
-// when an override ends, is remembered.
+// limitOf returns the limit of a rule as a daemon has it now. The daemon remembers a change of it,
+// with its rules or at the end of an override.
 func (n *node) limitOf(r *rule) limit.Limit {
 	l, f := r.at(n.version, n.wall()), n.formerOf(r)
 	if f.known && f.limit == l {
@@ -51,7 +50,7 @@ func (n *node) formerOf(r *rule) *former {
 	return &n.formers[r.index]
 }
 
-// leastFloor is the smallest share of a limit that a cold bucket here may have had.
+// leastFloor returns the smallest share of a limit that a cold bucket here may have had.
 func (n *node) leastFloor() budget.Share {
 	own := n.machine.Config().Regions
 	if n.region >= len(own) {
@@ -60,7 +59,7 @@ func (n *node) leastFloor() budget.Share {
 	return own[n.region].Floor.Min(own[n.region].Low)
 }
 
-// noteLimits remembers what has changed of the rules in force, and when by the store's clock.
+// noteLimits records what has changed in the rules in force, and when by the store's clock.
 func (n *node) noteLimits() {
 	for _, r := range n.w.rules {
 		if r.inForce(n.version) {
@@ -75,8 +74,8 @@ func (n *node) noteLimits() {
 	}
 }
 
-// remember is what a daemon that starts knows from its region's state file. When a limit
-// changed, it does not.
+// remember sets what a daemon that starts knows from its region's state file. It does not know when
+// a limit changed.
 func (n *node) remember(formers []former) {
 	n.formers = slices.Clone(formers)
 	for i := range n.formers {
@@ -86,7 +85,7 @@ func (n *node) remember(formers []former) {
 	}
 }
 
-// toldFormers is what a coordinator tells a daemon that knows no rules of what they were.
+// toldFormers sets what a coordinator tells a daemon without rules about earlier rules.
 func (n *node) toldFormers(version uint64) {
 	for _, r := range n.w.rules {
 		if !r.inForce(version) {
@@ -102,7 +101,7 @@ func (n *node) toldFormers(version uint64) {
 	}
 }
 
-// changed adds to a view what the daemon remembers of its limit's change.
+// changed adds what the daemon remembers of a limit's change to a view.
 func (n *node) changed(v *limit.View, f *rights.Frame, right budget.Right, r *rule, l limit.Limit) {
 	c := n.formerOf(r).change
 	if c.Settled(l, n.leastFloor(), r.elastic, n.now()) {

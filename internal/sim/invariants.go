@@ -5,11 +5,10 @@ import (
 	"aliquot/limit"
 )
 
-// sampleEvery is how many events pass between two looks at a key that nothing has
-// touched.
+// sampleEvery is how many events pass between two checks of a key that no event concerned.
 const sampleEvery = 16
 
-// suspectAll has every key checked after the present event.
+// suspectAll schedules a check of every key after the present event.
 func (w *world) suspectAll() {
 	w.suspects = true
 	for _, r := range w.rules {
@@ -17,19 +16,18 @@ func (w *world) suspectAll() {
 	}
 }
 
-// suspects has a key checked after the present event.
+// suspects schedules a check of a key after the present event.
 func (r *rule) suspects() { r.w.suspects, r.suspect = true, true }
 
-// checkShares is I1: what the stores would enforce at this instant, for whichever
-// daemon of each region asked, sums to at most the limit.
+// checkShares checks I1: what the stores would enforce at this instant, for whichever daemon of
+// each region asked, sums to at most the limit.
 //
-// It looks at a key after whatever can raise what is enforced of it: a share that is
-// applied, an answer that a machine takes in, a daemon that starts or wakes up, store
-// contents that change, a phase that begins. A take raises nothing: it writes down
-// what Settle says, which is what would have been enforced without it. Time raises
-// something in two places only, when a daemon's phase becomes the floor's and when
-// its store agrees; the second, and whatever this list forgets, is what the sample
-// in turn is for: what is too much then stays so for seconds.
+// It checks a key after everything that can raise what is enforced of it: a share that is applied,
+// an answer that a state machine receives, a daemon that starts or wakes up, store contents that
+// change, a phase that begins. A take raises nothing: it writes what Settle returns, which would
+// have been enforced without it. Time raises something in two places only: when a daemon's phase
+// becomes the floor's, and when its store agrees. The sample covers the second place, and whatever
+// this list forgets: an excess then lasts for seconds.
 func (w *world) checkShares() {
 	switch {
 	case w.suspects:
@@ -46,8 +44,8 @@ func (w *world) checkShares() {
 	}
 }
 
-// checkKey sums parts of the limit, each of the limit by the rules that the region's
-// daemon has.
+// checkKey sums parts of the limit. Each is a part of the limit by the rules of the region's
+// daemon.
 func (w *world) checkKey(r *rule) {
 	if r.book != nil {
 		w.checkRights(r)
@@ -58,7 +56,7 @@ func (w *world) checkKey(r *rule) {
 		b := w.enforced(i, r)
 		bursts, rates = bursts+b.burst, rates+b.rate
 	}
-	// Every part is rounded down in whole micro-tokens, and once more by float64.
+	// Every part is rounded down to whole micro-tokens, and once more by float64.
 	if most := 1 + 1e-12; bursts > most || rates > most {
 		w.violate("I1, key %d: regions enforce %.9f of the burst and %.9f of the rate", r.key.Rule, bursts, rates)
 	}
@@ -75,9 +73,9 @@ func partOf(b limit.Bucket, l limit.Limit) part {
 	return p
 }
 
-// enforced is the most that any daemon of a region could make its store enforce. One whose
-// calls the store would refuse, because its clock was set forward since that daemon read
-// it, enforces nothing until it has been refused and has read it anew.
+// enforced returns the most that any daemon of a region could make its store enforce. If the
+// store's clock was set forward since a daemon read it, the store would refuse that daemon's calls.
+// Such a daemon enforces nothing until it has been refused and has read the clock again.
 func (w *world) enforced(region int, r *rule) part {
 	var most part
 	s := w.stores[region]
@@ -94,7 +92,7 @@ func (w *world) enforced(region int, r *rule) part {
 		record := s.get(r)
 		_, b, _ := limit.Settle(record, v, s.time())
 		if record.Hot && !(v.Hot && v.Gen == record.Gen) {
-			// The record's share may be one of another limit than this daemon's.
+			// The record's share may be of another limit than this daemon's.
 			l = larger(l, s.records[r.index].limit)
 		}
 		p := partOf(b, l)
@@ -103,7 +101,7 @@ func (w *world) enforced(region int, r *rule) part {
 	return most
 }
 
-// checkLedger is I1 on record.
+// checkLedger checks I1 in the ledger.
 func (w *world) checkLedger() {
 	for _, k := range w.ledger.Keys() {
 		var sum budget.Share

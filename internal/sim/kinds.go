@@ -2,12 +2,12 @@ package sim
 
 import "slices"
 
-// fault is a kind of trouble. Every world draws which kinds it has: a few kinds
-// often find more than all of them together.
+// fault is a kind of trouble. Every world draws which kinds it has. A few kinds often find more
+// than all of them together.
 type fault int
 
-// The first kinds are steady trouble: they are there all the time, and show in single
-// messages and commands. The others are caused one by one.
+// The first kinds are steady trouble: they are always there, and show in single messages and
+// commands. The others are caused one by one.
 const (
 	loss fault = iota
 	duplicates
@@ -41,8 +41,8 @@ const (
 	reweight
 	fenceRegion
 	retime
-	// What follows has draws and times of its own, so that worlds without it are as they
-	// would be if it did not exist.
+	// The following kinds have their own draws and times, so that worlds without them stay as they
+	// would be if the kinds did not exist.
 	stopClocks
 	turnClocks
 	storeCut
@@ -52,7 +52,7 @@ const (
 	ownKinds    = stopClocks
 )
 
-// FaultName names a kind of fault; kinds count from 0 to FaultKinds - 1.
+// FaultName returns the name of a kind of fault. Kinds count from 0 to FaultKinds - 1.
 func FaultName(kind int) string {
 	return [faultKinds]string{
 		"messages lost", "messages repeated", "messages reordered", "store commands stuck", "slow commits",
@@ -70,7 +70,7 @@ const FaultKinds = int(faultKinds)
 
 func (f fault) String() string { return FaultName(int(f)) }
 
-// steady: trouble that is there all the time.
+// steady reports whether the trouble is always there.
 func (f fault) steady() bool { return f < steadyKinds }
 
 func faultNamed(name string) (fault, bool) {
@@ -82,9 +82,9 @@ func faultNamed(name string) (fault, bool) {
 	return 0, false
 }
 
-// drawFaults chooses the world's kinds of trouble, and how much there is of it: in
-// most worlds some single fault every few seconds, in some so rarely that the world
-// comes to rest in between.
+// drawFaults chooses the world's kinds of trouble, and how much of it there is. In most worlds a
+// single fault comes every few seconds. In some they are so rare that the world comes to rest in
+// between.
 func (w *world) drawFaults() {
 	for f := range ownKinds {
 		w.faults[f] = w.chance(1, 2) && !w.opts.Calm
@@ -93,12 +93,12 @@ func (w *world) drawFaults() {
 		w.faults[f] = w.clockTrouble.IntN(8) == 0 && !w.opts.Calm && w.opts.driven == nil
 	}
 	w.faults[storeCut] = w.cuts.IntN(2) == 0 && w.faults[secondDaemon]
-	if w.chance(1, 2) { // nobody operates this world
+	if w.chance(1, 2) { // no operator in this world
 		for f := addRegion; f <= retime; f++ {
 			w.faults[f] = false
 		}
 	}
-	if w.chance(1, 2) { // nor the rules
+	if w.chance(1, 2) { // no changes of rules either
 		for f := lowerLimit; f <= stageLimit; f++ {
 			w.faults[f] = false
 		}
@@ -114,7 +114,7 @@ func (w *world) drawFaults() {
 		w.faults[f] = true
 	}
 	if w.faults[secondDaemon] {
-		// Nothing fences one that alone has not heard that a rule is gone.
+		// Nothing fences a daemon that alone has not learned that a rule is gone.
 		w.faults[replaceRule], w.faults[remakeRule] = false, false
 	}
 	for f := range steadyKinds {
@@ -130,8 +130,7 @@ func (w *world) operated() bool {
 // has reports whether there is steady trouble of a kind now.
 func (w *world) has(f fault) bool { return w.faults[f] && w.now < w.faultsEnd }
 
-// strikes draws whether steady trouble hits a single message or command, once in so
-// many times.
+// strikes draws whether steady trouble hits a single message or command; the chance is one in once.
 func (w *world) strikes(f fault, once int) bool {
 	if !w.has(f) || !w.chance(1, once) {
 		return false
@@ -140,6 +139,5 @@ func (w *world) strikes(f fault, once int) bool {
 	return true
 }
 
-// IsSteady tells of a kind whether it is trouble that is there all the time, and not
-// caused one by one.
+// IsSteady reports whether a kind of trouble is always there, and not caused one by one.
 func IsSteady(kind int) bool { return fault(kind).steady() }

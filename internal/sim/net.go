@@ -5,11 +5,11 @@ import "aliquot/budget"
 // callDeadline is when a daemon gives up on a Hello or a Report.
 const callDeadline = 2 * second
 
-// reply brings an answer back to the daemon that called.
+// reply delivers an answer to the daemon that called.
 type reply func(budget.RegionEvent)
 
-// send makes one RPC: it goes to whom the daemon believes to be in charge, may be
-// lost, come late or twice on either way, and ends at its deadline.
+// send makes one RPC to the coordinator that the daemon takes for the leader. Each way it may be
+// lost, late or repeated. It ends at its deadline.
 func (n *node) send(deliver func(*coord, reply)) {
 	w := n.w
 	n.call++
@@ -54,8 +54,8 @@ func (n *node) send(deliver func(*coord, reply)) {
 	}
 }
 
-// callTimer is a daemon's deadline of the call in flight: one planned event for all
-// its calls, most of which are answered long before.
+// callTimer is a daemon's deadline of the call in flight. One planned event serves all its calls,
+// because most are answered long before.
 type callTimer node
 
 func (t *callTimer) happen() {
@@ -74,7 +74,7 @@ func (t *callTimer) happen() {
 	}
 }
 
-// copies is how often a message arrives.
+// copies returns how often a message arrives.
 func (w *world) copies(cut bool) int {
 	switch {
 	case cut || w.strikes(loss, 20):
@@ -86,7 +86,7 @@ func (w *world) copies(cut bool) int {
 	}
 }
 
-// delay is one way between a region and the coordinators.
+// delay returns the delay of one way between a region and the coordinators.
 func (w *world) delay(region int) int64 {
 	d := w.oneWay[region]
 	if w.opts.Calm {
@@ -102,7 +102,7 @@ func (w *world) delay(region int) int64 {
 	return d
 }
 
-// storeDelay is from a daemon to its store; a command can get stuck on the way.
+// storeDelay returns the delay from a daemon to its store. A command can be delayed for long.
 func (w *world) storeDelay(region int) int64 {
 	if w.stuck[region] > w.now {
 		return w.between(0, w.stuck[region]-w.now)
@@ -113,7 +113,7 @@ func (w *world) storeDelay(region int) int64 {
 	return w.between(milli/20, milli)
 }
 
-// anyCoord is a coordinator that answers: mostly the leader, else one that was.
+// anyCoord returns a coordinator that answers: mostly the leader, otherwise an earlier one.
 func (w *world) anyCoord() *coord {
 	var alive []*coord
 	for _, c := range w.coords {

@@ -13,16 +13,16 @@ import (
 	"aliquot/internal/sim/shell"
 )
 
-// tickEvery is the pace of both machines, on their own clocks.
+// tickEvery is the tick interval of both state machines, on their own clocks.
 const tickEvery = 20 * milli
 
 // lookEvery is how often a daemon ticks that has nothing to wait for.
 const lookEvery = 250 * time.Millisecond
 
-// napEvery is how often who is paused looks whether the pause was ended early.
+// napEvery is how often a paused daemon checks whether the pause was ended early.
 const napEvery = 100 * milli
 
-// node is one daemon of a region: the machine and the shell around it.
+// node is one daemon of a region: the state machine and the shell around it.
 type node struct {
 	w       *world
 	region  int
@@ -31,15 +31,15 @@ type node struct {
 	machine *budget.Region
 	phase   budget.Phase // at the last tick
 	dead    bool
-	buried  bool // dead for good, its commands on their way too
+	buried  bool // dead for good, together with its commands in flight
 	cut     bool // no message passes
 	pauseTo int64
 
-	version  uint64 // of the rules it goes by; 0: it knows none
+	version  uint64 // of its rules; 0: it knows none
 	epoch    string // the store's contents, as this daemon knows them
 	birth    int64
 	clockMap shell.ClockMap
-	sampled  int64 // true time at which the reading that clockMap goes by was asked for
+	sampled  int64 // true time at which the reading that clockMap uses was requested
 	learning bool
 	recalled *recall.Table
 	breaker  breaker
@@ -47,13 +47,13 @@ type node struct {
 	formers []former       // by rule
 	looked  budget.Instant // when formers were last brought up to date
 
-	spare    []*takeCall // over, for newCall
+	spare    []*takeCall // calls that are over, for newCall
 	locals   []*local    // by rule; nil: nothing
 	stood    chunk.Standing
-	sweeping bool // a look after the chunks is planned
+	sweeping bool // a sweep of the chunks is planned
 
 	reference boottime.Reference // the leader's clock
-	heard     uint64             // the epoch of the leader that reference is of
+	heard     uint64             // the epoch of the leader whose clock reference is
 	unseen    unseen
 
 	call     uint64 // number of the latest RPC
@@ -61,28 +61,28 @@ type node struct {
 	sentAt   budget.Instant
 	calling  bool
 	deadline int64  // true time at which the call in flight counts as lost
-	waiting  bool   // a look at the deadline is planned
-	target   *coord // who answered last
+	waiting  bool   // a check of the deadline is planned
+	target   *coord // the coordinator that answered last
 	ticks    int64  // true time of the next tick that is planned; 0: none
 
 	read   budget.Instant // what its clock showed at readAt
 	readAt int64          // true time; below 0: it was not read yet
 
-	// roster is what it knows of the region's other daemons; nil: the world has no such list.
-	// listOf are the contents that it read the list of.
+	// roster is what the daemon knows of the region's other daemons; nil: the world has no such
+	// list. listOf are the contents whose list it has read.
 	roster     *roster.Roster
 	listOf     string
 	beside     bool // another daemon is known
 	aloneSince budget.Instant
 	unmarked   bool  // the store did not take the latest mark
 	storeCutTo int64 // true time up to which its commands do not reach its store
-	heardAt    int64 // true time at which it sent the last call that a coordinator has answered
+	heardAt    int64 // true time at which it sent the latest call that a coordinator has answered
 
 	began int64            // true time of its start
-	last  budget.SessionID // that it opened; zero: none yet
+	last  budget.SessionID // the latest session that it opened; zero: none yet
 }
 
-// stateFile is what a region's daemon wrote down at its latest Welcome.
+// stateFile is what a region's daemon saved at its latest Welcome.
 type stateFile struct {
 	cfg          budget.Config
 	initialEpoch string
@@ -91,9 +91,8 @@ type stateFile struct {
 	formers      []former
 }
 
-// startNode starts a daemon. With a state file it knows the configuration, and
-// which store contents started full. id is that of the daemon whose place it takes; 0: it is
-// another one.
+// startNode starts a daemon. With a state file it knows the configuration, and which store contents
+// started full. id is the id of the daemon that it replaces; 0: a new id.
 func (w *world) startNode(region int, withFile bool, id budget.DaemonID) {
 	if w.buried[region] {
 		return
@@ -102,7 +101,7 @@ func (w *world) startNode(region int, withFile bool, id budget.DaemonID) {
 	n := &node{w: w, region: region, name: w.names, clock: w.newClock(), began: w.now, readAt: -1, clockMap: shell.ClockMap{Rho: int64(w.cfg.RhoPPM)}}
 	n.machine = budget.NewRegion(region, budget.Config{}, uint64(n.name), n.now())
 	n.recalled = recall.New(recalledKeys, n.now())
-	n.machine.ApplyAtMost(1 + n.name%3) // few keys are hot at once, and their shares are to come in parts
+	n.machine.ApplyAtMost(1 + n.name%3) // few keys are hot at once, and their shares must come in parts
 	if file := w.known[region]; withFile && len(file.cfg.Regions) > 0 {
 		n.version = file.rules
 		n.remember(file.formers)
@@ -117,7 +116,7 @@ func (w *world) startNode(region int, withFile bool, id budget.DaemonID) {
 	w.versionsChanged()
 }
 
-// now is what the daemon's clock shows. It is asked many times in one instant.
+// now returns what the daemon's clock shows. It is called many times at one instant.
 func (n *node) now() budget.Instant {
 	if n.readAt != n.w.now {
 		n.read, n.readAt = n.clock.Boot(n.w.now), n.w.now
@@ -128,10 +127,10 @@ func (n *node) now() budget.Instant {
 func (n *node) paused() bool     { return n.w.now < n.pauseTo }
 func (n *node) configured() bool { return len(n.machine.Config().Regions) > 0 }
 
-// nap is how long who is paused waits until it looks whether it still is.
+// nap returns how long a paused daemon waits until it checks whether it still is paused.
 func (n *node) nap() int64 { return min(n.pauseTo-n.w.now, napEvery) }
 
-// when does something as soon as the daemon runs; never, if it is dead.
+// when returns a callback that calls do as soon as the daemon runs, or never if it is dead.
 func (n *node) when(do func()) callback {
 	var happen callback
 	happen = func() {
@@ -142,8 +141,8 @@ func (n *node) when(do func()) callback {
 	return happen
 }
 
-// runs reports whether the daemon does what is due now. If it is paused that is planned
-// again; who is dead never does it.
+// runs reports whether the daemon does what is due now. If it is paused, that is planned again. A
+// dead daemon never does it.
 func (n *node) runs(due happening) bool {
 	switch {
 	case n.dead:
@@ -156,8 +155,8 @@ func (n *node) runs(due happening) bool {
 	}
 }
 
-// arm plans the next tick that does something, at the pace of ticks: one that does
-// nothing changes nothing but the time that a run takes.
+// arm plans the next tick that has an effect, at the tick interval. Ticks without an effect would
+// change only the time that a run takes.
 func (n *node) arm() {
 	due := n.clock.Reaches(int64(min(n.machine.NextTick(n.now()), n.now().Add(lookEvery))))
 	steps := max((due-n.w.now+tickEvery-1)/tickEvery, 1)
@@ -185,7 +184,7 @@ func (n *node) happen() {
 	}
 }
 
-// lookAtPhase: what a region may spend grows by itself only with its phase.
+// lookAtPhase checks the phase. What a region may spend grows without an event only with its phase.
 func (n *node) lookAtPhase() {
 	if p := n.machine.Phase(n.now()); p != n.phase {
 		n.phase = p
@@ -193,27 +192,28 @@ func (n *node) lookAtPhase() {
 	}
 }
 
-// adoption is which floors a region's daemons were told last, and when.
+// adoption records which floors a region's daemons were told last, and when.
 type adoption struct {
 	version uint64
 	at      int64
 }
 
-// staleFloors: another daemon of its region was told other floors in its lifetime.
+// staleFloors reports whether another daemon of the region was told other floors in this one's
+// lifetime.
 func (n *node) staleFloors() bool {
 	last := n.w.adopted[n.region]
 	return n.configured() && n.machine.Config().Version < last.version && n.began < last.at
 }
 
-// outdated: another daemon of its region, alive or dead, opened a later session than
-// its own last, and may have given up in it what this one believes to have. One that
-// has opened none believes in nothing.
+// outdated reports whether another daemon of the region, alive or dead, opened a later session than
+// this one's last. That daemon may have given up what this one believes to have. A daemon that has
+// opened none believes to have nothing.
 func (n *node) outdated() bool {
 	return n.last != budget.SessionID{} && n.last.Before(n.w.opened[n.region])
 }
 
-// noteSession notes which session the daemon reports in. An answer that its machine does
-// not take, because the session was over by then, is no sign of one.
+// noteSession records in which session the daemon reports. An answer that the state machine does
+// not accept, because the session was over by then, is no sign of one.
 func (n *node) noteSession() {
 	if latest := n.machine.LatestSession(); n.last.Before(latest) {
 		n.last = latest
@@ -223,7 +223,7 @@ func (n *node) noteSession() {
 	}
 }
 
-// step gives the machine one event and does what it asks for.
+// step gives the state machine one event and carries out its effects.
 func (n *node) step(ev budget.RegionEvent) {
 	switch ev.(type) {
 	case budget.RegionTick, budget.DirectiveReceived:
@@ -253,8 +253,8 @@ func (n *node) step(ev budget.RegionEvent) {
 	}
 }
 
-// answered is what the network brings for call id: at most one answer ends a call,
-// but late and repeated ones reach the machine too.
+// answered delivers the network's answer to call id. At most one answer ends a call, but late and
+// repeated ones reach the state machine too.
 func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 	if failed, ok := ev.(budget.CallFailed); ok {
 		if id == n.call && n.calling {
@@ -302,7 +302,8 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 	}
 }
 
-// hears takes a coordinator's answer to a Hello: whether to wait before it spends by the store.
+// hears applies a coordinator's answer to a Hello: whether the daemon must wait before it spends
+// through the store.
 func (n *node) hears(wait bool) {
 	if wait {
 		n.roster.Wait(n.now())
@@ -311,8 +312,8 @@ func (n *node) hears(wait bool) {
 	}
 }
 
-// writeDown keeps what an answer to a Hello said, if the machine has taken it: in the
-// same instant, so before anything is acknowledged.
+// writeDown saves what an answer to a Hello contained, if the state machine has accepted it. That
+// happens at the same instant, so before anything is acknowledged.
 func (n *node) writeDown(cfg budget.Config, initialEpoch string) {
 	if last := &n.w.adopted[n.region]; last.version < n.machine.Config().Version {
 		*last = adoption{version: n.machine.Config().Version, at: n.w.now}

@@ -7,19 +7,20 @@ import (
 )
 
 const (
-	// sweepEvery is how often a daemon that has chunks looks after them.
+	// sweepEvery is how often a daemon with chunks checks them.
 	sweepEvery = 20 * milli
-	// tellEvery is how late the machine hears of what was decided without the store.
+	// tellEvery is how late the state machine learns of decisions that were made without the store.
 	tellEvery = 20 * milli
 )
 
 // local is what a daemon knows of one limit's key without asking its store.
 type local struct {
 	chunk.Key
-	told budget.Instant // when the machine last heard of it
+	told budget.Instant // when the state machine last learned of its decisions
 }
 
-// localOf is what the daemon knows of a rule's key; nil if the rule has everything asked.
+// localOf returns what the daemon knows of a rule's key; nil if the rule requires that every
+// request is asked.
 func (n *node) localOf(r *rule) *local {
 	if !r.local {
 		return nil
@@ -33,7 +34,7 @@ func (n *node) localOf(r *rule) *local {
 	return n.locals[r.index]
 }
 
-// stand ends all chunks and memories if what they stand on has changed.
+// stand ends all chunks and memories if the conditions that they depend on have changed.
 func (n *node) stand() {
 	now := chunk.Standing{
 		Session: n.machine.Session(), Contents: n.epoch, Config: n.machine.Config().Version, Rules: n.version,
@@ -51,7 +52,7 @@ func (n *node) stand() {
 	}
 }
 
-// seen counts the requests of a call, whoever decides them.
+// seen counts the requests of a call, whether the daemon or the store decides them.
 func (c *takeCall) seen() {
 	now := c.n.now()
 	for _, r := range c.rules {
@@ -63,8 +64,7 @@ func (c *takeCall) seen() {
 	}
 }
 
-// decideHere decides without the store, as far as that goes, and reports whether nothing
-// is left to be asked.
+// decideHere decides what it can without the store, and reports whether nothing is left to ask.
 func (c *takeCall) decideHere() bool {
 	c.n.stand()
 	for c.tries > 0 {
@@ -81,8 +81,8 @@ func (c *takeCall) decideHere() bool {
 	return true
 }
 
-// lookHere is how many of the requests the chunks of all limits hold, and whether one of
-// the limits is known to deny the next one.
+// lookHere returns how many of the requests the chunks of all limits hold, and whether one of the
+// limits is known to deny the next request.
 func (c *takeCall) lookHere() (holds int, denied bool) {
 	holds = c.tries
 	for _, r := range c.rules {
@@ -102,7 +102,7 @@ func (c *takeCall) lookHere() (holds int, denied bool) {
 	return holds, denied
 }
 
-// spend admits some requests from the chunks of all their limits.
+// spend admits requests from the chunks of all their limits.
 func (c *takeCall) spend(tries int) {
 	n, amount := c.n, limit.Tokens(tries)*c.cost
 	c.tries -= tries
@@ -116,8 +116,8 @@ func (c *takeCall) spend(tries int) {
 	}
 }
 
-// refuse denies what is left of the call, by the limits that deny it: one request, unless
-// somebody counts them all.
+// refuse denies what is left of the call, by the limits that deny it. It counts one request, unless
+// the caller counts them all.
 func (c *takeCall) refuse() {
 	n, tries := c.n, 1
 	if c.done != nil {
@@ -133,7 +133,7 @@ func (c *takeCall) refuse() {
 	}
 }
 
-// bring words what a call brings back and wants of each of its limits' chunks.
+// bring sets what a call returns and wants of each of its limits' chunks.
 func (c *takeCall) bring() {
 	n, lends := c.n, true
 	for i := range c.asks {
@@ -151,7 +151,7 @@ func (c *takeCall) bring() {
 	}
 }
 
-// terms are those of one limit of a call.
+// terms returns the terms of one limit of a call.
 func (n *node) terms(a *ask, lends bool) chunk.Terms {
 	t := chunk.Terms{Algorithm: a.limit.Algorithm, Lends: lends, Rho: int64(n.w.cfg.RhoPPM)}
 	if a.right.Phase == budget.Live {
@@ -160,8 +160,8 @@ func (n *node) terms(a *ask, lends bool) chunk.Terms {
 	return t
 }
 
-// took tells the chunks what the store said: what was lent with the first request, and
-// what is left after the last.
+// took passes the store's answer to the chunks: what was lent with the first request, and what is
+// left after the last.
 func (c *takeCall) took(rep *taken) {
 	n, last := c.n, rep.tried()-1
 	for i := range c.asks {
@@ -182,7 +182,7 @@ func (c *takeCall) took(rep *taken) {
 	}
 }
 
-// lose: nobody knows what has become of the call.
+// lose ends a call of which it is unknown what became of it.
 func (c *takeCall) lose() {
 	for i := range c.asks {
 		a := &c.asks[i]
@@ -193,7 +193,7 @@ func (c *takeCall) lose() {
 	}
 }
 
-// look makes sure that somebody looks after a key soon.
+// look plans a sweep, so that a key is checked soon.
 func (n *node) look() {
 	if !n.sweeping {
 		n.sweeping = true
@@ -210,8 +210,8 @@ func (s *sweeper) happen() {
 	}
 }
 
-// sweep renews chunks, brings back what is not used, and tells the machine what was
-// decided without the store.
+// sweep renews chunks, returns what is not used, and reports to the state machine what was decided
+// without the store.
 func (n *node) sweep() {
 	n.sweeping = false
 	n.stand()
@@ -233,7 +233,7 @@ func (n *node) sweep() {
 	}
 }
 
-// tell tells the machine what was decided without the store since it last heard.
+// tell reports to the state machine what was decided without the store since the previous report.
 func (n *node) tell(r *rule) {
 	k := n.localOf(r)
 	k.told = n.now()
@@ -256,7 +256,7 @@ func (n *node) tell(r *rule) {
 	}
 }
 
-// errand is a call that decides nothing: it renews a key's chunk, or brings it back.
+// errand makes a call that decides nothing: it renews a key's chunk, or returns it.
 func (n *node) errand(r *rule, renew bool) {
 	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || !r.inForce(n.version) {
 		return
@@ -277,15 +277,15 @@ func (n *node) errand(r *rule, renew bool) {
 	c.leave()
 }
 
-// forget ends what the daemon has and remembers of a key: its share is another one.
+// forget ends what the daemon has and remembers of a key, because the key's share has changed.
 func (n *node) forget(r *rule) {
 	if k := n.localOf(r); k != nil {
 		k.End()
 	}
 }
 
-// recall ends a key's chunk, for its share is about to change, and words what the change
-// brings back of it. Whatever becomes of the change, nothing of it is spent any more.
+// recall ends a key's chunk because the key's share is about to change. It returns what the change
+// brings back of it. Whatever becomes of the change, nothing of the chunk is spent any more.
 func (n *node) recall(r *rule, l limit.Limit) limit.ChunkView {
 	k := n.localOf(r)
 	if k == nil || l.Algorithm.Counts() {

@@ -6,10 +6,10 @@ import (
 	"aliquot/limit"
 )
 
-// Deadlines of store calls: beyond, a reply counts as lost.
+// Deadlines of store calls. A later reply counts as lost.
 const (
 	takeDeadline  = 50 * milli
-	takeLate      = 500 * milli // on the store's clock: one that arrives later does nothing
+	takeLate      = 500 * milli // on the store's clock: a call that arrives later does nothing
 	applyDeadline = second
 )
 
@@ -30,7 +30,7 @@ func (n *node) learn() {
 	})
 }
 
-// sample takes a reading of the store's clock, asked for at the daemon's instant sent,
+// sample records a reading of the store's clock that was requested at the daemon's instant sent,
 // true time began.
 func (n *node) sample(store int64, sent budget.Instant, began int64) {
 	leapt := n.clockMap.Sample(store, sent, n.now())
@@ -38,8 +38,8 @@ func (n *node) sample(store int64, sent budget.Instant, began int64) {
 	n.distrust(leapt)
 }
 
-// distrust gives up the lease where the store's clock was set forward: nothing tells that
-// from a clock of the daemon's that stood still.
+// distrust gives up the lease if the store's clock was set forward: that cannot be told from a
+// clock of the daemon that was stopped.
 func (n *node) distrust(leapt bool) {
 	if leapt {
 		n.step(budget.ClockStopped{})
@@ -64,7 +64,7 @@ func (n *node) storeIs(epoch string) {
 	n.step(budget.StoreEpoch{Epoch: epoch})
 }
 
-// probe looks at the store once a second.
+// probe asks the store once a second.
 func (n *node) probe() {
 	if n.dead {
 		return
@@ -73,7 +73,7 @@ func (n *node) probe() {
 	n.w.after(second, n.probe)
 }
 
-// apply makes a directive's changes in the store, and tells it of a lease.
+// apply makes a directive's changes in the store, and marks the lease in it.
 func (n *node) apply(changes []budget.ShareChange, lease bool) {
 	call := make([]change, 0, len(changes))
 	number := n.recalled.Call()
@@ -88,7 +88,8 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 		case r.inForce(n.version):
 			l = n.limitOf(r)
 		default:
-			// A key of a rule that is gone, or has not come yet, of which nobody tells the limit.
+			// The rule of the key is gone, or has not come yet, and the change does not have the
+			// limit.
 			unknown = append(unknown, budget.ShareResult{Key: c.Key, Unenforced: !c.Cold})
 			continue
 		}
@@ -115,7 +116,7 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 					n.applied(&call[i], results, i, storeNow)
 				}
 				for _, c := range call {
-					n.forget(c.rule) // a call that passed this one on its way was decided by the earlier share
+					n.forget(c.rule) // a call that overtook this one was decided by the earlier share
 				}
 				n.step(budget.SharesApplied{Results: results})
 			}
@@ -140,11 +141,12 @@ func (n *node) apply(changes []budget.ShareChange, lease bool) {
 			n.w.after(n.w.between(milli/20, milli), answer(append(results, unknown...), now))
 		}
 	})
-	// Without a reply in time the changes may or may not have been made.
+	// Without a reply in time it is unknown whether the changes were made.
 	n.w.after(applyDeadline+applyDeadline/20, answer(failed(changes), 0))
 }
 
-// applied takes what the store said of one of the changes of a call, at its clock's time; 0: nothing.
+// applied applies the store's result for one of the changes of a call, at its clock's time; 0:
+// there is no result.
 func (n *node) applied(c *change, results []budget.ShareResult, i int, storeNow int64) {
 	made := storeNow != 0 && !results[i].Failed
 	n.recalled.Paid(c.rule.key, c.carried, made)

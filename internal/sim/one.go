@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// One lives through the one world of a seed and returns the first promise that was
-// broken in it, as it happened and not shortened; nil if none was.
+// One runs the one world of a seed and returns the first promise that was broken in it, as it
+// happened and not shortened; nil if none was.
 func One(seed uint64, opts Options) *Violation {
 	w := live(seed, opts, worldSpan-recovery)
 	if w.failure != nil {
@@ -15,8 +15,8 @@ func One(seed uint64, opts Options) *Violation {
 	return w.failure
 }
 
-// Force is o with kinds of faults, by their FaultName, that every world has besides
-// those that its seed draws.
+// Force returns o with kinds of faults, by their FaultName, that every world has besides those that
+// its seed draws.
 func (o Options) Force(names ...string) (Options, error) {
 	o.faults = slices.Clone(o.faults)
 	for _, name := range names {
@@ -29,7 +29,7 @@ func (o Options) Force(names ...string) (Options, error) {
 	return o, nil
 }
 
-// Confine is o with these kinds of faults in every world, and no others.
+// Confine returns o with these kinds of faults in every world, and no others.
 func (o Options) Confine(names ...string) (Options, error) {
 	o.confined = true
 	return o.Force(names...)

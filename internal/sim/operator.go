@@ -8,8 +8,8 @@ import (
 	"aliquot/limit"
 )
 
-// slowestFill is how long any bucket takes to fill at the smallest floor, on the
-// slowest clock.
+// slowestFill returns how long any bucket takes to fill at the smallest floor, on the slowest
+// clock.
 func (w *world) slowestFill(cfg *budget.Config) time.Duration {
 	least := int32(budget.Unit)
 	for _, r := range cfg.Regions {
@@ -29,8 +29,8 @@ func (w *world) slowestFill(cfg *budget.Config) time.Duration {
 	return max(time.Duration(seconds*1e9), w.longestTail()) + time.Second
 }
 
-// advanceFloors proposes the next step of a change of floors as soon as it is due, as
-// a coordinator does.
+// advanceFloors proposes the next step of a change of floors as soon as it is due, as a coordinator
+// does.
 func (c *coord) advanceFloors() {
 	if c.advancing {
 		return
@@ -51,8 +51,8 @@ func (c *coord) advanceFloors() {
 	})
 }
 
-// command applies a change of regions or floors to the ledger. Whoever leads by its
-// log notices, and begins a new reign.
+// command applies a change of regions or floors to the ledger. The leader notices it in the log and
+// begins a new epoch.
 func (w *world) command(what string, do func(*budget.Ledger) error) bool {
 	if err := do(w.ledger); err != nil {
 		return false
@@ -72,10 +72,10 @@ func (w *world) command(what string, do func(*budget.Ledger) error) bool {
 	return true
 }
 
-// regionName names the regions by their indexes.
+// regionName returns the name of a region by its index.
 func regionName(i int) string { return string(rune('a' + i)) }
 
-// operate lets the operator make one change, if there is one to make.
+// operate lets the operator make one change, if one is possible.
 func (w *world) operate(f fault, region int) bool {
 	declared := w.ledger.Config.Regions
 	switch f {
@@ -103,8 +103,8 @@ func (w *world) operate(f fault, region int) bool {
 	return true
 }
 
-// retime changes the lease, or the bound on clock rates to one that the clocks of this
-// world keep, or both.
+// retime changes the lease, or the bound on clock rates, or both. The clocks of this world keep the
+// new bound.
 func (w *world) retime() {
 	cfg := &w.ledger.Config
 	lease, rho := cfg.NextLease(), cfg.RhoPPM
@@ -118,13 +118,13 @@ func (w *world) retime() {
 	w.propose(retimed, func(l *budget.Ledger) error { return l.SetTiming(lease, rho) })
 }
 
-// retimed is the one command that moves no floors.
+// retimed is the only command that moves no floors.
 const retimed = "timing changed"
 
-// longestSet is the longest lease an operator sets: a world has a minute to recover.
+// longestSet is the longest lease that an operator sets: a world has a minute to recover.
 const longestSet = 12 * time.Second
 
-// lastRegion: no other region takes part.
+// lastRegion reports whether no other region takes part.
 func (w *world) lastRegion(region int) bool {
 	for i := range w.ledger.Config.Regions {
 		if r := &w.ledger.Config.Regions[i]; i != region && r.Takes() && r.Joined {
@@ -134,7 +134,7 @@ func (w *world) lastRegion(region int) bool {
 	return true
 }
 
-// propose brings an operator's command into the log, if somebody leads.
+// propose adds an operator's command to the log, if there is a leader.
 func (w *world) propose(what string, do func(*budget.Ledger) error) {
 	w.after(w.logDelay(), func() {
 		if w.leader != nil && w.now < w.faultsEnd {
@@ -143,8 +143,8 @@ func (w *world) propose(what string, do func(*budget.Ledger) error) {
 	})
 }
 
-// addRegion declares the first region that does not take part, if there is one, and
-// starts its daemon if it has none.
+// addRegion declares the first region that does not take part, if there is one, and starts its
+// daemon if it has none.
 func (w *world) addRegion() bool {
 	i := slices.IndexFunc(w.ledger.Config.Regions, func(r budget.RegionConfig) bool { return !r.Takes() })
 	if i < 0 {
@@ -178,8 +178,8 @@ func (w *world) addRegion() bool {
 	return true
 }
 
-// fence kills every daemon of a region for good, and then tells the coordinators so.
-// Its store is out of reach and its disks are gone.
+// fence kills every daemon of a region for good, and then informs the coordinators. The region's
+// store is out of reach and its disks are gone.
 func (w *world) fence(region int) {
 	w.buried[region], w.known[region] = true, stateFile{}
 	w.fences[region]++
@@ -190,7 +190,7 @@ func (w *world) fence(region int) {
 	w.propose("region fenced", func(l *budget.Ledger) error { return l.FenceRegion(regionName(region)) })
 }
 
-// checkFloors is I1 on record for what regions enforce alone.
+// checkFloors checks I1 in the ledger for what regions enforce alone.
 func (w *world) checkFloors() {
 	var sum budget.Share
 	for _, r := range w.ledger.Config.Regions {
@@ -204,7 +204,7 @@ func (w *world) checkFloors() {
 	}
 }
 
-// longestTail is the longest Tail of any limit.
+// longestTail returns the longest Tail of any limit.
 func (w *world) longestTail() time.Duration {
 	var longest time.Duration
 	for _, r := range w.rules {

@@ -6,9 +6,9 @@ import (
 	"aliquot/limit"
 )
 
-// ideal is one exact token bucket for the whole world: what one key may spend. It
-// refills in true time at the rate of the fastest clock that rho allows, so it
-// admits at most C + r*sqrt(1+rho)*t over any time t: less than the promise.
+// ideal is one exact token bucket for the whole world: what one key may spend. It refills in true
+// time at the rate of the fastest clock that rho allows. So it admits at most C + r*sqrt(1+rho)*t
+// over any time t, which is less than the promise.
 type ideal struct {
 	limit  limit.Limit // in force
 	bursts int         // how many regions may hold a burst of the whole capacity
@@ -19,18 +19,18 @@ type ideal struct {
 	stores int64
 	rhoPPM int32
 	at     int64
-	// out is what the bucket may hold above most, up to a true time.
+	// out is what the bucket may hold above most, up to the true time outUntil.
 	out      int64
 	outUntil int64
 	spent    limit.Tokens
-	loans    []loan // of late
-	// allowed is what could have been spent since the beginning, micro-tokens.
+	loans    []loan // recent loans
+	// allowed is what could have been spent since the beginning, in micro-tokens.
 	allowed            float64
 	closest, burstUsed float64 // as in Result
 }
 
-// newIdeal starts full, with one burst for a strict limit and one a region for an
-// elastic one.
+// newIdeal returns a full bucket, with one burst for a strict limit and one a region for an elastic
+// limit.
 func newIdeal(l limit.Limit, rhoPPM int32, stores, bursts int, now int64) ideal {
 	b := ideal{rhoPPM: rhoPPM, stores: int64(stores), at: now}
 	b.allow(l, bursts, true, now)
@@ -38,7 +38,7 @@ func newIdeal(l limit.Limit, rhoPPM int32, stores, bursts int, now int64) ideal 
 	return b
 }
 
-// spend takes an amount at a true time and reports whether it was there.
+// spend takes an amount at a true time and reports whether it was available.
 func (b *ideal) spend(amount limit.Tokens, now int64) bool {
 	b.refill(now)
 	b.tokens -= int64(amount) * second

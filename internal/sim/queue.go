@@ -3,43 +3,41 @@ package sim
 // happening is something that is planned for a true time.
 type happening interface{ happen() }
 
-// callback is a happening that is a function. (One is one pointer, so planning it
-// costs no more than the closure. What is planned most often is a type of its own, which
-// needs no closure either.)
+// callback is a happening that is a function. (It is one pointer, so planning it costs no more than
+// the closure. What is planned most often has its own type, which needs no closure either.)
 type callback func()
 
 func (do callback) happen() { do() }
 
-// event is the true time of a happening, and where the queue keeps it.
+// event is the true time of a happening, and its place in the queue.
 type event struct {
 	at int64
-	// order is the event's number and, in its lowest placeBits, the happening's place:
-	// events of one time happen in the order in which they were planned.
+	// order is the event's number and, in its lowest placeBits, the happening's place. Events of
+	// one time happen in the order in which they were planned.
 	order uint64
 }
 
-// placeBits bounds how many happenings may be planned at a time: 16 million, and more
-// than that would not fit into memory either.
+// placeBits bounds how many happenings may be planned at a time: 16 million. More would not fit
+// into memory either.
 const placeBits = 24
 
 func (e *event) before(f *event) bool {
 	return e.at < f.at || e.at == f.at && e.order < f.order
 }
 
-// queue is a heap of events in which every node has four children: half as deep as
-// one of two, and most of a simulation's time would go into it. The happenings lie
-// beside it, so that the nodes that move are small and the collector has no business
-// with them.
+// queue is a heap of events in which every node has four children. It is half as deep as a binary
+// one, and most of a simulation's time would go into that. The happenings are stored separately, so
+// that the nodes that move are small and the garbage collector need not scan them.
 type queue struct {
 	heap  []event
 	do    []happening // by place
-	free  []uint32    // places where nothing is
+	free  []uint32    // unused places
 	count uint64      // events so far
 }
 
 const children = 4
 
-// push plans a happening, after all that is planned for the same time.
+// push plans a happening, after all others that are planned for the same time.
 func (q *queue) push(at int64, do happening) {
 	q.count++
 	e := event{at: at, order: q.count<<placeBits | uint64(q.place(do))}
@@ -57,7 +55,7 @@ func (q *queue) push(at int64, do happening) {
 	q.heap = h
 }
 
-// place puts a happening where nothing is.
+// place stores a happening at an unused place.
 func (q *queue) place(do happening) uint32 {
 	if last := len(q.free) - 1; last >= 0 {
 		place := q.free[last]
@@ -75,17 +73,17 @@ func (q *queue) place(do happening) uint32 {
 // due reports whether something is planned up to a time.
 func (q *queue) due(end int64) bool { return len(q.heap) > 0 && q.heap[0].at <= end }
 
-// pop takes the earliest happening, and its time; there has to be one.
+// pop removes the earliest happening and returns it with its time. The queue must not be empty.
 func (q *queue) pop() (at int64, do happening) {
 	first := q.heap[0]
 	q.sink()
 	place := first.order & (1<<placeBits - 1)
-	do, q.do[place] = q.do[place], nil // or it would live as long as the queue
+	do, q.do[place] = q.do[place], nil // otherwise it would live as long as the queue
 	q.free = append(q.free, uint32(place))
 	return first.at, do
 }
 
-// sink takes the first node off the heap: the last one takes its place and sinks.
+// sink removes the first node of the heap. The last node takes its place and sinks.
 func (q *queue) sink() {
 	last := q.heap[len(q.heap)-1]
 	h := q.heap[:len(q.heap)-1]
@@ -117,12 +115,12 @@ func (q *queue) sink() {
 // after plans a call for d nanoseconds from now.
 func (w *world) after(d int64, do callback) { w.plan(d, do) }
 
-// plan is after for a happening that is no function.
+// plan is after for a happening that is not a function.
 func (w *world) plan(d int64, do happening) {
 	w.queue.push(w.now+max(d, 0), do)
 }
 
-// run lets true time pass until end, or until something is violated.
+// run lets true time pass until end, or until there is a violation.
 func (w *world) run(end int64) {
 	for w.queue.due(end) && w.failure == nil {
 		var do happening

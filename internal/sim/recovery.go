@@ -9,7 +9,7 @@ import (
 	"aliquot/limit"
 )
 
-// checkRecovered: everybody is live again; from here on all clients are greedy.
+// checkRecovered checks that every region is live again. From here on all clients are greedy.
 func (w *world) checkRecovered() {
 	if w.failure != nil {
 		return
@@ -45,7 +45,7 @@ func (w *world) checkRecovered() {
 	}
 }
 
-// checkDrained: a region that was drained can admit nothing of any key.
+// checkDrained checks that a drained region can admit nothing of any key.
 func (w *world) checkDrained(region int) {
 	for _, c := range w.rules {
 		if b := w.enforced(region, c); b != (part{}) {
@@ -57,20 +57,20 @@ func (w *world) checkDrained(region int) {
 	}
 }
 
-// checkUse: a limit that is asked for everywhere is used, as far as the slowest
-// clock allows, and but for the one request of its burst that every region keeps.
+// checkUse checks that a limit that is asked for everywhere is used, as far as the slowest clock
+// allows, except for the one request of its burst that every region keeps.
 func (w *world) checkUse(began []limit.Tokens) {
 	for i, c := range w.clients {
 		r := c.rule()
 		homed, least := w.ledger.Config.Homed(r.keyLimit(r.latest())), w.leastFloor(r)
 		if !homed && least < 2*limit.Token || w.coupled(c) {
-			continue // split all the same; or another limit is in the way
+			continue // split although it is small; or another limit is in the way
 		}
 		if c.fills() < 4*c.every {
 			continue // its bucket is full before the client comes again
 		}
 		if c.fills() > int64(recovery/2) {
-			continue // too slow for its demand to be measured in the time shown
+			continue // too slow for its demand to be measured in this time
 		}
 		l := r.latest()
 		got := int64(r.ideal.spent - began[i])
@@ -82,11 +82,11 @@ func (w *world) checkUse(began []limit.Tokens) {
 			due = due / asked * fills
 		}
 		if !homed && least < 10*limit.Token {
-			due /= 2 // its rule has it split all the same: whole requests move slowly
+			due /= 2 // its rule has it split although it is small: whole requests move slowly
 		}
 		if r.book != nil {
-			// The time shown begins and ends within a window, and rights that move are
-			// nobody's until what was used of them has left its window.
+			// The measured time begins and ends within a window. Rights that move belong to no
+			// region until what was used of them has left its window.
 			due = due/2 - 2*int64(l.Capacity)
 			if homed {
 				due /= 3 // and with each move of its home it waits for a window
@@ -100,12 +100,12 @@ func (w *world) checkUse(began []limit.Tokens) {
 	}
 }
 
-// coupled: some requests count against this limit and another one.
+// coupled reports whether some requests count against this limit and another one.
 func (w *world) coupled(c *client) bool {
 	return c.also != nil || slices.ContainsFunc(w.clients, func(other *client) bool { return other.also == c })
 }
 
-// leastFloor is the smallest burst of a region's floor.
+// leastFloor returns the smallest burst of a region's floor.
 func (w *world) leastFloor(r *rule) limit.Tokens {
 	least := r.latest().Capacity
 	for _, region := range w.ledger.Config.Regions {

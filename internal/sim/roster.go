@@ -7,19 +7,19 @@ import (
 	"aliquot/internal/roster"
 )
 
-// cutStream draws which worlds have stores that are lost for one daemon, and when: the worlds
-// are otherwise what they would be without.
+// cutStream draws which worlds have stores that are lost for one daemon, and when. The worlds
+// otherwise stay as they would be without it.
 const cutStream = 0x637574
 
-// silentFor is how long a daemon that no coordinator has answered counts as out of their reach,
-// as in the leader's machine.
+// silentFor is how long a daemon without an answer from a coordinator counts as out of their reach,
+// as in the leader's state machine.
 const silentFor = 3 * second
 
-// listed: the daemons of this world's regions keep the list in their store. One daemon a region
-// finds nobody there.
+// listed reports whether the daemons of this world's regions keep the list in their store. The only
+// daemon of a region finds no other in it.
 func (w *world) listed() bool { return w.faults[secondDaemon] || w.faults[storeCut] }
 
-// cutStores has stores lost for single daemons.
+// cutStores cuts single daemons off their stores.
 func (w *world) cutStores() {
 	if w.now >= w.faultsEnd {
 		return
@@ -28,8 +28,7 @@ func (w *world) cutStores() {
 	w.after(exponential(w.cuts, 20*second), w.cutStores)
 }
 
-// cutStore takes away the way to the store from one of a region's daemons, where there is one
-// from one of two.
+// cutStore cuts one of a region's two daemons off its store, if a region has two.
 func (w *world) cutStore(region int) bool {
 	for i := range w.stores {
 		if w.oldest(i) != nil {
@@ -50,10 +49,11 @@ func (w *world) cutStore(region int) bool {
 	return true
 }
 
-// storeCut: no command of this daemon reaches its store.
+// storeCut reports whether no command of this daemon reaches its store.
 func (n *node) storeCut() bool { return n.w.now < n.storeCutTo }
 
-// standing is what the daemon says of itself. unmarked: the store did not take the latest mark.
+// standing returns what the daemon reports of itself. unmarked: the store did not take the latest
+// mark.
 func (n *node) standing(unmarked bool) budget.Standing {
 	if n.roster == nil {
 		return budget.Standing{}
@@ -64,10 +64,10 @@ func (n *node) standing(unmarked bool) budget.Standing {
 	}
 }
 
-// spends: the daemon may spend by the store.
+// spends reports whether the daemon may spend through the store.
 func (n *node) spends() bool { return n.roster == nil || n.roster.Spends(n.now()) }
 
-// readList reads the list of the region's daemons, and plans to do so again.
+// readList reads the list of the region's daemons, and plans the next reading.
 func (n *node) readList() {
 	if n.dead {
 		return
@@ -89,15 +89,15 @@ func (n *node) readList() {
 		reply := s.list.Answer(call, s.time())
 		w.after(milli, n.when(func() {
 			if n.epoch == epoch && !n.storeCut() {
-				n.breaker.done(w.now, true) // a daemon's own probe finds that out
+				n.breaker.done(w.now, true) // the real daemon's probe finds that out
 				n.knows(func() { n.roster.Answered(reply, n.now()) })
 			}
 		}))
 	})
 }
 
-// knows changes what the daemon knows of the others. What it admits without the store follows:
-// nothing is earned beside another daemon, nor kept from before that.
+// knows changes what the daemon knows of the others. That affects what it admits without the store:
+// beside another daemon nothing is earned, nor kept from before.
 func (n *node) knows(change func()) {
 	if n.roster == nil {
 		return
@@ -115,8 +115,8 @@ func (n *node) knows(change func()) {
 	}
 }
 
-// joined: a daemon may spend by the store. What another one owes that store, it cannot know of;
-// see doc.go.
+// joined handles a daemon that may now spend through the store. It cannot know what another daemon
+// owes that store; see doc.go.
 func (w *world) joined(n *node) {
 	silent := silentFor - silentFor*int64(w.cfg.RhoPPM)/1_000_000 // the leader's clock may be fast
 	for _, other := range w.nodes {
@@ -130,8 +130,8 @@ func (w *world) joined(n *node) {
 	}
 }
 
-// newRoster is the roster of a daemon that starts, of an id; 0: a new one. Its state file, if it
-// has one, lists the other daemons of the region.
+// newRoster returns the roster of a daemon that starts with an id; 0: a new one. Its state file, if
+// it has one, lists the other daemons of the region.
 func (w *world) newRoster(n *node, id budget.DaemonID, withFile bool) {
 	if !w.listed() {
 		return
@@ -150,7 +150,7 @@ func (w *world) newRoster(n *node, id budget.DaemonID, withFile bool) {
 	n.readList()
 }
 
-// id is the daemon's, 0 in a world without lists.
+// id returns the daemon's id, 0 in a world without lists.
 func (n *node) id() budget.DaemonID {
 	if n.roster == nil {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"aliquot/limit"
 )
 
-// rule is one rule with its one key: what a client is held to. What the rules say
-// changes with their version; each daemon has one, and so has each coordinator.
+// rule is one rule with its one key, which limits a client. The rules change with their version.
+// Each daemon has one version, and so has each coordinator.
 type rule struct {
 	w     *world
 	index int // in the world's rules
@@ -19,22 +19,22 @@ type rule struct {
 	terms []term // oldest first
 	// elastic: every region may save up a burst of the whole capacity.
 	elastic   bool
-	local     bool // daemons may take its tokens in advance, and remember denials
+	local     bool // daemons may borrow its tokens, and remember denials
 	placement budget.Placement
 	ideal     ideal
-	book      *book          // of a limit that counts
+	book      *book          // of a counting limit
 	got       []limit.Tokens // by region: what was admitted there
-	gone      uint64         // the version without it; 0: none yet
-	next      *rule          // what came in its place
+	gone      uint64         // the first version without it; 0: none yet
+	next      *rule          // the rule that replaced it
 	// suspect: what is enforced of the key may have grown.
 	suspect bool
-	// words are what keyLimit said of the limit worded.
+	// words is the result of keyLimit for the limit worded.
 	worded limit.Limit
 	words  budget.KeyLimit
 }
 
-// term is a limit and the version of the rules that brought it, at a true time. It is an
-// override with an end if ends, a true time, is not 0.
+// term is a limit, with the version of the rules that brought it and the true time of that. If
+// ends, a true time, is not 0, it is an override that ends then.
 type term struct {
 	since uint64
 	limit limit.Limit
@@ -55,10 +55,10 @@ func (w *world) newRule(l limit.Limit, elastic, local bool, p budget.Placement, 
 	return r
 }
 
-// ruleOf is the rule of a key.
+// ruleOf returns the rule of a key.
 func (w *world) ruleOf(k budget.KeyID) *rule { return w.rules[k.Rule-1] }
 
-// at is the limit by a version of the rules, at a time by which overrides end.
+// at returns the limit by a version of the rules, at a time that decides whether overrides hold.
 func (r *rule) at(version uint64, now int64) limit.Limit {
 	l := r.terms[0].limit
 	for _, t := range r.terms[1:] {
@@ -69,7 +69,7 @@ func (r *rule) at(version uint64, now int64) limit.Limit {
 	return l
 }
 
-// past are the limits that a version of the rules knows of, the oldest first, up to now's.
+// past returns the limits that a version of the rules knows of up to now, the oldest first.
 func (r *rule) past(version uint64, now int64) (out []limit.Limit) {
 	var times []int64
 	for _, t := range r.terms {
@@ -93,8 +93,8 @@ func (r *rule) past(version uint64, now int64) (out []limit.Limit) {
 	return out
 }
 
-// keyLimit is a limit of the rule as the protocol has it. It is nearly always the same
-// limit's.
+// keyLimit returns a limit of the rule in the protocol's terms. It remembers the latest result,
+// because the limit is nearly always the same.
 func (r *rule) keyLimit(l limit.Limit) budget.KeyLimit {
 	if l != r.worded {
 		r.worded, r.words = l, rights.KeyLimit(l)
@@ -103,10 +103,10 @@ func (r *rule) keyLimit(l limit.Limit) budget.KeyLimit {
 	return r.words
 }
 
-// latest is the limit by the latest version.
+// latest returns the limit by the latest version.
 func (r *rule) latest() limit.Limit { return r.at(math.MaxUint64, r.w.now) }
 
-// larger is the larger of two limits, in each part.
+// larger returns the larger of two limits, in each part.
 func larger(a, b limit.Limit) limit.Limit {
 	a.Capacity = max(a.Capacity, b.Capacity)
 	if a.Rate.Min(b.Rate) == a.Rate {
@@ -120,7 +120,7 @@ func (r *rule) inForce(version uint64) bool {
 	return r.terms[0].since <= version && (r.gone == 0 || version < r.gone)
 }
 
-// under is the rule that stands in r's place by a version of the rules; nil: none.
+// under returns the rule that has r's place in a version of the rules; nil: none.
 func (r *rule) under(version uint64) *rule {
 	for r.next != nil && version >= r.next.terms[0].since {
 		r = r.next
@@ -131,7 +131,7 @@ func (r *rule) under(version uint64) *rule {
 	return r
 }
 
-// burst words what the rule may admit at once.
+// burst describes what the rule may admit at once.
 func (r *rule) burst() string {
 	if r.elastic {
 		return fmt.Sprintf("%d C", r.ideal.bursts)
@@ -139,11 +139,11 @@ func (r *rule) burst() string {
 	return "C"
 }
 
-// ruleChange is what an operator does to one rule.
+// ruleChange is an operator's change of one rule.
 type ruleChange func(version uint64)
 
-// changeRules puts a new version of the rules in force: in the log first, and from
-// there wherever an answer to a region comes from.
+// changeRules puts a new version of the rules in force: in the log first, and then wherever an
+// answer to a region comes from.
 func (w *world) changeRules(what string, r *rule, change ruleChange) {
 	w.version++
 	change(w.version)
@@ -153,7 +153,7 @@ func (w *world) changeRules(what string, r *rule, change ruleChange) {
 	w.rulesApplied()
 }
 
-// rulesApplied: the log has another state of the rules, which the leader learns of soon.
+// rulesApplied handles another state of the rules in the log. The leader learns of it soon.
 func (w *world) rulesApplied() {
 	w.versionsChanged()
 	if c := w.leader; c != nil {
@@ -165,12 +165,12 @@ func (w *world) rulesApplied() {
 	}
 }
 
-// kept tells which rule numbers a version has.
+// kept returns a function that reports which rule numbers a version has.
 func (w *world) kept(version uint64) func(uint32) bool {
 	return func(number uint32) bool { return w.rules[number-1].inForce(version) }
 }
 
-// proposeRules brings a change of the rules into the log, if somebody leads.
+// proposeRules adds a change of the rules to the log, if there is a leader.
 func (w *world) proposeRules(what string, r *rule, change ruleChange) {
 	w.after(w.logDelay(), func() {
 		if w.leader != nil && w.now < w.faultsEnd && r.gone == 0 && !w.staging() {
@@ -189,7 +189,7 @@ func (w *world) operateRules(f fault) {
 	l := r.latest()
 	if f == lowerLimit || f == raiseLimit {
 		if r.book != nil {
-			return // what is in use of which limit has no exact account
+			return // there is no exact account of what is in use by which limit
 		}
 		l = w.redrawn(f, l)
 	}
@@ -212,7 +212,7 @@ func (w *world) operateRules(f fault) {
 	}
 }
 
-// lowered and raised are the rule's limit, so many times smaller or larger.
+// lowered and raised return the rule's limit divided or multiplied by a factor.
 func (r *rule) lowered(factor int64) limit.Limit {
 	l := r.latest()
 	l.Capacity = max(l.Capacity/limit.Tokens(factor), limit.Token)
@@ -227,7 +227,7 @@ func (r *rule) raised(factor int64) limit.Limit {
 	return l
 }
 
-// redrawn is a bucket's limit lowered or raised: its burst, its rate, or both.
+// redrawn returns a bucket's limit lowered or raised: its burst, its rate, or both.
 func (w *world) redrawn(f fault, l limit.Limit) limit.Limit {
 	factor, part := w.between(2, 6), w.rand.IntN(4)
 	if part == 0 {
@@ -246,7 +246,8 @@ func (w *world) redrawn(f fault, l limit.Limit) limit.Limit {
 	return l
 }
 
-// changes gives the rule another limit, from a version on; for a while only, if lasts is not 0.
+// changes gives the rule another limit, from a version on. If lasts is not 0, the limit is an
+// override for that time.
 func (r *rule) changes(version uint64, l limit.Limit, lasts int64) {
 	t := term{since: version, limit: l, at: r.w.now}
 	if lasts != 0 {
@@ -257,11 +258,11 @@ func (r *rule) changes(version uint64, l limit.Limit, lasts int64) {
 	r.terms = append(r.terms, t)
 }
 
-// wallApart is how far daemons' clocks on the wall, by which overrides end, differ from the
-// true time at most.
+// wallApart is the largest difference between a daemon's wall clock, by which overrides end, and
+// true time.
 const wallApart = 100 * milli
 
-// replaced puts another rule, with a number of its own, in r's place.
+// replaced puts another rule, with its own number, in r's place.
 func (r *rule) replaced(version uint64, elastic bool) {
 	if r.gone == 0 {
 		r.gone = version
@@ -269,8 +270,8 @@ func (r *rule) replaced(version uint64, elastic bool) {
 	r.next = r.w.newRule(r.latest(), elastic, r.local, r.placement, version)
 }
 
-// remake brings back a rule that was deleted: with another number, for what is
-// stored under a number never means another rule.
+// remake brings back a rule that was deleted. It gets another number, because what is stored under
+// a number never means another rule.
 func (r *rule) remake() {
 	if r.next != nil {
 		return
@@ -282,7 +283,7 @@ func (r *rule) remake() {
 	r.w.changeRules("rule made again", r, func(version uint64) { r.replaced(version, r.elastic) })
 }
 
-// takeRules has a coordinator apply what the log says of the rules.
+// takeRules lets a coordinator apply the rules in the log.
 func (c *coord) takeRules() {
 	c.version = c.w.version
 	c.steps.SetRules(c.w.slowestFill(&c.cfg), c.w.longestTail())
@@ -293,8 +294,7 @@ func (c *coord) takeRules() {
 	}
 }
 
-// wanted is a report's keys without requests to make keys hot whose rule is not in
-// force.
+// wanted returns a report's keys without requests to make keys hot whose rule is not in force.
 func (c *coord) wanted(keys []budget.KeyReport) []budget.KeyReport {
 	var out []budget.KeyReport
 	kept := c.w.kept(c.version)
@@ -306,7 +306,7 @@ func (c *coord) wanted(keys []budget.KeyReport) []budget.KeyReport {
 	return out
 }
 
-// takeRules has a daemon go by the rules that came with an answer.
+// takeRules lets a daemon adopt the rules that came with an answer.
 func (n *node) takeRules(version uint64) {
 	if version > n.version {
 		if n.version == 0 {

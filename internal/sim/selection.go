@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Selection picks some of the trouble that a world has: single faults by their
-// number in the order in which the world causes them, from 0, and kinds of steady
-// trouble by their FaultName. The zero value picks none.
+// Selection picks some of a world's trouble: single faults by their number in the order in which
+// the world causes them, from 0, and kinds of steady trouble by their FaultName. The zero value
+// picks none.
 type Selection struct {
 	Faults []int
 	Steady []string
 }
 
-// noFaults is how an empty selection is written.
+// noFaults is the text of an empty selection.
 const noFaults = "none"
 
 // ParseSelection reads what Selection.String writes: numbers and names, separated by
@@ -46,7 +46,7 @@ func steadyNames() string {
 	return strings.Join(names, ", ")
 }
 
-// String is what ParseSelection reads.
+// String returns the text that ParseSelection reads.
 func (s *Selection) String() string {
 	var items []string
 	for _, n := range s.Faults {
@@ -59,7 +59,7 @@ func (s *Selection) String() string {
 	return strings.Join(items, ",")
 }
 
-// without is s less its items from i up to but without j, faults first.
+// without returns s without its items from i up to but not including j, faults first.
 func (s *Selection) without(i, j int) *Selection {
 	n := len(s.Faults)
 	return &Selection{

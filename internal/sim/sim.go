@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// worldSpan is how long one world lives: trouble first, then time to recover.
+	// worldSpan is how long one world runs: trouble first, then time to recover.
 	worldSpan = 10 * time.Minute
-	// recovery is the quiet end of it: half to recover, half to show it.
+	// recovery is the quiet end of a world: half of it to recover, half to show the recovery.
 	recovery = 2 * time.Minute
 )
 
@@ -22,47 +22,46 @@ type Options struct {
 	RTT     time.Duration // between regions and coordinators; 0: drawn for each region
 	Limit   limit.Limit   // of every key; zero: drawn
 	Elastic bool          // every key, if Limit is given
-	// Local tells which rules let daemons take tokens in advance.
+	// Local says which rules let daemons borrow chunks.
 	Local Local
-	// Calm worlds have no faults and true clocks.
+	// Calm worlds have no faults, and their clocks show true time.
 	Calm bool
-	// Start is when clients begin to ask; Mode, if not nil, is all they do.
+	// Start is when clients begin to send requests. Mode, if not nil, is their only behaviour.
 	Start time.Duration
 	Mode  *Behaviour
-	// Only, if not nil, is all the trouble that there is; see Violation.Enough.
+	// Only, if not nil, is the only trouble; see Violation.Enough.
 	Only *Selection
 
 	driven *DriveOptions
 	spare  int     // regions that may be added, besides drawn ones
 	faults []fault // every world has these
-	// confined: no world has others.
+	// confined: no world has other faults.
 	confined bool
-	// spoil changes what daemons tell their stores, for the test of what becomes of a
-	// failure. Bugs in the code itself are planted by package plants.
+	// spoil changes what daemons send to their stores, for the test of how a failure is handled.
+	// Package plants plants bugs in the code itself.
 	spoil func(*limit.View)
-	// Algorithms are what the keys' are drawn from; none: all there are.
+	// Algorithms are the algorithms from which the keys' are drawn; none: all of them.
 	Algorithms []limit.Algorithm
 }
 
-// Local tells which rules of a world let daemons take tokens from their stores in
-// advance, and remember denials.
+// Local says which rules of a world let daemons borrow chunks from their stores and remember
+// denials.
 type Local int8
 
-// The choices; the zero value draws it for each rule.
+// The values of Local. The zero value draws one for each rule.
 const (
 	LocalDrawn Local = iota
 	LocalNowhere
 	LocalEverywhere
 )
 
-// Behaviour is one fixed way to call.
+// Behaviour is one fixed way to send requests.
 type Behaviour struct {
 	mode mode
 	home int
 }
 
-// live lives through one world with trouble until faultsEnd, and checks that it
-// recovers.
+// live runs one world with trouble until faultsEnd, and checks that it recovers.
 func live(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	w := newWorld(seed, opts, faultsEnd)
 	w.guarded(int64(faultsEnd))
@@ -72,7 +71,7 @@ func live(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	return w
 }
 
-// guarded runs until end; a machine that panics has broken a promise too.
+// guarded runs until end. A state machine that panics has broken a promise too.
 func (w *world) guarded(end int64) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -82,8 +81,8 @@ func (w *world) guarded(end int64) {
 	w.run(end)
 }
 
-// recover: half a recovery after the last fault every region holds a lease, and in
-// the other half a client that asks for everything gets at least 0.9 of the rate.
+// recover checks the recovery. Half a recovery after the last fault every region must hold a lease.
+// In the other half a client that asks for everything must get at least 0.9 of the rate.
 func (w *world) recover() {
 	w.guarded(w.now + int64(recovery/2))
 	w.checkRecovered()

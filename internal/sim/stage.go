@@ -1,6 +1,6 @@
 package sim
 
-// stage is a version of the rules that some regions go by before the others do. It changes the
+// stage is a version of the rules that some regions adopt before the others do. It changes the
 // limit of one rule. No stage changes what a rule counts on: rules.Unstageable refuses that.
 type stage struct {
 	version, base uint64
@@ -9,8 +9,8 @@ type stage struct {
 	over          bool
 }
 
-// stageRule has some regions, not all of them, go by another limit of a rule for a while. Then
-// the limit comes into force everywhere, or the one before comes back as a later version.
+// stageRule lets some regions, not all of them, use another limit of a rule for a while. Then the
+// limit comes into force everywhere, or the earlier one returns as a later version.
 func (w *world) stageRule(r *rule) {
 	in, some := make([]bool, len(w.stores)), false
 	for i := range in {
@@ -40,7 +40,7 @@ func (w *world) stageRule(r *rule) {
 	})
 }
 
-// endStage promotes the staged version, or takes it back.
+// endStage promotes the staged version, or withdraws it.
 func (w *world) endStage(r *rule, promote bool, before term) {
 	if promote {
 		w.stage.promoted, w.stage.over = true, true
@@ -54,10 +54,11 @@ func (w *world) endStage(r *rule, promote bool, before term) {
 	})
 }
 
-// staging: a version is staged, so that nothing else changes the rules.
+// staging reports whether a version is staged. Nothing else changes the rules then.
 func (w *world) staging() bool { return w.stage != nil && !w.stage.over }
 
-// inForce is the version in force where nothing is staged, when version is the latest one.
+// inForce returns the version in force in regions outside the stage, when version is the latest
+// one.
 func (w *world) inForce(version uint64) uint64 {
 	if s := w.stage; s != nil && s.version == version && !s.promoted {
 		return s.base
@@ -65,7 +66,7 @@ func (w *world) inForce(version uint64) uint64 {
 	return version
 }
 
-// versionFor is the version that a region is to go by, when version is the latest one.
+// versionFor returns the version that a region should use, when version is the latest one.
 func (w *world) versionFor(region int, version uint64) uint64 {
 	if s := w.stage; s != nil && s.version == version && s.in[region] {
 		return version

@@ -5,29 +5,29 @@ import (
 	"aliquot/internal/sim/shell"
 )
 
-// A virtual machine may be paused, with the region's daemons and their store on it, and come
-// back with clocks that stood still. No clock of the region tells of it; the leader's does,
-// in its next answer.
+// A virtual machine may be paused, with the region's daemons and their store on it, and continue
+// with clocks that were stopped. No clock of the region reveals it. The leader's clock does, in its
+// next answer.
 
-// unseen is what a daemon cannot know yet: that its clock stood still while it measured its lease.
-// What it spends by that lease after its true end is not held against it. It can know as soon as
-// it has an answer, of the leader that it had heard before, to a call that it made after it came
-// back. An answer that was on its way while the machine stood still tells nothing, and may renew
-// the lease: it counts from the sending of its call. The zero value is nothing.
+// unseen is a stop that a daemon cannot know of yet: its clock was stopped while it measured its
+// lease. The oracle allows what the daemon spends by that lease after the lease's true end. The
+// daemon can know as soon as it has an answer to a call that it made after it continued, from the
+// leader that it had heard before. An answer that was in flight during the stop reveals nothing,
+// and may renew the lease, which counts from the sending of its call. The zero value is nothing.
 type unseen struct {
 	stops  []clockStop // the earliest first
-	back   int64       // true time at which the machine ran again
+	back   int64       // true time at which the host ran again
 	leader uint64
 }
 
-// clockStop is a daemon's clock as it would have gone on, and its reading when it stood still.
+// clockStop is a daemon's clock as it would have continued, with its reading when it was stopped.
 type clockStop struct {
 	clock   shell.Clock
 	reading budget.Instant
 }
 
-// over is the true time at which a lease was over that a call sent at an instant began and that
-// ends at another; 0 if the clock did not stand still since the call.
+// over returns the true time at which a lease was over that began with a call sent at an instant
+// and ends at another; 0 if the clock was not stopped since the call.
 func (u *unseen) over(sent, ends budget.Instant) int64 {
 	for _, s := range u.stops {
 		if sent <= s.reading {
@@ -37,7 +37,7 @@ func (u *unseen) over(sent, ends budget.Instant) int64 {
 	return 0
 }
 
-// stopClocks has a region's machine stand still for a while, and its clocks with it.
+// stopClocks stops a region's host for a while, and its clocks with it.
 func (w *world) stopClocks(region int, d int64) {
 	s := w.stores[region]
 	for _, n := range w.nodes {
@@ -54,7 +54,7 @@ func (w *world) stopClocks(region int, d int64) {
 	s.pauseTo = w.now + d
 }
 
-// turnClocks has a region's clocks, or the leader's, run at other rates that rho allows.
+// turnClocks changes the rates of a region's clocks, or of the leader's, within rho.
 func (w *world) turnClocks(region int) {
 	rate := func() int64 {
 		return w.between(shell.Slowest(w.cfg.RhoPPM), shell.Fastest(w.cfg.RhoPPM)+1)
@@ -73,8 +73,8 @@ func (w *world) turnClocks(region int) {
 	}
 }
 
-// compare takes what a coordinator's clock showed, microseconds, in the answer to the call
-// under way.
+// compare processes what a coordinator's clock showed, in microseconds, in the answer to the call
+// in flight.
 func (n *node) compare(other int64, ev budget.RegionEvent) {
 	var leader uint64
 	switch e := ev.(type) {
@@ -108,7 +108,7 @@ func (n *node) forgiven() bool {
 	return over != 0 && n.w.now >= over
 }
 
-// forgives reports whether what a region spends now is not held against it.
+// forgives reports whether the oracle allows what a region spends now.
 func (w *world) forgives(region int) bool {
 	for _, n := range w.nodes {
 		if n.region == region && n.forgiven() {
@@ -118,8 +118,8 @@ func (w *world) forgives(region int) bool {
 	return false
 }
 
-// counts reports whether a limit of this world counts use: what outlasts its right is not
-// forgiven.
+// counts reports whether this world has a counting limit. Use that outlasts its right is not
+// allowed.
 func (w *world) counts() bool {
 	for _, r := range w.rules {
 		if r.book != nil {
@@ -129,7 +129,7 @@ func (w *world) counts() bool {
 	return false
 }
 
-// atStore does something at a region's store after a while, or when its machine runs again.
+// atStore calls do at a region's store after a while, or when its host runs again.
 func (w *world) atStore(region int, after int64, do func()) {
 	w.after(after, func() {
 		if wait := w.stores[region].pauseTo - w.now; wait > 0 {

@@ -12,26 +12,25 @@ import (
 	"aliquot/limit"
 )
 
-// store is a region's Redis: records under an identity, and a clock.
+// store is a region's Redis: records with an identity, and a clock.
 type store struct {
 	w       *world
 	region  int
 	clock   shell.Clock
-	epoch   string // empty: no contents have been named yet
+	epoch   string // empty: the contents have no name yet
 	mints   int
 	heard   int64  // when a daemon of the region last took a lease; 0: not yet
 	setBack int64  // true time at which the clock was last set back
-	pauseTo int64  // true time until which its machine stands still
+	pauseTo int64  // true time until which its host is stopped
 	records []kept // by rule
-	// promotions counts the times that a replica took over, and named is the promotion that
-	// the epoch names.
+	// promotions counts how often a replica took over. named is the promotion that the epoch names.
 	promotions, named int
 	backup            backup
 	list              roster.List // of the region's daemons
 	desk              desk
 }
 
-// backup is an older copy of a store, its identity included, as a replica or a dump holds it.
+// backup is an older copy of a store, including its identity, as a replica or a dump holds it.
 type backup struct {
 	records []kept
 	epoch   string
@@ -39,16 +38,15 @@ type backup struct {
 	list    roster.List
 }
 
-// desk is what a store works on while it decides: each call finds what the one before has
-// left there, and writes over it.
+// desk is the working memory of a store. Each call overwrites what the previous one has left.
 type desk struct {
 	records []limit.Record
 	views   []limit.View
 	outs    []limit.Outcome
 }
 
-// kept is a record, the store time at which it expires (0: never), and the limit that
-// its share is a part of.
+// kept is a record, the store time at which it expires (0: never), and the limit of which its share
+// is a part.
 type kept struct {
 	record  limit.Record
 	expires int64
@@ -69,14 +67,14 @@ func newStore(w *world, region int) *store {
 
 func (s *store) time() int64 { return s.clock.Micros(s.w.now) }
 
-// outlived reports whether a command that was sent at a true time would have been too
-// late by now, had the clock not been set back since the reading, asked for at another,
-// that its deadline was made from; see doc.go.
+// outlived reports whether a command that was sent at a true time would be late by now, if the
+// clock had not been set back since the reading from which its deadline was made; see doc.go. That
+// reading was requested at the true time sampled.
 func (s *store) outlived(sampled, sent, deadline int64) bool {
 	return sampled < s.setBack && s.w.now-sent > deadline
 }
 
-// learn is the identity of the contents, minted if there is none, or if the server was
+// learn returns the identity of the contents. It creates one if there is none, or if the server was
 // promoted since.
 func (s *store) learn() string {
 	if s.epoch == "" || s.promoted() {
@@ -99,7 +97,7 @@ func (s *store) get(r *rule) limit.Record {
 	return k.record
 }
 
-// put keeps what came of a view; the record's share is a part of a limit.
+// put keeps a record for a view. The record's share is a part of a limit.
 func (s *store) put(of *rule, r limit.Record, v *limit.View, l limit.Limit) {
 	x := kept{record: r, limit: l}
 	if !r.Hot {
@@ -111,15 +109,15 @@ func (s *store) put(of *rule, r limit.Record, v *limit.View, l limit.Limit) {
 	s.records[of.index] = x
 }
 
-// flush loses everything, the identity too.
+// flush loses everything, including the identity.
 func (s *store) flush() {
 	s.records, s.epoch, s.heard, s.list = nil, "", 0, roster.List{}
 	s.w.suspectAll()
 }
 
 // rollBack brings back an older copy, as a failover with lost writes does, and one back. The
-// connections to the server that takes over are good, and it names its contents as they were
-// named when the copy was made.
+// connections to the server that takes over are good. It names its contents as they were named when
+// the copy was made.
 func (s *store) rollBack() {
 	s.records, s.epoch, s.named, s.list = slices.Clone(s.backup.records), s.backup.epoch, s.backup.named, s.backup.list
 	s.promotions++
@@ -140,11 +138,11 @@ type taken struct {
 	at         int64           // true time
 	limits     int             // of the call
 	outs       []limit.Outcome // of each try, of each limit
-	admitted   int             // the first tries; the last one was denied if there are more
-	slots      [][]uint64      // of each limit, of those tries, if it is one of slots; nil: of none
+	admitted   int             // how many of the first tries were admitted; if there are more, the last one was denied
+	slots      [][]uint64      // of each limit and those tries, if it is a limit of slots; nil: of none
 }
 
-// tried is how many requests were tried.
+// tried returns how many requests were tried.
 func (t *taken) tried() int {
 	if t.limits == 0 {
 		return 0
@@ -152,10 +150,10 @@ func (t *taken) tried() int {
 	return len(t.outs) / t.limits
 }
 
-// try is what became of one of them, of each limit.
+// try returns the outcomes of one of them, by limit.
 func (t *taken) try(i int) []limit.Outcome { return t.outs[i*t.limits : (i+1)*t.limits] }
 
-// slotsOf are the slots that were given out of one limit.
+// slotsOf returns the slots that were taken of one limit.
 func (t *taken) slotsOf(i int) []uint64 {
 	if t.slots == nil {
 		return nil
@@ -163,7 +161,7 @@ func (t *taken) slotsOf(i int) []uint64 {
 	return t.slots[i]
 }
 
-// gave notes a slot that was given out of one limit.
+// gave records a slot that was taken of one limit.
 func (t *taken) gave(i int, slot uint64) {
 	if t.slots == nil {
 		t.slots = make([][]uint64, t.limits)
@@ -171,8 +169,8 @@ func (t *taken) gave(i int, slot uint64) {
 	t.slots[i] = append(t.slots[i], slot)
 }
 
-// take tries a call's requests, until one is denied. What the call brings back and wants
-// of chunks goes with the first of them.
+// take tries a call's requests, until one is denied. What the call returns and wants of chunks goes
+// with the first of them.
 func (s *store) take(c *takeCall) taken {
 	if c.epoch != s.epoch || s.promoted() {
 		return taken{otherEpoch: true}
@@ -210,13 +208,13 @@ func (s *store) take(c *takeCall) taken {
 	for i := range asks {
 		l := asks[i].limit
 		if r := &records[i]; r.Hot && !(views[i].Hot && views[i].Gen == r.Gen) {
-			l = s.records[asks[i].rule.index].limit // the share stays what it was
+			l = s.records[asks[i].rule.index].limit // the share keeps its value
 		}
 		s.put(asks[i].rule, records[i], &views[i], l)
 		if lent := outs[i].Lent; lent > 0 {
 			asks[i].rule.ideal.borrowed(s.region, lent, s.w.now)
 		}
-		if rep.admitted > 0 && !c.given { // else its client has it already
+		if rep.admitted > 0 && !c.given { // otherwise its client has it already
 			s.w.admit(asks[i].rule, s.region, limit.Tokens(rep.admitted)*c.cost, rep.slotsOf(i))
 		}
 	}
@@ -228,8 +226,7 @@ func (s *store) take(c *takeCall) taken {
 	return rep
 }
 
-// heardBy is what a call finds out about the last lease: only a daemon that is cut
-// off asks.
+// heardBy returns what a call learns about the last lease. Only a daemon that is cut off asks.
 func (s *store) heardBy(v *limit.View) int64 {
 	if v.Phase != limit.Floor {
 		return 0
@@ -237,8 +234,7 @@ func (s *store) heardBy(v *limit.View) int64 {
 	return s.heard
 }
 
-// apply makes the first n of some changes; fewer than all when the connection
-// breaks on the way.
+// apply makes the first n of some changes. It makes fewer than all when the connection breaks.
 func (s *store) apply(epoch string, changes []change, n int, lease bool) (results []budget.ShareResult, ok bool) {
 	if epoch != s.epoch || s.promoted() {
 		return nil, false
@@ -273,10 +269,10 @@ func (s *store) apply(epoch string, changes []change, n int, lease bool) (result
 	return results, n == len(changes)
 }
 
-// change is one share change on its way to the store.
+// change is one share change in flight to the store.
 type change struct {
 	rule    *rule
-	limit   limit.Limit // by which it was worded
+	limit   limit.Limit // the limit that it was made for
 	change  limit.Change
-	carried recall.Debt // of what its key owes
+	carried recall.Debt // the part of its key's debt
 }

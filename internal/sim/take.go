@@ -9,13 +9,14 @@ import (
 	"aliquot/limit"
 )
 
-// ask is one limit of a request on its way to the store.
+// ask is one limit of a request to the store.
 type ask struct {
 	rule  *rule
 	limit limit.Limit // by the daemon's version of the rules
 	right budget.Right
 	view  limit.View
-	// ticket is the charge of the call, and carried what it has with it of what the key owes.
+	// ticket is the charge of the call. carried is the part of the key's debt that the call
+	// carries.
 	ticket  recall.Ticket
 	carried recall.Debt
 	// trip is what the key's chunk has to remember of the call, if brought.
@@ -23,7 +24,7 @@ type ask struct {
 	brought bool
 }
 
-// asks words a request under some rules. It writes over what is in out.
+// asks prepares a request under some rules. It reuses the memory of out.
 func (n *node) asks(out []ask, rules []*rule) []ask {
 	out = out[:0]
 	for _, r := range rules {
@@ -34,30 +35,30 @@ func (n *node) asks(out []ask, rules []*rule) []ask {
 	return out
 }
 
-// takeCall is requests for one cost, and the call of the store that decides what of them
-// is not decided without it.
+// takeCall is requests of one cost, and the store call that decides those that are not decided
+// without it.
 type takeCall struct {
 	n        *node
 	rules    []*rule
 	asks     []ask
-	tries    int         // that are not decided
-	here     []Admission // without the store
+	tries    int         // not decided yet
+	here     []Admission // admitted without the store
 	errand   bool        // it decides nothing
 	cost     limit.Tokens
 	epoch    string
 	sent     budget.Instant
 	began    int64
 	deadline int64 // on the store's clock
-	sampled  int64 // node.sampled of the map that the deadline is by
-	over     bool  // answered, or given up
+	sampled  int64 // node.sampled of the map that the deadline was made by
+	over     bool  // answered or given up
 	given    bool  // its one request was admitted from memory
-	rep      taken // the store's answer, on its way
+	rep      taken // the store's answer, in flight
 	watched  bool  // it is planned that the daemon gives up
 	done     func(decided)
 }
 
-// newCall is a call as of says. What it needs room for lies where a call that is over
-// had it: most of what a run would have to collect are calls.
+// newCall returns a call with the values of of. It reuses the memory of a call that is over,
+// because most of a run's garbage would be calls.
 func (n *node) newCall(of takeCall) *takeCall {
 	c := &takeCall{}
 	if last := len(n.spare) - 1; last >= 0 {
@@ -68,23 +69,24 @@ func (n *node) newCall(of takeCall) *takeCall {
 	return c
 }
 
-// spared: the call is over and nothing that is planned has to do with it.
+// spared offers the call's memory for reuse: the call is over and nothing that is planned refers to
+// it.
 func (c *takeCall) spared() {
 	if !c.watched {
 		c.n.spare = append(c.n.spare, c)
 	}
 }
 
-// decided is what became of some requests: what was admitted without the store, and what
-// the store said of the others. It holds while the one who is told so looks at it.
+// decided is the result of some requests: what was admitted without the store, and the store's
+// answer for the others. It is valid only during the call of done.
 type decided struct {
 	here []Admission
 	rep  taken
 }
 
-// take decides tries requests of one cost under some rules, all of which have to hold
-// it, until one is denied. done, if not nil, is called with what became of them, unless
-// nobody knows, after the daemon has learned of it.
+// take decides tries requests of one cost until one is denied. All the rules have to hold the cost.
+// done, if not nil, is called with the result after the daemon has learned of it, unless the result
+// is unknown.
 func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(decided)) {
 	if n.dead || n.paused() || !n.configured() || n.epoch == "" || n.staleFloors() || len(rules) == 0 {
 		return
@@ -105,12 +107,12 @@ func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(decid
 	c.leave()
 }
 
-// settling reports whether a call under way carries what one of the rules' keys owes.
+// settling reports whether a call in flight carries what one of the rules' keys owes.
 func (n *node) settling(rules []*rule) bool {
 	return slices.ContainsFunc(rules, func(r *rule) bool { return n.recalled.Settling(r.key) })
 }
 
-// leave sends the call on its way.
+// leave sends the call.
 func (c *takeCall) leave() {
 	n := c.n
 	c.epoch, c.sent, c.began, c.sampled = n.epoch, n.now(), n.w.now, n.sampled
@@ -127,21 +129,22 @@ func (c *takeCall) leave() {
 	}
 }
 
-// watch has the daemon give up in time.
+// watch plans that the daemon gives up in time.
 func (c *takeCall) watch() {
 	c.watched = true
 	c.n.w.plan(takeDeadline, (*patience)(c))
 }
 
-// takenUntil is up to when, on its store's clock, the store takes a call that the daemon
+// takenUntil returns up to when, on its store's clock, the store accepts a call that the daemon
 // makes now.
 func (n *node) takenUntil() int64 { return n.clockMap.Until(n.now() + budget.Instant(takeLate)) }
 
-// refused: the store would refuse such a call, for its clock was set since the daemon read it.
+// refused reports whether the store would refuse such a call, because its clock was set since the
+// daemon read it.
 func (n *node) refused() bool { return n.w.stores[n.region].time() > n.takenUntil() }
 
-// arrival is a call on its way to the store, answering one on its way back, and patience
-// one that the daemon waits for no longer.
+// arrival is a call on its way to the store, answering one on its way back, and patience one that
+// the daemon no longer waits for.
 type (
 	arrival   takeCall
 	answering takeCall
@@ -163,14 +166,14 @@ func (p *patience) happen() {
 	}
 }
 
-// finish tells whoever asked.
+// finish reports the result to the caller.
 func (c *takeCall) finish(rep *taken) {
 	if c.done != nil {
 		c.done(decided{here: c.here, rep: *rep})
 	}
 }
 
-// arrive is the call at the store.
+// arrive handles the call at the store.
 func (c *takeCall) arrive() {
 	n, s := c.n, c.n.w.stores[c.n.region]
 	if n.w.now < s.pauseTo {
@@ -192,8 +195,8 @@ func (c *takeCall) arrive() {
 	n.w.plan(n.w.between(milli/20, milli), (*answering)(c))
 }
 
-// late: the store has refused to decide by its clock. If that was set, the daemon
-// learns it anew.
+// late handles a call that the store has refused to decide by its clock. If that clock was set, the
+// daemon reads it again.
 func (c *takeCall) late(now int64) {
 	if c.epoch == c.n.epoch {
 		leapt := c.n.clockMap.Anew(now, c.sent, c.n.now())
@@ -206,7 +209,7 @@ func (c *takeCall) late(now int64) {
 	c.decideAlone()
 }
 
-// giveUp: no answer in time.
+// giveUp ends a call without an answer in time.
 func (c *takeCall) giveUp() {
 	if !c.over {
 		c.n.breaker.done(c.n.w.now, false)
@@ -242,7 +245,7 @@ func (c *takeCall) answer() {
 	}
 	c.tries -= rep.admitted
 	if holds, _ := c.lookHere(); c.tries > 0 && holds > 0 {
-		// What the store denied, the chunk that came with the answer holds.
+		// The chunk that came with the answer holds what the store denied.
 		rep.outs = rep.outs[:rep.admitted*rep.limits]
 		c.decideHere()
 	}
@@ -255,7 +258,7 @@ func (c *takeCall) answer() {
 	c.finish(rep)
 }
 
-// observeLoss tells the machine of hot keys that the store has lost.
+// observeLoss reports hot keys that the store has lost to the state machine.
 func (c *takeCall) observeLoss(outs []limit.Outcome) {
 	for i, out := range outs {
 		if out.Amnesia {
@@ -265,7 +268,7 @@ func (c *takeCall) observeLoss(outs []limit.Outcome) {
 	}
 }
 
-// observe tells the machine of one decision.
+// observe reports one decision to the state machine.
 func (c *takeCall) observe(outs []limit.Outcome, admitted bool) {
 	n := c.n
 	c.observeLoss(outs)

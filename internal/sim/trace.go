@@ -8,7 +8,7 @@ import (
 // traceKept is how many of the last events a failure shows.
 const traceKept = 60
 
-// entry is one line of the trace; what says which of the rest means what.
+// entry is one line of the trace. what says what the other fields mean.
 type entry struct {
 	at         int64
 	what       string
@@ -16,7 +16,7 @@ type entry struct {
 	a, b, c, d int64
 }
 
-// note writes an event down.
+// note records an event.
 func (w *world) note(what string, who int, a, b, c, d int64) {
 	e := entry{at: w.now, what: what, who: who, a: a, b: b, c: c, d: d}
 	w.trace[w.noted%traceKept] = e
@@ -24,7 +24,7 @@ func (w *world) note(what string, who int, a, b, c, d int64) {
 	w.mix(e)
 }
 
-// quiet counts an event in the hash only: there are many of its kind.
+// quiet counts an event in the hash only, because there are many of its kind.
 func (w *world) quiet(what string, who int, a, b, c, d int64) {
 	e := entry{at: w.now, what: what, who: who, a: a, b: b, c: c, d: d}
 	w.mix(e)
@@ -38,7 +38,7 @@ func (w *world) mix(e entry) {
 	}
 }
 
-// lines is the end of the trace, oldest first.
+// lines returns the end of the trace, oldest first.
 func (w *world) lines() []string {
 	var out []string
 	for i := max(0, w.noted-traceKept); i < w.noted; i++ {
@@ -49,7 +49,7 @@ func (w *world) lines() []string {
 	return append(out, w.standing()...)
 }
 
-// standing is what everyone holds at the end.
+// standing describes what every participant holds at the end.
 func (w *world) standing() []string {
 	out := []string{fmt.Sprintf("lease %v, rho %d ppm, faults every %v", w.cfg.Lease, w.cfg.RhoPPM, duration(w.faultGap))}
 	for _, c := range w.rules {
@@ -61,7 +61,7 @@ func (w *world) standing() []string {
 		}
 		for i, s := range w.stores {
 			record := s.get(c)
-			use := record.Use // printed by itself: where it lies is another place every time
+			use := record.Use // printed separately, because its address is another one every time
 			record.Use = nil
 			out = append(out, fmt.Sprintf("  store %d: %+v, in use %+v, enforces %+v", i, record, use, w.enforced(i, c)))
 		}

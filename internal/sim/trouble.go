@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Streams of random numbers that are not the world's own: when single faults come,
-// what each of them is like, and which rules have chunks. So a world from which some faults are left out
-// still has the others, at the same times.
+// Streams of random numbers besides the world's own: when single faults come, the details of each,
+// and which rules have chunks. A world from which some faults are left out so still has the others,
+// at the same times.
 const (
 	troubleStream = 0x74726f75626c65
 	faultStream   = 0x6661756c74
@@ -23,7 +23,7 @@ type mishap struct {
 	at     int64
 }
 
-// trouble causes one fault, if its kind is in this world, and plans the next.
+// trouble causes one fault, if this world has its kind, and plans the next.
 func (w *world) trouble() {
 	if w.now >= w.faultsEnd {
 		return
@@ -35,7 +35,7 @@ func (w *world) trouble() {
 	w.after(exponential(w.troubles, w.faultGap/int64(singles)*3), w.trouble)
 }
 
-// troubleClocks causes what has to do with clocks that are not as they should be.
+// troubleClocks causes faults of clocks.
 func (w *world) troubleClocks() {
 	if w.now >= w.faultsEnd {
 		return
@@ -64,7 +64,8 @@ func (w *world) strike(f fault) {
 	w.rand = own
 }
 
-// cause lets one fault happen; false if there is nothing for it to happen to.
+// cause lets one fault happen. It returns false if there is nothing to which the fault could
+// happen.
 func (w *world) cause(f fault, region int) bool {
 	n := w.nodeOf(region)
 	switch f {

@@ -6,7 +6,7 @@ import (
 	"aliquot/limit"
 )
 
-// view words a right for the store, as the daemon does.
+// view translates a right for the store, as the daemon does.
 func (n *node) view(right budget.Right, r *rule, l limit.Limit) limit.View {
 	d := rights.Daemon{
 		Region: n.region, Config: n.machine.Config(), Stamp: limit.Stamp(n.epoch),
@@ -21,8 +21,8 @@ func (n *node) view(right budget.Right, r *rule, l limit.Limit) limit.View {
 	return v
 }
 
-// spoiled is a view that a test has changed. (It is a function of its own so that the
-// views of all other worlds need not live on the heap.)
+// spoiled returns a view that a test has changed. (It is a separate function so that the views of
+// all other worlds need not live on the heap.)
 func (n *node) spoiled(v limit.View) limit.View {
 	n.w.opts.spoil(&v)
 	return v

@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// Violation is a promise broken.
+// Violation is a broken promise.
 type Violation struct {
 	Seed  uint64        `json:"seed"`
 	At    time.Duration `json:"at_ns"` // since the world began
 	What  string        `json:"what"`
 	Trace []string      `json:"trace,omitempty"` // the last events
-	// Enough is the least trouble found with which the same seed still breaks a
-	// promise, Faults what single faults those are, in order. Nil if nobody looked.
+	// Enough is the smallest trouble found with which the same seed still breaks a promise. Faults
+	// describes its single faults, in order. Both are nil if nothing searched for it.
 	Enough *Selection `json:"enough,omitempty"`
 	Faults []string   `json:"faults,omitempty"`
 	// Of is how many single faults and kinds of steady trouble there were.
 	Of int `json:"of,omitempty"`
 }
 
-// String tells how to see it again, and what led to it.
+// String says how to reproduce the violation, and what led to it.
 func (v *Violation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, at %v: %s\n", v.Seed, v.At, v.What)
@@ -36,14 +36,13 @@ func (v *Violation) String() string {
 	return b.String()
 }
 
-// shorteningWorlds bounds the worlds that the search for the least trouble lives
-// through: some ten seconds of it.
+// shorteningWorlds bounds the worlds that the search for the smallest trouble runs, to some ten
+// seconds.
 const shorteningWorlds = 250
 
-// Shorten looks for the least trouble with which the world of a seed still breaks a
-// promise, whichever that is: it leaves out ever smaller parts of what there was,
-// as long as something breaks without them. It returns the violation that this
-// least trouble leads to; nil if the seed breaks nothing.
+// Shorten searches for the smallest trouble with which the world of a seed still breaks a promise,
+// whichever that is. It leaves out ever smaller parts, as long as something breaks without them. It
+// returns the violation that this trouble leads to; nil if the seed breaks nothing.
 func Shorten(seed uint64, opts Options) *Violation {
 	w := live(seed, opts, worldSpan-recovery)
 	if w.failure == nil {
@@ -77,8 +76,7 @@ type shortener struct {
 	worlds int
 }
 
-// lessAPart leaves out one of so many equal parts, and reports whether something
-// still breaks.
+// lessAPart leaves out one of parts equal parts, and reports whether something still breaks.
 func (s *shortener) lessAPart(parts int) bool {
 	n := s.enough.len()
 	parts = min(parts, n)
@@ -96,7 +94,7 @@ func (s *shortener) lessAPart(parts int) bool {
 	return false
 }
 
-// hadTrouble is what a world has had of trouble up to now.
+// hadTrouble returns the trouble that a world has had so far.
 func (w *world) hadTrouble() *Selection {
 	s := &Selection{}
 	for _, m := range w.mishaps {
@@ -110,7 +108,7 @@ func (w *world) hadTrouble() *Selection {
 	return s
 }
 
-// String says what happened to whom.
+// String describes what happened to which region.
 func (m mishap) String() string {
 	return fmt.Sprintf("fault %d at %v: %v (region %d)", m.number, duration(m.at), m.kind, m.region)
 }

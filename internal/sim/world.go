@@ -10,7 +10,7 @@ import (
 	"aliquot/internal/sim/shell"
 )
 
-// world is one run. Not safe for concurrent use.
+// world is one run. It is not safe for concurrent use.
 type world struct {
 	seed uint64
 	opts Options
@@ -21,9 +21,9 @@ type world struct {
 	events int64
 
 	cfg    budget.Config  // as at the bootstrap
-	ledger *budget.Ledger // what the log's commands built
+	ledger *budget.Ledger // built by the commands of the log
 
-	leader  *coord // has access to the log; nil: nobody
+	leader  *coord // the coordinator with access to the log; nil: none
 	coords  []*coord
 	nodes   []*node // alive
 	stores  []*store
@@ -32,7 +32,7 @@ type world struct {
 	version uint64 // of the rules, in the log
 	stage   *stage // the latest one; nil: none yet
 	known   []stateFile
-	opened  []budget.SessionID // by region: the latest that a daemon of it opened
+	opened  []budget.SessionID // by region: the latest one that a daemon of it opened
 	names   int
 
 	oneWay         []int64
@@ -40,29 +40,29 @@ type world struct {
 	buried         []bool     // by region: fenced, its daemons never come back
 	adopted        []adoption // by region
 	fences         []int      // by region, how often
-	declared       int        // regions, those that have left too
-	floorsMoved    bool       // an operator has had them moved
-	stuck          []int64    // until when a region's store commands get stuck
+	declared       int        // regions, including those that have left
+	floorsMoved    bool       // by an operator
+	stuck          []int64    // until when a region's store commands are delayed
 	faults         [faultKinds]bool
 	clocksAgree    bool // the stores' clocks show the same, within a second
 	faultGap       int64
 	faultsEnd      int64
 	troubles       *rand.Rand // when which single fault comes
 	cuts           *rand.Rand // when a store is lost for one daemon
-	cached         *rand.Rand // which rules let daemons take tokens in advance
-	clockTrouble   *rand.Rand // of clocks that are not as they should be
-	struck         int        // single faults so far, those left out too
+	cached         *rand.Rand // which rules let daemons borrow chunks
+	clockTrouble   *rand.Rand // faults of clocks
+	struck         int        // single faults so far, including those left out
 	mishaps        []mishap   // caused
 	faulted        int64
 	caused         [faultKinds]int64
 
 	turn        int    // whose shares are checked next, if none is suspect
 	suspects    bool   // some rule is suspect
-	slots       uint64 // given out
+	slots       uint64 // the latest slot that was named
 	decisions   int64
 	moves       int64
-	chunked     int64 // of the decisions, admitted from chunks
-	emergencies int64 // of the decisions, in-process
+	chunked     int64 // decisions that were admitted from chunks
+	emergencies int64 // decisions in the daemon without the store
 	admitted    int64
 	failure     *Violation
 	trace       [traceKept]entry
@@ -70,7 +70,7 @@ type world struct {
 	hash        uint64
 }
 
-// newWorld builds a world from a seed, and starts everything in it.
+// newWorld creates a world from a seed, and starts everything in it.
 func newWorld(seed uint64, opts Options, faultsEnd time.Duration) *world {
 	w := &world{
 		seed: seed, opts: opts, rand: rand.New(rand.NewPCG(seed, 0x616c6971756f74)),
@@ -166,7 +166,7 @@ func (w *world) drawOneWay(region int) int64 {
 	return w.between(200_000, 100*milli)
 }
 
-// newClock draws a clock: often one of the fastest or slowest there may be.
+// newClock draws a clock, often one of the fastest or slowest that rho allows.
 func (w *world) newClock() shell.Clock {
 	low, high := shell.Slowest(w.cfg.RhoPPM), shell.Fastest(w.cfg.RhoPPM)
 	c := shell.Clock{Offset: w.between(second, 1000*second), Drift: w.between(low, high+1)}
@@ -182,7 +182,7 @@ func (w *world) newClock() shell.Clock {
 	return c
 }
 
-// drifts: the world's clocks run at different rates.
+// drifts reports whether the world's clocks run at different rates.
 func (w *world) drifts() bool {
 	if d := w.opts.driven; d != nil {
 		return d.Drifting
@@ -190,7 +190,7 @@ func (w *world) drifts() bool {
 	return w.faults[drifting]
 }
 
-// nodeOf is the region's daemon, the latest if there are two.
+// nodeOf returns the region's daemon, the latest one if there are two.
 func (w *world) nodeOf(region int) *node {
 	for i := len(w.nodes) - 1; i >= 0; i-- {
 		if w.nodes[i].region == region {
@@ -200,7 +200,7 @@ func (w *world) nodeOf(region int) *node {
 	return nil
 }
 
-// oldest is the oldest daemon of a region that is not its latest.
+// oldest returns the oldest daemon of a region that is not its latest.
 func (w *world) oldest(region int) *node {
 	latest := w.nodeOf(region)
 	for _, n := range w.nodes {
@@ -211,7 +211,7 @@ func (w *world) oldest(region int) *node {
 	return nil
 }
 
-// between draws from low up to but without high.
+// between draws from low up to but not including high.
 func (w *world) between(low, high int64) int64 {
 	if high <= low {
 		return low
