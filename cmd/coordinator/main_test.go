@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"aliquot/internal/config"
 )
 
 func TestCommandLine(t *testing.T) {
@@ -20,7 +22,7 @@ func TestCommandLine(t *testing.T) {
 		want    string
 	}{
 		{"help", []string{"--help"}, nil, exitOK, "--bootstrap-expect"},
-		{"version", []string{"--version"}, nil, exitOK, "aliquot coordinator"},
+		{"version", []string{"--version"}, nil, exitOK, "aliquot coordinator " + config.Release},
 		{"unknown flag", []string{"--nope"}, nil, exitUsage, "unknown flag: --nope"},
 		{"argument", []string{"start"}, nil, exitUsage, `unexpected argument "start"`},
 		{"no node id", []string{"--data-dir=x"}, nil, exitUsage, "--node-id"},

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"aliquot/internal/config"
 )
 
 func TestWordsBeforeServing(t *testing.T) {
@@ -28,7 +30,7 @@ func TestWordsBeforeServing(t *testing.T) {
 		want    string
 	}{
 		{"help", []string{"--help"}, nil, 0, "--state-file"},
-		{"version", []string{"--version"}, nil, 0, "aliquot regional "},
+		{"version", []string{"--version"}, nil, 0, "aliquot regional " + config.Release},
 		{"nothing", nil, nil, exitUsage, "--region"},
 		{"unknown flag", []string{"--nonsense"}, nil, exitUsage, "nonsense"},
 		{"argument", []string{"us"}, nil, exitUsage, `"us"`},

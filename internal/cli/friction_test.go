@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"aliquot/internal/config"
 )
 
 // What is wrong on a command line is said in words, with what is taken or was meant.
@@ -31,7 +33,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 }
 
 func TestVersionAndHelp(t *testing.T) {
-	command(t, "", "version").want(t, exitOK, "aliquot ", "go1.")
+	command(t, "", "version").want(t, exitOK, "aliquot "+config.Release, "go1.")
+	command(t, "", "--version").want(t, exitOK, "aliquot "+config.Release)
 	command(t, "", "version", "-o", "json").want(t, exitOK, `"platform":`)
 	command(t, "", "--help").want(t, exitOK, "Requests, asked of a region:", "Rules, and what stands above them:", "The cluster:", "To try it out, and to size it:")
 }

@@ -7,29 +7,34 @@ import (
 	"runtime/debug"
 )
 
-// Version is what this binary was built from: the module's version, or the commit
-// it was built at ("-dirty" with local changes), or "devel".
+// Release is the version of Aliquot that these sources are, or will be, as CHANGELOG.md names it.
+const Release = "0.1.0"
+
+// Version returns the release and, where the binary was built in a clone, the first 12 digits of
+// its commit: "0.1.0+444f7d2ab01c", with ".modified" behind it if sources had changed since. It is
+// one word without spaces, as semantic versioning writes it.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "devel"
+		return Release
 	}
-	if v := info.Main.Version; v != "" && v != "(devel)" {
-		return v
-	}
-	revision, dirty := "", ""
-	for _, s := range info.Settings {
+	return version(info.Settings)
+}
+
+func version(settings []debug.BuildSetting) string {
+	revision, modified := "", ""
+	for _, s := range settings {
 		switch {
 		case s.Key == "vcs.revision":
 			revision = s.Value[:min(len(s.Value), 12)]
 		case s.Key == "vcs.modified" && s.Value == "true":
-			dirty = "-dirty"
+			modified = ".modified"
 		}
 	}
 	if revision == "" {
-		return "devel"
+		return Release
 	}
-	return revision + dirty
+	return Release + "+" + revision + modified
 }
 
 // NewLogger writes to w at the level "debug", "info", "warn" or "error", as "text"

@@ -25,9 +25,3 @@ func TestNewLogger(t *testing.T) {
 		}
 	}
 }
-
-func TestVersionIsNotEmpty(t *testing.T) {
-	if config.Version() == "" {
-		t.Error("no version")
-	}
-}
