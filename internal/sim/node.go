@@ -73,6 +73,7 @@ type node struct {
 	roster     *roster.Roster
 	listOf     string
 	beside     bool // another daemon is known
+	spent      bool // it could spend by the store when it last looked
 	aloneSince budget.Instant
 	unmarked   bool  // the store did not take the latest mark
 	storeCutTo int64 // true time up to which its commands do not reach its store

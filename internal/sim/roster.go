@@ -64,8 +64,20 @@ func (n *node) standing(unmarked bool) budget.Standing {
 	}
 }
 
-// spends reports whether the daemon may spend through the store.
-func (n *node) spends() bool { return n.roster == nil || n.roster.Spends(n.now()) }
+// spends reports whether the daemon may spend by the store, and has the world know when that begins: by what the
+// daemon hears, or by its waiting long enough.
+func (n *node) spends() bool {
+	if n.roster == nil {
+		return true
+	}
+	may := n.roster.Spends(n.now())
+	if may && !n.spent {
+		n.w.note("may spend", n.region, int64(n.name), 0, 0, 0)
+		n.w.joined(n)
+	}
+	n.spent = may
+	return may
+}
 
 // readList reads the list of the region's daemons, and plans the next reading.
 func (n *node) readList() {
@@ -73,8 +85,12 @@ func (n *node) readList() {
 		return
 	}
 	w, s := n.w, n.w.stores[n.region]
+	if n.epoch == "" {
+		w.after(20*milli, n.when(n.readList)) // the store has not answered yet
+		return
+	}
 	w.after(int64(n.roster.NextRead(n.now())), n.when(n.readList))
-	if n.epoch == "" || n.storeCut() || w.stuck[n.region] > w.now || !n.breaker.passes(w.now) {
+	if n.storeCut() || w.stuck[n.region] > w.now || !n.breaker.passes(w.now) {
 		return
 	}
 	if n.epoch != n.listOf {
@@ -102,17 +118,13 @@ func (n *node) knows(change func()) {
 	if n.roster == nil {
 		return
 	}
-	spent := n.spends()
 	change()
 	alone := n.roster.Alone(n.now())
 	if n.beside && alone {
 		n.aloneSince = n.now()
 	}
 	n.beside = !alone
-	if !spent && n.spends() {
-		n.w.note("may spend", n.region, int64(n.name), 0, 0, 0)
-		n.w.joined(n)
-	}
+	n.spends()
 }
 
 // joined handles a daemon that may now spend through the store. It cannot know what another daemon
