@@ -1,5 +1,7 @@
 package limit
 
+import "time"
+
 // MaxChunkLife is the longest time for which tokens may be lent, in microseconds. A holder that
 // dies with a chunk keeps the bucket from filling up for that long.
 const MaxChunkLife = 3 * million
@@ -29,6 +31,22 @@ type ChunkView struct {
 
 // Asked reports whether the view has or wants a chunk.
 func (c *ChunkView) Asked() bool { return c.Was != 0 || c.Want != 0 }
+
+// Holds returns what the caller holds of the record by the answer to a call with this view, and for how long at the most:
+// half as long again as the store said, which is beyond what two clocks may differ by. It reports false if the answer
+// says nothing of that.
+func (c *ChunkView) Holds(out *Outcome) (held Tokens, most time.Duration, known bool) {
+	if !c.Asked() || c.Until == Void {
+		return 0, 0, false
+	}
+	if held = out.Lent; out.Kept {
+		held += c.Keep
+	}
+	return held, time.Duration(out.LentFor+out.LentFor/2) * time.Microsecond, true
+}
+
+// Void is the Until of a view that counts nothing of a chunk: no chunk has lasted until then.
+const Void = 1
 
 // without returns the bucket with its capacity reduced by what is lent.
 func (b Bucket) without(lent Tokens) Bucket {

@@ -140,6 +140,9 @@ func (e *emergency) answered(g *group, r *lua.Result, storeNow int64, received b
 		a := &g.asks[i]
 		c := recall.Charge{Key: a.key, Limit: a.limit}
 		e.table.Answered(&a.ticket, &c, r.Allowed, r.Limits[i], a.carried, storeNow, received)
+		if held, most, known := a.asked.Holds(&r.Limits[i]); known {
+			e.table.Borrowed(a.key, held, received.Add(most), storeNow)
+		}
 	}
 	e.count()
 }

@@ -182,11 +182,10 @@ func (e *localEntry) awaited() <-chan struct{} {
 
 // void is a view of a chunk that counts nothing of it.
 func void(v limit.ChunkView) limit.ChunkView {
-	const never = 1 // no chunk has lasted until then
 	if v.Was == 0 {
 		return limit.ChunkView{}
 	}
-	return limit.ChunkView{Was: v.Was, Until: never}
+	return limit.ChunkView{Was: v.Was, Until: limit.Void}
 }
 
 // second decides a group that the store denied once more, by what is here: another call

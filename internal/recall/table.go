@@ -94,6 +94,9 @@ type entry struct {
 	asked limit.Tokens
 	// capacity is what the store's bucket could hold at the latest answer; 0 if that is not known.
 	capacity limit.Tokens
+	// lent is what the daemon has borrowed of the record, until lentUntil at the latest.
+	lent      limit.Tokens
+	lentUntil budget.Instant
 	// counts: it is a counting limit. unsaid: the store did not report what is in use of it, only
 	// that nothing is left.
 	counts, unsaid bool
@@ -197,6 +200,21 @@ func (t *Table) TellUse(key budget.KeyID, left, used limit.Tokens, stamp int64, 
 	delete(t.changing, key)
 }
 
+// Borrowed records what the daemon has borrowed of a key's record, by the store's answer at stamp, and when that loan
+// is over at the latest. The daemon spends it besides what the table knows, so until then the record fills up to that
+// much less. An answer that was overtaken by a later one lowers nothing.
+func (t *Table) Borrowed(key budget.KeyID, lent limit.Tokens, until budget.Instant, stamp int64) {
+	e, known := t.keys[key]
+	if !known {
+		return
+	}
+	if stamp < e.stamp {
+		lent, until = max(lent, e.lent), max(until, e.lentUntil)
+	}
+	e.lent, e.lentUntil = lent, until
+	t.keys[key] = e
+}
+
 // Spend subtracts what was charged to a key in another way than by a call of Sent.
 func (t *Table) Spend(key budget.KeyID, cost limit.Tokens) {
 	if e, known := t.keys[key]; known {
@@ -231,7 +249,13 @@ func (e entry) to(c *Charge, now budget.Instant) entry {
 	if e.at < c.From {
 		e.left, e.at = min(e.left, 0), c.From
 	}
-	e.left = earned(e.left, min(e.basis, c.Bucket.Rate.Micro), c.Bucket.Cap, e.at, now)
+	rate := min(e.basis, c.Bucket.Rate.Micro)
+	if e.lent > 0 && e.at < e.lentUntil {
+		// Meanwhile the bucket holds that much less, as in the store.
+		until := min(now, e.lentUntil)
+		e.left, e.at = earned(e.left, rate, max(0, c.Bucket.Cap-e.lent), e.at, until), max(e.at, until)
+	}
+	e.left = earned(e.left, rate, c.Bucket.Cap, e.at, now)
 	e.at = max(e.at, now)
 	return e
 }

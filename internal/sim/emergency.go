@@ -122,6 +122,9 @@ func (c *takeCall) settled(rep *taken) {
 		a := &c.asks[i]
 		charge := a.named()
 		c.n.recalled.Answered(&a.ticket, &charge, rep.admitted == c.tries, last[i], a.carried, rep.time, c.n.now())
+		if held, most, known := a.view.Chunk.Holds(&rep.try(0)[i]); known {
+			c.n.recalled.Borrowed(a.rule.key, held, c.n.now().Add(most), rep.time)
+		}
 	}
 }
 
