@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawAllocation draws what a leader can meet: equal floors, any demand, some
-// regions silent, limits from one request to a billion.
+// drawAllocation draws any input that a leader can meet: equal floors, any demand, some silent
+// regions, limits from one request to a billion.
 func drawAllocation(t *rapid.T) allocation {
 	n := rapid.IntRange(1, 6).Draw(t, "regions")
 	floors := Split(make([]int64, n))
@@ -56,7 +56,7 @@ func TestAllocationNeverExceedsWhatThereIs(t *testing.T) {
 	})
 }
 
-// liveOf are the indices of the regions that are not silent.
+// liveOf returns the indices of the regions that are not silent.
 func liveOf(a allocation) []int {
 	var live []int
 	for i, c := range a.Regions {
@@ -85,7 +85,7 @@ func TestEveryRegionGetsItsDemandOrItsFairShare(t *testing.T) {
 	})
 }
 
-// Only a region whose bucket is not short waits, and no longer than its tokens last.
+// Only a region whose bucket is not short waits, and only as long as its tokens last.
 func TestWhoIsShortDoesNotWait(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawAllocation(t)

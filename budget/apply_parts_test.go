@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// opening is a world of two regions whose leader has been replaced while many keys are hot,
-// and in which the first region's store has not answered yet: parts are what it is to apply.
+// opening is a world of two regions whose leader was replaced while many keys were hot. The first
+// region's store has not answered yet; parts are what it has to apply.
 type opening struct {
 	*world
 	parts []ApplyShares
 	keys  []KeyID
 }
 
-// newOpening has so many hot keys of which the first region holds half and is to hold its
-// floor, a part of which is applied at once.
+// newOpening returns a world with the given number of hot keys. The first region holds half of each
+// and is told its floor, in parts of the given size.
 func newOpening(t *testing.T, keys, part int) *opening {
 	o := &opening{world: newWorld(t, 2)}
 	r, now := o.regions[0], o.now
@@ -48,7 +48,7 @@ func (o *opening) take(effects []RegionEffect) (reports []Report, hellos []Hello
 	return reports, hellos
 }
 
-// answer has the store answer the latest part.
+// answer lets the store answer the latest part.
 func (o *opening) answer(failed bool) (reports []Report) {
 	var done SharesApplied
 	for _, c := range o.parts[len(o.parts)-1].Changes {
@@ -93,9 +93,9 @@ func TestADirectiveIsAppliedInParts(t *testing.T) {
 	}
 }
 
-// A key of a part to come may have a record that an earlier session wrote. To a cold view it
-// is the left-over of a key that has cooled down as soon as the region knows of all
-// generations up to its own, so the region must not say so before.
+// A key of a later part may have a record that an earlier session wrote. Once the region knows all
+// generations up to that record's, a cold view takes the record for the rest of a key that has
+// cooled down. So the region must not say so before.
 func TestTheWatermarkWaitsForTheLastPart(t *testing.T) {
 	o := newOpening(t, 5, 2)
 	for range 2 {
@@ -139,7 +139,7 @@ func TestProgressIsReportedAndAcknowledgesKeys(t *testing.T) {
 	}
 }
 
-// What is applied when the session ends is held, and the next Hello says so.
+// What was applied when the session ends is held, and the next Hello says so.
 func TestProgressOutlastsItsSession(t *testing.T) {
 	for _, ends := range []struct {
 		name string
@@ -173,7 +173,7 @@ func TestProgressOutlastsItsSession(t *testing.T) {
 	}
 }
 
-// A lease that ends while shares are being applied takes nothing away from what is under way.
+// A lease that ends while shares are being applied takes nothing away from them.
 func TestALeaseMayEndWhileASessionOpens(t *testing.T) {
 	o := newOpening(t, 5, 2)
 	o.regions[0].leaseEnd = o.now.Add(time.Second)
@@ -192,8 +192,8 @@ func TestALeaseMayEndWhileASessionOpens(t *testing.T) {
 	}
 }
 
-// slow is a world whose first region lends a key, and whose leader is replaced; until
-// released, the region's store does not answer what its session begins with.
+// slow returns a world whose first region lends a key, and whose leader was replaced. Until release
+// is called, the region's store does not apply the answer to the Hello.
 func slow(t *testing.T) (w *world, release func()) {
 	w = started(t, 3)
 	w.load[1] = 10
@@ -205,7 +205,7 @@ func slow(t *testing.T) (w *world, release func()) {
 		}
 		return i == 0
 	}
-	// Its share is to be told: it says that it holds another one than the ledger has.
+	// The region has to be told its share: it says that it holds another one than the ledger has.
 	w.regions[0].hot[w.key].gen.Counter--
 	w.regions[0].hot[w.key].share = Share{}
 	w.elect()
@@ -217,8 +217,8 @@ func slow(t *testing.T) (w *world, release func()) {
 	}
 }
 
-// For longer than a lease nothing but reports of progress comes of a region. Its session stays
-// open, its lease is not renewed, and what it lent is not given out.
+// For longer than a lease the region sends only reports of progress. Its session stays open, its
+// lease is not renewed, and what it lent is not given away.
 func TestALeaderKeepsTheSessionOfARegionThatMakesProgress(t *testing.T) {
 	w, release := slow(t)
 	renewed := w.renewed[0]
@@ -240,7 +240,7 @@ func TestALeaderKeepsTheSessionOfARegionThatMakesProgress(t *testing.T) {
 	}
 }
 
-// An acknowledgement of one key counts before all others are applied, and for that key alone.
+// An acknowledgement of one key counts before all others are applied, and only for that key.
 func TestAnAcknowledgedKeyIsLoweredWhileOthersAreApplied(t *testing.T) {
 	ledger := &Ledger{Config: NewConfig([]string{"a", "b"}, 10*time.Second, 20_000)}
 	ledger.MintEpoch()

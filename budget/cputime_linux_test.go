@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuClock reads the time that this goroutine's thread has spent on a core: what else
-// the machine does is not counted.
+// cpuClock returns a clock of the CPU time of this goroutine's thread: other work of the host does
+// not count.
 func cpuClock() func() time.Duration {
 	runtime.LockOSThread()
 	return func() time.Duration {

@@ -4,7 +4,7 @@ package budget_test
 
 import "time"
 
-// cpuClock is the wall's clock where a thread's own cannot be read.
+// cpuClock returns a wall clock where a thread's own clock cannot be read.
 func cpuClock() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration { return time.Since(start) }

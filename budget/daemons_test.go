@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// replace puts another daemon in a region's place, on the same store, and returns the
-// one that was there: it hears nothing any more, and does not know.
+// replace puts another daemon in a region's place, on the same store. It returns the previous
+// daemon, which receives nothing any more and does not know that.
 func (w *world) replace(i int, with *Region) (before *Region) {
 	before, w.regions[i] = w.regions[i], with
 	if before.inFlight != noCall {
@@ -15,15 +15,15 @@ func (w *world) replace(i int, with *Region) (before *Region) {
 	return before
 }
 
-// another is a daemon of a region that has just started.
+// another returns a daemon of a region that has just started.
 func (w *world) another(i int, incarnation uint64) *Region {
 	r := NewRegion(i, w.ledger.Config, incarnation, w.now)
 	r.Step(StoreEpoch{w.regions[i].storeEpoch}, w.now)
 	return r
 }
 
-// sumWith is what the regions may spend together while a daemon that was replaced
-// spends for its region.
+// sumWith returns what the regions may spend together while a daemon that was replaced spends for
+// its region.
 func (w *world) sumWith(earlier *Region) Share {
 	sum := earlier.Right(w.key, w.limit, w.now).Effective()
 	for i, r := range w.regions {
@@ -34,8 +34,8 @@ func (w *world) sumWith(earlier *Region) Share {
 	return sum
 }
 
-// A daemon whose region has lent its share meanwhile, through another daemon, comes back
-// while its own lease runs: a session tells it no more than the ledger has for it.
+// A daemon comes back while its own lease runs, after its region has lent its share through another
+// daemon. A session tells it no more than the ledger has for it.
 func TestADaemonThatComesBackKeepsNothingThatWasLent(t *testing.T) {
 	w := lent(t)
 	first := w.replace(0, w.another(0, 9))
@@ -51,8 +51,7 @@ func TestADaemonThatComesBackKeepsNothingThatWasLent(t *testing.T) {
 	w.runWithin(t, 5*time.Second)
 }
 
-// A lease that was granted to one daemon of a region is not shortened by a shorter one
-// of another.
+// A shorter lease of another daemon of the region does not shorten a longer one.
 func TestAShorterLeaseOfAnotherDaemonEndsNoLongerOne(t *testing.T) {
 	w := lent(t)
 	w.run(time.Second)
@@ -69,8 +68,8 @@ func TestAShorterLeaseOfAnotherDaemonEndsNoLongerOne(t *testing.T) {
 	w.runUntil("b has the rest when it is over", 5*time.Second, func() bool { return w.rate(1) >= 640 })
 }
 
-// Cold buckets are full in the contents that a region's first session was opened with,
-// and in no later ones, however busy the log was at that time.
+// Cold buckets are full in the contents with which a region's first session was opened, and in no
+// later ones, however busy the log was at that time.
 func TestOnlyTheFirstContentsStartFull(t *testing.T) {
 	w := newWorld(t, 2)
 	w.quorum, w.commits = tick, 20*tick
@@ -91,8 +90,8 @@ func TestOnlyTheFirstContentsStartFull(t *testing.T) {
 	}
 }
 
-// A key that becomes hot while a region opens a session is covered for its floor: it
-// enforces that until it hears of the key.
+// A key that becomes hot while a region opens a session is covered for its floor. The region
+// enforces that until it learns of the key.
 func TestAKeyBecomesHotWhileARegionOpensASession(t *testing.T) {
 	w := started(t, 2)
 	w.far = []time.Duration{0, 10 * tick}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// stream feeds one region's demand of a key to an estimator, as its reports would: one
-// every 180 ms, which mentions the key if it was used.
+// stream feeds one region's demand for a key to an estimator, as its reports would: one report
+// every 180 ms, which contains the key if it was used.
 type stream struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -31,7 +31,7 @@ func newStream(t *testing.T) *stream {
 	}
 }
 
-// use counts n requests now.
+// use counts n requests at the present.
 func (s *stream) use(n int64) {
 	h := hotKey{used: s.used, gap: s.gap}
 	h.use(s.now)
@@ -39,7 +39,7 @@ func (s *stream) use(n int64) {
 	s.offered += n * microToken
 }
 
-// pass lets time pass to the next request, and reports that are due on the way.
+// pass lets time pass until the next request, with the reports that are due on the way.
 func (s *stream) pass(d time.Duration) {
 	for end := s.now.Add(d); ; {
 		next := s.report.Add(everyReport)
@@ -72,7 +72,7 @@ func (s *stream) random(perSecond float64, d time.Duration) {
 	}
 }
 
-// fast is the estimate, in tokens a second.
+// fast returns the estimate, in tokens a second.
 func (s *stream) fast() float64 {
 	return float64(s.d.at(s.report, s.limit, reportKeyEvery).Fast) / Unit * 100
 }
@@ -116,7 +116,7 @@ func TestDemandThatBeginsIsNoticedAtOnce(t *testing.T) {
 	}
 }
 
-// A demand that changes by half shows soon, though no single report proves it.
+// A demand that changes by half shows soon, although no single report proves it.
 func TestDemandThatDriftsIsFollowed(t *testing.T) {
 	s := newStream(t)
 	s.random(30, 20*time.Second)
@@ -126,7 +126,7 @@ func TestDemandThatDriftsIsFollowed(t *testing.T) {
 	}
 }
 
-// What comes in batches is not idle between them, nor any more than it is.
+// Demand in batches is not idle between them, and counts as no more than it is.
 func TestBatchesAreNoPauses(t *testing.T) {
 	s := newStream(t)
 	for i := range 100 {

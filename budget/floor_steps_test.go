@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// stepsMade counts the steps of a change until ok, which must be within a time.
+// stepsMade returns how many steps a change makes until ok, which must be within a time.
 func (w *world) stepsMade(what string, within time.Duration, ok func() bool) (steps uint64) {
 	w.t.Helper()
 	before := w.ledger.Config.Version
@@ -13,8 +13,9 @@ func (w *world) stepsMade(what string, within time.Duration, ok func() bool) (st
 	return w.ledger.Config.Version - before
 }
 
-// Each step of a change of floors begins a new reign, and how long old leases run is
-// counted from its beginning: the floors wait for them, and not they for all the floors.
+// Each step of a change of floors begins a new epoch. How long old leases run is counted from the
+// beginning of an epoch. So the floors wait for the leases, and the leases do not wait for all the
+// floors.
 func TestFloorsDoNotKeepAShorterLeaseWaiting(t *testing.T) {
 	w := started(t, 3)
 	w.retime(2*time.Second, 20_000)
@@ -24,7 +25,7 @@ func TestFloorsDoNotKeepAShorterLeaseWaiting(t *testing.T) {
 	w.runUntil("floors are what the weights amount to", 5*time.Second, w.steady)
 }
 
-// That the longer leases have ended stays known while a region has yet to acknowledge.
+// The fact that the longer leases have ended is kept while a region has yet to acknowledge.
 func TestLongerLeasesEndWithoutARegion(t *testing.T) {
 	w := started(t, 3)
 	w.cut[2] = true
@@ -38,8 +39,8 @@ func TestLongerLeasesEndWithoutARegion(t *testing.T) {
 	w.runUntil("c has acknowledged", 5*time.Second, func() bool { return !w.ledger.Config.Retiming() && w.steady() })
 }
 
-// A region that opens its session a little later than others is waited for, however long
-// the tail and however slow its clock may be.
+// A step waits for a region that opens its session a little later than the others, however long the
+// tail and however slow the region's clock.
 func TestStepWaitsForWhoIsALittleLate(t *testing.T) {
 	for _, tail := range []time.Duration{0, time.Minute, 10 * time.Minute} {
 		w := started(t, 3)
@@ -57,8 +58,8 @@ func TestStepWaitsForWhoIsALittleLate(t *testing.T) {
 	}
 }
 
-// What a region used of an earlier floor ends a tail after it gave that up, whether its
-// session lasts or not; another daemon of it has to give it up anew.
+// What a region used of an earlier floor ends a tail after it gave that floor up, even if its
+// session ends. Another daemon of the region has to give it up again.
 func TestBrokenSessionsDoNotKeepAStepWaiting(t *testing.T) {
 	w := started(t, 2)
 	w.limit.Tail = 2 * time.Minute

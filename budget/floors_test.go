@@ -118,9 +118,9 @@ func TestChangesOfRegionsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// Whatever operators do and whoever acknowledges in whatever order: bounds never sum
-// above the whole, nobody is told more than its bound, entries keep a share for
-// every region, and when all acknowledge the floors become what the weights say.
+// For any commands of operators and any order of acknowledgements: bounds never sum above the
+// whole, no region is told more than its bound, and entries keep a share for every region. When all
+// acknowledge, the floors become what the weights say.
 func TestFloorsUnderRandomChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := &Ledger{Config: NewConfig([]string{"a", "b", "c"}, 10*time.Second, 20_000)}
@@ -183,8 +183,8 @@ func checkFloorsOf(t *rapid.T, l *Ledger) {
 	}
 }
 
-// A key that was hot before the floor grew has a liability of its own. A daemon that
-// does not know it yet counts on no more than the region has had all along.
+// A key that was hot before the floor grew has its own liability. A daemon that does not know the
+// key yet counts on no more than the region has had all along.
 func TestChangedFloorHoldsOnceASessionHasToldTheShares(t *testing.T) {
 	w := started(t, 2)
 	w.load[0] = 10
@@ -219,8 +219,8 @@ func TestChangedFloorHoldsOnceASessionHasToldTheShares(t *testing.T) {
 	}
 }
 
-// A smaller share that may not have reached the store is not acknowledged, but no
-// more than it is believed in: another daemon of the region may have acknowledged it.
+// A smaller share that may not have reached the store is not acknowledged, but the region believes
+// in no more than that share: another daemon of the region may have acknowledged it.
 func TestAShrinkThatFailedIsBelieved(t *testing.T) {
 	w := started(t, 2)
 	w.load[0] = 10
@@ -238,8 +238,8 @@ func TestAShrinkThatFailedIsBelieved(t *testing.T) {
 	}
 }
 
-// A leader that nobody has told the limit of a hot key takes a drained region's share
-// of it away all the same.
+// A leader that was not told the limit of a hot key still takes a drained region's share of it
+// away.
 func TestDrainedRegionGivesUpAKeyOfUnknownLimit(t *testing.T) {
 	w := started(t, 2)
 	w.load[1] = 10
@@ -254,8 +254,8 @@ func TestDrainedRegionGivesUpAKeyOfUnknownLimit(t *testing.T) {
 	w.runUntil("b holds nothing", 5*time.Second, func() bool { return w.rate(1) == 0 && w.ledger.Shares(w.key)[1] == Share{} })
 }
 
-// What a bucket earned before its floor grew counts at the smaller floor until every bucket
-// has had the time to fill: no sooner is the change forgotten.
+// What a bucket earned before its floor grew counts at the smaller floor until every bucket has had
+// time to fill. The change is not forgotten before.
 func TestAChangeIsRememberedUntilEveryBucketCouldFill(t *testing.T) {
 	const fill = 30 * time.Second
 	w := started(t, 2)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSharesOfOneMessageHaveOneGeneration: generations are used up by messages, not by keys:
-// a leader with ten thousand busy keys uses no more of them than one with a single key.
+// TestSharesOfOneMessageHaveOneGeneration: messages use up generations, not keys. A leader with ten
+// thousand busy keys uses no more of them than one with a single key.
 func TestSharesOfOneMessageHaveOneGeneration(t *testing.T) {
 	w := started(t, 3)
 	before := w.leader.counter
@@ -32,8 +32,8 @@ func TestSharesOfOneMessageHaveOneGeneration(t *testing.T) {
 	t.Fatal("no welcome")
 }
 
-// TestAKeyThatIsHotAgainHasTheLaterGeneration: one directive may end an old share of a key
-// and bring a new one. The store takes the later generation.
+// TestAKeyThatIsHotAgainHasTheLaterGeneration: one directive may end an old share of a key and
+// bring a new one. The store takes the later generation.
 func TestAKeyThatIsHotAgainHasTheLaterGeneration(t *testing.T) {
 	w := started(t, 3)
 	w.load[0] = 10
@@ -48,8 +48,8 @@ func TestAKeyThatIsHotAgainHasTheLaterGeneration(t *testing.T) {
 	}
 }
 
-// TestEpochSpent: a new epoch is due at half of the generations, and everything goes on
-// through it.
+// TestEpochSpent: a new epoch is due at half of the generations, and everything continues through
+// it.
 func TestEpochSpent(t *testing.T) {
 	w := started(t, 3)
 	w.load[0] = 10

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// small is a world whose key is too small to be split over n regions.
+// small returns a world whose key is too small to be split over n regions.
 func small(t *testing.T, n int) *world {
 	w := newWorld(t, n)
 	w.limit = KeyLimit{Capacity: 10 * microToken, Rate: 5 * microToken}
@@ -28,13 +28,13 @@ func TestWhichLimitsHaveAHome(t *testing.T) {
 		requests  int64
 		placement Placement
 		homed     bool
-		counted   bool // the same for a limit that counts
+		counted   bool // the same for a counting limit
 	}{
 		{three, 29, PlacementAuto, true, false},
 		{three, 30, PlacementAuto, false, false},
 		{joining, 30, PlacementAuto, false, false}, // a region without a floor divides nothing
 		{three, 3, PlacementAuto, true, false},
-		{three, 2, PlacementAuto, true, false}, // what is not used of a limit that counts is lent
+		{three, 2, PlacementAuto, true, false}, // what is unused of a counting limit is lent
 		{three, 2, PlacementSplit, false, false},
 		{three, 1000, PlacementHome, true, true},
 	} {
@@ -80,8 +80,8 @@ func TestASmallLimitGoesWholeToWhoUsesIt(t *testing.T) {
 	}
 }
 
-// Three busy regions have their turns, none of them longer than it takes the others
-// to wait theirs out, and a flood does not lengthen its own.
+// Three busy regions take turns. No turn is longer than the others' waits, and a flood does not
+// lengthen its own turn.
 func TestHomesInTurns(t *testing.T) {
 	w := small(t, 3)
 	w.load = []int64{1000, 1, 1}
@@ -103,8 +103,8 @@ func TestHomesInTurns(t *testing.T) {
 	}
 }
 
-// A home whose clients all pass gives way sooner than one that rejects, and gets its
-// next turn as soon as it needs it.
+// A home whose clients are all admitted yields sooner than one that rejects, and gets its next turn
+// as soon as it needs it.
 func TestACalmHomeYieldsSoon(t *testing.T) {
 	w := small(t, 2)
 	w.limit = KeyLimit{Capacity: 19 * microToken, Rate: 10 * microToken}

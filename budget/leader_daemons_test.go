@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// says has a region's daemon say this of itself in all that it sends.
+// says lets a region's daemon report s of itself in every message.
 func (w *world) says(i int, s Standing) {
 	if w.standings == nil {
 		w.standings = map[int]Standing{}
@@ -14,7 +14,8 @@ func (w *world) says(i int, s Standing) {
 	w.standings[i] = s
 }
 
-// helloOf is a Hello of another daemon of a region, and whether it is refused for being busy.
+// helloOf sends a Hello of another daemon of a region, and returns whether it is refused for being
+// busy.
 func (w *world) helloOf(i int, incarnation uint64, s Standing) (busy bool) {
 	w.t.Helper()
 	out := w.leader.Step(HelloReceived{Hello{Region: i, Incarnation: incarnation, RedisEpoch: w.regions[i].storeEpoch, Nonce: 1, Standing: s}}, w.now)
@@ -29,8 +30,8 @@ func (w *world) helloOf(i int, incarnation uint64, s Standing) (busy bool) {
 	return true
 }
 
-// lentTo is a world in which region b has lent all but its connected floor to a, and says of
-// itself and of another daemon what is given.
+// lentTo returns a world in which region b has lent all but its connected floor to a, and reports
+// the given standing.
 func lentTo(t *testing.T, b Standing) *world {
 	w := started(t, 3)
 	w.says(1, b)
@@ -39,9 +40,9 @@ func lentTo(t *testing.T, b Standing) *world {
 	return w
 }
 
-// A region whose store does not take the mark that it is heard counts as silent if another
-// daemon of it is known: that one takes the floor back 2T(1+rho)^3 after the last mark, and
-// everyone has made room by then.
+// A region whose store does not take the mark counts as silent if another daemon of it is known.
+// That daemon takes the floor back 2T(1+rho)^3 after the last mark, and every region has made room
+// by then.
 func TestARegionWithoutMarksIsSilent(t *testing.T) {
 	w := lentTo(t, Standing{Daemon: 7, Others: []DaemonID{8}})
 	w.says(1, Standing{Daemon: 7, Storeless: true, Others: []DaemonID{8}})
@@ -77,8 +78,8 @@ func TestTheOnlyDaemonKeepsItsLeaseWithoutAStore(t *testing.T) {
 	}
 }
 
-// The session of a daemon without a store goes to one that has it, when the first admits
-// nothing by its emergency limit any more.
+// The session of a daemon without a store goes to one that has it, once the first admits nothing by
+// its emergency limit.
 func TestTheSessionGoesToTheDaemonWithTheStore(t *testing.T) {
 	for _, c := range []struct {
 		what   string
@@ -106,8 +107,8 @@ func TestTheSessionGoesToTheDaemonWithTheStore(t *testing.T) {
 	}
 }
 
-// A leader tells the daemon with the session of all others that it hears, until they leave or
-// were silent for an hour; and vouches for those that it knows of.
+// A leader tells the daemon with the session of all others that it hears, until they leave or were
+// silent for an hour. It vouches for those that the daemon knows.
 func TestDaemonsOfARegionAreTold(t *testing.T) {
 	w := lentTo(t, Standing{Daemon: 7})
 	told := func() []DaemonID { return w.leader.regions[1].daemons.others(w.now) }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ask is a region's request for a key to become hot.
+// ask returns a region's request for a key to become hot.
 func ask(rule uint32, offered int64, rejecting bool) KeyReport {
 	return KeyReport{
 		Key: KeyID{Rule: rule}, Limit: KeyLimit{Capacity: 300 * microToken, Rate: 100 * microToken},
@@ -13,8 +13,8 @@ func ask(rule uint32, offered int64, rejecting bool) KeyReport {
 	}
 }
 
-// A freed place goes to the busiest of those who found the table full, and nobody who
-// has stopped asking.
+// A freed place goes to the busiest of the keys that found the table full, and to none that has
+// stopped asking.
 func TestFreedPlacesGoToTheBusiest(t *testing.T) {
 	w := started(t, 2)
 	l := w.leader
@@ -63,8 +63,8 @@ func TestRefusedKeysAreBounded(t *testing.T) {
 	}
 }
 
-// A flood of keys of one rule leaves room for the keys of others, and those that are
-// there when it is over have it to themselves again.
+// A flood of keys of one rule leaves room for the keys of other rules. The keys that remain when it
+// is over have the table to themselves again.
 func TestFloodOfOneRuleLeavesRoomForOthers(t *testing.T) {
 	w := started(t, 2)
 	l := w.leader
@@ -94,8 +94,8 @@ func TestFloodOfOneRuleLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// In a crowd a key becomes hot when it is denied, not when half of its floor is gone: most
-// of a flood is never denied anything.
+// In a crowded table a key becomes hot when it is denied, not when half of its floor is used: most
+// keys of a flood are never denied.
 func TestEarlyWarningsAreNotHeardInACrowd(t *testing.T) {
 	w := started(t, 2)
 	l := w.leader
@@ -120,8 +120,8 @@ func TestEarlyWarningsAreNotHeardInACrowd(t *testing.T) {
 	}
 }
 
-// Keys whose buckets take an hour to fill stay hot for minutes after they were used, but
-// not while there is little room: as many give way as are too many, and no more.
+// Keys whose buckets take an hour to fill stay hot for minutes after their last use, but not in a
+// crowded table. As many yield as are too many, and no more.
 func TestUnusedKeysGiveWayInACrowd(t *testing.T) {
 	for most, hot := range map[int]int{3: 1, 4: 1, 6: 2, 7: 3} {
 		w := started(t, 2)
@@ -143,8 +143,8 @@ func TestUnusedKeysGiveWayInACrowd(t *testing.T) {
 	}
 }
 
-// The keys on their way back to cold are counted whatever ends that: it is done, a region
-// falls silent, or the rule goes away.
+// The count of cooling keys stays right however cooling ends: it is done, a region falls silent, or
+// the rule is removed.
 func TestCoolingKeysAreCounted(t *testing.T) {
 	w := started(t, 2)
 	l := w.leader

@@ -141,9 +141,8 @@ func TestLeaderChangeKeepsTheBudgets(t *testing.T) {
 	}
 }
 
-// A region that holds what the ledger says is told nothing anew, and no lease waits for
-// it to name its keys: with a hundred thousand of them that would be a store's work for
-// seconds.
+// A region that holds what the ledger says is told nothing, and no lease waits for it to name its
+// keys. With a hundred thousand keys that would be seconds of a store's work.
 func TestHelloThatAgreesIsAnsweredWithNothing(t *testing.T) {
 	w := started(t, 3)
 	w.load[0] = 10
@@ -167,9 +166,9 @@ func TestHelloThatAgreesIsAnsweredWithNothing(t *testing.T) {
 	t.Fatalf("no welcome: %#v", out)
 }
 
-// A region that says it holds what an earlier generation gave it may have a later one in
-// its store without knowing: the answer to the change was lost, or another daemon made it.
-// The same share comes with a generation of its own.
+// A region that says it holds a share of an earlier generation may have a later one in its store
+// without its knowledge: the answer to the change was lost, or another daemon made it. The same
+// share comes with a new generation.
 func TestHelloOfAnEarlierGenerationIsAnswered(t *testing.T) {
 	w := started(t, 3)
 	w.load[0] = 10
@@ -197,7 +196,7 @@ func TestHelloOfAnEarlierGenerationIsAnswered(t *testing.T) {
 	t.Fatal("no welcome")
 }
 
-// A lower lease is waited for until the old one is over; nothing is proposed before.
+// A shorter lease comes into force when the old one is over. Nothing is proposed before.
 func TestNothingIsProposedWhileALongerLeaseRuns(t *testing.T) {
 	w := started(t, 2)
 	if err := w.ledger.SetTiming(MinLease, w.ledger.Config.RhoPPM); err != nil {
@@ -323,8 +322,8 @@ func TestReleasedTokensReachTheRegionThatGrows(t *testing.T) {
 	}
 }
 
-// A region that never had a request of a key has to release its tokens by the limit, and
-// cannot look that up.
+// A region that never had a request of a key has to release its tokens by the key's limit, which it
+// cannot look up.
 func TestAShareComesWithItsLimit(t *testing.T) {
 	w := lent(t)
 	for i, r := range w.regions {
@@ -334,8 +333,8 @@ func TestAShareComesWithItsLimit(t *testing.T) {
 	}
 }
 
-// A client of a slow limit that rotates regions looks idle in each of them most of
-// the time. It must neither starve nor drag the shares around.
+// A client of a slow limit that rotates over the regions looks idle in each of them most of the
+// time. It must neither starve nor move the shares back and forth.
 func TestSparseRotationDoesNotOscillate(t *testing.T) {
 	w := started(t, 3)
 	w.limit = KeyLimit{Capacity: 60 * microToken, Rate: 2 * microToken}
@@ -355,8 +354,8 @@ func TestSparseRotationDoesNotOscillate(t *testing.T) {
 	}
 }
 
-// A growth that waits to be sent and is replaced by a smaller share must not leave its
-// tokens behind: nothing covers them any more.
+// A growth that waits to be sent may be replaced by a smaller share. Its tokens return to the pool,
+// because nothing covers them any more.
 func TestTokensOfAReplacedGrowthGoBack(t *testing.T) {
 	w := newWorld(t, 2)
 	w.elect()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// distant is a world whose messages take half of a round trip one way and whose
-// commits take a tick, with its leader in charge and nothing spent yet.
+// distant returns a world whose messages take half of a round trip one way and whose commits take a
+// tick. Its leader is elected and nothing is spent yet. It also returns the promise.
 func distant(t *testing.T, limit KeyLimit, roundTrip time.Duration) (*world, Promise) {
 	w := newWorld(t, 3)
 	w.limit, w.quorum = limit, tick
@@ -23,9 +23,9 @@ func distant(t *testing.T, limit KeyLimit, roundTrip time.Duration) (*world, Pro
 	return w, terms.Promise()
 }
 
-// greedily has region i ask for ten times the rate from now on, and a whole burst at
-// first, and returns how far what is admitted falls behind an ideal bucket that holds
-// the given tokens at the start, at the worst; micro-tokens.
+// greedily lets region i ask for a whole burst at once and for ten times the rate from now on. It
+// returns the most by which admissions fall behind an ideal bucket that holds the given tokens at
+// the start, in micro-tokens.
 func (w *world) greedily(i int, full int64, d time.Duration) (behind int64) {
 	from, got := w.now, w.got
 	perTick := max(1, w.limit.Rate/microToken/5)
@@ -40,9 +40,9 @@ func (w *world) greedily(i int, full int64, d time.Duration) (behind int64) {
 	return behind
 }
 
-// TestMachinesKeepWhatIsPromised: with round trips up to 200 ms and at several phases
-// of the leader's and the daemons' pace, what a client of one region is refused stays
-// within the promise, and the promise is not beyond all that happens either.
+// TestMachinesKeepWhatIsPromised: with round trips up to 200 ms, and at several phases of the
+// leader's and the daemons' ticks, what a client of one region is refused stays within the promise.
+// Nor does the promise exceed everything that happens.
 func TestMachinesKeepWhatIsPromised(t *testing.T) {
 	for _, limit := range []KeyLimit{
 		{Capacity: 300 * microToken, Rate: 100 * microToken},
@@ -65,7 +65,7 @@ func TestMachinesKeepWhatIsPromised(t *testing.T) {
 					t.Errorf("%v, RTT %v: the share of the rate is %d of %d, %v after the step", limit, roundTrip, rate, Unit, p.ToFollow)
 				}
 			}
-			// The steady loss goes on all the time.
+			// The steady loss continues all the time.
 			touch -= mulDiv(promised.SteadyRate, int64(promised.ToHot), int64(time.Second))
 			step -= mulDiv(promised.SteadyRate, int64(promised.ToFollow), int64(time.Second))
 			t.Logf("%v, RTT %v: at first touch %s of %s, on a step %s of %s", limit, roundTrip,
@@ -81,8 +81,8 @@ func TestMachinesKeepWhatIsPromised(t *testing.T) {
 	}
 }
 
-// TestAloneBesideASilentRegion: what is out of reach is what is promised, and a region
-// that is cut off serves what it keeps and then its floor.
+// TestAloneBesideASilentRegion: as much is out of reach as is promised. A region that is cut off
+// serves what it keeps and then its floor.
 func TestAloneBesideASilentRegion(t *testing.T) {
 	w, p := distant(t, KeyLimit{Capacity: 300 * microToken, Rate: 100 * microToken}, 4*tick)
 	rate := func(i int) int64 {
@@ -109,8 +109,9 @@ func TestAloneBesideASilentRegion(t *testing.T) {
 	}
 }
 
-// TestALenderThatIsCutOff: of a limit that counts a region lends what it does not use. Cut off then, it has no less
-// than its part without what is promised to be lent at the most, and its part after the time that is promised.
+// TestALenderThatIsCutOff: a region lends what it does not use of a counting limit. When it is cut
+// off then, it has at least its part without what the promise says is lent, and its whole part
+// after the promised time.
 func TestALenderThatIsCutOff(t *testing.T) {
 	limit := KeyLimit{Capacity: 300 * microToken, Rate: 100 * microToken, Tail: 6 * time.Second}
 	w, _ := distant(t, limit, 4*tick)

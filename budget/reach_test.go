@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// twoBusyKeys is a world in which region 0 has nearly all of two keys.
+// twoBusyKeys returns a world in which region 0 has nearly all of two keys.
 func twoBusyKeys(t *testing.T) (p *parted, lost, well KeyID) {
 	p = newParted(t, 3, 4)
 	lost, well = p.keys[0], p.keys[1]
@@ -28,8 +28,8 @@ func (p *parted) staysLive(d time.Duration) {
 	}
 }
 
-// With a part of a region's store lost, the share of a key there stays what it is, those of
-// other keys move, keys that become hot are told later, and no session ends for it.
+// When a part of a region's store is lost, the share of a key in it stays as it is. The shares of
+// other keys move, keys that become hot are told later, and no session ends because of it.
 func TestOnlyTheKeysThatAreOutOfReachStay(t *testing.T) {
 	p, lost, well := twoBusyKeys(t)
 	fresh := p.keys[2]
@@ -64,8 +64,8 @@ func TestOnlyTheKeysThatAreOutOfReachStay(t *testing.T) {
 	}
 }
 
-// A change that was on its way when a part of the store was lost ends one session, and the
-// next one opens without it; no lease ends.
+// A change that was in flight when a part of the store was lost ends one session. The next one
+// opens without it, and no lease ends.
 func TestAChangeThatFailsEndsOneSession(t *testing.T) {
 	p, lost, well := twoBusyKeys(t)
 	opened := p.opened[0]
@@ -93,7 +93,7 @@ func TestAChangeThatFailsEndsOneSession(t *testing.T) {
 	p.within("b has what it asks for", 5*time.Second, func() bool { return p.share(1, lost) >= 950 })
 }
 
-// A key that some region cannot be told of does not cool down before it can; others do.
+// A key of which some region cannot be told does not cool down before it can; other keys do.
 func TestAKeyThatIsOutOfReachStaysHot(t *testing.T) {
 	p, lost, well := twoBusyKeys(t)
 	p.lose(1, lost)
@@ -109,12 +109,11 @@ func TestAKeyThatIsOutOfReachStaysHot(t *testing.T) {
 	p.within("the other one is cold, too", 40*time.Second, func() bool { return p.ledger.Len() == 0 })
 }
 
-// A key that is on its way back to cold when some region cannot be told of it any more stays
-// hot.
+// A key that is returning to cold stays hot if some region can no longer be told of it.
 func TestAKeyThatFallsOutOfReachStaysHot(t *testing.T) {
 	p, lost, _ := twoBusyKeys(t)
 	p.demand[0] = map[KeyID]int64{}
-	p.far = []time.Duration{10 * tick, 0, 0} // what a gives up first takes its time
+	p.far = []time.Duration{10 * tick, 0, 0} // what a gives up first is delayed
 	p.within("it is on its way to the floors", 40*time.Second, func() bool { return p.leader.keys[lost].cooling == toFloors })
 	p.lose(1, lost)
 	p.name(1, lost)
@@ -129,8 +128,8 @@ func TestAKeyThatFallsOutOfReachStaysHot(t *testing.T) {
 	p.within("a has it again", 3*time.Second, func() bool { return p.share(0, lost) >= 980 })
 }
 
-// A region that holds more than its floor of a key that the ledger has no more is told so: a
-// session opens only when it believes in no more than the floor.
+// A region that holds more than its floor of a key that is no longer in the ledger is told so. A
+// session opens only when the region believes in no more than the floor.
 func TestAKeyOfARuleThatWentIsNotLeftOutOfReach(t *testing.T) {
 	p, lost, _ := twoBusyKeys(t)
 	p.lose(0, lost)
@@ -151,8 +150,8 @@ func TestAKeyOfARuleThatWentIsNotLeftOutOfReach(t *testing.T) {
 	})
 }
 
-// A daemon that knows nothing of a share that was lent has to be told it before its session
-// opens, out of reach or not: it would take the floor.
+// A daemon that does not know of a lent share has to be told it before its session opens, even out
+// of reach: otherwise it would take the floor.
 func TestWhatWasLentIsNotForgottenOutOfReach(t *testing.T) {
 	p, lost, _ := twoBusyKeys(t)
 	p.lose(1, lost)
@@ -167,10 +166,10 @@ func TestWhatWasLentIsNotForgottenOutOfReach(t *testing.T) {
 	p.within("it has a session", 2*time.Second, func() bool { return p.regions[1].session.open })
 }
 
-// Whatever regions name, and whenever, true or not: no more than the whole is enforced or in
-// the ledger at any time, while changes fail that were made or not, messages take their
-// time, regions are cut off, daemons restart and leaders change. And once all is in reach
-// again, every region gets what it asks for.
+// Regions may name any slots at any time, rightly or not: no more than the whole is ever enforced
+// or in the ledger. Meanwhile changes fail that were made or not, messages are delayed, regions are
+// cut off, daemons restart and leaders change. Once everything is in reach again, every region gets
+// what it asks for.
 func TestNamingIsNeverTrusted(t *testing.T) {
 	stuck := 0
 	for seed := range uint64(40) {
@@ -203,7 +202,7 @@ func TestNamingIsNeverTrusted(t *testing.T) {
 				p.cut[i] = !p.cut[i]
 			case 7:
 				if random.IntN(3) == 0 {
-					p.mail = nil // what was on its way is lost with the leader
+					p.mail = nil // messages in flight are lost with the leader
 					p.elect()
 				}
 			case 8:

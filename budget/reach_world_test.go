@@ -7,13 +7,13 @@ import (
 	"aliquot/internal/hashslot"
 )
 
-// parted is a world of several keys, the stores of which are several servers: each key
-// stands on one of its own.
+// parted is a world of several keys. Each store consists of several servers, and each key is on its
+// own server.
 type parted struct {
 	*world
 	keys []KeyID
-	// down are the keys that a region's store does not reach, and reached decides then
-	// whether a change that fails was made all the same.
+	// down are the keys that a region's store does not reach. reached then decides whether a change
+	// that fails was still made.
 	down    []map[KeyID]bool
 	reached func() bool
 	made    []map[KeyID]record
@@ -45,7 +45,7 @@ func newParted(t *testing.T, regions, keys int) *parted {
 	return p
 }
 
-// change is what a store makes of a change of a share; one of a later generation stays.
+// change returns a store's result for a change of a share. A record of a later generation stays.
 func (p *parted) change(i int, c ShareChange) ShareResult {
 	lost := p.down[i][c.Key]
 	if lost && !p.reached() {
@@ -58,7 +58,7 @@ func (p *parted) change(i int, c ShareChange) ShareResult {
 	return ShareResult{Key: c.Key, Failed: lost || stale}
 }
 
-// lose has a region's store reach all but these keys.
+// lose lets a region's store reach all keys but these.
 func (p *parted) lose(i int, keys ...KeyID) {
 	p.down[i] = map[KeyID]bool{}
 	for _, k := range keys {
@@ -66,7 +66,7 @@ func (p *parted) lose(i int, keys ...KeyID) {
 	}
 }
 
-// name has a region's daemon find out what its store does not reach.
+// name lets a region's daemon learn what its store does not reach.
 func (p *parted) name(i int, keys ...KeyID) {
 	var unreached *hashslot.Set
 	for _, k := range keys {
@@ -78,8 +78,8 @@ func (p *parted) name(i int, keys ...KeyID) {
 	p.regions[i].Step(StoreReach{unreached}, p.now)
 }
 
-// pass lets d pass under the demand, and checks at each tick that what all regions may
-// enforce of a key sums to the whole at the most.
+// pass lets d pass with the demand. At each tick it checks that what all regions may enforce of a
+// key sums to at most the whole.
 func (p *parted) pass(d time.Duration) {
 	p.t.Helper()
 	for range d / tick {
@@ -108,9 +108,8 @@ func (p *parted) pass(d time.Duration) {
 	}
 }
 
-// enforced is the most that a region may let through of a key: what its daemon believes, as
-// for the time in which the store does not answer, or what the store makes of that
-// (limit.Record.obey).
+// enforced returns the most that a region may admit of a key: what its daemon believes, while the
+// store does not answer, or what the store makes of that (limit.Record.obey).
 func (p *parted) enforced(i int, k KeyID) Share {
 	right := p.regions[i].Right(k, p.limit, p.now)
 	believed, has := right.Effective(), p.made[i][k]
@@ -126,12 +125,12 @@ func (p *parted) enforced(i int, k KeyID) Share {
 		}
 	}
 	if right.Blind {
-		return inStore // until its first session a daemon has the records alone to go by
+		return inStore // until its first session a daemon has only the records to decide by
 	}
 	return believed.Max(inStore)
 }
 
-// share is a region's part of the rate of a key, in per mille.
+// share returns a region's part of the rate of a key, in per mille.
 func (p *parted) share(i int, k KeyID) int64 {
 	return int64(p.regions[i].Right(k, p.limit, p.now).Effective().Rate) * 1000 / Unit
 }

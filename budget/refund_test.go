@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestSpareTokensReachWhoNeedsThem: what a refund finds no room for in one region comes
-// to another one whose share grows, once, and never more than the limit has room for.
+// TestSpareTokensReachWhoNeedsThem: what a refund cannot fit into one region comes to another
+// region whose share grows. It comes once, and never exceeds what the limit has room for.
 func TestSpareTokensReachWhoNeedsThem(t *testing.T) {
 	w := started(t, 2)
 	w.load = []int64{2, 2}
@@ -31,7 +31,7 @@ func TestSpareTokensReachWhoNeedsThem(t *testing.T) {
 	}
 }
 
-// TestReleaseOfOlderRules: tokens that come back of a limit by older rules are lost.
+// TestReleaseOfOlderRules: tokens of a limit by older rules that come back are lost.
 func TestReleaseOfOlderRules(t *testing.T) {
 	w := started(t, 2)
 	w.load = []int64{2, 2}
@@ -65,8 +65,8 @@ func TestRefundsAreReported(t *testing.T) {
 	}
 }
 
-// TestCountersAreBounded: a flood of denied requests of a very large cost does not end the
-// session of the region, and the counters stay what a leader takes.
+// TestCountersAreBounded: a flood of denied requests of a very large cost does not end the region's
+// session, and a leader still accepts the counters.
 func TestCountersAreBounded(t *testing.T) {
 	w := started(t, 2)
 	w.load = []int64{2, 2}

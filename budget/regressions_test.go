@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// What went wrong in other systems that share one limit among several, each as a test
-// here. The behaviour of whole regions is tested in sim/compare.
+// Faults of other systems that share one limit among several, each as a test. The behaviour of
+// whole regions is tested in internal/sim/compare.
 
-// three is an allocation of 300 requests, 100 a second, over three live regions that
-// hold their floors.
+// three returns an allocation of 300 requests, 100 a second, over three live regions that hold
+// their floors.
 func three(demands ...demandNow) allocation {
 	a := allocation{Capacity: 300 * microToken, Rate: 100 * microToken, Avail: Share{Unit, Unit}}
 	for i, part := range Split([]int64{1, 1, 1}) {
@@ -22,7 +22,7 @@ func three(demands ...demandNow) allocation {
 	return a
 }
 
-// wanting is a demand that has been the same for long, in percent of the limit.
+// wanting returns a demand that has been the same for long, in percent of the limit.
 func wanting(percent int64) demandNow {
 	d := percent * Unit / 100
 	return demandNow{Known: true, Fast: d, Slow: d, FastAdmitted: d, SlowAdmitted: d}
@@ -77,7 +77,7 @@ func TestTheSplitSeesTheDemand(t *testing.T) {
 	}
 }
 
-// A limit of ten over three regions: who is idle keeps one request, not two.
+// Of a limit of ten over three regions an idle region keeps one request, not two.
 func TestAnIdleRegionKeepsOneRequest(t *testing.T) {
 	a := three(wanting(100), wanting(0), wanting(0))
 	a.Capacity = 10 * microToken

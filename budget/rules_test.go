@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// inForce puts a version of the rules in force everywhere but in the regions left out,
-// with another limit.
+// inForce puts a version of the rules with another limit in force in all regions but the ones left
+// out.
 func (w *world) inForce(version uint64, limit KeyLimit, without ...int) {
 	w.limit = limit
 	w.rules = version
@@ -18,8 +18,8 @@ func (w *world) inForce(version uint64, limit KeyLimit, without ...int) {
 	w.lead(w.leader.Step(RulesChanged{Kept: func(uint32) bool { return true }, Version: version}, w.now))
 }
 
-// The tokens of a limit that was lowered are not given out under the new one: neither
-// what the pool holds of them nor what is on its way.
+// The tokens of a limit that was lowered are not handed out under the new one, neither those in the
+// pool nor those in flight.
 func TestTokensOfALoweredLimitAreVoid(t *testing.T) {
 	w := lent(t)
 	w.load[0] = 0
@@ -32,7 +32,7 @@ func TestTokensOfALoweredLimitAreVoid(t *testing.T) {
 		t.Errorf("the pool still holds %d", key.pool)
 	}
 	for i := range w.bank {
-		w.bank[i] = 0 // everything there was is spent at once
+		w.bank[i] = 0 // everything is spent at once
 	}
 	before := w.granted
 	w.load = []int64{0, 10, 0} // the share moves, by a limit that only b has used
@@ -42,8 +42,8 @@ func TestTokensOfALoweredLimitAreVoid(t *testing.T) {
 	}
 }
 
-// A region that still has older rules does not say what a key's limit is once another
-// one has said it by newer rules, and what it releases does not count.
+// A region that still has older rules does not set a key's limit once another region has reported
+// it by newer rules. What it releases does not count.
 func TestTheLatestRulesSayWhatALimitIs(t *testing.T) {
 	w := lent(t)
 	old, lowered := w.limit, KeyLimit{Capacity: 60 * microToken, Rate: 20 * microToken}
@@ -71,8 +71,8 @@ func TestTheLatestRulesSayWhatALimitIs(t *testing.T) {
 	}
 }
 
-// What a region knows of limits is forgotten with the rules it came from, and what it
-// has released and not reported, or is about to, is not counted.
+// A region forgets what it knows of limits with the rules it came from. What it has released and
+// not reported, or is about to release, is not counted.
 func TestReplacedRulesVoidWhatIsOnItsWay(t *testing.T) {
 	w := lent(t)
 	r := w.regions[1]
@@ -103,7 +103,8 @@ func TestReplacedRulesVoidWhatIsOnItsWay(t *testing.T) {
 	}
 }
 
-// A limit that is raised brings no tokens: shares stay, and what they are of grows.
+// A limit that is raised brings no tokens: shares stay, and only the limit that they are fractions
+// of grows.
 func TestRaisedLimitKeepsShares(t *testing.T) {
 	w := lent(t)
 	before := w.ledger.Shares(w.key)[0]

@@ -8,7 +8,7 @@ import (
 	"aliquot/internal/sim/fleet"
 )
 
-// busyRegion is a daemon's machine with a session and a share of each key.
+// busyRegion returns a daemon's state machine with a session and a share of each key.
 func busyRegion(b *testing.B, keys int) (*budget.Region, budget.Instant) {
 	b.Helper()
 	now := budget.Instant(time.Hour)
@@ -42,7 +42,7 @@ func busyRegion(b *testing.B, keys int) (*budget.Region, budget.Instant) {
 	return r, now
 }
 
-// answered answers a report with nothing to do, and counts its keys.
+// answered answers a report with nothing to do, and returns its number of keys.
 func answered(r *budget.Region, effects []budget.RegionEffect, now budget.Instant) (keys int) {
 	for _, effect := range effects {
 		if e, ok := effect.(budget.SendReport); ok {
@@ -59,12 +59,12 @@ func answered(r *budget.Region, effects []budget.RegionEffect, now budget.Instan
 	return keys
 }
 
-// use is a decision that admits, of a limit nobody comes near.
+// use returns an admitting decision of a limit that is far from used up.
 func use() budget.Usage {
 	return budget.Usage{Limit: fleet.Limit, Cost: 1e6, Admitted: true, Tokens: 400e6, FloorCap: 500e6, ColdCap: 500e6}
 }
 
-// BenchmarkScaleObserve is what each decision on a hot key costs the machine.
+// BenchmarkScaleObserve measures the cost of each decision on a hot key in the state machine.
 func BenchmarkScaleObserve(b *testing.B) {
 	bySize(b, func(b *testing.B, keys int) {
 		r, now := busyRegion(b, keys)
@@ -81,8 +81,8 @@ func BenchmarkScaleObserve(b *testing.B) {
 	})
 }
 
-// BenchmarkScaleReports is a second of reports of a region in which every hot key is
-// busy, and the answers to them.
+// BenchmarkScaleReports measures a second of reports of a region in which every hot key is busy,
+// with the answers to them.
 func BenchmarkScaleReports(b *testing.B) {
 	bySize(b, func(b *testing.B, keys int) {
 		r, now := busyRegion(b, keys)
@@ -103,8 +103,8 @@ func BenchmarkScaleReports(b *testing.B) {
 	})
 }
 
-// BenchmarkScaleHello is the Hello that tells of every hot key, and its answer that
-// changes none.
+// BenchmarkScaleHello measures the Hello that names every hot key, with an answer that changes
+// none.
 func BenchmarkScaleHello(b *testing.B) {
 	bySize(b, func(b *testing.B, keys int) {
 		r, now := busyRegion(b, keys)
@@ -112,7 +112,7 @@ func BenchmarkScaleHello(b *testing.B) {
 		session := uint64(1)
 		b.ReportAllocs()
 		for b.Loop() {
-			r.Step(budget.StoreLost{}, now) // doubt closes the session
+			r.Step(budget.StoreLost{}, now) // closes the session
 			now = now.Add(time.Second)
 			hello, ok := r.Step(budget.RegionTick{}, now)[0].(budget.SendHello)
 			if !ok || len(hello.Hello.Held) != keys {
@@ -127,7 +127,7 @@ func BenchmarkScaleHello(b *testing.B) {
 	})
 }
 
-// BenchmarkScaleCandidates is a report while a flood of cold keys asks to become hot.
+// BenchmarkScaleCandidates measures a report while a flood of cold keys asks to become hot.
 func BenchmarkScaleCandidates(b *testing.B) {
 	r, now := busyRegion(b, 1)
 	flood := use()

@@ -14,7 +14,7 @@ import (
 // churn is how many keys move each second: 2 % of the 100,000 hot ones.
 const churn = 2000
 
-// meter times the steps of a leader by the kind of their events, on the core alone.
+// meter times the steps of a leader by the kind of their events, in CPU time only.
 type meter struct {
 	clock func() time.Duration
 	steps map[string][]time.Duration
@@ -31,12 +31,12 @@ func (m *meter) measure(kind string, step func()) {
 
 func (m *meter) reset() { m.steps, m.all = map[string][]time.Duration{}, 0 }
 
-// report prints how long steps took, and apart from them the making of a leader.
+// report prints how long steps took, and separately the creation of a leader.
 func (m *meter) report(b *testing.B) {
 	var all []time.Duration
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	for kind, steps := range m.steps {
-		if kind == "elect" { // before the reign begins nobody waits for a step
+		if kind == "elect" { // before the epoch begins nothing waits for a step
 			b.ReportMetric(ms(slices.Max(steps)), "ms-max/takeover")
 			continue
 		}
@@ -51,7 +51,7 @@ func (m *meter) report(b *testing.B) {
 	b.ReportMetric(ms(all[len(all)-1]), "ms-max/step")
 }
 
-// settled is a fleet in which every key is hot and every share acknowledged.
+// settled returns a fleet in which every key is hot and every share acknowledged.
 func settled(b *testing.B, keys int) (*fleet.Fleet, *meter) {
 	b.Helper()
 	f := fleet.New(fleet.Size{Regions: 10, Keys: keys, Users: 2})
@@ -73,9 +73,9 @@ func bySize(b *testing.B, run func(b *testing.B, keys int)) {
 	}
 }
 
-// BenchmarkScaleCycle is a second of a leader's life: 10 regions, two of which use
-// each key and report it once, while the demand of 2,000 keys moves to another one.
-// ns/op is the time in the leader's steps alone, on one core.
+// BenchmarkScaleCycle measures a second of a leader's work: 10 regions, two of which use each key
+// and report it once, while the demand of 2,000 keys moves to another region. ns/op is the time in
+// the leader's steps alone, on one core.
 func BenchmarkScaleCycle(b *testing.B) {
 	bySize(b, func(b *testing.B, keys int) {
 		f, m := settled(b, keys)
@@ -103,8 +103,8 @@ func BenchmarkScaleCycle(b *testing.B) {
 	})
 }
 
-// BenchmarkScaleMemory is what a leader, with its copy of the ledger, and the
-// replicated ledger beside it hold on the heap.
+// BenchmarkScaleMemory measures what a leader, with its copy of the ledger, and the replicated
+// ledger beside it hold on the heap.
 func BenchmarkScaleMemory(b *testing.B) {
 	bySize(b, func(b *testing.B, keys int) {
 		f, _ := settled(b, keys)
@@ -127,9 +127,8 @@ func BenchmarkScaleMemory(b *testing.B) {
 	})
 }
 
-// BenchmarkScaleSilence is a region that falls silent, with shares lent to others:
-// its floor of every key must be reserved. It reports how long until leases are
-// renewed again.
+// BenchmarkScaleSilence measures a region that falls silent with shares lent to others: its floor
+// of every key must be reserved. It reports how long it takes until leases are renewed again.
 func BenchmarkScaleSilence(b *testing.B) {
 	moment(b, nil, func(b *testing.B, f *fleet.Fleet) {
 		f.Cut(3, true)
@@ -141,7 +140,7 @@ func BenchmarkScaleSilence(b *testing.B) {
 	})
 }
 
-// BenchmarkScaleReturn is the region's Hello, and its first report.
+// BenchmarkScaleReturn measures the region's Hello and its first report.
 func BenchmarkScaleReturn(b *testing.B) {
 	moment(b, func(f *fleet.Fleet) {
 		f.Cut(3, true)
@@ -153,7 +152,7 @@ func BenchmarkScaleReturn(b *testing.B) {
 	})
 }
 
-// BenchmarkScaleAllSilent is every region falling silent in the same instant.
+// BenchmarkScaleAllSilent measures the instant in which every region falls silent.
 func BenchmarkScaleAllSilent(b *testing.B) {
 	moment(b, nil, func(b *testing.B, f *fleet.Fleet) {
 		for i := range 10 {
@@ -164,8 +163,8 @@ func BenchmarkScaleAllSilent(b *testing.B) {
 	})
 }
 
-// BenchmarkScaleElection is a new leader, to whom each of 10 regions says Hello with
-// all it holds.
+// BenchmarkScaleElection measures a new leader, to which each of 10 regions says Hello with
+// everything it holds.
 func BenchmarkScaleElection(b *testing.B) {
 	moment(b, nil, func(b *testing.B, f *fleet.Fleet) {
 		f.Elect()
@@ -174,8 +173,8 @@ func BenchmarkScaleElection(b *testing.B) {
 	})
 }
 
-// BenchmarkScaleFloors is another weight of one region: the ledger begins an epoch,
-// a new leader takes charge, and looks whether everyone has what it counts on.
+// BenchmarkScaleFloors measures another weight of one region: the ledger begins an epoch, and a new
+// leader checks whether every region has what it counts on.
 func BenchmarkScaleFloors(b *testing.B) {
 	weight := int32(1)
 	moment(b, nil, func(b *testing.B, f *fleet.Fleet) {
@@ -189,13 +188,13 @@ func BenchmarkScaleFloors(b *testing.B) {
 	})
 }
 
-// BenchmarkScaleRules is a change of the rules that takes none away.
+// BenchmarkScaleRules measures a change of the rules that removes none.
 func BenchmarkScaleRules(b *testing.B) {
 	moment(b, nil, func(_ *testing.B, f *fleet.Fleet) { f.ChangeRules() })
 }
 
-// BenchmarkScaleCooling is ten minutes' worth of keys going cold at once: nobody
-// uses any more.
+// BenchmarkScaleCooling measures ten minutes' worth of keys that go cold at once, because no region
+// uses them any more.
 func BenchmarkScaleCooling(b *testing.B) {
 	moment(b, nil, func(b *testing.B, f *fleet.Fleet) {
 		f.Idle = true
@@ -204,8 +203,8 @@ func BenchmarkScaleCooling(b *testing.B) {
 	})
 }
 
-// BenchmarkScaleList is what a coordinator does for a page of budgets: all keys of
-// its ledger in order.
+// BenchmarkScaleList measures a coordinator's work for a page of budgets: all keys of its ledger in
+// order.
 func BenchmarkScaleList(b *testing.B) {
 	bySize(b, func(b *testing.B, keys int) {
 		f, _ := settled(b, keys)
@@ -218,8 +217,8 @@ func BenchmarkScaleList(b *testing.B) {
 	})
 }
 
-// moment measures the steps of one hard moment over and over, after what leads to
-// it. ns/op is the time in the leader's steps alone.
+// moment measures the steps of one hard moment again and again, each after what leads to it. ns/op
+// is the time in the leader's steps alone.
 func moment(b *testing.B, before func(*fleet.Fleet), run func(*testing.B, *fleet.Fleet)) {
 	bySize(b, func(b *testing.B, keys int) {
 		f, m := settled(b, keys)

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// fields lists, for every struct that is part of a machine's state, the fields that
-// state_*.go knows.
+// fields lists, for every struct of a state machine's state, the fields that state_*.go knows.
 var fields = []struct {
 	of    any
 	names string
@@ -53,8 +52,8 @@ var fields = []struct {
 	{InitialRedisEpoch{}, "Region RedisEpoch"},
 }
 
-// The checker compares states by their canonical form: a field that it does not know
-// makes it take two states for one.
+// The checker compares states by their canonical form. A field that is missing from the form would
+// make it take two states for one.
 func TestCanonicalFormKnowsEveryField(t *testing.T) {
 	for _, f := range fields {
 		typ := reflect.TypeOf(f.of)
@@ -117,7 +116,7 @@ func shared(a, b reflect.Value, path string, found *[]string) {
 	}
 }
 
-// immutable says which memory clones may share: it is replaced, never changed.
+// immutable reports which memory clones may share, because it is replaced and never changed.
 func immutable(path string) bool {
 	for _, end := range []string{".Regions", ".entries[]", ".shares", ".Shares", ".Actions", ".Held", ".hello", ".committing", ".unreached", ".knows", ".Others"} {
 		if strings.HasSuffix(path, end) {
@@ -127,8 +126,8 @@ func immutable(path string) bool {
 	return false
 }
 
-// Clones share no memory that is changed in place, and give the form of the original,
-// at any time of a life with growths, a cut, a new leader and a return to cold.
+// Clones share no memory that is changed in place, and have the form of the original, at any time
+// of a run with growths, a cut, a new leader and a return to cold.
 func TestClonesAreWholeAndApart(t *testing.T) {
 	w := newWorld(t, 3)
 	w.elect()
@@ -152,7 +151,7 @@ func TestClonesAreWholeAndApart(t *testing.T) {
 		w.leader.AppendState(&a, w.now)
 		leader.AppendState(&b, w.now)
 		check("leader", w.leader, leader)
-		w.leader = leader // the life goes on with clones
+		w.leader = leader // the run continues with clones
 		for i, r := range w.regions {
 			c := r.Clone()
 			r.AppendState(&a, w.now)
@@ -187,7 +186,7 @@ func TestClonesAreWholeAndApart(t *testing.T) {
 	}
 }
 
-// What a clone does is not seen by the original.
+// The original does not see what a clone does.
 func TestOriginalsDoNotSeeTheirClones(t *testing.T) {
 	w := newWorld(t, 2)
 	w.elect()
@@ -207,7 +206,7 @@ func TestOriginalsDoNotSeeTheirClones(t *testing.T) {
 	}
 }
 
-// A division put in from outside is followed, and safe.
+// A division from outside is followed, and safe.
 func TestDivideBy(t *testing.T) {
 	w := newWorld(t, 3)
 	w.elect()

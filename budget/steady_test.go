@@ -8,13 +8,13 @@ import (
 	"aliquot/internal/sim/fleet"
 )
 
-// looks is how many times a key was planned.
+// looks returns how many times a key was planned.
 func looks(f *fleet.Fleet) uint64 {
 	stats, _ := f.Leader.Stats()
 	return stats.Looks
 }
 
-// changes counts what plans changed in d.
+// changes returns how many changes plans made in d.
 func changes(f *fleet.Fleet, d time.Duration, churn int) int {
 	n := 0
 	f.Planned = func(p budget.Plan) { n += len(p.Changes) }
@@ -33,7 +33,7 @@ func settledFleet(t *testing.T, keys int) *fleet.Fleet {
 	return f
 }
 
-// Usage that goes on as it was reaches the leader and is planned by nobody.
+// Usage that continues unchanged reaches the leader and is not planned.
 func TestReportsWithoutNewsPlanNothing(t *testing.T) {
 	f := settledFleet(t, 500)
 	before, reports := looks(f), f.KeyReports
@@ -63,8 +63,8 @@ func TestWorkFollowsTheChangedKeys(t *testing.T) {
 	}
 }
 
-// A region that stops using a key without a word loses what it held of it, though
-// nobody else says anything new.
+// A region that stops using a key without reporting it loses what it held of it, even if no other
+// region reports anything new.
 func TestSilenceAboutAKeyIsNews(t *testing.T) {
 	f := settledFleet(t, 100)
 	f.Leave(7)

@@ -8,9 +8,9 @@ import (
 	"aliquot/internal/sim/fleet"
 )
 
-// TestANewLeaderMovesNothingBeforeAllAreHeard: two of five regions say Hello a second after
-// the others. Until then it looks as if their floors had to be made room for in every key; for
-// a moment's silence that would be some changes a key, and as many back.
+// TestANewLeaderMovesNothingBeforeAllAreHeard: two of five regions say Hello a second after the
+// others. Until then it seems as if room for their floors had to be made in every key. For a
+// moment's silence that would be some changes a key, and as many back.
 func TestANewLeaderMovesNothingBeforeAllAreHeard(t *testing.T) {
 	f := fleet.New(fleet.Size{Regions: 5, Keys: 1000, Users: 2})
 	f.Measure = func(_ string, step func()) { step() }
@@ -35,8 +35,8 @@ func TestANewLeaderMovesNothingBeforeAllAreHeard(t *testing.T) {
 	}
 }
 
-// TestANewLeaderWaitsForNobodyLonger: a region that stays away holds the others up for half a
-// lease at the most.
+// TestANewLeaderWaitsForNobodyLonger: a region that stays away delays the others by at most half a
+// lease.
 func TestANewLeaderWaitsForNobodyLonger(t *testing.T) {
 	f := fleet.New(fleet.Size{Regions: 5, Keys: 1000, Users: 2})
 	f.Measure = func(_ string, step func()) { step() }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// runWithin lets time pass; what regions may spend sums to the limit at the most.
+// runWithin lets time pass, and checks that what regions may spend sums to at most the limit.
 func (w *world) runWithin(t *testing.T, d time.Duration) {
 	t.Helper()
 	for end := w.now.Add(d); w.now < end; {
@@ -21,7 +21,7 @@ func (w *world) runWithin(t *testing.T, d time.Duration) {
 	}
 }
 
-// lent is a world in which the first region holds what the others have lent.
+// lent returns a world in which the first region holds what the others have lent.
 func lent(t *testing.T) *world {
 	w := started(t, 3)
 	w.load[0] = 10
@@ -71,8 +71,8 @@ func TestLongerLease(t *testing.T) {
 	w.runWithin(t, 2*time.Minute)
 }
 
-// A lender that has not heard of a longer lease comes back by the old one, and one that
-// is gone for good is fenced.
+// A lender that does not know of a longer lease takes its floor back by the old one. One that is
+// gone for good is fenced.
 func TestLongerLeaseOverAFencedRegion(t *testing.T) {
 	w := lent(t)
 	w.cut[1] = true
@@ -115,8 +115,8 @@ func TestShorterLease(t *testing.T) {
 	}
 }
 
-// One change after another counts the shortest of all leases as granted and waits for
-// the longest.
+// With several changes in a row the shortest of all leases is granted and the longest is waited
+// for.
 func TestTimingChangedAgain(t *testing.T) {
 	w := lent(t)
 	w.cut[1] = true
@@ -131,8 +131,8 @@ func TestTimingChangedAgain(t *testing.T) {
 	}
 }
 
-// A larger rho is used at once and holds when everyone has acknowledged it; a smaller
-// one holds at once.
+// A larger rho is used at once, and holds when every region has acknowledged it. A smaller one
+// holds at once.
 func TestRhoChanged(t *testing.T) {
 	w := lent(t)
 	w.cut[2] = true

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// atFloors is what three regions at their floors hold of a limit of so many requests.
+// atFloors returns what three regions at their floors hold of a limit of the given requests.
 func atFloors(requests int64) allocation {
 	limit := KeyLimit{Capacity: requests * microToken, Tail: time.Minute}
 	a := allocation{Capacity: limit.Capacity, Counts: true, Avail: Share{Rate: Unit, Burst: Unit}}
@@ -19,7 +19,7 @@ func atFloors(requests int64) allocation {
 	return a
 }
 
-// rights are how many requests each region may have in use.
+// rights returns how many requests each region may have in use.
 func (a allocation) rights(target []Share) (out []int64) {
 	for _, s := range target {
 		out = append(out, Scale(a.Capacity, s.Burst)/microToken)
@@ -27,8 +27,8 @@ func (a allocation) rights(target []Share) (out []int64) {
 	return out
 }
 
-// TestAnIdleRegionLendsAllItHasUnused: the region that refuses requests is to have all that
-// others do not use of a small limit, and all but a fiftieth of a large one.
+// TestAnIdleRegionLendsAllItHasUnused: the region that refuses requests gets everything that others
+// do not use of a small limit, and all but a fiftieth of that of a large one.
 func TestAnIdleRegionLendsAllItHasUnused(t *testing.T) {
 	for _, c := range []struct {
 		requests, want int64
@@ -54,8 +54,8 @@ func TestARegionKeepsWhatItUses(t *testing.T) {
 	}
 }
 
-// TestOnlyARefusalMovesRights: nothing moves while every region admits what it is asked, nor
-// for less than a request.
+// TestOnlyARefusalMovesRights: nothing moves while every region admits what it is asked, and no
+// move is smaller than a request.
 func TestOnlyARefusalMovesRights(t *testing.T) {
 	a := atFloors(100)
 	a.Regions[0].Demand, a.Regions[0].Recent, a.Regions[0].Used = demandNow{Known: true, Fast: Unit}, true, 30*microToken

@@ -6,15 +6,14 @@ import (
 	"time"
 )
 
-// rights is what the stores of a world know of a limit that counts: when each request
-// was admitted.
+// rights is what the stores of a world know of a counting limit: when each request was admitted.
 type rights struct {
 	used  [][]Instant
-	label int64   // what every store says of its window, if the limit has labels
-	froms []int64 // what growths were said to count from
+	label int64   // the label that every store reports of its window, if the limit has labels
+	froms []int64 // the windows from which growths count
 }
 
-// counting is a world whose key is a log of 90 requests in any 12 seconds.
+// counting returns a world whose key is a log of 90 requests in any 12 seconds.
 func counting(t *testing.T, n int) *world {
 	w := newWorld(t, n)
 	w.limit = KeyLimit{Capacity: 90 * microToken, Rate: 7_500_000, Tail: 12 * time.Second, Placement: PlacementSplit}
@@ -34,8 +33,7 @@ func (w *world) capOf(i int) int64 {
 	return Scale(w.limit.Capacity, w.regions[i].Right(w.key, w.limit, w.now).Effective().Burst) / microToken
 }
 
-// useRights asks for load requests, and checks I3: what is in use, or may be, is at
-// most the limit.
+// useRights asks for load requests, and checks I3: what is in use, or may be, is at most the limit.
 func (w *world) useRights(i int, load int64) {
 	most := w.capOf(i)
 	for range load {
@@ -73,8 +71,8 @@ func (w *world) storeRights(i int, c ShareChange) ShareResult {
 	return res
 }
 
-// A share that shrinks is in force at once, and goes to others only as fast as what
-// was admitted under it ceases to count. Meanwhile the session goes on.
+// A share that shrinks is in force at once. It goes to others only as fast as earlier admissions
+// cease to count. Meanwhile the session continues.
 func TestShrunkShareIsAcknowledgedAsItsUseEnds(t *testing.T) {
 	w := counting(t, 2)
 	w.load[0] = 3
@@ -109,13 +107,13 @@ func TestShrunkShareIsAcknowledgedAsItsUseEnds(t *testing.T) {
 	}
 }
 
-// A region that is cut off holds what it used until nothing of it can count any more,
-// and takes its own floor back only when the same is true of the others.
+// A region that is cut off holds what it used until nothing of it can count any more. It takes its
+// own floor back only when the same holds for the others.
 func TestFloorsOfRightsWaitForTheTail(t *testing.T) {
 	w := counting(t, 3)
 	w.load[0] = 3
 	w.runUntil("a uses up the limit", 5*time.Second, func() bool { return w.inUse(0) >= 84 })
-	w.run(w.limit.Tail) // and goes on
+	w.run(w.limit.Tail) // and continues
 	w.cut[0], w.cut[1] = true, true
 	cutAt := w.now
 	w.load[2] = 3
@@ -144,8 +142,8 @@ func TestFloorsOfRightsWaitForTheTail(t *testing.T) {
 	w.run(20 * time.Second) // all three use what they have: I3 holds
 }
 
-// A later leader does not know a limit until it is told, and believes in no lease's end
-// before that.
+// A later leader does not know a limit until a region reports it. Before that it does not treat any
+// lease as ended.
 func TestTailIsLongestWhileTheLimitIsUnknown(t *testing.T) {
 	w := counting(t, 2)
 	w.load[0] = 3
@@ -165,8 +163,8 @@ func TestTailIsLongestWhileTheLimitIsUnknown(t *testing.T) {
 	})
 }
 
-// A growth of a fixed window says from which window on it counts, once every region
-// has told its own.
+// A growth of a fixed window says from which window on it counts, once every region has reported
+// its own window.
 func TestGrowthNamesItsFirstWindow(t *testing.T) {
 	w := counting(t, 2)
 	w.load[0] = 3
@@ -188,7 +186,7 @@ func TestGrowthNamesItsFirstWindow(t *testing.T) {
 	}
 }
 
-// What a fenced region used still counts: nobody grows before it does not.
+// What a fenced region used still counts: no region grows before it ceases to count.
 func TestFencedUseCounts(t *testing.T) {
 	w := counting(t, 3)
 	w.load[0] = 3
@@ -204,7 +202,7 @@ func TestFencedUseCounts(t *testing.T) {
 	}
 }
 
-// A smaller floor is acknowledged when nothing used under the larger one counts.
+// A smaller floor is acknowledged when no use of the larger one counts any more.
 func TestFloorOfRightsIsAcknowledgedLate(t *testing.T) {
 	w := counting(t, 2)
 	began := w.now
@@ -215,9 +213,9 @@ func TestFloorOfRightsIsAcknowledgedLate(t *testing.T) {
 	}
 }
 
-// A region that has learned of a smaller floor may use a share above it as long as the key
-// is hot. The key does not cool down before that use has come down to the floor: nobody
-// would know of it when the floor's bound follows.
+// A region that has learned of a smaller floor may use a share above it as long as the key is hot.
+// The key does not cool down before that use has come down to the floor. Otherwise nothing would
+// cover the use when the floor's bound follows.
 func TestKeyCoolsDownToTheSmallerFloor(t *testing.T) {
 	w := counting(t, 2)
 	w.limit.Tail = time.Minute
@@ -237,8 +235,8 @@ func TestKeyCoolsDownToTheSmallerFloor(t *testing.T) {
 	}
 }
 
-// Regions that were cut off come back with their floors in use, whatever they had lent:
-// nobody gets that, and nobody's lease covers it, before it has ceased to count.
+// Regions that were cut off return with their floors in use, whatever they had lent. No region gets
+// that part, and no lease covers it, before it has ceased to count.
 func TestUsedFloorsAreReserved(t *testing.T) {
 	w := counting(t, 3)
 	w.load[0] = 3
@@ -256,8 +254,8 @@ func TestUsedFloorsAreReserved(t *testing.T) {
 	}
 }
 
-// A region that was cut off has used its floor, and a report has room for so many keys
-// that it may be heard for a while before it tells of this one.
+// A region that was cut off has used its floor. A report has a bounded number of keys, so the
+// region may be heard for a while before it reports this key.
 func TestUsedFloorsAreReservedUntilTold(t *testing.T) {
 	w := counting(t, 2)
 	w.load[0] = 3
@@ -280,8 +278,8 @@ func TestUsedFloorsAreReservedUntilTold(t *testing.T) {
 	}
 }
 
-// A new leader that nobody has told a key's limit waits for the longest tail that the
-// key's rule has, not for the longest there is.
+// A new leader to which no region has reported a key's limit waits for the longest tail of the
+// key's rule, not for the longest possible one.
 func TestTailOfALimitThatNobodyTold(t *testing.T) {
 	w := started(t, 2)
 	w.leader.wantHot(0, ask(1, 5, false), w.now)
@@ -305,8 +303,8 @@ func TestTailOfALimitThatNobodyTold(t *testing.T) {
 	}
 }
 
-// Regions that all want more than there is, each with pauses of a second now and then,
-// use the limit: who pauses keeps its share, for moving it costs the others a tail.
+// Regions that all want more than there is, each with a pause of a second now and then, use up the
+// limit. A region that pauses keeps its share, because moving it costs the others a tail.
 func TestPausesDoNotMoveRightsThatOutlast(t *testing.T) {
 	w := counting(t, 3)
 	w.load = []int64{3, 3, 3}

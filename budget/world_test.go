@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// world couples one leader with its regions without a network: messages arrive at
-// once, commits and proofs succeed unless told otherwise, and the store does what
-// it is told. Time passes in ticks of 20 ms.
+// world couples one leader with its regions without a network: messages arrive at once, commits and
+// proofs succeed unless the test says otherwise, and the store does what it is told. Time passes in
+// ticks of 20 ms.
 type world struct {
 	t       *testing.T
 	now     Instant
 	ledger  *Ledger
-	leader  *Leader // nil: no coordinator is there
+	leader  *Leader // nil: there is no leader
 	steps   FloorSteps
 	regions []*Region
 	cut     []bool // region cannot reach the leader
@@ -32,19 +32,19 @@ type world struct {
 	released, granted int64
 	rules             uint64           // the version in force
 	standings         map[int]Standing // what the daemons say of themselves
-	// left: a region's reports have no room for the key; nil: all have.
+	// left reports whether a region's reports leave out the key; nil: none does.
 	left func(region int) bool
-	// far is what a message of each region takes one way, quorum what a commit or a
-	// proof takes, and commits what a commit takes beyond that; nil and 0: nothing. What
-	// is on its way is in mail, by its time.
+	// far is the time of a message of each region one way. quorum is the time of a commit or a
+	// proof, and commits is the additional time of a commit; nil and 0: no time. mail has what is
+	// in flight, ordered by time.
 	far             []time.Duration
 	quorum, commits time.Duration
 	mail            []letter
-	// rights is not nil if the limit counts: a log, of which the Tail is the window.
+	// rights is not nil for a counting limit: a log whose window is the Tail.
 	rights *rights
-	// records is not nil if changes are made there, of any key, and not in the crude bucket.
+	// records is not nil if it makes the changes, of any key, instead of the crude bucket.
 	records func(i int, c ShareChange) ShareResult
-	// hold keeps what a region is to apply from its store; nil: nothing.
+	// hold reports whether to keep what a region applies from its store; nil: no.
 	hold func(i int, e ApplyShares) bool
 }
 
@@ -54,7 +54,7 @@ type letter struct {
 	open func()
 }
 
-// after has something happen once d has passed, in order; at once if d is 0.
+// after calls open once d has passed, in order, or at once if d is 0.
 func (w *world) after(d time.Duration, open func()) {
 	if d == 0 {
 		open()
@@ -68,7 +68,7 @@ func (w *world) after(d time.Duration, open func()) {
 	w.mail = slices.Insert(w.mail, i, l)
 }
 
-// way is how long a message of a region takes.
+// way returns the time of a message of a region.
 func (w *world) way(i int) time.Duration {
 	if w.far == nil {
 		return 0
@@ -95,7 +95,7 @@ func newWorld(t *testing.T, n int) *world {
 	return w
 }
 
-// fall takes the leader away; calls in flight fail.
+// fall removes the leader. Calls in flight fail.
 func (w *world) fall() {
 	w.leader = nil
 	for _, r := range w.regions {
@@ -132,7 +132,7 @@ func (w *world) run(d time.Duration) {
 	}
 }
 
-// change is an operator's change of a region; the leader begins anew.
+// change applies an operator's change of a region. A new leader starts.
 func (w *world) change(change func(*Ledger) error) {
 	w.t.Helper()
 	if err := change(w.ledger); err != nil {
@@ -153,8 +153,8 @@ func (w *world) join(i int) {
 	w.regions[i] = r
 }
 
-// advance is the next step of a change of floors or of timing, when it is due. Nothing
-// here settles: buckets do not remember floors.
+// advance takes the next step of a change of floors or of timing, when it is due. Nothing here
+// settles, because buckets do not remember floors.
 func (w *world) advance() {
 	p, due := w.steps.Due(w.leader, w.now)
 	if !due {
@@ -163,8 +163,7 @@ func (w *world) advance() {
 	w.change(func(l *Ledger) error { return l.AdvanceFloors(l.Config.Version, p) })
 }
 
-// checkFloors: what regions could be enforcing of a cold key sums to the whole at
-// the most.
+// checkFloors checks that what regions could be enforcing of a cold key sums to at most the whole.
 func (w *world) checkFloors() {
 	w.t.Helper()
 	var sum Share
@@ -326,7 +325,7 @@ func (w *world) allLive() bool {
 	return !slices.ContainsFunc(w.regions, func(r *Region) bool { return r.Phase(w.now) != Live })
 }
 
-// rate is region i's effective part of the rate, in per mille.
+// rate returns region i's effective part of the rate, in per mille.
 func (w *world) rate(i int) int64 {
 	s := w.regions[i].Right(w.key, w.limit, w.now).Effective()
 	return int64(s.Rate) * 1000 / Unit
