@@ -99,6 +99,8 @@ var houses = map[string]row{
 	"cluster/state": {aliquot: []string{"budget", "rules", "proto/raftlog/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Who is there, as hints.
 	"cluster/gossip": {outside: []string{"github.com/hashicorp"}},
+	// Raft between the coordinators, and what it refuses of it.
+	"cluster/raftnet": {aliquot: []string{"cluster/state"}, outside: []string{"github.com/hashicorp"}},
 	// What a coordinator keeps of Raft on its disk.
 	"cluster/raftlog": {outside: []string{"github.com/hashicorp"}},
 	"cluster":         {aliquot: []string{"cluster/...", "budget", "rules", "proto/raftlog/v1"}, outside: anyModule},
@@ -145,6 +147,7 @@ var never = map[string][]string{
 	"regional/store":  {"cluster", "coordinator"},
 	"coordinator":     {"regional", "regional/store"},
 	"cluster":         {"coordinator", "regional", "proto/aliquot/v1"},
+	"cluster/raftnet": {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
 	"cluster/state":   {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
 	"cluster/gossip":  {"cluster", "coordinator", "regional", "proto/aliquot/v1"},
 	"cluster/raftlog": {"cluster", "coordinator", "regional", "proto/aliquot/v1"},

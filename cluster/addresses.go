@@ -82,7 +82,7 @@ func (n *Node) replicateAddresses(c raft.Configuration, table map[raft.ServerID]
 	for _, s := range c.Servers {
 		address := n.cfg.RPCAddress
 		if s.ID != n.serverID {
-			answer, err := n.layer.ask(n.ctx, s)
+			answer, err := n.ask(n.ctx, s)
 			if address = answer.RPC; err != nil {
 				address = table[s.ID] // it may only be down
 			}

@@ -389,12 +389,12 @@ func TestRaftConnectionForAnotherServerIsRefused(t *testing.T) {
 	n := l.start(l.config("c1"))
 	l.leader(n)
 	for greeting, accepted := range map[string]bool{
-		fmt.Sprintf("%s%c%s%c%s", greetingMagic, len(n.serverID), n.serverID, len(n.clusterID()), n.clusterID()): true,
-		fmt.Sprintf("%s%c%s\x00", greetingMagic, len(n.serverID), n.serverID):                                    true,
-		fmt.Sprintf("%s%c%s", greetingMagic1, len(n.serverID), n.serverID):                                       true,
-		fmt.Sprintf("%s%c%s\x05other", greetingMagic, len(n.serverID), n.serverID):                               false,
-		greetingMagic + "\x0bc1/00000000\x00":                                                                    false,
-		"GET / HTTP/1.1\r\n\r\n":                                                                                 false,
+		fmt.Sprintf("%s%c%s%c%s", "AQR2", len(n.serverID), n.serverID, len(n.clusterID()), n.clusterID()): true,
+		fmt.Sprintf("%s%c%s\x00", "AQR2", len(n.serverID), n.serverID):                                    true,
+		fmt.Sprintf("%s%c%s", "AQR1", len(n.serverID), n.serverID):                                        true,
+		fmt.Sprintf("%s%c%s\x05other", "AQR2", len(n.serverID), n.serverID):                               false,
+		"AQR2" + "\x0bc1/00000000\x00":                                                                    false,
+		"GET / HTTP/1.1\r\n\r\n":                                                                          false,
 	} {
 		conn, err := net.Dial("tcp", n.RaftAddress())
 		if err != nil {

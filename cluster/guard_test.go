@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"aliquot/budget"
+	"aliquot/cluster/raftnet"
 	"aliquot/cluster/state"
 )
 
@@ -104,7 +105,7 @@ func TestATermThatNoElectionReachesIsRefused(t *testing.T) {
 	t.Parallel()
 	_, n := startLeader(t)
 	i, term := newIntruder(t, n), n.Term()
-	for _, far := range []uint64{math.MaxUint64, term + maxTermStep + 1} {
+	for _, far := range []uint64{math.MaxUint64, term + 1_000_000 + 1} {
 		for kind, send := range map[string]func(uint64) error{
 			"AppendEntries":   func(term uint64) error { return i.append(term) },
 			"RequestVote":     func(term uint64) error { return i.vote(term, false) },
@@ -119,26 +120,15 @@ func TestATermThatNoElectionReachesIsRefused(t *testing.T) {
 	leads(t, n, term)
 }
 
-// A node without a term follows the cluster that it joins, whatever that cluster's term is.
-func TestANodeWithoutATermTakesThatOfItsFirstContact(t *testing.T) {
-	t.Parallel()
-	g := newGuard(func() uint64 { return 0 }, nil, nil, func(string, error) {})
-	for term, taken := range map[uint64]bool{5_000_000: true, maxFirstTerm: true, maxFirstTerm + 1: false, math.MaxUint64: false} {
-		if err := g.checkTerm(term); (err == nil) != taken {
-			t.Errorf("term %d: %v", term, err)
-		}
-	}
-}
-
 // Raft keeps the term of an answer to a vote as it keeps that of a message.
 func TestAnAnswerOfATermThatNoElectionReachesIsRefused(t *testing.T) {
 	t.Parallel()
 	b := newPuppet(t, newStreamLayerFor(t, "b/00000002"), "b/00000002")
 	defer b.stop()
 	b.term.Store(math.MaxUint64)
-	a := newTransport(newStreamLayerFor(t, "a/00000001"), testLogger())
 	refused := make(chan string, 8)
-	a.guard = newGuard(func() uint64 { return 3 }, nil, nil, func(reason string, _ error) { refused <- reason })
+	guard := raftnet.NewGuard(func() uint64 { return 3 }, nil, nil, func(reason string, _ error) { refused <- reason })
+	a := raftnet.NewTransport(newStreamLayerFor(t, "a/00000001"), guard, newHclog(testLogger(), "raft-net"))
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
 	id, address := b.server.ID, b.server.Address
 	for kind, err := range map[string]error{
@@ -217,7 +207,7 @@ func TestALogEntryThatCannotBeReadIsRefused(t *testing.T) {
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == "aliquot_raft_refused_total" && m.GetLabel()[0].GetValue() == refusedEntry && m.GetCounter().GetValue() != 7 {
+			if f.GetName() == "aliquot_raft_refused_total" && m.GetLabel()[0].GetValue() == raftnet.RefusedEntry && m.GetCounter().GetValue() != 7 {
 				t.Errorf("%v messages were counted, want 7", m.GetCounter().GetValue())
 			}
 		}

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"aliquot/cluster/raftnet"
 )
 
 // fastPath takes the mitigation of issue 695 away: heartbeats are handled on the
 // transport's goroutine, as raft means it.
-type fastPath struct{ *transport }
+type fastPath struct{ *raftnet.Transport }
 
 func (f fastPath) SetHeartbeatHandler(handle func(raft.RPC)) {
 	f.NetworkTransport.SetHeartbeatHandler(handle)
@@ -37,7 +39,7 @@ func meet(t *testing.T, mitigated bool) {
 	b := newPuppet(t, net.listen("b"), "b/00000002")
 	c := newPuppet(t, net.listen("c"), "c/00000003")
 	self := raft.Server{ID: "a/00000001", Address: "a"}
-	trans := newTransport(net.listen("a"), testLogger())
+	trans := newTransport(net.listen("a"))
 	var given raft.Transport = trans
 	if !mitigated {
 		given = fastPath{trans}

@@ -14,12 +14,13 @@ import (
 	"github.com/hashicorp/raft"
 
 	"aliquot/cluster/gossip"
+	"aliquot/cluster/raftnet"
 	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
 // sluggish holds up replication to one peer, heartbeats excepted, while it is held.
 type sluggish struct {
-	*transport
+	*raftnet.Transport
 	mu   sync.Mutex
 	to   raft.ServerID
 	free chan struct{}
@@ -45,7 +46,7 @@ func (s *sluggish) AppendEntries(id raft.ServerID, address raft.ServerAddress, r
 		<-free // then an answer that accepts nothing
 		return nil
 	}
-	return s.transport.AppendEntries(id, address, req, resp)
+	return s.Transport.AppendEntries(id, address, req, resp)
 }
 
 func (s *sluggish) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
@@ -106,7 +107,7 @@ func transferTwice(t *testing.T, watched bool) *Node {
 	net := newWires()
 	b := newPuppet(t, net.listen("b"), "b/00000002")
 	c := newPuppet(t, net.listen("c"), "c/00000003")
-	trans := &sluggish{transport: newTransport(net.listen("a"), testLogger())}
+	trans := &sluggish{Transport: newTransport(net.listen("a"))}
 	n, notify := bareNode(t, trans, b.server, c.server)
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -180,7 +181,7 @@ func bareNode(t *testing.T, trans raft.Transport, peers ...raft.Server) (*Node, 
 		serverID: "a/00000001", leaderCh: make(chan bool, 1), joining: make(chan struct{}, 1), failed: make(chan error, 1),
 	}
 	n.cfg.NodeID, n.cfg.Regions, n.cfg.Logger = "a", []string{"us", "eu"}, n.log
-	n.trans, _ = trans.(*transport)
+	n.trans, _ = trans.(*raftnet.Transport)
 	n.ctx, n.cancel = context.WithCancel(context.WithoutCancel(t.Context()))
 	store, snaps := raft.NewInmemStore(), raft.NewInmemSnapshotStore()
 	servers := append([]raft.Server{{ID: n.serverID, Address: trans.LocalAddr()}}, peers...)

@@ -73,7 +73,7 @@ func (b *behind) start() {
 		b.t.Fatal(err)
 	}
 	rc := quietRaft(b.self.ID)
-	trans, logs := newTransport(b.net.listen("f"), testLogger()), b.store(b.wal)
+	trans, logs := newTransport(b.net.listen("f")), b.store(b.wal)
 	if existing, err := raft.HasExistingState(logs, opened, snaps); err != nil {
 		b.t.Fatal(err)
 	} else if !existing {

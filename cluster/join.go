@@ -62,7 +62,7 @@ func (n *Node) prove(ctx context.Context, joiner raft.Server) error {
 		}
 		return nil
 	}
-	m, err := n.layer.ask(ctx, joiner)
+	m, err := n.ask(ctx, joiner)
 	switch own := n.clusterID(); {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrNotThere, err)
@@ -118,7 +118,7 @@ func (n *Node) admit(ctx context.Context, joiner raft.Server) (done bool, err er
 	if err := n.removeServers(ctx, older, sameAddress); err != nil {
 		return false, err
 	}
-	n.trans.forget(joiner.ID)
+	n.trans.Forget(joiner.ID)
 	if err := n.changeMembers(ctx, func() raft.IndexFuture { return n.raft.AddNonvoter(joiner.ID, joiner.Address, 0, configTimeout) }); err != nil {
 		return false, fmt.Errorf("add %s: %w", joiner.ID, err)
 	}
@@ -252,7 +252,7 @@ func (n *Node) removeServer(ctx context.Context, id raft.ServerID) error {
 	if err != nil {
 		return fmt.Errorf("remove %s: %w", id, err)
 	}
-	n.trans.forget(id)
+	n.trans.Forget(id)
 	n.log.Info("a server was removed", "server", string(id))
 	return nil
 }
@@ -271,13 +271,13 @@ func (n *Node) waitCaughtUp(ctx context.Context, id raft.ServerID) error {
 	goal := n.raft.CommitIndex()
 	tick := time.NewTicker(catchUpEvery)
 	defer tick.Stop()
-	for n.trans.progress(id) < goal {
+	for n.trans.Progress(id) < goal {
 		select {
 		case <-tick.C:
 		case <-n.ctx.Done():
 			return ErrShutdown
 		case <-ctx.Done():
-			return fmt.Errorf("cluster: %s has log entry %d of %d and is not promoted yet (%w); it may join again", id, n.trans.progress(id), goal, ctx.Err())
+			return fmt.Errorf("cluster: %s has log entry %d of %d and is not promoted yet (%w); it may join again", id, n.trans.Progress(id), goal, ctx.Err())
 		}
 		if n.raft.State() != raft.Leader {
 			return n.NotLeader()

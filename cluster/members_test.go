@@ -192,10 +192,9 @@ func silentServer(t *testing.T, nodeID, instance, listen string) (address string
 		t.Fatal(err)
 	}
 	address = l.Addr().String()
-	layer := newStreamLayer(l, gossip.ServerID(nodeID, instance), address, func() string { return "" }, testLogger(), newQuiet())
-	layer.identify = func() gossip.Meta {
-		return gossip.Meta{Role: gossip.RoleCoordinator, NodeID: nodeID, InstanceID: instance, Raft: address}
-	}
+	layer := newLayer(l, gossip.ServerID(nodeID, instance), func() ([]byte, error) {
+		return gossip.Meta{Role: gossip.RoleCoordinator, NodeID: nodeID, InstanceID: instance, Raft: address}.Encode()
+	})
 	t.Cleanup(func() {
 		if err := layer.Close(); err != nil {
 			t.Error(err)

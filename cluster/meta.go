@@ -1,6 +1,9 @@
 package cluster
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/hashicorp/raft"
 
 	"aliquot/cluster/gossip"
@@ -27,6 +30,22 @@ func (n *Node) identify() gossip.Meta {
 	}
 	m.Leader = true
 	return m.WithMembers(r.GetConfiguration().Configuration())
+}
+
+// ask returns what the server at an address says of itself, and an error unless it is the one that was meant.
+func (n *Node) ask(ctx context.Context, server raft.Server) (gossip.Meta, error) {
+	answer, err := n.layer.Ask(ctx, server)
+	if err != nil {
+		return gossip.Meta{}, err
+	}
+	m, err := gossip.DecodeMeta(answer)
+	if err != nil {
+		return gossip.Meta{}, err
+	}
+	if m.Role != gossip.RoleCoordinator || m.ServerID() != server.ID {
+		return gossip.Meta{}, fmt.Errorf("at %s is %s, not %s", server.Address, m.ServerID(), server.ID)
+	}
+	return m, nil
 }
 
 // clusterID is what the state says, or what the data directory remembered at the start,

@@ -7,6 +7,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"aliquot/cluster/raftnet"
 )
 
 // raftStates are the values of the state label.
@@ -46,7 +48,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 			Name: "aliquot_raft_refused_total", Help: "Raft messages and answers of other servers that were refused, by reason.",
 		}, []string{"reason"}),
 	}
-	for _, reason := range refusedReasons {
+	for _, reason := range raftnet.RefusedReasons {
 		m.refused.WithLabelValues(reason)
 	}
 	return m

@@ -14,6 +14,7 @@ import (
 
 	"aliquot/cluster/gossip"
 	"aliquot/cluster/raftlog"
+	"aliquot/cluster/raftnet"
 	"aliquot/cluster/state"
 )
 
@@ -40,8 +41,8 @@ type Node struct {
 	// running is raft as soon as it runs: messages come before Start returns.
 	running atomic.Pointer[raft.Raft]
 	logs    *raftlog.Log // raft's log, and its small durable values
-	trans   *transport
-	layer   *streamLayer
+	trans   *raftnet.Transport
+	layer   *raftnet.Layer
 	gossip  *gossip.Gossip
 
 	raftAddr  string
@@ -99,13 +100,12 @@ func (n *Node) start() (err error) {
 	if err := n.checkFirstBoot(fresh); err != nil {
 		return err
 	}
+	n.metrics = newMetrics(n.cfg.Registerer)
 	if err := n.listenRaft(); err != nil {
 		return err
 	}
 	notify := make(chan bool, 1)
-	n.metrics = newMetrics(n.cfg.Registerer)
 	metered := meteredSnapshots{snapshots, n.metrics}
-	n.trans.guard = n.newGuard()
 	if err := raftlog.WithoutPanic(func() (err error) {
 		n.raft, err = raft.NewRaft(n.raftConfig(notify), n.fsm, n.logs, n.logs, metered, n.trans)
 		return err
@@ -115,7 +115,7 @@ func (n *Node) start() (err error) {
 		return raftlog.Damaged("what raft keeps", n.dir.path, err)
 	}
 	n.running.Store(n.raft)
-	n.loops.Go(func() { n.trans.guard.run(n.ctx, n.trans.NetworkTransport.Consumer()) })
+	n.loops.Go(func() { n.trans.Serve(n.ctx) })
 	key, err := loadGossipKey(n.cfg.GossipKeyFile)
 	if err != nil {
 		return err
@@ -196,10 +196,39 @@ func (n *Node) listenRaft() error {
 		}
 		n.raftAddr = net.JoinHostPort(n.cfg.AdvertiseHost, port)
 	}
-	layer := newStreamLayer(listener, n.serverID, n.raftAddr, n.clusterID, n.log.With("component", "raft-net"), n.quiet)
-	layer.identify = n.identify
-	n.layer, n.trans = layer, newTransport(layer, n.log)
+	n.layer = raftnet.NewLayer(listener, raftnet.Config{
+		Self: n.serverID, Advertise: n.raftAddr, Cluster: n.clusterID,
+		Identify: func() ([]byte, error) { return n.identify().Encode() },
+		Logger:   n.log.With("component", "raft-net"), Allow: n.quiet.allow,
+	})
+	n.trans = raftnet.NewTransport(n.layer, n.newGuard(), newHclog(n.log, "raft-net"))
 	return nil
+}
+
+// newGuard is this node's guard. It asks raft for its term as soon as raft runs, and the disk until then.
+func (n *Node) newGuard() *raftnet.Guard {
+	term := func() uint64 {
+		if r := n.running.Load(); r != nil {
+			return r.CurrentTerm()
+		}
+		term, err := n.logs.Term()
+		if err != nil {
+			n.log.Error("cannot read the term", "error", err)
+		}
+		return term
+	}
+	applied := func() uint64 {
+		if r := n.running.Load(); r != nil {
+			return r.AppliedIndex()
+		}
+		return 0
+	}
+	return raftnet.NewGuard(term, applied, n.clusterID, func(reason string, err error) {
+		n.metrics.countRefused(reason)
+		if n.quiet.allow("raft refused "+reason, time.Now()) {
+			n.log.Error("a Raft message was refused", "reason", reason, "error", err)
+		}
+	})
 }
 
 func (n *Node) raftConfig(notify chan<- bool) *raft.Config {

@@ -5,61 +5,16 @@ import (
 	"encoding/base64"
 	"errors"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/raft"
-
 	"aliquot/cluster/state"
 )
-
-// hashicorp/raft issue 695: heartbeats must take the same way as all other messages.
-func TestHeartbeatsTakeTheOrdinaryWay(t *testing.T) {
-	t.Parallel()
-	open := func(id raft.ServerID) (*transport, raft.ServerAddress) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		tr := newTransport(newStreamLayer(l, id, l.Addr().String(), func() string { return "" }, testLogger(), newQuiet()), testLogger())
-		t.Cleanup(func() {
-			if err := tr.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		return tr, tr.LocalAddr()
-	}
-	from, _ := open("a/00000001")
-	to, address := open("b/00000002")
-	var fast atomic.Int32
-	to.SetHeartbeatHandler(func(rpc raft.RPC) {
-		fast.Add(1)
-		rpc.Respond(&raft.AppendEntriesResponse{}, nil)
-	})
-	go func() {
-		for rpc := range to.Consumer() {
-			rpc.Respond(&raft.AppendEntriesResponse{LastLog: 17, Success: true}, nil)
-			return
-		}
-	}()
-	beat := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{Addr: []byte("x")}, Term: 1}
-	if err := from.AppendEntries("b/00000002", address, beat, &raft.AppendEntriesResponse{}); err != nil {
-		t.Fatal(err)
-	}
-	if fast.Load() != 0 {
-		t.Error("a heartbeat took the fast path")
-	}
-	if got := from.progress("b/00000002"); got != 17 {
-		t.Errorf("progress %d, want 17", got)
-	}
-}
 
 // hashicorp/raft issues 696 and 503: a leader that cannot get anything applied gives up.
 func TestStuckLeaderFails(t *testing.T) {

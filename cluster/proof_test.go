@@ -32,7 +32,7 @@ func inProof(t *testing.T, names []string, test func(t *testing.T, a *provable))
 			a.peers = append(a.peers, p)
 			servers = append(servers, p.server)
 		}
-		n, notify := bareNode(t, newTransport(net.listen("a"), testLogger()), servers...)
+		n, notify := bareNode(t, newTransport(net.listen("a")), servers...)
 		a.Node = n
 		n.loops.Go(func() { // raft blocks on it
 			for {
@@ -202,7 +202,7 @@ func TestOnlyAFollowerConfirmsALeader(t *testing.T) {
 		net := newWires()
 		b := newPuppet(t, net.listen("b"), "b/00000002")
 		defer b.stop()
-		trans := newTransport(net.listen("a"), testLogger())
+		trans := newTransport(net.listen("a"))
 		defer trans.Close()
 		for _, c := range []struct {
 			answer raft.AppendEntriesResponse
@@ -210,11 +210,11 @@ func TestOnlyAFollowerConfirmsALeader(t *testing.T) {
 		}{{raft.AppendEntriesResponse{Term: 4}, false}, {raft.AppendEntriesResponse{Term: 4, Success: true}, false},
 			{raft.AppendEntriesResponse{Term: 3}, false}, {raft.AppendEntriesResponse{Term: 3, Success: true}, true}} {
 			b.says.Store(&c.answer)
-			asked, resp := trans.proofs.mark(), new(raft.AppendEntriesResponse)
+			asked, resp := trans.Mark(), new(raft.AppendEntriesResponse)
 			if err := trans.AppendEntries(b.server.ID, b.server.Address, &raft.AppendEntriesRequest{Term: 3}, resp); err != nil {
 				t.Fatal(err)
 			}
-			if got := trans.proofs.confirms(b.server.ID, 3, asked); got != c.want {
+			if got := trans.Confirms(b.server.ID, 3, asked); got != c.want {
 				t.Errorf("%+v confirms a leader of term 3: %v", c.answer, got)
 			}
 		}
@@ -238,29 +238,5 @@ func TestMajority(t *testing.T) {
 	}
 	if majority(raft.Configuration{}, func(raft.ServerID) bool { return true }) {
 		t.Error("nobody is a majority of nobody")
-	}
-}
-
-// The latest message of the latest term counts, in whatever order answers arrive.
-func TestProofsKeepTheLatest(t *testing.T) {
-	p := newProofs()
-	first, asked, second := p.mark(), p.mark(), p.mark()
-	p.confirm("b", 2, first)
-	if p.confirms("b", 2, asked) || p.confirms("c", 2, asked) {
-		t.Error("an answer to what was sent before")
-	}
-	p.confirm("b", 2, second)
-	p.confirm("b", 2, first)
-	if !p.confirms("b", 2, asked) {
-		t.Error("an older answer took the place of a later one")
-	}
-	third := p.mark()
-	p.confirm("b", 3, second)
-	p.confirm("b", 2, third)
-	if p.confirms("b", 2, asked) || !p.confirms("b", 3, asked) {
-		t.Error("an answer of another term")
-	}
-	if p.forget("b"); p.confirms("b", 3, 0) {
-		t.Error("a server that was forgotten")
 	}
 }

@@ -86,8 +86,8 @@ func (n *Node) removable(ctx context.Context, name string, goes func(raft.Server
 // hearsFromNow reports of a server whether it has answered, as a follower of this
 // leader, a message that was sent after the call of hearsFromNow. This node hears itself.
 func (n *Node) hearsFromNow() func(raft.ServerID) bool {
-	term, asked := n.Term(), n.trans.proofs.mark()
-	return func(id raft.ServerID) bool { return id == n.serverID || n.trans.proofs.confirms(id, term, asked) }
+	term, asked := n.Term(), n.trans.Mark()
+	return func(id raft.ServerID) bool { return id == n.serverID || n.trans.Confirms(id, term, asked) }
 }
 
 // ofNode picks the servers of a node.

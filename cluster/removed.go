@@ -54,7 +54,7 @@ func (m *membership) forgottenByLeader(c raft.Configuration) bool {
 		if s.ID == m.serverID {
 			continue
 		}
-		p, err := m.layer.ask(m.ctx, s)
+		p, err := m.ask(m.ctx, s)
 		if err == nil && p.Leader && p.Members != "" && p.Cluster == m.clusterID() && !p.Lists(m.instance) {
 			return true
 		}

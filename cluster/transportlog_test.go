@@ -2,18 +2,10 @@ package cluster
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"net"
-	"os"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
-
-	"github.com/hashicorp/go-msgpack/v2/codec"
 )
 
 // logged collects what a node says; it is safe for concurrent use.
@@ -38,37 +30,6 @@ func (l *logged) String() string {
 func (l *logged) logger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
 }
-
-func TestConnectionEnded(t *testing.T) {
-	cut := func(err error) error {
-		var v int
-		return codec.NewDecoder(io.MultiReader(strings.NewReader("\xd2\x00"), errReader{err}), &codec.MsgpackHandle{}).Decode(&v)
-	}
-	for name, c := range map[string]struct {
-		err   error
-		ended bool
-	}{
-		"eof":             {io.EOF, true},
-		"closed here":     {&net.OpError{Op: "read", Err: net.ErrClosed}, true},
-		"killed there":    {&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, true},
-		"in mid-message":  {cut(io.EOF), true},
-		"closed in mid":   {cut(&net.OpError{Op: "read", Err: net.ErrClosed}), true},
-		"unknown command": {errors.New("unknown rpc type 7"), false},
-		"timeout":         {fmt.Errorf("read: %w", os.ErrDeadlineExceeded), false},
-		"garbage":         {cut(errors.New("some other trouble")), false},
-	} {
-		if c.err == nil {
-			t.Fatalf("%s: no error to look at", name)
-		}
-		if got := connectionEnded(c.err); got != c.ended {
-			t.Errorf("%s (%v): %v, want %v", name, c.err, got, c.ended)
-		}
-	}
-}
-
-type errReader struct{ err error }
-
-func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
 // A clean stop is no error: neither to the node that stops nor to those that lose
 // a connection by it.

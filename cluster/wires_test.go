@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"aliquot/cluster/raftnet"
 )
 
 // wires is a network of in-memory pipes, so that the transport that ships can run
@@ -22,10 +24,16 @@ type wires struct {
 
 func newWires() *wires { return &wires{listeners: map[string]*wire{}} }
 
-// wire is one listener; it stands where streamLayer stands in the product.
+// textAddr is an address that is any text.
+type textAddr string
+
+func (textAddr) Network() string  { return "test" }
+func (a textAddr) String() string { return string(a) }
+
+// wire is one listener; it stands where raftnet.Layer stands in the product.
 type wire struct {
 	net      *wires
-	address  advertised
+	address  textAddr
 	incoming chan net.Conn
 	closed   chan struct{}
 
@@ -38,7 +46,7 @@ var _ raft.StreamLayer = (*wire)(nil)
 func (w *wires) listen(address string) *wire {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	l := &wire{net: w, address: advertised(address), incoming: make(chan net.Conn), closed: make(chan struct{})}
+	l := &wire{net: w, address: textAddr(address), incoming: make(chan net.Conn), closed: make(chan struct{})}
 	w.listeners[address] = l
 	return l
 }
@@ -73,7 +81,7 @@ func (l *wire) Close() error {
 	return err
 }
 
-// Dial implements raft.StreamLayer for an address made by target.
+// Dial implements raft.StreamLayer for an address made by raftnet.Transport.
 func (l *wire) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	_, host, _ := strings.Cut(string(address), "@")
 	l.net.mu.Lock()
@@ -99,7 +107,7 @@ func (l *wire) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn
 // arrive late, in nanoseconds. It counts the heartbeats that it was sent, and says what
 // it is told to, if anything, in answer to them.
 type puppet struct {
-	*transport
+	*raftnet.Transport
 	mute   atomic.Bool
 	late   atomic.Int64
 	beats  atomic.Int64
@@ -112,7 +120,7 @@ type puppet struct {
 }
 
 func newPuppet(t testing.TB, layer raft.StreamLayer, id raft.ServerID) *puppet {
-	p := &puppet{transport: newTransport(layer, testLogger()), t: t, quit: make(chan struct{})}
+	p := &puppet{Transport: newTransport(layer), t: t, quit: make(chan struct{})}
 	p.server = raft.Server{ID: id, Address: p.LocalAddr()}
 	p.done.Go(p.agree)
 	return p
@@ -240,12 +248,25 @@ func (r *recorder) last() string {
 	return r.applied[len(r.applied)-1]
 }
 
+// newTransport is a transport without a guard.
+func newTransport(layer raft.StreamLayer) *raftnet.Transport {
+	return raftnet.NewTransport(layer, nil, newHclog(testLogger(), "raft-net"))
+}
+
+// newLayer is the layer of a server that knows no cluster.
+func newLayer(l net.Listener, id raft.ServerID, identify func() ([]byte, error)) *raftnet.Layer {
+	return raftnet.NewLayer(l, raftnet.Config{
+		Self: id, Advertise: l.Addr().String(), Cluster: func() string { return "" }, Identify: identify,
+		Logger: testLogger(), Allow: newQuiet().allow,
+	})
+}
+
 // newStreamLayerFor listens on loopback as the given server.
-func newStreamLayerFor(t *testing.T, id raft.ServerID) *streamLayer {
+func newStreamLayerFor(t *testing.T, id raft.ServerID) *raftnet.Layer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newStreamLayer(l, id, l.Addr().String(), func() string { return "" }, testLogger(), newQuiet())
+	return newLayer(l, id, nil)
 }

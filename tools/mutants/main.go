@@ -26,6 +26,10 @@ var testsOf = map[string][]string{
 	"coordinator/internal/audit":  {"./coordinator/internal/audit", "./coordinator"},
 	"coordinator/internal/leader": {"./coordinator/internal/leader", "./coordinator"},
 	"cluster":                     {"./cluster", "./coordinator"},
+	"cluster/gossip":              {"./cluster/gossip", "./cluster"},
+	"cluster/raftnet":             {"./cluster/raftnet", "./cluster"},
+	"cluster/raftlog":             {"./cluster/raftlog", "./cluster"},
+	"cluster/state":               {"./cluster/state", "./cluster", "./coordinator"},
 }
 
 // verdict is what became of one change.
@@ -42,7 +46,7 @@ func main() {
 	root := flag.String("root", "..", "root of the module")
 	n := flag.Int("n", 60, "how many changes that compile to try")
 	seed := flag.Uint64("seed", 1, "what they are drawn by")
-	folders := flag.String("folders", "regional,coordinator,cluster,cluster/gossip,cluster/raftlog,cluster/state,lua", "where the changes are made, comma separated")
+	folders := flag.String("folders", "regional,coordinator,cluster,cluster/gossip,cluster/raftlog,cluster/raftnet,cluster/state,lua", "where the changes are made, comma separated")
 	only := flag.String("only", "", "try the changes whose description contains this, and no others")
 	limit := flag.Duration("timeout", 5*time.Minute, "for one package's tests; a test that hangs counts as caught")
 	list := flag.Bool("list", false, "print the changes and try none")

@@ -9,7 +9,8 @@ func proofs() []Plant {
 		loop      = "coordinator/internal/leader/loop.go"
 		hello     = "coordinator/lease_hello.go"
 		proof     = "cluster/proof.go"
-		transport = "cluster/transport.go"
+		proofs    = "cluster/raftnet/proofs.go"
+		transport = "cluster/raftnet/transport.go"
 		world     = "internal/sim/coord_log.go"
 		seat      = "internal/sim/check/seat.go"
 	)
@@ -27,7 +28,7 @@ func proofs() []Plant {
 		{
 			Name: "proof-of-an-older-answer", Breaks: "a proof of leadership rests on answers to messages that were sent before it was asked for, as hashicorp/raft's own does",
 			Edits: []Edit{
-				{proof, "c.term == term && c.number > mark", "c.term == term && c.number > mark-mark"},
+				{proofs, "c.term == term && c.number > mark", "c.term == term && c.number > mark-mark"},
 				{world, "if b.sent < asked {", "if b.sent < 0 {"},
 				{seat, "return (b.after || w.sc.olderProof) && b.led", "return b.led"},
 			},

@@ -1,4 +1,7 @@
-package cluster
+// Package raftnet carries Raft between the coordinators: connections that name the server they mean, a transport that
+// knows which messages were answered, and a guard that checks messages before hashicorp/raft, which trusts its peers,
+// acts on them.
+package raftnet
 
 import (
 	"context"
@@ -14,7 +17,6 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"aliquot/cluster/gossip"
 	"aliquot/cluster/state"
 )
 
@@ -36,20 +38,30 @@ const (
 	maxRaftConns = 128
 )
 
-// streamLayer carries Raft over a listener and a dialer, which TLS can wrap. Raft's
+// Config says who listens, and what it answers.
+type Config struct {
+	// Self is this node's server.
+	Self raft.ServerID
+	// Advertise is the address that others know, host:port.
+	Advertise string
+	// Cluster returns the id of this node's cluster, empty before it knows.
+	Cluster func() string
+	// Identify returns what is answered to Ask, at most 65,535 bytes; nil: nothing is.
+	Identify func() ([]byte, error)
+	Logger   *slog.Logger
+	// Allow reports whether a warning with this key is due now. It bounds the log.
+	Allow func(key string, now time.Time) bool
+}
+
+// Layer carries Raft over a listener and a dialer, which TLS can wrap. Raft's
 // own messages do not say which server they are meant for, only the address. A node
 // that lost its disk and came back at the same address would therefore receive, and
 // acknowledge, what its predecessor was sent, and could vote a second time in a
 // term. So each connection begins by naming the server it wants, and any other
-// server hangs up; so does one of another cluster.
-type streamLayer struct {
+// server hangs up; so does one of another cluster. It is safe for concurrent use; make it with NewLayer.
+type Layer struct {
 	net.Listener
-	self      raft.ServerID
-	advertise net.Addr
-	cluster   func() string
-	identify  func() gossip.Meta // what is answered to a question; set before the first use
-	log       *slog.Logger
-	quiet     *quiet
+	Config
 
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{} // accepted
@@ -57,7 +69,7 @@ type streamLayer struct {
 	closed bool
 }
 
-var _ raft.StreamLayer = (*streamLayer)(nil)
+var _ raft.StreamLayer = (*Layer)(nil)
 
 // advertised is an address that is not resolved here: others may see it differently.
 type advertised string
@@ -65,13 +77,13 @@ type advertised string
 func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
-func newStreamLayer(l net.Listener, self raft.ServerID, advertise string, cluster func() string, log *slog.Logger, q *quiet) *streamLayer {
-	return &streamLayer{Listener: l, self: self, advertise: advertised(advertise), cluster: cluster, log: log, quiet: q,
-		conns: map[net.Conn]struct{}{}, dialed: map[net.Conn]struct{}{}}
+// NewLayer returns the layer of a node that listens at l, which it closes in the end.
+func NewLayer(l net.Listener, c Config) *Layer {
+	return &Layer{Listener: l, Config: c, conns: map[net.Conn]struct{}{}, dialed: map[net.Conn]struct{}{}}
 }
 
 // Addr implements net.Listener with the address that others know.
-func (s *streamLayer) Addr() net.Addr { return s.advertise }
+func (s *Layer) Addr() net.Addr { return advertised(s.Advertise) }
 
 // target packs a server and its address into what raft hands back to Dial.
 func target(id raft.ServerID, address raft.ServerAddress) raft.ServerAddress {
@@ -79,7 +91,7 @@ func target(id raft.ServerID, address raft.ServerAddress) raft.ServerAddress {
 }
 
 // Dial implements raft.StreamLayer for an address made by target.
-func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+func (s *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	id, host, ok := strings.Cut(string(address), "@")
 	if !ok {
 		return nil, fmt.Errorf("cluster: %q is no raft target", address)
@@ -95,8 +107,8 @@ func (s *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 }
 
 // dial opens a connection and greets; its deadline is the timeout's end.
-func (s *streamLayer) dial(ctx context.Context, magic string, id raft.ServerID, host string, timeout time.Duration) (net.Conn, error) {
-	cluster := s.cluster()
+func (s *Layer) dial(ctx context.Context, magic string, id raft.ServerID, host string, timeout time.Duration) (net.Conn, error) {
+	cluster := s.Cluster()
 	if len(id) > state.MaxServerID || len(cluster) > 255 {
 		return nil, fmt.Errorf("cluster: server %q of cluster %q is too long to be named", id, cluster)
 	}
@@ -116,39 +128,33 @@ func (s *streamLayer) dial(ctx context.Context, magic string, id raft.ServerID, 
 	return conn, nil
 }
 
-// ask returns what the server at an address says of itself, and an error unless it is the one that was meant.
-func (s *streamLayer) ask(ctx context.Context, server raft.Server) (gossip.Meta, error) {
+// Ask returns what the server at an address answers to the question who it is. Whether it is the one that was meant,
+// the answer says.
+func (s *Layer) Ask(ctx context.Context, server raft.Server) ([]byte, error) {
 	conn, err := s.dial(ctx, askMagic, server.ID, string(server.Address), askTimeout)
 	if err != nil {
-		return gossip.Meta{}, err
+		return nil, err
 	}
 	defer conn.Close()
 	var length [2]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
-		return gossip.Meta{}, fmt.Errorf("%s at %s does not say who it is: %w", server.ID, server.Address, err)
+		return nil, fmt.Errorf("%s at %s does not say who it is: %w", server.ID, server.Address, err)
 	}
 	answer := make([]byte, binary.BigEndian.Uint16(length[:]))
 	if _, err := io.ReadFull(conn, answer); err != nil {
-		return gossip.Meta{}, fmt.Errorf("%s at %s does not say who it is: %w", server.ID, server.Address, err)
+		return nil, fmt.Errorf("%s at %s does not say who it is: %w", server.ID, server.Address, err)
 	}
-	m, err := gossip.DecodeMeta(answer)
-	if err != nil {
-		return gossip.Meta{}, err
-	}
-	if m.Role != gossip.RoleCoordinator || m.ServerID() != server.ID {
-		return gossip.Meta{}, fmt.Errorf("at %s is %s, not %s", server.Address, m.ServerID(), server.ID)
-	}
-	return m, nil
+	return answer, nil
 }
 
 // errAsked ends a connection that only asked who is there.
 var errAsked = errors.New("answered")
 
 func (c *greetedConn) answer() error {
-	if c.layer.identify == nil {
+	if c.layer.Identify == nil {
 		return errors.New("nobody is here to be asked")
 	}
-	data, err := c.layer.identify().Encode()
+	data, err := c.layer.Identify()
 	if err != nil {
 		return err
 	}
@@ -162,7 +168,7 @@ func (c *greetedConn) answer() error {
 }
 
 // trackDialed lets Close end the connection. There are a handful for each peer.
-func (s *streamLayer) trackDialed(conn net.Conn) (net.Conn, error) {
+func (s *Layer) trackDialed(conn net.Conn) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -175,7 +181,7 @@ func (s *streamLayer) trackDialed(conn net.Conn) (net.Conn, error) {
 // dialedConn is forgotten when raft is done with it.
 type dialedConn struct {
 	net.Conn
-	layer *streamLayer
+	layer *Layer
 }
 
 func (c dialedConn) Close() error {
@@ -185,7 +191,7 @@ func (c dialedConn) Close() error {
 
 // Accept implements net.Listener. The greeting is read by the connection's own
 // goroutine, with the first read, so that a silent caller holds up nobody.
-func (s *streamLayer) Accept() (net.Conn, error) {
+func (s *Layer) Accept() (net.Conn, error) {
 	for {
 		conn, err := s.Listener.Accept()
 		if err != nil {
@@ -196,12 +202,12 @@ func (s *streamLayer) Accept() (net.Conn, error) {
 		}
 		s.warn(conn, "raft connection refused: too many are open", nil)
 		if err := conn.Close(); err != nil {
-			s.log.Debug("close a refused raft connection", "error", err)
+			s.Logger.Debug("close a refused raft connection", "error", err)
 		}
 	}
 }
 
-func (s *streamLayer) track(conn net.Conn) *greetedConn {
+func (s *Layer) track(conn net.Conn) *greetedConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || len(s.conns) >= maxRaftConns {
@@ -211,7 +217,7 @@ func (s *streamLayer) track(conn net.Conn) *greetedConn {
 	return &greetedConn{Conn: conn, layer: s}
 }
 
-func (s *streamLayer) forget(conn net.Conn) {
+func (s *Layer) forget(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, conn)
@@ -221,7 +227,7 @@ func (s *streamLayer) forget(conn net.Conn) {
 // Close implements net.Listener and hangs up on everyone: raft's transport leaves
 // accepted connections open, and waits for answers on its own. To a peer that hangs
 // it may be sending a snapshot, for which it has minutes.
-func (s *streamLayer) Close() error {
+func (s *Layer) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -235,17 +241,17 @@ func (s *streamLayer) Close() error {
 	return err
 }
 
-func (s *streamLayer) warn(conn net.Conn, msg string, err error) {
+func (s *Layer) warn(conn net.Conn, msg string, err error) {
 	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
-	if s.quiet.allow(msg+host, time.Now()) {
-		s.log.Warn(msg, "from", conn.RemoteAddr().String(), "error", err)
+	if s.Allow(msg+host, time.Now()) {
+		s.Logger.Warn(msg, "from", conn.RemoteAddr().String(), "error", err)
 	}
 }
 
 // greetedConn checks the greeting before its first byte is believed.
 type greetedConn struct {
 	net.Conn
-	layer *streamLayer
+	layer *Layer
 	once  sync.Once
 	err   error
 }
@@ -285,15 +291,15 @@ func (c *greetedConn) greet() error {
 	if err != nil {
 		return err
 	}
-	if raft.ServerID(id) != c.layer.self {
-		return fmt.Errorf("it is meant for server %q, this is %q: the address was taken over from a node that is gone", id, c.layer.self)
+	if raft.ServerID(id) != c.layer.Self {
+		return fmt.Errorf("it is meant for server %q, this is %q: the address was taken over from a node that is gone", id, c.layer.Self)
 	}
 	if string(magic) != greetingMagic1 {
 		cluster, err := readText(c.Conn)
 		if err != nil {
 			return err
 		}
-		if own := c.layer.cluster(); own != "" && cluster != "" && cluster != own {
+		if own := c.layer.Cluster(); own != "" && cluster != "" && cluster != own {
 			return fmt.Errorf("the caller is of cluster %q, this node of %s", cluster, own)
 		}
 	}

@@ -1,4 +1,4 @@
-package cluster
+package raftnet
 
 import (
 	"bytes"
@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/hashicorp/raft"
 
-	"aliquot/cluster/raftlog"
 	"aliquot/cluster/state"
 )
 
@@ -24,23 +22,24 @@ const (
 	maxIndex = 1 << 62
 )
 
-// Why the guard refuses a message: the reasons of aliquot_raft_refused_total.
+// Why a Guard refuses a message: the reasons of aliquot_raft_refused_total.
 const (
-	refusedTerm     = "term"
-	refusedTransfer = "transfer"
-	refusedEntry    = "entry"
-	refusedSnapshot = "snapshot"
-	refusedKind     = "kind"
+	RefusedTerm     = "term"
+	RefusedTransfer = "transfer"
+	RefusedEntry    = "entry"
+	RefusedSnapshot = "snapshot"
+	RefusedKind     = "kind"
 )
 
-var refusedReasons = [...]string{refusedTerm, refusedTransfer, refusedEntry, refusedSnapshot, refusedKind}
+// RefusedReasons are all reasons for which a Guard refuses a message.
+var RefusedReasons = [...]string{RefusedTerm, RefusedTransfer, RefusedEntry, RefusedSnapshot, RefusedKind}
 
 var errTransfer = errors.New("it transfers the leadership, which no version of this product does")
 
-// guard checks the messages of other servers before hashicorp/raft acts on them, and their answers before it reads
+// Guard checks the messages of other servers before hashicorp/raft acts on them, and their answers before it reads
 // them. The library trusts its peers: it keeps any term, panics over an entry or a configuration that it cannot
 // decode, and makes a snapshot the latest on disk before it is read.
-type guard struct {
+type Guard struct {
 	term    func() uint64 // of this node
 	applied func() uint64 // the last index that its state machine has
 	cluster func() string // the id of its cluster, empty before it knows
@@ -50,13 +49,16 @@ type guard struct {
 	receiving chan struct{} // one slot: a snapshot is in memory until it is verified
 }
 
-func newGuard(term, applied func() uint64, cluster func() string, refused func(reason string, err error)) *guard {
-	return &guard{term: term, applied: applied, cluster: cluster, refused: refused,
+// NewGuard returns a guard of a node: term and applied are the node's term and the last index that its state machine
+// has, cluster the id of its cluster, empty before it knows, and refused hears of each refusal with one of
+// RefusedReasons. They are called from any goroutine.
+func NewGuard(term, applied func() uint64, cluster func() string, refused func(reason string, err error)) *Guard {
+	return &Guard{term: term, applied: applied, cluster: cluster, refused: refused,
 		out: make(chan raft.RPC), receiving: make(chan struct{}, 1)}
 }
 
 // run passes on what may pass, until ctx ends.
-func (g *guard) run(ctx context.Context, in <-chan raft.RPC) {
+func (g *Guard) run(ctx context.Context, in <-chan raft.RPC) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -76,7 +78,7 @@ func (g *guard) run(ctx context.Context, in <-chan raft.RPC) {
 	}
 }
 
-func (g *guard) pass(ctx context.Context, rpc raft.RPC) {
+func (g *Guard) pass(ctx context.Context, rpc raft.RPC) {
 	select {
 	case g.out <- rpc:
 	case <-ctx.Done():
@@ -84,7 +86,7 @@ func (g *guard) pass(ctx context.Context, rpc raft.RPC) {
 }
 
 // refuse answers with an error. The rest of a refused snapshot is read first, since the answer comes after it.
-func (g *guard) refuse(rpc raft.RPC, reason string, err error) {
+func (g *Guard) refuse(rpc raft.RPC, reason string, err error) {
 	g.refused(reason, fmt.Errorf("%w%s", err, sender(rpc.Command)))
 	if rpc.Reader == nil {
 		rpc.Respond(emptyAnswer(rpc.Command), err)
@@ -120,32 +122,32 @@ func emptyAnswer(command any) any {
 }
 
 // check returns why a message is not for Raft, and nil if it is. The data of a snapshot are checked when they came.
-func (g *guard) check(command any) (reason string, err error) {
+func (g *Guard) check(command any) (reason string, err error) {
 	switch req := command.(type) {
 	case *raft.AppendEntriesRequest:
 		if err := g.checkTerm(req.Term); err != nil {
-			return refusedTerm, err
+			return RefusedTerm, err
 		}
-		return refusedEntry, checkEntries(req)
+		return RefusedEntry, checkEntries(req)
 	case *raft.RequestVoteRequest:
 		if req.LeadershipTransfer {
-			return refusedTransfer, errTransfer
+			return RefusedTransfer, errTransfer
 		}
-		return refusedTerm, g.checkTerm(req.Term)
+		return RefusedTerm, g.checkTerm(req.Term)
 	case *raft.RequestPreVoteRequest:
-		return refusedTerm, g.checkTerm(req.Term)
+		return RefusedTerm, g.checkTerm(req.Term)
 	case *raft.InstallSnapshotRequest:
 		if err := g.checkTerm(req.Term); err != nil {
-			return refusedTerm, err
+			return RefusedTerm, err
 		}
-		return refusedSnapshot, g.checkSnapshotHead(req)
+		return RefusedSnapshot, g.checkSnapshotHead(req)
 	case *raft.TimeoutNowRequest:
-		return refusedTransfer, errTransfer
+		return RefusedTransfer, errTransfer
 	}
-	return refusedKind, fmt.Errorf("a message of an unknown kind, %T", command)
+	return RefusedKind, fmt.Errorf("a message of an unknown kind, %T", command)
 }
 
-func (g *guard) checkTerm(term uint64) error {
+func (g *Guard) checkTerm(term uint64) error {
 	own := g.term()
 	bound := own + maxTermStep
 	if own == 0 {
@@ -158,14 +160,14 @@ func (g *guard) checkTerm(term uint64) error {
 }
 
 // checkAnswer returns an error for an answer whose term Raft must not keep. A nil guard takes each.
-func (g *guard) checkAnswer(term uint64, id raft.ServerID) error {
+func (g *Guard) checkAnswer(term uint64, id raft.ServerID) error {
 	if g == nil {
 		return nil
 	}
 	err := g.checkTerm(term)
 	if err != nil {
 		err = fmt.Errorf("the answer of %s: %w", id, err)
-		g.refused(refusedTerm, err)
+		g.refused(RefusedTerm, err)
 	}
 	return err
 }
@@ -208,7 +210,7 @@ func checkEntry(e *raft.Log) error {
 // checkServers refuses a configuration that Raft cannot decode, or that no leader makes.
 func checkServers(data []byte) error {
 	var c raft.Configuration
-	if err := raftlog.WithoutPanic(func() error { c = raft.DecodeConfiguration(data); return nil }); err != nil {
+	if err := decodeServers(data, &c); err != nil {
 		return err
 	}
 	ids, addresses := map[raft.ServerID]bool{}, map[raft.ServerAddress]bool{}
@@ -228,7 +230,18 @@ func checkServers(data []byte) error {
 	return nil
 }
 
-func (g *guard) checkSnapshotHead(req *raft.InstallSnapshotRequest) error {
+// decodeServers makes an error of the library's panic.
+func decodeServers(data []byte, c *raft.Configuration) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("%v", cause)
+		}
+	}()
+	*c = raft.DecodeConfiguration(data)
+	return nil
+}
+
+func (g *Guard) checkSnapshotHead(req *raft.InstallSnapshotRequest) error {
 	switch {
 	case req.SnapshotVersion != raft.SnapshotVersionMax:
 		return fmt.Errorf("%w: version %d of the library's format", state.ErrBadSnapshot, req.SnapshotVersion)
@@ -247,13 +260,13 @@ func (g *guard) checkSnapshotHead(req *raft.InstallSnapshotRequest) error {
 
 // receive reads a snapshot whole and decodes it before Raft hears of it: the library would make it the latest on disk
 // first, and never start again from one that is damaged. Raft's own goroutine does not wait for the sender meanwhile.
-func (g *guard) receive(ctx context.Context, rpc raft.RPC) {
+func (g *Guard) receive(ctx context.Context, rpc raft.RPC) {
 	req := rpc.Command.(*raft.InstallSnapshotRequest)
 	select {
 	case g.receiving <- struct{}{}:
 		defer func() { <-g.receiving }()
 	default:
-		g.refuse(rpc, refusedSnapshot, errors.New("another snapshot is being received"))
+		g.refuse(rpc, RefusedSnapshot, errors.New("another snapshot is being received"))
 		return
 	}
 	data, err := io.ReadAll(rpc.Reader)
@@ -261,14 +274,14 @@ func (g *guard) receive(ctx context.Context, rpc raft.RPC) {
 		err = g.checkSnapshot(data, req)
 	}
 	if err != nil {
-		g.refuse(rpc, refusedSnapshot, err)
+		g.refuse(rpc, RefusedSnapshot, err)
 		return
 	}
 	rpc.Reader = bytes.NewReader(data)
 	g.pass(ctx, rpc)
 }
 
-func (g *guard) checkSnapshot(data []byte, req *raft.InstallSnapshotRequest) error {
+func (g *Guard) checkSnapshot(data []byte, req *raft.InstallSnapshotRequest) error {
 	if int64(len(data)) != req.Size {
 		return fmt.Errorf("%w: %d of %d bytes came", state.ErrBadSnapshot, len(data), req.Size)
 	}
@@ -288,14 +301,14 @@ func (g *guard) checkSnapshot(data []byte, req *raft.InstallSnapshotRequest) err
 // guardedPipeline checks the answers on a pipeline before Raft reads them.
 type guardedPipeline struct {
 	raft.AppendPipeline
-	guard  *guard
+	guard  *Guard
 	server raft.ServerID
 	out    chan raft.AppendFuture
 	done   context.Context
 	end    context.CancelFunc
 }
 
-func newGuardedPipeline(p raft.AppendPipeline, g *guard, server raft.ServerID) *guardedPipeline {
+func newGuardedPipeline(p raft.AppendPipeline, g *Guard, server raft.ServerID) *guardedPipeline {
 	out := &guardedPipeline{AppendPipeline: p, guard: g, server: server, out: make(chan raft.AppendFuture)}
 	out.done, out.end = context.WithCancel(context.Background())
 	go out.run()
@@ -327,30 +340,4 @@ func (p *guardedPipeline) Consumer() <-chan raft.AppendFuture { return p.out }
 func (p *guardedPipeline) Close() error {
 	p.end()
 	return p.AppendPipeline.Close()
-}
-
-// newGuard is this node's guard. It asks raft for its term as soon as raft runs, and the disk until then.
-func (n *Node) newGuard() *guard {
-	term := func() uint64 {
-		if r := n.running.Load(); r != nil {
-			return r.CurrentTerm()
-		}
-		term, err := n.logs.Term()
-		if err != nil {
-			n.log.Error("cannot read the term", "error", err)
-		}
-		return term
-	}
-	applied := func() uint64 {
-		if r := n.running.Load(); r != nil {
-			return r.AppliedIndex()
-		}
-		return 0
-	}
-	return newGuard(term, applied, n.clusterID, func(reason string, err error) {
-		n.metrics.countRefused(reason)
-		if n.quiet.allow("raft refused "+reason, time.Now()) {
-			n.log.Error("a Raft message was refused", "reason", reason, "error", err)
-		}
-	})
 }

@@ -1,11 +1,12 @@
-package cluster
+package raftnet
 
 import (
+	"context"
 	"io"
-	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -18,33 +19,50 @@ const (
 	raftIOTimeout = 5 * time.Second
 )
 
-// transport is raft's network transport with four differences: the heartbeat fast
+// Transport is raft's network transport with four differences: the heartbeat fast
 // path is off, each connection names its target server, a guard checks what comes in,
 // and it keeps what raft itself does not tell: which message each peer last confirmed,
 // and what log it had.
-type transport struct {
+type Transport struct {
 	*raft.NetworkTransport
 	proofs *proofs
-	guard  *guard // nil: everything may pass; set before the first use
+	guard  *Guard // nil: everything may pass
 
 	mu   sync.Mutex
 	logs map[raft.ServerID]uint64 // the last log index of each peer that answered
 }
 
 var (
-	_ raft.Transport   = (*transport)(nil)
-	_ raft.WithPreVote = (*transport)(nil)
-	_ raft.WithClose   = (*transport)(nil)
+	_ raft.Transport   = (*Transport)(nil)
+	_ raft.WithPreVote = (*Transport)(nil)
+	_ raft.WithClose   = (*Transport)(nil)
 )
 
-func newTransport(layer raft.StreamLayer, log *slog.Logger) *transport {
-	return &transport{
+// NewTransport returns the transport over a layer, usually a Layer. A nil guard lets everything pass.
+func NewTransport(layer raft.StreamLayer, guard *Guard, logger hclog.Logger) *Transport {
+	return &Transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-			Stream: layer, MaxPool: raftPool, Timeout: raftIOTimeout, Logger: transportLog{newHclog(log, "raft-net")},
+			Stream: layer, MaxPool: raftPool, Timeout: raftIOTimeout, Logger: transportLog{logger},
 		}),
-		proofs: newProofs(), logs: map[raft.ServerID]uint64{},
+		proofs: newProofs(), guard: guard, logs: map[raft.ServerID]uint64{},
 	}
 }
+
+// Serve has the guard check what comes in, until ctx ends. It must run while Raft does.
+func (t *Transport) Serve(ctx context.Context) { t.guard.run(ctx, t.NetworkTransport.Consumer()) }
+
+// Mark returns a number for Confirms: those of all messages sent before are smaller, those of all to come larger.
+func (t *Transport) Mark() uint64 { return t.proofs.mark() }
+
+// Confirms reports whether a server, as a follower of this leader, has answered a message of the term that was sent
+// after the mark.
+func (t *Transport) Confirms(id raft.ServerID, term, mark uint64) bool {
+	return t.proofs.confirms(id, term, mark)
+}
+
+// Confirmed returns a channel that closes when a server answers next. It is taken before Confirms is asked, so that
+// no answer is missed.
+func (t *Transport) Confirmed() <-chan struct{} { return t.proofs.news() }
 
 // SetHeartbeatHandler does nothing, so heartbeats queue to raft's main goroutine
 // like every other message. hashicorp/raft issue 695: the fast path runs
@@ -52,10 +70,10 @@ func newTransport(layer raft.StreamLayer, log *slog.Logger) *transport {
 // goroutine is appending entries as leader, which then carry a term it does not
 // lead. The price is that a heartbeat waits for a disk write; HeartbeatTimeout is
 // far above one.
-func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
+func (t *Transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // Consumer implements raft.Transport.
-func (t *transport) Consumer() <-chan raft.RPC {
+func (t *Transport) Consumer() <-chan raft.RPC {
 	if t.guard == nil {
 		return t.NetworkTransport.Consumer()
 	}
@@ -63,7 +81,7 @@ func (t *transport) Consumer() <-chan raft.RPC {
 }
 
 // AppendEntries implements raft.Transport. Each message has its number before it is sent.
-func (t *transport) AppendEntries(id raft.ServerID, address raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+func (t *Transport) AppendEntries(id raft.ServerID, address raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	number := t.proofs.mark()
 	if err := t.NetworkTransport.AppendEntries(id, target(id, address), req, resp); err != nil {
 		return err
@@ -82,7 +100,7 @@ func (t *transport) AppendEntries(id raft.ServerID, address raft.ServerAddress, 
 
 // AppendEntriesPipeline implements raft.Transport. Replies on a pipeline are not
 // noted: heartbeats go through AppendEntries and say the same soon after.
-func (t *transport) AppendEntriesPipeline(id raft.ServerID, address raft.ServerAddress) (raft.AppendPipeline, error) {
+func (t *Transport) AppendEntriesPipeline(id raft.ServerID, address raft.ServerAddress) (raft.AppendPipeline, error) {
 	p, err := t.NetworkTransport.AppendEntriesPipeline(id, target(id, address))
 	if err != nil || t.guard == nil {
 		return p, err
@@ -91,7 +109,7 @@ func (t *transport) AppendEntriesPipeline(id raft.ServerID, address raft.ServerA
 }
 
 // RequestVote implements raft.Transport.
-func (t *transport) RequestVote(id raft.ServerID, address raft.ServerAddress, req *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+func (t *Transport) RequestVote(id raft.ServerID, address raft.ServerAddress, req *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
 	if err := t.NetworkTransport.RequestVote(id, target(id, address), req, resp); err != nil {
 		return err
 	}
@@ -99,7 +117,7 @@ func (t *transport) RequestVote(id raft.ServerID, address raft.ServerAddress, re
 }
 
 // RequestPreVote implements raft.WithPreVote.
-func (t *transport) RequestPreVote(id raft.ServerID, address raft.ServerAddress, req *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+func (t *Transport) RequestPreVote(id raft.ServerID, address raft.ServerAddress, req *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
 	if err := t.NetworkTransport.RequestPreVote(id, target(id, address), req, resp); err != nil {
 		return err
 	}
@@ -107,7 +125,7 @@ func (t *transport) RequestPreVote(id raft.ServerID, address raft.ServerAddress,
 }
 
 // InstallSnapshot implements raft.Transport.
-func (t *transport) InstallSnapshot(id raft.ServerID, address raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+func (t *Transport) InstallSnapshot(id raft.ServerID, address raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	if err := t.NetworkTransport.InstallSnapshot(id, target(id, address), req, resp, data); err != nil {
 		return err
 	}
@@ -116,26 +134,26 @@ func (t *transport) InstallSnapshot(id raft.ServerID, address raft.ServerAddress
 
 // TimeoutNow implements raft.Transport. Nothing here transfers leadership
 // (hashicorp/raft issue 696), so nothing should ever send it.
-func (t *transport) TimeoutNow(id raft.ServerID, address raft.ServerAddress, req *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+func (t *Transport) TimeoutNow(id raft.ServerID, address raft.ServerAddress, req *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
 	return t.NetworkTransport.TimeoutNow(id, target(id, address), req, resp)
 }
 
-func (t *transport) noteLog(id raft.ServerID, last uint64) {
+func (t *Transport) noteLog(id raft.ServerID, last uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.logs[id] = last
 }
 
-// progress is the last log index a peer said it has; 0 when it never answered. It
+// Progress is the last log index a peer said it has; 0 when it never answered. It
 // means something only about servers that joined with an empty log.
-func (t *transport) progress(id raft.ServerID) uint64 {
+func (t *Transport) Progress(id raft.ServerID) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.logs[id]
 }
 
-// forget drops what is known of a server, before it is added or after it is removed.
-func (t *transport) forget(id raft.ServerID) {
+// Forget drops what is known of a server, before it is added or after it is removed.
+func (t *Transport) Forget(id raft.ServerID) {
 	t.proofs.forget(id)
 	t.mu.Lock()
 	defer t.mu.Unlock()
