@@ -8,30 +8,30 @@ import (
 )
 
 const (
-	// MaxLimits bounds the limits of one group: duplicates are looked for in pairs.
+	// MaxLimits bounds the limits of one group, because duplicates are searched for in pairs.
 	MaxLimits = 64
-	// MaxKeyBytes bounds a key's name; Key makes shorter ones.
+	// MaxKeyBytes bounds a key's name. Key returns shorter names.
 	MaxKeyBytes = 128
-	// MaxWindow bounds the window of a limit that counts, some 100 years: the scripts
-	// multiply it with rights exactly.
+	// MaxWindow bounds the window of a counting limit, some 100 years. The scripts can multiply it
+	// with rights exactly.
 	MaxWindow = 4_000_000_000 * time.Second
 )
 
-// header is what the views of one call share: all of them the end of the lease, the
-// deadline, what is known and the stamp, and the rest those that hold tokens. Limits that count say the
-// rest each for itself.
+// header is what the views of one call share. All of them share the end of the lease, the deadline,
+// the known generation and the stamp. The views of buckets also share the other fields; counting
+// limits have their own.
 type header struct {
 	until, deadline     int64
 	known               uint64
 	stamp               uint32
-	buckets             bool // there are some, and what follows is theirs
+	buckets             bool // there are buckets, and the following fields are theirs
 	phase               limit.Phase
 	since, birth        int64
 	floorSince          int64
 	heardWait           int64
 	blind               bool // and not in phase Live
 	asksHeard, anything bool
-	counts              bool // there is a limit that counts
+	counts              bool // there is a counting limit
 	changes             bool // there is a limit that has changed
 	remembers           bool // there is a record that the caller remembers
 }
@@ -111,7 +111,7 @@ func checkChunk(key string, c *limit.ChunkView) error {
 	return nil
 }
 
-// admitCounted checks what a limit that counts has of its own.
+// admitCounted checks the fields that each counting limit has for itself.
 func admitCounted(key string, v *limit.View) error {
 	most := mostRights(v.Algorithm)
 	switch {
@@ -131,14 +131,14 @@ func admitCounted(key string, v *limit.View) error {
 	return nil
 }
 
-// memorable tells whether the scripts can count with what is remembered.
+// memorable reports whether the scripts can count with what is remembered.
 func memorable(m *limit.Memory) bool {
 	return m.Tokens <= limit.MaxTokens && m.Tokens >= -limit.MaxTokens && m.Extra >= 0 && m.Extra <= limit.MaxTokens &&
 		m.Used >= 0 && m.Used <= limit.MaxTokens && m.Rights >= 0 && m.Rights <= limit.MaxTokens && m.At >= 0 && m.At <= limit.MaxExact
 }
 
-// mostRights bounds a share: an algorithm that remembers every admission by itself has
-// room for so many.
+// mostRights bounds a share. An algorithm that remembers every admission separately has room for
+// that many.
 func mostRights(a limit.Algorithm) limit.Tokens {
 	if a.Logs() {
 		return limit.MaxEntries * limit.Token
@@ -146,14 +146,14 @@ func mostRights(a limit.Algorithm) limit.Tokens {
 	return limit.MaxTokens
 }
 
-// blind tells whether a view's limbo floor matters to a call.
+// blind reports whether a view's limbo floor matters to a call.
 func blind(v *limit.View) bool { return v.Blind && v.Phase != limit.Live }
 
-// asksHeard tells whether heard matters to a call.
+// asksHeard reports whether heard matters to a call.
 func asksHeard(v *limit.View) bool { return v.Phase == limit.Floor && v.HeardWait > 0 }
 
-// CheckGroups tells whether the store can count with groups, all of one call; the
-// error wraps ErrInvalid. Views change nothing on the way.
+// CheckGroups returns an error that wraps ErrInvalid if the store cannot count with the groups of
+// one call. It does not change the views.
 func CheckGroups(epoch string, groups []Group) error {
 	_, err := checkGroups(epoch, groups)
 	return err

@@ -67,8 +67,9 @@ func (t *Table) Carry(c *Charge, call uint64, now budget.Instant) Debt {
 	return Debt{Amount: min(d.total-d.paid, t.missing(c, now), limit.MaxExact), upTo: d.total}
 }
 
-// missing is the most that the store's bucket may hold above what is left. A bucket that was full all the time has
-// earned nothing meanwhile, and what was spent of it would have been earned again: so much is not owed any more.
+// missing returns the most that the store's bucket may hold above what is left. A bucket that was
+// full all the time has earned nothing meanwhile, and would have earned again what was spent of it.
+// That amount is no longer owed.
 func (t *Table) missing(c *Charge, now budget.Instant) limit.Tokens {
 	others := *c
 	others.Own = nil
@@ -146,9 +147,10 @@ func (t *Table) Answered(k *Ticket, c *Charge, allowed bool, out limit.Outcome, 
 	}
 }
 
-// learn takes what the store answered about a key, at its clock's stamp. left is the answer less what is owed.
+// learn records the store's answer about a key, at its clock's stamp. left is the answer less what
+// is owed.
 func (t *Table) learn(c *Charge, e *entry, left limit.Tokens, out limit.Outcome, stamp int64, now budget.Instant) {
-	known := limit.Tokens(0) // of the use that the same call told already
+	known := limit.Tokens(0) // of the use that the same call has already reported
 	if e.counts && stamp == e.stamp {
 		known = limit.Tokens(e.basis)
 	}

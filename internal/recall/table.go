@@ -26,8 +26,8 @@ type Charge struct {
 	// Full is how long an empty bucket may take to fill, or how long use of a counting limit may
 	// last. An older debt has nothing to be taken off.
 	Full time.Duration
-	// Room bounds the capacity of the store's bucket in any phase of the region; see rights.Room. The zero value
-	// stands for bounds that are not known.
+	// Room bounds the capacity of the store's bucket in any phase of the region; see rights.Room.
+	// The zero value stands for unknown bounds.
 	Room Room
 	// Extra: the bucket may hold more than its capacity, earned when the key was cold.
 	Extra bool
@@ -48,8 +48,8 @@ type Charge struct {
 	Own *Ticket
 }
 
-// Room holds the least and the most that the capacity of a bucket can be as long as its share does not change,
-// without what it earned when the key was cold.
+// Room holds the smallest and the largest capacity that a bucket can have while its share does not
+// change, without what it earned when the key was cold.
 type Room struct{ Least, Most limit.Tokens }
 
 // Table remembers keys. It is not safe for concurrent use. The zero value is not usable; use New.
@@ -200,9 +200,10 @@ func (t *Table) TellUse(key budget.KeyID, left, used limit.Tokens, stamp int64, 
 	delete(t.changing, key)
 }
 
-// Borrowed records what the daemon has borrowed of a key's record, by the store's answer at stamp, and when that loan
-// is over at the latest. The daemon spends it besides what the table knows, so until then the record fills up to that
-// much less. An answer that was overtaken by a later one lowers nothing.
+// Borrowed records what the daemon has borrowed of a key's record, by the store's answer at stamp,
+// and when that loan ends at the latest. The daemon spends the loan besides what the table knows,
+// so until its end the record fills up to that much less. An answer that was overtaken by a later
+// one lowers nothing.
 func (t *Table) Borrowed(key budget.KeyID, lent limit.Tokens, until budget.Instant, stamp int64) {
 	e, known := t.keys[key]
 	if !known {

@@ -38,8 +38,8 @@ func slowed(r limit.Rate, rhoPPM int64) limit.Rate {
 	return limit.Rate{Micro: int64(micro)}
 }
 
-// Room returns the least and the most that the store's bucket may hold by a right in any phase, without what a hot
-// key earned when it was cold.
+// Room returns the least and the most that the store's bucket may hold by a right in any phase,
+// without what a hot key earned when it was cold.
 func Room(r budget.Right, l limit.Limit, elastic bool) (least, most limit.Tokens) {
 	floor := Bucket(l, r.Floor).Cap
 	if !r.Hot {
