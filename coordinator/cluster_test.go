@@ -59,13 +59,13 @@ func TestThreeCoordinators(t *testing.T) {
 	}
 	testSameEverywhere(t, all)
 
-	before := BudgetStatus(t, leader)
+	before := status(t, leader)
 	leader.stop(t)
 	began := time.Now()
 	newLeader, _ := split(t, followers)
 	for _, r := range followers {
 		eventually(t, func() string {
-			if s := BudgetStatus(t, r); s.GetEpoch() <= before.GetEpoch() {
+			if s := status(t, r); s.GetEpoch() <= before.GetEpoch() {
 				return "no new epoch"
 			}
 			return ""
@@ -74,7 +74,7 @@ func TestThreeCoordinators(t *testing.T) {
 	t.Logf("new leader %s in charge after %s", newLeader.cfg.NodeID, time.Since(began))
 	for _, r := range followers {
 		waitShare(t, r, 0.9)
-		if s := BudgetStatus(t, r); s.GetRulesVersion() != version || s.GetClusterId() != before.GetClusterId() {
+		if s := status(t, r); s.GetRulesVersion() != version || s.GetClusterId() != before.GetClusterId() {
 			t.Errorf("after the election: %v", s)
 		}
 	}
@@ -82,7 +82,7 @@ func TestThreeCoordinators(t *testing.T) {
 
 	again := start(t, leader.cfg)
 	again.waitReady(t)
-	if s := BudgetStatus(t, again); s.GetRulesVersion() != version || len(s.GetMembers()) != 3 {
+	if s := status(t, again); s.GetRulesVersion() != version || len(s.GetMembers()) != 3 {
 		t.Errorf("the old leader came back as %v", s)
 	}
 }
@@ -193,7 +193,7 @@ func TestWipedCoordinatorJoinsAgain(t *testing.T) {
 	})
 	for _, r := range []*running{leader, other, wiped} {
 		eventually(t, func() string {
-			s := BudgetStatus(t, r)
+			s := status(t, r)
 			voters := map[string]bool{}
 			for _, m := range s.GetMembers() {
 				if m.GetSuffrage() == "voter" {
@@ -239,7 +239,7 @@ func TestNoMajority(t *testing.T) {
 	leader, followers := split(t, all)
 	leader.applyRules(t, someRules)
 	eventually(t, func() string {
-		if v := BudgetStatus(t, followers[0]).GetRulesVersion(); v != 1 {
+		if v := status(t, followers[0]).GetRulesVersion(); v != 1 {
 			return "rules have not arrived"
 		}
 		return ""
@@ -269,7 +269,7 @@ func TestNoMajority(t *testing.T) {
 	if err != nil || len(b.GetBudget().GetRegions()) != 3 {
 		t.Errorf("GetBudget: %v, %v", b, err)
 	}
-	if s := BudgetStatus(t, last); s.GetLeaderId() != "" || s.GetRegions()[0].GetState() != "unknown" {
+	if s := status(t, last); s.GetLeaderId() != "" || s.GetRegions()[0].GetState() != "unknown" {
 		t.Errorf("status %v", s)
 	}
 }

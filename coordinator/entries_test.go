@@ -125,7 +125,7 @@ func testEditsAtOnce(t *testing.T, all []*running) {
 		}
 		return ""
 	})
-	if v := BudgetStatus(t, all[0]).GetRulesVersion(); v != 10+3*each {
+	if v := status(t, all[0]).GetRulesVersion(); v != 10+3*each {
 		t.Errorf("version %d, want one for each edit after 10", v)
 	}
 	if text, err := all[0].rules.GetRules(t.Context(), &aliquotv1.GetRulesRequest{Version: 10 + 3*each}); err != nil || text.GetYaml() != tieredRules {

@@ -263,7 +263,7 @@ func (r *running) applyRules(t *testing.T, yaml string) uint64 {
 	return res.GetVersion()
 }
 
-func BudgetStatus(t *testing.T, r *running) *aliquotv1.GetStatusResponse {
+func status(t *testing.T, r *running) *aliquotv1.GetStatusResponse {
 	t.Helper()
 	s, err := r.cluster.GetStatus(t.Context(), &aliquotv1.GetStatusRequest{})
 	if err != nil {
@@ -278,7 +278,7 @@ func split(t *testing.T, all []*running) (leader *running, followers []*running)
 	eventually(t, func() string {
 		leader, followers = nil, nil
 		for _, r := range all {
-			if BudgetStatus(t, r).GetState() == "leader" {
+			if status(t, r).GetState() == "leader" {
 				leader = r
 			} else {
 				followers = append(followers, r)

@@ -11,18 +11,18 @@ import (
 )
 
 // answered is what PUT /rules/tier/{tier} answers.
-type fillPlanAnswer struct {
+type restAnswer struct {
 	status int
 	header http.Header
 	body   string
 }
 
-func (r *running) putTier(t *testing.T, tier, body string, header ...string) fillPlanAnswer {
+func (r *running) putTier(t *testing.T, tier, body string, header ...string) restAnswer {
 	t.Helper()
 	return r.asksTier(t, http.MethodPut, tier, body, header...)
 }
 
-func (r *running) asksTier(t *testing.T, method, tier, body string, header ...string) fillPlanAnswer {
+func (r *running) asksTier(t *testing.T, method, tier, body string, header ...string) restAnswer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.RPC+"/rules/tier/"+tier, strings.NewReader(body))
 	if err != nil {
@@ -41,7 +41,7 @@ func (r *running) asksTier(t *testing.T, method, tier, body string, header ...st
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fillPlanAnswer{res.StatusCode, res.Header, string(text)}
+	return restAnswer{res.StatusCode, res.Header, string(text)}
 }
 
 func TestPutTier(t *testing.T) {
@@ -118,7 +118,7 @@ func TestPutTier(t *testing.T) {
 			isProblem(t, got)
 		}
 	}
-	if v := BudgetStatus(t, r).GetRulesVersion(); v != 4 {
+	if v := status(t, r).GetRulesVersion(); v != 4 {
 		t.Errorf("version %d, want 4: what is refused changes nothing", v)
 	}
 	if got := r.asksTier(t, http.MethodDelete, "free", "", "If-Match", `"4"`); got.status != http.StatusOK || !strings.Contains(got.body, `"version":"5"`) || !strings.Contains(got.body, `"limit":"100"`) {
@@ -129,7 +129,7 @@ func TestPutTier(t *testing.T) {
 	}
 }
 
-func isProblem(t *testing.T, got fillPlanAnswer) {
+func isProblem(t *testing.T, got restAnswer) {
 	t.Helper()
 	var p struct {
 		Type, Title, Detail string

@@ -35,7 +35,7 @@ func threeRegions(t *testing.T, r *running, decide func(name string, version uin
 func waitVersions(t *testing.T, r *running, us, others uint64) {
 	t.Helper()
 	eventually(t, func() string {
-		for _, region := range BudgetStatus(t, r).GetRegions() {
+		for _, region := range status(t, r).GetRegions() {
 			want := others
 			if region.GetName() == "us" {
 				want = us

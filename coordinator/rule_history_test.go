@@ -56,7 +56,7 @@ func TestRuleHistory(t *testing.T) {
 	}
 	for _, r := range all {
 		eventually(t, func() string {
-			if v := BudgetStatus(t, r).GetRulesVersion(); v != 4 {
+			if v := status(t, r).GetRulesVersion(); v != 4 {
 				return fmt.Sprintf("%s has version %d", r.cfg.NodeID, v)
 			}
 			return ""
@@ -127,7 +127,7 @@ func TestRuleHistoryOutlivesARestart(t *testing.T) {
 func TestBadRulesNeverReachTheLog(t *testing.T) {
 	r := startCluster(t, 1)[0]
 	r.applyRules(t, limited(100))
-	before := BudgetStatus(t, r).GetAppliedIndex()
+	before := status(t, r).GetAppliedIndex()
 	for _, yaml := range []string{"rules: 1", "rules: [{id: a, params: {capacity: 0, refill_rate: 1}}]", "\t", strings.Repeat("#", 4<<20+1)} {
 		if _, err := r.rules.ApplyRules(t.Context(), &aliquotv1.ApplyRulesRequest{Yaml: yaml}); connect.CodeOf(err) != connect.CodeInvalidArgument {
 			t.Errorf("%.40q: %v", yaml, err)
@@ -136,7 +136,7 @@ func TestBadRulesNeverReachTheLog(t *testing.T) {
 	if got, err := r.rules.GetRules(t.Context(), &aliquotv1.GetRulesRequest{}); err != nil || got.GetYaml() != limited(100) {
 		t.Errorf("in force: %v, %v", got, err)
 	}
-	if after := BudgetStatus(t, r).GetAppliedIndex(); after != before {
+	if after := status(t, r).GetAppliedIndex(); after != before {
 		t.Errorf("applied index %d, before the refusals %d", after, before)
 	}
 	if _, body := r.get(t, "http://"+r.Ops+"/metrics"); !strings.Contains(body, "aliquot_rules_reload_failures_total 4") {

@@ -386,7 +386,7 @@ func testHotBudget(t *testing.T, r *running) {
 		t.Errorf("listed %v", b)
 	}
 	eventually(t, func() string {
-		for _, region := range BudgetStatus(t, r).GetRegions() {
+		for _, region := range status(t, r).GetRegions() {
 			if region.GetState() != "live" || region.GetLeaseRemaining().AsDuration() <= 0 || region.GetRulesVersion() != 1 {
 				return region.String()
 			}
@@ -395,7 +395,7 @@ func testHotBudget(t *testing.T, r *running) {
 	})
 	version := r.applyRules(t, someRules+"# changed\n")
 	eventually(t, func() string {
-		for _, region := range BudgetStatus(t, r).GetRegions() {
+		for _, region := range status(t, r).GetRegions() {
 			if region.GetRulesVersion() != version {
 				return region.String()
 			}
