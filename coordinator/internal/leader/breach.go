@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// breachLogEvery is the time between two log lines about one rule, and maxBreachLines bounds
-	// those of all rules in a minute: at most a megabyte a day for one rule, and ten for all.
+	// breachLogEvery is the time between two log lines about one rule. maxBreachLines bounds the lines of
+	// all rules in a minute. Together they allow a megabyte a day for one rule and ten for all.
 	breachLogEvery = time.Minute
 	maxBreachLines = 10
 )
 
-// breachCounter counts broken promises by rule number, over all epochs of this node. The zero value
-// has counted none. It is safe for concurrent use.
+// breachCounter counts broken promises by rule number, over all epochs of this node. The zero value has
+// counted none. It is safe for concurrent use.
 type breachCounter struct {
 	mu     sync.Mutex
 	counts map[uint32]uint64
@@ -54,7 +54,7 @@ func (b *breachCounter) keep(inForce func(rule uint32) bool) {
 	}
 }
 
-// tellBreaches counts what the tally found, and logs the evidence.
+// logBreaches counts the breaches that the audit found, and logs the evidence.
 func (l *Loop) logBreaches() {
 	for _, b := range l.audit.TakeBreaches() {
 		l.breaches.add(b.Key.Rule)
@@ -64,7 +64,7 @@ func (l *Loop) logBreaches() {
 	}
 }
 
-// ruleID is the id of a rule in force.
+// ruleID returns the id of a rule in force; "" if the number is not in force.
 func (l *Loop) ruleID(number uint32) string {
 	if rule := l.rules[number]; rule != nil {
 		return rule.ID
@@ -72,7 +72,7 @@ func (l *Loop) ruleID(number uint32) string {
 	return ""
 }
 
-// evidence is all that this node knows of a breach.
+// breachAttrs returns everything that this node knows of a breach, as attributes of a log line.
 func (l *Loop) breachAttrs(b *audit.Breach, now time.Time) []any {
 	var index uint64
 	l.node.View(func(s *clusterstate.State) { index = s.AppliedIndex })

@@ -12,13 +12,13 @@ import (
 	"aliquot/rules"
 )
 
-// fillSlack is for what a store was told before a change and does after it.
 const million = 1_000_000
 
+// fillSlack covers the calls that a store received before a change and executes after it.
 const fillSlack = 5 * time.Second
 
-// floors drives a change of floors, or of timing, to its end, one step a reign: each step changes
-// the configuration, which ends the reign. It belongs to the loop.
+// floorChange drives a change of floors or of timing to its end. Each step changes the configuration,
+// which ends the epoch; so a loop makes at most one step. It belongs to the loop.
 type floorChange struct {
 	version uint64
 	steps   budget.FloorSteps
@@ -29,7 +29,7 @@ func newFloorChange(c *budget.Config, now budget.Instant) floorChange {
 	return floorChange{version: c.Version, steps: budget.NewFloorSteps(c, now)}
 }
 
-// advanceFloors proposes the next step as soon as it is due.
+// advanceFloors proposes the next step when it is due.
 func (l *Loop) advanceFloors(ctx context.Context) {
 	f := &l.floors
 	if f.pending {
@@ -48,9 +48,9 @@ func (l *Loop) advanceFloors(ctx context.Context) {
 	})
 }
 
-// advanceDone takes the outcome of a step. A step that was made ends the reign, when
-// the loop sees the new configuration; one in doubt is proposed again, and refused if
-// it was made.
+// floorsAdvanced handles the outcome of a step. A step that was committed ends the epoch when the loop
+// sees the new configuration. A step in doubt is proposed again, and the ledger refuses it if it was
+// committed.
 func (l *Loop) floorsAdvanced(err error) {
 	l.floors.pending = false
 	if err != nil && !errors.Is(err, budget.ErrStaleFloors) {
@@ -58,8 +58,8 @@ func (l *Loop) floorsAdvanced(err error) {
 	}
 }
 
-// configMayHaveChanged ends the reign when the regions or their floors have changed:
-// the machine is made for one configuration.
+// endIfConfigChanged ends the loop if the regions or their floors have changed: the state machine is
+// made for one configuration.
 func (l *Loop) endIfConfigChanged() {
 	var version uint64
 	l.node.View(func(s *clusterstate.State) { version = s.Ledger.Config.Version })
@@ -68,7 +68,7 @@ func (l *Loop) endIfConfigChanged() {
 	}
 }
 
-// ruleTimes notes what changes of floors have to wait for under sets of rules.
+// setRules sets how long a change of floors has to wait under these sets of rules.
 func (f *floorChange) setRules(c *budget.Config, sets ...*rules.Set) {
 	var tail, fill time.Duration
 	for _, set := range sets {
@@ -78,7 +78,7 @@ func (f *floorChange) setRules(c *budget.Config, sets ...*rules.Set) {
 	f.steps.SetRules(fill, tail)
 }
 
-// eachLimit looks at every limit of a set of rules; nil has none.
+// eachLimit calls look with every limit of a set of rules; a nil set has none.
 func eachLimit(set *rules.Set, look func(limit.Limit)) {
 	if set == nil {
 		return
@@ -88,6 +88,7 @@ func eachLimit(set *rules.Set, look func(limit.Limit)) {
 	}
 }
 
+// eachLimitOf calls look with every limit of one rule.
 func eachLimitOf(rule *rules.Rule, look func(limit.Limit)) {
 	look(rule.Limit)
 	for _, o := range rule.Overrides() {
@@ -95,15 +96,15 @@ func eachLimitOf(rule *rules.Rule, look func(limit.Limit)) {
 	}
 }
 
-// longestTail is that of any of a rule's limits.
+// longestTail returns the longest tail of a rule's limits.
 func longestTail(rule *rules.Rule) (tail time.Duration) {
 	eachLimitOf(rule, func(l limit.Limit) { tail = max(tail, l.Tail()) })
 	return tail
 }
 
-// slowestFill is how long any bucket of the rules takes to fill from empty at the
-// smallest floor there is, or any use to be forgotten, by a store's clock that is as much
-// slower than this one as rho allows.
+// slowestFill returns the longest time that a bucket of the rules takes to fill from empty at the
+// smallest floor, or that use takes to be forgotten. It assumes a store's clock that is slower than
+// this one by rho.
 func slowestFill(set *rules.Set, c *budget.Config) time.Duration {
 	least := int32(budget.Unit)
 	for i := range c.Regions {
@@ -113,7 +114,7 @@ func slowestFill(set *rules.Set, c *budget.Config) time.Duration {
 	}
 	slowest := 0.0
 	eachLimit(set, func(l limit.Limit) {
-		// An elastic bucket holds the whole capacity.
+		// A bucket of an elastic rule holds the whole capacity.
 		slowest = max(slowest, float64(l.Capacity)/MicroToken/(PerSecond(l.PerSecond())*Fraction(least)), l.Tail().Seconds())
 	})
 	seconds := slowest * (1 + float64(c.RhoPPM)/million)
@@ -123,16 +124,16 @@ func slowestFill(set *rules.Set, c *budget.Config) time.Duration {
 	return time.Duration(seconds*float64(time.Second)) + fillSlack
 }
 
-// entryEnds is when the leader takes entries away. It belongs to the loop.
+// entryExpiry is when the leader removes entries whose time is over. It belongs to the loop.
 type entryExpiry struct {
-	// next is when the first entry ends, Unix milliseconds; 0: none does.
+	// next is when the first entry ends, in Unix milliseconds; 0: no entry ends.
 	next int64
-	// ending: a command is under way; ended is its outcome.
+	// ending reports whether a command is in flight; ended receives its outcome.
 	ending bool
 	ended  chan error
 }
 
-// endEntries proposes the end of entries whose time is over.
+// expireEntries proposes to remove the entries whose time is over.
 func (l *Loop) expireEntries(ctx context.Context) {
 	now := time.Now().UnixMilli()
 	if e := &l.expiry; e.next == 0 || now < e.next || e.ending {
@@ -146,8 +147,8 @@ func (l *Loop) expireEntries(ctx context.Context) {
 	})
 }
 
-// entriesEnded takes the outcome. A command in doubt is proposed again, and changes nothing
-// if it was made.
+// entriesExpired handles the outcome. A command in doubt is proposed again, and changes nothing if it
+// was committed.
 func (l *Loop) entriesExpired(err error) {
 	l.expiry.ending = false
 	if err != nil {

@@ -7,39 +7,39 @@ import (
 )
 
 const (
-	// paceKept is how long the smallest round trip is remembered at least, and at most
-	// twice that: a way that has become longer is noticed then.
+	// roundTripKept is the shortest time for which the smallest round trip is remembered; the longest is
+	// twice that. After it a longer network path is noticed.
 	roundTripKept = 5 * time.Minute
-	// quorumWeight is that of the newest commit in the mean, one in so many.
+	// quorumWeight is the weight of the newest commit in the mean: one part in quorumWeight.
 	quorumWeight = 8
 )
 
-// pace is what this node measures, while it leads, of the time that messages and
-// commits take. It belongs to the goroutine of the reigns and outlives each of them.
+// latencyEstimator measures how long messages and commits take while this node leads. It belongs to the
+// goroutine of Leadership.Run and outlives each Loop. The zero value has measured nothing.
 type latencyEstimator struct {
 	regions []regionLatency
-	commit  time.Duration // mean of the latest commits; 0: none
+	commit  time.Duration // mean of the latest commits; 0: not measured
 }
 
-// roundTrip is the smallest time seen between an answer to a region and the report
-// that acknowledges it: the way there and back, with nothing to wait for but the
-// region's store. 0: not measured.
+// regionLatency is the smallest time between an answer to a region and the report that acknowledges it:
+// a round trip, with no delay but that of the region's store. 0 means not measured.
 type regionLatency struct {
-	session, seq      uint64         // of the answer that awaits its report
-	sentAt            budget.Instant // 0: none does
-	minNow, minBefore time.Duration  // smallest since shelf, and in the time before
+	session, seq      uint64         // of the answer whose report is awaited
+	sentAt            budget.Instant // 0: none is awaited
+	minNow, minBefore time.Duration  // smallest since minSince, and in the period before
 	minSince          budget.Instant
-	reportInterval    time.Duration // the pace at which the region reports busy keys
+	reportInterval    time.Duration // between two reports of one busy key
 }
 
-// answered notes that an answer goes out.
+// answerSent notes that an answer is sent.
 func (p *latencyEstimator) answerSent(region int, session, seq uint64, now budget.Instant) {
 	p.regions = growTo(p.regions, region)
 	r := &p.regions[region]
 	r.session, r.seq, r.sentAt = session, seq, now
 }
 
-// reported takes a report that has just come in.
+// reportReceived notes a report that has just arrived, and measures the round trip if it acknowledges
+// the last answer.
 func (p *latencyEstimator) reportReceived(rep budget.Report, now budget.Instant) {
 	if rep.Region >= len(p.regions) {
 		return
@@ -56,7 +56,7 @@ func (p *latencyEstimator) reportReceived(rep budget.Report, now budget.Instant)
 	r.minNow = min(r.minNow, took)
 }
 
-// committed takes the time of a commit.
+// commitTook adds the time of one commit to the mean.
 func (p *latencyEstimator) commitTook(took time.Duration) {
 	if p.commit == 0 {
 		p.commit = took
@@ -65,20 +65,21 @@ func (p *latencyEstimator) commitTook(took time.Duration) {
 	p.commit += (took - p.commit) / quorumWeight
 }
 
-// newReign: sessions begin anew, and what was sent in an old one awaits nothing.
+// forgetSentAnswers forgets the answers whose reports are awaited: the sessions of the next epoch are
+// new.
 func (p *latencyEstimator) forgetSentAnswers() {
 	for i := range p.regions {
 		p.regions[i].sentAt = 0
 	}
 }
 
-// spaced notes how far apart a region's reports of one busy key are, as a report says
-// that the machine has accepted.
+// setReportInterval notes the time between a region's reports of one busy key, from a report that the
+// state machine has accepted.
 func (p *latencyEstimator) setReportInterval(region int, keys time.Duration) {
 	p.regions[region].reportInterval = keys
 }
 
-// keys is how far apart the region's reports of one busy key are; 0 if it was not heard.
+// reportInterval returns the time between a region's reports of one busy key; 0 if it is not known.
 func (p *latencyEstimator) reportInterval(region int) time.Duration {
 	if region >= len(p.regions) {
 		return 0
@@ -86,7 +87,7 @@ func (p *latencyEstimator) reportInterval(region int) time.Duration {
 	return p.regions[region].reportInterval
 }
 
-// smallest is the region's round trip, 0 if it was not measured.
+// minRoundTrip returns the smallest round trip of a region; 0 if none was measured.
 func (p *latencyEstimator) minRoundTrip(region int) time.Duration {
 	if region >= len(p.regions) {
 		return 0

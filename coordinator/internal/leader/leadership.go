@@ -1,3 +1,7 @@
+// Package leader runs the leader's side of the budget protocol while a node leads the cluster. A
+// Leadership takes charge of the budgets and starts a Loop for each epoch. The Loop drives the state
+// machine of package budget: it executes what the machine asks for, and answers the Hellos and reports
+// of the regions.
 package leader
 
 import (
@@ -19,15 +23,16 @@ import (
 )
 
 const (
-	// establishTimeout bounds Barrier and MintEpoch: longer than an fsync on a bad
-	// day, shorter than anyone's patience.
+	// establishTimeout bounds Barrier and the commit that creates an epoch. It is longer than a slow fsync
+	// and shorter than a caller's deadline.
 	establishTimeout = 5 * time.Second
-	// retryEstablish spaces attempts while raft says that this node leads.
+	// retryEstablish is the pause between two attempts to take charge while raft says that this node
+	// leads.
 	retryEstablish = 100 * time.Millisecond
 )
 
-// leadership runs a reign whenever this node leads the cluster. Its run is one
-// goroutine; current may be read by any.
+// Leadership runs a Loop whenever this node leads the cluster. Make one with New and call Run once. The
+// other exported methods may be called by any goroutine.
 type Leadership struct {
 	node    *cluster.Node
 	now     func() budget.Instant
@@ -35,27 +40,29 @@ type Leadership struct {
 	metrics *Metrics
 	loop    atomic.Pointer[Loop]
 
-	// What a reign leaves to the next one of this node.
+	// These outlive an epoch: the next Loop of this node goes on with them.
 	audit     *audit.Audit
 	latencies latencyEstimator
 	breaches  breachCounter
 	breachLog ratelog.Limiter
 }
 
-// newLeadership returns the leadership of a node, which does nothing until its run is called.
+// New returns the Leadership of a node. It does nothing until Run is called. now reads the node's clock
+// and must not go back.
 func New(node *cluster.Node, now func() budget.Instant, log *slog.Logger, m *Metrics) *Leadership {
 	l := &Leadership{node: node, now: now, log: log, metrics: m}
 	l.breachLog.Every, l.breachLog.PerMinute = breachLogEvery, maxBreachLines
 	return l
 }
 
-// Breaches returns how often the promise of a rule was broken while this node led.
+// Breaches returns how often the promise of a rule was broken while this node led, by the rule's number
+// in force.
 func (l *Leadership) Breaches(rule uint32) uint64 { return l.breaches.of(rule) }
 
-// current is the reign in progress, nil while this node does not hold one.
+// Current returns the Loop of the current epoch; nil while this node is not in charge of the budgets.
 func (l *Leadership) Current() *Loop { return l.loop.Load() }
 
-// run ends with ctx.
+// Run takes charge whenever this node leads, until ctx ends.
 func (l *Leadership) Run(ctx context.Context) {
 	leading := false
 	for ctx.Err() == nil {
@@ -70,9 +77,9 @@ func (l *Leadership) Run(ctx context.Context) {
 	}
 }
 
-// rule takes charge and holds on until something ends it. It returns what raft said
-// last: whether this node leads. If only the reign failed, it still does, and the
-// next one begins after a pause.
+// lead takes charge and runs a Loop until it ends. It returns whether this node still leads, as raft
+// last reported. If only the Loop failed, the node still leads, and lead returns after a pause so that
+// the next Loop can start.
 func (l *Leadership) lead(ctx context.Context) (leading bool) {
 	loop, err := l.establish(ctx)
 	if err == nil {
@@ -80,7 +87,7 @@ func (l *Leadership) lead(ctx context.Context) (leading bool) {
 		l.loop.Store(loop)
 		leading, err = loop.run(ctx, l.node.LeaderCh())
 		l.loop.Store(nil)
-		l.audit.DropPromise() // it would keep the whole machine in memory until the next epoch
+		l.audit.DropPromise() // it would keep the whole state machine in memory until the next epoch
 	}
 	if errors.Is(err, ErrConfigChanged) {
 		l.log.Info("the regions or their floors have changed; taking charge anew")
@@ -105,10 +112,10 @@ func (l *Leadership) lead(ctx context.Context) (leading bool) {
 	}
 }
 
-// establish reads everything committed by earlier leaders, then starts an epoch of
-// its own. A plan of an older epoch that is still on its way is refused from then
-// on, so the copy of the ledger made here is the whole truth, for as long as this node
-// leads in the same term: between two of its terms another leader may have changed it.
+// establish applies everything that earlier leaders committed, then creates a new epoch. From then on
+// the ledger refuses plans of older epochs. So the copy of the ledger made here is complete for as long
+// as this node leads in the same term. Between two terms of this node another leader may have changed
+// the ledger.
 func (l *Leadership) establish(ctx context.Context) (*Loop, error) {
 	ctx, cancel := context.WithTimeout(ctx, establishTimeout)
 	defer cancel()
@@ -132,27 +139,27 @@ func (l *Leadership) establish(ctx context.Context) (*Loop, error) {
 
 // Reasons for which a Loop does not answer a request, or ends.
 var (
-	// ErrConfigChanged ends an epoch: the regions, their floors or the timing have changed.
+	// ErrConfigChanged ends an epoch because the regions, their floors or the timing have changed.
 	ErrConfigChanged = errors.New("the regions, their floors or the lease have changed; every region says Hello again")
-	// ErrEpochSpent ends an epoch whose generations are half used.
+	// ErrEpochSpent ends an epoch because half of its generations are used.
 	ErrEpochSpent = errors.New("half of this epoch's generations are used, and a new epoch begins; every region says Hello again")
-	// ErrLeadershipOver is the answer to a request that the loop had not answered when it ended.
+	// ErrLeadershipOver is the answer to a request that was open when the Loop ended.
 	ErrLeadershipOver = errors.New("this coordinator stopped leading while it was working on the request; retry")
-	// ErrOverloaded is the answer to a request for which the loop has no room.
+	// ErrOverloaded is the answer to a request when the queue of the Loop is full.
 	ErrOverloaded  = errors.New("too many requests are waiting for the leader; retry")
 	errRaftChanged = errors.New("raft reports a change of leadership")
 )
 
-// stream names one session of one region.
+// SessionID names one session of one region.
 type SessionID struct{ Epoch, Session uint64 }
 
-// Metrics are counted by the loops of a node. Make them with NewMetrics.
+// Metrics are the metrics of a node's Loops. Make them with NewMetrics.
 type Metrics struct {
 	seconds prometheus.Histogram // from a plan to its commit
 	changes prometheus.Counter   // ledger entries that committed plans changed
 }
 
-// NewMetrics returns metrics that are registered with reg.
+// NewMetrics returns Metrics and registers them with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	// tickEvery is how long a change may wait for the next plan: small against a
-	// WAN round trip, large against one commit.
+	// tickEvery bounds how long a change waits for the next plan. It is short compared with a WAN round
+	// trip, and long compared with a commit.
 	tickEvery = 20 * time.Millisecond
-	// maxInbox bounds the requests that wait for the loop. Each region has one call
-	// in flight, so only a flood of strangers fills it.
+	// maxInbox bounds the requests that wait for the loop. Each region has one call in flight, so only a
+	// flood of strange callers fills it.
 	maxInbox = 1024
-	// proofTimeout bounds one commit or leadership proof; raft would have stepped
-	// down long before.
+	// proofTimeout bounds one commit or one proof of leadership. Raft steps down long before.
 	proofTimeout = 5 * time.Second
 )
 
-// reign is one epoch of this node as the leader: the loop that drives the machine
-// of package budget. Any goroutine may post; everything else belongs to the loop.
+// Loop is one epoch of this node as the leader. Its goroutine drives the state machine of package
+// budget. The exported methods may be called by any goroutine; all other methods and fields belong to
+// the goroutine of the loop.
 type Loop struct {
 	*Leadership
 	epoch     uint64
-	term      uint64 // of raft, in which the epoch was minted
+	term      uint64 // of raft, in which the epoch was created
 	startedAt budget.Instant
 	machine   *budget.Leader
 
 	inbox      chan func(context.Context)
-	done       chan struct{} // closed when nothing is taken from the inbox any more
+	done       chan struct{} // closed when the loop reads the inbox no more
 	background sync.WaitGroup
 
 	committed    chan error // the outcome of the commit in flight
@@ -44,20 +44,21 @@ type Loop struct {
 	committing   budget.Plan // of the commit in flight; read only
 	verified     chan error  // the outcome of the leadership proof in flight
 	waiting      []waiter
-	ledger       *budget.Ledger // the machine's own; read only
+	ledger       *budget.Ledger // of the state machine; read only
 	floors       floorChange
-	advanced     chan error // the outcome of the step of floors in flight
+	advanced     chan error // the outcome of the change of floors in flight
 	rulesSerial  rulesSerial
 	rulesVersion uint64
-	rules        map[uint32]*rules.Rule // in force, or staged where none is, by number
-	stagedRules  map[uint32]*rules.Rule // staged, by number
+	rules        map[uint32]*rules.Rule // by number: the rule in force, or the staged one if none is in force
+	stagedRules  map[uint32]*rules.Rule // by number: the staged rules
 	rollout      rolloutWatch
 	expiry       entryExpiry
 	longestTails map[uint32]time.Duration
-	failed       error // ends the loop
+	failed       error // why the loop ends; nil while it runs
 }
 
-// newReign starts the machine on its own copy of the ledger, for a term of raft.
+// newLoop returns a Loop with a state machine that owns the ledger. term is the term of raft in which
+// the epoch was created.
 func newLoop(leadership *Leadership, ledger *budget.Ledger, term uint64) *Loop {
 	now := leadership.now()
 	l := &Loop{
@@ -81,9 +82,9 @@ func newLoop(leadership *Leadership, ledger *budget.Ledger, term uint64) *Loop {
 	return l
 }
 
-// run drives the machine until the leadership or ctx ends, or an outcome is in
-// doubt. It reports whether raft announced a new term of this node (true only with
-// errRaftChanged), and why it ended. Whoever still waits then is told that the leadership is over.
+// run drives the state machine until the leadership or ctx ends, or an outcome is in doubt. It returns
+// why it ended, and whether raft announced a new term of this node (true only with errRaftChanged).
+// Callers that still wait get ErrLeadershipOver.
 func (l *Loop) run(ctx context.Context, leading <-chan bool) (again bool, reason error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer l.background.Wait()
@@ -127,7 +128,8 @@ func (l *Loop) run(ctx context.Context, leading <-chan bool) (again bool, reason
 	return false, l.failed
 }
 
-// hot reports whether the ledger has a key, by its rule's number in force or staged.
+// isHot reports whether the ledger has a key under the number of its rule in force, or under the staged
+// number.
 func (l *Loop) isHot(k budget.KeyID) bool {
 	if l.ledger.Shares(k) != nil {
 		return true
@@ -138,8 +140,8 @@ func (l *Loop) isHot(k budget.KeyID) bool {
 
 func (l *Loop) inForce(rule uint32) bool { _, known := l.rules[rule]; return known }
 
-// promised is what is promised of a limit now; nothing for a rule that is not in force.
-// While regions go by two versions of a rule, the one that promises less is kept.
+// promise returns what is promised of a limit now; the zero Promise for a rule that is not in force.
+// While regions follow two versions of a rule, it returns the looser promise of both.
 func (l *Loop) promise(rule uint32, limit budget.KeyLimit) budget.Promise {
 	in := l.rules[rule]
 	if in == nil {
@@ -159,7 +161,7 @@ func (l *Loop) promise(rule uint32, limit budget.KeyLimit) budget.Promise {
 	return promise
 }
 
-// watchTally lets time pass for what is counted.
+// tickAudit lets the audit see the time pass, and tells it of silent regions.
 func (l *Loop) tickAudit() {
 	now := l.now()
 	if slices.Contains(l.conditions(now).Silent, true) {
@@ -168,8 +170,8 @@ func (l *Loop) tickAudit() {
 	l.audit.Tick(now, l.isHot, l.inForce)
 }
 
-// post hands work to the loop. It does not wait for room: a full inbox means that
-// the loop cannot keep up, and waiting would only make the callers late too.
+// post puts work into the queue of the loop. It does not wait if the queue is full: then the loop
+// cannot keep up, and waiting would only delay the callers too.
 func (l *Loop) post(work func(context.Context)) error {
 	select {
 	case <-l.done:
@@ -184,15 +186,16 @@ func (l *Loop) post(work func(context.Context)) error {
 	}
 }
 
-// endSpentEpoch ends the reign when half of its epoch's generations are used: the next one
-// has an epoch of its own. Sessions open again, and leases last through that.
+// endSpentEpoch ends the loop when half of the epoch's generations are used. The next loop has a new
+// epoch. Sessions open again, and leases last through the change.
 func (l *Loop) endSpentEpoch() {
 	if l.failed == nil && l.machine.EpochSpent() {
 		l.failed = ErrEpochSpent
 	}
 }
 
-// ended is what to tell whoever the loop did not answer any more; over is closed.
+// endError returns the error for a request that the loop did not answer. It may be called once done is
+// closed.
 func (l *Loop) endError() error {
 	for _, known := range []error{ErrConfigChanged, ErrEpochSpent} {
 		if errors.Is(l.failed, known) {
@@ -202,8 +205,8 @@ func (l *Loop) endError() error {
 	return ErrLeadershipOver
 }
 
-// ask runs a query on the loop and waits for it. After an error the query may
-// still run: what it writes must not be read then.
+// Query runs a function on the loop and waits for it. The function may read the state machine and must
+// not block. After an error the function may still run: the caller must not read what it writes.
 func (l *Loop) Query(ctx context.Context, query func(m *budget.Leader, now budget.Instant)) error {
 	done := make(chan struct{})
 	err := l.post(func(context.Context) {
@@ -223,10 +226,12 @@ func (l *Loop) Query(ctx context.Context, query func(m *budget.Leader, now budge
 	}
 }
 
+// step passes an event to the state machine and executes the effects.
 func (l *Loop) step(ctx context.Context, ev budget.LeaderEvent) {
 	l.execute(ctx, l.machine.Step(ev, l.now()))
 }
 
+// execute does what the state machine asks for.
 func (l *Loop) execute(ctx context.Context, effects []budget.LeaderEffect) {
 	for _, effect := range effects {
 		switch e := effect.(type) {
@@ -246,7 +251,7 @@ func (l *Loop) execute(ctx context.Context, effects []budget.LeaderEffect) {
 	}
 }
 
-// commit replicates a plan beside the loop; the machine asks for one at a time.
+// commit replicates a plan in the background. The state machine asks for one commit at a time.
 func (l *Loop) commit(ctx context.Context, plan budget.Plan) {
 	l.commitBegan, l.committing = time.Now(), plan
 	l.background.Go(func() {
@@ -256,8 +261,8 @@ func (l *Loop) commit(ctx context.Context, plan budget.Plan) {
 	})
 }
 
-// commitDone: an outcome in doubt ends the reign, for the machine must not build
-// on it. The next one begins by reading what was really committed.
+// commitDone handles the outcome of a commit. An outcome in doubt ends the loop, because the state
+// machine must not build on it. The next loop starts by reading what was really committed.
 func (l *Loop) commitDone(ctx context.Context, err error) {
 	if errors.Is(err, budget.ErrStalePlan) {
 		l.endIfConfigChanged()
@@ -276,10 +281,10 @@ func (l *Loop) commitDone(ctx context.Context, err error) {
 	l.latencies.commitTook(took)
 	l.metrics.seconds.Observe(took.Seconds())
 	l.metrics.changes.Add(float64(len(l.committing.Changes)))
-	// The replicated ledger ignores what a plan says of rules that went away before
-	// it. So the machine hears of such rules first, that it sends no share whose
-	// liability was not stored, and again afterwards, to drop what the plan brought
-	// back into its own ledger.
+	// The replicated ledger ignores the parts of a plan whose rules were removed before the plan.
+	// The state machine learns of such rules first, so that it sends no share whose liability was
+	// not stored. It learns of them again afterwards, to drop what the plan put back into its own
+	// ledger.
 	l.reloadRulesIfChanged(ctx)
 	l.step(ctx, budget.Committed{})
 	if slices.ContainsFunc(l.committing.Changes, func(e budget.Entry) bool { return !l.inForce(e.Key.Rule) }) {
@@ -287,7 +292,7 @@ func (l *Loop) commitDone(ctx context.Context, err error) {
 	}
 }
 
-// verify proves the leadership beside the loop; the machine asks for one at a time.
+// verify proves the leadership in the background. The state machine asks for one proof at a time.
 func (l *Loop) verify(ctx context.Context) {
 	l.background.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, proofTimeout)
@@ -296,6 +301,7 @@ func (l *Loop) verify(ctx context.Context) {
 	})
 }
 
+// verifyDone handles the outcome of a proof; a failed proof ends the loop.
 func (l *Loop) verifyDone(ctx context.Context, err error) {
 	if err != nil {
 		l.failed = fmt.Errorf("proof of leadership: %w", err)
@@ -304,7 +310,7 @@ func (l *Loop) verifyDone(ctx context.Context, err error) {
 	l.step(ctx, budget.Verified{})
 }
 
-// rulesMayHaveChanged looks whether what was just applied were rules.
+// reloadRulesIfChanged reloads the rules if the replicated state has others than the loop.
 func (l *Loop) reloadRulesIfChanged(ctx context.Context) {
 	var serial rulesSerial
 	l.node.View(func(s *clusterstate.State) { serial = serialOf(s) })
@@ -313,13 +319,13 @@ func (l *Loop) reloadRulesIfChanged(ctx context.Context) {
 	}
 }
 
-// rulesSerial tells any two states of the rules apart: a version that is staged, and
-// one that is promoted, change only one of them.
+// rulesSerial differs between any two states of the rules. Staging a version and promoting one change
+// only one of its fields.
 type rulesSerial struct{ version, last uint64 }
 
 func serialOf(s *clusterstate.State) rulesSerial { return rulesSerial{s.Rules.Version, s.Rules.Last} }
 
-// stagedByNumber are the rules that are staged; empty without a roll-out.
+// stagedByNumber returns the staged rules by number; an empty map without a roll-out.
 func stagedByNumber(s *clusterstate.State) map[uint32]*rules.Rule {
 	out := map[uint32]*rules.Rule{}
 	if r := s.Rules.Rollout; r.UnderWay() {
@@ -330,9 +336,9 @@ func stagedByNumber(s *clusterstate.State) map[uint32]*rules.Rule {
 	return out
 }
 
-// countedAs is, for each rule with another number in the staged version than in force, the
-// number in force by the staged one; nil if there is none. No stage that is accepted here has
-// one: this is for the watch over the promise, which trusts nobody.
+// stagedNumbers maps the number of a rule in the staged version to its different number in force; nil
+// if no rule has two. This node accepts no stage in which a rule has two numbers. The audit counts them
+// anyway, because it must not rely on that check.
 func stagedNumbers(s *clusterstate.State) map[uint32]uint32 {
 	var out map[uint32]uint32
 	if r := s.Rules.Rollout; r.UnderWay() {
@@ -348,8 +354,8 @@ func stagedNumbers(s *clusterstate.State) map[uint32]uint32 {
 	return out
 }
 
-// rulesChanged tells the machine which rules there are, and lets every report that
-// is held be answered: the new rules travel with the answer.
+// reloadRules passes the current rules to the state machine, and lets it answer every report that it
+// holds back: the new rules travel with the answer.
 func (l *Loop) reloadRules(ctx context.Context) {
 	l.node.View(func(s *clusterstate.State) {
 		l.rulesSerial, l.rulesVersion = serialOf(s), s.Rules.Version
@@ -370,7 +376,7 @@ func (l *Loop) reloadRules(ctx context.Context) {
 	l.execute(ctx, l.machine.ReleaseAll(l.now()))
 }
 
-// rulesNow tells the machine of the rules in force.
+// rulesEvent returns the event that tells the state machine the current rules.
 func (l *Loop) rulesEvent() budget.RulesChanged {
 	tails := l.longestTails
 	return budget.RulesChanged{Kept: l.inForce, Version: l.rulesVersion, Tail: func(rule uint32) time.Duration {
@@ -381,9 +387,9 @@ func (l *Loop) rulesEvent() budget.RulesChanged {
 	}}
 }
 
-// tailsOf is the longest tail of the limits of each rule, by its number, in the versions
-// that regions may go by: staged has those that are staged, before is what was found last,
-// for a version that was staged is not kept. Another algorithm would have another number.
+// longestTailsByRule returns, by rule number, the longest tail of the rule's limits in every version
+// that a region may follow. staged are the staged rules. before is the previous result: it stands for
+// staged versions that are no longer kept. A rule with another algorithm has another number.
 func longestTailsByRule(s *clusterstate.State, staged map[uint32]*rules.Rule, before map[uint32]time.Duration) map[uint32]time.Duration {
 	out := make(map[uint32]time.Duration, len(s.Rules.Numbers))
 	see := func(number uint32, rule *rules.Rule) {
@@ -406,11 +412,11 @@ func longestTailsByRule(s *clusterstate.State, staged map[uint32]*rules.Rule, be
 	return out
 }
 
-// wanted is the keys of a report as the machine is to read them: without requests to make
-// keys hot whose rule is not in force, for a region that still has the old rules would ask
-// again with every report, each time for a commit that the ledger ignores.
+// dropUnknownRules returns the keys of a report without requests to make keys hot whose rule is not in
+// force. A region that still has old rules would repeat such a request with every report, and each
+// would cost a commit that the ledger ignores.
 func (l *Loop) dropUnknownRules(ctx context.Context, keys []budget.KeyReport) []budget.KeyReport {
-	l.reloadRulesIfChanged(ctx) // the region may be ahead: it was sent what is applied here
+	l.reloadRulesIfChanged(ctx) // the region may be ahead: it receives rules as soon as they are applied here
 	gone := func(k budget.KeyReport) bool { return k.Gen == (budget.Gen{}) && !k.Cold && !l.inForce(k.Key.Rule) }
 	if !slices.ContainsFunc(keys, gone) {
 		return keys
@@ -418,33 +424,33 @@ func (l *Loop) dropUnknownRules(ctx context.Context, keys []budget.KeyReport) []
 	return slices.DeleteFunc(slices.Clone(keys), gone)
 }
 
-// waiter is a Hello or a Report that the machine has not answered yet. The machine
-// answers each exactly once, maybe at a later step.
+// waiter is a Hello or a Report without an answer yet. The state machine answers each one exactly once,
+// possibly at a later step.
 type waiter struct {
 	region int
 	nonce  uint64 // of a Hello; 0 for a Report
 	report budget.Report
-	// decided is what the report tells beside what the machine reads.
+	// decisions are the counts of the report that the state machine does not read.
 	decisions DecisionCounts
-	reply     chan reply // has room for the one answer
+	reply     chan reply // with room for the one answer
 }
 
-// reply is what the machine said to a Hello or a Report.
+// reply is the state machine's answer to a Hello or a Report.
 type reply struct {
 	welcome   budget.HelloOK
 	directive budget.Directive
 	err       error
 }
 
-// hello hands a Hello to the machine and waits for its answer.
+// Hello passes a Hello to the state machine and waits for its answer.
 func (l *Loop) Hello(ctx context.Context, h budget.Hello) (budget.HelloOK, error) {
 	w := waiter{region: h.Region, nonce: h.Nonce}
 	got := l.await(ctx, w, func(context.Context) budget.LeaderEvent { return budget.HelloReceived{Hello: h} })
 	return got.welcome, got.err
 }
 
-// report hands a Report to the machine and waits for its answer, which the machine
-// may hold back for a moment.
+// Report passes a Report to the state machine and waits for its answer, which the machine may hold back
+// for a moment. counts are the decisions that the region counted since it took its rules.
 func (l *Loop) Report(ctx context.Context, rep budget.Report, counts DecisionCounts) (budget.Directive, error) {
 	w := waiter{region: rep.Region, report: rep, decisions: counts}
 	got := l.await(ctx, w, func(loopCtx context.Context) budget.LeaderEvent {
@@ -455,7 +461,7 @@ func (l *Loop) Report(ctx context.Context, rep budget.Report, counts DecisionCou
 	return got.directive, got.err
 }
 
-// await posts the event, which is made on the loop, and waits for the answer to w.
+// await posts the event, which is created on the loop, and waits for the answer to w.
 func (l *Loop) await(ctx context.Context, w waiter, event func(loopCtx context.Context) budget.LeaderEvent) reply {
 	w.reply = make(chan reply, 1)
 	err := l.post(func(loopCtx context.Context) {
@@ -474,13 +480,14 @@ func (l *Loop) await(ctx context.Context, w waiter, event func(loopCtx context.C
 	case <-l.done:
 	}
 	select {
-	case got := <-w.reply: // it was answered before the end
+	case got := <-w.reply: // the answer came before the end
 		return got
 	default:
 		return reply{err: l.endError()}
 	}
 }
 
+// welcome answers a Hello.
 func (l *Loop) welcome(ok budget.HelloOK) {
 	l.latencies.answerSent(ok.Region, ok.Session, 0, l.now())
 	l.resolve(reply{welcome: ok}, func(w waiter) bool {
@@ -488,8 +495,9 @@ func (l *Loop) welcome(ok budget.HelloOK) {
 	})
 }
 
+// answer answers a Report, and counts it.
 func (l *Loop) answer(d budget.Directive) {
-	now := l.now() // before the answer goes out: the tally builds on that order
+	now := l.now() // read before the answer is sent: the audit relies on this order
 	w, found := l.resolve(reply{directive: d}, func(w waiter) bool {
 		return w.region == d.Region && w.nonce == 0 && w.report.Session == d.Session && w.report.Seq == d.Seq
 	})
@@ -502,14 +510,15 @@ func (l *Loop) answer(d budget.Directive) {
 	}
 }
 
+// refuse answers a Hello or a Report with an error.
 func (l *Loop) refuse(refusal budget.Refuse) {
 	l.resolve(reply{err: refusal.Err}, func(w waiter) bool {
 		return w.region == refusal.Region && w.nonce == refusal.Nonce && (w.nonce != 0 || w.report.Seq == refusal.Seq)
 	})
 }
 
-// resolve answers the newest waiter that matches: of two messages with the same
-// number the earlier was settled, or is refused next.
+// resolve answers the newest waiter that matches. Of two messages with the same number the earlier one
+// has its answer, or is refused next.
 func (l *Loop) resolve(answer reply, matches func(waiter) bool) (waiter, bool) {
 	for i := len(l.waiting) - 1; i >= 0; i-- {
 		if w := l.waiting[i]; matches(w) {

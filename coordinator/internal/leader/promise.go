@@ -11,7 +11,7 @@ import (
 	"aliquot/rules"
 )
 
-// terms are what a promise of a limit under a rule is computed from.
+// PromiseTerms returns the terms from which the promise of a limit under a rule is computed.
 func PromiseTerms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s Conditions) *budget.Terms {
 	t := &budget.Terms{Limit: l, Config: c, Silent: s.Silent, RoundTrip: s.maxRoundTrip(), Quorum: s.Commit, Pace: s.ReportInterval}
 	switch rule.Enforcement {
@@ -34,7 +34,7 @@ func PromiseTerms(rule *rules.Rule, l budget.KeyLimit, c *budget.Config, s Condi
 	return t
 }
 
-// keyLimit is a limit of a rule as budgets count it.
+// KeyLimit returns a limit of a rule in the units of package budget.
 func KeyLimit(rule *rules.Rule, l limit.Limit) budget.KeyLimit {
 	out := rights.KeyLimit(l)
 	switch rule.Placement {
@@ -46,16 +46,16 @@ func KeyLimit(rule *rules.Rule, l limit.Limit) budget.KeyLimit {
 	return out
 }
 
-// surroundings is what a promise depends on beside the rule and the floors; the
-// leader knows it. The zero value knows nothing.
+// Conditions are what a promise depends on besides the rule and the floors. Only the leader knows them.
+// The zero value knows nothing.
 type Conditions struct {
 	RoundTrips     []time.Duration // by region; 0: not measured
 	Commit         time.Duration   // 0: not measured
 	Silent         []bool          // by region
-	ReportInterval time.Duration   // the largest between two reports of one busy key
+	ReportInterval time.Duration   // the longest between two reports of one busy key
 }
 
-// surroundings are as of now.
+// conditions returns the Conditions as of now.
 func (l *Loop) conditions(now budget.Instant) Conditions {
 	s := Conditions{Commit: l.latencies.commit}
 	for i := range l.ledger.Config.Regions {
@@ -69,8 +69,8 @@ func (l *Loop) conditions(now budget.Instant) Conditions {
 	return s
 }
 
-// farthest is the largest round trip of a region that is heard; negative if one was
-// not measured yet, or none is heard.
+// maxRoundTrip returns the longest round trip of the regions that are not silent. It is negative if one
+// of them is not measured yet, or if all are silent.
 func (s *Conditions) maxRoundTrip() time.Duration {
 	longest := time.Duration(-1)
 	for i, took := range s.RoundTrips {
@@ -85,13 +85,14 @@ func (s *Conditions) maxRoundTrip() time.Duration {
 	return longest
 }
 
-// of leaves out the regions that were declared since the configuration was read.
+// FirstRegions returns the Conditions of the first regions only. It drops regions that were declared
+// after the configuration was read.
 func (s Conditions) FirstRegions(regions int) Conditions {
 	regions = min(regions, len(s.RoundTrips))
 	return Conditions{RoundTrips: s.RoundTrips[:regions], Silent: s.Silent[:regions], Commit: s.Commit, ReportInterval: s.ReportInterval}
 }
 
-// silentNames are the regions that are silent.
+// SilentNames returns the names of the silent regions.
 func (s *Conditions) SilentNames(c *budget.Config) (names []string) {
 	for i, silent := range s.Silent {
 		if silent {
@@ -101,14 +102,15 @@ func (s *Conditions) SilentNames(c *budget.Config) (names []string) {
 	return names
 }
 
-// fraction of the whole limit; exact, for a unit is a power of two.
+// Fraction converts units of a share to a fraction of the whole limit. The result is exact because
+// budget.Unit is a power of two.
 func Fraction(units int32) float64 { return float64(units) / budget.Unit }
 
-// generationText is a generation as people read it.
+// GenerationText formats a generation for people: epoch.counter.
 func GenerationText(g budget.Gen) string { return fmt.Sprintf("%d.%d", g.Epoch, g.Counter) }
 
-// lasting is what a limit allows a second over long times; 0 for slots, of which it
-// depends on how long they are held.
+// RatePerSecond returns what a limit admits over a long time, in tokens a second; 0 for slots, whose
+// rate depends on how long they are held.
 func RatePerSecond(l limit.Limit) float64 {
 	if l.Algorithm == limit.Concurrency {
 		return 0
@@ -116,15 +118,16 @@ func RatePerSecond(l limit.Limit) float64 {
 	return PerSecond(l.PerSecond())
 }
 
+// PerSecond converts a rate to tokens a second.
 func PerSecond(r limit.Rate) float64 {
 	return (float64(r.Micro) + float64(r.Frac)/1e6) / MicroToken
 }
 
-// hashText is a key's hash as it stands in Redis key names: 22 characters.
+// HashText formats a key's hash as Redis key names have it, in 22 characters.
 func HashText(k budget.KeyID) string { return base64.RawURLEncoding.EncodeToString(k.Hash[:]) }
 
-// microToken is one token in micro-tokens.
+// MicroToken is one token in micro-tokens.
 const MicroToken = 1e6
 
-// tokens converts micro-tokens to tokens.
+// Tokens converts micro-tokens to tokens.
 func Tokens(micro int64) float64 { return float64(micro) / MicroToken }

@@ -11,18 +11,18 @@ import (
 	"aliquot/coordinator/internal/audit"
 )
 
-// daemonLeft tells the machine that a daemon of a region has stopped.
+// DaemonLeft tells the state machine that a daemon of a region has stopped.
 func (l *Loop) DaemonLeft(region int, id budget.DaemonID) error {
 	return l.post(func(loopCtx context.Context) { l.step(loopCtx, budget.DaemonLeft{Region: region, Daemon: id}) })
 }
 
-// endSession ends a session, if it is open, as a gap in its reports does.
+// EndSession ends a session if it is open, in the way that a gap in its reports ends it.
 func (l *Loop) EndSession(region int, of SessionID) error {
 	gap := budget.Report{Shard: l.ledger.Shard, Region: region, Epoch: of.Epoch, Session: of.Session, Seq: math.MaxUint64}
 	return l.post(func(loopCtx context.Context) { l.step(loopCtx, budget.ReportReceived{Report: gap}) })
 }
 
-// regionStatus asks the machine about the first n regions.
+// RegionStatus returns what the state machine knows of the first n regions.
 func (l *Loop) RegionStatus(ctx context.Context, n int) ([]budget.RegionStatus, error) {
 	var out []budget.RegionStatus
 	err := l.Query(ctx, func(m *budget.Leader, now budget.Instant) {
@@ -36,8 +36,8 @@ func (l *Loop) RegionStatus(ctx context.Context, n int) ([]budget.RegionStatus, 
 	return out, nil
 }
 
-// heard are the regions that are declared, by index ("" for one that was fenced), and
-// those that are live.
+// LiveRegions returns the names of all declared regions by index, "" for a fenced one, and the indices
+// of the live regions.
 func (l *Loop) LiveRegions(ctx context.Context) ([]string, []int, error) {
 	var names []string
 	var live []int
@@ -54,20 +54,21 @@ func (l *Loop) LiveRegions(ctx context.Context) ([]string, []int, error) {
 		}
 	})
 	if err != nil {
-		return nil, nil, err // the loop may be writing still
+		return nil, nil, err // the loop may still write to both
 	}
 	return names, live, nil
 }
 
-// status is what the machine knows of some budgets.
+// BudgetStatus is what the leader knows of some keys.
 type BudgetStatus struct {
 	Regions    []budget.RegionStatus
-	Keys       []budget.KeyStatus // parallel to the budgets asked for
+	Keys       []budget.KeyStatus // in the order of the keys asked for
 	Hot        []bool
 	Excess     []float64 // observed, tokens
 	Conditions Conditions
 }
 
+// BudgetStatus returns what the leader knows of the keys.
 func (l *Loop) BudgetStatus(ctx context.Context, keys []budget.KeyID) (*BudgetStatus, error) {
 	out := &BudgetStatus{Keys: make([]budget.KeyStatus, len(keys)), Hot: make([]bool, len(keys)), Excess: make([]float64, len(keys))}
 	err := l.Query(ctx, func(m *budget.Leader, now budget.Instant) {

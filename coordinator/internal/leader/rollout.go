@@ -12,21 +12,20 @@ import (
 	"aliquot/budget"
 )
 
-// rolloutWatched is how long a leader watches before it promotes: one that was elected
-// a moment ago has seen nothing yet.
+// minRolloutWatch is how long a leader watches before it promotes a version: right after its election
+// it has seen nothing.
 const minRolloutWatch = 10 * time.Second
 
-// rollout watches the staged roll-out under way, if there is one. It belongs to the
-// loop.
+// rolloutWatch watches the staged roll-out, if there is one. It belongs to the loop.
 type rolloutWatch struct {
-	startedAt budget.Instant  // of the reign
+	startedAt budget.Instant  // when the epoch began
 	regions   []decisionRates // by index
-	// staged is the roll-out under way; nil if there is none.
+	// staged is the roll-out that is under way; nil without one.
 	staged *clusterstate.Rollout
-	// ending: its end was proposed; ended is the outcome.
+	// ending reports whether the end of the roll-out was proposed; ended receives the outcome.
 	ending bool
 	ended  chan error
-	// held: somebody was told that it cannot be promoted yet.
+	// delayLogged reports whether the log says that the version cannot be promoted yet.
 	delayLogged bool
 }
 
@@ -34,7 +33,7 @@ func newRolloutWatch(regions int, now budget.Instant) rolloutWatch {
 	return rolloutWatch{startedAt: now, regions: make([]decisionRates, regions), ended: make(chan error, 1)}
 }
 
-// follow takes the roll-out that the rules tell of.
+// follow sets the roll-out to watch.
 func (w *rolloutWatch) follow(r *clusterstate.Rollout) {
 	if !r.UnderWay() {
 		r = nil
@@ -42,7 +41,7 @@ func (w *rolloutWatch) follow(r *clusterstate.Rollout) {
 	w.staged, w.delayLogged = r, false
 }
 
-// before is what some regions decide under the rules in force.
+// decisionsBefore returns what the named regions decide under the rules in force.
 func (w *rolloutWatch) decisionsBefore(c *budget.Config, regions []string) []clusterstate.Decisions {
 	var out []clusterstate.Decisions
 	for i, r := range c.Regions {
@@ -54,8 +53,9 @@ func (w *rolloutWatch) decisionsBefore(c *budget.Config, regions []string) []clu
 	return out
 }
 
-// judge says how the roll-out is to end now, and why; "" is not yet. live tells which
-// regions are heard.
+// verdict returns the state in which the roll-out is to end now, and why; "" if it is not to end.
+// RolloutStaged means that it cannot be promoted although its time has come. live reports whether a
+// region is live.
 func (w *rolloutWatch) verdict(c *budget.Config, live func(region int) bool, now budget.Instant, unixMS int64) (state, why string) {
 	if w.staged == nil || w.ending {
 		return "", ""
@@ -90,6 +90,7 @@ func (w *rolloutWatch) verdict(c *budget.Config, live func(region int) bool, now
 	return clusterstate.RolloutPromoted, "no region's denials have jumped"
 }
 
+// decisionsBeforeOf returns what a region decided before the stage.
 func (w *rolloutWatch) decisionsBeforeOf(region string) DecisionCounts {
 	for _, d := range w.staged.Before {
 		if d.Region == region {
@@ -129,8 +130,7 @@ func (l *Loop) watchRollout(ctx context.Context) {
 	})
 }
 
-// rolloutEnded takes the outcome. An end in doubt is proposed again, and refused if it
-// was made.
+// rolloutEnded handles the outcome. An end in doubt is proposed again, and refused if it was committed.
 func (l *Loop) rolloutEnded(err error) {
 	l.rollout.ending = false
 	if err != nil && !errors.Is(err, clusterstate.ErrNoRollout) {
@@ -139,19 +139,19 @@ func (l *Loop) rolloutEnded(err error) {
 }
 
 const (
-	// rolloutMin is how many requests make a share: of 1,000 the share is known to 1.6
-	// hundredths (one standard deviation) at worst, a third of what halts by default.
+	// minRolloutRequests is the number of requests that a share of denials needs. With 1,000 requests the
+	// share is exact to 1.6 hundredths (one standard deviation) at worst, a third of the default that
+	// halts a roll-out.
 	minRolloutRequests = 1000
-	// rolloutWindow is how far back a share looks where there are enough requests; twice
-	// as far, or rather the last two of such windows, count.
+	// rolloutWindow is the window of a share of denials if it has enough requests. The last two windows
+	// count.
 	rolloutWindow = time.Minute
-	// rolloutSettles is after how long a region's denials are those of its new rules: a
-	// limit that is new to it begins cold, and its share takes a moment to come.
+	// rolloutSettleTime is the time after which a region's denials are those of its new rules: a new limit
+	// starts cold, and its share takes a moment to arrive.
 	rolloutSettleTime = 5 * time.Second
 )
 
-// decided is what was decided under one version of the rules, as a region counts it
-// since it took them.
+// DecisionCounts are the decisions of a region since it took a version of the rules.
 type DecisionCounts struct {
 	Version         uint64
 	Allowed, Denied uint64
@@ -159,7 +159,7 @@ type DecisionCounts struct {
 
 func (d DecisionCounts) total() uint64 { return d.Allowed + d.Denied }
 
-// share of the requests that was denied; 0 of none.
+// share returns the part of the requests that was denied; 0 without requests.
 func (d DecisionCounts) share() float64 {
 	if d.total() == 0 {
 		return 0
@@ -171,18 +171,18 @@ func (d DecisionCounts) String() string {
 	return fmt.Sprintf("%.1f %% of %d requests", 100*d.share(), d.total())
 }
 
-// denials follow what one region decides, by its reports. The zero value has heard of
-// nothing.
+// decisionRates follow the decisions of one region through its reports. The zero value has seen no
+// report.
 type decisionRates struct {
-	last         DecisionCounts // as it was last told
-	versionSince budget.Instant // when its version was first told of
-	// The window in progress, since when, and the one before.
+	last         DecisionCounts // of the last report
+	versionSince budget.Instant // when a report first had this version; 0: never
+	// The current window, the one before, and the start of the current one.
 	current, previous DecisionCounts
 	windowStart       budget.Instant
 }
 
-// hear takes what a report tells. A region counts anew under other rules, and a daemon
-// after a restart.
+// add adds the counts of a report. Counts start at zero under other rules, and after a restart of the
+// daemon.
 func (d *decisionRates) add(counts DecisionCounts, at budget.Instant) {
 	if counts.Version != d.last.Version || d.versionSince == 0 {
 		*d = decisionRates{last: counts, versionSince: at, windowStart: at}
@@ -204,17 +204,17 @@ func (d *decisionRates) add(counts DecisionCounts, at budget.Instant) {
 	d.current.Denied += counts.Denied - last.Denied
 }
 
-// settled reports whether what the region decides is what its rules make of it.
+// settled reports whether the region has followed its rules for long enough.
 func (d *decisionRates) settled(at budget.Instant) bool {
 	return d.versionSince != 0 && at.Sub(d.versionSince) >= rolloutSettleTime
 }
 
-// lately is what the region has decided in the last windows, once it has settled.
+// recent returns the decisions of the last windows, once the region has settled.
 func (d *decisionRates) recent() DecisionCounts {
 	return DecisionCounts{d.last.Version, d.current.Allowed + d.previous.Allowed, d.current.Denied + d.previous.Denied}
 }
 
-// known is lately, or if that is too little to tell, all that the daemon has counted.
+// baseline returns recent if that has enough requests; else everything that the daemon has counted.
 func (d *decisionRates) baseline() DecisionCounts {
 	if lately := d.recent(); lately.total() >= minRolloutRequests {
 		return lately
@@ -222,8 +222,8 @@ func (d *decisionRates) baseline() DecisionCounts {
 	return d.last
 }
 
-// jump says in words by how much more of its requests a region denies than before, if
-// that is more than it may. What is too little to tell counts as nothing denied before.
+// denialJump reports whether the region's share of denials has risen above the share before by more
+// than abovePPM, and says so in words. If there were too few requests before, that share counts as 0.
 func denialJump(region string, now, before DecisionCounts, abovePPM uint32) (why string, is bool) {
 	if now.total() < minRolloutRequests {
 		return "", false

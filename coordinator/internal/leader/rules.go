@@ -5,6 +5,8 @@ import (
 	"aliquot/rules"
 )
 
+// RulesByNumber returns the rules in force by number; only one rule if only is not nil. A rule that the
+// set no longer has is nil.
 func RulesByNumber(s *clusterstate.State, only *rules.Rule) map[uint32]*rules.Rule {
 	out := map[uint32]*rules.Rule{}
 	for id, number := range s.Rules.Numbers {
