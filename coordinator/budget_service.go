@@ -16,27 +16,27 @@ import (
 	"aliquot/rules"
 )
 
-// Limits of one page of budgets.
+// Sizes of one page of budgets.
 const (
 	defaultPage = 100
 	maxPage     = 1000
 )
 
-// maxValueBytes bounds one key attribute, as it does in a check.
+// maxValueBytes bounds one key attribute, as in a check.
 const maxValueBytes = 4096
 
-// budgetService shows how limits are split: the shares from the ledger applied
-// here, what regions last reported from the leader.
+// budgetService implements BudgetService: how limits are divided. The shares come from the ledger
+// applied here, the usage from the leader.
 type budgetService struct {
 	node       *cluster.Node
 	leadership *leader.Leadership
 	forward    *forwarder
 	index      *keyIndex
-	watches    chan struct{} // one slot for each watch in progress
+	watches    chan struct{} // one slot for each open watch
 	stopping   <-chan struct{}
 }
 
-// GetBudget answers for one rule and key.
+// GetBudget returns the budget of one rule and key.
 func (s *budgetService) GetBudget(ctx context.Context, req *aliquotv1.GetBudgetRequest) (*aliquotv1.GetBudgetResponse, error) {
 	var b budgetView
 	var p *limitPromise
@@ -54,7 +54,7 @@ func (s *budgetService) GetBudget(ctx context.Context, req *aliquotv1.GetBudgetR
 	return &aliquotv1.GetBudgetResponse{Budget: b.budget}, nil
 }
 
-// getFromLeader asks the leader for the same budget.
+// getFromLeader returns a function that asks the leader for the same budget.
 func (s *budgetService) getFromLeader(req *aliquotv1.GetBudgetRequest) func(context.Context) ([]*aliquotv1.Budget, error) {
 	return func(ctx context.Context) ([]*aliquotv1.Budget, error) {
 		res, err := toLeader(ctx, s.forward, req, (*peer).GetBudget)
@@ -62,7 +62,7 @@ func (s *budgetService) getFromLeader(req *aliquotv1.GetBudgetRequest) func(cont
 	}
 }
 
-// one reads one budget from the applied state, and what its promise depends on.
+// readBudget reads one budget from the applied state, and the limit whose promise is to be described.
 func readBudget(state *clusterstate.State, req *aliquotv1.GetBudgetRequest) (budgetView, *limitPromise, error) {
 	rule, err := findRule(state, req.GetRuleId())
 	if err != nil {
@@ -81,7 +81,7 @@ func readBudget(state *clusterstate.State, req *aliquotv1.GetBudgetRequest) (bud
 	return b, newLimitPromise(state, rule, l), nil
 }
 
-// hashOf is the hash of the key asked about.
+// keyHashOf returns the hash of the key in the request.
 func keyHashOf(state *clusterstate.State, rule *rules.Rule, req *aliquotv1.GetBudgetRequest) (hash [hashBytes]byte, err error) {
 	switch given := req.GetKeyHash(); {
 	case len(given) == 0:
@@ -105,8 +105,8 @@ func findRule(s *clusterstate.State, id string) (*rules.Rule, error) {
 	return nil, unknownRule(id, s.Rules.Version)
 }
 
-// checkKey wants exactly the attributes of the rule's key: a missing or misspelt
-// one would silently show another key's budget.
+// checkKey requires exactly the attributes of the rule's key: a missing or misspelt one would silently
+// show another key's budget.
 func checkKey(rule *rules.Rule, key map[string]string) error {
 	for _, name := range rule.Key {
 		if _, given := key[name]; !given {
@@ -131,7 +131,7 @@ func keyNames(rule *rules.Rule) string {
 	return strings.Join(rule.Key, ", ")
 }
 
-// ListBudgets pages through the hot keys in key order.
+// ListBudgets pages through the hot keys in the order of their numbers and hashes.
 func (s *budgetService) ListBudgets(ctx context.Context, req *aliquotv1.ListBudgetsRequest) (*aliquotv1.ListBudgetsResponse, error) {
 	page, err := s.page(req)
 	if err != nil {
@@ -157,8 +157,7 @@ func (s *budgetService) ListBudgets(ctx context.Context, req *aliquotv1.ListBudg
 	return out, nil
 }
 
-// page is one page of budgets: what its rules promise, by id, and the token of the
-// next page.
+// page is one page of budgets with the limits of its rules, by rule id, and the token of the next page.
 type page struct {
 	budgets  []budgetView
 	promises map[string]*limitPromise
@@ -200,14 +199,15 @@ func (s *budgetService) page(req *aliquotv1.ListBudgetsRequest) (p page, err err
 	return p, err
 }
 
-// A page token is the last key shown: 4 bytes of rule number, 16 of hash, in hex.
+// tokenBytes is the size of a page token before it is encoded in hex: the rule number (4 bytes) and the
+// hash of the last key shown.
 const tokenBytes = 4 + hashBytes
 
 func pageToken(k budget.KeyID) string {
 	return hex.EncodeToString(append([]byte{byte(k.Rule >> 24), byte(k.Rule >> 16), byte(k.Rule >> 8), byte(k.Rule)}, k.Hash[:]...))
 }
 
-// parseToken is nil for the first page.
+// parseToken returns the key in a page token; nil for the first page.
 func parseToken(token string) (*budget.KeyID, error) {
 	if token == "" {
 		return nil, nil

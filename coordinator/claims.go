@@ -9,39 +9,41 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// heardFor is the silence after which a daemon speaks for its region no more, as in the
-// leader's machine.
+// daemonTimeout is the silence after which a daemon no longer speaks for its region, as in the leader's
+// state machine.
 const daemonTimeout = 3 * time.Second
 
-// claims tells which daemon of a region may go by the region's floor although its store has
-// not answered since it started. One at a time, for two would admit the floor twice; and none
-// beside a daemon with a session, which may have lent it. So a daemon that asks for a session
-// waits until the claimant has been told; and while a session is being opened, which takes a
-// proof of leadership, for a new region a commit too, the floor is that daemon's already.
+// floorClaims decides which daemon of a region may use the region's floor although its store has not
+// answered since it started. Only one may: two would admit the floor twice. None may beside a daemon
+// with a session, which may have lent the floor.
 //
-// They are this node's memory alone. A new leader has none and may take another claimant; the
-// one before hears of that with its next Hello, a second later. The zero value has none; safe
-// for concurrent use.
+// So a daemon that asks for a session waits until the daemon with the claim has been informed. Opening
+// a session takes a proof of leadership, and a commit for a new region. Meanwhile the floor already
+// belongs to the daemon that opens it.
+//
+// The claims are only in this node's memory. A new leader has none and may accept another claim. The
+// daemon with the earlier claim learns of that with its next Hello, a second later. The zero value has
+// no claims. It is safe for concurrent use.
 type floorClaims struct {
 	mu       sync.Mutex
-	byRegion map[string]floorClaim // by region
-	opening  map[string][]uint64   // by region, the incarnations whose Hello may open a session yet
+	byRegion map[string]floorClaim
+	opening  map[string][]uint64 // by region: the incarnations whose Hello may still open a session
 }
 
-// claim is a daemon's that is heard.
+// floorClaim is the claim of one daemon.
 type floorClaim struct {
 	incarnation     uint64
 	lastHello       budget.Instant
-	sessionWantedAt budget.Instant // when another daemon last asked for a session; 0: none did
-	informed        bool           // the claimant knows of that one
+	sessionWantedAt budget.Instant // when another daemon last asked for a session; 0: never
+	informed        bool           // whether the daemon with the claim knows of that request
 }
 
-// anothers is what a daemon is told that must not go by its region's floor.
+// heldByOther is the answer to a daemon that must not use its region's floor.
 const heldByOther = aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER
 
-// introduced hears a daemon without a store, and returns whose the floor is; what the daemon
-// is told is for answer to say. session is what it is by the sessions of the region's other
-// daemons, and is to be as of this call: none opens between the two.
+// claim handles the Hello of a daemon without a store, and returns who holds the floor. The result is
+// not the answer yet: confirm returns that. session is the holder as far as the sessions of the
+// region's other daemons show; no session may open between that reading and this call.
 func (c *floorClaims) claim(region string, incarnation uint64, session aliquotv1.FloorHolder, now budget.Instant) aliquotv1.FloorHolder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,22 +71,23 @@ func (c *floorClaims) claim(region string, incarnation uint64, session aliquotv1
 	return session
 }
 
-// asked reports whether a session was lately asked for by another daemon than this one, or is
-// being opened for it. c.mu is held.
+// sessionWanted reports whether another daemon has lately asked for a session, or is opening one. The
+// caller holds c.mu.
 func (c *floorClaims) sessionWanted(region string, incarnation uint64, now budget.Instant) bool {
 	return recent(c.byRegion[region].sessionWantedAt, now) ||
 		slices.ContainsFunc(c.opening[region], func(by uint64) bool { return by != incarnation })
 }
 
-// answer returns what to tell a daemon without a store that was heard at an instant, when
-// nothing stands between it and the answer any more: only an answer that leaves tells
-// anyone anything. whose the floor was when it was heard may be over, if that took long.
+// confirm returns the answer to a daemon without a store whose Hello arrived at the instant heard. It
+// is called when nothing can fail any more before the answer is sent: a claim counts as informed only
+// by an answer that is sent. whose is the result of claim; it may no longer hold if the answer took
+// long.
 func (c *floorClaims) confirm(region string, incarnation uint64, whose aliquotv1.FloorHolder, heard, now budget.Instant) aliquotv1.FloorHolder {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	has := c.byRegion[region]
 	if has.incarnation != incarnation || has.lastHello != heard {
-		return heldByOther // it has no claim any more, or has asked anew and waits for that answer
+		return heldByOther // it lost its claim, or has sent another Hello and waits for that answer
 	}
 	has.lastHello = now
 	if c.sessionWanted(region, incarnation, now) {
@@ -94,8 +97,9 @@ func (c *floorClaims) confirm(region string, incarnation uint64, whose aliquotv1
 	return whose
 }
 
-// wants hears a daemon that asks for a session, and reports whether it has to wait: another
-// one may go by the floor and does not know of it yet. If not, opened ends what begins here.
+// startSession handles the request of a daemon for a session. It reports whether the daemon has to
+// wait, because another one may use the floor and is not informed yet. If it does not wait, the caller
+// must call sessionDone afterwards.
 func (c *floorClaims) startSession(region string, incarnation uint64, now budget.Instant) (wait bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,8 +122,9 @@ func (c *floorClaims) startSession(region string, incarnation uint64, now budget
 	return false
 }
 
-// opened hears that a Hello which did not have to wait is answered: with a session, which is
-// known by itself from then on, or without, so that it keeps the floor from nobody.
+// sessionDone notes that a Hello which did not have to wait has its answer. With a session the sessions
+// themselves show who holds the floor. Without one, the request no longer keeps the floor from anybody
+// else.
 func (c *floorClaims) sessionDone(region string, incarnation uint64, session bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,13 +140,13 @@ func (c *floorClaims) sessionDone(region string, incarnation uint64, session boo
 	}
 }
 
-// recent reports whether a daemon that was last heard at an instant, 0 for never, still
-// speaks for its region.
+// recent reports whether a daemon that was last heard at this instant (0: never) still speaks for its
+// region.
 func recent(heard, now budget.Instant) bool { return heard != 0 && now.Sub(heard) < daemonTimeout }
 
-// bySession is whose a region's floor is by the sessions of this reign: what the machine knows
-// of the region, for a daemon of it that has none. room is for how long none may have been
-// heard before everyone has made room for the floor.
+// holderBySessions returns who holds a region's floor as far as the sessions of this epoch show, for a
+// daemon without a session. known is the status of the region. began is the start of the epoch. room is
+// the silence after which every other region has made room for the floor.
 func holderBySessions(known budget.RegionStatus, incarnation uint64, began, now budget.Instant, room time.Duration) aliquotv1.FloorHolder {
 	heard := known.LastReport
 	if known.Incarnation == incarnation {

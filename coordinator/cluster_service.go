@@ -12,14 +12,14 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// clusterService is about the coordinators themselves.
+// clusterService implements ClusterService: the coordinators themselves.
 type clusterService struct {
 	node    *cluster.Node
 	forward *forwarder
 	regions *regionService
 }
 
-// GetStatus is this node's own view of the cluster.
+// GetStatus returns this node's own view of the cluster.
 func (s *clusterService) GetStatus(ctx context.Context, _ *aliquotv1.GetStatusRequest) (*aliquotv1.GetStatusResponse, error) {
 	status := s.node.Status()
 	res := &aliquotv1.GetStatusResponse{
@@ -48,7 +48,7 @@ func membersToWire(members []cluster.Member) []*aliquotv1.Member {
 	return out
 }
 
-// Join makes a new coordinator a member; the leader does it.
+// Join makes a new coordinator a member. The leader does it.
 func (s *clusterService) Join(ctx context.Context, req *aliquotv1.JoinRequest) (*aliquotv1.JoinResponse, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
@@ -63,7 +63,7 @@ func (s *clusterService) Join(ctx context.Context, req *aliquotv1.JoinRequest) (
 	return &aliquotv1.JoinResponse{ClusterId: s.node.Status().ClusterID}, nil
 }
 
-// RemoveMember takes a coordinator out of the cluster; the leader does it.
+// RemoveMember removes a coordinator from the cluster. The leader does it.
 func (s *clusterService) RemoveMember(ctx context.Context, req *aliquotv1.RemoveMemberRequest) (*aliquotv1.RemoveMemberResponse, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
@@ -81,8 +81,7 @@ func (s *clusterService) RemoveMember(ctx context.Context, req *aliquotv1.Remove
 	return &aliquotv1.RemoveMemberResponse{Members: membersToWire(s.node.Status().Members)}, nil
 }
 
-// noMajority tells who would remove voters that are gone, to get a leader, that
-// this is not the way.
+// noMajority explains to a caller that removing lost voters is not the way to get a leader.
 func (s *clusterService) noMajority(err error) error {
 	var voters []string
 	for _, m := range s.node.Status().Members {

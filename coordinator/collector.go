@@ -15,11 +15,11 @@ import (
 	"aliquot/rules"
 )
 
-// scrapePatience bounds what a scrape waits for the leader's loop.
+// scrapeTimeout bounds how long a scrape waits for the leader's loop.
 const scrapeTimeout = time.Second
 
-// collector reads the state of the cluster at each scrape. Its labels are the
-// rules in force, the declared regions and fixed words, nothing else.
+// collector reads the state of the cluster at each scrape. Its labels are the rules in force, the
+// declared regions and constants.
 type collector struct {
 	node       *cluster.Node
 	leadership *leader.Leadership
@@ -27,8 +27,7 @@ type collector struct {
 	desc       descriptions
 }
 
-// descriptions of the metrics that collector reads. Those from leading on are what
-// only a leader knows.
+// descriptions describe the metrics of collector. Only a leader knows those from lease on, and refused.
 type descriptions struct {
 	rollout, version, hotKeys, refused, epoch, leader *prometheus.Desc
 	enforcement, capacity, refill, bound, ruleKeys    *prometheus.Desc // by rule
@@ -81,7 +80,7 @@ func newDescriptions() descriptions {
 	}
 }
 
-// all are the descriptions in the order of their declaration.
+// all returns the descriptions in the order of their declaration.
 func (d *descriptions) all() []*prometheus.Desc {
 	return []*prometheus.Desc{
 		d.rollout, d.version, d.hotKeys, d.refused, d.epoch, d.leader, d.enforcement, d.capacity, d.refill, d.bound, d.ruleKeys, d.share, d.pool, d.floor,
@@ -96,7 +95,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// sink is where the samples of one scrape go.
+// sink receives the samples of one scrape.
 type sink chan<- prometheus.Metric
 
 func (s sink) gauge(d *prometheus.Desc, v float64, labels ...string) {
@@ -136,7 +135,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	c.collectLeader(loop, s, to)
 }
 
-// collectRule adds what every node knows of a rule.
+// collectRule sends what every node knows of a rule.
 func (c *collector) collectRule(r *ruleSnapshot, regions []budget.RegionConfig, to sink) {
 	id := r.rule.ID
 	to.gauge(c.desc.enforcement, 1, id, r.rule.Enforcement)
@@ -160,7 +159,7 @@ func (c *collector) collectRule(r *ruleSnapshot, regions []budget.RegionConfig, 
 	to.gauge(c.desc.pool, max(0, pool), id)
 }
 
-// collectLeader adds what only a leader knows.
+// collectLeader sends what only the leader knows.
 func (c *collector) collectLeader(loop *leader.Loop, s snapshot, to sink) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
@@ -187,6 +186,7 @@ func (c *collector) collectLeader(loop *leader.Loop, s snapshot, to sink) {
 	}
 }
 
+// collectTotals sends the sums of the audit for one rule.
 func (c *collector) collectTotals(id string, sum audit.Totals, regions []budget.RegionConfig, to sink) {
 	to.gauge(c.desc.hotLimit, sum.RefillRate, id)
 	to.gauge(c.desc.utilisation, sum.Utilisation, id)
@@ -203,7 +203,7 @@ func (c *collector) collectTotals(id string, sum audit.Totals, regions []budget.
 	}
 }
 
-// What a region can be, as region_state tells.
+// States of a region in region_state.
 const (
 	regionLive    = stateLive
 	regionSilent  = stateSilent
@@ -212,7 +212,7 @@ const (
 	regionGone    = "gone"
 )
 
-// regionStates are the values of region_state's label.
+// regionStates are the values of the label of region_state.
 var regionStates = [...]string{regionLive, regionSilent, regionJoining, regionLeaving, regionGone}
 
 func regionState(r *budget.RegionConfig, live bool) string {
@@ -229,22 +229,22 @@ func regionState(r *budget.RegionConfig, live bool) string {
 	return regionGone
 }
 
-// scene is what one scrape reads of the replicated state.
+// snapshot is what one scrape reads of the replicated state.
 type snapshot struct {
 	hotKeys        int
 	version, epoch uint64
-	rollout        string // its state; "" without one
+	rollout        string // state of the roll-out; "" without one
 	regions        []budget.RegionConfig
 	rules          []ruleSnapshot
 }
 
-// ruleScene is one rule in it.
+// ruleSnapshot is what one scrape reads of a rule.
 type ruleSnapshot struct {
 	rule   *rules.Rule
 	number uint32
 	bound  float64   // tokens
-	keys   float64   // that are hot
-	shares []float64 // their sum, by region
+	keys   float64   // number of hot keys
+	shares []float64 // sum over the hot keys, by region
 
 	violations float64
 }
@@ -282,8 +282,8 @@ func (c *collector) snapshot() snapshot {
 	return s
 }
 
-// excessBound is what the rule promises of the largest of its limits: the excess
-// that is observed is that of the worst key.
+// excessBound returns the promised excess of the rule's largest limit, in tokens: the observed excess
+// is that of the worst key.
 func excessBound(rule *rules.Rule, config *budget.Config) float64 {
 	largest := rule.Limit
 	for _, o := range rule.Overrides() {

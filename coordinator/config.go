@@ -14,22 +14,22 @@ import (
 	"aliquot/internal/rpc"
 )
 
-// Config is what one coordinator is started with. Every exported setting is a flag
-// of the daemon of the same name.
+// Config are the settings of one coordinator. Every exported setting is a flag of the daemon with the
+// same name. Start from DefaultConfig.
 type Config struct {
-	// NodeID names this coordinator, the same for the life of its data directory.
+	// NodeID names this coordinator. It stays the same for the life of its data directory.
 	NodeID  string
 	DataDir string
-	// Listen serves Connect RPC and REST, OpsListen metrics and health; both are
-	// host:port, port 0 for any free one.
+	// Listen serves Connect RPC and REST, OpsListen serves metrics and health. Both are host:port; port 0
+	// means any free port.
 	Listen       string
 	RaftListen   string
 	GossipListen string
 	OpsListen    string
-	// Advertise is the host that others reach this one by; empty: that of the
-	// listen addresses.
+	// Advertise is the host under which others reach this coordinator; empty: the host of each listen
+	// address.
 	Advertise string
-	// AllowHosts are more names, without ports, by which this one may be asked; see rpc.Hosts.
+	// AllowHosts are further host names, without ports, that requests may name; see rpc.Hosts.
 	AllowHosts []string
 	// Join lists gossip addresses of other coordinators.
 	Join []string
@@ -41,27 +41,26 @@ type Config struct {
 	// ClusterLabel keeps clusters that can reach each other apart.
 	ClusterLabel  string
 	GossipKeyFile string
-	// GossipCIDRs are the networks that gossip is taken from; none: any.
+	// GossipCIDRs are the networks from which gossip is accepted; empty: any.
 	GossipCIDRs []string
 	// Insecure allows listening beyond loopback without TLS.
 	Insecure bool
 	// RaftMultiplier stretches all of Raft's timeouts, for slow networks and disks.
 	RaftMultiplier int
-	// Lease is T of the budget protocol and RhoPPM its bound on clock rates, in
-	// millionths; like Regions they matter at a cluster's first boot only.
+	// Lease is T of the budget protocol. RhoPPM is its bound on the difference of clock rates, in
+	// millionths. Like Regions they matter only at the first boot of a cluster.
 	Lease  time.Duration
 	RhoPPM int32
 
 	// Logger is required.
 	Logger *slog.Logger
-	// Now reads this machine's boot clock; nil: the kernel's. Every reading must be
-	// at least the one before.
+	// Now reads this machine's boot clock; nil: the kernel's. It must never go back.
 	Now func() budget.Instant
 	// OnListening, if not nil, is called once when all ports are open.
 	OnListening func(Addresses)
 }
 
-// Addresses are what a daemon listens on, with the real port where 0 was asked for.
+// Addresses are the addresses that a daemon listens on, with the real port where the setting says 0.
 type Addresses struct {
 	RPC    string
 	Raft   string
@@ -69,7 +68,7 @@ type Addresses struct {
 	Ops    string
 }
 
-// DefaultConfig is the documented defaults; NodeID, DataDir and Logger have none.
+// DefaultConfig returns the documented defaults. NodeID, DataDir and Logger have none.
 func DefaultConfig() Config {
 	c := cluster.DefaultConfig()
 	return Config{
@@ -85,8 +84,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate reports everything that is wrong with the settings and can be known
-// without touching disk or network.
+// Validate returns every error in the settings that can be found without disk or network, joined; nil
+// if there is none.
 func (c Config) Validate() error {
 	errs := []error{c.cluster().Validate()}
 	seen := map[string]string{}
@@ -124,7 +123,7 @@ func unspecified(host string) bool {
 	return host == "" || ip != nil && ip.IsUnspecified()
 }
 
-// cluster is the part of the settings that package cluster takes.
+// cluster returns the settings for package cluster.
 func (c Config) cluster() cluster.Config {
 	out := cluster.DefaultConfig()
 	out.NodeID, out.DataDir = c.NodeID, c.DataDir
@@ -137,12 +136,12 @@ func (c Config) cluster() cluster.Config {
 	return out
 }
 
-// hosts are the names by which the coordinator may be asked.
+// hosts returns the host names that requests may name.
 func (c Config) hosts() rpc.Hosts {
 	return rpc.NewHosts(append(slices.Clone(c.AllowHosts), c.Advertise)...)
 }
 
-// advertised is where others reach the RPC listener that has this port.
+// advertised returns the address under which others reach a listener.
 func (c Config) advertised(listening net.Addr) string {
 	host, port, err := net.SplitHostPort(listening.String())
 	if err != nil {

@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	// maxTTL is as good as for ever.
+	// maxTTL is the longest ttl, practically for ever.
 	maxTTL = 10 * 365 * 24 * time.Hour
 	minTTL = time.Second
 )
 
-// EditRules changes the entries above the rules file.
+// EditRules changes the entries that hold above the rules file.
 func (s *ruleService) EditRules(ctx context.Context, req *aliquotv1.EditRulesRequest) (*aliquotv1.ApplyRulesResponse, error) {
 	if err := checkWords(req.GetAuthor(), req.GetComment()); err != nil {
 		return nil, toRPC(err)
@@ -40,12 +40,12 @@ func (s *ruleService) EditRules(ctx context.Context, req *aliquotv1.EditRulesReq
 	})
 }
 
-// changeEntries makes a change of entries, and tells what became of the rules of a tier.
+// changeEntries makes a change of entries. The answer shows the new limits of the rules of a tier.
 func (s *ruleService) changeEntries(ctx context.Context, c cluster.EntriesChange) (*aliquotv1.ApplyRulesResponse, error) {
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
 	}
-	select { // one at a time: each answer tells what this change alone has made
+	select { // one at a time: each answer shows the effect of its change alone
 	case s.edits <- struct{}{}:
 		defer func() { <-s.edits }()
 	case <-ctx.Done():
@@ -79,7 +79,7 @@ func (s *ruleService) changeEntries(ctx context.Context, c cluster.EntriesChange
 	return res, nil
 }
 
-// entryWarnings are what is odd about an entry under the rules in force.
+// entryWarnings returns warnings about an entry under the rules in force.
 func entryWarnings(e *rules.Entry, set *rules.Set) (out []string) {
 	if _, why := set.Effect(e); why != "" {
 		out = append(out, fmt.Sprintf("%v is without effect: %s", e.EntryID, why))
@@ -90,7 +90,8 @@ func entryWarnings(e *rules.Entry, set *rules.Set) (out []string) {
 	return out
 }
 
-// tierChanged is the tier that a change is about, and whether its value goes.
+// tierChanged returns the tier that a change concerns, and whether its value is removed; "" if it
+// concerns none.
 func tierChanged(c cluster.EntriesChange) (tier string, removed bool) {
 	switch {
 	case len(c.Put) == 1 && c.Put[0].Kind == rules.TierEntry:
@@ -101,7 +102,7 @@ func tierChanged(c cluster.EntriesChange) (tier string, removed bool) {
 	return "", false
 }
 
-// ruleSet is the rules in force here, empty before the first, and their version.
+// ruleSet returns the rules in force here and their version; an empty set and 0 before the first.
 func (s *ruleService) ruleSet() (set *rules.Set, version uint64) {
 	set = new(rules.Set)
 	s.node.View(func(state *clusterstate.State) {
@@ -112,7 +113,8 @@ func (s *ruleService) ruleSet() (set *rules.Set, version uint64) {
 	return set, version
 }
 
-// entriesChange reads a change of entries. nowMS is the time that a ttl counts from.
+// entriesChange returns the change that a request asks for. A ttl counts from nowMS, in Unix
+// milliseconds.
 func entriesChange(req *aliquotv1.EditRulesRequest, nowMS int64) (c cluster.EntriesChange, err error) {
 	c = cluster.EntriesChange{Expected: req.ExpectedVersion, Author: req.GetAuthor(), Comment: req.GetComment()}
 	put := func(e rules.Entry, name string) {
@@ -210,7 +212,7 @@ func tierEntry(m *aliquotv1.TierEdit) (rules.Entry, error) {
 	e := rules.Entry{EntryID: rules.EntryID{Kind: rules.TierEntry, Name: m.GetTier()}, ParamsText: paramsOf(m)}
 	none := e.ParamsText == rules.ParamsText{}
 	switch {
-	case m.GetTier() == "" || !utf8.ValidString(m.GetTier()): // a URL can say anything
+	case m.GetTier() == "" || !utf8.ValidString(m.GetTier()): // a URL may contain anything
 		return e, invalid("tier: say which, in UTF-8")
 	case m.GetRemove() && !none:
 		return e, invalid("tier: one whose value is removed has no limit")
@@ -220,7 +222,7 @@ func tierEntry(m *aliquotv1.TierEdit) (rules.Entry, error) {
 	return e, nil
 }
 
-// stated are the numbers of a limit in an edit.
+// limitNumbers are the numbers of a limit in an edit.
 type limitNumbers interface {
 	GetCapacity() int64
 	GetLimit() int64
@@ -236,7 +238,7 @@ func paramsOf(m limitNumbers) rules.ParamsText {
 	return p
 }
 
-// noteOf is why an entry is made, and until when it holds: for good without a ttl.
+// entryNote returns the reason and the end of an entry. Without a ttl the entry has no end.
 func entryNote(what string, m *durationpb.Duration, reason string, nowMS int64) (rules.Note, error) {
 	n := rules.Note{Reason: reason}
 	if m == nil {
@@ -250,7 +252,7 @@ func entryNote(what string, m *durationpb.Duration, reason string, nowMS int64) 
 	return n, nil
 }
 
-// named is what an edit is called where nothing else is said, with its reason.
+// editName returns the default comment of an edit: its name and its reason.
 func editName(name, reason string) string {
 	if reason == "" {
 		return name
@@ -277,7 +279,7 @@ func tierLimit(r *rules.Rule) *aliquotv1.TierLimit {
 	return out
 }
 
-// entriesToWire are entries as regions get them.
+// entriesToWire returns entries as regions receive them.
 func entriesToWire(entries []clusterstate.Entry) []*aliquotv1.Entry {
 	out := make([]*aliquotv1.Entry, len(entries))
 	for i := range entries {
@@ -290,7 +292,7 @@ func entriesToWire(entries []clusterstate.Entry) []*aliquotv1.Entry {
 	return out
 }
 
-// entriesShown are entries as the API shows them: with the rules that they hold for.
+// entriesShown returns entries as the API shows them: with the rules that they hold for.
 func entriesShown(book *clusterstate.RuleBook) []*aliquotv1.Entry {
 	out := entriesToWire(book.Entries)
 	for i := range out {
@@ -306,7 +308,7 @@ func entryChangeToWire(c *clusterstate.EntryChange) *aliquotv1.EntryChange {
 	}
 }
 
-// hidden warns of each entry that stands above what a file changes.
+// hiddenChanges returns a warning for each entry that holds above something that a file changes.
 func hiddenChanges(book *clusterstate.RuleBook, file *rules.Set) []string {
 	return rules.Hides(rulesEntries(book.Entries), book.Set, file)
 }

@@ -15,7 +15,7 @@ import (
 	"aliquot/rules"
 )
 
-// Refusals of this package.
+// Errors of this package.
 var (
 	errNoLeader       = errors.New("no leader is known; retry")
 	errAnotherLeads   = errors.New("passed on to a coordinator that does not lead; no leader is known; retry")
@@ -73,8 +73,8 @@ var errorTable = rpc.Table{
 	{Err: clusterstate.ErrInvalidArgument, Code: connect.CodeInvalidArgument},
 }
 
-// toRPC translates an error at the edge; the kinds that are types, not values,
-// first.
+// toRPC translates an error for the caller. It looks for error types first, then for the values in
+// errorTable.
 func toRPC(err error) error {
 	if err == nil {
 		return nil
@@ -91,7 +91,7 @@ func toRPC(err error) error {
 	return errorTable.Error(err)
 }
 
-// invalid is an invalid_argument with its reason.
+// invalid returns errInvalid with a reason; its code is invalid_argument.
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errInvalid, fmt.Sprintf(format, args...))
 }

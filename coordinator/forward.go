@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// hopsHeader marks a request that a coordinator has passed on. One hop is
-	// enough to reach the leader; more would let requests circle through an election.
+	// hopsHeader marks a request that a coordinator has forwarded. One hop is enough to reach the leader;
+	// with more a request could circle during an election.
 	hopsHeader = "Aliquot-Hops"
-	// defaultDeadline is for a caller that set none.
+	// defaultDeadline is for callers that set no deadline.
 	defaultDeadline = 5 * time.Second
 )
 
-// forwarder passes requests on to the leader. It is safe for concurrent use.
+// forwarder forwards requests to the leader. It is safe for concurrent use.
 type forwarder struct {
 	node *cluster.Node
 	self string // node id
@@ -37,8 +37,8 @@ type forwarder struct {
 	last *peer
 }
 
-// peer is the leader's services. A new one is made when the leader's address
-// changes; the connections belong to the HTTP client.
+// peer has the clients of another coordinator's services. A change of the leader's address makes a new
+// peer; the HTTP client owns the connections.
 type peer struct {
 	address string
 	aliquotv1connect.BudgetServiceClient
@@ -50,7 +50,7 @@ type peer struct {
 
 func newPeer(client *http.Client, address string) *peer {
 	url := rpc.BaseURL(address)
-	// Coordinators stand close to each other: bytes are cheaper than gzip.
+	// Coordinators are close to each other: bytes cost less than gzip.
 	limit := connect.WithClientOptions(connect.WithReadMaxBytes(maxAnswerBytes), connect.WithAcceptCompression("gzip", nil, nil))
 	return &peer{
 		address:              address,
@@ -62,7 +62,7 @@ func newPeer(client *http.Client, address string) *peer {
 	}
 }
 
-// leader is the peer that leads, as far as this node knows.
+// leader returns the peer that leads, as far as this node knows.
 func (f *forwarder) leader() (*peer, error) {
 	id, address := f.node.Leader()
 	switch {
@@ -79,8 +79,8 @@ func (f *forwarder) leader() (*peer, error) {
 	return f.last, nil
 }
 
-// toLeader passes a unary request on to the leader, with what is left of its
-// deadline, unless it was passed on before. method is like (*peer).Hello.
+// toLeader forwards a unary request to the leader with the rest of its deadline, unless it was
+// forwarded before. method is a method expression such as (*peer).Hello.
 func toLeader[Req, Res any](ctx context.Context, f *forwarder, req *Req,
 	method func(*peer, context.Context, *Req) (*Res, error),
 ) (*Res, error) {
@@ -103,7 +103,8 @@ func toLeader[Req, Res any](ctx context.Context, f *forwarder, req *Req,
 	return res, nil
 }
 
-// checkAnswer refuses an answer without content whose kind always has some: it would pass for a change that was made.
+// checkAnswer refuses an empty answer of a kind that is never empty: it would look like a change that
+// was made.
 func checkAnswer(address string, res any) error {
 	switch res := res.(type) {
 	case *aliquotv1.ListBudgetsResponse, *aliquotv1.PlanRulesResponse:
@@ -117,14 +118,14 @@ func checkAnswer(address string, res any) error {
 		"a change may or may not have been made; look who listens there", address))
 }
 
-// forwarded reports whether another coordinator passed this request on.
+// forwarded reports whether another coordinator forwarded this request.
 func forwarded(ctx context.Context) bool {
 	call, ok := connect.CallInfoForHandlerContext(ctx)
 	return ok && call.RequestHeader().Get(hopsHeader) != ""
 }
 
-// leaderError keeps what the leader said, without its headers, and names the
-// leader where it said nothing.
+// leaderError returns the leader's error without its headers. If the leader did not answer, the error
+// names its address.
 func leaderError(address string, err error) error {
 	code := connect.CodeOf(err)
 	wire, ok := errors.AsType[*connect.Error](err)
@@ -137,7 +138,7 @@ func leaderError(address string, err error) error {
 	return connect.NewError(connect.CodeUnavailable, fmt.Errorf("the leader at %s could not be reached: %w; retry", address, err))
 }
 
-// withDeadline gives a request that came without a deadline the default one.
+// withDeadline gives a request without a deadline the default one.
 func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
@@ -145,20 +146,20 @@ func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, defaultDeadline)
 }
 
-// ownWritePatience bounds what a follower waits for the log entry of a change that
-// the leader has committed: it comes with the next heartbeat unless the node is cut off.
+// ownWriteTimeout bounds how long a follower waits for the log entry of a change that the leader has
+// committed. The entry arrives with the next heartbeat unless the node is cut off.
 const ownWriteTimeout = 2 * time.Second
 
-// awaitConfig returns once this node has a configuration later than the version
-// before, which the leader has changed: whoever asks this node next is to find it here too. A
-// change that changes nothing makes no new version: it is not worth the whole patience.
+// awaitConfig waits until this node has a configuration later than version before, which the leader has
+// changed: the next caller of this node should find it here too. A change without effect makes no new
+// version, so the wait is short.
 func awaitConfig(ctx context.Context, node *cluster.Node, before uint64) {
 	awaitState(ctx, node, ownWriteTimeout/4, func(state *clusterstate.State) bool { return state.Ledger.Config.Version > before })
 }
 
-// awaitState returns once what the leader committed is in force here too, as holds
-// tells: whoever changed something through this node reads what they wrote. The change
-// is made by then, so a node that lags is no reason to fail; the wait just ends.
+// awaitState waits until holds is true of this node's state, so that a caller who changed something
+// through this node can read it here. The change is already made: if the node lags, the wait just ends
+// after the timeout.
 func awaitState(ctx context.Context, node *cluster.Node, timeout time.Duration, holds func(*clusterstate.State) bool) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

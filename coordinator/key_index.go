@@ -7,23 +7,22 @@ import (
 	"aliquot/budget"
 )
 
-// keyIndexCost is how many times as long as sorting took the sorted keys are used
-// again. 200,000 keys take some 60 ms, in which nothing can be applied: so a caller
-// that pages through them all, and any number of scrapers, cost 5 % together. A
-// small ledger's keys are as good as fresh.
+// keyIndexCost sets for how long the sorted keys are used again: this many times the time that sorting
+// took. Sorting 200,000 keys takes some 60 ms, in which nothing can be applied. So a caller that pages
+// through all keys, and any number of scrapers, cost 5 % together. The keys of a small ledger are
+// practically always fresh.
 const keyIndexCost = 20
 
-// keyIndex remembers the ledger's keys in order. It may lack keys that became hot
-// in the last moment, and hold some that are so no more. The zero value is ready;
-// it is safe for concurrent use.
+// keyIndex caches the sorted keys of the ledger. It may lack keys that have just become hot, and have
+// keys that are no longer hot. The zero value is ready. It is safe for concurrent use.
 type keyIndex struct {
 	mu    sync.Mutex
 	keys  []budget.KeyID
 	until time.Time
 }
 
-// sorted is the keys of the ledger, which must be locked for reading and always be
-// the same one. The answer must not be changed.
+// sorted returns the keys of the ledger in order. The caller holds the ledger for reading, passes the
+// same ledger each time, and must not change the result.
 func (x *keyIndex) sorted(l *budget.Ledger) []budget.KeyID {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// leaderPatience is how long a Hello waits here for a leader. A region whose coordinators all
-	// refused it would say the next one up to a second after there is a leader, and say it whole.
+	// leaderWait is how long a Hello waits here for a leader. If all coordinators refused it at once, the
+	// region would send a whole Hello to the next one, up to a second after there is a leader.
 	leaderWait = time.Second
-	// leaderEvery is how often that looks for a leader.
+	// leaderPoll is the time between two looks for a leader.
 	leaderPoll = 25 * time.Millisecond
 )
 
-// Hello opens a session. It waits for a leader, which may be about to be elected.
+// Hello opens a session. It waits for a leader for leaderWait, because one may be about to be elected.
 func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
@@ -45,8 +45,8 @@ func (s *leaseService) Hello(ctx context.Context, req *aliquotv1.HelloRequest) (
 	}
 }
 
-// helloToLeader passes a Hello on. One that was passed on before came to a node that is about to
-// lead, or stays with the one that passed it on.
+// helloToLeader forwards a Hello. A Hello that was forwarded before has reached a node that is about to
+// lead, or else the coordinator that forwarded it has to keep it.
 func (s *leaseService) helloToLeader(ctx context.Context, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	if !forwarded(ctx) {
 		return toLeader(ctx, s.forward, req, (*peer).Hello)
@@ -57,6 +57,7 @@ func (s *leaseService) helloToLeader(ctx context.Context, req *aliquotv1.HelloRe
 	return nil, errAnotherLeads
 }
 
+// hello answers a Hello on the node that is in charge.
 func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	region, err := s.declared(loop, req.GetRegion())
 	if err != nil {
@@ -66,13 +67,13 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 	if err != nil {
 		return nil, err
 	}
-	if h.RedisEpoch == "" && h.Shard == loop.Shard() { // the machine refuses another shard
+	if h.RedisEpoch == "" && h.Shard == loop.Shard() { // the state machine refuses another shard
 		return s.helloWithoutStore(ctx, loop, h, req)
 	}
 	if s.claims.startSession(req.GetRegion(), h.Incarnation, loop.Now()) {
 		res, err := s.answerWithoutSession(ctx, loop, region, req)
 		if err == nil {
-			res.Wait = true // another one goes by the floor
+			res.Wait = true // another daemon uses the floor
 		}
 		return res, err
 	}
@@ -92,7 +93,8 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 	return res, nil
 }
 
-// open has the machine open a session that wants has let pass.
+// openSession lets the state machine open a session that startSession has allowed. If the daemon that
+// has the session was stopped, its session ends first.
 func (s *leaseService) openSession(ctx context.Context, loop *leader.Loop, h budget.Hello, name string) (ok budget.HelloOK, err error) {
 	defer func() { s.claims.sessionDone(name, h.Incarnation, err == nil) }()
 	ok, err = loop.Hello(ctx, h)
@@ -102,8 +104,8 @@ func (s *leaseService) openSession(ctx context.Context, loop *leader.Loop, h bud
 	return ok, err
 }
 
-// introduce answers a daemon whose store has not answered yet: whose its region's floor is.
-// That is looked up on the loop, where sessions open, so that none does meanwhile.
+// helloWithoutStore answers a daemon whose store has not answered yet: it says who holds the region's
+// floor. The holder is determined on the loop, where sessions open, so that none opens meanwhile.
 func (s *leaseService) helloWithoutStore(ctx context.Context, loop *leader.Loop, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	var whose aliquotv1.FloorHolder
 	var heard budget.Instant
@@ -122,8 +124,8 @@ func (s *leaseService) helloWithoutStore(ctx context.Context, loop *leader.Loop,
 	return res, nil
 }
 
-// second answers a daemon that gets no session now. It may spend by the store if whoever has
-// the session knows of it.
+// helloWithoutSession answers a daemon of a region whose session another daemon has. It may spend from
+// the store if the daemon with the session knows of it.
 func (s *leaseService) helloWithoutSession(ctx context.Context, loop *leader.Loop, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	spent, err := spentFromWire(req)
 	if err != nil {
@@ -141,10 +143,10 @@ func (s *leaseService) helloWithoutSession(ctx context.Context, loop *leader.Loo
 	return res, nil
 }
 
-// withoutSession tells a daemon what to serve the floor by: a region's second one, for which
-// the floor is another's, or one whose store has not answered yet. Like the answer that opens
-// a session it needs a proof of leadership: a deposed leader's floors are old, and others hear
-// the regions.
+// answerWithoutSession returns the configuration that a daemon needs to serve the floor. It is for a
+// second daemon of a region, whose floor another one holds, and for a daemon whose store has not
+// answered yet. Like the answer that opens a session it needs a proof of leadership: the floors of a
+// deposed leader are old, and the regions report to another one.
 func (s *leaseService) answerWithoutSession(ctx context.Context, loop *leader.Loop, region int, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
 	if err := loop.VerifyLeader(ctx); err != nil {
 		return nil, err
@@ -156,7 +158,7 @@ func (s *leaseService) answerWithoutSession(ctx context.Context, loop *leader.Lo
 	return res, nil
 }
 
-// tellConfig adds the configuration to the answer to a Hello, and the rules, or that there are none.
+// setConfig adds the configuration to the answer to a Hello, and the rules, or that there are none.
 func setConfig(res *aliquotv1.HelloResponse, state *clusterstate.State, region int, req *aliquotv1.HelloRequest) {
 	res.Config = configToWire(state, region)
 	res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion())

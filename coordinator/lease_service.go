@@ -15,7 +15,8 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// leaseService carries the protocol between the regions and the leader's machine.
+// leaseService implements LeaseService: the protocol between the regions and the leader's state
+// machine.
 type leaseService struct {
 	node       *cluster.Node
 	leadership *leader.Leadership
@@ -27,7 +28,7 @@ type leaseService struct {
 	stopped    stoppedDaemons
 }
 
-// Report takes usage and answers with a directive.
+// Report takes the usage of a region and answers with a directive.
 func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
@@ -51,6 +52,7 @@ func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest)
 	return res, toRPC(err)
 }
 
+// report answers a report on the node that is in charge.
 func (s *leaseService) report(ctx context.Context, loop *leader.Loop, region int, req *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
 	rep, err := reportFromWire(region, req)
 	if err != nil {
@@ -71,10 +73,10 @@ func (s *leaseService) report(ctx context.Context, loop *leader.Loop, region int
 	return res, nil
 }
 
-// clockMicros is what a leader's clock shows, for regions to compare theirs with.
+// clockMicros returns the leader's clock in microseconds. Regions compare their clocks with it.
 func clockMicros(l *leader.Loop) int64 { return int64(l.Now()) / 1000 }
 
-// declared is the index of a declared region. The error names those there are.
+// declared returns the index of a declared region. The error for another name lists the declared ones.
 func (s *leaseService) declared(loop *leader.Loop, name string) (index int, err error) {
 	s.node.View(func(state *clusterstate.State) {
 		c := &state.Ledger.Config
@@ -87,12 +89,13 @@ func (s *leaseService) declared(loop *leader.Loop, name string) (index int, err 
 			err = fmt.Errorf("%w %q: what it had was given to the others; stop this daemon, or take the region back in with `aliquot region add %s`",
 				errFenced, name, name)
 		case c.Version != loop.ConfigVersion():
-			err = leader.ErrConfigChanged // the reign in charge of it begins in a moment
+			err = leader.ErrConfigChanged // the next loop is for the new configuration
 		}
 	})
 	return index, err
 }
 
+// regionNames returns the names of all regions, by index.
 func regionNames(c *budget.Config) []string {
 	names := make([]string, len(c.Regions))
 	for i, r := range c.Regions {
@@ -101,7 +104,7 @@ func regionNames(c *budget.Config) []string {
 	return names
 }
 
-// shorten keeps an error readable whatever the caller sent.
+// shorten bounds the length of a caller's text in an error.
 func shorten(name string) string {
 	const most = 64
 	if len(name) > most {
@@ -110,7 +113,7 @@ func shorten(name string) string {
 	return name
 }
 
-// configToWire is what a region must know to enforce anything.
+// configToWire returns the configuration that a region needs to enforce anything.
 func configToWire(s *clusterstate.State, region int) *aliquotv1.RegionConfig {
 	c := &s.Ledger.Config
 	out := &aliquotv1.RegionConfig{
@@ -127,8 +130,7 @@ func configToWire(s *clusterstate.State, region int) *aliquotv1.RegionConfig {
 	return out
 }
 
-// newerRules is the rules that the region is to go by, nil if it has them, or if none
-// came yet.
+// newerRules returns the rules that the region is to follow; nil if it has them, or if there are none.
 func newerRules(s *clusterstate.State, region string, has uint64) *aliquotv1.Rules {
 	r := s.Rules.For(region)
 	if r.Version == has || r.Version == 0 {
@@ -137,9 +139,9 @@ func newerRules(s *clusterstate.State, region string, has uint64) *aliquotv1.Rul
 	return &aliquotv1.Rules{Version: r.Version, Yaml: r.YAML, Numbers: maps.Clone(r.Numbers), Entries: entriesToWire(r.Entries)}
 }
 
-// sentRules remembers which rules each region was sent in its session. Once is
-// enough: if the answer is lost the session closes, and a region that cannot use
-// the rules must not be sent megabytes with every report.
+// sentRules remembers which rules each region was sent in its session. It sends them once: if the
+// answer is lost the session closes, and a region that cannot use the rules must not receive megabytes
+// with every report. The zero value has sent none. It is safe for concurrent use.
 type sentRules struct {
 	mu       sync.Mutex
 	byRegion map[int]sentVersion
@@ -150,8 +152,8 @@ type sentVersion struct {
 	version uint64
 }
 
-// note records that rules (if any) go to the region, and reports whether they are
-// news in this session.
+// note notes that rules (nil: none) are sent to the region. It reports whether they are new in this
+// session.
 func (s *sentRules) note(region int, in leader.SessionID, rules *aliquotv1.Rules) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,17 +6,16 @@ import (
 	"aliquot/coordinator/internal/leader"
 )
 
-// leavers remembers which sessions are of daemons that have stopped, so that the next daemon
-// of a region need not wait until the machine takes their silence for that. A session ends
-// only when somebody wants its place: a region whose one daemon restarts is not taken for
-// silent meanwhile, which would cost the others a floor. The zero value has none; safe for
-// concurrent use.
+// stoppedDaemons remembers the sessions of daemons that have stopped. The next daemon of the region
+// then need not wait until the state machine counts the session as silent. A session ends only when
+// another daemon wants its place. A region whose only daemon restarts is not silent meanwhile: that
+// would cost the others a floor. The zero value has none. It is safe for concurrent use.
 type stoppedDaemons struct {
 	mu       sync.Mutex
-	byRegion map[string]leader.SessionID // by region, the latest
+	byRegion map[string]leader.SessionID // by region: the latest
 }
 
-// hear takes a daemon's word that it is the end of a session.
+// add notes that a daemon has ended its session.
 func (l *stoppedDaemons) add(region string, of leader.SessionID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -26,8 +25,8 @@ func (l *stoppedDaemons) add(region string, of leader.SessionID) {
 	l.byRegion[region] = of
 }
 
-// makeWay ends the session of a daemon that has left a region, and reports whether there may
-// have been one. What the machine hears next finds it ended.
+// endStoppedSession ends the session of a stopped daemon of the region. It reports whether there may
+// have been one. The state machine finds it ended before the next event.
 func (l *stoppedDaemons) endStoppedSession(loop *leader.Loop, region string, index int) bool {
 	l.mu.Lock()
 	of, left := l.byRegion[region]

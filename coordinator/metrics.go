@@ -9,13 +9,13 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// metrics are what is counted as it happens. What is a state is read at the
-// scrape, by collector.
+// metrics are counters of events. The collector reads states instead, at each scrape.
 type metrics struct {
 	rulesFailures prometheus.Counter
 	reports       *prometheus.CounterVec
 }
 
+// newMetrics returns metrics that are registered with reg.
 func newMetrics(reg prometheus.Registerer) *metrics {
 	m := &metrics{
 		rulesFailures: prometheus.NewCounter(prometheus.CounterOpts{

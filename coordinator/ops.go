@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// readyLag is how far behind the log a node may be and still count as ready.
+	// readyLag is how far behind the log a node may be and still be ready.
 	readyLag  = 2 * time.Second
 	readyPoll = 20 * time.Millisecond
-	// maxScrapes at a time: a scrape walks the ledger.
+	// maxScrapes bounds concurrent scrapes: each walks the ledger.
 	maxScrapes = 3
 )
 
-// readiness returns a check: there is a leader, and this node applies what was
-// committed when it was asked within readyLag.
+// readiness returns a check. Its error is nil if a leader is known and this node applies, within
+// readyLag, everything that was committed when the check began.
 func readiness(node *cluster.Node) func(context.Context) error {
 	return func(ctx context.Context) error {
 		s := node.Status()
@@ -36,6 +36,7 @@ func readiness(node *cluster.Node) func(context.Context) error {
 	}
 }
 
+// catchUp waits until the node has applied the log entry target, for readyLag at most.
 func catchUp(ctx context.Context, node *cluster.Node, target uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, readyLag)
 	defer cancel()
@@ -54,7 +55,7 @@ func catchUp(ctx context.Context, node *cluster.Node, target uint64) error {
 	}
 }
 
-// opsHandler serves metrics and health, for those who watch over the daemon.
+// opsHandler serves metrics and health for operators.
 func opsHandler(reg *prometheus.Registry, ready func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))

@@ -16,38 +16,38 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// Limits of what a region tells of a plan, and of what is made of it.
+// Limits of a region's result of a plan, and of the answer.
 const (
 	maxPlanRules    = 1000
 	maxPlanExamples = 10
 	maxPlanError    = 1024
-	// maxPlanCount is above what any region decides in ten minutes, and its sums stay far
-	// inside an int64.
+	// maxPlanCount is above the decisions of any region in ten minutes. Sums of such counts are far below
+	// the largest int64.
 	maxPlanCount = 1 << 40
 )
 
-// planBook is the plan under way at this node while it leads: what the regions are
-// asked, and what they have answered. One at a time, for each is up to 4 MiB of rules
-// that go to every region. Safe for concurrent use. The zero value is ready.
+// planner holds the plan that is under way while this node leads: what the regions are asked and what
+// they have answered. There is one plan at a time, because each sends up to 4 MiB of rules to every
+// region. The zero value is ready. It is safe for concurrent use.
 type planner struct {
 	mu      sync.Mutex
 	current *plan
 }
 
-// plan is one question to the regions. The book's mu guards what changes.
+// plan is one question to the regions. The planner's mu guards the fields that change.
 type plan struct {
 	task *aliquotv1.PlanTask
-	// waiting are the regions, by index, that have not answered.
+	// waiting are the indices of the regions that have not answered.
 	waiting map[int]bool
-	// sent are those that were asked, each in the stream it was asked in: if an answer of
-	// the leader's is lost, its session is.
+	// sent are the regions that were asked, each with its session then: if the leader's answer is lost,
+	// the session ends too.
 	sent    map[int]leader.SessionID
 	results map[int]*aliquotv1.PlanResult
-	// done is closed when nobody is waited for any more.
+	// done is closed when every region has answered.
 	done chan struct{}
 }
 
-// begin opens a plan for the regions that are heard. The caller must call end.
+// begin starts a plan for the live regions. The caller must call end.
 func (b *planner) begin(yaml string, within time.Duration, regions []int) (*plan, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,7 +55,7 @@ func (b *planner) begin(yaml string, within time.Duration, regions []int) (*plan
 		return nil, errPlanning
 	}
 	p := &plan{
-		// By chance, so that no answer to another leader's question is taken for one.
+		// A random id, so that an answer to another leader's plan does not match.
 		task: &aliquotv1.PlanTask{Id: rand.Uint64() | 1, Yaml: yaml, WithinMicros: within.Microseconds()},
 		sent: map[int]leader.SessionID{}, results: map[int]*aliquotv1.PlanResult{}, waiting: map[int]bool{}, done: make(chan struct{}),
 	}
@@ -69,7 +69,7 @@ func (b *planner) begin(yaml string, within time.Duration, regions []int) (*plan
 	return p, nil
 }
 
-// end closes the plan and returns what came.
+// end ends the plan and returns the results by region.
 func (b *planner) end(p *plan) map[int]*aliquotv1.PlanResult {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +79,8 @@ func (b *planner) end(p *plan) map[int]*aliquotv1.PlanResult {
 	return p.results
 }
 
-// ask is what a region is to be asked with the answer to its report, nil if it was.
+// taskFor returns the task to send with the answer to a region's report; nil if there is none, or it
+// was sent in this session.
 func (b *planner) taskFor(region int, in leader.SessionID) *aliquotv1.PlanTask {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,7 +91,8 @@ func (b *planner) taskFor(region int, in leader.SessionID) *aliquotv1.PlanTask {
 	return b.current.task
 }
 
-// hear takes what a region answers; nonsense counts as an answer, and is told as such.
+// accept takes the result of a region. An invalid result counts as an answer, and the plan shows it as
+// an error.
 func (b *planner) accept(region int, result *aliquotv1.PlanResult) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +110,7 @@ func (b *planner) accept(region int, result *aliquotv1.PlanResult) {
 	}
 }
 
-// checkPlan refuses what no region finds.
+// checkPlan returns an error if no region can have found this result.
 func checkPlan(r *aliquotv1.PlanResult) error {
 	of := r.GetReplayed()
 	switch {
@@ -139,15 +141,15 @@ func checkPlan(r *aliquotv1.PlanResult) error {
 	return nil
 }
 
-// printable: it is shown to people, on their terminals.
+// printable reports whether a text can be shown on a terminal.
 func printable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError })
 }
 
-// maxRuleID is more than a rules file lets an id have, in bytes.
+// maxRuleID bounds a rule's id in bytes, above what a rules file allows.
 const maxRuleID = 1024
 
-// summed adds a region's result to the answer.
+// planSum adds up the results of the regions in an answer.
 type planSum struct {
 	res   *aliquotv1.PlanRulesResponse
 	rules map[string]*aliquotv1.RulePlan
@@ -177,7 +179,7 @@ func (s *planSum) add(r *aliquotv1.PlanResult) {
 	}
 }
 
-// sort puts the rules with the most newly denied keys first, and keeps the answer short.
+// sort puts the rules with the most newly denied keys first and cuts the list.
 func (s *planSum) sort() {
 	slices.SortFunc(s.res.Rules, func(a, b *aliquotv1.RulePlan) int {
 		return cmp.Or(cmp.Compare(b.GetNewlyDeniedKeys(), a.GetNewlyDeniedKeys()),

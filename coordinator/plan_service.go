@@ -12,15 +12,15 @@ import (
 	"aliquot/rules"
 )
 
-// How long a plan waits for the regions.
+// Time that a plan waits for the regions.
 const (
 	defaultPlanWait = 5 * time.Second
 	maxPlanWait     = 30 * time.Second
-	// planMargin is kept of the caller's deadline for the answer's own way.
+	// planMargin is the part of the caller's deadline that is kept for the way of the answer.
 	planMargin = 500 * time.Millisecond
 )
 
-// PlanRules asks every region what other rules would have made of its recent requests.
+// PlanRules asks every region what other rules would have decided about its recent requests.
 func (s *ruleService) PlanRules(ctx context.Context, req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanRulesResponse, error) {
 	wait, err := planWait(req)
 	if err != nil {
@@ -49,7 +49,7 @@ func planWait(req *aliquotv1.PlanRulesRequest) (time.Duration, error) {
 	return wait, nil
 }
 
-// plan is PlanRules at the leader.
+// plan is PlanRules on the leader.
 func (s *ruleService) plan(ctx context.Context, req *aliquotv1.PlanRulesRequest, wait time.Duration) (*aliquotv1.PlanRulesResponse, error) {
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
@@ -85,7 +85,7 @@ func (s *ruleService) plan(ctx context.Context, req *aliquotv1.PlanRulesRequest,
 	return res, ctx.Err()
 }
 
-// planned is what there is to say without the regions.
+// planPreview returns the part of the answer that needs no region: diff and warnings.
 func (s *ruleService) planPreview(req *aliquotv1.PlanRulesRequest) (*aliquotv1.PlanRulesResponse, error) {
 	name := req.GetFileName()
 	if name == "" {
@@ -109,7 +109,8 @@ func (s *ruleService) planPreview(req *aliquotv1.PlanRulesRequest) (*aliquotv1.P
 	return res, err
 }
 
-// answered fills in what the regions said, and why others said nothing.
+// fillPlanAnswer adds the results of the regions to the answer, and the reason for each region without
+// a result.
 func fillPlanAnswer(res *aliquotv1.PlanRulesResponse, names []string, live []int, results map[int]*aliquotv1.PlanResult, wait time.Duration) {
 	wasAsked := map[int]bool{}
 	for _, i := range live {

@@ -15,9 +15,8 @@ import (
 	"aliquot/rules"
 )
 
-// bounded puts the figures of the promise into a budget that any node knows: the most
-// that all regions together admit in t seconds is capacity + worst-case excess + bound
-// rate x t.
+// setBounds sets the figures of the promise that any node knows. In t seconds all regions together
+// admit at most capacity + worst-case excess + bound rate x t.
 func setBounds(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.Config) {
 	p := leader.PromiseTerms(rule, leader.KeyLimit(rule, l), c, leader.Conditions{}).Promise()
 	b.Enforcement = rule.Enforcement
@@ -25,9 +24,8 @@ func setBounds(b *aliquotv1.Budget, rule *rules.Rule, l limit.Limit, c *budget.C
 	b.BoundRate = boundRate(rule, l, c)
 }
 
-// boundRate is the rate that all regions together keep, in tokens a second: that of the
-// limit with the drift of clocks, N times as much if they are not coordinated. Slots
-// have none.
+// boundRate returns the rate that all regions together keep, in tokens a second: the rate of the limit
+// with the drift of clocks; N times that if the regions are not coordinated; 0 for slots.
 func boundRate(rule *rules.Rule, l limit.Limit, c *budget.Config) float64 {
 	rate := leader.RatePerSecond(l) * (1 + float64(c.RhoPPM)/1e6)
 	if rule.Enforcement == rules.Independent {
@@ -36,21 +34,21 @@ func boundRate(rule *rules.Rule, l limit.Limit, c *budget.Config) float64 {
 	return rate
 }
 
-// promisedLimit is a limit whose promise is to be worded, as it was read.
+// limitPromise is a limit, as it was read, whose promise is to be described.
 type limitPromise struct {
 	rule   *rules.Rule
 	limit  limit.Limit
 	config budget.Config
 }
 
-// newPromisedLimit copies what may change when the state is no longer locked.
+// newLimitPromise copies what may change once the state is unlocked.
 func newLimitPromise(s *clusterstate.State, rule *rules.Rule, l limit.Limit) *limitPromise {
 	p := &limitPromise{rule: rule, limit: l, config: s.Ledger.Config}
 	p.config.Regions = slices.Clone(p.config.Regions)
 	return p
 }
 
-// words is what is promised, for people.
+// toWire returns the promise as a message, with a sentence for each bound.
 func (p *limitPromise) toWire(s leader.Conditions) *aliquotv1.Promise {
 	s = s.FirstRegions(len(p.config.Regions))
 	kept := leader.PromiseTerms(p.rule, leader.KeyLimit(p.rule, p.limit), &p.config, s).Promise()
@@ -69,7 +67,7 @@ func (p *limitPromise) toWire(s leader.Conditions) *aliquotv1.Promise {
 	return out
 }
 
-// Units of bounds.
+// Units of the bounds.
 const (
 	inTokens    = "tokens"
 	inPerSecond = "tokens/s"
@@ -154,7 +152,7 @@ func (p *limitPromise) shortfallBounds(kept *budget.Promise, s leader.Conditions
 	)
 }
 
-// waiting marks a bound that follows from what was measured.
+// markUnmeasured marks a bound that depends on measurements which are missing.
 func markUnmeasured(p *budget.Promise, b *aliquotv1.Bound) *aliquotv1.Bound {
 	if b.Unmeasured = !p.Measured; b.Unmeasured {
 		b.Meaning += " (not known yet: a round trip or a commit has not been measured)"

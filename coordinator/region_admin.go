@@ -11,7 +11,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// How far a region takes part.
+// Statuses of a region: how far it takes part.
 const (
 	statusActive   = "active"
 	statusJoining  = "joining"
@@ -20,6 +20,7 @@ const (
 	statusFenced   = "fenced"
 )
 
+// statusOf returns the status of the region with index i.
 func statusOf(l *budget.Ledger, i int) string {
 	r := &l.Config.Regions[i]
 	switch {
@@ -35,7 +36,7 @@ func statusOf(l *budget.Ledger, i int) string {
 	return statusDrained
 }
 
-// AddRegion declares a region, or takes one back in.
+// AddRegion declares a region, or takes back one that was drained or fenced.
 func (s *regionService) AddRegion(ctx context.Context, req *aliquotv1.AddRegionRequest) (*aliquotv1.AddRegionResponse, error) {
 	weight := req.GetWeight()
 	if weight == 0 {
@@ -57,7 +58,7 @@ func (s *regionService) UpdateRegion(ctx context.Context, req *aliquotv1.UpdateR
 	return &aliquotv1.UpdateRegionResponse{Region: region}, err
 }
 
-// DrainRegion takes a region's floor and shares away.
+// DrainRegion takes away a region's floor and shares.
 func (s *regionService) DrainRegion(ctx context.Context, req *aliquotv1.DrainRegionRequest) (*aliquotv1.DrainRegionResponse, error) {
 	region, err := s.change(ctx, clusterstate.DrainRegion, req.GetName(), 0, func(ctx context.Context) (*aliquotv1.Region, error) {
 		res, err := toLeader(ctx, s.forward, req, (*peer).DrainRegion)
@@ -66,7 +67,7 @@ func (s *regionService) DrainRegion(ctx context.Context, req *aliquotv1.DrainReg
 	return &aliquotv1.DrainRegionResponse{Region: region}, err
 }
 
-// FenceRegion gives what a dead region held to the others.
+// FenceRegion gives the others what a dead region held.
 func (s *regionService) FenceRegion(ctx context.Context, req *aliquotv1.FenceRegionRequest) (*aliquotv1.FenceRegionResponse, error) {
 	region, err := s.change(ctx, clusterstate.FenceRegion, req.GetName(), 0, func(ctx context.Context) (*aliquotv1.Region, error) {
 		res, err := toLeader(ctx, s.forward, req, (*peer).FenceRegion)
@@ -75,8 +76,8 @@ func (s *regionService) FenceRegion(ctx context.Context, req *aliquotv1.FenceReg
 	return &aliquotv1.FenceRegionResponse{Region: region}, err
 }
 
-// change makes a change here if this node leads, else has the leader make it, and
-// answers with the region as it is afterwards.
+// change makes a change here if this node leads, else lets the leader make it. It returns the region as
+// it is afterwards.
 func (s *regionService) change(ctx context.Context, change clusterstate.RegionChange, name string, weight int32,
 	atLeader func(context.Context) (*aliquotv1.Region, error),
 ) (*aliquotv1.Region, error) {
@@ -100,10 +101,10 @@ func (s *regionService) change(ctx context.Context, change clusterstate.RegionCh
 			return r, nil
 		}
 	}
-	return &aliquotv1.Region{Name: name}, nil // not reached: what was changed is listed
+	return &aliquotv1.Region{Name: name}, nil // not reached: a changed region is listed
 }
 
-// explain adds which regions there are to an error about one there is not.
+// explain adds the declared regions to an error about an unknown one.
 func (s *regionService) explain(err error, name string) error {
 	switch {
 	case errors.Is(err, budget.ErrUnknownRegion):

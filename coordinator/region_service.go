@@ -14,34 +14,34 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// askLeader bounds what a follower waits for the leader's soft state, before it
-// answers without.
+// askLeader bounds how long a follower waits for the leader's soft state before it answers without it.
 const askLeader = 300 * time.Millisecond
 
-// States of a region, and of a region's part in a budget.
+// States of a region and of its part in a budget.
 const (
 	stateCold    = "cold"
 	stateLive    = "live"
 	stateLent    = "lent"
 	stateSilent  = "silent"
 	stateUnknown = "unknown"
-	// stateIndependent: the rule is not coordinated.
+	// stateIndependent means that the rule is not coordinated.
 	stateIndependent = "independent"
 )
 
-// regionService lists the declared regions.
+// regionService implements RegionService: the declared regions.
 type regionService struct {
 	node       *cluster.Node
 	leadership *leader.Leadership
 	forward    *forwarder
 }
 
-// ListRegions answers from the applied state, and says what the leader knows of
-// each region's daemon if the leader can be asked.
+// ListRegions answers from the applied state. It adds what the leader knows of each region's daemon if
+// the leader answers in time.
 func (s *regionService) ListRegions(ctx context.Context, _ *aliquotv1.ListRegionsRequest) (*aliquotv1.ListRegionsResponse, error) {
 	return &aliquotv1.ListRegionsResponse{Regions: s.list(ctx)}, nil
 }
 
+// list returns the regions with what the leader knows of them.
 func (s *regionService) list(ctx context.Context) []*aliquotv1.Region {
 	ctx, cancel := context.WithTimeout(ctx, askLeader)
 	defer cancel()
@@ -70,7 +70,7 @@ func (s *regionService) list(ctx context.Context) []*aliquotv1.Region {
 	return regions
 }
 
-// declared is what is replicated of the regions.
+// declared returns what is replicated of the regions.
 func (s *regionService) declared() []*aliquotv1.Region {
 	var out []*aliquotv1.Region
 	s.node.View(func(state *clusterstate.State) {
@@ -86,6 +86,7 @@ func (s *regionService) declared() []*aliquotv1.Region {
 	return out
 }
 
+// describe adds the leader's status to a region.
 func describe(r *aliquotv1.Region, status budget.RegionStatus) {
 	r.State = stateSilent
 	if status.Live {

@@ -11,20 +11,20 @@ import (
 	"aliquot/rules"
 )
 
-// olderLimit is the limit of one rule and API key by another version of the rules than
-// the one in force: an older one, or one that is or was staged.
+// olderLimit is the limit of one rule and API key in a version of the rules that is not in force: an
+// older version, or one that is or was staged.
 type olderLimit struct {
 	version uint64
 	limit   budget.KeyLimit
-	// regions are the indices of those it was staged in; nil: all.
+	// regions are the indices of the regions in which it was staged; nil: all regions.
 	regions []int
 }
 
-// olderLimits are those of a rule and API key that regions may still go by at nowMS,
-// Unix milliseconds.
+// olderLimits returns the limits of a rule and API key that regions may still follow at nowMS, in Unix
+// milliseconds.
 func olderLimits(s *clusterstate.State, rule *rules.Rule, apiKey string, nowMS int64) []olderLimit {
 	if rule.Enforcement == rules.Independent {
-		return nil // it has no bound that a region could break
+		return nil // an independent rule has no common bound to break
 	}
 	var out []olderLimit
 	for _, o := range s.Rules.Others() {
@@ -40,8 +40,8 @@ func olderLimits(s *clusterstate.State, rule *rules.Rule, apiKey string, nowMS i
 	return out
 }
 
-// residual fills in what regions that have not acknowledged the rules in force could
-// admit above the limit: known is what the leader's machine says of them.
+// residual sets what regions that have not acknowledged the rules in force may admit above the limit.
+// known is the status of the regions from the leader.
 func residual(b *aliquotv1.Budget, now budget.KeyLimit, older []olderLimit, shares []budget.Share, known []budget.RegionStatus) {
 	var out []budget.Outdated
 	for i, share := range shares {
@@ -58,8 +58,8 @@ func residual(b *aliquotv1.Budget, now budget.KeyLimit, older []olderLimit, shar
 	b.ResidualExcess, b.ResidualExcessRate = float64(burst)/leader.MicroToken, float64(rate)/leader.MicroToken
 }
 
-// enforceable bounds what each region could be enforcing of a key: its liability, and
-// its floor if it is not heard.
+// enforceable returns the most that each region may be enforcing of a key: its liability, and its floor
+// for the case that it is silent.
 func enforceable(s *clusterstate.State, key budget.KeyID) []budget.Share {
 	liability := s.Ledger.Shares(key)
 	out := make([]budget.Share, len(s.Ledger.Config.Regions))

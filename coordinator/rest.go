@@ -26,16 +26,16 @@ and gRPC-Web are spoken on this port, with reflection. Metrics and health are on
 ops port.
 `
 
-// serveIndex tells a curious browser what this is.
+// serveIndex explains the service to a browser.
 func serveIndex(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	fmt.Fprintf(w, index, r.Host)
 }
 
-// serveRules is the rules in force here, as they were written, or as JSON with their
-// version, author and comment for whoever accepts that. Their version is the ETag.
-// Version 0 is empty: no rules were applied yet.
+// serveRules serves the rules in force here as they were written, or as JSON with version, author and
+// comment if the request accepts that. The version is the ETag. Version 0 is empty: no rules were
+// applied yet.
 func (s *ruleService) serveRules(w http.ResponseWriter, r *http.Request) {
 	res, err := s.GetRules(r.Context(), &aliquotv1.GetRulesRequest{})
 	if err != nil {
@@ -56,10 +56,10 @@ func (s *ruleService) serveRules(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/yaml; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = io.WriteString(w, res.GetYaml()) // the caller went away: nobody is left to tell
+	_, _ = io.WriteString(w, res.GetYaml()) // an error means that the caller has left
 }
 
-// wantsJSON reports whether the caller names JSON among what it accepts: whoever takes
+// wantsJSON reports whether the request names JSON among what it accepts. A request that accepts
 // anything gets the file.
 func wantsJSON(r *http.Request) bool {
 	for part := range strings.SplitSeq(r.Header.Get("Accept"), ",") {
@@ -70,10 +70,10 @@ func wantsJSON(r *http.Request) bool {
 	return false
 }
 
-// etag is how a version of the rules is named in HTTP.
+// etag returns the ETag of a version of the rules.
 func etag(version uint64) string { return `"` + strconv.FormatUint(version, 10) + `"` }
 
-// serveJSON answers with a message, in the same JSON as the RPCs.
+// serveJSON answers with a message in the same JSON as the RPCs.
 func serveJSON(w http.ResponseWriter, status int, m proto.Message) {
 	body, err := rpc.MarshalJSON(m)
 	if err != nil {
@@ -83,5 +83,5 @@ func serveJSON(w http.ResponseWriter, status int, m proto.Message) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the caller went away: nobody is left to tell
+	_, _ = w.Write(body) // an error means that the caller has left
 }

@@ -8,8 +8,8 @@ import (
 	"connectrpc.com/connect"
 )
 
-// problem is the body of a refusal, as RFC 9457 has it. Its type is about:blank: the
-// status says what kind it is, the detail what to do about it.
+// problem is the body of an error, as RFC 9457 defines it. Its type is about:blank: the status says
+// what kind it is, the detail says what to do.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -17,7 +17,7 @@ type problem struct {
 	Detail string `json:"detail"`
 }
 
-// statuses are what the codes of RPCs are over plain HTTP; any other is 500.
+// statuses are the HTTP statuses of the codes of RPCs; any other code is 500.
 var statuses = map[connect.Code]int{
 	connect.CodeInvalidArgument:    http.StatusBadRequest,
 	connect.CodeNotFound:           http.StatusNotFound,
@@ -30,7 +30,7 @@ var statuses = map[connect.Code]int{
 	connect.CodeCanceled:           http.StatusGatewayTimeout,
 }
 
-// serveProblem answers with what an RPC failed with.
+// serveProblem answers with the error of an RPC.
 func serveProblem(w http.ResponseWriter, err error) {
 	status, known := statuses[connect.CodeOf(err)]
 	if !known {
@@ -39,7 +39,7 @@ func serveProblem(w http.ResponseWriter, err error) {
 	serveStatus(w, status, problemDetail(err))
 }
 
-// problemDetail is an RPC's error without its code, which the status says.
+// problemDetail returns the message of an RPC's error without its code.
 func problemDetail(err error) string {
 	if wire, ok := errors.AsType[*connect.Error](err); ok {
 		return wire.Message()
@@ -47,7 +47,7 @@ func problemDetail(err error) string {
 	return err.Error()
 }
 
-// serveStatus answers with a problem.
+// serveStatus answers with a status and a problem body.
 func serveStatus(w http.ResponseWriter, status int, detail string) {
 	body, err := json.Marshal(problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail})
 	if err != nil {
@@ -56,5 +56,5 @@ func serveStatus(w http.ResponseWriter, status int, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the caller went away: nobody is left to tell
+	_, _ = w.Write(body) // an error means that the caller has left
 }

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// maxTierBody is many times four numbers.
+	// maxTierBody bounds the body, far above the size of four numbers.
 	maxTierBody = 16 << 10
-	// Who changes the rules, and why, as a program may say it.
+	// Headers with the author and the comment of a change.
 	authorHeader  = "Aliquot-Author"
 	commentHeader = "Aliquot-Comment"
-	// restAuthor is who changes the rules where nobody says.
+	// restAuthor is the author of a change without authorHeader.
 	restAuthor = "REST"
 )
 
-// tierBody is what PUT /rules/tier/{tier} takes. What is absent is not stated.
+// tierBody is the body of PUT /rules/tier/{tier}. An absent field is not set.
 type tierBody struct {
 	Limit      *int64   `json:"limit"`
 	Capacity   *int64   `json:"capacity"`
@@ -55,9 +55,9 @@ func (w *window) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// putTier sets the value of one tier, above what the file states. If-Match with the ETag
-// of GET /rules makes it conditional. The body is JSON whatever its Content-Type says:
-// curl -d names another, and a browser asks before it sends a PUT to another origin.
+// putTier sets the value of one tier, above what the file states. If-Match with the ETag of GET /rules
+// makes it conditional. The body is read as JSON whatever its Content-Type is: curl -d sends another
+// one, and a browser asks before it sends a PUT to another origin.
 func (s *ruleService) putTier(w http.ResponseWriter, r *http.Request) {
 	tier, err := readTier(http.MaxBytesReader(w, r.Body, maxTierBody))
 	if err != nil {
@@ -71,12 +71,12 @@ func (s *ruleService) putTier(w http.ResponseWriter, r *http.Request) {
 	s.serveTier(w, r, tier)
 }
 
-// deleteTier takes the value of one tier away: what the file states holds again.
+// deleteTier removes the value of one tier, so that the file's value holds again.
 func (s *ruleService) deleteTier(w http.ResponseWriter, r *http.Request) {
 	s.serveTier(w, r, &aliquotv1.TierEdit{Remove: true})
 }
 
-// serveTier makes a change of the tier in the path, and answers with its rules.
+// serveTier changes the tier in the path, and answers with its rules.
 func (s *ruleService) serveTier(w http.ResponseWriter, r *http.Request, tier *aliquotv1.TierEdit) {
 	tier.Tier = r.PathValue("tier")
 	req := &aliquotv1.EditRulesRequest{
@@ -146,7 +146,7 @@ func readTier(body io.Reader) (*aliquotv1.TierEdit, error) {
 	return out, nil
 }
 
-// ifMatch is the version that a change is made against; nil: any.
+// ifMatch returns the version that a change is conditional on; nil if there is no condition.
 func ifMatch(tags []string) (*uint64, error) {
 	if len(tags) == 0 || len(tags) == 1 && strings.TrimSpace(tags[0]) == "*" {
 		return nil, nil

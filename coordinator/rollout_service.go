@@ -9,15 +9,15 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// Bounds of a stage.
+// Limits of a stage.
 const (
 	minPromoteAfter = 10 * time.Second
 	maxPromoteAfter = 24 * time.Hour
-	// defaultHaltAbove is well above what chance does to 1,000 requests.
+	// defaultHaltAbove is far above the random variation of 1,000 requests.
 	defaultHaltAbove = 0.05
 )
 
-// stageOf reads a stage.
+// stageOf returns the stage in a message.
 func stageOf(m *aliquotv1.Stage) (cluster.Stage, error) {
 	s := cluster.Stage{Regions: m.GetRegions()}
 	if len(s.Regions) == 0 || len(s.Regions) > clusterstate.MaxRegions {
@@ -33,14 +33,14 @@ func stageOf(m *aliquotv1.Stage) (cluster.Stage, error) {
 	if m.HaltAbove != nil {
 		above = m.GetHaltAbove()
 	}
-	if !(above >= 0 && above <= 1) { // a NaN is neither
+	if !(above >= 0 && above <= 1) { // false for a NaN
 		return s, invalid("stage.halt_above is %v; give 0 to 1, or nothing for %v", above, defaultHaltAbove)
 	}
 	s.HaltAbovePPM = uint32(above*1e6 + 0.5)
 	return s, nil
 }
 
-// stage brings rules into force in some regions, with what those decide now to compare
+// stage brings rules into force in some regions. It keeps what these regions decide now, to compare
 // with.
 func (s *ruleService) stage(ctx context.Context, change cluster.RulesChange, stage cluster.Stage) (*aliquotv1.ApplyRulesResponse, error) {
 	if !s.node.Leads() {
@@ -81,7 +81,7 @@ func (s *ruleService) PromoteRules(ctx context.Context, req *aliquotv1.PromoteRu
 	})
 }
 
-// AbortRules ends a staged roll-out.
+// AbortRules ends a staged roll-out without promoting it.
 func (s *ruleService) AbortRules(ctx context.Context, req *aliquotv1.AbortRulesRequest) (*aliquotv1.AbortRulesResponse, error) {
 	if err := checkWords(req.GetAuthor(), ""); err != nil {
 		return nil, toRPC(err)
@@ -92,7 +92,7 @@ func (s *ruleService) AbortRules(ctx context.Context, req *aliquotv1.AbortRulesR
 	})
 }
 
-// rolloutShown is the roll-out under way, or the last one if it was halted.
+// rolloutShown returns the roll-out that is under way, or the last one if it was halted; else nil.
 func rolloutShown(r *clusterstate.Rollout) *aliquotv1.Rollout {
 	if r == nil || !r.UnderWay() && r.State != clusterstate.RolloutHalted {
 		return nil

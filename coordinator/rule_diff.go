@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// diffContext is the usual number of unchanged lines around a change.
+	// diffContext is the number of unchanged lines around a change.
 	diffContext = 3
-	// maxDiffBytes is more than anyone reads of one change.
+	// maxDiffBytes bounds a diff. Nobody reads more of one change.
 	maxDiffBytes = 64 << 10
-	// maxDiffLines, of either text, are compared: a change is answered only when its diff
-	// is made, and time grows faster than lines. Files of ten thousand rules are below it.
+	// maxDiffLines bounds the lines of a text that is compared: an answer waits for its diff, and the time
+	// grows faster than the lines. Files of ten thousand rules are below it.
 	maxDiffLines = 150_000
 )
 
-// diffOf is what a version changed, as a unified diff; empty if it changed nothing or
-// what it replaced is not kept.
+// diffOf returns what a version changed, as a unified diff; "" if it changed nothing or its base is not
+// kept.
 func diffOf(v, base clusterstate.RuleVersion) (string, error) {
 	if base.Version == 0 {
 		return "", nil
@@ -38,8 +38,8 @@ func diffOf(v, base clusterstate.RuleVersion) (string, error) {
 
 func versionName(version uint64) string { return fmt.Sprintf("version %d", version) }
 
-// unifiedDiff is cut at a line's end where it is too long. Texts that are too long to be
-// compared differ as a whole.
+// unifiedDiff returns the difference of two texts. A diff that is too long is cut at the end of a line.
+// Texts with too many lines differ as a whole.
 func unifiedDiff(from, to, before, after string) (string, error) {
 	diff, err := udiff.ToUnified(from, to, before, changes(before, after), diffContext)
 	if err != nil {
@@ -53,7 +53,7 @@ func unifiedDiff(from, to, before, after string) (string, error) {
 	return fmt.Sprintf("%s\\ %d lines more\n", shown, rest), nil
 }
 
-// changes are the edits that make one text of the other.
+// changes returns the edits that turn before into after.
 func changes(before, after string) []udiff.Edit {
 	switch {
 	case before == after:

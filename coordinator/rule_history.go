@@ -14,10 +14,10 @@ import (
 const (
 	defaultVersions = 20
 	maxVersions     = 1000
-	// maxListedBytes bounds the diffs of one list: what is left out comes with the next
-	// one. Thousands of ordinary changes are far below it.
+	// maxListedBytes bounds the diffs of one list. The next list has the rest. Thousands of ordinary
+	// changes are far below it.
 	maxListedBytes = 8 << 20
-	// maxListing bounds the time for the diffs of one list likewise.
+	// maxListing bounds the time for the diffs of one list in the same way.
 	maxListing = 2 * time.Second
 )
 
@@ -65,7 +65,7 @@ func versionOf(history []clusterstate.RuleVersion, v clusterstate.RuleVersion) (
 	}, nil
 }
 
-// RollbackRules brings the text of an earlier version into force, as a new one.
+// RollbackRules brings the text of an earlier version into force, as a new version.
 func (s *ruleService) RollbackRules(ctx context.Context, req *aliquotv1.RollbackRulesRequest) (*aliquotv1.ApplyRulesResponse, error) {
 	if err := checkWords(req.GetAuthor(), req.GetComment()); err != nil {
 		return nil, toRPC(err)
@@ -86,7 +86,7 @@ func (s *ruleService) RollbackRules(ctx context.Context, req *aliquotv1.Rollback
 	})
 }
 
-// textOf is the text of a version, as the leader has it.
+// textOf returns the text of a version. It runs on the leader.
 func (s *ruleService) textOf(ctx context.Context, version uint64) (string, error) {
 	if err := s.node.Barrier(ctx); err != nil {
 		return "", err
@@ -98,7 +98,7 @@ func (s *ruleService) textOf(ctx context.Context, version uint64) (string, error
 	return v.Text()
 }
 
-// kept is a version of the history as it is here.
+// keptVersion returns a version from the history on this node.
 func (s *ruleService) keptVersion(version uint64) (v clusterstate.RuleVersion, err error) {
 	var history []clusterstate.RuleVersion
 	text := version // the version that brought its text into force

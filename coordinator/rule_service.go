@@ -14,28 +14,29 @@ import (
 	"aliquot/rules"
 )
 
-// Limits of a rules change, beyond the file's own.
+// Sizes of a change of rules, besides those of the file.
 const (
 	maxAuthorBytes   = 256
 	maxFileNameBytes = 256
 	maxCommentBytes  = 1024
 )
 
-// ruleService reads the rules from the applied state and changes them at the leader.
+// ruleService implements RuleService: it reads the rules from the applied state and changes them on the
+// leader.
 type ruleService struct {
 	node       *cluster.Node
 	leadership *leader.Leadership
 	forward    *forwarder
 	metrics    *metrics
 	plans      *planner
-	// edits has room for the one change of entries at a time.
+	// edits has room for the one change of entries that may be made at a time.
 	edits chan struct{}
-	// parsing is held while the rules of a plan are read, which takes a hundred times the memory
-	// of their text.
+	// parsing is held while the rules of a plan are parsed: that takes a hundred times the memory of their
+	// text.
 	parsing sync.Mutex
 }
 
-// GetRules answers with the rules in force here, or a version that is kept here.
+// GetRules returns the rules in force here, or a version that is kept here.
 func (s *ruleService) GetRules(_ context.Context, req *aliquotv1.GetRulesRequest) (*aliquotv1.GetRulesResponse, error) {
 	if req.GetVersion() != 0 {
 		v, err := s.keptVersion(req.GetVersion())
@@ -66,7 +67,7 @@ func (s *ruleService) GetRules(_ context.Context, req *aliquotv1.GetRulesRequest
 	return res, nil
 }
 
-// ApplyRules replaces all rules.
+// ApplyRules replaces all rules, or stages them in some regions.
 func (s *ruleService) ApplyRules(ctx context.Context, req *aliquotv1.ApplyRulesRequest) (*aliquotv1.ApplyRulesResponse, error) {
 	if err := checkWords(req.GetAuthor(), req.GetComment()); err != nil {
 		return nil, toRPC(err)
@@ -108,8 +109,8 @@ func checkWords(author, comment string) error {
 // changed is the answer to any change of the rules.
 type changed interface{ GetVersion() uint64 }
 
-// atLeader changes the rules here if this node leads, else has the leader do it; then
-// it waits until the version that was made holds here too.
+// atLeader makes a change of rules here if this node leads, else lets the leader make it. Then it waits
+// until holds is true of the new version on this node.
 func atLeader[Req, Res any](ctx context.Context, s *ruleService, req *Req,
 	method func(*peer, context.Context, *Req) (*Res, error), holds func(*clusterstate.RuleBook, uint64) bool, here func(context.Context) (*Res, error),
 ) (*Res, error) {
@@ -126,12 +127,12 @@ func atLeader[Req, Res any](ctx context.Context, s *ruleService, req *Req,
 	return res, toRPC(err)
 }
 
-// inForce and staged are how a version can hold.
+// inForce and staged report whether a version holds on a node.
 func inForce(b *clusterstate.RuleBook, version uint64) bool { return b.Version >= version }
 func staged(b *clusterstate.RuleBook, version uint64) bool  { return b.Last >= version }
 
-// apply brings rules into force. What does not parse is refused before it reaches the
-// log; the state machine refuses it too, for it believes no log either.
+// apply brings rules into force. Rules that do not parse are refused here, before they reach the log.
+// The replicated state machine checks them again, because it does not trust the log.
 func (s *ruleService) apply(ctx context.Context, change cluster.RulesChange) (*aliquotv1.ApplyRulesResponse, error) {
 	if !s.node.Leads() {
 		return nil, s.node.NotLeader()
@@ -148,7 +149,7 @@ func (s *ruleService) apply(ctx context.Context, change cluster.RulesChange) (*a
 	return s.applied(version, warnings), nil
 }
 
-// parse returns rules that are valid, with their warnings.
+// parse returns valid rules with their warnings.
 func (s *ruleService) parse(change cluster.RulesChange) (set *rules.Set, warnings []string, err error) {
 	set, found, err := s.node.ParseRules(change.FileName, change.YAML)
 	if err != nil {
@@ -164,21 +165,22 @@ func (s *ruleService) parse(change cluster.RulesChange) (set *rules.Set, warning
 	return set, append(warnings, s.hiddenChanges(set)...), nil
 }
 
-// hidden warns of what a file changes in vain.
+// hiddenChanges returns a warning for each change of a file that an entry hides.
 func (s *ruleService) hiddenChanges(file *rules.Set) (warnings []string) {
 	s.node.View(func(state *clusterstate.State) { warnings = hiddenChanges(&state.Rules, file) })
 	return warnings
 }
 
-// restarts warns of the rules whose clients begin with full buckets once set is in force.
+// restartedRules returns a warning for each rule whose clients start with full buckets once set is in
+// force.
 func (s *ruleService) restartedRules(set *rules.Set) []string {
 	var inForce *rules.Set
 	s.node.View(func(state *clusterstate.State) { inForce = state.Rules.Set })
 	return rules.Restarts(inForce, set)
 }
 
-// applied is the answer once a version has been made. Not to know the diff is no
-// reason to say that nothing was.
+// applied returns the answer after a version has been made. If the diff cannot be made, the answer has
+// none: the version exists all the same.
 func (s *ruleService) applied(version uint64, warnings []string) *aliquotv1.ApplyRulesResponse {
 	res := &aliquotv1.ApplyRulesResponse{Version: version, Warnings: warnings}
 	var history []clusterstate.RuleVersion

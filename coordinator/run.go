@@ -23,18 +23,18 @@ import (
 )
 
 const (
-	// drainTimeout is what requests in progress get to end when the daemon stops.
+	// drainTimeout bounds the requests in progress when the daemon stops.
 	drainTimeout = 5 * time.Second
-	// maxRulesFile is the largest rules file there is any sense in reading.
+	// maxRulesFile is the largest rules file, in bytes, that is read.
 	maxRulesFile = 4 << 20
 )
 
-// ErrRemoved is in the error of a Run that ended because the cluster's members have voted
-// this node out.
+// ErrRemoved is in the error of a Run that ended because the members of the cluster voted this node
+// out.
 var ErrRemoved = cluster.ErrRemoved
 
-// Run is the whole daemon. It returns nil after ctx ended and everything was
-// stopped in order, else what went wrong. Several can run in one process.
+// Run runs one coordinator. It returns nil after ctx ended and everything was stopped in order, else an
+// error. Several coordinators can run in one process.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -56,7 +56,7 @@ func Run(ctx context.Context, cfg Config) error {
 	return errors.Join(reason, d.stop())
 }
 
-// daemon is one coordinator at work.
+// daemon is one running coordinator.
 type daemon struct {
 	cfg Config
 	log *slog.Logger
@@ -68,14 +68,14 @@ type daemon struct {
 	server, ops           *http.Server
 	client                *http.Client
 
-	stopping    chan struct{} // closed when watches are to end
-	broken      chan error    // a server that ended by itself
+	stopping    chan struct{} // closed to end the watches
+	broken      chan error    // errors of servers that ended by themselves
 	leading     sync.WaitGroup
 	stopLeading context.CancelFunc
 }
 
-// start wires everything in order of dependency: ports, the replicated state, the
-// leader's loop, the services.
+// start starts everything in the order of dependency: ports, the replicated state, the leader's loop,
+// the services.
 func (d *daemon) start(ctx context.Context) error {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -92,7 +92,7 @@ func (d *daemon) start(ctx context.Context) error {
 
 	connections.Watch(registry, d.listener, d.opsListener)
 
-	// The leader's loop ends in stop, in its turn, not with ctx.
+	// The leader's loop does not end with ctx: stop ends it in its turn.
 	loopCtx, revoke := context.WithCancel(context.WithoutCancel(ctx))
 	d.stopLeading = revoke
 	d.leading.Go(func() { d.leadership.Run(loopCtx) })
@@ -185,9 +185,9 @@ func (d *daemon) announce() {
 	}
 }
 
-// stop undoes what start did, in the order in which others notice least: no new
-// requests, no leader here, what is in progress ends, the node leaves. It copes
-// with a start that stopped half-way.
+// stop undoes start in the order that disturbs others least: it refuses new requests, gives up the
+// leadership, waits for requests in progress, and leaves the cluster. It also works after a start that
+// failed half-way.
 func (d *daemon) stop() error {
 	close(d.stopping)
 	var errs []error
@@ -216,12 +216,12 @@ func (d *daemon) stop() error {
 	return errors.Join(errs...)
 }
 
-// drain closes the listener at once and lets requests in progress end.
+// drain closes the listener at once and waits for requests in progress.
 func (d *daemon) drain(s *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil {
 		d.log.Warn("some requests did not end in time and were cut off", "after", drainTimeout, "error", err)
-		_ = s.Close() // what it would report was just said
+		_ = s.Close() // its error would repeat the log line above
 	}
 }

@@ -17,32 +17,32 @@ import (
 	"aliquot/rules"
 )
 
-// Limits of one message, after decompression.
+// Limits of one message after decompression.
 const (
 	maxRequestBytes = 1 << 20
-	// maxRulesBytes is the largest rules file, 4 MiB, and its envelope.
+	// maxRulesBytes is the largest rules file (4 MiB) with its envelope.
 	maxRulesBytes  = 5 << 20
 	maxReportBytes = 8 << 20
 	// maxHelloBytes holds a full hot table: 200,000 keys of some 60 bytes.
 	maxHelloBytes = 32 << 20
-	// maxHelloParts holds a full hot table and a quarter more: each key is a message with four
-	// others. maxReportParts is for a report's keys, and the result of a plan beside them.
+	// maxHelloParts bounds the messages inside a Hello: a full hot table and a quarter more, with five
+	// messages for a key. maxReportParts does so for a report's keys and the result of a plan.
 	maxHelloParts  = 5 * (budget.MaxHotKeys + budget.MaxHotKeys/4)
 	maxReportParts = 200_000
-	// maxEditParts is an edit of as many entries as there may be, each named twice.
+	// maxEditParts bounds the messages inside an edit of as many entries as may exist, each named twice.
 	maxEditParts = 2*rules.MaxEntries + 100
-	// maxAnswerBytes is for what the leader answers: a Hello's actions and rules.
+	// maxAnswerBytes bounds an answer of the leader: a Hello's actions and rules.
 	maxAnswerBytes = 32 << 20
-	// maxWeight bounds the memory of messages, in bytes, for LeaseService and for all else; maxWaiting
-	// calls wait for room, for weighWait at most.
+	// maxMessageMemory bounds the memory of messages in bytes, once for LeaseService and once for all
+	// others. At most maxQueued calls wait for memory, each for queueWait at most.
 	maxMessageMemory = 64 << 20
 	maxQueued        = 1024
 	queueWait        = 5 * time.Second
-	// bodyTimeout ends slow bodies; the largest takes 26 s at 10 Mbit/s.
+	// bodyTimeout ends slow request bodies. The largest body takes 26 s at 10 Mbit/s.
 	bodyTimeout = 30 * time.Second
 )
 
-// services is everything that is served on --listen.
+// services are the services on --listen.
 type services struct {
 	budgets *budgetService
 	rules   *ruleService
@@ -51,7 +51,7 @@ type services struct {
 	cluster *clusterService
 }
 
-// handler mounts the services, health, reflection and the little there is of REST.
+// handler returns the handler of the services, health, reflection and REST.
 func (s services) handler(ready func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	options := connect.WithHandlerOptions(rpc.JSONCodec(), connect.WithConditionalHandlerOptions(readLimit))
@@ -77,8 +77,8 @@ func (s services) handler(ready func(context.Context) error) http.Handler {
 	return limitBody(weigh(mux))
 }
 
-// weigh bounds the memory of the messages that are being read and answered: those of daemons apart from
-// those of operators, whose rules may be large.
+// weigh bounds the memory of messages that are read or answered. The calls of daemons have a bound
+// apart from those of operators, whose rules may be large.
 func weigh(next http.Handler) http.Handler {
 	leases := rpc.Weigh(rpc.NewGate(maxMessageMemory, maxQueued, queueWait), maxHelloBytes, next)
 	others := rpc.Weigh(rpc.NewGate(maxMessageMemory, maxQueued, queueWait), maxRulesBytes, next)
@@ -91,6 +91,7 @@ func weigh(next http.Handler) http.Handler {
 	})
 }
 
+// readLimit bounds the bytes of a message by its procedure.
 func readLimit(spec connect.Spec) []connect.HandlerOption {
 	limit := maxRequestBytes
 	switch spec.Procedure {
@@ -104,8 +105,8 @@ func readLimit(spec connect.Spec) []connect.HandlerOption {
 	return []connect.HandlerOption{connect.WithReadMaxBytes(limit)}
 }
 
-// partLimit bounds what a message of LeaseService becomes in memory: an empty key takes two bytes of
-// a message and a hundred in here.
+// partLimit bounds the memory that a message of LeaseService needs once it is decoded: an empty key
+// takes two bytes in the message and a hundred in memory.
 func partLimit(spec connect.Spec) []connect.HandlerOption {
 	if spec.Procedure == aliquotv1connect.LeaseServiceHelloProcedure {
 		return []connect.HandlerOption{rpc.CountedCodecs(maxHelloParts)}
@@ -113,8 +114,8 @@ func partLimit(spec connect.Spec) []connect.HandlerOption {
 	return []connect.HandlerOption{rpc.CountedCodecs(maxReportParts)}
 }
 
-// limitBody bounds the time a request's body may take, except where the request
-// lives on after it: net/http would end a stream over HTTP/1.1 at that deadline.
+// limitBody bounds the time that a request's body may take. It leaves streams alone: over HTTP/1.1
+// net/http would end them at that deadline.
 func limitBody(next http.Handler) http.Handler {
 	streams := map[string]bool{
 		aliquotv1connect.BudgetServiceWatchBudgetsProcedure: true,
@@ -122,7 +123,7 @@ func limitBody(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !streams[r.URL.Path] {
-			// What cannot set a deadline (a test's recorder) has no slow peer either.
+			// A writer that cannot set a deadline (a test's recorder) has no slow peer.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTimeout))
 			r.Body = rpc.QuietBody(r.Body)
 		}
@@ -130,7 +131,7 @@ func limitBody(next http.Handler) http.Handler {
 	})
 }
 
-// health answers the gRPC health protocol with this node's readiness.
+// health answers the gRPC health protocol with the readiness of this node.
 type health struct {
 	ready func(context.Context) error
 	names []string

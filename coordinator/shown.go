@@ -18,17 +18,17 @@ import (
 	"aliquot/rules"
 )
 
-// shown is one budget on its way to a caller.
+// budgetView is one budget that is prepared for a caller.
 type budgetView struct {
 	key    budget.KeyID
 	budget *aliquotv1.Budget
-	// For GetBudget: the limit in force, older ones, and what each region could be
-	// enforcing.
+	// Only for GetBudget: the limit in force, older limits, and what each region may be enforcing.
 	limit  budget.KeyLimit
 	older  []olderLimit
 	shares []budget.Share
 }
 
+// protosOf returns the messages of the views.
 func protosOf(all []budgetView) []*aliquotv1.Budget {
 	out := make([]*aliquotv1.Budget, len(all))
 	for i, b := range all {
@@ -37,8 +37,7 @@ func protosOf(all []budgetView) []*aliquotv1.Budget {
 	return out
 }
 
-// show is the replicated part of a budget: the liabilities of a hot key, else the
-// floors.
+// viewOf returns the replicated part of a budget: the liabilities of a hot key, else the floors.
 func viewOf(s *clusterstate.State, rule *rules.Rule, key budget.KeyID, l limit.Limit, window time.Duration) budgetView {
 	shares := s.Ledger.Shares(key)
 	b := &aliquotv1.Budget{
@@ -72,8 +71,8 @@ func viewOf(s *clusterstate.State, rule *rules.Rule, key budget.KeyID, l limit.L
 	return budgetView{key: key, budget: b}
 }
 
-// alone is what a region enforces of a limit that is not coordinated: all of it, as
-// long as its daemon runs.
+// independentShare returns what a region enforces of a limit that is not coordinated: all of it, while
+// its daemon runs.
 func independentShare(r *budget.RegionConfig) budget.Share {
 	if r.Fenced {
 		return budget.Share{}
@@ -85,10 +84,9 @@ func unknownRule(id string, version uint64) error {
 	return fmt.Errorf("%w %q in rules version %d", errUnknownRule, shorten(id), version)
 }
 
-// hotKeys walks those of the sorted keys that are hot, of one rule (nil: of all),
-// after the given key. What the rules no longer know is left out. A budget found
-// this way shows the rule's own limit: overrides are for API keys, which a
-// coordinator does not have.
+// hotKeys iterates over the hot keys among the sorted keys, after the given key; only those of one rule
+// if only is not nil. It skips keys whose rule is gone. A budget found this way shows the rule's own
+// limit: overrides are by API key, which a coordinator does not have.
 func hotKeys(s *clusterstate.State, keys []budget.KeyID, only *rules.Rule, after *budget.KeyID) iter.Seq2[budget.KeyID, *rules.Rule] {
 	byNumber := leader.RulesByNumber(s, only)
 	return func(yield func(budget.KeyID, *rules.Rule) bool) {
@@ -111,9 +109,9 @@ func hotKeys(s *clusterstate.State, keys []budget.KeyID, only *rules.Rule, after
 	}
 }
 
-// complete adds what only the leader knows: from the machine if it runs here, else
-// from what ask brings from the leader. If neither can be had the states stay
-// unknown. It returns what the machine said if it runs here, else nil.
+// addLeaderState adds what only the leader knows: from the state machine if it runs here, else from the
+// answer of ask. If neither is available the states stay unknown. It returns the status from the state
+// machine; nil if the machine does not run here.
 func (s *budgetService) addLeaderState(ctx context.Context, all []budgetView, ask func(context.Context) ([]*aliquotv1.Budget, error)) *leader.BudgetStatus {
 	if len(all) == 0 {
 		return nil
@@ -141,14 +139,14 @@ func (s *budgetService) addLeaderState(ctx context.Context, all []budgetView, as
 	return nil
 }
 
-// fill puts the machine's knowledge beside the ledger's. A key that the machine
-// has and this reading of the ledger did not, or the reverse, stays as it was read.
+// addStatus adds the leader's status to the views. A key that only one of the ledger and the state
+// machine has stays as it was read.
 func addStatus(all []budgetView, known *leader.BudgetStatus) {
 	for i, b := range all {
 		b.budget.ExcessObserved = known.Excess[i]
 		for j, region := range b.budget.GetRegions() {
 			if j >= len(known.Regions) {
-				break // declared since; the machine in charge of it begins in a moment
+				break // declared since; the next loop knows it
 			}
 			region.LeaseRemaining = durationpb.New(known.Regions[j].LeaseRemaining)
 			if !b.budget.GetHot() || !known.Hot[i] {
@@ -173,8 +171,8 @@ func stateOf(k budget.KeyRegionStatus) string {
 	return stateLive
 }
 
-// merge takes the soft part of what the leader answered, by key and region. Shares
-// stay this node's own: it must show what it has applied.
+// addLeaderAnswer adds the status that the leader answered, by key and region. The shares stay those
+// that this node has applied.
 func addLeaderAnswer(all []budgetView, known []*aliquotv1.Budget) {
 	type part struct{ rule, hash, region string }
 	parts := map[part]*aliquotv1.RegionBudget{}

@@ -14,7 +14,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// SetTiming changes the lease and the bound on clock rates; the leader does it.
+// SetTiming changes the lease and the bound on clock rates. The leader does it.
 func (s *clusterService) SetTiming(ctx context.Context, req *aliquotv1.SetTimingRequest) (*aliquotv1.SetTimingResponse, error) {
 	ctx, cancel := withDeadline(ctx)
 	defer cancel()
@@ -38,7 +38,8 @@ func (s *clusterService) SetTiming(ctx context.Context, req *aliquotv1.SetTiming
 	return &aliquotv1.SetTimingResponse{Timing: out}, nil
 }
 
-// timingAsked completes a request with what is in force, of the config version given.
+// requestedTiming returns the timing of a request, completed with the timing in force, and the version
+// of the configuration that this was read from.
 func (s *clusterService) requestedTiming(req *aliquotv1.SetTimingRequest) (lease time.Duration, rhoPPM int32, version uint64, err error) {
 	s.node.View(func(state *clusterstate.State) {
 		c := &state.Ledger.Config
@@ -62,7 +63,7 @@ func (s *clusterService) requestedTiming(req *aliquotv1.SetTimingRequest) (lease
 
 const million = 1_000_000
 
-// timingToWire shows a timing, and the change of it that is under way.
+// timingToWire returns the timing with the change of it that is under way.
 func timingToWire(c *budget.Config) *aliquotv1.Timing {
 	out := &aliquotv1.Timing{
 		Lease: durationpb.New(c.Lease), Rho: float64(c.RhoPPM) / million, RhoRising: c.RhoRising,

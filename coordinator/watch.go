@@ -19,22 +19,22 @@ import (
 )
 
 const (
-	// watchPause coalesces changes: a viewer wants to see movement, not each step.
+	// watchPause joins changes: a viewer needs the movement, not each step.
 	watchPause = 50 * time.Millisecond
-	// watchCost is how many times as long as a look at the ledger took the next one
-	// waits at least, so that watching a large ledger costs a few percent of a core.
+	// watchCost sets the pause between two readings of the ledger: at least this many times the time that
+	// the reading took. So a watch of a large ledger costs a few percent of a core.
 	watchCost = 20
-	// watchHeartbeat spaces empty messages, by which both ends notice a dead peer.
+	// watchHeartbeat is the time between empty messages, which let both ends notice a dead peer.
 	watchHeartbeat = 10 * time.Second
 	// maxWatches bounds the streams of one coordinator.
 	maxWatches = 64
-	// watchChunk bounds one message.
+	// watchChunk bounds the budgets in one message.
 	watchChunk = 500
 )
 
-// WatchBudgets sends every budget that the request selects, then each one that
-// changes, until the caller goes or the daemon stops. What only the leader knows
-// is included if this coordinator leads, or if a single key is watched.
+// WatchBudgets sends every budget that the request selects, then each one that changes, until the
+// caller leaves or the daemon stops. It includes what only the leader knows if this coordinator leads,
+// or if the request names a single key.
 func (s *budgetService) WatchBudgets(ctx context.Context, req *aliquotv1.WatchBudgetsRequest, stream *connect.ServerStream[aliquotv1.WatchBudgetsResponse]) error {
 	select {
 	case s.watches <- struct{}{}:
@@ -49,18 +49,18 @@ func (s *budgetService) WatchBudgets(ctx context.Context, req *aliquotv1.WatchBu
 	return toRPC(w.run(ctx))
 }
 
-// watch is one stream in progress.
+// watch is one open stream.
 type watch struct {
 	service *budgetService
 	req     *aliquotv1.WatchBudgetsRequest
 	stream  *connect.ServerStream[aliquotv1.WatchBudgetsResponse]
-	sent    map[budget.KeyID]string // what each key looked like when last sent
+	sent    map[budget.KeyID]string // what was last sent of each key
 }
 
 func (w *watch) run(ctx context.Context) error {
 	heartbeat := time.NewTicker(watchHeartbeat)
 	defer heartbeat.Stop()
-	// At once something, even if nothing is hot: a caller waits for the headers.
+	// The first message is sent at once, even if nothing is hot: a caller waits for the headers.
 	if err := w.stream.Send(&aliquotv1.WatchBudgetsResponse{}); err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (w *watch) run(ctx context.Context) error {
 	}
 }
 
-// look sends what differs from what was last sent.
+// sendChanges sends the budgets that differ from what was last sent.
 func (w *watch) sendChanges(ctx context.Context) error {
 	get := &aliquotv1.GetBudgetRequest{RuleId: w.req.GetRuleId(), Key: w.req.GetKey(), Namespace: w.req.GetNamespace()}
 	var news []budgetView
@@ -114,7 +114,7 @@ func (w *watch) sendChanges(ctx context.Context) error {
 	return w.send(ctx, get, news)
 }
 
-// single reads the one budget that is watched.
+// changedBudget returns the one watched budget if it has changed.
 func (w *watch) changedBudget(state *clusterstate.State, get *aliquotv1.GetBudgetRequest) ([]budgetView, error) {
 	b, _, err := readBudget(state, get)
 	if err != nil || !w.changed(state, b.key, b.budget.GetLimit().GetCapacity(), b.budget.GetLimit().GetRefillRate()) {
@@ -123,8 +123,8 @@ func (w *watch) changedBudget(state *clusterstate.State, get *aliquotv1.GetBudge
 	return []budgetView{b}, nil
 }
 
-// hot reads the hot keys that differ, and shows those that are hot no more as
-// cold, once.
+// changedHotKeys returns the hot keys that have changed. A key that is no longer hot is returned once,
+// as a cold one.
 func (w *watch) changedHotKeys(state *clusterstate.State, only *rules.Rule) []budgetView {
 	var news []budgetView
 	for key, rule := range hotKeys(state, state.Ledger.Keys(), only, nil) {
@@ -145,7 +145,7 @@ func (w *watch) changedHotKeys(state *clusterstate.State, only *rules.Rule) []bu
 	return news
 }
 
-// differs remembers what a key looks like now, and reports whether that is news.
+// changed reports whether a key differs from what was last sent, and stores its new state.
 func (w *watch) changed(state *clusterstate.State, key budget.KeyID, capacity int64, rate float64) bool {
 	shares := state.Ledger.Shares(key)
 	look := make([]byte, 0, 16+8*len(shares))

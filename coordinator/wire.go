@@ -10,10 +10,10 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// hashBytes is the length of a key's hash on the wire.
+// hashBytes is the length of a key's hash in a message.
 const hashBytes = 16
 
-// helloFromWire reads a Hello of the region with this index. The error is
+// helloFromWire returns the Hello in a message. region is the index of its region. The error is
 // budget.ErrMalformed.
 func helloFromWire(region int, m *aliquotv1.HelloRequest) (budget.Hello, error) {
 	h := budget.Hello{
@@ -51,11 +51,11 @@ func helloFromWire(region int, m *aliquotv1.HelloRequest) (budget.Hello, error) 
 	return h, nil
 }
 
-// maxRedisEpoch is above nonce, run id, birth time and the promotions of a thousand nodes of
-// a Redis Cluster; it is replicated.
+// maxRedisEpoch bounds redis_epoch, which is replicated. It is longer than nonce, run id, birth time
+// and the promotions of a thousand nodes of a Redis Cluster.
 const maxRedisEpoch = 10_000
 
-// reportFromWire reads a Report of the region with this index. The error is
+// reportFromWire returns the Report in a message. region is the index of its region. The error is
 // budget.ErrMalformed.
 func reportFromWire(region int, m *aliquotv1.ReportRequest) (budget.Report, error) {
 	r := budget.Report{
@@ -96,11 +96,10 @@ func keyReportFromWire(k *aliquotv1.KeyReport) (budget.KeyReport, error) {
 	}, err
 }
 
-// maxSpent bounds the keys that a daemon without a session tells of.
+// maxSpent bounds the keys that a daemon without a session reports.
 const maxSpent = 1000
 
-// spentFromWire reads what a daemon without a session has admitted. The error is
-// budget.ErrMalformed.
+// spentFromWire returns what a daemon without a session has admitted. The error is budget.ErrMalformed.
 func spentFromWire(m *aliquotv1.HelloRequest) ([]budget.KeyReport, error) {
 	if n := len(m.GetSpent()); n > maxSpent {
 		return nil, fmt.Errorf("%w: spent names %d keys, at most %d", budget.ErrMalformed, n, maxSpent)
@@ -118,7 +117,7 @@ func spentFromWire(m *aliquotv1.HelloRequest) ([]budget.KeyReport, error) {
 	return out, nil
 }
 
-// standing is what Hellos and reports say of a daemon and of the others of its region.
+// standing is the part of Hellos and reports about the daemon and the others of its region.
 type standing interface {
 	GetDaemon() uint64
 	GetStoreless() bool
@@ -126,7 +125,7 @@ type standing interface {
 	GetOthers() []uint64
 }
 
-// standingFromWire reads what a daemon says of itself. The error is budget.ErrMalformed.
+// standingFromWire returns that part. The error is budget.ErrMalformed.
 func standingFromWire(m standing) (budget.Standing, error) {
 	s := budget.Standing{Daemon: budget.DaemonID(m.GetDaemon()), Storeless: m.GetStoreless(), Alone: m.GetAlone()}
 	if n := len(m.GetOthers()); n > budget.MaxDaemons {
@@ -138,8 +137,8 @@ func standingFromWire(m standing) (budget.Standing, error) {
 	return s, nil
 }
 
-// microsFromWire does not let a large number wrap: the machine refuses what is negative
-// or too long.
+// microsFromWire converts microseconds without overflow. The state machine refuses negative and too
+// long durations.
 func microsFromWire(micros int64) time.Duration {
 	const most = int64(math.MaxInt64 / time.Microsecond)
 	return time.Duration(min(max(micros, -1), most)) * time.Microsecond
@@ -180,7 +179,7 @@ func limitFromWire(m *aliquotv1.KeyLimit) budget.KeyLimit {
 	}
 }
 
-// helloToWire is the machine's part of the answer; the shell adds the rest.
+// helloToWire returns the state machine's part of the answer to a Hello; the service adds the rest.
 func helloToWire(ok budget.HelloOK) *aliquotv1.HelloResponse {
 	return &aliquotv1.HelloResponse{
 		Shard: ok.Shard, Epoch: ok.Epoch, Session: ok.Session, Nonce: ok.Nonce, Actions: actionsToWire(ok.Actions),
@@ -219,7 +218,7 @@ func shareToWire(s budget.Share) *aliquotv1.Share {
 	return &aliquotv1.Share{Rate: s.Rate, Burst: s.Burst}
 }
 
-// limitToWire is nil for a limit that is not known.
+// limitToWire returns a limit as a message; nil for an unknown limit.
 func limitToWire(l budget.KeyLimit) *aliquotv1.KeyLimit {
 	if l == (budget.KeyLimit{}) {
 		return nil
@@ -230,8 +229,8 @@ func limitToWire(l budget.KeyLimit) *aliquotv1.KeyLimit {
 	}
 }
 
-// placementFromWire takes a placement of a later version for the default one: it is
-// a matter of how well a limit is used.
+// placementFromWire returns the placement of a message. It returns the default for a placement of a
+// later version: the placement only decides how well a limit is used.
 func placementFromWire(m aliquotv1.Placement) budget.Placement {
 	if p := budget.Placement(m); m >= 0 && p.Valid() {
 		return p
