@@ -59,7 +59,7 @@ func (m *membership) keepAddresses(now time.Time) {
 	m.book.done = done
 	m.loops.Go(func() {
 		defer close(done)
-		if err := m.replicateAddresses(config, table); err != nil && m.Leads() && m.quiet.allow("addresses", time.Now()) {
+		if err := m.replicateAddresses(config, table); err != nil && m.Leads() && m.limiter.Allow("addresses", time.Now()) {
 			m.log.Warn("cannot replicate where the coordinators serve RPC", "error", err)
 		}
 	})

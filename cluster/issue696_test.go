@@ -177,7 +177,7 @@ func bareNode(t *testing.T, trans raft.Transport, peers ...raft.Server) (*Node, 
 	t.Helper()
 	notify := make(chan bool, 1)
 	n := &Node{
-		cfg: DefaultConfig(), log: testLogger(), fsm: newFSM(), quiet: newQuiet(), gossip: &gossip.Gossip{Peers: gossip.NewPeers()},
+		cfg: DefaultConfig(), log: testLogger(), fsm: newFSM(), limiter: newLimiter(), gossip: &gossip.Gossip{Peers: gossip.NewPeers()},
 		serverID: "a/00000001", leaderCh: make(chan bool, 1), joining: make(chan struct{}, 1), failed: make(chan error, 1),
 	}
 	n.cfg.NodeID, n.cfg.Regions, n.cfg.Logger = "a", []string{"us", "eu"}, n.log

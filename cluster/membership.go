@@ -99,7 +99,7 @@ func (m *membership) step(now time.Time) (settled bool) {
 		m.promise.hold(&p, now)
 		m.view = p.view // without regions never ready: it could be the first leader and has none to declare
 	}
-	if p.problem != "" && m.quiet.allow("boot "+p.problem, now) {
+	if p.problem != "" && m.limiter.Allow("boot "+p.problem, now) {
 		m.log.Warn("not bootstrapping", "problem", p.problem)
 	}
 	switch {
@@ -127,7 +127,7 @@ func (m *membership) remember() {
 	if id == m.dir.id {
 		return
 	}
-	if err := m.dir.store(id); err != nil && m.quiet.allow("identity", time.Now()) {
+	if err := m.dir.store(id); err != nil && m.limiter.Allow("identity", time.Now()) {
 		m.log.Error("cannot write the node's identity", "error", err)
 	}
 }
@@ -156,7 +156,7 @@ func (m *membership) duplicated(now time.Time) bool {
 func (m *membership) waitForRegions(p bootPlan, now time.Time) {
 	if p.complete {
 		m.fail(fmt.Errorf("--regions is empty and there is no cluster to join: a new cluster must declare its regions"))
-	} else if m.quiet.allow("regions", now) {
+	} else if m.limiter.Allow("regions", now) {
 		m.log.Info("waiting for a cluster to join; without --regions this node cannot begin one")
 	}
 }
@@ -168,7 +168,7 @@ func (m *membership) bootstrap(servers []raft.Server) {
 		return m.raft.BootstrapCluster(raft.Configuration{Servers: servers})
 	})
 	if err != nil {
-		if m.quiet.allow("bootstrap", time.Now()) {
+		if m.limiter.Allow("bootstrap", time.Now()) {
 			m.log.Info("not bootstrapped here; waiting to hear from whoever did", "error", err)
 		}
 		return
@@ -183,7 +183,7 @@ func (m *membership) tryJoin(now time.Time) {
 	}
 	ask := m.joinVia()
 	if ask == nil {
-		if m.quiet.allow("join", now) {
+		if m.limiter.Allow("join", now) {
 			m.log.Info("waiting for a member of the cluster to join through")
 		}
 		return
@@ -241,7 +241,7 @@ func (m *membership) joined(err error) {
 	case err == nil:
 	case time.Since(m.began) < startsWithin:
 		m.log.Info("waiting for a leader to join", "error", err)
-	case m.quiet.allow("join failed", time.Now()):
+	case m.limiter.Allow("join failed", time.Now()):
 		m.log.Warn("could not join the cluster; trying again", "error", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"aliquot/cluster/raftlog"
 	"aliquot/cluster/raftnet"
 	"aliquot/cluster/state"
+	"aliquot/internal/ratelog"
 )
 
 const (
@@ -29,6 +30,10 @@ const (
 	// walSegmentBytes holds three of the largest entries; old segments go whole.
 	walSegmentBytes = 16 << 20
 )
+
+// newLimiter returns the bound of a node's warnings: a lasting fault stays visible, and strangers that knock from many
+// addresses do not fill the log.
+func newLimiter() *ratelog.Limiter { return &ratelog.Limiter{Every: time.Minute, PerMinute: 256} }
 
 // Node is one member of the replicated cluster, or one on its way to be. All
 // methods are safe for concurrent use.
@@ -54,7 +59,7 @@ type Node struct {
 	removed   []raft.ServerID // what RemoveMember removed here; belongs to who holds joining
 	commits   atomic.Uint64   // commands and barriers this node saw committed as leader
 	metrics   *metrics
-	quiet     *quiet
+	limiter   *ratelog.Limiter // of warnings
 	failed    chan error
 	failOnce  sync.Once
 	ctx       context.Context // ends at Shutdown
@@ -75,7 +80,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: c, log: c.Logger.With("node", c.NodeID), fsm: newFSM(), quiet: newQuiet(),
+		cfg: c, log: c.Logger.With("node", c.NodeID), fsm: newFSM(), limiter: newLimiter(),
 		leaderCh: make(chan bool, 1), joining: make(chan struct{}, 1), failed: make(chan error, 1),
 	}
 	n.cfg.Logger = n.log
@@ -122,7 +127,7 @@ func (n *Node) start() (err error) {
 	}
 	if n.gossip, err = gossip.Start(gossip.Config{
 		Listen: n.cfg.GossipListen, AdvertiseHost: n.cfg.AdvertiseHost, Label: n.cfg.Label, Key: key, CIDRs: n.cfg.GossipCIDRs,
-		Logger: n.log, Allow: n.quiet.allow,
+		Logger: n.log, Allow: n.limiter.Allow,
 	}, n.ownMeta("")); err != nil {
 		return err
 	}
@@ -199,7 +204,7 @@ func (n *Node) listenRaft() error {
 	n.layer = raftnet.NewLayer(listener, raftnet.Config{
 		Self: n.serverID, Advertise: n.raftAddr, Cluster: n.clusterID,
 		Identify: func() ([]byte, error) { return n.identify().Encode() },
-		Logger:   n.log.With("component", "raft-net"), Allow: n.quiet.allow,
+		Logger:   n.log.With("component", "raft-net"), Allow: n.limiter.Allow,
 	})
 	n.trans = raftnet.NewTransport(n.layer, n.newGuard(), newHclog(n.log, "raft-net"))
 	return nil
@@ -225,7 +230,7 @@ func (n *Node) newGuard() *raftnet.Guard {
 	}
 	return raftnet.NewGuard(term, applied, n.clusterID, func(reason string, err error) {
 		n.metrics.countRefused(reason)
-		if n.quiet.allow("raft refused "+reason, time.Now()) {
+		if n.limiter.Allow("raft refused "+reason, time.Now()) {
 			n.log.Error("a Raft message was refused", "reason", reason, "error", err)
 		}
 	})

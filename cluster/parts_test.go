@@ -61,19 +61,6 @@ func TestGossipKeyFile(t *testing.T) {
 	}
 }
 
-func TestQuietIsBounded(t *testing.T) {
-	q, now := newQuiet(), time.Unix(1000, 0)
-	for i := range 10 * maxQuietKeys {
-		q.allow(string(rune(i)), now)
-	}
-	if len(q.said) > maxQuietKeys {
-		t.Errorf("%d entries", len(q.said))
-	}
-	if !q.allow("later", now.Add(warnEvery)) || q.allow("later", now.Add(warnEvery)) {
-		t.Error("after a minute there is room again, once")
-	}
-}
-
 // count is how many lines hold both parts.
 func (l *logged) count(parts ...string) (lines int) {
 	for line := range strings.Lines(l.String()) {

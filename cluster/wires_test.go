@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"aliquot/cluster/raftnet"
+	"aliquot/internal/ratelog"
 )
 
 // wires is a network of in-memory pipes, so that the transport that ships can run
@@ -257,7 +258,7 @@ func newTransport(layer raft.StreamLayer) *raftnet.Transport {
 func newLayer(l net.Listener, id raft.ServerID, identify func() ([]byte, error)) *raftnet.Layer {
 	return raftnet.NewLayer(l, raftnet.Config{
 		Self: id, Advertise: l.Addr().String(), Cluster: func() string { return "" }, Identify: identify,
-		Logger: testLogger(), Allow: newQuiet().allow,
+		Logger: testLogger(), Allow: new(ratelog.Limiter).Allow,
 	})
 }
 
