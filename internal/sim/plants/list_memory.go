@@ -98,6 +98,10 @@ func memory() []Plant {
 			World: World{Regions: 2, Keys: 2, Burst: 100, Rate: 10, Faults: []string{"all store commands stuck", "store commands stuck"}},
 		},
 		{
+			Name: "recall-beside-a-loan", Breaks: "what a daemon remembers of a bucket fills up beside what it has borrowed of it",
+			Edits: []Edit{{"internal/recall/table.go", "max(0, c.Bucket.Cap-e.lent)", "c.Bucket.Cap"}},
+		},
+		{
 			Name: "recall-first-of-a-call", Breaks: "of several requests for a key that one call of the store decides, the daemon remembers the first one's answer",
 			Edits: []Edit{{"internal/recall/call.go", "(stamp >= e.stamp || k.sent >= e.at)", "(stamp > e.stamp || k.sent >= e.at)"}},
 		},
