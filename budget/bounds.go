@@ -102,7 +102,7 @@ func (c *Config) FloorAfterUse(tail time.Duration) time.Duration {
 
 // ConnectedFloor returns what a region keeps of a key while it is connected and has lent the rest.
 // It keeps 2 % of its floor, so all regions together keep 2 %, and at least one whole request of
-// the burst. It keeps nothing of a limit that has a home, nor of one whose floor is below one
+// the burst. It keeps nothing of a limit that has a home, nor of one whose floor holds less than one
 // request: a fraction of a request is of no use to anyone.
 func ConnectedFloor(floor Share, limit KeyLimit) Share {
 	minBurst := int64(microToken)
@@ -113,7 +113,9 @@ func ConnectedFloor(floor Share, limit KeyLimit) Share {
 		if limit.lendsUnused() {
 			return keptUnused(floor, limit)
 		}
-		minBurst = homedBelow * microToken
+		if Scale(limit.Rate, floor.Rate) < homedBelow*microToken {
+			minBurst = homedBelow * microToken
+		}
 	}
 	if limit.Capacity <= 0 || Scale(limit.Capacity, floor.Burst) < minBurst {
 		return Share{}

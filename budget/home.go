@@ -7,7 +7,7 @@ type Placement uint8
 
 // The placements as rules name them.
 const (
-	// PlacementAuto: a small limit has a home, any other limit is split; see Config.Homed.
+	// PlacementAuto: a small and slow limit has a home, any other limit is split; see Config.Homed.
 	PlacementAuto Placement = iota
 	// PlacementSplit: every region that asks holds a part, however small the limit is.
 	PlacementSplit
@@ -19,14 +19,16 @@ const (
 // Valid reports whether p is one of the placements.
 func (p Placement) Valid() bool { return p <= PlacementHome }
 
-// homedBelow is the number of requests that a floor must hold to be worth splitting. Below it, a
-// burst that arrives in one region finds too little there, and the other regions are left with
-// parts of requests.
+// homedBelow is the number of requests that a floor must hold, or earn a second, to be worth
+// splitting. Below it, a burst that arrives in one region finds too little there, and the other
+// regions are left with parts of requests. A floor that earns so many has its next whole request
+// within 100 ms, and its clients would wait seconds for their region's turn as a home: the limit of
+// a backend, with a small burst and a high rate, is used in all regions at once.
 const homedBelow = 10
 
 // Homed reports whether a key of this limit has a home: one region that holds all of it while the
-// key is hot. By default that is a token bucket whose mean floor is below ten requests. A counting
-// limit has none, because what a region leaves unused of it is lent whole, however small it is. The
+// key is hot. By default that is a token bucket whose mean floor holds less than ten requests and
+// earns less than ten a second. A counting limit has none, because what a region leaves unused of it is lent whole, however small it is. The
 // answer affects how well the limit is used, never safety, so the leader and a region with an older
 // configuration may disagree.
 func (c *Config) Homed(limit KeyLimit) bool {
@@ -45,7 +47,7 @@ func (c *Config) Homed(limit KeyLimit) bool {
 			floors++
 		}
 	}
-	return limit.Capacity < homedBelow*microToken*floors
+	return max(limit.Capacity, limit.Rate) < homedBelow*microToken*floors
 }
 
 // busyDwell and calmDwell are how long a home keeps a limit that other regions ask for. A share

@@ -26,24 +26,27 @@ func TestWhichLimitsHaveAHome(t *testing.T) {
 	for _, c := range []struct {
 		config    Config
 		requests  int64
+		rate      int64 // requests a second
 		placement Placement
 		homed     bool
 		counted   bool // the same for a counting limit
 	}{
-		{three, 29, PlacementAuto, true, false},
-		{three, 30, PlacementAuto, false, false},
-		{joining, 30, PlacementAuto, false, false}, // a region without a floor divides nothing
-		{three, 3, PlacementAuto, true, false},
-		{three, 2, PlacementAuto, true, false}, // what is unused of a counting limit is lent
-		{three, 2, PlacementSplit, false, false},
-		{three, 1000, PlacementHome, true, true},
+		{three, 29, 0, PlacementAuto, true, false},
+		{three, 30, 0, PlacementAuto, false, false},
+		{joining, 30, 0, PlacementAuto, false, false}, // a region without a floor divides nothing
+		{three, 3, 0, PlacementAuto, true, false},
+		{three, 2, 0, PlacementAuto, true, false}, // what is unused of a counting limit is lent
+		{three, 29, 29, PlacementAuto, true, false},
+		{three, 24, 120, PlacementAuto, false, false}, // a backend's limit: a small burst, used in all regions at once
+		{three, 2, 0, PlacementSplit, false, false},
+		{three, 1000, 0, PlacementHome, true, true},
 	} {
-		limit := KeyLimit{Capacity: c.requests * microToken, Placement: c.placement}
+		limit := KeyLimit{Capacity: c.requests * microToken, Rate: c.rate * microToken, Placement: c.placement}
 		if counts := (KeyLimit{Capacity: limit.Capacity, Placement: c.placement, Tail: time.Minute}); c.config.Homed(counts) != c.counted {
 			t.Errorf("%d requests a minute, placement %d: a home is %v", c.requests, c.placement, !c.counted)
 		}
 		if got := c.config.Homed(limit); got != c.homed {
-			t.Errorf("%d requests over %d regions, placement %d: a home is %v", c.requests, len(c.config.Regions), c.placement, got)
+			t.Errorf("%d requests, %d a second, over %d regions, placement %d: a home is %v", c.requests, c.rate, len(c.config.Regions), c.placement, got)
 		}
 	}
 }
@@ -61,6 +64,7 @@ func TestConnectedFloorOfAHome(t *testing.T) {
 	}
 	for _, limit := range []KeyLimit{
 		{Capacity: 31 * microToken},
+		{Capacity: 24 * microToken, Rate: 120 * microToken},
 		{Capacity: 29 * microToken, Placement: PlacementSplit},
 	} {
 		if k := ConnectedFloor(third, limit); Scale(limit.Capacity, k.Burst) < microToken {

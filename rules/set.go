@@ -46,7 +46,7 @@ const (
 
 // Where the regions hold one limit, as Rule.Placement names it.
 const (
-	// Auto, the default: Home for limits under about ten requests a region, else Split.
+	// Auto, the default: Home for limits under about ten requests and ten a second a region, else Split.
 	Auto = "auto"
 	// Split: each region that asks holds a part of the limit.
 	Split = "split"

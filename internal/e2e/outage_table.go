@@ -76,20 +76,10 @@ func (l *Lab) killStore(ctx context.Context, d time.Duration) error {
 }
 
 // burn has other processes use all of the machine for a while.
-func burn(ctx context.Context, l *Lab, _ int) (err error) {
-	var all []*Process
-	for i := range burners {
-		p := newProcess(l.dir, fmt.Sprintf("burner-%d", i), "sh", "-c", "while :; do :; done")
-		if err = p.Start(); err != nil {
-			break
-		}
-		all = append(all, p)
-	}
+func burn(ctx context.Context, l *Lab, _ int) error {
+	stop, err := busy(l.dir, burners)
 	pause(ctx, burnFor)
-	for _, p := range all {
-		err = errors.Join(err, p.Kill9())
-	}
-	return err
+	return errors.Join(err, stop())
 }
 
 // named is a key that no other run has.

@@ -220,13 +220,14 @@ func (s Surge) door(ctx context.Context, lab *Lab, region *Region, backend strin
 	return "http://" + address, nginx, nil
 }
 
-// busy starts processes that do nothing but take time; stop ends them.
-func busy(dir string, n int) (stop func(), err error) {
+// busy starts processes that do nothing but take time; stop ends them, also after an error.
+func busy(dir string, n int) (stop func() error, err error) {
 	var all []*Process
-	stop = func() {
+	stop = func() (err error) {
 		for _, p := range all {
-			p.Kill9()
+			err = errors.Join(err, p.Kill9())
 		}
+		return err
 	}
 	for i := range n {
 		p := newProcess(dir, fmt.Sprintf("busy-%d", i), "sh", "-c", "while :; do :; done")
