@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -67,13 +68,25 @@ func openDataDir(path, nodeID string) (*dataDir, error) {
 	return d, nil
 }
 
-// lockDir holds an advisory lock that ends with the process, however it ends.
+// lockPatience is how long a node waits for the lock of its data directory. A process that has just ended may still hold
+// it, and so does a process that is being started, until it runs its own program.
+const lockPatience = time.Second
+
+// lockDir takes an advisory lock that ends with the process, however it ends.
 func lockDir(path string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(path, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("--data-dir %s: %w", path, err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	const pause = 20 * time.Millisecond
+	for waited := time.Duration(0); ; waited += pause {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || waited >= lockPatience {
+			break
+		}
+		time.Sleep(pause)
+	}
+	if err != nil {
 		return nil, errors.Join(
 			fmt.Errorf("--data-dir %s is in use by another process (%w): stop that one, or give this node a directory of its own", path, err),
 			f.Close())
