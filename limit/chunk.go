@@ -32,9 +32,9 @@ type ChunkView struct {
 // Asked reports whether the view has or wants a chunk.
 func (c *ChunkView) Asked() bool { return c.Was != 0 || c.Want != 0 }
 
-// Holds returns what the caller holds of the record by the answer to a call with this view, and for how long at the most:
-// half as long again as the store said, which is beyond what two clocks may differ by. It reports false if the answer
-// says nothing of that.
+// Holds returns what the caller holds of the record by the answer to a call with this view, and for
+// how long at most: half as long again as the store said, which is beyond what two clocks may
+// differ by. It returns false if the answer does not say.
 func (c *ChunkView) Holds(out *Outcome) (held Tokens, most time.Duration, known bool) {
 	if !c.Asked() || c.Until == Void {
 		return 0, 0, false

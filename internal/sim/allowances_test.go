@@ -26,7 +26,8 @@ func TestTheOracleReadsNoLedgerAndNoRecord(t *testing.T) {
 	}
 }
 
-// It counts the bursts of an elastic limit by the regions that were declared, and one more once floors have moved.
+// It counts the bursts of an elastic limit by the regions that were declared, and one more once
+// floors have moved.
 func TestTheOracleCountsBurstsByItself(t *testing.T) {
 	w := calmElastic(t, of(300, 100), Behaviour{mode: single})
 	w.pass(t, time.Second)

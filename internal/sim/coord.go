@@ -56,13 +56,13 @@ func (w *world) elect() {
 	}
 	w.coords = append(w.coords, c)
 	w.leader = c
-	c.reign()
+	c.beginEpoch()
 	w.plan(0, c)
 }
 
-// reign starts a state machine on the present ledger, with its own epoch. A coordinator does that
-// when it is elected, and when the floors of its state machine are no longer in force.
-func (c *coord) reign() {
+// beginEpoch starts a state machine on the present ledger, with its own epoch. A coordinator does
+// that when it is elected, and when the floors of its state machine are no longer in force.
+func (c *coord) beginEpoch() {
 	w := c.w
 	c.refuseAll()
 	w.ledger.MintEpoch()
@@ -126,7 +126,7 @@ func (c *coord) happen() {
 		c.step(budget.Tick{})
 		c.advanceFloors()
 		if c.leads() && c.machine.EpochSpent() {
-			c.reign()
+			c.beginEpoch()
 		}
 		c.w.plan(tickEvery, c)
 	}

@@ -20,8 +20,9 @@ type former struct {
 // wall returns a daemon's wall clock as a true time. Overrides end by it.
 func (n *node) wall() int64 { return n.w.now + int64(n.name)*37%200*milli - wallApart }
 
-// unlooked is how long a daemon may have stopped without a limit's end being older than it assumes.
-const unlooked = 500 * time.Millisecond
+// maxUnnoticedStop is how long a daemon may have stopped without a limit's end being older than it
+// assumes.
+const maxUnnoticedStop = 500 * time.Millisecond
 
 // limitOf returns the limit of a rule as a daemon has it now. The daemon remembers a change of it,
 // with its rules or at the end of an override.
@@ -31,8 +32,8 @@ func (n *node) limitOf(r *rule) limit.Limit {
 		return l
 	}
 	if f.known {
-		f.change = f.change.Then(f.limit, l, n.leastFloor(), r.elastic, n.now())
-		if n.now().Sub(n.looked) > unlooked {
+		f.change = f.change.Then(f.limit, l, n.minFloor(), r.elastic, n.now())
+		if n.now().Sub(n.looked) > maxUnnoticedStop {
 			f.change = f.change.Unknown(l.Algorithm.Counts())
 		}
 	}
@@ -50,8 +51,8 @@ func (n *node) formerOf(r *rule) *former {
 	return &n.formers[r.index]
 }
 
-// leastFloor returns the smallest share of a limit that a cold bucket here may have had.
-func (n *node) leastFloor() budget.Share {
+// minFloor returns the smallest share of a limit that a cold bucket here may have had.
+func (n *node) minFloor() budget.Share {
 	own := n.machine.Config().Regions
 	if n.region >= len(own) {
 		return budget.Share{}
@@ -94,7 +95,7 @@ func (n *node) toldFormers(version uint64) {
 		f := n.formerOf(r)
 		for _, l := range r.past(version, n.w.now) {
 			if f.known {
-				f.change = f.change.Then(f.limit, l, n.leastFloor(), r.elastic, n.now()).Unknown(l.Algorithm.Counts())
+				f.change = f.change.Then(f.limit, l, n.minFloor(), r.elastic, n.now()).Unknown(l.Algorithm.Counts())
 			}
 			f.known, f.limit = true, l
 		}
@@ -104,7 +105,7 @@ func (n *node) toldFormers(version uint64) {
 // changed adds what the daemon remembers of a limit's change to a view.
 func (n *node) changed(v *limit.View, f *rights.Frame, right budget.Right, r *rule, l limit.Limit) {
 	c := n.formerOf(r).change
-	if c.Settled(l, n.leastFloor(), r.elastic, n.now()) {
+	if c.Settled(l, n.minFloor(), r.elastic, n.now()) {
 		return
 	}
 	f.Changed(v, c, n.clockMap.Changed(c.At.Add(rights.LateUse)), right, r.elastic)

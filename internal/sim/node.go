@@ -262,7 +262,7 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 			n.calling, n.target = false, nil
 			if failed.Busy {
 				n.heardAt = n.sent
-				n.knows(func() { n.hears(failed.Wait) })
+				n.updateRoster(func() { n.hears(failed.Wait) })
 			}
 			n.step(ev)
 			if failed.Config != nil {
@@ -292,11 +292,11 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 		if n.machine.LatestSession() == (budget.SessionID{Epoch: d.Directive.Epoch, Number: d.Directive.Session}) {
 			n.recalled.HoldsUntil(n.sentAt.Add(budget.SessionHolds(int64(n.w.cfg.RhoPPM))))
 		}
-		n.knows(func() { n.roster.Told(d.Directive.Epoch, d.Directive.Others, n.now()) })
+		n.updateRoster(func() { n.roster.Told(d.Directive.Epoch, d.Directive.Others, n.now()) })
 	}
 	n.step(ev)
 	if _, ok := ev.(budget.HelloAnswered); ok && current {
-		n.knows(func() { n.hears(false) })
+		n.updateRoster(func() { n.hears(false) })
 	}
 	if e, ok := ev.(budget.HelloAnswered); ok && n.machine.Info(n.now()).Epoch == e.OK.Epoch {
 		n.writeDown(e.Config, e.InitialRedisEpoch)

@@ -64,11 +64,11 @@ func (c *takeCall) seen() {
 	}
 }
 
-// decideHere decides what it can without the store, and reports whether nothing is left to ask.
-func (c *takeCall) decideHere() bool {
+// decideLocally decides what it can without the store, and reports whether nothing is left to ask.
+func (c *takeCall) decideLocally() bool {
 	c.n.stand()
 	for c.tries > 0 {
-		holds, denied := c.lookHere()
+		holds, denied := c.decidable()
 		switch {
 		case denied:
 			c.refuse()
@@ -81,9 +81,9 @@ func (c *takeCall) decideHere() bool {
 	return true
 }
 
-// lookHere returns how many of the requests the chunks of all limits hold, and whether one of the
+// decidable returns how many of the requests the chunks of all limits hold, and whether one of the
 // limits is known to deny the next request.
-func (c *takeCall) lookHere() (holds int, denied bool) {
+func (c *takeCall) decidable() (holds int, denied bool) {
 	holds = c.tries
 	for _, r := range c.rules {
 		k := c.n.localOf(r)

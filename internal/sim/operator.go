@@ -65,7 +65,7 @@ func (w *world) command(what string, do func(*budget.Ledger) error) bool {
 	if c := w.leader; c != nil {
 		w.after(w.between(0, 200*milli), c.when(func() {
 			if c.leads() && c.cfg.Version < version {
-				c.reign()
+				c.beginEpoch()
 			}
 		}))
 	}

@@ -64,8 +64,8 @@ func (n *node) standing(unmarked bool) budget.Standing {
 	}
 }
 
-// spends reports whether the daemon may spend by the store, and has the world know when that begins: by what the
-// daemon hears, or by its waiting long enough.
+// spends reports whether the daemon may spend by the store, and has the world know when that
+// begins: by what the daemon hears, or by its waiting long enough.
 func (n *node) spends() bool {
 	if n.roster == nil {
 		return true
@@ -106,15 +106,15 @@ func (n *node) readList() {
 		w.after(milli, n.when(func() {
 			if n.epoch == epoch && !n.storeCut() {
 				n.breaker.done(w.now, true) // the real daemon's probe finds that out
-				n.knows(func() { n.roster.Answered(reply, n.now()) })
+				n.updateRoster(func() { n.roster.Answered(reply, n.now()) })
 			}
 		}))
 	})
 }
 
-// knows changes what the daemon knows of the others. That affects what it admits without the store:
-// beside another daemon nothing is earned, nor kept from before.
-func (n *node) knows(change func()) {
+// updateRoster changes what the daemon knows of the others. That affects what it admits without the
+// store: beside another daemon nothing is earned, nor kept from before.
+func (n *node) updateRoster(change func()) {
 	if n.roster == nil {
 		return
 	}

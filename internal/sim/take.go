@@ -93,7 +93,7 @@ func (n *node) take(rules []*rule, tries int, cost limit.Tokens, done func(decid
 	}
 	c := n.newCall(takeCall{rules: rules, tries: tries, cost: cost, done: done, began: n.w.now})
 	c.seen()
-	if c.decideHere() {
+	if c.decideLocally() {
 		c.finish(&taken{})
 		c.spared()
 		return
@@ -199,7 +199,7 @@ func (c *takeCall) arrive() {
 // daemon reads it again.
 func (c *takeCall) late(now int64) {
 	if c.epoch == c.n.epoch {
-		leapt := c.n.clockMap.Anew(now, c.sent, c.n.now())
+		leapt := c.n.clockMap.Restart(now, c.sent, c.n.now())
 		c.n.sampled = c.began
 		c.n.distrust(leapt)
 	}
@@ -244,10 +244,10 @@ func (c *takeCall) answer() {
 		return
 	}
 	c.tries -= rep.admitted
-	if holds, _ := c.lookHere(); c.tries > 0 && holds > 0 {
+	if holds, _ := c.decidable(); c.tries > 0 && holds > 0 {
 		// The chunk that came with the answer holds what the store denied.
 		rep.outs = rep.outs[:rep.admitted*rep.limits]
-		c.decideHere()
+		c.decideLocally()
 	}
 	for try := range rep.tried() {
 		c.observe(rep.try(try), try < rep.admitted)

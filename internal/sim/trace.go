@@ -46,11 +46,11 @@ func (w *world) lines() []string {
 		out = append(out, fmt.Sprintf("%12.6f  %-20s %d: %d %d %d %d",
 			time.Duration(e.at).Seconds(), e.what, e.who, e.a, e.b, e.c, e.d))
 	}
-	return append(out, w.standing()...)
+	return append(out, w.holdings()...)
 }
 
-// standing describes what every participant holds at the end.
-func (w *world) standing() []string {
+// holdings describes what every participant holds at the end.
+func (w *world) holdings() []string {
 	out := []string{fmt.Sprintf("lease %v, rho %d ppm, faults every %v", w.cfg.Lease, w.cfg.RhoPPM, duration(w.faultGap))}
 	for _, c := range w.rules {
 		out = append(out, fmt.Sprintf("key %d: limits %v, gone %d, ledger %v", c.key.Rule, c.terms, c.gone, w.ledger.Shares(c.key)))

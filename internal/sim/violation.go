@@ -48,10 +48,10 @@ func Shorten(seed uint64, opts Options) *Violation {
 	if w.failure == nil {
 		return nil
 	}
-	all := w.hadTrouble()
+	all := w.troubleSoFar()
 	s := shortener{opts: opts, seed: seed, best: w, enough: all}
 	for parts := 2; s.enough.len() > 0 && s.worlds < shorteningWorlds; {
-		if s.lessAPart(parts) {
+		if s.dropPart(parts) {
 			parts = max(parts-1, 2)
 		} else if parts < s.enough.len() {
 			parts = min(2*parts, s.enough.len())
@@ -76,8 +76,8 @@ type shortener struct {
 	worlds int
 }
 
-// lessAPart leaves out one of parts equal parts, and reports whether something still breaks.
-func (s *shortener) lessAPart(parts int) bool {
+// dropPart leaves out one of parts equal parts, and reports whether something still breaks.
+func (s *shortener) dropPart(parts int) bool {
 	n := s.enough.len()
 	parts = min(parts, n)
 	// The latest trouble first: what comes before is the same in every try.
@@ -87,15 +87,15 @@ func (s *shortener) lessAPart(parts int) bool {
 		opts.Only = less
 		s.worlds++
 		if w := live(s.seed, opts, worldSpan-recovery); w.failure != nil {
-			s.best, s.enough = w, w.hadTrouble()
+			s.best, s.enough = w, w.troubleSoFar()
 			return true
 		}
 	}
 	return false
 }
 
-// hadTrouble returns the trouble that a world has had so far.
-func (w *world) hadTrouble() *Selection {
+// troubleSoFar returns the trouble that a world has had so far.
+func (w *world) troubleSoFar() *Selection {
 	s := &Selection{}
 	for _, m := range w.mishaps {
 		s.Faults = append(s.Faults, m.number)

@@ -168,13 +168,13 @@ func (w *world) regionFault(k kind, region, b int) {
 		s.cutUp, s.cutDown = b&1 != 0, b&2 != 0
 		w.cutOff(region)
 	case applySticks:
-		s.nodes[0].wayward = storeSticks
+		s.nodes[0].applyFault = storeSticks
 	case applyMute:
-		s.nodes[0].wayward = storeMute
+		s.nodes[0].applyFault = storeMute
 	case lendSticks:
-		s.nodes[b].tardy = storeSticks
+		s.nodes[b].chunkFault = storeSticks
 	case lendMute:
-		s.nodes[b].tardy = storeMute
+		s.nodes[b].chunkFault = storeMute
 	case takeSticks:
 		n := s.nodes[b]
 		v := n.view(n.right(w.sc, w.now), w.sc, &n.clockMap)

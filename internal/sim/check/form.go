@@ -207,13 +207,13 @@ func (w *world) writeNode(x *writer, n *node, storeNow int64) {
 	x.caller(n.caller())
 	c.String(n.epoch)
 	x.age(storeNow-n.birth, w.sc)
-	c.Bools(n.calling, n.askOld, n.cut, n.errand, n.outdated(w.sites[n.region]))
+	c.Bools(n.calling, n.askOld, n.cut, n.chunkCalled, n.outdated(w.sites[n.region]))
 	if n.calling {
 		c.Int(int64(n.waited))
 	}
-	c.Int(int64(n.wayward))
+	c.Int(int64(n.applyFault))
 	if w.sc.Chunks {
-		c.Int(int64(n.tardy))
+		c.Int(int64(n.chunkFault))
 		n.chunk.AppendState(c, n.slowNow(w), storeNow)
 	}
 }

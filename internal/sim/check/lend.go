@@ -57,7 +57,7 @@ func (n *node) borrow(w *world, renews, returns bool) {
 	if !n.configured() {
 		return
 	}
-	n.errand = renews || returns
+	n.chunkCalled = renews || returns
 	s := w.site(n.region)
 	right := n.right(w.sc, w.now)
 	c := lendCall{view: n.view(right, w.sc, &n.clockMap), epoch: n.epoch}
@@ -74,8 +74,8 @@ func (n *node) borrow(w *world, renews, returns bool) {
 		c.view.Chunk, c.trip = n.chunk.Bring(0, terms, n.slowNow(w))
 	}
 	c.view.Chunk.Life *= slowdown
-	fault := n.tardy
-	n.tardy = storeFine
+	fault := n.chunkFault
+	n.chunkFault = storeFine
 	if fault == storeSticks {
 		s.stuck = append(s.stuck, storeCall{
 			name: n.name, epoch: n.epoch, lend: &c, deadline: n.clockMap.Until(n.now(w).Add(lendLate)),
@@ -124,16 +124,16 @@ func (n *node) recall(w *world) limit.ChunkView {
 	return view
 }
 
-// stand ends the chunk if the conditions that it depends on have changed.
-func (n *node) stand() {
+// revalidateChunk ends the chunk if the conditions that it depends on have changed.
+func (n *node) revalidateChunk() {
 	now := chunk.Standing{Session: n.machine.Session(), Contents: n.epoch, Config: n.machine.Config().Version}
-	switch ends, drops := n.stood.Ends(now); {
+	switch ends, drops := n.validity.Ends(now); {
 	case drops:
 		n.chunk.Drop()
 	case ends:
 		n.chunk.End()
 	}
-	n.stood = now
+	n.validity = now
 }
 
 // lendLate is how late a call that borrows a chunk may arrive: several lives of a chunk, as in

@@ -80,7 +80,7 @@ func (w *world) ends(out []event) []event {
 			out = append(out, event{heals, uint8(i), 0})
 		}
 		for j, n := range s.nodes {
-			if n.errand || !w.at(i) {
+			if n.chunkCalled || !w.at(i) {
 				continue
 			}
 			if n.chunk.Left() > 0 {
@@ -160,7 +160,7 @@ func (w *world) regionFaults(out []event) []event {
 				}
 			}
 			for _, k := range [...]kind{lendSticks, lendMute} {
-				if w.may(k) && n.tardy == storeFine && len(s.stuck) == 0 {
+				if w.may(k) && n.chunkFault == storeFine && len(s.stuck) == 0 {
 					out = append(out, event{k, a, b})
 				}
 			}
@@ -180,7 +180,7 @@ func (w *world) regionFaults(out []event) []event {
 		if w.may(cuts) && !s.cutUp && !s.cutDown {
 			out = append(out, event{cuts, a, 1}, event{cuts, a, 2}, event{cuts, a, 3})
 		}
-		if n.wayward == storeFine && len(s.stuck) == 0 {
+		if n.applyFault == storeFine && len(s.stuck) == 0 {
 			out = w.offer(out, a, applySticks, applyMute)
 		}
 		if w.old != nil && !n.askOld {

@@ -33,14 +33,14 @@ type node struct {
 	askOld  bool             // calls go to the deposed leader
 	cut     bool             // no message passes
 	last    budget.SessionID // the latest session that the daemon opened; zero: none yet
-	// wayward is the fault of the next store call that changes shares, and tardy that of the next
-	// call that borrows a chunk.
-	wayward, tardy storeFault
-	// errand: the daemon has renewed or returned its chunk since time passed.
-	errand bool
+	// applyFault is the fault of the next store call that changes shares, and chunkFault that of
+	// the next call that borrows a chunk.
+	applyFault, chunkFault storeFault
+	// chunkCalled: the daemon has renewed or returned its chunk since time passed.
+	chunkCalled bool
 
-	chunk chunk.Key
-	stood chunk.Standing
+	chunk    chunk.Key
+	validity chunk.Standing
 }
 
 // storeFault is what goes wrong with a call of the store.
@@ -157,7 +157,7 @@ func (n *node) spend(w *world) {
 func (n *node) step(w *world, ev budget.RegionEvent) {
 	effects := n.machine.Step(ev, n.now(w))
 	n.noteSession(w)
-	n.stand()
+	n.revalidateChunk()
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case budget.SendHello:
@@ -255,9 +255,9 @@ func (n *node) apply(w *world, e budget.ApplyShares) {
 			Grant: limit.Tokens(c.Grant), From: c.From, Cold: c.Cold, Deadline: call.deadline,
 		}}
 	}
-	fault := n.wayward
+	fault := n.applyFault
 	if len(call.changes) > 0 {
-		n.wayward = storeFine
+		n.applyFault = storeFine
 	}
 	s := w.site(n.region)
 	if fault == storeSticks {

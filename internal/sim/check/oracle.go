@@ -178,7 +178,7 @@ func (w *world) calm() bool {
 		}
 		n := s.nodes[0]
 		right := n.right(w.sc, w.now)
-		if n.askOld || n.wayward != storeFine || right.Phase != budget.Live || !right.Hot {
+		if n.askOld || n.applyFault != storeFine || right.Phase != budget.Live || !right.Hot {
 			return false
 		}
 	}

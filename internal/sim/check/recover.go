@@ -30,7 +30,7 @@ func (w *world) recovers() (broken string) {
 		for len(s.nodes) > 1 {
 			s.nodes = s.nodes[1:] // the later one stays
 		}
-		s.nodes[0].cut, s.nodes[0].wayward = false, storeFine
+		s.nodes[0].cut, s.nodes[0].applyFault = false, storeFine
 	}
 	if w.leads == nil {
 		w.elect()

@@ -69,7 +69,7 @@ func (w *world) passAt(s *site) {
 		n.probe(w)
 	}
 	for _, n := range s.nodes {
-		n.errand = false
+		n.chunkCalled = false
 		if w.sc.spends(w.want, s.region) {
 			if w.sc.Chunks {
 				n.spendChunk(w)

@@ -113,9 +113,9 @@ func (m *ClockMap) Sample(store int64, sent, received budget.Instant) (leapt boo
 	return leapt
 }
 
-// Anew records a reading of a clock that was set, and forgets all earlier ones. It reports what
+// Restart records a reading of a clock that was set, and forgets all earlier ones. It reports what
 // Sample does.
-func (m *ClockMap) Anew(store int64, sent, received budget.Instant) (leapt bool) {
+func (m *ClockMap) Restart(store int64, sent, received budget.Instant) (leapt bool) {
 	leapt = m.Sample(store, sent, received)
 	m.Reset()
 	m.Sample(store, sent, received)

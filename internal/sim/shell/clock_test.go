@@ -33,12 +33,12 @@ func TestALeapIsFound(t *testing.T) {
 	}
 }
 
-// TestAnewForgetsTheClockOfBefore but not that it leapt.
-func TestAnewForgetsTheClockOfBefore(t *testing.T) {
+// TestRestartForgetsTheEarlierClock but not that it leapt.
+func TestRestartForgetsTheEarlierClock(t *testing.T) {
 	m := ClockMap{Rho: 20_000}
 	m.Sample(50*million, budget.Instant(100*second), budget.Instant(100*second))
 	early := m.Since(budget.Instant(99 * second))
-	m.Anew(150*million, budget.Instant(101*second), budget.Instant(101*second))
+	m.Restart(150*million, budget.Instant(101*second), budget.Instant(101*second))
 	if since := m.Since(budget.Instant(99 * second)); since < early+90*million || m.Leapt() != 150*million {
 		t.Errorf("an instant before the leap is at %d, the leap at %d", since, m.Leapt())
 	}
