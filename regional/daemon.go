@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -180,7 +181,7 @@ func (d *Daemon) build(kept *state) error {
 		limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region, self), recent: recent,
 		denials: &denials{}, holders: newHolders(d.reporter.peers, c.HTTPClient), region: c.Region,
 		intake: d.limiter.intake, weights: rpc.NewGate(maxWeight, maxWaiting, weighWait),
-		stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),
+		door: newDoor(d.limiter.intake, runtime.GOMAXPROCS(0)), stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),
 	}
 	d.metrics.watchRoom(d.service.room, c.Registry)
 	check, err := newHTTPCheck(d.service, c, d.log)
@@ -336,9 +337,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 	} {
 		work.Go(func() { d.service.panics.keep(background, name, run) })
 	}
-	work.Go(func() { d.serve("listen", d.http.Serve(d.throttle.listener(d.sockets.connect))) })
+	work.Go(func() {
+		d.serve("listen", d.http.Serve(d.service.door.listener(d.throttle.listener(d.sockets.connect), bringsHTTP)))
+	})
 	work.Go(func() { d.serve("ops-listen", d.ops.Serve(d.sockets.ops)) })
-	work.Go(func() { d.serve("grpc-listen", d.grpc.Serve(d.throttle.listener(d.sockets.grpc))) })
+	work.Go(func() {
+		d.serve("grpc-listen", d.grpc.Serve(d.service.door.listener(d.throttle.listener(d.sockets.grpc), bringsGRPC)))
+	})
 	var err error
 	select {
 	case <-ctx.Done():

@@ -90,6 +90,10 @@ func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err
 	if err != nil {
 		return answer.Answer{}, err
 	}
+	if lateCall(r.Context()) {
+		h.service.metrics.overload.Inc()
+		return h.crowdedOut(o.denyStatus), nil
+	}
 	of := identity.Request{Header: r.Header, Peer: r.RemoteAddr, Method: o.method, URI: o.uri}
 	all, err := h.rules.All(of)
 	var mapped identity.Mapped

@@ -77,7 +77,7 @@ func connectHandler(s *service, region string) http.Handler {
 			"  POST %s\n  GET  %s  for proxies\n\nMetrics and health are on the ops listener.\n",
 			region, aliquotv1connect.LimiterServiceCheckProcedure, aliquotv1connect.LimiterServiceCheckBatchProcedure, checkPath)
 	})
-	return mux
+	return s.lateCalls(path, mux)
 }
 
 // recovered answers a call over Connect that panicked.

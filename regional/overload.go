@@ -2,6 +2,7 @@ package regional
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -58,7 +59,7 @@ func turns(n int) int64 { return int64(min(max(n, 1), groupsPerCall)) }
 
 // enter takes a turn to decide n requests, for which leave is called; or errOverload.
 func (s *service) enter(ctx context.Context, n int) error {
-	if s.intake == nil || s.intake.TryEnter(ctx, turns(n)) == nil {
+	if s.intake == nil || !lateCall(ctx) && s.intake.TryEnter(ctx, turns(n)) == nil {
 		return nil
 	}
 	s.metrics.overload.Inc()
@@ -71,6 +72,7 @@ func (s *service) enter(ctx context.Context, n int) error {
 func (s *service) leave(n int) {
 	if s.intake != nil {
 		s.intake.Leave(turns(n))
+		s.door.left()
 	}
 }
 
@@ -92,11 +94,29 @@ func (s *service) tap(ctx context.Context, info *tap.Info) (context.Context, err
 		info.FullMethodName == aliquotv1connect.LimiterServiceCheckStreamProcedure:
 		return ctx, nil
 	}
-	if s.calls.Load() >= most {
+	if s.calls.Load() >= most || most == maxCallsGRPC && lateCall(ctx) {
 		s.metrics.overload.Inc()
 		return ctx, grpcError(errOverload)
 	}
 	return ctx, nil
+}
+
+// lateCalls refuses calls over Connect, of the service at a path, that waited too long until they were read:
+// before anything of them is decoded.
+func (s *service) lateCalls(path string, next http.Handler) http.Handler {
+	refusal, _ := json.Marshal(map[string]string{"code": errOverload.Code().String(), "message": errOverload.Message()}) // of strings alone
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kind := r.Header.Get("Content-Type")
+		if !lateCall(r.Context()) || !strings.HasPrefix(r.URL.Path, path) || r.ProtoMajor > 1 || kind != "application/json" && kind != "application/proto" {
+			next.ServeHTTP(w, r) // to be refused in its own protocol
+			return
+		}
+		s.metrics.overload.Inc()
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = w.Write(refusal) // the peer has gone: nobody to tell
+	})
 }
 
 // openCalls counts the calls over HTTP/2 that are open, and refuses more: by the status alone, which a

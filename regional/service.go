@@ -55,6 +55,7 @@ type service struct {
 	panics   *panics
 	// intake bounds what is decided at once, weights the memory of messages; nil: they do not.
 	intake, weights *rpc.Gate
+	door            *door
 	calls           atomic.Int64 // over gRPC, under way
 }
 

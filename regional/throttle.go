@@ -49,15 +49,13 @@ type line struct {
 	delayed atomic.Int32
 	ending  atomic.Bool
 	closing atomic.Bool
+	// trusted: it is not slowed down. late: what was read last waited too long at the door.
+	trusted bool
+	late    atomic.Bool
 }
 
-// listener gives the connections that may be slowed down a line.
-func (t *throttle) listener(l net.Listener) net.Listener {
-	if t.after == 0 {
-		return l
-	}
-	return &throttledListener{l, t}
-}
+// listener gives connections a line.
+func (t *throttle) listener(l net.Listener) net.Listener { return &throttledListener{l, t} }
 
 type throttledListener struct {
 	net.Listener
@@ -67,10 +65,12 @@ type throttledListener struct {
 // Accept waits for the next connection.
 func (l *throttledListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
-	if err != nil || l.throttle.trusts(c.RemoteAddr().String()) {
+	if err != nil {
 		return c, err
 	}
-	return &throttledConn{c, &line{Addr: c.RemoteAddr(), conn: c}}, nil
+	return &throttledConn{c, &line{
+		Addr: c.RemoteAddr(), conn: c, trusted: l.throttle.after == 0 || l.throttle.trusts(c.RemoteAddr().String()),
+	}}, nil
 }
 
 type throttledConn struct {
@@ -92,12 +92,26 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 
 // lineOf is the line that a call came on, nil if it is none that is slowed down.
 func lineOf(ctx context.Context) *line {
+	if l := anyLineOf(ctx); l != nil && !l.trusted {
+		return l
+	}
+	return nil
+}
+
+// anyLineOf is the line that a call came on, nil without one.
+func anyLineOf(ctx context.Context) *line {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
 		return nil
 	}
 	l, _ := p.Addr.(*line)
 	return l
+}
+
+// lateCall reports whether a call waited too long until it was read.
+func lateCall(ctx context.Context) bool {
+	l := anyLineOf(ctx)
+	return l != nil && l.late.Load()
 }
 
 // answered notes an answer before it leaves, and returns when it may. The caller holds

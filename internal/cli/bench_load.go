@@ -198,7 +198,7 @@ func newFloor(g *globals) *cobra.Command {
 		Long:  "Prints the address that it listens on, and answers every check alike until it is ended.",
 		Args:  cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&protocol, "protocol", string(load.Connect), "connect, grpc, stream, rls or http")
+	cmd.Flags().StringVar(&protocol, "protocol", string(load.Connect), "connect, json, grpc, stream, rls or http")
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:0", "where to listen")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !slices.Contains(load.Protocols[:], load.Protocol(protocol)) {

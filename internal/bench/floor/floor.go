@@ -26,7 +26,7 @@ func Serve(ctx context.Context, protocol load.Protocol, l net.Listener) error {
 	switch protocol {
 	case load.GRPC, load.RLS, load.Stream:
 		return serveGRPC(ctx, l)
-	case load.Connect:
+	case load.Connect, load.JSON:
 		mux := http.NewServeMux()
 		mux.Handle(aliquotv1connect.NewLimiterServiceHandler(connectLimiter{}))
 		return serveHTTP(ctx, mux, l)

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"errors"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -62,6 +63,8 @@ func (t *tally) scan(c *Config, message []byte) error {
 	before := t.checks()
 	var err error
 	switch {
+	case c.Protocol == JSON:
+		err = t.text(message)
 	case c.Protocol == RLS:
 		err = each(message, func(n protowire.Number, v []byte, _ uint64) error {
 			if n == fieldStatuses {
@@ -156,6 +159,27 @@ func (t *tally) response(message []byte) error {
 	}
 	t.decided(allowed)
 	return nil
+}
+
+// text counts one CheckResponse in JSON. Its own fields stand before those of its limits.
+func (t *tally) text(message []byte) error {
+	allowed, mode := jsonField(message, `"allowed":`), jsonField(message, `"mode":`)
+	if allowed == nil || mode == nil {
+		return errAnswer
+	}
+	t.modes[modeIndex(bytes.Trim(mode, `"`))]++
+	t.decided(string(allowed) == "true")
+	return nil
+}
+
+// jsonField is the first value of a name, a word without commas; nil if there is none.
+func jsonField(message []byte, name string) []byte {
+	_, rest, _ := bytes.Cut(message, []byte(name))
+	end := bytes.IndexAny(rest, ",}")
+	if end < 0 {
+		return nil
+	}
+	return bytes.TrimSpace(rest[:end])
 }
 
 func modeIndex(mode []byte) int {

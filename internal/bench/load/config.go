@@ -15,6 +15,8 @@ type Protocol string
 const (
 	// Connect is Check or CheckBatch in protobuf over HTTP/1.1.
 	Connect Protocol = "connect"
+	// JSON is Check in JSON over HTTP/1.1.
+	JSON Protocol = "json"
 	// GRPC is Check or CheckBatch over gRPC.
 	GRPC Protocol = "grpc"
 	// RLS is Envoy's ShouldRateLimit over gRPC.
@@ -26,7 +28,7 @@ const (
 )
 
 // Protocols lists them all.
-var Protocols = [...]Protocol{Connect, GRPC, RLS, HTTP, Stream}
+var Protocols = [...]Protocol{Connect, JSON, GRPC, RLS, HTTP, Stream}
 
 // KeyPlaceholder in an attribute's value stands for the key's number.
 const KeyPlaceholder = "{key}"
@@ -129,7 +131,9 @@ func (c *Config) Validate() error {
 }
 
 // oneAtATime: a connection carries one call at a time.
-func (c *Config) oneAtATime() bool { return c.Protocol == Connect || c.Protocol == HTTP }
+func (c *Config) oneAtATime() bool {
+	return c.Protocol == Connect || c.Protocol == JSON || c.Protocol == HTTP
+}
 
 // checksPerCall is how many checks go into a call.
 func (c *Config) checksPerCall() int { return max(c.Batch, c.Descriptors) }

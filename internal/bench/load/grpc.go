@@ -18,6 +18,7 @@ const grpcHead = 5
 type grpcCall struct {
 	stream
 	number uint32 // among the connection's
+	due    time.Duration
 	sent   time.Duration
 }
 
@@ -91,8 +92,10 @@ func (g *grpcConn) depth() int {
 }
 
 // send starts a call; flush must follow.
-func (g *grpcConn) send(c *grpcCall, sent time.Duration) {
-	c.sent = sent
+func (g *grpcConn) send(c *grpcCall, due time.Duration) {
+	if c.due, c.sent = due, due; g.open() {
+		c.sent = g.now()
+	}
 	c.request = g.mold.pour(c.request[:0], &g.keys)
 	if g.long != nil {
 		g.mold.name(c.request, c.number)
@@ -134,7 +137,7 @@ func (g *grpcConn) ended(s *stream, how error) *grpcCall {
 	case len(s.answer) < grpcHead || int(binary.BigEndian.Uint32(s.answer[1:])) != len(s.answer)-grpcHead:
 		g.failed(1, errAnswer)
 	default:
-		g.answered(c.sent, s.answer[grpcHead:])
+		g.answered(c.due, c.sent, s.answer[grpcHead:])
 	}
 	return c
 }

@@ -40,22 +40,23 @@ func (l *lane) serveHTTP1(_ context.Context, conn net.Conn) error {
 	}
 	defer pace.close()
 	for {
-		sent, ok := pace.next(&l.late)
+		due, ok := pace.next(&l.late)
 		if !ok {
 			return nil
 		}
+		sent := l.now()
 		status, err := h.call()
 		switch {
 		case err != nil:
 			l.failed(1, err)
 			return err
 		case l.config.Protocol == HTTP && (status == http.StatusOK || status == http.StatusTooManyRequests):
-			if l.timed(sent) {
+			if l.timed(due, sent) {
 				l.calls++
 				l.decided(status == http.StatusOK)
 			}
 		case status == http.StatusOK:
-			l.answered(sent, h.answer)
+			l.answered(due, sent, h.answer)
 		default:
 			l.failed(1, &answerError{status: "http " + strconv.Itoa(status), message: string(h.answer[:min(len(h.answer), maxExample)])})
 		}

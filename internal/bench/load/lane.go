@@ -41,29 +41,30 @@ func (r *run) due() time.Duration { return time.Duration(r.tickets.Add(1)-1) * r
 type lane struct {
 	*run
 	tally
-	took, late latency.Histogram
-	errors     map[string]int64
-	example    map[string]string
+	took, underWay, late latency.Histogram
+	errors               map[string]int64
+	example              map[string]string
 }
 
 func (r *run) newLane() *lane {
 	return &lane{run: r, errors: map[string]int64{}, example: map[string]string{}}
 }
 
-// timed records how long a call took, which was sent or to be sent at a time and whose
-// answer came just now. It reports whether the answer counts.
-func (l *lane) timed(sent time.Duration) bool {
+// timed records how long a call took, which was due at a time and sent at another one, the
+// same in a closed loop, and whose answer came just now. It reports whether the answer counts.
+func (l *lane) timed(due, sent time.Duration) bool {
 	now := l.now()
 	if now < l.from || now >= l.until {
 		return false
 	}
-	l.took.Add(now - sent)
+	l.took.Add(now - due)
+	l.underWay.Add(now - sent)
 	return true
 }
 
 // answered records a call and the decisions in its answer.
-func (l *lane) answered(sent time.Duration, message []byte) {
-	if !l.timed(sent) {
+func (l *lane) answered(due, sent time.Duration, message []byte) {
+	if !l.timed(due, sent) {
 		return
 	}
 	if err := l.scan(l.config, message); err != nil {

@@ -44,7 +44,7 @@ func (g *grpcConn) reply(message []byte) error {
 		return fmt.Errorf("%w: of a check that was not sent, %d", errAnswer, id)
 	}
 	delete(g.calls, c.number)
-	g.answered(c.sent, message)
+	g.answered(c.due, c.sent, message)
 	g.done = append(g.done, c)
 	return nil
 }

@@ -35,6 +35,9 @@ func (p *pace) next(late *latency.Histogram) (sent time.Duration, ok bool) {
 		return 0, false
 	}
 	now := p.run.now()
+	if now >= p.run.until {
+		return 0, false
+	}
 	if wait := sent - now; wait > 0 {
 		p.timer.sleep(wait)
 		now = p.run.now()

@@ -26,6 +26,8 @@ type Report struct {
 	ChecksPerSecond float64          `json:"checksPerSecond"`
 	// Latency is of calls: from sending to the answer, or from when a call was due.
 	Latency latency.Summary `json:"latency"`
+	// UnderWay is of calls from when they were sent, due or not: what the server adds.
+	UnderWay latency.Summary `json:"underWay"`
 	// Late is how much later than due calls were sent: what the generator itself adds.
 	Late latency.Summary `json:"late"`
 	// Processor seconds for a million checks.
@@ -43,10 +45,11 @@ func (r *run) report(lanes []*lane, used usage) *Report {
 		Errors: map[string]int64{}, Examples: map[string]string{}, Modes: map[string]int64{},
 	}
 	var all tally
-	var took, late latency.Histogram
+	var took, underWay, late latency.Histogram
 	for _, l := range lanes {
 		all.add(&l.tally)
 		took.Merge(&l.took)
+		underWay.Merge(&l.underWay)
 		late.Merge(&l.late)
 		for kind, n := range l.errors {
 			out.Errors[kind] += n
@@ -61,7 +64,7 @@ func (r *run) report(lanes []*lane, used usage) *Report {
 	}
 	out.Calls, out.Checks, out.Allowed, out.Denied = all.calls, all.checks(), all.allowed, all.denied
 	out.ChecksPerSecond = float64(out.Checks) / out.Duration.Seconds()
-	out.Latency, out.Late = took.Summary(), late.Summary()
+	out.Latency, out.UnderWay, out.Late = took.Summary(), underWay.Summary(), late.Summary()
 	if out.Checks > 0 {
 		n := float64(out.Checks)
 		out.ServerCPU, out.RedisCPU, out.GeneratorCPU = used.server*1e6/n, used.redis*1e6/n, used.generator*1e6/n

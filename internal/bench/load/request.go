@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -51,6 +52,8 @@ func newMold(c *Config) *mold {
 		message = rateLimitRequest(c)
 	case HTTP:
 		message = getCheck(c)
+	case JSON:
+		message = jsonRequest(c)
 	case Stream:
 		message = streamRequest(c)
 	default:
@@ -136,6 +139,17 @@ func pairs(to []byte, field protowire.Number, attributes []string) []byte {
 
 func checkRequest(c *Config) []byte { return pairs(nil, fieldAttributes, c.attributes()) }
 
+// jsonRequest is the same in JSON.
+func jsonRequest(c *Config) []byte {
+	attributes := map[string]string{}
+	for _, a := range c.attributes() {
+		name, value, _ := strings.Cut(a, "=")
+		attributes[name] = value
+	}
+	text, _ := json.Marshal(map[string]any{"attributes": attributes}) // of strings alone
+	return bytes.ReplaceAll(text, []byte(KeyPlaceholder), []byte(emptyDigits))
+}
+
 // streamRequest has room for the names of its checks.
 func streamRequest(c *Config) []byte {
 	one := protowire.AppendTag(nil, fieldID, protowire.VarintType)
@@ -201,11 +215,15 @@ func getCheck(c *Config) []byte {
 // overHTTP1 is the whole call as it goes over a connection of HTTP/1.1.
 func overHTTP1(c *Config) *mold {
 	m := newMold(c)
-	if c.Protocol == HTTP {
+	kind := "application/proto"
+	switch c.Protocol {
+	case HTTP:
 		return m
+	case JSON:
+		kind = "application/json"
 	}
 	return m.prefix([]byte("POST " + c.method() + " HTTP/1.1\r\nHost: " + hostOf(c.Address) +
-		"\r\nContent-Type: application/proto\r\nConnect-Protocol-Version: 1\r\nContent-Length: " +
+		"\r\nContent-Type: " + kind + "\r\nConnect-Protocol-Version: 1\r\nContent-Length: " +
 		strconv.Itoa(len(m.bytes)) + "\r\n\r\n"))
 }
 

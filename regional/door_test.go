@@ -1,0 +1,130 @@
+package regional
+
+import (
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"aliquot/internal/rpc"
+)
+
+// doorPair is a connection before a door, and its client's end.
+func doorPair(t *testing.T, d *door, brings int64) (*doorConn, net.Conn) {
+	here, there := net.Pipe()
+	t.Cleanup(func() { here.Close(); there.Close() })
+	return &doorConn{Conn: here, line: &line{Addr: here.RemoteAddr()}, door: d, brings: brings}, there
+}
+
+// readOne has a client send a byte, and returns a channel that tells whether it was late, once it was read.
+func readOne(c *doorConn, client net.Conn) chan bool {
+	out := make(chan bool, 1)
+	go func() { _, _ = client.Write([]byte{1}) }()
+	go func() {
+		var p [1]byte
+		if n, err := c.Read(p[:]); n == 1 && err == nil {
+			out <- c.line.late.Load()
+		}
+	}()
+	return out
+}
+
+// TestDoor: while as much is decided as there is room for, bytes wait in the order in which they came until
+// something was decided. Those that wait too long are read all the same, to be refused.
+func TestDoor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		intake := rpc.NewGate(maxDeciding, 0, 0)
+		d := newDoor(intake, 1)
+		leave, err := intake.Enter(t.Context(), d.room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, firstClient := doorPair(t, d, bringsHTTP)
+		second, secondClient := doorPair(t, d, bringsHTTP)
+		one := readOne(first, firstClient)
+		time.Sleep(doorWait - time.Millisecond)
+		synctest.Wait()
+		two := readOne(second, secondClient)
+		synctest.Wait()
+		if len(one)+len(two) != 0 || !d.crowded.Load() {
+			t.Fatal("bytes are read although nothing more has room")
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if len(one) != 1 || !<-one || len(two) != 0 {
+			t.Error("what has waited for 50 ms is not refused, or what has not, is")
+		}
+		leave()
+		d.left()
+		synctest.Wait()
+		if len(two) != 1 || <-two || d.crowded.Load() {
+			t.Error("what has waited for a shorter time is not served when there is room")
+		}
+		for _, c := range []*doorConn{first, second} {
+			c.Close()
+		}
+		if d.coming != 0 {
+			t.Errorf("%d are coming of connections that were closed", d.coming)
+		}
+	})
+}
+
+// TestFewAreRefused for each that is decided, so that refusals do not take the processor from answers; where
+// nothing is decided, one every 10 ms.
+func TestFewAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		intake := rpc.NewGate(maxDeciding, 0, 0)
+		d := newDoor(intake, 1)
+		if _, err := intake.Enter(t.Context(), d.room); err != nil {
+			t.Fatal(err)
+		}
+		var all []chan bool
+		for range 20 {
+			c, client := doorPair(t, d, bringsHTTP)
+			all = append(all, readOne(c, client))
+		}
+		refused := func() (n int) {
+			synctest.Wait()
+			for _, one := range all {
+				n += len(one)
+			}
+			return n
+		}
+		time.Sleep(doorWait)
+		if n := refused(); n != maxCredit/answersOfRefusal {
+			t.Errorf("%d are refused at first", n)
+		}
+		for range 2 * answersOfRefusal {
+			d.left()
+		}
+		if n := refused(); n != maxCredit/answersOfRefusal+2 {
+			t.Errorf("%d are refused when as many more were decided as for 2", n)
+		}
+		time.Sleep(refuseEvery)
+		if n := refused(); n != maxCredit/answersOfRefusal+3 {
+			t.Errorf("%d are refused 10 ms later", n)
+		}
+		time.Sleep(time.Second)
+		if n := refused(); n != len(all) || d.crowded.Load() {
+			t.Errorf("%d are refused in the end", n)
+		}
+	})
+}
+
+// TestTheDoorIsOpen for bytes that come while there is room; bytes behind those that waited are as old.
+func TestTheDoorIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(rpc.NewGate(maxDeciding, 0, 0), 1)
+		c, client := doorPair(t, d, bringsGRPC)
+		if <-readOne(c, client) {
+			t.Error("late, although there is room")
+		}
+		if d.coming != bringsGRPC || !c.more {
+			t.Errorf("%d are coming; more %v", d.coming, c.more)
+		}
+		time.Sleep(doorWait)
+		if !<-readOne(c, client) {
+			t.Error("what may have come with bytes that were read long ago is served")
+		}
+	})
+}
