@@ -79,7 +79,17 @@ func (d *door) tick() {
 
 // admit lets connections in that have room. The caller holds mu.
 func (d *door) admit() {
-	for first := d.late.Front(); first != nil && d.credit > 0; first = d.late.Front() {
+	for first := d.waiting.Front(); first != nil; first = d.waiting.Front() {
+		c := first.Value.(*doorConn)
+		if !d.fits(c.brings) {
+			break
+		}
+		d.waiting.Remove(first)
+		c.enter()
+		close(c.ready)
+	}
+	idle := d.waiting.Len() == 0 && d.fits(d.room/2)
+	for first := d.late.Front(); first != nil && (idle || d.credit > 0); first = d.late.Front() {
 		c := d.late.Remove(first).(*doorConn)
 		d.credit -= c.brings * answersOfRefusal
 		close(c.ready)
@@ -88,16 +98,7 @@ func (d *door) admit() {
 		d.ticking = true
 		time.AfterFunc(refuseEvery, d.tick)
 	}
-	for first := d.waiting.Front(); first != nil; first = d.waiting.Front() {
-		c := first.Value.(*doorConn)
-		if !d.fits(c.brings) {
-			return
-		}
-		d.waiting.Remove(first)
-		c.enter()
-		close(c.ready)
-	}
-	d.crowded.Store(d.late.Len() > 0)
+	d.crowded.Store(d.waiting.Len()+d.late.Len() > 0)
 }
 
 // listener puts the door before the connections of l, which bring so many decisions at once.

@@ -79,7 +79,10 @@ type row struct {
 	Recovered time.Duration `json:"recovered"`
 	Late      time.Duration `json:"generatorLateP50"`
 	CPU       float64       `json:"generatorCores"`
-	Missed    []string      `json:"missed"`
+	// Daemon is the processor time that the daemon had, of one core; PerCore is the goodput of a whole one.
+	Daemon  float64  `json:"daemonCores"`
+	PerCore float64  `json:"goodputPerCore"`
+	Missed  []string `json:"missed"`
 }
 
 type measurement struct {
@@ -164,6 +167,8 @@ func (m *measurement) measure(ctx context.Context, l *lab, p load.Protocol, time
 	r.Fallback = fallback / max(all, 1)
 	r.Goodput = report.ChecksPerSecond * (1 - r.Fallback)
 	r.P50, r.P99, r.Late, r.Refused = report.UnderWay.P50, report.UnderWay.P99, report.Late.P50, report.Errors
+	r.Daemon = report.ServerCPU * report.ChecksPerSecond / 1e6
+	r.PerCore = r.Goodput / r.Daemon
 	r.CPU = report.GeneratorCPU * report.ChecksPerSecond / 1e6
 	return r, nil
 }
@@ -231,13 +236,13 @@ func kept(rows []row) bool {
 
 func table(rows []row) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "protocol\tload\tasked/s\tgoodput/s\tof 1x\tp50\tp99\trefused\twithout the store\tlease\tnormal after\tmissed")
+	fmt.Fprintln(w, "protocol\tload\tasked/s\tgoodput/s\tof a core\tper core\tof 1x\tp50\tp99\trefused\twithout the store\tlease\tnormal after\tmissed")
 	for _, r := range rows {
 		load := "closed loop"
 		if r.Times > 0 {
 			load = fmt.Sprintf("%gx", r.Times)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%.0f\t%.0f\t%.2f\t%v\t%v\t%v\t%.1f %%\t%.1f s\t%v\t%s\n", r.Protocol, load, r.Asked, r.Goodput, r.Share,
+		fmt.Fprintf(w, "%s\t%s\t%.0f\t%.0f\t%.2f\t%.0f\t%.2f\t%v\t%v\t%v\t%.1f %%\t%.1f s\t%v\t%s\n", r.Protocol, load, r.Asked, r.Goodput, r.Daemon, r.PerCore, r.Share,
 			r.P50.Round(100*time.Microsecond), r.P99.Round(100*time.Microsecond), r.Refused, 100*r.Fallback, r.Lease, r.Recovered.Round(time.Millisecond), strings.Join(r.Missed, ", "))
 	}
 	w.Flush()
