@@ -42,14 +42,14 @@ func TestDoor(t *testing.T) {
 		first, firstClient := doorPair(t, d, bringsHTTP)
 		second, secondClient := doorPair(t, d, bringsHTTP)
 		one := readOne(first, firstClient)
-		time.Sleep(doorWait - time.Millisecond)
+		<-time.After(doorWait - time.Millisecond) // of the bubble's clock
 		synctest.Wait()
 		two := readOne(second, secondClient)
 		synctest.Wait()
 		if len(one)+len(two) != 0 || !d.crowded.Load() {
 			t.Fatal("bytes are read although nothing more has room")
 		}
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond) // of the bubble's clock
 		synctest.Wait()
 		if len(one) != 1 || !<-one || len(two) != 0 {
 			t.Error("what has waited for 50 ms is not refused, or what has not, is")
@@ -90,7 +90,7 @@ func TestFewAreRefused(t *testing.T) {
 			}
 			return n
 		}
-		time.Sleep(doorWait)
+		<-time.After(doorWait) // of the bubble's clock
 		if n := refused(); n != maxCredit/answersOfRefusal {
 			t.Errorf("%d are refused at first", n)
 		}
@@ -100,11 +100,11 @@ func TestFewAreRefused(t *testing.T) {
 		if n := refused(); n != maxCredit/answersOfRefusal+2 {
 			t.Errorf("%d are refused when as many more were decided as for 2", n)
 		}
-		time.Sleep(refuseEvery)
+		<-time.After(refuseEvery) // of the bubble's clock
 		if n := refused(); n != maxCredit/answersOfRefusal+3 {
 			t.Errorf("%d are refused 10 ms later", n)
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second) // of the bubble's clock
 		if n := refused(); n != len(all) || d.crowded.Load() {
 			t.Errorf("%d are refused in the end", n)
 		}
@@ -122,7 +122,7 @@ func TestTheDoorIsOpen(t *testing.T) {
 		if d.coming != bringsGRPC || !c.more {
 			t.Errorf("%d are coming; more %v", d.coming, c.more)
 		}
-		time.Sleep(doorWait)
+		<-time.After(doorWait) // of the bubble's clock
 		if !<-readOne(c, client) {
 			t.Error("what may have come with bytes that were read long ago is served")
 		}

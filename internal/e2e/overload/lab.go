@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -64,12 +63,17 @@ func startLab(ctx context.Context, bin, dir string) (*lab, error) {
 		"--state-file", "none", "--listen", l.at, "--grpc-listen", l.grpc, "--ops-listen", l.ops); err != nil {
 		return l, err
 	}
-	over := time.Now().Add(readyWithin)
+	over := time.After(readyWithin)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
 	for l.lease() <= 0 {
-		if time.Now().After(over) || ctx.Err() != nil {
-			return l, errors.Join(fmt.Errorf("the region holds no lease within %v; the logs end with\n%s", readyWithin, l.tails()), ctx.Err())
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return l, context.Cause(ctx)
+		case <-over:
+			return l, fmt.Errorf("the region holds no lease within %v; the logs end with\n%s", readyWithin, l.tails())
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 	return l, nil
 }
