@@ -7,17 +7,18 @@ import (
 )
 
 const (
-	// MaxVoters bounds the cluster: more than nine voters only make commits slower.
+	// MaxVoters is the largest number of voters: more than nine only make commits slower.
 	MaxVoters = 9
-	// MaxServers bounds the configuration of Raft: voters, and as many on their way in.
+	// MaxServers is the largest number of servers in Raft's configuration: MaxVoters voters and as many that are
+	// joining.
 	MaxServers = 2 * MaxVoters
-	// MaxServerID is the length of a node id of 64 bytes, a slash, and an instance id of 8.
+	// MaxServerID is the length of the longest server id: a node id of 64 bytes, a slash, and an instance id of 8.
 	MaxServerID = 64 + 1 + 8
-	// MaxAddressBytes is the length of a host name, a colon and a port.
+	// MaxAddressBytes is the length of the longest address: a host name, a colon and a port.
 	MaxAddressBytes = 255 + 6
 )
 
-// ServerAddress is where a coordinator serves RPC.
+// ServerAddress is the address at which a coordinator serves RPC.
 type ServerAddress struct {
 	// Server is the id of its Raft server.
 	Server string

@@ -10,15 +10,15 @@ import (
 	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
-// commandFormat is the only format of log entries that is read. (1 had liabilities as
-// a list of pairs; it was never released.)
+// commandFormat is the only format of log entries that this version reads. Format 1 was never released.
 const commandFormat = 2
 
-// MaxCommandBytes bounds one log entry: the largest rules file (4 MiB) and room
-// for its envelope. Everything else stays far below it, see planEntryBytes.
+// MaxCommandBytes is the size of the largest log entry: the largest rules file (4 MiB) and its envelope. All other
+// commands are far smaller; see planEntryBytes.
 const MaxCommandBytes = 4<<20 + 64<<10
 
-// EncodeCommand stamps the format and marshals, the same bytes for the same value.
+// EncodeCommand sets the format and returns the bytes of a command, the same bytes for the same command. Errors are
+// ErrInvalidArgument for a command without a kind, and ErrTooLarge.
 func EncodeCommand(cmd *raftlogv1.Command) ([]byte, error) {
 	if cmd.GetKind() == nil {
 		return nil, fmt.Errorf("%w: a command without a kind", ErrInvalidArgument)
@@ -34,8 +34,8 @@ func EncodeCommand(cmd *raftlogv1.Command) ([]byte, error) {
 	return data, nil
 }
 
-// DecodeCommand is strict: what this version cannot read whole it must not apply in
-// part, or its state would diverge from that of the nodes that can.
+// DecodeCommand returns the command that the bytes hold. It is strict: a node that applied a command in part would
+// diverge from nodes of a later version, which can read all of it.
 func DecodeCommand(data []byte) (*raftlogv1.Command, error) {
 	cmd := &raftlogv1.Command{}
 	if err := proto.Unmarshal(data, cmd); err != nil {
@@ -75,7 +75,7 @@ func decodeLiabilities(l *raftlogv1.Liabilities) (budget.Entry, error) {
 	return budget.Entry{Key: key, Shares: shares}, err
 }
 
-// decodeShares is nil for no shares: the entry goes.
+// decodeShares returns nil for no shares, which removes the entry.
 func decodeShares(rates, bursts []uint32) ([]budget.Share, error) {
 	if len(rates) != len(bursts) {
 		return nil, fmt.Errorf("%w: %d rates and %d bursts", budget.ErrBadPlan, len(rates), len(bursts))
@@ -93,7 +93,7 @@ func decodeShares(rates, bursts []uint32) ([]budget.Share, error) {
 	return out, nil
 }
 
-// EncodePlan is one log entry of a plan.
+// EncodePlan returns a plan as one log entry has it.
 func EncodePlan(p budget.Plan) *raftlogv1.CommitPlan {
 	out := &raftlogv1.CommitPlan{Shard: p.Shard, Epoch: p.Epoch}
 	for _, e := range p.Changes {
@@ -161,11 +161,11 @@ func decodeRegions(in []*raftlogv1.Region) []budget.RegionConfig {
 	return out
 }
 
-// planEntryBytes bounds one entry of a plan: heartbeats share the main goroutine
-// with appends, so no entry should take long to send and to sync.
+// planEntryBytes is the size of the largest log entry of a plan. Raft's main goroutine both appends entries and
+// sends heartbeats, so no entry should take long to send and to sync.
 const planEntryBytes = 256 << 10
 
-// SplitPlan cuts a plan into such as one log entry can hold, by a generous estimate of its encoded size.
+// SplitPlan splits a plan into parts that fit into one log entry each. It overestimates the encoded size.
 func SplitPlan(plan budget.Plan) []budget.Plan {
 	const (
 		perKey   = 40 // rule, hash, tags and lengths

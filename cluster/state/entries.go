@@ -11,39 +11,39 @@ import (
 	"aliquot/rules"
 )
 
-// Bounds of the changes of entries that are kept.
+// Bounds of the history of entry changes.
 const (
 	maxEntryChanges     = 1000
 	maxEntryChangeBytes = 4 << 20
-	// maxEntriesNamed is how many entries of a change are kept with it, of each kind.
+	// maxEntriesNamed is the number of entries, of each kind, that are kept with a change.
 	maxEntriesNamed = 20
 )
 
-// Entry is one thing that a command has set above the rules file. It is immutable.
+// Entry is one block, allow, override or tier value that a command has set and that overrides the rules file. It is
+// immutable.
 type Entry struct {
 	rules.Entry
 	// UnixMS is the proposing leader's time, for display.
 	UnixMS int64
-	// Revision is the revision of the entries that it made.
+	// Revision is the revision of the entries that set it.
 	Revision uint64
 }
 
 // EntryChange is one revision of the entries. It is immutable.
 type EntryChange struct {
 	Revision uint64
-	// Version is the version of the rules that it made.
+	// Version is the version of the rules that the change made.
 	Version uint64
 	Author  string
 	Comment string
 	// UnixMS is the proposing leader's time, for display.
 	UnixMS int64
-	// Put and Removed are the first of what was put and taken away, Puts and Removals how many
-	// those were.
+	// Put and Removed are the first entries that were set and removed; Puts and Removals count all of them.
 	Put, Removed   []Entry
 	Puts, Removals uint32
 }
 
-// size is what the change counts towards maxEntryChangeBytes.
+// size returns the bytes that the change counts towards maxEntryChangeBytes.
 func (c *EntryChange) size() int {
 	out := len(c.Author) + len(c.Comment)
 	for _, entries := range [][]Entry{c.Put, c.Removed} {
@@ -54,8 +54,7 @@ func (c *EntryChange) size() int {
 	return out
 }
 
-// NextEnd returns when the first of the entries is to be taken away, Unix milliseconds; 0:
-// none is.
+// NextEnd returns the earliest end of an entry in Unix milliseconds; 0 if no entry ends.
 func (b *RuleBook) NextEnd() int64 {
 	next := int64(0)
 	for i := range b.Entries {
@@ -66,8 +65,8 @@ func (b *RuleBook) NextEnd() int64 {
 	return next
 }
 
-// changeEntries makes a version of the rules with other entries, and another one of what is
-// staged. The texts stay as they are.
+// changeEntries makes a version of the rules with other entries, and another version of the staged rules. The texts
+// stay as they are.
 func (s *State) changeEntries(c *raftlogv1.ChangeEntries) (version uint64, changed bool, err error) {
 	b := s.Rules
 	switch {
@@ -93,7 +92,7 @@ func (s *State) changeEntries(c *raftlogv1.ChangeEntries) (version uint64, chang
 	return s.take(e)
 }
 
-// changeTier is a change of one entry, as logs before ChangeEntries have it.
+// changeTier applies the command that changed one tier value before ChangeEntries existed.
 func (s *State) changeTier(c *raftlogv1.ChangeTier) (version uint64, changed bool, err error) {
 	v := c.GetValue()
 	m := []*raftlogv1.Entry{{
@@ -108,7 +107,7 @@ func (s *State) changeTier(c *raftlogv1.ChangeTier) (version uint64, changed boo
 	return s.changeEntries(all)
 }
 
-// endEntries takes away what is over. It changes nothing if nothing is.
+// endEntries removes the entries whose end has come. It changes nothing if there are none.
 func (s *State) endEntries(c *raftlogv1.EndEntries) (version uint64, changed bool, err error) {
 	b := s.Rules
 	e := newEntryEdit(&b, "coordinator", "its time is over", c.GetUnixMs())
@@ -116,7 +115,7 @@ func (s *State) endEntries(c *raftlogv1.EndEntries) (version uint64, changed boo
 	return s.take(e)
 }
 
-// take makes an edit the entries in force; one that changes nothing makes no version.
+// take brings the entries of an edit into force. An edit that changes nothing makes no version.
 func (s *State) take(e *entryEdit) (version uint64, changed bool, err error) {
 	change, limits := e.change()
 	if change == nil {
@@ -142,7 +141,7 @@ func checkBounds(entries []Entry) error {
 	return nil
 }
 
-// entryEdit is a change of entries while it is made.
+// entryEdit is a change of entries in progress.
 type entryEdit struct {
 	book *RuleBook
 	// was are the entries before, next those after.
@@ -161,7 +160,7 @@ func newEntryEdit(b *RuleBook, author, comment string, unixMS int64) *entryEdit 
 	return e
 }
 
-// remove takes an entry away.
+// remove removes an entry; one without a kind means the block and the allow of its pattern.
 func (e *entryEdit) remove(id rules.EntryID) error {
 	ids := []rules.EntryID{id}
 	if id.Kind == "" {
@@ -186,7 +185,7 @@ func (e *entryEdit) remove(id rules.EntryID) error {
 	return fmt.Errorf("%w: %s above the file; see `aliquot entries list`", rules.ErrNotThere, why)
 }
 
-// put sets an entry.
+// put sets an entry. A block replaces the allow of the same pattern, and the other way round.
 func (e *entryEdit) put(one rules.Entry, withoutEffect bool) error {
 	one.By = cmp.Or(one.By, e.author)
 	if one.Reason == "" && one.Kind == rules.TierEntry {
@@ -209,7 +208,7 @@ func (e *entryEdit) put(one rules.Entry, withoutEffect bool) error {
 	return nil
 }
 
-// check accepts an entry that the rules in force can have, or those that are staged.
+// check accepts an entry that has an effect under the rules in force or under the staged rules.
 func (e *entryEdit) check(one *rules.Entry, withoutEffect bool) error {
 	if one.UntilMS != 0 && one.UntilMS <= e.unixMS {
 		return fmt.Errorf("%w: %v would end before now", rules.ErrBadEdit, one.EntryID)
@@ -224,7 +223,7 @@ func (e *entryEdit) check(one *rules.Entry, withoutEffect bool) error {
 	return err
 }
 
-// change words what is different, nil if nothing is, and whether limits of rules are.
+// change returns the difference that the edit makes, or nil if there is none, and whether limits of rules change.
 func (e *entryEdit) change() (out *EntryChange, limits bool) {
 	out = &EntryChange{Revision: e.book.EntriesRevision + 1, Author: e.author, Comment: e.comment, UnixMS: e.unixMS}
 	note := func(one Entry, to *[]Entry, count *uint32) {
@@ -254,9 +253,8 @@ func (e *entryEdit) change() (out *EntryChange, limits bool) {
 	return out, limits
 }
 
-// withEntries is the book under other entries: a version of the text in force and, while one is
-// staged, a version of that, which stays the later one. limits tells whether limits of rules
-// change.
+// withEntries returns the book with other entries: a new version of the text in force and, during a roll-out, a new
+// version of the staged text with a higher number. limits says whether limits of rules change.
 func (b RuleBook) withEntries(entries []Entry, change *EntryChange, limits bool) RuleBook {
 	if limits {
 		b.Older = b.older(OlderRules{Version: b.Version, Set: b.Set})
@@ -279,8 +277,7 @@ func (b RuleBook) withEntries(entries []Entry, change *EntryChange, limits bool)
 	return b.indexed()
 }
 
-// keptChanges are the changes of entries with one more, without the oldest where that is too
-// many or too much.
+// keptChanges returns the changes of entries with one more, without the oldest ones that exceed the bounds.
 func keptChanges(changes []EntryChange, one EntryChange) []EntryChange {
 	out := append(slices.Clone(changes), one)
 	total, first := 0, len(out)
@@ -340,7 +337,7 @@ func decodeChanges(in []*raftlogv1.EntryChange) []EntryChange {
 	return out
 }
 
-// decodeAbove is nil of none, as in a state that has none.
+// decodeAbove returns nil for no entries.
 func decodeAbove(in []*raftlogv1.Entry) (out []Entry) {
 	for _, e := range in {
 		out = append(out, Entry{Entry: rules.EntryOf(e), UnixMS: e.GetUnixMs(), Revision: e.GetRevision()})
@@ -348,8 +345,8 @@ func decodeAbove(in []*raftlogv1.Entry) (out []Entry) {
 	return out
 }
 
-// decodeEntries reads the entries of a snapshot, or the values of tiers of an earlier one. It
-// wants entries that make sense, in order, none twice.
+// decodeEntries reads the entries of a snapshot, or the tier values of a snapshot of an earlier version. It refuses
+// invalid entries and entries that are out of order.
 func decodeEntries(m *raftlogv1.Snapshot) ([]Entry, error) {
 	out := decodeAbove(m.GetAbove())
 	for _, v := range m.GetTierValues() {

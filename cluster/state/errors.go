@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// ErrVersionConflict refuses a compare-and-set of the rules: another version is in
-// force than the one the writer had seen. It is returned by value.
+// ErrVersionConflict refuses a change of the rules that was made against another version than the one in force. It
+// is returned by value.
 type ErrVersionConflict struct {
 	Expected uint64
 	InForce  uint64
@@ -22,11 +22,11 @@ var (
 	ErrTooLarge = errors.New("cluster: command too large")
 	// ErrRolloutUnderWay refuses a change of the rules while a version is staged.
 	ErrRolloutUnderWay = errors.New("cluster: a roll-out is under way")
-	// ErrNoRollout refuses to end a staged roll-out that is not under way (any more).
+	// ErrNoRollout refuses to end a roll-out that is not under way (any more).
 	ErrNoRollout = errors.New("cluster: there is no roll-out")
-	// ErrNotStageable refuses a stage under which a rule would hold two limits, or none.
+	// ErrNotStageable refuses to stage rules under which a rule would have two limits or none.
 	ErrNotStageable = errors.New("cluster: this version cannot be staged")
-	// ErrNothingInForce refuses to stage the first rules of all.
+	// ErrNothingInForce refuses to stage rules, or to set entries, before any rules are in force.
 	ErrNothingInForce = errors.New("cluster: there is nothing to go back to")
 	// ErrUnknownVersion says that a version of the rules is not kept (any more).
 	ErrUnknownVersion = errors.New("cluster: no such version of the rules is kept")

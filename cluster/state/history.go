@@ -13,14 +13,14 @@ import (
 	"aliquot/rules"
 )
 
-// Bounds of the versions that are kept. They count texts as they were written, so that
-// every node drops the same ones, however well it packs them.
+// Bounds of the versions that are kept. They count texts before compression, so that every node drops the same
+// versions.
 const (
-	// maxVersions is years of an ordinary week's changes.
+	// maxVersions is enough for years of daily changes.
 	maxVersions = 1000
-	// maxHistoryBytes is sixteen files of the largest size, or maxVersions of 60 KB.
+	// maxHistoryBytes is sixteen files of the largest size, or maxVersions files of 60 KB.
 	maxHistoryBytes = 64 << 20
-	// minPacked is the least text worth packing.
+	// minPacked is the size of the smallest text that is compressed.
 	minPacked = 1 << 10
 )
 
@@ -31,9 +31,9 @@ type RuleVersion struct {
 	Comment string
 	// UnixMS is the proposing leader's time, for display.
 	UnixMS int64
-	// Base is the version that was in force before; 0: none was.
+	// Base is the version that was in force before; 0 if none was.
 	Base uint64
-	// RollbackTo is the version whose text this one brought back; 0: none.
+	// RollbackTo is the version whose text this version restored; 0 if it restored none.
 	RollbackTo uint64
 
 	text   []byte
@@ -50,7 +50,7 @@ func newRuleVersion(version, base uint64, a *raftlogv1.ApplyRules) RuleVersion {
 	return v
 }
 
-// setText packs what is worth it.
+// setText stores a text, compressed if that makes it smaller.
 func (v *RuleVersion) setText(yaml string) {
 	v.text, v.size = []byte(yaml), len(yaml)
 	if len(yaml) < minPacked {
@@ -67,8 +67,7 @@ func (v *RuleVersion) setText(yaml string) {
 	}
 }
 
-// Text is the rules file as it was applied. An error says that what is kept of it is
-// damaged.
+// Text returns the rules file as it was applied. An error means that the stored text is damaged.
 func (v *RuleVersion) Text() (string, error) {
 	if !v.packed {
 		return string(v.text), nil
@@ -87,11 +86,11 @@ func (v *RuleVersion) Text() (string, error) {
 	return string(text), nil
 }
 
-// cost is what a version counts towards maxHistoryBytes.
+// cost returns the bytes that a version counts towards maxHistoryBytes.
 func (v *RuleVersion) cost() int { return v.size + len(v.Author) + len(v.Comment) }
 
-// keptVersions is a history with one version more, without the oldest where that is
-// too many or too much. The one before is always kept: it may be in force still.
+// keptVersions returns a history with one more version, without the oldest ones that exceed the bounds. It always
+// keeps the version before the new one, which may still be in force.
 func keptVersions(history []RuleVersion, one RuleVersion) []RuleVersion {
 	total, first := one.cost(), len(history)
 	for first > 0 && len(history)-first+1 < maxVersions {
@@ -107,7 +106,7 @@ func keptVersions(history []RuleVersion, one RuleVersion) []RuleVersion {
 	return append(history, one)
 }
 
-// Kept is a version of a history; false if it is not kept (any more).
+// Kept returns a version of a history, and false if the history does not have it (any more).
 func Kept(history []RuleVersion, version uint64) (RuleVersion, bool) {
 	i, found := slices.BinarySearchFunc(history, version, func(v RuleVersion, version uint64) int {
 		return cmp.Compare(v.Version, version)
@@ -134,7 +133,7 @@ func encodeHistory(history []RuleVersion) []*raftlogv1.RuleVersion {
 	return out
 }
 
-// decodeHistory wants versions in order: they are searched by number.
+// decodeHistory refuses versions that are not in ascending order: Kept searches them by number.
 func decodeHistory(in []*raftlogv1.RuleVersion) ([]RuleVersion, error) {
 	out := make([]RuleVersion, len(in))
 	for i, m := range in {

@@ -8,9 +8,9 @@ import (
 	"aliquot/rules"
 )
 
-// Machine is the replicated state machine: Raft hands it the log's entries and its snapshots. It has no clock, no I/O
-// but the snapshot's, and no opinion: a command it cannot read ends the process, because a node that skips
-// what others apply has silently become another database. It is safe for concurrent use; make it with NewMachine.
+// Machine is the replicated state machine. Raft hands it log entries and snapshots. It reads no clock and does no
+// I/O except for the snapshot's reader. A command that it cannot read ends the process: a node that skipped a
+// command would diverge from the others. It is safe for concurrent use; make it with NewMachine.
 type Machine struct {
 	mu      sync.RWMutex
 	state   State
@@ -23,7 +23,7 @@ func NewMachine() *Machine {
 	return &Machine{state: State{Rules: RuleBook{NextNumber: firstRuleNumber}}, changed: make(chan struct{})}
 }
 
-// Apply applies one entry of the log and returns the state machine's answer: an error of type error means that nothing
+// Apply applies one log entry and returns the answer of the state machine. If the answer is an error, nothing has
 // changed. It panics if this version cannot read the entry.
 func (m *Machine) Apply(index, term uint64, entry []byte) any {
 	cmd, err := DecodeCommand(entry)
@@ -41,14 +41,14 @@ func (m *Machine) Apply(index, term uint64, entry []byte) any {
 	return answer
 }
 
-// Copy returns a copy of the state, which no later command changes.
+// Copy returns a copy of the state that no later command changes.
 func (m *Machine) Copy() *State {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.state.clone()
 }
 
-// Restore replaces the state by that of a snapshot. After an error the state is as it was.
+// Restore replaces the state with that of a snapshot. After an error the state is unchanged.
 func (m *Machine) Restore(snapshot io.Reader) error {
 	s, err := ReadSnapshot(snapshot)
 	if err != nil {
@@ -75,14 +75,14 @@ func (m *Machine) Changed() <-chan struct{} {
 	return m.changed
 }
 
-// announce wakes everyone who waits for a change; the lock is held.
+// announce wakes all who wait for a change. The caller holds the lock.
 func (m *Machine) announce() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
 
-// ParseRules parses a rules file and returns what it states, without tier values, and its
-// warnings, or a *rules.Error. What is applied next is not parsed again.
+// ParseRules parses a rules file and returns its rules, without tier values, and its warnings. The error is a
+// *rules.Error. A file that is applied next is not parsed a second time.
 func (m *Machine) ParseRules(file, yaml string) (*rules.Set, []rules.Warning, error) {
 	return m.parser.parse(file, yaml)
 }

@@ -9,11 +9,11 @@ import (
 	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
-// MaxRegions bounds the declared regions: every hot key costs one share for each,
-// and a floor must stay worth having.
+// MaxRegions is the largest number of declared regions. Every hot key stores one share for each region, and a floor
+// must stay large enough to be useful.
 const MaxRegions = 64
 
-// RegionChange is what an operator does to a region.
+// RegionChange is an operator's change of one region.
 type RegionChange int
 
 // The changes; see the methods of budget.Ledger.
@@ -73,7 +73,7 @@ func (s *State) changeRegion(c *raftlogv1.ChangeRegion) error {
 	return fmt.Errorf("%w: a change of region %q that this version does not know", ErrInvalidArgument, c.GetName())
 }
 
-// checkNewRegion refuses a name that could not be declared at the bootstrap either.
+// checkNewRegion refuses a name that the bootstrap would refuse, too.
 func (s *State) checkNewRegion(name string) error {
 	names := []string{name}
 	for _, r := range s.Ledger.Config.Regions {
@@ -107,10 +107,10 @@ func (s *State) setTiming(c *raftlogv1.SetTiming) error {
 	return s.Ledger.SetTiming(time.Duration(c.GetLeaseMicros())*time.Microsecond, c.GetRhoPpm())
 }
 
-// maxShownName is how much of a refused name an error repeats.
+// maxShownName is the number of bytes of a refused name that an error repeats.
 const maxShownName = 64
 
-// shortName keeps an error readable whatever was sent.
+// shortName returns a name cut to maxShownName bytes, for use in errors.
 func shortName(name string) string {
 	if len(name) > maxShownName {
 		return name[:maxShownName] + "..."
@@ -120,7 +120,8 @@ func shortName(name string) string {
 
 var regionName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
-// CheckRegionNames refuses names that could not be a metric label or a host part.
+// CheckRegionNames returns ErrInvalidArgument for more than MaxRegions names, a name that occurs twice, or one that
+// cannot be a metric label and part of a host name.
 func CheckRegionNames(names []string) error {
 	if len(names) > MaxRegions {
 		return fmt.Errorf("%w: %d regions, at most %d", ErrInvalidArgument, len(names), MaxRegions)
@@ -138,8 +139,8 @@ func CheckRegionNames(names []string) error {
 	return nil
 }
 
-// checkConfig is the second guard of what Validate checked on the way in: floors
-// that sum to more than the whole would break the promise for every key.
+// checkConfig checks a configuration a second time, after Config.Validate of package cluster. Floors that sum to
+// more than the whole would break the promise for every key.
 func checkConfig(c budget.Config) error {
 	if len(c.Regions) == 0 || c.Lease <= 0 || c.LeaseWait < 0 || c.LeaseNext < 0 || c.RhoPPM < 0 || c.Version == 0 {
 		return fmt.Errorf("%w: a configuration needs a region, a lease above 0, a rho of at least 0 and a version", ErrInvalidArgument)

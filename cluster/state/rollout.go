@@ -10,7 +10,7 @@ import (
 	"aliquot/rules"
 )
 
-// How a staged roll-out stands.
+// States of a staged roll-out.
 const (
 	RolloutStaged   = "staged"
 	RolloutPromoted = "promoted"
@@ -18,46 +18,48 @@ const (
 	RolloutAborted  = "aborted"
 )
 
-// RolloutStates are the states that a roll-out can be in.
+// RolloutStates returns all states of a roll-out.
 func RolloutStates() []string {
 	return []string{RolloutStaged, RolloutPromoted, RolloutHalted, RolloutAborted}
 }
 
-// Rollout is a version of the rules that some regions go by before the others do. It
-// is immutable; nil is none.
+// Rollout is a version of the rules that some regions use before the others do. It is immutable; nil means that
+// there is none.
 type Rollout struct {
 	Version uint64
-	// First is the version that it began with: each change of entries makes another.
+	// First is the version that the roll-out began with: each change of entries makes another version.
 	First uint64
-	// Base is the version in force elsewhere.
+	// Base is the version in force in the other regions.
 	Base    uint64
 	Regions []string
-	// State is one of RolloutStates; Reason says why it was halted.
+	// State is one of RolloutStates. Reason says why the roll-out was halted.
 	State, Reason string
 	StartedUnixMS int64
-	// PromoteAtUnixMS is when it comes into force everywhere; 0: by a command only.
+	// PromoteAtUnixMS is when the version comes into force everywhere, in Unix milliseconds; 0: only a command
+	// promotes it.
 	PromoteAtUnixMS int64
-	// HaltAbovePPM is by how much, in millionths, the share of denied requests may rise.
+	// HaltAbovePPM is the rise of the share of denied requests, in millionths, above which the leader halts the
+	// roll-out.
 	HaltAbovePPM uint32
-	// Before is what the regions decided before it, as far as the leader knew.
+	// Before is what the regions decided before the roll-out, as far as the leader knew.
 	Before []Decisions
 
-	// What is staged, while it is.
+	// The staged version; empty once the roll-out has ended.
 	YAML    string
 	Set     *rules.Set
 	Numbers map[string]uint32
 }
 
-// Decisions are what one region decided in a while.
+// Decisions counts what one region decided in a period.
 type Decisions struct {
 	Region          string
 	Allowed, Denied uint64
 }
 
-// UnderWay reports whether the roll-out has not ended; nil has none.
+// UnderWay reports whether the roll-out has not ended; false for nil.
 func (r *Rollout) UnderWay() bool { return r != nil && r.State == RolloutStaged }
 
-// StagedIn reports whether a region goes by the staged version now.
+// StagedIn reports whether a region uses the staged version now.
 func (r *Rollout) StagedIn(region string) bool {
 	return r.UnderWay() && slices.Contains(r.Regions, region)
 }
@@ -95,7 +97,8 @@ func (s *State) stageRules(c *raftlogv1.StageRules, parser *ruleParser) (version
 	return r.Version, nil
 }
 
-// checkStage wants some of the regions that take part, but not all of them.
+// checkStage refuses a stage that is empty, has all regions, or has a region that is unknown, fenced or named
+// twice.
 func (s *State) checkStage(regions []string) error {
 	if s.Rules.Version == 0 {
 		return fmt.Errorf("%w: no rules are in force yet; apply these without a stage", ErrNothingInForce)
@@ -116,8 +119,8 @@ func (s *State) checkStage(regions []string) error {
 	return nil
 }
 
-// Stageable refuses rules of which some regions cannot go by these while the others go by
-// those in force: each rule is to hold one limit, by one number.
+// Stageable returns ErrNotStageable, with the reasons, if a rule would have two limits while some regions use these
+// rules and the others those in force.
 func (b *RuleBook) Stageable(set *rules.Set) error {
 	if b.Set == nil {
 		return nil
@@ -128,9 +131,8 @@ func (b *RuleBook) Stageable(set *rules.Set) error {
 	return nil
 }
 
-// endRollout promotes the staged version or takes it back. Taking it back makes a new
-// version of the text in force: versions only ever rise, so that whoever compares two
-// of them knows which one is the later.
+// endRollout promotes the staged version or withdraws it. A withdrawal makes a new version of the text in force:
+// version numbers only rise, so that the higher of two is always the later.
 func (s *State) endRollout(c *raftlogv1.EndRollout) (version uint64, err error) {
 	book := s.Rules
 	if r := book.Rollout; !r.UnderWay() || c.GetVersion() < r.First || c.GetVersion() > r.Version {
@@ -186,8 +188,8 @@ func (b RuleBook) promoted() RuleBook {
 	return b
 }
 
-// takenBack has the text in force once more, as a version above the staged one. Its
-// rules keep their numbers; those that the staged version alone had are used up.
+// takenBack returns the book with the text in force as a new version above the staged one. Its rules keep their
+// numbers. Numbers of rules that only the staged version had are not used again.
 func (b RuleBook) takenBack(c *raftlogv1.EndRollout, state string) RuleBook {
 	r := b.Rollout
 	b.Older = b.older(OlderRules{Version: b.Version, Set: b.Set})
@@ -234,7 +236,7 @@ func encodeRollout(r *Rollout) *raftlogv1.Rollout {
 	return out
 }
 
-// decodeRollout finds the staged text in the history.
+// decodeRollout decodes a roll-out of a snapshot; the staged text is in the history of b.
 func decodeRollout(m *raftlogv1.Rollout, b *RuleBook) (*Rollout, error) {
 	if m == nil {
 		return nil, nil

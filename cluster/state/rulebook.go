@@ -9,10 +9,9 @@ import (
 	"aliquot/rules"
 )
 
-// RuleBook is the rules of a cluster: the version in force, a version that is being
-// rolled out, and those that came before. Version 0 means that none came yet, and Set
-// is nil then. Maps and slices are replaced, never changed in place: a copy of the
-// book stays as it is.
+// RuleBook is the rules of a cluster: the version in force, a version that is being rolled out, and earlier ones.
+// Version 0 means that there are no rules yet; Set is nil then. Maps and slices are replaced and never changed in
+// place, so that a copy of the book stays valid.
 type RuleBook struct {
 	Version uint64
 	YAML    string
@@ -21,47 +20,42 @@ type RuleBook struct {
 	// UnixMS is the proposing leader's time, for display.
 	UnixMS int64
 	Set    *rules.Set
-	// Numbers names each rule id's number; a number is never used twice.
+	// Numbers maps each rule id to its number; a number is never used twice.
 	Numbers    map[string]uint32
 	NextNumber uint32
-	// Last is the highest number that a version has: above Version while a later one is
-	// staged.
+	// Last is the highest number of any version: above Version while a later version is staged.
 	Last uint64
-	// History is every version that is kept, the oldest first; see keptVersions.
+	// History is every version that is kept, oldest first; see keptVersions.
 	History []RuleVersion
-	// Applied is the version that brought the text into force: those above it changed entries
-	// only.
+	// Applied is the version that brought the text into force. Versions above it changed only entries.
 	Applied uint64
-	// Entries are what was set above the text, sorted by id. Set and the set of what is staged
-	// are under them.
+	// Entries are the entries that commands have set, sorted by id. They override the text, in Set and in the
+	// staged set.
 	Entries []Entry
-	// EntriesRevision counts the changes of entries; EntryChanges are the latest of them, the
-	// oldest first.
+	// EntriesRevision counts the changes of entries; EntryChanges are the latest of them, oldest first.
 	EntriesRevision uint64
 	EntryChanges    []EntryChange
-	// Rollout is the staged roll-out under way or, until the next change, the last one;
-	// nil if there was none.
+	// Rollout is the roll-out under way or, until the next change, the last one; nil if there was none.
 	Rollout *Rollout
-	// Older are other versions that regions may go by, the latest last, as far as this
-	// process has seen them: a region that is cut off goes on with what it has. Soft: no
-	// snapshot has them and no command depends on them.
+	// Older are other versions that regions may still use, latest last, as far as this process has seen them: a
+	// region that is cut off goes on with its version. No snapshot has them and no command depends on them.
 	Older []OlderRules
 	// inForce are the numbers of the rules in force and staged; see indexed.
 	inForce map[uint32]struct{}
 }
 
-// OlderRules is a version of the rules that was in force, or staged.
+// OlderRules is a version of the rules that was in force or staged.
 type OlderRules struct {
 	Version uint64
 	Set     *rules.Set
-	// Regions are those it was staged in; nil if it was in force everywhere.
+	// Regions are those in which it was staged; nil if it was in force everywhere.
 	Regions []string
 }
 
-// olderKept is how many of them are kept: rules of 4 MiB are tens of megabytes parsed.
+// olderKept is the number of older versions that are kept: rules of 4 MiB take tens of megabytes when parsed.
 const olderKept = 4
 
-// older are the other versions once the given one is among them.
+// older returns Older with one more version, without the oldest above olderKept.
 func (b *RuleBook) older(one OlderRules) []OlderRules {
 	if one.Set == nil {
 		return b.Older
@@ -70,8 +64,7 @@ func (b *RuleBook) older(one OlderRules) []OlderRules {
 	return out[max(0, len(out)-olderKept):]
 }
 
-// Others are all versions but the one in force that regions may go by: Older, and the
-// staged one.
+// Others returns all versions that regions may use, except for the one in force: Older and the staged version.
 func (b *RuleBook) Others() []OlderRules {
 	if !b.Rollout.UnderWay() {
 		return b.Older
@@ -80,14 +73,14 @@ func (b *RuleBook) Others() []OlderRules {
 	return append(slices.Clone(b.Older), staged)
 }
 
-// InForce reports whether a rule has this number now, in force or staged.
+// InForce reports whether a rule in force or staged has this number.
 func (b *RuleBook) InForce(number uint32) bool {
 	_, ok := b.inForce[number]
 	return ok
 }
 
-// indexed is the book with InForce answering from its numbers: every plan asks, and
-// there may be thousands of rules.
+// indexed returns the book with the index of InForce. Every plan calls InForce, and there may be thousands of
+// rules.
 func (b RuleBook) indexed() RuleBook {
 	b.inForce = make(map[uint32]struct{}, len(b.Numbers))
 	for _, number := range b.Numbers {
@@ -101,7 +94,7 @@ func (b RuleBook) indexed() RuleBook {
 	return b
 }
 
-// RulesFor are the rules that a region is to go by.
+// RulesFor is the version of the rules that a region uses.
 type RulesFor struct {
 	Version uint64
 	YAML    string
@@ -110,8 +103,8 @@ type RulesFor struct {
 	Entries []Entry
 }
 
-// For is what a region is to go by: the staged version where it is staged, else the
-// one in force.
+// For returns the rules that a region uses: the staged version in the regions of the roll-out, and the one in force
+// in all others.
 func (b *RuleBook) For(region string) RulesFor {
 	if b.Rollout.StagedIn(region) {
 		return RulesFor{b.Rollout.Version, b.Rollout.YAML, b.Rollout.Numbers, b.Entries}
@@ -119,7 +112,7 @@ func (b *RuleBook) For(region string) RulesFor {
 	return RulesFor{b.Version, b.YAML, b.Numbers, b.Entries}
 }
 
-// next is the book after the given rules, or the file's problems.
+// next returns the book with the given rules in force, or the errors in their file.
 func (b RuleBook) next(a *raftlogv1.ApplyRules, parser *ruleParser) (RuleBook, error) {
 	set, _, err := parser.parse(a.GetFileName(), a.GetYaml())
 	if err != nil {
@@ -149,8 +142,8 @@ func (s *State) applyRules(a *raftlogv1.ApplyRules, parser *ruleParser) (version
 	return book.Version, nil
 }
 
-// mayChangeRules refuses a change made against another file, and any change while
-// a version is being rolled out: what it is compared with must not move.
+// mayChangeRules refuses a change that was made against another version, and any change during a roll-out: the
+// version that the roll-out is compared with must not change.
 func (s *State) mayChangeRules(a *raftlogv1.ApplyRules) error {
 	if s.ClusterID == "" {
 		return fmt.Errorf("%w: rules before the bootstrap", ErrInvalidArgument)
@@ -164,24 +157,23 @@ func (s *State) mayChangeRules(a *raftlogv1.ApplyRules) error {
 	return nil
 }
 
-// setRules makes a book the one in force, without the keys of rules that went away.
+// setRules replaces the book and drops the keys of rules that are gone.
 func (s *State) setRules(book RuleBook) {
 	s.Rules = book
 	s.Ledger.DropRules(book.InForce)
 }
 
-// ruleParser parses rules and remembers the last outcome. Parsing is a pure function, so
-// that remembering it changes nothing, but a file of ten thousand rules takes long: it
-// is read once where it is proposed, not again where it is applied, and never while the
-// state is locked. Safe for concurrent use; the zero value is ready.
+// ruleParser parses rules and remembers the last result. A file of ten thousand rules takes long to parse: it is
+// parsed once when it is proposed, not again when it is applied, and never while the state is locked. It is safe
+// for concurrent use. The zero value is ready to use.
 type ruleParser struct {
 	mu   sync.Mutex
 	last parsed
-	// ahead is held while proposed rules are read: each text takes a hundred times its size.
+	// ahead is locked while proposed rules are parsed: a parsed text takes a hundred times its size.
 	ahead sync.Mutex
 }
 
-// parsed is an outcome; neither part of it is ever changed.
+// parsed is a result. It is immutable.
 type parsed struct {
 	file, yaml string
 	set        *rules.Set
@@ -203,7 +195,7 @@ func (p *ruleParser) parse(file, yaml string) (*rules.Set, []rules.Warning, erro
 	return last.set, last.warnings, last.err
 }
 
-// readAhead parses what a command brings, before the state is locked for it.
+// readAhead parses the rules of a command before the state is locked for it.
 func (p *ruleParser) readAhead(cmd *raftlogv1.Command) {
 	a := cmd.GetApplyRules()
 	if staged := cmd.GetStageRules(); staged != nil {

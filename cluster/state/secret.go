@@ -1,19 +1,18 @@
 package state
 
-// SecretBytes is the length of the key-hash secret: as long as the hash's output.
+// SecretBytes is the length of the key-hash secret in bytes, which is that of the hash.
 const SecretBytes = 32
 
 const redacted = "[redacted]"
 
-// Secret is the key of the keyed hash that hides client identities. It shows
-// itself as "[redacted]" in logs, in every fmt verb and in JSON; Bytes is the only
-// way to its value. The zero value means "not minted yet". Compare with ==.
+// Secret is the key of the keyed hash that hides client identities. It prints as "[redacted]" in logs, in every fmt
+// verb and in JSON; only Bytes returns its value. The zero value means that no secret exists yet. Compare with ==.
 type Secret struct {
 	b   [SecretBytes]byte
 	set bool
 }
 
-// newSecret copies b; false when it has another length than a secret's.
+// newSecret copies b. It returns false if b does not have SecretBytes bytes.
 func newSecret(b []byte) (Secret, bool) {
 	if len(b) != SecretBytes {
 		return Secret{}, false
@@ -21,7 +20,7 @@ func newSecret(b []byte) (Secret, bool) {
 	return Secret{b: [SecretBytes]byte(b), set: true}, true
 }
 
-// Bytes is a copy of the secret's value, nil if there is none yet.
+// Bytes returns a copy of the secret, or nil if there is none yet.
 func (s Secret) Bytes() []byte {
 	if !s.set {
 		return nil

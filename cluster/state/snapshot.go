@@ -26,14 +26,14 @@ const (
 	snapshotMagic      = "aliquot\x00"
 	snapshotFormat     = 2
 	snapshotHeaderSize = 24
-	// maxSnapshotBody bounds the message that a restore reads: the hot table's 200,000 keys of
-	// 64 regions are about 80 MB.
+	// maxSnapshotBody is the size of the largest message that a restore reads: 200,000 hot keys of 64 regions are
+	// about 80 MB.
 	maxSnapshotBody = 512 << 20
-	// MaxSnapshotBytes is the size of the largest snapshot, header and message.
+	// MaxSnapshotBytes is the size of the largest snapshot with its header.
 	MaxSnapshotBytes = snapshotHeaderSize + maxSnapshotBody
 )
 
-// WriteSnapshot writes s; the same state gives the same bytes.
+// WriteSnapshot writes a state, the same bytes for the same state.
 func WriteSnapshot(w io.Writer, s *State) error {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(encodeState(s))
 	if err != nil {
@@ -61,8 +61,8 @@ func snapshotHeader(body []byte) (h [snapshotHeaderSize]byte) {
 	return h
 }
 
-// ReadSnapshot reads a whole snapshot and checks it before anything is believed:
-// its frame, then each invariant of what is in it.
+// ReadSnapshot reads a whole snapshot and checks its frame and every invariant of its contents. The error is
+// ErrBadSnapshot.
 func ReadSnapshot(r io.Reader) (*State, error) {
 	body, err := readSnapshotBody(r)
 	if err != nil {

@@ -18,27 +18,26 @@ import (
 // firstRuleNumber leaves 0 free to mean "no rule".
 const firstRuleNumber = 1
 
-// State is everything that is replicated. A reader gets it inside Node.View and
-// must neither change it nor keep anything of it that is not a copy; Rules.Set and
-// strings are immutable and may be kept. The zero value is an empty cluster.
+// State is everything that the coordinators replicate. A reader gets it inside Node.View; it must not change the
+// state, and must keep only copies of its parts. Rules.Set and strings are immutable and may be kept. The zero
+// value is an empty cluster.
 type State struct {
-	// AppliedIndex is that of the last command that changed anything, in Raft's log.
+	// AppliedIndex is the index, in Raft's log, of the last command that changed the state.
 	AppliedIndex uint64
-	// ClusterID is minted at bootstrap; empty before.
+	// ClusterID is created by the bootstrap; it is empty before.
 	ClusterID string
-	// HashSecret is minted at bootstrap and never logged.
+	// HashSecret is created by the bootstrap and is never logged.
 	HashSecret Secret
 	// Ledger holds the declared regions and the liabilities of hot keys.
 	Ledger budget.Ledger
-	// Rules are the rules in force, a staged version beside them, and those before.
+	// Rules are the rules in force, a staged version if there is one, and earlier versions.
 	Rules RuleBook
-	// Addresses are where the coordinators serve RPC, sorted by server; immutable.
+	// Addresses are the addresses at which the coordinators serve RPC, sorted by server; immutable.
 	Addresses []ServerAddress
 }
 
-// apply is one step of the replicated state machine: the same state and command
-// give the same state and answer on every node, now and on replay. The answer goes
-// to whoever proposed; an error means that nothing changed.
+// apply executes one command. The same state and command give the same state and answer on every node, now and on
+// replay. The answer goes to the proposer. If it is an error, nothing has changed.
 func (s *State) apply(cmd *raftlogv1.Command, parser *ruleParser) (answer any, changed bool) {
 	var err error
 	switch kind := cmd.GetKind().(type) {
@@ -85,8 +84,8 @@ func (s *State) apply(cmd *raftlogv1.Command, parser *ruleParser) (answer any, c
 	return answer, changed
 }
 
-// bootstrap gives an empty cluster its identity. A second one is the ordinary
-// outcome of two leaders in a row that both found it empty, and changes nothing.
+// bootstrap gives an empty cluster its identity. A second bootstrap changes nothing: two successive leaders may
+// both find the cluster empty.
 func (s *State) bootstrap(b *raftlogv1.Bootstrap, parser *ruleParser) (changed bool, err error) {
 	if s.ClusterID != "" {
 		return false, nil
@@ -121,9 +120,8 @@ func (s *State) bootstrap(b *raftlogv1.Bootstrap, parser *ruleParser) (changed b
 	return true, nil
 }
 
-// commitPlan applies a plan without what it says of rules that went away while it
-// was on its way: entries put back then would stay for ever, since the number never
-// comes into force again. The rest of the plan stands. A removal is harmless.
+// commitPlan applies a plan, except for shares of rules that were dropped after the plan was made: such entries
+// would stay forever, because the number of a dropped rule is never used again. Removals are always applied.
 func (s *State) commitPlan(c *raftlogv1.CommitPlan) error {
 	plan, err := decodePlan(c)
 	if err != nil {
@@ -135,7 +133,7 @@ func (s *State) commitPlan(c *raftlogv1.CommitPlan) error {
 	return s.Ledger.Apply(plan)
 }
 
-// clone is a deep copy of all that a later command can change.
+// clone returns a deep copy of everything that a later command can change.
 func (s *State) clone() *State {
 	c := *s
 	c.Ledger = *s.Ledger.Clone()
