@@ -21,27 +21,26 @@ import (
 )
 
 const (
-	// gossipInterval: news crosses a small cluster in a few of these.
+	// gossipInterval is how often memberlist gossips: news reaches a small cluster in a few of these.
 	gossipInterval = 100 * time.Millisecond
-	// gossipTCPTimeout ends a state exchange with a peer that hangs.
+	// gossipTCPTimeout is the time limit of a state exchange with a peer.
 	gossipTCPTimeout = 3 * time.Second
-	// deadNodeReclaim is how long a failed name keeps its address to itself.
+	// deadNodeReclaim is how long no other address can take the name of a failed node.
 	deadNodeReclaim = 30 * time.Second
-	// updateTimeout is how long to wait for a change of meta to be on its way.
+	// updateTimeout is how long Announce waits until a change is sent.
 	updateTimeout = time.Second
-	// leaveTimeout is how long a shutdown waits for its goodbye to be on its way.
+	// leaveTimeout is how long Stop waits until the farewell is sent.
 	leaveTimeout = time.Second
-	// rejoinEvery is how often silent join addresses are tried again. memberlist
-	// forgets a node that stayed dead, and two halves of a healed partition would
-	// otherwise never meet again.
+	// rejoinEvery is how often join addresses without a live member are tried again. memberlist forgets a node that
+	// stayed dead; without this, two halves of a healed partition would never meet again.
 	rejoinEvery = 2 * time.Second
 	// rejoinJitter spreads nodes that were started together.
 	rejoinJitter = 500 * time.Millisecond
-	// maxResolved bounds the addresses taken from one name.
+	// maxResolved is the largest number of addresses that one name contributes.
 	maxResolved = 16
 )
 
-// Config says where a node listens for gossip and which gossip it takes.
+// Config has the settings of a node's gossip.
 type Config struct {
 	// Listen is host:port; port 0 picks one.
 	Listen string
@@ -54,7 +53,7 @@ type Config struct {
 	// CIDRs are the networks that members may gossip from; none: any.
 	CIDRs  []string
 	Logger *slog.Logger
-	// Allow reports whether a warning with this key is due now. It bounds the log.
+	// Allow reports whether a warning with this key may be logged now.
 	Allow func(key string, now time.Time) bool
 }
 
@@ -90,13 +89,13 @@ func Start(c Config, self Meta) (*Gossip, error) {
 	if g.list, err = memberlist.Create(mc); err != nil {
 		return nil, fmt.Errorf("--gossip-listen %s: %w: choose a free address", c.Listen, err)
 	}
-	// Read once: memberlist rewrites its own node, unguarded, at each change of meta.
+	// Read it once: memberlist changes its own node without a lock at each change of meta.
 	g.address = g.list.LocalNode().Address()
 	return g, nil
 }
 
-// listConfig replaces the library's unsafe defaults: no key, no label, no way back
-// for a node whose name is taken by its own dead predecessor.
+// listConfig replaces unsafe defaults of the library: no key, no label, and no return for a node whose name its
+// dead predecessor still has.
 func (g *Gossip) listConfig(c Config, self Meta) (*memberlist.Config, error) {
 	mc := memberlist.DefaultLANConfig()
 	mc.Name = string(self.ServerID())
@@ -148,19 +147,19 @@ func resolveIP(host string) (string, error) {
 	return addrs[0], nil
 }
 
-// Address is where others reach this node's gossip, ip:port.
+// Address returns the address at which others reach this node's gossip, ip:port.
 func (g *Gossip) Address() string { return g.address }
 
-// Announced returns what others see of this node.
+// Announced returns the Meta that others see of this node.
 func (g *Gossip) Announced() Meta { return *g.meta.Load() }
 
-// Join exchanges all that is known with the node that gossips from an address, ip:port.
+// Join exchanges all knowledge of members with the node that gossips from an address, ip:port.
 func (g *Gossip) Join(address string) error {
 	_, err := g.list.Join([]string{address})
 	return err
 }
 
-// Announce changes what others see of this node.
+// Announce changes the Meta that others see of this node.
 func (g *Gossip) Announce(m Meta) {
 	if *g.meta.Load() == m {
 		return
@@ -171,8 +170,8 @@ func (g *Gossip) Announce(m Meta) {
 	}
 }
 
-// Rejoin contacts every join address that no live member gossips from, resolving
-// names anew each time, until ctx ends.
+// Rejoin contacts every join address from which no live member gossips, until ctx ends. It resolves names each
+// time.
 func (g *Gossip) Rejoin(ctx context.Context, addresses []string) {
 	for {
 		for _, address := range addresses {
@@ -207,8 +206,8 @@ func (g *Gossip) joinAddress(ctx context.Context, address string) {
 	}
 }
 
-// complain says once a minute for each address why it cannot be joined. That
-// nobody listens there is ordinary while nodes start.
+// complain logs, at the rate of Allow, why an address cannot be joined. While nodes start, it is normal that
+// nothing listens there.
 func (g *Gossip) complain(address string, err error) {
 	if !g.allow("join "+address, time.Now()) {
 		return
@@ -222,7 +221,7 @@ func (g *Gossip) complain(address string, err error) {
 		"address", address, "error", text)
 }
 
-// Stop says goodbye, so that nobody has to find out, and closes the ports.
+// Stop announces that this node leaves, so that others need not detect it, and closes the ports.
 func (g *Gossip) Stop() error {
 	if err := g.list.Leave(leaveTimeout); err != nil {
 		g.log.Debug("leave gossip", "error", err)
@@ -254,12 +253,10 @@ func (*Gossip) LocalState(bool) []byte { return nil }
 // MergeRemoteState implements memberlist.Delegate.
 func (*Gossip) MergeRemoteState([]byte, bool) {}
 
-// NotifyAlive implements memberlist.AliveDelegate: members of another cluster are
-// no peers, whatever label they use.
+// NotifyAlive implements memberlist.AliveDelegate. It refuses members of other clusters, whatever label they use.
 func (g *Gossip) NotifyAlive(n *memberlist.Node) error { return g.admit(n) }
 
-// NotifyMerge implements memberlist.MergeDelegate: one live member of another
-// cluster cancels the whole exchange.
+// NotifyMerge implements memberlist.MergeDelegate. One live member of another cluster cancels the whole exchange.
 func (g *Gossip) NotifyMerge(nodes []*memberlist.Node) error {
 	for _, n := range nodes {
 		if n.State != memberlist.StateAlive {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// lineWriter turns memberlist's log lines, "[WARN] memberlist: text from=address",
-// into slog records. Whatever is a warning or worse is said once a minute for each
-// kind and host: a stranger that knocks every second must not fill the log.
+// lineWriter turns memberlist's log lines, "[WARN] memberlist: text from=address", into slog records. It logs each
+// kind of warning, for each host, at the rate of allow: a stranger that connects every second must not fill the
+// log.
 type lineWriter struct {
 	log   *slog.Logger
 	allow func(key string, now time.Time) bool
@@ -45,7 +45,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// warn words a refusal in our own terms and reports whether it is news.
+// warn explains a refusal in our own terms, and reports whether the line may be logged as a warning.
 func (w *lineWriter) warn(text *string, level *slog.Level, from string) bool {
 	host, _, err := net.SplitHostPort(from)
 	if err != nil {
@@ -58,8 +58,7 @@ func (w *lineWriter) warn(text *string, level *slog.Level, from string) bool {
 	return w.allow("gossip "+key+" "+host, time.Now())
 }
 
-// explainRefusal recognises the ways in which memberlist refuses a stranger; kind
-// is empty for any other line.
+// explainRefusal recognises the lines in which memberlist refuses a stranger; kind is empty for any other line.
 func explainRefusal(text string) (explained, kind string) {
 	lower := strings.ToLower(text)
 	switch {

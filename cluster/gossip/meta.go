@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// RoleCoordinator marks the members that can be voters; others may gossip too.
+// RoleCoordinator marks members that can be voters.
 const RoleCoordinator = "coordinator"
 
 var (
@@ -36,9 +36,8 @@ func SplitServerID(id raft.ServerID) (nodeID, instanceID string) {
 	return nodeID, instanceID
 }
 
-// Meta is what each node tells all others by gossip, at most 512 bytes of JSON, and
-// what it answers to whoever asks on its Raft port. Gossip is a hint for everything but
-// the first bootstrap: anybody can send it.
+// Meta is what a node announces about itself by gossip, at most 512 bytes of JSON, and the answer to a question on
+// its Raft port. Except for the first bootstrap, Meta from gossip is only a hint: anyone can send it.
 type Meta struct {
 	Role       string `json:"r"`
 	NodeID     string `json:"n"`
@@ -51,10 +50,10 @@ type Meta struct {
 	Bootstrapped bool   `json:"b,omitempty"`
 	Leader       bool   `json:"l,omitempty"`
 	Cluster      string `json:"c,omitempty"`
-	// View is a digest of the nodes this one would bootstrap with; empty: not ready.
+	// View is a digest of the nodes with which this one would bootstrap; empty while it is not ready.
 	View string `json:"v,omitempty"`
-	// Members are the instance ids of all servers, one after the other, as a leader
-	// lists them. A node that was cut off when it was removed learns it from here.
+	// Members are the instance ids of all servers, one after the other, in the Meta of a leader. A node that was
+	// cut off when it was removed learns of its removal here.
 	Members string `json:"m,omitempty"`
 }
 
@@ -73,7 +72,7 @@ func (m Meta) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// DecodeMeta refuses what cannot be a member of this product.
+// DecodeMeta refuses a Meta that no coordinator can have.
 func DecodeMeta(b []byte) (Meta, error) {
 	var m Meta
 	if err := json.Unmarshal(b, &m); err != nil {
@@ -91,7 +90,7 @@ func DecodeMeta(b []byte) (Meta, error) {
 	return m, nil
 }
 
-// WithMembers adds the list of members, if it fits what gossip can carry.
+// WithMembers returns m with the list of members, or m if gossip cannot carry the list.
 func (m Meta) WithMembers(c raft.Configuration) Meta {
 	full := m
 	for _, s := range c.Servers {
@@ -104,7 +103,7 @@ func (m Meta) WithMembers(c raft.Configuration) Meta {
 	return full
 }
 
-// Lists reports whether an instance is among the members; all ids have one length.
+// Lists reports whether an instance is among the members. All instance ids have the same length.
 func (m Meta) Lists(instance string) bool {
 	for rest := m.Members; len(rest) >= len(instance) && instance != ""; rest = rest[len(instance):] {
 		if strings.HasPrefix(rest, instance) {

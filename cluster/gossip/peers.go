@@ -10,11 +10,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// maxPeers bounds the table of what gossip said: a cluster has at most nine voters
-// and a few dozen regional daemons; the rest is churn.
+// maxPeers is the largest number of peers in the table: a cluster has at most nine voters and a few dozen regional
+// daemons.
 const maxPeers = 256
 
-// expireAfter is how long a dead peer that is no server of the cluster is remembered.
+// expireAfter is how long a dead peer is kept that is no server of the cluster.
 const expireAfter = time.Minute
 
 // Peer is a coordinator as gossip last described it.
@@ -23,13 +23,13 @@ type Peer struct {
 	// Gossip is its gossip address, ip:port.
 	Gossip string
 	Alive  bool
-	// LastSeen is when gossip last said anything of it.
+	// LastSeen is when gossip last mentioned it.
 	LastSeen time.Time
 }
 
-// Peers keeps the latest of each coordinator, dead ones included until their
-// place is needed. It is safe for concurrent use and never calls memberlist, which
-// calls it with its own lock held.
+// Peers has the latest Peer of each coordinator. Dead ones stay until Expire drops them or their place is needed.
+// It is safe for concurrent use. It never calls memberlist, which calls it with a lock of its own held. Make it
+// with NewPeers.
 type Peers struct {
 	mu     sync.Mutex
 	byName map[string]Peer
@@ -66,7 +66,7 @@ func (t *Peers) put(n *memberlist.Node, alive bool) {
 	t.Wake()
 }
 
-// Wake makes Changed deliver.
+// Wake makes the channel of Changed deliver.
 func (t *Peers) Wake() {
 	select {
 	case t.kick <- struct{}{}:
@@ -88,7 +88,7 @@ func (t *Peers) evict() bool {
 // Changed delivers when something has changed since it last delivered. It has one reader.
 func (t *Peers) Changed() <-chan struct{} { return t.kick }
 
-// Expire drops the dead ones that gossip has not mentioned for expireAfter, but those to keep.
+// Expire drops dead peers that gossip has not mentioned for a minute, except for those to keep.
 func (t *Peers) Expire(now time.Time, keep func(raft.ServerID) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,7 +99,7 @@ func (t *Peers) Expire(now time.Time, keep func(raft.ServerID) bool) {
 	}
 }
 
-// Others returns all peers but self, in order of server id.
+// Others returns all peers except for self, in order of server id.
 func (t *Peers) Others(self raft.ServerID) []Peer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,7 +115,7 @@ func (t *Peers) Others(self raft.ServerID) []Peer {
 	return out
 }
 
-// Get returns what gossip knows of a server; false: nothing.
+// Get returns the peer of a server, and false if there is none.
 func (t *Peers) Get(id raft.ServerID) (Peer, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,17 +9,17 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// startEmpty is what to do about a data directory that has lost or changed what was in it.
+// startEmpty is the advice for a data directory with lost or altered contents.
 const startEmpty = "the disk or somebody has damaged it; start this node with an empty --data-dir, and it joins again as a new server, once most of the others run"
 
-// CheckWhole refuses a log that lacks what it held, as far as that shows. A server with its
-// old name that has forgotten what it acknowledged could elect, with one that never had it,
-// a leader without what was committed: two regions would hold the same share. The libraries
-// take a log whose first segment is gone for a new one, and panic over an entry that cannot
-// be read only when they come to it; a last segment that is gone they begin anew.
+// CheckWhole refuses a log that has lost entries which it held, as far as this can be detected. A server that lost
+// what it acknowledged, and kept its name, could elect a leader without committed entries, together with another
+// server that never had them: two regions would hold the same share. The libraries do not detect this. They mistake
+// a log without its first segment for a new one, replace a missing last segment with an empty one, and panic over
+// an unreadable entry only when they read it.
 //
-// listed says that this node was a server of its cluster before. It must be called once, after the latest snapshot was
-// noted and before Raft starts.
+// listed says that this node was a server of its cluster before. Call it once, after the latest snapshot was noted
+// and before Raft starts.
 func (l *Log) CheckWhole(listed bool) error {
 	if err := WithoutPanic(func() error { return l.checkWhole(listed) }); err != nil {
 		return Damaged("the log", l.dir, err)
@@ -34,9 +34,9 @@ func (l *Log) checkWhole(listed bool) error {
 	}
 	held, errHeld := l.GetUint64(keyHeld)
 	relied, errRelied := l.GetUint64(keyCovered)
-	// Raft keeps its term and its vote beside the list of segments, before it keeps an entry
-	// or a snapshot of that term. Without a list the library makes one at the first start,
-	// and takes the first segment for the log at the next.
+	// Raft stores its term and its vote beside the list of segments, before it stores an entry
+	// or a snapshot of that term. If the list is missing, the library makes one at the first start,
+	// and reads the first segment as the whole log at the next.
 	term, errTerm := l.GetUint64(keyTerm)
 	if err := errors.Join(errHeld, errRelied, errTerm); err != nil {
 		return err
@@ -71,10 +71,10 @@ func (l *Log) checkWhole(listed bool) error {
 	return l.reaches(last)
 }
 
-// ForgetUnfinishedBootstrap lets a first start that was interrupted be done again: raft keeps
-// that it is in term 1 before it has an entry of it, and bootstraps nothing that is in a term.
-// Nobody acted in that term but whoever bootstrapped, since the first election is for term 2;
-// a vote, which nobody can have had, would have to stay all the same.
+// ForgetUnfinishedBootstrap resets the term after a first start that was interrupted, so that the bootstrap can be
+// repeated. Raft stores term 1 before it stores an entry of it, and refuses to bootstrap a node that has a term.
+// Only the bootstrapping node acts in term 1: the first election is for term 2. If there is a vote, nothing is
+// reset.
 //
 // listed says that this node was a server of its cluster before. It reports whether there was something to forget.
 func (l *Log) ForgetUnfinishedBootstrap(listed bool) (bool, error) {
@@ -90,9 +90,9 @@ func (l *Log) ForgetUnfinishedBootstrap(listed bool) (bool, error) {
 	return true, l.SetUint64(keyTerm, 0)
 }
 
-// Damaged returns an error for the command line that says what to do about a log, or snapshots, that cannot be used. What the operating system refuses,
-// for want of room or of rights, is no damage; but that a segment is there which the log does
-// not know of is, or that one is not which it does.
+// Damaged returns an error for the command line that says what to do about a log, or about snapshots, that cannot
+// be used. An error of the operating system, such as missing room or rights, is no damage. A segment is damage if
+// it exists and the log does not list it, or the other way round.
 func Damaged(what, path string, err error) error {
 	if _, refused := errors.AsType[syscall.Errno](err); refused && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("--data-dir: %s in %s: %w", what, path, err)
@@ -100,8 +100,8 @@ func Damaged(what, path string, err error) error {
 	return fmt.Errorf("--data-dir: %s in %s: %w: %s", what, path, err, startEmpty)
 }
 
-// WithoutPanic makes an error of a panic, which is how some of what is read there tells that
-// it is not what it should be.
+// WithoutPanic calls do and returns a panic as an error. The libraries panic over some contents that they cannot
+// read.
 func WithoutPanic(do func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -18,30 +18,25 @@ import (
 var (
 	// ErrUnwritable ends a node whose disk is full or broken.
 	ErrUnwritable = errors.New("cluster: the log of this node cannot be written")
-	// ErrStale ends a follower whose Raft cannot go on from a snapshot it received.
-	// Starting again mends it.
+	// ErrStale ends a follower whose Raft cannot continue after a snapshot that it received. A restart repairs it.
 	ErrStale = errors.New("cluster: this node received a snapshot over a log that differs from it, and must start again")
 )
 
-// Log is the write-ahead log, with what hashicorp/raft 1.8.0 forgets when it
-// installs a snapshot over a log that is as long as the snapshot or longer. By
-// Raft's own rules (figure 13 of the paper, 6 and 7) the log stays if it agrees
-// with the snapshot's last entry, and goes whole if it does not.
+// Log is the write-ahead log. It repairs a fault of hashicorp/raft 1.8.0, which installs a snapshot over a log that
+// is as long as the snapshot or longer. By Raft's rules (figure 13 of the paper, 6 and 7) the log must stay if it
+// agrees with the snapshot's last entry, and must be deleted as a whole if it does not.
 //
-// Issue 697: with an ordinary log store raft keeps a log that does not agree, finds
-// the conflict with the next entries, refuses them and is sent the same snapshot
-// again, for ever, restarts included. With a monotonic store, which this is because
-// raft-wal must not have holes, raft deletes the log in any case, which has two
-// faults of its own: entries that this node has acknowledged are lost, and raft
-// goes on believing in a last entry that is no longer there, so that it refuses
-// whatever follows the snapshot until the process starts anew.
+// Issue 697: with an ordinary log store, raft keeps a log that does not agree. It finds the conflict with the next
+// entries, refuses them and receives the same snapshot again, forever and after restarts too. With a monotonic
+// store raft deletes the log in any case; this store is monotonic because raft-wal must not have holes. That has
+// two faults of its own: entries that this node has acknowledged are lost, and raft remembers a last entry that no
+// longer exists, so that it refuses whatever follows the snapshot until the process restarts.
 //
-// So a log that agrees is kept here, and one that was deleted is answered for as
-// far as the snapshot tells. What remains is a log that ended exactly at the
-// snapshot with another term: raft compares that with its memory alone, and
-// CheckStale ends the node.
+// So Log keeps a log that agrees with the snapshot. For a log that was deleted it answers with what the snapshot
+// says. One case remains, a log that ended exactly at the snapshot with another term: raft compares its own memory
+// only. CheckStale finds it, and the node ends.
 //
-// It also holds Raft's term and vote. It is safe for concurrent use; make it with Open.
+// Log also keeps Raft's term and vote. It is safe for concurrent use; make it with Open.
 type Log struct {
 	*wal.WAL
 	dir        string
@@ -51,8 +46,8 @@ type Log struct {
 	mu       sync.Mutex
 	snapshot EntryID
 	held     uint64 // what keyHeld says
-	// unsure: a cut failed, which the disk may have made all the same, or in part. The library
-	// tells of the log as it was before.
+	// unsure: a truncation failed, which the disk may have made in whole or in part. The library still reports the
+	// log as it was before.
 	unsure bool
 }
 
@@ -61,8 +56,9 @@ type EntryID struct{ Index, Term uint64 }
 
 var _ raft.MonotonicLogStore = (*Log)(nil)
 
-// Open opens the log in a directory, or begins one there, in files of segmentBytes. unwritable is called, from any
-// goroutine and more than once, when the disk takes nothing more; the node should end then. The error says what to do.
+// Open opens the log in a directory, or creates one, in files of segmentBytes. It calls unwritable, from any
+// goroutine and possibly more than once, when the disk accepts no more writes; the node should end then. The error
+// says what to do.
 func Open(dir string, segmentBytes int, logger hclog.Logger, unwritable func(error)) (*Log, error) {
 	l := &Log{dir: dir, segments: newSegmentList(), unwritable: unwritable}
 	err := WithoutPanic(func() (err error) {
@@ -98,23 +94,22 @@ func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	case last.Index <= 1 || first != 0 && first != last.Index+1:
 		return err // there is no hole at the snapshot
 	case index == last.Index:
-		// What the next entry follows. It cannot be taken for the entry itself: a leader
-		// sends none without the one before, which is not here.
+		// Raft asks for the entry before the next one. It cannot mistake this for the entry itself: a leader
+		// sends no entry without the one before it, which does not exist here.
 		*entry = raft.Log{Index: index, Term: last.Term, Type: raft.LogNoop}
 		return nil
 	case first == 0 && index > last.Index:
-		// Only raft's memory still has it, and only if it was in conflict with the
-		// snapshot: so it is with whatever a leader sends for it, and this node leads
-		// nobody before it took that.
+		// Only raft's memory still has this entry, and only if it conflicted with the snapshot. It conflicts with
+		// every entry that a leader sends at this index, too; this node cannot lead before it accepts that one.
 		*entry = raft.Log{Index: index, Type: raft.LogNoop}
 		return nil
 	}
 	return err
 }
 
-// DeleteRange implements raft.LogStore. Raft deletes all there is after it installed
-// a snapshot, and at no other time if the log agrees with the snapshot: whatever
-// the snapshot covers is committed and never in conflict.
+// DeleteRange implements raft.LogStore. Raft deletes the whole log after it installed a snapshot, and never
+// otherwise if the log agrees with the snapshot: everything that a snapshot covers is committed and cannot
+// conflict.
 func (l *Log) DeleteRange(from, to uint64) error {
 	first, last, err := l.Bounds()
 	if err != nil {
@@ -134,7 +129,7 @@ func (l *Log) DeleteRange(from, to uint64) error {
 	return l.written(l.WAL.DeleteRange(first, keep-1))
 }
 
-// cut deletes the log's end, after which it ends with last.
+// cut deletes the end of the log, which then ends with entry last; 0: the whole log.
 func (l *Log) cut(from, to, last uint64) error {
 	if err := l.recedes(last); err != nil {
 		return l.written(err)
@@ -169,7 +164,7 @@ func (l *Log) Bounds() (first, last uint64, err error) {
 	return first, last, err
 }
 
-// NoteSnapshot must be told of each snapshot that is on disk, the latest last.
+// NoteSnapshot records the latest snapshot on disk. Snapshots calls it for each one.
 func (l *Log) NoteSnapshot(at EntryID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,14 +183,13 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	return l.written(err)
 }
 
-// written ends the node when its disk is full or broken. Raft steps down after such an error
-// and stands for election again, which it wins as long as what that needs is written: it
-// refuses most changes then, at each of which the cluster is without a leader for a second
-// or more. And what a disk has failed to write once it may claim to have written the next
-// time. A node that has ended leaves the others to go on, and somebody hears of it.
+// written ends the node when its disk is full or broken, and returns err. Raft steps down after such an error and
+// stands for election again. It wins as long as the few writes of an election succeed, and then refuses most
+// changes; after each of these the cluster has no leader for a second or more. A disk may also claim later that it
+// has written what it failed to write before. When the node ends, the others go on and its supervisor notices.
 //
-// A segment that no other could be made to follow stays sealed: the library says so at each
-// write from then on, and what the disk said in its log only.
+// A segment without room for a successor stays sealed. The library then returns ErrSealed for each write; the error
+// of the disk is in its log only.
 func (l *Log) written(err error) error {
 	_, refused := errors.AsType[syscall.Errno](err)
 	if (refused || errors.Is(err, wal.ErrSealed)) && l.unwritable != nil {
@@ -204,9 +198,9 @@ func (l *Log) written(err error) error {
 	return err
 }
 
-// CheckStale is ErrStale if raft, which runs on this log, believes in a last entry that is gone and that
-// the snapshot in its place contradicts. The log is empty then, so that the next
-// start goes on from the snapshot.
+// CheckStale returns ErrStale if raft, which runs on this log, remembers a last entry that no longer exists and
+// that the snapshot in its place contradicts. The log is empty then, so that the next start goes on from the
+// snapshot.
 func (l *Log) CheckStale(r *raft.Raft) error {
 	last, err := l.LastIndex()
 	if err != nil || last != 0 {

@@ -8,15 +8,15 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// What is kept beside the list of segments. keyHeld: an entry that the log reaches at least;
-// 0 while it is empty, and 1 once an older version wrote into it. keyCovered: where the
-// snapshot ended that an emptied log left everything to. The other two are raft's own.
+// Keys that are stored beside the list of segments. keyHeld: the log has at least the entries up to this one; 0
+// while it is empty, and 1 after an older version wrote into it. keyCovered: the last entry of the snapshot for
+// which the log was emptied. The other two are raft's own.
 var (
 	keyHeld, keyCovered   = []byte("aliquot-log-held"), []byte("aliquot-snapshot-covered")
 	keyTerm, keyVotedTerm = []byte("CurrentTerm"), []byte("LastVoteTerm")
 )
 
-// segmentList is raft-wal's list of segments, and tells where the last one begins.
+// segmentList is raft-wal's list of segments, and records where the last one begins.
 type segmentList struct {
 	*metadb.BoltMetaDB
 	tail atomic.Uint64
@@ -54,9 +54,9 @@ func (s *segmentList) note(state types.PersistentState) {
 	}
 }
 
-// reaches notes, once in each segment, that the log has entries up to last. The library takes
-// a last segment that is gone for one that was never written, and every write ends in the
-// last one: so its first is noted after it is on disk, and nothing is noted that may yet go.
+// reaches records, once for each segment, that the log has entries up to last. The library mistakes a missing last
+// segment for one that was never written, and all writes go to the last segment. So the first write to a segment is
+// recorded once it is on disk; no entry is recorded that could still be lost.
 func (l *Log) reaches(last uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,8 @@ func (l *Log) reaches(last uint64) error {
 	return nil
 }
 
-// recedes notes, before the log's end goes, that it ends with last, or holds nothing more, 0.
+// recedes records, before the end of the log is deleted, that the log will end with entry last; 0: it will be
+// empty.
 func (l *Log) recedes(last uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +83,7 @@ func (l *Log) recedes(last uint64) error {
 	return l.setHeld(last)
 }
 
-// settle notes exactly how far the log reaches: nothing more is written until the next start.
+// Settle records exactly how far the log reaches. It must be called after the last write and before Close.
 func (l *Log) Settle() error {
 	last, err := l.LastIndex()
 	if err != nil {
@@ -96,7 +97,7 @@ func (l *Log) Settle() error {
 	return l.setHeld(last)
 }
 
-// setHeld is called with the lock held.
+// setHeld stores and keeps an index under keyHeld. The caller holds the lock.
 func (l *Log) setHeld(index uint64) error {
 	if err := l.WAL.SetUint64(keyHeld, index); err != nil {
 		return fmt.Errorf("note how far the log reaches: %w", err)

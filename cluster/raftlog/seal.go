@@ -14,9 +14,9 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// finishSeal ends what a crash, or a full disk, has left undone between the end of a segment
-// and the next one's place in the list. raft-wal 0.4.1 opens such a log and refuses every
-// write to it from then on, after each start. It reports whether state has changed.
+// finishSeal completes the step from a full segment to the next one in the list, which a crash or a full disk can
+// interrupt. raft-wal 0.4.1 opens such a log and then refuses every write to it, after each start. finishSeal
+// reports whether it has changed state.
 func finishSeal(dir string, state *types.PersistentState) (bool, error) {
 	n := len(state.Segments)
 	if n == 0 || !state.Segments[n-1].SealTime.IsZero() {
@@ -53,9 +53,8 @@ func finishSeal(dir string, state *types.PersistentState) (bool, error) {
 	return true, syncFile(filepath.Join(dir, segment.FileName(last)), func(*os.File) error { return nil })
 }
 
-// readsAlike reports whether the index at a segment's end leads to all that was written: it
-// may be what a crash has left of one. An error is the operating system's, which says nothing
-// about that.
+// readsAlike reports whether the index at the end of a segment leads to every entry that was written. After a crash
+// the index may be incomplete. An error is the operating system's and says nothing about the index.
 func readsAlike(files *segment.Filer, sealed types.SegmentInfo, tail types.SegmentReader) (alike bool, err error) {
 	if sealed.MaxIndex < sealed.MinIndex {
 		return false, nil
@@ -81,8 +80,8 @@ func readsAlike(files *segment.Filer, sealed types.SegmentInfo, tail types.Segme
 	return true, nil
 }
 
-// refusal is an error of the operating system; what else cannot be read is no error, but what
-// is in the file.
+// refusal returns an error of the operating system, and nil for any other: that comes from the contents of the
+// file.
 func refusal(err error) error {
 	if _, refused := errors.AsType[syscall.Errno](err); refused {
 		return err
@@ -90,8 +89,8 @@ func refusal(err error) error {
 	return nil
 }
 
-// unseal takes an index out again whose segment was not written to its end. What was written
-// with it was never acknowledged, and the library writes over it.
+// unseal removes the index of a segment that was not written to its end. The entries of that write were never
+// acknowledged, and the library overwrites them.
 func unseal(file string, indexStart uint64) error {
 	const frameHeader = 8
 	return syncFile(file, func(f *os.File) error {
@@ -100,7 +99,7 @@ func unseal(file string, indexStart uint64) error {
 	})
 }
 
-// syncFile has a change of a file, and what was written to it before, on disk.
+// syncFile changes a file and waits until the change, and all earlier writes, are on disk.
 func syncFile(file string, change func(*os.File) error) error {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {

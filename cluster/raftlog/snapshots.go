@@ -12,8 +12,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// OpenSnapshots opens the snapshots in a data directory, keeps retained of them, and tells the log of the latest. The
-// error says what to do.
+// OpenSnapshots opens the snapshots in a data directory, of which retained are kept, and notes the latest in the
+// log. The error says what to do.
 func OpenSnapshots(dataDir string, retained int, logger hclog.Logger, log *Log) (Snapshots, error) {
 	if err := removeUnfinished(dataDir); err != nil {
 		return Snapshots{}, fmt.Errorf("--data-dir: %w", err)
@@ -32,15 +32,15 @@ func OpenSnapshots(dataDir string, retained int, logger hclog.Logger, log *Log) 
 	return s, nil
 }
 
-// Snapshots tells a Log what is written through a snapshot store. It lists the latest
-// one alone: raft goes on from an older one, without a word to anybody, if that cannot be
-// read, though the log may begin behind it.
+// Snapshots is a snapshot store that notes in a Log each snapshot that is written. It lists the latest one only:
+// raft would silently go on from an older one if the latest cannot be read, but the log may begin after the older
+// one.
 type Snapshots struct {
 	raft.SnapshotStore
 	log *Log
 }
 
-// NewSnapshots also tells of the latest one that is there already.
+// NewSnapshots returns the snapshots of a store, and notes the latest in the log.
 func NewSnapshots(store raft.SnapshotStore, log *Log) (Snapshots, error) {
 	s := Snapshots{store, log}
 	there, err := s.List()
@@ -59,7 +59,7 @@ func (s Snapshots) List() ([]*raft.SnapshotMeta, error) {
 	return there[:min(len(there), 1)], err
 }
 
-// check reads the latest snapshot through.
+// check reads the latest snapshot to its end.
 func (s Snapshots) check() error {
 	there, err := s.List()
 	if err != nil || len(there) == 0 {
@@ -96,8 +96,8 @@ func (s notedSink) Close() error {
 	return err
 }
 
-// removeUnfinished removes what is left of snapshots that a crash or a full disk has ended:
-// the library writes one beside its place, and leaves it there.
+// removeUnfinished removes snapshots that a crash or a full disk interrupted. The library writes a snapshot to a
+// temporary directory and leaves that behind.
 func removeUnfinished(dataDir string) error {
 	dir := filepath.Join(dataDir, "snapshots")
 	there, err := os.ReadDir(dir)

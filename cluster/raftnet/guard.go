@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// maxTermStep bounds how far one message may raise the term of a node. Each election takes one term and a second.
+	// maxTermStep is the most by which one message may raise the term of a node. Each election raises it by one and
+	// takes a second.
 	maxTermStep = 1_000_000
-	// maxFirstTerm is the highest term that a node without a term of its own takes from its first contact: a cluster
-	// that elects every second gets there after 34,000 years. The bound of the terms after it is relative to it.
+	// maxFirstTerm is the highest term that a node without a term accepts from its first contact: a cluster that
+	// elects every second gets there after 34,000 years. Later bounds are relative to it.
 	maxFirstTerm = 1 << 40
 	// maxIndex is above every index that a log can reach.
 	maxIndex = 1 << 62
 )
 
-// Why a Guard refuses a message: the reasons of aliquot_raft_refused_total.
+// Reasons for which a Guard refuses a message; see aliquot_raft_refused_total.
 const (
 	RefusedTerm     = "term"
 	RefusedTransfer = "transfer"
@@ -36,9 +37,9 @@ var RefusedReasons = [...]string{RefusedTerm, RefusedTransfer, RefusedEntry, Ref
 
 var errTransfer = errors.New("it transfers the leadership, which no version of this product does")
 
-// Guard checks the messages of other servers before hashicorp/raft acts on them, and their answers before it reads
-// them. The library trusts its peers: it keeps any term, panics over an entry or a configuration that it cannot
-// decode, and makes a snapshot the latest on disk before it is read.
+// Guard checks the messages of other servers before hashicorp/raft handles them, and their answers before it reads
+// them. The library trusts its peers: it accepts any term, panics over an entry or a configuration that it cannot
+// decode, and makes a snapshot the latest on disk before it reads it. Make it with NewGuard.
 type Guard struct {
 	term    func() uint64 // of this node
 	applied func() uint64 // the last index that its state machine has
@@ -49,15 +50,15 @@ type Guard struct {
 	receiving chan struct{} // one slot: a snapshot is in memory until it is verified
 }
 
-// NewGuard returns a guard of a node: term and applied are the node's term and the last index that its state machine
-// has, cluster the id of its cluster, empty before it knows, and refused hears of each refusal with one of
-// RefusedReasons. They are called from any goroutine.
+// NewGuard returns the guard of a node. term returns the node's term, applied the last index that its state machine
+// has, and cluster the id of its cluster, empty while it is unknown. refused is called for each refusal with one of
+// RefusedReasons. All four are called from any goroutine.
 func NewGuard(term, applied func() uint64, cluster func() string, refused func(reason string, err error)) *Guard {
 	return &Guard{term: term, applied: applied, cluster: cluster, refused: refused,
 		out: make(chan raft.RPC), receiving: make(chan struct{}, 1)}
 }
 
-// run passes on what may pass, until ctx ends.
+// run passes on the messages that the guard accepts, until ctx ends.
 func (g *Guard) run(ctx context.Context, in <-chan raft.RPC) {
 	for {
 		select {
@@ -85,7 +86,7 @@ func (g *Guard) pass(ctx context.Context, rpc raft.RPC) {
 	}
 }
 
-// refuse answers with an error. The rest of a refused snapshot is read first, since the answer comes after it.
+// refuse answers with an error. It reads the rest of a refused snapshot first, because the answer must follow it.
 func (g *Guard) refuse(rpc raft.RPC, reason string, err error) {
 	g.refused(reason, fmt.Errorf("%w%s", err, sender(rpc.Command)))
 	if rpc.Reader == nil {
@@ -98,7 +99,7 @@ func (g *Guard) refuse(rpc raft.RPC, reason string, err error) {
 	}()
 }
 
-// sender names who sent a message, as far as the message can be believed.
+// sender returns who the message claims to be from.
 func sender(command any) string {
 	h, ok := command.(raft.WithRPCHeader)
 	if !ok {
@@ -121,7 +122,8 @@ func emptyAnswer(command any) any {
 	return &raft.TimeoutNowResponse{}
 }
 
-// check returns why a message is not for Raft, and nil if it is. The data of a snapshot are checked when they came.
+// check returns the reason to refuse a message, and nil to accept it. The data of a snapshot are checked later, in
+// receive.
 func (g *Guard) check(command any) (reason string, err error) {
 	switch req := command.(type) {
 	case *raft.AppendEntriesRequest:
@@ -159,7 +161,8 @@ func (g *Guard) checkTerm(term uint64) error {
 	return nil
 }
 
-// checkAnswer returns an error for an answer whose term Raft must not keep. A nil guard takes each.
+// checkAnswer returns an error for an answer with a term that Raft must not accept. A nil guard accepts every
+// answer.
 func (g *Guard) checkAnswer(term uint64, id raft.ServerID) error {
 	if g == nil {
 		return nil
@@ -172,7 +175,8 @@ func (g *Guard) checkAnswer(term uint64, id raft.ServerID) error {
 	return err
 }
 
-// checkEntries decodes each entry as Raft and the state machine will: what they could not read would end the process.
+// checkEntries decodes each entry as Raft and the state machine will do: an entry that they cannot read would end
+// the process.
 func checkEntries(req *raft.AppendEntriesRequest) error {
 	if req.PrevLogEntry > maxIndex {
 		return fmt.Errorf("entries after index %d", req.PrevLogEntry)
@@ -207,7 +211,7 @@ func checkEntry(e *raft.Log) error {
 	return fmt.Errorf("type %d is unknown", e.Type)
 }
 
-// checkServers refuses a configuration that Raft cannot decode, or that no leader makes.
+// checkServers refuses a configuration that Raft cannot decode, or that no leader would make.
 func checkServers(data []byte) error {
 	var c raft.Configuration
 	if err := decodeServers(data, &c); err != nil {
@@ -230,7 +234,7 @@ func checkServers(data []byte) error {
 	return nil
 }
 
-// decodeServers makes an error of the library's panic.
+// decodeServers returns a panic of the library as an error.
 func decodeServers(data []byte, c *raft.Configuration) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -258,8 +262,9 @@ func (g *Guard) checkSnapshotHead(req *raft.InstallSnapshotRequest) error {
 	return nil
 }
 
-// receive reads a snapshot whole and decodes it before Raft hears of it: the library would make it the latest on disk
-// first, and never start again from one that is damaged. Raft's own goroutine does not wait for the sender meanwhile.
+// receive reads and decodes a whole snapshot before it passes it to Raft. The library would first make it the
+// latest on disk, and could never start again from a damaged one. Raft's main goroutine does not wait for the
+// sender meanwhile.
 func (g *Guard) receive(ctx context.Context, rpc raft.RPC) {
 	req := rpc.Command.(*raft.InstallSnapshotRequest)
 	select {

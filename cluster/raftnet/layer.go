@@ -21,24 +21,23 @@ import (
 )
 
 const (
-	// greetingMagic opens every Raft connection; then one length byte and the id of
-	// the server that the caller means to reach, and one length byte and the id of the
-	// caller's cluster, which is empty before it knows.
+	// greetingMagic opens every Raft connection. One length byte and the id of the server that the caller means to
+	// reach follow, then one length byte and the id of the caller's cluster, which is empty while it is unknown.
 	greetingMagic = "AQR2"
-	// greetingMagic1 is that of an earlier version, which names no cluster.
+	// greetingMagic1 is that of an earlier version, which sends no cluster.
 	greetingMagic1 = "AQR1"
-	// askMagic opens a connection that only asks who is there. The same two texts follow;
-	// the answer is two bytes of length and the node's meta.
+	// askMagic opens a connection that only asks which server is there. The same two texts follow. The answer is
+	// two bytes of length and the bytes of Config.Identify.
 	askMagic = "AQW2"
-	// askTimeout bounds such a question with its answer.
+	// askTimeout is the time limit of such a question and its answer.
 	askTimeout = 2 * time.Second
-	// greetingTimeout ends a connection that says nothing.
+	// greetingTimeout closes a connection without a greeting.
 	greetingTimeout = 5 * time.Second
-	// maxRaftConns bounds accepted connections: each peer holds a handful.
+	// maxRaftConns is the largest number of accepted connections; each peer has a handful.
 	maxRaftConns = 128
 )
 
-// Config says who listens, and what it answers.
+// Config has the settings of a Layer.
 type Config struct {
 	// Self is this node's server.
 	Self raft.ServerID
@@ -49,16 +48,15 @@ type Config struct {
 	// Identify returns what is answered to Ask, at most 65,535 bytes; nil: nothing is.
 	Identify func() ([]byte, error)
 	Logger   *slog.Logger
-	// Allow reports whether a warning with this key is due now. It bounds the log.
+	// Allow reports whether a warning with this key may be logged now.
 	Allow func(key string, now time.Time) bool
 }
 
-// Layer carries Raft over a listener and a dialer, which TLS can wrap. Raft's
-// own messages do not say which server they are meant for, only the address. A node
-// that lost its disk and came back at the same address would therefore receive, and
-// acknowledge, what its predecessor was sent, and could vote a second time in a
-// term. So each connection begins by naming the server it wants, and any other
-// server hangs up; so does one of another cluster. It is safe for concurrent use; make it with NewLayer.
+// Layer carries Raft over a listener and a dialer, which TLS can wrap. Raft's messages name only the address of
+// their target, not the server. A node that lost its disk and came back at the same address would therefore
+// receive, and acknowledge, messages for its predecessor, and could vote twice in a term. So each connection begins
+// with the id of the server that it is meant for, and any other server closes it; so does a server of another
+// cluster. A Layer is safe for concurrent use; make it with NewLayer.
 type Layer struct {
 	net.Listener
 	Config
@@ -71,7 +69,7 @@ type Layer struct {
 
 var _ raft.StreamLayer = (*Layer)(nil)
 
-// advertised is an address that is not resolved here: others may see it differently.
+// advertised is an address that is not resolved: other machines may resolve it differently.
 type advertised string
 
 func (advertised) Network() string  { return "tcp" }
@@ -85,7 +83,7 @@ func NewLayer(l net.Listener, c Config) *Layer {
 // Addr implements net.Listener with the address that others know.
 func (s *Layer) Addr() net.Addr { return advertised(s.Advertise) }
 
-// target packs a server and its address into what raft hands back to Dial.
+// target packs a server and its address into one address, which raft hands back to Dial.
 func target(id raft.ServerID, address raft.ServerAddress) raft.ServerAddress {
 	return raft.ServerAddress(id) + "@" + address
 }
@@ -106,7 +104,7 @@ func (s *Layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 	return s.trackDialed(conn)
 }
 
-// dial opens a connection and greets; its deadline is the timeout's end.
+// dial opens a connection and sends the greeting. The deadline of the connection is the end of the timeout.
 func (s *Layer) dial(ctx context.Context, magic string, id raft.ServerID, host string, timeout time.Duration) (net.Conn, error) {
 	cluster := s.Cluster()
 	if len(id) > state.MaxServerID || len(cluster) > 255 {
@@ -128,8 +126,8 @@ func (s *Layer) dial(ctx context.Context, magic string, id raft.ServerID, host s
 	return conn, nil
 }
 
-// Ask returns what the server at an address answers to the question who it is. Whether it is the one that was meant,
-// the answer says.
+// Ask returns the answer of the server at an address to the question which server it is. The caller checks that it
+// is the one that was meant.
 func (s *Layer) Ask(ctx context.Context, server raft.Server) ([]byte, error) {
 	conn, err := s.dial(ctx, askMagic, server.ID, string(server.Address), askTimeout)
 	if err != nil {
@@ -147,7 +145,7 @@ func (s *Layer) Ask(ctx context.Context, server raft.Server) ([]byte, error) {
 	return answer, nil
 }
 
-// errAsked ends a connection that only asked who is there.
+// errAsked ends a connection that only asked which server is there.
 var errAsked = errors.New("answered")
 
 func (c *greetedConn) answer() error {
@@ -167,7 +165,7 @@ func (c *greetedConn) answer() error {
 	return errAsked
 }
 
-// trackDialed lets Close end the connection. There are a handful for each peer.
+// trackDialed registers a connection, so that Close closes it. There are a handful for each peer.
 func (s *Layer) trackDialed(conn net.Conn) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +176,7 @@ func (s *Layer) trackDialed(conn net.Conn) (net.Conn, error) {
 	return dialedConn{conn, s}, nil
 }
 
-// dialedConn is forgotten when raft is done with it.
+// dialedConn unregisters itself when raft closes it.
 type dialedConn struct {
 	net.Conn
 	layer *Layer
@@ -189,8 +187,8 @@ func (c dialedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Accept implements net.Listener. The greeting is read by the connection's own
-// goroutine, with the first read, so that a silent caller holds up nobody.
+// Accept implements net.Listener. The greeting is read by the connection's own goroutine, with its first read, so
+// that a silent caller delays no other.
 func (s *Layer) Accept() (net.Conn, error) {
 	for {
 		conn, err := s.Listener.Accept()
@@ -224,9 +222,8 @@ func (s *Layer) forget(conn net.Conn) {
 	delete(s.dialed, conn)
 }
 
-// Close implements net.Listener and hangs up on everyone: raft's transport leaves
-// accepted connections open, and waits for answers on its own. To a peer that hangs
-// it may be sending a snapshot, for which it has minutes.
+// Close implements net.Listener and closes all connections. Raft's transport leaves accepted connections open, and
+// waits for answers on its own; to a hung peer it may be sending a snapshot, for which it waits minutes.
 func (s *Layer) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,7 +245,7 @@ func (s *Layer) warn(conn net.Conn, msg string, err error) {
 	}
 }
 
-// greetedConn checks the greeting before its first byte is believed.
+// greetedConn checks the greeting before it returns the first byte.
 type greetedConn struct {
 	net.Conn
 	layer *Layer
@@ -262,7 +259,7 @@ func (c *greetedConn) Read(p []byte) (int, error) {
 			if !errors.Is(c.err, errAsked) {
 				c.layer.warn(c.Conn, "raft connection refused", c.err)
 			}
-			c.err = io.EOF // said once above; raft's transport logs all but EOF each time
+			c.err = io.EOF // the warning above is enough; raft's transport logs every error except EOF
 		}
 	})
 	if c.err != nil {
@@ -309,7 +306,7 @@ func (c *greetedConn) greet() error {
 	return c.SetReadDeadline(time.Time{})
 }
 
-// readText reads a text with its length in one byte before it.
+// readText reads a text that follows its length in one byte.
 func readText(r io.Reader) (string, error) {
 	var length [1]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {

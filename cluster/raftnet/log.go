@@ -10,10 +10,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// transportLog demotes what raft's transport reports as an error and is none: that
-// a connection ended because a node stopped, here or at the other end. Whoever
-// still needs that node says so itself, on the side that calls. What a peer really
-// sent wrong stays an error.
+// transportLog lowers the level of errors of raft's transport that only say that a connection ended because a node
+// stopped, here or at the other end. If that node is still needed, the calling side reports it. A malformed message
+// stays an error.
 type transportLog struct{ hclog.Logger }
 
 // Error implements hclog.Logger.
@@ -27,8 +26,7 @@ func (l transportLog) Error(msg string, args ...any) {
 	l.Logger.Error(msg, args...)
 }
 
-// connectionEnded sees through the decoder's errors too, which have a cause but do
-// not unwrap to it.
+// connectionEnded also recognises the errors of the decoder, which have a cause but do not unwrap to it.
 func connectionEnded(err error) bool {
 	if wrapped, ok := err.(interface{ Cause() error }); ok && wrapped.Cause() != nil {
 		err = wrapped.Cause()

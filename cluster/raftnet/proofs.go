@@ -6,8 +6,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// proofs numbers the messages that this node sends as a leader, and keeps for each server the latest one that it
-// answered with success. Numbers, not times: they order a message and a question on any clock. It is safe for concurrent use.
+// proofs numbers the messages that this node sends as a leader, and keeps for each server the latest message that
+// it answered with success. Numbers order a message and a question on any clock; times would not. It is safe for
+// concurrent use.
 type proofs struct {
 	mu     sync.Mutex
 	last   uint64
@@ -15,7 +16,8 @@ type proofs struct {
 	change chan struct{} // closes at the next confirmation
 }
 
-// confirmation is a message that its server answered with success: it followed this node in that term when it did.
+// confirmation is a message that a server answered with success: when it answered, it followed this node in that
+// term.
 type confirmation struct{ term, number uint64 }
 
 func newProofs() *proofs {
@@ -50,14 +52,15 @@ func (p *proofs) confirms(id raft.ServerID, term, mark uint64) bool {
 	return c.term == term && c.number > mark
 }
 
-// news returns a channel that closes at the next confirmation. It is taken before confirms is asked, so that none is missed.
+// news returns a channel that closes at the next confirmation. Take it before calling confirms, so that no
+// confirmation is missed.
 func (p *proofs) news() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.change
 }
 
-// forget drops what is known of a server.
+// forget drops all confirmations of a server.
 func (p *proofs) forget(id raft.ServerID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

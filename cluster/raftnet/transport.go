@@ -11,18 +11,16 @@ import (
 )
 
 const (
-	// raftPool is how many idle connections to each peer are kept: one replicates,
-	// one beats, one is spare.
+	// raftPool is the number of idle connections that are kept to each peer: one for replication, one for
+	// heartbeats, one spare.
 	raftPool = 3
-	// raftIOTimeout ends an exchange with a peer that hangs; InstallSnapshot gets as
-	// many times this as it has 256 KiB.
+	// raftIOTimeout is the time limit of an exchange with a peer; that of InstallSnapshot is this for each 256 KiB.
 	raftIOTimeout = 5 * time.Second
 )
 
-// Transport is raft's network transport with four differences: the heartbeat fast
-// path is off, each connection names its target server, a guard checks what comes in,
-// and it keeps what raft itself does not tell: which message each peer last confirmed,
-// and what log it had.
+// Transport is raft's network transport with four differences. The fast path of heartbeats is off; each connection
+// names its target server; a guard checks incoming messages; and it records, for each peer, the latest message that
+// it confirmed and the last index of its log. It is safe for concurrent use; make it with NewTransport.
 type Transport struct {
 	*raft.NetworkTransport
 	proofs *proofs
@@ -51,17 +49,18 @@ func NewTransport(layer raft.StreamLayer, guard *Guard, logger hclog.Logger) *Tr
 // Serve has the guard check what comes in, until ctx ends. It must run while Raft does.
 func (t *Transport) Serve(ctx context.Context) { t.guard.run(ctx, t.NetworkTransport.Consumer()) }
 
-// Mark returns a number for Confirms: those of all messages sent before are smaller, those of all to come larger.
+// Mark returns a number for Confirms. It is larger than the numbers of all messages sent before, and smaller than
+// those of all later ones.
 func (t *Transport) Mark() uint64 { return t.proofs.mark() }
 
-// Confirms reports whether a server, as a follower of this leader, has answered a message of the term that was sent
+// Confirms reports whether a server, as a follower of this leader in the term, has answered a message that was sent
 // after the mark.
 func (t *Transport) Confirms(id raft.ServerID, term, mark uint64) bool {
 	return t.proofs.confirms(id, term, mark)
 }
 
-// Confirmed returns a channel that closes when a server answers next. It is taken before Confirms is asked, so that
-// no answer is missed.
+// Confirmed returns a channel that closes at the next confirmation of any server. Take it before calling Confirms,
+// so that no confirmation is missed.
 func (t *Transport) Confirmed() <-chan struct{} { return t.proofs.news() }
 
 // SetHeartbeatHandler does nothing, so heartbeats queue to raft's main goroutine
@@ -80,7 +79,7 @@ func (t *Transport) Consumer() <-chan raft.RPC {
 	return t.guard.out
 }
 
-// AppendEntries implements raft.Transport. Each message has its number before it is sent.
+// AppendEntries implements raft.Transport. A message gets its number before it is sent.
 func (t *Transport) AppendEntries(id raft.ServerID, address raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
 	number := t.proofs.mark()
 	if err := t.NetworkTransport.AppendEntries(id, target(id, address), req, resp); err != nil {
@@ -98,8 +97,8 @@ func (t *Transport) AppendEntries(id raft.ServerID, address raft.ServerAddress, 
 	return nil
 }
 
-// AppendEntriesPipeline implements raft.Transport. Replies on a pipeline are not
-// noted: heartbeats go through AppendEntries and say the same soon after.
+// AppendEntriesPipeline implements raft.Transport. Answers on a pipeline are not recorded: heartbeats go through
+// AppendEntries and confirm the same soon after.
 func (t *Transport) AppendEntriesPipeline(id raft.ServerID, address raft.ServerAddress) (raft.AppendPipeline, error) {
 	p, err := t.NetworkTransport.AppendEntriesPipeline(id, target(id, address))
 	if err != nil || t.guard == nil {
@@ -132,8 +131,8 @@ func (t *Transport) InstallSnapshot(id raft.ServerID, address raft.ServerAddress
 	return t.guard.checkAnswer(resp.Term, id)
 }
 
-// TimeoutNow implements raft.Transport. Nothing here transfers leadership
-// (hashicorp/raft issue 696), so nothing should ever send it.
+// TimeoutNow implements raft.Transport. Nothing here transfers leadership (hashicorp/raft issue 696), so nothing
+// should ever call it.
 func (t *Transport) TimeoutNow(id raft.ServerID, address raft.ServerAddress, req *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
 	return t.NetworkTransport.TimeoutNow(id, target(id, address), req, resp)
 }
@@ -144,15 +143,15 @@ func (t *Transport) noteLog(id raft.ServerID, last uint64) {
 	t.logs[id] = last
 }
 
-// Progress is the last log index a peer said it has; 0 when it never answered. It
-// means something only about servers that joined with an empty log.
+// Progress returns the last log index that a peer reported; 0 if it never answered. It is meaningful only for
+// servers that joined with an empty log.
 func (t *Transport) Progress(id raft.ServerID) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.logs[id]
 }
 
-// Forget drops what is known of a server, before it is added or after it is removed.
+// Forget drops what is recorded about a server. It is called before the server is added and after it is removed.
 func (t *Transport) Forget(id raft.ServerID) {
 	t.proofs.forget(id)
 	t.mu.Lock()
