@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// askEvery is how often the leader asks each server where it serves RPC; a hint by gossip, and an address that is
-	// missing, have it ask at once.
+	// askEvery is how often the leader asks each server for the address at which it serves RPC. A hint by gossip,
+	// or a missing address, makes it ask at once.
 	askEvery = 10 * time.Second
-	// askPause is the least time between two rounds, whatever gossip says.
+	// askPause is the shortest time between two rounds.
 	askPause = 500 * time.Millisecond
-	// proposePatience bounds the wait for the addresses to be committed.
+	// proposePatience is how long the leader waits until the addresses are committed.
 	proposePatience = 10 * time.Second
 )
 
-// addresses is the replicated table.
+// addresses returns the replicated addresses by server.
 func (n *Node) addresses() map[raft.ServerID]string {
 	out := map[raft.ServerID]string{}
 	n.View(func(s *state.State) {
@@ -34,14 +34,14 @@ func (n *Node) addresses() map[raft.ServerID]string {
 	return out
 }
 
-// addressBook is the leader's upkeep of the replicated addresses.
+// addressBook is the leader's work on the replicated addresses.
 type addressBook struct {
 	last time.Time
 	done chan struct{} // nil while no round is under way
 }
 
-// keepAddresses has the leader ask each server, at the Raft address in the configuration, where it serves RPC, and
-// replicate what has changed. Gossip only says that it may be time to ask.
+// keepAddresses makes the leader ask each server, at its Raft address in the configuration, for the address at
+// which it serves RPC, and replicates changes. Gossip is only a hint that it may be time to ask.
 func (m *membership) keepAddresses(now time.Time) {
 	config := m.configuration()
 	if m.dir.id.Member {
@@ -65,7 +65,7 @@ func (m *membership) keepAddresses(now time.Time) {
 	})
 }
 
-// doubts reports that an address of the table is missing, or that gossip knows another one.
+// doubts reports whether the table lacks an address, or gossip has another one.
 func (n *Node) doubts(c raft.Configuration, table map[raft.ServerID]string) bool {
 	return len(table) > len(c.Servers) || slices.ContainsFunc(c.Servers, func(s raft.Server) bool {
 		hint := n.cfg.RPCAddress

@@ -12,25 +12,24 @@ import (
 	"aliquot/cluster/gossip"
 )
 
-// bootPlan is what a node without a Raft configuration should do, given what it sees.
+// bootPlan is what a node without a Raft configuration should do.
 type bootPlan struct {
-	// join: somebody is part of a cluster, so this node must never begin another.
+	// join: there is a cluster, so this node must never begin another.
 	join bool
-	// complete: exactly the expected nodes are there.
+	// complete: exactly the expected nodes are present.
 	complete bool
-	// view is a digest of them, to be gossiped; empty while not complete.
+	// view is a digest of these nodes, for gossip; empty while not complete.
 	view string
-	// bootstrap: all of them see the same, and it falls to this node to begin.
+	// bootstrap: all of them see the same nodes, and this node is the one that begins.
 	bootstrap bool
 	servers   []raft.Server
-	// problem is what stands in the way and will not pass by itself.
+	// problem is an obstacle that does not pass by itself.
 	problem string
 }
 
-// planBoot decides about the first bootstrap. Two clusters would begin if two nodes
-// each found enough others and the two sets differed. So a node begins only if the
-// number is exactly the expected one, every node of the set says that it sees that
-// very set, and its own id is the smallest.
+// planBoot decides about the first bootstrap. Two clusters would begin if two nodes each found enough others and
+// the two sets differed. So a node begins only if exactly the expected number of nodes is present, every one of
+// them sees the same set, and its own id is the smallest.
 func planBoot(self gossip.Meta, others []gossip.Peer) bootPlan {
 	var p bootPlan
 	set := []gossip.Meta{self}
@@ -63,7 +62,7 @@ func planBoot(self gossip.Meta, others []gossip.Peer) bootPlan {
 	return p
 }
 
-// setProblem names what no patience will cure.
+// setProblem returns a fault of the set that waiting does not cure, or an empty text.
 func setProblem(self gossip.Meta, set []gossip.Meta) string {
 	ids, addresses := map[string]bool{}, map[string]bool{}
 	for _, m := range set {
@@ -92,21 +91,21 @@ func digest(servers []raft.Server) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// promiseRelease is how long a promise outlives the last sight of its set. Long
-// enough that gossip has carried a change of mind to all who count on the promise;
-// short enough that a node replaced before the first boot does not block it for ever.
+// promiseRelease is how long a promise lasts after its set was last complete. It is long enough for gossip to carry
+// a new view to all who rely on the promise, and short enough that a node that was replaced before the first
+// bootstrap does not block it forever.
 const promiseRelease = 30 * time.Second
 
-// promise is the set that a node agreed to bootstrap with. It gossips one at a time
-// and begins with no other, so two sets that share a node cannot both begin while it
-// stands. The zero value promises nothing.
+// promise is the set with which a node agreed to bootstrap. A node has one promise at a time, gossips no other set
+// and begins with no other. So two sets that share a node cannot both begin while the promise lasts. The zero value
+// promises nothing.
 type promise struct {
 	view string
 	seen time.Time // when the set was last complete
 }
 
-// hold makes p agree with the promise: the first complete set is promised, and any
-// other is neither gossiped nor begun until the promise is released.
+// hold makes p agree with the promise. The first complete set becomes the promise; other sets are neither gossiped
+// nor begun until the promise is released.
 func (b *promise) hold(p *bootPlan, now time.Time) {
 	if b.view != "" && b.view != p.view && now.Sub(b.seen) > promiseRelease {
 		*b = promise{}

@@ -15,13 +15,13 @@ type RulesChange struct {
 	YAML string
 	// FileName names it in positions.
 	FileName string
-	// Expected is the version it was made against; nil: whichever is in force.
+	// Expected is the version that the change was made against; nil: any.
 	Expected *uint64
 	Author   string
 	Comment  string
-	// RollbackTo is the version whose text this is again; 0: none.
+	// RollbackTo is the version whose text this is; 0: none.
 	RollbackTo uint64
-	// AllowDenyAll: a rule that denies every request is wanted. The state machine does not look.
+	// AllowDenyAll: a rule that denies every request is intended. The state machine ignores this.
 	AllowDenyAll bool
 }
 
@@ -36,27 +36,26 @@ func (c *RulesChange) command() *raftlogv1.ApplyRules {
 	return apply
 }
 
-// ApplyRules brings rules into force everywhere and returns their version. Rules that
-// do not parse are a *rules.Error, another version in force than the expected one is
-// an ErrVersionConflict, a roll-out under way is ErrRolloutUnderWay.
+// ApplyRules brings rules into force everywhere and returns their version. Errors: a *rules.Error for rules that do
+// not parse, a state.ErrVersionConflict if another version than the expected one is in force,
+// state.ErrRolloutUnderWay.
 func (n *Node) ApplyRules(ctx context.Context, c RulesChange) (version uint64, err error) {
 	return n.proposeVersion(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_ApplyRules{ApplyRules: c.command()}})
 }
 
-// Stage says where rules are to come into force first, and when everywhere.
+// Stage says in which regions rules come into force first, and when they come into force everywhere.
 type Stage struct {
 	Regions []string
-	// PromoteAfter is in whole milliseconds; 0: only EndRollout promotes.
+	// PromoteAfter is rounded down to milliseconds; 0: only EndRollout promotes.
 	PromoteAfter time.Duration
-	// HaltAbovePPM and Before are kept for whoever watches; see Rollout.
+	// HaltAbovePPM and Before are stored for the leader that watches the roll-out; see state.Rollout.
 	HaltAbovePPM uint32
 	Before       []state.Decisions
 }
 
-// StageRules brings rules into force in some regions. It errs as ApplyRules does, with
-// ErrNothingInForce before the first rules, with ErrNotStageable for rules under which a
-// rule in force would hold two limits or none, and with ErrInvalidArgument for regions that
-// are not declared, or all of them.
+// StageRules brings rules into force in some regions. Errors are those of ApplyRules, and state.ErrNothingInForce
+// before the first rules, state.ErrNotStageable for rules under which a rule would have two limits or none, and
+// state.ErrInvalidArgument for regions that are not declared, or for all regions.
 func (n *Node) StageRules(ctx context.Context, c RulesChange, s Stage) (version uint64, err error) {
 	return n.proposeVersion(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_StageRules{StageRules: &raftlogv1.StageRules{
 		Rules: c.command(), Regions: s.Regions, PromoteAfterMs: s.PromoteAfter.Milliseconds(),
@@ -64,9 +63,9 @@ func (n *Node) StageRules(ctx context.Context, c RulesChange, s Stage) (version 
 	}}})
 }
 
-// EndRollout ends the staged roll-out of a version with an outcome, which is one of state.RolloutStates, for a reason, and
-// returns the version that is in force everywhere then. ErrNoRollout: it is not under
-// way any more.
+// EndRollout ends the roll-out of a version. outcome is one of state.RolloutStates, reason is for people. It
+// returns the version that is in force everywhere then. The error is state.ErrNoRollout if the roll-out is not
+// under way (any more).
 func (n *Node) EndRollout(ctx context.Context, version uint64, outcome, reason, author string) (inForce uint64, err error) {
 	return n.proposeVersion(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_EndRollout{EndRollout: &raftlogv1.EndRollout{
 		Version: version, Outcome: state.EncodeOutcome(outcome), Reason: reason, Author: author, UnixMs: time.Now().UnixMilli(),
@@ -81,42 +80,41 @@ func (n *Node) proposeVersion(ctx context.Context, cmd *raftlogv1.Command) (uint
 	return answer.(uint64), nil
 }
 
-// ParseRules parses a rules file and returns what it states, without tier values, and its
-// warnings, or a *rules.Error. What is applied next is not parsed again.
+// ParseRules parses a rules file and returns its rules, without tier values, and its warnings. The error is a
+// *rules.Error. A file that is applied next is not parsed a second time.
 func (n *Node) ParseRules(file, yaml string) (*rules.Set, []rules.Warning, error) {
 	return n.fsm.ParseRules(file, yaml)
 }
 
-// Stageable returns ErrNotStageable, with the reasons, if rules cannot be in force in some
-// regions while those in force here are in the others. The state machine refuses them too;
-// asking first keeps them out of the log.
+// Stageable returns state.ErrNotStageable, with the reasons, if rules cannot be in force in some regions while the
+// present ones are in force in the others. The state machine refuses such rules, too; checking first keeps them out
+// of the log.
 func (n *Node) Stageable(set *rules.Set) error {
 	var book state.RuleBook
 	n.View(func(s *state.State) { book = s.Rules })
 	return book.Stageable(set)
 }
 
-// EntriesChange puts entries above the file and takes others away, all at once.
+// EntriesChange sets entries and removes others, all in one step.
 type EntriesChange struct {
-	// Put replaces entries of the same ids; a block and an allow of one pattern replace each
-	// other.
+	// Put replaces entries of the same ids. A block and an allow of one pattern replace each other.
 	Put []rules.Entry
-	// Remove names entries; one without a kind names the block and the allow of a pattern.
+	// Remove has the ids of entries; an id without a kind means the block and the allow of a pattern.
 	Remove []rules.EntryID
-	// Replace takes away every entry that is not put.
+	// Replace removes every entry that is not in Put.
 	Replace bool
-	// WithoutEffect lets entries be put that are without effect under the rules.
+	// WithoutEffect permits entries that have no effect under the rules.
 	WithoutEffect bool
-	// Expected is the version of the rules that it was made against; nil: any.
+	// Expected is the version of the rules that the change was made against; nil: any.
 	Expected *uint64
 	// Author is that of entries that name none, too.
 	Author  string
 	Comment string
 }
 
-// ChangeEntries makes a change of entries and returns the version of the rules that has it. A
-// change that changes nothing returns the version in force. Errors wrap rules.ErrNotThere,
-// rules.ErrBadEdit, ErrNothingInForce or ErrInvalidArgument, or are an ErrVersionConflict.
+// ChangeEntries changes entries and returns the version of the rules that has them. A change without a difference
+// returns the version in force. Errors wrap rules.ErrNotThere, rules.ErrBadEdit, state.ErrNothingInForce or
+// state.ErrInvalidArgument, or are a state.ErrVersionConflict.
 func (n *Node) ChangeEntries(ctx context.Context, c EntriesChange) (version uint64, err error) {
 	m := &raftlogv1.ChangeEntries{
 		Replace: c.Replace, WithoutEffect: c.WithoutEffect, Author: c.Author, Comment: c.Comment, UnixMs: time.Now().UnixMilli(),
@@ -133,15 +131,15 @@ func (n *Node) ChangeEntries(ctx context.Context, c EntriesChange) (version uint
 	return n.proposeVersion(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_ChangeEntries{ChangeEntries: m}})
 }
 
-// EndEntries takes away the entries whose time is over at unixMS, Unix milliseconds.
+// EndEntries removes the entries whose end is at unixMS or before, in Unix milliseconds.
 func (n *Node) EndEntries(ctx context.Context, unixMS int64) error {
 	_, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_EndEntries{EndEntries: &raftlogv1.EndEntries{UnixMs: unixMS}}})
 	return err
 }
 
-// ChangeRegion commits a change of one region, on the leader. weight counts for
-// AddRegion and UpdateRegion. The error is one of package budget if the ledger
-// refuses it. What could never be accepted does not reach the log.
+// ChangeRegion commits a change of one region, on the leader. weight matters for state.AddRegion and
+// state.UpdateRegion. The error is one of package budget if the ledger refuses the change. Changes that could never
+// be accepted do not reach the log.
 func (n *Node) ChangeRegion(ctx context.Context, change state.RegionChange, name string, weight int32, author string) error {
 	if err := change.Check(name, weight); err != nil {
 		return err
@@ -175,7 +173,7 @@ func (n *Node) SetTiming(ctx context.Context, lease time.Duration, rhoPPM int32,
 	return err
 }
 
-// MintEpoch starts this leader's term over the budgets and returns its epoch.
+// MintEpoch begins this leader's epoch of the budgets and returns it.
 func (n *Node) MintEpoch(ctx context.Context) (uint64, error) {
 	mint := &raftlogv1.MintEpoch{NodeId: n.cfg.NodeID, UnixMs: time.Now().UnixMilli()}
 	answer, err := n.Propose(ctx, &raftlogv1.Command{Kind: &raftlogv1.Command_MintEpoch{MintEpoch: mint}})
@@ -185,9 +183,8 @@ func (n *Node) MintEpoch(ctx context.Context) (uint64, error) {
 	return answer.(uint64), nil
 }
 
-// CommitPlan commits one tick's changes. A plan above 256 KiB goes as several
-// entries: each key stands for itself, so any prefix of a plan is as legal as the
-// whole. After an error some of it may be in force; the ledger says what is.
+// CommitPlan commits a plan. A plan above 256 KiB becomes several log entries: keys are independent, so any prefix
+// of a legal plan is legal. After an error a part of the plan may be in force; the ledger shows which.
 func (n *Node) CommitPlan(ctx context.Context, plan budget.Plan) error {
 	for _, part := range state.SplitPlan(plan) {
 		kind := &raftlogv1.Command_CommitPlan{CommitPlan: state.EncodePlan(part)}

@@ -35,29 +35,27 @@ const (
 	maxLabelBytes = 64
 )
 
-// JoinFunc asks the coordinator at rpcAddress, or the leader it forwards to, to
-// make the given server a member. It returns nil once that is done.
+// JoinFunc asks the coordinator at rpcAddress to make the given server a member; a coordinator that does not lead
+// forwards the request to the leader. It returns nil once that is done.
 type JoinFunc func(ctx context.Context, rpcAddress, nodeID, instanceID, raftAddress string) error
 
-// Config says who a node is, where it listens, whom it looks for, and what a
-// cluster that does not exist yet starts with. Regions, RulesYAML, Lease and RhoPPM
-// matter at a cluster's first boot only; state on disk wins over every flag.
+// Config has the settings of a node and the contents of a new cluster. Regions, RulesYAML, Lease and RhoPPM matter
+// only at the first boot of a cluster; later the state on disk is in force.
 type Config struct {
-	// NodeID names the node for life, 1 to 64 of A-Z a-z 0-9 . _ -
+	// NodeID is the permanent name of the node: 1 to 64 of A-Z a-z 0-9 . _ -
 	NodeID string
-	// DataDir is created if missing and belongs to this node alone.
+	// DataDir is created if it is missing. No other node may use it.
 	DataDir string
 	// RaftListen and GossipListen are host:port; port 0 picks one.
 	RaftListen   string
 	GossipListen string
-	// AdvertiseHost is what others reach this node by; default: the listen host.
+	// AdvertiseHost is the host at which others reach this node; empty: the listen host.
 	AdvertiseHost string
 	// RPCAddress is the host:port advertised for RPC; may be empty.
 	RPCAddress string
-	// Join are the gossip addresses, host:port, to look for others at; it may
-	// include this node's own.
+	// Join are gossip addresses of other nodes, host:port. It may include this node's own.
 	Join []string
-	// BootstrapExpect is how many nodes bootstrap a new cluster together; 0: join only.
+	// BootstrapExpect is the number of nodes that bootstrap a new cluster together; 0: only join.
 	BootstrapExpect int
 	// Label keeps this cluster's gossip apart from others'.
 	Label string
@@ -71,23 +69,21 @@ type Config struct {
 	// RulesYAML is the text of the first rules, RulesFile its name in error messages.
 	RulesYAML string
 	RulesFile string
-	// Lease is T of the budget protocol, RhoPPM its clock-rate bound in millionths.
+	// Lease is T of the budget protocol. RhoPPM is its bound on clock rates, in millionths.
 	Lease  time.Duration
 	RhoPPM int32
-	// RaftMultiplier stretches all of Raft's timeouts, 1 to 10.
+	// RaftMultiplier multiplies all of Raft's timeouts, 1 to 10.
 	RaftMultiplier int
-	// Insecure allows listening beyond loopback without encryption.
+	// Insecure permits listening beyond loopback without encryption.
 	Insecure bool
-	// JoinFunc is how a node that is not a member asks to become one. Without it the
-	// node can only bootstrap.
+	// JoinFunc is how a node asks to become a member. Without it the node can only bootstrap.
 	JoinFunc JoinFunc
 	// Logger is required. Registerer may be nil: no metrics.
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// DefaultConfig has every default of the coordinator's flags; NodeID, DataDir and
-// Logger are still to be set.
+// DefaultConfig returns the defaults of the coordinator's flags. NodeID, DataDir and Logger remain to be set.
 func DefaultConfig() Config {
 	return Config{
 		RaftListen:      "127.0.0.1:7401",
@@ -101,8 +97,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate reports everything that is wrong with c and can be known without
-// touching disk or network. First rules that do not parse are among it.
+// Validate returns every error in c that can be found without disk and network. It parses the first rules, too.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -175,7 +170,7 @@ func (c Config) validateAddresses() (errs []error) {
 	return errs
 }
 
-// splitListen is the host of a listen address whose port is a number.
+// splitListen returns the host of a listen address whose port is a number.
 func splitListen(address string) (host string, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -202,12 +197,12 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// electionTimeout is the unit of every patience in this package.
+// electionTimeout returns Raft's election timeout, the unit of most timeouts in this package.
 func (c Config) electionTimeout() time.Duration {
 	return time.Duration(c.RaftMultiplier) * time.Second
 }
 
-// loadGossipKey reads an AES key; nil for no file.
+// loadGossipKey reads an AES key. It returns nil for no file.
 func loadGossipKey(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil

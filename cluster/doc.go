@@ -1,8 +1,7 @@
-// Package cluster makes the budget ledger and the rules replicated and available:
-// a Raft node on the log of package raftlog that drives the state machine of package state, gossip
-// discovery, the first bootstrap and the joining of new nodes.
+// Package cluster replicates the budget ledger and the rules: Node is one coordinator's member of a Raft cluster.
+// It bootstraps a new cluster or joins an existing one, adds and removes members, and proves leadership.
 //
-// One Node is one coordinator. Commands go in through Propose on the leader, the
-// state they build is read through View on any node. Nothing here reads a clock
-// while it applies a command, and nothing that gossip says changes who may vote.
+// Commands go in through Propose and its callers, on the leader. View reads the state that they build, on any node.
+// Four packages do the parts: state is the replicated state machine, raftlog what a node keeps on disk, raftnet the
+// connections of Raft, and gossip the discovery of other nodes. What gossip says never changes who may vote.
 package cluster

@@ -5,11 +5,10 @@ import (
 	"fmt"
 )
 
-// ErrNotLeader says that only the leader can do what was asked. Both fields are
-// hints and may be empty: there may be no leader, or its address may not be replicated yet.
-// It is returned by value; test for it with errors.As.
+// ErrNotLeader says that only the leader can do this. Both fields are hints and may be empty: there may be no
+// leader, or its address may not be replicated yet. It is returned by value; test for it with errors.As.
 type ErrNotLeader struct {
-	// LeaderID is the leader's node id.
+	// LeaderID is the node id of the leader.
 	LeaderID string
 	// RPCAddress is where the leader serves RPC, host:port.
 	RPCAddress string
@@ -24,21 +23,21 @@ func (e ErrNotLeader) Error() string {
 }
 
 var (
-	// ErrUnknownOutcome says that a command may or may not have been applied, now or
-	// later: leadership went away, or the wait ended, between its start and its commit.
+	// ErrUnknownOutcome says that a command may have been applied, or may be applied later: leadership was lost, or
+	// the wait ended, between its start and its commit.
 	ErrUnknownOutcome = errors.New("cluster: the command may or may not have been applied")
-	// ErrShutdown is returned by every operation on a node that was shut down.
+	// ErrShutdown is the error of every operation on a node that was shut down.
 	ErrShutdown = errors.New("cluster: the node is shut down")
-	// ErrRemoved ends a node that the cluster's members voted out.
+	// ErrRemoved ends a node that was removed from the cluster.
 	ErrRemoved = errors.New("cluster: this node was removed from the cluster; to join again, start it with an empty data directory")
-	// ErrNodeAlive refuses a join under the id of a node that is alive elsewhere.
+	// ErrNodeAlive refuses a join under the id of another live node.
 	ErrNodeAlive = errors.New("cluster: a live node already uses this node id")
-	// ErrNotThere refuses a join of a server that does not answer for itself at its address.
+	// ErrNotThere refuses a join of a server that does not answer at its address.
 	ErrNotThere = errors.New("cluster: the server that is to join does not answer at its Raft address; check its --advertise and --raft-listen")
 	// ErrUnknownMember refuses the removal of a node that is no member.
 	ErrUnknownMember = errors.New("cluster: no such member")
-	// ErrNotRemovable refuses a removal that would leave a cluster without a working
-	// majority, or that the leader cannot carry out on itself.
+	// ErrNotRemovable refuses a removal that would leave a cluster without a working majority, or that would remove
+	// the leader.
 	ErrNotRemovable = errors.New("cluster: nothing was removed")
 	// ErrLeaderStuck ends a leader that can no longer commit.
 	ErrLeaderStuck = errors.New("cluster: this leader could not commit anything for three election timeouts")

@@ -20,25 +20,24 @@ const (
 	identityFile   = "node.json"
 	lockFile       = "lock"
 	identityFormat = 1
-	// instanceBytes: eight hex characters tell the few instances of one node id apart.
+	// instanceBytes is enough for the few instances of one node id: eight hex characters.
 	instanceBytes = 4
-	// maxIdentityBytes bounds what is read of node.json; a real one has some 200.
+	// maxIdentityBytes is the largest node.json that is read; a real one has about 200 bytes.
 	maxIdentityBytes = 4096
 )
 
-// identity is what a data directory knows about its owner. The instance id is
-// minted when the directory is first used: a node that lost its disk comes back as
-// another Raft server, and can neither vote twice nor pass for its predecessor.
+// identity is what a data directory stores about its node. The instance id is created when the directory is first
+// used. A node that lost its disk comes back as another Raft server, and can neither vote twice nor be mistaken for
+// its predecessor.
 type identity struct {
 	Format     int    `json:"format"`
 	NodeID     string `json:"node_id"`
 	InstanceID string `json:"instance_id"`
-	// ClusterID is what the node is part of, empty until it knows.
+	// ClusterID is the cluster of the node; empty while it is unknown.
 	ClusterID string `json:"cluster_id,omitempty"`
 	// Member is set once the node was a voter: from then on it never asks to join.
 	Member bool `json:"member,omitempty"`
-	// Listed is set once the node was a server of any kind: if it no longer is one, it
-	// was removed.
+	// Listed is set once the node was a server of any kind: if it no longer is one, it was removed.
 	Listed bool `json:"listed,omitempty"`
 }
 
@@ -51,8 +50,7 @@ type dataDir struct {
 	id   identity
 }
 
-// openDataDir makes the directory if need be, takes it for this process, and reads
-// or mints its identity.
+// openDataDir opens and locks the directory, which it creates if it is missing, and reads or creates its identity.
 func openDataDir(path, nodeID string) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("--data-dir %s: %w", path, err)
@@ -72,7 +70,7 @@ func openDataDir(path, nodeID string) (*dataDir, error) {
 // it, and so does a process that is being started, until it runs its own program.
 const lockPatience = time.Second
 
-// lockDir takes an advisory lock that ends with the process, however it ends.
+// lockDir takes an advisory lock, which ends with the process in any case.
 func lockDir(path string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(path, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -123,7 +121,7 @@ func (d *dataDir) mintIdentity(nodeID string) error {
 	return d.store(identity{Format: identityFormat, NodeID: nodeID, InstanceID: hex.EncodeToString(b)})
 }
 
-// store replaces the identity file whole and durably.
+// store replaces the identity file as a whole and durably.
 func (d *dataDir) store(id identity) error {
 	data, err := json.MarshalIndent(id, "", "  ")
 	if err != nil {
@@ -136,7 +134,7 @@ func (d *dataDir) store(id identity) error {
 	return nil
 }
 
-// sub makes and names a directory inside.
+// sub creates a directory inside the data directory, if it is missing, and returns its path.
 func (d *dataDir) sub(name string) (string, error) {
 	path := filepath.Join(d.path, name)
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -147,8 +145,8 @@ func (d *dataDir) sub(name string) (string, error) {
 
 func (d *dataDir) close() error { return d.lock.Close() }
 
-// writeDurably leaves either the old file or the new one, whatever happens: write
-// beside, sync, rename, sync the directory.
+// writeDurably replaces a file. After a crash there is either the old file or the new one: it writes beside the
+// file, syncs, renames, and syncs the directory.
 func writeDurably(path string, data []byte) error {
 	tmp := path + ".tmp"
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)

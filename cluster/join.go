@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// catchUpTimeout bounds the wait for a new server to receive the log.
+	// catchUpTimeout is how long a new server may take to receive the log.
 	catchUpTimeout = 30 * time.Second
-	// catchUpEvery is how often its progress is looked at; heartbeats report it.
+	// catchUpEvery is how often its progress is checked; heartbeats report it.
 	catchUpEvery = 50 * time.Millisecond
-	// configTimeout bounds the wait for raft to accept one change of members.
+	// configTimeout is how long raft may take to accept one change of members.
 	configTimeout = 5 * time.Second
 )
 
-// Join makes a server a voter, on the leader: have it prove its address, add it
-// without a vote, wait until it has the log, promote it, then remove older instances
-// of the same node. A member that comes back under another address gets its entry
-// corrected. ErrNotLeader elsewhere; ErrNotThere if the server does not answer at the
-// address; ErrNodeAlive if another instance of the node is still alive; ErrNotRemovable
-// if the cluster would lose its majority with an older instance; ErrRemoved if this
-// leader has removed the server. An error leaves a server without a vote at worst;
-// joining again goes on from there.
+// Join makes a server a voter, on the leader. The server must answer at its address. Join adds it without a vote,
+// waits until it has the log, promotes it, and then removes older instances of the same node. For a member that
+// came back under another address it corrects the address.
+//
+// Errors: ErrNotLeader; ErrNotThere if the server does not answer at the address; ErrNodeAlive if another instance
+// of the node is alive; ErrNotRemovable if the cluster would lose its majority with an older instance; ErrRemoved
+// if this leader has removed the server. After an error the server may remain without a vote; a repeated Join goes
+// on from there.
 func (n *Node) Join(ctx context.Context, nodeID, instanceID, raftAddress string) error {
 	if err := checkJoin(nodeID, instanceID, raftAddress); err != nil {
 		return err
@@ -45,16 +45,14 @@ func (n *Node) Join(ctx context.Context, nodeID, instanceID, raftAddress string)
 	if err != nil || done {
 		return err
 	}
-	// Others may come and go meanwhile: a server that never catches up must not keep
-	// an operator from removing it.
+	// The lock is free meanwhile: an operator must be able to remove a server that never catches up.
 	if err := n.waitCaughtUp(ctx, joiner.ID); err != nil {
 		return err
 	}
 	return n.promote(ctx, joiner)
 }
 
-// prove has the joiner answer for itself at the address that was given for it: a
-// request to join can come from anybody.
+// prove asks the joiner itself, at the given address: anyone can send a request to join.
 func (n *Node) prove(ctx context.Context, joiner raft.Server) error {
 	if joiner.ID == n.serverID {
 		if string(joiner.Address) != n.raftAddr {
@@ -74,8 +72,8 @@ func (n *Node) prove(ctx context.Context, joiner raft.Server) error {
 	return nil
 }
 
-// lockMembers makes this leader's change of members the only one until unlock is
-// called. ErrNotLeader elsewhere.
+// lockMembers makes sure that this leader changes members once at a time, until unlock is called. The error is
+// ErrNotLeader if this node does not lead.
 func (n *Node) lockMembers(ctx context.Context) (unlock func(), err error) {
 	select {
 	case n.joining <- struct{}{}:
@@ -91,8 +89,8 @@ func (n *Node) lockMembers(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// admit makes the joiner a server without a vote; done means that it already is a
-// voter and there is nothing left to do.
+// admit makes the joiner a server without a vote. done means that it already is a voter, and nothing remains to be
+// done.
 func (n *Node) admit(ctx context.Context, joiner raft.Server) (done bool, err error) {
 	unlock, err := n.lockMembers(ctx)
 	if err != nil {
@@ -113,7 +111,7 @@ func (n *Node) admit(ctx context.Context, joiner raft.Server) (done bool, err er
 		return false, err
 	}
 	n.log.Info("a node joins", "server", string(joiner.ID), "raft", string(joiner.Address))
-	// Raft allows an address only once: whoever had this one is gone from it.
+	// Raft allows an address only once, and the joiner has answered at this one.
 	sameAddress := func(s raft.Server) bool { return s.Address == joiner.Address }
 	if err := n.removeServers(ctx, older, sameAddress); err != nil {
 		return false, err
@@ -125,7 +123,7 @@ func (n *Node) admit(ctx context.Context, joiner raft.Server) (done bool, err er
 	return false, nil
 }
 
-// correctAddress is for a voter that came back under another address.
+// correctAddress changes the address of a voter that came back under another one.
 func (n *Node) correctAddress(ctx context.Context, listed, joiner raft.Server) error {
 	if listed.Address == joiner.Address {
 		return nil
@@ -133,8 +131,8 @@ func (n *Node) correctAddress(ctx context.Context, listed, joiner raft.Server) e
 	return n.changeMembers(ctx, func() raft.IndexFuture { return n.raft.AddVoter(joiner.ID, joiner.Address, 0, configTimeout) })
 }
 
-// promote gives a joiner that has caught up its vote, unless it was removed
-// meanwhile, and removes its older instances.
+// promote gives a joiner that has the log its vote, unless it was removed meanwhile, and removes its older
+// instances.
 func (n *Node) promote(ctx context.Context, joiner raft.Server) error {
 	unlock, err := n.lockMembers(ctx)
 	if err != nil {
@@ -169,10 +167,9 @@ func checkJoin(nodeID, instanceID, raftAddress string) error {
 	return nil
 }
 
-// olderInstances are the joiner's earlier servers. It is an error if one of them
-// still lives: then two machines claim the same node id. It lives if it follows this
-// leader in Raft; gossip has no say. An instance at the joiner's own address is its
-// past, for the joiner has proved that it is there; this leader itself is nobody's past.
+// olderInstances returns the joiner's earlier servers. It returns ErrNodeAlive if one of them still follows this
+// leader in Raft: then two machines use the same node id. Gossip does not count. An instance at the joiner's own
+// address is gone, because the joiner has answered there. This leader itself is never an older instance.
 func (n *Node) olderInstances(ctx context.Context, c raft.Configuration, joiner raft.Server) ([]raft.Server, error) {
 	var older, elsewhere []raft.Server
 	nodeID, _ := gossip.SplitServerID(joiner.ID)
@@ -191,8 +188,8 @@ func (n *Node) olderInstances(ctx context.Context, c raft.Configuration, joiner 
 	return older, n.checkSilent(ctx, elsewhere)
 }
 
-// checkSilent is ErrNodeAlive if one of the servers answers a message that is sent from now on, within an election
-// timeout.
+// checkSilent returns ErrNodeAlive if one of the servers answers, within an election timeout, a message that is
+// sent from now on.
 func (n *Node) checkSilent(ctx context.Context, servers []raft.Server) error {
 	if len(servers) == 0 {
 		return nil
@@ -220,7 +217,7 @@ func (n *Node) checkSilent(ctx context.Context, servers []raft.Server) error {
 	}
 }
 
-// checkRemovals is why the servers cannot be removed, as an operator's removal would say.
+// checkRemovals returns why the servers cannot be removed, as for a removal by an operator; nil if they can.
 func (n *Node) checkRemovals(ctx context.Context, servers []raft.Server) error {
 	if len(servers) == 0 {
 		return nil
@@ -230,8 +227,7 @@ func (n *Node) checkRemovals(ctx context.Context, servers []raft.Server) error {
 	return err
 }
 
-// removeServers removes those of the servers that which picks, one after the other, if
-// that leaves a majority.
+// removeServers removes the servers that which selects, one after the other, if that leaves a majority.
 func (n *Node) removeServers(ctx context.Context, servers []raft.Server, which func(raft.Server) bool) error {
 	for _, s := range servers {
 		if !which(s) {
@@ -264,7 +260,7 @@ func (n *Node) changeMembers(ctx context.Context, ask func() raft.IndexFuture) e
 	return nil
 }
 
-// waitCaughtUp waits until the server has what was committed when the wait began.
+// waitCaughtUp waits until the server has everything that was committed when the wait began.
 func (n *Node) waitCaughtUp(ctx context.Context, id raft.ServerID) error {
 	ctx, cancel := context.WithTimeout(ctx, catchUpTimeout)
 	defer cancel()

@@ -16,20 +16,18 @@ import (
 	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
-// stuckTicks is how many election timeouts a leader may go without committing.
+// stuckTicks is the number of election timeouts that a leader may pass without a commit.
 const stuckTicks = 3
 
-// clusterIDBytes: sixteen hex characters never meet by chance.
+// clusterIDBytes is enough for ids that never collide: sixteen hex characters.
 const clusterIDBytes = 8
 
-// LeaderCh delivers changes of leadership; there is one reader. It holds only the
-// latest value, so true may follow true: leadership was lost and regained in
-// between, and whatever was established must be established anew. true comes after
-// the state machine caught up and the cluster has its identity.
+// LeaderCh delivers changes of leadership to one reader. It holds only the latest value, so true may follow true:
+// leadership was lost and regained in between, and the reader must establish everything again. true is delivered
+// after the state machine has caught up and the cluster has its identity.
 func (n *Node) LeaderCh() <-chan bool { return n.leaderCh }
 
-// watchLeadership drains raft's channel and runs lead for each term of leadership,
-// one at a time.
+// watchLeadership reads raft's channel and runs lead for each term of leadership, one at a time.
 func (n *Node) watchLeadership(notify <-chan bool) {
 	stop := func() {}
 	for {
@@ -49,7 +47,7 @@ func (n *Node) watchLeadership(notify <-chan bool) {
 	}
 }
 
-// startLeading runs lead until the returned function was called.
+// startLeading runs lead until the returned function is called.
 func (n *Node) startLeading() (stop func()) {
 	ctx, cancel := context.WithCancel(n.ctx)
 	done := make(chan struct{})
@@ -63,8 +61,7 @@ func (n *Node) startLeading() (stop func()) {
 	}
 }
 
-// publish replaces what the reader of LeaderCh has not taken yet. One goroutine at
-// a time calls it.
+// publish replaces a value that the reader of LeaderCh has not read yet. One goroutine at a time calls it.
 func (n *Node) publish(leads bool) {
 	select {
 	case <-n.leaderCh:
@@ -73,7 +70,7 @@ func (n *Node) publish(leads bool) {
 	n.leaderCh <- leads
 }
 
-// lead establishes one term of leadership, then watches over it.
+// lead establishes one term of leadership, then watches it.
 func (n *Node) lead(ctx context.Context) {
 	for {
 		err := n.withPatience(ctx, n.establish)
@@ -94,8 +91,7 @@ func (n *Node) lead(ctx context.Context) {
 	n.watchCommits(ctx)
 }
 
-// establish catches up with all that earlier leaders committed, and gives a cluster
-// that has none its identity.
+// establish applies everything that earlier leaders committed, and gives a cluster without one its identity.
 func (n *Node) establish(ctx context.Context) error {
 	if err := n.Barrier(ctx); err != nil {
 		return err
@@ -134,10 +130,9 @@ func (n *Node) bootstrapCommand() (*raftlogv1.Command, error) {
 	}}}, nil
 }
 
-// watchCommits ends a leader that leads nothing. hashicorp/raft issue 696: after a
-// failed leadership transfer a leader may refuse every command for ever (so nothing
-// here transfers leadership), and a disk that hangs or is full does the same
-// (issue 503). As long as others' commands commit, it proposes nothing itself.
+// watchCommits ends a leader that cannot commit. After a failed transfer of leadership a leader may refuse every
+// command forever (hashicorp/raft issue 696); nothing here transfers leadership. A disk that hangs or is full has
+// the same effect (issue 503). While other commands are committed, it proposes nothing itself.
 func (n *Node) watchCommits(ctx context.Context) {
 	tick := time.NewTicker(n.cfg.electionTimeout())
 	defer tick.Stop()
@@ -168,11 +163,9 @@ func (n *Node) proposeNoop(ctx context.Context) error {
 	return err
 }
 
-// withPatience gives work three election timeouts, then ErrLeaderStuck. They are
-// counted in ticks, not read off the clock: a process that was stopped for a minute
-// gets one late tick, not a verdict. An error that will not pass by itself, such as
-// a transfer of leadership that never ends, is tried again until then. Ticks in which
-// this process had no processor do not count: a starved leader is not a stuck one.
+// withPatience gives work three election timeouts, and then returns ErrLeaderStuck. It counts ticks, not time: a
+// process that was stopped for a minute gets one late tick. It repeats work that fails until then. Ticks in which
+// this process had no processor do not count, since a leader without a processor is not stuck.
 func (n *Node) withPatience(ctx context.Context, work func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -216,23 +209,23 @@ func errOr(err, otherwise error) error {
 }
 
 const (
-	// wakeEvery spaces the looks at how late this process wakes up.
+	// wakeEvery is the interval of the wake-ups whose lateness is measured.
 	wakeEvery = 10 * time.Millisecond
-	// starvedPart of an election timeout, as a divisor, is how late a process wakes up that has too little
-	// processor for Raft.
+	// starvedPart divides the election timeout: a process that wakes up later than that has too little processor
+	// for Raft.
 	starvedPart = 10
-	// maxExcused bounds the ticks that starvation excuses: a leader that is starved for longer leads no
-	// better than one that is stuck.
+	// maxExcused is the number of ticks that starvation excuses: a leader that is starved for longer is as useless
+	// as one that is stuck.
 	maxExcused = 30
 )
 
-// starvation tells a leader without a processor from one that is stuck. The zero value has seen nothing.
+// starvation distinguishes a leader without a processor from one that is stuck. The zero value is ready to use.
 type starvation struct {
 	late    atomic.Int64 // the latest wake-up since the last tick, as a duration
 	excused int
 }
 
-// watch looks how late this process wakes up, until ctx ends.
+// watch measures how late this process wakes up, until ctx ends.
 func (s *starvation) watch(ctx context.Context) {
 	go func() {
 		tick := time.NewTicker(wakeEvery)
@@ -250,15 +243,14 @@ func (s *starvation) watch(ctx context.Context) {
 	}()
 }
 
-// woke notes a wake-up that came so late.
+// woke records a wake-up that was this late.
 func (s *starvation) woke(late time.Duration) {
 	if int64(late) > s.late.Load() {
 		s.late.Store(int64(late)) // only watch stores more than zero
 	}
 }
 
-// excuses reports whether the tick of an election timeout that just came does not count, and begins the
-// next one. One goroutine calls it.
+// excuses reports whether the tick that just came does not count, and begins the next one. One goroutine calls it.
 func (s *starvation) excuses(electionTimeout time.Duration) bool {
 	if time.Duration(s.late.Swap(0)) < electionTimeout/starvedPart || s.excused == maxExcused {
 		return false

@@ -10,10 +10,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// levelTrace is below slog's lowest: hclog has one level more.
+// levelTrace is below slog's lowest level: hclog has one level more.
 const levelTrace = slog.LevelDebug - 4
 
-// hclogBridge lets a hashicorp library log through slog, levels and pairs kept.
+// hclogBridge is an hclog.Logger that writes to a slog.Logger, with the same levels and pairs.
 type hclogBridge struct {
 	log     *slog.Logger
 	name    string
@@ -44,8 +44,8 @@ func (b *hclogBridge) emit(level slog.Level, msg string, args []any) {
 	}
 }
 
-// ordinary tells the warnings of raft that every start of a cluster has: the first election,
-// and the log's way to a node that has none yet.
+// ordinary reports whether a warning of raft belongs to every start of a cluster: the first election, and the first
+// entries to a node that has none.
 func ordinary(msg string, args []any) bool {
 	of := func(name string) string {
 		for i := 0; i+1 < len(args); i += 2 {

@@ -12,22 +12,21 @@ import (
 )
 
 const (
-	// settlingEvery is how often a node that is no member yet looks around; gossip
-	// wakes it earlier.
+	// settlingEvery is the interval of step before this node is a member. Gossip wakes it earlier.
 	settlingEvery = 200 * time.Millisecond
-	// settledEvery is the same for a member, which only keeps its gossip up to date.
+	// settledEvery is the interval for a member, which only keeps its gossip up to date.
 	settledEvery = time.Second
-	// duplicatePatience is how long another live node of the same id is taken for this
-	// node's own predecessor, not yet missed by failure detection.
+	// duplicatePatience is how long another live node of the same id may be this node's own predecessor, whose
+	// failure is not detected yet.
 	duplicatePatience = 10 * time.Second
-	// joinTimeout bounds one attempt to join: the leader waits for this node to catch up.
+	// joinTimeout is the time limit of one attempt to join. It includes the catching up.
 	joinTimeout = catchUpTimeout + 10*time.Second
 	// joinBackoff to joinBackoffMax pace the attempts.
 	joinBackoff    = 250 * time.Millisecond
 	joinBackoffMax = 5 * time.Second
 )
 
-// membership is the state of the loop that makes a node a member.
+// membership is the state of the loop that makes this node a member.
 type membership struct {
 	*Node
 	began          time.Time
@@ -42,8 +41,7 @@ type membership struct {
 	forgottenSince time.Time // zero while no other leader is seen that does not list it
 }
 
-// keepMembership looks around until this node is a voter at its own address, and
-// keeps what it gossips up to date for ever.
+// keepMembership makes this node a voter at its own address, and keeps its gossip up to date until the node ends.
 func (n *Node) keepMembership() {
 	m := &membership{Node: n, began: time.Now()}
 	timer := time.NewTimer(0)
@@ -74,7 +72,7 @@ func (n *Node) configuration() raft.Configuration {
 	return n.raft.GetConfiguration().Configuration()
 }
 
-// step does what is due now and reports whether this node is a settled member.
+// step does what is due now, and reports whether this node is a settled member.
 func (m *membership) step(now time.Time) (settled bool) {
 	m.remember()
 	if err := m.logs.CheckStale(m.raft); errors.Is(err, raftlog.ErrStale) {
@@ -113,7 +111,7 @@ func (m *membership) step(now time.Time) (settled bool) {
 	return false
 }
 
-// remember keeps in the data directory what must be known before the log is.
+// remember stores in the data directory what a start must know before it reads the log.
 func (m *membership) remember() {
 	id := m.dir.id
 	cluster := m.clusterID()
@@ -132,8 +130,8 @@ func (m *membership) remember() {
 	}
 }
 
-// duplicated reports that another live node has this node's id; when that lasts,
-// this one, which is not a member yet, gives way.
+// duplicated reports whether another live node has this node's id. If that lasts, this node fails, unless it is a
+// member.
 func (m *membership) duplicated(now time.Time) bool {
 	for _, p := range m.gossip.Peers.Others(m.serverID) {
 		if !p.Alive || p.NodeID != m.cfg.NodeID || p.Raft == m.raftAddr {
@@ -152,7 +150,7 @@ func (m *membership) duplicated(now time.Time) bool {
 	return false
 }
 
-// waitForRegions ends a node that would bootstrap if only it knew the regions.
+// waitForRegions ends a node that should bootstrap but has no regions to declare.
 func (m *membership) waitForRegions(p bootPlan, now time.Time) {
 	if p.complete {
 		m.fail(fmt.Errorf("--regions is empty and there is no cluster to join: a new cluster must declare its regions"))
@@ -161,8 +159,7 @@ func (m *membership) waitForRegions(p bootPlan, now time.Time) {
 	}
 }
 
-// bootstrap makes this node the first voter, together with all it sees. The others
-// hear of it from Raft itself.
+// bootstrap bootstraps Raft with the given servers. The others learn of it through Raft.
 func (m *membership) bootstrap(servers []raft.Server) {
 	_, err := wait(m.ctx, m.Node, func() raft.Future {
 		return m.raft.BootstrapCluster(raft.Configuration{Servers: servers})
@@ -197,8 +194,9 @@ func (m *membership) tryJoin(now time.Time) {
 	})
 }
 
-// joinVia is the way to ask: this node itself if it leads (its address changed),
-// else the leader by gossip, then each member in turn, which forwards. nil: none.
+// joinVia returns the next way to ask for membership: this node itself if it leads (its address has changed), else
+// the leader according to gossip, then each member in turn, which forwards the request. It returns nil if there is
+// none.
 func (m *membership) joinVia() func(context.Context) error {
 	if m.raft.State() == raft.Leader {
 		return func(ctx context.Context) error {
@@ -216,7 +214,7 @@ func (m *membership) joinVia() func(context.Context) error {
 			members = append(members, p.RPC)
 		}
 	}
-	// Gossip takes anybody's word for who leads: the others have their turn too.
+	// Gossip about the leader may be forged, so the others are asked, too.
 	members = append(leader, members...)
 	if len(members) == 0 || m.cfg.JoinFunc == nil {
 		return nil
@@ -227,11 +225,10 @@ func (m *membership) joinVia() func(context.Context) error {
 	}
 }
 
-// startsWithin is how long a node may wait for a leader to join before that is a warning: nodes
-// that start together elect one first.
+// startsWithin is how long a failed attempt to join is no warning: nodes that start together elect a leader first.
 const startsWithin = 10 * time.Second
 
-// joined takes note of an attempt's end; success shows in the configuration.
+// joined records the end of an attempt. Success shows in the configuration.
 func (m *membership) joined(err error) {
 	m.joinDone = nil
 	wait := min(joinBackoff<<min(m.attempts, 8), joinBackoffMax)

@@ -10,7 +10,7 @@ import (
 	"aliquot/cluster/state"
 )
 
-// ownMeta is what this node says of itself.
+// ownMeta returns what this node announces by gossip.
 func (n *Node) ownMeta(view string) gossip.Meta {
 	m := n.identify()
 	m.Expect, m.View = n.cfg.BootstrapExpect, view
@@ -18,7 +18,7 @@ func (n *Node) ownMeta(view string) gossip.Meta {
 	return m
 }
 
-// identify is what this node answers on its Raft port. It is safe for concurrent use.
+// identify returns what this node answers on its Raft port. It is safe for concurrent use.
 func (n *Node) identify() gossip.Meta {
 	m := gossip.Meta{
 		Role: gossip.RoleCoordinator, NodeID: n.cfg.NodeID, InstanceID: n.instance,
@@ -32,7 +32,8 @@ func (n *Node) identify() gossip.Meta {
 	return m.WithMembers(r.GetConfiguration().Configuration())
 }
 
-// ask returns what the server at an address says of itself, and an error unless it is the one that was meant.
+// ask returns what the server at an address says about itself, and an error if it is another server than the one
+// that was meant.
 func (n *Node) ask(ctx context.Context, server raft.Server) (gossip.Meta, error) {
 	answer, err := n.layer.Ask(ctx, server)
 	if err != nil {
@@ -48,8 +49,8 @@ func (n *Node) ask(ctx context.Context, server raft.Server) (gossip.Meta, error)
 	return m, nil
 }
 
-// clusterID is what the state says, or what the data directory remembered at the start,
-// before the log is replayed.
+// clusterID returns the id of the replicated state or, before the log is replayed, the one that the data directory
+// had at the start.
 func (n *Node) clusterID() string {
 	id := ""
 	n.View(func(s *state.State) { id = s.ClusterID })

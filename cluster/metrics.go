@@ -24,7 +24,7 @@ type metrics struct {
 	refused         *prometheus.CounterVec
 }
 
-// newMetrics is nil for no registerer.
+// newMetrics returns nil for no registerer.
 func newMetrics(registerer prometheus.Registerer) *metrics {
 	if registerer == nil {
 		return nil
@@ -54,7 +54,7 @@ func newMetrics(registerer prometheus.Registerer) *metrics {
 	return m
 }
 
-// register makes everything visible; n's raft must be running.
+// register registers all metrics. Raft must be running.
 func (m *metrics) register(n *Node) error {
 	if m == nil {
 		return nil
@@ -115,7 +115,7 @@ func (m *metrics) countRefused(reason string) {
 	}
 }
 
-// unregister makes room for a node that starts again in this process.
+// unregister permits another node in this process to register the same metrics.
 func (m *metrics) unregister() {
 	if m == nil {
 		return
@@ -125,7 +125,7 @@ func (m *metrics) unregister() {
 	}
 }
 
-// meteredSnapshots times what is written through a snapshot store.
+// meteredSnapshots measures the snapshots that are written to a store.
 type meteredSnapshots struct {
 	raft.SnapshotStore
 	metrics *metrics

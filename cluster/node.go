@@ -20,30 +20,30 @@ import (
 )
 
 const (
-	// trailingLogs and snapshotThreshold keep a restart and a catch-up short: entries
-	// are batches, and the libraries' defaults of ten thousand would be gigabytes.
+	// trailingLogs and snapshotThreshold keep restarts and catching up short. Log entries are batches: the
+	// libraries' defaults of ten thousand entries would be gigabytes.
 	trailingLogs      = 256
 	snapshotThreshold = 256
 	snapshotInterval  = 30 * time.Second
 	snapshotsRetained = 2
 	maxAppendEntries  = 64
-	// walSegmentBytes holds three of the largest entries; old segments go whole.
+	// walSegmentBytes is the size of three of the largest entries. Old segments are deleted as a whole.
 	walSegmentBytes = 16 << 20
 )
 
-// newLimiter returns the bound of a node's warnings: a lasting fault stays visible, and strangers that knock from many
-// addresses do not fill the log.
+// newLimiter returns the bound of a node's warnings: one a minute for each kind, so that a lasting fault stays
+// visible, and 256 a minute in all, so that connections from many addresses do not fill the log.
 func newLimiter() *ratelog.Limiter { return &ratelog.Limiter{Every: time.Minute, PerMinute: 256} }
 
-// Node is one member of the replicated cluster, or one on its way to be. All
-// methods are safe for concurrent use.
+// Node is one member of the replicated cluster, or is on its way to become one. All methods are safe for concurrent
+// use. Make it with Start.
 type Node struct {
 	cfg  Config
 	log  *slog.Logger
 	dir  *dataDir // after Start its identity belongs to keepMembership alone
 	fsm  *fsm
 	raft *raft.Raft
-	// running is raft as soon as it runs: messages come before Start returns.
+	// running is raft as soon as it runs: messages arrive before Start returns.
 	running atomic.Pointer[raft.Raft]
 	logs    *raftlog.Log // raft's log, and its small durable values
 	trans   *raftnet.Transport
@@ -69,9 +69,8 @@ type Node struct {
 	shutError error
 }
 
-// Start brings a node up and returns at once; becoming a member goes on in the
-// background. An error says which flag or file is at fault, and leaves nothing
-// running. ctx ends only the start, not the node; that is Shutdown's.
+// Start starts a node and returns at once. The node becomes a member in the background. An error names the flag or
+// file at fault, and leaves nothing running. ctx ends only the start; Shutdown ends the node.
 func Start(ctx context.Context, c Config) (*Node, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -92,7 +91,7 @@ func Start(ctx context.Context, c Config) (*Node, error) {
 	return n, nil
 }
 
-// start wires the parts in order of dependency.
+// start creates the parts in order of dependency.
 func (n *Node) start() (err error) {
 	if n.dir, err = openDataDir(n.cfg.DataDir, n.cfg.NodeID); err != nil {
 		return err
@@ -141,7 +140,7 @@ func (n *Node) start() (err error) {
 	return nil
 }
 
-// openStores opens the log and the snapshots; fresh means that neither holds anything.
+// openStores opens the log and the snapshots. fresh means that neither has any contents.
 func (n *Node) openStores() (snapshots raft.SnapshotStore, fresh bool, err error) {
 	path, err := n.dir.sub("wal")
 	if err != nil {
@@ -169,7 +168,7 @@ func (n *Node) openStores() (snapshots raft.SnapshotStore, fresh bool, err error
 	return snapshots, !existing, nil
 }
 
-// checkFirstBoot refuses a node that could only wait for ever.
+// checkFirstBoot refuses a new node that would wait forever.
 func (n *Node) checkFirstBoot(fresh bool) error {
 	if !fresh {
 		if len(n.cfg.Regions) > 0 || n.cfg.RulesYAML != "" {
@@ -210,7 +209,7 @@ func (n *Node) listenRaft() error {
 	return nil
 }
 
-// newGuard is this node's guard. It asks raft for its term as soon as raft runs, and the disk until then.
+// newGuard returns this node's guard. It reads the term from raft once raft runs, and from the disk before.
 func (n *Node) newGuard() *raftnet.Guard {
 	term := func() uint64 {
 		if r := n.running.Load(); r != nil {
@@ -250,9 +249,9 @@ func (n *Node) raftConfig(notify chan<- bool) *raft.Config {
 	return rc
 }
 
-// Shutdown ends the node: it leaves gossip, stops Raft, closes the log and frees
-// the data directory. Leadership is not handed over (hashicorp/raft issue 696); the
-// others elect a leader within some election timeouts. It may be called again.
+// Shutdown ends the node: it leaves gossip, stops Raft, closes the log and unlocks the data directory. It does not
+// transfer leadership (hashicorp/raft issue 696); the others elect a leader within a few election timeouts. A
+// second call returns the result of the first.
 func (n *Node) Shutdown() error {
 	n.shutdown.Do(func() { n.shutError = n.stop() })
 	return n.shutError
@@ -285,16 +284,15 @@ func (n *Node) stop() error {
 	return errors.Join(errs...)
 }
 
-// View runs read with the replicated state of this node, locked for reading. read
-// must be quick, change nothing and keep no reference into the state.
+// View runs read with the replicated state of this node, locked for reading. read must be quick, change nothing and
+// keep no reference into the state.
 func (n *Node) View(read func(*state.State)) { n.fsm.View(read) }
 
-// Changed returns a channel that closes at the next change of the state. Take it
-// before reading, so that no change falls in between.
+// Changed returns a channel that closes at the next change of the state. Take it before reading the state, so that
+// no change is missed.
 func (n *Node) Changed() <-chan struct{} { return n.fsm.Changed() }
 
-// Failed delivers, once, why this node can no longer serve its purpose: the process
-// should then exit with that error.
+// Failed delivers once why this node can no longer work. The process should then exit with that error.
 func (n *Node) Failed() <-chan error { return n.failed }
 
 func (n *Node) fail(err error) {
@@ -304,14 +302,14 @@ func (n *Node) fail(err error) {
 	})
 }
 
-// NodeID is the configured id, InstanceID the one minted in the data directory.
+// NodeID returns the configured id.
 func (n *Node) NodeID() string { return n.cfg.NodeID }
 
-// InstanceID tells apart the successive data directories of one node id.
+// InstanceID returns the id of the data directory. Each new data directory of a node has another one.
 func (n *Node) InstanceID() string { return n.instance }
 
-// RaftAddress is where other members reach this node's Raft, host:port.
+// RaftAddress returns the address at which other members reach this node's Raft, host:port.
 func (n *Node) RaftAddress() string { return n.raftAddr }
 
-// GossipAddress is where others reach this node's gossip, ip:port.
+// GossipAddress returns the address at which others reach this node's gossip, ip:port.
 func (n *Node) GossipAddress() string { return n.gossip.Address() }

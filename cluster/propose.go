@@ -20,10 +20,9 @@ const (
 	planEntryBytes = 256 << 10
 )
 
-// Propose commits a command and returns what the state machine answered; an answer
-// that is an error is returned as the error, and then nothing changed. Only the
-// leader can: ErrNotLeader elsewhere. ErrUnknownOutcome says that the command may
-// still come into force.
+// Propose commits a command and returns the answer of the state machine. An answer that is an error is returned as
+// the error, and nothing has changed then. Other errors: ErrNotLeader; ErrUnknownOutcome if the command may still
+// come into force.
 func (n *Node) Propose(ctx context.Context, cmd *raftlogv1.Command) (any, error) {
 	data, err := state.EncodeCommand(cmd)
 	if err != nil {
@@ -46,8 +45,8 @@ func (n *Node) Propose(ctx context.Context, cmd *raftlogv1.Command) (any, error)
 	return answer, nil
 }
 
-// wait runs ask, which may block, and waits for the future it returns, for ctx, or
-// for the node's end. A future may never be answered once raft shut down.
+// wait runs ask, which may block, and waits for the future that it returns, for ctx, or for the end of the node. A
+// future may never be answered once raft has shut down.
 func wait[F raft.Future](ctx context.Context, n *Node, ask func() F) (F, error) {
 	type outcome struct {
 		future F
@@ -69,8 +68,7 @@ func wait[F raft.Future](ctx context.Context, n *Node, ask func() F) (F, error) 
 	}
 }
 
-// explain translates raft's errors. Whatever ended the wait after the command was
-// handed over leaves its outcome open.
+// explain translates raft's errors. If the wait ended after raft got the command, the outcome is unknown.
 func (n *Node) explain(err error) error {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader):
@@ -83,18 +81,17 @@ func (n *Node) explain(err error) error {
 	return fmt.Errorf("cluster: raft: %w", err)
 }
 
-// Leads reports whether raft believes that this node leads: a hint, for whoever would
-// otherwise prepare a command in vain.
+// Leads reports whether raft believes that this node leads. It is a hint that saves the work of preparing a
+// command.
 func (n *Node) Leads() bool { return n.raft.State() == raft.Leader }
 
-// NotLeader is the error of a node that does not lead.
+// NotLeader returns the error of a node that does not lead.
 func (n *Node) NotLeader() error {
 	id, address := n.Leader()
 	return ErrNotLeader{LeaderID: id, RPCAddress: address}
 }
 
-// Barrier returns once this node, as leader, has applied everything committed
-// before the call.
+// Barrier waits until this node, as leader, has applied everything that was committed before the call.
 func (n *Node) Barrier(ctx context.Context) error {
 	if !n.Leads() {
 		return n.NotLeader()

@@ -14,21 +14,19 @@ import (
 	"aliquot/cluster/state"
 )
 
-// maxRemembered bounds the memory of removed servers: far above what an operator
-// removes while one node leads.
+// maxRemembered is the number of removed servers that a leader remembers.
 const maxRemembered = 64
 
-// hearEvery is how often the voters' answers are looked at.
+// hearEvery is how often the answers of voters are checked.
 const hearEvery = 20 * time.Millisecond
 
-// RemoveMember takes a node out of the cluster, all its instances, on the leader.
-// It returns once the removal is committed; the node itself, if it still runs,
-// fails with ErrRemoved, and can join again with an empty data directory.
+// RemoveMember removes all instances of a node from the cluster, on the leader. It returns once the removal is
+// committed. The node itself, if it still runs, fails with ErrRemoved, and can join again with an empty data
+// directory.
 //
-// ErrNotLeader elsewhere; ErrUnknownMember; ErrNotRemovable if the node is the
-// leader or the last voter, or if the voters that would remain are not a majority
-// of themselves as far as the leader hears them in Raft. Gossip has no say in it.
-// After ErrUnknownOutcome the removal may still come into force.
+// Errors: ErrNotLeader; ErrUnknownMember; ErrNotRemovable if the node is the leader or the last voter, or if the
+// leader does not hear, through Raft, a majority of the voters that would remain. Gossip does not count. After
+// ErrUnknownOutcome the removal may still come into force.
 func (n *Node) RemoveMember(ctx context.Context, nodeID string) error {
 	if !gossip.ValidNodeID(nodeID) {
 		return fmt.Errorf("%w: node id %q", state.ErrInvalidArgument, nodeID)
@@ -51,10 +49,9 @@ func (n *Node) RemoveMember(ctx context.Context, nodeID string) error {
 	return nil
 }
 
-// removable is what checkRemoval says once the voters that are there had time to
-// show it. Only an answer to a message that was sent after this call began counts: a
-// voter that was heard a moment ago may be dead, and a change of members that cannot
-// be committed is the end of the cluster.
+// removable returns the result of checkRemoval after the voters had an election timeout to answer. Only answers to
+// messages that were sent after the call began count: a voter that answered a moment ago may be dead, and a change
+// of members that cannot be committed is the end of the cluster.
 func (n *Node) removable(ctx context.Context, name string, goes func(raft.Server) bool) ([]raft.Server, error) {
 	everybody := func(raft.ServerID) bool { return true }
 	heard := n.hearsFromNow()
@@ -83,20 +80,20 @@ func (n *Node) removable(ctx context.Context, name string, goes func(raft.Server
 	}
 }
 
-// hearsFromNow reports of a server whether it has answered, as a follower of this
-// leader, a message that was sent after the call of hearsFromNow. This node hears itself.
+// hearsFromNow returns a function that reports whether a server, as a follower of this leader, has answered a
+// message that was sent after the call of hearsFromNow. It is true for this node itself.
 func (n *Node) hearsFromNow() func(raft.ServerID) bool {
 	term, asked := n.Term(), n.trans.Mark()
 	return func(id raft.ServerID) bool { return id == n.serverID || n.trans.Confirms(id, term, asked) }
 }
 
-// ofNode picks the servers of a node.
+// ofNode selects the servers of a node.
 func ofNode(nodeID string) func(raft.Server) bool {
 	return func(s raft.Server) bool { node, _ := gossip.SplitServerID(s.ID); return node == nodeID }
 }
 
-// rememberRemoved lets this leader refuse a request to join that the server sent
-// before it heard of its removal. It runs with the members locked.
+// rememberRemoved makes this leader refuse a request to join that the server sent before it learned of its removal.
+// The caller has locked the members.
 func (n *Node) rememberRemoved(id raft.ServerID) {
 	if len(n.removed) >= maxRemembered {
 		n.removed = slices.Delete(n.removed, 0, 1)
@@ -104,15 +101,14 @@ func (n *Node) rememberRemoved(id raft.ServerID) {
 	n.removed = append(n.removed, id)
 }
 
-// checkRemoval is every reason not to remove the servers that goes picks, which errors
-// call name, and else these servers, the one with the vote last.
+// checkRemoval returns why the servers that goes selects cannot be removed; errors call them name. Without an error
+// it returns these servers, the one with a vote last.
 //
-// A leader does not remove itself. hashicorp/raft 1.8.0 would replicate the change
-// and shut down, and nobody would hear the outcome, because a future may stay
-// unanswered when raft shuts down. Handing leadership over first is no way out (issue
-// 696). Until the change is committed raft goes on counting the leader's own voice in
-// its VerifyLeader: of three remaining voters one would be enough, while the other two
-// elect another leader. Node.VerifyLeader does not count it.
+// A leader does not remove itself. hashicorp/raft 1.8.0 would replicate the change and shut down, and the outcome
+// would stay unknown, because a future may stay unanswered when raft shuts down. A transfer of leadership is no
+// solution (issue 696). Until the change is committed raft also counts the leader's own vote in its VerifyLeader:
+// of three remaining voters one would be enough, while the other two elect another leader. Node.VerifyLeader does
+// not count it.
 func checkRemoval(c raft.Configuration, leader raft.ServerID, name string, goes func(raft.Server) bool, hears func(raft.ServerID) bool) ([]raft.Server, error) {
 	going, voters := partition(c, goes)
 	refused := func(format string, args ...any) ([]raft.Server, error) {
@@ -137,8 +133,8 @@ func checkRemoval(c raft.Configuration, leader raft.ServerID, name string, goes 
 	return going, nil
 }
 
-// partition splits a configuration into the servers that go, the one with the vote
-// last, and the voters that would remain.
+// partition splits a configuration into the servers that go, the one with a vote last, and the voters that would
+// remain.
 func partition(c raft.Configuration, goes func(raft.Server) bool) (going, voters []raft.Server) {
 	for _, s := range c.Servers {
 		switch {
@@ -153,7 +149,7 @@ func partition(c raft.Configuration, goes func(raft.Server) bool) (going, voters
 	return going, voters
 }
 
-// names lists the node ids of servers, each once.
+// names returns the node ids of servers, each once.
 func names(servers []raft.Server) string {
 	var out []string
 	for _, s := range servers {
@@ -166,21 +162,18 @@ func names(servers []raft.Server) string {
 }
 
 const (
-	// unlistedTimeouts is how many election timeouts a configuration without this node
-	// must last. The leader that appended it may die before it is committed, and the
-	// next one, elected after two to three, takes it back.
+	// unlistedTimeouts is the number of election timeouts for which a configuration without this node must last.
+	// The leader that appended it may die before it is committed; the next leader, elected after two to three,
+	// withdraws it then.
 	unlistedTimeouts = 5
-	// forgottenTimeouts is the same for a node that hears of its removal by gossip
-	// first: long enough for failure detection to notice that the leader with the list
-	// is dead, and for the next one to make itself heard.
+	// forgottenTimeouts is the same for a node that learns of its removal by gossip first. It is long enough to
+	// detect that the leader with the list is dead, and for the next leader to contact this node.
 	forgottenTimeouts = 15
 )
 
-// removedFrom reports whether this node was removed from the cluster, and whether
-// it may have been, which is no time to ask for anything. Raft usually tells: the
-// last entry that a removed server is sent is the configuration without it. One
-// that was cut off meanwhile never gets that entry, is refused every vote, and
-// would stand for election for ever.
+// removedFrom reports whether this node was removed from the cluster, and whether it may have been; in that case it
+// should wait. Raft usually says so: the last entry that a removed server receives is the configuration without it.
+// A server that was cut off never receives that entry, is refused every vote, and would stand for election forever.
 func (m *membership) removedFrom(c raft.Configuration, now time.Time) (removed, waiting bool) {
 	self, listed := find(c, m.serverID)
 	unlisted := !listed && len(c.Servers) > 0 && (m.dir.id.Member || m.dir.id.Listed)
@@ -194,7 +187,7 @@ func (m *membership) removedFrom(c raft.Configuration, now time.Time) (removed, 
 	return removed, unlisted
 }
 
-// lasts keeps in since when a condition began, and reports that it has lasted.
+// lasts stores in since when a condition began, and reports whether it has lasted for patience.
 func lasts(since *time.Time, holds bool, now time.Time, patience time.Duration) bool {
 	switch {
 	case !holds:
@@ -205,9 +198,8 @@ func lasts(since *time.Time, holds bool, now time.Time, patience time.Duration) 
 	return holds && now.Sub(*since) >= patience
 }
 
-// forgottenByLeader asks the servers that this node knows, at their Raft addresses,
-// whether one leads this cluster without this node among the members. Gossip takes
-// anybody's word for that.
+// forgottenByLeader asks the known servers, at their Raft addresses, whether one of them leads this cluster without
+// this node among the members. Gossip may be forged.
 func (m *membership) forgottenByLeader(c raft.Configuration) bool {
 	for _, s := range c.Servers {
 		if s.ID == m.serverID {
@@ -221,8 +213,8 @@ func (m *membership) forgottenByLeader(c raft.Configuration) bool {
 	return false
 }
 
-// forgottenByGossip reports that a live node is said to lead this cluster without this
-// node among the members: then it is time to ask.
+// forgottenByGossip reports whether gossip has a live leader of this cluster without this node among the members.
+// Then it is time for forgottenByLeader.
 func (m *membership) forgottenByGossip() bool {
 	for _, p := range m.gossip.Peers.Others(m.serverID) {
 		if p.Alive && p.Leader && p.Members != "" && p.Cluster == m.clusterID() && !p.Lists(m.instance) {

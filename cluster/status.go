@@ -10,7 +10,7 @@ import (
 	"aliquot/cluster/state"
 )
 
-// Status is one node's picture of the cluster, for people.
+// Status is one node's view of the cluster, for people.
 type Status struct {
 	NodeID     string
 	InstanceID string
@@ -24,14 +24,13 @@ type Status struct {
 	LeaderID      string
 	LeaderAddress string
 	ClusterID     string
-	// LastContact is how long ago a follower heard from its leader; 0 on the leader,
-	// -1 if never.
+	// LastContact is the time since a follower last heard from its leader; 0 on the leader, -1 if never.
 	LastContact time.Duration
 	// Members are the servers of the Raft configuration, in its order.
 	Members []Member
 }
 
-// Member is one server of the Raft configuration with what gossip says of it.
+// Member is one server of the Raft configuration.
 type Member struct {
 	NodeID      string
 	InstanceID  string
@@ -45,8 +44,8 @@ type Member struct {
 	Gossip string
 }
 
-// Leader names the current leader as this node knows it, and where it serves RPC.
-// Both are hints; empty if unknown.
+// Leader returns the current leader as this node knows it, and where it serves RPC. Both are hints, empty if
+// unknown.
 func (n *Node) Leader() (nodeID, rpcAddress string) {
 	_, id := n.raft.LeaderWithID()
 	if id == "" {
@@ -56,7 +55,7 @@ func (n *Node) Leader() (nodeID, rpcAddress string) {
 	return nodeID, n.rpcAddress(id)
 }
 
-// rpcAddress comes from the replicated state alone: gossip takes anybody's word for it.
+// rpcAddress returns an address of the replicated state. Gossip does not count: anyone can forge it.
 func (n *Node) rpcAddress(id raft.ServerID) string {
 	if id == n.serverID {
 		return n.cfg.RPCAddress
@@ -64,7 +63,7 @@ func (n *Node) rpcAddress(id raft.ServerID) string {
 	return n.addresses()[id]
 }
 
-// Status reads no disk and asks nobody.
+// Status returns the status without disk and network.
 func (n *Node) Status() Status {
 	s := Status{
 		NodeID: n.cfg.NodeID, InstanceID: n.instance, State: n.state(),
@@ -84,7 +83,7 @@ func (n *Node) Status() Status {
 	return s
 }
 
-// state is starting until the node has a Raft configuration.
+// state returns "starting" until the node has a Raft configuration.
 func (n *Node) state() string {
 	if len(n.configuration().Servers) == 0 {
 		return "starting"
