@@ -135,3 +135,8 @@ func (d *Driven) KillLeader(election time.Duration) {
 
 // Flush loses everything that a region's store holds.
 func (d *Driven) Flush(region int) { d.w.stores[region].flush() }
+
+// Stop has a region's store answer nothing for a while.
+func (d *Driven) Stop(region int, length time.Duration) {
+	d.w.stuck[region] = d.w.now + int64(length)
+}
