@@ -86,9 +86,11 @@ type clockMap struct {
 	mu   sync.Mutex
 	rho  int64
 	span [2]span // the present one and the one before
-	pins [3]pin  // the latest asked for first
-	at   budget.Instant
-	leap budget.Instant // when the store's clock was last found set forward; 0: never
+	// before are the spans of the clock that another store's stands for now.
+	before [2]span
+	pins   [3]pin // the latest asked for first
+	at     budget.Instant
+	leap   budget.Instant // when the store's clock was last found set forward; 0: never
 	// changes are pins of changes of limits, the oldest first.
 	changes []pin
 }
@@ -129,7 +131,25 @@ func (c *clockMap) drift() int64 {
 func (c *clockMap) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.span[0].filled {
+		c.before = c.span
+	}
 	c.forget()
+}
+
+// bounds returns a time that the store's clock has certainly reached at an instant, and one that it has not passed. known
+// is false if it has not been read since the store has its contents: then they are those of the clock before, and 0 and
+// beyond all time without one.
+func (c *clockMap) bounds(e budget.Instant) (reached, latest int64, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	spans := c.span
+	if known = spans[0].filled; !known {
+		c.span = c.before
+	}
+	reached, latest = c.reached(e), c.notPassed(e)
+	c.span = spans
+	return reached, latest, known
 }
 
 // forget is reset. The caller holds mu.
@@ -193,6 +213,11 @@ func (c *clockMap) age(now budget.Instant) time.Duration {
 func (c *clockMap) Until(e budget.Instant) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.reached(e)
+}
+
+// reached is Until. The caller holds mu.
+func (c *clockMap) reached(e budget.Instant) int64 {
 	best, found := int64(0), false
 	for i := range c.span {
 		if s := &c.span[i]; s.filled && !(i == 1 && c.stale(s)) {

@@ -156,3 +156,23 @@ func TestClockAtZero(t *testing.T) {
 		t.Errorf("since %d, the clock shows 999000000 by then", got)
 	}
 }
+
+// TestBoundsOfAClockThatIsNotReadYet: they are those of the clock before, until the first reading.
+func TestBoundsOfAClockThatIsNotReadYet(t *testing.T) {
+	c := newClockMap()
+	if reached, latest, known := c.bounds(1 * second); reached != 0 || latest != limit.MaxExact || known {
+		t.Errorf("nothing is read: %d, %d, %v", reached, latest, known)
+	}
+	c.add(sample{store: 50_000_000, sent: 100 * second, received: 100 * second})
+	c.reset()
+	if reached, latest, known := c.bounds(101 * second); reached > 51_000_000 || reached < 50_980_000 || latest < 51_000_000 || latest > 51_020_000 || known {
+		t.Errorf("a second after the last reading of the clock before: %d, %d, %v", reached, latest, known)
+	}
+	if c.Until(101*second) != 0 {
+		t.Error("rights go by the clock before")
+	}
+	c.add(sample{store: 7_000_000, sent: 101 * second, received: 101 * second})
+	if reached, latest, known := c.bounds(101 * second); reached != 7_000_000 || latest != 7_000_000 || !known {
+		t.Errorf("read: %d, %d, %v", reached, latest, known)
+	}
+}

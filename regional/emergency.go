@@ -272,8 +272,11 @@ func (e *emergency) count() { e.owing.Store(int64(e.table.Owing())) }
 func (e *emergency) charge(a *ask, now budget.Instant) recall.Charge {
 	c := recall.Charge{
 		Key: a.key, Limit: a.limit, Cost: a.cost, Bucket: e.bucketOf(a, now), Own: a.own,
-		StoreNow: e.clock.Until(now), StoreLatest: e.clock.Since(now), RhoPPM: e.clock.drift(),
+		RhoPPM: e.clock.drift(),
 	}
+	known := false
+	c.StoreNow, c.StoreLatest, known = e.clock.bounds(now)
+	c.OldClock = !known
 	if !a.alone() {
 		c.From = max(rights.OwnSince(a.right), e.back)
 	}

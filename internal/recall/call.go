@@ -54,7 +54,7 @@ func (t *Table) Carry(c *Charge, call uint64, now budget.Instant) Debt {
 		d.paid = d.total
 		t.settle(key, d)
 	}
-	if d.use != nil {
+	if d.use != nil && !c.OldClock {
 		// Admissions in windows that are over no longer count.
 		d.use.forget(c)
 		_, here := d.use.most(c)

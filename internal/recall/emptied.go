@@ -88,9 +88,12 @@ func (t *Table) Memory(c *Charge, now budget.Instant) *limit.Memory {
 
 // usedBefore is Memory for a counting limit.
 func (t *Table) usedBefore(c *Charge, e *entry, known bool, now budget.Instant) *limit.Memory {
-	tail := c.Limit.Tail()
+	tail, other := c.Limit.Tail(), *c
+	if c.OldClock {
+		other.StoreNow = 0 // the store that is told may have another one
+	}
 	switch {
-	case !known && t.unused(c, now):
+	case !known && t.unused(&other, now):
 		return &limit.Memory{}
 	case !known, e.stamp == 0, e.unsaid, e.at < c.From && now < c.From.Add(tail+tail/2):
 		return nil

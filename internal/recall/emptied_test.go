@@ -198,3 +198,37 @@ func TestCallsTakeNoMoreThanThereIs(t *testing.T) {
 		t.Errorf("%d tokens, want 0", tokens)
 	}
 }
+
+// TestOtherContentsWithAClockThatIsNotReadYet: until the clock of the store with other contents has been read, a limit
+// that counts goes on by the clock before; but nothing that was admitted is forgotten by that, and the store is told
+// nothing by it of keys that nobody asked about.
+func TestOtherContentsWithAClockThatIsNotReadYet(t *testing.T) {
+	table, began := New(10, 0), 600*second // a window of a minute begins
+	answered(table, counting, 1, 60, began+10*second)
+	table.HoldsUntil(began + 200*second)
+	if table.Decide([]Charge{charge(counting, 1, 5, began+19*second)}, false, began+19*second, make([]limit.Outcome, 1)); !table.Owes(keyOf(1)) {
+		t.Fatal("nothing is owed")
+	}
+	table.Emptied(began + 20*second)
+	old := charge(counting, 1, 1, began+21*second)
+	old.OldClock = true
+	admitted := 0
+	for table.Decide([]Charge{old}, false, began+21*second, make([]limit.Outcome, 1)) {
+		admitted++
+	}
+	if admitted != 55 {
+		t.Errorf("%d admitted, 55 are left", admitted)
+	}
+	next := charge(counting, 1, 0, began+61*second)
+	next.OldClock = true
+	if table.Holds(&next, began+61*second); table.Carry(&next, table.Call(), began+61*second).Amount != 60*limit.Token {
+		t.Error("what was admitted is forgotten by a clock that may be another one")
+	}
+	fresh := New(10, 0)
+	fresh.HoldsUntil(began + 200*second)
+	fresh.Emptied(70 * second)
+	untouched := charge(counting, 2, 1, 71*second)
+	if untouched.OldClock = true; fresh.Memory(&untouched, 71*second) != nil {
+		t.Error("the store is told by a clock that may be another one that nothing is in use")
+	}
+}

@@ -41,6 +41,9 @@ type Charge struct {
 	// certainly not passed, in microseconds. Both are 0 if none is known. Counting limits need
 	// them.
 	StoreNow, StoreLatest int64
+	// OldClock: the store has other contents since, and maybe another clock. Requests are decided by the times that
+	// there were, and nothing is forgotten by them.
+	OldClock bool
 	// RhoPPM bounds the drift between that clock and the daemon's, in millionths.
 	RhoPPM int64
 	// Own is the charge that the table already holds for this request, if a call for it was sent

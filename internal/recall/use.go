@@ -81,7 +81,9 @@ func (u *use) forget(c *Charge) {
 // windows do.
 func (u *use) most(c *Charge) (used, here limit.Tokens) {
 	for _, e := range u.entries {
-		used, here = used+e.used, here+e.here
+		if e.until > c.StoreNow {
+			used, here = used+e.used, here+e.here
+		}
 	}
 	if c.Limit.Algorithm.Logs() {
 		return used, here
@@ -137,7 +139,9 @@ func (t *Table) useOf(c *Charge, e *entry) *use {
 			d.use.count(c, limit.Tokens(e.basis), 0, e.stamp, e.stamp)
 		}
 	}
-	d.use.forget(c)
+	if !c.OldClock {
+		d.use.forget(c)
+	}
 	return d.use
 }
 

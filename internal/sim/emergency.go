@@ -69,11 +69,16 @@ func (c *takeCall) decideAlone() {
 // store.
 func (n *node) charge(a *ask, cost limit.Tokens) recall.Charge {
 	least, most := rights.Room(a.right, a.limit, a.rule.elastic)
+	clock, old := n.clockMap, n.clockMap.Until(n.now()) == 0
+	if old {
+		clock = n.oldClock
+	}
 	return recall.Charge{
-		Room: recall.Room{Least: least, Most: most}, Key: a.rule.key, Limit: a.limit, Cost: cost,
+		OldClock: old,
+		Room:     recall.Room{Least: least, Most: most}, Key: a.rule.key, Limit: a.limit, Cost: cost,
 		Bucket: rights.WithoutStore(a.right, a.limit, a.rule.elastic, int64(n.machine.Config().RhoPPM)),
 		Full:   rights.TimeToFull(a.right, a.limit, a.rule.elastic),
-		From:   max(rights.OwnSince(a.right), n.aloneSince), StoreNow: n.clockMap.Until(n.now()), StoreLatest: n.clockMap.Since(n.now()),
+		From:   max(rights.OwnSince(a.right), n.aloneSince), StoreNow: clock.Until(n.now()), StoreLatest: clock.Since(n.now()),
 		RhoPPM: int64(n.machine.Config().RhoPPM),
 	}
 }

@@ -39,7 +39,8 @@ type node struct {
 	epoch    string // the store's contents, as this daemon knows them
 	birth    int64
 	clockMap shell.ClockMap
-	sampled  int64 // true time at which the reading that clockMap uses was requested
+	oldClock shell.ClockMap // of the store's earlier contents
+	sampled  int64          // true time at which the reading that clockMap uses was requested
 	learning bool
 	recalled *recall.Table
 	breaker  breaker

@@ -56,6 +56,9 @@ func (n *node) storeIs(epoch string) {
 	}
 	n.w.note("learns contents", n.region, int64(n.name), 0, 0, 0)
 	birth, _ := limit.EpochBirth(epoch)
+	if n.clockMap.Until(n.now()) != 0 {
+		n.oldClock = n.clockMap
+	}
 	n.clockMap.Reset()
 	if n.epoch != "" {
 		n.recalled.Emptied(n.now())

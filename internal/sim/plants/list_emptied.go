@@ -42,6 +42,14 @@ func emptied() []Plant {
 			Edits: []Edit{{table, "\treturn begins >= c.StoreLatest-age+", "\treturn begins+window >= c.StoreLatest-age+"}},
 		},
 		{
+			Name: "memory-by-an-old-clock", Breaks: "a store with other contents, and maybe another clock, is told that nothing is in use by the clock before",
+			Edits: []Edit{{emptied, "other.StoreNow = 0 //", "_ = 0 //"}},
+		},
+		{
+			Name: "forgets-by-an-old-clock", Breaks: "what was admitted without the store is forgotten by the clock of a store that may be another one by now",
+			Edits: []Edit{{"internal/recall/use.go", "\tif !c.OldClock {\n", "\t{\n"}, {"internal/recall/call.go", "d.use != nil && !c.OldClock {", "d.use != nil {"}},
+		},
+		{
 			Name: "memory-over-record", Breaks: "what a daemon remembers stands for records that are there",
 			Edits: []Edit{{settle, "remembered := v.Memory != nil && r.Stamp != v.Stamp\n", "remembered := v.Memory != nil\n"}},
 		},
