@@ -83,20 +83,23 @@ func (l *Lab) broken(ctx context.Context) (sum float64, err error) {
 }
 
 // Flush empties a region's Redis (FLUSHALL).
-func (l *Lab) Flush(r *Region) error {
+func (l *Lab) Flush(r *Region) error { return r.command("FLUSHALL") }
+
+// command has the region's Redis carry out a command that answers OK.
+func (r *Region) command(text string) error {
 	conn, err := net.DialTimeout("tcp", r.redis, callWithin)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(callWithin))
-	if _, err := io.WriteString(conn, "FLUSHALL\r\n"); err != nil {
+	if _, err := io.WriteString(conn, text+"\r\n"); err != nil {
 		return err
 	}
 	reply := make([]byte, 64)
 	n, err := conn.Read(reply)
 	if err == nil && !strings.HasPrefix(string(reply[:n]), "+OK") {
-		err = fmt.Errorf("FLUSHALL: %s", reply[:n])
+		err = fmt.Errorf("%s: %s", text, reply[:n])
 	}
 	return err
 }

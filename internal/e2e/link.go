@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"context"
 	"io"
 	"net"
 	"sync"
+	"time"
 )
 
 // link is a TCP proxy before one server, which can be cut. What is sent over a cut link waits, as
@@ -16,6 +18,7 @@ type link struct {
 	mu     sync.Mutex
 	passes *sync.Cond // signals that a direction was cut or restored, or that the link was closed
 	cut    [2]bool    // by direction
+	lag    time.Duration
 	closed bool
 	conns  map[net.Conn]bool
 }
@@ -58,6 +61,23 @@ func (l *link) restore() {
 	defer l.mu.Unlock()
 	l.cut = [2]bool{}
 	l.passes.Broadcast()
+}
+
+// delay has everything that is sent to clients from now on arrive that much later.
+func (l *link) delay(by time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lag = by
+}
+
+// due is when what comes now by a direction is to arrive.
+func (l *link) due(d direction) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d == requests {
+		return time.Time{}
+	}
+	return time.Now().Add(l.lag)
 }
 
 // close ends the link and all its connections.
@@ -106,20 +126,39 @@ func (l *link) connect(client net.Conn) {
 
 // forward copies one direction of a connection until either side ends it.
 func (l *link) forward(to, from net.Conn, d direction) {
-	defer to.Close()
+	type part struct {
+		bytes []byte
+		due   time.Time
+	}
+	parts := make(chan part, 1024) // more than comes within any delay
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		defer to.Close()
+		for p := range parts {
+			pause(context.Background(), time.Until(p.due))
+			if _, err := to.Write(p.bytes); err != nil {
+				from.Close() // which ends the reads, and so the parts
+			}
+		}
+	})
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 && !l.await(d) {
-			return
+			break
 		}
-		if _, failed := to.Write(buffer[:n]); failed != nil || err != nil {
+		if n > 0 {
+			parts <- part{bytes: append([]byte(nil), buffer[:n]...), due: l.due(d)}
+		}
+		if err != nil {
 			if err != io.EOF {
 				from.Close()
 			}
-			return
+			break
 		}
 	}
+	close(parts)
+	writer.Wait()
 }
 
 // await waits while a direction is cut. It reports false if the link was closed.

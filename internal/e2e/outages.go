@@ -76,6 +76,8 @@ type outage struct {
 	// before and after are how long the clients ask without the fault.
 	before, after time.Duration
 	fault         func(ctx context.Context, l *Lab, run int) error
+	// prepare readies the lab before the clients ask, and undo undoes that after them; nil: nothing is to do.
+	prepare func(ctx context.Context, l *Lab) (undo func() error, err error)
 	// goal is the part of requests below the limit that may be refused.
 	goal float64
 	// first and later are promised of the 99th percentile of a check, in the first second of the fault and after
@@ -92,7 +94,9 @@ type OutageResult struct {
 	Asked       int    // below the limit
 	Refused     int    // of these
 	Unanswered  int
-	Gain        float64
+	// Unsettled are slots that could not be given back, once, after the fault.
+	Unsettled int
+	Gain      float64
 	// Normal is the longest time from the end of the fault to the last decision without the store, or refusal.
 	Normal time.Duration
 	// Before, First and Later are the 99th percentiles of a request below the limit in the region: before the
@@ -107,7 +111,7 @@ type OutageResult struct {
 
 // OK reports whether the promises held but those of Late.
 func (r *OutageResult) OK() bool {
-	return float64(r.Refused) <= r.Goal*float64(r.Asked) && r.Unanswered == 0 && r.Gain <= 1
+	return float64(r.Refused) <= r.Goal*float64(r.Asked) && r.Unanswered == 0 && r.Unsettled == 0 && r.Gain <= 1
 }
 
 // Late reports whether answers took longer than promised. Spoiled: they did before the fault, too, so other
@@ -188,8 +192,8 @@ func (o Outages) with(ctx context.Context, l *Lab, all []outage, results func(*o
 
 // String is the result in one line.
 func (r *OutageResult) String() string {
-	text := fmt.Sprintf("%s %s%s: %d of %d refused, %d unanswered, gain %.4f, normal after %.2f s, p99 %.1f ms before, %.1f in the first second, %.1f later",
-		r.Fault, r.Enforcement, r.Plan, r.Refused, r.Asked, r.Unanswered, r.Gain, r.Normal.Seconds(), milliseconds(r.Before), milliseconds(r.First), milliseconds(r.Later))
+	text := fmt.Sprintf("%s %s %s: %d of %d refused, %d unanswered, %d unsettled, gain %.4f, normal after %.2f s, p99 %.1f ms before, %.1f in the first second, %.1f later",
+		r.Fault, r.Enforcement, r.Plan, r.Refused, r.Asked, r.Unanswered, r.Unsettled, r.Gain, r.Normal.Seconds(), milliseconds(r.Before), milliseconds(r.First), milliseconds(r.Later))
 	for _, why := range slices.Sorted(maps.Keys(r.Refusals)) {
 		text += fmt.Sprintf("\n    %d: %s", r.Refusals[why], why)
 	}
@@ -199,6 +203,7 @@ func (r *OutageResult) String() string {
 // add takes in another run.
 func (r *OutageResult) add(o *OutageResult) {
 	r.Asked, r.Refused, r.Unanswered = r.Asked+o.Asked, r.Refused+o.Refused, r.Unanswered+o.Unanswered
+	r.Unsettled += o.Unsettled
 	r.Gain, r.Normal = max(r.Gain, o.Gain), max(r.Normal, o.Normal)
 	r.Before, r.First, r.Later = max(r.Before, o.Before), max(r.First, o.First), max(r.Later, o.Later)
 	for why, n := range o.Refusals {
@@ -215,7 +220,14 @@ type outageRun struct {
 }
 
 // outage runs one, and waits until the region is well again.
-func (l *Lab) outage(ctx context.Context, o *outage, run int) (*outageRun, error) {
+func (l *Lab) outage(ctx context.Context, o *outage, run int) (r *outageRun, err error) {
+	if o.prepare != nil {
+		undo, err := o.prepare(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, undo()) }()
+	}
 	if err := l.AwaitLeases(ctx); err != nil {
 		return nil, err
 	}
@@ -223,7 +235,7 @@ func (l *Lab) outage(ctx context.Context, o *outage, run int) (*outageRun, error
 	if err != nil {
 		return nil, err
 	}
-	r := &outageRun{traffic: t, of: o, regions: len(l.Regions)}
+	r = &outageRun{traffic: t, of: o, regions: len(l.Regions)}
 	pause(ctx, o.before)
 	r.from = t.at()
 	err = o.fault(ctx, l, run)
@@ -246,6 +258,10 @@ func (r *outageRun) result(plan, enforcement string, of []outagePlan) OutageResu
 		q := &r.requests[i]
 		if !slices.Contains(of, q.client.plan) {
 			continue
+		}
+		if q.unsettled != nil {
+			out.Unsettled++
+			out.Refusals["not settled: "+q.unsettled.Error()]++
 		}
 		switch {
 		case q.err != nil:
@@ -275,7 +291,10 @@ func (r *outageRun) result(plan, enforcement string, of []outagePlan) OutageResu
 	}
 	out.Before, out.First, out.Later = p99(before), p99(first), p99(later)
 	for _, p := range of {
-		out.Gain = max(out.Gain, r.gain(p, r.regions))
+		gain := r.gain(p, r.regions)
+		if out.Gain = max(out.Gain, gain); gain > 1 {
+			out.Refusals[fmt.Sprintf("%s: gain %.4f", p.name(), gain)]++
+		}
 	}
 	return out
 }

@@ -97,7 +97,7 @@ func (l *Lab) addRegion(name string, free *ports) *Region {
 func (l *Lab) addRedis(region, address string) string {
 	_, port, _ := net.SplitHostPort(address)
 	l.Redis = append(l.Redis, newProcess(l.dir, "redis-"+region, "redis-server", "--port", port, "--bind", "127.0.0.1",
-		"--dir", l.dir, "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"))
+		"--dir", l.dir, "--dbfilename", "redis-"+region+".rdb", "--save", "", "--appendonly", "no", "--maxmemory-policy", "noeviction"))
 	return address
 }
 

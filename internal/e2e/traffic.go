@@ -10,7 +10,9 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	"aliquot/internal/bench"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -32,10 +34,12 @@ type request struct {
 	region         int
 	sent, answered time.Duration // since the traffic began
 	allowed        bool
-	mode, text     string
+	mode           string
 	err            error
 	// held is when a slot was given back, if the request took one.
 	held time.Duration
+	// unsettled is why that could not be done.
+	unsettled error
 }
 
 // degraded reports whether the request was decided without the store.
@@ -51,8 +55,11 @@ type traffic struct {
 	close    func()
 }
 
-// slotHeld is how long a client keeps a slot.
-const slotHeld = 100 * time.Millisecond
+// answerWithin bounds a request, until its slot is given back.
+const answerWithin = 20 * time.Second
+
+// slotHeld is how long a client keeps a slot, and greedyHeld how long a greedy one does.
+const slotHeld, greedyHeld = 100 * time.Millisecond, 5 * time.Second
 
 // startTraffic has clients ask regions until wait is called.
 func (l *Lab) startTraffic(ctx context.Context, clients []client) (*traffic, error) {
@@ -92,9 +99,9 @@ func (t *traffic) ask(ctx context.Context, c *client, regions []aliquotv1.Limite
 			return
 		case <-timer.C:
 		}
-		region := turn % len(regions)
+		number, region := turn, turn%len(regions)
 		turn++
-		t.clients.Go(func() { t.make(c, regions[region], region, turn) })
+		t.clients.Go(func() { t.make(c, regions[region], region, number) })
 		if c.every == 0 {
 			return
 		}
@@ -102,13 +109,13 @@ func (t *traffic) ask(ctx context.Context, c *client, regions []aliquotv1.Limite
 }
 
 // make makes one request, and gives back what it took of slots.
-func (t *traffic) make(c *client, region aliquotv1.LimiterServiceClient, number, turn int) {
-	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
+func (t *traffic) make(c *client, region aliquotv1.LimiterServiceClient, where, number int) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
-	out := request{client: c, region: number, sent: time.Since(t.began)}
+	out := request{client: c, region: where, sent: time.Since(t.began)}
 	attributes := map[string]string{"plan": c.plan.name(), "api_key": c.key}
 	var answer *aliquotv1.CheckResponse
-	id := fmt.Sprintf("%s-%d", c.key, turn)
+	id := fmt.Sprintf("%s-%d", c.key, number)
 	if c.plan.algorithm == slots {
 		var made *aliquotv1.ReserveResponse
 		made, out.err = region.Reserve(ctx, &aliquotv1.ReserveRequest{Id: id, Attributes: attributes})
@@ -121,15 +128,32 @@ func (t *traffic) make(c *client, region aliquotv1.LimiterServiceClient, number,
 		out.err = fmt.Errorf("rule %q decided", answer.GetRuleId())
 	}
 	if c.plan.algorithm == slots && out.allowed {
-		pause(ctx, slotHeld)
-		out.held = time.Since(t.began)
-		if _, err := region.Settle(ctx, &aliquotv1.SettleRequest{Id: id}); err != nil {
-			out.text = err.Error()
+		hold := slotHeld
+		if c.greedy {
+			hold = greedyHeld
 		}
+		pause(ctx, hold)
+		out.held = time.Since(t.began)
+		out.unsettled = settle(ctx, region, id)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.requests = append(t.requests, out)
+}
+
+// settle gives a reservation back, again and again until it is settled, and then once more: it must have been settled
+// already. It returns why it was not.
+func settle(ctx context.Context, region aliquotv1.LimiterServiceClient, id string) error {
+	for {
+		done, err := region.Settle(ctx, &aliquotv1.SettleRequest{Id: id})
+		switch {
+		case err == nil && done.GetState() == "already_settled":
+			return nil
+		case err != nil && (status.Code(err) == codes.NotFound || ctx.Err() != nil):
+			return err
+		}
+		pause(ctx, pollEvery)
+	}
 }
 
 // wait ends the traffic and waits for the last answers.

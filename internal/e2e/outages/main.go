@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -21,7 +22,9 @@ func main() {
 	o := e2e.Outages{}
 	flag.IntVar(&o.Runs, "runs", 5, "how many times each fault comes")
 	flag.StringVar(&o.Only, "only", "", "run only faults whose name contains this")
-	regions := flag.Int("regions", 0, "how many regions; 0: one, then three")
+	regions := flag.Int("regions", 0, "how many regions; 0: one, and then three but with --matrix")
+	matrix := flag.Bool("matrix", false, "every fault with every algorithm, instead of the table of faults that users met")
+	doc := flag.String("doc", "", "with --matrix: the file that the table is written to, between two marks")
 	verbose := flag.Bool("v", false, "a line for each run")
 	bin := flag.String("bin", "", "folder of the programs; built if empty")
 	flag.Parse()
@@ -33,7 +36,17 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	ok, err := e2e.InFolder(ctx, "outages", *bin, func(bin, dir string) (bool, error) {
-		results, err := o.Run(ctx, bin, dir)
+		if !*matrix {
+			results, err := o.Run(ctx, bin, dir)
+			return table(os.Stdout, results), err
+		}
+		if len(o.Regions) == 0 {
+			o.Regions = []int{1}
+		}
+		results, err := o.Matrix(ctx, bin, dir)
+		if err == nil && *doc != "" {
+			err = write(*doc, results)
+		}
 		return table(os.Stdout, results), err
 	})
 	stop()
@@ -59,7 +72,7 @@ func table(w io.Writer, results []e2e.OutageResult) (ok bool) {
 		case spoiled:
 			mark = "ok, late before the fault too"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%.4f\t%.2f s\t%s\t%s\t%s\n", mark, r.Fault, r.Regions, r.Enforcement,
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%d\t%d\t%d\t%.4f\t%.2f s\t%s\t%s\t%s\n", mark, r.Fault, r.Regions, r.Enforcement+" "+r.Plan,
 			r.Refused, r.Asked, r.Unanswered, r.Gain, r.Normal.Seconds(), milliseconds(r.Before), milliseconds(r.First), milliseconds(r.Later))
 	}
 	t.Flush()
@@ -68,4 +81,32 @@ func table(w io.Writer, results []e2e.OutageResult) (ok bool) {
 
 func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d)/float64(time.Millisecond))
+}
+
+// The marks in a page between which write puts the table.
+const beginMark, endMark = "<!-- the table begins -->\n", "<!-- the table ends -->\n"
+
+// write puts the matrix into a page.
+func write(page string, results []e2e.OutageResult) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, found := strings.Cut(string(text), beginMark)
+	_, after, ends := strings.Cut(rest, endMark)
+	if !found || !ends {
+		return fmt.Errorf("%s has no line %q, or no %q after it", page, strings.TrimSpace(beginMark), strings.TrimSpace(endMark))
+	}
+	return os.WriteFile(page, []byte(before+beginMark+rows(results)+endMark+after), 0o644)
+}
+
+// rows are the matrix as Markdown: a row for each fault and algorithm.
+func rows(results []e2e.OutageResult) string {
+	var b strings.Builder
+	b.WriteString("| fault | algorithm | strict | elastic |\n|---|---|---|---|\n")
+	for i := 0; i+1 < len(results); i += 2 {
+		strict, elastic := &results[i], &results[i+1]
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", strict.Fault, strict.Plan, strict.Cell(), elastic.Cell())
+	}
+	return b.String()
 }

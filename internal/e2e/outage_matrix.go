@@ -1,0 +1,126 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Matrix runs every fault at the store with every algorithm, once seldom asked and once asked 1,000 times a
+// second, and returns a result for each rule.
+func (o Outages) Matrix(ctx context.Context, bin, dir string) ([]OutageResult, error) {
+	return o.run(ctx, bin, dir, outageMatrix(), func(r *outageRun, all []outagePlan) (out []OutageResult) {
+		for _, p := range all {
+			out = append(out, r.result(p.algorithm, p.enforcement, []outagePlan{p}))
+		}
+		return out
+	})
+}
+
+// storeFaults are faults at the store of the first region, each undone when it is over.
+func storeFaults() []outage {
+	during := func(d time.Duration, begin, end string) func(context.Context, *Lab, int) error {
+		return func(ctx context.Context, l *Lab, _ int) error {
+			if err := l.Regions[0].command(begin); err != nil {
+				return err
+			}
+			pause(ctx, d)
+			return l.Regions[0].command(end)
+		}
+	}
+	var slow *link
+	return []outage{
+		{name: "stopped 60 ms", fault: func(ctx context.Context, l *Lab, _ int) error { return l.stopStore(ctx, stallFor) }},
+		{name: "stopped 1 s", fault: func(ctx context.Context, l *Lab, _ int) error { return l.stopStore(ctx, time.Second) }},
+		{name: "stopped 30 s", fault: func(ctx context.Context, l *Lab, _ int) error { return l.stopStore(ctx, 30*time.Second) }},
+		{name: "killed, away 6 s", fault: func(ctx context.Context, l *Lab, _ int) error { return l.killStore(ctx, awayFor) }},
+		{name: "restarted with its contents", fault: func(_ context.Context, l *Lab, _ int) error { return l.restartStore() }},
+		{name: "restarted without its contents", fault: func(ctx context.Context, l *Lab, _ int) error { return l.killStore(ctx, 0) }},
+		{name: "slow by 50 ms", fault: func(ctx context.Context, _ *Lab, _ int) error {
+			slow.delay(50 * time.Millisecond)
+			pause(ctx, awayFor)
+			slow.delay(0)
+			return nil
+		}, prepare: func(ctx context.Context, l *Lab) (undo func() error, err error) {
+			if slow, err = newLink(l.Regions[0].redis); err != nil {
+				return nil, err
+			}
+			back, err := l.lendStore(ctx, l.Regions[0], "redis://"+slow.address())
+			pause(ctx, outageWarmUp)
+			return func() error {
+				defer slow.close()
+				return back()
+			}, err
+		}},
+		{name: "errors (NOPERM)", fault: during(awayFor, "ACL SETUSER default -evalsha -eval", "ACL SETUSER default +@all")},
+		{name: "out of memory", fault: during(awayFor, "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0")},
+		{name: "read-only", fault: during(awayFor, "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE")},
+	}
+}
+
+// restartStore ends the first region's store in order, so that it keeps its contents, and starts it again.
+func (l *Lab) restartStore() error {
+	redis := l.Redis[0]
+	contents := filepath.Join(redis.flag("--dir"), redis.flag("--dbfilename"))
+	if err := l.Regions[0].command("SAVE"); err != nil {
+		return err
+	}
+	return errors.Join(redis.Kill9(), redis.Start(), os.Remove(contents))
+}
+
+// outageMatrix are storeFaults, seldom asked and often.
+func outageMatrix() (out []outage) {
+	for _, f := range storeFaults() {
+		for _, often := range []bool{false, true} {
+			one := f
+			one.before, one.after = 3*time.Second, 8*time.Second
+			one.name += ", one a second"
+			one.clients = func(run int) []client { return each(run, 0) }
+			if often {
+				one.name = f.name + ", 1,000 a second"
+				one.clients = func(run int) []client { return each(run, 4) }
+			}
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// each has one client of each plan ask once a second; or so many at half of their limit, one at twice its own
+// or more, and ten a second that come for the first time: 1,000 requests a second together.
+func each(run, many int) (out []client) {
+	for i, p := range plans(outageAlgorithms...) {
+		from := time.Duration(i) * 80 * time.Millisecond
+		if many == 0 {
+			out = append(out, client{plan: p, key: named(p, run, 0), every: time.Second, from: from})
+			continue
+		}
+		half := time.Second / (outageRate / 2)
+		if p.counts() {
+			half = 2 * outageWindow / outageCount
+		}
+		for n := range many {
+			out = append(out, client{plan: p, key: named(p, run, n), every: half, from: from + time.Duration(n)*20*time.Millisecond})
+		}
+		out = append(out, client{plan: p, key: named(p, run, many), every: time.Second / (2 * outageRate), from: from, greedy: true})
+		for n := range 200 {
+			out = append(out, client{plan: p, key: named(p, run, many+1+n), from: from + time.Duration(n)*100*time.Millisecond})
+		}
+	}
+	return out
+}
+
+// Cell is a result in the words of the table in docs/outages.md.
+func (r *OutageResult) Cell() string {
+	text := fmt.Sprintf("%d of %d; %.3f; %.1f s", r.Refused, r.Asked, r.Gain, r.Normal.Seconds())
+	if r.Unanswered > 0 {
+		text += fmt.Sprintf("; %d without an answer", r.Unanswered)
+	}
+	if r.Unsettled > 0 {
+		text += fmt.Sprintf("; %d not given back", r.Unsettled)
+	}
+	return text
+}
