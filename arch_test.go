@@ -55,6 +55,8 @@ var houses = map[string]row{
 	"internal/wire": {aliquot: []string{"rules", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Envoy's rate limit protocol.
 	"internal/rls": {aliquot: []string{"rules"}, outside: []string{"github.com/envoyproxy/go-control-plane/envoy", "google.golang.org/grpc", "google.golang.org/protobuf"}},
+	// The messages between regions and coordinators, in the terms of the protocol.
+	"internal/leasewire": {aliquot: []string{"budget", "internal/hashslot", "proto/aliquot/v1"}, banned: pure},
 	// Bounds of log lines.
 	"internal/ratelog": {banned: pure},
 	// What an installation needs.
@@ -104,7 +106,7 @@ var houses = map[string]row{
 	// What a coordinator keeps of Raft on its disk.
 	"cluster/raftlog": {outside: []string{"github.com/hashicorp"}},
 	"cluster":         {aliquot: []string{"cluster/...", "internal/ratelog", "budget", "rules", "proto/raftlog/v1"}, outside: anyModule},
-	"coordinator":     {aliquot: []string{"coordinator/internal/...", "internal/ratelog", "cluster", "cluster/state", "internal/boottime", "internal/hashslot", "budget", "internal/rights", "rules", "limit", "internal/rpc", "internal/rpc/connections", "internal/config", "proto/aliquot/..."}, outside: anyModule},
+	"coordinator":     {aliquot: []string{"internal/leasewire", "coordinator/internal/...", "internal/ratelog", "cluster", "cluster/state", "internal/boottime", "internal/hashslot", "budget", "internal/rights", "rules", "limit", "internal/rpc", "internal/rpc/connections", "internal/config", "proto/aliquot/..."}, outside: anyModule},
 
 	// What regions report, against what is promised of each limit.
 	"coordinator/internal/audit": {aliquot: []string{"budget"}, banned: pure},

@@ -12,6 +12,7 @@ import (
 	"aliquot/budget"
 	"aliquot/cluster"
 	"aliquot/coordinator/internal/leader"
+	"aliquot/internal/leasewire"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
 )
@@ -82,13 +83,13 @@ func readBudget(state *clusterstate.State, req *aliquotv1.GetBudgetRequest) (bud
 }
 
 // keyHashOf returns the hash of the key in the request.
-func keyHashOf(state *clusterstate.State, rule *rules.Rule, req *aliquotv1.GetBudgetRequest) (hash [hashBytes]byte, err error) {
+func keyHashOf(state *clusterstate.State, rule *rules.Rule, req *aliquotv1.GetBudgetRequest) (hash [leasewire.HashBytes]byte, err error) {
 	switch given := req.GetKeyHash(); {
 	case len(given) == 0:
-	case len(given) != hashBytes || len(req.GetKey()) > 0 || req.GetNamespace() != "":
-		return hash, invalid("key_hash has %d bytes; give %d, and neither key nor namespace beside it", len(given), hashBytes)
+	case len(given) != leasewire.HashBytes || len(req.GetKey()) > 0 || req.GetNamespace() != "":
+		return hash, invalid("key_hash has %d bytes; give %d, and neither key nor namespace beside it", len(given), leasewire.HashBytes)
 	default:
-		return [hashBytes]byte(given), nil
+		return [leasewire.HashBytes]byte(given), nil
 	}
 	if err := checkKey(rule, req.GetKey()); err != nil {
 		return hash, err
@@ -201,7 +202,7 @@ func (s *budgetService) page(req *aliquotv1.ListBudgetsRequest) (p page, err err
 
 // tokenBytes is the size of a page token before it is encoded in hex: the rule number (4 bytes) and the
 // hash of the last key shown.
-const tokenBytes = 4 + hashBytes
+const tokenBytes = 4 + leasewire.HashBytes
 
 func pageToken(k budget.KeyID) string {
 	return hex.EncodeToString(append([]byte{byte(k.Rule >> 24), byte(k.Rule >> 16), byte(k.Rule >> 8), byte(k.Rule)}, k.Hash[:]...))
@@ -216,6 +217,6 @@ func parseToken(token string) (*budget.KeyID, error) {
 	if err != nil || len(b) != tokenBytes {
 		return nil, invalid("page_token: use the next_page_token of the page before, unchanged")
 	}
-	k := budget.KeyID{Rule: uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3]), Hash: [hashBytes]byte(b[4:])}
+	k := budget.KeyID{Rule: uint32(b[0])<<24 | uint32(b[1])<<16 | uint32(b[2])<<8 | uint32(b[3]), Hash: [leasewire.HashBytes]byte(b[4:])}
 	return &k, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/coordinator/internal/leader"
+	"aliquot/internal/leasewire"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -63,7 +64,7 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 	if err != nil {
 		return nil, err
 	}
-	h, err := helloFromWire(region, req)
+	h, err := leasewire.HelloFrom(region, req)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func (s *leaseService) hello(ctx context.Context, loop *leader.Loop, req *aliquo
 	if err != nil {
 		return nil, err
 	}
-	res := helloToWire(ok)
+	res := leasewire.HelloResponse(ok)
 	res.LeaderClockMicros = clockMicros(loop)
 	s.node.View(func(state *clusterstate.State) {
 		setConfig(res, state, region, req)
@@ -127,7 +128,7 @@ func (s *leaseService) helloWithoutStore(ctx context.Context, loop *leader.Loop,
 // helloWithoutSession answers a daemon of a region whose session another daemon has. It may spend from
 // the store if the daemon with the session knows of it.
 func (s *leaseService) helloWithoutSession(ctx context.Context, loop *leader.Loop, h budget.Hello, req *aliquotv1.HelloRequest) (*aliquotv1.HelloResponse, error) {
-	spent, err := spentFromWire(req)
+	spent, err := leasewire.SpentFrom(req)
 	if err != nil {
 		return nil, err
 	}

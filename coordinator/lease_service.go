@@ -12,6 +12,7 @@ import (
 	"aliquot/budget"
 	"aliquot/cluster"
 	"aliquot/coordinator/internal/leader"
+	"aliquot/internal/leasewire"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -54,7 +55,7 @@ func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest)
 
 // report answers a report on the node that is in charge.
 func (s *leaseService) report(ctx context.Context, loop *leader.Loop, region int, req *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
-	rep, err := reportFromWire(region, req)
+	rep, err := leasewire.ReportFrom(region, req)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func (s *leaseService) report(ctx context.Context, loop *leader.Loop, region int
 		return nil, err
 	}
 	s.plans.accept(region, req.GetPlan())
-	res := directiveToWire(directive)
+	res := leasewire.ReportResponse(directive)
 	res.LeaderClockMicros = clockMicros(loop)
 	res.Plan = s.plans.taskFor(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session})
 	s.node.View(func(state *clusterstate.State) { res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion()) })
@@ -124,7 +125,7 @@ func configToWire(s *clusterstate.State, region int) *aliquotv1.RegionConfig {
 	}
 	for _, r := range c.Regions {
 		out.Regions = append(out.Regions, &aliquotv1.DeclaredRegion{
-			Name: r.Name, Floor: shareToWire(r.Told), Low: shareToWire(r.Low), FloorVersion: r.FloorVersion,
+			Name: r.Name, Floor: leasewire.ShareTo(r.Told), Low: leasewire.ShareTo(r.Low), FloorVersion: r.FloorVersion,
 		})
 	}
 	return out

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"aliquot/coordinator/internal/leader"
+	"aliquot/internal/leasewire"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -128,7 +129,7 @@ func checkPlan(r *aliquotv1.PlanResult) error {
 			return fmt.Errorf("a rule that is none")
 		}
 		for _, hash := range rule.GetDeniedKeyHashes() {
-			if raw, err := base64.RawURLEncoding.DecodeString(hash); err != nil || len(raw) != hashBytes {
+			if raw, err := base64.RawURLEncoding.DecodeString(hash); err != nil || len(raw) != leasewire.HashBytes {
 				return fmt.Errorf("a key hash that is none")
 			}
 		}

@@ -1,4 +1,6 @@
-package coordinator
+// Package leasewire translates the messages of LeaseService to the types of package budget and back,
+// for a coordinator. It is pure.
+package leasewire
 
 import (
 	"fmt"
@@ -10,12 +12,12 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// hashBytes is the length of a key's hash in a message.
-const hashBytes = 16
+// HashBytes is the length of a key's hash in a message.
+const HashBytes = 16
 
-// helloFromWire returns the Hello in a message. region is the index of its region. The error is
+// HelloFrom returns the Hello in a message. region is the index of its region. The error is
 // budget.ErrMalformed.
-func helloFromWire(region int, m *aliquotv1.HelloRequest) (budget.Hello, error) {
+func HelloFrom(region int, m *aliquotv1.HelloRequest) (budget.Hello, error) {
 	h := budget.Hello{
 		Shard: m.GetShard(), Region: region, Incarnation: m.GetIncarnation(), RedisEpoch: m.GetRedisEpoch(),
 		Nonce: m.GetNonce(), RulesVersion: m.GetRulesVersion(),
@@ -55,9 +57,9 @@ func helloFromWire(region int, m *aliquotv1.HelloRequest) (budget.Hello, error) 
 // and the promotions of a thousand nodes of a Redis Cluster.
 const maxRedisEpoch = 10_000
 
-// reportFromWire returns the Report in a message. region is the index of its region. The error is
+// ReportFrom returns the Report in a message. region is the index of its region. The error is
 // budget.ErrMalformed.
-func reportFromWire(region int, m *aliquotv1.ReportRequest) (budget.Report, error) {
+func ReportFrom(region int, m *aliquotv1.ReportRequest) (budget.Report, error) {
 	r := budget.Report{
 		Shard: m.GetShard(), Region: region, Epoch: m.GetEpoch(), Session: m.GetSession(), Seq: m.GetSeq(),
 		TSend: budget.Instant(m.GetTSend()), Ack: m.GetAck(), RulesVersion: m.GetRulesVersion(),
@@ -99,8 +101,8 @@ func keyReportFromWire(k *aliquotv1.KeyReport) (budget.KeyReport, error) {
 // maxSpent bounds the keys that a daemon without a session reports.
 const maxSpent = 1000
 
-// spentFromWire returns what a daemon without a session has admitted. The error is budget.ErrMalformed.
-func spentFromWire(m *aliquotv1.HelloRequest) ([]budget.KeyReport, error) {
+// SpentFrom returns what a daemon without a session has admitted. The error is budget.ErrMalformed.
+func SpentFrom(m *aliquotv1.HelloRequest) ([]budget.KeyReport, error) {
 	if n := len(m.GetSpent()); n > maxSpent {
 		return nil, fmt.Errorf("%w: spent names %d keys, at most %d", budget.ErrMalformed, n, maxSpent)
 	}
@@ -145,10 +147,10 @@ func microsFromWire(micros int64) time.Duration {
 }
 
 func keyFromWire(m *aliquotv1.KeyId) (budget.KeyID, error) {
-	if len(m.GetHash()) != hashBytes {
-		return budget.KeyID{}, fmt.Errorf("%w: key hash of %d bytes, want %d", budget.ErrMalformed, len(m.GetHash()), hashBytes)
+	if len(m.GetHash()) != HashBytes {
+		return budget.KeyID{}, fmt.Errorf("%w: key hash of %d bytes, want %d", budget.ErrMalformed, len(m.GetHash()), HashBytes)
 	}
-	return budget.KeyID{Rule: m.GetRule(), Hash: [hashBytes]byte(m.GetHash())}, nil
+	return budget.KeyID{Rule: m.GetRule(), Hash: [HashBytes]byte(m.GetHash())}, nil
 }
 
 func slotsFromWire(m []byte) (*hashslot.Set, error) {
@@ -179,15 +181,16 @@ func limitFromWire(m *aliquotv1.KeyLimit) budget.KeyLimit {
 	}
 }
 
-// helloToWire returns the state machine's part of the answer to a Hello; the service adds the rest.
-func helloToWire(ok budget.HelloOK) *aliquotv1.HelloResponse {
+// HelloResponse returns the state machine's part of the answer to a Hello; the service adds the rest.
+func HelloResponse(ok budget.HelloOK) *aliquotv1.HelloResponse {
 	return &aliquotv1.HelloResponse{
 		Shard: ok.Shard, Epoch: ok.Epoch, Session: ok.Session, Nonce: ok.Nonce, Actions: actionsToWire(ok.Actions),
 		Watermark: &aliquotv1.Generation{Epoch: ok.Watermark.Epoch, Counter: ok.Watermark.Counter},
 	}
 }
 
-func directiveToWire(d budget.Directive) *aliquotv1.ReportResponse {
+// ReportResponse returns the answer to a report that carries a directive.
+func ReportResponse(d budget.Directive) *aliquotv1.ReportResponse {
 	out := &aliquotv1.ReportResponse{
 		Shard: d.Shard, Epoch: d.Epoch, Session: d.Session, Seq: d.Seq, TSend: int64(d.TSend),
 		Renew: d.Renew, Actions: actionsToWire(d.Actions),
@@ -204,7 +207,7 @@ func actionsToWire(actions []budget.Action) []*aliquotv1.Action {
 		out[i] = &aliquotv1.Action{
 			Key:          &aliquotv1.KeyId{Rule: a.Key.Rule, Hash: a.Key.Hash[:]},
 			Gen:          &aliquotv1.Generation{Epoch: a.Gen.Epoch, Counter: a.Gen.Counter},
-			Share:        shareToWire(a.Share),
+			Share:        ShareTo(a.Share),
 			GrantedMicro: a.Granted,
 			Cold:         a.Cold,
 			From:         a.From,
@@ -214,7 +217,8 @@ func actionsToWire(actions []budget.Action) []*aliquotv1.Action {
 	return out
 }
 
-func shareToWire(s budget.Share) *aliquotv1.Share {
+// ShareTo returns a share as a message.
+func ShareTo(s budget.Share) *aliquotv1.Share {
 	return &aliquotv1.Share{Rate: s.Rate, Burst: s.Burst}
 }
 

@@ -1,4 +1,4 @@
-package coordinator
+package leasewire
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 // countedReport is a report of one key of a fixed window of a minute, changed at will.
 func countedReport(change func(*aliquotv1.KeyReport)) *aliquotv1.ReportRequest {
 	k := &aliquotv1.KeyReport{
-		Key: &aliquotv1.KeyId{Rule: 1, Hash: make([]byte, hashBytes)},
+		Key: &aliquotv1.KeyId{Rule: 1, Hash: make([]byte, HashBytes)},
 		Gen: &aliquotv1.Generation{Epoch: 1, Counter: 1}, Share: &aliquotv1.Share{Rate: 1 << 19, Burst: 1 << 19},
 		Limit: &aliquotv1.KeyLimit{CapacityMicro: 300e6, RateMicro: 5e6, TailMicros: 120e6},
 		InUse: 1 << 18, Label: 29_000_000,
@@ -25,7 +25,7 @@ func countedReport(change func(*aliquotv1.KeyReport)) *aliquotv1.ReportRequest {
 }
 
 func TestReportOfALimitThatCounts(t *testing.T) {
-	rep, err := reportFromWire(0, countedReport(nil))
+	rep, err := ReportFrom(0, countedReport(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func opened() *budget.Leader {
 func refusal(t *testing.T, l *budget.Leader, m *aliquotv1.ReportRequest, seq uint64) error {
 	t.Helper()
 	m.Epoch, m.Session, m.Seq, m.Ack = 1, 1, seq, seq-1
-	rep, err := reportFromWire(0, m)
+	rep, err := ReportFrom(0, m)
 	if err != nil {
 		return err
 	}
@@ -100,18 +100,18 @@ func refusal(t *testing.T, l *budget.Leader, m *aliquotv1.ReportRequest, seq uin
 func TestSlotsThatAreNotReached(t *testing.T) {
 	slots := make([]byte, 2048)
 	slots[1] = 1 << 2
-	h, err := helloFromWire(0, &aliquotv1.HelloRequest{Nonce: 1, UnreachedSlots: slots})
+	h, err := HelloFrom(0, &aliquotv1.HelloRequest{Nonce: 1, UnreachedSlots: slots})
 	if err != nil || !h.Unreached.Has(10) || h.Unreached.Has(11) {
 		t.Errorf("%v, %v", h.Unreached, err)
 	}
-	r, err := reportFromWire(0, &aliquotv1.ReportRequest{UnreachedSlots: slots})
+	r, err := ReportFrom(0, &aliquotv1.ReportRequest{UnreachedSlots: slots})
 	if err != nil || !r.Unreached.Same(h.Unreached) {
 		t.Errorf("%v, %v", r.Unreached, err)
 	}
-	if _, err := helloFromWire(0, &aliquotv1.HelloRequest{Nonce: 1, UnreachedSlots: slots[1:]}); !errors.Is(err, budget.ErrMalformed) {
+	if _, err := HelloFrom(0, &aliquotv1.HelloRequest{Nonce: 1, UnreachedSlots: slots[1:]}); !errors.Is(err, budget.ErrMalformed) {
 		t.Errorf("a Hello with 2047 bytes: %v", err)
 	}
-	if _, err := reportFromWire(0, &aliquotv1.ReportRequest{UnreachedSlots: slots[1:]}); !errors.Is(err, budget.ErrMalformed) {
+	if _, err := ReportFrom(0, &aliquotv1.ReportRequest{UnreachedSlots: slots[1:]}); !errors.Is(err, budget.ErrMalformed) {
 		t.Errorf("a report with 2047 bytes: %v", err)
 	}
 }
