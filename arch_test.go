@@ -112,6 +112,8 @@ var houses = map[string]row{
 	"coordinator/internal/audit": {aliquot: []string{"budget"}, banned: pure},
 	// The loop that drives the leader's state machine, and what it decides beside it.
 	"coordinator/internal/leader": {aliquot: []string{"coordinator/internal/audit", "cluster", "cluster/state", "budget", "internal/ratelog", "internal/rights", "rules", "limit"}, outside: anyModule},
+	// The RPC services, the little REST there is, metrics and health.
+	"coordinator/internal/service": {aliquot: []string{"coordinator/internal/leader", "cluster", "cluster/state", "budget", "internal/config", "internal/leasewire", "internal/rpc", "proto/aliquot/...", "rules", "limit"}, outside: anyModule},
 
 	"internal/bench": {aliquot: []string{"internal/bench/latency", "rules", "limit", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	// The load, which asks any server, and servers that decide nothing.

@@ -12,6 +12,7 @@ import (
 	"aliquot/cluster"
 	"aliquot/coordinator/internal/audit"
 	"aliquot/coordinator/internal/leader"
+	"aliquot/coordinator/internal/service"
 	"aliquot/rules"
 )
 
@@ -23,7 +24,7 @@ const scrapeTimeout = time.Second
 type collector struct {
 	node       *cluster.Node
 	leadership *leader.Leadership
-	index      *keyIndex
+	index      *service.KeyIndex
 	desc       descriptions
 }
 
@@ -205,8 +206,8 @@ func (c *collector) collectTotals(id string, sum audit.Totals, regions []budget.
 
 // States of a region in region_state.
 const (
-	regionLive    = stateLive
-	regionSilent  = stateSilent
+	regionLive    = service.StateLive
+	regionSilent  = service.StateSilent
 	regionJoining = "joining"
 	regionLeaving = "leaving"
 	regionGone    = "gone"
@@ -271,7 +272,7 @@ func (c *collector) snapshot() snapshot {
 				rule: rule, number: number, bound: excessBound(rule, config), shares: make([]float64, len(config.Regions)),
 			})
 		}
-		for key := range hotKeys(state, c.index.sorted(&state.Ledger), nil, nil) {
+		for key := range service.HotKeys(state, c.index.Sorted(&state.Ledger), nil, nil) {
 			r := &s.rules[at[key.Rule]]
 			r.keys++
 			for i, share := range state.Ledger.Shares(key) {

@@ -1,5 +1,5 @@
-// Package coordinator is the global daemon: it serves the Connect services, and
-// while its node leads the cluster it runs the leader's side of the budget
-// protocol. Everything it must remember is in package cluster, everything it
-// decides in package budget; here is the wiring between them and the network.
+// Package coordinator is the global daemon. Run opens the ports, starts the node of the replicated
+// state (package cluster), the leader's side of the budget protocol (internal/leader) and the services
+// (internal/service). The decisions are in package budget; the comparison of use and promise is in
+// internal/audit.
 package coordinator

@@ -16,6 +16,7 @@ import (
 
 	"aliquot/cluster"
 	"aliquot/coordinator/internal/leader"
+	"aliquot/coordinator/internal/service"
 	"aliquot/internal/boottime"
 	"aliquot/internal/rpc"
 	"aliquot/internal/rpc/connections"
@@ -64,7 +65,7 @@ type daemon struct {
 	listener, opsListener *rpc.Listener
 	node                  *cluster.Node
 	leadership            *leader.Leadership
-	index                 keyIndex
+	index                 service.KeyIndex
 	server, ops           *http.Server
 	client                *http.Client
 
@@ -86,7 +87,6 @@ func (d *daemon) start(ctx context.Context) error {
 	if err := d.startNode(ctx, registry); err != nil {
 		return err
 	}
-	m := newMetrics(registry)
 	d.leadership = leader.New(d.node, d.cfg.Now, d.log, leader.NewMetrics(registry))
 	registry.MustRegister(&collector{node: d.node, leadership: d.leadership, index: &d.index, desc: newDescriptions()})
 
@@ -97,9 +97,13 @@ func (d *daemon) start(ctx context.Context) error {
 	d.stopLeading = revoke
 	d.leading.Go(func() { d.leadership.Run(loopCtx) })
 
-	ready := readiness(d.node)
-	d.server = rpc.NewServer(rpc.Browsers(d.cfg.hosts(), d.services(m).handler(ready)), d.log, 0)
-	d.ops = rpc.NewServer(opsHandler(registry, ready), d.log, 0)
+	services := service.New(service.Config{
+		Node: d.node, NodeID: d.cfg.NodeID, Client: d.client, Leadership: d.leadership,
+		Index: &d.index, Registerer: registry, Stopping: d.stopping,
+	})
+	ready := service.Readiness(d.node)
+	d.server = rpc.NewServer(rpc.Browsers(d.cfg.hosts(), services.Handler(ready)), d.log, 0)
+	d.ops = rpc.NewServer(service.OpsHandler(registry, ready), d.log, 0)
 	go d.serve(d.server, d.listener, "listen")
 	go d.serve(d.ops, d.opsListener, "ops-listen")
 	d.announce()
@@ -146,26 +150,9 @@ func readRules(file string) (string, error) {
 
 // join asks a coordinator to make this one a member.
 func (d *daemon) join(ctx context.Context, rpcAddress, nodeID, instanceID, raftAddress string) error {
-	_, err := newPeer(d.client, rpcAddress).Join(ctx, &aliquotv1.JoinRequest{
+	return service.Join(ctx, d.client, rpcAddress, &aliquotv1.JoinRequest{
 		NodeId: nodeID, InstanceId: instanceID, RaftAddress: raftAddress,
 	})
-	return err
-}
-
-func (d *daemon) services(m *metrics) services {
-	forward := &forwarder{node: d.node, self: d.cfg.NodeID, http: d.client}
-	plans := &planner{}
-	regions := &regionService{node: d.node, leadership: d.leadership, forward: forward}
-	return services{
-		budgets: &budgetService{
-			node: d.node, leadership: d.leadership, forward: forward, index: &d.index,
-			watches: make(chan struct{}, maxWatches), stopping: d.stopping,
-		},
-		rules:   &ruleService{node: d.node, leadership: d.leadership, forward: forward, metrics: m, plans: plans, edits: make(chan struct{}, 1)},
-		regions: regions,
-		lease:   &leaseService{node: d.node, leadership: d.leadership, forward: forward, metrics: m, plans: plans},
-		cluster: &clusterService{node: d.node, forward: forward, regions: regions},
-	}
 }
 
 func (d *daemon) serve(s *http.Server, l net.Listener, flag string) {

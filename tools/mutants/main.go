@@ -19,17 +19,18 @@ import (
 // testsOf are the packages whose tests run for a change in a folder, in this order: the first that
 // fails ends the trial.
 var testsOf = map[string][]string{
-	"lua":                         {"./lua", "./regional/store"},
-	"regional/store":              {"./regional/store", "./regional"},
-	"regional":                    {"./regional"},
-	"coordinator":                 {"./coordinator"},
-	"coordinator/internal/audit":  {"./coordinator/internal/audit", "./coordinator"},
-	"coordinator/internal/leader": {"./coordinator/internal/leader", "./coordinator"},
-	"cluster":                     {"./cluster", "./coordinator"},
-	"cluster/gossip":              {"./cluster/gossip", "./cluster"},
-	"cluster/raftnet":             {"./cluster/raftnet", "./cluster"},
-	"cluster/raftlog":             {"./cluster/raftlog", "./cluster"},
-	"cluster/state":               {"./cluster/state", "./cluster", "./coordinator"},
+	"lua":                          {"./lua", "./regional/store"},
+	"regional/store":               {"./regional/store", "./regional"},
+	"regional":                     {"./regional"},
+	"coordinator":                  {"./coordinator"},
+	"coordinator/internal/audit":   {"./coordinator/internal/audit", "./coordinator"},
+	"coordinator/internal/leader":  {"./coordinator/internal/leader", "./coordinator"},
+	"coordinator/internal/service": {"./coordinator/internal/service", "./coordinator"},
+	"cluster":                      {"./cluster", "./coordinator"},
+	"cluster/gossip":               {"./cluster/gossip", "./cluster"},
+	"cluster/raftnet":              {"./cluster/raftnet", "./cluster"},
+	"cluster/raftlog":              {"./cluster/raftlog", "./cluster"},
+	"cluster/state":                {"./cluster/state", "./cluster", "./coordinator"},
 }
 
 // verdict is what became of one change.

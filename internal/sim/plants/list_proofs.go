@@ -7,7 +7,7 @@ import "time"
 func proofs() []Plant {
 	const (
 		loop      = "coordinator/internal/leader/loop.go"
-		hello     = "coordinator/lease_hello.go"
+		hello     = "coordinator/internal/service/lease.go"
 		proof     = "cluster/proof.go"
 		proofs    = "cluster/raftnet/proofs.go"
 		transport = "cluster/raftnet/transport.go"

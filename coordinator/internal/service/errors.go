@@ -1,15 +1,14 @@
-package coordinator
+package service
 
 import (
 	"errors"
 	"fmt"
 
-	clusterstate "aliquot/cluster/state"
-
 	"connectrpc.com/connect"
 
 	"aliquot/budget"
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/coordinator/internal/leader"
 	"aliquot/internal/rpc"
 	"aliquot/rules"

@@ -1,18 +1,29 @@
-package coordinator
+// Package service serves what a coordinator offers: the RPC services, the little REST there is, metrics
+// and health. It reads the replicated state of package cluster, asks the leader's loop of package
+// leader, and forwards changes to the coordinator that leads.
+package service
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
 	"connectrpc.com/grpchealth"
 	"connectrpc.com/grpcreflect"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"aliquot/budget"
+	"aliquot/cluster"
+	"aliquot/coordinator/internal/leader"
+	"aliquot/internal/config"
 	"aliquot/internal/rpc"
+	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 	"aliquot/rules"
 )
@@ -42,8 +53,42 @@ const (
 	bodyTimeout = 30 * time.Second
 )
 
-// services are the services on --listen.
-type services struct {
+// Config is what the services need. Every field is required.
+type Config struct {
+	Node       *cluster.Node
+	NodeID     string
+	Client     *http.Client // for requests to the leader
+	Leadership *leader.Leadership
+	Index      *KeyIndex
+	Registerer prometheus.Registerer
+	Stopping   <-chan struct{} // closed to end the watches
+}
+
+// New returns the services of one coordinator, with their metrics registered.
+func New(c Config) *Services {
+	forward := &forwarder{node: c.Node, self: c.NodeID, http: c.Client}
+	m, plans := newMetrics(c.Registerer), &planner{}
+	regions := &regionService{node: c.Node, leadership: c.Leadership, forward: forward}
+	return &Services{
+		budgets: &budgetService{
+			node: c.Node, leadership: c.Leadership, forward: forward, index: c.Index,
+			watches: make(chan struct{}, maxWatches), stopping: c.Stopping,
+		},
+		rules:   &ruleService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans, edits: make(chan struct{}, 1)},
+		regions: regions,
+		lease:   &leaseService{node: c.Node, leadership: c.Leadership, forward: forward, metrics: m, plans: plans},
+		cluster: &clusterService{node: c.Node, forward: forward, regions: regions},
+	}
+}
+
+// Join asks the coordinator at an address to make another one a member of its cluster.
+func Join(ctx context.Context, client *http.Client, address string, req *aliquotv1.JoinRequest) error {
+	_, err := newPeer(client, address).Join(ctx, req)
+	return err
+}
+
+// Services are the services on --listen. Make them with New.
+type Services struct {
 	budgets *budgetService
 	rules   *ruleService
 	regions *regionService
@@ -51,8 +96,8 @@ type services struct {
 	cluster *clusterService
 }
 
-// handler returns the handler of the services, health, reflection and REST.
-func (s services) handler(ready func(context.Context) error) http.Handler {
+// Handler returns the handler of the services, health, reflection and REST.
+func (s *Services) Handler(ready func(context.Context) error) http.Handler {
 	mux := http.NewServeMux()
 	options := connect.WithHandlerOptions(rpc.JSONCodec(), connect.WithConditionalHandlerOptions(readLimit))
 	mux.Handle(aliquotv1connect.NewBudgetServiceHandler(s.budgets, options))
@@ -150,4 +195,97 @@ func (h health) Check(ctx context.Context, req *grpchealth.CheckRequest) (*grpch
 		return &grpchealth.CheckResponse{Status: grpchealth.StatusNotServing}, nil
 	}
 	return &grpchealth.CheckResponse{Status: grpchealth.StatusServing}, nil
+}
+
+// metrics are counters of events. The collector reads states instead, at each scrape.
+type metrics struct {
+	rulesFailures prometheus.Counter
+	reports       *prometheus.CounterVec
+}
+
+// newMetrics returns metrics that are registered with reg.
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		rulesFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "aliquot_rules_reload_failures_total", Help: "Rules refused because they are invalid.",
+		}),
+		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "aliquot_reports_total", Help: "Reports taken here as the leader, by what became of them.",
+		}, []string{"region", "result"}),
+	}
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "aliquot_build_info", Help: "Always 1; the labels say what is running.",
+	}, []string{"version", "goversion"})
+	build.WithLabelValues(config.Version(), runtime.Version()).Set(1)
+	reg.MustRegister(m.rulesFailures, m.reports, build)
+	return m
+}
+
+// countReport counts one report of a declared region.
+func (m *metrics) countReport(region string, res *aliquotv1.ReportResponse, err error) {
+	result := "answered"
+	switch {
+	case err != nil:
+		result = "refused"
+	case res.GetRenew():
+		result = "renewed"
+	}
+	m.reports.WithLabelValues(region, result).Inc()
+}
+
+const (
+	// readyLag is how far behind the log a node may be and still be ready.
+	readyLag  = 2 * time.Second
+	readyPoll = 20 * time.Millisecond
+	// maxScrapes bounds concurrent scrapes: each walks the ledger.
+	maxScrapes = 3
+)
+
+// Readiness returns a check. Its error is nil if a leader is known and this node applies, within
+// readyLag, everything that was committed when the check began.
+func Readiness(node *cluster.Node) func(context.Context) error {
+	return func(ctx context.Context) error {
+		s := node.Status()
+		switch {
+		case s.ClusterID == "":
+			return fmt.Errorf("not a member of a cluster yet (raft: %s); see --join and --bootstrap-expect", s.State)
+		case s.LeaderID == "":
+			return fmt.Errorf("no leader is known (raft: %s, term %d); a majority of the coordinators must be up", s.State, s.Term)
+		}
+		return catchUp(ctx, node, s.CommitIndex)
+	}
+}
+
+// catchUp waits until the node has applied the log entry target, for readyLag at most.
+func catchUp(ctx context.Context, node *cluster.Node, target uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, readyLag)
+	defer cancel()
+	poll := time.NewTicker(readyPoll)
+	defer poll.Stop()
+	for {
+		applied := node.Status().AppliedIndex
+		if applied >= target {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("applied %d of %d committed log entries, more than %s behind", applied, target, readyLag)
+		case <-poll.C:
+		}
+	}
+}
+
+// OpsHandler returns the handler of metrics and health, for operators.
+func OpsHandler(reg *prometheus.Registry, ready func(context.Context) error) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := ready(r.Context()); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "ready\n")
+	})
+	return limitBody(mux)
 }

@@ -1,4 +1,4 @@
-package coordinator
+package service
 
 import (
 	"context"
@@ -8,11 +8,10 @@ import (
 	"slices"
 	"time"
 
-	clusterstate "aliquot/cluster/state"
-
 	"connectrpc.com/connect"
 
 	"aliquot/budget"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/coordinator/internal/leader"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
@@ -127,7 +126,7 @@ func (w *watch) changedBudget(state *clusterstate.State, get *aliquotv1.GetBudge
 // as a cold one.
 func (w *watch) changedHotKeys(state *clusterstate.State, only *rules.Rule) []budgetView {
 	var news []budgetView
-	for key, rule := range hotKeys(state, state.Ledger.Keys(), only, nil) {
+	for key, rule := range HotKeys(state, state.Ledger.Keys(), only, nil) {
 		if w.changed(state, key, int64(rule.Limit.Capacity), leader.RatePerSecond(rule.Limit)) {
 			news = append(news, viewOf(state, rule, key, rule.Limit, rule.Window))
 		}

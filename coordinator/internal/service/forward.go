@@ -1,4 +1,4 @@
-package coordinator
+package service
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-
 	"google.golang.org/protobuf/proto"
 
 	"aliquot/cluster"

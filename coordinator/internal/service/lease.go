@@ -1,19 +1,176 @@
-package coordinator
+package service
 
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
 	"time"
-
-	clusterstate "aliquot/cluster/state"
 
 	"connectrpc.com/connect"
 
 	"aliquot/budget"
+	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/coordinator/internal/leader"
 	"aliquot/internal/leasewire"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
+
+// leaseService implements LeaseService: the protocol between the regions and the leader's state
+// machine.
+type leaseService struct {
+	node       *cluster.Node
+	leadership *leader.Leadership
+	forward    *forwarder
+	metrics    *metrics
+	plans      *planner
+	sentRules  sentRules
+	claims     floorClaims
+	stopped    stoppedDaemons
+}
+
+// Report takes the usage of a region and answers with a directive.
+func (s *leaseService) Report(ctx context.Context, req *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
+	ctx, cancel := withDeadline(ctx)
+	defer cancel()
+	loop := s.leadership.Current()
+	if loop == nil {
+		res, err := toLeader(ctx, s.forward, req, (*peer).Report)
+		return res, toRPC(err)
+	}
+	region, err := s.declared(loop, req.GetRegion())
+	if err != nil {
+		return nil, toRPC(err)
+	}
+	if req.GetLeaving() {
+		if req.GetSession() != 0 {
+			s.stopped.add(req.GetRegion(), leader.SessionID{Epoch: req.GetEpoch(), Session: req.GetSession()})
+		}
+		return &aliquotv1.ReportResponse{}, toRPC(loop.DaemonLeft(region, budget.DaemonID(req.GetDaemon())))
+	}
+	res, err := s.report(ctx, loop, region, req)
+	s.metrics.countReport(req.GetRegion(), res, err)
+	return res, toRPC(err)
+}
+
+// report answers a report on the node that is in charge.
+func (s *leaseService) report(ctx context.Context, loop *leader.Loop, region int, req *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
+	rep, err := leasewire.ReportFrom(region, req)
+	if err != nil {
+		return nil, err
+	}
+	directive, err := loop.Report(ctx, rep, leader.DecisionCounts{Version: req.GetDecidedRulesVersion(), Allowed: req.GetAllowed(), Denied: req.GetDenied()})
+	if err != nil {
+		return nil, err
+	}
+	s.plans.accept(region, req.GetPlan())
+	res := leasewire.ReportResponse(directive)
+	res.LeaderClockMicros = clockMicros(loop)
+	res.Plan = s.plans.taskFor(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session})
+	s.node.View(func(state *clusterstate.State) { res.Rules = newerRules(state, req.GetRegion(), req.GetRulesVersion()) })
+	if !s.sentRules.note(region, leader.SessionID{Epoch: directive.Epoch, Session: directive.Session}, res.Rules) {
+		res.Rules = nil
+	}
+	return res, nil
+}
+
+// clockMicros returns the leader's clock in microseconds. Regions compare their clocks with it.
+func clockMicros(l *leader.Loop) int64 { return int64(l.Now()) / 1000 }
+
+// declared returns the index of a declared region. The error for another name lists the declared ones.
+func (s *leaseService) declared(loop *leader.Loop, name string) (index int, err error) {
+	s.node.View(func(state *clusterstate.State) {
+		c := &state.Ledger.Config
+		index = c.Index(name)
+		switch {
+		case index < 0:
+			err = fmt.Errorf("%w %q; declared are %s: start the daemon with --region set to one of them, or add it with `aliquot region add`",
+				errUndeclared, shorten(name), strings.Join(regionNames(c), ", "))
+		case c.Regions[index].Fenced:
+			err = fmt.Errorf("%w %q: what it had was given to the others; stop this daemon, or take the region back in with `aliquot region add %s`",
+				errFenced, name, name)
+		case c.Version != loop.ConfigVersion():
+			err = leader.ErrConfigChanged // the next loop is for the new configuration
+		}
+	})
+	return index, err
+}
+
+// regionNames returns the names of all regions, by index.
+func regionNames(c *budget.Config) []string {
+	names := make([]string, len(c.Regions))
+	for i, r := range c.Regions {
+		names[i] = r.Name
+	}
+	return names
+}
+
+// shorten bounds the length of a caller's text in an error.
+func shorten(name string) string {
+	const most = 64
+	if len(name) > most {
+		return strings.ToValidUTF8(name[:most], "") + "..."
+	}
+	return name
+}
+
+// configToWire returns the configuration that a region needs to enforce anything.
+func configToWire(s *clusterstate.State, region int) *aliquotv1.RegionConfig {
+	c := &s.Ledger.Config
+	out := &aliquotv1.RegionConfig{
+		ClusterId: s.ClusterID, ConfigVersion: c.Version,
+		LeaseMicros: c.Lease.Microseconds(), LeaseWaitMicros: c.LeaseWait.Microseconds(), RhoPpm: c.RhoPPM,
+		HashSecret:        s.HashSecret.Bytes(),
+		InitialRedisEpoch: c.Regions[region].InitialRedisEpoch,
+	}
+	for _, r := range c.Regions {
+		out.Regions = append(out.Regions, &aliquotv1.DeclaredRegion{
+			Name: r.Name, Floor: leasewire.ShareTo(r.Told), Low: leasewire.ShareTo(r.Low), FloorVersion: r.FloorVersion,
+		})
+	}
+	return out
+}
+
+// newerRules returns the rules that the region is to follow; nil if it has them, or if there are none.
+func newerRules(s *clusterstate.State, region string, has uint64) *aliquotv1.Rules {
+	r := s.Rules.For(region)
+	if r.Version == has || r.Version == 0 {
+		return nil
+	}
+	return &aliquotv1.Rules{Version: r.Version, Yaml: r.YAML, Numbers: maps.Clone(r.Numbers), Entries: entriesToWire(r.Entries)}
+}
+
+// sentRules remembers which rules each region was sent in its session. It sends them once: if the
+// answer is lost the session closes, and a region that cannot use the rules must not receive megabytes
+// with every report. The zero value has sent none. It is safe for concurrent use.
+type sentRules struct {
+	mu       sync.Mutex
+	byRegion map[int]sentVersion
+}
+
+type sentVersion struct {
+	session leader.SessionID
+	version uint64
+}
+
+// note notes that rules (nil: none) are sent to the region. It reports whether they are new in this
+// session.
+func (s *sentRules) note(region int, in leader.SessionID, rules *aliquotv1.Rules) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byRegion == nil {
+		s.byRegion = map[int]sentVersion{}
+	}
+	now := sentVersion{in, rules.GetVersion()}
+	if rules == nil || s.byRegion[region] == now {
+		return false
+	}
+	s.byRegion[region] = now
+	return true
+}
 
 const (
 	// leaderWait is how long a Hello waits here for a leader. If all coordinators refused it at once, the

@@ -1,4 +1,4 @@
-package coordinator
+package service
 
 import (
 	"cmp"
@@ -9,11 +9,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	clusterstate "aliquot/cluster/state"
-
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"aliquot/cluster"
+	clusterstate "aliquot/cluster/state"
 	"aliquot/coordinator/internal/leader"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
