@@ -20,7 +20,10 @@ func newDev(g *globals) *cobra.Command {
 		Long: `Runs the real daemons in this process, on loopback: coordinator i on ports 7400+10i
 (RPC), +1 (Raft), +2 (gossip), +3 (metrics and health); region i on 7500+10i (RPC),
 +1 (gRPC), +2, +3 likewise. Prints every address, an example and, when every region
-holds a lease, the line "ready" and what to try. Logs go to standard error. Stop it with Ctrl-C.`,
+holds a lease, the line "ready" and what to try. Logs go to standard error. Stop it with Ctrl-C.
+
+Once it is ready it reads lines: 'cut eu-west' takes the coordinators from a region, and
+'heal eu-west' gives them back.`,
 		Example: `  aliquot dev
   aliquot dev --redis redis://127.0.0.1:7600,redis://127.0.0.1:7610,redis://127.0.0.1:7620 --rtt 80ms`,
 		Args: cobra.NoArgs,
@@ -39,7 +42,7 @@ holds a lease, the line "ready" and what to try. Logs go to standard error. Stop
 		if err != nil {
 			return usageError{err}
 		}
-		c.Out, c.Logger, c.Program = g.Out, log, os.Args[0]
+		c.In, c.Out, c.Logger, c.Program = g.In, g.Out, log, os.Args[0]
 		if err := c.Validate(); err != nil {
 			return usageError{err}
 		}

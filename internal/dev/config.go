@@ -49,6 +49,9 @@ type Config struct {
 	DataDir string
 	// Program is how the command is called, in what Out is told to try; empty: aliquot.
 	Program string
+	// In says once everything is ready, line by line, what to do to regions: "cut eu-west" takes the coordinators from
+	// one, "heal eu-west" gives them back. Nil: nothing.
+	In io.Reader
 	// Out gets the addresses, an example, the line "ready" and what to try.
 	Out io.Writer
 	// Logger gets the daemons' logs.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -50,7 +51,10 @@ func Run(ctx context.Context, c Config) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	c.Logger = slog.New(untilDone{c.Logger.Handler(), ctx})
-	h := &house{config: c, dir: dir, rulesFile: rulesFile, fail: cancel}
+	h := &house{config: c, dir: dir, rulesFile: rulesFile, fail: cancel, cuts: map[string]*atomic.Bool{}}
+	for _, region := range c.Regions {
+		h.cuts[region] = new(atomic.Bool)
+	}
 	if err := h.start(ctx); err != nil {
 		h.stop()
 		return err
@@ -60,6 +64,7 @@ func Run(ctx context.Context, c Config) error {
 	case <-ctx.Done():
 	case <-closedAfter(&h.leases):
 		io.WriteString(c.Out, "ready\n"+c.tries()) // in one: who waits for the line may read no further
+		go h.obey()                                // ends with the process, as its input may
 		<-ctx.Done()
 	}
 	h.stop()
@@ -122,7 +127,8 @@ type house struct {
 	rulesFile string
 	fail      context.CancelCauseFunc
 	daemons   sync.WaitGroup
-	leases    sync.WaitGroup // regions that have not held a lease yet
+	leases    sync.WaitGroup          // regions that have not held a lease yet
+	cuts      map[string]*atomic.Bool // by region: its way to the coordinators is cut
 }
 
 func (h *house) start(ctx context.Context) error {
@@ -167,6 +173,7 @@ func (h *house) startRegion(ctx context.Context, i int) error {
 	c.StateFile = filepath.Join(h.dir, name+".json")
 	c.Logger = h.config.Logger
 	c.HTTPClient = rpc.NewHTTPClient()
+	c.HTTPClient.Transport = link{next: c.HTTPClient.Transport, cut: h.cuts[name]}
 	if h.config.RTT > 0 {
 		c.HTTPClient.Transport = delay{next: c.HTTPClient.Transport, oneWay: h.config.RTT / 2}
 	}
@@ -269,7 +276,8 @@ func (c *Config) tries() string {
 	} {
 		fmt.Fprintf(&b, "  # %s\n  %s %s\n", try[0], cmp.Or(c.Program, "aliquot"), try[1])
 	}
-	b.WriteString("Ctrl-C stops it all.\n")
+	b.WriteString("Type here: 'cut " + c.Regions[0] + "' takes the coordinators from a region, 'heal " + c.Regions[0] +
+		"' gives them back. Ctrl-C stops it all.\n")
 	return b.String()
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,6 +99,34 @@ func TestDelayTakesARoundTrip(t *testing.T) {
 	request, _ := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, strings.NewReader("body"))
 	if _, err := client.Do(request); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
+	}
+}
+
+func TestARegionIsCutAndHealedByALine(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }))
+	defer s.Close()
+	h := &house{config: valid(), cuts: map[string]*atomic.Bool{"eu-west": new(atomic.Bool)}}
+	client := &http.Client{Transport: link{next: http.DefaultTransport, cut: h.cuts["eu-west"]}}
+	for _, c := range []struct {
+		line, says string
+		reaches    bool
+	}{
+		{"cut", "type: cut REGION or heal REGION, with one of us-east, eu-west, ap-south", true},
+		{"cut mars", "type: cut REGION", true},
+		{"cut eu-west", "eu-west is cut off", false},
+		{"stop eu-west", "type: cut REGION", false},
+		{"heal eu-west", "eu-west reaches", true},
+	} {
+		if got := h.command(strings.Fields(c.line)); !strings.HasPrefix(got, c.says) {
+			t.Errorf("%s: %q, want %q", c.line, got, c.says)
+		}
+		answer, err := client.Get(s.URL)
+		if err == nil {
+			answer.Body.Close()
+		}
+		if reaches := err == nil; reaches != c.reaches || err != nil && !errors.Is(err, errCut) {
+			t.Errorf("after %q: %v", c.line, err)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -16,16 +17,23 @@ import (
 // startDev runs `aliquot dev` with more flags as a process and waits for "ready".
 func startDev(t *testing.T, flags ...string) *Process {
 	t.Helper()
-	return startDevWatched(t, func(int) {}, flags...)
+	return startDevReading(t, nil, func(int) {}, flags...)
 }
 
 // startDevWatched is startDev, and calls watch with the port offset again and again meanwhile.
 func startDevWatched(t *testing.T, watch func(offset int), flags ...string) *Process {
 	t.Helper()
+	return startDevReading(t, nil, watch, flags...)
+}
+
+// startDevReading is startDevWatched with a standard input.
+func startDevReading(t *testing.T, in *os.File, watch func(offset int), flags ...string) *Process {
+	t.Helper()
 	for range 5 {
 		offset := 1000 + rand.IntN(30_000)
 		command := append([]string{filepath.Join(bin, "aliquot"), "dev", "--port-offset", strconv.Itoa(offset)}, flags...)
 		p := newProcess(t.TempDir(), "dev", command...)
+		p.In = in
 		if err := p.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ const stopWithin = 10 * time.Second
 // with the same command. Its output goes to a file, over all its lives.
 type Process struct {
 	Name    string
+	In      *os.File // standard input of every life; nil: none
 	command []string
 	log     string
 
@@ -44,6 +45,9 @@ func (p *Process) Start() error {
 	defer out.Close()
 	cmd := exec.Command(p.command[0], p.command[1:]...)
 	cmd.Stdout, cmd.Stderr = out, out
+	if p.In != nil {
+		cmd.Stdin = p.In
+	}
 	// In a group of its own: Ctrl-C is for the test, which then cleans up.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
