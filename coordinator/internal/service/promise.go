@@ -84,21 +84,21 @@ func newShortfall(name string, value float64, unit, meaning string) *aliquotv1.B
 func (p *limitPromise) excessBounds(kept *budget.Promise) []*aliquotv1.Bound {
 	if kept.Counts == budget.Slots {
 		return []*aliquotv1.Bound{
-			newExcess("in_use", leader.Tokens(kept.Burst), inTokens, "in use everywhere together at a time, at most"),
-			newExcess("excess", leader.Tokens(kept.Excess), inTokens, "of that above the capacity"),
+			newExcess("in_use", leader.Tokens(kept.Burst), inTokens, "all regions together have this much in use at a time, at most"),
+			newExcess("excess", leader.Tokens(kept.Excess), inTokens, "how far that is above the capacity"),
 		}
 	}
 	out := []*aliquotv1.Bound{
-		newExcess("admitted_burst", leader.Tokens(kept.Burst), inTokens, "admitted everywhere together at once, at most"),
-		newExcess("admitted_rate", boundRate(p.rule, p.limit, &p.config), inPerSecond, "and this much more in each second, with the drift of clocks"),
+		newExcess("admitted_burst", leader.Tokens(kept.Burst), inTokens, "all regions together admit this at once, at most"),
+		newExcess("admitted_rate", boundRate(p.rule, p.limit, &p.config), inPerSecond, "and this much more each second; the drift of clocks is in it"),
 		newExcess("excess", leader.Tokens(kept.Excess), inTokens, p.excessMeaning(kept)),
 	}
 	if kept.Window > 0 {
-		out = append(out, newExcess("admitted_window", leader.Tokens(kept.Window), inTokens, "admitted everywhere together in one window of the stores' clocks"))
+		out = append(out, newExcess("admitted_window", leader.Tokens(kept.Window), inTokens, "all regions together admit this in one window of their stores' clocks, at most"))
 	}
 	if kept.Moving > 0 {
 		out = append(out, newExcess("excess_moving_floors", leader.Tokens(kept.Moving), inTokens,
-			"of that only while floors are being moved: until every region has acknowledged its new one"))
+			"the part of that which ends when every region has acknowledged its new floor"))
 	}
 	return out
 }
@@ -106,48 +106,48 @@ func (p *limitPromise) excessBounds(kept *budget.Promise) []*aliquotv1.Bound {
 func (p *limitPromise) excessMeaning(kept *budget.Promise) string {
 	switch {
 	case kept.Excess == 0:
-		return "of that above the capacity: never any"
+		return "how far the burst can be above the capacity: never"
 	case p.rule.Enforcement == rules.Independent:
-		return "of that above the capacity: every region has a limit of its own"
+		return "how far the burst can be above the capacity: every region has a limit of its own"
 	case kept.Counts == budget.Windows:
-		return "of that above the capacity: windows end and begin, on clocks up to a window apart"
+		return "how far the burst can be above the capacity: windows end and begin, on clocks up to a window apart"
 	}
-	return "of that above the capacity: the bursts of an idle key in the other regions; spent once, it is earned again at the rate of the limit"
+	return "how far the burst can be above the capacity: an idle key has its burst in the other regions too. It is earned again at the limit's rate"
 }
 
 func (p *limitPromise) shortfallBounds(kept *budget.Promise, s leader.Conditions) []*aliquotv1.Bound {
 	if p.rule.Enforcement == rules.Independent {
-		return []*aliquotv1.Bound{newShortfall("lost", 0, inTokens, "nothing: no region waits for another one")}
+		return []*aliquotv1.Bound{newShortfall("lost", 0, inTokens, "nothing: no region waits for another")}
 	}
 	out := []*aliquotv1.Bound{
 		markUnmeasured(kept, newShortfall("share_moves_first", kept.ToHot.Seconds(), inSeconds,
-			"until the share of a key that was idle everywhere is where it is asked for, if nothing fails")),
+			"the time until the share of an idle key has moved to the region that begins to use it, if nothing fails")),
 		markUnmeasured(kept, newShortfall("lost_first_touch", leader.Tokens(kept.FirstTouch), inTokens,
-			"refused until then, of a burst and all that the limit earns; what the others held follows")),
+			"requests that are refused in that time, at most; the tokens of the other regions follow the share")),
 		markUnmeasured(kept, newShortfall("share_follows", kept.ToFollow.Seconds(), inSeconds,
-			"until the share has followed a demand that turns to another region")),
-		markUnmeasured(kept, newShortfall("lost_step", leader.Tokens(kept.Step), inTokens, "refused until then")),
+			"the time until the share has followed a demand that moves to another region")),
+		markUnmeasured(kept, newShortfall("lost_step", leader.Tokens(kept.Step), inTokens, "requests that are refused in that time, at most")),
 		newShortfall("lost_steady_rate", leader.Tokens(kept.SteadyRate), inPerSecond,
-			"out of reach of a region that is busy alone: what the others keep at hand, and a dead band of 1 %"),
-		newShortfall("lost_steady_burst", leader.Tokens(kept.SteadyBurst), inTokens, "and of the burst"),
-		newShortfall("lost_saturated", 0, inPerSecond, "while every region asks for its part and more: nothing is lost"),
+			"what a region that is busy alone cannot get: the others keep a little, and less than 1 % is not moved"),
+		newShortfall("lost_steady_burst", leader.Tokens(kept.SteadyBurst), inTokens, "the same of the burst"),
+		newShortfall("lost_saturated", 0, inPerSecond, "what is lost while every region asks for its part or more: nothing"),
 		newShortfall("lost_region_silent", leader.Tokens(kept.SilentRate), inPerSecond,
-			"out of its reach while one other region is silent: the largest floor is reserved too"),
+			"what it cannot get while one other region is silent: the floor of that region is reserved, too"),
 	}
 	if kept.Turn > 0 {
 		out = append(out, newShortfall("home_turn", kept.Turn.Seconds(), inSeconds,
-			"until a region has its turn, if all are busy with this small limit: one of them holds all of it at a time"))
+			"the time until a region has its turn if all use this small limit: one region at a time holds all of it"))
 	}
 	if names := s.SilentNames(&p.config); len(names) > 0 {
-		out = append(out, newShortfall("reserved_now", leader.Tokens(kept.SilentNow), inPerSecond, "reserved now for what is silent: "+strings.Join(names, ", ")))
+		out = append(out, newShortfall("reserved_now", leader.Tokens(kept.SilentNow), inPerSecond, "reserved now for regions that are silent: "+strings.Join(names, ", ")))
 	}
 	return append(out,
 		newShortfall("cut_off_keeps", leader.Tokens(kept.KeptRate), inPerSecond,
-			"served at least by a region that has lent its part and is cut off"),
+			"a region that has lent its part and is cut off serves at least this"),
 		newShortfall("lost_cut_off", leader.Tokens(kept.CutOffBurst), inTokens,
-			"of its part it has lent by then, and cannot have back meanwhile"),
-		newShortfall("cut_off_time", kept.CutOff.Seconds(), inSeconds, "for that long at most"),
-		newShortfall("cut_off_floor", leader.Tokens(kept.FloorRate), inPerSecond, "served by it after that, from an empty bucket, for as long as it takes"),
+			"it has lent this much of its part, at most, and does not have it back for cut_off_time"),
+		newShortfall("cut_off_time", kept.CutOff.Seconds(), inSeconds, "how long that lasts, at most"),
+		newShortfall("cut_off_floor", leader.Tokens(kept.FloorRate), inPerSecond, "after that it serves this, from an empty bucket on, as long as it is cut off"),
 	)
 }
 

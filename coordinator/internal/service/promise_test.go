@@ -40,16 +40,16 @@ func TestPromiseInWords(t *testing.T) {
 		says        string // of the excess
 		silent      []string
 	}{
-		{name: "strict", enforcement: rules.Strict, want: map[string]float64{"admitted_burst": 300, "admitted_rate": 102, "excess": 0}, says: "never any"},
+		{name: "strict", enforcement: rules.Strict, want: map[string]float64{"admitted_burst": 300, "admitted_rate": 102, "excess": 0}, says: "never"},
 		{name: "elastic", enforcement: rules.Elastic, want: map[string]float64{"admitted_burst": 900, "admitted_rate": 102, "excess": 600}, says: "the other regions"},
 		{name: "independent", enforcement: rules.Independent, want: map[string]float64{"admitted_burst": 900, "admitted_rate": 306, "excess": 600, "lost": 0}, says: "of its own",
 			silent: []string{"lost_step", "cut_off_keeps"}},
 		{name: "floors that move", enforcement: rules.Elastic, with: func(c *budget.Config) { c.Regions[0].Told.Burst = 0 },
 			want: map[string]float64{"admitted_burst": 1000, "excess": 700, "excess_moving_floors": 100}, says: "the other regions"},
-		{name: "a queue", enforcement: rules.Strict, algorithm: limit.LeakyBucket, want: map[string]float64{"admitted_burst": 300, "admitted_rate": 102, "excess": 0}, says: "never any"},
+		{name: "a queue", enforcement: rules.Strict, algorithm: limit.LeakyBucket, want: map[string]float64{"admitted_burst": 300, "admitted_rate": 102, "excess": 0}, says: "never"},
 		{name: "fixed windows", enforcement: rules.Strict, algorithm: limit.FixedWindow,
 			want: map[string]float64{"admitted_burst": 900, "admitted_rate": 102, "excess": 600, "admitted_window": 300, "cut_off_time": 27.34}, says: "a window apart"},
-		{name: "a log", enforcement: rules.Elastic, algorithm: limit.SlidingLog, want: map[string]float64{"admitted_burst": 300, "admitted_rate": 102, "excess": 0}, says: "never any"},
+		{name: "a log", enforcement: rules.Elastic, algorithm: limit.SlidingLog, want: map[string]float64{"admitted_burst": 300, "admitted_rate": 102, "excess": 0}, says: "never"},
 		{name: "slots", enforcement: rules.Strict, algorithm: limit.Concurrency, want: map[string]float64{"in_use": 300, "excess": 0}, says: "above the capacity",
 			silent: []string{"admitted_burst", "admitted_rate"}},
 	} {
