@@ -14,24 +14,24 @@ import (
 const (
 	// maxRememberKeys bounds RememberKeys.
 	maxRememberKeys = 100_000
-	// maxRememberedText is how much is kept of the values of a key.
+	// maxRememberedText caps the text of one key's values, in bytes.
 	maxRememberedText = 256
-	// valueOneIn is which part of the requests is looked at: a key that is hot comes often.
+	// valueOneIn: one request in this many is examined. A hot key comes often enough to be found.
 	valueOneIn = 16
 )
 
-// keyValues remembers what clients sent of the keys that were asked about, so that an operator
-// can tell whose a hash is. It has the latest keys, as many as it was made for; a nil one
-// remembers nothing. It is in memory alone. Safe for concurrent use.
+// keyValues remembers which attribute values clients sent for the keys that were checked, so that
+// an operator can see whose key a hash is. It holds the latest keys, up to the number that it was
+// made for. A nil keyValues remembers nothing. The values stay in memory. Safe for concurrent use.
 type keyValues struct {
 	mu     sync.Mutex
 	values map[budget.KeyID]string
-	order  []budget.KeyID // the ring of those that are known
+	order  []budget.KeyID // a ring of the keys in values, the oldest at next once it is full
 	next   int
 	most   int
 }
 
-// newKeyValues remembers so many keys; nil of 0.
+// newKeyValues returns a keyValues for at most that many keys, and nil for 0.
 func newKeyValues(most int) *keyValues {
 	if most == 0 {
 		return nil
@@ -39,7 +39,7 @@ func newKeyValues(most int) *keyValues {
 	return &keyValues{values: make(map[budget.KeyID]string), most: most}
 }
 
-// see looks at some of the requests.
+// see remembers the keys of a sample of the requests: one in valueOneIn.
 func (k *keyValues) see(p *policy, r *request) {
 	if k == nil || rand.Uint32()%valueOneIn != 0 || !p.known() {
 		return
@@ -67,7 +67,8 @@ func (k *keyValues) remember(id budget.KeyID, of *rules.Rule, r *request) {
 	k.values[id] = valuesText(of, r)
 }
 
-// valuesText is the attributes of a rule's key, such as api_key="sk_1".
+// valuesText returns the attributes of a rule's key, such as api_key="sk_1", cut to
+// maxRememberedText.
 func valuesText(of *rules.Rule, r *request) string {
 	parts := make([]string, 0, len(of.Key)+1)
 	if r.namespace != "" && r.namespace != "default" {
@@ -83,7 +84,7 @@ func valuesText(of *rules.Rule, r *request) string {
 	return text
 }
 
-// of is what is known of a key; "" if nothing is.
+// of returns the remembered values of a key, or "" if there are none.
 func (k *keyValues) of(id budget.KeyID) string {
 	if k == nil {
 		return ""

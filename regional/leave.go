@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	// partingFor is how long a daemon that stops goes on serving HTTP, telling each
-	// connection with its next answer that it was the last. A server that closes the
-	// connections which are idle at that moment closes some that a request is on its way
-	// on, and a client does not know whether that was decided. Who asks ten times a second
-	// on a connection is told in time; gRPC needs no such time, for GOAWAY says which calls
-	// were not heard.
+	// partingFor is how long a daemon that stops goes on serving HTTP. With its next answer it
+	// tells each connection that this answer is the last one. A server that closes its idle
+	// connections at once also closes some on which a request is on its way, and that client does
+	// not know whether the request was decided. A client that asks ten times a second on a
+	// connection is told in time. gRPC needs no such time, because GOAWAY says which calls were not
+	// processed.
 	partingFor = 100 * time.Millisecond
-	// partingLook is how often it looks whether all have gone.
+	// partingLook is the interval at which it looks whether all connections are closed.
 	partingLook = 5 * time.Millisecond
 )
 
-// parting sends the connections of an HTTP server away. Safe for concurrent use.
+// parting closes the connections of an HTTP server gracefully. Safe for concurrent use.
 type parting struct {
 	stopping <-chan struct{} // closed when the daemon stops
-	open     atomic.Int64    // connections
+	open     atomic.Int64    // number of open connections
 }
 
-// watch counts the connections, as http.Server.ConnState.
+// watch counts the open connections. It is the server's http.Server.ConnState.
 func (p *parting) watch(_ net.Conn, s http.ConnState) {
 	switch s {
 	case http.StateNew:
@@ -35,7 +35,7 @@ func (p *parting) watch(_ net.Conn, s http.ConnState) {
 	}
 }
 
-// begun reports whether the daemon stops.
+// begun reports whether the daemon is stopping.
 func (p *parting) begun() bool {
 	select {
 	case <-p.stopping:
@@ -45,7 +45,8 @@ func (p *parting) begun() bool {
 	}
 }
 
-// before ends each connection with its next answer once the daemon stops.
+// before wraps a handler. Once the daemon is stopping, it closes each connection with the next
+// answer.
 func (p *parting) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.begun() {
@@ -55,7 +56,7 @@ func (p *parting) before(next http.Handler) http.Handler {
 	})
 }
 
-// wait returns when no connection is left, or after so long.
+// wait returns when no connection is open, or after most at the latest.
 func (p *parting) wait(most time.Duration) {
 	deadline := time.NewTimer(most)
 	defer deadline.Stop()

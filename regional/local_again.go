@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// What is borrowed of a key is on its way here for a while, and the store may deny a
-// check for want of just that. Such a check waits until it is here, and the store is
-// asked a second time, with all of it brought back.
+// Tokens that were borrowed of a key are on their way to this daemon for a while. The store may
+// deny a check that would pass with those tokens. Such a check waits until they have arrived. Then
+// the store is asked a second time, and all borrowed tokens go back with that call.
 
-// await notes what a denied group has to wait for.
+// await notes which calls a denied group has to wait for. It notes none if the group was already
+// asked twice, only looks, or has no time left.
 func (g *group) await() {
 	if g.lastTime || g.upkeep || g.peek || !time.Now().Before(g.until) {
 		return
@@ -25,8 +26,9 @@ func (g *group) await() {
 	}
 }
 
-// maySucceed notes what a denied reservation has to wait for, and reports whether it is worth
-// asking once more: for that, or for what has come here since its call left.
+// maySucceed reports whether a denied reservation is worth asking a second time: a call that brings
+// tokens of its keys is still under way, or such tokens have arrived since its own call left. It
+// notes the calls to wait for.
 func (g *group) maySucceed() bool {
 	if g.lastTime {
 		return false
@@ -35,7 +37,7 @@ func (g *group) maySucceed() bool {
 	return g.awaits != nil || slices.ContainsFunc(g.asks, func(a ask) bool { return a.local != nil && a.left > 0 })
 }
 
-// askAgain decides the groups that have something to wait for. Its error is errGone.
+// askAgain decides the groups that wait for a call a second time. Its error is errGone.
 func (l *limiter) askAgain(ctx context.Context, groups []*group) error {
 	var again []*group
 	for _, g := range groups {
@@ -55,13 +57,14 @@ func (l *limiter) askAgain(ctx context.Context, groups []*group) error {
 	if err := l.spend(ctx, again); err != nil {
 		return err
 	}
-	for i, g := range asked { // given up, a group has another one in its place
+	for i, g := range asked { // a group whose caller gave up was replaced by a copy
 		groups[slices.Index(groups, g)] = again[i]
 	}
 	return nil
 }
 
-// wait waits for what a group awaits, as long as its caller has patience.
+// wait waits for the calls that a group awaits, at most until the group's deadline. Its error is
+// errGone.
 func (g *group) wait(ctx context.Context) error {
 	enough := time.NewTimer(time.Until(g.until))
 	defer enough.Stop()

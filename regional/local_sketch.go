@@ -3,24 +3,25 @@ package regional
 import "sync/atomic"
 
 const (
-	// sketchWidth counters a row keep apart the keys of a flood: with as many additions as
-	// the sketch remembers, one that came once looks like more to one in some hundred.
+	// sketchWidth is the number of counters in a row. It keeps the keys of a flood apart: after as
+	// many additions as the sketch remembers, one key in some hundred that came once seems to have
+	// come more often.
 	sketchWidth = 1 << 18
 	sketchRows  = 4
-	// sketchRemembers additions, then all counts are halved.
+	// sketchRemembers is the number of additions after which all counts are halved.
 	sketchRemembers = sketchWidth / 4
 	sketchMost      = 255
 )
 
-// sketch counts how often keys come, without knowing them: a count-min sketch of 1 MiB
-// that forgets by halves. Its zero value is empty. Safe for concurrent use; a count that
-// is lost to a race does no harm.
+// sketch counts approximately how often keys come, without storing the keys. It is a count-min
+// sketch of 1 MiB whose counts are halved from time to time. Its zero value is empty. Safe for
+// concurrent use: a count that is lost to a race does no harm.
 type sketch struct {
 	added atomic.Uint32
 	rows  [sketchRows][sketchWidth / 4]atomic.Uint32 // four counters each
 }
 
-// add counts a key by its hash, and returns how often it came, or more.
+// add counts a key by its hash. It returns how often the key came; the result may be too high.
 func (s *sketch) add(hash uint64) (count uint32) {
 	if s.added.Add(1)%sketchRemembers == 0 {
 		s.halve()
@@ -39,7 +40,7 @@ func (s *sketch) add(hash uint64) (count uint32) {
 	return count
 }
 
-// count is how often a key came, or more.
+// count returns how often a key came; the result may be too high.
 func (s *sketch) count(hash uint64) (count uint32) {
 	count = sketchMost
 	for row := range s.rows {
@@ -49,7 +50,7 @@ func (s *sketch) count(hash uint64) (count uint32) {
 	return count
 }
 
-// place is a key's counter in a row: the hash's halves make as many hashes as are needed.
+// place returns a key's counter in a row. The two halves of the hash make a hash for each row.
 func (s *sketch) place(row int, hash uint64) (word *atomic.Uint32, shift uint32) {
 	at := (uint32(hash) + uint32(row)*uint32(hash>>32|1)) % sketchWidth
 	return &s.rows[row][at/4], at % 4 * 8

@@ -13,13 +13,13 @@ import (
 	"aliquot/budget"
 )
 
-// metrics are the daemon's own, by the names that dashboards rely on. Nil counts no
-// decisions. Labels come
-// from configured sets only: rule ids of the rules in force and fixed words.
+// metrics are the daemon's own metrics, under the names that dashboards rely on. A nil metrics
+// counts no decisions. Labels come from configured sets only: fixed words, and the ids of the rules
+// in force.
 type metrics struct {
 	rulesMu   sync.RWMutex
-	goneRules map[string]bool // by the latest change of rules
-	// rules are the counters of the rules in force, by their names.
+	goneRules map[string]bool // the rules that the latest change removed
+	// rules holds the counters of the rules in force, by rule id.
 	rules atomic.Pointer[map[string]*ruleCounters]
 
 	region          string
@@ -51,18 +51,19 @@ type metrics struct {
 	streamsEnded    map[string]prometheus.Counter // by reason
 }
 
-// What the daemon can be degraded by.
+// The reasons for which the daemon is degraded.
 const (
 	degradedStore = "store"    // the breaker is open
-	degradedShard = "shard"    // that of a node of a Redis Cluster is
-	degradedLease = "lease"    // no lease: shares do not hold
-	degradedRules = "no_rules" // it is not known whether there are rules
+	degradedShard = "shard"    // the breaker of one node of a Redis Cluster is open
+	degradedLease = "lease"    // there is no lease, so shares do not hold
+	degradedRules = "no_rules" // the daemon does not know yet whether there are rules
 	degradedWaits = "waits"    // another daemon of the region may be admitting without the store
-	// No session, though coordinators answer: the lease will end, and nothing is told.
+	// There is no session although coordinators answer: the lease will end, and no usage is
+	// reported.
 	degradedSession = "session"
 )
 
-// seconds spans from what memory takes to what a stalled store costs.
+// seconds are histogram buckets, from the time that memory takes to the time of a stalled store.
 var seconds = []float64{
 	.000_02, .000_05, .000_1, .000_2, .000_35, .000_5, .000_75, .001, .0015, .002, .003, .005, .01, .025, .05, .1, .25,
 }
@@ -158,14 +159,14 @@ func newMetrics(region, version string, reg prometheus.Registerer) *metrics {
 	return m
 }
 
-// goCollector exports what Go tells of a process, and what of its heap lives: what is in
-// use besides is garbage, and how much of that there is says nothing of the daemon.
+// goCollector exports Go's own metrics of a process, and the size of its live heap. The heap in use
+// also contains garbage, whose amount says nothing about the daemon.
 func goCollector() prometheus.Collector {
 	live := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)}
 	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(live))
 }
 
-// watch exports what the machine knows, read at each scrape.
+// watch exports the values of the state machine and of the chunks, which are read at each scrape.
 func (m *metrics) watch(auth *authority, reg prometheus.Registerer) {
 	lease := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "aliquot_lease_remaining_seconds", Help: "Until this region's lease ends; 0 without one.",
@@ -199,8 +200,8 @@ func (m *metrics) watch(auth *authority, reg prometheus.Registerer) {
 	}
 }
 
-// watchSession exports for how long the region is heard without a session, and how the
-// application of shares under way gets on.
+// watchSession exports for how long the region has been heard without a session. It also exports
+// how far the application of shares in the store has come.
 func (m *metrics) watchSession(r *reporter, reg prometheus.Registerer) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "aliquot_session_seconds_without",
@@ -228,7 +229,7 @@ func (m *metrics) setDegraded(reason string, on bool) {
 	m.degraded.WithLabelValues(reason).Set(value)
 }
 
-// breakerIs notes the breaker's state, whose numbers are the metric's.
+// breakerIs records the breaker's state. The metric's values are gobreaker's numbers.
 func (m *metrics) breakerIs(s gobreaker.State) {
 	m.breaker.Set(float64(s))
 	open := 0.0
@@ -238,17 +239,17 @@ func (m *metrics) breakerIs(s gobreaker.State) {
 	m.circuits.WithLabelValues(wholeStore).Set(open)
 }
 
-// wholeStore is the label of the breaker before all of the store.
+// wholeStore is the label of the breaker for the whole store.
 const wholeStore = "store"
 
-// openShards are the nodes whose breaker is open.
+// openShards are the nodes of a Redis Cluster whose breaker is open.
 type openShards struct {
 	mu  sync.Mutex
 	set map[string]bool
 }
 
-// shardIs notes the state of a node's breaker. The nodes are those of the cluster's own
-// configuration; a series is there only while its node's breaker is open.
+// shardIs records the state of a node's breaker. The nodes come from the cluster's own
+// configuration. A node has a series only while its breaker is open.
 func (m *metrics) shardIs(node string, open bool) {
 	m.openShards.mu.Lock()
 	defer m.openShards.mu.Unlock()
@@ -265,8 +266,8 @@ func (m *metrics) shardIs(node string, open bool) {
 	m.setDegraded(degradedShard, len(m.openShards.set) > 0)
 }
 
-// borrowed counts a check that waited for a share, or would have.
+// borrowed counts a check that waited for a share, or that found no room to wait.
 func (m *metrics) borrowed(result string) { m.borrows.WithLabelValues(m.region, result).Inc() }
 
-// turnedAway counts checks that no call took.
+// turnedAway counts the groups that were refused before a call to the store took them.
 func (m *metrics) turnedAway(err error) { m.storeErrors.WithLabelValues("take", reason(err)).Inc() }

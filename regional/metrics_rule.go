@@ -6,14 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ruleCounters are the counters of one rule, each looked up once: looking one up by its
+// ruleCounters holds the counters of one rule. Each counter is looked up once, because a look-up by
 // labels costs more than a decision does.
 type ruleCounters struct {
 	decisions         [len(outcomes)][len(modes)]atomic.Pointer[prometheus.Counter]
 	offered, admitted atomic.Pointer[prometheus.Counter]
 }
 
-// outcomes and modes are the labels' values.
+// outcomes and modes are the values of the labels.
 var (
 	outcomes = [...]string{"allowed", "denied", "shadow_denied"}
 	modes    = [...]string{
@@ -30,7 +30,7 @@ func indexOf(words []string, word string) int {
 	return -1
 }
 
-// of are a rule's counters; nil for one that is not in force.
+// of returns a rule's counters, or nil if the rule is not in force.
 func (m *metrics) of(rule string) *ruleCounters {
 	if known := m.rules.Load(); known != nil {
 		return (*known)[rule]
@@ -38,8 +38,8 @@ func (m *metrics) of(rule string) *ruleCounters {
 	return nil
 }
 
-// counter is what stands at a place, looked up if it is not there yet; nil if the rule is
-// gone: labels stay within what is configured.
+// counter returns the counter that at points to, and looks it up if at is empty. It returns nil if
+// the rule is gone, so that labels stay within the configured set.
 func (m *metrics) counter(at *atomic.Pointer[prometheus.Counter], vec *prometheus.CounterVec, rule string, labels ...string) prometheus.Counter {
 	if c := at.Load(); c != nil {
 		return *c
@@ -54,8 +54,8 @@ func (m *metrics) counter(at *atomic.Pointer[prometheus.Counter], vec *prometheu
 	return c
 }
 
-// decided counts what was decided of one rule ("" for none). Decisions that were under way
-// when their rule went are not counted.
+// decided counts the decisions of one row, whose rule is "" if none matched. It leaves out
+// decisions that were under way when their rule was removed.
 func (m *metrics) decided(row *tallyRow) {
 	if m == nil {
 		return
@@ -74,7 +74,7 @@ func (m *metrics) decided(row *tallyRow) {
 	m.add(&known.admitted, m.admitted, row.rule, row.admitted)
 }
 
-// add adds tokens to a counter of a rule, if there are any.
+// add adds tokens to a counter of a rule. It creates no counter for 0 tokens.
 func (m *metrics) add(at *atomic.Pointer[prometheus.Counter], vec *prometheus.CounterVec, rule string, tokens float64) {
 	if tokens == 0 {
 		return
@@ -84,8 +84,8 @@ func (m *metrics) add(at *atomic.Pointer[prometheus.Counter], vec *prometheus.Co
 	}
 }
 
-// useRules has the rules of these names counted, and drops the series of those that the
-// latest change took away. The rule "" is for what no limit was asked about.
+// useRules makes the metrics count the rules with these ids, and drops the series of the rules that
+// the latest change removed. The rule "" stands for decisions in which no limit took part.
 func (m *metrics) useRules(ids []string, gone map[string]bool) {
 	m.rulesMu.Lock()
 	defer m.rulesMu.Unlock()

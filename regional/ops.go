@@ -11,7 +11,7 @@ import (
 	"aliquot/budget"
 )
 
-// readiness is the body of /readyz.
+// readiness is the JSON body of /readyz.
 type readiness struct {
 	Ready                 bool    `json:"ready"`
 	Region                string  `json:"region"`
@@ -24,7 +24,7 @@ type readiness struct {
 	Reason                string  `json:"reason,omitempty"`
 }
 
-// opsHandler serves metrics and health.
+// opsHandler serves metrics, health, readiness and the operations on penalties.
 func opsHandler(d *Daemon, reg *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
@@ -35,16 +35,16 @@ func opsHandler(d *Daemon, reg *prometheus.Registry) http.Handler {
 		if !now.Ready {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		_ = json.NewEncoder(w).Encode(now) // the client has gone: nobody to tell
+		_ = json.NewEncoder(w).Encode(now) // an error means that the client has gone
 	})
 	d.conduct.handle(mux, d.policies, d.cfg.Region)
 	return mux
 }
 
-// readiness: a region is ready once it knows its rules, or that there are none, until it stops.
-// A store that does not answer changes that only for who has another daemon to be asked instead,
-// or may have: all daemons of a region have the same store, and a limit that each rule chooses
-// for such a time is worth more than none.
+// readiness returns the body of /readyz. A region is ready once it knows its rules, or knows that
+// there are none, until it stops. All daemons of a region share one store. So a store that does not
+// answer makes a daemon not ready only if there is another daemon to ask, or may be one. Otherwise
+// the limit that each rule chooses for such a time is better than no limit.
 func (d *Daemon) readiness() readiness {
 	info := d.auth.info()
 	r := readiness{
@@ -72,7 +72,7 @@ func (d *Daemon) readiness() readiness {
 	return r
 }
 
-// withoutRules is why no rules are known, and what becomes of requests meanwhile.
+// withoutRules returns the reason why no rules are known, and how requests are answered meanwhile.
 func (r *reporter) withoutRules() string {
 	meanwhile := "every request is denied until rules are known"
 	if r.policies.load().open {

@@ -7,11 +7,11 @@ import (
 	"aliquot/lua"
 )
 
-// decideInParts decides a group of which a store of several servers could not ask about
-// some limits. By these the rules' fallback decides, and by the others still the store:
-// an emergency limit beside a store that answers would let through what both do. What the
-// emergency limits took for a request that the store then denies is lost to the client.
-// The error is errGone.
+// decideInParts decides a group when a store of several servers could not be asked about some of
+// its limits. The rules' fallback decides those, and the store still decides the others. An
+// emergency limit for the whole group would admit its own amount beside the store's. If the
+// emergency limits admit a request that the store then denies, the client loses the tokens that
+// they took. Its error is errGone.
 func (l *limiter) decideInParts(ctx context.Context, g *group) error {
 	lost, rest := g.parts()
 	l.fallBack([]*group{lost})
@@ -22,7 +22,7 @@ func (l *limiter) decideInParts(ctx context.Context, g *group) error {
 		}
 		rest = again[0]
 	} else {
-		// What the store said of them before stands; nothing is charged.
+		// The store's earlier answer about these limits holds. Nothing is charged.
 		answer := lua.Result{Allowed: len(rest.asks) == 0}
 		for i := range g.asks {
 			if !slices.Contains(g.undecided, i) {
@@ -37,7 +37,7 @@ func (l *limiter) decideInParts(ctx context.Context, g *group) error {
 	return nil
 }
 
-// parts are the limits that could not be asked about, and the others.
+// parts splits a group into the limits that the store could not be asked about, and the others.
 func (g *group) parts() (lost, rest *group) {
 	lost, rest = &group{cost: g.cost, shadow: g.shadow, until: g.until}, &group{cost: g.cost, shadow: g.shadow, until: g.until}
 	for i := range g.asks {
@@ -50,7 +50,7 @@ func (g *group) parts() (lost, rest *group) {
 	return lost, rest
 }
 
-// join is the inverse of parts, once both are decided.
+// join puts the two halves of parts together again once both are decided.
 func (g *group) join(lost, rest *group) {
 	g.allowed = lost.allowed && rest.allowed
 	g.out = make([]verdict, 0, len(g.asks))

@@ -6,29 +6,30 @@ import (
 )
 
 const (
-	// callerPatience is after how long without a sign of life of the store a caller gets
-	// its rule's fallback: an answer that comes later than that is worth little to it. The
-	// call itself may go on to storeDeadline.
+	// callerPatience is how long a caller waits while the store shows no sign of life. Then its
+	// rule's fallback decides, because a later answer is worth little to the caller. The call
+	// itself may go on until storeDeadline.
 	callerPatience = 40 * time.Millisecond
-	// aliveFor: a store that answered a call so lately is slow, not silent.
+	// aliveFor: a store that answered a call within this time is slow, not silent.
 	aliveFor = callerPatience * 3 / 4
-	// lookAgain spaces a patient caller's looks at whether the store is silent by now.
+	// lookAgain is the interval at which a waiting caller looks whether the store has become
+	// silent.
 	lookAgain = callerPatience / 4
-	// silentPatience is for callers that come while the store is silent: next to nothing.
-	// Not nothing, for this process may only now have the CPU to read the answers.
+	// silentPatience is how long a caller waits that comes while the store is silent. It is short,
+	// but not 0: this process may have had no CPU until now to read the answers.
 	silentPatience = callerPatience / 10
 )
 
 var (
-	// errStalled: the store is silent, and nothing was asked of it for this caller.
+	// errStalled: the store is silent, and this caller's groups were not sent to it.
 	errStalled = errors.New("regional: the store has not answered for a while")
-	// errGivenUp: the store is silent, and may decide the caller's groups all the same.
+	// errGivenUp: the store is silent. It may have the caller's groups and may still decide them.
 	errGivenUp = errors.New("regional: the store did not answer in time")
 )
 
-// patience is how long a caller that comes now waits at first: calls may be under way of
-// which the store has not answered any for so long that the next is not worth waiting for.
-// The caller holds mu.
+// patience returns how long a caller that comes now waits at first. The time is short if calls are
+// under way and the store has answered none of them for callerPatience: then the next call is not
+// worth waiting for. The caller holds mu.
 func (b *batcher) patience(now time.Time) time.Duration {
 	if b.running > 0 && now.Sub(b.heard) >= callerPatience {
 		return silentPatience
@@ -36,8 +37,8 @@ func (b *batcher) patience(now time.Time) time.Duration {
 	return callerPatience
 }
 
-// sign takes the end of a call for a sign of life, if it is one: a timeout is none, and a
-// refusal that came at once is, if the store was asked at all.
+// sign records the end of a call as a sign of life of the store, if it is one. A timeout is none.
+// An error that came at once is one, provided that the store was asked at all.
 func (b *batcher) sign(began time.Time, err error) {
 	now := time.Now()
 	if isOpen(err) || errors.Is(err, errBusy) || !answered(err) && now.Sub(began) >= callerPatience {
@@ -48,9 +49,9 @@ func (b *batcher) sign(began time.Time, err error) {
 	b.mu.Unlock()
 }
 
-// longer is how much longer a caller waits that was to look at this instant; 0: no longer.
-// Nor does a caller give up that looks late: this process had no CPU to wake it, and maybe
-// none to read an answer.
+// longer returns how much longer a caller waits that was due to look at due; 0 means that it gives
+// up. A caller that looks late does not give up, because this process had no CPU to wake it, and so
+// maybe none to read an answer.
 func (b *batcher) longer(w *waiter, due time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,7 +65,7 @@ func (b *batcher) longer(w *waiter, due time.Time) time.Duration {
 	return 0
 }
 
-// giveUp ends a caller's wait, unless its answer is there by now.
+// giveUp ends a caller's wait, and returns the answer if it has arrived by now.
 func (b *batcher) giveUp(w *waiter) error {
 	select {
 	case err := <-w.done:
@@ -81,8 +82,8 @@ func (b *batcher) giveUp(w *waiter) error {
 	return err
 }
 
-// anew is the group as it was planned, for a caller whose own may still be in use by a
-// call that it gave up: only what no call changes is read.
+// anew returns a copy of the group as it was planned. It is for a caller whose own group a call may
+// still use after the caller gave up, so it reads only fields that no call changes.
 func (g *group) anew() *group {
 	out := &group{cost: g.cost, shadow: g.shadow, peek: g.peek, asks: make([]ask, len(g.asks))}
 	for i := range g.asks {

@@ -10,24 +10,24 @@ import (
 	"aliquot/rules"
 )
 
-// A request is looked at without being charged by asking each of its limits together
-// with one that cannot hold its cost: the store settles the record, says what is there,
-// and denies. So explaining takes the same way as deciding, whatever the store is, and
-// the store has no other way to be kept right.
+// A peek decides a request without charging it. It asks each limit together with a second limit
+// that cannot hold its cost: the store settles the record, reports its state, and denies both. So
+// an explanation takes the same way as a decision in every store, and no store needs a second
+// implementation that could differ.
 
-// blockerRule is the number of the limit that denies. No rule gets it: numbers are
-// given from 1 on, and those of independent rules are in the upper half.
+// blockerRule is the number of the limit that always denies. No rule has it: rule numbers count up
+// from 1, and those of independent rules are in the upper half.
 const blockerRule = math.MaxUint32
 
-// peek decides a request as of now, and charges nothing. Its error is errGone.
+// peek decides a request as of now and charges nothing. Its error is errGone.
 func (l *limiter) peek(ctx context.Context, p *policy, r *request) (decision, error) {
 	d := make([]decision, 1)
 	err := l.peekAll(ctx, p, []*request{r}, d)
 	return d[0], err
 }
 
-// peekAll is peek for several requests, which share calls of the store, into as many
-// decisions.
+// peekAll does the same for several requests, which share calls to the store. It writes one
+// decision for each request.
 func (l *limiter) peekAll(ctx context.Context, p *policy, requests []*request, into []decision) error {
 	var peeks []*group
 	for i, r := range requests {
@@ -36,7 +36,7 @@ func (l *limiter) peekAll(ctx context.Context, p *policy, requests []*request, i
 		l.conduct.look(d, l.auth.now())
 		for _, g := range d.groups {
 			for _, a := range g.asks {
-				a.left = l.auth.local.left(a.key) // which can be had without the store
+				a.left = l.auth.local.left(a.key) // tokens that are there without asking the store
 				peeks = append(peeks, &group{cost: g.cost, shadow: g.shadow, peek: true, asks: []ask{a, blockerOf(&a)}})
 			}
 		}
@@ -53,7 +53,7 @@ func (l *limiter) peekAll(ctx context.Context, p *policy, requests []*request, i
 	return nil
 }
 
-// peeked takes what the peeks of a group's limits came to.
+// peeked writes the results of the peeks of a group's limits into the group.
 func (g *group) peeked(peeks []*group) {
 	g.out, g.allowed = make([]verdict, len(g.asks)), true
 	for i, p := range peeks {
@@ -65,7 +65,8 @@ func (g *group) peeked(peeks []*group) {
 	}
 }
 
-// asIfCharged words the decisions of a group that would be allowed as after it.
+// asIfCharged turns the decisions of a group that would be allowed into those that an actual charge
+// would return.
 func (g *group) asIfCharged() {
 	for i := range g.asks {
 		a, v := &g.asks[i], &g.out[i]
@@ -78,7 +79,7 @@ func (g *group) asIfCharged() {
 	}
 }
 
-// blockerOf is a limit in the slot of a's record that no request passes.
+// blockerOf returns a limit in the hash slot of a's record that denies every request.
 func blockerOf(a *ask) ask {
 	return ask{
 		rule: a.rule, enforcement: rules.Independent, cost: limit.MaxExact,

@@ -10,38 +10,38 @@ import (
 	"aliquot/budget"
 )
 
-// The sample of recent requests: at most 65,536 of them, 32 MiB and ten minutes.
+// Bounds of the sample of recent requests: at most 65,536 requests, 32 MiB and ten minutes.
 const (
 	sampleSegments  = 16
 	segmentRequests = 4096
-	// A segment's last request comes on top of segmentBytes, a few hundred KiB at most,
-	// and its buffer may be a quarter larger: with both a segment stays below 2 MiB.
+	// The last request of a segment comes on top of segmentBytes, and has a few hundred KiB at
+	// most. The buffer of the segment may be a quarter larger. With both a segment stays below 2
+	// MiB.
 	segmentBytes = 5 << 18
 	sampleFor    = 10 * time.Minute
-	// segmentShortest is what a full segment must cover, so that the sample covers a
-	// minute: one segment is being filled. One that takes segmentLongest leaves room for
-	// twice as many keys, or more.
+	// segmentShortest is the time that a full segment must cover, so that the sample covers a
+	// minute while one segment is being filled. A segment that takes segmentLongest leaves room for
+	// at least twice as many keys.
 	segmentShortest = time.Minute / (sampleSegments - 1)
 	segmentLongest  = 4 * segmentShortest
-	// maxOneIn is far above what one process decides.
+	// maxOneIn is far above what one process can need.
 	maxOneIn = 1 << 20
 )
 
-// recent remembers requests that were decided, for replays under other rules. It remembers all
-// requests of a key or none: as traffic grows it keeps to one in 2, 4, ... of the keys,
-// by their hash. Safe for concurrent use; what it does not remember passes it without a
-// lock.
+// recent remembers a sample of the decided requests, to replay them under other rules. It remembers
+// all requests of a key or none. As traffic grows it keeps one in 2, 4, ... of the keys, chosen by
+// their hash. Safe for concurrent use. A request outside of the sample takes no lock.
 type recent struct {
 	now  func() budget.Instant
 	seed maphash.Seed
-	mask atomic.Uint64 // one in how many keys, less one
+	mask atomic.Uint64 // n-1, where one in n keys is in the sample; n is a power of 2
 
 	mu       sync.Mutex
-	segments []*segment // the oldest first; the last one is written to
+	segments []*segment // the oldest first; requests are written to the last one
 }
 
-// segment is a part of the sample. Requests are appended to data, of which a reader may
-// hold what was there when it came.
+// segment is a part of the sample. Requests are only appended to data, so a reader may keep the
+// part that it has taken.
 type segment struct {
 	oneIn       uint64
 	first, last budget.Instant
@@ -53,7 +53,7 @@ func newRecent(now func() budget.Instant) *recent {
 	return &recent{now: now, seed: maphash.MakeSeed()}
 }
 
-// see remembers a decided request if its key is of the sample.
+// see adds a decided request to the sample if its key belongs to it.
 func (s *recent) see(d *decision, r *request) {
 	key := s.keyOf(d, r)
 	if key&s.mask.Load() != 0 {
@@ -64,15 +64,16 @@ func (s *recent) see(d *decision, r *request) {
 	now := s.now()
 	at := s.open(now)
 	if key&(at.oneIn-1) != 0 {
-		return // a thinner segment has just begun
+		return // a new segment that takes fewer keys has just begun
 	}
 	at.last = max(at.last, now)
 	at.requests++
 	at.data = appendRecent(at.data, at.last.Sub(at.first), key, r)
 }
 
-// keyOf is what stands for a request's key: the hash of the first that was asked, which
-// costs nothing more, or that of the API key or else the address where none was.
+// keyOf returns a hash that stands for a request's key. It is the hash of the first key that was
+// checked, which costs nothing extra. Without one it is the hash of the API key, or else of the
+// address.
 func (s *recent) keyOf(d *decision, r *request) uint64 {
 	for i := range d.all {
 		if v := &d.all[i]; len(v.rule.Key) > 0 {
@@ -92,15 +93,15 @@ func (s *recent) keyOf(d *decision, r *request) uint64 {
 	return maphash.String(s.seed, r.attributes.Get("ip"))
 }
 
-// age lets time pass where no request of the sample comes: it takes more keys, and
-// forgets what is old.
+// age lets time pass while no request of the sample comes: the sample then takes more keys, and
+// drops old requests.
 func (s *recent) age() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open(s.now())
 }
 
-// open is the segment to write to. The caller holds mu.
+// open returns the segment to write to, and begins a new one if necessary. The caller holds mu.
 func (s *recent) open(now budget.Instant) *segment {
 	if n := len(s.segments); n > 0 {
 		at := s.segments[n-1]
@@ -120,7 +121,8 @@ func (s *recent) open(now budget.Instant) *segment {
 	return at
 }
 
-// nextOneIn follows the traffic, as a segment that ends has seen it.
+// nextOneIn returns the sampling of the next segment. It follows the traffic that the ending
+// segment has seen.
 func nextOneIn(oneIn uint64, took time.Duration, full bool) uint64 {
 	for full && took < segmentShortest && oneIn < maxOneIn {
 		oneIn *= 2
@@ -132,7 +134,7 @@ func nextOneIn(oneIn uint64, took time.Duration, full bool) uint64 {
 	return oneIn
 }
 
-// forget drops what is too old, and makes room for one segment. The caller holds mu.
+// forget drops segments that are too old, and makes room for one more. The caller holds mu.
 func (s *recent) forget(now budget.Instant) {
 	keep := 0
 	for keep < len(s.segments) && (now.Sub(s.segments[keep].last) > sampleFor || len(s.segments)-keep >= sampleSegments) {
@@ -142,22 +144,22 @@ func (s *recent) forget(now budget.Instant) {
 	s.segments = s.segments[keep:]
 }
 
-// recentRequest is a request of the past.
+// recentRequest is one request of the sample.
 type recentRequest struct {
 	request
 	at  budget.Instant
 	key uint64
 }
 
-// recentPart is what there is to replay.
+// recentPart is a copy of the sample, to be replayed.
 type recentPart struct {
 	segments []segment
 	oneIn    uint64
 	oldest   budget.Instant
 }
 
-// take returns the sample as it is now: of all of it one in as many keys as of its
-// thinnest part, so that no key's requests are there for a part of the time only.
+// take returns the present sample. In all of it, it keeps only one in as many keys as the sparsest
+// segment has. So no key's requests are there for only a part of the time.
 func (s *recent) take() recentPart {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,8 +174,8 @@ func (s *recent) take() recentPart {
 	return out
 }
 
-// each calls do with every request in order until it returns false. The request is one
-// and the same each time.
+// each calls do with every request in order until do returns false. All calls get the same
+// recentRequest, with other contents.
 func (s *recentPart) each(do func(*recentRequest) bool) {
 	var r recentRequest
 	for i := range s.segments {

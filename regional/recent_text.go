@@ -9,7 +9,7 @@ import (
 	"aliquot/rules"
 )
 
-// appendRecent writes a request: its time, key, cost, namespace, attributes and costs.
+// appendRecent appends a request: its time, key, cost, namespace, attributes and costs.
 func appendRecent(b []byte, after time.Duration, key uint64, r *request) []byte {
 	b = binary.AppendUvarint(b, uint64(after))
 	b = binary.BigEndian.AppendUint64(b, key)
@@ -38,8 +38,7 @@ func appendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// read takes the first request off a text that was written by appendRecent, and
-// returns the rest.
+// read reads the first request of a text that appendRecent wrote, and returns the rest of the text.
 func (r *recentRequest) read(text string, first budget.Instant) (rest string) {
 	after, text := readNumber(text)
 	r.at = first.Add(time.Duration(after))
@@ -47,7 +46,7 @@ func (r *recentRequest) read(text string, first budget.Instant) (rest string) {
 	return r.request.read(text[8:])
 }
 
-// read is the reverse of appendRequest. It writes to the slices there are.
+// read is the reverse of appendRequest. It reuses the slices of r.
 func (r *request) read(text string) (rest string) {
 	cost, text := readNumber(text)
 	r.cost = limit.Tokens(cost) * limit.Token

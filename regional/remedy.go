@@ -1,7 +1,7 @@
 package regional
 
-// remedy tells an operator what to do about a store's failure, by its reason; empty if it
-// passes by itself.
+// remedy returns what an operator can do about a failure of the store, by its reason. It is empty
+// if the failure passes by itself.
 func remedy(reason string) string {
 	switch reason {
 	case "oom":

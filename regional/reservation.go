@@ -15,17 +15,17 @@ import (
 	"aliquot/rules"
 )
 
-// reservation is what the store is given to remember of a request, as JSON: enough to
-// settle it by any daemon of the region, and to give the same answer again. Of the
-// client there are hashes only.
+// reservation is what the store remembers of a reserved request, as JSON. It suffices for any
+// daemon of the region to settle it and to give the same answer again. Of the client it holds
+// hashes only.
 type reservation struct {
-	// Print is a keyed hash of what was asked for: one id stands for one request.
+	// Print is a keyed hash of the request. One id stands for one request.
 	Print string `json:"f"`
-	// TTL is in microseconds, from when the store made the reservation; Ends is that end
-	// as told to the caller, Unix milliseconds.
+	// TTL is in microseconds, counted from the moment when the store made the reservation. Ends is
+	// its end as the caller was told, in Unix milliseconds.
 	TTL  int64 `json:"t"`
 	Ends int64 `json:"i"`
-	// Mode is set where no limit was asked.
+	// Mode is set only if no limit was asked.
 	Mode   string          `json:"m,omitempty"`
 	Limits []reservedLimit `json:"l,omitempty"`
 }
@@ -36,36 +36,36 @@ type reservedLimit struct {
 	Number    uint32          `json:"n"`
 	Hash      string          `json:"h"` // base64url
 	Shadow    bool            `json:"s,omitempty"`
-	Never     bool            `json:"x,omitempty"` // a shadow that the cost is above: not charged
+	Never     bool            `json:"x,omitempty"` // a shadow limit whose capacity is below the cost: not charged
 	Algorithm limit.Algorithm `json:"a,omitempty"`
 	Capacity  limit.Tokens    `json:"c"`
 	Rate      int64           `json:"e,omitempty"`
 	Frac      int64           `json:"z,omitempty"`
-	Window    time.Duration   `json:"w,omitempty"` // of a limit that counts
-	Stated    time.Duration   `json:"d,omitempty"` // what the limit is stated over
+	Window    time.Duration   `json:"w,omitempty"` // only of a counting limit
+	Stated    time.Duration   `json:"d,omitempty"` // the time that the rule states its limit over
 	Unit      string          `json:"u"`
 	Queue     bool            `json:"q,omitempty"`
 	Override  string          `json:"v,omitempty"`
 	Cost      limit.Tokens    `json:"k"`
 	Slot      uint64          `json:"o,omitempty"`
-	// Before is what became of it where it was asked before the others, which were denied
-	// then; the store tells of all others itself.
+	// Before is the answer to a shadow that was asked in an earlier call, which denied the other
+	// limits. For all other limits the store keeps the answer itself.
 	Before *chargedBefore `json:"b,omitempty"`
 }
 
-// chargedBefore is a shadow's answer: at this time of the store's clock, microseconds.
+// chargedBefore is the answer to a shadow, and its time by the store's clock in microseconds.
 type chargedBefore struct {
 	At      int64         `json:"a"`
 	Allowed bool          `json:"w,omitempty"`
 	Outcome limit.Outcome `json:"o"`
 }
 
-// result is the answer as the store gave it.
+// result returns the answer in the form in which the store gave it.
 func (b *chargedBefore) result() lua.Result {
 	return lua.Result{Allowed: b.Allowed, Limits: []limit.Outcome{b.Outcome}}
 }
 
-// shadowsBefore are the shadows of a request that have been asked already.
+// shadowsBefore returns the shadow limits of a request that were asked in an earlier call.
 func shadowsBefore(groups []*group) (out []reservedLimit) {
 	for _, g := range groups {
 		if g.before != nil {
@@ -77,15 +77,15 @@ func shadowsBefore(groups []*group) (out []reservedLimit) {
 	return out
 }
 
-// settledLimit is one limit of a settlement, in whole tokens: what is noted of it beside
-// what the store did.
+// settledLimit is one limit of a settlement, in whole tokens. It notes what the store does not keep
+// itself.
 type settledLimit struct {
 	Used int64 `json:"u"`
-	// Part tells that the store adjusted it; else its rule is gone, or it was not charged.
+	// Part: the store adjusted the limit. Otherwise the rule is gone, or the limit was not charged.
 	Part bool `json:"p,omitempty"`
 }
 
-// describe is the reservation of a decision whose asks have their slots.
+// describe returns the reservation of a decision whose asks have their slots already.
 func describe(d *decision, print string, ttl time.Duration, ends int64, groups []*group) reservation {
 	out := reservation{Print: print, TTL: ttl.Microseconds(), Ends: ends, Mode: d.mode}
 	for _, g := range groups {
@@ -114,7 +114,7 @@ func reserved(a *ask) reservedLimit {
 	}
 }
 
-// ask is the limit as it was charged, of a rule that has no more than an answer shows.
+// ask returns the limit as it was charged. Its rule has only the fields that an answer shows.
 func (l *reservedLimit) ask() (ask, error) {
 	a := ask{
 		rule: &rules.Rule{ID: l.Rule, Algorithm: l.Algorithm.String(), Unit: l.Unit, Queue: l.Queue},
@@ -130,8 +130,8 @@ func (l *reservedLimit) ask() (ask, error) {
 	return a, nil
 }
 
-// current is the limit as the rules in force have it, for the same key; false if they do
-// not, or by another number: what was charged stands then.
+// current returns the same key's limit under the rules in force. ok is false if they have no such
+// rule, or have it under another number; then the charge stays as it is.
 func (l *reservedLimit) current(p *policy, now budget.Instant) (a ask, ok bool) {
 	a, err := l.ask()
 	rule := p.set.Rule(l.Rule)
@@ -149,7 +149,8 @@ func (l *reservedLimit) current(p *policy, now budget.Instant) (a ask, ok bool) 
 	return a, a.alone() == (l.Number&aloneBit != 0)
 }
 
-// used is how much of the limit was used, by what the caller of Settle says.
+// used returns how much of the limit was used, in whole tokens, by what the caller of Settle says.
+// Without a word about it that is the estimate.
 func (l *reservedLimit) used(said usage) int64 {
 	estimate := int64(l.Cost / limit.Token)
 	if l.Unit == rules.UnitRequests {
@@ -164,8 +165,8 @@ func (l *reservedLimit) used(said usage) int64 {
 	return estimate
 }
 
-// groupsOf are the groups that the store decided, those that it had decided before last, and
-// the shadows that it was not asked.
+// groupsOf returns the groups that the store decided, with those of an earlier call last, and the
+// shadows that the store was not asked about.
 func (r *reservation) groupsOf() (groups []*group, never []verdict, order []*rules.Rule, err error) {
 	for i := range r.Limits {
 		l := &r.Limits[i]
@@ -191,7 +192,7 @@ func (r *reservation) groupsOf() (groups []*group, never []verdict, order []*rul
 	return groups, never, order, nil
 }
 
-// decided is the decision that a reservation was answered with.
+// decided returns the decision with which a reservation was answered.
 func (r *reservation) decided(kept *lua.Kept) (*decision, error) {
 	if r.Mode != "" {
 		return &decision{mode: r.Mode}, nil
@@ -210,7 +211,7 @@ func (r *reservation) decided(kept *lua.Kept) (*decision, error) {
 	return &decision{groups: groups, never: never, order: order}, nil
 }
 
-// resultsOf are what became of the groups of a reservation.
+// resultsOf returns the results of the groups of a reservation.
 func resultsOf(kept *lua.Kept, groups []*group) ([]lua.Result, error) {
 	last := len(groups)
 	for last > 0 && groups[last-1].before != nil {
@@ -229,7 +230,7 @@ func resultsOf(kept *lua.Kept, groups []*group) ([]lua.Result, error) {
 	return results, nil
 }
 
-// shape are groups as far as it takes to read a store's answer to them.
+// shape returns the groups with the fields that are needed to read a store's answer to them.
 func shape(groups []*group) []lua.Group {
 	out := make([]lua.Group, len(groups))
 	for i, g := range groups {
@@ -247,13 +248,13 @@ func parseReservation(kept *lua.Kept) (r reservation, err error) {
 	return r, nil
 }
 
-// reservationKey names the reservation of an id.
+// reservationKey returns the store's name of the reservation with this id.
 func reservationKey(h *rules.KeyHasher, namespace, id string) string {
 	return lua.ReservationKey(h.Key(namespace, append([]byte("reservation\x00"), id...)))
 }
 
-// printOf is a hash of what a request asks for, by which a repeated call is told from
-// another one of the same id.
+// printOf returns a keyed hash of a request. It distinguishes a repeated call from another request
+// with the same id.
 func printOf(h *rules.KeyHasher, r *request) string {
 	b := append([]byte("request\x00"), binary.BigEndian.AppendUint64(nil, uint64(r.cost))...)
 	text := func(s string) {

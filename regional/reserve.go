@@ -12,19 +12,19 @@ import (
 	"aliquot/lua"
 )
 
-// keepReservation is how long the store remembers a reservation after its end, so that a
-// late Settle is told that, and not that there was none.
+// keepReservation is how long the store remembers a reservation after its end. A late Settle then
+// learns that it came too late, not that there was no reservation.
 const keepReservation = 10 * time.Minute
 
-// reserving is one Reserve on its way.
+// reserving is one call of Reserve under way.
 type reserving struct {
 	request
 	id  string
 	ttl time.Duration
 }
 
-// reserveResult is what became of one. There is no reservation, and ends is 0, where the
-// request was denied, or decided without the store.
+// reserveResult is the result of a Reserve. If the request was denied, or decided without the
+// store, there is no reservation and ends is 0.
 type reserveResult struct {
 	decision *decision
 	repeated bool
@@ -32,11 +32,11 @@ type reserveResult struct {
 	ends     int64 // Unix milliseconds
 }
 
-// errOtherRequest: the id stands for another request.
+// errOtherRequest: the id belongs to the reservation of another request.
 var errOtherRequest = fmt.Errorf("%w: this id is of a reservation for other attributes or costs; take another id", errInvalid)
 
-// reserve decides a request like decide, and has the store remember it. Without the store
-// each rule's fallback decides, and there is nothing to settle: the estimate stands.
+// reserve decides a request as decide does, and makes the store remember it. Without the store each
+// rule's fallback decides; then nothing can be settled, and the estimate stays charged.
 func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, error) {
 	now := time.Now().UnixMilli()
 	p := l.policies.at(now)
@@ -61,8 +61,9 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 	return out, err
 }
 
-// recall has groups take along what this daemon has borrowed of their keys, so that the
-// store decides on all there is; what is on its way here by another call is waited for once.
+// recall gives back with the groups' call what this daemon has borrowed of their keys, so that the
+// store decides with all tokens. Borrowed tokens that another call is still bringing are waited for
+// once.
 func (l *limiter) recall(groups []*group) {
 	until := time.Now().Add(callerPatience)
 	for _, g := range groups {
@@ -75,12 +76,12 @@ func (l *limiter) recall(groups []*group) {
 	}
 }
 
-// hopeless: a limit that can deny is too small for the request.
+// hopeless reports whether a limit that can deny is too small for the request.
 func (d *decision) hopeless() bool {
 	return slices.ContainsFunc(d.never, func(v verdict) bool { return !v.shadow })
 }
 
-// remember asks the store for groups of the decision, once by the reservation's name.
+// remember asks the store for groups of the decision, once for each reservation id.
 func (l *limiter) remember(ctx context.Context, p *policy, r *reserving, groups []*group, out *reserveResult) error {
 	for _, g := range groups {
 		for i := range g.asks {
@@ -95,13 +96,13 @@ func (l *limiter) remember(ctx context.Context, p *policy, r *reserving, groups 
 		if err := groups[0].wait(ctx); err != nil {
 			return err
 		}
-		return l.remember(ctx, p, r, groups[:1], out) // its shadows have been asked
+		return l.remember(ctx, p, r, groups[:1], out) // its shadows were asked by now
 	}
 	switch {
 	case errors.Is(err, lua.ErrNoRoom), errors.Is(err, errOtherStore), errors.Is(err, errGone):
 		return err
 	case errors.Is(err, lua.ErrPartly):
-		return l.spend(ctx, groups) // what the store can decide it still has to
+		return l.spend(ctx, groups) // the store still has to decide the limits that it can
 	case err != nil:
 		if errors.Is(err, lua.ErrInvalid) {
 			l.log.Error("the store was asked to keep something it cannot; this is a bug", "error", err)
@@ -123,7 +124,7 @@ func (l *limiter) remember(ctx context.Context, p *policy, r *reserving, groups 
 	return nil
 }
 
-// again answers a repeated call as the first one was.
+// again answers a repeated call as the first call was answered.
 func (out *reserveResult) again(kept *lua.Kept, print string) error {
 	earlier, err := parseReservation(kept)
 	if err != nil {
@@ -139,29 +140,29 @@ func (out *reserveResult) again(kept *lua.Kept, print string) error {
 	return nil
 }
 
-// remembered is what the store found under a reservation's name: an earlier one, and then
-// it was asked nothing, or none. again: it denied the groups, and remembers nothing, but what
-// was borrowed of their keys is here now, or on its way.
+// remembered is what the store found under a reservation's id. earlier is an earlier reservation,
+// in which case the store was asked nothing else. again: the store denied the groups and remembers
+// nothing, but tokens that were borrowed of their keys have arrived here or are on their way.
 type remembered struct {
 	earlier *lua.Kept
 	again   bool
 }
 
-// askToRemember puts groups to the store, and waits for it as long as a check would. After
-// errGivenUp the groups may be in use; it may have decided and remembered them, for which
-// the same request asks by its name.
+// askToRemember sends groups to the store, and waits as long as a check would. After errGivenUp the
+// groups may still be in use. The store may have decided and remembered them; the client finds out
+// by repeating the request with its id.
 func (l *limiter) askToRemember(
 	ctx context.Context, groups []*group, key string, keep time.Duration, text func([]*group) (string, error),
 ) (remembered, error) {
-	mine := slices.Clone(groups) // the caller's may have others in their place by then
+	mine := slices.Clone(groups) // by then the caller's slice may have other groups in place of these
 	return answerAlone(ctx, l, func(ctx context.Context) (found remembered, err error) {
 		err = l.direct.reserve(ctx, mine, key, keep, text, &found)
 		return found, err
 	})
 }
 
-// describer describes groups of a decision, of which it keeps what it needs, and the shadows
-// that were asked before them.
+// describer returns a function that describes groups of a decision and the shadows that were asked
+// before them. It copies the parts of the decision that it needs.
 func describer(d *decision, print string, ttl time.Duration, ends int64) func([]*group) (string, error) {
 	before := shadowsBefore(d.groups)
 	d = &decision{mode: d.mode, never: slices.Clone(d.never)}
@@ -173,8 +174,8 @@ func describer(d *decision, print string, ttl time.Duration, ends int64) func([]
 	}
 }
 
-// reserve is ask for the groups of one request, which the store remembers; text describes
-// them once they have their slots.
+// reserve is ask for the groups of one request, which the store remembers. text describes the
+// groups once they have their slots.
 func (a *asker) reserve(
 	ctx context.Context, groups []*group, key string, keep time.Duration, text func([]*group) (string, error), found *remembered,
 ) error {
@@ -214,7 +215,7 @@ func (a *asker) tryReserve(
 	}
 	received := a.auth.now()
 	if out.Results == nil {
-		a.emergency.failed(groups, lua.ErrNoRoom, head.latest) // nothing was asked: it was made before
+		a.emergency.failed(groups, lua.ErrNoRoom, head.latest) // the reservation was made before, so nothing was charged
 	}
 	for i := range out.Results {
 		a.emergency.answered(groups[i], &out.Results[i], storeNow, received)
@@ -227,7 +228,7 @@ func (a *asker) tryReserve(
 		found.earlier = out.Earlier
 		return nil
 	}
-	denied := r.Decided && !out.Results[0].Allowed // nothing is remembered then
+	denied := r.Decided && !out.Results[0].Allowed // then the store remembers nothing
 	found.again = denied && groups[0].maySucceed()
 	var seen []observation
 	for i, g := range groups {
@@ -244,6 +245,6 @@ func (a *asker) tryReserve(
 	return nil
 }
 
-// errOtherStore: a reservation by this name stands in the store from other contents of
-// it, which came back: nobody knows what became of it since.
+// errOtherStore: the store has a reservation under this id from contents that were lost and came
+// back. What happened to it since is unknown.
 var errOtherStore = fmt.Errorf("%w: this id is of a reservation that the region's store had lost; take another id", errInvalid)

@@ -3,19 +3,19 @@ package regional
 import "sync/atomic"
 
 const (
-	// A retry costs what retryCost calls earn: a tenth of the calls may be made twice, so
-	// that a store in trouble is not asked twice as much as a healthy one.
+	// retryCost is the number of calls that earn one retry: a tenth of the calls may be made twice.
+	// So a store in trouble is not asked twice as much as a healthy one.
 	retryCost = 10
-	// retriesAtOnce is what may be earned ahead: what every worker of a batcher needs when
-	// the contents change, several times over.
+	// retriesAtOnce is how many retries may be saved up: several times what all workers of a
+	// batcher need when the contents of the store change.
 	retriesAtOnce = 32
 )
 
-// retryBudget bounds the calls of the store that are made again after another answer than
-// was hoped for. The zero value is full. Safe for concurrent use.
+// retryBudget bounds the calls to the store that are repeated after an answer that decided nothing.
+// The zero value is full. Safe for concurrent use.
 type retryBudget struct{ spent atomic.Int64 }
 
-// called counts a call.
+// called counts a call, which earns a part of a retry.
 func (b *retryBudget) called() {
 	for {
 		spent := b.spent.Load()
@@ -25,7 +25,7 @@ func (b *retryBudget) called() {
 	}
 }
 
-// retry asks for one retry.
+// retry takes one retry from the budget, and reports whether there was one.
 func (b *retryBudget) retry() bool {
 	for {
 		spent := b.spent.Load()

@@ -2,15 +2,15 @@ package regional
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// What a descriptor can ask for in vain.
+// What a descriptor can ask for that is ignored.
 const (
 	ignoredLimit = iota
 	ignoredRefund
 	ignoredKinds
 )
 
-// rlsMetrics count the calls of Envoy's rate limit protocol; what its descriptors came to
-// is among the decisions.
+// rlsMetrics counts the calls of Envoy's rate limit protocol. The outcomes of their descriptors are
+// counted with all other decisions.
 type rlsMetrics struct {
 	ok, overLimit, failed prometheus.Counter
 	ignored               [ignoredKinds]prometheus.Counter
@@ -34,7 +34,7 @@ func newRLSMetrics(region string, reg prometheus.Registerer) rlsMetrics {
 	}
 }
 
-// answered counts a call.
+// answered counts a call by its outcome.
 func (m *rlsMetrics) answered(err error, over bool) {
 	switch {
 	case err != nil:

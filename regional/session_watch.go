@@ -9,27 +9,27 @@ import (
 )
 
 const (
-	// heardLately is for how long a region that a coordinator has answered counts as heard:
-	// longer than its Hellos may be apart.
+	// heardLately is for how long a region counts as heard after a coordinator has answered it. It
+	// is longer than the pause between two Hellos.
 	heardLately = spreadMost + 5*time.Second
-	// withoutAtMost is for how long a region that is heard may be without a session before it
-	// is not ready.
+	// withoutAtMost is for how long a region that is heard may be without a session and still be
+	// ready.
 	withoutAtMost = 10 * time.Second
-	// progressLogged spaces the log lines of one long application of shares.
+	// progressLogged is the interval between the log lines of one long application of shares.
 	progressLogged = 5 * time.Second
 )
 
-// sessionWatch knows for how long a region has had no session although coordinators answer it,
-// and tells how an application of shares gets on that takes long. One caller of look at a time;
-// the rest is safe for concurrent use.
+// sessionWatch measures for how long a region has had no session although coordinators answer it.
+// It also decides when to log the progress of a long application of shares. look has one caller at
+// a time; the rest is safe for concurrent use.
 type sessionWatch struct {
-	lost   atomic.Int64 // when the session was lost, an Instant; 0: there is one
+	lost   atomic.Int64 // the Instant when the session was lost; 0 while there is one
 	began  budget.Instant
 	logged budget.Instant
 }
 
-// look takes what the machine is in at an instant, and returns whether to tell of the
-// application under way.
+// look takes the present state of the state machine, and returns whether to log the application
+// under way.
 func (w *sessionWatch) look(info budget.RegionInfo, now budget.Instant) (tell bool) {
 	switch {
 	case info.SessionOpen:
@@ -51,8 +51,8 @@ func (w *sessionWatch) look(info budget.RegionInfo, now budget.Instant) (tell bo
 	return true
 }
 
-// without is for how long the region has been heard without a session; 0 if it has one, if no
-// coordinator answers, or if another daemon of the region has it.
+// without returns for how long the region has been heard without a session. It is 0 with a session,
+// while no coordinator answers, and while another daemon of the region has the session.
 func (r *reporter) without() time.Duration {
 	lost := budget.Instant(r.session.lost.Load())
 	if lost == 0 || r.second.Load() || !r.peers.answer(heardLately) {
@@ -61,7 +61,8 @@ func (r *reporter) without() time.Duration {
 	return r.auth.now().Sub(lost)
 }
 
-// watchSession notes whether there is a session, and tells of a long application of shares.
+// watchSession records whether there is a session, and logs the progress of a long application of
+// shares.
 func (r *reporter) watchSession(info budget.RegionInfo) {
 	if r.session.look(info, r.auth.now()) {
 		r.log.Info("shares are being applied in the store", "applied", info.Applied, "keys", info.Applying, "session", info.SessionOpen)
@@ -69,7 +70,8 @@ func (r *reporter) watchSession(info budget.RegionInfo) {
 	r.metrics.setDegraded(degradedSession, r.without() > withoutAtMost)
 }
 
-// withoutSession is why a region is not ready that is heard without a session; empty if it is.
+// withoutSession returns the reason why a region that is heard without a session is not ready;
+// empty if it is ready.
 func (r *reporter) withoutSession(info budget.RegionInfo) string {
 	long := r.without()
 	switch {

@@ -11,39 +11,39 @@ import (
 	"aliquot/lua"
 )
 
-// Why a reservation could not be settled.
+// The reasons why a reservation could not be settled.
 var (
 	errNoReservation = errors.New("no such reservation in this region: it was never made or denied, another region made it, or it is long over")
 	errNotSettled    = errors.New("the reservation could not be settled now; call again, that changes nothing twice")
 )
 
-// settleTries is how often a settlement is tried that others were faster with: one of
-// them ended it, which the next look shows.
+// settleTries is how often a settlement is tried when other calls settle the same reservation
+// first. One of them ended the reservation, and the next read shows it.
 const settleTries = 3
 
-// usage is what the caller of Settle says of a reservation: what is not said was used as
+// usage is what the caller of Settle says was used. A part about which it says nothing was used as
 // estimated.
 type usage struct {
 	cost  *int64
 	costs map[string]int64
 }
 
-// The states of a reservation that was settled, as the wire names them.
+// The states of a settled reservation, under their names in the API.
 const (
 	stateSettled = "settled"
 	stateAlready = "already_settled"
 	stateExpired = "expired"
 )
 
-// settledResult is what became of a reservation; limits are parallel to reservation's.
+// settledResult is the result of a settlement. notes are parallel to the reservation's limits.
 type settledResult struct {
 	state       string
 	reservation reservation
 	notes       []settledLimit
-	adjusted    []limit.Adjusted // of those that are parts
+	adjusted    []limit.Adjusted // of the limits that are parts of the settlement
 }
 
-// settle ends a reservation at what was used. Errors: errNoReservation, errNotSettled.
+// settle ends a reservation with what was used. Its errors are errNoReservation and errNotSettled.
 func (l *limiter) settle(ctx context.Context, namespace, id string, said usage) (settledResult, error) {
 	p := l.policies.at(time.Now().UnixMilli())
 	if p.hasher == nil || p.set == nil {
@@ -69,11 +69,12 @@ func (l *limiter) settle(ctx context.Context, namespace, id string, said usage) 
 	return settledResult{}, errNotSettled
 }
 
-// notSettled is errNotSettled for a failure of the store: the client hears its kind, and not what the
-// store wrote, which may hold addresses and keys.
+// notSettled returns errNotSettled for a failure of the store. The client sees the kind of the
+// failure, but not the store's text, which may contain addresses and keys.
 func notSettled(err error) error { return fmt.Errorf("%w (%s)", errNotSettled, reason(err)) }
 
-// settleKept settles what was read; changed tells that it is something else by now.
+// settleKept settles the reservation that was read. changed: it has changed in the store since
+// then.
 func (l *limiter) settleKept(ctx context.Context, p *policy, key string, kept *lua.Kept, said usage) (out settledResult, changed bool, err error) {
 	if out.reservation, err = parseReservation(kept); err != nil {
 		return out, false, err
@@ -99,7 +100,7 @@ func (l *limiter) settleKept(ctx context.Context, p *policy, key string, kept *l
 		}
 		out.notes[i].Part = true
 		parts.asks = append(parts.asks, a)
-		// Beyond what a store counts is beyond any debt too.
+		// What is beyond the store's largest number is beyond any debt too.
 		used = append(used, min(limit.Tokens(out.notes[i].Used)*limit.Token, limit.MaxExact))
 	}
 	note, err := json.Marshal(out.notes)
@@ -122,8 +123,8 @@ func (l *limiter) settleKept(ctx context.Context, p *policy, key string, kept *l
 	return out, false, nil
 }
 
-// charged tells which limits took their cost: all that can deny, and of the shadows those
-// that held it.
+// charged returns, for each limit, whether it was charged: all limits that can deny, and the
+// shadows that had room for the cost.
 func (r *reservation) charged(kept *lua.Kept) ([]bool, error) {
 	groups, _, _, err := r.groupsOf()
 	if err != nil {
@@ -148,10 +149,11 @@ func (r *reservation) charged(kept *lua.Kept) ([]bool, error) {
 	return out, nil
 }
 
-// charge is when a part was charged, by the store's clock, and the limit's window then.
+// charge says when a part was charged, by the store's clock, and the limit's window at that time.
 type charge struct{ at, window int64 }
 
-// charges are those of the limits that are parts, of a reservation that was made at a time.
+// charges returns the charges of the limits that are parts of the settlement. at is the time of the
+// reservation.
 func (r *reservation) charges(notes []settledLimit, at int64) (out []charge) {
 	for i := range r.Limits {
 		l := &r.Limits[i]
@@ -167,21 +169,21 @@ func (r *reservation) charges(notes []settledLimit, at int64) (out []charge) {
 	return out
 }
 
-// kept is what the store keeps under a key, waited for as long as a check would.
+// kept returns what the store keeps under a key, and waits as long as a check would.
 func (l *limiter) kept(ctx context.Context, key string) (*lua.Kept, error) {
 	return answerAlone(ctx, l, func(ctx context.Context) (*lua.Kept, error) { return l.direct.kept(ctx, key) })
 }
 
-// settleParts makes a settlement, waited for as long as a check would. After an error it may
-// have been made, which the next look tells; nothing it was given may be used then.
+// settleParts makes a settlement, and waits as long as a check would. After an error the store may
+// have made it, which the next read shows. The arguments may still be in use then.
 func (l *limiter) settleParts(ctx context.Context, parts *group, used []limit.Tokens, charges []charge, end lua.Settlement) (lua.Settled, error) {
 	return answerAlone(ctx, l, func(ctx context.Context) (lua.Settled, error) {
 		return l.direct.settle(ctx, parts, used, charges, end)
 	})
 }
 
-// kept reads what the store keeps under a key; nil if that is nothing, or of contents
-// that it has not any more.
+// kept reads what the store keeps under a key. It returns nil if there is nothing, or if it belongs
+// to contents that the store no longer has.
 func (a *asker) kept(ctx context.Context, key string) (kept *lua.Kept, err error) {
 	read := func() error {
 		return a.guard.call(ctx, "reservation", a.auth.currentEpoch(), func(ctx context.Context) (now int64, err error) {
@@ -203,7 +205,7 @@ func (a *asker) kept(ctx context.Context, key string) (kept *lua.Kept, err error
 	return kept, nil
 }
 
-// settle makes the settlement of parts, of which so much was used.
+// settle makes the settlement of parts. used is what was used of each of them.
 func (a *asker) settle(ctx context.Context, parts *group, used []limit.Tokens, charges []charge, end lua.Settlement) (out lua.Settled, err error) {
 	groups := []*group{parts}
 	err = a.again(ctx, func() error {
@@ -214,7 +216,7 @@ func (a *asker) settle(ctx context.Context, parts *group, used []limit.Tokens, c
 			return errNoEpoch
 		}
 		if end.Was.Stamp != limit.Stamp(head.epoch) {
-			out = lua.Settled{Changed: true} // the next look tells
+			out = lua.Settled{Changed: true} // the next read shows
 			return nil
 		}
 		err := a.guard.call(ctx, "settle", head.epoch, func(ctx context.Context) (now int64, err error) {

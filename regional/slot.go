@@ -6,10 +6,11 @@ import (
 	"aliquot/limit"
 )
 
-// slotNames names the slots of limits of concurrency: above 0, at most limit.MaxExact,
-// and never twice. A daemon counts from a random number, so that two of one region, or
-// one and its successor, do not meet: with a thousand million names used by each, the
-// chance is below one in a million. Safe for concurrent use.
+// slotNames gives names to the slots of concurrency limits: numbers above 0 and at most
+// limit.MaxExact, each given once. A daemon counts up from a random number, so that the names of
+// two daemons of one region, or of a daemon and its successor, do not collide. With a thousand
+// million names used by each, the chance of a collision is below one in a million. Safe for
+// concurrent use.
 type slotNames struct{ last atomic.Uint64 }
 
 func newSlotNames(incarnation uint64) *slotNames {

@@ -23,36 +23,37 @@ import (
 const (
 	// stateFormat is the version of the state file's format.
 	stateFormat = 1
-	// maxStateBytes is well above the largest rules file with its escapes.
+	// maxStateBytes is well above the size of the largest rules file with its escapes.
 	maxStateBytes = 32 << 20
-	// saveAgain is the wait after a failed write.
+	// saveAgain is the wait after a write that failed.
 	saveAgain = 10 * time.Second
 )
 
-// state is what a daemon needs to go on without coordinators after a restart. The
-// file holds the secret that keys are hashed with, so only its owner may read it.
+// state is what a daemon needs to go on without coordinators after a restart. The file contains the
+// secret with which keys are hashed, so only its owner may read it.
 type state struct {
-	// Sum is the SHA-256 of the file with zeros in its own place, in hex; empty in files of
-	// versions that wrote none. It is the first field, so that no other text comes before it.
+	// Sum is the SHA-256 of the file in hex, computed with zeros in Sum's own place. It is empty in
+	// files of older versions. It is the first field, so that the same text cannot come earlier in
+	// the file.
 	Sum     string        `json:"sum,omitempty"`
 	Format  int           `json:"format"`
 	Region  string        `json:"region"`
 	Cluster clusterConfig `json:"cluster"`
 	Rules   ruleText      `json:"rules"`
-	// NoRules: the coordinators have none, which an absence of rules does not say.
+	// NoRules: the coordinators have no rules. Empty Rules alone would not say that.
 	NoRules bool `json:"no_rules,omitempty"`
-	// Epoch is the highest epoch of a leader that opened a session here: after a
-	// restart an older leader must not be believed.
+	// Epoch is the highest epoch of a leader that opened a session here. After a restart the daemon
+	// must not accept an older leader.
 	Epoch uint64 `json:"epoch"`
-	// Daemon is the file's id, a part of the daemon's; Others are the other daemons of the
-	// region that it knows of, 16 hex digits each.
+	// Daemon is the file's id, which is a part of the daemon's id. Others are the ids of the other
+	// daemons of the region that it knows, 16 hex digits each.
 	Daemon string   `json:"daemon,omitempty"`
 	Others []string `json:"others,omitempty"`
-	// Former is what rules were whose records may still be those of that time.
+	// Former are earlier versions of rules under which records in the store may still be stored.
 	Former []formerState `json:"former_rules,omitempty"`
 }
 
-// others are the ids of the other daemons.
+// others returns the ids of the other daemons.
 func (s *state) others() []budget.DaemonID {
 	var out []budget.DaemonID
 	for _, text := range s.Others {
@@ -63,12 +64,12 @@ func (s *state) others() []budget.DaemonID {
 	return out
 }
 
-// NoStateFile is the StateFile setting that means none.
+// NoStateFile is the value of StateFile for no state file.
 const NoStateFile = "none"
 
-// openState reads the daemon's state file and sees that it can be written. Nil without a file, or
-// where nothing can be read from it. A default file that cannot be used is a warning, and none
-// is kept then; the error of any other names the flag.
+// openState reads the daemon's state file and checks that it can be written. It returns nil if
+// there is no file, or if the file has nothing that can be read. A default file that cannot be used
+// is only a warning, and the daemon runs without one. For any other file the error names the flag.
 func openState(c *Config, log *slog.Logger) (*state, error) {
 	if c.StateFile == NoStateFile {
 		c.StateFile = ""
@@ -91,9 +92,9 @@ func openState(c *Config, log *slog.Logger) (*state, error) {
 	return nil, nil
 }
 
-// makeStateDir makes the state file's directory if it is missing, for its owner
-// only, and sees that the file can be written: better refuse to start than to find
-// out when a restart needs the file.
+// makeStateDir makes the state file's directory, for its owner only, if it is missing, and checks
+// that the file can be written. A daemon that refuses to start is better than one that cannot
+// restart later.
 func makeStateDir(file string) error {
 	if file == "" {
 		return nil
@@ -109,14 +110,14 @@ func makeStateDir(file string) error {
 	return errors.Join(temp.Close(), os.Remove(temp.Name()))
 }
 
-// createTemp makes a file beside another one that may replace it, mode 0600.
+// createTemp creates a temporary file beside a file that it may replace, with mode 0600.
 func createTemp(file string) (*os.File, error) {
 	return os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*.tmp")
 }
 
-// readState reads a state file. None yet, or none at all (an empty name), is not an
-// error, and neither is a damaged one: that is put aside as FILE.bad and the daemon
-// asks the coordinators again. Another region's is, and one of a newer format.
+// readState reads a state file. It is no error if the file is missing or its name is empty. A
+// damaged file is no error either: it is renamed to FILE.bad, and the daemon asks the coordinators
+// again. A file of another region is an error, and so is one of a newer format.
 func readState(file, region string, log *slog.Logger) (*state, error) {
 	if file == "" {
 		return nil, nil
@@ -185,19 +186,20 @@ func parseState(data []byte) (*state, error) {
 	return &s, nil
 }
 
-// errNewerState: a later version of this program has written the file.
+// errNewerState: a newer version of this program wrote the file.
 var errNewerState = errors.New("it was written by a newer version")
 
-// noSum is in the place of a checksum while the checksum is made.
+// noSum takes the place of the checksum while the checksum is computed.
 var noSum = strings.Repeat("0", hex.EncodedLen(sha256.Size))
 
-// stateSum is the checksum of a state file's text in which another one has its place.
+// stateSum returns the checksum of a state file's text in which sum takes the place of the
+// checksum.
 func stateSum(data []byte, sum string) string {
 	of := sha256.Sum256(bytes.Replace(data, []byte(sum), []byte(noSum), 1))
 	return hex.EncodeToString(of[:])
 }
 
-// putAside keeps a damaged file for inspection and goes on without it.
+// putAside renames a damaged file, to keep it for inspection, and goes on without it.
 func putAside(file string, cause error, log *slog.Logger) error {
 	log.Error("the state file is damaged and was put aside; this daemon knows no rules until a coordinator has told them",
 		"file", file, "kept_as", file+".bad", "error", cause)
@@ -207,7 +209,7 @@ func putAside(file string, cause error, log *slog.Logger) error {
 	return nil
 }
 
-// keepUnread copies a state file whose rules this version cannot read: the next write of the file
+// keepUnread copies a state file whose rules this version cannot read. The next write of the file
 // would lose them.
 func keepUnread(file string, log *slog.Logger) {
 	data, err := os.ReadFile(file)
@@ -220,19 +222,19 @@ func keepUnread(file string, log *slog.Logger) {
 
 // keeper writes the state file. Safe for concurrent use.
 type keeper struct {
-	file     string // empty: none is kept
+	file     string // empty: there is no state file
 	region   string
 	policies *policies
 	others   *others
-	id       string // the file's
+	id       string // the file's id
 	log      *slog.Logger
 	mu       sync.Mutex
 	failing  bool // the last write failed
-	// kept is what the file knows; nil while there is no file.
+	// kept is the configuration in the file; nil while there is no file.
 	kept *keptConfig
 }
 
-// keptConfig is the part of a configuration that a region acknowledges: a restart
+// keptConfig is the part of a configuration that a region acknowledges to the leader. A restart
 // must not forget it.
 type keptConfig struct {
 	region regionConfig
@@ -243,7 +245,7 @@ func (c *clusterConfig) kept(region string) *keptConfig {
 	return &keptConfig{c.Regions[c.index(region)], c.timing()}
 }
 
-// newKeeper makes a keeper; read is what the file holds, nil if nothing.
+// newKeeper returns a keeper. read is the contents of the file, or nil if there are none.
 func newKeeper(file, region string, read *state, p *policies, log *slog.Logger) *keeper {
 	k := &keeper{file: file, region: region, policies: p, log: log}
 	if file != "" {
@@ -258,16 +260,16 @@ func newKeeper(file, region string, read *state, p *policies, log *slog.Logger) 
 	return k
 }
 
-// outdated reports whether the file would make a restart believe in another floor or
-// timing than c's.
+// outdated reports whether a restart from the file would use another floor or other timing than c
+// has.
 func (k *keeper) outdated(c *clusterConfig) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.kept != nil && *k.kept != *c.kept(k.region)
 }
 
-// save writes the policy in force, once there is one, and reports whether that
-// worked. A daemon whose disk fails goes on: it can do all but restart alone.
+// save writes the policy in force, if there is one, and reports whether that worked. A daemon whose
+// disk fails goes on: it can do everything but restart without a coordinator.
 func (k *keeper) save() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -293,7 +295,7 @@ func (k *keeper) save() bool {
 	return err == nil
 }
 
-// run saves whenever there is something new to remember.
+// run saves the policy whenever it changes, until ctx ends.
 func (k *keeper) run(ctx context.Context) {
 	for {
 		select {
@@ -311,8 +313,8 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// writeState replaces a state file in one step: whoever reads it finds the old or
-// the new one, even after a power cut.
+// writeState replaces a state file in one step. A reader finds the old file or the new one, even
+// after a power cut.
 func writeState(file string, s *state) error {
 	s.Format, s.Sum = stateFormat, noSum
 	data, err := json.MarshalIndent(s, "", " ")
@@ -325,7 +327,7 @@ func writeState(file string, s *state) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name()) // fails once it was renamed
+	defer os.Remove(temp.Name()) // fails after the file was renamed
 	_, err = temp.Write(data)
 	if err = errors.Join(err, temp.Sync(), temp.Close()); err != nil {
 		return err

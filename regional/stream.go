@@ -17,30 +17,29 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-// maxStreamed is how many messages of one stream are decided at a time: enough to keep a
-// store busy that takes a millisecond, and a bound on what a client can have here that
-// sends and does not read. The next message is read when one of these is answered, and
-// what waits in the connection holds the client up.
+// maxStreamed is how many messages of one stream are decided at a time. It suffices to keep a store
+// busy that takes a millisecond. It also bounds the memory that a client can use here when it sends
+// and does not read. The next message is read when one of these has been answered; until then the
+// connection's flow control holds the client back.
 const maxStreamed = 32
 
-// errStopping ends streams; clients open another one, elsewhere or later.
+// errStopping ends streams. Clients open another one, on another daemon or later.
 var errStopping = connect.NewError(connect.CodeUnavailable, errors.New("the daemon is stopping; open another stream"))
 
-// errThrottled ends streams of a connection that heard nothing but denials, and too many
-// of them.
+// errThrottled ends the streams of a connection on which too many checks were denied and none
+// passed.
 var errThrottled = connect.NewError(connect.CodeUnavailable, errors.New("this connection is to end: it heard nothing but denials; wait as the answers say"))
 
-// streamConn is one stream as gRPC or Connect has it. Sending and receiving may go on at
-// the same time; each by itself is for one goroutine at a time.
+// streamConn is one stream over gRPC or Connect. One goroutine may send while another one receives.
 type streamConn interface {
-	// receive reads a message; io.EOF: there are no more.
+	// receive reads a message. It returns io.EOF if there are no more.
 	receive(x *exchange) error
-	// send writes the reply of an exchange, which is done with then.
+	// send writes the reply of an exchange. The exchange must not be used afterwards.
 	send(x *exchange) error
-	// abandon has what is being sent fail now; false if that fails when the call returns, for
-	// which it may then.
+	// abandon makes a send under way fail at once. It returns false if that happens only when the
+	// call returns; then the call may return while the send is under way.
 	abandon() bool
-	// peer is the client's address.
+	// peer returns the client's address.
 	peer() string
 }
 
@@ -48,18 +47,20 @@ type streamConn interface {
 type stream struct {
 	service *service
 	conn    streamConn
-	slots   chan struct{} // one for each message that is being decided
-	ended   chan error    // why the stream ends; room for one, the first counts
-	unread  chan struct{} // closed when the client does not read, and others want for room
+	slots   chan struct{} // holds one value for each message that is being decided
+	ended   chan error    // the reason why the stream ends; its buffer holds one, the first
+	unread  chan struct{} // closed when the client does not read while other streams need its memory
 	sending sync.Mutex
-	turn    atomic.Uint64 // grows when a send begins and when it ends: odd in between
+	turn    atomic.Uint64 // is incremented when a send begins and when it ends, so it is odd during a send
 }
 
-// checkStream decides what comes on a stream until the client sends no more, something
-// fails, or the daemon stops. What was read by then is answered first, but for a failure.
-// Nothing is sent once it has returned: a response over HTTP belongs to another call then. Of
-// gRPC's, which knows its streams, what is being sent to a client that does not read fails then.
-// Its error is one of RPC.
+// checkStream decides the messages of a stream until the client sends no more, an error occurs, or
+// the daemon stops. The messages read by then are answered first, except after an error. Its error
+// is an RPC error.
+//
+// After it has returned nothing is sent, because over HTTP the response may then belong to another
+// call. gRPC keeps its streams apart: there a send under way to a client that does not read fails
+// at that time.
 func (s *service) checkStream(ctx context.Context, conn streamConn) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -81,15 +82,15 @@ func (s *service) checkStream(ctx context.Context, conn streamConn) error {
 	return err
 }
 
-// failed tells whether a stream that ended for that has failed.
+// failed reports whether err, with which a stream ended, is a failure.
 func failed(err error) bool { return err != io.EOF && err != errStopping }
 
-// finish waits until nothing is under way, and hurries it after a failure. It returns the
-// first failure, or else why the stream ended. Nobody waits for a client that does not read
-// and has to go.
+// finish waits until no message is being decided, and calls hurry after a failure. It returns the
+// first failure, or otherwise the reason why the stream ended. It does not wait for a client that
+// does not read and whose stream has to end.
 func (s *stream) finish(err error, hurry func()) error {
 	unread := s.unread
-	for taken := 0; taken < maxStreamed; { // and with all slots taken nothing more begins
+	for taken := 0; taken < maxStreamed; { // with all slots taken no other message begins
 		if failed(err) {
 			hurry()
 		}
@@ -115,7 +116,8 @@ func (s *stream) finish(err error, hurry func()) error {
 	return err
 }
 
-// worse is why a stream ends that has ended for one thing when it does for another.
+// worse returns the reason that counts if a stream ended with err and then with next: the first
+// failure.
 func worse(err, next error) error {
 	if failed(err) || !failed(next) {
 		return err
@@ -123,7 +125,7 @@ func worse(err, next error) error {
 	return next
 }
 
-// end ends the stream, unless something did before.
+// end ends the stream with err, unless it has already ended.
 func (s *stream) end(err error) {
 	select {
 	case s.ended <- err:
@@ -131,7 +133,7 @@ func (s *stream) end(err error) {
 	}
 }
 
-// read takes messages off the stream, and lets each be decided by itself.
+// read reads the messages of the stream, and has each one decided in a goroutine of its own.
 func (s *stream) read(ctx context.Context) {
 	defer s.recovered()
 	for {
@@ -160,15 +162,14 @@ func (s *stream) read(ctx context.Context) {
 	}
 }
 
-// recovered ends the stream after a panic: its goroutines are outside of what the servers
-// recover.
+// recovered ends the stream after a panic. The servers do not recover the panics of its goroutines.
 func (s *stream) recovered() {
 	if cause := recover(); cause != nil {
 		s.end(s.service.panics.caught(aliquotv1connect.LimiterServiceCheckStreamProcedure, cause))
 	}
 }
 
-// decide answers one message, which takes so much room.
+// decide answers one message, which has taken that much of the room.
 func (s *stream) decide(ctx context.Context, x *exchange, takes int64) {
 	defer func() { <-s.slots }()
 	defer func() { s.service.room.give(takes) }()
@@ -189,7 +190,7 @@ func (s *stream) decide(ctx context.Context, x *exchange, takes int64) {
 	}
 }
 
-// send sends a reply when it is its turn, unless the stream has failed by then.
+// send sends a reply when no other send is under way, unless the stream has failed by then.
 func (s *stream) send(ctx context.Context, x *exchange) error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
@@ -201,7 +202,7 @@ func (s *stream) send(ctx context.Context, x *exchange) error {
 	return s.conn.send(x)
 }
 
-// grpcStream is a stream of gRPC's.
+// grpcStream is a stream over gRPC.
 type grpcStream struct{ grpc.ServerStream }
 
 func (g grpcStream) receive(x *exchange) error {
@@ -216,10 +217,10 @@ func (g grpcStream) receive(x *exchange) error {
 
 func (g grpcStream) send(x *exchange) error { return g.SendMsg(x) }
 
-// abandon reports false: gRPC ends what is being sent when the handler returns.
+// abandon returns false: gRPC ends a send under way when the handler returns.
 func (g grpcStream) abandon() bool { return false }
 
-// grpcStreamHandler is CheckStream over gRPC.
+// grpcStreamHandler returns the handler of CheckStream over gRPC.
 func grpcStreamHandler(s *service) grpc.StreamHandler {
 	return func(_ any, g grpc.ServerStream) (err error) {
 		defer func() {
@@ -238,15 +239,15 @@ func (g grpcStream) peer() string {
 	return ""
 }
 
-// connectService is the service over Connect, which has streams of its own.
+// connectService is the service over Connect, whose streams have their own handler.
 type connectService struct{ *service }
 
-// CheckStream is there because the generated handler wants it; handleCalls serves it.
+// CheckStream exists because the generated handler needs it. handleCalls serves the streams.
 func (connectService) CheckStream(context.Context, *connect.BidiStream[aliquotv1.CheckStreamRequest, aliquotv1.CheckStreamResponse]) error {
 	return connect.NewError(connect.CodeUnimplemented, errors.New("served by another handler"))
 }
 
-// connectStream is a stream of Connect's, or one of gRPC's on Connect's listener.
+// connectStream is a stream over Connect, or one over gRPC on Connect's listener.
 type connectStream struct {
 	*connect.BidiStream[streamCall, streamCall]
 	response *http.ResponseController
@@ -259,7 +260,7 @@ func (c connectStream) receive(x *exchange) error {
 		return io.EOF
 	case err != nil:
 		return err
-	case in.exchange == nil: // connect does not read a message of no bytes
+	case in.exchange == nil: // connect does not call the codec for an empty message
 		return x.read()
 	}
 	*x = *in.exchange
@@ -268,25 +269,25 @@ func (c connectStream) receive(x *exchange) error {
 
 func (c connectStream) send(x *exchange) error { return c.Send(&streamCall{x}) }
 
-// abandon resets the stream: the response belongs to another call once the handler has
-// returned, so nothing may be writing to it then.
+// abandon resets the stream. The response belongs to another call once the handler has returned, so
+// no goroutine may be writing to it then.
 func (c connectStream) abandon() bool {
-	_ = c.response.SetWriteDeadline(time.Now()) // HTTP/2 has one; without it the client is waited for
+	_ = c.response.SetWriteDeadline(time.Now()) // HTTP/2 has a deadline; without it checkStream waits for the client
 	return true
 }
 
 func (c connectStream) peer() string { return c.Peer().Addr }
 
-// responseKey is the key under which a stream's context has its response.
+// responseKey is the key of the response controller in a stream's context.
 type responseKey struct{}
 
-// responseOf controls the response of a stream that came through unhurried.
+// responseOf returns the controller of the response of a stream that unhurried has wrapped.
 func responseOf(ctx context.Context) *http.ResponseController {
 	return ctx.Value(responseKey{}).(*http.ResponseController)
 }
 
-// unhurried lets a stream be read for as long as it is open; the server's read timeout is
-// for calls, whose bodies end.
+// unhurried lets a stream be read for as long as it is open. The server's read timeout is meant for
+// calls, whose bodies end.
 func unhurried(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		response := http.NewResponseController(w)

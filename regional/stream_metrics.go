@@ -2,13 +2,13 @@ package regional
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Why a stream was ended for want of room, as the metric names it.
+// The reasons, as the metric names them, for which a stream is ended for want of room.
 const (
-	endedUnread = "unread"  // its client did not read while others waited
-	endedNoRoom = "no_room" // its message found none
+	endedUnread = "unread"  // its client did not read while other streams waited
+	endedNoRoom = "no_room" // there was no room for its message
 )
 
-// streams makes the metrics of the room that streams share.
+// streams creates the metrics of the room that all streams share.
 func (m *metrics) streams(reg prometheus.Registerer) {
 	m.streamWaits = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "aliquot_stream_waits_total", Help: "Messages of CheckStream that waited, because those of all streams took all the room there is.",
@@ -23,7 +23,7 @@ func (m *metrics) streams(reg prometheus.Registerer) {
 	reg.MustRegister(m.streamWaits, ended)
 }
 
-// watchRoom exports how much of the room is taken, read at each scrape.
+// watchRoom exports how much of the room is in use, which is read at each scrape.
 func (m *metrics) watchRoom(r *room, reg prometheus.Registerer) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "aliquot_stream_bytes", Help: "What the messages of all streams take that are being answered, of 64 MiB.",

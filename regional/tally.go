@@ -2,31 +2,30 @@ package regional
 
 import "aliquot/limit"
 
-// tallyRows is how many kinds of decisions are counted apart before the metrics have to
-// take them: a batch has a few rules, most of them decided in one or two ways.
+// tallyRows is how many kinds of decisions a tally counts before it has to pass them on to the
+// metrics. A batch has a few rules, and most of them are decided in one or two ways.
 const tallyRows = 8
 
-// tally counts the decisions of one call, which the metrics take together: each of their
-// counters is one place in memory that the processors of all calls take from one another. The
-// zero value has counted nothing; so has a nil one, whatever it is told. It belongs to one
-// call.
+// tally counts the decisions of one call and adds them to the metrics together. Each counter of the
+// metrics is one place in memory for which the processors of all calls compete. The zero value is
+// empty. A nil tally counts nothing. It belongs to one call.
 type tally struct {
 	rows [tallyRows]tallyRow
 	n    int
-	// counts are those of the version of the rules that the requests were decided under.
+	// counts are the counters of the rules version under which the requests were decided.
 	counts          *decisionCounts
 	allowed, denied uint64
 }
 
-// tallyRow is what was decided of one rule ("" for none) in one way; offered and admitted
-// are whole tokens, as metrics are.
+// tallyRow counts the decisions of one rule ("" for none) with one outcome and mode. offered and
+// admitted are whole tokens, as in the metrics.
 type tallyRow struct {
 	rule, outcome, mode string
 	decisions           uint64
 	offered, admitted   float64
 }
 
-// decided counts a decision, and returns its row, which holds until the next one.
+// decided counts a decision and returns its row, which is valid until the next call.
 func (t *tally) decided(m *metrics, rule, outcome, mode string) *tallyRow {
 	if t == nil {
 		return nil
@@ -46,8 +45,8 @@ func (t *tally) decided(m *metrics, rule, outcome, mode string) *tallyRow {
 	return r
 }
 
-// charged counts what the decision was about, and whether that was consumed. A nil row
-// counts nothing.
+// charged counts the cost of the decision as offered, and also as admitted if it was consumed. A
+// nil row counts nothing.
 func (r *tallyRow) charged(cost limit.Tokens, consumed bool) {
 	if r == nil {
 		return
@@ -59,7 +58,7 @@ func (r *tallyRow) charged(cost limit.Tokens, consumed bool) {
 	}
 }
 
-// under counts a request that was decided under a version of the rules.
+// under counts a request that was decided under one version of the rules.
 func (t *tally) under(counts *decisionCounts, allowed bool) {
 	if t.counts != counts {
 		t.flushCounts()
@@ -72,7 +71,7 @@ func (t *tally) under(counts *decisionCounts, allowed bool) {
 	}
 }
 
-// flush has the metrics take what was counted, and begins anew.
+// flush adds the counts to the metrics and resets them.
 func (t *tally) flush(m *metrics) {
 	t.flushRows(m)
 	t.flushCounts()

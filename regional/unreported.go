@@ -5,30 +5,31 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// maxUnreported bounds the keys of a daemon without a session that its Hellos tell of.
+// maxUnreported caps the keys that the Hellos of a daemon without a session report.
 const maxUnreported = 1000
 
-// unreported is what a daemon admits while it has no session, so that no report tells of it. Its
-// next Hello does, for the leader's watch over promises. The leader knows only of its own answers
-// when they were, so counting begins with one. What a lost answer or one key too many leaves out
-// is not counted. The zero value counts nothing. It is not safe for concurrent use.
+// unreported counts what a daemon admits while it has no session, so that no report contains it.
+// The next Hello does, for the leader's audit of promises. The leader knows only the times of its
+// own answers, so counting begins with one of them. What belongs to a lost answer, or to keys
+// beyond maxUnreported, is not counted. The zero value counts nothing. It is not safe for
+// concurrent use.
 type unreported struct {
-	since uint64 // nonce of the Hello whose answer came last; 0: nothing is counted
+	since uint64 // nonce of the Hello that was answered last; 0: nothing is counted
 	keys  map[budget.KeyID]*budget.KeyReport
 }
 
-// countFrom forgets what was counted, and counts from the answer to a Hello with a nonce on; 0
-// ends counting.
+// countFrom drops the counts, and starts to count at the answer to the Hello with this nonce. A
+// nonce of 0 stops counting.
 func (u *unreported) countFrom(nonce uint64) { u.since, u.keys = nonce, nil }
 
-// admit counts what was admitted of a key.
+// admit counts tokens that were admitted of a key.
 func (u *unreported) admit(k budget.KeyID, usage budget.Usage) {
 	if r := u.of(k); r != nil {
 		r.Limit, r.Admitted = usage.Limit, r.Admitted+usage.Cost
 	}
 }
 
-// refund counts what may be given back of a key.
+// refund counts tokens of a key that may be given back.
 func (u *unreported) refund(k budget.KeyID, amount int64) {
 	if r := u.of(k); r != nil {
 		r.Refunded += amount
@@ -50,7 +51,7 @@ func (u *unreported) of(k budget.KeyID) *budget.KeyReport {
 	return r
 }
 
-// tell adds what was counted to a Hello.
+// tell adds the counts to a Hello.
 func (u *unreported) tell(h *aliquotv1.HelloRequest) {
 	h.SpentSince = u.since
 	for _, k := range u.keys {
@@ -60,15 +61,15 @@ func (u *unreported) tell(h *aliquotv1.HelloRequest) {
 	}
 }
 
-// tellUnreported adds to a Hello what was admitted without a session.
+// tellUnreported adds what was admitted without a session to a Hello.
 func (a *authority) tellUnreported(h *aliquotv1.HelloRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.unreported.tell(h)
 }
 
-// countUnreported counts what is admitted without a session from the answer to a Hello on; 0: there
-// is a session.
+// countUnreported starts to count what is admitted without a session, at the answer to the Hello
+// with this nonce. A nonce of 0 means that there is a session.
 func (a *authority) countUnreported(nonce uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// The messages of LeaseService, between the machine's words and the wire's.
+// Conversion of LeaseService's messages between the state machine's types and the wire's.
 
 func helloRequest(region string, h budget.Hello) *aliquotv1.HelloRequest {
 	out := &aliquotv1.HelloRequest{
@@ -43,7 +43,7 @@ func reportRequest(region string, r budget.Report) *aliquotv1.ReportRequest {
 	return out
 }
 
-// directiveIn reads the answer to a report.
+// directiveIn converts the answer to a report.
 func directiveIn(region int, in *aliquotv1.ReportResponse) (budget.Directive, error) {
 	actions, err := actionsIn(in.GetActions())
 	return budget.Directive{
@@ -60,7 +60,7 @@ func daemonsOut(ids []budget.DaemonID) []uint64 {
 	return out
 }
 
-// daemonsIn reads the ids of daemons, at most budget.MaxDaemons.
+// daemonsIn converts the ids of daemons, at most budget.MaxDaemons.
 func daemonsIn(ids []uint64) []budget.DaemonID {
 	var out []budget.DaemonID
 	for _, id := range ids[:min(len(ids), budget.MaxDaemons)] {
@@ -69,7 +69,7 @@ func daemonsIn(ids []uint64) []budget.DaemonID {
 	return out
 }
 
-// helloIn reads the answer to a Hello.
+// helloIn converts the answer to a Hello.
 func helloIn(region int, in *aliquotv1.HelloResponse) (budget.HelloOK, error) {
 	actions, err := actionsIn(in.GetActions())
 	ok := budget.HelloOK{
@@ -82,7 +82,7 @@ func helloIn(region int, in *aliquotv1.HelloResponse) (budget.HelloOK, error) {
 	return ok, err
 }
 
-// clusterIn reads the cluster's configuration. It is not checked yet.
+// clusterIn converts the cluster's configuration. It does not check it.
 func clusterIn(in *aliquotv1.RegionConfig) clusterConfig {
 	c := clusterConfig{
 		ClusterID: in.GetClusterId(), Version: in.GetConfigVersion(),
@@ -98,7 +98,7 @@ func clusterIn(in *aliquotv1.RegionConfig) clusterConfig {
 	return c
 }
 
-// actionsIn reads actions; what no leader sends is refused whole.
+// actionsIn converts actions. It refuses all of them if one has a value that no leader sends.
 func actionsIn(in []*aliquotv1.Action) ([]budget.Action, error) {
 	out := make([]budget.Action, len(in))
 	for i, a := range in {
@@ -157,7 +157,7 @@ func limitOut(l budget.KeyLimit) *aliquotv1.KeyLimit {
 	}
 }
 
-// limitIn reads a limit; one out of range counts as unknown.
+// limitIn converts a limit. A limit out of range becomes the zero value, an unknown limit.
 func limitIn(in *aliquotv1.KeyLimit) budget.KeyLimit {
 	if tail := in.GetTailMicros(); tail < 0 || tail > budget.MaxTail.Microseconds() {
 		return budget.KeyLimit{}
