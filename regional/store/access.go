@@ -9,22 +9,23 @@ import (
 	"aliquot/lua"
 )
 
-// access is a client with its connections. It is replaced as a whole where they are of no
-// use any more: go-redis keeps connections for as long as they work, and a primary that
-// became a replica goes on answering, with refusals; and after some failed dials it refuses
-// calls for up to a second without a look at whether the server is back.
+// access is a client with its connections. It is replaced as a whole once the connections are
+// useless. go-redis keeps a connection for as long as it works, and a primary that became a replica
+// still answers, with refusals. After some failed dials go-redis also refuses calls for up to a
+// second without checking whether the server is back.
 type access struct {
 	client  *redis.Client
 	scripts *lua.Scripts
-	// applies are the scripts for changes of shares, on the same connections: many at once, and
-	// nobody waits for their reply as a check does, so it may take as long as their context.
+	// applies are the scripts for changes of shares, over the same connections. There are many
+	// changes at once, and no client waits for their reply as for that of a check. So such a call
+	// may take as long as its context.
 	applies *lua.Scripts
 }
 
-// applyTimeout bounds each read and write of changes of shares; a context may shorten it.
+// applyTimeout bounds each read and write of changes of shares. A context may shorten it.
 const applyTimeout = 5 * time.Second
 
-// newAccess makes one; nothing is dialled until the first call, but for idle connections.
+// newAccess returns a new access. Nothing but idle connections is dialled before the first call.
 func (s *Redis) newAccess() *access {
 	a := &access{client: redis.NewClient(&s.dialled)}
 	a.scripts = lua.New(a.client)
@@ -35,11 +36,11 @@ func (s *Redis) newAccess() *access {
 
 func (s *Redis) client() *redis.Client { return s.access.Load().client }
 
-// Renew replaces all connections. Calls under way on them fail, and nobody knows whether
-// they were made.
+// Renew replaces all connections. Calls under way on them fail, and it is unknown whether they were
+// executed.
 func (s *Redis) Renew() { s.renew(s.access.Load()) }
 
-// renew is Renew, unless somebody else was faster.
+// renew does the same, unless another caller has already replaced old.
 func (s *Redis) renew(old *access) {
 	s.renewing.Lock()
 	defer s.renewing.Unlock()
@@ -47,10 +48,10 @@ func (s *Redis) renew(old *access) {
 		return
 	}
 	s.access.Store(s.newAccess())
-	_ = old.client.Close() // it is of no use any more, however it ends
+	_ = old.client.Close() // it is of no more use, so its error does not matter
 }
 
-// demoted is told that the server behind an access is a replica.
+// demoted handles the finding that the server behind an access is a replica.
 func (s *Redis) demoted(a *access) {
 	if s.sentinels != nil {
 		s.sentinels.doubt("")
@@ -58,7 +59,7 @@ func (s *Redis) demoted(a *access) {
 	s.renew(a)
 }
 
-// refusals calls demoted whenever a server answers that it is a replica.
+// refusals is a hook that calls demoted whenever a server answers that it is a replica.
 type refusals struct{ demoted func() }
 
 func (h refusals) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -12,18 +12,17 @@ import (
 	"aliquot/lua"
 )
 
-// Cluster keeps the records in a Redis Cluster. The records of one client share a slot,
-// and a script reaches the keys of one slot only: a request whose limits stand in several
-// is charged in all of them at once, and what was charged is given back if one of them
-// denied it or could not be asked. Every slot has a copy of the epoch, which each script
-// call looks at. Safe for concurrent use.
+// Cluster keeps the records in a Redis Cluster. The records of one client share a slot, and a
+// script reaches the keys of one slot only. So a request whose limits are in several slots is
+// charged in all of them at once. If one of them denied it or did not answer, the charges are given
+// back. Every slot has a copy of the epoch, which each script call checks. Safe for concurrent use.
 type Cluster struct {
 	nodes   *nodes
 	scripts *lua.Scripts
 	epochs  *[lua.Slots]string // the keys of the epoch
 	heard   heardMarks
 	roster  string // the key of the list of daemons, in homeSlot
-	// reserving are the reservations that are being made.
+	// reserving holds the names of the reservations that are being made.
 	reserving names
 	refused   refusedSlots
 	onEpoch   func(string)
@@ -35,19 +34,19 @@ type Cluster struct {
 
 	mu            sync.Mutex
 	seen          string    // the epoch last learned
-	learning      *learning // nil: nobody learns
-	learned       *learning // the last one, if nobody has taken what it found
+	learning      *learning // nil: no learning is under way
+	learned       *learning // the latest one, unless its result was taken
 	policyChecked bool
 
-	spread spread // of whoever learns
+	spread spread // used only by the learning under way
 
 	background sync.WaitGroup
 	ctx        context.Context // ends when the store is closed
 	stop       context.CancelFunc
 }
 
-// NewCluster prepares the store; nothing is dialled until the first call. It fails only on
-// a configuration that could never work.
+// NewCluster prepares the store. It dials nothing before the first call. It fails only on a
+// configuration that could never work.
 func NewCluster(c RedisConfig) (*Cluster, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -68,15 +67,15 @@ func NewCluster(c RedisConfig) (*Cluster, error) {
 	return s, nil
 }
 
-// Close closes the connections; calls under way fail.
+// Close closes the connections. Calls under way fail.
 func (s *Cluster) Close() error {
 	s.stop()
 	s.background.Wait()
 	return s.nodes.close()
 }
 
-// current tells whether the contents are those expected, as far as this process knows
-// without asking: a node may have been replaced by a process that nobody vouched for.
+// current returns an *EpochError if the contents are known not to be the expected ones, because a
+// node runs an unknown process. It does not ask the nodes.
 func (s *Cluster) current() error {
 	if s.nodes.strange.Load() {
 		return &EpochError{}
@@ -84,8 +83,8 @@ func (s *Cluster) current() error {
 	return nil
 }
 
-// bySlot makes a job for each slot that n keys stand in, or more where one would be long:
-// of[j] are those of job j, in their order.
+// bySlot makes a job for each slot of n keys, or several where one would be long. of[j] are the
+// indexes of the keys of job j, in their order.
 func bySlot(n int, key func(i int) string) (jobs []*job, of [][]int) {
 	open := map[int]int{} // the job of a slot that has room
 	for i := range n {
@@ -101,7 +100,7 @@ func bySlot(n int, key func(i int) string) (jobs []*job, of [][]int) {
 	return jobs, of
 }
 
-// Apply makes changes, any number of them, each slot's in order; see lua.Scripts.Apply.
+// Apply makes changes, any number of them, in each slot in order; see lua.Scripts.Apply.
 func (s *Cluster) Apply(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
 	if err := lua.CheckChanges(epoch, changes); err != nil {
 		return nil, 0, err
@@ -156,22 +155,23 @@ func (s *Cluster) applyNothing(ctx context.Context, epoch string) ([]limit.Appli
 	return lua.ReadApply(reply, nil)
 }
 
-// ApplyLease is Apply for a caller that takes a lease along with the changes, of which
-// there may be none; see Redis.ApplyLease and heard.go.
+// ApplyLease makes changes, of which there may be none, for a caller that takes a lease along with
+// them; see Redis.ApplyLease and cluster_heard.go.
 func (s *Cluster) ApplyLease(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
 	applied, now, err := s.Apply(ctx, epoch, changes)
 	if _, node := errors.AsType[*NodeError](err); err != nil && (!node || len(changes) > 0) {
 		return nil, 0, err
 	}
-	// Without changes the mark is all there is to do, and it needs most of its slots only.
+	// Without changes only the mark is to be written, which needs only most of its slots.
 	if err := s.markHeard(ctx); err != nil {
 		return nil, 0, err
 	}
 	return applied, now, nil
 }
 
-// Roster tells the list of the region's daemons of one, and reads it. The list stands in one
-// slot: while the node of that does not answer, nobody reads it, and what was read holds.
+// Roster records one daemon in the list of the region's daemons, and reads the list. The list is in
+// one slot. While the node of that slot does not answer, no daemon reads the list, and the list as
+// last read holds.
 func (s *Cluster) Roster(ctx context.Context, epoch string, c roster.Call) (roster.Reply, error) {
 	j := &job{slot: homeSlot, call: s.scripts.RosterCall(s.epochs[homeSlot], s.roster, epoch, c)}
 	s.run(ctx, []*job{j})
@@ -182,8 +182,8 @@ func (s *Cluster) Roster(ctx context.Context, epoch string, c roster.Call) (rost
 	return lua.ReadRoster(reply)
 }
 
-// result is a script's reply. While a node runs a process that nobody vouched for, its
-// errors are about that.
+// result returns a script's reply. While a node runs an unknown process, the error of a failed job
+// is an *EpochError.
 func (s *Cluster) result(j *job) ([]any, error) {
 	if j.err != nil {
 		if err := s.current(); err != nil {
@@ -199,7 +199,7 @@ func (s *Cluster) result(j *job) ([]any, error) {
 	return reply, nil
 }
 
-// pause waits, unless the context ends first.
+// pause waits for a time. It returns the context's error if that ends first.
 func pause(ctx context.Context, wait time.Duration) error {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

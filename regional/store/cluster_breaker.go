@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// A node that failed tripAfter calls in a row is left alone for openLeast, then for
-	// twice as long each time that a trial fails too, up to openMost.
+	// A node that failed tripAfter calls in a row gets no calls for openLeast. The time doubles
+	// with each failed trial, up to openMost.
 	tripAfter = 5
 	openLeast = 500 * time.Millisecond
 	openMost  = 5 * time.Second
-	// suspectAfter failures in a row a node gets one call at a time, so that the calls that
-	// find out about it do not hold up the others' nodes.
+	// suspectAfter is the number of failures in a row after which a node gets one call at a time.
+	// The calls that find out about it then do not hold up the calls of other nodes.
 	suspectAfter = 3
-	// A failure that took lateBy of its deadline longer than that was noticed late, since
-	// this process had no CPU to do it sooner, nor had it to read a reply. That is no
-	// failure of a node that answered within excusedFor.
+	// A failure is late if it took longer than its deadline by more than 1/lateBy of it. This
+	// process then had no CPU to notice it sooner, nor to read a reply. A late failure does not
+	// count against a node that answered within excusedFor.
 	lateBy     = 5
 	excusedFor = time.Second
 )
 
 var errOpen = errors.New("the node did not answer lately and is not asked for now")
 
-// NodeError is the failure of one node of a Redis Cluster, which has a breaker of its own:
-// it says nothing about the others.
+// NodeError is the failure of one node of a Redis Cluster. Each node has a breaker of its own, so
+// the failure says nothing about the other nodes.
 type NodeError struct {
 	Node string // host:port
 	Err  error
@@ -36,11 +36,11 @@ type NodeError struct {
 
 func (e *NodeError) Error() string { return fmt.Sprintf("store: node %s: %v", e.Node, e.Err) }
 
-// Unwrap is why.
+// Unwrap returns the cause.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// nodeBreaker keeps calls off a node that does not answer, so that the others do not
-// wait for it. The zero value is closed. Safe for concurrent use.
+// nodeBreaker keeps calls away from a node that does not answer, so that calls of other nodes do
+// not wait for it. The zero value is closed. Safe for concurrent use.
 type nodeBreaker struct {
 	mu     sync.Mutex
 	failed int
@@ -50,9 +50,9 @@ type nodeBreaker struct {
 	heard  time.Time // when it last answered
 }
 
-// enter asks for leave to make a call, which leave ends. While the breaker is open only
-// trials get it, that nobody waits for: a call of many clients would hold up all of them
-// for the one node.
+// enter returns nil if a call may be made; leave must be called at its end. While the breaker is
+// open only trials may be made, because no client waits for them. A call of many clients would hold
+// up all of them for the one node.
 func (b *nodeBreaker) enter(now time.Time, trial bool) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,7 +63,7 @@ func (b *nodeBreaker) enter(now time.Time, trial bool) error {
 	return nil
 }
 
-// turn is what a call's end changed.
+// turn is how the end of a call changed the breaker.
 type turn int
 
 const (
@@ -72,7 +72,7 @@ const (
 	closed
 )
 
-// leave tells what became of a call that took so long and had so long.
+// leave records the end of a call: whether the node was unwell, how long the call took, and how long it had.
 func (b *nodeBreaker) leave(now time.Time, unwell bool, took, had time.Duration) turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +93,7 @@ func (b *nodeBreaker) leave(now time.Time, unwell bool, took, had time.Duration)
 	}
 	b.failed = tripAfter
 	if now.Before(b.until) {
-		return same // another call of the same time
+		return same // another call of the same period
 	}
 	first := b.wait == 0
 	b.wait = min(max(2*b.wait, openLeast), openMost)
@@ -110,18 +110,18 @@ func (b *nodeBreaker) open() bool {
 	return b.failed >= tripAfter
 }
 
-// trialIn is in how long the node is to be tried; 0: it is not left alone.
+// trialIn returns after what time the node is to be tried; 0: at once, or the breaker is closed.
 func (b *nodeBreaker) trialIn(now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return max(0, b.until.Sub(now))
 }
 
-// refusing are the answers of a server that does not decide anything for now.
+// refusing are the error prefixes of a server that decides nothing for now.
 var refusing = [...]string{"LOADING", "BUSY", "OOM", "MISCONF", "NOREPLICAS", "MASTERDOWN", "NOAUTH", "WRONGPASS", "NOPERM"}
 
-// unwell tells the failures that a node is left alone for. A process that nobody vouched
-// for is another matter than one that does not answer.
+// unwell reports whether a failure counts against the node's breaker. errStrange does not: an
+// unknown process answers, so it is not a node that fails.
 func unwell(err error) bool {
 	if err == nil || errors.Is(err, errStrange) {
 		return false

@@ -7,25 +7,25 @@ import (
 	"aliquot/limit"
 )
 
-// clockFresh is how long a reading of a node's clock is preferred to a less exact one,
-// microseconds: so long that drift does not matter.
+// clockFresh is how long, in microseconds, a reading of a node's clock is preferred to a less exact
+// one. It is short enough for drift not to matter.
 const clockFresh = 1_000_000
 
-// nodeClock is what is known of a node's clock: how far ahead of this process's it is, at
-// least and at most, microseconds. The zero value knows nothing.
+// nodeClock bounds how far a node's clock is ahead of this process's clock: at least least and at
+// most most microseconds. The zero value knows nothing. Safe for concurrent use.
 type nodeClock struct {
 	mu              sync.Mutex
 	least, most, at int64
 	known           bool
 }
 
-// add takes a reading: the node's clock was now somewhere between sent and received.
+// add takes a reading: the node's clock was now at some time between sent and received.
 func (c *nodeClock) add(now, sent, received int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	least, most := now-received, now-sent
 	if c.known && most-least > c.most-c.least && received-c.at < clockFresh && least <= c.most && most >= c.least {
-		return // less exact, and no contradiction
+		return // less exact, and consistent with the bounds known
 	}
 	c.least, c.most, c.at, c.known = least, most, received, true
 }
@@ -36,7 +36,7 @@ func (c *nodeClock) bounds() (least, most int64, known bool) {
 	return c.least, c.most, c.known
 }
 
-// read takes the clock off a script's reply.
+// read takes a reading of the node's clock from a script's reply.
 func (n *nodes) read(j *job, reply []any) {
 	if len(reply) == 0 {
 		return
@@ -46,8 +46,8 @@ func (n *nodes) read(j *job, reply []any) {
 	}
 }
 
-// clocks are the bounds of how far the clocks of all nodes are ahead of this process's;
-// false without a reading.
+// clocks returns bounds of how far the clocks of all nodes are ahead of this process's clock, in
+// microseconds. known is false before the first reading.
 func (n *nodes) clocks() (least, most int64, known bool) {
 	least, most = math.MaxInt64, math.MinInt64
 	n.mu.Lock()
@@ -60,9 +60,9 @@ func (n *nodes) clocks() (least, most int64, known bool) {
 	return least, most, known
 }
 
-// shift words a view for any node: the caller read the clock of some node, and the others
-// may be as much ahead of it or behind it as all clocks are apart. What ends ends earlier,
-// and what begins begins later.
+// shift makes a view correct for any node. The caller read the clock of one node, and the other
+// clocks may be ahead of it or behind it by up to apart. So each end moves earlier by apart, and
+// each beginning moves later by it.
 func shift(v *limit.View, apart int64) {
 	v.Until = max(0, v.Until-apart)
 	v.Since = later(v.Since, apart)
@@ -73,7 +73,8 @@ func shift(v *limit.View, apart int64) {
 	}
 }
 
-// later moves an instant; 0 stays, for it says that there is none.
+// later returns an instant moved by some microseconds. 0 stays 0, because it means that there is no
+// instant.
 func later(at, by int64) int64 {
 	if at == 0 {
 		return 0

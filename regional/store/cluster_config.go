@@ -7,9 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// clusterOptions reads redis+cluster://[user:password@]host:port[,host:port...][?options],
-// or the same of rediss+cluster, for TLS. Options are those of a single server's URL. Its
-// errors never show the URL, which may hold a password.
+// clusterOptions reads redis+cluster://[user:password@]host:port[,host:port...][?options], or the
+// same with rediss+cluster for TLS. The options are those of a single server's URL. It returns the
+// options and the addresses of all hosts. Its errors never show the URL, which may hold a password.
 func clusterOptions(c RedisConfig) (*redis.Options, []string, error) {
 	m, ok := parseHosts(c.URL, "cluster")
 	if !ok {

@@ -12,22 +12,23 @@ import (
 	"aliquot/lua"
 )
 
-// contents are what a look at all slots found.
+// contents is what one survey of all slots found.
 type contents struct {
 	epochs    [lua.Slots]string
 	processes []string // run ids of the owners of slots, sorted
-	// promotions are those of the owners that were replicas, sorted; see lua.Promotion.
+	// promotions identify the promotions of those owners that were replicas, sorted; see
+	// lua.Promotion.
 	promotions []string
 	now        int64 // the latest clock
 }
 
-// servers names a set of processes.
+// servers returns a short name for the set of processes.
 func (c *contents) servers() string {
 	sum := sha256.Sum256([]byte(strings.Join(c.processes, " ")))
 	return hex.EncodeToString(sum[:8])
 }
 
-// names tells whether an epoch is of these processes, as they were last promoted.
+// names reports whether an epoch belongs to these processes, as they were last promoted.
 func (c *contents) names(epoch string) bool {
 	return lua.Names(epoch, c.servers(), c.promotions...)
 }
@@ -41,16 +42,16 @@ func (c *contents) uniform() bool {
 	return true
 }
 
-// spread is what one daemon sees of an epoch that another one gives to the slots. However
-// slow that is, it is not disturbed while it goes on: two that take turns in minting would
-// never end. The zero value has seen nothing.
+// spread is how far an epoch that another daemon writes to the slots has got, as one daemon sees
+// it. A write that goes on is not disturbed, however slow it is: two daemons that create epochs in
+// turns would never end. The zero value has seen nothing.
 type spread struct {
 	epoch string
-	slots int // that had it when last looked at
-	// grown is when more had it than before, or its birth if nobody can be at it any more, in
-	// microseconds of the nodes' clocks.
+	slots int // how many slots had it at the latest look
+	// grown is when more slots had it than before, in microseconds of the nodes' clocks. If no
+	// daemon can still be writing it, it is the epoch's birth.
 	grown int64
-	// failed is an epoch that this daemon gave itself, and not to every slot.
+	// failed is an epoch that this daemon created and did not write to every slot.
 	failed string
 }
 
@@ -65,7 +66,7 @@ func (s *spread) look(now *contents) {
 	case epoch != s.epoch:
 		grown, _ := limit.EpochBirth(epoch)
 		if now.now-grown < learnWithin.Microseconds() && !now.uniform() {
-			grown = now.now // somebody may be at it still
+			grown = now.now // another daemon may still be writing it
 		}
 		*s = spread{epoch: epoch, slots: slots, grown: grown, failed: s.failed}
 	case slots > s.slots:
@@ -73,14 +74,14 @@ func (s *spread) look(now *contents) {
 	}
 }
 
-// over tells that the epoch stands in every slot by now or will not: something was lost, or
-// whoever gave it is gone.
+// over reports whether the writing of the epoch has ended: it is in every slot or never will be,
+// because something was lost or its daemon is gone.
 func (s *spread) over(now *contents) bool {
 	return s.epoch == s.failed || now.now-s.grown > mintWithin.Microseconds() || now.now < s.grown
 }
 
-// survey asks all owners of slots who they are, all slots for their epoch, and then for the
-// time.
+// survey asks all owners of slots for their identity, all slots for their epoch, and then all
+// owners for the time.
 func (s *Cluster) survey(ctx context.Context) (*contents, error) {
 	if err := s.nodes.refresh(ctx); err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (s *Cluster) survey(ctx context.Context) (*contents, error) {
 		}
 		found.epochs[slot], _ = j.reply.(string)
 	}
-	// After the slots: of what was found there nothing is younger than this.
+	// The clocks are read after the slots, so nothing found in the slots is younger than they are.
 	for owner := range s.nodes.masters() {
 		sent := s.nodes.local()
 		clock, err := owner.asks.Time(ctx).Result()

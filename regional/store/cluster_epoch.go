@@ -10,18 +10,19 @@ import (
 )
 
 const (
-	// learnWithin bounds learning, minting for all slots included, whoever waits for it.
+	// learnWithin bounds learning, with the creation of a new epoch for all slots.
 	learnWithin = 30 * time.Second
-	// mintWithin is how long no slot may get a new epoch before the daemon that gives it is
-	// taken for gone, and another one mints its own.
+	// mintWithin is for how long no further slot may get a new epoch before the daemon that writes
+	// it counts as gone, and another daemon creates its own.
 	mintWithin = 2 * time.Second
-	// learnedFor is how long what was learned is kept for whoever stopped waiting for it.
+	// learnedFor is how long the result of learning is kept for callers that stopped waiting for
+	// it.
 	learnedFor = 2 * time.Second
-	// learnPause spaces looks at a mint that another daemon makes, at least.
+	// learnPause is the minimum pause between looks at an epoch that another daemon is writing.
 	learnPause = 20 * time.Millisecond
 )
 
-// learning is one look at the contents, which everybody who asks meanwhile waits for.
+// learning is one look at the contents. All callers that ask during it wait for its result.
 type learning struct {
 	done  chan struct{}
 	epoch string
@@ -29,10 +30,10 @@ type learning struct {
 	ended time.Time
 }
 
-// Epoch learns the epoch of the contents, one for all slots, or mints it: where a slot has
-// none or another one, something was lost, and likewise where a node is not the process
-// that it was, or one more. Learning goes on when ctx ends; whoever asks next finds it done,
-// however long it takes beside what callers have time for.
+// Epoch returns the epoch of the contents, which is the same in all slots, or creates a new one. It
+// creates one if something was lost: a slot has no epoch or another one, a node is another process
+// than before, or a node is new. Learning goes on when ctx ends, and the next caller gets its
+// result. So learning may take longer than any caller can wait.
 func (s *Cluster) Epoch(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	l := s.learning
@@ -51,7 +52,7 @@ func (s *Cluster) Epoch(ctx context.Context) (string, error) {
 	case <-l.done:
 		s.mu.Lock()
 		if s.learned == l {
-			s.learned = nil // the next one wants to know anew
+			s.learned = nil // the next caller needs a new look
 		}
 		s.mu.Unlock()
 		return l.epoch, l.err
@@ -102,7 +103,7 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 			s.nodes.vouch(now.processes)
 			return epoch, nil
 		case now.names(epoch) && !s.spread.over(now):
-			// Somebody is at it.
+			// Another daemon is writing the epoch.
 		default:
 			epoch, err = s.mint(ctx, now)
 			if err != nil {
@@ -113,16 +114,16 @@ func (s *Cluster) learnEpoch(ctx context.Context) (string, error) {
 				return epoch, nil
 			}
 		}
-		// Half of the nodes' time, at most, is for those who wait.
+		// Looking takes at most half of the nodes' time. The other half is for waiting callers.
 		if err := pause(ctx, max(learnPause, took)); err != nil {
 			return "", err
 		}
 	}
 }
 
-// mint makes a new epoch and gives it to all slots; empty if another daemon was faster, or
-// if something was lost meanwhile. Of two that mint at once, the home slot decides. The
-// one that lost does not help: what it saw may be gone by now.
+// mint creates a new epoch and writes it to all slots. It returns an empty epoch if another daemon
+// was faster, or if something was lost meanwhile. Of two daemons that create an epoch at once, the
+// home slot decides. The loser does not help the winner: what it saw may be gone by now.
 func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
 	nonce := newNonce()
 	home := &job{slot: homeSlot, asks: true,
@@ -135,8 +136,8 @@ func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
 	if !strings.HasPrefix(epoch, nonce+":") {
 		return "", nil
 	}
-	s.spread.failed = epoch // until it stands everywhere
-	// One call for each node first: then all know the script, and the others are short.
+	s.spread.failed = epoch // until the epoch is in every slot
+	// Each node gets one call first. Then all nodes know the script, and the other calls are short.
 	var first, rest []*job
 	knows := map[*node]bool{}
 	for slot := range lua.Slots {
@@ -162,7 +163,7 @@ func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
 			}
 		}
 	}
-	// Another daemon may have taken this one for gone, and given the home slot its own.
+	// Another daemon may have taken this one for gone and written its own epoch to the home slot.
 	home = &job{slot: homeSlot, asks: true, plain: []any{"get", s.epochs[homeSlot]}}
 	s.run(ctx, []*job{home})
 	if home.err != nil {
@@ -175,7 +176,7 @@ func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
 	return epoch, nil
 }
 
-// warnOfEviction is Redis.warnOfEviction for every node.
+// warnOfEviction does the same as Redis.warnOfEviction, for every node.
 func (s *Cluster) warnOfEviction(ctx context.Context) {
 	for owner := range s.nodes.masters() {
 		warnOfEviction(ctx, owner.asks, s.log.With("node", owner.addr))

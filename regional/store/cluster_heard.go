@@ -12,55 +12,53 @@ import (
 	"aliquot/lua"
 )
 
-// A script in one slot cannot look at a mark in another, and marking all slots with every
-// lease would be too much. So the mark of when the region was heard stands in a few slots:
-// it is written to most of them and read from most of them, so that whoever reads meets the
-// latest, and one lost node stops nobody. It is read before the scripts that ask for it,
-// not in them:
+// A script in one slot cannot read a mark in another slot, and to mark all slots with every lease
+// would be too much. So the mark of when the region was heard is in a few slots. A daemon writes it
+// to most of them and reads it from most of them. So a reader always meets the latest mark, and one
+// lost node stops no daemon. The mark is read before the scripts that need it, not in them:
 //
-//   - Such a script has a deadline heardLag after the reading. One that runs later decides
+//   - Such a script has a deadline heardLag after the reading. If it runs later, it decides
 //     nothing.
-//   - Whoever takes a lease waits heardLag after the mark, unless its last mark is younger
-//     than heardGap: a script that read before the mark is over then. With a younger mark
-//     there is none, for the reader met that one, and what it waits for is counted
-//     heardGap + heardLag longer.
+//   - A daemon that takes a lease waits heardLag after it wrote the mark, so a script that read
+//     before the mark is over by then. It does not wait if its previous mark is younger than
+//     heardGap: the reader met that mark, and counts heardGap + heardLag more to its wait.
 const (
 	heardLag = 250 * time.Millisecond
-	// heardGap is well above the second after which a region is marked again.
+	// heardGap is well above one second, the interval at which a region is marked again.
 	heardGap = 3 * time.Second
-	// heardCopies are in slots as far from each other as can be, of different nodes then
-	// as a rule.
+	// heardCopies is the number of copies. They are in slots as far apart as possible, which are of
+	// different nodes as a rule.
 	heardCopies = 3
 	heardMost   = heardCopies/2 + 1
 )
 
-// homeSlot is the slot where a new epoch is minted, and that of calls without a key.
+// homeSlot is the slot where a new epoch is created, and the slot of calls without a key.
 const homeSlot = 0
 
-// errHeard is wrapped where too few of the marks could be reached.
+// errHeard is wrapped by the error of a call that could not reach most copies of the mark.
 var errHeard = errors.New("store: too few copies of when the region was heard could be reached")
 
-// heardMarks is what this process knows of its marks.
+// heardMarks is what this process knows of the marks that it wrote. mu guards last.
 type heardMarks struct {
 	keys map[int]string // by slot
 
 	mu   sync.Mutex
-	last time.Time // when it last began to write a mark that stands
+	last time.Time // when the write of the latest complete mark began
 }
 
 func heardKeys() map[int]string {
 	all := lua.SlotKeys(lua.HeardKey)
 	keys := map[int]string{}
 	for i := range heardCopies {
-		// The middle of each third: clusters of three are dealt so that the borders of the
-		// thirds may be anybody's.
+		// The middle of each third. Clusters of three nodes are divided so that the borders of the
+		// thirds may belong to either neighbour.
 		slot := (2*i + 1) * lua.Slots / (2 * heardCopies)
 		keys[slot] = all[slot]
 	}
 	return keys
 }
 
-// markHeard remembers that the region was heard, for every daemon that asks.
+// markHeard records in the cluster that the region was heard, for every daemon that asks.
 func (s *Cluster) markHeard(ctx context.Context) error {
 	_, most, known := s.nodes.clocks()
 	if !known {
@@ -87,9 +85,10 @@ func (s *Cluster) markHeard(ctx context.Context) error {
 	return nil
 }
 
-// lastHeard is when the region was heard last, with what has to be waited longer for the
-// reading's age, by the latest of all clocks (0: never), and until when of the earliest of
-// them that may be relied on. If it cannot be found out, that is: now.
+// lastHeard returns when the region was last heard by the latest of all clocks, or 0 for never.
+// That time includes what a reader must wait longer for the reading's age. until is up to when, by
+// the earliest of the clocks, the answer holds. If the marks cannot be read, both results are the
+// largest instant: the region counts as heard now.
 func (s *Cluster) lastHeard(ctx context.Context) (heard, until int64) {
 	began := s.nodes.local()
 	never := int64(limit.MaxExact)
@@ -100,7 +99,7 @@ func (s *Cluster) lastHeard(ctx context.Context) (heard, until int64) {
 		}
 		at, err := strconv.ParseInt(text, 10, 64)
 		if !ok || err != nil || at < 1 || at > limit.MaxExact {
-			at = never // nonsense: somebody was heard, who knows when
+			at = never // the text is no time: some daemon was heard, at an unknown time
 		}
 		heard = max(heard, at)
 	})
@@ -114,7 +113,7 @@ func (s *Cluster) lastHeard(ctx context.Context) (heard, until int64) {
 	return heard, began + least + heardLag.Microseconds()
 }
 
-// askMarks sends a command for each copy; most of them have to answer.
+// askMarks sends a command for each copy of the mark. It fails unless most copies answer.
 func (s *Cluster) askMarks(ctx context.Context, words func(key string) []any, read func(reply any)) error {
 	var jobs []*job
 	for slot, key := range s.heard.keys {

@@ -17,47 +17,47 @@ import (
 )
 
 const (
-	// maxNodes bounds the servers of one cluster: Redis is made for up to a thousand.
+	// maxNodes bounds the servers of one cluster. Redis is made for up to a thousand.
 	maxNodes = 1000
-	// askTimeout bounds each read of a connection that asks about the contents: it
+	// askTimeout bounds each read of a connection that asks about the contents. Such a connection
 	// carries thousands of keys at once.
 	askTimeout = 2 * time.Second
-	// refreshEvery spaces questions for the slots' owners.
+	// refreshEvery is the minimum interval between questions for the slots' owners.
 	refreshEvery = 50 * time.Millisecond
-	// keepNode is how long a server without slots is kept: it may be about to get some.
+	// keepNode is how long a server without slots is kept, because it may be about to get some.
 	keepNode = time.Minute
 )
 
-// errStrange: a connection reached a process that nobody vouched for; see nodes.vouched.
+// errStrange: a connection reached an unknown process; see nodes.vouched.
 var errStrange = errors.New("store: a node of the Redis Cluster runs another process than when its contents were learned")
 
 // node is one server of the cluster.
 type node struct {
 	addr string
-	// calls carries scripts. Its connections are to processes that were vouched for.
+	// calls carries scripts. Its connections are to vouched processes only.
 	calls *redis.Client
-	// asks carries what finds out about contents and owners.
+	// asks carries the questions about contents and owners.
 	asks    *redis.Client
 	clock   nodeClock
 	breaker nodeBreaker
-	asked   atomic.Bool // somebody asks until it answers; see Cluster.askUntilWell
-	met     time.Time   // when an answer last named it; nodes.mu guards it
+	asked   atomic.Bool // a goroutine asks until the node answers; see Cluster.askUntilWell
+	met     time.Time   // when an answer last named it; guarded by nodes.mu
 }
 
-// nodes knows the servers and which slots they have. Safe for concurrent use.
+// nodes knows the servers and which slots each has. Safe for concurrent use.
 type nodes struct {
 	options *redis.Options
 	seeds   []string
 	owners  [lua.Slots]atomic.Pointer[node]
 	start   time.Time // where this process's clock begins
-	// strange: another process was met than those vouched for. The epoch has to be learned
-	// anew. It is set under mu, and read without.
+	// strange: a process was met that is not vouched. The epoch has to be learned again. It is set
+	// under mu, and read without mu.
 	strange atomic.Bool
-	// letGo is told of nodes that are let go while their breaker is open; may be nil.
+	// letGo is called for each node that is dropped while its breaker is open; may be nil.
 	letGo func(addr string)
 
 	mu sync.Mutex
-	// vouched are the run ids of the processes whose contents are those of the epoch.
+	// vouched are the run ids of the processes whose contents are known to be those of the epoch.
 	vouched    map[string]bool
 	known      map[string]*node
 	refreshing bool
@@ -69,8 +69,8 @@ func newNodes(options *redis.Options, seeds []string) *nodes {
 	return &nodes{options: options, seeds: seeds, known: map[string]*node{}, start: time.Now()}
 }
 
-// at is the node of an address, made if it is new; nil if there are too many, or none any
-// more.
+// at returns the node of an address, and makes it if it is new. It returns nil if there are too
+// many nodes, or if nodes is closed.
 func (n *nodes) at(addr string) *node {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -93,9 +93,8 @@ func (n *nodes) at(addr string) *node {
 	return made
 }
 
-// connected looks, on every new connection before its first use, whether the process is
-// one that was vouched for: a restarted one may have loaded an old state, a replica that
-// was promoted may lack the latest.
+// connected checks on every new connection, before its first use, that the process is vouched. A
+// restarted process may have loaded an old state, and a promoted replica may lack the latest.
 func (n *nodes) connected(ctx context.Context, cn *redis.Conn) error {
 	info, err := cn.Info(ctx, "server").Result()
 	if err != nil {
@@ -104,7 +103,7 @@ func (n *nodes) connected(ctx context.Context, cn *redis.Conn) error {
 	return n.met(lua.RunID(info))
 }
 
-// met tells whether a process was vouched for.
+// met returns errStrange if a process is not vouched, and remembers that it was met.
 func (n *nodes) met(process string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,7 +114,7 @@ func (n *nodes) met(process string) error {
 	return nil
 }
 
-// vouch accepts the processes whose contents were looked at.
+// vouch makes the processes whose contents were just learned the vouched ones.
 func (n *nodes) vouch(processes []string) {
 	set := map[string]bool{}
 	for _, id := range processes {
@@ -127,10 +126,10 @@ func (n *nodes) vouch(processes []string) {
 	n.strange.Store(false)
 }
 
-// local is this process's clock, microseconds.
+// local returns this process's clock, in microseconds.
 func (n *nodes) local() int64 { return time.Since(n.start).Microseconds() }
 
-// refresh asks who has which slot. Servers that have long had none are let go.
+// refresh asks a server for the owner of each slot. Servers that have long had no slot are dropped.
 func (n *nodes) refresh(ctx context.Context) error {
 	err := errors.New("store: the Redis Cluster has no address")
 	for _, addr := range n.addresses() {
@@ -138,7 +137,7 @@ func (n *nodes) refresh(ctx context.Context) error {
 		if asked == nil {
 			continue
 		}
-		// CLUSTER SLOTS and not SHARDS, which Redis before 7 does not know.
+		// CLUSTER SLOTS, because Redis before 7 does not know CLUSTER SHARDS.
 		cmd := redis.NewClusterSlotsCmd(ctx, "cluster", "slots")
 		if err = asked.asks.Process(ctx, cmd); err != nil {
 			err = fmt.Errorf("store: ask %s for the cluster's slots: %w", addr, err)
@@ -153,8 +152,8 @@ func (n *nodes) refresh(ctx context.Context) error {
 	return err
 }
 
-// addresses are where the slots may be asked for: the servers that are known, then the
-// configured ones.
+// addresses returns the servers to ask for the slots: the known ones whose breaker is closed, then
+// the configured ones.
 func (n *nodes) addresses() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -200,7 +199,7 @@ func (n *nodes) take(asked *node, slots []redis.ClusterSlot) {
 	}
 }
 
-// addrOf is an address as another node tells it; without a host it is that node's own.
+// addrOf returns an address as another node reported it. Without a host it is on that node's host.
 func addrOf(addr string, told *node) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || host != "" && host != "?" {
@@ -210,7 +209,7 @@ func addrOf(addr string, told *node) string {
 	return net.JoinHostPort(own, port)
 }
 
-// masters are the servers that have slots.
+// masters returns the servers that have slots.
 func (n *nodes) masters() map[*node]bool {
 	serving := map[*node]bool{}
 	for slot := range n.owners {
@@ -221,7 +220,8 @@ func (n *nodes) masters() map[*node]bool {
 	return serving
 }
 
-// refreshSoon is refresh on the side, one at a time and not more often than useful.
+// refreshSoon starts a refresh in the background, one at a time and at most once every
+// refreshEvery.
 func (s *Cluster) refreshSoon() {
 	n := s.nodes
 	n.mu.Lock()

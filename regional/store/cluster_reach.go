@@ -10,12 +10,12 @@ import (
 	"aliquot/lua"
 )
 
-// askAgain is how soon a node that failed is asked again, until its breaker opens: it is known
-// by then within half a second whether the node is lost, also where few callers ask it.
+// askAgain is how soon a node that failed is asked again, until its breaker opens. So within half a
+// second it is known whether the node is lost, even if few callers use it.
 const askAgain = 50 * time.Millisecond
 
-// Unreached are the slots whose server is left alone because it does not answer: nothing in
-// them can be decided or changed. Nil if there are none. The set belongs to the caller.
+// Unreached returns the slots whose server gets no calls because it does not answer: nothing in
+// them can be decided or changed. It returns nil if there are none. The set belongs to the caller.
 func (s *Cluster) Unreached() *hashslot.Set {
 	lost := s.nodes.lost()
 	if len(lost) == 0 {
@@ -34,7 +34,7 @@ func (s *Cluster) Unreached() *hashslot.Set {
 	return out
 }
 
-// lost are the servers whose breaker is open.
+// lost returns the servers whose breaker is open.
 func (n *nodes) lost() map[*node]bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -50,8 +50,8 @@ func (n *nodes) lost() map[*node]bool {
 	return lost
 }
 
-// askUntilWell asks a node that failed until it answers, one at a time for a node. Nobody
-// else asks it while its breaker is open.
+// askUntilWell asks a node that failed until it answers, by at most one goroutine for each node.
+// While the breaker of the node is open, no other call reaches it.
 func (s *Cluster) askUntilWell(to *node) {
 	if !to.asked.CompareAndSwap(false, true) {
 		return
@@ -67,8 +67,9 @@ func (s *Cluster) askUntilWell(to *node) {
 	})
 }
 
-// answers reports whether a node answers a command that writes, for one that is full or
-// cannot save refuses these alone. One that has no slots any more is nobody's concern.
+// answers reports whether a node answers a command that writes. A node that is full or cannot save
+// refuses only such commands. A node that has lost all its slots no longer matters and counts as
+// answering.
 func (s *Cluster) answers(to *node) bool {
 	slot := s.nodes.slotOf(to)
 	if slot < 0 {
@@ -84,12 +85,12 @@ func (s *Cluster) answers(to *node) bool {
 }
 
 const (
-	// askedKey is written to find out whether a node answers, and is gone after askedTTL.
+	// askedKey is written to find out whether a node answers. It expires after askedTTL.
 	askedKey = "aq:asked"
 	askedTTL = time.Second
 )
 
-// slotOf is the first slot of a server, -1 if it has none.
+// slotOf returns the first slot of a server, or -1 if it has none.
 func (n *nodes) slotOf(owner *node) int {
 	for slot := range n.owners {
 		if n.owners[slot].Load() == owner {

@@ -8,20 +8,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// refusedFor is how long a slot that was refused to the end is asked for without waiting: as
-// long as a breaker is open at first.
+// refusedFor is how long calls for a slot fail at once after every attempt at it was refused. It is
+// as long as a breaker is open at first.
 const refusedFor = openLeast
 
-// refusedSlots remembers slots that the cluster refuses, because they are on the move or nobody
-// has them. Every call that waited for one would hold up those of other slots that go along
-// with it, so one call finds out about it and the others are refused at once. The zero value
-// is ready; there are no more entries than slots. Safe for concurrent use.
+// refusedSlots remembers slots that the cluster refuses, because they are moving or have no owner.
+// A call that waits for such a slot holds up the calls of other slots beside it. So one call finds
+// out about the slot, and the others are refused at once. The zero value is ready. There are at
+// most as many entries as slots. Safe for concurrent use.
 type refusedSlots struct {
 	mu    sync.Mutex
 	until map[int]time.Time
 }
 
-// lately tells whether a slot was refused to the end a while ago.
+// lately reports whether every attempt of a call at a slot was refused during the last refusedFor.
 func (r *refusedSlots) lately(slot int, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,7 +42,7 @@ func (r *refusedSlots) note(slot int, now time.Time) {
 	r.until[slot] = now.Add(refusedFor)
 }
 
-// inPart makes the refusal of one slot a failure of its node alone: it says nothing about
+// inPart turns the refusal of one slot into a *NodeError of its node, because it says nothing about
 // the other slots.
 func (j *job) inPart() {
 	slotOnly := redis.HasErrorPrefix(j.err, "TRYAGAIN") || redis.HasErrorPrefix(j.err, "CLUSTERDOWN Hash slot") ||

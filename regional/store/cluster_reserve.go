@@ -10,14 +10,15 @@ import (
 	"aliquot/lua"
 )
 
-// errUnkept: the name of a reservation went between two looks at it.
+// errUnkept: the reservation's name existed, and was gone at the next look.
 var errUnkept = errors.New("store: the reservation ended just now; call again")
 
-// Reserve is lua.Scripts.Reserve. The reservation's name is in a slot of its own, so it is
-// written after the charges: whoever finds it written by another gives back what it
-// charged. Callers of one name in this process take turns, for one that charges beside
-// another may be denied for that. Where it is not known whether it was written nothing is given back, for a
-// settlement may do so; the client then is charged for nothing.
+// Reserve decides the groups of one request and remembers the result; see lua.Scripts.Reserve. The
+// reservation's name is in a slot of its own, so it is written after the charges. A caller that
+// finds the name written by another gives back what it charged. Callers of one name in this process
+// take turns, because a call that charges beside another may be denied for that. If it is unknown
+// whether the name was written, nothing is given back, because a settlement may do so. The client
+// is then charged for nothing.
 func (s *Cluster) Reserve(ctx context.Context, epoch string, groups []Group, r lua.Reservation) (out lua.Reserved, now int64, err error) {
 	if err := errors.Join(lua.CheckReservation(groups, r), lua.CheckGroups(epoch, groups), s.current()); err != nil {
 		return out, 0, err
@@ -60,28 +61,28 @@ func (s *Cluster) Reserve(ctx context.Context, epoch string, groups []Group, r l
 	return lua.Reserved{Earlier: earlier, Results: t.results}, t.now, err
 }
 
-// waitForName is how many callers wait for their turn of one name at the most: more than
-// try again after one another, and few enough that they take nobody else's place.
+// waitForName is the maximum number of callers that wait for their turn of one name. It is more
+// than the tries that follow each other, and few enough to leave room for other callers.
 const waitForName = 32
 
-// errTurn: others are at work on the name, and nothing was asked.
+// errTurn: other callers use the name, and the store was not called.
 var errTurn = errors.New("other calls reserve by this name; call again")
 
-// names are the names that somebody is at work on. The zero value has none. Safe for
+// names are the names of the reservations that are being made. The zero value has none. Safe for
 // concurrent use.
 type names struct {
 	mu   sync.Mutex
 	busy map[string]*nameTurn
 }
 
-// nameTurn is somebody's turn of a name.
+// nameTurn is one caller's turn of a name.
 type nameTurn struct {
-	over    chan struct{} // closed then
+	over    chan struct{} // closed at the end of the turn
 	waiting int
 }
 
-// turn waits until nobody else is at work on a name, which done ends. There are as many
-// names as calls under way at the most. A failure is a *NodeError, for it says nothing about
+// turn waits until no other caller uses the name. The turn lasts until done is called. There are at
+// most as many names as calls under way. A failure is a *NodeError, because it says nothing about
 // the store.
 func (n *names) turn(ctx context.Context, name string) (done func(), err error) {
 	for {
@@ -109,10 +110,10 @@ func (n *names) turn(ctx context.Context, name string) (done func(), err error) 
 	}
 }
 
-// noNode stands for the node where a name is waited for.
+// noNode stands for the node in the error of a wait for a name.
 const noNode = "of a reservation"
 
-// begin is the beginning of a turn. The caller holds mu.
+// begin starts a turn. The caller holds mu.
 func (n *names) begin(name string) *nameTurn {
 	if n.busy == nil {
 		n.busy = map[string]*nameTurn{}
@@ -129,7 +130,7 @@ func (n *names) end(name string, mine *nameTurn) {
 	close(mine.over)
 }
 
-// Reservation is what is remembered of a request; see lua.Scripts.Reservation.
+// Reservation returns what is remembered of a request; see lua.Scripts.Reservation.
 func (s *Cluster) Reservation(ctx context.Context, key string) (*lua.Kept, error) {
 	read := &job{slot: lua.SlotOf(key), plain: []any{"get", key}}
 	s.run(ctx, []*job{read})
@@ -140,7 +141,8 @@ func (s *Cluster) Reservation(ctx context.Context, key string) (*lua.Kept, error
 	return lua.ParseKept(text)
 }
 
-// Adjust is lua.Scripts.Adjust, by each slot for itself: what one could not charge is not charged.
+// Adjust makes adjustments; see lua.Scripts.Adjust. Each slot makes its own, so an adjustment that
+// its slot could not make is missing.
 func (s *Cluster) Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]limit.Adjusted, error) {
 	if err := errors.Join(lua.CheckParts(epoch, parts), s.current()); err != nil {
 		return nil, err
@@ -148,10 +150,10 @@ func (s *Cluster) Adjust(ctx context.Context, epoch string, parts []lua.Part) ([
 	return s.adjust(ctx, epoch, s.wordParts(ctx, parts)), nil
 }
 
-// Settle is lua.Scripts.Settle. The reservation is first marked as settled, with nothing
-// given back, so that nobody else settles it, then its limits are adjusted where they
-// stand, and then what came of it is written. A limit that cannot be reached keeps what
-// was reserved, and so do all if this process ends in between.
+// Settle ends a reservation; see lua.Scripts.Settle. It first marks the reservation as settled with
+// nothing given back, so that no other caller settles it. Then it adjusts the limits in their
+// slots, and then it writes the outcome. A limit that cannot be reached keeps what was reserved,
+// and so do all limits if this process ends in between.
 func (s *Cluster) Settle(ctx context.Context, epoch string, end lua.Settlement) (out lua.Settled, now int64, err error) {
 	if err := errors.Join(lua.CheckSettlement(epoch, &end), s.current()); err != nil {
 		return out, 0, err
@@ -169,13 +171,13 @@ func (s *Cluster) Settle(ctx context.Context, epoch string, end lua.Settlement) 
 		return lua.Settled{Changed: changed}, now, err
 	}
 	out.Adjusted = s.adjust(ctx, epoch, s.wordParts(ctx, end.Parts))
-	// Whoever asks meanwhile is told that nothing was given back, as is whoever asks
-	// after this write failed: that understates it, and changes nothing.
+	// A caller that asks in between, or after this write failed, is told that nothing was given
+	// back. That understates the refund and changes nothing.
 	_, _ = s.swap(ctx, end.Key, marked, end.Was.Ended(now, out.Adjusted, end.Note))
 	return out, now, nil
 }
 
-// swap replaces what is kept, unless it is something else by now.
+// swap replaces the stored reservation was by is. It reports whether was was still stored.
 func (s *Cluster) swap(ctx context.Context, key string, was, is *lua.Kept) (changed bool, err error) {
 	j := &job{slot: lua.SlotOf(key), call: s.scripts.SpreadCall(key, was.Stored(), is.Stored())}
 	s.run(ctx, []*job{j})
@@ -185,7 +187,7 @@ func (s *Cluster) swap(ctx context.Context, key string, was, is *lua.Kept) (chan
 	return j.reply != any(is.Stored()), nil
 }
 
-// wordParts is wordGroups for a settlement.
+// wordParts returns copies of parts with views that are correct on all nodes.
 func (s *Cluster) wordParts(ctx context.Context, parts []lua.Part) []lua.Part {
 	asks := false
 	for i := range parts {
@@ -200,8 +202,8 @@ func (s *Cluster) wordParts(ctx context.Context, parts []lua.Part) []lua.Part {
 	return out
 }
 
-// adjust makes adjustments, each once; one that could not be made, or of which nobody
-// knows, is zero.
+// adjust makes adjustments, each once. The result of one that failed, or of which the outcome is
+// unknown, is zero.
 func (s *Cluster) adjust(ctx context.Context, epoch string, parts []lua.Part) []limit.Adjusted {
 	out := make([]limit.Adjusted, len(parts))
 	jobs, of := bySlot(len(parts), func(i int) string { return parts[i].Key })
@@ -212,7 +214,7 @@ func (s *Cluster) adjust(ctx context.Context, epoch string, parts []lua.Part) []
 		}
 		call, err := s.scripts.AdjustCall(s.epochs[j.slot], epoch, some)
 		if err != nil {
-			return out // what was taken with these views would have been refused as well
+			return out // a take with these views would have been refused as well
 		}
 		j.call = call
 	}

@@ -14,38 +14,40 @@ import (
 const (
 	// pipelineMost bounds the commands of one round trip.
 	pipelineMost = 256
-	// A command that the cluster refused, because its slot is on the move, is sent again
-	// after a wait that doubles, refusedMost times at most and while the context lasts.
+	// A command that the cluster refused, because its slot is moving, is sent again after a wait of
+	// refusedWait. The wait doubles up to refusedLongest. A command is sent at most refusedMost
+	// times, and only while the context lasts.
 	refusedWait    = time.Millisecond
 	refusedMost    = 40
 	refusedLongest = 16 * time.Millisecond
-	// movedMost is how often a command is sent on at once.
+	// movedMost is how often a command is redirected at once; then it waits.
 	movedMost = 3
 )
 
-// errNoOwner: nobody has the slot, as far as is known.
+// errNoOwner: no node is known to have the slot.
 var errNoOwner = errors.New("store: CLUSTERDOWN no node of the Redis Cluster is known to have the slot")
 
-// job is one command on its way to the owner of a slot: a script, or plain words.
+// job is one command on its way to the owner of a slot: a script call, or a plain command.
 type job struct {
 	slot  int
 	call  *lua.Call
 	plain []any
-	// reply and err are its outcome.
+	// reply and err are the outcome.
 	reply any
 	err   error
-	// by answered last; it was sent and answered at these times of nodes.local.
+	// by is the node that answered last. The job was sent and answered at these times of
+	// nodes.local.
 	by             *node
 	sent, received int64
 
-	hasty    bool  // callers wait for it, those of other slots too
-	refused  bool  // the last time
-	asks     bool  // it goes by node.asks
-	trial    bool  // it finds out whether a node is back, and goes alone
+	hasty    bool  // callers wait for it, also those of other slots
+	refused  bool  // by the last node that got it
+	asks     bool  // it uses node.asks
+	trial    bool  // it finds out whether a node answers again, and is sent alone
 	withText bool  // the server did not know the script
-	to       *node // where it was sent on to, once
-	asking   bool  // with leave to ask there while the slot is on its way
-	moved    int   // how often it was sent on
+	to       *node // the node to which the last answer redirected it
+	asking   bool  // the redirection asks for ASKING, because the slot is moving
+	moved    int   // how often it was redirected
 }
 
 func (j *job) words() []any {
@@ -55,9 +57,9 @@ func (j *job) words() []any {
 	return j.plain
 }
 
-// run sends jobs, those of one node together and all nodes at once. What a node refused,
-// having done nothing, is sent again where it belongs now; what may have been done is
-// never sent again, for a script that runs twice charges twice.
+// run sends jobs: to each node all of its jobs together, and to all nodes at once. A job that a
+// node refused without executing it is sent again, to the node that has its slot now. A job that
+// may have been executed is never sent again, because a script that runs twice charges twice.
 func (s *Cluster) run(ctx context.Context, jobs []*job) {
 	wait := refusedWait
 	for range refusedMost {
@@ -93,7 +95,7 @@ func (s *Cluster) run(ctx context.Context, jobs []*job) {
 	s.gaveUp(jobs)
 }
 
-// gaveUp notes the slots of those jobs that were refused to the end.
+// gaveUp remembers the slots of those jobs that were refused at every attempt.
 func (s *Cluster) gaveUp(jobs []*job) {
 	now := time.Now()
 	for _, j := range jobs {
@@ -104,7 +106,7 @@ func (s *Cluster) gaveUp(jobs []*job) {
 	}
 }
 
-// next is what becomes of a job that was sent.
+// next is what to do with a job that was sent.
 type next int
 
 const (
@@ -140,7 +142,7 @@ func (s *Cluster) judge(j *job) next {
 	return done
 }
 
-// send makes one round trip to every node concerned.
+// send makes one round trip to every node that has jobs.
 func (s *Cluster) send(ctx context.Context, jobs []*job) {
 	type route struct {
 		to   *node
@@ -203,7 +205,7 @@ func (s *Cluster) sendTo(ctx context.Context, to *node, asks bool, jobs []*job) 
 	}
 }
 
-// watch tells a node's breaker what became of jobs that were sent to it.
+// watch reports the outcome of jobs to the breaker of the node that got them.
 func (s *Cluster) watch(to *node, jobs []*job, began time.Time) {
 	var failed error
 	for _, j := range jobs {
@@ -218,7 +220,7 @@ func (s *Cluster) watch(to *node, jobs []*job, began time.Time) {
 		s.onCircuit(to.addr, turned == opened, failed)
 	}
 	if failed != nil {
-		s.refreshSoon() // a replica may stand in for it
+		s.refreshSoon() // a replica may have taken its place
 		s.askUntilWell(to)
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"aliquot/lua"
 )
 
-// piece is the part of a group that stands in one slot.
+// piece is the part of a group whose keys are in one slot.
 type piece struct {
 	group  int
-	limits []int // of the group
+	limits []int // indexes into the group's limits
 }
 
-// bundle is one script call of a take.
+// bundle is one script call of a take, for one slot.
 type bundle struct {
 	job    *job
 	groups []Group
@@ -27,15 +27,15 @@ type bundle struct {
 	err    error
 }
 
-// Take decides groups, each all or nothing in the end: a request that is denied, or that a
-// node could not be asked about, has what it was charged elsewhere given back before Take
-// returns. Until then others may find it missing, and be denied for it; and what cannot be
-// given back, because the node stopped answering, costs the client that much. Nothing is
-// ever given back that may not have been charged.
+// Take decides groups, each all or nothing in the end. A group may be denied, or the node of one of
+// its limits may not answer. Take then gives back what the group was charged elsewhere before it
+// returns. Until then other requests find those tokens missing and may be denied for it. A charge
+// that cannot be given back, because its node stopped answering, costs the client that much. Take
+// never gives back what may not have been charged.
 //
-// A group that some node could not be asked about has Result.Err, while Limits that were
-// asked have their outcomes, those that were not a zero one. If nobody answered, that is
-// an error of the call. now is the latest clock of the nodes that were asked.
+// A group whose decision needs a node that did not answer has Result.Err. Its Limits on other nodes
+// have their outcomes, and those of that node have the zero outcome. If no node answered, the call
+// fails. now is the latest clock of the nodes that answered.
 func (s *Cluster) Take(ctx context.Context, epoch string, groups []Group) ([]Result, int64, error) {
 	if err := lua.CheckGroups(epoch, groups); err != nil {
 		return nil, 0, err
@@ -50,15 +50,15 @@ func (s *Cluster) Take(ctx context.Context, epoch string, groups []Group) ([]Res
 	return t.results, t.now, nil
 }
 
-// taken is a take that was made.
+// taken is a take that was made, with its results.
 type taken struct {
-	groups  []Group // as worded for the cluster
+	groups  []Group // with their views made correct for the cluster
 	bundles []*bundle
 	results []Result
 	now     int64
 }
 
-// take is Take; with whole, it fails if any group could not be decided.
+// take implements Take. With whole, it fails if any group could not be decided.
 func (s *Cluster) take(ctx context.Context, epoch string, groups []Group, whole bool) (*taken, error) {
 	t := &taken{groups: s.wordGroups(ctx, groups)}
 	var err error
@@ -82,7 +82,7 @@ func (s *Cluster) take(ctx context.Context, epoch string, groups []Group, whole 
 	return t, err
 }
 
-// bundle sorts what groups ask by slots.
+// bundle sorts the limits of groups by slot, into at most lua.TakeChunk groups a call.
 func (s *Cluster) bundle(epoch string, groups []Group) ([]*bundle, error) {
 	var bundles []*bundle
 	open := map[int]*bundle{}
@@ -118,8 +118,8 @@ func (s *Cluster) bundle(epoch string, groups []Group) ([]*bundle, error) {
 	return bundles, nil
 }
 
-// merge puts the answers of the slots together. Other contents, or a call that was too
-// late, are the answer to all: the caller has to speak anew.
+// merge puts the answers of the slots together. A call that met other contents, or came too late,
+// fails the take as a whole: the caller has to repeat it with new views.
 func (t *taken) merge(whole bool) error {
 	t.results = make([]Result, len(t.groups))
 	for i := range t.groups {
@@ -154,7 +154,7 @@ func (t *taken) merge(whole bool) error {
 	return failed
 }
 
-// into adds a slot's answers to those of the groups.
+// into adds a slot's answers to the results of the groups.
 func (b *bundle) into(results []Result) {
 	for k, p := range b.pieces {
 		r := &results[p.group]
@@ -173,11 +173,11 @@ func (b *bundle) into(results []Result) {
 	}
 }
 
-// giveBack gives back what groups were charged that were not admitted, or with all what
-// any was.
+// giveBack returns the charges of groups that were not admitted, or those of all groups if all is
+// true.
 func (s *Cluster) giveBack(ctx context.Context, epoch string, t *taken, all bool) {
 	var parts []lua.Part
-	var of [][2]int // group and limit of each part
+	var of [][2]int // the group and the limit of each part
 	for _, b := range t.bundles {
 		for k, p := range b.pieces {
 			if b.err != nil || !b.out[k].Allowed || t.results[p.group].Allowed && !all {
@@ -192,7 +192,7 @@ func (s *Cluster) giveBack(ctx context.Context, epoch string, t *taken, all bool
 	if len(parts) == 0 {
 		return
 	}
-	// It has time of its own, for the call's may be over.
+	// The refund has time of its own, because the call's time may be over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.callTimeout)
 	defer cancel()
 	for k, a := range s.adjust(ctx, epoch, parts) {
@@ -202,18 +202,19 @@ func (s *Cluster) giveBack(ctx context.Context, epoch string, t *taken, all bool
 	}
 }
 
-// refund is all that a limit of a group was charged at an instant of its node's clock.
+// refund returns the adjustment that gives back the whole charge of a group's limit, made at an
+// instant of its node's clock.
 func refund(g *Group, j int, at int64) lua.Part {
 	v := g.Limits[j].View
 	cost := g.Cost
 	if v.Cost != 0 {
 		cost = v.Cost
 	}
-	v.Debit, v.Chunk = 0, limit.ChunkView{} // it was taken off, and brought to account
+	v.Debit, v.Chunk = 0, limit.ChunkView{} // the take has already subtracted the debit and accounted for the chunk
 	return lua.Part{Key: g.Limits[j].Key, Adjustment: limit.Adjustment{View: v, At: at, Window: v.Window, Reserved: cost}}
 }
 
-// wordGroups words the views of groups for all nodes.
+// wordGroups returns copies of groups with views that are correct on all nodes.
 func (s *Cluster) wordGroups(ctx context.Context, groups []Group) []Group {
 	asks := false
 	for i := range groups {
@@ -234,7 +235,7 @@ func (s *Cluster) wordGroups(ctx context.Context, groups []Group) []Group {
 	return out
 }
 
-// wordChanges is wordGroups for changes.
+// wordChanges returns copies of changes with views that are correct on all nodes.
 func (s *Cluster) wordChanges(ctx context.Context, changes []Change) []Change {
 	asks := false
 	for i := range changes {
@@ -255,12 +256,12 @@ func (s *Cluster) wordChanges(ctx context.Context, changes []Change) []Change {
 
 func asksHeard(v *limit.View) bool { return v.Phase == limit.Floor && v.HeardWait > 0 }
 
-// wording is how the views of one call are worded for a cluster: for any of its nodes'
-// clocks, and with what was found out of who was heard.
+// wording is what makes the views of one call correct for a cluster: how far the nodes' clocks are
+// apart, and when the region was last heard.
 type wording struct {
 	apart int64
-	// heard is when the region was heard last, by the latest of the clocks; 0: never, or
-	// nobody asked. The answer is good until an instant of the earliest of the clocks.
+	// heard is when the region was last heard, by the latest of the clocks; 0: never, or the call
+	// does not need it. It holds until the instant until of the earliest of the clocks.
 	heard, until int64
 	asked        bool
 }
@@ -281,7 +282,7 @@ func (s *Cluster) wording(ctx context.Context, asks bool) wording {
 func (w *wording) view(v *limit.View) {
 	shift(v, w.apart)
 	if w.asked && asksHeard(v) && w.heard > 0 {
-		// The marks are written and read some time before what they are about.
+		// The mark is written, and read, some time before the event that it is about.
 		v.Since = max(v.Since, min(w.heard, limit.MaxExact-v.HeardWait)+v.HeardWait)
 	}
 	v.HeardWait = 0

@@ -6,28 +6,29 @@ import (
 	"aliquot/limit"
 )
 
-// coldRecord is a cold limit.Record in 20 bytes; it has no generation, and its stamp is
-// the store's. Words of 32 bits: with wider ones a map would spend 8 bytes of padding on
-// every key.
+// coldRecord is a cold limit.Record in 20 bytes. It has no generation, and its stamp is the
+// store's. It consists of words of 32 bits, because with wider words a map would spend 8 bytes of
+// padding on every key.
 //
-// The first two words hold the tokens, raised above 0, and the low bits of the carry, the
-// next two the time and the high bits of the carry, the last when the record is full, in
-// whole seconds since the store's birth.
+// The first two words hold the tokens, plus raised so that they are above 0, and the low bits of
+// the carry. The next two words hold the time and the high bits of the carry. The last word holds
+// when the record is full, in whole seconds since the store's birth.
 type coldRecord [5]uint32
 
 const (
-	// never is an expiry beyond what a coldRecord can tell, 136 years.
+	// never is an expiry later than a coldRecord can express, 136 years.
 	never = math.MaxUint32
-	// tokenBits hold any tokens or debt of a record, once raised is added.
+	// tokenBits hold the tokens or the debt of any record, once raised is added.
 	tokenBits = 51
 	raised    = 1 << (tokenBits - 1) // more than limit.MaxTokens
-	// timeBits hold any instant of a store's clock, limit.MaxExact.
+	// timeBits hold any instant of a store's clock, up to limit.MaxExact.
 	timeBits = 53
 	// carryLow is how many bits of the carry fit beside the tokens.
 	carryLow = 64 - tokenBits
 )
 
-// newColdRecord rounds the expiry up: a record that leaves early comes back full.
+// newColdRecord returns a record in 20 bytes. It rounds the expiry up, because a record that leaves
+// early comes back full.
 func (s *shard) newColdRecord(r limit.Record, expires int64) coldRecord {
 	tokens := uint64(r.Tokens+raised) | uint64(r.Carry)<<tokenBits
 	at := uint64(r.At) | uint64(r.Carry)>>carryLow<<timeBits

@@ -12,52 +12,51 @@ import (
 	"aliquot/lua"
 )
 
-// Memory is the embedded store: the records of one region in this process, gone
+// Memory is the embedded store. It keeps the records of one region in this process, and they end
 // with it. It is safe for concurrent use.
 //
-// It is bounded. Cold records leave when they are full, because an absent bucket is
-// a full one, or when nothing in them counts any more. When a shard has no room for one
-// more, the new keys of that shard share overflow records, one for each size of limit,
-// as if they were one client, and their results say so (Crowded): that denies them more
-// than it should, but evicting a bucket that is not full would give its client a free one.
-// When there is no room for one more entry of logs and slots, their limits deny until
-// some have ended. Records of hot keys are never evicted.
+// It is bounded. A cold record leaves when it is full, because an absent bucket is a full one, or
+// when nothing in it counts any more. When a shard has no room for another record, the new keys of
+// that shard share overflow records, one for each size of limit, as if they were one client. Their
+// results report it (Crowded). A shared record denies the keys more than it should, but to evict a
+// bucket that is not full would give its client a free one. When there is no room for another entry
+// of logs and slots, their limits deny until some entries have ended. Records of hot keys are never
+// evicted.
 type Memory struct {
 	epoch  string
 	clock  func() int64
-	heard  atomic.Int64 // when a lease was last taken; 0: never
+	heard  atomic.Int64 // when a lease was last taken, in microseconds; 0: never
 	shards [shardCount]shard
 	kept   reservations
 	works  sync.Pool // of *work
 }
 
 const (
-	// shardCount is at most 64: a group's shards are the bits of one word.
+	// shardCount is at most 64, because the set of a group's shards is the bits of one word.
 	shardCount = 64
-	// DefaultMaxKeys bounds the cold records of buckets, those of limits that count, and
-	// the hot records each: about 100 MB of cold buckets; see docs/algorithms.md.
+	// DefaultMaxKeys bounds separately the cold records of buckets, those of counting limits, and
+	// the hot records. That many cold buckets take about 100 MB; see docs/algorithms.md.
 	DefaultMaxKeys = 1_000_000
 )
 
-// ErrFull is wrapped when there is no room for another hot record. The leader's
-// hot table is much smaller than DefaultMaxKeys, so this is a sign of a bug.
+// ErrFull is wrapped by the error of a change that finds no room for another hot record. The
+// leader's hot table is much smaller than DefaultMaxKeys, so this is a sign of a bug.
 var ErrFull = errors.New("store: no room for another hot record")
 
-// MemoryConfig says how large a Memory gets and what time it is.
+// MemoryConfig sets the size of a Memory and its clock.
 type MemoryConfig struct {
-	// MaxKeys bounds the cold buckets, the cold records of limits that count, and the
-	// hot records, each apart from the others; 0 means DefaultMaxKeys. Admissions that
-	// are remembered each by itself are at most four times as many.
+	// MaxKeys bounds the cold buckets, the cold records of counting limits and the hot records,
+	// each separately; 0 means DefaultMaxKeys. The admissions that are remembered one by one are at
+	// most four times as many.
 	MaxKeys int
-	// MaxReservations bounds the reservations that are remembered; 0 means
-	// DefaultMaxReservations.
+	// MaxReservations bounds the reservations that are remembered; 0 means DefaultMaxReservations.
 	MaxReservations int
-	// Clock reads microseconds, above 0, and should not go back; if it does, time
-	// stands still meanwhile.
+	// Clock returns microseconds above 0. It should not go back; while it does, the time of the
+	// store does not move.
 	Clock func() int64
 }
 
-// NewMemory makes an empty store.
+// NewMemory returns an empty store. It fails without a clock.
 func NewMemory(c MemoryConfig) (*Memory, error) {
 	if c.Clock == nil {
 		return nil, errors.New("store: a memory store needs a clock")
@@ -83,16 +82,16 @@ func NewMemory(c MemoryConfig) (*Memory, error) {
 	return m, nil
 }
 
-// Epoch is the redis epoch minted when the store was made.
+// Epoch returns the redis epoch that was created with the store.
 func (m *Memory) Epoch(context.Context) (string, error) { return m.epoch, nil }
 
 // Close does nothing: the store has no goroutine and nothing open.
 func (m *Memory) Close() error { return nil }
 
-// Take decides groups in order, each atomically and at an instant of its own, at which the
-// group's shards are locked: the wait for them may be longer than the caller's right lasts.
-// A group that comes after its deadline fails the call with *LateError; what was charged
-// for those before it stays charged. now is the clock at the last.
+// Take decides groups in order, each atomically and at an instant of its own, while the group's
+// shards are locked. The wait for the locks may be longer than the caller's right lasts. So a group
+// that is decided after its deadline fails the call with *LateError; charges for the groups before
+// it stay. now is the clock at the last group.
 func (m *Memory) Take(ctx context.Context, epoch string, groups []Group) (results []Result, now int64, err error) {
 	if epoch != m.epoch {
 		return nil, 0, &EpochError{Actual: m.epoch}
@@ -134,7 +133,8 @@ type work struct {
 	views   []limit.View
 }
 
-// takeGroup decides a group. The result has room for its limits.
+// takeGroup decides a group and returns the clock. The result must have room for the group's
+// limits.
 func (m *Memory) takeGroup(w *work, g *Group, result *Result) (now int64, err error) {
 	mask, err := w.begin(g)
 	if err != nil {
@@ -150,7 +150,7 @@ func (m *Memory) takeGroup(w *work, g *Group, result *Result) (now int64, err er
 	return now, nil
 }
 
-// late is the error of a group that is decided after the deadline of its call.
+// late returns a *LateError if now is after the deadline of a group's call, and nil otherwise.
 func late(g *Group, now int64) error {
 	if end := g.Limits[0].View.Deadline; end != 0 && now > end {
 		return &lua.LateError{Now: now}
@@ -158,7 +158,7 @@ func late(g *Group, now int64) error {
 	return nil
 }
 
-// begin reads the keys and views of a group, and tells which shards they are in.
+// begin reads the keys and views of a group, and returns the mask of their shards.
 func (w *work) begin(g *Group) (mask uint64, err error) {
 	w.ids, w.slots, w.records, w.views = w.ids[:0], w.slots[:0], w.records[:0], w.views[:0]
 	for i := range g.Limits {
@@ -213,7 +213,7 @@ func (m *Memory) takeLocked(w *work, g *Group, now int64, result *Result) {
 	}
 }
 
-// refuse has a group denied by those of its limits that have no place of their own, and
+// refuse makes a group be denied by those of its limits that have no place of their own, and
 // charges nothing.
 func refuse(w *work) {
 	for i := range w.slots {
@@ -223,8 +223,8 @@ func refuse(w *work) {
 	}
 }
 
-// find gives a key's record and its place, and completes the view by what the store
-// knows; the key's shard is locked.
+// find returns a key's record and its place, and adds to the view what the store knows. The key's
+// shard must be locked.
 func (m *Memory) find(k id, v *limit.View, now int64) slot {
 	if v.Phase == limit.Floor && v.HeardWait != 0 {
 		v.Heard = m.heard.Load()
@@ -232,8 +232,7 @@ func (m *Memory) find(k id, v *limit.View, now int64) slot {
 	return m.shards[k.shard()].find(k, v, now)
 }
 
-// lock takes the shards of a mask in order, so that two groups cannot wait for
-// each other.
+// lock locks the shards of a mask in their order, so that two groups cannot wait for each other.
 func (m *Memory) lock(mask uint64) {
 	for ; mask != 0; mask &= mask - 1 {
 		m.shards[bits.TrailingZeros64(mask)].mu.Lock()
@@ -246,8 +245,8 @@ func (m *Memory) unlock(mask uint64) {
 	}
 }
 
-// read is the time for the locked shards of a mask: read under the locks, and never
-// before a time they have already seen.
+// read returns the time for the shards of a mask, which must be locked. The time is never before
+// one that these shards have already seen.
 func (m *Memory) read(mask uint64) int64 {
 	now := m.clock()
 	for rest := mask; rest != 0; rest &= rest - 1 {

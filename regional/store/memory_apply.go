@@ -8,8 +8,8 @@ import (
 	"aliquot/lua"
 )
 
-// Apply makes changes in order, each atomically. now is the clock at the last, or at
-// the call if there is none.
+// Apply makes changes in order, each atomically. now is the clock at the last change, or at the
+// call if there are no changes.
 func (m *Memory) Apply(ctx context.Context, epoch string, changes []Change) (applied []limit.Applied, now int64, err error) {
 	if epoch != m.epoch {
 		return nil, 0, &EpochError{Actual: m.epoch}
@@ -30,8 +30,8 @@ func (m *Memory) Apply(ctx context.Context, epoch string, changes []Change) (app
 	return applied, now, nil
 }
 
-// ApplyLease is Apply for a caller that takes a lease along with the changes, of
-// which there may be none: once all are made, the region was heard now.
+// ApplyLease makes changes, of which there may be none, for a caller that takes a lease along with
+// them. Once all changes are made, it records that the region was heard at now. See Apply.
 func (m *Memory) ApplyLease(ctx context.Context, epoch string, changes []Change) (applied []limit.Applied, now int64, err error) {
 	if applied, now, err = m.Apply(ctx, epoch, changes); err != nil {
 		return nil, 0, err

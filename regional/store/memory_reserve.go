@@ -13,10 +13,10 @@ import (
 // DefaultMaxReservations bounds the reservations that a Memory remembers.
 const DefaultMaxReservations = 100_000
 
-// reservations are what a Memory keeps of them, by key. What has expired leaves when it
-// is met, and with each new one a few are looked at.
+// reservations are the reservations that a Memory remembers, by key. An expired one is dropped when
+// it is met. With each new one a few others are checked for expiry.
 type reservations struct {
-	mu    sync.Mutex // held over a whole call: lock it before any shard
+	mu    sync.Mutex // held over a whole call; locked before any shard
 	most  int
 	byKey map[string]reservation
 }
@@ -28,7 +28,7 @@ type reservation struct {
 
 func (r *reservations) init(most int) { r.most, r.byKey = most, map[string]reservation{} }
 
-// get is what is kept under a key; nil if nothing is.
+// get returns the reservation under a key, or nil if there is none.
 func (r *reservations) get(key string, now int64) *lua.Kept {
 	one, ok := r.byKey[key]
 	if ok && now >= one.expires {
@@ -38,7 +38,7 @@ func (r *reservations) get(key string, now int64) *lua.Kept {
 	return one.kept
 }
 
-// room makes room for one more, and reports whether there is some.
+// room drops some expired reservations, and reports whether there is room for one more.
 func (r *reservations) room(now int64) bool {
 	look := sweepEach
 	if len(r.byKey) >= r.most {
@@ -55,7 +55,7 @@ func (r *reservations) room(now int64) bool {
 	return len(r.byKey) < r.most
 }
 
-// Reserve is lua.Scripts.Reserve.
+// Reserve decides the groups of one request and remembers the result; see lua.Scripts.Reserve.
 func (m *Memory) Reserve(ctx context.Context, epoch string, groups []Group, r lua.Reservation) (out lua.Reserved, now int64, err error) {
 	if err := m.usable(ctx, epoch); err != nil {
 		return out, 0, err
@@ -81,7 +81,7 @@ func (m *Memory) Reserve(ctx context.Context, epoch string, groups []Group, r lu
 	return out, now, nil
 }
 
-// usable is the error of every call that expects other contents, or comes too late.
+// usable returns an error if a call expects other contents or comes too late.
 func (m *Memory) usable(ctx context.Context, epoch string) error {
 	if epoch != m.epoch {
 		return &EpochError{Actual: m.epoch}
@@ -120,7 +120,7 @@ func (m *Memory) takeAtOnce(groups []Group) (results []Result, now int64, err er
 	return results, now, nil
 }
 
-// Reservation is lua.Scripts.Reservation.
+// Reservation returns what is remembered of a request; see lua.Scripts.Reservation.
 func (m *Memory) Reservation(ctx context.Context, key string) (*lua.Kept, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -130,7 +130,7 @@ func (m *Memory) Reservation(ctx context.Context, key string) (*lua.Kept, error)
 	return m.kept.get(key, m.clock()), nil
 }
 
-// Adjust is lua.Scripts.Adjust.
+// Adjust makes adjustments; see lua.Scripts.Adjust.
 func (m *Memory) Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]limit.Adjusted, error) {
 	if err := errors.Join(m.usable(ctx, epoch), lua.CheckParts(epoch, parts)); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (m *Memory) Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]
 	return out, nil
 }
 
-// idsOf are the keys of parts, and their shards.
+// idsOf returns the keys of parts and the mask of their shards.
 func idsOf(parts []lua.Part) (ids []id, mask uint64, err error) {
 	for i := range parts {
 		k, err := keyID(parts[i].Key)
@@ -161,7 +161,7 @@ func idsOf(parts []lua.Part) (ids []id, mask uint64, err error) {
 	return ids, mask, nil
 }
 
-// Settle is lua.Scripts.Settle.
+// Settle ends a reservation; see lua.Scripts.Settle.
 func (m *Memory) Settle(ctx context.Context, epoch string, s lua.Settlement) (out lua.Settled, now int64, err error) {
 	if err := m.usable(ctx, epoch); err != nil {
 		return out, 0, err
@@ -196,11 +196,11 @@ func (m *Memory) Settle(ctx context.Context, epoch string, s lua.Settlement) (ou
 	return out, now, nil
 }
 
-// adjust makes one adjustment; the key's shard is locked.
+// adjust makes one adjustment. The key's shard must be locked.
 func (m *Memory) adjust(k id, a limit.Adjustment, now int64) limit.Adjusted {
 	at := m.find(k, &a.View, now)
 	if at.place == nowhere {
-		return limit.Adjusted{} // there is no room for a record that could owe or be owed
+		return limit.Adjusted{} // there is no room for a record of the key, which could hold a debt or a refund
 	}
 	r, out := limit.Adjust(at.record, a, now)
 	m.shards[k.shard()].put(k, at, r, &a.View)

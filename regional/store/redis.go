@@ -23,35 +23,34 @@ import (
 
 // RedisConfig says how to reach a region's Redis. Start from DefaultRedisConfig.
 type RedisConfig struct {
-	// URL is redis:// or rediss://, with user, password and database as usual, or
-	// redis+sentinel:// or redis+cluster://, see there.
+	// URL is redis:// or rediss://, with user, password and database as usual, or redis+sentinel://
+	// or redis+cluster://, as sentinelOptions and clusterOptions read them.
 	URL string
-	// PoolSize is how many connections there may be; each carries one call.
+	// PoolSize is the maximum number of connections. Each connection carries one call at a time.
 	PoolSize int
 	// MinIdle connections are kept open ahead of need.
 	MinIdle int
-	// DialTimeout bounds a new connection, learning the epoch included.
+	// DialTimeout bounds the opening of a connection, with the learning of the epoch.
 	DialTimeout time.Duration
-	// CallTimeout bounds each read and write but those of Apply and ApplyLease, which their
-	// context bounds; it may shorten the others.
+	// CallTimeout bounds each read and write, except those of Apply and ApplyLease, which their
+	// context bounds. A context may shorten it.
 	CallTimeout time.Duration
-	// OnEpoch is called when a new connection finds contents other than the last
-	// ones seen, before that connection serves its first call; not for the first
-	// contents of all. It must be quick, safe for concurrent use, and not call the
-	// store. May be nil.
+	// OnEpoch is called when a new connection finds other contents than the last ones seen, before
+	// that connection serves its first call. It is not called for the first contents. It must be
+	// quick, safe for concurrent use, and not call the store. May be nil.
 	OnEpoch func(epoch string)
-	// OnPrimary is called when Sentinels name another primary than before, and for the
-	// first. It must be quick and not call the store. May be nil.
+	// OnPrimary is called when Sentinels name another primary than before, and for the first one.
+	// It must be quick and not call the store. May be nil.
 	OnPrimary func()
-	// OnCircuit is called when the breaker before a node of a Redis Cluster opens, and why,
-	// when it closes, and when a node that it is open for is let go. It must be quick and not
-	// call the store. May be nil.
+	// OnCircuit is called when the breaker of a node of a Redis Cluster opens, with the cause, and
+	// when it closes. It is also called when a node whose breaker is open is dropped. It must be
+	// quick and not call the store. May be nil.
 	OnCircuit func(node string, open bool, cause error)
 	// Logger gets warnings; nil discards them.
 	Logger *slog.Logger
 }
 
-// DefaultRedisConfig is made for a Redis in the same datacenter.
+// DefaultRedisConfig returns a configuration for a Redis in the same datacenter.
 func DefaultRedisConfig(redisURL string) RedisConfig {
 	return RedisConfig{
 		URL:         redisURL,
@@ -62,11 +61,11 @@ func DefaultRedisConfig(redisURL string) RedisConfig {
 	}
 }
 
-// Redis keeps the records in one Redis, the same always or the primary that Sentinels
-// name. It is safe for concurrent use.
+// Redis keeps the records in one Redis: a fixed one, or the primary that Sentinels name. It is safe
+// for concurrent use.
 type Redis struct {
 	access    atomic.Pointer[access]
-	dialled   redis.Options // what each access is made with
+	dialled   redis.Options // the options of each access
 	sentinels *sentinels    // nil: there are none
 	// dial connects to a primary that Sentinels name.
 	dial    func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -78,15 +77,15 @@ type Redis struct {
 	left          []string // earlier ones, at most leftMost
 	policyChecked bool
 
-	renewing sync.Mutex // over replacing access
+	renewing sync.Mutex // held while access is replaced
 	closed   bool
 }
 
-// leftMost is how many epochs are remembered that the store had before.
+// leftMost is how many earlier epochs of the store are remembered.
 const leftMost = 16
 
-// NewRedis prepares the store; nothing is dialled until the first call. It fails
-// only on a configuration that could never work.
+// NewRedis prepares the store. It dials nothing before the first call. It fails only on a
+// configuration that could never work.
 func NewRedis(c RedisConfig) (*Redis, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -117,7 +116,7 @@ func (s *Redis) options(c RedisConfig) (*redis.Options, error) {
 	}
 	if options.TLSConfig != nil {
 		options.TLSConfig = options.TLSConfig.Clone()
-		options.TLSConfig.ServerName = "" // that of the primary, which is not known yet
+		options.TLSConfig.ServerName = "" // it is that of the primary, which is not known yet
 	}
 	s.dial = redis.NewDialer(options)
 	s.sentinels = newSentinels(where, c.Logger, func(addr string, first bool) {
@@ -132,7 +131,7 @@ func (s *Redis) options(c RedisConfig) (*redis.Options, error) {
 	return options, nil
 }
 
-// dialPrimary connects to whoever the Sentinels name.
+// dialPrimary connects to the primary that the Sentinels name.
 func (s *Redis) dialPrimary(ctx context.Context, _, _ string) (net.Conn, error) {
 	addr, err := s.sentinels.current(ctx)
 	if err != nil {
@@ -145,8 +144,7 @@ func (s *Redis) dialPrimary(ctx context.Context, _, _ string) (net.Conn, error) 
 	return conn, err
 }
 
-// redisOptions reads the URL. Its errors never show the URL, which may hold a
-// password.
+// redisOptions reads the URL. Its errors never show the URL, which may hold a password.
 func redisOptions(c RedisConfig) (*redis.Options, error) {
 	scheme, _, found := strings.Cut(c.URL, "://")
 	switch {
@@ -170,7 +168,7 @@ func redisOptions(c RedisConfig) (*redis.Options, error) {
 	o.PoolTimeout = c.CallTimeout
 	o.MaxRetries = -1        // a script that is sent twice charges twice
 	o.DialerRetries = 1      // the caller's breaker decides when to try again
-	o.DisableIdentity = true // CLIENT SETINFO needs rights that a store has no use for
+	o.DisableIdentity = true // CLIENT SETINFO needs rights that a store does not otherwise need
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	return o, nil
 }
@@ -189,8 +187,8 @@ func withoutSecrets(text, redisURL string) string {
 	return text
 }
 
-// connected learns the epoch on every new connection before its first use: a
-// restarted server may have loaded an old state, a new one may lack the latest.
+// connected learns the epoch on every new connection before its first use. A restarted server may
+// have loaded an old state, and a new server may lack the latest.
 func (s *Redis) connected(ctx context.Context, cn *redis.Conn) error {
 	epoch, err := lua.LearnEpoch(ctx, cn, newNonce(), s.wasLeft)
 	if err != nil {
@@ -203,8 +201,8 @@ func (s *Redis) connected(ctx context.Context, cn *redis.Conn) error {
 	return nil
 }
 
-// wasLeft tells contents that others came after: what was spent of those is not in them, so
-// a primary that Sentinels gave up and came back to has to have a new epoch.
+// wasLeft reports whether the store had other contents after those of epoch. These contents lack
+// what was spent since. So a primary that Sentinels left and came back to must get a new epoch.
 func (s *Redis) wasLeft(epoch string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,9 +226,9 @@ func (s *Redis) learned(epoch string) {
 	}
 }
 
-// Epoch learns the redis epoch of the contents, or mints it. Call it at start and
-// after an *EpochError. It warns when the server may evict buckets, each of which
-// would come back full.
+// Epoch returns the redis epoch of the contents, or creates one. Call it at start and after an
+// *EpochError. It warns if the server may evict buckets, because each evicted bucket would come
+// back full.
 func (s *Redis) Epoch(ctx context.Context) (string, error) {
 	epoch, err := lua.LearnEpoch(ctx, s.client(), newNonce(), s.wasLeft)
 	if err != nil {
@@ -248,9 +246,9 @@ func (s *Redis) Epoch(ctx context.Context) (string, error) {
 }
 
 func warnOfEviction(ctx context.Context, client redis.Cmdable, log *slog.Logger) {
-	info, err := client.Info(ctx, "memory").Result() // and not CONFIG GET, which few users may
+	info, err := client.Info(ctx, "memory").Result() // not CONFIG GET, which few users are allowed to call
 	if err != nil {
-		return // nothing can be said then
+		return // the policy is unknown then
 	}
 	if policy := lua.EvictionPolicy(info); policy != "" && policy != "noeviction" {
 		log.Error("redis evicts keys under memory pressure: an evicted bucket comes back full and limits are exceeded; set maxmemory-policy noeviction",
@@ -268,24 +266,24 @@ func (s *Redis) Apply(ctx context.Context, epoch string, changes []Change) ([]li
 	return s.access.Load().applies.Apply(ctx, epoch, changes, false)
 }
 
-// ApplyLease is Apply for a caller that takes a lease along with the changes, of
-// which there may be none: afterwards the region was heard now, for every daemon
-// that asks this Redis with View.HeardWait.
+// ApplyLease makes changes, of which there may be none, for a caller that takes a lease along with
+// them. Afterwards the region counts as heard now, for every daemon that asks this Redis with
+// View.HeardWait.
 func (s *Redis) ApplyLease(ctx context.Context, epoch string, changes []Change) ([]limit.Applied, int64, error) {
 	return s.access.Load().applies.Apply(ctx, epoch, changes, true)
 }
 
-// Reserve decides the groups of one request and remembers that; see lua.Scripts.Reserve.
+// Reserve decides the groups of one request and remembers the result; see lua.Scripts.Reserve.
 func (s *Redis) Reserve(ctx context.Context, epoch string, groups []Group, r lua.Reservation) (lua.Reserved, int64, error) {
 	return s.access.Load().scripts.Reserve(ctx, epoch, groups, r)
 }
 
-// Reservation is what is remembered of a request; see lua.Scripts.Reservation.
+// Reservation returns what is remembered of a request; see lua.Scripts.Reservation.
 func (s *Redis) Reservation(ctx context.Context, key string) (*lua.Kept, error) {
 	return s.access.Load().scripts.Reservation(ctx, key)
 }
 
-// Adjust is lua.Scripts.Adjust.
+// Adjust makes adjustments; see lua.Scripts.Adjust.
 func (s *Redis) Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]limit.Adjusted, error) {
 	return s.access.Load().scripts.Adjust(ctx, epoch, parts)
 }
@@ -295,12 +293,13 @@ func (s *Redis) Settle(ctx context.Context, epoch string, end lua.Settlement) (l
 	return s.access.Load().scripts.Settle(ctx, epoch, end)
 }
 
-// Roster tells the list of the region's daemons of one, and reads it; see lua.Scripts.Roster.
+// Roster records one daemon in the list of the region's daemons, and reads the list; see
+// lua.Scripts.Roster.
 func (s *Redis) Roster(ctx context.Context, epoch string, c roster.Call) (roster.Reply, error) {
 	return s.access.Load().scripts.Roster(ctx, epoch, c)
 }
 
-// Close closes the connections; calls under way fail.
+// Close closes the connections. Calls under way fail.
 func (s *Redis) Close() error {
 	s.renewing.Lock()
 	s.closed = true

@@ -11,24 +11,24 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Bounds on what a server may send. go-redis believes the lengths in a reply: it allocates what
-// they say, or panics where they are below -1. The largest reply that a daemon asks for is
-// CLUSTER SLOTS of a cluster whose every slot is a range of its own, about 6 MB.
+// Bounds on the replies of a server. go-redis trusts the lengths in a reply: it allocates that
+// much, and panics at lengths below -1. The largest reply that a daemon asks for is CLUSTER SLOTS
+// of a cluster in which every slot is a range of its own, about 6 MB.
 const (
 	maxReplyBulk  = 1 << 20   // bytes of one text
 	maxReplyArray = 64 << 10  // parts of one array, set or push, and pairs of a map
-	maxReplyDepth = 8         // arrays in each other
+	maxReplyDepth = 8         // arrays nested in each other
 	maxReplyLine  = 64 << 10  // bytes of one line: an error, a number, a length
 	maxReplyParts = 512 << 10 // parts of one reply, at all depths
 	maxReplyBytes = 16 << 20  // of one reply
 )
 
-// ErrReply is wrapped by the error of a call whose server sent what is no reply of a Redis, or is
-// larger than any reply that a daemon asks for. The connection is of no use after it.
+// ErrReply is wrapped by the error of a call whose server sent a malformed reply, or one larger
+// than any reply that a daemon asks for. The connection is useless after it.
 var ErrReply = errors.New("store: the Redis sent what is no reply to its command")
 
-// bounded sets the dialler of options to one whose connections check what comes against the bounds
-// above before go-redis reads it. dial is the dialler to use; nil is go-redis's own.
+// bounded makes options dial connections that check the incoming bytes against the bounds above
+// before go-redis reads them. dial is the underlying dialler; nil means that of go-redis.
 func bounded(o *redis.Options, dial func(context.Context, string, string) (net.Conn, error)) {
 	if dial == nil {
 		own := *o
@@ -43,8 +43,8 @@ func bounded(o *redis.Options, dial func(context.Context, string, string) (net.C
 	}
 }
 
-// boundReplies returns conn with checked replies. It can be looked at for unread bytes, which
-// go-redis does before it uses a connection again, if conn can.
+// boundReplies returns conn with checked replies. go-redis looks for unread bytes before it reuses
+// a connection. The result allows that if conn does.
 func boundReplies(conn net.Conn) net.Conn {
 	out := &boundedConn{Conn: conn}
 	if raw, ok := conn.(syscall.Conn); ok {
@@ -53,7 +53,8 @@ func boundReplies(conn net.Conn) net.Conn {
 	return out
 }
 
-// boundedConn is a connection whose incoming bytes are checked. One goroutine reads at a time.
+// boundedConn is a connection whose incoming bytes are checked. Only one goroutine may read at a
+// time.
 type boundedConn struct {
 	net.Conn
 	replies replyScanner
@@ -64,7 +65,7 @@ type rawBoundedConn struct {
 	syscall.Conn
 }
 
-// Read reads what came, unless it is out of bounds.
+// Read reads from the connection. It fails if the bytes are out of bounds.
 func (c *boundedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if bad := c.replies.scan(p[:n]); bad != nil {
@@ -73,19 +74,19 @@ func (c *boundedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// replyScanner follows a stream of replies by their headers, and skips what is in them.
+// replyScanner follows a stream of replies by their headers, and skips their contents.
 type replyScanner struct {
-	line  []byte // the beginning of a line that has not ended
+	line  []byte // the beginning of an unfinished line
 	long  int    // the bytes of that line so far
-	skip  int    // the bytes of a text that are to come, its end included
+	skip  int    // the bytes still to come of a text, with its end
 	depth int
-	left  [maxReplyDepth]int // the parts to come of each array that is open
-	parts int                // of the reply so far
-	bytes int                // of the reply so far
-	bad   error              // the first thing that was wrong
+	left  [maxReplyDepth]int // the parts still to come of each open array
+	parts int                // of the current reply so far
+	bytes int                // of the current reply so far
+	bad   error              // the first error
 }
 
-// scan takes the next bytes. Once it has returned an error it returns that.
+// scan checks the next bytes. Once it has returned an error, it always returns that error.
 func (s *replyScanner) scan(b []byte) error {
 	for len(b) > 0 && s.bad == nil {
 		if s.skip > 0 {
@@ -117,10 +118,10 @@ func (s *replyScanner) scan(b []byte) error {
 	return s.bad
 }
 
-// longestHeader is the longest line that says how long something is.
+// longestHeader is the length of the longest line that states a length.
 const longestHeader = 24
 
-// keep takes a part of a line, of which no more is kept than a header has.
+// keep adds a part of a line. It stores no more of the line than a header has.
 func (s *replyScanner) keep(part []byte) {
 	if s.long += len(part); s.long > maxReplyLine {
 		s.refuse("a line of more than %d bytes", maxReplyLine)
@@ -128,7 +129,7 @@ func (s *replyScanner) keep(part []byte) {
 	s.line = append(s.line, part[:min(len(part), max(0, longestHeader-len(s.line)))]...)
 }
 
-// header takes a line that has ended, or its first bytes, and how long it is.
+// header handles a line that has ended. line may be only its first bytes; long is its whole length.
 func (s *replyScanner) header(line []byte, long int) {
 	switch line[0] {
 	case '+', '-', ':', '_', '#', ',', '(':
@@ -164,7 +165,7 @@ func (s *replyScanner) header(line []byte, long int) {
 	}
 }
 
-// ended notes that a part has ended, and with it the arrays whose last one it was.
+// ended records that a part has ended, and with it each array of which it was the last part.
 func (s *replyScanner) ended() {
 	if s.parts++; s.parts > maxReplyParts {
 		s.refuse("a reply of more than %d parts", maxReplyParts)
@@ -184,7 +185,7 @@ func (s *replyScanner) refuse(format string, args ...any) {
 	}
 }
 
-// lengthIn reads the number of a header: -1 for nothing, or digits.
+// lengthIn reads the number of a header: digits, or -1 for no value.
 func lengthIn(line []byte, long int) (n int, ok bool) {
 	if long > longestHeader || long < len("$0\r\n") || string(line[long-2:]) != "\r\n" {
 		return 0, false

@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// safely runs do, on a goroutine that no caller looks after, and returns its error. A panic is logged
-// with its stack, and is an error: no answer of a server may end the process.
+// safely runs do on a goroutine whose panics no caller recovers, and returns its error. It logs a
+// panic with its stack and returns it as an error: no answer of a server may end the process.
 func safely(log *slog.Logger, what string, do func() error) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

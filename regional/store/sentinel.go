@@ -14,33 +14,33 @@ import (
 )
 
 const (
-	// sentinelEvery spaces questions for the primary while all is well: a new one is known
-	// within that.
+	// sentinelEvery is the interval of questions for the primary in normal operation, and so the
+	// time within which a new primary is known.
 	sentinelEvery = 500 * time.Millisecond
-	// sentinelWithin bounds one question. Most of the Sentinels have to answer it or fail.
+	// sentinelWithin bounds one question. Most of the Sentinels must answer it or fail within that
+	// time.
 	sentinelWithin = 300 * time.Millisecond
-	// sentinelAnew is for how long most of the Sentinels have to keep to an older
-	// configuration than one that is known before it counts: they tell each other of a newer
-	// one every two seconds, and those that were set up anew begin with old numbers.
+	// sentinelAnew is for how long most of the Sentinels must keep to an older configuration than
+	// the known one before the older one counts. Sentinels tell each other of a newer configuration
+	// every two seconds, and Sentinels that were set up again begin with low numbers.
 	sentinelAnew = 10 * time.Second
 )
 
-// sentinels know which server is the primary. All of them are asked, and of what they say
-// the latest counts, by the epoch of their configuration: one that was cut off goes on
-// naming the primary of before, and is not followed where no other answers either. Safe
-// for concurrent use.
+// sentinels know which server is the primary. All Sentinels are asked, and the answer with the
+// latest configuration epoch counts. A Sentinel that was cut off still names the old primary. It is
+// not followed, even if no other Sentinel answers. Safe for concurrent use.
 type sentinels struct {
 	name    string // of the primary
 	clients []*redis.Client
 	log     *slog.Logger
-	// moved is told of another primary than before, and of the first.
+	// moved is called with each new primary, the first one included.
 	moved func(addr string, first bool)
 
 	mu       sync.Mutex
 	primary  string    // empty: not known
-	told     string    // the last one that moved was told of
-	epoch    int64     // of the latest configuration that was heard of
-	older    time.Time // since when most keep to an older one; zero: they do not
+	told     string    // the primary of the latest call of moved
+	epoch    int64     // of the latest known configuration
+	older    time.Time // since when most Sentinels keep to an older one; zero: they do not
 	watching bool
 	closed   bool
 
@@ -59,7 +59,7 @@ func newSentinels(c *sentinelConfig, log *slog.Logger, moved func(addr string, f
 	return s
 }
 
-// current is the primary's address, as last heard.
+// current returns the primary's address, by the latest answer.
 func (s *sentinels) current(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	known := s.primary
@@ -74,7 +74,7 @@ func (s *sentinels) current(ctx context.Context) (string, error) {
 	return s.ask(ctx)
 }
 
-// doubt forgets a primary that cannot be reached, or is none: the next who needs it asks.
+// doubt forgets a primary that cannot be reached or is none. The next call that needs it asks.
 func (s *sentinels) doubt(addr string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *sentinels) doubt(addr string) {
 	}
 }
 
-// look asks again and again.
+// look asks for the primary every sentinelEvery until close.
 func (s *sentinels) look() {
 	failed := false
 	for pause(s.ctx, sentinelEvery) == nil {
@@ -98,14 +98,14 @@ func (s *sentinels) look() {
 	}
 }
 
-// named is what one Sentinel says.
+// named is the answer of one Sentinel.
 type named struct {
 	addr  string
 	epoch int64
 	err   error
 }
 
-// ask asks all, and waits until most have answered.
+// ask asks all Sentinels, and waits until most have answered.
 func (s *sentinels) ask(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, sentinelWithin)
 	defer cancel()
@@ -141,7 +141,8 @@ func (s *sentinels) ask(ctx context.Context) (string, error) {
 	return s.found(latest, 2*answered > len(s.clients), time.Now())
 }
 
-// askOne asks for the epoch first: what it then says of the address is not older.
+// askOne asks one Sentinel. It asks for the epoch first, so the address that follows is not older
+// than the epoch.
 func (s *sentinels) askOne(ctx context.Context, client *redis.Client) named {
 	pipe := client.Pipeline()
 	state := redis.NewMapStringStringCmd(ctx, "sentinel", "master", s.name)
@@ -162,8 +163,8 @@ func (s *sentinels) askOne(ctx context.Context, client *redis.Client) named {
 	return named{addr: net.JoinHostPort(addr.Val()[0], addr.Val()[1]), epoch: epoch}
 }
 
-// found takes the latest of what the Sentinels said that answered, and whether those are
-// most of them. What is older than what was known does not count, unless most keep to it.
+// found takes the latest answer of the Sentinels that answered, and whether these are most of them.
+// An answer older than the known configuration does not count, unless most Sentinels keep to it.
 func (s *sentinels) found(said named, most bool, now time.Time) (addr string, err error) {
 	s.mu.Lock()
 	before := s.told
@@ -181,8 +182,8 @@ func (s *sentinels) found(said named, most bool, now time.Time) (addr string, er
 	return said.addr, nil
 }
 
-// kept notes whether most say what is older than what was known, and tells whether they
-// have for long enough. The caller holds mu.
+// kept records whether most Sentinels keep to a configuration older than the known one, and reports
+// whether they have for long enough. The caller holds mu.
 func (s *sentinels) kept(most bool, now time.Time) bool {
 	if !most {
 		s.older = time.Time{}

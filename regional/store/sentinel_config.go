@@ -9,20 +9,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sentinelPort is where a Sentinel listens unless the URL says otherwise.
+// sentinelPort is the port of a Sentinel whose host in the URL names no port.
 const sentinelPort = "26379"
 
-// sentinelConfig is where the primary can be asked for.
+// sentinelConfig is the name of the primary and the Sentinels to ask for its address.
 type sentinelConfig struct {
 	name      string
 	sentinels []*redis.Options
 }
 
 // sentinelOptions reads
-// redis+sentinel://[user:password@]host:port[,host:port...]/name[/database][?options], or
-// the same of rediss+sentinel, for TLS to both. User and password are those of the Redis;
-// the options sentinel_user and sentinel_password are those of the Sentinels, and the others
-// those of a single server's URL. Its errors never show the URL, which may hold a password.
+// redis+sentinel://[user:password@]host:port[,host:port...]/name[/database][?options], or the same
+// with rediss+sentinel, which uses TLS for both Redis and Sentinels. User and password are those of
+// the Redis. The options sentinel_user and sentinel_password are those of the Sentinels, and the
+// other options are those of a single server's URL. Its errors never show the URL, which may hold a
+// password.
 func sentinelOptions(c RedisConfig) (*redis.Options, *sentinelConfig, error) {
 	m, ok := parseHosts(c.URL, "sentinel")
 	if !ok {
@@ -64,11 +65,11 @@ func sentinelOptions(c RedisConfig) (*redis.Options, *sentinelConfig, error) {
 		}
 		out.sentinels = append(out.sentinels, ofSentinel(options, user, password))
 	}
-	options.Addr = fmt.Sprintf("the primary %q", name) // Sentinels say where; this names it in errors
+	options.Addr = fmt.Sprintf("the primary %q", name) // the Sentinels give the address; this names the server in errors
 	return options, out, nil
 }
 
-// ofSentinel are the options of a Sentinel beside those of the Redis.
+// ofSentinel returns the options of a Sentinel, derived from the options of the Redis.
 func ofSentinel(o *redis.Options, user, password string) *redis.Options {
 	s := *o
 	s.Username, s.Password, s.DB = user, password, 0

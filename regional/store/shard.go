@@ -8,8 +8,8 @@ import (
 	"aliquot/lua"
 )
 
-// id is a key in 20 bytes: the hash, then the rule's number. A rule of another algorithm
-// has another number.
+// id is a key in 20 bytes: the hash of the client, then the rule's number. A rule that changes its
+// algorithm gets another number.
 type id [20]byte
 
 func parseID(key string) (k id, ok bool) {
@@ -19,34 +19,33 @@ func parseID(key string) (k id, ok bool) {
 	return k, ok
 }
 
-// shard is the number of the key's shard. The hash is keyed, so a client cannot
-// choose it.
+// shard returns the number of the key's shard. The hash is keyed, so a client cannot choose it.
 func (k *id) shard() int { return int(k[15]^k[19]) % shardCount }
 
-// shard is a part of the keys with its own lock. Cold buckets of which nothing is lent
-// stand in cold, all other cold records in counted; hot has the hot ones, and cold ones that carry a generation
-// as a fence.
+// shard holds a part of the keys under its own lock. cold holds the cold buckets that have lent
+// nothing, and counted holds all other cold records. hot holds the records of hot keys, and cold
+// records that carry a generation as a fence.
 type shard struct {
 	mu       sync.Mutex
 	birth    int64  // the store's, microseconds
 	stamp    uint32 // the store's
 	last     int64  // the latest time seen
-	most     int    // of cold, of counted, and of hot
-	peak     int    // cold's length since its map was made
+	most     int    // the limit of cold, of counted and of hot each
+	peak     int    // the largest size of cold since its map was made
 	cold     map[id]coldRecord
 	counted  table[id]
 	hot      table[id]
 	overflow table[overflowKey]
-	// entries are all the admissions that records remember each by itself.
+	// entries is how many admissions all records together remember one by one.
 	entries int
-	// puts counts what was written since the last sweep.
+	// puts counts the writes since the last sweep.
 	puts int
-	// overflowed is when the first overflow record was used; 0: never.
+	// overflowed is when the first overflow record was used, in microseconds; 0: never.
 	overflowed int64
 }
 
-// overflowKey tells the overflow records of a shard apart: one for each size of cold
-// bucket, and of rights by algorithm and window.
+// overflowKey identifies an overflow record within a shard. There is one record for each size of
+// cold bucket, and for rights one for each size, algorithm and window.
 type overflowKey struct {
 	bucket    limit.Bucket
 	algorithm limit.Algorithm
@@ -61,20 +60,20 @@ func overflowOf(v *limit.View) overflowKey {
 }
 
 const (
-	// sweepEach is how many records a write looks at for expired ones: more than
-	// one, so that a shard empties faster than it fills. sweepPuts writes do so together:
-	// to begin with a map at a random place takes longer than to look at a few records.
+	// sweepEach is how many records a write checks for expiry. It is more than one, so that a shard
+	// empties faster than it fills. The check is made once for sweepPuts writes together, because
+	// to start at a random place of a map takes longer than to look at a few records.
 	sweepEach = 3
 	sweepPuts = 16
-	// sweepFull is the same for a write that finds its shard full.
+	// sweepFull is how many records a write checks if it finds its shard full.
 	sweepFull = 32
-	// maxOverflow bounds a shard's overflow records, one for each size of floor: a
-	// rules file has few sizes. Keys beyond it are denied while the shard is full.
+	// maxOverflow bounds a shard's overflow records, one for each size of floor. A rules file has
+	// few sizes. Keys beyond the bound are denied while the shard is full.
 	maxOverflow = 1024
-	// entriesEach bounds the entries of a shard, for each record that it has room for.
+	// entriesEach bounds the entries of a shard, as a multiple of its maximum number of records.
 	entriesEach = 4
-	// shrinkAt is the size from which a map that has emptied is made anew: maps
-	// keep their memory, and iterating over an empty one takes long.
+	// shrinkAt is the size from which a map that has become nearly empty is copied to a new map. A
+	// map keeps its memory, and iterating over an empty large one takes long.
 	shrinkAt = 1024
 )
 
@@ -86,7 +85,7 @@ func (s *shard) init(most int, birth int64, stamp uint32) {
 	s.overflow.init(&s.entries)
 }
 
-// place is where a record stands, or will.
+// place names the table in which a record is, or will be put.
 type place uint8
 
 const (
@@ -104,11 +103,11 @@ type slot struct {
 	shared overflowKey // of an overflow record
 }
 
-// crowded tells that there is no room for a record of the key's own.
+// crowded reports whether there is no room for a record of the key's own.
 func (s *slot) crowded() bool { return s.place == nowhere || s.place == inOverflow }
 
-// find gives a key's record, or the one that a new key starts with, and its place. It
-// corrects the view of a new key.
+// find returns a key's record and its place. For a new key it returns the record that the key
+// starts with, and corrects the view.
 func (s *shard) find(k id, v *limit.View, now int64) slot {
 	if r, ok := s.hot.get(k, now); ok {
 		return slot{place: inHot, record: r}
@@ -135,8 +134,8 @@ func (s *shard) findNew(v *limit.View, now int64) slot {
 	key := overflowOf(v)
 	shared, ok := s.overflow.get(key, now)
 	if s.overflowed != 0 && s.overflowed < v.FloorSince {
-		// The key may have spent from the overflow record of an earlier floor,
-		// which is not found by this one: it starts with what it earned since.
+		// The key may have spent from the overflow record of an earlier floor, which this lookup
+		// does not find. So it starts with what it has earned since the floor changed.
 		v.Birth = max(v.Birth, v.FloorSince)
 	}
 	own, fits := inCold, len(s.cold) < s.most || s.sweepCold(sweepFull, now) > 0
@@ -145,8 +144,7 @@ func (s *shard) findNew(v *limit.View, now int64) slot {
 	}
 	switch {
 	case fits && ok:
-		// The key may have spent from the overflow record: it starts with what is
-		// left there.
+		// The key may have spent from the overflow record, so it starts with the tokens left there.
 		return slot{place: own, record: shared}
 	case fits:
 		return slot{place: own}
@@ -160,8 +158,8 @@ func (s *shard) countedFits(now int64) bool {
 	return len(s.counted.records) < s.most || s.counted.sweep(sweepFull, now) > 0
 }
 
-// canLend tells whether there is room for a record of which something is lent. That of
-// several keys lends nothing: who has it would not be known.
+// canLend reports whether there is room for a record that lends tokens. A record shared by several
+// keys lends nothing, because the store could not tell which key borrowed.
 func (s *shard) canLend(at place, now int64) bool {
 	switch at {
 	case inHot, inCounted:
@@ -173,8 +171,8 @@ func (s *shard) canLend(at place, now int64) bool {
 	}
 }
 
-// sharesOverflow reports whether two limits of one group stand in one overflow
-// record; it cannot be charged for both at once.
+// sharesOverflow reports whether two limits of one group use the same overflow record. That record
+// cannot be charged for both at once.
 func sharesOverflow(slots []slot) bool {
 	for i := range slots {
 		for j := range i {
@@ -186,8 +184,7 @@ func sharesOverflow(slots []slot) bool {
 	return false
 }
 
-// put writes a record back to its place and drops a few that have expired; v is its
-// view.
+// put writes a record to its place and drops a few expired records. v is the record's view.
 func (s *shard) put(k id, at slot, r limit.Record, v *limit.View) {
 	expires := int64(0)
 	if !r.Hot {
@@ -231,7 +228,7 @@ func (s *shard) put(k id, at slot, r limit.Record, v *limit.View) {
 	}
 }
 
-// crowded tells that there is no room to remember one more admission by itself.
+// crowded reports whether there is no room to remember one more admission by itself.
 func (s *shard) crowded(v *limit.View, now int64) bool {
 	if !v.Algorithm.Logs() || s.entries < entriesEach*s.most {
 		return false
@@ -242,7 +239,8 @@ func (s *shard) crowded(v *limit.View, now int64) bool {
 	return s.entries >= entriesEach*s.most
 }
 
-// sweepCold looks at n records from a random place and drops those that are full.
+// sweepCold looks at n records from a random place, drops those that are full and returns how many
+// it dropped.
 func (s *shard) sweepCold(n int, now int64) (dropped int) {
 	for k, c := range s.cold {
 		if s.expired(c, now) {

@@ -1,5 +1,5 @@
-// Package store keeps a region's buckets: in Redis, decided by Lua scripts, or in
-// this process. Both give the same answers; package limit says which.
+// Package store keeps the records of a region's keys, either in Redis, where Lua scripts decide, or
+// in this process. Both give the same answers, which package limit specifies.
 package store
 
 import (
@@ -9,20 +9,20 @@ import (
 	"aliquot/lua"
 )
 
-// The calls of a store, in the words of package lua.
+// Types of package lua that the calls of a store take and return.
 type (
 	Group   = lua.Group
 	KeyView = lua.KeyView
 	Result  = lua.Result
 	Change  = lua.Change
-	// EpochError is the answer to a call that expects other contents.
+	// EpochError is the answer to a call that expects other contents than the store has.
 	EpochError = lua.EpochError
 )
 
 // ErrInvalid is wrapped by errors about arguments that no store could serve.
 var ErrInvalid = lua.ErrInvalid
 
-// newNonce makes one store's contents differ from any other's.
+// newNonce returns a random text that tells the contents of one store from any other's.
 func newNonce() string {
 	var b [8]byte
 	rand.Read(b[:]) // never fails: crypto/rand crashes the process instead

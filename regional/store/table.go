@@ -2,15 +2,15 @@ package store
 
 import "aliquot/limit"
 
-// table is a set of records that do not fit into a coldRecord. It drops what has
-// expired, when it meets it or is swept, and keeps count of the entries in it.
+// table is a set of records that do not fit into a coldRecord. It drops an expired record when a
+// get or a sweep meets it, and counts the entries of its records.
 type table[K comparable] struct {
 	records map[K]kept
-	peak    int  // its size since the map was made
+	peak    int  // the largest size since the map was made
 	entries *int // of the shard
 }
 
-// kept is a record and when it may be forgotten; 0: never.
+// kept is a record with the time at which it may be forgotten, in microseconds; 0: never.
 type kept struct {
 	limit.Record
 	expires int64
@@ -40,7 +40,8 @@ func (t *table[K]) drop(k K) {
 	}
 }
 
-// sweep looks at n records from a random place and drops those that have expired.
+// sweep looks at n records from a random place, drops the expired ones and returns how many it
+// dropped.
 func (t *table[K]) sweep(n int, now int64) (dropped int) {
 	for k, r := range t.records {
 		if r.expired(now) {
@@ -63,7 +64,7 @@ func (t *table[K]) sweep(n int, now int64) (dropped int) {
 
 func (r *kept) expired(now int64) bool { return r.expires != 0 && now >= r.expires }
 
-// entriesOf is how many admissions a record remembers each by itself.
+// entriesOf returns how many admissions a record remembers one by one.
 func entriesOf(r limit.Record) int {
 	if r.Use == nil {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// manyHosts are the parts of a URL that names several servers,
+// manyHosts are the parts of a URL that names several servers:
 // scheme+kind://[user:password@]host:port[,host:port...][/...][?...].
 type manyHosts struct {
 	scheme string // redis or rediss
@@ -15,7 +15,7 @@ type manyHosts struct {
 	tail   string // from the first / or ? on
 }
 
-// parseHosts reads such a URL; false if it is not of the kind.
+// parseHosts reads such a URL. It returns false if the URL is not of the kind.
 func parseHosts(redisURL, kind string) (m manyHosts, ok bool) {
 	scheme, rest, _ := strings.Cut(redisURL, "://")
 	m.scheme, ok = strings.CutSuffix(scheme, "+"+kind)
@@ -33,20 +33,20 @@ func parseHosts(redisURL, kind string) (m manyHosts, ok bool) {
 	return m, true
 }
 
-// isKind tells whether a URL is of a kind of several servers.
+// isKind reports whether a URL is of the given kind of URLs with several servers.
 func isKind(redisURL, kind string) bool {
 	_, ok := parseHosts(redisURL, kind)
 	return ok
 }
 
-// IsCluster tells whether a URL is that of a Redis Cluster.
+// IsCluster reports whether a URL is that of a Redis Cluster.
 func IsCluster(redisURL string) bool { return isKind(redisURL, "cluster") }
 
-// IsSentinel tells whether a URL is that of a Redis whose primary Sentinels name.
+// IsSentinel reports whether a URL is that of a Redis whose primary the Sentinels name.
 func IsSentinel(redisURL string) bool { return isKind(redisURL, "sentinel") }
 
-// CheckURL tells what is wrong with a store's URL, of whichever kind, before anything is
-// dialled. Its errors do not show the URL, which may hold a password.
+// CheckURL returns an error if a store's URL of any kind is wrong. It dials nothing. Its errors do
+// not show the URL, which may hold a password.
 func CheckURL(redisURL string) error {
 	c := DefaultRedisConfig(redisURL)
 	var err error
@@ -61,10 +61,10 @@ func CheckURL(redisURL string) error {
 	return err
 }
 
-// errHost: a host is missing, or something that is none.
+// errHost: the text is not a host with a port, or is empty.
 var errHost = errors.New("not host:port")
 
-// withPort is an address, with a port if it names none.
+// withPort returns host with the given port appended if it names none.
 func withPort(host, port string) (string, error) {
 	if host == "" {
 		return "", errHost
