@@ -18,7 +18,7 @@ import (
 	"aliquot/rules"
 )
 
-// chunksAtOnce bounds the part of the store that one CheckBatch has at a time.
+// chunksAtOnce caps the calls to the store that one CheckBatch has under way at a time.
 const chunksAtOnce = 4
 
 // request is one validated request.
@@ -26,29 +26,31 @@ type request struct {
 	attributes rules.Attributes
 	namespace  string
 	cost       limit.Tokens
-	// costs is what the request consumes of other units, whole tokens.
+	// costs are what the request consumes of other units, in whole tokens.
 	costs rules.Costs
 	described
 }
 
-// described is what there is to a request that came as a descriptor of Envoy's rate limit protocol; the
-// zero value is of one that did not.
+// described is the part of a request that only a descriptor of Envoy's rate limit protocol has. The
+// zero value belongs to a request that is no descriptor.
 type described struct {
 	descriptor bool
-	// without are the ids of rules that another descriptor of the same request replaces.
+	// without are the ids of rules that do not apply, because another descriptor of the same
+	// request replaces them.
 	without []string
-	// own is the limit that the descriptor brings, for rules that take it; no window: none.
+	// own is the limit that the descriptor brings along, for rules that accept it. A window of 0
+	// means none.
 	own ownLimit
 }
 
-// ownLimit is so many requests in each window.
+// ownLimit allows that many requests in each window.
 type ownLimit struct {
 	requests int64
 	window   time.Duration
 }
 
-// costOf is what the request consumes of what a rule counts; false if it has none of
-// it, and the rule does not apply.
+// costOf returns how much the request consumes of the unit that a rule counts. It returns false if
+// the request has no cost of that unit; then the rule does not apply.
 func (r *request) costOf(rule *rules.Rule) (cost limit.Tokens, applies bool) {
 	whole, applies := rule.Cost(int64(r.cost/limit.Token), r.costs)
 	return limit.Tokens(whole) * limit.Token, applies
@@ -58,41 +60,43 @@ func (r *request) costOf(rule *rules.Rule) (cost limit.Tokens, applies bool) {
 type ask struct {
 	rule   *rules.Rule
 	limit  limit.Limit
-	window time.Duration // that the limit is stated over
-	cost   limit.Tokens  // of what the rule counts
+	window time.Duration // the time that the rule states its limit over
+	cost   limit.Tokens  // in the unit that the rule counts
 	// enforcement is one of rules.Strict, Elastic and Independent; empty is strict.
 	enforcement string
 	key         budget.KeyID
 	right       budget.Right
-	// ticket is the charge of the call that the ask was sent with last, and carried what that call has with it of
-	// what the key owes. own is the ticket of a call that was given up and may have been for this request.
+	// ticket is the charge of the latest call that the ask was sent with. carried is the part of
+	// the key's debt that this call carries. own is the ticket of a call that was given up and may
+	// have been for this request.
 	ticket  recall.Ticket
 	carried recall.Debt
 	own     *recall.Ticket
-	// memory is what the daemon knows of the key's record, should the store have lost it; nil: nothing.
+	// memory is what the daemon knows of the key's record, in case the store has lost it; nil if it
+	// knows nothing.
 	memory *limit.Memory
-	// changed is what is remembered of a change of the limit, nil if nothing; ruleSince is the
-	// store's time from which on only the present limit holds.
+	// changed is the change of the limit that is remembered, or nil. ruleSince is the time by the
+	// store's clock from which on only the present limit applies.
 	changed   *rights.Change
 	ruleSince int64
-	// slot names what the request asks for of a limit of concurrency; made anew for each
-	// call of the store.
+	// slot names the slot that the request asks for at a concurrency limit. Each call to the store
+	// gets a new name.
 	slot uint64
-	// lasts is for how long a reservation may hold the slot; 0: as long as the rule allows.
+	// lasts is for how long a reservation may hold the slot; 0 means as long as the rule allows.
 	lasts time.Duration
-	// override is the pattern of the override that set the limit, if one did.
+	// override is the pattern of the override that set the limit, or empty.
 	override string
-	// floorCap is the floor's part of the capacity, coldCap all that the bucket holds
-	// while the key is cold; as the last view had them.
+	// floorCap is the floor's part of the capacity, and coldCap the whole contents of a full bucket
+	// while the key is cold. Both are from the latest view.
 	floorCap, coldCap limit.Tokens
 	borrowing
 }
 
-// alone: this region enforces the whole limit by itself; the budget protocol does
-// not know of the key.
+// alone reports whether this region enforces the whole limit by itself. The budget protocol does
+// not know such a key.
 func (a *ask) alone() bool { return a.enforcement == rules.Independent }
 
-// keyLimit is the limit as the budget protocol has it.
+// keyLimit returns the limit in the budget protocol's type.
 func (a *ask) keyLimit() budget.KeyLimit {
 	l := rights.KeyLimit(a.limit)
 	if a.rule != nil {
@@ -101,7 +105,7 @@ func (a *ask) keyLimit() budget.KeyLimit {
 	return l
 }
 
-// placementOf is a rule's placement in the machine's words.
+// placementOf returns a rule's placement in the budget protocol's type.
 func placementOf(r *rules.Rule) budget.Placement {
 	switch r.Placement {
 	case rules.Split:
@@ -113,53 +117,52 @@ func placementOf(r *rules.Rule) budget.Placement {
 	}
 }
 
-// group is what is charged all-or-nothing: the limits of one request, or one of
-// its shadow rules.
+// group is charged all-or-nothing: the limits of one request, or one of its shadow rules.
 type group struct {
 	cost    limit.Tokens // the request's own; each ask has the cost of its unit
 	shadow  bool
-	peek    bool // only to be looked at: nobody asks for anything
-	upkeep  bool // only to bring back what was borrowed, or to keep it: it costs nothing
+	peek    bool // only to read the state: no request asks for tokens
+	upkeep  bool // only to return borrowed tokens or to keep them: it costs nothing
 	asks    []ask
 	allowed bool
 	out     []verdict // parallel to asks
-	room    []verdict // for out, if it is large enough
-	self    [1]*group // the group as the only one of its request; nil if nobody needs that
-	// awaits is what may bring the tokens here for want of which the store has denied the
-	// group: nil if nothing does, or it was asked a second time.
+	room    []verdict // backing for out, if it is large enough
+	self    [1]*group // the group as the only one of its request; nil if it is not needed
+	// awaits are closed when tokens have arrived for want of which the store may have denied the
+	// group. It is nil if no tokens are under way, or if the group was asked a second time.
 	awaits   []<-chan struct{}
 	lastTime bool
-	// until is how long its caller waits for that; zero: not at all.
+	// until is how long the caller waits for awaits; zero means not at all.
 	until time.Time
-	// reserves: it is remembered, and borrows nothing, so that a repeated answer is as the
-	// first one was.
+	// reserves: the store remembers the group. It borrows nothing, so that a repeated answer equals
+	// the first one.
 	reserves bool
-	// before is what became of a shadow of a reservation whose other limits were denied, and
-	// are asked once more.
+	// before is the answer to a shadow of a reservation whose other limits were denied and are
+	// asked a second time.
 	before *chargedBefore
-	// undecided are the asks that the store could not be asked about, while it answered
-	// of the others; answer is what it said.
+	// undecided are the asks that the store could not be asked about, although it answered about
+	// the others. answer is its answer about the others.
 	undecided []int
 	answer    lua.Result
 }
 
-// loneGroup is a group with room for one limit and all that comes of it: most requests have
-// one, and with this they are one allocation. It is not used again, for a call that was
-// given up may still hold it.
+// loneGroup is a group with space for one limit and its result. Most requests have one limit, and
+// so they need one allocation. It is not reused, because a call that was given up may still hold
+// it.
 type loneGroup struct {
 	group
 	ask     [1]ask
 	verdict [1]verdict
 }
 
-// newGroup makes a group without limits.
+// newGroup returns a group without limits.
 func newGroup(cost limit.Tokens) *group {
 	g := &loneGroup{}
 	g.cost, g.asks, g.room, g.self[0] = cost, g.ask[:0], g.verdict[:], &g.group
 	return &g.group
 }
 
-// verdicts makes room for those of all limits.
+// verdicts returns a slice with one verdict for each limit.
 func (g *group) verdicts() []verdict {
 	if len(g.asks) <= len(g.room) {
 		return g.room[:len(g.asks)]
@@ -174,34 +177,35 @@ type limiter struct {
 	emergency *emergency
 	metrics   *metrics
 	log       *slog.Logger
-	// ask puts at most groupsPerCall groups to the store: asker.ask, or
-	// batcher.decide where calls are worth sharing.
+	// ask sends at most groupsPerCall groups to the store. It is asker.ask, or batcher.decide where
+	// it is worth it that requests share calls.
 	ask func(ctx context.Context, groups []*group) error
-	// direct is the way to the store of calls that are not shared, and alone makes them as
-	// patiently as those that are: atOnce, or batcher.alone.
+	// direct makes calls to the store that are not shared. alone runs such a call with the same
+	// patience as shared calls: it is atOnce or batcher.alone.
 	direct *asker
 	alone  func(ctx context.Context, call func(context.Context) error) error
-	// conduct watches what is decided.
+	// conduct learns of all decisions.
 	conduct   *conduct
 	scratches scratches
-	// intake gives turns to those that call decide, one to a single check; nil: they need none.
+	// intake gives turns to the callers of decide, one turn to a single check. If it is nil, no
+	// turn is needed.
 	intake *rpc.Gate
-	// clock is a faster reading of the machine's clock; nil if that is not the one to go by.
+	// clock reads the boot clock faster; nil if the daemon uses another clock.
 	clock *boottime.Clock
 }
 
-// decide answers each request; none of the answers depends on another, but
-// requests for the same key are decided in order where they share a store call. It
-// fails only when ctx ends first; what was charged by then is lost to the caller.
+// decide answers each request. No answer depends on another one, but requests for the same key are
+// decided in order if they share a call to the store. It fails only if ctx ends first; then the
+// caller loses what was charged by that time.
 func (l *limiter) decide(ctx context.Context, requests []request) ([]decision, error) {
 	return l.decideIn(ctx, requests, &scratch{})
 }
 
-// decideIn is decide in memory of the caller's: the decisions hold until s is used again.
+// decideIn is decide in the caller's memory: the decisions are valid until s is used again.
 func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) ([]decision, error) {
 	now, wall := l.read()
 	s.reset(len(requests), now)
-	defer s.unclaim(true) // a call that panicked has nobody wait for it; else nothing is claimed any more
+	defer s.unclaim(true) // after a panic no check waits for this call; otherwise nothing is claimed any more
 	for round := 0; len(s.todo) > 0; round++ {
 		if round > 0 {
 			if err := s.waitParked(ctx); err != nil {
@@ -223,8 +227,8 @@ func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) 
 		} else {
 			err = l.spendAll(ctx, groups)
 		}
-		// The groups of a caller that is gone are still the call's; whoever waits for that
-		// goes on waiting.
+		// A call may still use the groups of a caller that is gone. Checks that wait for that call
+		// go on waiting.
 		s.unclaim(err == nil && slices.ContainsFunc(groups, (*group).unanswered))
 		if err != nil {
 			return nil, err
@@ -246,8 +250,9 @@ func (l *limiter) decideIn(ctx context.Context, requests []request, s *scratch) 
 	return s.decisions, nil
 }
 
-// near decides of what is to do what can be decided here, and returns what the store has
-// to. What is parked stays to do, if there is patience for that.
+// near decides those requests of todo that this daemon can decide from memory, and returns the
+// groups that the store has to decide. If patient, requests that wait for another call stay in
+// todo.
 func (l *limiter) near(requests []request, s *scratch, now budget.Instant, nowMS int64, patient bool) (groups []*group) {
 	p := l.policies.at(nowMS)
 	parked := s.todo[:0]
@@ -274,7 +279,7 @@ func (l *limiter) near(requests []request, s *scratch, now budget.Instant, nowMS
 	return groups
 }
 
-// read is the time of the boot clock and of the wall clock.
+// read returns the time of the boot clock and of the wall clock.
 func (l *limiter) read() (budget.Instant, time.Time) {
 	if l.clock != nil {
 		return l.clock.Read()
@@ -282,15 +287,14 @@ func (l *limiter) read() (budget.Instant, time.Time) {
 	return l.auth.now(), time.Now()
 }
 
-// later is the time of the boot clock, and not before an instant: readings of the fast
-// clock may step back a little.
+// later returns the time of the boot clock, but no earlier than the given instant: readings of the
+// fast clock may go back a little.
 func (l *limiter) later(than budget.Instant) budget.Instant {
 	now, _ := l.read()
 	return max(now, than)
 }
 
-// spendAll decides groups, groupsPerCall at a time and a few of those at once. Its
-// error is errGone.
+// spendAll decides groups, groupsPerCall in one call and a few calls at once. Its error is errGone.
 func (l *limiter) spendAll(ctx context.Context, groups []*group) error {
 	if len(groups) <= groupsPerCall {
 		return l.spend(ctx, groups)
@@ -316,10 +320,10 @@ func (l *limiter) spendAll(ctx context.Context, groups []*group) error {
 	return nil
 }
 
-// spend decides the groups of one store call; without the store each rule has its
-// own fallback. A caller that went away gets neither, so that nothing is charged
-// twice for an answer that nobody hears. Groups that the store may be deciding yet are
-// replaced in the slice, and what it charges for them is lost to the client.
+// spend decides the groups of one call to the store; without the store each rule's fallback
+// decides. If the caller is gone neither decides, so that nothing is charged twice for an answer
+// that no client reads. Groups that the store may still be deciding are replaced in the slice.
+// Their client loses what the store charges for them.
 func (l *limiter) spend(ctx context.Context, groups []*group) error {
 	if l.emergency.owing.Load() == 0 {
 		return l.put(ctx, groups)
@@ -337,8 +341,9 @@ func (l *limiter) spend(ctx context.Context, groups []*group) error {
 	return err
 }
 
-// decidedWhileSettling decides a group from memory, if memory holds it, for whose keys a call is under way that
-// carries what they owe: another call would carry that as well, and the store take it off twice.
+// decidedWhileSettling decides a group from memory, if memory has enough tokens, while a call is
+// under way that carries the debt of its keys. Another call would carry the debt as well, and the
+// store would take it off twice.
 func (l *limiter) decidedWhileSettling(g *group) bool {
 	if g.reserves || !g.fallsBackLocally() || !l.emergency.settling(g) {
 		return false
@@ -353,7 +358,8 @@ func (l *limiter) decidedWhileSettling(g *group) bool {
 	return held
 }
 
-// fallsBackLocally reports whether memory may decide the group: each of its limits falls back to that.
+// fallsBackLocally reports whether memory may decide the group, because that is the fallback of
+// each of its limits.
 func (g *group) fallsBackLocally() bool {
 	for i := range g.asks {
 		if on := g.asks[i].rule.OnRedisFailure; on == rules.FailOpen || on == rules.FailClosed {
@@ -363,7 +369,7 @@ func (g *group) fallsBackLocally() bool {
 	return true
 }
 
-// put has the store decide groups, and their rules' fallbacks where it does not.
+// put has the store decide groups, and the rules' fallbacks those that the store does not decide.
 func (l *limiter) put(ctx context.Context, groups []*group) error {
 	if len(groups) == 0 {
 		return nil
@@ -394,7 +400,7 @@ func (l *limiter) put(ctx context.Context, groups []*group) error {
 	return nil
 }
 
-// settle takes the store's answer, and adds what the machine has to know of it.
+// settle takes over the store's answer, and adds what the state machine has to observe of it.
 func (g *group) settle(r lua.Result, seen []observation) []observation {
 	g.allowed = r.Allowed
 	g.out = g.verdicts()
@@ -406,8 +412,8 @@ func (g *group) settle(r lua.Result, seen []observation) []observation {
 		if !g.upkeep {
 			g.out[i] = a.verdict(g, modeStore, limit.Decide(a.limit, out, a.cost, holds)).with(out)
 		}
-		// A limit that would have held, in a request that another one denied, was
-		// not wanting for tokens: that is no demand.
+		// If another limit denied the request, a limit that would have held did not lack tokens.
+		// That is no demand.
 		if a.alone() || (holds && !r.Allowed || g.peek || g.upkeep || a.passesBy(r.Crowded, i)) && !out.Amnesia {
 			continue
 		}
@@ -421,10 +427,10 @@ func (g *group) settle(r lua.Result, seen []observation) []observation {
 	return seen
 }
 
-// passesBy tells that a key has no record of its own in the store, for want of room, and has
-// not come often of late: what it found says what others use. Were each such key to ask for
-// a share, a flood of keys that come once would fill the table of hot keys in every
-// coordinator; one that comes often gets a record of its own by becoming hot.
+// passesBy reports whether the key has no record of its own in the store, which was full, and has
+// not come often recently. The state found then describes the use of other keys. If each such key
+// asked for a share, a flood of keys that come once would fill the table of hot keys in every
+// coordinator. A key that comes often becomes hot and so gets a record of its own.
 func (a *ask) passesBy(crowded []int, limit int) bool {
 	return a.local == nil && slices.Contains(crowded, limit)
 }

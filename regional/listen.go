@@ -30,29 +30,30 @@ import (
 )
 
 const (
-	// readTimeout ends slow-body attacks; a batch of 4 MiB needs 0.4 MiB/s.
+	// readTimeout ends attacks by slow bodies. A batch of 4 MiB needs 0.4 MiB/s.
 	readTimeout = 10 * time.Second
-	// maxGRPCStreams bounds the calls under way on one gRPC connection, those included whose answers
-	// are not read.
+	// maxGRPCStreams caps the calls under way on one gRPC connection, including those whose answers
+	// the client does not read.
 	maxGRPCStreams = 256
-	// maxSmallMessage bounds a message to health or reflection, uncompressed: it names a service.
+	// maxSmallMessage caps a message to health or reflection, uncompressed. Such a message names a
+	// service.
 	maxSmallMessage = 64 << 10
-	// streamWorkers are the goroutines that go from one gRPC call to the next. One that is
-	// made for a call has its stack copied twice before the call is read, which took a sixth
-	// of the processor time of a check that memory decides. As many as calls are under way in
-	// the busiest closed loop of the benchmarks; of 16, 64, 256 and 1024 they took the least.
-	// A call that finds all of them at work gets a goroutine of its own.
+	// streamWorkers is the number of goroutines that serve one gRPC call after another. The stack
+	// of a new goroutine for a call is copied twice before the call is read, which took a sixth of
+	// the processor time of a check that memory decides. 64 is the number of calls under way in the
+	// busiest closed loop of the benchmarks; of 16, 64, 256 and 1024 it took the least time. If all
+	// workers are busy, a call gets a goroutine of its own.
 	streamWorkers = 64
-	// maxGRPCIdle closes a connection that nobody calls on, pings or not, so that those of
-	// clients that are done do not add up to the listener's limit. A gRPC client connects
-	// again by itself; it is above what proxies keep an idle connection for.
+	// maxGRPCIdle closes a connection without calls, with or without pings, so that the connections
+	// of clients that are done do not fill the listener's limit. A gRPC client connects again by
+	// itself. The time is longer than proxies keep an idle connection.
 	maxGRPCIdle = 5 * time.Minute
 	// minPing is how often a gRPC client may ping, idle or not.
 	minPing = 10 * time.Second
 )
 
-// connectHandler serves LimiterService over Connect, gRPC-Web and JSON, health,
-// reflection, and a word of welcome.
+// connectHandler serves LimiterService over Connect, gRPC-Web and JSON, health, reflection, and a
+// text that greets a visitor.
 func connectHandler(s *service, region string) http.Handler {
 	mux := http.NewServeMux()
 	weigh := func(next http.Handler) http.Handler {
@@ -80,13 +81,13 @@ func connectHandler(s *service, region string) http.Handler {
 	return s.lateCalls(path, mux)
 }
 
-// recovered answers a call over Connect that panicked.
+// recovered returns the error of a call over Connect that panicked.
 func (s *service) recovered(_ context.Context, spec connect.Spec, _ http.Header, cause any) error {
 	return s.panics.caught(spec.Procedure, cause)
 }
 
-// grpcServer serves the same over gRPC proper, which costs a third of what the
-// standard library's HTTP/2 server takes for a call, and Envoy's rate limit protocol.
+// grpcServer serves the same over native gRPC, and Envoy's rate limit protocol. A call over native
+// gRPC costs a third of a call over the standard library's HTTP/2 server.
 func grpcServer(s *service, envoy *envoyService, t *throttle) (*grpc.Server, *health.Server) {
 	server := grpc.NewServer(
 		grpc.MaxRecvMsgSize(maxMessage),
@@ -119,8 +120,7 @@ func grpcServer(s *service, envoy *envoyService, t *throttle) (*grpc.Server, *he
 	return server, h
 }
 
-// grpcErrors gives an error the code it has over Connect, and turns a panic into
-// one.
+// grpcErrors gives each error the code that it has over Connect, and turns a panic into an error.
 func (s *service) grpcErrors(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (out any, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -131,7 +131,7 @@ func (s *service) grpcErrors(ctx context.Context, in any, info *grpc.UnaryServer
 	return out, grpcError(err)
 }
 
-// grpcError is an error in gRPC's words.
+// grpcError converts an error to a gRPC status.
 func grpcError(err error) error {
 	if rpcErr, ok := errors.AsType[*connect.Error](err); ok {
 		return status.Error(grpccodes.Code(rpcErr.Code()), rpcErr.Message())

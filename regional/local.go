@@ -10,37 +10,38 @@ import (
 	"aliquot/rules"
 )
 
-// mostLocal is how many limits a request may have that is decided from memory: the locks
-// of all of them are held at once.
+// mostLocal is the largest number of limits of a request that is decided from memory. The locks of
+// all its limits are held at once.
 const mostLocal = 8
 
-// scratch is what deciding requests takes, so that those decided from memory need no
-// more. The decisions in it hold until it is used again.
+// scratch is the memory that deciding requests needs, so that those decided from memory allocate
+// nothing else. The decisions in it are valid until it is used again.
 type scratch struct {
 	now budget.Instant
-	// crowded: there is no turn at the store for the requests, and memory or their rules' fallbacks decide.
+	// crowded: the requests got no turn at the store, so memory or their rules' fallbacks decide.
 	crowded   bool
 	decisions []decision
 	verdicts  []verdict
 	matched   []rules.Matched
 	name      []byte
-	one       [1]request // of a caller that has no more
-	// todo are the requests that are not decided yet, and asks those of them that the
+	one       [1]request // the request of a caller that has only one
+	// todo are the indexes of requests that are not decided yet. asks are those of them that the
 	// store is asked about in this round.
 	todo, asks []int
-	// until is how long the requests wait for calls of others; set when one has to wait, or
-	// to ask the store.
+	// until is how long the requests wait for calls of other checks. It is set when one has to wait
+	// or to ask the store.
 	until time.Time
-	// awaits is what the others wait for, claimed what those that ask have claimed.
+	// awaits is what parked requests wait for. claimed are the entries that the requests at the
+	// store have claimed.
 	awaits  []<-chan struct{}
 	claimed []*localEntry
 }
 
-// mostKept is the most verdicts that a scratch is kept with: those of a large batch whose
-// requests have a few limits each.
+// mostKept is the largest number of verdicts with which a scratch is kept: those of a large batch
+// whose requests have a few limits each.
 const mostKept = 4096
 
-// scratches are kept for the next calls. Safe for concurrent use.
+// scratches keeps scratches for the next calls. Safe for concurrent use.
 type scratches struct{ kept sync.Pool }
 
 func (p *scratches) take() *scratch {
@@ -50,23 +51,23 @@ func (p *scratches) take() *scratch {
 	return &scratch{}
 }
 
-// done takes back a scratch whose decisions nobody looks at any more. What it refers to
-// belongs to requests that are over.
+// done takes back a scratch whose decisions are no longer used. It drops references to requests
+// that are over.
 func (p *scratches) done(s *scratch) {
 	if cap(s.verdicts) > mostKept {
 		return
 	}
 	clear(s.decisions)
-	s.decisions = s.decisions[:0] // not to be cleared once more
+	s.decisions = s.decisions[:0] // so that reset does not clear them a second time
 	clear(s.one[:])
 	s.crowded = false
 	p.kept.Put(s)
 }
 
-// reset makes room for the decisions of n requests that came at now.
+// reset prepares the scratch for the decisions of n requests that came at now.
 func (s *scratch) reset(n int, now budget.Instant) {
 	s.now = now
-	clear(s.decisions) // what it refers to
+	clear(s.decisions) // drops the references in it
 	if cap(s.decisions) < n {
 		s.decisions = make([]decision, n)
 	}
@@ -76,7 +77,7 @@ func (s *scratch) reset(n int, now budget.Instant) {
 	}
 }
 
-// localPlan is a request that may be decided from memory.
+// localPlan is a request that memory may decide.
 type localPlan struct {
 	entries [mostLocal]*localEntry
 	costs   [mostLocal]limit.Tokens
@@ -85,21 +86,20 @@ type localPlan struct {
 	n       int
 }
 
-// localWay is how a request goes on.
+// localWay says how a request continues.
 type localWay uint8
 
 const (
 	wayStore   localWay = iota // the store has to be asked
-	wayParked                  // another one's call is to be waited for
-	wayDecided                 // it is decided
+	wayParked                  // the request waits for another check's call
+	wayDecided                 // the request is decided
 )
 
-// local decides a request whose limits match, if all that it takes is here: each of its
-// limits holds its cost, or would be denied, by what this daemon has and knows. If the
-// store has to be asked about any, nothing has changed; patient requests wait for others'
-// calls. The request came at an instant, and is decided at the one that is read when its
-// limits are locked: the wait for a lock may be longer than a chunk's life, and a process
-// may be stopped at any line before.
+// local decides a request from memory if it can: each of its limits holds the cost, or would deny
+// it, by what this daemon has and knows. If it has to ask the store about a limit, it changes
+// nothing. A patient request then waits for other checks' calls. The request came at one instant
+// and is decided at another, which is read when its limits are locked: the wait for a lock may be
+// longer than a chunk's life, and the process may be stopped at any line before.
 func (d *decision) local(l *limiter, p *policy, r *request, came budget.Instant, s *scratch, patient bool) localWay {
 	var plan localPlan
 	t := l.auth.local
@@ -126,7 +126,7 @@ func (d *decision) local(l *limiter, p *policy, r *request, came budget.Instant,
 	return wayDecided
 }
 
-// find looks for the entries of all limits; false if one has none.
+// find looks up the entries of all limits. It returns false if a limit has none.
 func (l *localPlan) find(t *localTable, p *policy, r *request, s *scratch) bool {
 	for i := range s.matched {
 		m := &s.matched[i]
@@ -151,7 +151,7 @@ func (l *localPlan) find(t *localTable, p *policy, r *request, s *scratch) bool 
 	return l.n > 0
 }
 
-// add adds a limit. No two of a request are of one key.
+// add adds a limit. No two limits of a request have the same key.
 func (l *localPlan) add(e *localEntry, cost limit.Tokens) {
 	at := l.n
 	for ; at > 0 && l.entries[l.order[at-1]].number > e.number; at-- {
@@ -174,8 +174,8 @@ func (l *localPlan) unlock() {
 	}
 }
 
-// look finds out whether everything that can deny holds, or something would be denied;
-// known is false if the store has to be asked. The locks are held.
+// look finds out whether all limits that can deny hold the cost, or one of them would deny it.
+// known is false if the store has to be asked. The caller holds the locks.
 func (l *localPlan) look(s *scratch, now budget.Instant) (allowed, known bool) {
 	allowed, known = true, true
 	denied, told := false, true
@@ -199,9 +199,9 @@ func (l *localPlan) look(s *scratch, now budget.Instant) (allowed, known bool) {
 	return allowed, known && (allowed || denied && told)
 }
 
-// charge counts the request at each limit, and spends where it is allowed: a limit of a
-// request that another one denies is not charged, and one that only watches goes by
-// itself.
+// charge counts the request at each limit, and spends tokens where it is allowed. If one limit
+// denies a request, its other limits are not charged. A shadow limit is charged independently of
+// the others.
 func (l *localPlan) charge(t *localTable, allowed bool, now budget.Instant) {
 	for i, e := range l.entries[:l.n] {
 		cost := l.costs[i]
@@ -215,13 +215,13 @@ func (l *localPlan) charge(t *localTable, allowed bool, now budget.Instant) {
 				t.nudge()
 			}
 		default:
-			continue // it would have held
+			continue // it would have held the cost
 		}
 		t.activate(e)
 	}
 }
 
-// word makes the verdicts, in the order of the rules.
+// word creates the verdicts, in the order of the rules.
 func (d *decision) word(l *localPlan, s *scratch, allowed bool, now budget.Instant) {
 	from := len(s.verdicts)
 	d.at = now
@@ -229,7 +229,7 @@ func (d *decision) word(l *localPlan, s *scratch, allowed bool, now budget.Insta
 		cost, found := l.costs[i], e.chunk.Outcome(now)
 		holds := l.found[i] == chunk.Holds || l.found[i] == chunk.Ask && found.Tokens >= cost
 		decided := limit.Decide(e.limit, found, cost, holds)
-		decided.Delay = 0 // a queue admits nothing from memory
+		decided.Delay = 0 // memory admits nothing of a queue
 		s.verdicts = append(s.verdicts, verdict{
 			rule: e.rule, window: e.window, cost: cost, shadow: e.shadow, mode: modeLocal, key: e.key, limit: e.limit,
 			decision: decided, found: found,

@@ -7,25 +7,26 @@ import (
 	"aliquot/lua"
 )
 
-// borrowing is what memory has to do with an ask; the zero value is nothing.
+// borrowing is the part of an ask that concerns memory. Its zero value means that memory takes no
+// part.
 type borrowing struct {
-	local *localEntry // of its key, nil if it has none
-	// asked is what the call says of this daemon's chunk, and trip what the chunk has to
-	// remember of the call, while away.
+	local *localEntry // of the ask's key; nil if it has none
+	// asked is what the call says about this daemon's chunk. trip is what the chunk has to remember
+	// of the call while away is set.
 	asked limit.ChunkView
 	trip  chunk.Trip
 	away  bool
-	// worded: asked was made before the call was, by upkeep.
+	// worded: upkeep filled in asked before the call was made.
 	worded bool
-	// left is what is left here after the call, which is there to be had too.
+	// left is what remains here after the call, and can be spent too.
 	left limit.Tokens
-	// admitted and denied were decided here, and are to be told to the machine.
+	// admitted and denied were decided here. The state machine has to learn of them.
 	admitted, denied limit.Tokens
-	// elsewhere: the share of the limit is in another region.
+	// elsewhere: another region has the share of the limit.
 	elsewhere bool
 }
 
-// seen counts a check that goes to the store, and returns the entry of its key, if it has
+// seen counts a check that goes to the store. It returns the entry of the key, if the key has one
 // or gets one.
 func (t *localTable) seen(a *ask, r *request, shadow bool, now budget.Instant) *localEntry {
 	var room [256]byte
@@ -42,28 +43,28 @@ func (t *localTable) seen(a *ask, r *request, shadow bool, now budget.Instant) *
 		e.shares = a.lendable()
 	}
 	if !e.records(a) {
-		e.chunk.Drop() // it is of a record that nobody asks for any more
+		e.chunk.Drop() // the chunk is of a record that no check uses any more
 	}
 	e.rule, e.limit, e.window, e.shadow = a.rule, a.limit, a.window, shadow
 	e.chunk.Seen(a.cost, now)
 	return e
 }
 
-// records reports whether an ask is of the record that the entry's chunk is of: the store
-// has one for each algorithm that a rule had. The caller holds mu.
+// records reports whether the ask is about the record that the entry's chunk was taken from. The
+// store has one record for each algorithm that a rule had. The caller holds mu.
 func (e *localEntry) records(a *ask) bool { return e.limit.Algorithm == a.limit.Algorithm }
 
-// borrows reports whether chunks may be asked for of a limit, by its rule and the
-// region's right.
+// borrows reports whether a call may ask for chunks of the limit, by its rule and the region's
+// right.
 func (a *ask) borrows() bool {
 	return a.lendable() && a.right.Phase != budget.Limbo
 }
 
-// lendable reports whether chunks of a limit make sense.
+// lendable reports whether chunks make sense for the limit.
 func (a *ask) lendable() bool { return !a.limit.Algorithm.Counts() && !a.rule.Queue }
 
-// bring has a group's asks take along what this daemon has of their keys, and ask for
-// more if all of them are busy. It comes right before the call leaves.
+// bring adds to the asks of a group what this daemon has of their keys. If all of the keys are
+// busy, it also asks for more. It is called right before the call leaves.
 func (t *localTable) bring(head *header, g *group, now budget.Instant) {
 	lends := !g.reserves
 	for i := range g.asks {
@@ -92,19 +93,19 @@ func (e *localEntry) bring(t *localTable, head *header, a *ask, lends bool, now 
 	}
 	a.asked, a.trip = e.chunk.Bring(a.cost, e.terms(t, head, a, lends), now)
 	a.away = true
-	// A call that asks for nothing brings the others nothing to wait for.
+	// A call that asks for no tokens brings none for which other checks could wait.
 	e.shares = e.chunk.Awaits()
 }
 
-// terms are what a call made by a header may ask for. What has ended chunks since the
-// header was read ends what would be taken by it.
+// terms returns what a call with this header may ask for. If all chunks were ended after the header
+// was read, the call must not borrow.
 func (e *localEntry) terms(t *localTable, head *header, a *ask, lends bool) chunk.Terms {
 	return chunk.Terms{
 		Algorithm: a.limit.Algorithm, Lends: lends && head.turn == t.turn.Load(), Rho: head.rho, Until: a.right.Until,
 	}
 }
 
-// took gives the entries of a group what its call came to.
+// took passes the results of a group's call to the entries of its keys.
 func (g *group) took(t *localTable, r *lua.Result, storeNow int64, received budget.Instant) {
 	for i := range g.asks {
 		a := &g.asks[i]
@@ -124,7 +125,7 @@ func (e *localEntry) took(t *localTable, a *ask, allowed bool, out limit.Outcome
 	e.land()
 	e.floorCap, e.coldCap = a.floorCap, a.coldCap
 	if a.elsewhere {
-		// Whoever is denied only because the share is elsewhere may wait for it.
+		// A check that was denied only because the share is elsewhere may wait for the share.
 		e.chunk.Forget()
 	}
 	if e.chunk.Left() > 0 {
@@ -135,8 +136,8 @@ func (e *localEntry) took(t *localTable, a *ask, allowed bool, out limit.Outcome
 	t.lost.Add(e.chunk.TellLost())
 }
 
-// lost ends what the groups of a call took along that failed, or never left. Should the
-// call be made once more, it does not speak of that again.
+// lost ends what the groups of a call took along, if the call failed or was never made. If the call
+// is repeated, it does not take that along again.
 func lost(groups []*group) {
 	landed(groups, func(a *ask) {
 		a.asked = void(a.asked)
@@ -145,7 +146,7 @@ func lost(groups []*group) {
 	})
 }
 
-// unmade ends what the groups of a call took along that the store has not made.
+// unmade ends what the groups of a call took along, if the store did not make the call.
 func unmade(groups []*group) {
 	landed(groups, func(a *ask) {
 		a.local.chunk.Unmade(a.trip, a.asked)
@@ -154,7 +155,7 @@ func unmade(groups []*group) {
 	})
 }
 
-// landed ends, as end does it under the entry's lock, what the groups of a call took along.
+// landed calls end, under the entry's lock, for each ask whose call has something with it.
 func landed(groups []*group, end func(*ask)) {
 	for _, g := range groups {
 		for i := range g.asks {
@@ -170,7 +171,8 @@ func landed(groups []*group, end func(*ask)) {
 	}
 }
 
-// awaited is closed when what is on its way here has come; nil if nothing is.
+// awaited returns a channel that is closed when the tokens on their way here have arrived. It
+// returns nil if none are.
 func (e *localEntry) awaited() <-chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -180,7 +182,7 @@ func (e *localEntry) awaited() <-chan struct{} {
 	return e.landing()
 }
 
-// void is a view of a chunk that counts nothing of it.
+// void returns a view of a chunk of which nothing counts.
 func void(v limit.ChunkView) limit.ChunkView {
 	if v.Was == 0 {
 		return limit.ChunkView{}
@@ -188,9 +190,9 @@ func void(v limit.ChunkView) limit.ChunkView {
 	return limit.ChunkView{Was: v.Was, Until: limit.Void}
 }
 
-// second decides a group that the store denied once more, by what is here: another call
-// may have borrowed what this one found missing. It reports false if that does not do. The
-// clock is read when the group's limits are locked, as in decision.local.
+// second decides a group that the store denied again, by what is here now: another call may have
+// borrowed the tokens that this one lacked. It returns false if that is not enough. The clock is
+// read when the group's limits are locked, as in decision.local.
 func (t *localTable) second(g *group, clock func() budget.Instant) bool {
 	if g.upkeep || g.peek || len(g.asks) > mostLocal {
 		return false
@@ -222,7 +224,7 @@ func (t *localTable) second(g *group, clock func() budget.Instant) bool {
 	return true
 }
 
-// used are the observations of what was decided here of an ask's key.
+// used adds the observations of what was decided here about an ask's key.
 func (a *ask) used(tokens limit.Tokens, seen []observation) []observation {
 	if a.alone() || a.admitted == 0 && a.denied == 0 {
 		return seen
@@ -242,7 +244,8 @@ func (a *ask) used(tokens limit.Tokens, seen []observation) []observation {
 	return seen
 }
 
-// ended ends one key's chunk, and words its return, for a change of the key's share.
+// ended ends one key's chunk and returns the view that gives it back, for a change of the key's
+// share. The caller calls the function after the change.
 func (t *localTable) ended(a *ask, now budget.Instant) (limit.ChunkView, func()) {
 	e := t.ofKey(a.key)
 	if e == nil {
@@ -259,11 +262,11 @@ func (t *localTable) ended(a *ask, now budget.Instant) (limit.ChunkView, func())
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.chunk.Lost(trip)
-		e.chunk.End() // what was borrowed under the share before
+		e.chunk.End() // also what was borrowed under the share before
 	}
 }
 
-// endKey ends one key's chunk and memory: its share is another one.
+// endKey ends one key's chunk and memory, because the key has another share.
 func (t *localTable) endKey(key budget.KeyID) {
 	if e := t.ofKey(key); e != nil {
 		e.mu.Lock()
@@ -272,7 +275,7 @@ func (t *localTable) endKey(key budget.KeyID) {
 	}
 }
 
-// forget ends a key's memory of denials: something was given back.
+// forget drops a key's memory of denials, because tokens were given back.
 func (t *localTable) forget(key budget.KeyID) {
 	if e := t.ofKey(key); e != nil {
 		e.mu.Lock()
@@ -281,7 +284,7 @@ func (t *localTable) forget(key budget.KeyID) {
 	}
 }
 
-// left is what is left of a key's chunk.
+// left returns what is left of a key's chunk.
 func (t *localTable) left(key budget.KeyID) limit.Tokens {
 	e := t.ofKey(key)
 	if e == nil {
@@ -292,7 +295,7 @@ func (t *localTable) left(key budget.KeyID) limit.Tokens {
 	return e.chunk.Left()
 }
 
-// asks for an entry, as upkeep words them.
+// ask returns an ask for the entry's key, for a call of upkeep. The caller holds mu.
 func (e *localEntry) ask() ask {
 	return ask{
 		rule: e.rule, limit: e.limit, window: e.window, enforcement: e.rule.Enforcement, key: e.key,

@@ -7,12 +7,12 @@ import (
 	"aliquot/internal/chunk"
 )
 
-// A key at its limit is denied from memory a hundred thousand times a second. Each denial
-// has a name; those of one key within a chunk's life have one name between them, and the
-// first of them is the one that is remembered.
+// A key at its limit may be denied from memory a hundred thousand times a second. Each denial has
+// an id. The denials of one key within a chunk's life share one id, and the first of them is the
+// one that is remembered.
 
-// named is the name of an earlier denial of the key that stands for one at now; empty if
-// there is none.
+// named returns the id of an earlier denial of the key that also stands for a denial at now; empty
+// if there is none.
 func (e *localEntry) named(now budget.Instant) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -28,8 +28,8 @@ func (e *localEntry) rememberDenial(denial string, now budget.Instant) {
 	e.denial, e.deniedAt = denial, now
 }
 
-// remembered is the decision as it can be kept: one made from memory with the rights that
-// its limits stood on, and nothing that is used again.
+// remembered returns a copy of the decision that can be kept. It adds the rights of the limits to a
+// decision made from memory, and refers to no memory that is used again.
 func (d *decision) remembered(auth *authority) decision {
 	kept := *d
 	kept.denier, kept.all = nil, nil

@@ -9,17 +9,17 @@ import (
 	"aliquot/internal/chunk"
 )
 
-// At most one call of a busy key is under way, as far as that helps: while it brings a
-// chunk, the other checks of the key would only carry what it brings away from one
-// another, each in a call of its own. So they wait for it and are looked at again. All
-// such waiting of a request together is bounded by callerPatience, and a call that fails
-// ends it: of a store that is silent nobody hears sooner by waiting for one another.
+// At most one call of a busy key is under way, as far as that helps. While it brings a chunk, calls
+// of other checks would only take away from one another what it brings. So those checks wait for it
+// and are then decided again. The waits of one request together are bounded by callerPatience. A
+// call that fails ends all waits for it: with a silent store no check gets an answer sooner by
+// waiting for another one.
 
-// parkRounds is how often a check waits for another one's call before it makes its own.
+// parkRounds is how often a check waits for another check's call before it makes its own.
 const parkRounds = 3
 
-// parks notes what a request has to wait for whose limits have these entries; false if it
-// is to ask the store itself. The locks are held.
+// parks records what a request with these entries has to wait for. It returns false if the request
+// should ask the store itself. The caller holds the locks.
 func (l *localPlan) parks(s *scratch, now budget.Instant) bool {
 	waits := false
 	for i, e := range l.entries[:l.n] {
@@ -32,7 +32,8 @@ func (l *localPlan) parks(s *scratch, now budget.Instant) bool {
 	return waits
 }
 
-// landing is closed when what is on its way to the entry has come. The caller holds mu.
+// landing returns a channel that is closed when the tokens on their way to the entry have arrived.
+// The caller holds mu.
 func (e *localEntry) landing() <-chan struct{} {
 	if e.landed == nil {
 		e.landed = make(chan struct{})
@@ -40,7 +41,7 @@ func (e *localEntry) landing() <-chan struct{} {
 	return e.landed
 }
 
-// land wakes those who wait for what was on its way here. The caller holds mu.
+// land wakes the checks that wait for tokens on their way here, once none are. The caller holds mu.
 func (e *localEntry) land() {
 	if e.landed != nil && !e.claimed && !e.chunk.Awaits() {
 		close(e.landed)
@@ -48,9 +49,9 @@ func (e *localEntry) land() {
 	}
 }
 
-// fail wakes all who wait for the entry's calls, of which one has failed, or was given up
-// and is under way still; until one is answered nobody waits for another. The caller holds
-// mu.
+// fail wakes all checks that wait for the entry's calls, because one of these calls failed, or was
+// given up and is still under way. Until a call is answered, no check waits for another one. The
+// caller holds mu.
 func (e *localEntry) fail() {
 	e.stalled = true
 	if e.landed != nil {
@@ -59,7 +60,7 @@ func (e *localEntry) fail() {
 	}
 }
 
-// claim has others that come for the keys of these groups wait, until unclaim.
+// claim makes other checks of the keys of these groups wait, until unclaim.
 func (s *scratch) claim(groups []*group, now budget.Instant) {
 	for _, g := range groups {
 		for i := range g.asks {
@@ -77,8 +78,8 @@ func (s *scratch) claim(groups []*group, now budget.Instant) {
 	}
 }
 
-// unclaim ends the claims of a round, whatever came of its calls; failed: the store did
-// not answer all of them.
+// unclaim ends the claims of a round, whatever the results of its calls. failed: the store did not
+// answer all of them.
 func (s *scratch) unclaim(failed bool) {
 	for _, e := range s.claimed {
 		e.mu.Lock()
@@ -94,7 +95,7 @@ func (s *scratch) unclaim(failed bool) {
 	s.claimed = s.claimed[:0]
 }
 
-// waitParked waits for what the parked requests wait for, as long as there is patience.
+// waitParked waits for the calls that the parked requests wait for, at most until s.until.
 func (s *scratch) waitParked(ctx context.Context) error {
 	defer func() {
 		clear(s.awaits)

@@ -14,85 +14,83 @@ import (
 )
 
 const (
-	// localKeys bounds the keys that a daemon decides from memory: 43 MiB, and their names.
+	// localKeys caps the keys that a daemon decides from memory: 43 MiB, and their names.
 	localKeys = 65_536
-	// localName bounds a name: keys that take more are decided by the store.
+	// localName caps a name in bytes. The store decides keys with longer names.
 	localName = 512
-	// localWays are the places that one key may stand in.
+	// localWays is the number of places in which one key may be.
 	localWays = 8
-	// localWorth is how often a key has to have come of late to get an entry: in a flood
-	// of keys that come once, nothing is made for any of them.
+	// localWorth is how often a key must have come recently to get an entry. So a flood of keys
+	// that come once creates no entries.
 	localWorth = 3
 )
 
-// localTable holds the keys that this daemon decides from memory. It is found in by what
-// a request says, without the keyed hash that names the key in the store. Finding takes
-// no lock; an entry has its own, which is held for a few additions. Safe for concurrent
-// use.
+// localTable holds the keys that this daemon decides from memory. It is searched by the plain
+// attributes of a request, without the keyed hash that names the key in the store. A search takes
+// no lock. An entry has its own lock, which is held for a few additions. Safe for concurrent use.
 type localTable struct {
-	sets   [localKeys / localWays]localSet // first, so that a set is one line of the processor's cache
+	sets   [localKeys / localWays]localSet // first, so that a set is one cache line of the processor
 	tags   [localKeys / localWays]localTags
 	seed   maphash.Seed
 	sketch sketch
 
-	// turn counts what ended all chunks.
+	// turn counts the events that ended all chunks.
 	turn atomic.Uint64
-	// lost is how often something that was borrowed ended before it was spent or back.
+	// lost counts how often borrowed tokens ended before they were spent or returned.
 	lost atomic.Int64
 
-	mu    sync.Mutex // of admission, and of what follows; taken before those of entries
+	mu    sync.Mutex // guards admission and the fields below; taken before the locks of entries
 	byKey map[budget.KeyID]*localEntry
 	made  uint64
 
-	activeMu sync.Mutex // taken after those of entries
+	activeMu sync.Mutex // taken after the locks of entries
 	active   []*localEntry
-	wake     chan struct{} // room for one: something is due before its time
+	wake     chan struct{} // holds one value: something is due before its time
 }
 
-// localSet are the places of one set.
+// localSet holds the places of one set.
 type localSet [localWays]atomic.Pointer[localEntry]
 
-// localTags are a byte of the hash of each entry of a set, in the order of its places: most
-// of those that are not looked for need not be touched, which are far apart in memory. A tag
-// changes a moment after its place does; who finds nothing meanwhile asks the store.
+// localTags holds one byte of the hash of each entry of a set, in the order of its places. So a
+// search need not read most of the other entries, which are far apart in memory. A tag changes a
+// moment after its place. A search that finds nothing meanwhile asks the store.
 type localTags struct{ all atomic.Uint64 }
 
-// tagOf is a byte of a hash that does not tell the set.
+// tagOf returns a byte of the hash that does not take part in the choice of the set.
 func tagOf(hash uint64) uint8 { return uint8(hash >> 56) }
 
-// put gives a place its tag. The caller holds the table's mu.
+// put sets the tag of a place. The caller holds the table's mu.
 func (t *localTags) put(place int, tag uint8) {
 	at := 8 * place
 	t.all.Store(t.all.Load()&^(0xff<<at) | uint64(tag)<<at)
 }
 
-// localEntry is one key. What stands above its lock does not change.
+// localEntry is one key. The fields above its lock do not change.
 type localEntry struct {
 	hash   uint64
 	name   string
 	key    budget.KeyID
-	number uint64 // in the order of which several entries are locked
+	number uint64 // the order in which several entries are locked
 
 	mu    sync.Mutex
-	gone  bool // it is not in the table any more
+	gone  bool // it is no longer in the table
 	chunk chunk.Key
-	// rule and limit are as the latest check of the key had them; one by others asks the
-	// store.
+	// rule and limit are those of the latest check of the key. A check with others asks the store.
 	rule   *rules.Rule
 	limit  limit.Limit
 	window time.Duration
 	shadow bool
-	// floorCap and coldCap are as the latest view had them.
+	// floorCap and coldCap are from the latest view.
 	floorCap, coldCap limit.Tokens
-	// active: it is in the table's list of those that have use to tell, or a chunk.
+	// active: the entry is in the table's list of entries that have a chunk or unreported use.
 	active bool
-	// landed is closed when no call is under way any more that may bring tokens here; nil
-	// if nobody waits for that. claimed tells that one is about to be made, and shares that
-	// others gain by waiting for it, as far as the latest showed.
+	// landed is closed when no call that may bring tokens is under way any more; it is nil if no
+	// check waits for that. claimed: such a call is about to be made. shares: other checks gain by
+	// waiting for it, as far as the latest call showed.
 	landed          chan struct{}
 	claimed, shares bool
 	stalled         bool // the latest call that ended, or was given up, had no answer
-	// denial is the name that denials from memory have, since deniedAt.
+	// denial is the id that denials from memory have had since deniedAt.
 	denial   string
 	deniedAt budget.Instant
 }
@@ -101,7 +99,7 @@ func newLocalTable() *localTable {
 	return &localTable{seed: maphash.MakeSeed(), byKey: map[budget.KeyID]*localEntry{}, wake: make(chan struct{}, 1)}
 }
 
-// find returns the entry of a name, nil if there is none.
+// find returns the entry of a name, or nil.
 func (t *localTable) find(name []byte) (e *localEntry, hash uint64) {
 	hash = maphash.Bytes(t.seed, name)
 	at := hash % uint64(len(t.sets))
@@ -117,15 +115,15 @@ func (t *localTable) find(name []byte) (e *localEntry, hash uint64) {
 	return nil, hash
 }
 
-// ofKey is the entry of a key, nil if there is none.
+// ofKey returns the entry of a key, or nil.
 func (t *localTable) ofKey(key budget.KeyID) *localEntry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.byKey[key]
 }
 
-// admit finds the entry of a name, or makes one if the key has come often enough of late
-// and a place is free, or held by a key that is idle and came less often.
+// admit returns the entry of a name. It creates one if the key has come often enough recently and a
+// place is free, or has an idle key that came less often. Otherwise it returns nil.
 func (t *localTable) admit(name []byte, key budget.KeyID, now budget.Instant) *localEntry {
 	if len(name) > localName {
 		return nil
@@ -156,8 +154,8 @@ func (t *localTable) admit(name []byte, key budget.KeyID, now budget.Instant) *l
 	return e
 }
 
-// room is a place in the set of a hash that is free, or is made so; false if there is none.
-// The caller holds mu.
+// room returns a free place in the set of a hash, and evicts an entry for it if necessary. free is
+// false if there is no such place. The caller holds mu.
 func (t *localTable) room(hash uint64, count uint32, now budget.Instant) (place int, free bool) {
 	set := &t.sets[hash%uint64(len(t.sets))]
 	var out *localEntry
@@ -179,7 +177,7 @@ func (e *localEntry) idle(now budget.Instant) bool {
 	return !e.active && !e.claimed && e.chunk.Idle(now)
 }
 
-// evict ends an entry that is idle still. The caller holds mu.
+// evict removes an entry if it is still idle. The caller holds mu.
 func (t *localTable) evict(e *localEntry, now budget.Instant) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -191,8 +189,8 @@ func (t *localTable) evict(e *localEntry, now budget.Instant) bool {
 	return true
 }
 
-// evictIdle ends all entries that are idle: what the rules were that their latest checks
-// had nobody needs to keep for them.
+// evictIdle removes all idle entries, so that they do not keep the former rules of their latest
+// checks in memory.
 func (t *localTable) evictIdle(now budget.Instant) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -206,8 +204,8 @@ func (t *localTable) evictIdle(now budget.Instant) {
 	}
 }
 
-// end ends all chunks and memories, and voids them if the store's contents are others.
-// When it returns, no check is decided by what was known before.
+// end ends all chunks and memories. drop also voids the chunks, because the store's contents are
+// others. After it has returned, no check is decided by what was known before.
 func (t *localTable) end(drop bool) {
 	t.turn.Add(1)
 	for i := range t.sets {
@@ -228,7 +226,7 @@ func (t *localTable) end(drop bool) {
 	t.nudge()
 }
 
-// activate puts an entry on the list of those to look after. The caller holds e.mu.
+// activate puts an entry on the list of entries that upkeep visits. The caller holds e.mu.
 func (t *localTable) activate(e *localEntry) {
 	if e.active {
 		return
@@ -239,7 +237,7 @@ func (t *localTable) activate(e *localEntry) {
 	t.activeMu.Unlock()
 }
 
-// nudge has what is due looked after now.
+// nudge makes upkeep run now.
 func (t *localTable) nudge() {
 	select {
 	case t.wake <- struct{}{}:
@@ -247,8 +245,8 @@ func (t *localTable) nudge() {
 	}
 }
 
-// appendName appends what stands for a key in the table: the number of its rule, the
-// namespace, and the values of the rule's key.
+// appendName appends the name of a key in the table: the number of its rule, the namespace, and the
+// values of the rule's key.
 func appendName(dst []byte, number uint32, rule *rules.Rule, r *request) []byte {
 	namespace := r.namespace
 	if namespace == "" {

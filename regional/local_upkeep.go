@@ -12,31 +12,31 @@ import (
 )
 
 const (
-	// upkeepEvery is how often what was borrowed is looked after: a chunk that is not used
-	// goes back within half its life, so a tenth of that is soon enough.
+	// upkeepEvery is the interval at which upkeep visits what was borrowed. A chunk that is not
+	// used goes back within half its life, so a tenth of that is soon enough.
 	upkeepEvery = chunk.Life / 20
-	// tellEvery is how long the machine may wait to hear what was decided here.
+	// tellEvery is how long the state machine may wait for the use that was decided here.
 	tellEvery = 20 * time.Millisecond
 )
 
-// upkeep looks after what this daemon has borrowed: it brings back what is not used,
-// renews what nearly is, and tells the machine of the use.
+// upkeep maintains what this daemon has borrowed: it returns what is not used, renews what is
+// nearly used up, and reports the use to the state machine.
 type upkeep struct {
 	table *localTable
 	auth  *authority
-	// ask puts groups to the store, as checks are.
+	// ask sends groups to the store, in the same way as checks.
 	ask  func(ctx context.Context, groups []*group) error
 	bugs *panics
 
 	calls sync.WaitGroup
 	told  budget.Instant
 
-	// room for what one look finds due, and has to tell.
+	// dues and seen are backing memory for one run of look.
 	dues []dueEntry
 	seen []observation
 }
 
-// run works until ctx ends; then it brings everything back.
+// run works until ctx ends; then it returns everything that is borrowed.
 func (u *upkeep) run(ctx context.Context) {
 	tick := time.NewTicker(upkeepEvery)
 	defer tick.Stop()
@@ -71,7 +71,7 @@ func (u *upkeep) look(ctx context.Context, now budget.Instant) {
 			err := errBroken
 			u.bugs.guard("upkeep", func() { err = u.ask(ctx, call) })
 			if err != nil && !errors.Is(err, errGivenUp) && !errors.Is(err, errGone) {
-				lost(call) // as far as it never left
+				lost(call) // those whose call never left
 			}
 			if err != nil {
 				stalled(call)
@@ -80,8 +80,8 @@ func (u *upkeep) look(ctx context.Context, now budget.Instant) {
 	}
 }
 
-// stalled wakes those who wait for a call that has failed, or was given up: which entries
-// its groups are of no call changes.
+// stalled wakes the checks that wait for a call that failed or was given up. It reads which entries
+// the call's groups have, which no call changes.
 func stalled(call []*group) {
 	for _, g := range call {
 		e := g.asks[0].local
@@ -91,14 +91,14 @@ func stalled(call []*group) {
 	}
 }
 
-// dueEntry is an entry with something to do.
+// dueEntry is an entry that needs a call.
 type dueEntry struct {
 	entry *localEntry
 	due   chunk.Due
 }
 
-// due goes through the active entries: what is to be done, and, if tells, what the
-// machine is to be told. Those with neither, and nothing left, are active no more.
+// due visits the active entries. It returns those that need a call and, if tells is set, the
+// observations for the state machine. Entries with neither, and with nothing left, become inactive.
 func (u *upkeep) due(now budget.Instant, tells bool) (due []dueEntry, seen []observation) {
 	due, seen = u.dues, u.seen
 	active := u.table.takeActive()
@@ -122,7 +122,7 @@ func (u *upkeep) due(now budget.Instant, tells bool) (due []dueEntry, seen []obs
 	return due, seen
 }
 
-// tell words what was decided here since the last time. The caller holds mu.
+// tell adds the observations of what was decided here since the previous time. The caller holds mu.
 func (e *localEntry) tell(now budget.Instant, seen []observation) []observation {
 	admitted, denied := e.chunk.Tell()
 	if admitted == 0 && denied == 0 {
@@ -133,7 +133,7 @@ func (e *localEntry) tell(now budget.Instant, seen []observation) []observation 
 	return a.used(e.chunk.Outcome(now).Tokens, seen)
 }
 
-// word makes groups of what is due.
+// word returns a group for each entry that needs a call.
 func (u *upkeep) word(due []dueEntry, now budget.Instant) []*group {
 	groups := make([]*group, 0, len(due))
 	for _, d := range due {
@@ -152,8 +152,8 @@ func (u *upkeep) word(due []dueEntry, now budget.Instant) []*group {
 	return slices.DeleteFunc(groups, func(g *group) bool { return !g.asks[0].keep(u.table, &head, now) })
 }
 
-// keep words the renewal of a chunk, or its return; false if there is nothing to do any
-// more.
+// keep fills in the renewal or the return of a chunk. It returns false if there is nothing to do
+// any more.
 func (a *ask) keep(t *localTable, head *header, now budget.Instant) bool {
 	e := a.local
 	e.mu.Lock()
@@ -175,7 +175,7 @@ func (a *ask) keep(t *localTable, head *header, now budget.Instant) bool {
 	return true
 }
 
-// takeActive empties the list of the entries to look after.
+// takeActive returns the list of active entries and empties it.
 func (t *localTable) takeActive() []*localEntry {
 	t.activeMu.Lock()
 	defer t.activeMu.Unlock()
@@ -184,22 +184,22 @@ func (t *localTable) takeActive() []*localEntry {
 	return active
 }
 
-// putActive puts those back that are to be looked after still, before those that have
-// come since.
+// putActive puts entries that are still active back on the list, before those that were added
+// meanwhile.
 func (t *localTable) putActive(kept []*localEntry) {
 	t.activeMu.Lock()
 	defer t.activeMu.Unlock()
 	t.active = append(kept, t.active...)
 }
 
-// activeKeys is how many entries are looked after.
+// activeKeys returns the number of active entries.
 func (t *localTable) activeKeys() int {
 	t.activeMu.Lock()
 	defer t.activeMu.Unlock()
 	return len(t.active)
 }
 
-// keys is how many entries there are.
+// keys returns the number of entries.
 func (t *localTable) keys() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,17 +7,19 @@ import (
 	"aliquot/internal/wire"
 )
 
-// looked is what became of a request that was looked at and costs nothing.
+// looked is the result of a request that was only looked at, which costs nothing.
 type looked struct {
 	request  *request
 	decision decision
-	// near: memory told, and what is left is as it is; else it is told as after one more.
+	// near: memory decided, and the decision describes the present state. Otherwise it describes
+	// the state after one more request.
 	near bool
 }
 
-// lookAll finds out whether each of the requests would pass, of a cost of one, and charges
-// nothing. What memory would decide it tells; the store is asked about all others at once.
-// What it returns holds until s, which has been decided in, is used again. Its error is errGone.
+// lookAll finds out whether each of the requests would pass with a cost of one, and charges
+// nothing. It decides what memory can decide, and asks the store about all others at once. The
+// result is valid until s, in which requests were decided before, is used again. Its error is
+// errGone.
 func (l *limiter) lookAll(ctx context.Context, requests []request, s *scratch) ([]looked, error) {
 	if len(requests) == 0 {
 		return nil, nil
@@ -43,8 +45,8 @@ func (l *limiter) lookAll(ctx context.Context, requests []request, s *scratch) (
 	return out, nil
 }
 
-// lookNear tells of a request what memory would decide; false if the store has to be asked,
-// or a client may be held back.
+// lookNear decides a request from memory without charging it. It returns false if the store has to
+// be asked, or if a rule may hold the client back for its conduct.
 func (d *decision) lookNear(l *limiter, p *policy, r *request, s *scratch) bool {
 	now := l.auth.now()
 	s.matched = d.match(p, r, time.Now().UnixMilli(), s.matched)
@@ -66,8 +68,8 @@ func (d *decision) lookNear(l *limiter, p *policy, r *request, s *scratch) bool 
 	return known
 }
 
-// look answers a descriptor that costs nothing: over if the limit would not hold one
-// more. A denial is one like any other; what passes leaves no trace.
+// look answers a descriptor that costs nothing: over the limit if one more request would be denied.
+// A denial is recorded like any other one. A request that passes leaves no trace.
 func (e *envoyService) look(of *looked, out *wire.Answer) error {
 	d := &of.decision
 	if d.tooMany > 0 {
@@ -78,7 +80,7 @@ func (e *envoyService) look(of *looked, out *wire.Answer) error {
 		return nil
 	}
 	if !of.near && out.Remaining >= 0 {
-		out.Remaining++ // the peek words it as charged
+		out.Remaining++ // the peek describes the state after a charge
 	}
 	return nil
 }

@@ -17,14 +17,14 @@ import (
 	"aliquot/lua"
 )
 
-// rosterStore is a store that several daemons of a region may share, with their list in it.
+// rosterStore is a store that several daemons of a region may share, and that keeps a list of them.
 type rosterStore interface {
 	Roster(ctx context.Context, epoch string, c roster.Call) (roster.Reply, error)
 }
 
-// others is what this daemon knows of the other daemons of its region, and what it may spend
-// beside them. A nil one knows of none, as where the store is this process's own. Safe for
-// concurrent use.
+// others holds what this daemon knows of the other daemons of its region, and decides what it may
+// spend beside them. A nil others knows of no other daemon; it is used when the store belongs to
+// this process alone. Safe for concurrent use.
 type others struct {
 	store     rosterStore
 	guard     *guard
@@ -37,31 +37,31 @@ type others struct {
 
 	mu       sync.Mutex
 	roster   *roster.Roster
-	contents string // that the roster's number is of
+	contents string // the store's contents that the roster's number belongs to
 	unmarked bool   // the store did not take the latest mark that the region is heard
-	waits    bool   // as last logged
+	waits    bool   // the latest state that was logged
 	began    budget.Instant
 	kept     []budget.DaemonID
 }
 
-// errWaits: this daemon may not spend by the store yet.
+// errWaits: this daemon may not spend from the store yet.
 var errWaits = errors.New("regional: another daemon of this region may be admitting without the store")
 
-// daemonID names a daemon over its restarts: by an id in its state file and by its address, so
-// that another one with a copy of the file is another one.
+// daemonID returns the id that a daemon keeps over its restarts. It depends on an id in the state
+// file and on the address, so that another daemon with a copy of the file has another id.
 func daemonID(fileID, address string) budget.DaemonID {
 	sum := sha256.Sum256([]byte(fileID + "\n" + address))
 	return budget.DaemonID(binary.BigEndian.Uint64(sum[:]) | 1)
 }
 
-// newFileID is the id of a new state file.
+// newFileID returns a random id for a new state file.
 func newFileID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails: crypto/rand crashes the process instead
 	return hex.EncodeToString(b[:])
 }
 
-// spends reports whether this daemon may spend by the store.
+// spends reports whether this daemon may spend from the store.
 func (o *others) spends() bool {
 	if o == nil {
 		return true
@@ -81,8 +81,8 @@ func (o *others) alone() bool {
 	return o.roster.Alone(o.now())
 }
 
-// inSession is what the daemon says of itself in reports: it has no store also where that did
-// not take the latest mark. Marks come with sessions, so a Hello does not look at them.
+// inSession returns what the daemon says of itself in reports. It counts as storeless also if the
+// store did not take the latest mark. Marks come with sessions, so a Hello does not consider them.
 func (o *others) inSession(storeless bool) budget.Standing {
 	s := o.standing(storeless)
 	if o != nil {
@@ -93,7 +93,7 @@ func (o *others) inSession(storeless bool) budget.Standing {
 	return s
 }
 
-// standing is what the daemon says of itself in Hellos.
+// standing returns what the daemon says of itself in Hellos.
 func (o *others) standing(storeless bool) budget.Standing {
 	if o == nil {
 		return budget.Standing{}
@@ -106,7 +106,7 @@ func (o *others) standing(storeless bool) budget.Standing {
 	}
 }
 
-// marked tells whether the store has taken a mark that the region is heard.
+// marked records whether the store has taken a mark that the region is heard.
 func (o *others) marked(ok bool) {
 	if o != nil {
 		o.mu.Lock()
@@ -115,12 +115,13 @@ func (o *others) marked(ok bool) {
 	}
 }
 
-// told takes the other daemons that the leader of an epoch knows of.
+// told records the other daemons that the leader of an epoch knows of.
 func (o *others) told(epoch uint64, ids []budget.DaemonID) {
 	o.change(func(r *roster.Roster, now budget.Instant) { r.Told(epoch, ids, now) })
 }
 
-// answered takes a coordinator's answer to a Hello: whether this daemon may spend by the store.
+// answered records a coordinator's answer to a Hello: whether this daemon has to wait before it
+// spends from the store.
 func (o *others) answered(wait bool) {
 	o.change(func(r *roster.Roster, now budget.Instant) {
 		if wait {
@@ -131,7 +132,7 @@ func (o *others) answered(wait bool) {
 	})
 }
 
-// change changes the roster. What the emergency limit admits follows at once.
+// change changes the roster, and adapts the emergency limit to the change at once.
 func (o *others) change(do func(r *roster.Roster, now budget.Instant)) {
 	if o == nil {
 		return
@@ -144,8 +145,8 @@ func (o *others) change(do func(r *roster.Roster, now budget.Instant)) {
 	o.tell(now)
 }
 
-// tell logs and shows whether this daemon waits, and has the others it knows of written to the
-// state file. The caller holds mu.
+// tell logs and exports whether this daemon waits, and has the known daemons written to the state
+// file. The caller holds mu.
 func (o *others) tell(now budget.Instant) {
 	if waits := o.contents != "" && !o.roster.Spends(now) && now.Sub(o.began) >= quietFor; waits != o.waits {
 		o.waits = waits
@@ -163,10 +164,10 @@ func (o *others) tell(now budget.Instant) {
 	}
 }
 
-// quietFor is how long a daemon may wait at its start before that is worth a word.
+// quietFor is how long a daemon may wait at its start before it logs that.
 const quietFor = 3 * time.Second
 
-// known are the others that this daemon knows of.
+// known returns the other daemons that this daemon knows of.
 func (o *others) known() []budget.DaemonID {
 	if o == nil {
 		return nil
@@ -176,7 +177,7 @@ func (o *others) known() []budget.DaemonID {
 	return slices.Clone(o.kept)
 }
 
-// run reads the store's list until ctx ends, and then leaves it.
+// run reads the store's list until ctx ends, and then removes this daemon from the list.
 func (o *others) run(ctx context.Context) {
 	if o == nil {
 		return
@@ -194,17 +195,17 @@ func (o *others) run(ctx context.Context) {
 	o.mu.Unlock()
 	if call.Number != 0 {
 		call.Leaves = true
-		_, _ = o.store.Roster(ctx, epoch, call) // others forget it in an hour
+		_, _ = o.store.Roster(ctx, epoch, call) // otherwise the other daemons forget it in an hour
 	}
 }
 
-// opRoster is a call of the store for the list of daemons.
+// opRoster names the call to the store that reads the list of daemons.
 const opRoster = "roster"
 
-// notYet is how long to wait for a store that has not answered yet.
+// notYet is the wait for a store that has not answered yet.
 const notYet = 20 * time.Millisecond
 
-// read reads the list, and returns when to do so again.
+// read reads the list once. It returns how long to wait before the next read.
 func (o *others) read(ctx context.Context) (wait time.Duration) {
 	epoch := o.auth.currentEpoch()
 	if epoch == "" {
@@ -223,7 +224,7 @@ func (o *others) read(ctx context.Context) (wait time.Duration) {
 		return reply.Now, err
 	})
 	if _, other := errors.AsType[*lua.EpochError](err); other {
-		_ = o.guard.learn(ctx) // asked again by the next reading
+		_ = o.guard.learn(ctx) // the next read asks for it again
 	}
 	o.change(func(r *roster.Roster, now budget.Instant) {
 		if err == nil {

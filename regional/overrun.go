@@ -6,12 +6,13 @@ import (
 	"context"
 )
 
-// Rules with overrun: debt are for costs that are known when they are spent, such as those that Envoy sends when a
-// response has ended (apply_on_stream_done). What the limit does not hold is charged all the same, by the same
-// transition as a reservation that was overrun, and as far below nothing as the limit is large.
+// Rules with overrun: debt are for costs that are known only when they have been spent, such as
+// those that Envoy sends when a response has ended (apply_on_stream_done). A cost that the limit
+// does not hold is charged nevertheless, by the same transition as an overrun reservation. The debt
+// is at most the size of the limit.
 
-// overrun charges what denied requests have used at the limits of rules with debt, once. Without the store
-// nothing is charged.
+// overrun charges what denied requests have used to the limits of rules with debt, once. Without
+// the store it charges nothing.
 func (l *limiter) overrun(ctx context.Context, requests []request, decisions []decision) {
 	for i := range decisions {
 		d := &decisions[i]
@@ -24,7 +25,7 @@ func (l *limiter) overrun(ctx context.Context, requests []request, decisions []d
 	}
 }
 
-// overran are the limits that a denied request has to be charged at.
+// overran returns the limits to which a denied request has to be charged.
 func (l *limiter) overran(d *decision, r *request) *group {
 	parts := &group{}
 	all, head := d.verdicts()
@@ -49,7 +50,7 @@ func (l *limiter) overran(d *decision, r *request) *group {
 	return parts
 }
 
-// charge makes the charges, and brings what is told of the limits up to date.
+// charge makes the charges, and updates the decision's state of these limits.
 func (l *limiter) charge(ctx context.Context, d *decision, parts *group) {
 	used := make([]limit.Tokens, len(parts.asks))
 	for i := range parts.asks {
@@ -72,8 +73,8 @@ func (l *limiter) charge(ctx context.Context, d *decision, parts *group) {
 	}
 }
 
-// owes words a limit's decision as after a charge. When a limit that counts holds the same cost again only the
-// next request is told.
+// owes updates a limit's decision to the state after a charge. For a counting limit it leaves out
+// when the same cost would fit again; the next request learns that.
 func (d *decision) owes(v *verdict, charged *limit.Adjusted) {
 	if v.limit.Algorithm.Counts() {
 		v.decision.Remaining = int64(charged.Tokens / limit.Token)
@@ -92,7 +93,7 @@ func (d *decision) owes(v *verdict, charged *limit.Adjusted) {
 	}
 }
 
-// overrun charges limits what was used though they did not hold it.
+// overrun charges to limits what was used although they did not hold it.
 func (a *asker) overrun(ctx context.Context, parts *group, used []limit.Tokens) (out []limit.Adjusted, err error) {
 	groups := []*group{parts}
 	a.auth.floors.RLock()

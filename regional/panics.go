@@ -12,20 +12,20 @@ import (
 	"connectrpc.com/connect"
 )
 
-// errBug is what a client hears of a call that panicked: what went wrong where is for the
-// log, since it may hold what others sent.
+// errBug is the error that the client of a call that panicked gets. The details are only logged,
+// since they may contain data of other clients.
 var errBug = errors.New("the call failed by a bug of the daemon; its log tells where")
 
-// panics tells of calls that panicked and were recovered, so that a bug does not pass for a
-// client's failed call. A nil one tells nobody. Safe for concurrent use.
+// panics logs and counts calls that panicked and were recovered, so that a bug is not mistaken for
+// a client's failed call. A nil panics logs nothing. Safe for concurrent use.
 type panics struct {
 	metrics *metrics
 	log     *slog.Logger
 	lines   ratelog.Limiter
 }
 
-// caught notes that a call panicked, and returns what its client is told. It is for the
-// deferred function that recovers: the stack is that of the panic there.
+// caught records that a call panicked, and returns the error for its client. It must be called by
+// the deferred function that recovers, so that the logged stack is that of the panic.
 func (p *panics) caught(call string, cause any) *connect.Error {
 	if p != nil {
 		p.metrics.panics.Inc()
@@ -36,17 +36,17 @@ func (p *panics) caught(call string, cause any) *connect.Error {
 	return connect.NewError(connect.CodeInternal, errBug)
 }
 
-// keepPause is how long a background loop that panicked rests.
+// keepPause is the pause of a background loop that panicked.
 const keepPause = time.Second
 
-// keep runs a background loop until it returns. One that panics is told of, and begins again after
-// keepPause: the daemon answers without it meanwhile.
+// keep runs a background loop until it returns. A loop that panics is logged and starts again after
+// keepPause; meanwhile the daemon answers without it.
 func (p *panics) keep(ctx context.Context, loop string, run func(context.Context)) {
 	for p.guard(loop, func() { run(ctx) }) && pause(ctx, keepPause) {
 	}
 }
 
-// guard runs do and reports whether it panicked, which is told of.
+// guard runs do. It logs a panic and reports whether there was one.
 func (p *panics) guard(what string, do func()) (panicked bool) {
 	err := caughtIn(func() error { do(); return nil })
 	if bug, ok := errors.AsType[*panicError](err); ok {

@@ -19,27 +19,26 @@ import (
 	"aliquot/rules"
 )
 
-// maxPlanRules bounds what is told of one replay.
+// maxPlanRules caps the rules in the result of one replay.
 const maxPlanRules = 1000
 
-// maxReplay bounds the time of one, whatever the leader asks for.
+// maxReplay caps the time of one replay, whatever the leader asks for.
 const maxReplay = 30 * time.Second
 
-// planner replays recent requests under the rules that the leader asks about, one
-// version at a time: a later task ends the one before, which nobody waits for any more.
-// Safe for concurrent use.
+// planner replays recent requests under the rules that the leader asks about, one version at a
+// time. A later task ends the one before, whose result is no longer needed. Safe for concurrent
+// use.
 type planner struct {
 	policies *policies
 	auth     *authority
 	recent   *recent
 
 	mu     sync.Mutex
-	latest uint64                // the task that was taken last; 0: none
-	result *aliquotv1.PlanResult // to be told; nil if there is none
+	latest uint64                // the latest task that was taken; 0: none
+	result *aliquotv1.PlanResult // the result to send; nil if there is none
 }
 
-// take notes a task of the leader's, and reports whether it is news: then its taker has
-// to run it.
+// take records a task of the leader, and reports whether it is new; then the caller has to run it.
 func (p *planner) take(task *aliquotv1.PlanTask) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,14 +49,14 @@ func (p *planner) take(task *aliquotv1.PlanTask) bool {
 	return true
 }
 
-// pending is the result to tell, nil if there is none. It stays until told.
+// pending returns the result to send, or nil. The result stays until told is called.
 func (p *planner) pending() *aliquotv1.PlanResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.result
 }
 
-// told drops a result that the leader has.
+// told drops a result that the leader has received.
 func (p *planner) told(result *aliquotv1.PlanResult) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,8 +65,8 @@ func (p *planner) told(result *aliquotv1.PlanResult) {
 	}
 }
 
-// run replays for a task that was taken. It takes CPU time that the checks can do
-// without only if there is some to spare, so it makes way now and then.
+// run replays for a task that was taken. It yields its processor now and then, so that checks have
+// precedence.
 func (p *planner) run(ctx context.Context, task *aliquotv1.PlanTask) {
 	within := min(max(time.Duration(task.GetWithinMicros())*time.Microsecond, 0), maxReplay)
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -110,7 +109,7 @@ func (p *planner) replay(ctx context.Context, task *aliquotv1.PlanTask, out *ali
 	return nil
 }
 
-// stop ends a replay whose time is up, or that is not the latest.
+// stop reports whether a replay has to end: its time is up, or there is a later task.
 func (p *planner) stop(ctx context.Context, task uint64) bool {
 	runtime.Gosched()
 	p.mu.Lock()
@@ -130,13 +129,13 @@ func rulePlan(r replay.RuleResult) *aliquotv1.RulePlan {
 	return out
 }
 
-// hashText is a key's hash as people see it, and as it stands in Redis key names.
+// hashText returns a key's hash as people see it and as it is in the names of Redis keys.
 func hashText(hash [16]byte) string { return base64.RawURLEncoding.EncodeToString(hash[:]) }
 
-// spanned notes the times of the requests that pass.
+// spanned records the times of the first and last request of a replay.
 type spanned struct{ first, last budget.Instant }
 
-// requests are those of a part of the sample, as a replay reads them.
+// requests returns the requests of a part of the sample in the type of a replay.
 func (s *spanned) requests(part *recentPart) iter.Seq[*replay.Request] {
 	return func(yield func(*replay.Request) bool) {
 		var out replay.Request
@@ -154,9 +153,9 @@ func (s *spanned) requests(part *recentPart) iter.Seq[*replay.Request] {
 	}
 }
 
-// right is what the region may hold now of a key, under rules that may be new to it. A
-// rule keeps its shares as long as it keeps its name; one that is new gets those of a
-// rule that the client's requests pass already, for it would be asked for as much.
+// right returns what the region may hold of a key now, under rules that may be new to it. A rule
+// keeps its shares as long as it keeps its name. A new rule gets the shares of a rule that the
+// client's requests already pass, because as much would be demanded of it.
 func (p *planner) right(now *policy, k replay.Key, l limit.Limit) replay.Right {
 	if k.Rule.Enforcement == rules.Independent {
 		return replay.Right{Bucket: rights.Bucket(l, budget.Share{Rate: budget.Unit, Burst: budget.Unit})}
@@ -166,15 +165,15 @@ func (p *planner) right(now *policy, k replay.Key, l limit.Limit) replay.Right {
 		number, known = now.numbers[k.Like.ID]
 	}
 	if !known {
-		number = aloneBit // which the budget protocol does not know
+		number = aloneBit // a number that the budget protocol does not know
 	}
 	key := rights.KeyLimit(l)
 	key.Placement = placementOf(k.Rule)
 	return p.auth.mayHold(budget.KeyID{Rule: number, Hash: k.Hash}, key, l, k.Rule.Enforcement == rules.Elastic)
 }
 
-// mayHold is the bucket of a key in force now: the share of a hot key, the floor of a
-// cold one and what an elastic limit adds to it.
+// mayHold returns the bucket of a key that is in force now: the share of a hot key, or the floor of
+// a cold one with what an elastic limit adds to it.
 func (a *authority) mayHold(key budget.KeyID, k budget.KeyLimit, l limit.Limit, elastic bool) replay.Right {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,47 +14,47 @@ import (
 	"aliquot/rules"
 )
 
-// rulesFile is what positions in the rules are shown under.
+// rulesFile is the file name in positions in the rules.
 const rulesFile = "rules.yaml"
 
-// ruleText is one version of the rules as it came.
+// ruleText is one version of the rules as the coordinator sent it.
 type ruleText struct {
 	Version uint64            `json:"version"`
 	YAML    string            `json:"yaml"`
 	Numbers map[string]uint32 `json:"numbers"`
-	// Entries are what was set above the file.
+	// Entries are the entries that were set beside the file.
 	Entries []rules.Entry `json:"entries,omitempty"`
 }
 
-// policy is what checks are decided by: one version of the rules and the cluster's
-// configuration. It is immutable.
+// policy decides checks: it is one version of the rules and of the cluster's configuration. It is
+// immutable.
 type policy struct {
 	cluster clusterConfig
 	// epoch is the highest epoch of a leader that opened a session here.
 	epoch uint64
 	text  ruleText
 	set   *rules.Set // nil until the first rules arrive
-	// none: a coordinator has said that there are no rules; set is empty then.
+	// none: a coordinator has said that there are no rules. set is empty then.
 	none bool
-	// open lets requests pass while it is not known whether there are rules.
+	// open lets requests pass while the daemon does not know whether there are rules.
 	open     bool
 	hasher   *rules.KeyHasher
 	numbers  map[string]uint32
 	byNumber map[uint32]numbered
-	counts   *decisionCounts // of this version of the rules; nil until the first
-	// former is what rules were before, by number, and least the smallest share of a limit
-	// that a cold bucket of this region may have had since.
+	counts   *decisionCounts // of this version of the rules; nil until the first one
+	// former are the rules of earlier versions, by number. least is the smallest share of a limit
+	// that a cold bucket of this region may have had since then.
 	former map[uint32]formerRules
 	least  budget.Share
-	// unixMS is when this became the policy, and from fromMS to before untilMS the overrides
-	// hold that held then; Unix milliseconds.
+	// unixMS is when this became the policy. From fromMS to before untilMS the same overrides apply
+	// as at that time. All are Unix milliseconds.
 	unixMS, fromMS, untilMS int64
-	// changedAt is when a limit last changed; 0: none did.
+	// changedAt is when a limit last changed; 0 if none did.
 	changedAt budget.Instant
 }
 
-// decisionCounts counts what was decided under one version of the rules. A nil one
-// counts nothing. Safe for concurrent use.
+// decisionCounts counts the decisions under one version of the rules. A nil decisionCounts counts
+// nothing. Safe for concurrent use.
 type decisionCounts struct{ allowed, denied atomic.Uint64 }
 
 func (c *decisionCounts) add(allowed, denied uint64) {
@@ -69,28 +69,28 @@ func (c *decisionCounts) add(allowed, denied uint64) {
 	}
 }
 
-// numbered is what can be said of a key by its rule's number, without its client.
-// The zero value is said of an unknown rule.
+// numbered is what is known of a key by its rule's number, without its client. The zero value
+// belongs to an unknown rule.
 type numbered struct {
 	algorithm limit.Algorithm
-	// least is exact where the rule has no overrides, else the least that the key
-	// could have, part by part, so that tokens are never invented. It is zero if there
-	// is no such thing: windows of two lengths cannot be told from one another.
+	// least is the limit of a rule without overrides. With overrides it is the smallest limit that
+	// the key could have, part by part, so that tokens are never invented. It is zero if the
+	// windows differ, since there is no smallest one then.
 	least       limit.Limit
 	enforcement string
 	conduct     abuse.Terms
 }
 
-// aloneBit in a rule's number names the buckets of the time in which the rule is
-// independent. They are others than those of the same keys under the budget
-// protocol: the records that carry shares stay what the leader believes them to
-// be, whatever the region admits alone and however often the rule changes.
+// aloneBit in a rule's number names the buckets of the time in which the rule is independent. They
+// differ from the buckets of the same keys under the budget protocol. So the records that carry
+// shares stay as the leader believes them to be, whatever the region admits by itself and however
+// often the rule changes.
 const aloneBit = 1 << 31
 
 // withRules compiles a version of the rules. On an error the policy in force stays.
 func (p *policy) withRules(text ruleText) (*policy, []rules.Warning, error) {
 	set, warnings := p.set, []rules.Warning(nil)
-	if set == nil || p.none || text.YAML != p.text.YAML { // else entries alone have changed
+	if set == nil || p.none || text.YAML != p.text.YAML { // otherwise only entries have changed
 		var err error
 		if set, warnings, err = rules.Parse(rulesFile, []byte(text.YAML)); err != nil {
 			return nil, nil, err
@@ -113,10 +113,10 @@ func (p *policy) withRules(text ruleText) (*policy, []rules.Warning, error) {
 	return &next, warnings, nil
 }
 
-// takesLimits tells whether a rule takes the limit of a descriptor.
+// takesLimits reports whether a rule accepts the limit of a descriptor.
 func (p *policy) takesLimits() bool { return p.set != nil && p.set.TakesLimits() }
 
-// leastLimit is the smallest of a rule's limits, part by part; zero if their windows
+// leastLimit returns the smallest of a rule's limits, part by part. It is zero if their windows
 // differ.
 func leastLimit(r *rules.Rule) limit.Limit {
 	l := r.Limit
@@ -130,10 +130,10 @@ func leastLimit(r *rules.Rule) limit.Limit {
 	return l
 }
 
-// known reports whether it is known by which rules to decide, or that there are none.
+// known reports whether the daemon knows its rules, or knows that there are none.
 func (p *policy) known() bool { return p.set != nil && p.hasher != nil }
 
-// withCluster takes a configuration.
+// withCluster returns the policy with another configuration of the cluster.
 func (p *policy) withCluster(c clusterConfig) *policy {
 	next := *p
 	next.cluster = c
@@ -141,8 +141,7 @@ func (p *policy) withCluster(c clusterConfig) *policy {
 	return &next
 }
 
-// policies holds the policy in force. Checks read it without a lock; the reporter
-// replaces it.
+// policies holds the policy in force. Checks read it without a lock; the reporter replaces it.
 type policies struct {
 	region  string
 	log     *slog.Logger
@@ -150,13 +149,14 @@ type policies struct {
 
 	current atomic.Pointer[policy]
 	mu      sync.Mutex // of writers
-	refused uint64     // the version of the rules last refused
+	refused uint64     // the version of the rules that was refused last
 	changed chan struct{}
 	now     func() budget.Instant
-	seen    atomic.Int64 // when overrides were last looked after, an instant
+	seen    atomic.Int64 // when overrides were last checked, an Instant
 }
 
-// newPolicies knows no rules yet, and whether requests pass until it does. now is the boot clock.
+// newPolicies returns policies without rules. open lets requests pass until there are some. now is
+// the boot clock.
 func newPolicies(region string, open bool, now func() budget.Instant, log *slog.Logger, m *metrics) *policies {
 	p := &policies{region: region, now: now, log: log, metrics: m, changed: make(chan struct{}, 1)}
 	first := &policy{open: open}
@@ -165,18 +165,18 @@ func newPolicies(region string, open bool, now func() budget.Instant, log *slog.
 	return p
 }
 
-// load is the policy in force; never nil.
+// load returns the policy in force, never nil.
 func (p *policies) load() *policy { return p.current.Load() }
 
-// versionSeen is the latest version of the rules that came, in force or refused:
-// the leader need not send again what is refused already.
+// versionSeen returns the latest version of the rules that arrived, in force or refused. The leader
+// need not send a refused version again.
 func (p *policies) versionSeen() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return max(p.load().text.Version, p.refused)
 }
 
-// setCluster takes a configuration that was checked.
+// setCluster installs a configuration that was checked.
 func (p *policies) setCluster(c clusterConfig) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -185,8 +185,7 @@ func (p *policies) setCluster(c clusterConfig) {
 	}
 }
 
-// setEpoch notes the epoch of a leader that opens a session, and reports whether it
-// is a new one.
+// setEpoch records the epoch of a leader that opens a session, and reports whether it is new.
 func (p *policies) setEpoch(epoch uint64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,8 +199,8 @@ func (p *policies) setEpoch(epoch uint64) bool {
 	return true
 }
 
-// setRules takes a version of the rules, or keeps the one in force if it is bad: a
-// region would rather enforce old rules than none.
+// setRules installs a version of the rules. If the version is bad, the one in force stays: for a
+// region old rules are better than none.
 func (p *policies) setRules(text ruleText) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,8 +229,8 @@ func (p *policies) setRules(text ruleText) error {
 	return nil
 }
 
-// setNone notes that there are no rules. A region that has some keeps them: versions only rise,
-// so whoever says this knows less.
+// setNone records that there are no rules. A region that has rules keeps them. Versions only rise,
+// so a coordinator without rules knows less than the region.
 func (p *policies) setNone() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,16 +244,16 @@ func (p *policies) setNone() {
 	p.log.Info("there are no rules: every request passes until some are applied")
 }
 
-// emptySet is that of a file without rules.
+// emptySet returns the set of a file without rules.
 func emptySet() *rules.Set {
 	set, _, err := rules.Parse(rulesFile, []byte("rules: []\n"))
 	if err != nil {
-		panic("regional: a file without rules cannot be read: " + err.Error()) // a constant: it can
+		panic("regional: a file without rules cannot be read: " + err.Error()) // cannot happen: the text is a constant
 	}
 	return set
 }
 
-// install makes a policy the one in force.
+// install puts a policy in force.
 func (p *policies) install(next *policy) {
 	if self := next.cluster.index(p.region); self >= 0 {
 		next.least = next.cluster.Regions[self].Floor.Min(next.cluster.Regions[self].Low)
@@ -273,8 +272,8 @@ func (p *policies) remind() {
 	}
 }
 
-// forget has the rules counted that are in force from now on, and drops the series of
-// those that are gone, so that labels stay within what is configured.
+// forget makes the metrics count the rules that are in force from now on. It drops the series of
+// rules that are gone, so that labels stay within the configured set.
 func (p *policies) forget(before, next *policy) {
 	gone := map[string]bool{}
 	for id := range before.numbers {

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// probeEvery spaces the store calls that an idle daemon makes to know the
-	// store's clock and health.
+	// probeEvery is the interval of the calls that an idle daemon makes to know the store's clock
+	// and health.
 	probeEvery = time.Second
-	// probeSoon is the least wait between two of them, where one came a little early.
+	// probeSoon is the shortest pause between two probes, for when one came a little early.
 	probeSoon = 10 * time.Millisecond
-	// suspectEvery spaces the daemon's own calls of a store whose last call failed: so the
-	// breaker opens, or finds the store well, within half a second at any rate of traffic.
+	// suspectEvery is the interval of the daemon's own calls to a store whose last call failed. So
+	// the breaker opens, or finds the store healthy, within half a second at any rate of traffic.
 	suspectEvery = 25 * time.Millisecond
-	// probeRule is the rule number of the probe's own record: the largest, which no
-	// rule reaches.
+	// probeRule is the rule number of the probe's own record: the largest number, which no rule
+	// reaches.
 	probeRule = 1<<32 - 1
 )
 
-// keepStore learns the store's contents at the start, and then sees to it that the
-// store's clock and health are known even when no check comes. While the store does not
-// answer nobody else asks it: no client waits to find out whether it is back.
+// keepStore learns the store's contents at the start. Then it keeps the store's clock and health
+// known even when no check comes. While the store does not answer, only keepStore calls it: no
+// client waits to find out whether it is back.
 func (d *Daemon) keepStore(ctx context.Context) {
 	silence := ratelog.Limiter{Every: complainEvery}
 	for {
@@ -63,7 +63,7 @@ func (d *Daemon) keepStore(ctx context.Context) {
 	}
 }
 
-// try finds out whether a store that did not answer is back, by new connections.
+// try finds out by new connections whether a store that did not answer is back.
 func (d *Daemon) try(ctx context.Context) {
 	if pooled, ok := d.store.(interface{ Renew() }); ok {
 		pooled.Renew()
@@ -71,7 +71,7 @@ func (d *Daemon) try(ctx context.Context) {
 	d.probe(ctx)
 }
 
-// pauseProbe waits, no longer than until the breaker opens or there is news of the store;
+// pauseProbe waits, but no longer than until the breaker opens or the store has news. It returns
 // false if ctx ended.
 func (d *Daemon) pauseProbe(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
@@ -94,6 +94,6 @@ func (d *Daemon) probe(ctx context.Context) {
 		return new(wording).callOf(&head, []*group{g}, nil, d.auth.local, d.auth.now())
 	})
 	if _, other := errors.AsType[*lua.EpochError](err); other {
-		_ = d.guard.learn(ctx) // asked again in a second
+		_ = d.guard.learn(ctx) // the next probe asks again in a second
 	}
 }

@@ -19,22 +19,21 @@ import (
 	"aliquot/rules"
 )
 
-// tickEvery is the pace of the protocol: the leader ticks as often.
+// tickEvery is the interval of the protocol. The leader ticks at the same interval.
 const tickEvery = 20 * time.Millisecond
 
-// reporter does what the machine asks for: it says Hello, reports, and applies
-// shares. The machine allows one call and one application at a time, so nothing
-// here queues.
+// reporter does what the state machine asks for: it sends Hellos and reports, and applies shares.
+// The state machine allows one call and one application at a time, so nothing queues here.
 type reporter struct {
 	region  string
 	address string
 	version string
-	// incarnation is the machine's.
+	// incarnation is that of the state machine.
 	incarnation uint64
 	auth        *authority
 	guard       *guard
 	policies    *policies
-	// changedAt is the change of limits that was last looked at.
+	// changedAt is the latest change of limits that run has handled.
 	changedAt budget.Instant
 	emergency *emergency
 	others    *others
@@ -45,39 +44,39 @@ type reporter struct {
 	log       *slog.Logger
 	bugs      *panics
 
-	// unreached are the hash slots that the store cannot reach at present; nil: it is one
-	// server. told is what the machine was last told of them.
+	// unreached returns the hash slots that the store cannot reach at present; it is nil for a
+	// store of one server. told is the set that the state machine was last told.
 	unreached func() *hashslot.Set
 	told      *hashslot.Set
-	leaveFor  time.Duration // how long the word that this daemon stops may take
+	leaveFor  time.Duration // how long telling the coordinators that this daemon stops may take
 	// live is called at the first lease.
 	live func()
-	// wrongCluster is told of a cluster other than the one the state file knows,
-	// before any session was open.
+	// wrongCluster is called if, before any session was open, a cluster answers that is not the one
+	// in the state file.
 	wrongCluster func(error)
 	calls        sync.WaitGroup
 	// saying is held through a Hello, and guards opened.
 	saying sync.Mutex
 	opened bool // a Hello was answered
-	// second: a coordinator said last that another daemon of the region is heard.
+	// second: by the latest word of a coordinator, another daemon of the region is heard.
 	second atomic.Bool
-	// storeless: the store has not answered since the start. heardWhose: a coordinator has
-	// said since whether another daemon of the region is heard.
+	// storeless: the store has not answered since the start. heardWhose: since then a coordinator
+	// has said whether another daemon of the region is heard.
 	storeless   atomic.Bool
 	heardWhose  atomic.Bool
 	introducing atomic.Bool
-	introduced  time.Time // the last time it was due; of run
-	// reference is the clock of the leader that answered last, and wall this machine's wall
-	// clock; nil: it is not looked at.
+	introduced  time.Time // when it was last due; used by run only
+	// reference is the clock of the leader that answered last. wall is this host's wall clock; nil
+	// if it is not watched.
 	reference boottime.Reference
 	wall      *boottime.Wall
 	phase     budget.Phase
 	phaseTold bool
 	session   sessionWatch
-	lastPart  time.Duration // what the latest part of a directive took to apply
+	lastPart  time.Duration // how long the latest part of a directive took to apply
 }
 
-// run serves the machine until ctx ends.
+// run serves the state machine until ctx ends.
 func (r *reporter) run(ctx context.Context) {
 	tick := time.NewTicker(tickEvery)
 	defer tick.Stop()
@@ -105,12 +104,12 @@ func (r *reporter) run(ctx context.Context) {
 	}
 }
 
-// leaveFor is how long the word that this daemon stops may take.
+// leaveFor is how long telling the coordinators that this daemon stops may take.
 const leaveFor = 500 * time.Millisecond
 
-// leave tells the coordinators that this daemon is done, so that the next one of the region
-// need not wait until it was silent for long enough; as it does where nobody hears this. It is
-// for after run.
+// leave tells the coordinators that this daemon stops, so that the next daemon of the region need
+// not wait until this one was silent for long enough. If no coordinator receives it, the next
+// daemon does wait. It must be called after run has returned.
 func (r *reporter) leave(session budget.SessionID) {
 	if session == (budget.SessionID{}) && !r.opened {
 		return
@@ -121,8 +120,8 @@ func (r *reporter) leave(session budget.SessionID) {
 		Daemon: uint64(r.others.standing(false).Daemon)})
 }
 
-// tellReach tells the machine which part of the store's keys cannot be reached, when that
-// has changed.
+// tellReach tells the state machine which of the store's keys cannot be reached, when that has
+// changed.
 func (r *reporter) tellReach() {
 	if r.unreached == nil {
 		return
@@ -142,20 +141,21 @@ func (r *reporter) do(ctx context.Context, effect budget.RegionEffect) {
 	case budget.SendReport:
 		r.background("Report", func() { r.auth.post(r.report(ctx, e.Report)) })
 	case budget.ApplyShares:
-		// With or without e.Heard the store is told that the region is heard: that
-		// costs nothing where there are changes.
+		// With or without e.Heard the store is told that the region is heard, because that costs
+		// nothing beside changes.
 		r.background("a change of shares", func() { r.auth.post(budget.SharesApplied{Results: r.applyPart(ctx, e)}) })
 	default:
 		panic(fmt.Sprintf("regional: unknown effect %T", effect))
 	}
 }
 
-// background makes a call that run does not wait for. One that panics is told of and has no outcome.
+// background makes a call that run does not wait for. A call that panics is logged and has no
+// outcome.
 func (r *reporter) background(what string, call func()) {
 	r.calls.Go(func() { r.bugs.guard(what, call) })
 }
 
-// watchPhase tells the world when the phase changes.
+// watchPhase logs and exports a change of the phase.
 func (r *reporter) watchPhase() {
 	info := r.auth.info()
 	r.watchSession(info)
@@ -173,8 +173,8 @@ func (r *reporter) watchPhase() {
 	}
 }
 
-// outOfDate tells the answer of a leader that was deposed and does not know it yet.
-// With "busy" comes no epoch.
+// outOfDate reports whether the answer is that of a deposed leader that does not know yet that it
+// was deposed. An answer with "busy" has no epoch.
 func (r *reporter) outOfDate(out *aliquotv1.HelloResponse) bool {
 	known := r.policies.load().cluster
 	return known.ClusterID == out.GetConfig().GetClusterId() &&
@@ -185,7 +185,7 @@ func (r *reporter) takeRules(in *aliquotv1.Rules) {
 	if in == nil {
 		return
 	}
-	// A refusal is logged and counted by policies; the session goes on.
+	// policies logs and counts a refusal. The session goes on.
 	text := ruleText{Version: in.GetVersion(), YAML: in.GetYaml(), Numbers: in.GetNumbers(), Entries: rules.EntriesOf(in.GetEntries())}
 	if r.policies.setRules(text) == nil {
 		r.emergency.revise()
@@ -223,12 +223,13 @@ func (r *reporter) report(ctx context.Context, rep budget.Report) budget.RegionE
 	return budget.DirectiveReceived{Directive: d}
 }
 
-// restAtMost bounds how long the store is left to checks between two parts of a directive. A part
-// keeps a store for some 3 ms; one that took longer waited for a processor, while the store was free.
+// restAtMost caps how long the store is left to checks between two parts of a directive. A part
+// keeps a store busy for some 3 ms. If one took longer, it waited for a processor while the store
+// was free.
 const restAtMost = 5 * time.Millisecond
 
-// applyPart makes the changes of one part, after as much time for checks as the part before
-// took. The machine has one part under way at a time.
+// applyPart makes the changes of one part, after it has left the store to checks for as long as the
+// part before took. The state machine has one part under way at a time.
 func (r *reporter) applyPart(ctx context.Context, part budget.ApplyShares) []budget.ShareResult {
 	if part.Follows {
 		pause(ctx, min(r.lastPart, restAtMost))
@@ -242,7 +243,7 @@ func (r *reporter) applyPart(ctx context.Context, part budget.ApplyShares) []bud
 // apply makes share changes in the store.
 func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []budget.ShareResult {
 	results := make([]budget.ShareResult, 0, len(changes))
-	carried := &group{} // as asks, for the debts the changes carry
+	carried := &group{} // in the form of asks, for the debts that the changes carry
 	var usable []budget.ShareChange
 	p := r.policies.load()
 	for _, c := range changes {
@@ -263,9 +264,9 @@ func (r *reporter) apply(ctx context.Context, changes []budget.ShareChange) []bu
 	return append(results, r.applyUsable(ctx, usable, carried)...)
 }
 
-// unknownLimit is the result of a change of a key of a rule that is gone, or has not come
-// yet, and of which the leader does not tell the limit either. The store does not hear of
-// it. A key that returns to cold needs nothing there: its share was the floor before.
+// unknownLimit returns the result of a change of a key whose limit is unknown: its rule is gone or
+// has not arrived yet, and the leader does not send the limit either. The change is not sent to the
+// store. A key that returns to cold needs no change there, because its share was the floor before.
 func unknownLimit(c budget.ShareChange) budget.ShareResult {
 	return budget.ShareResult{Key: c.Key, Unenforced: !c.Cold}
 }
@@ -302,8 +303,8 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 	for i, a := range applied {
 		results[i] = budget.ShareResult{
 			Key: changes[i].Key, Released: int64(a.Released), Tokens: int64(a.Tokens),
-			// Stale: the record has seen a later share than this leader's, so
-			// the store enforces that one.
+			// Stale: the record has seen a later share than this leader's, so the store enforces
+			// that one.
 			Amnesia: a.Amnesia, Failed: a.Late || a.Stale,
 			InUse: int64(a.InUse), Due: time.Duration(a.Due) * time.Microsecond, Label: a.Label,
 		}
@@ -311,22 +312,22 @@ func (r *reporter) applyUsable(ctx context.Context, changes []budget.ShareChange
 	return results
 }
 
-// learnClock asks a store for its time whose contents were learnt a moment ago, and that no
-// check has asked since: what a session begins with could not be applied, and would end it.
+// learnClock asks the store for its time if the store's contents were learnt a moment ago and no
+// check has asked since. Otherwise the shares at the start of a session could not be applied, and
+// the session would end.
 func (r *reporter) learnClock(ctx context.Context) {
 	if r.auth.clock.Until(r.auth.now()) == 0 {
 		r.tellHeard(ctx)
 	}
 }
 
-// applyInTime applies changes before an instant or not at all. When the store has
-// not answered, the changes may still be on their way to it; the leader must not
-// hear that they failed while they could take effect, so this waits until they no
-// longer can.
+// applyInTime applies changes before an instant or not at all. If the store has not answered, the
+// changes may still be on their way to it. The leader must not learn that they failed while they
+// could take effect, so this waits until they no longer can.
 func (r *reporter) applyInTime(ctx context.Context, end budget.Instant, epoch string, call []lua.Change) ([]limit.Applied, int64, error) {
 	deadline := r.auth.clock.Until(end)
 	if deadline == 0 {
-		pause(ctx, end.Sub(r.auth.now())) // the next Hello would bring the same changes at once
+		pause(ctx, end.Sub(r.auth.now())) // otherwise the next Hello would bring the same changes at once
 		return nil, 0, errNoStoreClock
 	}
 	for i := range call {
@@ -339,25 +340,24 @@ func (r *reporter) applyInTime(ctx context.Context, end budget.Instant, epoch st
 	return applied, storeNow, err
 }
 
-// errNoStoreClock: the store's clock has not been read since it was reached.
+// errNoStoreClock: the store's clock has not been read since the store was reached.
 var errNoStoreClock = errors.New("the store's clock is not known yet")
 
-// tellHeard lets the store know that a daemon of this region is heard, so that
-// another one that is cut off does not take the floor back: it may be lent. Reports tell of
-// a store that does not take this, and the leader counts the region as silent if another daemon
-// of it is known.
+// tellHeard lets the store know that a daemon of this region is heard. Another daemon that is cut
+// off then does not take the floor back, which may be lent. Reports mention a store that does not
+// take this mark. The leader then counts the region as silent if another daemon of it is known.
 func (r *reporter) tellHeard(ctx context.Context) {
 	_, _, err := r.guard.apply(ctx, heardDeadline, r.auth.currentEpoch(), nil)
 	r.others.marked(err == nil)
 	if err != nil && reason(err) == "epoch" {
-		_ = r.guard.learn(ctx) // asked again by the next check and by the probe
+		_ = r.guard.learn(ctx) // the next check and the probe ask again
 	}
 }
 
-// applyFailed finds out whether the store has other contents now.
+// applyFailed logs the error, and learns the store's contents if they are others now.
 func (r *reporter) applyFailed(ctx context.Context, err error) {
 	r.log.Warn("a directive could not be applied in the store; the session ends", "error", err)
 	if reason(err) == "epoch" {
-		_ = r.guard.learn(ctx) // asked again by the next check and by the probe
+		_ = r.guard.learn(ctx) // the next check and the probe ask again
 	}
 }

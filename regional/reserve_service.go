@@ -14,16 +14,16 @@ import (
 	"aliquot/rules"
 )
 
-// How long a reservation may last, and how long one does that says nothing.
+// Bounds of the time that a reservation lasts, and its default.
 const (
 	minTTL     = time.Second
 	maxTTL     = time.Hour
 	defaultTTL = time.Minute
-	// maxIDBytes bounds the id that a caller gives a reservation.
+	// maxIDBytes caps the id that a caller gives a reservation.
 	maxIDBytes = 128
 )
 
-// noReservation is added to the reason of what was allowed without the store.
+// noReservation is added to the reason of a request that was allowed without the store.
 const noReservation = "there is no reservation to settle, the estimate stands"
 
 // Reserve decides one request whose costs are an estimate.
@@ -90,7 +90,7 @@ func validateID(id string) error {
 	return nil
 }
 
-// Settle ends a reservation at what was used.
+// Settle ends a reservation with what was used.
 func (s *service) Settle(ctx context.Context, in *aliquotv1.SettleRequest) (*aliquotv1.SettleResponse, error) {
 	if err := validateSettle(in); err != nil {
 		return nil, rpcCodes.Error(err)
@@ -132,8 +132,8 @@ func validateSettle(in *aliquotv1.SettleRequest) error {
 	return nil
 }
 
-// answer words a settlement. A limit whose rule is gone is there with nothing refunded or
-// charged.
+// answer returns the response for a settlement. A limit whose rule is gone is in it with nothing
+// refunded or charged.
 func (r *settledResult) answer() *aliquotv1.SettleResponse {
 	out := &aliquotv1.SettleResponse{State: r.state}
 	adjusted := r.adjusted

@@ -15,15 +15,15 @@ import (
 	"aliquot/rules"
 )
 
-// envoyService is Envoy's rate limit service: each descriptor of a request is a check of
-// its own, and the request is over its limit if one of them is. What the others consumed
-// by then stays consumed, as in envoyproxy/ratelimit. Safe for concurrent use.
+// envoyService is Envoy's rate limit service. Each descriptor of a request is a check of its own,
+// and the request is over its limit if one of the checks is. What the other checks consumed by then
+// stays consumed, as in envoyproxy/ratelimit. Safe for concurrent use.
 type envoyService struct {
 	service *service
 	headers answer.Headers
 	metrics rlsMetrics
 	log     *slog.Logger
-	// told: what is not heeded is logged once each.
+	// override and refund: each feature that is ignored is logged once.
 	override, refund sync.Once
 	kept             sync.Pool // *envoyCall
 }
@@ -36,8 +36,8 @@ func newEnvoyService(s *service, c *Config, log *slog.Logger) (*envoyService, er
 	return &envoyService{service: s, headers: headers, metrics: newRLSMetrics(c.Region, c.Registry), log: log}, nil
 }
 
-// ShouldRateLimit decides the checks of a request. Its errors are Connect's, which the
-// interceptor translates.
+// ShouldRateLimit decides the checks of a request. Its errors are Connect's, which the interceptor
+// translates.
 func (e *envoyService) ShouldRateLimit(ctx context.Context, in *rls.Request, out *rls.Response) error {
 	e.service.calls.Add(1)
 	defer e.service.calls.Add(-1)
@@ -64,18 +64,18 @@ func (e *envoyService) decide(ctx context.Context, in *rls.Request, out *rls.Res
 	return nil
 }
 
-// envoyCall is what a call needs, kept for the next one.
+// envoyCall is the memory that a call needs. It is kept for the next call.
 type envoyCall struct {
 	requests  []request
 	latest    wire.Answer
-	strictest wire.Answer // of those so far
+	strictest wire.Answer // of the answers so far
 }
 
-// maxKeptRequests bounds what one call keeps.
+// maxKeptRequests caps the memory that one call keeps.
 const maxKeptRequests = 64
 
-// done forgets the requests, which point into the message, and keeps the rest. A call
-// that ended in an error is not used again: who was asked may hold on to it.
+// done drops the requests, which point into the message, and keeps the rest. A call that ended in
+// an error is not used again, because a call to the store may still hold it.
 func (c *envoyCall) done(kept *sync.Pool) {
 	if cap(c.requests) > maxKeptRequests {
 		return
@@ -85,8 +85,8 @@ func (c *envoyCall) done(kept *sync.Pool) {
 	kept.Put(c)
 }
 
-// answer decides checks into statuses and the headers of the strictest. They are decided in their order:
-// a look sees what was charged before it, and nothing that comes after.
+// answer decides checks, and writes their statuses and the headers of the strictest answer. It
+// decides them in their order: a look sees what was charged before it and nothing that comes after.
 func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Check, out *rls.Response) error {
 	limiter := e.service.limiter
 	without := limiter.replacedBy(checks)
@@ -100,7 +100,7 @@ func (e *envoyService) answer(ctx context.Context, c *envoyCall, checks []rls.Ch
 	case err == nil:
 		defer e.service.leave(len(checks))
 	case err == errOverload && !slices.ContainsFunc(checks, func(c rls.Check) bool { return c.Look }):
-		room.crowded = true // each rule's on_redis_failure is an answer to Envoy, an error may let all pass
+		room.crowded = true // each rule's on_redis_failure is an answer to Envoy; an error may let all pass
 	default:
 		return err
 	}
@@ -148,8 +148,9 @@ func (e *envoyService) charges(ctx context.Context, c *envoyCall, requests []req
 	return e.lookAtCostly(ctx, requests, decisions, costly, room, out.Statuses[from:])
 }
 
-// lookAtCostly tells of costs that are above a whole limit how much of it is left, and when it is whole. What
-// was charged after one of them was left at its turn.
+// lookAtCostly fills in how much is left of a limit below the cost of a request, and when the limit
+// is full again. It adds what was charged after such a request, because that was still left at the
+// request's turn.
 func (e *envoyService) lookAtCostly(
 	ctx context.Context, requests []request, decisions []decision, costly []int, room *scratch, statuses []rls.Status,
 ) error {
@@ -180,7 +181,7 @@ func (e *envoyService) lookAtCostly(
 	return nil
 }
 
-// charged is what a decision took of a key.
+// charged returns how many tokens a decision took of a key.
 func (d *decision) charged(key budget.KeyID) (cost limit.Tokens) {
 	if d.mode != "" {
 		return 0
@@ -212,7 +213,7 @@ func (e *envoyService) looks(ctx context.Context, c *envoyCall, requests []reque
 	return nil
 }
 
-// put adds the latest answer to the response, and keeps the strictest.
+// put adds the latest answer to the response, and keeps it if it is the strictest.
 func (e *envoyService) put(c *envoyCall, out *rls.Response) {
 	out.Statuses = append(out.Statuses, statusOf(&c.latest))
 	if len(out.Statuses) == 1 || stricterAnswer(&c.latest, &c.strictest) {
@@ -220,8 +221,8 @@ func (e *envoyService) put(c *envoyCall, out *rls.Response) {
 	}
 }
 
-// replacedBy are the ids of rules that do not apply to any descriptor of a request, for a rule that one of
-// them matches replaces them.
+// replacedBy returns the ids of the rules that apply to no descriptor of a request, because a rule
+// that matches one of the descriptors replaces them.
 func (l *limiter) replacedBy(checks []rls.Check) (without []string) {
 	now := time.Now().UnixMilli()
 	p := l.policies.at(now)
@@ -240,8 +241,8 @@ func (l *limiter) replacedBy(checks []rls.Check) (without []string) {
 	return without
 }
 
-// addHeaders words the strictest answer. One that passes has no headers, unless they are
-// asked for.
+// addHeaders adds the headers of the strictest answer. An answer that passes has no headers unless
+// they are asked for.
 func (e *envoyService) addHeaders(of *wire.Answer, out *rls.Response) {
 	d := httpDecision(of)
 	for _, f := range d.Fields(time.Now(), e.headers) {
@@ -255,7 +256,7 @@ func requestOf(c *rls.Check, without []string) request {
 	}}
 }
 
-// warn tells once of what a descriptor asks for in vain.
+// warn counts what a descriptor asks for and is ignored, and logs each kind once.
 func (e *envoyService) warn(c *rls.Check) {
 	if c.Override && !e.service.limiter.policies.load().takesLimits() {
 		e.metrics.ignored[ignoredLimit].Inc()
@@ -271,8 +272,8 @@ func (e *envoyService) warn(c *rls.Check) {
 	}
 }
 
-// statusOf words a decision. A limit that only watches is not told of, nor one that was
-// decided without the store, of which it is not known what is left.
+// statusOf returns the status of an answer. It leaves out a shadow limit, and a limit that was
+// decided without the store, since what is left of it is unknown.
 func statusOf(of *wire.Answer) rls.Status {
 	out := rls.Status{Over: !of.Allowed}
 	switch of.Mode {
@@ -292,9 +293,9 @@ func statusOf(of *wire.Answer) rls.Status {
 	return out
 }
 
-// stricterAnswer orders the answers of one request for its headers, as a check's limits
-// are ordered for its headline: denials first, those for ever before all, then the
-// longest wait; then what has the least left.
+// stricterAnswer orders the answers of one request for its headers, in the way in which a check's
+// limits are ordered for its headline. Denials come first, those for ever before all others, then
+// the longest wait. Then comes the answer with the least left.
 func stricterAnswer(a, than *wire.Answer) bool {
 	switch {
 	case a.Allowed != than.Allowed:
@@ -309,7 +310,8 @@ func stricterAnswer(a, than *wire.Answer) bool {
 	return a.Remaining*than.Limit < than.Remaining*a.Limit
 }
 
-// headed tells whether a limit that can deny makes the answer's headline: of others there are no headers.
+// headed reports whether the answer's headline is a limit that can deny. Other limits have no
+// headers.
 func headed(a *wire.Answer) bool {
 	for i := range a.Limits {
 		if l := &a.Limits[i]; l.RuleID == a.RuleID {

@@ -16,10 +16,10 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// errInvalid is wrapped by everything that is wrong with a request.
+// errInvalid is wrapped by every error about a malformed request.
 var errInvalid = errors.New("invalid request")
 
-// rpcCodes is the daemon's one translation of errors to RPC codes.
+// rpcCodes is the daemon's only translation of errors to RPC codes.
 var rpcCodes = rpc.Table{
 	{Err: errInvalid, Code: connect.CodeInvalidArgument},
 	{Err: rls.ErrInvalid, Code: connect.CodeInvalidArgument},
@@ -30,33 +30,34 @@ var rpcCodes = rpc.Table{
 	{Err: errNotSettled, Code: connect.CodeUnavailable},
 }
 
-// errTooManyRules: the rules file matches one request too often.
+// errTooManyRules: too many rules of the file match one request.
 var errTooManyRules = errors.New("too many rules match")
 
-// service is LimiterService, over Connect and gRPC alike. Safe for concurrent use.
+// service is LimiterService, over both Connect and gRPC. Safe for concurrent use.
 type service struct {
 	aliquotv1.UnimplementedLimiterServiceServer
 	limiter *limiter
 	metrics *metrics
 	ids     *decisionIDs
 	recent  *recent
-	// exchanges are those of the calls that come as bytes.
+	// exchanges are kept for calls that are read and written as bytes.
 	exchanges exchanges
 	// stopping is closed when the daemon stops, for calls that would not end by themselves.
 	stopping chan struct{}
-	// room bounds what all streams together have in memory.
+	// room bounds the memory of all streams together.
 	room    *room
 	denials *denials
 	names   denialNames
 	holders *holders
 	region  string
-	// throttle delays the answers of connections that hear nothing but denials.
+	// throttle delays the answers of connections on which all checks are denied.
 	throttle *throttle
 	panics   *panics
-	// intake bounds what is decided at once, weights the memory of messages; nil: they do not.
+	// intake bounds how many requests are decided at once, and weights the memory of messages. A
+	// nil gate bounds nothing.
 	intake, weights *rpc.Gate
 	door            *door
-	calls           atomic.Int64 // over gRPC, under way
+	calls           atomic.Int64 // number of calls under way over gRPC
 }
 
 // Check decides one request.
@@ -69,7 +70,7 @@ func (s *service) Check(ctx context.Context, in *aliquotv1.CheckRequest) (*aliqu
 	return out.Message(), nil
 }
 
-// check decides one request, and words the answer into out. Its error is one of RPC.
+// check decides one request and writes the answer into out. Its error is an RPC error.
 func (s *service) check(ctx context.Context, in wire.Request, out *wire.Answer) error {
 	began := time.Now()
 	defer func() { s.metrics.decisionSeconds.Observe(time.Since(began).Seconds()) }()
@@ -95,7 +96,7 @@ func (s *service) check(ctx context.Context, in wire.Request, out *wire.Answer) 
 	return nil
 }
 
-// CheckBatch decides many requests; one that is invalid does not spoil the others.
+// CheckBatch decides many requests. An invalid request does not affect the others.
 func (s *service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchRequest) (*aliquotv1.CheckBatchResponse, error) {
 	x := exchange{kind: batch}
 	if x.take(in); x.refused != nil {
@@ -116,9 +117,9 @@ func (s *service) CheckBatch(ctx context.Context, in *aliquotv1.CheckBatchReques
 	return out, nil
 }
 
-// checkBatch decides the requests of an exchange, and calls each for every one of them in
-// order: with why it could not be decided, or nil, and its answer then is the exchange's.
-// Its error is one of RPC.
+// checkBatch decides the requests of an exchange, and calls each once for every request, in order.
+// why is the reason why the request could not be decided. If it is nil, the request's answer is in
+// the exchange during that call. Its error is an RPC error.
 func (s *service) checkBatch(ctx context.Context, x *exchange, each func(why error)) error {
 	began := time.Now()
 	defer func() { s.metrics.decisionSeconds.Observe(time.Since(began).Seconds()) }()

@@ -9,9 +9,9 @@ import (
 	"aliquot/internal/rpc"
 )
 
-// DefaultStateFile returns the path of the state file of a daemon that is told none, by its region
-// and its --listen address, so that no two daemons share one. The folder is the first of
-// $STATE_DIRECTORY (which systemd sets), or aliquot in $XDG_STATE_HOME, or
+// DefaultStateFile returns the path of the state file for a daemon without --state-file. The path
+// has the region and the --listen address, so that no two daemons share a file. The folder is the
+// first of $STATE_DIRECTORY (which systemd sets), or aliquot in $XDG_STATE_HOME, or
 // ~/.local/state/aliquot. The error says why there is no such path.
 func DefaultStateFile(region, listen string, getenv func(string) string) (string, error) {
 	name, err := stateName(region, listen)
@@ -23,7 +23,7 @@ func DefaultStateFile(region, listen string, getenv func(string) string) (string
 	switch {
 	case filepath.IsAbs(first):
 		return filepath.Join(first, name), nil
-	case filepath.IsAbs(xdg): // a relative one does not count, its specification says
+	case filepath.IsAbs(xdg): // by its specification a relative one does not count
 		return filepath.Join(xdg, "aliquot", name), nil
 	case filepath.IsAbs(home):
 		return filepath.Join(home, ".local", "state", "aliquot", name), nil
@@ -31,7 +31,7 @@ func DefaultStateFile(region, listen string, getenv func(string) string) (string
 	return "", errors.New("none of STATE_DIRECTORY, XDG_STATE_HOME and HOME names a folder")
 }
 
-// stateName is the name of a daemon's state file in its folder.
+// stateName returns the name of a daemon's state file in its folder.
 func stateName(region, listen string) (string, error) {
 	if path, unix := rpc.UnixPath(listen); unix {
 		return "regional-" + region + strings.ReplaceAll(filepath.Clean("/"+path), "/", "-") + ".json", nil

@@ -14,21 +14,20 @@ import (
 )
 
 const (
-	// streamRoom is what the messages that are being answered may take, of all streams
-	// together, with their answers: eight of the largest messages there are, and over a
-	// hundred batches of a thousand checks.
+	// streamRoom is how much memory the messages under way of all streams together may use, with
+	// their answers: eight of the largest messages, or over a hundred batches of a thousand checks.
 	streamRoom = 64 << 20
-	// answerRoom is what a request takes beside its own bytes until its answer has left: more
-	// than an answer that tells of two limits.
+	// answerRoom is what a request uses beside its own bytes until its answer has left. It is more
+	// than an answer with two limits.
 	answerRoom = 512
 	// roomRounds times unreadFor is how long a message waits for room.
 	roomRounds = 5
-	// unreadFor is how long an answer may take to leave while others wait for room.
+	// unreadFor is how long an answer may take to leave while other messages wait for room.
 	unreadFor = time.Second
 )
 
 var (
-	// errUnread ends a stream whose client does not read, when others want for room.
+	// errUnread ends a stream whose client does not read while other streams need room.
 	errUnread = connect.NewError(connect.CodeResourceExhausted, errors.New(
 		"the answers of this stream were not read while other streams waited for room; read answers as they come, and open another stream"))
 	// errNoRoom ends a stream whose message found no room.
@@ -36,9 +35,9 @@ var (
 		"the messages of all streams together take %d MiB already; send smaller ones, and wait for answers before sending more", streamRoom>>20))
 )
 
-// room bounds what all streams together have in memory. Without it each could have 32 of the
-// largest messages here, for as long as its client does not read the answers. Where there is
-// none, who does not read is made to go, and who reads waits. Safe for concurrent use.
+// room bounds the memory of all streams together. Without it each stream could have 32 of the
+// largest messages here for as long as its client does not read the answers. When the room is full,
+// streams whose clients do not read are ended, and the others wait. Safe for concurrent use.
 type room struct {
 	most    int64
 	metrics *metrics
@@ -49,23 +48,23 @@ type room struct {
 	used    int64
 	streams map[*stream]struct{}
 	waiting int
-	freed   chan struct{} // closed when there is room for one who waits for that
-	least   int64         // nobody who waits for freed wants less
-	looking bool          // somebody looks who does not read
+	freed   chan struct{} // closed when there is room for one of the waiting messages
+	least   int64         // no message that waits for freed needs less
+	looking bool          // one waiting message observes which streams are not read
 }
 
 func newRoom(most int64, m *metrics, log *slog.Logger) *room {
 	return &room{most: most, metrics: m, log: log, streams: map[*stream]struct{}{}, freed: make(chan struct{}), least: most}
 }
 
-// inUse is how many bytes are taken.
+// inUse returns how many bytes are taken.
 func (r *room) inUse() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.used
 }
 
-// open lets a stream be made to go, until close.
+// open registers a stream, which the room may then end until close.
 func (r *room) open(s *stream) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +77,7 @@ func (r *room) close(s *stream) {
 	delete(r.streams, s)
 }
 
-// tell tells of a stream that was made to go; its client hears of it only if it reads.
+// tell logs a stream that was ended. Its client learns of it only if it reads.
 func (r *room) tell(s *stream) {
 	if r.lines.Allow("", time.Now()) {
 		r.log.Warn("a stream was ended whose client did not read its answers while other streams waited for room: look at why it does not",
@@ -86,12 +85,12 @@ func (r *room) tell(s *stream) {
 	}
 }
 
-// size is what an exchange takes that was read. None takes more than there is.
+// size returns the memory that an exchange uses after it was read. It is at most the whole room.
 func (r *room) size(x *exchange) int64 {
 	return min(int64(max(len(x.message), x.came)+answerRoom*len(x.requests.All)), r.most)
 }
 
-// take takes so many bytes, and waits for them if it has to. Its error is one of RPC.
+// take takes n bytes, and waits for them if it has to. Its error is an RPC error.
 func (r *room) take(ctx context.Context, n int64) error {
 	if r.try(n) {
 		return nil
@@ -111,7 +110,7 @@ func (r *room) take(ctx context.Context, n int64) error {
 	return errNoRoom
 }
 
-// try takes so many bytes if they are free.
+// try takes n bytes if they are free.
 func (r *room) try(n int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +121,8 @@ func (r *room) try(n int64) bool {
 	return true
 }
 
-// wait waits one round for so many bytes, and takes them. errNoRoom: they did not come.
+// wait waits one round for n bytes, and takes them. It returns errNoRoom if they did not become
+// free.
 func (r *room) wait(ctx context.Context, n int64) error {
 	over := time.NewTimer(unreadFor)
 	defer over.Stop()
@@ -144,7 +144,8 @@ func (r *room) wait(ctx context.Context, n int64) error {
 	}
 }
 
-// await is try, for one who waits, until here, where it fails.
+// await takes n bytes if they are free. Otherwise it registers a waiting message until here is
+// called, and returns the channel to wait on.
 func (r *room) await(n int64) (freed <-chan struct{}, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,7 +164,7 @@ func (r *room) here() {
 	r.waiting--
 }
 
-// give gives bytes back; fewer than none are taken, whether there is room or not.
+// give returns bytes. A negative n takes bytes, whether there is room or not.
 func (r *room) give(n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,7 +175,8 @@ func (r *room) give(n int64) {
 	}
 }
 
-// look tells which answer each stream is sending; false if somebody else looks already.
+// look returns the number of the answer that each stream is sending. looks is false if another
+// message already observes the streams.
 func (r *room) look() (seen map[*stream]uint64, looks bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,8 +193,8 @@ func (r *room) look() (seen map[*stream]uint64, looks bool) {
 	return seen, true
 }
 
-// looked ends a look. After a round without room the streams go that still send what they
-// sent then.
+// looked ends an observation. After a round without room it ends the streams that are still sending
+// the same answer as at its start.
 func (r *room) looked(seen map[*stream]uint64, short bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,19 +18,20 @@ import (
 )
 
 const (
-	// mostDelayed answers wait at a time, and mostDelayedOfOne of one connection: each
-	// holds a goroutine and its call, some 10 MiB in all.
+	// mostDelayed caps the answers that are delayed at a time, and mostDelayedOfOne those of one
+	// connection. Each holds a goroutine and its call, some 10 MiB in all.
 	mostDelayed, mostDelayedOfOne = 1024, 64
-	// endAfter is what a gRPC connection that is ended has left, for the answers under way.
+	// endAfter is the time left to a gRPC connection that is being ended, for the answers under
+	// way.
 	endAfter = time.Second
 )
 
-// throttle slows down connections that hear nothing but denials: after so many in a row
-// each further one is delayed, until something is admitted. Where too many are delayed
-// already the connection is ended instead. A connection from a proxy that is trusted, or
-// on this machine, carries many clients and is left alone. Safe for concurrent use.
+// throttle slows down connections that get nothing but denials. After so many denials in a row each
+// further one is delayed, until a request is admitted. If too many answers are already delayed, the
+// connection is ended instead. A connection from a trusted proxy, or from this host, carries many
+// clients and is not slowed down. Safe for concurrent use.
 type throttle struct {
-	after   uint32 // 0: nothing is slowed down
+	after   uint32 // number of denials in a row; 0: nothing is slowed down
 	trusts  func(peer string) bool
 	delayed atomic.Int32
 	metrics *metrics
@@ -39,9 +40,8 @@ type throttle struct {
 	pause   func(context.Context, time.Duration) bool // delays an answer
 }
 
-// line is a connection that may be slowed down. It is the connection's remote address at
-// the same time: that is what a call knows of its connection, over net/http and gRPC
-// alike.
+// line is a connection that may be slowed down. It is also the connection's remote address, because
+// over both net/http and gRPC that is what a call knows of its connection.
 type line struct {
 	net.Addr
 	conn    net.Conn
@@ -49,12 +49,13 @@ type line struct {
 	delayed atomic.Int32
 	ending  atomic.Bool
 	closing atomic.Bool
-	// trusted: it is not slowed down. late: what was read last waited too long at the door.
+	// trusted: the connection is not slowed down. late: its latest read waited too long at the
+	// door.
 	trusted bool
 	late    atomic.Bool
 }
 
-// listener gives connections a line.
+// listener gives each connection a line.
 func (t *throttle) listener(l net.Listener) net.Listener { return &throttledListener{l, t} }
 
 type throttledListener struct {
@@ -78,10 +79,10 @@ type throttledConn struct {
 	line *line
 }
 
-// RemoteAddr is the connection's line.
+// RemoteAddr returns the connection's line.
 func (c *throttledConn) RemoteAddr() net.Addr { return c.line }
 
-// connContext lets the calls on a connection of net/http know their line, as gRPC does.
+// connContext puts the line into the context of calls on a connection of net/http, as gRPC does.
 func connContext(ctx context.Context, c net.Conn) context.Context {
 	ctx = context.WithValue(ctx, lineCallsKey{}, new(lineCalls))
 	if l, ok := c.RemoteAddr().(*line); ok {
@@ -90,7 +91,7 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// lineOf is the line that a call came on, nil if it is none that is slowed down.
+// lineOf returns the line that a call came on, or nil if it is not one that is slowed down.
 func lineOf(ctx context.Context) *line {
 	if l := anyLineOf(ctx); l != nil && !l.trusted {
 		return l
@@ -98,7 +99,7 @@ func lineOf(ctx context.Context) *line {
 	return nil
 }
 
-// anyLineOf is the line that a call came on, nil without one.
+// anyLineOf returns the line that a call came on, or nil if there is none.
 func anyLineOf(ctx context.Context) *line {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -108,15 +109,15 @@ func anyLineOf(ctx context.Context) *line {
 	return l
 }
 
-// lateCall reports whether a call waited too long until it was read.
+// lateCall reports whether a call waited too long before it was read.
 func lateCall(ctx context.Context) bool {
 	l := anyLineOf(ctx)
 	return l != nil && l.late.Load()
 }
 
-// answered notes an answer before it leaves, and returns when it may. The caller holds
-// nothing that others wait for. It takes no more than half of the time that the caller
-// has left.
+// answered records an answer before it leaves, and returns when the answer may leave. The caller
+// must hold nothing that others wait for. The delay is at most half of the time that the caller has
+// left.
 func (t *throttle) answered(ctx context.Context, admitted bool) {
 	if t == nil || t.after == 0 {
 		return
@@ -145,8 +146,8 @@ func (t *throttle) answered(ctx context.Context, admitted bool) {
 	t.pause(ctx, delay)
 }
 
-// tellEnd tells of a connection that is to end. Of a gateway's that is a mistake in the
-// settings: its other clients hear errors for it.
+// tellEnd logs a connection that is being ended. If it belongs to a gateway, that is a mistake in
+// the settings, because the gateway's other clients get errors.
 func (t *throttle) tellEnd(l *line) {
 	if t.lines.Allow("", time.Now()) {
 		t.log.Warn("a connection heard nothing but denials, and so many at once that it is ended; if it is a gateway's, which carries many clients, name its network in --trusted-proxies",
@@ -154,16 +155,16 @@ func (t *throttle) tellEnd(l *line) {
 	}
 }
 
-// answeredBatch is answered for the requests of a batch, of which one has to be admitted.
-// Requests that were not decided say nothing.
+// answeredBatch is answered for a batch, which counts as admitted if one of its requests was.
+// Requests that were not decided do not count.
 func (t *throttle) answeredBatch(ctx context.Context, x *exchange) {
 	if len(x.valid) > 0 {
 		t.answered(ctx, x.admitted)
 	}
 }
 
-// before ends a connection of net/http that is to end, after its next answer: by
-// Connection: close, which is a GOAWAY over HTTP/2.
+// before ends a connection of net/http that has to end after its next answer, by Connection: close,
+// which is a GOAWAY over HTTP/2.
 func (t *throttle) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l := lineOf(r.Context()); l != nil && l.ending.Load() {
@@ -173,8 +174,8 @@ func (t *throttle) before(next http.Handler) http.Handler {
 	})
 }
 
-// tap refuses a call on a gRPC connection that is to end, before anything is decided, and
-// closes the connection a while later: grpc-go has no way to send one client away.
+// tap refuses a call on a gRPC connection that has to end, before anything is decided. It closes
+// the connection a while later, because grpc-go cannot ask a single client to leave.
 func (t *throttle) tap(ctx context.Context, _ *tap.Info) (context.Context, error) {
 	l := lineOf(ctx)
 	if l == nil || !l.ending.Load() {

@@ -15,17 +15,17 @@ const (
 	maxAttributes = rules.MaxAttributes
 	maxNameBytes  = 64
 	maxValueBytes = 4 << 10
-	// maxCost is the largest cost in whole requests, so that micro-tokens stay far
-	// inside an int64; a cost above a limit's capacity is denied anyway.
+	// maxCost is the largest cost in whole requests, so that micro-tokens stay far inside an int64.
+	// A cost above a limit's capacity is denied anyway.
 	maxCost = 1_000_000_000_000
-	// maxUnits is the most units that one request can have costs of.
+	// maxUnits is the largest number of units of which one request can have costs.
 	maxUnits = 16
 	maxBatch = 1000
-	// maxMessage holds a batch of 1,000 requests of the usual size.
+	// maxMessage has room for a batch of 1,000 requests of the usual size.
 	maxMessage = 4 << 20
 )
 
-// wireRequest is a message in plain values; one that is not there is empty.
+// wireRequest converts a message to plain values. A nil message gives an empty request.
 func wireRequest(in *aliquotv1.CheckRequest) wire.Request {
 	out := wire.Request{
 		Attributes: rules.AttributesOf(in.GetAttributes()), Namespace: in.GetNamespace(),
@@ -37,8 +37,7 @@ func wireRequest(in *aliquotv1.CheckRequest) wire.Request {
 	return out
 }
 
-// validate converts a request. Its errors name the field and never a value, which
-// may be a secret.
+// validate converts a request. Its errors name the field but never a value, which may be a secret.
 func validate(in wire.Request) (request, error) {
 	cost := in.Cost
 	switch {
@@ -71,10 +70,10 @@ func validate(in wire.Request) (request, error) {
 	}, nil
 }
 
-// validText tells whether a text is valid UTF-8, unless that is known of it.
+// validText reports whether a text is valid UTF-8. known: that was checked before.
 func validText(known bool, text string) bool { return known || utf8.ValidString(text) }
 
-// validateCosts checks what a request consumes of other units than requests.
+// validateCosts checks the request's costs in units other than requests.
 func validateCosts(costs rules.Costs, known bool) error {
 	if len(costs) > maxUnits {
 		return fmt.Errorf("%w: costs of more than %d units", errInvalid, maxUnits)

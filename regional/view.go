@@ -10,26 +10,26 @@ import (
 	"aliquot/rules"
 )
 
-// header is what the views of one store call have in common. Limits of different
+// header is the part that the views of one call to the store have in common. Limits with different
 // tails may be in different phases, so each tail has a frame.
 type header struct {
 	epoch    string
 	deadline int64
 	at       budget.Instant // when the rights were read
 	latest   budget.Instant // the deadline, on the daemon's clock
-	turn     uint64         // of localTable, when the rights were read
+	turn     uint64         // the localTable's turn when the rights were read
 	rho      int64          // in millionths
 	frames   []framed
 }
 
-// framed is a frame with the right, of no key, that it was made of.
+// framed is a frame with the right that it was made of, which belongs to no key.
 type framed struct {
 	tail  time.Duration
 	right budget.Right
 	frame rights.Frame
 }
 
-// of is the frame of a tail; nil if there is none yet.
+// of returns the frame of a tail, or nil if there is none yet.
 func (h *header) of(tail time.Duration) *framed {
 	for i := range h.frames {
 		if h.frames[i].tail == tail {
@@ -39,7 +39,7 @@ func (h *header) of(tail time.Duration) *framed {
 	return nil
 }
 
-// view words an ask's right for the store.
+// view returns an ask's right in the store's form.
 func (h *header) view(a *ask) limit.View {
 	f := &h.of(a.limit.Tail()).frame
 	v := f.View(a.right, a.limit, a.enforcement == rules.Elastic)
@@ -54,8 +54,9 @@ func (h *header) view(a *ask) limit.View {
 	return v
 }
 
-// limitOf is the limit of a key whose limit the protocol tells, or else the rule; false
-// if what is told is not one of the rule's algorithm, or neither says.
+// limitOf returns the limit of a key: the limit that the protocol sends, or else the rule's. It
+// returns false if the limit that was sent does not fit the rule's algorithm, or if neither gives
+// one.
 func (n *numbered) limitOf(k budget.KeyLimit) (limit.Limit, bool) {
 	if k.Capacity == 0 {
 		return n.least, n.least.Capacity > 0
@@ -63,8 +64,9 @@ func (n *numbered) limitOf(k budget.KeyLimit) (limit.Limit, bool) {
 	return rights.Limit(k, n.algorithm)
 }
 
-// limitOf is the limit of a key by its rule's number and what the protocol tells, with what
-// the rules say beside; false if neither the rules here nor the protocol tell how it counts.
+// limitOf returns the limit of a key by its rule's number and by what the protocol sends, with what
+// the rules say of the number. It returns false if neither the rules here nor the protocol say how
+// the limit counts.
 func (p *policy) limitOf(rule uint32, k budget.KeyLimit) (numbered, limit.Limit, bool) {
 	n, known := p.byNumber[rule]
 	if !known {
@@ -76,7 +78,7 @@ func (p *policy) limitOf(rule uint32, k budget.KeyLimit) (numbered, limit.Limit,
 	return n, l, ok
 }
 
-// wholeBucket is a limit as one bucket, for a check of its range.
+// wholeBucket returns a limit as one bucket, for a check of its range.
 func wholeBucket(l budget.KeyLimit) limit.Bucket {
 	return limit.Bucket{Cap: limit.Tokens(l.Capacity), Rate: limit.Rate{Micro: l.Rate, Frac: l.RateFrac}}
 }
