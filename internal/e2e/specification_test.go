@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -109,14 +110,58 @@ func (e edge) drain(t *testing.T, apiKey string, most int, rate float64) (passed
 	return passed, 1 + int(time.Since(began).Seconds()*rate), limit
 }
 
-// has fails unless a client has a burst at once, at an edge. More than it earned meanwhile
-// may only be what other regions held of the burst and gave up: these limits are elastic.
-func (e edge) has(t *testing.T, apiKey string, burst int, rate float64) {
+// has fails unless a client has a burst at once, at an edge, and returns the client's key. More than it
+// earned meanwhile may only be what other regions held of the burst and gave up: these limits are elastic.
+// Another client is asked if the daemon counted that it lost what this one had: it had no CPU for so long
+// that what it borrowed of the store was over, or that the store's answer was too late.
+func (e edge) has(t *testing.T, l *Lab, r *Region, apiKey string, burst int, rate float64) (key string) {
 	t.Helper()
-	passed, earned, limit := e.drain(t, apiKey, 4*burst, rate)
-	if passed < burst || passed > len(regionNames)*burst+earned || limit != int64(burst) {
-		t.Errorf("%s: %s had %d at once and may earn %d meanwhile, of a limit of %d; want %d", e.name, apiKey, passed, earned, limit, burst)
+	for try := range mostClients {
+		key = fmt.Sprintf("%s_%d", apiKey, try)
+		before := l.starved(t, r)
+		passed, earned, limit := e.drain(t, key, 4*burst, rate)
+		wrong := fmt.Sprintf("%s: %s had %d at once and may earn %d meanwhile, of a limit of %d; want %d", e.name, key, passed, earned, limit, burst)
+		switch {
+		case passed > len(regionNames)*burst+earned || limit != int64(burst):
+			t.Error(wrong)
+		case passed < burst:
+			err := until(t.Context(), countedWithin, "counted as the daemon's loss", func() error {
+				if l.starved(t, r) == before {
+					return errors.New(wrong)
+				}
+				return nil
+			})
+			if err == nil {
+				continue
+			}
+			t.Error(err)
+		}
+		return key
 	}
+	t.Errorf("%s: each of %d clients lost something", e.name, mostClients)
+	return key
+}
+
+const (
+	// mostClients bounds how many clients are asked on a machine that is busy: a fault fails each time.
+	mostClients = 20
+	// countedWithin is when a daemon that gets CPU again has counted what it lost.
+	countedWithin = 5 * time.Second
+)
+
+// starved is how often a region's daemon lost what it had borrowed, or had no answer of its store in time.
+func (l *Lab) starved(t *testing.T, r *Region) (times float64) {
+	t.Helper()
+	for _, series := range []string{"aliquot_chunks_lost_total", "aliquot_store_errors_total"} {
+		values, err := l.metrics(t.Context(), r.Ops(), series)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range values {
+			times += v
+		}
+	}
+	return times
 }
 
 // TestSpecification: the specification's configuration as it stands, on real processes,
@@ -138,9 +183,9 @@ func TestSpecification(t *testing.T) {
 	here := lab.Regions[0]
 	all := edges(t, here)
 	const before, after, vip = 1.67, 500. / 60, 16.67
-	vipPassed := 0
+	vipPassed, spent := 0, map[string]string{}
 	for _, e := range all {
-		e.has(t, "sk_prod_abc_"+e.name, 100, before)
+		spent[e.name] = e.has(t, lab, here, "sk_prod_abc_"+e.name, 100, before)
 		passed, _, limit := e.drain(t, "sk_prod_vip_001", 250, vip)
 		vipPassed += passed
 		if limit != 1000 {
@@ -168,8 +213,8 @@ func TestSpecification(t *testing.T) {
 	}
 	t.Logf("in force in every region %v after the answer", awaitPro(t, lab, 500))
 	for _, e := range all {
-		e.has(t, "sk_prod_new_"+e.name, 500, after)
-		if passed, earned, limit := e.drain(t, "sk_prod_abc_"+e.name, 500, after); limit != 500 || passed == 500 {
+		e.has(t, lab, here, "sk_prod_new_"+e.name, 500, after)
+		if passed, earned, limit := e.drain(t, spent[e.name], 500, after); limit != 500 || passed == 500 {
 			t.Errorf("%s: a client that had spent its burst has %d at once of %d, and earned %d: its bucket keeps what it holds", e.name, passed, limit, earned)
 		}
 		if _, limit := e.ask(t, "sk_prod_vip_001"); limit != 1000 {
