@@ -66,6 +66,24 @@ func openDataDir(path, nodeID string) (*dataDir, error) {
 	return d, nil
 }
 
+// exposed returns what in the directory others on this machine can read or write.
+func (d *dataDir) exposed() (names []string) {
+	open := func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && info.Mode().Perm()&0o007 != 0
+	}
+	entries, err := os.ReadDir(d.path)
+	if err != nil || !open(d.path) {
+		return nil
+	}
+	for _, e := range entries {
+		if open(filepath.Join(d.path, e.Name())) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
 // lockPatience is how long a node waits for the lock of its data directory. A process that has just ended may still hold
 // it, and so does a process that is being started, until it runs its own program.
 const lockPatience = time.Second

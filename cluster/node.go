@@ -96,6 +96,10 @@ func (n *Node) start() (err error) {
 	if n.dir, err = openDataDir(n.cfg.DataDir, n.cfg.NodeID); err != nil {
 		return err
 	}
+	if names := n.dir.exposed(); names != nil {
+		n.log.Warn("others on this machine can read the data directory, and with it the log and the secret that keys are hashed with",
+			"names", names, "what_to_do", "chmod -R o-rwx "+n.cfg.DataDir)
+	}
 	n.instance, n.serverID, n.cluster = n.dir.id.InstanceID, n.dir.id.serverID(), n.dir.id.ClusterID
 	snapshots, fresh, err := n.openStores()
 	if err != nil {

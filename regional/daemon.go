@@ -178,7 +178,7 @@ func (d *Daemon) build(kept *state) error {
 		d.reporter.unreached = parted.Unreached
 	}
 	d.service = &service{
-		limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region, self), recent: recent,
+		limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region), recent: recent,
 		denials: &denials{}, holders: newHolders(d.reporter.peers, c.HTTPClient), region: c.Region,
 		intake: d.limiter.intake, weights: rpc.NewGate(maxWeight, maxWaiting, weighWait),
 		door: newDoor(d.limiter.intake, runtime.GOMAXPROCS(0)), stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),

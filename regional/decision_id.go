@@ -1,21 +1,23 @@
 package regional
 
 import (
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync/atomic"
 )
 
-// decisionIDs names denials: "<region>-<incarnation>-<counter>", the numbers in base
-// 36. No two decisions of an installation have the same name, restarts included.
-// Safe for concurrent use.
+// decisionIDs names denials: "<region>-<random number>-<counter>", the numbers in base
+// 36. No two decisions of an installation have the same name, restarts included. The random
+// number is not the incarnation: strangers see these names, and by an incarnation one could
+// report in this daemon's place. Safe for concurrent use.
 type decisionIDs struct {
 	prefix string
 	last   atomic.Uint64
 }
 
-func newDecisionIDs(region string, incarnation uint64) *decisionIDs {
-	return &decisionIDs{prefix: region + "-" + strconv.FormatUint(incarnation, 36) + "-"}
+func newDecisionIDs(region string) *decisionIDs {
+	return &decisionIDs{prefix: region + "-" + strconv.FormatUint(rand.Uint64(), 36) + "-"}
 }
 
 // next is a name and the number it ends with, from 1 on.

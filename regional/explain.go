@@ -203,7 +203,7 @@ func noteText(pattern string, e *rules.Note) string {
 
 func (l *lease) words() *aliquotv1.LeaseExplanation {
 	out := &aliquotv1.LeaseExplanation{
-		Phase: "limbo", Remaining: durationpb.New(l.remaining), Epoch: l.epoch, Session: l.session.Number,
+		Phase: "limbo", Remaining: durationpb.New(l.remaining), Epoch: l.epoch,
 	}
 	switch {
 	case l.phase == budget.Live:

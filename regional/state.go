@@ -129,6 +129,10 @@ func readState(file, region string, log *slog.Logger) (*state, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--state-file %s: %w", file, err)
 	}
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o007 != 0 {
+		log.Warn("others on this machine can read the state file, and with it the secret that keys are hashed with",
+			"file", file, "mode", info.Mode().Perm().String(), "what_to_do", "chmod o-rwx "+file)
+	}
 	s, err := parseState(data)
 	if errors.Is(err, errNewerState) {
 		return nil, fmt.Errorf("--state-file %s: %w; start the version that wrote it, or move the file away: "+

@@ -33,8 +33,11 @@ const (
 	askTimeout = 2 * time.Second
 	// greetingTimeout closes a connection without a greeting.
 	greetingTimeout = 5 * time.Second
-	// maxRaftConns is the largest number of accepted connections; each peer has a handful.
+	// maxRaftConns bounds accepted connections that have greeted: each peer holds a handful.
 	maxRaftConns = 128
+	// maxSilent bounds those that have not greeted yet, and maxSilentOfOne those of one address, so that
+	// callers who say nothing take no place of a peer.
+	maxSilent, maxSilentOfOne = 64, 16
 )
 
 // Config has the settings of a Layer.
@@ -62,7 +65,8 @@ type Layer struct {
 	Config
 
 	mu     sync.Mutex
-	conns  map[net.Conn]struct{} // accepted
+	conns  map[net.Conn]struct{} // accepted, greeted
+	silent map[net.Conn]string   // accepted, not greeted yet: their hosts
 	dialed map[net.Conn]struct{}
 	closed bool
 }
@@ -77,7 +81,7 @@ func (a advertised) String() string { return string(a) }
 
 // NewLayer returns the layer of a node that listens at l, which it closes in the end.
 func NewLayer(l net.Listener, c Config) *Layer {
-	return &Layer{Listener: l, Config: c, conns: map[net.Conn]struct{}{}, dialed: map[net.Conn]struct{}{}}
+	return &Layer{Listener: l, Config: c, conns: map[net.Conn]struct{}{}, silent: map[net.Conn]string{}, dialed: map[net.Conn]struct{}{}}
 }
 
 // Addr implements net.Listener with the address that others know.
@@ -208,17 +212,42 @@ func (s *Layer) Accept() (net.Conn, error) {
 func (s *Layer) track(conn net.Conn) *greetedConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.conns) >= maxRaftConns {
+	from, ofOne := hostOf(conn), 0
+	for _, host := range s.silent {
+		if host == from {
+			ofOne++
+		}
+	}
+	if s.closed || len(s.silent) >= maxSilent || ofOne >= maxSilentOfOne {
 		return nil
 	}
-	s.conns[conn] = struct{}{}
+	s.silent[conn] = from
 	return &greetedConn{Conn: conn, layer: s}
+}
+
+// admit moves a connection to those that have greeted.
+func (s *Layer) admit(conn net.Conn) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.conns) >= maxRaftConns {
+		return errors.New("too many connections are open")
+	}
+	delete(s.silent, conn)
+	s.conns[conn] = struct{}{}
+	return nil
+}
+
+// hostOf is the address of a connection's peer, without the port.
+func hostOf(conn net.Conn) string {
+	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
+	return host
 }
 
 func (s *Layer) forget(conn net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, conn)
+	delete(s.silent, conn)
 	delete(s.dialed, conn)
 }
 
@@ -229,6 +258,10 @@ func (s *Layer) Close() error {
 	defer s.mu.Unlock()
 	s.closed = true
 	err := s.Listener.Close()
+	for conn := range s.silent {
+		err = errors.Join(err, conn.Close())
+		delete(s.silent, conn)
+	}
 	for _, conns := range []map[net.Conn]struct{}{s.conns, s.dialed} {
 		for conn := range conns {
 			err = errors.Join(err, conn.Close())
@@ -239,8 +272,7 @@ func (s *Layer) Close() error {
 }
 
 func (s *Layer) warn(conn net.Conn, msg string, err error) {
-	host, _, _ := net.SplitHostPort(conn.RemoteAddr().String())
-	if s.Allow(msg+host, time.Now()) {
+	if s.Allow(msg+hostOf(conn), time.Now()) {
 		s.Logger.Warn(msg, "from", conn.RemoteAddr().String(), "error", err)
 	}
 }
@@ -302,6 +334,9 @@ func (c *greetedConn) greet() error {
 	}
 	if string(magic) == askMagic {
 		return c.answer()
+	}
+	if err := c.layer.admit(c.Conn); err != nil {
+		return err
 	}
 	return c.SetReadDeadline(time.Time{})
 }

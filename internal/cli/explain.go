@@ -91,7 +91,7 @@ func printExplanation(w io.Writer, e *aliquotv1.ExplainResponse) {
 		fmt.Fprintf(w, "tier %s\n", e.GetTier())
 	}
 	l := e.GetLease()
-	fmt.Fprintf(w, "lease %s, %s remaining, epoch %d, session %d\n", l.GetPhase(), duration(l.GetRemaining()), l.GetEpoch(), l.GetSession())
+	fmt.Fprintf(w, "lease %s, %s remaining, epoch %d\n", l.GetPhase(), duration(l.GetRemaining()), l.GetEpoch())
 	rows := [][]string{{"RULE", "DOES NOT APPLY BECAUSE"}}
 	for _, r := range e.GetRules() {
 		if r.GetMatched() {

@@ -28,7 +28,7 @@ const (
 )
 
 // Protocols lists them all.
-var Protocols = [...]Protocol{Connect, JSON, GRPC, RLS, HTTP, Stream}
+var Protocols = [...]Protocol{Connect, GRPC, RLS, HTTP, Stream, JSON}
 
 // KeyPlaceholder in an attribute's value stands for the key's number.
 const KeyPlaceholder = "{key}"
