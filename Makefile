@@ -154,3 +154,10 @@ attack: need-go ## hostile bytes and overload against real daemons, at full leng
 acceptance: build ## every promise at full length on real processes, as a table (about 10 minutes)
 	@deploy/local/install.sh redis-server
 	$(GO) run ./internal/e2e/acceptance
+	$(GO) run ./internal/e2e/outages -runs 1 -matrix -only "1,000 a second" -bin bin
+
+.PHONY: test-long
+test-long: build ## outages of a region's store on real processes, each fault with each algorithm; docs/outages.md (40 minutes)
+	@deploy/local/install.sh redis-server
+	$(GO) run ./internal/e2e/outages -bin bin
+	$(GO) run ./internal/e2e/outages -runs 1 -matrix -bin bin -doc docs/outages.md

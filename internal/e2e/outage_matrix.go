@@ -36,9 +36,9 @@ func storeFaults() []outage {
 		{name: "stopped 60 ms", fault: func(ctx context.Context, l *Lab, _ int) error { return l.stopStore(ctx, stallFor) }},
 		{name: "stopped 1 s", fault: func(ctx context.Context, l *Lab, _ int) error { return l.stopStore(ctx, time.Second) }},
 		{name: "stopped 30 s", fault: func(ctx context.Context, l *Lab, _ int) error { return l.stopStore(ctx, 30*time.Second) }},
-		{name: "killed, away 6 s", fault: func(ctx context.Context, l *Lab, _ int) error { return l.killStore(ctx, awayFor) }},
-		{name: "restarted with its contents", fault: func(_ context.Context, l *Lab, _ int) error { return l.restartStore() }},
-		{name: "restarted without its contents", fault: func(ctx context.Context, l *Lab, _ int) error { return l.killStore(ctx, 0) }},
+		{name: "killed, away 6 s", empties: true, fault: func(ctx context.Context, l *Lab, _ int) error { return l.killStore(ctx, awayFor) }},
+		{name: "restarted with its contents", empties: true, fault: func(_ context.Context, l *Lab, _ int) error { return l.restartStore() }},
+		{name: "restarted without its contents", empties: true, fault: func(ctx context.Context, l *Lab, _ int) error { return l.killStore(ctx, 0) }},
 		{name: "slow by 50 ms", fault: func(ctx context.Context, _ *Lab, _ int) error {
 			slow.delay(50 * time.Millisecond)
 			pause(ctx, awayFor)
@@ -57,7 +57,7 @@ func storeFaults() []outage {
 		}},
 		{name: "errors (NOPERM)", fault: during(awayFor, "ACL SETUSER default -evalsha -eval", "ACL SETUSER default +@all")},
 		{name: "out of memory", fault: during(awayFor, "CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0")},
-		{name: "read-only", fault: during(awayFor, "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE")},
+		{name: "read-only", empties: true, fault: during(awayFor, "REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE")},
 	}
 }
 

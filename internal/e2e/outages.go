@@ -80,6 +80,8 @@ type outage struct {
 	prepare func(ctx context.Context, l *Lab) (undo func() error, err error)
 	// goal is the part of requests below the limit that may be refused.
 	goal float64
+	// empties: the store has other contents after it, so that reservations are forgotten.
+	empties bool
 	// first and later are promised of the 99th percentile of a check, in the first second of the fault and after
 	// it; 0: nothing is.
 	first, later time.Duration
@@ -94,7 +96,7 @@ type OutageResult struct {
 	Asked       int    // below the limit
 	Refused     int    // of these
 	Unanswered  int
-	// Unsettled are slots that could not be given back, once, after the fault.
+	// Unsettled are slots that could not be given back, once, after a fault that leaves the store its contents.
 	Unsettled int
 	Gain      float64
 	// Normal is the longest time from the end of the fault to the last decision without the store, or refusal.
@@ -259,7 +261,7 @@ func (r *outageRun) result(plan, enforcement string, of []outagePlan) OutageResu
 		if !slices.Contains(of, q.client.plan) {
 			continue
 		}
-		if q.unsettled != nil {
+		if q.unsettled != nil && !r.of.empties {
 			out.Unsettled++
 			out.Refusals["not settled: "+q.unsettled.Error()]++
 		}
@@ -290,6 +292,9 @@ func (r *outageRun) result(plan, enforcement string, of []outagePlan) OutageResu
 		}
 	}
 	out.Before, out.First, out.Later = p99(before), p99(first), p99(later)
+	if plan == slots {
+		out.Goal = 1 // without its store a region gives out none
+	}
 	for _, p := range of {
 		gain := r.gain(p, r.regions)
 		if out.Gain = max(out.Gain, gain); gain > 1 {

@@ -103,10 +103,11 @@ func write(page string, results []e2e.OutageResult) error {
 // rows are the matrix as Markdown: a row for each fault and algorithm.
 func rows(results []e2e.OutageResult) string {
 	var b strings.Builder
-	b.WriteString("| fault | algorithm | strict | elastic |\n|---|---|---|---|\n")
+	b.WriteString("| fault | algorithm | strict | elastic | p99 before |\n|---|---|---|---|---|\n")
 	for i := 0; i+1 < len(results); i += 2 {
 		strict, elastic := &results[i], &results[i+1]
-		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", strict.Fault, strict.Plan, strict.Cell(), elastic.Cell())
+		before := milliseconds(max(strict.Before, elastic.Before))
+		fmt.Fprintf(&b, "| %s | `%s` | %s | %s | %s |\n", strict.Fault, strict.Plan, strict.Cell(), elastic.Cell(), before)
 	}
 	return b.String()
 }
