@@ -20,6 +20,9 @@ import (
 	"testing"
 )
 
+// modulePath is the module's path, as go.mod has it.
+const modulePath = "aliquot"
+
 // row says what a package of this module may import. aliquot lists packages of the
 // module (a trailing /... covers a tree), outside lists modules, by prefix; the
 // standard library is allowed unless banned names it.
@@ -200,7 +203,7 @@ func TestWhoMayImportWhom(t *testing.T) {
 		standard[p.ImportPath] = p.Standard
 	}
 	for _, p := range list(t, "./...") {
-		name, inside := strings.CutPrefix(p.ImportPath, "aliquot/")
+		name, inside := strings.CutPrefix(p.ImportPath, modulePath+"/")
 		if !inside || len(p.GoFiles) == 0 {
 			continue
 		}
@@ -215,7 +218,7 @@ func TestWhoMayImportWhom(t *testing.T) {
 			}
 		}
 		for _, i := range slices.Concat(p.TestImports, p.XTestImports) {
-			if local, ok := strings.CutPrefix(i, "aliquot/"); ok && slices.Contains(never[name], local) {
+			if local, ok := strings.CutPrefix(i, modulePath+"/"); ok && slices.Contains(never[name], local) {
 				t.Errorf("%s must not import %s, not even in a test", name, i)
 			}
 		}
@@ -223,7 +226,7 @@ func TestWhoMayImportWhom(t *testing.T) {
 }
 
 func allowed(house row, imported string, standard bool) bool {
-	if local, ok := strings.CutPrefix(imported, "aliquot/"); ok {
+	if local, ok := strings.CutPrefix(imported, modulePath+"/"); ok {
 		return covered(local, house.aliquot)
 	}
 	if standard || imported == "C" || imported == "unsafe" {

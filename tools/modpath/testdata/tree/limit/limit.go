@@ -1,0 +1,2 @@
+// Package limit is imported.
+package limit

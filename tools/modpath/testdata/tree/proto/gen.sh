@@ -1,0 +1,2 @@
+protoc --go_opt=module=aliquot \
+	--connect-go_opt=module=aliquot,simple x.proto
