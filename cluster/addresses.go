@@ -51,7 +51,7 @@ func (m *membership) keepAddresses(now time.Time) {
 		return
 	}
 	table := m.addresses()
-	if now.Sub(m.book.last) < askEvery && !m.doubts(config, table) {
+	if now.Sub(m.book.last) < askEvery && !m.addressesDiffer(config, table) {
 		return
 	}
 	m.book.last = now
@@ -65,8 +65,8 @@ func (m *membership) keepAddresses(now time.Time) {
 	})
 }
 
-// doubts reports whether the table lacks an address, or gossip has another one.
-func (n *Node) doubts(c raft.Configuration, table map[raft.ServerID]string) bool {
+// addressesDiffer reports whether the table lacks an address, or gossip has another one.
+func (n *Node) addressesDiffer(c raft.Configuration, table map[raft.ServerID]string) bool {
 	return len(table) > len(c.Servers) || slices.ContainsFunc(c.Servers, func(s raft.Server) bool {
 		hint := n.cfg.RPCAddress
 		if s.ID != n.serverID {

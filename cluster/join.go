@@ -38,7 +38,7 @@ func (n *Node) Join(ctx context.Context, nodeID, instanceID, raftAddress string)
 	if !n.Leads() {
 		return n.NotLeader()
 	}
-	if err := n.prove(ctx, joiner); err != nil {
+	if err := n.checkAddress(ctx, joiner); err != nil {
 		return err
 	}
 	done, err := n.admit(ctx, joiner)
@@ -52,8 +52,8 @@ func (n *Node) Join(ctx context.Context, nodeID, instanceID, raftAddress string)
 	return n.promote(ctx, joiner)
 }
 
-// prove asks the joiner itself, at the given address: anyone can send a request to join.
-func (n *Node) prove(ctx context.Context, joiner raft.Server) error {
+// checkAddress asks the joiner itself, at the given address: anyone can send a request to join.
+func (n *Node) checkAddress(ctx context.Context, joiner raft.Server) error {
 	if joiner.ID == n.serverID {
 		if string(joiner.Address) != n.raftAddr {
 			return fmt.Errorf("%w: this leader is at %s", ErrNotThere, n.raftAddr)
@@ -194,14 +194,14 @@ func (n *Node) checkSilent(ctx context.Context, servers []raft.Server) error {
 	if len(servers) == 0 {
 		return nil
 	}
-	hears := n.hearsFromNow()
+	answers := n.answersFromNow()
 	patience := time.NewTimer(n.cfg.electionTimeout())
 	defer patience.Stop()
-	tick := time.NewTicker(hearEvery)
+	tick := time.NewTicker(answerCheckEvery)
 	defer tick.Stop()
 	for {
 		for _, s := range servers {
-			if hears(s.ID) {
+			if answers(s.ID) {
 				return fmt.Errorf("%w: %s at %s answers the leader; stop that node, or give this one an id of its own", ErrNodeAlive, s.ID, s.Address)
 			}
 		}
@@ -255,7 +255,7 @@ func (n *Node) removeServer(ctx context.Context, id raft.ServerID) error {
 
 func (n *Node) changeMembers(ctx context.Context, ask func() raft.IndexFuture) error {
 	if _, err := wait(ctx, n, ask); err != nil {
-		return n.explain(err)
+		return n.translate(err)
 	}
 	return nil
 }

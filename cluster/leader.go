@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -171,8 +172,8 @@ func (n *Node) withPatience(ctx context.Context, work func(context.Context) erro
 	defer cancel()
 	tick := time.NewTicker(n.cfg.electionTimeout())
 	defer tick.Stop()
-	var hunger starvation
-	hunger.watch(ctx)
+	var starved starvation
+	starved.watch(ctx)
 	done := make(chan error, 1)
 	run := func() { done <- work(ctx) }
 	go run()
@@ -187,11 +188,11 @@ func (n *Node) withPatience(ctx context.Context, work func(context.Context) erro
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
-			if hunger.excuses(n.cfg.electionTimeout()) {
+			if starved.excuses(n.cfg.electionTimeout()) {
 				continue
 			}
 			if ticks++; ticks > stuckTicks {
-				return fmt.Errorf("%w (%w)", ErrLeaderStuck, errOr(last, errors.New("no answer")))
+				return fmt.Errorf("%w (%w)", ErrLeaderStuck, cmp.Or(last, errors.New("no answer")))
 			}
 			if last != nil {
 				last = nil
@@ -199,13 +200,6 @@ func (n *Node) withPatience(ctx context.Context, work func(context.Context) erro
 			}
 		}
 	}
-}
-
-func errOr(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
 }
 
 const (

@@ -274,7 +274,7 @@ func (n *Node) stop() error {
 		errs = append(errs, n.trans.Close()) // raft waits for the exchanges under way, which end here
 	}
 	if stopped != nil {
-		errs = append(errs, stopped.Error(), n.logs.Settle())
+		errs = append(errs, stopped.Error(), n.logs.NoteEnd())
 	}
 	if n.gossip != nil {
 		errs = append(errs, n.gossip.Stop())

@@ -20,9 +20,9 @@ func (n *Node) Term() uint64 { return n.raft.CurrentTerm() }
 func (n *Node) VerifyLeader(ctx context.Context, term uint64) error {
 	asked := n.trans.Mark()
 	if _, err := wait(ctx, n, n.raft.VerifyLeader); err != nil {
-		return n.explain(err)
+		return n.translate(err)
 	}
-	tick := time.NewTicker(hearEvery)
+	tick := time.NewTicker(answerCheckEvery)
 	defer tick.Stop()
 	for {
 		news := n.trans.Confirmed()
@@ -40,7 +40,7 @@ func (n *Node) VerifyLeader(ctx context.Context, term uint64) error {
 		case <-news:
 		case <-tick.C:
 		case <-ctx.Done():
-			return n.explain(ctx.Err())
+			return n.translate(ctx.Err())
 		case <-n.ctx.Done():
 			return ErrShutdown
 		}

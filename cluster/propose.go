@@ -34,7 +34,7 @@ func (n *Node) Propose(ctx context.Context, cmd *raftlogv1.Command) (any, error)
 	start := time.Now()
 	future, err := wait(ctx, n, func() raft.ApplyFuture { return n.raft.Apply(data, enqueueTimeout) })
 	if err != nil {
-		return nil, n.explain(err)
+		return nil, n.translate(err)
 	}
 	n.commits.Add(1)
 	n.metrics.observeApply(time.Since(start))
@@ -68,8 +68,8 @@ func wait[F raft.Future](ctx context.Context, n *Node, ask func() F) (F, error) 
 	}
 }
 
-// explain translates raft's errors. If the wait ended after raft got the command, the outcome is unknown.
-func (n *Node) explain(err error) error {
+// translate turns an error of raft into one of this package. If the wait ended after raft got the command, the outcome is unknown.
+func (n *Node) translate(err error) error {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader):
 		return n.NotLeader()
@@ -97,7 +97,7 @@ func (n *Node) Barrier(ctx context.Context) error {
 		return n.NotLeader()
 	}
 	if _, err := wait(ctx, n, func() raft.Future { return n.raft.Barrier(enqueueTimeout) }); err != nil {
-		return n.explain(err)
+		return n.translate(err)
 	}
 	n.commits.Add(1)
 	return nil

@@ -14,11 +14,11 @@ import (
 	"aliquot/cluster/state"
 )
 
-// maxRemembered is the number of removed servers that a leader remembers.
-const maxRemembered = 64
+// maxRemoved is the number of removed servers that a leader remembers.
+const maxRemoved = 64
 
-// hearEvery is how often the answers of voters are checked.
-const hearEvery = 20 * time.Millisecond
+// answerCheckEvery is how often the answers of voters are checked.
+const answerCheckEvery = 20 * time.Millisecond
 
 // RemoveMember removes all instances of a node from the cluster, on the leader. It returns once the removal is
 // committed. The node itself, if it still runs, fails with ErrRemoved, and can join again with an empty data
@@ -52,19 +52,19 @@ func (n *Node) RemoveMember(ctx context.Context, nodeID string) error {
 // removable returns the result of checkRemoval after the voters had an election timeout to answer. Only answers to
 // messages that were sent after the call began count: a voter that answered a moment ago may be dead, and a change
 // of members that cannot be committed is the end of the cluster.
-func (n *Node) removable(ctx context.Context, name string, goes func(raft.Server) bool) ([]raft.Server, error) {
-	everybody := func(raft.ServerID) bool { return true }
-	heard := n.hearsFromNow()
-	if _, err := checkRemoval(n.configuration(), n.serverID, name, goes, everybody); err != nil {
+func (n *Node) removable(ctx context.Context, name string, selected func(raft.Server) bool) ([]raft.Server, error) {
+	all := func(raft.ServerID) bool { return true }
+	answered := n.answersFromNow()
+	if _, err := checkRemoval(n.configuration(), n.serverID, name, selected, all); err != nil {
 		return nil, err
 	}
 	// Heartbeats go out at least five times in an election timeout.
 	patience := time.NewTimer(n.cfg.electionTimeout())
 	defer patience.Stop()
-	tick := time.NewTicker(hearEvery)
+	tick := time.NewTicker(answerCheckEvery)
 	defer tick.Stop()
 	for {
-		going, err := checkRemoval(n.configuration(), n.serverID, name, goes, heard)
+		going, err := checkRemoval(n.configuration(), n.serverID, name, selected, answered)
 		if err == nil {
 			return going, nil
 		}
@@ -80,9 +80,9 @@ func (n *Node) removable(ctx context.Context, name string, goes func(raft.Server
 	}
 }
 
-// hearsFromNow returns a function that reports whether a server, as a follower of this leader, has answered a
-// message that was sent after the call of hearsFromNow. It is true for this node itself.
-func (n *Node) hearsFromNow() func(raft.ServerID) bool {
+// answersFromNow returns a function that reports whether a server, as a follower of this leader, has answered a
+// message that was sent after the call of answersFromNow. It is true for this node itself.
+func (n *Node) answersFromNow() func(raft.ServerID) bool {
 	term, asked := n.Term(), n.trans.Mark()
 	return func(id raft.ServerID) bool { return id == n.serverID || n.trans.Confirms(id, term, asked) }
 }
@@ -95,13 +95,13 @@ func ofNode(nodeID string) func(raft.Server) bool {
 // rememberRemoved makes this leader refuse a request to join that the server sent before it learned of its removal.
 // The caller has locked the members.
 func (n *Node) rememberRemoved(id raft.ServerID) {
-	if len(n.removed) >= maxRemembered {
+	if len(n.removed) >= maxRemoved {
 		n.removed = slices.Delete(n.removed, 0, 1)
 	}
 	n.removed = append(n.removed, id)
 }
 
-// checkRemoval returns why the servers that goes selects cannot be removed; errors call them name. Without an error
+// checkRemoval returns why the servers that selected picks cannot be removed; errors call them name. Without an error
 // it returns these servers, the one with a vote last.
 //
 // A leader does not remove itself. hashicorp/raft 1.8.0 would replicate the change and shut down, and the outcome
@@ -109,8 +109,8 @@ func (n *Node) rememberRemoved(id raft.ServerID) {
 // solution (issue 696). Until the change is committed raft also counts the leader's own vote in its VerifyLeader:
 // of three remaining voters one would be enough, while the other two elect another leader. Node.VerifyLeader does
 // not count it.
-func checkRemoval(c raft.Configuration, leader raft.ServerID, name string, goes func(raft.Server) bool, hears func(raft.ServerID) bool) ([]raft.Server, error) {
-	going, voters := partition(c, goes)
+func checkRemoval(c raft.Configuration, leader raft.ServerID, name string, selected func(raft.Server) bool, answers func(raft.ServerID) bool) ([]raft.Server, error) {
+	going, voters := partition(c, selected)
 	refused := func(format string, args ...any) ([]raft.Server, error) {
 		return nil, fmt.Errorf("%w: %s", ErrNotRemovable, fmt.Sprintf(format, args...))
 	}
@@ -125,7 +125,7 @@ func checkRemoval(c raft.Configuration, leader raft.ServerID, name string, goes 
 	case leads:
 		return refused("%s leads the cluster, and a leader does not remove itself; stop its process, wait some seconds until another coordinator leads, then remove it there", name)
 	}
-	silent := slices.DeleteFunc(slices.Clone(voters), func(s raft.Server) bool { return hears(s.ID) })
+	silent := slices.DeleteFunc(slices.Clone(voters), func(s raft.Server) bool { return answers(s.ID) })
 	if need := len(voters)/2 + 1; len(voters)-len(silent) < need {
 		return refused("without %s the voters would be %s, of which %d must be there, but the leader does not hear %s; start what is silent again, its data directory is the truth, or if it is gone for good, remove that first",
 			name, names(voters), need, names(silent))
@@ -135,12 +135,12 @@ func checkRemoval(c raft.Configuration, leader raft.ServerID, name string, goes 
 
 // partition splits a configuration into the servers that go, the one with a vote last, and the voters that would
 // remain.
-func partition(c raft.Configuration, goes func(raft.Server) bool) (going, voters []raft.Server) {
+func partition(c raft.Configuration, selected func(raft.Server) bool) (going, voters []raft.Server) {
 	for _, s := range c.Servers {
 		switch {
-		case goes(s) && s.Suffrage == raft.Voter:
+		case selected(s) && s.Suffrage == raft.Voter:
 			going = append(going, s)
-		case goes(s):
+		case selected(s):
 			going = slices.Insert(going, 0, s)
 		case s.Suffrage == raft.Voter:
 			voters = append(voters, s)

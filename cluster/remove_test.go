@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -53,8 +54,8 @@ func TestCheckRemoval(t *testing.T) {
 		"the last voter":             {servers: with(one, nonvoter("c2/b")), remove: "c1", err: ErrNotRemovable, says: []string{"last voter"}},
 		"nobody":                     {servers: three, remove: "c", err: ErrUnknownMember, says: []string{`"c"`, "c1, c2, c3"}},
 	} {
-		hears := func(id raft.ServerID) bool { return !strings.Contains(c.silent, string(id)) }
-		going, err := checkRemoval(raft.Configuration{Servers: c.servers}, "c1/a", c.remove, ofNode(c.remove), hears)
+		answers := func(id raft.ServerID) bool { return !strings.Contains(c.silent, string(id)) }
+		going, err := checkRemoval(raft.Configuration{Servers: c.servers}, "c1/a", c.remove, ofNode(c.remove), answers)
 		var ids []string
 		for _, s := range going {
 			ids = append(ids, string(s.ID))
@@ -88,13 +89,13 @@ func TestRemoveMember(t *testing.T) {
 		}
 		gone = follower(leader, nodes)
 		if err := gone.RemoveMember(t.Context(), gone.NodeID()); !errors.As(err, deposed) {
-			return fmt.Errorf("a follower removed a member: %w", errOr(err, errors.New("nil")))
+			return fmt.Errorf("a follower removed a member: %w", cmp.Or(err, errors.New("nil")))
 		}
 		if err := leader.RemoveMember(t.Context(), "../c1"); !errors.Is(err, state.ErrInvalidArgument) {
-			return fmt.Errorf("an impossible node id: %w", errOr(err, errors.New("nil")))
+			return fmt.Errorf("an impossible node id: %w", cmp.Or(err, errors.New("nil")))
 		}
 		if err := leader.RemoveMember(t.Context(), leader.NodeID()); !errors.Is(err, ErrNotRemovable) {
-			return fmt.Errorf("the leader removed itself: %w", errOr(err, errors.New("nil")))
+			return fmt.Errorf("the leader removed itself: %w", cmp.Or(err, errors.New("nil")))
 		}
 		return leader.RemoveMember(t.Context(), gone.NodeID())
 	})

@@ -192,7 +192,7 @@ func (g *Gossip) joinAddress(ctx context.Context, address string) {
 	}
 	ips, err := net.DefaultResolver.LookupHost(ctx, host)
 	if err != nil {
-		g.complain(address, err)
+		g.logJoinError(address, err)
 		return
 	}
 	for _, ip := range ips[:min(len(ips), maxResolved)] {
@@ -201,14 +201,14 @@ func (g *Gossip) joinAddress(ctx context.Context, address string) {
 			continue
 		}
 		if err := g.Join(hostPort); err != nil {
-			g.complain(hostPort, err)
+			g.logJoinError(hostPort, err)
 		}
 	}
 }
 
-// complain logs, at the rate of Allow, why an address cannot be joined. While nodes start, it is normal that
+// logJoinError logs, at the rate of Allow, why an address cannot be joined. While nodes start, it is normal that
 // nothing listens there.
-func (g *Gossip) complain(address string, err error) {
+func (g *Gossip) logJoinError(address string, err error) {
 	if !g.allow("join "+address, time.Now()) {
 		return
 	}

@@ -31,16 +31,16 @@ type Peer struct {
 // It is safe for concurrent use. It never calls memberlist, which calls it with a lock of its own held. Make it
 // with NewPeers.
 type Peers struct {
-	mu     sync.Mutex
-	byName map[string]Peer
-	kick   chan struct{} // one slot: something changed
+	mu      sync.Mutex
+	byName  map[string]Peer
+	changed chan struct{} // one slot: something changed
 }
 
 var _ memberlist.EventDelegate = (*Peers)(nil)
 
 // NewPeers returns an empty table.
 func NewPeers() *Peers {
-	return &Peers{byName: map[string]Peer{}, kick: make(chan struct{}, 1)}
+	return &Peers{byName: map[string]Peer{}, changed: make(chan struct{}, 1)}
 }
 
 // NotifyJoin implements memberlist.EventDelegate.
@@ -69,7 +69,7 @@ func (t *Peers) put(n *memberlist.Node, alive bool) {
 // Wake makes the channel of Changed deliver.
 func (t *Peers) Wake() {
 	select {
-	case t.kick <- struct{}{}:
+	case t.changed <- struct{}{}:
 	default:
 	}
 }
@@ -86,7 +86,7 @@ func (t *Peers) evict() bool {
 }
 
 // Changed delivers when something has changed since it last delivered. It has one reader.
-func (t *Peers) Changed() <-chan struct{} { return t.kick }
+func (t *Peers) Changed() <-chan struct{} { return t.changed }
 
 // Expire drops dead peers that gossip has not mentioned for a minute, except for those to keep.
 func (t *Peers) Expire(now time.Time, keep func(raft.ServerID) bool) {

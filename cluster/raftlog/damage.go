@@ -32,13 +32,13 @@ func (l *Log) checkWhole(listed bool) error {
 	if err != nil {
 		return err
 	}
-	held, errHeld := l.GetUint64(keyHeld)
-	relied, errRelied := l.GetUint64(keyCovered)
+	held, errReach := l.GetUint64(keyReach)
+	emptiedFor, errEmptied := l.GetUint64(keyCovered)
 	// Raft stores its term and its vote beside the list of segments, before it stores an entry
 	// or a snapshot of that term. If the list is missing, the library makes one at the first start,
 	// and reads the first segment as the whole log at the next.
 	term, errTerm := l.GetUint64(keyTerm)
-	if err := errors.Join(errHeld, errRelied, errTerm); err != nil {
+	if err := errors.Join(errReach, errEmptied, errTerm); err != nil {
 		return err
 	}
 	covered := l.snapshot.Index // nobody else has the log yet
@@ -49,8 +49,8 @@ func (l *Log) checkWhole(listed bool) error {
 		return errors.New("there is no entry in it, though there was one when it was last written")
 	case first == 0 && covered == 0 && listed:
 		return errors.New("there is no entry in it, though this node was a server of its cluster")
-	case covered < relied:
-		return fmt.Errorf("it was emptied for a snapshot up to entry %d, and the latest one ends with %d", relied, covered)
+	case covered < emptiedFor:
+		return fmt.Errorf("it was emptied for a snapshot up to entry %d, and the latest one ends with %d", emptiedFor, covered)
 	case last < held:
 		return fmt.Errorf("it ends with entry %d, though it had entry %d: its last segment is not what it was", last, held)
 	case first > covered+1:
@@ -67,8 +67,8 @@ func (l *Log) checkWhole(listed bool) error {
 	if term < entry.Term {
 		return fmt.Errorf("it knows of term %d, and its last entry is of term %d", term, entry.Term)
 	}
-	l.held = held
-	return l.reaches(last)
+	l.reach = held
+	return l.noteReach(last)
 }
 
 // ForgetUnfinishedBootstrap resets the term after a first start that was interrupted, so that the bootstrap can be

@@ -45,10 +45,10 @@ type Log struct {
 
 	mu       sync.Mutex
 	snapshot EntryID
-	held     uint64 // what keyHeld says
-	// unsure: a truncation failed, which the disk may have made in whole or in part. The library still reports the
+	reach    uint64 // what keyReach says
+	// uncertain: a truncation failed, which the disk may have made in whole or in part. The library still reports the
 	// log as it was before.
-	unsure bool
+	uncertain bool
 }
 
 // EntryID names an entry of the log; the zero value is before the first.
@@ -119,9 +119,9 @@ func (l *Log) DeleteRange(from, to uint64) error {
 	case to < last:
 		return l.written(l.WAL.DeleteRange(from, to))
 	case from > first:
-		return l.cut(from, to, from-1)
+		return l.truncate(from, to, from-1)
 	case !l.agrees(first, last):
-		return l.cut(from, to, 0)
+		return l.truncate(from, to, 0)
 	}
 	l.mu.Lock()
 	keep := l.snapshot.Index
@@ -129,15 +129,15 @@ func (l *Log) DeleteRange(from, to uint64) error {
 	return l.written(l.WAL.DeleteRange(first, keep-1))
 }
 
-// cut deletes the end of the log, which then ends with entry last; 0: the whole log.
-func (l *Log) cut(from, to, last uint64) error {
-	if err := l.recedes(last); err != nil {
+// truncate deletes the end of the log, which then ends with entry last; 0: the whole log.
+func (l *Log) truncate(from, to, last uint64) error {
+	if err := l.noteTruncation(last); err != nil {
 		return l.written(err)
 	}
 	err := l.WAL.DeleteRange(from, to)
 	if err != nil {
 		l.mu.Lock()
-		l.unsure = true
+		l.uncertain = true
 		l.mu.Unlock()
 	}
 	return l.written(err)
@@ -178,7 +178,7 @@ func (l *Log) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{e
 func (l *Log) StoreLogs(entries []*raft.Log) error {
 	err := l.WAL.StoreLogs(entries)
 	if n := len(entries); err == nil && n > 0 {
-		err = l.reaches(entries[n-1].Index)
+		err = l.noteReach(entries[n-1].Index)
 	}
 	return l.written(err)
 }

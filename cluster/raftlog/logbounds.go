@@ -8,11 +8,11 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// Keys that are stored beside the list of segments. keyHeld: the log has at least the entries up to this one; 0
+// Keys that are stored beside the list of segments. keyReach: the log has at least the entries up to this one; 0
 // while it is empty, and 1 after an older version wrote into it. keyCovered: the last entry of the snapshot for
 // which the log was emptied. The other two are raft's own.
 var (
-	keyHeld, keyCovered   = []byte("aliquot-log-held"), []byte("aliquot-snapshot-covered")
+	keyReach, keyCovered  = []byte("aliquot-log-held"), []byte("aliquot-snapshot-covered")
 	keyTerm, keyVotedTerm = []byte("CurrentTerm"), []byte("LastVoteTerm")
 )
 
@@ -54,22 +54,22 @@ func (s *segmentList) note(state types.PersistentState) {
 	}
 }
 
-// reaches records, once for each segment, that the log has entries up to last. The library mistakes a missing last
+// noteReach records, once for each segment, that the log has entries up to last. The library mistakes a missing last
 // segment for one that was never written, and all writes go to the last segment. So the first write to a segment is
 // recorded once it is on disk; no entry is recorded that could still be lost.
-func (l *Log) reaches(last uint64) error {
+func (l *Log) noteReach(last uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	tail := l.segments.tail.Load()
-	if l.held == 0 || l.held < tail && tail <= last {
-		return l.setHeld(last)
+	if l.reach == 0 || l.reach < tail && tail <= last {
+		return l.setReach(last)
 	}
 	return nil
 }
 
-// recedes records, before the end of the log is deleted, that the log will end with entry last; 0: it will be
+// noteTruncation records, before the end of the log is deleted, that the log will end with entry last; 0: it will be
 // empty.
-func (l *Log) recedes(last uint64) error {
+func (l *Log) noteTruncation(last uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if last == 0 {
@@ -77,31 +77,31 @@ func (l *Log) recedes(last uint64) error {
 			return err
 		}
 	}
-	if last != 0 && last >= l.held {
+	if last != 0 && last >= l.reach {
 		return nil
 	}
-	return l.setHeld(last)
+	return l.setReach(last)
 }
 
-// Settle records exactly how far the log reaches. It must be called after the last write and before Close.
-func (l *Log) Settle() error {
+// NoteEnd records exactly how far the log reaches. It must be called after the last write and before Close.
+func (l *Log) NoteEnd() error {
 	last, err := l.LastIndex()
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if last <= l.held || l.unsure {
+	if last <= l.reach || l.uncertain {
 		return nil
 	}
-	return l.setHeld(last)
+	return l.setReach(last)
 }
 
-// setHeld stores and keeps an index under keyHeld. The caller holds the lock.
-func (l *Log) setHeld(index uint64) error {
-	if err := l.WAL.SetUint64(keyHeld, index); err != nil {
+// setReach stores and keeps an index under keyReach. The caller holds the lock.
+func (l *Log) setReach(index uint64) error {
+	if err := l.WAL.SetUint64(keyReach, index); err != nil {
 		return fmt.Errorf("note how far the log reaches: %w", err)
 	}
-	l.held = index
+	l.reach = index
 	return nil
 }

@@ -107,7 +107,7 @@ func TestALogWhoseCutFailedIsTaken(t *testing.T) {
 	} {
 		l, dir := newSmall(t, 3)
 		l.NoteSnapshot(EntryID{c.snapshot, 0})
-		if err := l.Settle(); err != nil {
+		if err := l.NoteEnd(); err != nil {
 			t.Fatal(err)
 		}
 		var inTheWay []string // of the segment that is to follow
@@ -120,7 +120,7 @@ func TestALogWhoseCutFailedIsTaken(t *testing.T) {
 		if err := l.DeleteRange(c.from, 3); err == nil {
 			t.Fatalf("%s: the cut did not fail", name)
 		}
-		if err := l.Settle(); err != nil {
+		if err := l.NoteEnd(); err != nil {
 			t.Fatal(err)
 		}
 		closeLog(t, l)
@@ -179,7 +179,7 @@ func TestALogWithoutItsLastSegmentIsRefused(t *testing.T) {
 func TestALogThatWasClosedInOrderMissesItsLastEntry(t *testing.T) {
 	t.Parallel()
 	l, dir := newSmall(t, 7)
-	if err := l.Settle(); err != nil {
+	if err := l.NoteEnd(); err != nil {
 		t.Fatal(err)
 	}
 	closeLog(t, l)
@@ -197,7 +197,7 @@ func TestAWholeLogIsTaken(t *testing.T) {
 	const entries = 12
 	mark := func(held uint64) func(*testing.T, *Log) {
 		return func(t *testing.T, l *Log) {
-			if err := l.WAL.SetUint64(keyHeld, held); err != nil {
+			if err := l.WAL.SetUint64(keyReach, held); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -230,12 +230,12 @@ func TestAWholeLogIsTaken(t *testing.T) {
 			l.append(t, 3)
 		}},
 		"about to be cut": {last: entries, then: func(t *testing.T, l *Log) {
-			if err := l.recedes(3); err != nil {
+			if err := l.noteTruncation(3); err != nil {
 				t.Fatal(err)
 			}
 		}},
 		"about to be emptied": {last: entries, snapshot: 20, then: func(t *testing.T, l *Log) {
-			if err := l.recedes(0); err != nil {
+			if err := l.noteTruncation(0); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -247,7 +247,7 @@ func TestAWholeLogIsTaken(t *testing.T) {
 				c.then(t, l)
 			}
 			if inOrder {
-				if err := l.Settle(); err != nil {
+				if err := l.NoteEnd(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -272,7 +272,7 @@ func TestALogWithATornEntryIsTaken(t *testing.T) {
 	t.Parallel()
 	for entries := range 12 {
 		l, dir := newSmall(t, entries+1)
-		held := l.held
+		held := l.reach
 		closeLog(t, l)
 		files, err := filepath.Glob(filepath.Join(dir, "*.wal"))
 		if err != nil {

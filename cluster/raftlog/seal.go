@@ -37,11 +37,11 @@ func finishSeal(dir string, state *types.PersistentState) (bool, error) {
 		return false, err
 	}
 	last.MaxIndex, last.IndexStart, last.SealTime = tail.LastIndex(), indexStart, time.Now()
-	alike, err := readsAlike(files, last, tail)
+	matches, err := indexMatches(files, last, tail)
 	if err != nil {
 		return false, err
 	}
-	if !alike {
+	if !matches {
 		return false, unseal(filepath.Join(dir, segment.FileName(last)), indexStart)
 	}
 	state.Segments[n-1] = last
@@ -53,25 +53,25 @@ func finishSeal(dir string, state *types.PersistentState) (bool, error) {
 	return true, syncFile(filepath.Join(dir, segment.FileName(last)), func(*os.File) error { return nil })
 }
 
-// readsAlike reports whether the index at the end of a segment leads to every entry that was written. After a crash
+// indexMatches reports whether the index at the end of a segment leads to every entry that was written. After a crash
 // the index may be incomplete. An error is the operating system's and says nothing about the index.
-func readsAlike(files *segment.Filer, sealed types.SegmentInfo, tail types.SegmentReader) (alike bool, err error) {
+func indexMatches(files *segment.Filer, sealed types.SegmentInfo, tail types.SegmentReader) (matches bool, err error) {
 	if sealed.MaxIndex < sealed.MinIndex {
 		return false, nil
 	}
 	r, err := files.Open(sealed)
 	if err != nil {
-		return false, refusal(err)
+		return false, systemError(err)
 	}
 	defer r.Close()
 	for i := sealed.MinIndex; i <= sealed.MaxIndex; i++ {
 		want, err := tail.GetLog(i)
 		if err != nil {
-			return false, refusal(err)
+			return false, systemError(err)
 		}
 		got, err := r.GetLog(i)
 		if err != nil || !bytes.Equal(got.Bs, want.Bs) {
-			return false, refusal(err) // the buffers go with the files
+			return false, systemError(err) // the buffers go with the files
 		}
 		if err := errors.Join(got.Close(), want.Close()); err != nil {
 			return false, err
@@ -80,9 +80,9 @@ func readsAlike(files *segment.Filer, sealed types.SegmentInfo, tail types.Segme
 	return true, nil
 }
 
-// refusal returns an error of the operating system, and nil for any other: that comes from the contents of the
+// systemError returns an error of the operating system, and nil for any other: that comes from the contents of the
 // file.
-func refusal(err error) error {
+func systemError(err error) error {
 	if _, refused := errors.AsType[syscall.Errno](err); refused {
 		return err
 	}

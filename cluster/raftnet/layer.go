@@ -149,8 +149,8 @@ func (s *Layer) Ask(ctx context.Context, server raft.Server) ([]byte, error) {
 	return answer, nil
 }
 
-// errAsked ends a connection that only asked which server is there.
-var errAsked = errors.New("answered")
+// errAnswered ends a connection that only asked which server is there.
+var errAnswered = errors.New("answered")
 
 func (c *greetedConn) answer() error {
 	if c.layer.Identify == nil {
@@ -166,7 +166,7 @@ func (c *greetedConn) answer() error {
 	if _, err := c.Conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(data))), data...)); err != nil {
 		return err
 	}
-	return errAsked
+	return errAnswered
 }
 
 // trackDialed registers a connection, so that Close closes it. There are a handful for each peer.
@@ -288,7 +288,7 @@ type greetedConn struct {
 func (c *greetedConn) Read(p []byte) (int, error) {
 	c.once.Do(func() {
 		if c.err = c.greet(); c.err != nil {
-			if !errors.Is(c.err, errAsked) {
+			if !errors.Is(c.err, errAnswered) {
 				c.layer.warn(c.Conn, "raft connection refused", c.err)
 			}
 			c.err = io.EOF // the warning above is enough; raft's transport logs every error except EOF

@@ -89,7 +89,7 @@ func (s *State) changeEntries(c *raftlogv1.ChangeEntries) (version uint64, chang
 			return 0, false, err
 		}
 	}
-	return s.take(e)
+	return s.bringIntoForce(e)
 }
 
 // changeTier applies the command that changed one tier value before ChangeEntries existed.
@@ -112,11 +112,11 @@ func (s *State) endEntries(c *raftlogv1.EndEntries) (version uint64, changed boo
 	b := s.Rules
 	e := newEntryEdit(&b, "coordinator", "its time is over", c.GetUnixMs())
 	maps.DeleteFunc(e.next, func(_ rules.EntryID, one Entry) bool { return one.UntilMS != 0 && one.UntilMS <= c.GetUnixMs() })
-	return s.take(e)
+	return s.bringIntoForce(e)
 }
 
-// take brings the entries of an edit into force. An edit that changes nothing makes no version.
-func (s *State) take(e *entryEdit) (version uint64, changed bool, err error) {
+// bringIntoForce brings the entries of an edit into force. An edit that changes nothing makes no version.
+func (s *State) bringIntoForce(e *entryEdit) (version uint64, changed bool, err error) {
 	change, limits := e.change()
 	if change == nil {
 		return s.Rules.Version, false, nil

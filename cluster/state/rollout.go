@@ -67,7 +67,7 @@ func (r *Rollout) StagedIn(region string) bool {
 // stageRules brings a version into force in some regions.
 func (s *State) stageRules(c *raftlogv1.StageRules, parser *ruleParser) (version uint64, err error) {
 	a := c.GetRules()
-	if err := s.mayChangeRules(a); err != nil {
+	if err := s.checkRulesChange(a); err != nil {
 		return 0, err
 	}
 	if err := s.checkStage(c.GetRegions()); err != nil {
@@ -145,7 +145,7 @@ func (s *State) endRollout(c *raftlogv1.EndRollout) (version uint64, err error) 
 	case RolloutPromoted:
 		book = book.promoted()
 	case RolloutAborted, RolloutHalted:
-		book = book.takenBack(c, ended.State)
+		book = book.withdrawn(c, ended.State)
 	default:
 		return 0, fmt.Errorf("%w: the outcome %d of a roll-out", ErrInvalidArgument, c.GetOutcome())
 	}
@@ -188,9 +188,9 @@ func (b RuleBook) promoted() RuleBook {
 	return b
 }
 
-// takenBack returns the book with the text in force as a new version above the staged one. Its rules keep their
+// withdrawn returns the book with the text in force as a new version above the staged one. Its rules keep their
 // numbers. Numbers of rules that only the staged version had are not used again.
-func (b RuleBook) takenBack(c *raftlogv1.EndRollout, state string) RuleBook {
+func (b RuleBook) withdrawn(c *raftlogv1.EndRollout, state string) RuleBook {
 	r := b.Rollout
 	b.Older = b.older(OlderRules{Version: b.Version, Set: b.Set})
 	b.Older = b.older(OlderRules{r.Version, r.Set, r.Regions})

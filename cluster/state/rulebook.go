@@ -52,16 +52,16 @@ type OlderRules struct {
 	Regions []string
 }
 
-// olderKept is the number of older versions that are kept: rules of 4 MiB take tens of megabytes when parsed.
-const olderKept = 4
+// maxOlder is the number of older versions that are kept: rules of 4 MiB take tens of megabytes when parsed.
+const maxOlder = 4
 
-// older returns Older with one more version, without the oldest above olderKept.
+// older returns Older with one more version, without the oldest above maxOlder.
 func (b *RuleBook) older(one OlderRules) []OlderRules {
 	if one.Set == nil {
 		return b.Older
 	}
 	out := append(slices.Clone(b.Older), one)
-	return out[max(0, len(out)-olderKept):]
+	return out[max(0, len(out)-maxOlder):]
 }
 
 // Others returns all versions that regions may use, except for the one in force: Older and the staged version.
@@ -131,7 +131,7 @@ func (b RuleBook) next(a *raftlogv1.ApplyRules, parser *ruleParser) (RuleBook, e
 }
 
 func (s *State) applyRules(a *raftlogv1.ApplyRules, parser *ruleParser) (version uint64, err error) {
-	if err := s.mayChangeRules(a); err != nil {
+	if err := s.checkRulesChange(a); err != nil {
 		return 0, err
 	}
 	book, err := s.Rules.next(a, parser)
@@ -142,9 +142,9 @@ func (s *State) applyRules(a *raftlogv1.ApplyRules, parser *ruleParser) (version
 	return book.Version, nil
 }
 
-// mayChangeRules refuses a change that was made against another version, and any change during a roll-out: the
+// checkRulesChange refuses a change that was made against another version, and any change during a roll-out: the
 // version that the roll-out is compared with must not change.
-func (s *State) mayChangeRules(a *raftlogv1.ApplyRules) error {
+func (s *State) checkRulesChange(a *raftlogv1.ApplyRules) error {
 	if s.ClusterID == "" {
 		return fmt.Errorf("%w: rules before the bootstrap", ErrInvalidArgument)
 	}
