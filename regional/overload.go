@@ -18,31 +18,32 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-// Bounds on what is under way at once. Reports, /readyz and metrics, and health over gRPC are outside of
-// them: a daemon that is asked too much keeps its lease.
+// Bounds on the work that is under way at once. Reports, /readyz, metrics, and health over gRPC are
+// outside of them, so that a daemon with too many calls keeps its lease.
 const (
-	// maxDeciding bounds the requests that are being decided, as many as the store's calls hold: what
-	// waits there loses its patience, and is decided without the store.
+	// maxDeciding caps the requests that are being decided, to as many as the store's calls have
+	// room for. A request that waits longer at the store loses its patience and is decided without
+	// it.
 	maxDeciding = batchCalls * groupsPerCall
-	// maxWaiting calls wait for their turn, for decideWait at most.
+	// maxWaiting caps the calls that wait for their turn. Each waits for at most decideWait.
 	maxWaiting = 4096
 	decideWait = 50 * time.Millisecond
-	// maxCallsGRPC bounds the calls over gRPC that are under way: what a core decides in 100 ms.
+	// maxCallsGRPC caps the calls under way over gRPC: as many as one core decides in 100 ms.
 	maxCallsGRPC = 2048
-	// overloadRetry is the wait told to a call that was refused.
+	// overloadRetry is the wait that a refused call is told.
 	overloadRetry = time.Second
-	// maxWeight bounds the memory of the messages that are being read and decided, in bytes, and
-	// weighWait is how long one waits for its room.
+	// maxWeight caps the memory of the messages that are being read and decided, in bytes.
+	// weighWait is how long a message waits for its room.
 	maxWeight = 64 << 20
 	weighWait = 2 * time.Second
-	// maxOpen bounds the calls over HTTP/2 that are not over, those included whose clients do not read
-	// the answer; where half of them are open, a connection has at most fewOpen.
+	// maxOpen caps the calls over HTTP/2 that are open, including those whose clients do not read
+	// the answer. While half of them are open, a connection may have at most fewOpen.
 	maxOpen, fewOpen = 4096, 16
 	// writeTimeout is how long a call may take until its answer has left.
 	writeTimeout = 10 * time.Second
 )
 
-// errOverload is what a call hears that found no turn.
+// errOverload is the error of a call that got no turn.
 var errOverload = overloaded()
 
 func overloaded() *connect.Error {
@@ -51,13 +52,14 @@ func overloaded() *connect.Error {
 	return err
 }
 
-// newIntake makes the gate before decisions.
+// newIntake returns the gate before decisions.
 func newIntake() *rpc.Gate { return rpc.NewGate(maxDeciding, maxWaiting, decideWait) }
 
-// turns is how much of the gate a call of n requests takes.
+// turns returns how much of the gate a call of n requests takes.
 func turns(n int) int64 { return int64(min(max(n, 1), groupsPerCall)) }
 
-// enter takes a turn to decide n requests, for which leave is called; or errOverload.
+// enter takes a turn to decide n requests, or returns errOverload. After success the caller must
+// call leave.
 func (s *service) enter(ctx context.Context, n int) error {
 	if s.intake == nil || !lateCall(ctx) && s.intake.TryEnter(ctx, turns(n)) == nil {
 		return nil
@@ -76,15 +78,16 @@ func (s *service) leave(n int) {
 	}
 }
 
-// crowdedOut is the answer to a request over HTTP that found no turn.
+// crowdedOut returns the answer to a request over HTTP that got no turn.
 func (h *httpCheck) crowdedOut(denyStatus int) answer.Answer {
 	d := answer.Decision{Act: answer.Act{RetryAfter: overloadRetry, Problem: answer.ReducedCapacity}}
 	return d.Answer(time.Now(), answer.Options{Headers: h.headers, DenyStatus: denyStatus})
 }
 
-// tap refuses calls over gRPC beyond maxCallsGRPC before they have a goroutine: thousands of them would
-// stand before those that talk to the store. Their handlers count them, so a few more may begin at once. Envoy's have twice the room, for each rule's own answer to
-// an overload is better than an error. Health and streams are not counted.
+// tap refuses calls over gRPC beyond maxCallsGRPC before they have a goroutine: thousands of
+// goroutines would run before those that talk to the store. Handlers count the calls, so a few more
+// may begin at once. Envoy's calls have twice the room, because each rule's own answer to an
+// overload is better than an error. Health and streams are not counted.
 func (s *service) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	most := int64(maxCallsGRPC)
 	switch {
@@ -101,8 +104,8 @@ func (s *service) tap(ctx context.Context, info *tap.Info) (context.Context, err
 	return ctx, nil
 }
 
-// lateCalls refuses calls over Connect, of the service at a path, that waited too long until they were read:
-// before anything of them is decoded.
+// lateCalls refuses calls over Connect, of the service at a path, that waited too long until they
+// were read. It refuses them before anything is decoded.
 func (s *service) lateCalls(path string, next http.Handler) http.Handler {
 	refusal, _ := json.Marshal(map[string]string{"code": errOverload.Code().String(), "message": errOverload.Message()}) // of strings alone
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -115,21 +118,22 @@ func (s *service) lateCalls(path string, next http.Handler) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = w.Write(refusal) // the peer has gone: nobody to tell
+		_, _ = w.Write(refusal) // an error means that the peer has gone
 	})
 }
 
-// openCalls counts the calls over HTTP/2 that are open, and refuses more: by the status alone, which a
-// client gets that reads no body.
+// openCalls counts the open calls over HTTP/2 and refuses further ones, by the status alone, which
+// also a client gets that reads no body.
 type openCalls struct{ all atomic.Int64 }
 
-// lineCalls counts those of one connection.
+// lineCalls counts the open calls of one connection.
 type lineCalls struct{ n atomic.Int64 }
 
-// lineCallsKey is the key under which a connection's context has its lineCalls.
+// lineCallsKey is the key of the lineCalls in a connection's context.
 type lineCallsKey struct{}
 
-// refusedStatus is 503, and 429 under /check/: there Envoy asks, which may let a request pass of which it hears 5xx.
+// refusedStatus returns 503, but 429 under /check/. Envoy asks there, and may let a request pass
+// when the answer is a 5xx.
 func refusedStatus(r *http.Request) int {
 	if strings.HasPrefix(r.URL.EscapedPath(), checkPath+"/") {
 		return http.StatusTooManyRequests
@@ -137,7 +141,7 @@ func refusedStatus(r *http.Request) int {
 	return http.StatusServiceUnavailable
 }
 
-// before counts calls until their stream has closed. Over HTTP/1.1 there is one a connection.
+// before counts calls until their stream has closed. Over HTTP/1.1 a connection has one call.
 func (o *openCalls) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := r.Context()

@@ -1,6 +1,6 @@
-// Package answer puts a decision into HTTP: status, headers and the body of a denial.
-// The regional daemon's GET /check and the middleware of package client use it. It
-// computes values from values: no I/O, no clock.
+// Package answer converts a decision to HTTP: status, headers and the body of a denial. The
+// regional daemon's GET /check and the middleware of package client use it. It computes values from
+// values: no I/O, no clock.
 package answer
 
 import (
@@ -12,24 +12,24 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// Headers says which of the two families of rate limit headers an answer has.
-// Retry-After, X-RateLimit-Delay and X-Decision-Id belong to neither: they are what a
-// client is to act on, or an operator to ask about.
+// Headers selects which of the two families of rate limit headers an answer has. Retry-After,
+// X-RateLimit-Delay and X-Decision-Id belong to neither family: a client acts on them, or an
+// operator asks about them.
 type Headers uint8
 
-// The zero value is Both.
+// The values of Headers. The zero value is Both.
 const (
-	// Both families.
+	// Both is both families.
 	Both Headers = iota
 	// Legacy is X-RateLimit-Limit, -Remaining, -Reset, and -Policy when degraded.
 	Legacy
 	// IETF is RateLimit-Policy and RateLimit, as in draft-ietf-httpapi-ratelimit-headers-10.
 	IETF
-	// None of them.
+	// None is neither family.
 	None
 )
 
-// ParseHeaders reads "both", "legacy", "ietf" or "none".
+// ParseHeaders parses "both", "legacy", "ietf" or "none". Any other text is an error.
 func ParseHeaders(text string) (Headers, error) {
 	switch text {
 	case "both":
@@ -53,10 +53,11 @@ const (
 	modeNoRulesYet = "no_rules_yet"
 )
 
-// Options of an answer.
+// Options change the form of an answer. The zero value has both families of headers and the usual
+// status.
 type Options struct {
 	Headers Headers
-	// DenyStatus is the status of a denial; 0: 429, or 503 of the problem ReducedCapacity.
+	// DenyStatus is the status of a denial. 0 means 429, or 503 for the problem ReducedCapacity.
 	DenyStatus int
 }
 
@@ -66,20 +67,22 @@ type Field struct{ Name, Value string }
 // Answer is an HTTP response. The zero value has no status and must not be served.
 type Answer struct {
 	Status int
-	// Fields are the headers, names as documented; none is there twice.
+	// Fields are the headers, with names as documented. Each name is there once.
 	Fields []Field
-	// Body is empty for what is allowed.
+	// Body is empty for an allowed request.
 	Body []byte
 }
 
-// Of puts a decision made at now (any clock that says the date) into HTTP: 200 without
-// a body, or 429 with a problem (RFC 9457); 503 where nothing is known that the decision could go by.
+// Of converts a decision to HTTP. now is the time of the decision, by any clock that knows the
+// date. The answer is 200 without a body, or 429 with a problem (RFC 9457), or 503 if nothing is
+// known on which a decision could be based.
 func Of(d *aliquotv1.CheckResponse, now time.Time, o Options) Answer {
 	plain := decisionOf(d)
 	return plain.Answer(now, o)
 }
 
-// Refused is the answer to a request that cannot be decided: status and what to do.
+// Refused returns the answer to a request that cannot be decided. detail says what the client
+// should do.
 func Refused(status int, detail string) Answer {
 	a := Answer{Status: status}
 	a.body(problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail})
@@ -96,7 +99,8 @@ func (a Answer) AddTo(h http.Header) {
 	}
 }
 
-// canonical returns http.CanonicalHeaderKey of a name, without an allocation for those of this package.
+// canonical returns http.CanonicalHeaderKey of a name. For the names of this package it does not
+// allocate.
 func canonical(name string) string {
 	switch name {
 	case "X-RateLimit-Limit":
@@ -119,8 +123,8 @@ func canonical(name string) string {
 	return http.CanonicalHeaderKey(name)
 }
 
-// ServeHTTP writes the answer. The length of one without a body is left to the server,
-// which tells it, but for HEAD, where it cannot know.
+// ServeHTTP writes the answer. It leaves the length of an empty body to the server, which sends it,
+// except for HEAD, where the server cannot know it.
 func (a Answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	a.AddTo(h)
@@ -129,7 +133,7 @@ func (a Answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(a.Status)
 	if len(a.Body) > 0 {
-		_, _ = w.Write(a.Body) // the client has gone: nobody to tell
+		_, _ = w.Write(a.Body) // an error means that the client has gone
 	}
 }
 

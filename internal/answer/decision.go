@@ -8,33 +8,34 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// Act is what of a decision a client is to act on, or an operator to ask about. Its
-// headers belong to neither family, and an ordinary request that passes has none.
+// Act is the part of a decision on which a client acts, or about which an operator asks. Its
+// headers belong to neither family. An ordinary request that passes has none of them.
 type Act struct {
 	Allowed, Never    bool
 	DecisionID        string
 	Delay, RetryAfter time.Duration
-	// Problem names the problem type of a denial, as regions name it; empty is QuotaExceeded.
+	// Problem is the problem type of a denial, under the name that regions use. Empty means
+	// QuotaExceeded.
 	Problem string
 }
 
-// Decision is a decision in plain values, as far as HTTP tells of it. The zero value is a
+// Decision is a decision in plain values, with the parts that HTTP carries. The zero value is a
 // denial that names no limit.
 type Decision struct {
 	Act
 	Mode string
-	// Limit, Remaining and ResetAfter are those of the rule that makes the headline.
+	// Limit, Remaining and ResetAfter are those of the headline rule.
 	Limit, Remaining int64
 	ResetAfter       time.Duration
-	// Rule makes the headline; empty when no limit was asked, or only some that watch. Unit
-	// and Window are what it counts and over which time; empty and 0 where not known.
+	// Rule is the headline rule. It is empty if no limit was asked, or only shadow limits. Unit is
+	// what the rule counts and Window the time over which it counts; empty and 0 if unknown.
 	Rule, Unit string
 	Window     time.Duration
-	// Violated are the rules that denied it; of what is allowed it is not read.
+	// Violated are the rules that denied the request. It is not read for an allowed request.
 	Violated []string
 }
 
-// decisionOf is a message in plain values.
+// decisionOf converts a message to plain values.
 func decisionOf(in *aliquotv1.CheckResponse) Decision {
 	d := Decision{
 		Act: Act{
@@ -51,9 +52,9 @@ func decisionOf(in *aliquotv1.CheckResponse) Decision {
 	return d
 }
 
-// AddLimit adds what one rule's limit said to a decision whose Allowed and Rule are set: the
-// window and the unit of the one that Rule names, and who denied. A shadow rule denies
-// nothing. Each rule is added once.
+// AddLimit adds the result of one rule's limit to a decision whose Allowed and Rule are set. It
+// sets the window and the unit if Rule names this rule, and records a denial. A shadow rule denies
+// nothing. Each rule must be added once.
 func (d *Decision) AddLimit(rule string, allowed, shadow bool, window time.Duration, unit string) {
 	if d.Rule != "" && d.Rule == rule {
 		d.headedBy(shadow, window, unit)
@@ -63,8 +64,7 @@ func (d *Decision) AddLimit(rule string, allowed, shadow bool, window time.Durat
 	}
 }
 
-// headedBy says what is known of the limit that Rule names. One that only watches makes no
-// headline.
+// headedBy sets what is known of the headline limit. A shadow limit makes no headline.
 func (d *Decision) headedBy(shadow bool, window time.Duration, unit string) {
 	if shadow {
 		d.Rule = ""
@@ -73,8 +73,8 @@ func (d *Decision) headedBy(shadow bool, window time.Duration, unit string) {
 	d.Window, d.Unit = window, unit
 }
 
-// Answer puts the decision, made at now (any clock that says the date), into HTTP, as Of
-// does.
+// Answer converts the decision to HTTP, as Of does. now is the time of the decision, by any clock
+// that knows the date.
 func (d *Decision) Answer(now time.Time, o Options) Answer {
 	a := Answer{Status: http.StatusOK, Fields: d.Fields(now, o.Headers)}
 	if d.Allowed {
@@ -91,7 +91,8 @@ func (d *Decision) Answer(now time.Time, o Options) Answer {
 	return a
 }
 
-// degraded: the region's store did not decide, and what remains is not known.
+// degraded reports whether the region's store did not decide. What remains of the limit is unknown
+// then.
 func (d *Decision) degraded() bool {
 	switch d.Mode {
 	case modeEmergency, modeFailOpen, modeFailClosed, modeNoRulesYet:
@@ -100,10 +101,10 @@ func (d *Decision) degraded() bool {
 	return false
 }
 
-// wait is in whole seconds, never early and never at once.
+// wait returns the time until a retry in whole seconds: never too early, and at least 1.
 func (d *Act) wait() int64 { return max(1, seconds(d.RetryAfter)) }
 
-// resetAt is the Unix second by which the limit is whole again.
+// resetAt returns the Unix second by which the limit is full again.
 func (d *Decision) resetAt(now time.Time) int64 {
 	at := now.Add(d.ResetAfter)
 	if at.Nanosecond() > 0 {
@@ -114,7 +115,7 @@ func (d *Decision) resetAt(now time.Time) int64 {
 
 func seconds(d time.Duration) int64 { return int64(ceil(d, time.Second) / time.Second) }
 
-// ceil rounds up to a multiple of unit, unless that is beyond all durations.
+// ceil rounds up to a multiple of unit, unless the result would overflow.
 func ceil(d, unit time.Duration) time.Duration {
 	if rest := d % unit; rest > 0 && d <= math.MaxInt64-unit {
 		return d - rest + unit

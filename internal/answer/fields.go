@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Fields are the headers of the decision, made at now, for who puts them elsewhere than
-// into an Answer.
+// Fields returns the headers of the decision, for a caller that puts them elsewhere than into an
+// Answer. now is the time of the decision.
 func (d *Decision) Fields(now time.Time, h Headers) []Field {
 	var s sheet
 	if h != None {
@@ -23,16 +23,16 @@ func (d *Decision) Fields(now time.Time, h Headers) []Field {
 	return s.fields()
 }
 
-// No decision has more than mostFields headers; an answer may have moreFields besides: its
-// Content-Type and its Cache-Control. usualText is more bytes than their values usually have.
+// mostFields is the largest number of headers of a decision. An answer may have moreFields besides:
+// its Content-Type and its Cache-Control. usualText is more bytes than the values usually have.
 const (
 	mostFields = 9
 	moreFields = 2
 	usualText  = 192
 )
 
-// sheet is where headers are worded: the values stand one behind the other, so that all
-// of them are one piece of memory.
+// sheet collects headers. It writes their values one behind the other, so that all values are one
+// allocation.
 type sheet struct {
 	text  strings.Builder
 	names [mostFields]string
@@ -40,14 +40,14 @@ type sheet struct {
 	n     int
 }
 
-// end ends the value of a header, which begins where the one before ended.
+// end ends the value of a header. The next value begins there.
 func (s *sheet) end(name string) {
 	s.names[s.n], s.ends[s.n] = name, s.text.Len()
 	s.n++
 }
 
 func (s *sheet) number(n int64) {
-	var room [20]byte // for any
+	var room [20]byte // for any number
 	s.text.Write(strconv.AppendInt(room[:0], n, 10))
 }
 
@@ -66,7 +66,7 @@ func (s *sheet) fields() []Field {
 	return out
 }
 
-// legacy headers.
+// legacy writes the headers of the legacy family.
 func (d *Decision) legacy(s *sheet, now time.Time) {
 	if d.Rule != "" {
 		s.number(d.Limit)
@@ -87,13 +87,15 @@ func (d *Decision) legacy(s *sheet, now time.Time) {
 	}
 }
 
-// quotaUnits are the registered quota units by what rules count; "" is the default, requests.
+// quotaUnits maps what rules count to the registered quota units. The unit "" is the default,
+// requests.
 var quotaUnits = map[string]string{
 	"": "", "requests": "", "concurrency": "concurrent-requests", "content-bytes": "content-bytes", "content_bytes": "content-bytes",
 }
 
-// ietf headers. What remains is left out while it is not known. A limit of a unit that has no
-// registered name has none of them: without the unit, clients would count requests.
+// ietf writes the headers of the IETF family. It leaves out what remains while that is unknown. A
+// limit in a unit without a registered name has none of these headers, because without the unit
+// clients would count requests.
 func (d *Decision) ietf(s *sheet) {
 	unit, registered := quotaUnits[d.Unit]
 	if d.Rule == "" || !registered {
@@ -121,12 +123,12 @@ func (d *Decision) ietf(s *sheet) {
 	if d.Allowed {
 		s.number(seconds(d.ResetAfter))
 	} else {
-		s.number(d.wait()) // Retry-After must not be earlier
+		s.number(d.wait()) // a retry must not come earlier than Retry-After
 	}
 	s.end("RateLimit")
 }
 
-// act is what belongs to neither family.
+// act writes the headers that belong to neither family.
 func (d *Decision) act(s *sheet) {
 	if d.DecisionID != "" {
 		s.word(d.DecisionID)
@@ -149,8 +151,8 @@ func (d *Decision) act(s *sheet) {
 
 const upperHex = "0123456789ABCDEF"
 
-// quote writes a String of RFC 9651. That has printable ASCII only; other bytes of an id
-// are percent-encoded.
+// quote writes a String of RFC 9651, which has printable ASCII only. Other bytes of an id are
+// percent-encoded.
 func (s *sheet) quote(text string) {
 	s.text.WriteByte('"')
 	for i := range len(text) {

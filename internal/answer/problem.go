@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// Problem types of draft-ietf-httpapi-ratelimit-headers-10, by the names that it registers.
+// Problem types of draft-ietf-httpapi-ratelimit-headers-10, under their registered names.
 const (
-	// QuotaExceeded is the problem of a limit that does not hold the request.
+	// QuotaExceeded is the problem of a request that the limit does not hold.
 	QuotaExceeded = "quota-exceeded"
-	// ReducedCapacity is the problem of a daemon that knows nothing the decision could go by.
+	// ReducedCapacity is the problem of a daemon that knows nothing on which a decision could be
+	// based.
 	ReducedCapacity = "temporary-reduced-capacity"
 	// AbnormalUsage is the problem of a client that is blocked or held back.
 	AbnormalUsage = "abnormal-usage-detected"
@@ -35,7 +36,7 @@ var (
 	}
 )
 
-// problem is the body of an answer that is not a success, as RFC 9457 has it.
+// problem is the body of an answer without success, in the form of RFC 9457.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -55,7 +56,7 @@ type exceeding struct {
 	Details details `json:"details"`
 }
 
-// details are absent where there is nothing to say: no window, no time after which a
+// details leaves out fields without a value: there may be no window, and no time after which a
 // retry makes sense.
 type details struct {
 	Limit      *int64   `json:"limit,omitempty"`
@@ -64,7 +65,7 @@ type details struct {
 	ResetAt    *int64   `json:"reset_at,omitempty"`
 }
 
-// problem returns the problem type of a denial. A daemon that names none is told by its mode.
+// problem returns the problem type of a denial. If the daemon names none, the mode decides.
 func (d *Decision) problem() string {
 	if _, known := titles[d.Problem]; known {
 		return d.Problem
@@ -78,7 +79,7 @@ func (d *Decision) problem() string {
 	return QuotaExceeded
 }
 
-// denied is the body of a denial.
+// denied returns the body of a denial.
 func (d *Decision) denied(status int, now time.Time) problem {
 	sentence, kind := d.sentence(), d.problem()
 	p := problem{
@@ -92,8 +93,9 @@ func (d *Decision) denied(status int, now time.Time) problem {
 	return p
 }
 
-// sentence tells the client why; it says nothing of the machinery. "Used up" is not said: a part
-// of the limit may be elsewhere, or the request may ask for more than is left.
+// sentence tells the client the reason, without a word about the machinery. It does not say that
+// the limit is used up, because a part of it may be in another region, or the request may ask for
+// more than is left.
 func (d *Decision) sentence() string {
 	switch kind := d.problem(); {
 	case d.Mode == modeNoRulesYet:
@@ -124,7 +126,7 @@ func (d *Decision) sentence() string {
 	return fmt.Sprintf("The limit %s admits no more for now; retry after %d s.", d.named(), d.wait())
 }
 
-// named is the limit as sentences name it.
+// named returns the limit's name for a sentence.
 func (d *Decision) named() string {
 	if d.Window <= 0 {
 		return fmt.Sprintf("%s (%d)", d.Rule, d.Limit)
@@ -164,7 +166,7 @@ func (a *Answer) body(p problem) {
 	e := json.NewEncoder(&out)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(p); err != nil {
-		panic("answer: a problem cannot be encoded: " + err.Error()) // texts and numbers always can
+		panic("answer: a problem cannot be encoded: " + err.Error()) // texts and numbers can always be encoded
 	}
 	a.Body = out.Bytes()
 	a.add("Content-Type", problemContent)

@@ -1,6 +1,6 @@
-// Package config fills a daemon's flags from three places: a YAML file, below the
-// environment, below the command line. The flags are the only list of settings:
-// their names, types and defaults serve all three.
+// Package config sets a daemon's flags from three places: the command line, which has precedence,
+// then the environment, then a YAML file. The flags are the only list of settings: their names,
+// types and defaults serve all three.
 package config
 
 import (
@@ -13,16 +13,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// EnvPrefix begins the name of every environment variable that sets a flag:
-// ALIQUOT_NODE_ID sets --node-id.
+// EnvPrefix begins the name of every environment variable that sets a flag: ALIQUOT_NODE_ID sets
+// --node-id.
 const EnvPrefix = "ALIQUOT_"
 
-// notSettings are flags that ask the program to do something else; a file cannot
-// contain them.
+// notSettings are flags that make the program do something else. A file cannot contain them.
 var notSettings = []string{"config", "help", "version"}
 
-// File is the configuration file to read: the value of the flag "config", or of
-// ALIQUOT_CONFIG if the flag was not given. Empty: none.
+// File returns the configuration file to read: the value of the flag "config", or of ALIQUOT_CONFIG
+// if the flag was not given. Empty means none.
 func File(fs *pflag.FlagSet, environ []string) string {
 	if f := fs.Lookup("config"); f != nil && f.Changed {
 		return f.Value.String()
@@ -31,13 +30,14 @@ func File(fs *pflag.FlagSet, environ []string) string {
 	return value
 }
 
-// Load sets every flag that the (already parsed) command line did not set: from
-// the environment (as of os.Environ), else from the YAML file, whose keys are the
-// flags' names with '-' or '_'. file may be empty. An unknown or wrong field is
-// an error with file:line:column, even if another source overrides it, and so is
-// a wrong value in the environment. Unknown variables are not: orchestrators set
-// some of their own for a service that happens to be called aliquot. After an
-// error the flags are in an undefined state.
+// Load sets every flag that the command line, which must be parsed already, did not set. It takes
+// the value from the environment (in the form of os.Environ), or else from the YAML file, whose
+// keys are the names of the flags with '-' or '_'. file may be empty.
+//
+// An unknown or wrong field is an error with file:line:column, even if another source overrides it,
+// and so is a wrong value in the environment. Unknown variables are no error, because orchestrators
+// set some of their own for a service that is called aliquot. After an error the flags are in an
+// undefined state.
 func Load(fs *pflag.FlagSet, file string, environ []string) error {
 	given := commandLine(fs)
 	if file != "" {
@@ -56,11 +56,11 @@ func Load(fs *pflag.FlagSet, file string, environ []string) error {
 	return nil
 }
 
-// kept is a flag's value as the command line set it.
+// kept is a flag's value from the command line.
 type kept struct {
 	flag  *pflag.Flag
 	value string
-	slice []string // of a list
+	slice []string // the values of a list
 }
 
 func commandLine(fs *pflag.FlagSet) []kept {
@@ -97,22 +97,22 @@ func loadEnv(fs *pflag.FlagSet, environ []string, given []kept) error {
 	return err
 }
 
-// envName is the variable that sets a flag.
+// envName returns the name of the variable that sets a flag.
 func envName(flag string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// lookupEnv is a flag's value in the environment.
+// lookupEnv returns a flag's value in the environment.
 func lookupEnv(environ []string, flag string) (string, bool) { return lookup(environ, envName(flag)) }
 
-// Getenv returns the value of a variable of the environment, each entry NAME=VALUE; empty if it is
+// Getenv returns the value of a variable in environ, whose entries are NAME=VALUE; empty if it is
 // not there.
 func Getenv(environ []string, name string) string {
 	value, _ := lookup(environ, name)
 	return value
 }
 
-// lookup takes the last of several equal names, as a shell does.
+// lookup returns the last of several entries with the same name, as a shell does.
 func lookup(environ []string, name string) (string, bool) {
 	for _, e := range slices.Backward(environ) {
 		if value, ok := strings.CutPrefix(e, name+"="); ok {
@@ -122,7 +122,7 @@ func lookup(environ []string, name string) (string, bool) {
 	return "", false
 }
 
-// byteOrderMark is what some editors begin a file with.
+// byteOrderMark is at the beginning of files that some editors write.
 const byteOrderMark = "\ufeff"
 
 func readFile(file string) ([]byte, error) {

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// maxFileBytes: a daemon has some twenty settings; this is a wrong file.
+	// maxFileBytes: a daemon has some twenty settings, so a larger file is a wrong one.
 	maxFileBytes = 1 << 20
-	// maxProblems reported for one file; the rest would not be read.
+	// maxProblems caps the problems reported for one file. A longer list would not be read.
 	maxProblems = 20
-	// maxNameShown cuts a silly name in an error.
+	// maxNameShown cuts very long names in errors.
 	maxNameShown = 64
 )
 
-// loader collects everything that is wrong with one file, not only the first.
+// loader collects all problems of a file, not only the first one.
 type loader struct {
 	fs       *pflag.FlagSet
 	file     string
@@ -134,7 +134,7 @@ func (l *loader) problem(at *token.Token, format string, args ...any) {
 	l.problems = append(l.problems, where+": "+fmt.Sprintf(format, args...))
 }
 
-// toValue is a scalar or a sequence of scalars; anything deeper is no setting.
+// toValue converts a scalar or a sequence of scalars. Deeper nesting is an error.
 func toValue(n ast.Node) (value, error) {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {

@@ -7,12 +7,12 @@ import (
 	"runtime/debug"
 )
 
-// Release is the version of Aliquot that these sources are, or will be, as CHANGELOG.md names it.
+// Release is the version of Aliquot that these sources are or will be, as in CHANGELOG.md.
 const Release = "0.1.0"
 
-// Version returns the release and, where the binary was built in a clone, the first 12 digits of
-// its commit: "0.1.0+444f7d2ab01c", with ".modified" behind it if sources had changed since. It is
-// one word without spaces, as semantic versioning writes it.
+// Version returns the release. If the binary was built in a clone, the first 12 digits of the
+// commit follow: "0.1.0+444f7d2ab01c", and ".modified" if sources had changed since. It is one word
+// without spaces, in the form of semantic versioning.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -37,8 +37,8 @@ func version(settings []debug.BuildSetting) string {
 	return Release + "+" + revision + modified
 }
 
-// NewLogger writes to w at the level "debug", "info", "warn" or "error", as "text"
-// or "json".
+// NewLogger returns a logger that writes to w. level is "debug", "info", "warn" or "error", and
+// format is "text" or "json". Other values are errors that name the flag.
 func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// value is what a source gives for one flag: one text, or a list of them.
+// value is what a source gives for one flag: one text, or a list of texts.
 type value struct {
 	text   string
 	items  []string
@@ -18,8 +18,8 @@ type value struct {
 
 func scalar(text string) value { return value{text: text} }
 
-// set gives the flag its value and marks it as changed. It returns what is wrong
-// with the value, or "".
+// set sets the flag's value and marks it as changed. It returns what is wrong with the value, or
+// "".
 func set(fs *pflag.FlagSet, f *pflag.Flag, v value) string {
 	list, takesList := f.Value.(pflag.SliceValue)
 	switch {
@@ -38,7 +38,7 @@ func set(fs *pflag.FlagSet, f *pflag.Flag, v value) string {
 	return ""
 }
 
-// setList replaces the list; a text is comma-separated, as on the command line.
+// setList replaces the list. A text is comma-separated, as on the command line.
 func setList(list pflag.SliceValue, v value) error {
 	items := v.items
 	if !v.isList && strings.TrimSpace(v.text) != "" {
@@ -54,7 +54,7 @@ func setList(list pflag.SliceValue, v value) error {
 	return list.Replace(items)
 }
 
-// kind is the flag's type in words.
+// kind returns the flag's type in words.
 func kind(f *pflag.Flag) string {
 	switch t := f.Value.Type(); t {
 	case "bool":
@@ -73,7 +73,7 @@ func hint(f *pflag.Flag) string {
 	return ""
 }
 
-// nearest is the known name closest to the misspelt one, or "" if none is close.
+// nearest returns the known name that is closest to the misspelt one, or "" if none is close.
 func nearest(name string, known []string) string {
 	best, bestDistance := "", max(2, len(name)/3)+1
 	for _, k := range known {
@@ -84,8 +84,8 @@ func nearest(name string, known []string) string {
 	return best
 }
 
-// distance is the number of letters to insert, delete or replace to get from a
-// to b (Levenshtein).
+// distance returns the number of letters to insert, delete or replace to get from a to b
+// (Levenshtein).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -8,9 +8,9 @@ import (
 
 const upperHex = "0123456789ABCDEF"
 
-// target takes a request target apart: the path in the one form that all its
-// spellings share, and the query as it is. An absolute URI's host is dropped; what
-// has no path ("*", host:port) stays as it is.
+// target splits a request target into the path, in the one form that all its spellings share, and
+// the unchanged query. The host of an absolute URI is dropped. A target without a path ("*",
+// host:port) stays unchanged.
 func target(uri string) (path, query string, err error) {
 	uri, _, _ = strings.Cut(uri, "#")
 	uri, query, _ = strings.Cut(uri, "?")
@@ -45,9 +45,9 @@ func validEscapes(path string) bool {
 	return true
 }
 
-// decoded is a path as the most permissive of servers read it: escapes are decoded, also those of
-// escapes, parameters of segments are cut off, a backslash is a slash, and the result is
-// resolved. It is empty if that is the path itself.
+// decoded returns a path as the most permissive servers read it. Escapes are decoded, also those
+// that contain escapes. Parameters of segments are cut off, a backslash becomes a slash, and the
+// result is resolved. It returns "" if the result is the path itself.
 func decoded(path string) string {
 	if !strings.HasPrefix(path, "/") || !strings.ContainsAny(path, `%;\`) {
 		return ""
@@ -71,12 +71,12 @@ func decoded(path string) string {
 	return out
 }
 
-// maxDecodings is how often a path is decoded: "%252F" is a slash to two servers in a row.
+// maxDecodings is how often a path is decoded: "%252F" becomes a slash after two servers in a row.
 const maxDecodings = 3
 
-// unescape decodes what need not be escaped (RFC 3986, 6.2.2), escapes what must be, and
-// leaves everything else: "/%76%31" is "/v1", and "%2f" stays an escape, "%2F", for it is not
-// the same as a slash. The path has validEscapes.
+// unescape decodes escapes that are not needed (RFC 3986, 6.2.2), escapes characters that need it,
+// and leaves everything else: "/%76%31" becomes "/v1", and "%2f" stays an escape, "%2F", because it
+// is not the same as a slash. The path must have validEscapes.
 func unescape(path string) string {
 	plain := true
 	for i := 0; plain && i < len(path); i++ {
@@ -119,8 +119,8 @@ func isUnreserved(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
-// resolve removes "." and ".." segments and empty ones, as the servers behind do: a
-// limit must not be passed by writing a path in another way. A trailing slash stays.
+// resolve removes the segments "." and "..", and empty segments, as the servers behind the daemon
+// do. So a client cannot escape a limit by another spelling of the path. A trailing slash stays.
 func resolve(path string) string {
 	if !strings.Contains(path, "//") && !strings.Contains(path, "/.") {
 		return path

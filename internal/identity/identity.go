@@ -1,6 +1,6 @@
-// Package identity reads from an HTTP request who asks for what: the attributes of a
-// check. The regional daemon's GET /check and the middleware of package client use
-// the same rules. It computes values from values: no I/O, no clock.
+// Package identity reads from an HTTP request who asks and for what: the attributes of a check. The
+// regional daemon's GET /check and the middleware of package client use the same rules. It computes
+// values from values: no I/O, no clock.
 package identity
 
 import (
@@ -18,50 +18,50 @@ const (
 	User     = "user"
 	IP       = "ip"
 	Endpoint = "endpoint"
-	// DecodedEndpoint is the path as a server may read it that decodes it further than Endpoint;
-	// it is there only where the two differ. rules.DecodedEndpoint says what it is for.
+	// DecodedEndpoint is the path as a server may read it that decodes further than Endpoint. It is
+	// there only if the two differ. rules.DecodedEndpoint explains its use.
 	DecodedEndpoint = "endpoint_decoded"
 	Method          = "method"
 )
 
-// Prefixes of the api_key of a client without one, and of keys that look like that.
+// Prefixes of the api_key of a client without an API key, and of API keys that look like one.
 const (
 	userPrefix = "user:"
 	ipPrefix   = "ip:"
 	keyPrefix  = "key:"
 )
 
-// maxValueBytes is the longest value of an attribute; the daemons refuse more.
+// maxValueBytes is the longest value of an attribute. The daemons refuse longer ones.
 const maxValueBytes = 4 << 10
 
-// ErrInvalid is wrapped by what is wrong with a request. No such error shows a value,
-// which may be a secret.
+// ErrInvalid is wrapped by all errors about a request. No such error shows a value, which may be a
+// secret.
 var ErrInvalid = errors.New("invalid request")
 
 // Config says where the parts of an identity are.
 type Config struct {
-	// APIKeyFrom are the places of the API key; the first that has one counts:
-	// "header" (X-API-Key), "header:NAME", "bearer" (the whole token of Authorization:
-	// Bearer), "query:NAME" (of the original URI), "jwt:CLAIM" (a claim of the bearer
-	// token, which is NOT verified here: only for what stands behind something that
-	// does verify it).
+	// APIKeyFrom are the places of the API key. The first place that has one counts: "header"
+	// (X-API-Key), "header:NAME", "bearer" (the whole token of Authorization: Bearer), "query:NAME"
+	// (of the original URI), or "jwt:CLAIM" (a claim of the bearer token). The token is NOT
+	// verified here, so jwt: is only for a daemon behind a server that verifies it.
 	APIKeyFrom []string
-	// UserHeader has the user's id; empty: there is none. It is believed from
-	// TrustedProxies alone, which must set it or strip it, for a client can send it too.
+	// UserHeader is the header with the user's id; empty means none. The header counts only if it
+	// comes from one of TrustedProxies, which must set or strip it, because a client can send it
+	// too.
 	UserHeader string
 	// AttributeHeaders take attributes and costs from headers, "X-Tier=tier" and
-	// "X-Tokens=costs.tokens", and from claims of the bearer token, which is NOT verified
-	// here, "jwt:plan=tier". They are believed from TrustedProxies alone, which must set
-	// these headers or strip them.
+	// "X-Tokens=costs.tokens", and from claims of the bearer token, "jwt:plan=tier", which is NOT
+	// verified here. They count only if they come from one of TrustedProxies, which must set or
+	// strip these headers.
 	AttributeHeaders []string
-	// TrustedProxies are networks (CIDR, or single addresses) whose X-Forwarded-For,
-	// UserHeader and AttributeHeaders are believed.
+	// TrustedProxies are networks (CIDR, or single addresses) whose X-Forwarded-For, UserHeader and
+	// AttributeHeaders count.
 	TrustedProxies []string
 }
 
-// DefaultConfig takes the key from X-API-Key or the bearer token, the user from
-// X-User-Id, and believes proxies on this machine. Not those on private networks:
-// every client that is itself on one could choose its address then.
+// DefaultConfig takes the key from X-API-Key or the bearer token and the user from X-User-Id, and
+// trusts proxies on this host. It does not trust private networks, because then every client on
+// such a network could choose its own address.
 func DefaultConfig() Config {
 	return Config{
 		APIKeyFrom:     []string{"header", "bearer"},
@@ -73,13 +73,13 @@ func DefaultConfig() Config {
 // Rules are a compiled Config. Safe for concurrent use.
 type Rules struct {
 	keys    []source
-	user    header // without a name: there is none
+	user    header // without a name: no header has the user
 	trusted []netip.Prefix
 	// mappings are sorted by the names that they set.
 	mappings []mapping
 }
 
-// New compiles c; its errors name the entry.
+// New compiles c. Its errors name the wrong entry.
 func New(c Config) (*Rules, error) {
 	r := &Rules{user: headerOf(c.UserHeader)}
 	if c.UserHeader != "" && !isToken(c.UserHeader) {
@@ -104,22 +104,22 @@ func New(c Config) (*Rules, error) {
 	return r, err
 }
 
-// Request is what a client asked for.
+// Request is the part of an HTTP request from which an identity is read.
 type Request struct {
 	Header http.Header
-	// Peer is the other end of the connection, as http.Request.RemoteAddr has it;
-	// anything but host:port (a unix socket) is taken for a trusted proxy.
+	// Peer is the other end of the connection, in the form of http.Request.RemoteAddr. Any other
+	// form than host:port (a unix socket) counts as a trusted proxy.
 	Peer string
-	// Method and URI are the original ones; URI is a path with its query, or any
-	// other form of a request target.
+	// Method and URI are the original ones. URI is a path with its query, or any other form of a
+	// request target.
 	Method string
 	URI    string
 }
 
-// Attribute is one attribute of a check; without a value it is not known.
+// Attribute is one attribute of a check. An empty value means that it is unknown.
 type Attribute struct{ Name, Value string }
 
-// Places in what All returns, which are those of their names.
+// Indexes into the result of All, in the order of the names.
 const (
 	apiKeyAt = iota
 	endpointAt
@@ -130,12 +130,11 @@ const (
 	attributes
 )
 
-// Attributes are those of a check: endpoint, method, ip and user as far as they are
-// known, and api_key always, unless nothing at all is known: a client without an API
-// key has "user:" and its id there, or else "ip:" and its address, so that a rule by
-// api_key gives each client a bucket of its own. A key that begins like that gets
-// "key:" in front, so that nobody can spend what is another's. Those of AttributeHeaders
-// are among them.
+// Attributes returns the attributes of a check: endpoint, method, ip and user if they are known,
+// those of AttributeHeaders, and api_key. For a client without an API key, api_key is "user:" and
+// its id, or else "ip:" and its address, so that a rule by api_key gives each client a bucket of
+// its own. An API key that begins with such a prefix gets "key:" in front, so that no client can
+// spend from another client's bucket. api_key is missing only if neither is known.
 func (r *Rules) Attributes(of Request) (map[string]string, error) {
 	all, err := r.All(of)
 	if err != nil {
@@ -157,8 +156,8 @@ func (r *Rules) Attributes(of Request) (map[string]string, error) {
 	return out, nil
 }
 
-// All are the same in the order of their names, those that are not known without a value,
-// and without those of AttributeHeaders, which Mapped has.
+// All returns the same attributes, but without those of AttributeHeaders, which Mapped returns.
+// They are in the order of their names; unknown ones have no value.
 func (r *Rules) All(of Request) (all [attributes]Attribute, err error) {
 	path, query, err := target(of.URI)
 	if err != nil {
@@ -195,7 +194,8 @@ func clientKey(key, user, ip string) string {
 	return ""
 }
 
-// check refuses what the daemons would. An address is none of the client's own words.
+// check refuses values that the daemons would refuse. It leaves out the address, which is not text
+// of the client's.
 func check(all *[attributes]Attribute) error {
 	for _, at := range [...]int{apiKeyAt, userAt, endpointAt, decodedAt, methodAt} {
 		switch name, value := all[at].Name, all[at].Value; {
@@ -208,13 +208,13 @@ func check(all *[attributes]Attribute) error {
 	return nil
 }
 
-// header is the name of one, as people write it, and as it stands in an http.Header.
+// header is the name of a header, as people write it and as the key in an http.Header.
 type header struct{ name, key string }
 
 func headerOf(name string) header { return header{name, http.CanonicalHeaderKey(name)} }
 
-// one is the value of a header that may be there once: which of two values the service
-// behind goes by is anybody's guess.
+// one returns the value of a header that may be there only once: which of two values the service
+// behind the daemon would use is unknown.
 func (n header) one(h http.Header) (string, error) {
 	values := h[n.key]
 	if len(values) > 1 {

@@ -9,8 +9,8 @@ import (
 
 const (
 	forwardedFor = "X-Forwarded-For"
-	// maxHops of X-Forwarded-For are looked at, from the right; nobody has as many
-	// proxies, and a client can send as many as the headers hold.
+	// maxHops is how many addresses of X-Forwarded-For are read, from the right. No installation
+	// has as many proxies, but a client can send as many addresses as fit into the headers.
 	maxHops = 32
 	// groupBits: a client commonly has a whole /64 of IPv6 addresses to itself.
 	groupBits = 64
@@ -31,8 +31,8 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// TrustsPeer reports whether the other end of a connection, as http.Request.RemoteAddr has
-// it, is a trusted proxy, whose X-Forwarded-For, user and attribute headers are believed.
+// TrustsPeer reports whether the other end of a connection, in the form of http.Request.RemoteAddr,
+// is a trusted proxy. Its X-Forwarded-For, user and attribute headers count.
 func (r *Rules) TrustsPeer(peer string) bool {
 	ip, ok := parseHop(peer)
 	return !ok || r.trusts(ip)
@@ -47,10 +47,9 @@ func (r *Rules) trusts(ip netip.Addr) bool {
 	return false
 }
 
-// client is the client's address. Each proxy appends whom it heard the request from,
-// so X-Forwarded-For is read from the right, for as long as what was heard from is a
-// trusted proxy: what stands to the left of the first other address is that
-// address's own word.
+// client returns the client's address. Each proxy appends the address from which it got the
+// request. So X-Forwarded-For is read from the right, for as long as the addresses are trusted
+// proxies. What is to the left of the first other address is only a claim of that address.
 func (r *Rules) client(h http.Header, peer string) (netip.Addr, bool) {
 	client, ok := parseHop(peer)
 	if ok && !r.trusts(client) {
@@ -76,8 +75,7 @@ func (r *Rules) client(h http.Header, peer string) (netip.Addr, bool) {
 	return client, ok
 }
 
-// cutLast cuts off what stands behind the last comma, and reports whether there was
-// one.
+// cutLast cuts off what is behind the last comma, and reports whether there is a comma.
 func cutLast(list string) (last, rest string, more bool) {
 	if i := strings.LastIndexByte(list, ','); i >= 0 {
 		return list[i+1:], list[:i], true
@@ -85,12 +83,12 @@ func cutLast(list string) (last, rest string, more bool) {
 	return list, "", false
 }
 
-// parseHop reads an address with or without a port; an IPv4 address written as an
-// IPv6 one is an IPv4 address, and zones, which mean nothing elsewhere, go.
+// parseHop parses an address with or without a port. An IPv4 address in IPv6 notation becomes an
+// IPv4 address. Zones are removed, because they mean nothing elsewhere.
 func parseHop(text string) (netip.Addr, bool) {
 	text = strings.TrimSpace(text)
 	if colon := strings.IndexByte(text, ':'); colon >= 0 && colon == strings.LastIndexByte(text, ':') {
-		// No address has a single colon, so it is one with a port or nothing.
+		// No address has a single colon, so this is an address with a port, or invalid.
 		ap, err := netip.ParseAddrPort(text)
 		return ap.Addr().Unmap(), err == nil
 	}
@@ -103,7 +101,8 @@ func parseHop(text string) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// group is the attribute: an IPv4 address as it is, an IPv6 one's network.
+// group returns the attribute of an address: an IPv4 address unchanged, or the network of an IPv6
+// address.
 func group(ip netip.Addr) string {
 	if ip.Is4() {
 		return ip.String()

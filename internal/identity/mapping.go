@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// claimSource before a name means a claim of the bearer token, not a header.
+	// claimSource before a name means a claim of the bearer token instead of a header.
 	claimSource = "jwt:"
-	// costsOf before a unit, in place of an attribute, means what a request consumes.
+	// costsOf before a unit, in place of an attribute, means what the request consumes of the unit.
 	costsOf = "costs."
-	// maxNameBytes is the longest name of an attribute or a unit, maxMappings the most
-	// of them; the daemons refuse more.
+	// maxNameBytes is the longest name of an attribute or a unit, and maxMappings the largest
+	// number of them. The daemons refuse more.
 	maxNameBytes = 64
 	maxMappings  = 32
 )
@@ -36,13 +36,14 @@ type Mapped struct {
 
 // mapping takes an attribute, or the cost of a unit, from a header or a claim.
 type mapping struct {
-	header header // without a name: the claim is meant
+	header header // without a name: claim is the source
 	claim  string
 	name   string // of the attribute or the unit
 	cost   bool
 }
 
-// parseMappings reads NAME=ATTRIBUTE each, and sorts them by what they set.
+// parseMappings parses texts of the form NAME=ATTRIBUTE, and sorts the mappings by the names that
+// they set.
 func parseMappings(texts []string) ([]mapping, error) {
 	if len(texts) > maxMappings {
 		return nil, fmt.Errorf("%d attribute headers; at most %d are allowed", len(texts), maxMappings)
@@ -86,7 +87,7 @@ func parseMapping(text string) (m mapping, err error) {
 	return m, nil
 }
 
-// value is what the request says, empty if nothing.
+// value returns the value that the request has, or "".
 func (m *mapping) value(h http.Header) (string, error) {
 	if m.claim == "" {
 		return m.header.one(h)
@@ -98,7 +99,7 @@ func (m *mapping) value(h http.Header) (string, error) {
 	return claim(token, m.claim), nil
 }
 
-// String names where the value came from.
+// String names the source of the value, for an error.
 func (m *mapping) String() string {
 	if m.claim == "" {
 		return "header " + m.header.name
@@ -106,8 +107,8 @@ func (m *mapping) String() string {
 	return "claim " + m.claim
 }
 
-// Mapped finds what Config.AttributeHeaders asks for. From a peer that is no trusted proxy
-// it is nothing. Errors wrap ErrInvalid.
+// Mapped returns what Config.AttributeHeaders asks for. For a peer that is not a trusted proxy it
+// returns nothing. Errors wrap ErrInvalid.
 func (r *Rules) Mapped(of Request) (out Mapped, err error) {
 	if len(r.mappings) == 0 || !r.TrustsPeer(of.Peer) {
 		return out, nil
@@ -134,8 +135,8 @@ func (r *Rules) Mapped(of Request) (out Mapped, err error) {
 	return out, nil
 }
 
-// Unbelieved returns the name of a header that counts from a trusted proxy alone and is
-// there; empty if none is.
+// Unbelieved returns the name of a header in h that counts only from a trusted proxy; empty if
+// there is none.
 func (r *Rules) Unbelieved(h http.Header) string {
 	for _, name := range [...]header{{forwardedFor, forwardedFor}, r.user} {
 		if name.name != "" && len(h[name.key]) > 0 {

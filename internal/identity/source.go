@@ -19,7 +19,7 @@ const (
 type source struct {
 	kind   string // header, bearer, query, jwt
 	name   string
-	header header // of a header
+	header header // only of the kind header
 }
 
 func parseSource(text string) (source, error) {
@@ -35,7 +35,7 @@ func parseSource(text string) (source, error) {
 	return source{}, fmt.Errorf("%q is no place of an API key; use header, header:NAME, bearer, query:NAME or jwt:CLAIM", text)
 }
 
-// QueryNames are the query parameters that an API key may be in.
+// QueryNames returns the names of the query parameters that may contain an API key.
 func (r *Rules) QueryNames() []string {
 	var names []string
 	for _, s := range r.keys {
@@ -46,8 +46,9 @@ func (r *Rules) QueryNames() []string {
 	return names
 }
 
-// key is the API key of the first source that has one. A key in another place that is not the
-// same is refused: with the one it would be admitted by, a client could hide the one that counts.
+// key returns the API key of the first source that has one. It refuses a request with another key
+// in another place: otherwise a client that is admitted by the other key could hide the one that
+// counts.
 func (r *Rules) key(h http.Header, query string) (string, error) {
 	found, at := "", source{}
 	for _, s := range r.keys {
@@ -67,7 +68,7 @@ func (r *Rules) key(h http.Header, query string) (string, error) {
 	return found, nil
 }
 
-// place is where a source looks, in words.
+// place returns the source in words, for an error.
 func (s source) place() string {
 	switch s.kind {
 	case "header":
@@ -92,8 +93,7 @@ func (s source) key(h http.Header, query string) (string, error) {
 	return claim(token, s.name), nil
 }
 
-// inQuery finds a parameter. Pairs that cannot be read are passed over, as most
-// services do.
+// inQuery returns a query parameter. It skips pairs that cannot be parsed, as most services do.
 func inQuery(query, name string) (string, error) {
 	values, _ := url.ParseQuery(query)
 	if n := len(values[name]); n > 1 {
@@ -102,7 +102,7 @@ func inQuery(query, name string) (string, error) {
 	return values.Get(name), nil
 }
 
-// bearer is the token of Authorization: Bearer; empty for other schemes.
+// bearer returns the token of Authorization: Bearer; empty for other schemes.
 func bearer(h http.Header) (string, error) {
 	value, err := header{authorization, authorization}.one(h)
 	scheme, token, _ := strings.Cut(value, " ")
@@ -112,8 +112,8 @@ func bearer(h http.Header) (string, error) {
 	return strings.TrimSpace(token), nil
 }
 
-// claim reads a claim of a JWT's payload; empty if the token is none, or has no such
-// claim that is a text or a number. The signature is not looked at.
+// claim returns a claim of a JWT's payload. It is empty if the token is not a JWT, or has no such
+// claim that is a text or a number. The signature is not verified.
 func claim(token, name string) string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -139,7 +139,7 @@ func claim(token, name string) string {
 	return ""
 }
 
-// isToken: RFC 9110's characters for the name of a header.
+// isToken reports whether s has only characters that RFC 9110 allows in the name of a header.
 func isToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]

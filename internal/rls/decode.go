@@ -32,8 +32,8 @@ const (
 
 var errMalformed = fmt.Errorf("%w: the message cannot be read", ErrInvalid)
 
-// field is one field of a message as it stands on the wire. A number or a wire type that
-// is not expected makes it unknown, and it is skipped, as generated code does.
+// field is one field of an encoded message. A field with an unexpected number or wire type is
+// unknown and is skipped, as in generated code.
 type field struct {
 	number   protowire.Number
 	kind     protowire.Type
@@ -41,7 +41,7 @@ type field struct {
 	bytes    []byte // of a length-delimited field
 }
 
-// next cuts the first field off b.
+// next splits the first field off b.
 func next(b []byte) (f field, rest []byte, err error) {
 	// Almost every tag and length of a request is one byte.
 	var tag uint64
@@ -70,9 +70,9 @@ func next(b []byte) (f field, rest []byte, err error) {
 	return f, b[n:], nil
 }
 
-// text is a string field; it is a part of the message. What is not UTF-8 in it is replaced:
-// Envoy sends a client's bytes as they are, and a proxy that is answered by an error lets
-// the request pass, so a byte in a header would free its sender from all limits.
+// text returns a string field, which shares the message's memory. Bytes that are not UTF-8 are
+// replaced: Envoy forwards a client's bytes unchanged, and a proxy that gets an error lets the
+// request pass. So such a byte in a header would free its sender from all limits.
 func (f *field) text() string {
 	text := unsafe.String(unsafe.SliceData(f.bytes), len(f.bytes))
 	if utf8.ValidString(text) {
@@ -81,12 +81,12 @@ func (f *field) text() string {
 	return strings.ToValidUTF8(text, string(utf8.RuneError))
 }
 
-// is tells whether the field is the one of a number and a kind.
+// is reports whether the field has this number and wire type.
 func (f *field) is(number protowire.Number, kind protowire.Type) bool {
 	return f.number == number && f.kind == kind
 }
 
-// read takes a RateLimitRequest apart.
+// read decodes a RateLimitRequest.
 func (r *Request) read(b []byte) (err error) {
 	var f field
 	for len(b) > 0 {
@@ -133,14 +133,14 @@ func (r *Request) readDescriptor(b []byte) (err error) {
 		}
 	}
 	if r.described++; r.described > maxDescriptors {
-		return nil // a few bytes would stand for an object each
+		return nil // further ones are only counted: a few bytes would become an object each
 	}
 	d.entries = len(r.entries)
 	r.descriptors = append(r.descriptors, d)
 	return nil
 }
 
-// readEntry reads an entry, and keeps it if it is to.
+// readEntry decodes an entry, and stores it if keep is set.
 func (r *Request) readEntry(b []byte, keep bool) (err error) {
 	var e entry
 	var f field
@@ -161,10 +161,10 @@ func (r *Request) readEntry(b []byte, keep bool) (err error) {
 	return nil
 }
 
-// own is a limit that a descriptor brings, as it came.
+// own is the limit that a descriptor brings, in its encoded values.
 type own struct{ requests, unit, multiplier uint64 }
 
-// read reads a RateLimitOverride; said twice, the messages are merged.
+// read decodes a RateLimitOverride. Repeated messages are merged.
 func (o *own) read(b []byte) (err error) {
 	var f field
 	for len(b) > 0 {
@@ -185,7 +185,7 @@ func (o *own) read(b []byte) (err error) {
 	return nil
 }
 
-// readWrapped reads a UInt64Value or UInt32Value; said twice, the messages are merged.
+// readWrapped decodes a UInt64Value or UInt32Value. Repeated messages are merged.
 func readWrapped(b []byte, into *uint64) (err error) {
 	var f field
 	for len(b) > 0 {

@@ -11,59 +11,61 @@ import (
 
 // Limits of one request.
 const (
-	// maxDescriptors is what one batch of checks may have.
+	// maxDescriptors is the largest number of checks in one batch.
 	maxDescriptors = 1000
-	// maxEntries of a descriptor are as many attributes as a check may have, less the domain.
+	// maxEntries is the largest number of entries of a descriptor: the attributes of a check
+	// without the domain.
 	maxEntries = 63
-	// maxNameBytes and maxValueBytes are those of an attribute.
+	// maxNameBytes and maxValueBytes are the limits of an attribute.
 	maxNameBytes  = 64
 	maxValueBytes = 4 << 10
-	// maxCost is above every capacity, so what costs more is denied as this is.
+	// maxCost is above every capacity. A larger cost is cut to it and is denied in the same way.
 	maxCost = 1_000_000_000_000
 )
 
 // DomainAttribute is the attribute that carries a request's domain.
 const DomainAttribute = "domain"
 
-// ErrInvalid is wrapped by the errors of a request that no check can be made of.
+// ErrInvalid is wrapped by the errors of a request that cannot be converted to checks.
 var ErrInvalid = errors.New("invalid request")
 
 // Check is one descriptor of a request.
 type Check struct {
-	// Attributes are the domain and the descriptor's entries, in their order, each name
-	// once: the first entry of a key counts, and none is the domain but the domain.
+	// Attributes are the domain and the descriptor's entries, in their order, each name once. Of
+	// entries with the same key the first counts. An entry cannot replace the domain.
 	Attributes rules.Attributes
-	// Cost is what the descriptor costs, at least 1.
+	// Cost is the cost of the descriptor, at least 1.
 	Cost int64
-	// Look: the descriptor is only to be looked at; nothing is charged.
+	// Look: the descriptor is only looked at; nothing is charged.
 	Look bool
-	// Refund: the descriptor gives back what it cost, which is not done: it is looked at.
+	// Refund: the descriptor asks to give its cost back. That is not supported, so it is only
+	// looked at.
 	Refund bool
-	// Override: the descriptor brings a limit of its own: so many Requests in each Window. No window:
-	// it names no unit that there is.
+	// Override: the descriptor brings a limit of its own, which allows Requests in each Window.
+	// Window is 0 if the descriptor names an unknown unit.
 	Override bool
 	Requests int64
 	Window   time.Duration
 }
 
-// Request is a RateLimitRequest. The zero value is ready to Decode into, again and again:
-// it keeps its memory. Not safe for concurrent use.
+// Request is a RateLimitRequest. The zero value is ready for Decode, also repeatedly: it reuses its
+// memory. Not safe for concurrent use.
 type Request struct {
 	domain      string
 	hits        uint32
 	descriptors []descriptor
-	described   int // descriptors of the message; of those beyond maxDescriptors none is kept
+	described   int // number of descriptors in the message; those beyond maxDescriptors are not stored
 	entries     []entry
 	checks      []Check
 	attributes  rules.Attributes
 	err         error
 }
 
-// descriptor is one as it came; its entries are those of the request up to a place, and of
-// those beyond maxEntries none is kept.
+// descriptor is one descriptor before it becomes a check. Its entries are those of the request up
+// to the index entries. Entries beyond maxEntries are not stored.
 type descriptor struct {
 	entries            int
-	said               int // entries of the message
+	said               int // number of entries in the message
 	hits               uint64
 	hitsSaid           bool
 	negative, override bool
@@ -72,9 +74,8 @@ type descriptor struct {
 
 type entry struct{ key, value string }
 
-// Decode reads a message; what was read before is gone. Its strings are parts of data,
-// which must not change while they are in use. The error is kept for Checks; it wraps
-// ErrInvalid.
+// Decode decodes a message and replaces the previous one. The strings share the memory of data,
+// which must not change while they are in use. The error wraps ErrInvalid; Checks returns it too.
 func (r *Request) Decode(data []byte) error {
 	r.domain, r.hits, r.described = "", 0, 0
 	r.descriptors, r.entries = r.descriptors[:0], r.entries[:0]
@@ -85,12 +86,12 @@ func (r *Request) Decode(data []byte) error {
 	return r.err
 }
 
-// Checks are those of the latest Decode, in the order of the descriptors, or its error.
+// Checks returns the checks of the latest Decode, in the order of the descriptors, or its error.
 // They share the request's memory.
 func (r *Request) Checks() ([]Check, error) { return r.checks, r.err }
 
-// check makes checks of what was read. What a client can bring about with a value of its
-// own is no error: a proxy lets a request pass where it gets none but an error.
+// check converts the decoded request to checks. A value that a client can choose causes no error,
+// because a proxy lets a request pass if it gets only an error.
 func (r *Request) check() error {
 	switch {
 	case r.domain == "":
@@ -117,7 +118,7 @@ func (r *Request) check() error {
 	return nil
 }
 
-// costOf is what a descriptor costs: what it says itself, else what the request says.
+// costOf returns the cost of a descriptor: its own cost, or else the cost of the request.
 func (r *Request) costOf(d *descriptor) (cost int64, look bool) {
 	hits := uint64(r.hits)
 	if d.hitsSaid {
@@ -127,8 +128,8 @@ func (r *Request) costOf(d *descriptor) (cost int64, look bool) {
 	return int64(min(max(hits, 1), maxCost)), look
 }
 
-// attributesOf are the domain and entries. What no rule can name is left out, and of a
-// value that is too long the beginning counts.
+// attributesOf returns the domain and the entries as attributes. It leaves out names that no rule
+// can have, and cuts values that are too long.
 func (r *Request) attributesOf(entries []entry) rules.Attributes {
 	from := len(r.attributes)
 	r.attributes = append(r.attributes, rules.Attribute{Name: DomainAttribute, Value: cut(r.domain)})
@@ -151,7 +152,7 @@ func has(attributes rules.Attributes, name string) bool {
 	return false
 }
 
-// cut is the beginning of a value that is too long, in whole characters.
+// cut returns the beginning of a value that is too long, in whole characters.
 func cut(value string) string {
 	if len(value) <= maxValueBytes {
 		return value

@@ -7,30 +7,31 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Status is what was decided of one check.
+// Status is the decision about one check.
 type Status struct {
 	// Over: the descriptor is over its limit.
 	Over bool
-	// Name, Limit and Window are the limit that decided: so many in so long. No name: none
-	// did, or what is left of it is not known; then they are not told.
+	// Name, Limit and Window describe the deciding limit: so many requests in so long. An empty
+	// Name means that no limit decided, or that what is left of it is unknown; then they are not
+	// sent.
 	Name   string
 	Limit  int64
 	Window time.Duration
-	// Remaining is what the limit still admits.
+	// Remaining is how much the limit still admits.
 	Remaining int64
-	// Reset is how long it takes until the limit is whole again. Told in whole seconds,
-	// rounded up, since Envoy cuts off the rest.
+	// Reset is the time until the limit is full again. It is sent in whole seconds, rounded up,
+	// because Envoy cuts off fractions.
 	Reset time.Duration
 }
 
-// Unlimited is the Remaining of what no limit can ever be asked about.
+// Unlimited is the Remaining of a request that no limit applies to.
 const Unlimited = math.MaxUint32
 
-// Header is one that the proxy is to add to its client's response.
+// Header is a header that the proxy adds to its client's response.
 type Header struct{ Name, Value string }
 
-// Response is a RateLimitResponse. The zero value is ready to be filled, again and again
-// after Reset. Not safe for concurrent use.
+// Response is a RateLimitResponse. The zero value is ready to be filled, and after Reset it is
+// again. Not safe for concurrent use.
 type Response struct {
 	// Statuses are those of the descriptors, in their order.
 	Statuses []Status
@@ -38,14 +39,14 @@ type Response struct {
 	Headers []Header
 }
 
-// Reset forgets everything but the memory.
+// Reset empties the response and keeps its memory.
 func (r *Response) Reset() {
 	clear(r.Statuses)
 	clear(r.Headers)
 	r.Statuses, r.Headers = r.Statuses[:0], r.Headers[:0]
 }
 
-// Over tells whether any descriptor is over its limit; then the request is.
+// Over reports whether any descriptor is over its limit; then the request is.
 func (r *Response) Over() bool {
 	for i := range r.Statuses {
 		if r.Statuses[i].Over {
@@ -83,7 +84,7 @@ const (
 	durationSeconds = 1
 )
 
-// Append writes the message to the end of b.
+// Append appends the encoded message to b.
 func (r *Response) Append(b []byte) []byte {
 	b = appendNumber(b, responseCode, codeOf(r.Over()))
 	for i := range r.Statuses {
@@ -137,10 +138,10 @@ func (s *Status) appendLimit(b []byte) []byte {
 	return b
 }
 
-// saturated is a count as the protocol can say it.
+// saturated returns a count in the protocol's range.
 func saturated(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
 
-// wholeSeconds are rounded up; what is negative is none.
+// wholeSeconds rounds up to whole seconds. A negative time is 0.
 func wholeSeconds(d time.Duration) int64 {
 	s := int64(max(d, 0) / time.Second)
 	if d > 0 && d%time.Second > 0 {
@@ -149,7 +150,7 @@ func wholeSeconds(d time.Duration) int64 {
 	return s
 }
 
-// appendNumber writes a field, unless it is zero, which is not written.
+// appendNumber writes a field. A zero is not written.
 func appendNumber(b []byte, number protowire.Number, v uint64) []byte {
 	if v == 0 {
 		return b
@@ -169,7 +170,8 @@ func begin(b []byte, number protowire.Number) []byte {
 	return append(protowire.AppendTag(b, number, protowire.BytesType), 0)
 }
 
-// end fills in the length, which stands at a place; a long message is moved for it.
+// end fills in the length of a message at place. If the length needs more bytes, the message is
+// moved.
 func end(b []byte, place int) []byte {
 	size := len(b) - place - 1
 	if size < 0x80 {

@@ -9,20 +9,19 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// ServiceName is what health and reflection call the service.
+// ServiceName is the name of the service for health and reflection.
 const ServiceName = "envoy.service.ratelimit.v3.RateLimitService"
 
 // Service decides requests. Safe for concurrent use.
 type Service interface {
-	// ShouldRateLimit puts one status for each of the request's checks into the response,
-	// in their order. It keeps neither of them, nor a string of the request, once it has
-	// returned without an error. Its error is a status of gRPC, or what an interceptor
-	// makes one of.
+	// ShouldRateLimit appends one status for each of the request's checks to the response, in their
+	// order. After it has returned without an error it holds neither of them, nor a string of the
+	// request. Its error is a gRPC status, or an error that an interceptor converts to one.
 	ShouldRateLimit(ctx context.Context, in *Request, out *Response) error
 }
 
-// Register lets a gRPC server serve the protocol. The server's codec has to hand messages
-// that read and write themselves their bytes: DecodeFrom and Encode.
+// Register makes a gRPC server serve the protocol. For messages with the methods DecodeFrom and
+// Encode, the server's codec must call these with the bytes.
 func Register(server grpc.ServiceRegistrar, service Service) {
 	calls := newCalls(service)
 	server.RegisterService(&grpc.ServiceDesc{
@@ -33,13 +32,13 @@ func Register(server grpc.ServiceRegistrar, service Service) {
 	}, service)
 }
 
-// Limits of what a call may keep for the next one.
+// Limits of the memory that a call keeps for the next one.
 const (
 	maxKeptBytes  = 16 << 10
 	maxKeptChecks = 64
 )
 
-// calls lends calls, and takes them back once they are answered.
+// calls is a pool of calls.
 type calls struct {
 	pool sync.Pool
 	info grpc.UnaryServerInfo
@@ -67,19 +66,19 @@ func (c *calls) handle(_ any, ctx context.Context, receive func(any) error, next
 	return next(ctx, one, &c.info, one.run)
 }
 
-// call is one call, request and answer in one: it reads itself from the bytes that came,
-// and writes itself as the bytes that go. One that fails is not used again, since what it
-// was handed to may hold on to it.
+// call is one call, with its request and its answer: it decodes itself from the request's bytes and
+// encodes itself as the answer's bytes. A call that fails is not reused, because the code that it
+// was passed to may still hold it.
 type call struct {
 	calls   *calls
 	service Service
-	run     grpc.UnaryHandler // decide, bound once
+	run     grpc.UnaryHandler // the method decide, bound once
 	data    []byte
 	in      Request
 	out     Response
 }
 
-// decide is what the interceptor, if there is one, goes around.
+// decide is the handler that an interceptor wraps, if there is one.
 func (c *call) decide(ctx context.Context, _ any) (any, error) {
 	if err := c.service.ShouldRateLimit(ctx, &c.in, &c.out); err != nil {
 		return nil, err
@@ -87,8 +86,8 @@ func (c *call) decide(ctx context.Context, _ any) (any, error) {
 	return c, nil
 }
 
-// DecodeFrom reads the request. What is wrong with it is told by Request.Checks: gRPC
-// would answer that the server failed.
+// DecodeFrom decodes the request. It always returns nil, and Request.Checks returns the error: gRPC
+// would report an error from here as a failure of the server.
 func (c *call) DecodeFrom(data mem.BufferSlice) error {
 	n := data.Len()
 	if cap(c.data) < n {
@@ -96,14 +95,14 @@ func (c *call) DecodeFrom(data mem.BufferSlice) error {
 	}
 	c.data = c.data[:n]
 	data.CopyTo(c.data)
-	_ = c.in.Decode(c.data) // kept by the request
+	_ = c.in.Decode(c.data) // Checks returns the error
 	return nil
 }
 
-// pooledBytes is the least that gRPC takes back into its pool.
+// pooledBytes is the smallest buffer that gRPC takes back into its pool.
 const pooledBytes = 1 << 11
 
-// Encode writes the answer, which ends the call.
+// Encode encodes the answer. The call must not be used afterwards.
 func (c *call) Encode() (mem.BufferSlice, error) {
 	pool := mem.DefaultBufferPool()
 	buffer := pool.Get(pooledBytes)

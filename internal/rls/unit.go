@@ -10,7 +10,7 @@ type unit uint8
 
 const day = 24 * time.Hour
 
-// units are the protocol's, the longest first, of the lengths that envoyproxy/ratelimit
+// units are the protocol's units, the longest first, with the lengths that envoyproxy/ratelimit
 // gives them.
 var units = [...]struct {
 	unit   unit
@@ -19,8 +19,8 @@ var units = [...]struct {
 	{6, 365 * day}, {5, 30 * day}, {7, 7 * day}, {4, day}, {3, time.Hour}, {2, time.Minute}, {1, time.Second},
 }
 
-// unitOf words a window as so many of the longest unit that it is a multiple of; unit 0
-// is that it is none of any.
+// unitOf expresses a window as a multiple of the longest unit that divides it. It returns unit 0 if
+// none does.
 func unitOf(window time.Duration) (of unit, multiplier uint32) {
 	if window <= 0 {
 		return 0, 1
@@ -34,10 +34,11 @@ func unitOf(window time.Duration) (of unit, multiplier uint32) {
 	return 0, 1
 }
 
-// maxMultiplier bounds a window to what rules may have.
+// maxMultiplier, in years, caps a window to what rules may have.
 const maxMultiplier = 100
 
-// window returns what the limit is stated over; 0 if that is of no known unit, or too long.
+// window returns the time that the limit is stated over. It is 0 if the unit is unknown or the time
+// too long.
 func (o *own) window() time.Duration {
 	multiplier := max(1, o.multiplier)
 	for i := range units {

@@ -11,19 +11,20 @@ import (
 	"connectrpc.com/connect"
 )
 
-// errBody is a request's body that is not what its framing says: a chunk without a length, or cut off.
+// errBody: a request's body does not match its framing, because a chunk has no length or the body
+// is cut off.
 var errBody = errors.New("the request's body cannot be read; send its whole length, or well-formed chunks")
 
-// errSlowBody is a request of which the server has waited for the rest for as long as it does.
+// errSlowBody: the rest of a request did not arrive within the server's read timeout.
 var errSlowBody = errors.New("the request's body did not come in time")
 
-// QuietBody is a request's body whose errors say what is wrong without the addresses of the
-// connection: they go into answers, where a proxy's and a server's own have no place.
+// QuietBody wraps a request's body. Its errors say what is wrong without the addresses of the
+// connection, because they go into answers, where a proxy's and a server's addresses do not belong.
 func QuietBody(of io.ReadCloser) io.ReadCloser { return quietBody{of} }
 
 type quietBody struct{ io.ReadCloser }
 
-// Read is for io.Reader.
+// Read implements io.Reader.
 func (b quietBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err == nil || err == io.EOF {

@@ -11,17 +11,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// JSONCodec is the option, for handlers and clients alike, that prints zero
-// values in JSON ("allowed":false, "remaining":"0"), without padding, so that a
-// script can rely on every field being there. Unset messages stay absent. A
-// request with a field the message does not have is refused: a misspelt "cost"
-// must not count as 1.
+// JSONCodec returns the option, for both handlers and clients, that prints zero values in JSON
+// ("allowed":false, "remaining":"0") and adds no padding. A script can so rely on every field being
+// there. Unset messages stay absent. A request with an unknown field is refused, because a misspelt
+// "cost" must not count as 1.
 func JSONCodec() connect.Option { return connect.WithCodec(JSON()) }
 
-// JSON is the codec of JSONCodec.
+// JSON returns the codec of JSONCodec.
 func JSON() connect.Codec { return jsonCodec{} }
 
-// Lenient is JSONCodec for clients: a field added by a newer server is ignored.
+// Lenient returns JSONCodec for clients: it ignores fields that a newer server adds.
 func Lenient() connect.ClientOption { return connect.WithCodec(jsonCodec{discardUnknown: true}) }
 
 // jsonCodec replaces connect's own codec of the same name.
@@ -37,13 +36,14 @@ func (jsonCodec) Marshal(message any) ([]byte, error) {
 	return MarshalJSON(m)
 }
 
-// MarshalJSON is a message as JSONCodec prints it.
+// MarshalJSON returns a message as JSONCodec prints it.
 func MarshalJSON(m proto.Message) ([]byte, error) {
 	raw, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
-	// protojson pads at random so that nobody compares its bytes; people do.
+	// protojson pads at random, so that programs do not compare its bytes. Programs do compare
+	// them.
 	var out bytes.Buffer
 	out.Grow(len(raw))
 	if err := json.Compact(&out, raw); err != nil {

@@ -12,17 +12,17 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// errTooManyParts: a message that is small on the wire would take a lot of memory.
+// errTooManyParts: a message that is small on the wire would take much memory.
 var errTooManyParts = errors.New("the message has too many parts")
 
-// CountedCodecs returns the option, for handlers, that counts the messages in a message before it
-// reads it, and refuses one with more than most: two bytes on the wire can be a hundred in memory.
-// It is for proto and JSON alike, and stands after JSONCodec.
+// CountedCodecs returns the option, for handlers, that counts the nested messages of a message
+// before it decodes it, and refuses more than most. Two bytes on the wire can become a hundred in
+// memory. It covers proto and JSON, and must come after JSONCodec.
 func CountedCodecs(most int) connect.HandlerOption {
 	return connect.WithHandlerOptions(connect.WithCodec(countedProto{most}), connect.WithCodec(countedJSON{most: most}))
 }
 
-// countedProto is connect's own codec of that name, and counts first.
+// countedProto counts before it decodes like connect's own codec of that name.
 type countedProto struct{ most int }
 
 func (countedProto) Name() string { return "proto" }
@@ -46,8 +46,9 @@ func (c countedProto) Unmarshal(data []byte, message any) error {
 	return proto.Unmarshal(data, m)
 }
 
-// countParts takes the repeated and nested values of a message from how many there may be; what is
-// left is below 0 where they are too many. What is malformed ends the count: decoding ends there too.
+// countParts subtracts the repeated and nested values of a message from left, and returns the rest.
+// The rest is below 0 if there are too many. Malformed data ends the count, because decoding ends
+// there too.
 func countParts(data []byte, of protoreflect.MessageDescriptor, left int) int {
 	fields := of.Fields()
 	for len(data) > 0 && left >= 0 {
@@ -63,7 +64,7 @@ func countParts(data []byte, of protoreflect.MessageDescriptor, left int) int {
 		data = data[n:]
 		field := fields.ByNumber(number)
 		if field == nil || kind != protowire.BytesType {
-			continue // unknown fields are kept as they came
+			continue // decoding keeps unknown fields as bytes
 		}
 		inner, _ := protowire.ConsumeBytes(value)
 		switch {
@@ -76,28 +77,29 @@ func countParts(data []byte, of protoreflect.MessageDescriptor, left int) int {
 	return left
 }
 
-// countedJSON is JSONCodec's, and counts first.
+// countedJSON counts before it decodes like JSONCodec.
 type countedJSON struct {
 	jsonCodec
 	most int
 }
 
 func (c countedJSON) Unmarshal(data []byte, message any) error {
-	// Each message and each value of a list has one of these signs, or shares it with one other.
+	// Each message and each value of a list has one of these characters, or shares it with one
+	// other.
 	if n := bytes.Count(data, []byte("{")) + bytes.Count(data, []byte(",")); n > 2*c.most {
 		return fmt.Errorf("%w: more than %d", errTooManyParts, c.most)
 	}
 	return c.jsonCodec.Unmarshal(data, message)
 }
 
-// Uncompressed refuses requests that come compressed, for whose answer the RPC codes are used: what
-// is unpacked can be a thousand times as large as what was sent.
+// Uncompressed refuses compressed requests, with an RPC error. Uncompressed data can be a thousand
+// times as large as what was sent.
 func Uncompressed(next http.Handler) http.Handler {
 	errorWriter := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, name := range []string{"Content-Encoding", "Grpc-Encoding", "Connect-Content-Encoding"} {
 			if packed := r.Header.Get(name); packed != "" && packed != "identity" {
-				_ = errorWriter.Write(w, r, connect.NewError(connect.CodeUnimplemented, errPacked)) // the peer has gone: nobody to tell
+				_ = errorWriter.Write(w, r, connect.NewError(connect.CodeUnimplemented, errPacked)) // an error means that the peer has gone
 				return
 			}
 		}
@@ -105,5 +107,5 @@ func Uncompressed(next http.Handler) http.Handler {
 	})
 }
 
-// errPacked: a request came compressed where none may.
+// errPacked: a request is compressed where that is not allowed.
 var errPacked = errors.New("requests of this service must not be compressed; send them as they are")

@@ -7,8 +7,8 @@ import (
 	"connectrpc.com/connect"
 )
 
-// Table translates errors to RPC codes, in order: the first entry whose Err is in
-// the error's chain decides. It is a daemon's only such translation.
+// Table translates errors to RPC codes. The first entry whose Err is in the error's chain decides.
+// A daemon has only one such table.
 type Table []Entry
 
 // Entry gives one sentinel its code.
@@ -17,9 +17,9 @@ type Entry struct {
 	Code connect.Code
 }
 
-// Error is err as an RPC error with its message kept. nil stays nil and an error
-// that already is one stays as it is. A context's end has its usual code, and
-// what the table does not know is internal.
+// Error returns err as an RPC error with the same message. nil stays nil, and an RPC error stays
+// unchanged. The end of a context has its usual code. An error that is not in the table is
+// internal.
 func (t Table) Error(err error) error {
 	if err == nil {
 		return nil

@@ -9,42 +9,43 @@ import (
 	"time"
 )
 
-// ErrCrowded is what Gate.Enter returns where there is no room and none is to come in time.
+// ErrCrowded is the error of Gate.Enter if there is no room and none will be free in time.
 var ErrCrowded = errors.New("too much is under way")
 
-// Gate bounds what is under way at once, in units of the caller's: calls, or bytes. Those that find no
-// room wait in the order in which they came, as long as the wait is short; later ones are refused at
-// once where it is not to be. Safe for concurrent use.
+// Gate bounds the work that is under way at once, in units of the caller's choice: calls, or bytes.
+// Callers that find no room wait in the order in which they came, as long as the wait is short. If
+// the wait would be long, later callers are refused at once. Safe for concurrent use.
 type Gate struct {
-	room  int64         // in all
-	wait  time.Duration // the longest
-	queue int           // how many may wait
+	room  int64         // in total
+	wait  time.Duration // the longest wait
+	queue int           // how many callers may wait
 
 	mu      sync.Mutex
 	used    int64
 	waiting list.List // of *turn
-	// pace is the time between two that leave while others wait, smoothed, and left when the last one did.
+	// pace is the smoothed time between two calls of Leave while callers wait. left is the time of
+	// the latest one.
 	pace time.Duration
 	left time.Time
 }
 
-// paceOver is over how many that leave their pace is smoothed: one pause of the process, as long as the
-// longest wait, has nobody refused who comes after it.
+// paceOver is the number of calls of Leave over which pace is smoothed. So one pause of the
+// process, even as long as the longest wait, does not make the gate refuse the callers after it.
 const paceOver = 256
 
-// turn is one that waits.
+// turn is one waiting caller.
 type turn struct {
 	size  int64
-	ready chan struct{} // closed when it has its room
+	ready chan struct{} // closed when the caller has its room
 }
 
-// NewGate makes a gate for room units, before which at most queue wait, each for wait at most.
+// NewGate returns a gate for room units. At most queue callers may wait, each for at most wait.
 func NewGate(room int64, queue int, wait time.Duration) *Gate {
 	return &Gate{room: room, wait: wait, queue: queue}
 }
 
-// Enter takes size units, all there are at most, and returns how to give them back, which is called
-// once. Its error is ErrCrowded, or wraps the context's.
+// Enter takes size units, or all units if size is larger. The caller must call leave once to give
+// them back. The error is ErrCrowded, or wraps the context's.
 func (g *Gate) Enter(ctx context.Context, size int64) (leave func(), err error) {
 	if size = min(size, g.room); !g.try(size) {
 		if err := g.await(ctx, size); err != nil {
@@ -54,8 +55,8 @@ func (g *Gate) Enter(ctx context.Context, size int64) (leave func(), err error) 
 	return func() { g.Leave(size) }, nil
 }
 
-// TryEnter is Enter where size is at most the room and the caller calls Leave itself: nothing is allocated
-// where nobody waits.
+// TryEnter is Enter for a size of at most the room and a caller that calls Leave itself. It
+// allocates nothing if it need not wait.
 func (g *Gate) TryEnter(ctx context.Context, size int64) error {
 	if g.try(size) {
 		return nil
@@ -86,7 +87,7 @@ func (g *Gate) await(ctx context.Context, size int64) error {
 		return ErrCrowded
 	}
 	if g.waiting.Len() == 0 {
-		g.left = time.Now() // the pace is that of now
+		g.left = time.Now() // so that pace measures from now on
 	}
 	t := &turn{size: size, ready: make(chan struct{})}
 	at := g.waiting.PushBack(t)
@@ -105,7 +106,7 @@ func (g *Gate) await(ctx context.Context, size int64) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
-	case <-t.ready: // meanwhile
+	case <-t.ready: // the room came at the same time
 		return nil
 	default:
 	}
@@ -113,7 +114,7 @@ func (g *Gate) await(ctx context.Context, size int64) error {
 	if g.waiting.Len() == 0 {
 		g.pace = 0
 	}
-	g.admit() // a smaller one behind it may have room
+	g.admit() // a smaller turn behind this one may have room
 	return err
 }
 
@@ -131,15 +132,15 @@ func (g *Gate) Leave(size int64) {
 	g.admit()
 }
 
-// Retake takes size units, at most all there are, that its caller has given back for a while. It does not
-// wait: where there is no room, others do until there is some again.
+// Retake takes size units, or all units if size is larger, which its caller has given back for a
+// while. It does not wait. If there is no room, other callers wait until there is some again.
 func (g *Gate) Retake(size int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.used += min(size, g.room)
 }
 
-// admit lets those in who have room, in turn.
+// admit gives waiting callers their room, in turn. The caller holds mu.
 func (g *Gate) admit() {
 	for first := g.waiting.Front(); first != nil; first = g.waiting.Front() {
 		t := first.Value.(*turn)
@@ -153,7 +154,7 @@ func (g *Gate) admit() {
 	g.pace = 0
 }
 
-// Used returns how many units are taken, and how many callers wait.
+// Used returns how many units are taken and how many callers wait.
 func (g *Gate) Used() (used int64, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

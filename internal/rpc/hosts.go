@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Hosts are the names by which a daemon may be asked. A web page whose name an attacker has
-// pointed at the daemon's address (DNS rebinding) is asked for by another name, and must neither
-// read nor change anything. Addresses are names of their own, and so are names that nobody can
-// register in the public DNS: those without a dot, and those that end in localhost, local,
-// internal or svc. The zero value allows these. Safe for concurrent use.
+// Hosts are the names under which clients may call a daemon. If an attacker points the name of a
+// web page at the daemon's address (DNS rebinding), the page's requests have another name. They
+// must neither read nor change anything. Addresses are always allowed, and so are names that cannot
+// be registered in the public DNS: those without a dot, and those that end in localhost, local,
+// internal or svc. The zero value allows only these. Safe for concurrent use.
 type Hosts struct{ names []string }
 
-// NewHosts allows the machine's own name and the given ones beside those that are always allowed.
-// Ports are left out; an empty name is passed over.
+// NewHosts returns Hosts that also allow this host's own name and the given names. It ignores ports
+// and empty names.
 func NewHosts(names ...string) Hosts {
 	if own, err := os.Hostname(); err == nil {
 		names = append(slices.Clone(names), own)
@@ -33,11 +33,12 @@ func NewHosts(names ...string) Hosts {
 	return h
 }
 
-// privateSuffixes are of names that the public DNS does not have: RFC 6761, RFC 6762, ICANN's
-// reservation of internal, and what a Kubernetes cluster resolves.
+// privateSuffixes end names that the public DNS does not have: RFC 6761, RFC 6762, ICANN's
+// reservation of internal, and the names that a Kubernetes cluster resolves.
 var privateSuffixes = []string{".localhost", ".local", ".internal", ".svc"}
 
-// allows reports whether a Host header is one of the daemon's names. Without one (a unix socket, HTTP/1.0) it is.
+// allows reports whether a Host header is one of the daemon's names. An empty one (a unix socket,
+// HTTP/1.0) is.
 func (h Hosts) allows(host string) bool {
 	name := host
 	if without, _, err := net.SplitHostPort(host); err == nil {
@@ -50,9 +51,9 @@ func (h Hosts) allows(host string) bool {
 	return slices.Contains(h.names, name) || slices.ContainsFunc(privateSuffixes, func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
-// Browsers keeps web pages of others from asking: requests by a name that is none of hosts, and
-// requests of another origin that could change something, are refused with 403. Programs other
-// than browsers send no origin, and are asked for by the daemon's own name.
+// Browsers protects a handler from other web pages. It answers 403 to requests under a name that is
+// not in hosts, and to requests of another origin that could change something. Other programs than
+// browsers send no origin and use the daemon's own name.
 func Browsers(hosts Hosts, next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -68,7 +69,7 @@ func Browsers(hosts Hosts, next http.Handler) http.Handler {
 	})
 }
 
-// forbid refuses a request, as a Connect client reads it.
+// forbid refuses a request in the form that a Connect client reads.
 func forbid(w http.ResponseWriter, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusForbidden)

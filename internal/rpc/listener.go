@@ -9,28 +9,28 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// Listener accepts at most MaxConnections connections at a time, and counts them. One that
-// is at its limit accepts nothing more, which nobody would hear of: further clients connect,
-// for the system takes their connections, and wait. Safe for concurrent use.
+// Listener accepts at most MaxConnections connections at a time and counts them. At its limit it
+// accepts no more, which clients do not notice: they connect, because the operating system accepts
+// their connections, and then wait. Safe for concurrent use.
 type Listener struct {
 	net.Listener
 	flag string
 	open atomic.Int64
 
 	mu    sync.Mutex
-	peers map[netip.Addr]int // open connections of each address
+	peers map[netip.Addr]int // number of open connections of each address
 }
 
-// newListener limits a listener that is named by a flag.
+// newListener limits a listener that a flag names.
 func newListener(flag string, l net.Listener) *Listener {
 	return &Listener{Listener: netutil.LimitListener(l, MaxConnections), flag: flag, peers: map[netip.Addr]int{}}
 }
 
-// Open is how many connections are open.
+// Open returns how many connections are open.
 func (l *Listener) Open() int { return int(l.open.Load()) }
 
-// Accept waits for the next connection of a peer that has fewer than MaxPeerConnections open; others are
-// closed at once.
+// Accept waits for the next connection of a peer with fewer than MaxPeerConnections open ones. It
+// closes connections of other peers at once.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -46,7 +46,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// addressOf is the address of a connection's peer; the zero value for one that has none.
+// addressOf returns the address of a connection's peer, or the zero value if it has none.
 func addressOf(c net.Conn) netip.Addr {
 	if tcp, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr().Unmap()
@@ -54,7 +54,7 @@ func addressOf(c net.Conn) netip.Addr {
 	return netip.Addr{}
 }
 
-// count counts a connection, and reports false if its peer has too many.
+// count counts a connection. It returns false if the peer has too many.
 func (l *Listener) count(peer netip.Addr) bool {
 	if peer.IsValid() {
 		l.mu.Lock()
@@ -80,7 +80,7 @@ func (l *Listener) uncount(peer netip.Addr) {
 	}
 }
 
-// countedConn is a connection that counts until it is closed.
+// countedConn is a connection that is counted until it is closed.
 type countedConn struct {
 	net.Conn
 	closed func()
@@ -92,5 +92,5 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Flag is the flag that names it.
+// Flag returns the flag that names the listener.
 func (l *Listener) Flag() string { return l.flag }

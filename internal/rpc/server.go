@@ -13,34 +13,34 @@ import (
 
 // Limits of an HTTP listener.
 const (
-	// readHeaderTimeout ends slow-header attacks.
+	// readHeaderTimeout ends attacks by slow headers.
 	readHeaderTimeout = 5 * time.Second
-	// idleTimeout closes a connection nobody uses, longer than the keep-alive of
-	// the usual proxies (60-75 s) so that the client side closes first.
+	// idleTimeout closes an unused connection. It is longer than the keep-alive of the usual
+	// proxies (60-75 s), so that the client side closes first.
 	idleTimeout = 2 * time.Minute
-	// maxHeaderBytes leaves room for cookies and traces, not for a flood.
+	// maxHeaderBytes has room for cookies and traces, but not for a flood.
 	maxHeaderBytes = 16 << 10
-	// maxStreams bounds the concurrent requests of one HTTP/2 connection.
+	// maxStreams caps the concurrent requests of one HTTP/2 connection.
 	maxStreams = 250
-	// MaxConnections bounds a listener's open connections, so that idle ones
-	// cannot use up the process's file descriptors.
+	// MaxConnections caps a listener's open connections, so that idle ones cannot use up the
+	// process's file descriptors.
 	MaxConnections = 16_384
-	// MaxPeerConnections bounds those of one address, so that one peer cannot take them all. A unix
-	// socket's peers have no address.
+	// MaxPeerConnections caps the connections of one address, so that one peer cannot take them
+	// all. The peers of a unix socket have no address.
 	MaxPeerConnections = MaxConnections / 4
-	// pingAfter finds a dead HTTP/2 peer.
+	// pingAfter is the silence after which a ping looks for a dead HTTP/2 peer.
 	pingAfter   = 15 * time.Second
 	pingTimeout = 5 * time.Second
-	// blockedTimeout ends an HTTP/2 connection that takes no byte. Pings do not find one
-	// whose client sends and does not read: any frame counts as a sign of life, and the ping
-	// stands behind what is not read.
+	// blockedTimeout ends an HTTP/2 connection that takes no byte. Pings do not find a client that
+	// sends and does not read: any frame counts as a sign of life, and the ping waits behind the
+	// data that is not read.
 	blockedTimeout = 10 * time.Second
 )
 
-// NewServer is an HTTP/1.1 and HTTP/2 server, the latter without TLS too (h2c,
-// which gRPC clients use), with limits set. readTimeout bounds the reading of one
-// request, its body included; 0 means no bound, which a server of long streams
-// over HTTP/1.1 needs (net/http ends the stream at that deadline).
+// NewServer returns a server for HTTP/1.1 and HTTP/2 with limits. HTTP/2 also works without TLS
+// (h2c, which gRPC clients use). readTimeout bounds the reading of one request with its body. 0
+// means no bound, which a server of long streams over HTTP/1.1 needs, because net/http ends the
+// stream at that deadline.
 func NewServer(h http.Handler, log *slog.Logger, readTimeout time.Duration) *http.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -63,9 +63,8 @@ func NewServer(h http.Handler, log *slog.Logger, readTimeout time.Duration) *htt
 	}
 }
 
-// Listen opens the TCP address, or the unix socket (unix:///path), that flag was given,
-// for at most MaxConnections connections at a time. Its error names the flag, the address
-// and what to do.
+// Listen opens the TCP address, or the unix socket (unix:///path), that the flag has, for at most
+// MaxConnections connections at a time. Its error names the flag, the address and what to do.
 func Listen(flag, address string) (*Listener, error) {
 	if path, ok := UnixPath(address); ok {
 		l, err := listenUnix(flag, path)
@@ -86,8 +85,8 @@ func Listen(flag, address string) (*Listener, error) {
 	return newListener(flag, l), nil
 }
 
-// IsLoopback reports whether a listen address can only be reached from this
-// machine. A host that is neither "localhost" nor an IP address is not.
+// IsLoopback reports whether a listen address can be reached only from this host. It returns false
+// for a name other than "localhost".
 func IsLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

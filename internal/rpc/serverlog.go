@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// serversOwn are the beginnings of the lines of net/http that tell of something wrong with
-// the server: a handler that panicked, and connections that cannot be accepted, which is how
-// a process that is out of file descriptors shows.
+// serversOwn are the beginnings of net/http's log lines about a fault of the server itself: a
+// handler that panicked, or connections that cannot be accepted, which is the sign of a process
+// without free file descriptors.
 var serversOwn = [...]string{"http: panic serving", "http2: panic serving", "http: Accept error"}
 
-// serverLog is where a server of net/http writes what it has to say. Most of that is what
-// clients bring about, and is worth a line only to those who look for it.
+// serverLog receives the log of a net/http server. Clients cause most of its lines, which therefore
+// have the level debug.
 type serverLog struct{ log *slog.Logger }
 
-// Write takes one line.
+// Write logs one line.
 func (l serverLog) Write(line []byte) (int, error) {
 	text := strings.TrimSuffix(string(line), "\n")
 	level := slog.LevelDebug

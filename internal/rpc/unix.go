@@ -16,20 +16,21 @@ import (
 
 const (
 	unixScheme = "unix://"
-	// unixMode lets the owner and the group connect: who may ask is a matter of the file.
+	// unixMode lets the owner and the group connect: the permissions of the file decide who may
+	// call.
 	unixMode = 0o660
-	// maxUnixPath is what the address of a socket holds, less its end.
+	// maxUnixPath is the longest path that a socket address can have, without the terminating zero.
 	maxUnixPath = 107
-	// unixProbe is how long a socket is asked whether anybody listens; on one machine the
-	// answer is there at once.
+	// unixProbe is how long a probe waits to learn whether a process listens on a socket. On one
+	// host the answer is immediate.
 	unixProbe = time.Second
 )
 
-// UnixPath is the path of an address like unix:///run/aliquot.sock; false if it is an
-// address of another kind.
+// UnixPath returns the path of an address like unix:///run/aliquot.sock, and false for an address
+// of another kind.
 func UnixPath(address string) (path string, ok bool) { return strings.CutPrefix(address, unixScheme) }
 
-// CheckUnix says what is wrong with the path of a socket; nil if nothing is.
+// CheckUnix returns an error if the path cannot be that of a socket.
 func CheckUnix(path string) error {
 	switch {
 	case !filepath.IsAbs(path):
@@ -40,7 +41,7 @@ func CheckUnix(path string) error {
 	return nil
 }
 
-// AddressOf is where a listener listens, as Listen takes it.
+// AddressOf returns a listener's address in the form that Listen takes.
 func AddressOf(l net.Listener) string {
 	if l.Addr().Network() == "unix" {
 		return unixScheme + l.Addr().String()
@@ -48,9 +49,9 @@ func AddressOf(l net.Listener) string {
 	return l.Addr().String()
 }
 
-// listenUnix opens a socket that its owner and its group may connect to; it is removed
-// when it is closed. One that was left behind is replaced, one that somebody listens on is
-// not, and neither is a file of another kind.
+// listenUnix opens a socket that its owner and its group may connect to. Closing the listener
+// removes it. A socket that an earlier process left behind is replaced. A socket on which a process
+// listens is not replaced, and neither is a file of another kind.
 func listenUnix(flag, path string) (net.Listener, error) {
 	refuse := func(err error) (net.Listener, error) {
 		return nil, fmt.Errorf("--%s %s%s: %w", flag, unixScheme, path, err)
@@ -61,8 +62,8 @@ func listenUnix(flag, path string) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return refuse(err)
 	}
-	// The socket has its mode before it has its name: there is no moment at which others
-	// could connect. What the umask took is given back then.
+	// The socket gets its mode before its name, so that others cannot connect at any moment.
+	// Afterwards Chmod restores the bits that the umask removed.
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) (err error) {
 		controlErr := c.Control(func(fd uintptr) { err = syscall.Fchmod(int(fd), unixMode) })
 		return errors.Join(err, controlErr)
@@ -78,7 +79,7 @@ func listenUnix(flag, path string) (net.Listener, error) {
 	return l, nil
 }
 
-// removeStale makes way for a socket.
+// removeStale removes a socket on which no process listens.
 func removeStale(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -104,8 +105,8 @@ func removeStale(path string) error {
 	return nil
 }
 
-// ClientOf is a client for the daemon at an address, host:port, a URL or that of a unix
-// socket, and the base URL of its services. It is like NewHTTPClient.
+// ClientOf returns a client for the daemon at an address, and the base URL of its services. The
+// address is host:port, a URL, or that of a unix socket. The client is like that of NewHTTPClient.
 func ClientOf(address string) (client *http.Client, base string) {
 	client = NewHTTPClient()
 	path, ok := UnixPath(address)

@@ -12,23 +12,25 @@ import (
 
 // Bounds by which messages are weighed before they are read.
 const (
-	// FreeBytes is the largest message that is not weighed: there are only as many of them as calls.
+	// FreeBytes is the largest message that is not weighed. There are only as many such messages as
+	// calls.
 	FreeBytes = 4 << 10
 	// MemoryOf is how many bytes of memory one byte of a message can become.
 	MemoryOf = 8
-	// weighStep is how many bytes are weighed at once of a message that does not tell its length.
+	// weighStep is how many bytes are weighed at once of a message without a known length.
 	weighStep = 64 << 10
-	// maxGzipRatio is how many bytes gzip can make of one.
+	// maxGzipRatio is how many bytes gzip can make of one byte.
 	maxGzipRatio = 1032
 )
 
-// ErrHeavy is what a call hears whose message finds no room.
+// ErrHeavy is the error of a call whose message finds no room.
 var ErrHeavy = connect.NewError(connect.CodeResourceExhausted, errors.New(
 	"the messages of all calls together are too large for now; send smaller ones, fewer at a time, or later"))
 
-// Weigh lets requests pass to next whose messages have room in gate, in bytes of memory: one that tells its
-// length before it is read, others as they are read, and compressed ones as what they can become, most
-// bytes at the most. The room is given back when next returns.
+// Weigh passes requests to next if gate has room for their messages, in bytes of memory. A message
+// with a known length takes its room before it is read, and any other one while it is read. A
+// compressed message takes the room of what it can become, at most most bytes. The room is given
+// back when next returns.
 func Weigh(gate *Gate, most int64, next http.Handler) http.Handler {
 	refusals := connect.NewErrorWriter()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +50,7 @@ func Weigh(gate *Gate, most int64, next http.Handler) http.Handler {
 		defer body.leave()
 		if size > 0 {
 			if body.weigh(min(size, most)) != nil {
-				_ = refusals.Write(w, r, ErrHeavy) // the peer has gone: nobody to tell
+				_ = refusals.Write(w, r, ErrHeavy) // an error means that the peer has gone
 				return
 			}
 		}
@@ -67,17 +69,17 @@ func packed(h http.Header) bool {
 	return false
 }
 
-// weighed is a body that takes room for what is read of it.
+// weighed is a body that takes room for the bytes that are read from it.
 type weighed struct {
 	io.ReadCloser
 	gate *Gate
 	ctx  context.Context
 	read int64
-	room int64 // of the message's bytes
-	held int64 // of the gate
+	room int64 // number of the message's bytes that have room
+	held int64 // units held of the gate
 }
 
-// Read is for io.Reader. Its error is ErrHeavy where there is no room.
+// Read implements io.Reader. Its error is ErrHeavy if there is no room.
 func (b *weighed) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.read += int64(n); b.read > max(b.room, FreeBytes) {
@@ -88,7 +90,7 @@ func (b *weighed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// weigh takes room for so many bytes more.
+// weigh takes room for that many more bytes.
 func (b *weighed) weigh(bytes int64) error {
 	units := min(bytes*MemoryOf, b.gate.room-b.held)
 	if err := b.gate.TryEnter(b.ctx, units); err != nil {

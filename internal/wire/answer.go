@@ -8,8 +8,8 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// Answer is a CheckResponse in plain values; the comments of the message say what each
-// is. The zero value is a denial without a reason.
+// Answer is a CheckResponse in plain values. The comments of the message explain the fields. The
+// zero value is a denial without a reason.
 type Answer struct {
 	Allowed    bool
 	Never      bool
@@ -43,13 +43,13 @@ type Limit struct {
 	Unit       string
 }
 
-// Reset forgets what the answer says and keeps the room for its limits.
+// Reset empties the answer and keeps the memory of its limits.
 func (a *Answer) Reset() {
 	clear(a.Limits)
 	*a = Answer{Limits: a.Limits[:0]}
 }
 
-// Message is the answer as a message, which shares nothing with it but its texts.
+// Message returns the answer as a message. They share only their strings.
 func (a *Answer) Message() *aliquotv1.CheckResponse {
 	out := &aliquotv1.CheckResponse{
 		Allowed: a.Allowed, RuleId: a.RuleID, Limit: a.Limit, Remaining: a.Remaining,
@@ -66,7 +66,7 @@ func (a *Answer) Message() *aliquotv1.CheckResponse {
 	return out
 }
 
-// Message is the decision as a message.
+// Message returns the decision as a message.
 func (l *Limit) Message() *aliquotv1.LimitDecision {
 	return &aliquotv1.LimitDecision{
 		RuleId: l.RuleID, Allowed: l.Allowed, Limit: l.Limit, Remaining: l.Remaining,

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The tags of an answer's fields: number and type.
+// Tags of an answer's fields: number and type.
 const (
 	answerAllowed    = 1<<3 | asNumber
 	answerRuleID     = 2<<3 | asPart
@@ -19,7 +19,7 @@ const (
 	answerNever      = 10<<3 | asNumber
 	answerDecisionID = 11<<3 | asPart
 	answerDelay      = 12<<3 | asPart
-	answerFields     = 12 // the last number of one byte
+	answerFields     = 12 // the largest number whose tag has one byte
 	answerProblem    = 70<<3 | asPart
 
 	limitRuleID     = 1<<3 | asPart
@@ -64,7 +64,7 @@ func (a *Answer) Append(b []byte) []byte {
 	b = appendText(b, answerDecisionID, a.DecisionID)
 	b = appendDuration(b, answerDelay, a.Delay)
 	if a.Problem != "" {
-		b = append(binary.AppendUvarint(b, answerProblem), byte(len(a.Problem))) // shorter than 128 bytes
+		b = append(binary.AppendUvarint(b, answerProblem), byte(len(a.Problem))) // always shorter than 128 bytes
 		b = append(b, a.Problem...)
 	}
 	return b
@@ -93,21 +93,21 @@ func (a *Answer) AppendResult(b []byte) []byte {
 	return end(end(a.Append(b), response), result)
 }
 
-// AppendError appends to b a result of a CheckBatchResponse that only says why the
+// AppendError appends to b a result of a CheckBatchResponse that only has the reason why the
 // request could not be decided.
 func AppendError(b []byte, why string) []byte {
 	b, result := begin(b, resultsResult)
 	return end(appendText(b, resultError, why), result)
 }
 
-// begin appends the tag of a part, and leaves the one byte for its length that most parts
-// of an answer take; at is where the part starts.
+// begin appends the tag of a part and one byte for its length, which suffices for most parts of an
+// answer. at is where the part starts.
 func begin(b []byte, tag byte) (out []byte, at int) {
 	return append(b, tag, 0), len(b) + 2
 }
 
-// end writes the length of the part that starts at at and ends where b does. A part whose
-// length takes more than the room left is moved.
+// end writes the length of the part from at to the end of b. If the length needs more than one
+// byte, the part is moved.
 func end(b []byte, at int) []byte {
 	n := len(b) - at
 	if n < 0x80 {
@@ -116,7 +116,7 @@ func end(b []byte, at int) []byte {
 	}
 	var length [binary.MaxVarintLen64]byte
 	size := binary.PutUvarint(length[:], uint64(n))
-	b = append(b, length[:size-1]...) // room for the part to move into
+	b = append(b, length[:size-1]...) // room into which the part moves
 	copy(b[at-1+size:], b[at:at+n])
 	copy(b[at-1:], length[:size])
 	return b
@@ -148,8 +148,7 @@ func appendText(b []byte, tag byte, text string) []byte {
 	return append(b, text...)
 }
 
-// appendDuration appends a Duration, which is there even if it is zero. Its length is one
-// byte always.
+// appendDuration appends a Duration, also if it is zero. Its length always has one byte.
 func appendDuration(b []byte, tag byte, d time.Duration) []byte {
 	b = append(b, tag, 0)
 	at := len(b)

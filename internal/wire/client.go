@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// What a client needs: requests as bytes, and answers from bytes.
+// The client's side: it encodes requests and decodes answers.
 
-// Append appends the request to b as a CheckRequest. A cost of 1 is left out, as the
-// message allows.
+// Append appends the request to b as a CheckRequest. It leaves out a cost of 1, as the message
+// allows.
 func (r *Request) Append(b []byte) []byte {
 	for i := range r.Attributes {
 		var at int
@@ -36,8 +36,8 @@ func (r *Request) AppendToBatch(b []byte) []byte {
 	return end(r.Append(b), at)
 }
 
-// Read reads a CheckResponse into a, whose texts then are bytes of the message. False
-// where the generated code has to be asked; a means nothing then.
+// Read decodes a CheckResponse into a. The texts of a share the message's memory. It returns false
+// if the generated code has to decode the message; then a is undefined.
 func (a *Answer) Read(message []byte) bool {
 	a.Reset()
 	s := scanner{data: message}
@@ -128,15 +128,15 @@ func (l *Limit) read(message []byte) bool {
 	return !s.odd
 }
 
-// ReadResults calls each with every result of a CheckBatchResponse, as bytes, in order,
-// until it returns false. It returns false if it did, or if the generated code has to be
-// asked.
+// ReadResults calls each with the bytes of every result of a CheckBatchResponse, in order, until
+// each returns false. It returns false if each did, or if the generated code has to decode the
+// message.
 func ReadResults(message []byte, each func(result []byte) bool) bool {
 	return ReadBatch(message, each) // the fields have the same number and type
 }
 
-// ReadResult reads one result into a; why is not empty where the request could not be
-// decided. False where the generated code has to be asked.
+// ReadResult decodes one result into a. why is not empty if the request could not be decided. ok is
+// false if the generated code has to decode the result.
 func (a *Answer) ReadResult(result []byte) (why string, ok bool) {
 	a.Reset()
 	s := scanner{data: result}
@@ -158,8 +158,8 @@ func (a *Answer) ReadResult(result []byte) (why string, ok bool) {
 	return why, !s.odd
 }
 
-// duration takes a Duration. One that is said twice is odd, because the two are to be
-// merged, and so is one that is negative or too long.
+// duration decodes a Duration. A repeated Duration is odd, because the two would have to be merged.
+// A negative one is odd too, and so is one that is too long.
 func (s *scanner) duration(d *time.Duration) {
 	part := scanner{data: s.bytes(), odd: s.odd || *d != 0}
 	var seconds, nanos uint64

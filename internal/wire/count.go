@@ -2,8 +2,8 @@ package wire
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// Requested is how many requests a CheckBatchRequest or CheckStreamRequest has, as far as the
-// message can be read: a few bytes of one can stand for an object of hundreds.
+// Requested returns how many requests a CheckBatchRequest or CheckStreamRequest has, as far as the
+// message can be parsed. A few bytes of a request can become an object of hundreds of bytes.
 func Requested(message []byte) (n int) {
 	for len(message) > 0 {
 		number, kind, tag := protowire.ConsumeTag(message)
@@ -22,8 +22,8 @@ func Requested(message []byte) (n int) {
 	return n
 }
 
-// ObjectsAndNames is how many objects a text of JSON begins, and how many names it gives to
-// values, outside of its strings. It need not be well-formed.
+// ObjectsAndNames returns how many objects a JSON text begins and how many names of values it has,
+// outside of its strings. The text need not be well-formed.
 func ObjectsAndNames(text []byte) (objects, names int) {
 	inString := false
 	for i := 0; i < len(text); i++ {

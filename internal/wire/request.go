@@ -4,13 +4,13 @@ import (
 	"aliquot/rules"
 )
 
-// The tags of the fields that are read: number and type.
+// Tags of the fields that are decoded: number and type.
 const (
 	requestAttribute = 1<<3 | asPart
 	requestCost      = 2<<3 | asNumber
 	requestNamespace = 3<<3 | asPart
 	requestUnitCost  = 4<<3 | asPart
-	requestFields    = 4 // the last number
+	requestFields    = 4 // the largest number
 
 	entryName     = 1<<3 | asPart
 	entryValue    = 2<<3 | asPart
@@ -20,30 +20,30 @@ const (
 	batchFields  = 1
 )
 
-// Request is a CheckRequest. Its texts are bytes of the message it was read from: they
-// hold as long as nobody writes to these. Of more attributes than rules.MaxAttributes, and of
-// costs of more units than that, only one beyond is here: such a request is to be refused.
+// Request is a CheckRequest. Its texts share the memory of the message that it was decoded from:
+// they are valid as long as the message does not change. If there are more attributes than
+// rules.MaxAttributes, or costs of more units than that, only one beyond that number is kept, for
+// which the request has to be refused.
 type Request struct {
 	Attributes rules.Attributes
 	Namespace  string
-	// Cost is 1 where the message says none.
+	// Cost is 1 if the message has none.
 	Cost  int64
 	Costs rules.Costs
-	// Valid tells that the texts are known to be valid UTF-8, as those of a message are that
-	// was read by Read.
+	// Valid: the texts are known to be valid UTF-8, as after Read.
 	Valid bool
 }
 
-// Requests are those of one call. The zero value is ready for use, and one that is used
-// again, after Reset, allocates nothing.
+// Requests are the requests of one call. The zero value is ready for use. After Reset it can be
+// used again, and then allocates nothing.
 type Requests struct {
-	// All are the requests that were read, in order. They hold until the next Reset.
+	// All are the decoded requests, in order. They are valid until the next Reset.
 	All        []Request
 	attributes []rules.Attribute
 	costs      []rules.UnitCost
 }
 
-// Reset forgets the requests, and the messages they were read from.
+// Reset drops the requests and the references to their messages.
 func (b *Requests) Reset() {
 	clear(b.All)
 	clear(b.attributes)
@@ -51,18 +51,18 @@ func (b *Requests) Reset() {
 	b.All, b.attributes, b.costs = b.All[:0], b.attributes[:0], b.costs[:0]
 }
 
-// Room is about how many bytes are kept for the next use.
+// Room returns roughly how many bytes are kept for the next use.
 func (b *Requests) Room() int {
 	return cap(b.All)*104 + cap(b.attributes)*32 + cap(b.costs)*24
 }
 
-// Read reads a CheckRequest, and adds it to All. False, and nothing added, where the
-// generated code has to be asked.
+// Read decodes a CheckRequest and appends it to All. It returns false and appends nothing if the
+// generated code has to decode the message.
 func (b *Requests) Read(message []byte) bool { return b.read(scanner{data: message}) }
 
-// ReadAmong is Read for one of several requests of a message, which the generated code
-// would refuse whole for a text that is not UTF-8 in one of them: that one is added and is
-// not Valid. Such a text is what one client sent, and is not to cost others their answers.
+// ReadAmong is Read for one of several requests of a message. If one of them has a text that is not
+// UTF-8, the generated code would refuse the whole message. ReadAmong appends that request without
+// Valid, because the text comes from one client and must not cost the others their answers.
 func (b *Requests) ReadAmong(message []byte) bool {
 	return b.read(scanner{data: message, lenient: true})
 }
@@ -101,9 +101,8 @@ func (b *Requests) read(s scanner) bool {
 	return true
 }
 
-// ReadBatch calls each with every request of a CheckBatchRequest, as bytes, in order,
-// until it returns false. It returns false if it did, or if the generated code has to be
-// asked about the batch.
+// ReadBatch calls each with the bytes of every request of a CheckBatchRequest, in order, until each
+// returns false. It returns false if each did, or if the generated code has to decode the message.
 func ReadBatch(message []byte, each func(request []byte) bool) bool {
 	s := scanner{data: message}
 	for s.more() {
@@ -119,9 +118,9 @@ func ReadBatch(message []byte, each func(request []byte) bool) bool {
 	return !s.odd
 }
 
-// setAttribute gives a name its value; the last one said counts. Of more attributes than a
-// request may have one is kept, by which the request is refused: a few bytes would stand for
-// an object each, and looking all of them through would take its time.
+// setAttribute sets the value of a name. The last value counts. It keeps one attribute more than a
+// request may have, for which the request is refused. Further ones are dropped: each would become
+// an object for a few bytes, and a search through all of them would take long.
 func (b *Requests) setAttribute(from int, name, value string) {
 	own := b.attributes[from:]
 	if len(own) > rules.MaxAttributes {
@@ -136,7 +135,7 @@ func (b *Requests) setAttribute(from int, name, value string) {
 	b.attributes = append(b.attributes, rules.Attribute{Name: name, Value: value})
 }
 
-// setCost is setAttribute for what is consumed of a unit.
+// setCost sets what is consumed of a unit, with the same limit as setAttribute.
 func (b *Requests) setCost(from int, unit string, cost int64) {
 	own := b.costs[from:]
 	if len(own) > rules.MaxAttributes {
@@ -151,7 +150,7 @@ func (b *Requests) setCost(from int, unit string, cost int64) {
 	b.costs = append(b.costs, rules.UnitCost{Unit: unit, Cost: cost})
 }
 
-// attribute takes an entry of a map of texts. What it lacks is empty.
+// attribute decodes an entry of a map of texts. A missing name or value is empty.
 func attribute(s *scanner) (name, value string) {
 	entry := s.part()
 	if name, value, is := entry.pair(); is {

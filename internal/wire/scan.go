@@ -8,27 +8,27 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// A tag is a field's number and how its value is written: as a number of variable length,
-// or as a part whose length stands before it (a text, another message).
+// A tag has a field's number and the type of its value: a number of variable length, or a part
+// whose length precedes it (a text, or another message).
 const (
 	asNumber = 0
 	asPart   = 2
 )
 
-// scanner takes a message apart, field by field. After something that is not ordinary it
-// is odd, and what it returned since then means nothing.
+// scanner splits a message into fields. After unusual input odd is set, and the results are
+// undefined from then on.
 type scanner struct {
 	data []byte
 	odd  bool
-	// lenient: a text that is not UTF-8 makes the message unclean, and not odd.
+	// lenient: a text that is not UTF-8 sets unclean instead of odd.
 	lenient, unclean bool
 }
 
-// more tells whether there is another field.
+// more reports whether there is another field.
 func (s *scanner) more() bool { return len(s.data) > 0 && !s.odd }
 
-// tag is the next field's, of those up to 15 in the shortest spelling; 0 of others, which
-// skip takes.
+// tag returns the tag of the next field if its number is at most 15 and it has the shortest
+// encoding. Otherwise it returns 0, and the caller uses skip.
 func (s *scanner) tag() byte {
 	if tag := s.data[0]; tag < 0x80 {
 		return tag
@@ -36,10 +36,10 @@ func (s *scanner) tag() byte {
 	return 0
 }
 
-// drop takes the tag that tag returned.
+// drop consumes the tag that tag returned.
 func (s *scanner) drop() { s.data = s.data[1:] }
 
-// longTag takes a tag of two bytes in the shortest spelling, if it is the next one.
+// longTag consumes the given tag of two bytes, in its shortest encoding, if it is the next one.
 func (s *scanner) longTag(tag uint16) bool {
 	if len(s.data) < 2 || s.data[0] != byte(tag)|0x80 || s.data[1] != byte(tag>>7) {
 		return false
@@ -48,7 +48,7 @@ func (s *scanner) longTag(tag uint16) bool {
 	return true
 }
 
-// number takes a varint.
+// number consumes a varint.
 func (s *scanner) number() uint64 {
 	if len(s.data) > 0 && s.data[0] < 0x80 {
 		n := uint64(s.data[0])
@@ -64,7 +64,7 @@ func (s *scanner) number() uint64 {
 	return n
 }
 
-// bytes takes a part of a length that stands before it.
+// bytes consumes a part with its length.
 func (s *scanner) bytes() []byte {
 	n := s.number()
 	if s.odd || n > uint64(len(s.data)) {
@@ -76,14 +76,14 @@ func (s *scanner) bytes() []byte {
 	return part
 }
 
-// part takes a part, to be read as s is.
+// part consumes a part and returns a scanner of it with the same settings.
 func (s *scanner) part() scanner {
 	data := s.bytes()
 	return scanner{data: data, odd: s.odd, lenient: s.lenient, unclean: s.unclean}
 }
 
-// text takes a string, which must be valid UTF-8 unless the scanner is lenient. It is the
-// message's own bytes.
+// text consumes a string, which must be valid UTF-8 unless the scanner is lenient. The result
+// shares the message's memory.
 func (s *scanner) text() string {
 	part := s.bytes()
 	if len(part) == 0 {
@@ -96,8 +96,8 @@ func (s *scanner) text() string {
 	return text
 }
 
-// pair is a name and a value, in this order, if the message is nothing else, each shorter
-// than 128 bytes, and both ASCII. Nearly all attributes are, and are read at once.
+// pair returns a name and a value if the message has only these, in this order, each shorter than
+// 128 bytes and both ASCII. Nearly all attributes are like that, so this is the fast path.
 func (s *scanner) pair() (name, value string, is bool) {
 	d := s.data
 	if len(d) < 4 || d[0] != entryName || !ascii(d) {
@@ -111,7 +111,7 @@ func (s *scanner) pair() (name, value string, is bool) {
 	return text[2:at], text[at+2:], true
 }
 
-// ascii tells whether no byte is above 127.
+// ascii reports whether no byte is above 127.
 func ascii(b []byte) bool {
 	var all uint64
 	for ; len(b) >= 8; b = b[8:] {
@@ -123,9 +123,8 @@ func ascii(b []byte) bool {
 	return all&0x8080808080808080 == 0
 }
 
-// skip takes a field that is none of those asked for. One that nobody knows is nothing to
-// a reader; a number that is known, in another type than its own, is odd, and so is a
-// group.
+// skip consumes a field that the caller does not expect. A field with an unknown number is ignored.
+// A known number with another type than its own is odd, and so is a group.
 func (s *scanner) skip(known protowire.Number) {
 	number, kind, size := protowire.ConsumeTag(s.data)
 	if size < 0 || number <= known || number > protowire.MaxValidNumber || kind == protowire.StartGroupType || kind == protowire.EndGroupType {

@@ -2,22 +2,22 @@ package wire
 
 import "encoding/binary"
 
-// The tags of what goes over a stream of checks.
+// Tags of the messages on a stream of checks.
 const (
 	streamedID       = 1<<3 | asNumber
 	streamedRequest  = 2<<3 | asPart
 	streamedResponse = 2<<3 | asPart
 	streamedError    = 3<<3 | asPart
 	streamedCode     = 4<<3 | asNumber
-	streamedFields   = 2 // of a request, the last number
+	streamedFields   = 2 // of a request, the largest number
 
 	streamRequests = 1<<3 | asPart
 	streamAnswers  = 1<<3 | asPart
 )
 
-// ReadStreamed calls each with every request of a CheckStreamRequest and its id, as bytes,
-// in order, until it returns false. It returns false if it did, or if the generated code
-// has to be asked.
+// ReadStreamed calls each with the id and the bytes of every request of a CheckStreamRequest, in
+// order, until each returns false. It returns false if each did, or if the generated code has to
+// decode the message.
 func ReadStreamed(message []byte, each func(id uint64, request []byte) bool) bool {
 	return ReadBatch(message, func(streamed []byte) bool {
 		id, request, ok := readStreamed(streamed)
@@ -35,7 +35,7 @@ func readStreamed(streamed []byte) (id uint64, request []byte, ok bool) {
 			id = s.number()
 		case streamedRequest:
 			s.drop()
-			s.odd = said // two are to be merged
+			s.odd = said // repeated messages would have to be merged
 			said = true
 			request = s.bytes()
 		default:
@@ -53,8 +53,8 @@ func (a *Answer) AppendStreamed(b []byte, id uint64) []byte {
 	return end(end(a.Append(b), response), answer)
 }
 
-// AppendStreamedError appends to b an answer of a CheckStreamResponse that only says why
-// the request could not be decided; code is gRPC's number.
+// AppendStreamedError appends to b an answer of a CheckStreamResponse that only has the reason why
+// the request could not be decided. code is gRPC's number.
 func AppendStreamedError(b []byte, id uint64, why string, code uint32) []byte {
 	b, answer := begin(b, streamAnswers)
 	b = appendText(appendID(b, id), streamedError, why)

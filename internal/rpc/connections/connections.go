@@ -1,5 +1,5 @@
-// Package connections tells how many connections a daemon's listeners have open. It stands
-// apart from rpc, which services of others use by the client.
+// Package connections exports how many connections a daemon's listeners have open. It is apart from
+// rpc, because other services import rpc through package client without these metrics.
 package connections
 
 import (
@@ -8,8 +8,8 @@ import (
 	"aliquot/internal/rpc"
 )
 
-// Watch exports how many connections each listener has open, and how many it may have, by
-// the flag that names it. It panics if they are exported already.
+// Watch exports how many connections each listener has open and how many it may have, by the flag
+// that names it. It panics if they are already exported.
 func Watch(reg prometheus.Registerer, listeners ...*rpc.Listener) {
 	most := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "aliquot_connections_limit", Help: "Connections that a listener may have open: at so many it accepts no more.",
