@@ -11,7 +11,7 @@ import (
 	"aliquot/lua"
 )
 
-// asker puts groups to the store, in one call. Safe for concurrent use.
+// asker sends groups to the store, in one call. Safe for concurrent use.
 type asker struct {
 	auth      *authority
 	guard     *guard
@@ -20,42 +20,40 @@ type asker struct {
 	wordings  sync.Pool // of *wording
 }
 
-// wording is what one call of the store is made of, which nobody looks at any more once the
-// call has returned.
+// wording holds the buffers of one store call. Nothing refers to them once the call has returned.
 type wording struct {
 	call  []lua.Group
 	views []lua.KeyView
 	seen  []observation
 }
 
-// mostWorded is the most limits of a call whose wording is kept for another.
+// mostWorded is the maximum number of limits of a call whose buffers are kept for another call.
 const mostWorded = 4 * groupsPerCall
 
-// keep takes back a wording that is not in use. That of a call that failed is let go.
+// keep takes back buffers that are no longer in use. Those of a failed call are dropped instead.
 func (a *asker) keep(w *wording) {
 	if cap(w.views) <= mostWorded {
 		a.wordings.Put(w)
 	}
 }
 
-// errNoEpoch: the store has not been reached since the start.
+// errNoEpoch: the store has not answered since the start.
 var errNoEpoch = errors.New("regional: the store's contents are not known yet")
 
-// ask decides groups, at most groupsPerCall, in order. After an error nothing was
-// admitted. A group that a store of several servers could only ask about in part is left
-// undecided.
+// ask decides groups, at most groupsPerCall, in order. After an error nothing was admitted. A group
+// that a store of several servers could decide only in part is left undecided.
 func (a *asker) ask(ctx context.Context, groups []*group) error {
 	return a.again(ctx, func() error { return a.try(ctx, groups) })
 }
 
-// again tries a call. Contents that turn out to be others than expected are learnt, and
-// asked once more, as long as not too many calls are.
+// again makes a call. If the store has other contents than expected, it learns them and makes the
+// call once more, unless too many calls are repeated already.
 func (a *asker) again(ctx context.Context, try func() error) error {
 	a.guard.retries.called()
 	err := try()
 	if _, late := errors.AsType[*lua.LateError](err); late && a.guard.retries.retry() {
-		// By this daemon's clock it was not, or it would have given up: the store's
-		// clock was set, and has been learnt anew.
+		// By this daemon's clock the call was not late, or it would have given up. So the store's
+		// clock was set, and has been learnt again meanwhile.
 		err = try()
 	}
 	if _, other := errors.AsType[*lua.EpochError](err); !other {
@@ -70,12 +68,12 @@ func (a *asker) again(ctx context.Context, try func() error) error {
 	return try()
 }
 
-// try makes the call. All rights are read at one instant, so that all views of the
-// call are of the same phase, contents and deadline whoever the groups came from.
+// try makes the call. It reads all rights at one instant, so that all views of the call have the
+// same phase, contents and deadline, whichever callers the groups came from.
 func (a *asker) try(ctx context.Context, groups []*group) error {
 	a.auth.floors.RLock()
 	defer a.auth.floors.RUnlock()
-	defer lost(groups) // what has not come back by then, also where something panicked
+	defer lost(groups) // the borrowed tokens that have not come back by then, also after a panic
 	head, err := a.grant(ctx, groups)
 	if err != nil {
 		return err
@@ -118,8 +116,8 @@ func (a *asker) try(ctx context.Context, groups []*group) error {
 	return nil
 }
 
-// grant reads the rights of all asks. Where the store's clock is not known it is read first: no lease holds by
-// a clock that nobody knows.
+// grant reads the rights of all asks. If the store's clock is not known it reads the clock first,
+// because no lease holds by an unknown clock.
 func (a *asker) grant(ctx context.Context, groups []*group) (header, error) {
 	head := a.auth.grant(groups)
 	if head.epoch != "" && head.deadline == 0 {
@@ -134,8 +132,8 @@ func (a *asker) grant(ctx context.Context, groups []*group) (header, error) {
 	return head, nil
 }
 
-// settleHere is settle for a group that the store was asked about just now: what it has
-// denied may be here by the time its answer is.
+// settleHere settles a group that the store has just decided. If the store denied it, tokens may
+// have come into this daemon's memory meanwhile.
 func (g *group) settleHere(t *localTable, r lua.Result, clock func() budget.Instant, seen []observation) []observation {
 	switch {
 	case r.Allowed:
@@ -152,8 +150,8 @@ func (g *group) settleHere(t *localTable, r lua.Result, clock func() budget.Inst
 	return seen
 }
 
-// usedHere tells what was decided here of the keys of a group that is asked once more: the
-// answer to that takes the place of this one.
+// usedHere adds observations of what this daemon decided for the keys of a group that is sent once
+// more. The second answer replaces the first.
 func (g *group) usedHere(r lua.Result, seen []observation) []observation {
 	for i := range g.asks {
 		a := &g.asks[i]
@@ -162,8 +160,8 @@ func (g *group) usedHere(r lua.Result, seen []observation) []observation {
 	return seen
 }
 
-// callOf words groups for the store; the call has to leave at once. What is returned is good
-// until w is used again.
+// callOf builds the store call of groups. The call has to leave at once. The result is valid until
+// w is used again.
 func (w *wording) callOf(head *header, groups []*group, slots *slotNames, local *localTable, now budget.Instant) []lua.Group {
 	limits := 0
 	for _, g := range groups {
@@ -185,8 +183,8 @@ func (w *wording) callOf(head *header, groups []*group, slots *slotNames, local 
 			a.floorCap, a.coldCap = v.Floor.Cap, v.Cold().Cap
 			views[j] = lua.KeyView{Key: lua.Key(a.limit.Algorithm, a.key.Rule, a.key.Hash), View: v}
 		}
-		// The cost of a request may be beyond what a store counts where its limits are of
-		// other units; one group that is refused would fail all of the call.
+		// A request's cost may exceed what a store counts if its limits have other units. One group
+		// that is refused would fail the whole call.
 		call[i] = lua.Group{Cost: min(g.cost, limit.MaxExact), Limits: views}
 	}
 	return call

@@ -5,8 +5,9 @@ import (
 	"aliquot/limit"
 )
 
-// refund tells the machine what a settlement may give back, before the store is asked: a
-// request that takes it again may be reported before the store's answer is here.
+// refund tells the state machine what a settlement may give back. It must be called before the
+// store is asked, because a request that takes these tokens again may be reported before the
+// store's answer arrives.
 func (a *authority) refund(asks []ask, used []limit.Tokens) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -18,8 +19,8 @@ func (a *authority) refund(asks []ask, used []limit.Tokens) {
 	}
 }
 
-// adjusted takes what a settlement came to: tokens for the pool, and what the keys have
-// now.
+// adjusted records the result of a settlement: the tokens for the pool, and the tokens that the
+// keys have now.
 func (a *authority) adjusted(asks []ask, adjusted []limit.Adjusted) {
 	var seen []observation
 	for i := range asks {

@@ -11,20 +11,19 @@ import (
 )
 
 const (
-	// groupsPerCall bounds one store call, so that a large one does not hold Redis
-	// up for the others: 64 groups take it about a quarter of a millisecond.
+	// groupsPerCall bounds the groups of one store call, so that a large call does not hold up the
+	// others in Redis. 64 groups take Redis about a quarter of a millisecond.
 	groupsPerCall = lua.TakeChunk
-	// batchCalls is how many of a batcher's calls are under way at once. Redis runs
-	// one at a time; the others travel. More would only be smaller calls, and a call
-	// costs this process and Redis as much as many groups do. Measured with 128
-	// callers, 2 to 4 do the same.
+	// batchCalls is how many of a batcher's calls are under way at once. Redis runs one at a time,
+	// while the others travel. More calls would only be smaller, and a call costs this process and
+	// Redis as much as many groups do. Measured with 128 callers, 2 to 4 do the same.
 	batchCalls = 4
-	// queueFor bounds the wait for a call of a store that answers others, the call itself
-	// not included; then the rule's fallback decides. For a silent one nobody waits so long:
-	// callerPatience.
+	// queueFor bounds the wait for a call, which itself is not included, while the store answers
+	// other calls. After that the rule's on_redis_failure decides. If the store is silent, no
+	// caller waits that long: see callerPatience.
 	queueFor = 250 * time.Millisecond
-	// maxQueued bounds the groups that wait: what Redis decides in queueFor at the
-	// 64,000 a second that it does in calls of one.
+	// maxQueued bounds the waiting groups. It is what Redis decides in queueFor at the 64,000
+	// groups a second that it reaches with one group a call.
 	maxQueued = 16_384
 )
 
@@ -33,50 +32,49 @@ var (
 	errBusy = errors.New("regional: too many checks wait for the store")
 	// errQueued: no call had room for the groups within queueFor.
 	errQueued = errors.New("regional: the check waited too long for its turn at the store")
-	// errBroken: a call failed by a bug. The store may have decided the groups all the same.
+	// errBroken: a call failed by a bug. The store may still have decided the groups.
 	errBroken = errors.New("regional: a call of the store failed by a bug of the daemon")
 	// errGone is wrapped with the cause when a caller's context ended first.
 	errGone = errors.New("the caller did not wait for the decision")
 )
 
-// batcher lets concurrent checks share store calls: with one call for each, the
-// calls are what Redis and this process spend their time on. While fewer than
-// batchCalls are under way a check is sent at once; while they are, checks wait in
-// the order they came, and the next call takes as many as it holds. Groups of one
-// key therefore reach the store in the order of their arrival, except that calls
-// under way at the same time may overtake each other, as the checks in them might.
-// Safe for concurrent use; it has no goroutine while it has nothing to do.
+// batcher lets concurrent checks share store calls. With one call for each check, Redis and this
+// process would spend their time on calls. While fewer than batchCalls are under way, a check is
+// sent at once. Otherwise checks wait in the order of their arrival, and the next call takes as
+// many as it holds. So groups of one key reach the store in the order of their arrival. Only calls
+// under way at the same time may overtake each other, as their checks might have without a batcher.
+// Safe for concurrent use. It has no goroutine while it has nothing to do.
 type batcher struct {
 	ask func(ctx context.Context, groups []*group) error
-	// refused is told of groups that were turned away or gave up waiting.
+	// refused is called with the error of groups that were turned away or gave up waiting.
 	refused func(error)
-	// caught is told of calls that panicked; not nil.
+	// caught is called with the cause of each call that panicked; not nil.
 	caught func(cause any)
 
 	mu      sync.Mutex
 	queue   []*waiter
-	queued  int // groups in queue, those of callers that left included
+	queued  int // groups in queue, also those of callers that left
 	running int // calls under way
-	workers int // of them those that batches are made for
-	// waiters are kept for the next callers.
+	workers int // those of the running calls that take batches
+	// waiters holds waiters for the next callers.
 	waiters sync.Pool
-	// heard is the store's last sign of life, or when the first of the calls under way began.
+	// heard is when the store last answered, or when the first of the calls under way began.
 	heard time.Time
 }
 
-// waiter is one caller's groups, at most groupsPerCall. The batcher's mu guards what
-// changes.
+// waiter is one caller's groups, at most groupsPerCall. The batcher's mu guards the fields that
+// change.
 type waiter struct {
 	groups []*group
 	came   time.Time
-	done   chan error // room for one
-	sent   bool       // the groups are in a call, or were
-	left   bool       // the caller does not wait any more
+	done   chan error // has room for one error
+	sent   bool       // the groups are or were in a call
+	left   bool       // the caller no longer waits
 
 	patience *time.Timer // of the caller
 }
 
-// waiter is one for a caller that comes now.
+// waiter returns a waiter for a caller that arrives now.
 func (b *batcher) waiter(groups []*group) *waiter {
 	w, _ := b.waiters.Get().(*waiter)
 	if w == nil {
@@ -86,16 +84,16 @@ func (b *batcher) waiter(groups []*group) *waiter {
 	return w
 }
 
-// over takes back a waiter that has got its answer: nobody else looks at it after that.
+// over takes back a waiter that has its answer. Nothing else refers to it after that.
 func (b *batcher) over(w *waiter) {
 	w.patience.Stop()
 	w.groups = nil
 	b.waiters.Put(w)
 }
 
-// decide has groups decided in a call shared with others. After an error other than
-// errGone, errGivenUp and errBroken nothing was admitted and the groups are the caller's
-// again; after these they may still be in use, or half decided.
+// decide has groups decided by a call shared with others. After errGone, errGivenUp and errBroken
+// the groups may still be in use, or half decided. After any other error nothing was admitted, and
+// the groups belong to the caller again.
 func (b *batcher) decide(ctx context.Context, groups []*group) error {
 	w := b.waiter(groups)
 	wait, ok := b.enqueue(w)
@@ -106,7 +104,7 @@ func (b *batcher) decide(ctx context.Context, groups []*group) error {
 	return b.wait(ctx, w, wait)
 }
 
-// wait waits for a waiter's answer, as long as it has patience: at first so long.
+// wait waits for a waiter's answer while its patience lasts. wait is the first period of it.
 func (b *batcher) wait(ctx context.Context, w *waiter, wait time.Duration) error {
 	due := w.came.Add(wait)
 	w.patience.Reset(wait)
@@ -129,8 +127,8 @@ func (b *batcher) wait(ctx context.Context, w *waiter, wait time.Duration) error
 	}
 }
 
-// enqueue adds w, and starts a call if one more may be under way. It returns how long to
-// wait at first, or false when the queue is full.
+// enqueue adds w, and starts a call if one more may be under way. It returns how long to wait at
+// first, or false when the queue is full.
 func (b *batcher) enqueue(w *waiter) (wait time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,8 +146,8 @@ func (b *batcher) enqueue(w *waiter) (wait time.Duration, ok bool) {
 	return wait, true
 }
 
-// first is how long a caller that comes now waits at first. The caller holds mu, and sees
-// to it that a call is under way.
+// first returns how long a caller that arrives now waits at first. The caller holds mu, and makes
+// sure that a call is under way.
 func (b *batcher) first(came time.Time) time.Duration {
 	wait := b.patience(came)
 	if b.running == 0 {
@@ -158,8 +156,8 @@ func (b *batcher) first(came time.Time) time.Duration {
 	return wait
 }
 
-// leave takes w out of the queue and reports whether it was still in it: if so the
-// store will not hear of its groups.
+// leave records that w's caller no longer waits, and reports whether w was still in the queue. If
+// so, the store never gets its groups.
 func (b *batcher) leave(w *waiter) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -178,8 +176,7 @@ func (b *batcher) work() {
 	}
 }
 
-// next takes what the next call holds from the queue. Nothing to take ends the
-// worker.
+// next takes the waiters of the next call from the queue. If there are none, the worker ends.
 func (b *batcher) next() (waiters []*waiter, groups []*group) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -208,10 +205,10 @@ func (b *batcher) next() (waiters []*waiter, groups []*group) {
 	return waiters, groups
 }
 
-// serve makes one call and tells its callers. Groups that the store cannot count
-// with, which takes a bug, spoil a call before anything is charged; then each caller
-// gets a call of its own, so that the bug harms nobody else. After a panic nobody knows
-// what was charged, and nothing is asked again.
+// serve makes one call and gives each caller the result. If a bug makes groups that the store
+// cannot count with, the call fails before anything is charged. Then each caller gets a call of its
+// own, so that the bug harms no other caller. After a panic it is unknown what was charged, so
+// nothing is sent again.
 func (b *batcher) serve(waiters []*waiter, groups []*group) {
 	began := time.Now()
 	err := b.call(groups)
@@ -225,9 +222,9 @@ func (b *batcher) serve(waiters []*waiter, groups []*group) {
 	}
 }
 
-// call puts groups to the store. A panic is errBroken to those who wait for it, whose rules'
-// fallbacks decide: it is no caller's own, so it must end neither their calls nor the
-// process.
+// call sends groups to the store. A panic becomes errBroken for all callers that wait for the call,
+// and their rules' on_redis_failure decides. The panic belongs to no single caller, so it must end
+// neither their calls nor the process.
 func (b *batcher) call(groups []*group) error {
 	err := caughtIn(func() error { return b.ask(context.Background(), groups) })
 	if bug, ok := errors.AsType[*panicError](err); ok {
@@ -237,6 +234,6 @@ func (b *batcher) call(groups []*group) error {
 	return err
 }
 
-// unsettled tells whether groups may be in use, or half decided, after an error of their
-// call: whoever goes on with them takes others in their place.
+// unsettled reports whether groups may be in use, or half decided, after an error of their call. A
+// caller that goes on with them must use copies.
 func unsettled(err error) bool { return errors.Is(err, errGivenUp) || errors.Is(err, errBroken) }

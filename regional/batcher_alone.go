@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// alone makes a call that is not shared, and waits for it no longer than for those that are.
-// After errGone and errGivenUp the call goes on, and what it uses is in use.
+// alone makes a call that is not shared, and waits for it no longer than for a shared one. After
+// errGone and errGivenUp the call goes on, so its arguments are still in use.
 func (b *batcher) alone(ctx context.Context, call func(context.Context) error) error {
 	w := b.waiter(nil)
 	w.sent = true
@@ -31,8 +31,8 @@ func (b *batcher) alone(ctx context.Context, call func(context.Context) error) e
 	return err
 }
 
-// answerAlone makes a call by a limiter's way of those that are not shared, and returns what
-// it brings. What a call that was given up still brings is nobody's.
+// answerAlone makes a call that is not shared through a limiter, and returns its result. The result
+// of a call that was given up is dropped.
 func answerAlone[T any](ctx context.Context, l *limiter, call func(context.Context) (T, error)) (T, error) {
 	var out, none T
 	err := l.alone(ctx, func(ctx context.Context) (err error) {
@@ -53,14 +53,14 @@ type panicError struct {
 
 func (e *panicError) Error() string { return fmt.Sprintf("%v\n%s", e.cause, e.stack) }
 
-// isBug tells a panic that was made an error from the errors of calls.
+// isBug reports whether an error of a call is a recovered panic.
 func isBug(err error) bool {
 	_, bug := errors.AsType[*panicError](err)
 	return bug
 }
 
-// caughtIn makes a panic an error, so that it ends a call and not the process. One that was
-// caught before, and went on, keeps where it came from.
+// caughtIn runs do and turns a panic into an error, so that it ends a call and not the process. A
+// panic that was caught before and raised again keeps its first stack.
 func caughtIn(do func() error) (err error) {
 	defer func() {
 		switch cause := recover().(type) {
@@ -74,13 +74,13 @@ func caughtIn(do func() error) (err error) {
 	return do()
 }
 
-// panicAgain lets a panic that was caught, on another goroutine perhaps, reach the one whose
-// call it is, where panics of calls are looked after.
+// panicAgain panics if err is a recovered panic, possibly one of another goroutine. It then ends
+// the call of the present goroutine, where panics of calls are handled.
 func panicAgain(err error) {
 	if bug, ok := errors.AsType[*panicError](err); ok {
 		panic(bug)
 	}
 }
 
-// atOnce makes a call that is not shared of a store that is never silent.
+// atOnce makes a call that is not shared, of a store that always answers.
 func atOnce(ctx context.Context, call func(context.Context) error) error { return call(ctx) }

@@ -13,54 +13,54 @@ import (
 )
 
 const (
-	// The breaker opens after tripAfter failures in a row, however seldom calls come, or
-	// when half of at least tripSample calls of tripWindow failed.
+	// The breaker opens after tripAfter failures in a row, however rare calls are, or when half of
+	// at least tripSample calls of tripWindow failed.
 	tripAfter  = 5
 	tripSample = 20
 	tripWindow = time.Second
-	// It is open for openLeast, then one trial is made of the store. Each time that
-	// finds it unwell, or that it fails again within openMost of having closed,
-	// the wait doubles, up to openMost.
+	// The breaker is open for openLeast, and then one trial call is made. The wait doubles, up to
+	// openMost, if the trial fails, and also if the store fails again within openMost of the
+	// breaker's closing.
 	openLeast = 500 * time.Millisecond
 	openMost  = 5 * time.Second
-	// openJitter is the part of a wait left to chance, in percent, so that the
-	// daemons of a region do not all try a recovering store at once.
+	// openJitter is the random part of a wait, in percent, so that the daemons of a region do not
+	// all try a recovering store at once.
 	openJitter = 20
 )
 
-// errOpen: the store did not answer lately and is not asked for now.
+// errOpen: the store did not answer recently, and gets no calls for now.
 var errOpen = errors.New("regional: the breaker before the store is open")
 
-// breaker keeps calls off a store that does not answer. gobreaker counts and
-// decides when to open; how long is decided here, since gobreaker waits the same
-// time always. While it is not closed only trials pass, that no client waits for.
-// Safe for concurrent use.
+// breaker keeps calls away from a store that does not answer. gobreaker counts failures and decides
+// when to open. The time for which it stays open is decided here, because gobreaker's is always the
+// same. While the breaker is not closed it lets only trials pass, for which no client waits. Safe
+// for concurrent use.
 type breaker struct {
 	calls    *gobreaker.CircuitBreaker[struct{}]
 	now      func() budget.Instant
 	onChange func(gobreaker.State)
-	// open: not closed.
+	// open is true unless the breaker is closed.
 	open atomic.Bool
-	// shut is the instant until which the open breaker lets nothing through.
+	// shut is the instant until which the open breaker lets nothing pass.
 	shut atomic.Int64
-	// failures counts the calls that failed since the last that did not. gobreaker's own
-	// count forgets those that are older than tripWindow.
+	// failures counts the calls that failed since the last success. gobreaker's own count forgets
+	// failures older than tripWindow.
 	failures atomic.Int64
 
 	mu     sync.Mutex
-	wait   time.Duration // the last one, without jitter; 0: never opened
+	wait   time.Duration // the latest one, without jitter; 0: never opened
 	closed budget.Instant
 }
 
-// newBreaker makes a closed breaker. onChange is told each new state; it must be
-// quick and not call the breaker.
+// newBreaker returns a closed breaker. onChange is called with each new state. It must be quick and
+// not call the breaker.
 func newBreaker(now func() budget.Instant, onChange func(gobreaker.State)) *breaker {
 	b := &breaker{now: now, onChange: onChange}
 	b.calls = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:         "store",
 		Interval:     tripWindow,
 		BucketPeriod: tripWindow / 10,
-		Timeout:      time.Nanosecond, // over long before shut is
+		Timeout:      time.Nanosecond, // always over before shut is
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return b.failures.Load() >= tripAfter ||
 				c.Requests >= tripSample && 2*c.TotalFailures >= c.Requests
@@ -72,9 +72,9 @@ func newBreaker(now func() budget.Instant, onChange func(gobreaker.State)) *brea
 	return b
 }
 
-// do makes a call, or refuses to with an error that isOpen knows. A call that panics does so
-// here too, with a *panicError, and counts as none: a bug that one key's requests meet says
-// nothing of the store, and must not keep all others from it.
+// do makes a call, or refuses it with an error for which isOpen is true. If the call panics, do
+// panics with a *panicError and counts neither success nor failure: a bug that one key's requests
+// trigger says nothing about the store, and must not cut off all others from it.
 func (b *breaker) do(trial bool, call func() error) error {
 	if b.open.Load() && (!trial || b.trialIn() > 0) {
 		return errOpen
@@ -84,7 +84,8 @@ func (b *breaker) do(trial bool, call func() error) error {
 	return err
 }
 
-// succeeded reports whether a call says that the store is well, and counts those that do not.
+// succeeded reports whether a call's error shows that the store is well, and counts the errors that
+// do not.
 func (b *breaker) succeeded(err error) bool {
 	if answered(err) || inPart(err) {
 		b.failures.Store(0)
@@ -94,10 +95,10 @@ func (b *breaker) succeeded(err error) bool {
 	return false
 }
 
-// suspects reports whether the last call failed and the breaker is closed still.
+// suspects reports whether the last call failed while the breaker is still closed.
 func (b *breaker) suspects() bool { return b.failures.Load() > 0 && !b.open.Load() }
 
-// trialIn is in how long the store is to be tried; 0: now, or the breaker is closed.
+// trialIn returns after what time the store is to be tried; 0: now, or the breaker is closed.
 func (b *breaker) trialIn() time.Duration {
 	if !b.open.Load() {
 		return 0
@@ -105,10 +106,10 @@ func (b *breaker) trialIn() time.Duration {
 	return max(0, budget.Instant(b.shut.Load()).Sub(b.now()))
 }
 
-// tryNow ends the wait: there is reason to think that the store is back.
+// tryNow ends the wait, because there is a sign that the store is back.
 func (b *breaker) tryNow() { b.shut.Store(0) }
 
-// isOpen tells the breaker's own errors from those of calls.
+// isOpen reports whether an error is the breaker's own and not that of a call.
 func isOpen(err error) bool {
 	return errors.Is(err, errOpen) || errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests)
 }
@@ -124,12 +125,12 @@ func (b *breaker) changed(_ string, from, to gobreaker.State) {
 	case gobreaker.StateClosed:
 		b.closed = now
 	}
-	b.open.Store(to != gobreaker.StateClosed) // after shut, which tells what it means
+	b.open.Store(to != gobreaker.StateClosed) // after shut, which says until when it is open
 	b.mu.Unlock()
 	b.onChange(to)
 }
 
-// nextWait is how long to stay open this time.
+// nextWait returns how long to stay open this time.
 func (b *breaker) nextWait(from gobreaker.State, now budget.Instant) time.Duration {
 	again := from == gobreaker.StateHalfOpen || now.Sub(b.closed) < openMost
 	if b.wait == 0 || !again {

@@ -7,12 +7,13 @@ import (
 	"aliquot/internal/boottime"
 )
 
-// A machine that was paused may come back with clocks that stood still. The leader's clock,
-// the store's and the wall clock show it, each if it ran on, or was set right, meanwhile.
+// A machine that was paused may come back with clocks that stopped meanwhile. The leader's clock,
+// the store's clock or the wall clock then shows the pause, provided that it ran on or was set
+// right.
 
-// compare takes what the clock of the leader with an epoch showed in the answer to a call
-// that was sent at an instant; 0 is nothing. It comes before the answer is believed. A lease
-// outlives its session, so readings of several sessions are compared.
+// compare takes a reading of the clock of a leader, which came in the answer to a call sent at
+// sent; 0 is no reading. It must be called before the answer is used. A lease outlives its session,
+// so readings of several sessions are compared.
 func (r *reporter) compare(leader uint64, shows int64, sent budget.Instant) {
 	if shows == 0 {
 		return
@@ -22,7 +23,7 @@ func (r *reporter) compare(leader uint64, shows int64, sent budget.Instant) {
 	}
 }
 
-// sameInstant is how long reading both clocks may take for them to belong together.
+// sameInstant is the maximum time between readings of two clocks that count as simultaneous.
 const sameInstant = time.Millisecond
 
 // watchWall compares the wall clock with the boot clock.
@@ -39,13 +40,15 @@ func (r *reporter) watchWall() {
 	}
 }
 
-// stoodStill gives up the session and its lease, which this machine's clock has measured.
+// stoodStill gives up the session and its lease, because this machine's clock has measured the
+// lease.
 func (r *reporter) stoodStill(by string, stopped time.Duration) {
 	r.log.Warn("this machine's clock stood still, as that of a paused virtual machine does; the lease is given up", "seen", by, "for_at_least", stopped)
 	r.auth.post(budget.ClockStopped{})
 }
 
-// newWall is a wall clock to be watched, if the daemon goes by this machine's boot clock.
+// newWall returns a wall clock to watch if the daemon uses this machine's boot clock, and nil
+// otherwise.
 func newWall(bootClock bool) *boottime.Wall {
 	if !bootClock {
 		return nil

@@ -8,39 +8,40 @@ import (
 	"aliquot/budget"
 )
 
-// clusterConfig is what the coordinators say of the cluster, as the state file
-// keeps it.
+// clusterConfig is the configuration of the cluster as the coordinators sent it, in the form of the
+// state file.
 type clusterConfig struct {
 	ClusterID string        `json:"cluster_id"`
 	Lease     time.Duration `json:"lease_ns"`
-	// LeaseWait is what is waited for while the lease is changed; 0: the lease.
+	// LeaseWait is how long others wait while the lease is changed; 0: the lease.
 	LeaseWait time.Duration  `json:"lease_wait_ns,omitempty"`
 	RhoPPM    int32          `json:"rho_ppm"`
 	Regions   []regionConfig `json:"regions"`
-	// Version is of the floors and all else here; a lower one is out of date.
+	// Version counts the changes of all fields but LeaderEpoch. A lower version is out of date.
 	Version uint64 `json:"config_version"`
-	// InitialEpoch is the first store contents of this region, which started full.
+	// InitialEpoch is the redis epoch of the first store contents of this region, which started
+	// full.
 	InitialEpoch string `json:"initial_redis_epoch"`
-	// LeaderEpoch is the epoch of the leader that opened the last session: no
-	// share older than it fences a floor that was taken back since.
+	// LeaderEpoch is the epoch of the leader that opened the last session. An older share cannot
+	// fence a floor that was taken back since.
 	LeaderEpoch uint64 `json:"leader_epoch"`
-	// Secret keys the hash of client attributes; never logged.
+	// Secret keys the hash of client attributes. It must never be logged.
 	Secret []byte `json:"hash_secret"`
 }
 
 // regionConfig is one declared region.
 type regionConfig struct {
 	Name string `json:"name"`
-	// Floor is what the region is told to enforce when it is cut off.
+	// Floor is the floor that the region is told to enforce when it is cut off.
 	Floor budget.Share `json:"floor"`
-	// Low is the smallest floor that a bucket of the region may remember, and
-	// FloorVersion the change that made it matter. Without one (0, or a file from
-	// before floors could change) Low is Floor.
+	// Low is the smallest floor that a bucket of the region may remember, and FloorVersion is the
+	// change since which it matters. If FloorVersion is 0, as in a file from before floors could
+	// change, Low is Floor.
 	Low          budget.Share `json:"low"`
 	FloorVersion uint64       `json:"floor_version"`
 }
 
-// normal gives Low its meaning where no change matters.
+// normal returns r with Low set to Floor if no change matters.
 func (r regionConfig) normal() regionConfig {
 	if r.FloorVersion == 0 {
 		r.Low = r.Floor
@@ -48,7 +49,7 @@ func (r regionConfig) normal() regionConfig {
 	return r
 }
 
-// protocol is the part of the configuration that the budget protocol needs.
+// protocol returns the part of the configuration that the budget protocol needs.
 func (c *clusterConfig) protocol() budget.Config {
 	out := budget.Config{Lease: c.Lease, LeaseWait: c.LeaseWait, RhoPPM: c.RhoPPM, Version: c.Version}
 	for _, r := range c.Regions {
@@ -59,7 +60,7 @@ func (c *clusterConfig) protocol() budget.Config {
 	return out
 }
 
-// timing is what a region that is cut off waits by.
+// timing holds the times that decide how long a region that is cut off waits.
 type timing struct {
 	lease, wait time.Duration
 	rhoPPM      int32
@@ -67,7 +68,7 @@ type timing struct {
 
 func (c *clusterConfig) timing() timing { return timing{c.Lease, c.LeaseWait, c.RhoPPM} }
 
-// index is the place of a region, or -1.
+// index returns the position of a region, or -1.
 func (c *clusterConfig) index(region string) int {
 	return slices.IndexFunc(c.Regions, func(r regionConfig) bool { return r.Name == region })
 }
@@ -78,7 +79,7 @@ func (c *clusterConfig) equal(o *clusterConfig) bool {
 		slices.Equal(c.Secret, o.Secret)
 }
 
-// check refuses floors that no bucket could be cut from.
+// check returns an error for floors that no bucket could be divided by.
 func (r *regionConfig) check() error {
 	whole := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
 	for _, s := range []budget.Share{r.Floor, r.Low} {
@@ -92,7 +93,7 @@ func (r *regionConfig) check() error {
 	return nil
 }
 
-// check refuses a configuration that nothing could be enforced with.
+// check returns an error for a configuration under which nothing could be enforced.
 func (c *clusterConfig) check(region string) error {
 	switch {
 	case c.ClusterID == "":

@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 )
 
-// decisionIDs names denials: "<region>-<random number>-<counter>", the numbers in base
-// 36. No two decisions of an installation have the same name, restarts included. The random
-// number is not the incarnation: strangers see these names, and by an incarnation one could
-// report in this daemon's place. Safe for concurrent use.
+// decisionIDs makes the ids of denials: "<region>-<random number>-<counter>", the numbers in base 36.
+// No two decisions of an installation have the same id, even after restarts. The random number is
+// not the incarnation: strangers see these ids, and a stranger who knew the incarnation could report
+// in this daemon's place. Safe for concurrent use.
 type decisionIDs struct {
 	prefix string
 	last   atomic.Uint64
@@ -20,13 +20,13 @@ func newDecisionIDs(region string) *decisionIDs {
 	return &decisionIDs{prefix: region + "-" + strconv.FormatUint(rand.Uint64(), 36) + "-"}
 }
 
-// next is a name and the number it ends with, from 1 on.
+// next returns an id and the number that it ends with, from 1 on.
 func (d *decisionIDs) next() (number uint64, id string) {
 	number = d.last.Add(1)
 	return number, d.prefix + strconv.FormatUint(number, 36)
 }
 
-// number is that of a name of this daemon's; false for any other text.
+// number returns the number of an id that this daemon made, and false for any other text.
 func (d *decisionIDs) number(id string) (number uint64, ok bool) {
 	digits, own := strings.CutPrefix(id, d.prefix)
 	number, err := strconv.ParseUint(digits, 36, 64)

@@ -7,8 +7,9 @@ import (
 	"aliquot/rules"
 )
 
-// applying are those of the rules that a request matches which apply to it, in place, under the limit that it
-// brings. unlimited: none does, for a rule says that nothing limits it.
+// applying filters in place the rules that match a request, and returns those that apply to it
+// under the limit that it brings. unlimited is true if none applies because a rule says that
+// nothing limits the request.
 func (r *request) applying(matched []rules.Matched) (applying []rules.Matched, unlimited bool) {
 	kept := matched[:0]
 	for i := range matched {
@@ -28,7 +29,7 @@ func (r *request) applying(matched []rules.Matched) (applying []rules.Matched, u
 	return kept, unlimited && len(kept) == 0
 }
 
-// brings tells whether the request brings a limit that the rule takes.
+// brings reports whether the request brings a limit that the rule accepts.
 func (r *request) brings(rule *rules.Rule) bool {
 	if r.own.window == 0 || !rule.RequestLimit {
 		return false
@@ -37,8 +38,9 @@ func (r *request) brings(rule *rules.Rule) bool {
 	return why == ""
 }
 
-// keyValues appends what names the bucket that a rule has for the request: rules.KeyValues, and the limit
-// that it brings. So each bucket has one limit, whatever else is asked of its client.
+// keyValues appends the values that name a rule's bucket for the request: rules.KeyValues, and the
+// limit that the request brings. So each bucket has one limit, whatever other limits the client's
+// requests bring.
 func (r *request) keyValues(rule *rules.Rule, dst []byte) []byte {
 	dst = rules.KeyValues(rule, r.attributes, dst)
 	if r.brings(rule) {

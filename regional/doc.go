@@ -1,9 +1,9 @@
-// Package regional is the regional daemon: it answers checks from its own region
-// alone, enforcing the region's budgets in the region's store, reports what was
-// used to the coordinators, and applies the budgets they move. It answers for
-// ever without coordinators, and without its store by each rule's own choice.
+// Package regional is the regional daemon. It answers checks within its own region and enforces the
+// region's shares in the region's store. It reports the usage to the coordinators and applies the
+// shares that they move. Without coordinators it answers without end, and without its store by each
+// rule's on_redis_failure.
 //
-// The walk of one check: service (validate) -> rules (match) -> limiter (one store
-// call for all limits) -> answer. The walk of one budget: reporter -> Hello or
-// Report -> Directive -> authority -> store.Apply -> the next check's view.
+// The walk of one check: service (validate) -> rules (match) -> limiter (one store call for all
+// limits) -> answer. The walk of one budget: reporter -> Hello or Report -> Directive -> authority
+// -> store.Apply -> the view of the next check.
 package regional

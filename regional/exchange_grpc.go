@@ -9,12 +9,12 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-// leastPooled is above what grpc-go copies rather than pools, so that a reply always is
-// written from a buffer that is used again.
+// leastPooled is above the size that grpc-go copies and does not pool. So a reply is always written
+// from a buffer that is used again.
 const leastPooled = 1<<10 + 1
 
-// grpcHandler is the method Check or CheckBatch over gRPC. It says what grpcErrors and an
-// envelope would.
+// grpcHandler returns the method Check or CheckBatch over gRPC. Its answers are those of grpcErrors
+// and an envelope.
 func grpcHandler(s *service, of kind) grpc.MethodHandler {
 	procedure := aliquotv1connect.LimiterServiceCheckProcedure
 	if of == batch {
@@ -42,8 +42,8 @@ func grpcHandler(s *service, of kind) grpc.MethodHandler {
 	}
 }
 
-// DecodeFrom reads a request from gRPC's buffers. What is wrong with it is for the handler
-// to tell: gRPC would answer that the server failed.
+// DecodeFrom reads a request from gRPC's buffers. It leaves errors to the handler, because gRPC
+// would answer that the server failed.
 func (x *exchange) DecodeFrom(data mem.BufferSlice) error {
 	for _, part := range data {
 		x.message = append(x.message, part.ReadOnlyData()...)
@@ -52,7 +52,7 @@ func (x *exchange) DecodeFrom(data mem.BufferSlice) error {
 	return nil
 }
 
-// Encode is the reply in a buffer of gRPC's. The exchange is done with it.
+// Encode returns the reply in a buffer of gRPC's, and ends the use of the exchange.
 func (x *exchange) Encode() (mem.BufferSlice, error) {
 	defer x.done()
 	pool := mem.DefaultBufferPool()

@@ -18,18 +18,19 @@ import (
 )
 
 const (
-	// maxPlain bounds the message of a plain call: more than a check usually has, and little
-	// enough to make room for before it has come, on each of a connection's streams.
+	// maxPlain bounds the message of a plain call. It is more than a check usually has, and little
+	// enough to allocate before the message has come, on each stream of a connection.
 	maxPlain = 4 << 10
-	// maxTimeoutDigits is what Connect allows a timeout in milliseconds.
+	// maxTimeoutDigits is the maximum number of digits that Connect allows a timeout in
+	// milliseconds.
 	maxTimeoutDigits = 10
 	plainType        = "application/proto"
 	compression      = "gzip"
 )
 
-// plainCalls answers Check over Connect where nothing about the call is unusual, by the same
-// rules as connect-go, whose handler makes many objects for each. All else is for
-// next, which reads what was read here once more. Safe for concurrent use.
+// plainCalls answers Check over Connect if nothing about the call is unusual, by the same rules as
+// connect-go, whose handler allocates many objects for each call. All other calls go to next, which
+// reads again what was read here. Safe for concurrent use.
 type plainCalls struct {
 	service *service
 	next    http.Handler
@@ -63,15 +64,15 @@ func (p *plainCalls) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h["Content-Type"] = []string{plainType}
 	h["Accept-Encoding"] = []string{compression}
 	if err := p.decide(ctx, x); err != nil {
-		_ = p.errors.Write(w, r, err) // the client has gone: nobody to tell
+		_ = p.errors.Write(w, r, err) // the error means that the client has gone
 		return
 	}
 	p.write(w, r, x.reply)
 	x.done()
 }
 
-// plainTimeout is how long a plain call may take, negative if for ever; false if the call is
-// not plain.
+// plainTimeout returns how long a plain call may take, negative for no limit. It returns false if
+// the call is not plain.
 func plainTimeout(r *http.Request) (timeout time.Duration, plain bool) {
 	h := r.Header
 	if r.Method != http.MethodPost || r.ContentLength <= 0 || r.ContentLength > maxPlain || first(h, "Content-Type") != plainType ||
@@ -92,7 +93,7 @@ func plainTimeout(r *http.Request) (timeout time.Duration, plain bool) {
 	return time.Duration(ms) * time.Millisecond, true
 }
 
-// first is the first value of a header, whose name is in its canonical form.
+// first returns the first value of a header. The name must be in its canonical form.
 func first(h http.Header, name string) string {
 	if values := h[name]; len(values) > 0 {
 		return values[0]
@@ -100,15 +101,15 @@ func first(h http.Header, name string) string {
 	return ""
 }
 
-// read reads the message of a call, and that nothing is behind it: over HTTP/2 a client whose
-// stream is answered before it ended is told that it was reset. What cannot be read, or only
-// by the generated code, is as it was for who comes next.
+// read reads the message of a call, and checks that nothing follows it: over HTTP/2 a client whose
+// stream is answered before its end is told that it was reset. If the message cannot be read, or
+// only by the generated code, next reads the whole body as it came.
 func (p *plainCalls) read(x *exchange, r *http.Request) bool {
 	told := int(r.ContentLength)
 	x.message = slices.Grow(x.message[:0], told+1)[:told+1]
 	n, err := io.ReadFull(r.Body, x.message)
 	x.message = x.message[:n]
-	whole := n == told && err == io.ErrUnexpectedEOF // one byte more was not there
+	whole := n == told && err == io.ErrUnexpectedEOF // there was not one more byte
 	if whole && x.readFast() {
 		return true
 	}
@@ -120,7 +121,7 @@ func (p *plainCalls) read(x *exchange, r *http.Request) bool {
 	return false
 }
 
-// replayed is a body of which something was read.
+// replayed is a body of which a part was read before.
 type replayed struct {
 	io.Reader
 	io.Closer
@@ -131,7 +132,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// decide decides a call. Its error is one of RPC.
+// decide decides a call. Its error is an RPC error.
 func (p *plainCalls) decide(ctx context.Context, x *exchange) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -144,9 +145,9 @@ func (p *plainCalls) decide(ctx context.Context, x *exchange) (err error) {
 	return p.service.serve(ctx, x)
 }
 
-// write writes a response, compressed if it is large and the client reads that.
+// write writes a response. It compresses a large response if the client accepts that.
 func (p *plainCalls) write(w http.ResponseWriter, r *http.Request, reply []byte) {
-	// Errors: the client has gone, and there is nobody to tell.
+	// An error means that the client has gone, so it is ignored.
 	if len(reply) < compressFrom || !accepts(first(r.Header, "Accept-Encoding"), compression) {
 		_, _ = w.Write(reply)
 		return
@@ -159,11 +160,11 @@ func (p *plainCalls) write(w http.ResponseWriter, r *http.Request, reply []byte)
 	z.Reset(w)
 	_, _ = z.Write(reply)
 	_ = z.Close()
-	z.Reset(nil) // not to hold on to the connection
+	z.Reset(nil) // to release the connection
 	p.zips.Put(z)
 }
 
-// accepts reports whether a list of encodings names one.
+// accepts reports whether a list of encodings contains one.
 func accepts(list, encoding string) bool {
 	for name := range strings.FieldsFuncSeq(list, func(c rune) bool { return c == ',' || c == ' ' }) {
 		if name == encoding {

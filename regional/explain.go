@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// maxUnmatched bounds the rules told of that do not apply.
+	// maxUnmatched bounds the rules in an explanation that do not apply.
 	maxUnmatched = 200
 	// maxHeldKeys bounds the keys of one request that the coordinators are asked about.
 	maxHeldKeys = 8
 )
 
-// errNoDecision: nothing is known of a decision id.
+// errNoDecision: no denial with this id is remembered.
 var errNoDecision = errors.New("no such denial is remembered here: a daemon keeps its latest 4,096 or fewer, " +
 	"and forgets them when it restarts; the id begins with the region it was made in")
 
-// Explain tells how a request would be decided now, or how a denial came about.
+// Explain returns how a request would be decided now, or how a denial came about.
 func (s *service) Explain(ctx context.Context, in *aliquotv1.ExplainRequest) (*aliquotv1.ExplainResponse, error) {
 	e, err := s.explained(ctx, in)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *service) Explain(ctx context.Context, in *aliquotv1.ExplainRequest) (*a
 	return out, nil
 }
 
-// explained is the decision that is asked about.
+// explained returns the decision that the request is about.
 func (s *service) explained(ctx context.Context, in *aliquotv1.ExplainRequest) (explained, error) {
 	if in.GetRequest() == nil {
 		number, ok := s.ids.number(in.GetDecisionId())
@@ -66,7 +66,7 @@ func (s *service) explained(ctx context.Context, in *aliquotv1.ExplainRequest) (
 	return e, nil
 }
 
-// words tells what one daemon knows of a decision.
+// words returns what one daemon knows of a decision, as a message.
 func (e *explained) words() *aliquotv1.ExplainResponse {
 	out := &aliquotv1.ExplainResponse{
 		Decision: e.answer.Message(), UnixMs: e.unixMS, Lease: e.lease.words(),
@@ -95,8 +95,8 @@ func (e *explained) words() *aliquotv1.ExplainResponse {
 	return out
 }
 
-// explainedLimit is one limit that was asked, or not even that (ask is nil) because the
-// cost is above it.
+// explainedLimit is one limit of a decision. ask is nil if the limit was not asked because the cost
+// is above its capacity.
 type explainedLimit struct {
 	ask     *ask
 	verdict *verdict
@@ -116,7 +116,7 @@ func (e *explained) limits() map[*rules.Rule]explainedLimit {
 	return out
 }
 
-// rule tells of one rule.
+// rule returns the explanation of one rule.
 func (e *explained) rule(t *rules.Trace, of *rules.Explanation, limits map[*rules.Rule]explainedLimit) *aliquotv1.RuleExplanation {
 	out := &aliquotv1.RuleExplanation{RuleId: t.Rule.ID, Matched: t.Matched, WhyNot: t.WhyNot(), Key: t.Rule.Key}
 	if t.Matched {
@@ -148,7 +148,7 @@ func (e *explained) rule(t *rules.Trace, of *rules.Explanation, limits map[*rule
 	}
 	l, asked := limits[t.Rule]
 	if !asked {
-		return out // another rule's capacity is below the cost: nothing else was asked
+		return out // the cost is above another rule's capacity, so no limit was asked
 	}
 	words := limitAnswer(l.verdict)
 	out.Decision, out.RetryBasis = words.Message(), l.verdict.basis(l.ask)
@@ -158,7 +158,7 @@ func (e *explained) rule(t *rules.Trace, of *rules.Explanation, limits map[*rule
 	return out
 }
 
-// tell adds the region's right and what there was.
+// tell adds the region's right and the tokens that were there.
 func (a *ask) tell(v *verdict, out *aliquotv1.RuleExplanation) {
 	share := a.right.Effective()
 	out.Hot = a.right.Hot && !a.alone()
@@ -172,7 +172,7 @@ func (a *ask) tell(v *verdict, out *aliquotv1.RuleExplanation) {
 
 func fraction(share int32) float64 { return float64(share) / float64(budget.Unit) }
 
-// listName is the list that decides: the file's, or the entries above it.
+// listName returns the list that decides: the file's, or the entries above the file.
 func listName(e *rules.Explanation) string {
 	blocks := e.List == rules.Blacklisted
 	switch {
@@ -186,7 +186,7 @@ func listName(e *rules.Explanation) string {
 	return "whitelist"
 }
 
-// noteText is a pattern with the note of its entry.
+// noteText returns a pattern with the note of its entry.
 func noteText(pattern string, e *rules.Note) string {
 	text := pattern
 	if e.UntilMS != 0 {

@@ -22,7 +22,7 @@ func (l *limiter) fallBack(groups []*group) {
 
 func (l *limiter) fallBackGroup(g *group, contents string, seen []observation) []observation {
 	closed := false
-	var asks [1]*ask // room for what most groups have
+	var asks [1]*ask // room for the number that most groups have
 	var outcomes [1]limit.Outcome
 	local := asks[:0]
 	for i := range g.asks {
@@ -62,7 +62,8 @@ func (l *limiter) fallBackGroup(g *group, contents string, seen []observation) [
 	return seen
 }
 
-// probeIn is in how long the store is tried the next time, and has answered if it is well.
+// probeIn returns after what time the next trial of the store will have its answer, if the store is
+// well.
 func (l *limiter) probeIn() time.Duration {
 	if l.direct == nil {
 		return storeDeadline
@@ -70,8 +71,9 @@ func (l *limiter) probeIn() time.Duration {
 	return l.direct.guard.breaker.trialIn() + storeDeadline
 }
 
-// untilProbe is a denial without the store, whose wait ends when the store is tried again, if not
-// before: the store may know of more. Where nothing is known of the limit only that helps.
+// untilProbe returns a denial made without the store, with a wait that ends no later than the next
+// trial of the store, which may know of more tokens. If nothing is known of the limit, only that
+// trial helps, so the wait ends with it.
 func untilProbe(d limit.Decision, probe time.Duration, unknown bool) limit.Decision {
 	if unknown || d.RetryAfter == limit.Never || d.RetryAfter > probe {
 		d.RetryAfter = probe
@@ -82,7 +84,7 @@ func untilProbe(d limit.Decision, probe time.Duration, unknown bool) limit.Decis
 	return d
 }
 
-// unanswered reports whether something was decided of the group without the store's word.
+// unanswered reports whether any limit of the group was decided without the store's word.
 func (g *group) unanswered() bool {
 	for i := range g.out {
 		if mode := g.out[i].mode; mode != modeStore && mode != modeLocal {
@@ -92,9 +94,8 @@ func (g *group) unanswered() bool {
 	return false
 }
 
-// demand tells the machine what a hot key was asked for, so that the region keeps
-// the share it will need when its store is back. A cold key's record is not known,
-// so nothing is said of it.
+// demand adds an observation of what was asked of a hot key, so that the region keeps the share it
+// will need when its store is back. A cold key's record is not known, so it adds nothing.
 func demand(seen []observation, a *ask, g *group, out limit.Outcome) []observation {
 	if g.peek || !a.right.Hot || !g.allowed && out.Tokens >= a.cost {
 		return seen

@@ -19,58 +19,58 @@ import (
 	"aliquot/regional/store"
 )
 
-// Store keeps one record for each key of the region and decides atomically: Redis,
-// or the embedded store. Safe for concurrent use.
+// Store keeps one record for each key of the region and decides atomically. It is a Redis, a Redis
+// Cluster or the embedded store. Safe for concurrent use.
 type Store interface {
-	// Epoch learns, or mints, the identity of the store's contents.
+	// Epoch returns the identity of the store's contents, and creates one if there is none.
 	Epoch(ctx context.Context) (string, error)
-	// Take decides groups in order. now is the store's clock, microseconds.
+	// Take decides groups in order. now is the store's clock, in microseconds.
 	Take(ctx context.Context, epoch string, groups []lua.Group) (results []lua.Result, now int64, err error)
 	// Apply makes share changes, any number of them or none.
 	Apply(ctx context.Context, epoch string, changes []lua.Change) (applied []limit.Applied, now int64, err error)
-	// ApplyLease makes share changes, any number of them or none, and remembers that
-	// a daemon of the region was heard: no other takes the floor back for a while.
+	// ApplyLease makes share changes, any number of them or none, and remembers that a daemon of
+	// the region was heard. So no other daemon takes the floor back for a while.
 	ApplyLease(ctx context.Context, epoch string, changes []lua.Change) (applied []limit.Applied, now int64, err error)
-	// Reserve is Take of one request's groups, remembered under a name and done once by
-	// it. lua.ErrNoRoom: there is no room to remember it.
+	// Reserve does the Take of one request's groups, remembers it under a name, and does it only
+	// once for that name. It returns lua.ErrNoRoom if there is no room to remember it.
 	Reserve(ctx context.Context, epoch string, groups []lua.Group, r lua.Reservation) (out lua.Reserved, now int64, err error)
-	// Reservation is what is remembered under a key, nil if nothing is.
+	// Reservation returns what is remembered under a key, or nil if nothing is.
 	Reservation(ctx context.Context, key string) (*lua.Kept, error)
 	// Settle ends a reservation, once.
 	Settle(ctx context.Context, epoch string, s lua.Settlement) (out lua.Settled, now int64, err error)
-	// Adjust charges what was used all the same, at most the debt below nothing; see limit.Adjust. It
-	// is not to be made twice.
+	// Adjust charges what was used without a charge, at most down to the debt below 0; see
+	// limit.Adjust. It must not be repeated.
 	Adjust(ctx context.Context, epoch string, parts []lua.Part) ([]limit.Adjusted, error)
 	Close() error
 }
 
 const (
-	// storeDeadline bounds one store call from its sending: a stalled store must
-	// not cost more than a check is worth waiting for.
+	// storeDeadline bounds one store call from its sending. A stalled store must not cost more than
+	// a check is worth waiting for.
 	storeDeadline = 100 * time.Millisecond
-	// learnDeadline bounds learning the store's contents, three round trips.
+	// learnDeadline bounds learning the store's contents, which takes three round trips.
 	learnDeadline = 2 * storeDeadline
-	// heardDeadline bounds telling the store that the region is heard: before a Redis Cluster
-	// the first time takes a quarter of a second.
+	// heardDeadline bounds telling the store that the region is heard. With a Redis Cluster the
+	// first time takes a quarter of a second.
 	heardDeadline = 5 * storeDeadline
 	// applyDeadline bounds the application of one part of a directive, some hundred changes.
 	applyDeadline = time.Second
-	// starvedAfter: a call that ends this long after its deadline was ended late,
-	// since this process had no CPU to do it sooner; nor had it to read a reply.
+	// starvedAfter is how long after its deadline a call must end to count as ended late. This
+	// process then had no CPU to end it sooner, nor to read a reply.
 	starvedAfter = storeDeadline / 5
-	// starvedFor bounds that excuse: a store that answered nothing for so long is
-	// unwell, whoever else is.
+	// starvedFor bounds that excuse. A store that has answered nothing for so long is unwell, even
+	// if this process lacks CPU.
 	starvedFor = time.Second
-	// maxCalls bounds the calls under way, those that wait for a connection included. The
-	// batcher's are few; those that reserve and settle are one for each caller.
+	// maxCalls bounds the calls under way, also those that wait for a connection. The batcher has
+	// few calls. Each caller that reserves or settles has one of its own.
 	maxCalls = 1024
 )
 
-// errStarved is wrapped by timeouts that this process may be to blame for.
+// errStarved is wrapped by timeouts that this process may have caused.
 var errStarved = errors.New("regional: this process had no CPU to serve a store call in time")
 
-// guard stands before the store: deadline, breaker, the clock's samples, and
-// metrics. Safe for concurrent use.
+// guard is what every store call passes: it sets deadlines, has the breaker, takes readings of the
+// store's clock and counts metrics. Safe for concurrent use.
 type guard struct {
 	store   Store
 	auth    *authority
@@ -79,21 +79,21 @@ type guard struct {
 	now     func() budget.Instant
 	// heard is when the store last answered a take; 0: never.
 	heard atomic.Int64
-	// failure is why the store's last failed take failed; nil before.
+	// failure is the error of the store's last failed take; nil: none failed.
 	failure atomic.Pointer[error]
-	// failed is told of each call that failed, when the breaker has counted it.
+	// failed is called after each failed call, once the breaker has counted it.
 	failed func()
 	// underWay counts the calls that callers wait for.
 	underWay atomic.Int64
 	retries  retryBudget
 	// others says whether this daemon may spend by the store at all.
 	others *others
-	// bugs is told of calls that panicked, where no caller is.
+	// bugs records panics of calls for which no caller waits.
 	bugs *panics
 }
 
-// newGuard makes a guard. onChange is told whenever the breaker changes between
-// closed and not, with the store's last error. onFailure is told of each call that failed.
+// newGuard returns a guard. onChange is called whenever the breaker changes between closed and not
+// closed, with the store's last error. onFailure is called after each failed call.
 func newGuard(s Store, auth *authority, m *metrics, onChange func(open bool, cause error), onFailure func()) *guard {
 	g := &guard{store: s, auth: auth, metrics: m, now: auth.now, failed: onFailure}
 	g.breaker = newBreaker(auth.now, func(state gobreaker.State) {
@@ -107,28 +107,28 @@ func newGuard(s Store, auth *authority, m *metrics, onChange func(open bool, cau
 	return g
 }
 
-// answered tells whether the store is well: other contents than expected are an
-// answer, and wrong arguments are our fault.
+// answered reports whether a call's error shows that the store is well. The finding of other
+// contents than expected is an answer, and wrong arguments are this daemon's fault.
 func answered(err error) bool {
 	_, otherContents := errors.AsType[*lua.EpochError](err)
 	_, late := errors.AsType[*lua.LateError](err)
 	return err == nil || otherContents || late || errors.Is(err, lua.ErrInvalid) || errors.Is(err, lua.ErrNoRoom)
 }
 
-// inPart tells the failure of one node of several, which the breaker before the whole
-// store has nothing to do with: the node has its own.
+// inPart reports whether an error is the failure of one node of several. The breaker of the whole
+// store ignores it, because the node has a breaker of its own.
 func inPart(err error) bool {
 	_, node := errors.AsType[*store.NodeError](err)
 	return node
 }
 
-// take decides groups under the contents named by epoch; they are worded when the
-// breaker has let the call pass. storeNow is the store's clock then.
+// take decides groups under the contents named by epoch. word builds them once the breaker has let
+// the call pass. storeNow is the store's clock at the decision.
 func (g *guard) take(ctx context.Context, epoch string, word func() []lua.Group) (results []lua.Result, storeNow int64, err error) {
 	return g.takeAs(ctx, "take", epoch, word)
 }
 
-// opProbe is a take that no client waits for, and that tries a store that did not answer.
+// opProbe is a take that tries a store that did not answer. No client waits for it.
 const opProbe = "probe"
 
 func (g *guard) takeAs(ctx context.Context, op, epoch string, word func() []lua.Group) (results []lua.Result, storeNow int64, err error) {
@@ -144,9 +144,9 @@ func (g *guard) takeAs(ctx context.Context, op, epoch string, word func() []lua.
 	return results, storeNow, nil
 }
 
-// call makes a call of the store that a caller waits for, if the breaker lets it pass;
-// do returns the store's clock, 0 if it was not told. A caller that goes away does not
-// take the call with it: a connection would be lost for nothing.
+// call makes a store call for a waiting caller, if the breaker lets it pass. do returns the store's
+// clock, or 0 if the answer lacks it. A caller that goes away does not end the call, because a
+// connection would be lost for nothing.
 func (g *guard) call(ctx context.Context, op, epoch string, do func(context.Context) (now int64, err error)) error {
 	defer g.underWay.Add(-1)
 	if op != opProbe && op != opRoster && !g.others.spends() {
@@ -172,9 +172,8 @@ func (g *guard) call(ctx context.Context, op, epoch string, do func(context.Cont
 	return err
 }
 
-// whileClosed is a way to the store that is closed while the breaker is open: a store that
-// nobody but the daemon's own probe asks has no queue, and what decides without it needs no
-// other goroutine.
+// whileClosed returns ask, with errOpen as the result while the breaker is open. A store that only
+// the daemon's own probe calls needs no queue, and a decision without it needs no other goroutine.
 func (g *guard) whileClosed(ask func(context.Context, []*group) error) func(context.Context, []*group) error {
 	return func(ctx context.Context, groups []*group) error {
 		if g.breaker.open.Load() {
@@ -185,8 +184,8 @@ func (g *guard) whileClosed(ask func(context.Context, []*group) error) func(cont
 	}
 }
 
-// judge tells timeouts that this process is to blame for from the store's own, of a call
-// that has ended now: they say nothing about the store, and must not open the breaker.
+// judge tells a timeout that this process has caused from one of the store, for a call that has
+// just ended. The former says nothing about the store, and must not open the breaker.
 func (g *guard) judge(sent, now budget.Instant, err error) error {
 	if answered(err) {
 		g.heard.Store(int64(now))
@@ -200,8 +199,8 @@ func (g *guard) judge(sent, now budget.Instant, err error) error {
 	return err
 }
 
-// apply makes share changes, and tells the store that the region is heard. It does
-// not pass the breaker: a directive is rare, and failing it costs the session.
+// apply makes share changes, and tells the store that the region is heard. It does not pass the
+// breaker, because directives are rare and a failed one costs the session.
 func (g *guard) apply(ctx context.Context, within time.Duration, epoch string, changes []lua.Change) ([]limit.Applied, int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -219,7 +218,7 @@ func (g *guard) apply(ctx context.Context, within time.Duration, epoch string, c
 	return applied, now, err
 }
 
-// opClock is a call that asks the store for its clock alone.
+// opClock is a call that only asks the store for its clock.
 const opClock = "clock"
 
 // readClock asks the store for its clock.
@@ -230,7 +229,7 @@ func (g *guard) readClock(ctx context.Context, epoch string) error {
 	})
 }
 
-// learn asks which contents the store has and tells the machine.
+// learn asks which contents the store has, and tells the state machine.
 func (g *guard) learn(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), learnDeadline)
 	defer cancel()
@@ -249,7 +248,7 @@ func (g *guard) learn(ctx context.Context) error {
 	return nil
 }
 
-// safely makes a call that no client waits for. A panic is told of, and becomes errBroken.
+// safely makes a call that no client waits for. A panic is reported, and becomes errBroken.
 func (g *guard) safely(op string, do func() error) (err error) {
 	if g.bugs.guard("the store's "+op, func() { err = do() }) {
 		return errBroken
@@ -257,7 +256,8 @@ func (g *guard) safely(op string, do func() error) (err error) {
 	return err
 }
 
-// done has noted that a call ended, and tells when.
+// done records the end of a call in the metrics and takes the reading of the store's clock. It
+// returns the instant of the end.
 func (g *guard) done(op, epoch string, sent budget.Instant, now int64, err error) (received budget.Instant) {
 	received = g.now()
 	g.metrics.storeSeconds.WithLabelValues(op).Observe(received.Sub(sent).Seconds())
@@ -270,13 +270,13 @@ func (g *guard) done(op, epoch string, sent budget.Instant, now int64, err error
 	return received
 }
 
-// redisReasons are the error prefixes of Redis that are worth a label of their own.
+// redisReasons are the error prefixes of Redis that deserve a label of their own.
 var redisReasons = [...]string{
 	"OOM", "READONLY", "NOREPLICAS", "BUSY", "LOADING", "MISCONF", "CLUSTERDOWN",
 	"TRYAGAIN", "NOAUTH", "WRONGPASS", "NOPERM",
 }
 
-// reason is a label for an error of the store, from a fixed set.
+// reason returns the label of a store error, from a fixed set.
 func reason(err error) string {
 	_, otherContents := errors.AsType[*lua.EpochError](err)
 	_, late := errors.AsType[*lua.LateError](err)

@@ -9,7 +9,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// helloed gives the machine what a Hello came to.
+// helloed gives the state machine the result of a Hello.
 func (r *reporter) helloed(ev budget.RegionEvent) {
 	switch e := ev.(type) {
 	case budget.HelloAnswered:
@@ -23,8 +23,8 @@ func (r *reporter) helloed(ev budget.RegionEvent) {
 	}
 }
 
-// hello opens a session; what it returns is for the machine. The message, which names every
-// key that the region holds, is not made before it may leave.
+// hello opens a session, and returns the event for the state machine. The message names every key
+// that the region holds, so it is built only when it may leave.
 func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent {
 	r.saying.Lock()
 	defer r.saying.Unlock()
@@ -40,7 +40,7 @@ func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent
 	out, ev := r.say(ctx, in)
 	if _, opens := ev.(budget.HelloAnswered); opens {
 		r.compare(out.GetEpoch(), out.GetLeaderClockMicros(), sent)
-		r.auth.countUnreported(0) // the session's reports tell
+		r.auth.countUnreported(0) // the session's reports will tell it
 	}
 	if out.GetBusy() {
 		r.auth.countUnreported(in.GetNonce())
@@ -58,12 +58,12 @@ func (r *reporter) hello(ctx context.Context, h budget.Hello) budget.RegionEvent
 // noStore reports whether the store does not answer this daemon.
 func (r *reporter) noStore() bool { return r.storeless.Load() || r.guard.breaker.open.Load() }
 
-// say asks a coordinator, and takes what it answers: out is nil if none did, ev if nothing
-// can be made of the answer. The caller holds saying.
+// say sends a Hello to a coordinator and takes its answer. out is nil if none answered, and ev is
+// nil if the answer is useless. The caller holds saying.
 func (r *reporter) say(ctx context.Context, in *aliquotv1.HelloRequest) (out *aliquotv1.HelloResponse, ev budget.RegionEvent) {
 	out, err := r.peers.hello(ctx, in)
 	if err != nil {
-		return nil, nil // the way to the coordinators has told
+		return nil, nil // peers has reported the error
 	}
 	if r.outOfDate(out) {
 		r.peers.moveOn()
@@ -76,8 +76,8 @@ func (r *reporter) say(ctx context.Context, in *aliquotv1.HelloRequest) (out *al
 	return out, ev
 }
 
-// isSecond notes whether another daemon of the region is heard, and logs that once. The floor
-// is that one's then.
+// isSecond records whether another daemon of the region is heard, and logs a change to true. The
+// floor belongs to that daemon then.
 func (r *reporter) isSecond(second bool) {
 	r.emergency.leaveFloor(second)
 	if !r.second.Swap(second) && second {
@@ -85,9 +85,8 @@ func (r *reporter) isSecond(second bool) {
 	}
 }
 
-// welcome takes the configuration and the rules that came with the answer to a
-// Hello, before the machine hears of it. The second daemon of a region gets them
-// without a session.
+// welcome takes the configuration and the rules that came with the answer to a Hello, before the
+// state machine gets it. The second daemon of a region gets them without a session.
 func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, error) {
 	cluster, known := clusterIn(out.GetConfig()), r.policies.load().cluster
 	cluster.LeaderEpoch = max(out.GetEpoch(), known.LeaderEpoch)
@@ -114,9 +113,10 @@ func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, er
 		r.policies.setNone()
 	}
 	r.opened = true
-	// On disk before the session counts, so that no restart forgets it. An epoch is
-	// worth going on without; a floor, once acknowledged, belongs to others, and they
-	// count on how long this region waits for it.
+	// Save the state file before the session counts, so that no restart forgets the change. The
+	// session may go on if only a new epoch could not be saved. A new floor must be saved: once this
+	// region acknowledges it, the rest belongs to others, and they count on how long this region
+	// waits for it.
 	newEpoch, changed := r.policies.setEpoch(ok.Epoch), r.keeper.outdated(&cluster)
 	if (newEpoch || changed) && !r.keeper.save() && changed {
 		return nil, errConfigNotKept
@@ -128,7 +128,7 @@ func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, er
 	return budget.HelloAnswered{OK: ok, Config: config, InitialRedisEpoch: cluster.InitialEpoch}, nil
 }
 
-// errConfigNotKept: a restart would enforce a floor that this region has given up, or
-// take one back too early.
+// errConfigNotKept: a restart would enforce a floor that this region has given up, or take a floor
+// back too early.
 var errConfigNotKept = errors.New("the region's floor or the lease has changed and the state file cannot be written; " +
 	"no session is opened before it is, see to the disk or the file's permissions")

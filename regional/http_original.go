@@ -9,32 +9,32 @@ import (
 	"strings"
 )
 
-// original is what a proxy says of the request it has to let pass or not, and how it
-// wants to be answered.
+// original is a request as a proxy describes it, which asks whether to let it pass, with the form
+// of answer that the proxy wants.
 type original struct {
 	method, uri string
 	cost        int64
-	costTold    bool // by the proxy's own query
+	costTold    bool // the proxy's own query gives it
 	namespace   string
 	denyStatus  int // 0: the usual one
 }
 
-// proxyHeader is the name of a header, as people write it, and as it stands in an
+// proxyHeader is the name of a header, as documentation writes it and in the form of an
 // http.Header.
 type proxyHeader struct{ name, key string }
 
-// Headers that proxies name the original request by: nginx and its kin the first,
+// Headers in which proxies give the original request: nginx and similar proxies use the first,
 // Traefik and Caddy the second.
 var (
 	uriHeaders    = [...]proxyHeader{{"X-Original-URI", "X-Original-Uri"}, {"X-Forwarded-Uri", "X-Forwarded-Uri"}}
 	methodHeaders = [...]proxyHeader{{"X-Original-Method", "X-Original-Method"}, {"X-Forwarded-Method", "X-Forwarded-Method"}}
 )
 
-// originalOf reads a request to /check, or to a path under it, as it stands in the URL. That
-// is a proxy that sends the request itself with a prefix (Envoy): then path, method and query
-// are the client's own, and no header may say otherwise. Every denial is 429 there, also while
-// the rules are not known: Envoy takes a 5xx for a failure of its authorization server, which
-// failure_mode_allow lets pass. keys are query parameters that may have an API key.
+// originalOf reads a request to /check or to a path under it, as in the URL. A path under it comes
+// from a proxy that sends the request itself with a prefix (Envoy). Then path, method and query are
+// the client's own, and headers are ignored. Every such denial is 429, even while the rules are not
+// known: Envoy takes a 5xx for a failure of its authorization server, which failure_mode_allow lets
+// pass. keys are the query parameters that may hold an API key.
 func originalOf(r *http.Request, path string, keys []string) (original, error) {
 	if path != checkPath {
 		uri := path[len(checkPath):] + "?" + r.URL.RawQuery
@@ -47,8 +47,8 @@ func originalOf(r *http.Request, path string, keys []string) (original, error) {
 	if o.uri, err = told(r.Header, uriHeaders[:]); err != nil {
 		return o, err
 	}
-	// A proxy that puts another path before the client's query (Caddy's forward_auth
-	// with a bare path does) would let clients say their cost and their namespace.
+	// A proxy may put another path before the client's query, as Caddy's forward_auth with a bare
+	// path does. Clients could then set their own cost and namespace.
 	if _, query, _ := strings.Cut(o.uri, "?"); query != "" && query == r.URL.RawQuery {
 		return o, fmt.Errorf("%w: the query of the client's request came as that of %s; let the proxy send its own, or none", errInvalid, checkPath)
 	}
@@ -64,8 +64,8 @@ func originalOf(r *http.Request, path string, keys []string) (original, error) {
 	return o, nil
 }
 
-// told is what those of the headers say that are there. A proxy sets one of them; if
-// another says something else, that one came with the client's request.
+// told returns the value of those of the headers that are present. A proxy sets only one of them.
+// If another one has another value, it came with the client's request, and told fails.
 func told(h http.Header, names []proxyHeader) (string, error) {
 	said := ""
 	for i, n := range names {
@@ -82,7 +82,7 @@ func told(h http.Header, names []proxyHeader) (string, error) {
 	return said, nil
 }
 
-// parameters are those of the proxy's own request. An unknown one is refused: a
+// parameters reads the query of the proxy's own request. It refuses an unknown parameter, because a
 // misspelt "cost" must not count as 1.
 func parameters(query string, keys []string) (original, error) {
 	o := original{cost: 1}

@@ -8,20 +8,20 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// introduceEvery spaces the calls of a daemon whose store has not answered since it
-// started: a change of the rules is to be in force within two seconds there too.
+// introduceEvery is the interval between calls of a daemon whose store has not answered since its
+// start. Such a daemon must also enforce a change of the rules within two seconds.
 const introduceEvery = time.Second
 
-// introduceIfDue asks for the configuration and the rules while the store's contents are
-// not known. The machine says no Hello then, for a session is about a store's contents;
-// without this a daemon that starts beside a store that is down, and has no state file,
-// would go on letting everything pass though every coordinator is there.
+// introduceIfDue asks for the configuration and the rules while the store's contents are not known.
+// The state machine says no Hello then, because a session is about a store's contents. Without this
+// call, a daemon that starts beside a store that is down and has no state file would let everything
+// pass, although every coordinator is there.
 func (r *reporter) introduceIfDue(ctx context.Context) {
 	now := time.Now()
 	if !r.storeless.Load() || now.Sub(r.introduced) < introduceEvery {
 		return
 	}
-	// A connection may have learnt the contents where keepStore has not.
+	// A connection may have learnt the contents when keepStore has not.
 	if r.auth.currentEpoch() != "" || !r.introducing.CompareAndSwap(false, true) {
 		return
 	}
@@ -48,17 +48,17 @@ func (r *reporter) introduce(ctx context.Context) {
 	if out == nil {
 		return
 	}
-	// Of another cluster's floors this daemon has nothing.
+	// This daemon has no part of another cluster's floors.
 	if id := clusterIn(out.GetConfig()).ClusterID; known.ClusterID != "" && id != "" && id != known.ClusterID {
 		return
 	}
-	// That the floor is another's holds also where the rest of the answer is of no use.
+	// If the floor belongs to another daemon, that holds even if the rest of the answer is useless.
 	if whose := out.GetFloorHolder(); ev != nil || whose != aliquotv1.FloorHolder_FLOOR_HOLDER_YOU {
 		r.hearWhose(whose)
 	}
-	// A machine that knew nothing has its configuration by now. One that knew another,
-	// from a state file, takes the new one like that of a Hello which opened nothing; it is
-	// not told of a second daemon, whom it would wait for.
+	// A state machine without a configuration has one by now. One with another configuration, from
+	// a state file, takes the new one as if a Hello had failed to open a session. It is not told of
+	// a second daemon, because it would wait for that daemon.
 	failed, unopened := ev.(budget.CallFailed)
 	if unopened && failed.Config != nil && known.Version != 0 && failed.Config.Version != known.Version {
 		failed.Busy = false
@@ -66,11 +66,11 @@ func (r *reporter) introduce(ctx context.Context) {
 	}
 }
 
-// hearWhose takes a coordinator's word of whose the region's floor is. What a leader that is
-// new does not know is no news: there may be another daemon all the same.
+// hearWhose takes a coordinator's statement of which daemon has the region's floor. A new leader's
+// ignorance says nothing: there may still be another daemon.
 func (r *reporter) hearWhose(holder aliquotv1.FloorHolder) {
 	config := r.policies.load().cluster.protocol()
-	room := config.FloorAfterUse(0) // by then everyone has made room for a region that is not heard
+	room := config.FloorAfterUse(0) // by then all others have made room for a silent region
 	switch holder {
 	case aliquotv1.FloorHolder_FLOOR_HOLDER_OTHER:
 		r.isSecond(true)
