@@ -1,8 +1,29 @@
 package main
 
 import (
+	"os"
+	"strings"
 	"testing"
+	"unicode/utf8"
 )
+
+// TestTheReadmeIsShort: 180 lines of 110 characters, tables and commands among them.
+func TestTheReadmeIsShort(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		n++
+		if length := utf8.RuneCountInString(strings.TrimRight(line, "\n")); length > 110 {
+			t.Errorf("README.md:%d has %d characters, at most 110 are wanted", n, length)
+		}
+	}
+	if n > 180 {
+		t.Errorf("README.md has %d lines, at most 180 are wanted", n)
+	}
+}
 
 // TestDocumentationIsReadable holds the goals for all pages together: no line of text above 120
 // characters, 18 words a sentence on average, and at most 3 % of the sentences above 35 words.
