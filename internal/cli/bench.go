@@ -17,7 +17,7 @@ import (
 )
 
 func newBench(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "bench", Short: "Put load on the regions and judge what they admit"}
+	cmd := &cobra.Command{Use: "bench", Short: "Put load on the regions and compare what they admit with the limit"}
 	cmd.AddCommand(newLoad(g), newFloor(g), newRotate(g), newStep(g), newFlood(g))
 	return cmd
 }
@@ -34,17 +34,15 @@ func newRotate(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate",
 		Short: "Clients that rotate over the regions to get more than their limit",
-		Long: `Sends requests of one or many clients to the regions in turn and compares what was
-admitted with the bound C + r x t of a strict limit: over the whole run (gain) and
-over every interval in it (worst interval; an admission counts for an interval only
-if it was sent and answered within). A rule with another enforcement has a bound of
-its own, N x C + r x t if it is elastic over N regions, N x (C + r x t) if each
-region is independent; 'of bound' is admitted / that. Utilisation is admitted /
-min(bound, offered).
+		Long: `Sends requests of one or many clients to the regions in turn. Compares the admitted
+cost with the bound C + r x t of a strict limit, over the whole run (gain) and over
+every interval in it (worst interval). An interval counts only the requests that were
+sent and answered within it. The bound is N x C + r x t for an elastic rule over N
+regions, and N x (C + r x t) if the regions are independent; 'of bound' is
+admitted / this bound. Utilisation is admitted / min(bound, offered).
 
-With --compare one command drives the same load under several enforcements: it puts
-temporary rules beside those in force, for keys of its own, and takes them out
-afterwards, also on Ctrl-C.
+With --compare one command sends the same load under several enforcements. It adds
+temporary rules for keys of its own, and removes them afterwards, also on Ctrl-C.
 
 Exits with 3 when a client got more than its rule's bound, and with 1 when checks
 failed.`,
@@ -61,7 +59,7 @@ failed.`,
 	f.Float64Var(&c.Rate, "rate", c.Rate, "requests a second of each client; 0: as fast as it can")
 	f.StringVar(&pattern, "pattern", pattern, "round-robin, random, stay or dwell")
 	f.DurationVar(&c.Dwell, "dwell", c.Dwell, "with --pattern dwell: time in one region")
-	f.DurationVar(&c.Rest, "rest", 0, "a client that is denied everywhere sends nothing for this long, then bursts again")
+	f.DurationVar(&c.Rest, "rest", 0, "pause of a client that is denied everywhere, before its next burst")
 	f.StringSliceVar(&compare, "compare", nil, "enforcements to compare under temporary rules with --capacity (default 300) and --refill (default 100)")
 	f.IntVar(&c.Workers, "workers", c.Workers, "calls under way at once; 0: two a region, up to 64 for many clients")
 	f.DurationVar(&c.Bucket, "bucket", c.Bucket, "width of the time series' steps")

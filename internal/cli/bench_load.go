@@ -50,19 +50,18 @@ func newLoad(g *globals) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "load",
-		Short: "As many checks as a daemon can answer, or so many a second",
-		Long: `Sends checks of many keys to one daemon and prints how many it answered a second, how
-long it took, and what a million of them cost the server's, Redis's and the generator's
-processors. Requests are encoded once and answers only scanned, so that the generator
-takes as little of the machine as it can.
+		Short: "Send as many checks as a daemon can answer, or a fixed number a second",
+		Long: `Sends checks of many keys to one daemon. Prints the answers a second, the latency, and
+the processor time that a million checks take of the server, Redis and the generator.
+The generator encodes each request once and only scans the answers, so that it takes
+little of the machine.
 
-Without --rate each of the workers sends its next call when its last one was answered.
-With --rate calls are sent when they are due, whether or not earlier ones were answered,
-and latency counts from when a call was due; 'sent late' is what of it is the
-generator's.
+Without --rate each worker sends its next call when the last one is answered.
+With --rate a call is sent when it is due, whether or not earlier ones are answered.
+The latency counts from that time; 'sent late' is the generator's part of it.
 
-With --floor a second server that answers every check alike is started, and both are
-measured in turns, --pairs times each: the ratios are medians over the pairs.
+With --floor the command also starts a server that answers every check alike. It
+measures both in turns, --pairs times each; the ratios are medians over the pairs.
 
 Over HTTP/1.1 (connect, http) every worker has a connection of its own; over gRPC (grpc,
 rls, stream) they share --connections, with stream as messages of one stream each.
@@ -194,8 +193,8 @@ func newFloor(g *globals) *cobra.Command {
 	var protocol, listen string
 	cmd := &cobra.Command{
 		Use:   "floor",
-		Short: "Serve constant answers: what a server costs that decides nothing",
-		Long:  "Prints the address that it listens on, and answers every check alike until it is ended.",
+		Short: "Serve constant answers, to measure the cost of a server without decisions",
+		Long:  "Prints the address that it listens on. Answers every check alike until it is stopped.",
 		Args:  cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&protocol, "protocol", string(load.Connect), "connect, json, grpc, stream, rls or http")

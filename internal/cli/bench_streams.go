@@ -25,10 +25,10 @@ func newStep(g *globals) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "step",
-		Short: "A demand that moves from one region to another at once",
-		Long: `Sends everything to the first region, and after --before to the second one. Prints
-how long the second region takes until it keeps up with 95 % of the limit's rate for
-good, and whether both together kept to the limit's bound.
+		Short: "Move a demand from one region to another at once",
+		Long: `Sends all requests to the first region, and after --before to the second one. Prints
+the time until the second region lastingly admits 95 % of the limit's rate, and
+whether both regions together stayed within the limit's bound.
 
 Exits with 3 when the client got more than its rule's bound, and with 1 when checks
 failed.`,
@@ -70,10 +70,10 @@ func newFlood(g *globals) *cobra.Command {
 	c.Rate, c.Batch, c.Duration = 30, 1, 40*time.Second
 	cmd := &cobra.Command{
 		Use:   "flood",
-		Short: "Retries without end in one region beside a demand in another",
-		Long: `One client asks for --rate requests a second in the second region, and from --quiet on
-also retries in the first one, many times in a call. Prints what the second region
-was served of min(its demand, its part of the limit).
+		Short: "Retry without end in one region beside a demand in another",
+		Long: `One client sends --rate requests a second to the second region. After --quiet it also
+retries in the first one, many times in a call. Prints which part of min(its demand,
+its part of the limit) the second region was served.
 
 Exits with 3 when the client got more than its rule's bound, and with 1 when checks
 failed.`,

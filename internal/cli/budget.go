@@ -20,7 +20,7 @@ import (
 const pageSize = 1000
 
 func newBudget(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "budget", Short: "See how limits are split over the regions"}
+	cmd := &cobra.Command{Use: "budget", Short: "Show how limits are divided over the regions"}
 	cmd.AddCommand(newBudgetGet(g), newBudgetList(g), newBudgetWatch(g))
 	return cmd
 }
@@ -30,7 +30,7 @@ func newBudgetGet(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "get RULE KEY=VALUE...",
 		ValidArgsFunction: g.nth(0, ruleIDs),
-		Short:             "One client's budget under one rule",
+		Short:             "Show one client's budget under one rule",
 		Example:           "  aliquot budget get per-key api_key=sk_1",
 		Args:              cobra.MinimumNArgs(1),
 	}
@@ -58,7 +58,7 @@ func newBudgetList(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:               "list [RULE]",
 		ValidArgsFunction: g.nth(0, ruleIDs),
-		Short:             "The budgets of all hot keys",
+		Short:             "List the budgets of all hot keys",
 		Args:              cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := g.listBudgets(cmd.Context(), &aliquotv1.ListBudgetsRequest{RuleId: first(args), PageSize: pageSize})
@@ -95,7 +95,7 @@ func newBudgetWatch(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "watch [RULE [KEY=VALUE...]]",
 		ValidArgsFunction: g.nth(0, ruleIDs),
-		Short:             "Budgets as they change: of all hot keys, of a rule, or of one client",
+		Short:             "Watch budgets change: of all hot keys, of a rule, or of one client",
 		Example:           "  aliquot budget watch per-key api_key=sk_1",
 		Args:              cobra.ArbitraryArgs,
 	}

@@ -15,7 +15,7 @@ func newCheck(g *globals) *cobra.Command {
 	var also []string
 	cmd := &cobra.Command{
 		Use:     "check KEY=VALUE...",
-		Short:   "Ask a region whether a request may pass; it is counted",
+		Short:   "Ask a region whether a request may pass; the request is counted",
 		Long:    "Ask a region whether a request with these attributes may pass. The request is counted.\nExits with 3 when it is denied.",
 		Example: "  aliquot check api_key=sk_1\n  aliquot check api_key=sk_1 endpoint=/v1/orders method=POST --cost 5",
 		Args:    cobra.ArbitraryArgs,

@@ -87,8 +87,8 @@ func newRoot(s Streams) *cobra.Command {
 	g := &globals{Streams: s}
 	root := &cobra.Command{
 		Use:           "aliquot",
-		Short:         "One rate limit held over many regions",
-		Long:          "Aliquot holds one rate limit over many regions.\n\nExit codes: 0 ok, 1 error, 2 usage, 3 denied.",
+		Short:         "Keep one rate limit over many regions",
+		Long:          "Aliquot keeps one rate limit over many regions.\n\nExit codes: 0 ok, 1 error, 2 usage, 3 denied.",
 		Version:       config.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -101,7 +101,7 @@ func newRoot(s Streams) *cobra.Command {
 	flags.StringVar(&g.addr, "addr", "", "host:port, URL or unix:///path to ask, or several with commas between them\n(default $"+addrVar+", else "+defaultCoordinator+", for check and explain "+defaultRegion+")")
 	flags.StringVar(&g.context, "context", "", "the installation to ask, as 'aliquot context' names it")
 	flags.StringVarP(&g.output, "output", "o", "table", "table, json or yaml")
-	flags.DurationVar(&g.timeout, "timeout", defaultTimeout, "bound of one call")
+	flags.DurationVar(&g.timeout, "timeout", defaultTimeout, "longest time of one call")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return g.validate() }
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usageError{flagError(c, err)} })
 	for _, group := range []struct {
@@ -109,7 +109,7 @@ func newRoot(s Streams) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"requests", "Requests, asked of a region:", []*cobra.Command{newCheck(g), newExplain(g), newReserve(g), newSettle(g), newHotKeys(g)}},
-		{"rules", "Rules, and what stands above them:", []*cobra.Command{
+		{"rules", "Rules, and what takes precedence over them:", []*cobra.Command{
 			newRules(g), newBlock(g), newAllow(g), newUnlist(g), newOverride(g), newEntries(g), newImport(g),
 		}},
 		{"cluster", "The cluster:", []*cobra.Command{newBudget(g), newCluster(g), newRegion(g)}},

@@ -19,7 +19,7 @@ func newCluster(g *globals) *cobra.Command {
 func newClusterStatus(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "A coordinator's view of the cluster; exits with 1 if nobody leads",
+		Short: "Show a coordinator's view of the cluster; exits with 1 if there is no leader",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			status, err := g.status(cmd)
@@ -40,7 +40,7 @@ func newClusterStatus(g *globals) *cobra.Command {
 func newClusterMembers(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "members",
-		Short: "The coordinators that are members, as one of them knows",
+		Short: "List the member coordinators, as one of them knows them",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			status, err := g.status(cmd)
@@ -65,13 +65,13 @@ func (g *globals) status(cmd *cobra.Command) (*aliquotv1.GetStatusResponse, erro
 func newClusterRemove(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove NODE",
-		Short: "Take a coordinator out of the cluster",
-		Long: `Take a coordinator out of the cluster for good, by its node id. If its process
-still runs, it notices and ends; with an empty data directory it can join again.
+		Short: "Remove a coordinator from the cluster",
+		Long: `Removes a coordinator from the cluster for good, by its node id. If its process still
+runs, it notices that and exits. With an empty data directory it can join again.
 
-Refused if the voters that would remain and can be heard are no majority, and for
-the leader, whose process is to be stopped first. A cluster that has lost its
-majority has no leader and removes nobody: start its coordinators again.`,
+The command is refused if the remaining voters that answer are not a majority. It is
+also refused for the leader: stop that process first. A cluster that has lost its
+majority has no leader and cannot remove a member: start its coordinators again.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := g.call(cmd)

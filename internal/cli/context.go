@@ -13,10 +13,10 @@ import (
 func newContext(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "context",
-		Short: "Name installations, and say which one is asked",
-		Long: "Name installations, and say which one is asked. --addr and --context come before the environment\n" +
-			"(" + addrVar + ", " + regionVar + " for check, explain, reserve and settle, " + contextVar + "), and that before the context in use.\n" +
-			"Several addresses stand with commas between them: the first one that takes a connection is asked.",
+		Short: "Name installations and select one",
+		Long: "Names installations and selects one. --addr and --context take precedence over the environment\n" +
+			"(" + addrVar + ", " + regionVar + " for check, explain, reserve and settle, " + contextVar + "), and the environment over the context in use.\n" +
+			"Separate several addresses by commas: the first one that accepts a connection is asked.",
 	}
 	cmd.AddCommand(newContextList(g), newContextSet(g), newContextUse(g), newContextRemove(g))
 	return cmd
@@ -24,7 +24,7 @@ func newContext(g *globals) *cobra.Command {
 
 func newContextList(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "The contexts, and which one is in use", Args: cobra.NoArgs,
+		Use: "list", Short: "List the contexts, with the one in use", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			all, err := readContexts()
 			if err != nil {
@@ -45,7 +45,7 @@ func newContextList(g *globals) *cobra.Command {
 func newContextSet(g *globals) *cobra.Command {
 	var c installation
 	cmd := &cobra.Command{
-		Use: "set NAME", Short: "Name an installation, and use it if it is the first", Args: cobra.ExactArgs(1),
+		Use: "set NAME", Short: "Name an installation; the first one is used at once", Args: cobra.ExactArgs(1),
 		Example: "  aliquot context set prod --coordinators c1:7400,c2:7400,c3:7400 --regions us-east:7500",
 	}
 	cmd.Flags().StringVar(&c.Coordinators, "coordinators", "", "addresses of coordinators, with commas between them")
@@ -68,7 +68,7 @@ func newContextSet(g *globals) *cobra.Command {
 
 func newContextUse(g *globals) *cobra.Command {
 	return &cobra.Command{
-		Use: "use NAME", Short: "Ask this installation from now on", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
+		Use: "use NAME", Short: "Use this installation from now on", Args: cobra.ExactArgs(1), ValidArgsFunction: completeContexts,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return g.changeContexts(func(all *contexts) error {
 				all.Current = args[0]

@@ -16,14 +16,14 @@ func newDev(g *globals) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "dev",
-		Short: "Run coordinators and regions in this process, to try things out",
+		Short: "Run coordinators and regions in this process, to try them",
 		Long: `Runs the real daemons in this process, on loopback: coordinator i on ports 7400+10i
 (RPC), +1 (Raft), +2 (gossip), +3 (metrics and health); region i on 7500+10i (RPC),
-+1 (gRPC), +2, +3 likewise. Prints every address, an example and, when every region
-holds a lease, the line "ready" and what to try. Logs go to standard error. Stop it with Ctrl-C.
++1 (gRPC), +2, +3 likewise. Prints every address and an example. When every region has
+a lease, prints "ready" and commands to try. Logs go to standard error. Ctrl-C stops it.
 
-Once it is ready it reads lines: 'cut eu-west' takes the coordinators from a region, and
-'heal eu-west' gives them back.`,
+Once it is ready it reads lines: 'cut eu-west' disconnects a region from the coordinators,
+and 'heal eu-west' connects it again.`,
 		Example: `  aliquot dev
   aliquot dev --redis redis://127.0.0.1:7600,redis://127.0.0.1:7610,redis://127.0.0.1:7620 --rtt 80ms`,
 		Args: cobra.NoArgs,

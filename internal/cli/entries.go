@@ -19,9 +19,9 @@ import (
 func newEntries(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "entries",
-		Short: "What stands above the rules file and outlives it: blocks, allows, overrides, tiers",
-		Long: "What was set above the rules file: blocks, allows, overrides and values of tiers. They hold\n" +
-			"through every apply, rollback and stage, until a command or their time takes them away.",
+		Short: "Blocks, allows, overrides and tiers, which take precedence over the rules file",
+		Long: "Blocks, allows, overrides and values of tiers take precedence over the rules file. They hold\n" +
+			"through every apply, rollback and stage, until a command removes them or their time ends.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -32,7 +32,7 @@ func newEntries(g *globals) *cobra.Command {
 func newEntriesList(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "The entries, what they set, and the rules that they hold for",
+		Short: "List the entries with what they set and the rules that they hold for",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			answer, err := g.getRules(cmd, 0)
@@ -128,7 +128,7 @@ func newEntriesHistory(g *globals) *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "history",
-		Short: "The latest changes of entries, the latest first",
+		Short: "List the changes of entries, the latest first",
 		Args:  cobra.NoArgs,
 	}
 	cmd.Flags().IntVar(&limit, "limit", 20, "how many")
@@ -161,7 +161,7 @@ func newEntriesRemove(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "remove (block PATTERN | allow PATTERN | override RULE PATTERN | tier TIER)",
 		ValidArgsFunction: g.entryNames,
-		Short:             "Take an entry away: what the file states holds again",
+		Short:             "Remove an entry: the rules file holds again",
 		Example:           "  aliquot entries remove block 'sk_leaked_*'\n  aliquot entries remove override per-key sk_partner\n  aliquot entries remove tier pro",
 		Args:              cobra.RangeArgs(2, 3),
 	}
@@ -258,7 +258,7 @@ func (t *entryText) message() (*aliquotv1.Entry, error) {
 func newEntriesExport(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "export",
-		Short: "The entries as a file that import reads, on standard output",
+		Short: "Write the entries to standard output, as a file for import",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			answer, err := g.getRules(cmd, 0)
@@ -285,13 +285,13 @@ func newEntriesImport(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Put the entries of a file, all or none (- reads standard input)",
-		Long: "Put the entries of a file that export wrote, all or none. Those whose rule or tier is not\n" +
-			"there are put too, without effect until it is; those that are over are left out.",
+		Long: "Puts the entries of a file that export wrote, all or none. An entry whose rule or tier does not\n" +
+			"exist is put too, and has no effect until it exists. Entries whose time is over are left out.",
 		Example: "  aliquot entries export > entries.yaml\n  aliquot entries import entries.yaml --replace",
 		Args:    cobra.ExactArgs(1),
 	}
 	by.add(cmd)
-	cmd.Flags().BoolVar(&replace, "replace", false, "take away every entry that is not in the file")
+	cmd.Flags().BoolVar(&replace, "replace", false, "remove every entry that is not in the file")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		data, name, err := g.readRules(args[0])
 		if err != nil {

@@ -17,8 +17,8 @@ func newExplain(g *globals) *cobra.Command {
 	var cost int64
 	cmd := &cobra.Command{
 		Use:   "explain (KEY=VALUE... | --decision ID)",
-		Short: "Why a region decides as it does: rules, shares, tokens, lease; nothing is counted",
-		Long: "Ask a region how it would decide a request now, which charges nothing, or how a denial came\n" +
+		Short: "Show why a region decides as it does: rules, shares, tokens, lease; nothing is counted",
+		Long: "Asks a region how it would decide a request now; that charges nothing. Or asks how a denial came\n" +
 			"about (by the decision id in its answer; a daemon remembers some 4,000 of them).",
 		Example: "  aliquot explain api_key=sk_1 endpoint=/v1/orders\n  aliquot explain --decision us-east-1y2p0ij32e8e7-4a",
 		Args:    cobra.ArbitraryArgs,

@@ -36,7 +36,7 @@ func TestVersionAndHelp(t *testing.T) {
 	command(t, "", "version").want(t, exitOK, "aliquot "+config.Release, "go1.")
 	command(t, "", "--version").want(t, exitOK, "aliquot "+config.Release)
 	command(t, "", "version", "-o", "json").want(t, exitOK, `"platform":`)
-	command(t, "", "--help").want(t, exitOK, "Requests, asked of a region:", "Rules, and what stands above them:", "The cluster:", "To try it out, and to size it:")
+	command(t, "", "--help").want(t, exitOK, "Requests, asked of a region:", "Rules, and what takes precedence over them:", "The cluster:", "To try it out, and to size it:")
 }
 
 // The output format is no file name.

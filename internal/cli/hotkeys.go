@@ -85,14 +85,14 @@ func newHotKeys(g *globals) *cobra.Command {
 	n, held, values := 20, false, false
 	cmd := &cobra.Command{
 		Use:   "hotkeys",
-		Short: "The keys a region is asked about most, or the clients it holds back",
-		Long: "The keys that a region is asked about most, by their hashes, which 'aliquot explain' tells of a client. With --held\n" +
-			"the clients that cool_down or auto_block of a rule holds back. --addr is a regional daemon's ops listener (" + defaultOps + ").",
+		Short: "List the busiest keys of a region, or the clients that it holds back",
+		Long: "Lists the busiest keys of a region by their hashes; 'aliquot explain' shows the hash of a client. With --held\n" +
+			"it lists the clients that cool_down or auto_block of a rule holds back. --addr is a regional daemon's ops listener (" + defaultOps + ").",
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().IntVarP(&n, "number", "n", n, "how many keys")
-	cmd.Flags().BoolVar(&values, "values", false, "whose they are, too: of a daemon with --remember-keys")
-	cmd.Flags().BoolVar(&held, "held", false, "the clients that are held back instead")
+	cmd.Flags().BoolVar(&values, "values", false, "also the clients of the keys, from a daemon with --remember-keys")
+	cmd.Flags().BoolVar(&held, "held", false, "list the clients that are held back instead")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if held {
 			var page heldBack

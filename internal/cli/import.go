@@ -21,10 +21,10 @@ func newImportEnvoy(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "envoy-ratelimit FILE...",
 		Short: "Configuration files of envoyproxy/ratelimit (- reads standard input)",
-		Long: "Turn configuration files of envoyproxy/ratelimit into one rules file; - reads standard\n" +
-			"input. Files of the same domain are taken together. The same files give the same text.\n\n" +
-			"What could not be carried over, and what differs, is printed to standard error as\n" +
-			"file:line:column: text, with the place of the descriptor. Look through it, then bring\n" +
+		Long: "Turns configuration files of envoyproxy/ratelimit into one rules file; - reads standard\n" +
+			"input. Files of the same domain are merged. The same files give the same text.\n\n" +
+			"The command prints what it cannot translate, and what differs, to standard error as\n" +
+			"file:line:column: text, with the place of the descriptor. Check it, then bring\n" +
 			"the file into force with `aliquot rules plan` and `aliquot rules apply`.",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -13,7 +13,7 @@ import (
 )
 
 func newRegion(g *globals) *cobra.Command {
-	cmd := &cobra.Command{Use: "region", Short: "The regions, their floors, and how they come and go"}
+	cmd := &cobra.Command{Use: "region", Short: "Show and change the regions and their floors"}
 	cmd.AddCommand(newRegionList(g), newRegionAdd(g), newRegionWeight(g), newRegionDrain(g), newRegionFence(g))
 	return cmd
 }
@@ -21,7 +21,7 @@ func newRegion(g *globals) *cobra.Command {
 func newRegionList(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "The declared regions",
+		Short: "List the declared regions",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := g.call(cmd)
@@ -39,8 +39,8 @@ func newRegionAdd(g *globals) *cobra.Command {
 	var weight int32
 	cmd := &cobra.Command{
 		Use:   "add NAME",
-		Short: "Declare a region, or take a drained or fenced one back in",
-		Long: "Declares a region, or takes a drained or fenced one back in. It gets its floor, empty, when its daemon has said Hello\n" +
+		Short: "Declare a region, or take back a drained or fenced one",
+		Long: "Declares a region, or takes back a drained or fenced one. It gets an empty floor when its daemon has sent Hello\n" +
 			"and the other regions have made room: a few seconds.",
 		Args: cobra.ExactArgs(1),
 	}
@@ -76,9 +76,9 @@ func newRegionDrain(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:               "drain NAME",
 		ValidArgsFunction: g.nth(0, regionIDs),
-		Short:             "Take a region's floor and shares away, step by step",
-		Long: "Takes a region's floor and shares away by acknowledged steps. Its daemon denies every request afterwards, so send it no\n" +
-			"traffic. `aliquot region list` says drained when nothing is left; then the daemon may be stopped.",
+		Short:             "Take away a region's floor and shares, step by step",
+		Long: "Takes away a region's floor and shares in acknowledged steps. Its daemon denies every request afterwards, so send it no\n" +
+			"traffic. `aliquot region list` shows drained when nothing is left; then the daemon may be stopped.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return changeRegion(g, cmd, func(ctx context.Context) (regionAnswer, error) {
@@ -94,8 +94,8 @@ func newRegionFence(g *globals) *cobra.Command {
 		Use:               "fence NAME --dead",
 		ValidArgsFunction: g.nth(0, regionIDs),
 		Short:             "Give what a dead region held to the others at once",
-		Long: "Gives what a region held to the others at once, on your word that no daemon of it admits anything any more. If one does,\n" +
-			"what it admits comes on top of the limits. A region that can be reached is better drained.",
+		Long: "Gives what a region held to the others at once. You confirm that none of its daemons admits requests any more. If one does,\n" +
+			"its requests come on top of the limits. Drain a region that can be reached instead.",
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().BoolVar(&dead, "dead", false, "confirms that every daemon of the region is stopped for good")

@@ -34,14 +34,14 @@ func newReserve(g *globals) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:     "reserve KEY=VALUE...",
-		Short:   "Ask a region whether a request may pass whose costs are an estimate",
-		Long:    "Ask a region whether a request with these attributes may pass. Its costs are an estimate,\nwhich 'aliquot settle ID' replaces by what was used. Exits with 3 when it is denied.",
+		Short:   "Ask a region whether a request with estimated costs may pass",
+		Long:    "Ask a region whether a request with these attributes may pass. Its costs are an estimate;\n'aliquot settle ID' replaces them by the actual use. Exits with 3 when it is denied.",
 		Example: "  aliquot reserve api_key=sk_1 --costs tokens_in=300,tokens_out=500 --id call-1\n  aliquot settle call-1 --costs tokens_out=120",
 		Args:    cobra.MinimumNArgs(1),
 	}
 	c.add(cmd.Flags(), "")
-	cmd.Flags().StringVar(&id, "id", "", "makes a repeated call harmless; without one, one is made")
-	cmd.Flags().DurationVar(&ttl, "ttl", time.Minute, "after this time the estimate stands, 1s to 1h")
+	cmd.Flags().StringVar(&id, "id", "", "makes a repeated call harmless (default: a new one)")
+	cmd.Flags().DurationVar(&ttl, "ttl", time.Minute, "time after which the estimate counts as the use, 1s to 1h")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		attrs, err := attributes(args)
 		if err != nil {
@@ -73,8 +73,8 @@ func newSettle(g *globals) *cobra.Command {
 	var c costFlags
 	cmd := &cobra.Command{
 		Use:     "settle ID",
-		Short:   "End a reservation at what was used",
-		Long:    "End a reservation at what was used: the rest goes back, and more than was reserved is a debt.\nWhat is not said was used as estimated. Repeated it changes nothing.",
+		Short:   "End a reservation with the actual use",
+		Long:    "Ends a reservation with the actual use. The rest goes back; use above the reservation is a debt.\nA unit that is not named was used as estimated. A repeated call changes nothing.",
 		Example: "  aliquot settle call-1 --costs tokens_out=120\n  aliquot settle call-2 --cost 0",
 		Args:    cobra.ExactArgs(1),
 	}

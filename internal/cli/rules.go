@@ -150,7 +150,7 @@ func newRulesShow(g *globals) *cobra.Command {
 	var version uint64
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "The rules in force, or another version of them (which one goes to standard error)",
+		Short: "Print the rules in force or another version (its number goes to standard error)",
 		Args:  cobra.NoArgs,
 	}
 	cmd.Flags().Uint64Var(&version, "version", 0, "a version of the history (default: the one in force)")

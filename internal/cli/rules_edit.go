@@ -17,7 +17,7 @@ type entryFlags struct {
 }
 
 func (f *entryFlags) add(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.ttl, "ttl", 0, "for so long (default: for good)")
+	cmd.Flags().DurationVar(&f.ttl, "ttl", 0, "how long it holds (default: no end)")
 	cmd.Flags().StringVar(&f.reason, "reason", "", "why; it is shown with the entry")
 }
 
@@ -71,7 +71,7 @@ func newUnlist(g *globals) *cobra.Command {
 	var by changeFlags
 	cmd := &cobra.Command{
 		Use:   "unlist PATTERN",
-		Short: "Take the block or the allow of a pattern away",
+		Short: "Remove the block or the allow of a pattern",
 		Args:  cobra.ExactArgs(1),
 	}
 	by.add(cmd)
@@ -91,7 +91,7 @@ func newOverride(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "override RULE PATTERN",
 		ValidArgsFunction: g.nth(0, ruleIDs),
-		Short:             "Give some API keys a limit of their own under one rule, or take it away",
+		Short:             "Give some API keys their own limit under one rule, or remove it",
 		Example: "  aliquot override per-key sk_partner --capacity 1000 --refill-rate 200 --ttl 24h --reason \"migration\"\n" +
 			"  aliquot override per-key sk_partner --remove",
 		Args: cobra.ExactArgs(2),
@@ -103,7 +103,7 @@ func newOverride(g *globals) *cobra.Command {
 	flags.Int64Var(&o.Limit, "limit", 0, "requests in a window")
 	flags.Float64Var(&o.RefillRate, "refill-rate", 0, "requests a second")
 	flags.DurationVar(&window, "window", 0, "window of the limit")
-	flags.BoolVar(&o.Remove, "remove", false, "take the override away")
+	flags.BoolVar(&o.Remove, "remove", false, "remove the override")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o.RuleId, o.Pattern, o.Reason, o.Ttl = args[0], args[1], of.reason, of.lasting(cmd)
 		if window != 0 {

@@ -18,12 +18,12 @@ func newRulesHistory(g *globals) *cobra.Command {
 	var diffs bool
 	cmd := &cobra.Command{
 		Use:   "history",
-		Short: "The versions of the rules, the latest first: who, when and why",
+		Short: "List the versions of the rules, the latest first: who, when and why",
 		Args:  cobra.NoArgs,
 	}
 	cmd.Flags().Int32Var(&limit, "limit", 20, "how many, at most 1000")
 	cmd.Flags().Uint64Var(&before, "before", 0, "only versions below this one (default: from the latest)")
-	cmd.Flags().BoolVar(&diffs, "diff", false, "and what each one changed")
+	cmd.Flags().BoolVar(&diffs, "diff", false, "show what each one changed")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		ctx, cancel := g.call(cmd)
 		defer cancel()
@@ -76,7 +76,7 @@ func newRulesDiff(g *globals) *cobra.Command {
 	var from, to uint64
 	cmd := &cobra.Command{
 		Use:   "diff [FILE]",
-		Short: "What a file, or another version, would change (- reads standard input)",
+		Short: "Show what a file or another version would change (- reads standard input)",
 		Example: "  aliquot rules diff rules.yaml           # the version in force, and this file\n" +
 			"  aliquot rules diff --from 5             # version 5, and the one in force\n" +
 			"  aliquot rules diff --from 5 --to 7",
@@ -119,7 +119,7 @@ func newRulesRollback(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "rollback VERSION",
 		ValidArgsFunction: g.nth(0, ruleVersions),
-		Short:             "Bring the text of an earlier version into force again, as a new version",
+		Short:             "Bring the text of an earlier version into force, as a new version",
 		Args:              cobra.ExactArgs(1),
 	}
 	by.add(cmd)

@@ -19,12 +19,12 @@ func newRulesPlan(g *globals) *cobra.Command {
 	var fail bool
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
-		Short: "What the rules in FILE would have denied or allowed of the latest requests (- reads standard input)",
-		Long: "What other rules would have made of the requests that the regions have decided lately;\n" +
-			"nothing changes. Every region replays a sample of them, up to ten minutes and all requests\n" +
-			"of the keys in it, through the rules that it goes by and through those in FILE: both start\n" +
-			"with full buckets and the region's present shares. Keys are shown by their hashes.\n\n" +
-			"Exits with 0 whatever is found, or with 3 if something would be newly denied and\n" +
+		Short: "Show which recent requests the rules in FILE would have denied or allowed (- reads standard input)",
+		Long: "Shows how other rules would have decided the recent requests of the regions;\n" +
+			"nothing changes. Every region replays a sample: up to ten minutes, and all requests\n" +
+			"of the keys in it. It uses the rules that it follows and the rules in FILE: both start\n" +
+			"with full buckets and the region's current shares. Keys are shown by their hashes.\n\n" +
+			"Exits with 0 whatever it finds; with 3 if a request would be newly denied and\n" +
 			"--fail-if-denied is set.",
 		Args: cobra.ExactArgs(1),
 	}

@@ -70,7 +70,7 @@ func newRulesAbort(g *globals) *cobra.Command {
 	var by changeFlags
 	cmd := &cobra.Command{
 		Use:   "abort [VERSION]",
-		Short: "End a staged roll-out: its regions go back to the text in force",
+		Short: "End a staged roll-out: its regions return to the text in force",
 		Args:  cobra.MaximumNArgs(1),
 	}
 	by.addAuthor(cmd)

@@ -15,7 +15,7 @@ func newRulesValidate(g *globals) *cobra.Command {
 		Use:   "validate FILE",
 		Short: "Check a rules file without a cluster (- reads standard input)",
 		Long: "Check a rules file without a cluster; - reads standard input.\n\n" +
-			"Problems are printed to standard output as file:line:column: text, one a line and in\n" +
+			"Prints problems to standard output as file:line:column: text, one a line and in\n" +
 			"the order of the file; with --output json or yaml as a list. Warnings do not make a\n" +
 			"file invalid. Exit codes: 0 valid, 1 not valid or not readable, 2 usage.",
 		Args: cobra.ExactArgs(1),

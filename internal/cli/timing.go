@@ -17,15 +17,17 @@ func newClusterTiming(g *globals) *cobra.Command {
 	var rho float64
 	cmd := &cobra.Command{
 		Use:   "timing",
-		Short: "Show or change how long a lease is and how differently clocks may run",
+		Short: "Show or change the lease and the bound on clock rates",
 		Long: `Without flags, show the lease T and rho, the bound on the ratio of any two clocks'
 rates, minus 1.
 
-A region may spend what it was lent for T after its last renewal, and one that is
-cut off takes its floor back after 2T(1+rho)^3. A change takes two steps: what is
-granted is the shorter of the old lease and the new one at once, what everyone waits
-for the longer, until every region has acknowledged a longer lease, or the last longer
-one has ended. A larger rho holds once every region has acknowledged it.`,
+A region may spend what it was lent for T after its last renewal. A region that is
+cut off takes back its floor after 2T(1+rho)^3.
+
+A change of T takes two steps. At first leases are granted for the shorter of the old
+and the new T, and everyone waits for the longer. The second step follows when every
+region has acknowledged a longer lease, or when the last longer one has ended. A larger
+rho holds once every region has acknowledged it.`,
 		Example: "  aliquot cluster timing --lease 5s --rho 0.02",
 		Args:    cobra.NoArgs,
 	}

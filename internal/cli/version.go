@@ -14,7 +14,7 @@ import (
 func newVersion(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Which build this is ('aliquot cluster status' says a coordinator's)",
+		Short: "Show the version of this build ('aliquot cluster status' shows a coordinator's)",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			platform := runtime.GOOS + "/" + runtime.GOARCH

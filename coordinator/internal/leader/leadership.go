@@ -90,7 +90,7 @@ func (l *Leadership) lead(ctx context.Context) (leading bool) {
 		l.audit.DropPromise() // it would keep the whole state machine in memory until the next epoch
 	}
 	if errors.Is(err, ErrConfigChanged) {
-		l.log.Info("the regions or their floors have changed; taking charge anew")
+		l.log.Info("the regions or their floors have changed; taking charge again")
 		return true
 	}
 	if errors.Is(err, ErrEpochSpent) {
