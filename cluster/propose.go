@@ -12,13 +12,8 @@ import (
 	raftlogv1 "aliquot/proto/raftlog/v1"
 )
 
-const (
-	// enqueueTimeout bounds the wait for raft's main goroutine to take a command.
-	enqueueTimeout = 5 * time.Second
-	// planEntryBytes bounds one entry of a plan: heartbeats share the main goroutine
-	// with appends, so no entry should take long to send and to sync.
-	planEntryBytes = 256 << 10
-)
+// enqueueTimeout bounds the wait for raft's main goroutine to take a command.
+const enqueueTimeout = 5 * time.Second
 
 // Propose commits a command and returns the answer of the state machine. An answer that is an error is returned as
 // the error, and nothing has changed then. Other errors: ErrNotLeader; ErrUnknownOutcome if the command may still
