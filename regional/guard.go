@@ -314,5 +314,10 @@ func reason(err error) string {
 			return strings.ToLower(prefix)
 		}
 	}
+	for _, words := range []string{"unknown command", "running script", "compiling script", "user_script"} {
+		if strings.Contains(err.Error(), words) {
+			return "scripts"
+		}
+	}
 	return "other"
 }

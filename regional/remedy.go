@@ -20,6 +20,8 @@ func remedy(reason string) string {
 		return "this Redis does not take the user and password of --redis"
 	case "noperm":
 		return "this Redis does not let the user of --redis run what is needed; docs/operations.md lists it"
+	case "scripts":
+		return "this store cannot run the scripts: use Redis 6.2 or later, or Valkey 7.2 or later, with EVAL and the library struct"
 	case "connection":
 		return "nothing answers at the address of --redis: is the Redis running, and reachable from here?"
 	case "reply":

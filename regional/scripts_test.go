@@ -4,12 +4,14 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"aliquot/regional/store"
 )
 
 // A store that cannot run the scripts is named as such, in the metric and with what to do.
 func TestAStoreThatCannotRunTheScripts(t *testing.T) {
 	server := startRedis(t, "--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "")
-	s, err := openStore(Config{Redis: server.URL()})
+	s, err := store.NewRedis(store.DefaultRedisConfig(server.url()))
 	if err != nil {
 		t.Fatal(err)
 	}
