@@ -92,7 +92,18 @@ generated: need-go
 fuzz: need-go ## every fuzzer for FUZZTIME (30s)
 	@set -e; grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do \
 	  for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$dir"/*_test.go); do \
-	    echo "$$dir $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$dir"; \
+	    echo "$$dir $$name"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x "$$dir"; \
+	  done; done
+
+# Fuzzers of what peers and disks send, which fuzz-long runs for ten minutes each.
+LONG_FUZZ = FuzzEntry FuzzSnapshot FuzzDecodeMeta FuzzStateFile FuzzReplies
+
+.PHONY: fuzz-long
+fuzz-long: need-go ## ten minutes for each fuzzer of what peers and disks send, two for each other one
+	@set -e; grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r dir; do \
+	  for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$dir"/*_test.go); do \
+	    time=2m; case " $(LONG_FUZZ) " in *" $$name "*) time=10m;; esac; \
+	    echo "$$dir $$name $$time"; $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $$time -fuzzminimizetime 1x "$$dir"; \
 	  done; done
 
 # What takes minutes by itself: size, growth, elections.
@@ -157,7 +168,7 @@ acceptance: build ## every promise at full length on real processes, as a table 
 	$(GO) run ./internal/e2e/outages -runs 1 -matrix -only "1,000 a second" -bin bin
 
 .PHONY: test-long
-test-long: build ## outages of a region's store on real processes, each fault with each algorithm; docs/outages.md (40 minutes)
+test-long: build fuzz-long ## the long fuzzers, then each fault of a store with each algorithm on real processes; docs/outages.md (2 hours)
 	@deploy/local/install.sh redis-server
 	$(GO) run ./internal/e2e/outages -bin bin
 	$(GO) run ./internal/e2e/outages -runs 1 -matrix -bin bin -doc docs/outages.md
