@@ -16,8 +16,8 @@ func TestSurge(t *testing.T) {
 	if without.Refused+without.Undecided != 0 || without.Allowed == 0 {
 		t.Errorf("without Aliquot: %+v", without)
 	}
-	// deploy/examples/surge/rules.yaml: 24 at once and 120 a second.
-	most := 24 + int(120*1.02*with.lasted.Seconds())
+	// deploy/examples/surge/rules.yaml: 24 at once and 110 a second.
+	most := 24 + int(110*1.02*with.lasted.Seconds())
 	if with.Backend > most || with.Backend == 0 || with.Refused == 0 {
 		t.Errorf("with Aliquot, at most %d may reach the backend: %+v", most, with)
 	}

@@ -21,7 +21,7 @@ import (
 func main() {
 	s := e2e.Surge{Out: os.Stderr}
 	regions := flag.String("regions", "1,3", "in how many regions, 1 to 3, one run for each number")
-	seconds := flag.Int("seconds", 30, "how long the riders send, with and without Aliquot")
+	seconds := flag.Int("seconds", 60, "how long the riders send, with and without Aliquot")
 	flag.IntVar(&s.Riders, "riders", 2000, "how many riders there are")
 	flag.Float64Var(&s.Times, "times", 10, "how many times its limit each rider sends; up to 1, with Aliquot alone")
 	flag.Float64Var(&s.Impatient, "impatient", 0, "part of the riders, 0 to 1, who do not wait as Retry-After says")
