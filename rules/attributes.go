@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// Attribute is one thing that a request says of itself.
+// Attribute is one attribute of a request: a name and a value.
 type Attribute struct{ Name, Value string }
 
-// Attributes are what a request says of itself, each name once, in any order. A request
-// has a handful of them, and looking them all through costs less than hashing a name;
-// what decodes a request needs no map either. The zero value has none. Safe for concurrent
-// use as long as nobody writes to it.
+// Attributes are the attributes of a request, each name once, in any order. A request has a handful
+// of them, so a search through all of them costs less than hashing a name, and decoding needs no
+// map. The zero value has none. Safe for concurrent use while it is not written to.
 type Attributes []Attribute
 
-// AttributesOf are those of a map, sorted by name.
+// AttributesOf converts a map, sorted by name.
 func AttributesOf(m map[string]string) Attributes {
 	out := make(Attributes, 0, len(m))
 	for name, value := range m {
@@ -24,8 +23,8 @@ func AttributesOf(m map[string]string) Attributes {
 	return out
 }
 
-// Get is the value of an attribute; "" if the request does not carry it, which rules
-// take for the same.
+// Get returns the value of an attribute. It returns "" if the request does not have it, which rules
+// do not distinguish.
 func (a Attributes) Get(name string) string {
 	for i := range a {
 		if a[i].Name == name {
@@ -35,8 +34,8 @@ func (a Attributes) Get(name string) string {
 	return ""
 }
 
-// endpoint is the path that names an endpoint: of one that can be read in two ways, the one
-// that all spellings share.
+// endpoint returns the path that names an endpoint. If the path can be read in two ways, it returns
+// the one that all spellings share.
 func (a Attributes) endpoint() string {
 	if path := a.Get(DecodedEndpoint); path != "" {
 		return path
@@ -44,8 +43,8 @@ func (a Attributes) endpoint() string {
 	return a.Get(endpointAttribute)
 }
 
-// Set gives an attribute a value, in place of the one it had, and returns what then are
-// the attributes; they may share memory with a.
+// Set sets the value of an attribute, in place of an earlier value. It returns the new attributes,
+// which may share memory with a.
 func (a Attributes) Set(name, value string) Attributes {
 	for i := range a {
 		if a[i].Name == name {
@@ -56,23 +55,22 @@ func (a Attributes) Set(name, value string) Attributes {
 	return append(a, Attribute{Name: name, Value: value})
 }
 
-// Sort orders them by name, in place.
+// Sort sorts the attributes by name, in place.
 func (a Attributes) Sort() {
 	slices.SortFunc(a, func(x, y Attribute) int { return strings.Compare(x.Name, y.Name) })
 }
 
-// UnitCost is how much a request consumes of one unit, whole tokens.
+// UnitCost is how much a request consumes of one unit, in whole tokens.
 type UnitCost struct {
 	Unit string
 	Cost int64
 }
 
-// Costs are what a request consumes of other things than requests, each unit once, in
-// any order. The zero value has none. Safe for concurrent use as long as nobody writes
-// to it.
+// Costs are what a request consumes of other units than requests, each unit once, in any order. The
+// zero value has none. Safe for concurrent use while it is not written to.
 type Costs []UnitCost
 
-// CostsOf are those of a map, sorted by unit.
+// CostsOf converts a map, sorted by unit.
 func CostsOf(m map[string]int64) Costs {
 	if len(m) == 0 {
 		return nil
@@ -85,7 +83,7 @@ func CostsOf(m map[string]int64) Costs {
 	return out
 }
 
-// Of is the cost of a unit; false if the request has none of it.
+// Of returns the cost of a unit. said is false if the request has none.
 func (c Costs) Of(unit string) (cost int64, said bool) {
 	for i := range c {
 		if c[i].Unit == unit {
@@ -95,8 +93,8 @@ func (c Costs) Of(unit string) (cost int64, said bool) {
 	return 0, false
 }
 
-// Set gives a unit a cost, in place of the one it had, and returns what then are the
-// costs; they may share memory with c.
+// Set sets the cost of a unit, in place of an earlier cost. It returns the new costs, which may
+// share memory with c.
 func (c Costs) Set(unit string, cost int64) Costs {
 	for i := range c {
 		if c[i].Unit == unit {
@@ -107,7 +105,7 @@ func (c Costs) Set(unit string, cost int64) Costs {
 	return append(c, UnitCost{Unit: unit, Cost: cost})
 }
 
-// Sort orders them by unit, in place.
+// Sort sorts the costs by unit, in place.
 func (c Costs) Sort() {
 	slices.SortFunc(c, func(x, y UnitCost) int { return strings.Compare(x.Unit, y.Unit) })
 }

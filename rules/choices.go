@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// minBorrowWait and maxBorrowWait bound borrow_wait: less than the first is no
-	// time for a message to another place, and after the second the client is gone.
+	// minBorrowWait and maxBorrowWait bound borrow_wait. The minimum is too short for a message to
+	// another place, and after the maximum the client is gone.
 	minBorrowWait = time.Millisecond
 	maxBorrowWait = 10 * time.Second
 )
 
-// modeQueue is the mode in which a leaky bucket has requests wait, the built-in
-// modeMeter the one in which it does not.
+// modeQueue is the mode in which a leaky bucket makes requests wait. In the built-in modeMeter it
+// does not.
 const (
 	modeMeter = "meter"
 	modeQueue = "queue"
@@ -24,7 +24,7 @@ func algorithms() []string {
 	return []string{TokenBucket, LeakyBucket, FixedWindow, SlidingWindowLog, SlidingWindowCounter, Concurrency}
 }
 
-// algorithmNamed is an algorithm as package limit has it.
+// algorithmNamed returns the algorithm of package limit with this name.
 func algorithmNamed(name string) limit.Algorithm {
 	switch name {
 	case LeakyBucket:
@@ -49,7 +49,7 @@ func placements() []string { return []string{Auto, Split, Home} }
 
 func redisFailures() []string { return []string{FailLocal, FailOpen, FailClosed} }
 
-// What becomes of a cost that a limit does not hold, and of a limit that a descriptor brings.
+// What happens to a cost that a limit does not hold, and to a limit that a descriptor brings.
 const (
 	overrunDeny       = "deny"
 	overrunDebt       = "debt"

@@ -2,8 +2,7 @@ package rules
 
 import "slices"
 
-// compile works out what every rule inherits. The Set is of use only if no problem
-// was found.
+// compile computes what every rule inherits. The result may be used only if there are no problems.
 func (d *decoder) compile(doc *document) *Set {
 	s := &Set{
 		byID:      make(map[string]*Rule, len(doc.rules)),
@@ -41,12 +40,12 @@ func (d *decoder) compile(doc *document) *Set {
 	return s
 }
 
-// maxUnindexed is how many rules without anything to be looked up by go without a
-// warning: to try them takes some ten microseconds.
+// maxUnindexed is how many rules without an indexed condition cause no warning. To try that many
+// takes some ten microseconds.
 const maxUnindexed = 200
 
-// misplacedShared reports misplaced settings of defaults and tiers, once and not
-// for each rule that inherits them.
+// misplacedShared reports misplaced settings of defaults and tiers, once and not for each rule that
+// inherits them.
 func (d *decoder) misplacedShared(doc *document) {
 	defaults := doc.defaults.over(builtIn())
 	d.misplaced(doc.defaults, defaults)
@@ -89,7 +88,7 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 		r.BorrowWait = 0
 	}
 	if r.Enforcement == Elastic && algorithmNamed(r.Algorithm).Counts() {
-		r.Enforcement = Strict // nothing of it is saved up
+		r.Enforcement = Strict // such an algorithm saves up nothing
 	}
 	if r.Watched() && len(r.Key) == 0 {
 		d.warn(text.at, "cool_down and auto_block hold back whom the key names, and key: [] of %s names everybody: what one client does is answered to all; name the attributes that tell clients apart", text)
@@ -111,8 +110,8 @@ func (d *decoder) compileRule(doc *document, text *ruleText) *Rule {
 	return r
 }
 
-// compileOverrides works out the limit of each override and orders them: exact ones
-// first, then longer patterns first, then as in the file.
+// compileOverrides computes the limit of each override and sorts the overrides: exact ones first,
+// then longer patterns first, then in the order of the file.
 func (d *decoder) compileOverrides(r *Rule, text *ruleText, inherited params) {
 	ordered := slices.Clone(text.overrides)
 	slices.SortStableFunc(ordered, func(a, b overrideText) int { return strongerPattern(a.pattern, b.pattern) })

@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// condition asks for a value of one attribute: one of those listed. A request that
-// does not carry the attribute has the empty value. Of an endpoint the path counts,
-// without query and fragment.
+// condition requires that one attribute has one of the listed values. A request without the
+// attribute has the empty value. Of an endpoint only the path is compared, without query and
+// fragment.
 type condition struct {
 	attribute string
 	values    []matcher
-	// orNone also accepts a request that belongs to no tier; of a rule's tier alone.
+	// orNone: a request without a tier is accepted too. It is set only for a rule's own tier.
 	orNone bool
-	// where the condition stands, for messages
+	// at is the condition's place in the file, for messages.
 	at position
 }
 
-// matcher is one value that a condition accepts: a pattern, or a regular expression
-// that finds something in the value.
+// matcher is one value that a condition accepts: a pattern, or a regular expression that matches a
+// part of the value.
 type matcher struct {
 	pattern
-	regex *regexp.Regexp // the pattern has only the prefix then
+	regex *regexp.Regexp // if set, the pattern has only the prefix
 }
 
 func (m *matcher) match(value string) bool {
@@ -33,7 +33,7 @@ func (m *matcher) match(value string) bool {
 	return m.pattern.match(value)
 }
 
-// isExact tells whether one value only is accepted.
+// isExact reports whether only one value is accepted.
 func (m *matcher) isExact() bool { return m.regex == nil && !m.glob }
 
 func (c *condition) match(value string) bool {
@@ -48,7 +48,7 @@ func (c *condition) match(value string) bool {
 	return false
 }
 
-// String writes the condition for people: method "POST" or "P*".
+// String returns the condition for people: method "POST" or "P*".
 func (c *condition) String() string {
 	texts := make([]string, 0, len(c.values))
 	for i := range c.values {
@@ -65,8 +65,8 @@ func (c *condition) String() string {
 	return c.attribute + " " + strings.Join(texts, " or ")
 }
 
-// unmet returns the first of the conditions that a request does not meet, nil if it
-// meets all.
+// unmet returns the first of the conditions that a request does not meet, or nil if it meets all of
+// them.
 func unmet(conditions []condition, s *subject) *condition {
 	for i := range conditions {
 		c := &conditions[i]
@@ -77,12 +77,12 @@ func unmet(conditions []condition, s *subject) *condition {
 	return nil
 }
 
-// asksAllOf tells whether every request that r applies to meets the conditions of
-// other as well, where that is plain: r states all of them, word for word.
+// asksAllOf reports whether every request to which r applies also meets the conditions of other. It
+// finds only the plain case: r states all of those conditions word for word.
 func (r *Rule) asksAllOf(other *Rule) bool { return implies(r.conditions, other.conditions) }
 
-// implies tells whether what meets all of the conditions meets all of others too, where
-// that is plain.
+// implies reports whether a request that meets all of the conditions also meets all of others. It
+// finds only the plain case.
 func implies(conditions, others []condition) bool {
 	for i := range others {
 		if !slices.ContainsFunc(conditions, others[i].impliedBy) {

@@ -5,32 +5,31 @@ import (
 	"time"
 )
 
-// CoolDown is how a rule answers a client that asks again before it was told to: after
-// so many denials in a row that came before their time the client is held back, each
-// time for twice as long. The zero value holds nobody back.
+// CoolDown is a rule's answer to clients that ask again before the time they were told. After so
+// many early denials in a row the client is held back, each time for twice as long. The zero value
+// holds no client back.
 type CoolDown struct {
-	// After is how many denials before their time it takes, from 1 on; 0: no cool-down.
+	// After is the necessary number of early denials, at least 1; 0 means no cool-down.
 	After int64
-	// Most is the longest time that one cool-down lasts.
+	// Most is the longest time of one cool-down.
 	Most time.Duration
 }
 
-// AutoBlock is how a rule blocks a client that goes on being denied, in one region and
-// for a while. The zero value blocks nobody.
+// AutoBlock is how a rule blocks a client that is denied again and again, in one region and for a
+// limited time. The zero value blocks no client.
 type AutoBlock struct {
-	// After is how many denials within Within it takes, from 1 on; 0: no block.
+	// After is the necessary number of denials within Within, at least 1; 0 means no block.
 	After  int64
 	Within time.Duration
 	// For is how long a block lasts.
 	For time.Duration
 }
 
-// Watched tells whether the rule wants to know how its clients behave.
+// Watched reports whether the rule needs to know how its clients behave.
 func (r *Rule) Watched() bool { return r.CoolDown.After > 0 || r.AutoBlock.After > 0 }
 
-// What a cool_down or an auto_block holds that does not say, and the bounds of what it
-// may say: a second is the least that a person would notice, and after a day or a month
-// an operator should have looked.
+// Defaults of a cool_down or an auto_block, and bounds of their values. A second is the least that
+// a person would notice, and after a day or a month an operator should have looked.
 const (
 	defaultCoolAfter   = 100
 	defaultCoolMost    = time.Minute
@@ -42,7 +41,7 @@ const (
 	maxBlockFor        = 30 * 24 * time.Hour
 )
 
-// coolDown reads {after, most}, or true for what is built in, or false for none.
+// coolDown reads {after, most}, or true for the defaults, or false for none.
 func (d *decoder) coolDown(f *field) *CoolDown {
 	c := CoolDown{After: defaultCoolAfter, Most: defaultCoolMost}
 	on := d.switched(f, schema{
@@ -55,7 +54,7 @@ func (d *decoder) coolDown(f *field) *CoolDown {
 	return &c
 }
 
-// autoBlock reads {after, within, for}, or true for what is built in, or false for none.
+// autoBlock reads {after, within, for}, or true for the defaults, or false for none.
 func (d *decoder) autoBlock(f *field) *AutoBlock {
 	b := AutoBlock{After: defaultBlockAfter, Within: defaultBlockWithin, For: defaultBlockFor}
 	on := d.switched(f, schema{
@@ -69,7 +68,7 @@ func (d *decoder) autoBlock(f *field) *AutoBlock {
 	return &b
 }
 
-// switched reads a mapping, or true or false in its place, and tells whether it is on.
+// switched reads a mapping, or true or false in its place, and reports whether it is on.
 func (d *decoder) switched(f *field, known schema) (on bool) {
 	if f.value.kind == kindMapping {
 		return d.mapping(f.value, f.name, known)
@@ -81,7 +80,7 @@ func (d *decoder) switched(f *field, known schema) (on bool) {
 	return *d.bool(f)
 }
 
-// denials reads how many of them it takes.
+// denials reads a number of denials.
 func (d *decoder) denials(f *field) int64 {
 	v := d.number(f)
 	if v == nil {
@@ -94,7 +93,7 @@ func (d *decoder) denials(f *field) int64 {
 	return v.Num().Int64()
 }
 
-// lasting reads a duration from a second to most.
+// lasting reads a duration from one second to most.
 func (d *decoder) lasting(f *field, most time.Duration) time.Duration {
 	v, ok := d.duration(f)
 	if ok && (v < time.Second || v > most) {

@@ -2,8 +2,8 @@ package rules
 
 import "strings"
 
-// contradictions reports conditions that no request can meet, where that is plain:
-// the rule would never apply, and what it was to limit would be free.
+// contradictions reports conditions that plainly no request can meet. The rule would never apply,
+// and the requests that it should limit would not be limited.
 func (d *decoder) contradictions(at position, what string, conditions []condition) {
 	for i := range conditions {
 		c := &conditions[i]
@@ -18,11 +18,11 @@ func (d *decoder) contradictions(at position, what string, conditions []conditio
 	}
 }
 
-// acceptsPath tells whether one of the values can be a path without a query.
+// acceptsPath reports whether one of the values can be a path without a query.
 func (c *condition) acceptsPath() bool {
 	for i := range c.values {
 		m := &c.values[i]
-		// In a glob ? is any character.
+		// In a glob, ? stands for any character.
 		if m.regex != nil || m.isExact() && !strings.ContainsAny(m.text, "?#") || m.glob && !strings.Contains(m.text, "#") {
 			return true
 		}
@@ -30,8 +30,8 @@ func (c *condition) acceptsPath() bool {
 	return false
 }
 
-// compatible tells, of two conditions on one attribute, whether some value may meet
-// both. It may say yes where none does.
+// compatible reports whether a value may meet both of two conditions on one attribute. It may
+// return true although no value does.
 func (c *condition) compatible(other *condition) bool {
 	if c.orNone && other.match("") || other.orNone && c.match("") {
 		return true

@@ -8,22 +8,22 @@ import (
 	"unicode/utf8"
 )
 
-// MaxNameChars bounds ids, attribute names and tier names.
+// MaxNameChars caps ids, attribute names and tier names.
 const MaxNameChars = 64
 
-// schema says what may stand in one mapping: a reader for each known field.
+// schema has a reader for each field that a mapping may have.
 type schema map[string]func(f *field)
 
-// decoder reads nodes by the schema. Every reader reports what is wrong and goes
-// on, so that one pass finds everything.
+// decoder reads nodes by the schema. Every reader reports problems and goes on, so that one pass
+// finds all of them.
 type decoder struct {
 	*problems
 	regexes *regexes
 }
 
-// mapping reads the fields of n in the order of the file. What names the mapping
-// in messages: "a rule". It tells whether n is a mapping of known fields, each once:
-// if not, what seems to be missing may be there under a wrong name.
+// mapping reads the fields of n in the order of the file. what names the mapping in messages: "a
+// rule". It returns true if n is a mapping of known fields, each once. Otherwise a field that seems
+// to be missing may be there under a wrong name.
 func (d *decoder) mapping(n *node, what string, known schema) (sound bool) {
 	if !d.is(n, kindMapping, what) {
 		return false
@@ -34,7 +34,7 @@ func (d *decoder) mapping(n *node, what string, known schema) (sound bool) {
 		if !ok {
 			unknown = true
 			if d.full() {
-				d.dropped++ // to search for what was meant takes longer than to read on
+				d.dropped++ // a search for a similar name takes longer than to read on
 				return
 			}
 			names := slices.Sorted(maps.Keys(known))
@@ -46,8 +46,8 @@ func (d *decoder) mapping(n *node, what string, known schema) (sound bool) {
 	return once && !unknown
 }
 
-// eachField calls read for each field of a mapping and reports repeated ones. It
-// tells whether there were none.
+// eachField calls read for each field of a mapping and reports repeated fields. It returns true if
+// there were none.
 func (d *decoder) eachField(n *node, read func(f *field)) (once bool) {
 	once = true
 	seen := make(map[string]position, len(n.fields))
@@ -104,7 +104,8 @@ func (d *decoder) text(n *node, what string, most int) (string, bool) {
 	return n.text, d.named(n.at, n.text, what, most)
 }
 
-// named checks a text that names something: not empty, not long, nothing invisible.
+// named checks a text that names something: it must not be empty, too long, or have invisible
+// characters.
 func (d *decoder) named(at position, text, what string, most int) bool {
 	switch {
 	case text == "":
@@ -133,7 +134,7 @@ func (d *decoder) list(n *node, what string, most int, read func(item *node)) {
 	}
 }
 
-// reference is a name as written, of a rule or an attribute.
+// reference is the name of a rule or an attribute as written in the file.
 type reference struct {
 	at   position
 	name string
@@ -157,7 +158,7 @@ func (d *decoder) names(f *field, what string, most int) []reference {
 	return out
 }
 
-// choose reads one of a fixed set of words, "" if it is none of them.
+// choose reads one of a fixed set of words, and returns "" for any other.
 func (d *decoder) choose(f *field, words []string) string {
 	if !d.is(f.value, kindString, f.name) {
 		return ""
@@ -169,7 +170,7 @@ func (d *decoder) choose(f *field, words []string) string {
 	return ""
 }
 
-// shorten keeps a foreign text readable inside a message.
+// shorten cuts a text of the file so that a message with it stays readable.
 func shorten(text string) string {
 	const most = 40
 	if utf8.RuneCountInString(text) <= most {

@@ -7,9 +7,9 @@ import (
 	"aliquot/limit"
 )
 
-// Addresses tells whether the rule applies to a descriptor of Envoy's rate limit protocol whose conditions
-// it meets: one without conditions does if the descriptor carries all that its key names. Else descriptors
-// about other things would share one bucket.
+// Addresses reports whether the rule applies to a descriptor of Envoy's rate limit protocol whose
+// conditions it meets. A rule without conditions applies only if the descriptor has all attributes
+// of its key. Otherwise descriptors about other things would share one bucket.
 func (r *Rule) Addresses(attrs Attributes) bool {
 	if len(r.conditions) > 0 {
 		return true
@@ -23,19 +23,19 @@ func (r *Rule) Addresses(attrs Attributes) bool {
 	return len(r.Key) > 0
 }
 
-// HasUnlimited tells whether a limit of the set is unlimited.
+// HasUnlimited reports whether a limit of the set is unlimited.
 func (s *Set) HasUnlimited() bool { return s.unlimited }
 
-// HasDebts tells whether a rule of the set has Debt.
+// HasDebts reports whether a rule of the set has Debt.
 func (s *Set) HasDebts() bool { return s.debts }
 
-// ReplacesInRequest tells whether a rule of the set has ReplacesInRequest.
+// ReplacesInRequest reports whether a rule of the set has ReplacesInRequest.
 func (s *Set) ReplacesInRequest() bool { return s.inRequest }
 
-// TakesLimits tells whether a rule of the set has RequestLimit.
+// TakesLimits reports whether a rule of the set has RequestLimit.
 func (s *Set) TakesLimits() bool { return s.takes }
 
-// DeniesAll returns the id of a rule that denies every request; empty if none does.
+// DeniesAll returns the id of a rule that denies every request; empty if there is none.
 func (s *Set) DeniesAll() string {
 	for _, r := range s.rules {
 		all := !slices.ContainsFunc(r.conditions, func(c condition) bool {
@@ -48,15 +48,15 @@ func (s *Set) DeniesAll() string {
 	return ""
 }
 
-// LimitOf returns the rule's limit for other numbers: so many requests in each window. Why says what is
-// wrong with them for its algorithm, "" if nothing is.
+// LimitOf returns the rule's limit with other numbers: so many requests in each window. why says
+// what is wrong with them for the rule's algorithm, or is "".
 func (r *Rule) LimitOf(requests int64, window time.Duration) (l limit.Limit, why string) {
 	p := params{limit: min(requests, MaxCapacity), window: window, denies: requests == 0}
 	l, _, why = p.under(r.Algorithm)
 	return l, why
 }
 
-// resolveInRequest finds the rules that others replace in a whole request.
+// resolveInRequest finds the rules that other rules replace in a whole request.
 func (d *decoder) resolveInRequest(s *Set, texts []*ruleText) {
 	unknown := 0
 	for i, text := range texts {
@@ -70,7 +70,7 @@ func (d *decoder) resolveInRequest(s *Set, texts []*ruleText) {
 			case replaced == r:
 				d.add(ref.at, "%s cannot replace itself; name another rule or remove this", text)
 			case r.ShadowPPM > 0 && replaced.ShadowPPM < wholePPM:
-				// to try a rule out must not change any answer
+				// A trial of a rule must not change any answer.
 			default:
 				r.ReplacesInRequest = append(r.ReplacesInRequest, ref.name)
 			}

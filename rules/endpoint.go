@@ -5,15 +5,15 @@ import "strings"
 // idSegment stands for an id in a normalised endpoint.
 const idSegment = ":id"
 
-// minHexID is the length from which a run of hexadecimal digits is taken for an id
-// (a 64-bit number); shorter ones are often words.
+// minHexID is the length from which a run of hexadecimal digits counts as an id (a 64-bit number).
+// Shorter runs are often words.
 const minHexID = 16
 
-// NormalizeEndpoint gives endpoints that differ only in ids one name: it cuts off
-// query and fragment and replaces each path segment that is an id by ":id". Ids are
-// all digits, UUIDs, 16 or more hexadecimal digits, and ULIDs (26 characters of
-// Crockford's base 32). So "/v1/orders/42?x=1" is "/v1/orders/:id". Applied twice it
-// changes nothing more. It allocates only when it replaces something.
+// NormalizeEndpoint returns one name for endpoints that differ only in ids: it cuts off query and
+// fragment, and replaces each path segment that is an id by ":id". Ids are all digits, UUIDs, 16 or
+// more hexadecimal digits, and ULIDs (26 characters of Crockford's base 32). So "/v1/orders/42?x=1"
+// becomes "/v1/orders/:id". A second application changes nothing. It allocates only when it
+// replaces something.
 func NormalizeEndpoint(path string) string {
 	path = pathOf(path)
 	for rest := path; rest != ""; {
@@ -63,7 +63,7 @@ func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
-// isUUID accepts the 8-4-4-4-12 form.
+// isUUID reports whether s has the 8-4-4-4-12 form.
 func isUUID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -77,8 +77,8 @@ func isUUID(s string) bool {
 	return true
 }
 
-// isULID accepts 128 bits in Crockford's base 32: 26 characters, the first at most
-// 7, no I, L, O or U.
+// isULID reports whether s is 128 bits in Crockford's base 32: 26 characters, the first at most 7,
+// and no I, L, O or U.
 func isULID(s string) bool {
 	if len(s) != 26 || s[0] < '0' || s[0] > '7' {
 		return false

@@ -12,24 +12,26 @@ import (
 	"unicode/utf8"
 )
 
-// ErrNotThere means that a change of entries names what the rules, or the entries, do not have.
+// ErrNotThere means that a change of entries names something that the rules, or the entries, do not
+// have.
 var ErrNotThere = errors.New("not in the rules")
 
-// ErrBadEdit means that what an entry says makes no sense in any rules.
+// ErrBadEdit means that an entry makes no sense under any rules.
 var ErrBadEdit = errors.New("cannot be set above the rules")
 
 const (
-	// MaxEntries bounds the entries above a file, of all kinds together.
+	// MaxEntries caps the entries above a file, of all kinds together.
 	MaxEntries = 10_000
-	// MaxEntryBytes bounds the sum of Entry.Size over them.
+	// MaxEntryBytes caps the sum of their Entry.Size.
 	MaxEntryBytes = 1 << 20
 )
 
-// EntryKind is what an entry above the file does. The zero value is no kind.
+// EntryKind is the effect of an entry above the file. The zero value is no kind.
 type EntryKind string
 
-// The kinds of entries. Blocks beat allows, and both beat the file's lists. An override beats
-// the overrides of the file; the value of a tier beats the numbers of the tier's rules.
+// The kinds of entries. Blocks have precedence over allows, and both over the file's lists. An
+// override has precedence over the overrides of the file, and the value of a tier over the numbers
+// of the tier's rules.
 const (
 	BlockEntry    EntryKind = "block"
 	AllowEntry    EntryKind = "allow"
@@ -37,21 +39,21 @@ const (
 	TierEntry     EntryKind = "tier"
 )
 
-// EntryID names an entry above the file: there is one of each at most.
+// EntryID names an entry above the file. Each id has at most one entry.
 type EntryID struct {
 	Kind EntryKind `json:"kind"`
-	// Rule is the id of the rule that an override is of; empty for the other kinds.
+	// Rule is the id of the rule of an override; empty for the other kinds.
 	Rule string `json:"rule,omitempty"`
-	// Name is the pattern about API keys, or the name of a tier.
+	// Name is the pattern for API keys, or the name of a tier.
 	Name string `json:"name"`
 }
 
-// Compare orders ids: by kind, then by rule, then by name.
+// Compare orders ids by kind, then by rule, then by name.
 func (id EntryID) Compare(other EntryID) int {
 	return cmp.Or(cmp.Compare(id.Kind, other.Kind), cmp.Compare(id.Rule, other.Rule), cmp.Compare(id.Name, other.Name))
 }
 
-// String returns the id as commands take it, such as `override per-key "sk_1"`.
+// String returns the id in the form that commands take, such as `override per-key "sk_1"`.
 func (id EntryID) String() string {
 	if id.Rule != "" {
 		return fmt.Sprintf("%s %s %q", id.Kind, shorten(id.Rule), shorten(id.Name))
@@ -59,25 +61,25 @@ func (id EntryID) String() string {
 	return fmt.Sprintf("%s %q", id.Kind, shorten(id.Name))
 }
 
-// Entry is one thing that an operator has set above the rules file. It holds until it is taken
-// away: UntilMS says when a command is to do that, and no daemon ends it by its own clock.
+// Entry is a setting that an operator made above the rules file. It applies until it is removed.
+// UntilMS says when a command should remove it; no daemon ends it by its own clock.
 type Entry struct {
 	EntryID
-	// ParamsText are the numbers of an override or of a tier; of other kinds it is zero.
+	// ParamsText are the numbers of an override or a tier; zero for other kinds.
 	ParamsText
 	Note
 }
 
-// Value returns what the entry sets, for people: numbers, or "" for a block and an allow.
+// Value returns the numbers that the entry sets, for people; "" for a block and an allow.
 func (e *Entry) Value() string { return e.ParamsText.String() }
 
-// Size is how many bytes the entry counts towards MaxEntryBytes: its texts, and its numbers.
+// Size returns the bytes that the entry counts towards MaxEntryBytes: its texts and its numbers.
 func (e *Entry) Size() int {
 	const numbers = 64
 	return numbers + len(e.Rule) + len(e.Name) + len(e.RefillRate) + len(e.Reason) + len(e.By)
 }
 
-// EntryMessage is an entry as a message carries it.
+// EntryMessage is an entry in a message.
 type EntryMessage interface {
 	GetKind() string
 	GetRuleId() string
@@ -91,7 +93,7 @@ type EntryMessage interface {
 	GetAuthor() string
 }
 
-// EntryOf returns the entry that a message carries, unchecked.
+// EntryOf returns the entry of a message, without checks.
 func EntryOf(m EntryMessage) Entry {
 	return Entry{
 		EntryID: EntryID{Kind: EntryKind(m.GetKind()), Rule: m.GetRuleId(), Name: m.GetName()},
@@ -103,7 +105,7 @@ func EntryOf(m EntryMessage) Entry {
 	}
 }
 
-// EntriesOf returns the entries that messages carry, unchecked.
+// EntriesOf returns the entries of messages, without checks.
 func EntriesOf[M EntryMessage](messages []M) []Entry {
 	out := make([]Entry, len(messages))
 	for i, m := range messages {
@@ -112,8 +114,7 @@ func EntriesOf[M EntryMessage](messages []M) []Entry {
 	return out
 }
 
-// Check returns what is wrong with the entry in any rules, nil if nothing is; it is an
-// ErrBadEdit.
+// Check returns what is wrong with the entry under any rules, or nil. The error is an ErrBadEdit.
 func (e *Entry) Check() error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("%w: %s", ErrBadEdit, fmt.Sprintf(format, args...))
@@ -167,12 +168,12 @@ func (e *Entry) Check() error {
 	return nil
 }
 
-// latestMS is the last instant that RFC 3339 can say, in the year 9999.
+// latestMS is the last instant that RFC 3339 can represent, in the year 9999.
 const latestMS = 253_402_300_799_999
 
-// CheckEntry returns what is wrong with an entry under these rules, nil if nothing is:
-// ErrNotThere if the rule or tier that it is of is not there, ErrBadEdit if its numbers make
-// no sense there.
+// CheckEntry returns what is wrong with an entry under these rules, or nil. The error is
+// ErrNotThere if its rule or tier does not exist, and ErrBadEdit if its numbers make no sense
+// there.
 func (s *Set) CheckEntry(e *Entry) error {
 	if e.Kind == TierEntry {
 		return s.checkTier(e)
@@ -203,8 +204,8 @@ func (s *Set) noRule(id string) string {
 	return fmt.Sprintf("there is no rule %q; %s", shorten(id), didYouMean(id, ids))
 }
 
-// Effect returns the ids of the rules whose numbers an entry sets under s, and why it is
-// without effect there; "" if it has one. A block or an allow always has.
+// Effect returns the ids of the rules whose numbers an entry sets under s, or the reason why the
+// entry has no effect. The reason is "" if it has one. A block or an allow always has an effect.
 func (s *Set) Effect(e *Entry) (ruleIDs []string, whyNot string) {
 	switch e.Kind {
 	case OverrideEntry:
@@ -235,18 +236,18 @@ func (s *Set) Effect(e *Entry) (ruleIDs []string, whyNot string) {
 	return nil, ""
 }
 
-// ParamsText are the numbers of a limit as people state them; what is zero or empty is not
-// stated.
+// ParamsText are the numbers of a limit in the form in which people state them. Zero or empty means
+// not stated.
 type ParamsText struct {
 	Capacity int64 `json:"capacity,omitempty"`
 	Limit    int64 `json:"limit,omitempty"`
-	// RefillRate is a decimal number of requests a second, as text: what was written, not a
-	// float near it.
+	// RefillRate is a decimal number of requests a second. It is the text as written, not a float
+	// close to it.
 	RefillRate string        `json:"refill_rate,omitempty"`
 	Window     time.Duration `json:"window_ns,omitempty"`
 }
 
-// String returns the numbers as people state them, such as "limit 500, window 1m0s".
+// String returns the numbers for people, such as "limit 500, window 1m0s".
 func (p ParamsText) String() string {
 	var out []string
 	state := func(name string, is bool, value any) {
@@ -261,8 +262,8 @@ func (p ParamsText) String() string {
 	return strings.Join(out, ", ")
 }
 
-// read reads the numbers as those of a file are read; why says what is wrong with them
-// whatever they are for, "" if nothing is.
+// read converts the numbers like those of a file. why says what is wrong with them under any rule,
+// or is "".
 func (p ParamsText) read() (out params, why string) {
 	n := &node{kind: kindMapping}
 	number := func(name, text string) {

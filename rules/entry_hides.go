@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// maxHides bounds the warnings about entries: who reads more?
+// maxHides caps the warnings about entries. A longer list would not be read.
 const maxHides = 50
 
-// Hides returns a warning for each entry that stands above something which a file changes, in
-// the order of entries: after is the file, before the rules in force, nil if there are none. Entries that do not
-// stand above a change are not among them.
+// Hides returns a warning for each entry that has precedence over something that a file changes, in
+// the order of entries. after is the file, and before the rules in force, nil if there are none.
+// Entries without precedence over a change are left out.
 func Hides(entries []Entry, before, after *Set) []string {
 	if before == nil || len(entries) == 0 {
 		return nil
@@ -37,7 +37,7 @@ func Hides(entries []Entry, before, after *Set) []string {
 	return out
 }
 
-// command is the id as arguments of a shell.
+// command returns the id as arguments of a shell command.
 func (id EntryID) command() string {
 	words := string(id.Kind) + " "
 	if id.Rule != "" {
@@ -49,12 +49,13 @@ func (id EntryID) command() string {
 	return words + "'" + strings.ReplaceAll(id.Name, "'", `'\''`) + "'"
 }
 
-// fileChanges are what differs between two files, as far as entries stand above it.
+// fileChanges are the differences between two files over which entries can have precedence.
 type fileChanges struct {
 	before, after *Set
-	// listed are the patterns that are on a list of one of the files only, or on another list.
+	// listed are the patterns that are on a list of only one of the files, or on different lists.
 	listed []string
-	// rules are those with other numbers; overrides are the patterns of theirs that differ.
+	// rules are those with other numbers. overrides are the patterns whose overrides differ, by
+	// rule.
 	rules     map[string]bool
 	overrides map[string][]string
 }
@@ -72,7 +73,7 @@ func changesOf(before, after *Set) *fileChanges {
 	return c
 }
 
-// differing are the patterns on one of two lists alone.
+// differing returns the patterns that are on only one of two lists.
 func differing(a, b []ListEntry) (out []string) {
 	on := map[string]int{}
 	for i := range a {
@@ -90,7 +91,7 @@ func differing(a, b []ListEntry) (out []string) {
 	return out
 }
 
-// overridesChanged are the patterns whose numbers the file changes; was may be nil.
+// overridesChanged returns the patterns whose numbers the file changes. was may be nil.
 func overridesChanged(was, is *Rule) (out []string) {
 	limits := map[string]Override{}
 	if was != nil {
@@ -111,7 +112,7 @@ func overridesChanged(was, is *Rule) (out []string) {
 	return out
 }
 
-// hiddenBy words what an entry hides of the changes; "" if nothing.
+// hiddenBy returns a sentence about the changes that an entry hides, or "".
 func (c *fileChanges) hiddenBy(e *Entry, under *Set) string {
 	covers := func(patterns []string) (string, bool) {
 		p := keyPattern(e.Name)

@@ -8,17 +8,17 @@ import (
 	"aliquot/limit"
 )
 
-// The value of a tier stands above the numbers that the file states for the tier and its rules.
-// It holds for rules of the tier that count requests; overrides stay above it.
-//   - Limit: for a limit that counts, its limit; for a bucket, as many requests in each
-//     window of the rule, and the burst where Capacity is not stated.
-//   - Capacity: the burst of a bucket. A limit that counts has none and takes Limit.
-//   - RefillRate: requests a second of a bucket; not beside Limit.
-//   - Window: in place of the rule's, beside Limit or Capacity.
+// The value of a tier has precedence over the numbers that the file states for the tier and its
+// rules. It applies to rules of the tier that count requests. Overrides have precedence over it.
+//  - Limit: for a counting limit, its limit. For a bucket, that many requests in each
+//    window of the rule, and the burst if Capacity is not stated.
+//  - Capacity: the burst of a bucket. A counting limit has none and needs Limit.
+//  - RefillRate: requests a second of a bucket; not together with Limit.
+//  - Window: replaces the rule's window; together with Limit or Capacity.
 
-// checkTier is CheckEntry of the value of a tier: ErrNotThere if no rule names the tier and
-// the file assigns no request to it, ErrBadEdit if its numbers make no sense for a rule that it
-// is to hold for.
+// checkTier is CheckEntry for the value of a tier. The error is ErrNotThere if no rule names the
+// tier and the file assigns no request to it. It is ErrBadEdit if the numbers make no sense for one
+// of the tier's rules.
 func (s *Set) checkTier(v *Entry) error {
 	if !s.HasTier(v.Name) {
 		if len(s.Tiers()) == 0 {
@@ -49,7 +49,7 @@ func (s *Set) checkTier(v *Entry) error {
 	return nil
 }
 
-// tierParams reads the numbers of a tier; why says what is wrong with them.
+// tierParams converts the numbers of a tier. why says what is wrong with them, or is "".
 func (e *Entry) tierParams() (p params, why string) {
 	p, why = e.read()
 	switch {
@@ -62,7 +62,7 @@ func (e *Entry) tierParams() (p params, why string) {
 	return p, why
 }
 
-// under returns the rule with the limit of its tier's value, or why it has none.
+// under returns the rule with the limit of its tier's value, or the reason why it has none.
 func (r *Rule) under(e *Entry) (out *Rule, why string) {
 	if r.Unit != UnitRequests {
 		return nil, "it counts " + r.Unit + ", not requests"

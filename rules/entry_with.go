@@ -9,10 +9,9 @@ import (
 	"aliquot/limit"
 )
 
-// With returns the set under entries: a copy in which their blocks and allows come before the
-// lists of the file, and their numbers before those of its rules. An entry that says nothing
-// about any rule of s, or nothing that suits it, is without effect there; see Effect. Entries
-// that s was under before are not kept. s is not changed.
+// With returns the set under entries: a copy in which their blocks and allows have precedence over
+// the lists of the file, and their numbers over those of its rules. An entry without effect on s is
+// ignored; see Effect. Entries of s itself are not kept. s is not changed.
 func (s *Set) With(entries []Entry) *Set {
 	file := s.asInFile()
 	if len(entries) == 0 {
@@ -59,7 +58,7 @@ func (s *Set) asInFile() *Set {
 	return s
 }
 
-// newEntryList is a list of entries, which hold until they are taken away.
+// newEntryList returns a list of entries, which apply until they are removed.
 func newEntryList(entries []ListEntry) accessList {
 	patterns := make([]held, len(entries))
 	for i := range entries {
@@ -86,8 +85,8 @@ func (r *Rule) withOverrides(entries []*Entry) *Rule {
 	return &changed
 }
 
-// overrideOf returns the limit of the API keys of an override entry under a rule, or why it
-// has none.
+// overrideOf returns the limit that an override entry gives API keys under a rule, or the reason
+// why it gives none.
 func (e *Entry) overrideOf(r *Rule) (l limit.Limit, window time.Duration, why string) {
 	p, why := e.read()
 	if why != "" {
@@ -107,7 +106,7 @@ func strongerPattern(a, b pattern) int {
 	return cmp.Compare(utf8.RuneCountInString(b.text), utf8.RuneCountInString(a.text))
 }
 
-// heldBy are the patterns of overrides.
+// heldBy returns the patterns of overrides.
 func heldBy(overrides []Override) []held {
 	out := make([]held, len(overrides))
 	for i := range overrides {

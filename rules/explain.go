@@ -2,38 +2,38 @@ package rules
 
 import "fmt"
 
-// Explanation tells how a Set sees one request. It names attributes and what the file
-// asks of them, never what the request carries.
+// Explanation says how a Set treats one request. It names attributes and the values that the file
+// requires, never the values of the request.
 type Explanation struct {
-	// List tells whether a list decides, Entry by which of its entries. The rules
-	// are explained all the same, as if it did not.
+	// List says whether a list decides, and Entry which of its entries does. The rules are
+	// explained as if no list did.
 	List  ListKind
 	Entry *ListEntry
-	// AboveFile tells that Entry is a block or an allow above the file.
+	// AboveFile: Entry is a block or an allow above the file.
 	AboveFile bool
-	// Tier is the tier that the request belongs to; empty if to none.
+	// Tier is the tier of the request; empty if it has none.
 	Tier string
 	// Rules has an element for each rule, in the order of the file.
 	Rules []Trace
 }
 
-// Trace tells why one rule applies to a request, or why it does not.
+// Trace says why one rule applies to a request, or why it does not.
 type Trace struct {
 	Rule *Rule
-	// Matched tells whether the rule applies; Set.Match gives the same ones.
+	// Matched: the rule applies. Set.Match returns the same rules.
 	Matched bool
-	// Unmet is the condition that the request does not meet, such as
-	// `method "POST"`; empty if it meets all.
+	// Unmet is a condition that the request does not meet, such as `method "POST"`; empty if it
+	// meets all of them.
 	Unmet string
-	// ReplacedBy is the id of the first rule that replaces this one for the request,
-	// of those whose conditions it meets; empty if none does, or Unmet is not.
+	// ReplacedBy is the id of the first rule that replaces this one for the request, because the
+	// request meets its conditions; empty if there is none, or if Unmet is not empty.
 	ReplacedBy string
-	// Override is the override that sets the limit of the request's API key, nil if
-	// none does. It is there for rules that do not apply as well.
+	// Override is the override that sets the limit of the request's API key, or nil. It is also set
+	// for rules that do not apply.
 	Override *Override
 }
 
-// WhyNot is the reason in a sentence; empty if the rule applies.
+// WhyNot returns the reason in a sentence; empty if the rule applies.
 func (t *Trace) WhyNot() string {
 	switch {
 	case t.Unmet != "":
@@ -44,9 +44,8 @@ func (t *Trace) WhyNot() string {
 	return ""
 }
 
-// Explain tells for each rule whether Match finds it for these attributes at nowMS,
-// Unix milliseconds, and why not. Its time is in the number of rules: it is for
-// people.
+// Explain says for each rule whether Match finds it for these attributes at nowMS, Unix
+// milliseconds, and why not. Its time grows with the number of rules: it is meant for people.
 func (s *Set) Explain(attrs Attributes, nowMS int64) Explanation {
 	out := s.explain(s.subject(attrs), nowMS)
 	if of := s.subject(attrs); s.decode(&of) {
@@ -59,7 +58,7 @@ func (s *Set) Explain(attrs Attributes, nowMS int64) Explanation {
 	return out
 }
 
-// explain is Explain for the one path that a request is given with.
+// explain is Explain for one of the paths of a request.
 func (s *Set) explain(of subject, nowMS int64) Explanation {
 	attrs := of.attrs
 	apiKey := attrs.Get(apiKeyAttribute)

@@ -2,13 +2,13 @@ package rules
 
 import "aliquot/limit"
 
-// Former returns a rule that knows its limits alone: Limit, and those of overrides, in the order in
-// which they win. It is for a rule of an earlier version, of which LimitFor is all that matters.
+// Former returns a rule that has only its limits: Limit and those of overrides, in the order of
+// their precedence. It stands for a rule of an earlier version, of which only LimitFor matters.
 func Former(l limit.Limit, overrides []Override) *Rule {
 	return &Rule{Limit: l, overrides: overrides, patterns: newPatternSet(heldBy(overrides))}
 }
 
-// SameLimits reports whether two rules have the same limits for every API key, at any time.
+// SameLimits reports whether two rules have the same limits for every API key at any time.
 func (r *Rule) SameLimits(other *Rule) bool {
 	if r.Limit != other.Limit || len(r.overrides) != len(other.overrides) {
 		return false

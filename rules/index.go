@@ -2,8 +2,8 @@ package rules
 
 import "slices"
 
-// maxIndexedPrefix bounds the prefix a pattern is filed under, and with it the
-// number of look-ups for one value.
+// maxIndexedPrefix caps the prefix under which a pattern is indexed, and so the number of look-ups
+// for one value.
 const maxIndexedPrefix = 32
 
 // prefixTable finds ordinals by a prefix of a value. The zero value is empty.
@@ -14,7 +14,7 @@ type prefixTable struct {
 
 func indexedPrefix(s string) string { return s[:min(len(s), maxIndexedPrefix)] }
 
-// add files an ordinal; ordinals come in ascending order.
+// add indexes an ordinal. Ordinals must come in ascending order.
 func (t *prefixTable) add(prefix string, ordinal int32) {
 	if t.under == nil {
 		t.under = make(map[string][]int32)
@@ -26,19 +26,19 @@ func (t *prefixTable) add(prefix string, ordinal int32) {
 	t.under[prefix] = append(t.under[prefix], ordinal)
 }
 
-// anchor is one condition a rule can be filed under: requests that do not meet it
-// need not look at the rule.
+// anchor is one condition under which a rule can be indexed. For requests that do not meet it the
+// rule need not be tried.
 type anchor struct {
 	attribute string
 	prefix    bool
 	text      string
 }
 
-// ruleIndex finds the rules that could match a request. A rule may be filed in several
-// places, for a condition that accepts several values.
+// ruleIndex finds the rules that could match a request. A rule may be indexed in several places,
+// for a condition that accepts several values.
 type ruleIndex struct {
 	attributes map[string]*attributeIndex
-	// tiers are the rules of attributes that are filed under a tier; nil if none is.
+	// tiers is the element of attributes for rules indexed under a tier; nil if there are none.
 	tiers  *attributeIndex
 	always []int32
 }
@@ -48,9 +48,9 @@ type attributeIndex struct {
 	prefixes prefixTable
 }
 
-// newRuleIndex files each rule under its rarest condition, so that ten thousand
-// rules of one tier are told apart by something else than the tier. A condition is
-// as common as the most common of the values that it accepts.
+// newRuleIndex indexes each rule under its rarest condition, so that ten thousand rules of one tier
+// are distinguished by something else than the tier. A condition is as common as the most common of
+// the values that it accepts.
 func newRuleIndex(rules []*Rule) ruleIndex {
 	index := ruleIndex{attributes: make(map[string]*attributeIndex)}
 	common := make(map[anchor]int)
@@ -98,10 +98,10 @@ func (x *ruleIndex) file(a anchor, ordinal int32) {
 	}
 }
 
-// anchors are what a rule can be filed under by the condition: an anchor for each
-// value it accepts, each once. An absent attribute counts as empty, so a condition
-// that may accept an empty value has none, but for the tier, which is looked up for
-// every request.
+// anchors returns the anchors under which a rule can be indexed by the condition: one for each
+// value that it accepts, each once. An absent attribute counts as empty, so a condition that may
+// accept an empty value has none. The tier is an exception, because it is looked up for every
+// request.
 func (c *condition) anchors() []anchor {
 	var out []anchor
 	for i := range c.values {
@@ -123,7 +123,7 @@ func (c *condition) anchors() []anchor {
 	return out
 }
 
-// unindexed are the rules that are tried for every request that belongs to no tier.
+// unindexed returns the rules that are tried for every request without a tier.
 func (x *ruleIndex) unindexed() []int32 {
 	if x.tiers != nil && len(x.tiers.exact[""]) > 0 {
 		return slices.Sorted(slices.Values(slices.Concat(x.always, x.tiers.exact[""])))

@@ -11,25 +11,23 @@ import (
 // DefaultNamespace is the namespace of a request that names none.
 const DefaultNamespace = "default"
 
-// hashDomain keeps key hashes apart from anything else that is ever hashed with the
-// same secret.
+// hashDomain separates key hashes from all other hashes with the same secret.
 const hashDomain = "aliquot key hash 1"
 
-// KeyValues appends to dst the canonical encoding of the names and values of the
-// rule's key attributes, and returns it. Two requests have the same encoding exactly
-// when they share a bucket; rules with the same key attributes have the same
-// encodings, in whatever order they name them. An absent attribute counts as an
-// empty value, the value of endpoint is normalised with NormalizeEndpoint, and that of
-// tier is the tier that the request belongs to (Set.TierOf).
+// KeyValues appends to dst the canonical encoding of the names and values of the rule's key
+// attributes, and returns it. Two requests have the same encoding exactly if they share a bucket.
+// Rules with the same key attributes have the same encodings, whatever the order of the names. An
+// absent attribute counts as an empty value. The value of endpoint is normalised with
+// NormalizeEndpoint, and the value of tier is the tier of the request (Set.TierOf).
 //
-// For each attribute, sorted by name: length and bytes of the name, length and bytes
-// of the value; lengths are 4 bytes, big-endian.
+// The encoding has, for each attribute, sorted by name: length and bytes of the name, length and
+// bytes of the value. Lengths are 4 bytes, big-endian.
 func KeyValues(r *Rule, attrs Attributes, dst []byte) []byte {
 	return keyValues(r.sortedKey, attrs, r.tiers, dst)
 }
 
-// ListedValues is KeyValues of a rule whose key is api_key alone: what names the client
-// that a list has decided about.
+// ListedValues is KeyValues for a rule whose key is only api_key. It names the client about which a
+// list has decided.
 func ListedValues(attrs Attributes, dst []byte) []byte {
 	return keyValues([]string{apiKeyAttribute}, attrs, nil, dst)
 }
@@ -53,22 +51,21 @@ func keyValues(sorted []string, attrs Attributes, of *tiers, dst []byte) []byte 
 	return dst
 }
 
-// HashKey returns the first 16 bytes of HMAC-SHA-256 over namespace and an encoding
-// of KeyValues. The namespace "" is DefaultNamespace. For many keys of one secret
-// use a KeyHasher.
+// HashKey returns the first 16 bytes of HMAC-SHA-256 over the namespace and an encoding from
+// KeyValues. The namespace "" is DefaultNamespace. For many keys with one secret use a KeyHasher.
 func HashKey(secret []byte, namespace string, encoded []byte) [16]byte {
 	var h keyedHash
 	h.mac = hmac.New(sha256.New, secret)
 	return h.key(namespace, encoded)
 }
 
-// KeyHasher computes HashKey for one secret without setting up the key each time.
-// It is safe for concurrent use and does not allocate once it is warm.
+// KeyHasher computes HashKey for one secret without setting up the secret each time. It is safe for
+// concurrent use and does not allocate once it is warm.
 type KeyHasher struct {
 	pool sync.Pool
 }
 
-// NewKeyHasher returns a hasher for a copy of the secret.
+// NewKeyHasher returns a hasher with a copy of the secret.
 func NewKeyHasher(secret []byte) *KeyHasher {
 	own := append([]byte(nil), secret...)
 	return &KeyHasher{pool: sync.Pool{New: func() any {
@@ -76,21 +73,21 @@ func NewKeyHasher(secret []byte) *KeyHasher {
 	}}}
 }
 
-// Key returns HashKey of the hasher's secret.
+// Key returns HashKey with the hasher's secret.
 func (k *KeyHasher) Key(namespace string, encoded []byte) [16]byte {
 	h := k.pool.Get().(*keyedHash)
 	defer k.pool.Put(h)
 	return h.key(namespace, encoded)
 }
 
-// keyedHash is a MAC with the buffers one computation needs.
+// keyedHash is a MAC with the buffers that one computation needs.
 type keyedHash struct {
 	mac   hash.Hash
 	input []byte
 	sum   [sha256.Size]byte
 }
 
-// maxKeptInput bounds the buffer that a pooled hash keeps; larger ones are rare.
+// maxKeptInput caps the buffer that a pooled hash keeps. Larger inputs are rare.
 const maxKeptInput = 16 << 10
 
 func (h *keyedHash) key(namespace string, encoded []byte) [16]byte {

@@ -2,11 +2,11 @@ package rules
 
 import "time"
 
-// maxReasonChars bounds why an entry was made and by whom: a sentence and an address.
+// maxReasonChars caps the reason and the author of an entry: a sentence and an address.
 const maxReasonChars = 512
 
-// listed reads whitelist or blacklist: patterns, and mappings of a pattern with until
-// when it holds, why and by whom. Look is shown each pattern with its place.
+// listed reads whitelist or blacklist: patterns, and mappings of a pattern with the end of the
+// entry, its reason and its author. It calls look with each pattern and its place.
 func (d *decoder) listed(f *field, look func(at position, pattern string)) []ListEntry {
 	var out []ListEntry
 	d.list(f.value, f.name, MaxListed, func(item *node) {
@@ -57,7 +57,7 @@ func (d *decoder) noteSchema(n *Note) schema {
 	}
 }
 
-// instant reads a point in time as Unix milliseconds, 0 if it is none.
+// instant reads a point in time as Unix milliseconds, or 0 if it is invalid.
 func (d *decoder) instant(f *field) int64 {
 	if !d.is(f.value, kindString, f.name) {
 		return 0
@@ -69,8 +69,8 @@ func (d *decoder) instant(f *field) int64 {
 	return ms
 }
 
-// parseInstant reads RFC 3339 as Unix milliseconds above 0. A part of a millisecond
-// counts as a whole one, so that no entry ends early.
+// parseInstant reads RFC 3339 as Unix milliseconds above 0. A part of a millisecond counts as a
+// whole one, so that no entry ends early.
 func parseInstant(text string) (ms int64, ok bool) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil || t.UnixMilli() <= 0 {

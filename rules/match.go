@@ -8,13 +8,13 @@ import (
 	"aliquot/limit"
 )
 
-// ListKind tells whether a list decided a request before any rule.
+// ListKind says whether a list decided a request before any rule.
 type ListKind uint8
 
-// The zero value is None: the rules decide.
+// The values of ListKind. The zero value is None: the rules decide.
 const (
 	None ListKind = iota
-	// Whitelisted requests are allowed and count against nothing.
+	// Whitelisted requests are allowed and count against no limit.
 	Whitelisted
 	// Blacklisted requests are denied.
 	Blacklisted
@@ -34,21 +34,23 @@ func (k ListKind) String() string {
 // Matched is one limit that applies to a request.
 type Matched struct {
 	Rule *Rule
-	// Limit and Window are those of the request's API key, overrides applied.
+	// Limit and Window are those of the request's API key, with overrides applied.
 	Limit  limit.Limit
 	Window time.Duration
-	// Unlimited tells that nothing limits them.
+	// Unlimited: nothing limits the API key.
 	Unlimited bool
-	// Override is the override that set them, nil if none did.
+	// Override is the override that set them, or nil.
 	Override *Override
 }
 
-// Match finds every rule that applies at nowMS, Unix milliseconds, to a request with
-// these attributes, in the order of the file, or the list that decides instead: a block
-// beats an allow, both beat the blacklist, and that beats the whitelist. Not among them are rules that another one replaces
-// whose conditions the request meets too, be that one replaced itself or not. The
-// result overwrites buf and grows it if need be: with room enough, and a request that
-// meets at most 128 rules, Match allocates nothing. attrs is only read.
+// Match returns every rule that applies at nowMS, Unix milliseconds, to a request with these
+// attributes, in the order of the file, or the list that decides instead. A block has precedence
+// over an allow, both over the blacklist, and that over the whitelist.
+//
+// A rule is left out if another rule replaces it whose conditions the request also meets, even if
+// that rule is replaced itself. The result overwrites buf and grows it if necessary. If buf is
+// large enough and the request meets at most 128 rules, Match allocates nothing. It only reads
+// attrs.
 func (s *Set) Match(attrs Attributes, nowMS int64, buf []Matched) (ListKind, []Matched) {
 	buf = buf[:0]
 	apiKey := attrs.Get(apiKeyAttribute)
@@ -65,7 +67,7 @@ func (s *Set) Match(attrs Attributes, nowMS int64, buf []Matched) (ListKind, []M
 	return None, buf
 }
 
-// match appends the rules that apply to a request by the one path that it is given with.
+// match appends the rules that apply to a request by one of its paths.
 func (s *Set) match(of *subject, apiKey string, nowMS int64, buf []Matched) []Matched {
 	var room [roomForFound]int32
 	found := s.find(of, room[:0])
@@ -83,8 +85,8 @@ func (s *Set) match(of *subject, apiKey string, nowMS int64, buf []Matched) []Ma
 	return buf
 }
 
-// decode gives a request the other path that its endpoint may stand for; false if there is
-// none. A rule that another one replaces by one path applies if it does by the other.
+// decode sets the other path that the endpoint of a request may stand for. It returns false if
+// there is none. A rule that is replaced by one path applies if it applies by the other.
 func (s *Set) decode(of *subject) bool {
 	path := of.attrs.Get(DecodedEndpoint)
 	if path == "" || path == of.path {
@@ -95,7 +97,7 @@ func (s *Set) decode(of *subject) bool {
 	return true
 }
 
-// inOrder merges two lists of matched rules, the second from an index on.
+// inOrder merges two lists of matched rules. The second list begins at an index.
 func inOrder(all []Matched, second int) []Matched {
 	if len(all) == second {
 		return all
@@ -104,12 +106,12 @@ func inOrder(all []Matched, second int) []Matched {
 	return slices.CompactFunc(all, func(a, b Matched) bool { return a.Rule == b.Rule })
 }
 
-// roomForFound is how many rules a request may meet before Match allocates; a store
-// call holds a few dozen limits at most.
+// roomForFound is how many rules a request may meet before Match allocates. One call to the store
+// has a few dozen limits at most.
 const roomForFound = 128
 
-// find appends to found the ordinals of all rules whose conditions a request meets,
-// in ascending order.
+// find appends to found the ordinals of all rules whose conditions a request meets, in ascending
+// order.
 func (s *Set) find(of *subject, found []int32) []int32 {
 	for i := range of.attrs {
 		name := of.attrs[i].Name
@@ -117,16 +119,16 @@ func (s *Set) find(of *subject, found []int32) []int32 {
 			found = s.filedUnder(under, of.value(name), of, found)
 		}
 	}
-	if s.index.tiers != nil { // also a request that names none belongs to one, or to none
+	if s.index.tiers != nil { // a request that names no tier may also belong to one
 		found = s.filedUnder(s.index.tiers, of.tier, of, found)
 	}
 	found = s.matching(s.index.always, of, found)
 	slices.Sort(found)
-	return slices.Compact(found) // a rule that is filed in several places may be found in two
+	return slices.Compact(found) // a rule that is indexed in several places may be found twice
 }
 
-// filedUnder appends the rules that are filed under the request's value of an attribute
-// and match.
+// filedUnder appends the rules that are indexed under the request's value of an attribute and
+// match.
 func (s *Set) filedUnder(under *attributeIndex, value string, of *subject, found []int32) []int32 {
 	found = s.matching(under.exact[value], of, found)
 	for _, n := range under.prefixes.lengths {
@@ -138,7 +140,7 @@ func (s *Set) filedUnder(under *attributeIndex, value string, of *subject, found
 	return found
 }
 
-// meets tells whether two ascending lists have an ordinal in common.
+// meets reports whether two ascending lists have an ordinal in common.
 func meets(few, many []int32) bool {
 	if len(few) > len(many) {
 		few, many = many, few
@@ -151,8 +153,8 @@ func meets(few, many []int32) bool {
 	return false
 }
 
-// listed finds the entry of a list that decides for an API key, nil if none does, and whether
-// it stands above the file.
+// listed returns the entry of a list that decides for an API key, or nil, and whether it is an
+// entry above the file.
 func (s *Set) listed(apiKey string, nowMS int64) (kind ListKind, entry *ListEntry, above bool) {
 	if e := s.blocks.lists(apiKey, nowMS); e != nil {
 		return Blacklisted, e, true
@@ -175,7 +177,7 @@ func (s *Set) ByEntry(apiKey string) bool {
 	return above
 }
 
-// matching appends those of the candidates that match.
+// matching appends the candidates that match.
 func (s *Set) matching(candidates []int32, of *subject, found []int32) []int32 {
 	for _, ordinal := range candidates {
 		if unmet(s.rules[ordinal].conditions, of) == nil {
@@ -185,7 +187,7 @@ func (s *Set) matching(candidates []int32, of *subject, found []int32) []int32 {
 	return found
 }
 
-// pathOf cuts the query and the fragment off an endpoint.
+// pathOf cuts off the query and the fragment of an endpoint.
 func pathOf(endpoint string) string {
 	if i := strings.IndexAny(endpoint, "?#"); i >= 0 {
 		return endpoint[:i]

@@ -1,7 +1,6 @@
 package rules
 
-// kind is what a value of the file is. Strings that look like numbers are strings
-// when they are quoted.
+// kind is the kind of a value of the file. A quoted text that looks like a number is a string.
 type kind uint8
 
 const (
@@ -13,7 +12,7 @@ const (
 	kindSequence
 )
 
-// String names the kind for a sentence: "expected a list, found ...".
+// String names the kind in a sentence: "expected a list, found ...".
 func (k kind) String() string {
 	switch k {
 	case kindString:
@@ -30,12 +29,12 @@ func (k kind) String() string {
 	return "nothing"
 }
 
-// node is one value of the file with its place: what the schema is read from. It
-// keeps the rest of the package independent of the YAML library.
+// node is one value of the file with its place, from which the schema is read. It makes the rest of
+// the package independent of the YAML library.
 type node struct {
 	at     position
 	kind   kind
-	text   string // scalars: the text as written, without quotes
+	text   string // of a scalar: the text as written, without quotes
 	fields []field
 	items  []*node
 }

@@ -15,22 +15,22 @@ const (
 	MaxCapacity = int64(limit.MaxTokens / limit.Token)
 	// MaxRate is the largest refill rate, in requests a second.
 	MaxRate = MaxCapacity
-	// MinWindow and MaxWindow bound a window: a shorter one is below what a split
-	// over regions can follow, a longer one is a mistake (100 years).
+	// MinWindow and MaxWindow bound a window. The division over regions cannot follow a shorter
+	// one, and a longer one is a mistake (100 years).
 	MinWindow = time.Second
 	MaxWindow = 36525 * 24 * time.Hour
-	// maxCountedWindow bounds the window of a limit that counts: a share of it moves to
-	// another region only after what was used here counts nowhere any more.
+	// maxCountedWindow caps the window of a counting limit. A share of it moves to another region
+	// only after what was used here has stopped to count everywhere.
 	maxCountedWindow = 366 * 24 * time.Hour
 
-	// maxNumberText is the longest number worth reading; a double has 17 digits.
+	// maxNumberText is the length of the longest number that is read. A double has 17 digits.
 	maxNumberText = 64
 	rateUnit      = 1_000_000 // millionths of a micro-token, the unit of limit.Rate.Frac
 )
 
-// parseDecimal reads a number exactly, never by way of a float. It accepts what
-// every YAML reader takes for the same number and nothing else: no underscores,
-// hexadecimal, octal, infinities. Why is a reason to show, "" when it is read.
+// parseDecimal reads a number exactly, never through a float. It accepts only what every YAML
+// reader takes for the same number: no underscores, hexadecimal, octal or infinities. why is a
+// reason for a message, or "".
 func parseDecimal(text string) (value *big.Rat, why string) {
 	if len(text) > maxNumberText {
 		return nil, "this number is too long; write it with at most 64 characters"
@@ -60,14 +60,13 @@ func allDigits(s string) bool {
 	return true
 }
 
-// isExponent accepts up to three digits, which bounds the number's size.
+// isExponent accepts up to three digits, which bounds the size of the number.
 func isExponent(s string) bool {
 	s = strings.TrimLeft(s[:min(len(s), 1)], "+-") + s[min(len(s), 1):]
 	return s != "" && len(s) <= 3 && allDigits(s)
 }
 
-// rateOf rounds requests a second down to limit.Rate's unit. The value is in
-// [0, MaxRate].
+// rateOf rounds requests a second down to limit.Rate's unit. The value must be in [0, MaxRate].
 func rateOf(perSecond *big.Rat) limit.Rate {
 	scaled := new(big.Int).Mul(perSecond.Num(), big.NewInt(int64(limit.Token)*rateUnit))
 	scaled.Quo(scaled, perSecond.Denom())
@@ -75,11 +74,11 @@ func rateOf(perSecond *big.Rat) limit.Rate {
 	return limit.Rate{Micro: micro.Int64(), Frac: frac.Int64()}
 }
 
-// ratePer is n requests per window, rounded down to limit.Rate's unit, for n up to
-// MaxCapacity and a window of at least MinWindow.
+// ratePer returns n requests per window, rounded down to limit.Rate's unit, for n up to MaxCapacity
+// and a window of at least MinWindow.
 //
-// Worked: 1 request a day is 1e15/86400e9 = 11 micro-tokens a second and a
-// remainder of 49.6e12, which is 0.574074 of one more.
+// Worked number: 1 request a day is 1e15/86400e9 = 11 micro-tokens a second and a remainder of
+// 49.6e12, which is 0.574074 of another one.
 func ratePer(n int64, window time.Duration) limit.Rate {
 	high, low := bits.Mul64(uint64(n)*uint64(limit.Token), uint64(time.Second))
 	micro, rest := bits.Div64(high, low, uint64(window))
@@ -88,8 +87,8 @@ func ratePer(n int64, window time.Duration) limit.Rate {
 	return limit.Rate{Micro: int64(micro), Frac: int64(frac)}
 }
 
-// fillTime is the time an empty bucket takes to fill, rounded up to a second and
-// down to MaxWindow: the window to show for a limit that states none.
+// fillTime returns the time in which an empty bucket fills, rounded up to a second and down to
+// MaxWindow. It is the window to show for a limit that states none.
 func fillTime(l limit.Limit) time.Duration {
 	unit := big.NewInt(rateUnit)
 	rate := new(big.Int).Mul(big.NewInt(l.Rate.Micro), unit)
@@ -108,8 +107,8 @@ func fillTime(l limit.Limit) time.Duration {
 
 const durationHelp = "not a duration; write seconds (60) or a number with a unit (ms, s, m, h, d), like \"1m\" or \"1h30m\""
 
-// parseDuration reads seconds ("60", "1.5") or terms with units ("1h30m", "30d"),
-// exactly, down to the nanosecond.
+// parseDuration reads seconds ("60", "1.5") or terms with units ("1h30m", "30d"), exactly to the
+// nanosecond.
 func parseDuration(text string) (d time.Duration, why string) {
 	if len(text) > maxNumberText {
 		return 0, durationHelp
@@ -153,7 +152,7 @@ func durationUnit(name string) (time.Duration, bool) {
 	return 0, false
 }
 
-// parseVersion reads a whole number of [0, 2^63).
+// parseVersion reads a whole number in [0, 2^63).
 func parseVersion(text string) (int64, bool) {
 	v, err := strconv.ParseInt(text, 10, 64)
 	return v, err == nil && v >= 0 && strconv.FormatInt(v, 10) == text

@@ -8,22 +8,20 @@ import (
 	"aliquot/limit"
 )
 
-// params are the numbers of a limit as one level of the file states them. Zero
-// means not stated.
+// params are the numbers of a limit that one level of the file states. Zero means not stated.
 type params struct {
 	capacity int64 // whole requests
 	limit    int64 // whole requests a window
 	rate     limit.Rate
 	window   time.Duration
-	// denies is limit: 0, which admits nothing, and unlimited limit: unlimited. The other numbers
-	// of the same level but window are 0 then.
+	// denies is limit: 0, which admits nothing. unlimited is limit: unlimited. With either, the
+	// other numbers of the same level except window are 0.
 	denies, unlimited bool
 }
 
-// over lays the params of a nearer level over inherited ones, number by number. A
-// level that states a limit of its own replaces what the inherited numbers said of
-// the same thing, so that {limit: 500} over {capacity: 10, refill_rate: 1} is 500 a
-// window and not ten requests at one a second:
+// over lays the params of a nearer level over inherited ones, number by number. A level that states
+// a limit of its own replaces the inherited numbers about the same thing. So {limit: 500} over
+// {capacity: 10, refill_rate: 1} is 500 a window, and not ten requests at one a second:
 //   - limit replaces an inherited capacity and refill_rate;
 //   - capacity with window (and no refill_rate) replaces limit and refill_rate;
 //   - capacity with refill_rate replaces limit and window.
@@ -62,7 +60,7 @@ func (p params) over(inherited params) params {
 	return out
 }
 
-// under checks that the numbers suit the algorithm and computes what bucket does.
+// under checks that the numbers suit the algorithm. It returns what bucket returns.
 func (p params) under(algorithm string) (l limit.Limit, window time.Duration, why string) {
 	kind := algorithmNamed(algorithm)
 	if p.denies || p.unlimited {
@@ -77,8 +75,8 @@ func (p params) under(algorithm string) (l limit.Limit, window time.Duration, wh
 	return l, window, why
 }
 
-// allOrNothing computes a limit that admits nothing, or one that nobody is asked about. The limit of
-// the second is what it may be taken for where another one comes in its place.
+// allOrNothing returns a limit that admits nothing, or the limit of an unlimited rule. The latter
+// is the value to use if another limit takes its place.
 func (p params) allOrNothing(kind limit.Algorithm) (l limit.Limit, window time.Duration) {
 	window = min(max(p.window, MinWindow), maxCountedWindow)
 	l.Algorithm = kind
@@ -98,7 +96,7 @@ func (p params) allOrNothing(kind limit.Algorithm) (l limit.Limit, window time.D
 	return l, window
 }
 
-// counted computes a limit that counts: rights in a window.
+// counted computes a counting limit: rights in a window.
 func (p params) counted(kind limit.Algorithm, algorithm string) (l limit.Limit, window time.Duration, why string) {
 	switch {
 	case p.capacity != 0 || p.rate != (limit.Rate{}):
@@ -117,11 +115,11 @@ func (p params) counted(kind limit.Algorithm, algorithm string) (l limit.Limit, 
 	return limit.Limit{Algorithm: kind, Capacity: limit.Tokens(p.limit) * limit.Token, Window: p.window}, p.window, ""
 }
 
-// bucket computes the token bucket that complete params describe and the window to
-// show for it. Why says what is missing, "" if nothing is.
+// bucket computes the token bucket that complete params describe, and the window to show for it.
+// why says what is missing, or is "".
 //
-// The burst is capacity, else limit. The rate is refill_rate, else limit a window,
-// else capacity a window.
+// The burst is capacity, or else limit. The rate is refill_rate, or else limit a window, or else
+// capacity a window.
 func (p params) bucket() (l limit.Limit, window time.Duration, why string) {
 	burst := p.capacity
 	if burst == 0 {
@@ -156,7 +154,7 @@ func (d *decoder) params(n *node, what string) params {
 	return d.paramsWith(n, what, schema{})
 }
 
-// paramsWith reads a mapping that has the fields of params and others.
+// paramsWith reads a mapping that has the fields of params and other fields.
 func (d *decoder) paramsWith(n *node, what string, known schema) params {
 	var p params
 	var limitAt position
@@ -187,7 +185,7 @@ func (d *decoder) number(f *field) *big.Rat {
 	return v
 }
 
-// limit reads how many requests a window has: 0 is a wanted denial.
+// limit reads the number of requests in a window. 0 is a deliberate denial.
 func (d *decoder) limit(f *field, p *params) {
 	if f.value.kind == kindString && f.value.text == unlimited {
 		p.unlimited = true
@@ -202,7 +200,7 @@ func (d *decoder) limit(f *field, p *params) {
 	p.limit = d.amount(f)
 }
 
-// unlimited is the limit of a rule that limits nothing, and keeps others from it.
+// unlimited is the limit of a rule that limits nothing and protects its requests from other rules.
 const unlimited = "unlimited"
 
 // amount reads a whole number of requests, 1 to MaxCapacity.

@@ -3,24 +3,23 @@ package rules
 import "slices"
 
 const (
-	// MaxRules bounds the rules of a file.
+	// MaxRules caps the rules of a file.
 	MaxRules = 10_000
-	// MaxOverrides bounds the overrides of one rule.
+	// MaxOverrides caps the overrides of one rule.
 	MaxOverrides = 1_000
-	// MaxTiers bounds the tiers; each plan sold is one.
+	// MaxTiers caps the tiers. Each plan that is sold is a tier.
 	MaxTiers = 1_000
-	// MaxListed bounds whitelist and blacklist, each.
+	// MaxListed caps the entries of whitelist and of blacklist.
 	MaxListed = 50_000
-	// MaxAttributes bounds the attributes of one match, and is what a request may
-	// carry.
+	// MaxAttributes caps the attributes of one match, and the attributes of a request.
 	MaxAttributes = 64
-	// MaxValues bounds the values that one attribute of a match may have.
+	// MaxValues caps the values that one attribute of a match may have.
 	MaxValues = 1_000
-	// MaxKeyAttributes bounds the attributes of one key.
+	// MaxKeyAttributes caps the attributes of one key.
 	MaxKeyAttributes = 16
 )
 
-// document is a rules file as written, before anything is inherited.
+// document is a rules file as written, before inheritance.
 type document struct {
 	defaults  settings
 	tiers     map[string]*tierText
@@ -29,10 +28,9 @@ type document struct {
 	blacklist []ListEntry
 }
 
-// Parse reads a rules file. File is its name in messages. It returns either a Set
-// with warnings, at most MaxProblems of them, or an *Error with every problem of
-// the file; a file with a problem is refused whole. The result depends on the
-// arguments only.
+// Parse reads a rules file. file is its name in messages. It returns a Set with at most MaxProblems
+// warnings, or an *Error with every problem of the file. It refuses the whole file for one problem.
+// The result depends only on the arguments.
 func Parse(file string, data []byte) (*Set, []Warning, error) {
 	d := &decoder{
 		problems: &problems{file: file},

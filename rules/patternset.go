@@ -1,6 +1,6 @@
 package rules
 
-// held is a pattern that holds until an instant, Unix milliseconds; 0 is for good.
+// held is a pattern that applies until an instant, in Unix milliseconds; 0 means without end.
 type held struct {
 	pattern
 	untilMS int64
@@ -8,15 +8,15 @@ type held struct {
 
 func (h *held) holds(nowMS int64) bool { return h.untilMS == 0 || nowMS < h.untilMS }
 
-// patternSet finds the first of many patterns that matches a text. It is immutable
-// once built; the zero value matches nothing.
+// patternSet finds the first of many patterns that matches a text. It is immutable once built. The
+// zero value matches nothing.
 type patternSet struct {
 	patterns []held
 	exact    map[string]int32
 	globs    prefixTable
 }
 
-// newPatternSet files patterns; of equal texts the one that holds longest counts.
+// newPatternSet indexes patterns. Of equal texts the one that applies longest counts.
 func newPatternSet(patterns []held) patternSet {
 	s := patternSet{patterns: patterns, exact: make(map[string]int32)}
 	for i := range patterns {
@@ -36,8 +36,8 @@ func (h *held) endsBefore(other *held) bool {
 	return h.untilMS != 0 && (other.untilMS == 0 || h.untilMS < other.untilMS)
 }
 
-// first returns the lowest ordinal whose pattern holds at nowMS and matches, -1 if
-// none does. A text that patterns name exactly more than once counts for one of them.
+// first returns the lowest ordinal of a pattern that applies at nowMS and matches, or -1. If
+// several patterns name a text exactly, only one of them counts.
 func (s *patternSet) first(text string, nowMS int64) int {
 	best := int32(len(s.patterns))
 	if i, ok := s.exact[text]; ok && s.patterns[i].holds(nowMS) {
@@ -62,7 +62,7 @@ func (s *patternSet) first(text string, nowMS int64) int {
 	return int(best)
 }
 
-// accessList is the whitelist or the blacklist. The zero value lists nobody.
+// accessList is the whitelist or the blacklist. The zero value lists no key.
 type accessList struct {
 	entries []ListEntry
 	set     patternSet
@@ -76,7 +76,7 @@ func newAccessList(entries []ListEntry) accessList {
 	return accessList{entries: entries, set: newPatternSet(patterns)}
 }
 
-// lists returns the entry that an API key is on the list by, nil if it is not.
+// lists returns the entry by which an API key is on the list, or nil.
 func (l *accessList) lists(apiKey string, nowMS int64) *ListEntry {
 	if i := l.set.first(apiKey, nowMS); i >= 0 {
 		return &l.entries[i]

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// MaxProblems is how many problems (and how many warnings) of one file are
-// reported: enough to mend a file in one go, few enough to read.
+// MaxProblems is how many problems, and how many warnings, of one file are reported: enough to
+// correct a file in one go, and few enough to read.
 const MaxProblems = 20
 
-// maxCollected bounds what is kept while reading, so that a file of nothing but
-// mistakes costs no more than one that is right. It is above MaxProblems because
-// problems are found in several passes and shown in the order of the file.
+// maxCollected caps the problems that are kept while reading, so that a file full of mistakes costs
+// no more than a correct one. It is above MaxProblems because several passes find problems, which
+// are shown in the order of the file.
 const maxCollected = 1000
 
-// Problem is one thing wrong in a file. Line and Column count from 1; a column is
-// a character, not a byte.
+// Problem is one mistake in a file. Line and Column count from 1. A column is a character, not a
+// byte.
 type Problem struct {
 	File    string
 	Line    int
@@ -25,20 +25,19 @@ type Problem struct {
 	Message string
 }
 
-// Warning is a remark on a file that is accepted all the same.
+// Warning is a remark about a file that is accepted.
 type Warning = Problem
 
-// String gives the form compilers use: "rules.yaml:3:5: message".
+// String returns the form that compilers use: "rules.yaml:3:5: message".
 func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d:%d: %s", p.File, p.Line, p.Column, p.Message)
 }
 
-// Error is everything found wrong in one file, in the order of the file, at most
-// MaxProblems of it.
+// Error is the problems of one file, in the order of the file, at most MaxProblems of them.
 type Error struct {
 	Problems []Problem
-	// Omitted is how many further problems were found. A count above a thousand is
-	// not exact: reading stops caring.
+	// Omitted is how many further problems were found. A count above a thousand is not exact,
+	// because reading ends then.
 	Omitted int
 }
 
@@ -62,12 +61,12 @@ type position struct {
 	line, column int
 }
 
-// after tells whether p comes behind other.
+// after reports whether p is behind other.
 func (p position) after(other position) bool {
 	return p.line > other.line || p.line == other.line && p.column > other.column
 }
 
-// problems collects what is found in one file.
+// problems collects the problems of one file.
 type problems struct {
 	file     string
 	found    []Problem
@@ -83,7 +82,7 @@ func (p *problems) add(at position, format string, args ...any) {
 	p.found = append(p.found, p.problem(at, format, args...))
 }
 
-// full tells whether further problems are only counted.
+// full reports whether further problems are only counted.
 func (p *problems) full() bool { return len(p.found) >= maxCollected }
 
 func (p *problems) warn(at position, format string, args ...any) {
@@ -101,11 +100,11 @@ func (p *problems) problem(at position, format string, args ...any) Problem {
 	}
 }
 
-// count is how many problems were found so far; a caller compares two counts to
-// learn whether the part between them is sound.
+// count returns how many problems were found so far. A caller compares two counts to learn whether
+// the part between them has a problem.
 func (p *problems) count() int { return len(p.found) + p.dropped }
 
-// err returns what was found as an *Error, nil if nothing was.
+// err returns the problems as an *Error, or nil if there are none.
 func (p *problems) err() error {
 	if len(p.found) == 0 {
 		return nil

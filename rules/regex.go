@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	// maxPatternChars bounds a regex or glob; the longest useful ones are paths.
+	// maxPatternChars caps a regex or glob. The longest useful ones are paths.
 	maxPatternChars = 512
-	// maxRegexSize bounds one compiled regex, in instructions: the time to match is
-	// at most their number times the length of the value.
+	// maxRegexSize caps one compiled regex, in instructions. The time of a match is at most their
+	// number times the length of the value.
 	maxRegexSize = 5000
-	// maxRegexTotal bounds all regexes of a file, to some 40 MB of memory.
+	// maxRegexTotal caps all regexes of a file, to some 40 MB of memory.
 	maxRegexTotal = 1_000_000
 )
 
 // regexes compiles each distinct pattern of a file once.
 type regexes struct {
 	known map[string]matcher
-	total int // instructions so far, of refused ones too: to find them took as long
+	total int // instructions so far, also of refused patterns, which took as long to compile
 }
 
-// compile returns the regex, or why it is refused.
+// compile returns the matcher of a regex, or the reason why the regex is refused.
 func (r *regexes) compile(text string) (m matcher, why string) {
 	if m, ok := r.known[text]; ok {
 		return m, ""
@@ -61,7 +61,7 @@ func oneTooMany() string {
 	return fmt.Sprintf("is one too many: all patterns of a file compile to at most %d instructions; use fewer or simpler ones", maxRegexTotal)
 }
 
-// anchoredPrefix returns the literal that follows a leading ^, "" if there is none.
+// anchoredPrefix returns the literal after a leading ^, or "" if there is none.
 func anchoredPrefix(tree *syntax.Regexp) string {
 	if tree.Op != syntax.OpConcat || len(tree.Sub) < 2 || tree.Sub[0].Op != syntax.OpBeginText {
 		return ""

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// MaxReplaces bounds the rules that one rule replaces.
+// MaxReplaces caps the rules that one rule replaces.
 const MaxReplaces = 64
 
-// maxShownCircle bounds the ids that a message about a circle names.
+// maxShownCircle caps the ids in a message about a circle.
 const maxShownCircle = 6
 
-// resolveReplaces finds the rules that others replace.
+// resolveReplaces finds the rules that other rules replace.
 //
-// A rule in shadow, be it for a part of the keys, switches off rules in shadow only:
-// to try a rule out must not change any answer.
+// A rule in shadow, even if only for a part of the keys, replaces only rules in shadow: a trial of
+// a rule must not change any answer.
 func (d *decoder) resolveReplaces(s *Set, texts []*ruleText) {
 	unknown := 0
 	var always []replacing
@@ -46,7 +46,7 @@ func (d *decoder) resolveReplaces(s *Set, texts []*ruleText) {
 	before := d.count()
 	d.circles(s, texts)
 	if d.count() > before {
-		return // the circle is what has to be mended
+		return // the circle has to be corrected first
 	}
 	for _, a := range always {
 		d.add(a.ref.at, "rule %s would never apply: %s replaces it and matches every request that it matches; remove this, that rule, or give %s a condition of its own", a.ref.name, a.by, a.by)
@@ -59,8 +59,8 @@ type replacing struct {
 	ref reference
 }
 
-// unknownRule reports an id that no rule has. To search ten thousand ids for a
-// similar one takes milliseconds, so it is done only for problems that can be shown.
+// unknownRule reports an id that no rule has. A search among ten thousand ids for a similar one
+// takes milliseconds, so it is made only for problems that can be shown.
 func (d *decoder) unknownRule(field string, ref reference, by *Rule, s *Set, before int) {
 	hint := "; remove it"
 	if before < MaxProblems && len(s.rules) > 1 {
@@ -75,8 +75,8 @@ func (d *decoder) unknownRule(field string, ref reference, by *Rule, s *Set, bef
 	d.add(ref.at, "%s: no rule has the id %q%s", field, shorten(ref.name), hint)
 }
 
-// circles reports rules that replace each other: none of them would apply to a
-// request that matches them all, and it would be free.
+// circles reports rules that replace each other. None of them would apply to a request that matches
+// all of them, and it would not be limited.
 func (d *decoder) circles(s *Set, texts []*ruleText) {
 	const onPath, done = 1, 2
 	state := make([]uint8, len(texts))

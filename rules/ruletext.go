@@ -102,8 +102,8 @@ func isIDRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r)
 }
 
-// tierCondition is what a rule's tier asks for: a request of that tier or, if the rule
-// has other conditions, one that belongs to no tier.
+// tierCondition returns the condition of a rule's tier: a request must have that tier. If the rule
+// has other conditions, a request without a tier meets it too.
 func (r *ruleText) tierCondition() condition {
 	return condition{
 		attribute: tierAttribute, values: []matcher{{pattern: newPattern(r.tier, false)}}, at: r.tierAt,
@@ -172,8 +172,8 @@ func (d *decoder) attributes(f *field) []condition {
 	return out
 }
 
-// attributeValues reads what an attribute may be: one value or a list of them. None
-// means that something was wrong.
+// attributeValues reads the values that an attribute may have: one value or a list. No values means
+// that there was a problem.
 func (d *decoder) attributeValues(a *field) []matcher {
 	if a.value.kind != kindSequence {
 		if m, ok := d.attributeValue(a.name, a.value); ok {
@@ -197,8 +197,8 @@ func (d *decoder) attributeValues(a *field) []matcher {
 	return out
 }
 
-// attributeValue reads one value: a text that is exact or a glob, of which an empty
-// one asks for absence, or {regex: ...}.
+// attributeValue reads one value: an exact text or a glob, or {regex: ...}. An empty text requires
+// that the attribute is absent.
 func (d *decoder) attributeValue(attribute string, n *node) (m matcher, ok bool) {
 	switch n.kind {
 	case kindMapping:

@@ -23,11 +23,11 @@ type settings struct {
 	key            []string // nil if not stated, empty for []
 	coolDown       *CoolDown
 	autoBlock      *AutoBlock
-	// broken: params were refused or may stand under a wrong name, so that a missing
-	// limit would only be a consequence, not worth reporting.
+	// broken: params were refused or may be under a wrong name. A missing limit would only be a
+	// consequence of that and is not reported.
 	broken bool
 
-	// where this level states them, zero if it does not
+	// The places where this level states them; zero if it does not.
 	modeAt, unitAt, borrowWaitAt, enforcementAt, overrunAt position
 }
 
@@ -81,7 +81,7 @@ func (s settings) over(inherited settings) settings {
 	return out
 }
 
-// builtIn is what holds where the file states nothing.
+// builtIn returns the settings that apply if the file states nothing.
 func builtIn() settings {
 	yes, nobody := true, int32(0)
 	return settings{
@@ -99,7 +99,7 @@ func builtIn() settings {
 	}
 }
 
-// settingsOf reads a mapping that holds settings only.
+// settingsOf reads a mapping that has only settings.
 func (d *decoder) settingsOf(n *node, what string) settings {
 	var s settings
 	if !d.mapping(n, what, d.settingsSchema(&s)) {
@@ -129,14 +129,14 @@ func (d *decoder) settingsSchema(s *settings) schema {
 	}
 }
 
-// paramsOf reads params. What is broken stays so: fields come in any order.
+// paramsOf reads params. broken is never reset, because fields come in any order.
 func (d *decoder) paramsOf(f *field, s *settings) {
 	before := d.count()
 	s.params = d.params(f.value, "params")
 	s.broken = s.broken || d.count() > before
 }
 
-// chooseOrBreak is choose for a setting on which it depends what others may say.
+// chooseOrBreak is choose for a setting that determines what other settings may state.
 func (d *decoder) chooseOrBreak(f *field, s *settings, words []string) string {
 	chosen := d.choose(f, words)
 	s.broken = s.broken || chosen == ""
@@ -152,7 +152,7 @@ func (d *decoder) borrowWait(f *field) time.Duration {
 	return v
 }
 
-// unit reads the name of what a limit counts.
+// unit reads the name of the unit that a limit counts.
 func (d *decoder) unit(f *field) string {
 	unit, ok := d.text(f.value, "unit", MaxNameChars)
 	if ok && strings.ContainsFunc(unit, func(r rune) bool { return !isIDRune(r) }) {
@@ -165,8 +165,7 @@ func (d *decoder) unit(f *field) string {
 // wholePPM is all keys, in millionths.
 const wholePPM = 1_000_000
 
-// shadow reads which part of the keys is only watched: true, false, or a text like
-// "20%".
+// shadow reads the part of the keys that is only watched: true, false, or a text like "20%".
 func (d *decoder) shadow(f *field) *int32 {
 	ppm := int32(0)
 	if f.value.kind != kindString && f.value.kind != kindNumber {
@@ -192,8 +191,8 @@ func (d *decoder) shadow(f *field) *int32 {
 	return &ppm
 }
 
-// misplaced reports settings of this level that belong to another algorithm or
-// placement than the one in force at it; all is the level with what it inherits.
+// misplaced reports settings of a level that belong to another algorithm or placement than the one
+// that applies there. all is the level with what it inherits.
 func (d *decoder) misplaced(level, all settings) {
 	if all.broken {
 		return
@@ -215,7 +214,7 @@ func (d *decoder) misplaced(level, all settings) {
 	}
 }
 
-// key reads the attribute names of a key; the result is not nil.
+// key reads the attribute names of a key. The result is not nil.
 func (d *decoder) key(f *field) []string {
 	names := []string{}
 	for _, ref := range d.names(f, "an attribute name of key", MaxKeyAttributes) {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// Unstageable returns why staged cannot be in force in some regions while base is in force
-// in the others: one sentence for each rule and each such change, in the order of base; nil
+// Unstageable returns why staged cannot be in force in some regions while base is in force in the
+// others. It returns one sentence for each rule and each such change, in the order of base, or nil
 // if nothing prevents it.
 //
-// Regions split the limit of one record between them. A rule of another algorithm, unit,
-// placement or key counts on other records, so a client would have the whole limit twice:
-// in the staged regions and in the others. A rule that is left out limits nothing in the
-// staged regions. Any other change keeps the records: the regions' parts then sum to the
-// larger of the two limits at most.
+// Regions divide the limit of one record among them. A rule with another algorithm, unit, placement
+// or key counts on other records, so a client would have the whole limit twice: in the staged
+// regions and in the others. A rule that is left out limits nothing in the staged regions. Any
+// other change keeps the records: the regions' parts then sum to the larger of the two limits at
+// most.
 func Unstageable(base, staged *Set) []string {
 	var out []string
 	for _, before := range base.rules {
@@ -32,8 +32,8 @@ func Unstageable(base, staged *Set) []string {
 	return out
 }
 
-// Restarts returns a warning for each change between two versions by which a rule begins to
-// count on new records, in the order of before. A nil before has no rules.
+// Restarts returns a warning for each change between two versions after which a rule counts on new
+// records, in the order of before. A nil before has no rules.
 func Restarts(before, after *Set) []string {
 	var out []string
 	if before == nil {
@@ -51,7 +51,7 @@ func Restarts(before, after *Set) []string {
 	return out
 }
 
-// recordChanges names the changes between two versions of one rule by which it counts on
+// recordChanges describes the changes between two versions of one rule after which it counts on
 // other records, with both values.
 func recordChanges(before, after *Rule) (out []string) {
 	change := func(what, from, to string) {

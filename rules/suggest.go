@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// maxSuggestText bounds the names that are compared: no known name is longer.
+	// maxSuggestText caps the length of the names that are compared. No known name is longer.
 	maxSuggestText = MaxNameChars
-	// maxEdits is how far from a name what was meant for it may be.
+	// maxEdits is the largest edit distance at which a known name is suggested.
 	maxEdits = 2
-	// maxSuggested bounds the names that a message lists: the longest mapping of the
-	// schema has nineteen fields.
+	// maxSuggested caps the names that a message lists. The longest mapping of the schema has
+	// nineteen fields.
 	maxSuggested = 22
 )
 
-// insteadOf ends a sentence about an unknown field: where it belongs if it is one of
-// another place, else what was meant.
+// insteadOf returns the end of a sentence about an unknown field: the place where the field
+// belongs, or else a suggestion.
 func insteadOf(name string, known []string) string {
 	if place := placeOf(name); place != "" {
 		return "it belongs in " + place
@@ -25,7 +25,7 @@ func insteadOf(name string, known []string) string {
 	return didYouMean(name, known)
 }
 
-// placeOf says where in the file a field belongs, "" if it is none of the schema.
+// placeOf returns where in the file a field belongs, or "" if the schema does not have it.
 func placeOf(name string) string {
 	switch name {
 	case "capacity", "limit", "refill_rate", "window":
@@ -48,8 +48,8 @@ func placeOf(name string) string {
 	return ""
 }
 
-// didYouMean ends a sentence about an unknown name: with the nearest known one if
-// it is near enough to be meant, else with what is known.
+// didYouMean returns the end of a sentence about an unknown name: the nearest known name if it is
+// near enough, or else the known names.
 func didYouMean(name string, known []string) string {
 	best, least := "", maxEdits+1
 	if len(name) <= maxSuggestText {
@@ -65,7 +65,7 @@ func didYouMean(name string, known []string) string {
 	return knownHere(known)
 }
 
-// knownHere lists names, as many as a message holds.
+// knownHere lists names, as many as fit into a message.
 func knownHere(known []string) string {
 	sorted := slices.Sorted(slices.Values(known))
 	if more := len(sorted) - maxSuggested; more > 0 {
@@ -74,10 +74,10 @@ func knownHere(known []string) string {
 	return "known here: " + strings.Join(sorted, ", ")
 }
 
-// editDistance counts the insertions, deletions, substitutions and swaps of
-// neighbours that turn a into b, as far as maxEdits; one more stands for all that is
-// farther. Only places of a and b that are no farther apart can belong together, so
-// that its time is in the length of the texts, not in its square.
+// editDistance returns the number of insertions, deletions, substitutions and swaps of neighbours
+// that turn a into b, up to maxEdits. A larger distance is maxEdits+1. Only characters whose
+// indexes differ by at most maxEdits can correspond, so its time grows with the length of the
+// texts, not with its square.
 func editDistance(a, b string) int {
 	const far = maxEdits + 1
 	if max(len(a)-len(b), len(b)-len(a)) > maxEdits {
@@ -108,7 +108,7 @@ func editDistance(a, b string) int {
 	return last[len(b)]
 }
 
-// farRow is a row of distances to the first n characters that are all too far.
+// farRow returns a row of distances to the first n characters that are all too far.
 func farRow(n int) []int {
 	row := make([]int, n+1)
 	for j := range row {
@@ -117,7 +117,7 @@ func farRow(n int) []int {
 	return row
 }
 
-// Nearest returns the name that a text was most likely meant for, "" if none is near it.
+// Nearest returns the name that was most likely meant by a text, or "" if none is near it.
 func Nearest(text string, names []string) string {
 	best, least := "", maxEdits+1
 	if len(text) > maxSuggestText {

@@ -5,15 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// MaxFileBytes is the largest rules file: ten thousand rules with room for
-// overrides. It also bounds the entry that carries it through the Raft log.
+// MaxFileBytes is the size of the largest rules file: ten thousand rules with room for overrides.
+// It also bounds the Raft log entry that carries the file.
 const MaxFileBytes = 4 << 20
 
 const byteOrderMark = "\ufeff"
 
-// cleanText checks the bytes of a file and gives them the one form the parser gets:
-// UTF-8, line feeds, no byte order mark. It reports and returns false when they
-// cannot be a rules file.
+// cleanText checks the bytes of a file and converts them to the form that the parser gets: UTF-8,
+// line feeds, no byte order mark. If they cannot be a rules file, it reports that and returns
+// false.
 func cleanText(p *problems, data []byte) (string, bool) {
 	if len(data) > MaxFileBytes {
 		p.add(position{1, 1}, "the file has %d bytes; a rules file has at most %d", len(data), MaxFileBytes)

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// subject is a request as conditions see it. Path is its endpoint by pathOf, tier the
-// tier that it belongs to.
+// subject is a request in the form that conditions compare. path is its endpoint after pathOf, and
+// tier its tier.
 type subject struct {
 	attrs      Attributes
 	path, tier string
@@ -26,24 +26,23 @@ func (s *subject) value(attribute string) string {
 	return s.attrs.Get(attribute)
 }
 
-// subject returns a request with the tier that it belongs to.
+// subject returns the request with its tier.
 func (s *Set) subject(attrs Attributes) subject {
 	out := subject{attrs: attrs, path: pathOf(attrs.Get(endpointAttribute))}
 	out.tier = s.tiers.of(&out)
 	return out
 }
 
-// TierOf returns the tier that a request belongs to: the one that it names in the
-// attribute tier, if a rule or the file's tiers know it, else the tier that the file
-// assigns, else "". A file that knows no tier takes each name as it comes. TierOf
-// allocates nothing; attrs is only read.
+// TierOf returns the tier of a request. It is the tier that the request names in the attribute
+// tier, if a rule or the file's tiers know it. Otherwise it is the tier that the file assigns, or
+// "". A file without tiers accepts every name. TierOf allocates nothing and only reads attrs.
 func (s *Set) TierOf(attrs Attributes) string {
 	of := s.subject(attrs)
 	return of.tier
 }
 
-// UnknownTier tells whether a request names a tier that the file does not know, though
-// it knows others. Such a name counts as none.
+// UnknownTier reports whether a request names a tier that the file does not know although it knows
+// others. Such a name counts as none.
 func (s *Set) UnknownTier(attrs Attributes) bool {
 	if !s.tiers.inUse() {
 		return false
@@ -52,45 +51,44 @@ func (s *Set) UnknownTier(attrs Attributes) bool {
 	return named != "" && !s.tiers.knows(named)
 }
 
-// HasTier tells whether a rule names the tier or the file assigns requests to it.
+// HasTier reports whether a rule names the tier or the file assigns requests to it.
 func (s *Set) HasTier(tier string) bool { return slices.Contains(s.tiers.named, tier) }
 
-// Tiers returns the tiers that a rule names or that the file assigns requests to,
-// sorted. The caller must not change the slice.
+// Tiers returns the tiers that a rule names or that the file assigns requests to, sorted. The
+// caller must not change the slice.
 func (s *Set) Tiers() []string { return s.tiers.named }
 
-// tiers tell which tier a request belongs to. The zero value knows none.
+// tiers finds the tier of a request. The zero value knows none.
 type tiers struct {
-	// named are those that rules name and those with a match, sorted.
+	// named are the tiers that rules name and those with a match, sorted.
 	named []string
-	// known are all exact names that rules and the file's tiers state.
+	// known are all exact names in rules and in the file's tiers.
 	known map[string]struct{}
-	// patterns are what matches of rules accept for the attribute tier beside exact names.
+	// patterns are the values that rules accept for the attribute tier, other than exact names.
 	patterns []matcher
-	// assigned are in the order of their strength: the exact key, then the longest
-	// pattern about keys, then those that ask for something else. A tier has one for
-	// each API key that it lists.
+	// assigned are in the order of their strength: the exact key, then the longest pattern for
+	// keys, then assignments without one. A tier has one assignment for each API key that it lists.
 	assigned []assignment
 	exact    map[string][]int32
 	globs    prefixTable
 	others   []int32
 }
 
-// assignment gives requests that meet all conditions a tier.
+// assignment gives a tier to requests that meet all its conditions.
 type assignment struct {
 	tier string
-	// key is the pattern about API keys that the request meets; the zero value where
-	// the assignment does not ask for one.
+	// key is the pattern for API keys that the request must match; the zero value if the assignment
+	// has none.
 	key        matcher
 	strength   int
 	conditions []condition
 }
 
-// exactKey is the strength of an assignment that names one API key: above that of any
-// pattern, which is its length.
+// exactKey is the strength of an assignment that names one API key. It is above the strength of any
+// pattern, which is the pattern's length.
 const exactKey = maxPatternChars + 1
 
-// inUse tells whether the file states anything about tiers.
+// inUse reports whether the file states anything about tiers.
 func (t *tiers) inUse() bool { return len(t.known) > 0 || len(t.patterns) > 0 }
 
 func (t *tiers) knows(name string) bool {
@@ -105,7 +103,7 @@ func (t *tiers) knows(name string) bool {
 	return false
 }
 
-// of returns the tier that a request belongs to; its own tier is not looked at.
+// of returns the tier of a request. It does not read s.tier.
 func (t *tiers) of(s *subject) string {
 	named := s.attrs.Get(tierAttribute)
 	if !t.inUse() || named != "" && t.knows(named) {
@@ -129,8 +127,8 @@ func (t *tiers) of(s *subject) string {
 	return t.assigned[best].tier
 }
 
-// first returns the first of the ascending candidates that the request meets, best if
-// none before best does.
+// first returns the first of the ascending candidates that the request meets, or best if none
+// before best does.
 func (t *tiers) first(candidates []int32, s *subject, apiKey string, best int32) int32 {
 	for _, i := range candidates {
 		if i >= best {
@@ -147,15 +145,15 @@ func (t *tiers) first(candidates []int32, s *subject, apiKey string, best int32)
 type tierText struct {
 	at position
 	settings
-	// matchAt is where it says which requests belong to it, zero if it does not.
+	// matchAt is the place of its match; zero if it has none.
 	matchAt    position
 	conditions []condition
 }
 
-// assigns tells whether the tier says which requests belong to it.
+// assigns reports whether the tier says which requests belong to it.
 func (t *tierText) assigns() bool { return t.matchAt != (position{}) }
 
-// tiersOf works out which tiers there are and which requests belong to them.
+// tiersOf finds all tiers and the requests that belong to them.
 func (d *decoder) tiersOf(doc *document) tiers {
 	t := tiers{known: make(map[string]struct{}), exact: make(map[string][]int32)}
 	named := make(map[string]struct{})
@@ -208,8 +206,8 @@ func (t *tiers) learn(c *condition) {
 	}
 }
 
-// assignmentsOf returns one assignment for each API key or pattern about keys that the
-// tier's match lists, and one if it lists none.
+// assignmentsOf returns one assignment for each API key or pattern for keys that the tier's match
+// lists, and one if it lists none.
 func assignmentsOf(name string, text *tierText) []assignment {
 	at := slices.IndexFunc(text.conditions, func(c condition) bool {
 		return c.attribute == apiKeyAttribute && !slices.ContainsFunc(c.values, func(m matcher) bool { return m.regex != nil })
@@ -229,5 +227,5 @@ func assignmentsOf(name string, text *tierText) []assignment {
 	return out
 }
 
-// sortedTiers returns the names of a file's tiers in their order.
+// sortedTiers returns the names of a file's tiers, sorted.
 func (doc *document) sortedTiers() []string { return slices.Sorted(maps.Keys(doc.tiers)) }

@@ -2,12 +2,11 @@ package rules
 
 import "slices"
 
-// maxTieSteps bounds the comparisons of one file's assignments: some hundred
-// milliseconds.
+// maxTieSteps caps the comparisons of one file's assignments to some hundred milliseconds.
 const maxTieSteps = 20_000_000
 
-// ties refuses two tiers that a request may belong to alike: both name its API key, or
-// their patterns about it are equally long.
+// ties refuses two tiers to which a request may belong equally: both name its API key, or their
+// patterns for it are equally long.
 func (d *decoder) ties(doc *document, t *tiers) {
 	steps := 0
 	shown := make(map[[2]string]bool)
@@ -16,7 +15,7 @@ func (d *decoder) ties(doc *document, t *tiers) {
 		for j := i + 1; j < len(t.assigned) && t.assigned[j].strength == a.strength; j++ {
 			b := &t.assigned[j]
 			if a.strength == exactKey && b.key.text != a.key.text {
-				break // they are sorted
+				break // assignments are sorted by key
 			}
 			if steps++; steps > maxTieSteps {
 				d.add(doc.tiers[a.tier].matchAt, "tiers: there are too many assignments to compare; use fewer API keys and values, and patterns of different lengths")
@@ -41,8 +40,8 @@ func (d *decoder) tie(doc *document, a, b *assignment) {
 		shorten(at.tier), shorten(other.tier), doc.tiers[other.tier].matchAt.line)
 }
 
-// mayMeet tells whether one request may meet both assignments. It may say yes where
-// none does. Steps counts what was compared.
+// mayMeet reports whether one request may meet both assignments. It may return true although none
+// does. steps counts the comparisons.
 func (a *assignment) mayMeet(b *assignment, steps *int) bool {
 	if a.strength != 0 && a.strength != exactKey && !a.key.meets(b.key.pattern) {
 		return false
@@ -62,9 +61,9 @@ func (a *assignment) mayMeet(b *assignment, steps *int) bool {
 	return true
 }
 
-// meets tells whether a text may match both of two globs of the same length: what
-// stands before their first * and behind their last one goes together. It may say yes
-// where there is none, if one of them has no *.
+// meets reports whether a text may match both of two globs of the same length: the parts before
+// their first * must be compatible, and so must the parts behind their last one. If one of them has
+// no *, it may return true although no text matches both.
 func (p pattern) meets(other pattern) bool {
 	a, b := []rune(p.text), []rune(other.text)
 	if !headsMeet(a, b) {

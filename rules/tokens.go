@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// maxDepth bounds nesting: the deepest place of the schema is 6 levels down, and
-	// the parser recurses once or more a level.
+	// maxDepth caps nesting. The deepest place of the schema is 6 levels down, and the parser
+	// recurses at least once a level.
 	maxDepth = 32
-	// maxBlockKeys bounds the keys of one mapping written in block style; the parser
-	// takes time in the square of their number. The largest mapping of the schema,
-	// override, has MaxOverrides.
+	// maxBlockKeys caps the keys of one mapping in block style, because the parser's time grows
+	// with the square of their number. The largest mapping of the schema, override, has
+	// MaxOverrides keys.
 	maxBlockKeys = MaxOverrides + 200
-	// maxTokens bounds the work and the memory of one file: MaxRules rules of seventy
-	// tokens each, which is more than MaxFileBytes has room for in ordinary writing.
+	// maxTokens caps the work and the memory of one file: MaxRules rules of seventy tokens each,
+	// which is more than ordinary writing fits into MaxFileBytes.
 	maxTokens = 700_000
 )
 
-// tokenize splits the text, as far as maxTokens and as far as nothing is refused.
+// tokenize splits the text. It stops at maxTokens, or at a token that ends the reading.
 func tokenize(p *problems, text string) (token.Tokens, bool) {
-	// The scanner splits a whole line at once, so signs are counted before it sees them. A file
-	// with as many of them in quotes or comments is refused too.
+	// The scanner splits a whole line at once, so the signs are counted before. A file with too
+	// many signs in quotes or comments is refused too.
 	if at, tooMany := signsBeyond(text, maxTokens); tooMany {
 		p.add(at, "the file has too many parts; a rules file holds at most %d words and signs", maxTokens)
 		return nil, false
@@ -46,15 +46,15 @@ func tokenize(p *problems, text string) (token.Tokens, bool) {
 			p.add(place(tokens[maxTokens]), "the file has too many parts; a rules file holds at most %d words and signs", maxTokens)
 			return nil, false
 		}
-		// What a token is depends on the next one.
+		// The next token determines the type of a token.
 		if !check.upTo(tokens, len(tokens)-1) {
 			return nil, false
 		}
 	}
 }
 
-// signsBeyond finds the place of the sign after the first most ones: of what begins a token, or ends
-// one, and of lines with anything in them.
+// signsBeyond returns the place of the sign after the first most signs. A sign is what begins or
+// ends a token, or a line that is not empty.
 func signsBeyond(text string, most int) (at position, tooMany bool) {
 	line, start, quotes := 1, 0, 0
 	for i := range len(text) {
@@ -83,20 +83,20 @@ func signsBeyond(text string, most int) (at position, tooMany bool) {
 	return position{}, false
 }
 
-// tokenCheck refuses, before anything recurses or expands, what a rules file never
-// needs: anchors and aliases (with which a small file can become a huge one), tags,
-// several documents, and nesting or mappings beyond reason.
+// tokenCheck refuses what a rules file never needs, before anything recurses or expands: anchors
+// and aliases (with which a small file can become a huge one), tags, several documents, and
+// excessive nesting or mappings.
 type tokenCheck struct {
 	p       *problems
-	before  int // problems of the text before
-	checked int // tokens
+	before  int // number of problems before this check
+	checked int // number of tokens
 	shape   shape
 
 	documents      int
 	content, ended bool
 }
 
-// upTo checks tokens up to an index, as far as it makes sense to go on.
+// upTo checks tokens up to an index. It returns false if reading should end.
 func (c *tokenCheck) upTo(tokens token.Tokens, end int) bool {
 	for ; c.checked < end; c.checked++ {
 		if !c.check(tokens, c.checked) || c.p.count() >= maxCollected {
@@ -106,7 +106,7 @@ func (c *tokenCheck) upTo(tokens token.Tokens, end int) bool {
 	return true
 }
 
-// check looks at the token at index i; false ends the reading.
+// check checks the token at index i. It returns false if reading should end.
 func (c *tokenCheck) check(tokens token.Tokens, i int) bool {
 	t := tokens[i]
 	at := place(t)
@@ -129,7 +129,7 @@ func (c *tokenCheck) check(tokens token.Tokens, i int) bool {
 		return true
 	}
 	if c.ended {
-		// The parser would pass over it in silence.
+		// The parser would ignore it silently.
 		c.p.add(at, "there is more after the end of the document (...); remove the three dots or what follows")
 		return false
 	}
@@ -145,12 +145,12 @@ func (c *tokenCheck) check(tokens token.Tokens, i int) bool {
 	return true
 }
 
-// tabBeside tells whether a tab stands in a text without quotes, which the scanner would
-// leave out, or beside a token, so that it would miscount columns.
+// tabBeside reports whether there is a tab in a text without quotes, where the scanner would leave
+// it out, or beside a token, where the scanner would miscount columns.
 func tabBeside(tokens token.Tokens, i int) bool {
 	t := tokens[i]
 	if !strings.Contains(t.Origin, "\t") || i > 0 && isBlockSign(tokens[i-1]) || i > 1 && isBlockSign(tokens[i-2]) {
-		return false // or the text of a block scalar, in which tabs are text
+		return false // the latter is the text of a block scalar, in which tabs are text
 	}
 	origin := strings.TrimRight(t.Origin, " \t\r\n")
 	after, _, newLine := strings.Cut(t.Origin[len(origin):], "\n")
@@ -166,7 +166,7 @@ func isBlockSign(t *token.Token) bool {
 	return t.Type == token.LiteralType || t.Type == token.FoldedType
 }
 
-// refusedToken says why a token is not accepted, "" if it is.
+// refusedToken returns why a token is refused, or "".
 func refusedToken(t *token.Token) string {
 	switch t.Type {
 	case token.InvalidType:
@@ -187,7 +187,7 @@ func refusedToken(t *token.Token) string {
 	return ""
 }
 
-// shape follows nesting through the tokens. The zero value is ready for use.
+// shape follows the nesting of the tokens. The zero value is ready for use.
 type shape struct {
 	flow   int     // open brackets and braces
 	blocks []block // open block collections, outermost first
@@ -198,7 +198,7 @@ type block struct {
 	keys   int // 0 for a list
 }
 
-// follow takes in the token at index i and says what is too large, "" if nothing.
+// follow processes the token at index i. It returns what is too large, or "".
 func (s *shape) follow(t *token.Token, all token.Tokens, i int) string {
 	switch t.Type {
 	case token.MappingStartType, token.SequenceStartType:
@@ -233,10 +233,10 @@ func (s *shape) dash(column int) {
 	}
 }
 
-// key counts one more key at this column and returns the mapping's count.
+// key counts another key at this column and returns the mapping's count.
 func (s *shape) key(column int) int {
 	s.closeAbove(column)
-	// A list may stand at the column of the key that holds it.
+	// A list may be at the same column as the key that holds it.
 	for n := len(s.blocks); n > 0 && s.blocks[n-1].column == column && s.blocks[n-1].keys == 0; n-- {
 		s.blocks = s.blocks[:n-1]
 	}

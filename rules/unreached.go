@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// unreached warns of rules that no request can reach, or none but those that name their
-// tier: what they were to limit is free.
+// unreached warns about rules that no request can reach, or only requests that name the rule's
+// tier. The requests that such a rule should limit are not limited.
 func (d *decoder) unreached(doc *document, s *Set) {
 	tiers := slices.DeleteFunc(doc.sortedTiers(), func(name string) bool { return !doc.tiers[name].assigns() })
 	for i, text := range doc.rules {
@@ -26,8 +26,8 @@ func (d *decoder) unreached(doc *document, s *Set) {
 	}
 }
 
-// listsAllOf returns the list that has, for good, every API key that the conditions
-// accept, and one of its entries; None where that is not plain.
+// listsAllOf returns the list that has, without end, every API key that the conditions accept, and
+// one of its entries. It finds only the plain case; otherwise it returns None.
 func (s *Set) listsAllOf(conditions []condition) (ListKind, *ListEntry) {
 	for i := range conditions {
 		c := &conditions[i]
@@ -46,16 +46,16 @@ func (s *Set) listsAllOf(conditions []condition) (ListKind, *ListEntry) {
 	return None, nil
 }
 
-// covers returns an entry of a list that has, for good, every API key that a condition
-// accepts; nil where that is not plain.
+// covers returns an entry of a list that has, without end, every API key that a condition accepts.
+// It finds only the plain case; otherwise it returns nil.
 func (l *accessList) covers(c *condition) (entry *ListEntry) {
 	for i := range c.values {
 		m := &c.values[i]
 		if m.regex != nil {
 			return nil
 		}
-		// A pattern is a text to the list's patterns: their * stand for it, whatever it
-		// stands for itself.
+		// The pattern is matched as a text by the list's patterns. A * of theirs matches a * in it,
+		// whatever that one stands for.
 		entry = l.lists(m.text, math.MaxInt64)
 		if entry == nil || m.glob && entry.Pattern != m.text && strings.Contains(entry.Pattern, "?") {
 			return nil
@@ -64,8 +64,9 @@ func (l *accessList) covers(c *condition) (entry *ListEntry) {
 	return entry
 }
 
-// assignsAllOf returns the first of the tiers that is not the rule's own and gets every
-// request which meets the rule's conditions and names none; empty where that is not plain.
+// assignsAllOf returns the first of the tiers, other than the rule's own, that gets every request
+// which meets the rule's conditions and names no tier. It finds only the plain case; otherwise it
+// returns "".
 func (doc *document) assignsAllOf(tiers []string, text *ruleText) string {
 	for _, name := range tiers {
 		if name != text.tier && implies(text.conditions, doc.tiers[name].conditions) {

@@ -9,8 +9,8 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// parseYAML reads the text into nodes. It returns nil after reporting why not; an
-// empty document is a null node.
+// parseYAML converts the text to nodes. It returns nil after it has reported a problem. An empty
+// document is a null node.
 func parseYAML(p *problems, text string) *node {
 	tokens, ok := tokenize(p, text)
 	if !ok {
@@ -19,7 +19,7 @@ func parseYAML(p *problems, text string) *node {
 	return parseTree(p, tokens)
 }
 
-// parseTree is parseYAML of tokens.
+// parseTree is parseYAML for tokens.
 func parseTree(p *problems, tokens token.Tokens) *node {
 	file, ok := parseTokens(p, tokens)
 	if !ok {
@@ -36,13 +36,12 @@ func parseTree(p *problems, tokens token.Tokens) *node {
 	return root
 }
 
-// unread finds text that the parser passed over without a word: a rule must never
-// vanish from a file. It returns the first scalar of the tokens that is no value or
-// key of the tree.
+// unread finds text that the parser ignored silently, because a rule must never vanish from a file.
+// It returns the first scalar of the tokens that is neither a value nor a key of the tree.
 func unread(tokens token.Tokens, root *node) (at position, lost bool) {
 	read := make(map[position]bool, len(tokens)/2)
 	root.eachScalar(func(at position) { read[at] = true })
-	block := false // the text of a block scalar (| or >) follows; it has its sign's place
+	block := false // the text of a block scalar (| or >) follows; its place is that of the sign
 	for _, t := range tokens {
 		switch t.Type {
 		case token.LiteralType, token.FoldedType:
@@ -57,8 +56,8 @@ func unread(tokens token.Tokens, root *node) (at position, lost bool) {
 	return position{}, false
 }
 
-// parseTokens runs the library's parser. Panics of it are reported as a problem of
-// the file: a daemon must survive any text.
+// parseTokens runs the library's parser. It reports a panic of the parser as a problem of the file,
+// because a daemon must survive any text.
 func parseTokens(p *problems, tokens token.Tokens) (file *ast.File, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -66,7 +65,7 @@ func parseTokens(p *problems, tokens token.Tokens) (file *ast.File, ok bool) {
 			file, ok = nil, false
 		}
 	}()
-	// Duplicate keys are found in the schema, where all of them can be reported.
+	// The schema reports duplicate keys, and can report all of them.
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		reportSyntax(p, err)
@@ -81,8 +80,8 @@ func reportSyntax(p *problems, err error) {
 		p.add(position{1, 1}, "not valid YAML: %v", err)
 		return
 	}
-	// Its Error method would draw the surroundings, in time and memory that are in the
-	// square of a long line.
+	// The Error method of syntax would draw the surrounding text, in time and memory that grow with
+	// the square of a long line.
 	at := position{1, 1}
 	if t := syntax.GetToken(); t != nil {
 		at = place(t)
@@ -97,8 +96,8 @@ func place(t *token.Token) position {
 	return position{line: t.Position.Line, column: t.Position.Column}
 }
 
-// convert turns the library's tree into nodes. Parent is the place to name for a
-// value that has none of its own, such as an empty one.
+// convert converts the library's tree to nodes. parent is the place to name for a value without its
+// own, such as an empty one.
 func convert(p *problems, n ast.Node, parent position) *node {
 	out := &node{at: parent}
 	if t := n.GetToken(); t != nil && t.Position != nil && n.Type() != ast.NullType {
@@ -113,7 +112,7 @@ func convert(p *problems, n ast.Node, parent position) *node {
 		for i, item := range n.Values {
 			at := out.at
 			if i < len(n.Entries) {
-				at = place(n.Entries[i].Start) // the dash, for an item that is empty
+				at = place(n.Entries[i].Start) // the dash, for an empty item
 			}
 			out.items = append(out.items, convert(p, item, at))
 		}
@@ -133,8 +132,8 @@ func convert(p *problems, n ast.Node, parent position) *node {
 	return out
 }
 
-// stringKind tells numbers that the library takes for texts: it knows no exponents
-// without a fraction (1e3), nor integers that no machine holds.
+// stringKind recognises numbers that the library takes for texts: those with an exponent but no
+// fraction (1e3), and integers that no machine type holds.
 func stringKind(n *ast.StringNode) kind {
 	if n.Token.Type != token.StringType {
 		return kindString // quoted
