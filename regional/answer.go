@@ -11,21 +11,21 @@ import (
 	"aliquot/limit"
 )
 
-// answer words a decision into out, names it if it is a denial, counts it, and remembers
-// the request for replays and the denial for Explain.
+// answer writes a decision into out, gives it an id if it is a denial, and counts it. It also
+// remembers the request for replays and the denial for Explain.
 func (s *service) answer(d *decision, r *request, out *wire.Answer) {
 	var counted tally
 	s.answerAmong(d, r, out, &counted)
 	counted.flush(s.metrics)
 }
 
-// answerAmong is answer for one of several decisions that are counted together.
+// answerAmong does the same for one of several decisions that are counted together.
 func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted *tally) {
 	d.answer(s.metrics, counted, out)
 	s.recent.see(d, r)
 	s.limiter.conduct.remember(d.policy, r)
 	if list := d.mode == modeBlockList || d.mode == modeAllowList; !list || !d.policy.set.ByEntry(r.attributes.Get("api_key")) {
-		counted.under(d.policy.counts, out.Allowed) // what entries decide no file has made better or worse
+		counted.under(d.policy.counts, out.Allowed) // the decision of an entry says nothing about the rules file
 	}
 	if d.policy.known() && d.policy.set.UnknownTier(r.attributes) {
 		s.metrics.unknownTier.Inc()
@@ -55,15 +55,15 @@ func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted
 		s.names.remember(key, out.DecisionID, now)
 	}
 	kept := *out
-	kept.Limits = slices.Clone(out.Limits) // the answer's own are used again
+	kept.Limits = slices.Clone(out.Limits) // the slice in out is used again
 	s.denials.add(number, explained{
 		policy: d.policy, request: *r, decision: d.remembered(s.limiter.auth), answer: kept,
 		unixMS: time.Now().UnixMilli(), lease: s.limiter.auth.lease(),
 	})
 }
 
-// answer words a decision into out, and counts it, unless counted is nil. Where that has no
-// room left, m takes what is in it.
+// answer writes a decision into out, and counts it unless counted is nil. When counted has no room
+// left, its counts go to m.
 func (d *decision) answer(m *metrics, counted *tally, out *wire.Answer) {
 	out.Reset()
 	if d.mode != "" {
@@ -86,7 +86,7 @@ func (d *decision) answer(m *metrics, counted *tally, out *wire.Answer) {
 	}
 }
 
-// limitsAnswer words what limits have decided; head is the headline of all.
+// limitsAnswer writes the decisions of limits into out. head is the headline of all.
 func limitsAnswer(all []verdict, head *verdict, out *wire.Answer) {
 	out.Allowed = head.shadow || head.decision.Allowed
 	out.RuleID, out.Mode, out.Reason = head.rule.ID, head.mode, why(all, head)
@@ -103,7 +103,7 @@ func limitsAnswer(all []verdict, head *verdict, out *wire.Answer) {
 	}
 }
 
-// problem returns the problem type of a denial; empty is answer.QuotaExceeded.
+// problem returns the problem type of a denial; empty means answer.QuotaExceeded.
 func (v *verdict) problem() string {
 	switch {
 	case v.held != abuse.Free:
@@ -139,8 +139,8 @@ func limitAnswer(v *verdict) wire.Limit {
 	}
 }
 
-// retryAfter is zero for a denial that no waiting helps: "never" says so, and any
-// time would be a lie.
+// retryAfter returns the wait of a denial, or 0 if no waiting helps. The field Never reports that
+// case, in which any time would be a lie.
 func retryAfter(d limit.Decision) time.Duration {
 	if d.RetryAfter == limit.Never {
 		return 0
@@ -148,7 +148,7 @@ func retryAfter(d limit.Decision) time.Duration {
 	return max(d.RetryAfter, 0)
 }
 
-// listAnswer is the answer when no limit was asked.
+// listAnswer writes the answer when no limit was asked.
 func (d *decision) listAnswer(out *wire.Answer) {
 	out.Allowed, out.Mode = d.passes(), d.mode
 	switch {
@@ -164,9 +164,9 @@ func (d *decision) listAnswer(out *wire.Answer) {
 	}
 }
 
-// rulesRetry is the wait told where the rules are not known: a daemon that can reach a coordinator
-// has them after less.
+// rulesRetry is the wait in answers while the rules are not known. A daemon that can reach a
+// coordinator has them sooner.
 const rulesRetry = time.Second
 
-// deniedByRules reports whether an answer is a denial that the client brought about.
+// deniedByRules reports whether an answer is a denial that the client caused.
 func deniedByRules(a *wire.Answer) bool { return !a.Allowed && a.Mode != modeNoRulesYet }

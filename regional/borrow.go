@@ -10,11 +10,11 @@ import (
 	"aliquot/rules"
 )
 
-// maxBorrowers bounds the checks that wait for a share, all keys together: each holds
-// a caller, and what a flood of them may cost is bounded by it.
+// maxBorrowers bounds the checks that wait for a share, for all keys together. Each keeps a caller
+// waiting, so this bounds the cost of a flood of them.
 const maxBorrowers = 4096
 
-// What became of a check that waited for a share, as the metric names it.
+// The outcome of a check that waited for a share, as the metric names it.
 const (
 	borrowMoved   = "moved"   // the share came
 	borrowExpired = "expired" // it did not come in time
@@ -22,10 +22,11 @@ const (
 	borrowGone    = "gone"    // the caller left
 )
 
-// borrow lets a request that was denied only because others hold what it lacks wait for that, and
-// decides it again each time that something of it has come, until the rule's wait is over. The
-// denial has told the machine of the wish. It is for single checks: in a batch all other answers
-// would wait too. again decides the group at an index. The error is errGone, or that of again.
+// borrow lets a denied request wait if it was denied only because other regions hold what it lacks.
+// It decides the request again each time that a part of it has come, until the rule's wait is over.
+// The denial has already told the state machine of the demand. borrow is for single checks, because
+// in a batch all other answers would wait too. again decides the group at an index. The error is
+// errGone, or that of again.
 func (l *limiter) borrow(ctx context.Context, groups []*group, again func(i int) error) error {
 	for i := range groups {
 		if err := l.borrowFor(ctx, groups, i, again); err != nil {
@@ -35,7 +36,7 @@ func (l *limiter) borrow(ctx context.Context, groups []*group, again func(i int)
 	return nil
 }
 
-// borrowFor is borrow for one group.
+// borrowFor does the same for one group.
 func (l *limiter) borrowFor(ctx context.Context, groups []*group, i int, again func(i int) error) error {
 	result, waited := "", time.Duration(0)
 	for began := time.Now(); ; waited = time.Since(began) {
@@ -74,8 +75,8 @@ func (l *limiter) borrowFor(ctx context.Context, groups []*group, i int, again f
 	return nil
 }
 
-// withoutTurn gives the turn of a check back while it waits: others could not be decided meanwhile. It
-// is taken again at once after that, for the share has come.
+// withoutTurn gives the turn of a check back while it waits, because other checks could not be
+// decided meanwhile. It then takes the turn again at once, because the share has come.
 func (l *limiter) withoutTurn(wait func() string) string {
 	if l.intake == nil {
 		return wait()
@@ -85,8 +86,8 @@ func (l *limiter) withoutTurn(wait func() string) string {
 	return wait()
 }
 
-// mayBorrow is how long a denied group may wait; false if something denies it that
-// waiting does not mend.
+// mayBorrow returns how long a denied group may wait, and false if waiting would not help one of
+// its denied limits.
 func (l *limiter) mayBorrow(g *group) (wait time.Duration, ok bool) {
 	for i := range g.asks {
 		a, v := &g.asks[i], &g.out[i]
@@ -107,21 +108,21 @@ func (l *limiter) mayBorrow(g *group) (wait time.Duration, ok bool) {
 	return wait, ok
 }
 
-// What a borrow takes: the report with the wish waits for the answer to the one before, which the
-// leader holds for a tenth of a second, and then come up to two round trips and two commits. The
-// third round trip, and the rest of baseBorrowWait, are for a busy machine.
+// The time that a borrow takes. The report with the demand waits for the answer to the report
+// before it, which the leader holds for a tenth of a second. Then come up to two round trips and
+// two commits. The third round trip, and the rest of baseBorrowWait, are for a busy machine.
 const (
 	baseBorrowWait = 300 * time.Millisecond
 	maxBorrowWait  = 500 * time.Millisecond
 )
 
-// borrowWait is how long a check waits whose rule does not say it.
+// borrowWait returns how long a check waits if its rule sets no time.
 func (a *authority) borrowWait() time.Duration {
 	return min(baseBorrowWait+3*time.Duration(a.roundTrip.Load()), maxBorrowWait)
 }
 
-// answered takes how long the answer to a report took to come, held if the leader had nothing to
-// say and kept it for a while. The fastest counts, and is forgotten by and by.
+// answered records how long the answer to a report took. held reports that the leader had nothing
+// to send and kept the answer for a while. The fastest answer counts, and is forgotten gradually.
 func (a *authority) answered(took time.Duration, held bool) {
 	if held {
 		took -= budget.AnswerHold
@@ -132,7 +133,7 @@ func (a *authority) answered(took time.Duration, held bool) {
 	a.roundTrip.Store(int64(max(took, 1)))
 }
 
-// within is how long a caller can wait so that the denial it has still reaches it.
+// within returns how long a caller can wait and still get its denial before its deadline.
 func within(ctx context.Context, wait time.Duration) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(end)*3/4)
@@ -140,7 +141,7 @@ func within(ctx context.Context, wait time.Duration) time.Duration {
 	return wait
 }
 
-// arrived waits until every share has come.
+// arrived waits until every share has come, and returns the outcome.
 func arrived(ctx context.Context, arrivals []*arrival, wait time.Duration) string {
 	patience := time.NewTimer(wait)
 	defer patience.Stop()
@@ -160,7 +161,7 @@ func arrived(ctx context.Context, arrivals []*arrival, wait time.Duration) strin
 type arrival struct {
 	key     budget.KeyID
 	limit   budget.KeyLimit
-	held    budget.Share  // what is held meanwhile
+	held    budget.Share  // the share held meanwhile
 	came    chan struct{} // closed when more than that is held
 	waiters int64
 }
@@ -169,30 +170,30 @@ type arrival struct {
 type borrowers struct {
 	arrivals map[budget.KeyID]*arrival
 	waiting  int
-	// unlent are the keys of which nothing came in time.
+	// unlent holds the keys of which nothing came in time.
 	unlent map[budget.KeyID]unlent
 }
 
-// unlent is a key of which nothing came while checks waited: the leader knows of the wish, and sends what comes
-// free. One wait in vain says little, for the share may just have been late. The second one has checks of the key denied
-// at once for leastUnlent, each later one for twice as long as the one before. The zero value is a key that no check has
-// waited for.
+// unlent is a key of which nothing came while checks waited. The leader knows of the demand, and
+// sends what becomes free. One wait in vain says little, because the share may just have been late.
+// After the second one, checks of the key are denied at once for leastUnlent, and after each later
+// one for twice as long as before. The zero value is a key that no check has waited for.
 type unlent struct {
 	noted budget.Instant // when the last wait in vain ended
 	until budget.Instant // no check waits before
-	next  time.Duration  // for how long none does after another one
+	next  time.Duration  // for how long no check waits after the next wait in vain
 }
 
 const (
 	leastUnlent, mostUnlent = 250 * time.Millisecond, 2 * time.Second
-	// unlentKnown is how long after that the waits in vain count.
+	// unlentKnown is for how long after that the waits in vain count.
 	unlentKnown = 10 * time.Second
-	// maxUnlent bounds the keys that are known to be unlent.
+	// maxUnlent bounds the keys that are remembered as unlent.
 	maxUnlent = 4096
 )
 
-// await enters a denied group among those that wait for what its keys lack. lent is false if
-// of one of these nothing is to be had: then the limit is used up. No arrivals: too many
+// await adds a denied group to those that wait for what its keys lack. lent is false if nothing can
+// be had of one of these keys, because the limit is used up. arrivals is nil if too many groups
 // wait already. A share that has come since the denial is not waited for.
 func (a *authority) await(g *group) (arrivals []*arrival, lent bool) {
 	a.mu.Lock()
@@ -222,16 +223,17 @@ func (a *authority) await(g *group) (arrivals []*arrival, lent bool) {
 	return arrivals, true
 }
 
-// mayCome reports whether more of a key than a right holds may come from elsewhere in a while. The
-// caller holds mu.
+// mayCome reports whether more of a key than a right holds may come from elsewhere soon. The caller
+// holds mu.
 func (a *authority) mayCome(key budget.KeyID, right budget.Right, l budget.KeyLimit, now budget.Instant) bool {
 	return a.region.Elsewhere(right, l) && now >= a.borrow.unlent[key].until
 }
 
-// grown reports whether more of a limit's burst or rate is held after than before.
+// grown reports whether after holds more of a limit's burst or rate than before.
 func grown(before, after budget.Share) bool { return !after.Within(before) }
 
-// leave takes a group from among those that wait. vain is for how long it has waited if nothing came, else 0.
+// leave removes a group from those that wait. vain is how long it has waited if nothing came, and 0
+// otherwise.
 func (a *authority) leave(arrivals []*arrival, vain time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -248,7 +250,7 @@ func (a *authority) leave(arrivals []*arrival, vain time.Duration) {
 	a.borrow.leave(arrivals)
 }
 
-// welcome wakes those whose share has come. The caller holds mu.
+// welcome wakes the checks whose share has come. The caller holds mu.
 func (a *authority) welcome(changed []budget.ShareResult, now budget.Instant) {
 	for i := range changed {
 		key := changed[i].Key
@@ -256,13 +258,13 @@ func (a *authority) welcome(changed []budget.ShareResult, now budget.Instant) {
 		at := a.borrow.arrivals[key]
 		if at != nil && grown(at.held, a.region.Right(key, at.limit, now).Effective()) {
 			close(at.came)
-			delete(a.borrow.arrivals, key) // a check that leaves finds it gone
+			delete(a.borrow.arrivals, key) // a check that leaves does not find it any more
 		}
 	}
 }
 
-// enter adds a check that waits for a key; nil if there are too many. No more wait for one
-// key than its burst could ever serve.
+// enter adds a check that waits for a key, and returns nil if there are too many. The checks that
+// wait for one key are at most as many as its burst could ever serve.
 func (b *borrowers) enter(key budget.KeyID, l budget.KeyLimit, held budget.Share) *arrival {
 	at := b.arrivals[key]
 	if at == nil {
@@ -287,8 +289,8 @@ func (b *borrowers) leave(arrivals []*arrival) {
 	}
 }
 
-// waitedInVain notes that a wait for a key, which began at an instant, ends now without anything. Checks that wait
-// together wait in vain once. Of too many keys any one is forgotten.
+// waitedInVain records that a wait for a key, which began at began, ends now without a share.
+// Checks that wait together count as one wait. If there are too many keys, any one is forgotten.
 func (b *borrowers) waitedInVain(key budget.KeyID, began, now budget.Instant) {
 	was, known := b.unlent[key]
 	switch {

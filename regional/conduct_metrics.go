@@ -6,8 +6,7 @@ import (
 	"aliquot/internal/abuse"
 )
 
-// conduct makes the metrics of clients that do not wait, and of the connections they come
-// on.
+// conduct makes the metrics of clients that do not wait, and of their connections.
 func (m *metrics) conduct(reg prometheus.Registerer) {
 	m.coolDowns = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "aliquot_cool_downs_total", Help: "Cool-downs begun: the rule holds a client back that asked before it was told to.",
@@ -24,7 +23,7 @@ func (m *metrics) conduct(reg prometheus.Registerer) {
 	reg.MustRegister(m.coolDowns, m.autoBlocks, m.throttled, m.throttleEnds)
 }
 
-// heldBack counts a cool-down or a block of a rule that begins.
+// heldBack counts a cool-down or a block of a rule when it begins.
 func (m *metrics) heldBack(rule string, s abuse.State) {
 	of := m.coolDowns
 	if s == abuse.Blocked {
@@ -37,7 +36,7 @@ func (m *metrics) heldBack(rule string, s abuse.State) {
 	}
 }
 
-// watchConduct exports what is known of keys and clients, read at each scrape.
+// watchConduct exports the state of keys and clients, read at each scrape.
 func (m *metrics) watchConduct(c *conduct, policies *policies, reg prometheus.Registerer) {
 	labels := prometheus.Labels{"region": m.region}
 	reg.MustRegister(

@@ -20,64 +20,62 @@ import (
 	"aliquot/regional/store"
 )
 
-// MemoryStore is the Redis setting that means the store inside the process.
+// MemoryStore is the value of Config.Redis that selects the store inside the process.
 const MemoryStore = "memory"
 
-// Config is everything a regional daemon is told. Start from DefaultConfig.
+// Config holds all settings of a regional daemon. Start from DefaultConfig.
 type Config struct {
 	// Region is the name under which this region was declared.
 	Region string
-	// Listen serves LimiterService over Connect, GRPCListen over gRPC, OpsListen
-	// metrics and health. host:port each; port 0 picks one.
+	// Listen serves LimiterService over Connect, GRPCListen serves it over gRPC, and OpsListen
+	// serves metrics and health. Each is host:port, with port 0 for any free one.
 	Listen     string
 	GRPCListen string
 	OpsListen  string
-	// Advertise is the host that others reach this daemon under; empty: the host
-	// of Listen.
+	// Advertise is the host under which others reach this daemon; empty: the host of Listen.
 	Advertise string
-	// AllowHosts are more names, without ports, by which calls over Connect may ask this daemon; see
-	// rpc.Hosts. GET /check, which proxies pass the client's own host to, is asked by any.
+	// AllowHosts are further host names, without ports, to which calls over Connect may be
+	// addressed; see rpc.Hosts. GET /check accepts any host, because proxies pass the client's own
+	// host to it.
 	AllowHosts []string
-	// Coordinators are RPC addresses, host:port or URLs; any of them will do.
+	// Coordinators are RPC addresses, host:port or URLs. One that answers is enough.
 	Coordinators []string
-	// Redis is MemoryStore, or a redis://, rediss://, redis+sentinel:// or
-	// redis+cluster:// URL, which may hold a password and is never logged.
+	// Redis is MemoryStore, or a URL that begins with redis://, rediss://, redis+sentinel:// or
+	// redis+cluster://. It may hold a password and is never logged.
 	Redis string
-	// StateFile keeps rules, configuration and secret over restarts; empty or NoStateFile:
-	// none, and a restarted daemon needs a coordinator before it lets anything pass.
+	// StateFile keeps rules, configuration and secret over restarts. Empty or NoStateFile means
+	// none: a restarted daemon then needs a coordinator before it lets anything pass.
 	StateFile string
-	// StateFileIsDefault: nobody has chosen StateFile, so the daemon does without it where it
-	// cannot be used, and says so.
+	// StateFileIsDefault reports that StateFile is a default. If the file cannot be used, the
+	// daemon then goes on without it and logs that.
 	StateFileIsDefault bool
-	// WithoutRules says what becomes of requests while it is not known whether there are
-	// rules: DenyWithoutRules or PassWithoutRules.
+	// WithoutRules decides requests while it is not known whether there are rules: DenyWithoutRules
+	// or PassWithoutRules.
 	WithoutRules string
-	// Headers says which rate limit headers GET /check answers with: both, legacy,
-	// ietf or none.
+	// Headers selects the rate limit headers of GET /check: both, legacy, ietf or none.
 	Headers string
-	// RLSHeaders says the same of answers to Envoy's rate limit protocol.
+	// RLSHeaders selects the same for answers to Envoy's rate limit protocol.
 	RLSHeaders string
-	// Identity says where GET /check finds who asks.
+	// Identity sets where GET /check finds the client's identity.
 	Identity identity.Config
-	// ThrottleAfter is after how many denials in a row on one connection its answers are
-	// delayed; 0: never. Connections from Identity.TrustedProxies are left alone.
+	// ThrottleAfter is the number of denials in a row on one connection after which its answers are
+	// delayed; 0: never. Connections from Identity.TrustedProxies are never delayed.
 	ThrottleAfter int
-	// HotKeyLog is how many checks a second make a key worth a line in the log; 0: none.
+	// HotKeyLog is the number of checks a second from which a key is logged; 0: never.
 	HotKeyLog int
-	// RememberKeys is how many keys /hotkeys?values=true can tell the values of, which are kept in
+	// RememberKeys is for how many keys /hotkeys?values=true can show the values, which are kept in
 	// memory; 0: none.
 	RememberKeys int
-	// Insecure permits listeners that other machines can reach without TLS.
+	// Insecure permits listeners without TLS that other machines can reach.
 	Insecure bool
-	// Version is the program's, for build_info and the coordinators.
+	// Version is the program's version, for build_info and the coordinators.
 	Version string
 
 	// Logger gets the daemon's log.
 	Logger *slog.Logger
 	// Registry gets and serves the daemon's metrics; nil: a new one.
 	Registry *prometheus.Registry
-	// Now reads the boot clock; nil: boottime.Now. All of a daemon's leases are
-	// measured on it.
+	// Now reads the boot clock; nil: boottime.Now. All leases of the daemon are measured on it.
 	Now       func() budget.Instant
 	bootClock bool // Now was nil
 	// HTTPClient calls the coordinators; nil: one of the daemon's own.
@@ -90,11 +88,11 @@ const (
 	PassWithoutRules = "allow"
 )
 
-// maxThrottleAfter is more denials in a row than a connection that lives has.
+// maxThrottleAfter is more denials in a row than any connection can have in its life.
 const maxThrottleAfter = 1_000_000_000
 
-// DefaultConfig is a region on loopback with the embedded store. Region and
-// Coordinators have no default.
+// DefaultConfig returns a region on loopback with the embedded store. Region and Coordinators have
+// no default.
 func DefaultConfig() Config {
 	return Config{
 		Listen:     "127.0.0.1:7500",
@@ -114,11 +112,11 @@ func DefaultConfig() Config {
 	}
 }
 
-// regionName is what a region may be called: it is a metric label, a part of file
+// regionName matches the allowed names of a region. The name is a metric label, and a part of file
 // names and of URLs.
 var regionName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
-// Validate reports everything that is wrong, one line for each.
+// Validate returns everything that is wrong, one line for each error.
 func (c *Config) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -193,7 +191,7 @@ func checkListener(l listener, path string, unix bool) error {
 	return nil
 }
 
-// listener is one of the daemon's addresses and the flag that sets it.
+// listener is one of the daemon's addresses, with the flag that sets it.
 type listener struct{ flag, address string }
 
 func (c *Config) listeners() []listener {
@@ -215,8 +213,8 @@ func checkCoordinator(address string) error {
 	return nil
 }
 
-// checkRedis refuses a store that this version cannot use. Its errors do not show
-// the URL, which may hold a password.
+// checkRedis returns an error for a store that this version cannot use. Its errors do not show the
+// URL, which may hold a password.
 func checkRedis(setting string) error {
 	if setting == MemoryStore {
 		return nil
@@ -227,7 +225,7 @@ func checkRedis(setting string) error {
 	return nil
 }
 
-// hosts are the names by which calls over Connect may ask the daemon.
+// hosts returns the host names to which calls over Connect may be addressed.
 func (c *Config) hosts() rpc.Hosts {
 	return rpc.NewHosts(append(slices.Clone(c.AllowHosts), c.Advertise)...)
 }

@@ -12,7 +12,7 @@ import (
 	"aliquot/rules"
 )
 
-// What decided, as answers and metrics name it.
+// The modes: what decided, as answers and metrics name it.
 const (
 	modeStore      = "store"
 	modeLocal      = "local"
@@ -26,7 +26,7 @@ const (
 	modeUnlimited  = "unlimited"
 )
 
-// unknownRemaining is what an answer that looked nowhere says of what is left.
+// unknownRemaining is the remaining number in an answer that did not look at any record.
 const unknownRemaining = -1
 
 // verdict is the decision of one limit.
@@ -38,23 +38,23 @@ type verdict struct {
 	mode   string
 	key    budget.KeyID
 	limit  limit.Limit
-	// unknown: it was denied without the store, and nothing is known of what is left.
+	// unknown: the limit was denied without the store, and nothing is known of its tokens.
 	unknown bool
-	// held is how the client is held back, where that denied it.
+	// held is how the client is held back, if that is why the limit was denied.
 	held     abuse.State
 	decision limit.Decision
-	// found is what there was, for Explain; zero where nobody looked.
+	// found is what the decision found in the record, for Explain; zero if no record was read.
 	found limit.Outcome
 }
 
-// with is the verdict with what it was made of.
+// with returns the verdict with what its decision found.
 func (v verdict) with(found limit.Outcome) verdict {
 	v.found = found
 	return v
 }
 
-// verdict is what was decided of the ask. Only a queue that let a request in tells it
-// to wait; a leaky bucket that is a meter does not.
+// verdict returns the verdict of d on the ask. Only a queue that admitted a request makes it wait.
+// A leaky bucket that is a meter does not.
 func (a *ask) verdict(g *group, mode string, d limit.Decision) verdict {
 	if !a.rule.Queue || !g.allowed {
 		d.Delay = 0
@@ -64,32 +64,32 @@ func (a *ask) verdict(g *group, mode string, d limit.Decision) verdict {
 
 func (v *verdict) never() bool { return v.decision.RetryAfter == limit.Never }
 
-// decision is the way of one request: what was decided at once, and the groups
-// that the store decides.
+// decision holds the course of one request: what was decided at once, and the groups that the store
+// decides.
 type decision struct {
-	// mode is set when no limit was asked.
+	// mode is set if no limit was asked.
 	mode string
-	// tooMany is how many limits matched, when one store call cannot hold them.
+	// tooMany is the number of matching limits, if one store call cannot hold them.
 	tooMany int
-	// never are the limits that the cost is above, or whose clients are held back: nothing
-	// else is asked then.
+	// never holds the verdicts of limits whose capacity the cost exceeds, or whose clients are held
+	// back. If there are any, no limit is asked.
 	never  []verdict
 	groups []*group
-	// order is the matched rules as they stand in the file.
+	// order holds the matched rules in the order of the rules file.
 	order []*rules.Rule
-	// policy is what decided.
+	// policy is the policy that decided.
 	policy *policy
-	// all are the verdicts where memory decided: nothing else is set but policy.
+	// all holds the verdicts if memory decided. Only policy is set then besides.
 	all []verdict
-	// denier is the entry of a limit that memory denied, at an instant.
+	// denier is the entry of a limit that memory denied, at the instant at.
 	denier *localEntry
 	at     budget.Instant
-	// parked: it has waited for another one's call.
+	// parked: the request has waited for another request's call.
 	parked bool
 }
 
-// plan finds what a request has to pass at nowMS, Unix milliseconds. It returns buf for
-// the next one.
+// plan finds what a request has to pass at nowMS, in Unix milliseconds. It returns buf for the next
+// request.
 func (d *decision) plan(p *policy, r *request, nowMS int64, buf []rules.Matched) []rules.Matched {
 	matched := d.match(p, r, nowMS, buf)
 	if d.mode == "" {
@@ -99,7 +99,7 @@ func (d *decision) plan(p *policy, r *request, nowMS int64, buf []rules.Matched)
 	return matched
 }
 
-// match finds the rules that apply, in buf, unless something else decides.
+// match finds the rules that apply, in buf. It sets mode if no limit decides.
 func (d *decision) match(p *policy, r *request, nowMS int64, buf []rules.Matched) []rules.Matched {
 	d.policy = p
 	if !p.known() {
@@ -124,7 +124,7 @@ func (d *decision) match(p *policy, r *request, nowMS int64, buf []rules.Matched
 	return matched
 }
 
-// passes reports whether a request passes that no limit was asked about.
+// passes reports whether a request passes of which no limit was asked.
 func (d *decision) passes() bool {
 	switch d.mode {
 	case modeBlockList:
@@ -135,9 +135,9 @@ func (d *decision) passes() bool {
 	return true
 }
 
-// limits makes the groups: one for all limits that can deny, one for each that
-// cannot, so that a shadow rule never stands in the way of the others. A check, at now,
-// is counted in the table. The buffer is for keys, and is kept for the next request.
+// limits makes the groups: one for all limits that can deny, and one for each shadow limit. So a
+// shadow rule never gets in the way of the others. If t is not nil, the request is a check at now
+// and is counted in t. The buffer holds keys, and is kept for the next request.
 func (d *decision) limits(p *policy, r *request, matched []rules.Matched, t *localTable, now budget.Instant, buf *[]byte) {
 	strict := newGroup(r.cost)
 	var shadows []*group
@@ -207,7 +207,8 @@ func (d *decision) tooCostly(a *ask, shadow bool) {
 	}))
 }
 
-// verdicts are all limits' decisions in rule order, and the headline among them.
+// verdicts returns the verdicts of all limits in the order of the rules, and the headline among
+// them.
 func (d *decision) verdicts() (all []verdict, headline *verdict) {
 	if d.all != nil {
 		return d.all, strictest(d.all)
@@ -222,7 +223,7 @@ func (d *decision) verdicts() (all []verdict, headline *verdict) {
 	return all, strictest(all)
 }
 
-// strictest is the headline among verdicts.
+// strictest returns the headline among verdicts, or nil if there are none.
 func strictest(all []verdict) (headline *verdict) {
 	for i := range all {
 		v := &all[i]
@@ -233,8 +234,9 @@ func strictest(all []verdict) (headline *verdict) {
 	return headline
 }
 
-// stricter orders verdicts for the headline: limits that can deny before shadows, a
-// denial before a pass, the longest wait, then the least left of its limit.
+// stricter reports whether v comes before than as the headline: limits that can deny before
+// shadows, a denial before a pass, then the longest wait, then the smallest remaining part of its
+// limit.
 func stricter(v, than *verdict) bool {
 	switch {
 	case v.shadow != than.shadow:
@@ -244,11 +246,11 @@ func stricter(v, than *verdict) bool {
 	case !v.decision.Allowed && v.decision.RetryAfter != than.decision.RetryAfter:
 		return v.decision.RetryAfter > than.decision.RetryAfter
 	}
-	// remaining/limit compared without dividing: at most 1e9 each.
+	// Compare remaining/limit without a division. Each is at most 1e9.
 	return v.decision.Remaining*than.decision.Limit < than.decision.Remaining*v.decision.Limit
 }
 
-// why is the reason of an answer in a sentence; empty when the headline says it all.
+// why returns the reason of an answer in a sentence, or an empty text if the headline says it all.
 func why(all []verdict, headline *verdict) string {
 	switch {
 	case headline.never() && !headline.shadow:

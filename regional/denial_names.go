@@ -9,15 +9,14 @@ import (
 	"aliquot/internal/chunk"
 )
 
-// namedKeys is how many keys' latest names are kept; two that fall on one place take turns,
-// and each denial has a name of its own then.
+// namedKeys is for how many keys the latest id is kept. Two keys with the same place replace each
+// other, and then each denial gets an id of its own.
 const namedKeys = 1024
 
-// denialNames has the denials of a client that is held back, or on the blacklist, and all denials
-// while the rules are not known, share one
-// name for a chunk's life, as those from memory do: such a client may ask as often as it
-// likes, and would push the denials of all others out of what is remembered. The zero value
-// has none. Safe for concurrent use.
+// denialNames lets denials share an id for a chunk's life, as denials from memory do. It serves
+// clients that are held back or on the blacklist, and all denials while the rules are not known.
+// Such a client may ask at any rate, and would push the denials of all others out of memory. The
+// zero value has no ids. Safe for concurrent use.
 type denialNames struct {
 	mu    sync.Mutex
 	names [namedKeys]denialName
@@ -29,13 +28,13 @@ type denialName struct {
 	at  budget.Instant
 }
 
-// place is where a key's name is. The caller holds mu.
+// place returns where a key's id is kept. The caller holds mu.
 func (n *denialNames) place(key budget.KeyID) *denialName {
 	return &n.names[binary.BigEndian.Uint64(key.Hash[:])%namedKeys]
 }
 
-// named is the name of an earlier denial that stands for one of the key at now; empty if
-// there is none.
+// named returns the id of an earlier denial that a denial of the key at now may share, or an empty
+// text if there is none.
 func (n *denialNames) named(key budget.KeyID, now budget.Instant) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -45,14 +44,15 @@ func (n *denialNames) named(key budget.KeyID, now budget.Instant) string {
 	return ""
 }
 
-// remember takes a denial's name for those of its key that follow.
+// remember stores a denial's id for the following denials of its key.
 func (n *denialNames) remember(key budget.KeyID, id string, now budget.Instant) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	*n.place(key) = denialName{key: key, id: id, at: now}
 }
 
-// shut is the key of a client that is denied whatever its limits hold; false if it is not.
+// shut returns the key of a client that is denied whatever its limits hold, and false if there is
+// none.
 func (d *decision) shut(r *request) (key budget.KeyID, ok bool) {
 	if d.mode == modeNoRulesYet {
 		return budget.KeyID{Rule: blockerRule}, true

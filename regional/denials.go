@@ -8,19 +8,19 @@ import (
 	"aliquot/internal/wire"
 )
 
-// What is remembered of denials for Explain.
+// Bounds of the memory of denials, for Explain.
 const (
 	maxDenials     = 4096
 	maxDenialBytes = 16 << 20
-	// maxDenialRules is how many versions of the rules denials keep in memory.
+	// maxDenialRules is how many versions of the rules denials may keep in memory.
 	maxDenialRules = 4
-	// Estimates of what a denial takes beside its request: itself with its answer, and
-	// each of its limits.
+	// Estimates of the memory of a denial besides its request: that of the denial with its answer,
+	// and that of each of its limits.
 	denialBytes = 1024
 	limitBytes  = 1024
 )
 
-// explained is a decision with everything that it was made of.
+// explained is a decision with everything that it was made from.
 type explained struct {
 	policy   *policy
 	request  request
@@ -30,16 +30,16 @@ type explained struct {
 	lease    lease
 }
 
-// lease is what backs a region's rights at one instant.
+// lease is what a region's rights rested on at one instant.
 type lease struct {
 	phase     budget.Phase
 	remaining time.Duration
 	session   budget.SessionID
-	// epoch of the latest leader that opened a session; 0: none did.
+	// epoch of the latest leader that opened a session; 0: none has.
 	epoch uint64
 }
 
-// lease is as of now.
+// lease returns the present lease.
 func (a *authority) lease() lease {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,18 +47,18 @@ func (a *authority) lease() lease {
 	return lease{phase: info.Phase, remaining: info.LeaseRemaining, epoch: info.Epoch, session: a.region.Session()}
 }
 
-// denials remembers the latest denials by their numbers, as they were. Safe for
-// concurrent use.
+// denials remembers the latest denials by their numbers, with the state at the time of each. Safe
+// for concurrent use.
 type denials struct {
 	mu     sync.Mutex
 	kept   [maxDenials]*denial
-	oldest uint64 // no number below it is kept
+	oldest uint64 // no lower number is kept
 	bytes  int
-	rules  []*policy // of which there are denials, the latest last
+	rules  []*policy // those of the kept denials, the latest last
 }
 
-// denial is an explained decision whose request is packed: what a caller sent may hang
-// on a larger buffer.
+// denial is an explained decision with a packed request, because a caller's texts may be parts of a
+// larger buffer.
 type denial struct {
 	explained
 	number uint64
@@ -66,7 +66,7 @@ type denial struct {
 	bytes  int
 }
 
-// add remembers a denial, and forgets the oldest ones for it. The number is from
+// add remembers a denial, and forgets the oldest ones if there is no room. The number comes from
 // decisionIDs.
 func (s *denials) add(number uint64, e explained) {
 	d := &denial{explained: e, number: number, packed: appendRequest(nil, &e.request)}
@@ -80,7 +80,7 @@ func (s *denials) add(number uint64, e explained) {
 	if number < s.oldest || d.bytes > maxDenialBytes {
 		return
 	}
-	if number >= maxDenials { // whose place it takes is the oldest no more
+	if number >= maxDenials { // the denial that it replaces is no longer kept
 		s.oldest = max(s.oldest, number-maxDenials+1)
 	}
 	s.drop(int(number % maxDenials))
@@ -111,14 +111,14 @@ func (s *denials) keepRules(p *policy) {
 	s.rules = s.rules[1:]
 }
 
-// drop forgets what is at a place, if there is anything. The caller holds mu.
+// drop forgets the denial at a place, if there is one. The caller holds mu.
 func (s *denials) drop(place int) {
 	if d := s.kept[place]; d != nil {
 		s.kept[place], s.bytes = nil, s.bytes-d.bytes
 	}
 }
 
-// find returns a denial by its number; false if it is not remembered (any more).
+// find returns a denial by its number, and false if it is not or no longer remembered.
 func (s *denials) find(number uint64) (explained, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

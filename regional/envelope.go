@@ -13,37 +13,37 @@ import (
 	"aliquot/internal/rpc"
 )
 
-// grpc-go answers a message that cannot be read (invalid UTF-8, say) with an
-// internal error, which blames the server for what the client sent, and does so
-// before any interceptor. Here such a message is invalid_argument, as over Connect:
-// the handler asks for an envelope, whose codec keeps the error instead of failing.
+// grpc-go answers an unreadable message (with invalid UTF-8, for example) with an internal error.
+// That blames the server for the client's fault, and happens before any interceptor runs. Here such
+// a message is invalid_argument, as over Connect: the handler asks for an envelope, whose codec
+// keeps the error instead of failing.
 
 // envelope is a message with the error of reading it.
 type envelope struct {
 	message any
 	err     error
-	leave   func() // gives the message's room back; nil: it took none
+	leave   func() // returns the message's memory to the gate; nil: it took none
 }
 
-// decoder is a message that reads itself, from bytes that are gone afterwards, and keeps
-// what is wrong with them for its handler.
+// decoder is a message that reads itself, and keeps the error for its handler. The bytes are gone
+// afterwards.
 type decoder interface {
 	DecodeFrom(data mem.BufferSlice) error
 }
 
-// encoder is a message that writes itself. It is not used afterwards.
+// encoder is a message that writes itself. It must not be used afterwards.
 type encoder interface {
 	Encode() (mem.BufferSlice, error)
 }
 
-// envelopeCodec fills envelopes, lets messages read and write themselves that can, and
-// does everything else as usual.
+// envelopeCodec fills envelopes, and lets decoders and encoders read and write themselves. All
+// other messages it handles as usual.
 type envelopeCodec struct {
 	encoding.CodecV2
 	weights *rpc.Gate // nil: messages are not weighed
 }
 
-// Marshal writes v.
+// Marshal returns v as bytes.
 func (c envelopeCodec) Marshal(v any) (mem.BufferSlice, error) {
 	if e, ok := v.(encoder); ok {
 		return e.Encode()
@@ -69,8 +69,8 @@ func (c envelopeCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return c.CodecV2.Unmarshal(data, v)
 }
 
-// envelopeRegistrar registers services whose requests come in envelopes, but for the
-// methods that have a handler of their own, as streams all have.
+// envelopeRegistrar registers services whose requests come in envelopes. Methods with a handler of
+// their own, as all streams have, are exempt.
 type envelopeRegistrar struct {
 	server  *grpc.Server
 	own     map[string]grpc.MethodHandler
@@ -107,7 +107,7 @@ func (r envelopeRegistrar) RegisterService(desc *grpc.ServiceDesc, impl any) {
 	r.server.RegisterService(&enveloped, impl)
 }
 
-// open receives a message. leave gives its room back; nil: it took none.
+// open receives a message. leave returns its memory to the gate; nil: it took none.
 func open(receive func(any) error, in any) (leave func(), err error) {
 	e := envelope{message: in}
 	err = receive(&e)

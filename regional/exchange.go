@@ -12,7 +12,7 @@ import (
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
-// kind is what an exchange is a call of.
+// kind is the method that an exchange is a call of.
 type kind uint8
 
 const (
@@ -21,28 +21,27 @@ const (
 	streamed             // a message of CheckStream
 )
 
-// exchange is one call as bytes: what was asked, in the message's own texts, and what is
-// answered. Everything that it needs it keeps for the next call. It
-// belongs to one call at a time.
+// exchange is one call as bytes: its requests, whose texts are parts of the message, and its
+// answers. It keeps its buffers for the next call. It belongs to one call at a time.
 type exchange struct {
 	pool *exchanges // where it goes when it is done; nil: nowhere
 	kind kind
-	// message is the request as it came: requests point into it.
+	// message is the request as it came. The requests point into it.
 	message []byte
-	// came is the size of a message that is not kept: one in JSON.
+	// came is the size of a message that is not kept, which is one in JSON.
 	came     int
 	requests wire.Requests
 	ids      []uint64 // of the requests of a stream
 	valid    []request
 	invalid  []invalid
 	answer   wire.Answer
-	// admitted tells, of a batch, that one of its requests was.
+	// admitted reports that at least one request of a batch was admitted.
 	admitted bool
-	// reply is the response, with results for so many requests.
+	// reply is the response. It holds results results.
 	reply   []byte
 	results int
-	// unreadable is why the message cannot be read, refused why it is not answered though
-	// it can.
+	// unreadable is why the message cannot be read. refused is why a readable message is not
+	// answered.
 	unreadable, refused error
 }
 
@@ -52,11 +51,11 @@ type invalid struct {
 	why error
 }
 
-// maxKept bounds what one exchange keeps for the next call, so that a few large batches
+// maxKept bounds the buffers that one exchange keeps for the next call, so that a few large batches
 // do not hold memory for good.
 const maxKept = 1 << 20
 
-// exchanges are kept for the next calls. Safe for concurrent use.
+// exchanges keeps exchanges for the next calls. Safe for concurrent use.
 type exchanges struct{ kept sync.Pool }
 
 func (p *exchanges) take(of kind) *exchange {
@@ -68,9 +67,9 @@ func (p *exchanges) take(of kind) *exchange {
 	return x
 }
 
-// done is the last that is done with an exchange that was answered. What was read is
-// forgotten at once: it points into a message that is written over by the next call. After
-// an error an exchange is not used again, since what it was handed to may hold on to it.
+// done ends the use of an exchange that was answered. It forgets the requests at once, because they
+// point into a message that the next call overwrites. An exchange whose call failed must not be
+// used again, because the code that got it may still refer to it.
 func (x *exchange) done() {
 	if x.pool == nil || cap(x.message)+cap(x.reply)+x.requests.Room() > maxKept {
 		return
@@ -84,8 +83,8 @@ func (x *exchange) done() {
 	x.pool.kept.Put(x)
 }
 
-// read reads the message. What is unusual of it, or wrong, is for the generated code to
-// tell, whose error is returned.
+// read reads the message. An unusual or invalid message goes to the generated code, whose error is
+// returned.
 func (x *exchange) read() error {
 	if x.readFast() {
 		return nil
@@ -103,7 +102,7 @@ func (x *exchange) read() error {
 	return nil
 }
 
-// readFast reports false where the generated code is to read the message.
+// readFast returns false if the generated code has to read the message.
 func (x *exchange) readFast() bool {
 	switch x.kind {
 	case batch:
@@ -115,7 +114,7 @@ func (x *exchange) readFast() bool {
 	}
 }
 
-// next reads one request of a batch that is not too large.
+// next reads one request of a batch. It returns false if the batch is too large.
 func (x *exchange) next(message []byte) bool {
 	return len(x.requests.All) < maxBatch && x.requests.ReadAmong(message)
 }
@@ -125,7 +124,7 @@ func (x *exchange) nextStreamed(id uint64, message []byte) bool {
 	return x.next(message)
 }
 
-// asked is an empty message of what the exchange asks.
+// asked returns an empty message of the request's type.
 func (x *exchange) asked() proto.Message {
 	switch x.kind {
 	case batch:
@@ -137,7 +136,7 @@ func (x *exchange) asked() proto.Message {
 	}
 }
 
-// answered is an empty message of what a call answers.
+// answered returns an empty message of the response's type.
 func (x *exchange) answered() proto.Message {
 	switch x.kind {
 	case batch:
@@ -149,7 +148,7 @@ func (x *exchange) answered() proto.Message {
 	}
 }
 
-// take takes what a message asks.
+// take adds the requests of a message.
 func (x *exchange) take(in proto.Message) {
 	switch in := in.(type) {
 	case *aliquotv1.CheckRequest:
@@ -170,11 +169,11 @@ func (x *exchange) take(in proto.Message) {
 	}
 }
 
-// holdsAtMost refuses a batch that is too large before its requests are made objects, which
-// take up to sixty times the room of their bytes.
+// holdsAtMost refuses a batch that is too large before its requests become objects, which take up
+// to sixty times the memory of their bytes.
 func (x *exchange) holdsAtMost(n int) bool { return n <= maxBatch || x.holds(n) }
 
-// holds refuses what is no batch of a good size.
+// holds refuses a batch that is empty or too large.
 func (x *exchange) holds(n int) bool {
 	if n < 1 || n > maxBatch {
 		x.refused = fmt.Errorf("%w: a batch of %d requests; send 1 to %d", errInvalid, n, maxBatch)
@@ -183,7 +182,7 @@ func (x *exchange) holds(n int) bool {
 	return true
 }
 
-// serve decides what was read, and writes the reply. Its error is one of RPC.
+// serve decides the requests that were read, and writes the reply. Its error is an RPC error.
 func (s *service) serve(ctx context.Context, x *exchange) error {
 	if x.refused != nil {
 		return rpcCodes.Error(x.refused)

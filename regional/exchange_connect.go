@@ -15,28 +15,28 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-// checkCall, batchCall and streamCall are the request and the response of Check and
-// CheckBatch, and messages of CheckStream, over Connect, whose codecs tell by the type what
-// to read. Without an exchange the message is empty.
+// checkCall, batchCall and streamCall are the requests and responses of Check and CheckBatch, and
+// the messages of CheckStream, over Connect. The codecs see by the type what to read. Without an
+// exchange the message is empty.
 type (
 	checkCall  struct{ *exchange }
 	batchCall  struct{ *exchange }
 	streamCall struct{ *exchange }
 )
 
-// exchangeCodec reads and writes calls, and other messages as usual.
+// exchangeCodec reads and writes the messages of calls, and all other messages as usual.
 type exchangeCodec struct {
 	connect.Codec
 	pool *exchanges
-	// binary: messages are protobuf, and calls read them themselves.
+	// binary: messages are protobuf, and exchanges read them by themselves.
 	binary bool
 }
 
-// compressFrom is the size from which a response is compressed for those who accept it. A
-// decision is smaller, and compressing it costs more than all the rest of it.
+// compressFrom is the size from which a response is compressed for clients that accept it. A
+// decision is smaller, and to compress it would cost more than all its other work.
 const compressFrom = 1 << 10
 
-// exchangeOptions are those of the handlers of calls.
+// exchangeOptions returns the options of the handlers of calls.
 func exchangeOptions(pool *exchanges) connect.HandlerOption {
 	json := rpc.JSON()
 	return connect.WithHandlerOptions(
@@ -47,8 +47,7 @@ func exchangeOptions(pool *exchanges) connect.HandlerOption {
 	)
 }
 
-// handleCalls serves Check, CheckBatch and CheckStream, in the place of the generated
-// handlers.
+// handleCalls serves Check, CheckBatch and CheckStream, in place of the generated handlers.
 func handleCalls(mux *http.ServeMux, s *service, weigh func(http.Handler) http.Handler, options ...connect.HandlerOption) {
 	methods := aliquotv1.File_aliquot_v1_limiter_proto.Services().ByName("LimiterService").Methods()
 	options = append(options, exchangeOptions(&s.exchanges))
@@ -72,21 +71,22 @@ func handleCalls(mux *http.ServeMux, s *service, weigh func(http.Handler) http.H
 		connect.WithSchema(methods.ByName("CheckStream")), connect.WithHandlerOptions(options...))))
 }
 
-// batchTimeout is how long a batch may take until its answer has left: far more than deciding
-// it does. Without it each call of a client that does not read keeps an answer of a thousand
-// checks here, and HTTP/2 has hundreds of calls on a connection.
+// batchTimeout is how long a batch may take until its answer has left, which is far more than its
+// decision takes. Without it each call of a client that does not read would keep an answer of a
+// thousand checks here, and HTTP/2 has hundreds of calls on a connection.
 const batchTimeout = 30 * time.Second
 
-// hurried ends calls whose client has not read the answer by a time.
+// hurried ends calls whose client has not read the answer within timeout.
 func hurried(timeout time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Servers have one, and take it off before a connection's next call.
+		// Every server connection has a write deadline. It is removed before the connection's next
+		// call.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
 		next.ServeHTTP(w, r)
 	})
 }
 
-// quiet keeps the addresses of a connection out of what is said of a body that failed.
+// quiet keeps the addresses of a connection out of the error of a body that failed.
 func quiet(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = rpc.QuietBody(r.Body)
@@ -96,7 +96,7 @@ func quiet(next http.Handler) http.Handler {
 
 // serveCall decides a call.
 func (s *service) serveCall(ctx context.Context, x **exchange, of kind) error {
-	if *x == nil { // connect does not read a message of no bytes
+	if *x == nil { // connect does not read an empty message
 		*x = s.exchanges.take(of)
 		(*x).unreadable = (*x).read()
 	}
@@ -149,20 +149,21 @@ func (c exchangeCodec) read(x *exchange, data []byte) error {
 	return nil
 }
 
-// objectsOfOne is the most objects that a request of a batch is in JSON: a streamed one, the
-// request in it, its attributes and its costs.
+// objectsOfOne is the maximum number of objects that one request of a batch is in JSON: the
+// streamed request, the request in it, its attributes and its costs.
 const objectsOfOne = 4
 
-// namesOfOne is more than the names that a request has in JSON: its attributes, its units, and
-// its fields with those of what it stands in. Without a bound two bytes of JSON become sixty.
+// namesOfOne is more than the number of names of one request in JSON: those of its attributes and
+// units, of its fields, and of the fields of the message around it. Without a bound two bytes of
+// JSON become sixty.
 const namesOfOne = maxAttributes + maxUnits + 16
 
-// Marshal writes a message.
+// Marshal returns a message as bytes.
 func (c exchangeCodec) Marshal(message any) ([]byte, error) {
 	return c.MarshalAppend(nil, message)
 }
 
-// MarshalAppend appends a message to dst. The exchange of a call is done with it.
+// MarshalAppend appends a message to dst. It ends the use of a call's exchange.
 func (c exchangeCodec) MarshalAppend(dst []byte, message any) ([]byte, error) {
 	var x *exchange
 	switch call := message.(type) {
@@ -188,13 +189,13 @@ func (c exchangeCodec) MarshalAppend(dst []byte, message any) ([]byte, error) {
 	return append(dst, text...), err
 }
 
-// protoCodec is what connect uses for protobuf, which it does not export.
+// protoCodec is connect's codec for protobuf, which connect does not export.
 type protoCodec struct{}
 
-// Name is the codec's name in content types.
+// Name returns the codec's name in content types.
 func (protoCodec) Name() string { return "proto" }
 
-// Marshal writes a message.
+// Marshal returns a message as bytes.
 func (protoCodec) Marshal(message any) ([]byte, error) {
 	m, ok := message.(proto.Message)
 	if !ok {
@@ -203,7 +204,7 @@ func (protoCodec) Marshal(message any) ([]byte, error) {
 	return proto.Marshal(m)
 }
 
-// Unmarshal reads one.
+// Unmarshal reads data into message.
 func (protoCodec) Unmarshal(data []byte, message any) error {
 	m, ok := message.(proto.Message)
 	if !ok {
@@ -221,5 +222,5 @@ type named struct {
 	name string
 }
 
-// Name is that name.
+// Name returns that name.
 func (n named) Name() string { return n.name }

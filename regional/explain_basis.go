@@ -9,8 +9,8 @@ import (
 	"aliquot/limit"
 )
 
-// basis says in a sentence what the wait of a denial comes from; empty for one that
-// would pass. a is nil where the limit was not asked.
+// basis returns a sentence on where the wait of a denial comes from, and an empty text for a limit
+// that would let the request pass. a is nil if the limit was not asked.
 func (v *verdict) basis(a *ask) string {
 	switch {
 	case v.decision.Allowed:
@@ -39,10 +39,10 @@ func (v *verdict) basis(a *ask) string {
 		figure(tokens(v.cost-v.found.Tokens)), whole(v.cost), source, figure(rate))
 }
 
-// wholeWait is the wait where a share has to grow; see limit.Decide.
+// wholeWait explains the wait when a share has to grow; see limit.Decide.
 const wholeWait = "asking brings its share back, and the wait told is no longer than the whole limit, unused, would take, and a second for the share to move"
 
-// countedBasis is basis for a limit that counts what is in use.
+// countedBasis returns the basis of a counting limit.
 func (v *verdict) countedBasis() string {
 	switch {
 	case v.mode == modeEmergency:
@@ -61,7 +61,7 @@ func tokens(t limit.Tokens) float64 { return float64(t) / float64(limit.Token) }
 
 func perSecond(r limit.Rate) float64 { return (float64(r.Micro) + float64(r.Frac)/1e6) / 1e6 }
 
-// whole is a cost in tokens, which are whole.
+// whole prints a cost, which is a whole number of tokens.
 func whole(t limit.Tokens) string { return strconv.FormatInt(int64(t/limit.Token), 10) }
 
 // figure prints at most three decimals.

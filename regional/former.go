@@ -12,31 +12,33 @@ import (
 	"aliquot/rules"
 )
 
-// mostFormer bounds what is remembered of one rule. Of what went before nothing is known.
+// mostFormer bounds the earlier versions that are remembered of one rule. Nothing is known of
+// versions before them.
 const mostFormer = 8
 
-// formerRule is what a rule was until a change of it: of its limit, of an override, or of what
-// overrides hold. The records of its keys may still be those of that time.
+// formerRule is a rule as it was until a change of its limit, of an override, or of the set of
+// overrides that hold. The records of its keys may still date from that time.
 type formerRule struct {
 	at budget.Instant // when it ended
-	// rule is nil where nothing is known of it.
+	// rule is nil if nothing is known of it.
 	rule *rules.Rule
-	// missed: it ended some time before at, nobody knows when.
+	// missed: it ended at an unknown time before at.
 	missed bool
-	// unixMS is a time at which the overrides held that held until the change.
+	// unixMS is a time at which exactly the overrides held that held until the change.
 	unixMS int64
 }
 
-// formerRules are those of one number, the oldest first.
+// formerRules are the earlier versions of the rule with one number, the oldest first.
 type formerRules struct {
 	rules []formerRule
-	// byLimit is what is known of a key of which nobody says whose it is, but its limit.
+	// byLimit is what is known of a key when only its limit is known, and not its client.
 	byLimit map[limit.Limit]rights.Change
-	// until is when the last of them has no effect any more.
+	// until is when the last of them no longer has any effect.
 	until budget.Instant
 }
 
-// floorShare is the smallest share that a cold bucket of the region may have of a rule's limit.
+// floorShare returns the smallest share that a cold bucket of the region may have of a rule's
+// limit.
 func (p *policy) floorShare(r *rules.Rule) budget.Share {
 	if r.Enforcement == rules.Independent {
 		return budget.Share{Rate: budget.Unit, Burst: budget.Unit}
@@ -44,7 +46,8 @@ func (p *policy) floorShare(r *rules.Rule) budget.Share {
 	return p.least
 }
 
-// change is what is remembered of a client's limit of a rule, by the limits that it had in turn.
+// change returns what is remembered of a client's limit of a rule, from the limits that the client
+// had in turn.
 func (p *policy) change(r *rules.Rule, former []formerRule, limitOf func(*rules.Rule, int64) limit.Limit, now limit.Limit) (c rights.Change) {
 	floor, elastic := p.floorShare(r), r.Enforcement == rules.Elastic
 	for i := range former {
@@ -57,7 +60,7 @@ func (p *policy) change(r *rules.Rule, former []formerRule, limitOf func(*rules.
 		if i+1 < len(former) {
 			to = limitOf(former[i+1].rule, former[i+1].unixMS)
 		}
-		if from := limitOf(f.rule, f.unixMS); from != to && from.Capacity > 0 { // of a limit of 0 nothing was used
+		if from := limitOf(f.rule, f.unixMS); from != to && from.Capacity > 0 { // a limit of 0 admitted nothing
 			if c = c.Then(from, to, floor, elastic, f.at); f.missed {
 				c = c.Unknown(to.Algorithm.Counts())
 			}
@@ -66,8 +69,8 @@ func (p *policy) change(r *rules.Rule, former []formerRule, limitOf func(*rules.
 	return c
 }
 
-// changed is what is remembered of the limit that a client has of a rule; nil if nothing
-// matters.
+// changed returns what is remembered of the limit that a client has of a rule, or nil if nothing of
+// it matters any more.
 func (p *policy) changed(number uint32, r *rules.Rule, apiKey string, l limit.Limit, now budget.Instant) *rights.Change {
 	former, ok := p.former[number&^aloneBit]
 	if !ok || now > former.until {
@@ -83,8 +86,8 @@ func (p *policy) changed(number uint32, r *rules.Rule, apiKey string, l limit.Li
 	return &c
 }
 
-// changedLimit is changed for a key of which only the limit is known: the most cautious of what
-// is remembered of the clients that have this limit.
+// changedLimit is changed for a key of which only the limit is known. It returns the most cautious
+// of what is remembered of all clients with that limit.
 func (p *policy) changedLimit(number uint32, l limit.Limit, now budget.Instant) *rights.Change {
 	former, ok := p.former[number&^aloneBit]
 	if !ok || now > former.until {
@@ -96,11 +99,12 @@ func (p *policy) changedLimit(number uint32, l limit.Limit, now budget.Instant) 
 	return nil
 }
 
-// holds tells whether the overrides that held when the policy was made hold at a time, Unix
-// milliseconds, and no others.
+// holds reports whether at a time, in Unix milliseconds, exactly those overrides hold that held
+// when the policy was made.
 func (p *policy) holds(unixMS int64) bool { return p.fromMS <= unixMS && unixMS < p.untilMS }
 
-// turnsAt notes for how long, around a time, the overrides hold that hold then.
+// turnsAt sets the period around a time during which the overrides that hold at that time do not
+// change.
 func (p *policy) turnsAt(unixMS int64) {
 	p.unixMS, p.fromMS, p.untilMS = unixMS, 0, math.MaxInt64
 	if p.set == nil {
@@ -119,7 +123,7 @@ func (p *policy) turnsAt(unixMS int64) {
 	}
 }
 
-// at is the policy in force at a time, Unix milliseconds: an override that has ended is a
+// at returns the policy in force at a time, in Unix milliseconds. An override that has ended is a
 // change of the rule.
 func (p *policies) at(unixMS int64) *policy {
 	now := p.load()
@@ -131,12 +135,12 @@ func (p *policies) at(unixMS int64) *policy {
 	return p.turn(unixMS)
 }
 
-// unseen is for how long nobody may have looked whether overrides hold without the end of one
-// being older than it seems.
+// unseen is how long the overrides may go unchecked before the end of one may be older than it
+// seems.
 const unseen = 500 * time.Millisecond
 
-// look sees to it that overrides end, and that the clock knows when limits have changed. It
-// returns the instant of the last change; 0: there was none.
+// look makes overrides end on time, and tells the clock when limits have changed. It returns the
+// instant of the last change, or 0 if there was none.
 func (p *policies) look(clock *clockMap) budget.Instant {
 	now := p.at(time.Now().UnixMilli())
 	p.seen.Store(int64(p.now()))
@@ -146,7 +150,7 @@ func (p *policies) look(clock *clockMap) budget.Instant {
 	return now.changedAt
 }
 
-// turn is at. The caller holds mu.
+// turn is at with mu held by the caller.
 func (p *policies) turn(unixMS int64) *policy {
 	before := p.load()
 	if before.holds(unixMS) {
@@ -168,7 +172,7 @@ func (p *policies) turn(unixMS int64) *policy {
 	return &next
 }
 
-// superseded is what the rules of the policy before were, to whom there are others now.
+// superseded returns, for the rules that next changes, what they were in the policy before.
 func (p *policies) superseded(before, next *policy) map[uint32]formerRules {
 	at := p.now()
 	return p.remember(before, next, func(r *rules.Rule) *formerRule {
@@ -183,7 +187,7 @@ func (p *policies) superseded(before, next *policy) map[uint32]formerRules {
 	})
 }
 
-// remember adds what rules have just been to what they were before.
+// remember adds the versions that rules have just had to those that they had before.
 func (p *policies) remember(before, next *policy, was func(*rules.Rule) *formerRule) map[uint32]formerRules {
 	out := map[uint32]formerRules{}
 	for _, r := range next.set.Rules() {
@@ -201,7 +205,7 @@ func (p *policies) remember(before, next *policy, was func(*rules.Rule) *formerR
 	return out
 }
 
-// remembered is what matters of what a rule was.
+// remembered returns those earlier versions of a rule that still matter.
 func (p *policy) remembered(r *rules.Rule, former []formerRule, now budget.Instant) (out formerRules) {
 	if extra := len(former) - mostFormer; extra > 0 {
 		former = slices.Clone(former[extra:])
@@ -221,7 +225,8 @@ func (p *policy) remembered(r *rules.Rule, former []formerRule, now budget.Insta
 	return out
 }
 
-// memory is how long records that limits kept last; r is the rule that has them now.
+// memory returns for how long records last that the limits of the rule of wrote. r is the rule that
+// has the records now.
 func (p *policy) memory(r, of *rules.Rule) time.Duration {
 	floor, elastic := p.floorShare(r), r.Enforcement == rules.Elastic
 	lasts := rights.Memory(of.Limit, floor, elastic)
@@ -231,8 +236,8 @@ func (p *policy) memory(r, of *rules.Rule) time.Duration {
 	return lasts
 }
 
-// byLimit finds, for each limit that somebody has now, what its clients had before. A pattern
-// stands for the keys that match it.
+// byLimit finds, for each limit that a client has now, which limits its clients had before. A
+// pattern stands for the keys that match it.
 func (p *policy) byLimit(r *rules.Rule, former []formerRule, now budget.Instant) map[limit.Limit]rights.Change {
 	out := map[limit.Limit]rights.Change{}
 	add := func(l limit.Limit, c rights.Change) {
@@ -261,8 +266,8 @@ func (p *policy) byLimit(r *rules.Rule, former []formerRule, now budget.Instant)
 	return out
 }
 
-// formerState is what the state file keeps of one formerRule. When it ended is not kept: a
-// daemon that restarts takes it to be just now.
+// formerState is a formerRule in the state file. It does not keep when the version ended: a daemon
+// that restarts takes the present for it.
 type formerState struct {
 	Number    uint32          `json:"number"`
 	Unknown   bool            `json:"unknown,omitempty"`
@@ -293,7 +298,7 @@ func (l formerLimit) in() limit.Limit {
 	return limit.Limit{Algorithm: l.Algorithm, Capacity: l.Capacity, Rate: limit.Rate{Micro: l.RateMicro, Frac: l.RateFrac}, Window: l.Window}
 }
 
-// formerState words what is remembered for the state file.
+// formerState returns what is remembered, for the state file.
 func (p *policy) formerState() (out []formerState) {
 	for _, number := range slices.Sorted(maps.Keys(p.former)) {
 		for _, f := range p.former[number].rules {
@@ -310,7 +315,8 @@ func (p *policy) formerState() (out []formerState) {
 	return out
 }
 
-// recall takes what a state file remembers, and what overrides have ended since it was written.
+// recall restores what a state file remembers, and adds the overrides that have ended since the
+// file was written.
 func (p *policies) recall(states []formerState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,12 +14,12 @@ import (
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
 
-// holdersWithin bounds the wait for what other regions hold: whoever asks wants to know
-// the rest more than that.
+// holdersWithin bounds the wait for what other regions hold, because callers of Explain need the
+// rest of the answer more.
 const holdersWithin = 500 * time.Millisecond
 
-// holders asks the coordinators what the regions hold of a key. Only Explain waits for
-// that, never a check.
+// holders asks the coordinators what the regions hold of a key. Only Explain waits for the answer,
+// and never a check.
 type holders struct {
 	peers   *coordinators
 	clients []aliquotv1connect.BudgetServiceClient
@@ -33,7 +33,7 @@ func newHolders(peers *coordinators, client *http.Client) *holders {
 	return h
 }
 
-// of is what the regions but self hold of a key. The key is named by its hash.
+// of returns what all regions but self hold of a key. The call identifies the key by its hash.
 func (h *holders) of(ctx context.Context, self, rule string, key budget.KeyID) ([]*aliquotv1.RegionHolding, error) {
 	ctx, cancel := context.WithTimeout(ctx, holdersWithin)
 	defer cancel()
