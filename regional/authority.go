@@ -11,16 +11,15 @@ import (
 	"aliquot/limit"
 )
 
-// authority is the region's machine behind its lock: what this region may spend.
-// Checks and the reporter share it; nothing under the lock waits for anything.
-// Whoever makes the machine ask for something leaves that to the reporter, in
-// order.
+// authority is the region's state machine behind its lock: what this region may spend. Checks and
+// the reporter share it. Nothing under the lock waits for anything. The effects that a caller makes
+// the state machine ask for are left to the reporter, in order.
 type authority struct {
 	now   func() budget.Instant
 	clock *clockMap
 
-	// floors is held for reading by every decision from where its rights are read
-	// until it is made, and for writing while the floor changes. Lock it before mu.
+	// floors is held for reading by every decision from the reading of its rights until it is made,
+	// and for writing while the floor changes. Lock it before mu.
 	floors sync.RWMutex
 
 	mu      sync.Mutex
@@ -30,11 +29,12 @@ type authority struct {
 	born    int64
 	pending []budget.RegionEffect
 	borrow  borrowers
-	// unreported is what is admitted without a session.
+	// unreported is what was admitted without a session.
 	unreported unreported
-	// roundTrip is how far the leader is, in nanoseconds.
+	// roundTrip is the round trip to the leader, in nanoseconds.
 	roundTrip atomic.Int64
-	// local is what checks are decided by without the store; it stands on stood.
+	// local holds what checks are decided by without the store. It is valid only while stood
+	// describes the present.
 	local *localTable
 	stood chunk.Standing
 
@@ -49,7 +49,7 @@ func newAuthority(region *budget.Region, clock *clockMap, now func() budget.Inst
 	}
 }
 
-// post gives the machine an event.
+// post gives the state machine an event.
 func (a *authority) post(ev budget.RegionEvent) {
 	a.mu.Lock()
 	now := a.now()
@@ -70,8 +70,8 @@ func (a *authority) post(ev budget.RegionEvent) {
 	a.nudge()
 }
 
-// stand ends what checks were decided by without the store, if it stood on something
-// that is not any more. The caller holds mu.
+// stand ends what checks were decided by without the store if one of the things has changed on
+// which it was based. The caller holds mu.
 func (a *authority) stand() {
 	now := chunk.Standing{
 		Session: a.region.Session(), Contents: a.epoch, Config: a.region.Config().Version, Rules: a.stood.Rules,
@@ -82,10 +82,10 @@ func (a *authority) stand() {
 	}
 }
 
-// adopt gives the machine the answer to a Hello, with the configuration and this
-// region's place in it. A floor that changes waits for the decisions under way: by
-// the time the machine acknowledges it, each decision was made, or will be, under
-// the new one.
+// adopt gives the state machine the answer to a Hello, with the configuration and this region's
+// place in it. A change of the floor waits for the decisions under way. So when the state machine
+// acknowledges the new floor, every decision was made before that or will be made under the new
+// floor.
 func (a *authority) adopt(ev budget.RegionEvent, self int, c budget.Config) {
 	if a.floor(self) != c.Regions[self].Told {
 		a.floors.Lock()
@@ -94,7 +94,7 @@ func (a *authority) adopt(ev budget.RegionEvent, self int, c budget.Config) {
 	a.post(ev)
 }
 
-// floor is a region's floor in the configuration in force; zero if it has none.
+// floor returns a region's floor in the configuration in force, or zero if it has none.
 func (a *authority) floor(region int) budget.Share {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,8 +104,8 @@ func (a *authority) floor(region int) budget.Share {
 	return budget.Share{}
 }
 
-// tick lets the machine's time pass; for the reporter, which looks at the effects
-// right after.
+// tick lets time pass for the state machine. The reporter calls it, and handles the effects right
+// after it.
 func (a *authority) tick() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,8 +113,8 @@ func (a *authority) tick() {
 	a.stand()
 }
 
-// configure gives a machine that knows no configuration its first, before anything
-// is decided by it. A later one comes with its session.
+// configure gives a state machine without a configuration its first one, before it decides
+// anything. A later one comes with its session.
 func (a *authority) configure(self int, c budget.Config, initialEpoch string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,7 +123,7 @@ func (a *authority) configure(self int, c budget.Config, initialEpoch string) {
 	}
 }
 
-// effects takes what the machine wants done.
+// effects takes and returns the pending effects of the state machine.
 func (a *authority) effects() []budget.RegionEffect {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,19 +139,18 @@ func (a *authority) nudge() {
 	}
 }
 
-// storeEpoch tells which contents the store has, and reports whether they are
-// others than before.
+// storeEpoch records which contents the store has, and reports whether they have changed.
 func (a *authority) storeEpoch(epoch string) (changed bool) {
 	a.mu.Lock()
 	changed = a.epoch != epoch
 	if changed {
-		// Under the lock, so that no view mixes the old store's clock with the
-		// new store's epoch.
+		// Under the lock, so that no view combines the old store's clock with the new store's
+		// epoch.
 		a.clock.reset()
 		a.epoch, a.stamp = epoch, limit.Stamp(epoch)
 		born, ok := limit.EpochBirth(epoch)
 		if !ok {
-			born = limit.MaxExact // nothing earned yet, for all we know
+			born = limit.MaxExact // possibly nothing has been earned yet
 		}
 		a.born = born
 		a.pending = append(a.pending, a.region.Step(budget.StoreEpoch{Epoch: epoch}, a.now())...)
@@ -164,8 +163,8 @@ func (a *authority) storeEpoch(epoch string) (changed bool) {
 	return changed
 }
 
-// sample takes a reading of the clock of the store that had the given contents.
-// One of other contents than the present ones is of another clock.
+// sample takes a reading of the clock of the store that had the given contents. A reading with
+// other contents than the present ones belongs to another clock and is ignored.
 func (a *authority) sample(epoch string, s sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -174,7 +173,7 @@ func (a *authority) sample(epoch string, s sample) {
 	}
 }
 
-// clockWasSet learns the store's clock anew from one sample.
+// clockWasSet drops the readings of the store's clock and starts again from one sample.
 func (a *authority) clockWasSet(epoch string, s sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -183,30 +182,31 @@ func (a *authority) clockWasSet(epoch string, s sample) {
 	}
 }
 
-// distrust ends the session, its lease and what was taken in advance under it: the clock that
-// measures them may have stood still. The caller holds mu.
+// distrust ends the session, its lease and what was borrowed under it, because the clock that
+// measures them may have stopped for a while. The caller holds mu.
 func (a *authority) distrust() {
 	a.pending = append(a.pending, a.region.Step(budget.ClockStopped{}, a.now())...)
 	a.stand()
 	a.nudge()
 }
 
-// session is the one that is open; zero if none is.
+// session returns the open session, or zero if there is none.
 func (a *authority) session() budget.SessionID {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.region.Session()
 }
 
-// currentEpoch is the store's contents as last told; empty before the first time.
+// currentEpoch returns the epoch of the store's contents as last learned, or an empty text before
+// the first time.
 func (a *authority) currentEpoch() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.epoch
 }
 
-// grant fills in the right of every ask at one instant, and returns what the views
-// of one store call share.
+// grant sets the right of every ask at one instant, and returns what the views of one store call
+// share.
 func (a *authority) grant(groups []*group) header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -234,7 +234,7 @@ func (a *authority) grant(groups []*group) header {
 	return h
 }
 
-// headerFor is the header for changes of shares, whose rights the machine told, all at
+// headerFor returns the header for changes of shares, whose rights the state machine gave all at
 // one instant.
 func (a *authority) headerFor(asks []ask) header {
 	a.mu.Lock()
@@ -249,7 +249,7 @@ func (a *authority) headerFor(asks []ask) header {
 	return h
 }
 
-// since notes from when on, by the store's clock, only the present limit of an ask holds. The
+// since sets the time on the store's clock from which only the present limit of an ask holds. The
 // caller holds mu.
 func (a *authority) since(ask *ask) {
 	if ask.changed != nil {
@@ -257,7 +257,7 @@ func (a *authority) since(ask *ask) {
 	}
 }
 
-// frame makes the header's frame of a tail; r is any right of the instant to a limit
+// frame adds the header's frame for a tail and returns it. r is any right of the instant to a limit
 // with that tail. The caller holds mu.
 func (a *authority) frame(h *header, tail time.Duration, r budget.Right) *framed {
 	daemon := rights.Daemon{
@@ -271,20 +271,21 @@ func (a *authority) frame(h *header, tail time.Duration, r budget.Right) *framed
 	return &h.frames[len(h.frames)-1]
 }
 
-// takeAtMost is how long a decision may be on its way to the store: well above the
-// time after which its daemon has given it up, and below the second after which a
-// region acknowledges that its floor is smaller.
+// takeAtMost is how long a decision may be on its way to the store. It is well above the time after
+// which its daemon has given it up, and below the second after which a region acknowledges a
+// smaller floor.
 const takeAtMost = 5 * storeDeadline
 
-// wholeRight is a region's right to spend a limit that it enforces alone: a floor
-// that is all of it, at any time.
+// wholeRight returns a region's right to a limit that it enforces by itself: a floor that is the
+// whole limit, at any time.
 func wholeRight(common budget.Right) budget.Right {
 	whole := budget.Share{Rate: budget.Unit, Burst: budget.Unit}
 	common.Floor, common.Told, common.LimboFloor, common.Low = whole, whole, whole, whole
 	return common
 }
 
-// observe counts decisions; lost tells that the store had lost a hot key's record.
+// observe tells the state machine of decisions. A decision with lost set reports that the store had
+// lost a hot key's record.
 func (a *authority) observe(seen []observation) {
 	if len(seen) == 0 {
 		return
@@ -294,8 +295,8 @@ func (a *authority) observe(seen []observation) {
 	}
 }
 
-// observeAll reports whether the reporter has something to do. A panic in it, which ends a
-// call and not the daemon, must not keep the lock.
+// observeAll does the work of observe, and reports whether the reporter has something to do. A
+// panic in it ends a call and not the daemon, so it must not keep the lock.
 func (a *authority) observeAll(seen []observation) (wake bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -314,14 +315,14 @@ func (a *authority) observeAll(seen []observation) (wake bool) {
 	return wake
 }
 
-// observation is one decision, for the machine.
+// observation is one decision, for the state machine.
 type observation struct {
 	key   budget.KeyID
 	usage budget.Usage
 	lost  bool
 }
 
-// info describes the machine.
+// info describes the state machine.
 func (a *authority) info() budget.RegionInfo {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,32 +13,33 @@ const (
 	million = 1_000_000
 	// defaultRhoPPM holds until the cluster's own rho is known.
 	defaultRhoPPM = 20_000
-	// sampleSpan is how long samples are collected before the older half is
-	// dropped: short, so that drift between samples does not matter.
+	// sampleSpan is how long samples are collected before the older half is dropped. It is short
+	// enough for drift between samples not to matter.
 	sampleSpan = time.Second
-	// leastLeap is by how much, microseconds, a store's clock must be ahead of what is
-	// possible to count as set forward. The nodes of a Redis Cluster have a clock each, a few
-	// milliseconds apart, and a smaller leap than the time a decision may take is not seen by
-	// its deadline either.
+	// leastLeap is by how many microseconds a store's clock must be ahead of what is possible to
+	// count as set forward. Each node of a Redis Cluster has its own clock, a few milliseconds from
+	// the others. A leap smaller than the time that a decision may take is not noticed by the
+	// decision's deadline either.
 	leastLeap = int64(takeAtMost / time.Microsecond)
 )
 
-// sample is one reading of the store's clock: store (microseconds) was read
-// somewhere between sent and received of the daemon's boot clock.
+// sample is one reading of the store's clock. The store had the time store, in microseconds, at
+// some instant between sent and received of the daemon's boot clock.
 type sample struct {
 	store          int64
 	sent, received budget.Instant
 }
 
-// early orders samples by the offset store-received: the least one maps an
-// instant to the earliest store time.
+// early returns the offset store-received. The sample with the smallest offset maps an instant to
+// the earliest store time.
 func (s sample) early() int64 { return s.store - int64(s.received)/1000 }
 
-// late orders samples by the offset store-sent.
+// late returns the offset store-sent. The sample with the largest offset maps an instant to the
+// latest store time.
 func (s sample) late() int64 { return s.store - int64(s.sent)/1000 }
 
-// until is a store time that the store's clock has certainly reached at instant e,
-// whatever the two clocks' rates within rho.
+// until returns a store time that the store's clock has certainly reached at instant e, whatever
+// the rates of the two clocks within rho.
 func (s sample) until(e budget.Instant, rho int64) int64 {
 	if d := int64(e - s.received); d >= 0 {
 		return s.store + shrink(d/1000, rho)
@@ -47,8 +48,7 @@ func (s sample) until(e budget.Instant, rho int64) int64 {
 	}
 }
 
-// since is a store time that the store's clock has certainly not passed at
-// instant e.
+// since returns a store time that the store's clock has certainly not passed at instant e.
 func (s sample) since(e budget.Instant, rho int64) int64 {
 	if d := int64(e - s.sent); d >= 0 {
 		return s.store + stretch((d+999)/1000, rho)
@@ -57,54 +57,54 @@ func (s sample) since(e budget.Instant, rho int64) int64 {
 	}
 }
 
-// shrink is us/(1+rho), rounded down.
+// shrink returns us/(1+rho), rounded down.
 func shrink(us, rho int64) int64 {
 	whole := million + rho
 	q, r := us/whole, us%whole
 	return us - q*rho - (r*rho+whole-1)/whole
 }
 
-// stretch is us*(1+rho), rounded up.
+// stretch returns us*(1+rho), rounded up.
 func stretch(us, rho int64) int64 {
 	q, r := us/million, us%million
 	return us + q*rho + (r*rho+million-1)/million
 }
 
-// clockMap translates instants of the daemon's boot clock to the store's clock,
-// each time erring to the safe side: a deadline early, the start of a phase late.
-// No two clocks are ever assumed to agree, only to run at rates within rho of each
-// other.
+// clockMap translates instants of the daemon's boot clock to the store's clock. It always errs to
+// the safe side: a deadline early, the start of a phase late. It never assumes that two clocks
+// agree, only that their rates are within rho of each other.
 //
-// Worked number, rho = 2 %: a call sent at boot time 100.000 s and answered at
-// 100.004 s carried store time R0 = 50.000 s. A lease that ends at boot time
-// 110.004 s ends in the store at 50.000 + 10.000/1.02 = 59.803921 s: a store clock
-// that is 2 % slow shows just that at the lease's end. A phase that began at boot
-// time 101.000 s began in the store at 50.000 + 1.000*1.02 = 51.020 s at the latest.
+// Worked number, rho = 2 %: a call sent at boot time 100.000 s and answered at 100.004 s carried
+// store time R0 = 50.000 s. A lease that ends at boot time 110.004 s ends in the store at 50.000 +
+// 10.000/1.02 = 59.803921 s, which is what a store clock that is 2 % slow shows at the lease's end.
+// A phase that began at boot time 101.000 s began in the store at 50.000 + 1.000*1.02 = 51.020 s at
+// the latest.
 //
 // Safe for concurrent use.
 type clockMap struct {
 	mu   sync.Mutex
 	rho  int64
 	span [2]span // the present one and the one before
-	// before are the spans of the clock that another store's stands for now.
+	// before holds the spans of the previous store's clock, which serve until the present store's
+	// clock is read.
 	before [2]span
 	pins   [3]pin // the latest asked for first
 	at     budget.Instant
 	leap   budget.Instant // when the store's clock was last found set forward; 0: never
-	// changes are pins of changes of limits, the oldest first.
+	// changes holds the pins of changes of limits, the oldest first.
 	changes []pin
 }
 
-// span is the most cautious samples of one stretch of time.
+// span holds the most cautious samples of one stretch of time.
 type span struct {
 	began       budget.Instant
 	early, late sample
 	filled      bool
 }
 
-// pin remembers where an instant was mapped to: the start of each of the two phases
-// that have one, and of the floor. The samples that come later are ever farther from
-// that instant and would map it ever later; what was once a safe answer stays one.
+// pin remembers where an instant was mapped to: the start of each of the two phases that have one,
+// and that of the floor. Later samples are farther and farther from that instant and would map it
+// later and later. A result that was once safe remains safe.
 type pin struct {
 	at     budget.Instant
 	store  int64
@@ -113,21 +113,21 @@ type pin struct {
 
 func newClockMap() *clockMap { return &clockMap{rho: defaultRhoPPM} }
 
-// setRho takes the bound on drift, in millionths.
+// setRho sets the bound on drift, in millionths.
 func (c *clockMap) setRho(ppm int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rho = int64(ppm)
 }
 
-// drift is the bound on drift, in millionths.
+// drift returns the bound on drift, in millionths.
 func (c *clockMap) drift() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.rho
 }
 
-// reset forgets all samples: another store has another clock.
+// reset forgets all samples, because another store has another clock.
 func (c *clockMap) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,9 +137,9 @@ func (c *clockMap) reset() {
 	c.forget()
 }
 
-// bounds returns a time that the store's clock has certainly reached at an instant, and one that it has not passed. known
-// is false if it has not been read since the store has its contents: then they are those of the clock before, and 0 and
-// beyond all time without one.
+// bounds returns a time that the store's clock has certainly reached at an instant, and one that it
+// has not passed. known is false if the clock was not read since the store has its contents. The
+// times are then those of the previous clock, or 0 and beyond all time without one.
 func (c *clockMap) bounds(e budget.Instant) (reached, latest int64, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,19 +152,19 @@ func (c *clockMap) bounds(e budget.Instant) (reached, latest int64, known bool) 
 	return reached, latest, known
 }
 
-// forget is reset. The caller holds mu.
+// forget drops all samples and pins of the present clock. The caller holds mu.
 func (c *clockMap) forget() { c.span, c.pins, c.changes, c.at = [2]span{}, [3]pin{}, nil, 0 }
 
-// add takes a sample, and reports whether the store's clock was set forward before it, or
-// the daemon's stood still: nothing tells one from the other.
+// add takes a sample. It reports whether the store's clock was set forward before it, or the
+// daemon's clock stopped for a while; the two cannot be told apart.
 func (c *clockMap) add(s sample) (leapt bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.take(s)
 }
 
-// anew takes a sample of a clock that was set, and forgets all earlier ones. It reports what
-// add does.
+// anew takes a sample of a clock that was set, and forgets all earlier ones. It reports the same as
+// add.
 func (c *clockMap) anew(s sample) (leapt bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,8 +174,9 @@ func (c *clockMap) anew(s sample) (leapt bool) {
 	return leapt
 }
 
-// take is add. A sample far beyond what a clock within rho can have come to tells that the
-// store's clock was set forward, or that the daemon's stood still. The caller holds mu.
+// take does the work of add. A sample far beyond what a clock within rho can show means that the
+// store's clock was set forward, or that the daemon's clock stopped for a while. The caller holds
+// mu.
 func (c *clockMap) take(s sample) (leapt bool) {
 	if passed, known := c.began(s.received); known && s.store > passed+leastLeap {
 		leapt, c.leap = true, s.received
@@ -201,22 +202,22 @@ func (c *clockMap) take(s sample) (leapt bool) {
 	return leapt
 }
 
-// age is the time since the latest sample.
+// age returns the time since the latest sample.
 func (c *clockMap) age(now budget.Instant) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return now.Sub(c.at)
 }
 
-// Until is the store time at which a right that ends at e has to count as over;
-// 0, long over, without a sample.
+// Until returns the store time at which a right that ends at e must count as over. Without a sample
+// it is 0, which is long over.
 func (c *clockMap) Until(e budget.Instant) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.reached(e)
 }
 
-// reached is Until. The caller holds mu.
+// reached does the work of Until. The caller holds mu.
 func (c *clockMap) reached(e budget.Instant) int64 {
 	best, found := int64(0), false
 	for i := range c.span {
@@ -229,8 +230,8 @@ func (c *clockMap) reached(e budget.Instant) int64 {
 	return max(best, 0)
 }
 
-// Since is the store time at which a phase that began at e has certainly begun;
-// beyond all time without a sample.
+// Since returns a store time at which a phase that began at e has certainly begun. Without a sample
+// it is beyond all time.
 func (c *clockMap) Since(e budget.Instant) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,11 +242,11 @@ func (c *clockMap) Since(e budget.Instant) int64 {
 	return c.pinned(e, at)
 }
 
-// mostChanges is how many changes of limits a map remembers the instants of. Those of more are
-// mapped anew each time: a little later the older they are.
+// mostChanges is for how many changes of limits a map remembers the result. Further changes are
+// mapped again each time, to a slightly later time the older they are.
 const mostChanges = 16
 
-// changed is Since of a change of a limit.
+// changed does the same as Since, for the change of a limit.
 func (c *clockMap) changed(e budget.Instant) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -265,8 +266,8 @@ func (c *clockMap) changed(e budget.Instant) int64 {
 	return at
 }
 
-// Leapt is a store time that the store's clock had not passed when it was last found to
-// have been set forward; 0 if it never was, beyond all time without a sample.
+// Leapt returns a store time that the store's clock had not passed when it was last found to be set
+// forward. It is 0 if that never happened, and beyond all time without a sample.
 func (c *clockMap) Leapt() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -276,7 +277,7 @@ func (c *clockMap) Leapt() int64 {
 	return c.notPassed(c.leap)
 }
 
-// notPassed is began, and beyond all time without a sample. The caller holds mu.
+// notPassed returns the result of began, or beyond all time without a sample. The caller holds mu.
 func (c *clockMap) notPassed(e budget.Instant) int64 {
 	if at, known := c.began(e); known {
 		return at
@@ -284,7 +285,7 @@ func (c *clockMap) notPassed(e budget.Instant) int64 {
 	return limit.MaxExact
 }
 
-// began is Since by the samples alone; false without one.
+// began does the work of Since from the samples alone. It returns false without a sample.
 func (c *clockMap) began(e budget.Instant) (at int64, known bool) {
 	for i := range c.span {
 		if s := &c.span[i]; s.filled && !(i == 1 && c.stale(s)) {
@@ -294,24 +295,24 @@ func (c *clockMap) began(e budget.Instant) (at int64, known bool) {
 	return at, known
 }
 
-// tailClock is the clock of limits with a tail. Each tail has a start of its floor of
-// its own, and remembering them all would push out those of buckets, which earn from
-// then on. Rights are there or not: that the answer drifts a little changes nothing.
+// tailClock is the clock of limits with a tail. The floor of each tail starts at an instant of its
+// own. To remember all of these would push out those of buckets, which earn from their start on.
+// Rights with a tail are there or not, so a small drift of the result changes nothing.
 type tailClock struct{ *clockMap }
 
-// Since is that of the clock map, not remembered.
+// Since returns the same as that of the clock map, but does not remember it.
 func (c tailClock) Since(e budget.Instant) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.notPassed(e)
 }
 
-// stale reports whether the older span is too far back to be worth asking: after
-// an idle time it would only add drift.
+// stale reports whether the older span is too old to use: after an idle time it would only add
+// drift.
 func (c *clockMap) stale(s *span) bool { return c.span[0].began.Sub(s.began) > 3*sampleSpan }
 
-// pinned is the least of the safe answers given for e so far. A store clock that
-// was set back brings a lower one, which then is the right one.
+// pinned returns the least of the safe results for e so far. A store clock that was set back gives
+// a lower result, which is then the right one.
 func (c *clockMap) pinned(e budget.Instant, store int64) int64 {
 	i := slices.IndexFunc(c.pins[:], func(p pin) bool { return p.filled && p.at == e })
 	if i >= 0 {

@@ -13,9 +13,9 @@ import (
 	"aliquot/rules"
 )
 
-// conduct watches how keys behave: it counts which are hot, and holds clients back whose
-// rule says so. It stands before the store and never asks it. A nil one watches nothing.
-// Safe for concurrent use.
+// conduct watches how keys behave. It counts the hot ones, and holds clients back if their rule
+// says so. It runs before the store and never calls it. A nil conduct watches nothing. Safe for
+// concurrent use.
 type conduct struct {
 	now     func() budget.Instant
 	hot     *abuse.HotKeys
@@ -30,7 +30,7 @@ func newConduct(now func() budget.Instant, m *metrics, log *slog.Logger) *conduc
 	return &conduct{now: now, hot: abuse.NewHotKeys(rand.Uint32), metrics: m, log: log}
 }
 
-// termsOf are a rule's words for clients that do not wait.
+// termsOf returns a rule's terms for clients that do not wait.
 func termsOf(r *rules.Rule) abuse.Terms {
 	return abuse.Terms{
 		CoolAfter: r.CoolDown.After, CoolMost: r.CoolDown.Most,
@@ -38,15 +38,15 @@ func termsOf(r *rules.Rule) abuse.Terms {
 	}
 }
 
-// hold denies a request that comes at now if one of its clients is held back: then
-// nothing else is asked, and nothing is consumed anywhere.
+// hold denies a request that comes at now if one of its clients is held back. Then no limit is
+// asked, and nothing is consumed anywhere.
 func (c *conduct) hold(d *decision, now budget.Instant) {
 	if c != nil {
 		d.hold(now, func(a *ask) abuse.Hold { return c.arrives(a, now) })
 	}
 }
 
-// holdNear is hold for a request whose limits are all in memory. It reports whether the
+// holdNear does the same for a request whose limits are all in memory. It reports whether the
 // request is denied.
 func (c *conduct) holdNear(d *decision, l *localPlan, s *scratch, now budget.Instant) bool {
 	if c == nil {
@@ -65,8 +65,8 @@ func (c *conduct) holdNear(d *decision, l *localPlan, s *scratch, now budget.Ins
 	return len(d.never) > 0
 }
 
-// arrives notes a request at a limit that is watched, and tells whether its client is held
-// back. A client that is not may be noted twice for one request.
+// arrives counts a request at a watched limit, and returns whether its client is held back. A
+// client that is not held back may be counted twice for one request.
 func (c *conduct) arrives(a *ask, now budget.Instant) abuse.Hold {
 	held := c.clients.Arrives(a.key, termsOf(a.rule), now)
 	if held.Began {
@@ -75,15 +75,14 @@ func (c *conduct) arrives(a *ask, now budget.Instant) abuse.Hold {
 	return held
 }
 
-// look is hold for a request that is only looked at.
+// look does the same as hold for a request that only peeks.
 func (c *conduct) look(d *decision, now budget.Instant) {
 	if c != nil {
 		d.hold(now, func(a *ask) abuse.Hold { return c.clients.Look(a.key, termsOf(a.rule), now) })
 	}
 }
 
-// hold asks about each limit that can deny and is watched, and takes those that deny as
-// the decision.
+// hold checks each watched limit that can deny. If any denies, their verdicts become the decision.
 func (d *decision) hold(now budget.Instant, held func(*ask) abuse.Hold) {
 	denied := false
 	for _, g := range d.groups {
@@ -103,7 +102,7 @@ func (d *decision) hold(now budget.Instant, held func(*ask) abuse.Hold) {
 	}
 }
 
-// heldBack is the verdict on a request of a client that is held back.
+// heldBack returns the verdict on a request of a client that is held back.
 func (a *ask) heldBack(h abuse.Hold, now budget.Instant) verdict {
 	mode, wait := modeLocal, h.Until.Sub(now)
 	if h.State == abuse.Blocked {
@@ -116,17 +115,17 @@ func (a *ask) heldBack(h abuse.Hold, now budget.Instant) verdict {
 	return v
 }
 
-// mostSeen bounds the checks of one key that are noted together.
+// mostSeen bounds the checks of one key that are counted together.
 const mostSeen = 1 << 16
 
-// run is a number of checks of one key, one after the other, of which all were denied or none.
+// run is a number of consecutive checks of one key, of which all or none were denied.
 type run struct {
 	key    budget.KeyID
 	denied bool
 	times  int32
 }
 
-// decided notes what was decided of requests, at now.
+// decided counts the decisions of requests at now.
 func (c *conduct) decided(decisions []decision, now budget.Instant) {
 	if c == nil {
 		return
@@ -138,13 +137,13 @@ func (c *conduct) decided(decisions []decision, now budget.Instant) {
 	c.seen(&seen, now)
 }
 
-// seen has a run counted.
+// seen counts a run and empties it.
 func (c *conduct) seen(r *run, now budget.Instant) {
 	c.hot.SeenTimes(r.key, r.times, r.denied, now)
 	r.times = 0
 }
 
-// checked adds a check to a run, or begins another one.
+// checked adds a check to a run, or counts the run and begins another.
 func (c *conduct) checked(key *budget.KeyID, denied bool, seen *run, now budget.Instant) {
 	if seen.times > 0 && (seen.denied != denied || seen.key != *key || seen.times == mostSeen) {
 		c.seen(seen, now)
@@ -169,12 +168,12 @@ func (c *conduct) requestDecided(d *decision, seen *run, now budget.Instant) {
 	}
 }
 
-// limitDecided notes one limit's decision.
+// limitDecided counts one limit's decision.
 func (c *conduct) limitDecided(v *verdict, seen *run, now budget.Instant) {
 	denied := !v.decision.Allowed
 	c.checked(&v.key, denied, seen, now)
-	// Only what the limit itself denied is the client's doing: not that a store is down,
-	// nor a cost that no waiting helps.
+	// Only a denial by the limit itself is the client's fault. That a store is down is not, nor a
+	// cost above the capacity.
 	asked := v.mode == modeStore || v.mode == modeLocal
 	if !denied || v.shadow || !v.rule.Watched() || !asked || v.decision.RetryAfter <= 0 || v.never() {
 		return
@@ -184,7 +183,7 @@ func (c *conduct) limitDecided(v *verdict, seen *run, now budget.Instant) {
 	}
 }
 
-// began tells of a cool-down or a block that begins.
+// began counts and logs a cool-down or a block that begins.
 func (c *conduct) began(r *rules.Rule, key budget.KeyID, h abuse.Hold) {
 	c.metrics.heldBack(r.ID, h.State)
 	if h.State != abuse.Blocked || !c.lines.Allow("", time.Now()) {
@@ -194,7 +193,7 @@ func (c *conduct) began(r *rules.Rule, key budget.KeyID, h abuse.Hold) {
 		"key_hash", hashText(key.Hash), "for", h.For, "after_denials", r.AutoBlock.After, "within", r.AutoBlock.Within)
 }
 
-// whyHeld is the reason of a denial of a client that is held back.
+// whyHeld returns the reason of a denial of a client that is held back.
 func (v *verdict) whyHeld() string {
 	if v.held == abuse.Blocked {
 		until := time.Now().Add(v.decision.RetryAfter).UTC().Format(time.RFC3339)

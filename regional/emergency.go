@@ -14,28 +14,29 @@ import (
 	"aliquot/rules"
 )
 
-// emergency is the limit inside the process for the time the store does not answer: what the daemon
-// remembers of the store's records, and what the region may spend by that. See package recall.
+// emergency is the limit inside the process for the time in which the store does not answer. It
+// consists of what the daemon remembers of the store's records, and of what the region may spend by
+// that. See package recall.
 //
-// Nothing is earned at a floor before it is known to be this region's: it may be lent, which only
-// the store and the coordinators remember. Safe for concurrent use.
+// Nothing is earned at a floor before it is known to be this region's. The floor may be lent, and
+// only the store and the coordinators remember that. Safe for concurrent use.
 type emergency struct {
 	now   func() budget.Instant
 	clock *clockMap
-	// owing counts the keys that owe something, so that checks pass them by while there are none.
+	// owing counts the keys that owe something. While it is 0, checks skip the search for them.
 	owing atomic.Int64
 
 	mu    sync.Mutex
 	table *recall.Table
-	// contents are those of the store that the table remembers; empty: none yet.
+	// contents is the epoch of the store contents that the table remembers; empty: none yet.
 	contents string
-	// left: what the region may spend is not this daemon's. back is when it last came to be.
+	// left: another daemon has what the region may spend. back is when it last came back.
 	left bool
 	back budget.Instant
 	// isBeside: another daemon of the region is known, which may spend by the store.
 	isBeside bool
-	// lapses is when left no longer holds for a daemon that is cut off, because nobody else was
-	// heard when it was said; 0: never.
+	// lapses is when left ends for a daemon that is cut off, because no other daemon was heard when
+	// left was set; 0: never.
 	lapses budget.Instant
 }
 
@@ -43,10 +44,11 @@ func newEmergency(now func() budget.Instant, clock *clockMap) *emergency {
 	return &emergency{now: now, clock: clock, table: recall.New(recall.DefaultKeys, now())}
 }
 
-// take decides one request under all its limits by what is remembered: none is charged unless all hold
-// their costs, and denied is false. contents are those that the store had last.
+// take decides one request under all its limits by what is remembered. It charges none of them
+// unless all hold their costs and denied is false. contents is the epoch of the store's latest
+// contents.
 func (e *emergency) take(asks []*ask, denied bool, contents string, out []limit.Outcome) bool {
-	var room [1]recall.Charge // for what most requests have
+	var room [1]recall.Charge // room for the number that most requests have
 	charges := append(room[:0], make([]recall.Charge, len(asks))...)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -76,7 +78,7 @@ func (e *emergency) holds(g *group, contents string) bool {
 	return true
 }
 
-// knows reports whether what is left of an ask's key is known, when take has denied it.
+// knows reports whether the remaining tokens of an ask's key are known, after take has denied it.
 func (e *emergency) knows(a *ask) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -85,7 +87,7 @@ func (e *emergency) knows(a *ask) bool {
 	return e.table.Tells(&c, now)
 }
 
-// sent charges the asks of a call that leaves now, and has the call carry what their keys owe.
+// sent charges the asks of a call that leaves now, and adds to the call what their keys owe.
 func (e *emergency) sent(groups []*group, head *header) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -108,7 +110,7 @@ func (e *emergency) sent(groups []*group, head *header) {
 	}
 }
 
-// carry has a call carry what keys owe, in the first ask of each. The caller holds mu.
+// carry adds to a call what keys owe, in the first ask of each key. The caller holds mu.
 func (e *emergency) carry(groups []*group, now budget.Instant) {
 	if e.table.Owing() == 0 {
 		for _, g := range groups {
@@ -132,7 +134,8 @@ func (e *emergency) carry(groups []*group, now budget.Instant) {
 	e.count()
 }
 
-// answered takes the store's answer to a group of a call. storeNow is its clock then.
+// answered takes the store's answer to a group of a call. storeNow is the store's clock at the
+// decision.
 func (e *emergency) answered(g *group, r *lua.Result, storeNow int64, received budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -147,7 +150,8 @@ func (e *emergency) answered(g *group, r *lua.Result, storeNow int64, received b
 	e.count()
 }
 
-// failed ends calls of the store that brought no answer: by err it decided nothing, or may yet until latest.
+// failed ends calls of the store that brought no answer. By err a call decided nothing, or it may
+// still decide until latest.
 func (e *emergency) failed(groups []*group, err error, latest budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -167,15 +171,16 @@ func (e *emergency) failed(groups []*group, err error, latest budget.Instant) {
 	e.count()
 }
 
-// decidedNothing tells an error after which the store has charged nothing, and will not.
+// decidedNothing reports whether an error means that the store has charged nothing, and will charge
+// nothing.
 func decidedNothing(err error) bool {
 	_, otherContents := errors.AsType[*lua.EpochError](err)
 	_, late := errors.AsType[*lua.LateError](err)
 	return otherContents || late || errors.Is(err, lua.ErrInvalid) || errors.Is(err, lua.ErrNoRoom) || isOpen(err) || errors.Is(err, errBusy)
 }
 
-// settling reports whether a call is under way that carries what a key of the group owes. Another one
-// would take it off twice.
+// settling reports whether a call is under way that carries the debt of one of the group's keys.
+// Another such call would subtract the debt twice.
 func (e *emergency) settling(g *group) bool {
 	if e.owing.Load() == 0 || g.peek || g.upkeep {
 		return false
@@ -190,8 +195,8 @@ func (e *emergency) settling(g *group) bool {
 	return false
 }
 
-// applying is for share changes, which leave now: they carry what their keys owe, and nobody knows what the keys
-// hold until applied.
+// applying prepares share changes that leave now. They carry what their keys owe. What the keys
+// hold is unknown until applied.
 func (e *emergency) applying(changed *group, contents string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -204,7 +209,7 @@ func (e *emergency) applying(changed *group, contents string) {
 	}
 }
 
-// applied takes what the store said of share changes; none if it did not.
+// applied takes the store's answer to share changes; made is nil if there was none.
 func (e *emergency) applied(changed *group, shares []limit.Bucket, made []limit.Applied, storeNow int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -224,7 +229,8 @@ func (e *emergency) applied(changed *group, shares []limit.Bucket, made []limit.
 	e.count()
 }
 
-// overran charges what was used beyond reservations that are settled now, and has the call carry what is owed.
+// overran charges what was used beyond reservations that are being settled, and adds to the call
+// what is owed.
 func (e *emergency) overran(parts *group, used []limit.Tokens, contents string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -247,14 +253,14 @@ func (e *emergency) adjusted(parts *group, made bool) {
 	e.count()
 }
 
-// revise is for other rules: what they allow counts from now on.
+// revise takes other rules: what they allow counts from now on.
 func (e *emergency) revise() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.table.Revise(e.now())
 }
 
-// see takes it that the store has other contents. The caller holds mu.
+// see records that the store has other contents. The caller holds mu.
 func (e *emergency) see(contents string, now budget.Instant) {
 	if contents == e.contents || contents == "" {
 		return
@@ -265,10 +271,11 @@ func (e *emergency) see(contents string, now budget.Instant) {
 	e.contents = contents
 }
 
-// count notes how many keys owe something. The caller holds mu.
+// count updates how many keys owe something. The caller holds mu.
 func (e *emergency) count() { e.owing.Store(int64(e.table.Owing())) }
 
-// charge is what an ask costs its key, and what the region may hold of that. The caller holds mu.
+// charge returns what an ask costs its key, and what the region may hold of the key. The caller
+// holds mu.
 func (e *emergency) charge(a *ask, now budget.Instant) recall.Charge {
 	c := recall.Charge{
 		Key: a.key, Limit: a.limit, Cost: a.cost, Bucket: e.bucketOf(a, now), Own: a.own,
@@ -287,8 +294,8 @@ func (e *emergency) charge(a *ask, now budget.Instant) recall.Charge {
 	return c
 }
 
-// memory is what the store is to be told of an ask's key, should it have lost the record with other contents;
-// nil: nothing. The caller holds mu.
+// memory returns what to tell the store of an ask's key, in case it has lost the record with other
+// contents; nil: nothing. The caller holds mu.
 func (e *emergency) memory(a *ask, now budget.Instant) *limit.Memory {
 	if !e.table.Remembers() {
 		return nil
@@ -299,7 +306,7 @@ func (e *emergency) memory(a *ask, now budget.Instant) *limit.Memory {
 	return e.table.Memory(&c, now)
 }
 
-// inSession notes that a coordinator has answered a report that was sent at an instant: for a while after that
+// inSession records that a coordinator has answered a report sent at sent. For a while after that
 // no other daemon gets the region's session.
 func (e *emergency) inSession(sent budget.Instant) {
 	e.mu.Lock()
@@ -307,9 +314,10 @@ func (e *emergency) inSession(sent budget.Instant) {
 	e.table.HoldsUntil(sent.Add(budget.SessionHolds(e.clock.drift())))
 }
 
-// leaveFloor tells whether what the region may spend is another daemon's: a coordinator has
-// said that one is heard, which may have lent what this one remembers, or was until lately.
-// /readyz says so, and sends clients to that one. Nothing is kept beyond such a time.
+// leaveFloor sets whether another daemon has what the region may spend. A coordinator has said that
+// the other daemon is heard, or was until recently, and that daemon may have lent what this one
+// remembers. /readyz reports it, and sends clients to that daemon. Nothing earned before the end of
+// such a time is kept.
 func (e *emergency) leaveFloor(left bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -319,8 +327,9 @@ func (e *emergency) leaveFloor(left bool) {
 	e.left, e.lapses = left, 0
 }
 
-// beside tells whether another daemon of the region is known: it may have the store, and spends
-// by that what this one would admit without it. Nothing is kept beyond such a time.
+// beside sets whether another daemon of the region is known. That daemon may have the store, and
+// spend by it what this one would admit without the store. Nothing earned before the end of such a
+// time is kept.
 func (e *emergency) beside(another bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -330,17 +339,17 @@ func (e *emergency) beside(another bool) {
 	e.isBeside = another
 }
 
-// leaveFloorFor is leaveFloor(true) for as long as a coordinator says so, and so long after
-// that for a daemon which hears nothing more: nobody else was heard, so it is like one that
-// has never heard of another.
+// leaveFloorFor does the same as leaveFloor(true) while a coordinator says so. For a daemon that
+// hears no coordinator any more it ends after wait: no other daemon was heard, so this one is like
+// a daemon that has never heard of another.
 func (e *emergency) leaveFloorFor(wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.left, e.lapses = true, e.now().Add(wait)
 }
 
-// stillLeft is a coordinator's answer that it does not know whose the floor is: what was said
-// before is no older by it.
+// stillLeft takes a coordinator's answer that it does not know which daemon has the floor. It
+// renews the time of an earlier leaveFloorFor.
 func (e *emergency) stillLeft(wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -349,18 +358,19 @@ func (e *emergency) stillLeft(wait time.Duration) {
 	}
 }
 
-// lapse has the floor back for a daemon that is cut off. The caller holds mu.
+// lapse takes the floor back for a daemon that is cut off, when its time has come. The caller holds
+// mu.
 func (e *emergency) lapse(phase budget.Phase, now budget.Instant) {
 	if e.lapses != 0 && phase == budget.CutOff && now >= e.lapses {
 		e.left, e.lapses, e.back = false, 0, now
 	}
 }
 
-// bucketOf is what the limit inside the process fills for an ask. A daemon that has
-// had no session since its start goes by a floor that may be lent: its store has the record
-// of that, and cannot be asked. Such a floor counts when everyone has made room for it. A
-// right whose lease has ended since it was read is worth nothing: the next request reads
-// another one. The caller holds mu.
+// bucketOf returns the bucket by which the limit inside the process admits an ask. A daemon without
+// a session since its start uses a floor that may be lent: only its store has the record of that,
+// and does not answer. Such a floor counts once all others have made room for it. A right whose
+// lease has ended since it was read is worth nothing; the next request reads another right. The
+// caller holds mu.
 func (e *emergency) bucketOf(a *ask, now budget.Instant) limit.Bucket {
 	switch {
 	case a.alone():
@@ -369,8 +379,8 @@ func (e *emergency) bucketOf(a *ask, now budget.Instant) limit.Bucket {
 	case e.left, e.isBeside, a.right.Blind && a.right.Phase != budget.CutOff:
 		return limit.Bucket{}
 	case a.right.Blind && e.back != 0:
-		// What others used of the floor, while another daemon had lent it, may count for as
-		// long as the limit's window; half of it more is beyond any rho there may be.
+		// While another daemon had lent the floor, others used it, and that use may count for as
+		// long as the limit's window. Half a window more exceeds any possible rho.
 		tail := a.keyLimit().Tail
 		if now < e.back.Add(tail+tail/2) {
 			return limit.Bucket{}
@@ -379,7 +389,7 @@ func (e *emergency) bucketOf(a *ask, now budget.Instant) limit.Bucket {
 	return rights.WithoutStore(a.right, a.limit, a.enforcement == rules.Elastic, e.clock.drift())
 }
 
-// timeToFull is after how long the store's bucket is full whatever it is told.
+// timeToFull returns after what time the store's bucket is full, whatever the store is told.
 func (a *ask) timeToFull() time.Duration {
 	return rights.TimeToFull(a.right, a.limit, a.enforcement == rules.Elastic)
 }

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// hotShown is how many keys /hotkeys shows unless asked for more or fewer, mostShown
-	// how many it and /held show at most.
+	// hotShown is how many keys /hotkeys shows by default. mostShown is the maximum that /hotkeys
+	// and /held show.
 	hotShown, mostShown = 20, 1000
-	// hotLook is how often it is looked whether a key has become hot, hotAgain how long
-	// after a key was logged the next one is.
+	// hotLook is the interval at which hot keys are looked for. hotAgain is how long after a key
+	// was logged it may be logged again.
 	hotLook, hotAgain = time.Second, time.Minute
 )
 
-// hotKeyText is a key of /hotkeys: by its hash, as Explain and Redis key names have it,
-// never by what a client sent.
+// hotKeyText is a key of /hotkeys. It is named by its hash, as in Explain and in Redis key names,
+// and never by a client's text.
 type hotKeyText struct {
 	Rule   string  `json:"rule"`
 	Key    string  `json:"key_hash"`
 	Checks float64 `json:"checks_per_second"`
 	Denied float64 `json:"denied_per_second"`
-	// Values are the key's attributes, where they were asked for and are remembered.
+	// Values are the key's attributes, if the request asked for them and they are remembered.
 	Values string `json:"values,omitempty"`
 }
 
@@ -39,7 +39,7 @@ type heldText struct {
 	Until time.Time `json:"until"`
 }
 
-// ruleNames are the ids of rules by their numbers in keys.
+// ruleNames returns the ids of rules by their numbers in keys.
 func (p *policy) ruleNames() map[uint32]string {
 	out := make(map[uint32]string, len(p.numbers))
 	for id, number := range p.numbers {
@@ -48,14 +48,14 @@ func (p *policy) ruleNames() map[uint32]string {
 	return out
 }
 
-// remember notes the values of a request's keys, if that was asked for.
+// remember keeps the values of a request's keys, if the daemon is set to remember values.
 func (c *conduct) remember(p *policy, r *request) {
 	if c != nil {
 		c.values.see(p, r)
 	}
 }
 
-// hotKeys are the n keys that are checked most, with their values where these are asked for.
+// hotKeys returns the n keys with the most checks, with their values if values is true.
 func (c *conduct) hotKeys(p *policy, n int, values bool) []hotKeyText {
 	names := p.ruleNames()
 	out := []hotKeyText{}
@@ -70,10 +70,10 @@ func (c *conduct) hotKeys(p *policy, n int, values bool) []hotKeyText {
 	return out
 }
 
-// tenths rounds a rate to what it is exact to at best.
+// tenths rounds a rate to the precision that it has at best.
 func tenths(rate float64) float64 { return float64(int64(rate*10+0.5)) / 10 }
 
-// held are the clients that are held back, mostShown at most, and how many there are.
+// held returns the clients that are held back, at most mostShown, and how many there are.
 func (c *conduct) held(p *policy) (shown []heldText, n int) {
 	names, now, wall := p.ruleNames(), c.now(), time.Now()
 	shown = []heldText{}
@@ -88,11 +88,11 @@ func (c *conduct) held(p *policy) (shown []heldText, n int) {
 	return shown, n
 }
 
-// conductTerms are those of a rule by its number in keys; of a rule that is gone they say
-// nothing.
+// conductTerms returns the terms of a rule by its number in keys. For a rule that is gone they are
+// zero.
 func (p *policy) conductTerms(number uint32) abuse.Terms { return p.byNumber[number&^aloneBit].conduct }
 
-// handle serves what is known of keys and clients, for operators.
+// handle serves the state of keys and clients, for operators.
 func (c *conduct) handle(mux *http.ServeMux, policies *policies, region string) {
 	mux.HandleFunc("GET /hotkeys", func(w http.ResponseWriter, r *http.Request) {
 		n := hotShown
@@ -121,10 +121,10 @@ func (c *conduct) handle(mux *http.ServeMux, policies *policies, region string) 
 
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the client has gone: nobody to tell
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client has gone
 }
 
-// run logs keys that are checked more than atLeast times a second, until ctx ends.
+// run logs keys with more than atLeast checks a second, until ctx ends.
 func (c *conduct) run(ctx context.Context, policies *policies, atLeast int) {
 	if atLeast == 0 {
 		return
@@ -135,7 +135,7 @@ func (c *conduct) run(ctx context.Context, policies *policies, atLeast int) {
 	}
 }
 
-// logHot logs the keys that are hot, each once in hotAgain; logged is when each was.
+// logHot logs the hot keys, each at most once every hotAgain. logged holds when each was logged.
 func (c *conduct) logHot(p *policy, atLeast float64, logged map[budget.KeyID]time.Time, now time.Time) {
 	for key, at := range logged {
 		if now.Sub(at) >= hotAgain {
