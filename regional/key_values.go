@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxRememberKeys bounds RememberKeys.
+	// maxRememberKeys caps RememberKeys.
 	maxRememberKeys = 100_000
 	// maxRememberedText caps the text of one key's values, in bytes.
 	maxRememberedText = 256

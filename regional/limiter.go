@@ -72,8 +72,8 @@ type ask struct {
 	ticket  recall.Ticket
 	carried recall.Debt
 	own     *recall.Ticket
-	// memory is what the daemon knows of the key's record, in case the store has lost it; nil if it
-	// knows nothing.
+	// memory is the daemon's knowledge of the key's record, in case the store has lost it; nil if
+	// it knows nothing.
 	memory *limit.Memory
 	// changed is the change of the limit that is remembered, or nil. ruleSince is the time by the
 	// store's clock from which on only the present limit applies.

@@ -31,8 +31,8 @@ type scratch struct {
 	// until is how long the requests wait for calls of other checks. It is set when one has to wait
 	// or to ask the store.
 	until time.Time
-	// awaits is what parked requests wait for. claimed are the entries that the requests at the
-	// store have claimed.
+	// awaits are the calls that parked requests wait for. claimed are the entries that the requests
+	// at the store have claimed.
 	awaits  []<-chan struct{}
 	claimed []*localEntry
 }

@@ -11,14 +11,14 @@ import (
 // part.
 type borrowing struct {
 	local *localEntry // of the ask's key; nil if it has none
-	// asked is what the call says about this daemon's chunk. trip is what the chunk has to remember
-	// of the call while away is set.
+	// asked is the call's report about this daemon's chunk. trip is the chunk's memory of the call,
+	// valid while away is set.
 	asked limit.ChunkView
 	trip  chunk.Trip
 	away  bool
 	// worded: upkeep filled in asked before the call was made.
 	worded bool
-	// left is what remains here after the call, and can be spent too.
+	// left is the rest of the chunk after the call. It can be spent too.
 	left limit.Tokens
 	// admitted and denied were decided here. The state machine has to learn of them.
 	admitted, denied limit.Tokens

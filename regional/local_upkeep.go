@@ -19,8 +19,8 @@ const (
 	tellEvery = 20 * time.Millisecond
 )
 
-// upkeep maintains what this daemon has borrowed: it returns what is not used, renews what is
-// nearly used up, and reports the use to the state machine.
+// upkeep maintains the tokens that this daemon has borrowed: it returns unused ones, renews those
+// that are nearly used up, and reports the use to the state machine.
 type upkeep struct {
 	table *localTable
 	auth  *authority

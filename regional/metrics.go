@@ -269,5 +269,5 @@ func (m *metrics) shardIs(node string, open bool) {
 // borrowed counts a check that waited for a share, or that found no room to wait.
 func (m *metrics) borrowed(result string) { m.borrows.WithLabelValues(m.region, result).Inc() }
 
-// turnedAway counts the groups that were refused before a call to the store took them.
+// turnedAway counts checks that the store did not decide although no call to it failed as a whole.
 func (m *metrics) turnedAway(err error) { m.storeErrors.WithLabelValues("take", reason(err)).Inc() }

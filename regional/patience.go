@@ -49,9 +49,9 @@ func (b *batcher) sign(began time.Time, err error) {
 	b.mu.Unlock()
 }
 
-// longer returns how much longer a caller waits that was due to look at due; 0 means that it gives
-// up. A caller that looks late does not give up, because this process had no CPU to wake it, and so
-// maybe none to read an answer.
+// longer returns how much longer a caller waits that should have looked at due; 0 means that it
+// gives up. A caller that looks late does not give up: this process had no CPU to wake it, and so
+// perhaps none to read an answer.
 func (b *batcher) longer(w *waiter, due time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -69,13 +69,13 @@ func (c *decisionCounts) add(allowed, denied uint64) {
 	}
 }
 
-// numbered is what is known of a key by its rule's number, without its client. The zero value
-// belongs to an unknown rule.
+// numbered holds the facts about a key that follow from its rule's number, without its client. The
+// zero value belongs to an unknown rule.
 type numbered struct {
 	algorithm limit.Algorithm
 	// least is the limit of a rule without overrides. With overrides it is the smallest limit that
 	// the key could have, part by part, so that tokens are never invented. It is zero if the
-	// windows differ, since there is no smallest one then.
+	// windows differ, because the key's own window is then unknown.
 	least       limit.Limit
 	enforcement string
 	conduct     abuse.Terms

@@ -15,9 +15,8 @@ import (
 	"aliquot/rules"
 )
 
-// reservation is what the store remembers of a reserved request, as JSON. It suffices for any
-// daemon of the region to settle it and to give the same answer again. Of the client it holds
-// hashes only.
+// reservation is the store's record of a reserved request, as JSON. It suffices for any daemon of
+// the region to settle it and to give the same answer again. Of the client it holds hashes only.
 type reservation struct {
 	// Print is a keyed hash of the request. One id stands for one request.
 	Print string `json:"f"`
@@ -149,8 +148,8 @@ func (l *reservedLimit) current(p *policy, now budget.Instant) (a ask, ok bool) 
 	return a, a.alone() == (l.Number&aloneBit != 0)
 }
 
-// used returns how much of the limit was used, in whole tokens, by what the caller of Settle says.
-// Without a word about it that is the estimate.
+// used returns how much of the limit was used, in whole tokens: the cost that the caller of Settle
+// names, or else the estimate.
 func (l *reservedLimit) used(said usage) int64 {
 	estimate := int64(l.Cost / limit.Token)
 	if l.Unit == rules.UnitRequests {

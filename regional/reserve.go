@@ -140,9 +140,9 @@ func (out *reserveResult) again(kept *lua.Kept, print string) error {
 	return nil
 }
 
-// remembered is what the store found under a reservation's id. earlier is an earlier reservation,
-// in which case the store was asked nothing else. again: the store denied the groups and remembers
-// nothing, but tokens that were borrowed of their keys have arrived here or are on their way.
+// remembered is the store's answer to remember. earlier is an earlier reservation with the same id;
+// then nothing was charged. again: the store denied the groups and remembers nothing, but tokens
+// that were borrowed of their keys have arrived here or are on their way.
 type remembered struct {
 	earlier *lua.Kept
 	again   bool

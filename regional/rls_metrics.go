@@ -2,7 +2,7 @@ package regional
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// What a descriptor can ask for that is ignored.
+// Requests of a descriptor that are ignored: a limit of its own, and a refund.
 const (
 	ignoredLimit = iota
 	ignoredRefund

@@ -21,8 +21,8 @@ var (
 // first. One of them ended the reservation, and the next read shows it.
 const settleTries = 3
 
-// usage is what the caller of Settle says was used. A part about which it says nothing was used as
-// estimated.
+// usage is the use that the caller of Settle reports. For a part that it leaves out, the estimate
+// counts.
 type usage struct {
 	cost  *int64
 	costs map[string]int64
@@ -100,7 +100,7 @@ func (l *limiter) settleKept(ctx context.Context, p *policy, key string, kept *l
 		}
 		out.notes[i].Part = true
 		parts.asks = append(parts.asks, a)
-		// What is beyond the store's largest number is beyond any debt too.
+		// A use beyond the store's largest number is beyond any debt too.
 		used = append(used, min(limit.Tokens(out.notes[i].Used)*limit.Token, limit.MaxExact))
 	}
 	note, err := json.Marshal(out.notes)

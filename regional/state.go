@@ -29,8 +29,8 @@ const (
 	saveAgain = 10 * time.Second
 )
 
-// state is what a daemon needs to go on without coordinators after a restart. The file contains the
-// secret with which keys are hashed, so only its owner may read it.
+// state holds the data with which a daemon can restart and go on without coordinators. The file
+// contains the secret with which keys are hashed, so only its owner may read it.
 type state struct {
 	// Sum is the SHA-256 of the file in hex, computed with zeros in Sum's own place. It is empty in
 	// files of older versions. It is the first field, so that the same text cannot come earlier in

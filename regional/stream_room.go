@@ -17,8 +17,8 @@ const (
 	// streamRoom is how much memory the messages under way of all streams together may use, with
 	// their answers: eight of the largest messages, or over a hundred batches of a thousand checks.
 	streamRoom = 64 << 20
-	// answerRoom is what a request uses beside its own bytes until its answer has left. It is more
-	// than an answer with two limits.
+	// answerRoom is the memory of a request, in addition to its own bytes, until its answer has
+	// left. It is more than an answer with two limits.
 	answerRoom = 512
 	// roomRounds times unreadFor is how long a message waits for room.
 	roomRounds = 5

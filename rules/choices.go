@@ -49,7 +49,8 @@ func placements() []string { return []string{Auto, Split, Home} }
 
 func redisFailures() []string { return []string{FailLocal, FailOpen, FailClosed} }
 
-// What happens to a cost that a limit does not hold, and to a limit that a descriptor brings.
+// The values of overrun, for a cost that a limit does not hold, and of request_limit, for a limit
+// that a descriptor brings.
 const (
 	overrunDeny       = "deny"
 	overrunDebt       = "debt"

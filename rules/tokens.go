@@ -53,8 +53,8 @@ func tokenize(p *problems, text string) (token.Tokens, bool) {
 	}
 }
 
-// signsBeyond returns the place of the sign after the first most signs. A sign is what begins or
-// ends a token, or a line that is not empty.
+// signsBeyond returns the place of the sign after the first most signs. A sign is a character that
+// begins or ends a token, or a line that is not empty.
 func signsBeyond(text string, most int) (at position, tooMany bool) {
 	line, start, quotes := 1, 0, 0
 	for i := range len(text) {

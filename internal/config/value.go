@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// value is what a source gives for one flag: one text, or a list of texts.
+// value is the value of one flag from one source: one text, or a list of texts.
 type value struct {
 	text   string
 	items  []string

@@ -75,7 +75,7 @@ func (r *Rules) client(h http.Header, peer string) (netip.Addr, bool) {
 	return client, ok
 }
 
-// cutLast cuts off what is behind the last comma, and reports whether there is a comma.
+// cutLast splits a list at its last comma, and reports whether there is one.
 func cutLast(list string) (last, rest string, more bool) {
 	if i := strings.LastIndexByte(list, ','); i >= 0 {
 		return list[i+1:], list[:i], true

@@ -21,13 +21,13 @@ const (
 	maxMappings  = 32
 )
 
-// Cost is what a request consumes of a unit, above 0.
+// Cost is the consumption of a unit by a request, above 0.
 type Cost struct {
 	Unit string
 	Cost int64
 }
 
-// Mapped is what Config.AttributeHeaders found. The zero value is nothing.
+// Mapped is the result of Config.AttributeHeaders. The zero value is empty.
 type Mapped struct {
 	// Attributes and Costs are sorted by their names.
 	Attributes []Attribute
