@@ -17,36 +17,36 @@ import (
 )
 
 const (
-	// helloDeadline and reportDeadline bound the calls; a report's answer may be
-	// held for a moment by the leader.
+	// helloDeadline and reportDeadline bound the calls. The leader may hold the answer to a report
+	// for a moment.
 	helloDeadline  = 2 * time.Second
 	reportDeadline = 2*time.Second + 500*time.Millisecond
-	// helloKey is how much longer a Hello may take for each key that it names, every second time
-	// that all coordinators have failed in a row: of 200,000 keys it is 10 MB, and where processors or
-	// the network are short of what that takes within helloDeadline, one that is given up and
-	// said again would only make them shorter, and never open a session.
+	// helloKey is how much longer a Hello may take for each key that it names, in every second
+	// round in which all coordinators have failed. A Hello of 200,000 keys has 10 MB. If processors
+	// or the network are too slow to handle it within helloDeadline, to give it up and repeat it
+	// would only make them slower, and never open a session.
 	helloKey = 100 * time.Microsecond
-	// Once every coordinator has failed in a row, the next Hello waits, longer each time: up
-	// to a second, or in a cluster of many regions so long that a Hello of theirs comes every
-	// helloEvery, for each brings all that its region holds.
+	// Once every coordinator has failed in a row, the next Hello waits, longer each time, up to
+	// backoffMost. In a cluster of many regions the wait is longer, so that one Hello of all
+	// regions comes every helloEvery, because each names all keys that its region holds.
 	backoffFirst = 50 * time.Millisecond
 	backoffMost  = time.Second
 	helloEvery   = 50 * time.Millisecond
 	// spreadMost bounds that wait.
 	spreadMost = 10 * time.Second
-	// startsWithin is how long coordinators may be silent at first, before that is a warning:
-	// those that start together with their regions elect a leader first.
+	// startsWithin is how long coordinators may be silent at first before that is worth a warning.
+	// Coordinators that start together with their regions elect a leader first.
 	startsWithin = 10 * time.Second
-	// complainEvery spaces the log lines about coordinators that do not answer.
+	// complainEvery is the minimum interval of log lines about coordinators that do not answer.
 	complainEvery = 30 * time.Second
-	// maxAnswer bounds a coordinator's answer: to a Hello of a region that has
-	// lost everything, rules of 4 MiB and a share for each of 200,000 hot keys.
+	// maxAnswer bounds a coordinator's answer. The largest is that to a Hello of a region that has
+	// lost everything: rules of 4 MiB and a share for each of 200,000 hot keys.
 	maxAnswer = 32 << 20
 )
 
-// coordinators is the way to whichever coordinator answers: it stays with the one
-// that answered last, and goes round the list when that fails. Any of them forwards
-// to the leader. One caller at a time.
+// coordinators calls one of the coordinators. It stays with the one that answered last, and goes
+// through the list when that one fails. Any of them forwards to the leader. The calls are made by
+// one caller at a time.
 type coordinators struct {
 	clients   []aliquotv1connect.LeaseServiceClient
 	addresses []string
@@ -57,7 +57,7 @@ type coordinators struct {
 	current  int
 	failures int // in a row
 	failing  ratelog.Limiter
-	refused  string // what the leader said, if the last call was refused; else ""
+	refused  string // the leader's error, if it refused the last call; else ""
 	answered time.Time
 	began    time.Time
 }
@@ -68,25 +68,25 @@ func newCoordinators(addresses []string, client *http.Client, log *slog.Logger, 
 		c.clients = append(c.clients, aliquotv1connect.NewLeaseServiceClient(
 			client, rpc.BaseURL(a), connect.WithReadMaxBytes(maxAnswer)))
 	}
-	// Regions that start together should not all ask the same one.
+	// Regions that start together should not all call the same coordinator.
 	if len(addresses) > 0 {
 		c.current = rand.IntN(len(addresses))
 	}
 	return c
 }
 
-// turn waits until a region says its next Hello, as one of so many; false if the context
-// ended first.
+// turn waits until a region of so many regions may say its next Hello. It returns false if the
+// context ended first.
 func (c *coordinators) turn(ctx context.Context, regions int) bool {
 	return pause(ctx, c.backoff(regions))
 }
 
-// helloWithin is how long a Hello that names so many keys may take.
+// helloWithin returns how long a Hello that names so many keys may take.
 func (c *coordinators) helloWithin(keys int) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failures/len(c.clients)%2 == 0 {
-		return helloDeadline // one that does not answer at all holds up nobody for longer, every other round
+		return helloDeadline // in every other round, a silent coordinator delays no Hello for longer
 	}
 	return helloDeadline + time.Duration(keys)*helloKey
 }
@@ -98,7 +98,7 @@ func (c *coordinators) hello(ctx context.Context, in *aliquotv1.HelloRequest) (*
 	client, i := c.pick()
 	out, err := client.Hello(call, in)
 	if ctx.Err() != nil {
-		return nil, ctx.Err() // the daemon stops, which is no coordinator's failure
+		return nil, ctx.Err() // the daemon stops, which is no failure of the coordinator
 	}
 	word := result(err)
 	if out.GetBusy() && in.GetRedisEpoch() != "" {
@@ -108,20 +108,21 @@ func (c *coordinators) hello(ctx context.Context, in *aliquotv1.HelloRequest) (*
 	return out, err
 }
 
-// report carries usage up and a directive down.
+// report sends usage and returns a directive.
 func (c *coordinators) report(ctx context.Context, in *aliquotv1.ReportRequest) (*aliquotv1.ReportResponse, error) {
 	call, cancel := context.WithTimeout(ctx, reportDeadline)
 	defer cancel()
 	client, i := c.pick()
 	out, err := client.Report(call, in)
 	if ctx.Err() != nil {
-		return nil, ctx.Err() // as above
+		return nil, ctx.Err() // the daemon stops, as in hello
 	}
 	c.outcome("report", i, result(err), err)
 	return out, err
 }
 
-// leave tells that this daemon stops. Whether anybody heard it makes no difference here.
+// leave reports that this daemon stops. It makes no difference here whether a coordinator gets the
+// message.
 func (c *coordinators) leave(ctx context.Context, in *aliquotv1.ReportRequest) {
 	client, _ := c.pick()
 	_, _ = client.Report(ctx, in)
@@ -133,8 +134,7 @@ func (c *coordinators) pick() (aliquotv1connect.LeaseServiceClient, int) {
 	return c.clients[c.current], c.current
 }
 
-// moveOn leaves a coordinator that answered, but for a leader that was followed by
-// another.
+// moveOn leaves a coordinator that answered for an earlier leader.
 func (c *coordinators) moveOn() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,9 +142,9 @@ func (c *coordinators) moveOn() {
 	c.failures++
 }
 
-// backoff is the wait before the next Hello of one of so many regions: none until all
-// coordinators have failed, then drawn from a time that doubles, so that regions do not come
-// back in step.
+// backoff returns the wait before the next Hello of one of so many regions. It is 0 until all
+// coordinators have failed. Then it is random within a time that doubles, so that regions do not
+// come back in step.
 func (c *coordinators) backoff(regions int) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -159,8 +159,9 @@ func (c *coordinators) backoff(regions int) time.Duration {
 	return least + rand.N(most-least+1)
 }
 
-// outcome notes how a call went, word being its metric's label, and moves on from a coordinator that failed. A
-// refusal is the leader's word, not the messenger's failure.
+// outcome records how a call went and moves on from a coordinator that failed. word is the label of
+// the metric. A refusal comes from the leader, so it is no failure of the coordinator that passed
+// it on.
 func (c *coordinators) outcome(call string, i int, word string, err error) {
 	c.metrics.reports.WithLabelValues(c.metrics.region, word).Inc()
 	c.mu.Lock()
@@ -186,22 +187,22 @@ func (c *coordinators) outcome(call string, i int, word string, err error) {
 	c.complain(call, c.addresses[i], refused, err)
 }
 
-// answer reports whether a coordinator has answered since a while ago, be it by a refusal.
+// answer reports whether a coordinator has answered within the last lately, refusals included.
 func (c *coordinators) answer(lately time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return !c.answered.IsZero() && time.Since(c.answered) < lately
 }
 
-// refusal is why the leader refuses this region; "" if the last call had another end, after
-// which nobody knows whether it still would.
+// refusal returns why the leader refuses this region. It returns "" if the last call ended
+// otherwise, because it is then unknown whether the leader still would.
 func (c *coordinators) refusal() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.refused
 }
 
-// complain logs a failure once, and again when it is another or has lasted.
+// complain logs a failure once, and again when it changes or has lasted.
 func (c *coordinators) complain(call, address string, refused bool, err error) {
 	routine := connect.CodeOf(err) == connect.CodeFailedPrecondition && c.failures <= len(c.clients)
 	if starts := c.answered.IsZero() && time.Since(c.began) < startsWithin; starts && !refused {
@@ -219,7 +220,7 @@ func (c *coordinators) complain(call, address string, refused bool, err error) {
 		"call", call, "address", address, "error", err)
 }
 
-// refusal tells an answer of the leader's from the lack of one.
+// refusal reports whether an error is an answer of the leader, and not the lack of one.
 func refusal(err error) bool {
 	switch connect.CodeOf(err) {
 	case connect.CodePermissionDenied, connect.CodeFailedPrecondition, connect.CodeInvalidArgument, connect.CodeUnauthenticated:
@@ -228,7 +229,7 @@ func refusal(err error) bool {
 	return false
 }
 
-// result is a label for the outcome of a call, from a fixed set.
+// result returns the label of a call's outcome, from a fixed set.
 func result(err error) string {
 	switch {
 	case err == nil:
@@ -241,7 +242,7 @@ func result(err error) string {
 	return "failed"
 }
 
-// pause waits; false if the context ended first.
+// pause waits. It returns false if the context ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

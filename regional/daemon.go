@@ -30,7 +30,7 @@ import (
 // drainFor is how long calls under way may take at shutdown.
 const drainFor = 5 * time.Second
 
-// Daemon is a regional daemon. New opens its listeners, Run serves.
+// Daemon is a regional daemon. New opens its listeners, and Run serves.
 type Daemon struct {
 	cfg      Config
 	log      *slog.Logger
@@ -54,17 +54,17 @@ type Daemon struct {
 	grpc     *grpc.Server
 	health   *health.Server
 	parting  *parting
-	// partingFor is the constant of that name; a test has more time.
+	// partingFor is the constant of that name. A test sets a longer time.
 	partingFor time.Duration
 
 	storeDown atomic.Bool
-	storeNews chan struct{} // keepStore is to look; room for one
+	storeNews chan struct{} // wakes keepStore; room for one
 	ready     chan struct{}
 	readyOnce sync.Once
 	failed    chan error // why the daemon must stop; room for one
 }
 
-// Run is New and Daemon.Run.
+// Run makes a daemon with New and runs it until ctx ends.
 func Run(ctx context.Context, c Config) error {
 	d, err := New(c)
 	if err != nil {
@@ -73,8 +73,8 @@ func Run(ctx context.Context, c Config) error {
 	return d.Run(ctx)
 }
 
-// New reads the state file and opens the listeners. The caller must call Run, which
-// closes everything again.
+// New reads the state file and opens the listeners. The caller must call Run, which closes
+// everything again.
 func New(c Config) (*Daemon, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (c *Config) fillIn() {
 	}
 }
 
-// build wires the daemon, in order of dependency.
+// build wires the daemon, in the order of dependencies.
 func (d *Daemon) build(kept *state) error {
 	c := &d.cfg
 	d.metrics = newMetrics(c.Region, c.Version, c.Registry)
@@ -203,7 +203,7 @@ func (d *Daemon) build(kept *state) error {
 	return nil
 }
 
-// newOthers is nil where no other daemon can have the same store.
+// newOthers returns nil if no other daemon can have the same store.
 func (d *Daemon) newOthers(kept *state, e *emergency) *others {
 	shared, ok := d.store.(rosterStore)
 	if !ok {
@@ -216,7 +216,7 @@ func (d *Daemon) newOthers(kept *state, e *emergency) *others {
 	if kept != nil {
 		o.kept = kept.others()
 		if kept.Daemon == "" {
-			d.policies.remind() // the file gets an id
+			d.policies.remind() // so that the file gets an id
 		}
 	}
 	o.roster = roster.New(daemonID(d.keeper.id, d.advertised()), o.kept, o.now())
@@ -224,7 +224,8 @@ func (d *Daemon) newOthers(kept *state, e *emergency) *others {
 	return o
 }
 
-// incarnation tells this process from an earlier or a second one of the region.
+// incarnation returns a random number that tells this process from earlier ones and other daemons
+// of the region.
 func incarnation() uint64 {
 	var b [8]byte
 	rand.Read(b[:]) // never fails: crypto/rand crashes the process instead
@@ -248,13 +249,13 @@ func (d *Daemon) openStore() (Store, error) {
 	return store.NewRedis(redis)
 }
 
-// newPrimary is told that the store is another server by now, which is tried at once.
+// newPrimary is called when the store is now another server. That server is tried at once.
 func (d *Daemon) newPrimary() {
 	d.guard.breaker.tryNow()
 	d.lookAtStore()
 }
 
-// lookAtStore has keepStore look before its time.
+// lookAtStore wakes keepStore before its time.
 func (d *Daemon) lookAtStore() {
 	select {
 	case d.storeNews <- struct{}{}:
@@ -262,16 +263,15 @@ func (d *Daemon) lookAtStore() {
 	}
 }
 
-// windowClock reads Unix microseconds, like the clock of a Redis, so that windows begin
-// where people expect them, a day's at midnight UTC, and in all regions at once. It
-// goes by the boot clock from its start on: a wall clock may be set.
+// windowClock returns a clock of Unix microseconds, like that of a Redis. So windows begin where
+// people expect them, in all regions at once: those of a day at midnight UTC. From its start on it
+// follows the boot clock, because a wall clock may be set.
 func windowClock(now func() budget.Instant, start time.Time) func() int64 {
 	from, began := start.UnixMicro(), now()
 	return func() int64 { return from + int64(now()-began)/1000 }
 }
 
-// storeTripped is told when the breaker opens, tries, and closes: an outage is
-// logged once.
+// storeTripped is called when the breaker opens, tries or closes. It logs an outage once.
 func (d *Daemon) storeTripped(open bool, cause error) {
 	d.metrics.setDegraded(degradedStore, open)
 	d.lookAtStore()
@@ -286,7 +286,7 @@ func (d *Daemon) storeTripped(open bool, cause error) {
 	}
 }
 
-// shardTripped is told when the breaker before one node of a Redis Cluster opens or closes.
+// shardTripped is called when the breaker of one node of a Redis Cluster opens or closes.
 func (d *Daemon) shardTripped(node string, open bool, cause error) {
 	d.metrics.shardIs(node, open)
 	if open {
@@ -305,26 +305,26 @@ func (d *Daemon) fail(err error) {
 	}
 }
 
-// Ready is closed when the region holds its first lease.
+// Ready returns a channel that is closed when the region holds its first lease.
 func (d *Daemon) Ready() <-chan struct{} { return d.ready }
 
-// Addr, GRPCAddr and OpsAddr are where the daemon listens: host:port, or unix:///path.
+// Addr, GRPCAddr and OpsAddr return the addresses on which the daemon listens: host:port, or
+// unix:///path.
 func (d *Daemon) Addr() string     { return rpc.AddressOf(d.sockets.connect) }
 func (d *Daemon) GRPCAddr() string { return rpc.AddressOf(d.sockets.grpc) }
 func (d *Daemon) OpsAddr() string  { return rpc.AddressOf(d.sockets.ops) }
 
-// advertised is where others reach this daemon. A unix socket has no port that others
-// could reach.
+// advertised returns the address under which others reach this daemon. If it listens on a unix
+// socket, that is the socket's address, because others could reach no port of it.
 func (d *Daemon) advertised() string {
 	if _, unix := rpc.UnixPath(d.Addr()); unix || d.cfg.Advertise == "" {
 		return d.Addr()
 	}
-	_, port, _ := net.SplitHostPort(d.Addr()) // of a listener: well-formed
+	_, port, _ := net.SplitHostPort(d.Addr()) // a listener's address is well-formed
 	return net.JoinHostPort(d.cfg.Advertise, port)
 }
 
-// Run serves until ctx ends, then drains and closes. It returns nil after an
-// orderly end.
+// Run serves until ctx ends, then drains and closes. It returns nil after an orderly end.
 func (d *Daemon) Run(ctx context.Context) error {
 	d.log.Info("regional daemon listening", "listen", d.Addr(), "grpc", d.GRPCAddr(), "ops", d.OpsAddr(),
 		"coordinators", d.cfg.Coordinators, "rules_version", d.policies.load().text.Version)
@@ -350,7 +350,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	case err = <-d.failed:
 	}
 	d.drain()
-	session := d.auth.session() // which the report that is under way loses when it is given up
+	session := d.auth.session() // a report under way loses it when it is given up
 	stop()
 	work.Wait()
 	d.reporter.leave(session)

@@ -13,26 +13,30 @@ import (
 
 // Bounds on what is read while the daemon is asked more than it can decide.
 const (
-	// doorWait is how long bytes may wait until they are read; the calls among older ones are refused.
+	// doorWait is how long bytes may wait to be read. The calls among older bytes are refused.
 	doorWait = decideWait
-	// doorBytes is how much is read of a connection at once while others wait: some dozens of calls over gRPC.
+	// doorBytes is how much of a connection is read at once while others wait. Over gRPC that is
+	// some dozens of calls.
 	doorBytes = 4 << 10
-	// bringsHTTP and bringsGRPC are as how many decisions a connection counts whose bytes are being read.
+	// bringsHTTP and bringsGRPC are the numbers of decisions that are expected of a connection
+	// while its bytes are read.
 	bringsHTTP, bringsGRPC = 1, 16
-	// decidingOfCore is how many decisions a core has under way, one core twice as many, maxDeciding in all.
+	// decidingOfCore is how many decisions a core may have under way. A daemon with one core may
+	// have twice as many, and maxDeciding is the bound for all cores together.
 	decidingOfCore = 64
-	// answersOfRefusal is how many decisions there are for each that is refused, so that refusals take a few
-	// per cent of the processor's time. refuseEvery is after how long one is refused in any case.
+	// answersOfRefusal is the number of decisions for each refusal, so that refusals take a few per
+	// cent of the processor's time. refuseEvery is the time after which one call is refused in any
+	// case.
 	answersOfRefusal = 8
 	refuseEvery      = 10 * time.Millisecond
 	// maxCredit bounds the decisions that count for later refusals.
 	maxCredit = 8 * answersOfRefusal
 )
 
-// door lets connections read while intake has room for what they bring; others wait in the order in which they
-// came. A call that nobody has read costs nothing, while one that was read costs its decoding and a place
-// among those that the scheduler goes round. Bytes that waited longer than doorWait are read all the same, a
-// few at a time, and their calls are refused. Safe for concurrent use.
+// door lets connections read while intake has room for what they bring. The others wait in the
+// order in which they came. A call that was not read costs nothing, while one that was read costs
+// its decoding and a place among the goroutines of the scheduler. Bytes that waited longer than
+// doorWait are still read, a few at a time, and their calls are refused. Safe for concurrent use.
 type door struct {
 	intake *rpc.Gate
 	room   int64 // decisions under way beyond which nothing more is read
@@ -46,19 +50,19 @@ type door struct {
 	crowded atomic.Bool
 }
 
-// newDoor makes the door before intake, for a daemon on so many cores. More decisions at once than one core
-// makes in some milliseconds only wait for each other there.
+// newDoor returns the door before intake, for a daemon on so many cores. If a core had more
+// decisions under way than it makes in some milliseconds, they would only wait for each other.
 func newDoor(intake *rpc.Gate, cores int) *door {
 	return &door{intake: intake, credit: maxCredit, room: min(maxDeciding, int64(cores+1)*decidingOfCore)}
 }
 
-// fits reports whether n decisions more have room. The caller holds mu.
+// fits reports whether there is room for n more decisions. The caller holds mu.
 func (d *door) fits(n int64) bool {
 	used, waiting := d.intake.Used()
 	return waiting == 0 && used+d.coming+n <= d.room
 }
 
-// left lets connections in for which there is room by now.
+// left counts a decision that has ended, and lets connections in for which there is room now.
 func (d *door) left() {
 	if d == nil || !d.crowded.Load() {
 		return
@@ -69,7 +73,7 @@ func (d *door) left() {
 	d.admit()
 }
 
-// tick has something refused though nothing is decided.
+// tick allows a refusal although nothing was decided.
 func (d *door) tick() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,7 +81,7 @@ func (d *door) tick() {
 	d.admit()
 }
 
-// admit lets connections in that have room. The caller holds mu.
+// admit lets connections in for which there is room. The caller holds mu.
 func (d *door) admit() {
 	for first := d.waiting.Front(); first != nil; first = d.waiting.Front() {
 		c := first.Value.(*doorConn)
@@ -101,7 +105,8 @@ func (d *door) admit() {
 	d.crowded.Store(d.waiting.Len()+d.late.Len() > 0)
 }
 
-// listener puts the door before the connections of l, which bring so many decisions at once.
+// listener returns l with the door before its connections. brings is the number of decisions
+// expected of each at once.
 func (d *door) listener(l net.Listener, brings int64) net.Listener {
 	return &doorListener{l, d, brings}
 }
@@ -121,13 +126,14 @@ func (l *doorListener) Accept() (net.Conn, error) {
 	return &doorConn{Conn: c, door: l.door, brings: l.brings, line: c.RemoteAddr().(*line)}, nil
 }
 
-// doorConn is a connection before the door. One goroutine reads at a time.
+// doorConn is a connection before the door. Only one goroutine may read at a time.
 type doorConn struct {
 	net.Conn
 	line   *line
 	door   *door
 	brings int64
-	// since is when the bytes that were read last had come; more tells that there may be others as old.
+	// since is when the latest bytes had come. more reports that there may be further bytes as old
+	// as those.
 	since time.Time
 	more  bool
 
@@ -166,11 +172,11 @@ func (c *doorConn) Close() error {
 	return c.Conn.Close()
 }
 
-// begun notes that the calls that were read last have begun.
+// begun records that the calls that were read last have begun.
 func (c *doorConn) begun() {
 	d := c.door
 	if d.crowded.Load() && c.brings > 1 {
-		runtime.Gosched() // their goroutines run first
+		runtime.Gosched() // the calls' goroutines run first
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

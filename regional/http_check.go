@@ -17,28 +17,28 @@ import (
 	"aliquot/rules"
 )
 
-// checkPath is where proxies ask.
+// checkPath is the path of GET /check.
 const checkPath = "/check"
 
-// statusClientGone is what nobody reads any more; proxies write it in their logs.
+// statusClientGone is the status for a client that has gone. Proxies write it to their logs.
 const statusClientGone = 499
 
-// httpCheck is GET /check: what a proxy asks before it lets a request pass (nginx
-// auth_request, Traefik forwardAuth, Caddy forward_auth, Envoy ext_authz). Every
-// method is checked alike, and no body is read. Safe for concurrent use.
+// httpCheck serves GET /check, the call of a proxy before it lets a request pass (nginx
+// auth_request, Traefik forwardAuth, Caddy forward_auth, Envoy ext_authz). It checks every method
+// alike, and reads no body. Safe for concurrent use.
 type httpCheck struct {
 	service    *service
 	rules      *identity.Rules
 	queryNames []string // of query parameters that may have an API key
 	headers    answer.Headers
 	log        *slog.Logger
-	// stranger is told once: a proxy that is not trusted is a mistake more often than
+	// stranger limits the warning to one: a proxy that is not trusted is a mistake more often than
 	// an attack.
 	stranger sync.Once
 	kept     sync.Pool // *httpCall
 }
 
-// httpCall is what a call needs, kept for the next one.
+// httpCall holds the buffers of a call, which are kept for the next one.
 type httpCall struct {
 	attributes rules.Attributes
 	costs      rules.Costs
@@ -57,8 +57,8 @@ func newHTTPCheck(s *service, c *Config, log *slog.Logger) (*httpCheck, error) {
 	return &httpCheck{service: s, rules: who, queryNames: who.QueryNames(), headers: headers, log: log}, nil
 }
 
-// before serves /check and what is under it, and leaves the rest to next. It stands
-// before the mux, which would redirect a path like /check//x to another spelling.
+// before serves /check and the paths under it, and leaves all others to next. It comes before the
+// mux, which would redirect a path like /check//x to another spelling.
 func (h *httpCheck) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		path := r.URL.EscapedPath()
@@ -70,7 +70,7 @@ func (h *httpCheck) before(next http.Handler) http.Handler {
 	})
 }
 
-// serve answers 200 or the status of a denial, or 400 to what it cannot read.
+// serve answers 200, or the status of a denial, or 400 to what it cannot read.
 func (h *httpCheck) serve(w http.ResponseWriter, r *http.Request, path string) {
 	out, err := h.decide(r, path)
 	if err != nil {
@@ -101,7 +101,7 @@ func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err
 		mapped, err = h.rules.Mapped(of)
 	}
 	if err != nil && path == checkPath && o.denyStatus != 0 {
-		// A proxy that asks for a status takes others for a failure of ours.
+		// A proxy that asks for a status takes any other for a failure of this daemon.
 		return answer.Refused(o.denyStatus, messageOf(err)), nil
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err
 	return decision.Answer(time.Now(), answer.Options{Headers: h.headers, DenyStatus: o.denyStatus}), nil
 }
 
-// add takes what --attribute-header found.
+// add adds what --attribute-header found.
 func (c *httpCall) add(m *identity.Mapped) {
 	for _, a := range m.Attributes {
 		c.attributes = append(c.attributes, rules.Attribute(a))
@@ -146,8 +146,8 @@ func (c *httpCall) add(m *identity.Mapped) {
 	}
 }
 
-// done forgets the request, and keeps the room for the next. A call that ended in an error
-// is not used again: who was asked may hold on to it.
+// done forgets the request, and keeps the buffers for the next. A call that ended in an error is
+// not used again, because its callee may still refer to it.
 func (c *httpCall) done(kept *sync.Pool) {
 	clear(c.attributes)
 	c.attributes, c.costs = c.attributes[:0], c.costs[:0]
@@ -155,7 +155,7 @@ func (c *httpCall) done(kept *sync.Pool) {
 	kept.Put(c)
 }
 
-// httpDecision is an answer as HTTP tells of it.
+// httpDecision returns an answer in the form for HTTP.
 func httpDecision(of *wire.Answer) answer.Decision {
 	out := answer.Decision{
 		Act:  answer.Act{Allowed: of.Allowed, Never: of.Never, DecisionID: of.DecisionID, Delay: of.Delay, RetryAfter: of.RetryAfter, Problem: of.Problem},
@@ -168,8 +168,8 @@ func httpDecision(of *wire.Answer) answer.Decision {
 	return out
 }
 
-// warn tells that X-Forwarded-For, the user and the attribute headers are not believed:
-// every client of that proxy has the proxy's address then, and no tier.
+// warn logs that X-Forwarded-For, the user and the attribute headers of an untrusted proxy are
+// ignored. Every client of that proxy then has the proxy's address, and no tier.
 func (h *httpCheck) warn(r *http.Request) {
 	if h.rules.TrustsPeer(r.RemoteAddr) {
 		return
@@ -194,7 +194,7 @@ func httpStatus(err error) int {
 	return http.StatusInternalServerError
 }
 
-// messageOf is an error without the code that Connect puts in front.
+// messageOf returns an error's text without the code that Connect puts in front.
 func messageOf(err error) string {
 	if rpcErr, ok := errors.AsType[*connect.Error](err); ok {
 		return rpcErr.Message()
