@@ -19,7 +19,7 @@ func (s *service) answer(d *decision, r *request, out *wire.Answer) {
 	counted.flush(s.metrics)
 }
 
-// answerAmong does the same for one of several decisions that are counted together.
+// answerAmong does the work of answer for one of several decisions that are counted together.
 func (s *service) answerAmong(d *decision, r *request, out *wire.Answer, counted *tally) {
 	d.answer(s.metrics, counted, out)
 	s.recent.see(d, r)

@@ -33,8 +33,8 @@ type authority struct {
 	unreported unreported
 	// roundTrip is the round trip to the leader, in nanoseconds.
 	roundTrip atomic.Int64
-	// local holds what checks are decided by without the store. It is valid only while stood
-	// describes the present.
+	// local is the memory by which checks are decided without the store. It is valid only while
+	// stood describes the present.
 	local *localTable
 	stood chunk.Standing
 
@@ -70,8 +70,8 @@ func (a *authority) post(ev budget.RegionEvent) {
 	a.nudge()
 }
 
-// stand ends what checks were decided by without the store if one of the things has changed on
-// which it was based. The caller holds mu.
+// stand ends the memory by which checks are decided without the store, if anything has changed on
+// which that memory rests. The caller holds mu.
 func (a *authority) stand() {
 	now := chunk.Standing{
 		Session: a.region.Session(), Contents: a.epoch, Config: a.region.Config().Version, Rules: a.stood.Rules,
@@ -150,7 +150,7 @@ func (a *authority) storeEpoch(epoch string) (changed bool) {
 		a.epoch, a.stamp = epoch, limit.Stamp(epoch)
 		born, ok := limit.EpochBirth(epoch)
 		if !ok {
-			born = limit.MaxExact // possibly nothing has been earned yet
+			born = limit.MaxExact // for all that is known, nothing has been earned yet
 		}
 		a.born = born
 		a.pending = append(a.pending, a.region.Step(budget.StoreEpoch{Epoch: epoch}, a.now())...)
@@ -284,7 +284,7 @@ func wholeRight(common budget.Right) budget.Right {
 	return common
 }
 
-// observe tells the state machine of decisions. A decision with lost set reports that the store had
+// observe reports decisions to the state machine. A decision with lost set means that the store had
 // lost a hot key's record.
 func (a *authority) observe(seen []observation) {
 	if len(seen) == 0 {

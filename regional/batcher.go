@@ -235,5 +235,5 @@ func (b *batcher) call(groups []*group) error {
 }
 
 // unsettled reports whether groups may be in use, or half decided, after an error of their call. A
-// caller that goes on with them must use copies.
+// caller that goes on must do so with other groups in their place.
 func unsettled(err error) bool { return errors.Is(err, errGivenUp) || errors.Is(err, errBroken) }

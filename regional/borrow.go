@@ -36,7 +36,7 @@ func (l *limiter) borrow(ctx context.Context, groups []*group, again func(i int)
 	return nil
 }
 
-// borrowFor does the same for one group.
+// borrowFor does the work of borrow for one group.
 func (l *limiter) borrowFor(ctx context.Context, groups []*group, i int, again func(i int) error) error {
 	result, waited := "", time.Duration(0)
 	for began := time.Now(); ; waited = time.Since(began) {

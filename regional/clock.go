@@ -246,7 +246,7 @@ func (c *clockMap) Since(e budget.Instant) int64 {
 // mapped again each time, to a slightly later time the older they are.
 const mostChanges = 16
 
-// changed does the same as Since, for the change of a limit.
+// changed returns what Since returns, for the change of a limit.
 func (c *clockMap) changed(e budget.Instant) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -46,8 +46,8 @@ func (c *conduct) hold(d *decision, now budget.Instant) {
 	}
 }
 
-// holdNear does the same for a request whose limits are all in memory. It reports whether the
-// request is denied.
+// holdNear does the work of hold for a request whose limits are all in memory. It reports whether
+// the request is denied.
 func (c *conduct) holdNear(d *decision, l *localPlan, s *scratch, now budget.Instant) bool {
 	if c == nil {
 		return false
@@ -75,7 +75,7 @@ func (c *conduct) arrives(a *ask, now budget.Instant) abuse.Hold {
 	return held
 }
 
-// look does the same as hold for a request that only peeks.
+// look does the work of hold for a request that only peeks.
 func (c *conduct) look(d *decision, now budget.Instant) {
 	if c != nil {
 		d.hold(now, func(a *ask) abuse.Hold { return c.clients.Look(a.key, termsOf(a.rule), now) })

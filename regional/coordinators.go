@@ -27,8 +27,9 @@ const (
 	// would only make them slower, and never open a session.
 	helloKey = 100 * time.Microsecond
 	// Once every coordinator has failed in a row, the next Hello waits, longer each time, up to
-	// backoffMost. In a cluster of many regions the wait is longer, so that one Hello of all
-	// regions comes every helloEvery, because each names all keys that its region holds.
+	// backoffMost. In a cluster of many regions it waits longer, so that all regions together say
+	// one Hello every helloEvery. The reason is that each Hello names all keys that its region
+	// holds.
 	backoffFirst = 50 * time.Millisecond
 	backoffMost  = time.Second
 	helloEvery   = 50 * time.Millisecond

@@ -224,8 +224,7 @@ func (d *Daemon) newOthers(kept *state, e *emergency) *others {
 	return o
 }
 
-// incarnation returns a random number that tells this process from earlier ones and other daemons
-// of the region.
+// incarnation returns a random number that identifies this run of the daemon. It is never 0.
 func incarnation() uint64 {
 	var b [8]byte
 	rand.Read(b[:]) // never fails: crypto/rand crashes the process instead

@@ -30,7 +30,7 @@ type explained struct {
 	lease    lease
 }
 
-// lease is what a region's rights rested on at one instant.
+// lease describes the lease behind a region's rights at one instant.
 type lease struct {
 	phase     budget.Phase
 	remaining time.Duration

@@ -339,9 +339,9 @@ func (e *emergency) beside(another bool) {
 	e.isBeside = another
 }
 
-// leaveFloorFor does the same as leaveFloor(true) while a coordinator says so. For a daemon that
-// hears no coordinator any more it ends after wait: no other daemon was heard, so this one is like
-// a daemon that has never heard of another.
+// leaveFloorFor sets that another daemon has what the region may spend, for as long as a
+// coordinator says so. For a daemon that hears no coordinator any more it ends after wait: no other
+// daemon was heard, so this one is like a daemon that has never heard of another.
 func (e *emergency) leaveFloorFor(wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -114,7 +114,8 @@ func (x *exchange) readFast() bool {
 	}
 }
 
-// next reads one request of a batch. It returns false if the batch is too large.
+// next reads one request of a batch. It returns false if the batch is too large, or if the generated
+// code has to read the request.
 func (x *exchange) next(message []byte) bool {
 	return len(x.requests.All) < maxBatch && x.requests.ReadAmong(message)
 }

@@ -79,8 +79,8 @@ const batchTimeout = 30 * time.Second
 // hurried ends calls whose client has not read the answer within timeout.
 func hurried(timeout time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// Every server connection has a write deadline. It is removed before the connection's next
-		// call.
+		// It cannot fail: the connections of a server have a write deadline. The server removes the
+		// deadline before the connection's next call.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
 		next.ServeHTTP(w, r)
 	})

@@ -46,8 +46,8 @@ func (p *policy) floorShare(r *rules.Rule) budget.Share {
 	return p.least
 }
 
-// change returns what is remembered of a client's limit of a rule, from the limits that the client
-// had in turn.
+// change returns the changes of a client's limit of a rule that are remembered, from the limits
+// that the client had in turn.
 func (p *policy) change(r *rules.Rule, former []formerRule, limitOf func(*rules.Rule, int64) limit.Limit, now limit.Limit) (c rights.Change) {
 	floor, elastic := p.floorShare(r), r.Enforcement == rules.Elastic
 	for i := range former {
@@ -69,8 +69,8 @@ func (p *policy) change(r *rules.Rule, former []formerRule, limitOf func(*rules.
 	return c
 }
 
-// changed returns what is remembered of the limit that a client has of a rule, or nil if nothing of
-// it matters any more.
+// changed returns the remembered changes of the limit that a client has of a rule, or nil if none
+// matters any more.
 func (p *policy) changed(number uint32, r *rules.Rule, apiKey string, l limit.Limit, now budget.Instant) *rights.Change {
 	former, ok := p.former[number&^aloneBit]
 	if !ok || now > former.until {
@@ -86,8 +86,8 @@ func (p *policy) changed(number uint32, r *rules.Rule, apiKey string, l limit.Li
 	return &c
 }
 
-// changedLimit is changed for a key of which only the limit is known. It returns the most cautious
-// of what is remembered of all clients with that limit.
+// changedLimit returns the same for a key of which only the limit is known: the most cautious of
+// the changes of all clients with that limit.
 func (p *policy) changedLimit(number uint32, l limit.Limit, now budget.Instant) *rights.Change {
 	former, ok := p.former[number&^aloneBit]
 	if !ok || now > former.until {
@@ -150,7 +150,7 @@ func (p *policies) look(clock *clockMap) budget.Instant {
 	return now.changedAt
 }
 
-// turn is at with mu held by the caller.
+// turn does the work of at. The caller holds mu.
 func (p *policies) turn(unixMS int64) *policy {
 	before := p.load()
 	if before.holds(unixMS) {
@@ -298,7 +298,7 @@ func (l formerLimit) in() limit.Limit {
 	return limit.Limit{Algorithm: l.Algorithm, Capacity: l.Capacity, Rate: limit.Rate{Micro: l.RateMicro, Frac: l.RateFrac}, Window: l.Window}
 }
 
-// formerState returns what is remembered, for the state file.
+// formerState returns the remembered versions in the form of the state file.
 func (p *policy) formerState() (out []formerState) {
 	for _, number := range slices.Sorted(maps.Keys(p.former)) {
 		for _, f := range p.former[number].rules {

@@ -34,7 +34,7 @@ type Store interface {
 	// Reserve does the Take of one request's groups, remembers it under a name, and does it only
 	// once for that name. It returns lua.ErrNoRoom if there is no room to remember it.
 	Reserve(ctx context.Context, epoch string, groups []lua.Group, r lua.Reservation) (out lua.Reserved, now int64, err error)
-	// Reservation returns what is remembered under a key, or nil if nothing is.
+	// Reservation returns the reservation that is remembered under a key, or nil if there is none.
 	Reservation(ctx context.Context, key string) (*lua.Kept, error)
 	// Settle ends a reservation, once.
 	Settle(ctx context.Context, epoch string, s lua.Settlement) (out lua.Settled, now int64, err error)
@@ -69,8 +69,8 @@ const (
 // errStarved is wrapped by timeouts that this process may have caused.
 var errStarved = errors.New("regional: this process had no CPU to serve a store call in time")
 
-// guard is what every store call passes: it sets deadlines, has the breaker, takes readings of the
-// store's clock and counts metrics. Safe for concurrent use.
+// guard makes all calls of the store. It sets their deadlines, has the breaker, takes readings of
+// the store's clock and counts metrics. Safe for concurrent use.
 type guard struct {
 	store   Store
 	auth    *authority
@@ -184,8 +184,9 @@ func (g *guard) whileClosed(ask func(context.Context, []*group) error) func(cont
 	}
 }
 
-// judge tells a timeout that this process has caused from one of the store, for a call that has
-// just ended. The former says nothing about the store, and must not open the breaker.
+// judge returns the error of a call that was sent at sent and ended at now. It wraps a timeout that
+// this process has caused with errStarved, because such a timeout says nothing about the store and
+// must not open the breaker.
 func (g *guard) judge(sent, now budget.Instant, err error) error {
 	if answered(err) {
 		g.heard.Store(int64(now))

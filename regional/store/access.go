@@ -40,7 +40,7 @@ func (s *Redis) client() *redis.Client { return s.access.Load().client }
 // executed.
 func (s *Redis) Renew() { s.renew(s.access.Load()) }
 
-// renew does the same, unless another caller has already replaced old.
+// renew replaces all connections of old, unless another caller has already done so.
 func (s *Redis) renew(old *access) {
 	s.renewing.Lock()
 	defer s.renewing.Unlock()

@@ -12,7 +12,7 @@ import (
 	"aliquot/lua"
 )
 
-// contents is what one survey of all slots found.
+// contents holds the findings of one survey of all slots.
 type contents struct {
 	epochs    [lua.Slots]string
 	processes []string // run ids of the owners of slots, sorted

@@ -176,7 +176,7 @@ func (s *Cluster) mint(ctx context.Context, was *contents) (string, error) {
 	return epoch, nil
 }
 
-// warnOfEviction does the same as Redis.warnOfEviction, for every node.
+// warnOfEviction warns of every node that may evict keys; see Redis.Epoch.
 func (s *Cluster) warnOfEviction(ctx context.Context) {
 	for owner := range s.nodes.masters() {
 		warnOfEviction(ctx, owner.asks, s.log.With("node", owner.addr))

@@ -38,7 +38,7 @@ const homeSlot = 0
 // errHeard is wrapped by the error of a call that could not reach most copies of the mark.
 var errHeard = errors.New("store: too few copies of when the region was heard could be reached")
 
-// heardMarks is what this process knows of the marks that it wrote. mu guards last.
+// heardMarks holds the keys of the marks, and when this process last wrote them. mu guards last.
 type heardMarks struct {
 	keys map[int]string // by slot
 

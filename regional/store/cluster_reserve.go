@@ -130,7 +130,7 @@ func (n *names) end(name string, mine *nameTurn) {
 	close(mine.over)
 }
 
-// Reservation returns what is remembered of a request; see lua.Scripts.Reservation.
+// Reservation returns the remembered reservation of a request; see lua.Scripts.Reservation.
 func (s *Cluster) Reservation(ctx context.Context, key string) (*lua.Kept, error) {
 	read := &job{slot: lua.SlotOf(key), plain: []any{"get", key}}
 	s.run(ctx, []*job{read})

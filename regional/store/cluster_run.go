@@ -106,7 +106,7 @@ func (s *Cluster) gaveUp(jobs []*job) {
 	}
 }
 
-// next is what to do with a job that was sent.
+// next is the step that follows for a job that was sent.
 type next int
 
 const (

@@ -256,8 +256,8 @@ func (s *Cluster) wordChanges(ctx context.Context, changes []Change) []Change {
 
 func asksHeard(v *limit.View) bool { return v.Phase == limit.Floor && v.HeardWait > 0 }
 
-// wording is what makes the views of one call correct for a cluster: how far the nodes' clocks are
-// apart, and when the region was last heard.
+// wording holds the facts that make the views of one call correct for a cluster: how far the nodes'
+// clocks are apart, and when the region was last heard.
 type wording struct {
 	apart int64
 	// heard is when the region was last heard, by the latest of the clocks; 0: never, or the call

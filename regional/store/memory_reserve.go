@@ -120,7 +120,7 @@ func (m *Memory) takeAtOnce(groups []Group) (results []Result, now int64, err er
 	return results, now, nil
 }
 
-// Reservation returns what is remembered of a request; see lua.Scripts.Reservation.
+// Reservation returns the remembered reservation of a request; see lua.Scripts.Reservation.
 func (m *Memory) Reservation(ctx context.Context, key string) (*lua.Kept, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -278,7 +278,7 @@ func (s *Redis) Reserve(ctx context.Context, epoch string, groups []Group, r lua
 	return s.access.Load().scripts.Reserve(ctx, epoch, groups, r)
 }
 
-// Reservation returns what is remembered of a request; see lua.Scripts.Reservation.
+// Reservation returns the remembered reservation of a request; see lua.Scripts.Reservation.
 func (s *Redis) Reservation(ctx context.Context, key string) (*lua.Kept, error) {
 	return s.access.Load().scripts.Reservation(ctx, key)
 }

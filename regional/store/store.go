@@ -22,7 +22,7 @@ type (
 // ErrInvalid is wrapped by errors about arguments that no store could serve.
 var ErrInvalid = lua.ErrInvalid
 
-// newNonce returns a random text that tells the contents of one store from any other's.
+// newNonce returns a random text that no other store's contents have.
 func newNonce() string {
 	var b [8]byte
 	rand.Read(b[:]) // never fails: crypto/rand crashes the process instead
