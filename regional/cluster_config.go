@@ -13,11 +13,11 @@ import (
 type clusterConfig struct {
 	ClusterID string        `json:"cluster_id"`
 	Lease     time.Duration `json:"lease_ns"`
-	// LeaseWait is how long others wait while the lease is changed; 0: the lease.
+	// LeaseWait is the lease that every participant waits for while the lease is changed; 0: Lease.
 	LeaseWait time.Duration  `json:"lease_wait_ns,omitempty"`
 	RhoPPM    int32          `json:"rho_ppm"`
 	Regions   []regionConfig `json:"regions"`
-	// Version counts the changes of all fields but LeaderEpoch. A lower version is out of date.
+	// Version is the version of the floors and of everything else here. A lower one is out of date.
 	Version uint64 `json:"config_version"`
 	// InitialEpoch is the redis epoch of the first store contents of this region, which started
 	// full.

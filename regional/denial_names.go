@@ -22,6 +22,7 @@ type denialNames struct {
 	names [namedKeys]denialName
 }
 
+// denialName is the id of a denial of a key at an instant.
 type denialName struct {
 	key budget.KeyID
 	id  string

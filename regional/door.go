@@ -111,6 +111,7 @@ func (d *door) listener(l net.Listener, brings int64) net.Listener {
 	return &doorListener{l, d, brings}
 }
 
+// doorListener is a listener whose connections have to pass the door.
 type doorListener struct {
 	net.Listener
 	door   *door

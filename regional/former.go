@@ -276,6 +276,7 @@ type formerState struct {
 	Overrides []formerPattern `json:"overrides,omitempty"`
 }
 
+// formerLimit is a limit in the state file.
 type formerLimit struct {
 	Algorithm limit.Algorithm `json:"algorithm"`
 	Capacity  limit.Tokens    `json:"capacity_micro"`
@@ -284,6 +285,7 @@ type formerLimit struct {
 	Window    time.Duration   `json:"window_ns,omitempty"`
 }
 
+// formerPattern is an override in the state file.
 type formerPattern struct {
 	Pattern string      `json:"pattern"`
 	UntilMS int64       `json:"until_ms,omitempty"`

@@ -34,6 +34,7 @@ type NodeError struct {
 	Err  error
 }
 
+// Error returns the cause with the address of the node.
 func (e *NodeError) Error() string { return fmt.Sprintf("store: node %s: %v", e.Node, e.Err) }
 
 // Unwrap returns the cause.

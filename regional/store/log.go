@@ -18,6 +18,7 @@ import (
 // use.
 func LogLibrary(log *slog.Logger) { redis.SetLogger(libraryLog{log}) }
 
+// libraryLog is a logger in the form that go-redis calls.
 type libraryLog struct{ log *slog.Logger }
 
 // Printf logs one message. go-redis logs by this method only.

@@ -21,6 +21,7 @@ type reservations struct {
 	byKey map[string]reservation
 }
 
+// reservation is a remembered reservation, with the time at which it may be forgotten.
 type reservation struct {
 	kept    *lua.Kept
 	expires int64 // microseconds

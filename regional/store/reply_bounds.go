@@ -60,6 +60,7 @@ type boundedConn struct {
 	replies replyScanner
 }
 
+// rawBoundedConn is a boundedConn that can be looked at for unread bytes.
 type rawBoundedConn struct {
 	*boundedConn
 	syscall.Conn
