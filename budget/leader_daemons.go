@@ -25,6 +25,11 @@ type regionDaemons struct {
 	alone bool
 	knows []DaemonID
 	known []knownDaemon // at most MaxDaemons, ordered by id
+	// claimant is the daemon that last said that it has no store and knows of no other daemon, so it
+	// admits by its emergency limit. claimedAt is when it said so. No other daemon may spend until the
+	// claimant has said otherwise, or has been silent for busyAfter. Zero: there is none.
+	claimant  DaemonID
+	claimedAt Instant
 }
 
 // knownDaemon is a daemon, with the time of its latest message.
@@ -37,6 +42,12 @@ type knownDaemon struct {
 func (d *regionDaemons) recordMessage(s Standing, now Instant) {
 	if s.Daemon == 0 {
 		return
+	}
+	switch {
+	case s.Storeless && s.Alone:
+		d.claimant, d.claimedAt = s.Daemon, now
+	case s.Daemon == d.claimant:
+		d.claimant = 0
 	}
 	at, found := slices.BinarySearchFunc(d.known, s.Daemon, func(k knownDaemon, id DaemonID) int {
 		switch {
@@ -64,6 +75,9 @@ func (d *regionDaemons) longestSilent() DaemonID {
 
 // forget removes a daemon.
 func (d *regionDaemons) forget(id DaemonID) {
+	if id == d.claimant {
+		d.claimant = 0
+	}
 	d.known = slices.DeleteFunc(d.known, func(k knownDaemon) bool { return k.id == id })
 }
 
@@ -97,6 +111,11 @@ func (d *regionDaemons) daemonsExcept(id DaemonID, now Instant) []DaemonID {
 		}
 	}
 	return out
+}
+
+// claimed reports whether a daemon other than id may admit by its emergency limit now.
+func (d *regionDaemons) claimed(id DaemonID, now Instant) bool {
+	return d.claimant != 0 && d.claimant != id && now.Sub(d.claimedAt) < busyAfter
 }
 
 // unmarked reports whether a daemon's message does not count as hearing the region, because its

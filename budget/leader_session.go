@@ -21,7 +21,8 @@ func (l *Leader) hello(h Hello, now Instant) []LeaderEffect {
 	}
 	r := &l.regions[h.Region]
 	r.daemons.recordMessage(h.Standing, now)
-	if r.open && r.incarnation != h.Incarnation && now.Sub(r.lastReport) < busyAfter && !r.yieldsTo(h.Standing, now) {
+	busy := r.open && r.incarnation != h.Incarnation && now.Sub(r.lastReport) < busyAfter && !r.yieldsTo(h.Standing, now)
+	if busy || r.daemons.claimed(h.Standing.Daemon, now) {
 		return []LeaderEffect{Refuse{Region: h.Region, Nonce: h.Nonce, Err: ErrRegionBusy}}
 	}
 	if r.daemons.unmarked(h.Standing, now) {

@@ -160,6 +160,8 @@ func (d *regionDaemons) appendState(c *Canon, now Instant) {
 	c.Int(int64(d.session))
 	c.Bools(d.storeless == 0, d.alone)
 	c.Age(now, d.storeless, yieldAfter)
+	c.Int(int64(d.claimant))
+	c.Age(now, d.claimedAt, busyAfter)
 	c.daemons(d.knows)
 	c.Int(int64(len(d.known)))
 	for _, k := range d.known {

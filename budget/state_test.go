@@ -15,7 +15,7 @@ var fields = []struct {
 }{
 	{Leader{}, "cfg ledger epoch counter session start regions keys order dirty creates creating maxHot held cooling refused over committing began verifying verifyFrom nextSweep rules ruleTail swept changes delayed urgent claims stats divide"},
 	{leaderRegion{}, "open session incarnation seq adoptedAt sentAt ackedSentAt acked live leaseEnd leaseOver coolFrom lastReport pace rules renewedAt waiting opening waitSince tSend hello helloAt outbox unreached kept unchanged cold markedAt daemons"},
-	{regionDaemons{}, "session storeless alone knows known"},
+	{regionDaemons{}, "session storeless alone knows known claimant claimedAt"},
 	{knownDaemon{}, "id heard"},
 	{Standing{}, "Daemon Storeless Alone Others"},
 	{leaderKey{}, "id at shares limit tail delayed pool regions dirty settled over cooling used credit moved home homeSince shrunk rules since"},

@@ -82,6 +82,7 @@ func (l *limiter) withoutTurn(wait func() string) string {
 		return wait()
 	}
 	l.intake.Leave(1)
+	l.door.left()
 	defer l.intake.Retake(1)
 	return wait()
 }

@@ -145,9 +145,10 @@ func (d *Daemon) build(kept *state) error {
 	bugs := &panics{metrics: d.metrics, log: d.log}
 	d.guard.bugs = bugs
 	direct := &asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: newSlotNames(self)}
+	intake := newIntake()
 	d.limiter = &limiter{
 		policies: d.policies, auth: d.auth, emergency: emergency, metrics: d.metrics, log: d.log,
-		ask: direct.ask, direct: direct, alone: atOnce, intake: newIntake(),
+		ask: direct.ask, direct: direct, alone: atOnce, intake: intake, door: newDoor(intake, runtime.GOMAXPROCS(0)),
 	}
 	if c.Redis != MemoryStore {
 		b := &batcher{ask: direct.ask, refused: d.metrics.turnedAway, caught: func(cause any) { _ = bugs.caught("a call of the store", cause) }}
@@ -181,7 +182,7 @@ func (d *Daemon) build(kept *state) error {
 		limiter: d.limiter, metrics: d.metrics, ids: newDecisionIDs(c.Region), recent: recent,
 		denials: &denials{}, holders: newHolders(d.reporter.peers, c.HTTPClient), region: c.Region,
 		intake: d.limiter.intake, weights: rpc.NewGate(maxWeight, maxWaiting, weighWait),
-		door: newDoor(d.limiter.intake, runtime.GOMAXPROCS(0)), stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),
+		door: d.limiter.door, stopping: make(chan struct{}), panics: bugs, room: newRoom(streamRoom, d.metrics, d.log),
 	}
 	d.metrics.watchRoom(d.service.room, c.Registry)
 	check, err := newHTTPCheck(d.service, c, d.log)

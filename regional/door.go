@@ -152,14 +152,15 @@ func (c *doorConn) enter() {
 // Read waits for bytes, and then for the door.
 func (c *doorConn) Read(p []byte) (int, error) {
 	c.begun()
-	if c.door.crowded.Load() {
+	crowded := c.door.crowded.Load()
+	if crowded {
 		p = p[:min(len(p), doorBytes)]
 	}
 	n, err := c.Conn.Read(p)
 	if n == 0 {
 		return n, err
 	}
-	if !c.more {
+	if !c.more || !crowded { // a large message that arrives slowly is late only where others wait, too
 		c.since = time.Now()
 	}
 	c.more = n == len(p)

@@ -327,6 +327,14 @@ func (e *emergency) leaveFloor(left bool) {
 	e.left, e.lapses = left, 0
 }
 
+// hasLeft reports whether this daemon admits nothing because another daemon has what the region may
+// spend.
+func (e *emergency) hasLeft() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.left && (e.lapses == 0 || e.now() < e.lapses)
+}
+
 // beside sets whether another daemon of the region is known. That daemon may have the store, and
 // spend by it what this one would admit without the store. Nothing earned before the end of such a
 // time is kept.

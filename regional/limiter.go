@@ -190,6 +190,8 @@ type limiter struct {
 	// intake gives turns to the callers of decide, one turn to a single check. If it is nil, no
 	// turn is needed.
 	intake *rpc.Gate
+	// door is before the connections whose calls intake gives turns to; nil: there is none.
+	door *door
 	// clock reads the boot clock faster; nil if the daemon uses another clock.
 	clock *boottime.Clock
 }

@@ -102,7 +102,7 @@ func (o *others) standing(storeless bool) budget.Standing {
 	defer o.mu.Unlock()
 	now := o.now()
 	return budget.Standing{
-		Daemon: o.roster.Self(), Storeless: storeless, Alone: o.roster.Alone(now), Others: o.roster.Others(now),
+		Daemon: o.roster.Self(), Storeless: storeless, Alone: o.roster.Alone(now) && !o.emergency.hasLeft(), Others: o.roster.Others(now),
 	}
 }
 

@@ -23,7 +23,7 @@ func (c *takeCall) decideAlone() {
 	if c.errand {
 		return
 	}
-	if n.beside || n.roster != nil && !n.roster.Alone(n.now()) {
+	if n.beside || n.left || n.roster != nil && !n.roster.Alone(n.now()) {
 		return // another daemon may spend through the store
 	}
 	asks := n.asks(nil, rulesOf(c.asks)) // by what it may spend now

@@ -74,6 +74,7 @@ type node struct {
 	roster     *roster.Roster
 	listOf     string
 	beside     bool // another daemon is known
+	left       bool // a coordinator has said that another daemon has what the region may spend
 	spent      bool // it could spend by the store when it last looked
 	aloneSince budget.Instant
 	unmarked   bool  // the store did not take the latest mark
@@ -263,6 +264,7 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 			n.calling, n.target = false, nil
 			if failed.Busy {
 				n.heardAt = n.sent
+				n.left = true
 				n.updateRoster(func() { n.hears(failed.Wait) })
 			}
 			n.step(ev)
@@ -297,6 +299,9 @@ func (n *node) answered(id uint64, from *coord, ev budget.RegionEvent) {
 	}
 	n.step(ev)
 	if _, ok := ev.(budget.HelloAnswered); ok && current {
+		if n.left {
+			n.left, n.aloneSince = false, n.now()
+		}
 		n.updateRoster(func() { n.hears(false) })
 	}
 	if e, ok := ev.(budget.HelloAnswered); ok && n.machine.Info(n.now()).Epoch == e.OK.Epoch {

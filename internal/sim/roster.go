@@ -60,7 +60,7 @@ func (n *node) standing(unmarked bool) budget.Standing {
 	}
 	now := n.now()
 	return budget.Standing{
-		Daemon: n.roster.Self(), Storeless: unmarked || n.breaker.wait != 0, Alone: n.roster.Alone(now), Others: n.roster.Others(now),
+		Daemon: n.roster.Self(), Storeless: unmarked || n.breaker.wait != 0, Alone: n.roster.Alone(now) && !n.left, Others: n.roster.Others(now),
 	}
 }
 
