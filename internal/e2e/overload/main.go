@@ -31,9 +31,6 @@ const (
 	mostRecovery = 2 * time.Second
 )
 
-// protocols are measured in this order.
-var protocols = []load.Protocol{load.HTTP, load.JSON, load.GRPC, load.RLS}
-
 func main() {
 	m := measurement{}
 	asJSON := flag.Bool("json", false, "print JSON")

@@ -1329,11 +1329,11 @@ func (x *ExplainResponse) GetTier() string {
 type LeaseExplanation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// live, limbo, floor or silent (no session yet).
-	Phase         string               `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
-	Remaining     *durationpb.Duration `protobuf:"bytes,2,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	Epoch         uint64               `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Phase     string               `protobuf:"bytes,1,opt,name=phase,proto3" json:"phase,omitempty"`
+	Remaining *durationpb.Duration `protobuf:"bytes,2,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	Epoch     uint64               `protobuf:"varint,3,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// 0 always: by its number a stranger could end the session.
-	Session       uint64               `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`
+	Session       uint64 `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
