@@ -39,10 +39,7 @@ func (c *ChunkView) Holds(out *Outcome) (held Tokens, most time.Duration, known 
 	if !c.Asked() || c.Until == Void {
 		return 0, 0, false
 	}
-	if held = out.Lent; out.Kept {
-		held += c.Keep
-	}
-	return held, time.Duration(out.LentFor+out.LentFor/2) * time.Microsecond, true
+	return out.kept(c) + out.Lent, time.Duration(out.LentFor+out.LentFor/2) * time.Microsecond, true
 }
 
 // Void is the Until of a view that counts nothing of a chunk: no chunk has lasted until then.

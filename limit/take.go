@@ -59,12 +59,17 @@ func Take(records []Record, views []View, cost Tokens, now int64, out []Outcome)
 	return allowed
 }
 
+// kept returns what the caller of a view still has of its chunk.
+func (out *Outcome) kept(c *ChunkView) Tokens {
+	if !out.Kept {
+		return 0
+	}
+	return c.Keep
+}
+
 // borrowed lends what the view wants, and records what the caller then has.
 func (out *Outcome) borrowed(r *Record, v *View, now int64) {
-	kept := Tokens(0)
-	if out.Kept {
-		kept = v.Chunk.Keep
-	}
+	kept := out.kept(&v.Chunk)
 	out.Lent = r.lend(v, kept, now)
 	out.Tokens -= out.Lent
 	if kept+out.Lent > 0 {
