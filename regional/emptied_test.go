@@ -1,10 +1,6 @@
 package regional
 
-import (
-	"strconv"
-	"strings"
-	"testing"
-)
+import "testing"
 
 // TestEmptiedStoreForgetsNothing: what a store holds that has lost its contents is what the daemon knows. So a client
 // that has used 40 of 100 gets exactly 60 more: also after two flushes in a row, and
@@ -54,18 +50,7 @@ func TestEmptiedStoreForgetsNothing(t *testing.T) {
 }
 
 // failedTakes is how many of a daemon's calls that take tokens its store did not answer.
-func failedTakes(t *testing.T, d *Daemon) (failed int) {
+func failedTakes(t *testing.T, d *Daemon) int {
 	t.Helper()
-	for line := range strings.Lines(scrape(t, d)) {
-		if !strings.HasPrefix(line, `aliquot_store_errors_total{op="take"`) {
-			continue
-		}
-		_, value, _ := strings.Cut(line, "} ")
-		n, err := strconv.Atoi(strings.TrimSpace(value))
-		if err != nil {
-			t.Fatal(err)
-		}
-		failed += n
-	}
-	return failed
+	return counter(t, d, `aliquot_store_errors_total{op="take"`)
 }

@@ -91,16 +91,24 @@ func alternate(t *testing.T, apiKey string, daemons ...*Daemon) (passed int) {
 // answers is how many of a daemon's Hellos and reports had a result.
 func answers(t *testing.T, d *Daemon, result string) int {
 	t.Helper()
+	return counter(t, d, `aliquot_reports_total{region="us",result="`+result+`"`)
+}
+
+// counter is the sum of a daemon's counters whose lines begin with a prefix.
+func counter(t *testing.T, d *Daemon, prefix string) (sum int) {
+	t.Helper()
 	for line := range strings.Lines(scrape(t, d)) {
-		if rest, ok := strings.CutPrefix(line, `aliquot_reports_total{region="us",result="`+result+`"} `); ok {
-			n, err := strconv.Atoi(strings.TrimSpace(rest))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
+		if !strings.HasPrefix(line, prefix) {
+			continue
 		}
+		_, value, _ := strings.Cut(line, "} ")
+		n, err := strconv.Atoi(strings.TrimSpace(value))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += n
 	}
-	return 0
+	return sum
 }
 
 // TestSecondDaemon: it gets no session while the first is heard, serves all the same, and
