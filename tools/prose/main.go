@@ -57,7 +57,7 @@ func main() {
 func countAll(root string) ([]page, error) {
 	var pages []page
 	total := page{Name: "all"}
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			return nil, err
