@@ -107,6 +107,41 @@ func TestTheSessionGoesToTheDaemonWithTheStore(t *testing.T) {
 	}
 }
 
+// A daemon that admits by its emergency limit keeps the region until it has heard of another one: that
+// one gets no session while the first, which cannot see it in the store's list, may spend beside it.
+func TestNoSessionBesideADaemonThatAdmitsWithoutItsStore(t *testing.T) {
+	first, second := Standing{Daemon: 7, Storeless: true, Alone: true}, Standing{Daemon: 8}
+	for _, c := range []struct {
+		what string
+		ends func(w *world)
+	}{
+		{"it has heard of the second", func(w *world) {
+			w.helloOf(1, 1, Standing{Daemon: 7, Storeless: true, Others: []DaemonID{8}})
+		}},
+		{"it has stopped", func(w *world) { w.leader.Step(DaemonLeft{Region: 1, Daemon: 7}, w.now) }},
+	} {
+		w := newWorld(t, 2)
+		w.cut[1] = true // its messages are those below
+		w.elect()
+		if w.helloOf(1, 1, first) {
+			t.Errorf("%s: the first daemon is refused, and there is no other", c.what)
+		}
+		for range 3 {
+			w.run(busyAfter - time.Second)
+			if !w.helloOf(1, 2, second) {
+				t.Fatalf("%s: the second daemon may have a session while the first admits without its store", c.what)
+			}
+			if told := w.leader.regions[1].daemons.daemonsExcept(7, w.now); !slices.Equal(told, []DaemonID{8}) {
+				t.Fatalf("%s: the first is told of %v", c.what, told)
+			}
+			w.helloOf(1, 1, first)
+		}
+		if c.ends(w); w.helloOf(1, 2, second) {
+			t.Errorf("%s: the second daemon gets no session", c.what)
+		}
+	}
+}
+
 // A leader tells the daemon with the session of all others that it hears, until they leave or were
 // silent for an hour. It vouches for those that the daemon knows.
 func TestDaemonsOfARegionAreTold(t *testing.T) {
