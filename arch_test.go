@@ -51,9 +51,11 @@ var houses = map[string]row{
 	"internal/roster": {aliquot: []string{"budget"}, banned: pure},
 	// What a daemon remembers of its store's records.
 	"internal/recall": {aliquot: []string{"budget", "limit"}, banned: pure},
-	"internal/abuse":  {aliquot: []string{"budget"}, banned: pure},
-	"internal/replay": {aliquot: []string{"limit", "rules"}, banned: pure},
-	"rules":           {aliquot: []string{"limit"}, outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
+	// A store's clock by the readings of it.
+	"internal/storeclock": {aliquot: []string{"budget", "limit"}, banned: pure},
+	"internal/abuse":      {aliquot: []string{"budget"}, banned: pure},
+	"internal/replay":     {aliquot: []string{"limit", "rules"}, banned: pure},
+	"rules":               {aliquot: []string{"limit"}, outside: []string{"github.com/goccy/go-yaml"}, banned: pure},
 	// The messages of a check as bytes, without the generated code.
 	"internal/wire": {aliquot: []string{"rules", "proto/aliquot/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Envoy's rate limit protocol.
@@ -99,7 +101,7 @@ var houses = map[string]row{
 	"client/example": {aliquot: []string{"client"}},
 
 	"regional/store": {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
-	"regional":       {aliquot: []string{"regional/...", "internal/ratelog", "internal/recall", "internal/abuse", "internal/chunk", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/rights", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/answer", "internal/wire", "internal/rls", "proto/aliquot/..."}, outside: anyModule},
+	"regional":       {aliquot: []string{"regional/...", "internal/storeclock", "internal/ratelog", "internal/recall", "internal/abuse", "internal/chunk", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/rights", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/answer", "internal/wire", "internal/rls", "proto/aliquot/..."}, outside: anyModule},
 	// What is replicated: the state machine, the codec, the rules. Raft itself is in cluster.
 	"cluster/state": {aliquot: []string{"budget", "rules", "proto/raftlog/v1"}, outside: []string{"google.golang.org/protobuf"}, banned: pure},
 	// Who is there, as hints.

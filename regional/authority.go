@@ -8,6 +8,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/chunk"
 	"aliquot/internal/rights"
+	"aliquot/internal/storeclock"
 	"aliquot/limit"
 )
 
@@ -16,7 +17,7 @@ import (
 // the state machine ask for are left to the reporter, in order.
 type authority struct {
 	now   func() budget.Instant
-	clock *clockMap
+	clock *storeclock.Map
 
 	// floors is held for reading by every decision from the reading of its rights until it is made,
 	// and for writing while the floor changes. Lock it before mu.
@@ -42,7 +43,7 @@ type authority struct {
 	wake chan struct{}
 }
 
-func newAuthority(region *budget.Region, clock *clockMap, now func() budget.Instant) *authority {
+func newAuthority(region *budget.Region, clock *storeclock.Map, now func() budget.Instant) *authority {
 	return &authority{
 		region: region, clock: clock, now: now, wake: make(chan struct{}, 1),
 		borrow: borrowers{arrivals: map[budget.KeyID]*arrival{}, unlent: map[budget.KeyID]unlent{}}, local: newLocalTable(),
@@ -146,7 +147,7 @@ func (a *authority) storeEpoch(epoch string) (changed bool) {
 	if changed {
 		// Under the lock, so that no view combines the old store's clock with the new store's
 		// epoch.
-		a.clock.reset()
+		a.clock.Reset()
 		a.epoch, a.stamp = epoch, limit.Stamp(epoch)
 		born, ok := limit.EpochBirth(epoch)
 		if !ok {
@@ -165,19 +166,19 @@ func (a *authority) storeEpoch(epoch string) (changed bool) {
 
 // sample takes a reading of the clock of the store that had the given contents. A reading with
 // other contents than the present ones belongs to another clock and is ignored.
-func (a *authority) sample(epoch string, s sample) {
+func (a *authority) sample(epoch string, s storeclock.Sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if epoch == a.epoch && s.store > 0 && a.clock.add(s) {
+	if epoch == a.epoch && s.Store > 0 && a.clock.Add(s) {
 		a.distrust()
 	}
 }
 
 // clockWasSet drops the readings of the store's clock and starts again from one sample.
-func (a *authority) clockWasSet(epoch string, s sample) {
+func (a *authority) clockWasSet(epoch string, s storeclock.Sample) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if epoch == a.epoch && a.clock.anew(s) {
+	if epoch == a.epoch && a.clock.Restart(s) {
 		a.distrust()
 	}
 }
@@ -211,7 +212,7 @@ func (a *authority) grant(groups []*group) header {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()
-	h := header{epoch: a.epoch, at: now, latest: now.Add(takeAtMost), turn: a.local.turn.Load(), rho: a.clock.drift()}
+	h := header{epoch: a.epoch, at: now, latest: now.Add(storeclock.MaxFlight), turn: a.local.turn.Load(), rho: a.clock.Drift()}
 	for _, g := range groups {
 		for i := range g.asks {
 			ask := &g.asks[i]
@@ -253,7 +254,7 @@ func (a *authority) headerFor(asks []ask) header {
 // caller holds mu.
 func (a *authority) since(ask *ask) {
 	if ask.changed != nil {
-		ask.ruleSince = a.clock.changed(ask.changed.At.Add(rights.LateUse))
+		ask.ruleSince = a.clock.Changed(ask.changed.At.Add(rights.LateUse))
 	}
 }
 
@@ -265,16 +266,11 @@ func (a *authority) frame(h *header, tail time.Duration, r budget.Right) *framed
 		StartedFull: a.region.StoreStartedFull(), Clock: a.clock,
 	}
 	if tail > 0 {
-		daemon.Clock = tailClock{a.clock}
+		daemon.Clock = storeclock.Unpinned{Map: a.clock}
 	}
 	h.frames = append(h.frames, framed{tail: tail, right: r, frame: daemon.Frame(r, tail)})
 	return &h.frames[len(h.frames)-1]
 }
-
-// takeAtMost is how long a decision may be on its way to the store. It is well above the time after
-// which its daemon has given it up, and below the second after which a region acknowledges a
-// smaller floor.
-const takeAtMost = 5 * storeDeadline
 
 // wholeRight returns a region's right to a limit that it enforces by itself: a floor that is the
 // whole limit, at any time.

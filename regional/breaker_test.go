@@ -11,6 +11,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"aliquot/budget"
+	"aliquot/internal/storeclock"
 	"aliquot/lua"
 )
 
@@ -154,7 +155,7 @@ func TestStarvedCallsDoNotTrip(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			clock := &handClock{at: 100 * second}
 			late := &lateStore{clock: clock}
-			auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, clock.at), newClockMap(), clock.now)
+			auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, clock.at), storeclock.New(), clock.now)
 			open := false
 			g := newGuard(late, auth, newMetrics("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o }, func() {})
 			for range tripAfter {
@@ -187,7 +188,7 @@ func TestStarvedCallsDoNotTrip(t *testing.T) {
 func TestStarvationIsNoExcuseForLong(t *testing.T) {
 	clock := &handClock{at: 100 * second}
 	late := &lateStore{clock: clock}
-	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, clock.at), newClockMap(), clock.now)
+	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, clock.at), storeclock.New(), clock.now)
 	open := false
 	g := newGuard(late, auth, newMetrics("us", "test", prometheus.NewRegistry()), func(o bool, _ error) { open = o }, func() {})
 	g.take(t.Context(), "", noGroups)

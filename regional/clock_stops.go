@@ -18,7 +18,7 @@ func (r *reporter) compare(leader uint64, shows int64, sent budget.Instant) {
 	if shows == 0 {
 		return
 	}
-	if stopped := r.reference.Read(leader, shows, sent, r.auth.now(), int32(r.auth.clock.drift())); stopped > 0 {
+	if stopped := r.reference.Read(leader, shows, sent, r.auth.now(), int32(r.auth.clock.Drift())); stopped > 0 {
 		r.stoodStill("by the leader's clock", stopped)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/storeclock"
 )
 
 // opened is how many sessions a leader has opened.
@@ -37,11 +38,11 @@ func TestALeaseEndsWithAClockThatStoodStill(t *testing.T) {
 // stood still.
 func TestAStepOfTheStoresClockIsDistrusted(t *testing.T) {
 	now := 100 * second
-	a := newAuthority(budget.NewRegion(0, budget.Config{}, 1, now), newClockMap(), func() budget.Instant { return now })
+	a := newAuthority(budget.NewRegion(0, budget.Config{}, 1, now), storeclock.New(), func() budget.Instant { return now })
 	a.storeEpoch("e1")
 	<-a.wake
 	at := func(store int64) (woken bool) {
-		a.sample("e1", sample{store: store, sent: now, received: now})
+		a.sample("e1", storeclock.Sample{Store: store, Sent: now, Received: now})
 		select {
 		case <-a.wake:
 			return true

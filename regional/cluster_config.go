@@ -100,7 +100,7 @@ func (c *clusterConfig) check(region string) error {
 		return fmt.Errorf("the cluster has no id")
 	case len(c.Secret) == 0:
 		return fmt.Errorf("there is no secret to hash keys with")
-	case c.Lease <= 0 || c.LeaseWait < 0 || c.RhoPPM < 0 || c.RhoPPM > million:
+	case c.Lease <= 0 || c.LeaseWait < 0 || c.RhoPPM < 0 || c.RhoPPM > 1_000_000:
 		return fmt.Errorf("lease %v or drift bound %d ppm out of range", c.Lease, c.RhoPPM)
 	case c.index(region) < 0:
 		return fmt.Errorf("region %q is not declared", region)

@@ -16,6 +16,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/boottime"
+	"aliquot/internal/storeclock"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
 )
@@ -95,7 +96,7 @@ func TestAHelloIsWordedWhenItLeaves(t *testing.T) {
 		log, m, leader := slog.New(slog.DiscardHandler), newMetrics("us", "test", prometheus.NewRegistry()), &lastHello{}
 		peers := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, log, m)
 		peers.clients[0], peers.failures = leader, 1000
-		auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), newClockMap(), func() budget.Instant { return second })
+		auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), func() budget.Instant { return second })
 		r := &reporter{
 			region: "us", policies: newPolicies("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
 			auth: auth, guard: newGuard(nil, auth, m, func(bool, error) {}, func() {}),

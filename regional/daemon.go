@@ -24,6 +24,7 @@ import (
 	"aliquot/internal/roster"
 	"aliquot/internal/rpc"
 	"aliquot/internal/rpc/connections"
+	"aliquot/internal/storeclock"
 	"aliquot/regional/store"
 )
 
@@ -113,7 +114,7 @@ func (d *Daemon) build(kept *state) error {
 	c := &d.cfg
 	d.metrics = newMetrics(c.Region, c.Version, c.Registry)
 	d.policies = newPolicies(c.Region, c.WithoutRules == PassWithoutRules, c.Now, d.log, d.metrics)
-	clock := newClockMap()
+	clock := storeclock.New()
 	now := c.Now()
 	self := incarnation()
 	region := budget.NewRegion(0, budget.Config{}, self, now)
@@ -127,7 +128,7 @@ func (d *Daemon) build(kept *state) error {
 		default:
 			d.policies.recall(kept.Former)
 		}
-		clock.setRho(kept.Cluster.RhoPPM)
+		clock.SetRho(kept.Cluster.RhoPPM)
 		region.SetConfig(kept.Cluster.index(c.Region), kept.Cluster.protocol(), kept.Cluster.InitialEpoch, kept.Cluster.LeaderEpoch, now)
 	}
 	d.keeper = newKeeper(c.StateFile, c.Region, kept, d.policies, d.log)

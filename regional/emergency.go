@@ -9,6 +9,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/recall"
 	"aliquot/internal/rights"
+	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/rules"
@@ -22,7 +23,7 @@ import (
 // only the store and the coordinators remember that. Safe for concurrent use.
 type emergency struct {
 	now   func() budget.Instant
-	clock *clockMap
+	clock *storeclock.Map
 	// owing counts the keys that owe something. While it is 0, checks skip the search for them.
 	owing atomic.Int64
 
@@ -40,7 +41,7 @@ type emergency struct {
 	lapses budget.Instant
 }
 
-func newEmergency(now func() budget.Instant, clock *clockMap) *emergency {
+func newEmergency(now func() budget.Instant, clock *storeclock.Map) *emergency {
 	return &emergency{now: now, clock: clock, table: recall.New(recall.DefaultKeys, now())}
 }
 
@@ -279,10 +280,10 @@ func (e *emergency) count() { e.owing.Store(int64(e.table.Owing())) }
 func (e *emergency) charge(a *ask, now budget.Instant) recall.Charge {
 	c := recall.Charge{
 		Key: a.key, Limit: a.limit, Cost: a.cost, Bucket: e.bucketOf(a, now), Own: a.own,
-		RhoPPM: e.clock.drift(),
+		RhoPPM: e.clock.Drift(),
 	}
 	known := false
-	c.StoreNow, c.StoreLatest, known = e.clock.bounds(now)
+	c.StoreNow, c.StoreLatest, known = e.clock.Bounds(now)
 	c.OldClock = !known
 	if !a.alone() {
 		c.From = max(rights.OwnSince(a.right), e.back)
@@ -311,7 +312,7 @@ func (e *emergency) memory(a *ask, now budget.Instant) *limit.Memory {
 func (e *emergency) inSession(sent budget.Instant) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.table.HoldsUntil(sent.Add(budget.SessionHolds(e.clock.drift())))
+	e.table.HoldsUntil(sent.Add(budget.SessionHolds(e.clock.Drift())))
 }
 
 // leaveFloor sets whether another daemon has what the region may spend. A coordinator has said that
@@ -394,7 +395,7 @@ func (e *emergency) bucketOf(a *ask, now budget.Instant) limit.Bucket {
 			return limit.Bucket{}
 		}
 	}
-	return rights.WithoutStore(a.right, a.limit, a.enforcement == rules.Elastic, e.clock.drift())
+	return rights.WithoutStore(a.right, a.limit, a.enforcement == rules.Elastic, e.clock.Drift())
 }
 
 // timeToFull returns after what time the store's bucket is full, whatever the store is told.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/rules"
 )
@@ -34,7 +35,7 @@ func restarted(c budget.Config, at budget.Instant) *budget.Region {
 // admits at once.
 func burstsOfARestarted(c budget.Config, now *budget.Instant) (e *emergency, burst func(n uint64, enforcement string) (passed int)) {
 	region := restarted(c, *now)
-	e = newEmergency(func() budget.Instant { return *now }, newClockMap())
+	e = newEmergency(func() budget.Instant { return *now }, storeclock.New())
 	return e, func(n uint64, enforcement string) (passed int) {
 		a := anAsk(n)
 		a.enforcement = enforcement
@@ -145,7 +146,7 @@ func TestEmergencyLimitOfASecondDaemonsWindows(t *testing.T) {
 	now := second
 	config := budget.NewConfig([]string{"us", "eu"}, 10*time.Second, 20_000)
 	region := restarted(config, now)
-	e := newEmergency(func() budget.Instant { return now }, newClockMap())
+	e := newEmergency(func() budget.Instant { return now }, storeclock.New())
 	a := anAsk(1)
 	a.enforcement = rules.Strict
 	a.limit = limit.Limit{Algorithm: limit.FixedWindow, Capacity: 100 * limit.Token, Window: time.Hour}
@@ -186,7 +187,7 @@ func TestEmergencyLimitOfAFloorThatComesBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := second
-			e := newEmergency(func() budget.Instant { return now }, newClockMap())
+			e := newEmergency(func() budget.Instant { return now }, storeclock.New())
 			a, out := anAsk(1), make([]limit.Outcome, 1)
 			a.right.Hot, a.right.Phase = name == "lent", budget.Limbo
 			e.take([]*ask{&a}, false, "", out)

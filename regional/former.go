@@ -8,6 +8,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/rights"
+	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/rules"
 )
@@ -141,11 +142,11 @@ const unseen = 500 * time.Millisecond
 
 // look makes overrides end on time, and tells the clock when limits have changed. It returns the
 // instant of the last change, or 0 if there was none.
-func (p *policies) look(clock *clockMap) budget.Instant {
+func (p *policies) look(clock *storeclock.Map) budget.Instant {
 	now := p.at(time.Now().UnixMilli())
 	p.seen.Store(int64(p.now()))
 	if at := now.changedAt; at != 0 {
-		clock.changed(at.Add(rights.LateUse))
+		clock.Changed(at.Add(rights.LateUse))
 	}
 	return now.changedAt
 }

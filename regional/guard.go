@@ -14,6 +14,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"aliquot/budget"
+	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/regional/store"
@@ -47,7 +48,7 @@ type Store interface {
 const (
 	// storeDeadline bounds one store call from its sending. A stalled store must not cost more than
 	// a check is worth waiting for.
-	storeDeadline = 100 * time.Millisecond
+	storeDeadline = storeclock.MaxFlight / 5
 	// learnDeadline bounds learning the store's contents, which takes three round trips.
 	learnDeadline = 2 * storeDeadline
 	// heardDeadline bounds telling the store that the region is heard. With a Redis Cluster the
@@ -263,10 +264,10 @@ func (g *guard) done(op, epoch string, sent budget.Instant, now int64, err error
 	received = g.now()
 	g.metrics.storeSeconds.WithLabelValues(op).Observe(received.Sub(sent).Seconds())
 	if late, ok := errors.AsType[*lua.LateError](err); ok {
-		g.auth.clockWasSet(epoch, sample{store: late.Now, sent: sent, received: received})
+		g.auth.clockWasSet(epoch, storeclock.Sample{Store: late.Now, Sent: sent, Received: received})
 	}
 	if err == nil {
-		g.auth.sample(epoch, sample{store: now, sent: sent, received: received})
+		g.auth.sample(epoch, storeclock.Sample{Store: now, Sent: sent, Received: received})
 	}
 	return received
 }

@@ -17,6 +17,8 @@ import (
 	"aliquot/budget"
 )
 
+const second = budget.Instant(time.Second)
+
 // pollFor bounds the wait for a condition that should come about in a few seconds.
 const pollFor = time.Minute
 

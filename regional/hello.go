@@ -105,7 +105,7 @@ func (r *reporter) welcome(out *aliquotv1.HelloResponse) (budget.RegionEvent, er
 	if err != nil {
 		return nil, err
 	}
-	r.auth.clock.setRho(cluster.RhoPPM)
+	r.auth.clock.SetRho(cluster.RhoPPM)
 	r.auth.configure(ok.Region, cluster.protocol(), cluster.InitialEpoch)
 	r.policies.setCluster(cluster)
 	r.takeRules(out.GetRules())

@@ -13,6 +13,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/boottime"
+	"aliquot/internal/storeclock"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 )
 
@@ -59,7 +60,7 @@ func TestRulesComeWithoutAStore(t *testing.T) {
 // Hello.
 func TestNobodyIsIntroducedWhoseStoreIsKnown(t *testing.T) {
 	now := func() budget.Instant { return second }
-	r := &reporter{auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), newClockMap(), now)}
+	r := &reporter{auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now)}
 	r.storeless.Store(true)
 	r.auth.storeEpoch("e1")
 	r.introduceIfDue(t.Context())
@@ -76,7 +77,7 @@ func TestRefusedRulesAreNotAskedForAgain(t *testing.T) {
 	peers := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, log, m)
 	peers.clients[0] = leader
 	r := &reporter{
-		region: "us", auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), newClockMap(), now),
+		region: "us", auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now),
 		policies: newPolicies("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m,
 	}
 	if err := r.policies.setRules(ruleText{Version: 7, YAML: "rules: of another time"}); err == nil {
@@ -173,8 +174,8 @@ func TestWordsThatSayNothingOfTheFloor(t *testing.T) {
 		peers := newCoordinators([]string{"127.0.0.1:1"}, http.DefaultClient, log, m)
 		peers.clients[0] = &lastHello{answer: c.answer}
 		r := &reporter{
-			region: "us", auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), newClockMap(), now),
-			policies: newPolicies("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m, emergency: newEmergency(now, newClockMap()), wrongCluster: func(error) {},
+			region: "us", auth: newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now),
+			policies: newPolicies("us", false, boottime.Now, log, m), peers: peers, log: log, metrics: m, emergency: newEmergency(now, storeclock.New()), wrongCluster: func(error) {},
 		}
 		r.keeper = newKeeper("", "us", nil, r.policies, log)
 		r.policies.setCluster(clusterIn(l.config()))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"aliquot/internal/storeclock"
 )
 
 // TestStoreClockSetForward: decisions carry a deadline in the store's clock. When
@@ -22,9 +24,9 @@ func TestStoreClockSetForward(t *testing.T) {
 		auth := d.limiter.auth
 		now := auth.now()
 		hourAgo := time.Now().Add(-time.Hour).UnixMicro() // what the store's clock showed before it was set
-		auth.clockWasSet(auth.currentEpoch(), sample{store: hourAgo, sent: now, received: now})
+		auth.clockWasSet(auth.currentEpoch(), storeclock.Sample{Store: hourAgo, Sent: now, Received: now})
 		// The daemon may look at the store's clock at any time, and a busy store miss a deadline.
-		past := auth.clock.Until(now.Add(takeAtMost)) <= time.Now().UnixMicro()
+		past := auth.clock.Until(now.Add(storeclock.MaxFlight)) <= time.Now().UnixMicro()
 		a := check(t, d, fmt.Sprint("k", tries))
 		if past && a.Allowed && a.Mode == modeStore {
 			done++

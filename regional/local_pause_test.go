@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/rules"
 )
@@ -56,7 +57,7 @@ func TestASecondLookSpendsNothingThatHasEnded(t *testing.T) {
 // before the emergency limit decides by it.
 func TestEmergencyGoesByNoLeaseThatHasEnded(t *testing.T) {
 	now := second
-	e := newEmergency(func() budget.Instant { return now }, newClockMap())
+	e := newEmergency(func() budget.Instant { return now }, storeclock.New())
 	a := anAsk(1)
 	a.right.Phase, a.right.Until = budget.Live, 11*second
 	take := func() bool { return e.take([]*ask{&a}, false, "", make([]limit.Outcome, 1)) }

@@ -10,6 +10,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/chunk"
+	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/rules"
@@ -62,7 +63,7 @@ func TestReserveTakesWhatIsBorrowedAlong(t *testing.T) {
 // TestRepeatedReservationLosesNothing: the store has looked at nothing, so what was taken
 // along is here again.
 func TestRepeatedReservationLosesNothing(t *testing.T) {
-	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, noon), newClockMap(), func() budget.Instant { return noon })
+	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), func() budget.Instant { return noon })
 	rule := &rules.Rule{ID: "r0", LocalCache: true}
 	e := lent(t, auth.local, rule)
 	groups := []*group{{asks: []ask{{rule: rule, key: e.key, cost: limit.Token}}}}

@@ -6,6 +6,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/chunk"
+	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/rules"
 )
@@ -76,7 +77,7 @@ func TestChunkIsOfItsRecord(t *testing.T) {
 func TestNewRulesEndIdleEntries(t *testing.T) {
 	later := noon.Add(time.Second)
 	now := func() budget.Instant { return later }
-	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, noon), newClockMap(), now)
+	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), now)
 	idle, busy := come(auth.local, 1, localWorth, noon), come(auth.local, 2, localWorth, noon)
 	use(idle, noon)
 	use(busy, later)

@@ -5,6 +5,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/chunk"
+	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/rules"
 )
@@ -13,7 +14,7 @@ import (
 // machine goes by a new share is of the one before.
 func TestShareEndsItsKeyAsItCounts(t *testing.T) {
 	now := func() budget.Instant { return noon }
-	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, noon), newClockMap(), now)
+	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, noon), storeclock.New(), now)
 	e := lent(t, auth.local, &rules.Rule{ID: "r0", LocalCache: true})
 	_, trip := e.chunk.Bring(limit.Token, chunk.Terms{}, noon)
 	e.chunk.Took(trip, false, limit.Outcome{}, 100_001, noon)

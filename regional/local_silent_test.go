@@ -15,6 +15,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/boottime"
 	"aliquot/internal/chunk"
+	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/rules"
@@ -79,7 +80,7 @@ func inBubble(t *testing.T, test func(t *testing.T, l *limiter, s *moodyStore)) 
 // given contents.
 func limiterBefore(t *testing.T, s Store, epoch string, now func() budget.Instant, yaml string) *limiter {
 	log, m := slog.New(slog.DiscardHandler), newMetrics("us", "test", prometheus.NewRegistry())
-	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, now()), newClockMap(), now)
+	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, now()), storeclock.New(), now)
 	// Cut off from the others, so that keys may be lent by its store.
 	half := budget.Share{Rate: budget.Unit / 2, Burst: budget.Unit / 2}
 	auth.configure(0, budget.Config{Regions: []budget.RegionConfig{{Floor: half, Told: half, Low: half}}}, epoch)
@@ -89,7 +90,7 @@ func limiterBefore(t *testing.T, s Store, epoch string, now func() budget.Instan
 	if err := p.setRules(ruleText{Version: 1, YAML: yaml, Numbers: map[string]uint32{"r0": 1}}); err != nil {
 		t.Fatal(err)
 	}
-	e := newEmergency(now, newClockMap())
+	e := newEmergency(now, storeclock.New())
 	direct := &asker{auth: auth, guard: newGuard(s, auth, m, func(bool, error) {}, func() {}), emergency: e, slots: newSlotNames(1)}
 	b := &batcher{ask: direct.ask, refused: func(error) {}, caught: func(cause any) { t.Error(cause) }}
 	return &limiter{policies: p, auth: auth, emergency: e, metrics: m, log: log, ask: b.decide, direct: direct, alone: b.alone}

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"aliquot/budget"
+	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
@@ -157,7 +158,7 @@ func (panickyStore) ApplyLease(context.Context, string, []lua.Change) ([]limit.A
 func TestAPanicOfTheDaemonsOwnCallsIsAFailure(t *testing.T) {
 	m := newMetrics("us", "test", prometheus.NewRegistry())
 	now := func() budget.Instant { return second }
-	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), newClockMap(), now)
+	auth := newAuthority(budget.NewRegion(0, budget.Config{}, 1, second), storeclock.New(), now)
 	g := newGuard(panickyStore{}, auth, m, func(bool, error) {}, func() {})
 	if err := g.learn(t.Context()); !errors.Is(err, errBroken) {
 		t.Errorf("learn: %v", err)

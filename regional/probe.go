@@ -51,7 +51,7 @@ func (d *Daemon) keepStore(ctx context.Context) {
 				d.try(ctx)
 			}
 			wait = max(probeSoon, d.guard.breaker.trialIn())
-		case d.guard.breaker.suspects(), d.auth.clock.age(d.cfg.Now()) >= probeEvery:
+		case d.guard.breaker.suspects(), d.auth.clock.Age(d.cfg.Now()) >= probeEvery:
 			d.probe(ctx)
 			if d.guard.breaker.suspects() {
 				wait = suspectEvery

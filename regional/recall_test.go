@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"aliquot/budget"
+	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
 )
@@ -62,7 +63,7 @@ func TestStoppedStoreRefusesNobodyBelowTheLimit(t *testing.T) {
 // TestOtherContentsAreNotRemembered: what the store held before it lost its contents counts for nothing.
 func TestOtherContentsAreNotRemembered(t *testing.T) {
 	now := 100 * second
-	e := newEmergency(func() budget.Instant { return now }, newClockMap())
+	e := newEmergency(func() budget.Instant { return now }, storeclock.New())
 	a := anAsk(1)
 	g := &group{asks: []ask{a}}
 	e.sent([]*group{g}, &header{epoch: "first"})

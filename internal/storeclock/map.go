@@ -1,4 +1,5 @@
-package regional
+// Package storeclock translates instants of a daemon's boot clock to the clock of its store.
+package storeclock
 
 import (
 	"slices"
@@ -8,6 +9,11 @@ import (
 	"aliquot/budget"
 	"aliquot/limit"
 )
+
+// MaxFlight is how long a decision may be on its way to the store. It is well above the time after
+// which its daemon has given it up, and below the second after which a region acknowledges a
+// smaller floor.
+const MaxFlight = 500 * time.Millisecond
 
 const (
 	million = 1_000_000
@@ -20,40 +26,40 @@ const (
 	// count as set forward. Each node of a Redis Cluster has its own clock, a few milliseconds from
 	// the others. A leap smaller than the time that a decision may take is not noticed by the
 	// decision's deadline either.
-	leastLeap = int64(takeAtMost / time.Microsecond)
+	leastLeap = int64(MaxFlight / time.Microsecond)
 )
 
-// sample is one reading of the store's clock. The store had the time store, in microseconds, at
+// Sample is one reading of the store's clock. The store had the time store, in microseconds, at
 // some instant between sent and received of the daemon's boot clock.
-type sample struct {
-	store          int64
-	sent, received budget.Instant
+type Sample struct {
+	Store          int64
+	Sent, Received budget.Instant
 }
 
 // early returns the offset store-received. The sample with the smallest offset maps an instant to
 // the earliest store time.
-func (s sample) early() int64 { return s.store - int64(s.received)/1000 }
+func (s Sample) early() int64 { return s.Store - int64(s.Received)/1000 }
 
 // late returns the offset store-sent. The sample with the largest offset maps an instant to the
 // latest store time.
-func (s sample) late() int64 { return s.store - int64(s.sent)/1000 }
+func (s Sample) late() int64 { return s.Store - int64(s.Sent)/1000 }
 
 // until returns a store time that the store's clock has certainly reached at instant e, whatever
 // the rates of the two clocks within rho.
-func (s sample) until(e budget.Instant, rho int64) int64 {
-	if d := int64(e - s.received); d >= 0 {
-		return s.store + shrink(d/1000, rho)
+func (s Sample) until(e budget.Instant, rho int64) int64 {
+	if d := int64(e - s.Received); d >= 0 {
+		return s.Store + shrink(d/1000, rho)
 	} else {
-		return s.store - stretch((-d+999)/1000, rho)
+		return s.Store - stretch((-d+999)/1000, rho)
 	}
 }
 
 // since returns a store time that the store's clock has certainly not passed at instant e.
-func (s sample) since(e budget.Instant, rho int64) int64 {
-	if d := int64(e - s.sent); d >= 0 {
-		return s.store + stretch((d+999)/1000, rho)
+func (s Sample) since(e budget.Instant, rho int64) int64 {
+	if d := int64(e - s.Sent); d >= 0 {
+		return s.Store + stretch((d+999)/1000, rho)
 	} else {
-		return s.store - shrink((-d)/1000, rho)
+		return s.Store - shrink((-d)/1000, rho)
 	}
 }
 
@@ -70,7 +76,7 @@ func stretch(us, rho int64) int64 {
 	return us + q*rho + (r*rho+million-1)/million
 }
 
-// clockMap translates instants of the daemon's boot clock to the store's clock. It always errs to
+// Map translates instants of the daemon's boot clock to the store's clock. It always errs to
 // the safe side: a deadline early, the start of a phase late. It never assumes that two clocks
 // agree, only that their rates are within rho of each other.
 //
@@ -81,7 +87,7 @@ func stretch(us, rho int64) int64 {
 // the latest.
 //
 // Safe for concurrent use.
-type clockMap struct {
+type Map struct {
 	mu   sync.Mutex
 	rho  int64
 	span [2]span // the present one and the one before
@@ -98,7 +104,7 @@ type clockMap struct {
 // span holds the most cautious samples of one stretch of time.
 type span struct {
 	began       budget.Instant
-	early, late sample
+	early, late Sample
 	filled      bool
 }
 
@@ -111,24 +117,25 @@ type pin struct {
 	filled bool
 }
 
-func newClockMap() *clockMap { return &clockMap{rho: defaultRhoPPM} }
+// New returns a map without samples, by which no right is good.
+func New() *Map { return &Map{rho: defaultRhoPPM} }
 
-// setRho sets the bound on drift, in millionths.
-func (c *clockMap) setRho(ppm int32) {
+// SetRho sets the bound on drift, in millionths.
+func (c *Map) SetRho(ppm int32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rho = int64(ppm)
 }
 
-// drift returns the bound on drift, in millionths.
-func (c *clockMap) drift() int64 {
+// Drift returns the bound on drift, in millionths.
+func (c *Map) Drift() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.rho
 }
 
-// reset forgets all samples, because another store has another clock.
-func (c *clockMap) reset() {
+// Reset forgets all samples, because another store has another clock.
+func (c *Map) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.span[0].filled {
@@ -137,10 +144,10 @@ func (c *clockMap) reset() {
 	c.forget()
 }
 
-// bounds returns a time that the store's clock has certainly reached at an instant, and one that it
+// Bounds returns a time that the store's clock has certainly reached at an instant, and one that it
 // has not passed. known is false if the clock was not read since the store has its contents. The
 // times are then those of the previous clock, or 0 and beyond all time without one.
-func (c *clockMap) bounds(e budget.Instant) (reached, latest int64, known bool) {
+func (c *Map) Bounds(e budget.Instant) (reached, latest int64, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	spans := c.span
@@ -153,19 +160,19 @@ func (c *clockMap) bounds(e budget.Instant) (reached, latest int64, known bool) 
 }
 
 // forget drops all samples and pins of the present clock. The caller holds mu.
-func (c *clockMap) forget() { c.span, c.pins, c.changes, c.at = [2]span{}, [3]pin{}, nil, 0 }
+func (c *Map) forget() { c.span, c.pins, c.changes, c.at = [2]span{}, [3]pin{}, nil, 0 }
 
-// add takes a sample. It reports whether the store's clock was set forward before it, or the
+// Add takes a sample. It reports whether the store's clock was set forward before it, or the
 // daemon's clock stopped for a while; the two cannot be told apart.
-func (c *clockMap) add(s sample) (leapt bool) {
+func (c *Map) Add(s Sample) (leapt bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.take(s)
 }
 
-// anew takes a sample of a clock that was set, and forgets all earlier ones. It reports the same as
+// Restart takes a sample of a clock that was set, and forgets all earlier ones. It reports the same as
 // add.
-func (c *clockMap) anew(s sample) (leapt bool) {
+func (c *Map) Restart(s Sample) (leapt bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	leapt = c.take(s)
@@ -177,20 +184,20 @@ func (c *clockMap) anew(s sample) (leapt bool) {
 // take does the work of add. A sample far beyond what a clock within rho can show means that the
 // store's clock was set forward, or that the daemon's clock stopped for a while. The caller holds
 // mu.
-func (c *clockMap) take(s sample) (leapt bool) {
-	if passed, known := c.began(s.received); known && s.store > passed+leastLeap {
-		leapt, c.leap = true, s.received
+func (c *Map) take(s Sample) (leapt bool) {
+	if passed, known := c.began(s.Received); known && s.Store > passed+leastLeap {
+		leapt, c.leap = true, s.Received
 		c.forget()
 	}
-	if s.received > c.at {
-		c.at = s.received
+	if s.Received > c.at {
+		c.at = s.Received
 	}
 	now := &c.span[0]
-	if now.filled && s.received.Sub(now.began) > sampleSpan {
+	if now.filled && s.Received.Sub(now.began) > sampleSpan {
 		c.span[1], *now = *now, span{}
 	}
 	if !now.filled {
-		*now = span{began: s.received, early: s, late: s, filled: true}
+		*now = span{began: s.Received, early: s, late: s, filled: true}
 		return leapt
 	}
 	if s.early() < now.early.early() {
@@ -202,8 +209,8 @@ func (c *clockMap) take(s sample) (leapt bool) {
 	return leapt
 }
 
-// age returns the time since the latest sample.
-func (c *clockMap) age(now budget.Instant) time.Duration {
+// Age returns the time since the latest sample.
+func (c *Map) Age(now budget.Instant) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return now.Sub(c.at)
@@ -211,14 +218,14 @@ func (c *clockMap) age(now budget.Instant) time.Duration {
 
 // Until returns the store time at which a right that ends at e must count as over. Without a sample
 // it is 0, which is long over.
-func (c *clockMap) Until(e budget.Instant) int64 {
+func (c *Map) Until(e budget.Instant) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.reached(e)
 }
 
 // reached does the work of Until. The caller holds mu.
-func (c *clockMap) reached(e budget.Instant) int64 {
+func (c *Map) reached(e budget.Instant) int64 {
 	best, found := int64(0), false
 	for i := range c.span {
 		if s := &c.span[i]; s.filled && !(i == 1 && c.stale(s)) {
@@ -232,7 +239,7 @@ func (c *clockMap) reached(e budget.Instant) int64 {
 
 // Since returns a store time at which a phase that began at e has certainly begun. Without a sample
 // it is beyond all time.
-func (c *clockMap) Since(e budget.Instant) int64 {
+func (c *Map) Since(e budget.Instant) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at, known := c.began(e)
@@ -246,8 +253,8 @@ func (c *clockMap) Since(e budget.Instant) int64 {
 // mapped again each time, to a slightly later time the older they are.
 const mostChanges = 16
 
-// changed returns what Since returns, for the change of a limit.
-func (c *clockMap) changed(e budget.Instant) int64 {
+// Changed returns what Since returns, for the change of a limit.
+func (c *Map) Changed(e budget.Instant) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	at, known := c.began(e)
@@ -268,7 +275,7 @@ func (c *clockMap) changed(e budget.Instant) int64 {
 
 // Leapt returns a store time that the store's clock had not passed when it was last found to be set
 // forward. It is 0 if that never happened, and beyond all time without a sample.
-func (c *clockMap) Leapt() int64 {
+func (c *Map) Leapt() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.leap == 0 {
@@ -278,7 +285,7 @@ func (c *clockMap) Leapt() int64 {
 }
 
 // notPassed returns the result of began, or beyond all time without a sample. The caller holds mu.
-func (c *clockMap) notPassed(e budget.Instant) int64 {
+func (c *Map) notPassed(e budget.Instant) int64 {
 	if at, known := c.began(e); known {
 		return at
 	}
@@ -286,7 +293,7 @@ func (c *clockMap) notPassed(e budget.Instant) int64 {
 }
 
 // began does the work of Since from the samples alone. It returns false without a sample.
-func (c *clockMap) began(e budget.Instant) (at int64, known bool) {
+func (c *Map) began(e budget.Instant) (at int64, known bool) {
 	for i := range c.span {
 		if s := &c.span[i]; s.filled && !(i == 1 && c.stale(s)) {
 			at, known = max(at, s.late.since(e, c.rho)), true
@@ -295,13 +302,13 @@ func (c *clockMap) began(e budget.Instant) (at int64, known bool) {
 	return at, known
 }
 
-// tailClock is the clock of limits with a tail. The floor of each tail starts at an instant of its
+// Unpinned is the clock of limits with a tail. The floor of each tail starts at an instant of its
 // own. To remember all of these would push out those of buckets, which earn from their start on.
 // Rights with a tail are there or not, so a small drift of the result changes nothing.
-type tailClock struct{ *clockMap }
+type Unpinned struct{ *Map }
 
 // Since returns the same as that of the clock map, but does not remember it.
-func (c tailClock) Since(e budget.Instant) int64 {
+func (c Unpinned) Since(e budget.Instant) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.notPassed(e)
@@ -309,11 +316,11 @@ func (c tailClock) Since(e budget.Instant) int64 {
 
 // stale reports whether the older span is too old to use: after an idle time it would only add
 // drift.
-func (c *clockMap) stale(s *span) bool { return c.span[0].began.Sub(s.began) > 3*sampleSpan }
+func (c *Map) stale(s *span) bool { return c.span[0].began.Sub(s.began) > 3*sampleSpan }
 
 // pinned returns the least of the safe results for e so far. A store clock that was set back gives
 // a lower result, which is then the right one.
-func (c *clockMap) pinned(e budget.Instant, store int64) int64 {
+func (c *Map) pinned(e budget.Instant, store int64) int64 {
 	i := slices.IndexFunc(c.pins[:], func(p pin) bool { return p.filled && p.at == e })
 	if i >= 0 {
 		store = min(store, c.pins[i].store)

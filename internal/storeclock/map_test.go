@@ -1,4 +1,4 @@
-package regional
+package storeclock
 
 import (
 	"math/big"
@@ -13,10 +13,10 @@ import (
 
 const second = budget.Instant(time.Second)
 
-// TestClockWorkedNumber is the example of clockMap's comment.
+// TestClockWorkedNumber is the example of Map's comment.
 func TestClockWorkedNumber(t *testing.T) {
-	c := newClockMap()
-	c.add(sample{store: 50_000_000, sent: 100 * second, received: 100*second + 4*second/1000})
+	c := New()
+	c.Add(Sample{Store: 50_000_000, Sent: 100 * second, Received: 100*second + 4*second/1000})
 	if got := c.Until(110*second + 4*second/1000); got != 59_803_921 {
 		t.Errorf("until %d", got)
 	}
@@ -26,23 +26,23 @@ func TestClockWorkedNumber(t *testing.T) {
 }
 
 func TestClockWithoutASampleTrustsNothing(t *testing.T) {
-	c := newClockMap()
+	c := New()
 	if c.Until(1000*second) != 0 || c.Since(second) != limit.MaxExact {
 		t.Error("a right was believed without a sample")
 	}
-	c.add(sample{store: 1, sent: second, received: second})
-	c.reset()
+	c.Add(Sample{Store: 1, Sent: second, Received: second})
+	c.Reset()
 	if c.Until(1000*second) != 0 || c.Since(second) != limit.MaxExact {
 		t.Error("another store's sample was used")
 	}
 }
 
 func TestClockSinceDoesNotDriftAway(t *testing.T) {
-	c := newClockMap()
-	c.add(sample{store: 1_000_000, sent: second, received: second})
+	c := New()
+	c.Add(Sample{Store: 1_000_000, Sent: second, Received: second})
 	first := c.Since(second)
 	for i := budget.Instant(2); i < 3600; i++ {
-		c.add(sample{store: int64(i) * million, sent: i * second, received: i * second})
+		c.Add(Sample{Store: int64(i) * million, Sent: i * second, Received: i * second})
 		if got := c.Since(second); got > first {
 			t.Fatalf("after %d s the phase's start moved from %d to %d", i, first, got)
 		}
@@ -53,17 +53,17 @@ func TestClockSinceDoesNotDriftAway(t *testing.T) {
 // that the clock was set forward, also to a daemon that learns it anew by a refused call;
 // one within it, or of a clock set back, does not.
 func TestClockFindsALeap(t *testing.T) {
-	for name, add := range map[string]func(*clockMap, sample) bool{"add": (*clockMap).add, "anew": (*clockMap).anew} {
+	for name, add := range map[string]func(*Map, Sample) bool{"add": (*Map).Add, "anew": (*Map).Restart} {
 		t.Run(name, func(t *testing.T) {
-			c := newClockMap()
-			at := func(store int64, boot budget.Instant) sample {
-				return sample{store: store, sent: boot * second, received: boot * second}
+			c := New()
+			at := func(store int64, boot budget.Instant) Sample {
+				return Sample{Store: store, Sent: boot * second, Received: boot * second}
 			}
-			c.add(at(50_000_000, 100))
+			c.Add(at(50_000_000, 100))
 			add(c, at(60_200_000, 110)) // 2 % fast
 			add(c, at(60_000_000, 111)) // set back
-			c.add(at(61_000_000, 112))
-			c.add(at(61_450_000, 112)) // of another node of a cluster
+			c.Add(at(61_000_000, 112))
+			c.Add(at(61_450_000, 112)) // of another node of a cluster
 			if c.Leapt() != 0 {
 				t.Fatalf("a leap at %d that was none", c.Leapt())
 			}
@@ -71,11 +71,11 @@ func TestClockFindsALeap(t *testing.T) {
 			if c.Leapt() != 72_000_000 {
 				t.Errorf("a leap at %d", c.Leapt())
 			}
-			c.anew(at(10_000_000, 114)) // set back
+			c.Restart(at(10_000_000, 114)) // set back
 			if got := c.Leapt(); got < 9_000_000 || got > 9_050_000 {
 				t.Errorf("by the clock that was set back a leap at %d", got)
 			}
-			c.reset()
+			c.Reset()
 			if c.Leapt() != limit.MaxExact {
 				t.Errorf("by no clock a leap at %d", c.Leapt())
 			}
@@ -86,11 +86,11 @@ func TestClockFindsALeap(t *testing.T) {
 // TestClockFloorStaysPinned: phases that come and go do not make the start of the
 // floor drift, which is asked for with every call.
 func TestClockFloorStaysPinned(t *testing.T) {
-	c := newClockMap()
-	c.add(sample{store: 1_000_000, sent: second, received: second})
+	c := New()
+	c.Add(Sample{Store: 1_000_000, Sent: second, Received: second})
 	floor := c.Since(second)
 	for i := budget.Instant(2); i < 100; i++ {
-		c.add(sample{store: int64(i) * million, sent: i * second, received: i * second})
+		c.Add(Sample{Store: int64(i) * million, Sent: i * second, Received: i * second})
 		c.Since(i * second) // a phase that begins now
 		if got := c.Since(second); got != floor {
 			t.Fatalf("after %d phases the floor's start moved from %d to %d", i, floor, got)
@@ -99,9 +99,9 @@ func TestClockFloorStaysPinned(t *testing.T) {
 }
 
 func TestClockSetBackIsFollowed(t *testing.T) {
-	c := newClockMap()
-	c.add(sample{store: 3600 * million, sent: second, received: second})
-	c.add(sample{store: million, sent: 2 * second, received: 2 * second})
+	c := New()
+	c.Add(Sample{Store: 3600 * million, Sent: second, Received: second})
+	c.Add(Sample{Store: million, Sent: 2 * second, Received: 2 * second})
 	if got := c.Until(3 * second); got > 2*million {
 		t.Errorf("until %d: a sample from before the step was used", got)
 	}
@@ -122,8 +122,8 @@ func TestClockIsSafe(t *testing.T) {
 			r := big.NewRat(int64(at), 1000)
 			return r.Mul(r, big.NewRat(num, den)).Add(r, big.NewRat(1_000_000_000, 1))
 		}
-		c := newClockMap()
-		c.setRho(int32(rho))
+		c := New()
+		c.SetRho(int32(rho))
 		at := budget.Instant(rapid.Int64Range(1, 1<<40).Draw(t, "begin"))
 		var instants []budget.Instant
 		for range rapid.IntRange(1, 8).Draw(t, "samples") {
@@ -132,7 +132,7 @@ func TestClockIsSafe(t *testing.T) {
 			executed := sent + budget.Instant(rapid.Int64Range(0, int64(second/20)).Draw(t, "out"))
 			at = executed + budget.Instant(rapid.Int64Range(0, int64(second/20)).Draw(t, "back"))
 			read := truth(executed)
-			c.add(sample{store: new(big.Int).Quo(read.Num(), read.Denom()).Int64(), sent: sent, received: at})
+			c.Add(Sample{Store: new(big.Int).Quo(read.Num(), read.Denom()).Int64(), Sent: sent, Received: at})
 			instants = append(instants, sent, at)
 		}
 		e := rapid.SampledFrom(instants).Draw(t, "near") +
@@ -150,8 +150,8 @@ func TestClockIsSafe(t *testing.T) {
 // TestClockAtZero: a daemon's boot clock may read anything, also what an unused pin
 // holds.
 func TestClockAtZero(t *testing.T) {
-	c := newClockMap()
-	c.add(sample{store: 1_000_000_000, sent: second, received: second})
+	c := New()
+	c.Add(Sample{Store: 1_000_000_000, Sent: second, Received: second})
 	if got := c.Since(0); got < 999_000_000 {
 		t.Errorf("since %d, the clock shows 999000000 by then", got)
 	}
@@ -159,20 +159,20 @@ func TestClockAtZero(t *testing.T) {
 
 // TestBoundsOfAClockThatIsNotReadYet: they are those of the clock before, until the first reading.
 func TestBoundsOfAClockThatIsNotReadYet(t *testing.T) {
-	c := newClockMap()
-	if reached, latest, known := c.bounds(1 * second); reached != 0 || latest != limit.MaxExact || known {
+	c := New()
+	if reached, latest, known := c.Bounds(1 * second); reached != 0 || latest != limit.MaxExact || known {
 		t.Errorf("nothing is read: %d, %d, %v", reached, latest, known)
 	}
-	c.add(sample{store: 50_000_000, sent: 100 * second, received: 100 * second})
-	c.reset()
-	if reached, latest, known := c.bounds(101 * second); reached > 51_000_000 || reached < 50_980_000 || latest < 51_000_000 || latest > 51_020_000 || known {
+	c.Add(Sample{Store: 50_000_000, Sent: 100 * second, Received: 100 * second})
+	c.Reset()
+	if reached, latest, known := c.Bounds(101 * second); reached > 51_000_000 || reached < 50_980_000 || latest < 51_000_000 || latest > 51_020_000 || known {
 		t.Errorf("a second after the last reading of the clock before: %d, %d, %v", reached, latest, known)
 	}
 	if c.Until(101*second) != 0 {
 		t.Error("rights go by the clock before")
 	}
-	c.add(sample{store: 7_000_000, sent: 101 * second, received: 101 * second})
-	if reached, latest, known := c.bounds(101 * second); reached != 7_000_000 || latest != 7_000_000 || !known {
+	c.Add(Sample{Store: 7_000_000, Sent: 101 * second, Received: 101 * second})
+	if reached, latest, known := c.Bounds(101 * second); reached != 7_000_000 || latest != 7_000_000 || !known {
 		t.Errorf("read: %d, %d, %v", reached, latest, known)
 	}
 }
