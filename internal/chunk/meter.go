@@ -31,13 +31,13 @@ type meter struct {
 	lastChecked budget.Instant
 }
 
-// see counts a check.
-func (m *meter) see(cost limit.Tokens, now budget.Instant) {
+// see counts checks of one cost.
+func (m *meter) see(cost limit.Tokens, times int64, now budget.Instant) {
 	if now.Sub(m.began) >= span {
 		m.roll(now)
 	}
-	m.checks++
-	m.cost = min(m.cost+cost, limit.MaxTokens)
+	m.checks += times
+	m.cost = min(m.cost+cost*min(limit.Tokens(times), limit.MaxTokens/max(cost, 1)+1), limit.MaxTokens)
 	m.lastCost, m.lastChecked = cost, now
 }
 

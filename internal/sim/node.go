@@ -42,6 +42,7 @@ type node struct {
 	oldClock shell.ClockMap // of the store's earlier contents
 	sampled  int64          // true time at which the reading that clockMap uses was requested
 	learning bool
+	probing  bool // a paused daemon's probe waits for its return
 	recalled *recall.Table
 	breaker  breaker
 

@@ -57,9 +57,7 @@ func (c *takeCall) seen() {
 	now := c.n.now()
 	for _, r := range c.rules {
 		if k := c.n.localOf(r); k != nil {
-			for range c.tries {
-				k.Seen(c.cost, now)
-			}
+			k.SeenTimes(c.cost, int64(c.tries), now)
 		}
 	}
 }

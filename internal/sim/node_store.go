@@ -72,7 +72,13 @@ func (n *node) probe() {
 	if n.dead {
 		return
 	}
-	n.when(n.learn)()
+	if !n.probing {
+		n.probing = true
+		n.when(func() {
+			n.probing = false
+			n.learn()
+		})()
+	}
 	n.w.after(second, n.probe)
 }
 

@@ -60,9 +60,11 @@ type takeCall struct {
 // newCall returns a call with the values of of. It reuses the memory of a call that is over,
 // because most of a run's garbage would be calls.
 func (n *node) newCall(of takeCall) *takeCall {
-	c := &takeCall{}
+	var c *takeCall
 	if last := len(n.spare) - 1; last >= 0 {
 		c, n.spare = n.spare[last], n.spare[:last]
+	} else {
+		c = new(takeCall)
 	}
 	of.n, of.asks, of.rep.outs = n, c.asks, c.rep.outs
 	*c = of
