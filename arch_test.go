@@ -356,10 +356,10 @@ func TestMainsAreShort(t *testing.T) {
 	}
 }
 
-// TestTheWalksNameFilesThatExist: docs/architecture.md leads through the code by file
+// TestTheWalksNameFilesThatExist: docs/explanation/architecture.md leads through the code by file
 // names; one without a folder stands in the folder named before it.
 func TestTheWalksNameFilesThatExist(t *testing.T) {
-	text, err := os.ReadFile("docs/architecture.md")
+	text, err := os.ReadFile("docs/explanation/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +376,7 @@ func TestTheWalksNameFilesThatExist(t *testing.T) {
 			name = filepath.Join(folder, name)
 		}
 		if _, err := os.Stat(name); err != nil {
-			t.Errorf("docs/architecture.md names %s: %v", m[1], err)
+			t.Errorf("docs/explanation/architecture.md names %s: %v", m[1], err)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 package capacity
 
-// Measured are the costs as tools/goals measures them (`-only units`, docs/benchmarks.md); those of the
+// Measured are the costs as tools/goals measures them (`-only units`, docs/benchmarks/README.md); those of the
 // leader are explained in docs/sharding.md, LeasedFrom and Renewals follow from the life of what a
 // daemon holds (package chunk), HotPerLedger and ReportsPerRegion are settings.
 func Measured() Costs {

@@ -17,7 +17,7 @@ const (
 	// measureFor is how long that is measured.
 	measureFor = 3 * time.Second
 	// atOnce is how many checks are under way meanwhile, as in every closed loop of
-	// docs/benchmarks.md.
+	// docs/benchmarks/faults.md.
 	atOnce = 64
 	// warmUp is for how long a load runs before the Redis is stopped.
 	warmUp = 300 * time.Millisecond

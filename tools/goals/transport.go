@@ -42,7 +42,7 @@ func (b *bench) batched(ctx context.Context) ([]row, error) {
 		})
 	}
 	// What a key is asked for less than twice within the life of a lent chunk goes to Redis
-	// one by one, and there are too many of those for one core; see docs/benchmarks.md.
+	// one by one, and there are too many of those for one core; see docs/benchmarks/history.md.
 	rows[len(rows)-1].goal = ""
 	return rows, nil
 }
