@@ -100,6 +100,9 @@ var houses = map[string]row{
 	"client":         {aliquot: []string{"internal/answer", "internal/identity", "internal/rpc", "proto/aliquot/..."}, outside: anyModule},
 	"client/example": {aliquot: []string{"client"}},
 
+	// What ends a call and not the daemon.
+	"regional/internal/background": {aliquot: []string{"internal/ratelog"}, outside: []string{"connectrpc.com/connect", "github.com/prometheus/client_golang"}},
+
 	"regional/store": {aliquot: []string{"internal/hashslot", "lua", "limit", "internal/roster"}, outside: []string{"github.com/redis/go-redis/v9"}},
 	"regional":       {aliquot: []string{"regional/...", "internal/storeclock", "internal/ratelog", "internal/recall", "internal/abuse", "internal/chunk", "internal/boottime", "internal/hashslot", "lua", "limit", "budget", "internal/rights", "internal/roster", "internal/replay", "rules", "internal/rpc", "internal/rpc/connections", "internal/config", "internal/identity", "internal/answer", "internal/wire", "internal/rls", "proto/aliquot/..."}, outside: anyModule},
 	// What is replicated: the state machine, the codec, the rules. Raft itself is in cluster.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aliquot/lua"
+	"aliquot/regional/internal/background"
 )
 
 const (
@@ -226,8 +227,8 @@ func (b *batcher) serve(waiters []*waiter, groups []*group) {
 // and their rules' on_redis_failure decides. The panic belongs to no single caller, so it must end
 // neither their calls nor the process.
 func (b *batcher) call(groups []*group) error {
-	err := caughtIn(func() error { return b.ask(context.Background(), groups) })
-	if bug, ok := errors.AsType[*panicError](err); ok {
+	err := background.Catch(func() error { return b.ask(context.Background(), groups) })
+	if bug, ok := errors.AsType[*background.PanicError](err); ok {
 		b.caught(bug.Error())
 		return errBroken
 	}

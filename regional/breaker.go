@@ -10,6 +10,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"aliquot/budget"
+	"aliquot/regional/internal/background"
 )
 
 const (
@@ -67,20 +68,20 @@ func newBreaker(now func() budget.Instant, onChange func(gobreaker.State)) *brea
 		},
 		OnStateChange: b.changed,
 		IsSuccessful:  b.succeeded,
-		IsExcluded:    func(err error) bool { return errors.Is(err, errStarved) || isBug(err) },
+		IsExcluded:    func(err error) bool { return errors.Is(err, errStarved) || background.IsPanic(err) },
 	})
 	return b
 }
 
 // do makes a call, or refuses it with an error for which isOpen is true. If the call panics, do
-// panics with a *panicError and counts neither success nor failure: a bug that one key's requests
+// panics with a *background.PanicError and counts neither success nor failure: a bug that one key's requests
 // trigger says nothing about the store, and must not cut off all others from it.
 func (b *breaker) do(trial bool, call func() error) error {
 	if b.open.Load() && (!trial || b.trialIn() > 0) {
 		return errOpen
 	}
-	_, err := b.calls.Execute(func() (struct{}, error) { return struct{}{}, caughtIn(call) })
-	panicAgain(err)
+	_, err := b.calls.Execute(func() (struct{}, error) { return struct{}{}, background.Catch(call) })
+	background.Rethrow(err)
 	return err
 }
 

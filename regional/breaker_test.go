@@ -13,6 +13,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/storeclock"
 	"aliquot/lua"
+	"aliquot/regional/internal/background"
 )
 
 // handClock is a clock that stands still unless told.
@@ -113,8 +114,8 @@ func TestPanicsDoNotTrip(t *testing.T) {
 	clock := &handClock{at: 100 * second}
 	b := newBreaker(clock.now, func(s gobreaker.State) { t.Errorf("state %v", s) })
 	for range 4 * tripSample {
-		err := caughtIn(func() error { return b.do(false, func() error { panic("a bug") }) })
-		if !isBug(err) || !strings.HasPrefix(err.Error(), "a bug\n") || !strings.Contains(err.Error(), "TestPanicsDoNotTrip") {
+		err := background.Catch(func() error { return b.do(false, func() error { panic("a bug") }) })
+		if !background.IsPanic(err) || !strings.HasPrefix(err.Error(), "a bug\n") || !strings.Contains(err.Error(), "TestPanicsDoNotTrip") {
 			t.Fatalf("a call that panicked: %v", err)
 		}
 	}

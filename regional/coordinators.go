@@ -14,6 +14,7 @@ import (
 	"aliquot/internal/rpc"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/background"
 )
 
 const (
@@ -79,7 +80,7 @@ func newCoordinators(addresses []string, client *http.Client, log *slog.Logger, 
 // turn waits until a region of so many regions may say its next Hello. It returns false if the
 // context ended first.
 func (c *coordinators) turn(ctx context.Context, regions int) bool {
-	return pause(ctx, c.backoff(regions))
+	return background.Pause(ctx, c.backoff(regions))
 }
 
 // helloWithin returns how long a Hello that names so many keys may take.
@@ -241,19 +242,4 @@ func result(err error) string {
 		return "timeout"
 	}
 	return "failed"
-}
-
-// pause waits. It returns false if the context ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

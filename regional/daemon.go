@@ -25,6 +25,7 @@ import (
 	"aliquot/internal/rpc"
 	"aliquot/internal/rpc/connections"
 	"aliquot/internal/storeclock"
+	"aliquot/regional/internal/background"
 	"aliquot/regional/store"
 )
 
@@ -143,7 +144,7 @@ func (d *Daemon) build(kept *state) error {
 	emergency := newEmergency(c.Now, clock)
 	d.others = d.newOthers(kept, emergency)
 	d.guard.others, d.keeper.others = d.others, d.others
-	bugs := &panics{metrics: d.metrics, log: d.log}
+	bugs := &background.Panics{Count: d.metrics.panics, Log: d.log}
 	d.guard.bugs = bugs
 	direct := &asker{auth: d.auth, guard: d.guard, emergency: emergency, slots: newSlotNames(self)}
 	intake := newIntake()
@@ -152,7 +153,7 @@ func (d *Daemon) build(kept *state) error {
 		ask: direct.ask, direct: direct, alone: atOnce, intake: intake, door: newDoor(intake, runtime.GOMAXPROCS(0)),
 	}
 	if c.Redis != MemoryStore {
-		b := &batcher{ask: direct.ask, refused: d.metrics.turnedAway, caught: func(cause any) { _ = bugs.caught("a call of the store", cause) }}
+		b := &batcher{ask: direct.ask, refused: d.metrics.turnedAway, caught: func(cause any) { _ = bugs.Caught("a call of the store", cause) }}
 		d.limiter.ask, d.limiter.alone = d.guard.whileClosed(b.decide), b.alone
 	}
 	d.conduct = newConduct(c.Now, d.metrics, d.log)
@@ -190,7 +191,7 @@ func (d *Daemon) build(kept *state) error {
 	if err != nil {
 		return err
 	}
-	d.throttle = &throttle{after: uint32(c.ThrottleAfter), trusts: check.rules.TrustsPeer, metrics: d.metrics, log: d.log, pause: pause}
+	d.throttle = &throttle{after: uint32(c.ThrottleAfter), trusts: check.rules.TrustsPeer, metrics: d.metrics, log: d.log, pause: background.Pause}
 	d.service.throttle = d.throttle
 	d.parting = &parting{stopping: d.service.stopping}
 	d.http = newHTTPServer(d.parting.before(new(openCalls).before(d.throttle.before(check.before(rpc.Browsers(c.hosts(), connectHandler(d.service, c.Region)))))), d.log)
@@ -336,7 +337,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		"upkeep": d.upkeep.run, "the state file": d.keeper.run,
 		"conduct": func(ctx context.Context) { d.conduct.run(ctx, d.policies, d.cfg.HotKeyLog) },
 	} {
-		work.Go(func() { d.service.panics.keep(background, name, run) })
+		work.Go(func() { d.service.panics.Keep(background, name, run) })
 	}
 	work.Go(func() {
 		d.serve("listen", d.http.Serve(d.service.door.listener(d.throttle.listener(d.sockets.connect), bringsHTTP)))

@@ -25,7 +25,7 @@ func grpcHandler(s *service, of kind) grpc.MethodHandler {
 		defer func() {
 			s.calls.Add(-1)
 			if cause := recover(); cause != nil {
-				out, err = nil, grpcError(s.panics.caught(procedure, cause))
+				out, err = nil, grpcError(s.panics.Caught(procedure, cause))
 			}
 		}()
 		x := s.exchanges.take(of)

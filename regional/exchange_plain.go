@@ -136,7 +136,7 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 func (p *plainCalls) decide(ctx context.Context, x *exchange) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = p.service.panics.caught(aliquotv1connect.LimiterServiceCheckProcedure, cause)
+			err = p.service.panics.Caught(aliquotv1connect.LimiterServiceCheckProcedure, cause)
 		}
 	}()
 	if err := ctx.Err(); err != nil {

@@ -14,6 +14,7 @@ import (
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/background"
 )
 
 // connectReply is what a call over Connect got, without what differs from call to call.
@@ -171,7 +172,7 @@ func TestPlainCallThatPanics(t *testing.T) {
 	s := &service{} // whose parts are not there
 	var next http.Handler
 	p := newPlainCalls(s, next)
-	if err := p.decide(t.Context(), &exchange{}); err == nil || !strings.Contains(err.Error(), errBug.Error()) {
+	if err := p.decide(t.Context(), &exchange{}); err == nil || !strings.Contains(err.Error(), background.ErrPanic.Error()) {
 		t.Error(err)
 	}
 }

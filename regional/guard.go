@@ -17,6 +17,7 @@ import (
 	"aliquot/internal/storeclock"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/background"
 	"aliquot/regional/store"
 )
 
@@ -90,7 +91,7 @@ type guard struct {
 	// others says whether this daemon may spend by the store at all.
 	others *others
 	// bugs records panics of calls for which no caller waits.
-	bugs *panics
+	bugs *background.Panics
 }
 
 // newGuard returns a guard. onChange is called whenever the breaker changes between closed and not
@@ -252,7 +253,7 @@ func (g *guard) learn(ctx context.Context) error {
 
 // safely makes a call that no client waits for. A panic is reported, and becomes errBroken.
 func (g *guard) safely(op string, do func() error) (err error) {
-	if g.bugs.guard("the store's "+op, func() { err = do() }) {
+	if g.bugs.Guard("the store's "+op, func() { err = do() }) {
 		return errBroken
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/abuse"
+	"aliquot/regional/internal/background"
 )
 
 const (
@@ -130,7 +131,7 @@ func (c *conduct) run(ctx context.Context, policies *policies, atLeast int) {
 		return
 	}
 	logged := map[budget.KeyID]time.Time{}
-	for pause(ctx, hotLook) {
+	for background.Pause(ctx, hotLook) {
 		c.logHot(policies.load(), float64(atLeast), logged, time.Now())
 	}
 }

@@ -83,7 +83,7 @@ func (h *httpCheck) serve(w http.ResponseWriter, r *http.Request, path string) {
 func (h *httpCheck) decide(r *http.Request, path string) (out answer.Answer, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = h.service.panics.caught(checkPath, cause)
+			err = h.service.panics.Caught(checkPath, cause)
 		}
 	}()
 	o, err := originalOf(r, path, h.queryNames)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"aliquot/regional/internal/background"
 )
 
 // pipeListener has one connection, and then none until it is closed.
@@ -32,7 +34,7 @@ func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net:
 // TestAnIdleGRPCConnectionIsClosed, though its client answers every ping.
 func TestAnIdleGRPCConnectionIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &service{panics: &panics{log: slog.New(slog.DiscardHandler)}}
+		s := &service{panics: &background.Panics{Log: slog.New(slog.DiscardHandler)}}
 		server, _ := grpcServer(s, &envoyService{service: s}, &throttle{})
 		client, conn := net.Pipe()
 		l := &pipeListener{conns: make(chan net.Conn, 1), closed: make(chan struct{})}

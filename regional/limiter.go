@@ -15,6 +15,7 @@ import (
 	"aliquot/internal/rpc"
 	"aliquot/limit"
 	"aliquot/lua"
+	"aliquot/regional/internal/background"
 	"aliquot/rules"
 )
 
@@ -308,13 +309,13 @@ func (l *limiter) spendAll(ctx context.Context, groups []*group) error {
 	for i, chunk := range chunks {
 		slots <- struct{}{}
 		calls.Go(func() {
-			gone[i] = caughtIn(func() error { return l.spend(ctx, chunk) })
+			gone[i] = background.Catch(func() error { return l.spend(ctx, chunk) })
 			<-slots
 		})
 	}
 	calls.Wait()
 	for _, err := range gone {
-		panicAgain(err)
+		background.Rethrow(err)
 		if err != nil {
 			return err
 		}

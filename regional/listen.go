@@ -83,7 +83,7 @@ func connectHandler(s *service, region string) http.Handler {
 
 // recovered returns the error of a call over Connect that panicked.
 func (s *service) recovered(_ context.Context, spec connect.Spec, _ http.Header, cause any) error {
-	return s.panics.caught(spec.Procedure, cause)
+	return s.panics.Caught(spec.Procedure, cause)
 }
 
 // grpcServer serves the same over native gRPC, and Envoy's rate limit protocol. A call over native
@@ -124,7 +124,7 @@ func grpcServer(s *service, envoy *envoyService, t *throttle) (*grpc.Server, *he
 func (s *service) grpcErrors(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (out any, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			out, err = nil, grpcError(s.panics.caught(info.FullMethod, cause))
+			out, err = nil, grpcError(s.panics.Caught(info.FullMethod, cause))
 		}
 	}()
 	out, err = handler(ctx, in)

@@ -9,6 +9,7 @@ import (
 
 	"aliquot/budget"
 	"aliquot/internal/chunk"
+	"aliquot/regional/internal/background"
 )
 
 const (
@@ -26,7 +27,7 @@ type upkeep struct {
 	auth  *authority
 	// ask sends groups to the store, in the same way as checks.
 	ask  func(ctx context.Context, groups []*group) error
-	bugs *panics
+	bugs *background.Panics
 
 	calls sync.WaitGroup
 	told  budget.Instant
@@ -69,7 +70,7 @@ func (u *upkeep) look(ctx context.Context, now budget.Instant) {
 	for call := range slices.Chunk(u.word(due, now), groupsPerCall) {
 		u.calls.Go(func() {
 			err := errBroken
-			u.bugs.guard("upkeep", func() { err = u.ask(ctx, call) })
+			u.bugs.Guard("upkeep", func() { err = u.ask(ctx, call) })
 			if err != nil && !errors.Is(err, errGivenUp) && !errors.Is(err, errGone) {
 				lost(call) // those whose call never left
 			}

@@ -15,6 +15,7 @@ import (
 	"aliquot/budget"
 	"aliquot/internal/roster"
 	"aliquot/lua"
+	"aliquot/regional/internal/background"
 )
 
 // rosterStore is a store that several daemons of a region may share, and that keeps a list of them.
@@ -184,7 +185,7 @@ func (o *others) run(ctx context.Context) {
 	}
 	for {
 		wait := o.read(ctx)
-		if !pause(ctx, wait) {
+		if !background.Pause(ctx, wait) {
 			break
 		}
 	}

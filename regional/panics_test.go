@@ -1,7 +1,6 @@
 package regional
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"connectrpc.com/connect"
@@ -24,6 +22,7 @@ import (
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/background"
 )
 
 // TestACallThatPanicsIsToldOf in the log, with where it was, and counted, whatever it came
@@ -71,7 +70,7 @@ func TestACallThatPanicsIsToldOf(t *testing.T) {
 	}
 	for name, call := range calls {
 		err := call()
-		if code := max(connect.CodeOf(err), connect.Code(status.Code(err))); err == nil || code < connect.CodeInternal || !strings.Contains(err.Error(), errBug.Error()) || strings.Contains(err.Error(), "sk_somebody") {
+		if code := max(connect.CodeOf(err), connect.Code(status.Code(err))); err == nil || code < connect.CodeInternal || !strings.Contains(err.Error(), background.ErrPanic.Error()) || strings.Contains(err.Error(), "sk_somebody") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -94,28 +93,13 @@ func TestACallThatPanicsIsToldOf(t *testing.T) {
 	}
 }
 
-// TestPanicsFillNoDisk: a bug that every call meets is logged some times a minute, and
-// counted always.
-func TestPanicsFillNoDisk(t *testing.T) {
-	var log bytes.Buffer
-	registry := prometheus.NewRegistry()
-	p := &panics{metrics: newMetrics("us", "test", registry), log: slog.New(slog.NewTextHandler(&log, nil))}
-	for range 180 {
-		_ = p.caught("a call", "a bug")
-	}
-	lines, counted := strings.Count(log.String(), "\n"), counterOf(t, registry, "aliquot_panics_total")
-	if lines == 0 || lines > 120 || counted != 180 {
-		t.Errorf("%d lines, %v counted", lines, counted)
-	}
-}
-
 // TestAPanicOfASharedCallIsDecidedWithoutTheStore: it is none of its callers' doing, so each
 // hears what its rule says of a store that does not answer.
 func TestAPanicOfASharedCallIsDecidedWithoutTheStore(t *testing.T) {
 	d, _ := startLive(t, testConfig(newLeader(t, failRules).address()))
 	b := &batcher{
 		ask: func(context.Context, []*group) error { panic("a bug") }, refused: d.metrics.turnedAway,
-		caught: func(cause any) { _ = d.service.panics.caught("a call of the store", cause) },
+		caught: func(cause any) { _ = d.service.panics.Caught("a call of the store", cause) },
 	}
 	d.limiter.ask = b.decide
 	for which, mode := range map[string]string{"local": modeEmergency, "open": modeFailOpen, "closed": modeFailClosed} {
@@ -126,24 +110,6 @@ func TestAPanicOfASharedCallIsDecidedWithoutTheStore(t *testing.T) {
 	if n := counterOf(t, d.registry, "aliquot_panics_total"); n != 3 {
 		t.Errorf("%v panics are counted of 3", n)
 	}
-}
-
-// TestBackgroundLoopsThatPanicBeginAgain: a bug in one of the daemon's own loops is told of and counted, and
-// the loop goes on a second later; without that the process would end.
-func TestBackgroundLoopsThatPanicBeginAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		registry := prometheus.NewRegistry()
-		p := &panics{metrics: newMetrics("us", "test", registry), log: slog.New(slog.DiscardHandler)}
-		began, times := time.Now(), 0
-		p.keep(t.Context(), "a loop", func(context.Context) {
-			if times++; times < 3 {
-				panic("a bug")
-			}
-		})
-		if times != 3 || time.Since(began) != 2*keepPause || counterOf(t, registry, "aliquot_panics_total") != 2 {
-			t.Errorf("%d times in %v, %v counted", times, time.Since(began), counterOf(t, registry, "aliquot_panics_total"))
-		}
-	})
 }
 
 // panickyStore panics where no client waits.

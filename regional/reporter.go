@@ -16,6 +16,7 @@ import (
 	"aliquot/limit"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/background"
 	"aliquot/rules"
 )
 
@@ -42,7 +43,7 @@ type reporter struct {
 	peers     *coordinators
 	metrics   *metrics
 	log       *slog.Logger
-	bugs      *panics
+	bugs      *background.Panics
 
 	// unreached returns the hash slots that the store cannot reach at present; it is nil for a
 	// store of one server. told is the set that the state machine was last told.
@@ -152,7 +153,7 @@ func (r *reporter) do(ctx context.Context, effect budget.RegionEffect) {
 // background makes a call that run does not wait for. A call that panics is logged and has no
 // outcome.
 func (r *reporter) background(what string, call func()) {
-	r.calls.Go(func() { r.bugs.guard(what, call) })
+	r.calls.Go(func() { r.bugs.Guard(what, call) })
 }
 
 // watchPhase logs and exports a change of the phase.
@@ -232,7 +233,7 @@ const restAtMost = 5 * time.Millisecond
 // part before took. The state machine has one part under way at a time.
 func (r *reporter) applyPart(ctx context.Context, part budget.ApplyShares) []budget.ShareResult {
 	if part.Follows {
-		pause(ctx, min(r.lastPart, restAtMost))
+		background.Pause(ctx, min(r.lastPart, restAtMost))
 	}
 	began := r.auth.now()
 	results := r.apply(ctx, part.Changes)
@@ -327,7 +328,7 @@ func (r *reporter) learnClock(ctx context.Context) {
 func (r *reporter) applyInTime(ctx context.Context, end budget.Instant, epoch string, call []lua.Change) ([]limit.Applied, int64, error) {
 	deadline := r.auth.clock.Until(end)
 	if deadline == 0 {
-		pause(ctx, end.Sub(r.auth.now())) // otherwise the next Hello would bring the same changes at once
+		background.Pause(ctx, end.Sub(r.auth.now())) // otherwise the next Hello would bring the same changes at once
 		return nil, 0, errNoStoreClock
 	}
 	for i := range call {
@@ -335,7 +336,7 @@ func (r *reporter) applyInTime(ctx context.Context, end budget.Instant, epoch st
 	}
 	applied, storeNow, err := r.guard.apply(ctx, applyDeadline, epoch, call)
 	if err != nil && reason(err) != "epoch" {
-		pause(ctx, end.Sub(r.auth.now())+time.Millisecond)
+		background.Pause(ctx, end.Sub(r.auth.now())+time.Millisecond)
 	}
 	return applied, storeNow, err
 }

@@ -14,6 +14,7 @@ import (
 	"aliquot/internal/wire"
 	"aliquot/lua"
 	aliquotv1 "aliquot/proto/aliquot/v1"
+	"aliquot/regional/internal/background"
 )
 
 // errInvalid is wrapped by every error about a malformed request.
@@ -52,7 +53,7 @@ type service struct {
 	region  string
 	// throttle delays the answers of connections on which all checks are denied.
 	throttle *throttle
-	panics   *panics
+	panics   *background.Panics
 	// intake bounds how many requests are decided at once, and weights the memory of messages. A
 	// nil gate bounds nothing.
 	intake, weights *rpc.Gate

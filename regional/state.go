@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/regional/internal/background"
 )
 
 const (
@@ -311,7 +312,7 @@ func (k *keeper) run(ctx context.Context) {
 			continue
 		}
 		k.policies.remind()
-		if !pause(ctx, saveAgain) {
+		if !background.Pause(ctx, saveAgain) {
 			return
 		}
 	}

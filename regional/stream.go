@@ -165,7 +165,7 @@ func (s *stream) read(ctx context.Context) {
 // recovered ends the stream after a panic. The servers do not recover the panics of its goroutines.
 func (s *stream) recovered() {
 	if cause := recover(); cause != nil {
-		s.end(s.service.panics.caught(aliquotv1connect.LimiterServiceCheckStreamProcedure, cause))
+		s.end(s.service.panics.Caught(aliquotv1connect.LimiterServiceCheckStreamProcedure, cause))
 	}
 }
 
@@ -225,7 +225,7 @@ func grpcStreamHandler(s *service) grpc.StreamHandler {
 	return func(_ any, g grpc.ServerStream) (err error) {
 		defer func() {
 			if cause := recover(); cause != nil {
-				err = grpcError(s.panics.caught(aliquotv1connect.LimiterServiceCheckStreamProcedure, cause))
+				err = grpcError(s.panics.Caught(aliquotv1connect.LimiterServiceCheckStreamProcedure, cause))
 			}
 		}()
 		return grpcError(s.checkStream(g.Context(), grpcStream{g}))

@@ -17,6 +17,7 @@ import (
 
 	aliquotv1 "aliquot/proto/aliquot/v1"
 	"aliquot/proto/aliquot/v1/aliquotv1connect"
+	"aliquot/regional/internal/background"
 )
 
 // TestWhoDoesNotReadMakesRoom: a client that sends and does not read has its stream ended
@@ -92,7 +93,7 @@ func hardOfHearing(t *testing.T, d *Daemon, test func(t *testing.T, s checkStrea
 // decision.
 func openBubble(t *testing.T, d *Daemon, r *room, conn streamConn) (ended chan error) {
 	t.Helper()
-	s := &service{limiter: d.limiter, metrics: d.metrics, stopping: make(chan struct{}), room: r, panics: &panics{metrics: d.metrics, log: d.log}}
+	s := &service{limiter: d.limiter, metrics: d.metrics, stopping: make(chan struct{}), room: r, panics: &background.Panics{Count: d.metrics.panics, Log: d.log}}
 	ended = make(chan error, 1)
 	go func() { ended <- s.checkStream(context.Background(), conn) }()
 	return ended
