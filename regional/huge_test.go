@@ -53,8 +53,8 @@ func TestSettleBeyondAllLimits(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
-		reserveFor(t, d, estimate("call-1"))
-		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": maxCost}})
+		id := reserveFor(t, d, estimate("call-1")).GetId()
+		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: id, Costs: map[string]int64{"tokens_in": maxCost}})
 		l := out.GetLimits()[1]
 		if out.GetState() != stateSettled || l.GetUsed() != maxCost || l.GetCharged() != 700+1000 {
 			t.Errorf("%v", out)

@@ -100,7 +100,7 @@ rules:
 			Attributes: map[string]string{"api_key": "k"}, Id: "b", Cost: proto.Int64(5), Costs: map[string]int64{"tokens_out": 400, "tokens_in": 30},
 		}
 		p := d.policies.load()
-		r := reserving{id: "b", ttl: time.Minute, request: request{
+		r := reserving{id: boundIn(t, d, in), ttl: time.Minute, request: request{
 			attributes: rules.AttributesOf(in.GetAttributes()), cost: 5 * limit.Token, costs: rules.CostsOf(in.GetCosts()),
 		}}
 		want := func(when string, want ...limit.Tokens) {
@@ -114,7 +114,7 @@ rules:
 				t.Errorf("%s %v are left, want %v: %v", when, got, want, err)
 			}
 		}
-		reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: in.GetAttributes(), Id: "a", Cost: proto.Int64(8)})
+		eight := reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: in.GetAttributes(), Id: "a", Cost: proto.Int64(8)}).GetId()
 		out := reserveResult{decision: &decision{}}
 		out.decision.plan(p, &r.request, time.Now().UnixMilli(), nil)
 		groups := out.decision.groups
@@ -139,7 +139,7 @@ rules:
 			return e.landed != nil
 		})
 		want("asked once", 2, 600, 970, 10)
-		settleFirst(t, d, &aliquotv1.SettleRequest{Id: "a", Cost: proto.Int64(0)})
+		settleFirst(t, d, &aliquotv1.SettleRequest{Id: eight, Cost: proto.Int64(0)})
 		e.mu.Lock()
 		e.chunk.Lost(trip)
 		e.land()
@@ -157,7 +157,7 @@ rules:
 				t.Errorf("asked again: %v, want %d left", l, want)
 			}
 		}
-		settleFirst(t, d, &aliquotv1.SettleRequest{Id: "b", Costs: map[string]int64{"tokens_out": 100, "tokens_in": 10}})
+		settleFirst(t, d, &aliquotv1.SettleRequest{Id: again.GetId(), Costs: map[string]int64{"tokens_out": 100, "tokens_in": 10}})
 		want("settled", 5, 900, 990, 30)
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"aliquot/budget"
+	"aliquot/internal/identity"
 	"aliquot/limit"
 	"aliquot/lua"
 	"aliquot/rules"
@@ -252,26 +253,52 @@ func reservationKey(h *rules.KeyHasher, namespace, id string) string {
 	return lua.ReservationKey(h.Key(namespace, append([]byte("reservation\x00"), id...)))
 }
 
+// boundID returns the id under which Settle finds a reservation whose caller chose the id: with a keyed
+// hash of the namespace, the caller and the id. Another caller cannot make it, and gets another one.
+func boundID(h *rules.KeyHasher, r *request, id string) string {
+	b := appendSized([]byte("caller\x00"), id)
+	for _, a := range callerOf(r.attributes) {
+		b = appendSized(appendSized(b, a.Name), a.Value)
+	}
+	sum := h.Key(r.namespace, b)
+	return id + "." + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// boundBytes is how much longer boundID makes an id.
+var boundBytes = 1 + base64.RawURLEncoding.EncodedLen(len(budget.KeyID{}.Hash))
+
+// callerOf returns the attribute that says who calls, sorted: the API key, else the user, else the
+// address. Without any of them all attributes say it together.
+func callerOf(attributes rules.Attributes) rules.Attributes {
+	for _, name := range []string{identity.APIKey, identity.User, identity.IP} {
+		if value := attributes.Get(name); value != "" {
+			return rules.Attributes(nil).Set(name, value)
+		}
+	}
+	all := slices.Clone(attributes)
+	all.Sort()
+	return all
+}
+
 // printOf returns a keyed hash of a request. It distinguishes a repeated call from another request
 // with the same id.
 func printOf(h *rules.KeyHasher, r *request) string {
 	b := append([]byte("request\x00"), binary.BigEndian.AppendUint64(nil, uint64(r.cost))...)
-	text := func(s string) {
-		b = binary.BigEndian.AppendUint32(b, uint32(len(s)))
-		b = append(b, s...)
-	}
 	b = binary.BigEndian.AppendUint32(b, uint32(len(r.attributes)))
 	attributes, costs := slices.Clone(r.attributes), slices.Clone(r.costs)
 	attributes.Sort()
 	for i := range attributes {
-		text(attributes[i].Name)
-		text(attributes[i].Value)
+		b = appendSized(appendSized(b, attributes[i].Name), attributes[i].Value)
 	}
 	costs.Sort()
 	for i := range costs {
-		text(costs[i].Unit)
-		b = binary.BigEndian.AppendUint64(b, uint64(costs[i].Cost))
+		b = binary.BigEndian.AppendUint64(appendSized(b, costs[i].Unit), uint64(costs[i].Cost))
 	}
 	sum := h.Key(r.namespace, b)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// appendSized appends a text after its length, so that no two lists of texts give the same bytes.
+func appendSized(b []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
 }

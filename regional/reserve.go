@@ -16,11 +16,13 @@ import (
 // learns that it came too late, not that there was no reservation.
 const keepReservation = 10 * time.Minute
 
-// reserving is one call of Reserve under way.
+// reserving is one call of Reserve under way. chosen: the caller chose the id, which is not bound to
+// the caller yet. An id of the daemon's is bound by itself, for nobody can guess it.
 type reserving struct {
 	request
-	id  string
-	ttl time.Duration
+	id     string
+	chosen bool
+	ttl    time.Duration
 }
 
 // reserveResult is the result of a Reserve. If the request was denied, or decided without the
@@ -33,7 +35,7 @@ type reserveResult struct {
 }
 
 // errOtherRequest: the id belongs to the reservation of another request.
-var errOtherRequest = fmt.Errorf("%w: this id is of a reservation for other attributes or costs; take another id", errInvalid)
+var errOtherRequest = fmt.Errorf("%w: you have a reservation under this id for other attributes or costs; take another id", errInvalid)
 
 // reserve decides a request as decide does, and makes the store remember it. Without the store each
 // rule's fallback decides; then nothing can be settled, and the estimate stays charged.
@@ -49,6 +51,9 @@ func (l *limiter) reserve(ctx context.Context, r *reserving) (reserveResult, err
 	}
 	if d.tooMany > 0 || d.mode == modeNoRulesYet || d.mode == modeBlockList || d.hopeless() {
 		return out, nil
+	}
+	if r.chosen {
+		r.id, r.chosen = boundID(p.hasher, &r.request, r.id), false
 	}
 	l.recall(d.groups)
 	err := l.remember(ctx, p, r, d.groups, &out)

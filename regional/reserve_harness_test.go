@@ -64,6 +64,16 @@ func reserveFor(t *testing.T, d *Daemon, in *aliquotv1.ReserveRequest) (out *ali
 	return out
 }
 
+// boundIn is the id that Reserve would answer a request with.
+func boundIn(t *testing.T, d *Daemon, in *aliquotv1.ReserveRequest) string {
+	t.Helper()
+	r, err := validateReserve(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return boundID(d.policies.load().hasher, &r.request, r.id)
+}
+
 // settleOf settles, once more if the store missed a deadline; again tells that it did, and
 // maybe settled it all the same.
 func settleOf(t *testing.T, d *Daemon, in *aliquotv1.SettleRequest) (out *aliquotv1.SettleResponse, again bool) {

@@ -32,7 +32,7 @@ func TestReserveRefusesNonsense(t *testing.T) {
 	}
 	for name, edit := range map[string]func(*aliquotv1.SettleRequest){
 		"an id of 0":    func(r *aliquotv1.SettleRequest) { r.Id = "" },
-		"an id of 129":  func(r *aliquotv1.SettleRequest) { r.Id = strings.Repeat("x", 129) },
+		"an id of 152":  func(r *aliquotv1.SettleRequest) { r.Id = strings.Repeat("x", 152) },
 		"cost is -1":    func(r *aliquotv1.SettleRequest) { r.Cost = proto.Int64(-1) },
 		`"tokens_in"`:   func(r *aliquotv1.SettleRequest) { r.Costs = map[string]int64{"tokens_in": -1} },
 		"unit requests": func(r *aliquotv1.SettleRequest) { r.Costs = map[string]int64{"requests": 1} },
@@ -65,19 +65,20 @@ func TestReservationThatCannotBeRead(t *testing.T) {
 	c := testConfig(newLeader(t, llm).address())
 	c.Redis = redis.url()
 	d, _ := startLive(t, c)
-	name := reservationKey(d.policies.load().hasher, "", "call-1")
+	id := boundIn(t, d, estimate("call-1"))
+	name := reservationKey(d.policies.load().hasher, "", id)
 	for _, text := range []string{"nonsense", `"00000000 1\n{}"`, `"zz 1\n{}"`, `"00000000 x\n{}"`, `"00000000 1 1 2\nnull\n3\n[]"`} {
 		redis.say("SET " + name + " " + text)
 		if out, err := limiterClient(d).Reserve(t.Context(), estimate("call-1")); err == nil && out.GetId() != "" {
 			t.Errorf("%s: reserved %v", text, out)
 		}
-		if out, err := limiterClient(d).Settle(t.Context(), &aliquotv1.SettleRequest{Id: "call-1"}); err == nil {
+		if out, err := limiterClient(d).Settle(t.Context(), &aliquotv1.SettleRequest{Id: id}); err == nil {
 			t.Errorf("%s: settled %v", text, out)
 		}
 	}
 	redis.say("DEL " + name)
 	redis.say("LPUSH " + name + " x")
-	if out := reserveFor(t, d, estimate("call-1")); out.GetId() != "call-1" {
+	if out := reserveFor(t, d, estimate("call-1")); out.GetId() != id {
 		t.Errorf("a key of another type: %v", out)
 	}
 }

@@ -19,7 +19,7 @@ const (
 	minTTL     = time.Second
 	maxTTL     = time.Hour
 	defaultTTL = time.Minute
-	// maxIDBytes caps the id that a caller gives a reservation.
+	// maxIDBytes caps the id that a caller chooses for a reservation.
 	maxIDBytes = 128
 )
 
@@ -72,9 +72,10 @@ func validateReserve(in *aliquotv1.ReserveRequest) (reserving, error) {
 	out := reserving{request: r, id: in.GetId(), ttl: defaultTTL}
 	if out.id == "" {
 		out.id = rand.Text()
-	} else if err := validateID(out.id); err != nil {
+	} else if err := validateID(out.id, maxIDBytes); err != nil {
 		return reserving{}, err
 	}
+	out.chosen = in.GetId() != ""
 	if in.GetTtl() != nil {
 		if out.ttl = in.GetTtl().AsDuration(); in.GetTtl().CheckValid() != nil || out.ttl < minTTL || out.ttl > maxTTL {
 			return reserving{}, fmt.Errorf("%w: ttl is %v; it must be from %v to %v, or absent for %v", errInvalid, out.ttl, minTTL, maxTTL, defaultTTL)
@@ -83,9 +84,9 @@ func validateReserve(in *aliquotv1.ReserveRequest) (reserving, error) {
 	return out, nil
 }
 
-func validateID(id string) error {
-	if id == "" || len(id) > maxIDBytes || !utf8.ValidString(id) {
-		return fmt.Errorf("%w: an id of %d bytes; it must be 1 to %d bytes of valid UTF-8", errInvalid, len(id), maxIDBytes)
+func validateID(id string, maxBytes int) error {
+	if id == "" || len(id) > maxBytes || !utf8.ValidString(id) {
+		return fmt.Errorf("%w: an id of %d bytes; it must be 1 to %d bytes of valid UTF-8", errInvalid, len(id), maxBytes)
 	}
 	return nil
 }
@@ -107,7 +108,7 @@ func (s *service) Settle(ctx context.Context, in *aliquotv1.SettleRequest) (*ali
 }
 
 func validateSettle(in *aliquotv1.SettleRequest) error {
-	if err := validateID(in.GetId()); err != nil {
+	if err := validateID(in.GetId(), maxIDBytes+boundBytes); err != nil {
 		return err
 	}
 	if len(in.GetNamespace()) > maxNameBytes || !utf8.ValidString(in.GetNamespace()) {

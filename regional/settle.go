@@ -13,7 +13,7 @@ import (
 
 // The reasons why a reservation could not be settled.
 var (
-	errNoReservation = errors.New("no such reservation in this region: it was never made or denied, another region made it, or it is long over")
+	errNoReservation = errors.New("no such reservation in this region: it was never made or denied, another region made it, it is long over, or this is not the id that Reserve answered")
 	errNotSettled    = errors.New("the reservation could not be settled now; call again, that changes nothing twice")
 )
 

@@ -17,8 +17,8 @@ func TestDebtDenies(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, c Config, _ *leader) {
 		d, _ := startLive(t, c)
-		reserveFor(t, d, estimate("call-1"))
-		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": maxCost, "tokens_out": 500}})
+		id := reserveFor(t, d, estimate("call-1")).GetId()
+		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: id, Costs: map[string]int64{"tokens_in": maxCost, "tokens_out": 500}})
 		if got := out.GetLimits()[1]; got.GetCharged() != 1700 || got.GetUsed() != maxCost {
 			t.Errorf("%v; 700 were left, and 1000 may be owed", got)
 		}
@@ -41,12 +41,13 @@ func TestExpiredReservationStands(t *testing.T) {
 		d, _ := startLive(t, c)
 		in := estimate("call-1")
 		in.Ttl = durationpb.New(2 * time.Second)
-		ends := time.UnixMilli(reserveFor(t, d, in).GetExpiresUnixMs())
+		reserved := reserveFor(t, d, in)
+		ends := time.UnixMilli(reserved.GetExpiresUnixMs())
 		if n := left(t, d)["r3"]; n != 2 && time.Now().Before(ends) {
 			t.Errorf("%d slots left of a reservation that ends at %v", n, ends)
 		}
 		eventually(t, "the slot is free", func() bool { return left(t, d)["r3"] == 3 })
-		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": 0}})
+		out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: reserved.GetId(), Costs: map[string]int64{"tokens_in": 0}})
 		if l := out.GetLimits()[1]; out.GetState() != stateExpired || l.GetUsed() != 300 || l.GetRefunded() != 0 {
 			t.Errorf("%v", out)
 		}
@@ -59,11 +60,11 @@ func TestExpiredReservationStands(t *testing.T) {
 func TestSettleAfterTheRulesChanged(t *testing.T) {
 	l := newLeader(t, llm)
 	d, _ := startLive(t, testConfig(l.address()))
-	reserveFor(t, d, estimate("call-1"))
+	id := reserveFor(t, d, estimate("call-1")).GetId()
 	changed := strings.Replace(llm, "  - id: r2", "  - id: r6", 1)
 	l.setRules(2, strings.Replace(changed, "capacity: 1000}", "capacity: 3000}", 1))
 	eventually(t, "the rules are in force", func() bool { return d.policies.load().text.Version == 2 })
-	out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: "call-1", Costs: map[string]int64{"tokens_in": 100, "tokens_out": 100}})
+	out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: id, Costs: map[string]int64{"tokens_in": 100, "tokens_out": 100}})
 	if out.GetState() != stateSettled || out.GetLimits()[1].GetRefunded() != 200 || out.GetLimits()[2].GetRefunded() != 0 || out.GetLimits()[3].GetRefunded() != 1 {
 		t.Fatalf("%v", out)
 	}
@@ -78,10 +79,10 @@ func TestReservationOfLostContents(t *testing.T) {
 	c := testConfig(newLeader(t, llm).address())
 	c.Redis = redis.url()
 	d, _ := startLive(t, c)
-	reserveFor(t, d, estimate("call-1"))
+	id := reserveFor(t, d, estimate("call-1")).GetId()
 	redis.say("FLUSHALL")
 	if code := storeCode(t, func() error {
-		_, err := limiterClient(d).Settle(t.Context(), &aliquotv1.SettleRequest{Id: "call-1"})
+		_, err := limiterClient(d).Settle(t.Context(), &aliquotv1.SettleRequest{Id: id})
 		return err
 	}); code != "not_found" {
 		t.Error(code)
@@ -101,9 +102,9 @@ rules:
 	d, _ := startLive(t, testConfig(l.address()))
 	key := keyOf(d, "k7")
 	l.lend(key, budget.Unit)
-	reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: client7, Id: "call-1", Cost: proto.Int64(40)})
+	id := reserveFor(t, d, &aliquotv1.ReserveRequest{Attributes: client7, Id: "call-1", Cost: proto.Int64(40)}).GetId()
 	l.lend(key, budget.Unit/10)
-	if out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: "call-1", Cost: proto.Int64(0)}); out.GetLimits()[0].GetRefunded() >= 40 {
+	if out := settleFirst(t, d, &aliquotv1.SettleRequest{Id: id, Cost: proto.Int64(0)}); out.GetLimits()[0].GetRefunded() >= 40 {
 		t.Fatalf("%v; a tenth of 100 has no room for it", out)
 	}
 	eventually(t, "the spare tokens are reported", func() (told bool) {

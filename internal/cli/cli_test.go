@@ -264,14 +264,18 @@ func TestAgainstARealCluster(t *testing.T) {
 		command(t, "", "check", "api_key=k", "--addr", coordinator).want(t, exitError, "a regional daemon?")
 	})
 	t.Run("reserve and settle", func(t *testing.T) {
+		var id string
 		for range 2 {
-			command(t, "", "reserve", "api_key=r", "--cost", "40", "--id", "call-1", "--addr", region).want(t, exitOK, "allowed (store)", "per-key", "reserved as call-1 until 20")
+			made := command(t, "", "reserve", "api_key=r", "--cost", "40", "--id", "call-1", "--addr", region)
+			made.want(t, exitOK, "allowed (store)", "per-key", "reserved as call-1."+strings.TrimPrefix(id, "call-1."), " until 20")
+			_, id, _ = strings.Cut(made.out, "reserved as ")
+			id, _, _ = strings.Cut(id, " ")
 		}
 		command(t, "", "reserve", "api_key=r", "--cost", "301", "--addr", region).want(t, exitDenied, "denied", "never")
 		command(t, "", "reserve", "api_key=r", "--ttl", "2h", "--addr", region).want(t, exitError, "ttl is 2h0m0s")
-		command(t, "", "settle", "call-1", "--cost", "10", "--addr", region).want(t, exitOK, "settled", "REFUNDED", "per-key  requests  40        10")
-		command(t, "", "settle", "call-1", "--addr", region, "-o", "json").want(t, exitOK, `"state":"already_settled"`)
-		command(t, "", "settle", "call-2", "--addr", region).want(t, exitError, "not_found", "no such reservation")
+		command(t, "", "settle", id, "--cost", "10", "--addr", region).want(t, exitOK, "settled", "REFUNDED", "per-key  requests  40        10")
+		command(t, "", "settle", id, "--addr", region, "-o", "json").want(t, exitOK, `"state":"already_settled"`)
+		command(t, "", "settle", "call-1", "--addr", region).want(t, exitError, "not_found", "no such reservation")
 	})
 	t.Run("check prints zero values in JSON", func(t *testing.T) {
 		got := command(t, "", "check", "api_key=k", "--cost", "301", "--addr", region, "-o", "json")

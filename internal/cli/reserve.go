@@ -35,8 +35,8 @@ func newReserve(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "reserve KEY=VALUE...",
 		Short:   "Ask a region whether a request with estimated costs may pass",
-		Long:    "Ask a region whether a request with these attributes may pass. Its costs are an estimate;\n'aliquot settle ID' replaces them by the actual use. Exits with 3 when it is denied.",
-		Example: "  aliquot reserve api_key=sk_1 --costs tokens_in=300,tokens_out=500 --id call-1\n  aliquot settle call-1 --costs tokens_out=120",
+		Long:    "Ask a region whether a request with these attributes may pass. Its costs are an estimate;\n'aliquot settle ID' replaces them by the actual use, with the ID that this prints: the one of\n--id, made so that another caller cannot guess it. Exits with 3 when it is denied.",
+		Example: "  aliquot reserve api_key=sk_1 --costs tokens_in=300,tokens_out=500 --id call-1\n  aliquot settle call-1.XNkV-syy6UpwgYQDRbkL7Q --costs tokens_out=120",
 		Args:    cobra.MinimumNArgs(1),
 	}
 	c.add(cmd.Flags(), "")
@@ -74,8 +74,8 @@ func newSettle(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "settle ID",
 		Short:   "End a reservation with the actual use",
-		Long:    "Ends a reservation with the actual use. The rest goes back; use above the reservation is a debt.\nA unit that is not named was used as estimated. A repeated call changes nothing.",
-		Example: "  aliquot settle call-1 --costs tokens_out=120\n  aliquot settle call-2 --cost 0",
+		Long:    "Ends the reservation of the ID that 'aliquot reserve' printed with the actual use. The rest goes back; use above the reservation is a debt.\nA unit that is not named was used as estimated. A repeated call changes nothing.",
+		Example: "  aliquot settle call-1.XNkV-syy6UpwgYQDRbkL7Q --costs tokens_out=120\n  aliquot settle 4Q6SNBF5RXBKVXOZPDXYEZBHUA --cost 0",
 		Args:    cobra.ExactArgs(1),
 	}
 	c.add(cmd.Flags(), " (the estimate)")

@@ -42,7 +42,7 @@ func TestLLM(t *testing.T) {
 	if err != nil || !reserved.GetDecision().GetAllowed() || len(reserved.GetDecision().GetLimits()) != 4 {
 		t.Fatalf("%v %v, want four limits, allowed", reserved, err)
 	}
-	truth := &aliquotv1.SettleRequest{Id: "req-1", Costs: map[string]int64{"tokens_in": 812, "tokens_out": 640}}
+	truth := &aliquotv1.SettleRequest{Id: reserved.GetId(), Costs: map[string]int64{"tokens_in": 812, "tokens_out": 640}}
 	for i, want := range []string{"settled", "already_settled"} {
 		settled, err := client.Settle(t.Context(), truth)
 		if err != nil || settled.GetState() != want {

@@ -70,7 +70,7 @@ func TestDocumentedReservation(t *testing.T) {
 		t.Fatal(err)
 	}
 	says{
-		"/Reserve": `^\{"decision":\{"allowed":true,.*"key-calls".*\},"id":"call-1","expiresUnixMs":"\d+"\}`,
+		"/Reserve": `^\{"decision":\{"allowed":true,.*"key-calls".*\},"id":"call-1\.[\w-]{22}","expiresUnixMs":"\d+"\}`,
 		"/Settle": `^\{"state":"settled","limits":\[(\{"ruleId":"(org|project|key)-tokens","unit":"tokens_out","reserved":"2000","used":"312","refunded":"1688","charged":"0"\},){3}` +
 			`\{"ruleId":"key-prompt","unit":"tokens_in","reserved":"1200","used":"1187","refunded":"13",`,
 	}.run(t, startDev(t, "--rules", file), "../../docs/reserve.md")
@@ -91,12 +91,14 @@ const slow = 500 * time.Millisecond
 
 // output is what a command prints. A loop of checks that took too long is run again, for
 // another client, unless it prints what it has to.
-func (s says) output(t *testing.T, command string) (out []byte, err error) {
+func (s says) output(t *testing.T, dir, command string) (out []byte, err error) {
 	t.Helper()
 	for again := range 10 {
 		began := time.Now()
 		key := "sk_1" + strings.Repeat("x", again)
-		out, err = exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(command, "sk_1", key)).Output()
+		shell := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(command, "sk_1", key))
+		shell.Dir = dir
+		out, err = shell.Output()
 		matches := func(want string) bool { return regexp.MustCompile(want).Match(out) }
 		if !strings.HasPrefix(command, "for ") || time.Since(began) < slow || all(s.of(command), matches) {
 			break
@@ -109,7 +111,7 @@ func all(wants []string, hold func(string) bool) bool {
 	return !slices.ContainsFunc(wants, func(want string) bool { return !hold(want) })
 }
 
-// run runs the commands of documents against p in their order.
+// run runs the commands of documents against p in their order, in a folder of their own.
 func (s says) run(t *testing.T, p *Process, files ...string) {
 	t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -123,7 +125,7 @@ func (s says) run(t *testing.T, p *Process, files ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran := 0
+	ran, dir := 0, t.TempDir()
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -134,7 +136,7 @@ func (s says) run(t *testing.T, p *Process, files ...string) {
 				n, _ := strconv.Atoi(text)
 				return strconv.Itoa(n + port - firstRegion)
 			})
-			out, err := s.output(t, moved)
+			out, err := s.output(t, dir, moved)
 			if err != nil || len(out) == 0 || strings.HasPrefix(string(out), "404") || strings.Contains(string(out), `"code":"`) && !strings.Contains(string(out), "problem+json") {
 				t.Errorf("%s: %v\n%s\nanswers\n%s", file, err, command, out)
 			}

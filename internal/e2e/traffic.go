@@ -115,11 +115,11 @@ func (t *traffic) make(c *client, region aliquotv1.LimiterServiceClient, where, 
 	out := request{client: c, region: where, sent: time.Since(t.began)}
 	attributes := map[string]string{"plan": c.plan.name(), "api_key": c.key}
 	var answer *aliquotv1.CheckResponse
-	id := fmt.Sprintf("%s-%d", c.key, number)
+	var id string
 	if c.plan.algorithm == slots {
 		var made *aliquotv1.ReserveResponse
-		made, out.err = region.Reserve(ctx, &aliquotv1.ReserveRequest{Id: id, Attributes: attributes})
-		answer = made.GetDecision()
+		made, out.err = region.Reserve(ctx, &aliquotv1.ReserveRequest{Id: fmt.Sprintf("%s-%d", c.key, number), Attributes: attributes})
+		answer, id = made.GetDecision(), cmp.Or(made.GetId(), "none")
 	} else {
 		answer, out.err = region.Check(ctx, &aliquotv1.CheckRequest{Attributes: attributes})
 	}

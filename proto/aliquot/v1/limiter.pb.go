@@ -762,7 +762,9 @@ type ReserveRequest struct {
 	Namespace  string                 `protobuf:"bytes,3,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// The estimate, by unit; see CheckRequest.costs.
 	Costs map[string]int64 `protobuf:"bytes,4,rep,name=costs,proto3" json:"costs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Makes a repeated call harmless: 1 to 128 bytes of any UTF-8. Absent: one is made.
+	// Makes a repeated call harmless: 1 to 128 bytes of any UTF-8. Absent: one is made. It is
+	// bound to the namespace and the caller: the attribute api_key, else user, else ip, else
+	// all attributes.
 	Id string `protobuf:"bytes,5,opt,name=id,proto3" json:"id,omitempty"`
 	// After this time an unsettled reservation stands at its estimate and its slots are
 	// free. 1 s to 1 h; absent: one minute.
@@ -846,7 +848,8 @@ func (x *ReserveRequest) GetTtl() *durationpb.Duration {
 type ReserveResponse struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Decision *CheckResponse         `protobuf:"bytes,1,opt,name=decision,proto3" json:"decision,omitempty"`
-	// For Settle; empty if the request was denied, or allowed without the region's store:
+	// For Settle: the id of the request and, after a dot, 22 characters that another caller
+	// cannot guess. Empty if the request was denied, or allowed without the region's store:
 	// then there is nothing to settle, and the estimate stands.
 	Id string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
 	// By the daemon's clock, Unix milliseconds.
@@ -908,7 +911,8 @@ func (x *ReserveResponse) GetExpiresUnixMs() int64 {
 
 type SettleRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// The one that Reserve answered.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// As in Reserve.
 	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
 	// What was used, by unit; a unit that is not here stands at its estimate. 0 gives all
